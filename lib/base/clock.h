@@ -1,0 +1,13 @@
+/* Wall time in seconds, monotonic, from an arbitrary origin. */
+#ifndef TRIVIUM_BASE_CLOCK_H
+#define TRIVIUM_BASE_CLOCK_H
+
+#include <time.h>
+
+static inline double clock_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* The joined tables, precedence, and the command line. */
+#include "lib/base/option_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *field_of(const struct options *o, int index) {
+    return (char *)o->target + o->option[index]->at;
+}
+
+int option_find(const struct options *o, const char *name, size_t length) {
+    for (int i = 0; i < o->n; i++)
+        if (strlen(o->option[i]->name) == length && memcmp(o->option[i]->name, name, length) == 0) return i;
+    return -1;
+}
+
+/* ---- making the joined table ---- */
+
+static enum status set_default(struct options *o, int index) {
+    const struct option *option = o->option[index];
+    void *field = field_of(o, index);
+    union option_value value;
+    if (option->initial) {
+        if (option_read_value(option, option->initial, option->name, &value) != OK)
+            return FAIL(E_INTERNAL, "the default of --%s breaks its own limits: %s", option->name, status_text());
+    } else {
+        memset(&value, 0, sizeof value);
+    }
+    option_store(option, &value, field);
+    return OK;
+}
+
+static enum status join(struct options *o, const struct option_table *tables, int n_tables) {
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].n; i++) {
+            const struct option *option = &tables[t].option[i];
+            if (option_find(o, option->name, strlen(option->name)) >= 0)
+                return FAIL(E_INTERNAL, "two options are called --%s; rename one of them", option->name);
+            o->option[o->n] = option;
+            o->source[o->n++] = FROM_DEFAULT;
+            TRY(set_default(o, o->n - 1));
+        }
+    return OK;
+}
+
+enum status options_create(const struct option_table *tables, int n_tables, void *target, struct options **out) {
+    size_t n = 1; /* an empty table is a table */
+    for (int t = 0; t < n_tables; t++) n += (size_t)tables[t].n;
+    struct options *o = *out = calloc(1, sizeof *o);
+    if (!o) return FAIL(E_MEMORY, "no memory for %zu options", n - 1);
+    o->target = target;
+    o->option = calloc(n, sizeof *o->option);
+    o->source = calloc(n, sizeof *o->source);
+    enum status status = o->option && o->source ? join(o, tables, n_tables)
+                                                : FAIL(E_MEMORY, "no memory for %zu options", n - 1);
+    if (status != OK) options_destroy(out);
+    return status;
+}
+
+void options_destroy(struct options **options) {
+    struct options *o = *options;
+    if (!o) return;
+    free(o->option);
+    free(o->source);
+    free(o);
+    *options = NULL;
+}
+
+/* ---- setting values ---- */
+
+/* As the person wrote it, so that the error shows what to look for and where. */
+static void show(const struct options *o, const char *name, const char *text, enum option_source source, char *shown,
+                 size_t size) {
+    if (o->file) snprintf(shown, size, "%s:%d: %s = %s", o->file, o->line, name, text);
+    else if (source == FROM_COMMAND_LINE) snprintf(shown, size, "--%s %s", name, text);
+    else snprintf(shown, size, "%s = %s", name, text);
+}
+
+enum status option_assign(struct options *o, int index, const char *text, enum option_source source) {
+    const struct option *option = o->option[index];
+    char shown[OPTION_TEXT_MAX + 256];
+    show(o, option->name, text, source, shown, sizeof shown);
+    union option_value value; /* checked even when a stronger source wins: a wrong line in a file stays wrong */
+    TRY(option_read_value(option, text, shown, &value));
+    if (source < o->source[index]) return OK;
+    o->source[index] = source;
+    option_store(option, &value, field_of(o, index));
+    return OK;
+}
+
+enum status option_unknown(const struct options *o, const char *name, size_t length, enum option_source source) {
+    char word[64], place[OPTION_TEXT_MAX] = "";
+    snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);
+    if (o->file) snprintf(place, sizeof place, "%s:%d: ", o->file, o->line);
+    const char *dashes = source == FROM_COMMAND_LINE ? "--" : "", *nearest = option_nearest(o, word);
+    if (nearest)
+        return FAIL(E_USAGE, "%sunknown option %s%s; did you mean %s%s?", place, dashes, word, dashes, nearest);
+    return FAIL(E_USAGE, "%sunknown option %s%s; --help lists all of them", place, dashes, word);
+}
+
+enum status options_set(struct options *o, const char *name, const char *value, enum option_source source) {
+    int index = option_find(o, name, strlen(name));
+    if (index < 0) return option_unknown(o, name, strlen(name), source);
+    return option_assign(o, index, value, source);
+}
+
+/* ---- the command line ---- */
+
+/* What follows the name: after '=', or the next word unless it is an option too. NULL: nothing. */
+static const char *value_of(const char *after_name, int argc, char *const *argv, int *i) {
+    if (*after_name == '=') return after_name + 1;
+    if (*i + 1 < argc && strncmp(argv[*i + 1], "--", 2) != 0) return argv[++*i];
+    return NULL;
+}
+
+static enum status missing_value(const struct option *option) {
+    char limits[512];
+    option_print_limits(option, limits, sizeof limits);
+    return FAIL(E_USAGE, "--%s has no value; use %s", option->name, limits);
+}
+
+enum status options_parse(struct options *o, int argc, char *const *argv) {
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) != 0)
+            return FAIL(E_USAGE, "%s is not an option; options are written --name value", argv[i]);
+        const char *name = argv[i] + 2;
+        size_t length = strcspn(name, "=");
+        bool config = length == 6 && memcmp(name, "config", 6) == 0;
+        int index = option_find(o, name, length);
+        if (index < 0 && !config) return option_unknown(o, name, length, FROM_COMMAND_LINE);
+        const char *value = value_of(name + length, argc, argv, &i);
+        if (config) {
+            if (!value || !*value) return FAIL(E_USAGE, "--config has no value; name an ini file");
+            TRY(options_read_file(o, value));
+            continue;
+        }
+        if (!value && o->option[index]->type != OPTION_BOOL) return missing_value(o->option[index]);
+        TRY(option_assign(o, index, value ? value : "on", FROM_COMMAND_LINE));
+    }
+    return OK;
+}
+
+/* ---- asking ---- */
+
+enum option_source options_source(const struct options *o, const char *name) {
+    int index = option_find(o, name, strlen(name));
+    return index < 0 ? FROM_DEFAULT : o->source[index];
+}
+
+void options_each(const struct options *o,
+                  void (*visit)(void *, const struct option *, const char *, enum option_source), void *self) {
+    for (int i = 0; i < o->n; i++) {
+        char text[OPTION_TEXT_MAX];
+        option_print_value(o->option[i], field_of(o, i), text, sizeof text);
+        visit(self, o->option[i], text, o->source[i]);
+    }
+}

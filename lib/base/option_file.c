@@ -1,0 +1,105 @@
+/* ini files. inih splits the lines; this file feeds it one line at a time, because inih by itself cuts overlong lines,
+ * joins indented ones to the line before and strips " ;" comments, each without a word. */
+#include "lib/base/option_private.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+    struct options *options;
+    FILE *file;
+    char *line;          /* getline's */
+    size_t capacity;
+    int *set_on_line;    /* for each option: the line that set it, 0: none yet */
+    enum status status;  /* of the first fault; nothing is read after it */
+};
+
+#define LINE_FAIL(reader, ...) ((reader)->status = FAIL(E_FORMAT, __VA_ARGS__))
+
+/* inih reads "key = value ; why" as a comment, other readers as part of the value: so it must not stand here at all. */
+static bool has_inline_comment(const char *line) {
+    if (strchr(line, ';')) return true;
+    for (const char *hash = strchr(line, '#'); hash; hash = strchr(hash + 1, '#'))
+        if (hash > line && (hash[-1] == ' ' || hash[-1] == '\t')) return true;
+    return false;
+}
+
+/* `line` has neither blanks around it nor a newline. Sets reader->status if inih would misread it. */
+static void check_line(struct reader *r, const char *line, size_t n_bytes, int limit) {
+    const char *path = r->options->file;
+    int number = r->options->line;
+    size_t n = strlen(line);
+    if (n != n_bytes) LINE_FAIL(r, "%s:%d: a zero byte; is this a text file?", path, number);
+    else if (n > (size_t)limit)
+        LINE_FAIL(r, "%s:%d: the line has %zu bytes; at most %d are read", path, number, n, limit);
+    else if (n == 0 || *line == '#' || *line == ';') return;
+    else if (*line == '[' && line[n - 1] != ']') LINE_FAIL(r, "%s:%d: a section is a line [name]", path, number);
+    else if (*line == '[') return;
+    else if (has_inline_comment(line))
+        LINE_FAIL(r, "%s:%d: a comment inside a line; give it a line of its own, starting with #", path, number);
+    else if (!strchr(line, '=')) LINE_FAIL(r, "%s:%d: \"%s\" is not key = value", path, number, line);
+}
+
+/* Cut blanks at both ends, and the byte order mark that some editors put first. */
+static char *trim(char *line, size_t *n, bool first) {
+    if (first && *n >= 3 && memcmp(line, "\xEF\xBB\xBF", 3) == 0) line += 3, *n -= 3;
+    while (*n > 0 && *line && strchr(" \t\r\n", *line)) line++, --*n;
+    while (*n > 0 && line[*n - 1] && strchr(" \t\r\n", line[*n - 1])) --*n;
+    line[*n] = 0;
+    return line;
+}
+
+/* inih's fgets: at most size - 1 bytes and a 0; NULL ends the file. */
+static char *next_line(char *text, int size, void *self) {
+    struct reader *r = self;
+    if (r->status != OK) return NULL;
+    ssize_t got = getline(&r->line, &r->capacity, r->file);
+    if (got < 0) {
+        if (ferror(r->file)) r->status = FAIL(E_DATA, "cannot read %s: %s", r->options->file, strerror(errno));
+        return NULL;
+    }
+    size_t n = (size_t)got;
+    char *line = trim(r->line, &n, ++r->options->line == 1);
+    check_line(r, line, n, size - 3); /* inih wants room for a carriage return, a newline and a 0 */
+    if (r->status != OK) return NULL;
+    memcpy(text, line, n + 1);
+    return text;
+}
+
+/* inih's handler: 1 goes on, 0 stops. */
+static int on_pair(void *self, const char *section, const char *name, const char *value) {
+    (void)section;
+    struct reader *r = self;
+    struct options *o = r->options;
+    if (r->status != OK) return 0;
+    int index = option_find(o, name, strlen(name));
+    if (index < 0) r->status = option_unknown(o, name, strlen(name), FROM_FILE);
+    else if (r->set_on_line[index])
+        LINE_FAIL(r, "%s:%d: %s was set on line %d already; keep one", o->file, o->line, name, r->set_on_line[index]);
+    else r->status = option_assign(o, index, value, FROM_FILE);
+    if (r->status == OK) r->set_on_line[index] = o->line;
+    return r->status == OK;
+}
+
+static enum status read_pairs(struct reader *r) {
+    int result = ini_parse_stream(next_line, r, on_pair, r);
+    if (r->status == OK && result != 0) /* what check_line lets through is good for inih as we know it */
+        LINE_FAIL(r, "%s:%d: not key = value", r->options->file, result);
+    return r->status;
+}
+
+enum status options_read_file(struct options *o, const char *path) {
+    struct reader r = {.options = o, .file = fopen(path, "r"), .status = OK};
+    if (!r.file) return FAIL(E_DATA, "cannot read the config file %s: %s", path, strerror(errno));
+    r.set_on_line = calloc((size_t)o->n + 1, sizeof *r.set_on_line);
+    o->file = path;
+    o->line = 0;
+    enum status status = r.set_on_line ? read_pairs(&r) : FAIL(E_MEMORY, "no memory to read %s", path);
+    o->file = NULL;
+    free(r.set_on_line);
+    free(r.line);
+    fclose(r.file);
+    return status;
+}
