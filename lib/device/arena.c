@@ -1,0 +1,63 @@
+/* Arenas: one allocation each, a guard behind it, and the canary that measures what was really written. */
+#include "lib/device/arena.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+enum { GUARD_BYTES = 4096 };
+
+const char *role_name(enum role role) {
+    static const char *const names[N_ROLES] = {"param", "grad", "optim", "act", "comm", "work", "save"};
+    return (unsigned)role < N_ROLES ? names[role] : "unknown";
+}
+
+/* What lies behind base: the plan, rounded up to whole words, and the guard. */
+static int64_t held_bytes(const struct arena *a) {
+    return arena_align(a->bytes) + GUARD_BYTES;
+}
+
+enum status arena_init(struct arena *a, const struct device *device, enum role role, int64_t bytes, bool watch) {
+    *a = (struct arena){device, role, bytes, NULL, watch};
+    if (bytes < 0 || bytes > INT64_MAX - GUARD_BYTES - ARENA_ALIGN)
+        return FAIL(E_INTERNAL, "a plan of %" PRId64 " bytes for %s", bytes, role_name(role));
+    void *memory;
+    if (device->allocate(device, held_bytes(a), &memory) != OK)
+        return FAIL(E_MEMORY, "no room for the %" PRId64 " bytes that %s needs on %s; use a smaller micro-batch, "
+                    "more ranks, a higher --zero, or --recompute full", bytes, role_name(role), device->name);
+    a->base = memory;
+    if (!watch) return OK;
+    enum status status = device->fill(device, a->base, ARENA_CANARY, held_bytes(a));
+    if (status != OK) arena_fini(a);
+    return status;
+}
+
+void arena_fini(struct arena *a) {
+    if (a->base) a->device->release(a->device, a->base, held_bytes(a));
+    a->base = NULL;
+}
+
+/* End of the last byte of block[0..bytes) that differs from the canary; 0 if none does. */
+static int64_t last_written(const unsigned char *block, int64_t bytes) {
+    uint64_t canary = ARENA_CANARY;
+    const unsigned char *pattern = (const unsigned char *)&canary;
+    while (bytes > 0 && block[bytes - 1] == pattern[(bytes - 1) % 8]) bytes--;
+    return bytes;
+}
+
+enum status arena_measure(const struct arena *a, int64_t *bytes) {
+    *bytes = 0;
+    if (!a->watched) return FAIL(E_INTERNAL, "the %s arena was not made with watch", role_name(a->role));
+    enum { BLOCK = 16384 };
+    unsigned char block[BLOCK];
+    for (int64_t end = held_bytes(a); end > 0;) {
+        int64_t n = end < BLOCK ? end : BLOCK, first = end - n; /* both multiples of 8: the pattern stays in step */
+        TRY(a->device->download(a->device, block, a->base + first, n));
+        int64_t written = last_written(block, n);
+        if (written > 0) {
+            *bytes = first + written;
+            return OK;
+        }
+        end = first;
+    }
+    return OK;
+}

@@ -1,0 +1,58 @@
+/* One arena per role: what a byte is for decides where it lives, so that `show memory` and the measurement name the same
+ * things. All offsets are fixed before the first step (lib/program); an arena only owns the bytes and watches them.
+ *
+ * Watching: a fresh arena is filled with a canary, with a guard behind its end. The highest byte that no longer holds the
+ * canary is the measured high-water mark; it is found without the plan, so it can contradict the plan. */
+#ifndef TRIVIUM_DEVICE_ARENA_H
+#define TRIVIUM_DEVICE_ARENA_H
+
+#include "lib/device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum role {
+    ROLE_PARAM,  /* parameters, in the precision that the model computes with */
+    ROLE_GRAD,   /* gradients of parameters */
+    ROLE_OPTIM,  /* optimizer moments and master weights */
+    ROLE_ACT,    /* values of the program: what forward saves for backward, and gradients of values */
+    ROLE_COMM,   /* buckets, gathered parameters, pipeline staging */
+    ROLE_WORK,   /* scratch of ops, alive during one row; and batches of tokens */
+    ROLE_SAVE,   /* the copy that an asynchronous checkpoint writes from */
+    N_ROLES
+};
+const char *role_name(enum role); /* "param" "grad" "optim" "act" "comm" "work" "save" */
+
+enum { ARENA_ALIGN = 64 };        /* every offset is a multiple of this: a cache line, and a vector register */
+static inline int64_t arena_align(int64_t bytes) { return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN; }
+
+/* NaN in fp64, fp32, bf16 and fp16 alike, and a top byte that no sane number has: so the last written byte is found exactly,
+ * and a read before the first write poisons what it touches. DEAD is painted where a value has died (debug and tests). */
+#define ARENA_CANARY UINT64_C(0x7ff97ff97ff97ff9)
+#define ARENA_DEAD UINT64_C(0xfffbfffbfffbfffb)
+
+struct arena {
+    const struct device *device;
+    enum role role;
+    int64_t bytes;               /* planned size; the guard lies behind it */
+    char *base;
+    bool watched;                /* filled with the canary: arena_measure works */
+};
+
+/** Allocate `bytes` (0 is fine) plus guard on the device. With `watch`, fill them with the canary (costs one pass over the
+ *  memory and touches every page). @errors E_MEMORY naming role and bytes  @collective{none} */
+enum status arena_init(struct arena *, const struct device *, enum role, int64_t bytes, bool watch);
+void arena_fini(struct arena *);
+
+/** Address of a planned offset. */
+static inline void *arena_at(const struct arena *a, int64_t offset) { return a->base + offset; }
+
+/** High-water mark in bytes: the end of the last byte that is not canary any more, found from the guard downward; exact to
+ *  the byte (see ARENA_CANARY). More than `bytes`: something wrote past the plan. @errors E_INTERNAL without `watch` */
+enum status arena_measure(const struct arena *, int64_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,103 @@
+/* ranks: 1  device: any */
+#include "lib/device/tensor.h"
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* (B 2, H 2 of 4 from 2, D 3): what the second of two tp ranks holds. */
+static const struct shape heads = {3, {{'B', 2, 0, 2}, {'H', 2, 2, 4}, {'D', 3, 0, 3}}};
+
+static void test_counts_of_shard_and_whole(void **state) {
+    (void)state;
+    assert_int_equal(shape_n(&heads), 12);
+    assert_int_equal(shape_global_n(&heads), 24);
+    struct shape scalar = {0};
+    assert_int_equal(shape_n(&scalar), 1);
+    assert_int_equal(shape_global_index(&scalar, 0), 0);
+    struct type type = {BF16, heads};
+    assert_int_equal(type_n(&type), 12);
+    assert_int_equal(type_bytes(&type), 24);
+}
+
+static void test_counts_beyond_32_bits(void **state) {
+    (void)state;
+    struct shape wide = {2, {axis_whole('T', 100000), axis_whole('V', 100000)}};
+    assert_true(shape_n(&wide) == INT64_C(10000000000));
+    assert_true(shape_global_index(&wide, INT64_C(9999999999)) == INT64_C(9999999999));
+}
+
+static void test_global_index_of_a_sharded_axis(void **state) {
+    (void)state;
+    for (int64_t b = 0; b < 2; b++)
+        for (int64_t h = 0; h < 2; h++)
+            for (int64_t d = 0; d < 3; d++)
+                assert_int_equal(shape_global_index(&heads, (b * 2 + h) * 3 + d), (b * 4 + h + 2) * 3 + d);
+}
+
+/* Conservation: the shards of all ranks name every element of the whole tensor once, and padding not at all. */
+static void test_shards_cover_the_whole_once_without_padding(void **state) {
+    (void)state;
+    enum { V = 10, C = 3, SHARDS = 4, PER_SHARD = 3 }; /* 4 x 3 = 12 rows: two are padding */
+    int times[V * C] = {0}, padding = 0;
+    for (int64_t rank = 0; rank < SHARDS; rank++) {
+        struct shape shard = {2, {{'V', PER_SHARD, rank * PER_SHARD, V}, axis_whole('C', C)}};
+        assert_int_equal(shape_global_n(&shard), V * C);
+        for (int64_t i = 0; i < shape_n(&shard); i++) {
+            int64_t index = shape_global_index(&shard, i);
+            if (index < 0) padding++;
+            else times[index]++;
+        }
+    }
+    for (int i = 0; i < V * C; i++) assert_int_equal(times[i], 1);
+    assert_int_equal(padding, 2 * C);
+}
+
+static void test_axis_by_tag(void **state) {
+    (void)state;
+    assert_ptr_equal(shape_axis(&heads, 'H'), &heads.axis[1]);
+    assert_null(shape_axis(&heads, 'T'));
+    assert_true(axis_is_sharded(&heads.axis[1]));
+    assert_false(axis_is_sharded(&heads.axis[0]));
+}
+
+static void test_same_compares_every_field(void **state) {
+    (void)state;
+    struct shape other = heads;
+    other.axis[4] = axis_whole('X', 9); /* beyond n_axes: does not count */
+    assert_true(shape_same(&heads, &other));
+    other = heads, other.axis[1].first = 0;
+    assert_false(shape_same(&heads, &other));
+    other = heads, other.axis[1].n = 1;
+    assert_false(shape_same(&heads, &other));
+    other = heads, other.axis[1].global = 8;
+    assert_false(shape_same(&heads, &other));
+    other = heads, other.axis[0].tag = 'T';
+    assert_false(shape_same(&heads, &other));
+    other = heads, other.n_axes = 2;
+    assert_false(shape_same(&heads, &other));
+}
+
+static void test_print_shows_shards_and_obeys_its_size(void **state) {
+    (void)state;
+    char text[64];
+    shape_print(&heads, text, sizeof text);
+    assert_string_equal(text, "(B 2, H 2/4@2, D 3)");
+    struct shape scalar = {0};
+    shape_print(&scalar, text, sizeof text);
+    assert_string_equal(text, "()");
+    memset(text, 'x', sizeof text);
+    shape_print(&heads, text, 8);
+    assert_string_equal(text, "(B 2, H");
+    assert_int_equal(text[8], 'x');
+    struct shape widest = {MAX_AXES, {{0}}};
+    for (int a = 0; a < MAX_AXES; a++) widest.axis[a] = (struct axis){'V', INT64_MIN, INT64_MIN, INT64_MIN + 1};
+    char wide[512];
+    shape_print(&widest, wide, sizeof wide);
+    assert_int_equal(wide[strlen(wide) - 1], ')');
+}
+
+TESTS(unit_test(test_counts_of_shard_and_whole), unit_test(test_counts_beyond_32_bits),
+      unit_test(test_global_index_of_a_sharded_axis), unit_test(test_shards_cover_the_whole_once_without_padding),
+      unit_test(test_axis_by_tag), unit_test(test_same_compares_every_field),
+      unit_test(test_print_shows_shards_and_obeys_its_size))
