@@ -1,0 +1,213 @@
+/* build/trivium-tests [filter]: runs the suites that want this many ranks and this device.
+ *
+ * Each test runs by itself on all ranks, then the ranks agree: it has failed if it failed anywhere. A failing rank
+ * speaks at once and by itself; what CMocka says otherwise stays unheard. Run it from the project's root, through tests/run or
+ * by hand: the first line of each suite's source file says which ranks and device it is for.
+ *
+ *   filter   run only tests whose file or name contains it
+ *   DEVICE   cpu (default) or cuda */
+#include "tests/sanitizer.h"
+#include "tests/test.h"
+
+#include "lib/base/clock.h"
+#include "lib/base/status.h"
+#include "lib/comm/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum verdict { PASSED, SKIPPED, FAILED }; /* in the order of a maximum: one rank's failure outweighs all else */
+
+struct counts { int of[3]; };
+
+/* Agreement goes over the runner's own group: ranks that a failing test has left out of step in the world's collectives
+ * cannot mistake one for the other. */
+static struct group *runner_group;
+
+/* ---- what a suite asks for: "ranks: 1 2 4 8  device: any" in its file's first line ---- */
+
+struct demand { bool ranks_given, wants_this_size; char device[16]; };
+
+static bool launched_size(long n) {
+    return n == 1 || n == 2 || n == 4 || n == 8; /* as tests/run does; anything else would never run */
+}
+
+static bool read_ranks(const char *text, struct demand *demand) {
+    char *end;
+    for (long n; (n = strtol(text, &end, 10)), end != text; text = end) {
+        if (!launched_size(n)) return false;
+        demand->ranks_given = true;
+        demand->wants_this_size |= n == comm_world_size();
+    }
+    return demand->ranks_given;
+}
+
+/* The first line of a suite's source, or NULL. Static storage. */
+static const char *first_line(const char *path) {
+    static char line[256];
+    FILE *file = fopen(path, "r");
+    bool got = file && fgets(line, sizeof line, file);
+    if (file) fclose(file);
+    return got ? line : NULL;
+}
+
+static bool read_demand(const char *path, struct demand *demand) {
+    *demand = (struct demand){.device = "any"};
+    const char *line = first_line(path);
+    const char *ranks = line ? strstr(line, "ranks:") : NULL, *device = line ? strstr(line, "device:") : NULL;
+    if (device && sscanf(device, "device: %15[a-z]", demand->device) != 1) return false;
+    return ranks && read_ranks(ranks + strlen("ranks:"), demand);
+}
+
+static bool device_matches(const struct demand *demand) {
+    const char *device = getenv("DEVICE");
+    return strcmp(demand->device, "any") == 0 || strcmp(demand->device, device ? device : "cpu") == 0;
+}
+
+/* ---- one test ---- */
+
+/* CMocka's own frame around each test; what is left are the reasons of a failure and what the test itself printed. */
+static bool is_frame(const char *line, size_t n) {
+    static const char *const starts[] = {"[====", "[ RUN", "[       OK", "[  PASSED", "[  FAILED", "[  SKIPPED"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(line, starts[i], strlen(starts[i])) == 0) return true;
+    return n == 0 || strncmp(line, " 1 FAILED TEST(S)", 17) == 0;
+}
+
+/* "[  ERROR   ] --- [   LINE   ] --- file:12: error" without the tags. */
+static size_t tags(const char *line) {
+    static const char *const tag[] = {"[  ERROR   ] --- ", "[   LINE   ] --- "};
+    size_t n = 0;
+    for (int i = 0; i < 2; i++)
+        if (strncmp(line + n, tag[i], strlen(tag[i])) == 0) n += strlen(tag[i]);
+    return n;
+}
+
+/* One write for all of it, so that two failing ranks do not mix their lines. */
+static void show_failure(const char *file, const char *name, const char *said) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return;
+    fprintf(out, "FAILED %s %s", file, name);
+    if (comm_world_size() > 1) fprintf(out, " on rank %d of %d", comm_world_rank(), comm_world_size());
+    fputc('\n', out);
+    for (const char *line = said; *line;) {
+        line += tags(line);
+        size_t n = strcspn(line, "\n");
+        if (!is_frame(line, n)) fprintf(out, "    %.*s\n", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+    fclose(out);
+    fflush(stdout);
+    ssize_t written = write(STDOUT_FILENO, text, bytes);
+    (void)written;
+    free(text);
+}
+
+/* CMocka and the test write into memory (glibc's stdout and stderr are variables). File descriptors stay as they are,
+ * so that a sanitizer's or MPI's last words reach the terminal even if this process never comes back. */
+static enum verdict run_here(const char *file, const struct CMUnitTest *test) {
+    char *said = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&said, &bytes), *terminal[2] = {stdout, stderr};
+    if (!memory) return FAILED;
+    stdout = stderr = memory;
+    int failures = _cmocka_run_group_tests(test->name, test, 1, NULL, NULL);
+    stdout = terminal[0], stderr = terminal[1];
+    fclose(memory);
+    enum verdict verdict = failures ? FAILED : strstr(said, "[  SKIPPED ]") ? SKIPPED : PASSED;
+    if (verdict == FAILED) show_failure(file, test->name, said);
+    free(said);
+    return verdict;
+}
+
+/* The worst verdict of all ranks. Ranks that cannot agree cannot go on: the job ends here. */
+static enum verdict agree(enum verdict mine, const char *name) {
+    int32_t worst = mine;
+    if (comm_all_reduce(runner_group, &worst, 1, INT32, COMM_MAX) == OK) return (enum verdict)worst;
+    fprintf(stderr, "FAILED %s: rank %d waits for the others in vain\n", name, comm_world_rank());
+    status_report();
+    comm_finish(false, 1);
+    exit(1);
+}
+
+static enum verdict run_everywhere(const char *file, const struct CMUnitTest *test) {
+    status_clear();
+    enum verdict mine = run_here(file, test), verdict = agree(mine, test->name);
+    status_clear();
+    if (verdict == SKIPPED && comm_world_rank() == 0) printf("skip %s %s\n", file, test->name);
+    return verdict;
+}
+
+/* ---- suites ---- */
+
+static void add(struct counts *sum, const struct counts *more) {
+    for (int v = PASSED; v <= FAILED; v++) sum->of[v] += more->of[v];
+}
+
+static bool selected(const char *filter, const char *file, const char *name) {
+    return !filter || strstr(file, filter) || strstr(name, filter);
+}
+
+static struct counts run_suite(const struct test_suite *suite, const char *filter, bool device_fits) {
+    struct counts counts = {{0}};
+    double started_s = clock_s();
+    int n = 0;
+    for (size_t i = 0; i < suite->n; i++) {
+        if (!selected(filter, suite->file, suite->tests[i].name)) continue;
+        counts.of[device_fits ? run_everywhere(suite->file, &suite->tests[i]) : SKIPPED]++;
+        n++;
+    }
+    if (n > 0 && comm_world_rank() == 0)
+        printf("%-44s %3d test%s %7.2f s%s\n", suite->file, n, n == 1 ? " " : "s", clock_s() - started_s,
+               counts.of[FAILED] ? "  FAILED" : device_fits ? "" : "  skipped: another device's");
+    fflush(stdout);
+    return counts;
+}
+
+static struct counts run_suites(const char *filter) {
+    struct counts total = {{0}};
+    for (const struct test_suite *suite = test_suites; suite; suite = suite->next) {
+        struct demand demand;
+        struct counts counts = {{0}};
+        if (!read_demand(suite->file, &demand)) {
+            if (comm_world_rank() == 0)
+                printf("FAILED %s: its first line must read /* ranks: ...  device: any */, with ranks out of 1 2 4 8, "
+                       "and the working directory must be the project's root\n", suite->file);
+            counts.of[FAILED] = 1;
+        } else if (demand.wants_this_size) {
+            counts = run_suite(suite, filter, device_matches(&demand));
+        }
+        add(&total, &counts);
+    }
+    return total;
+}
+
+static enum status start(int *argc, char ***argv) {
+    sanitizer_ignore_leaks();
+    enum status status = comm_start(argc, argv);
+    sanitizer_watch_leaks();
+    TRY(status);
+    comm_configure(&(struct comm_settings){.timeout_s = 60, .check_collectives = false});
+    return group_create("runner", 0, comm_world_rank(), &runner_group);
+}
+
+int main(int argc, char **argv) {
+    if (start(&argc, &argv) != OK) {
+        status_report();
+        comm_finish(false, 1);
+        return 1;
+    }
+    struct counts total = run_suites(argc > 1 ? argv[1] : NULL);
+    if (comm_world_rank() == 0)
+        printf("%d passed, %d failed, %d skipped\n", total.of[PASSED], total.of[FAILED], total.of[SKIPPED]);
+    fflush(stdout);
+    int code = total.of[FAILED] ? 1 : 0;
+    group_destroy(&runner_group);
+    sanitizer_ignore_leaks();
+    comm_finish(true, code);
+    return code;
+}

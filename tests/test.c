@@ -1,0 +1,138 @@
+/* What tests share: registration, assertions that CMocka lacks, agreement between ranks, scratch files. */
+#define _GNU_SOURCE /* nftw */
+#include "tests/test.h"
+
+#include "lib/base/status.h"
+#include "lib/comm/comm.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- registration: constructors run in link order, so the list is kept sorted by file ---- */
+
+struct test_suite *test_suites;
+
+void test_suite_register(struct test_suite *suite) {
+    struct test_suite **place = &test_suites;
+    while (*place && strcmp((*place)->file, suite->file) < 0) place = &(*place)->next;
+    suite->next = *place;
+    *place = suite;
+}
+
+/* ---- assertions ---- */
+
+void assert_close_(double value, double reference, double bound, const char *text, const char *file, int line) {
+    if (fabs(value - reference) <= bound || value == reference) return; /* the latter: infinities. NaN is neither */
+    print_error("%s is %.17g, not %.17g: differs by %.3g, and the bound is %.3g\n", text, value, reference,
+                fabs(value - reference), bound);
+    _fail(file, line);
+}
+
+/* The recorded line, forgotten: the next failure must not be mistaken for this one. */
+static const char *take_status_text(void) {
+    static char text[4096];
+    snprintf(text, sizeof text, "%s", status_text());
+    status_clear();
+    return text;
+}
+
+void assert_fails_(int status, int code, const char *const *words, const char *text, const char *file, int line) {
+    const char *said = take_status_text();
+    if (status != code) {
+        print_error("%s gave %s, not %s%s%s\n", text, status_name((enum status)status), status_name((enum status)code),
+                    *said ? ": " : "", said);
+        _fail(file, line);
+    }
+    for (; *words; words++)
+        if (!strstr(said, *words)) {
+            print_error("%s failed as it should, but does not say \"%s\": %s\n", text, *words, said);
+            _fail(file, line);
+        }
+}
+
+void assert_ok_(int status, const char *text, const char *file, int line) {
+    if (status == OK) return;
+    print_error("%s gave %s: %s\n", text, status_name((enum status)status), take_status_text());
+    _fail(file, line);
+}
+
+/* ---- agreement ---- */
+
+/* A rank that cannot even agree has nothing to assert on any more; an assert would blame the tested code. */
+static void all_reduce_max(double *x, int n) {
+    if (comm_all_reduce(group_world(), x, n, FP64, COMM_MAX) == OK) return;
+    status_report();
+    comm_finish(false, 1);
+    exit(1);
+}
+
+double agree_max(double x) {
+    /* what a maximum makes of NaN is up to the library, so NaN travels beside the number */
+    double both[2] = {isnan(x) ? 1 : 0, isnan(x) ? -INFINITY : x};
+    all_reduce_max(both, 2);
+    return both[0] > 0 ? NAN : both[1];
+}
+
+bool agree_all(bool mine) {
+    return agree_max(mine ? 0 : 1) == 0;
+}
+
+/* ---- standard error ---- */
+
+static int terminal = -1;
+static FILE *kept;
+
+void test_stderr_keep(void) {
+    kept = tmpfile();
+    if (!kept) fail_msg("no temporary file for standard error");
+    terminal = dup(STDERR_FILENO);
+    dup2(fileno(kept), STDERR_FILENO);
+}
+
+const char *test_stderr_text(void) {
+    static char text[16384];
+    dup2(terminal, STDERR_FILENO);
+    close(terminal);
+    rewind(kept);
+    text[fread(text, 1, sizeof text - 1, kept)] = 0;
+    fclose(kept);
+    return text;
+}
+
+/* ---- scratch files ---- */
+
+static char directory[64];
+static pid_t owner; /* a forked child shares the name, and must not remove the directory when it exits */
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where) {
+    (void)info, (void)kind, (void)where;
+    return remove(path);
+}
+
+static void remove_directory(void) {
+    if (getpid() == owner) nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void make_directory(void) {
+    owner = getpid();
+    snprintf(directory, sizeof directory, "/tmp/trivium-test-%d", (int)owner);
+    remove_directory(); /* a killed process of this number may have left one */
+    if (mkdir(directory, 0700) != 0) {
+        perror(directory);
+        exit(1);
+    }
+    atexit(remove_directory);
+}
+
+const char *test_path(const char *name) {
+    static char paths[8][512];
+    static int turn;
+    if (!*directory) make_directory();
+    char *path = paths[turn++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
+    return path;
+}

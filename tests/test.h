@@ -1,0 +1,62 @@
+/* What every test file includes. A test file looks like this:
+ *
+ *   /[*] ranks: 1 2 4  device: any [*]/              the first line: the world sizes it wants; the runner obeys
+ *   #include "tests/test.h"
+ *   static void test_sum_is_exact(void **state) { (void)state; ... assert_close(...); }
+ *   TESTS(unit_test(test_sum_is_exact))
+ *
+ * In tests of more than one rank never assert between collectives: an assert jumps out and strands the peers. Compute, agree
+ * across ranks (agree_max, agree_all), then assert. */
+#ifndef TRIVIUM_TESTS_TEST_H
+#define TRIVIUM_TESTS_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+
+#undef unit_test /* CMocka's own is deprecated, and of another type */
+#define unit_test(function) cmocka_unit_test(function)
+
+struct test_suite { const char *file; const struct CMUnitTest *tests; size_t n; struct test_suite *next; };
+void test_suite_register(struct test_suite *);
+extern struct test_suite *test_suites; /* all that are linked in, by file name; the runner walks it */
+
+#define TESTS(...)                                                                                                     \
+    static const struct CMUnitTest suite_tests_[] = {__VA_ARGS__};                                                     \
+    static struct test_suite suite_ = {__FILE__, suite_tests_, sizeof suite_tests_ / sizeof *suite_tests_, NULL};      \
+    __attribute__((constructor)) static void suite_register_(void) { test_suite_register(&suite_); }
+
+/** |value - reference| <= bound, NaN never; prints all three otherwise. CMocka 1.1.5 has no double assertion. */
+#define assert_close(value, reference, bound) assert_close_((value), (reference), (bound), #value, __FILE__, __LINE__)
+void assert_close_(double value, double reference, double bound, const char *text, const char *file, int line);
+
+/** The call failed with this status, and its line contains every one of the words (a value, a limit, a remedy). The recorded
+ *  line is cleared. assert_fails(f(x), E_CONFIG, "tp=3", "heads=16") */
+#define assert_fails(call, code, ...)                                                                                  \
+    assert_fails_((call), (code), (const char *const[]){__VA_ARGS__, NULL}, #call, __FILE__, __LINE__)
+void assert_fails_(int status, int code, const char *const *words, const char *text, const char *file, int line);
+
+/** The call succeeded; its recorded line is shown otherwise. */
+#define assert_ok(call) assert_ok_((call), #call, __FILE__, __LINE__)
+void assert_ok_(int status, const char *text, const char *file, int line);
+
+/** Largest value over all ranks of the world (NaN wins); whether all ranks say true. @collective{world} */
+double agree_max(double);
+bool agree_all(bool);
+
+/** From here to test_stderr_text, what this process writes to file descriptor 2 is kept, and not shown. */
+void test_stderr_keep(void);
+/** What was kept; ends the keeping. Static storage. */
+const char *test_stderr_text(void);
+
+/** A path in a directory that is made for this test process and removed at its end: "/tmp/trivium-test-PID/name". Static
+ *  storage, 8 in turn. */
+const char *test_path(const char *name);
+
+#endif
