@@ -1,0 +1,72 @@
+/* AdamW; see adamw.h. elem is the weight's type; moments, master and arithmetic are real. */
+#include "lib/ops/adamw.h"
+#include "lib/ops/real.h"
+#include <math.h>
+
+void CPU(adamw)(const struct adamw *, const struct adamw_elements *);
+
+#if defined ELEM_fp64
+#define FMA __builtin_fma
+#define SQRT __builtin_sqrt
+#else
+#define FMA __builtin_fmaf
+#define SQRT __builtin_sqrtf
+#endif
+
+enum { PIECE = 1024 };   /* elements that a thread takes at a time */
+
+/* The factors that are the same for all elements, worked out in double and rounded once. */
+struct factors { real grad, keep, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, denominator, eps; };
+
+static struct factors factors_of(const struct adamw *a) {
+    double t = (double)a->step;
+    struct factors f = {
+        .grad = (real)a->grad_multiplier,
+        .keep = (real)(1 - a->lr * a->weight_decay),
+        .beta1 = (real)a->beta1,
+        .one_minus_beta1 = (real)(1 - a->beta1),
+        .beta2 = (real)a->beta2,
+        .one_minus_beta2 = (real)(1 - a->beta2),
+        .step_size = (real)(a->lr / (1 - pow(a->beta1, t))),
+        .denominator = (real)(1 / sqrt(1 - pow(a->beta2, t))),
+        .eps = (real)a->eps,
+    };
+    return f;
+}
+
+/* Every sum here is an explicit fused multiply-add, and no product meets a plain + or -: were there one, the compiler
+ * might fuse it in the vector loop and not in the remainder, and an element's bits would depend on its place. */
+static inline real update(const struct factors *f, real w, real grad, real *m, real *v) {
+    real g = f->grad * grad;
+    *m = FMA(f->beta1, *m, f->one_minus_beta1 * g);
+    *v = FMA(f->beta2, *v, f->one_minus_beta2 * g * g);
+    real denominator = FMA(SQRT(*v), f->denominator, f->eps);
+    return FMA(-f->step_size, *m / denominator, f->keep * w);
+}
+
+/* Elements first .. first + n-1. */
+static void piece(const struct factors *f, const struct adamw_elements *e, int64_t first, int64_t n) {
+    real grad[PIECE], *m = (real *)e->m + first, *v = (real *)e->v + first;
+    elem *weight = (elem *)e->weight + first;
+    real *master = e->master ? (real *)e->master + first : NULL;
+    const char *from = (const char *)e->grad + first * (int64_t)dtype_size(e->grad_dtype);
+    dtype_convert(grad, REAL_DTYPE, from, e->grad_dtype, n);
+    if (master)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            master[i] = update(f, master[i], grad[i], m + i, v + i);
+            weight[i] = store(master[i]);
+        }
+    else
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) weight[i] = store(update(f, load(weight[i]), grad[i], m + i, v + i));
+}
+
+void CPU(adamw)(const struct adamw *a, const struct adamw_elements *e) {
+    struct factors f = factors_of(a);
+#pragma omp parallel for
+    for (int64_t first = 0; first < e->n; first += PIECE) {
+        int64_t left = e->n - first;
+        piece(&f, e, first, left < PIECE ? left : PIECE);
+    }
+}

@@ -1,0 +1,31 @@
+#include "lib/ops/add_position.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+static enum status add_position_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct type *x = call->in[0].type, *p = call->weight[0].type;
+    TRY(shape_expect_tags(call, 0, "BTC"));
+    if (p->shape.n_axes != 2 || p->shape.axis[0].tag != 'T' || !axis_same(&p->shape.axis[1], &x->shape.axis[2]))
+        return shape_refuse(call, "the table's axes must be (T, C)");
+    const struct axis *t = &x->shape.axis[1], *table = &p->shape.axis[0];
+    if (t->first < table->first || t->first + t->n > table->first + table->n)
+        return shape_refuse(call, "the sequence is longer than the position table");
+    if (x->dtype != p->dtype) return shape_refuse(call, "input and weight have different dtypes");
+    out[0] = *x;
+    return OK;
+}
+
+DECLARE_KERNELS_FBW(add_position, cpu);
+
+const struct op op_add_position = {
+    .name = "add_position",
+    .shape = add_position_shape,
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_IN_PLACE,
+    .alias_in = 0,
+    .has_backward_input = true,
+    .has_backward_weight = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(add_position, cpu)},
+};

@@ -1,0 +1,22 @@
+/* Position embedding, and the dropout that follows it: y[b,t] = dropout(x[b,t] + P[t])
+ *
+ *   dx = dy m     dP[t,c] += sum_b dy[b,t,c] m[b,t,c]      m = 0 or 1/(1-p), drawn again (dropout.h)
+ *
+ * in[0] x (B,T,C)   out[0] y (B,T,C)   weight[0] P (T,C), at least as long as the sequence
+ *
+ * With a shard of the sequence, row t of P is the *global* position: P is whole, and its gradient is a partial sum. */
+#ifndef TRIVIUM_OPS_ADD_POSITION_H
+#define TRIVIUM_OPS_ADD_POSITION_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_add_position;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

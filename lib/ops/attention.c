@@ -1,0 +1,108 @@
+#include "lib/ops/attention.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+#include <math.h>
+#include <omp.h>
+
+struct attention_sizes attention_sizes(const struct call *call) {
+    const struct axis *a = call->in[0].type->shape.axis;
+    struct attention_sizes s = {
+        a[0].n, a[1].n, a[3].n, a[4].n, 3 * a[3].n * a[4].n, a[3].first, 1 / sqrt((double)a[4].n)};
+    return s;
+}
+
+/* Axes B, T, H, D of in[0]. */
+static enum status check_axes(const struct call *call) {
+    const struct axis *a = call->in[0].type->shape.axis;
+    TRY(shape_expect_tags(call, 0, "BT3HD"));
+    if (axis_is_sharded(&a[1])) return shape_refuse(call, "attention needs the whole sequence");
+    if (a[2].n != 3 || axis_is_sharded(&a[4]))
+        return shape_refuse(call, "query, key, value and the head must be whole");
+    return OK;
+}
+
+static enum status blocked_shape(const struct call *call, struct type out[MAX_OUT]) {
+    TRY(check_axes(call));
+    enum dtype dtype = call->in[0].type->dtype;
+    const struct axis *a = call->in[0].type->shape.axis;
+    out[0] = (struct type){dtype, {4, {a[0], a[1], a[3], a[4]}}};
+    out[1] = (struct type){dtype_accumulator(dtype), {3, {a[0], a[1], a[3]}}};
+    return OK;
+}
+
+static enum status materialised_shape(const struct call *call, struct type out[MAX_OUT]) {
+    TRY(check_axes(call));
+    enum dtype dtype = call->in[0].type->dtype;
+    const struct axis *a = call->in[0].type->shape.axis;
+    out[0] = (struct type){dtype, {4, {a[0], a[1], a[3], a[4]}}};
+    out[1] = (struct type){dtype, {4, {a[0], a[3], a[1], a[1]}}};
+    return OK;
+}
+
+/* ---- scratch ---- */
+
+int attention_threads(const struct call *call) {
+    struct attention_sizes s = attention_sizes(call);
+    int64_t n = omp_get_max_threads(), heads = s.B * s.H;
+    return (int)(n < heads ? n : heads);
+}
+
+/* Forward: q, k transposed, v, y; s; the running maximum and sum. Backward: q, dy, k, k and v transposed, dk, dv; p and
+ * ds; delta and lse of a tile; dq of the sequence. Written in this order, see attention_blocked_cpu.c. */
+int64_t attention_blocked_reals(const struct call *call, enum row_kind kind) {
+    struct attention_sizes s = attention_sizes(call);
+    int64_t tile = s.T < ATTENTION_TILE ? s.T : ATTENTION_TILE;
+    if (kind == ROW_BACKWARD_INPUT) return 7 * tile * s.D + 2 * tile * tile + 2 * tile + s.T * s.D;
+    return 4 * tile * s.D + tile * tile + 2 * tile;
+}
+
+/* Forward: a row of the mask, a row of p. Backward: a row of dp, a row of the mask; dk and dv of the sequence, a row of
+ * dq. */
+int64_t attention_materialised_reals(const struct call *call, enum row_kind kind) {
+    struct attention_sizes s = attention_sizes(call);
+    return kind == ROW_BACKWARD_INPUT ? 2 * s.T + (2 * s.T + 1) * s.D : 2 * s.T;
+}
+
+static int64_t bytes_of_reals(const struct call *call, int64_t reals) {
+    return attention_threads(call) * reals * (int64_t)dtype_size(dtype_accumulator(op_dtype(call)));
+}
+static int64_t blocked_work(const struct call *call, enum row_kind kind) {
+    return bytes_of_reals(call, attention_blocked_reals(call, kind));
+}
+static int64_t materialised_work(const struct call *call, enum row_kind kind) {
+    return bytes_of_reals(call, attention_materialised_reals(call, kind));
+}
+
+static struct cost attention_cost(const struct call *call, enum row_kind kind) {
+    struct attention_sizes s = attention_sizes(call);
+    double square = (double)(s.B * s.T) * (double)(s.T * s.H * s.D);
+    struct cost cost = cost_traffic(call, kind);
+    cost.flops = (kind == ROW_BACKWARD_INPUT ? 8 : 4) * square;
+    return cost;
+}
+
+DECLARE_KERNELS_FB(attention_blocked, cpu);
+DECLARE_KERNELS_FB(attention_materialised, cpu);
+
+const struct op op_attention_blocked = {
+    .name = "attention_blocked",
+    .shape = blocked_shape,
+    .needs = {.bi_in = 1, .bi_out = 3},
+    .no_grad_out = 2,
+    .has_backward_input = true,
+    .work = blocked_work,
+    .cost = attention_cost,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(attention_blocked, cpu)},
+};
+
+const struct op op_attention_materialised = {
+    .name = "attention_materialised",
+    .shape = materialised_shape,
+    .needs = {.bi_in = 1, .bi_out = 2},
+    .no_grad_out = 2,
+    .has_backward_input = true,
+    .work = materialised_work,
+    .cost = attention_cost,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(attention_materialised, cpu)},
+};

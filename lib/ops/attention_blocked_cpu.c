@@ -1,0 +1,227 @@
+/* Causal attention by tiles of queries and keys; no T x T array. See attention.h. One head of one sample at a time;
+ * threads divide the heads. Inside a head the order is fixed, so the result does not depend on the number of threads.
+ *
+ * Forward, for a tile of queries, goes over the tiles of keys with a running maximum and sum. When a later tile raises
+ * the maximum from M to M', what has been summed so far is multiplied by e^(M - M'). No exponent is ever positive.
+ * Backward goes the other way round: for a tile of keys, whose dk and dv stay in scratch, over the tiles of queries. */
+#include "lib/ops/attention_cpu.h"
+#include <omp.h>
+
+kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
+
+enum { TILE = ATTENTION_TILE };
+
+/* ---- tiles in scratch: dense, in real ---- */
+
+/* to (n,D) = factor x rows of `from` */
+static void load_tile(real *to, const elem *from, int64_t stride, int64_t n, int64_t D, real factor) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t d = 0; d < D; d++) to[i * D + d] = factor * load(from[i * stride + d]);
+}
+
+/* to (D,n) = (n,D) transposed */
+static void transpose_tile(real *to, const real *from, int64_t n, int64_t D) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t d = 0; d < D; d++) to[d * n + i] = from[i * D + d];
+}
+
+static void store_tile(elem *to, int64_t stride, const real *from, int64_t n, int64_t D, real factor, int add) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t d = 0; d < D; d++) put(to + i * stride + d, factor * from[i * D + d], add);
+}
+
+static void clear(real *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = 0;
+}
+
+/* c[i,j] += sum_p a[i,p] b[p,j] with c (m,n), b (k,n) dense and a[i,p] at a[i * a_row + p * a_column]. Four p at a
+ * time, so that an element of c is read and written once for four multiply-adds. */
+static void multiply_add(real *restrict c, int64_t m, int64_t n, int64_t k, const real *restrict a, int64_t a_row,
+                         int64_t a_column, const real *restrict b) {
+    for (int64_t i = 0; i < m; i++) {
+        int64_t p = 0;
+        for (; p + 4 <= k; p += 4) {
+            const real *ap = a + i * a_row + p * a_column, *bp = b + p * n;
+            real a0 = ap[0], a1 = ap[a_column], a2 = ap[2 * a_column], a3 = ap[3 * a_column];
+            for (int64_t j = 0; j < n; j++)
+                c[i * n + j] += a0 * bp[j] + a1 * bp[n + j] + a2 * bp[2 * n + j] + a3 * bp[3 * n + j];
+        }
+        for (; p < k; p++)
+            for (int64_t j = 0; j < n; j++) c[i * n + j] += a[i * a_row + p * a_column] * b[p * n + j];
+    }
+}
+
+/* s (nq,nk) = q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
+static void scores(real *s, const real *q, const real *k_transposed, int64_t t0, int64_t nq, int64_t j0, int64_t nk,
+                   int64_t D) {
+    clear(s, nq * nk);
+    multiply_add(s, nq, nk, D, q, D, 1, k_transposed);
+    if (j0 + nk <= t0 + 1) return;
+    for (int64_t i = 0; i < nq; i++)
+        for (int64_t j = t0 + i + 1 - j0; j < nk; j++) s[i * nk + j] = -(real)INFINITY;
+}
+
+/* ---- forward ---- */
+
+struct forward { real *q, *k_transposed, *v, *y, *s, *max, *sum; };
+
+static struct forward forward_scratch(real *at, const struct attention_sizes *s) {
+    int64_t tile = min64(TILE, s->T), vectors = tile * s->D;
+    real *square = at + 4 * vectors, *rest = square + tile * tile;
+    struct forward w = {at, at + vectors, at + 2 * vectors, at + 3 * vectors, square, rest, rest + tile};
+    return w;
+}
+
+/* One row of the running softmax: s becomes e^(s - max), and what was summed under the old maximum is scaled down. */
+static void soften(real *s, int64_t nk, real *max, real *sum, real *y, int64_t D) {
+    real tile_max = MAX_OVER(j, nk, s[j]), new_max = tile_max > *max ? tile_max : *max;
+    real shrink = real_exp(*max - new_max);
+    for (int64_t j = 0; j < nk; j++) s[j] = real_exp(s[j] - new_max);
+    *sum = *sum * shrink + SUM_OVER(j, nk, s[j]);
+    *max = new_max;
+    for (int64_t d = 0; d < D; d++) y[d] *= shrink;
+}
+
+static void apply_dropout(const struct head *head, real *s, int64_t t, int64_t j0, int64_t nk) {
+    real m[TILE];
+    probability_factors(head, m, t, j0, nk);
+    for (int64_t j = 0; j < nk; j++) s[j] *= m[j];
+}
+
+/* Queries t0 .. t0 + nq-1 against the keys j0 .. j0 + nk-1. */
+static void forward_keys(const struct head *head, const elem *qkv, const struct forward *w, int64_t t0, int64_t nq,
+                         int64_t j0) {
+    int64_t D = head->s.D, row = head->s.row, nk = min64(TILE, head->s.T - j0);
+    load_tile(w->v, qkv + head->k_at + j0 * row, row, nk, D, 1);
+    transpose_tile(w->k_transposed, w->v, nk, D);
+    load_tile(w->v, qkv + head->v_at + j0 * row, row, nk, D, 1);
+    scores(w->s, w->q, w->k_transposed, t0, nq, j0, nk, D);
+    for (int64_t i = 0; i < nq; i++) {
+        soften(w->s + i * nk, nk, w->max + i, w->sum + i, w->y + i * D, D);
+        if (head->dropout.on) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
+    }
+    multiply_add(w->y, nq, D, nk, w->s, nk, 1, w->v);
+}
+
+static void forward_head(const struct head *head, const elem *qkv, elem *y, real *lse, const struct forward *w) {
+    int64_t T = head->s.T, D = head->s.D, H = head->s.H;
+    for (int64_t t0 = 0; t0 < T; t0 += TILE) {
+        int64_t nq = min64(TILE, T - t0);
+        load_tile(w->q, qkv + head->q_at + t0 * head->s.row, head->s.row, nq, D, (real)head->s.scale);
+        clear(w->y, nq * D);
+        for (int64_t i = 0; i < nq; i++) w->max[i] = -(real)INFINITY, w->sum[i] = 0;
+        for (int64_t j0 = 0; j0 <= t0; j0 += TILE) forward_keys(head, qkv, w, t0, nq, j0);
+        for (int64_t i = 0; i < nq; i++) {
+            store_tile(y + head->y_at + (t0 + i) * head->y_row, 0, w->y + i * D, 1, D, 1 / w->sum[i], false);
+            lse[(head->b * T + t0 + i) * H + head->h] = w->max[i] + (real)log(w->sum[i]);
+        }
+    }
+}
+
+enum status CPU(attention_blocked_forward)(const struct call *call) {
+    struct attention_sizes s = attention_sizes(call);
+    int64_t reals = attention_blocked_reals(call, ROW_FORWARD);
+#pragma omp parallel for collapse(2) num_threads(attention_threads(call))
+    for (int64_t b = 0; b < s.B; b++)
+        for (int64_t h = 0; h < s.H; h++) {
+            struct head head = head_of(call, b, h);
+            struct forward w = forward_scratch((real *)call->work + omp_get_thread_num() * reals, &s);
+            forward_head(&head, call->in[0].data, call->out[0].data, call->out[1].data, &w);
+        }
+    return OK;
+}
+
+/* ---- backward ---- */
+
+struct backward { real *q, *dy, *k, *k_transposed, *v_transposed, *dk, *dv, *p, *ds, *delta, *lse, *dq; };
+
+static struct backward backward_scratch(real *at, const struct attention_sizes *s) {
+    int64_t tile = min64(TILE, s->T), n = tile * s->D, square = tile * tile;
+    real *p = at + 7 * n, *delta = p + 2 * square;
+    struct backward w = {at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n, at + 6 * n,
+                         p, p + square, delta, delta + tile, delta + 2 * tile};
+    return w;
+}
+
+/* What the tile of queries at t0 needs: q / sqrt(D), dy, lse and delta[t] = dy[t] . y[t]. */
+static void load_queries(const struct head *head, const struct call *call, const struct backward *w, int64_t t0,
+                         int64_t nq) {
+    const elem *qkv = call->in[0].data, *y = (const elem *)call->out[0].data + head->y_at, *dy = call->dout[0].data;
+    const real *lse = call->out[1].data;
+    int64_t D = head->s.D;
+    load_tile(w->q, qkv + head->q_at + t0 * head->s.row, head->s.row, nq, D, (real)head->s.scale);
+    load_tile(w->dy, dy + head->y_at + t0 * head->y_row, head->y_row, nq, D, 1);
+    for (int64_t i = 0; i < nq; i++) {
+        w->delta[i] = SUM_OVER(d, D, w->dy[i * D + d] * load(y[(t0 + i) * head->y_row + d]));
+        w->lse[i] = lse[(head->b * head->s.T + t0 + i) * head->s.H + head->h];
+    }
+}
+
+/* From scores and dy v^T: p becomes m p, ds becomes p (m dy v^T - delta), for one query. */
+static void score_gradient(const struct head *head, real *p, real *ds, real lse, real delta, int64_t t, int64_t j0,
+                           int64_t nk) {
+    real m[TILE];
+    if (head->dropout.on)
+        probability_factors(head, m, t, j0, nk);
+    else
+        for (int64_t j = 0; j < nk; j++) m[j] = 1;
+    for (int64_t j = 0; j < nk; j++) {
+        real probability = real_exp(p[j] - lse);
+        ds[j] = probability * (m[j] * ds[j] - delta);
+        p[j] = m[j] * probability;
+    }
+}
+
+/* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
+static void backward_tile(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
+                          int64_t nk) {
+    int64_t D = head->s.D;
+    scores(w->p, w->q, w->k_transposed, t0, nq, j0, nk, D);
+    clear(w->ds, nq * nk);
+    multiply_add(w->ds, nq, nk, D, w->dy, D, 1, w->v_transposed);
+    for (int64_t i = 0; i < nq; i++)
+        score_gradient(head, w->p + i * nk, w->ds + i * nk, w->lse[i], w->delta[i], t0 + i, j0, nk);
+    multiply_add(w->dv, nk, D, nq, w->p, 1, nk, w->dy);
+    multiply_add(w->dk, nk, D, nq, w->ds, 1, nk, w->q);
+    multiply_add(w->dq + t0 * D, nq, D, nk, w->ds, nk, 1, w->k);
+}
+
+static void backward_keys(const struct head *head, const struct call *call, const struct backward *w, int64_t j0) {
+    const elem *qkv = call->in[0].data;
+    elem *dqkv = call->din[0].data;
+    int64_t T = head->s.T, D = head->s.D, row = head->s.row, nk = min64(TILE, T - j0);
+    load_tile(w->k, qkv + head->v_at + j0 * row, row, nk, D, 1);
+    transpose_tile(w->v_transposed, w->k, nk, D);
+    load_tile(w->k, qkv + head->k_at + j0 * row, row, nk, D, 1);
+    transpose_tile(w->k_transposed, w->k, nk, D);
+    clear(w->dk, nk * D);
+    clear(w->dv, nk * D);
+    for (int64_t t0 = j0; t0 < T; t0 += TILE) {
+        int64_t nq = min64(TILE, T - t0);
+        load_queries(head, call, w, t0, nq);
+        backward_tile(head, w, t0, nq, j0, nk);
+    }
+    store_tile(dqkv + head->k_at + j0 * row, row, w->dk, nk, D, 1, accumulates(call, 0));
+    store_tile(dqkv + head->v_at + j0 * row, row, w->dv, nk, D, 1, accumulates(call, 0));
+}
+
+static void backward_head(const struct head *head, const struct call *call, const struct backward *w) {
+    int64_t T = head->s.T, D = head->s.D;
+    elem *dq = (elem *)call->din[0].data + head->q_at;
+    clear(w->dq, T * D);
+    for (int64_t j0 = 0; j0 < T; j0 += TILE) backward_keys(head, call, w, j0);
+    store_tile(dq, head->s.row, w->dq, T, D, (real)head->s.scale, accumulates(call, 0));
+}
+
+enum status CPU(attention_blocked_backward_input)(const struct call *call) {
+    struct attention_sizes s = attention_sizes(call);
+    int64_t reals = attention_blocked_reals(call, ROW_BACKWARD_INPUT);
+#pragma omp parallel for collapse(2) num_threads(attention_threads(call))
+    for (int64_t b = 0; b < s.B; b++)
+        for (int64_t h = 0; h < s.H; h++) {
+            struct head head = head_of(call, b, h);
+            struct backward w = backward_scratch((real *)call->work + omp_get_thread_num() * reals, &s);
+            backward_head(&head, call, &w);
+        }
+    return OK;
+}

@@ -1,0 +1,112 @@
+/* Causal attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward.
+ * See attention.h. One head of one sample at a time; threads divide the heads. */
+#include "lib/ops/attention_cpu.h"
+#include <omp.h>
+
+kernel CPU(attention_materialised_forward), CPU(attention_materialised_backward_input);
+
+static real dot(const elem *a, const elem *b, int64_t n) { return SUM_OVER(i, n, load(a[i]) * load(b[i])); }
+
+/* p[j] for j <= t, one row of the softmax: p = e^(s - max) / sum. */
+static void probabilities(const struct head *head, const elem *qkv, int64_t t, real *p) {
+    const elem *q = qkv + head->q_at + t * head->s.row, *k = qkv + head->k_at;
+    real scale = (real)head->s.scale;
+    for (int64_t j = 0; j <= t; j++) p[j] = scale * dot(q, k + j * head->s.row, head->s.D);
+    real max = MAX_OVER(j, t + 1, p[j]);
+    for (int64_t j = 0; j <= t; j++) p[j] = real_exp(p[j] - max);
+    real sum = SUM_OVER(j, t + 1, p[j]);
+    for (int64_t j = 0; j <= t; j++) p[j] /= sum;
+}
+
+static void forward_head(const struct head *head, const elem *qkv, elem *y, elem *saved, real *p, real *m) {
+    int64_t T = head->s.T, D = head->s.D;
+    const elem *v = qkv + head->v_at;
+    for (int64_t t = 0; t < T; t++) {
+        probabilities(head, qkv, t, p);
+        for (int64_t j = 0; j < T; j++) saved[t * T + j] = store(j <= t ? p[j] : 0);
+        if (head->dropout.on) {
+            probability_factors(head, m, t, 0, T);
+            for (int64_t j = 0; j <= t; j++) p[j] *= m[j];
+        }
+        for (int64_t i = 0; i < D; i++)
+            y[head->y_at + t * head->y_row + i] = store(SUM_OVER(j, t + 1, p[j] * load(v[j * head->s.row + i])));
+    }
+}
+
+enum status CPU(attention_materialised_forward)(const struct call *call) {
+    struct attention_sizes s = attention_sizes(call);
+    int64_t reals = attention_materialised_reals(call, ROW_FORWARD);
+    elem *saved = call->out[1].data;
+#pragma omp parallel for collapse(2) num_threads(attention_threads(call))
+    for (int64_t b = 0; b < s.B; b++)
+        for (int64_t h = 0; h < s.H; h++) {
+            struct head head = head_of(call, b, h);
+            real *m = (real *)call->work + omp_get_thread_num() * reals, *p = m + s.T;
+            forward_head(&head, call->in[0].data, call->out[0].data, saved + (b * s.H + h) * s.T * s.T, p, m);
+        }
+    return OK;
+}
+
+/* ---- backward ---- */
+
+struct backward { real *dp, *m, *dk, *dv, *dq; };   /* rows of T; (T,D) sums of the head; a row of D */
+
+/* ds of query t over dp, and m p over m: what the sums below are made of. */
+static void score_gradient(const struct head *head, const elem *qkv, const elem *dy, const elem *p, int64_t t,
+                           const struct backward *w) {
+    const elem *v = qkv + head->v_at;
+    if (head->dropout.on)
+        probability_factors(head, w->m, t, 0, t + 1);
+    else
+        for (int64_t j = 0; j <= t; j++) w->m[j] = 1;
+    for (int64_t j = 0; j <= t; j++) w->dp[j] = w->m[j] * dot(dy, v + j * head->s.row, head->s.D);
+    real delta = SUM_OVER(j, t + 1, load(p[j]) * w->dp[j]);
+    for (int64_t j = 0; j <= t; j++) w->dp[j] = load(p[j]) * (w->dp[j] - delta), w->m[j] *= load(p[j]);
+}
+
+/* dq[t] = sum_j ds k[j] / sqrt(D)    dk[j] += ds q[t] / sqrt(D)    dv[j] += m p dy[t] */
+static void add_query(const struct head *head, const elem *qkv, const elem *dy, int64_t t, const struct backward *w) {
+    int64_t D = head->s.D, row = head->s.row;
+    const elem *q = qkv + head->q_at + t * row, *k = qkv + head->k_at;
+    real scale = (real)head->s.scale;
+    for (int64_t i = 0; i < D; i++) w->dq[i] = 0;
+    for (int64_t j = 0; j <= t; j++)
+        for (int64_t i = 0; i < D; i++) {
+            w->dq[i] += scale * w->dp[j] * load(k[j * row + i]);
+            w->dk[j * D + i] += scale * w->dp[j] * load(q[i]);
+            w->dv[j * D + i] += w->m[j] * load(dy[i]);
+        }
+}
+
+static void backward_head(const struct head *head, const struct call *call, const elem *p, const struct backward *w) {
+    int64_t T = head->s.T, D = head->s.D, row = head->s.row;
+    const elem *qkv = call->in[0].data, *dy = (const elem *)call->dout[0].data + head->y_at;
+    elem *dqkv = call->din[0].data;
+    int add = accumulates(call, 0);
+    for (int64_t i = 0; i < T * D; i++) w->dk[i] = w->dv[i] = 0;
+    for (int64_t t = 0; t < T; t++) {
+        score_gradient(head, qkv, dy + t * head->y_row, p + t * T, t, w);
+        add_query(head, qkv, dy + t * head->y_row, t, w);
+        for (int64_t i = 0; i < D; i++) put(dqkv + head->q_at + t * row + i, w->dq[i], add);
+    }
+    for (int64_t j = 0; j < T; j++)
+        for (int64_t i = 0; i < D; i++) {
+            put(dqkv + head->k_at + j * row + i, w->dk[j * D + i], add);
+            put(dqkv + head->v_at + j * row + i, w->dv[j * D + i], add);
+        }
+}
+
+enum status CPU(attention_materialised_backward_input)(const struct call *call) {
+    struct attention_sizes s = attention_sizes(call);
+    int64_t reals = attention_materialised_reals(call, ROW_BACKWARD_INPUT);
+    const elem *saved = call->out[1].data;
+#pragma omp parallel for collapse(2) num_threads(attention_threads(call))
+    for (int64_t b = 0; b < s.B; b++)
+        for (int64_t h = 0; h < s.H; h++) {
+            struct head head = head_of(call, b, h);
+            real *at = (real *)call->work + omp_get_thread_num() * reals;
+            struct backward w = {at, at + s.T, at + 2 * s.T, at + (2 + s.D) * s.T, at + (2 + 2 * s.D) * s.T};
+            backward_head(&head, call, saved + (b * s.H + h) * s.T * s.T, &w);
+        }
+    return OK;
+}

@@ -1,0 +1,31 @@
+#include "lib/ops/bias_dropout_residual.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+static enum status bias_dropout_residual_shape(const struct call *call, struct type out[MAX_OUT]) {
+    TRY(shape_expect_tags(call, 0, "BTC"));
+    TRY(shape_expect_tags(call, 1, "BTC"));
+    TRY(shape_expect_vector(call, 0));
+    if (!shape_same(&call->in[0].type->shape, &call->in[1].type->shape) ||
+        call->in[0].type->dtype != call->in[1].type->dtype)
+        return shape_refuse(call, "x and residual differ in type");
+    out[0] = *call->in[0].type;
+    return OK;
+}
+
+DECLARE_KERNELS_FBW(bias_dropout_residual, cpu);
+
+/* The residual's gradient is dy: a view. backward_input writes it all the same where din[1] is other memory
+ * (accumulate). */
+const struct op op_bias_dropout_residual = {
+    .name = "bias_dropout_residual",
+    .shape = bias_dropout_residual_shape,
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_VIEW,
+    .alias_in = 1,
+    .has_backward_input = true,
+    .has_backward_weight = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(bias_dropout_residual, cpu)},
+};

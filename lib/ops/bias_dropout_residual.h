@@ -1,0 +1,23 @@
+/* The end of each half of a transformer layer: y = residual + dropout(x + b)
+ *
+ *   dx = dy m     dresidual = dy     db[c] += sum_r dy[r,c] m[r,c]        m = 0 or 1/(1-p), drawn again (dropout.h)
+ *
+ * in[0] x (B,T,C)   in[1] residual (B,T,C)   out[0] y (B,T,C)   weight[0] b (C)
+ *
+ * Backward reads nothing but dy, so nothing is saved: y may lie over x, which dies here, and dresidual is dy itself.
+ * Position, channel and sample are global: a shard of T or C draws its own part of the mask. */
+#ifndef TRIVIUM_OPS_BIAS_DROPOUT_RESIDUAL_H
+#define TRIVIUM_OPS_BIAS_DROPOUT_RESIDUAL_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_bias_dropout_residual;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,18 @@
+/* Memory traffic of a row, derived from what the op declares. */
+#ifndef TRIVIUM_OPS_COST_H
+#define TRIVIUM_OPS_COST_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** No flops worth counting; bytes: every operand that the row reads (op->needs) or writes, once. The cost of every op
+ * that is bound by memory, and the bytes of the others. */
+struct cost cost_traffic(const struct call *, enum row_kind);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

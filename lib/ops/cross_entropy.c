@@ -1,0 +1,63 @@
+#include "lib/ops/cross_entropy.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+static enum status cross_entropy_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct type *logits = call->in[0].type, *targets = call->in[1].type;
+    TRY(shape_expect_tags(call, 0, "BTV"));
+    TRY(shape_expect_tags(call, 1, "BT"));
+    const struct axis *vocab = &logits->shape.axis[2];
+    if (targets->dtype != INT32) return shape_refuse(call, "targets must be int32");
+    for (int i = 0; i < 2; i++)
+        if (!axis_same(&logits->shape.axis[i], &targets->shape.axis[i]))
+            return shape_refuse(call, "logits and targets differ");
+    if (vocab->first != 0 || vocab->n < vocab->global)
+        return shape_refuse(call, "the vocabulary is sharded; use the vocabulary-parallel loss");
+    out[0].dtype = out[1].dtype = dtype_accumulator(logits->dtype);
+    out[0].shape.n_axes = 1;
+    out[0].shape.axis[0] = axis_whole('1', 1);
+    out[1].shape = targets->shape;
+    return OK;
+}
+
+/* sum[r] and hit[r]; the maximum lies in out[1] until lse replaces it. */
+static int64_t cross_entropy_work(const struct call *call, enum row_kind kind) {
+    bool forward = kind == ROW_FORWARD || kind == ROW_REPLAY;
+    return forward ? 2 * type_n(call->in[1].type) * (int64_t)dtype_size(dtype_accumulator(op_dtype(call))) : 0;
+}
+
+enum status cross_entropy_check_targets(const struct vocab_rows *rows) {
+    for (int64_t r = 0; r < rows->n_rows; r++)
+        if (rows->target[r] >= rows->vocab.global)
+            return FAIL(E_DATA, "target %d at position %lld is beyond the vocabulary of %lld", (int)rows->target[r],
+                        (long long)r, (long long)rows->vocab.global);
+    return OK;
+}
+
+DECLARE_KERNELS_FB(cross_entropy, cpu);
+
+const struct op op_cross_entropy = {
+    .name = "cross_entropy",
+    .shape = cross_entropy_shape,
+    .needs = {.bi_in = 3, .bi_out = 2},
+    .no_grad_in = 2,
+    .no_grad_out = 3,
+    .has_backward_input = true,
+    .work = cross_entropy_work,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(cross_entropy, cpu)},
+};
+
+extern const struct cross_entropy_pieces cross_entropy_pieces_cpu_fp64, cross_entropy_pieces_cpu_fp32,
+    cross_entropy_pieces_cpu_bf16, cross_entropy_pieces_cpu_fp16;
+
+const struct cross_entropy_pieces *cross_entropy_pieces_cpu(enum dtype dtype) {
+    switch (dtype) {
+    case FP64: return &cross_entropy_pieces_cpu_fp64;
+    case FP32: return &cross_entropy_pieces_cpu_fp32;
+    case BF16: return &cross_entropy_pieces_cpu_bf16;
+    case FP16: return &cross_entropy_pieces_cpu_fp16;
+    default: return NULL;
+    }
+}

@@ -1,0 +1,53 @@
+/* Softmax cross-entropy over the vocabulary:
+ *
+ *   lse[r] = log sum_k e^x[r,k]       loss = loss_scale sum_r (lse[r] - x[r, target[r]])
+ *   dx[r,k] = loss_scale grad_scale (e^(x[r,k] - lse[r]) - [k = target[r]])
+ *
+ * in[0] logits (B,T,V)   in[1] targets int32 (B,T)   out[0] loss (1) and out[1] lse (B,T), in the accumulator's dtype
+ *
+ * Rows with a negative target count nothing (padding of evaluation batches). Columns at or beyond the global vocabulary
+ * are padding: they are left out of the sum, and their gradient is zero. The op itself wants the whole vocabulary in
+ * one place; over shards of it, tp/ runs the same pieces with a maximum and a sum over the ranks in between. They are
+ * below. */
+#ifndef TRIVIUM_OPS_CROSS_ENTROPY_H
+#define TRIVIUM_OPS_CROSS_ENTROPY_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_cross_entropy;
+
+/** Rows of logits over one shard of the vocabulary. */
+struct vocab_rows {
+    const void *logits;        /* (n_rows, vocab.n), in the dtype that the pieces were asked for */
+    const int32_t *target;     /* (n_rows), global token ids; negative: ignored */
+    int64_t n_rows;
+    struct axis vocab;
+};
+
+/** The three passes over a shard. All arrays have one element a row, in the accumulator's dtype of the logits.
+ *  dlogits may be the logits themselves, unless it accumulates. */
+struct cross_entropy_pieces {
+    /** max[r] = max_k x[r,k], k in this shard; -infinity if it is all padding. */
+    void (*row_max)(const struct vocab_rows *, void *max);
+    /** sum[r] = sum_k e^(x[r,k] - max[r]); hit[r] = x[r, target[r]] if that column is in this shard, else 0. */
+    void (*row_sum)(const struct vocab_rows *, const void *max, void *sum, void *hit);
+    /** lse[r] = max[r] + log sum[r]; returns the sum over rows, in order, of lse[r] - hit[r]. lse may be max. */
+    double (*loss)(const struct vocab_rows *, const void *max, const void *sum, const void *hit, void *lse);
+    /** dlogits[r,k] = or += scale (e^(x[r,k] - lse[r]) - [k = target[r]]) */
+    void (*gradient)(const struct vocab_rows *, const void *lse, double scale, bool accumulate, void *dlogits);
+};
+
+/** The pieces for logits of this dtype in host memory; NULL for an integer dtype. Static. */
+const struct cross_entropy_pieces *cross_entropy_pieces_cpu(enum dtype);
+
+/** @errors E_DATA naming a target at or beyond the global vocabulary */
+enum status cross_entropy_check_targets(const struct vocab_rows *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

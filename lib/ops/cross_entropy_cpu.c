@@ -1,0 +1,99 @@
+/* Softmax cross-entropy: three passes over the rows of a vocabulary shard, and the op that runs them on a whole one.
+ * See cross_entropy.h. */
+#include "lib/ops/cpu.h"
+#include "lib/ops/cross_entropy.h"
+#include "lib/ops/exp.h"
+
+kernel CPU(cross_entropy_forward), CPU(cross_entropy_backward_input);
+extern const struct cross_entropy_pieces CPU(cross_entropy_pieces);
+
+/* Columns of the shard that are no padding. */
+static int64_t real_columns(const struct axis *vocab) {
+    int64_t n = min64(vocab->n, vocab->global - vocab->first);
+    return n > 0 ? n : 0;
+}
+static const elem *row_of(const struct vocab_rows *rows, int64_t r) {
+    return (const elem *)rows->logits + r * rows->vocab.n;
+}
+
+/* The target's column in this shard, or -1. */
+static int64_t target_column(const struct vocab_rows *rows, int64_t r) {
+    int64_t k = rows->target[r] - rows->vocab.first;
+    return rows->target[r] >= 0 && k >= 0 && k < real_columns(&rows->vocab) ? k : -1;
+}
+
+static void row_max(const struct vocab_rows *rows, void *max) {
+    int64_t n = real_columns(&rows->vocab);
+#pragma omp parallel for
+    for (int64_t r = 0; r < rows->n_rows; r++) {
+        const elem *x = row_of(rows, r);
+        ((real *)max)[r] = MAX_OVER(k, n, load(x[k]));
+    }
+}
+
+static void row_sum(const struct vocab_rows *rows, const void *max, void *sum, void *hit) {
+    int64_t n = real_columns(&rows->vocab);
+#pragma omp parallel for
+    for (int64_t r = 0; r < rows->n_rows; r++) {
+        const elem *x = row_of(rows, r);
+        real m = ((const real *)max)[r];
+        int64_t target = target_column(rows, r);
+        ((real *)sum)[r] = SUM_OVER(k, n, real_exp(load(x[k]) - m));
+        ((real *)hit)[r] = target >= 0 ? load(x[target]) : 0;
+    }
+}
+
+/* In order, on one thread: it reads three numbers a row. */
+static double loss(const struct vocab_rows *rows, const void *max, const void *sum, const void *hit, void *lse) {
+    double total = 0;
+    for (int64_t r = 0; r < rows->n_rows; r++) {
+        real l = ((const real *)max)[r] + (real)log(((const real *)sum)[r]);
+        if (rows->target[r] >= 0) total += (double)l - (double)((const real *)hit)[r];
+        ((real *)lse)[r] = l;
+    }
+    return total;
+}
+
+static void row_gradient(const struct vocab_rows *rows, int64_t r, real lse, real scale, int add, elem *dx) {
+    const elem *x = row_of(rows, r);
+    int64_t n = real_columns(&rows->vocab), target = target_column(rows, r);
+    if (rows->target[r] < 0) scale = 0;
+    real at_target = target >= 0 ? scale * (real_exp(load(x[target]) - lse) - 1) : 0;
+    real before = target >= 0 && add ? load(dx[target]) : 0;
+#pragma omp simd /* dx may lie over x */
+    for (int64_t k = 0; k < n; k++) put(dx + k, scale * real_exp(load(x[k]) - lse), add);
+    if (target >= 0) dx[target] = store(before + at_target);
+    for (int64_t k = n; k < rows->vocab.n && !add; k++) dx[k] = store(0);
+}
+
+static void gradient(const struct vocab_rows *rows, const void *lse, double scale, bool add, void *dlogits) {
+#pragma omp parallel for
+    for (int64_t r = 0; r < rows->n_rows; r++)
+        row_gradient(rows, r, ((const real *)lse)[r], (real)scale, add, (elem *)dlogits + r * rows->vocab.n);
+}
+
+const struct cross_entropy_pieces CPU(cross_entropy_pieces) = {row_max, row_sum, loss, gradient};
+
+/* ---- the op: one shard that is everything ---- */
+
+static struct vocab_rows rows_of_call(const struct call *call) {
+    struct vocab_rows rows = {call->in[0].data, call->in[1].data, type_n(call->in[1].type),
+                              call->in[0].type->shape.axis[2]};
+    return rows;
+}
+
+enum status CPU(cross_entropy_forward)(const struct call *call) {
+    struct vocab_rows rows = rows_of_call(call);
+    real *sum = call->work, *hit = sum + rows.n_rows, *lse = call->out[1].data;
+    TRY(cross_entropy_check_targets(&rows));
+    row_max(&rows, lse);
+    row_sum(&rows, lse, sum, hit);
+    *(real *)call->out[0].data = (real)(call->loss_scale * loss(&rows, lse, sum, hit, lse));
+    return OK;
+}
+
+enum status CPU(cross_entropy_backward_input)(const struct call *call) {
+    struct vocab_rows rows = rows_of_call(call);
+    gradient(&rows, call->out[1].data, call->loss_scale * call->grad_scale, accumulates(call, 0), call->din[0].data);
+    return OK;
+}

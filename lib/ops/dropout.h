@@ -1,0 +1,36 @@
+/* Dropout without a stored mask: y = x m / (1 - p), where the bit m is a pure function of the element's place in the
+ * run.
+ *
+ *   key      (seed, site, optimizer step)              site: step->stream, the stream of "embedding", "attention", ...
+ *   counter  {element / 4, t, head, sample}            all *global* indices; the draw is word (element % 4) of the
+ * block keep     when draw >= p 2^32
+ *
+ * `element` is the channel (embedding and residual sites, head 0) or the key position j (attention probabilities, with
+ * t the query position). Backward and replay draw the same numbers again, and a rank that holds any part of the tensor
+ * draws what the rank that holds all of it would: nothing is saved, nothing is sent.
+ *
+ * Source: Srivastava et al. 2014; counters after Salmon et al. 2011 (lib/base/rng.h). */
+#ifndef TRIVIUM_OPS_DROPOUT_H
+#define TRIVIUM_OPS_DROPOUT_H
+
+#include "lib/base/rng.h"
+#include "lib/ops/op.h"
+#include <math.h>
+
+struct dropout {
+    bool on;                  /* false: the identity (evaluation, or p = 0) */
+    uint64_t threshold;       /* keep draws at or above p 2^32, rounded up */
+    double scale;             /* 1 / (1 - p) */
+    struct philox_key key;
+    int64_t first_sample;     /* global index of sample 0 of the batch axis */
+};
+
+/** What this call drops. step->p in [0, 1). */
+static inline struct dropout dropout_of(const struct call *call) {
+    double p = call->step->p;
+    struct dropout d = {call->training && p > 0, (uint64_t)ceil(p * 4294967296.0), 1 / (1 - p),
+                        rng_key(call->seed, call->step->stream, call->n_step), call->first_sample};
+    return d;
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* Dropout factors for the CPU kernels; see dropout.h. Only *_cpu.c files include this. */
+#ifndef TRIVIUM_OPS_DROPOUT_CPU_H
+#define TRIVIUM_OPS_DROPOUT_CPU_H
+
+#include "lib/ops/cpu.h"
+#include "lib/ops/dropout.h"
+
+/** factor[i] = 0 or 1 / (1-p) for elements first .. first + n-1 (n <= COLUMNS) of a row at (t, head, sample); see
+ * dropout.h. */
+static inline void dropout_factors(const struct dropout *d, real *factor, int64_t first, int64_t n, int64_t t,
+                                   int64_t head, int64_t sample) {
+    uint32_t word[COLUMNS + 8];
+    int64_t block = first / 4, skip = first % 4;
+    for (int64_t i = 0; 4 * i < skip + n; i++) {
+        struct philox_counter c = {{(uint32_t)(block + i), (uint32_t)t, (uint32_t)head, (uint32_t)sample}};
+        c = philox(c, d->key);
+        for (int l = 0; l < 4; l++) word[4 * i + l] = c.v[l];
+    }
+    for (int64_t i = 0; i < n; i++) factor[i] = word[skip + i] >= d->threshold ? (real)d->scale : 0;
+}
+
+/** Where element (b, t, 0) of a (B,T,C) tensor lies, for the ops that go through it by rows. */
+struct rows { int64_t n, B, T, C, first_t, first_c; };
+static inline struct rows rows_of(const struct type *type) {
+    const struct axis *a = type->shape.axis;
+    struct rows r = {a[0].n * a[1].n, a[0].n, a[1].n, a[2].n, a[1].first, a[2].first};
+    return r;
+}
+
+/** Dropout factors of columns c .. c + n-1 of local row r; ones when dropout is off. */
+static inline void row_factors(const struct dropout *d, const struct rows *rows, real *factor, int64_t r, int64_t c,
+                               int64_t n) {
+    if (d->on)
+        dropout_factors(d, factor, rows->first_c + c, n, rows->first_t + r % rows->T, 0, d->first_sample + r / rows->T);
+    else
+        for (int64_t i = 0; i < n; i++) factor[i] = 1;
+}
+
+/** dx = m dy for (B,T,C) tensors, = or += by call->accumulate: backward_input of every op that ends in dropout. */
+static inline void dropout_backward(const struct call *call, const elem *dy, elem *dx) {
+    struct rows rows = rows_of(call->in[0].type);
+    struct dropout dropout = dropout_of(call);
+    int add = accumulates(call, 0);
+#pragma omp parallel for
+    for (int64_t r = 0; r < rows.n; r++)
+        for (int64_t first = 0; first < rows.C; first += COLUMNS) {
+            int64_t at = r * rows.C + first, n = min64(COLUMNS, rows.C - first);
+            real m[COLUMNS];
+            row_factors(&dropout, &rows, m, r, first, n);
+#pragma omp simd /* dx may lie over dy, element for element */
+            for (int64_t c = 0; c < n; c++) put(dx + at + c, m[c] * load(dy[at + c]), add);
+        }
+}
+
+#endif

@@ -1,0 +1,35 @@
+#include "lib/ops/embedding.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+static enum status embedding_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct type *tokens = call->in[0].type, *w = call->weight[0].type;
+    TRY(shape_expect_tags(call, 0, "BT"));
+    if (tokens->dtype != INT32) return shape_refuse(call, "tokens must be int32");
+    if (w->shape.n_axes != 2 || w->shape.axis[0].tag != 'V')
+        return shape_refuse(call, "the table's axes must be (V, C)");
+    out[0].dtype = w->dtype;
+    out[0].shape = tokens->shape;
+    out[0].shape.axis[out[0].shape.n_axes++] = w->shape.axis[1];
+    return OK;
+}
+
+/* The rows of the table that tokens name, not the whole table. */
+static struct cost embedding_cost(const struct call *call, enum row_kind kind) {
+    double y = (double)type_bytes(call->out[0].type), tokens = (double)type_bytes(call->in[0].type);
+    struct cost cost = {0, tokens + (kind == ROW_BACKWARD_WEIGHT ? 3 : 2) * y, 0};
+    return cost;
+}
+
+DECLARE_KERNELS_FW(embedding, cpu);
+
+const struct op op_embedding = {
+    .name = "embedding",
+    .shape = embedding_shape,
+    .needs = {.bw_in = 1},
+    .no_grad_in = 1,
+    .has_backward_weight = true,
+    .cost = embedding_cost,
+    .kernels = {[DEVICE_CPU] = KERNELS_FW(embedding, cpu)},
+};

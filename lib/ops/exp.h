@@ -1,0 +1,69 @@
+/* exp for real (float or double) in a form that the compiler vectorises: no table, no branch, no library call.
+ *
+ *   x = n ln 2 + r,  |r| <= ln 2 / 2      e^x = 2^n e^r      e^r = sum r^k / k!
+ *
+ * ln 2 is subtracted in two parts (Cody and Waite), so r is exact to a rounding. The series ends where the next term is
+ * below a tenth of a unit in the last place: r^8/8! in float, r^14/14! in double. 2^n is applied in two halves, so that
+ * results below the normal range and infinity come out right. NaN stays NaN. The error is below 2 units in the last
+ * place. */
+#ifndef TRIVIUM_OPS_EXP_H
+#define TRIVIUM_OPS_EXP_H
+
+#include "lib/ops/real.h"
+
+#if defined ELEM_fp64
+typedef int64_t real_bits;
+#define REAL(x) x
+#define EXP_LOWEST (-750.0)                     /* e^x is 0 below, infinity above */
+#define EXP_HIGHEST 710.0
+#define EXP_ROUNDER 0x1.8p52                    /* adding it leaves a whole number in the low bits */
+#define EXP_LN2_HIGH 0x1.62e42fefa0000p-1       /* trailing zeros: n times it is exact */
+#define EXP_LN2_LOW 0x1.cf79abc9e3b3ap-40
+enum { EXP_BIAS = 1023, EXP_MANTISSA = 52 };
+#else
+typedef int32_t real_bits;
+#define REAL(x) x##f
+#define EXP_LOWEST (-105.0f)
+#define EXP_HIGHEST 89.0f
+#define EXP_ROUNDER 0x1.8p23f
+#define EXP_LN2_HIGH 0x1.62e000p-1f
+#define EXP_LN2_LOW 0x1.0bfbe8p-15f
+enum { EXP_BIAS = 127, EXP_MANTISSA = 23 };
+#endif
+
+static inline real_bits bits_of(real x) { real_bits b; memcpy(&b, &x, sizeof b); return b; }
+
+/* 2^n for n in the normal range */
+static inline real power_of_two(real_bits n) {
+    real_bits bits = (n + EXP_BIAS) << EXP_MANTISSA;
+    real x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* sum r^k / k!, to k = 13 in double and 7 in float, from the last term inward */
+static inline real exp_series(real r) {
+#if defined ELEM_fp64
+    real sum = 1 / 39916800. + r * (1 / 479001600. + r * (1 / 6227020800.));
+    sum = 1 / 40320. + r * (1 / 362880. + r * (1 / 3628800. + r * sum));
+    sum = 1 / 5040. + r * sum;
+#else
+    real sum = 1 / 5040.f;
+#endif
+    sum = REAL(1.) / 24 + r * (REAL(1.) / 120 + r * (REAL(1.) / 720 + r * sum));
+    return 1 + r * (1 + r * (REAL(1.) / 2 + r * (REAL(1.) / 6 + r * sum)));
+}
+
+static inline real real_exp(real x) {
+    x = x < EXP_LOWEST ? EXP_LOWEST : x;         /* written so that NaN passes */
+    x = x > EXP_HIGHEST ? EXP_HIGHEST : x;
+    real shifted = x * REAL(0x1.71547652b82fep0) + EXP_ROUNDER;      /* x / ln 2 */
+    real whole = shifted - EXP_ROUNDER;
+    real_bits n = bits_of(shifted) - bits_of(EXP_ROUNDER);
+    n = x == x ? n : 0;
+    real r = (x - whole * EXP_LN2_HIGH) - whole * EXP_LN2_LOW;
+    real_bits half = n >> 1;
+    return exp_series(r) * power_of_two(half) * power_of_two(n - half);
+}
+
+#endif

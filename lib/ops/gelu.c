@@ -1,0 +1,22 @@
+#include "lib/ops/gelu.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+
+static enum status gelu_shape(const struct call *call, struct type out[MAX_OUT]) {
+    out[0] = *call->in[0].type;
+    return OK;
+}
+
+DECLARE_KERNELS_FB(gelu, cpu);
+
+const struct op op_gelu = {
+    .name = "gelu",
+    .shape = gelu_shape,
+    .needs = {.bi_in = 1},
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_IN_PLACE,
+    .alias_in = 0,
+    .has_backward_input = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(gelu, cpu)},
+};

@@ -1,0 +1,33 @@
+#include "lib/ops/layernorm.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+static enum status layernorm_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct type *x = call->in[0].type;
+    int last = x->shape.n_axes - 1;
+    if (axis_is_sharded(&x->shape.axis[last])) return shape_refuse(call, "the axis to normalise over is sharded");
+    TRY(shape_expect_vector(call, 0));
+    TRY(shape_expect_vector(call, 1));
+    out[0] = out[1] = *x;
+    out[1].dtype = dtype_accumulator(x->dtype);
+    out[1].shape.axis[last] = axis_whole('2', 2);
+    return OK;
+}
+
+DECLARE_KERNELS_FBW(layernorm, cpu);
+
+/* Both passes finish with a row's sums before they write the row, so y may lie over x, and dx over dy. */
+const struct op op_layernorm = {
+    .name = "layernorm",
+    .shape = layernorm_shape,
+    .needs = {.bi_in = 1, .bi_out = 2, .bi_weight = 1, .bw_in = 1, .bw_out = 2},
+    .no_grad_out = 2,
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_IN_PLACE,
+    .alias_in = 0,
+    .has_backward_input = true,
+    .has_backward_weight = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(layernorm, cpu)},
+};

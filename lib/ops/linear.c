@@ -1,0 +1,96 @@
+#include "lib/ops/linear.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/gemm.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+/* How many trailing axes of W and x have the same tags: these are summed over. At least one axis of each stays. */
+static int summed_axes(const struct shape *x, const struct shape *w) {
+    int n = 0;
+    while (n < x->n_axes - 1 && n < w->n_axes - 1 && x->axis[x->n_axes - 1 - n].tag == w->axis[w->n_axes - 1 - n].tag)
+        n++;
+    return n;
+}
+
+static int64_t axes_n(const struct shape *s, int from, int to) {
+    int64_t n = 1;
+    for (int i = from; i < to; i++) n *= s->axis[i].n;
+    return n;
+}
+
+struct linear_sizes linear_sizes(const struct call *call) {
+    const struct shape *x = &call->in[0].type->shape, *w = &call->weight[0].type->shape;
+    int summed = summed_axes(x, w);
+    struct linear_sizes s = {axes_n(x, 0, x->n_axes - summed), axes_n(w, 0, w->n_axes - summed),
+                             axes_n(w, w->n_axes - summed, w->n_axes)};
+    return s;
+}
+
+static bool bias_fits(const struct shape *b, const struct shape *w, int n_axes) {
+    bool fits = b->n_axes == n_axes;
+    for (int i = 0; fits && i < n_axes; i++) fits = axis_same(&b->axis[i], &w->axis[i]);
+    return fits;
+}
+
+static enum status linear_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct type *x = call->in[0].type, *w = call->weight[0].type;
+    int summed = summed_axes(&x->shape, &w->shape), kept_x = x->shape.n_axes - summed,
+        kept_w = w->shape.n_axes - summed;
+    if (summed == 0) return shape_refuse(call, "the last axes differ");
+    for (int i = 0; i < summed; i++)
+        if (!axis_same(&x->shape.axis[kept_x + i], &w->shape.axis[kept_w + i]))
+            return shape_refuse(call, "an axis to be summed over is not the same part in both");
+    if (kept_x + kept_w > MAX_AXES) return shape_refuse(call, "the output has more than 5 axes");
+    if (x->dtype != w->dtype) return shape_refuse(call, "input and weight have different dtypes");
+    if (call->step->n_weight > 1 &&
+        (!bias_fits(&call->weight[1].type->shape, &w->shape, kept_w) || call->weight[1].type->dtype != w->dtype))
+        return shape_refuse(call, "the bias has not the leading axes and dtype of the weight");
+    *out = *x;
+    out->shape.n_axes = kept_x + kept_w;
+    for (int i = 0; i < kept_w; i++) out->shape.axis[kept_x + i] = w->shape.axis[i];
+    return OK;
+}
+
+struct gemm linear_gemm(const struct call *call, enum row_kind kind) {
+    struct linear_sizes s = linear_sizes(call);
+    enum dtype dtype = call->in[0].type->dtype;
+    struct gemm g = {.alpha = 1, .ab_dtype = dtype, .c_dtype = dtype};
+    switch (kind) {
+    case ROW_BACKWARD_INPUT:
+        g.m = s.R, g.n = s.N, g.k = s.K;
+        g.beta = call->accumulate & 1;
+        break;
+    case ROW_BACKWARD_WEIGHT:
+        g.m = s.K, g.n = s.N, g.k = s.R, g.transpose_a = true;
+        g.beta = 1;
+        break;
+    default: g.m = s.R, g.n = s.K, g.k = s.N, g.transpose_b = true;
+    }
+    return g;
+}
+
+static int64_t linear_work(const struct call *call, enum row_kind kind) {
+    struct gemm g = linear_gemm(call, kind);
+    return gemm_work(&g);
+}
+
+static struct cost linear_cost(const struct call *call, enum row_kind kind) {
+    struct linear_sizes s = linear_sizes(call);
+    struct cost cost = cost_traffic(call, kind);
+    cost.flops = 2.0 * (double)s.R * (double)s.K * (double)s.N;
+    return cost;
+}
+
+DECLARE_KERNELS_FBW(linear, cpu);
+
+const struct op op_linear = {
+    .name = "linear",
+    .shape = linear_shape,
+    .needs = {.bi_weight = 1, .bw_in = 1},
+    .has_backward_input = true,
+    .has_backward_weight = true,
+    .defer_weight = true,
+    .work = linear_work,
+    .cost = linear_cost,
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(linear, cpu)},
+};

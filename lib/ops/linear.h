@@ -1,0 +1,40 @@
+/* Linear layer: y[r,k] = sum_c x[r,c] W[k,c] (+ b[k])
+ *
+ * Axes are named, so one op serves every projection of a transformer. The trailing axes of W that x ends with too are
+ * summed over; W's other axes become y's trailing ones:
+ *
+ *   x (B,T,C)    W (3,H,D,C)  ->  y (B,T,3,H,D)         qkv
+ *   x (B,T,H,D)  W (C,H,D)    ->  y (B,T,C)             proj
+ *   x (B,T,C)    W (V,C)      ->  y (B,T,V)             head
+ *
+ * A sharded output axis (H, K, V under tensor parallelism) gives that slice of y; a sharded summed axis gives a partial
+ * sum, which the caller must add over the ranks. Both follow from the axes; the kernels need no case for either.
+ *
+ *   dx[r,c] = sum_k dy[r,k] W[k,c]        reads W
+ *   dW[k,c] += sum_r dy[r,k] x[r,c]       reads x
+ *   db[k]   += sum_r dy[r,k]
+ *
+ * in[0] x   out[0] y   weight[0] W   weight[1] b, optional, with W's leading axes */
+#ifndef TRIVIUM_OPS_LINEAR_H
+#define TRIVIUM_OPS_LINEAR_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_linear;
+
+/** The matrix sizes of a step: R rows, K outputs, N inputs summed over. From the types of x and W. */
+struct linear_sizes { int64_t R, K, N; };
+struct linear_sizes linear_sizes(const struct call *);
+
+/** The matrix product of a row. W's gradient may be kept in higher precision: the kernel sets c_dtype to that of
+ * dweight[0]. */
+struct gemm linear_gemm(const struct call *, enum row_kind);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,40 @@
+/* y = x W^T + b, dx = dy W, dW += dy^T x, db += sum of the rows of dy. See linear.h. */
+#include "lib/ops/cpu.h"
+#include "lib/ops/gemm.h"
+#include "lib/ops/linear.h"
+
+kernel CPU(linear_forward), CPU(linear_backward_input), CPU(linear_backward_weight);
+
+enum status CPU(linear_forward)(const struct call *call) {
+    struct gemm g = linear_gemm(call, ROW_FORWARD);
+    const void *bias = call->step->n_weight > 1 ? call->weight[1].data : NULL;
+    TRY(gemm_run(&g, call->in[0].data, call->weight[0].data, bias, call->out[0].data, call->work));
+    return OK;
+}
+
+enum status CPU(linear_backward_input)(const struct call *call) {
+    struct gemm g = linear_gemm(call, ROW_BACKWARD_INPUT);
+    TRY(gemm_run(&g, call->dout[0].data, call->weight[0].data, NULL, call->din[0].data, call->work));
+    return OK;
+}
+
+/* db[k] += sum_r dy[r,k] */
+static void bias_gradient(const struct tensor *dbias, const elem *dy, int64_t R, int64_t K) {
+#pragma omp parallel for
+    for (int64_t first = 0; first < K; first += COLUMNS) {
+        real sum[COLUMNS] = {0};
+        int64_t n = min64(COLUMNS, K - first);
+        for (int64_t r = 0; r < R; r++)
+            for (int64_t k = 0; k < n; k++) sum[k] += load(dy[r * K + first + k]);
+        grad_add(dbias, first, sum, n);
+    }
+}
+
+enum status CPU(linear_backward_weight)(const struct call *call) {
+    struct linear_sizes s = linear_sizes(call);
+    struct gemm g = linear_gemm(call, ROW_BACKWARD_WEIGHT);
+    g.c_dtype = call->dweight[0].type->dtype;
+    TRY(gemm_run(&g, call->dout[0].data, call->in[0].data, NULL, call->dweight[0].data, call->work));
+    if (call->step->n_weight > 1) bias_gradient(&call->dweight[1], call->dout[0].data, s.R, s.K);
+    return OK;
+}

@@ -1,0 +1,113 @@
+/* An op is a row in a table: what shape it makes, what its backward pass reads, what it costs, and its kernels.
+ *
+ * Everything else follows from these declarations. The lowering (lib/program) derives from `needs` which activations must
+ * be saved and for how long, from the aliases which buffers may be shared, from `work` the scratch, from `cost` the bill.
+ * No op knows a program, a schedule or a technique; a technique adds ops of its own (tp_enter, tp_exit) the same way.
+ *
+ * Backward is two functions. backward_input makes the gradients of the inputs; backward_weight adds to the gradients of the
+ * weights. They are separate because a pipeline schedule may want to run them at different times, and because what each
+ * reads differs: a linear layer needs W for dx, and x for dW. */
+#ifndef TRIVIUM_OPS_OP_H
+#define TRIVIUM_OPS_OP_H
+
+#include "lib/base/status.h"
+#include "lib/device/device.h"
+#include "lib/device/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MAX_IN = 3, MAX_OUT = 3, MAX_WEIGHTS = 2 };
+
+struct op;
+struct group;        /* lib/comm/comm.h; ops of this folder never look inside */
+struct comm_request; /* lib/comm/comm.h */
+
+/* One line of the program: an op, the slots it reads and writes, the params it uses, and its attributes. */
+struct step {
+    const struct op *op;
+    int n_in, n_out, n_weight;
+    int in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS];   /* indices into the program's slots and params */
+    int block;                                           /* index into the program's blocks */
+    uint64_t stream;                                     /* dropout: the site's random stream (rng_stream of its name) */
+    double p;                                            /* dropout: probability of dropping; 0: none */
+    int mesh_axis;                                       /* ops that communicate: over which axis (lib/comm/mesh.h) */
+    int parts, part;                                     /* ... its size and this rank's place in it; 1, 0 otherwise */
+};
+
+enum row_kind {
+    ROW_FORWARD, ROW_REPLAY, ROW_BACKWARD_INPUT, ROW_BACKWARD_WEIGHT,     /* one step's kernel */
+    ROW_WAIT,                                                             /* ends an asynchronous backward_input */
+    ROW_PARAM_NEEDED, ROW_PARAM_DONE, ROW_GRAD_READY,                     /* events, for techniques */
+    N_ROW_KINDS
+};
+
+/* One execution of one step on one microbatch, operands resolved to addresses.
+ * What an op did not declare in `needs` arrives as data == NULL, so that a false declaration crashes at once.
+ * The types are always there: `shape`, `work` and `cost` get a call without any data. */
+struct call {
+    const struct step *step;
+    struct tensor in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS];
+    struct tensor din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
+    void *work;                      /* op->work bytes, aligned to ARENA_ALIGN; content undefined */
+    unsigned accumulate;             /* bit i: din[i] += instead of =. dweight is always += */
+    bool training;                   /* false: evaluation; dropout is the identity */
+    uint64_t seed, n_step;           /* with step->stream: the dropout key */
+    int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
+    double loss_scale;               /* cross_entropy: the loss is loss_scale x the sum over tokens (1 / global tokens) */
+    double grad_scale;               /* cross_entropy: gradients leave multiplied by this as well (dynamic loss scale) */
+    const struct group *group;       /* of step->mesh_axis */
+    struct comm_request *request;    /* async_backward: start here, the executor waits at ROW_WAIT */
+};
+
+/* Bit i: backward_input (bi) or backward_weight (bw) reads in[i], out[i] or weight[i]. dout is always there. */
+struct needs { unsigned bi_in, bi_out, bi_weight, bw_in, bw_out; };
+
+/* VIEW: the result is the operand, bit for bit; no memory, and the kernel is not called for it.
+ * IN_PLACE: the result may be written over the operand, when the operand dies in this row. */
+enum alias { ALIAS_NONE, ALIAS_VIEW, ALIAS_IN_PLACE };
+
+struct cost {
+    double flops;        /* a multiply-add is two; only matrix products and attention count, as in the MFU formula */
+    double bytes;        /* memory traffic with perfect caches: each operand once */
+    double wire_bytes;   /* this rank's algorithm bytes on the wire, over step->mesh_axis */
+};
+
+typedef enum status kernel(const struct call *);
+
+struct op_kernels { kernel *forward, *backward_input, *backward_weight; };
+
+struct op {
+    const char *name;
+    /* The type of every output, from the types of inputs and weights (call->in[i].type ...), into out[0 .. n_out).
+     * Runs again after every rewrite; must refuse what it cannot do. @errors E_CONFIG */
+    enum status (*shape)(const struct call *, struct type out[MAX_OUT]);
+    struct needs needs;
+    unsigned no_grad_in;             /* bit i: in[i] has no gradient (token ids) */
+    unsigned no_grad_out;            /* bit i: out[i] has none: a statistic, the loss */
+    enum alias forward_alias;        /* out[0] over in[0] */
+    enum alias backward_alias;       /* din[alias_in] over dout[0] */
+    int alias_in;
+    bool has_backward_input, has_backward_weight;
+    bool defer_weight;               /* backward_weight is a heavy GEMM: run it after dx, where it can hide communication */
+    bool async_backward;             /* backward_input only starts an exchange; a ROW_WAIT ends it */
+    int64_t (*work)(const struct call *, enum row_kind);   /* scratch bytes of a row; NULL: none */
+    struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */
+    struct op_kernels kernels[N_DEVICES][N_DTYPES];        /* by the dtype of in[0]; of weight[0] when in[0] is integer */
+};
+
+/** The dtype by which kernels are chosen and in which the step computes. */
+enum dtype op_dtype(const struct call *);
+
+/** Run one row's kernel. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on the device */
+enum status op_run(const struct call *, enum row_kind, enum device_kind);
+
+/** Scratch bytes and cost of a row; zero where the op declares none. */
+int64_t op_work(const struct call *, enum row_kind);
+struct cost op_cost(const struct call *, enum row_kind);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,26 @@
+/* Shape checks that several ops share. Each refuses with the op's name and both shapes. */
+#ifndef TRIVIUM_OPS_SHAPES_H
+#define TRIVIUM_OPS_SHAPES_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** in[i] of this call has axes with exactly these tags, in this order ("BTC"). @errors E_CONFIG */
+enum status shape_expect_tags(const struct call *, int i, const char *tags);
+
+/** Weight i is a vector along the last axis of in[0], and of the same dtype. @errors E_CONFIG */
+enum status shape_expect_vector(const struct call *, int i);
+
+/** Two axes are the same part of the same global axis. */
+bool axis_same(const struct axis *, const struct axis *);
+
+/** Refuse a step: "<op>: <why>: in[0] (...), weight[0] (...)". @errors E_CONFIG always */
+enum status shape_refuse(const struct call *, const char *why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,160 @@
+/* ranks: 1  device: any */
+#include "lib/ops/attention.h"
+#include "lib/ops/test_op.h"
+
+static int T = 7, H = 3, D = 3, first_h = 0, n_h = 3;
+static double p = 0.25;
+
+static void make_with(struct op_case *c, const struct op *op, enum dtype dtype) {
+    op_case_start(c, op, 2);
+    c->step.p = p;
+    c->settings.first_sample = 5;
+    op_case_input(c, op_type_part(op_type(dtype, "BT3HD", 2, T, 3, H, D), 'H', first_h, n_h));
+    op_case_finish(c);
+}
+static void make_blocked(struct op_case *c, enum dtype dtype) { make_with(c, &op_attention_blocked, dtype); }
+static void make_materialised(struct op_case *c, enum dtype dtype) { make_with(c, &op_attention_materialised, dtype); }
+static void sizes(int t, int h, int d) { T = t, H = n_h = h, D = d, first_h = 0; }
+
+static void test_attention_gradient_is_the_slope(void **state) {
+    (void)state;
+    sizes(7, 3, 3);
+    op_case_check_gradients(make_blocked);
+    op_case_check_gradients(make_materialised);
+    sizes(1, 1, 3);
+    op_case_check_gradients(make_blocked);
+    op_case_check_gradients(make_materialised);
+}
+
+/* 67: more than one tile of 64, and a tile of 3. */
+static void test_attention_gradient_is_the_slope_over_two_tiles(void **state) {
+    (void)state;
+    sizes(67, 1, 1);
+    op_case_check_gradients(make_blocked);
+    p = 0;
+    op_case_check_gradients(make_blocked);
+    sizes(7, 3, 3);
+    op_case_check_gradients(make_materialised);
+    p = 0.25;
+}
+
+/* The formula, softmax and mask written out, in fp64. */
+static void test_attention_is_its_formula(void **state) {
+    (void)state;
+    sizes(67, 3, 5);
+    struct op_case c;
+    make_blocked(&c, FP64);
+    op_case_run(&c, ROW_FORWARD);
+    const double *x = c.in[0].data, *y = c.out[0].data, *saved = c.out[1].data;
+    struct philox_key key = rng_key(7, rng_stream("test site"), 3);
+    for (int r = 0; r < 2 * T * H; r++) {
+        int h = r % H, t = r / H % T, b = r / H / T;
+        double sum = 0, value[5] = {0};
+        for (int j = 0; j <= t; j++) {
+            const double *q = x + (((b * T + t) * 3 + 0) * H + h) * D, *k = x + (((b * T + j) * 3 + 1) * H + h) * D;
+            const double *v = x + (((b * T + j) * 3 + 2) * H + h) * D;
+            double s = 0;
+            for (int i = 0; i < D; i++) s += q[i] * k[i] / sqrt(D);
+            struct philox_counter counter = {{(uint32_t)j / 4, (uint32_t)t, (uint32_t)h, (uint32_t)(5 + b)}};
+            double m = philox(counter, key).v[j % 4] >= 0.25 * 4294967296.0 ? 1 / 0.75 : 0;
+            sum += exp(s);
+            for (int i = 0; i < D; i++) value[i] += exp(s) * m * v[i];
+        }
+        assert_close(saved[r], log(sum), 1e-14 * 10);
+        for (int i = 0; i < D; i++) assert_close(y[r * D + i], value[i] / sum, 1e-14 * 10);
+    }
+    op_case_free(&c);
+}
+
+static void test_attention_blocked_is_materialised(void **state) {
+    (void)state;
+    static const int lengths[] = {1, 4, 63, 64, 65, 130, 192};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        sizes(lengths[i], 3, 5);
+        struct op_case a, b;
+        make_blocked(&a, FP64);
+        make_materialised(&b, FP64);
+        op_case_run_all(&a);
+        op_case_run_all(&b);
+        assert_close(tensor_error(&a.out[0], &b.out[0]), 0, op_error_bound(FP64, lengths[i] + 16, 0));
+        assert_close(tensor_error(&a.din[0], &b.din[0]), 0, op_error_bound(FP64, lengths[i] + 16, 0));
+        op_case_free(&a);
+        op_case_free(&b);
+    }
+}
+
+/* Sums over T = 67 keys, and about 16 roundings in scores and exponentials. Backward reads y (blocked) or p
+ * (materialised) as rounded, and its sums are over as many terms. */
+static void test_attention_in_every_precision(void **state) {
+    (void)state;
+    sizes(67, 3, 5);
+    op_case_check_precisions(make_blocked, 83, 1);
+    op_case_check_precisions(make_materialised, 83, 1);
+    op_case_check_threads(make_blocked);
+    op_case_check_threads(make_materialised);
+}
+
+/* A shard of the heads gives those heads, with their part of the mask. */
+static void test_attention_shards_of_heads_make_the_whole(void **state) {
+    (void)state;
+    op_case_maker *const makers[] = {make_blocked, make_materialised};
+    for (int kind = 0; kind < 2; kind++) {
+        sizes(67, 3, 5);
+        struct op_case whole, c;
+        makers[kind](&whole, FP64);
+        op_case_run_all(&whole);
+        for (first_h = 0, n_h = 1; first_h < 3; first_h += n_h, n_h = 2) {
+            makers[kind](&c, FP64);
+            op_case_run_all(&c);
+            assert_close(tensor_error(&c.out[0], &whole.out[0]), 0, 0);
+            assert_close(tensor_error(&c.din[0], &whole.din[0]), 0, 0);
+            op_case_free(&c);
+        }
+        op_case_free(&whole);
+    }
+}
+
+/* Scores of 1e4: e^s overflows, the softmax does not. */
+static void test_attention_survives_large_scores(void **state) {
+    (void)state;
+    sizes(67, 1, 3);
+    p = 0;
+    struct op_case c;
+    make_blocked(&c, FP32);
+    float *x = c.in[0].data, *y = c.out[0].data;
+    for (int64_t i = 0; i < type_n(&c.in_type[0]); i++)
+        if (i / 3 % 3 < 2) x[i] *= 100;   /* queries and keys */
+    op_case_run_all(&c);
+    for (int64_t i = 0; i < type_n(&c.out_type[0]); i++) assert_true(fabs(y[i]) < 10);   /* a mean of normal values */
+    for (int64_t i = 0; i < type_n(&c.in_type[0]); i++) assert_true(isfinite(((float *)c.din[0].data)[i]));
+    op_case_free(&c);
+    p = 0.25;
+}
+
+static void test_attention_refuses_a_sharded_sequence(void **state) {
+    (void)state;
+    struct type x = op_type_part(op_type(FP32, "BT3HD", 1, 8, 3, 2, 4), 'T', 4, 4), out[MAX_OUT];
+    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2};
+    struct call call = {.step = &step, .in = {{NULL, &x}}};
+    assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "attention_blocked", "T 4/8@4");
+}
+
+/* The formula of the MFU: forward 4 T C a token, backward twice that. */
+static void test_attention_cost_is_the_mfu_formulas(void **state) {
+    (void)state;
+    sizes(8, 3, 5);
+    struct op_case c;
+    make_blocked(&c, FP32);
+    struct call call = {.step = &c.step, .in = {c.in[0]}, .out = {c.out[0], c.out[1]}};
+    double tokens = 2 * 8, forward = op_cost(&call, ROW_FORWARD).flops,
+           backward = op_cost(&call, ROW_BACKWARD_INPUT).flops;
+    assert_close(forward, tokens * 4 * 8 * 15, 0);
+    assert_close(forward + backward, tokens * 12 * 8 * 15, 0);
+    op_case_free(&c);
+}
+
+TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_gradient_is_the_slope_over_two_tiles),
+      unit_test(test_attention_is_its_formula), unit_test(test_attention_blocked_is_materialised),
+      unit_test(test_attention_in_every_precision), unit_test(test_attention_shards_of_heads_make_the_whole),
+      unit_test(test_attention_survives_large_scores), unit_test(test_attention_refuses_a_sharded_sequence),
+      unit_test(test_attention_cost_is_the_mfu_formulas))

@@ -1,0 +1,95 @@
+/* ranks: 1  device: any */
+#include "lib/ops/bias_dropout_residual.h"
+#include "lib/ops/test_op.h"
+
+static int n_channels = 5;
+static double p = 0.3;
+static int first_t = 0, n_t = 7, first_b = 0, n_b = 2;   /* the part that this case holds */
+
+static struct type part_type(enum dtype dtype) {
+    return op_type_part(op_type_part(op_type(dtype, "BTC", 2, 7, n_channels), 'T', first_t, n_t), 'B', first_b, n_b);
+}
+static void make(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_bias_dropout_residual, 1);
+    c->step.p = p;
+    c->settings.first_sample = first_b;
+    op_case_input(c, part_type(dtype));
+    op_case_input(c, part_type(dtype));
+    op_case_weight(c, op_type(dtype, "C", n_channels));
+    op_case_finish(c);
+}
+
+static void test_bias_dropout_residual_gradient_is_the_slope(void **state) {
+    (void)state;
+    for (n_channels = 5; n_channels <= 77; n_channels += 72) op_case_check_gradients(make);
+    n_channels = 5;
+}
+
+/* The bias gradient sums 14 rows. */
+static void test_bias_dropout_residual_in_every_precision(void **state) {
+    (void)state;
+    n_channels = 77;
+    op_case_check_precisions(make, 14, 0);
+    op_case_check_aliases(make);
+    op_case_check_threads(make);
+    n_channels = 5;
+}
+
+/* The mask is the documented one: key (seed, site, step), counter {c / 4, t, 0, sample}, word c % 4. */
+static void test_dropout_draws_by_global_index(void **state) {
+    (void)state;
+    n_channels = 77;
+    struct op_case c;
+    make(&c, FP64);
+    op_case_run_all(&c);
+    struct philox_key key = rng_key(7, rng_stream("test site"), 3);
+    const double *dx = c.din[0].data, *dy = c.dout[0].data;
+    int64_t dropped = 0;
+    for (uint32_t i = 0; i < 2 * 7 * 77; i++) {
+        uint32_t channel = i % 77, t = i / 77 % 7, sample = i / 77 / 7;
+        struct philox_counter counter = {{channel / 4, t, 0, sample}};
+        bool keep = philox(counter, key).v[channel % 4] >= 0.3 * 4294967296.0;
+        assert_close(dx[i], keep ? dy[i] / 0.7 : 0, 1e-15 * fabs(dy[i]) * 2);
+        dropped += !keep;
+    }
+    /* binomial with n = 1078: standard deviation sqrt(n p q) = 15 */
+    assert_close((double)dropped, 0.3 * 1078, 4 * 15);
+    op_case_free(&c);
+    n_channels = 5;
+}
+
+/* Two halves of the sequence, and two samples apart, are the whole: outputs, dx, and the sum of the bias gradients. */
+static void test_bias_dropout_residual_shards_make_the_whole(void **state) {
+    (void)state;
+    struct op_case whole, c;
+    make(&whole, FP64);
+    op_case_run_all(&whole);
+    for (int i = 0; i < 4; i++) {
+        first_b = i / 2, n_b = 1;
+        first_t = i % 2 ? 4 : 0, n_t = i % 2 ? 3 : 4;
+        make(&c, FP64);
+        op_case_run_all(&c);
+        assert_close(tensor_error(&c.out[0], &whole.out[0]), 0, 0);
+        assert_close(tensor_error(&c.din[0], &whole.din[0]), 0, 0);
+        tensor_subtract(&whole.dweight[0], &c.dweight[0]);
+        op_case_free(&c);
+    }
+    first_b = first_t = 0, n_b = 2, n_t = 7;
+    for (int i = 0; i < n_channels; i++) assert_close(((double *)whole.dweight[0].data)[i], 0, 1e-14);
+    op_case_free(&whole);
+}
+
+static void test_evaluation_does_not_drop(void **state) {
+    (void)state;
+    struct op_case c;
+    make(&c, FP64);
+    c.settings.training = false;
+    op_case_run(&c, ROW_FORWARD);
+    const double *x = c.in[0].data, *residual = c.in[1].data, *b = c.weight[0].data, *y = c.out[0].data;
+    for (int i = 0; i < 70; i++) assert_close(y[i], residual[i] + x[i] + b[i % 5], 1e-15 * 8);
+    op_case_free(&c);
+}
+
+TESTS(unit_test(test_bias_dropout_residual_gradient_is_the_slope),
+      unit_test(test_bias_dropout_residual_in_every_precision), unit_test(test_dropout_draws_by_global_index),
+      unit_test(test_bias_dropout_residual_shards_make_the_whole), unit_test(test_evaluation_does_not_drop))

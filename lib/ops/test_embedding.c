@@ -1,0 +1,114 @@
+/* ranks: 1  device: any */
+#include "lib/ops/add_position.h"
+#include "lib/ops/embedding.h"
+#include "lib/ops/test_op.h"
+
+/* ---- embedding ---- */
+
+static int first_v = 0, n_v = 13;
+static void make(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_embedding, 1);
+    c->n_tokens = 13;
+    op_case_input(c, op_type(INT32, "BT", 2, 7));
+    op_case_weight(c, op_type_part(op_type(dtype, "VC", 13, 77), 'V', first_v, n_v));
+    op_case_finish(c);
+}
+
+/* A token comes at most 14 times. */
+static void test_embedding_copies_rows_and_adds_their_gradients(void **state) {
+    (void)state;
+    op_case_check_gradients(make);
+    op_case_check_precision(make, FP32, 14, 0);
+    op_case_check_threads(make);
+    struct op_case c;
+    make(&c, BF16);
+    op_case_run_all(&c);
+    const uint16_t *w = c.weight[0].data, *y = c.out[0].data;
+    const int32_t *token = c.in[0].data;
+    for (int i = 0; i < 14 * 77; i++) assert_int_equal(y[i], w[token[i / 77] * 77 + i % 77]);
+    op_case_free(&c);
+}
+
+/* Shards of the vocabulary, the last one padded: rows of another shard are zero, and the sum is the whole. */
+static void test_embedding_shards_make_the_whole(void **state) {
+    (void)state;
+    struct op_case whole, c;
+    make(&whole, FP64);
+    op_case_run_all(&whole);
+    for (int i = 0; i < 2; i++) {
+        first_v = 7 * i, n_v = 7;   /* the second holds 7 .. 13 of 13: one row of padding */
+        make(&c, FP64);
+        op_case_run_all(&c);
+        assert_close(tensor_error(&c.dweight[0], &whole.dweight[0]), 0, 0);
+        tensor_subtract(&whole.out[0], &c.out[0]);
+        op_case_free(&c);
+    }
+    first_v = 0, n_v = 13;
+    for (int i = 0; i < 14 * 77; i++) assert_close(((double *)whole.out[0].data)[i], 0, 0);
+    op_case_free(&whole);
+}
+
+static void test_embedding_refuses_a_token_beyond_the_vocabulary(void **state) {
+    (void)state;
+    struct op_case c;
+    make(&c, FP32);
+    struct call call = {.step = &c.step, .in = {c.in[0]}, .out = {c.out[0]}, .weight = {c.weight[0]}};
+    ((int32_t *)c.in[0].data)[3] = 13;
+    assert_fails(op_run(&call, ROW_FORWARD, DEVICE_CPU), E_DATA, "13", "position 3");
+    ((int32_t *)c.in[0].data)[3] = -1;   /* padding: a row of zeros */
+    assert_ok(op_run(&call, ROW_FORWARD, DEVICE_CPU));
+    assert_close(((float *)c.out[0].data)[3 * 77], 0, 0);
+    op_case_free(&c);
+}
+
+/* ---- add_position ---- */
+
+static int first_t = 0, n_t = 7;
+static void make_position(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_add_position, 1);
+    c->step.p = 0.2;
+    op_case_input(c, op_type_part(op_type(dtype, "BTC", 2, 7, 77), 'T', first_t, n_t));
+    op_case_weight(c, op_type(dtype, "TC", 9, 77));
+    op_case_finish(c);
+}
+
+static void test_add_position_gradient_is_the_slope(void **state) {
+    (void)state;
+    op_case_check_gradients(make_position);
+    op_case_check_precisions(make_position, 2, 0);   /* sums over the batch of 2 */
+    op_case_check_aliases(make_position);
+    op_case_check_threads(make_position);
+}
+
+static void test_add_position_shards_of_the_sequence_make_the_whole(void **state) {
+    (void)state;
+    struct op_case whole, c;
+    make_position(&whole, FP64);
+    op_case_run_all(&whole);
+    for (int i = 0; i < 2; i++) {
+        first_t = 3 * i, n_t = 3 + i;
+        make_position(&c, FP64);
+        op_case_run_all(&c);
+        assert_close(tensor_error(&c.out[0], &whole.out[0]), 0, 0);
+        assert_close(tensor_error(&c.din[0], &whole.din[0]), 0, 0);
+        tensor_subtract(&whole.dweight[0], &c.dweight[0]);
+        op_case_free(&c);
+    }
+    first_t = 0, n_t = 7;
+    for (int i = 0; i < 9 * 77; i++) assert_close(((double *)whole.dweight[0].data)[i], 0, 0);
+    op_case_free(&whole);
+}
+
+static void test_add_position_refuses_a_sequence_beyond_its_table(void **state) {
+    (void)state;
+    struct type x = op_type(FP32, "BTC", 1, 10, 77), w = op_type(FP32, "TC", 9, 77), out[MAX_OUT];
+    struct step step = {.op = &op_add_position, .n_in = 1, .n_out = 1, .n_weight = 1};
+    struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}}};
+    assert_fails(op_add_position.shape(&call, out), E_CONFIG, "add_position", "T 10", "T 9");
+}
+
+TESTS(unit_test(test_embedding_copies_rows_and_adds_their_gradients), unit_test(test_embedding_shards_make_the_whole),
+      unit_test(test_embedding_refuses_a_token_beyond_the_vocabulary),
+      unit_test(test_add_position_gradient_is_the_slope),
+      unit_test(test_add_position_shards_of_the_sequence_make_the_whole),
+      unit_test(test_add_position_refuses_a_sequence_beyond_its_table))

@@ -1,0 +1,62 @@
+/* ranks: 1  device: any */
+#include "lib/ops/layernorm.h"
+#include "lib/ops/test_op.h"
+
+static int n_channels = 5;
+static void make(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_layernorm, 2);
+    op_case_input(c, op_type(dtype, "BTC", 2, 7, n_channels));
+    op_case_weight(c, op_type(dtype, "C", n_channels));
+    op_case_weight(c, op_type(dtype, "C", n_channels));
+    op_case_finish(c);
+}
+
+/* 5: shorter than a vector; 77: whole lanes and a remainder, and more than one block of columns. */
+static void test_layernorm_gradient_is_the_slope(void **state) {
+    (void)state;
+    n_channels = 5;
+    op_case_check_gradients(make);
+    n_channels = 77;
+    op_case_check_gradients(make);
+}
+
+/* Sums over C = 77 channels and R = 14 rows. The inputs are the same in both precisions and the statistics are kept in
+ * fp32, so backward reads nothing rounded to the element type. */
+static void test_layernorm_in_every_precision(void **state) {
+    (void)state;
+    n_channels = 77;
+    op_case_check_precisions(make, 77, 0);
+    op_case_check_aliases(make);
+    op_case_check_threads(make);
+}
+
+/* The mean is subtracted before squaring: a common offset of 1000 standard deviations costs log2(1000) bits, not twice
+ * that. */
+static void test_layernorm_survives_a_large_mean(void **state) {
+    (void)state;
+    n_channels = 77;
+    struct op_case c, shifted;
+    make(&c, FP32);
+    make(&shifted, FP32);
+    float *x = shifted.in[0].data, *plain = c.in[0].data;
+    for (int64_t i = 0; i < type_n(&c.in_type[0]); i++) x[i] = plain[i] + 1000, plain[i] = x[i] - 1000;
+    op_case_run(&c, ROW_FORWARD);
+    op_case_run(&shifted, ROW_FORWARD);
+    /* x - mean has an absolute error of log2(77) roundings of 1000, in a value of about 1 */
+    assert_close(tensor_error(&shifted.out[0], &c.out[0]), 0, 1000 * 8 * dtype_roundoff(FP32));
+    op_case_free(&c);
+    op_case_free(&shifted);
+}
+
+static void test_layernorm_refuses_a_sharded_row(void **state) {
+    (void)state;
+    struct type x = op_type_part(op_type(FP32, "BTC", 1, 2, 8), 'C', 4, 4), w = op_type(FP32, "C", 8), out[MAX_OUT];
+    struct step step = {.op = &op_layernorm, .n_in = 1, .n_out = 2, .n_weight = 2};
+    struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}, {NULL, &w}}};
+    assert_fails(op_layernorm.shape(&call, out), E_CONFIG, "layernorm", "sharded", "C 4/8@4");
+    x = op_type(FP32, "BTC", 1, 2, 4);
+    assert_fails(op_layernorm.shape(&call, out), E_CONFIG, "layernorm", "C 4", "C 8");
+}
+
+TESTS(unit_test(test_layernorm_gradient_is_the_slope), unit_test(test_layernorm_in_every_precision),
+      unit_test(test_layernorm_survives_a_large_mean), unit_test(test_layernorm_refuses_a_sharded_row))

@@ -1,0 +1,231 @@
+/* ranks: 1  device: any */
+#include "lib/ops/test_op.h"
+#include <omp.h>
+#include <stdlib.h>
+
+/* ---- tensors ---- */
+
+double tensor_error(const struct tensor *value, const struct tensor *reference) {
+    double error = 0, largest = 0;
+    bool whole = type_n(value->type) == type_n(reference->type);
+    for (int64_t i = 0; i < type_n(reference->type); i++)
+        largest = fmax(largest, fabs(dtype_get(reference->data, reference->type->dtype, i)));
+    for (int64_t i = 0; i < type_n(value->type); i++) {
+        int64_t at = whole ? i : shape_global_index(&value->type->shape, i);
+        double x = dtype_get(value->data, value->type->dtype, i);
+        if (at < 0) continue;
+        double difference = fabs(x - dtype_get(reference->data, reference->type->dtype, at));
+        if (!(difference <= error)) error = difference;   /* NaN wins, and stays */
+        if (error != error) return error;
+    }
+    return largest > 0 ? error / largest : error;
+}
+
+void tensor_subtract(const struct tensor *x, const struct tensor *y) {
+    for (int64_t i = 0; i < type_n(x->type); i++)
+        dtype_set(x->data, x->type->dtype, i,
+                  dtype_get(x->data, x->type->dtype, i) - dtype_get(y->data, y->type->dtype, i));
+}
+
+static struct tensor tensor_copy(const struct tensor *t) {
+    struct tensor copy = tensor_new(t->type);
+    memcpy(copy.data, t->data, (size_t)type_bytes(t->type));
+    return copy;
+}
+
+static bool tensor_same_bits(const struct tensor *a, const struct tensor *b) {
+    return memcmp(a->data, b->data, (size_t)type_bytes(a->type)) == 0;
+}
+
+void tensor_copy_values(const struct tensor *to, const struct tensor *from) {
+    if (to->type->dtype == from->type->dtype)
+        memcpy(to->data, from->data, (size_t)type_bytes(to->type));
+    else
+        dtype_convert(to->data, to->type->dtype, from->data, from->type->dtype, type_n(to->type));
+}
+
+/* ---- gradients ---- */
+
+/* The scalar whose gradient backward makes: the loss itself, or dout . out. */
+static double objective(struct op_case *c) {
+    op_case_run(c, ROW_FORWARD);
+    if (c->step.op->no_grad_out & 1) return dtype_get(c->out[0].data, c->out_type[0].dtype, 0) * c->settings.grad_scale;
+    double sum = 0;
+    for (int64_t i = 0; i < type_n(&c->out_type[0]); i++)
+        sum += ((double *)c->out[0].data)[i] * ((double *)c->dout[0].data)[i];
+    return sum;
+}
+
+/* Five-point central difference with h = 1e-3: truncation h^4 f'''''/30 = 3e-14 f''''', rounding 1.5 (2^-53 |f|
+ * sqrt(n)) / h, about 1e-12 for |f| of 10. The bound 1e-9 of the largest gradient leaves room for fifth derivatives of
+ * a few thousand. */
+static double slope(struct op_case *c, double *x) {
+    const double h = 1e-3, x0 = *x;
+    double f[5];
+    for (int i = 0; i < 5; i++) {
+        *x = x0 + (i - 2) * h;
+        f[i] = i == 2 ? 0 : objective(c);
+    }
+    *x = x0;
+    return (f[0] - 8 * f[1] + 8 * f[3] - f[4]) / (12 * h);
+}
+static void check_slopes(struct op_case *c, const struct tensor *x, const struct tensor *dx) {
+    double largest = 1e-3;
+    for (int64_t i = 0; i < type_n(x->type); i++) largest = fmax(largest, fabs(((double *)dx->data)[i]));
+    for (int64_t i = 0; i < type_n(x->type); i++)
+        assert_close(((double *)dx->data)[i], slope(c, (double *)x->data + i), 1e-9 * largest);
+}
+
+/* Run backward again on top of what is there: twice the gradient, to a rounding of the sum. */
+static void check_accumulates(struct op_case *c, enum row_kind kind, const struct tensor *d, int n, unsigned mask) {
+    struct tensor once[MAX_IN];
+    for (int i = 0; i < n; i++) once[i] = tensor_copy(&d[i]);
+    c->settings.accumulate = ~0u;
+    op_case_run(c, kind);
+    c->settings.accumulate = 0;
+    for (int i = 0; i < n; i++) {
+        if (mask >> i & 1) {
+            tensor_subtract(&d[i], &once[i]);
+            assert_close(tensor_error(&d[i], &once[i]), 0, 4 * dtype_roundoff(d[i].type->dtype));
+        }
+        memcpy(d[i].data, once[i].data, (size_t)type_bytes(d[i].type));
+        free(once[i].data);
+    }
+}
+
+void op_case_check_gradients(op_case_maker *make) {
+    struct op_case c;
+    make(&c, FP64);
+    const struct op *op = c.step.op;
+    op_case_run_all(&c);
+    if (op->has_backward_input) check_accumulates(&c, ROW_BACKWARD_INPUT, c.din, c.step.n_in, ~op->no_grad_in);
+    if (op->has_backward_weight) check_accumulates(&c, ROW_BACKWARD_WEIGHT, c.dweight, c.step.n_weight, ~0u);
+    for (int i = 0; i < c.step.n_in; i++)
+        if (!(op->no_grad_in >> i & 1)) check_slopes(&c, &c.in[i], &c.din[i]);
+    for (int i = 0; i < c.step.n_weight; i++) check_slopes(&c, &c.weight[i], &c.dweight[i]);
+    op_case_free(&c);
+}
+
+/* ---- precision ---- */
+
+double dtype_roundoff(enum dtype d) { return ldexp(1, d == FP64 ? -53 : d == FP32 ? -24 : d == BF16 ? -8 : -11); }
+
+/* A sum of n terms in precision u has an error of at most n u sum|term|. Of independent terms of size s, sum|term| is
+ * about n s, while the largest of many such sums is at least sqrt(n) s: so relative to the largest element the error is
+ * at most n sqrt(n) u. Every elementary function costs a few roundings more: callers count them in n. On top, one
+ * rounding to the element type for the result; and where backward reads `stored` results that were rounded, each term
+ * of its sums carries that many roundings of the element type, again magnified by sum|term| / |sum| = sqrt(n). */
+double op_error_bound(enum dtype d, double n, int stored) {
+    double sum = dtype_roundoff(dtype_accumulator(d));
+    return (1 + stored * sqrt(n)) * dtype_roundoff(d) + n * sqrt(n) * sum;
+}
+
+static void compare_results(const struct op_case *narrow, const struct op_case *wide, double bound) {
+    const struct op *op = narrow->step.op;
+    for (int i = 0; i < narrow->step.n_out; i++) assert_close(tensor_error(&narrow->out[i], &wide->out[i]), 0, bound);
+    for (int i = 0; i < narrow->step.n_in && op->has_backward_input; i++)
+        if (!(op->no_grad_in >> i & 1)) assert_close(tensor_error(&narrow->din[i], &wide->din[i]), 0, bound);
+    for (int i = 0; i < narrow->step.n_weight && op->has_backward_weight; i++)
+        assert_close(tensor_error(&narrow->dweight[i], &wide->dweight[i]), 0, bound);
+}
+
+/* Weights' gradients in the element type, and then in the accumulator's. */
+void op_case_check_precision(op_case_maker *make, enum dtype dtype, double n, int stored) {
+    for (int high = 0; high < 2; high++) {
+        struct op_case narrow, wide;
+        make(&narrow, dtype);
+        make(&wide, FP64);
+        for (int i = 0; i < narrow.step.n_weight && high; i++) {
+            free(narrow.dweight[i].data);
+            narrow.dweight_type[i].dtype = dtype_accumulator(dtype);
+            narrow.dweight[i] = tensor_new(&narrow.dweight_type[i]);
+            memset(narrow.dweight[i].data, 0, (size_t)type_bytes(&narrow.dweight_type[i]));
+        }
+        for (int i = 0; i < narrow.step.n_in; i++) tensor_copy_values(&wide.in[i], &narrow.in[i]);
+        for (int i = 0; i < narrow.step.n_weight; i++) tensor_copy_values(&wide.weight[i], &narrow.weight[i]);
+        for (int i = 0; i < narrow.step.n_out; i++) tensor_copy_values(&wide.dout[i], &narrow.dout[i]);
+        op_case_run_all(&narrow);
+        op_case_run_all(&wide);
+        compare_results(&narrow, &wide, op_error_bound(dtype, n, stored));
+        op_case_free(&narrow);
+        op_case_free(&wide);
+    }
+}
+
+void op_case_check_precisions(op_case_maker *make, double n, int stored) {
+    op_case_check_precision(make, FP32, n, stored);
+    op_case_check_precision(make, BF16, n, stored);
+    op_case_check_precision(make, FP16, n, stored);
+}
+
+/* ---- aliases ---- */
+
+static void run_call(struct call *call, enum row_kind kind) {
+    void *work = malloc((size_t)op_work(call, kind) + 1);
+    call->work = work;
+    assert_ok(op_run(call, kind, DEVICE_CPU));
+    free(work);
+}
+
+void op_case_check_aliases(op_case_maker *make) {
+    struct op_case c;
+    make(&c, FP32);
+    const struct op *op = c.step.op;
+    op_case_run_all(&c);
+    if (op->backward_alias != ALIAS_NONE) {
+        struct call call = op_case_call(&c, ROW_BACKWARD_INPUT);
+        struct tensor dout = tensor_copy(&c.dout[0]);
+        call.dout[0].data = call.din[op->alias_in].data = dout.data;
+        run_call(&call, ROW_BACKWARD_INPUT);
+        assert_true(tensor_same_bits(&dout, &c.din[op->alias_in]));
+        free(dout.data);
+    }
+    if (op->forward_alias == ALIAS_IN_PLACE) {
+        struct call call = op_case_call(&c, ROW_FORWARD);
+        struct tensor expected = tensor_copy(&c.out[0]);
+        call.out[0].data = call.in[0].data;
+        run_call(&call, ROW_FORWARD);
+        assert_true(tensor_same_bits(&c.in[0], &expected));
+        free(expected.data);
+    }
+    op_case_free(&c);
+}
+
+/* ---- threads ---- */
+
+static void check_same_results(const struct op_case *a, const struct op_case *b) {
+    const struct op *op = a->step.op;
+    for (int i = 0; i < a->step.n_out; i++) assert_true(tensor_same_bits(&a->out[i], &b->out[i]));
+    for (int i = 0; i < a->step.n_in && op->has_backward_input; i++)
+        assert_true(tensor_same_bits(&a->din[i], &b->din[i]));
+    for (int i = 0; i < a->step.n_weight; i++) assert_true(tensor_same_bits(&a->dweight[i], &b->dweight[i]));
+}
+
+void op_case_check_threads(op_case_maker *make) {
+    struct op_case one, three;
+    int threads = omp_get_max_threads();
+    make(&one, FP32);
+    make(&three, FP32);
+    omp_set_num_threads(1);
+    op_case_run_all(&one);
+    omp_set_num_threads(3);
+    op_case_run_all(&three);
+    omp_set_num_threads(threads);
+    check_same_results(&one, &three);
+    op_case_free(&one);
+    op_case_free(&three);
+}
+
+/* ---- the checks themselves ---- */
+
+static void test_tensor_error_compares_a_shard_with_its_place(void **state) {
+    (void)state;
+    struct type whole_type = op_type(FP64, "TC", 2, 4), part_type = op_type_part(whole_type, 'C', 2, 2);
+    double whole_values[] = {0, 1, 2, 3, 4, 5, 6, -8}, part_values[] = {2, 3, 6, -7};
+    struct tensor whole = {whole_values, &whole_type}, part = {part_values, &part_type};
+    assert_close(tensor_error(&part, &whole), 1. / 8, 0);
+    part_values[0] = NAN;
+    assert_true(tensor_error(&part, &whole) != tensor_error(&part, &whole));
+}
+
+TESTS(unit_test(test_tensor_error_compares_a_shard_with_its_place))
