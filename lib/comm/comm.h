@@ -1,0 +1,134 @@
+/* Groups of ranks and the collectives over them.
+ *
+ * Every operation is asynchronous: it starts here and ends in comm_wait, where every wait has a deadline. The blocking
+ * forms are start + wait. Backends: `self` (one rank: nothing to do, nothing sent) and `mpi` (nccl is the CUDA
+ * device's). Only this folder looks at a group's size; nobody else asks whether it is one.
+ *
+ * Waiting. Ranks may outnumber cores, and MPI makes no progress by itself, so a wait is MPI_Test + sched_yield until
+ * done or until the deadline. At the deadline the rank calls the roll: every rank that is itself waiting answers with
+ * what it waits for; the silent ones are named. (Measured alternatives: docs/architecture.md, "Waiting".)
+ *
+ * Counting. Each group keeps a ledger: calls, algorithm bytes, seconds, by operation. With n ranks and a buffer of S
+ * bytes (the whole one, not the shard) the algorithm bytes that one rank sends are
+ *   all_reduce 2 S (n-1)/n | all_gather, reduce_scatter, all_to_all S (n-1)/n | broadcast, reduce, send S | recv, barrier 0
+ * which is what a ring moves, and what "bus bandwidth" divides by time (nccl-tests, PERFORMANCE.md). */
+#ifndef TRIVIUM_COMM_COMM_H
+#define TRIVIUM_COMM_COMM_H
+
+#include "lib/base/status.h"
+#include "lib/device/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum comm_op {
+    COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_BROADCAST, COMM_REDUCE, COMM_ALL_TO_ALL,
+    COMM_SEND, COMM_RECV, COMM_BARRIER, N_COMM_OPS
+};
+enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN }; /* of floating types a NaN on any rank is the result of all three */
+const char *comm_op_name(enum comm_op);
+
+struct ledger_entry { int64_t calls; double bytes, wait_s; };
+struct ledger { struct ledger_entry entry[N_COMM_OPS]; };
+
+struct group;        /* opaque; made by the mesh */
+struct comm_request; /* what comm_wait waits for; storage is the caller's: struct comm_request in comm_request.h */
+
+/* ---- the world: one per process ---- */
+struct comm_settings {
+    double timeout_s;          /* the deadline of every wait */
+    bool check_collectives;    /* compare op, count, dtype and root across the group before each collective */
+};
+/** Start MPI (asks for MPI_THREAD_FUNNELED; warns if it gets less). Without mpirun this is a world of one. Sets the
+ *  process identity to
+ *  "rank r/n @host". @collective{every process of the job} @errors E_COMM */
+enum status comm_start(int *argc, char ***argv);
+/** Change the settings of the world; before the first operation. */
+void comm_configure(const struct comm_settings *);
+/** Leave MPI. Collective when `clean`; otherwise, and when an operation that ran into its deadline is still under way,
+ *  kills
+ *  the job with exit code `code` (MPI_Abort). In a world of one there is nobody to kill: it returns, and the caller exits. */
+void comm_finish(bool clean, int code);
+int comm_world_rank(void);
+int comm_world_size(void);
+int comm_local_rank(void);     /* place among the ranks of this host, and how many there are */
+int comm_local_size(void);
+
+/* ---- groups ---- */
+/** Split the world: ranks of one colour form a group, ordered by key (ties by world rank). colour < 0: *out is a group
+ *  of
+ *  one. `name` ("tp") is copied and appears in errors and ledgers. @collective{world} @errors E_COMM, E_MEMORY */
+enum status group_create(const char *name, int colour, int key, struct group **out);
+/** The whole world; owned by comm, never destroyed. */
+struct group *group_world(void);
+/** This rank alone; owned by comm, never destroyed. */
+struct group *group_self(void);
+void group_destroy(struct group **); /* @collective{group} */
+int group_size(const struct group *);
+int group_rank(const struct group *);
+const char *group_name(const struct group *);
+const struct ledger *group_ledger(const struct group *);
+void group_ledger_reset(struct group *);
+/** Algorithm bytes of one operation, as the ledger counts them. n: size of the group; bytes: of the whole buffer. */
+double comm_algorithm_bytes(enum comm_op, int n, double bytes);
+
+/* ---- operations ---- All are @collective{group} but send and recv. Buffers stay the caller's and must not be touched
+ * between start and wait. `count` is in elements, at most 2^31 - 1 in the whole buffer; buffers are host memory. Sums
+ * of bf16 and fp16 are taken in fp32 per pair and rounded once. Results are the same bits on every rank, and the same
+ * bits every time for the same group.
+ * @errors E_COMM (also: more elements than MPI takes, or members that disagree under check_collectives); E_INTERNAL for
+ * a rank or tag that does not exist; in comm_wait E_TIMEOUT (rank, operation, sequence number, group, who did not come) */
+
+/** x[0..count) = reduction over the group, in place. */
+enum status comm_all_reduce_start(const struct group *, void *x, int64_t count, enum dtype, enum comm_reduction,
+                                  struct comm_request *);
+/** full[r * count + i] = shard of rank r. shard may be its own place inside full. */
+enum status comm_all_gather_start(const struct group *, const void *shard, void *full, int64_t count, enum dtype,
+                                  struct comm_request *);
+/** shard[i] = sum over ranks of full[rank * count + i]. shard may be its own place inside full only when the group has
+ *  one
+ *  rank; otherwise the two must not overlap. */
+enum status comm_reduce_scatter_start(const struct group *, const void *full, void *shard, int64_t count, enum dtype,
+                                      struct comm_request *);
+enum status comm_broadcast_start(const struct group *, void *x, int64_t count, enum dtype, int root, struct comm_request *);
+/** At root x becomes the reduction; elsewhere x is left as it was. */
+enum status comm_reduce_start(const struct group *, void *x, int64_t count, enum dtype, enum comm_reduction, int root,
+                              struct comm_request *);
+/** to[r * count + i] = what rank r has at from[my rank * count + i]. */
+enum status comm_all_to_all_start(const struct group *, const void *from, void *to, int64_t count, enum dtype,
+                                  struct comm_request *);
+/** Point to point; messages between two ranks with one tag arrive in the order sent. 0 <= tag <= 32767. A rank may send
+ *  to
+ *  itself. */
+enum status comm_send_start(const struct group *, const void *x, int64_t count, enum dtype, int to, int tag,
+                            struct comm_request *);
+enum status comm_recv_start(const struct group *, void *x, int64_t count, enum dtype, int from, int tag,
+                            struct comm_request *);
+enum status comm_barrier(const struct group *);
+
+/** Wait until done or deadline; OK at once for a request that is not in flight. Afterwards it is not in flight.
+ *  After E_TIMEOUT the operation cannot be taken back: MPI may touch its buffers until the process ends, so report and leave
+ *  through comm_finish(false, 1). */
+enum status comm_wait(struct comm_request *);
+/** Nudge everything in flight forward (MPI makes no progress by itself) and answer roll calls; call between rows. Never
+ *  blocks. */
+void comm_progress(void);
+
+/* The blocking forms: start and wait. */
+enum status comm_all_reduce(const struct group *, void *x, int64_t count, enum dtype, enum comm_reduction);
+enum status comm_all_gather(const struct group *, const void *shard, void *full, int64_t count, enum dtype);
+enum status comm_reduce_scatter(const struct group *, const void *full, void *shard, int64_t count, enum dtype);
+enum status comm_broadcast(const struct group *, void *x, int64_t count, enum dtype, int root);
+
+/** Do all ranks of the group agree that things are well? Every rank passes its own status; if any failed, the lowest
+ *  failing
+ *  rank reports its line (status_report), and every rank gets that rank's code. OK only if all are OK. A rank that passes
+ *  E_TIMEOUT asks nobody: it reports and gets E_TIMEOUT back. If the agreement itself fails, its line is recorded, not reported.
+ *  @collective{group; every rank must reach it, failed or not} @errors any code; E_TIMEOUT, E_COMM of its own */
+enum status fail_agree(const struct group *, enum status mine);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,67 @@
+/* The seam inside lib/comm: what a group is made of, and what a backend must be able to do.
+ *
+ * An operation is a row of data (struct comm_call). A backend starts it and tests whether it is done; it never blocks,
+ * and it knows nothing of deadlines, ledgers and checks: those are the same for every backend and live in comm_ops.c,
+ * comm_wait.c and comm_check.c. Private to this folder. */
+#ifndef TRIVIUM_COMM_BACKEND_H
+#define TRIVIUM_COMM_BACKEND_H
+
+#include "lib/base/clock.h"
+#include "lib/comm/comm.h"
+#include "lib/comm/comm_request.h"
+
+enum { GROUP_NAME_BYTES = 16, COMM_TAG_MAX = 32767 }; /* 32767: what the MPI standard guarantees */
+
+/* One operation. In-place operations have from == to. */
+struct comm_call {
+    enum comm_op op;
+    const void *from;
+    void *to;
+    int64_t count;                 /* elements; for gather, scatter and all_to_all those of one rank's part */
+    enum dtype dtype;
+    enum comm_reduction reduction;
+    int peer;                      /* root, destination or source: a rank of the group */
+    int tag;
+};
+
+struct comm_backend {
+    const char *name;
+    /* Start the call. Sets request->handle, or leaves it NULL when there is nothing to wait for. */
+    enum status (*start)(const struct comm_call *, struct comm_request *);
+    /* Look once, push it forward if possible. When done the handle becomes NULL. */
+    enum status (*test)(struct comm_request *, bool *done);
+};
+
+struct group {
+    char name[GROUP_NAME_BYTES];
+    int size, rank;
+    const struct comm_backend *backend;
+    void *communicator;            /* the backend's (an MPI_Comm) */
+    int *members;                  /* world rank of each rank of the group */
+    int64_t n_collectives;         /* same on every member, since all call the same collectives in the same order */
+    int64_t n_messages;            /* sends and receives: each member has its own count */
+    struct ledger ledger;
+};
+
+extern const struct comm_backend comm_self, comm_mpi;
+
+const struct comm_settings *comm_settings_in_force(void);
+
+static inline bool comm_is_message(enum comm_op op) { return op == COMM_SEND || op == COMM_RECV; }
+
+/* "node03": this machine, without its domain. */
+void comm_host_name(char *host, size_t bytes);
+
+/* comm_group.c: the two groups that comm owns, and a group's counters */
+struct group *group_counting(const struct group *);
+enum status group_open_world(void);
+void group_close_world(void);
+
+/* comm_check.c: do all members of the group make this same call? Blocking. @collective{group} */
+enum status comm_check(struct group *, const struct comm_call *, int64_t sequence);
+
+/* comm_wait.c */
+const struct comm_request *comm_waiting(void); /* what this rank waits for now, or NULL */
+bool comm_given_up_done(void);                 /* have the operations that ran into their deadline ended after all? */
+
+#endif

@@ -1,0 +1,64 @@
+/* --check-collectives: before each collective its members show each other what they are about to call.
+ *
+ * Ranks that call different collectives do not fail in MPI: they hang, or they exchange bytes that mean something else.
+ * With the check each rank gathers a card of every member and compares them all with the first, so that every member
+ * finds the same mismatch, says the same sentence and returns E_COMM; nobody waits.
+ *
+ * Cost: one small all_gather a collective, and every start becomes a meeting point, so that nothing overlaps. It is a
+ * tool for finding faults, not for training. A member that calls no collective at all is found by the deadline instead. */
+#include "lib/comm/comm_backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct card { int64_t count; int32_t op, dtype, reduction, root; };
+
+static bool reduces(enum comm_op op) { return op == COMM_ALL_REDUCE || op == COMM_REDUCE || op == COMM_REDUCE_SCATTER; }
+static bool has_root(enum comm_op op) { return op == COMM_BROADCAST || op == COMM_REDUCE; }
+
+/* Fields that the operation does not use are zero, so that cards compare byte by byte (the struct has no padding). */
+static struct card card_of(const struct comm_call *call) {
+    return (struct card){
+        .count = call->count,
+        .op = (int32_t)call->op,
+        .dtype = (int32_t)call->dtype,
+        .reduction = reduces(call->op) ? (int32_t)call->reduction : 0,
+        .root = has_root(call->op) ? call->peer : 0,
+    };
+}
+
+/* "all_reduce of 100 fp32", "reduce (max) of 7 fp64 with root 2" */
+static void describe(char *text, size_t bytes, const struct group *group, const struct card *card) {
+    static const char *const names[] = {"", " (max)", " (min)"}; /* a sum goes without saying */
+    char root[32] = "";
+    if (has_root((enum comm_op)card->op)) snprintf(root, sizeof root, " with root %d", group->members[card->root]);
+    snprintf(text, bytes, "%s%s of %lld %s%s", comm_op_name((enum comm_op)card->op), names[card->reduction],
+             (long long)card->count, dtype_name((enum dtype)card->dtype), root);
+}
+
+static enum status compare(const struct group *group, const struct card *cards, int64_t sequence) {
+    for (int r = 1; r < group->size; r++) {
+        if (memcmp(&cards[r], &cards[0], sizeof *cards) == 0) continue;
+        char other[128], first[128];
+        describe(other, sizeof other, group, &cards[r]);
+        describe(first, sizeof first, group, &cards[0]);
+        return FAIL(E_COMM, "rank %d calls %s, rank %d %s (operation #%lld of group %s)", group->members[r], other,
+                    group->members[0], first, (long long)sequence, group->name);
+    }
+    return OK;
+}
+
+enum status comm_check(struct group *group, const struct comm_call *call, int64_t sequence) {
+    struct card *cards = calloc((size_t)group->size, sizeof *cards);
+    if (!cards) return FAIL(E_MEMORY, "no memory for the cards of %d ranks", group->size);
+    cards[group->rank] = card_of(call);
+    struct comm_call show = {COMM_ALL_GATHER, &cards[group->rank], cards, sizeof *cards, .dtype = UINT8};
+    /* the request carries the caller's operation: that is what a rank waits in, should a peer not come */
+    struct comm_request request = {.group = group, .op = call->op, .sequence = sequence};
+    enum status status = group->backend->start(&show, &request);
+    if (status == OK) status = comm_wait(&request);
+    if (status == E_TIMEOUT) return status; /* MPI may still write the cards, so they stay */
+    if (status == OK) status = compare(group, cards, sequence);
+    free(cards);
+    return status;
+}

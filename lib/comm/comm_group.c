@@ -1,0 +1,98 @@
+/* Groups, and the ledger that each keeps.
+ *
+ * A group is a communicator with a name for error lines, a backend chosen by its size, and the world ranks of its
+ * members, so that a message can always speak of world ranks: those are what users see in their job listing.
+ *
+ * The API takes `const struct group *`, as which ranks a group has never changes. Its counters do; group_counting is
+ * the one place where the const is taken off (no group is ever defined const). */
+#include "lib/comm/comm_backend.h"
+#include "lib/comm/comm_mpi_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int self_member[1];
+static struct group self = {.name = "self", .size = 1, .backend = &comm_self, .members = self_member};
+static struct group *world = &self; /* before comm_start, and without it, the world is this rank */
+
+struct group *group_self(void) { return &self; }
+struct group *group_world(void) { return world; }
+
+int group_size(const struct group *group) { return group->size; }
+int group_rank(const struct group *group) { return group->rank; }
+const char *group_name(const struct group *group) { return group->name; }
+const struct ledger *group_ledger(const struct group *group) { return &group->ledger; }
+struct group *group_counting(const struct group *group) { return (struct group *)group; }
+void group_ledger_reset(struct group *group) { group->ledger = (struct ledger){0}; }
+
+/* A rank that fails in here has still taken part in the split, so that the others are not stranded in it. */
+enum status group_create(const char *name, int colour, int key, struct group **out) {
+    struct group *group = calloc(1, sizeof *group);
+    struct group split = {0};
+    enum status status = mpi_split(colour, key, &split.communicator, &split.size, &split.rank);
+    *out = group;
+    if (status == OK && !group) status = FAIL(E_MEMORY, "no memory for group %s", name);
+    if (status != OK) goto failed;
+
+    *group = split;
+    snprintf(group->name, sizeof group->name, "%s", name);
+    group->backend = group->size == 1 ? &comm_self : &comm_mpi;
+    group->members = calloc((size_t)group->size, sizeof *group->members);
+    if (!group->members) {
+        status = FAIL(E_MEMORY, "no memory for the %d members of group %s", group->size, name);
+        goto failed;
+    }
+    status = mpi_members(group->communicator, group->size, group->members);
+    if (status == OK) return OK;
+failed:
+    group_destroy(out);
+    return status;
+}
+
+void group_destroy(struct group **group) {
+    if (!*group) return;
+    mpi_close(&(*group)->communicator);
+    free((*group)->members);
+    free(*group);
+    *group = NULL;
+}
+
+/* self gets a communicator too: a rank may send a message to itself, and somebody must hold it until it is received. */
+enum status group_open_world(void) {
+    struct group *everyone;
+    TRY(mpi_split(-1, 0, &self.communicator, &self.size, &self.rank));
+    self_member[0] = comm_world_rank();
+    TRY(group_create("world", 0, comm_world_rank(), &everyone));
+    world = everyone;
+    return OK;
+}
+
+void group_close_world(void) {
+    if (world != &self) group_destroy(&world);
+    world = &self;
+    mpi_close(&self.communicator);
+}
+
+/* The one place for these formulas; comm.h says where they come from. */
+double comm_algorithm_bytes(enum comm_op op, int n, double bytes) {
+    double others = n > 1 ? (double)(n - 1) / n : 0.0;
+    switch (op) {
+    case COMM_ALL_REDUCE: return 2.0 * bytes * others;
+    case COMM_ALL_GATHER:
+    case COMM_REDUCE_SCATTER:
+    case COMM_ALL_TO_ALL: return bytes * others;
+    case COMM_BROADCAST:
+    case COMM_REDUCE:
+    case COMM_SEND: return n > 1 ? bytes : 0.0;
+    default: return 0.0; /* recv: counted where it was sent; barrier: carries nothing */
+    }
+}
+
+const char *comm_op_name(enum comm_op op) {
+    static const char *const names[N_COMM_OPS] = {
+        [COMM_ALL_REDUCE] = "all_reduce", [COMM_ALL_GATHER] = "all_gather", [COMM_REDUCE_SCATTER] = "reduce_scatter",
+        [COMM_BROADCAST] = "broadcast",   [COMM_REDUCE] = "reduce",         [COMM_ALL_TO_ALL] = "all_to_all",
+        [COMM_SEND] = "send",             [COMM_RECV] = "recv",             [COMM_BARRIER] = "barrier",
+    };
+    return (unsigned)op < N_COMM_OPS ? names[op] : "unknown operation";
+}

@@ -1,0 +1,30 @@
+/* Small control messages between any two ranks, apart from all groups: the roll call's pings and answers.
+ *
+ * They travel on a communicator of their own, so that they never match a message of the program. Sending never blocks
+ * (a peer may be dead); receiving takes only what has already arrived. Private to this folder. */
+#ifndef TRIVIUM_COMM_MAIL_H
+#define TRIVIUM_COMM_MAIL_H
+
+#include "lib/comm/comm_backend.h"
+
+enum mail_kind { MAIL_PING, MAIL_ANSWER, N_MAIL_KINDS };
+
+/* What a rank says it is doing. Sent as bytes: a job runs one binary on one kind of machine. */
+struct mail_state {
+    int32_t waiting;       /* 0: computing; the rest is then zero */
+    int32_t op, size;      /* operation, and size of its group */
+    int32_t leader, peer;  /* world ranks: of the group's rank 0; of the other side of a message, else -1 */
+    int64_t sequence;
+    char group[GROUP_NAME_BYTES];
+};
+struct mail { int32_t kind, roll; struct mail_state state; };
+
+enum status mail_open(void);  /* @collective{world} @errors E_COMM, E_MEMORY */
+void mail_close(void);        /* @collective{world} */
+
+/** Send to a world rank; dropped if an earlier message of this kind to it has not left yet. */
+void mail_send(int to, const struct mail *);
+/** Take one message that has arrived; false if there is none. Also moves everything in flight forward. */
+bool mail_receive(int *from, struct mail *);
+
+#endif

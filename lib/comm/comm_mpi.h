@@ -1,0 +1,51 @@
+/* What the MPI files of this folder share. <mpi.h> is included here and nowhere else; comm_mpi*.c and comm_mail.c
+ * include this.
+ *
+ * Handles: an MPI_Request is a pointer in Open MPI and an int in MPICH. Outside these files both are a `void *`, which
+ * holds either; a live handle is never all zero bits, so NULL can mean "none". */
+#ifndef TRIVIUM_COMM_MPI_H
+#define TRIVIUM_COMM_MPI_H
+
+#include "lib/comm/comm_backend.h"
+
+#include <mpi.h>
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(void *) && sizeof(MPI_Comm) <= sizeof(void *), "handles must fit a pointer");
+
+static inline void *mpi_request_handle(MPI_Request request) {
+    void *handle = NULL;
+    memcpy(&handle, &request, sizeof request);
+    return handle;
+}
+static inline MPI_Request mpi_request_of(void *handle) {
+    MPI_Request request;
+    memcpy(&request, &handle, sizeof request);
+    return request;
+}
+static inline void *mpi_comm_handle(MPI_Comm comm) {
+    void *handle = NULL;
+    memcpy(&handle, &comm, sizeof comm);
+    return handle;
+}
+static inline MPI_Comm mpi_comm_of(void *handle) {
+    MPI_Comm comm;
+    memcpy(&comm, &handle, sizeof comm);
+    return comm;
+}
+
+/** MPI's own words for an error code. Static storage. */
+const char *mpi_error_text(int code);
+
+/* One MPI call that must succeed; its name and MPI's reason go into the line. */
+#define MPI_TRY(name, ...)                                                                                             \
+    do {                                                                                                               \
+        int mpi_code_ = name(__VA_ARGS__);                                                                             \
+        if (mpi_code_ != MPI_SUCCESS) return FAIL(E_COMM, #name ": %s", mpi_error_text(mpi_code_));                    \
+    } while (0)
+
+/* comm_mpi_reduce.c: the reductions that MPI does not have */
+enum status mpi_reductions_open(void);
+void mpi_reductions_close(void);
+MPI_Op mpi_reduction(enum dtype, enum comm_reduction);
+
+#endif

@@ -1,0 +1,87 @@
+/* Entering and leaving MPI, and splitting the world.
+ *
+ * MPI's default is to end the process on any error, with a page of its own text. From here on errors are returned, so
+ * that they become one line with rank, operation and group. */
+#include "lib/comm/comm_mpi_world.h"
+
+#include "lib/base/log.h"
+#include "lib/comm/comm_mpi.h"
+
+#include <stdlib.h>
+
+const char *mpi_error_text(int code) {
+    static char text[MPI_MAX_ERROR_STRING + 1];
+    int length = 0;
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "unknown MPI error";
+    return text;
+}
+
+static enum status find_place(struct mpi_place *place) {
+    MPI_Comm host;
+    MPI_TRY(MPI_Comm_rank, MPI_COMM_WORLD, &place->rank);
+    MPI_TRY(MPI_Comm_size, MPI_COMM_WORLD, &place->size);
+    MPI_TRY(MPI_Comm_split_type, MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place->rank, MPI_INFO_NULL, &host);
+    MPI_TRY(MPI_Comm_rank, host, &place->local_rank);
+    MPI_TRY(MPI_Comm_size, host, &place->local_size);
+    MPI_TRY(MPI_Comm_free, &host);
+    return OK;
+}
+
+enum status mpi_world_start(int *argc, char ***argv, struct mpi_place *place) {
+    int provided;
+    /* FUNNELED: OpenMP threads exist, and only the main one talks to MPI */
+    MPI_TRY(MPI_Init_thread, argc, argv, MPI_THREAD_FUNNELED, &provided);
+    if (provided < MPI_THREAD_FUNNELED)
+        log_warn("this MPI promises no thread support (level %d); use an MPI built with threads if runs crash", provided);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* communicators made from these inherit it */
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    TRY(find_place(place));
+    TRY(mpi_reductions_open());
+    return OK;
+}
+
+void mpi_world_finish(void) {
+    mpi_reductions_close();
+    MPI_Finalize();
+}
+
+void mpi_world_kill(int code) {
+    MPI_Abort(MPI_COMM_WORLD, code);
+    _Exit(code); /* not reached with any MPI that keeps the standard's advice */
+}
+
+enum status mpi_split(int colour, int key, void **communicator, int *size, int *rank) {
+    MPI_Comm comm;
+    MPI_TRY(MPI_Comm_split, MPI_COMM_WORLD, colour < 0 ? MPI_UNDEFINED : colour, key, &comm);
+    if (comm == MPI_COMM_NULL) MPI_TRY(MPI_Comm_dup, MPI_COMM_SELF, &comm);
+    *communicator = mpi_comm_handle(comm);
+    MPI_TRY(MPI_Comm_size, comm, size);
+    MPI_TRY(MPI_Comm_rank, comm, rank);
+    return OK;
+}
+
+static enum status translate(MPI_Group group, MPI_Group world, int size, int *members) {
+    int *ranks = calloc((size_t)size, sizeof *ranks);
+    if (!ranks) return FAIL(E_MEMORY, "no memory for %d ranks", size);
+    for (int r = 0; r < size; r++) ranks[r] = r;
+    int code = MPI_Group_translate_ranks(group, size, ranks, world, members);
+    free(ranks);
+    return code == MPI_SUCCESS ? OK : FAIL(E_COMM, "MPI_Group_translate_ranks: %s", mpi_error_text(code));
+}
+
+enum status mpi_members(void *communicator, int size, int *members) {
+    MPI_Group group, world;
+    MPI_TRY(MPI_Comm_group, mpi_comm_of(communicator), &group);
+    MPI_TRY(MPI_Comm_group, MPI_COMM_WORLD, &world);
+    enum status status = translate(group, world, size, members);
+    MPI_Group_free(&group);
+    MPI_Group_free(&world);
+    return status;
+}
+
+void mpi_close(void **communicator) {
+    if (!*communicator) return;
+    MPI_Comm comm = mpi_comm_of(*communicator);
+    MPI_Comm_free(&comm);
+    *communicator = NULL;
+}

@@ -1,0 +1,20 @@
+/* The parts of MPI that are not operations: entering, leaving, splitting. Speaks no MPI type. Private to this folder. */
+#ifndef TRIVIUM_COMM_MPI_WORLD_H
+#define TRIVIUM_COMM_MPI_WORLD_H
+
+#include "lib/base/status.h"
+
+struct mpi_place { int rank, size, local_rank, local_size; };
+
+/** Enter MPI. Errors are returned from here on instead of ending the process. @collective{job} @errors E_COMM */
+enum status mpi_world_start(int *argc, char ***argv, struct mpi_place *);
+void mpi_world_finish(void);         /* @collective{job} */
+void mpi_world_kill(int code);       /* ends every process of the job; does not return */
+
+/** A communicator of the ranks with my colour, ordered by key; colour < 0: of this rank alone. @collective{job} */
+enum status mpi_split(int colour, int key, void **communicator, int *size, int *rank);
+/** World rank of every member. @collective{none} */
+enum status mpi_members(void *communicator, int size, int *members);
+void mpi_close(void **communicator); /* @collective{communicator} */
+
+#endif

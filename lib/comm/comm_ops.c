@@ -1,0 +1,110 @@
+/* Starting an operation: number it, check it, count it, hand it to the group's backend.
+ *
+ * Each public function writes down one row (struct comm_call); `begin` is the one road that all of them take. */
+#include "lib/comm/comm_backend.h"
+
+/* Bytes of the whole buffer, as the ledger's formulas want it: count is one rank's part where the parts differ. */
+static double whole_bytes(const struct group *group, const struct comm_call *call) {
+    bool parts = call->op == COMM_ALL_GATHER || call->op == COMM_REDUCE_SCATTER || call->op == COMM_ALL_TO_ALL;
+    return (double)call->count * (double)dtype_size(call->dtype) * (parts ? group->size : 1);
+}
+
+static enum status check_arguments(const struct group *group, const struct comm_call *call) {
+    const char *op = comm_op_name(call->op);
+    if (call->count < 0) return FAIL(E_INTERNAL, "%s of %lld elements", op, (long long)call->count);
+    if (call->peer < 0 || call->peer >= group->size)
+        return FAIL(E_INTERNAL, "%s names rank %d of group %s, which has ranks 0 to %d", op, call->peer, group->name,
+                    group->size - 1);
+    if (call->tag < 0 || call->tag > COMM_TAG_MAX)
+        return FAIL(E_INTERNAL, "%s with tag %d; tags are 0 to %d", op, call->tag, COMM_TAG_MAX);
+    return OK;
+}
+
+static enum status begin(const struct group *borrowed, const struct comm_call *call, struct comm_request *request) {
+    struct group *group = group_counting(borrowed);
+    *request = (struct comm_request){.group = group, .op = call->op, .peer = call->peer};
+    TRY(check_arguments(group, call));
+    request->sequence = comm_is_message(call->op) ? group->n_messages++ : group->n_collectives++;
+    if (comm_settings_in_force()->check_collectives && !comm_is_message(call->op) && group->size > 1)
+        TRY(comm_check(group, call, request->sequence));
+    struct ledger_entry *entry = &group->ledger.entry[call->op];
+    entry->calls++;
+    entry->bytes += comm_algorithm_bytes(call->op, group->size, whole_bytes(group, call));
+    TRY(group->backend->start(call, request));
+    return OK;
+}
+
+enum status comm_all_reduce_start(const struct group *group, void *x, int64_t count, enum dtype dtype,
+                                  enum comm_reduction reduction, struct comm_request *request) {
+    return begin(group, &(struct comm_call){COMM_ALL_REDUCE, x, x, count, dtype, .reduction = reduction}, request);
+}
+
+enum status comm_all_gather_start(const struct group *group, const void *shard, void *full, int64_t count,
+                                  enum dtype dtype, struct comm_request *request) {
+    return begin(group, &(struct comm_call){COMM_ALL_GATHER, shard, full, count, .dtype = dtype}, request);
+}
+
+enum status comm_reduce_scatter_start(const struct group *group, const void *full, void *shard, int64_t count,
+                                      enum dtype dtype, struct comm_request *request) {
+    return begin(group, &(struct comm_call){COMM_REDUCE_SCATTER, full, shard, count, dtype, .reduction = COMM_SUM},
+                 request);
+}
+
+enum status comm_broadcast_start(const struct group *group, void *x, int64_t count, enum dtype dtype, int root,
+                                 struct comm_request *request) {
+    return begin(group, &(struct comm_call){COMM_BROADCAST, x, x, count, dtype, .peer = root}, request);
+}
+
+enum status comm_reduce_start(const struct group *group, void *x, int64_t count, enum dtype dtype,
+                              enum comm_reduction reduction, int root, struct comm_request *request) {
+    return begin(group, &(struct comm_call){COMM_REDUCE, x, x, count, dtype, reduction, .peer = root}, request);
+}
+
+enum status comm_all_to_all_start(const struct group *group, const void *from, void *to, int64_t count,
+                                  enum dtype dtype, struct comm_request *request) {
+    return begin(group, &(struct comm_call){COMM_ALL_TO_ALL, from, to, count, .dtype = dtype}, request);
+}
+
+enum status comm_send_start(const struct group *group, const void *x, int64_t count, enum dtype dtype, int to, int tag,
+                            struct comm_request *request) {
+    return begin(group, &(struct comm_call){COMM_SEND, x, NULL, count, dtype, .peer = to, .tag = tag}, request);
+}
+
+enum status comm_recv_start(const struct group *group, void *x, int64_t count, enum dtype dtype, int from, int tag,
+                            struct comm_request *request) {
+    return begin(group, &(struct comm_call){COMM_RECV, NULL, x, count, dtype, .peer = from, .tag = tag}, request);
+}
+
+/* ---- the blocking forms ---- */
+
+enum status comm_barrier(const struct group *group) {
+    struct comm_request request;
+    TRY(begin(group, &(struct comm_call){.op = COMM_BARRIER, .dtype = UINT8}, &request));
+    return comm_wait(&request);
+}
+
+enum status comm_all_reduce(const struct group *group, void *x, int64_t count, enum dtype dtype,
+                            enum comm_reduction reduction) {
+    struct comm_request request;
+    TRY(comm_all_reduce_start(group, x, count, dtype, reduction, &request));
+    return comm_wait(&request);
+}
+
+enum status comm_all_gather(const struct group *group, const void *shard, void *full, int64_t count, enum dtype dtype) {
+    struct comm_request request;
+    TRY(comm_all_gather_start(group, shard, full, count, dtype, &request));
+    return comm_wait(&request);
+}
+
+enum status comm_reduce_scatter(const struct group *group, const void *full, void *shard, int64_t count,
+                                enum dtype dtype) {
+    struct comm_request request;
+    TRY(comm_reduce_scatter_start(group, full, shard, count, dtype, &request));
+    return comm_wait(&request);
+}
+
+enum status comm_broadcast(const struct group *group, void *x, int64_t count, enum dtype dtype, int root) {
+    struct comm_request request;
+    TRY(comm_broadcast_start(group, x, count, dtype, root, &request));
+    return comm_wait(&request);
+}

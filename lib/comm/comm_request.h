@@ -1,0 +1,22 @@
+/* The storage of a request, for callers that embed one. Fields belong to lib/comm. */
+#ifndef TRIVIUM_COMM_REQUEST_H
+#define TRIVIUM_COMM_REQUEST_H
+
+#include "lib/comm/comm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct comm_request {
+    void *handle;              /* the backend's (an MPI_Request); NULL: not in flight */
+    struct group *group;
+    enum comm_op op;
+    int peer;                  /* destination or source of a message, as a rank of the group */
+    int64_t sequence;          /* the how-manieth collective of its group from 0, or the how-manieth message of this rank */
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,76 @@
+/* Waiting: look, give the core to somebody else, look again, until done or until the deadline.
+ *
+ * Ranks may outnumber cores, so a rank that spins keeps its peer from running: with 8 ranks on 2 cores that costs 35 to
+ * 100 times. sched_yield between looks brings it down to 1.1 to 1.3; short naps and progress threads are worse
+ * (docs/architecture.md, "Waiting"). A look also moves everything else forward, since MPI works only while it is
+ * called.
+ *
+ * While it waits a rank answers the pings of others, about every millisecond. At its own deadline it calls the roll
+ * (comm_roll.c), and the operation is given up: MPI has no way to take back a collective, so it may still touch its
+ * buffers, and nothing of this group can be trusted afterwards. The driver reports the line and ends the job. */
+#include "lib/comm/comm_backend.h"
+#include "lib/comm/comm_roll.h"
+
+#include <sched.h>
+
+static const double answer_every_s = 1e-3;
+static double next_answer_s; /* outlives a wait: many short waits in a row must answer too */
+static const struct comm_request *waiting;
+
+enum { MAX_GIVEN_UP = 8 };
+static struct comm_request given_up[MAX_GIVEN_UP];
+static int n_given_up;
+
+const struct comm_request *comm_waiting(void) { return waiting; }
+
+static enum status test_until(struct comm_request *request, double deadline_s, bool *done) {
+    for (;;) {
+        TRY(request->group->backend->test(request, done));
+        if (*done) return OK;
+        double now_s = clock_s(); /* after the look: a rank that was itself asleep finds what came meanwhile */
+        if (now_s >= deadline_s) return OK;
+        if (now_s >= next_answer_s) {
+            roll_answer();
+            next_answer_s = now_s + answer_every_s;
+        }
+        sched_yield();
+    }
+}
+
+static void keep_given_up(struct comm_request *request) {
+    if (n_given_up < MAX_GIVEN_UP) given_up[n_given_up] = *request;
+    n_given_up++;
+    request->handle = NULL;
+}
+
+bool comm_given_up_done(void) {
+    if (n_given_up > MAX_GIVEN_UP) return false;
+    for (int i = 0; i < n_given_up; i++) {
+        bool done = !given_up[i].handle;
+        if (!done && given_up[i].group->backend->test(&given_up[i], &done) != OK) status_clear();
+        if (!done) return false;
+    }
+    return true;
+}
+
+enum status comm_wait(struct comm_request *request) {
+    if (!request->handle) return OK;
+    bool done = false;
+    double timeout_s = comm_settings_in_force()->timeout_s, from_s = clock_s();
+    waiting = request;
+    enum status status = test_until(request, from_s + timeout_s, &done);
+    request->group->ledger.entry[request->op].wait_s += clock_s() - from_s;
+    if (status == OK && !done) {
+        struct mail_state mine = roll_state(request);
+        char operation[128], found[1536];
+        roll_call(request, found, sizeof found);
+        roll_describe(operation, sizeof operation, &mine);
+        keep_given_up(request);
+        status = FAIL(E_TIMEOUT, "%s did not finish within %g s; %s; raise --comm-timeout if it is only slow", operation,
+                      timeout_s, found);
+    }
+    waiting = NULL;
+    return status;
+}
+
+void comm_progress(void) { roll_answer(); /* looking for mail moves everything else forward too */ }

@@ -1,0 +1,36 @@
+/* Agreeing on a failure: ranks that would each fail, or not, leave together with one line.
+ *
+ * Each rank contributes one number, rank x codes + code if it failed and the largest number if not; the minimum is then
+ * the lowest failing rank and its code at once. That rank speaks; the others forget their own lines, which say the same
+ * or follow from it.
+ *
+ * What breaks: after E_TIMEOUT the group has an operation under way that its peers may never join, so no agreement over
+ * it can be trusted: the rank speaks for itself, and its driver ends the job. */
+#include "lib/base/log.h"
+#include "lib/comm/comm.h"
+
+#include <stdio.h>
+
+static const int n_codes = N_STATUS;
+
+/* The agreement itself failed. Its line is recorded; what this rank wanted to say before it is the likelier cause. */
+static enum status without_agreement(enum status agreement, enum status mine, const char *my_line) {
+    if (mine != OK) log_warn("before that: %s", my_line);
+    return agreement;
+}
+
+enum status fail_agree(const struct group *group, enum status mine) {
+    if (mine == E_TIMEOUT) {
+        status_report();
+        return mine;
+    }
+    char my_line[1024];
+    snprintf(my_line, sizeof my_line, "%s", status_text()); /* the exchange below may record a line of its own */
+    int32_t first = mine == OK ? INT32_MAX : group_rank(group) * n_codes + (int32_t)mine;
+    enum status agreement = comm_all_reduce(group, &first, 1, INT32, COMM_MIN);
+    if (agreement != OK) return without_agreement(agreement, mine, my_line);
+    if (first == INT32_MAX) return OK;
+    if (first / n_codes == group_rank(group)) status_report();
+    else status_clear();
+    return (enum status)(first % n_codes);
+}

@@ -1,0 +1,204 @@
+/* ranks: 1 2 4 8  device: any */
+/* Every operation against what it must give, worked out on each rank by itself from a value that any rank can compute. */
+#include "tests/test.h"
+
+#include "lib/base/rng.h"
+#include "lib/comm/comm_backend.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+enum { MAX_RANKS = 8, N_SIZES = 4 };
+static const int64_t sizes[N_SIZES] = {0, 1, 13, 20011}; /* the last is long enough for other algorithms inside MPI */
+static const enum dtype floats[] = {FP64, FP32, BF16, FP16};
+
+/* Small integers: exact in every type, and so are their sums over 8 ranks. */
+static double small(int rank, int64_t i) { return (double)((rank * 7 + i * 3) % 11 - 5); }
+
+static void fill(void *x, enum dtype dtype, int rank, int64_t from, int64_t n) {
+    for (int64_t i = 0; i < n; i++) dtype_set(x, dtype, i, small(rank, from + i));
+}
+
+static double sum_of(int n_ranks, int64_t i) {
+    double sum = 0;
+    for (int r = 0; r < n_ranks; r++) sum += small(r, i);
+    return sum;
+}
+
+/* What one operation is tested with: a part for this rank, room for the parts of all, and which shape it has. */
+struct work { const struct group *group; int n, rank; enum dtype dtype; int64_t count; void *part, *full, *other; };
+typedef bool operation_test(struct work *);
+
+/* Runs a test for every type and size; true if all ranks say so. */
+static bool for_all(operation_test *test) {
+    bool ok = true;
+    struct work w = {.group = group_world(), .n = comm_world_size(), .rank = comm_world_rank()};
+    for (int d = 0; d < 4; d++)
+        for (int s = 0; s < N_SIZES; s++) {
+            w.dtype = floats[d];
+            w.count = sizes[s];
+            w.part = calloc((size_t)w.count + 1, 8);
+            w.full = calloc((size_t)w.count * MAX_RANKS + 1, 8);
+            w.other = calloc((size_t)w.count * MAX_RANKS + 1, 8);
+            fill(w.part, w.dtype, w.rank, 0, w.count);
+            ok &= test(&w);
+            free(w.part);
+            free(w.full);
+            free(w.other);
+        }
+    return agree_all(ok);
+}
+
+static bool all_reduce_sums(struct work *w) {
+    bool ok = comm_all_reduce(w->group, w->part, w->count, w->dtype, COMM_SUM) == OK;
+    for (int64_t i = 0; i < w->count; i++) ok &= dtype_get(w->part, w->dtype, i) == sum_of(w->n, i);
+    return ok;
+}
+
+static bool all_reduce_finds_extrema(struct work *w) {
+    memcpy(w->other, w->part, (size_t)w->count * 8);
+    bool ok = comm_all_reduce(w->group, w->part, w->count, w->dtype, COMM_MAX) == OK;
+    ok &= comm_all_reduce(w->group, w->other, w->count, w->dtype, COMM_MIN) == OK;
+    for (int64_t i = 0; i < w->count; i++) {
+        double largest = -100, smallest = 100;
+        for (int r = 0; r < w->n; r++) {
+            largest = fmax(largest, small(r, i));
+            smallest = fmin(smallest, small(r, i));
+        }
+        ok &= dtype_get(w->part, w->dtype, i) == largest && dtype_get(w->other, w->dtype, i) == smallest;
+    }
+    return ok;
+}
+
+static bool holds_all_parts(const struct work *w, const void *full) {
+    bool ok = true;
+    for (int r = 0; r < w->n; r++)
+        for (int64_t i = 0; i < w->count; i++) ok &= dtype_get(full, w->dtype, r * w->count + i) == small(r, i);
+    return ok;
+}
+
+static bool all_gather_collects(struct work *w) {
+    size_t bytes = (size_t)w->count * dtype_size(w->dtype);
+    bool ok = comm_all_gather(w->group, w->part, w->full, w->count, w->dtype) == OK;
+    void *own = (char *)w->other + (size_t)w->rank * bytes; /* in place: the shard already lies where it belongs */
+    memcpy(own, w->part, bytes);
+    ok &= comm_all_gather(w->group, own, w->other, w->count, w->dtype) == OK;
+    return ok && holds_all_parts(w, w->full) && holds_all_parts(w, w->other);
+}
+
+static bool reduce_scatter_sums_own_part(struct work *w) {
+    fill(w->full, w->dtype, w->rank, 0, w->count * w->n);
+    bool ok = comm_reduce_scatter(w->group, w->full, w->part, w->count, w->dtype) == OK;
+    for (int64_t i = 0; i < w->count; i++)
+        ok &= dtype_get(w->part, w->dtype, i) == sum_of(w->n, w->rank * w->count + i);
+    return ok;
+}
+
+static bool broadcast_copies_from_every_root(struct work *w) {
+    bool ok = true;
+    for (int root = 0; root < w->n; root++) {
+        fill(w->part, w->dtype, w->rank, 0, w->count);
+        ok &= comm_broadcast(w->group, w->part, w->count, w->dtype, root) == OK;
+        for (int64_t i = 0; i < w->count; i++) ok &= dtype_get(w->part, w->dtype, i) == small(root, i);
+    }
+    return ok;
+}
+
+static bool reduce_sums_at_the_root_only(struct work *w) {
+    int root = w->n - 1;
+    struct comm_request request;
+    bool ok = comm_reduce_start(w->group, w->part, w->count, w->dtype, COMM_SUM, root, &request) == OK;
+    ok = comm_wait(&request) == OK && ok;
+    for (int64_t i = 0; i < w->count; i++)
+        ok &= dtype_get(w->part, w->dtype, i) == (w->rank == root ? sum_of(w->n, i) : small(w->rank, i));
+    return ok;
+}
+
+/* Rank a keeps for rank b the numbers from a's sequence at b * count. */
+static bool all_to_all_transposes(struct work *w) {
+    struct comm_request request;
+    fill(w->full, w->dtype, w->rank, 0, w->count * w->n);
+    bool ok = comm_all_to_all_start(w->group, w->full, w->other, w->count, w->dtype, &request) == OK;
+    ok = comm_wait(&request) == OK && ok;
+    for (int r = 0; r < w->n; r++)
+        for (int64_t i = 0; i < w->count; i++)
+            ok &= dtype_get(w->other, w->dtype, r * w->count + i) == small(r, w->rank * w->count + i);
+    return ok;
+}
+
+/* Around the ring, two messages of one tag at once: they arrive in order. In a group of one the ring is the rank
+ * itself. */
+static bool messages_keep_their_order(struct work *w) {
+    int next = (w->rank + 1) % w->n, before = (w->rank + w->n - 1) % w->n;
+    struct comm_request in[2], out[2];
+    char *first = w->full, *second = w->other;
+    bool ok = comm_recv_start(w->group, first, w->count, w->dtype, before, 5, &in[0]) == OK;
+    ok &= comm_recv_start(w->group, second, 1, FP64, before, 5, &in[1]) == OK;
+    double mark = 100 + w->rank;
+    ok &= comm_send_start(w->group, w->part, w->count, w->dtype, next, 5, &out[0]) == OK;
+    ok &= comm_send_start(w->group, &mark, 1, FP64, next, 5, &out[1]) == OK;
+    for (int i = 0; i < 2; i++) ok = comm_wait(&in[i]) == OK && comm_wait(&out[i]) == OK && ok;
+    for (int64_t i = 0; i < w->count; i++) ok &= dtype_get(first, w->dtype, i) == small(before, i);
+    return ok && dtype_get(second, FP64, 0) == 100 + before;
+}
+
+static void test_all_reduce_sums(void **s) { (void)s; assert_true(for_all(all_reduce_sums)); }
+static void test_all_reduce_finds_extrema(void **s) { (void)s; assert_true(for_all(all_reduce_finds_extrema)); }
+static void test_all_gather_collects(void **s) { (void)s; assert_true(for_all(all_gather_collects)); }
+static void test_reduce_scatter_sums(void **s) { (void)s; assert_true(for_all(reduce_scatter_sums_own_part)); }
+static void test_broadcast_copies(void **s) { (void)s; assert_true(for_all(broadcast_copies_from_every_root)); }
+static void test_reduce_sums_at_root(void **s) { (void)s; assert_true(for_all(reduce_sums_at_the_root_only)); }
+static void test_all_to_all_transposes(void **s) { (void)s; assert_true(for_all(all_to_all_transposes)); }
+static void test_messages_keep_order(void **s) { (void)s; assert_true(for_all(messages_keep_their_order)); }
+
+/* Many operations in flight on one group, ended in the opposite order. */
+static void test_operations_overlap(void **state) {
+    (void)state;
+    enum { N = 16 };
+    static double x[N][501];
+    struct comm_request request[N];
+    bool ok = true;
+    for (int k = 0; k < N; k++) {
+        fill(x[k], FP64, comm_world_rank(), k, 501);
+        ok &= comm_all_reduce_start(group_world(), x[k], 501, FP64, COMM_SUM, &request[k]) == OK;
+        comm_progress();
+    }
+    for (int k = N - 1; k >= 0; k--) ok &= comm_wait(&request[k]) == OK && !request[k].handle && comm_wait(&request[k]) == OK;
+    for (int k = 0; k < N; k++)
+        for (int i = 0; i < 501; i++) ok &= x[k][i] == sum_of(comm_world_size(), k + i);
+    assert_true(agree_all(ok));
+}
+
+/* A rank that finds NaN must be believed by all, on whichever side of a comparison it stands. */
+static void test_nan_wins_in_extrema(void **state) {
+    (void)state;
+    bool ok = true;
+    for (int d = 0; d < 4; d++)
+        for (int who = 0; who < comm_world_size(); who++)
+            for (enum comm_reduction reduction = COMM_SUM; reduction <= COMM_MIN; reduction++) {
+                double x[1];
+                dtype_set(x, floats[d], 0, comm_world_rank() == who ? (double)NAN : 1.0);
+                ok &= comm_all_reduce(group_world(), x, 1, floats[d], reduction) == OK;
+                ok &= isnan(dtype_get(x, floats[d], 0));
+            }
+    assert_true(agree_all(ok));
+}
+
+static void test_refuses_what_cannot_be(void **state) {
+    (void)state;
+    struct comm_request request;
+    char x[8] = {0};
+    int n = comm_world_size();
+    assert_fails(comm_broadcast(group_world(), x, 1, UINT8, n), E_INTERNAL, "broadcast", "world");
+    assert_fails(comm_send_start(group_world(), x, -1, UINT8, 0, 0, &request), E_INTERNAL, "send", "-1");
+    assert_fails(comm_send_start(group_world(), x, 1, UINT8, 0, -3, &request), E_INTERNAL, "tag -3");
+    if (n == 1) return; /* a group of one moves any number of bytes */
+    int64_t count = (int64_t)INT_MAX / n + 1;
+    assert_fails(comm_all_gather(group_world(), x, x, count, UINT8), E_COMM, "all_gather", "split the buffer");
+    assert_fails(comm_all_reduce(group_world(), x, 3000000000, UINT8, COMM_SUM), E_COMM, "3000000000", "2147483647");
+}
+
+TESTS(unit_test(test_all_reduce_sums), unit_test(test_all_reduce_finds_extrema), unit_test(test_all_gather_collects),
+      unit_test(test_reduce_scatter_sums), unit_test(test_broadcast_copies), unit_test(test_reduce_sums_at_root),
+      unit_test(test_all_to_all_transposes), unit_test(test_messages_keep_order), unit_test(test_operations_overlap),
+      unit_test(test_nan_wins_in_extrema), unit_test(test_refuses_what_cannot_be))

@@ -1,0 +1,69 @@
+/* ranks: 1 2 4  device: any */
+/* Agreeing on a failure: one rank speaks, all learn its code. */
+#include "tests/test.h"
+
+#include "lib/comm/comm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* fail_agree, and what this rank wrote to standard error meanwhile. */
+static enum status agree_captured(enum status mine, char *said, size_t bytes) {
+    test_stderr_keep();
+    enum status agreed = fail_agree(group_world(), mine);
+    snprintf(said, bytes, "%s", test_stderr_text());
+    return agreed;
+}
+
+static int lines_in(const char *text) {
+    int n = 0;
+    for (; *text; text++) n += *text == '\n';
+    return n;
+}
+
+static void test_all_well(void **state) {
+    (void)state;
+    char said[2048];
+    bool ok = agree_captured(OK, said, sizeof said) == OK && !*said;
+    assert_true(agree_all(ok));
+}
+
+static void test_one_rank_fails(void **state) {
+    (void)state;
+    bool ok = true;
+    for (int who = 0; who < comm_world_size(); who++) {
+        char said[2048];
+        bool me = comm_world_rank() == who;
+        enum status mine = me ? FAIL(E_DATA, "file number %d is short", who) : OK;
+        ok &= agree_captured(mine, said, sizeof said) == E_DATA;
+        ok &= lines_in(said) == me && (!me || strstr(said, "E_DATA test_fail_agree.c")) && !*status_text();
+    }
+    assert_true(agree_all(ok));
+}
+
+/* All fail, each with its own code: the lowest rank's line is the only one, and its code is everybody's. */
+static void test_lowest_rank_speaks(void **state) {
+    (void)state;
+    char said[2048];
+    int rank = comm_world_rank();
+    enum status mine = rank == 0 ? FAIL(E_MEMORY, "first") : FAIL(E_IO, "another");
+    bool ok = agree_captured(mine, said, sizeof said) == E_MEMORY;
+    ok &= rank == 0 ? lines_in(said) == 1 && strstr(said, "first") != NULL : !*said;
+    ok &= !*status_text();
+    assert_true(agree_all(ok));
+}
+
+/* A rank that ran into a deadline asks nobody: its peers may never come. */
+static void test_timeout_does_not_wait(void **state) {
+    (void)state;
+    char said[2048];
+    bool ok = true;
+    if (comm_world_rank() == 0) {
+        enum status mine = FAIL(E_TIMEOUT, "nobody came");
+        ok = agree_captured(mine, said, sizeof said) == E_TIMEOUT && strstr(said, "nobody came");
+    }
+    assert_true(agree_all(ok));
+}
+
+TESTS(unit_test(test_all_well), unit_test(test_one_rank_fails), unit_test(test_lowest_rank_speaks),
+      unit_test(test_timeout_does_not_wait))
