@@ -1,0 +1,205 @@
+#include "lib/program/exec.h"
+
+#include "lib/base/clock.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum status exec_init(struct exec *e) {
+    const struct program *p = e->program;
+    e->step_requests = calloc((size_t)p->n_steps, sizeof *e->step_requests);
+    e->grad_left = calloc((size_t)p->n_params, sizeof *e->grad_left);
+    bool ok = e->step_requests && e->grad_left;
+    for (int d = 0; d < 2; d++) {
+        e->ring_requests[d] = calloc((size_t)e->memory->ring[d].slots + 1, sizeof **e->ring_requests);
+        ok = ok && e->ring_requests[d];
+    }
+    return ok ? OK : FAIL(E_MEMORY, "no memory for the requests of %d steps", p->n_steps);
+}
+
+void exec_fini(struct exec *e) {
+    free(e->step_requests);
+    free(e->grad_left);
+    for (int d = 0; d < 2; d++) free(e->ring_requests[d]);
+    e->step_requests = e->ring_requests[0] = e->ring_requests[1] = NULL;
+    e->grad_left = NULL;
+}
+
+/* ---- where a value is ---- */
+static void *storage_at(const struct exec *e, int chunk, int frame, int storage) {
+    const struct storage *s = &e->chunks[chunk].storages[storage];
+    enum frame_class c = storage_class(s);
+    int64_t base = c == SCRATCH ? 0 : memory_frame(e->memory, c, chunk, frame);
+    return arena_at(&e->arenas[s->role], base + s->offset);
+}
+
+static void *value_at(const struct exec *e, int chunk, int frame, int v) {
+    return v < 0 ? NULL : storage_at(e, chunk, frame, e->chunks[chunk].values[v].storage);
+}
+
+/* ---- rows ---- */
+struct place { int chunk, frame, microbatch; bool training; };
+
+static void *weight_at(const struct exec *e, struct place at, const struct row *r, int i, int param) {
+    return r->weight[i] == RESIDENT ? e->program->params[param].weight : value_at(e, at.chunk, at.frame, r->weight[i]);
+}
+static void *grad_at(const struct exec *e, struct place at, const struct row *r, int i, int param) {
+    return r->dweight[i] == RESIDENT ? e->program->params[param].grad : value_at(e, at.chunk, at.frame, r->dweight[i]);
+}
+
+static void bind(const struct exec *e, struct place at, const struct row *r, struct call *c) {
+    const struct step *s = c->step;
+    for (int i = 0; i < s->n_in; i++) {
+        c->in[i].data = value_at(e, at.chunk, at.frame, r->in[i]);
+        c->din[i].data = value_at(e, at.chunk, at.frame, r->din[i]);
+    }
+    for (int i = 0; i < s->n_out; i++) {
+        c->out[i].data = value_at(e, at.chunk, at.frame, r->out[i]);
+        c->dout[i].data = value_at(e, at.chunk, at.frame, r->dout[i]);
+    }
+    for (int i = 0; i < s->n_weight; i++) {
+        c->weight[i].data = weight_at(e, at, r, i, s->weight[i]);
+        c->dweight[i].data = grad_at(e, at, r, i, s->weight[i]);
+    }
+    c->work = value_at(e, at.chunk, at.frame, r->work);
+}
+
+static struct call call_of(const struct exec *e, struct place at, const struct row *r) {
+    const struct mesh_place *m = &e->mesh->place;
+    struct call c = program_call(e->program, &e->program->steps[r->id]);
+    bind(e, at, r, &c);
+    c.accumulate = r->accumulate;
+    c.training = at.training;
+    c.seed = e->seed;
+    c.n_step = e->n_step;
+    c.first_sample = ((int64_t)at.microbatch * m->dp + m->dp_rank) * e->micro;
+    c.loss_scale = e->loss_scale;
+    c.grad_scale = e->grad_scale;
+    c.group = e->mesh->group[c.step->mesh_axis];
+    c.request = &e->step_requests[r->id];
+    return c;
+}
+
+static enum status run_step_row(struct exec *e, struct place at, const struct row *r) {
+    struct call c = call_of(e, at, r);
+    for (int i = 0; i < c.step->n_weight; i++)
+        if (r->zero_dweight >> i & 1)
+            TRY(e->device->fill(e->device, c.dweight[i].data, 0, (e->chunks[at.chunk].values[r->dweight[i]].bytes + 7) / 8 * 8));
+    return op_run(&c, r->kind, e->device->kind);
+}
+
+static enum status run_param_row(struct exec *e, struct place at, const struct row *r) {
+    bool grad = r->kind == ROW_GRAD_READY;
+    void *buffer = grad ? grad_at(e, at, r, 0, r->id) : weight_at(e, at, r, 0, r->id);
+    bool final = grad && --e->grad_left[r->id] == 0;
+    return e->hooks.param_event(e->hooks.self, r->kind, r->id, buffer, final);
+}
+
+static enum status run_row(struct exec *e, struct place at, const struct row *r) {
+    if (r->kind == ROW_WAIT) return comm_wait(&e->step_requests[r->id]);
+    if (r->kind >= ROW_PARAM_NEEDED) return run_param_row(e, at, r);
+    return run_step_row(e, at, r);
+}
+
+static enum status paint_dead(struct exec *e, struct place at, enum tape_kind tape, int row) {
+    const struct chunk *k = &e->chunks[at.chunk];
+    for (int i = 0; i < k->n_storages; i++) {
+        const struct storage *s = &k->storages[i];
+        if (!s->bytes || s->death.tape != tape || s->death.row != row) continue;
+        TRY(e->device->fill(e->device, storage_at(e, at.chunk, at.frame, i), ARENA_DEAD, s->bytes / 8 * 8));
+    }
+    return OK;
+}
+
+static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape) {
+    const struct tape *t = &e->chunks[at.chunk].tapes[tape];
+    for (int i = 0; i < t->n; i++) {
+        double start = clock_s();
+        TRY(run_row(e, at, &t->rows[i]));
+        e->seconds[t->rows[i].kind] += clock_s() - start;
+        if (e->paint) TRY(paint_dead(e, at, tape, i));
+        comm_progress();
+    }
+    return OK;
+}
+
+/* ---- pipeline transfers: a receive lands in the value itself; a send leaves a copy in the ring and goes on ---- */
+static int neighbour(const struct exec *e, bool next) {
+    int n = group_size(e->mesh->group[AXIS_PP]), rank = group_rank(e->mesh->group[AXIS_PP]);
+    return (rank + (next ? 1 : n - 1)) % n;
+}
+
+static enum status receive(struct exec *e, const struct action *a, int frame) {
+    bool backward = a->kind == RECV_B;
+    const struct chunk *k = &e->chunks[a->chunk];
+    int v = backward ? k->dout : k->in;
+    struct comm_request request = {0};
+    TRY(comm_recv_start(e->mesh->group[AXIS_PP], value_at(e, a->chunk, frame, v), k->values[v].bytes, UINT8,
+                        neighbour(e, backward), backward, &request));
+    return comm_wait(&request);
+}
+
+static enum status send(struct exec *e, const struct action *a, int frame) {
+    bool backward = a->kind == SEND_B;
+    const struct chunk *k = &e->chunks[a->chunk];
+    const struct stage_ring *ring = &e->memory->ring[backward];
+    int v = backward ? k->din : k->out, slot = e->ring_used[backward]++ % ring->slots;
+    struct comm_request *request = &e->ring_requests[backward][slot];
+    TRY(comm_wait(request));                                         /* the slot's last message has left */
+    void *copy = arena_at(&e->arenas[ROLE_COMM], ring->offset + slot * arena_align(ring->bytes));
+    memcpy(copy, value_at(e, a->chunk, frame, v), (size_t)k->values[v].bytes);
+    return comm_send_start(e->mesh->group[AXIS_PP], copy, k->values[v].bytes, UINT8, neighbour(e, !backward), backward,
+                           request);
+}
+
+static enum status finish_sends(struct exec *e) {
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < e->memory->ring[d].slots; i++) TRY(comm_wait(&e->ring_requests[d][i]));
+    return OK;
+}
+
+static enum status run_transfer(struct exec *e, const struct action *a, int frame) {
+    double start = clock_s();
+    TRY(a->kind == RECV_F || a->kind == RECV_B ? receive(e, a, frame) : send(e, a, frame));
+    e->transfer_s += clock_s() - start;
+    return OK;
+}
+
+/* ---- actions ---- */
+static enum status run_compute(struct exec *e, const struct action *a, struct place at) {
+    const struct chunk *k = &e->chunks[a->chunk];
+    bool forward = a->kind == ACTION_F;
+    if (forward && (k->tokens >= 0 || k->targets >= 0))
+        TRY(e->hooks.fetch(e->hooks.self, a->microbatch, value_at(e, a->chunk, at.frame, k->tokens),
+                           value_at(e, a->chunk, at.frame, k->targets)));
+    TRY(run_tape(e, at, (enum tape_kind)a->kind));
+    if (forward && k->loss >= 0) {
+        enum dtype type = e->program->slots[e->program->loss].type.dtype;
+        char loss[8];
+        TRY(e->device->download(e->device, loss, value_at(e, a->chunk, at.frame, k->loss), (int64_t)dtype_size(type)));
+        e->loss += dtype_get(loss, type, 0);
+    }
+    return OK;
+}
+
+/* "Final" is counted from the rows that will run, not guessed: it covers accumulation, ties, chunks and split weights. */
+static void count_grad_rows(struct exec *e, const struct schedule *s) {
+    memset(e->grad_left, 0, (size_t)e->program->n_params * sizeof *e->grad_left);
+    for (int i = 0; i < s->n; i++) {
+        if (!action_is_compute(s->actions[i].kind)) continue;
+        const struct tape *t = &e->chunks[s->actions[i].chunk].tapes[s->actions[i].kind];
+        for (int j = 0; j < t->n; j++)
+            if (t->rows[j].kind == ROW_GRAD_READY) e->grad_left[t->rows[j].id]++;
+    }
+}
+
+enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
+    e->loss = e->transfer_s = 0;
+    memset(e->seconds, 0, sizeof e->seconds);
+    count_grad_rows(e, s);
+    for (int i = 0; i < s->n; i++) {
+        const struct action *a = &s->actions[i];
+        struct place at = {a->chunk, training ? a->microbatch : 0, a->microbatch, training};
+        TRY(action_is_compute(a->kind) ? run_compute(e, a, at) : run_transfer(e, a, at.frame));
+    }
+    return finish_sends(e);
+}

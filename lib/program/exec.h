@@ -1,0 +1,61 @@
+/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing.
+ *
+ * What it owns: the requests in flight. What it is given: program, chunks, schedule, memory plan, arenas, mesh; and three
+ * callbacks, for data, for parameter events and for nothing else. */
+#ifndef TRIVIUM_PROGRAM_EXEC_H
+#define TRIVIUM_PROGRAM_EXEC_H
+
+#include "lib/comm/comm_request.h"
+#include "lib/comm/mesh.h"
+#include "lib/program/memory.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct exec_hooks {
+    void *self;
+    /* Write the tokens and targets ((B,T) int32) of a microbatch; either may be NULL when this rank does not need it. */
+    enum status (*fetch)(void *self, int microbatch, int32_t *tokens, int32_t *targets);
+    /* ROW_PARAM_NEEDED, ROW_PARAM_DONE: buffer is the weight to fill or release. ROW_GRAD_READY: buffer is the gradient;
+     * final: no later row of this step adds to it. */
+    enum status (*param_event)(void *self, enum row_kind, int param, void *buffer, bool final);
+};
+
+struct exec {
+    const struct program *program;
+    const struct chunk *chunks;
+    const struct memory_plan *memory;
+    const struct mesh *mesh;
+    const struct arena *arenas;          /* [N_ROLES] */
+    const struct device *device;
+    struct exec_hooks hooks;
+    bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
+    /* per step, set by the run */
+    uint64_t seed, n_step;
+    int64_t micro;                       /* sequences of a microbatch */
+    double loss_scale, grad_scale;
+    /* results of exec_run */
+    double loss;                         /* sum of the loss slot over this rank's microbatches; 0 where it has none */
+    double seconds[N_ROW_KINDS];         /* time in rows by kind */
+    double transfer_s;                   /* waiting for neighbours: the bubble, and the wire */
+    /* internals */
+    struct comm_request *step_requests;  /* by step: asynchronous rows in flight */
+    struct comm_request *ring_requests[2];
+    int ring_used[2];
+    int *grad_left;                      /* by param: GRAD_READY rows still to come in this step */
+};
+
+/** Allocate the internals; everything else in *e must be set already. @errors E_MEMORY  @collective{none} */
+enum status exec_init(struct exec *);
+void exec_fini(struct exec *);
+
+/** Run every action of the schedule. training: dropout is on and frames are the microbatch's own; otherwise the schedule has
+ *  only forward actions, and every microbatch uses frame 0.
+ *  @collective{mesh} @errors of ops and comm */
+enum status exec_run(struct exec *, const struct schedule *, bool training);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,347 @@
+/* Steps -> rows over values.
+ *
+ * Forward is the steps in order. Backward is the steps in reverse; for each, the light weight gradient first (so that dx may
+ * overwrite dy), then dx, then the heavy weight gradient (so that it runs while dx is being summed over tp). The one question
+ * that lowering keeps asking is: where is this slot's value when a backward row wants to read it? Kept, or to be replayed.
+ *
+ * Parameter windows. The first row of a block that uses a param is preceded by PARAM_NEEDED, the block ends with GRAD_READY
+ * and PARAM_DONE. For a resident param these are only events; for a sharded one they bound the life of the gathered copy,
+ * which is then a value like any other. */
+#include "lib/program/lower.h"
+
+#include "lib/base/grow.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLOSED = NO_VALUE };   /* no window is open for the param */
+
+struct lower {
+    const struct program *p;
+    struct chunk *k;
+    int *activation, *replayed, *gradient;       /* by slot: the value that holds it now, or NO_VALUE */
+    int *producer;                               /* by slot: the step that makes it, or -1 */
+    int *weight_window[N_TAPES], *grad_window[N_TAPES];  /* by param: CLOSED, RESIDENT or a value */
+    int open_block[N_TAPES];                     /* whose windows are open */
+    int *steps, n_steps;                         /* the chunk's steps, in order */
+};
+
+static int *table_of(int n, int initial) {
+    int *x = malloc((size_t)(n + 1) * sizeof *x);
+    for (int i = 0; x && i < n; i++) x[i] = initial;
+    return x;
+}
+
+static int *steps_of_chunk(const struct program *p, int chunk, int *n) {
+    int *steps = table_of(p->n_steps, -1);
+    for (int i = *n = 0; steps && i < p->n_steps; i++)
+        if (p->blocks[p->steps[i].block].chunk == chunk) steps[(*n)++] = i;
+    return steps;
+}
+
+static bool lower_init(struct lower *l, const struct program *p, int chunk, struct chunk *k) {
+    *l = (struct lower){.p = p, .k = k, .open_block = {-1, -1, -1}};
+    l->activation = table_of(p->n_slots, NO_VALUE);
+    l->replayed = table_of(p->n_slots, NO_VALUE);
+    l->gradient = table_of(p->n_slots, NO_VALUE);
+    l->producer = table_of(p->n_slots, -1);
+    l->steps = steps_of_chunk(p, chunk, &l->n_steps);
+    bool ok = l->activation && l->replayed && l->gradient && l->producer && l->steps;
+    for (enum tape_kind t = 0; t < N_TAPES; t++) {
+        l->weight_window[t] = table_of(p->n_params, CLOSED);
+        l->grad_window[t] = table_of(p->n_params, CLOSED);
+        ok = ok && l->weight_window[t] && l->grad_window[t];
+    }
+    for (int i = 0; ok && i < l->n_steps; i++) {
+        const struct step *s = &p->steps[l->steps[i]];
+        for (int o = 0; o < s->n_out; o++) l->producer[s->out[o]] = l->steps[i];
+    }
+    return ok;
+}
+
+static void lower_fini(struct lower *l) {
+    free(l->activation);
+    free(l->replayed);
+    free(l->gradient);
+    free(l->producer);
+    free(l->steps);
+    for (enum tape_kind t = 0; t < N_TAPES; t++) {
+        free(l->weight_window[t]);
+        free(l->grad_window[t]);
+    }
+}
+
+/* ---- values and rows ---- */
+static int value_new(struct lower *l, const char *name, int64_t bytes, enum role role, enum tape_kind tape, int row) {
+    struct chunk *k = l->k;
+    k->values = table_grow(k->values, k->n_values, sizeof *k->values);
+    k->values[k->n_values] = (struct value){name, bytes, role, {tape, row}, {tape, row}, NO_VALUE};
+    return k->n_values++;
+}
+
+static int slot_value(struct lower *l, int slot, enum tape_kind tape, int row) {
+    const struct slot *s = &l->p->slots[slot];
+    return value_new(l, s->name, type_bytes(&s->type), ROLE_ACT, tape, row);
+}
+
+/* The value is used here: it lives at least until now. */
+static int touch(struct lower *l, int v, enum tape_kind tape, int row) {
+    if (v < 0) return v;
+    struct moment *death = &l->k->values[v].death;
+    if (tape > death->tape || (tape == death->tape && row > death->row)) *death = (struct moment){tape, row};
+    return v;
+}
+
+static struct row *row_new(struct lower *l, enum tape_kind tape, enum row_kind kind, int id) {
+    struct tape *t = &l->k->tapes[tape];
+    t->rows = table_grow(t->rows, t->n, sizeof *t->rows);
+    struct row *r = &t->rows[t->n++];
+    memset(r, -1, sizeof *r);                                        /* every operand NO_VALUE */
+    r->kind = kind;
+    r->id = id;
+    r->accumulate = r->zero_dweight = 0;
+    return r;
+}
+
+/* ---- parameter windows ---- */
+static void windows_close(struct lower *l, enum tape_kind tape) {
+    for (int i = 0; i < l->p->n_params; i++) {
+        int *weight = &l->weight_window[tape][i], *grad = &l->grad_window[tape][i];
+        if (*grad != CLOSED) {
+            int at = l->k->tapes[tape].n;
+            row_new(l, tape, ROW_GRAD_READY, i)->dweight[0] = touch(l, *grad, tape, at);
+        }
+        if (*weight != CLOSED) {
+            int at = l->k->tapes[tape].n;
+            row_new(l, tape, ROW_PARAM_DONE, i)->weight[0] = touch(l, *weight, tape, at);
+        }
+        *weight = *grad = CLOSED;
+    }
+}
+
+static void window_enter(struct lower *l, enum tape_kind tape, int block) {
+    if (l->open_block[tape] == block) return;
+    windows_close(l, tape);
+    l->open_block[tape] = block;
+}
+
+static void weight_open(struct lower *l, enum tape_kind tape, int param) {
+    const struct param *w = &l->p->params[param];
+    int *window = &l->weight_window[tape][param], at = l->k->tapes[tape].n;
+    if (*window != CLOSED) return;
+    int64_t bytes = w->padded_n * (int64_t)dtype_size(w->type.dtype);
+    *window = w->weight_at == RESIDENT_OWN ? value_new(l, w->name, bytes, ROLE_COMM, tape, at) : RESIDENT;
+    row_new(l, tape, ROW_PARAM_NEEDED, param)->weight[0] = *window;
+}
+
+/* Where the gradient of a param is added up: its place in the grad arena, or a fresh value that is scattered at GRAD_READY. */
+static int grad_open(struct lower *l, enum tape_kind tape, int param, struct row *r, int i, int at) {
+    const struct param *w = &l->p->params[param];
+    int *window = &l->grad_window[tape][param];
+    if (*window == CLOSED && w->grad_at == RESIDENT_OWN) {
+        *window = value_new(l, w->name, w->padded_n * (int64_t)dtype_size(w->grad_type.dtype), ROLE_COMM, tape, at);
+        r->zero_dweight |= 1u << i;
+    } else if (*window == CLOSED) {
+        *window = RESIDENT;
+    }
+    return touch(l, *window, tape, at);
+}
+
+/* ---- forward, and replay ---- */
+static void emit_forward(struct lower *l, int id, enum tape_kind tape, enum row_kind kind, int *where);
+
+static bool is_view(const struct step *s) { return s->op->forward_alias == ALIAS_VIEW; }
+
+/* The value of a slot for a backward row (or a replay) to read. */
+static int require(struct lower *l, int slot, enum tape_kind tape) {
+    int from = l->producer[slot];
+    if (from >= 0 && is_view(&l->p->steps[from])) return require(l, l->p->steps[from].in[0], tape);
+    if (!l->p->slots[slot].replay) return l->activation[slot];
+    if (l->replayed[slot] < 0) emit_forward(l, from, tape, ROW_REPLAY, l->replayed);
+    return l->replayed[slot];
+}
+
+static int work_value(struct lower *l, const struct step *s, enum row_kind kind, enum tape_kind tape, int at) {
+    struct call types = program_call(l->p, s);
+    int64_t bytes = op_work(&types, kind);
+    return bytes > 0 ? value_new(l, "work", bytes, ROLE_WORK, tape, at) : NO_VALUE;
+}
+
+static void emit_forward(struct lower *l, int id, enum tape_kind tape, enum row_kind kind, int *where) {
+    const struct step *s = &l->p->steps[id];
+    int in[MAX_IN];
+    for (int i = 0; i < s->n_in; i++) in[i] = kind == ROW_REPLAY ? require(l, s->in[i], tape) : l->activation[s->in[i]];
+    if (is_view(s)) {
+        where[s->out[0]] = in[0];
+        return;
+    }
+    for (int i = 0; i < s->n_weight; i++) weight_open(l, tape, s->weight[i]);
+    int at = l->k->tapes[tape].n;
+    struct row *r = row_new(l, tape, kind, id);
+    for (int i = 0; i < s->n_in; i++) r->in[i] = touch(l, in[i], tape, at);
+    for (int i = 0; i < s->n_weight; i++) r->weight[i] = touch(l, l->weight_window[tape][s->weight[i]], tape, at);
+    for (int i = 0; i < s->n_out; i++) r->out[i] = where[s->out[i]] = slot_value(l, s->out[i], tape, at);
+    r->work = work_value(l, s, kind, tape, at);
+}
+
+/* ---- backward ---- */
+static void require_operands(struct lower *l, const struct step *s, unsigned need_in, unsigned need_out,
+                             enum tape_kind tape, int *in, int *out) {
+    for (int i = 0; i < s->n_in; i++) in[i] = need_in >> i & 1 ? require(l, s->in[i], tape) : NO_VALUE;
+    for (int i = 0; i < s->n_out; i++) out[i] = need_out >> i & 1 ? require(l, s->out[i], tape) : NO_VALUE;
+}
+
+static void read_operands(struct lower *l, const struct step *s, struct row *r, const int *in, const int *out,
+                          enum tape_kind tape, int at) {
+    for (int i = 0; i < s->n_in; i++) r->in[i] = touch(l, in[i], tape, at);
+    for (int i = 0; i < s->n_out; i++) r->out[i] = touch(l, out[i], tape, at);
+    for (int i = 0; i < s->n_out; i++)
+        if (!(s->op->no_grad_out >> i & 1)) r->dout[i] = touch(l, l->gradient[s->out[i]], tape, at);
+}
+
+static void emit_backward_weight(struct lower *l, int id, enum tape_kind tape) {
+    const struct step *s = &l->p->steps[id];
+    int in[MAX_IN], out[MAX_OUT];
+    window_enter(l, tape, s->block);
+    require_operands(l, s, s->op->needs.bw_in, s->op->needs.bw_out, tape, in, out);
+    int at = l->k->tapes[tape].n;
+    struct row *r = row_new(l, tape, ROW_BACKWARD_WEIGHT, id);
+    read_operands(l, s, r, in, out, tape, at);
+    for (int i = 0; i < s->n_weight; i++) r->dweight[i] = grad_open(l, tape, s->weight[i], r, i, at);
+    r->work = work_value(l, s, ROW_BACKWARD_WEIGHT, tape, at);
+}
+
+/* A VIEW passes the gradient on without a kernel, unless another use of the slot has put one there already. */
+static bool passes_through(const struct lower *l, const struct step *s, int i) {
+    return s->op->backward_alias == ALIAS_VIEW && i == s->op->alias_in && l->gradient[s->in[i]] < 0;
+}
+
+static bool needs_no_kernel(const struct lower *l, const struct step *s) {
+    for (int i = 0; i < s->n_in; i++)
+        if (!(s->op->no_grad_in >> i & 1) && !passes_through(l, s, i)) return false;
+    return true;
+}
+
+static void emit_backward_input(struct lower *l, int id, enum tape_kind tape) {
+    const struct step *s = &l->p->steps[id];
+    const struct needs *n = &s->op->needs;
+    int in[MAX_IN], out[MAX_OUT];
+    if (needs_no_kernel(l, s)) {
+        l->gradient[s->in[s->op->alias_in]] = l->gradient[s->out[0]];
+        return;
+    }
+    window_enter(l, tape, s->block);
+    require_operands(l, s, n->bi_in, n->bi_out, tape, in, out);
+    for (int i = 0; i < s->n_weight; i++)
+        if (n->bi_weight >> i & 1) weight_open(l, tape, s->weight[i]);
+    int at = l->k->tapes[tape].n;
+    struct row *r = row_new(l, tape, ROW_BACKWARD_INPUT, id);
+    read_operands(l, s, r, in, out, tape, at);
+    for (int i = 0; i < s->n_weight; i++)
+        if (n->bi_weight >> i & 1) r->weight[i] = touch(l, l->weight_window[tape][s->weight[i]], tape, at);
+    for (int i = 0; i < s->n_in; i++) {
+        int *grad = &l->gradient[s->in[i]];
+        if (s->op->no_grad_in >> i & 1) continue;
+        if (*grad >= 0) r->accumulate |= 1u << i;
+        else *grad = passes_through(l, s, i) ? r->dout[0] : slot_value(l, s->in[i], tape, at);
+        r->din[i] = touch(l, *grad, tape, at);
+    }
+    r->work = work_value(l, s, ROW_BACKWARD_INPUT, tape, at);
+}
+
+/* ---- a chunk ---- */
+static bool reads_slot(const struct lower *l, int slot) {
+    for (int i = 0; i < l->n_steps && slot >= 0; i++) {
+        const struct step *s = &l->p->steps[l->steps[i]];
+        for (int k = 0; k < s->n_in; k++)
+            if (s->in[k] == slot) return true;
+    }
+    return false;
+}
+
+/* A value that somebody else writes before the tape starts: data, or a neighbour's activations. */
+static int external(struct lower *l, int slot, enum tape_kind tape) { return slot_value(l, slot, tape, -1); }
+
+static void lower_forward(struct lower *l, int in, int out) {
+    struct chunk *k = l->k;
+    const struct program *p = l->p;
+    if (in >= 0) k->in = l->activation[in] = external(l, in, TAPE_F);
+    if (reads_slot(l, p->tokens)) k->tokens = l->activation[p->tokens] = external(l, p->tokens, TAPE_F);
+    if (reads_slot(l, p->targets)) k->targets = l->activation[p->targets] = external(l, p->targets, TAPE_F);
+    for (int i = 0; i < l->n_steps; i++) {
+        window_enter(l, TAPE_F, p->steps[l->steps[i]].block);
+        emit_forward(l, l->steps[i], TAPE_F, ROW_FORWARD, l->activation);
+    }
+    windows_close(l, TAPE_F);
+    if (out >= 0) k->out = touch(l, l->activation[out], TAPE_F, k->tapes[TAPE_F].n);
+    if (p->loss >= 0 && l->producer[p->loss] >= 0)
+        k->loss = touch(l, l->activation[p->loss], TAPE_F, k->tapes[TAPE_F].n);
+}
+
+static bool next_is_asynchronous(const struct lower *l, int i) {
+    return i > 0 && l->p->steps[l->steps[i - 1]].op->async_backward;
+}
+
+static void lower_backward(struct lower *l, bool split_weight) {
+    for (int i = l->n_steps - 1, held = -1; i >= 0; i--) {
+        int id = l->steps[i];
+        const struct op *op = l->p->steps[id].op;
+        if (op->has_backward_weight && !op->defer_weight) emit_backward_weight(l, id, TAPE_B);
+        if (op->has_backward_input) emit_backward_input(l, id, TAPE_B);
+        int started = l->k->tapes[TAPE_B].n - 1;
+        if (held >= 0) emit_backward_weight(l, held, TAPE_B);        /* under the exchange that has just started */
+        held = -1;
+        if (op->async_backward) {
+            l->k->tapes[TAPE_B].rows[started].wait = l->k->tapes[TAPE_B].n;
+            row_new(l, TAPE_B, ROW_WAIT, id);
+        }
+        if (op->has_backward_weight && op->defer_weight && !split_weight) {
+            if (next_is_asynchronous(l, i)) held = id;
+            else emit_backward_weight(l, id, TAPE_B);
+        }
+    }
+}
+
+/* All of W comes after all of B, so W may read what B replayed, and never the other way round. */
+static void lower_deferred(struct lower *l) {
+    for (int i = l->n_steps - 1; i >= 0; i--)
+        if (l->p->steps[l->steps[i]].op->defer_weight) emit_backward_weight(l, l->steps[i], TAPE_W);
+}
+
+static void chunk_init(struct chunk *k) {
+    *k = (struct chunk){.in = NO_VALUE, .out = NO_VALUE, .din = NO_VALUE, .dout = NO_VALUE,
+                        .tokens = NO_VALUE, .targets = NO_VALUE, .loss = NO_VALUE};
+}
+
+static void lower_all(struct lower *l, bool split_weight) {
+    const struct program *p = l->p;
+    int in = p->blocks[p->steps[l->steps[0]].block].in;
+    int out = p->blocks[p->steps[l->steps[l->n_steps - 1]].block].out;
+    lower_forward(l, in, out);
+    if (out >= 0) l->k->dout = l->gradient[out] = external(l, out, TAPE_B);
+    lower_backward(l, split_weight);
+    if (split_weight) lower_deferred(l);
+    windows_close(l, TAPE_B);
+    windows_close(l, TAPE_W);
+    if (in >= 0) l->k->din = touch(l, l->gradient[in], TAPE_B, l->k->tapes[TAPE_B].n);
+}
+
+enum status chunk_lower(const struct program *p, int chunk, bool split_weight, struct chunk *k) {
+    struct lower l;
+    chunk_init(k);
+    enum status status = OK;
+    if (!lower_init(&l, p, chunk, k)) status = FAIL(E_MEMORY, "no memory to lower %d steps", p->n_steps);
+    else if (l.n_steps == 0) status = FAIL(E_INTERNAL, "chunk %d has no steps", chunk);
+    if (status == OK) {
+        lower_all(&l, split_weight);
+        status = chunk_place(p, k);
+    }
+    lower_fini(&l);
+    return status;
+}
+
+void chunk_fini(struct chunk *k) {
+    for (enum tape_kind t = 0; t < N_TAPES; t++) free(k->tapes[t].rows);
+    free(k->values);
+    free(k->storages);
+    chunk_init(k);
+}

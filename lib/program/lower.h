@@ -1,0 +1,82 @@
+/* Lowering: steps become rows over values.
+ *
+ *   program --rewrite--> program --lower--> rows + values --plan--> offsets --execute--> numbers
+ *
+ * A chunk is a run of consecutive blocks on one rank. Its tapes are what the rank does for one microbatch:
+ *   F  forward rows       B  backward rows (replays, input gradients, weight gradients)
+ *   W  deferred weight gradients, when a schedule splits them off; else they are in B and W is empty
+ * A *value* is one buffer with a birth and a death on the time line F, B, W. Values that cross from one action to another
+ * live in a *frame* (one a microbatch); the rest is *scratch* and is reused by every action.
+ *
+ * Everything about memory and order is decided here, from what ops declare. The executor derives nothing. */
+#ifndef TRIVIUM_PROGRAM_LOWER_H
+#define TRIVIUM_PROGRAM_LOWER_H
+
+#include "lib/device/arena.h"
+#include "lib/program/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum tape_kind { TAPE_F, TAPE_B, TAPE_W, N_TAPES };
+
+/* Operand of a row: a value of the chunk, or one of these. */
+enum { NO_VALUE = -1, RESIDENT = -2 /* the whole param lies in its arena */ };
+
+struct row {
+    enum row_kind kind;
+    int id;                    /* index of the step; of the param for PARAM_NEEDED, PARAM_DONE, GRAD_READY */
+    int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
+    unsigned accumulate;       /* bit i: din[i] += */
+    unsigned zero_dweight;     /* bit i: dweight[i] is a fresh value, clear it first */
+    int wait;                  /* the ROW_WAIT that ends this row; -1: it ends by itself */
+};
+struct tape { int n; struct row *rows; };
+
+struct moment { enum tape_kind tape; int row; };   /* row -1: before the first; n: after the last */
+struct value {
+    const char *name;
+    int64_t bytes;
+    enum role role;
+    struct moment birth, death;
+    int storage;               /* values written over each other share one */
+};
+struct storage { int64_t bytes, offset; enum role role; struct moment birth, death; };
+
+/* By the first and the last tape that touch a storage. */
+enum frame_class { FRAME_FB, FRAME_FW, FRAME_BW, N_FRAMES, SCRATCH };
+enum frame_class storage_class(const struct storage *);
+
+struct chunk {
+    struct tape tapes[N_TAPES];
+    int n_values, n_storages;
+    struct value *values;
+    struct storage *storages;
+    int in, out, din, dout;            /* values that cross the chunk's edge; NO_VALUE: none */
+    int tokens, targets, loss;
+    int64_t frame_bytes[N_FRAMES];                 /* of one microbatch; role act */
+    int64_t scratch_bytes[N_TAPES][N_ROLES];       /* packed over the tape's rows, each role by itself */
+    int64_t scratch_floor[N_TAPES][N_ROLES];       /* the most that is alive at once: no packing can beat it */
+};
+
+/** Lower one chunk. split_weight: deferrable weight gradients go to tape W.
+ *  @errors E_MEMORY  @collective{none} */
+enum status chunk_lower(const struct program *, int chunk, bool split_weight, struct chunk *out);
+void chunk_fini(struct chunk *);
+
+/* ---- storage.c: values that may share bytes, and their offsets ---- */
+/** Which values share storage (in-place ops), then frame and scratch offsets. Called by chunk_lower.  @errors E_MEMORY */
+enum status chunk_place(const struct program *, struct chunk *);
+
+/* An interval of time that needs bytes; both ends included. */
+struct interval { int64_t bytes, offset; int from, to, id; };
+/** Give every interval an offset such that those that overlap in time do not overlap in bytes: first fit, biggest first,
+ *  among equals the earliest first. Offsets are multiples of ARENA_ALIGN. Reorders x; ids come back in x[i].id.
+ *  @return extent: end of the highest byte. *floor: the most bytes alive at one time, which nothing can beat. */
+int64_t interval_pack(struct interval *x, int n, int64_t *floor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

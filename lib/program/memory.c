@@ -1,0 +1,129 @@
+/* Offsets of everything, fixed before the first step. */
+#include "lib/program/memory.h"
+
+#include <stdlib.h>
+
+/* ---- params: one place each, in table order ---- */
+static int64_t take(int64_t *end, int64_t n, enum dtype dtype) {
+    int64_t offset = arena_align(*end);
+    *end = offset + n * (int64_t)dtype_size(dtype);
+    return offset;
+}
+
+static int64_t resident_n(const struct param *w, enum residence at) {
+    if (at == RESIDENT_OWN) return w->shard_n;                       /* every rank's shard has one size, so that gathers are even */
+    return w->padded_n ? w->padded_n : type_n(&w->type);
+}
+
+void memory_plan_params(struct program *p, struct memory_plan *m) {
+    *m = (struct memory_plan){0};
+    for (int i = 0; i < p->n_params; i++) {
+        struct param *w = &p->params[i];
+        if (!w->present) continue;
+        w->weight_offset = take(&m->bytes[ROLE_PARAM], resident_n(w, w->weight_at), w->type.dtype);
+        w->grad_offset = take(&m->bytes[ROLE_GRAD], resident_n(w, w->grad_at), w->grad_type.dtype);
+        w->moment1_offset = take(&m->bytes[ROLE_OPTIM], w->own_n, w->state_dtype);
+        w->moment2_offset = take(&m->bytes[ROLE_OPTIM], w->own_n, w->state_dtype);
+        if (w->master) w->master_offset = take(&m->bytes[ROLE_OPTIM], w->own_n, w->state_dtype);
+    }
+}
+
+/* ---- frames: from the action that first writes one to the action that last reads it ---- */
+static size_t frame_index(const struct memory_plan *m, enum frame_class c, int chunk, int microbatch) {
+    return ((size_t)c * (size_t)m->n_chunks + (size_t)chunk) * (size_t)m->n_microbatches + (size_t)microbatch;
+}
+
+int64_t memory_frame(const struct memory_plan *m, enum frame_class c, int chunk, int microbatch) {
+    return m->frame_offset[frame_index(m, c, chunk, microbatch)];
+}
+
+/* Does this action open (or close) frames of the class? A frame opens when its input lands, so at a receive if there is one. */
+static bool opens(enum frame_class c, enum action_kind k) {
+    return c == FRAME_BW ? k == RECV_B || k == ACTION_B : k == RECV_F || k == ACTION_F;
+}
+static bool closes(enum frame_class c, enum action_kind k) { return c == FRAME_FB ? k == ACTION_B : k == ACTION_W; }
+
+static void frame_intervals(const struct chunk *chunks, const struct schedule *s, const struct memory_plan *m,
+                            struct interval *x) {
+    for (int i = 0; i < N_FRAMES * m->n_chunks * m->n_microbatches; i++) x[i] = (struct interval){.from = -1, .id = i};
+    for (int t = 0; t < s->n; t++) {
+        const struct action *a = &s->actions[t];
+        for (enum frame_class c = 0; c < N_FRAMES; c++) {
+            struct interval *frame = &x[frame_index(m, c, a->chunk, a->microbatch)];
+            frame->bytes = chunks[a->chunk].frame_bytes[c];
+            if (opens(c, a->kind) && frame->from < 0) frame->from = t;
+            if (closes(c, a->kind)) frame->to = t;
+        }
+    }
+}
+
+static enum status plan_frames(const struct chunk *chunks, const struct schedule *s, struct memory_plan *m) {
+    int n = N_FRAMES * m->n_chunks * m->n_microbatches, used = 0;
+    struct interval *x = malloc((size_t)n * sizeof *x);
+    m->frame_offset = malloc((size_t)n * sizeof *m->frame_offset);
+    if (!x || !m->frame_offset) {
+        free(x);
+        return FAIL(E_MEMORY, "no memory for the plan of %d frames", n);
+    }
+    frame_intervals(chunks, s, m, x);
+    for (int i = 0; i < n; i++) {
+        m->frame_offset[i] = -1;
+        if (x[i].bytes) x[used++] = x[i];
+    }
+    int64_t base = arena_align(m->scratch_bytes[ROLE_ACT]);
+    int64_t extent = interval_pack(x, used, &m->frames_floor);
+    for (int i = 0; i < used; i++) m->frame_offset[x[i].id] = base + x[i].offset;
+    m->bytes[ROLE_ACT] = used ? base + extent : m->scratch_bytes[ROLE_ACT];
+    free(x);
+    return OK;
+}
+
+/* ---- scratch: the same bytes serve every action, one after the other ---- */
+static void plan_scratch(const struct chunk *chunks, struct memory_plan *m) {
+    for (int k = 0; k < m->n_chunks; k++)
+        for (enum tape_kind t = 0; t < N_TAPES; t++)
+            for (enum role r = 0; r < N_ROLES; r++)
+                if (chunks[k].scratch_bytes[t][r] > m->scratch_bytes[r]) m->scratch_bytes[r] = chunks[k].scratch_bytes[t][r];
+}
+
+/* A sender leaves a copy and goes on; so many slots are enough that no rank ever waits for a peer that waits for it. */
+static void plan_ring(const struct chunk *chunks, const struct schedule *s, enum action_kind send, struct stage_ring *ring,
+                      int64_t *end) {
+    int n_sends = 0;
+    for (int t = 0; t < s->n; t++) {
+        const struct action *a = &s->actions[t];
+        if (a->kind != send) continue;
+        const struct chunk *k = &chunks[a->chunk];
+        int64_t bytes = k->values[send == SEND_F ? k->out : k->din].bytes;
+        if (bytes > ring->bytes) ring->bytes = bytes;
+        n_sends++;
+    }
+    ring->slots = n_sends < s->send_depth ? n_sends : s->send_depth;
+    ring->offset = arena_align(*end);
+    if (ring->slots) *end = ring->offset + (ring->slots - 1) * arena_align(ring->bytes) + ring->bytes;
+}
+
+/* comm: [ gathered params | ring forward | ring backward | what techniques asked for ] */
+static void plan_comm(const struct chunk *chunks, const struct schedule *s, int64_t technique_bytes, struct memory_plan *m) {
+    int64_t end = m->scratch_bytes[ROLE_COMM];
+    plan_ring(chunks, s, SEND_F, &m->ring[0], &end);
+    plan_ring(chunks, s, SEND_B, &m->ring[1], &end);
+    m->technique_offset = arena_align(end);
+    m->bytes[ROLE_COMM] = technique_bytes ? m->technique_offset + technique_bytes : end;
+}
+
+enum status memory_plan_rest(const struct program *p, const struct chunk *chunks, const struct schedule *s,
+                             int64_t technique_comm_bytes, struct memory_plan *out) {
+    out->n_chunks = p->n_chunks;
+    out->n_microbatches = s->n_microbatches;
+    plan_scratch(chunks, out);
+    TRY(plan_frames(chunks, s, out));
+    plan_comm(chunks, s, technique_comm_bytes, out);
+    out->bytes[ROLE_WORK] = out->scratch_bytes[ROLE_WORK];
+    return OK;
+}
+
+void memory_plan_fini(struct memory_plan *m) {
+    free(m->frame_offset);
+    m->frame_offset = NULL;
+}

@@ -1,0 +1,44 @@
+/* The static memory plan: every byte of every role gets its place before the first step.
+ *
+ *   act    [ scratch | frames ]   scratch: what one action needs and drops; frames: what a microbatch keeps from its F to its
+ *                                 B (or W), packed over the schedule's time line like rooms in a hotel
+ *   work, comm (gathered params)  scratch of their role
+ *   param, grad, optim            one place a param
+ *
+ * The peak of a role is the end of its highest byte. The same numbers are what arenas are allocated with, what `show memory`
+ * prints, and what the high-water mark is compared with. */
+#ifndef TRIVIUM_PROGRAM_MEMORY_H
+#define TRIVIUM_PROGRAM_MEMORY_H
+
+#include "lib/program/schedule.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct memory_plan {
+    int64_t bytes[N_ROLES];          /* planned peak by role */
+    int64_t scratch_bytes[N_ROLES];  /* part of it: scratch, at the arena's start */
+    int64_t frames_floor;            /* most frame bytes alive at once */
+    int n_chunks, n_microbatches;
+    int64_t *frame_offset;           /* [class][chunk][microbatch] in the act arena; -1: no such frame */
+    /* comm: a ring of staging buffers for each direction that this rank sends in; [0] forward, [1] backward */
+    struct stage_ring { int slots; int64_t offset, bytes; } ring[2];
+    int64_t technique_offset;        /* comm: where the techniques' part starts */
+};
+
+/** First half: places for params, gradients and optimizer states; sets the params' offsets and starts *out.
+ *  @collective{none} */
+void memory_plan_params(struct program *, struct memory_plan *out);
+/** Second half: everything else. technique_comm_bytes: what techniques asked for in the comm arena, knowing the first half.
+ *  @errors E_MEMORY  @collective{none} */
+enum status memory_plan_rest(const struct program *, const struct chunk *chunks, const struct schedule *,
+                             int64_t technique_comm_bytes, struct memory_plan *);
+void memory_plan_fini(struct memory_plan *);
+
+int64_t memory_frame(const struct memory_plan *, enum frame_class, int chunk, int microbatch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,132 @@
+/* Building the tables, and inferring what follows from them. */
+#include "lib/program/program.h"
+
+#include "lib/base/grow.h"
+#include <stdlib.h>
+#include <string.h>
+
+void program_init(struct program *p) {
+    *p = (struct program){.tokens = -1, .targets = -1, .loss = -1, .n_chunks = 1};
+}
+
+void program_fini(struct program *p) {
+    free(p->slots);
+    free(p->params);
+    free(p->steps);
+    free(p->blocks);
+    program_init(p);
+}
+
+static void join(char out[NAME_MAX_LEN], const char *block, const char *name) {
+    snprintf(out, NAME_MAX_LEN, "%s.%s", block, name);
+}
+
+int program_add_slot(struct program *p, const char *block, const char *name) {
+    p->slots = table_grow(p->slots, p->n_slots, sizeof *p->slots);
+    struct slot *s = &p->slots[p->n_slots];
+    *s = (struct slot){0};
+    join(s->name, block, name);
+    return p->n_slots++;
+}
+
+int program_add_param(struct program *p, const char *block, const char *name, struct type type, double init_std,
+                      double init_constant, bool decay) {
+    p->params = table_grow(p->params, p->n_params, sizeof *p->params);
+    struct param *w = &p->params[p->n_params];
+    *w = (struct param){.type = type, .init_std = init_std, .init_constant = init_constant, .decay = decay,
+                        .counted = true};
+    w->grad_type = type;
+    w->state_dtype = dtype_accumulator(type.dtype);
+    join(w->name, block, name);
+    return p->n_params++;
+}
+
+int program_add_block(struct program *p, const char *name, int in, bool is_layer) {
+    p->blocks = table_grow(p->blocks, p->n_blocks, sizeof *p->blocks);
+    struct block *b = &p->blocks[p->n_blocks];
+    *b = (struct block){.in = in, .out = -1, .is_layer = is_layer};
+    snprintf(b->name, sizeof b->name, "%s", name);
+    return p->n_blocks++;
+}
+
+int program_insert(struct program *p, int at, const struct step *step) {
+    struct step copy = *step;                                        /* step may point into the table that moves */
+    p->steps = table_grow(p->steps, p->n_steps, sizeof *p->steps);
+    memmove(p->steps + at + 1, p->steps + at, (size_t)(p->n_steps - at) * sizeof copy);
+    p->steps[at] = copy;
+    p->n_steps++;
+    return at;
+}
+
+struct call program_call(const struct program *p, const struct step *s) {
+    struct call c = {.step = s};
+    for (int i = 0; i < s->n_in; i++) c.in[i].type = c.din[i].type = &p->slots[s->in[i]].type;
+    for (int i = 0; i < s->n_out; i++) c.out[i].type = c.dout[i].type = &p->slots[s->out[i]].type;
+    for (int i = 0; i < s->n_weight; i++) c.weight[i].type = &p->params[s->weight[i]].type;
+    for (int i = 0; i < s->n_weight; i++) c.dweight[i].type = &p->params[s->weight[i]].grad_type;
+    return c;
+}
+
+static void params_settle(struct program *p) {
+    for (int i = 0; i < p->n_params; i++) {
+        struct param *w = &p->params[i];
+        w->grad_type.shape = w->type.shape;
+        if (w->padded_n) continue;                                   /* cut into shards by a rewrite: its business */
+        w->own_first = 0;
+        w->own_n = w->present ? type_n(&w->type) : 0;
+    }
+}
+
+enum status program_infer(struct program *p) {
+    for (int i = 0; i < p->n_params; i++) p->params[i].present = false;
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->steps[i];
+        struct call c = program_call(p, s);
+        struct type out[MAX_OUT] = {0};
+        TRY(s->op->shape(&c, out));
+        for (int k = 0; k < s->n_out; k++) p->slots[s->out[k]].type = out[k];
+        for (int k = 0; k < s->n_weight; k++) p->params[s->weight[k]].present = true;
+    }
+    params_settle(p);
+    return OK;
+}
+
+int64_t program_n_params(const struct program *p) {
+    int64_t n = 0;
+    for (int i = 0; i < p->n_params; i++) n += shape_global_n(&p->params[i].type.shape);
+    return n;
+}
+
+/* ---- as text ---- */
+static void print_operands(const struct program *p, const struct step *s, FILE *f) {
+    char text[256] = "";
+    size_t n = 0;
+    for (int i = 0; i < s->n_in; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "", p->slots[s->in[i]].name);
+    for (int i = 0; i < s->n_weight; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, " %s%s", i ? "" : "| ", p->params[s->weight[i]].name);
+    fprintf(f, " %-46s", text);
+}
+
+static void print_step(const struct program *p, int i, FILE *f) {
+    const struct step *s = &p->steps[i];
+    char shape[128];
+    const struct slot *out = &p->slots[s->out[0]];
+    shape_print(&out->type.shape, shape, sizeof shape);
+    fprintf(f, "%4d  %-22s", i, s->op->name);
+    print_operands(p, s, f);
+    fprintf(f, " -> %-16s %s %s", out->name, dtype_name(out->type.dtype), shape);
+    if (s->p > 0) fprintf(f, " dropout %g", s->p);
+    if (out->replay) fprintf(f, " replay");
+    fputc('\n', f);
+}
+
+void program_print(const struct program *p, FILE *f) {
+    for (int i = 0, block = -1; i < p->n_steps; i++) {
+        if (p->steps[i].block != block) {
+            block = p->steps[i].block;
+            fprintf(f, "%s%s\n", p->blocks[block].name, p->n_chunks > 1 ? " (chunked)" : "");
+        }
+        print_step(p, i, f);
+    }
+}

@@ -1,0 +1,98 @@
+/* The program: a model as flat tables of slots, params, steps and blocks.
+ *
+ *   slot    a named tensor that flows between steps                    "h0.ln1"
+ *   param   a named tensor that is learned; a tied weight is one row   "embed.wte"
+ *   step    one line: an op over slots and params (lib/ops/op.h)
+ *   block   a stretch of steps with one slot in and one slot out: embedding | a layer | head and loss
+ *
+ * A model builds it (gpt/), techniques rewrite it (tp inserts steps and narrows axes, pp drops other stages' blocks,
+ * recompute marks slots), and lowering (lower.h) turns it into rows. Nothing here needs a device or a peer: any process can
+ * build and rewrite the program of any rank, so a laptop can plan a cluster. */
+#ifndef TRIVIUM_PROGRAM_PROGRAM_H
+#define TRIVIUM_PROGRAM_PROGRAM_H
+
+#include "lib/ops/op.h"
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { NAME_MAX_LEN = 40 };
+
+struct slot {
+    char name[NAME_MAX_LEN];
+    struct type type;          /* worked out by the producing op's shape; set by the builder for tokens and targets */
+    bool replay;               /* drop after forward; re-run the producing step where backward wants it (recompute) */
+};
+
+/* Where a param's tensor is kept between steps: whole, or only the part this rank owns. */
+enum residence { RESIDENT_WHOLE, RESIDENT_OWN };
+
+struct param {
+    char name[NAME_MAX_LEN];
+    struct type type;          /* what this rank computes with; axes narrowed by tp */
+    struct type grad_type;     /* the same shape, in the precision that gradients are added up in */
+    enum dtype state_dtype;    /* of moments and master weights */
+    bool master;               /* a state_dtype copy of the weights is kept, because `type` is less precise */
+    double init_std, init_constant;   /* init_constant + init_std x a standard normal of the global element */
+    bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
+    bool present;              /* some step of this rank uses it */
+    bool tp_sharded;           /* each tp rank holds other elements */
+    bool partial_tp;           /* every tp rank has a partial sum of its gradient (sequence parallelism) */
+    bool tied;                 /* another pipeline stage holds it too: gradients are summed over AXIS_TIE */
+    bool counted;              /* this rank's own elements count in the gradient norm (somewhere each counts once) */
+    enum residence weight_at, grad_at;
+    /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that it
+     * cuts into equal shards of shard_n. Without zero: everything. */
+    int64_t own_first, own_n, shard_n, padded_n;
+    /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
+    int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
+    void *weight, *grad, *moment1, *moment2, *master_weight;
+};
+
+struct block {
+    char name[16];
+    int in, out;               /* boundary slots; -1: the pipeline's ends */
+    int chunk;                 /* which of this rank's model chunks it belongs to; -1: another rank's */
+    bool is_layer;
+};
+
+struct program {
+    int n_slots, n_params, n_steps, n_blocks, n_chunks;
+    struct slot *slots;
+    struct param *params;
+    struct step *steps;
+    struct block *blocks;
+    int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
+};
+
+void program_init(struct program *);
+void program_fini(struct program *);
+
+/* Builders. Names longer than NAME_MAX_LEN - 1 are cut. Returned indices stay valid; pointers only until the next add.
+ * The tables are small: when one cannot grow, the process has no memory left to report with, and ends (abort). */
+int program_add_slot(struct program *, const char *block, const char *name);
+int program_add_param(struct program *, const char *block, const char *name, struct type, double init_std,
+                      double init_constant, bool decay);
+int program_add_block(struct program *, const char *name, int in, bool is_layer);
+/** Put a copy of the step before position `at` (n_steps: at the end). @return its position */
+int program_insert(struct program *, int at, const struct step *);
+
+/** Run every op's shape, in order, and mark which params are present. After the builder and after every rewrite.
+ *  @errors E_CONFIG from the ops  @collective{none} */
+enum status program_infer(struct program *);
+
+/** A call with every type filled in and no data, for shape, work and cost. */
+struct call program_call(const struct program *, const struct step *);
+
+/** Learned elements of the whole model, each counted once, padding left out; needs a program before any rewrite. */
+int64_t program_n_params(const struct program *);
+
+/** The tables as text: one line a step with op, inputs, outputs, shapes, params and marks. */
+void program_print(const struct program *, FILE *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,103 @@
+/* From values to bytes: which values may be written over each other, and where each storage lies.
+ *
+ * An in-place op writes its result over its operand. That is allowed when the operand dies in that very row, the result is
+ * born there, and both have the same size and role. It is decided here, after all lifetimes are known, so an op only has to
+ * say that its kernel could. */
+#include "lib/program/lower.h"
+
+#include <stdlib.h>
+
+static bool later(struct moment a, struct moment b) { return a.tape != b.tape ? a.tape > b.tape : a.row > b.row; }
+static bool same_moment(struct moment a, struct moment b) { return a.tape == b.tape && a.row == b.row; }
+
+static void share(struct chunk *k, int operand, int result, struct moment now) {
+    if (operand < 0 || result < 0 || operand == result) return;
+    const struct value *from = &k->values[operand];
+    struct value *to = &k->values[result];
+    struct storage *s = &k->storages[from->storage];
+    if (from->bytes != to->bytes || from->role != to->role || !same_moment(to->birth, now)) return;
+    if (later(from->death, now) || later(s->death, now)) return;
+    k->storages[to->storage].bytes = 0;                              /* the result's own storage is not needed */
+    to->storage = from->storage;
+    s->death = to->death;
+}
+
+/* What an asynchronous row touches stays alive until its wait. After sharing: an operand written in place flies as the
+ * result does. */
+static void keep_until_wait(struct chunk *k, const struct row *r, enum tape_kind tape) {
+    const int flying[] = {r->dout[0], r->din[0]};
+    struct moment end = {tape, r->wait};
+    for (int i = 0; i < 2; i++) {
+        if (flying[i] < 0) continue;
+        struct storage *s = &k->storages[k->values[flying[i]].storage];
+        if (later(end, s->death)) s->death = end;
+    }
+}
+
+static void share_row(const struct program *p, struct chunk *k, enum tape_kind tape, int i) {
+    const struct row *r = &k->tapes[tape].rows[i];
+    struct moment now = {tape, i};
+    if (r->kind > ROW_BACKWARD_INPUT) return;
+    const struct op *op = p->steps[r->id].op;
+    if (r->kind != ROW_BACKWARD_INPUT) {
+        if (op->forward_alias == ALIAS_IN_PLACE) share(k, r->in[0], r->out[0], now);
+    } else if (op->backward_alias == ALIAS_IN_PLACE && !(r->accumulate >> op->alias_in & 1)) {
+        share(k, r->dout[0], r->din[op->alias_in], now);
+    }
+    if (r->wait >= 0) keep_until_wait(k, r, tape);
+}
+
+static void make_storages(const struct program *p, struct chunk *k) {
+    for (int v = 0; v < k->n_values; v++) {
+        struct value *x = &k->values[v];
+        x->storage = v;
+        k->storages[v] = (struct storage){x->bytes, 0, x->role, x->birth, x->death};
+    }
+    for (enum tape_kind t = 0; t < N_TAPES; t++)
+        for (int i = 0; i < k->tapes[t].n; i++) share_row(p, k, t, i);
+}
+
+enum frame_class storage_class(const struct storage *s) {
+    if (s->birth.tape == s->death.tape) return SCRATCH;
+    if (s->birth.tape == TAPE_B) return FRAME_BW;
+    return s->death.tape == TAPE_B ? FRAME_FB : FRAME_FW;
+}
+
+/* All values of a frame are alive together at the boundary they cross, so they simply lie side by side. */
+static void place_frames(struct chunk *k) {
+    for (int i = 0; i < k->n_storages; i++) {
+        struct storage *s = &k->storages[i];
+        enum frame_class c = storage_class(s);
+        if (!s->bytes || c == SCRATCH) continue;
+        s->offset = arena_align(k->frame_bytes[c]);
+        k->frame_bytes[c] = s->offset + s->bytes;
+    }
+}
+
+static void place_scratch(struct chunk *k, enum tape_kind tape, enum role role, struct interval *x) {
+    int n = 0;
+    for (int i = 0; i < k->n_storages; i++) {
+        const struct storage *s = &k->storages[i];
+        if (!s->bytes || s->role != role || storage_class(s) != SCRATCH || s->birth.tape != tape) continue;
+        x[n++] = (struct interval){s->bytes, 0, s->birth.row, s->death.row, i};
+    }
+    k->scratch_bytes[tape][role] = interval_pack(x, n, &k->scratch_floor[tape][role]);
+    for (int i = 0; i < n; i++) k->storages[x[i].id].offset = x[i].offset;
+}
+
+enum status chunk_place(const struct program *p, struct chunk *k) {
+    size_t n = (size_t)k->n_values + 1;
+    struct interval *x = malloc(n * sizeof *x);
+    k->storages = calloc(n, sizeof *k->storages);
+    k->n_storages = k->n_values;
+    if (!x || !k->storages) {
+        free(x);
+        return FAIL(E_MEMORY, "no memory for the plan of %d values", k->n_values);
+    }
+    make_storages(p, k);
+    place_frames(k);
+    for (enum tape_kind t = 0; t < N_TAPES; t++)
+        for (enum role role = 0; role < N_ROLES; role++) place_scratch(k, t, role, x);
+    free(x);
+    return OK;
+}
