@@ -1,0 +1,81 @@
+/* From a plan to tables, for any rank, by any process: build -> (check, rewrite) by each technique -> lower -> schedule ->
+ * memory plan -> bill. */
+#include "lib/run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *holder_of(const struct run *r, unsigned claims) {
+    for (int i = 0; i < r->n_active; i++)
+        if (r->active[i]->claims & claims) return r->active[i]->name;
+    return "?";
+}
+
+/* Which techniques are on: wanted, and not standing back for one that has taken the same claim. */
+static enum status choose_techniques(struct run *r) {
+    unsigned taken = 0;
+    for (int i = 0; i < r->recipe->n_techniques; i++) {
+        const struct technique *t = r->recipe->techniques[i];
+        if (!t->wanted(&r->plan)) continue;
+        if (t->claims & taken) {
+            if (t->yields) continue;
+            return FAIL(E_CONFIG, "%s and %s both insist on the same part of the run; leave one of them out", t->name,
+                        holder_of(r, t->claims));
+        }
+        taken |= t->claims;
+        r->active[r->n_active++] = t;
+    }
+    return OK;
+}
+
+static enum status rewrite_program(struct run *r, rewrite_watcher *watcher, void *self) {
+    TRY(r->recipe->build(&r->plan, &r->program));
+    TRY(program_infer(&r->program));
+    if (watcher) watcher(self, "gpt", &r->program);
+    for (int i = 0; i < r->n_active; i++) {
+        const struct technique *t = r->active[i];
+        if (t->check) TRY(t->check(&r->plan));
+        if (!t->rewrite) continue;
+        TRY(t->rewrite(&r->plan, &r->program));
+        TRY(program_infer(&r->program));
+        if (watcher) watcher(self, t->name, &r->program);
+    }
+    return OK;
+}
+
+static enum status make_schedule(struct run *r) {
+    for (int i = 0; i < r->n_active; i++)
+        if (r->active[i]->schedule) return r->active[i]->schedule(&r->plan, &r->schedule);
+    return schedule_accumulate(r->plan.n_microbatches, &r->schedule);
+}
+
+static enum status lower_chunks(struct run *r) {
+    int n = r->program.n_chunks;
+    r->chunks = calloc((size_t)n, sizeof *r->chunks);
+    if (!r->chunks) return FAIL(E_MEMORY, "no memory for %d model chunks", n);
+    for (int k = 0; k < n; k++) TRY(chunk_lower(&r->program, k, r->schedule.split_weight, &r->chunks[k]));
+    return OK;
+}
+
+static enum status bill_and_plan(struct run *r) {
+    memory_plan_params(&r->program, &r->memory);
+    for (int i = 0; i < r->n_active; i++)
+        if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &r->program, &r->bill));
+    TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, &r->memory));
+    bill_rows(&r->program, r->chunks, &r->schedule, &r->bill);
+    bill_sends(r->chunks, &r->schedule, &r->bill);
+    memcpy(r->bill.bytes, r->memory.bytes, sizeof r->bill.bytes);
+    return OK;
+}
+
+enum status run_compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
+                        rewrite_watcher *watcher, void *watcher_self) {
+    *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1};
+    plan_place(&r->plan, rank);
+    program_init(&r->program);
+    TRY(choose_techniques(r));
+    TRY(rewrite_program(r, watcher, watcher_self));
+    TRY(make_schedule(r));
+    TRY(lower_chunks(r));
+    return bill_and_plan(r);
+}

@@ -1,0 +1,49 @@
+/* Evaluation: the forward half of the same rows, dropout off, over the validation split in order.
+ *
+ * A global batch at a time: sample eval_first + i is the batch's number i, so replicas share the work as in training. What
+ * lies beyond the end has targets -1, which cross_entropy leaves out; so all of the split counts, each token once. */
+#include "lib/run/run.h"
+
+#include <inttypes.h>
+
+/* Forward actions only. Every microbatch passes through all chunks before the next one starts. */
+static void forward_schedule(const struct run *r, struct schedule *s) {
+    *s = (struct schedule){.n_microbatches = r->plan.n_microbatches, .send_depth = r->schedule.send_depth};
+    for (int m = 0; m < r->plan.n_microbatches; m++)
+        for (int k = 0; k < r->program.n_chunks; k++) {
+            if (r->chunks[k].in >= 0) schedule_add(s, RECV_F, k, m);
+            schedule_add(s, ACTION_F, k, m);
+            if (r->chunks[k].out >= 0) schedule_add(s, SEND_F, k, m);
+        }
+}
+
+static enum status evaluate_batches(struct run *r, const struct schedule *s, int64_t n_batches, double *sum) {
+    double scale = r->exec.loss_scale;
+    r->exec.loss_scale = 1;                                          /* the plain sum over tokens */
+    enum status status = OK;
+    for (int64_t i = 0; i < n_batches && status == OK; i++) {
+        r->eval_first = i * r->plan.global_batch;
+        status = exec_run(&r->exec, s, false);
+        *sum += r->exec.loss;
+    }
+    r->exec.loss_scale = scale;
+    r->eval_first = -1;
+    return status;
+}
+
+enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
+    int64_t B = r->plan.global_batch, samples = data_split_samples(&r->val), all = (samples + B - 1) / B;
+    if (samples < 1) return FAIL(E_DATA, "there is no validation data; give val-data, or a val-fraction above 0");
+    if (n_batches == 0 || n_batches > all) n_batches = all;
+    double sum = 0;
+    struct schedule s;
+    forward_schedule(r, &s);
+    enum status status = evaluate_batches(r, &s, n_batches, &sum);
+    schedule_fini(&s);
+    TRY(status);
+    if (r->plan.place.tp_rank != 0) sum = 0;
+    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &sum, 1, FP64, COMM_SUM));
+    int64_t counted = n_batches * B < samples ? n_batches * B : samples;
+    *loss = sum / ((double)counted * (double)r->plan.seq);
+    return OK;
+}

@@ -1,0 +1,67 @@
+#include "lib/run/metrics.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+enum status metrics_open(struct metrics *m, const char *path) {
+    m->file = NULL;
+    if (!path[0]) return OK;
+    m->file = fopen(path, "w");
+    return m->file ? OK : FAIL(E_IO, "cannot write metrics=%s: %s; give another path, or an empty one for none", path, strerror(errno));
+}
+
+void metrics_close(struct metrics *m) {
+    if (m->file) fclose(m->file);
+    m->file = NULL;
+}
+
+static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+/* Takes the object over. */
+static enum status write_row(struct metrics *m, json_t *row) {
+    int failed = !row || json_dumpf(row, m->file, JSON_COMPACT | JSON_REAL_PRECISION(17)) || fputc('\n', m->file) == EOF ||
+                 fflush(m->file);
+    json_decref(row);
+    return failed ? FAIL(E_IO, "cannot write the metrics: %s", strerror(errno)) : OK;
+}
+
+enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
+    if (!m->file) return OK;
+    json_t *row = json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:b, s:o, s:I}",
+        "step", (json_int_t)r->step, "loss", number(r->loss), "grad_norm", number(r->grad_norm), "lr", number(r->lr),
+        "step_ms", number(1e3 * r->step_s), "tokens_per_s", number(r->tokens_per_s), "mfu", number(r->mfu),
+        "flops_per_token", number(r->flops_per_token), "mem_peak_bytes", (json_int_t)r->mem_peak_bytes,
+        "comm_bytes", number(r->comm_bytes), "comm_ms", number(1e3 * r->comm_s), "bubble_ms", number(1e3 * r->bubble_s),
+        "skipped", (int)r->skipped, "loss_scale", number(r->loss_scale), "tokens_seen", (json_int_t)r->tokens_seen);
+    return write_row(m, row);
+}
+
+enum status metrics_evaluation(struct metrics *m, int64_t step, double val_loss) {
+    if (!m->file) return OK;
+    return write_row(m, json_pack("{s:I, s:o}", "step", (json_int_t)step, "val_loss", number(val_loss)));
+}
+
+void metrics_print(const struct metrics_row *r) {
+    printf("step %" PRId64 "/%" PRId64 " | loss %.4f | norm %.2f | lr %.2e | %.1f ms | %.0f tok/s | mfu %.1f%% | mem %.0f MiB",
+           r->step, r->steps, r->loss, r->grad_norm, r->lr, 1e3 * r->step_s, r->tokens_per_s, 100 * r->mfu,
+           (double)r->mem_peak_bytes / (1 << 20));
+    if (r->loss_scale != 1) printf(" | scale %.0f", r->loss_scale);
+    if (r->skipped) printf(" | skipped");
+    putchar('\n');
+    fflush(stdout);
+}
+
+void metrics_comm(const struct mesh *mesh, double *bytes, double *wait_s) {
+    *bytes = *wait_s = 0;
+    for (int a = AXIS_TP; a < N_MESH_AXES; a++) {
+        const struct ledger *l = group_ledger(mesh->group[a]);
+        for (int op = 0; op < N_COMM_OPS; op++) {
+            *bytes += l->entry[op].bytes;
+            *wait_s += l->entry[op].wait_s;
+        }
+    }
+}

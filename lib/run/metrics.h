@@ -1,0 +1,38 @@
+/* What a step says of itself: one line for people, one JSON object a line for programs. Rank 0 writes; the others hold a
+ * closed file. */
+#ifndef TRIVIUM_RUN_METRICS_H
+#define TRIVIUM_RUN_METRICS_H
+
+#include "lib/run/run.h"
+#include <stdio.h>
+
+struct metrics_row {
+    int64_t step, steps;               /* 1-based, of how many */
+    double loss, grad_norm, lr, step_s;
+    double tokens_per_s, mfu, flops_per_token;
+    int64_t mem_peak_bytes;            /* planned bytes of the rank that needs most */
+    double comm_bytes, comm_s;         /* this rank's, over all groups: on the wire; waiting */
+    double bubble_s;                   /* this rank's wait for its pipeline neighbours */
+    bool skipped;
+    double loss_scale;
+    int64_t tokens_seen;
+};
+
+struct metrics { FILE *file; };
+
+/** Open for writing, from the start. path "": no file. @errors E_IO with path and reason */
+enum status metrics_open(struct metrics *, const char *path);
+void metrics_close(struct metrics *);
+
+/** Append a training row / an evaluation row, flushed. Doubles as %.17g, NaN and infinity as null. @errors E_IO */
+enum status metrics_step(struct metrics *, const struct metrics_row *);
+enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss);
+
+/** `step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB`, and
+ *  ` | scale 65536` when the loss is scaled. To standard output. */
+void metrics_print(const struct metrics_row *);
+
+/** Sums over this rank's groups, since they were made. */
+void metrics_comm(const struct mesh *, double *bytes, double *wait_s);
+
+#endif

@@ -1,0 +1,47 @@
+#include "lib/run/peak.h"
+
+#include "lib/base/clock.h"
+
+/* 64 bytes: one AVX-512 register, two AVX ones, four of SSE or NEON. 16 chains hide the latency of an FMA on all of them. */
+typedef float v16f __attribute__((vector_size(64)));
+typedef double v8d __attribute__((vector_size(64)));
+enum { CHAINS = 16, ROUNDS = 20000, LANES_F = 16, LANES_D = 8 };
+
+static volatile double sink;   /* keeps the loops from being removed */
+
+static double time_fp32(void) {
+    v16f x[CHAINS], a = {0}, b = {0};
+    a += 0.999f;
+    b += 0.001f;
+    for (int c = 0; c < CHAINS; c++) x[c] = a * (float)c;
+    double start = clock_s();
+    for (int i = 0; i < ROUNDS; i++)
+#pragma GCC unroll 16
+        for (int c = 0; c < CHAINS; c++) x[c] = x[c] * a + b;
+    double seconds = clock_s() - start;
+    for (int c = 0; c < CHAINS; c++) sink += x[c][0];
+    return seconds;
+}
+
+static double time_fp64(void) {
+    v8d x[CHAINS], a = {0}, b = {0};
+    a += 0.999;
+    b += 0.001;
+    for (int c = 0; c < CHAINS; c++) x[c] = a * (double)c;
+    double start = clock_s();
+    for (int i = 0; i < ROUNDS; i++)
+#pragma GCC unroll 16
+        for (int c = 0; c < CHAINS; c++) x[c] = x[c] * a + b;
+    double seconds = clock_s() - start;
+    for (int c = 0; c < CHAINS; c++) sink += x[c][0];
+    return seconds;
+}
+
+double peak_flops_per_core(enum dtype dtype) {
+    double best = 1e30, lanes = dtype == FP64 ? LANES_D : LANES_F;
+    for (double end = clock_s() + 0.02; clock_s() < end;) {
+        double seconds = dtype == FP64 ? time_fp64() : time_fp32();
+        if (seconds < best) best = seconds;
+    }
+    return 2.0 * lanes * CHAINS * ROUNDS / best;
+}

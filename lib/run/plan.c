@@ -1,0 +1,126 @@
+#include "lib/run/plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#define AT(field) offsetof(struct plan, field)
+#define BIG 1e15
+
+static const struct option OPTIONS[] = {
+    {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "", "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b; sizes below override it", "model", AT(model)},
+    {"layers", OPTION_INT, NULL, 1, 100000, NULL, "", "transformer layers", "model", AT(layers)},
+    {"hidden", OPTION_INT, NULL, 1, 1e9, NULL, "channels", "width of the residual stream", "model", AT(hidden)},
+    {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "attention heads; must divide hidden", "model", AT(heads)},
+    {"seq", OPTION_INT, NULL, 1, 1e9, NULL, "tokens", "sequence length", "model", AT(seq)},
+    {"vocab", OPTION_INT, NULL, 1, 2e9, NULL, "tokens", "vocabulary; the preset's, else the data's (256 for text)", "model", AT(vocab)},
+    {"dropout", OPTION_REAL, "0", 0, 0.999, NULL, "", "probability of dropping: embedding, attention, both residuals", "model", AT(dropout)},
+    {"attention", OPTION_CHOICE, "blocked", 0, 0, "blocked|materialised", "", "blocked never stores T x T; materialised does, for teaching", "model", AT(attention)},
+
+    {"steps", OPTION_INT, "100", 1, BIG, NULL, "steps", "optimizer steps", "training", AT(steps)},
+    {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences a step, over all ranks", "training", AT(global_batch)},
+    {"micro-batch", OPTION_INT, "0", 0, 1e12, NULL, "sequences", "sequences a rank works on at a time; 0: chosen (all of its share, or at least 2 pp microbatches)", "training", AT(micro_batch)},
+    {"lr", OPTION_REAL, "1e-3", 0, 1e6, NULL, "", "peak learning rate", "training", AT(lr)},
+    {"min-lr", OPTION_REAL, "-1", -1, 1e6, NULL, "", "learning rate at the last step; -1: lr / 10", "training", AT(min_lr)},
+    {"warmup", OPTION_INT, "0", 0, BIG, NULL, "steps", "linear warmup", "training", AT(warmup)},
+    {"weight-decay", OPTION_REAL, "0.1", 0, 1e6, NULL, "", "decoupled; on matrices only", "training", AT(weight_decay)},
+    {"beta1", OPTION_REAL, "0.9", 0, 0.999999, NULL, "", "Adam: decay of the first moment", "training", AT(beta1)},
+    {"beta2", OPTION_REAL, "0.95", 0, 0.999999999, NULL, "", "Adam: decay of the second moment", "training", AT(beta2)},
+    {"eps", OPTION_REAL, "1e-8", 0, 1, NULL, "", "Adam: added to the root of the second moment", "training", AT(eps)},
+    {"clip", OPTION_REAL, "1", 0, 1e12, NULL, "", "largest global gradient norm; 0: no clipping", "training", AT(clip)},
+    {"seed", OPTION_INT, "1234", 0, BIG, NULL, "", "initial weights, dropout and the order of samples follow from it", "training", AT(seed)},
+    {"precision", OPTION_CHOICE, "fp32", 0, 0, "fp32|fp64", "", "what the model computes in", "training", AT(precision)},
+
+    {"dp", OPTION_INT, "0", 0, 1e7, NULL, "ranks", "data parallel replicas; 0: world / (tp pp)", "parallelism", AT(dp)},
+    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism", AT(tp)},
+    {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(pp)},
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, "gpipe|1f1b", "", "order of forward and backward microbatches", "parallelism", AT(schedule)},
+    {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers", "layers of each stage, as in 3,4,5; empty: even, the first stages one more", "parallelism", AT(pp_split)},
+    {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp: gradients summed at a time", "parallelism", AT(bucket_mb)},
+
+    {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine", AT(comm_timeout)},
+    {"threads", OPTION_INT, "0", 0, 4096, NULL, "", "OpenMP threads a rank; 0: cores / ranks of this host", "machine", AT(threads)},
+    {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "", "compare operation, count and dtype across the group before each collective", "machine", AT(check_collectives)},
+    {"peak-tflops", OPTION_REAL, "0", 0, 1e9, NULL, "TFLOP/s", "peak of the whole job, for mfu; 0: measured", "machine", AT(peak_tflops)},
+
+    {"data", OPTION_TEXT, "", 0, 0, NULL, "", "text or llm.c .bin file; empty: configs/demo.txt", "data", AT(data)},
+    {"val-data", OPTION_TEXT, "", 0, 0, NULL, "", "validation file; empty: the last val-fraction of data", "data", AT(val_data)},
+    {"val-fraction", OPTION_REAL, "0.1", 0, 0.9, NULL, "", "part of data held out; 0: no evaluation", "data", AT(val_fraction)},
+    {"eval-every", OPTION_INT, "250", 0, BIG, NULL, "steps", "evaluate each so many steps and after the last; 0: only after the last", "data", AT(eval_every)},
+    {"eval-batches", OPTION_INT, "0", 0, BIG, NULL, "batches", "global batches of an evaluation; 0: all of the validation data", "data", AT(eval_batches)},
+
+    {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object a line; empty: none", "output", AT(metrics)},
+    {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "how much is said", "output", AT(log)},
+};
+const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+
+enum dtype plan_dtype(const struct plan *p) { return p->precision == PRECISION_FP64 ? FP64 : FP32; }
+
+const char *plan_divisors(int64_t n, int64_t limit) {
+    static char text[256];
+    size_t used = 0;
+    text[0] = 0;
+    for (int64_t d = 1; d <= n && d <= limit && used + 24 < sizeof text; d++)
+        if (n % d == 0) used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64, used ? ", " : "", d);
+    return text;
+}
+
+static enum status settle_world(struct plan *p, int world) {
+    int64_t tp_pp = p->tp * p->pp;
+    if (p->dp == 0) {
+        if (world % tp_pp)
+            return FAIL(E_CONFIG, "tp=%" PRId64 " x pp=%" PRId64 " does not divide the %d ranks; use a multiple of %" PRId64
+                        " ranks, or a smaller tp or pp", p->tp, p->pp, world, tp_pp);
+        p->dp = world / tp_pp;
+    }
+    if (p->dp * tp_pp != world)
+        return FAIL(E_CONFIG, "dp=%" PRId64 " x tp=%" PRId64 " x pp=%" PRId64 " needs %" PRId64
+                    " ranks, and there are %d; launch -n %" PRId64 ", or leave --dp out", p->dp, p->tp, p->pp,
+                    p->dp * tp_pp, world, p->dp * tp_pp);
+    return OK;
+}
+
+/* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share allows. */
+static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
+    if (p->pp == 1) return share;
+    for (int64_t micro = share; micro > 1; micro--)
+        if (share % micro == 0 && share / micro >= 2 * p->pp) return micro;
+    return 1;
+}
+
+static enum status settle_batch(struct plan *p) {
+    int64_t below = p->global_batch / p->dp * p->dp;
+    if (below != p->global_batch)
+        return FAIL(E_CONFIG, "dp=%" PRId64 " does not divide global-batch=%" PRId64 "; use global-batch %" PRId64,
+                    p->dp, p->global_batch, below + p->dp);
+    int64_t share = p->global_batch / p->dp;
+    if (p->micro_batch == 0) p->micro_batch = chosen_micro_batch(p, share);
+    if (share % p->micro_batch)
+        return FAIL(E_CONFIG, "micro-batch=%" PRId64 " does not divide global-batch / dp = %" PRId64 "; use one of %s",
+                    p->micro_batch, share, plan_divisors(share, share));
+    if (share / p->micro_batch > 1 << 20)
+        return FAIL(E_CONFIG, "%" PRId64 " microbatches a step; the limit is %d: raise micro-batch", share / p->micro_batch, 1 << 20);
+    p->n_microbatches = (int)(share / p->micro_batch);
+    return OK;
+}
+
+enum status plan_settle(struct plan *p, int world) {
+    if (p->hidden % p->heads)
+        return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 "; use one of %s", p->heads, p->hidden,
+                    plan_divisors(p->hidden, 256));
+    TRY(settle_world(p, world));
+    TRY(settle_batch(p));
+    if (p->min_lr < 0) p->min_lr = p->lr / 10;
+    if (p->min_lr > p->lr)
+        return FAIL(E_CONFIG, "min-lr=%g is above lr=%g; lower it, or leave it out for lr / 10", p->min_lr, p->lr);
+    return OK;
+}
+
+void plan_place(struct plan *p, int rank) { p->place = mesh_place_of((int)p->dp, (int)p->tp, (int)p->pp, rank); }
+
+double plan_lr(const struct plan *p, int64_t n_step) {
+    if (n_step < p->warmup) return p->lr * (double)(n_step + 1) / (double)p->warmup;
+    if (p->steps - 1 <= p->warmup) return p->lr;
+    double done = (double)(n_step - p->warmup) / (double)(p->steps - 1 - p->warmup);
+    if (done > 1) done = 1;
+    return p->min_lr + (p->lr - p->min_lr) * 0.5 * (1 + cos(3.14159265358979323846 * done));
+}

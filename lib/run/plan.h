@@ -1,0 +1,75 @@
+/* The plan: what the user asked for. One struct, filled by the option table, checked once, then read by everyone and changed
+ * by no one. */
+#ifndef TRIVIUM_RUN_PLAN_H
+#define TRIVIUM_RUN_PLAN_H
+
+#include "lib/base/option.h"
+#include "lib/comm/mesh.h"
+#include "lib/device/dtype.h"
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum plan_schedule { SCHEDULE_GPIPE, SCHEDULE_1F1B };
+enum plan_precision { PRECISION_FP32, PRECISION_FP64 };
+enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
+enum { PLAN_MAX_STAGES = 512 };
+
+struct plan {
+    /* model */
+    char model[OPTION_TEXT_MAX];
+    int64_t layers, hidden, heads, seq, vocab;
+    double dropout;
+    int attention;
+    /* training */
+    int64_t steps, global_batch, micro_batch, warmup, seed;
+    double lr, min_lr, weight_decay, beta1, beta2, eps, clip;
+    int precision;
+    /* parallelism */
+    int64_t dp, tp, pp;
+    int schedule;
+    char pp_split[OPTION_TEXT_MAX];
+    double bucket_mb;
+    /* machine */
+    double comm_timeout;
+    int64_t threads;
+    int check_collectives;
+    double peak_tflops;
+    /* data */
+    char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX];
+    double val_fraction;
+    int64_t eval_every, eval_batches;
+    /* output */
+    char metrics[OPTION_TEXT_MAX];
+    int log;
+
+    /* ---- worked out by plan_settle ---- */
+    int n_microbatches;
+    struct mesh_place place;             /* of the rank that this copy of the plan is for; set by plan_place */
+};
+
+/** The option table of everything above, in --help order. */
+extern const struct option_table plan_options;
+
+/** Fill in what follows from the rest (dp from the world, micro-batch, min-lr, vocab) and refuse what cannot be: sizes that
+ *  do not divide, a world that is not dp tp pp. Pure. @errors E_CONFIG with value, limit and remedy  @collective{none} */
+enum status plan_settle(struct plan *, int world);
+/** Make this copy the plan of one rank. */
+void plan_place(struct plan *, int rank);
+static inline int plan_ranks(const struct plan *p) { return (int)(p->dp * p->tp * p->pp); }
+
+enum dtype plan_dtype(const struct plan *);
+
+/** Learning rate of 0-based step n: linear warmup to lr over `warmup` steps, then half a cosine down to min-lr at the last
+ *  step. Source: Radford et al. 2018; Brown et al. 2020, appendix B. */
+double plan_lr(const struct plan *, int64_t n_step);
+
+/** "1 2 4 8 16": the divisors of n up to `limit`, for remedies. Static storage. */
+const char *plan_divisors(int64_t n, int64_t limit);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+/* A technique: one row of functions. It refuses what it cannot do, rewrites the program, says what it costs, and subscribes
+ * to the run's events. It never includes another technique, asks whether another is on, or whether a group has size one. */
+#ifndef TRIVIUM_RUN_TECHNIQUE_H
+#define TRIVIUM_RUN_TECHNIQUE_H
+
+#include "lib/program/bill.h"
+#include "lib/run/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct run;
+
+/* What only one technique can do in a run. The first in the driver's list that is wanted takes the claim. */
+enum claim { CLAIM_GRAD_SUM = 1, CLAIM_SCHEDULE = 2, CLAIM_OPTIM_SHARD = 4 };
+
+struct technique {
+    const char *name;
+    unsigned claims;
+    bool yields;      /* when another has taken a claim of its own, it stands back; without this the two are refused */
+    bool (*wanted)(const struct plan *);
+    enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
+    enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; pure, no device */
+    enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions; pure */
+    enum status (*cost)(const struct plan *, const struct program *, struct bill *); /* add wire and comm bytes; pure.
+                                                        Params already have their offsets */
+    enum status (*attach)(struct run *, void **self);                 /* subscribe; may allocate *self */
+    void (*detach)(struct run *, void *self);
+};
+
+/* One event a phase, so that the order of attaching never matters. */
+enum event_kind {
+    EVENT_PARAM_NEEDED,   /* a block is about to use the param: make event->buffer hold it */
+    EVENT_PARAM_DONE,     /* the block is through with it */
+    EVENT_GRAD_READY,     /* event->buffer holds its gradient; `final`: nothing more will be added this step */
+    EVENT_BACKWARD_END,   /* the schedule is done: flush what is in flight */
+    EVENT_GRAD_COMBINE,   /* add up partial sums over axes other than dp (tied embedding, sequence parallelism) */
+    EVENT_GRAD_UNSCALE,   /* divide the loss scale out, look for non-finite gradients, agree to skip */
+    EVENT_GRAD_NORM,      /* gradients are complete: the run takes the norm after this */
+    EVENT_OPTIM_STEP,     /* the run has updated own elements */
+    EVENT_PARAM_PUBLISH,  /* make other ranks (or precisions) see the updated elements */
+    N_EVENTS
+};
+struct event { enum event_kind kind; int param; void *buffer; bool final; };
+typedef enum status subscriber(struct run *, void *self, const struct event *);
+
+/** Call fn at every event of this kind, in the order of subscribing. @errors E_MEMORY */
+enum status run_subscribe(struct run *, enum event_kind, subscriber *fn, void *self);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
