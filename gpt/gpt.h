@@ -1,0 +1,36 @@
+/* GPT-2 as a list of steps, and the sizes people know it by.
+ *
+ *   embedding   x = wte[token] + wpe[position], dropout
+ *   layer       x = x + proj(attention(qkv(layernorm(x))))        both residuals with bias and dropout
+ *               x = x + fc2(gelu(fc(layernorm(x))))
+ *   head        loss = cross_entropy(layernorm(x) wte^T)           wte is tied: one param, used twice
+ *
+ * No technique is mentioned here; tp, pp and the others rewrite what gpt_build makes.
+ * Source: Radford et al. 2019 (GPT-2); Brown et al. 2020, table 2.1 (GPT-3 sizes). */
+#ifndef TRIVIUM_GPT_GPT_H
+#define TRIVIUM_GPT_GPT_H
+
+#include "lib/program/program.h"
+#include "lib/run/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
+enum status gpt_build(const struct plan *, struct program *out);
+
+/** Set the sizes of plan->model's preset, below whatever the user set. @errors E_CONFIG: unknown name (lists all) */
+enum status gpt_preset(const struct plan *, struct options *);
+
+/** N of the MFU formula: parameters in matrix products, that is all but the embedding tables, plus the head. */
+int64_t gpt_matmul_params(const struct plan *);
+/** Flops a token, forward and backward, no recomputation: 6 N + 12 L C T. Source: Chowdhery et al. 2022, appendix B. */
+double gpt_flops_per_token(const struct plan *);
+/** Parameters of the whole model; the tied head counts once, padding not at all. */
+int64_t gpt_n_params(const struct plan *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
