@@ -1,0 +1,84 @@
+/* Data parallelism.
+ *
+ * Idea: dp replicas of the model, each with its own samples of the batch. The gradient of the whole batch's loss is the sum of
+ * the replicas' gradients, so one sum a step keeps all replicas equal for ever: same weights in, same gradient, same update.
+ *
+ * Formula: the loss is sum over all tokens / (global tokens); every rank scales by the *global* count at the start
+ * (call->loss_scale), so gradients are summed and never averaged:
+ *     g = sum_r g_r,   g_r = d/dw  1/(B T)  sum over r's tokens of loss(token)
+ * Averaging per-rank means, as loss.mean() and DistributedDataParallel do, is the same only if all ranks have equally many
+ * tokens.
+ *
+ * Stored where: everything whole on every rank. Memory does not shrink with dp; that is what zero/ is for.
+ * Sent when: GRAD_READY with `final` set completes a bucket, which starts its all-reduce while backward goes on with earlier
+ * layers; BACKWARD_END waits. Bytes a rank and step: 2 S (dp-1)/dp for S bytes of gradients.
+ * What breaks: a sum that starts too early (see dp_bucket.c); replicas that disagree about the order of buckets.
+ *
+ * Source: Li et al., "PyTorch Distributed: experiences on accelerating data parallel training", VLDB 2020. */
+#include "dp/dp.h"
+
+#include "dp/dp_bucket.h"
+#include "lib/run/run.h"
+#include <stdlib.h>
+#include <string.h>
+
+static bool dp_wanted(const struct plan *plan) { return plan->dp > 1; }
+
+/* Every replica has every gradient after the sum; replica 0 counts them in the norm. */
+static enum status dp_rewrite(const struct plan *plan, struct program *p) {
+    for (int i = 0; i < p->n_params; i++)
+        if (plan->place.dp_rank != 0) p->params[i].counted = false;
+    return OK;
+}
+
+static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bucket_mb * 1024 * 1024); }
+
+static enum status dp_cost(const struct plan *plan, const struct program *p, struct bill *bill) {
+    struct dp_buckets d;
+    TRY(dp_buckets_init(&d, p, bucket_bytes(plan)));
+    bill->wire_bytes[AXIS_DP] += dp_buckets_wire(&d, (int)plan->dp);
+    dp_buckets_fini(&d);
+    return OK;
+}
+
+/* ---- events ---- */
+static enum status dp_grad_ready(struct run *r, void *self, const struct event *e) {
+    if (!e->final) return OK;           /* more microbatches, or the other use of a tied weight, are to come */
+    return dp_bucket_ready(self, e->param, r->arenas[ROLE_GRAD].base, r->mesh.group[AXIS_DP]);
+}
+
+static enum status dp_backward_end(struct run *r, void *self, const struct event *e) {
+    (void)r, (void)e;
+    return dp_buckets_finish(self);
+}
+
+/* The gaps between params are summed along; make them numbers. */
+static void clear_gaps(struct run *r) {
+    int64_t end = 0;
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (!w->present) continue;
+        memset(arena_at(&r->arenas[ROLE_GRAD], end), 0, (size_t)(w->grad_offset - end));
+        end = w->grad_offset + type_bytes(&w->grad_type);
+    }
+}
+
+static enum status dp_attach(struct run *r, void **self) {
+    struct dp_buckets *d = malloc(sizeof *d);
+    if (!d) return FAIL(E_MEMORY, "no memory for the table of buckets");
+    *self = d;
+    TRY(dp_buckets_init(d, &r->program, bucket_bytes(&r->plan)));
+    clear_gaps(r);
+    TRY(run_subscribe(r, EVENT_GRAD_READY, dp_grad_ready, d));
+    return run_subscribe(r, EVENT_BACKWARD_END, dp_backward_end, d);
+}
+
+static void dp_detach(struct run *r, void *self) {
+    (void)r;
+    dp_buckets_fini(self);
+    free(self);
+}
+
+const struct technique technique_dp = {
+    .name = "dp", .claims = CLAIM_GRAD_SUM, .yields = true, .wanted = dp_wanted, .rewrite = dp_rewrite, .cost = dp_cost,
+    .attach = dp_attach, .detach = dp_detach};

@@ -1,0 +1,85 @@
+/* Buckets.
+ *
+ * Idea: an all-reduce costs latency + bytes / bandwidth. One for every small gradient pays the latency hundreds of times; one
+ * for all of them cannot start before backward has ended. A bucket is the compromise: large enough to be efficient, small
+ * enough that the first sum flies while backward still works on earlier layers.
+ *
+ * Where. Gradients lie in the grad arena in the order of the param table, and backward finishes them roughly from the end of
+ * the table to its start. So a bucket is simply a range of that arena: nothing is copied, no memory is added, and the sum
+ * lands where the optimizer reads it. (DistributedDataParallel packs into separate flat buffers unless gradient_as_bucket_view
+ * is set.) The price: the few bytes of alignment between params travel too.
+ *
+ * What breaks if it is wrong: a bucket that starts before its last gradient is final sums half a gradient; that is why
+ * `n_ready` counts final gradients only (a tied weight, or a microbatch, may still be to come).
+ *
+ * Source: Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.3. */
+#include "dp/dp_bucket.h"
+
+#include "lib/base/grow.h"
+#include <stdlib.h>
+
+static int64_t grad_end(const struct param *w) { return w->grad_offset + type_bytes(&w->grad_type); }
+
+/* Does the bucket still take this param? Another dtype cannot be summed in the same call. */
+static bool has_room(const struct dp_bucket *b, const struct param *w, int64_t bytes) {
+    return b->bytes < bytes && b->dtype == w->grad_type.dtype;
+}
+
+static struct dp_bucket *bucket_new(struct dp_buckets *d, int param, const struct param *w) {
+    d->bucket = table_grow(d->bucket, d->n, sizeof *d->bucket);
+    struct dp_bucket *b = &d->bucket[d->n++];
+    *b = (struct dp_bucket){.last = param, .dtype = w->grad_type.dtype};
+    return b;
+}
+
+enum status dp_buckets_init(struct dp_buckets *d, const struct program *p, int64_t bytes) {
+    struct dp_bucket *b = NULL;
+    int64_t end = 0;
+    *d = (struct dp_buckets){.of_param = malloc((size_t)(p->n_params + 1) * sizeof(int))};
+    if (!d->of_param) return FAIL(E_MEMORY, "no memory for the buckets of %d params", p->n_params);
+    for (int i = p->n_params - 1; i >= 0; i--) {
+        const struct param *w = &p->params[i];
+        d->of_param[i] = -1;
+        if (!w->present) continue;
+        if (!b || !has_room(b, w, bytes)) {
+            b = bucket_new(d, i, w);
+            end = grad_end(w);
+        }
+        b->first = i;
+        b->offset = w->grad_offset;
+        b->bytes = end - b->offset;
+        b->n_params++;
+        d->of_param[i] = d->n - 1;
+    }
+    return OK;
+}
+
+void dp_buckets_fini(struct dp_buckets *d) {
+    free(d->bucket);
+    free(d->of_param);
+    *d = (struct dp_buckets){0};
+}
+
+enum status dp_bucket_ready(struct dp_buckets *d, int param, void *grad_base, const struct group *group) {
+    struct dp_bucket *b = &d->bucket[d->of_param[param]];
+    if (++b->n_ready < b->n_params) return OK;
+    int64_t count = b->bytes / (int64_t)dtype_size(b->dtype);
+    return comm_all_reduce_start(group, (char *)grad_base + b->offset, count, b->dtype, COMM_SUM, &b->request);
+}
+
+enum status dp_buckets_finish(struct dp_buckets *d) {
+    for (int i = 0; i < d->n; i++) {
+        struct dp_bucket *b = &d->bucket[i];
+        if (b->n_ready != b->n_params)
+            return FAIL(E_INTERNAL, "bucket %d has %d final gradients of %d at the end of backward", i, b->n_ready, b->n_params);
+        TRY(comm_wait(&b->request));
+        b->n_ready = 0;
+    }
+    return OK;
+}
+
+double dp_buckets_wire(const struct dp_buckets *d, int n_ranks) {
+    double bytes = 0;
+    for (int i = 0; i < d->n; i++) bytes += comm_algorithm_bytes(COMM_ALL_REDUCE, n_ranks, (double)d->bucket[i].bytes);
+    return bytes;
+}
