@@ -1,0 +1,137 @@
+/* Tensor parallelism.
+ *
+ * Idea: cut every matrix product of a layer in two matching ways, so that one sum a half layer is all the talk there is.
+ *
+ *   Y = gelu(X A) B       A cut by columns: A = [A_1 | A_2]      rank r has gelu(X A_r): gelu is elementwise, no talk needed
+ *                         B cut by rows:    B = [B_1 ; B_2]      Y = sum_r gelu(X A_r) B_r: one all-reduce
+ *
+ * Attention is the same with heads for columns: qkv gives rank r its own heads, each head works alone, proj is cut by rows.
+ * The vocabulary is cut too: rank r looks up the tokens of its rows of wte (the others give zero, one sum), and computes the
+ * logits of its part; the loss is taken without ever gathering them (tp_cross_entropy.c).
+ *
+ * How it is said here. Axes carry letters: H heads, K hidden units of the MLP, V vocabulary. tp narrows those axes of every
+ * param to its part; everything else follows from the shapes:
+ *   a product that makes a narrowed axis     reads a whole input:     tp_enter before it   (f: backward sums)
+ *   a product that sums over a narrowed axis leaves a part of a sum:  tp_exit after it     (g: forward sums)
+ *
+ * Stored where: matrices 1/tp each; layernorms, the position table and the biases added after the sum are whole on every rank,
+ * and stay equal because their gradients are.
+ * Sent when, a layer: two all-reduces of (B,T,C) forward (proj, fc2), two backward (qkv, fc): 4 x 2 (tp-1)/tp B T C elements.
+ * What breaks: a bias added before the sum is counted tp times; dropout after the sum must draw the same mask on every rank,
+ * dropout on heads another one each: both follow from drawing by global index.
+ * Padding: V need not divide by tp; the last ranks then have rows beyond the vocabulary, zero, excluded from the softmax.
+ *
+ * Source: Shoeybi et al. 2019, "Megatron-LM", section 3. */
+#include "tp/tp.h"
+
+#include "lib/ops/cross_entropy.h"
+#include "lib/ops/embedding.h"
+#include "lib/ops/linear.h"
+#include "tp/tp_cross_entropy.h"
+#include "tp/tp_region.h"
+#include <inttypes.h>
+#include <string.h>
+
+static bool tp_wanted(const struct plan *plan) { return plan->tp > 1; }
+
+static enum status tp_check(const struct plan *plan) {
+    if (plan->heads % plan->tp)
+        return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->tp, plan->heads,
+                    plan_divisors(plan->heads, plan->heads));
+    return OK;                                                       /* then it divides the 4 x hidden units of the MLP too */
+}
+
+/* ---- narrowing ---- */
+static bool is_cut(char tag) { return strchr("HKV", tag) != NULL; }
+
+/* This rank's part of an axis; the vocabulary is rounded up, so that parts are equal. */
+static void narrow(struct axis *a, const struct plan *plan) {
+    a->n = (a->global + plan->tp - 1) / plan->tp;
+    a->first = a->n * plan->place.tp_rank;
+}
+
+static void narrow_params(const struct plan *plan, struct program *p) {
+    for (int i = 0; i < p->n_params; i++) {
+        struct param *w = &p->params[i];
+        for (int k = 0; k < w->type.shape.n_axes; k++) {
+            if (!is_cut(w->type.shape.axis[k].tag)) continue;
+            narrow(&w->type.shape.axis[k], plan);
+            w->tp_sharded = true;
+        }
+        if (!w->tp_sharded && plan->place.tp_rank != 0) w->counted = false;   /* all ranks have it; rank 0 counts it */
+    }
+}
+
+/* ---- enter and exit ---- */
+static bool any_cut(const struct axis *a, int n) {
+    for (int i = 0; i < n; i++)
+        if (is_cut(a[i].tag)) return true;
+    return false;
+}
+
+/* A linear weight's leading axes are made, its trailing ones summed over (as many as x has beyond B and T). */
+static bool makes_cut_axis(const struct program *p, const struct step *s) {
+    if (s->op != &op_linear) return false;
+    const struct shape *w = &p->params[s->weight[0]].type.shape, *x = &p->slots[s->in[0]].type.shape;
+    return any_cut(w->axis, w->n_axes - (x->n_axes - 2));
+}
+static bool sums_over_cut_axis(const struct program *p, const struct step *s) {
+    if (s->op == &op_embedding) return any_cut(p->params[s->weight[0]].type.shape.axis, 1);
+    if (s->op != &op_linear) return false;
+    const struct shape *w = &p->params[s->weight[0]].type.shape, *x = &p->slots[s->in[0]].type.shape;
+    int summed = x->n_axes - 2;
+    return any_cut(w->axis + w->n_axes - summed, summed);
+}
+
+static struct step region_step(const struct plan *plan, const struct op *op, int block, int in, int out) {
+    return (struct step){.op = op, .n_in = 1, .n_out = 1, .in = {in}, .out = {out}, .block = block, .mesh_axis = AXIS_TP,
+                         .parts = (int)plan->tp, .part = plan->place.tp_rank};
+}
+
+static int slot_like(struct program *p, int slot, const char *suffix) {
+    char name[NAME_MAX_LEN];
+    const char *dot = strchr(p->slots[slot].name, '.');
+    snprintf(name, sizeof name, "%.28s.%s", dot ? dot + 1 : p->slots[slot].name, suffix);
+    char block[NAME_MAX_LEN];
+    snprintf(block, sizeof block, "%.*s", dot ? (int)(dot - p->slots[slot].name) : 0, p->slots[slot].name);
+    int made = program_add_slot(p, block, name);
+    p->slots[made].type = p->slots[slot].type;
+    return made;
+}
+
+/* y = linear(x)  ->  y.part = linear(x); y = tp_exit(y.part) */
+static void insert_exit(const struct plan *plan, struct program *p, int at) {
+    int whole = p->steps[at].out[0], part = slot_like(p, whole, "part");
+    p->steps[at].out[0] = part;
+    struct step s = region_step(plan, &op_tp_exit, p->steps[at].block, part, whole);
+    program_insert(p, at + 1, &s);
+}
+
+/* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in) */
+static void insert_enter(const struct plan *plan, struct program *p, int at) {
+    int whole = p->steps[at].in[0], entered = slot_like(p, whole, "in");
+    struct step s = region_step(plan, &op_tp_enter, p->steps[at].block, whole, entered);
+    p->steps[at].in[0] = entered;
+    program_insert(p, at, &s);
+}
+
+static void divide_loss(const struct plan *plan, struct step *s) {
+    s->op = &op_tp_cross_entropy;
+    s->mesh_axis = AXIS_TP;
+    s->parts = (int)plan->tp;
+    s->part = plan->place.tp_rank;
+}
+
+static enum status tp_rewrite(const struct plan *plan, struct program *p) {
+    narrow_params(plan, p);
+    for (int i = p->n_steps - 1; i >= 0; i--) {                      /* backwards, so that inserting does not disturb i */
+        if (p->steps[i].op == &op_cross_entropy) divide_loss(plan, &p->steps[i]);
+        bool enter = makes_cut_axis(p, &p->steps[i]), leave = sums_over_cut_axis(p, &p->steps[i]);
+        if (leave) insert_exit(plan, p, i);
+        if (enter) insert_enter(plan, p, i);
+    }
+    return OK;
+}
+
+const struct technique technique_tp = {
+    .name = "tp", .wanted = tp_wanted, .check = tp_check, .rewrite = tp_rewrite};

@@ -1,0 +1,9 @@
+/* Tensor parallelism: each layer's matrices are cut over tp ranks. See tp.c. */
+#ifndef TRIVIUM_TP_TP_H
+#define TRIVIUM_TP_TP_H
+
+#include "lib/run/technique.h"
+
+extern const struct technique technique_tp;
+
+#endif

@@ -1,0 +1,80 @@
+/* Vocabulary-parallel softmax cross-entropy.
+ *
+ * Each rank has V/tp columns of the logits. Gathering them would move B T V numbers; but the loss needs only three numbers a
+ * token from every rank:
+ *
+ *   max[r]  = max over ranks of max_k x[r,k]                          all-reduce of B T, maximum
+ *   sum[r]  = sum over ranks of sum_k e^(x[r,k] - max[r])             all-reduce of 2 B T, sum,
+ *   hit[r]  = sum over ranks of x[r, target[r]] where it is here      both in one
+ *   loss    = loss_scale sum_r (max[r] + log sum[r] - hit[r])
+ *
+ * Backward needs no talk: dx[r,k] = e^(x[r,k] - lse[r]) - [k = target], each rank its own columns.
+ * Columns that pad the vocabulary to a multiple of tp are no part of the sum, and their gradient is zero.
+ *
+ * Source: Shoeybi et al. 2019, section 3 (fusing the parallel logits with the cross-entropy loss). */
+#include "tp/tp_cross_entropy.h"
+
+#include "lib/comm/comm.h"
+#include "lib/ops/cross_entropy.h"
+#include "lib/ops/shapes.h"
+
+static enum status shape(const struct call *c, struct type out[MAX_OUT]) {
+    TRY(shape_expect_tags(c, 0, "BTV"));
+    TRY(shape_expect_tags(c, 1, "BT"));
+    out[0].dtype = out[1].dtype = dtype_accumulator(c->in[0].type->dtype);
+    out[0].shape = (struct shape){1, {axis_whole('1', 1)}};
+    out[1].shape = c->in[1].type->shape;
+    return OK;
+}
+
+static int64_t n_rows(const struct call *c) { return type_n(c->in[1].type); }
+static enum dtype accumulator(const struct call *c) { return dtype_accumulator(c->in[0].type->dtype); }
+static bool is_forward(enum row_kind kind) { return kind == ROW_FORWARD || kind == ROW_REPLAY; }
+
+/* sum and hit, side by side; the maximum lies in out[1] until lse replaces it. */
+static int64_t work(const struct call *c, enum row_kind kind) {
+    return is_forward(kind) ? 2 * n_rows(c) * (int64_t)dtype_size(accumulator(c)) : 0;
+}
+
+static struct cost cost(const struct call *c, enum row_kind kind) {
+    struct cost k = {.bytes = (double)type_bytes(c->in[0].type)};
+    double row_bytes = (double)n_rows(c) * (double)dtype_size(accumulator(c));
+    if (is_forward(kind))
+        k.wire_bytes = comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, row_bytes) +
+                       comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, 2 * row_bytes);
+    return k;
+}
+
+static struct vocab_rows rows_of(const struct call *c) {
+    return (struct vocab_rows){c->in[0].data, c->in[1].data, n_rows(c), c->in[0].type->shape.axis[2]};
+}
+
+static void store_loss(const struct tensor *to, double loss) { dtype_set(to->data, to->type->dtype, 0, loss); }
+
+static enum status forward(const struct call *c) {
+    const struct cross_entropy_pieces *pieces = cross_entropy_pieces_cpu(c->in[0].type->dtype);
+    struct vocab_rows rows = rows_of(c);
+    int64_t n = n_rows(c);
+    void *max = c->out[1].data, *sum = c->work, *hit = (char *)c->work + n * (int64_t)dtype_size(accumulator(c));
+    TRY(cross_entropy_check_targets(&rows));
+    pieces->row_max(&rows, max);
+    TRY(comm_all_reduce(c->group, max, n, accumulator(c), COMM_MAX));
+    pieces->row_sum(&rows, max, sum, hit);
+    TRY(comm_all_reduce(c->group, sum, 2 * n, accumulator(c), COMM_SUM));
+    store_loss(&c->out[0], c->loss_scale * pieces->loss(&rows, max, sum, hit, c->out[1].data));
+    return OK;
+}
+
+static enum status backward_input(const struct call *c) {
+    const struct cross_entropy_pieces *pieces = cross_entropy_pieces_cpu(c->in[0].type->dtype);
+    struct vocab_rows rows = rows_of(c);
+    pieces->gradient(&rows, c->out[1].data, c->loss_scale * c->grad_scale, c->accumulate & 1, c->din[0].data);
+    return OK;
+}
+
+#define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
+
+const struct op op_tp_cross_entropy = {
+    .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = 3, .bi_out = 2}, .no_grad_in = 2, .no_grad_out = 3,
+    .has_backward_input = true, .work = work, .cost = cost,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward, backward_input, NULL})}};

@@ -1,0 +1,65 @@
+/* The conjugate pair f and g of Megatron-LM.
+ *
+ *   tp_enter (f)   forward: nothing       y = x           backward: all-reduce   dx = sum_r dy_r
+ *   tp_exit  (g)   forward: all-reduce    y = sum_r x_r   backward: nothing      dx = dy
+ *
+ * Why: between the two, rank r computes with its own columns and then its own rows of two matrices. What enters is the same
+ * on all ranks, but each rank knows only its own part's effect on the loss, so the gradients must be added (f backward). What
+ * leaves is only rank r's part of the sum (g forward); once added, everyone's gradient is the same (g backward).
+ *
+ * "Nothing" is a VIEW: no memory, no kernel, no row. The all-reduces are in place. f's backward is asynchronous: the lowering
+ * puts the weight gradient of the layer above between its start and its wait.
+ *
+ * Source: Shoeybi et al. 2019, "Megatron-LM", section 3 and figure 3. */
+#include "tp/tp_region.h"
+
+#include "lib/comm/comm_request.h"
+#include <string.h>
+
+static enum status region_shape(const struct call *c, struct type out[MAX_OUT]) {
+    out[0] = *c->in[0].type;
+    return OK;
+}
+
+static double all_reduce_bytes(const struct call *c) {
+    return comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, (double)type_bytes(c->in[0].type));
+}
+static struct cost enter_cost(const struct call *c, enum row_kind kind) {
+    return (struct cost){.wire_bytes = kind == ROW_BACKWARD_INPUT ? all_reduce_bytes(c) : 0};
+}
+static struct cost exit_cost(const struct call *c, enum row_kind kind) {
+    return (struct cost){.wire_bytes = kind == ROW_FORWARD || kind == ROW_REPLAY ? all_reduce_bytes(c) : 0};
+}
+
+/* In place when the lowering could share the bytes; else a copy first. */
+static void *copied(const struct tensor *to, const struct tensor *from) {
+    if (to->data != from->data) memcpy(to->data, from->data, (size_t)type_bytes(from->type));
+    return to->data;
+}
+
+static enum status enter_backward_input(const struct call *c) {
+    if (c->accumulate) return FAIL(E_INTERNAL, "tp_enter's input has another consumer; its gradient cannot be summed in place");
+    const struct type *type = c->din[0].type;
+    return comm_all_reduce_start(c->group, copied(&c->din[0], &c->dout[0]), type_n(type), type->dtype, COMM_SUM, c->request);
+}
+
+static enum status exit_forward(const struct call *c) {
+    const struct type *type = c->out[0].type;
+    return comm_all_reduce(c->group, copied(&c->out[0], &c->in[0]), type_n(type), type->dtype, COMM_SUM);
+}
+
+static enum status never_called(const struct call *c) {
+    return FAIL(E_INTERNAL, "%s is a view here and has no kernel", c->step->op->name);
+}
+
+#define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
+
+const struct op op_tp_enter = {
+    .name = "tp_enter", .shape = region_shape, .forward_alias = ALIAS_VIEW, .backward_alias = ALIAS_IN_PLACE,
+    .has_backward_input = true, .async_backward = true, .cost = enter_cost,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({never_called, enter_backward_input, NULL})}};
+
+const struct op op_tp_exit = {
+    .name = "tp_exit", .shape = region_shape, .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_VIEW,
+    .has_backward_input = true, .cost = exit_cost,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, never_called, NULL})}};
