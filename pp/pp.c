@@ -1,0 +1,167 @@
+/* Pipeline parallelism.
+ *
+ * Idea: cut the model by depth. Stage i has a run of consecutive layers, gets activations from stage i-1, hands its own to
+ * stage i+1, and gradients come back the other way. One batch alone would leave all stages but one idle; so it is cut into
+ * microbatches that follow each other like cars on an assembly line.
+ *
+ * Formula: with p stages and m microbatches a step takes (m + p - 1)(F + B) instead of m (F + B): the bubble is (p-1)/m of the
+ * useful time. Sent a microbatch and boundary: (B,T,C) activations forward, as many gradients backward; nothing else, which
+ * is why pp spans nodes well.
+ *
+ * Stored where: a stage has its own layers; the first also the embedding, the last also the final layernorm and the head.
+ * The head's matrix is the embedding's (tied), so both ends hold a copy, start equal (initial values go by name and global
+ * index), add their gradients together each step (AXIS_TIE), and so stay equal.
+ * Sent when: the schedule says (pp_schedule.c); a send leaves a copy in a ring of `send_depth` buffers and goes on.
+ * What breaks: the tied gradient not summed, or counted twice in the norm; a stage boundary off by one.
+ *
+ * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2021, section 2.2. */
+#include "pp/pp.h"
+
+#include "lib/run/run.h"
+#include "pp/pp_schedule.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+static bool pp_wanted(const struct plan *plan) { return plan->pp > 1 || plan->schedule != SCHEDULE_1F1B || plan->pp_split[0]; }
+
+/* ---- which layers on which stage ---- */
+static enum status assign_evenly(const struct plan *plan, int *stage_of) {
+    int64_t each = plan->layers / plan->pp, more = plan->layers % plan->pp;
+    for (int64_t stage = 0, layer = 0; stage < plan->pp; stage++)
+        for (int64_t i = 0; i < each + (stage < more); i++) stage_of[layer++] = (int)stage;
+    return OK;
+}
+
+static enum status refuse_split(const struct plan *plan) {
+    return FAIL(E_CONFIG, "pp-split=%s does not split layers=%" PRId64 " over pp=%" PRId64 " stages; give %" PRId64
+                " positive counts, separated by commas, that sum to %" PRId64, plan->pp_split, plan->layers, plan->pp,
+                plan->pp, plan->layers);
+}
+
+static enum status assign_as_told(const struct plan *plan, int *stage_of) {
+    int64_t layer = 0, stage = 0;
+    const char *at = plan->pp_split;
+    for (bool more = true; more; stage++) {
+        char *end;
+        long n = strtol(at, &end, 10);
+        more = *end == ',';
+        if (end == at || (*end && !more) || n < 1 || n > plan->layers - layer || stage >= plan->pp) return refuse_split(plan);
+        for (long i = 0; i < n; i++) stage_of[layer++] = (int)stage;
+        at = end + 1;
+    }
+    return layer == plan->layers && stage == plan->pp ? OK : refuse_split(plan);
+}
+
+enum status pp_assign_layers(const struct plan *plan, int *stage_of) {
+    if (plan->pp > plan->layers)
+        return FAIL(E_CONFIG, "pp=%" PRId64 " stages are more than layers=%" PRId64 "; use pp %" PRId64 " or less", plan->pp,
+                    plan->layers, plan->layers);
+    return plan->pp_split[0] ? assign_as_told(plan, stage_of) : assign_evenly(plan, stage_of);
+}
+
+static enum status stages_of_layers(const struct plan *plan, int **out) {
+    *out = malloc((size_t)plan->layers * sizeof **out);
+    if (!*out) return FAIL(E_MEMORY, "no memory for %" PRId64 " layers", plan->layers);
+    enum status status = pp_assign_layers(plan, *out);
+    if (status == OK) return OK;
+    free(*out);
+    *out = NULL;
+    return status;
+}
+
+static enum status pp_check(const struct plan *plan) {
+    int *stage_of;
+    TRY(stages_of_layers(plan, &stage_of));
+    free(stage_of);
+    return OK;
+}
+
+/* ---- rewrite: keep this stage's blocks ---- */
+/* Block -> stage: what comes before the layers is on the first, what comes after on the last. */
+static void assign_blocks(const struct plan *plan, const struct program *p, const int *stage_of, int *stage_of_block) {
+    for (int b = 0, layer = 0; b < p->n_blocks; b++)
+        stage_of_block[b] = p->blocks[b].is_layer ? stage_of[layer++] : layer == 0 ? 0 : (int)plan->pp - 1;
+}
+
+struct users { int first_stage, last_stage; };   /* of a param; first_stage -1: none */
+
+static void note_user(struct users *u, int stage) {
+    if (u->first_stage < 0 || stage < u->first_stage) u->first_stage = stage;
+    if (stage > u->last_stage) u->last_stage = stage;
+}
+
+/* A param that two stages use is tied; the lower one counts it in the norm. Only first and last stage share (AXIS_TIE). */
+static void mark_tied(struct program *p, const struct users *users, int here) {
+    for (int i = 0; i < p->n_params; i++) {
+        const struct users *u = &users[i];
+        if (u->first_stage == u->last_stage || (here != u->first_stage && here != u->last_stage)) continue;
+        p->params[i].tied = true;
+        if (here != u->first_stage) p->params[i].counted = false;
+    }
+}
+
+static void keep_steps(struct program *p, const int *stage_of_block, int here, struct users *users) {
+    int kept = 0;
+    for (int i = 0; i < p->n_params; i++) users[i] = (struct users){-1, -1};
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->steps[i];
+        int stage = stage_of_block[s->block];
+        for (int k = 0; k < s->n_weight; k++) note_user(&users[s->weight[k]], stage);
+        if (stage == here) p->steps[kept++] = p->steps[i];
+    }
+    p->n_steps = kept;
+    for (int b = 0; b < p->n_blocks; b++) p->blocks[b].chunk = stage_of_block[b] == here ? 0 : -1;
+}
+
+static enum status pp_rewrite(const struct plan *plan, struct program *p) {
+    int *stage_of = NULL, *stage_of_block = malloc((size_t)p->n_blocks * sizeof *stage_of_block);
+    struct users *users = malloc((size_t)p->n_params * sizeof *users);
+    enum status status = stages_of_layers(plan, &stage_of);
+    if (status == OK && (!stage_of_block || !users)) status = FAIL(E_MEMORY, "no memory for %d blocks", p->n_blocks);
+    if (status == OK) {
+        assign_blocks(plan, p, stage_of, stage_of_block);
+        keep_steps(p, stage_of_block, plan->place.pp_rank, users);
+        mark_tied(p, users, plan->place.pp_rank);
+    }
+    free(stage_of);
+    free(stage_of_block);
+    free(users);
+    return status;
+}
+
+static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
+    int p = (int)plan->pp, m = plan->n_microbatches;
+    pp_schedule_make(plan->schedule, p, plan->place.pp_rank, m, out);
+    if (p > 1) out->send_depth = pp_send_depth(plan->schedule, p, m);
+    return p == 1 || out->send_depth ? OK : FAIL(E_INTERNAL, "the schedule of %d stages and %d microbatches deadlocks", p, m);
+}
+
+/* ---- the tied embedding ---- */
+static enum status pp_cost(const struct plan *plan, const struct program *p, struct bill *bill) {
+    (void)plan;
+    for (int i = 0; i < p->n_params; i++) {
+        const struct param *w = &p->params[i];
+        if (!w->tied) continue;
+        double bytes = (double)w->own_n * (double)dtype_size(w->grad_type.dtype);
+        bill->wire_bytes[AXIS_TIE] += comm_algorithm_bytes(COMM_ALL_REDUCE, 2, bytes);
+    }
+    return OK;
+}
+
+static enum status pp_grad_combine(struct run *r, void *self, const struct event *e) {
+    (void)self, (void)e;
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (!w->tied) continue;
+        TRY(comm_all_reduce(r->mesh.group[AXIS_TIE], param_own_grad(w), w->own_n, w->grad_type.dtype, COMM_SUM));
+    }
+    return OK;
+}
+
+static enum status pp_attach(struct run *r, void **self) {
+    return run_subscribe(r, EVENT_GRAD_COMBINE, pp_grad_combine, *self);
+}
+
+const struct technique technique_pp = {
+    .name = "pp", .claims = CLAIM_SCHEDULE, .wanted = pp_wanted, .check = pp_check, .rewrite = pp_rewrite,
+    .schedule = pp_schedule, .cost = pp_cost, .attach = pp_attach};
