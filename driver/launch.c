@@ -1,0 +1,206 @@
+/* trivium launch: from the request to mpirun's words and settings, and from mpirun's end to one line and an exit code. */
+#include "driver/launch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "trivium launch -n N [--host LIST | --hostfile FILE] COMMAND args...\n"
+    "\n"
+    "Runs `trivium COMMAND args...` as N ranks under Open MPI's mpirun and waits for them.\n"
+    "\n"
+    "  -n N             number of ranks; they may outnumber the cores\n"
+    "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
+    "  --hostfile FILE  the same from a file, one `host slots=ranks` a line\n"
+    "\n"
+    "SIGTERM asks the ranks to save a checkpoint and leave; a second one, or Ctrl-C, ends them.\n"
+    "Settings of Open MPI (OMPI_MCA_...) and OMP_NUM_THREADS are respected where they are set.\n"
+    "Exit code: 0 done, 1 failed, 2 bad request, 75 checkpointed, to be resumed.\n";
+
+enum { MOST_RANKS = 65536 };
+
+/* ---- the request ---- */
+
+static enum status parse_ranks(const char *text, int *n_ranks) {
+    char *end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (*end || end == text) return FAIL(E_USAGE, "-n %s is not a number; use -n 8 for 8 ranks", text);
+    if (errno || n < 1 || n > MOST_RANKS)
+        return FAIL(E_USAGE, "-n %s is not a number of ranks; use 1 to %d", text, MOST_RANKS);
+    *n_ranks = (int)n;
+    return OK;
+}
+
+static enum status parse_option(struct launch_request *request, const char *name, const char *value) {
+    bool is_n = strcmp(name, "-n") == 0, is_host = strcmp(name, "--host") == 0, is_file = strcmp(name, "--hostfile") == 0;
+    if (!is_n && !is_host && !is_file)
+        return FAIL(E_USAGE, "launch has no option %s; it knows -n, --host and --hostfile, and the command's own options "
+                    "come after the command", name);
+    if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
+    if (is_n) return parse_ranks(value, &request->n_ranks);
+    if (is_file && access(value, R_OK) != 0)
+        return FAIL(E_USAGE, "cannot read --hostfile %s: %s; give a file of lines `host slots=ranks`", value,
+                    strerror(errno));
+    *(is_host ? &request->host : &request->hostfile) = value;
+    return OK;
+}
+
+static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
+
+enum status launch_parse(int argc, char **argv, struct launch_request *out) {
+    *out = (struct launch_request){0};
+    int i = 0;
+    for (; i < argc && argv[i][0] == '-'; i += 2) {
+        if (asks_for_help(argv[i])) {
+            out->help = true;
+            return OK;
+        }
+        TRY(parse_option(out, argv[i], i + 1 < argc ? argv[i + 1] : NULL));
+    }
+    if (out->n_ranks == 0) return FAIL(E_USAGE, "launch needs the number of ranks; use trivium launch -n 8 train ...");
+    if (out->host && out->hostfile) return FAIL(E_USAGE, "--host and --hostfile both name the hosts; use one of them");
+    if (i >= argc) return FAIL(E_USAGE, "launch needs a command; use trivium launch -n %d train ...", out->n_ranks);
+    out->command = argv + i;
+    out->n_words = argc - i;
+    return OK;
+}
+
+enum status launch_words(const struct launch_request *request, const char *program, const char *ranks_text, char ***out) {
+    const char *fixed[] = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks_text};
+    enum { N_FIXED = sizeof fixed / sizeof *fixed, MOST_OPTIONAL = 4 };
+    const char **words = calloc((size_t)(N_FIXED + MOST_OPTIONAL + 1 + request->n_words + 1), sizeof *words);
+    *out = (char **)words; /* execvp promises not to write to them, its type does not say so */
+    if (!words) return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", request->n_words);
+    int n = 0;
+    for (; n < N_FIXED; n++) words[n] = fixed[n];
+    bool elsewhere = request->host || request->hostfile;
+    if (elsewhere) {
+        words[n++] = request->host ? "--host" : "--hostfile";
+        words[n++] = request->host ? request->host : request->hostfile;
+    }
+    if (elsewhere && getenv("OMP_NUM_THREADS")) { /* mpirun takes its own settings to other hosts, all else by name */
+        words[n++] = "-x";
+        words[n++] = "OMP_NUM_THREADS";
+    }
+    words[n++] = program;
+    for (int k = 0; k < request->n_words; k++) words[n++] = request->command[k];
+    return OK;
+}
+
+/* ---- the environment; whatever the user has set stays ---- */
+
+static bool is_one_host(const struct launch_request *request) {
+    const char *slurm_nodes = getenv("SLURM_JOB_NUM_NODES"); /* mpirun uses all of an allocation */
+    return !request->host && !request->hostfile && (!slurm_nodes || atoi(slurm_nodes) <= 1);
+}
+
+static void set_threads(int n_ranks) {
+    char text[16];
+    int threads = omp_get_num_procs() / n_ranks;
+    snprintf(text, sizeof text, "%d", threads > 1 ? threads : 1);
+    setenv("OMP_NUM_THREADS", text, 0);
+}
+
+static void set_environment(const struct launch_request *request) {
+    /* To Open MPI two ranks on two cores are not oversubscribed, so it spins; unbound, they are in each other's way. */
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* no complaints about absent network cards */
+    setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
+    if (geteuid() == 0) { /* containers */
+        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+    }
+    if (!is_one_host(request)) return; /* the network's own transport; each host divides its own cores */
+    setenv("OMPI_MCA_pml", "ob1", 0);
+    setenv("OMPI_MCA_btl", "self,vader", 0); /* shared memory only */
+    set_threads(request->n_ranks);
+}
+
+/** This program's own path. TRIVIUM_EXE names another one, for tests. */
+static enum status find_program(char path[PATH_MAX]) {
+    const char *other = getenv("TRIVIUM_EXE");
+    if (other) {
+        snprintf(path, PATH_MAX, "%s", other);
+        return OK;
+    }
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (n < 0) return FAIL(E_IO, "cannot read /proc/self/exe: %s; set TRIVIUM_EXE to this program", strerror(errno));
+    path[n] = 0;
+    return OK;
+}
+
+/* ---- the end ---- */
+
+static const char *signal_remedy(int number) {
+    switch (number) {
+    case SIGKILL:
+        return "if nobody did this, memory ran out: see `dmesg` and `trivium show memory`; continue with --resume";
+    case SIGUSR1: return "it was asked to stop before it was ready to save; start it again";
+    case SIGILL: return "the program was built for another processor; make clean, then build it here";
+    case SIGABRT: case SIGBUS: case SIGFPE: case SIGSEGV:
+        return "a defect in Trivium; build with `make DEBUG=1 SAN=1`, which shows where, and report it";
+    default: return "find out who sends it; continue with --resume";
+    }
+}
+
+/* Why a job failed that did not say so itself. */
+static enum status explain(const struct launch_request *request, const struct launch_facts *facts,
+                           const struct launch_end *end) {
+    if (facts->signal)
+        return FAIL(E_COMM, "rank %d of %d on host %s was killed by signal %d (%s); %s", facts->rank, request->n_ranks,
+                    facts->host, facts->signal, *facts->signal_name ? facts->signal_name : strsignal(facts->signal),
+                    signal_remedy(facts->signal));
+    if (end->stop_signal)
+        return FAIL(E_COMM, "stopped by signal %d (%s); continue with --resume", end->stop_signal,
+                    strsignal(end->stop_signal));
+    if (end->killed)
+        return FAIL(E_COMM, "mpirun was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
+                    signal_remedy(end->code - 128));
+    if (facts->rank >= 0)
+        return FAIL(E_COMM, "rank %d of %d ended with code %d and gave no reason; run again with --log debug",
+                    facts->rank, request->n_ranks, facts->exit_code);
+    return FAIL(E_COMM, "mpirun ended with code %d and no rank gave a reason; see what is above, or run again with "
+                "--log debug", end->code);
+}
+
+static int conclude(const struct launch_request *request, const struct launch_facts *facts,
+                    const struct launch_end *end) {
+    if (end->code == 0 || end->code == EXIT_CHECKPOINTED) return end->code;
+    if (!facts->error_seen) {
+        explain(request, facts, end);
+        status_report();
+    }
+    return end->code == 2 && facts->signal == 0 ? 2 : 1; /* 137 and the like are mpirun's way to say "killed" */
+}
+
+static enum status run_job(const struct launch_request *request, int *code) {
+    char program[PATH_MAX], ranks_text[16], **words;
+    struct launch_filter filter;
+    struct launch_end end;
+    TRY(find_program(program));
+    snprintf(ranks_text, sizeof ranks_text, "%d", request->n_ranks);
+    TRY(launch_words(request, program, ranks_text, &words));
+    set_environment(request);
+    launch_filter_init(&filter);
+    enum status status = launch_job(words, &filter, &end);
+    free(words);
+    if (status == OK) *code = conclude(request, &filter.facts, &end);
+    return status;
+}
+
+int launch_main(int argc, char **argv) {
+    struct launch_request request;
+    int code = 0;
+    enum status status = launch_parse(argc, argv, &request);
+    if (status == OK && request.help) fputs(help, stdout);
+    else if (status == OK) status = run_job(&request, &code);
+    status_report();
+    return status == OK ? code : status_exit_code(status);
+}

@@ -1,0 +1,85 @@
+/* `trivium launch`: start the ranks of a job on this host or on several, and make what comes back readable.
+ *
+ *   trivium launch -n 8 [--host LIST | --hostfile FILE] COMMAND args...
+ *
+ * forks Open MPI's `mpirun`, which runs this same program with `COMMAND args...` as each rank, and waits. Ranks' standard
+ * output passes through untouched. Standard error is read line by line, because a failing job has much to say there and one
+ * thing to tell: the first E_ line goes through, the others that follow from it, and mpirun's remarks on them, do not.
+ *
+ * Exit code: 0 done, 1 a rank failed, was killed or never started, 2 bad request, 75 checkpointed and to be resumed. */
+#ifndef TRIVIUM_DRIVER_LAUNCH_H
+#define TRIVIUM_DRIVER_LAUNCH_H
+
+#include "lib/base/status.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { EXIT_CHECKPOINTED = 75 }; /* EX_TEMPFAIL of sysexits.h: "try again" */
+
+/** argv[0..argc) are the words after `launch`. Errors are reported here. @return the exit code */
+int launch_main(int argc, char **argv);
+
+/* ---- what was asked for: launch.c ---- */
+
+struct launch_request {
+    int n_ranks;
+    const char *host, *hostfile; /* NULL: this host only */
+    char **command;              /* COMMAND args..., NULL at the end; borrowed from argv */
+    int n_words;
+    bool help;
+};
+
+/** @errors E_USAGE: -n missing, not a number or below 1; an unknown launch option; no command */
+enum status launch_parse(int argc, char **argv, struct launch_request *out);
+
+/** The words of mpirun's command line, NULL at the end. *out is owned, `free` it; the words are borrowed from the request,
+ *  `program` and `ranks_text`, which is n_ranks as text. */
+enum status launch_words(const struct launch_request *, const char *program, const char *ranks_text, char ***out);
+
+/* ---- what mpirun's standard error says: launch_filter.c ---- */
+
+/* The first rank that ended badly, as far as mpirun tells; rank -1 where it does not. */
+struct launch_facts {
+    bool error_seen; /* an E_ line has gone through */
+    int rank;
+    int signal;      /* that killed it; 0: it exited or aborted by itself */
+    int exit_code;   /* of a rank that exited or aborted */
+    char host[64], signal_name[48];
+};
+
+struct launch_filter {
+    struct launch_facts facts;
+    enum { FILTER_OUTSIDE, FILTER_AFTER_DASHES, FILTER_IN_BOILERPLATE } state;
+    char held[256]; /* a line of dashes, until the next line tells what it opens */
+};
+
+enum launch_verdict { LINE_DROP, LINE_PASS, LINE_HOLD /* not yet */, LINE_PASS_HELD /* filter->held first, then the line */ };
+
+void launch_filter_init(struct launch_filter *);
+
+/** Judge one line (NUL-terminated, with or without its line end) and keep its facts. Pure: writes nothing anywhere else. */
+enum launch_verdict launch_filter_line(struct launch_filter *, const char *line);
+
+/** The text that is held back, "" for none, when no further line comes. Borrowed until the next call. */
+const char *launch_filter_end(struct launch_filter *);
+
+/* ---- the child process: launch_job.c ---- */
+
+struct launch_end {
+    int code;    /* exit code of mpirun; 128 + signal when it was killed itself, as shells say it */
+    bool killed; /* mpirun itself was killed by signal code - 128 */
+    int stop_signal; /* the last of HUP INT TERM that reached launch; 0: none */
+};
+
+/** Run words[0] from PATH, its standard error through the filter, and pass signals on, until it ends.
+ *  @errors E_CONFIG: it is not installed; E_IO: the system refused a pipe or a process */
+enum status launch_job(char *const *words, struct launch_filter *, struct launch_end *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,92 @@
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "driver/setup.h"
+
+#include "gpt/gpt.h"
+#include "lib/base/log.h"
+#include <inttypes.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* configs/demo.txt of the repository that this executable was built in, else of the current directory. */
+static void default_data(char path[OPTION_TEXT_MAX]) {
+    ssize_t n = readlink("/proc/self/exe", path, OPTION_TEXT_MAX - 1);
+    path[n > 0 ? n : 0] = 0;
+    for (int up = 0; up < 2 && strrchr(path, '/'); up++) *strrchr(path, '/') = 0;    /* DIR/build/trivium -> DIR */
+    size_t used = strlen(path);
+    snprintf(path + used, OPTION_TEXT_MAX - used, "/configs/demo.txt");
+    if (access(path, R_OK)) snprintf(path, OPTION_TEXT_MAX, "configs/demo.txt");
+}
+
+static enum status settle_vocab(struct options *o, const struct plan *plan, const struct data_file *data) {
+    int64_t vocab = data ? data_vocab(data) : 256;
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, vocab);
+    if (vocab) TRY(options_set(o, "vocab", text, FROM_DATA));
+    if (plan->vocab == 0)
+        return FAIL(E_CONFIG, "%s does not say how large its vocabulary is; give vocab (50257 for GPT-2 tokens)", data_path(data));
+    return OK;
+}
+
+static enum status open_data(struct setup *s) {
+    char path[OPTION_TEXT_MAX];
+    if (s->plan.data[0]) snprintf(path, sizeof path, "%s", s->plan.data);
+    else default_data(path);
+    TRY(data_open(path, &s->data));
+    if (s->plan.val_data[0]) TRY(data_open(s->plan.val_data, &s->val_data));
+    return settle_vocab(s->options, &s->plan, s->data);
+}
+
+static enum status split_data(struct setup *s) {
+    const struct plan *p = &s->plan;
+    if (s->val_data) {
+        TRY(data_split_whole(s->data, p->seq, &s->train));
+        TRY(data_split_whole(s->val_data, p->seq, &s->val));
+    } else {
+        TRY(data_split_tail(s->data, p->seq, p->val_fraction, &s->train, &s->val));
+    }
+    int64_t samples = data_split_samples(&s->train);
+    if (samples >= p->global_batch) return OK;
+    return FAIL(E_DATA, "%s has %" PRId64 " training samples of seq=%" PRId64 " tokens, fewer than one batch: global-batch=%" PRId64
+                "; use a longer text, a smaller batch or a shorter seq", data_path(s->data), samples, p->seq, p->global_batch);
+}
+
+enum status setup_plan(struct options *o, struct plan *plan, int world) {
+    TRY(gpt_preset(plan, o));
+    if (world == 0) TRY(settle_vocab(o, plan, NULL));
+    if (world == 0 && plan->dp == 0) plan->dp = 1;
+    log_set_level((enum log_level)plan->log);
+    return plan_settle(plan, world ? world : plan_ranks(plan));
+}
+
+enum status setup_init(struct setup *s, int argc, char **argv, int world) {
+    memset(s, 0, sizeof *s);
+    TRY(options_create(&plan_options, 1, &s->plan, &s->options));
+    TRY(options_parse(s->options, argc, argv));
+    TRY(gpt_preset(&s->plan, s->options));
+    TRY(open_data(s));
+    TRY(setup_plan(s->options, &s->plan, world));
+    return split_data(s);
+}
+
+void setup_fini(struct setup *s) {
+    data_close(&s->data);
+    data_close(&s->val_data);
+    options_destroy(&s->options);
+}
+
+int setup_threads(const struct plan *plan, int local_ranks) {
+    cpu_set_t mask;
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int allowed = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : cores;
+    int threads = (int)plan->threads;
+    if (threads == 0 && getenv("OMP_NUM_THREADS")) threads = omp_get_max_threads();
+    if (threads == 0) threads = cores / local_ranks > 0 ? cores / local_ranks : 1;
+    if (allowed < threads)
+        log_warn("%d threads, but this rank is bound to %d core%s; start with --bind-to none, or set threads", threads, allowed,
+                 allowed == 1 ? "" : "s");
+    omp_set_num_threads(threads);
+    return threads;
+}

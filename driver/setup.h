@@ -1,0 +1,29 @@
+/* From argv to a settled plan and open data: the same for every command that trains. */
+#ifndef TRIVIUM_DRIVER_SETUP_H
+#define TRIVIUM_DRIVER_SETUP_H
+
+#include "lib/base/option.h"
+#include "lib/data/data.h"
+#include "lib/run/plan.h"
+
+struct setup {
+    struct plan plan;
+    struct options *options;
+    struct data_file *data, *val_data;
+    struct data_split train, val;
+};
+
+/** Options, preset, data, vocabulary, settled plan for `world` ranks. Pure but for reading files; every rank does the same.
+ *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT  @collective{none} */
+enum status setup_init(struct setup *, int argc, char **argv, int world);
+void setup_fini(struct setup *);
+
+/** The part without data, for `show`: *plan is the first member of the target of `options`. world 0: dp tp pp, dp at least 1.
+ *  vocab falls back to 256. */
+enum status setup_plan(struct options *, struct plan *plan, int world);
+
+/** Use plan->threads (or cores / local ranks) OpenMP threads; warn when this rank may not run on as many cores. Returns how
+ *  many it uses. */
+int setup_threads(const struct plan *, int local_ranks);
+
+#endif

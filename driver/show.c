@@ -1,0 +1,209 @@
+/* trivium show: what a run would do and need. Everything comes from run_compile, the function that the run itself uses; it is
+ * pure, so any rank of any layout can be shown from one process. */
+#include "driver/show.h"
+
+#include "driver/recipe.h"
+#include "driver/setup.h"
+#include "gpt/gpt.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct request { struct plan plan; int64_t rank; int json, rows; };   /* plan first: plan_options' offsets hold */
+
+static const struct option OPTIONS[] = {
+    {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show", "show", offsetof(struct request, rank)},
+    {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show", offsetof(struct request, rows)},
+    {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
+};
+
+/* ---- show program ---- */
+static void print_rewrite(void *self, const char *name, const struct program *p) {
+    const struct request *request = self;
+    if (!strcmp(name, "gpt")) printf("the model: %" PRId64 " parameters\n", gpt_n_params(&request->plan));
+    else printf("\nafter %s, on rank %" PRId64 ":\n", name, request->rank);
+    program_print(p, stdout);
+}
+
+/* The last value that lies in a storage: what is saved under that name, when others were written over it in place. */
+static const char *storage_name(const struct chunk *k, int storage) {
+    const char *name = "";
+    for (int v = 0; v < k->n_values; v++)
+        if (k->values[v].storage == storage) name = k->values[v].name;
+    return name;
+}
+
+/* What a microbatch keeps from its forward to its backward: the storages that cross from tape F. */
+static void print_saved(const struct run *r) {
+    int64_t total = 0;
+    printf("\nsaved from forward to backward, a microbatch:\n");
+    for (int k = 0; k < r->program.n_chunks; k++) {
+        const struct chunk *c = &r->chunks[k];
+        for (int i = 0; i < c->n_storages; i++) {
+            const struct storage *s = &c->storages[i];
+            if (!s->bytes || s->birth.tape != TAPE_F || storage_class(s) == SCRATCH) continue;
+            printf("  %-18s %12" PRId64 " bytes\n", storage_name(c, i), s->bytes);
+            total += s->bytes;
+        }
+    }
+    printf("  %-18s %12" PRId64 " bytes, %d microbatch%s a step\n", "in all", total, r->schedule.n_microbatches,
+           r->schedule.n_microbatches == 1 ? "" : "es");
+}
+
+static void print_operands(const struct chunk *k, const char *label, const int *v, int n) {
+    for (int i = 0; i < n; i++)
+        if (v[i] >= 0) printf(" %s=%s@%" PRId64, label, k->values[v[i]].name, k->storages[k->values[v[i]].storage].offset);
+}
+
+static void print_row(const struct run *r, const struct chunk *k, enum tape_kind tape, int i) {
+    static const char *const kinds[N_ROW_KINDS] = {"forward", "replay", "backward_input", "backward_weight", "wait",
+                                                   "PARAM_NEEDED", "PARAM_DONE", "GRAD_READY"};
+    const struct row *x = &k->tapes[tape].rows[i];
+    bool event = x->kind >= ROW_PARAM_NEEDED;
+    const char *name = event ? r->program.params[x->id].name : r->program.steps[x->id].op->name;
+    printf("%c %4d  %-16s %-22s", "FBW"[tape], i, kinds[x->kind], name);
+    print_operands(k, "in", x->in, MAX_IN);
+    print_operands(k, "out", x->out, MAX_OUT);
+    print_operands(k, "dout", x->dout, MAX_OUT);
+    print_operands(k, x->accumulate ? "din+" : "din", x->din, MAX_IN);
+    print_operands(k, "work", &x->work, 1);
+    putchar('\n');
+}
+
+static void print_rows(const struct run *r) {
+    printf("\nrows (value@offset in its frame or scratch):\n");
+    for (int k = 0; k < r->program.n_chunks; k++)
+        for (enum tape_kind t = 0; t < N_TAPES; t++)
+            for (int i = 0; i < r->chunks[k].tapes[t].n; i++) print_row(r, &r->chunks[k], t, i);
+}
+
+static void print_schedule(const struct run *r) {
+    printf("\nschedule:");
+    for (int i = 0; i < r->schedule.n; i++)
+        printf(" %s%d", action_name(r->schedule.actions[i].kind), r->schedule.actions[i].microbatch);
+    printf("\n");
+}
+
+static enum status show_program(struct request *q) {
+    struct run r;
+    if (q->rank >= plan_ranks(&q->plan))
+        return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan), plan_ranks(&q->plan) - 1);
+    TRY(run_compile(&r, &gpt_recipe, &q->plan, (int)q->rank, print_rewrite, q));
+    print_saved(&r);
+    print_schedule(&r);
+    if (q->rows) print_rows(&r);
+    run_destroy(&r);
+    return OK;
+}
+
+/* ---- show memory ---- */
+struct memory_line { struct mesh_place place; int rank; int64_t bytes[N_ROLES], total; };
+
+static enum status compile_line(const struct plan *plan, int rank, struct memory_line *line) {
+    struct run r;
+    TRY(run_compile(&r, &gpt_recipe, plan, rank, NULL, NULL));
+    *line = (struct memory_line){.place = r.plan.place, .rank = rank};
+    for (enum role role = 0; role < N_ROLES; role++) line->total += line->bytes[role] = r.memory.bytes[role];
+    run_destroy(&r);
+    return OK;
+}
+
+static void print_memory_line(const struct memory_line *l) {
+    printf("%5d  %3d %3d %3d", l->rank, l->place.pp_rank, l->place.dp_rank, l->place.tp_rank);
+    for (enum role role = 0; role < N_ROLES; role++) printf(" %12" PRId64, l->bytes[role]);
+    printf(" %13" PRId64 "\n", l->total);
+}
+
+static json_t *memory_json(const struct memory_line *l) {
+    json_t *bytes = json_object();
+    for (enum role role = 0; role < N_ROLES; role++) json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
+    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:I}", "rank", l->rank, "pp_rank", l->place.pp_rank, "dp_rank", l->place.dp_rank,
+                     "tp_rank", l->place.tp_rank, "bytes", bytes, "total", (json_int_t)l->total);
+}
+
+/* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a stage. */
+static bool is_shown(const struct plan *plan, int rank) {
+    struct mesh_place place = mesh_place_of((int)plan->dp, (int)plan->tp, (int)plan->pp, rank);
+    return plan_ranks(plan) <= 64 || (place.dp_rank == 0 && place.tp_rank == 0);
+}
+
+static enum status show_memory(struct request *q) {
+    json_t *ranks = json_array();
+    enum status status = OK;
+    if (!q->json) {
+        printf("%" PRId64 " parameters; planned bytes of a rank by role\n rank   pp  dp  tp", gpt_n_params(&q->plan));
+        for (enum role role = 0; role < N_ROLES; role++) printf(" %12s", role_name(role));
+        printf(" %13s\n", "total");
+    }
+    for (int rank = 0; rank < plan_ranks(&q->plan) && status == OK; rank++) {
+        struct memory_line line;
+        if (!is_shown(&q->plan, rank)) continue;
+        status = compile_line(&q->plan, rank, &line);
+        if (status == OK && q->json) json_array_append_new(ranks, memory_json(&line));
+        else if (status == OK) print_memory_line(&line);
+    }
+    json_t *all = json_pack("{s:I, s:o}", "parameters", (json_int_t)gpt_n_params(&q->plan), "ranks", ranks);
+    if (status == OK && q->json) {
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        putchar('\n');
+    }
+    json_decref(all);
+    return status;
+}
+
+/* ---- show options ---- */
+static void add_option(void *self, const struct option *o, const char *value, enum option_source source) {
+    static const char *const sources[] = {"default", "data", "preset", "file", "command line"};
+    json_t *entry = json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", o->name, "value", value, "source", sources[source], "unit",
+                              o->unit ? o->unit : "", "meaning", o->meaning);
+    json_array_append_new(self, entry);
+}
+static void print_option(void *self, const struct option *o, const char *value, enum option_source source) {
+    static const char *const sources[] = {"", "from the data", "from the preset", "from the file", "as told"};
+    (void)self;
+    printf("%-18s %-24s %-16s %s\n", o->name, value, sources[source], o->meaning);
+}
+
+static enum status show_options(struct request *q, struct options *o) {
+    if (!q->json) {
+        options_each(o, print_option, NULL);
+        return OK;
+    }
+    json_t *all = json_array();
+    options_each(o, add_option, all);
+    json_dumpf(all, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(all);
+    return OK;
+}
+
+static enum status show(struct request *q, struct options *o, int argc, char **argv) {
+    const char *what = argc > 0 ? argv[0] : "";
+    if (strcmp(what, "program") && strcmp(what, "memory") && strcmp(what, "options"))
+        return FAIL(E_USAGE, "show what? use show program, show memory or show options, not '%s'", what);
+    TRY(options_parse(o, argc - 1, argv + 1));
+    TRY(setup_plan(o, &q->plan, 0));
+    if (!strcmp(what, "options")) return show_options(q, o);
+    return what[0] == 'p' ? show_program(q) : show_memory(q);
+}
+
+int show_main(int argc, char **argv) {
+    const struct option_table tables[] = {plan_options, {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS}};
+    struct request *q = calloc(1, sizeof *q);
+    struct options *o = NULL;
+    enum status status = q ? options_create(tables, 2, q, &o) : FAIL(E_MEMORY, "no memory to start with");
+    bool help = false;
+    for (int i = 0; i < argc; i++) help = help || !strcmp(argv[i], "--help");
+    if (status == OK && help) {
+        printf("trivium show program|memory|options [options]\n");
+        options_help(o, stdout);
+    } else if (status == OK) {
+        status = show(q, o, argc, argv);
+    }
+    status_report();
+    options_destroy(&o);
+    free(q);
+    return status_exit_code(status);
+}

@@ -1,0 +1,7 @@
+#ifndef TRIVIUM_DRIVER_TRAIN_H
+#define TRIVIUM_DRIVER_TRAIN_H
+
+/** `trivium train [options]`, one rank of it; starts and leaves MPI. Returns the exit code. @collective{job} */
+int train_main(int argc, char **argv);
+
+#endif

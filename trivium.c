@@ -1,0 +1,36 @@
+/* trivium: the program. Subcommands only; each lives in driver/. */
+#include "driver/launch.h"
+#include "driver/show.h"
+#include "driver/train.h"
+#include "lib/base/status.h"
+#include <stdio.h>
+#include <string.h>
+
+struct command { const char *name; int (*main)(int argc, char **argv); const char *meaning; };
+
+static const struct command COMMANDS[] = {
+    {"train", train_main, "train a GPT; alone, or as one rank under launch, mpirun or srun"},
+    {"launch", launch_main, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
+    {"show", show_main, "show program|memory|options: what a run would do and need, without running it"},
+};
+enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
+
+static void print_help(FILE *f) {
+    fprintf(f, "trivium: train GPT models with data, tensor and pipeline parallelism\n\n");
+    for (int i = 0; i < N_COMMANDS; i++) fprintf(f, "  trivium %-8s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
+    fprintf(f, "\n  trivium launch -n 8 train --dp 2 --tp 2 --pp 2     the three dimensions on one machine\n"
+               "  trivium COMMAND --help                             its options\n");
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : "--help";
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(name, COMMANDS[i].name)) return COMMANDS[i].main(argc - 2, argv + 2);
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        print_help(stdout);
+        return argc > 1 ? 0 : 2;
+    }
+    FAIL(E_USAGE, "no command is called %s; use train, launch or show (trivium --help)", name);
+    status_report();
+    return status_exit_code(E_USAGE);
+}
