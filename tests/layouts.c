@@ -1,0 +1,214 @@
+#include "tests/layouts.h"
+
+#include "driver/recipe.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct plan parity_plan(void) {
+    return (struct plan){.model = "parity", .layers = 8, .hidden = 16, .heads = 8, .seq = 8, .vocab = 131, .dropout = 0.1,
+                         .steps = 20, .global_batch = 16, .micro_batch = 16, .seed = 1234, .lr = 1e-2, .min_lr = 1e-3,
+                         .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .clip = 0.5,
+                         .precision = PRECISION_FP64, .dp = 1, .tp = 1, .pp = 1, .schedule = SCHEDULE_1F1B,
+                         .bucket_mb = 0.01};
+}
+
+const char *layout_name(const struct plan *p) {
+    static char name[128];
+    snprintf(name, sizeof name, "dp%d tp%d pp%d %s micro%d%s%.40s", (int)p->dp, (int)p->tp, (int)p->pp,
+             p->schedule == SCHEDULE_GPIPE ? "gpipe" : "1f1b", (int)p->micro_batch, p->pp_split[0] ? " split " : "", p->pp_split);
+    return name;
+}
+
+/* ---- data: the demonstration text, opened once ---- */
+static enum status use_demo(struct run *r) {
+    static struct data_file *file;
+    struct data_split train, val;
+    if (!file) TRY(data_open("configs/demo.txt", &file));
+    TRY(data_split_tail(file, r->plan.seq, 0.1, &train, &val));
+    run_set_data(r, &train, &val);
+    return OK;
+}
+
+/* ---- the reference ---- */
+static double *as_double(const void *x, enum dtype dtype, int64_t n) {
+    double *copy = malloc((size_t)n * sizeof *copy);
+    for (int64_t i = 0; copy && i < n; i++) copy[i] = dtype_get(x, dtype, i);
+    return copy;
+}
+
+static void remember(struct reference *ref, int step) {
+    ref->loss[step] = ref->run.loss;
+    ref->norm[step] = ref->run.grad_norm;
+    for (int i = 0; i < ref->run.program.n_params; i++) {
+        const struct param *w = &ref->run.program.params[i];
+        ref->grad[step][i] = as_double(w->grad, w->grad_type.dtype, type_n(&w->type));
+        if (step == PARITY_STEPS - 1) ref->weight[i] = as_double(w->weight, w->type.dtype, type_n(&w->type));
+    }
+}
+
+enum status reference_init(struct reference *ref, const struct plan *plan) {
+    struct plan p = *plan;
+    memset(ref, 0, sizeof *ref);
+    TRY(plan_settle(&p, 1));
+    TRY(run_create(&ref->run, &gpt_recipe, &p, false));
+    TRY(use_demo(&ref->run));
+    for (int s = 0; s < PARITY_STEPS; s++) {
+        TRY(run_step(&ref->run));
+        remember(ref, s);
+    }
+    return OK;
+}
+
+void reference_fini(struct reference *ref) {
+    for (int i = 0; i < MAX_PARAMS; i++) {
+        free(ref->weight[i]);
+        for (int s = 0; s < PARITY_STEPS; s++) free(ref->grad[s][i]);
+    }
+    run_destroy(&ref->run);
+}
+
+/* ---- comparing ---- */
+static double worse(double a, double b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
+static double relative(double value, double reference) { return fabs(value - reference) / fabs(reference); }
+
+static double largest(const double *x, int64_t n) {
+    double max = 0;
+    for (int64_t i = 0; i < n; i++) max = worse(max, fabs(x[i]));
+    return max;
+}
+
+/* max |x - reference| over own elements, which are found by their global index. */
+static double own_difference(const struct param *w, const void *own, enum dtype dtype, const double *reference, double *padding) {
+    double max = 0;
+    for (int64_t i = 0; i < w->own_n; i++) {
+        int64_t global = shape_global_index(&w->type.shape, w->own_first + i);
+        double x = dtype_get(own, dtype, i);
+        if (global < 0) *padding = worse(*padding, fabs(x));
+        else max = worse(max, fabs(x - reference[global]));
+    }
+    return max;
+}
+
+static void compare_grads(const struct run *r, const struct reference *ref, int step, struct difference *d) {
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        int64_t n = type_n(&ref->run.program.params[i].type);
+        if (!w->present) continue;
+        double diff = own_difference(w, param_own_grad(w), w->grad_type.dtype, ref->grad[step][i], &d->padding);
+        double error = diff / largest(ref->grad[step][i], n);
+        d->grad = worse(d->grad, error);
+        if (step == 0) d->first_grad = worse(d->first_grad, error);
+    }
+}
+
+static void compare_weights(const struct run *r, const struct reference *ref, struct difference *d) {
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        int64_t n = type_n(&ref->run.program.params[i].type);
+        if (!w->present) continue;
+        double diff = own_difference(w, param_own_weight(w), w->type.dtype, ref->weight[i], &d->padding);
+        d->weight = worse(d->weight, diff / largest(ref->weight[i], n));
+        d->weight_absolute = worse(d->weight_absolute, diff);
+    }
+}
+
+static uint64_t hash(uint64_t h, const void *bytes, size_t n) {   /* FNV-1a */
+    for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+    return h;
+}
+
+static void hash_weights(const struct run *r, struct difference *d) {
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (w->present) d->bits = hash(d->bits, param_own_weight(w), (size_t)w->own_n * dtype_size(w->type.dtype));
+    }
+}
+
+/* Every rank's marks go to rank 0, which has never run those ranks: it compiles their programs and compares. */
+static enum status compare_memory(const struct run *r, struct difference *d) {
+    int64_t measured[N_ROLES], all[64][N_ROLES];
+    TRY(run_measure(r, measured));
+    TRY(comm_all_gather(group_world(), measured, all, sizeof measured, UINT8));
+    for (int rank = 0; rank < plan_ranks(&r->plan) && comm_world_rank() == 0; rank++) {
+        struct run ghost;
+        TRY(run_compile(&ghost, &gpt_recipe, &r->plan, rank, NULL, NULL));
+        for (enum role role = 0; role < N_ROLES; role++)
+            d->memory = worse(d->memory, fabs((double)(all[rank][role] - ghost.memory.bytes[role])));
+        run_destroy(&ghost);
+    }
+    return OK;
+}
+
+static void compare_wire(const struct run *r, struct difference *d) {
+    for (enum mesh_axis a = AXIS_TP; a <= AXIS_TIE; a++) {
+        double bytes = 0, billed = PARITY_STEPS * r->bill.wire_bytes[a];
+        const struct ledger *l = group_ledger(r->mesh.group[a]);
+        for (int op = 0; op < N_COMM_OPS; op++) bytes += l->entry[op].bytes;
+        d->wire = worse(d->wire, fabs(bytes - billed) / (billed > 1 ? billed : 1));
+    }
+}
+
+static enum status steps_compare(struct run *r, const struct reference *ref, struct difference *d) {
+    for (int s = 0; s < PARITY_STEPS; s++) {
+        TRY(run_step(r));
+        d->loss = worse(d->loss, relative(r->loss, ref->loss[s]));
+        if (s == 0) d->first_loss = d->loss;
+        d->norm = worse(d->norm, relative(r->grad_norm, ref->norm[s]));
+        d->bits = hash(d->bits, &r->loss, sizeof r->loss);
+        compare_grads(r, ref, s, d);
+    }
+    compare_weights(r, ref, d);
+    hash_weights(r, d);
+    compare_wire(r, d);
+    return compare_memory(r, d);
+}
+
+static void agree(struct difference *d) {
+    double *const fields[] = {&d->loss, &d->norm, &d->grad, &d->weight, &d->first_loss, &d->first_grad, &d->weight_absolute,
+                              &d->memory, &d->wire, &d->padding};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) *fields[i] = agree_max(*fields[i]);
+}
+
+enum status layout_compare(const struct plan *plan, const struct reference *ref, struct difference *d) {
+    struct run r;
+    *d = (struct difference){.bits = 1469598103934665603u};
+    enum status status = run_create(&r, &gpt_recipe, plan, true);
+    if (status == OK) status = use_demo(&r);
+    if (status == OK) status = steps_compare(&r, ref, d);
+    run_destroy(&r);
+    TRY(status);
+    agree(d);
+    return OK;
+}
+
+/* ---- all layouts ---- */
+static void each_split(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
+    static const char *const uneven[] = {[2] = "3,5", [4] = "1,3,2,2"};
+    struct plan p = *base;
+    p.pp_split[0] = 0;
+    visit(self, &p);
+    if (p.pp != 2 && p.pp != 4) return;
+    snprintf(p.pp_split, sizeof p.pp_split, "%s", uneven[p.pp]);
+    visit(self, &p);
+}
+
+static void each_schedule(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
+    struct plan p = *base;
+    for (p.schedule = SCHEDULE_GPIPE; p.schedule <= SCHEDULE_1F1B; p.schedule++)
+        for (p.micro_batch = 1; p.micro_batch <= p.global_batch / p.dp; p.micro_batch *= 2) {
+            struct plan settled = p;
+            if (plan_settle(&settled, plan_ranks(&p)) == OK) each_split(&settled, visit, self);
+            else status_clear();
+        }
+}
+
+void layouts_each(const struct plan *base, int world, void (*visit)(void *, const struct plan *), void *self) {
+    struct plan p = *base;
+    for (p.dp = 1; p.dp <= world; p.dp++)
+        for (p.tp = 1; p.dp * p.tp <= world; p.tp++) {
+            p.pp = world / (p.dp * p.tp);
+            if (p.dp * p.tp * p.pp == world && p.heads % p.tp == 0 && p.pp <= p.layers) each_schedule(&p, visit, self);
+        }
+}

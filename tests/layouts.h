@@ -1,0 +1,43 @@
+/* Layouts to try, a serial run to hold them against, and what "the same" means (docs/architecture.md, promises 1 and 2). */
+#ifndef TRIVIUM_TESTS_LAYOUTS_H
+#define TRIVIUM_TESTS_LAYOUTS_H
+
+#include "lib/run/run.h"
+
+enum { PARITY_STEPS = 3, MAX_PARAMS = 256 };
+
+/* Small, and nothing divides by accident: vocabulary 131 is prime, 8 layers, 8 heads, sequences of 8, dropout on, clipping
+ * active. Adam's eps is 1e-6: the key third of the qkv bias has a zero gradient, and a smaller eps turns its rounding noise
+ * into updates. */
+struct plan parity_plan(void);
+
+/* A run, reduced to what is compared: per step the loss, the norm and every gradient; the weights at the end. */
+struct reference {
+    struct run run;
+    double loss[PARITY_STEPS], norm[PARITY_STEPS];
+    double *grad[PARITY_STEPS][MAX_PARAMS], *weight[MAX_PARAMS];   /* by global element, as double */
+};
+/** Train `plan` (a layout of one rank) on the demonstration text. @collective{world} */
+enum status reference_init(struct reference *, const struct plan *);
+void reference_fini(struct reference *);
+
+/* The worst over all ranks. Relative differences of a tensor are max|difference| / max|reference|. */
+struct difference {
+    double loss, norm, grad, weight;   /* loss and grad: of the first step and over all steps (see below) */
+    double first_loss, first_grad;
+    double weight_absolute;
+    double memory;                     /* bytes by which a role's measured mark differs from the plan of rank 0 for that rank */
+    double wire;                       /* relative difference of the ledger from the bill, over all axes */
+    double padding;                    /* largest weight beyond the vocabulary: must stay zero */
+    uint64_t bits;                     /* hash of this rank's losses and weights: two equal runs have equal bits */
+};
+/** Train the layout and compare. @collective{world} */
+enum status layout_compare(const struct plan *, const struct reference *, struct difference *);
+
+/** "dp2 tp2 pp2 1f1b micro2 split 3,5". Static storage. */
+const char *layout_name(const struct plan *);
+
+/** Call visit for every legal layout of `world` ranks: factorisations, schedules, microbatch sizes, stage splits. */
+void layouts_each(const struct plan *base, int world, void (*visit)(void *, const struct plan *), void *self);
+
+#endif
