@@ -95,7 +95,8 @@ check-build: $(B)/trivium $(B)/trivium-tests examples
 
 check-all: deps
 	@$(MAKE) --no-print-directory check-build
-	@BUILD=$(B) LONG=1 tests/run
+	@BUILD=$(B) LONG=1 TEST_LIMIT=3600 DATA=$(DATA) tests/run
+	@BUILD=$(B) tools/check-mutants
 
 check-mutants: deps
 	@$(MAKE) --no-print-directory $(B)/trivium-tests

@@ -35,7 +35,7 @@ int32_t data_token(const struct data_file *, int64_t i);
 struct data_split { const struct data_file *file; int64_t first, n_tokens, T; };
 
 /** The last `val_fraction` of the tokens is validation, the rest training. val_fraction 0: all training, *val has 0 tokens.
- *  @errors E_DATA: a part is shorter than one sample (says tokens, T, fraction) */
+ *  @errors E_DATA: a part is shorter than one sample (says tokens, T, fraction); E_CONFIG: T or val_fraction out of range */
 enum status data_split_tail(const struct data_file *, int64_t T, double val_fraction, struct data_split *train,
                             struct data_split *val);
 /** The whole file as one part. */

@@ -22,8 +22,8 @@ enum status arena_init(struct arena *a, const struct device *device, enum role r
         return FAIL(E_INTERNAL, "a plan of %" PRId64 " bytes for %s", bytes, role_name(role));
     void *memory;
     if (device->allocate(device, held_bytes(a), &memory) != OK)
-        return FAIL(E_MEMORY, "no room for the %" PRId64 " bytes that %s needs on %s; use a smaller micro-batch, "
-                    "more ranks, a higher --zero, or --recompute full", bytes, role_name(role), device->name);
+        return FAIL(E_MEMORY, "no room for the %" PRId64 " bytes that %s needs on %s; use a smaller micro-batch "
+                    "or more ranks (tp, pp)", bytes, role_name(role), device->name);
     a->base = memory;
     if (!watch) return OK;
     enum status status = device->fill(device, a->base, ARENA_CANARY, held_bytes(a));

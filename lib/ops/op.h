@@ -64,7 +64,8 @@ struct call {
 /* Bit i: backward_input (bi) or backward_weight (bw) reads in[i], out[i] or weight[i]. dout is always there. */
 struct needs { unsigned bi_in, bi_out, bi_weight, bw_in, bw_out; };
 
-/* VIEW: the result is the operand, bit for bit; no memory, and the kernel is not called for it.
+/* VIEW: the result is the operand, bit for bit; no memory. A row with nothing left to compute is not emitted; one that still
+ * has another result gets the same address for both, and leaves it alone.
  * IN_PLACE: the result may be written over the operand, when the operand dies in this row. */
 enum alias { ALIAS_NONE, ALIAS_VIEW, ALIAS_IN_PLACE };
 
