@@ -123,7 +123,9 @@ static enum status evaluate(struct training *t) {
     double loss, start = clock_s();
     TRY(run_evaluate(&t->run, t->setup.plan.eval_batches, &loss));
     if (!is_rank_0()) return OK;
-    printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f | %.1f ms\n", t->run.n_step, t->setup.plan.steps, loss, 1e3 * (clock_s() - start));
+    if (log_get_level() >= LOG_INFO)
+        printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f | %.1f ms\n", t->run.n_step, t->setup.plan.steps, loss,
+               1e3 * (clock_s() - start));
     fflush(stdout);
     return metrics_evaluation(&t->metrics, t->run.n_step, loss);
 }
