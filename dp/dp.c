@@ -33,9 +33,9 @@ static enum status dp_rewrite(const struct plan *plan, struct program *p) {
 
 static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bucket_mb * 1024 * 1024); }
 
-static enum status dp_cost(const struct plan *plan, const struct program *p, struct bill *bill) {
+static enum status dp_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct dp_buckets d;
-    TRY(dp_buckets_init(&d, p, bucket_bytes(plan)));
+    TRY(dp_buckets_init(&d, c->program, bucket_bytes(plan)));
     bill->wire_bytes[AXIS_DP] += dp_buckets_wire(&d, (int)plan->dp);
     dp_buckets_fini(&d);
     return OK;

@@ -59,9 +59,9 @@ static void print_operands(const struct chunk *k, const char *label, const int *
 
 static void print_row(const struct run *r, const struct chunk *k, enum tape_kind tape, int i) {
     static const char *const kinds[N_ROW_KINDS] = {"forward", "replay", "backward_input", "backward_weight", "wait",
-                                                   "PARAM_NEEDED", "PARAM_DONE", "GRAD_READY"};
+                                                   "PARAM_AHEAD", "PARAM_NEEDED", "PARAM_DONE", "GRAD_READY"};
     const struct row *x = &k->tapes[tape].rows[i];
-    bool event = x->kind >= ROW_PARAM_NEEDED;
+    bool event = x->kind >= ROW_PARAM_AHEAD;
     const char *name = event ? r->program.params[x->id].name : r->program.steps[x->id].op->name;
     printf("%c %4d  %-16s %-22s", "FBW"[tape], i, kinds[x->kind], name);
     print_operands(k, "in", x->in, MAX_IN);

@@ -137,10 +137,10 @@ static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
 }
 
 /* ---- the tied embedding ---- */
-static enum status pp_cost(const struct plan *plan, const struct program *p, struct bill *bill) {
+static enum status pp_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     (void)plan;
-    for (int i = 0; i < p->n_params; i++) {
-        const struct param *w = &p->params[i];
+    for (int i = 0; i < c->program->n_params; i++) {
+        const struct param *w = &c->program->params[i];
         if (!w->tied) continue;
         double bytes = (double)w->own_n * (double)dtype_size(w->grad_type.dtype);
         bill->wire_bytes[AXIS_TIE] += comm_algorithm_bytes(COMM_ALL_REDUCE, 2, bytes);

@@ -11,7 +11,7 @@ struct plan parity_plan(void) {
                          .steps = 20, .global_batch = 16, .micro_batch = 16, .seed = 1234, .lr = 1e-2, .min_lr = 1e-3,
                          .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .clip = 0.5,
                          .precision = PRECISION_FP64, .dp = 1, .tp = 1, .pp = 1, .schedule = SCHEDULE_1F1B,
-                         .bucket_mb = 0.01};
+                         .chunks = 1, .bucket_mb = 0.01};
 }
 
 const char *layout_name(const struct plan *p) {
@@ -128,14 +128,16 @@ static void hash_weights(const struct run *r, struct difference *d) {
 
 /* Every rank's marks go to rank 0, which has never run those ranks: it compiles their programs and compares. */
 static enum status compare_memory(const struct run *r, struct difference *d) {
-    int64_t measured[N_ROLES], all[64][N_ROLES];
-    TRY(run_measure(r, measured));
+    int64_t measured[2 * N_ROLES], all[64][2 * N_ROLES];             /* device, then host */
+    TRY(run_measure(r, measured, measured + N_ROLES));
     TRY(comm_all_gather(group_world(), measured, all, sizeof measured, UINT8));
     for (int rank = 0; rank < plan_ranks(&r->plan) && comm_world_rank() == 0; rank++) {
         struct run ghost;
         TRY(run_compile(&ghost, &gpt_recipe, &r->plan, rank, NULL, NULL));
-        for (enum role role = 0; role < N_ROLES; role++)
+        for (enum role role = 0; role < N_ROLES; role++) {
             d->memory = worse(d->memory, fabs((double)(all[rank][role] - ghost.memory.bytes[role])));
+            d->memory = worse(d->memory, fabs((double)(all[rank][N_ROLES + role] - ghost.memory.host_bytes[role])));
+        }
         run_destroy(&ghost);
     }
     return OK;

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MAX_IN = 3, MAX_OUT = 3, MAX_WEIGHTS = 2 };
+enum { MAX_IN = 3, MAX_OUT = 4, MAX_WEIGHTS = 2 };
 
 struct op;
 struct group;        /* lib/comm/comm.h; ops of this folder never look inside */
@@ -39,7 +39,7 @@ struct step {
 enum row_kind {
     ROW_FORWARD, ROW_REPLAY, ROW_BACKWARD_INPUT, ROW_BACKWARD_WEIGHT,     /* one step's kernel */
     ROW_WAIT,                                                             /* ends an asynchronous backward_input */
-    ROW_PARAM_NEEDED, ROW_PARAM_DONE, ROW_GRAD_READY,                     /* events, for techniques */
+    ROW_PARAM_AHEAD, ROW_PARAM_NEEDED, ROW_PARAM_DONE, ROW_GRAD_READY,    /* events, for techniques */
     N_ROW_KINDS
 };
 

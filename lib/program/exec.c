@@ -79,11 +79,17 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     return c;
 }
 
+/* fill works in words of 8 bytes; what is left over is copied. */
+static enum status clear(struct exec *e, void *to, int64_t bytes) {
+    static const char zeros[8];
+    TRY(e->device->fill(e->device, to, 0, bytes / 8 * 8));
+    return bytes % 8 ? e->device->upload(e->device, (char *)to + bytes / 8 * 8, zeros, bytes % 8) : OK;
+}
+
 static enum status run_step_row(struct exec *e, struct place at, const struct row *r) {
     struct call c = call_of(e, at, r);
     for (int i = 0; i < c.step->n_weight; i++)
-        if (r->zero_dweight >> i & 1)
-            TRY(e->device->fill(e->device, c.dweight[i].data, 0, (e->chunks[at.chunk].values[r->dweight[i]].bytes + 7) / 8 * 8));
+        if (r->zero_dweight >> i & 1) TRY(clear(e, c.dweight[i].data, e->chunks[at.chunk].values[r->dweight[i]].bytes));
     return op_run(&c, r->kind, e->device->kind);
 }
 
@@ -96,7 +102,7 @@ static enum status run_param_row(struct exec *e, struct place at, const struct r
 
 static enum status run_row(struct exec *e, struct place at, const struct row *r) {
     if (r->kind == ROW_WAIT) return comm_wait(&e->step_requests[r->id]);
-    if (r->kind >= ROW_PARAM_NEEDED) return run_param_row(e, at, r);
+    if (r->kind >= ROW_PARAM_AHEAD) return run_param_row(e, at, r);
     return run_step_row(e, at, r);
 }
 

@@ -17,7 +17,7 @@ struct exec_hooks {
     void *self;
     /* Write the tokens and targets ((B,T) int32) of a microbatch; either may be NULL when this rank does not need it. */
     enum status (*fetch)(void *self, int microbatch, int32_t *tokens, int32_t *targets);
-    /* ROW_PARAM_NEEDED, ROW_PARAM_DONE: buffer is the weight to fill or release. ROW_GRAD_READY: buffer is the gradient;
+    /* ROW_PARAM_AHEAD, _NEEDED, _DONE: buffer is the weight to start filling, to have filled, to release. ROW_GRAD_READY: buffer is the gradient;
      * final: no later row of this step adds to it. */
     enum status (*param_event)(void *self, enum row_kind, int param, void *buffer, bool final);
 };

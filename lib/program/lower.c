@@ -6,7 +6,8 @@
  *
  * Parameter windows. The first row of a block that uses a param is preceded by PARAM_NEEDED, the block ends with GRAD_READY
  * and PARAM_DONE. For a resident param these are only events; for a sharded one they bound the life of the gathered copy,
- * which is then a value like any other. */
+ * which is then a value like any other. Its life starts a block earlier, with PARAM_AHEAD, so that gathering hides behind the
+ * block before. What the next block will use is known from lowering everything once without looking ahead. */
 #include "lib/program/lower.h"
 
 #include "lib/base/grow.h"
@@ -15,13 +16,20 @@
 
 enum { CLOSED = NO_VALUE };   /* no window is open for the param */
 
+/* Which params each block opens on each tape, and in which order the blocks come: [tape][block][param], [tape][block]. */
+struct foresight { bool *uses[N_TAPES]; int *next[N_TAPES]; };
+
 struct lower {
     const struct program *p;
     struct chunk *k;
     int *activation, *replayed, *gradient;       /* by slot: the value that holds it now, or NO_VALUE */
     int *producer;                               /* by slot: the step that makes it, or -1 */
     int *weight_window[N_TAPES], *grad_window[N_TAPES];  /* by param: CLOSED, RESIDENT or a value */
-    int open_block[N_TAPES];                     /* whose windows are open */
+    int *weight_owner[N_TAPES];                  /* by param: the block that its window is open for */
+    bool *announced[N_TAPES];                    /* by param: PARAM_NEEDED has been emitted for that block */
+    int open_block[N_TAPES];                     /* which block is being emitted */
+    struct foresight *learn;                     /* first pass: filled */
+    const struct foresight *ahead;               /* second pass: followed */
     int *steps, n_steps;                         /* the chunk's steps, in order */
 };
 
@@ -38,6 +46,23 @@ static int *steps_of_chunk(const struct program *p, int chunk, int *n) {
     return steps;
 }
 
+static void foresight_fini(struct foresight *f) {
+    for (enum tape_kind t = 0; t < N_TAPES; t++) {
+        free(f->uses[t]);
+        free(f->next[t]);
+    }
+}
+
+static bool foresight_init(struct foresight *f, const struct program *p) {
+    bool ok = true;
+    for (enum tape_kind t = 0; t < N_TAPES; t++) {
+        f->uses[t] = calloc((size_t)p->n_blocks * (size_t)p->n_params + 1, sizeof *f->uses[t]);
+        f->next[t] = table_of(p->n_blocks, -1);
+        ok = ok && f->uses[t] && f->next[t];
+    }
+    return ok;
+}
+
 static bool lower_init(struct lower *l, const struct program *p, int chunk, struct chunk *k) {
     *l = (struct lower){.p = p, .k = k, .open_block = {-1, -1, -1}};
     l->activation = table_of(p->n_slots, NO_VALUE);
@@ -49,7 +74,9 @@ static bool lower_init(struct lower *l, const struct program *p, int chunk, stru
     for (enum tape_kind t = 0; t < N_TAPES; t++) {
         l->weight_window[t] = table_of(p->n_params, CLOSED);
         l->grad_window[t] = table_of(p->n_params, CLOSED);
-        ok = ok && l->weight_window[t] && l->grad_window[t];
+        l->weight_owner[t] = table_of(p->n_params, -1);
+        l->announced[t] = calloc((size_t)p->n_params + 1, sizeof *l->announced[t]);
+        ok = ok && l->weight_window[t] && l->grad_window[t] && l->weight_owner[t] && l->announced[t];
     }
     for (int i = 0; ok && i < l->n_steps; i++) {
         const struct step *s = &p->steps[l->steps[i]];
@@ -67,6 +94,8 @@ static void lower_fini(struct lower *l) {
     for (enum tape_kind t = 0; t < N_TAPES; t++) {
         free(l->weight_window[t]);
         free(l->grad_window[t]);
+        free(l->weight_owner[t]);
+        free(l->announced[t]);
     }
 }
 
@@ -103,34 +132,64 @@ static struct row *row_new(struct lower *l, enum tape_kind tape, enum row_kind k
 }
 
 /* ---- parameter windows ---- */
+static void grad_close(struct lower *l, enum tape_kind tape, int param) {
+    int *grad = &l->grad_window[tape][param], at = l->k->tapes[tape].n;
+    if (*grad != CLOSED) row_new(l, tape, ROW_GRAD_READY, param)->dweight[0] = touch(l, *grad, tape, at);
+    *grad = CLOSED;
+}
+
+static void weight_close(struct lower *l, enum tape_kind tape, int param) {
+    int *weight = &l->weight_window[tape][param], at = l->k->tapes[tape].n;
+    if (*weight != CLOSED) row_new(l, tape, ROW_PARAM_DONE, param)->weight[0] = touch(l, *weight, tape, at);
+    *weight = CLOSED;
+    l->announced[tape][param] = false;
+}
+
+/* The block is done: all its gradients, and the weights that were not opened for the next one. */
 static void windows_close(struct lower *l, enum tape_kind tape) {
     for (int i = 0; i < l->p->n_params; i++) {
-        int *weight = &l->weight_window[tape][i], *grad = &l->grad_window[tape][i];
-        if (*grad != CLOSED) {
-            int at = l->k->tapes[tape].n;
-            row_new(l, tape, ROW_GRAD_READY, i)->dweight[0] = touch(l, *grad, tape, at);
-        }
-        if (*weight != CLOSED) {
-            int at = l->k->tapes[tape].n;
-            row_new(l, tape, ROW_PARAM_DONE, i)->weight[0] = touch(l, *weight, tape, at);
-        }
-        *weight = *grad = CLOSED;
+        grad_close(l, tape, i);
+        if (l->weight_owner[tape][i] == l->open_block[tape]) weight_close(l, tape, i);
     }
 }
 
-static void window_enter(struct lower *l, enum tape_kind tape, int block) {
-    if (l->open_block[tape] == block) return;
-    windows_close(l, tape);
-    l->open_block[tape] = block;
-}
+static bool is_sharded(const struct lower *l, int param) { return l->p->params[param].weight_at == RESIDENT_OWN; }
 
-static void weight_open(struct lower *l, enum tape_kind tape, int param) {
+/* Open a param's window for a block; a sharded one becomes a value, and PARAM_AHEAD may start to fill it. */
+static void window_open(struct lower *l, enum tape_kind tape, int param, int block) {
     const struct param *w = &l->p->params[param];
     int *window = &l->weight_window[tape][param], at = l->k->tapes[tape].n;
+    l->weight_owner[tape][param] = block;
     if (*window != CLOSED) return;
     int64_t bytes = w->padded_n * (int64_t)dtype_size(w->type.dtype);
-    *window = w->weight_at == RESIDENT_OWN ? value_new(l, w->name, bytes, ROLE_COMM, tape, at) : RESIDENT;
-    row_new(l, tape, ROW_PARAM_NEEDED, param)->weight[0] = *window;
+    *window = is_sharded(l, param) ? value_new(l, w->name, bytes, ROLE_COMM, tape, at) : RESIDENT;
+    if (*window != RESIDENT) row_new(l, tape, ROW_PARAM_AHEAD, param)->weight[0] = *window;
+}
+
+static void look_ahead(struct lower *l, enum tape_kind tape, int block) {
+    int next = l->ahead->next[tape][block];
+    for (int i = 0; next >= 0 && i < l->p->n_params; i++)
+        if (is_sharded(l, i) && l->ahead->uses[tape][next * l->p->n_params + i]) window_open(l, tape, i, next);
+}
+
+static void window_enter(struct lower *l, enum tape_kind tape, int block) {
+    int before = l->open_block[tape];
+    if (before == block) return;
+    windows_close(l, tape);
+    l->open_block[tape] = block;
+    if (l->learn && before >= 0) l->learn->next[tape][before] = block;
+    if (l->ahead) look_ahead(l, tape, block);
+}
+
+/* A row of the open block is about to use the param. */
+static void weight_open(struct lower *l, enum tape_kind tape, int param) {
+    int block = l->open_block[tape];
+    if (l->learn) l->learn->uses[tape][block * l->p->n_params + param] = true;
+    if (l->announced[tape][param]) return;
+    if (l->weight_window[tape][param] == CLOSED) window_open(l, tape, param, block);
+    int v = l->weight_window[tape][param], at = l->k->tapes[tape].n;
+    row_new(l, tape, ROW_PARAM_NEEDED, param)->weight[0] = touch(l, v, tape, at);
+    l->announced[tape][param] = true;
 }
 
 /* Where the gradient of a param is added up: its place in the grad arena, or a fresh value that is scattered at GRAD_READY. */
@@ -151,11 +210,12 @@ static void emit_forward(struct lower *l, int id, enum tape_kind tape, enum row_
 
 static bool is_view(const struct step *s) { return s->op->forward_alias == ALIAS_VIEW; }
 
-/* The value of a slot for a backward row (or a replay) to read. */
+/* The value of a slot for a backward row (or a replay) to read. What nobody here makes (a neighbour's activations, data) is
+ * kept, marked or not: it cannot be made again. */
 static int require(struct lower *l, int slot, enum tape_kind tape) {
     int from = l->producer[slot];
     if (from >= 0 && is_view(&l->p->steps[from])) return require(l, l->p->steps[from].in[0], tape);
-    if (!l->p->slots[slot].replay) return l->activation[slot];
+    if (from < 0 || !l->p->slots[slot].replay) return l->activation[slot];
     if (l->replayed[slot] < 0) emit_forward(l, from, tape, ROW_REPLAY, l->replayed);
     return l->replayed[slot];
 }
@@ -325,18 +385,43 @@ static void lower_all(struct lower *l, bool split_weight) {
     if (in >= 0) l->k->din = touch(l, l->gradient[in], TAPE_B, l->k->tapes[TAPE_B].n);
 }
 
-enum status chunk_lower(const struct program *p, int chunk, bool split_weight, struct chunk *k) {
+static bool any_sharded(const struct program *p) {
+    for (int i = 0; i < p->n_params; i++)
+        if (p->params[i].present && p->params[i].weight_at == RESIDENT_OWN) return true;
+    return false;
+}
+
+/* One pass over the chunk's steps; either of learn and ahead may be NULL. */
+static enum status lower_pass(const struct program *p, int chunk, bool split_weight, struct foresight *learn,
+                              const struct foresight *ahead, struct chunk *k) {
     struct lower l;
     chunk_init(k);
     enum status status = OK;
     if (!lower_init(&l, p, chunk, k)) status = FAIL(E_MEMORY, "no memory to lower %d steps", p->n_steps);
     else if (l.n_steps == 0) status = FAIL(E_INTERNAL, "chunk %d has no steps", chunk);
-    if (status == OK) {
-        lower_all(&l, split_weight);
-        status = chunk_place(p, k);
-    }
+    l.learn = learn;
+    l.ahead = ahead;
+    if (status == OK) lower_all(&l, split_weight);
     lower_fini(&l);
     return status;
+}
+
+static enum status lower_looking_ahead(const struct program *p, int chunk, bool split_weight, struct chunk *k) {
+    struct foresight f;
+    enum status status = foresight_init(&f, p) ? OK : FAIL(E_MEMORY, "no memory to look %d blocks ahead", p->n_blocks);
+    if (status == OK) status = lower_pass(p, chunk, split_weight, &f, NULL, k);
+    if (status == OK) {
+        chunk_fini(k);
+        status = lower_pass(p, chunk, split_weight, NULL, &f, k);
+    }
+    foresight_fini(&f);
+    return status;
+}
+
+enum status chunk_lower(const struct program *p, int chunk, bool split_weight, struct chunk *k) {
+    TRY(any_sharded(p) ? lower_looking_ahead(p, chunk, split_weight, k)
+                       : lower_pass(p, chunk, split_weight, NULL, NULL, k));
+    return chunk_place(p, k);
 }
 
 void chunk_fini(struct chunk *k) {

@@ -26,7 +26,7 @@ enum { NO_VALUE = -1, RESIDENT = -2 /* the whole param lies in its arena */ };
 
 struct row {
     enum row_kind kind;
-    int id;                    /* index of the step; of the param for PARAM_NEEDED, PARAM_DONE, GRAD_READY */
+    int id;                    /* index of the step; of the param for PARAM_AHEAD, _NEEDED, _DONE, GRAD_READY */
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
     unsigned accumulate;       /* bit i: din[i] += */
     unsigned zero_dweight;     /* bit i: dweight[i] is a fresh value, clear it first */

@@ -10,22 +10,20 @@ static int64_t take(int64_t *end, int64_t n, enum dtype dtype) {
     return offset;
 }
 
-static int64_t resident_n(const struct param *w, enum residence at) {
-    if (at == RESIDENT_OWN) return w->shard_n;                       /* every rank's shard has one size, so that gathers are even */
-    return w->padded_n ? w->padded_n : type_n(&w->type);
+static void plan_param(struct param *w, struct memory_plan *m) {
+    int64_t *weights = w->weight_on_host ? &m->host_bytes[ROLE_PARAM] : &m->bytes[ROLE_PARAM];
+    int64_t *states = w->state_on_host ? &m->host_bytes[ROLE_OPTIM] : &m->bytes[ROLE_OPTIM];
+    w->weight_offset = take(weights, param_resident_n(w, w->weight_at), w->type.dtype);
+    w->grad_offset = take(&m->bytes[ROLE_GRAD], param_resident_n(w, w->grad_at), w->grad_type.dtype);
+    w->moment1_offset = take(states, param_state_n(w), w->state_dtype);
+    w->moment2_offset = take(states, param_state_n(w), w->state_dtype);
+    if (w->master) w->master_offset = take(states, param_state_n(w), w->state_dtype);
 }
 
 void memory_plan_params(struct program *p, struct memory_plan *m) {
     *m = (struct memory_plan){0};
-    for (int i = 0; i < p->n_params; i++) {
-        struct param *w = &p->params[i];
-        if (!w->present) continue;
-        w->weight_offset = take(&m->bytes[ROLE_PARAM], resident_n(w, w->weight_at), w->type.dtype);
-        w->grad_offset = take(&m->bytes[ROLE_GRAD], resident_n(w, w->grad_at), w->grad_type.dtype);
-        w->moment1_offset = take(&m->bytes[ROLE_OPTIM], w->own_n, w->state_dtype);
-        w->moment2_offset = take(&m->bytes[ROLE_OPTIM], w->own_n, w->state_dtype);
-        if (w->master) w->master_offset = take(&m->bytes[ROLE_OPTIM], w->own_n, w->state_dtype);
-    }
+    for (int i = 0; i < p->n_params; i++)
+        if (p->params[i].present) plan_param(&p->params[i], m);
 }
 
 /* ---- frames: from the action that first writes one to the action that last reads it ---- */

@@ -17,7 +17,8 @@ extern "C" {
 #endif
 
 struct memory_plan {
-    int64_t bytes[N_ROLES];          /* planned peak by role */
+    int64_t bytes[N_ROLES];          /* planned peak by role, on the device */
+    int64_t host_bytes[N_ROLES];     /* and in host memory, for what is offloaded */
     int64_t scratch_bytes[N_ROLES];  /* part of it: scratch, at the arena's start */
     int64_t frames_floor;            /* most frame bytes alive at once */
     int n_chunks, n_microbatches;

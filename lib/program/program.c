@@ -77,6 +77,12 @@ static void params_settle(struct program *p) {
     }
 }
 
+int64_t param_resident_n(const struct param *w, enum residence at) {
+    if (at == RESIDENT_OWN) return w->shard_n;                       /* one size on every rank, so that gathers are even */
+    return w->padded_n ? w->padded_n : type_n(&w->type);
+}
+int64_t param_state_n(const struct param *w) { return w->padded_n ? w->shard_n : w->own_n; }
+
 enum status program_infer(struct program *p) {
     for (int i = 0; i < p->n_params; i++) p->params[i].present = false;
     for (int i = 0; i < p->n_steps; i++) {

@@ -43,9 +43,10 @@ struct param {
     bool tied;                 /* another pipeline stage holds it too: gradients are summed over AXIS_TIE */
     bool counted;              /* this rank's own elements count in the gradient norm (somewhere each counts once) */
     enum residence weight_at, grad_at;
+    bool weight_on_host, state_on_host;  /* offloaded: in host memory, whatever the device */
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that it
      * cuts into equal shards of shard_n. Without zero: everything. */
-    int64_t own_first, own_n, shard_n, padded_n;
+    int64_t own_first, own_n, shard_n, padded_n;   /* cut: shard_n x ranks = padded_n; not cut: padded_n is 0 */
     /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
     int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
     void *weight, *grad, *moment1, *moment2, *master_weight;
@@ -66,6 +67,10 @@ struct program {
     struct block *blocks;
     int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
 };
+
+/** Elements that lie in the param and grad arenas, and in each of the optimizer's arrays: whole or shard, padding included. */
+int64_t param_resident_n(const struct param *, enum residence);
+int64_t param_state_n(const struct param *);
 
 void program_init(struct program *);
 void program_fini(struct program *);

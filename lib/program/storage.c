@@ -25,9 +25,9 @@ static void share(struct chunk *k, int operand, int result, struct moment now) {
 /* What an asynchronous row touches stays alive until its wait. After sharing: an operand written in place flies as the
  * result does. */
 static void keep_until_wait(struct chunk *k, const struct row *r, enum tape_kind tape) {
-    const int flying[] = {r->dout[0], r->din[0]};
+    const int flying[] = {r->dout[0], r->din[0], r->work};
     struct moment end = {tape, r->wait};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         if (flying[i] < 0) continue;
         struct storage *s = &k->storages[k->values[flying[i]].storage];
         if (later(end, s->death)) s->death = end;

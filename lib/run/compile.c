@@ -58,9 +58,10 @@ static enum status lower_chunks(struct run *r) {
 }
 
 static enum status bill_and_plan(struct run *r) {
+    const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     memory_plan_params(&r->program, &r->memory);
     for (int i = 0; i < r->n_active; i++)
-        if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &r->program, &r->bill));
+        if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
     TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, &r->memory));
     bill_rows(&r->program, r->chunks, &r->schedule, &r->bill);
     bill_sends(r->chunks, &r->schedule, &r->bill);

@@ -20,12 +20,21 @@ static void initialise_weight(struct param *w, uint64_t seed) {
     }
 }
 
+/* Shards are of one size on every rank, so the last ones may end in padding, which is gathered along: zero. */
+static void clear_padding(struct param *w) {
+    int64_t held = param_resident_n(w, w->weight_at), used = w->weight_at == RESIDENT_OWN ? w->own_n : type_n(&w->type);
+    size_t size = dtype_size(w->type.dtype), state_size = dtype_size(w->state_dtype);
+    memset((char *)w->weight + (size_t)used * size, 0, (size_t)(held - used) * size);
+    if (w->master) memset((char *)w->master_weight + (size_t)w->own_n * state_size, 0, (size_t)(param_state_n(w) - w->own_n) * state_size);
+}
+
 void params_initialise(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         struct param *w = &r->program.params[i];
         if (!w->present) continue;
-        size_t state_bytes = (size_t)w->own_n * dtype_size(w->state_dtype);
+        size_t state_bytes = (size_t)param_state_n(w) * dtype_size(w->state_dtype);
         initialise_weight(w, (uint64_t)r->plan.seed);
+        clear_padding(w);
         memset(w->moment1, 0, state_bytes);
         memset(w->moment2, 0, state_bytes);
     }

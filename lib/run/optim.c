@@ -25,7 +25,7 @@ enum status optim_norm(struct run *r, double *norm) {
         if (w->present && w->counted) sum += reduce_sum_of_squares(param_own_grad(w), w->grad_type.dtype, w->own_n);
     }
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &sum, 1, FP64, COMM_SUM));
-    *norm = sqrt(sum);
+    *norm = sqrt(sum) * r->unscale;
     return OK;
 }
 
@@ -37,7 +37,7 @@ double optim_clip_factor(double norm, double clip) {
 enum status optim_step(struct run *r, double lr, double grad_factor) {
     const struct plan *p = &r->plan;
     struct adamw a = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .grad_multiplier = grad_factor,
-                      .step = r->n_step + 1};
+                      .step = r->n_update + 1};
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (!w->present || w->own_n == 0) continue;

@@ -16,6 +16,8 @@ static const struct option OPTIONS[] = {
     {"dropout", OPTION_REAL, "0", 0, 0.999, NULL, "", "probability of dropping: embedding, attention, both residuals", "model", AT(dropout)},
     {"attention", OPTION_CHOICE, "blocked", 0, 0, "blocked|materialised", "", "blocked never stores T x T; materialised does, for teaching", "model", AT(attention)},
 
+    {"dropout-masks", OPTION_CHOICE, "redraw", 0, 0, "redraw|store", "", "redraw draws them again in backward, from the counter; store keeps them, as most frameworks do", "model", AT(dropout_masks)},
+
     {"steps", OPTION_INT, "100", 1, BIG, NULL, "steps", "optimizer steps", "training", AT(steps)},
     {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences a step, over all ranks", "training", AT(global_batch)},
     {"micro-batch", OPTION_INT, "0", 0, 1e12, NULL, "sequences", "sequences a rank works on at a time; 0: chosen (all of its share, or at least 2 pp microbatches)", "training", AT(micro_batch)},
@@ -28,14 +30,26 @@ static const struct option OPTIONS[] = {
     {"eps", OPTION_REAL, "1e-8", 0, 1, NULL, "", "Adam: added to the root of the second moment", "training", AT(eps)},
     {"clip", OPTION_REAL, "1", 0, 1e12, NULL, "", "largest global gradient norm; 0: no clipping", "training", AT(clip)},
     {"seed", OPTION_INT, "1234", 0, BIG, NULL, "", "initial weights, dropout and the order of samples follow from it", "training", AT(seed)},
-    {"precision", OPTION_CHOICE, "fp32", 0, 0, "fp32|fp64", "", "what the model computes in", "training", AT(precision)},
+
+    {"precision", OPTION_CHOICE, "fp32", 0, 0, "fp32|fp64|bf16|fp16", "", "what the model computes in; bf16 and fp16 keep fp32 master weights", "precision", AT(precision)},
+    {"grad-fp32", OPTION_BOOL, "off", 0, 0, NULL, "", "bf16, fp16: add gradients up (and send them) in fp32", "precision", AT(grad_fp32)},
+    {"loss-scale", OPTION_REAL, "0", 0, 1e30, NULL, "", "fp16: a fixed loss scale; 0: dynamic", "precision", AT(loss_scale)},
+    {"loss-scale-init", OPTION_REAL, "4294967296", 1, 1e30, NULL, "", "dynamic loss scale: first value", "precision", AT(loss_scale_init)},
+    {"loss-scale-window", OPTION_INT, "1000", 1, BIG, NULL, "steps", "dynamic loss scale: doubled after so many steps without overflow", "precision", AT(loss_scale_window)},
+    {"loss-scale-hysteresis", OPTION_INT, "2", 1, 1e6, NULL, "steps", "dynamic loss scale: overflows before it is halved", "precision", AT(loss_scale_hysteresis)},
+    {"loss-scale-min", OPTION_REAL, "1", 1e-30, 1e30, NULL, "", "dynamic loss scale: never below", "precision", AT(loss_scale_min)},
 
     {"dp", OPTION_INT, "0", 0, 1e7, NULL, "ranks", "data parallel replicas; 0: world / (tp pp)", "parallelism", AT(dp)},
     {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism", AT(tp)},
     {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(pp)},
-    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, "gpipe|1f1b", "", "order of forward and backward microbatches", "parallelism", AT(schedule)},
+    {"sp", OPTION_BOOL, "off", 0, 0, NULL, "", "sequence parallelism: what lies between tp regions is cut along the sequence; tp must divide seq", "parallelism", AT(sp)},
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, "gpipe|1f1b|interleaved", "", "order of forward and backward microbatches", "parallelism", AT(schedule)},
+    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a rank (virtual stages a stage)", "parallelism", AT(chunks)},
     {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers", "layers of each stage, as in 3,4,5; empty: even, the first stages one more", "parallelism", AT(pp_split)},
-    {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp: gradients summed at a time", "parallelism", AT(bucket_mb)},
+    {"zero", OPTION_INT, "0", 0, 3, NULL, "", "what is divided over dp: 1 optimizer states, 2 also gradients, 3 also parameters", "parallelism", AT(zero)},
+    {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "", "kept in host memory: optimizer states (and their update), at zero 3 also parameter shards", "parallelism", AT(offload)},
+    {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: gradients summed at a time", "parallelism", AT(bucket_mb)},
+    {"recompute", OPTION_CHOICE, "none", 0, 0, "none|selective|full|uniform:N|block:N", "", "what is dropped after forward and computed again: selective the cheap and large, full all of a layer, uniform:N in groups of N layers, block:N the first N layers of a stage", "parallelism", AT(recompute)},
 
     {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine", AT(comm_timeout)},
     {"threads", OPTION_INT, "0", 0, 4096, NULL, "", "OpenMP threads a rank; 0: cores / ranks of this host", "machine", AT(threads)},

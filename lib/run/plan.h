@@ -12,8 +12,11 @@
 extern "C" {
 #endif
 
-enum plan_schedule { SCHEDULE_GPIPE, SCHEDULE_1F1B };
-enum plan_precision { PRECISION_FP32, PRECISION_FP64 };
+enum plan_schedule { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED };
+enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16 };
+enum plan_recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
+enum plan_offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_PARAMS };
+enum plan_masks { MASKS_REDRAW, MASKS_STORE };
 enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum { PLAN_MAX_STAGES = 512 };
 
@@ -23,15 +26,25 @@ struct plan {
     int64_t layers, hidden, heads, seq, vocab;
     double dropout;
     int attention;
+    int dropout_masks;
     /* training */
     int64_t steps, global_batch, micro_batch, warmup, seed;
     double lr, min_lr, weight_decay, beta1, beta2, eps, clip;
-    int precision;
+    /* precision */
+    int precision, grad_fp32;
+    double loss_scale, loss_scale_init, loss_scale_min;
+    int64_t loss_scale_window, loss_scale_hysteresis;
     /* parallelism */
     int64_t dp, tp, pp;
+    int sp;
     int schedule;
+    int64_t chunks;
     char pp_split[OPTION_TEXT_MAX];
+    int64_t zero;
+    int offload;
     double bucket_mb;
+    /* recomputation; recompute_n: the N of uniform:N and block:N */
+    int recompute, recompute_n;
     /* machine */
     double comm_timeout;
     int64_t threads;
@@ -60,6 +73,7 @@ enum status plan_settle(struct plan *, int world);
 void plan_place(struct plan *, int rank);
 static inline int plan_ranks(const struct plan *p) { return (int)(p->dp * p->tp * p->pp); }
 
+/** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
 enum dtype plan_dtype(const struct plan *);
 
 /** Learning rate of 0-based step n: linear warmup to lr over `warmup` steps, then half a cosine down to min-lr at the last

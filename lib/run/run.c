@@ -25,9 +25,10 @@ static enum status emit_phase(struct run *r, enum event_kind kind) { return emit
 
 /* ---- hooks of the executor ---- */
 static enum status on_param_event(void *self, enum row_kind kind, int param, void *buffer, bool final) {
-    enum event_kind event = kind == ROW_PARAM_NEEDED ? EVENT_PARAM_NEEDED
-                          : kind == ROW_PARAM_DONE   ? EVENT_PARAM_DONE : EVENT_GRAD_READY;
-    return emit(self, (struct event){event, param, buffer, final});
+    static const enum event_kind events[N_ROW_KINDS] = {
+        [ROW_PARAM_AHEAD] = EVENT_PARAM_AHEAD, [ROW_PARAM_NEEDED] = EVENT_PARAM_NEEDED,
+        [ROW_PARAM_DONE] = EVENT_PARAM_DONE, [ROW_GRAD_READY] = EVENT_GRAD_READY};
+    return emit(self, (struct event){events[kind], param, buffer, final});
 }
 
 /* Sample b of microbatch m on replica d is number (m dp + d) micro + b of the step's global batch: no layout enters beyond
@@ -68,11 +69,13 @@ static void bind_params(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         struct param *w = &r->program.params[i];
         if (!w->present) continue;
-        w->weight = arena_at(&r->arenas[ROLE_PARAM], w->weight_offset);
+        const struct arena *weights = w->weight_on_host ? r->host_arenas : r->arenas;
+        const struct arena *states = w->state_on_host ? r->host_arenas : r->arenas;
+        w->weight = arena_at(&weights[ROLE_PARAM], w->weight_offset);
         w->grad = arena_at(&r->arenas[ROLE_GRAD], w->grad_offset);
-        w->moment1 = arena_at(&r->arenas[ROLE_OPTIM], w->moment1_offset);
-        w->moment2 = arena_at(&r->arenas[ROLE_OPTIM], w->moment2_offset);
-        if (w->master) w->master_weight = arena_at(&r->arenas[ROLE_OPTIM], w->master_offset);
+        w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);
+        w->moment2 = arena_at(&states[ROLE_OPTIM], w->moment2_offset);
+        if (w->master) w->master_weight = arena_at(&states[ROLE_OPTIM], w->master_offset);
     }
 }
 
@@ -87,8 +90,11 @@ static void prepare_exec(struct run *r) {
 static enum status allocate(struct run *r, bool watch) {
     r->device = device_cpu();
     r->watch = watch;
-    for (enum role role = 0; role < N_ROLES; role++)
+    r->unscale = 1;
+    for (enum role role = 0; role < N_ROLES; role++) {
         TRY(arena_init(&r->arenas[role], r->device, role, r->memory.bytes[role], watch));
+        TRY(arena_init(&r->host_arenas[role], device_cpu(), role, r->memory.host_bytes[role], watch));
+    }
     bind_params(r);
     params_initialise(r);
     prepare_exec(r);
@@ -118,8 +124,10 @@ void run_destroy(struct run *r) {
     for (int i = r->n_active - 1; i >= 0; i--)
         if (r->active[i]->detach && r->self[i]) r->active[i]->detach(r, r->self[i]);
     exec_fini(&r->exec);
-    for (enum role role = 0; role < N_ROLES; role++)
+    for (enum role role = 0; role < N_ROLES; role++) {
         if (r->arenas[role].base) arena_fini(&r->arenas[role]);
+        if (r->host_arenas[role].base) arena_fini(&r->host_arenas[role]);
+    }
     for (int k = 0; r->chunks && k < r->program.n_chunks; k++) chunk_fini(&r->chunks[k]);
     free(r->chunks);
     free(r->subscriptions);
@@ -144,9 +152,12 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
     return OK;
 }
 
-enum status run_measure(const struct run *r, int64_t bytes[N_ROLES]) {
+enum status run_measure(const struct run *r, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]) {
     if (!r->watch) return FAIL(E_INTERNAL, "the run was created without watching its memory");
-    for (enum role role = 0; role < N_ROLES; role++) TRY(arena_measure(&r->arenas[role], &bytes[role]));
+    for (enum role role = 0; role < N_ROLES; role++) {
+        TRY(arena_measure(&r->arenas[role], &bytes[role]));
+        TRY(arena_measure(&r->host_arenas[role], &host_bytes[role]));
+    }
     return OK;
 }
 
@@ -154,8 +165,8 @@ enum status run_measure(const struct run *r, int64_t bytes[N_ROLES]) {
 static enum status clear_gradients(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        int64_t n = w->grad_at == RESIDENT_OWN ? w->shard_n : w->padded_n ? w->padded_n : type_n(&w->type);
-        if (w->present) memset(w->grad, 0, (size_t)n * dtype_size(w->grad_type.dtype));
+        size_t bytes = (size_t)param_resident_n(w, w->grad_at) * dtype_size(w->grad_type.dtype);
+        if (w->present) memset(w->grad, 0, bytes);
     }
     return OK;
 }
@@ -172,6 +183,19 @@ static enum status refuse_non_finite(const struct run *r, const char *what, doub
                 ", or look at the data", what, r->n_step + 1, value, r->plan.lr, r->plan.warmup);
 }
 
+/* Gradients are complete, own elements summed over all replicas: norm, clipping, AdamW, and publishing what changed. */
+static enum status update(struct run *r) {
+    TRY(emit_phase(r, EVENT_GRAD_NORM));
+    TRY(optim_norm(r, &r->grad_norm));
+    TRY(refuse_non_finite(r, "gradient norm", r->grad_norm));
+    r->clip_factor = optim_clip_factor(r->grad_norm, r->plan.clip);
+    r->lr = plan_lr(&r->plan, r->n_step);
+    TRY(optim_step(r, r->lr, r->clip_factor * r->unscale));
+    r->n_update++;
+    TRY(emit_phase(r, EVENT_OPTIM_STEP));
+    return emit_phase(r, EVENT_PARAM_PUBLISH);
+}
+
 enum status run_step(struct run *r) {
     r->exec.n_step = (uint64_t)r->n_step;
     r->skipped = false;
@@ -179,17 +203,10 @@ enum status run_step(struct run *r) {
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
     TRY(sum_loss(r, &r->loss));
     TRY(emit_phase(r, EVENT_BACKWARD_END));
-    TRY(refuse_non_finite(r, "loss", r->loss));                      /* every rank has the same loss: all leave here or none */
+    if (!r->may_skip) TRY(refuse_non_finite(r, "loss", r->loss));    /* every rank has the same loss: all leave here or none */
     TRY(emit_phase(r, EVENT_GRAD_COMBINE));
     TRY(emit_phase(r, EVENT_GRAD_UNSCALE));
-    TRY(emit_phase(r, EVENT_GRAD_NORM));
-    TRY(optim_norm(r, &r->grad_norm));
-    TRY(refuse_non_finite(r, "gradient norm", r->grad_norm));
-    r->clip_factor = optim_clip_factor(r->grad_norm, r->plan.clip);
-    r->lr = plan_lr(&r->plan, r->n_step);
-    TRY(optim_step(r, r->lr, r->clip_factor));
-    TRY(emit_phase(r, EVENT_OPTIM_STEP));
-    TRY(emit_phase(r, EVENT_PARAM_PUBLISH));
+    if (!r->skipped) TRY(update(r));
     r->n_step++;
     return OK;
 }

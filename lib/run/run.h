@@ -38,7 +38,7 @@ struct run {
     /* from here on: set by run_create */
     const struct device *device;
     struct mesh mesh;
-    struct arena arenas[N_ROLES];
+    struct arena arenas[N_ROLES], host_arenas[N_ROLES];
     struct exec exec;
     struct subscription *subscriptions;
     int n_subscriptions;
@@ -51,7 +51,10 @@ struct run {
     /* results of the last step */
     int64_t n_step;                      /* steps done */
     double loss, grad_norm, clip_factor, lr;
-    bool skipped;
+    bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
+    bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
+    double unscale;                      /* what undoes exec.grad_scale: gradients x unscale are the true ones */
+    int64_t n_update;                    /* steps that updated: Adam's t */
 };
 
 /** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. Any process can
@@ -82,8 +85,8 @@ enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
  *  @errors E_INTERNAL: more than was planned */
 enum status run_take_comm(struct run *, int64_t bytes, void **out);
 
-/** Measured high-water mark of each role. @errors E_INTERNAL unless created with watch */
-enum status run_measure(const struct run *, int64_t bytes[N_ROLES]);
+/** Measured high-water mark of each role, on the device and in host memory. @errors E_INTERNAL unless created with watch */
+enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]);
 
 /* ---- own elements: what this rank updates. Address of the first, in weight / gradient ---- */
 void *param_own_weight(const struct param *);

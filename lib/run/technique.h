@@ -12,6 +12,10 @@ extern "C" {
 
 struct run;
 
+/* What is known when a technique is asked for its cost: the rewritten program (params have their offsets), its rows, and the
+ * order in which this rank runs them. */
+struct compiled { const struct program *program; const struct chunk *chunks; const struct schedule *schedule; };
+
 /* What only one technique can do in a run. The first in the driver's list that is wanted takes the claim. */
 enum claim { CLAIM_GRAD_SUM = 1, CLAIM_SCHEDULE = 2, CLAIM_OPTIM_SHARD = 4 };
 
@@ -23,20 +27,20 @@ struct technique {
     enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
     enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; pure, no device */
     enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions; pure */
-    enum status (*cost)(const struct plan *, const struct program *, struct bill *); /* add wire and comm bytes; pure.
-                                                        Params already have their offsets */
+    enum status (*cost)(const struct plan *, const struct compiled *, struct bill *); /* add wire and comm bytes; pure */
     enum status (*attach)(struct run *, void **self);                 /* subscribe; may allocate *self */
     void (*detach)(struct run *, void *self);
 };
 
 /* One event a phase, so that the order of attaching never matters. */
 enum event_kind {
-    EVENT_PARAM_NEEDED,   /* a block is about to use the param: make event->buffer hold it */
+    EVENT_PARAM_AHEAD,    /* a block will use the param soon (sharded params only): may start filling event->buffer */
+    EVENT_PARAM_NEEDED,   /* a block uses the param now: event->buffer must hold it */
     EVENT_PARAM_DONE,     /* the block is through with it */
     EVENT_GRAD_READY,     /* event->buffer holds its gradient; `final`: nothing more will be added this step */
     EVENT_BACKWARD_END,   /* the schedule is done: flush what is in flight */
     EVENT_GRAD_COMBINE,   /* add up partial sums over axes other than dp (tied embedding, sequence parallelism) */
-    EVENT_GRAD_UNSCALE,   /* divide the loss scale out, look for non-finite gradients, agree to skip */
+    EVENT_GRAD_UNSCALE,   /* look for non-finite gradients, agree to skip, set the factor that undoes the loss scale */
     EVENT_GRAD_NORM,      /* gradients are complete: the run takes the norm after this */
     EVENT_OPTIM_STEP,     /* the run has updated own elements */
     EVENT_PARAM_PUBLISH,  /* make other ranks (or precisions) see the updated elements */
