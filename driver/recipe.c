@@ -4,9 +4,14 @@
 
 #include "dp/dp.h"
 #include "gpt/gpt.h"
+#include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
+#include "recompute/recompute.h"
 #include "tp/tp.h"
+#include "zero/zero.h"
 
-static const struct technique *const TECHNIQUES[] = {&technique_tp, &technique_pp, &technique_dp};
+static const struct technique *const TECHNIQUES[] = {
+    &technique_tp, &technique_pp, &technique_mixed_precision, &technique_recompute, &technique_zero, &technique_dp,
+};
 
 const struct recipe gpt_recipe = {gpt_build, TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES};

@@ -15,9 +15,13 @@ struct plan parity_plan(void) {
 }
 
 const char *layout_name(const struct plan *p) {
-    static char name[128];
-    snprintf(name, sizeof name, "dp%d tp%d pp%d %s micro%d%s%.40s", (int)p->dp, (int)p->tp, (int)p->pp,
-             p->schedule == SCHEDULE_GPIPE ? "gpipe" : "1f1b", (int)p->micro_batch, p->pp_split[0] ? " split " : "", p->pp_split);
+    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved"}, *const offloads[] = {"", " offload-optimizer", " offload-params"};
+    static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
+    static char name[192];
+    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s chunks%d micro%d%s%.40s zero%d%s%s%s%s", (int)p->dp, (int)p->tp, (int)p->pp,
+             p->sp ? " sp" : "", schedules[p->schedule], (int)p->chunks, (int)p->micro_batch, p->pp_split[0] ? " split " : "",
+             p->pp_split, (int)p->zero, offloads[p->offload], recomputes[p->recompute],
+             p->attention == ATTENTION_MATERIALISED ? " materialised" : "", p->dropout_masks == MASKS_STORE ? " stored" : "");
     return name;
 }
 
@@ -191,8 +195,9 @@ static void each_split(const struct plan *base, void (*visit)(void *, const stru
     struct plan p = *base;
     p.pp_split[0] = 0;
     visit(self, &p);
-    if (p.pp != 2 && p.pp != 4) return;
-    snprintf(p.pp_split, sizeof p.pp_split, "%s", uneven[p.pp]);
+    int64_t n = p.pp * p.chunks;
+    if (n != 2 && n != 4) return;
+    snprintf(p.pp_split, sizeof p.pp_split, "%s", uneven[n]);
     visit(self, &p);
 }
 
@@ -206,11 +211,26 @@ static void each_schedule(const struct plan *base, void (*visit)(void *, const s
         }
 }
 
+/* Small microbatches only: then there are enough for groups of pp. */
+static void each_interleaved(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
+    struct plan p = *base;
+    p.schedule = SCHEDULE_INTERLEAVED;
+    for (p.chunks = 2; p.pp > 1 && p.pp * p.chunks <= p.layers; p.chunks *= 2)
+        for (p.micro_batch = 1; p.micro_batch <= 2; p.micro_batch *= 2) {
+            struct plan settled = p;
+            bool legal = plan_settle(&settled, plan_ranks(&p)) == OK && settled.n_microbatches % p.pp == 0;
+            if (legal) each_split(&settled, visit, self);
+            status_clear();
+        }
+}
+
 void layouts_each(const struct plan *base, int world, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
     for (p.dp = 1; p.dp <= world; p.dp++)
         for (p.tp = 1; p.dp * p.tp <= world; p.tp++) {
             p.pp = world / (p.dp * p.tp);
-            if (p.dp * p.tp * p.pp == world && p.heads % p.tp == 0 && p.pp <= p.layers) each_schedule(&p, visit, self);
+            if (p.dp * p.tp * p.pp != world || p.heads % p.tp || p.pp > p.layers) continue;
+            each_schedule(&p, visit, self);
+            each_interleaved(&p, visit, self);
         }
 }

@@ -19,25 +19,35 @@
  * Sent when, a layer: two all-reduces of (B,T,C) forward (proj, fc2), two backward (qkv, fc): 4 x 2 (tp-1)/tp B T C elements.
  * What breaks: a bias added before the sum is counted tp times; dropout after the sum must draw the same mask on every rank,
  * dropout on heads another one each: both follow from drawing by global index.
+ * With --sp the sequence is cut between regions: tp_enter and tp_exit become sp_enter and sp_exit (tp_sequence.c), and a weight that
+ * is whole but sees only T/tp tokens (layernorms, biases after the sum, the position table) has a part of its gradient on
+ * every rank; GRAD_COMBINE adds the parts. Which weights those are follows from the shapes.
  * Padding: V need not divide by tp; the last ranks then have rows beyond the vocabulary, zero, excluded from the softmax.
  *
- * Source: Shoeybi et al. 2019, "Megatron-LM", section 3. */
+ * Source: Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, section 4.2 (sequence parallelism). */
 #include "tp/tp.h"
 
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/linear.h"
+#include "lib/run/run.h"
 #include "tp/tp_cross_entropy.h"
 #include "tp/tp_region.h"
+#include "tp/tp_sequence.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-static bool tp_wanted(const struct plan *plan) { return plan->tp > 1; }
+static bool tp_wanted(const struct plan *plan) { return plan->tp > 1 || plan->sp; }
 
 static enum status tp_check(const struct plan *plan) {
     if (plan->heads % plan->tp)
         return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->tp, plan->heads,
                     plan_divisors(plan->heads, plan->heads));
+    if (plan->sp && plan->tp == 1) return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
+    if (plan->sp && plan->seq % plan->tp)
+        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s", plan->tp, plan->seq,
+                    plan_divisors(plan->seq, plan->heads));
     return OK;                                                       /* then it divides the 4 x hidden units of the MLP too */
 }
 
@@ -103,14 +113,15 @@ static int slot_like(struct program *p, int slot, const char *suffix) {
 static void insert_exit(const struct plan *plan, struct program *p, int at) {
     int whole = p->steps[at].out[0], part = slot_like(p, whole, "part");
     p->steps[at].out[0] = part;
-    struct step s = region_step(plan, &op_tp_exit, p->steps[at].block, part, whole);
+    struct step s = region_step(plan, plan->sp ? &op_sp_exit : &op_tp_exit, p->steps[at].block, part, whole);
     program_insert(p, at + 1, &s);
 }
 
 /* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in) */
 static void insert_enter(const struct plan *plan, struct program *p, int at) {
     int whole = p->steps[at].in[0], entered = slot_like(p, whole, "in");
-    struct step s = region_step(plan, &op_tp_enter, p->steps[at].block, whole, entered);
+    struct step s = region_step(plan, plan->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
+    p->slots[entered].replay = plan->sp;                             /* keep the shard; gather again for the weight gradient */
     p->steps[at].in[0] = entered;
     program_insert(p, at, &s);
 }
@@ -122,16 +133,69 @@ static void divide_loss(const struct plan *plan, struct step *s) {
     s->part = plan->place.tp_rank;
 }
 
-static enum status tp_rewrite(const struct plan *plan, struct program *p) {
-    narrow_params(plan, p);
+static void insert_regions(const struct plan *plan, struct program *p) {
     for (int i = p->n_steps - 1; i >= 0; i--) {                      /* backwards, so that inserting does not disturb i */
         if (p->steps[i].op == &op_cross_entropy) divide_loss(plan, &p->steps[i]);
         bool enter = makes_cut_axis(p, &p->steps[i]), leave = sums_over_cut_axis(p, &p->steps[i]);
         if (leave) insert_exit(plan, p, i);
         if (enter) insert_enter(plan, p, i);
     }
+}
+
+/* A whole weight that makes a cut sequence sees only this rank's tokens: its gradient is a part of a sum. */
+static void mark_partial(struct program *p) {
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->steps[i];
+        const struct axis *t = shape_axis(&p->slots[s->out[0]].type.shape, 'T');
+        for (int k = 0; k < s->n_weight; k++)
+            if (t && axis_is_sharded(t) && !p->params[s->weight[k]].tp_sharded) p->params[s->weight[k]].partial_tp = true;
+    }
+}
+
+static enum status tp_rewrite(const struct plan *plan, struct program *p) {
+    narrow_params(plan, p);
+    insert_regions(plan, p);
+    TRY(program_infer(p));                                           /* which sequences are cut shows in the shapes */
+    mark_partial(p);
     return OK;
 }
 
+/* ---- partial gradients (sp) ---- */
+static bool is_partial(const struct param *w) { return w->present && w->partial_tp; }
+
+static enum status tp_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    for (int i = 0; i < c->program->n_params; i++) {
+        const struct param *w = &c->program->params[i];
+        double bytes = (double)w->own_n * (double)dtype_size(w->grad_type.dtype);
+        if (is_partial(w)) bill->wire_bytes[AXIS_TP] += comm_algorithm_bytes(COMM_ALL_REDUCE, (int)plan->tp, bytes);
+    }
+    return OK;
+}
+
+/* All sums fly at once: they are many and small. */
+static enum status tp_grad_combine(struct run *r, void *self, const struct event *e) {
+    struct comm_request *requests = self;
+    (void)e;
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (is_partial(w) && w->own_n)
+            TRY(comm_all_reduce_start(r->mesh.group[AXIS_TP], param_own_grad(w), w->own_n, w->grad_type.dtype, COMM_SUM, &requests[i]));
+    }
+    for (int i = 0; i < r->program.n_params; i++) TRY(comm_wait(&requests[i]));
+    return OK;
+}
+
+static enum status tp_attach(struct run *r, void **self) {
+    *self = calloc((size_t)r->program.n_params + 1, sizeof(struct comm_request));
+    if (!*self) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
+    return run_subscribe(r, EVENT_GRAD_COMBINE, tp_grad_combine, *self);
+}
+
+static void tp_detach(struct run *r, void *self) {
+    (void)r;
+    free(self);
+}
+
 const struct technique technique_tp = {
-    .name = "tp", .wanted = tp_wanted, .check = tp_check, .rewrite = tp_rewrite};
+    .name = "tp", .wanted = tp_wanted, .check = tp_check, .rewrite = tp_rewrite, .cost = tp_cost, .attach = tp_attach,
+    .detach = tp_detach};

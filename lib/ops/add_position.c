@@ -12,7 +12,8 @@ static enum status add_position_shape(const struct call *call, struct type out[M
     if (t->first < table->first || t->first + t->n > table->first + table->n)
         return shape_refuse(call, "the sequence is longer than the position table");
     if (x->dtype != p->dtype) return shape_refuse(call, "input and weight have different dtypes");
-    out[0] = *x;
+    out[0] = out[1] = *x;
+    out[1].dtype = UINT8;
     return OK;
 }
 
@@ -21,6 +22,10 @@ DECLARE_KERNELS_FBW(add_position, cpu);
 const struct op op_add_position = {
     .name = "add_position",
     .shape = add_position_shape,
+    .needs = {.bi_out = 2, .bw_out = 2},
+    .no_grad_out = 2,
+    .out_name = {[1] = "mask"},
+    .dropout_out = 2,
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
     .alias_in = 0,

@@ -1,4 +1,4 @@
-/* y[b,t] = m (x[b,t] + P[t]). See add_position.h. Rows are taken COLUMNS at a time, with m drawn for each piece. */
+/* y[b,t] = m (x[b,t] + P[t]). See add_position.h. Rows are taken COLUMNS at a time, with m for each piece. */
 #include "lib/ops/add_position.h"
 #include "lib/ops/dropout_cpu.h"
 
@@ -20,7 +20,7 @@ enum status CPU(add_position_forward)(const struct call *call) {
         for (int64_t first = 0; first < rows.C; first += COLUMNS) {
             int64_t at = r * rows.C + first, n = min64(COLUMNS, rows.C - first);
             real m[COLUMNS];
-            row_factors(&dropout, &rows, m, r, first, n);
+            row_factors_forward(&dropout, &rows, m, r, first, n);
 #pragma omp simd /* y may lie over x, element for element */
             for (int64_t c = 0; c < n; c++) y[at + c] = store(m[c] * (load(x[at + c]) + load(p[first + c])));
         }
@@ -41,7 +41,7 @@ static void position_gradient(const struct call *call, const struct rows *rows, 
     real sum[COLUMNS] = {0}, m[COLUMNS];
     for (int64_t b = 0; b < rows->B; b++) {
         int64_t r = b * rows->T + t;
-        row_factors(dropout, rows, m, r, first, n);
+        row_factors_backward(dropout, rows, m, r, first, n);
         for (int64_t c = 0; c < n; c++) sum[c] += m[c] * load(dy[r * rows->C + first + c]);
     }
     grad_add(&call->dweight[0], table_row(call, rows, t) * rows->C + first, sum, n);

@@ -36,7 +36,8 @@ static enum status materialised_shape(const struct call *call, struct type out[M
     enum dtype dtype = call->in[0].type->dtype;
     const struct axis *a = call->in[0].type->shape.axis;
     out[0] = (struct type){dtype, {4, {a[0], a[1], a[3], a[4]}}};
-    out[1] = (struct type){dtype, {4, {a[0], a[3], a[1], a[1]}}};
+    out[1] = out[2] = out[3] = (struct type){dtype, {4, {a[0], a[3], a[1], a[1]}}};
+    out[2].dtype = UINT8;
     return OK;
 }
 
@@ -90,6 +91,8 @@ const struct op op_attention_blocked = {
     .shape = blocked_shape,
     .needs = {.bi_in = 1, .bi_out = 3},
     .no_grad_out = 2,
+    .out_name = {[1] = "stat"},
+    .statistic_out = 2,
     .has_backward_input = true,
     .work = blocked_work,
     .cost = attention_cost,
@@ -99,8 +102,10 @@ const struct op op_attention_blocked = {
 const struct op op_attention_materialised = {
     .name = "attention_materialised",
     .shape = materialised_shape,
-    .needs = {.bi_in = 1, .bi_out = 2},
-    .no_grad_out = 2,
+    .needs = {.bi_in = 1, .bi_out = 14},
+    .no_grad_out = 14,
+    .out_name = {[1] = "probs", "mask", "dropped"},
+    .dropout_out = 12,
     .has_backward_input = true,
     .work = materialised_work,
     .cost = attention_cost,

@@ -12,9 +12,12 @@
  * Two ops, one function:
  *
  *   materialised   out[1] p (B,H,T,T). The formulas as they stand. Saves T numbers for each query and head: quadratic
- * in T. blocked        out[1] lse (B,T,H). Works on tiles of keys with a running maximum and sum, and computes p again
- * from lse in backward: nothing of size T x T exists. Source: Dao et al. 2022 (FlashAttention), Dao 2023; Milakov and
- * Gimelshein 2018 for the running softmax.
+ *                  in T. A step that stores its dropout also has out[2] the mask, uint8, and out[3] m p, both (B,H,T,T):
+ *                  what an implementation by separate softmax, dropout and product saves (Korthikanti et al. 2022,
+ *                  section 4.1). Otherwise backward makes them again, rounded as they would have been.
+ *   blocked        out[1] lse (B,T,H). Works on tiles of keys with a running maximum and sum, and computes p again
+ *                  from lse in backward: nothing of size T x T exists, so its mask is always drawn again. Source: Dao et
+ *                  al. 2022 (FlashAttention), Dao 2023; Milakov and Gimelshein 2018 for the running softmax.
  *
  * Flops are counted for the full T x T square, as the MFU formula's 12 L C T does: forward 4 T C a token, backward 8. A
  * causal kernel does about half of that; the blocked backward makes s once more, which is not counted (it is

@@ -10,7 +10,8 @@ static enum status bias_dropout_residual_shape(const struct call *call, struct t
     if (!shape_same(&call->in[0].type->shape, &call->in[1].type->shape) ||
         call->in[0].type->dtype != call->in[1].type->dtype)
         return shape_refuse(call, "x and residual differ in type");
-    out[0] = *call->in[0].type;
+    out[0] = out[1] = *call->in[0].type;
+    out[1].dtype = UINT8;
     return OK;
 }
 
@@ -21,6 +22,10 @@ DECLARE_KERNELS_FBW(bias_dropout_residual, cpu);
 const struct op op_bias_dropout_residual = {
     .name = "bias_dropout_residual",
     .shape = bias_dropout_residual_shape,
+    .needs = {.bi_out = 2, .bw_out = 2},
+    .no_grad_out = 2,
+    .out_name = {[1] = "mask"},
+    .dropout_out = 2,
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_VIEW,
     .alias_in = 1,

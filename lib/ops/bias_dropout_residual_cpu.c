@@ -1,5 +1,4 @@
-/* y = residual + m (x + b). See bias_dropout_residual.h. Rows are taken COLUMNS at a time, with m drawn for each piece.
- */
+/* y = residual + m (x + b). See bias_dropout_residual.h. Rows are taken COLUMNS at a time, with m for each piece. */
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/dropout_cpu.h"
 
@@ -16,7 +15,7 @@ enum status CPU(bias_dropout_residual_forward)(const struct call *call) {
         for (int64_t first = 0; first < rows.C; first += COLUMNS) {
             int64_t at = r * rows.C + first, n = min64(COLUMNS, rows.C - first);
             real m[COLUMNS];
-            row_factors(&dropout, &rows, m, r, first, n);
+            row_factors_forward(&dropout, &rows, m, r, first, n);
 #pragma omp simd /* y may lie over x, element for element */
             for (int64_t c = 0; c < n; c++)
                 y[at + c] = store(load(residual[at + c]) + m[c] * (load(x[at + c]) + load(b[first + c])));
@@ -49,7 +48,7 @@ enum status CPU(bias_dropout_residual_backward_weight)(const struct call *call) 
         int64_t n = min64(COLUMNS, rows.C - first);
         real sum[COLUMNS] = {0}, m[COLUMNS];
         for (int64_t r = 0; r < rows.n; r++) {
-            row_factors(&dropout, &rows, m, r, first, n);
+            row_factors_backward(&dropout, &rows, m, r, first, n);
             for (int64_t c = 0; c < n; c++) sum[c] += m[c] * load(dy[r * rows.C + first + c]);
         }
         grad_add(&call->dweight[0], first, sum, n);

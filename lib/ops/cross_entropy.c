@@ -43,6 +43,8 @@ const struct op op_cross_entropy = {
     .needs = {.bi_in = 3, .bi_out = 2},
     .no_grad_in = 2,
     .no_grad_out = 3,
+    .out_name = {[1] = "stat"},
+    .statistic_out = 2,
     .has_backward_input = true,
     .work = cross_entropy_work,
     .cost = cost_traffic,

@@ -1,5 +1,4 @@
-/* Dropout without a stored mask: y = x m / (1 - p), where the bit m is a pure function of the element's place in the
- * run.
+/* Dropout: y = x m / (1 - p), where the bit m is a pure function of the element's place in the run.
  *
  *   key      (seed, site, optimizer step)              site: step->stream, the stream of "embedding", "attention", ...
  *   counter  {element / 4, t, head, sample}            all *global* indices; the draw is word (element % 4) of the
@@ -7,7 +6,11 @@
  *
  * `element` is the channel (embedding and residual sites, head 0) or the key position j (attention probabilities, with
  * t the query position). Backward and replay draw the same numbers again, and a rank that holds any part of the tensor
- * draws what the rank that holds all of it would: nothing is saved, nothing is sent.
+ * draws what the rank that holds all of it would: nothing need be saved, nothing is sent.
+ *
+ * A step may keep the mask all the same, as an output of one byte an element (op->dropout_out): backward then reads it
+ * instead of drawing, for the same numbers, bit for bit. That is what most frameworks do; it costs memory and saves
+ * random numbers.
  *
  * Source: Srivastava et al. 2014; counters after Salmon et al. 2011 (lib/base/rng.h). */
 #ifndef TRIVIUM_OPS_DROPOUT_H
@@ -23,13 +26,21 @@ struct dropout {
     double scale;             /* 1 / (1 - p) */
     struct philox_key key;
     int64_t first_sample;     /* global index of sample 0 of the batch axis */
+    uint8_t *mask;            /* 1: kept, 0: dropped; forward writes it, backward reads it. NULL: not stored */
 };
+
+/** The output that keeps the mask, or NULL. */
+static inline uint8_t *dropout_mask(const struct call *call) {
+    int i = 0;
+    while (i < call->step->n_out && !(call->step->op->dropout_out >> i & 1)) i++;
+    return i < call->step->n_out ? (uint8_t *)call->out[i].data : NULL;
+}
 
 /** What this call drops. step->p in [0, 1). */
 static inline struct dropout dropout_of(const struct call *call) {
     double p = call->step->p;
     struct dropout d = {call->training && p > 0, (uint64_t)ceil(p * 4294967296.0), 1 / (1 - p),
-                        rng_key(call->seed, call->step->stream, call->n_step), call->first_sample};
+                        rng_key(call->seed, call->step->stream, call->n_step), call->first_sample, dropout_mask(call)};
     return d;
 }
 

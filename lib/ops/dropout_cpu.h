@@ -27,13 +27,37 @@ static inline struct rows rows_of(const struct type *type) {
     return r;
 }
 
-/** Dropout factors of columns c .. c + n-1 of local row r; ones when dropout is off. */
-static inline void row_factors(const struct dropout *d, const struct rows *rows, real *factor, int64_t r, int64_t c,
-                               int64_t n) {
+/* What a mask says, and back. A byte that is neither 0 nor 1 (memory that died) gives a wrong number, not a plausible one. */
+static inline void mask_store(uint8_t *mask, const real *factor, int64_t n) {
+    for (int64_t i = 0; i < n; i++) mask[i] = factor[i] != 0;
+}
+static inline void mask_load(const struct dropout *d, const uint8_t *mask, real *factor, int64_t n) {
+    for (int64_t i = 0; i < n; i++) factor[i] = mask[i] * (real)d->scale;
+}
+
+/* Factors of columns c .. c + n-1 of local row r, drawn; ones when dropout is off. */
+static inline void row_draw(const struct dropout *d, const struct rows *rows, real *factor, int64_t r, int64_t c,
+                            int64_t n) {
     if (d->on)
         dropout_factors(d, factor, rows->first_c + c, n, rows->first_t + r % rows->T, 0, d->first_sample + r / rows->T);
     else
         for (int64_t i = 0; i < n; i++) factor[i] = 1;
+}
+
+/** Dropout factors of columns c .. c + n-1 of local row r, for forward: drawn, and kept where the step stores its mask. */
+static inline void row_factors_forward(const struct dropout *d, const struct rows *rows, real *factor, int64_t r,
+                                       int64_t c, int64_t n) {
+    row_draw(d, rows, factor, r, c, n);
+    if (d->mask) mask_store(d->mask + r * rows->C + c, factor, n);
+}
+
+/** The same numbers for backward: from the stored mask, or drawn again. */
+static inline void row_factors_backward(const struct dropout *d, const struct rows *rows, real *factor, int64_t r,
+                                        int64_t c, int64_t n) {
+    if (d->on && d->mask)
+        mask_load(d, d->mask + r * rows->C + c, factor, n);
+    else
+        row_draw(d, rows, factor, r, c, n);
 }
 
 /** dx = m dy for (B,T,C) tensors, = or += by call->accumulate: backward_input of every op that ends in dropout. */
@@ -46,7 +70,7 @@ static inline void dropout_backward(const struct call *call, const elem *dy, ele
         for (int64_t first = 0; first < rows.C; first += COLUMNS) {
             int64_t at = r * rows.C + first, n = min64(COLUMNS, rows.C - first);
             real m[COLUMNS];
-            row_factors(&dropout, &rows, m, r, first, n);
+            row_factors_backward(&dropout, &rows, m, r, first, n);
 #pragma omp simd /* dx may lie over dy, element for element */
             for (int64_t c = 0; c < n; c++) put(dx + at + c, m[c] * load(dy[at + c]), add);
         }

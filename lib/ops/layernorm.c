@@ -23,6 +23,8 @@ const struct op op_layernorm = {
     .shape = layernorm_shape,
     .needs = {.bi_in = 1, .bi_out = 2, .bi_weight = 1, .bw_in = 1, .bw_out = 2},
     .no_grad_out = 2,
+    .out_name = {[1] = "stat"},
+    .statistic_out = 2,
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
     .alias_in = 0,

@@ -38,6 +38,12 @@ enum status op_run(const struct call *call, enum row_kind kind, enum device_kind
     return OK;
 }
 
+int op_n_out(const struct op *op, bool store_masks) {
+    int n = 1;
+    while (n < MAX_OUT && op->out_name[n] && (store_masks || !(op->dropout_out >> n & 1))) n++;
+    return n;
+}
+
 int64_t op_work(const struct call *call, enum row_kind kind) {
     const struct op *op = call->step->op;
     return op->work ? op->work(call, kind) : 0;

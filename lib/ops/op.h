@@ -86,7 +86,11 @@ struct op {
     enum status (*shape)(const struct call *, struct type out[MAX_OUT]);
     struct needs needs;
     unsigned no_grad_in;             /* bit i: in[i] has no gradient (token ids) */
-    unsigned no_grad_out;            /* bit i: out[i] has none: a statistic, the loss */
+    unsigned no_grad_out;            /* bit i: out[i] has none: a statistic, the loss, a mask */
+    const char *out_name[MAX_OUT];   /* of out[1] and on, for the slots' names; NULL: the op has no more outputs */
+    unsigned statistic_out;          /* bit i: out[i] is a number or two a row; counted apart from the activations */
+    unsigned dropout_out;            /* bit i: out[i] keeps what dropout drew, the first of them the mask; last, and left out
+                                      * (step->n_out) by a step that draws it again in backward */
     enum alias forward_alias;        /* out[0] over in[0] */
     enum alias backward_alias;       /* din[alias_in] over dout[0] */
     int alias_in;
@@ -103,6 +107,9 @@ enum dtype op_dtype(const struct call *);
 
 /** Run one row's kernel. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on the device */
 enum status op_run(const struct call *, enum row_kind, enum device_kind);
+
+/** How many outputs a step of this op has: all of them, or without those that keep what dropout drew. */
+int op_n_out(const struct op *, bool store_masks);
 
 /** Scratch bytes and cost of a row; zero where the op declares none. */
 int64_t op_work(const struct call *, enum row_kind);

@@ -5,15 +5,18 @@
 static int T = 7, H = 3, D = 3, first_h = 0, n_h = 3;
 static double p = 0.25;
 
-static void make_with(struct op_case *c, const struct op *op, enum dtype dtype) {
-    op_case_start(c, op, 2);
+static void make_with(struct op_case *c, const struct op *op, enum dtype dtype, bool store) {
+    op_case_start(c, op, op_n_out(op, store));
     c->step.p = p;
     c->settings.first_sample = 5;
     op_case_input(c, op_type_part(op_type(dtype, "BT3HD", 2, T, 3, H, D), 'H', first_h, n_h));
     op_case_finish(c);
 }
-static void make_blocked(struct op_case *c, enum dtype dtype) { make_with(c, &op_attention_blocked, dtype); }
-static void make_materialised(struct op_case *c, enum dtype dtype) { make_with(c, &op_attention_materialised, dtype); }
+static void make_blocked(struct op_case *c, enum dtype dtype) { make_with(c, &op_attention_blocked, dtype, false); }
+static void make_materialised(struct op_case *c, enum dtype dtype) {
+    make_with(c, &op_attention_materialised, dtype, false);
+}
+static void make_store(struct op_case *c, enum dtype dtype) { make_with(c, &op_attention_materialised, dtype, true); }
 static void sizes(int t, int h, int d) { T = t, H = n_h = h, D = d, first_h = 0; }
 
 static void test_attention_gradient_is_the_slope(void **state) {
@@ -21,9 +24,11 @@ static void test_attention_gradient_is_the_slope(void **state) {
     sizes(7, 3, 3);
     op_case_check_gradients(make_blocked);
     op_case_check_gradients(make_materialised);
+    op_case_check_gradients(make_store);
     sizes(1, 1, 3);
     op_case_check_gradients(make_blocked);
     op_case_check_gradients(make_materialised);
+    op_case_check_gradients(make_store);
 }
 
 /* 67: more than one tile of 64, and a tile of 3. */
@@ -36,6 +41,34 @@ static void test_attention_gradient_is_the_slope_over_two_tiles(void **state) {
     sizes(7, 3, 3);
     op_case_check_gradients(make_materialised);
     p = 0.25;
+}
+
+static void test_attention_stored_dropout_is_the_redrawn_one(void **state) {
+    (void)state;
+    for (int t = 7; t <= 67; t += 60) {
+        sizes(t, 3, 5);
+        op_case_check_stored_masks(make_store, make_materialised);
+    }
+    op_case_check_threads(make_store);
+}
+
+/* out[2] is 1 where m is not 0, out[3] is m p: with p = 1 / (t + 1), when all scores are equal. */
+static void test_attention_stores_the_mask_and_the_dropped_probabilities(void **state) {
+    (void)state;
+    sizes(67, 3, 5);
+    struct op_case c;
+    make_store(&c, FP64);
+    memset(c.in[0].data, 0, (size_t)type_bytes(&c.in_type[0]));
+    op_case_run(&c, ROW_FORWARD);
+    struct philox_key key = rng_key(7, rng_stream("test site"), 3);
+    for (int i = 0; i < 2 * H * T * T; i++) {
+        int j = i % T, t = i / T % T, h = i / T / T % H, b = i / T / T / H;
+        struct philox_counter counter = {{(uint32_t)j / 4, (uint32_t)t, (uint32_t)h, (uint32_t)(5 + b)}};
+        bool keep = philox(counter, key).v[j % 4] >= 0.25 * 4294967296.0;
+        assert_int_equal(((uint8_t *)c.out[2].data)[i], keep);
+        assert_close(((double *)c.out[3].data)[i], keep && j <= t ? 1 / (0.75 * (t + 1)) : 0, 1e-15);
+    }
+    op_case_free(&c);
 }
 
 /* The formula, softmax and mask written out, in fp64. */
@@ -83,13 +116,14 @@ static void test_attention_blocked_is_materialised(void **state) {
     }
 }
 
-/* Sums over T = 67 keys, and about 16 roundings in scores and exponentials. Backward reads y (blocked) or p
- * (materialised) as rounded, and its sums are over as many terms. */
+/* Sums over T = 67 keys, and about 16 roundings in scores and exponentials. Backward reads y (blocked) or p and m p
+ * (materialised) as rounded, and its sums are over as many terms. m p is rounded from a rounded p: twice. */
 static void test_attention_in_every_precision(void **state) {
     (void)state;
     sizes(67, 3, 5);
     op_case_check_precisions(make_blocked, 83, 1);
-    op_case_check_precisions(make_materialised, 83, 1);
+    op_case_check_precisions(make_materialised, 83, 2);
+    op_case_check_precisions(make_store, 83, 2);
     op_case_check_threads(make_blocked);
     op_case_check_threads(make_materialised);
 }
@@ -97,8 +131,8 @@ static void test_attention_in_every_precision(void **state) {
 /* A shard of the heads gives those heads, with their part of the mask. */
 static void test_attention_shards_of_heads_make_the_whole(void **state) {
     (void)state;
-    op_case_maker *const makers[] = {make_blocked, make_materialised};
-    for (int kind = 0; kind < 2; kind++) {
+    op_case_maker *const makers[] = {make_blocked, make_materialised, make_store};
+    for (int kind = 0; kind < 3; kind++) {
         sizes(67, 3, 5);
         struct op_case whole, c;
         makers[kind](&whole, FP64);
@@ -106,7 +140,7 @@ static void test_attention_shards_of_heads_make_the_whole(void **state) {
         for (first_h = 0, n_h = 1; first_h < 3; first_h += n_h, n_h = 2) {
             makers[kind](&c, FP64);
             op_case_run_all(&c);
-            assert_close(tensor_error(&c.out[0], &whole.out[0]), 0, 0);
+            for (int o = 0; o < c.step.n_out; o++) assert_close(tensor_error(&c.out[o], &whole.out[o]), 0, 0);
             assert_close(tensor_error(&c.din[0], &whole.din[0]), 0, 0);
             op_case_free(&c);
         }
@@ -154,6 +188,8 @@ static void test_attention_cost_is_the_mfu_formulas(void **state) {
 }
 
 TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_gradient_is_the_slope_over_two_tiles),
+      unit_test(test_attention_stored_dropout_is_the_redrawn_one),
+      unit_test(test_attention_stores_the_mask_and_the_dropped_probabilities),
       unit_test(test_attention_is_its_formula), unit_test(test_attention_blocked_is_materialised),
       unit_test(test_attention_in_every_precision), unit_test(test_attention_shards_of_heads_make_the_whole),
       unit_test(test_attention_survives_large_scores), unit_test(test_attention_refuses_a_sharded_sequence),

@@ -9,8 +9,8 @@ static int first_t = 0, n_t = 7, first_b = 0, n_b = 2;   /* the part that this c
 static struct type part_type(enum dtype dtype) {
     return op_type_part(op_type_part(op_type(dtype, "BTC", 2, 7, n_channels), 'T', first_t, n_t), 'B', first_b, n_b);
 }
-static void make(struct op_case *c, enum dtype dtype) {
-    op_case_start(c, &op_bias_dropout_residual, 1);
+static void make_with(struct op_case *c, enum dtype dtype, bool store) {
+    op_case_start(c, &op_bias_dropout_residual, op_n_out(&op_bias_dropout_residual, store));
     c->step.p = p;
     c->settings.first_sample = first_b;
     op_case_input(c, part_type(dtype));
@@ -18,11 +18,14 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_weight(c, op_type(dtype, "C", n_channels));
     op_case_finish(c);
 }
+static void make(struct op_case *c, enum dtype dtype) { make_with(c, dtype, false); }
+static void make_store(struct op_case *c, enum dtype dtype) { make_with(c, dtype, true); }
 
 static void test_bias_dropout_residual_gradient_is_the_slope(void **state) {
     (void)state;
     for (n_channels = 5; n_channels <= 77; n_channels += 72) op_case_check_gradients(make);
     n_channels = 5;
+    op_case_check_gradients(make_store);
 }
 
 /* The bias gradient sums 14 rows. */
@@ -58,18 +61,27 @@ static void test_dropout_draws_by_global_index(void **state) {
     n_channels = 5;
 }
 
-/* Two halves of the sequence, and two samples apart, are the whole: outputs, dx, and the sum of the bias gradients. */
+static void test_stored_mask_is_the_redrawn_one(void **state) {
+    (void)state;
+    n_channels = 77;
+    op_case_check_stored_masks(make_store, make);
+    op_case_check_aliases(make_store);
+    op_case_check_threads(make_store);
+    n_channels = 5;
+}
+
+/* Two halves of the sequence, and two samples apart, are the whole: outputs, mask, dx, and the sum of the bias gradients. */
 static void test_bias_dropout_residual_shards_make_the_whole(void **state) {
     (void)state;
     struct op_case whole, c;
-    make(&whole, FP64);
+    make_store(&whole, FP64);
     op_case_run_all(&whole);
     for (int i = 0; i < 4; i++) {
         first_b = i / 2, n_b = 1;
         first_t = i % 2 ? 4 : 0, n_t = i % 2 ? 3 : 4;
-        make(&c, FP64);
+        make_store(&c, FP64);
         op_case_run_all(&c);
-        assert_close(tensor_error(&c.out[0], &whole.out[0]), 0, 0);
+        for (int o = 0; o < 2; o++) assert_close(tensor_error(&c.out[o], &whole.out[o]), 0, 0);
         assert_close(tensor_error(&c.din[0], &whole.din[0]), 0, 0);
         tensor_subtract(&whole.dweight[0], &c.dweight[0]);
         op_case_free(&c);
@@ -82,14 +94,15 @@ static void test_bias_dropout_residual_shards_make_the_whole(void **state) {
 static void test_evaluation_does_not_drop(void **state) {
     (void)state;
     struct op_case c;
-    make(&c, FP64);
+    make_store(&c, FP64);
     c.settings.training = false;
     op_case_run(&c, ROW_FORWARD);
     const double *x = c.in[0].data, *residual = c.in[1].data, *b = c.weight[0].data, *y = c.out[0].data;
     for (int i = 0; i < 70; i++) assert_close(y[i], residual[i] + x[i] + b[i % 5], 1e-15 * 8);
+    for (int i = 0; i < 70; i++) assert_int_equal(((uint8_t *)c.out[1].data)[i], 1);   /* all kept, and all written */
     op_case_free(&c);
 }
 
 TESTS(unit_test(test_bias_dropout_residual_gradient_is_the_slope),
       unit_test(test_bias_dropout_residual_in_every_precision), unit_test(test_dropout_draws_by_global_index),
-      unit_test(test_bias_dropout_residual_shards_make_the_whole), unit_test(test_evaluation_does_not_drop))
+      unit_test(test_stored_mask_is_the_redrawn_one), unit_test(test_bias_dropout_residual_shards_make_the_whole), unit_test(test_evaluation_does_not_drop))

@@ -64,13 +64,15 @@ static void test_embedding_refuses_a_token_beyond_the_vocabulary(void **state) {
 /* ---- add_position ---- */
 
 static int first_t = 0, n_t = 7;
-static void make_position(struct op_case *c, enum dtype dtype) {
-    op_case_start(c, &op_add_position, 1);
+static void make_position_with(struct op_case *c, enum dtype dtype, bool store) {
+    op_case_start(c, &op_add_position, op_n_out(&op_add_position, store));
     c->step.p = 0.2;
     op_case_input(c, op_type_part(op_type(dtype, "BTC", 2, 7, 77), 'T', first_t, n_t));
     op_case_weight(c, op_type(dtype, "TC", 9, 77));
     op_case_finish(c);
 }
+static void make_position(struct op_case *c, enum dtype dtype) { make_position_with(c, dtype, false); }
+static void make_position_store(struct op_case *c, enum dtype dtype) { make_position_with(c, dtype, true); }
 
 static void test_add_position_gradient_is_the_slope(void **state) {
     (void)state;
@@ -80,16 +82,24 @@ static void test_add_position_gradient_is_the_slope(void **state) {
     op_case_check_threads(make_position);
 }
 
+static void test_add_position_stored_mask_is_the_redrawn_one(void **state) {
+    (void)state;
+    op_case_check_gradients(make_position_store);
+    op_case_check_stored_masks(make_position_store, make_position);
+    op_case_check_aliases(make_position_store);
+    op_case_check_threads(make_position_store);
+}
+
 static void test_add_position_shards_of_the_sequence_make_the_whole(void **state) {
     (void)state;
     struct op_case whole, c;
-    make_position(&whole, FP64);
+    make_position_store(&whole, FP64);
     op_case_run_all(&whole);
     for (int i = 0; i < 2; i++) {
         first_t = 3 * i, n_t = 3 + i;
-        make_position(&c, FP64);
+        make_position_store(&c, FP64);
         op_case_run_all(&c);
-        assert_close(tensor_error(&c.out[0], &whole.out[0]), 0, 0);
+        for (int o = 0; o < 2; o++) assert_close(tensor_error(&c.out[o], &whole.out[o]), 0, 0);
         assert_close(tensor_error(&c.din[0], &whole.din[0]), 0, 0);
         tensor_subtract(&whole.dweight[0], &c.dweight[0]);
         op_case_free(&c);
@@ -109,6 +119,6 @@ static void test_add_position_refuses_a_sequence_beyond_its_table(void **state) 
 
 TESTS(unit_test(test_embedding_copies_rows_and_adds_their_gradients), unit_test(test_embedding_shards_make_the_whole),
       unit_test(test_embedding_refuses_a_token_beyond_the_vocabulary),
-      unit_test(test_add_position_gradient_is_the_slope),
+      unit_test(test_add_position_gradient_is_the_slope), unit_test(test_add_position_stored_mask_is_the_redrawn_one),
       unit_test(test_add_position_shards_of_the_sequence_make_the_whole),
       unit_test(test_add_position_refuses_a_sequence_beyond_its_table))

@@ -1,8 +1,11 @@
 /* ranks: 1  device: any */
 #include "lib/ops/test_op.h"
 #include "lib/device/arena.h"
+#include "lib/ops/attention.h"
+#include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/gelu.h"
+#include "lib/ops/layernorm.h"
 #include <stdlib.h>
 
 /* ---- types ---- */
@@ -77,7 +80,7 @@ static struct call empty_call(const struct op_case *c) {
 }
 
 void op_case_finish(struct op_case *c) {
-    static const char *const names[] = {"in 0", "in 1", "in 2", "dout 0", "dout 1", "dout 2"};
+    static const char *const names[] = {"in 0", "in 1", "in 2", "dout 0", "dout 1", "dout 2", "dout 3"};
     struct call call = empty_call(c);
     assert_ok(c->step.op->shape(&call, c->out_type));
     for (int i = 0; i < c->step.n_in; i++) {
@@ -86,7 +89,7 @@ void op_case_finish(struct op_case *c) {
     }
     for (int i = 0; i < c->step.n_out; i++) {
         c->out[i] = tensor_new(&c->out_type[i]), c->dout[i] = tensor_new(&c->out_type[i]);
-        tensor_fill(&c->dout[i], names[MAX_IN + i], 0);
+        if (!(c->step.op->no_grad_out >> i & 1)) tensor_fill(&c->dout[i], names[MAX_IN + i], 0);
     }
     for (int i = 0; i < c->step.n_weight; i++) {
         c->weight[i] = tensor_new(&c->weight_type[i]), c->dweight[i] = tensor_new(&c->dweight_type[i]);
@@ -158,6 +161,17 @@ static void test_op_dtype_is_the_weights_when_the_input_is_integer(void **state)
     assert_int_equal(op_dtype(&call), BF16);
 }
 
+static void test_op_n_out_leaves_masks_out_unless_stored(void **state) {
+    (void)state;
+    assert_int_equal(op_n_out(&op_gelu, true), 1);
+    assert_int_equal(op_n_out(&op_layernorm, false), 2);
+    assert_int_equal(op_n_out(&op_bias_dropout_residual, false), 1);
+    assert_int_equal(op_n_out(&op_bias_dropout_residual, true), 2);
+    assert_int_equal(op_n_out(&op_attention_materialised, false), 2);
+    assert_int_equal(op_n_out(&op_attention_materialised, true), 4);
+    assert_int_equal(op_n_out(&op_attention_blocked, true), 2);
+}
+
 static void test_op_cost_counts_each_operand_once(void **state) {
     (void)state;
     struct type x = op_type(FP32, "BTC", 2, 3, 5);
@@ -170,4 +184,5 @@ static void test_op_cost_counts_each_operand_once(void **state) {
 
 TESTS(unit_test(test_op_run_refuses_a_missing_kernel),
       unit_test(test_op_dtype_is_the_weights_when_the_input_is_integer),
+      unit_test(test_op_n_out_leaves_masks_out_unless_stored),
       unit_test(test_op_cost_counts_each_operand_once))

@@ -56,6 +56,10 @@ void op_case_check_aliases(op_case_maker *);
 /** The same bits on one thread and on three. */
 void op_case_check_threads(op_case_maker *);
 
+/** A step that stores what dropout drew against one that draws it again: the same bits, in every precision; and backward
+ * does read what was stored. */
+void op_case_check_stored_masks(op_case_maker *store, op_case_maker *redraw);
+
 /** Unit roundoff of a dtype: 2^-53, 2^-24, 2^-8 (bf16), 2^-11 (fp16). */
 double dtype_roundoff(enum dtype);
 /** Bound on the error of a sum of n terms in a dtype, see test_op_checks.c. */

@@ -216,6 +216,38 @@ void op_case_check_threads(op_case_maker *make) {
     op_case_free(&three);
 }
 
+/* ---- stored masks ---- */
+
+static void assert_zeros(const struct tensor *x) {
+    for (int64_t i = 0; i < type_n(x->type); i++) assert_close(dtype_get(x->data, x->type->dtype, i), 0, 0);
+}
+
+/* With everything dropped in what was stored, nothing comes back through the dropout: neither to x nor to the weights. */
+static void check_masks_are_read(struct op_case *c) {
+    for (int i = 0; i < c->step.n_out; i++)
+        if (c->step.op->dropout_out >> i & 1) memset(c->out[i].data, 0, (size_t)type_bytes(&c->out_type[i]));
+    for (int i = 0; i < c->step.n_weight; i++) memset(c->dweight[i].data, 0, (size_t)type_bytes(&c->dweight_type[i]));
+    op_case_run(c, ROW_BACKWARD_INPUT);
+    if (c->step.op->has_backward_weight) op_case_run(c, ROW_BACKWARD_WEIGHT);
+    assert_zeros(&c->din[0]);
+    for (int i = 0; i < c->step.n_weight; i++) assert_zeros(&c->dweight[i]);
+}
+
+void op_case_check_stored_masks(op_case_maker *make_store, op_case_maker *make_redraw) {
+    for (enum dtype d = FP64; d <= FP16; d++) {
+        struct op_case store, redraw;
+        make_store(&store, d);
+        make_redraw(&redraw, d);
+        assert_true(store.step.n_out > redraw.step.n_out);
+        op_case_run_all(&store);
+        op_case_run_all(&redraw);
+        check_same_results(&redraw, &store);
+        check_masks_are_read(&store);
+        op_case_free(&store);
+        op_case_free(&redraw);
+    }
+}
+
 /* ---- the checks themselves ---- */
 
 static void test_tensor_error_compares_a_shard_with_its_place(void **state) {

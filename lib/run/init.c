@@ -13,6 +13,7 @@ static void initialise_weight(struct param *w, uint64_t seed) {
         int64_t global = shape_global_index(&w->type.shape, first + i);
         double normal = global >= 0 && w->init_std > 0 ? rng_normal(seed, stream, (uint64_t)global) : 0;
         double value = global >= 0 ? w->init_constant + w->init_std * normal : 0;   /* padding is zero and stays so */
+        if (w->master) value = (double)(float)value;                 /* the weight is the master rounded, from the start */
         dtype_set(w->weight, w->type.dtype, i, value);
         if (!w->master) continue;
         int64_t own = first + i - w->own_first;

@@ -16,7 +16,7 @@ static const struct option OPTIONS[] = {
     {"dropout", OPTION_REAL, "0", 0, 0.999, NULL, "", "probability of dropping: embedding, attention, both residuals", "model", AT(dropout)},
     {"attention", OPTION_CHOICE, "blocked", 0, 0, "blocked|materialised", "", "blocked never stores T x T; materialised does, for teaching", "model", AT(attention)},
 
-    {"dropout-masks", OPTION_CHOICE, "redraw", 0, 0, "redraw|store", "", "redraw draws them again in backward, from the counter; store keeps them, as most frameworks do", "model", AT(dropout_masks)},
+    {"dropout-masks", OPTION_CHOICE, "redraw", 0, 0, "redraw|store", "", "redraw draws them again in backward, from the counter; store keeps them, as most frameworks do, and materialised attention's dropped probabilities (blocked attention always redraws: it stores nothing T x T)", "model", AT(dropout_masks)},
 
     {"steps", OPTION_INT, "100", 1, BIG, NULL, "steps", "optimizer steps", "training", AT(steps)},
     {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences a step, over all ranks", "training", AT(global_batch)},

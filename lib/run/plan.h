@@ -76,7 +76,7 @@ static inline int plan_ranks(const struct plan *p) { return (int)(p->dp * p->tp 
 /** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
 enum dtype plan_dtype(const struct plan *);
 
-/** Learning rate of 0-based step n: linear warmup to lr over `warmup` steps, then half a cosine down to min-lr at the last
+/** Learning rate of 0-based update n (a step that is not skipped): linear warmup to lr over `warmup` steps, then half a cosine down to min-lr at the last
  *  step. Source: Radford et al. 2018; Brown et al. 2020, appendix B. */
 double plan_lr(const struct plan *, int64_t n_step);
 

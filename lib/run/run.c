@@ -189,16 +189,23 @@ static enum status update(struct run *r) {
     TRY(optim_norm(r, &r->grad_norm));
     TRY(refuse_non_finite(r, "gradient norm", r->grad_norm));
     r->clip_factor = optim_clip_factor(r->grad_norm, r->plan.clip);
-    r->lr = plan_lr(&r->plan, r->n_step);
     TRY(optim_step(r, r->lr, r->clip_factor * r->unscale));
     r->n_update++;
     TRY(emit_phase(r, EVENT_OPTIM_STEP));
     return emit_phase(r, EVENT_PARAM_PUBLISH);
 }
 
-enum status run_step(struct run *r) {
+/* The rate follows the updates, not the steps: while a dynamic loss scale finds its level, warmup waits. As Megatron. */
+static void begin_step(struct run *r) {
     r->exec.n_step = (uint64_t)r->n_step;
+    r->loss_scale = r->exec.grad_scale;
+    r->lr = plan_lr(&r->plan, r->n_update);
     r->skipped = false;
+    r->grad_norm = r->clip_factor = NAN;
+}
+
+enum status run_step(struct run *r) {
+    begin_step(r);
     TRY(clear_gradients(r));
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
     TRY(sum_loss(r, &r->loss));

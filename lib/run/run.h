@@ -50,10 +50,11 @@ struct run {
 
     /* results of the last step */
     int64_t n_step;                      /* steps done */
-    double loss, grad_norm, clip_factor, lr;
+    double loss, grad_norm, clip_factor, lr;   /* of a skipped step the norm and the factor are NaN: nobody took them */
+    double loss_scale;                   /* what the step's gradients were multiplied by; exec.grad_scale is the next one's */
     bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
-    double unscale;                      /* what undoes exec.grad_scale: gradients x unscale are the true ones */
+    double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */
     int64_t n_update;                    /* steps that updated: Adam's t */
 };
 

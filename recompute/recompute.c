@@ -1,0 +1,78 @@
+/* Recomputation (activation checkpointing).
+ *
+ * Idea: backward reads what forward made, so forward's values wait in memory from one to the other. Those that are cheap to
+ * make again, or large, need not: drop them, and run their steps once more just before backward wants them.
+ *
+ *   selective   the attention core when it is materialised (T x T numbers a head), else the outputs of layernorm and gelu:
+ *               much memory for few flops
+ *   full        everything inside a layer: only the layer's input is kept; a third more flops (one more forward)
+ *   uniform:N   layers in groups of N; only the input of a group is kept. Backward of a group first replays all of it
+ *   block:N     the first N layers of a stage as with full, the others not at all
+ *
+ * How it is said here: a slot is marked `replay`. That is all. The lowering then drops its value after forward, and emits replay
+ * rows where a backward row asks for it, recursively down to what was kept, each at most once. So steps that nobody asks for
+ * are not replayed (the last product of a layer and its sum over tp, in `full`), dropout draws the same mask because it draws
+ * by counter, and a collective is replayed only when its result is wanted; the bill counts replay rows like all others.
+ *
+ * Stored where: less in the frames, a little more in scratch. Sent when: as the replay rows say.
+ * What breaks: a replay that draws another mask; a replay after the weights have changed (they change only between steps).
+ *
+ * Source: Chen et al. 2016; Korthikanti et al. 2022, sections 4.2 and 5 (selective). */
+#include "recompute/recompute.h"
+
+#include "lib/ops/attention.h"
+#include "lib/ops/gelu.h"
+#include "lib/ops/layernorm.h"
+#include <inttypes.h>
+
+static bool recompute_wanted(const struct plan *plan) { return plan->recompute != RECOMPUTE_NONE; }
+
+static enum status recompute_check(const struct plan *plan) {
+    if (plan->recompute < RECOMPUTE_UNIFORM || plan->recompute_n <= plan->layers) return OK;
+    return FAIL(E_CONFIG, "recompute=%s:%d is more than layers=%" PRId64 "; use at most %" PRId64,
+                plan->recompute == RECOMPUTE_UNIFORM ? "uniform" : "block", plan->recompute_n, plan->layers, plan->layers);
+}
+
+/* T x T outputs of the attention core, or the outputs of layernorm and gelu. Statistics are small, and stay. */
+static void mark_selective(const struct plan *plan, struct program *p, const struct step *s) {
+    bool materialised = plan->attention == ATTENTION_MATERIALISED;
+    if (materialised && s->op == &op_attention_materialised)
+        for (int k = 1; k < s->n_out; k++) p->slots[s->out[k]].replay = true;
+    if (!materialised && (s->op == &op_layernorm || s->op == &op_gelu)) p->slots[s->out[0]].replay = true;
+}
+
+/* Everything that the step makes; the block's output only when a later layer of its group can have it made again. */
+static void mark_full(struct program *p, const struct step *s, bool output_too) {
+    for (int k = 0; k < s->n_out; k++)
+        if (output_too || s->out[k] != p->blocks[s->block].out) p->slots[s->out[k]].replay = true;
+}
+
+/* How many layers of the block's chunk come before it; whether it is the chunk's last. */
+static int place_in_chunk(const struct program *p, int block, bool *last) {
+    int place = 0, layers = 0;
+    for (int b = 0; b < p->n_blocks; b++) {
+        if (!p->blocks[b].is_layer || p->blocks[b].chunk != p->blocks[block].chunk) continue;
+        if (b < block) place++;
+        layers++;
+    }
+    *last = place == layers - 1;
+    return place;
+}
+
+static void mark_step(const struct plan *plan, struct program *p, const struct step *s) {
+    bool last;
+    int place = place_in_chunk(p, s->block, &last), n = plan->recompute_n;
+    if (plan->recompute == RECOMPUTE_SELECTIVE) mark_selective(plan, p, s);
+    if (plan->recompute == RECOMPUTE_FULL) mark_full(p, s, false);
+    if (plan->recompute == RECOMPUTE_UNIFORM) mark_full(p, s, !last && (place + 1) % n != 0);
+    if (plan->recompute == RECOMPUTE_BLOCK && place < n) mark_full(p, s, false);
+}
+
+static enum status recompute_rewrite(const struct plan *plan, struct program *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->blocks[p->steps[i].block].is_layer) mark_step(plan, p, &p->steps[i]);
+    return OK;
+}
+
+const struct technique technique_recompute = {
+    .name = "recompute", .wanted = recompute_wanted, .check = recompute_check, .rewrite = recompute_rewrite};

@@ -1,0 +1,126 @@
+/* Sequence parallelism: the ends of a region, when the sequence is cut between regions.
+ *
+ * With tp alone, layernorms, residuals and dropout work on the whole (B,T,C), the same on every rank: tp times the same memory
+ * and the same work. But they work on each token by itself, so each rank can have T/tp tokens. Then a region starts by
+ * gathering tokens and ends by handing out sums:
+ *
+ *   sp_enter (g)       forward: all-gather        y = [x_0 ; x_1 ; ...]        backward: reduce-scatter  dx_r = part r of sum dy
+ *   sp_exit  (g-bar)   forward: reduce-scatter    y_r = part r of sum x        backward: all-gather      dx = [dy_0 ; dy_1 ; ...]
+ *
+ * Sent: an all-reduce is a reduce-scatter and an all-gather, so the bytes are those of tp_enter and tp_exit. Stored: 1/tp of what
+ * lies outside of regions. What sp_enter makes is not kept for backward (slot.replay): it is gathered once more, one all-gather
+ * a product, as Megatron does.
+ *
+ * Layout. A rank's tokens are a piece of every sequence of the batch, so in (B,T,C) the pieces of one rank lie apart; the
+ * collectives want them together. With B > 1 the pieces pass through scratch:  (B,T,C) <-> (tp,B,T/tp,C).
+ *
+ * Source: Korthikanti et al. 2022, section 4.2.2. */
+#include "tp/tp_sequence.h"
+
+#include "lib/comm/comm_request.h"
+#include "lib/ops/shapes.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- shapes: T whole, T cut ---- */
+static enum status enter_shape(const struct call *c, struct type out[MAX_OUT]) {
+    TRY(shape_expect_tags(c, 0, "BTC"));
+    out[0] = *c->in[0].type;
+    out[0].shape.axis[1] = axis_whole('T', out[0].shape.axis[1].global);
+    return OK;
+}
+
+static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
+    TRY(shape_expect_tags(c, 0, "BTC"));
+    out[0] = *c->in[0].type;
+    struct axis *t = &out[0].shape.axis[1];
+    if (t->global % c->step->parts)
+        return FAIL(E_CONFIG, "sp: tp=%d does not divide seq=%" PRId64, c->step->parts, t->global);
+    t->n = t->global / c->step->parts;
+    t->first = t->n * c->step->part;
+    return OK;
+}
+
+/* ---- between (B,T,C) and (tp,B,T/tp,C) ---- */
+struct pieces { int64_t B, parts, bytes; };   /* bytes of one sequence's tokens of one rank */
+
+static struct pieces pieces_of(const struct call *c, const struct type *whole) {
+    const struct axis *a = whole->shape.axis;
+    int64_t parts = c->step->parts;
+    return (struct pieces){a[0].n, parts, a[1].n / parts * a[2].n * (int64_t)dtype_size(whole->dtype)};
+}
+
+static void by_rank(struct pieces p, char *to, const char *whole) {
+    for (int64_t r = 0; r < p.parts; r++)
+        for (int64_t b = 0; b < p.B; b++)
+            memcpy(to + (r * p.B + b) * p.bytes, whole + (b * p.parts + r) * p.bytes, (size_t)p.bytes);
+}
+static void by_sequence(struct pieces p, char *whole, const char *from) {
+    for (int64_t r = 0; r < p.parts; r++)
+        for (int64_t b = 0; b < p.B; b++)
+            memcpy(whole + (b * p.parts + r) * p.bytes, from + (r * p.B + b) * p.bytes, (size_t)p.bytes);
+}
+
+/* whole = the shards of all ranks. */
+static enum status gather(const struct call *c, const struct tensor *shard, const struct tensor *whole) {
+    struct pieces p = pieces_of(c, whole->type);
+    void *to = p.B == 1 ? whole->data : c->work;
+    TRY(comm_all_gather(c->group, shard->data, to, type_n(shard->type), whole->type->dtype));
+    if (p.B > 1) by_sequence(p, whole->data, to);
+    return OK;
+}
+
+/* shard = this rank's part of the sum of all ranks' wholes. */
+static enum status scatter_start(const struct call *c, const struct tensor *whole, const struct tensor *shard,
+                                 struct comm_request *request) {
+    struct pieces p = pieces_of(c, whole->type);
+    const void *from = p.B == 1 ? whole->data : c->work;
+    if (p.B > 1) by_rank(p, c->work, whole->data);
+    return comm_reduce_scatter_start(c->group, from, shard->data, type_n(shard->type), whole->type->dtype, request);
+}
+
+static enum status refuse_accumulate(const struct call *c) {
+    if (!c->accumulate) return OK;
+    return FAIL(E_INTERNAL, "%s's input has another consumer; its gradient cannot be exchanged in place", c->step->op->name);
+}
+
+/* ---- kernels ---- */
+static enum status enter_forward(const struct call *c) { return gather(c, &c->in[0], &c->out[0]); }
+static enum status enter_backward_input(const struct call *c) {
+    TRY(refuse_accumulate(c));
+    return scatter_start(c, &c->dout[0], &c->din[0], c->request);
+}
+
+static enum status exit_forward(const struct call *c) {
+    struct comm_request request = {0};
+    TRY(scatter_start(c, &c->in[0], &c->out[0], &request));
+    return comm_wait(&request);
+}
+static enum status exit_backward_input(const struct call *c) {
+    TRY(refuse_accumulate(c));
+    return gather(c, &c->dout[0], &c->din[0]);
+}
+
+/* ---- work and cost: every row of these ops passes the whole tensor through ---- */
+static const struct type *whole_type(const struct call *c) {
+    return type_n(c->in[0].type) > type_n(c->out[0].type) ? c->in[0].type : c->out[0].type;
+}
+static int64_t work(const struct call *c, enum row_kind kind) {
+    const struct type *whole = whole_type(c);
+    (void)kind;
+    return whole->shape.axis[0].n > 1 ? type_bytes(whole) : 0;
+}
+static struct cost cost(const struct call *c, enum row_kind kind) {
+    (void)kind;                                                      /* a gather and a scatter send the same */
+    return (struct cost){.wire_bytes = comm_algorithm_bytes(COMM_ALL_GATHER, c->step->parts, (double)type_bytes(whole_type(c)))};
+}
+
+#define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
+
+const struct op op_sp_enter = {
+    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work, .cost = cost,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL})}};
+
+const struct op op_sp_exit = {
+    .name = "sp_exit", .shape = exit_shape, .has_backward_input = true, .work = work, .cost = cost,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL})}};

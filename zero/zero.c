@@ -1,0 +1,190 @@
+/* ZeRO: the zero redundancy optimizer.
+ *
+ * Idea: N replicas hold the same weights w, the same summed gradients g and the same optimizer states s. Let replica r own
+ * one N-th of each, and keep only as much of the rest as it must:
+ *
+ *   stage 1   s divided        each owner updates its part, then the weights are gathered from the owners
+ *   stage 2   s, g divided     a gradient is summed straight to its owner, and the rest of it forgotten
+ *   stage 3   s, g, w divided  a block's weights are gathered just before they are used, and forgotten after
+ *
+ * Formula (bytes a parameter and rank; w = g = 2, s = 12 in bf16 with fp32 states):
+ *   stage 1   w + g + s/N = 4 + 12/N       stage 2   w + (g + s)/N = 2 + 14/N       stage 3   (w + g + s)/N = 16/N
+ *
+ * Stored where: every param is cut by itself into N equal shards, rounded up; rank r owns elements [r shard, (r+1) shard). So a
+ * tied weight is cut alike on both pipeline stages. Whole gradients (stages 2, 3) and gathered weights (stage 3) are values of
+ * the program, alive from their first to their last use in a block.
+ *
+ * Sent when, for P bytes of weights or gradients, m microbatches, S = P (N-1)/N:
+ *   stage 1   GRAD_READY, final: reduce-scatter S      PARAM_PUBLISH: gather S              2 S: what an all-reduce costs
+ *   stage 2   GRAD_READY, each microbatch: m S         PARAM_PUBLISH: gather S              (m + 1) S
+ *   stage 3   GRAD_READY, each microbatch: m S         gathers in forward and backward 2m S 3 m S
+ * A tied weight is gathered and scattered once a use. Weights come a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits), sums
+ * travel in buckets while backward goes on (zero_bucket.c).
+ *
+ * Offload: optimizer states (and at stage 3 the weight shards) lie in host memory, and the update runs there.
+ *
+ * What breaks: reading a weight after it was forgotten; adding a microbatch's sum twice; a norm that forgets the other
+ * shards (each rank counts what it owns, and the sum goes over all ranks).
+ *
+ * Source: Rajbhandari et al. 2020, "ZeRO"; Ren et al. 2021, "ZeRO-Offload". */
+#include "zero/zero.h"
+
+#include "lib/run/run.h"
+#include "zero/zero_bucket.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, double states) {
+    double share = 1.0 / (double)n;
+    return weight * (stage >= 3 ? share : 1) + grad * (stage >= 2 ? share : 1) + states * (stage >= 1 ? share : 1);
+}
+
+static bool zero_wanted(const struct plan *plan) { return plan->zero > 0 || plan->offload != OFFLOAD_NONE; }
+
+static enum status zero_check(const struct plan *plan) {
+    if (plan->zero == 0) return FAIL(E_CONFIG, "offload is a part of zero, and zero=0; use zero 1, 2 or 3");
+    if (plan->offload == OFFLOAD_PARAMS && plan->zero < 3)
+        return FAIL(E_CONFIG, "offload=params needs divided parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
+                    plan->zero);
+    return OK;
+}
+
+/* ---- rewrite: who owns what ---- */
+static void divide(const struct plan *plan, struct param *w) {
+    int64_t n = type_n(&w->type);
+    w->shard_n = (n + plan->dp - 1) / plan->dp;
+    w->padded_n = w->shard_n * plan->dp;
+    w->own_first = w->shard_n * plan->place.dp_rank;
+    int64_t left = n - w->own_first;
+    w->own_n = left < 0 ? 0 : left < w->shard_n ? left : w->shard_n;
+    if (plan->zero >= 2) w->grad_at = RESIDENT_OWN;
+    if (plan->zero >= 3) w->weight_at = RESIDENT_OWN;
+    w->state_on_host = plan->offload != OFFLOAD_NONE;
+    w->weight_on_host = plan->offload == OFFLOAD_PARAMS;
+}
+
+static enum status zero_rewrite(const struct plan *plan, struct program *p) {
+    for (int i = 0; i < p->n_params; i++) divide(plan, &p->params[i]);
+    return OK;
+}
+
+/* ---- cost ---- */
+static bool scatters_every(const struct plan *plan) { return plan->zero >= 2; }
+
+static enum status foretell(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
+    return zero_buckets_init(z, c, (int)plan->dp, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
+}
+
+static double gather_bytes(const struct plan *plan, const struct param *w) {
+    return comm_algorithm_bytes(COMM_ALL_GATHER, (int)plan->dp, (double)w->padded_n * (double)dtype_size(w->type.dtype));
+}
+
+/* Stages 1 and 2 publish every weight once. */
+static double publish_bytes(const struct plan *plan, const struct program *p) {
+    double bytes = 0;
+    for (int i = 0; plan->zero < 3 && i < p->n_params; i++)
+        if (p->params[i].present) bytes += gather_bytes(plan, &p->params[i]);
+    return bytes;
+}
+
+/* Stage 3 gathers wherever the rows say so. */
+static double ahead_bytes(const struct plan *plan, const struct compiled *c) {
+    double bytes = 0;
+    for (int i = 0; i < c->schedule->n; i++) {
+        const struct action *a = &c->schedule->actions[i];
+        if (!action_is_compute(a->kind)) continue;
+        const struct tape *t = &c->chunks[a->chunk].tapes[a->kind];
+        for (int j = 0; j < t->n; j++)
+            if (t->rows[j].kind == ROW_PARAM_AHEAD) bytes += gather_bytes(plan, &c->program->params[t->rows[j].id]);
+    }
+    return bytes;
+}
+
+static enum status zero_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    struct zero_buckets z;
+    TRY(foretell(plan, c, &z));
+    bill->technique_comm_bytes += zero_buckets_comm_bytes(&z);
+    bill->wire_bytes[AXIS_DP] += zero_buckets_wire(&z) + publish_bytes(plan, c->program) + ahead_bytes(plan, c);
+    zero_buckets_fini(&z);
+    return OK;
+}
+
+/* ---- events ---- */
+struct zero {
+    struct zero_buckets buckets;
+    struct comm_request *gathers;    /* by param: its weights are on their way */
+};
+
+static enum status gather_start(struct run *r, struct zero *z, int param, void *whole) {
+    const struct param *w = &r->program.params[param];
+    const char *own = w->weight;
+    if (w->weight_at == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
+    return comm_all_gather_start(r->mesh.group[AXIS_DP], own, whole, w->shard_n, w->type.dtype, &z->gathers[param]);
+}
+
+static enum status zero_param_ahead(struct run *r, void *self, const struct event *e) {
+    return gather_start(r, self, e->param, e->buffer);
+}
+
+static enum status zero_param_needed(struct run *r, void *self, const struct event *e) {
+    struct zero *z = self;
+    (void)r;
+    return comm_wait(&z->gathers[e->param]);                         /* a resident param has none in flight */
+}
+
+static enum status zero_grad_ready(struct run *r, void *self, const struct event *e) {
+    struct zero *z = self;
+    bool every = scatters_every(&r->plan);
+    if (!every && !e->final) return OK;
+    return zero_buckets_ready(&z->buckets, &r->program, e->param, e->buffer, every, r->mesh.group[AXIS_DP]);
+}
+
+static enum status zero_backward_end(struct run *r, void *self, const struct event *e) {
+    struct zero *z = self;
+    (void)e;
+    return zero_buckets_finish(&z->buckets, &r->program, scatters_every(&r->plan));
+}
+
+/* Stages 1 and 2: everybody needs the whole weights again. All gathers fly at once, each in place. */
+static enum status zero_param_publish(struct run *r, void *self, const struct event *e) {
+    struct zero *z = self;
+    (void)e;
+    for (int i = 0; i < r->program.n_params; i++)
+        if (r->program.params[i].present && r->program.params[i].weight_at == RESIDENT_WHOLE)
+            TRY(gather_start(r, z, i, r->program.params[i].weight));
+    for (int i = 0; i < r->program.n_params; i++) TRY(comm_wait(&z->gathers[i]));
+    return OK;
+}
+
+static enum status subscribe(struct run *r, struct zero *z) {
+    TRY(run_subscribe(r, EVENT_PARAM_AHEAD, zero_param_ahead, z));
+    TRY(run_subscribe(r, EVENT_PARAM_NEEDED, zero_param_needed, z));
+    TRY(run_subscribe(r, EVENT_GRAD_READY, zero_grad_ready, z));
+    TRY(run_subscribe(r, EVENT_BACKWARD_END, zero_backward_end, z));
+    return run_subscribe(r, EVENT_PARAM_PUBLISH, zero_param_publish, z);
+}
+
+static enum status zero_attach(struct run *r, void **self) {
+    struct zero *z = *self = calloc(1, sizeof *z);
+    const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
+    void *comm;
+    if (!z) return FAIL(E_MEMORY, "no memory for the tables of zero");
+    z->gathers = calloc((size_t)r->program.n_params + 1, sizeof *z->gathers);
+    if (!z->gathers) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
+    TRY(foretell(&r->plan, &compiled, &z->buckets));
+    TRY(run_take_comm(r, zero_buckets_comm_bytes(&z->buckets), &comm));
+    zero_buckets_place(&z->buckets, comm);
+    return subscribe(r, z);
+}
+
+static void zero_detach(struct run *r, void *self) {
+    struct zero *z = self;
+    (void)r;
+    zero_buckets_fini(&z->buckets);
+    free(z->gathers);
+    free(z);
+}
+
+const struct technique technique_zero = {
+    .name = "zero", .claims = CLAIM_GRAD_SUM | CLAIM_OPTIM_SHARD, .wanted = zero_wanted, .check = zero_check,
+    .rewrite = zero_rewrite, .cost = zero_cost, .attach = zero_attach, .detach = zero_detach};

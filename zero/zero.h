@@ -1,0 +1,15 @@
+/* ZeRO: what data parallel replicas hold twice is divided among them. See zero.c. */
+#ifndef TRIVIUM_ZERO_ZERO_H
+#define TRIVIUM_ZERO_ZERO_H
+
+#include "lib/run/technique.h"
+
+extern const struct technique technique_zero;
+
+/** Bytes of model states that one of n replicas keeps for each parameter, by the paper's formulas:
+ *    stage 0  w + g + s      1  w + g + s/n      2  w + (g + s)/n      3  (w + g + s)/n
+ *  with w, g, s the bytes of a parameter's weight, gradient and optimizer states (2, 2, 12 in bf16 with fp32 states).
+ *  @source Rajbhandari et al. 2020, section 3 and figure 1  @collective{none} */
+double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, double states);
+
+#endif

@@ -1,0 +1,189 @@
+/* Gradients on their way to their owners.
+ *
+ * A reduce-scatter for every gradient pays its latency hundreds of times a step, so gradients travel in buckets. Each param is
+ * cut into n equal shards by itself (so that tied copies on two pipeline stages are cut alike), but a reduce-scatter gives rank
+ * r one contiguous piece. A bucket is therefore laid out rank by rank: all shards 0 of its params, then all shards 1, ...
+ *
+ *   params      a0 a1 | b0 b1 | c0 c1           x_r: what rank r owns of x
+ *   full        a0 b0 c0 | a1 b1 c1             reduce-scatter: rank r gets the sum of its part
+ *
+ * Copying has a use of its own: the gradient's buffer is free as soon as it has been copied, which is what lets stages 2 and 3
+ * keep no whole gradients but one block's at a time.
+ *
+ * Two slots alternate: one bucket is filled while the other flies. Which gradients come in which order is read off the rows
+ * and the schedule beforehand, so every bucket's size, and the memory of the slots, is known before the first step.
+ *
+ * Source: Rajbhandari et al. 2020, section 5; DeepSpeed's stage_1_and_2.py for what is done in practice. */
+#include "zero/zero_bucket.h"
+
+#include "lib/base/grow.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- foretelling ---- */
+static int *count_ready(const struct compiled *c) {
+    int *left = calloc((size_t)c->program->n_params + 1, sizeof *left);
+    for (int i = 0; left && i < c->schedule->n; i++) {
+        const struct action *a = &c->schedule->actions[i];
+        if (!action_is_compute(a->kind)) continue;
+        const struct tape *t = &c->chunks[a->chunk].tapes[a->kind];
+        for (int j = 0; j < t->n; j++)
+            if (t->rows[j].kind == ROW_GRAD_READY) left[t->rows[j].id]++;
+    }
+    return left;
+}
+
+static void foretell_tape(struct zero_buckets *z, const struct tape *t, bool every, int *left) {
+    for (int j = 0; j < t->n; j++) {
+        if (t->rows[j].kind != ROW_GRAD_READY) continue;
+        bool final = --left[t->rows[j].id] == 0;
+        if (!every && !final) continue;
+        z->params = table_grow(z->params, z->n_params, sizeof *z->params);
+        z->params[z->n_params++] = t->rows[j].id;
+    }
+}
+
+static bool starts_bucket(const struct zero_buckets *z, const struct param *w, int64_t bytes) {
+    if (z->n == 0) return true;
+    const struct zero_bucket *b = &z->buckets[z->n - 1];
+    return b->dtype != w->grad_type.dtype || b->count * z->n_ranks * (int64_t)dtype_size(b->dtype) >= bytes;
+}
+
+static void cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
+    for (int i = 0; i < z->n_params; i++) {
+        const struct param *w = &p->params[z->params[i]];
+        if (starts_bucket(z, w, bytes)) {
+            z->buckets = table_grow(z->buckets, z->n, sizeof *z->buckets);
+            z->buckets[z->n++] = (struct zero_bucket){.first = i, .dtype = w->grad_type.dtype};
+        }
+        z->buckets[z->n - 1].n++;
+        z->buckets[z->n - 1].count += w->shard_n;
+    }
+}
+
+static void size_slots(struct zero_buckets *z) {
+    for (int i = 0; i < ZERO_SLOTS; i++) z->slots[i].bucket = -1;
+    for (int i = 0; i < z->n; i++) {
+        struct zero_slot *s = &z->slots[i % ZERO_SLOTS];
+        int64_t shard = z->buckets[i].count * (int64_t)dtype_size(z->buckets[i].dtype);
+        if (shard > s->shard_bytes) s->shard_bytes = shard;
+        if (shard * z->n_ranks > s->full_bytes) s->full_bytes = shard * z->n_ranks;
+    }
+}
+
+enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every, int64_t bytes) {
+    *z = (struct zero_buckets){.n_ranks = n_ranks};
+    int *left = count_ready(c);
+    if (!left) return FAIL(E_MEMORY, "no memory for the buckets of %d params", c->program->n_params);
+    for (int i = 0; i < c->schedule->n; i++) {
+        const struct action *a = &c->schedule->actions[i];
+        if (action_is_compute(a->kind)) foretell_tape(z, &c->chunks[a->chunk].tapes[a->kind], every, left);
+    }
+    free(left);
+    cut(z, c->program, bytes);
+    size_slots(z);
+    return OK;
+}
+
+void zero_buckets_fini(struct zero_buckets *z) {
+    free(z->params);
+    free(z->buckets);
+    *z = (struct zero_buckets){0};
+}
+
+/* ---- memory and bill ---- */
+/* Lay the slots out from base, which may be NULL to learn the extent. */
+static int64_t lay_out(struct zero_slot slots[ZERO_SLOTS], char *base) {
+    int64_t end = 0;
+    for (int i = 0; i < ZERO_SLOTS; i++) {
+        int64_t full = arena_align(end), shard = arena_align(full + slots[i].full_bytes);
+        if (slots[i].full_bytes == 0) continue;
+        if (base) slots[i].full = base + full;
+        if (base) slots[i].shard = base + shard;
+        end = shard + slots[i].shard_bytes;
+    }
+    return end;
+}
+
+int64_t zero_buckets_comm_bytes(const struct zero_buckets *z) {
+    struct zero_slot slots[ZERO_SLOTS];
+    memcpy(slots, z->slots, sizeof slots);
+    return lay_out(slots, NULL);
+}
+
+void zero_buckets_place(struct zero_buckets *z, void *comm) { lay_out(z->slots, comm); }
+
+double zero_buckets_wire(const struct zero_buckets *z) {
+    double bytes = 0;
+    for (int i = 0; i < z->n; i++) {
+        double full = (double)z->buckets[i].count * z->n_ranks * (double)dtype_size(z->buckets[i].dtype);
+        bytes += comm_algorithm_bytes(COMM_REDUCE_SCATTER, z->n_ranks, full);
+    }
+    return bytes;
+}
+
+/* ---- running ---- */
+/* own[i] += sum[i], in the gradient's dtype; low precisions round once. */
+static void add(void *own, const void *sum, int64_t n, enum dtype dtype) {
+    double *d = own;
+    float *f = own;
+    if (dtype == FP64) for (int64_t i = 0; i < n; i++) d[i] += ((const double *)sum)[i];
+    else if (dtype == FP32) for (int64_t i = 0; i < n; i++) f[i] += ((const float *)sum)[i];
+    else for (int64_t i = 0; i < n; i++) dtype_set(own, dtype, i, dtype_get(own, dtype, i) + dtype_get(sum, dtype, i));
+}
+
+/* This rank's shard of a whole gradient, or the shard that is all it keeps. */
+static void *own_grad(const struct param *w) {
+    int64_t first = w->grad_at == RESIDENT_OWN ? 0 : w->own_first;
+    return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
+}
+
+/* The sums of a slot's bucket have arrived: hand them to their params. */
+static enum status arrive(struct zero_buckets *z, const struct program *p, struct zero_slot *s, bool accumulate) {
+    if (s->bucket < 0) return OK;
+    const struct zero_bucket *b = &z->buckets[s->bucket];
+    const char *from = s->shard;
+    TRY(comm_wait(&s->request));
+    for (int i = 0; i < b->n; i++) {
+        const struct param *w = &p->params[z->params[b->first + i]];
+        size_t bytes = (size_t)w->shard_n * dtype_size(b->dtype);
+        if (accumulate) add(own_grad(w), from, w->shard_n, b->dtype);
+        else memcpy(own_grad(w), from, bytes);
+        from += bytes;
+    }
+    s->bucket = -1;
+    return OK;
+}
+
+/* Copy shard r of the gradient behind what rank r's part of the bucket has already. */
+static void pack(const struct zero_buckets *z, const struct zero_bucket *b, struct zero_slot *s, const struct param *w,
+                 const char *gradient) {
+    size_t size = dtype_size(b->dtype), bytes = (size_t)w->shard_n * size;
+    for (int r = 0; r < z->n_ranks; r++)
+        memcpy(s->full + (size_t)(r * b->count + z->filled) * size, gradient + (size_t)r * bytes, bytes);
+}
+
+enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, int param, const void *buffer,
+                               bool accumulate, const struct group *group) {
+    if (z->at >= z->n_params || z->params[z->at] != param)
+        return FAIL(E_INTERNAL, "gradient %d of the step is that of %s, and not the one foretold", z->at, p->params[param].name);
+    const struct zero_bucket *b = &z->buckets[z->current];
+    struct zero_slot *s = &z->slots[z->current % ZERO_SLOTS];
+    if (z->filled == 0) TRY(arrive(z, p, s, accumulate));            /* who was here before has to leave */
+    pack(z, b, s, &p->params[param], buffer);
+    z->filled += p->params[param].shard_n;
+    z->at++;
+    if (z->at < b->first + b->n) return OK;
+    s->bucket = z->current++;
+    z->filled = 0;
+    return comm_reduce_scatter_start(group, s->full, s->shard, b->count, b->dtype, &s->request);
+}
+
+enum status zero_buckets_finish(struct zero_buckets *z, const struct program *p, bool accumulate) {
+    if (z->at != z->n_params)
+        return FAIL(E_INTERNAL, "%d gradients of %d came before the end of backward", z->at, z->n_params);
+    for (int i = 0; i < ZERO_SLOTS; i++)                             /* the older one first */
+        TRY(arrive(z, p, &z->slots[(z->current + i) % ZERO_SLOTS], accumulate));
+    z->at = z->current = 0;
+    return OK;
+}
