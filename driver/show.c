@@ -5,6 +5,7 @@
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "gpt/gpt.h"
+#include "lib/program/activations.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -101,13 +102,66 @@ static enum status show_program(struct request *q) {
 /* ---- show memory ---- */
 struct memory_line { struct mesh_place place; int rank; int64_t bytes[N_ROLES], total; };
 
-static enum status compile_line(const struct plan *plan, int rank, struct memory_line *line) {
+/* What each block of the model saves; the same on every dp and tp rank of its stage, so the first speaks for all. */
+struct saved { int n; struct block *blocks; struct activations *activations; };
+
+static void saved_fini(struct saved *s) {
+    free(s->blocks);
+    free(s->activations);
+}
+
+static enum status saved_add(struct saved *s, const struct run *r) {
+    const struct program *p = &r->program;
+    if (r->plan.place.dp_rank || r->plan.place.tp_rank) return OK;
+    if (!s->n) {
+        s->blocks = calloc((size_t)p->n_blocks, sizeof *s->blocks);
+        s->activations = calloc((size_t)p->n_blocks, sizeof *s->activations);
+        if (!s->blocks || !s->activations) return FAIL(E_MEMORY, "no memory for a table of %d blocks", p->n_blocks);
+        memcpy(s->blocks, p->blocks, (size_t)p->n_blocks * sizeof *s->blocks);
+        s->n = p->n_blocks;
+    }
+    for (int k = 0; k < p->n_chunks; k++) TRY(activations_count(p, &r->chunks[k], s->activations));
+    return OK;
+}
+
+static bool same_kind(const struct saved *s, int i, int j) { return i == j || (s->blocks[i].is_layer && s->blocks[j].is_layer); }
+static bool same_saved(const struct saved *s, int i, int j) {
+    const struct activations *a = &s->activations[i], *b = &s->activations[j];
+    return same_kind(s, i, j) && a->bytes == b->bytes && a->statistics == b->statistics;
+}
+
+/* A line for the first of each kind; layers that differ (some recomputed, say) are named by their first, and counted. */
+static void print_saved_kind(const struct saved *s, int i) {
+    int kind = 0, same = 0;
+    for (int j = 0; j < s->n; j++) {
+        if (j < i && same_saved(s, i, j)) return;
+        kind += same_kind(s, i, j);
+        same += same_saved(s, i, j);
+    }
+    if (!s->blocks[i].is_layer) printf("%s", s->blocks[i].name);
+    else if (same == kind) printf("a layer");
+    else printf("a layer like %s (%d of %d)", s->blocks[i].name, same, kind);
+    printf(" saves %" PRId64 " bytes (+ %" PRId64 " of statistics) a microbatch\n", s->activations[i].bytes,
+           s->activations[i].statistics);
+}
+
+static json_t *saved_json(const struct saved *s) {
+    json_t *all = json_array();
+    for (int i = 0; i < s->n; i++)
+        json_array_append_new(all, json_pack("{s:s, s:I, s:I}", "block", s->blocks[i].name, "bytes",
+                                             (json_int_t)s->activations[i].bytes, "statistics",
+                                             (json_int_t)s->activations[i].statistics));
+    return all;
+}
+
+static enum status compile_line(const struct plan *plan, int rank, struct memory_line *line, struct saved *saved) {
     struct run r;
     TRY(run_compile(&r, &gpt_recipe, plan, rank, NULL, NULL));
+    enum status status = saved_add(saved, &r);
     *line = (struct memory_line){.place = r.plan.place, .rank = rank};
     for (enum role role = 0; role < N_ROLES; role++) line->total += line->bytes[role] = r.memory.bytes[role];
     run_destroy(&r);
-    return OK;
+    return status;
 }
 
 static void print_memory_line(const struct memory_line *l) {
@@ -131,6 +185,7 @@ static bool is_shown(const struct plan *plan, int rank) {
 
 static enum status show_memory(struct request *q) {
     json_t *ranks = json_array();
+    struct saved saved = {0};
     enum status status = OK;
     if (!q->json) {
         printf("%" PRId64 " parameters; planned bytes of a rank by role\n rank   pp  dp  tp", gpt_n_params(&q->plan));
@@ -140,16 +195,19 @@ static enum status show_memory(struct request *q) {
     for (int rank = 0; rank < plan_ranks(&q->plan) && status == OK; rank++) {
         struct memory_line line;
         if (!is_shown(&q->plan, rank)) continue;
-        status = compile_line(&q->plan, rank, &line);
+        status = compile_line(&q->plan, rank, &line, &saved);
         if (status == OK && q->json) json_array_append_new(ranks, memory_json(&line));
         else if (status == OK) print_memory_line(&line);
     }
-    json_t *all = json_pack("{s:I, s:o}", "parameters", (json_int_t)gpt_n_params(&q->plan), "ranks", ranks);
+    for (int i = 0; i < saved.n && status == OK && !q->json; i++) print_saved_kind(&saved, i);
+    json_t *all = json_pack("{s:I, s:o, s:o}", "parameters", (json_int_t)gpt_n_params(&q->plan), "ranks", ranks, "activations",
+                            saved_json(&saved));
     if (status == OK && q->json) {
         json_dumpf(all, stdout, JSON_INDENT(2));
         putchar('\n');
     }
     json_decref(all);
+    saved_fini(&saved);
     return status;
 }
 

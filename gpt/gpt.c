@@ -46,21 +46,29 @@ static int vector(struct builder *b, const char *name, const char *tags, double 
 enum { NONE = -1 };
 struct inputs { int x, second, weight, bias; };
 
-/* Append a step that makes slot `name` (and `name`.stat, when the op keeps statistics). Returns its first output. */
+static bool stores_masks(const struct plan *plan) { return plan->dropout > 0 && plan->dropout_masks == MASKS_STORE; }
+
+/* The slots of a step's outputs: `name`, then what else the op keeps for its backward: `name`.stat, `name`.mask. */
+static void add_outputs(struct builder *b, struct step *s, const char *name) {
+    int n = op_n_out(s->op, stores_masks(b->plan));
+    s->out[s->n_out++] = program_add_slot(b->p, block_name(b), name);
+    while (s->n_out < n) {
+        char more[NAME_MAX_LEN];
+        snprintf(more, sizeof more, "%s.%s", name, s->op->out_name[s->n_out]);
+        s->out[s->n_out++] = program_add_slot(b->p, block_name(b), more);
+    }
+}
+
+/* Append a step that makes slot `name`. Returns its first output. */
 static int add(struct builder *b, const struct op *op, const char *name, struct inputs in) {
     struct program *p = b->p;
-    struct step s = {.op = op, .block = p->n_blocks - 1, .parts = 1, .n_out = 1};
+    struct step s = {.op = op, .block = p->n_blocks - 1, .parts = 1};
     s.in[s.n_in++] = in.x;
     if (in.second != NONE) s.in[s.n_in++] = in.second;
     if (in.weight != NONE) s.weight[s.n_weight++] = in.weight;
     if (in.bias != NONE) s.weight[s.n_weight++] = in.bias;
-    s.out[0] = program_add_slot(p, block_name(b), name);
+    add_outputs(b, &s, name);
     s.stream = rng_stream(p->slots[s.out[0]].name);
-    if (op->no_grad_out & 2) {
-        char stat[NAME_MAX_LEN];
-        snprintf(stat, sizeof stat, "%s.stat", name);
-        s.out[s.n_out++] = program_add_slot(p, block_name(b), stat);
-    }
     program_insert(p, p->n_steps, &s);
     return s.out[0];
 }

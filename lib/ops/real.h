@@ -39,13 +39,8 @@ typedef uint16_t elem;
 typedef float real;
 #define ELEM_DTYPE FP16
 #define REAL_DTYPE FP32
-#ifdef __FLT16_MANT_DIG__
-static inline real load(elem x) { _Float16 h; memcpy(&h, &x, sizeof h); return (real)h; }
-static inline elem store(real x) { _Float16 h = (_Float16)x; elem y; memcpy(&y, &h, sizeof y); return y; }
-#else
 static inline real load(elem x) { return fp16_to_float(x); }
 static inline elem store(real x) { return fp16_from_float(x); }
-#endif
 #else
 #error "compile with -DELEM=fp32 -DELEM_fp32 (or fp64, bf16, fp16)"
 #endif

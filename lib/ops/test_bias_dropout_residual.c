@@ -105,4 +105,5 @@ static void test_evaluation_does_not_drop(void **state) {
 
 TESTS(unit_test(test_bias_dropout_residual_gradient_is_the_slope),
       unit_test(test_bias_dropout_residual_in_every_precision), unit_test(test_dropout_draws_by_global_index),
-      unit_test(test_stored_mask_is_the_redrawn_one), unit_test(test_bias_dropout_residual_shards_make_the_whole), unit_test(test_evaluation_does_not_drop))
+      unit_test(test_stored_mask_is_the_redrawn_one),
+      unit_test(test_bias_dropout_residual_shards_make_the_whole), unit_test(test_evaluation_does_not_drop))
