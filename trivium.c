@@ -1,5 +1,7 @@
 /* trivium: the program. Subcommands only; each lives in driver/. */
+#include "driver/compare.h"
 #include "driver/launch.h"
+#include "driver/schedule.h"
 #include "driver/show.h"
 #include "driver/train.h"
 #include "lib/base/status.h"
@@ -10,8 +12,10 @@ struct command { const char *name; int (*main)(int argc, char **argv); const cha
 
 static const struct command COMMANDS[] = {
     {"train", train_main, "train a GPT; alone, or as one rank under launch, mpirun or srun"},
+    {"compare", compare_main, "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
     {"launch", launch_main, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
     {"show", show_main, "show program|memory|options: what a run would do and need, without running it"},
+    {"schedule", schedule_main, "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
@@ -30,7 +34,7 @@ int main(int argc, char **argv) {
         print_help(stdout);
         return argc > 1 ? 0 : 2;
     }
-    FAIL(E_USAGE, "no command is called %s; use train, launch or show (trivium --help)", name);
+    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, show or schedule (trivium --help)", name);
     status_report();
     return status_exit_code(E_USAGE);
 }

@@ -65,6 +65,10 @@ enum status setup_init(struct setup *s, int argc, char **argv, int world) {
     memset(s, 0, sizeof *s);
     TRY(options_create(&plan_options, 1, &s->plan, &s->options));
     TRY(options_parse(s->options, argc, argv));
+    return setup_open(s, world);
+}
+
+enum status setup_open(struct setup *s, int world) {
     TRY(gpt_preset(&s->plan, s->options));
     TRY(open_data(s));
     TRY(setup_plan(s->options, &s->plan, world));

@@ -16,6 +16,8 @@ struct setup {
 /** Options, preset, data, vocabulary, settled plan for `world` ranks. Pure but for reading files; every rank does the same.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT  @collective{none} */
 enum status setup_init(struct setup *, int argc, char **argv, int world);
+/** The same for a setup whose options somebody else has made (for its plan, and more) and read. */
+enum status setup_open(struct setup *, int world);
 void setup_fini(struct setup *);
 
 /** The part without data, for `show`: *plan is the first member of the target of `options`. world 0: dp tp pp, dp at least 1.

@@ -81,9 +81,10 @@ static void print_rows(const struct run *r) {
 }
 
 static void print_schedule(const struct run *r) {
-    printf("\nschedule:");
+    printf(r->program.n_chunks > 1 ? "\nschedule (microbatch.chunk):" : "\nschedule:");
     for (int i = 0; i < r->schedule.n; i++)
-        printf(" %s%d", action_name(r->schedule.actions[i].kind), r->schedule.actions[i].microbatch);
+        printf(r->program.n_chunks > 1 ? " %s%d.%d" : " %s%d", action_name(r->schedule.actions[i].kind),
+               r->schedule.actions[i].microbatch, r->schedule.actions[i].chunk);
     printf("\n");
 }
 

@@ -80,7 +80,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     int threads = setup_threads(p, comm_local_size());
     TRY(open_metrics(t));
     TRY(find_peak(t, threads));
-    TRY(run_create(&t->run, &gpt_recipe, p, false));
+    TRY(run_create(&t->run, &gpt_recipe, p, WATCH_NOTHING));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
     TRY(find_memory(t));
     alarm(0);
@@ -97,7 +97,7 @@ static enum status report_step(struct training *t, double step_s, double comm_by
         .step = r->n_step, .steps = p->steps, .loss = r->loss, .grad_norm = r->grad_norm, .lr = r->lr, .step_s = step_s,
         .tokens_per_s = tokens / step_s, .mfu = flops * tokens / step_s / t->peak_flops, .flops_per_token = flops,
         .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = comm_bytes, .comm_s = comm_s, .bubble_s = r->exec.transfer_s,
-        .skipped = r->skipped, .loss_scale = r->exec.grad_scale, .tokens_seen = (int64_t)tokens * r->n_step};
+        .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_step};
     if (!is_rank_0()) return OK;
     if (log_get_level() >= LOG_INFO) metrics_print(&row);
     return metrics_step(&t->metrics, &row);

@@ -8,13 +8,17 @@
  * useful time. Sent a microbatch and boundary: (B,T,C) activations forward, as many gradients backward; nothing else, which
  * is why pp spans nodes well.
  *
- * Stored where: a stage has its own layers; the first also the embedding, the last also the final layernorm and the head.
- * The head's matrix is the embedding's (tied), so both ends hold a copy, start equal (initial values go by name and global
- * index), add their gradients together each step (AXIS_TIE), and so stay equal.
+ * Chunks: with `chunks` = v a stage has v runs of layers instead of one, and the model winds through all stages v times. What
+ * was said of stages holds for p v *virtual stages*: number s is chunk s / p of stage s % p.
+ *
+ * Stored where: a stage has its own layers; the first also the embedding, the last also the final layernorm and the head (the
+ * first virtual stage is on the first stage and the last on the last, whatever v is). The head's matrix is the embedding's
+ * (tied), so both ends hold a copy, start equal (initial values go by name and global index), add their gradients together each
+ * step (AXIS_TIE), and so stay equal.
  * Sent when: the schedule says (pp_schedule.c); a send leaves a copy in a ring of `send_depth` buffers and goes on.
  * What breaks: the tied gradient not summed, or counted twice in the norm; a stage boundary off by one.
  *
- * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2021, section 2.2. */
+ * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2021 (Megatron-LM), section 2.2. */
 #include "pp/pp.h"
 
 #include "lib/run/run.h"
@@ -22,20 +26,32 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static bool pp_wanted(const struct plan *plan) { return plan->pp > 1 || plan->schedule != SCHEDULE_1F1B || plan->pp_split[0]; }
+static bool pp_wanted(const struct plan *plan) {
+    return plan->pp > 1 || plan->schedule != SCHEDULE_1F1B || plan->chunks > 1 || plan->pp_split[0];
+}
 
-/* ---- which layers on which stage ---- */
+/* ---- which layers on which (virtual) stage ---- */
+static int64_t n_virtual(const struct plan *plan) { return plan->pp * plan->chunks; }
+
+/* "pp=2 stages", or "pp=2 x chunks=4 = 8 virtual stages". Static storage. */
+static const char *stages_text(const struct plan *plan) {
+    static char text[128];
+    if (plan->chunks == 1) snprintf(text, sizeof text, "pp=%" PRId64 " stages", plan->pp);
+    else snprintf(text, sizeof text, "pp=%" PRId64 " x chunks=%" PRId64 " = %" PRId64 " virtual stages", plan->pp, plan->chunks,
+                  n_virtual(plan));
+    return text;
+}
+
 static enum status assign_evenly(const struct plan *plan, int *stage_of) {
-    int64_t each = plan->layers / plan->pp, more = plan->layers % plan->pp;
-    for (int64_t stage = 0, layer = 0; stage < plan->pp; stage++)
+    int64_t each = plan->layers / n_virtual(plan), more = plan->layers % n_virtual(plan);
+    for (int64_t stage = 0, layer = 0; stage < n_virtual(plan); stage++)
         for (int64_t i = 0; i < each + (stage < more); i++) stage_of[layer++] = (int)stage;
     return OK;
 }
 
 static enum status refuse_split(const struct plan *plan) {
-    return FAIL(E_CONFIG, "pp-split=%s does not split layers=%" PRId64 " over pp=%" PRId64 " stages; give %" PRId64
-                " positive counts, separated by commas, that sum to %" PRId64, plan->pp_split, plan->layers, plan->pp,
-                plan->pp, plan->layers);
+    return FAIL(E_CONFIG, "pp-split=%s does not split layers=%" PRId64 " over %s; give %" PRId64 " positive counts, separated by "
+                "commas, that sum to %" PRId64, plan->pp_split, plan->layers, stages_text(plan), n_virtual(plan), plan->layers);
 }
 
 static enum status assign_as_told(const struct plan *plan, int *stage_of) {
@@ -45,17 +61,21 @@ static enum status assign_as_told(const struct plan *plan, int *stage_of) {
         char *end;
         long n = strtol(at, &end, 10);
         more = *end == ',';
-        if (end == at || (*end && !more) || n < 1 || n > plan->layers - layer || stage >= plan->pp) return refuse_split(plan);
+        if (end == at || (*end && !more) || n < 1 || n > plan->layers - layer || stage >= n_virtual(plan)) return refuse_split(plan);
         for (long i = 0; i < n; i++) stage_of[layer++] = (int)stage;
         at = end + 1;
     }
-    return layer == plan->layers && stage == plan->pp ? OK : refuse_split(plan);
+    return layer == plan->layers && stage == n_virtual(plan) ? OK : refuse_split(plan);
+}
+
+static enum status refuse_too_many(const struct plan *plan) {
+    bool fewer_chunks = plan->pp <= plan->layers && plan->chunks > 1;
+    return FAIL(E_CONFIG, "%s are more than layers=%" PRId64 "; use %s %" PRId64 " or less", stages_text(plan), plan->layers,
+                fewer_chunks ? "chunks" : "pp", fewer_chunks ? plan->layers / plan->pp : plan->layers);
 }
 
 enum status pp_assign_layers(const struct plan *plan, int *stage_of) {
-    if (plan->pp > plan->layers)
-        return FAIL(E_CONFIG, "pp=%" PRId64 " stages are more than layers=%" PRId64 "; use pp %" PRId64 " or less", plan->pp,
-                    plan->layers, plan->layers);
+    if (n_virtual(plan) > plan->layers) return refuse_too_many(plan);
     return plan->pp_split[0] ? assign_as_told(plan, stage_of) : assign_evenly(plan, stage_of);
 }
 
@@ -71,16 +91,17 @@ static enum status stages_of_layers(const struct plan *plan, int **out) {
 
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
+    TRY(pp_schedule_legal(plan->schedule, (int)plan->pp, (int)plan->chunks, plan->n_microbatches));
     TRY(stages_of_layers(plan, &stage_of));
     free(stage_of);
     return OK;
 }
 
 /* ---- rewrite: keep this stage's blocks ---- */
-/* Block -> stage: what comes before the layers is on the first, what comes after on the last. */
+/* Block -> virtual stage: what comes before the layers is on the first, what comes after on the last. */
 static void assign_blocks(const struct plan *plan, const struct program *p, const int *stage_of, int *stage_of_block) {
     for (int b = 0, layer = 0; b < p->n_blocks; b++)
-        stage_of_block[b] = p->blocks[b].is_layer ? stage_of[layer++] : layer == 0 ? 0 : (int)plan->pp - 1;
+        stage_of_block[b] = p->blocks[b].is_layer ? stage_of[layer++] : layer == 0 ? 0 : (int)n_virtual(plan) - 1;
 }
 
 struct users { int first_stage, last_stage; };   /* of a param; first_stage -1: none */
@@ -100,17 +121,19 @@ static void mark_tied(struct program *p, const struct users *users, int here) {
     }
 }
 
-static void keep_steps(struct program *p, const int *stage_of_block, int here, struct users *users) {
-    int kept = 0;
+static void keep_steps(const struct plan *plan, struct program *p, const int *stage_of_block, struct users *users) {
+    int kept = 0, n_stages = (int)plan->pp, here = plan->place.pp_rank;
     for (int i = 0; i < p->n_params; i++) users[i] = (struct users){-1, -1};
     for (int i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
-        int stage = stage_of_block[s->block];
+        int stage = stage_of_block[s->block] % n_stages;
         for (int k = 0; k < s->n_weight; k++) note_user(&users[s->weight[k]], stage);
         if (stage == here) p->steps[kept++] = p->steps[i];
     }
     p->n_steps = kept;
-    for (int b = 0; b < p->n_blocks; b++) p->blocks[b].chunk = stage_of_block[b] == here ? 0 : -1;
+    p->n_chunks = (int)plan->chunks;
+    for (int b = 0; b < p->n_blocks; b++)
+        p->blocks[b].chunk = stage_of_block[b] % n_stages == here ? stage_of_block[b] / n_stages : -1;
 }
 
 static enum status pp_rewrite(const struct plan *plan, struct program *p) {
@@ -120,7 +143,7 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
     if (status == OK && (!stage_of_block || !users)) status = FAIL(E_MEMORY, "no memory for %d blocks", p->n_blocks);
     if (status == OK) {
         assign_blocks(plan, p, stage_of, stage_of_block);
-        keep_steps(p, stage_of_block, plan->place.pp_rank, users);
+        keep_steps(plan, p, stage_of_block, users);
         mark_tied(p, users, plan->place.pp_rank);
     }
     free(stage_of);
@@ -130,10 +153,10 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
 }
 
 static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
-    int p = (int)plan->pp, m = plan->n_microbatches;
-    pp_schedule_make(plan->schedule, p, plan->place.pp_rank, m, out);
-    if (p > 1) out->send_depth = pp_send_depth(plan->schedule, p, m);
-    return p == 1 || out->send_depth ? OK : FAIL(E_INTERNAL, "the schedule of %d stages and %d microbatches deadlocks", p, m);
+    int p = (int)plan->pp, v = (int)plan->chunks, m = plan->n_microbatches;
+    pp_schedule_make(plan->schedule, p, v, plan->place.pp_rank, m, out);
+    if (p > 1) out->send_depth = pp_send_depth(plan->schedule, p, v, m);
+    return p == 1 || out->send_depth ? OK : FAIL(E_INTERNAL, "the schedule of %s and %d microbatches deadlocks", stages_text(plan), m);
 }
 
 /* ---- the tied embedding ---- */

@@ -6,8 +6,9 @@
 
 extern const struct technique technique_pp;
 
-/** Which stage each layer is on. plan->pp_split ("3,4,5"), or even with the first stages one more. stage_of has plan->layers
- *  entries. @errors E_CONFIG: more stages than layers; a split that does not name pp positive counts summing to layers */
+/** Which virtual stage (chunk * pp + stage) each layer is on. plan->pp_split ("3,4,5"), or even with the first ones one more.
+ *  stage_of has plan->layers entries. @errors E_CONFIG: more virtual stages than layers; a split that does not name pp * chunks
+ *  positive counts summing to layers */
 enum status pp_assign_layers(const struct plan *, int *stage_of);
 
 #endif

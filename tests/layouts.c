@@ -56,7 +56,7 @@ enum status reference_init(struct reference *ref, const struct plan *plan) {
     struct plan p = *plan;
     memset(ref, 0, sizeof *ref);
     TRY(plan_settle(&p, 1));
-    TRY(run_create(&ref->run, &gpt_recipe, &p, false));
+    TRY(run_create(&ref->run, &gpt_recipe, &p, WATCH_NOTHING));
     TRY(use_demo(&ref->run));
     for (int s = 0; s < PARITY_STEPS; s++) {
         TRY(run_step(&ref->run));
@@ -180,7 +180,7 @@ static void agree(struct difference *d) {
 enum status layout_compare(const struct plan *plan, const struct reference *ref, struct difference *d) {
     struct run r;
     *d = (struct difference){.bits = 1469598103934665603u};
-    enum status status = run_create(&r, &gpt_recipe, plan, true);
+    enum status status = run_create(&r, &gpt_recipe, plan, WATCH_LIFETIMES);
     if (status == OK) status = use_demo(&r);
     if (status == OK) status = steps_compare(&r, ref, d);
     run_destroy(&r);

@@ -66,9 +66,9 @@ static bool plan_of(const struct combination *c, struct plan *p) {
     p->micro_batch = MICROS[v[MICRO]];
     p->attention = CORES[v[CORE]].attention;
     p->dropout_masks = CORES[v[CORE]].masks;
-    struct run r;
+    struct run r = {0};
     bool legal = plan_settle(p, plan_ranks(p)) == OK && run_compile(&r, &gpt_recipe, p, 0, NULL, NULL) == OK;
-    if (legal) run_destroy(&r);
+    run_destroy(&r);
     status_clear();
     return legal;
 }

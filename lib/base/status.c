@@ -13,6 +13,7 @@ struct frame { const char *file, *function; int line; };
 
 /* Thread-local, so that a checkpoint writer's failure never overwrites what the training thread is about to report. */
 static _Thread_local char recorded[LINE_MAX_BYTES];
+static _Thread_local size_t message_at; /* where the sentence starts in it */
 static _Thread_local struct frame frames[MAX_FRAMES];
 static _Thread_local int n_frames;
 
@@ -62,12 +63,14 @@ enum status status_fail(enum status code, const char *file, int line, const char
     if (*identity) used = (size_t)snprintf(text, sizeof text, "[%s] ", identity);
     used += (size_t)snprintf(text + used, sizeof text - used, "%s %s:%d %s: ", status_name(code), base_name(file), line,
                              function);
+    size_t at = used;
     va_list arguments;
     va_start(arguments, format);
     if (used < sizeof text) vsnprintf(text + used, sizeof text - used, format, arguments);
     va_end(arguments);
     keep_to_one_line(text);
     memcpy(recorded, text, sizeof recorded);
+    message_at = at < sizeof text ? at : sizeof text - 1;
     n_frames = 0;
     return code;
 }
@@ -79,6 +82,10 @@ enum status status_frame(enum status code, const char *file, int line, const cha
 
 const char *status_text(void) {
     return recorded;
+}
+
+const char *status_message(void) {
+    return *recorded ? recorded + message_at : "";
 }
 
 /* The callers, innermost first: for whoever debugs Trivium itself. */

@@ -52,6 +52,7 @@ static void test_status_line_names_rank_place_value_and_remedy(void **state) {
     return_identity();
     assert_non_null(strstr(status_text(), "[rank 5/8 pp0 dp1 tp1 @node03] E_CONFIG test_status.c:"));
     assert_non_null(strstr(status_text(), " refuse_tp: tp=3 does not divide heads=16; use 1, 2, 4, 8 or 16"));
+    assert_string_equal(status_message(), "tp=3 does not divide heads=16; use 1, 2, 4, 8 or 16");
     status_clear();
     assert_string_equal(status_text(), "");
 }

@@ -42,7 +42,7 @@ void comm_host_name(char *host, size_t bytes) {
         if (*c == '.') *c = 0;
 }
 
-static void set_identity(void) {
+void comm_world_identity(void) {
     char host[64], identity[128];
     comm_host_name(host, sizeof host);
     snprintf(identity, sizeof identity, "rank %d/%d @%s", place.rank, place.size, host);
@@ -52,7 +52,7 @@ static void set_identity(void) {
 enum status comm_start(int *argc, char ***argv) {
     TRY(mpi_world_start(argc, argv, &place));
     started = true;
-    set_identity();
+    comm_world_identity();
     TRY(mail_open());
     TRY(group_open_world());
     return OK;

@@ -106,6 +106,10 @@ enum status comm_send_start(const struct group *, const void *x, int64_t count, 
 enum status comm_recv_start(const struct group *, void *x, int64_t count, enum dtype, int from, int tag,
                             struct comm_request *);
 enum status comm_barrier(const struct group *);
+/** A barrier for a rank that has nothing to do until the others come, which may take them hours: it looks every few
+ *  milliseconds and sleeps between, so that it costs them no time, and it has no deadline (theirs end the job). They meet
+ *  it in comm_barrier. */
+enum status comm_stand_by(const struct group *);
 
 /** Wait until done or deadline; OK at once for a request that is not in flight. Afterwards it is not in flight.
  *  After E_TIMEOUT the operation cannot be taken back: MPI may touch its buffers until the process ends, so report and leave
@@ -127,6 +131,11 @@ enum status comm_broadcast(const struct group *, void *x, int64_t count, enum dt
  *  E_TIMEOUT asks nobody: it reports and gets E_TIMEOUT back. If the agreement itself fails, its line is recorded, not reported.
  *  @collective{group; every rank must reach it, failed or not} @errors any code; E_TIMEOUT, E_COMM of its own */
 enum status fail_agree(const struct group *, enum status mine);
+
+/** The same agreement for a driver that goes on after a failure: nobody reports; every rank gets the first failing rank's
+ *  sentence (status_message) in text, "" when all are OK, and its own recorded line is forgotten.
+ *  @collective{group; every rank must reach it, failed or not} @errors as fail_agree */
+enum status fail_share(const struct group *, enum status mine, char *text, int64_t text_bytes);
 
 #ifdef __cplusplus
 }

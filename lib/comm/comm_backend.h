@@ -49,6 +49,9 @@ const struct comm_settings *comm_settings_in_force(void);
 
 static inline bool comm_is_message(enum comm_op op) { return op == COMM_SEND || op == COMM_RECV; }
 
+/* This process is "rank r/n @host" from here on. */
+void comm_world_identity(void);
+
 /* "node03": this machine, without its domain. */
 void comm_host_name(char *host, size_t bytes);
 

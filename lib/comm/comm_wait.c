@@ -5,6 +5,9 @@
  * (docs/architecture.md, "Waiting"). A look also moves everything else forward, since MPI works only while it is
  * called.
  *
+ * A rank that stands by is the exception: it waits for others to finish something long that needs it not, so its naps delay
+ * nobody, and a deadline would only say that the others are busy.
+ *
  * While it waits a rank answers the pings of others, about every millisecond. At its own deadline it calls the roll
  * (comm_roll.c), and the operation is given up: MPI has no way to take back a collective, so it may still touch its
  * buffers, and nothing of this group can be trusted afterwards. The driver reports the line and ends the job. */
@@ -16,6 +19,8 @@
 static const double answer_every_s = 1e-3;
 static double next_answer_s; /* outlives a wait: many short waits in a row must answer too */
 static const struct comm_request *waiting;
+static const struct timespec stand_by_nap = {0, 5000000};
+static bool standing_by;
 
 enum { MAX_GIVEN_UP = 8 };
 static struct comm_request given_up[MAX_GIVEN_UP];
@@ -28,12 +33,13 @@ static enum status test_until(struct comm_request *request, double deadline_s, b
         TRY(request->group->backend->test(request, done));
         if (*done) return OK;
         double now_s = clock_s(); /* after the look: a rank that was itself asleep finds what came meanwhile */
-        if (now_s >= deadline_s) return OK;
+        if (now_s >= deadline_s && !standing_by) return OK;
         if (now_s >= next_answer_s) {
             roll_answer();
             next_answer_s = now_s + answer_every_s;
         }
-        sched_yield();
+        if (standing_by) nanosleep(&stand_by_nap, NULL);
+        else sched_yield();
     }
 }
 
@@ -70,6 +76,13 @@ enum status comm_wait(struct comm_request *request) {
                       timeout_s, found);
     }
     waiting = NULL;
+    return status;
+}
+
+enum status comm_stand_by(const struct group *group) {
+    standing_by = true;
+    enum status status = comm_barrier(group);
+    standing_by = false;
     return status;
 }
 

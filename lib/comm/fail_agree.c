@@ -19,18 +19,43 @@ static enum status without_agreement(enum status agreement, enum status mine, co
     return agreement;
 }
 
-enum status fail_agree(const struct group *group, enum status mine) {
-    if (mine == E_TIMEOUT) {
-        status_report();
-        return mine;
-    }
+struct first_failure { int rank; enum status code; }; /* code OK: nobody failed */
+
+static enum status find_first(const struct group *group, enum status mine, struct first_failure *out) {
     char my_line[1024];
     snprintf(my_line, sizeof my_line, "%s", status_text()); /* the exchange below may record a line of its own */
     int32_t first = mine == OK ? INT32_MAX : group_rank(group) * n_codes + (int32_t)mine;
     enum status agreement = comm_all_reduce(group, &first, 1, INT32, COMM_MIN);
     if (agreement != OK) return without_agreement(agreement, mine, my_line);
-    if (first == INT32_MAX) return OK;
-    if (first / n_codes == group_rank(group)) status_report();
+    if (first == INT32_MAX) *out = (struct first_failure){0, OK};
+    else *out = (struct first_failure){first / n_codes, (enum status)(first % n_codes)};
+    return OK;
+}
+
+enum status fail_agree(const struct group *group, enum status mine) {
+    struct first_failure first;
+    if (mine == E_TIMEOUT) {
+        status_report();
+        return mine;
+    }
+    TRY(find_first(group, mine, &first));
+    if (first.code == OK) return OK;
+    if (first.rank == group_rank(group)) status_report();
     else status_clear();
-    return (enum status)(first % n_codes);
+    return first.code;
+}
+
+enum status fail_share(const struct group *group, enum status mine, char *text, int64_t text_bytes) {
+    struct first_failure first;
+    text[0] = 0;
+    if (mine == E_TIMEOUT) {
+        status_report();
+        return mine;
+    }
+    TRY(find_first(group, mine, &first));
+    if (first.code == OK) return OK;
+    if (first.rank == group_rank(group)) snprintf(text, (size_t)text_bytes, "%s", status_message());
+    status_clear();
+    TRY(comm_broadcast(group, text, text_bytes, UINT8, first.rank));
+    return first.code;
 }

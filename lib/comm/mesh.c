@@ -75,10 +75,12 @@ enum status mesh_init(struct mesh *mesh, int dp, int tp, int pp) {
         if (status == OK) status = made;
     }
     if (used) set_identity(&mesh->place);
+    else comm_world_identity();                                      /* beyond the layout there are no coordinates */
     return fail_agree(group_world(), status);
 }
 
 void mesh_fini(struct mesh *mesh) {
     for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) group_destroy(&mesh->group[axis]);
     mesh->group[AXIS_SELF] = NULL;
+    comm_world_identity();
 }

@@ -34,7 +34,7 @@ struct mesh {
 };
 
 /** Groups of a layout over the first dp tp pp ranks of the world. Ranks beyond take part in the call and get groups of one.
- *  Sets the process identity to "rank r/n ppX dpY tpZ @host". All ranks get the same status (fail_agree).
+ *  Sets the process identity to "rank r/n ppX dpY tpZ @host" until mesh_fini. All ranks get the same status (fail_agree).
  *  @collective{world} @errors E_CONFIG if the world is too small, E_COMM, E_MEMORY */
 enum status mesh_init(struct mesh *, int dp, int tp, int pp);
 void mesh_fini(struct mesh *); /* @collective{world} */

@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { MAX_RANKS = 8, N_SIZES = 4 };
 static const int64_t sizes[N_SIZES] = {0, 1, 13, 20011}; /* the last is long enough for other algorithms inside MPI */
@@ -198,7 +199,30 @@ static void test_refuses_what_cannot_be(void **state) {
     assert_fails(comm_all_reduce(group_world(), x, 3000000000, UINT8, COMM_SUM), E_COMM, "3000000000", "2147483647");
 }
 
+/* Everybody but rank 0 stands by while it is busy for longer than the deadline, and uses next to none of the time. */
+static void test_stand_by_has_patience_and_sleeps(void **state) {
+    (void)state;
+    enum { BUSY_MS = 600 };
+    struct comm_settings before = *comm_settings_in_force();
+    comm_configure(&(struct comm_settings){.timeout_s = 0.2});
+    struct timespec busy = {0, BUSY_MS * 1000000L};
+    clock_t used = clock();
+    bool ok = true;
+    if (comm_world_rank() == 0) {
+        nanosleep(&busy, NULL);
+        comm_configure(&before);
+        ok = comm_barrier(group_world()) == OK;
+    } else {
+        ok = comm_stand_by(group_world()) == OK;
+    }
+    comm_configure(&before);
+    double used_ms = 1e3 * (double)(clock() - used) / CLOCKS_PER_SEC;
+    assert_true(agree_all(ok));
+    assert_true(agree_max(used_ms) < BUSY_MS / 4.0);
+}
+
 TESTS(unit_test(test_all_reduce_sums), unit_test(test_all_reduce_finds_extrema), unit_test(test_all_gather_collects),
       unit_test(test_reduce_scatter_sums), unit_test(test_broadcast_copies), unit_test(test_reduce_sums_at_root),
       unit_test(test_all_to_all_transposes), unit_test(test_messages_keep_order), unit_test(test_operations_overlap),
-      unit_test(test_nan_wins_in_extrema), unit_test(test_refuses_what_cannot_be))
+      unit_test(test_nan_wins_in_extrema), unit_test(test_refuses_what_cannot_be),
+      unit_test(test_stand_by_has_patience_and_sleeps))

@@ -65,5 +65,24 @@ static void test_timeout_does_not_wait(void **state) {
     assert_true(agree_all(ok));
 }
 
+/* One rank fails: nobody speaks, and everybody has its sentence. */
+static void test_share_tells_all_why(void **state) {
+    (void)state;
+    bool ok = true;
+    for (int who = 0; who < comm_world_size(); who++) {
+        char text[64];
+        enum status mine = comm_world_rank() == who ? FAIL(E_CONFIG, "rank %d cannot", who) : OK;
+        test_stderr_keep();
+        ok &= fail_share(group_world(), mine, text, sizeof text) == E_CONFIG;
+        ok &= !*test_stderr_text() && !*status_text();
+        char expected[64];
+        snprintf(expected, sizeof expected, "rank %d cannot", who);
+        ok &= !strcmp(text, expected);
+    }
+    char text[64] = "old";
+    ok &= fail_share(group_world(), OK, text, sizeof text) == OK && !*text;
+    assert_true(agree_all(ok));
+}
+
 TESTS(unit_test(test_all_well), unit_test(test_one_rank_fails), unit_test(test_lowest_rank_speaks),
-      unit_test(test_timeout_does_not_wait))
+      unit_test(test_timeout_does_not_wait), unit_test(test_share_tells_all_why))

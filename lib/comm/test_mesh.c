@@ -94,6 +94,8 @@ static void test_identity_names_the_place(void **state) {
     snprintf(expected, sizeof expected, "rank %d/%d pp0 dp%d tp0 @", comm_world_rank(), n, comm_world_rank());
     bool right = strncmp(status_identity_text(), expected, strlen(expected)) == 0;
     mesh_fini(&mesh);
+    snprintf(expected, sizeof expected, "rank %d/%d @", comm_world_rank(), n);
+    right &= strncmp(status_identity_text(), expected, strlen(expected)) == 0;
     status_identity(before);
     assert_true(agree_all(made && right));
 }

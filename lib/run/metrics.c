@@ -55,13 +55,21 @@ void metrics_print(const struct metrics_row *r) {
     fflush(stdout);
 }
 
+void metrics_ledger(const struct group *group, double *bytes, double *wait_s) {
+    const struct ledger *l = group_ledger(group);
+    *bytes = *wait_s = 0;
+    for (int op = 0; op < N_COMM_OPS; op++) {
+        *bytes += l->entry[op].bytes;
+        *wait_s += l->entry[op].wait_s;
+    }
+}
+
 void metrics_comm(const struct mesh *mesh, double *bytes, double *wait_s) {
     *bytes = *wait_s = 0;
     for (int a = AXIS_TP; a < N_MESH_AXES; a++) {
-        const struct ledger *l = group_ledger(mesh->group[a]);
-        for (int op = 0; op < N_COMM_OPS; op++) {
-            *bytes += l->entry[op].bytes;
-            *wait_s += l->entry[op].wait_s;
-        }
+        double group_bytes, group_wait_s;
+        metrics_ledger(mesh->group[a], &group_bytes, &group_wait_s);
+        *bytes += group_bytes;
+        *wait_s += group_wait_s;
     }
 }

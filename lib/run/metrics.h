@@ -32,7 +32,8 @@ enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss);
  *  ` | scale 65536` when the loss is scaled. To standard output. */
 void metrics_print(const struct metrics_row *);
 
-/** Sums over this rank's groups, since they were made. */
+/** One group's ledger over all operations / all of this rank's groups together, since they were made. */
+void metrics_ledger(const struct group *, double *bytes, double *wait_s);
 void metrics_comm(const struct mesh *, double *bytes, double *wait_s);
 
 #endif

@@ -83,13 +83,14 @@ static void prepare_exec(struct run *r) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas,
-        .device = r->device, .hooks = {r, on_fetch, on_param_event}, .paint = r->watch, .seed = (uint64_t)p->seed,
+        .device = r->device, .hooks = {r, on_fetch, on_param_event}, .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
         .micro = p->micro_batch, .loss_scale = 1.0 / ((double)p->global_batch * (double)p->seq), .grad_scale = 1};
 }
 
-static enum status allocate(struct run *r, bool watch) {
+static enum status allocate(struct run *r, enum run_watch wanted) {
+    bool watch = wanted != WATCH_NOTHING;
     r->device = device_cpu();
-    r->watch = watch;
+    r->watch = wanted;
     r->unscale = 1;
     for (enum role role = 0; role < N_ROLES; role++) {
         TRY(arena_init(&r->arenas[role], r->device, role, r->memory.bytes[role], watch));
@@ -110,13 +111,32 @@ static enum status attach(struct run *r) {
     return OK;
 }
 
-enum status run_create(struct run *r, const struct recipe *recipe, const struct plan *plan, bool watch) {
+static enum status make_mesh(struct run *r, const struct plan *p) {
+    return mesh_init(&r->mesh, (int)p->dp, (int)p->tp, (int)p->pp);
+}
+
+/* Alone: each rank may fail by itself in here, and no other waits for it. */
+static enum status furnish(struct run *r, enum run_watch watch) {
+    TRY(allocate(r, watch));
+    return attach(r);
+}
+
+enum status run_open(struct run *r, enum run_watch watch) {
+    TRY(make_mesh(r, &r->plan));
+    return furnish(r, watch);
+}
+
+enum status run_stand_by(struct run *r, const struct plan *plan) {
+    *r = (struct run){.plan = *plan};
+    return make_mesh(r, plan);
+}
+
+enum status run_create(struct run *r, const struct recipe *recipe, const struct plan *plan, enum run_watch watch) {
     int rank = plan_ranks(plan) == 1 ? 0 : comm_world_rank();
     enum status status = run_compile(r, recipe, plan, rank, NULL, NULL);
     TRY(fail_agree(group_world(), status));
-    TRY(mesh_init(&r->mesh, (int)plan->dp, (int)plan->tp, (int)plan->pp));
-    status = allocate(r, watch);
-    if (status == OK) status = attach(r);
+    TRY(make_mesh(r, plan));
+    status = furnish(r, watch);
     return fail_agree(r->mesh.group[AXIS_MESH], status);
 }
 
@@ -153,7 +173,7 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
 }
 
 enum status run_measure(const struct run *r, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]) {
-    if (!r->watch) return FAIL(E_INTERNAL, "the run was created without watching its memory");
+    if (r->watch == WATCH_NOTHING) return FAIL(E_INTERNAL, "the run was created without watching its memory");
     for (enum role role = 0; role < N_ROLES; role++) {
         TRY(arena_measure(&r->arenas[role], &bytes[role]));
         TRY(arena_measure(&r->host_arenas[role], &host_bytes[role]));

@@ -18,6 +18,13 @@ struct recipe {
 };
 enum { MAX_TECHNIQUES = 16 };
 
+/* How closely a run looks at its own memory. */
+enum run_watch {
+    WATCH_NOTHING,
+    WATCH_PEAKS,       /* arenas start full of canaries: the high-water mark of each role can be measured; steps cost the same */
+    WATCH_LIFETIMES    /* and values are painted with NaN when they die, so that a read after death shows: slower, for tests */
+};
+
 struct subscription { enum event_kind kind; subscriber *fn; void *self; };
 
 /* Seen after every rewrite, by `show program`. `name` is "gpt" for the model itself. */
@@ -43,7 +50,7 @@ struct run {
     struct subscription *subscriptions;
     int n_subscriptions;
     int64_t comm_taken;                  /* of the techniques' part of the comm arena */
-    bool watch;                          /* arenas carry canaries and dead values are painted: memory can be measured */
+    enum run_watch watch;
 
     struct data_split train, val;
     int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
@@ -67,8 +74,15 @@ enum status run_compile(struct run *, const struct recipe *, const struct plan *
  *  one, and then every process runs it by itself (the serial run that others are compared with).
  *  Every rank learns of a failure: all return the first failing rank's status (fail_agree).
  *  @collective{world} @errors E_CONFIG, E_MEMORY, E_COMM */
-enum status run_create(struct run *, const struct recipe *, const struct plan *, bool watch);
-/** Works after a failed create or a mere compile, too. @collective{mesh, after run_create} */
+enum status run_create(struct run *, const struct recipe *, const struct plan *, enum run_watch);
+/** The second half of run_create, for a driver that compiles first and decides then: groups, memory, parameters, attach. For
+ *  a layout that leaves ranks of the world unused, those call run_stand_by meanwhile. Failures are each rank's own: agree
+ *  (fail_agree, fail_share) before the first step.  @collective{world} @errors E_MEMORY, E_COMM */
+enum status run_open(struct run *compiled, enum run_watch);
+/** What a rank beyond the layout does while the others run_open: it takes part in making the groups. Nothing but run_destroy
+ *  works on the result.  @collective{world} @errors E_MEMORY, E_COMM */
+enum status run_stand_by(struct run *, const struct plan *);
+/** Works after a failed create, a mere compile and run_stand_by, too. @collective{mesh, after run_create} */
 void run_destroy(struct run *);
 
 /** Which data the run trains on and evaluates with; borrowed files. val may have 0 tokens. */
@@ -86,7 +100,7 @@ enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
  *  @errors E_INTERNAL: more than was planned */
 enum status run_take_comm(struct run *, int64_t bytes, void **out);
 
-/** Measured high-water mark of each role, on the device and in host memory. @errors E_INTERNAL unless created with watch */
+/** Measured high-water mark of each role, on the device and in host memory. @errors E_INTERNAL under WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]);
 
 /* ---- own elements: what this rank updates. Address of the first, in weight / gradient ---- */

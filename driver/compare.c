@@ -1,0 +1,281 @@
+/* trivium compare: train the same steps under several strategies, one after the other, and put them beside each other.
+ *
+ * One launch runs them all. A strategy passes through four gates, and at each the ranks of the world agree (fail_share), so
+ * that a strategy that cannot run becomes a row with its sentence and the next one begins:
+ *
+ *   judge     options, data, plan, compilation, the memory limit: pure, each rank for itself
+ *   open      groups, memory, parameters                            ranks beyond the layout: run_stand_by
+ *   train     the steps; only a non-finite loss is agreed on        ranks beyond the layout: comm_stand_by, asleep
+ *   gather    what each rank measured, to rank 0
+ *
+ * A failure in the middle of a step has nobody to agree with, as in train: the rank that notices ends the job. The report is
+ * written after every row, so what was compared until then is not lost.
+ *
+ * What is fair: same steps, data, seed and process; threads are the cores divided by the ranks that a strategy uses, and ranks
+ * that it does not use sleep. What is not: ranks that outnumber cores take turns, so times then tell little of a cluster. */
+#include "driver/compare.h"
+
+#include "driver/compare_measure.h"
+#include "driver/compare_report.h"
+#include "driver/compare_strategy.h"
+#include "driver/compare_table.h"
+#include "driver/recipe.h"
+#include "driver/resident.h"
+#include "driver/setup.h"
+#include "gpt/gpt.h"
+#include "lib/base/log.h"
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* setup first, and its plan first in it: plan_options' offsets hold. */
+struct request {
+    struct setup setup;
+    char strategies[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
+    double memory_limit;                 /* MiB; 0: none */
+};
+
+static const struct option OPTIONS[] = {
+    {"strategies", OPTION_TEXT, "", 0, 0, NULL, "", "what to compare, as in \"dp=8 | dp=8 zero=3 | tp=2 pp=2 sp\": settings of the options above; an empty one changes nothing", "compare", offsetof(struct request, strategies)},
+    {"out", OPTION_TEXT, "report", 0, 0, NULL, "", "directory for compare.csv and compare.json", "compare", offsetof(struct request, out)},
+    {"memory-limit", OPTION_REAL, "0", 0, 1e12, NULL, "MiB", "a strategy with a rank that needs more device memory is not run; 0: no limit", "compare", offsetof(struct request, memory_limit)},
+};
+
+struct comparison {
+    struct request base;
+    struct strategies strategies;
+    struct request *requests;            /* [n]: the base with a strategy's settings */
+    struct compare_row *rows;            /* [n] */
+};
+
+static bool is_rank_0(void) { return comm_world_rank() == 0; }
+
+/* ---- the request ---- */
+static enum status create_options(struct request *q) {
+    const struct option_table tables[] = {plan_options, {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS}};
+    return options_create(tables, 2, q, &q->setup.options);
+}
+
+static enum status read_request(struct request *q, int argc, char **argv) {
+    TRY(create_options(q));
+    return options_parse(q->setup.options, argc, argv);
+}
+
+static enum status read_base(struct comparison *c, int argc, char **argv) {
+    TRY(read_request(&c->base, argc, argv));
+    if (options_source(c->base.setup.options, "strategies") == FROM_DEFAULT)
+        return FAIL(E_USAGE, "nothing to compare; use --strategies \"dp=8 | dp=8 zero=3 | tp=2 pp=2 dp=2\"");
+    if (!c->base.out[0]) return FAIL(E_USAGE, "--out is empty; name a directory");
+    return strategies_split(c->base.strategies, &c->strategies);
+}
+
+static enum status read_strategies(struct comparison *c, int argc, char **argv) {
+    int n = c->strategies.n;
+    c->requests = calloc((size_t)n, sizeof *c->requests);
+    c->rows = calloc((size_t)n, sizeof *c->rows);
+    if (!c->requests || !c->rows) return FAIL(E_MEMORY, "no memory for %d strategies", n);
+    for (int i = 0; i < n; i++) {
+        struct setup *s = &c->requests[i].setup;
+        c->rows[i].strategy = c->strategies.text[i];
+        TRY(read_request(&c->requests[i], argc, argv));
+        TRY(strategy_apply(c->strategies.text[i], i + 1, s->options));
+        TRY(gpt_preset(&s->plan, s->options));
+    }
+    return OK;
+}
+
+/* Everything that is wrong with the request as a whole, before anything runs. */
+static enum status prepare(struct comparison *c, int argc, char **argv) {
+    enum status status = read_base(c, argc, argv);
+    if (status == OK) status = read_strategies(c, argc, argv);
+    if (status == OK && is_rank_0()) status = compare_report_prepare(c->base.out);
+    return fail_agree(group_world(), status);
+}
+
+/* ---- gate 1: judge ---- */
+
+/* dp=0: as many replicas as the world has room for. A given dp may leave ranks unused. */
+static int ranks_of(const struct plan *p) {
+    int world = comm_world_size();
+    double wanted = (double)p->dp * (double)p->tp * (double)p->pp;
+    return p->dp == 0 || wanted > world ? world : (int)wanted;
+}
+
+static enum status check_limit(const struct run *r, double limit_mib) {
+    double mib = (double)roles_total(r->memory.bytes) / (1 << 20);
+    if (limit_mib == 0 || mib <= limit_mib) return OK;
+    return FAIL(E_MEMORY, "rank %d would need %.2f MiB, and memory-limit is %g MiB; use more ranks, zero or recompute",
+                comm_world_rank(), mib, limit_mib);
+}
+
+/* Ranks of this host that the layout uses. Ranks are numbered host by host, as mpirun and srun do unless told otherwise. */
+static int used_on_host(int n_ranks) {
+    int used = n_ranks - (comm_world_rank() - comm_local_rank());
+    if (used < 1) return 1;
+    return used < comm_local_size() ? used : comm_local_size();
+}
+
+/* Threads before compilation: kernels have a piece of scratch for each. */
+static enum status judge(struct request *q, struct compare_row *row, struct run *r) {
+    const struct plan *p = &q->setup.plan;
+    TRY(setup_open(&q->setup, ranks_of(p)));
+    if (comm_world_rank() >= plan_ranks(p)) return OK;
+    row->n_threads = setup_threads(p, used_on_host(plan_ranks(p)));
+    TRY(run_compile(r, &gpt_recipe, p, comm_world_rank(), NULL, NULL));
+    return check_limit(r, q->memory_limit);
+}
+
+/* ---- gates 2 and 3: open, train ---- */
+
+static bool is_used(const struct compare_row *row) { return comm_world_rank() < row->n_ranks; }
+
+static enum status open_run(struct request *q, struct compare_row *row, struct run *r) {
+    const struct plan *p = &q->setup.plan;
+    comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
+    row->n_ranks = plan_ranks(p);
+    row->layout = mesh_place_of((int)p->dp, (int)p->tp, (int)p->pp, 0);
+    row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);
+    alarm((unsigned)ceil(p->comm_timeout));                          /* making groups has no deadline of its own */
+    enum status status = is_used(row) ? run_open(r, WATCH_PEAKS) : run_stand_by(r, p);
+    alarm(0);
+    TRY(status);
+    run_set_data(r, &q->setup.train, &q->setup.val);
+    return row->ranks ? OK : FAIL(E_MEMORY, "no memory for the measurements of %d ranks", comm_world_size());
+}
+
+static enum status train(struct compare_row *row, struct run *r, struct compare_rank *mine) {
+    if (!is_used(row)) return comm_stand_by(group_world());
+    enum status status = compare_measure(r, row, mine);
+    if (status != OK && status != E_NUMERIC) return status;
+    TRY(comm_barrier(group_world()));
+    return status;
+}
+
+/* ---- a strategy ---- */
+
+/* A failure that belongs to the strategy: the ranks agreed on it, and nothing of it is under way. */
+static bool is_a_row(enum status status) { return status != E_COMM && status != E_TIMEOUT && status != E_DEVICE; }
+
+/* All ranks have come to the end of a gate. The first failure becomes the row's. */
+static enum status agree(struct compare_row *row, enum status mine) {
+    row->status = fail_share(group_world(), mine, row->reason, sizeof row->reason);
+    return row->status;
+}
+
+static enum status run_gates(struct request *q, struct compare_row *row, struct run *r) {
+    struct compare_rank mine = {0};
+    TRY(agree(row, judge(q, row, r)));
+    TRY(agree(row, open_run(q, row, r)));
+    row->started = true;
+    enum status trained = train(row, r, &mine);
+    if (trained != OK && trained != E_NUMERIC) return trained;       /* in the middle of a step: nobody to agree with */
+    TRY(agree(row, trained));
+    return comm_all_gather(group_world(), &mine, row->ranks, sizeof mine, UINT8);
+}
+
+/* Rank 0: how far the loss is from that of the first row that ran. */
+static void set_distance(struct comparison *c, int i) {
+    int first = 0;
+    while (c->rows[first].status != OK) first++;
+    c->rows[i].distance = fabs(c->rows[i].loss - c->rows[first].loss) / fabs(c->rows[first].loss);
+}
+
+static void tell_row(const struct comparison *c, int i) {
+    const struct compare_row *row = &c->rows[i];
+    if (log_get_level() < LOG_INFO) return;
+    printf("strategy %d/%d | %s | ", i + 1, c->strategies.n, compare_row_name(row));
+    if (row->status != OK) printf("%s: %s\n", compare_row_status(row), status_name(row->status));
+    else
+        printf("%d rank%s, %d thread%s each | %" PRId64 " steps | %.1f ms | loss %.4f\n", row->n_ranks, row->n_ranks == 1 ? "" : "s",
+               row->n_threads, row->n_threads == 1 ? "" : "s", row->n_steps, 1e3 * row->step_s, row->loss);
+    fflush(stdout);
+}
+
+static enum status finish_row(struct comparison *c, int i) {
+    if (!is_rank_0()) return OK;
+    if (c->rows[i].status == OK) set_distance(c, i);
+    tell_row(c, i);
+    return compare_report_write(c->base.out, c->rows, i + 1);
+}
+
+/* Not OK: the job cannot go on. */
+static enum status run_strategy(struct comparison *c, int i) {
+    struct compare_row *row = &c->rows[i];
+    struct run r = {0};
+    int threads = omp_get_max_threads();
+    resident_reset();
+    enum status status = run_gates(&c->requests[i], row, &r);
+    omp_set_num_threads(threads);
+    bool agreed = status == row->status && is_a_row(status);
+    if (status != OK && !agreed) return *status_text() || !is_rank_0() ? status : FAIL(status, "%s", row->reason);
+    run_destroy(&r);
+    setup_fini(&c->requests[i].setup);
+    return finish_row(c, i);
+}
+
+/* ---- the command ---- */
+static enum status compare(struct comparison *c) {
+    for (int i = 0; i < c->strategies.n; i++) TRY(run_strategy(c, i));
+    if (is_rank_0()) compare_table_print(stdout, c->rows, c->strategies.n);
+    for (int i = 0; i < c->strategies.n; i++)
+        if (c->rows[i].status == OK) return OK;
+    return fail_agree(group_world(), FAIL(c->rows[0].status, "no strategy ran; the first: %s", c->rows[0].reason));
+}
+
+static bool none_ran(const struct comparison *c) {
+    for (int i = 0; i < c->strategies.n; i++)
+        if (c->rows[i].status == OK) return false;
+    return true;
+}
+
+static void release(struct comparison *c) {
+    for (int i = 0; i < c->strategies.n; i++) {
+        if (c->requests) setup_fini(&c->requests[i].setup);
+        if (c->rows) compare_row_fini(&c->rows[i]);
+    }
+    free(c->requests);
+    free(c->rows);
+    strategies_fini(&c->strategies);
+    setup_fini(&c->base.setup);
+    free(c);
+}
+
+static int print_help(void) {
+    static struct request q;
+    if (create_options(&q) == OK) {
+        printf("trivium compare [options] --strategies \"a | b | ...\"\n"
+               "Trains each strategy's steps in one launch; compares memory, speed, communication and loss.\n\n");
+        options_help(q.setup.options, stdout);
+    }
+    options_destroy(&q.setup.options);
+    return 0;
+}
+
+int compare_main(int argc, char **argv) {
+    for (int i = 0; i < argc; i++)
+        if (!strcmp(argv[i], "--help")) return print_help();
+    unsetenv("OMP_NUM_THREADS");                                     /* said for one number of ranks; here it changes (--threads) */
+    alarm(600);                                                      /* MPI can wait for ever for a process that never came */
+    struct comparison *c = calloc(1, sizeof *c);
+    enum status status = c ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");
+    alarm(0);
+    if (status != OK) {
+        status_report();
+        return status_exit_code(status);
+    }
+    status = prepare(c, argc, argv);
+    bool clean = status != OK;                                       /* all ranks agreed on that */
+    if (status == OK) {
+        status = compare(c);
+        clean = status == OK || none_ran(c);
+    }
+    status_report();
+    int code = status_exit_code(status);
+    if (clean) release(c);
+    comm_finish(clean, code);
+    return code;
+}

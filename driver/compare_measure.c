@@ -1,0 +1,110 @@
+#include "driver/compare_measure.h"
+
+#include "driver/resident.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/run/metrics.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+int64_t compare_warmup(int64_t n_steps) { return n_steps / 4 < 2 ? n_steps / 4 : 2; }
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double compare_median(double *seconds, int64_t n) {
+    qsort(seconds, (size_t)n, sizeof *seconds, by_size);
+    return (seconds[(n - 1) / 2] + seconds[n / 2]) / 2;
+}
+
+/* ---- what adds up over the timed steps ---- */
+struct tally { double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES], bubble_s, spent_s; };
+
+/* factor -1 before the first timed step, +1 after the last: what the ledgers held before drops out. */
+static void add_ledgers(struct tally *t, const struct mesh *mesh, double factor) {
+    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) {
+        double bytes, wait_s;
+        metrics_ledger(mesh->group[axis], &bytes, &wait_s);
+        t->sent_bytes[axis] += factor * bytes;
+        t->waited_s[axis] += factor * wait_s;
+    }
+}
+
+/* Rank 0, every quarter of a minute. */
+static void tell_progress(const struct run *r, double *told_s) {
+    if (comm_world_rank() != 0 || clock_s() - *told_s < 15) return;
+    *told_s = clock_s();
+    log_info("step %" PRId64 "/%" PRId64, r->n_step, r->plan.steps);
+}
+
+static enum status run_steps(struct run *r, int64_t n_warm, double *seconds, struct tally *t) {
+    double told_s = clock_s();
+    while (r->n_step < r->plan.steps) {
+        bool timed = r->n_step >= n_warm;
+        if (r->n_step == n_warm) add_ledgers(t, &r->mesh, -1);
+        double start = clock_s();
+        TRY(run_step(r));
+        double step_s = clock_s() - start;
+        if (timed) {
+            seconds[r->n_step - 1 - n_warm] = step_s;
+            t->spent_s += step_s;
+            t->bubble_s += r->exec.transfer_s;
+        }
+        tell_progress(r, &told_s);
+    }
+    add_ledgers(t, &r->mesh, 1);
+    return OK;
+}
+
+/* ---- what one rank has to say ---- */
+static void take_tally(struct compare_rank *mine, const struct tally *t, double n_timed) {
+    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) {
+        mine->sent_bytes[axis] = t->sent_bytes[axis] / n_timed;
+        mine->waited_s[axis] = t->waited_s[axis] / n_timed;
+    }
+    mine->bubble_s = t->bubble_s / n_timed;
+    mine->step_s = t->spent_s / n_timed;
+}
+
+static enum status take_memory(struct compare_rank *mine, const struct run *r) {
+    mine->resident_bytes = resident_peak_bytes();
+    for (enum role role = 0; role < N_ROLES; role++) {
+        mine->predicted[role] = r->memory.bytes[role];
+        mine->predicted_host[role] = r->memory.host_bytes[role];
+    }
+    return run_measure(r, mine->measured, mine->measured_host);
+}
+
+static void take_bill(struct compare_rank *mine, const struct run *r) {
+    const double *flops = r->bill.flops;
+    mine->flops = flops[ROW_FORWARD] + flops[ROW_BACKWARD_INPUT] + flops[ROW_BACKWARD_WEIGHT];
+    mine->replay_flops = flops[ROW_REPLAY];
+}
+
+static void fill_row(struct compare_row *row, const struct run *r, double *seconds, int64_t n_timed) {
+    const struct plan *p = &r->plan;
+    row->n_steps = p->steps;
+    row->n_timed = n_timed;
+    row->step_s = compare_median(seconds, n_timed);
+    row->tokens_per_s = (double)p->global_batch * (double)p->seq / row->step_s;
+    row->loss = r->loss;
+}
+
+enum status compare_measure(struct run *r, struct compare_row *row, struct compare_rank *mine) {
+    int64_t n_warm = compare_warmup(r->plan.steps), n_timed = r->plan.steps - n_warm;
+    struct tally tally = {0};
+    enum status status;
+    double *seconds = malloc((size_t)n_timed * sizeof *seconds);
+    if (!seconds) return FAIL(E_MEMORY, "no memory for the times of %" PRId64 " steps; use fewer", n_timed);
+    *mine = (struct compare_rank){.place = r->mesh.place};
+    TRY_DONE(run_steps(r, n_warm, seconds, &tally));
+    take_tally(mine, &tally, (double)n_timed);
+    take_bill(mine, r);
+    fill_row(row, r, seconds, n_timed);
+    TRY_DONE(take_memory(mine, r));
+done:
+    free(seconds);
+    return status;
+}

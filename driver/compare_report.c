@@ -1,0 +1,201 @@
+#include "driver/compare_report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- one object a row; jansson keeps keys in the order in which they came, so it is the CSV's order too ---- */
+static void set_text(json_t *o, const char *key, const char *text) { json_object_set_new(o, key, json_string(text)); }
+
+static void set_real(json_t *o, bool known, double x, const char *prefix, const char *name, const char *suffix) {
+    char key[64];
+    snprintf(key, sizeof key, "%s%s%s", prefix, name, suffix);
+    json_object_set_new(o, key, known && isfinite(x) ? json_real(x) : json_null());
+}
+
+static void set_int(json_t *o, bool known, int64_t x, const char *prefix, const char *name, const char *suffix) {
+    char key[64];
+    snprintf(key, sizeof key, "%s%s%s", prefix, name, suffix);
+    json_object_set_new(o, key, known ? json_integer(x) : json_null());
+}
+
+/* predicted_param_bytes ... predicted_total_bytes predicted_host_bytes */
+static void set_memory(json_t *o, bool known, const char *which, const int64_t roles[N_ROLES], int64_t total, int64_t host) {
+    for (enum role role = 0; role < N_ROLES; role++) set_int(o, known, roles[role], which, role_name(role), "_bytes");
+    set_int(o, known, total, which, "total", "_bytes");
+    set_int(o, known, host, which, "host", "_bytes");
+}
+
+static void set_traffic(json_t *o, bool known, const double sent[N_MESH_AXES], const double waited_s[N_MESH_AXES]) {
+    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) {
+        set_real(o, known, sent[axis], "comm_", mesh_axis_name(axis), "_bytes");
+        set_real(o, known, 1e3 * waited_s[axis], "comm_", mesh_axis_name(axis), "_ms");
+    }
+}
+
+static void set_layout(json_t *o, const struct compare_row *row) {
+    bool ran = row->status == OK;
+    set_text(o, "strategy", row->strategy);
+    set_text(o, "status", compare_row_status(row));
+    json_object_set_new(o, "error", ran ? json_null() : json_sprintf("%s %s", status_name(row->status), row->reason));
+    set_int(o, ran, row->layout.dp, "", "dp", "");
+    set_int(o, ran, row->layout.tp, "", "tp", "");
+    set_int(o, ran, row->layout.pp, "", "pp", "");
+    set_int(o, ran, row->n_ranks, "", "ranks", "");
+    set_int(o, ran, row->n_threads, "", "threads", "");
+}
+
+static void set_speed(json_t *o, const struct compare_row *row) {
+    bool ran = row->status == OK;
+    set_int(o, ran, row->n_steps, "", "steps", "");
+    set_int(o, ran, row->n_timed, "", "timed_steps", "");
+    set_real(o, ran, 1e3 * row->step_s, "", "step_ms", "");
+    set_real(o, ran, row->tokens_per_s, "", "tokens_per_s", "");
+    set_real(o, ran, row->loss, "", "loss", "");
+    set_real(o, ran, row->distance, "", "loss_distance", "");
+}
+
+static json_t *row_json(const struct compare_row *row) {
+    bool ran = row->status == OK;
+    struct compare_summary s = ran ? compare_summarise(row) : (struct compare_summary){0};
+    json_t *o = json_object();
+    set_layout(o, row);
+    set_speed(o, row);
+    set_memory(o, ran, "predicted_", s.predicted, s.predicted_total, s.predicted_host);
+    set_memory(o, ran, "measured_", s.measured, s.measured_total, s.measured_host);
+    set_int(o, ran, s.resident, "", "resident", "_bytes");
+    set_int(o, ran, s.unaccounted, "", "unaccounted", "_bytes");
+    set_traffic(o, ran, s.sent_bytes, s.waited_s);
+    set_real(o, ran, 1e3 * s.bubble_s, "", "bubble_ms", "");
+    set_real(o, ran, s.bubble_share, "", "bubble_share", "");
+    set_real(o, ran, s.extra_flops, "", "extra_flops", "");
+    return o;
+}
+
+static json_t *rank_json(const struct compare_rank *rank, int number) {
+    json_t *o = json_object();
+    set_int(o, true, number, "", "rank", "");
+    set_int(o, true, rank->place.dp_rank, "", "dp_rank", "");
+    set_int(o, true, rank->place.tp_rank, "", "tp_rank", "");
+    set_int(o, true, rank->place.pp_rank, "", "pp_rank", "");
+    set_memory(o, true, "predicted_", rank->predicted, roles_total(rank->predicted), roles_total(rank->predicted_host));
+    set_memory(o, true, "measured_", rank->measured, roles_total(rank->measured), roles_total(rank->measured_host));
+    set_int(o, true, rank->resident_bytes, "", "resident", "_bytes");
+    set_int(o, true, rank->resident_bytes - compare_rank_predicted(rank), "", "unaccounted", "_bytes");
+    set_traffic(o, true, rank->sent_bytes, rank->waited_s);
+    set_real(o, true, 1e3 * rank->bubble_s, "", "bubble_ms", "");
+    set_real(o, true, rank->flops, "", "flops", "");
+    set_real(o, true, rank->replay_flops, "", "replay_flops", "");
+    return o;
+}
+
+/* ---- JSON ---- */
+static int write_json(FILE *f, const struct compare_row *rows, int n_rows) {
+    json_t *all = json_array();
+    for (int i = 0; i < n_rows; i++) {
+        json_t *row = row_json(&rows[i]), *ranks = json_array();
+        for (int r = 0; rows[i].status == OK && r < rows[i].n_ranks; r++)
+            json_array_append_new(ranks, rank_json(&rows[i].ranks[r], r));
+        json_object_set_new(row, "per_rank", ranks);
+        json_array_append_new(all, row);
+    }
+    json_t *report = json_pack("{s:i, s:o}", "world", comm_world_size(), "strategies", all);
+    int failed = !report || json_dumpf(report, f, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) || fputc('\n', f) == EOF;
+    json_decref(report);
+    return failed;
+}
+
+/* ---- CSV ---- */
+void csv_write_cell(FILE *f, const char *text) {
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, f);
+        return;
+    }
+    fputc('"', f);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', f);
+        fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
+static void write_value(FILE *f, const json_t *value) {
+    if (json_is_string(value)) csv_write_cell(f, json_string_value(value));
+    else if (json_is_integer(value)) fprintf(f, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value)) fprintf(f, "%.17g", json_real_value(value));
+}
+
+/* Keys or values of a row; `value` alternates so that both come from one loop and cannot differ in number. */
+static void write_line(FILE *f, json_t *row, bool keys) {
+    const char *key, *comma = "";
+    json_t *value;
+    json_object_foreach(row, key, value) {
+        fputs(comma, f);
+        if (keys) fputs(key, f);
+        else write_value(f, value);
+        comma = ",";
+    }
+    fputc('\n', f);
+}
+
+static int write_csv(FILE *f, const struct compare_row *rows, int n_rows) {
+    for (int i = 0; i < n_rows; i++) {
+        json_t *row = row_json(&rows[i]);
+        if (i == 0) write_line(f, row, true);
+        write_line(f, row, false);
+        json_decref(row);
+    }
+    return ferror(f);
+}
+
+/* ---- files ---- */
+static enum status cannot(const char *what, const char *path) {
+    return FAIL(E_IO, "cannot %s %s: %s; give --out another directory", what, path, strerror(errno));
+}
+
+/* Written beside the report and put in its place when it is whole. */
+static enum status replace_file(const char *dir, const char *name, int (*write)(FILE *, const struct compare_row *, int),
+                                const struct compare_row *rows, int n_rows) {
+    char path[PATH_MAX], fresh[PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    FILE *f = fopen(fresh, "w");
+    if (!f) return cannot("write", fresh);
+    int failed = write(f, rows, n_rows);
+    failed |= fclose(f);
+    if (failed) return cannot("write", fresh);
+    return rename(fresh, path) == 0 ? OK : cannot("write", path);
+}
+
+enum status compare_report_write(const char *dir, const struct compare_row *rows, int n_rows) {
+    TRY(replace_file(dir, "compare.csv", write_csv, rows, n_rows));
+    return replace_file(dir, "compare.json", write_json, rows, n_rows);
+}
+
+static enum status make_directories(const char *dir) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", dir);
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0777);                                           /* what is missing after all is said below */
+        *slash = '/';
+    }
+    return mkdir(path, 0777) == 0 || errno == EEXIST ? OK : cannot("make the directory", path);
+}
+
+enum status compare_report_prepare(const char *dir) {
+    char path[PATH_MAX];
+    TRY(make_directories(dir));
+    snprintf(path, sizeof path, "%s/compare.csv.new", dir);
+    FILE *f = fopen(path, "w");
+    if (!f) return cannot("write", path);
+    fclose(f);
+    unlink(path);
+    return OK;
+}

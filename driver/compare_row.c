@@ -1,0 +1,66 @@
+#include "driver/compare_row.h"
+
+#include <stdlib.h>
+
+void compare_row_fini(struct compare_row *row) {
+    free(row->ranks);
+    row->ranks = NULL;
+}
+
+int64_t roles_total(const int64_t bytes[N_ROLES]) {
+    int64_t total = 0;
+    for (enum role role = 0; role < N_ROLES; role++) total += bytes[role];
+    return total;
+}
+
+int64_t compare_rank_predicted(const struct compare_rank *rank) {
+    return roles_total(rank->predicted) + roles_total(rank->predicted_host);
+}
+
+const char *compare_row_name(const struct compare_row *row) { return row->strategy[0] ? row->strategy : "(as it is)"; }
+
+const char *compare_row_status(const struct compare_row *row) {
+    if (row->status == OK) return "ran";
+    return row->started ? "failed" : "refused";
+}
+
+static void raise_to(int64_t *most, int64_t value) {
+    if (value > *most) *most = value;
+}
+
+static void fold_memory(struct compare_summary *s, const struct compare_rank *rank) {
+    for (enum role role = 0; role < N_ROLES; role++) {
+        raise_to(&s->predicted[role], rank->predicted[role]);
+        raise_to(&s->measured[role], rank->measured[role]);
+    }
+    raise_to(&s->predicted_total, roles_total(rank->predicted));
+    raise_to(&s->measured_total, roles_total(rank->measured));
+    raise_to(&s->predicted_host, roles_total(rank->predicted_host));
+    raise_to(&s->measured_host, roles_total(rank->measured_host));
+    raise_to(&s->resident, rank->resident_bytes);
+    raise_to(&s->unaccounted, rank->resident_bytes - compare_rank_predicted(rank));
+}
+
+static void fold_traffic(struct compare_summary *s, const struct compare_rank *rank, int n_ranks) {
+    for (enum mesh_axis axis = 0; axis < N_MESH_AXES; axis++) {
+        if (rank->sent_bytes[axis] > s->sent_bytes[axis]) s->sent_bytes[axis] = rank->sent_bytes[axis];
+        s->waited_s[axis] += rank->waited_s[axis] / n_ranks;
+    }
+    s->bubble_s += rank->bubble_s / n_ranks;
+}
+
+struct compare_summary compare_summarise(const struct compare_row *row) {
+    struct compare_summary s = {.unaccounted = INT64_MIN};
+    double step_s = 0, flops = 0, replay = 0;
+    for (int i = 0; i < row->n_ranks; i++) {
+        const struct compare_rank *rank = &row->ranks[i];
+        fold_memory(&s, rank);
+        fold_traffic(&s, rank, row->n_ranks);
+        step_s += rank->step_s / row->n_ranks;
+        flops += rank->flops;
+        replay += rank->replay_flops;
+    }
+    s.bubble_share = s.bubble_s / step_s;
+    s.extra_flops = replay / flops;
+    return s;
+}

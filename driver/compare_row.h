@@ -1,0 +1,57 @@
+/* One row of a comparison: a strategy, whether it ran, and what its ranks measured.
+ *
+ * Memory and bytes on the wire are those of the rank that has most, since that is what must fit. Waiting is the mean over
+ * ranks, since every rank takes part in every step. All but memory is a mean over the timed steps. */
+#ifndef TRIVIUM_DRIVER_COMPARE_ROW_H
+#define TRIVIUM_DRIVER_COMPARE_ROW_H
+
+#include "lib/run/run.h"
+
+enum { COMPARE_REASON_BYTES = 1024 };
+
+/* What one rank says of itself. Plain bytes: ranks send it to rank 0 as it lies. */
+struct compare_rank {
+    struct mesh_place place;
+    int64_t predicted[N_ROLES], measured[N_ROLES];             /* device memory, by role */
+    int64_t predicted_host[N_ROLES], measured_host[N_ROLES];   /* host memory that something was offloaded to */
+    int64_t resident_bytes;                                    /* of the whole process, at its peak */
+    double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES];     /* a step */
+    double bubble_s;                                           /* a step, waiting for pipeline neighbours; part of waited_s */
+    double step_s;                                             /* mean */
+    double flops, replay_flops;                                /* a step: forward and backward; what recomputation adds */
+};
+
+struct compare_row {
+    const char *strategy;                /* borrowed: its settings, "" for none */
+    enum status status;                  /* OK: it ran, and all below is there */
+    char reason[COMPARE_REASON_BYTES];   /* why not */
+    bool started;                        /* it failed in training; otherwise it was refused before */
+    struct mesh_place layout;            /* dp, tp, pp */
+    int n_ranks, n_threads;              /* used; threads of each */
+    int64_t n_steps, n_timed;
+    double step_s, tokens_per_s;         /* median of the timed steps on rank 0, and what follows from it */
+    double loss, distance;               /* of the last step; relative to the first row that ran, NaN where there is none */
+    struct compare_rank *ranks;          /* [n_ranks], owned */
+};
+void compare_row_fini(struct compare_row *);
+/** The strategy, and something to read where it has no settings; "ran", "refused" or "failed". Borrowed. */
+const char *compare_row_name(const struct compare_row *);
+const char *compare_row_status(const struct compare_row *);
+
+/* The ranks of a row folded into one. A total is the largest rank's total, not the sum of the largest roles. */
+struct compare_summary {
+    int64_t predicted[N_ROLES], measured[N_ROLES];
+    int64_t predicted_total, measured_total, predicted_host, measured_host;
+    int64_t resident, unaccounted;       /* resident beyond all that was predicted: code, libraries, MPI, tables, the data */
+    double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES], bubble_s;
+    double bubble_share;                 /* of the step's time */
+    double extra_flops;                  /* recomputation / (forward + backward) */
+};
+/** @collective{none} */
+struct compare_summary compare_summarise(const struct compare_row *);
+
+int64_t roles_total(const int64_t bytes[N_ROLES]);
+/** Planned bytes of a rank on device and host. */
+int64_t compare_rank_predicted(const struct compare_rank *);
+
+#endif

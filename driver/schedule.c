@@ -1,0 +1,182 @@
+/* trivium schedule: a pipeline schedule checked, run against a clock and drawn. The tables are those that training runs
+ * (pp/pp_schedule.c); what is measured here stands beside its closed form. */
+#include "driver/schedule.h"
+
+#include "driver/schedule_chart.h"
+#include "pp/pp_check.h"
+#include "pp/pp_schedule.h"
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ACTIONS = 1 << 22 };
+
+struct request {
+    int schedule;
+    int64_t pp, microbatches, chunks;
+    double time_f, time_b, time_c;
+    int json;
+    char svg[OPTION_TEXT_MAX];
+};
+
+#define AT(field) offsetof(struct request, field)
+static const struct option OPTIONS[] = {
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, "gpipe|1f1b|interleaved", "", "order of forward and backward microbatches", "schedule", AT(schedule)},
+    {"pp", OPTION_INT, "4", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "schedule", AT(pp)},
+    {"microbatches", OPTION_INT, "8", 1, 1 << 20, NULL, "", "microbatches a step: global-batch / dp / micro-batch", "schedule", AT(microbatches)},
+    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a stage", "schedule", AT(chunks)},
+    {"time-f", OPTION_REAL, "1", 1e-6, 1e6, NULL, "", "time of a microbatch's forward in all layers of a stage; a chunk takes its part", "time", AT(time_f)},
+    {"time-b", OPTION_REAL, "2", 1e-6, 1e6, NULL, "", "time of its backward", "time", AT(time_b)},
+    {"time-c", OPTION_REAL, "0", 0, 1e6, NULL, "", "time of a message from stage to stage; nobody is busy meanwhile", "time", AT(time_c)},
+    {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "output", AT(json)},
+    {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "also draw the chart into this file", "output", AT(svg)},
+};
+
+/* ---- the chart ---- */
+static enum status make_stages(struct schedule_chart *c) {
+    int p = c->n_stages, v = c->n_chunks, m = c->n_microbatches;
+    if ((double)p * v * m > MAX_ACTIONS)
+        return FAIL(E_CONFIG, "pp=%d x chunks=%d x microbatches=%d = %.0f forwards; the limit is %d: use fewer microbatches", p, v, m,
+                    (double)p * v * m, MAX_ACTIONS);
+    c->stages = calloc((size_t)p, sizeof *c->stages);
+    if (!c->stages) return FAIL(E_MEMORY, "no memory for %d stages", p);
+    for (int i = 0; i < p; i++) pp_schedule_make(c->kind, p, v, i, m, &c->stages[i]);
+    c->send_depth = pp_send_depth(c->kind, p, v, m);
+    return pp_check_schedules(c->stages, p, v, c->send_depth);
+}
+
+enum status schedule_chart_make(struct schedule_chart *c) {
+    const double part = 1.0 / c->n_chunks;
+    const struct pp_times times = {{[TAPE_F] = c->forward * part, [TAPE_B] = c->backward * part}, c->transfer};
+    TRY(pp_schedule_legal(c->kind, c->n_stages, c->n_chunks, c->n_microbatches));
+    TRY(make_stages(c));
+    TRY(pp_timeline_make(c->stages, c->n_stages, c->send_depth, &times, &c->timeline));
+    c->work = c->n_microbatches * (c->forward + c->backward);
+    c->bubble = pp_timeline_idle(&c->timeline, c->stages, 0);
+    return OK;
+}
+
+void schedule_chart_fini(struct schedule_chart *c) {
+    for (int i = 0; c->stages && i < c->n_stages; i++) schedule_fini(&c->stages[i]);
+    free(c->stages);
+    c->stages = NULL;
+    pp_timeline_fini(&c->timeline);
+}
+
+/* ---- as text ---- */
+void schedule_chart_title(const struct schedule_chart *c, FILE *f) {
+    fprintf(f, "%s: %d stage%s, %d microbatch%s", c->name, c->n_stages, c->n_stages == 1 ? "" : "s", c->n_microbatches,
+            c->n_microbatches == 1 ? "" : "es");
+    if (c->n_chunks > 1) fprintf(f, ", %d chunks a stage", c->n_chunks);
+}
+
+static void print_head(const struct schedule_chart *c) {
+    schedule_chart_title(c, stdout);
+    printf("; forward %g, backward %g", c->forward, c->backward);
+    if (c->transfer > 0) printf(", transfer %g", c->transfer);
+    printf("\n\n");
+}
+
+static void print_bubble(const struct schedule_chart *c) {
+    double formula = pp_bubble_formula(c->n_stages, c->n_chunks, c->forward, c->backward);
+    printf("\nstep     %g = %g of work + %g idle, on every stage\n", c->timeline.makespan, c->work, c->bubble);
+    printf("bubble   %g; closed form (p-1)(F+B)%s = %g%s; %.1f%% of the step, %.1f%% of the work\n", c->bubble,
+           c->n_chunks > 1 ? "/v" : "", formula, c->transfer > 0 ? " without transfers" : "",
+           100 * c->bubble / c->timeline.makespan, 100 * c->bubble / c->work);
+    printf("checked  each forward has its backward, each send its receive; no deadlock with %d staging buffer%s a direction\n",
+           c->send_depth, c->send_depth == 1 ? "" : "s");
+}
+
+static void print_peaks(const struct schedule_chart *c) {
+    printf("\nstage   peak in flight   closed form%s\n", c->n_chunks > 1 ? "   (chunks of microbatches)" : "   (microbatches)");
+    for (int i = 0; i < c->n_stages; i++)
+        printf("%5d   %14d   %11d\n", i, pp_peak_in_flight(&c->stages[i]),
+               pp_peak_formula(c->kind, c->n_stages, c->n_chunks, i, c->n_microbatches));
+}
+
+/* ---- as JSON ---- */
+static json_t *actions_json(const struct schedule_chart *c, int stage, bool compute) {
+    json_t *all = json_array();
+    for (int i = 0; i < c->stages[stage].n; i++) {
+        const struct action *a = &c->stages[stage].actions[i];
+        struct pp_span span = c->timeline.span[stage][i];
+        if (action_is_compute(a->kind) != compute) continue;
+        json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:f, s:f}", "kind", action_name(a->kind), "chunk", a->chunk,
+                                             "microbatch", a->microbatch, "start", span.start, "end", span.end));
+    }
+    return all;
+}
+
+static void print_json(const struct schedule_chart *c) {
+    json_t *stages = json_array(), *peaks = json_array();
+    for (int i = 0; i < c->n_stages; i++) {
+        json_array_append_new(stages, json_pack("{s:i, s:o, s:o}", "stage", i, "actions", actions_json(c, i, true), "transfers",
+                                                actions_json(c, i, false)));
+        json_array_append_new(peaks, json_integer(pp_peak_in_flight(&c->stages[i])));
+    }
+    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f}", "schedule", c->name, "pp", c->n_stages, "microbatches",
+                            c->n_microbatches, "chunks", c->n_chunks, "time_f", c->forward, "time_b", c->backward, "time_c", c->transfer);
+    json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:i, s:o, s:o}", "makespan", c->timeline.makespan, "bubble", c->bubble,
+                             "bubble_fraction", c->bubble / c->timeline.makespan, "bubble_over_work", c->bubble / c->work,
+                             "send_depth", c->send_depth, "peak_in_flight", peaks, "stages", stages);
+    json_object_update(all, more);
+    json_dumpf(all, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(more);
+    json_decref(all);
+}
+
+/* ---- the command ---- */
+static enum status write_svg(const struct schedule_chart *c, const char *path) {
+    FILE *f = fopen(path, "w");
+    if (!f) return FAIL(E_IO, "cannot write svg=%s: %s", path, strerror(errno));
+    schedule_chart_svg(c, f);
+    bool failed = ferror(f) != 0;
+    if (fclose(f) || failed) return FAIL(E_IO, "cannot write all of svg=%s: %s", path, strerror(errno));
+    return OK;
+}
+
+static enum status show(const struct request *q, struct schedule_chart *c) {
+    TRY(schedule_chart_make(c));
+    if (q->svg[0]) TRY(write_svg(c, q->svg));
+    if (q->json) {
+        print_json(c);
+        return OK;
+    }
+    print_head(c);
+    schedule_chart_text(c, stdout);
+    print_bubble(c);
+    print_peaks(c);
+    if (q->svg[0]) printf("\nthe chart is in %s\n", q->svg);
+    return OK;
+}
+
+static enum status parse_and_show(struct request *q, struct options *o, int argc, char **argv) {
+    static const char *const names[] = {"gpipe", "1f1b", "interleaved"};
+    TRY(options_parse(o, argc, argv));
+    struct schedule_chart c = {.kind = (enum plan_schedule)q->schedule, .name = names[q->schedule], .n_stages = (int)q->pp,
+                               .n_chunks = (int)q->chunks, .n_microbatches = (int)q->microbatches, .forward = q->time_f,
+                               .backward = q->time_b, .transfer = q->time_c};
+    enum status status = show(q, &c);
+    schedule_chart_fini(&c);
+    return status;
+}
+
+int schedule_main(int argc, char **argv) {
+    const struct option_table table = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+    struct request q = {0};
+    struct options *o = NULL;
+    enum status status = options_create(&table, 1, &q, &o);
+    bool help = false;
+    for (int i = 0; i < argc; i++) help = help || !strcmp(argv[i], "--help");
+    if (status == OK && help) {
+        printf("trivium schedule [options]\n");
+        options_help(o, stdout);
+    } else if (status == OK) {
+        status = parse_and_show(&q, o, argc, argv);
+    }
+    status_report();
+    options_destroy(&o);
+    return status_exit_code(status);
+}

@@ -1,0 +1,34 @@
+/* A pipeline schedule against a clock, and the ways to draw it. */
+#ifndef TRIVIUM_DRIVER_SCHEDULE_CHART_H
+#define TRIVIUM_DRIVER_SCHEDULE_CHART_H
+
+#include "lib/run/plan.h"
+#include "pp/pp_timeline.h"
+#include <stdio.h>
+
+struct schedule_chart {
+    /* what is asked for */
+    enum plan_schedule kind;
+    const char *name;                        /* the kind's, as typed; borrowed */
+    int n_stages, n_chunks, n_microbatches;
+    double forward, backward, transfer;      /* time of a microbatch in all chunks of a stage; of a message's flight */
+    /* what follows */
+    int send_depth;
+    struct schedule *stages;
+    struct pp_timeline timeline;
+    double work, bubble;                     /* of a stage; all stages have the same work, so all idle the same */
+};
+
+/** Make the schedules of all stages, check them, run them against the clock. The chart is to be freed also after an error.
+ *  @errors E_CONFIG: not legal, or too large; E_INTERNAL: the schedule is not sound; E_MEMORY */
+enum status schedule_chart_make(struct schedule_chart *);
+void schedule_chart_fini(struct schedule_chart *);
+
+/** "interleaved: 4 stages, 8 microbatches, 2 chunks a stage" */
+void schedule_chart_title(const struct schedule_chart *, FILE *);
+/** As text: a row a stage and a column a unit of time; a sentence instead when it is too wide for that. */
+void schedule_chart_text(const struct schedule_chart *, FILE *);
+/** As a picture of its own. */
+void schedule_chart_svg(const struct schedule_chart *, FILE *);
+
+#endif

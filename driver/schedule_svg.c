@@ -1,0 +1,128 @@
+/* A Gantt chart as SVG: forward blue, backward orange, chunks from light to dark, idle grey. */
+#include "driver/schedule_chart.h"
+
+#include <math.h>
+
+enum { LEFT = 74, TOP = 62, RIGHT = 26, MAX_PLOT = 1600, MIN_PLOT = 560, ROOMY_BOX = 24, MAX_TITLES = 20000, LEGEND = 86 };
+
+struct canvas { const struct schedule_chart *c; FILE *f; double scale, row, plot; };   /* pixels a unit of time, a row, in all */
+
+static struct canvas canvas_of(const struct schedule_chart *c, FILE *f) {
+    double shortest = fmin(c->forward, c->backward) / c->n_chunks, makespan = c->timeline.makespan;
+    double plot = fmax(MIN_PLOT, fmin(MAX_PLOT, makespan / shortest * ROOMY_BOX));
+    double row = fmax(5, fmin(26, 900.0 / c->n_stages));
+    return (struct canvas){c, f, plot / makespan, row, plot};
+}
+
+static double x_of(const struct canvas *v, double time) { return LEFT + time * v->scale; }
+static double y_of(const struct canvas *v, int stage) { return TOP + stage * v->row; }
+
+/* ---- colours ---- */
+static double depth_of_shade(const struct canvas *v, int chunk) {
+    return v->c->n_chunks == 1 ? 0.4 : (double)chunk / (v->c->n_chunks - 1);
+}
+
+static const char *colour(const struct canvas *v, bool forward, int chunk) {
+    static const int light[2][3] = {{253, 214, 170}, {200, 222, 243}}, dark[2][3] = {{198, 84, 8}, {24, 92, 164}};
+    static char text[8];
+    double t = depth_of_shade(v, chunk);
+    int rgb[3];
+    for (int i = 0; i < 3; i++) rgb[i] = (int)lround(light[forward][i] + t * (dark[forward][i] - light[forward][i]));
+    snprintf(text, sizeof text, "#%02x%02x%02x", rgb[0] & 255, rgb[1] & 255, rgb[2] & 255);
+    return text;
+}
+static const char *ink(const struct canvas *v, int chunk) { return depth_of_shade(v, chunk) > 0.55 ? "#ffffff" : "#1a1a1a"; }
+
+/* ---- boxes ---- */
+static void box(const struct canvas *v, double x, double y, double width, double height, const char *fill) {
+    fprintf(v->f, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"%s\"",
+            x, y, width, height, fill, width < 4 ? "0.3" : "1");
+}
+
+static void number(const struct canvas *v, double x, double y, double width, double height, int n, const char *fill) {
+    double needed = 4 + 6.2 * (n < 10 ? 1 : n < 100 ? 2 : n < 1000 ? 3 : 6);
+    if (width < needed || height < 12) return;
+    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\" fill=\"%s\">%d</text>\n", x + width / 2, y + height / 2 + 4, fill, n);
+}
+
+static void draw_action(const struct canvas *v, int stage, const struct action *a, struct pp_span span, bool titled) {
+    bool forward = a->kind == ACTION_F;
+    double x = x_of(v, span.start), y = y_of(v, stage), width = (span.end - span.start) * v->scale;
+    box(v, x, y + 1, width, v->row - 2, colour(v, forward, a->chunk));
+    if (titled)
+        fprintf(v->f, "><title>%s of microbatch %d, chunk %d: %.6g to %.6g</title></rect>\n", forward ? "forward" : "backward",
+                a->microbatch, a->chunk, span.start, span.end);
+    else fprintf(v->f, "/>\n");
+    number(v, x, y, width, v->row, a->microbatch, ink(v, a->chunk));
+}
+
+static void draw_stage(const struct canvas *v, int stage) {
+    const struct schedule *s = &v->c->stages[stage];
+    bool titled = (double)s->n * v->c->n_stages < MAX_TITLES, labelled = v->row >= 12 || stage % 10 == 0;
+    box(v, LEFT, y_of(v, stage) + 1, v->plot, v->row - 2, "#eeeeec");
+    fprintf(v->f, "/>\n");
+    if (labelled) fprintf(v->f, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">stage %d</text>\n", LEFT - 8, y_of(v, stage) + v->row / 2 + 4, stage);
+    for (int i = 0; i < s->n; i++)
+        if (action_is_compute(s->actions[i].kind)) draw_action(v, stage, &s->actions[i], v->c->timeline.span[stage][i], titled);
+}
+
+/* ---- around them ---- */
+static void draw_head(const struct canvas *v) {
+    const struct schedule_chart *c = v->c;
+    double width = LEFT + v->plot + RIGHT, height = y_of(v, c->n_stages) + LEGEND;
+    fprintf(v->f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+            "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" fill=\"#1a1a1a\">\n", width, height, width, height);
+    fprintf(v->f, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\" "
+            "font-weight=\"bold\">", LEFT);
+    schedule_chart_title(c, v->f);
+    fprintf(v->f, "</text>\n<text x=\"%d\" y=\"45\">a step takes %.6g: %.6g of work and a bubble of %.6g (%.1f%% of the step)</text>\n",
+            LEFT, c->timeline.makespan, c->work, c->bubble, 100 * c->bubble / c->timeline.makespan);
+}
+
+/* 1, 2 or 5 times a power of ten, at least 60 pixels apart. */
+static double tick_step(const struct canvas *v) {
+    double least = 60 / v->scale, power = pow(10, floor(log10(least)));
+    return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
+}
+
+static void draw_axis(const struct canvas *v) {
+    double y = y_of(v, v->c->n_stages) + 4, step = tick_step(v);
+    fprintf(v->f, "<line x1=\"%d\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\" stroke=\"#1a1a1a\"/>\n", LEFT, y, LEFT + v->plot, y);
+    for (int i = 0; i * step <= v->c->timeline.makespan * (1 + 1e-9); i++) {
+        double x = x_of(v, i * step);
+        fprintf(v->f, "<line x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\" stroke=\"#1a1a1a\"/><text x=\"%.2f\" y=\"%.2f\" "
+                "text-anchor=\"middle\">%.4g</text>\n", x, y, x, y + 5, x, y + 18, i * step);
+    }
+    fprintf(v->f, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">time</text>\n", LEFT - 20, y + 18);
+}
+
+/* "forward" and a swatch a chunk, numbered where there is room. Returns where the next entry may start. */
+static double draw_swatches(const struct canvas *v, double x, double y, bool forward) {
+    int n = v->c->n_chunks;
+    double width = n <= 8 ? 22 : 176.0 / n;
+    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\">%s%s</text>\n", x, y + 12, forward ? "forward" : "backward", n > 1 ? ", chunk" : "");
+    x += (forward ? 50 : 60) + (n > 1 ? 42 : 0);
+    for (int k = 0; k < n; k++, x += width) {
+        box(v, x, y, width, 16, colour(v, forward, k));
+        fprintf(v->f, "/>\n");
+        if (n > 1) number(v, x, y, width, 16, k, ink(v, k));
+    }
+    return x + 30;
+}
+
+static void draw_legend(const struct canvas *v) {
+    double y = y_of(v, v->c->n_stages) + 46, x = draw_swatches(v, LEFT, y, true);
+    x = draw_swatches(v, x, y, false);
+    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\">idle</text>\n", x, y + 12);
+    box(v, x + 28, y, 22, 16, "#eeeeec");
+    fprintf(v->f, "/>\n<text x=\"%.2f\" y=\"%.2f\">numbers in boxes: microbatches</text>\n", x + 80, y + 12);
+}
+
+void schedule_chart_svg(const struct schedule_chart *c, FILE *f) {
+    struct canvas v = canvas_of(c, f);
+    draw_head(&v);
+    for (int i = 0; i < c->n_stages; i++) draw_stage(&v, i);
+    draw_axis(&v);
+    draw_legend(&v);
+    fprintf(f, "</svg>\n");
+}

@@ -1,0 +1,97 @@
+/* A Gantt chart in letters. */
+#include "driver/schedule_chart.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WIDTH = 200, MAX_ROWS = 64, MAX_LETTERS = 26 };
+
+/* A column is `unit` of time and `cell` characters wide: 1, or wide enough for a letter, a microbatch's number and a blank. */
+struct grid { double unit; int columns, cell; bool rounded; };
+
+static bool is_multiple(double x, double unit) { return fabs(x / unit - round(x / unit)) < 1e-9; }
+
+/* The largest unit that everything is a multiple of: a fraction of a chunk's forward. Not found: a sixtieth, and rounded. */
+static double common_unit(const struct schedule_chart *c) {
+    double forward = c->forward / c->n_chunks, backward = c->backward / c->n_chunks;
+    for (int k = 1; k < 60; k++)
+        if (is_multiple(backward, forward / k) && is_multiple(c->transfer, forward / k)) return forward / k;
+    return forward / 60;
+}
+
+static int digits(int n) { return n < 10 ? 1 : 1 + digits(n / 10); }
+
+static struct grid grid_of(const struct schedule_chart *c) {
+    struct grid g = {.unit = common_unit(c), .cell = 2 + digits(c->n_microbatches - 1)};
+    double makespan = c->timeline.makespan;
+    g.rounded = makespan / g.unit > MAX_WIDTH || !is_multiple(c->backward / c->n_chunks, g.unit) || !is_multiple(c->transfer, g.unit);
+    if (makespan / g.unit > MAX_WIDTH) g.unit = makespan / MAX_WIDTH;
+    g.columns = (int)round(makespan / g.unit);
+    if (g.columns * g.cell > MAX_WIDTH) g.cell = 1;
+    return g;
+}
+
+/* Columns longer than an action would hide actions, and the picture would mislead. */
+static bool fits(const struct schedule_chart *c, const struct grid *g) {
+    return g->unit <= fmin(c->forward, c->backward) / c->n_chunks && c->n_stages <= MAX_ROWS && c->n_chunks <= MAX_LETTERS;
+}
+
+static char letter(const struct schedule_chart *c, const struct action *a) {
+    bool forward = a->kind == ACTION_F;
+    if (c->n_chunks == 1) return forward ? 'F' : 'B';
+    return (char)((forward ? 'a' : 'A') + a->chunk);
+}
+
+/* "F12-----" from its first to its last column, with a blank behind it where there is room for one. */
+static void draw_action(const struct schedule_chart *c, const struct grid *g, const struct action *a, struct pp_span span, char *row) {
+    int from = (int)round(span.start / g->unit) * g->cell, end = (int)round(span.end / g->unit) * g->cell;
+    char label[16];
+    int n = snprintf(label, sizeof label, "%c%d", letter(c, a), a->microbatch);
+    for (int x = from; x < end; x++)
+        if (g->cell == 1) row[x] = label[0];
+        else row[x] = x == end - 1 ? ' ' : x - from < n ? label[x - from] : '-';
+}
+
+static void print_row(const struct schedule_chart *c, const struct grid *g, int stage, FILE *f) {
+    char row[MAX_WIDTH + 1];
+    int width = g->columns * g->cell;
+    for (int x = 0; x < width; x++) row[x] = x % g->cell == 0 ? '.' : ' ';
+    row[width] = 0;
+    for (int i = 0; i < c->stages[stage].n; i++) {
+        const struct action *a = &c->stages[stage].actions[i];
+        if (action_is_compute(a->kind)) draw_action(c, g, a, c->timeline.span[stage][i], row);
+    }
+    while (width > 0 && row[width - 1] == ' ') row[--width] = 0;
+    fprintf(f, "stage %2d  %s\n", stage, row);
+}
+
+/* A mark wherever there is room for its number. */
+static void print_axis(const struct grid *g, FILE *f) {
+    int every = (8 + g->cell - 1) / g->cell;
+    if (every > 2) every = (every + 4) / 5 * 5;
+    fprintf(f, "time      ");
+    for (int x = 0; x < g->columns; x += every) {
+        int room = every < g->columns - x ? every * g->cell : 0;
+        fprintf(f, "|%-*.4g", room > 0 ? room - 1 : 0, x * g->unit);
+    }
+    fputc('\n', f);
+}
+
+static void print_legend(const struct schedule_chart *c, const struct grid *g, FILE *f) {
+    const char *number = g->cell > 1 ? "0" : "", *of = g->cell > 1 ? " of microbatch 0" : "";
+    if (c->n_chunks == 1) fprintf(f, "F%s forward%s, B%s backward", number, of, number);
+    else fprintf(f, "a%s forward%s in a stage's first chunk, A%s backward; b, B its second, ...", number, of, number);
+    fprintf(f, "; . idle; a column is %s%.4g of time\n", g->rounded ? "(rounded) " : "", g->unit);
+}
+
+void schedule_chart_text(const struct schedule_chart *c, FILE *f) {
+    struct grid g = grid_of(c);
+    if (!fits(c, &g)) {
+        fprintf(f, "(too large to draw in letters; --svg FILE draws it)\n");
+        return;
+    }
+    print_axis(&g, f);
+    for (int i = 0; i < c->n_stages; i++) print_row(c, &g, i, f);
+    print_legend(c, &g, f);
+}

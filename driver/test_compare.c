@@ -1,0 +1,196 @@
+/* ranks: 1  device: any */
+/* Strategies as text, and what the report makes of numbers and words. Whole comparisons: tests/compare.sh */
+#include "tests/test.h"
+
+#include "driver/compare_measure.h"
+#include "driver/compare_report.h"
+#include "driver/compare_strategy.h"
+#include "driver/compare_table.h"
+#include "driver/resident.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- strategies ---- */
+static void assert_split(const char *text, int n, const char *const *expected) {
+    struct strategies s;
+    assert_ok(strategies_split(text, &s));
+    assert_int_equal(s.n, n);
+    for (int i = 0; i < n; i++) assert_string_equal(s.text[i], expected[i]);
+    strategies_fini(&s);
+}
+
+static void test_bars_separate_and_blanks_do_not_matter(void **state) {
+    (void)state;
+    assert_split("dp=8 | dp=8 zero=3|tp=2 sp ", 3, (const char *const[]){"dp=8", "dp=8 zero=3", "tp=2 sp"});
+    assert_split("", 1, (const char *const[]){""});
+    assert_split(" | zero=1", 2, (const char *const[]){"", "zero=1"});
+    assert_split("||", 3, (const char *const[]){"", "", ""});
+}
+
+/* A strategy of plan options and one that compare has beside them. */
+struct target { struct plan plan; char out[OPTION_TEXT_MAX]; };
+static const struct option OUT[] = {{"out", OPTION_TEXT, "report", 0, 0, NULL, "", "", "", offsetof(struct target, out)}};
+
+static enum status apply(const char *text, struct target *t) {
+    const struct option_table tables[] = {plan_options, {OUT, 1}};
+    char *words[] = {"--tp", "4", "--sp"};
+    struct options *o;
+    TRY(options_create(tables, 2, t, &o));
+    TRY(options_parse(o, 3, words));
+    enum status status = strategy_apply(text, 2, o);
+    options_destroy(&o);
+    return status;
+}
+
+static void test_settings_stand_above_the_command_line(void **state) {
+    (void)state;
+    static struct target t;
+    assert_ok(apply("tp=2 zero=3\tgrad-fp32 sp=off recompute=uniform:2 pp-split=1,3", &t));
+    assert_int_equal(t.plan.tp, 2);
+    assert_int_equal(t.plan.zero, 3);
+    assert_int_equal(t.plan.grad_fp32, 1);
+    assert_int_equal(t.plan.sp, 0);
+    assert_int_equal(t.plan.recompute, RECOMPUTE_UNIFORM);
+    assert_int_equal(t.plan.recompute_n, 2);
+    assert_string_equal(t.plan.pp_split, "1,3");
+    assert_ok(apply("", &t));
+    assert_int_equal(t.plan.tp, 4);
+    assert_int_equal(t.plan.sp, 1);
+}
+
+static void test_bad_settings_name_strategy_and_key(void **state) {
+    (void)state;
+    static struct target t;
+    assert_fails(apply("zerro=3", &t), E_USAGE, "strategy 2", "'zerro=3'", "did you mean --zero");
+    assert_fails(apply("dp=8 zero=7", &t), E_USAGE, "strategy 2", "--zero 7", "0 to 3");
+    assert_fails(apply("zero", &t), E_USAGE, "zero has no value", "zero=");
+    assert_fails(apply("dp=", &t), E_USAGE, "--dp");
+    assert_fails(apply("=3", &t), E_USAGE, "strategy 2");
+    assert_fails(apply("dp=2 sp dp=4", &t), E_USAGE, "dp is set twice");
+    assert_fails(apply("out=x", &t), E_USAGE, "out is the comparison's own");
+    assert_fails(apply("config=x", &t), E_USAGE, "unknown option", "config");
+}
+
+/* ---- measuring ---- */
+static void test_the_first_steps_are_not_timed(void **state) {
+    (void)state;
+    assert_int_equal(compare_warmup(1), 0);
+    assert_int_equal(compare_warmup(3), 0);
+    assert_int_equal(compare_warmup(4), 1);
+    assert_int_equal(compare_warmup(8), 2);
+    assert_int_equal(compare_warmup(1000), 2);
+}
+
+static void test_median_is_the_middle(void **state) {
+    (void)state;
+    assert_true(compare_median((double[]){3}, 1) == 3);
+    assert_true(compare_median((double[]){9, 1, 2}, 3) == 2);
+    assert_true(compare_median((double[]){100, 1, 3, 2}, 4) == 2.5);
+}
+
+static void test_resident_peak_starts_again(void **state) {
+    (void)state;
+    enum { BYTES = 64 << 20 };
+    char *x = malloc(BYTES);
+    assert_non_null(x);
+    memset(x, 1, BYTES);
+    int64_t with = resident_peak_bytes();
+    assert_int_equal(x[BYTES / 2], 1);
+    free(x);
+    resident_reset();
+    int64_t without = resident_peak_bytes();
+    assert_true(with == 0 || with >= BYTES);
+    if (access("/proc/self/clear_refs", W_OK) == 0) assert_true(without < with - BYTES / 2);
+}
+
+/* ---- rows ---- */
+static struct compare_rank ranks[2] = {
+    {.predicted = {[ROLE_PARAM] = 10, [ROLE_ACT] = 5}, .measured = {[ROLE_PARAM] = 10, [ROLE_ACT] = 5}, .resident_bytes = 100,
+     .predicted_host = {[ROLE_OPTIM] = 7}, .sent_bytes = {[AXIS_PP] = 3}, .waited_s = {[AXIS_PP] = 1}, .bubble_s = 1, .step_s = 4,
+     .flops = 10, .replay_flops = 1},
+    {.predicted = {[ROLE_PARAM] = 8, [ROLE_ACT] = 6}, .measured = {[ROLE_PARAM] = 8, [ROLE_ACT] = 6}, .resident_bytes = 90,
+     .sent_bytes = {[AXIS_PP] = 5}, .waited_s = {[AXIS_PP] = 2}, .bubble_s = 0.5, .step_s = 4, .flops = 20, .replay_flops = 5}};
+
+static void test_a_row_is_its_fullest_rank_and_its_mean_wait(void **state) {
+    (void)state;
+    struct compare_row row = {.n_ranks = 2, .ranks = ranks};
+    struct compare_summary s = compare_summarise(&row);
+    assert_int_equal(s.predicted[ROLE_PARAM], 10);
+    assert_int_equal(s.predicted[ROLE_ACT], 6);
+    assert_int_equal(s.predicted_total, 15);
+    assert_int_equal(s.measured_total, 15);
+    assert_int_equal(s.predicted_host, 7);
+    assert_int_equal(s.resident, 100);
+    assert_int_equal(s.unaccounted, 100 - 22);
+    assert_true(s.sent_bytes[AXIS_PP] == 5 && s.waited_s[AXIS_PP] == 1.5);
+    assert_close(s.bubble_share, 0.75 / 4, 1e-15);
+    assert_close(s.extra_flops, 6.0 / 30, 1e-15);
+}
+
+static const struct compare_row rows[2] = {
+    {.strategy = "dp=2 data=\"a,b\"", .n_ranks = 2, .n_threads = 1, .n_steps = 4, .n_timed = 3, .step_s = 0.5, .tokens_per_s = 1000,
+     .loss = 2.5, .ranks = ranks},
+    {.strategy = "tp=3", .status = E_CONFIG, .reason = "tp=3 does not divide heads=4; use 1, 2, 4"}};
+
+static char *file_text(const char *path) {
+    static char text[16384];
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    text[n] = 0;
+    if (f) fclose(f);
+    return text;
+}
+
+static bool starts_with(const char *text, const char *words) { return strncmp(text, words, strlen(words)) == 0; }
+
+static void test_report_has_a_line_a_row(void **state) {
+    (void)state;
+    const char *dir = test_path("compare/report"), *csv = test_path("compare/report/compare.csv");
+    assert_ok(compare_report_prepare(dir));
+    assert_ok(compare_report_prepare(dir));
+    assert_ok(compare_report_write(dir, rows, 2));
+    char *text = file_text(csv), *second = strchr(text, '\n') + 1, *third = strchr(second, '\n') + 1;
+    assert_true(starts_with(text, "strategy,status,error,dp,"));
+    assert_true(starts_with(second, "\"dp=2 data=\"\"a,b\"\"\",ran,,"));
+    assert_true(starts_with(third, "tp=3,refused,\"E_CONFIG tp=3 does not divide heads=4; use 1, 2, 4\",,,"));
+    assert_non_null(strstr(file_text(test_path("compare/report/compare.json")), "\"measured_param_bytes\": 10"));
+}
+
+static void test_report_refuses_what_cannot_be_written(void **state) {
+    (void)state;
+    assert_fails(compare_report_prepare("/dev/null/report"), E_IO, "/dev/null/report", "--out");
+}
+
+static void test_table_is_aligned_and_has_refusals(void **state) {
+    (void)state;
+    char *text;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    compare_table_print(f, rows, 2);
+    fclose(f);
+    assert_non_null(strstr(text, "refused: E_CONFIG tp=3 does not divide heads=4"));
+    assert_non_null(strstr(text, "Most tokens a second: dp=2"));
+    char *head = strstr(text, "strategy"), *row = strchr(head, '\n') + 1;
+    assert_int_equal(strchr(head, '\n') - head, strchr(row, '\n') - row);
+    free(text);
+}
+
+static void test_mib_has_about_four_digits(void **state) {
+    (void)state;
+    char text[32];
+    compare_mib(1.5 * (1 << 20), text, sizeof text);
+    assert_string_equal(text, "1.50");
+    compare_mib(812.25 * (1 << 20), text, sizeof text);
+    assert_string_equal(text, "812.2");
+    compare_mib(81920.0 * (1 << 20), text, sizeof text);
+    assert_string_equal(text, "81920");
+}
+
+TESTS(unit_test(test_bars_separate_and_blanks_do_not_matter), unit_test(test_settings_stand_above_the_command_line),
+      unit_test(test_bad_settings_name_strategy_and_key), unit_test(test_the_first_steps_are_not_timed),
+      unit_test(test_median_is_the_middle), unit_test(test_resident_peak_starts_again),
+      unit_test(test_a_row_is_its_fullest_rank_and_its_mean_wait), unit_test(test_report_has_a_line_a_row),
+      unit_test(test_report_refuses_what_cannot_be_written), unit_test(test_table_is_aligned_and_has_refusals),
+      unit_test(test_mib_has_about_four_digits))

@@ -1,0 +1,132 @@
+/* Mixed precision.
+ *
+ * Idea: matrix products in 16 bits are faster and move half the bytes, and 8 (bf16) or 11 (fp16) bits of significand are
+ * enough for activations and gradients: their errors are small, random, and average out. Two things are not good enough:
+ *
+ * 1. The weights' sum. A step changes a weight by about lr = 1e-4 of itself; half a unit in the last place of bf16 is
+ *    2^-9 = 2e-3 of it at least (fp16: 2^-12), so w + dw rounds back to w and nothing is learned. Hence a master copy in fp32, which is
+ *    what AdamW updates; the weight that the model computes with is the master, rounded:    w16 = round(w32)
+ *
+ * 2. The range of fp16. Its smallest number is 2^-24 = 6e-8, and many gradients of activations are below: they become zero. So
+ *    the loss is multiplied by S, backward is linear, and every gradient arrives times S, out of the underflow:
+ *        g16 = S g        norm = |g16| / S        w32 = AdamW(w32, clip g16 / S)
+ *    1/S (run->unscale) is applied inside the norm and inside AdamW, in fp32 and better. Never in place: a 16-bit g16 / S
+ *    would underflow exactly as if there had been no scale. bf16 has fp32's range and needs none: S = 1.
+ *    Which S: loss_scale.c. Too large an S overflows to infinity: then the step is skipped.
+ *
+ * Stored where, bytes a parameter: weight 2 + gradient 2 (4 with grad-fp32) + optimizer 4 + 4 + 4 (moments and master) =
+ * 16 (18), as many as fp32's 4 + 4 + 8. What shrinks is the activations: half. Statistics of layernorm, attention and the
+ * loss stay in fp32; every op sums in fp32 and rounds once, when it stores.
+ * Sent when: nothing of its own but one number a step, whether anything overflowed. Everybody else's traffic (gradient
+ * buckets, activations between stages, partial sums of tp) halves, because it follows the tensors' types.
+ * What breaks: a skip that is not agreed. One rank alone sees an infinity in its part; if it alone skipped, weights would
+ * differ between ranks for ever, and nothing would tell. So all ranks take the maximum over the mesh (AXIS_MESH).
+ *
+ * Source: Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019 for bf16. */
+#include "mixed_precision/mixed_precision.h"
+
+#include "lib/ops/reduce.h"
+#include "lib/run/run.h"
+#include "mixed_precision/loss_scale.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+static bool is_16_bit(const struct plan *plan) {
+    return plan->precision == PRECISION_BF16 || plan->precision == PRECISION_FP16;
+}
+
+/* Also when only a loss scale is asked for: check then says that it does not go with the precision. */
+static bool mixed_precision_wanted(const struct plan *plan) { return is_16_bit(plan) || plan->loss_scale != 0; }
+
+static enum status mixed_precision_check(const struct plan *plan) {
+    if (plan->loss_scale != 0 && plan->precision != PRECISION_FP16)
+        return FAIL(E_CONFIG, "loss-scale=%g is for precision=fp16, which alone underflows; leave loss-scale out, or use fp16",
+                    plan->loss_scale);
+    if (plan->loss_scale == 0 && plan->loss_scale_init < plan->loss_scale_min)
+        return FAIL(E_CONFIG, "loss-scale-init=%g is below loss-scale-min=%g; raise the one or lower the other",
+                    plan->loss_scale_init, plan->loss_scale_min);
+    return OK;
+}
+
+/* ---- rewrite ---- */
+static void narrow_params(struct program *p, enum dtype compute, enum dtype gradient) {
+    for (int i = 0; i < p->n_params; i++) {
+        struct param *w = &p->params[i];
+        w->type.dtype = compute;
+        w->grad_type.dtype = gradient;
+        w->state_dtype = FP32;
+        w->master = true;
+    }
+}
+
+/* What this rank makes follows from the params (program_infer). What a neighbouring stage makes has no producer here and must
+ * be said, or sender and receiver would disagree about the bytes. */
+static void narrow_boundaries(struct program *p, enum dtype compute) {
+    for (int b = 0; b < p->n_blocks; b++) {
+        if (p->blocks[b].in >= 0) p->slots[p->blocks[b].in].type.dtype = compute;
+        if (p->blocks[b].out >= 0) p->slots[p->blocks[b].out].type.dtype = compute;
+    }
+}
+
+static enum status mixed_precision_rewrite(const struct plan *plan, struct program *p) {
+    enum dtype compute = plan->precision == PRECISION_BF16 ? BF16 : FP16;
+    narrow_params(p, compute, plan->grad_fp32 ? FP32 : compute);
+    narrow_boundaries(p, compute);
+    return OK;
+}
+
+/* ---- fp16: look for overflow, agree, move the scale ---- */
+static bool own_gradients_are_finite(const struct run *r) {
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (w->present && !reduce_all_finite(param_own_grad(w), w->grad_type.dtype, w->own_n)) return false;
+    }
+    return true;
+}
+
+/* Every element is some rank's own, so together they see all; and all get the same answer. */
+static enum status find_overflow(const struct run *r, bool *found) {
+    double overflows = own_gradients_are_finite(r) && isfinite(r->loss) ? 0 : 1;
+    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &overflows, 1, FP64, COMM_MAX));
+    *found = overflows > 0;
+    return OK;
+}
+
+static enum status refuse_to_skip_for_ever(const struct run *r, const struct loss_scale *s) {
+    return FAIL(E_NUMERIC, "gradients overflow at step %" PRId64 ", for the %" PRId64 "th time in a row at loss scale %g, which "
+                "may not go lower; no weight was changed. Lower lr=%g, lower %s=%g, or use precision=bf16", r->n_step + 1,
+                s->n_stuck, s->scale, r->plan.lr, r->plan.loss_scale != 0 ? "loss-scale" : "loss-scale-min", s->min);
+}
+
+static enum status unscale_or_skip(struct run *r, void *self, const struct event *e) {
+    (void)e;
+    struct loss_scale *s = self;
+    TRY(find_overflow(r, &r->skipped));
+    r->unscale = 1 / r->exec.grad_scale;
+    loss_scale_update(s, r->skipped);
+    r->exec.grad_scale = s->scale;                                   /* of the next step's backward */
+    return loss_scale_is_stuck(s) ? refuse_to_skip_for_ever(r, s) : OK;
+}
+
+static enum status mixed_precision_attach(struct run *r, void **self) {
+    const struct plan *p = &r->plan;
+    if (p->precision != PRECISION_FP16) return OK;
+    struct loss_scale *s = malloc(sizeof *s);
+    if (!s) return FAIL(E_MEMORY, "no memory for the loss scale");
+    *self = s;
+    if (p->loss_scale != 0) loss_scale_init_fixed(s, p->loss_scale, p->loss_scale_hysteresis);
+    else loss_scale_init(s, p->loss_scale_init, p->loss_scale_min, p->loss_scale_window, p->loss_scale_hysteresis);
+    r->exec.grad_scale = s->scale;
+    r->may_skip = true;
+    return run_subscribe(r, EVENT_GRAD_UNSCALE, unscale_or_skip, s);
+}
+
+static void mixed_precision_detach(struct run *r, void *self) {
+    (void)r;
+    free(self);
+}
+
+const struct technique technique_mixed_precision = {
+    .name = "mixed_precision", .wanted = mixed_precision_wanted, .check = mixed_precision_check,
+    .rewrite = mixed_precision_rewrite, .attach = mixed_precision_attach, .detach = mixed_precision_detach};

@@ -1,0 +1,82 @@
+/* ranks: 1  device: any */
+#include "mixed_precision/loss_scale.h"
+#include "tests/test.h"
+
+/* From 16, between 2 and infinity, window 3, hysteresis 2. 'x' is an overflow, '.' a clean step; `after` is the scale behind
+ * each. Worked out by hand from Megatron's rule. */
+struct sequence { const char *says, *events; double after[12]; };
+static const struct sequence sequences[] = {
+    {"a window doubles", ".......", {16, 16, 32, 32, 32, 64, 64}},
+    {"one overflow is forgiven", "x...", {16, 16, 16, 32}},
+    {"the second halves, with clean steps in between", "x.x", {16, 16, 8}},
+    {"then every one does", "xxxx", {16, 8, 4, 2}},
+    {"used-up credit stays so until a window is clean", "xx.x..x", {16, 8, 8, 4, 4, 4, 2}},
+    {"a clean window restores it", "xx...x.x", {16, 8, 8, 8, 16, 16, 16, 8}},
+    {"an overflow starts the window again", "..x...", {16, 16, 16, 16, 16, 32}},
+    {"never below the minimum", "xxxxxx", {16, 8, 4, 2, 2, 2}},
+    {"it comes back from there", "xxxxx...", {16, 8, 4, 2, 2, 2, 2, 4}},
+};
+
+static void test_loss_scale_follows_the_table_of_events(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) {
+        struct loss_scale s;
+        loss_scale_init(&s, 16, 2, 3, 2);
+        for (int k = 0; sequences[i].events[k]; k++) {
+            loss_scale_update(&s, sequences[i].events[k] == 'x');
+            if (s.scale != sequences[i].after[k])
+                fail_msg("%s: after event %d of %s the scale is %g, not %g", sequences[i].says, k + 1, sequences[i].events,
+                         s.scale, sequences[i].after[k]);
+        }
+    }
+}
+
+static void test_loss_scale_stops_at_a_minimum_that_is_no_power_of_two(void **state) {
+    (void)state;
+    struct loss_scale s;
+    loss_scale_init(&s, 16, 3, 3, 1);
+    for (int i = 0; i < 4; i++) loss_scale_update(&s, true);
+    assert_true(s.scale == 3);
+}
+
+static void test_fixed_loss_scale_never_moves(void **state) {
+    (void)state;
+    struct loss_scale s;
+    loss_scale_init_fixed(&s, 1000, 2);
+    for (int i = 0; i < 3; i++) loss_scale_update(&s, true);
+    for (int i = 0; i < 5000; i++) loss_scale_update(&s, false);
+    assert_true(s.scale == 1000);
+}
+
+/* How many overflows in a row it takes until the scale is stuck; up to 99. */
+static int overflows_until_stuck(struct loss_scale *s) {
+    for (int n = 1; n < 100; n++) {
+        loss_scale_update(s, true);
+        if (loss_scale_is_stuck(s)) return n;
+    }
+    return 99;
+}
+
+static void test_loss_scale_is_stuck_after_overflows_at_the_minimum_only(void **state) {
+    (void)state;
+    struct loss_scale s;
+    loss_scale_init(&s, 16, 2, 3, 2);
+    assert_int_equal(overflows_until_stuck(&s), 4 + LOSS_SCALE_PATIENCE * 2);   /* 16 16->8 8->4 4->2, and then in vain */
+    loss_scale_init_fixed(&s, 16, 2);
+    assert_int_equal(overflows_until_stuck(&s), LOSS_SCALE_PATIENCE * 2);
+}
+
+static void test_a_clean_step_frees_a_stuck_loss_scale(void **state) {
+    (void)state;
+    struct loss_scale s;
+    loss_scale_init_fixed(&s, 16, 2);
+    for (int i = 0; i < 100; i++) {
+        loss_scale_update(&s, i % 4 != 3);                           /* three overflows, one clean step: four would be too many */
+        assert_false(loss_scale_is_stuck(&s));
+    }
+}
+
+TESTS(unit_test(test_loss_scale_follows_the_table_of_events),
+      unit_test(test_loss_scale_stops_at_a_minimum_that_is_no_power_of_two), unit_test(test_fixed_loss_scale_never_moves),
+      unit_test(test_loss_scale_is_stuck_after_overflows_at_the_minimum_only),
+      unit_test(test_a_clean_step_frees_a_stuck_loss_scale))

@@ -1,0 +1,373 @@
+/* ranks: 1 2 4  device: cpu */
+#include "driver/recipe.h"
+#include "gpt/gpt.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct plan plan_of(enum plan_precision precision) {
+    struct plan p = parity_plan();
+    p.precision = precision;
+    p.micro_batch = 2;
+    p.loss_scale_init = 4096;
+    p.loss_scale_min = 1;
+    p.loss_scale_window = 1000;
+    p.loss_scale_hysteresis = 2;
+    return p;
+}
+
+/* Sizes of which every param fills whole cache lines in two bytes an element, so that bytes count elements exactly. */
+static struct plan round_plan(enum plan_precision precision) {
+    struct plan p = plan_of(precision);
+    p.layers = 2, p.hidden = 64, p.heads = 4, p.seq = 32, p.vocab = 256;
+    return p;
+}
+
+static enum status start(struct run *r, const struct plan *plan) {
+    static struct data_file *file;
+    struct data_split train, val;
+    struct plan p = *plan;
+    TRY(plan_settle(&p, plan_ranks(&p)));
+    TRY(run_create(r, &gpt_recipe, &p, WATCH_LIFETIMES));
+    if (!file) TRY(data_open("configs/demo.txt", &file));
+    TRY(data_split_tail(file, p.seq, 0.1, &train, &val));
+    run_set_data(r, &train, &val);
+    return OK;
+}
+
+/* The layouts of this many ranks that cut one or two dimensions in two. */
+static void each_layout(struct plan p, void (*visit)(const struct plan *)) {
+    static const int layouts[][3] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 2}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        p.dp = layouts[i][0], p.tp = layouts[i][1], p.pp = layouts[i][2];
+        if (plan_ranks(&p) == comm_world_size()) visit(&p);
+    }
+}
+
+/* ---- what is stored in which type ---- */
+static void compile(struct run *r, const struct plan *plan, int rank) {
+    struct plan p = *plan;
+    assert_ok(plan_settle(&p, plan_ranks(&p)));
+    assert_ok(run_compile(r, &gpt_recipe, &p, rank, NULL, NULL));
+}
+
+static void test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12(void **state) {
+    (void)state;
+    for (enum plan_precision precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++)
+        for (int grad_fp32 = 0; grad_fp32 < 2; grad_fp32++) {
+            struct plan p = round_plan(precision);
+            struct run r;
+            p.grad_fp32 = grad_fp32;
+            compile(&r, &p, 0);
+            int64_t n = gpt_n_params(&p);
+            assert_int_equal(r.memory.bytes[ROLE_PARAM], 2 * n);
+            assert_int_equal(r.memory.bytes[ROLE_GRAD], (grad_fp32 ? 4 : 2) * n);
+            assert_int_equal(r.memory.bytes[ROLE_OPTIM], 12 * n);
+            run_destroy(&r);
+        }
+}
+
+static void test_values_are_narrow_and_statistics_wide(void **state) {
+    (void)state;
+    struct plan p = round_plan(PRECISION_BF16);
+    struct run r;
+    compile(&r, &p, 0);
+    for (int i = 0; i < r.program.n_steps; i++) {
+        const struct step *s = &r.program.steps[i];
+        for (int k = 0; k < s->n_out; k++) {
+            bool statistic = s->op->no_grad_out >> k & 1;
+            assert_int_equal(r.program.slots[s->out[k]].type.dtype, statistic ? FP32 : BF16);
+        }
+    }
+    run_destroy(&r);
+}
+
+static int64_t bytes_of_value(const struct run *r, int value) { return r->chunks[0].values[value].bytes; }
+
+static void test_neighbouring_stages_agree_about_message_bytes(void **state) {
+    (void)state;
+    struct plan p = round_plan(PRECISION_FP16);
+    struct run first, second;
+    p.pp = 2;
+    compile(&first, &p, 0);
+    compile(&second, &p, 1);
+    int64_t bytes = p.micro_batch * p.seq * p.hidden * 2;
+    assert_int_equal(bytes_of_value(&first, first.chunks[0].out), bytes);
+    assert_int_equal(bytes_of_value(&second, second.chunks[0].in), bytes);
+    assert_int_equal(bytes_of_value(&first, first.chunks[0].dout), bytes);
+    assert_int_equal(bytes_of_value(&second, second.chunks[0].din), bytes);
+    run_destroy(&first);
+    run_destroy(&second);
+}
+
+/* Gradient bytes S on two replicas: an all-reduce sends 2 S (2-1)/2 = S a rank. */
+static void check_gradient_traffic(int grad_fp32) {
+    struct plan p = round_plan(PRECISION_BF16);
+    struct run r;
+    p.dp = comm_world_size();
+    p.grad_fp32 = grad_fp32;
+    enum status status = start(&r, &p);
+    if (agree_all(status == OK)) status = run_step(&r);
+    double ranks = (double)p.dp, sent = status == OK ? group_ledger(r.mesh.group[AXIS_DP])->entry[COMM_ALL_REDUCE].bytes : 0;
+    run_destroy(&r);
+    assert_ok(status);
+    assert_close(sent, 2 * (grad_fp32 ? 4 : 2) * (double)gpt_n_params(&p) * (ranks - 1) / ranks, 0.5);
+}
+
+static void test_gradients_travel_in_their_own_precision(void **state) {
+    (void)state;
+    check_gradient_traffic(0);
+    check_gradient_traffic(1);
+}
+
+/* ---- the weight is the master, rounded ---- */
+static bool weights_are_rounded_masters(const struct run *r) {
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        size_t bytes = (size_t)w->own_n * 2;
+        uint16_t *rounded = w->present && w->own_n ? malloc(bytes) : NULL;
+        if (!rounded) continue;
+        dtype_convert(rounded, w->type.dtype, w->master_weight, FP32, w->own_n);
+        bool same = memcmp(rounded, param_own_weight(w), bytes) == 0;
+        free(rounded);
+        if (!same) return false;
+    }
+    return true;
+}
+
+static void check_masters(const struct plan *plan) {
+    struct run r;
+    enum status status = start(&r, plan);
+    bool at_first = agree_all(status == OK && weights_are_rounded_masters(&r));
+    for (int i = 0; i < 3 && status == OK; i++) status = run_step(&r);
+    bool later = agree_all(status == OK && weights_are_rounded_masters(&r));
+    run_destroy(&r);
+    assert_ok(status);
+    assert_true(at_first);
+    assert_true(later);
+}
+
+static void test_weights_equal_rounded_masters_bit_for_bit(void **state) {
+    (void)state;
+    each_layout(plan_of(PRECISION_BF16), check_masters);
+    each_layout(plan_of(PRECISION_FP16), check_masters);
+}
+
+/* ---- the loss scale leaves no trace ---- */
+struct first_step { double norm, lr; double *moments; int64_t n; };
+
+/* The norm of the first step, and every first moment: (1 - beta1) x the clipped gradient. */
+static enum status first_step_of(const struct plan *plan, struct first_step *out) {
+    struct run r;
+    enum status status = start(&r, plan);
+    if (status == OK) status = run_step(&r);
+    *out = (struct first_step){.norm = r.grad_norm, .lr = r.lr, .moments = malloc((size_t)gpt_n_params(plan) * sizeof(double))};
+    for (int i = 0; status == OK && i < r.program.n_params; i++)
+        for (int64_t k = 0; k < r.program.params[i].own_n; k++)
+            out->moments[out->n++] = dtype_get(r.program.params[i].moment1, FP32, k);
+    run_destroy(&r);
+    return status;
+}
+
+static double largest_difference(const struct first_step *a, const struct first_step *b) {
+    double most = 0, largest = 0;
+    for (int64_t i = 0; i < a->n; i++) {
+        most = fmax(most, fabs(a->moments[i] - b->moments[i]));
+        largest = fmax(largest, fabs(b->moments[i]));
+    }
+    return most / largest;
+}
+
+/* 16-bit gradients differ from fp32's by a few percent at most (derived in tests/test_parity_mixed.c); a scale left in, by a
+ * factor of 4096. With and without clipping, since clipping would hide a scale that is in the norm as well. */
+static void check_unscaling(double clip) {
+    struct plan half = plan_of(PRECISION_FP16), full = plan_of(PRECISION_FP32);
+    struct first_step a = {0}, b = {0};
+    half.clip = full.clip = clip;
+    enum status status = first_step_of(&half, &a);
+    if (status == OK) status = first_step_of(&full, &b);
+    double norm = fabs(a.norm - b.norm) / b.norm, moments = status == OK ? largest_difference(&a, &b) : 0;
+    free(a.moments);
+    free(b.moments);
+    assert_ok(status);
+    assert_close(norm, 0, 0.05);
+    assert_close(moments, 0, 0.05);
+}
+
+static void test_norm_and_moments_hold_unscaled_gradients(void **state) {
+    (void)state;
+    check_unscaling(0);
+    check_unscaling(0.5);
+}
+
+/* ---- a step is skipped by all or by none ---- */
+struct poison { int rank; };                                         /* -1: nobody */
+
+/* An overflow that one rank alone can see. */
+static enum status put_infinity(struct run *r, void *self, const struct event *e) {
+    (void)e;
+    const struct poison *poison = self;
+    for (int i = 0; i < r->program.n_params && comm_world_rank() == poison->rank; i++) {
+        const struct param *w = &r->program.params[i];
+        if (w->present && w->own_n) {
+            dtype_set(param_own_grad(w), w->grad_type.dtype, w->own_n - 1, INFINITY);
+            break;
+        }
+    }
+    return OK;
+}
+
+static uint64_t hash_bytes(uint64_t h, const struct arena *a) {      /* FNV-1a */
+    for (int64_t i = 0; i < a->bytes; i++) h = (h ^ (unsigned char)a->base[i]) * 1099511628211u;
+    return h;
+}
+static uint64_t hash_arena(const struct run *r, enum role role) {
+    return hash_bytes(hash_bytes(1469598103934665603u, &r->arenas[role]), &r->host_arenas[role]);
+}
+
+struct seen { bool skipped, weights_same, states_same; int64_t n_update; double used, next, norm; };
+
+/* One step with the given rank poisoned. */
+static enum status poisoned_step(struct run *r, struct poison *poison, int rank, struct seen *out) {
+    uint64_t weights = hash_arena(r, ROLE_PARAM), states = hash_arena(r, ROLE_OPTIM);
+    poison->rank = rank;
+    TRY(run_step(r));
+    *out = (struct seen){r->skipped, hash_arena(r, ROLE_PARAM) == weights, hash_arena(r, ROLE_OPTIM) == states, r->n_update,
+                         r->loss_scale, r->exec.grad_scale, r->grad_norm};
+    return OK;
+}
+
+static bool was_skipped(const struct seen *s, int64_t n_update, double used, double next) {
+    return s->skipped && s->weights_same && s->states_same && s->n_update == n_update && s->used == used && s->next == next &&
+           isnan(s->norm);
+}
+static bool was_taken(const struct seen *s, int64_t n_update, double used) {
+    return !s->skipped && !s->weights_same && !s->states_same && s->n_update == n_update && s->used == used && s->next == used &&
+           isfinite(s->norm);
+}
+
+static void check_skipping(const struct plan *plan) {
+    struct run r;
+    struct poison poison = {-1};
+    struct seen seen[4] = {0};
+    const int poisoned[4] = {-1, comm_world_size() - 1, 0, -1};
+    enum status status = start(&r, plan);
+    if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, put_infinity, &poison);
+    for (int i = 0; i < 4 && status == OK; i++) status = poisoned_step(&r, &poison, poisoned[i], &seen[i]);
+    double next = plan->loss_scale != 0 ? plan->loss_scale : 2048, first = plan->loss_scale != 0 ? plan->loss_scale : 4096;
+    bool ok = was_taken(&seen[0], 1, first) && was_skipped(&seen[1], 1, first, first) &&
+              was_skipped(&seen[2], 1, first, next) && was_taken(&seen[3], 2, next);
+    ok = agree_all(ok);
+    run_destroy(&r);
+    assert_ok(status);
+    assert_true(ok);
+}
+
+static void test_one_rank_overflows_and_all_skip(void **state) {
+    (void)state;
+    each_layout(plan_of(PRECISION_FP16), check_skipping);
+}
+
+/* With divided gradients it is the rule, not the exception, that one rank alone sees an overflow. */
+static void test_one_rank_overflows_and_all_skip_under_zero(void **state) {
+    (void)state;
+    struct plan p = plan_of(PRECISION_FP16);
+    for (p.zero = 1; p.zero <= 3; p.zero++) each_layout(p, check_skipping);
+    p.zero = 3;
+    p.offload = OFFLOAD_PARAMS;
+    each_layout(p, check_skipping);
+}
+
+static void test_fixed_loss_scale_skips_too(void **state) {
+    (void)state;
+    struct plan p = plan_of(PRECISION_FP16);
+    p.loss_scale = 1000;
+    each_layout(p, check_skipping);
+}
+
+/* Warmup counts updates: a skipped step does not use up a rate. */
+static void test_a_skipped_step_keeps_its_learning_rate_for_the_next(void **state) {
+    (void)state;
+    struct plan p = plan_of(PRECISION_FP16);
+    struct run r;
+    struct poison poison = {-1};
+    struct seen seen;
+    double lr[3] = {0};
+    p.dp = comm_world_size();
+    p.warmup = 10;
+    enum status status = start(&r, &p);
+    if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, put_infinity, &poison);
+    for (int i = 0; i < 3 && status == OK; i++) {
+        status = poisoned_step(&r, &poison, i == 1 ? 0 : -1, &seen);
+        lr[i] = r.lr;
+    }
+    run_destroy(&r);
+    assert_ok(status);
+    assert_close(lr[0], p.lr / 10, 1e-15);
+    assert_close(lr[1], 2 * p.lr / 10, 1e-15);
+    assert_close(lr[2], 2 * p.lr / 10, 1e-15);
+}
+
+/* ---- and no run skips for ever ---- */
+static enum status steps_until_refused(const struct plan *plan, int *n_steps) {
+    struct run r;
+    struct poison poison = {0};                                      /* which counts in the norm: replica 0 */
+    enum status status = start(&r, plan);
+    *n_steps = 0;
+    if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, put_infinity, &poison);
+    while (status == OK && ++*n_steps < 50) status = run_step(&r);
+    run_destroy(&r);
+    return status;
+}
+
+static void check_refusal(struct plan p, int expected_steps, const char *word) {
+    int n_steps;
+    p.dp = comm_world_size();
+    enum status status = steps_until_refused(&p, &n_steps);
+    bool agreed = agree_all(status == E_NUMERIC && n_steps == expected_steps);
+    assert_fails(status, E_NUMERIC, word);
+    assert_true(agreed);
+}
+
+static void test_overflow_that_no_scale_avoids_ends_the_run(void **state) {
+    (void)state;
+    struct plan p = plan_of(PRECISION_FP16);
+    p.loss_scale_min = 1024;                                         /* 4096, 4096, 2048, then 4 times 1024 */
+    check_refusal(p, 3 + 4, "loss-scale-min=1024");
+    p.loss_scale = 512;
+    check_refusal(p, 4, "loss-scale=512");
+}
+
+static void test_bf16_has_no_scale_and_does_not_skip(void **state) {
+    (void)state;
+    check_refusal(plan_of(PRECISION_BF16), 1, "gradient norm of step 1");
+}
+
+/* ---- options, metrics ---- */
+static void test_options_that_do_not_go_together_are_refused(void **state) {
+    (void)state;
+    struct plan p = plan_of(PRECISION_BF16);
+    struct run r;
+    p.loss_scale = 128;
+    assert_fails(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale=128", "fp16");
+    run_destroy(&r);
+    p.precision = PRECISION_FP32;
+    assert_fails(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale=128", "fp16");
+    run_destroy(&r);
+    p = plan_of(PRECISION_FP16);
+    p.loss_scale_init = 1;
+    p.loss_scale_min = 2;
+    assert_fails(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale-init=1", "loss-scale-min=2");
+    run_destroy(&r);
+}
+
+TESTS(unit_test(test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12),
+      unit_test(test_values_are_narrow_and_statistics_wide), unit_test(test_neighbouring_stages_agree_about_message_bytes),
+      unit_test(test_gradients_travel_in_their_own_precision), unit_test(test_weights_equal_rounded_masters_bit_for_bit),
+      unit_test(test_norm_and_moments_hold_unscaled_gradients), unit_test(test_one_rank_overflows_and_all_skip),
+      unit_test(test_one_rank_overflows_and_all_skip_under_zero),
+      unit_test(test_fixed_loss_scale_skips_too), unit_test(test_a_skipped_step_keeps_its_learning_rate_for_the_next),
+      unit_test(test_overflow_that_no_scale_avoids_ends_the_run), unit_test(test_bf16_has_no_scale_and_does_not_skip),
+      unit_test(test_options_that_do_not_go_together_are_refused))

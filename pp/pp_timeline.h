@@ -1,0 +1,32 @@
+/* A schedule in simulated time: when every action of every stage starts and ends. See pp_timeline.c. */
+#ifndef TRIVIUM_PP_PP_TIMELINE_H
+#define TRIVIUM_PP_PP_TIMELINE_H
+
+#include "lib/program/schedule.h"
+
+/* In any unit: an action of each kind on one chunk and microbatch; a message's flight. */
+struct pp_times { double tape[N_TAPES], transfer; };
+
+struct pp_span { double start, end; };
+struct pp_timeline {
+    int n_stages;
+    struct pp_span **span;     /* [stage][action]; of a send or receive: how long it waited */
+    double makespan;           /* end of the last action of all */
+};
+
+/** Run the schedules of all stages, each action as early as it can. A send costs no time unless `depth` (>= 1; INT_MAX: no
+ *  bound) of the stage's messages in that direction are not received yet; a receive waits for the message. *out is valid, to be
+ *  freed with pp_timeline_fini, also after an error.
+ *  @errors E_INTERNAL naming stage, action and fault: a deadlock, a receive that meets another message than its own, a message
+ *  nobody receives; E_MEMORY  @collective{none} */
+enum status pp_timeline_make(const struct schedule *stages, int n_stages, int depth, const struct pp_times *,
+                             struct pp_timeline *out);
+void pp_timeline_fini(struct pp_timeline *);
+
+/** The part of the makespan in which a stage neither goes forward nor backward: its bubble. */
+double pp_timeline_idle(const struct pp_timeline *, const struct schedule *stages, int stage);
+
+/** "recv_F of chunk 0, microbatch 3": an action in a sentence. Static storage, 2 in turn. */
+const char *pp_action_text(const struct action *);
+
+#endif

@@ -1,0 +1,171 @@
+/* ranks: 1  device: any
+ *
+ * The checker passes what pp_schedule.c makes, and names stage, action and fault of what has been broken. */
+#include "pp/pp_check.h"
+#include "pp/pp_schedule.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_P = 16, P = 4, V = 2, M = 8 };
+struct table { int p, v; struct schedule stage[MAX_P]; };
+
+static void table_init(struct table *t, enum plan_schedule kind, int p, int v, int m) {
+    *t = (struct table){.p = p, .v = v};
+    for (int i = 0; i < p; i++) pp_schedule_make(kind, p, v, i, m, &t->stage[i]);
+}
+static void table_fini(struct table *t) {
+    for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
+}
+
+static void check_sound(enum plan_schedule kind, int p, int v, int m) {
+    struct table t;
+    table_init(&t, kind, p, v, m);
+    assert_ok(pp_check_schedules(t.stage, p, v, 1));
+    table_fini(&t);
+}
+
+static void test_every_schedule_is_sound_with_one_buffer(void **state) {
+    (void)state;
+    for (int p = 1; p <= MAX_P; p++)
+        for (int m = 1; m <= 4 * p; m += p > 4 ? 3 : 1) {
+            check_sound(SCHEDULE_GPIPE, p, 1, m);
+            check_sound(SCHEDULE_1F1B, p, 1, m);
+        }
+    for (int p = 2; p <= MAX_P; p++)
+        for (int v = 1; v <= 4; v++)
+            for (int m = p; m <= 4 * p; m += p) check_sound(SCHEDULE_INTERLEAVED, p, v, m);
+}
+
+/* Backwards are split for zero-bubble schedules: B, and any time later W. */
+static void split_weights(struct schedule *s, int m) {
+    s->split_weight = true;
+    for (int k = 0; k < m; k++) schedule_add(s, ACTION_W, 0, k);
+}
+static void test_split_weight_gradients_are_sound(void **state) {
+    (void)state;
+    struct table t;
+    table_init(&t, SCHEDULE_1F1B, 2, 1, 4);
+    for (int i = 0; i < 2; i++) split_weights(&t.stage[i], 4);
+    assert_ok(pp_check_schedules(t.stage, 2, 1, 1));
+    t.stage[1].n--;
+    assert_fails(pp_check_schedules(t.stage, 2, 1, 1), E_INTERNAL, "stage 1", "W of chunk 0, microbatch 3 is missing");
+    table_fini(&t);
+}
+
+/* ---- breaking ---- */
+static int find(const struct schedule *s, enum action_kind kind, int chunk, int microbatch) {
+    for (int i = 0; i < s->n; i++) {
+        const struct action *a = &s->actions[i];
+        if (a->kind == kind && a->chunk == chunk && a->microbatch == microbatch) return i;
+    }
+    fail_msg("no %s of chunk %d, microbatch %d", action_name(kind), chunk, microbatch);
+    return -1;
+}
+
+static void erase(struct schedule *s, int i) {
+    memmove(&s->actions[i], &s->actions[i + 1], (size_t)(--s->n - i) * sizeof *s->actions);
+}
+static void swap(struct schedule *s, int i, int j) {
+    struct action a = s->actions[i];
+    s->actions[i] = s->actions[j];
+    s->actions[j] = a;
+}
+
+static void rename_microbatch(struct schedule *s, int chunk, int from, int to) {
+    for (int i = 0; i < s->n; i++)
+        if (s->actions[i].chunk == chunk && s->actions[i].microbatch == from) s->actions[i].microbatch = to;
+}
+
+/* After the break, the checker says so of this stage and action. */
+static void assert_found(struct table *t, int stage, int action, const char *what) {
+    char where[48];
+    snprintf(where, sizeof where, "stage %d, action %d", stage, action);
+    assert_fails(pp_check_schedules(t->stage, t->p, t->v, 2), E_INTERNAL, where, what);
+    table_fini(t);
+    table_init(t, SCHEDULE_INTERLEAVED, P, V, M);
+}
+
+static void test_faults_of_one_stage_are_named(void **state) {
+    (void)state;
+    struct table t;
+    table_init(&t, SCHEDULE_INTERLEAVED, P, V, M);
+    struct schedule *s = &t.stage[1];
+    int f = find(s, ACTION_F, 1, 2), b = find(s, ACTION_B, 1, 2);
+
+    s->actions[f].chunk = V;
+    assert_found(&t, 1, f, "chunk that does not exist");
+    s->actions[f].microbatch = M;
+    assert_found(&t, 1, f, "microbatch that does not exist");
+    s->actions[f].microbatch = 1;
+    assert_found(&t, 1, f, "F of chunk 1, microbatch 1 comes a second time");
+    swap(s, f, b);
+    assert_found(&t, 1, f, "B of chunk 1, microbatch 2 comes before its forward");
+    s->actions[b].kind = ACTION_W;
+    assert_found(&t, 1, b, "does not split");
+    erase(s, f - 1);
+    assert_found(&t, 1, f - 1, "no receive directly before it");
+    erase(s, f + 1);
+    assert_found(&t, 1, f, "no send directly after it");
+    s->n_microbatches = M - 1;
+    assert_found(&t, 1, 0, "of 7 microbatches, and stage 0's of 8");
+    s->n -= 3;   /* receive, backward, send */
+    assert_found(&t, 1, s->n, "B of chunk 0, microbatch 7 is missing");
+    table_fini(&t);
+}
+
+static void test_transfers_that_belong_to_nothing_are_named(void **state) {
+    (void)state;
+    struct table t;
+    table_init(&t, SCHEDULE_INTERLEAVED, P, V, M);
+    int end = t.stage[0].n;
+    schedule_add(&t.stage[0], SEND_F, 0, M - 1);
+    assert_found(&t, 0, end, "send_F of chunk 0, microbatch 7 does not stand directly at its action");
+    end = t.stage[P - 1].n;
+    schedule_add(&t.stage[P - 1], SEND_F, V - 1, 0);
+    assert_found(&t, P - 1, end, "goes beyond the end");
+    table_fini(&t);
+}
+
+/* Stage 2 takes two microbatches of chunk 0 the other way round: a sound stage, that its neighbours do not fit to. */
+static void test_messages_out_of_order_are_named(void **state) {
+    (void)state;
+    struct table t;
+    table_init(&t, SCHEDULE_INTERLEAVED, P, V, M);
+    struct schedule *s = &t.stage[2];
+    rename_microbatch(s, 0, 0, M);
+    rename_microbatch(s, 0, 1, 0);
+    rename_microbatch(s, 0, M, 1);
+    assert_found(&t, 2, 0, "recv_F of chunk 0, microbatch 1 meets the message for recv_F of chunk 0, microbatch 0");
+    table_fini(&t);
+}
+
+/* Around the end of the ring microbatches come in the right order for both chunks: only the chunk tells them apart. */
+static void test_the_chunk_of_a_message_is_checked(void **state) {
+    (void)state;
+    struct table t = {.p = 2, .v = 3};
+    for (int i = 0; i < 2; i++) pp_schedule_make(SCHEDULE_INTERLEAVED, 2, 3, i, 2, &t.stage[i]);
+    for (int m = 0; m < 2; m++) {                                    /* stage 0: chunks 1 and 2 change places */
+        int f1 = find(&t.stage[0], ACTION_F, 1, m), f2 = find(&t.stage[0], ACTION_F, 2, m);
+        for (int by = -1; by <= 1; by++) swap(&t.stage[0], f1 + by, f2 + by);
+    }
+    assert_fails(pp_check_schedules(t.stage, 2, 3, 4), E_INTERNAL, "stage 0", "recv_F of chunk 2, microbatch 0 meets the message for recv_F of chunk 1");
+    table_fini(&t);
+}
+
+/* All forwards first on stage 0, 1F1B on stage 1: each is sound, and with one buffer each waits for the other to receive. */
+static void test_deadlock_is_named(void **state) {
+    (void)state;
+    struct table t = {.p = 2, .v = 1};
+    pp_schedule_make(SCHEDULE_GPIPE, 2, 1, 0, 4, &t.stage[0]);
+    pp_schedule_make(SCHEDULE_1F1B, 2, 1, 1, 4, &t.stage[1]);
+    assert_ok(pp_check_schedules(t.stage, 2, 1, 2));
+    assert_fails(pp_check_schedules(t.stage, 2, 1, 1), E_INTERNAL, "stage 0, action 7: send_F of chunk 0, microbatch 3",
+                 "waits for ever for stage 1, which does not receive", "1 staging buffer a direction");
+    table_fini(&t);
+}
+
+TESTS(unit_test(test_every_schedule_is_sound_with_one_buffer), unit_test(test_split_weight_gradients_are_sound),
+      unit_test(test_faults_of_one_stage_are_named), unit_test(test_transfers_that_belong_to_nothing_are_named),
+      unit_test(test_messages_out_of_order_are_named), unit_test(test_the_chunk_of_a_message_is_checked),
+      unit_test(test_deadlock_is_named))

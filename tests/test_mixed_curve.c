@@ -1,0 +1,72 @@
+/* ranks: 1  device: cpu
+ *
+ * Does 16-bit training learn as fp32 does? 200 steps on the demonstration text from the same weights, with the same batches;
+ * single losses are noisy, so means over 10 steps are compared, at every step: within 2%. */
+#include "driver/recipe.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+
+enum { STEPS = 200, SMOOTHED = 10 };
+
+static struct plan curve_plan(enum plan_precision precision) {
+    struct plan p = parity_plan();
+    p.layers = 2, p.hidden = 64, p.heads = 4, p.seq = 32, p.vocab = 256, p.dropout = 0;
+    p.steps = STEPS, p.warmup = 20, p.global_batch = p.micro_batch = 8;
+    p.lr = 1e-3, p.min_lr = 1e-4, p.eps = 1e-8, p.clip = 1;
+    p.precision = precision;
+    p.loss_scale_init = 65536, p.loss_scale_min = 1, p.loss_scale_window = 1000, p.loss_scale_hysteresis = 2;
+    return p;
+}
+
+static enum status train(struct run *r, struct data_file *file, double loss[STEPS]) {
+    struct data_split all, none;
+    TRY(data_split_tail(file, r->plan.seq, 0, &all, &none));
+    run_set_data(r, &all, &none);
+    for (int i = 0; i < STEPS; i++) {
+        TRY(run_step(r));
+        loss[i] = r->loss;
+    }
+    return OK;
+}
+
+static enum status curve_of(enum plan_precision precision, double loss[STEPS]) {
+    struct run r;
+    struct data_file *file = NULL;
+    struct plan p = curve_plan(precision);
+    TRY(plan_settle(&p, 1));
+    enum status status = run_create(&r, &gpt_recipe, &p, false);
+    if (status == OK) status = data_open("configs/demo.txt", &file);
+    if (status == OK) status = train(&r, file, loss);
+    data_close(&file);
+    run_destroy(&r);
+    return status;
+}
+
+static double mean_until(const double loss[STEPS], int step) {
+    double sum = 0;
+    for (int i = 0; i < SMOOTHED; i++) sum += loss[step - i];
+    return sum / SMOOTHED;
+}
+
+static void check_curve(enum plan_precision precision) {
+    static double reference[STEPS];
+    double loss[STEPS];
+    if (reference[0] == 0) assert_ok(curve_of(PRECISION_FP32, reference));
+    assert_ok(curve_of(precision, loss));
+    assert_true(reference[STEPS - 1] < 3);                           /* from ln 256 = 5.5: there is something to follow */
+    for (int i = SMOOTHED - 1; i < STEPS; i++) {
+        double expected = mean_until(reference, i);
+        assert_close(mean_until(loss, i), expected, 0.02 * expected);
+    }
+}
+
+static void test_bf16_learns_as_fp32_does(void **state) {
+    (void)state;
+    check_curve(PRECISION_BF16);
+}
+static void test_fp16_learns_as_fp32_does(void **state) {
+    (void)state;
+    check_curve(PRECISION_FP16);
+}
+
+TESTS(unit_test(test_bf16_learns_as_fp32_does), unit_test(test_fp16_learns_as_fp32_does))

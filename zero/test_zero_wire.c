@@ -1,0 +1,110 @@
+/* ranks: 1  device: any
+ *
+ * What travels, by the formula: every gather and every scatter of a param moves its padded bytes (N-1)/N. How many there are of
+ * each is counted here by hand, from the params' names, for several numbers of microbatches m:
+ *
+ *   stage 1    scattered once, gathered once                           2
+ *   stage 2    scattered in each microbatch, gathered once             m + 1
+ *   stage 3    and gathered in each forward and each backward          3 m
+ *
+ * A tied weight goes once a use: the embedding's table also makes the logits. At stage 3 a weight is gathered for backward only
+ * if backward reads it: dx of a product reads the matrix, dx of a layernorm its gain; nothing reads a bias, or the position
+ * table, and the embedding has no dx. */
+#include "driver/recipe.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <string.h>
+
+static struct plan plan_of(int zero, int dp, int pp, int m) {
+    struct plan plan = parity_plan();
+    plan.layers = 4;
+    plan.zero = zero;
+    plan.dp = dp;
+    plan.pp = pp;
+    plan.micro_batch = 1;
+    plan.global_batch = dp * m;
+    return plan;
+}
+
+/* ---- how often ---- */
+static bool has(const char *name, const char *part) { return strstr(name, part) != NULL; }
+static bool is_tied(const char *name) { return has(name, "wte"); }
+
+/* Of the two uses of the tied table, the embedding is the first stage's, the logits are the last one's. */
+static int uses(const char *name, const struct mesh_place *at) {
+    if (!is_tied(name)) return 1;
+    return (at->pp_rank == 0) + (at->pp_rank == at->pp - 1);
+}
+static int uses_in_backward(const char *name, const struct mesh_place *at) {
+    if (is_tied(name)) return at->pp_rank == at->pp - 1;
+    return has(name, ".g") || (has(name, ".w") && !has(name, "wpe"));
+}
+
+static int transfers(const char *name, const struct plan *plan, int m) {
+    int n = uses(name, &plan->place);
+    if (plan->zero == 1) return 2;
+    if (plan->zero == 2) return m * n + 1;
+    return m * (n + uses_in_backward(name, &plan->place) + n);
+}
+
+/* ---- against the bill ---- */
+static double expected_bytes(const struct run *r, int m) {
+    double bytes = 0, N = (double)r->plan.dp;
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        int64_t shard = (type_n(&w->type) + r->plan.dp - 1) / r->plan.dp;
+        if (w->present) bytes += transfers(w->name, &r->plan, m) * (double)shard * N * (double)dtype_size(w->type.dtype) * (N - 1) / N;
+    }
+    return bytes;
+}
+
+static void check_bill(struct plan plan, int m) {
+    for (int rank = 0; rank < plan_ranks(&plan); rank++) {
+        struct run r;
+        assert_ok(plan_settle(&plan, plan_ranks(&plan)));
+        assert_ok(run_compile(&r, &gpt_recipe, &plan, rank, NULL, NULL));
+        assert_int_equal(r.plan.n_microbatches, m);
+        assert_close(r.bill.wire_bytes[AXIS_DP], expected_bytes(&r, m), 1e-9 * expected_bytes(&r, m));
+        run_destroy(&r);
+    }
+}
+
+static void test_zero_wire_counts_gathers_and_scatters(void **state) {
+    (void)state;
+    for (int zero = 1; zero <= 3; zero++)
+        for (int dp = 1; dp <= 5; dp++)
+            for (int m = 1; m <= 4; m++)
+                for (int pp = 1; pp <= 2; pp++) check_bill(plan_of(zero, dp, pp, m), m);
+}
+
+static void test_zero_wire_counts_in_every_precision(void **state) {
+    (void)state;
+    static const int precisions[] = {PRECISION_FP32, PRECISION_BF16};
+    for (int zero = 1; zero <= 3; zero++)
+        for (int i = 0; i < 2; i++) {
+            struct plan plan = plan_of(zero, 3, 1, 2);
+            plan.precision = precisions[i];
+            check_bill(plan, 2);
+        }
+}
+
+/* The bytes are the same however they are bucketed, and stage 1 sends what dp's all-reduce sends, but for alignment. */
+static double bill_of(int zero, double bucket_mb) {
+    struct run r;
+    struct plan plan = plan_of(zero, 4, 1, 2);
+    plan.bucket_mb = bucket_mb;
+    assert_ok(plan_settle(&plan, 4));
+    assert_ok(run_compile(&r, &gpt_recipe, &plan, 0, NULL, NULL));
+    double bytes = r.bill.wire_bytes[AXIS_DP];
+    run_destroy(&r);
+    return bytes;
+}
+
+static void test_zero_wire_does_not_depend_on_buckets(void **state) {
+    (void)state;
+    for (int zero = 1; zero <= 3; zero++) assert_close(bill_of(zero, 1e-6), bill_of(zero, 100), 1e-6);
+    assert_close(bill_of(1, 1) / bill_of(0, 1), 1, 0.01);
+}
+
+TESTS(unit_test(test_zero_wire_counts_gathers_and_scatters), unit_test(test_zero_wire_counts_in_every_precision),
+      unit_test(test_zero_wire_does_not_depend_on_buckets))
