@@ -85,6 +85,12 @@ static bool all_done(const struct simulation *s) {
     return true;
 }
 
+static bool all_received(const struct simulation *s) {
+    for (int i = 0; i < 2 * s->n_stages; i++)
+        if (s->wires[i].head < s->wires[i].tail) return false;
+    return true;
+}
+
 static bool run_simulation(struct simulation *s) {
     bool wrong = false;
     for (bool moved = true; moved && !wrong;) {
@@ -92,7 +98,7 @@ static bool run_simulation(struct simulation *s) {
         for (int i = 0; i < s->n_stages; i++)
             while (!wrong && s->done[i] < s->stages[i].n && advance(s, i, &wrong)) moved = true;
     }
-    return !wrong && all_done(s);
+    return !wrong && all_done(s) && all_received(s);
 }
 
 bool pp_simulate(const struct schedule *stages, int n_stages, int depth) {

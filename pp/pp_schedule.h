@@ -10,7 +10,7 @@
 void pp_schedule_make(enum plan_schedule kind, int n_stages, int stage, int n_microbatches, struct schedule *out);
 
 /** Run all stages' schedules against each other, sends blocking as soon as `depth` of them are not received yet. True when
- *  every stage gets to its end and every receive meets the send it stands for. */
+ *  every stage gets to its end, every receive meets the send it stands for, and nothing sent is left over. */
 bool pp_simulate(const struct schedule *stages, int n_stages, int depth);
 
 /** The least depth with which pp_simulate succeeds; 0 when none up to n_microbatches does. */
