@@ -218,18 +218,19 @@ static enum status run_strategy(struct comparison *c, int i) {
 }
 
 /* ---- the command ---- */
-static enum status compare(struct comparison *c) {
-    for (int i = 0; i < c->strategies.n; i++) TRY(run_strategy(c, i));
-    if (is_rank_0()) compare_table_print(stdout, c->rows, c->strategies.n);
-    for (int i = 0; i < c->strategies.n; i++)
-        if (c->rows[i].status == OK) return OK;
-    return fail_agree(group_world(), FAIL(c->rows[0].status, "no strategy ran; the first: %s", c->rows[0].reason));
-}
-
 static bool none_ran(const struct comparison *c) {
     for (int i = 0; i < c->strategies.n; i++)
         if (c->rows[i].status == OK) return false;
     return true;
+}
+
+static enum status compare(struct comparison *c, bool *agreed) {
+    *agreed = false;
+    for (int i = 0; i < c->strategies.n; i++) TRY(run_strategy(c, i));
+    *agreed = true;
+    if (is_rank_0()) compare_table_print(stdout, c->rows, c->strategies.n);
+    if (!none_ran(c)) return OK;
+    return fail_agree(group_world(), FAIL(c->rows[0].status, "no strategy ran; the first: %s", c->rows[0].reason));
 }
 
 static void release(struct comparison *c) {
@@ -267,15 +268,12 @@ int compare_main(int argc, char **argv) {
         status_report();
         return status_exit_code(status);
     }
+    bool agreed = true;
     status = prepare(c, argc, argv);
-    bool clean = status != OK;                                       /* all ranks agreed on that */
-    if (status == OK) {
-        status = compare(c);
-        clean = status == OK || none_ran(c);
-    }
-    status_report();
+    if (status == OK) status = compare(c, &agreed);
+    status_report();                                                 /* nothing is left to report when the ranks agreed */
     int code = status_exit_code(status);
-    if (clean) release(c);
-    comm_finish(clean, code);
+    if (agreed) release(c);
+    comm_finish(agreed, code);
     return code;
 }

@@ -5,6 +5,7 @@
  * E_ lines after the first: one failure strands all ranks, and seven complaints about the eighth hide the cause. */
 #include "driver/launch.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,9 +41,17 @@ static bool opens_boilerplate(const char *line) {
            strstr(line, "run detected that one or more processes exited with non-zero status");
 }
 
+/* "[n07:99] Read -1, expected 8192, errno = 3": a rank was copying from the memory of one that had just died. */
+static bool is_read_of_the_dead(const char *line) {
+    const char *text = *line == '[' ? strstr(line, "] Read ") : NULL;
+    int got, wanted, reason;
+    return text && sscanf(text, "] Read %d, expected %d, errno = %d", &got, &wanted, &reason) == 3 && reason == ESRCH;
+}
+
 /* Remarks outside blocks: on the signal that launch itself sent, on blocks that several ranks have sent alike, and on one
  * that Open MPI 4.1 at times cannot unpack (MPI_ABORT's). */
 static bool is_remark(const char *line) {
+    if (is_read_of_the_dead(line)) return true;
     if (strstr(line, "ORTE_ERROR_LOG: ") && strstr(line, "show_help.c")) return true;
     return strstr(line, "run: Forwarding signal ") || strstr(line, " sent help message help-") ||
            strstr(line, "Set MCA parameter \"orte_base_help_aggregate\" to 0");

@@ -84,6 +84,13 @@ static void test_filter_reads_who_aborted(void **state) {
     assert_int_equal(filter.facts.exit_code, 1);
 }
 
+static void test_filter_drops_reads_of_a_dead_rank(void **state) {
+    (void)state;
+    assert_string_equal(through("[n1:99] Read -1, expected 8192, errno = 3\n"), "");
+    assert_unchanged("[n1:99] Read -1, expected 8192, errno = 1\n"); /* not allowed to: somebody has to know */
+    assert_unchanged("[n1:99] Read the manual\n");
+}
+
 static void test_filter_prefers_the_signal_whatever_the_order(void **state) {
     (void)state;
     const char *killed = DASHES "prterun noticed that process rank 1 with PID 7 on node a exited on signal 11.\n" DASHES;
@@ -177,7 +184,8 @@ static void test_words_name_the_hosts(void **state) {
 
 TESTS(unit_test(test_filter_passes_what_ranks_say), unit_test(test_filter_passes_the_first_error_only),
       unit_test(test_filter_reads_who_was_killed), unit_test(test_filter_reads_who_ended_with_which_code),
-      unit_test(test_filter_reads_who_aborted), unit_test(test_filter_prefers_the_signal_whatever_the_order),
+      unit_test(test_filter_reads_who_aborted), unit_test(test_filter_drops_reads_of_a_dead_rank),
+      unit_test(test_filter_prefers_the_signal_whatever_the_order),
       unit_test(test_filter_finds_an_error_inside_a_block), unit_test(test_filter_passes_other_blocks),
       unit_test(test_request_needs_ranks_and_a_command), unit_test(test_request_leaves_the_commands_options_alone),
       unit_test(test_words_are_mpirun_program_command), unit_test(test_words_name_the_hosts))

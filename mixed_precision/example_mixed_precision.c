@@ -65,7 +65,8 @@ static void show_loss_scale(void) {
     for (double S = 1; S <= 0x1p48; S *= 0x1p16) {
         scaled_gradient(S, dW);
         bool finite = reduce_all_finite(dW, FP16, K * N);
-        printf("  S = 2^%-2.0f  error of dW / S: %.1e%s\n", log2(S), error_of(dW, S), finite ? "" : "   infinite: the step is skipped");
+        printf("  S = 2^%-2.0f  error of dW / S: %.1e", log2(S), error_of(dW, S));
+        printf("%s\n", finite ? "" : "   infinite: the step is skipped");
         if (S == 1) claim("without a scale all of it underflows to zero", error_of(dW, S) == 1);
         /* dy, x and dW are each rounded once, by 2^-11 at most; all terms are positive */
         if (S == 0x1p32) claim("with the right scale it survives", error_of(dW, S) < 3.01 * 0x1p-11);

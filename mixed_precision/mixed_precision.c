@@ -4,8 +4,9 @@
  * enough for activations and gradients: their errors are small, random, and average out. Two things are not good enough:
  *
  * 1. The weights' sum. A step changes a weight by about lr = 1e-4 of itself; half a unit in the last place of bf16 is
- *    2^-9 = 2e-3 of it at least (fp16: 2^-12), so w + dw rounds back to w and nothing is learned. Hence a master copy in fp32, which is
- *    what AdamW updates; the weight that the model computes with is the master, rounded:    w16 = round(w32)
+ *    2^-9 = 2e-3 of it at least (fp16: 2^-12), so w + dw rounds back to w and nothing is learned. Hence a master copy in
+ *    fp32, which is what AdamW updates; the weight that the model computes with is the master, rounded:
+ *        w16 = round(w32)
  *
  * 2. The range of fp16. Its smallest number is 2^-24 = 6e-8, and many gradients of activations are below: they become zero. So
  *    the loss is multiplied by S, backward is linear, and every gradient arrives times S, out of the underflow:

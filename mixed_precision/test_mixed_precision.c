@@ -181,11 +181,13 @@ static double largest_difference(const struct first_step *a, const struct first_
 }
 
 /* 16-bit gradients differ from fp32's by a few percent at most (derived in tests/test_parity_mixed.c); a scale left in, by a
- * factor of 4096. With and without clipping, since clipping would hide a scale that is in the norm as well. */
+ * factor of 4096. With and without clipping, since clipping would hide a scale that is in the norm as well. A window of one
+ * step: the scale doubles behind this very step, which must be unscaled by what it was scaled with. */
 static void check_unscaling(double clip) {
     struct plan half = plan_of(PRECISION_FP16), full = plan_of(PRECISION_FP32);
     struct first_step a = {0}, b = {0};
     half.clip = full.clip = clip;
+    half.loss_scale_window = 1;
     enum status status = first_step_of(&half, &a);
     if (status == OK) status = first_step_of(&full, &b);
     double norm = fabs(a.norm - b.norm) / b.norm, moments = status == OK ? largest_difference(&a, &b) : 0;

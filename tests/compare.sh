@@ -3,6 +3,7 @@
 # requests that are refused before anything runs.
 set -u -o pipefail
 B=${BUILD:-build}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0} # MPI keeps what it allocates on the way
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 csv=$out/report/compare.csv json=$out/report/compare.json
@@ -15,7 +16,7 @@ not_ok() {
 verdict() { if [ "$1" = 0 ]; then ok "$2"; else not_ok "$2"; fi; } # verdict STATUS NAME
 
 model="--layers 4 --hidden 32 --heads 4 --seq 16 --dropout 0.1 --global-batch 12 --micro-batch 1 --precision fp64 --eps 1e-6"
-strategies="dp=4 | dp=4 zero=3 | tp=2 pp=2 sp recompute=full | dp=1 | dp=2 zero=1 offload=optimizer
+strategies="dp=4 | dp=4 zero=3 | tp=2 pp=2 sp recompute=full | dp=1 threads=1 | dp=2 zero=1 offload=optimizer
     | dp=3 tp=4 | tp=3 | pp=4 micro-batch=5 | dp=2 hidden=512
     | dp=2 precision=fp32 lr=1e6 weight-decay=1e6 clip=0 steps=12 | dp=3 zero=2 schedule=gpipe"
 # shellcheck disable=SC2086

@@ -60,7 +60,8 @@ static inline uint16_t fp16_from_float(float x) {
     uint32_t sign = dtype_bits_of(x) >> 16 & 0x8000u, magnitude = dtype_bits_of(x) & 0x7fffffffu;
     /* Below 2^-14 fp16 counts in steps of 2^-24, which is also fp32's step in [0.5, 1): adding 0.5 rounds. */
     uint32_t subnormal = dtype_bits_of(dtype_float_of(magnitude) + 0.5f) - dtype_bits_of(0.5f);
-    uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;   /* a carry into the exponent is right */
+    /* A carry into the exponent is right as it is. */
+    uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;
     uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x1ffu);                       /* made quiet */
     uint32_t bits = magnitude < 0x38800000u ? subnormal
                   : magnitude < 0x477ff000u ? normal                           /* 65520: half way past the largest, 65504 */

@@ -10,7 +10,7 @@ enum status metrics_open(struct metrics *m, const char *path) {
     m->file = NULL;
     if (!path[0]) return OK;
     m->file = fopen(path, "w");
-    return m->file ? OK : FAIL(E_IO, "cannot write metrics=%s: %s; give another path, or an empty one for none", path, strerror(errno));
+    return m->file ? OK : FAIL(E_USAGE, "cannot write metrics=%s: %s; give another path, or an empty one for none", path, strerror(errno));
 }
 
 void metrics_close(struct metrics *m) {

@@ -20,7 +20,7 @@ struct metrics_row {
 
 struct metrics { FILE *file; };
 
-/** Open for writing, from the start. path "": no file. @errors E_IO with path and reason */
+/** Open for writing, from the start. path "": no file. @errors E_USAGE with path and reason */
 enum status metrics_open(struct metrics *, const char *path);
 void metrics_close(struct metrics *);
 

@@ -8,8 +8,8 @@
 
 static const struct option OPTIONS[] = {
     {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "", "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b; sizes below override it", "model", AT(model)},
-    {"layers", OPTION_INT, NULL, 1, 100000, NULL, "", "transformer layers", "model", AT(layers)},
-    {"hidden", OPTION_INT, NULL, 1, 1e9, NULL, "channels", "width of the residual stream", "model", AT(hidden)},
+    {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "transformer layers", "model", AT(layers)},
+    {"hidden", OPTION_INT, NULL, 1, 1e6, NULL, "channels", "width of the residual stream", "model", AT(hidden)},
     {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "attention heads; must divide hidden", "model", AT(heads)},
     {"seq", OPTION_INT, NULL, 1, 1e9, NULL, "tokens", "sequence length", "model", AT(seq)},
     {"vocab", OPTION_INT, NULL, 1, 2e9, NULL, "tokens", "vocabulary; the preset's, else the data's (256 for text)", "model", AT(vocab)},
@@ -93,11 +93,13 @@ static enum status settle_world(struct plan *p, int world) {
     return OK;
 }
 
+enum { MAX_MICROBATCHES = 1 << 20 };   /* a schedule has rows for each; and nobody waits for a search through more */
+
 /* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share allows. */
 static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
     if (p->pp == 1) return share;
-    for (int64_t micro = share; micro > 1; micro--)
-        if (share % micro == 0 && share / micro >= 2 * p->pp) return micro;
+    for (int64_t n = 2 * p->pp; n <= share && n <= MAX_MICROBATCHES; n++)
+        if (share % n == 0) return share / n;
     return 1;
 }
 
@@ -110,9 +112,10 @@ static enum status settle_batch(struct plan *p) {
     if (p->micro_batch == 0) p->micro_batch = chosen_micro_batch(p, share);
     if (share % p->micro_batch)
         return FAIL(E_CONFIG, "micro-batch=%" PRId64 " does not divide global-batch / dp = %" PRId64 "; use one of %s",
-                    p->micro_batch, share, plan_divisors(share, share));
-    if (share / p->micro_batch > 1 << 20)
-        return FAIL(E_CONFIG, "%" PRId64 " microbatches a step; the limit is %d: raise micro-batch", share / p->micro_batch, 1 << 20);
+                    p->micro_batch, share, plan_divisors(share, MAX_MICROBATCHES));
+    if (share / p->micro_batch > MAX_MICROBATCHES)
+        return FAIL(E_CONFIG, "%" PRId64 " microbatches a step; the limit is %d: raise micro-batch", share / p->micro_batch,
+                    MAX_MICROBATCHES);
     p->n_microbatches = (int)(share / p->micro_batch);
     return OK;
 }

@@ -200,7 +200,7 @@ static enum status sum_loss(struct run *r, double *loss) {
 static enum status refuse_non_finite(const struct run *r, const char *what, double value) {
     if (isfinite(value)) return OK;
     return FAIL(E_NUMERIC, "the %s of step %" PRId64 " is %g; no weight was changed. Lower lr=%g, raise warmup=%" PRId64
-                ", or look at the data", what, r->n_step + 1, value, r->plan.lr, r->plan.warmup);
+                ", or look at the data", what, r->n_step + 1, isnan(value) ? fabs(value) : value, r->plan.lr, r->plan.warmup);
 }
 
 /* Gradients are complete, own elements summed over all replicas: norm, clipping, AdamW, and publishing what changed. */

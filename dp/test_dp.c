@@ -1,0 +1,127 @@
+/* ranks: 1 2 4  device: any
+ *
+ * The technique: what it counts, what it bills, and that it acts on final gradients only. */
+#include "dp/dp.h"
+#include "dp/dp_bucket.h"
+#include "gpt/gpt.h"
+#include "lib/run/run.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+
+static const struct technique *const ONLY_DP[] = {&technique_dp};
+static const struct recipe RECIPE = {gpt_build, ONLY_DP, 1};
+
+/* fp32 with 24 channels, so that vectors end between two cache lines and gaps of alignment follow them. */
+static struct plan small_plan(int dp) {
+    struct plan plan = parity_plan();
+    plan.layers = 2;
+    plan.hidden = 24;
+    plan.precision = PRECISION_FP32;
+    plan.dp = dp;
+    plan.micro_batch = plan.global_batch / dp;
+    return plan;
+}
+
+static void test_dp_is_wanted_only_with_replicas(void **state) {
+    (void)state;
+    struct plan one = small_plan(1), two = small_plan(2);
+    assert_false(technique_dp.wanted(&one));
+    assert_true(technique_dp.wanted(&two));
+}
+
+/* All replicas have the same summed gradient: over the replicas each param counts once in the norm. */
+static void test_dp_counts_each_param_on_one_replica(void **state) {
+    (void)state;
+    int times[MAX_PARAMS] = {0}, n = 0;
+    for (int rank = 0; rank < 4; rank++) {
+        struct run r;
+        struct plan plan = small_plan(4);
+        assert_ok(plan_settle(&plan, 4));
+        assert_ok(run_compile(&r, &RECIPE, &plan, rank, NULL, NULL));
+        n = r.program.n_params;
+        for (int i = 0; i < n; i++) times[i] += r.program.params[i].counted;
+        run_destroy(&r);
+    }
+    for (int i = 0; i < n; i++) assert_int_equal(times[i], 1);
+}
+
+/* 2 S (n-1)/n, where S is all gradients and the gaps between those that share a bucket. */
+static void test_dp_bills_the_ring_formula(void **state) {
+    (void)state;
+    struct run r;
+    struct plan plan = small_plan(4);
+    plan.bucket_mb = 100;
+    assert_ok(plan_settle(&plan, 4));
+    assert_ok(run_compile(&r, &RECIPE, &plan, 0, NULL, NULL));
+    assert_close(r.bill.wire_bytes[AXIS_DP], 2. * (double)r.memory.bytes[ROLE_GRAD] * 3 / 4, 0);
+    run_destroy(&r);
+}
+
+/* ---- events, told by hand ---- */
+static bool tell(struct run *r, enum event_kind kind, int param, bool final) {
+    struct event e = {.kind = kind, .param = param, .final = final};
+    bool ok = true;
+    for (int i = 0; i < r->n_subscriptions; i++)
+        if (r->subscriptions[i].kind == kind) ok &= r->subscriptions[i].fn(r, r->subscriptions[i].self, &e) == OK;
+    return ok;
+}
+
+static bool tell_all_ready(struct run *r, bool final) {
+    bool ok = true;
+    for (int i = r->program.n_params - 1; i >= 0; i--) ok &= tell(r, EVENT_GRAD_READY, i, final);
+    return ok;
+}
+
+static int64_t n_sums(const struct run *r) { return group_ledger(r->mesh.group[AXIS_DP])->entry[COMM_ALL_REDUCE].calls; }
+
+static int64_t n_buckets(struct run *r) {
+    struct dp_buckets d;
+    if (dp_buckets_init(&d, &r->program, (int64_t)(r->plan.bucket_mb * 1024 * 1024)) != OK) return -1;
+    int64_t n = d.n;
+    dp_buckets_fini(&d);
+    return n;
+}
+
+struct outcome { bool created, waits_for_final, sums_once_final, no_gap_is_nan; };
+
+/* The arena of a watched run starts as NaN; a gap that stayed so would travel, and is nobody's number. */
+static bool gaps_are_numbers(const struct run *r) {
+    int64_t end = 0;
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        for (; end < w->grad_offset; end++)
+            if (*(char *)arena_at(&r->arenas[ROLE_GRAD], end) != 0) return false;
+        end += type_bytes(&w->grad_type);
+    }
+    return true;
+}
+
+static struct outcome run_events(void) {
+    struct run r;
+    struct outcome o = {0};
+    struct plan plan = small_plan(comm_world_size());
+    o.created = plan_settle(&plan, comm_world_size()) == OK && run_create(&r, &RECIPE, &plan, true) == OK;
+    if (!agree_all(o.created)) return o;
+    for (int i = 0; i < r.program.n_params; i++) memset(r.program.params[i].grad, 0, (size_t)type_bytes(&r.program.params[i].type));
+    group_ledger_reset(r.mesh.group[AXIS_DP]);
+    o.waits_for_final = tell_all_ready(&r, false) && n_sums(&r) == 0;
+    if (o.waits_for_final)                              /* else sums are under way already, and must not start again */
+        o.sums_once_final = tell_all_ready(&r, true) && n_sums(&r) == (comm_world_size() > 1 ? n_buckets(&r) : 0);
+    o.sums_once_final &= tell(&r, EVENT_BACKWARD_END, 0, false);
+    o.no_gap_is_nan = comm_world_size() == 1 || gaps_are_numbers(&r);
+    run_destroy(&r);
+    return o;
+}
+
+static void test_dp_sums_final_gradients_only(void **state) {
+    (void)state;
+    struct outcome o = run_events();
+    assert_true(o.created);
+    bool waits = agree_all(o.waits_for_final), sums = agree_all(o.sums_once_final), gaps = agree_all(o.no_gap_is_nan);
+    assert_true(waits);
+    assert_true(sums);
+    assert_true(gaps);
+}
+
+TESTS(unit_test(test_dp_is_wanted_only_with_replicas), unit_test(test_dp_counts_each_param_on_one_replica),
+      unit_test(test_dp_bills_the_ring_formula), unit_test(test_dp_sums_final_gradients_only))

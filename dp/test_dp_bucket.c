@@ -1,0 +1,204 @@
+/* ranks: 1 2 4  device: any
+ *
+ * Buckets over a table of params with odd sizes, so that gaps of alignment lie between them, one that this rank has not, and one
+ * of another dtype. Gradients are small whole numbers: sums are exact, and compared with ==. */
+#include "dp/dp_bucket.h"
+#include "lib/ops/test_op.h"
+#include "lib/program/memory.h"
+#include <stdlib.h>
+
+enum { N_PARAMS = 10, ABSENT = 3, DOUBLE = 6 };
+static const int SIZE[N_PARAMS] = {1, 7, 33, 50, 5, 130, 16, 3, 64, 999};
+
+/* @return bytes of the grad arena */
+static int64_t make_params(struct program *p) {
+    struct memory_plan memory;
+    char name[8];
+    program_init(p);
+    for (int i = 0; i < N_PARAMS; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        program_add_param(p, "test", name, op_type(i == DOUBLE ? FP64 : FP32, "C", SIZE[i]), 0, 0, true);
+        p->params[i].present = i != ABSENT;
+    }
+    memory_plan_params(p, &memory);
+    return memory.bytes[ROLE_GRAD];
+}
+
+static int64_t grad_end(const struct param *w) { return w->grad_offset + type_bytes(&w->grad_type); }
+
+/* ---- where the cuts are ---- */
+static void check_cover(const struct program *p, const struct dp_buckets *d) {
+    int members[N_PARAMS] = {0};
+    for (int i = 0; i < N_PARAMS; i++) {
+        const struct param *w = &p->params[i];
+        assert_in_range(d->of_param[i] + 1, w->present ? 1 : 0, w->present ? d->n : 0);
+        if (!w->present) continue;
+        const struct dp_bucket *b = &d->bucket[d->of_param[i]];
+        assert_in_range(i, b->first, b->last);
+        assert_true(b->offset <= w->grad_offset && grad_end(w) <= b->offset + b->bytes);
+        members[d->of_param[i]]++;
+    }
+    for (int k = 0; k < d->n; k++) {
+        assert_int_equal(members[k], d->bucket[k].n_params);
+        if (k > 0) assert_true(d->bucket[k].offset + d->bucket[k].bytes <= d->bucket[k - 1].offset);   /* no byte twice */
+    }
+}
+
+static void test_dp_bucket_covers_every_present_param_once(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 64, 200, 600, 4000, 1 << 20};
+    struct program p;
+    make_params(&p);
+    for (int i = 0; i < 6; i++) {
+        struct dp_buckets d;
+        assert_ok(dp_buckets_init(&d, &p, sizes[i]));
+        check_cover(&p, &d);
+        dp_buckets_fini(&d);
+    }
+    program_fini(&p);
+}
+
+/* Full enough: only the end of the table and another dtype may cut a bucket short. Not too full: without its last param, which
+ * is the first of the table, it was below the limit. */
+static void check_size(const struct program *p, const struct dp_bucket *b, int64_t limit) {
+    bool cut_by_end = b->first == 0, cut_by_dtype = b->first == DOUBLE || b->first == DOUBLE + 1;
+    assert_true(b->bytes >= limit || cut_by_end || cut_by_dtype);
+    int second = b->first + 1 == ABSENT ? b->first + 2 : b->first + 1;
+    if (b->n_params > 1) assert_true(grad_end(&p->params[b->last]) - p->params[second].grad_offset < limit);
+}
+
+static void test_dp_bucket_respects_size_and_dtype(void **state) {
+    (void)state;
+    struct program p;
+    make_params(&p);
+    for (int64_t limit = 1; limit < 10000; limit = limit * 3 / 2 + 1) {
+        struct dp_buckets d;
+        assert_ok(dp_buckets_init(&d, &p, limit));
+        for (int k = 0; k < d.n; k++) {
+            check_size(&p, &d.bucket[k], limit);
+            for (int i = d.bucket[k].first; i <= d.bucket[k].last; i++)
+                if (p.params[i].present) assert_int_equal(p.params[i].grad_type.dtype, d.bucket[k].dtype);
+        }
+        if (limit == 1) assert_int_equal(d.n, N_PARAMS - 1);   /* one param each */
+        if (limit > 8000) assert_int_equal(d.n, 3);            /* fp32, fp64, fp32 */
+        dp_buckets_fini(&d);
+    }
+    program_fini(&p);
+}
+
+/* ---- sums ---- */
+static int gradient_of(int rank, int param, int element, int step) { return (element * 7 + param + 1) % 11 * (rank + 1) + step; }
+
+/* Gaps are zero, as dp's attach leaves them. */
+static void fill_gradients(const struct program *p, char *base, int64_t bytes, int step) {
+    memset(base, 0, (size_t)bytes);
+    for (int i = 0; i < N_PARAMS; i++)
+        for (int e = 0; e < SIZE[i] && p->params[i].present; e++)
+            dtype_set(base + p->params[i].grad_offset, p->params[i].grad_type.dtype, e,
+                      gradient_of(comm_world_rank(), i, e, step));
+}
+
+static bool sums_are_serial(const struct program *p, const char *base, int step) {
+    for (int i = 0; i < N_PARAMS; i++)
+        for (int e = 0; e < SIZE[i] && p->params[i].present; e++) {
+            int sum = 0;
+            for (int rank = 0; rank < comm_world_size(); rank++) sum += gradient_of(rank, i, e, step);
+            if (dtype_get(base + p->params[i].grad_offset, p->params[i].grad_type.dtype, e) != sum) return false;
+        }
+    return true;
+}
+
+static int64_t n_sums(void) { return group_ledger(group_world())->entry[COMM_ALL_REDUCE].calls; }
+
+/* One step: gradients become final from the last param to the first, or in the order 0 3 6 9 2 5 8 1 4 7; the same on all ranks.
+ * After each, as many sums have started as buckets are complete. */
+static bool run_one_step(struct dp_buckets *d, const struct program *p, char *base, bool backwards) {
+    int64_t before = n_sums(), complete = 0;
+    int left[N_PARAMS];
+    bool ok = true;
+    for (int k = 0; k < d->n; k++) left[k] = d->bucket[k].n_params;
+    for (int t = 0; t < N_PARAMS; t++) {
+        int i = backwards ? N_PARAMS - 1 - t : t * 3 % N_PARAMS;
+        if (!p->params[i].present) continue;
+        ok &= dp_bucket_ready(d, i, base, group_world()) == OK;
+        complete += --left[d->of_param[i]] == 0;
+        ok &= n_sums() - before == complete;
+    }
+    return dp_buckets_finish(d) == OK && ok && complete == d->n;
+}
+
+struct outcome { bool started_in_time, sums, wire; };
+
+static struct outcome run_steps(int64_t limit) {
+    struct outcome o = {true, true, true};
+    struct program p;
+    struct dp_buckets d;
+    int64_t bytes = make_params(&p);
+    char *base = malloc((size_t)bytes);
+    bool ready = dp_buckets_init(&d, &p, limit) == OK;
+    group_ledger_reset(group_world());
+    for (int step = 0; step < 4; step++) {
+        fill_gradients(&p, base, bytes, step);
+        o.started_in_time &= ready && run_one_step(&d, &p, base, step % 2);
+        o.sums &= sums_are_serial(&p, base, step);
+    }
+    double sent = group_ledger(group_world())->entry[COMM_ALL_REDUCE].bytes;
+    o.wire = sent == 4 * dp_buckets_wire(&d, comm_world_size());
+    dp_buckets_fini(&d);
+    program_fini(&p);
+    free(base);
+    return o;
+}
+
+static void test_dp_bucket_sums_to_serial(void **state) {
+    (void)state;
+    for (int64_t limit = 1; limit < 10000; limit = limit * 4 + 50) {
+        struct outcome o = run_steps(limit);
+        bool sums = agree_all(o.sums);
+        assert_true(sums);
+    }
+}
+
+static void test_dp_bucket_starts_with_its_last_gradient_and_not_before(void **state) {
+    (void)state;
+    for (int64_t limit = 1; limit < 10000; limit = limit * 4 + 50) {
+        struct outcome o = run_steps(limit);
+        bool started_in_time = agree_all(o.started_in_time);
+        assert_true(started_in_time);
+    }
+}
+
+/* The formula, by hand for one bucket of everything but the fp64 cut; and the ledger counts the same. */
+static void test_dp_bucket_wire_is_its_formula(void **state) {
+    (void)state;
+    struct program p;
+    struct dp_buckets d;
+    int64_t bytes = make_params(&p), spanned = 0;
+    assert_ok(dp_buckets_init(&d, &p, 1 << 20));
+    for (int k = 0; k < d.n; k++) spanned += d.bucket[k].bytes;
+    assert_true(spanned <= bytes);
+    for (int n = 1; n <= 16; n *= 2) assert_close(dp_buckets_wire(&d, n), 2. * (double)spanned * (n - 1) / n, 1e-9);
+    dp_buckets_fini(&d);
+    program_fini(&p);
+    assert_true(agree_all(run_steps(600).wire));
+}
+
+/* A gradient that never becomes final must not go unnoticed: the sum of its bucket never started. */
+static void test_dp_bucket_refuses_to_finish_unfinished(void **state) {
+    (void)state;
+    struct program p;
+    struct dp_buckets d;
+    int64_t bytes = make_params(&p);
+    char *base = calloc(1, (size_t)bytes);
+    assert_ok(dp_buckets_init(&d, &p, 4000));
+    assert_true(d.bucket[0].n_params > 1);
+    assert_ok(dp_bucket_ready(&d, N_PARAMS - 1, base, group_world()));
+    assert_fails(dp_buckets_finish(&d), E_INTERNAL, "bucket 0", "1 final gradients of 2");
+    dp_buckets_fini(&d);
+    program_fini(&p);
+    free(base);
+}
+
+TESTS(unit_test(test_dp_bucket_covers_every_present_param_once), unit_test(test_dp_bucket_respects_size_and_dtype),
+      unit_test(test_dp_bucket_sums_to_serial), unit_test(test_dp_bucket_starts_with_its_last_gradient_and_not_before),
+      unit_test(test_dp_bucket_wire_is_its_formula), unit_test(test_dp_bucket_refuses_to_finish_unfinished))

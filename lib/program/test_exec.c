@@ -1,0 +1,433 @@
+/* ranks: 1  device: cpu
+ *
+ * The executor on a model small enough to do by hand:
+ *
+ *   y = w t         t: TINY_N integer tokens        block a
+ *   z = y^2 / 2                                     block a
+ *   u = w z         w again: a tied param           block b
+ *   loss = sum u  =  sum w^3 t^2 / 2                block b         d loss / d w = 3 w^2 t^2 / 2 */
+#include "lib/comm/comm.h"
+#include "lib/device/arena.h"
+#include "lib/program/exec.h"
+#include "lib/program/test_tiny.h"
+#include <string.h>
+
+/* ---- the ops ---- */
+static enum status source_shape(const struct call *c, struct type out[MAX_OUT]) {
+    out[0] = *c->weight[0].type;
+    return OK;
+}
+static enum status sum_shape(const struct call *c, struct type out[MAX_OUT]) {
+    out[0] = (struct type){c->in[0].type->dtype, {1, {axis_whole('1', 1)}}};
+    return OK;
+}
+static enum status source_forward(const struct call *c) {
+    const double *w = c->weight[0].data;
+    const int32_t *t = c->in[0].data;
+    for (int i = 0; i < TINY_N; i++) ((double *)c->out[0].data)[i] = w[i] * t[i];
+    return OK;
+}
+static enum status source_weight(const struct call *c) {
+    const double *dy = c->dout[0].data;
+    const int32_t *t = c->in[0].data;
+    for (int i = 0; i < TINY_N; i++) ((double *)c->dweight[0].data)[i] += dy[i] * t[i];
+    return OK;
+}
+static enum status square_forward(const struct call *c) {
+    const double *x = c->in[0].data;
+    for (int i = 0; i < TINY_N; i++) ((double *)c->out[0].data)[i] = x[i] * x[i] / 2;
+    return OK;
+}
+/* to[i] (+)= a[i] b[i]: what the backward passes of a product are made of. */
+static enum status multiply(void *to, const void *a, const void *b, bool add) {
+    for (int i = 0; i < TINY_N; i++)
+        ((double *)to)[i] = (add ? ((double *)to)[i] : 0) + ((const double *)a)[i] * ((const double *)b)[i];
+    return OK;
+}
+static enum status square_input(const struct call *c) {
+    return multiply(c->din[0].data, c->dout[0].data, c->in[0].data, c->accumulate & 1);
+}
+static enum status scale_forward(const struct call *c) {
+    return multiply(c->out[0].data, c->in[0].data, c->weight[0].data, false);
+}
+static enum status scale_input(const struct call *c) {
+    return multiply(c->din[0].data, c->dout[0].data, c->weight[0].data, c->accumulate & 1);
+}
+static enum status scale_weight(const struct call *c) {
+    return multiply(c->dweight[0].data, c->dout[0].data, c->in[0].data, true);
+}
+static enum status sum_forward(const struct call *c) {
+    double sum = 0;
+    for (int i = 0; i < TINY_N; i++) sum += ((double *)c->in[0].data)[i];
+    *(double *)c->out[0].data = c->loss_scale * sum;
+    return OK;
+}
+static enum status sum_input(const struct call *c) {
+    for (int i = 0; i < TINY_N; i++) ((double *)c->din[0].data)[i] = c->loss_scale * c->grad_scale;
+    return OK;
+}
+
+#define KERNELS(...) .kernels = {[DEVICE_CPU] = {[FP64] = {__VA_ARGS__}}}
+static const struct op op_source = {.name = "source", .shape = source_shape, .needs = {.bw_in = 1}, .no_grad_in = 1,
+                                    .has_backward_weight = true, KERNELS(source_forward, NULL, source_weight)};
+static const struct op op_square = {.name = "square", .shape = tiny_shape, .needs = {.bi_in = 1}, .has_backward_input = true,
+                                    KERNELS(square_forward, square_input, NULL)};
+static const struct op op_scale = {.name = "scale", .shape = tiny_shape, .needs = {.bi_weight = 1, .bw_in = 1},
+                                   .has_backward_input = true, .has_backward_weight = true, .defer_weight = true,
+                                   KERNELS(scale_forward, scale_input, scale_weight)};
+static const struct op op_sum = {.name = "sum", .shape = sum_shape, .no_grad_out = 1, .has_backward_input = true,
+                                 KERNELS(sum_forward, sum_input, NULL)};
+
+/* ---- a machine of one rank around it ---- */
+enum { MAX_EVENTS = 64 };
+struct seen { enum row_kind kind; int param; bool final; double first; };   /* first: element 0 of the buffer */
+
+static struct bench {
+    struct program program;
+    struct chunk chunk;
+    struct schedule schedule;
+    struct memory_plan memory;
+    struct arena arenas[N_ROLES];
+    struct mesh mesh;
+    struct exec exec;
+    double w[TINY_N];
+    struct seen seen[MAX_EVENTS];
+    int n_seen, fetched[MAX_EVENTS], n_fetched;
+} b;
+
+static int32_t token(int microbatch, int i) { return (microbatch + 2 * i) % 5 + 1; }
+
+static enum status fetch(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
+    (void)self;
+    assert_null(targets);
+    for (int i = 0; i < TINY_N; i++) tokens[i] = token(microbatch, i);
+    b.fetched[b.n_fetched++] = microbatch;
+    return OK;
+}
+
+/* As zero does it: fill a gathered weight, and poison it when it is released. */
+static enum status param_event(void *self, enum row_kind kind, int param, void *buffer, bool final) {
+    (void)self;
+    if (b.program.params[param].weight_at == RESIDENT_OWN && kind == ROW_PARAM_NEEDED) memcpy(buffer, b.w, sizeof b.w);
+    b.seen[b.n_seen++] = (struct seen){kind, param, final, *(double *)buffer};
+    return OK;
+}
+
+static void build(void) {
+    struct program *p = &b.program;
+    struct type tokens = tiny_type();
+    tokens.dtype = INT32;
+    program_init(p);
+    p->tokens = program_add_slot(p, "data", "tokens");
+    p->slots[p->tokens].type = tokens;
+    program_add_block(p, "a", NONE, true);
+    int w = tiny_param(p, "w");
+    tiny_add(p, &op_square, "z", tiny_add(p, &op_source, "y", p->tokens, NONE, w), NONE, NONE);
+    tiny_block(p, "b");
+    p->loss = tiny_add(p, &op_sum, "loss", tiny_add(p, &op_scale, "u", p->blocks[0].out, NONE, w), NONE, NONE);
+    p->blocks[1].out = NONE;
+}
+
+static void place_params(void) {
+    for (int i = 0; i < b.program.n_params; i++) {
+        struct param *w = &b.program.params[i];
+        w->weight = arena_at(&b.arenas[ROLE_PARAM], w->weight_offset);
+        w->grad = arena_at(&b.arenas[ROLE_GRAD], w->grad_offset);
+        if (w->weight_at == RESIDENT_WHOLE) memcpy(w->weight, b.w, sizeof b.w);
+        if (w->grad_at == RESIDENT_WHOLE) memset(w->grad, 0, sizeof b.w);
+    }
+}
+
+/* Plan, allocate and be ready to run; b.program and b.schedule are there. */
+static void prepare(void) {
+    assert_ok(program_infer(&b.program));
+    assert_ok(chunk_lower(&b.program, 0, b.schedule.split_weight, &b.chunk));
+    memory_plan_params(&b.program, &b.memory);
+    assert_ok(memory_plan_rest(&b.program, &b.chunk, &b.schedule, 0, &b.memory));
+    for (enum role r = 0; r < N_ROLES; r++) assert_ok(arena_init(&b.arenas[r], device_cpu(), r, b.memory.bytes[r], true));
+    for (int i = 0; i < TINY_N; i++) b.w[i] = 0.5 + i / 8.0;
+    place_params();
+    b.mesh.place = (struct mesh_place){1, 1, 1, 0, 0, 0};
+    for (int a = 0; a < N_MESH_AXES; a++) b.mesh.group[a] = group_self();
+    b.exec = (struct exec){.program = &b.program, .chunks = &b.chunk, .memory = &b.memory, .mesh = &b.mesh, .arenas = b.arenas,
+                           .device = device_cpu(), .hooks = {NULL, fetch, param_event}, .loss_scale = 1, .grad_scale = 1,
+                           .micro = 1};
+    assert_ok(exec_init(&b.exec));
+}
+
+static int start(void **state) {
+    (void)state;
+    memset(&b, 0, sizeof b);
+    build();
+    return schedule_accumulate(3, &b.schedule) != OK;
+}
+static int finish(void **state) {
+    (void)state;
+    exec_fini(&b.exec);
+    for (enum role r = 0; r < N_ROLES; r++)
+        if (b.arenas[r].base) arena_fini(&b.arenas[r]);
+    memory_plan_fini(&b.memory);
+    schedule_fini(&b.schedule);
+    chunk_fini(&b.chunk);
+    program_fini(&b.program);
+    return 0;
+}
+#define exec_test(f) cmocka_unit_test_setup_teardown(f, start, finish)
+
+static double expected_loss(void) {
+    double sum = 0;
+    for (int m = 0; m < b.schedule.n_microbatches; m++)
+        for (int i = 0; i < TINY_N; i++) sum += pow(b.w[i], 3) * token(m, i) * token(m, i) / 2;
+    return sum;
+}
+static double expected_grad(int m, int i) { return 3 * b.w[i] * b.w[i] * token(m, i) * token(m, i) / 2; }
+
+/* All numbers are eighths of small integers, and so are their products: no rounding, hence no tolerance. */
+static void check_gradient(double scale) {
+    const double *grad = b.program.params[0].grad;
+    for (int i = 0; i < TINY_N; i++) {
+        double sum = 0;
+        for (int m = 0; m < b.schedule.n_microbatches; m++) sum += expected_grad(m, i);
+        assert_close(grad[i], scale * sum, 0);
+    }
+}
+
+/* ---- numbers ---- */
+static void test_loss_and_gradient_are_sums_over_microbatches(void **state) {
+    (void)state;
+    prepare();
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    assert_close(b.exec.loss, expected_loss(), 0);
+    check_gradient(1);
+}
+
+static void test_grad_scale_multiplies_gradients_and_not_the_loss(void **state) {
+    (void)state;
+    prepare();
+    b.exec.loss_scale = 0.5;
+    b.exec.grad_scale = 8;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    assert_close(b.exec.loss, 0.5 * expected_loss(), 0);
+    check_gradient(4);
+}
+
+/* Values are painted when they die, so nothing that was computed used a dead one. */
+static void test_painting_changes_no_number(void **state) {
+    (void)state;
+    prepare();
+    b.exec.paint = true;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    assert_close(b.exec.loss, expected_loss(), 0);
+    check_gradient(1);
+}
+
+static void test_split_weight_gives_the_same_gradient(void **state) {
+    (void)state;
+    b.schedule.split_weight = true;
+    for (int m = 0; m < 3; m++) schedule_add(&b.schedule, ACTION_W, 0, m);
+    prepare();
+    b.exec.paint = true;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    check_gradient(1);
+}
+
+/* Forward only: nothing is kept, so all microbatches use one frame, and no gradient moves. */
+static void test_evaluation_runs_forward_only(void **state) {
+    (void)state;
+    prepare();
+    struct schedule forward = {.n_microbatches = 3};
+    for (int m = 0; m < 3; m++) schedule_add(&forward, ACTION_F, 0, m);
+    enum status status = exec_run(&b.exec, &forward, false);
+    schedule_fini(&forward);
+    assert_ok(status);
+    assert_close(b.exec.loss, expected_loss(), 0);
+    for (int i = 0; i < TINY_N; i++) assert_close(((double *)b.program.params[0].grad)[i], 0, 0);
+}
+
+static void test_every_microbatch_is_fetched_once_in_order(void **state) {
+    (void)state;
+    prepare();
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    assert_int_equal(b.n_fetched, 3);
+    for (int m = 0; m < 3; m++) assert_int_equal(b.fetched[m], m);
+}
+
+/* ---- the executor refuses to lend what was not declared ---- */
+static const struct op *true_op;
+static struct call calls[N_ROW_KINDS];   /* the last call of each kind, with what it was lent */
+
+static enum status spy(const struct call *c, enum row_kind kind) {
+    calls[kind] = *c;
+    struct op_kernels k = true_op->kernels[DEVICE_CPU][FP64];
+    return kind == ROW_FORWARD ? k.forward(c) : kind == ROW_BACKWARD_INPUT ? k.backward_input(c) : k.backward_weight(c);
+}
+static enum status spy_forward(const struct call *c) { return spy(c, ROW_FORWARD); }
+static enum status spy_input(const struct call *c) { return spy(c, ROW_BACKWARD_INPUT); }
+static enum status spy_weight(const struct call *c) { return spy(c, ROW_BACKWARD_WEIGHT); }
+
+static void spy_on(int step) {
+    static struct op op;
+    true_op = b.program.steps[step].op;
+    op = *true_op;
+    op.kernels[DEVICE_CPU][FP64] = (struct op_kernels){spy_forward, spy_input, spy_weight};
+    b.program.steps[step].op = &op;
+    memset(calls, 0, sizeof calls);
+}
+
+static void test_an_op_gets_what_it_declares_and_null_for_the_rest(void **state) {
+    (void)state;
+    enum { SCALE = 2 };
+    spy_on(SCALE);
+    prepare();
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    const struct call *f = &calls[ROW_FORWARD], *i = &calls[ROW_BACKWARD_INPUT], *w = &calls[ROW_BACKWARD_WEIGHT];
+    assert_true(f->in[0].data && f->out[0].data && f->weight[0].data);
+    assert_true(!f->dout[0].data && !f->din[0].data && !f->dweight[0].data && !f->work);
+    assert_true(i->weight[0].data && i->dout[0].data && i->din[0].data);          /* bi_weight */
+    assert_true(!i->in[0].data && !i->out[0].data && !i->dweight[0].data);
+    assert_true(w->in[0].data && w->dout[0].data && w->dweight[0].data);          /* bw_in */
+    assert_true(!w->weight[0].data && !w->out[0].data && !w->din[0].data);
+    assert_true(i->in[0].type && w->out[0].type && f->din[0].type);               /* types are always there */
+}
+
+/* Dropout draws by global sample: microbatch m of replica r starts at (m dp + r) micro. */
+static void test_calls_know_their_place_in_the_global_batch(void **state) {
+    (void)state;
+    spy_on(1);
+    prepare();
+    b.mesh.place.dp = 4;
+    b.mesh.place.dp_rank = 3;
+    b.exec.micro = 5;
+    b.exec.n_step = 17;
+    b.exec.seed = 99;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    const struct call *c = &calls[ROW_BACKWARD_INPUT];
+    assert_int_equal(c->first_sample, (2 * 4 + 3) * 5);
+    assert_true(c->training && c->n_step == 17 && c->seed == 99);
+    assert_int_equal(calls[ROW_FORWARD].first_sample, c->first_sample);
+}
+
+/* ---- painting ---- */
+static const struct value *value_named(const char *name, enum tape_kind tape, int *v) {
+    for (*v = 0; *v < b.chunk.n_values; ++*v)
+        if (!strcmp(b.chunk.values[*v].name, name) && b.chunk.values[*v].birth.tape == tape) return &b.chunk.values[*v];
+    fail_msg("no value is called %s", name);
+    return NULL;
+}
+
+/* y is kept for z's backward. Let it be buried one action too early: with paint the mistake is seen, without it is not. */
+static void test_a_read_after_death_is_nan_when_painted(void **state) {
+    (void)state;
+    int v;
+    prepare();
+    struct storage *y = &b.chunk.storages[value_named("a.y", TAPE_F, &v)->storage];
+    assert_int_equal(storage_class(y), FRAME_FB);
+    y->death.row--;                                                  /* still in B, so the frame is where it was */
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    check_gradient(1);
+    b.exec.paint = true;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    for (int i = 0; i < TINY_N; i++) assert_true(isnan(((double *)b.program.params[0].grad)[i]));
+}
+
+static void test_dead_values_hold_the_pattern_of_death(void **state) {
+    (void)state;
+    int v;
+    prepare();
+    b.exec.paint = true;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    const struct storage *y = &b.chunk.storages[value_named("a.y", TAPE_F, &v)->storage];
+    const uint64_t *words = arena_at(&b.arenas[ROLE_ACT], memory_frame(&b.memory, FRAME_FB, 0, 0) + y->offset);
+    for (int i = 0; i < TINY_N; i++) assert_true(words[i] == ARENA_DEAD);
+}
+
+/* ---- events ---- */
+static int nth_ready(int n) {
+    for (int i = 0; i < b.n_seen; i++)
+        if (b.seen[i].kind == ROW_GRAD_READY && n-- == 0) return i;
+    return -1;
+}
+
+/* Two uses in each of three microbatches: six times ready, final once, at the very last. */
+static void check_final_is_last(int n_ready) {
+    for (int i = 0; i < n_ready; i++) {
+        assert_true(nth_ready(i) >= 0);
+        assert_int_equal(b.seen[nth_ready(i)].final, i == n_ready - 1);
+    }
+    assert_int_equal(nth_ready(n_ready), -1);
+}
+
+static void test_gradient_is_final_after_all_microbatches_and_uses(void **state) {
+    (void)state;
+    prepare();
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    check_final_is_last(6);
+    double final = b.seen[nth_ready(5)].first;                       /* and then it is complete */
+    assert_close(final, *(double *)b.program.params[0].grad, 0);
+    b.n_seen = 0;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));                 /* counted anew each step */
+    check_final_is_last(6);
+}
+
+static void test_gradient_is_final_after_the_last_weight_action(void **state) {
+    (void)state;
+    b.schedule.split_weight = true;
+    for (int m = 0; m < 3; m++) schedule_add(&b.schedule, ACTION_W, 0, m);
+    prepare();
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    check_final_is_last(6);
+}
+
+static void test_other_events_are_never_final(void **state) {
+    (void)state;
+    prepare();
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    int others = 0;
+    for (int i = 0; i < b.n_seen; i++) {
+        if (b.seen[i].kind == ROW_GRAD_READY) continue;
+        assert_false(b.seen[i].final);
+        others++;
+    }
+    assert_int_equal(others, 3 * 2 * (2 + 1));   /* needed and done: in F by both uses, in B by the one whose dx reads w */
+}
+
+/* Every microbatch's gradient arrives by itself, in a buffer cleared for it; the weight comes from the event's hands. */
+static void test_sharded_param_goes_through_buffers(void **state) {
+    (void)state;
+    struct param *w = &b.program.params[0];
+    w->weight_at = w->grad_at = RESIDENT_OWN;
+    w->own_n = w->shard_n = w->padded_n = TINY_N;
+    prepare();
+    b.exec.paint = true;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    assert_close(b.exec.loss, expected_loss(), 0);
+    for (int m = 0; m < 3; m++) {                                    /* the head's part, then the source's */
+        double sum = b.seen[nth_ready(2 * m)].first + b.seen[nth_ready(2 * m + 1)].first;
+        assert_close(sum, expected_grad(m, 0), 0);
+    }
+}
+
+/* ---- failures ---- */
+static enum status refuse(const struct call *c) { return FAIL(E_NUMERIC, "%s does not want to", c->step->op->name); }
+
+static void test_a_failing_kernel_ends_the_step(void **state) {
+    (void)state;
+    static struct op op;
+    op = op_scale;
+    op.kernels[DEVICE_CPU][FP64].backward_weight = refuse;
+    b.program.steps[2].op = &op;
+    prepare();
+    assert_fails(exec_run(&b.exec, &b.schedule, true), E_NUMERIC, "scale does not want to");
+    assert_int_equal(b.n_fetched, 1);                                /* the second microbatch never started */
+}
+
+TESTS(exec_test(test_loss_and_gradient_are_sums_over_microbatches),
+      exec_test(test_grad_scale_multiplies_gradients_and_not_the_loss), exec_test(test_painting_changes_no_number),
+      exec_test(test_split_weight_gives_the_same_gradient), exec_test(test_evaluation_runs_forward_only),
+      exec_test(test_every_microbatch_is_fetched_once_in_order),
+      exec_test(test_an_op_gets_what_it_declares_and_null_for_the_rest),
+      exec_test(test_calls_know_their_place_in_the_global_batch), exec_test(test_a_read_after_death_is_nan_when_painted),
+      exec_test(test_dead_values_hold_the_pattern_of_death),
+      exec_test(test_gradient_is_final_after_all_microbatches_and_uses),
+      exec_test(test_gradient_is_final_after_the_last_weight_action), exec_test(test_other_events_are_never_final),
+      exec_test(test_sharded_param_goes_through_buffers), exec_test(test_a_failing_kernel_ends_the_step))

@@ -1,0 +1,217 @@
+/* ranks: 1  device: any
+ *
+ * What lowering decides about values, one decision a test, on programs of a few made-up ops: what is saved, what is a view, what
+ * may be written over. Which rows there are, and in which order: test_lower_rows.c. */
+#include "lib/program/test_lower.h"
+
+/* ---- what is saved ---- */
+static void test_a_value_that_backward_reads_crosses_into_a_frame(void **state) {
+    (void)state;
+    int y = add(&op_reads_in, "y", x);
+    add(&op_reads_out, "z", add(&op_plain, "t", y));
+    lower(false);
+    assert_true(crosses(k.in));                                      /* y reads x */
+    assert_true(crosses(forward_of("a.z")->out[0]));                 /* z reads itself */
+    assert_int_equal(input_of("a.y")->in[0], k.in);
+    assert_int_equal(input_of("a.z")->out[0], forward_of("a.z")->out[0]);
+}
+
+static void test_a_value_that_backward_does_not_read_stays_scratch(void **state) {
+    (void)state;
+    int y = add(&op_reads_in, "y", x);
+    add(&op_reads_out, "z", add(&op_plain, "t", y));
+    lower(false);
+    assert_false(crosses(forward_of("a.y")->out[0]));
+    assert_false(crosses(forward_of("a.t")->out[0]));
+    assert_int_equal(k.frame_bytes[FRAME_FB], arena_align(TINY_BYTES) + TINY_BYTES);
+}
+
+/* A frame ends with the last reader, not with the tape. */
+static void test_a_value_dies_with_its_last_reader(void **state) {
+    (void)state;
+    add(&op_reads_in, "z", add(&op_plain, "y", add(&op_reads_in, "t", x)));
+    lower(false);
+    struct moment death = k.values[k.in].death;
+    assert_int_equal(death.tape, TAPE_B);
+    assert_int_equal(death.row, find(TAPE_B, ROW_BACKWARD_INPUT, step_named("a.t")));
+    int between = forward_of("a.t")->out[0];
+    assert_int_equal(k.values[between].birth.row, find(TAPE_F, ROW_FORWARD, step_named("a.t")));
+    assert_int_equal(k.values[between].death.row, find(TAPE_F, ROW_FORWARD, step_named("a.y")));
+}
+
+/* The neighbours write x and dy before the first row, and fetch y and dx after the last. */
+static void test_boundary_values_live_from_before_the_first_row_to_after_the_last(void **state) {
+    (void)state;
+    add(&op_plain, "y", x);
+    lower(false);
+    assert_int_equal(k.values[k.in].birth.row, -1);
+    assert_int_equal(k.values[k.dout].birth.row, -1);
+    assert_int_equal(k.values[k.out].death.row, k.tapes[TAPE_F].n);
+    assert_int_equal(k.values[k.din].death.row, k.tapes[TAPE_B].n);
+    assert_int_equal(k.values[k.din].death.tape, TAPE_B);
+    assert_true(k.tokens == NO_VALUE && k.targets == NO_VALUE && k.loss == NO_VALUE);
+}
+
+static void test_undeclared_operands_are_no_value(void **state) {
+    (void)state;
+    add_weighted(&op_bias, "y", x, tiny_param(&p, "w"));
+    lower(false);
+    const struct row *r = input_of("a.y"), *w = row(TAPE_B, ROW_BACKWARD_WEIGHT, step_named("a.y"));
+    assert_true(r->in[0] == NO_VALUE && r->out[0] == NO_VALUE && r->weight[0] == NO_VALUE && r->dweight[0] == NO_VALUE);
+    assert_true(w->in[0] == NO_VALUE && w->out[0] == NO_VALUE && w->weight[0] == NO_VALUE && w->din[0] == NO_VALUE);
+    assert_true(r->dout[0] == k.dout && w->dout[0] == k.dout && w->dweight[0] == RESIDENT);
+}
+
+static void test_only_the_declared_one_of_two_inputs_is_kept(void **state) {
+    (void)state;
+    int y = add(&op_plain, "y", x), z = add(&op_plain, "z", x);
+    tiny_add(&p, &op_reads_second, "t", y, z, NONE);
+    lower(false);
+    assert_int_equal(input_of("a.t")->in[0], NO_VALUE);
+    assert_int_equal(input_of("a.t")->in[1], forward_of("a.z")->out[0]);
+    assert_false(crosses(forward_of("a.y")->out[0]));
+}
+
+/* ---- gradients of slots ---- */
+/* x has two readers: backward meets the later one first, which writes dx; the other adds. */
+static void test_second_gradient_of_a_slot_is_added(void **state) {
+    (void)state;
+    int y = add(&op_plain, "y", x), z = add(&op_plain, "z", x);
+    tiny_add(&p, &op_plain, "t", y, z, NONE);
+    lower(false);
+    assert_int_equal(input_of("a.z")->accumulate, 0);
+    assert_int_equal(input_of("a.y")->accumulate, 1);
+    assert_int_equal(input_of("a.y")->din[0], input_of("a.z")->din[0]);
+    assert_int_equal(k.din, input_of("a.y")->din[0]);
+}
+
+/* ---- views ---- */
+static void test_a_view_makes_no_row_and_no_value(void **state) {
+    (void)state;
+    int y = add(&op_plain, "y", x);
+    add(&op_reads_in, "z", add(&op_enter, "e", y));                  /* forward a view */
+    add(&op_exit, "u", add(&op_plain, "t", p.blocks[0].out));        /* backward a view */
+    lower(false);
+    assert_string_equal(letters(TAPE_F), "fy fz ft fu");
+    assert_string_equal(letters(TAPE_B), "it iz ie .e iy");
+    assert_int_equal(forward_of("a.z")->in[0], forward_of("a.y")->out[0]);
+    assert_int_equal(input_of("a.z")->in[0], forward_of("a.y")->out[0]);
+    assert_int_equal(input_of("a.t")->dout[0], k.dout);
+    for (int v = 0; v < k.n_values; v++) assert_false(k.values[v].birth.tape == TAPE_F && !strcmp(k.values[v].name, "a.e"));
+}
+
+/* x also goes past the view: then there is a gradient already, and the view's must be added to it by its kernel. */
+static void test_a_view_whose_slot_has_a_gradient_already_adds(void **state) {
+    (void)state;
+    int y = add(&op_exit, "y", x), z = add(&op_plain, "z", x);
+    tiny_add(&p, &op_plain, "t", y, z, NONE);
+    lower(false);
+    assert_int_equal(input_of("a.y")->accumulate, 1);
+    assert_int_equal(input_of("a.y")->din[0], input_of("a.z")->din[0]);
+    assert_int_not_equal(input_of("a.y")->din[0], input_of("a.y")->dout[0]);
+}
+
+/* ---- in place ---- */
+static void test_in_place_shares_when_the_operand_dies_there(void **state) {
+    (void)state;
+    add(&op_over, "z", add(&op_plain, "y", x));
+    lower(false);
+    assert_true(share(forward_of("a.z")->in[0], forward_of("a.z")->out[0]));
+    assert_true(share(input_of("a.z")->dout[0], input_of("a.z")->din[0]));
+    assert_int_equal(storage_of(k.out)->death.row, k.tapes[TAPE_F].n);   /* the bytes live as long as the result */
+}
+
+static void test_in_place_does_not_share_what_backward_reads(void **state) {
+    (void)state;
+    add(&op_over_reads_in, "z", add(&op_plain, "y", x));
+    lower(false);
+    assert_false(share(forward_of("a.z")->in[0], forward_of("a.z")->out[0]));
+}
+
+static void test_in_place_does_not_share_what_a_later_step_reads(void **state) {
+    (void)state;
+    int y = add(&op_plain, "y", x), z = add(&op_over, "z", y);
+    tiny_add(&p, &op_plain, "t", y, z, NONE);
+    lower(false);
+    assert_false(share(forward_of("a.z")->in[0], forward_of("a.z")->out[0]));
+    const struct row *t = forward_of("a.t");
+    assert_false(share(t->in[0], t->in[1]));
+}
+
+/* Three in a row: the bytes pass from hand to hand, and the last one's needs decide. */
+static void test_in_place_chains_share_one_storage(void **state) {
+    (void)state;
+    add(&op_over, "t", add(&op_over, "z", add(&op_over, "y", add(&op_plain, "u", x))));
+    lower(false);
+    assert_true(share(forward_of("a.y")->in[0], k.out));
+    assert_true(share(k.dout, input_of("a.y")->din[0]));
+    assert_int_equal(k.scratch_bytes[TAPE_F][ROLE_ACT], arena_align(TINY_BYTES) + TINY_BYTES);   /* x beside u */
+}
+
+static enum status wider_shape(const struct call *c, struct type out[MAX_OUT]) {
+    *out = *c->in[0].type;
+    out->shape.axis[out->shape.n_axes++] = axis_whole('2', 2);
+    return OK;
+}
+static const struct op op_wider = {.name = "wider", .shape = wider_shape, .forward_alias = ALIAS_IN_PLACE};
+
+static void test_in_place_does_not_share_another_size(void **state) {
+    (void)state;
+    add(&op_wider, "z", add(&op_plain, "y", x));
+    lower(false);
+    assert_false(share(forward_of("a.z")->in[0], forward_of("a.z")->out[0]));
+}
+
+/* An op that adds to a gradient that is there already cannot put it over dy as well. */
+static void test_in_place_does_not_share_when_it_accumulates(void **state) {
+    (void)state;
+    int y = add(&op_over, "y", x), z = add(&op_plain, "z", x);
+    tiny_add(&p, &op_plain, "t", y, z, NONE);
+    lower(false);
+    assert_int_equal(input_of("a.y")->accumulate, 1);
+    assert_false(share(input_of("a.y")->dout[0], input_of("a.y")->din[0]));
+}
+
+/* ---- scratch of ops, chunks ---- */
+static int64_t forward_work(const struct call *c, enum row_kind kind) {
+    return kind == ROW_FORWARD ? 3 * type_bytes(c->in[0].type) : 0;
+}
+static const struct op op_works = {TINY("works"), .work = forward_work};
+
+static void test_work_is_alive_for_its_row_only(void **state) {
+    (void)state;
+    add(&op_works, "z", add(&op_works, "y", x));
+    lower(false);
+    const struct value *work = &k.values[forward_of("a.y")->work];
+    assert_int_equal(work->bytes, 3 * TINY_BYTES);
+    assert_int_equal(work->role, ROLE_WORK);
+    assert_int_equal(work->birth.row, work->death.row);
+    assert_int_equal(input_of("a.y")->work, NO_VALUE);
+    assert_int_equal(k.scratch_bytes[TAPE_F][ROLE_WORK], 3 * TINY_BYTES);   /* both rows use the same bytes */
+}
+
+static void test_a_chunk_has_its_own_blocks_only(void **state) {
+    (void)state;
+    add(&op_plain, "y", x);
+    int middle = tiny_block(&p, "b");
+    add(&op_reads_in, "z", middle);
+    p.blocks[0].chunk = -1;                                          /* as pp leaves it: another stage's */
+    lower(false);
+    assert_string_equal(letters(TAPE_F), "fz");
+    assert_string_equal(k.values[k.in].name, "a.y");
+    assert_string_equal(k.values[k.din].name, "a.y");
+    chunk_fini(&k);
+    assert_fails(chunk_lower(&p, 7, false, &k), E_INTERNAL, "chunk 7", "no steps");
+}
+
+TESTS(lower_test(test_a_value_that_backward_reads_crosses_into_a_frame),
+      lower_test(test_a_value_that_backward_does_not_read_stays_scratch), lower_test(test_a_value_dies_with_its_last_reader),
+      lower_test(test_boundary_values_live_from_before_the_first_row_to_after_the_last),
+      lower_test(test_undeclared_operands_are_no_value), lower_test(test_only_the_declared_one_of_two_inputs_is_kept),
+      lower_test(test_second_gradient_of_a_slot_is_added), lower_test(test_a_view_makes_no_row_and_no_value),
+      lower_test(test_a_view_whose_slot_has_a_gradient_already_adds),
+      lower_test(test_in_place_shares_when_the_operand_dies_there),
+      lower_test(test_in_place_does_not_share_what_backward_reads),
+      lower_test(test_in_place_does_not_share_what_a_later_step_reads), lower_test(test_in_place_chains_share_one_storage),
+      lower_test(test_in_place_does_not_share_another_size), lower_test(test_in_place_does_not_share_when_it_accumulates),
+      lower_test(test_work_is_alive_for_its_row_only), lower_test(test_a_chunk_has_its_own_blocks_only))

@@ -1,0 +1,362 @@
+/* ranks: 1  device: any
+ *
+ * The memory plan against brute force. Which bytes are in use when is worked out here from the rows alone: a value is in use
+ * from the first row that names it to the last, in the actions of its microbatch. Lifetimes, storages and frames as the
+ * lowering sees them are not asked, only where it has put each value. */
+#include "driver/recipe.h"
+#include "lib/run/run.h"
+#include "pp/pp_schedule.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- when a value is in use: moments of the tapes F, B, W laid end to end; -1: not met yet ---- */
+enum { MAX_ROWS = 10000 };   /* of a tape */
+static int moment_of(enum tape_kind tape, int row) { return tape * MAX_ROWS + row + 1; }
+
+struct use { int first, last; };
+
+static void use_at(struct use *u, int v, int moment) {
+    if (v < 0) return;
+    if (u[v].first < 0 || moment < u[v].first) u[v].first = moment;
+    if (moment > u[v].last) u[v].last = moment;
+}
+
+static void use_row(struct use *u, const struct row *r, int moment) {
+    for (int j = 0; j < MAX_IN; j++) use_at(u, r->in[j], moment), use_at(u, r->din[j], moment);
+    for (int j = 0; j < MAX_OUT; j++) use_at(u, r->out[j], moment), use_at(u, r->dout[j], moment);
+    for (int j = 0; j < MAX_WEIGHTS; j++) use_at(u, r->weight[j], moment), use_at(u, r->dweight[j], moment);
+    use_at(u, r->work, moment);
+}
+
+/* An exchange goes on until its wait: in din, and in dout unless the two are the same bytes. */
+static void use_until_wait(struct use *u, const struct chunk *k, const struct row *r, enum tape_kind tape) {
+    if (r->wait < 0) return;
+    bool in_place = k->values[r->dout[0]].storage == k->values[r->din[0]].storage;
+    use_at(u, r->din[0], moment_of(tape, r->wait));
+    if (!in_place) use_at(u, r->dout[0], moment_of(tape, r->wait));
+}
+
+/* Somebody outside writes the chunk's inputs before the first row, and reads its outputs after the last. */
+static struct use *uses_of(const struct chunk *k) {
+    struct use *u = malloc((size_t)k->n_values * sizeof *u);
+    for (int v = 0; v < k->n_values; v++) u[v] = (struct use){-1, -1};
+    for (enum tape_kind t = 0; t < N_TAPES; t++)
+        for (int i = 0; i < k->tapes[t].n; i++) {
+            use_row(u, &k->tapes[t].rows[i], moment_of(t, i));
+            use_until_wait(u, k, &k->tapes[t].rows[i], t);
+        }
+    const int before_f[] = {k->in, k->tokens, k->targets}, after_f[] = {k->out, k->loss};
+    for (int i = 0; i < 3; i++) use_at(u, before_f[i], moment_of(TAPE_F, -1));
+    for (int i = 0; i < 2; i++) use_at(u, after_f[i], moment_of(TAPE_F, k->tapes[TAPE_F].n));
+    use_at(u, k->dout, moment_of(TAPE_B, -1));
+    use_at(u, k->din, moment_of(TAPE_B, k->tapes[TAPE_B].n));
+    return u;
+}
+
+/* ---- the bytes of every value of every microbatch, over the time of the whole schedule ---- */
+struct bytes { int64_t from_byte, to_byte; long from, to; int value, microbatch; enum role role; };
+
+static int action_at(const struct schedule *s, enum tape_kind tape, int microbatch) {
+    for (int t = 0; t < s->n; t++)
+        if (s->actions[t].kind == (enum action_kind)tape && s->actions[t].microbatch == microbatch) return t;
+    return -1;
+}
+
+/* Row -1 happens at the receive, one action earlier. */
+static long time_of(const struct schedule *s, int moment, int microbatch) {
+    int tape = moment / MAX_ROWS, action = action_at(s, (enum tape_kind)tape, microbatch);
+    bool received = moment % MAX_ROWS == 0 && action > 0 && !action_is_compute(s->actions[action - 1].kind);
+    return (long)(action - received) * MAX_ROWS + moment % MAX_ROWS;
+}
+
+static int64_t address_of(const struct chunk *k, const struct memory_plan *m, int v, int microbatch) {
+    const struct storage *s = &k->storages[k->values[v].storage];
+    enum frame_class c = storage_class(s);
+    return s->offset + (c == SCRATCH ? 0 : memory_frame(m, c, 0, microbatch));
+}
+
+static struct bytes *bytes_of(const struct chunk *k, const struct schedule *s, const struct memory_plan *m, int *n) {
+    struct use *u = uses_of(k);
+    struct bytes *b = malloc((size_t)(k->n_values * s->n_microbatches) * sizeof *b);
+    *n = 0;
+    for (int mb = 0; mb < s->n_microbatches; mb++)
+        for (int v = 0; v < k->n_values; v++) {
+            if (u[v].first < 0) continue;
+            int64_t at = address_of(k, m, v, mb);
+            b[(*n)++] = (struct bytes){at, at + k->values[v].bytes, time_of(s, u[v].first, mb), time_of(s, u[v].last, mb), v,
+                                       mb, k->values[v].role};
+        }
+    free(u);
+    return b;
+}
+
+static bool meet(const struct bytes *a, const struct bytes *b) {
+    return a->role == b->role && a->from <= b->to && b->from <= a->to && a->from_byte < b->to_byte && b->from_byte < a->to_byte;
+}
+
+/* An operand and the result that is written over it: same bytes, and one ends in the row in which the other begins. */
+static bool handed_over(const struct bytes *a, const struct bytes *b) {
+    return a->microbatch == b->microbatch && a->from_byte == b->from_byte && a->to_byte == b->to_byte &&
+           (a->to == b->from || b->to == a->from);
+}
+
+static int count_clashes(const struct bytes *b, int n) {
+    int clashes = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            if (meet(&b[i], &b[j]) && !handed_over(&b[i], &b[j])) clashes++;
+    return clashes;
+}
+
+static int64_t highest(const struct bytes *b, int n, enum role role) {
+    int64_t end = 0;
+    for (int i = 0; i < n; i++)
+        if (b[i].role == role && b[i].to_byte > end) end = b[i].to_byte;
+    return end;
+}
+
+/* ---- the plans that are checked ---- */
+static struct plan layout(int dp, int tp, int pp, int schedule, int micro) {
+    struct plan p = parity_plan();
+    p.dp = dp;
+    p.tp = tp;
+    p.pp = pp;
+    p.schedule = schedule;
+    p.micro_batch = micro;
+    assert_ok(plan_settle(&p, plan_ranks(&p)));
+    return p;
+}
+
+static void check_chunk(const struct chunk *k, const struct schedule *s, const struct memory_plan *m) {
+    int n;
+    struct bytes *b = bytes_of(k, s, m, &n);
+    int clashes = count_clashes(b, n);
+    int64_t act = highest(b, n, ROLE_ACT), work = highest(b, n, ROLE_WORK);
+    free(b);
+    assert_true(n > 50);
+    assert_int_equal(clashes, 0);
+    assert_int_equal(m->bytes[ROLE_ACT], act);                       /* the peak is reached: no byte is planned in vain */
+    assert_int_equal(m->bytes[ROLE_WORK], work);
+}
+
+static void test_bytes_in_use_at_one_time_never_meet(void **state) {
+    (void)state;
+    for (int schedule = SCHEDULE_GPIPE; schedule <= SCHEDULE_1F1B; schedule++)
+        for (int tp = 1; tp <= 2; tp++)
+            for (int stage = 0; stage < 3; stage++) {
+                struct run r;
+                struct plan p = layout(1, tp, 3, schedule, 4);
+                assert_ok(run_compile(&r, &gpt_recipe, &p, stage * tp, NULL, NULL));
+                check_chunk(&r.chunks[0], &r.schedule, &r.memory);
+                run_destroy(&r);
+            }
+}
+
+/* No schedule of today splits the weight gradient off; the tables can, so here is one: W two actions after its B. */
+static void split_schedule(int m, struct schedule *s) {
+    *s = (struct schedule){.n_microbatches = m, .split_weight = true};
+    for (int i = 0; i < m + 2; i++) {
+        if (i < m) schedule_add(s, ACTION_F, 0, i);
+        if (i < m) schedule_add(s, ACTION_B, 0, i);
+        if (i >= 2) schedule_add(s, ACTION_W, 0, i - 2);
+    }
+}
+
+static void replay_every_second_slot(struct program *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        for (int o = 0; o < p->steps[i].n_out; o++) p->slots[p->steps[i].out[o]].replay = i % 2;
+}
+
+static void check_split(bool replay) {
+    struct run r;
+    struct chunk k;
+    struct schedule s;
+    struct memory_plan m;
+    struct plan p = layout(1, 2, 1, SCHEDULE_1F1B, 4);
+    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    if (replay) replay_every_second_slot(&r.program);
+    assert_ok(chunk_lower(&r.program, 0, true, &k));
+    split_schedule(p.n_microbatches, &s);
+    memory_plan_params(&r.program, &m);
+    assert_ok(memory_plan_rest(&r.program, &k, &s, 0, &m));
+    check_chunk(&k, &s, &m);
+    assert_true(k.frame_bytes[FRAME_FW] > 0 && k.frame_bytes[FRAME_BW] > 0);
+    memory_plan_fini(&m);
+    schedule_fini(&s);
+    chunk_fini(&k);
+    run_destroy(&r);
+}
+
+static void test_bytes_never_meet_with_split_weight_gradients(void **state) {
+    (void)state;
+    check_split(false);
+    check_split(true);
+}
+
+/* ---- frames ---- */
+static int distinct_frames(const struct memory_plan *m) {
+    int n = 0;
+    for (int i = 0; i < m->n_microbatches; i++) {
+        bool seen = false;
+        for (int j = 0; j < i; j++) seen |= memory_frame(m, FRAME_FB, 0, i) == memory_frame(m, FRAME_FB, 0, j);
+        n += !seen;
+    }
+    return n;
+}
+
+/* GPipe keeps all m microbatches, 1F1B as many as are on their way: min(p - i, m) on stage i. The activation arena is scratch
+ * and so many frames, and nothing else. */
+static void check_frames(int schedule, int pp, int m) {
+    for (int stage = 0; stage < pp; stage++) {
+        struct run r;
+        struct plan p = layout(1, 1, pp, schedule, 16 / m);
+        assert_ok(run_compile(&r, &gpt_recipe, &p, stage, NULL, NULL));
+        int depth = pp - stage < m ? pp - stage : m, kept = schedule == SCHEDULE_GPIPE ? m : depth;
+        int64_t frame = r.chunks[0].frame_bytes[FRAME_FB];
+        assert_int_equal(r.memory.n_microbatches, m);
+        assert_int_equal(distinct_frames(&r.memory), kept);
+        assert_int_equal(r.memory.frames_floor, kept * frame);
+        assert_int_equal(r.memory.bytes[ROLE_ACT],
+                         arena_align(r.memory.scratch_bytes[ROLE_ACT]) + (kept - 1) * arena_align(frame) + frame);
+        run_destroy(&r);
+    }
+}
+
+static void test_gpipe_keeps_every_microbatch(void **state) {
+    (void)state;
+    check_frames(SCHEDULE_GPIPE, 4, 8);
+    check_frames(SCHEDULE_GPIPE, 4, 2);
+}
+
+static void test_1f1b_keeps_as_many_as_are_on_their_way(void **state) {
+    (void)state;
+    check_frames(SCHEDULE_1F1B, 4, 8);
+    check_frames(SCHEDULE_1F1B, 4, 2);
+    check_frames(SCHEDULE_1F1B, 1, 8);
+}
+
+static void test_accumulation_keeps_one_frame(void **state) {
+    (void)state;
+    struct schedule s;
+    assert_ok(schedule_accumulate(3, &s));
+    const enum action_kind expected[] = {ACTION_F, ACTION_B, ACTION_F, ACTION_B, ACTION_F, ACTION_B};
+    assert_int_equal(s.n, 6);
+    for (int i = 0; i < 6; i++) assert_true(s.actions[i].kind == expected[i] && s.actions[i].microbatch == i / 2);
+    assert_int_equal(pp_peak_in_flight(&s), 1);
+    schedule_fini(&s);
+}
+
+/* ---- params ---- */
+struct piece { int64_t from, to; };
+
+static struct piece piece_of(int64_t offset, int64_t n, enum dtype type) {
+    return (struct piece){offset, offset + n * (int64_t)dtype_size(type)};
+}
+
+static int by_start(const void *a, const void *b) {
+    const struct piece *x = a, *y = b;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Side by side, aligned, and the last one ends at the peak. */
+static void check_pieces(struct piece *x, int n, int64_t peak) {
+    qsort(x, (size_t)n, sizeof *x, by_start);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(x[i].from % ARENA_ALIGN, 0);
+        if (i) assert_in_range(x[i].from - x[i - 1].to, 0, ARENA_ALIGN - 1);
+    }
+    assert_int_equal(x[0].from, 0);
+    assert_int_equal(x[n - 1].to, peak);
+}
+
+static void check_params(const struct program *p, const struct memory_plan *m) {
+    struct piece weight[MAX_PARAMS], grad[MAX_PARAMS], optim[3 * MAX_PARAMS];
+    int n = 0, n_optim = 0;
+    for (int i = 0; i < p->n_params; i++) {
+        const struct param *w = &p->params[i];
+        if (!w->present) continue;
+        weight[n] = piece_of(w->weight_offset, type_n(&w->type), w->type.dtype);
+        grad[n++] = piece_of(w->grad_offset, type_n(&w->type), w->grad_type.dtype);
+        optim[n_optim++] = piece_of(w->moment1_offset, w->own_n, w->state_dtype);
+        optim[n_optim++] = piece_of(w->moment2_offset, w->own_n, w->state_dtype);
+        if (w->master) optim[n_optim++] = piece_of(w->master_offset, w->own_n, w->state_dtype);
+    }
+    check_pieces(weight, n, m->bytes[ROLE_PARAM]);
+    check_pieces(grad, n, m->bytes[ROLE_GRAD]);
+    check_pieces(optim, n_optim, m->bytes[ROLE_OPTIM]);
+}
+
+static void test_params_gradients_and_states_lie_side_by_side(void **state) {
+    (void)state;
+    struct run r;
+    struct plan p = layout(1, 2, 2, SCHEDULE_1F1B, 4);
+    for (int rank = 0; rank < 4; rank++) {
+        assert_ok(run_compile(&r, &gpt_recipe, &p, rank, NULL, NULL));
+        check_params(&r.program, &r.memory);
+        run_destroy(&r);
+    }
+}
+
+/* As mixed precision will have it: less precise weights, and a master copy of some. */
+static void test_master_weights_have_a_place_of_their_own(void **state) {
+    (void)state;
+    struct run r;
+    struct memory_plan m;
+    struct plan p = layout(1, 1, 1, SCHEDULE_1F1B, 4);
+    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    for (int i = 0; i < r.program.n_params; i++) {
+        r.program.params[i].type.dtype = BF16;
+        r.program.params[i].state_dtype = FP32;
+        r.program.params[i].master = i % 2;
+    }
+    memory_plan_params(&r.program, &m);
+    check_params(&r.program, &m);
+    run_destroy(&r);
+}
+
+/* A sharded param keeps one shard, as large as every other rank's. */
+static void test_own_params_take_a_shard(void **state) {
+    (void)state;
+    struct param w[2] = {{.type = {FP32, {1, {axis_whole('C', 10)}}}, .grad_type = {FP32, {1, {axis_whole('C', 10)}}},
+                          .state_dtype = FP32, .present = true, .weight_at = RESIDENT_OWN, .grad_at = RESIDENT_WHOLE,
+                          .own_first = 8, .own_n = 2, .shard_n = 4, .padded_n = 12}};
+    w[1] = w[0];
+    struct program p = {.n_params = 2, .params = w};
+    struct memory_plan m;
+    memory_plan_params(&p, &m);
+    assert_int_equal(m.bytes[ROLE_PARAM], ARENA_ALIGN + 4 * 4);
+    assert_int_equal(m.bytes[ROLE_GRAD], ARENA_ALIGN + 12 * 4);
+    assert_int_equal(m.bytes[ROLE_OPTIM], 3 * ARENA_ALIGN + 4 * 4);
+}
+
+/* ---- comm: two rings, then what techniques asked for ---- */
+static void test_comm_holds_rings_and_then_techniques(void **state) {
+    (void)state;
+    struct run r;
+    struct memory_plan m;
+    struct plan p = layout(1, 1, 3, SCHEDULE_1F1B, 4);
+    assert_ok(run_compile(&r, &gpt_recipe, &p, 1, NULL, NULL));
+    int64_t boundary = 4 * p.seq * p.hidden * 8;                     /* (B,T,C) in fp64 */
+    const struct stage_ring *forward = &r.memory.ring[0], *backward = &r.memory.ring[1];
+    assert_int_equal(forward->slots, r.schedule.send_depth);
+    assert_int_equal(forward->bytes, boundary);
+    assert_int_equal(backward->bytes, boundary);
+    assert_int_equal(forward->offset, 0);
+    assert_int_equal(backward->offset, forward->slots * arena_align(boundary));
+    int64_t rings = backward->offset + (backward->slots - 1) * arena_align(boundary) + boundary;
+    assert_int_equal(r.memory.bytes[ROLE_COMM], rings);
+    memory_plan_params(&r.program, &m);
+    assert_ok(memory_plan_rest(&r.program, r.chunks, &r.schedule, 100, &m));
+    assert_int_equal(m.technique_offset, arena_align(rings));
+    assert_int_equal(m.bytes[ROLE_COMM], m.technique_offset + 100);
+    memory_plan_fini(&m);
+    run_destroy(&r);
+}
+
+TESTS(unit_test(test_bytes_in_use_at_one_time_never_meet), unit_test(test_bytes_never_meet_with_split_weight_gradients),
+      unit_test(test_gpipe_keeps_every_microbatch), unit_test(test_1f1b_keeps_as_many_as_are_on_their_way),
+      unit_test(test_accumulation_keeps_one_frame), unit_test(test_params_gradients_and_states_lie_side_by_side),
+      unit_test(test_master_weights_have_a_place_of_their_own), unit_test(test_own_params_take_a_shard),
+      unit_test(test_comm_holds_rings_and_then_techniques))

@@ -1,0 +1,236 @@
+/* ranks: 1  device: any */
+#include "lib/run/metrics.h"
+#include "tests/test.h"
+#include <float.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct metrics_row example(void) {
+    return (struct metrics_row){.step = 12, .steps = 2000, .loss = 2.31072, .grad_norm = 0.8312, .lr = 6e-4, .step_s = 0.0412,
+                                .tokens_per_s = 49710.2, .mfu = 0.3812, .flops_per_token = 1.25e6,
+                                .mem_peak_bytes = (int64_t)412 << 20, .comm_bytes = 1e6 / 3, .comm_s = 0.0031,
+                                .bubble_s = 0.0017, .loss_scale = 1, .tokens_seen = 24576};
+}
+
+/* ---- the file ---- */
+static const char *path;
+
+static struct metrics open_file(void) {
+    struct metrics m;
+    path = test_path("metrics.jsonl");
+    assert_ok(metrics_open(&m, path));
+    return m;
+}
+
+/* Line n of the file, from 0. Static storage. */
+static const char *line(int n) {
+    static char text[4096];
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    bool got = true;
+    for (int i = 0; got && i <= n; i++) got = fgets(text, sizeof text, f) != NULL;
+    fclose(f);
+    return got ? text : NULL;
+}
+
+static json_t *parse(int n) {
+    json_error_t error;
+    json_t *row = json_loads(line(n), 0, &error);
+    if (!row) fail_msg("line %d is no JSON: %s", n, error.text);
+    return row;
+}
+
+/* The file of one training row. */
+static json_t *written(const struct metrics_row *r) {
+    struct metrics m = open_file();
+    enum status status = metrics_step(&m, r);
+    metrics_close(&m);
+    assert_ok(status);
+    return parse(0);
+}
+
+static void check_keys(json_t *row, const char *const *keys, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!json_object_get(row, keys[i])) fail_msg("the row has no %s", keys[i]);
+    assert_int_equal(json_object_size(row), n);
+}
+
+static void test_training_row_has_exactly_the_promised_keys(void **state) {
+    (void)state;
+    const char *const keys[] = {"step", "loss", "grad_norm", "lr", "step_ms", "tokens_per_s", "mfu", "flops_per_token",
+                                "mem_peak_bytes", "comm_bytes", "comm_ms", "bubble_ms", "skipped", "loss_scale", "tokens_seen"};
+    struct metrics_row r = example();
+    json_t *row = written(&r);
+    check_keys(row, keys, sizeof keys / sizeof *keys);
+    assert_true(json_is_integer(json_object_get(row, "step")) && json_is_integer(json_object_get(row, "mem_peak_bytes")) &&
+                json_is_integer(json_object_get(row, "tokens_seen")) && json_is_false(json_object_get(row, "skipped")));
+    json_decref(row);
+}
+
+static double real_of(const json_t *row, const char *key) { return json_real_value(json_object_get(row, key)); }
+static int64_t integer_of(const json_t *row, const char *key) { return json_integer_value(json_object_get(row, key)); }
+
+static void test_every_value_lands_under_its_key_and_in_its_unit(void **state) {
+    (void)state;
+    struct metrics_row r = example();
+    r.skipped = true;
+    r.loss_scale = 65536;
+    json_t *row = written(&r);
+    assert_int_equal(integer_of(row, "step"), 12);
+    assert_int_equal(integer_of(row, "mem_peak_bytes"), r.mem_peak_bytes);
+    assert_int_equal(integer_of(row, "tokens_seen"), 24576);
+    assert_close(real_of(row, "loss"), r.loss, 0);
+    assert_close(real_of(row, "grad_norm"), r.grad_norm, 0);
+    assert_close(real_of(row, "lr"), r.lr, 0);
+    assert_close(real_of(row, "step_ms"), 1e3 * r.step_s, 0);
+    assert_close(real_of(row, "tokens_per_s"), r.tokens_per_s, 0);
+    assert_close(real_of(row, "mfu"), r.mfu, 0);
+    assert_close(real_of(row, "flops_per_token"), r.flops_per_token, 0);
+    assert_close(real_of(row, "comm_bytes"), r.comm_bytes, 0);
+    assert_close(real_of(row, "comm_ms"), 1e3 * r.comm_s, 0);
+    assert_close(real_of(row, "bubble_ms"), 1e3 * r.bubble_s, 0);
+    assert_close(real_of(row, "loss_scale"), 65536, 0);
+    assert_true(json_is_true(json_object_get(row, "skipped")));
+    json_decref(row);
+}
+
+static void test_evaluation_row_has_val_loss_and_never_loss(void **state) {
+    (void)state;
+    const char *const keys[] = {"step", "val_loss"};
+    struct metrics m = open_file();
+    enum status status = metrics_evaluation(&m, 250, 1.0 / 3);
+    metrics_close(&m);
+    assert_ok(status);
+    json_t *row = parse(0);
+    check_keys(row, keys, 2);
+    assert_int_equal(integer_of(row, "step"), 250);
+    assert_close(real_of(row, "val_loss"), 1.0 / 3, 0);
+    json_decref(row);
+}
+
+/* 17 digits name every double; who compares two runs bit for bit may do so from their files. */
+static void test_doubles_come_back_bit_for_bit(void **state) {
+    (void)state;
+    const double values[] = {0.1, 1.0 / 3, 2, -0.0, 1e22, DBL_MAX, DBL_MIN, 5e-324, 1 + DBL_EPSILON, 6.02214076e23};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct metrics_row r = example();
+        r.loss = values[i];
+        json_t *row = written(&r);
+        double back = real_of(row, "loss");
+        json_decref(row);
+        assert_memory_equal(&back, &values[i], sizeof back);
+    }
+    struct metrics_row r = example();
+    r.loss = 0.1;
+    json_decref(written(&r));
+    assert_non_null(strstr(line(0), "\"loss\":0.10000000000000001,"));
+}
+
+static void test_what_is_no_number_becomes_null(void **state) {
+    (void)state;
+    const double values[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < 4; i++) {
+        struct metrics_row r = example();
+        r.loss = r.mfu = r.step_s = values[i];
+        json_t *row = written(&r);
+        assert_true(json_is_null(json_object_get(row, "loss")) && json_is_null(json_object_get(row, "mfu")) &&
+                    json_is_null(json_object_get(row, "step_ms")));
+        assert_close(real_of(row, "lr"), r.lr, 0);
+        json_decref(row);
+    }
+}
+
+/* A reader may follow the file while training goes on: each row is a whole line, and there at once. */
+static void test_each_row_is_one_line_and_there_at_once(void **state) {
+    (void)state;
+    struct metrics m = open_file();
+    struct metrics_row r = example();
+    for (int i = 0; i < 3; i++) {
+        r.step = i + 1;
+        enum status status = i == 1 ? metrics_evaluation(&m, r.step, 2) : metrics_step(&m, &r);
+        assert_ok(status);
+        json_t *row = parse(i);
+        assert_int_equal(integer_of(row, "step"), i + 1);
+        json_decref(row);
+        assert_null(line(i + 1));
+    }
+    metrics_close(&m);
+}
+
+static void test_opening_starts_the_file_anew(void **state) {
+    (void)state;
+    struct metrics_row r = example();
+    json_decref(written(&r));
+    json_decref(written(&r));
+    assert_null(line(1));
+}
+
+/* ---- no file, bad file ---- */
+static void test_an_empty_path_means_no_file(void **state) {
+    (void)state;
+    struct metrics m;
+    struct metrics_row r = example();
+    assert_ok(metrics_open(&m, ""));
+    assert_null(m.file);
+    assert_ok(metrics_step(&m, &r));
+    assert_ok(metrics_evaluation(&m, 1, 2));
+    metrics_close(&m);
+}
+
+static void test_a_path_that_cannot_be_written_is_refused(void **state) {
+    (void)state;
+    struct metrics m;
+    const char *nowhere = "/nowhere/at/all.jsonl";
+    assert_fails(metrics_open(&m, nowhere), E_USAGE, "metrics=/nowhere/at/all.jsonl", "No such file", "another path");
+    assert_null(m.file);
+}
+
+static void test_a_full_disk_is_said(void **state) {
+    (void)state;
+    struct metrics m;
+    struct metrics_row r = example();
+    assert_ok(metrics_open(&m, "/dev/full"));
+    enum status status = metrics_step(&m, &r);
+    metrics_close(&m);
+    assert_fails(status, E_IO, "No space left");
+}
+
+/* ---- the line for people ---- */
+static char *printed(const struct metrics_row *r) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *terminal = stdout, *memory = open_memstream(&text, &bytes);
+    assert_non_null(memory);
+    stdout = memory;                                                 /* a variable, in glibc */
+    metrics_print(r);
+    stdout = terminal;
+    fclose(memory);
+    return text;
+}
+
+static void check_printed(const struct metrics_row *r, const char *expected) {
+    char *text = printed(r);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+#define EXAMPLE_LINE "step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB"
+
+static void test_printed_line_is_the_promised_one(void **state) {
+    (void)state;
+    struct metrics_row r = example();
+    check_printed(&r, EXAMPLE_LINE "\n");
+    r.loss_scale = 65536;
+    check_printed(&r, EXAMPLE_LINE " | scale 65536\n");
+    r.skipped = true;
+    check_printed(&r, EXAMPLE_LINE " | scale 65536 | skipped\n");
+}
+
+TESTS(unit_test(test_training_row_has_exactly_the_promised_keys),
+      unit_test(test_every_value_lands_under_its_key_and_in_its_unit),
+      unit_test(test_evaluation_row_has_val_loss_and_never_loss), unit_test(test_doubles_come_back_bit_for_bit),
+      unit_test(test_what_is_no_number_becomes_null), unit_test(test_each_row_is_one_line_and_there_at_once),
+      unit_test(test_opening_starts_the_file_anew), unit_test(test_an_empty_path_means_no_file),
+      unit_test(test_a_path_that_cannot_be_written_is_refused), unit_test(test_a_full_disk_is_said),
+      unit_test(test_printed_line_is_the_promised_one))

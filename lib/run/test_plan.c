@@ -1,0 +1,329 @@
+/* ranks: 1  device: any */
+#include "lib/run/plan.h"
+#include "tests/test.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the option table ---- */
+static struct plan default_plan(void) {
+    struct plan p;
+    struct options *o;
+    memset(&p, 0x55, sizeof p);                                      /* a field that nobody sets stays visible */
+    assert_ok(options_create(&plan_options, 1, &p, &o));
+    options_destroy(&o);
+    return p;
+}
+
+static size_t field_size(const struct option *o) {
+    switch (o->type) {
+    case OPTION_BOOL:
+    case OPTION_CHOICE: return sizeof(int);
+    case OPTION_TEXT: return OPTION_TEXT_MAX;
+    default: return 8;
+    }
+}
+
+/* What scripts and configuration files rely on; an option may join them, none may leave. */
+static void test_table_has_the_promised_names(void **state) {
+    (void)state;
+    const char *const promised[] = {
+        "model", "layers", "hidden", "heads", "seq", "vocab", "dropout", "eps", "steps", "global-batch", "micro-batch", "lr",
+        "min-lr", "warmup", "weight-decay", "beta1", "beta2", "clip", "seed", "dp", "tp", "pp", "schedule", "pp-split",
+        "precision", "attention", "bucket-mb", "comm-timeout", "threads", "check-collectives", "data", "val-data",
+        "val-fraction", "eval-every", "eval-batches", "metrics", "log"};
+    for (size_t i = 0; i < sizeof promised / sizeof *promised; i++) {
+        bool found = false;
+        for (int k = 0; k < plan_options.n; k++) found |= !strcmp(plan_options.option[k].name, promised[i]);
+        if (!found) fail_msg("there is no option %s", promised[i]);
+    }
+}
+
+static void test_every_option_says_what_it_means(void **state) {
+    (void)state;
+    for (int i = 0; i < plan_options.n; i++) {
+        const struct option *o = &plan_options.option[i];
+        if (!o->meaning || strlen(o->meaning) < 10 || !o->group || !o->group[0] || !o->unit)
+            fail_msg("%s has no meaning, group or unit", o->name);
+        assert_true((o->type == OPTION_CHOICE) == (o->choices != NULL));
+        bool ranged = o->type == OPTION_INT || o->type == OPTION_REAL;
+        if (ranged && !(o->min < o->max)) fail_msg("%s has an empty range", o->name);
+        if (o->type == OPTION_INT && o->max > 9007199254740992.0) fail_msg("%s: beyond 2^53 a double misses integers", o->name);
+    }
+}
+
+/* Every field up to plan_settle's own belongs to exactly one option: bytes that belong to none are padding before an 8-byte
+ * field, fewer than 8 in a row. */
+static void test_every_field_has_one_option(void **state) {
+    (void)state;
+    enum { END = offsetof(struct plan, n_microbatches) };
+    static int owners[END];
+    memset(owners, 0, sizeof owners);
+    for (int i = 0; i < plan_options.n; i++) {
+        const struct option *o = &plan_options.option[i];
+        assert_in_range(o->at + field_size(o), 1, END);
+        for (size_t k = 0; k < field_size(o); k++) owners[o->at + k]++;
+    }
+    for (int at = 0, unowned = 0; at < END; at++) {
+        unowned = owners[at] ? 0 : unowned + 1;
+        if (owners[at] > 1 || unowned >= 8) fail_msg("byte %d of struct plan belongs to %d options", at, owners[at]);
+    }
+}
+
+/* ... and so no default is forgotten. */
+static void test_defaults_are_the_promised_ones(void **state) {
+    (void)state;
+    struct plan p = default_plan();
+    assert_string_equal(p.model, "tiny");
+    assert_close(p.eps, 1e-8, 0);
+    assert_close(p.beta1, 0.9, 0);
+    assert_close(p.beta2, 0.95, 0);
+    assert_close(p.weight_decay, 0.1, 0);
+    assert_close(p.clip, 1.0, 0);
+    assert_close(p.val_fraction, 0.1, 0);
+    assert_close(p.comm_timeout, 600, 0);
+    assert_true(p.warmup == 0 && p.eval_every == 250 && p.eval_batches == 0 && p.layers == 0 && p.vocab == 0);
+    assert_true(p.dp == 0 && p.tp == 1 && p.pp == 1 && p.schedule == SCHEDULE_1F1B && p.precision == PRECISION_FP32);
+    assert_true(p.attention == ATTENTION_BLOCKED && p.check_collectives == false);
+    assert_string_equal(p.metrics, "metrics.jsonl");
+    assert_string_equal(p.pp_split, "");
+}
+
+/* The names of choices are indices of enums elsewhere. */
+static void test_choices_are_in_the_order_of_their_enums(void **state) {
+    (void)state;
+    struct plan p;
+    struct options *o;
+    char *const line[] = {"--schedule", "gpipe", "--precision", "fp64", "--attention", "materialised", "--log", "debug"};
+    assert_ok(options_create(&plan_options, 1, &p, &o));
+    enum status status = options_parse(o, 8, line);
+    options_destroy(&o);
+    assert_ok(status);
+    assert_true(p.schedule == SCHEDULE_GPIPE && p.precision == PRECISION_FP64 && p.attention == ATTENTION_MATERIALISED);
+    assert_int_equal(p.log, 3);
+    assert_int_equal(plan_dtype(&p), FP64);
+    p.precision = PRECISION_FP32;
+    assert_int_equal(plan_dtype(&p), FP32);
+}
+
+/* ---- settling ---- */
+static struct plan small_plan(void) {
+    struct plan p = default_plan();
+    p.layers = 4;
+    p.hidden = 12;
+    p.heads = 3;
+    p.seq = 8;
+    p.vocab = 17;
+    p.global_batch = 24;
+    return p;
+}
+
+static void test_dp_is_what_the_world_leaves(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.tp = 2;
+    p.pp = 2;
+    assert_ok(plan_settle(&p, 12));
+    assert_int_equal(p.dp, 3);
+    assert_int_equal(plan_ranks(&p), 12);
+}
+
+static void test_settling_twice_changes_nothing(void **state) {
+    (void)state;
+    struct plan p = small_plan(), again;
+    p.pp = 2;
+    assert_ok(plan_settle(&p, 4));
+    again = p;
+    assert_ok(plan_settle(&again, 4));
+    assert_memory_equal(&again, &p, sizeof p);
+}
+
+/* One stage: all of the share at once. More: the largest that leaves at least 2 pp microbatches, to keep the bubble below a
+ * third; and single sequences when there are not enough. */
+static void test_micro_batch_is_chosen_to_fill_the_pipeline(void **state) {
+    (void)state;
+    const struct { int64_t pp, global_batch, micro; int n_microbatches; } expected[] = {
+        {1, 24, 24, 1}, {2, 24, 6, 4}, {3, 24, 4, 6}, {4, 24, 3, 8}, {4, 20, 2, 10}, {4, 7, 1, 7}, {4, 2, 1, 2}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        struct plan p = small_plan();
+        p.pp = expected[i].pp;
+        p.global_batch = expected[i].global_batch;
+        assert_ok(plan_settle(&p, (int)p.pp));
+        assert_int_equal(p.micro_batch, expected[i].micro);
+        assert_int_equal(p.n_microbatches, expected[i].n_microbatches);
+    }
+}
+
+static void test_given_micro_batch_is_kept(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.dp = 2;
+    p.micro_batch = 3;
+    assert_ok(plan_settle(&p, 2));
+    assert_int_equal(p.micro_batch, 3);
+    assert_int_equal(p.n_microbatches, 4);
+}
+
+static void test_min_lr_is_a_tenth_unless_given(void **state) {
+    (void)state;
+    struct plan p = small_plan(), zero = small_plan();
+    p.lr = 5e-4;
+    assert_ok(plan_settle(&p, 1));
+    assert_close(p.min_lr, 5e-5, 1e-20);
+    zero.min_lr = 0;
+    assert_ok(plan_settle(&zero, 1));
+    assert_close(zero.min_lr, 0, 0);
+}
+
+/* ---- refusals: value, limit, remedy ---- */
+static void test_refuses_heads_that_do_not_divide(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.heads = 5;
+    assert_fails(plan_settle(&p, 1), E_CONFIG, "heads=5", "hidden=12", "1, 2, 3, 4, 6, 12");
+}
+
+static void test_refuses_a_world_that_tp_and_pp_do_not_divide(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.tp = 3;
+    p.pp = 2;
+    assert_fails(plan_settle(&p, 8), E_CONFIG, "tp=3", "pp=2", "8 ranks", "multiple of 6");
+}
+
+static void test_refuses_a_layout_of_another_size_than_the_world(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.dp = 2;
+    p.tp = 3;
+    p.pp = 2;
+    assert_fails(plan_settle(&p, 8), E_CONFIG, "dp=2 x tp=3 x pp=2", "needs 12", "are 8", "launch -n 12", "leave --dp out");
+}
+
+/* The remedy is the next batch that divides. */
+static void test_refuses_a_batch_that_dp_does_not_divide(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.dp = 5;
+    assert_fails(plan_settle(&p, 5), E_CONFIG, "dp=5", "global-batch=24", "use global-batch 25");
+    p = small_plan();
+    p.dp = 32;
+    assert_fails(plan_settle(&p, 32), E_CONFIG, "dp=32", "use global-batch 32");
+}
+
+static void test_refuses_a_micro_batch_that_does_not_divide(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.dp = 2;
+    p.micro_batch = 5;
+    assert_fails(plan_settle(&p, 2), E_CONFIG, "micro-batch=5", "global-batch / dp = 12", "1, 2, 3, 4, 6, 12");
+    p.micro_batch = 24;                                              /* more than the share */
+    assert_fails(plan_settle(&p, 2), E_CONFIG, "micro-batch=24", "= 12");
+}
+
+/* A refusal is quick, whatever the number: 999999999989 is prime. */
+static void test_refuses_a_huge_batch_at_once(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.global_batch = 999999999989;
+    p.micro_batch = 2;
+    assert_fails(plan_settle(&p, 1), E_CONFIG, "micro-batch=2", "999999999989", "use one of 1");
+    p = small_plan();
+    p.global_batch = 999999999989;
+    p.pp = 2;                                                        /* no microbatch but 1 would do */
+    assert_fails(plan_settle(&p, 2), E_CONFIG, "999999999989 microbatches", "raise micro-batch");
+}
+
+static void test_refuses_more_microbatches_than_a_table_holds(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.global_batch = 3 << 20;
+    p.micro_batch = 1;
+    assert_fails(plan_settle(&p, 1), E_CONFIG, "3145728 microbatches", "1048576", "raise micro-batch");
+}
+
+static void test_refuses_a_min_lr_above_lr(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.lr = 1e-3;
+    p.min_lr = 2e-3;
+    assert_fails(plan_settle(&p, 1), E_CONFIG, "min-lr=0.002", "lr=0.001", "lower it");
+}
+
+static void test_divisors_are_all_and_stop_at_the_limit(void **state) {
+    (void)state;
+    assert_string_equal(plan_divisors(12, 12), "1, 2, 3, 4, 6, 12");
+    assert_string_equal(plan_divisors(12, 5), "1, 2, 3, 4");
+    assert_string_equal(plan_divisors(1, 1), "1");
+    const char *many = plan_divisors(6469693230, 1 << 20);           /* 1024 divisors: cut, between two numbers */
+    assert_in_range(strlen(many), 200, 255);
+    assert_true(many[strlen(many) - 1] >= '0' && many[strlen(many) - 1] <= '9');
+}
+
+/* ---- learning rate ---- */
+static struct plan schedule_of(int64_t steps, int64_t warmup) {
+    struct plan p = small_plan();
+    p.steps = steps;
+    p.warmup = warmup;
+    p.lr = 0.5;
+    p.min_lr = 0.125;
+    return p;
+}
+
+/* lr and min-lr are powers of two, and so is the warmup: the corners are exact. cos(pi) is -1 exactly, cos(pi/2) is 6e-17. */
+static void test_learning_rate_at_its_corners(void **state) {
+    (void)state;
+    struct plan p = schedule_of(25, 8);
+    assert_close(plan_lr(&p, 0), 0.5 / 8, 0);                        /* never zero: a step without a step is wasted */
+    assert_close(plan_lr(&p, 3), 0.5 / 2, 0);
+    assert_close(plan_lr(&p, 7), 0.5, 0);                            /* end of warmup */
+    assert_close(plan_lr(&p, 8), 0.5, 0);                            /* start of the cosine */
+    assert_close(plan_lr(&p, 16), (0.5 + 0.125) / 2, 1e-15);         /* half way, between 8 and 24 */
+    assert_close(plan_lr(&p, 24), 0.125, 0);                         /* the last step */
+    assert_close(plan_lr(&p, 1000), 0.125, 0);
+}
+
+/* A quarter of the way the cosine is at (1 + cos(pi/4)) / 2. */
+static void test_learning_rate_follows_half_a_cosine(void **state) {
+    (void)state;
+    struct plan p = schedule_of(17, 0);
+    assert_close(plan_lr(&p, 0), 0.5, 0);
+    assert_close(plan_lr(&p, 4), 0.125 + 0.375 * (1 + sqrt(0.5)) / 2, 1e-15);
+    assert_close(plan_lr(&p, 12), 0.125 + 0.375 * (1 - sqrt(0.5)) / 2, 1e-15);
+    for (int n = 1; n < 17; n++) assert_true(plan_lr(&p, n) < plan_lr(&p, n - 1));
+}
+
+static void test_learning_rate_of_very_short_runs(void **state) {
+    (void)state;
+    struct plan one = schedule_of(1, 0), two = schedule_of(2, 0), warming = schedule_of(4, 100), all_warmup = schedule_of(4, 4);
+    assert_close(plan_lr(&one, 0), 0.5, 0);
+    assert_close(plan_lr(&two, 0), 0.5, 0);
+    assert_close(plan_lr(&two, 1), 0.125, 0);
+    assert_close(plan_lr(&warming, 3), 0.5 * 4 / 100, 1e-17);
+    assert_close(plan_lr(&all_warmup, 3), 0.5, 0);
+    assert_close(plan_lr(&all_warmup, 4), 0.5, 0);                   /* no room for a cosine */
+}
+
+/* ---- place ---- */
+static void test_place_is_that_of_the_rank(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.tp = 2;
+    p.pp = 3;
+    assert_ok(plan_settle(&p, 12));
+    plan_place(&p, 7);                                               /* (pp 1, dp 1, tp 1): 1 x 2 x 2 + 1 x 2 + 1 */
+    assert_true(p.place.pp_rank == 1 && p.place.dp_rank == 1 && p.place.tp_rank == 1);
+    assert_true(p.place.dp == 2 && p.place.tp == 2 && p.place.pp == 3);
+}
+
+TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_says_what_it_means),
+      unit_test(test_every_field_has_one_option), unit_test(test_defaults_are_the_promised_ones),
+      unit_test(test_choices_are_in_the_order_of_their_enums), unit_test(test_dp_is_what_the_world_leaves),
+      unit_test(test_settling_twice_changes_nothing), unit_test(test_micro_batch_is_chosen_to_fill_the_pipeline),
+      unit_test(test_given_micro_batch_is_kept), unit_test(test_min_lr_is_a_tenth_unless_given),
+      unit_test(test_refuses_heads_that_do_not_divide), unit_test(test_refuses_a_world_that_tp_and_pp_do_not_divide),
+      unit_test(test_refuses_a_layout_of_another_size_than_the_world),
+      unit_test(test_refuses_a_batch_that_dp_does_not_divide), unit_test(test_refuses_a_micro_batch_that_does_not_divide),
+      unit_test(test_refuses_a_huge_batch_at_once), unit_test(test_refuses_more_microbatches_than_a_table_holds),
+      unit_test(test_refuses_a_min_lr_above_lr), unit_test(test_divisors_are_all_and_stop_at_the_limit),
+      unit_test(test_learning_rate_at_its_corners), unit_test(test_learning_rate_follows_half_a_cosine),
+      unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank))

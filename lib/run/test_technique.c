@@ -1,0 +1,240 @@
+/* ranks: 1  device: any
+ *
+ * How techniques meet: who takes a claim, in which order they rewrite, what they are told during a step, and what they may take
+ * of the comm arena. The techniques here do nothing but write down what happens to them. */
+#include "driver/recipe.h"
+#include "gpt/gpt.h"
+#include "lib/run/run.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- techniques that keep a diary ---- */
+static char diary[4096];
+static void note(const char *what) { snprintf(diary + strlen(diary), sizeof diary - strlen(diary), "%s ", what); }
+
+static bool always(const struct plan *p) { return p != NULL; }
+static bool never(const struct plan *p) { return p == NULL; }
+
+static enum status check_a(const struct plan *p) {
+    note("check_a");
+    return p->layers == 7 ? FAIL(E_CONFIG, "a cannot do layers=%d", (int)p->layers) : OK;
+}
+static enum status rewrite_a(const struct plan *plan, struct program *p) {
+    (void)plan, (void)p;
+    note("rewrite_a");
+    return OK;
+}
+static enum status rewrite_b(const struct plan *plan, struct program *p) {
+    (void)plan, (void)p;
+    note("rewrite_b");
+    return OK;
+}
+static enum status wants_100_bytes(const struct plan *plan, const struct compiled *p, struct bill *b) {
+    (void)plan, (void)p;
+    b->technique_comm_bytes += 100;
+    return OK;
+}
+
+/* Letters of the events of a step, as they come. */
+static enum status write_event(struct run *r, void *self, const struct event *e) {
+    (void)r, (void)self;
+    char letter[2] = {"ANDgBCUMOP"[e->kind], 0};
+    if (e->kind == EVENT_GRAD_READY && e->final) letter[0] = 'G';
+    strcat(diary, letter);
+    return OK;
+}
+static enum status listen_to_all(struct run *r, void **self) {
+    (void)self;
+    for (enum event_kind k = 0; k < N_EVENTS; k++) TRY(run_subscribe(r, k, write_event, NULL));
+    return OK;
+}
+
+static char taken_self;
+static enum status take_100_bytes(struct run *r, void **self) {
+    void *first, *second;
+    *self = &taken_self;
+    TRY(run_take_comm(r, 60, &first));
+    TRY(run_take_comm(r, 40, &second));
+    return (char *)second - (char *)first == 60 ? OK : FAIL(E_INTERNAL, "the second piece is not behind the first");
+}
+static enum status take_101_bytes(struct run *r, void **self) {
+    void *out;
+    (void)self;
+    return run_take_comm(r, 101, &out);
+}
+static void detach(struct run *r, void *self) {
+    (void)r;
+    note(self == &taken_self ? "detach" : "?");
+}
+
+/* ---- running recipes of them ---- */
+static struct plan small_plan(void) {
+    struct plan p = parity_plan();
+    p.layers = 2;
+    p.micro_batch = 8;
+    assert_ok(plan_settle(&p, 1));
+    return p;
+}
+
+#define RECIPE(name, ...)                                                                                              \
+    const struct technique *const name##_list[] = {__VA_ARGS__};                                                       \
+    const struct recipe name = {gpt_build, name##_list, sizeof name##_list / sizeof *name##_list}
+
+static enum status compile(const struct recipe *recipe, const struct plan *p) {
+    struct run r;
+    diary[0] = 0;
+    enum status status = run_compile(&r, recipe, p, 0, NULL, NULL);
+    run_destroy(&r);
+    return status;
+}
+
+static void test_techniques_rewrite_in_the_order_of_the_recipe(void **state) {
+    (void)state;
+    const struct technique a = {.name = "a", .wanted = always, .check = check_a, .rewrite = rewrite_a};
+    const struct technique b = {.name = "b", .wanted = always, .rewrite = rewrite_b};
+    const struct technique off = {.name = "off", .wanted = never, .rewrite = rewrite_a};
+    struct plan p = small_plan();
+    RECIPE(ab, &a, &off, &b);
+    RECIPE(ba, &b, &a);
+    assert_ok(compile(&ab, &p));
+    assert_string_equal(diary, "check_a rewrite_a rewrite_b ");
+    assert_ok(compile(&ba, &p));
+    assert_string_equal(diary, "rewrite_b check_a rewrite_a ");
+}
+
+static void test_a_refusing_check_ends_the_compilation(void **state) {
+    (void)state;
+    const struct technique a = {.name = "a", .wanted = always, .check = check_a, .rewrite = rewrite_a};
+    struct plan p = small_plan();
+    p.layers = 7;
+    RECIPE(one, &a);
+    assert_fails(compile(&one, &p), E_CONFIG, "a cannot do layers=7");
+    assert_string_equal(diary, "check_a ");
+}
+
+static void test_two_that_insist_on_one_claim_are_refused(void **state) {
+    (void)state;
+    const struct technique a = {.name = "a", .claims = CLAIM_SCHEDULE | CLAIM_GRAD_SUM, .wanted = always};
+    const struct technique b = {.name = "b", .claims = CLAIM_GRAD_SUM, .wanted = always};
+    const struct technique other = {.name = "other", .claims = CLAIM_OPTIM_SHARD, .wanted = always};
+    struct plan p = small_plan();
+    RECIPE(both, &a, &other, &b);
+    RECIPE(peaceful, &a, &other);
+    assert_fails(compile(&both, &p), E_CONFIG, "b and a both insist", "leave one of them out");
+    assert_ok(compile(&peaceful, &p));
+}
+
+/* As dp before zero: it stands back, and is not on at all. */
+static void test_one_that_yields_stands_back(void **state) {
+    (void)state;
+    const struct technique a = {.name = "a", .claims = CLAIM_GRAD_SUM, .wanted = always, .rewrite = rewrite_a};
+    const struct technique b = {.name = "b", .claims = CLAIM_GRAD_SUM, .yields = true, .wanted = always, .rewrite = rewrite_b};
+    struct plan p = small_plan();
+    RECIPE(both, &a, &b);
+    RECIPE(alone, &b);
+    assert_ok(compile(&both, &p));
+    assert_string_equal(diary, "rewrite_a ");
+    assert_ok(compile(&alone, &p));
+    assert_string_equal(diary, "rewrite_b ");
+}
+
+static enum status schedule_backwards(const struct plan *p, struct schedule *s) {
+    *s = (struct schedule){.n_microbatches = p->n_microbatches};
+    for (int m = p->n_microbatches - 1; m >= 0; m--) {
+        schedule_add(s, ACTION_F, 0, m);
+        schedule_add(s, ACTION_B, 0, m);
+    }
+    return OK;
+}
+
+static void test_the_schedule_comes_from_who_has_one(void **state) {
+    (void)state;
+    const struct technique s = {.name = "s", .claims = CLAIM_SCHEDULE, .wanted = always, .schedule = schedule_backwards};
+    struct plan p = small_plan();
+    struct run r;
+    RECIPE(with, &s);
+    assert_ok(run_compile(&r, &with, &p, 0, NULL, NULL));
+    assert_int_equal(r.schedule.actions[0].microbatch, 1);
+    run_destroy(&r);
+    const struct recipe without = {gpt_build, NULL, 0};
+    assert_ok(run_compile(&r, &without, &p, 0, NULL, NULL));
+    assert_int_equal(r.schedule.actions[0].microbatch, 0);
+    run_destroy(&r);
+}
+
+/* ---- the comm arena ---- */
+static enum status create_once(const struct technique *t, int64_t *planned) {
+    struct plan p = small_plan();
+    struct run r;
+    const struct recipe recipe = {gpt_build, &t, 1};
+    diary[0] = 0;
+    enum status status = run_create(&r, &recipe, &p, false);
+    *planned = r.memory.bytes[ROLE_COMM];
+    run_destroy(&r);
+    return status;
+}
+
+static void test_techniques_take_the_comm_bytes_they_asked_for(void **state) {
+    (void)state;
+    const struct technique t = {.name = "t", .wanted = always, .cost = wants_100_bytes, .attach = take_100_bytes,
+                                .detach = detach};
+    int64_t planned;
+    assert_ok(create_once(&t, &planned));
+    assert_int_equal(planned, 100);
+    assert_string_equal(diary, "detach ");
+}
+
+/* fail_agree reports the line, as in a run; so it is read from standard error. */
+static void check_refused_take(const struct technique *t, const char *words) {
+    int64_t planned;
+    test_stderr_keep();
+    enum status status = create_once(t, &planned);
+    const char *said = test_stderr_text();
+    assert_int_equal(status, E_INTERNAL);
+    if (!strstr(said, words)) fail_msg("\"%s\" is not in: %s", words, said);
+}
+
+static void test_taking_more_or_less_than_asked_for_is_refused(void **state) {
+    (void)state;
+    const struct technique more = {.name = "more", .wanted = always, .cost = wants_100_bytes, .attach = take_101_bytes};
+    const struct technique less = {.name = "less", .wanted = always, .cost = wants_100_bytes};
+    check_refused_take(&more, "101 comm bytes wanted, 100 of 100 left");
+    check_refused_take(&less, "asked for 100 comm bytes and took 0");
+}
+
+/* ---- events ---- */
+/* Two microbatches. In each: forward needs (N) and drops (D) params, backward too, and reports gradients (g; G the final time).
+ * Then, once each: B backward end, C combine, U unscale, M norm, O optimizer step, P publish. */
+static void test_events_of_a_step_come_in_phases(void **state) {
+    (void)state;
+    const struct technique t = {.name = "t", .wanted = always, .attach = listen_to_all};
+    const struct technique *const list[] = {&t};
+    const struct recipe recipe = {gpt_build, list, 1};
+    struct plan p = small_plan();
+    struct data_file *file;
+    struct run r;
+    assert_ok(data_open("configs/demo.txt", &file));
+    struct data_split train = {file, 0, 4000, p.seq};
+    assert_ok(run_create(&r, &recipe, &p, false));
+    run_set_data(&r, &train, &train);
+    diary[0] = 0;
+    enum status status = run_step(&r);
+    int n_params = r.program.n_params, of[128] = {0};
+    for (const char *at = diary; *at; at++) of[(unsigned char)*at]++;
+    run_destroy(&r);
+    data_close(&file);
+    assert_ok(status);
+    const char *phases = strchr(diary, 'B');
+    assert_non_null(phases);
+    assert_string_equal(phases, "BCUMOP");
+    assert_int_equal(of['N'], of['D']);
+    assert_int_equal(of['G'], n_params);                             /* each param is final once */
+    assert_int_equal(of['g'], n_params + 2);                         /* and not in the first microbatch; wte twice in each */
+}
+
+TESTS(unit_test(test_techniques_rewrite_in_the_order_of_the_recipe), unit_test(test_a_refusing_check_ends_the_compilation),
+      unit_test(test_two_that_insist_on_one_claim_are_refused), unit_test(test_one_that_yields_stands_back),
+      unit_test(test_the_schedule_comes_from_who_has_one), unit_test(test_techniques_take_the_comm_bytes_they_asked_for),
+      unit_test(test_taking_more_or_less_than_asked_for_is_refused), unit_test(test_events_of_a_step_come_in_phases))

@@ -1,0 +1,108 @@
+/* ranks: 1  device: any
+ *
+ * Which layer is on which stage: even, uneven, as told, and every way of telling it wrong. */
+#include "pp/pp.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_LAYERS = 64 };
+
+static struct plan plan_of(int layers, int pp, const char *split) {
+    struct plan plan = {.layers = layers, .pp = pp, .tp = 1, .dp = 1, .chunks = 1, .schedule = SCHEDULE_1F1B};
+    snprintf(plan.pp_split, sizeof plan.pp_split, "%s", split);
+    return plan;
+}
+
+/* "0 0 1" */
+static const char *stages(int layers, int pp, const char *split) {
+    static char text[256];
+    struct plan plan = plan_of(layers, pp, split);
+    int stage_of[MAX_LAYERS];
+    size_t used = 0;
+    assert_ok(pp_assign_layers(&plan, stage_of));
+    for (int l = 0; l < layers; l++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", l ? " " : "", stage_of[l]);
+    return text;
+}
+
+static void test_pp_split_is_even_where_it_can_be(void **state) {
+    (void)state;
+    assert_string_equal(stages(4, 1, ""), "0 0 0 0");
+    assert_string_equal(stages(4, 2, ""), "0 0 1 1");
+    assert_string_equal(stages(4, 4, ""), "0 1 2 3");
+}
+
+static void test_pp_split_gives_the_first_stages_one_more(void **state) {
+    (void)state;
+    assert_string_equal(stages(5, 2, ""), "0 0 0 1 1");
+    assert_string_equal(stages(8, 3, ""), "0 0 0 1 1 1 2 2");
+    assert_string_equal(stages(7, 4, ""), "0 0 1 1 2 2 3");
+}
+
+/* No layer is left out, none is out of order, and no two stages differ by more than one layer. */
+static void check_even(int layers, int pp) {
+    struct plan plan = plan_of(layers, pp, "");
+    int stage_of[MAX_LAYERS], n[MAX_LAYERS] = {0};
+    assert_ok(pp_assign_layers(&plan, stage_of));
+    for (int l = 0; l < layers; l++) {
+        assert_in_range(stage_of[l], 0, pp - 1);
+        if (l > 0) assert_in_range(stage_of[l] - stage_of[l - 1], 0, 1);
+        n[stage_of[l]]++;
+    }
+    for (int s = 0; s < pp; s++) assert_in_range(n[s], layers / pp, (layers + pp - 1) / pp);
+}
+
+static void test_pp_split_of_every_size_is_a_partition(void **state) {
+    (void)state;
+    for (int layers = 1; layers <= MAX_LAYERS; layers++)
+        for (int pp = 1; pp <= layers; pp++) check_even(layers, pp);
+}
+
+static void test_pp_split_does_as_told(void **state) {
+    (void)state;
+    assert_string_equal(stages(8, 2, "3,5"), "0 0 0 1 1 1 1 1");
+    assert_string_equal(stages(8, 4, "1,3,2,2"), "0 1 1 1 2 2 3 3");
+    assert_string_equal(stages(3, 1, "3"), "0 0 0");
+}
+
+static void test_pp_split_refuses_every_bad_form(void **state) {
+    (void)state;
+    static const char *const bad[] = {
+        "8", "3,4", "3,6", "2,2,4", "3,5,", ",8", "3,,5", ",", "0,8", "8,0", "-1,9", "3;5", "3 5", "3,5x", "x3,5", "3.5,4.5",
+        "eight", "99999999999999999999,1", "-99999999999999999999,1", "1,99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct plan plan = plan_of(8, 2, bad[i]);
+        int stage_of[MAX_LAYERS];
+        char told[64];
+        snprintf(told, sizeof told, "pp-split=%s does not split", bad[i]);
+        assert_fails(pp_assign_layers(&plan, stage_of), E_CONFIG, told, "layers=8", "pp=2", "give 2 positive counts", "sum to 8");
+        assert_fails(technique_pp.check(&plan), E_CONFIG, told);
+    }
+}
+
+static void test_pp_split_refuses_more_stages_than_layers(void **state) {
+    (void)state;
+    struct plan plan = plan_of(4, 5, ""), told = plan_of(4, 5, "1,1,1,1");
+    int stage_of[MAX_LAYERS];
+    assert_fails(pp_assign_layers(&plan, stage_of), E_CONFIG, "pp=5", "layers=4", "use pp 4 or less");
+    assert_fails(pp_assign_layers(&told, stage_of), E_CONFIG, "pp=5", "layers=4");
+    plan.pp = 4;
+    assert_ok(technique_pp.check(&plan));
+}
+
+/* A schedule other than the default, or a split, is legal at pp=1 and must be obeyed or refused, so pp is on. */
+static void test_pp_is_wanted_when_anything_of_it_is_asked_for(void **state) {
+    (void)state;
+    struct plan none = plan_of(4, 1, ""), stages2 = plan_of(4, 2, ""), split = plan_of(4, 1, "4"), gpipe = plan_of(4, 1, "");
+    gpipe.schedule = SCHEDULE_GPIPE;
+    assert_false(technique_pp.wanted(&none));
+    assert_true(technique_pp.wanted(&stages2));
+    assert_true(technique_pp.wanted(&split));
+    assert_true(technique_pp.wanted(&gpipe));
+}
+
+TESTS(unit_test(test_pp_split_is_even_where_it_can_be), unit_test(test_pp_split_gives_the_first_stages_one_more),
+      unit_test(test_pp_split_of_every_size_is_a_partition), unit_test(test_pp_split_does_as_told),
+      unit_test(test_pp_split_refuses_every_bad_form), unit_test(test_pp_split_refuses_more_stages_than_layers),
+      unit_test(test_pp_is_wanted_when_anything_of_it_is_asked_for))

@@ -1,0 +1,249 @@
+#!/bin/bash
+# Bad requests and dead peers, from outside: a job that cannot go on says one line and ends, within seconds.
+#
+#   one line   exactly one `E_CODE file:line function: ...` on standard error, with value, limit and remedy, and nothing else:
+#              no second rank's complaint, no mpirun boilerplate
+#   exit code  of the whole job: 2 for a bad request, 1 for what happens at run time
+#   no remains no process of a job outlives it, not even one that was stopped
+#
+# Run from the project's root. BUILD: where the program is (default: build).
+set -u -o pipefail
+build=$(cd "${BUILD:-build}" && pwd) || exit 1
+trivium=$build/trivium
+demo=$PWD/configs/demo.txt
+work=$(mktemp -d)
+marker=TRIVIUM_FAULTS=$$.$RANDOM # every process of a job has it in its environment, and so can be found
+limit=10                          # seconds that a job may take to say what is wrong
+# With a sanitizer: what MPI leaves behind is not the question here, and a request for too much memory is.
+export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=0:allocator_may_return_null=1}
+
+# pids [RANK]: the processes of the job that runs, or the one of that rank. The kernel gives a zombie no environment.
+pids() {
+    local file
+    for file in $(grep -lzxF -- "$marker" /proc/[0-9]*/environ 2>/dev/null); do
+        [ $# = 0 ] || grep -qzxF "OMPI_COMM_WORLD_RANK=$1" "$file" 2>/dev/null || continue
+        file=${file%/environ}
+        echo "${file#/proc/}"
+    done
+}
+
+end_all() {
+    local left
+    left=$(pids)
+    # shellcheck disable=SC2086 # several
+    [ -z "$left" ] || kill -KILL $left 2>/dev/null
+}
+trap 'end_all; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# wait_for SECONDS COMMAND...: until the command succeeds
+wait_for() {
+    local until=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$until" ] || return 1
+        sleep 0.1
+    done
+}
+is_alone() { [ -z "$(pids)" ]; }
+
+not_ok() { # NAME WHY
+    echo "not ok $1: $2"
+    sed 's/^/#   /' err
+}
+
+# What Open MPI starts beside a program goes a moment after it.
+leaves_nothing() { # NAME
+    if wait_for 5 is_alone; then return; fi
+    not_ok "$1" "processes are left: $(pids | tr '\n' ' ')"
+    end_all
+}
+
+# judge NAME CODE WANTED WORD...   What a finished job left: `err`, its exit code and the code that is wanted.
+judge() {
+    local name=$1 code=$2 wanted=$3 word errors
+    shift 3
+    errors=$(grep -cE '^(\[rank [^]]*\] )?E_[A-Z]+ [a-z_]+\.c:[0-9]+ [a-z_]+: ' err)
+    if [ "$code" != "$wanted" ]; then
+        if [ "$code" = 124 ]; then not_ok "$name" "did not end within $limit s"; else not_ok "$name" "exit code $code, not $wanted"; fi
+        return
+    fi
+    if [ "$errors" != 1 ]; then not_ok "$name" "$errors error lines, not 1"; return; fi
+    if [ "$(grep -c '' err)" != 1 ]; then not_ok "$name" "more than the error line"; return; fi
+    for word in "$@"; do
+        if ! grep -qF -- "$word" err; then not_ok "$name" "does not say \"$word\""; return; fi
+    done
+    echo "ok $name"
+}
+
+# refuses NAME CODE WORD... -- ARGUMENTS...
+refuses() {
+    local name=$1 wanted=$2 words=()
+    shift 2
+    while [ "$1" != -- ]; do words+=("$1"); shift; done
+    shift
+    env "$marker" timeout -k 2 "$limit" "$trivium" "$@" >out 2>err </dev/null
+    judge "$name" $? "$wanted" "${words[@]}"
+    leaves_nothing "$name"
+}
+
+# ---- commands and values ----
+refuses unknown_command 2 E_USAGE tran train -- tran
+refuses unknown_option 2 E_USAGE --layer --layers -- train --layer 3
+refuses unknown_option_far_off 2 E_USAGE --qwertyuiop --help -- train --qwertyuiop 3
+refuses word_without_dashes 2 E_USAGE "steps is not an option" -- train steps 3
+refuses missing_value 2 E_USAGE "--steps has no value" -- train --steps
+refuses negative_value 2 E_USAGE "--layers -1" "from 1" -- train --layers -1
+refuses zero_value 2 E_USAGE "--steps 0" "from 1" -- train --steps 0
+refuses word_for_a_number 2 E_USAGE "--lr abc" "not a number" -- train --lr abc
+refuses half_a_number 2 E_USAGE "--steps 1e" "not an integer" -- train --steps 1e
+refuses integer_overflow 2 E_USAGE 99999999999999999999 "out of range" -- train --steps 99999999999999999999
+refuses real_overflow 2 E_USAGE 1e999 "too large" -- train --lr 1e999
+refuses nan_for_a_number 2 E_USAGE "--lr nan" "not a number" -- train --lr nan
+refuses not_a_choice 2 E_USAGE "--schedule zigzag" gpipe 1f1b -- train --schedule zigzag
+refuses unknown_preset 2 E_CONFIG model=gpt5 tiny gpt2-124m -- train --model gpt5
+
+# ---- layouts and sizes ----
+refuses heads_not_dividing_hidden 2 E_CONFIG heads=3 hidden=100 "1, 2, 4, 5" -- train --hidden 100 --heads 3
+refuses world_not_dp_tp_pp 2 E_CONFIG dp=3 "needs 3 ranks" "there are 1" "launch -n 3" -- train --dp 3
+refuses world_not_a_multiple_of_tp_pp 2 E_CONFIG tp=2 pp=3 "a multiple of 6" -- train --tp 2 --pp 3 --layers 6
+refuses micro_batch_not_dividing_share 2 E_CONFIG micro-batch=3 "= 8" "1, 2, 4, 8" -- train --global-batch 8 --micro-batch 3
+refuses pp_split_for_other_stages 2 E_CONFIG pp-split=1,3 pp=1 layers=4 -- train --pp-split 1,3
+refuses pp_split_of_other_layers 2 E_CONFIG pp-split=3 layers=4 "sum to 4" -- train --pp-split 3
+refuses pp_split_not_numbers 2 E_CONFIG pp-split=4, -- train --pp-split 4,
+refuses min_lr_above_lr 2 E_CONFIG min-lr=1 lr=0.1 -- train --min-lr 1 --lr 0.1
+# 5 petabytes: more than any address space holds, however freely the system promises memory
+refuses model_larger_than_memory 1 E_MEMORY "bytes that param needs" -- train --hidden 1000000 --heads 1 --layers 100
+
+# ---- data ----
+# bytes N FILE: N bytes of text. integers N...: little-endian 32-bit numbers.
+bytes() { head -c "$1" "$demo" >"$2"; }
+integers() {
+    local n
+    for n in "$@"; do
+        # shellcheck disable=SC2059 # the format is the point
+        printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' $((n & 255)) $((n >> 8 & 255)) $((n >> 16 & 255)) $((n >> 24 & 255)))"
+    done
+}
+# llmc VERSION SAYS HAS FILE: an llm.c file of 16-bit tokens, zeros, whose header says one number of them and that has another.
+llmc() {
+    integers 20240520 "$1" "$2" >"$4"
+    truncate -s $((1024 + 2 * $3)) "$4"
+}
+mkdir folder
+: >empty
+mkfifo pipe
+bytes 300 short.txt
+bytes 50 shorter.txt
+llmc 1 1000 900 cut.bin
+llmc 1 1000 1100 long.bin
+llmc 9 1000 1000 version.bin
+llmc 1 1000 1000 whole.bin
+head -c 100 cut.bin >header.bin
+refuses data_missing 2 E_DATA absent.txt "No such file" -- train --data absent.txt
+refuses data_is_a_directory 2 E_DATA "folder is a directory" -- train --data folder
+refuses data_is_empty 2 E_DATA "empty is empty" -- train --data empty
+refuses data_is_a_pipe 2 E_DATA "pipe is a pipe" -- train --data pipe
+refuses data_truncated 2 E_FORMAT cut.bin "cut off" "1000 tokens" 3024 2824 -- train --data cut.bin --vocab 50257
+refuses data_truncated_in_its_header 2 E_FORMAT header.bin "cut off" "100 bytes" -- train --data header.bin --vocab 50257
+refuses data_too_long 2 E_FORMAT long.bin "too long" -- train --data long.bin --vocab 50257
+refuses data_of_another_version 2 E_FORMAT version.bin "version 9" -- train --data version.bin --vocab 50257
+refuses data_without_vocabulary 2 E_CONFIG whole.bin vocab -- train --data whole.bin
+refuses data_shorter_than_a_batch 2 E_DATA short.txt "4 training samples" global-batch=8 -- train --data short.txt --val-fraction 0
+refuses data_shorter_than_a_sample 2 E_DATA shorter.txt "50 tokens" "seq+1 = 65" -- train --data shorter.txt --val-fraction 0
+refuses validation_shorter_than_a_sample 2 E_DATA short.txt "validation part" val-fraction -- train --data short.txt
+refuses val_data_missing 2 E_DATA absent.txt -- train --val-data absent.txt
+refuses token_beyond_the_vocabulary 2 E_DATA "is not below vocab=100" "use --vocab" -- train --vocab 100 --metrics ""
+
+# Nobody but root may read it; and root only as long as it is told that it may.
+chmod 000 short.txt
+if [ "$(id -u)" != 0 ]; then
+    refuses data_unreadable 2 E_DATA "short.txt: Permission denied" -- train --data short.txt
+elif setpriv --bounding-set -dac_override,-dac_read_search true 2>/dev/null; then
+    setpriv --bounding-set -dac_override,-dac_read_search timeout "$limit" "$trivium" train --data short.txt >out 2>err </dev/null
+    judge data_unreadable $? 2 E_DATA "short.txt: Permission denied"
+else
+    echo "skip data_unreadable: root may read everything"
+fi
+
+# ---- config files ----
+# config NAME WORD... -- LINE...: refuses a file of these lines
+config() {
+    local name=$1 words=()
+    shift
+    while [ "$1" != -- ]; do words+=("$1"); shift; done
+    shift
+    printf '%s\n' "$@" >bad.ini
+    refuses "$name" 2 "${words[@]}" -- train --config bad.ini
+}
+config config_duplicate_key E_FORMAT bad.ini:3 "layers was set on line 1" -- "layers = 2" "seq = 8" "layers = 3"
+config config_unknown_key E_USAGE bad.ini:2 "did you mean layers" -- "seq = 8" "layesr = 2"
+config config_overlong_line E_FORMAT bad.ini:1 "5007 bytes" -- "data = $(printf '%5000s' '' | tr ' ' x)"
+config config_inline_comment E_FORMAT bad.ini:1 "a comment inside a line" -- "layers = 2 ; two"
+config config_without_equals E_FORMAT bad.ini:2 "is not key = value" -- "layers = 2" "hidden 64"
+config config_bad_value E_USAGE "bad.ini:1: layers = many" "not an integer" -- "layers = many"
+refuses config_missing 2 E_DATA absent.ini "No such file" -- train --config absent.ini
+refuses config_is_a_directory 2 E_DATA folder -- train --config folder
+
+# ---- at run time ----
+small=(--layers 2 --hidden 32 --heads 2 --seq 16 --global-batch 8 --metrics "")
+refuses metrics_unwritable 2 E_USAGE absent/metrics.jsonl "No such file" -- train --metrics absent/metrics.jsonl
+refuses non_finite_loss 1 E_NUMERIC "the loss of step" "lr=1e+06" "no weight was changed" -- train "${small[@]}" --lr 1e6 --clip 0
+
+# ---- what launch itself is asked ----
+refuses launch_without_ranks 2 E_USAGE "-n 8" -- launch train
+refuses launch_of_no_ranks 2 E_USAGE "-n 0" "1 to" -- launch -n 0 train
+refuses launch_of_no_command 2 E_USAGE "needs a command" -- launch -n 2
+refuses launch_unknown_option 2 E_USAGE "no option --tp" -- launch -n 2 --tp 2 train
+
+# ---- several ranks: one of them speaks for all ----
+refuses ranks_unknown_command 2 E_USAGE tran -- launch -n 2 tran
+refuses ranks_unknown_option 2 "[rank 0/2" E_USAGE --layers -- launch -n 2 train --layer 3
+refuses ranks_world_not_dp_tp_pp 2 "[rank 0/2" E_CONFIG dp=3 "there are 2" -- launch -n 2 train --dp 3
+refuses ranks_global_batch_not_dividing 2 E_CONFIG dp=2 global-batch=7 "global-batch 8" -- launch -n 2 train --global-batch 7
+refuses ranks_pp_split 2 E_CONFIG pp-split=3,2 layers=4 pp=2 -- launch -n 2 train --pp 2 --pp-split 3,2
+refuses ranks_more_stages_than_layers 2 E_CONFIG pp=2 layers=1 "pp 1 or less" -- launch -n 2 train --pp 2 --layers 1
+refuses ranks_tp_not_dividing_heads 2 "[rank 0/4" E_CONFIG tp=4 heads=6 "1, 2, 3, 6" -- launch -n 4 train --tp 4 --heads 6 --hidden 96
+refuses ranks_data_truncated 2 E_FORMAT cut.bin "cut off" -- launch -n 2 train --data cut.bin --vocab 50257
+refuses ranks_metrics_unwritable 2 "[rank 0/2" absent/metrics.jsonl -- launch -n 2 train --metrics absent/metrics.jsonl
+# not at set-up but in the middle of a step, and on one rank before the other
+refuses ranks_token_beyond_the_vocabulary 2 E_DATA "vocab=100" -- launch -n 2 train --pp 2 --vocab 100 --metrics ""
+refuses ranks_non_finite_loss 1 "[rank 0/4 pp0 dp0 tp0" E_NUMERIC "the loss of step" -- \
+    launch -n 4 train "${small[@]}" --dp 2 --tp 2 --lr 1e6 --clip 0
+
+# Only rank 1 has a bad request: nobody may wait for it.
+cat >one_bad_rank <<END
+#!/bin/bash
+if [ "\$OMPI_COMM_WORLD_RANK" = 1 ]; then exec "$trivium" "\$@" --data absent.txt; fi
+exec "$trivium" "\$@"
+END
+chmod +x one_bad_rank
+TRIVIUM_EXE=$work/one_bad_rank refuses ranks_only_one_fails 2 "[rank 1/2" E_DATA absent.txt -- launch -n 2 train --metrics ""
+
+# ---- dead peers ----
+has_stepped() { [ "$(grep -c '^step ' out)" -ge 3 ]; }
+
+# loses NAME SIGNAL RANK SECONDS WORD...   A long job of four ranks, two by two, one of which is sent the signal.
+loses() {
+    local name=$1 signal=$2 rank=$3 seconds=$4 job code victim started
+    shift 4
+    env "$marker" "$trivium" launch -n 4 train "${small[@]}" --dp 2 --tp 2 --steps 1000000 --comm-timeout 3 >out 2>err </dev/null &
+    job=$!
+    if ! wait_for 30 has_stepped; then not_ok "$name" "no steps within 30 s"; end_all; return; fi
+    victim=$(pids "$rank" | head -1)
+    if [ -z "$victim" ]; then not_ok "$name" "rank $rank cannot be found"; end_all; return; fi
+    started=$SECONDS
+    kill -s "$signal" "$victim"
+    wait_for 30 eval "! kill -0 $job 2>/dev/null" || end_all
+    wait "$job"
+    code=$?
+    if [ $((SECONDS - started)) -gt "$seconds" ]; then not_ok "$name" "ended after $((SECONDS - started)) s, not $seconds"; return; fi
+    judge "$name" "$code" 1 "$@"
+    leaves_nothing "$name"
+}
+if [ ! -r /proc/self/environ ]; then
+    echo "skip rank_killed, rank_stopped: without /proc the ranks cannot be found"
+    exit 0
+fi
+loses rank_killed KILL 2 5 E_COMM "rank 2 of 4" "killed by signal 9"
+loses rank_stopped STOP 1 10 E_TIMEOUT "no answer from rank 1 " "within 3 s"

@@ -1,0 +1,39 @@
+/* ranks: 2 4 8  device: cpu
+ *
+ * A run under --check-collectives, where every member of a group shows the others what it is about to call: all ranks make
+ * the same calls in the same order, and the numbers stay the serial run's. A rank that cuts or orders its calls otherwise
+ * would hang the others or hand them wrong bytes; here it becomes a sentence. */
+#include "tests/layouts.h"
+#include "tests/test.h"
+
+/* As many dimensions as the ranks allow, and several microbatches. */
+static struct plan layout_of_world(void) {
+    struct plan plan = parity_plan();
+    plan.dp = 2;
+    plan.tp = comm_world_size() >= 4 ? 2 : 1;
+    plan.pp = comm_world_size() >= 8 ? 2 : 1;
+    plan.micro_batch = 2;
+    return plan;
+}
+
+static enum status compare_checked(const struct plan *plan, const struct reference *ref, struct difference *d) {
+    comm_configure(&(struct comm_settings){.timeout_s = 60, .check_collectives = true});
+    enum status status = layout_compare(plan, ref, d);
+    comm_configure(&(struct comm_settings){.timeout_s = 60, .check_collectives = false});
+    return status;
+}
+
+static void test_collectives_match_on_every_rank(void **state) {
+    (void)state;
+    struct reference ref;
+    struct plan serial = parity_plan(), plan = layout_of_world();
+    struct difference d = {0};
+    enum status status = reference_init(&ref, &serial);
+    if (status == OK) status = plan_settle(&plan, comm_world_size());
+    if (agree_all(status == OK)) status = compare_checked(&plan, &ref, &d);
+    reference_fini(&ref);
+    assert_ok(status);
+    assert_true(d.loss < 1e-10 && d.grad < 1e-10 && d.weight < 1e-10);
+}
+
+TESTS(unit_test(test_collectives_match_on_every_rank))

@@ -1,0 +1,118 @@
+/* ranks: 2
+ *
+ * Tensor parallelism in its barest form: two linear layers with an elementwise function between them, cut over any number of
+ * ranks that divides K.
+ *
+ *     y = f(x A) B        x (R,C) whole on every rank    A = [A_1 | A_2] cut by columns    B = [B_1 ; B_2] cut by rows
+ *
+ * Columns first: x A_r is r's columns of x A, and f needs no more, because it works element by element. Rows second: r's columns
+ * of f(x A) meet just r's rows of B, and y is the sum of those products. So the whole of forward needs one sum over the ranks:
+ *
+ *     h_r = f(x A_r)      y = sum over r of h_r B_r                                    an all-reduce, "g" in the paper
+ *
+ * Backward, every rank has all of dy (it has all of y) and stays among its own columns until dx, which is again a sum:
+ *
+ *     dB_r = h_r^T dy     dh_r = dy B_r^T     da_r = f'(x A_r) dh_r     dA_r = x^T da_r     neither needs another rank
+ *     dx = sum over r of da_r A_r^T                                                    an all-reduce, "f" in the paper
+ *
+ * Cut in the other order, f would need the sum before it and the columns after it: two exchanges each way instead of one.
+ *
+ * The values are small whole numbers and f(a) = a^2 keeps them whole; gelu would do as well. fp64 adds whole numbers exactly
+ * in any order, so the result must equal the uncut layer's to the bit. The uncut layer is the same code over a group of
+ * one, where an all-reduce does nothing.
+ *
+ * tp/tp.c does this to a GPT's attention and MLP. Source: Shoeybi et al. 2019, "Megatron-LM", section 3. */
+#include "lib/base/rng.h"
+#include "lib/comm/comm.h"
+#include "lib/ops/gemm.h"
+#include <math.h>
+#include <stdio.h>
+
+enum { R = 4, C = 3, K = 8 };   /* rows of x, channels, hidden units */
+
+/* One rank's share of the layer: hidden units first .. first + n, so A is (C,n) and B is (n,C). */
+struct layer {
+    int first, n;
+    double A[C * K], B[K * C], dA[C * K], dB[K * C];
+    double x[R * C], y[R * C], dx[R * C], dy[R * C], a[R * K], h[R * K], da[R * K];
+};
+
+/* Element i of the tensor of that name: a whole number from -2 to 2, the same for whoever asks. */
+static double element(const char *name, int i) { return floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)i)) - 2; }
+
+static void fill(struct layer *l, int first, int n) {
+    *l = (struct layer){.first = first, .n = n};
+    for (int i = 0; i < R * C; i++) l->x[i] = element("x", i);
+    for (int i = 0; i < C * n; i++) l->A[i] = element("A", i / n * K + first + i % n);   /* columns first .. first + n */
+    for (int i = 0; i < n * C; i++) l->B[i] = element("B", first * C + i);               /* rows first .. first + n */
+}
+
+enum { A_T = 1, B_T = 2 };   /* transpose the first, the second */
+/* c (m,n) = a b, where a is (m,k), or stored (k,m) with A_T; b is (k,n), or stored (n,k) with B_T */
+static enum status product(int m, int n, int k, int transposed, const double *a, const double *b, double *c) {
+    struct gemm g = {.m = m, .n = n, .k = k, .transpose_a = transposed & A_T, .transpose_b = transposed & B_T, .alpha = 1,
+                     .ab_dtype = FP64, .c_dtype = FP64};
+    return gemm_run(&g, a, b, NULL, c, NULL);
+}
+
+static enum status forward(struct layer *l, const struct group *group) {
+    TRY(product(R, l->n, C, 0, l->x, l->A, l->a));
+    for (int i = 0; i < R * l->n; i++) l->h[i] = l->a[i] * l->a[i];
+    TRY(product(R, C, l->n, 0, l->h, l->B, l->y));
+    return comm_all_reduce(group, l->y, R * C, FP64, COMM_SUM);       /* g */
+}
+
+static enum status backward(struct layer *l, const struct group *group) {
+    for (int i = 0; i < R * C; i++) l->dy[i] = l->y[i] - 1;           /* loss = sum |y - 1|^2 / 2 */
+    TRY(product(l->n, C, R, A_T, l->h, l->dy, l->dB));
+    TRY(product(R, l->n, C, B_T, l->dy, l->B, l->da));                /* dh, and then in place */
+    for (int i = 0; i < R * l->n; i++) l->da[i] *= 2 * l->a[i];
+    TRY(product(C, l->n, R, A_T, l->x, l->da, l->dA));
+    TRY(product(R, C, l->n, B_T, l->da, l->A, l->dx));
+    return comm_all_reduce(group, l->dx, R * C, FP64, COMM_SUM);      /* f */
+}
+
+/* value[i] must equal whole[i / n * stride + first + i % n]: this rank's columns, or everything */
+static enum status same(const char *name, const double *value, int count, const double *whole, int n, int stride, int first) {
+    for (int i = 0; i < count; i++) {
+        double expected = whole[i / n * stride + first + i % n];
+        if (!(value[i] == expected))
+            return FAIL(E_INTERNAL, "%s[%d] is %.17g cut and %.17g whole; they must be equal", name, i, value[i], expected);
+    }
+    if (comm_world_rank() == 0) printf("  %-3s %3d numbers on rank 0, equal to the uncut layer's\n", name, count);
+    return OK;
+}
+
+static void tell(const struct layer *l, const struct ledger_entry *sent) {
+    if (comm_world_rank() != 0) return;
+    printf("y = f(x A) B with x (%d,%d), A (%d,%d), B (%d,%d), over %d ranks\n", R, C, C, K, K, C, K / l->n);
+    printf("  rank 0 has all of x, columns 0 to %d of A, rows 0 to %d of B\n", l->n - 1, l->n - 1);
+    printf("  sent: y forward and dx backward, %d bytes each, in %d all-reduces; %.0f bytes a rank: 2 x 2 S (n-1)/n\n",
+           (int)sizeof l->y, (int)sent->calls, sent->bytes);
+}
+
+static enum status tensor_parallel(void) {
+    struct layer mine, whole;
+    int n_ranks = comm_world_size(), n = K / n_ranks;
+    if (K % n_ranks) return FAIL(E_CONFIG, "%d ranks do not divide the %d hidden units; use 1, 2, 4 or 8", n_ranks, K);
+    fill(&mine, comm_world_rank() * n, n);
+    fill(&whole, 0, K);
+    TRY(forward(&mine, group_world()));
+    TRY(backward(&mine, group_world()));
+    TRY(forward(&whole, group_self()));
+    TRY(backward(&whole, group_self()));
+    tell(&mine, &group_ledger(group_world())->entry[COMM_ALL_REDUCE]);
+    TRY(same("y", mine.y, R * C, whole.y, R * C, 0, 0));
+    TRY(same("dx", mine.dx, R * C, whole.dx, R * C, 0, 0));
+    TRY(same("dA", mine.dA, C * n, whole.dA, n, K, mine.first));
+    return same("dB", mine.dB, n * C, whole.dB, n * C, 0, mine.first * C);
+}
+
+int main(int argc, char **argv) {
+    enum status status = comm_start(&argc, &argv);
+    if (status == OK) status = fail_agree(group_world(), tensor_parallel());
+    else status_report();
+    if (status == OK && comm_world_rank() == 0) printf("equal to the bit, on every rank\n");
+    comm_finish(true, status_exit_code(status));
+    return status_exit_code(status);
+}
