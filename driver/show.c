@@ -4,6 +4,7 @@
 
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "driver/show_params.h"
 #include "gpt/gpt.h"
 #include "lib/program/activations.h"
 #include <inttypes.h>
@@ -12,12 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct request { struct plan plan; int64_t rank; int json, rows; };   /* plan first: plan_options' offsets hold */
+struct request { struct plan plan; int64_t rank; int json, rows; double params; };   /* plan first: plan_options' offsets hold */
 
 static const struct option OPTIONS[] = {
     {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show", "show", offsetof(struct request, rank)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show", offsetof(struct request, rows)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
+    {"params", OPTION_REAL, "0", 0, 1e17, NULL, "", "memory: no model, but the states of so many parameters, by formula (dp, zero, precision); 0: the model", "show", offsetof(struct request, params)},
 };
 
 /* ---- show program ---- */
@@ -243,6 +245,7 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
     if (strcmp(what, "program") && strcmp(what, "memory") && strcmp(what, "options"))
         return FAIL(E_USAGE, "show what? use show program, show memory or show options, not '%s'", what);
     TRY(options_parse(o, argc - 1, argv + 1));
+    if (what[0] == 'm' && q->params > 0) return show_params(&q->plan, q->params, q->json);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);
     return what[0] == 'p' ? show_program(q) : show_memory(q);

@@ -180,7 +180,7 @@ static double largest_difference(const struct first_step *a, const struct first_
     return most / largest;
 }
 
-/* 16-bit gradients differ from fp32's by a few percent at most (derived in tests/test_parity_mixed.c); a scale left in, by a
+/* fp16 gradients differ from fp32's by less than 0.083 (derived in tests/test_parity_mixed.c); with a scale left in, by a
  * factor of 4096. With and without clipping, since clipping would hide a scale that is in the norm as well. A window of one
  * step: the scale doubles behind this very step, which must be unscaled by what it was scaled with. */
 static void check_unscaling(double clip) {
@@ -194,8 +194,8 @@ static void check_unscaling(double clip) {
     free(a.moments);
     free(b.moments);
     assert_ok(status);
-    assert_close(norm, 0, 0.05);
-    assert_close(moments, 0, 0.05);
+    assert_close(norm, 0, 0.083);
+    assert_close(moments, 0, 0.083);
 }
 
 static void test_norm_and_moments_hold_unscaled_gradients(void **state) {

@@ -18,8 +18,9 @@
  *   stage 1   GRAD_READY, final: reduce-scatter S      PARAM_PUBLISH: gather S              2 S: what an all-reduce costs
  *   stage 2   GRAD_READY, each microbatch: m S         PARAM_PUBLISH: gather S              (m + 1) S
  *   stage 3   GRAD_READY, each microbatch: m S         gathers in forward and backward 2m S 3 m S
- * A tied weight is gathered and scattered once a use. Weights come a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits), sums
- * travel in buckets while backward goes on (zero_bucket.c).
+ * A tied weight is gathered and scattered once a use; what backward does not read (a bias, the position table) is gathered for
+ * forward only. Weights come a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits), sums travel in buckets while backward
+ * goes on (zero_bucket.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) lie in host memory, and the update runs there.
  *

@@ -1,0 +1,63 @@
+#include "driver/show_params.h"
+
+#include "zero/zero.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Bytes of a parameter's weight, gradient and optimizer states: two moments, and where the weight has 16 bits a master copy. */
+struct state_bytes { double weight, grad, optim; };
+
+static struct state_bytes bytes_undivided(const struct plan *plan) {
+    if (plan->precision == PRECISION_FP64) return (struct state_bytes){8, 8, 16};
+    if (plan->precision == PRECISION_FP32) return (struct state_bytes){4, 4, 8};
+    return (struct state_bytes){2, plan->grad_fp32 ? 4 : 2, 12};
+}
+
+static struct state_bytes bytes_of(const struct plan *plan, double params) {
+    struct state_bytes x = bytes_undivided(plan);
+    int64_t dp = plan->dp ? plan->dp : 1;
+    int zero = (int)plan->zero;
+    return (struct state_bytes){round(params * zero_bytes_per_param(zero, dp, x.weight, 0, 0)),
+                                round(params * zero_bytes_per_param(zero, dp, 0, x.grad, 0)),
+                                round(params * zero_bytes_per_param(zero, dp, 0, 0, x.optim))};
+}
+
+static enum status refuse_the_rest(const struct plan *plan) {
+    if (plan->tp * plan->pp > 1)
+        return FAIL(E_CONFIG, "params counts what the replicas of one dp group share, and tp=%" PRId64 " pp=%" PRId64
+                    "; leave tp and pp out, and give params / %" PRId64, plan->tp, plan->pp, plan->tp * plan->pp);
+    if (plan->offload != OFFLOAD_NONE)
+        return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or params out");
+    return OK;
+}
+
+static const char *precision_name(const struct plan *plan) {
+    static const char *const names[] = {"fp32", "fp64", "bf16", "fp16"};
+    return names[plan->precision];
+}
+
+static void print_json(const struct plan *plan, double params, struct state_bytes x) {
+    json_t *bytes = json_pack("{s:I, s:I, s:I}", "param", (json_int_t)x.weight, "grad", (json_int_t)x.grad, "optim", (json_int_t)x.optim);
+    json_t *all = json_pack("{s:I, s:I, s:I, s:s, s:o, s:I}", "parameters", (json_int_t)params, "dp",
+                            (json_int_t)(plan->dp ? plan->dp : 1), "zero", (json_int_t)plan->zero, "precision", precision_name(plan),
+                            "bytes", bytes, "total", (json_int_t)(x.weight + x.grad + x.optim));
+    json_dumpf(all, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(all);
+}
+
+static void print_line(const struct plan *plan, double params, struct state_bytes x) {
+    printf("%.0f parameters, dp=%" PRId64 " zero=%" PRId64 " %s: a rank keeps %.4g GB (1e9 bytes) of model states: "
+           "%.4g param + %.4g grad + %.4g optim\n", params, plan->dp ? plan->dp : 1, plan->zero, precision_name(plan),
+           (x.weight + x.grad + x.optim) / 1e9, x.weight / 1e9, x.grad / 1e9, x.optim / 1e9);
+}
+
+enum status show_params(const struct plan *plan, double params, bool json) {
+    TRY(refuse_the_rest(plan));
+    struct state_bytes x = bytes_of(plan, params);
+    if (json) print_json(plan, params, x);
+    else print_line(plan, params, x);
+    return OK;
+}

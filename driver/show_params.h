@@ -1,0 +1,12 @@
+/* What a rank keeps of so many parameters, without a model: `trivium show memory --params N`. */
+#ifndef TRIVIUM_DRIVER_SHOW_PARAMS_H
+#define TRIVIUM_DRIVER_SHOW_PARAMS_H
+
+#include "lib/run/plan.h"
+
+/** Print the bytes of weights, gradients and optimizer states that one of plan->dp replicas keeps of `params` parameters, by the
+ *  formulas of zero/zero.h: no model, no activations, no padding. plan need not be settled.
+ *  @errors E_CONFIG for options that the formulas do not know: tp, pp, offload  @collective{none} */
+enum status show_params(const struct plan *, double params, bool json);
+
+#endif
