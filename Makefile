@@ -1,10 +1,11 @@
 # Trivium. `make help` lists what users need; everything built goes to build/.
 #
-# Settings:  WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan   DEBUG=1 no optimisation
+# Settings:  V=1 show the commands   WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan   DEBUG=1 no optimisation
 #            YES=1 install packages without asking   DATA=path a text for the tests that want one
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
+Q := $(if $(V),,@)
 B := build$(if $(SAN),-san)$(if $(DEBUG),-debug)
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
@@ -41,14 +42,17 @@ LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) -ldnnl -lm -lpthread
 build: $(B)/trivium
 
 $(B)/trivium: $(B)/obj/trivium.o $(LIB_O)
-	$(CC) -o $@ $^ $(LIBS)
+	$(if $(V),,@echo "LINK $@")
+	$(Q)$(CC) -o $@ $^ $(LIBS)
 
 $(B)/trivium-tests: $(TEST_O) $(LIB_O)
-	$(CC) -o $@ $^ $(LIBS) -lcmocka
+	$(if $(V),,@echo "LINK $@")
+	$(Q)$(CC) -o $@ $^ $(LIBS) -lcmocka
 
 define example_rule
 $(B)/$(notdir $(basename $(1))): $(call obj,$(1)) $(LIB_O)
-	$$(CC) -o $$@ $$^ $$(LIBS)
+	$$(if $$(V),,@echo "LINK $$@")
+	$$(Q)$$(CC) -o $$@ $$^ $$(LIBS)
 endef
 $(foreach e,$(EXAMPLE_C),$(eval $(call example_rule,$(e))))
 examples: $(EXAMPLES)
@@ -56,12 +60,14 @@ examples: $(EXAMPLES)
 $(B)/obj/lib/comm/%.o $(B)/obj/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(if $(V),,@echo "CC $<")
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 define cpu_rule
 $(B)/obj/%.$(1).o: %.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_CFLAGS) -DELEM=$(1) -DELEM_$(1) -MMD -MP -c -o $$@ $$<
+	$$(if $$(V),,@echo "CC $$< ($(1))")
+	$$(Q)$$(CC) $$(ALL_CFLAGS) -DELEM=$(1) -DELEM_$(1) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach e,$(ELEMS),$(eval $(call cpu_rule,$(e))))
 

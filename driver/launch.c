@@ -19,9 +19,9 @@ static const char help[] =
     "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
     "  --hostfile FILE  the same from a file, one `host slots=ranks` a line\n"
     "\n"
-    "SIGTERM asks the ranks to save a checkpoint and leave; a second one, or Ctrl-C, ends them.\n"
+    "SIGTERM or Ctrl-C ends the ranks.\n"
     "Settings of Open MPI (OMPI_MCA_...) and OMP_NUM_THREADS are respected where they are set.\n"
-    "Exit code: 0 done, 1 failed, 2 bad request, 75 checkpointed, to be resumed.\n";
+    "Exit code: 0 done, 1 failed, 2 bad request.\n";
 
 enum { MOST_RANKS = 65536 };
 
@@ -141,12 +141,12 @@ static enum status find_program(char path[PATH_MAX]) {
 static const char *signal_remedy(int number) {
     switch (number) {
     case SIGKILL:
-        return "if nobody did this, memory ran out: see `dmesg` and `trivium show memory`; continue with --resume";
-    case SIGUSR1: return "it was asked to stop before it was ready to save; start it again";
+        return "if nobody did this, memory ran out: see `dmesg` and `trivium show memory`; start it again";
+    case SIGUSR1: return "it was asked to stop; start it again";
     case SIGILL: return "the program was built for another processor; make clean, then build it here";
     case SIGABRT: case SIGBUS: case SIGFPE: case SIGSEGV:
         return "a defect in Trivium; build with `make DEBUG=1 SAN=1`, which shows where, and report it";
-    default: return "find out who sends it; continue with --resume";
+    default: return "find out who sends it, and start it again";
     }
 }
 
@@ -158,7 +158,7 @@ static enum status explain(const struct launch_request *request, const struct la
                     facts->host, facts->signal, *facts->signal_name ? facts->signal_name : strsignal(facts->signal),
                     signal_remedy(facts->signal));
     if (end->stop_signal)
-        return FAIL(E_COMM, "stopped by signal %d (%s); continue with --resume", end->stop_signal,
+        return FAIL(E_COMM, "stopped by signal %d (%s); start it again", end->stop_signal,
                     strsignal(end->stop_signal));
     if (end->killed)
         return FAIL(E_COMM, "mpirun was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),

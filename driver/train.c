@@ -157,7 +157,7 @@ static void summarise(const struct training *t) {
     getrusage(RUSAGE_SELF, &usage);
     double resident = (double)usage.ru_maxrss / 1024, planned = 0;
     for (enum role r = 0; r < N_ROLES; r++) planned += (double)t->run.memory.bytes[r] / (1 << 20);
-    printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted %.1f MiB\n",
+    printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted %.1f MiB (code, libraries, MPI)\n",
            p->steps, t->spent_s, (double)p->steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
            resident - planned);
     fflush(stdout);

@@ -14,14 +14,22 @@ struct plan parity_plan(void) {
                          .chunks = 1, .bucket_mb = 0.01};
 }
 
+static const char *if_more(char text[32], const char *name, int64_t n, int64_t usual) {
+    text[0] = 0;
+    if (n != usual) snprintf(text, 32, " %s%d", name, (int)n);
+    return text;
+}
+
 const char *layout_name(const struct plan *p) {
     static const char *const schedules[] = {"gpipe", "1f1b", "interleaved"}, *const offloads[] = {"", " offload-optimizer", " offload-params"};
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
     static char name[192];
-    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s chunks%d micro%d%s%.40s zero%d%s%s%s%s", (int)p->dp, (int)p->tp, (int)p->pp,
-             p->sp ? " sp" : "", schedules[p->schedule], (int)p->chunks, (int)p->micro_batch, p->pp_split[0] ? " split " : "",
-             p->pp_split, (int)p->zero, offloads[p->offload], recomputes[p->recompute],
-             p->attention == ATTENTION_MATERIALISED ? " materialised" : "", p->dropout_masks == MASKS_STORE ? " stored" : "");
+    char chunks[32], zero[32];
+    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s", (int)p->dp, (int)p->tp, (int)p->pp,
+             p->sp ? " sp" : "", schedules[p->schedule], if_more(chunks, "chunks", p->chunks, 1), (int)p->micro_batch,
+             p->pp_split[0] ? " split " : "", p->pp_split, if_more(zero, "zero", p->zero, 0), offloads[p->offload],
+             recomputes[p->recompute], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
+             p->dropout_masks == MASKS_STORE ? " stored" : "");
     return name;
 }
 
