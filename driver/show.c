@@ -103,7 +103,7 @@ static enum status show_program(struct request *q) {
 }
 
 /* ---- show memory ---- */
-struct memory_line { struct mesh_place place; int rank; int64_t bytes[N_ROLES], total; };
+struct memory_line { struct mesh_place place; int rank; int64_t bytes[N_ROLES], total, host; };
 
 /* What each block of the model saves; the same on every dp and tp rank of its stage, so the first speaks for all. */
 struct saved { int n; struct block *blocks; struct activations *activations; };
@@ -162,7 +162,10 @@ static enum status compile_line(const struct plan *plan, int rank, struct memory
     TRY(run_compile(&r, &gpt_recipe, plan, rank, NULL, NULL));
     enum status status = saved_add(saved, &r);
     *line = (struct memory_line){.place = r.plan.place, .rank = rank};
-    for (enum role role = 0; role < N_ROLES; role++) line->total += line->bytes[role] = r.memory.bytes[role];
+    for (enum role role = 0; role < N_ROLES; role++) {
+        line->total += line->bytes[role] = r.memory.bytes[role];
+        line->host += r.memory.host_bytes[role];
+    }
     run_destroy(&r);
     return status;
 }
@@ -170,14 +173,17 @@ static enum status compile_line(const struct plan *plan, int rank, struct memory
 static void print_memory_line(const struct memory_line *l) {
     printf("%5d  %3d %3d %3d", l->rank, l->place.pp_rank, l->place.dp_rank, l->place.tp_rank);
     for (enum role role = 0; role < N_ROLES; role++) printf(" %12" PRId64, l->bytes[role]);
-    printf(" %13" PRId64 "\n", l->total);
+    printf(" %13" PRId64, l->total);
+    if (l->host) printf("  + %" PRId64 " in host memory", l->host);
+    putchar('\n');
 }
 
 static json_t *memory_json(const struct memory_line *l) {
     json_t *bytes = json_object();
     for (enum role role = 0; role < N_ROLES; role++) json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
-    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:I}", "rank", l->rank, "pp_rank", l->place.pp_rank, "dp_rank", l->place.dp_rank,
-                     "tp_rank", l->place.tp_rank, "bytes", bytes, "total", (json_int_t)l->total);
+    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.pp_rank, "dp_rank", l->place.dp_rank,
+                     "tp_rank", l->place.tp_rank, "bytes", bytes, "total", (json_int_t)l->total, "host",
+                     (json_int_t)l->host);
 }
 
 /* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a stage. */

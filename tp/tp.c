@@ -40,6 +40,8 @@
 
 static bool tp_wanted(const struct plan *plan) { return plan->tp > 1 || plan->sp; }
 
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
 static enum status tp_check(const struct plan *plan) {
     if (plan->heads % plan->tp)
         return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->tp, plan->heads,
@@ -47,7 +49,7 @@ static enum status tp_check(const struct plan *plan) {
     if (plan->sp && plan->tp == 1) return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
     if (plan->sp && plan->seq % plan->tp)
         return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s", plan->tp, plan->seq,
-                    plan_divisors(plan->seq, plan->heads));
+                    plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
     return OK;                                                       /* then it divides the 4 x hidden units of the MLP too */
 }
 

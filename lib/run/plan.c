@@ -95,10 +95,12 @@ static enum status settle_world(struct plan *p, int world) {
 
 enum { MAX_MICROBATCHES = 1 << 20 };   /* a schedule has rows for each; and nobody waits for a search through more */
 
-/* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share allows. */
+/* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share allows, and
+ * for interleaved a multiple of pp. */
 static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
+    int64_t step = p->schedule == SCHEDULE_INTERLEAVED ? p->pp : 1;
     if (p->pp == 1) return share;
-    for (int64_t n = 2 * p->pp; n <= share && n <= MAX_MICROBATCHES; n++)
+    for (int64_t n = 2 * p->pp; n <= share && n <= MAX_MICROBATCHES; n += step)
         if (share % n == 0) return share / n;
     return 1;
 }
