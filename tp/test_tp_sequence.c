@@ -234,7 +234,7 @@ static void test_sp_refuses_what_it_cannot_cut(void **state) {
     assert_true(technique_tp.wanted(&alone));                        /* to be refused, and not ignored */
     assert_fails(technique_tp.check(&alone), E_CONFIG, "tp=1", "use tp 2 or more");
     odd.seq = 10;
-    assert_fails(technique_tp.check(&odd), E_CONFIG, "sp", "tp=4", "seq=10", "use 1, 2, 5");
+    assert_fails(technique_tp.check(&odd), E_CONFIG, "sp", "tp=4", "seq=10", "use 1, 2 (1: without sp)");
     odd.sp = 0;
     assert_ok(technique_tp.check(&odd));
 }

@@ -48,7 +48,7 @@ static enum status tp_check(const struct plan *plan) {
                     plan_divisors(plan->heads, plan->heads));
     if (plan->sp && plan->tp == 1) return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
     if (plan->sp && plan->seq % plan->tp)
-        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s", plan->tp, plan->seq,
+        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)", plan->tp, plan->seq,
                     plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
     return OK;                                                       /* then it divides the 4 x hidden units of the MLP too */
 }
