@@ -2,6 +2,7 @@
  * memory plan -> bill. */
 #include "lib/run/run.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,7 @@ static enum status bill_and_plan(struct run *r) {
 
 enum status run_compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
                         rewrite_watcher *watcher, void *watcher_self) {
-    *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1};
+    *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1, .n_threads = omp_get_max_threads()};
     plan_place(&r->plan, rank);
     program_init(&r->program);
     TRY(choose_techniques(r));

@@ -34,6 +34,7 @@ enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     int64_t B = r->plan.global_batch, samples = data_split_samples(&r->val), all = (samples + B - 1) / B;
     if (samples < 1) return FAIL(E_DATA, "there is no validation data; give val-data, or a val-fraction above 0");
     if (n_batches == 0 || n_batches > all) n_batches = all;
+    TRY(run_check_threads(r));
     double sum = 0;
     struct schedule s;
     forward_schedule(r, &s);

@@ -4,6 +4,7 @@
 #include "lib/base/grow.h"
 #include <inttypes.h>
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,6 +173,13 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
     return OK;
 }
 
+enum status run_check_threads(const struct run *r) {
+    int now = omp_get_max_threads();
+    if (now <= r->n_threads) return OK;
+    return FAIL(E_INTERNAL, "%d OpenMP threads, and scratch was planned for %d; set the threads before the run is created", now,
+                r->n_threads);
+}
+
 enum status run_measure(const struct run *r, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]) {
     if (r->watch == WATCH_NOTHING) return FAIL(E_INTERNAL, "the run was created without watching its memory");
     for (enum role role = 0; role < N_ROLES; role++) {
@@ -226,6 +234,7 @@ static void begin_step(struct run *r) {
 
 enum status run_step(struct run *r) {
     begin_step(r);
+    TRY(run_check_threads(r));
     TRY(clear_gradients(r));
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
     TRY(sum_loss(r, &r->loss));

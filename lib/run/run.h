@@ -41,6 +41,7 @@ struct run {
     const struct technique *active[MAX_TECHNIQUES];
     void *self[MAX_TECHNIQUES];
     int n_active;
+    int n_threads;                       /* OpenMP threads that scratch was planned for: no more may run */
 
     /* from here on: set by run_create */
     const struct device *device;
@@ -99,6 +100,10 @@ enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
 /** A piece of the comm arena for a technique, in the order of attaching; what cost() asked for in all.
  *  @errors E_INTERNAL: more than was planned */
 enum status run_take_comm(struct run *, int64_t bytes, void **out);
+
+/** Scratch was planned for as many threads as there were; with more, kernels would write past it.
+ *  @errors E_INTERNAL  @collective{none} */
+enum status run_check_threads(const struct run *);
 
 /** Measured high-water mark of each role, on the device and in host memory. @errors E_INTERNAL under WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]);

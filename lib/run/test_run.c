@@ -6,6 +6,7 @@
 #include "lib/run/run.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,5 +281,22 @@ static void test_a_norm_that_is_no_number_changes_no_weight(void **state) {
     check_stops(true);
 }
 
+/* Scratch is planned a thread; a run with more threads than that would write past it. */
+static void test_more_threads_than_planned_are_refused(void **state) {
+    (void)state;
+    struct run r;
+    struct plan p = parity_plan();
+    int planned = omp_get_max_threads();
+    assert_ok(plan_settle(&p, 1));
+    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    assert_ok(run_check_threads(&r));
+    omp_set_num_threads(planned + 1);
+    enum status more = run_check_threads(&r);
+    omp_set_num_threads(planned);
+    run_destroy(&r);
+    assert_fails(more, E_INTERNAL, "scratch was planned for");
+}
+
 TESTS(unit_test(test_gradients_are_those_of_the_loss), unit_test(test_each_sample_of_an_epoch_is_seen_once),
-      unit_test(test_a_loss_that_is_no_number_changes_no_weight), unit_test(test_a_norm_that_is_no_number_changes_no_weight))
+      unit_test(test_a_loss_that_is_no_number_changes_no_weight), unit_test(test_a_norm_that_is_no_number_changes_no_weight),
+      unit_test(test_more_threads_than_planned_are_refused))
