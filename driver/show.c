@@ -197,7 +197,9 @@ static enum status show_memory(struct request *q) {
     struct saved saved = {0};
     enum status status = OK;
     if (!q->json) {
-        printf("%" PRId64 " parameters; planned bytes of a rank by role\n rank   pp  dp  tp", gpt_n_params(&q->plan));
+        printf("%" PRId64 " parameters; planned bytes of a rank by role: param weights, grad gradients, optim moments and masters,\n"
+               "act activations and their gradients, comm buckets, gathered weights and staging, work scratch of kernels, save checkpoints\n"
+               " rank   pp  dp  tp", gpt_n_params(&q->plan));
         for (enum role role = 0; role < N_ROLES; role++) printf(" %12s", role_name(role));
         printf(" %13s\n", "total");
     }
