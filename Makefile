@@ -2,11 +2,23 @@
 #
 # Settings:  V=1 show the commands   WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan   DEBUG=1 no optimisation
 #            YES=1 install packages without asking   DATA=path a text for the tests that want one
+#            CUDA=1 with the CUDA device (default: where nvcc is)   CUDA=0 without
+#            SIMT=1 the CUDA device on the CPU: kernels run by lib/simt, libraries by doubles, for tests (docs/simt.md)
+#            SIMT=check the same, and every memory access of a kernel checked for races, bounds, and reads before writes
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
 Q := $(if $(V),,@)
-B := build$(if $(SAN),-san)$(if $(DEBUG),-debug)
+
+# ---- CUDA: by nvcc for a GPU, or by g++ for lib/simt. The CPU-only build needs nothing of it ----
+NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
+CUDA ?= $(if $(NVCC),1,0)
+WITH_CUDA := $(if $(SIMT),1,$(filter 1,$(CUDA)))
+TOOLKIT := $(wildcard $(CUDA_HOME)/include/cuda_runtime.h)
+
+BUILD_NAME ?= build
+B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
 MODULES := lib/base lib/device lib/ops lib/comm lib/program lib/data lib/run gpt dp tp pp zero mixed_precision recompute driver
@@ -14,12 +26,21 @@ ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))
 CPU_C := $(filter lib/ops/%_cpu.c,$(ALL_C))      # compiled once for each element type (lib/ops/real.h)
-LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C),$(ALL_C))
+CUDA_C := $(filter %_cuda.c %_nccl.c %_cudnn.c %_staged.c,$(ALL_C))   # host code of the CUDA device
+LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(if $(WITH_CUDA),,$(CUDA_C)),$(ALL_C))
 ELEMS := fp64 fp32 bf16 fp16
+ALL_CU := $(foreach m,$(MODULES),$(wildcard $(m)/*.cu))
+ELEM_CU := $(filter %_cuda.cu,$(ALL_CU))         # compiled once for each element type (lib/ops/cuda.h)
+ONCE_CU := $(filter-out $(ELEM_CU),$(ALL_CU))
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(B)/obj/%.$(e).o,$(CPU_C)))
-LIB_O := $(call obj,$(LIB_C)) $(CPU_O)
+# Kernels are compiled in one of three ways, into a folder of their own; everything else is the same object.
+VARIANT := $(if $(filter-out 1,$(SIMT)),-$(SIMT))
+KERNELS := kernels$(VARIANT)
+CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU))) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
+SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard lib/simt/*.cpp))) $(if $(TOOLKIT),$(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/simt/double_*.c)))
+LIB_O := $(call obj,$(LIB_C)) $(CPU_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
 TEST_O := $(call obj,$(TEST_C))
 EXAMPLES := $(patsubst %.c,$(B)/%,$(notdir $(EXAMPLE_C)))
 
@@ -28,7 +49,6 @@ ARCH ?= native
 OPT := $(if $(DEBUG),-O0,-O3)
 CFLAGS ?= $(OPT) -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-pragmas $(if $(WERROR),-Werror)
-SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 MPI_CFLAGS := $(shell mpicc --showme:compile 2>/dev/null)
@@ -36,16 +56,17 @@ MPI_LIBS := $(shell mpicc --showme:link 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs jansson inih openblas 2>/dev/null || echo -ljansson -linih -lopenblas)
 PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas 2>/dev/null)
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
-ALL_CFLAGS := -std=gnu17 -I. $(CFLAGS) -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
-LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) -ldnnl -lm -lpthread
+ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit)) $(CFLAGS) -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
+CUDA_LIBS := $(if $(SIMT),-lstdc++,$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt -lcudnn -lnccl -lstdc++))
+LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) -ldnnl $(CUDA_LIBS) -lm -lpthread
 
-build: $(B)/trivium
+build: $(B)/trivium$(VARIANT)
 
-$(B)/trivium: $(B)/obj/trivium.o $(LIB_O)
+$(B)/trivium$(VARIANT): $(B)/obj/trivium.o $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
-$(B)/trivium-tests: $(TEST_O) $(LIB_O)
+$(B)/trivium-tests$(VARIANT): $(TEST_O) $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS) -lcmocka
 
@@ -71,7 +92,33 @@ $(B)/obj/%.$(1).o: %.c
 endef
 $(foreach e,$(ELEMS),$(eval $(call cpu_rule,$(e))))
 
--include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+# A kernel file has the same text for the GPU and for lib/simt; gencode: sm_80 (A100), sm_90 (H100, H200), and PTX for what comes
+GENCODE ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
+NVCCFLAGS ?= -O3 -lineinfo
+SIMT_CXXFLAGS := -std=c++17 -I. $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit) -g -O2 -fopenmp-simd -ffp-contract=fast -march=$(ARCH) -Wall -Wextra -Wno-unknown-pragmas -Wno-extra -DTRIVIUM_CUDA $(if $(WERROR),-Werror)
+ifdef SIMT
+CU := $(CXX) -x c++ $(SIMT_CXXFLAGS) -include lib/simt/simt.h $(if $(filter check,$(SIMT)),-DSIMT_CHECK -fsanitize=thread) $(if $(filter cover,$(SIMT)),-O0 --coverage)
+else
+CU := $(NVCC) -std=c++17 -I. $(NVCCFLAGS) $(GENCODE) -DTRIVIUM_CUDA -Xcompiler -Wall
+endif
+
+define cu_rule
+$(B)/$(KERNELS)/%.$(1).o: %.cu
+	@mkdir -p $$(@D)
+	$$(if $$(V),,@echo "CU $$< ($(1))")
+	$$(Q)$$(CU) -DELEM=$(1) -DELEM_$(1) -MMD -MP -MF $$(@:.o=.d) -c -o $$@ $$<
+endef
+$(foreach e,$(ELEMS),$(eval $(call cu_rule,$(e))))
+$(B)/$(KERNELS)/%.o: %.cu
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "CU $<")
+	$(Q)$(CU) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+$(B)/$(KERNELS)/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "CXX $<")
+	$(Q)$(CXX) $(SIMT_CXXFLAGS) $(if $(filter check,$(SIMT)),-DSIMT_CHECK) -MMD -MP -c -o $@ $<
+
+-include $(shell find $(B)/obj $(B)/$(KERNELS) -name '*.d' 2>/dev/null)
 
 # ---- what users type ----
 help:
@@ -97,7 +144,7 @@ check: deps
 	@$(MAKE) --no-print-directory check-build
 	@BUILD=$(B) tests/run
 
-check-build: $(B)/trivium $(B)/trivium-tests examples
+check-build: $(B)/trivium$(VARIANT) $(B)/trivium-tests$(VARIANT) examples
 
 check-all: deps
 	@$(MAKE) --no-print-directory check-build
@@ -105,13 +152,13 @@ check-all: deps
 	@BUILD=$(B) tools/check-mutants
 
 check-mutants: deps
-	@$(MAKE) --no-print-directory $(B)/trivium-tests
+	@$(MAKE) --no-print-directory $(B)/trivium-tests$(VARIANT)
 	@BUILD=$(B) tools/check-mutants
 
 check-deps:
 	@tools/check-deps
 
 clean:
-	rm -rf build build-san build-debug build-san-debug
+	rm -rf build build-*
 
 .PHONY: build examples help deps demo check check-build check-all check-mutants check-deps clean

@@ -53,7 +53,7 @@ static enum status gelu(enum row_kind kind, double *x, double *y, double *dy, do
     const struct type type = {FP64, {2, {axis_whole('B', R), axis_whole('K', K)}}};
     const struct step step = {.op = &op_gelu, .n_in = 1, .n_out = 1, .parts = 1};
     struct call c = {.step = &step, .in = {{x, &type}}, .out = {{y, &type}}, .dout = {{dy, &type}}, .din = {{dx, &type}}};
-    return op_run(&c, kind, DEVICE_CPU);
+    return op_run(&c, kind);
 }
 
 /* The part that may be dropped: run in forward, and perhaps again in backward. */

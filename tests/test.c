@@ -136,3 +136,10 @@ const char *test_path(const char *name) {
     snprintf(path, sizeof paths[0], "%s/%s", directory, name);
     return path;
 }
+
+const struct device *test_device(void) {
+    const char *name = getenv("DEVICE");
+    const struct device *device = device_cpu();
+    if (name && strcmp(name, "cpu") != 0) assert_ok(device_cuda(0, &device));
+    return device;
+}

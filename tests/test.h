@@ -20,6 +20,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "lib/device/device.h"
+
 #undef unit_test /* CMocka's own is deprecated, and of another type */
 #define unit_test(function) cmocka_unit_test(function)
 
@@ -54,6 +56,10 @@ bool agree_all(bool);
 void test_stderr_keep(void);
 /** What was kept; ends the keeping. Static storage. */
 const char *test_stderr_text(void);
+
+/** The device that the tests are for: DEVICE=cpu (default), or cuda and simt, which are both the CUDA device: in a build for a
+ *  GPU, or one with lib/simt. Fails the test where it cannot be opened. */
+const struct device *test_device(void);
 
 /** A path in a directory that is made for this test process and removed at its end: "/tmp/trivium-test-PID/name". Static
  *  storage, 8 in turn. */

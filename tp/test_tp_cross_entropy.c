@@ -46,7 +46,7 @@ static bool run(struct op_case *c, enum row_kind kind, unsigned accumulate) {
     struct call call = op_case_call(c, kind);
     call.work = malloc((size_t)op_work(&call, kind) + 1);
     call.accumulate = accumulate;
-    bool ok = op_run(&call, kind, DEVICE_CPU) == OK;
+    bool ok = op_run(&call, kind) == OK;
     free(call.work);
     return ok;
 }
@@ -197,7 +197,7 @@ static void test_tp_cross_entropy_refuses_a_target_beyond_the_vocabulary(void **
     ((int32_t *)c.in[1].data)[3] = 13;   /* within the padding of a cut vocabulary, and still no token */
     struct call call = op_case_call(&c, ROW_FORWARD);
     call.work = malloc((size_t)op_work(&call, ROW_FORWARD));
-    enum status status = op_run(&call, ROW_FORWARD, DEVICE_CPU);
+    enum status status = op_run(&call, ROW_FORWARD);
     free(call.work);
     op_case_free(&c);
     assert_fails(status, E_DATA, "target 13", "position 3", "vocabulary of 13");

@@ -39,7 +39,7 @@ static void region_init(struct region *r, const struct op *op, enum dtype dtype,
 }
 
 static bool region_run(struct region *r, enum row_kind kind) {
-    return op_run(&r->call, kind, DEVICE_CPU) == OK && comm_wait(&r->request) == OK;
+    return op_run(&r->call, kind) == OK && comm_wait(&r->request) == OK;
 }
 
 static bool is_summed(const struct region *r) {
@@ -85,9 +85,9 @@ static void test_tp_region_other_direction_is_a_view(void **state) {
     assert_int_equal(op_tp_enter.forward_alias, ALIAS_VIEW);
     assert_int_equal(op_tp_exit.backward_alias, ALIAS_VIEW);
     region_init(&r, &op_tp_enter, FP32, false);
-    assert_fails(op_run(&r.call, ROW_FORWARD, DEVICE_CPU), E_INTERNAL, "tp_enter", "view");
+    assert_fails(op_run(&r.call, ROW_FORWARD), E_INTERNAL, "tp_enter", "view");
     region_init(&r, &op_tp_exit, FP32, false);
-    assert_fails(op_run(&r.call, ROW_BACKWARD_INPUT, DEVICE_CPU), E_INTERNAL, "tp_exit", "view");
+    assert_fails(op_run(&r.call, ROW_BACKWARD_INPUT), E_INTERNAL, "tp_exit", "view");
 }
 
 /* Summing in place would sum over the ranks what another consumer has put there already. */
@@ -96,7 +96,7 @@ static void test_tp_enter_refuses_to_accumulate(void **state) {
     struct region r;
     region_init(&r, &op_tp_enter, FP32, false);
     r.call.accumulate = 1;
-    assert_fails(op_run(&r.call, ROW_BACKWARD_INPUT, DEVICE_CPU), E_INTERNAL, "tp_enter", "another consumer");
+    assert_fails(op_run(&r.call, ROW_BACKWARD_INPUT), E_INTERNAL, "tp_enter", "another consumer");
 }
 
 static void test_tp_region_keeps_the_type(void **state) {

@@ -52,7 +52,7 @@ static void exchange_init(struct exchange *x, const struct op *op, enum row_kind
 }
 
 static bool exchange_run(struct exchange *x, enum row_kind kind) {
-    bool ok = op_run(&x->call, kind, DEVICE_CPU) == OK && comm_wait(&x->request) == OK;
+    bool ok = op_run(&x->call, kind) == OK && comm_wait(&x->request) == OK;
     free(x->work);
     return ok;
 }
@@ -98,7 +98,7 @@ static void test_sp_ops_refuse_to_accumulate(void **state) {
         struct exchange x;
         exchange_init(&x, ops[i], ROW_BACKWARD_INPUT, FP32, 1);
         x.call.accumulate = 1;
-        assert_fails(op_run(&x.call, ROW_BACKWARD_INPUT, DEVICE_CPU), E_INTERNAL, ops[i]->name, "another consumer");
+        assert_fails(op_run(&x.call, ROW_BACKWARD_INPUT), E_INTERNAL, ops[i]->name, "another consumer");
         free(x.work);
     }
 }

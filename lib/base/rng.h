@@ -12,11 +12,18 @@
 extern "C" {
 #endif
 
+/* Kernels draw too: nvcc compiles what is inline here for both sides. */
+#ifdef __CUDACC__
+#define RNG_INLINE __host__ __device__ static inline
+#else
+#define RNG_INLINE static inline
+#endif
+
 struct philox_counter { uint32_t v[4]; };
 struct philox_key { uint32_t v[2]; };
 
 /** One Philox-4x32-10 block: four uniform 32-bit words. Inline, so that loops over blocks vectorise. */
-static inline struct philox_counter philox(struct philox_counter c, struct philox_key k) {
+RNG_INLINE struct philox_counter philox(struct philox_counter c, struct philox_key k) {
     for (int round = 0; round < 10; round++) {
         uint64_t a = (uint64_t)0xD2511F53u * c.v[0], b = (uint64_t)0xCD9E8D57u * c.v[2];
         struct philox_counter next = {{(uint32_t)(b >> 32) ^ c.v[1] ^ k.v[0], (uint32_t)b,

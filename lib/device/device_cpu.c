@@ -34,10 +34,50 @@ static enum status cpu_copy(const struct device *device, void *to, const void *f
     return OK;
 }
 
+static bool cpu_owns(const struct device *device, const void *address) {
+    (void)device, (void)address;
+    return true;
+}
+
+static enum status cpu_clear(const struct device *device, void *to, int64_t bytes) {
+    (void)device;
+    memset(to, 0, (size_t)bytes);
+    return OK;
+}
+
+static enum status cpu_finish(const struct device *device) {
+    (void)device;
+    return OK;
+}
+
+static void cpu_unpin(const struct device *device, void *memory) {
+    (void)device;
+    free(memory);
+}
+
+/* Work is done when it has been issued, so a mark has nothing to remember. */
+static enum status cpu_mark_set(const struct device *device, struct device_mark *mark) {
+    (void)device, (void)mark;
+    return OK;
+}
+static enum status cpu_mark_done(const struct device *device, const struct device_mark *mark, bool *done) {
+    (void)device, (void)mark;
+    *done = true;
+    return OK;
+}
+static void cpu_mark_fini(const struct device *device, struct device_mark *mark) { (void)device, (void)mark; }
+
+static void cpu_memory(const struct device *device, int64_t *used_bytes, int64_t *total_bytes) {
+    (void)device;
+    *used_bytes = *total_bytes = -1;
+}
+
 const struct device *device_cpu(void) {
     static const struct device cpu = {
-        .kind = DEVICE_CPU, .name = "cpu", .allocate = cpu_allocate, .release = cpu_release, .fill = cpu_fill,
-        .upload = cpu_copy, .download = cpu_copy,
+        .kind = DEVICE_CPU, .name = "cpu", .allocate = cpu_allocate, .release = cpu_release, .owns = cpu_owns,
+        .fill = cpu_fill, .clear = cpu_clear, .copy = cpu_copy, .upload_start = cpu_copy, .download_start = cpu_copy,
+        .upload = cpu_copy, .download = cpu_copy, .finish = cpu_finish, .pin = cpu_allocate, .unpin = cpu_unpin,
+        .mark_set = cpu_mark_set, .mark_done = cpu_mark_done, .mark_fini = cpu_mark_fini, .memory = cpu_memory,
     };
     return &cpu;
 }

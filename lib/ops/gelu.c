@@ -8,6 +8,7 @@ static enum status gelu_shape(const struct call *call, struct type out[MAX_OUT])
 }
 
 DECLARE_KERNELS_FB(gelu, cpu);
+DECLARE_KERNELS_FB(gelu, cuda);
 
 const struct op op_gelu = {
     .name = "gelu",
@@ -18,5 +19,5 @@ const struct op op_gelu = {
     .alias_in = 0,
     .has_backward_input = true,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(gelu, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(gelu, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(gelu, cuda))},
 };

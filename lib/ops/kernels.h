@@ -7,6 +7,13 @@
 #ifndef TRIVIUM_OPS_KERNELS_H
 #define TRIVIUM_OPS_KERNELS_H
 
+/* An entry of the table that only builds with CUDA have: .kernels = {[DEVICE_CPU] = ..., WITH_CUDA([DEVICE_CUDA] = ...)} */
+#ifdef TRIVIUM_CUDA
+#define WITH_CUDA(...) __VA_ARGS__
+#else
+#define WITH_CUDA(...)
+#endif
+
 #define DECLARE_KERNEL(function, device)                                                                               \
     kernel function##_##device##_fp64, function##_##device##_fp32, function##_##device##_bf16, function##_##device##_fp16
 #define DECLARE_KERNELS_FB(op, device)                                                                                 \

@@ -26,14 +26,14 @@ static const char *kind_name(enum row_kind kind) {
     }
 }
 
-enum status op_run(const struct call *call, enum row_kind kind, enum device_kind device) {
+enum status op_run(const struct call *call, enum row_kind kind) {
     static const char *const device_names[N_DEVICES] = {[DEVICE_CPU] = "cpu", [DEVICE_CUDA] = "cuda"};
     const struct op *op = call->step->op;
     enum dtype dtype = op_dtype(call);
-    kernel *run = kernel_of(&op->kernels[device][dtype], kind);
+    kernel *run = kernel_of(&op->kernels[call->on][dtype], kind);
     if (!run)
         return FAIL(E_CONFIG, "%s has no %s kernel for %s on %s; use another precision or device", op->name,
-                    kind_name(kind), dtype_name(dtype), device_names[device]);
+                    kind_name(kind), dtype_name(dtype), device_names[call->on]);
     TRY(run(call));
     return OK;
 }

@@ -57,6 +57,8 @@ struct call {
     int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
     double loss_scale;               /* cross_entropy: the loss is loss_scale x the sum over tokens (1 / global tokens) */
     double grad_scale;               /* cross_entropy: gradients leave multiplied by this as well (dynamic loss scale) */
+    enum device_kind on;             /* where it runs: known before there is a device, as scratch may depend on it */
+    const struct device *device;     /* set when it runs; NULL while shapes, work and cost are asked for */
     const struct group *group;       /* of step->mesh_axis */
     struct comm_request *request;    /* async_backward: start here, the executor waits at ROW_WAIT */
 };
@@ -105,8 +107,9 @@ struct op {
 /** The dtype by which kernels are chosen and in which the step computes. */
 enum dtype op_dtype(const struct call *);
 
-/** Run one row's kernel. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on the device */
-enum status op_run(const struct call *, enum row_kind, enum device_kind);
+/** Run one row's kernel, on call->device. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on the
+ *  device */
+enum status op_run(const struct call *, enum row_kind);
 
 /** How many outputs a step of this op has: all of them, or without those that keep what dropout drew. */
 int op_n_out(const struct op *, bool store_masks);

@@ -54,9 +54,9 @@ static void test_embedding_refuses_a_token_beyond_the_vocabulary(void **state) {
     make(&c, FP32);
     struct call call = {.step = &c.step, .in = {c.in[0]}, .out = {c.out[0]}, .weight = {c.weight[0]}};
     ((int32_t *)c.in[0].data)[3] = 13;
-    assert_fails(op_run(&call, ROW_FORWARD, DEVICE_CPU), E_DATA, "13", "position 3");
+    assert_fails(op_run(&call, ROW_FORWARD), E_DATA, "13", "position 3");
     ((int32_t *)c.in[0].data)[3] = -1;   /* padding: a row of zeros */
-    assert_ok(op_run(&call, ROW_FORWARD, DEVICE_CPU));
+    assert_ok(op_run(&call, ROW_FORWARD));
     assert_close(((float *)c.out[0].data)[3 * 77], 0, 0);
     op_case_free(&c);
 }

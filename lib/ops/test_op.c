@@ -122,13 +122,62 @@ struct call op_case_call(const struct op_case *c, enum row_kind kind) {
     return call;
 }
 
+/* ---- on the device ---- */
+
+/* The operands of a call on the device: one copy for each address. */
+struct mirror { int n; struct { void *host, *there; int64_t bytes; } of[2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) + 1]; };
+
+static void *mirror_of(struct mirror *m, const struct device *d, void *host, int64_t bytes) {
+    if (!host) return NULL;
+    for (int i = 0; i < m->n; i++)
+        if (m->of[i].host == host) return m->of[i].there;
+    void *there;
+    assert_ok(d->allocate(d, bytes, &there));
+    assert_ok(d->upload(d, there, host, bytes));
+    m->of[m->n].host = host;
+    m->of[m->n].bytes = bytes;
+    return m->of[m->n++].there = there;
+}
+
+static void mirror_tensors(struct mirror *m, const struct device *d, struct tensor *t, int n) {
+    for (int i = 0; i < n; i++)
+        if (t[i].data) t[i].data = mirror_of(m, d, t[i].data, type_bytes(t[i].type));
+}
+
+static void mirror_back(struct mirror *m, const struct device *d) {
+    for (int i = 0; i < m->n; i++) {
+        assert_ok(d->download(d, m->of[i].host, m->of[i].there, m->of[i].bytes));
+        d->release(d, m->of[i].there, m->of[i].bytes);
+    }
+}
+
+enum status op_case_run_call(struct call *call, enum row_kind kind) {
+    const struct device *d = test_device();
+    call->device = d;
+    call->on = d->kind;
+    if (d->kind == DEVICE_CPU) return op_run(call, kind);
+    struct mirror m = {0};
+    struct call there = *call;
+    mirror_tensors(&m, d, there.in, MAX_IN);
+    mirror_tensors(&m, d, there.out, MAX_OUT);
+    mirror_tensors(&m, d, there.weight, MAX_WEIGHTS);
+    mirror_tensors(&m, d, there.din, MAX_IN);
+    mirror_tensors(&m, d, there.dout, MAX_OUT);
+    mirror_tensors(&m, d, there.dweight, MAX_WEIGHTS);
+    if (there.work) there.work = mirror_of(&m, d, there.work, op_work(call, kind) + 2 * ARENA_ALIGN);
+    enum status status = op_run(&there, kind);
+    mirror_back(&m, d);
+    return status;
+}
+
 void op_case_run(struct op_case *c, enum row_kind kind) {
     struct call call = op_case_call(c, kind);
+    call.on = test_device()->kind;
     int64_t bytes = op_work(&call, kind);
     uint16_t *work = aligned_alloc(ARENA_ALIGN, (size_t)arena_align(bytes + 2 * ARENA_ALIGN)), canary = 0x7ff9;
     for (int64_t i = 0; i < bytes / 2 + ARENA_ALIGN; i++) work[i] = canary;
     call.work = work;
-    assert_ok(op_run(&call, kind, DEVICE_CPU));
+    assert_ok(op_case_run_call(&call, kind));
     assert_int_equal(work[bytes / 2], canary);
     if (bytes > 0) assert_int_not_equal(work[bytes / 2 - 1], canary);
     free(work);
@@ -147,10 +196,10 @@ static void test_op_run_refuses_a_missing_kernel(void **state) {
     struct type x = op_type(INT32, "BT", 1, 2), y;
     struct step step = {.op = &op_gelu, .n_in = 1, .n_out = 1};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .out = {{NULL, &y}}};
-    assert_fails(op_run(&call, ROW_FORWARD, DEVICE_CPU), E_CONFIG, "gelu", "forward", "int32", "cpu");
+    assert_fails(op_run(&call, ROW_FORWARD), E_CONFIG, "gelu", "forward", "int32", "cpu");
     x.dtype = FP32;
-    assert_fails(op_run(&call, ROW_BACKWARD_WEIGHT, DEVICE_CPU), E_CONFIG, "gelu", "backward_weight", "fp32");
-    assert_fails(op_run(&call, ROW_WAIT, DEVICE_CPU), E_CONFIG, "gelu");
+    assert_fails(op_run(&call, ROW_BACKWARD_WEIGHT), E_CONFIG, "gelu", "backward_weight", "fp32");
+    assert_fails(op_run(&call, ROW_WAIT), E_CONFIG, "gelu");
 }
 
 static void test_op_dtype_is_the_weights_when_the_input_is_integer(void **state) {

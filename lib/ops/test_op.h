@@ -36,6 +36,10 @@ void op_case_weight(struct op_case *, struct type);
 void op_case_finish(struct op_case *);
 void op_case_free(struct op_case *);
 
+/** Run a row on the device that the tests are for (test_device): its operands, which are in host memory, are copied there and
+ *  back; operands at one address stay at one address. */
+enum status op_case_run_call(struct call *, enum row_kind);
+
 /** The call of a row: what the op declared, and NULL for the rest; no scratch. */
 struct call op_case_call(const struct op_case *, enum row_kind);
 /** Run one row. Asserts success, and that scratch was touched to its last byte. */

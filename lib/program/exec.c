@@ -74,6 +74,7 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     c.first_sample = ((int64_t)at.microbatch * m->dp + m->dp_rank) * e->micro;
     c.loss_scale = e->loss_scale;
     c.grad_scale = e->grad_scale;
+    c.device = e->device;
     c.group = e->mesh->group[c.step->mesh_axis];
     c.request = &e->step_requests[r->id];
     return c;
@@ -90,7 +91,7 @@ static enum status run_step_row(struct exec *e, struct place at, const struct ro
     struct call c = call_of(e, at, r);
     for (int i = 0; i < c.step->n_weight; i++)
         if (r->zero_dweight >> i & 1) TRY(clear(e, c.dweight[i].data, e->chunks[at.chunk].values[r->dweight[i]].bytes));
-    return op_run(&c, r->kind, e->device->kind);
+    return op_run(&c, r->kind);
 }
 
 static enum status run_param_row(struct exec *e, struct place at, const struct row *r) {

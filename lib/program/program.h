@@ -66,6 +66,7 @@ struct program {
     struct step *steps;
     struct block *blocks;
     int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
+    enum device_kind device;   /* where it will run: scratch and kernels differ */
 };
 
 /** Elements that lie in the param and grad arenas, and in each of the optimizer's arrays: whole or shard, padding included. */

@@ -1,0 +1,18 @@
+/* to[i] = pattern. The runtime's own memset knows patterns of one byte only. */
+#include "lib/device/fill.h"
+#include "lib/device/gpu.h"
+
+enum { THREADS = 256, MAX_BLOCKS = 4096 };
+
+__global__ static void fill_words_stride(uint64_t *to, uint64_t pattern, int64_t n) {
+    int64_t threads = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) to[i] = pattern;
+}
+
+enum status fill_words(void *to, uint64_t pattern, int64_t n_words, void *stream) {
+    if (n_words <= 0) return OK;
+    int64_t blocks = (n_words + THREADS - 1) / THREADS;
+    LAUNCH(fill_words_stride, (unsigned)(blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS), THREADS, 0, stream)
+    ((uint64_t *)to, pattern, n_words);
+    return gpu_launched("fill_words_stride");
+}

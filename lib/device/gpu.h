@@ -1,0 +1,40 @@
+/* What every .cu file includes first: one source, two builds.
+ *
+ *   nvcc   the real thing
+ *   g++    on a machine with no GPU: the compiler's command line includes lib/simt/simt.h, which declares the same names and
+ *          runs blocks and threads on the CPU, with checks that a GPU does not give (docs/simt.md)
+ *
+ * A kernel launch is written LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments...). Kernels never leave their file;
+ * what does are extern "C" launchers, which return gpu_launched("name"). No template may have __shared__ variables. */
+#ifndef TRIVIUM_DEVICE_GPU_H
+#define TRIVIUM_DEVICE_GPU_H
+
+#include "lib/base/status.h"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <mma.h>
+
+#define LAUNCH(kernel, grid, block, shared_bytes, stream)                                                              \
+    kernel<<<(grid), (block), (shared_bytes), (cudaStream_t)(stream)>>>
+
+/* The block's dynamic shared memory, under a name: SHARED_DYNAMIC(float, row); */
+#define SHARED_DYNAMIC(type, name)                                                                                     \
+    extern __shared__ __align__(128) unsigned char gpu_dynamic_[];                                                     \
+    type *name = (type *)gpu_dynamic_
+#endif
+
+/* Before the first launch with more than 48 KiB of dynamic shared memory: GPU_ALLOW_SHARED(kernel, bytes); */
+#define GPU_ALLOW_SHARED(kernel, bytes)                                                                                \
+    (void)cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
+
+/** Did the launch before it go well? @errors E_DEVICE naming the kernel and what the runtime says */
+static inline enum status gpu_launched(const char *kernel) {
+    cudaError_t error = cudaGetLastError();
+    if (error == cudaSuccess) return OK;
+    return FAIL(E_DEVICE, "kernel %s: %s", kernel, cudaGetErrorString(error));
+}
+
+#endif
