@@ -57,7 +57,7 @@ PKG_LIBS := $(shell pkg-config --libs jansson inih openblas 2>/dev/null || echo 
 PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas 2>/dev/null)
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
 ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit)) $(CFLAGS) -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
-CUDA_LIBS := $(if $(SIMT),-lstdc++,$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt -lcudnn -lnccl -lstdc++))
+CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt -lcudnn -lnccl -lstdc++))
 LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) -ldnnl $(CUDA_LIBS) -lm -lpthread
 
 build: $(B)/trivium$(VARIANT)
@@ -100,19 +100,21 @@ ifdef SIMT
 CU := $(CXX) -x c++ $(SIMT_CXXFLAGS) -include lib/simt/simt.h $(if $(filter check,$(SIMT)),-DSIMT_CHECK -fsanitize=thread) $(if $(filter cover,$(SIMT)),-O0 --coverage)
 else
 CU := $(NVCC) -std=c++17 -I. $(NVCCFLAGS) $(GENCODE) -DTRIVIUM_CUDA -Xcompiler -Wall
+# What ptxas says of registers and spills is kept beside the object, for tests/registers.sh.
+CU_LOG = -Xptxas -v 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }; grep -E 'warning|error' $(@:.o=.ptxas) || true
 endif
 
 define cu_rule
 $(B)/$(KERNELS)/%.$(1).o: %.cu
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "CU $$< ($(1))")
-	$$(Q)$$(CU) -DELEM=$(1) -DELEM_$(1) -MMD -MP -MF $$(@:.o=.d) -c -o $$@ $$<
+	$$(Q)$$(CU) -DELEM=$(1) -DELEM_$(1) -MMD -MP -MF $$(@:.o=.d) -c -o $$@ $$< $$(CU_LOG)
 endef
 $(foreach e,$(ELEMS),$(eval $(call cu_rule,$(e))))
 $(B)/$(KERNELS)/%.o: %.cu
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "CU $<")
-	$(Q)$(CU) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+	$(Q)$(CU) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< $(CU_LOG)
 $(B)/$(KERNELS)/%.o: %.cpp
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "CXX $<")
@@ -125,6 +127,7 @@ help:
 	@echo 'make demo           install what is missing, build, train on 8 ranks and compare with one'
 	@echo 'make check          install what is missing, build, run the tests; ends with "N passed, N failed"'
 	@echo 'make check-all      check, the mutants, and what takes long (DATA=path of a text for the learning test)'
+	@echo 'make check-kernels  every CUDA kernel without a GPU: emulated, checked for races, every line executed'
 	@echo 'make check-deps     who may include whom'
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject'
 	@echo 'make build          build/trivium          make examples  build/example_*'
@@ -140,15 +143,27 @@ demo: deps
 	@$(MAKE) --no-print-directory build
 	@BUILD=$(B) tools/demo
 
+# The kernels' tests are builds of their own: emulated, watched, counted. DEVICE=simt: only those.
 check: deps
-	@$(MAKE) --no-print-directory check-build
-	@BUILD=$(B) tests/run
+	@$(if $(filter simt,$(DEVICE)),true,$(MAKE) --no-print-directory check-build)
+	@$(MAKE) --no-print-directory kernels-build
+	@BUILD=$(B) NAME=$(BUILD_NAME) $(if $(filter simt,$(DEVICE)),tests/kernels,tests/check)
+
+check-kernels: deps
+	@$(MAKE) --no-print-directory kernels-build
+	@NAME=$(BUILD_NAME) tests/kernels
+
+kernels-build:
+	@$(MAKE) --no-print-directory SIMT=1 $(BUILD_NAME)-simt/trivium-tests $(BUILD_NAME)-simt/trivium
+	@$(MAKE) --no-print-directory SIMT=check $(BUILD_NAME)-simt/trivium-tests-check
+	@$(MAKE) --no-print-directory SIMT=cover $(BUILD_NAME)-simt/trivium-tests-cover
 
 check-build: $(B)/trivium$(VARIANT) $(B)/trivium-tests$(VARIANT) examples
 
 check-all: deps
 	@$(MAKE) --no-print-directory check-build
-	@BUILD=$(B) LONG=1 TEST_LIMIT=3600 DATA=$(DATA) tests/run
+	@$(MAKE) --no-print-directory kernels-build
+	@BUILD=$(B) NAME=$(BUILD_NAME) LONG=1 TEST_LIMIT=3600 DATA=$(DATA) tests/check
 	@BUILD=$(B) tools/check-mutants
 
 check-mutants: deps
@@ -161,4 +176,4 @@ check-deps:
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples help deps demo check check-build check-all check-mutants check-deps clean
+.PHONY: build examples help deps demo check check-build check-kernels kernels-build check-all check-mutants check-deps clean

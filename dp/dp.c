@@ -20,7 +20,6 @@
 #include "dp/dp_bucket.h"
 #include "lib/run/run.h"
 #include <stdlib.h>
-#include <string.h>
 
 static bool dp_wanted(const struct plan *plan) { return plan->dp > 1; }
 
@@ -53,14 +52,15 @@ static enum status dp_backward_end(struct run *r, void *self, const struct event
 }
 
 /* The gaps between params are summed along; make them numbers. */
-static void clear_gaps(struct run *r) {
+static enum status clear_gaps(struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (!w->present) continue;
-        memset(arena_at(&r->arenas[ROLE_GRAD], end), 0, (size_t)(w->grad_offset - end));
+        TRY(r->device->clear(r->device, arena_at(&r->arenas[ROLE_GRAD], end), w->grad_offset - end));
         end = w->grad_offset + type_bytes(&w->grad_type);
     }
+    return OK;
 }
 
 static enum status dp_attach(struct run *r, void **self) {
@@ -68,7 +68,7 @@ static enum status dp_attach(struct run *r, void **self) {
     if (!d) return FAIL(E_MEMORY, "no memory for the table of buckets");
     *self = d;
     TRY(dp_buckets_init(d, &r->program, bucket_bytes(&r->plan)));
-    clear_gaps(r);
+    TRY(clear_gaps(r));
     TRY(run_subscribe(r, EVENT_GRAD_READY, dp_grad_ready, d));
     return run_subscribe(r, EVENT_BACKWARD_END, dp_backward_end, d);
 }

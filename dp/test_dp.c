@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: any
+/* ranks: 1 2 4  device: cpu
  *
  * The technique: what it counts, what it bills, and that it acts on final gradients only. */
 #include "dp/dp.h"

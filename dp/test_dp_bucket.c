@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: any
+/* ranks: 1 2 4  device: cpu
  *
  * Buckets over a table of params with odd sizes, so that gaps of alignment lie between them, one that this rank has not, and one
  * of another dtype. Gradients are small whole numbers: sums are exact, and compared with ==. */

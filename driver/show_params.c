@@ -54,8 +54,10 @@ static void print_line(const struct plan *plan, double params, struct state_byte
            (x.weight + x.grad + x.optim) / 1e9, x.weight / 1e9, x.grad / 1e9, x.optim / 1e9);
 }
 
-enum status show_params(const struct plan *plan, double params, bool json) {
+enum status show_params(const struct plan *asked, double params, bool json) {
+    struct plan settled = *asked, *plan = &settled;
     TRY(refuse_the_rest(plan));
+    TRY(plan_settle_device(plan));
     struct state_bytes x = bytes_of(plan, params);
     if (json) print_json(plan, params, x);
     else print_line(plan, params, x);

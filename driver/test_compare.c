@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 /* Strategies as text, and what the report makes of numbers and words. Whole comparisons: tests/compare.sh */
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 #include "tests/test.h"
 
 #include "driver/launch.h"

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * `show memory --params` against table 1 of the ZeRO paper, through the front door; and what it refuses. */
 #define _GNU_SOURCE /* open_memstream */

@@ -21,10 +21,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+struct traffic { double bytes, wait_s; };   /* of one step's communication */
+
 struct training {
     struct setup setup;
     struct run run;
     struct metrics metrics;
+    struct traffic traffic[STEPS_AHEAD];
     double peak_flops;               /* of the job, a second */
     int64_t mem_peak_bytes;          /* of the rank that needs most */
     double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
@@ -33,15 +36,30 @@ struct training {
 static bool is_rank_0(void) { return comm_world_rank() == 0; }
 
 /* ---- before the first step ---- */
+static double peak_of_cpu(const struct plan *p, int threads) {
+    double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), wanted = (double)threads * comm_local_size();
+    double hosts = (double)comm_world_size() / comm_local_size();
+    return peak_flops_per_core(plan_dtype(p)) * fmin(cores, wanted) * hosts;
+}
+
+/* Ranks that share a GPU share its peak. */
+static double peak_of_gpus(const struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    enum dtype dtype = p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
+    double gpus = fmin(device_cuda_count(), comm_local_size()) * comm_world_size() / comm_local_size();
+    double peak = peak_flops_of_gpu(t->run.device->name, dtype);
+    if (peak == 0) log_warn("the peak of %s is not known, so mfu is not; give peak-tflops", t->run.device->name);
+    return peak * gpus;
+}
+
 static enum status find_peak(struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     t->peak_flops = p->peak_tflops * 1e12;
-    if (t->peak_flops == 0) {
-        double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), wanted = (double)threads * comm_local_size();
-        double hosts = (double)comm_world_size() / comm_local_size();
-        t->peak_flops = is_rank_0() ? peak_flops_per_core(plan_dtype(p)) * fmin(cores, wanted) * hosts : 0;
-    }
-    return comm_broadcast(group_world(), &t->peak_flops, 1, FP64, 0);
+    if (t->peak_flops == 0 && is_rank_0())
+        t->peak_flops = p->device == PLAN_DEVICE_CUDA ? peak_of_gpus(t) : peak_of_cpu(p, threads);
+    TRY(comm_broadcast(group_world(), &t->peak_flops, 1, FP64, 0));
+    if (t->peak_flops == 0) t->peak_flops = NAN;
+    return OK;
 }
 
 static enum status find_memory(struct training *t) {
@@ -58,6 +76,7 @@ static void announce(const struct training *t, int threads) {
     if (!is_rank_0() || log_get_level() < LOG_INFO) return;
     printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64 ", %" PRId64
            " parameters\n", p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, gpt_n_params(p));
+    if (p->device == PLAN_DEVICE_CUDA) printf("device: %s\n", t->run.device->name);
     printf("layout: %d rank%s = dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64 ", %d thread%s a rank; batch %" PRId64 " = micro %" PRId64
            " x dp %" PRId64 " x %d microbatches\n", plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->dp, p->tp, p->pp, threads, threads == 1 ? "" : "s", p->global_batch,
            p->micro_batch, p->dp, p->n_microbatches);
@@ -79,8 +98,8 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
     int threads = setup_threads(p, comm_local_size());
     TRY(open_metrics(t));
-    TRY(find_peak(t, threads));
     TRY(run_create(&t->run, &gpt_recipe, p, WATCH_NOTHING));
+    TRY(find_peak(t, threads));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
     TRY(find_memory(t));
     alarm(0);
@@ -94,29 +113,48 @@ static enum status report_step(struct training *t, double step_s, double comm_by
     const struct run *r = &t->run;
     double tokens = (double)p->global_batch * (double)p->seq, flops = gpt_flops_per_token(p);
     struct metrics_row row = {
-        .step = r->n_step, .steps = p->steps, .loss = r->loss, .grad_norm = r->grad_norm, .lr = r->lr, .step_s = step_s,
+        .step = r->n_done, .steps = p->steps, .loss = r->loss, .grad_norm = r->grad_norm, .lr = r->lr, .step_s = step_s,
         .tokens_per_s = tokens / step_s, .mfu = flops * tokens / step_s / t->peak_flops, .flops_per_token = flops,
-        .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = comm_bytes, .comm_s = comm_s, .bubble_s = r->exec.transfer_s,
-        .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_step};
+        .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = comm_bytes, .comm_s = comm_s, .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
+        .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_done};
     if (!is_rank_0()) return OK;
     if (log_get_level() >= LOG_INFO) metrics_print(&row);
     return metrics_step(&t->metrics, &row);
 }
 
-static enum status one_step(struct training *t) {
-    double bytes_before, wait_before, bytes, wait_s, start = clock_s();
+static enum status start_step(struct training *t) {
+    double bytes_before, wait_before, bytes, wait_s;
+    struct traffic *traffic = &t->traffic[t->run.n_step % STEPS_AHEAD];
     metrics_comm(&t->run.mesh, &bytes_before, &wait_before);
-    TRY(run_step(&t->run));
-    double step_s = clock_s() - start;
+    TRY(run_step_start(&t->run));
     metrics_comm(&t->run.mesh, &bytes, &wait_s);
-    t->spent_s += step_s;
-    return report_step(t, step_s, bytes - bytes_before, wait_s - wait_before);
+    *traffic = (struct traffic){bytes - bytes_before, wait_s - wait_before};
+    return OK;
 }
 
-static bool evaluation_is_due(const struct training *t) {
+static bool evaluation_is_due(const struct training *t, int64_t n_step) {
     const struct plan *p = &t->setup.plan;
     if (data_split_samples(&t->setup.val) == 0) return false;
-    return t->run.n_step == p->steps || (p->eval_every && t->run.n_step % p->eval_every == 0);
+    return n_step == p->steps || (p->eval_every && n_step % p->eval_every == 0);
+}
+
+/* On a GPU the next step is queued before this one's numbers are waited for: the GPU never waits for the host. Not across an
+ * evaluation, which wants the weights as they are; and not where the host must see the gradients first. */
+static bool may_start_another(const struct training *t) {
+    const struct run *r = &t->run;
+    return t->setup.plan.device == PLAN_DEVICE_CUDA && !r->may_skip && r->n_step < t->setup.plan.steps &&
+           !evaluation_is_due(t, r->n_step);
+}
+
+static enum status one_step(struct training *t) {
+    double start = clock_s();
+    if (t->run.n_started == 0) TRY(start_step(t));
+    if (may_start_another(t)) TRY(start_step(t));
+    TRY(run_step_finish(&t->run));
+    double step_s = clock_s() - start;
+    t->spent_s += step_s;
+    const struct traffic *traffic = &t->traffic[(t->run.n_done - 1) % STEPS_AHEAD];
+    return report_step(t, step_s, traffic->bytes, traffic->wait_s);
 }
 
 static enum status evaluate(struct training *t) {
@@ -124,15 +162,15 @@ static enum status evaluate(struct training *t) {
     TRY(run_evaluate(&t->run, t->setup.plan.eval_batches, &loss));
     if (!is_rank_0()) return OK;
     if (log_get_level() >= LOG_INFO)
-        printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f | %.1f ms\n", t->run.n_step, t->setup.plan.steps, loss,
+        printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f | %.1f ms\n", t->run.n_done, t->setup.plan.steps, loss,
                1e3 * (clock_s() - start));
     fflush(stdout);
-    return metrics_evaluation(&t->metrics, t->run.n_step, loss);
+    return metrics_evaluation(&t->metrics, t->run.n_done, loss);
 }
 
 /* Every quarter of a minute: how far, and how long still. */
 static void tell_progress(struct training *t) {
-    double now = clock_s(), done = (double)t->run.n_step / (double)t->setup.plan.steps;
+    double now = clock_s(), done = (double)t->run.n_done / (double)t->setup.plan.steps;
     if (!is_rank_0() || now - t->told_s < 15 || done >= 1) return;
     t->told_s = now;
     int left = (int)((now - t->started_s) * (1 - done) / done);
@@ -141,9 +179,9 @@ static void tell_progress(struct training *t) {
 
 static enum status train(struct training *t) {
     t->started_s = t->told_s = clock_s();
-    while (t->run.n_step < t->setup.plan.steps) {
+    while (t->run.n_done < t->setup.plan.steps) {
         TRY(one_step(t));
-        if (evaluation_is_due(t)) TRY(evaluate(t));
+        if (evaluation_is_due(t, t->run.n_done)) TRY(evaluate(t));
         tell_progress(t);
     }
     return OK;

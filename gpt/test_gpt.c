@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 #include "gpt/gpt.h"
 #include "driver/recipe.h"
 #include "lib/ops/attention.h"

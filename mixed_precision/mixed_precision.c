@@ -26,11 +26,9 @@
  * Source: Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019 for bf16. */
 #include "mixed_precision/mixed_precision.h"
 
-#include "lib/ops/reduce.h"
 #include "lib/run/run.h"
 #include "mixed_precision/loss_scale.h"
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 static bool is_16_bit(const struct plan *plan) {
@@ -78,22 +76,6 @@ static enum status mixed_precision_rewrite(const struct plan *plan, struct progr
 }
 
 /* ---- fp16: look for overflow, agree, move the scale ---- */
-static bool own_gradients_are_finite(const struct run *r) {
-    for (int i = 0; i < r->program.n_params; i++) {
-        const struct param *w = &r->program.params[i];
-        if (w->present && !reduce_all_finite(param_own_grad(w), w->grad_type.dtype, w->own_n)) return false;
-    }
-    return true;
-}
-
-/* Every element is some rank's own, so together they see all; and all get the same answer. */
-static enum status find_overflow(const struct run *r, bool *found) {
-    double overflows = own_gradients_are_finite(r) && isfinite(r->loss) ? 0 : 1;
-    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &overflows, 1, FP64, COMM_MAX));
-    *found = overflows > 0;
-    return OK;
-}
-
 static enum status refuse_to_skip_for_ever(const struct run *r, const struct loss_scale *s) {
     return FAIL(E_NUMERIC, "gradients overflow at step %" PRId64 ", for the %" PRId64 "th time in a row at loss scale %g, which "
                 "may not go lower; no weight was changed. Lower lr=%g, lower %s=%g, or use precision=bf16", r->n_step + 1,
@@ -103,7 +85,7 @@ static enum status refuse_to_skip_for_ever(const struct run *r, const struct los
 static enum status unscale_or_skip(struct run *r, void *self, const struct event *e) {
     (void)e;
     struct loss_scale *s = self;
-    TRY(find_overflow(r, &r->skipped));
+    TRY(optim_non_finite(r, &r->skipped));
     r->unscale = 1 / r->exec.grad_scale;
     loss_scale_update(s, r->skipped);
     r->exec.grad_scale = s->scale;                                   /* of the next step's backward */

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 #include "mixed_precision/loss_scale.h"
 #include "tests/test.h"
 

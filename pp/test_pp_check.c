@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * The checker passes what pp_schedule.c makes, and names stage, action and fault of what has been broken. */
 #include "pp/pp_check.h"

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * Interleaved: its order, its equality with 1F1B where it has one chunk, and the programs of virtual stages. Tables only. */
 #include "gpt/gpt.h"

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * The program after pp's rewrite, for every stage: pure tables, so one process can look at all of them. */
 #include "gpt/gpt.h"

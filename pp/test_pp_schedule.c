@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * Schedules are pure tables: every one up to 16 stages and 32 microbatches is made, looked at, and run in simulation. */
 #include "pp/pp_schedule.h"

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * Which layer is on which stage: even, uneven, as told, and every way of telling it wrong. */
 #include "pp/pp.h"

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * Schedules against the clock: bubble and peak are their closed forms, and small cases are what one works out by hand. Times
  * are whole numbers, which doubles add exactly: so equal means equal. */

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * What is marked, what is saved, what is run again: read off compiled programs, for every rank of a layout. */
 #include "driver/recipe.h"

@@ -10,7 +10,7 @@ struct plan parity_plan(void) {
     return (struct plan){.model = "parity", .layers = 8, .hidden = 16, .heads = 8, .seq = 8, .vocab = 131, .dropout = 0.1,
                          .steps = 20, .global_batch = 16, .micro_batch = 16, .seed = 1234, .lr = 1e-2, .min_lr = 1e-3,
                          .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .clip = 0.5,
-                         .precision = PRECISION_FP64, .dp = 1, .tp = 1, .pp = 1, .schedule = SCHEDULE_1F1B,
+                         .precision = PRECISION_FP64, .device = PLAN_DEVICE_CPU, .fuse = true, .dp = 1, .tp = 1, .pp = 1, .schedule = SCHEDULE_1F1B,
                          .chunks = 1, .bucket_mb = 0.01};
 }
 
@@ -43,7 +43,24 @@ static enum status use_demo(struct run *r) {
     return OK;
 }
 
-/* ---- the reference ---- */
+/* ---- looking at device memory ---- */
+/* n elements of the device's memory in the host's, to be freed; NULL when they cannot be had. */
+static void *fetched(const struct device *device, const void *x, enum dtype dtype, int64_t n) {
+    int64_t bytes = n * (int64_t)dtype_size(dtype);
+    void *copy = malloc((size_t)bytes + 1);
+    if (copy && device->download(device, copy, x, bytes) == OK) return copy;
+    free(copy);
+    return NULL;
+}
+
+static void *own_weight(const struct run *r, const struct param *w) {
+    return fetched(w->weight_on_host ? device_cpu() : r->device, param_own_weight(w), w->type.dtype, w->own_n);
+}
+static void *own_grad(const struct run *r, const struct param *w) {
+    return fetched(r->device, param_own_grad(w), w->grad_type.dtype, w->own_n);
+}
+
+/* ---- the reference: always on the CPU ---- */
 static double *as_double(const void *x, enum dtype dtype, int64_t n) {
     double *copy = malloc((size_t)n * sizeof *copy);
     for (int64_t i = 0; copy && i < n; i++) copy[i] = dtype_get(x, dtype, i);
@@ -63,6 +80,7 @@ static void remember(struct reference *ref, int step) {
 enum status reference_init(struct reference *ref, const struct plan *plan) {
     struct plan p = *plan;
     memset(ref, 0, sizeof *ref);
+    p.device = PLAN_DEVICE_CPU;
     TRY(plan_settle(&p, 1));
     TRY(run_create(&ref->run, &gpt_recipe, &p, WATCH_NOTHING));
     TRY(use_demo(&ref->run));
@@ -108,7 +126,9 @@ static void compare_grads(const struct run *r, const struct reference *ref, int 
         const struct param *w = &r->program.params[i];
         int64_t n = type_n(&ref->run.program.params[i].type);
         if (!w->present) continue;
-        double diff = own_difference(w, param_own_grad(w), w->grad_type.dtype, ref->grad[step][i], &d->padding);
+        void *own = own_grad(r, w);
+        double diff = own ? own_difference(w, own, w->grad_type.dtype, ref->grad[step][i], &d->padding) : NAN;
+        free(own);
         double error = diff / largest(ref->grad[step][i], n);
         d->grad = worse(d->grad, error);
         if (step == 0) d->first_grad = worse(d->first_grad, error);
@@ -120,7 +140,9 @@ static void compare_weights(const struct run *r, const struct reference *ref, st
         const struct param *w = &r->program.params[i];
         int64_t n = type_n(&ref->run.program.params[i].type);
         if (!w->present) continue;
-        double diff = own_difference(w, param_own_weight(w), w->type.dtype, ref->weight[i], &d->padding);
+        void *own = own_weight(r, w);
+        double diff = own ? own_difference(w, own, w->type.dtype, ref->weight[i], &d->padding) : NAN;
+        free(own);
         d->weight = worse(d->weight, diff / largest(ref->weight[i], n));
         d->weight_absolute = worse(d->weight_absolute, diff);
     }
@@ -134,7 +156,10 @@ static uint64_t hash(uint64_t h, const void *bytes, size_t n) {   /* FNV-1a */
 static void hash_weights(const struct run *r, struct difference *d) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (w->present) d->bits = hash(d->bits, param_own_weight(w), (size_t)w->own_n * dtype_size(w->type.dtype));
+        if (!w->present) continue;
+        void *own = own_weight(r, w);
+        d->bits = own ? hash(d->bits, own, (size_t)w->own_n * dtype_size(w->type.dtype)) : 0;
+        free(own);
     }
 }
 
@@ -187,8 +212,10 @@ static void agree(struct difference *d) {
 
 enum status layout_compare(const struct plan *plan, const struct reference *ref, struct difference *d) {
     struct run r;
+    struct plan p = *plan;
     *d = (struct difference){.bits = 1469598103934665603u};
-    enum status status = run_create(&r, &gpt_recipe, plan, WATCH_LIFETIMES);
+    p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
+    enum status status = run_create(&r, &gpt_recipe, &p, WATCH_LIFETIMES);
     if (status == OK) status = use_demo(&r);
     if (status == OK) status = steps_compare(&r, ref, d);
     run_destroy(&r);
@@ -241,4 +268,24 @@ void layouts_each(const struct plan *base, int world, void (*visit)(void *, cons
             each_schedule(&p, visit, self);
             each_interleaved(&p, visit, self);
         }
+}
+
+/* ---- every technique ---- */
+/* `order`: which dimension gets the first factor of two of the world, which the second and the third. */
+static const struct companion { const char *order; int zero, offload, recompute, recompute_n, sp, chunks; } companies[N_COMPANIES] = {
+    {"dtp", .zero = 1}, {"dtp", .zero = 2}, {"dtp", .zero = 3}, {"dpt", .zero = 1, .offload = OFFLOAD_OPTIMIZER},
+    {"dpt", .zero = 3, .offload = OFFLOAD_PARAMS}, {"tpd", .recompute = RECOMPUTE_SELECTIVE},
+    {"pdt", .recompute = RECOMPUTE_FULL}, {"dtp", .recompute = RECOMPUTE_UNIFORM, .recompute_n = 2}, {"tdp", .sp = 1},
+    {"pdt", .chunks = 2}, {"tdp", .zero = 3, .recompute = RECOMPUTE_FULL, .sp = 1}, {"ptd", .zero = 2, .chunks = 2, .sp = 1}};
+
+struct plan layout_in_company(struct plan p, int company) {
+    const struct companion *c = &companies[company];
+    const char *next = c->order;
+    for (int world = comm_world_size(); world > 1; world /= 2, next++)
+        *(*next == 'd' ? &p.dp : *next == 't' ? &p.tp : &p.pp) *= 2;
+    p.zero = c->zero, p.offload = c->offload, p.recompute = c->recompute, p.recompute_n = c->recompute_n;
+    p.sp = c->sp && p.tp > 1;
+    if (c->chunks && p.pp > 1) p.schedule = SCHEDULE_INTERLEAVED, p.chunks = c->chunks;
+    p.micro_batch = 2;
+    return p;
 }

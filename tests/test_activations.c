@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * Activation memory to the byte: what a layer saves from forward to backward, as compiled, against the formulas of
  * Korthikanti et al. 2022 (section 4 and table 2), and against the same count for other element sizes, attention and masks.

@@ -111,30 +111,12 @@ static void test_layouts_equal_serial_with_fp32_gradients(void **state) {
 }
 
 /* ---- with every other technique ---- */
-/* `order`: which dimension gets the first factor of two of the world, which the second and the third. */
-static const struct companion { const char *order; int zero, offload, recompute, recompute_n, sp, chunks; } companions[] = {
-    {"dtp", .zero = 1}, {"dtp", .zero = 2}, {"dtp", .zero = 3}, {"dpt", .zero = 1, .offload = OFFLOAD_OPTIMIZER},
-    {"dpt", .zero = 3, .offload = OFFLOAD_PARAMS}, {"tpd", .recompute = RECOMPUTE_SELECTIVE},
-    {"pdt", .recompute = RECOMPUTE_FULL}, {"dtp", .recompute = RECOMPUTE_UNIFORM, .recompute_n = 2}, {"tdp", .sp = 1},
-    {"pdt", .chunks = 2}, {"tdp", .zero = 3, .recompute = RECOMPUTE_FULL, .sp = 1}, {"ptd", .zero = 2, .chunks = 2, .sp = 1}};
-
-static struct plan in_company(struct plan p, const struct companion *c) {
-    const char *next = c->order;
-    for (int world = comm_world_size(); world > 1; world /= 2, next++)
-        *(*next == 'd' ? &p.dp : *next == 't' ? &p.tp : &p.pp) *= 2;
-    p.zero = c->zero, p.offload = c->offload, p.recompute = c->recompute, p.recompute_n = c->recompute_n;
-    p.sp = c->sp && p.tp > 1;
-    if (c->chunks && p.pp > 1) p.schedule = SCHEDULE_INTERLEAVED, p.chunks = c->chunks;
-    p.micro_batch = 2;
-    return p;
-}
-
 static void check_companions(const struct plan *plan, double u) {
     struct reference ref;
     struct trial t = {&ref, u, 0, 0};
     enum status status = reference_init(&ref, plan);
-    for (size_t i = 0; i < sizeof companions / sizeof *companions && agree_all(status == OK); i++) {
-        struct plan p = in_company(*plan, &companions[i]);
+    for (int i = 0; i < N_COMPANIES && agree_all(status == OK); i++) {
+        struct plan p = layout_in_company(*plan, i);
         status = plan_settle(&p, comm_world_size());
         if (status == OK) compare_one(&t, &p);
     }

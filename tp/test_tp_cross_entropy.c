@@ -44,6 +44,7 @@ static void pair_free(struct pair *p) {
 /* Without asserting, so that no rank leaves the others in a collective. */
 static bool run(struct op_case *c, enum row_kind kind, unsigned accumulate) {
     struct call call = op_case_call(c, kind);
+    call.device = device_cpu();
     call.work = malloc((size_t)op_work(&call, kind) + 1);
     call.accumulate = accumulate;
     bool ok = op_run(&call, kind) == OK;
@@ -160,6 +161,14 @@ static void test_tp_cross_entropy_accumulates(void **state) {
     assert_close(gradient, 0, LOSS_SCALE * GRAD_SCALE * bound(FP64, 13));
 }
 
+/* One rank's shard on the device that the tests are for: the passes over a shard, with nobody to talk to. */
+static void make_on_one_rank(struct op_case *c, enum dtype dtype) { make(c, &op_tp_cross_entropy, dtype, 131, 1, 0); }
+
+static void test_tp_cross_entropy_siblings_agree(void **state) {
+    (void)state;
+    if (comm_world_size() == 1) op_case_check_siblings(make_on_one_rank, 131, 0);
+}
+
 /* B T numbers for the maximum, 2 B T for sum and hit: not B T V. */
 static void test_tp_cross_entropy_bills_what_it_sends(void **state) {
     (void)state;
@@ -196,6 +205,7 @@ static void test_tp_cross_entropy_refuses_a_target_beyond_the_vocabulary(void **
     make(&c, &op_tp_cross_entropy, FP32, 13, comm_world_size(), comm_world_rank());
     ((int32_t *)c.in[1].data)[3] = 13;   /* within the padding of a cut vocabulary, and still no token */
     struct call call = op_case_call(&c, ROW_FORWARD);
+    call.device = device_cpu();
     call.work = malloc((size_t)op_work(&call, ROW_FORWARD));
     enum status status = op_run(&call, ROW_FORWARD);
     free(call.work);
@@ -207,5 +217,6 @@ TESTS(unit_test(test_tp_cross_entropy_equals_the_whole_vocabularys_fp64),
       unit_test(test_tp_cross_entropy_equals_the_whole_vocabularys_fp32),
       unit_test(test_tp_cross_entropy_survives_large_logits), unit_test(test_tp_cross_entropy_is_the_same_on_every_rank),
       unit_test(test_tp_cross_entropy_ignores_negative_targets), unit_test(test_tp_cross_entropy_accumulates),
+      unit_test(test_tp_cross_entropy_siblings_agree),
       unit_test(test_tp_cross_entropy_bills_what_it_sends), unit_test(test_tp_cross_entropy_wants_two_numbers_a_row),
       unit_test(test_tp_cross_entropy_refuses_a_target_beyond_the_vocabulary))

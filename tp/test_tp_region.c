@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: any
+/* ranks: 1 2 4 8  device: cpu
  *
  * f and g: identity one way, sum over the ranks the other. Values are whole numbers so small that every dtype adds them
  * exactly: compared with ==. */
@@ -31,7 +31,7 @@ static void region_init(struct region *r, const struct op *op, enum dtype dtype,
     *r = (struct region){.type = op_type(dtype, "BTC", B, T, C),
                          .step = {.op = op, .n_in = 1, .n_out = 1, .parts = comm_world_size(), .part = comm_world_rank()}};
     struct tensor from = {r->from, &r->type}, to = {in_place ? r->from : r->to, &r->type};
-    r->call = (struct call){.step = &r->step, .group = group_world(), .request = &r->request};
+    r->call = (struct call){.step = &r->step, .device = device_cpu(), .group = group_world(), .request = &r->request};
     r->call.in[0] = r->call.dout[0] = from;
     r->call.out[0] = r->call.din[0] = to;
     for (int i = 0; i < N; i++) dtype_set(r->from, dtype, i, element(comm_world_rank(), i));

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * The program after tp's rewrite, for every rank of a layout: pure tables, so one process can look at all of them. */
 #include "gpt/gpt.h"

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: any
+/* ranks: 1 2 4  device: cpu
  *
  * sp_enter and sp_exit against plain gathers and sums; which params sp makes partial, and what it sends. Values are whole
  * numbers so small that every dtype adds them exactly: compared with ==. */
@@ -43,7 +43,7 @@ static void exchange_init(struct exchange *x, const struct op *op, enum row_kind
     x->shard = op_type_part(x->whole, 'T', rank * SHARE, SHARE);
     bool enter = op == &op_sp_enter, gather = gathers(op, kind), forward = kind != ROW_BACKWARD_INPUT;
     struct tensor from = {x->from, gather ? &x->shard : &x->whole}, to = {x->to, gather ? &x->whole : &x->shard};
-    x->call = (struct call){.step = &x->step, .group = group_world(), .request = &x->request};
+    x->call = (struct call){.step = &x->step, .device = device_cpu(), .group = group_world(), .request = &x->request};
     x->call.in[0] = x->call.din[0] = (struct tensor){forward ? x->from : x->to, enter ? &x->shard : &x->whole};
     x->call.out[0] = x->call.dout[0] = (struct tensor){forward ? x->to : x->from, enter ? &x->whole : &x->shard};
     for (int64_t i = 0; i < type_n(from.type); i++) dtype_set(x->from, dtype, i, value(rank, shape_global_index(&from.type->shape, i)));

@@ -16,6 +16,7 @@
 
 #include "lib/comm/comm.h"
 #include "lib/ops/cross_entropy.h"
+#include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 
 static enum status shape(const struct call *c, struct type out[MAX_OUT]) {
@@ -31,7 +32,7 @@ static int64_t n_rows(const struct call *c) { return type_n(c->in[1].type); }
 static enum dtype accumulator(const struct call *c) { return dtype_accumulator(c->in[0].type->dtype); }
 static bool is_forward(enum row_kind kind) { return kind == ROW_FORWARD || kind == ROW_REPLAY; }
 
-/* sum and hit, side by side; the maximum lies in out[1] until lse replaces it. */
+/* sum and hit, side by side, so that one all-reduce takes both; the maximum lies in out[1] until lse replaces it. */
 static int64_t work(const struct call *c, enum row_kind kind) {
     return is_forward(kind) ? 2 * n_rows(c) * (int64_t)dtype_size(accumulator(c)) : 0;
 }
@@ -49,32 +50,32 @@ static struct vocab_rows rows_of(const struct call *c) {
     return (struct vocab_rows){c->in[0].data, c->in[1].data, n_rows(c), c->in[0].type->shape.axis[2]};
 }
 
-static void store_loss(const struct tensor *to, double loss) { dtype_set(to->data, to->type->dtype, 0, loss); }
+static const struct cross_entropy_pieces *pieces_of(const struct call *c) {
+    return cross_entropy_pieces(c->on, c->in[0].type->dtype);
+}
 
 static enum status forward(const struct call *c) {
-    const struct cross_entropy_pieces *pieces = cross_entropy_pieces_cpu(c->in[0].type->dtype);
+    const struct cross_entropy_pieces *pieces = pieces_of(c);
     struct vocab_rows rows = rows_of(c);
     int64_t n = n_rows(c);
     void *max = c->out[1].data, *sum = c->work, *hit = (char *)c->work + n * (int64_t)dtype_size(accumulator(c));
-    TRY(cross_entropy_check_targets(&rows));
-    pieces->row_max(&rows, max);
+    TRY(pieces->row_max(c->device, &rows, max));
     TRY(comm_all_reduce(c->group, max, n, accumulator(c), COMM_MAX));
-    pieces->row_sum(&rows, max, sum, hit);
+    TRY(pieces->row_sum(c->device, &rows, max, sum, hit));
     TRY(comm_all_reduce(c->group, sum, 2 * n, accumulator(c), COMM_SUM));
-    store_loss(&c->out[0], c->loss_scale * pieces->loss(&rows, max, sum, hit, c->out[1].data));
-    return OK;
+    return pieces->loss(c->device, &rows, max, sum, hit, c->out[1].data, c->loss_scale, c->out[0].data);
 }
 
 static enum status backward_input(const struct call *c) {
-    const struct cross_entropy_pieces *pieces = cross_entropy_pieces_cpu(c->in[0].type->dtype);
     struct vocab_rows rows = rows_of(c);
-    pieces->gradient(&rows, c->out[1].data, c->loss_scale * c->grad_scale, c->accumulate & 1, c->din[0].data);
-    return OK;
+    return pieces_of(c)->gradient(c->device, &rows, c->out[1].data, c->loss_scale * c->grad_scale, c->accumulate & 1,
+                                  c->din[0].data);
 }
 
 #define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
 
 const struct op op_tp_cross_entropy = {
     .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = 3, .bi_out = 2}, .no_grad_in = 2, .no_grad_out = 3, .statistic_out = 2,
-    .has_backward_input = true, .work = work, .cost = cost,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward, backward_input, NULL})}};
+    .backward_over_in = true, .has_backward_input = true, .work = work, .cost = cost,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward, backward_input, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({forward, backward_input, NULL}))}};

@@ -14,7 +14,7 @@
 #include "tp/tp_region.h"
 
 #include "lib/comm/comm_request.h"
-#include <string.h>
+#include "lib/ops/kernels.h"
 
 static enum status region_shape(const struct call *c, struct type out[MAX_OUT]) {
     out[0] = *c->in[0].type;
@@ -32,20 +32,21 @@ static struct cost exit_cost(const struct call *c, enum row_kind kind) {
 }
 
 /* In place when the lowering could share the bytes; else a copy first. */
-static void *copied(const struct tensor *to, const struct tensor *from) {
-    if (to->data != from->data) memcpy(to->data, from->data, (size_t)type_bytes(from->type));
-    return to->data;
+static enum status copy(const struct call *c, const struct tensor *to, const struct tensor *from) {
+    return to->data == from->data ? OK : c->device->copy(c->device, to->data, from->data, type_bytes(from->type));
 }
 
 static enum status enter_backward_input(const struct call *c) {
     if (c->accumulate) return FAIL(E_INTERNAL, "tp_enter's input has another consumer; its gradient cannot be summed in place");
     const struct type *type = c->din[0].type;
-    return comm_all_reduce_start(c->group, copied(&c->din[0], &c->dout[0]), type_n(type), type->dtype, COMM_SUM, c->request);
+    TRY(copy(c, &c->din[0], &c->dout[0]));
+    return comm_all_reduce_start(c->group, c->din[0].data, type_n(type), type->dtype, COMM_SUM, c->request);
 }
 
 static enum status exit_forward(const struct call *c) {
     const struct type *type = c->out[0].type;
-    return comm_all_reduce(c->group, copied(&c->out[0], &c->in[0]), type_n(type), type->dtype, COMM_SUM);
+    TRY(copy(c, &c->out[0], &c->in[0]));
+    return comm_all_reduce(c->group, c->out[0].data, type_n(type), type->dtype, COMM_SUM);
 }
 
 static enum status never_called(const struct call *c) {
@@ -57,9 +58,11 @@ static enum status never_called(const struct call *c) {
 const struct op op_tp_enter = {
     .name = "tp_enter", .shape = region_shape, .forward_alias = ALIAS_VIEW, .backward_alias = ALIAS_IN_PLACE,
     .has_backward_input = true, .async_backward = true, .cost = enter_cost,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({never_called, enter_backward_input, NULL})}};
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({never_called, enter_backward_input, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({never_called, enter_backward_input, NULL}))}};
 
 const struct op op_tp_exit = {
     .name = "tp_exit", .shape = region_shape, .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_VIEW,
     .has_backward_input = true, .cost = exit_cost,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, never_called, NULL})}};
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, never_called, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, never_called, NULL}))}};

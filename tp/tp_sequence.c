@@ -18,9 +18,10 @@
 #include "tp/tp_sequence.h"
 
 #include "lib/comm/comm_request.h"
+#include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
+#include "tp/tp_pieces.h"
 #include <inttypes.h>
-#include <string.h>
 
 /* ---- shapes: T whole, T cut ---- */
 static enum status enter_shape(const struct call *c, struct type out[MAX_OUT]) {
@@ -41,7 +42,7 @@ static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
     return OK;
 }
 
-/* ---- between (B,T,C) and (tp,B,T/tp,C) ---- */
+/* ---- between (B,T,C) and (tp,B,T/tp,C): a matrix of pieces, transposed ---- */
 struct pieces { int64_t B, parts, bytes; };   /* bytes of one sequence's tokens of one rank */
 
 static struct pieces pieces_of(const struct call *c, const struct type *whole) {
@@ -50,15 +51,11 @@ static struct pieces pieces_of(const struct call *c, const struct type *whole) {
     return (struct pieces){a[0].n, parts, a[1].n / parts * a[2].n * (int64_t)dtype_size(whole->dtype)};
 }
 
-static void by_rank(struct pieces p, char *to, const char *whole) {
-    for (int64_t r = 0; r < p.parts; r++)
-        for (int64_t b = 0; b < p.B; b++)
-            memcpy(to + (r * p.B + b) * p.bytes, whole + (b * p.parts + r) * p.bytes, (size_t)p.bytes);
+static enum status by_rank(const struct call *c, struct pieces p, void *to, const void *whole) {
+    return tp_pieces_transpose(c->device, to, whole, p.B, p.parts, p.bytes);
 }
-static void by_sequence(struct pieces p, char *whole, const char *from) {
-    for (int64_t r = 0; r < p.parts; r++)
-        for (int64_t b = 0; b < p.B; b++)
-            memcpy(whole + (b * p.parts + r) * p.bytes, from + (r * p.B + b) * p.bytes, (size_t)p.bytes);
+static enum status by_sequence(const struct call *c, struct pieces p, void *whole, const void *from) {
+    return tp_pieces_transpose(c->device, whole, from, p.parts, p.B, p.bytes);
 }
 
 /* whole = the shards of all ranks. */
@@ -66,8 +63,7 @@ static enum status gather(const struct call *c, const struct tensor *shard, cons
     struct pieces p = pieces_of(c, whole->type);
     void *to = p.B == 1 ? whole->data : c->work;
     TRY(comm_all_gather(c->group, shard->data, to, type_n(shard->type), whole->type->dtype));
-    if (p.B > 1) by_sequence(p, whole->data, to);
-    return OK;
+    return p.B > 1 ? by_sequence(c, p, whole->data, to) : OK;
 }
 
 /* shard = this rank's part of the sum of all ranks' wholes. */
@@ -75,7 +71,7 @@ static enum status scatter_start(const struct call *c, const struct tensor *whol
                                  struct comm_request *request) {
     struct pieces p = pieces_of(c, whole->type);
     const void *from = p.B == 1 ? whole->data : c->work;
-    if (p.B > 1) by_rank(p, c->work, whole->data);
+    if (p.B > 1) TRY(by_rank(c, p, c->work, whole->data));
     return comm_reduce_scatter_start(c->group, from, shard->data, type_n(shard->type), whole->type->dtype, request);
 }
 
@@ -119,8 +115,10 @@ static struct cost cost(const struct call *c, enum row_kind kind) {
 
 const struct op op_sp_enter = {
     .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work, .cost = cost,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL})}};
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}))}};
 
 const struct op op_sp_exit = {
     .name = "sp_exit", .shape = exit_shape, .has_backward_input = true, .work = work, .cost = cost,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL})}};
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}))}};

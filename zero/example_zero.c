@@ -38,8 +38,10 @@ static enum status scatter(struct state *s) {
     return OK;
 }
 static enum status update(struct state *s) {
-    struct adamw a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_multiplier = 1, .step = 1};
-    return adamw_update(&a, &(struct adamw_elements){s->shard, s->own_W, FP64, s->own_dW, FP64, s->m, s->v, NULL});
+    const double as_it_is = 1;
+    struct adamw a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_multiplier = &as_it_is, .step = 1};
+    struct adamw_elements own = {s->shard, s->own_W, FP64, s->own_dW, FP64, s->m, s->v, NULL, .decay = true};
+    return adamw_update(device_cpu(), &a, &own, 1);
 }
 
 /* Samples first .. first + n: their dx, and in dW their part of the gradient. */

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * Who owns what, and how many bytes that is: pure tables, so one process looks at every rank of a layout. */
 #include "driver/recipe.h"

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: any
+/* ranks: 1 2 4  device: cpu
  *
  * Buckets over a table of params whose sizes no number of ranks divides, one of another dtype, one tied (ready twice a
  * microbatch), one that this rank has not. Gradients are small whole numbers: sums are exact in every dtype here, and
@@ -70,7 +70,7 @@ static bool fixture_init(struct fixture *f, int n_ranks, int rank, bool every, i
     const struct compiled compiled = {&f->p, &f->chunk, &f->schedule};
     ok &= zero_buckets_init(&f->z, &compiled, n_ranks, every, bytes) == OK;
     f->comm = malloc((size_t)zero_buckets_comm_bytes(&f->z) + 1);
-    zero_buckets_place(&f->z, f->comm);
+    zero_buckets_place(&f->z, device_cpu(), f->comm);
     return ok && f->comm;
 }
 

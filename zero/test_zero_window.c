@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: any
+/* ranks: 1 2 4  device: cpu
  *
  * Stage 3's gathered weights: when they are there. On the rows: PARAM_AHEAD of a block stands before the block before, the value
  * lives from AHEAD to DONE, never are more than two blocks' weights there. In a run: what was released is gone. */

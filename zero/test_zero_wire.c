@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * What travels, by the formula: every gather and every scatter of a param moves its padded bytes (N-1)/N. How many there are of
  * each is counted here by hand, from the params' names, for several numbers of microbatches m:

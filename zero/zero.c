@@ -116,10 +116,20 @@ struct zero {
     struct comm_request *gathers;    /* by param: its weights are on their way */
 };
 
+/* A shard that is kept in host memory goes up first, to its own place in the whole. */
+static enum status bring_up(struct run *r, const struct param *w, char *whole, const char **own) {
+    int64_t bytes = w->shard_n * (int64_t)dtype_size(w->type.dtype);
+    char *place = whole + r->plan.place.dp_rank * bytes;
+    TRY(r->device->upload_start(r->device, place, *own, bytes));
+    *own = place;
+    return OK;
+}
+
 static enum status gather_start(struct run *r, struct zero *z, int param, void *whole) {
     const struct param *w = &r->program.params[param];
     const char *own = w->weight;
     if (w->weight_at == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
+    if (w->weight_on_host && r->device->kind != DEVICE_CPU) TRY(bring_up(r, w, whole, &own));
     return comm_all_gather_start(r->mesh.group[AXIS_DP], own, whole, w->shard_n, w->type.dtype, &z->gathers[param]);
 }
 
@@ -174,7 +184,7 @@ static enum status zero_attach(struct run *r, void **self) {
     if (!z->gathers) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
     TRY(foretell(&r->plan, &compiled, &z->buckets));
     TRY(run_take_comm(r, zero_buckets_comm_bytes(&z->buckets), &comm));
-    zero_buckets_place(&z->buckets, comm);
+    zero_buckets_place(&z->buckets, r->device, comm);
     return subscribe(r, z);
 }
 

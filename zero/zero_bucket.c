@@ -17,6 +17,7 @@
 #include "zero/zero_bucket.h"
 
 #include "lib/base/grow.h"
+#include "zero/zero_pack.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,7 +112,10 @@ int64_t zero_buckets_comm_bytes(const struct zero_buckets *z) {
     return lay_out(slots, NULL);
 }
 
-void zero_buckets_place(struct zero_buckets *z, void *comm) { lay_out(z->slots, comm); }
+void zero_buckets_place(struct zero_buckets *z, const struct device *device, void *comm) {
+    z->device = device;
+    lay_out(z->slots, comm);
+}
 
 double zero_buckets_wire(const struct zero_buckets *z) {
     double bytes = 0;
@@ -123,15 +127,6 @@ double zero_buckets_wire(const struct zero_buckets *z) {
 }
 
 /* ---- running ---- */
-/* own[i] += sum[i], in the gradient's dtype; low precisions round once. */
-static void add(void *own, const void *sum, int64_t n, enum dtype dtype) {
-    double *d = own;
-    float *f = own;
-    if (dtype == FP64) for (int64_t i = 0; i < n; i++) d[i] += ((const double *)sum)[i];
-    else if (dtype == FP32) for (int64_t i = 0; i < n; i++) f[i] += ((const float *)sum)[i];
-    else for (int64_t i = 0; i < n; i++) dtype_set(own, dtype, i, dtype_get(own, dtype, i) + dtype_get(sum, dtype, i));
-}
-
 /* This rank's shard of a whole gradient, or the shard that is all it keeps. */
 static void *own_grad(const struct param *w) {
     int64_t first = w->grad_at == RESIDENT_OWN ? 0 : w->own_first;
@@ -146,9 +141,9 @@ static enum status arrive(struct zero_buckets *z, const struct program *p, struc
     TRY(comm_wait(&s->request));
     for (int i = 0; i < b->n; i++) {
         const struct param *w = &p->params[z->params[b->first + i]];
-        size_t bytes = (size_t)w->shard_n * dtype_size(b->dtype);
-        if (accumulate) add(own_grad(w), from, w->shard_n, b->dtype);
-        else memcpy(own_grad(w), from, bytes);
+        int64_t bytes = w->shard_n * (int64_t)dtype_size(b->dtype);
+        if (accumulate) TRY(zero_add(z->device, own_grad(w), from, w->shard_n, b->dtype));
+        else TRY(z->device->copy(z->device, own_grad(w), from, bytes));
         from += bytes;
     }
     s->bucket = -1;
@@ -156,11 +151,10 @@ static enum status arrive(struct zero_buckets *z, const struct program *p, struc
 }
 
 /* Copy shard r of the gradient behind what rank r's part of the bucket has already. */
-static void pack(const struct zero_buckets *z, const struct zero_bucket *b, struct zero_slot *s, const struct param *w,
-                 const char *gradient) {
-    size_t size = dtype_size(b->dtype), bytes = (size_t)w->shard_n * size;
-    for (int r = 0; r < z->n_ranks; r++)
-        memcpy(s->full + (size_t)(r * b->count + z->filled) * size, gradient + (size_t)r * bytes, bytes);
+static enum status pack(const struct zero_buckets *z, const struct zero_bucket *b, struct zero_slot *s, const struct param *w,
+                        const void *gradient) {
+    int64_t size = (int64_t)dtype_size(b->dtype), bytes = w->shard_n * size;
+    return zero_pack(z->device, s->full + z->filled * size, b->count * size, gradient, bytes, z->n_ranks);
 }
 
 enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, int param, const void *buffer,
@@ -170,7 +164,7 @@ enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, 
     const struct zero_bucket *b = &z->buckets[z->current];
     struct zero_slot *s = &z->slots[z->current % ZERO_SLOTS];
     if (z->filled == 0) TRY(arrive(z, p, s, accumulate));            /* who was here before has to leave */
-    pack(z, b, s, &p->params[param], buffer);
+    TRY(pack(z, b, s, &p->params[param], buffer));
     z->filled += p->params[param].shard_n;
     z->at++;
     if (z->at < b->first + b->n) return OK;

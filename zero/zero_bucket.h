@@ -19,6 +19,7 @@ struct zero_slot {
 };
 
 struct zero_buckets {
+    const struct device *device;         /* where gradients and slots lie */
     int n_ranks, n, n_params;            /* n_params: the length of the sequence */
     int *params;                         /* whose gradient is ready, in the order of the rows that will run */
     struct zero_bucket *buckets;
@@ -34,9 +35,9 @@ struct zero_buckets {
 enum status zero_buckets_init(struct zero_buckets *, const struct compiled *, int n_ranks, bool every, int64_t bytes);
 void zero_buckets_fini(struct zero_buckets *);
 
-/** Bytes of comm memory for the slots; and their addresses, once it is there. */
+/** Bytes of comm memory for the slots; and their addresses, once it is there: memory of the device, like all gradients. */
 int64_t zero_buckets_comm_bytes(const struct zero_buckets *);
-void zero_buckets_place(struct zero_buckets *, void *comm);
+void zero_buckets_place(struct zero_buckets *, const struct device *, void *comm);
 /** Algorithm bytes a rank and step. */
 double zero_buckets_wire(const struct zero_buckets *);
 

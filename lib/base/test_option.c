@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 #include "lib/base/option.h"
 #include "lib/base/option_private.h"
 #include "tests/test.h"

@@ -7,6 +7,9 @@
  *   comm_check.c   do all members make the same call?     mesh.c             coordinates -> groups
  *   comm_wait.c    wait for it, with a deadline           fail_agree.c       one failure, known to all
  *   comm_roll*.c   the deadline passed: who is missing?
+ *   comm_device.c  memory of a GPU: who moves it          comm_nccl*.c       mover: NCCL
+ *   comm_pinned.c  pinned memory, kept                    comm_staged.c      mover: pinned memory and MPI
+ *   comm_self_device.c   memory of a GPU in a group of one
  *
  * An operation passes through ops -> (check) -> backend.start, and later wait -> backend.test until done or deadline.
  *
@@ -16,6 +19,7 @@
 
 #include "lib/base/log.h"
 #include "lib/comm/comm_backend.h"
+#include "lib/comm/comm_device.h"
 #include "lib/comm/comm_mail.h"
 #include "lib/comm/comm_mpi_world.h"
 
@@ -67,6 +71,7 @@ void comm_finish(bool clean, int code) {
     }
     /* In a world of one there is nobody to strand and nobody to kill: the caller ends with its own code. */
     if (!clean && place.size > 1) mpi_world_kill(code ? code : 1);
+    comm_device_close();
     group_close_world();
     mail_close();
     mpi_world_finish();

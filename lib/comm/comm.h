@@ -1,8 +1,8 @@
 /* Groups of ranks and the collectives over them.
  *
  * Every operation is asynchronous: it starts here and ends in comm_wait, where every wait has a deadline. The blocking
- * forms are start + wait. Backends: `self` (one rank: nothing to do, nothing sent) and `mpi` (nccl is the CUDA
- * device's). Only this folder looks at a group's size; nobody else asks whether it is one.
+ * forms are start + wait. Backends: `self` (one rank: nothing to do, nothing sent) and `mpi`; for memory of a GPU, `nccl`
+ * or `staged` (comm_use_device). Only this folder looks at a group's size; nobody else asks whether it is one.
  *
  * Waiting. Ranks may outnumber cores, and MPI makes no progress by itself, so a wait is MPI_Test + sched_yield until
  * done or until the deadline. At the deadline the rank calls the roll: every rank that is itself waiting answers with
@@ -16,6 +16,7 @@
 #define TRIVIUM_COMM_COMM_H
 
 #include "lib/base/status.h"
+#include "lib/device/device.h"
 #include "lib/device/dtype.h"
 
 #ifdef __cplusplus
@@ -55,6 +56,33 @@ int comm_world_size(void);
 int comm_local_rank(void);     /* place among the ranks of this host, and how many there are */
 int comm_local_size(void);
 
+/* ---- device memory ---- */
+/* Who moves memory of a GPU. */
+enum comm_transport {
+    COMM_NCCL,     /* NCCL, on streams of its own: a GPU for each rank */
+    COMM_STAGED,   /* through pinned host memory and MPI: ranks may share a GPU */
+    COMM_ALONE     /* nobody: only groups of one rank will be used. This call is not collective */
+};
+/** From here on, operations on memory that `device` owns go through the transport, in all groups, whenever made. An operation's
+ *  buffers are all the device's or all the host's. A second call with the same arguments does nothing; another transport takes
+ *  the place of the first. The CPU: nothing to do.
+ *
+ *  Order: start puts the operation behind everything issued so far on the compute stream; comm_wait puts everything issued
+ *  afterwards behind the operation. With NCCL neither waits: the data may still be on their way when comm_wait returns, and
+ *  only the GPU must not look at them earlier. STAGED waits until they are on their way back to the GPU.
+ *  @collective{world, but COMM_ALONE} @errors E_CONFIG: NCCL, and ranks share a GPU; E_COMM, E_DEVICE, E_MEMORY */
+enum status comm_use_device(const struct device *device, enum comm_transport);
+/** Do two ranks compute on one GPU? Asked of the GPUs themselves, not of their numbers, which may be each rank's own.
+ *  @collective{world} @errors E_COMM, E_DEVICE */
+enum status comm_device_shared(const struct device *device, bool *shared);
+/** Has an operation on the device failed since it was started? A look; does not wait. comm_wait_device looks too.
+ *  @errors E_COMM, E_DEVICE */
+enum status comm_device_check(void);
+/** Wait for work on the device, `what`, until the deadline of every wait; meanwhile everything else goes on. At the deadline the
+ *  roll is called, as in comm_wait, for the oldest operation on the device that has not ended; NCCL's communicators are then
+ *  broken off, and device memory moves no more. @errors E_TIMEOUT, E_COMM, E_DEVICE */
+enum status comm_wait_device(const struct device_mark *, const char *what);
+
 /* ---- groups ---- */
 /** Split the world: ranks of one colour form a group, ordered by key (ties by world rank). colour < 0: *out is a group
  *  of
@@ -65,6 +93,9 @@ struct group *group_world(void);
 /** This rank alone; owned by comm, never destroyed. */
 struct group *group_self(void);
 void group_destroy(struct group **); /* @collective{group} */
+/** Messages between device buffers will travel in this group, along the ring of its ranks, with tags 0 and 1: comm_nccl.c needs
+ *  to know before the first of them. @collective{group} @errors as group_create */
+enum status group_carry_messages(struct group *);
 int group_size(const struct group *);
 int group_rank(const struct group *);
 const char *group_name(const struct group *);
@@ -74,7 +105,8 @@ void group_ledger_reset(struct group *);
 double comm_algorithm_bytes(enum comm_op, int n, double bytes);
 
 /* ---- operations ---- All are @collective{group} but send and recv. Buffers stay the caller's and must not be touched
- * between start and wait. `count` is in elements, at most 2^31 - 1 in the whole buffer; buffers are host memory. Sums
+ * between start and wait. `count` is in elements, at most 2^31 - 1 in the whole buffer; buffers are host memory, or all of them
+ * memory of the device in use (comm_use_device), where also MAX and MIN are of fp32, fp64 and integers only. Sums
  * of bf16 and fp16 are taken in fp32 per pair and rounded once. Results are the same bits on every rank, and the same
  * bits every time for the same group.
  * @errors E_COMM (also: more elements than MPI takes, or members that disagree under check_collectives); E_INTERNAL for

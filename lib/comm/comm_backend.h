@@ -35,8 +35,11 @@ struct comm_backend {
 struct group {
     char name[GROUP_NAME_BYTES];
     int size, rank;
-    const struct comm_backend *backend;
+    const struct comm_backend *backend;   /* of operations on host memory; device memory: comm_device.h */
     void *communicator;            /* the backend's (an MPI_Comm) */
+    void *side;                    /* what the mover of device memory has for this group */
+    bool carries_messages;         /* group_carry_messages */
+    struct group *next;            /* the group that was made after this one */
     int *members;                  /* world rank of each rank of the group */
     int64_t n_collectives;         /* same on every member, since all call the same collectives in the same order */
     int64_t n_messages;            /* sends and receives: each member has its own count */
@@ -55,7 +58,8 @@ void comm_world_identity(void);
 /* "node03": this machine, without its domain. */
 void comm_host_name(char *host, size_t bytes);
 
-/* comm_group.c: the two groups that comm owns, and a group's counters */
+/* comm_group.c: the two groups that comm owns, a group's counters, and all groups of more than this rank, oldest first */
+struct group *group_first(void);
 struct group *group_counting(const struct group *);
 enum status group_open_world(void);
 void group_close_world(void);

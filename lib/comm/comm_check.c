@@ -54,7 +54,7 @@ enum status comm_check(struct group *group, const struct comm_call *call, int64_
     cards[group->rank] = card_of(call);
     struct comm_call show = {COMM_ALL_GATHER, &cards[group->rank], cards, sizeof *cards, .dtype = UINT8};
     /* the request carries the caller's operation: that is what a rank waits in, should a peer not come */
-    struct comm_request request = {.group = group, .op = call->op, .sequence = sequence};
+    struct comm_request request = {.backend = group->backend, .group = group, .op = call->op, .sequence = sequence};
     enum status status = group->backend->start(&show, &request);
     if (status == OK) status = comm_wait(&request);
     if (status == E_TIMEOUT) return status; /* MPI may still write the cards, so they stay */

@@ -6,6 +6,7 @@
  * The API takes `const struct group *`, as which ranks a group has never changes. Its counters do; group_counting is
  * the one place where the const is taken off (no group is ever defined const). */
 #include "lib/comm/comm_backend.h"
+#include "lib/comm/comm_device.h"
 #include "lib/comm/comm_mpi_world.h"
 
 #include <stdio.h>
@@ -15,7 +16,10 @@ static int self_member[1];
 static struct group self = {.name = "self", .size = 1, .backend = &comm_self, .members = self_member};
 static struct group *world = &self; /* before comm_start, and without it, the world is this rank */
 
+static struct group *first;          /* of those that group_create has made */
+
 struct group *group_self(void) { return &self; }
+struct group *group_first(void) { return first; }
 struct group *group_world(void) { return world; }
 
 int group_size(const struct group *group) { return group->size; }
@@ -24,6 +28,17 @@ const char *group_name(const struct group *group) { return group->name; }
 const struct ledger *group_ledger(const struct group *group) { return &group->ledger; }
 struct group *group_counting(const struct group *group) { return (struct group *)group; }
 void group_ledger_reset(struct group *group) { group->ledger = (struct ledger){0}; }
+
+static void list_add(struct group *group) {
+    struct group **at = &first;
+    while (*at) at = &(*at)->next;
+    *at = group;
+}
+static void list_remove(const struct group *group) {
+    struct group **at = &first;
+    while (*at && *at != group) at = &(*at)->next;
+    if (*at) *at = group->next;
+}
 
 /* A rank that fails in here has still taken part in the split, so that the others are not stranded in it. */
 enum status group_create(const char *name, int colour, int key, struct group **out) {
@@ -43,7 +58,11 @@ enum status group_create(const char *name, int colour, int key, struct group **o
         goto failed;
     }
     status = mpi_members(group->communicator, group->size, group->members);
-    if (status == OK) return OK;
+    enum status opened = comm_device_group_open(group);
+    if (status == OK) status = opened;
+    if (status != OK) goto failed;
+    list_add(group);
+    return OK;
 failed:
     group_destroy(out);
     return status;
@@ -51,6 +70,8 @@ failed:
 
 void group_destroy(struct group **group) {
     if (!*group) return;
+    comm_device_group_close(*group);
+    list_remove(*group);
     mpi_close(&(*group)->communicator);
     free((*group)->members);
     free(*group);

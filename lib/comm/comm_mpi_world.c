@@ -79,6 +79,13 @@ enum status mpi_members(void *communicator, int size, int *members) {
     return status;
 }
 
+enum status mpi_duplicate(void *communicator, void **out) {
+    MPI_Comm comm;
+    MPI_TRY(MPI_Comm_dup, mpi_comm_of(communicator), &comm);
+    *out = mpi_comm_handle(comm);
+    return OK;
+}
+
 void mpi_close(void **communicator) {
     if (!*communicator) return;
     MPI_Comm comm = mpi_comm_of(*communicator);

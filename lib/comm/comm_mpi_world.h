@@ -15,6 +15,8 @@ void mpi_world_kill(int code);       /* ends every process of the job; does not 
 enum status mpi_split(int colour, int key, void **communicator, int *size, int *rank);
 /** World rank of every member. @collective{none} */
 enum status mpi_members(void *communicator, int size, int *members);
+/** The same ranks again, apart from what is sent in the first. @collective{communicator} */
+enum status mpi_duplicate(void *communicator, void **out);
 void mpi_close(void **communicator); /* @collective{communicator} */
 
 #endif

@@ -1,7 +1,8 @@
-/* Starting an operation: number it, check it, count it, hand it to the group's backend.
+/* Starting an operation: number it, check it, count it, hand it to the backend: the group's, or that of
+ * device memory.
  *
  * Each public function writes down one row (struct comm_call); `begin` is the one road that all of them take. */
-#include "lib/comm/comm_backend.h"
+#include "lib/comm/comm_device.h"
 
 /* Bytes of the whole buffer, as the ledger's formulas want it: count is one rank's part where the parts differ. */
 static double whole_bytes(const struct group *group, const struct comm_call *call) {
@@ -24,13 +25,14 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     struct group *group = group_counting(borrowed);
     *request = (struct comm_request){.group = group, .op = call->op, .peer = call->peer};
     TRY(check_arguments(group, call));
+    TRY(comm_backend_of(group, call, &request->backend));
     request->sequence = comm_is_message(call->op) ? group->n_messages++ : group->n_collectives++;
     if (comm_settings_in_force()->check_collectives && !comm_is_message(call->op) && group->size > 1)
         TRY(comm_check(group, call, request->sequence));
     struct ledger_entry *entry = &group->ledger.entry[call->op];
     entry->calls++;
     entry->bytes += comm_algorithm_bytes(call->op, group->size, whole_bytes(group, call));
-    TRY(group->backend->start(call, request));
+    TRY(request->backend->start(call, request));
     return OK;
 }
 

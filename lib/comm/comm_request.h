@@ -8,8 +8,11 @@
 extern "C" {
 #endif
 
+struct comm_backend;
+
 struct comm_request {
     void *handle;              /* the backend's (an MPI_Request); NULL: not in flight */
+    const struct comm_backend *backend;
     struct group *group;
     enum comm_op op;
     int peer;                  /* destination or source of a message, as a rank of the group */

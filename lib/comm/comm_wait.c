@@ -10,8 +10,12 @@
  *
  * While it waits a rank answers the pings of others, about every millisecond. At its own deadline it calls the roll
  * (comm_roll.c), and the operation is given up: MPI has no way to take back a collective, so it may still touch its
- * buffers, and nothing of this group can be trusted afterwards. The driver reports the line and ends the job. */
-#include "lib/comm/comm_backend.h"
+ * buffers, and nothing of this group can be trusted afterwards. The driver reports the line and ends the job.
+ *
+ * A GPU waits by itself. There comm_wait puts a wait into the compute stream and returns, and the deadline falls due where
+ * the host wants the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the oldest
+ * operation on the device that is not finished. */
+#include "lib/comm/comm_device.h"
 #include "lib/comm/comm_roll.h"
 
 #include <sched.h>
@@ -30,8 +34,9 @@ const struct comm_request *comm_waiting(void) { return waiting; }
 
 static enum status test_until(struct comm_request *request, double deadline_s, bool *done) {
     for (;;) {
-        TRY(request->group->backend->test(request, done));
+        TRY(request->backend->test(request, done));
         if (*done) return OK;
+        comm_device_progress();
         double now_s = clock_s(); /* after the look: a rank that was itself asleep finds what came meanwhile */
         if (now_s >= deadline_s && !standing_by) return OK;
         if (now_s >= next_answer_s) {
@@ -53,7 +58,7 @@ bool comm_given_up_done(void) {
     if (n_given_up > MAX_GIVEN_UP) return false;
     for (int i = 0; i < n_given_up; i++) {
         bool done = !given_up[i].handle;
-        if (!done && given_up[i].group->backend->test(&given_up[i], &done) != OK) status_clear();
+        if (!done && given_up[i].backend->test(&given_up[i], &done) != OK) status_clear();
         if (!done) return false;
     }
     return true;
@@ -86,4 +91,51 @@ enum status comm_stand_by(const struct group *group) {
     return status;
 }
 
-void comm_progress(void) { roll_answer(); /* looking for mail moves everything else forward too */ }
+/* ---- waiting for a GPU ---- */
+
+/* No operation of this rank is open: what runs on the GPU is only slow, or hangs by itself. */
+static enum status device_is_late(const struct device *device, const char *what, double timeout_s) {
+    return FAIL(E_TIMEOUT, "%s did not finish on %s within %g s, and no operation with other ranks is open there; raise "
+                "--comm-timeout if it is only slow", what, device->name, timeout_s);
+}
+
+static enum status operation_is_late(const struct comm_request *oldest, double since_s, const char *what, double timeout_s) {
+    struct mail_state mine = roll_state(oldest);
+    char operation[128], found[1536];
+    waiting = oldest;
+    roll_call(oldest, found, sizeof found);
+    waiting = NULL;
+    roll_describe(operation, sizeof operation, &mine);
+    return FAIL(E_TIMEOUT, "%s did not finish within %g s: %s on the device, issued %.1f s ago, has not ended; %s; raise "
+                "--comm-timeout if it is only slow", what, timeout_s, operation, since_s, found);
+}
+
+enum status comm_device_late(const char *what) {
+    double started_s, timeout_s = comm_settings_in_force()->timeout_s;
+    const struct comm_request *oldest = comm_device_oldest(&started_s);
+    enum status status = oldest ? operation_is_late(oldest, clock_s() - started_s, what, timeout_s)
+                                : device_is_late(comm_device() ? comm_device() : device_cpu(), what, timeout_s);
+    comm_device_abort();
+    return status;
+}
+
+enum status comm_wait_device(const struct device_mark *mark, const char *what) {
+    const struct device *device = comm_device() ? comm_device() : device_cpu();
+    double deadline_s = clock_s() + comm_settings_in_force()->timeout_s, unused_s;
+    for (;;) {
+        bool done = false;
+        TRY(device->mark_done(device, mark, &done));
+        if (done) return OK;
+        waiting = comm_device_oldest(&unused_s);             /* what a roll call is told */
+        comm_progress();
+        waiting = NULL;
+        TRY(comm_device_check());
+        if (clock_s() >= deadline_s) return comm_device_late(what);
+        sched_yield();
+    }
+}
+
+void comm_progress(void) {
+    roll_answer(); /* looking for mail moves everything else forward too */
+    comm_device_progress();
+}

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: any */
+/* ranks: 1 2 4 8  device: cpu */
 /* Every operation against what it must give, worked out on each rank by itself from a value that any rank can compute. */
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: any */
+/* ranks: 1 2 4 8  device: cpu */
 /* Same bits: a sum is the same on every rank and every time, and its error is that of a tree of roundings. */
 #include "tests/test.h"
 

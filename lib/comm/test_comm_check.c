@@ -1,4 +1,4 @@
-/* ranks: 2 4  device: any */
+/* ranks: 2 4  device: cpu */
 /* --check-collectives: a mismatch is one sentence, the same on every member, and the group goes on working. */
 #include "tests/test.h"
 

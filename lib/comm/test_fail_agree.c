@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: any */
+/* ranks: 1 2 4  device: cpu */
 /* Agreeing on a failure: one rank speaks, all learn its code. */
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: any */
+/* ranks: 1 2 4  device: cpu */
 /* The ledger: bytes per operation are the published formulas, and every call is counted once. */
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: any */
+/* ranks: 1 2 4 8  device: cpu */
 /* Coordinates are a bijection with tp innermost; groups hold exactly the ranks that differ in one coordinate. */
 #include "tests/test.h"
 

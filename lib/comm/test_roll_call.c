@@ -1,4 +1,4 @@
-/* ranks: 4  device: any */
+/* ranks: 4  device: cpu */
 /* A deadline that passes: the line says who is missing and what the others wait for, and late operations still end. */
 #include "tests/test.h"
 

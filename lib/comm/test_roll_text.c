@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 /* The sentence of a roll call, from entries made up here. */
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 #include "lib/device/dtype.h"
 #include "tests/test.h"
 

@@ -1,9 +1,8 @@
 /* AdamW; see adamw.h. elem is the weight's type; moments, master and arithmetic are real. */
-#include "lib/ops/adamw.h"
+#include "lib/ops/adamw_factors.h"
 #include "lib/ops/real.h"
-#include <math.h>
 
-void CPU(adamw)(const struct adamw *, const struct adamw_elements *);
+adamw_cpu_kernel CPU(adamw);
 
 #if defined ELEM_fp64
 #define FMA __builtin_fma
@@ -15,23 +14,12 @@ void CPU(adamw)(const struct adamw *, const struct adamw_elements *);
 
 enum { PIECE = 1024 };   /* elements that a thread takes at a time */
 
-/* The factors that are the same for all elements, worked out in double and rounded once. */
 struct factors { real grad, keep, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, denominator, eps; };
 
-static struct factors factors_of(const struct adamw *a) {
-    double t = (double)a->step;
-    struct factors f = {
-        .grad = (real)a->grad_multiplier,
-        .keep = (real)(1 - a->lr * a->weight_decay),
-        .beta1 = (real)a->beta1,
-        .one_minus_beta1 = (real)(1 - a->beta1),
-        .beta2 = (real)a->beta2,
-        .one_minus_beta2 = (real)(1 - a->beta2),
-        .step_size = (real)(a->lr / (1 - pow(a->beta1, t))),
-        .denominator = (real)(1 / sqrt(1 - pow(a->beta2, t))),
-        .eps = (real)a->eps,
-    };
-    return f;
+static struct factors rounded(const struct adamw_factors *f, double grad_multiplier, bool decay) {
+    return (struct factors){(real)grad_multiplier, (real)f->keep[decay], (real)f->beta1, (real)f->one_minus_beta1,
+                            (real)f->beta2, (real)f->one_minus_beta2, (real)f->step_size, (real)f->denominator,
+                            (real)f->eps};
 }
 
 /* Every sum here is an explicit fused multiply-add, and no product meets a plain + or -: were there one, the compiler
@@ -62,8 +50,8 @@ static void piece(const struct factors *f, const struct adamw_elements *e, int64
         for (int64_t i = 0; i < n; i++) weight[i] = store(update(f, load(weight[i]), grad[i], m + i, v + i));
 }
 
-void CPU(adamw)(const struct adamw *a, const struct adamw_elements *e) {
-    struct factors f = factors_of(a);
+void CPU(adamw)(const struct adamw_factors *factors, double grad_multiplier, const struct adamw_elements *e) {
+    struct factors f = rounded(factors, grad_multiplier, e->decay);
 #pragma omp parallel for
     for (int64_t first = 0; first < e->n; first += PIECE) {
         int64_t left = e->n - first;

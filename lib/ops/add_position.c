@@ -18,6 +18,7 @@ static enum status add_position_shape(const struct call *call, struct type out[M
 }
 
 DECLARE_KERNELS_FBW(add_position, cpu);
+DECLARE_KERNELS_FBW(add_position, cuda);
 
 const struct op op_add_position = {
     .name = "add_position",
@@ -32,5 +33,6 @@ const struct op op_add_position = {
     .has_backward_input = true,
     .has_backward_weight = true,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FBW(add_position, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(add_position, cpu),
+                WITH_CUDA([DEVICE_CUDA] = KERNELS_FBW(add_position, cuda))},
 };

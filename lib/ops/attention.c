@@ -19,6 +19,8 @@ static enum status check_axes(const struct call *call) {
     if (axis_is_sharded(&a[1])) return shape_refuse(call, "attention needs the whole sequence");
     if (a[2].n != 3 || axis_is_sharded(&a[4]))
         return shape_refuse(call, "query, key, value and the head must be whole");
+    if (call->on == DEVICE_CUDA && a[4].n > ATTENTION_CUDA_MAX_D)
+        return shape_refuse(call, "a head on CUDA has at most 128 channels: use more heads, or the cpu");
     return OK;
 }
 
@@ -68,10 +70,17 @@ int64_t attention_materialised_reals(const struct call *call, enum row_kind kind
 static int64_t bytes_of_reals(const struct call *call, int64_t reals) {
     return attention_threads(call) * reals * (int64_t)dtype_size(dtype_accumulator(op_dtype(call)));
 }
+/* On CUDA what is not in shared memory is delta (B,T,H), in backward. */
+static int64_t cuda_work(const struct call *call, enum row_kind kind) {
+    struct attention_sizes s = attention_sizes(call);
+    return kind == ROW_BACKWARD_INPUT ? s.B * s.T * s.H * (int64_t)dtype_size(dtype_accumulator(op_dtype(call))) : 0;
+}
 static int64_t blocked_work(const struct call *call, enum row_kind kind) {
+    if (call->on == DEVICE_CUDA) return cuda_work(call, kind);
     return bytes_of_reals(call, attention_blocked_reals(call, kind));
 }
 static int64_t materialised_work(const struct call *call, enum row_kind kind) {
+    if (call->on == DEVICE_CUDA) return cuda_work(call, kind);
     return bytes_of_reals(call, attention_materialised_reals(call, kind));
 }
 
@@ -85,6 +94,8 @@ static struct cost attention_cost(const struct call *call, enum row_kind kind) {
 
 DECLARE_KERNELS_FB(attention_blocked, cpu);
 DECLARE_KERNELS_FB(attention_materialised, cpu);
+DECLARE_KERNELS_FB(attention_blocked, cuda);
+DECLARE_KERNELS_FB(attention_materialised, cuda);
 
 const struct op op_attention_blocked = {
     .name = "attention_blocked",
@@ -96,7 +107,8 @@ const struct op op_attention_blocked = {
     .has_backward_input = true,
     .work = blocked_work,
     .cost = attention_cost,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(attention_blocked, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(attention_blocked, cpu),
+                WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(attention_blocked, cuda))},
 };
 
 const struct op op_attention_materialised = {
@@ -109,5 +121,6 @@ const struct op op_attention_materialised = {
     .has_backward_input = true,
     .work = materialised_work,
     .cost = attention_cost,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(attention_materialised, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(attention_materialised, cpu),
+                WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(attention_materialised, cuda))},
 };

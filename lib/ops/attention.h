@@ -52,6 +52,9 @@ int64_t attention_materialised_reals(const struct call *, enum row_kind);
 /** Keys and queries in a tile of the blocked kernels; a multiple of 4, so that a tile starts a Philox block. */
 enum { ATTENTION_TILE = 64 };
 
+/** The largest head on CUDA, where a tile of vectors lies in shared memory. */
+enum { ATTENTION_CUDA_MAX_D = 128 };
+
 #ifdef __cplusplus
 }
 #endif

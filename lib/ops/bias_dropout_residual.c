@@ -1,4 +1,5 @@
 #include "lib/ops/bias_dropout_residual.h"
+#include "lib/ops/columns.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -15,7 +16,16 @@ static enum status bias_dropout_residual_shape(const struct call *call, struct t
     return OK;
 }
 
+/* A GPU sums the bias gradient in slices of rows. */
+static int64_t bias_dropout_residual_work(const struct call *call, enum row_kind kind) {
+    const struct type *x = call->in[0].type;
+    int64_t C = x->shape.axis[2].n;
+    if (call->on != DEVICE_CUDA || kind != ROW_BACKWARD_WEIGHT) return 0;
+    return column_sum_work(type_n(x) / C, C, x->dtype, 1);
+}
+
 DECLARE_KERNELS_FBW(bias_dropout_residual, cpu);
+DECLARE_KERNELS_FBW(bias_dropout_residual, cuda);
 
 /* The residual's gradient is dy: a view. backward_input writes it all the same where din[1] is other memory
  * (accumulate). */
@@ -31,6 +41,8 @@ const struct op op_bias_dropout_residual = {
     .alias_in = 1,
     .has_backward_input = true,
     .has_backward_weight = true,
+    .work = bias_dropout_residual_work,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FBW(bias_dropout_residual, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(bias_dropout_residual, cpu),
+                WITH_CUDA([DEVICE_CUDA] = KERNELS_FBW(bias_dropout_residual, cuda))},
 };

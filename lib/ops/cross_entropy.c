@@ -21,10 +21,12 @@ static enum status cross_entropy_shape(const struct call *call, struct type out[
     return OK;
 }
 
-/* sum[r] and hit[r]; the maximum lies in out[1] until lse replaces it. */
+/* CPU: sum[r] and hit[r]; the maximum lies in out[1] until lse replaces it. CUDA: each row's loss, in double. */
 static int64_t cross_entropy_work(const struct call *call, enum row_kind kind) {
     bool forward = kind == ROW_FORWARD || kind == ROW_REPLAY;
-    return forward ? 2 * type_n(call->in[1].type) * (int64_t)dtype_size(dtype_accumulator(op_dtype(call))) : 0;
+    size_t accumulator = dtype_size(dtype_accumulator(op_dtype(call)));
+    size_t row_bytes = call->on == DEVICE_CUDA ? sizeof(double) : 2 * accumulator;
+    return forward ? type_n(call->in[1].type) * (int64_t)row_bytes : 0;
 }
 
 enum status cross_entropy_check_targets(const struct vocab_rows *rows) {
@@ -36,6 +38,7 @@ enum status cross_entropy_check_targets(const struct vocab_rows *rows) {
 }
 
 DECLARE_KERNELS_FB(cross_entropy, cpu);
+DECLARE_KERNELS_FB(cross_entropy, cuda);
 
 const struct op op_cross_entropy = {
     .name = "cross_entropy",
@@ -45,21 +48,25 @@ const struct op op_cross_entropy = {
     .no_grad_out = 3,
     .out_name = {[1] = "stat"},
     .statistic_out = 2,
+    .backward_over_in = true,
     .has_backward_input = true,
     .work = cross_entropy_work,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(cross_entropy, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(cross_entropy, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(cross_entropy, cuda))},
 };
 
-extern const struct cross_entropy_pieces cross_entropy_pieces_cpu_fp64, cross_entropy_pieces_cpu_fp32,
-    cross_entropy_pieces_cpu_bf16, cross_entropy_pieces_cpu_fp16;
+#define PIECES(device)                                                                                                 \
+    extern const struct cross_entropy_pieces cross_entropy_pieces_##device##_fp64, cross_entropy_pieces_##device##_fp32, \
+        cross_entropy_pieces_##device##_bf16, cross_entropy_pieces_##device##_fp16
+PIECES(cpu);
+PIECES(cuda);
 
-const struct cross_entropy_pieces *cross_entropy_pieces_cpu(enum dtype dtype) {
-    switch (dtype) {
-    case FP64: return &cross_entropy_pieces_cpu_fp64;
-    case FP32: return &cross_entropy_pieces_cpu_fp32;
-    case BF16: return &cross_entropy_pieces_cpu_bf16;
-    case FP16: return &cross_entropy_pieces_cpu_fp16;
-    default: return NULL;
-    }
+#define PIECES_OF(device)                                                                                              \
+    {[FP64] = &cross_entropy_pieces_##device##_fp64, [FP32] = &cross_entropy_pieces_##device##_fp32,                    \
+     [BF16] = &cross_entropy_pieces_##device##_bf16, [FP16] = &cross_entropy_pieces_##device##_fp16}
+
+const struct cross_entropy_pieces *cross_entropy_pieces(enum device_kind device, enum dtype dtype) {
+    static const struct cross_entropy_pieces *const pieces[N_DEVICES][N_DTYPES] = {
+        [DEVICE_CPU] = PIECES_OF(cpu), WITH_CUDA([DEVICE_CUDA] = PIECES_OF(cuda))};
+    return pieces[device][dtype];
 }

@@ -8,7 +8,10 @@
  * Rows with a negative target count nothing (padding of evaluation batches). Columns at or beyond the global vocabulary
  * are padding: they are left out of the sum, and their gradient is zero. The op itself wants the whole vocabulary in
  * one place; over shards of it, tp/ runs the same pieces with a maximum and a sum over the ranks in between. They are
- * below. */
+ * below.
+ *
+ * A target at or beyond the global vocabulary is refused on the CPU (E_DATA). A GPU's host has gone on by then: there such
+ * a row makes the loss NaN, reads nothing out of bounds, and the step is refused for its loss. */
 #ifndef TRIVIUM_OPS_CROSS_ENTROPY_H
 #define TRIVIUM_OPS_CROSS_ENTROPY_H
 
@@ -28,23 +31,30 @@ struct vocab_rows {
     struct axis vocab;
 };
 
-/** The three passes over a shard. All arrays have one element a row, in the accumulator's dtype of the logits.
- *  dlogits may be the logits themselves, unless it accumulates. */
+/** The passes over a shard, on the device of the pieces; all data are in its memory, and work is issued in order on its
+ *  compute stream. Arrays have one element a row, in the accumulator's dtype of the logits.
+ *  @errors E_DEVICE */
 struct cross_entropy_pieces {
-    /** max[r] = max_k x[r,k], k in this shard; -infinity if it is all padding. */
-    void (*row_max)(const struct vocab_rows *, void *max);
+    /** max[r] = max_k x[r,k], k in this shard; -infinity if it is all padding.
+     *  @errors E_DATA, on the CPU: a target at or beyond the global vocabulary */
+    enum status (*row_max)(const struct device *, const struct vocab_rows *, void *max);
     /** sum[r] = sum_k e^(x[r,k] - max[r]); hit[r] = x[r, target[r]] if that column is in this shard, else 0. */
-    void (*row_sum)(const struct vocab_rows *, const void *max, void *sum, void *hit);
-    /** lse[r] = max[r] + log sum[r]; returns the sum over rows, in order, of lse[r] - hit[r]. lse may be max. */
-    double (*loss)(const struct vocab_rows *, const void *max, const void *sum, const void *hit, void *lse);
-    /** dlogits[r,k] = or += scale (e^(x[r,k] - lse[r]) - [k = target[r]]) */
-    void (*gradient)(const struct vocab_rows *, const void *lse, double scale, bool accumulate, void *dlogits);
+    enum status (*row_sum)(const struct device *, const struct vocab_rows *, const void *max, void *sum, void *hit);
+    /** lse[r] = max[r] + log sum[r]; *loss_out = scale sum_r (lse[r] - hit[r]) over the rows that count, one element of the
+     *  accumulator's dtype; summed in double. lse may be max. */
+    enum status (*loss)(const struct device *, const struct vocab_rows *, const void *max, const void *sum, const void *hit,
+                        void *lse, double scale, void *loss_out);
+    /** dlogits[r,k] = or += scale (e^(x[r,k] - lse[r]) - [k = target[r]]). dlogits may be the logits themselves, unless it
+     *  accumulates. */
+    enum status (*gradient)(const struct device *, const struct vocab_rows *, const void *lse, double scale, bool accumulate,
+                            void *dlogits);
 };
 
-/** The pieces for logits of this dtype in host memory; NULL for an integer dtype. Static. */
-const struct cross_entropy_pieces *cross_entropy_pieces_cpu(enum dtype);
+/** The pieces for logits of this dtype on this kind of device; NULL for an integer dtype, and for a device that this build
+ *  has not. Static. */
+const struct cross_entropy_pieces *cross_entropy_pieces(enum device_kind, enum dtype);
 
-/** @errors E_DATA naming a target at or beyond the global vocabulary */
+/** Targets in host memory. @errors E_DATA naming a target at or beyond the global vocabulary */
 enum status cross_entropy_check_targets(const struct vocab_rows *);
 
 #ifdef __cplusplus

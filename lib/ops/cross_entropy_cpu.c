@@ -22,17 +22,21 @@ static int64_t target_column(const struct vocab_rows *rows, int64_t r) {
     return rows->target[r] >= 0 && k >= 0 && k < real_columns(&rows->vocab) ? k : -1;
 }
 
-static void row_max(const struct vocab_rows *rows, void *max) {
+static enum status row_max(const struct device *device, const struct vocab_rows *rows, void *max) {
     int64_t n = real_columns(&rows->vocab);
+    (void)device;
+    TRY(cross_entropy_check_targets(rows));
 #pragma omp parallel for
     for (int64_t r = 0; r < rows->n_rows; r++) {
         const elem *x = row_of(rows, r);
         ((real *)max)[r] = MAX_OVER(k, n, load(x[k]));
     }
+    return OK;
 }
 
-static void row_sum(const struct vocab_rows *rows, const void *max, void *sum, void *hit) {
+static enum status row_sum(const struct device *device, const struct vocab_rows *rows, const void *max, void *sum, void *hit) {
     int64_t n = real_columns(&rows->vocab);
+    (void)device;
 #pragma omp parallel for
     for (int64_t r = 0; r < rows->n_rows; r++) {
         const elem *x = row_of(rows, r);
@@ -41,17 +45,21 @@ static void row_sum(const struct vocab_rows *rows, const void *max, void *sum, v
         ((real *)sum)[r] = SUM_OVER(k, n, real_exp(load(x[k]) - m));
         ((real *)hit)[r] = target >= 0 ? load(x[target]) : 0;
     }
+    return OK;
 }
 
 /* In order, on one thread: it reads three numbers a row. */
-static double loss(const struct vocab_rows *rows, const void *max, const void *sum, const void *hit, void *lse) {
+static enum status loss(const struct device *device, const struct vocab_rows *rows, const void *max, const void *sum,
+                        const void *hit, void *lse, double scale, void *loss_out) {
     double total = 0;
+    (void)device;
     for (int64_t r = 0; r < rows->n_rows; r++) {
         real l = ((const real *)max)[r] + (real)log(((const real *)sum)[r]);
         if (rows->target[r] >= 0) total += (double)l - (double)((const real *)hit)[r];
         ((real *)lse)[r] = l;
     }
-    return total;
+    *(real *)loss_out = (real)(scale * total);
+    return OK;
 }
 
 static void row_gradient(const struct vocab_rows *rows, int64_t r, real lse, real scale, int add, elem *dx) {
@@ -66,10 +74,13 @@ static void row_gradient(const struct vocab_rows *rows, int64_t r, real lse, rea
     for (int64_t k = n; k < rows->vocab.n && !add; k++) dx[k] = store(0);
 }
 
-static void gradient(const struct vocab_rows *rows, const void *lse, double scale, bool add, void *dlogits) {
+static enum status gradient(const struct device *device, const struct vocab_rows *rows, const void *lse, double scale,
+                            bool add, void *dlogits) {
+    (void)device;
 #pragma omp parallel for
     for (int64_t r = 0; r < rows->n_rows; r++)
         row_gradient(rows, r, ((const real *)lse)[r], (real)scale, add, (elem *)dlogits + r * rows->vocab.n);
+    return OK;
 }
 
 const struct cross_entropy_pieces CPU(cross_entropy_pieces) = {row_max, row_sum, loss, gradient};
@@ -85,15 +96,13 @@ static struct vocab_rows rows_of_call(const struct call *call) {
 enum status CPU(cross_entropy_forward)(const struct call *call) {
     struct vocab_rows rows = rows_of_call(call);
     real *sum = call->work, *hit = sum + rows.n_rows, *lse = call->out[1].data;
-    TRY(cross_entropy_check_targets(&rows));
-    row_max(&rows, lse);
-    row_sum(&rows, lse, sum, hit);
-    *(real *)call->out[0].data = (real)(call->loss_scale * loss(&rows, lse, sum, hit, lse));
-    return OK;
+    TRY(row_max(call->device, &rows, lse));
+    TRY(row_sum(call->device, &rows, lse, sum, hit));
+    return loss(call->device, &rows, lse, sum, hit, lse, call->loss_scale, call->out[0].data);
 }
 
 enum status CPU(cross_entropy_backward_input)(const struct call *call) {
     struct vocab_rows rows = rows_of_call(call);
-    gradient(&rows, call->out[1].data, call->loss_scale * call->grad_scale, accumulates(call, 0), call->din[0].data);
-    return OK;
+    return gradient(call->device, &rows, call->out[1].data, call->loss_scale * call->grad_scale, accumulates(call, 0),
+                    call->din[0].data);
 }

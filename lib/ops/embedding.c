@@ -1,5 +1,6 @@
 #include "lib/ops/embedding.h"
 #include "lib/ops/cost.h"
+#include "lib/ops/embedding_sort.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 
@@ -22,7 +23,14 @@ static struct cost embedding_cost(const struct call *call, enum row_kind kind) {
     return cost;
 }
 
+/* A GPU sorts the positions by token before it adds their gradients. */
+static int64_t embedding_work(const struct call *call, enum row_kind kind) {
+    if (call->on != DEVICE_CUDA || kind != ROW_BACKWARD_WEIGHT) return 0;
+    return embedding_sort_bytes(type_n(call->in[0].type), call->weight[0].type->shape.axis[0].n);
+}
+
 DECLARE_KERNELS_FW(embedding, cpu);
+DECLARE_KERNELS_FW(embedding, cuda);
 
 const struct op op_embedding = {
     .name = "embedding",
@@ -30,6 +38,7 @@ const struct op op_embedding = {
     .needs = {.bw_in = 1},
     .no_grad_in = 1,
     .has_backward_weight = true,
+    .work = embedding_work,
     .cost = embedding_cost,
-    .kernels = {[DEVICE_CPU] = KERNELS_FW(embedding, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FW(embedding, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FW(embedding, cuda))},
 };

@@ -1,4 +1,6 @@
 #include "lib/ops/gemm.h"
+
+#include "lib/device/arena.h"
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -69,7 +71,16 @@ static struct blocks blocks_of(const struct gemm *g, void *work) {
 
 static bool is_narrow(enum dtype d) { return d == BF16 || d == FP16; }
 
-int64_t gemm_work(const struct gemm *g) {
+/* What cuBLASLt keeps there: partial sums of C, when it cuts a long k in pieces so that the whole GPU has work. 32 MiB is
+ * what NVIDIA recommends for Hopper; a C so small that 32 pieces of it fill less needs less, and small models plan little. */
+int64_t gemm_cuda_workspace(const struct gemm *g) {
+    const int64_t least = 64 << 10, most = 32 << 20, pieces = 32;
+    int64_t bytes = arena_align(pieces * g->m * g->n * (int64_t)dtype_size(dtype_accumulator(g->ab_dtype)));
+    return bytes < least ? least : smaller(bytes, most);
+}
+
+int64_t gemm_work(const struct gemm *g, enum device_kind on) {
+    if (on == DEVICE_CUDA) return gemm_cuda_workspace(g) + GEMM_CUDA_WORKSPACE_ALIGN - ARENA_ALIGN;
     if (!is_narrow(g->ab_dtype)) return 0;
     struct blocks s = blocks_of(g, NULL);
     return (int64_t)sizeof(float) * (s.m * s.k + s.k * s.n + s.m * s.n);

@@ -1,4 +1,4 @@
-/* Matrix product on the CPU: C = alpha op(A) op(B) + beta C + bias, all row-major.
+/* Matrix product: C = alpha op(A) op(B) + beta C + bias, all row-major.
  *
  *   c[i,j] = alpha sum_p a[i,p] b[p,j] + beta c[i,j] + bias[j]        op(A) is (m,k), op(B) is (k,n), C is (m,n)
  *
@@ -7,12 +7,15 @@
  *   dx = dy W       m R, n N, k K
  *   dW = dy^T x     m K, n N, k R, A transposed
  *
- * This is the only file that knows the libraries: OpenBLAS for fp64, oneDNN for fp32. bf16 and fp16 are widened block
- * by block into scratch, multiplied in fp32, and rounded once. */
+ * Sums are taken in fp64 for fp64, else in fp32, and rounded once.
+ *
+ * gemm.c knows the CPU's libraries: OpenBLAS for fp64, oneDNN for fp32; bf16 and fp16 are widened block by block into
+ * scratch and multiplied in fp32. gemm_cuda.c knows the GPU's: cuBLASLt. */
 #ifndef TRIVIUM_OPS_GEMM_H
 #define TRIVIUM_OPS_GEMM_H
 
 #include "lib/base/status.h"
+#include "lib/device/device.h"
 #include "lib/device/dtype.h"
 #include <stdbool.h>
 
@@ -28,12 +31,27 @@ struct gemm {
     enum dtype c_dtype;              /* ab_dtype, or its accumulator */
 };
 
-/** Scratch bytes that gemm_run needs in `work`; 0 for fp64 and fp32. */
-int64_t gemm_work(const struct gemm *);
+/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64 and fp32. On CUDA the workspace of
+ * the library, up to 32 MiB; the same whatever c_dtype is, and in a build without CUDA, so that any machine can plan. */
+int64_t gemm_work(const struct gemm *, enum device_kind);
 
-/** @param bias (n) added to every row, or NULL. Borrowed; C overlaps nothing.
+/** On the CPU.
+ *  @param bias (n) added to every row, or NULL. Borrowed; C overlaps nothing.
  *  @errors E_DEVICE when a library refuses */
 enum status gemm_run(const struct gemm *, const void *a, const void *b, const void *bias, void *c, void *work);
+
+/** On a GPU (only in builds with CUDA): the same, queued on the device's compute stream. m, n, k are below 2^31.
+ *  @param a b c at any multiple of an element; slower when 16 does not divide the address or the length of a row
+ *  @param bias as above; aligned to 16, as tensors are; with a bias, c_dtype is ab_dtype
+ *  @param work aligned to ARENA_ALIGN; its last word is written, whatever the library uses of it
+ *  @errors E_DEVICE when cuBLASLt refuses, with the shape and its reason */
+enum status gemm_cuda_run(const struct gemm *, const struct device *, const void *a, const void *b, const void *bias,
+                          void *c, void *work);
+
+/* cuBLASLt wants its workspace aligned to this; arenas align to less, so gemm_work holds the difference too. */
+enum { GEMM_CUDA_WORKSPACE_ALIGN = 256 };
+/** Bytes of gemm_work that are the library's. */
+int64_t gemm_cuda_workspace(const struct gemm *);
 
 #ifdef __cplusplus
 }

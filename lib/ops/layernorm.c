@@ -1,4 +1,5 @@
 #include "lib/ops/layernorm.h"
+#include "lib/ops/columns.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -15,7 +16,16 @@ static enum status layernorm_shape(const struct call *call, struct type out[MAX_
     return OK;
 }
 
+/* A GPU sums the weights' gradients in slices of rows. */
+static int64_t layernorm_work(const struct call *call, enum row_kind kind) {
+    const struct type *x = call->in[0].type;
+    int64_t C = x->shape.axis[x->shape.n_axes - 1].n;
+    if (call->on != DEVICE_CUDA || kind != ROW_BACKWARD_WEIGHT) return 0;
+    return column_sum_work(type_n(x) / C, C, x->dtype, 2);
+}
+
 DECLARE_KERNELS_FBW(layernorm, cpu);
+DECLARE_KERNELS_FBW(layernorm, cuda);
 
 /* Both passes finish with a row's sums before they write the row, so y may lie over x, and dx over dy. */
 const struct op op_layernorm = {
@@ -30,6 +40,7 @@ const struct op op_layernorm = {
     .alias_in = 0,
     .has_backward_input = true,
     .has_backward_weight = true,
+    .work = layernorm_work,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FBW(layernorm, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(layernorm, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FBW(layernorm, cuda))},
 };

@@ -69,9 +69,24 @@ struct gemm linear_gemm(const struct call *call, enum row_kind kind) {
     return g;
 }
 
+/* 64 rows are enough work for a thread block; 256 chunks enough blocks for the largest GPU, even with few columns. */
+struct linear_chunks linear_chunks(const struct call *call) {
+    const int64_t least_rows = 64, most_chunks = 256;
+    struct linear_sizes s = linear_sizes(call);
+    struct linear_chunks c = {(s.R + most_chunks - 1) / most_chunks, 0, 0};
+    if (c.rows < least_rows) c.rows = least_rows;
+    c.chunks = (s.R + c.rows - 1) / c.rows;
+    c.bytes = c.chunks * s.K * (int64_t)dtype_size(dtype_accumulator(call->in[0].type->dtype));
+    return c;
+}
+
+/* On CUDA the partial sums of db follow the product on the stream, and use the same bytes. */
 static int64_t linear_work(const struct call *call, enum row_kind kind) {
     struct gemm g = linear_gemm(call, kind);
-    return gemm_work(&g);
+    int64_t bytes = gemm_work(&g, call->on), sums = 0;
+    if (call->on == DEVICE_CUDA && kind == ROW_BACKWARD_WEIGHT && call->step->n_weight > 1)
+        sums = linear_chunks(call).bytes;
+    return bytes > sums ? bytes : sums;
 }
 
 static struct cost linear_cost(const struct call *call, enum row_kind kind) {
@@ -83,6 +98,10 @@ static struct cost linear_cost(const struct call *call, enum row_kind kind) {
 
 DECLARE_KERNELS_FBW(linear, cpu);
 
+/* One function for all types: cuBLASLt is told the type. */
+kernel linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_cuda;
+#define CUDA_KERNELS {linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_cuda}
+
 const struct op op_linear = {
     .name = "linear",
     .shape = linear_shape,
@@ -92,5 +111,7 @@ const struct op op_linear = {
     .defer_weight = true,
     .work = linear_work,
     .cost = linear_cost,
-    .kernels = {[DEVICE_CPU] = KERNELS_FBW(linear, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(linear, cpu),
+                WITH_CUDA([DEVICE_CUDA] = {[FP64] = CUDA_KERNELS, [FP32] = CUDA_KERNELS,
+                                           [BF16] = CUDA_KERNELS, [FP16] = CUDA_KERNELS})},
 };

@@ -96,6 +96,7 @@ struct op {
     enum alias forward_alias;        /* out[0] over in[0] */
     enum alias backward_alias;       /* din[alias_in] over dout[0] */
     int alias_in;
+    bool backward_over_in;           /* din[0] may be written over in[0], when in[0] dies in this row */
     bool has_backward_input, has_backward_weight;
     bool defer_weight;               /* backward_weight is a heavy GEMM: run it after dx, where it can hide communication */
     bool async_backward;             /* backward_input only starts an exchange; a ROW_WAIT ends it */

@@ -1,4 +1,6 @@
-#include "lib/ops/reduce.h"
+#include "lib/ops/reduce_kernels.h"
+
+#include "lib/ops/kernels.h"
 
 enum { BLOCK = 1024, BLOCKS = 256, LANES = 16 };   /* elements in a block; blocks between two combinations */
 
@@ -6,6 +8,8 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static const void *at(const void *x, enum dtype dtype, int64_t i) {
     return (const char *)x + i * (int64_t)dtype_size(dtype);
 }
+
+/* ---- on the CPU ---- */
 
 /* LANES partial sums, so that the loop vectorises; then added in order. */
 static double sum_of_squares(const double *x, int64_t n) {
@@ -18,15 +22,15 @@ static double sum_of_squares(const double *x, int64_t n) {
     return sum;
 }
 
-/* 0 if all are finite, else NaN: x - x is 0 for a finite x only. */
-static double sum_of_differences(const double *x, int64_t n) {
+/* 0 if all are finite, else 1: x - x is 0 for a finite x only, and NaN for the others. */
+static double has_non_finite(const double *x, int64_t n) {
     double lane[LANES] = {0}, sum = 0;
     int64_t i = 0;
     while (i + LANES <= n)
         for (int l = 0; l < LANES; l++, i++) lane[l] += x[i] - x[i];
     for (int l = 0; i < n; l++, i++) lane[l] += x[i] - x[i];
     for (int l = 0; l < LANES; l++) sum += lane[l];
-    return sum;
+    return sum == 0 ? 0 : 1;
 }
 
 /* The sum over all blocks of `block` of their elements in double. */
@@ -47,10 +51,51 @@ static double sum_blocks(double (*block)(const double *, int64_t), const void *x
     return total;
 }
 
-double reduce_sum_of_squares(const void *x, enum dtype dtype, int64_t n) {
-    return sum_blocks(sum_of_squares, x, dtype, n);
+static enum status reduce_cpu(const struct device *device, enum reduction what, const struct reduce_buffer *b, int n,
+                              double *out, void *work) {
+    double sum = 0;
+    (void)device, (void)work;
+    for (int i = 0; i < n; i++)
+        sum += sum_blocks(what == REDUCE_SQUARES ? sum_of_squares : has_non_finite, b[i].x, b[i].dtype, b[i].n);
+    *out = sum;
+    return OK;
 }
 
-bool reduce_all_finite(const void *x, enum dtype dtype, int64_t n) {
-    return sum_blocks(sum_of_differences, x, dtype, n) == 0;
+static enum status add_cpu(const struct device *device, double *sum, const void *x, enum dtype dtype) {
+    (void)device;
+    *sum += dtype_get(x, dtype, 0);
+    return OK;
 }
+
+/* ---- on any device ---- */
+
+static const struct reducers { reducer *reduce; adder *add; } reducers[N_DEVICES] = {
+    [DEVICE_CPU] = {reduce_cpu, add_cpu}, WITH_CUDA([DEVICE_CUDA] = {reduce_cuda, reduce_add_cuda})};
+
+static enum status check(const struct device *device, enum dtype dtype) {
+    if (dtype == INT32 || dtype == UINT8)
+        return FAIL(E_CONFIG, "cannot reduce %s; use fp64, fp32, bf16 or fp16", dtype_name(dtype));
+    if (!reducers[device->kind].reduce) return FAIL(E_CONFIG, "this build has no reductions for %s", device->name);
+    return OK;
+}
+
+static enum status reduce(const struct device *device, enum reduction what, const struct reduce_buffer *b, int n,
+                          double *out, void *work) {
+    for (int i = 0; i < n; i++) TRY(check(device, b[i].dtype));
+    return reducers[device->kind].reduce(device, what, b, n, out, work);
+}
+
+enum status reduce_sum_of_squares(const struct device *device, const struct reduce_buffer *b, int n, double *sum, void *work) {
+    return reduce(device, REDUCE_SQUARES, b, n, sum, work);
+}
+
+enum status reduce_non_finite(const struct device *device, const struct reduce_buffer *b, int n, double *count, void *work) {
+    return reduce(device, REDUCE_NON_FINITE, b, n, count, work);
+}
+
+enum status reduce_add(const struct device *device, double *sum, const void *x, enum dtype dtype) {
+    TRY(check(device, dtype));
+    return reducers[device->kind].add(device, sum, x, dtype);
+}
+
+int64_t reduce_work(enum device_kind kind) { return kind == DEVICE_CUDA ? REDUCE_PARTIALS * (int64_t)sizeof(double) : 0; }

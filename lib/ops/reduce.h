@@ -1,22 +1,39 @@
-/* Reductions over a whole buffer, for the gradient norm and the overflow check of mixed precision.
+/* Reductions over many buffers at once, for the gradient norm, the overflow check of mixed precision, and the loss of a step.
  *
- * The buffer is cut into blocks of a fixed size; threads divide the blocks; the blocks' results are combined in order.
- * So the result depends on the content and the length only, not on the number of threads. */
+ * Sums are in double. The result depends on the contents and the lengths only:
+ *
+ *   CPU    a buffer is cut into blocks of a fixed size; threads divide the blocks; the blocks' results are combined in order,
+ *          and then the buffers'
+ *   CUDA   a grid of fixed size walks over all buffers, hundreds of them in a launch; each thread block leaves one partial
+ *          sum in `work`, and one block adds the partials in order
+ *
+ * Everything is issued in order on the device's compute stream, and the results stay in the device's memory: nothing waits. */
 #ifndef TRIVIUM_OPS_REDUCE_H
 #define TRIVIUM_OPS_REDUCE_H
 
+#include "lib/device/device.h"
 #include "lib/device/dtype.h"
-#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** sum_i x[i]^2 in double. x: n elements of a floating dtype, borrowed. NaN and infinity propagate. */
-double reduce_sum_of_squares(const void *x, enum dtype, int64_t n);
+/** n elements of a floating dtype in the device's memory, borrowed; aligned to an element at least. NULL if n is 0. */
+struct reduce_buffer { const void *x; enum dtype dtype; int64_t n; };
 
-/** No element is NaN or infinite. */
-bool reduce_all_finite(const void *x, enum dtype, int64_t n);
+/** Bytes of scratch that the reductions below want, aligned to 8; none on the CPU. */
+int64_t reduce_work(enum device_kind);
+
+/** *sum = the sum over all buffers of x[i]^2. NaN and infinity propagate. sum: one double in the device's memory.
+ *  @errors E_CONFIG for a dtype that is not floating, E_DEVICE  @collective{none} */
+enum status reduce_sum_of_squares(const struct device *, const struct reduce_buffer *, int n, double *sum, void *work);
+
+/** *count = 0 if every element of every buffer is finite, else some positive number. count: in the device's memory.
+ *  @errors as above */
+enum status reduce_non_finite(const struct device *, const struct reduce_buffer *, int n, double *count, void *work);
+
+/** *sum += x[0], an element of a floating dtype; both in the device's memory. @errors as above */
+enum status reduce_add(const struct device *, double *sum, const void *x, enum dtype);
 
 #ifdef __cplusplus
 }

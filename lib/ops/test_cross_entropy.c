@@ -1,6 +1,8 @@
 /* ranks: 1  device: any */
 #include "lib/ops/cross_entropy.h"
+#include "lib/device/arena.h"
 #include "lib/ops/test_op.h"
+#include <stdlib.h>
 
 static int n_vocab = 13, n_padded = 13;
 static void make(struct op_case *c, enum dtype dtype) {
@@ -28,7 +30,20 @@ static void test_cross_entropy_in_every_precision(void **state) {
     n_vocab = n_padded = 13;
 }
 
-/* Padded columns hold 100: they change neither loss nor lse, and their gradient is zero. */
+/* Rows that begin anywhere, shorter than 16 bytes, of several rounds of a GPU's threads, padded or not. The longest sum is over
+ * the vocabulary; but it is of numbers below 1, of which the largest is 1, so it is no larger than a sum of n / e^2 of them. */
+static void test_cross_entropy_siblings_agree(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 1}, {13, 13}, {77, 80}, {1003, 1003}, {5003, 5008}, {5120, 5120}};
+    for (int i = 0; i < 6; i++) {
+        n_vocab = sizes[i][0], n_padded = sizes[i][1];
+        op_case_check_siblings(make, 77, 0);
+    }
+    n_vocab = n_padded = 13;
+}
+
+/* Padded columns hold 100: they change neither loss nor lse, and their gradient is zero. On a GPU the order in which a row is
+ * summed depends on where it begins; either order of 13 positive terms is right to 13 roundings. */
 static void test_cross_entropy_leaves_padding_out(void **state) {
     (void)state;
     struct op_case plain, padded;
@@ -40,8 +55,9 @@ static void test_cross_entropy_leaves_padding_out(void **state) {
         memcpy((double *)padded.in[0].data + r * 16, (double *)plain.in[0].data + r * 13, 13 * sizeof(double));
     op_case_run_all(&plain);
     op_case_run_all(&padded);
-    assert_close(tensor_error(&padded.out[0], &plain.out[0]), 0, 0);
-    assert_close(tensor_error(&padded.out[1], &plain.out[1]), 0, 0);
+    double order = test_device()->kind == DEVICE_CPU ? 0 : 2 * 13 * ldexp(1, -53);
+    assert_close(tensor_error(&padded.out[0], &plain.out[0]), 0, order);
+    assert_close(tensor_error(&padded.out[1], &plain.out[1]), 0, order);
     const double *d = padded.din[0].data;
     for (int i = 0; i < 14 * 16; i++)
         if (i % 16 >= 13 || i / 16 == 4) assert_close(d[i], 0, 0);   /* padding, and the row that is ignored */
@@ -65,41 +81,141 @@ static void test_cross_entropy_survives_large_logits(void **state) {
 /* dlogits over the logits themselves: the same bits. */
 static void test_cross_entropy_gradient_may_overwrite_the_logits(void **state) {
     (void)state;
-    struct op_case c;
-    make(&c, BF16);
-    op_case_run_all(&c);
-    struct vocab_rows rows = {c.in[0].data, c.in[1].data, 14, axis_whole('V', 13)};
-    cross_entropy_pieces_cpu(BF16)->gradient(&rows, c.out[1].data, 8. / 14, false, c.in[0].data);
-    assert_memory_equal(c.in[0].data, c.din[0].data, 14 * 13 * 2);
-    op_case_free(&c);
+    for (enum dtype d = FP64; d <= FP16; d++) {
+        struct op_case c;
+        make(&c, d);
+        op_case_run_all(&c);
+        struct call call = op_case_call(&c, ROW_BACKWARD_INPUT);
+        call.din[0].data = call.in[0].data;
+        assert_ok(op_case_run_call(&call, ROW_BACKWARD_INPUT));
+        assert_memory_equal(c.in[0].data, c.din[0].data, (size_t)type_bytes(&c.in_type[0]));
+        op_case_free(&c);
+    }
 }
 
-/* The pieces over two shards, with the maximum and the sums combined as tp does it, are the op over the whole. */
+/* ---- the pieces, over two shards ---- */
+
+/* 14 rows of 16 columns for 13, cut in two; and the pieces' results. All in one place, so that it goes to the device as one. */
+struct shards {
+    double logits[2][14 * 8], max[2][14], sum[2][14], hit[2][14], gradient[2][14 * 8 + 1], loss;
+    int32_t target[14];
+};
+
+static struct vocab_rows rows_of(const struct shards *there, int s) {
+    return (struct vocab_rows){there->logits[s], there->target, 14, {'V', 8, 8 * s, 13}};
+}
+
+static void transfer(struct shards *here, struct shards *there, bool up) {
+    const struct device *d = test_device();
+    assert_ok(up ? d->upload(d, there, here, sizeof *here) : d->download(d, here, there, sizeof *here));
+}
+
+/* What the ranks do between the pieces. */
+static void combine_max(struct shards *x) {
+    for (int r = 0; r < 14; r++) x->max[0][r] = x->max[1][r] = fmax(x->max[0][r], x->max[1][r]);
+}
+static void combine_sums(struct shards *x) {
+    for (int r = 0; r < 14; r++) x->sum[0][r] += x->sum[1][r], x->hit[0][r] += x->hit[1][r];
+}
+
+/* The gradient goes `offset` elements further, where its rows do not lie as the logits' do. */
+static void run_pieces(struct shards *x, int offset) {
+    const struct device *d = test_device();
+    const struct cross_entropy_pieces *pieces = cross_entropy_pieces(d->kind, FP64);
+    struct shards *there;
+    void *memory;
+    assert_ok(d->allocate(d, sizeof *x, &memory));
+    transfer(x, there = memory, true);
+    struct vocab_rows rows[] = {rows_of(there, 0), rows_of(there, 1)};
+    for (int s = 0; s < 2; s++) assert_ok(pieces->row_max(d, &rows[s], there->max[s]));
+    transfer(x, there, false);
+    combine_max(x);
+    transfer(x, there, true);
+    for (int s = 0; s < 2; s++) assert_ok(pieces->row_sum(d, &rows[s], there->max[s], there->sum[s], there->hit[s]));
+    transfer(x, there, false);
+    combine_sums(x);
+    transfer(x, there, true);
+    assert_ok(pieces->loss(d, &rows[0], there->max[0], there->sum[0], there->hit[0], there->max[0], 1. / 14, &there->loss));
+    for (int s = 0; s < 2; s++)
+        assert_ok(pieces->gradient(d, &rows[s], there->max[0], 8. / 14, false, there->gradient[s] + offset));
+    transfer(x, there, false);
+    d->release(d, memory, sizeof *x);
+}
+
+/* With the maximum and the sums combined as tp does it, they are the op over the whole. */
 static void test_cross_entropy_pieces_over_shards_make_the_whole(void **state) {
     (void)state;
     struct op_case c;
     make(&c, FP64);
     op_case_run_all(&c);
-    const struct cross_entropy_pieces *pieces = cross_entropy_pieces_cpu(FP64);
-    double shard[2][14 * 8], max[2][14], sum[2][14], hit[2][14], d[14 * 8];
-    struct vocab_rows rows[2];
-    for (int s = 0; s < 2; s++) {
-        for (int i = 0; i < 14 * 8; i++)
-            shard[s][i] = s * 8 + i % 8 < 13 ? ((double *)c.in[0].data)[i / 8 * 13 + s * 8 + i % 8] : 100;
-        rows[s] = (struct vocab_rows){shard[s], c.in[1].data, 14, {'V', 8, 8 * s, 13}};   /* 16 columns for 13 */
-        pieces->row_max(&rows[s], max[s]);
-    }
-    for (int r = 0; r < 14; r++) max[0][r] = max[1][r] = fmax(max[0][r], max[1][r]);
-    for (int s = 0; s < 2; s++) pieces->row_sum(&rows[s], max[s], sum[s], hit[s]);
-    for (int r = 0; r < 14; r++) sum[0][r] += sum[1][r], hit[0][r] += hit[1][r];
-    double loss = pieces->loss(&rows[0], max[0], sum[0], hit[0], max[0]) / 14;
-    assert_close(loss, *(double *)c.out[0].data, 1e-14);
-    for (int s = 0; s < 2; s++) {
-        pieces->gradient(&rows[s], max[0], 8. / 14, false, d);
-        for (int i = 0; i < 14 * 8; i++)
-            if (s * 8 + i % 8 < 13) assert_close(d[i], ((double *)c.din[0].data)[i / 8 * 13 + s * 8 + i % 8], 1e-15);
+    for (int offset = 0; offset < 2; offset++) {
+        static struct shards x;
+        memset(&x, 0xff, sizeof x);
+        memcpy(x.target, c.in[1].data, sizeof x.target);
+        for (int i = 0; i < 14 * 16; i++)
+            x.logits[i / 8 % 2][i / 16 * 8 + i % 8] =
+                i % 16 < 13 ? ((double *)c.in[0].data)[i / 16 * 13 + i % 16] : 100;
+        run_pieces(&x, offset);
+        assert_close(x.loss, *(double *)c.out[0].data, 1e-14);
+        for (int i = 0; i < 14 * 16; i++) {
+            double d = x.gradient[i / 8 % 2][offset + i / 16 * 8 + i % 8];
+            assert_close(d, i % 16 < 13 ? ((double *)c.din[0].data)[i / 16 * 13 + i % 16] : 0, 1e-15);
+        }
     }
     op_case_free(&c);
+}
+
+/* A shard that is all padding: its maximum is -infinity and its sum 0, so that the other ranks' stand. */
+static void test_cross_entropy_pieces_of_padding_count_nothing(void **state) {
+    (void)state;
+    static struct shards x;
+    const struct device *d = test_device();
+    const struct cross_entropy_pieces *pieces = cross_entropy_pieces(d->kind, FP64);
+    struct shards *there;
+    void *memory;
+    assert_ok(d->allocate(d, sizeof x, &memory));
+    for (int r = 0; r < 14; r++) x.max[1][r] = 3, x.target[r] = r % 8;
+    transfer(&x, there = memory, true);
+    struct vocab_rows rows = {there->logits[0], there->target, 14, {'V', 8, 8, 8}};
+    assert_ok(pieces->row_max(d, &rows, there->max[0]));
+    assert_ok(pieces->row_sum(d, &rows, there->max[1], there->sum[0], there->hit[0]));
+    transfer(&x, there, false);
+    for (int r = 0; r < 14; r++) {
+        assert_true(isinf(x.max[0][r]) && x.max[0][r] < 0);
+        assert_close(x.sum[0][r], 0, 0);
+        assert_close(x.hit[0][r], 0, 0);
+    }
+    d->release(d, memory, sizeof x);
+}
+
+/* ---- what is refused ---- */
+
+/* The CPU says so. A GPU's host has gone on: there the loss is NaN, which ends the run at the step's end; nothing is read out of
+ * bounds, and the other rows are as they were. */
+static void test_cross_entropy_refuses_a_target_beyond_the_vocabulary(void **state) {
+    (void)state;
+    static const int32_t beyond[] = {13, 2147483647};
+    for (int i = 0; i < 2; i++) {
+        struct op_case good, bad;
+        make(&good, FP32);
+        make(&bad, FP32);
+        op_case_run(&good, ROW_FORWARD);
+        ((int32_t *)bad.in[1].data)[7] = beyond[i];
+        struct call call = op_case_call(&bad, ROW_FORWARD);
+        call.on = test_device()->kind;
+        call.work = calloc(1, (size_t)op_work(&call, ROW_FORWARD) + 2 * ARENA_ALIGN);
+        enum status status = op_case_run_call(&call, ROW_FORWARD);
+        if (call.on == DEVICE_CPU) {
+            assert_fails(status, E_DATA, "position 7", "vocabulary of 13");
+        } else {
+            assert_ok(status);
+            assert_true(isnan(*(float *)bad.out[0].data));
+            assert_memory_equal(bad.out[1].data, good.out[1].data, 14 * sizeof(float));
+        }
+        free(call.work);
+        op_case_free(&good);
+        op_case_free(&bad);
+    }
 }
 
 static void test_cross_entropy_refuses_bad_targets_and_shards(void **state) {
@@ -115,7 +231,9 @@ static void test_cross_entropy_refuses_bad_targets_and_shards(void **state) {
 }
 
 TESTS(unit_test(test_cross_entropy_gradient_is_the_slope), unit_test(test_cross_entropy_in_every_precision),
-      unit_test(test_cross_entropy_leaves_padding_out), unit_test(test_cross_entropy_survives_large_logits),
+      unit_test(test_cross_entropy_siblings_agree), unit_test(test_cross_entropy_leaves_padding_out), unit_test(test_cross_entropy_survives_large_logits),
       unit_test(test_cross_entropy_gradient_may_overwrite_the_logits),
       unit_test(test_cross_entropy_pieces_over_shards_make_the_whole),
+      unit_test(test_cross_entropy_pieces_of_padding_count_nothing),
+      unit_test(test_cross_entropy_refuses_a_target_beyond_the_vocabulary),
       unit_test(test_cross_entropy_refuses_bad_targets_and_shards))

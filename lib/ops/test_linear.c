@@ -25,6 +25,14 @@ static void make_large(struct op_case *c, enum dtype dtype) {
     op_case_weight(c, op_type(dtype, "K", 401));
     op_case_finish(c);
 }
+/* 70 rows and 264 outputs: two chunks of rows and, in 16 bits, two strips of columns, the second cut short (linear_cuda.cu). */
+static void make_strips(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_linear, 1);
+    op_case_input(c, op_type(dtype, "BTC", 2, 35, 3));
+    op_case_weight(c, op_type(dtype, "KC", 264, 3));
+    op_case_weight(c, op_type(dtype, "K", 264));
+    op_case_finish(c);
+}
 
 static void test_linear_gradient_is_the_slope(void **state) {
     (void)state;
@@ -54,6 +62,31 @@ static void test_linear_in_every_precision(void **state) {
     op_case_check_precisions(make_qkv, 27, 0);
     op_case_check_precisions(make_proj, 9, 0);
     op_case_check_precisions(make_large, 422, 0);
+}
+
+static void test_linear_on_the_device_is_its_sibling_on_the_cpu(void **state) {
+    (void)state;
+    op_case_check_siblings(make_qkv, 27, 0);
+    op_case_check_siblings(make_proj, 9, 0);
+    op_case_check_siblings(make_strips, 264, 0);
+}
+
+/* More rows than 256 chunks of 64, none of them left out: the error of a sum of n terms of size 1 is below n^2 2^-53 = 3e-8. */
+static void test_linear_bias_gradient_adds_every_row(void **state) {
+    (void)state;
+    struct op_case c;
+    op_case_start(&c, &op_linear, 1);
+    op_case_input(&c, op_type(FP64, "BTC", 1, 16500, 1));
+    op_case_weight(&c, op_type(FP64, "KC", 6, 1));
+    op_case_weight(&c, op_type(FP64, "K", 6));
+    op_case_finish(&c);
+    op_case_run(&c, ROW_BACKWARD_WEIGHT);
+    for (int k = 0; k < 6; k++) {
+        double sum = 0;
+        for (int r = 0; r < 16500; r++) sum += ((double *)c.dout[0].data)[r * 6 + k];
+        assert_close(((double *)c.dweight[1].data)[k], sum, 3e-8);
+    }
+    op_case_free(&c);
 }
 
 /* Column parallel: two shards of the heads give the two halves of y. Row parallel: their partial sums add up to y. */
@@ -96,5 +129,6 @@ static void test_linear_refuses_shapes_that_do_not_meet(void **state) {
 }
 
 TESTS(unit_test(test_linear_gradient_is_the_slope), unit_test(test_linear_is_its_formula),
-      unit_test(test_linear_in_every_precision), unit_test(test_linear_shards_make_the_whole),
+      unit_test(test_linear_in_every_precision), unit_test(test_linear_on_the_device_is_its_sibling_on_the_cpu),
+      unit_test(test_linear_bias_gradient_adds_every_row), unit_test(test_linear_shards_make_the_whole),
       unit_test(test_linear_refuses_shapes_that_do_not_meet))

@@ -151,8 +151,7 @@ static void mirror_back(struct mirror *m, const struct device *d) {
     }
 }
 
-enum status op_case_run_call(struct call *call, enum row_kind kind) {
-    const struct device *d = test_device();
+static enum status run_call_on(struct call *call, enum row_kind kind, const struct device *d) {
     call->device = d;
     call->on = d->kind;
     if (d->kind == DEVICE_CPU) return op_run(call, kind);
@@ -170,18 +169,21 @@ enum status op_case_run_call(struct call *call, enum row_kind kind) {
     return status;
 }
 
-void op_case_run(struct op_case *c, enum row_kind kind) {
+enum status op_case_run_call(struct call *call, enum row_kind kind) { return run_call_on(call, kind, test_device()); }
+
+void op_case_run_on(struct op_case *c, enum row_kind kind, const struct device *d) {
     struct call call = op_case_call(c, kind);
-    call.on = test_device()->kind;
+    call.on = d->kind;
     int64_t bytes = op_work(&call, kind);
     uint16_t *work = aligned_alloc(ARENA_ALIGN, (size_t)arena_align(bytes + 2 * ARENA_ALIGN)), canary = 0x7ff9;
     for (int64_t i = 0; i < bytes / 2 + ARENA_ALIGN; i++) work[i] = canary;
     call.work = work;
-    assert_ok(op_case_run_call(&call, kind));
+    assert_ok(run_call_on(&call, kind, d));
     assert_int_equal(work[bytes / 2], canary);
     if (bytes > 0) assert_int_not_equal(work[bytes / 2 - 1], canary);
     free(work);
 }
+void op_case_run(struct op_case *c, enum row_kind kind) { op_case_run_on(c, kind, test_device()); }
 
 void op_case_run_all(struct op_case *c) {
     op_case_run(c, ROW_FORWARD);

@@ -19,6 +19,8 @@ struct op_case {
     struct step step;
     struct call settings;                /* everything in a call that is no operand: seed, training, scales */
     int32_t n_tokens;                    /* int32 inputs are uniform in [0, n_tokens) */
+    double din_scale;                    /* op_case_check_siblings: din is compared relative to at least this, where it may be
+                                          * a difference of nearly equal numbers. 0: relative to itself */
     struct type in_type[MAX_IN], out_type[MAX_OUT], weight_type[MAX_WEIGHTS], dweight_type[MAX_WEIGHTS];
     struct tensor in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS], din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
 };
@@ -44,6 +46,8 @@ enum status op_case_run_call(struct call *, enum row_kind);
 struct call op_case_call(const struct op_case *, enum row_kind);
 /** Run one row. Asserts success, and that scratch was touched to its last byte. */
 void op_case_run(struct op_case *, enum row_kind);
+/** The same on a device of the caller's choice. */
+void op_case_run_on(struct op_case *, enum row_kind, const struct device *);
 /** Forward and both backwards, as far as the op has them. */
 void op_case_run_all(struct op_case *);
 
@@ -56,6 +60,12 @@ void op_case_check_precision(op_case_maker *, enum dtype, double n, int stored);
 void op_case_check_precisions(op_case_maker *, double n, int stored);
 /** The same bits when out[0] lies over in[0] and din over dout, where the op says they may. */
 void op_case_check_aliases(op_case_maker *);
+
+/** The op on the CPU against the op on test_device(), on the same operands: forward, both backwards, and both on top of what is
+ *  there; in each dtype for which the device has kernels; weights' gradients in the weight's dtype and in the accumulator's.
+ *  Results start as NaN, so an element that nobody writes shows. Masks and other integers must be equal. n and stored as
+ *  above. On the CPU it compares the op with itself, which says only that the maker is sound. */
+void op_case_check_siblings(op_case_maker *, double n, int stored);
 
 /** The same bits on one thread and on three. */
 void op_case_check_threads(op_case_maker *);

@@ -131,18 +131,23 @@ static void compare_results(const struct op_case *narrow, const struct op_case *
         assert_close(tensor_error(&narrow->dweight[i], &wide->dweight[i]), 0, bound);
 }
 
+/* Keep the weights' gradients in the accumulator's type. */
+static void widen_dweight(struct op_case *c) {
+    for (int i = 0; i < c->step.n_weight; i++) {
+        free(c->dweight[i].data);
+        c->dweight_type[i].dtype = dtype_accumulator(c->weight_type[i].dtype);
+        c->dweight[i] = tensor_new(&c->dweight_type[i]);
+        memset(c->dweight[i].data, 0, (size_t)type_bytes(&c->dweight_type[i]));
+    }
+}
+
 /* Weights' gradients in the element type, and then in the accumulator's. */
 void op_case_check_precision(op_case_maker *make, enum dtype dtype, double n, int stored) {
     for (int high = 0; high < 2; high++) {
         struct op_case narrow, wide;
         make(&narrow, dtype);
         make(&wide, FP64);
-        for (int i = 0; i < narrow.step.n_weight && high; i++) {
-            free(narrow.dweight[i].data);
-            narrow.dweight_type[i].dtype = dtype_accumulator(dtype);
-            narrow.dweight[i] = tensor_new(&narrow.dweight_type[i]);
-            memset(narrow.dweight[i].data, 0, (size_t)type_bytes(&narrow.dweight_type[i]));
-        }
+        if (high) widen_dweight(&narrow);
         for (int i = 0; i < narrow.step.n_in; i++) tensor_copy_values(&wide.in[i], &narrow.in[i]);
         for (int i = 0; i < narrow.step.n_weight; i++) tensor_copy_values(&wide.weight[i], &narrow.weight[i]);
         for (int i = 0; i < narrow.step.n_out; i++) tensor_copy_values(&wide.dout[i], &narrow.dout[i]);
@@ -158,6 +163,75 @@ void op_case_check_precisions(op_case_maker *make, double n, int stored) {
     op_case_check_precision(make, FP32, n, stored);
     op_case_check_precision(make, BF16, n, stored);
     op_case_check_precision(make, FP16, n, stored);
+}
+
+/* ---- siblings ---- */
+
+/* max|difference| / max(max|reference|, least); integers are exact. */
+static void assert_siblings(const struct tensor *value, const struct tensor *reference, double bound, double least) {
+    enum dtype dtype = value->type->dtype;
+    double largest = 0;
+    for (int64_t i = 0; i < type_n(reference->type); i++)
+        largest = fmax(largest, fabs(dtype_get(reference->data, dtype, i)));
+    double error = tensor_error(value, reference);
+    if (largest < least) error *= (largest > 0 ? largest : 1) / least;
+    assert_close(error, 0, dtype == INT32 || dtype == UINT8 ? 0 : bound);
+}
+
+static void share(const struct tensor *to, const struct tensor *from, int n) {
+    for (int i = 0; i < n; i++) memcpy(to[i].data, from[i].data, (size_t)type_bytes(from[i].type));
+}
+
+static void backward_siblings(struct op_case *device, struct op_case *cpu, double bound) {
+    const struct op *op = cpu->step.op;
+    if (op->has_backward_input) {
+        op_case_run_on(cpu, ROW_BACKWARD_INPUT, device_cpu());
+        op_case_run(device, ROW_BACKWARD_INPUT);
+        for (int i = 0; i < cpu->step.n_in; i++)
+            if (!(op->no_grad_in >> i & 1)) assert_siblings(&device->din[i], &cpu->din[i], bound, cpu->din_scale);
+    }
+    if (op->has_backward_weight) {
+        op_case_run_on(cpu, ROW_BACKWARD_WEIGHT, device_cpu());
+        op_case_run(device, ROW_BACKWARD_WEIGHT);
+        for (int i = 0; i < cpu->step.n_weight; i++) assert_siblings(&device->dweight[i], &cpu->dweight[i], bound, 0);
+    }
+}
+
+/* Both backwards read the CPU's outputs, so that they differ by their own roundings only; the second time they add to the
+ * CPU's gradients. Weights' gradients start at the weights, as something to add to. */
+static void siblings_in(op_case_maker *make, enum dtype dtype, bool high, double bound) {
+    struct op_case cpu, device;
+    make(&cpu, dtype);
+    make(&device, dtype);
+    if (high) widen_dweight(&cpu), widen_dweight(&device);
+    for (int i = 0; i < cpu.step.n_weight; i++) tensor_copy_values(&cpu.dweight[i], &cpu.weight[i]);
+    share(device.dweight, cpu.dweight, cpu.step.n_weight);
+    op_case_run_on(&cpu, ROW_FORWARD, device_cpu());
+    op_case_run(&device, ROW_FORWARD);
+    for (int i = 0; i < cpu.step.n_out; i++) assert_siblings(&device.out[i], &cpu.out[i], bound, 0);
+    share(device.out, cpu.out, cpu.step.n_out);
+    backward_siblings(&device, &cpu, bound);
+    cpu.settings.accumulate = device.settings.accumulate = ~0u;
+    share(device.din, cpu.din, cpu.step.n_in);
+    share(device.dweight, cpu.dweight, cpu.step.n_weight);
+    backward_siblings(&device, &cpu, bound);
+    op_case_free(&cpu);
+    op_case_free(&device);
+}
+
+/* Each sibling is within the bound of the exact result, so they are within twice the bound of each other. */
+void op_case_check_siblings(op_case_maker *make, double n, int stored) {
+    int n_checked = 0;
+    for (enum dtype d = FP64; d <= FP16; d++) {
+        struct op_case c;
+        make(&c, d);
+        bool has = c.step.op->kernels[test_device()->kind][d].forward != NULL;
+        bool wider = c.step.n_weight > 0 && dtype_accumulator(d) != d;
+        op_case_free(&c);
+        for (int high = 0; high <= wider && has; high++, n_checked++)
+            siblings_in(make, d, high, 2 * op_error_bound(d, n, stored));
+    }
+    assert_true(n_checked > 0);
 }
 
 /* ---- aliases ---- */

@@ -1,6 +1,9 @@
 #include "lib/program/exec.h"
 
 #include "lib/base/clock.h"
+#include "lib/ops/fusion.h"
+#include "lib/ops/reduce.h"
+#include "lib/program/exec_feed.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +16,12 @@ enum status exec_init(struct exec *e) {
         e->ring_requests[d] = calloc((size_t)e->memory->ring[d].slots + 1, sizeof **e->ring_requests);
         ok = ok && e->ring_requests[d];
     }
-    return ok ? OK : FAIL(E_MEMORY, "no memory for the requests of %d steps", p->n_steps);
+    if (!ok) return FAIL(E_MEMORY, "no memory for the requests of %d steps", p->n_steps);
+    return feed_create(e->device, e->program, e->memory->n_microbatches, &e->feed);
 }
 
 void exec_fini(struct exec *e) {
+    feed_destroy(&e->feed);
     free(e->step_requests);
     free(e->grad_left);
     for (int d = 0; d < 2; d++) free(e->ring_requests[d]);
@@ -80,17 +85,10 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     return c;
 }
 
-/* fill works in words of 8 bytes; what is left over is copied. */
-static enum status clear(struct exec *e, void *to, int64_t bytes) {
-    static const char zeros[8];
-    TRY(e->device->fill(e->device, to, 0, bytes / 8 * 8));
-    return bytes % 8 ? e->device->upload(e->device, (char *)to + bytes / 8 * 8, zeros, bytes % 8) : OK;
-}
-
 static enum status run_step_row(struct exec *e, struct place at, const struct row *r) {
     struct call c = call_of(e, at, r);
     for (int i = 0; i < c.step->n_weight; i++)
-        if (r->zero_dweight >> i & 1) TRY(clear(e, c.dweight[i].data, e->chunks[at.chunk].values[r->dweight[i]].bytes));
+        if (r->zero_dweight >> i & 1) TRY(e->device->clear(e->device, c.dweight[i].data, e->chunks[at.chunk].values[r->dweight[i]].bytes));
     return op_run(&c, r->kind);
 }
 
@@ -117,13 +115,28 @@ static enum status paint_dead(struct exec *e, struct place at, enum tape_kind ta
     return OK;
 }
 
+/* Can this row and the next run as one kernel? Which rows are neighbours is fixed; so is the answer, but finding it is cheap. */
+static enum status run_fused(struct exec *e, struct place at, const struct row *r, bool *done) {
+    *done = false;
+    if (!e->fuse || r[0].kind != r[1].kind || r->kind > ROW_BACKWARD_INPUT) return OK;
+    struct call first = call_of(e, at, r), second = call_of(e, at, r + 1);
+    fused_kernel *run = fusion_of(&first, &second, r->kind);
+    if (!run) return OK;
+    *done = true;
+    return run(&first, &second);
+}
+
 static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape) {
     const struct tape *t = &e->chunks[at.chunk].tapes[tape];
     for (int i = 0; i < t->n; i++) {
         double start = clock_s();
-        TRY(run_row(e, at, &t->rows[i]));
+        bool fused = false;
+        if (i + 1 < t->n) TRY(run_fused(e, at, &t->rows[i], &fused));
+        if (!fused) TRY(run_row(e, at, &t->rows[i]));
         e->seconds[t->rows[i].kind] += clock_s() - start;
         if (e->paint) TRY(paint_dead(e, at, tape, i));
+        if (fused && e->paint) TRY(paint_dead(e, at, tape, i + 1));
+        i += fused;
         comm_progress();
     }
     return OK;
@@ -153,7 +166,7 @@ static enum status send(struct exec *e, const struct action *a, int frame) {
     struct comm_request *request = &e->ring_requests[backward][slot];
     TRY(comm_wait(request));                                         /* the slot's last message has left */
     void *copy = arena_at(&e->arenas[ROLE_COMM], ring->offset + slot * arena_align(ring->bytes));
-    memcpy(copy, value_at(e, a->chunk, frame, v), (size_t)k->values[v].bytes);
+    TRY(e->device->copy(e->device, copy, value_at(e, a->chunk, frame, v), k->values[v].bytes));
     return comm_send_start(e->mesh->group[AXIS_PP], copy, k->values[v].bytes, UINT8, neighbour(e, !backward), backward,
                            request);
 }
@@ -172,20 +185,19 @@ static enum status run_transfer(struct exec *e, const struct action *a, int fram
 }
 
 /* ---- actions ---- */
+static enum status add_loss(struct exec *e, const void *loss) {
+    double *sum = e->loss_at ? e->loss_at : &e->loss;
+    return reduce_add(e->device, sum, loss, e->program->slots[e->program->loss].type.dtype);
+}
+
 static enum status run_compute(struct exec *e, const struct action *a, struct place at) {
     const struct chunk *k = &e->chunks[a->chunk];
     bool forward = a->kind == ACTION_F;
     if (forward && (k->tokens >= 0 || k->targets >= 0))
-        TRY(e->hooks.fetch(e->hooks.self, a->microbatch, value_at(e, a->chunk, at.frame, k->tokens),
-                           value_at(e, a->chunk, at.frame, k->targets)));
+        TRY(feed_microbatch(e->feed, &e->hooks, a->microbatch, value_at(e, a->chunk, at.frame, k->tokens),
+                            value_at(e, a->chunk, at.frame, k->targets)));
     TRY(run_tape(e, at, (enum tape_kind)a->kind));
-    if (forward && k->loss >= 0) {
-        enum dtype type = e->program->slots[e->program->loss].type.dtype;
-        char loss[8];
-        TRY(e->device->download(e->device, loss, value_at(e, a->chunk, at.frame, k->loss), (int64_t)dtype_size(type)));
-        e->loss += dtype_get(loss, type, 0);
-    }
-    return OK;
+    return forward && k->loss >= 0 ? add_loss(e, value_at(e, a->chunk, at.frame, k->loss)) : OK;
 }
 
 /* "Final" is counted from the rows that will run, not guessed: it covers accumulation, ties, chunks and split weights. */
@@ -201,6 +213,7 @@ static void count_grad_rows(struct exec *e, const struct schedule *s) {
 
 enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     e->loss = e->transfer_s = 0;
+    if (e->loss_at) TRY(e->device->clear(e->device, e->loss_at, sizeof *e->loss_at));
     memset(e->seconds, 0, sizeof e->seconds);
     count_grad_rows(e, s);
     for (int i = 0; i < s->n; i++) {

@@ -30,19 +30,23 @@ struct exec {
     const struct arena *arenas;          /* [N_ROLES] */
     const struct device *device;
     struct exec_hooks hooks;
+    double *loss_at;                     /* device memory: sum of the loss slot over this rank's microbatches; 0 where it has
+                                          * none. NULL (CPU only): it goes to `loss` */
+    bool fuse;                           /* run pairs of rows as one kernel where there is one (lib/ops/fusion.h) */
     bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
     /* per step, set by the run */
     uint64_t seed, n_step;
     int64_t micro;                       /* sequences of a microbatch */
     double loss_scale, grad_scale;
     /* results of exec_run */
-    double loss;                         /* sum of the loss slot over this rank's microbatches; 0 where it has none */
+    double loss;                         /* where loss_at is NULL: the sum that it says */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
     double transfer_s;                   /* waiting for neighbours: the bubble, and the wire */
     /* internals */
     struct comm_request *step_requests;  /* by step: asynchronous rows in flight */
     struct comm_request *ring_requests[2];
     int ring_used[2];
+    struct feed *feed;                   /* batches on their way to the device (exec_feed.c) */
     int *grad_left;                      /* by param: GRAD_READY rows still to come in this step */
 };
 

@@ -111,13 +111,15 @@ static void plan_comm(const struct chunk *chunks, const struct schedule *s, int6
 }
 
 enum status memory_plan_rest(const struct program *p, const struct chunk *chunks, const struct schedule *s,
-                             int64_t technique_comm_bytes, struct memory_plan *out) {
+                             int64_t technique_comm_bytes, int64_t run_work_bytes, struct memory_plan *out) {
     out->n_chunks = p->n_chunks;
     out->n_microbatches = s->n_microbatches;
     plan_scratch(chunks, out);
     TRY(plan_frames(chunks, s, out));
     plan_comm(chunks, s, technique_comm_bytes, out);
-    out->bytes[ROLE_WORK] = out->scratch_bytes[ROLE_WORK];
+    out->run_offset = arena_align(out->scratch_bytes[ROLE_WORK]);
+    out->run_bytes = run_work_bytes;
+    out->bytes[ROLE_WORK] = run_work_bytes ? out->run_offset + run_work_bytes : out->scratch_bytes[ROLE_WORK];
     return OK;
 }
 

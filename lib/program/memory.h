@@ -26,15 +26,17 @@ struct memory_plan {
     /* comm: a ring of staging buffers for each direction that this rank sends in; [0] forward, [1] backward */
     struct stage_ring { int slots; int64_t offset, bytes; } ring[2];
     int64_t technique_offset;        /* comm: where the techniques' part starts */
+    int64_t run_offset, run_bytes;   /* work: what the run keeps there beside the scratch of rows */
 };
 
 /** First half: places for params, gradients and optimizer states; sets the params' offsets and starts *out.
  *  @collective{none} */
 void memory_plan_params(struct program *, struct memory_plan *out);
-/** Second half: everything else. technique_comm_bytes: what techniques asked for in the comm arena, knowing the first half.
+/** Second half: everything else. technique_comm_bytes: what techniques asked for in the comm arena, knowing the first half;
+ *  run_work_bytes: what the run wants in the work arena.
  *  @errors E_MEMORY  @collective{none} */
 enum status memory_plan_rest(const struct program *, const struct chunk *chunks, const struct schedule *,
-                             int64_t technique_comm_bytes, struct memory_plan *);
+                             int64_t technique_comm_bytes, int64_t run_work_bytes, struct memory_plan *);
 void memory_plan_fini(struct memory_plan *);
 
 int64_t memory_frame(const struct memory_plan *, enum frame_class, int chunk, int microbatch);

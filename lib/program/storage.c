@@ -2,7 +2,8 @@
  *
  * An in-place op writes its result over its operand. That is allowed when the operand dies in that very row, the result is
  * born there, and both have the same size and role. It is decided here, after all lifetimes are known, so an op only has to
- * say that its kernel could. */
+ * say that its kernel could. Backward may write over what it reads of forward, too: then the bytes of a frame go on as a
+ * gradient (the logits, the largest tensor of all, become dlogits). */
 #include "lib/program/lower.h"
 
 #include <stdlib.h>
@@ -43,6 +44,8 @@ static void share_row(const struct program *p, struct chunk *k, enum tape_kind t
         if (op->forward_alias == ALIAS_IN_PLACE) share(k, r->in[0], r->out[0], now);
     } else if (op->backward_alias == ALIAS_IN_PLACE && !(r->accumulate >> op->alias_in & 1)) {
         share(k, r->dout[0], r->din[op->alias_in], now);
+    } else if (op->backward_over_in && !(r->accumulate & 1)) {
+        share(k, r->in[0], r->din[0], now);
     }
     if (r->wait >= 0) keep_until_wait(k, r, tape);
 }

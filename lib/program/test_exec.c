@@ -143,7 +143,7 @@ static void prepare(void) {
     assert_ok(program_infer(&b.program));
     assert_ok(chunk_lower(&b.program, 0, b.schedule.split_weight, &b.chunk));
     memory_plan_params(&b.program, &b.memory);
-    assert_ok(memory_plan_rest(&b.program, &b.chunk, &b.schedule, 0, &b.memory));
+    assert_ok(memory_plan_rest(&b.program, &b.chunk, &b.schedule, 0, 0, &b.memory));
     for (enum role r = 0; r < N_ROLES; r++) assert_ok(arena_init(&b.arenas[r], device_cpu(), r, b.memory.bytes[r], true));
     for (int i = 0; i < TINY_N; i++) b.w[i] = 0.5 + i / 8.0;
     place_params();

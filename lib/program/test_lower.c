@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * What lowering decides about values, one decision a test, on programs of a few made-up ops: what is saved, what is a view, what
  * may be written over. Which rows there are, and in which order: test_lower_rows.c. */
@@ -138,6 +138,61 @@ static void test_in_place_does_not_share_what_a_later_step_reads(void **state) {
     assert_false(share(t->in[0], t->in[1]));
 }
 
+/* The operand of forward is not read again, so its bytes become its gradient; they stay in the frame that they crossed in. */
+static void test_backward_over_in_shares_when_nobody_else_reads_the_operand(void **state) {
+    (void)state;
+    int y = add(&op_plain, "y", x), z = add(&op_over_in, "z", y);
+    add(&op_plain, "t", z);
+    lower(false);
+    const struct row *r = input_of("a.z");
+    assert_int_equal(r->in[0], forward_of("a.y")->out[0]);
+    assert_true(share(r->in[0], r->din[0]));
+    assert_true(crosses(r->in[0]));
+    assert_int_equal(storage_of(r->din[0])->death.row, find(TAPE_B, ROW_BACKWARD_INPUT, step_named("a.y")));
+    assert_int_equal(k.frame_bytes[FRAME_FB], TINY_BYTES);
+}
+
+static void test_backward_over_in_does_not_share_what_is_read_later(void **state) {
+    (void)state;
+    int y = add(&op_reads_out, "y", x);                              /* its backward reads y after z's */
+    add(&op_over_in, "z", y);
+    lower(false);
+    assert_false(share(input_of("a.z")->in[0], input_of("a.z")->din[0]));
+}
+
+/* Another reader has put a gradient there already: the kernel adds, and must find its operand whole. */
+static void test_backward_over_in_does_not_share_a_gradient_that_is_added_to(void **state) {
+    (void)state;
+    int y = add(&op_plain, "y", x), z = add(&op_over_in, "z", y);
+    tiny_add(&p, &op_plain, "t", y, z, NONE);
+    lower(false);
+    assert_int_equal(input_of("a.z")->accumulate, 1);
+    assert_false(share(input_of("a.z")->in[0], input_of("a.z")->din[0]));
+}
+
+/* A heavy weight gradient that is put off reads dy in the third tape: the shared bytes live that long. */
+static void test_backward_over_in_lives_as_long_as_the_gradient(void **state) {
+    (void)state;
+    int w = tiny_param(&p, "w"), y = add_weighted(&op_matrix, "y", x, w);
+    add(&op_over_in, "z", y);
+    lower(true);
+    assert_true(share(input_of("a.z")->in[0], input_of("a.z")->din[0]));
+    assert_int_equal(storage_class(storage_of(input_of("a.z")->din[0])), FRAME_FW);
+}
+
+/* What is made again for backward is written over all the same. */
+static void test_backward_over_in_shares_what_was_replayed(void **state) {
+    (void)state;
+    int y = add(&op_plain, "y", x);
+    add(&op_over_in, "z", y);
+    p.slots[y].replay = true;
+    lower(false);
+    const struct row *again = row(TAPE_B, ROW_REPLAY, step_named("a.y"));
+    assert_int_equal(input_of("a.z")->in[0], again->out[0]);
+    assert_true(share(again->out[0], input_of("a.z")->din[0]));
+    assert_false(crosses(again->out[0]));
+}
+
 /* Three in a row: the bytes pass from hand to hand, and the last one's needs decide. */
 static void test_in_place_chains_share_one_storage(void **state) {
     (void)state;
@@ -213,5 +268,10 @@ TESTS(lower_test(test_a_value_that_backward_reads_crosses_into_a_frame),
       lower_test(test_in_place_shares_when_the_operand_dies_there),
       lower_test(test_in_place_does_not_share_what_backward_reads),
       lower_test(test_in_place_does_not_share_what_a_later_step_reads), lower_test(test_in_place_chains_share_one_storage),
+      lower_test(test_backward_over_in_shares_when_nobody_else_reads_the_operand),
+      lower_test(test_backward_over_in_does_not_share_what_is_read_later),
+      lower_test(test_backward_over_in_does_not_share_a_gradient_that_is_added_to),
+      lower_test(test_backward_over_in_lives_as_long_as_the_gradient),
+      lower_test(test_backward_over_in_shares_what_was_replayed),
       lower_test(test_in_place_does_not_share_another_size), lower_test(test_in_place_does_not_share_when_it_accumulates),
       lower_test(test_work_is_alive_for_its_row_only), lower_test(test_a_chunk_has_its_own_blocks_only))

@@ -19,6 +19,7 @@ static const struct op op_bias = {TINY("bias"), .has_backward_weight = true};
 static const struct op op_over = {TINY("over"), .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_IN_PLACE};
 static const struct op op_over_reads_in = {TINY("over_reads_in"), .needs = {.bi_in = 1}, .forward_alias = ALIAS_IN_PLACE,
                                            .backward_alias = ALIAS_IN_PLACE};
+static const struct op op_over_in = {TINY("over_in"), .needs = {.bi_in = 1}, .backward_over_in = true};
 static const struct op op_enter = {TINY("enter"), .forward_alias = ALIAS_VIEW, .backward_alias = ALIAS_IN_PLACE,
                                    .async_backward = true};
 static const struct op op_exit = {TINY("exit"), .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_VIEW};

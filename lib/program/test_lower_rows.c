@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * Which rows lowering makes, and in which order: recomputation, exchanges that overlap, weight gradients, parameter windows. */
 #include "lib/program/test_lower.h"

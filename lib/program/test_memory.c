@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * The memory plan against brute force. Which bytes are in use when is worked out here from the rows alone: a value is in use
  * from the first row that names it to the last, in the actions of its microbatch. Lifetimes, storages and frames as the
@@ -138,7 +138,9 @@ static void check_chunk(const struct chunk *k, const struct schedule *s, const s
     assert_true(n > 50);
     assert_int_equal(clashes, 0);
     assert_int_equal(m->bytes[ROLE_ACT], act);                       /* the peak is reached: no byte is planned in vain */
-    assert_int_equal(m->bytes[ROLE_WORK], work);
+    assert_int_equal(m->scratch_bytes[ROLE_WORK], work);
+    assert_true(m->run_offset >= work && m->run_offset < work + ARENA_ALIGN);
+    assert_int_equal(m->bytes[ROLE_WORK], m->run_offset + m->run_bytes);   /* behind it what the run keeps there */
 }
 
 static void test_bytes_in_use_at_one_time_never_meet(void **state) {
@@ -180,7 +182,7 @@ static void check_split(bool replay) {
     assert_ok(chunk_lower(&r.program, 0, true, &k));
     split_schedule(p.n_microbatches, &s);
     memory_plan_params(&r.program, &m);
-    assert_ok(memory_plan_rest(&r.program, &k, &s, 0, &m));
+    assert_ok(memory_plan_rest(&r.program, &k, &s, 0, 0, &m));
     check_chunk(&k, &s, &m);
     assert_true(k.frame_bytes[FRAME_FW] > 0 && k.frame_bytes[FRAME_BW] > 0);
     memory_plan_fini(&m);
@@ -348,7 +350,7 @@ static void test_comm_holds_rings_and_then_techniques(void **state) {
     int64_t rings = backward->offset + (backward->slots - 1) * arena_align(boundary) + boundary;
     assert_int_equal(r.memory.bytes[ROLE_COMM], rings);
     memory_plan_params(&r.program, &m);
-    assert_ok(memory_plan_rest(&r.program, r.chunks, &r.schedule, 100, &m));
+    assert_ok(memory_plan_rest(&r.program, r.chunks, &r.schedule, 100, 0, &m));
     assert_int_equal(m.technique_offset, arena_align(rings));
     assert_int_equal(m.bytes[ROLE_COMM], m.technique_offset + 100);
     memory_plan_fini(&m);

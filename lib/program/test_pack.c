@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 #include "lib/base/rng.h"
 #include "lib/program/lower.h"
 #include "tests/test.h"

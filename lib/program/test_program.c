@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 #include "lib/program/test_tiny.h"
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,8 @@
  * memory plan -> bill. */
 #include "lib/run/run.h"
 
+#include "lib/ops/reduce.h"
+
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,12 +60,16 @@ static enum status lower_chunks(struct run *r) {
     return OK;
 }
 
+static int64_t run_work_bytes(const struct run *r) {
+    return arena_align(N_SCALARS * sizeof(double)) + reduce_work(r->program.device);
+}
+
 static enum status bill_and_plan(struct run *r) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     memory_plan_params(&r->program, &r->memory);
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
-    TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, &r->memory));
+    TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, run_work_bytes(r), &r->memory));
     bill_rows(&r->program, r->chunks, &r->schedule, &r->bill);
     bill_sends(r->chunks, &r->schedule, &r->bill);
     memcpy(r->bill.bytes, r->memory.bytes, sizeof r->bill.bytes);
@@ -75,6 +81,7 @@ enum status run_compile(struct run *r, const struct recipe *recipe, const struct
     *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1, .n_threads = omp_get_max_threads()};
     plan_place(&r->plan, rank);
     program_init(&r->program);
+    r->program.device = plan->device == PLAN_DEVICE_CUDA ? DEVICE_CUDA : DEVICE_CPU;
     TRY(choose_techniques(r));
     TRY(rewrite_program(r, watcher, watcher_self));
     TRY(make_schedule(r));

@@ -23,7 +23,9 @@ static enum status evaluate_batches(struct run *r, const struct schedule *s, int
     for (int64_t i = 0; i < n_batches && status == OK; i++) {
         r->eval_first = i * r->plan.global_batch;
         status = exec_run(&r->exec, s, false);
-        *sum += r->exec.loss;
+        double loss;
+        if (status == OK) status = run_read_scalar(r, SCALAR_LOSS, &loss);
+        if (status == OK) *sum += loss;
     }
     r->exec.loss_scale = scale;
     r->eval_first = -1;

@@ -1,10 +1,26 @@
-/* Initial values: element g of the global tensor is init_constant + init_std x normal(seed, name, g), whoever holds it. */
+/* Initial values: element g of the global tensor is init_constant + init_std x normal(seed, name, g), whoever holds it.
+ *
+ * They are made in host memory, the weight and the master beside each other, and uploaded: a param at a time. */
 #include "lib/run/run.h"
 
 #include "lib/base/rng.h"
-#include <string.h>
+#include <inttypes.h>
+#include <stdlib.h>
 
-static void initialise_weight(struct param *w, uint64_t seed) {
+/* What a rank holds of a param, in host memory: zero where nothing else is said (padding is zero and stays so). */
+struct initial { char *weight, *master; int64_t weight_bytes, state_bytes; };
+
+static enum status initial_new(const struct param *w, struct initial *v) {
+    v->weight_bytes = param_resident_n(w, w->weight_at) * (int64_t)dtype_size(w->type.dtype);
+    v->state_bytes = param_state_n(w) * (int64_t)dtype_size(w->state_dtype);
+    v->weight = calloc(1, (size_t)v->weight_bytes + 1);
+    v->master = calloc(1, (size_t)v->state_bytes + 1);
+    return v->weight && v->master ? OK
+                                  : FAIL(E_MEMORY, "no %" PRId64 " bytes of host memory for the initial values of %s",
+                                         v->weight_bytes + v->state_bytes, w->name);
+}
+
+static void draw(const struct param *w, uint64_t seed, const struct initial *v) {
     uint64_t stream = rng_stream(w->name);
     int64_t first = w->weight_at == RESIDENT_OWN ? w->own_first : 0;
     int64_t n = w->weight_at == RESIDENT_OWN ? w->own_n : type_n(&w->type);
@@ -12,31 +28,36 @@ static void initialise_weight(struct param *w, uint64_t seed) {
     for (int64_t i = 0; i < n; i++) {
         int64_t global = shape_global_index(&w->type.shape, first + i);
         double normal = global >= 0 && w->init_std > 0 ? rng_normal(seed, stream, (uint64_t)global) : 0;
-        double value = global >= 0 ? w->init_constant + w->init_std * normal : 0;   /* padding is zero and stays so */
+        double value = global >= 0 ? w->init_constant + w->init_std * normal : 0;
         if (w->master) value = (double)(float)value;                 /* the weight is the master rounded, from the start */
-        dtype_set(w->weight, w->type.dtype, i, value);
-        if (!w->master) continue;
+        dtype_set(v->weight, w->type.dtype, i, value);
         int64_t own = first + i - w->own_first;
-        if (own >= 0 && own < w->own_n) dtype_set(w->master_weight, w->state_dtype, own, value);
+        if (own >= 0 && own < w->own_n) dtype_set(v->master, w->state_dtype, own, value);
     }
 }
 
-/* Shards are of one size on every rank, so the last ones may end in padding, which is gathered along: zero. */
-static void clear_padding(struct param *w) {
-    int64_t held = param_resident_n(w, w->weight_at), used = w->weight_at == RESIDENT_OWN ? w->own_n : type_n(&w->type);
-    size_t size = dtype_size(w->type.dtype), state_size = dtype_size(w->state_dtype);
-    memset((char *)w->weight + (size_t)used * size, 0, (size_t)(held - used) * size);
-    if (w->master) memset((char *)w->master_weight + (size_t)w->own_n * state_size, 0, (size_t)(param_state_n(w) - w->own_n) * state_size);
+static enum status upload(const struct param *w, const struct device *weights, const struct device *states,
+                          const struct initial *v) {
+    TRY(weights->upload(weights, w->weight, v->weight, v->weight_bytes));
+    if (w->master) TRY(states->upload(states, w->master_weight, v->master, v->state_bytes));
+    TRY(states->clear(states, w->moment1, v->state_bytes));
+    return states->clear(states, w->moment2, v->state_bytes);
 }
 
-void params_initialise(struct run *r) {
-    for (int i = 0; i < r->program.n_params; i++) {
-        struct param *w = &r->program.params[i];
-        if (!w->present) continue;
-        size_t state_bytes = (size_t)param_state_n(w) * dtype_size(w->state_dtype);
-        initialise_weight(w, (uint64_t)r->plan.seed);
-        clear_padding(w);
-        memset(w->moment1, 0, state_bytes);
-        memset(w->moment2, 0, state_bytes);
+static enum status initialise(struct run *r, const struct param *w) {
+    struct initial v = {0};
+    enum status status = initial_new(w, &v);
+    if (status == OK) {
+        draw(w, (uint64_t)r->plan.seed, &v);
+        status = upload(w, w->weight_on_host ? device_cpu() : r->device, w->state_on_host ? device_cpu() : r->device, &v);
     }
+    free(v.weight);
+    free(v.master);
+    return status;
+}
+
+enum status params_initialise(struct run *r) {
+    for (int i = 0; i < r->program.n_params; i++)
+        if (r->program.params[i].present) TRY(initialise(r, &r->program.params[i]));
+    return OK;
 }

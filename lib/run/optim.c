@@ -1,12 +1,18 @@
 /* Gradient norm, clipping and AdamW: over own elements only, so that no technique is mentioned.
  *
  *   norm^2 = sum over the mesh of sum over counted params of g^2      each element of the model counted by one rank
- *   factor = min(1, clip / (norm + 1e-6)) */
+ *   factor = min(1, clip / (norm + 1e-6))
+ *
+ * All of it happens where the gradients are: on a GPU the norm never visits the host, so the update is queued behind
+ * backward without anybody waiting. The price: a number that is not finite cannot stop the host at once. adamw_decide turns
+ * it into a multiplier of NaN, with which adamw_update changes nothing; the host reads the numbers later, and refuses then. */
 #include "lib/run/run.h"
 
 #include "lib/ops/adamw.h"
 #include "lib/ops/reduce.h"
+#include "lib/run/optim_offload.h"
 #include <math.h>
+#include <stdlib.h>
 
 void *param_own_weight(const struct param *w) {
     int64_t first = w->weight_at == RESIDENT_OWN ? 0 : w->own_first;
@@ -18,14 +24,44 @@ void *param_own_grad(const struct param *w) {
     return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
 }
 
-enum status optim_norm(struct run *r, double *norm) {
-    double sum = 0;
+/* Own gradients as a table; in `buffers`, which has room for every param. */
+static int own_gradients(const struct run *r, bool counted_only, struct reduce_buffer *buffers) {
+    int n = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (w->present && w->counted) sum += reduce_sum_of_squares(param_own_grad(w), w->grad_type.dtype, w->own_n);
+        if (w->present && w->own_n > 0 && (w->counted || !counted_only))
+            buffers[n++] = (struct reduce_buffer){param_own_grad(w), w->grad_type.dtype, w->own_n};
     }
-    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &sum, 1, FP64, COMM_SUM));
-    *norm = sqrt(sum) * r->unscale;
+    return n;
+}
+
+static struct reduce_buffer *buffers_new(const struct run *r) {
+    return malloc(((size_t)r->program.n_params + 1) * sizeof(struct reduce_buffer));
+}
+
+enum status optim_norm(struct run *r) {
+    struct reduce_buffer *buffers = buffers_new(r);
+    if (!buffers) return FAIL(E_MEMORY, "no memory for a table of %d gradients", r->program.n_params);
+    int n = own_gradients(r, true, buffers);
+    enum status status = reduce_sum_of_squares(r->device, buffers, n, &r->scalars[SCALAR_SQUARES], r->reduce_work);
+    free(buffers);
+    TRY(status);
+    return comm_all_reduce(r->mesh.group[AXIS_MESH], &r->scalars[SCALAR_SQUARES], 1, FP64, COMM_SUM);
+}
+
+enum status optim_non_finite(struct run *r, bool *found) {
+    struct reduce_buffer *buffers = buffers_new(r);
+    if (!buffers) return FAIL(E_MEMORY, "no memory for a table of %d gradients", r->program.n_params);
+    int n = own_gradients(r, false, buffers);
+    buffers[n++] = (struct reduce_buffer){&r->scalars[SCALAR_LOSS], FP64, 1};
+    enum status status = reduce_non_finite(r->device, buffers, n, &r->scalars[SCALAR_OVERFLOW], r->reduce_work);
+    free(buffers);
+    TRY(status);
+    /* Every element is some rank's own, so together they see all; and all get the same answer. */
+    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &r->scalars[SCALAR_OVERFLOW], 1, FP64, COMM_MAX));
+    double count;
+    TRY(run_read_scalar(r, SCALAR_OVERFLOW, &count));
+    *found = count != 0;
     return OK;
 }
 
@@ -34,17 +70,41 @@ double optim_clip_factor(double norm, double clip) {
     return clip > 0 && factor < 1 ? factor : 1;
 }
 
-enum status optim_step(struct run *r, double lr, double grad_factor) {
-    const struct plan *p = &r->plan;
-    struct adamw a = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .grad_multiplier = grad_factor,
-                      .step = r->n_update + 1};
+static struct adamw_elements elements_of(const struct param *w) {
+    return (struct adamw_elements){w->own_n, param_own_weight(w), w->type.dtype, param_own_grad(w), w->grad_type.dtype,
+                                   w->moment1, w->moment2, w->master_weight, w->decay};
+}
+
+/* States in host memory are updated by the host, and only then where the device is another one. */
+static bool updated_by_host(const struct run *r, const struct param *w) {
+    return w->state_on_host && r->device->kind != DEVICE_CPU;
+}
+
+static enum status update_on_device(struct run *r, const struct adamw *a) {
+    struct adamw_elements *table = malloc(((size_t)r->program.n_params + 1) * sizeof *table);
+    int n = 0;
+    if (!table) return FAIL(E_MEMORY, "no memory for a table of %d params", r->program.n_params);
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (!w->present || w->own_n == 0) continue;
-        struct adamw_elements e = {w->own_n, param_own_weight(w), w->type.dtype, param_own_grad(w), w->grad_type.dtype,
-                                   w->moment1, w->moment2, w->master_weight};
-        a.weight_decay = w->decay ? p->weight_decay : 0;
-        TRY(adamw_update(&a, &e));
+        if (w->present && w->own_n > 0 && !updated_by_host(r, w)) table[n++] = elements_of(w);
+    }
+    enum status status = adamw_update(r->device, a, table, n);
+    free(table);
+    return status;
+}
+
+static enum status update_on_host(struct run *r, const struct adamw *a) {
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (w->present && w->own_n > 0 && updated_by_host(r, w)) TRY(optim_offload_update(r, a, w));
     }
     return OK;
+}
+
+enum status optim_step(struct run *r, double lr) {
+    const struct plan *p = &r->plan;
+    const struct adamw a = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .weight_decay = p->weight_decay,
+                            .grad_multiplier = &r->scalars[SCALAR_MULTIPLIER], .step = r->n_update + 1};
+    TRY(update_on_device(r, &a));
+    return update_on_host(r, &a);
 }

@@ -1,6 +1,8 @@
 #include "lib/run/peak.h"
 
 #include "lib/base/clock.h"
+#include <stddef.h>
+#include <string.h>
 
 /* 64 bytes: one AVX-512 register, two AVX ones, four of SSE or NEON. 16 chains hide the latency of an FMA on all of them. */
 typedef float v16f __attribute__((vector_size(64)));
@@ -44,4 +46,16 @@ double peak_flops_per_core(enum dtype dtype) {
         if (seconds < best) best = seconds;
     }
     return 2.0 * lanes * CHAINS * ROUNDS / best;
+}
+
+double peak_flops_of_gpu(const char *name, enum dtype dtype) {
+    /* TFLOP/s of the SXM or largest form, dense: 16 bits on tensor cores, fp32 and fp64 (tensor cores where they have it). */
+    static const struct { const char *name; double bits16, fp32, fp64; } gpus[] = {
+        {"H200", 989.5, 66.9, 66.9}, {"H100 PCIe", 756, 51, 51}, {"H100", 989.5, 66.9, 66.9}, {"GH200", 989.5, 66.9, 66.9},
+        {"B200", 2250, 75, 37},      {"A100", 312, 19.5, 19.5},  {"L40S", 362, 91.6, 1.4},    {"L4", 121, 30.3, 0.47},
+        {"A10G", 70, 31.2, 0.49},    {"V100", 125, 15.7, 7.8},   {"RTX 4090", 165, 82.6, 1.3}, {"RTX 3090", 71, 35.6, 0.56},
+    };
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
+        if (strstr(name, gpus[i].name)) return 1e12 * (dtype == FP64 ? gpus[i].fp64 : dtype == FP32 ? gpus[i].fp32 : gpus[i].bits16);
+    return 0;
 }

@@ -1,4 +1,4 @@
-/* The denominator of mfu on a CPU: what the cores can do at best, measured, not looked up. */
+/* The denominator of mfu: on a CPU what the cores can do at best, measured; on a GPU what its data sheet says. */
 #ifndef TRIVIUM_RUN_PEAK_H
 #define TRIVIUM_RUN_PEAK_H
 
@@ -7,5 +7,9 @@
 /** Flops a second of this thread in a loop of independent fused multiply-adds, fp64 or fp32 (best of a few runs, about
  *  20 ms). bf16 and fp16 compute in fp32 and are measured as such. @collective{none} */
 double peak_flops_per_core(enum dtype);
+
+/** Dense flops a second of a GPU by the name that its driver gives, in the precision of matrix products; 0 for one that is not
+ *  in the table. fp32 is without TF32, as training here computes.  @source NVIDIA's data sheets  @collective{none} */
+double peak_flops_of_gpu(const char *name, enum dtype);
 
 #endif

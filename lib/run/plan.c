@@ -1,5 +1,7 @@
 #include "lib/run/plan.h"
 
+#include "lib/device/device.h"
+
 #include <inttypes.h>
 #include <math.h>
 
@@ -31,7 +33,7 @@ static const struct option OPTIONS[] = {
     {"clip", OPTION_REAL, "1", 0, 1e12, NULL, "", "largest global gradient norm; 0: no clipping", "training", AT(clip)},
     {"seed", OPTION_INT, "1234", 0, BIG, NULL, "", "initial weights, dropout and the order of samples follow from it", "training", AT(seed)},
 
-    {"precision", OPTION_CHOICE, "fp32", 0, 0, "fp32|fp64|bf16|fp16", "", "what the model computes in; bf16 and fp16 keep fp32 master weights", "precision", AT(precision)},
+    {"precision", OPTION_CHOICE, "auto", 0, 0, "fp32|fp64|bf16|fp16|auto", "", "what the model computes in; bf16 and fp16 keep fp32 master weights; auto: bf16 on cuda, fp32 on cpu", "precision", AT(precision)},
     {"grad-fp32", OPTION_BOOL, "off", 0, 0, NULL, "", "bf16, fp16: add gradients up (and send them) in fp32", "precision", AT(grad_fp32)},
     {"loss-scale", OPTION_REAL, "0", 0, 1e30, NULL, "", "fp16: a fixed loss scale; 0: dynamic", "precision", AT(loss_scale)},
     {"loss-scale-init", OPTION_REAL, "4294967296", 1, 1e30, NULL, "", "dynamic loss scale: first value", "precision", AT(loss_scale_init)},
@@ -51,6 +53,10 @@ static const struct option OPTIONS[] = {
     {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: gradients summed at a time", "parallelism", AT(bucket_mb)},
     {"recompute", OPTION_CHOICE, "none", 0, 0, "none|selective|full|uniform:N|block:N", "", "what is dropped after forward and computed again: selective the cheap and large, full all of a layer, uniform:N in groups of N layers, block:N the first N layers of a stage", "parallelism", AT(recompute)},
 
+    {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "", "where ranks compute; auto: cuda where this machine has a GPU. Rank r of a host takes GPU r modulo their number", "machine", AT(device)},
+    {"comm", OPTION_CHOICE, "auto", 0, 0, "auto|mpi|nccl", "", "cuda: who moves device memory; mpi stages it through the host, and lets ranks share a GPU; auto: nccl where each rank has a GPU", "machine", AT(comm)},
+    {"attention-core", OPTION_CHOICE, "auto", 0, 0, "auto|own|cudnn", "", "cuda, blocked attention: this project's own kernels, or cuDNN's; auto: cuDNN's where it has them", "machine", AT(attention_core)},
+    {"fuse", OPTION_BOOL, "on", 0, 0, NULL, "", "run neighbouring operations as one kernel where there is one", "machine", AT(fuse)},
     {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine", AT(comm_timeout)},
     {"threads", OPTION_INT, "0", 0, 4096, NULL, "", "OpenMP threads a rank; 0: cores / ranks of this host", "machine", AT(threads)},
     {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "", "compare operation, count and dtype across the group before each collective", "machine", AT(check_collectives)},
@@ -122,7 +128,19 @@ static enum status settle_batch(struct plan *p) {
     return OK;
 }
 
+/* "auto" becomes what this machine has. The two that follow from each other: fp64 and fp32 have no tensor cores to gain by. */
+enum status plan_settle_device(struct plan *p) {
+    if (p->device == PLAN_DEVICE_AUTO) p->device = device_cuda_count() > 0 ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
+    if (p->precision == PRECISION_AUTO) p->precision = p->device == PLAN_DEVICE_CUDA ? PRECISION_BF16 : PRECISION_FP32;
+    if (p->device == PLAN_DEVICE_CPU && p->comm == PLAN_COMM_NCCL)
+        return FAIL(E_CONFIG, "comm=nccl moves GPU memory, and device=cpu; use comm=mpi, or leave comm out");
+    if (p->device == PLAN_DEVICE_CPU && p->attention_core == PLAN_CORE_CUDNN)
+        return FAIL(E_CONFIG, "attention-core=cudnn is for GPUs, and device=cpu; leave attention-core out");
+    return OK;
+}
+
 enum status plan_settle(struct plan *p, int world) {
+    TRY(plan_settle_device(p));
     if (p->hidden % p->heads)
         return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 "; use one of %s", p->heads, p->hidden,
                     plan_divisors(p->hidden, 256));

@@ -12,8 +12,11 @@
 extern "C" {
 #endif
 
+enum plan_device { PLAN_DEVICE_AUTO, PLAN_DEVICE_CPU, PLAN_DEVICE_CUDA };
+enum plan_comm { PLAN_COMM_AUTO, PLAN_COMM_MPI, PLAN_COMM_NCCL };
+enum plan_attention_core { PLAN_CORE_AUTO, PLAN_CORE_OWN, PLAN_CORE_CUDNN };
 enum plan_schedule { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED };
-enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16 };
+enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_AUTO };
 enum plan_recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
 enum plan_offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_PARAMS };
 enum plan_masks { MASKS_REDRAW, MASKS_STORE };
@@ -46,6 +49,7 @@ struct plan {
     /* recomputation; recompute_n: the N of uniform:N and block:N */
     int recompute, recompute_n;
     /* machine */
+    int device, comm, attention_core, fuse;
     double comm_timeout;
     int64_t threads;
     int check_collectives;
@@ -69,6 +73,8 @@ extern const struct option_table plan_options;
 /** Fill in what follows from the rest (dp from the world, micro-batch, min-lr, vocab) and refuse what cannot be: sizes that
  *  do not divide, a world that is not dp tp pp. Pure. @errors E_CONFIG with value, limit and remedy  @collective{none} */
 enum status plan_settle(struct plan *, int world);
+/** The part of plan_settle that asks the machine: device and precision where they say auto. @errors E_CONFIG */
+enum status plan_settle_device(struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
 static inline int plan_ranks(const struct plan *p) { return (int)(p->dp * p->tp * p->pp); }

@@ -2,11 +2,13 @@
 #include "lib/run/run.h"
 
 #include "lib/base/grow.h"
+#include "lib/ops/adamw.h"
+#include "lib/ops/reduce.h"
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- events ---- */
 enum status run_subscribe(struct run *r, enum event_kind kind, subscriber *fn, void *self) {
@@ -84,13 +86,47 @@ static void prepare_exec(struct run *r) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas,
-        .device = r->device, .hooks = {r, on_fetch, on_param_event}, .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
+        .device = r->device, .loss_at = &r->scalars[SCALAR_LOSS], .hooks = {r, on_fetch, on_param_event}, .paint = r->watch == WATCH_LIFETIMES, .fuse = p->fuse, .seed = (uint64_t)p->seed,
         .micro = p->micro_batch, .loss_scale = 1.0 / ((double)p->global_batch * (double)p->seq), .grad_scale = 1};
+}
+
+/* The scalars, and scratch of the reductions: behind everything else in work. Cleared, so that they count as written. */
+static enum status place_scalars(struct run *r) {
+    const struct device *d = r->device;
+    char *at = arena_at(&r->arenas[ROLE_WORK], r->memory.run_offset);
+    TRY(d->clear(d, at, r->memory.run_bytes));
+    r->scalars = (double *)at;
+    r->reduce_work = at + arena_align(N_SCALARS * sizeof(double));
+    for (int i = 0; i < STEPS_AHEAD; i++) {
+        void *pinned;
+        TRY(d->pin(d, N_SCALARS * sizeof(double), &pinned));
+        r->record[i].scalars = pinned;
+    }
+    return OK;
+}
+
+/* NCCL wants a GPU for each rank; where there are fewer, memory goes through the host. */
+static enum status choose_transport(const struct plan *p, int n_gpus, enum comm_transport *out) {
+    int32_t own_gpu = comm_local_size() <= n_gpus;
+    TRY(comm_all_reduce(group_world(), &own_gpu, 1, INT32, COMM_MIN));
+    *out = p->comm == PLAN_COMM_NCCL || (p->comm == PLAN_COMM_AUTO && own_gpu) ? COMM_NCCL : COMM_STAGED;
+    return OK;
+}
+
+static enum status open_device(struct run *r) {
+    r->device = device_cpu();
+    if (r->plan.device != PLAN_DEVICE_CUDA) return OK;
+    enum comm_transport transport;
+    int n = device_cuda_count();
+    enum status status = device_cuda(n > 0 ? comm_local_rank() % n : 0, &r->device);
+    if (plan_ranks(&r->plan) == 1) return status;                    /* every process by itself: nobody to talk to */
+    TRY(fail_agree(group_world(), status));
+    TRY(choose_transport(&r->plan, n, &transport));
+    return comm_use_device(r->device, transport);
 }
 
 static enum status allocate(struct run *r, enum run_watch wanted) {
     bool watch = wanted != WATCH_NOTHING;
-    r->device = device_cpu();
     r->watch = wanted;
     r->unscale = 1;
     for (enum role role = 0; role < N_ROLES; role++) {
@@ -98,7 +134,8 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
         TRY(arena_init(&r->host_arenas[role], device_cpu(), role, r->memory.host_bytes[role], watch));
     }
     bind_params(r);
-    params_initialise(r);
+    TRY(params_initialise(r));
+    TRY(place_scalars(r));
     prepare_exec(r);
     return exec_init(&r->exec);
 }
@@ -113,6 +150,7 @@ static enum status attach(struct run *r) {
 }
 
 static enum status make_mesh(struct run *r, const struct plan *p) {
+    TRY(open_device(r));
     return mesh_init(&r->mesh, (int)p->dp, (int)p->tp, (int)p->pp);
 }
 
@@ -144,6 +182,11 @@ enum status run_create(struct run *r, const struct recipe *recipe, const struct 
 void run_destroy(struct run *r) {
     for (int i = r->n_active - 1; i >= 0; i--)
         if (r->active[i]->detach && r->self[i]) r->active[i]->detach(r, r->self[i]);
+    for (int i = 0; i < STEPS_AHEAD && r->device; i++) {
+        if (r->record[i].scalars) r->device->unpin(r->device, r->record[i].scalars);
+        r->device->mark_fini(r->device, &r->record[i].mark);
+    }
+    if (r->offload_staging) r->device->unpin(r->device, r->offload_staging);
     exec_fini(&r->exec);
     for (enum role role = 0; role < N_ROLES; role++) {
         if (r->arenas[role].base) arena_fini(&r->arenas[role]);
@@ -190,59 +233,134 @@ enum status run_measure(const struct run *r, int64_t bytes[N_ROLES], int64_t hos
 }
 
 /* ---- the step ---- */
+/* Neighbours in the arena are cleared together: for sizes that are multiples of ARENA_ALIGN that is everything at once. */
 static enum status clear_gradients(struct run *r) {
+    char *from = NULL, *end = NULL;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        size_t bytes = (size_t)param_resident_n(w, w->grad_at) * dtype_size(w->grad_type.dtype);
-        if (w->present) memset(w->grad, 0, bytes);
+        if (!w->present) continue;
+        if (w->grad != end) {
+            TRY(r->device->clear(r->device, from, end - from));
+            from = w->grad;
+        }
+        end = (char *)w->grad + param_resident_n(w, w->grad_at) * (int64_t)dtype_size(w->grad_type.dtype);
     }
-    return OK;
+    return r->device->clear(r->device, from, end - from);
 }
 
 /* The last stage has the loss; its tp ranks all have the same one, so one of them speaks. Every rank learns it. */
-static enum status sum_loss(struct run *r, double *loss) {
-    *loss = r->plan.place.tp_rank == 0 ? r->exec.loss : 0;
+static enum status sum_loss(struct run *r) {
+    double *loss = &r->scalars[SCALAR_LOSS];
+    if (r->plan.place.tp_rank != 0) TRY(r->device->clear(r->device, loss, sizeof *loss));
     return comm_all_reduce(r->mesh.group[AXIS_MESH], loss, 1, FP64, COMM_SUM);
 }
 
-static enum status refuse_non_finite(const struct run *r, const char *what, double value) {
-    if (isfinite(value)) return OK;
-    return FAIL(E_NUMERIC, "the %s of step %" PRId64 " is %g; no weight was changed. Lower lr=%g, raise warmup=%" PRId64
-                ", or look at the data", what, r->n_step + 1, isnan(value) ? fabs(value) : value, r->plan.lr, r->plan.warmup);
+/* What is not finite once keeps every later update from changing a weight, however late the host learns of it. */
+static enum status note_health(struct run *r) {
+    double *health = &r->scalars[SCALAR_HEALTH];
+    if (r->may_skip) return OK;
+    TRY(reduce_add(r->device, health, &r->scalars[SCALAR_LOSS], FP64));
+    return reduce_add(r->device, health, &r->scalars[SCALAR_SQUARES], FP64);
 }
 
 /* Gradients are complete, own elements summed over all replicas: norm, clipping, AdamW, and publishing what changed. */
-static enum status update(struct run *r) {
+static enum status update(struct run *r, double lr) {
+    double *s = r->scalars;
     TRY(emit_phase(r, EVENT_GRAD_NORM));
-    TRY(optim_norm(r, &r->grad_norm));
-    TRY(refuse_non_finite(r, "gradient norm", r->grad_norm));
-    r->clip_factor = optim_clip_factor(r->grad_norm, r->plan.clip);
-    TRY(optim_step(r, r->lr, r->clip_factor * r->unscale));
+    TRY(optim_norm(r));
+    TRY(note_health(r));
+    TRY(adamw_decide(r->device, &s[SCALAR_MULTIPLIER], &s[SCALAR_NORM], &s[SCALAR_SQUARES], &s[SCALAR_HEALTH], r->plan.clip,
+                     r->unscale));
+    TRY(optim_step(r, lr));
     r->n_update++;
     TRY(emit_phase(r, EVENT_OPTIM_STEP));
     return emit_phase(r, EVENT_PARAM_PUBLISH);
 }
 
 /* The rate follows the updates, not the steps: while a dynamic loss scale finds its level, warmup waits. As Megatron. */
-static void begin_step(struct run *r) {
+static struct step_record begin_step(struct run *r) {
     r->exec.n_step = (uint64_t)r->n_step;
-    r->loss_scale = r->exec.grad_scale;
-    r->lr = plan_lr(&r->plan, r->n_update);
     r->skipped = false;
-    r->grad_norm = r->clip_factor = NAN;
+    return (struct step_record){.n_step = r->n_step, .n_update = r->n_update, .lr = plan_lr(&r->plan, r->n_update),
+                                .loss_scale = r->exec.grad_scale};
 }
 
-enum status run_step(struct run *r) {
-    begin_step(r);
+/* The step's numbers start on their way to the host; the mark says when they are there. */
+static enum status end_step(struct run *r, const struct step_record *step) {
+    struct step_record *to = &r->record[r->n_step % STEPS_AHEAD];
+    double *pinned = to->scalars;
+    struct device_mark mark = to->mark;
+    *to = *step;
+    to->scalars = pinned;
+    to->mark = mark;
+    to->skipped = r->skipped;
+    to->unscale = r->unscale;
+    TRY(r->device->download_start(r->device, pinned, r->scalars, N_SCALARS * sizeof *pinned));
+    TRY(r->device->mark_set(r->device, &to->mark));
+    r->n_step++;
+    r->n_started++;
+    return OK;
+}
+
+enum status run_step_start(struct run *r) {
+    if (r->n_started >= (r->may_skip ? 1 : STEPS_AHEAD))
+        return FAIL(E_INTERNAL, "%d steps are started and none of them is finished", r->n_started);
+    struct step_record step = begin_step(r);
     TRY(run_check_threads(r));
     TRY(clear_gradients(r));
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
-    TRY(sum_loss(r, &r->loss));
+    TRY(sum_loss(r));
     TRY(emit_phase(r, EVENT_BACKWARD_END));
-    if (!r->may_skip) TRY(refuse_non_finite(r, "loss", r->loss));    /* every rank has the same loss: all leave here or none */
     TRY(emit_phase(r, EVENT_GRAD_COMBINE));
     TRY(emit_phase(r, EVENT_GRAD_UNSCALE));
-    if (!r->skipped) TRY(update(r));
-    r->n_step++;
+    if (!r->skipped) TRY(update(r, step.lr));
+    return end_step(r, &step);
+}
+
+/* On the CPU work is done when it is issued, and there may be no world. */
+static enum status wait_for(const struct run *r, const struct device_mark *mark, const char *what) {
+    return r->device->kind == DEVICE_CPU ? OK : comm_wait_device(mark, what);
+}
+
+enum status run_read_scalar(struct run *r, enum run_scalar which, double *value) {
+    struct step_record *free_record = &r->record[r->n_step % STEPS_AHEAD];
+    TRY(r->device->download_start(r->device, &free_record->scalars[which], &r->scalars[which], sizeof *value));
+    TRY(r->device->mark_set(r->device, &free_record->mark));
+    TRY(wait_for(r, &free_record->mark, "a number of the step"));
+    *value = free_record->scalars[which];
     return OK;
+}
+
+/* Nothing has changed a weight since that step: it is undone by counting it as not done. */
+static enum status refuse_non_finite(struct run *r, const struct step_record *step, const char *what, double value) {
+    if (isfinite(value)) return OK;
+    r->n_step = step->n_step;
+    r->n_update = step->n_update;
+    return FAIL(E_NUMERIC, "the %s of step %" PRId64 " is %g; no weight was changed. Lower lr=%g, raise warmup=%" PRId64
+                ", or look at the data", what, step->n_step + 1, isnan(value) ? fabs(value) : value, r->plan.lr, r->plan.warmup);
+}
+
+enum status run_step_finish(struct run *r) {
+    if (r->n_started == 0) return FAIL(E_INTERNAL, "no step has been started");
+    const struct step_record *step = &r->record[(r->n_step - r->n_started) % STEPS_AHEAD];
+    char what[48];
+    snprintf(what, sizeof what, "step %" PRId64, step->n_step + 1);
+    TRY(wait_for(r, &step->mark, what));
+    r->n_started--;
+    r->loss = step->scalars[SCALAR_LOSS];
+    r->grad_norm = step->skipped ? NAN : step->scalars[SCALAR_NORM];
+    r->clip_factor = step->skipped ? NAN : optim_clip_factor(r->grad_norm, r->plan.clip);
+    r->lr = step->lr;
+    r->loss_scale = step->loss_scale;
+    r->skipped = step->skipped;
+    /* every rank has the same numbers: all leave here or none */
+    if (!r->may_skip) TRY(refuse_non_finite(r, step, "loss", r->loss));
+    if (!r->skipped) TRY(refuse_non_finite(r, step, "gradient norm", r->grad_norm));
+    r->n_done = step->n_step + 1;
+    return OK;
+}
+
+enum status run_step(struct run *r) {
+    TRY(run_step_start(r));
+    return run_step_finish(r);
 }

@@ -30,6 +30,20 @@ struct subscription { enum event_kind kind; subscriber *fn; void *self; };
 /* Seen after every rewrite, by `show program`. `name` is "gpt" for the model itself. */
 typedef void rewrite_watcher(void *self, const char *name, const struct program *);
 
+/* Numbers that a step makes and uses on the device (doubles). The host reads copies of some, behind the step. */
+enum run_scalar {
+    SCALAR_LOSS,         /* mean loss a token of the global batch, once it is summed over the mesh */
+    SCALAR_SQUARES,      /* sum of the squares of all gradients, as they lie (scaled) */
+    SCALAR_NORM, SCALAR_MULTIPLIER,   /* what adamw_decide makes of it */
+    SCALAR_HEALTH,       /* the sum of everything that must be finite, since the start: once NaN, no weight changes any more */
+    SCALAR_OVERFLOW,     /* fp16: is any gradient not finite? */
+    N_SCALARS
+};
+
+/* A step that has been started: what the host knew then, and where the device's numbers come down. */
+struct step_record { int64_t n_step, n_update; double lr, loss_scale, unscale; bool skipped; double *scalars; struct device_mark mark; };
+enum { STEPS_AHEAD = 2 };              /* a second step may be started before the first is finished */
+
 struct run {
     struct plan plan;                    /* with this rank's place */
     const struct recipe *recipe;
@@ -53,14 +67,20 @@ struct run {
     int64_t comm_taken;                  /* of the techniques' part of the comm arena */
     enum run_watch watch;
 
+    double *scalars;                     /* [N_SCALARS], device memory */
+    void *reduce_work, *offload_staging;
+    struct step_record record[STEPS_AHEAD];
+    int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */
+
     struct data_split train, val;
     int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
 
-    /* results of the last step */
-    int64_t n_step;                      /* steps done */
+    int64_t n_step;                      /* steps started: the next one's number, from 0 */
+    /* results of the last step that was finished */
+    int64_t n_done;                      /* steps finished */
     double loss, grad_norm, clip_factor, lr;   /* of a skipped step the norm and the factor are NaN: nobody took them */
     double loss_scale;                   /* what the step's gradients were multiplied by; exec.grad_scale is the next one's */
-    bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
+    bool skipped;                        /* (also while a step is being started) GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
     double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */
     int64_t n_update;                    /* steps that updated: Adam's t */
@@ -92,6 +112,13 @@ void run_set_data(struct run *, const struct data_split *train, const struct dat
 /** One optimizer step: n_microbatches forward and backward, gradients summed, clipped, AdamW. Results in the struct.
  *  @collective{mesh} @errors E_NUMERIC: the loss or the norm is not finite (before any weight changes); E_TIMEOUT, E_COMM */
 enum status run_step(struct run *);
+/** The two halves of run_step. Start queues everything, and on a GPU returns long before it is done; finish waits for the
+ *  oldest step that was started, and fills in the results. A second step may be started before the first is finished, so that
+ *  the GPU never waits for the host; its failure then shows one step later, and still no weight has changed since.
+ *  Not with a loss scale (may_skip): there the host must know whether to skip.
+ *  @collective{mesh} @errors E_INTERNAL: more than STEPS_AHEAD; as run_step */
+enum status run_step_start(struct run *);
+enum status run_step_finish(struct run *);
 
 /** Mean loss a token over the validation split: n_batches global batches from its start (0: all of it, the ragged end
  *  included), dropout off. @collective{mesh} @errors E_DATA, E_TIMEOUT, E_COMM */
@@ -112,17 +139,23 @@ enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host
 void *param_own_weight(const struct param *);
 void *param_own_grad(const struct param *);
 
-/* ---- optim.c ---- */
-/** Global norm of all gradients, each element counted once over the mesh. @collective{mesh} */
-enum status optim_norm(struct run *, double *norm);
+/** A scalar of the step as it is now. Waits for the device. @collective{none} @errors E_DEVICE, E_TIMEOUT */
+enum status run_read_scalar(struct run *, enum run_scalar, double *value);
+
+/* ---- optim.c: everything on the device, in order; nothing waits ---- */
+/** SCALAR_SQUARES: each gradient element counted once over the mesh. @collective{mesh} */
+enum status optim_norm(struct run *);
+/** Is any own gradient, or the loss, not finite on any rank? Waits for the device. @collective{mesh} */
+enum status optim_non_finite(struct run *, bool *found);
 /** min(1, clip / (norm + 1e-6)); 1 when clip is 0. As PyTorch and Megatron. */
 double optim_clip_factor(double norm, double clip);
-/** AdamW over own elements. @collective{none} */
-enum status optim_step(struct run *, double lr, double grad_factor);
+/** AdamW over own elements, gradients times SCALAR_MULTIPLIER (NaN: nothing changes). @collective{none} */
+enum status optim_step(struct run *, double lr);
 
 /* ---- init.c ---- */
-/** Initial values of what this rank holds: a pure function of (seed, name, global element). Moments are zero. */
-void params_initialise(struct run *);
+/** Initial values of what this rank holds: a pure function of (seed, name, global element). Moments are zero.
+ *  @errors E_MEMORY, E_DEVICE */
+enum status params_initialise(struct run *);
 
 #ifdef __cplusplus
 }

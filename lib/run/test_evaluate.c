@@ -1,4 +1,4 @@
-/* ranks: 1 2  device: any
+/* ranks: 1 2  device: cpu
  *
  * Evaluation against GPT-2 in plain loops: one sequence at a time, nothing blocked, fused, saved or shared. Whatever the batch
  * or the layout, the validation loss is the mean over the tokens of the split. */

@@ -1,4 +1,4 @@
-/* ranks: 1  device: any */
+/* ranks: 1  device: cpu */
 #include "lib/run/plan.h"
 #include "tests/test.h"
 #include <stdlib.h>
@@ -82,7 +82,11 @@ static void test_defaults_are_the_promised_ones(void **state) {
     assert_close(p.val_fraction, 0.1, 0);
     assert_close(p.comm_timeout, 600, 0);
     assert_true(p.warmup == 0 && p.eval_every == 250 && p.eval_batches == 0 && p.layers == 0 && p.vocab == 0);
-    assert_true(p.dp == 0 && p.tp == 1 && p.pp == 1 && p.schedule == SCHEDULE_1F1B && p.precision == PRECISION_FP32);
+    assert_true(p.dp == 0 && p.tp == 1 && p.pp == 1 && p.schedule == SCHEDULE_1F1B && p.precision == PRECISION_AUTO);
+    assert_true(p.device == PLAN_DEVICE_AUTO && p.comm == PLAN_COMM_AUTO && p.attention_core == PLAN_CORE_AUTO && p.fuse);
+    assert_ok(plan_settle_device(&p));
+    if (p.device == PLAN_DEVICE_CPU) assert_int_equal(p.precision, PRECISION_FP32);
+    if (p.device == PLAN_DEVICE_CUDA) assert_int_equal(p.precision, PRECISION_BF16);
     assert_true(p.attention == ATTENTION_BLOCKED && p.check_collectives == false);
     assert_string_equal(p.metrics, "metrics.jsonl");
     assert_string_equal(p.pp_split, "");

@@ -1,4 +1,4 @@
-/* ranks: 1 2  device: any
+/* ranks: 1 2  device: cpu
  *
  * A whole step of the whole model, in every layout of as many ranks as there are: are its gradients those of its loss, does it
  * see the data it should, and does it stop before it does harm? */

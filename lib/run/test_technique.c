@@ -1,4 +1,4 @@
-/* ranks: 1  device: any
+/* ranks: 1  device: cpu
  *
  * How techniques meet: who takes a claim, in which order they rewrite, what they are told during a step, and what they may take
  * of the comm arena. The techniques here do nothing but write down what happens to them. */

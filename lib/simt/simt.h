@@ -42,6 +42,8 @@ template<class T> SIMT_NI inline T simt_shfl(unsigned m,T v,int src,const char*o
 template<class T> inline T __shfl_xor_sync(unsigned m,T v,int d,int=32){ return simt_shfl(m,v,(simt_tid&31)^d,"shfl_xor"); }
 template<class T> inline T __shfl_sync(unsigned m,T v,int s,int=32){ return simt_shfl(m,v,s&31,"shfl"); }
 template<class T> inline T __shfl_down_sync(unsigned m,T v,int d,int=32){ int l=simt_tid&31; return simt_shfl(m,v,l+d<32?l+d:l,"shfl_down"); }
+static inline unsigned __ballot_sync(unsigned m,int p){uint64_t u=!!p;simt_warp_barrier(m,&u,"ballot");unsigned r=0;for(int i=0;i<32;i++)if(m>>i&1)r|=(unsigned)(simt_snap(i)&1)<<i;return r;}
+static inline int __ffs(int x){return __builtin_ffs(x);}
 SIMT_NI inline float atomicAdd(float*p,float v){float o=*p;*p=o+v;return o;} SIMT_NI inline int atomicAdd(int*p,int v){int o=*p;*p=o+v;return o;}
 static inline float simt_rsqrtf(float x){return 1.f/sqrtf(x);}
 #define rsqrtf simt_rsqrtf
@@ -58,7 +60,8 @@ template<class U,class T,class L> inline void load_matrix_sync(fragment<U,16,16,
 inline void load_matrix_sync(fragment<accumulator,16,16,16,float>&f,const float*p,unsigned ld,layout_t){ simt_warp_barrier(~0u,0,"wmma_load"); int l=simt_tid&31; for(int i=0;i<8;i++)f.x[i]=p[(l*8+i)/16*ld+(l*8+i)%16]; }
 inline void store_matrix_sync(float*p,const fragment<accumulator,16,16,16,float>&f,unsigned ld,layout_t){ int l=simt_tid&31; for(int i=0;i<8;i++)p[(l*8+i)/16*ld+(l*8+i)%16]=f.x[i]; simt_warp_barrier(~0u,0,"wmma_store"); }
 extern "C" float *simt_warp_scratch(void); // 2 x (256 A + 256 B) per warp
-template<class L1,class L2> SIMT_NI inline void mma_sync(fragment<accumulator,16,16,16,float>&d,const fragment<matrix_a,16,16,16,__nv_bfloat16,L1>&a,const fragment<matrix_b,16,16,16,__nv_bfloat16,L2>&b,const fragment<accumulator,16,16,16,float>&c){
- float*A=simt_warp_scratch(),*B=A+256; int l=simt_tid&31; for(int i=0;i<8;i++){A[l*8+i]=__bfloat162float(a.x[i]);B[l*8+i]=__bfloat162float(b.x[i]);} simt_warp_barrier(~0u,0,"mma");
+static inline float simt_wide(__nv_bfloat16 x){return __bfloat162float(x);} static inline float simt_wide(__half x){return __half2float(x);}
+template<class T,class L1,class L2> SIMT_NI inline void mma_sync(fragment<accumulator,16,16,16,float>&d,const fragment<matrix_a,16,16,16,T,L1>&a,const fragment<matrix_b,16,16,16,T,L2>&b,const fragment<accumulator,16,16,16,float>&c){
+ float*A=simt_warp_scratch(),*B=A+256; int l=simt_tid&31; for(int i=0;i<8;i++){A[l*8+i]=simt_wide(a.x[i]);B[l*8+i]=simt_wide(b.x[i]);} simt_warp_barrier(~0u,0,"mma");
  float acc[8]; for(int i=0;i<8;i++)acc[i]=c.x[i]; int r=l/2,c0=(l%2)*8; for(int k=0;k<16;k++)for(int i=0;i<8;i++)acc[i]+=A[r*16+k]*B[k*16+c0+i]; for(int i=0;i<8;i++)d.x[i]=acc[i]; simt_warp_barrier(~0u,0,"mma2"); }
 }}

@@ -1,0 +1,53 @@
+/* Device memory in lib/comm: which operations go to whom. Private to this folder.
+ *
+ * A mover takes operations on device memory in groups of more than one rank: comm_nccl.c or comm_staged.c. What it promises:
+ *
+ *   start   the operation comes after everything issued so far on the compute stream
+ *   test    says "done" as soon as everything issued from now on on the compute stream comes after the operation. The data may
+ *           still be on their way: the GPU waits for them, the host need not
+ *
+ * Groups of one need no mover (comm_self_device.c). Host memory goes to the group's own backend as if there were no device. */
+#ifndef TRIVIUM_COMM_DEVICE_H
+#define TRIVIUM_COMM_DEVICE_H
+
+#include "lib/comm/comm_backend.h"
+#include "lib/device/device.h"
+
+struct comm_mover {
+    struct comm_backend backend;
+    enum status (*open)(const struct device *);      /* @collective{world} */
+    void (*close)(void);
+    enum status (*group_open)(struct group *);       /* sets group->side. @collective{group} */
+    enum status (*messages_open)(struct group *);    /* the group carries messages. NULL: no preparation. @collective{group} */
+    void (*group_close)(struct group *);             /* @collective{group} */
+    void (*progress)(void);                          /* never blocks */
+    enum status (*check)(void);                      /* has anything failed since it was started? */
+    /* The operation of this rank that was started longest ago and is not finished, or NULL; and when it was started. */
+    const struct comm_request *(*oldest)(double *started_s);
+    void (*abort)(void);                             /* end what is under way, without the peers */
+};
+extern const struct comm_mover comm_staged, comm_nccl;
+extern const struct comm_backend comm_self_device;
+
+/** The backend of this call: by its buffers. @errors E_INTERNAL: one buffer here and one there, or no mover */
+enum status comm_backend_of(const struct group *, const struct comm_call *, const struct comm_backend **out);
+
+/* comm_device.c: the device in use, NULL before comm_use_device; a group is born or dies; the end */
+const struct device *comm_device(void);
+enum status comm_device_group_open(struct group *);  /* @collective{group} */
+void comm_device_group_close(struct group *);        /* @collective{group} */
+void comm_device_progress(void);
+void comm_device_close(void);
+const struct comm_request *comm_device_oldest(double *started_s);
+enum status comm_device_late(const char *what);      /* comm_wait.c: the deadline has passed; who is missing? Aborts. E_TIMEOUT */
+void comm_device_abort(void);
+
+/* comm_pinned.c: pinned host memory that is kept for the next user; sizes are powers of two. */
+struct pinned { char *at; int64_t bytes; struct pinned *next; };
+/** At least `bytes`. @errors E_MEMORY */
+enum status pinned_take(const struct device *, int64_t bytes, struct pinned **out);
+void pinned_give(struct pinned *);
+/** Return all that has been given back. */
+void pinned_close(const struct device *);
+
+#endif

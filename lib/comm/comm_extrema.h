@@ -1,0 +1,19 @@
+/* NCCL's maximum drops NaN; ours must not (comm.h). Part of comm_nccl.c. */
+#ifndef TRIVIUM_COMM_EXTREMA_H
+#define TRIVIUM_COMM_EXTREMA_H
+
+#include "lib/comm/comm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Turn n floats (element_bytes 4) or doubles (8) into integers of that size which stand in the same order, with NaN above all
+ *  of them (COMM_MAX) or below (COMM_MIN); and back. In order on the stream. @errors E_DEVICE */
+enum status extrema_encode(void *x, int element_bytes, int64_t n, enum comm_reduction, void *stream);
+enum status extrema_decode(void *x, int element_bytes, int64_t n, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,71 @@
+/* What the CUDA attention kernels share: where a head lies, which tile a block has, and the draws of dropout. Only
+ * attention*_cuda.cu files include this. */
+#ifndef TRIVIUM_OPS_ATTENTION_CUDA_H
+#define TRIVIUM_OPS_ATTENTION_CUDA_H
+
+#include "lib/ops/attention.h"
+#include "lib/ops/cuda.h"
+#include "lib/ops/dropout.h"
+
+/* What a kernel knows of its call, by value. */
+struct attention {
+    struct attention_sizes s;
+    struct dropout dropout;
+    int packed;       /* D is a multiple of PACK: every position of every head starts at a multiple of 16 bytes */
+    int accumulate;   /* dqkv += */
+};
+
+static inline struct attention attention_of(const struct call *call) {
+    struct attention a = {attention_sizes(call), dropout_of(call), 0, accumulates(call, 0)};
+    a.packed = a.s.D % PACK == 0;
+    return a;
+}
+
+/* One head of one sample: offsets of its position 0 in qkv and dqkv (position t: + t s.row), in y and dy (+ t y_row), in
+ * lse and delta (+ t H). */
+struct head { int64_t b, h, q, k, v, y, y_row, stat; };
+
+__device__ static inline struct head head_of(const struct attention *a, int64_t i) {
+    int64_t b = i / a->s.H, h = i % a->s.H, heads = a->s.H * a->s.D, q = b * a->s.T * a->s.row + h * a->s.D;
+    struct head head = {b, h, q, q + heads, q + 2 * heads, b * a->s.T * heads + h * a->s.D, heads, b * a->s.T * a->s.H + h};
+    return head;
+}
+
+/* A block has one tile of one head; the tiles of a head follow each other, so that blocks that run at the same time read
+ * the same keys and values. */
+static inline unsigned tile_blocks(const struct attention *a, int tile) {
+    return (unsigned)(a->s.B * a->s.H * divide_up(a->s.T, tile));
+}
+__device__ static inline int64_t block_head(const struct attention *a, int tile) {
+    return blockIdx.x / ((a->s.T + tile - 1) / tile);
+}
+/* First position of the block's tile, from the start of the sequence ... */
+__device__ static inline int64_t block_tile(const struct attention *a, int tile) {
+    return blockIdx.x % ((a->s.T + tile - 1) / tile) * tile;
+}
+/* ... or from its end: late queries have the most keys, and what takes longest should start first. */
+__device__ static inline int64_t block_tile_from_end(const struct attention *a, int tile) {
+    int64_t n = (a->s.T + tile - 1) / tile;
+    return (n - 1 - blockIdx.x % n) * tile;
+}
+
+/* m[t, j .. j+3], j a multiple of 4: one Philox block. Ones when dropout is off. */
+__device__ static inline void draw_four(real m[4], const struct attention *a, const struct head *head, int64_t t, int64_t j) {
+    if (!a->dropout.on) {
+        m[0] = m[1] = m[2] = m[3] = 1;
+        return;
+    }
+    struct philox_counter c = {{(uint32_t)(j / 4), (uint32_t)t, (uint32_t)(a->s.first_head + head->h),
+                                (uint32_t)(a->dropout.first_sample + head->b)}};
+    c = philox(c, a->dropout.key);
+    for (int i = 0; i < 4; i++) m[i] = c.v[i] >= a->dropout.threshold ? (real)a->dropout.scale : 0;
+}
+
+/* The blocked kernels, for the element types that they are for (attention_flash_*_cuda.cu). */
+extern "C" {
+kernel CUDA(attention_flash_forward);
+/** delta (B,T,H): dy[t] . y[t] */
+enum status CUDA(attention_flash_backward)(const struct call *, const real *delta);
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* Flash attention on tensor cores, for bf16 and fp16: what forward and backward share. Only attention_flash_wmma_*_cuda.cu
+ * files include this.
+ *
+ * A block is 4 warps and has a tile of 64 rows of one head (queries, or keys), of which a warp owns 16. It goes over tiles of
+ * 64 columns (keys, or queries). Everything is made of two products per warp:
+ *
+ *   wmma_scores       s (16,64) = a (16,D) b (64,D)^T          b: a tile of 64 vectors, shared by the block
+ *   wmma_accumulate   c (16,D) += p (16,64) b (64,D)           c stays in registers for the whole loop
+ *
+ * Nobody may know which element of a fragment a thread holds. So what is done by rows goes through the warp's scratch in
+ * shared memory, 16 rows of S_LD floats: first 64 scores, fp32; then in the same bytes 64 elems of p, and from float F_AT on
+ * the row's factor, 16 times: loaded as a fragment, it multiplies each row of c by its own factor, element by element.
+ *
+ * Tiles hold D rounded up to DP, a compiled size, with zeros; a row has 8 elems more, so that 8 rows of one column of 16 bytes
+ * lie in different banks. Positions behind T are zeros. */
+#ifndef TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
+#define TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
+
+#include "lib/ops/attention_cuda.h"
+
+enum {
+    TILE = 64,
+    WARPS = 4,
+    THREADS = 32 * WARPS,
+    ROWS = TILE / WARPS,   /* of a warp */
+    S_LD = TILE + 8,       /* floats: 8 rows a quarter of a warp apart lie in different banks */
+    P_LD = 2 * S_LD,       /* the same row in elems */
+    F_AT = TILE / 2        /* behind 64 elems: 128 bytes */
+};
+
+#define LOG2_E 1.4426950408889634f   /* e^x = 2^(x log2 e): the hardware has the second */
+#define LN_2 0.6931471805599453f
+
+namespace wmma = nvcuda::wmma;
+typedef wmma::fragment<wmma::accumulator, 16, 16, 16, float> accumulator;
+typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, elem, wmma::row_major> left;
+typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, elem, wmma::row_major> right;
+typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, elem, wmma::col_major> right_transposed;
+
+struct __align__(8) four_elems { elem x[4]; };
+struct __align__(16) four_floats { float x[4]; };
+
+__device__ static inline int lane(void) { return threadIdx.x % 32; }
+__device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's 16 */
+
+/* Bytes of shared memory: n tiles of vectors; n squares, each the scratch of all warps; two statistics of 64 positions. */
+static inline size_t wmma_shared(int DP, int n_tiles, int n_squares) {
+    return (size_t)n_tiles * TILE * (DP + 8) * sizeof(elem) + (size_t)(n_squares * TILE * S_LD + 2 * TILE) * sizeof(float);
+}
+
+/* tile[i] = row t0 + i of `from`. 16 bytes at a time where the head size allows it. */
+template <int DP>
+__device__ static inline void wmma_load(elem *tile, const elem *from, int64_t stride, int64_t t0, const struct attention *a) {
+    const int packs = DP / PACK, D = (int)a->s.D;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < TILE * packs; i += THREADS) {
+        int r = i / packs, d = i % packs * PACK;
+        const elem *row = from + (t0 + r) * stride;
+        pack v;
+#pragma unroll
+        for (int j = 0; j < PACK; j++) v.x[j] = store(0);
+        if (t0 + r < a->s.T && d < D) {
+            if (a->packed) v = pack_load(row + d);
+            else
+#pragma unroll
+                for (int j = 0; j < PACK; j++)
+                    if (d + j < D) v.x[j] = row[d + j];
+        }
+        pack_store(tile + r * (DP + 8) + d, v);
+    }
+}
+
+template <int DP> __device__ static inline void wmma_scores(float *scratch, const elem *a, const elem *b) {
+    accumulator s[TILE / 16];
+#pragma unroll
+    for (int n = 0; n < TILE / 16; n++) wmma::fill_fragment(s[n], 0.0f);
+#pragma unroll 4
+    for (int k = 0; k < DP; k += 16) {
+        left rows;
+        wmma::load_matrix_sync(rows, a + k, DP + 8);
+#pragma unroll
+        for (int n = 0; n < TILE / 16; n++) {
+            right_transposed columns;
+            wmma::load_matrix_sync(columns, b + n * 16 * (DP + 8) + k, DP + 8);
+            wmma::mma_sync(s[n], rows, columns, s[n]);
+        }
+    }
+#pragma unroll
+    for (int n = 0; n < TILE / 16; n++) wmma::store_matrix_sync(scratch + n * 16, s[n], S_LD, wmma::mem_row_major);
+}
+
+template <int DP> __device__ static inline void wmma_accumulate(accumulator c[DP / 16], const float *scratch, const elem *b) {
+    const elem *p = (const elem *)scratch;
+#pragma unroll 1   /* more at once would not fit into registers */
+    for (int k = 0; k < TILE; k += 16) {
+        left rows;
+        wmma::load_matrix_sync(rows, p + k, P_LD);
+#pragma unroll
+        for (int n = 0; n < DP / 16; n++) {
+            right columns;
+            wmma::load_matrix_sync(columns, b + k * (DP + 8) + n * 16, DP + 8);
+            wmma::mma_sync(c[n], rows, columns, c[n]);
+        }
+    }
+}
+
+template <int DP> __device__ static inline void wmma_clear(accumulator c[DP / 16]) {
+#pragma unroll
+    for (int n = 0; n < DP / 16; n++) wmma::fill_fragment(c[n], 0.0f);
+}
+
+/* Row r of c times the factor that lies in row r of the scratch. */
+template <int DP> __device__ static inline void wmma_rescale(accumulator c[DP / 16], const float *scratch) {
+    accumulator factor;
+    wmma::load_matrix_sync(factor, scratch + F_AT, S_LD, wmma::mem_row_major);
+#pragma unroll
+    for (int n = 0; n < DP / 16; n++)
+#pragma unroll
+        for (int i = 0; i < factor.num_elements; i++) c[n].x[i] *= factor.x[i];
+}
+
+/* Eight elements of a row of the result, those that are there: = or += factor x `from`. */
+__device__ static inline void store_eight(elem *to, const float *from, int n, float factor, const struct attention *a,
+                                          int accumulate) {
+    if (a->packed) {
+        pack v;
+        if (accumulate) v = pack_load(to);
+#pragma unroll
+        for (int i = 0; i < PACK; i++) put(&v.x[i], factor * from[i], accumulate);
+        pack_store(to, v);
+    } else
+        for (int i = 0; i < PACK && i < n; i++) put(to + i, factor * from[i], accumulate);
+}
+
+/* Rows t, t + 1, ... t + 15 of `to` = or += factor c; through the scratch, 64 columns at a time. */
+template <int DP>
+__device__ static inline void wmma_store(elem *to, int64_t stride, int64_t t, const accumulator c[DP / 16], float factor,
+                                         float *scratch, const struct attention *a, int accumulate) {
+    int D = (int)a->s.D;
+#pragma unroll
+    for (int first = 0; first < DP; first += TILE) {
+        __syncwarp();
+#pragma unroll
+        for (int n = first / 16; n < DP / 16 && n < (first + TILE) / 16; n++)
+            wmma::store_matrix_sync(scratch + n * 16 - first, c[n], S_LD, wmma::mem_row_major);
+        __syncwarp();
+        for (int i = lane(); i < ROWS * TILE / PACK; i += 32) {
+            int r = i / (TILE / PACK), column = i % (TILE / PACK) * PACK, d = first + column;
+            if (t + r < a->s.T && d < D)
+                store_eight(to + (t + r) * stride + d, scratch + r * S_LD + column, D - d, factor, a, accumulate);
+        }
+    }
+}
+
+/* Runs launch<DP>(...) for the smallest compiled head size that holds D. */
+#define WMMA_FOR_HEAD_SIZE(D, launch, ...)                                                                             \
+    ((D) <= 32   ? launch<32>(__VA_ARGS__)                                                                             \
+     : (D) <= 64 ? launch<64>(__VA_ARGS__)                                                                             \
+     : (D) <= 80 ? launch<80>(__VA_ARGS__)                                                                             \
+     : (D) <= 96 ? launch<96>(__VA_ARGS__)                                                                             \
+                 : launch<128>(__VA_ARGS__))
+
+#endif

@@ -1,0 +1,160 @@
+/* Flash attention backward, causal, on tensor cores: bf16 and fp16. See attention.h for the formulas, attention_flash_wmma.h
+ * for the tiles. Source: Dao et al. 2022, Dao 2023.
+ *
+ * p is made again from q, k and lse; ds = p (m dy v^T - delta). Two kernels, so that every sum has one owner and one order:
+ *
+ *   keys      a block has 64 keys and goes over the queries from there on:   dv += (m p)^T dy     dk += ds^T q
+ *   queries   a block has 64 queries and goes over the keys up to there:     dq += ds k
+ *
+ * Both make scores and dy v^T: 7 products where one kernel with atomic additions to dq needs 5, but the same bits each time.
+ * Scores, dy v^T and sums are fp32; p and ds are rounded to the element type once, for their products. */
+#if defined ELEM_bf16 || defined ELEM_fp16
+#include "lib/ops/attention_flash_wmma.h"
+
+struct operands { elem *dqkv; const elem *qkv, *dy; const float *lse, *delta; };
+
+/* ---- dk and dv: rows are keys, columns queries ---- */
+
+/* lse (in powers of two) and delta of 64 queries; behind T an infinite lse, which makes p zero. */
+__device__ static inline void load_statistics(float *lse, float *delta, const struct operands *o, int64_t t0,
+                                              const struct attention *a, const struct head *head) {
+    int64_t t = t0 + threadIdx.x, at = head->stat + t * a->s.H;
+    if (threadIdx.x >= TILE) return;
+    lse[threadIdx.x] = t < a->s.T ? o->lse[at] * LOG2_E : INFINITY;
+    delta[threadIdx.x] = t < a->s.T ? o->delta[at] : 0.0f;
+}
+
+/* s (16 keys, 64 queries) becomes m p, dp = v dy^T becomes ds, as elems in the same rows. A lane has queries l and l + 32, and
+ * of each four keys at a time, which are one Philox block. t0, j0: first query, first key. */
+__device__ static inline void score_gradient_of_keys(float *s, float *dp, const float *lse, const float *delta, int64_t t0,
+                                                     int64_t j0, const struct attention *a, const struct head *head) {
+    float scale = (float)a->s.scale * LOG2_E;
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r += 4) {
+        elem p[2][4], ds[2][4];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int q = lane() + 32 * i, first_seen = t0 + q >= j0 + r ? (int)(t0 + q - (j0 + r) < 4 ? t0 + q - (j0 + r) : 3) : -1;
+            float m[4];
+            draw_four(m, a, head, t0 + q, j0 + r);
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                int at = (r + c) * S_LD + q;
+                float probability = c <= first_seen ? exp2f(s[at] * scale - lse[q]) : 0.0f;
+                p[i][c] = store(m[c] * probability);
+                ds[i][c] = store(probability * (m[c] * dp[at] - delta[q]));
+            }
+        }
+        __syncwarp();   /* these four rows have been read */
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                int at = (r + c) * P_LD + lane() + 32 * i;
+                ((elem *)s)[at] = p[i][c];
+                ((elem *)dp)[at] = ds[i][c];
+            }
+    }
+    __syncwarp();
+}
+
+template <int DP>
+__global__ static void __launch_bounds__(THREADS) flash_backward_keys_wmma(struct attention a, struct operands o) {
+    SHARED_DYNAMIC(elem, shared);
+    elem *k = shared, *v = k + TILE * (DP + 8), *q = v + TILE * (DP + 8), *dy = q + TILE * (DP + 8);
+    float *squares = (float *)(dy + TILE * (DP + 8)), *lse = squares + 2 * TILE * S_LD, *delta = lse + TILE;
+    float *s = squares + first_row() * S_LD, *dp = s + TILE * S_LD;
+    struct head head = head_of(&a, block_head(&a, TILE));
+    int64_t j0 = block_tile(&a, TILE), j = j0 + first_row();
+    accumulator dk[DP / 16], dv[DP / 16];
+    wmma_clear<DP>(dk);
+    wmma_clear<DP>(dv);
+    wmma_load<DP>(k, o.qkv + head.k, a.s.row, j0, &a);
+    wmma_load<DP>(v, o.qkv + head.v, a.s.row, j0, &a);
+    for (int64_t t0 = j0; t0 < a.s.T; t0 += TILE) {
+        __syncthreads();   /* the last tile of queries has been used */
+        wmma_load<DP>(q, o.qkv + head.q, a.s.row, t0, &a);
+        wmma_load<DP>(dy, o.dy + head.y, head.y_row, t0, &a);
+        load_statistics(lse, delta, &o, t0, &a, &head);
+        __syncthreads();
+        wmma_scores<DP>(s, k + first_row() * (DP + 8), q);
+        wmma_scores<DP>(dp, v + first_row() * (DP + 8), dy);
+        __syncwarp();
+        score_gradient_of_keys(s, dp, lse, delta, t0, j, &a, &head);
+        wmma_accumulate<DP>(dv, s, dy);
+        wmma_accumulate<DP>(dk, dp, q);
+    }
+    wmma_store<DP>(o.dqkv + head.k, a.s.row, j, dk, (float)a.s.scale, s, &a, a.accumulate);
+    wmma_store<DP>(o.dqkv + head.v, a.s.row, j, dv, 1.0f, s, &a, a.accumulate);
+}
+
+/* ---- dq: rows are queries, columns keys ---- */
+
+/* s (16 queries, 64 keys) and dp = dy v^T become ds over s, as elems. Two lanes have a row; at step i they read groups 2i and
+ * 2i + 1 of four keys, and then write their ds over what was group i. t: the lane's query; j0: first key. */
+__device__ static inline void score_gradient_of_queries(float *s, const float *dp, float lse, float delta, int64_t t, int64_t j0,
+                                                        const struct attention *a, const struct head *head) {
+    float *row = s + lane() / 2 * S_LD, scale = (float)a->s.scale * LOG2_E;
+    const float *dp_row = dp + lane() / 2 * S_LD;
+    int last = t - j0 < TILE ? (int)(t - j0) : TILE - 1;   /* last key that the query sees */
+#pragma unroll 1
+    for (int i = 0; i < TILE / 8; i++) {
+        int j = 8 * i + 4 * (lane() % 2);
+        four_floats scores = *(const four_floats *)(row + j), products = *(const four_floats *)(dp_row + j);
+        four_elems ds;
+        float m[4];
+        draw_four(m, a, head, t, j0 + j);
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            float probability = j + c <= last ? exp2f(scores.x[c] * scale - lse) : 0.0f;
+            ds.x[c] = store(probability * (m[c] * products.x[c] - delta));
+        }
+        __syncwarp();
+        *(four_elems *)((elem *)row + j) = ds;
+    }
+    __syncwarp();
+}
+
+template <int DP>
+__global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(struct attention a, struct operands o) {
+    SHARED_DYNAMIC(elem, shared);
+    elem *q = shared, *dy = q + TILE * (DP + 8), *k = dy + TILE * (DP + 8), *v = k + TILE * (DP + 8);
+    float *s = (float *)(v + TILE * (DP + 8)) + first_row() * S_LD, *dp = s + TILE * S_LD;
+    struct head head = head_of(&a, block_head(&a, TILE));
+    int64_t t0 = block_tile_from_end(&a, TILE), t = t0 + first_row() + lane() / 2, stat = head.stat + t * a.s.H;
+    float lse = t < a.s.T ? o.lse[stat] * LOG2_E : INFINITY, delta = t < a.s.T ? o.delta[stat] : 0.0f;
+    accumulator dq[DP / 16];
+    wmma_clear<DP>(dq);
+    wmma_load<DP>(q, o.qkv + head.q, a.s.row, t0, &a);
+    wmma_load<DP>(dy, o.dy + head.y, head.y_row, t0, &a);
+    for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
+        __syncthreads();   /* the last tile of keys has been used */
+        wmma_load<DP>(k, o.qkv + head.k, a.s.row, j0, &a);
+        wmma_load<DP>(v, o.qkv + head.v, a.s.row, j0, &a);
+        __syncthreads();
+        wmma_scores<DP>(s, q + first_row() * (DP + 8), k);
+        wmma_scores<DP>(dp, dy + first_row() * (DP + 8), v);
+        __syncwarp();
+        score_gradient_of_queries(s, dp, lse, delta, t, j0, &a, &head);
+        wmma_accumulate<DP>(dq, s, k);
+    }
+    wmma_store<DP>(o.dqkv + head.q, a.s.row, t0 + first_row(), dq, (float)a.s.scale, s, &a, a.accumulate);
+}
+
+template <int DP> static enum status launch(const struct call *call, const float *delta) {
+    struct attention a = attention_of(call);
+    struct operands o = {(elem *)call->din[0].data, (const elem *)call->in[0].data, (const elem *)call->dout[0].data,
+                         (const float *)call->out[1].data, delta};
+    size_t bytes = wmma_shared(DP, 4, 2);
+    GPU_ALLOW_SHARED(flash_backward_keys_wmma<DP>, bytes);
+    LAUNCH(flash_backward_keys_wmma<DP>, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))(a, o);
+    TRY(gpu_launched("flash_backward_keys_wmma"));
+    GPU_ALLOW_SHARED(flash_backward_queries_wmma<DP>, bytes);
+    LAUNCH(flash_backward_queries_wmma<DP>, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))(a, o);
+    return gpu_launched("flash_backward_queries_wmma");
+}
+
+extern "C" enum status CUDA(attention_flash_backward)(const struct call *call, const float *delta) {
+    return WMMA_FOR_HEAD_SIZE(attention_sizes(call).D, launch, call, delta);
+}
+#endif

@@ -1,0 +1,217 @@
+/* Causal attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
+ * dropout too where the step stores it. See attention.h; attention_tile_cuda.h for who has which part of a tile.
+ *
+ * The teaching form: tiles only because a GPU wants neighbours to read neighbours. Scores are made twice, once for the
+ * maximum and the sum of a row, once for p; nothing but what the step saves is ever stored, and delta (B,T,H) in backward. */
+#include "lib/ops/attention_tile_cuda.h"
+
+extern "C" { kernel CUDA(attention_materialised_forward), CUDA(attention_materialised_backward_input); }
+
+/* What is saved, (B,H,T,T) each. mask and dropped are NULL where dropout is drawn again. */
+struct saved { elem *p; uint8_t *mask; elem *dropped; };
+
+static struct saved saved_of(const struct call *call) {
+    uint8_t *mask = dropout_mask(call);
+    struct saved saved = {(elem *)call->out[1].data, mask, mask ? (elem *)call->out[3].data : NULL};
+    return saved;
+}
+
+/* Row t of a head in any of them. */
+__device__ static inline int64_t saved_row(const struct attention *a, const struct head *head, int64_t t) {
+    return ((head->b * a->s.H + head->h) * a->s.T + t) * a->s.T;
+}
+
+/* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is made again. */
+__device__ static inline elem dropped_of(real m, elem p) { return store(m * load(p)); }
+
+/* ---- forward ---- */
+
+/* The tile's part of everything that is saved: all T columns in the end, so that what is planned is what is written. */
+__device__ static void save_tile(const struct saved *saved, const real p[ROWS], const real m[ROWS], int64_t t0, int64_t j,
+                                 const struct attention *a, const struct head *head) {
+    for (int r = 0; r < ROWS; r++) {
+        int64_t t = t0 + first_row() + r, at = saved_row(a, head, t) + j;
+        if (t >= a->s.T || j >= a->s.T) continue;
+        elem rounded = store(p[r]);
+        saved->p[at] = rounded;
+        if (!saved->mask) continue;
+        saved->mask[at] = m[r] != 0;
+        saved->dropped[at] = dropped_of(m[r], rounded);
+    }
+}
+
+__global__ static void __launch_bounds__(THREADS)
+materialised_forward_warp_per_four_queries(struct attention a, elem *y, const elem *qkv, struct saved saved, int ld) {
+    SHARED_DYNAMIC(real, shared);
+    struct head head = head_of(&a, block_head(&a, TILE));
+    int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
+    int D = (int)a.s.D;
+    real *q = shared, *k = q + TILE * ld, *v = k + TILE * ld, *w = v + TILE * ld + first_row() * TILE, *drawn = w + TILE * TILE;
+    real s[ROWS], m[ROWS], o[ROWS][CHUNKS];
+    struct softmax run;
+    softmax_start(&run);
+    tile_load(q, ld, qkv + head.q, a.s.row, t0, T, D);
+    for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
+        __syncthreads();
+        tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);
+        __syncthreads();
+        tile_scores(s, q, k, ld, &a, t0, j0);
+        softmax_add(&run, s, m);
+    }
+    tile_clear(o);
+    for (int64_t j0 = 0; j0 < T; j0 += TILE) {
+        for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p of the keys behind the queries */
+        __syncthreads();
+        if (j0 <= t0) {   /* the same for the whole block */
+            tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);
+            tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
+            __syncthreads();
+            tile_scores(s, q, k, ld, &a, t0, j0);
+            for (int r = 0; r < ROWS; r++) s[r] = exp(s[r] - run.max[r]) / run.sum[r];
+        }
+        tile_draw(drawn, &a, &head, t0, j0);
+        for (int r = 0; r < ROWS; r++) {
+            m[r] = drawn[r * TILE + lane()];
+            w[r * TILE + lane()] = m[r] * s[r];
+        }
+        __syncwarp();
+        save_tile(&saved, s, m, t0, j0 + lane(), &a, &head);
+        if (j0 <= t0) tile_add_products(o, w, v, ld, D);
+        __syncwarp();
+    }
+    tile_store(y + head.y, head.y_row, t0, T, D, o, 1, false);
+}
+
+enum status CUDA(attention_materialised_forward)(const struct call *call) {
+    struct attention a = attention_of(call);
+    size_t bytes = tile_shared(&a, 3, 2);
+    GPU_ALLOW_SHARED(materialised_forward_warp_per_four_queries, bytes);
+    LAUNCH(materialised_forward_warp_per_four_queries, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
+    (a, (elem *)call->out[0].data, (const elem *)call->in[0].data, saved_of(call), tile_ld(&a));
+    return gpu_launched("materialised_forward_warp_per_four_queries");
+}
+
+/* ---- backward ---- */
+
+/* p, m and the rounded m p of the warp's four queries and key j = j0 + lane; zero where there is no such pair. */
+struct pairs { real p[ROWS], m[ROWS], dropped[ROWS]; };
+
+__device__ static void load_pairs(struct pairs *x, const struct saved *saved, real *drawn, int64_t t0, int64_t j0,
+                                  const struct attention *a, const struct head *head) {
+    bool stored = a->dropout.on && saved->mask;
+    if (!stored) tile_draw(drawn, a, head, t0, j0);   /* the same for the whole block */
+    for (int r = 0; r < ROWS; r++) {
+        int64_t t = t0 + first_row() + r, j = j0 + lane(), at = saved_row(a, head, t) + j;
+        x->p[r] = x->m[r] = x->dropped[r] = 0;
+        if (j > t || t >= a->s.T) continue;
+        x->p[r] = load(saved->p[at]);
+        x->m[r] = stored ? saved->mask[at] * (real)a->dropout.scale : drawn[r * TILE + lane()];
+        x->dropped[r] = load(saved->mask ? saved->dropped[at] : dropped_of(x->m[r], saved->p[at]));
+    }
+    __syncwarp();
+}
+
+/* dq, and delta for the kernel below. Rows are queries, columns keys. First delta[t] = sum_j p m dy[t] . v[j], then
+ * ds = p (m dy[t] . v[j] - delta[t]). */
+__global__ static void __launch_bounds__(THREADS)
+materialised_backward_warp_per_four_queries(struct attention a, elem *dqkv, real *delta, const elem *qkv, const elem *dy,
+                                            struct saved saved, int ld) {
+    SHARED_DYNAMIC(real, shared);
+    struct head head = head_of(&a, block_head(&a, TILE));
+    int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
+    int D = (int)a.s.D;
+    real *g = shared, *k = g + TILE * ld, *v = k + TILE * ld;   /* g: dy */
+    real *ds = v + TILE * ld + first_row() * TILE, *drawn = ds + TILE * TILE;
+    real dp[ROWS], sum[ROWS] = {0}, dq[ROWS][CHUNKS];
+    struct pairs x;
+    tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
+    for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
+        __syncthreads();
+        tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
+        __syncthreads();
+        tile_dots(dp, g, v, ld, D);
+        load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
+        for (int r = 0; r < ROWS; r++) sum[r] += x.p[r] * (x.m[r] * dp[r]);
+    }
+    for (int r = 0; r < ROWS; r++) {
+        int64_t t = t0 + first_row() + r;
+        sum[r] = warp_sum(sum[r]);
+        if (t < T && lane() == 0) delta[head.stat + t * a.s.H] = sum[r];
+    }
+    tile_clear(dq);
+    for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
+        __syncthreads();
+        tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);
+        tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
+        __syncthreads();
+        tile_dots(dp, g, v, ld, D);
+        load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
+        for (int r = 0; r < ROWS; r++) ds[r * TILE + lane()] = x.p[r] * (x.m[r] * dp[r] - sum[r]);
+        __syncwarp();
+        tile_add_products(dq, ds, k, ld, D);
+    }
+    tile_store(dqkv + head.q, a.s.row, t0, T, D, dq, (real)a.s.scale, a.accumulate);
+}
+
+/* Square `to` [query][key], whose rows are one number longer than TILE, so that a column can be read at once. */
+__device__ static void put_square(real *to, const real x[ROWS]) {
+    for (int r = 0; r < ROWS; r++) to[(first_row() + r) * (TILE + 1) + lane()] = x[r];
+}
+__device__ static real from_square(const real *square, int r) { return square[lane() * (TILE + 1) + first_row() + r]; }
+
+/* dk and dv. Rows are keys, columns queries: what was saved is read with lanes along the keys, and turned in shared memory. */
+__global__ static void __launch_bounds__(THREADS)
+materialised_backward_warp_per_four_keys(struct attention a, elem *dqkv, const real *delta, const elem *qkv, const elem *dy,
+                                         struct saved saved, int ld) {
+    SHARED_DYNAMIC(real, shared);
+    struct head head = head_of(&a, block_head(&a, TILE));
+    int64_t j0 = block_tile(&a, TILE), T = a.s.T;
+    int D = (int)a.s.D;
+    real *v = shared, *q = v + TILE * ld, *g = q + TILE * ld;
+    real *square_p = g + TILE * ld, *square_m = square_p + TILE * (TILE + 1), *square_dropped = square_m + TILE * (TILE + 1);
+    real *w = square_dropped + TILE * (TILE + 1) + first_row() * TILE, *ds = w + TILE * TILE;
+    real dp[ROWS], dk[ROWS][CHUNKS], dv[ROWS][CHUNKS];
+    struct pairs x;
+    tile_clear(dk);
+    tile_clear(dv);
+    tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
+    for (int64_t t0 = j0; t0 < T; t0 += TILE) {
+        int64_t t = t0 + lane();
+        __syncthreads();
+        tile_load(q, ld, qkv + head.q, a.s.row, t0, T, D);
+        tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
+        load_pairs(&x, &saved, w, t0, j0, &a, &head);
+        put_square(square_p, x.p);
+        put_square(square_m, x.m);
+        put_square(square_dropped, x.dropped);
+        __syncthreads();
+        real delta_t = t < T ? delta[head.stat + t * a.s.H] : (real)0;
+        tile_dots(dp, v, g, ld, D);
+        for (int r = 0; r < ROWS; r++) {
+            w[r * TILE + lane()] = from_square(square_dropped, r);
+            ds[r * TILE + lane()] = from_square(square_p, r) * (from_square(square_m, r) * dp[r] - delta_t);
+        }
+        __syncwarp();
+        tile_add_products(dv, w, g, ld, D);
+        tile_add_products(dk, ds, q, ld, D);
+    }
+    tile_store(dqkv + head.k, a.s.row, j0, T, D, dk, (real)a.s.scale, a.accumulate);
+    tile_store(dqkv + head.v, a.s.row, j0, T, D, dv, 1, a.accumulate);
+}
+
+enum status CUDA(attention_materialised_backward_input)(const struct call *call) {
+    struct attention a = attention_of(call);
+    elem *dqkv = (elem *)call->din[0].data;
+    const elem *qkv = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
+    real *delta = (real *)call->work;
+    size_t bytes = tile_shared(&a, 3, 2);
+    GPU_ALLOW_SHARED(materialised_backward_warp_per_four_queries, bytes);
+    LAUNCH(materialised_backward_warp_per_four_queries, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
+    (a, dqkv, delta, qkv, dy, saved_of(call), tile_ld(&a));
+    TRY(gpu_launched("materialised_backward_warp_per_four_queries"));
+    bytes = tile_shared(&a, 3, 5) + 3 * TILE * sizeof(real);
+    GPU_ALLOW_SHARED(materialised_backward_warp_per_four_keys, bytes);
+    LAUNCH(materialised_backward_warp_per_four_keys, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
+    (a, dqkv, delta, qkv, dy, saved_of(call), tile_ld(&a));
+    return gpu_launched("materialised_backward_warp_per_four_keys");
+}

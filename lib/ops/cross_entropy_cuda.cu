@@ -1,0 +1,291 @@
+/* lse[r] = log sum_k e^x[r,k], the loss, and dx[r,k] = scale (e^(x[r,k] - lse[r]) - [k = target]). See cross_entropy.h.
+ *
+ * Memory-bound: the logits are the largest tensor of a step. A thread block takes one row, and its threads walk it side by side,
+ * 16 bytes at a time from the first 16-byte boundary on (rows of an odd vocabulary start anywhere).
+ *
+ * The whole vocabulary needs one reading of the logits for both maximum and sum (Milakov and Gimelshein 2018): a thread keeps
+ * the maximum m so far and s = sum e^(x - m); a larger x rescales s by e^(m - x). In the end, over the block's threads,
+ *
+ *   M = max m      S = sum s e^(m - M)      lse = M + log S
+ *
+ * Over shards, the maximum and the sum are passes of their own, with the other ranks in between. */
+#include "lib/ops/cross_entropy.h"
+#include "lib/ops/cuda.h"
+#include "lib/ops/sum_double.h"
+#include <float.h>
+
+extern "C" {
+kernel CUDA(cross_entropy_forward), CUDA(cross_entropy_backward_input);
+extern const struct cross_entropy_pieces CUDA(cross_entropy_pieces);
+}
+
+enum { MOST_THREADS = 256, TOTAL_THREADS = 1024, UNROLL = 4 };
+
+#if defined ELEM_fp64
+#define LOWEST (-DBL_MAX)
+#else
+#define LOWEST (-FLT_MAX)
+#endif
+
+/* e^x for x <= 0. Beside 16-bit logits the hardware's 2^x of one product: off by (2 + 1.2 |x|) 2^-24 of itself, which for
+ * e^x above 2^-24 (x > -17) is 2^-19, far below the result's own rounding of 2^-12 or 2^-9. Elsewhere as exact as the CPU. */
+#if defined ELEM_bf16 || defined ELEM_fp16
+__device__ static inline real row_exp(real x) { return __expf(x); }
+#else
+__device__ static inline real row_exp(real x) { return exp(x); }
+#endif
+
+/* ---- walking a row ---- */
+
+/* Elements before the first 16-byte boundary, n at most. */
+__device__ static inline int to_boundary(const elem *x, int n) {
+    int k = (int)((16 - (uintptr_t)x % 16) % 16 / sizeof(elem));
+    return k < n ? k : n;
+}
+
+/* Hand this thread's part of the n columns to `fold`; two loads are under way at a time. */
+template <class Fold> __device__ static inline void over_row(const elem *x, int n, Fold *fold) {
+    int head = to_boundary(x, n), packs = (n - head) / PACK, i = threadIdx.x, step = blockDim.x;
+    const elem *p = x + head;
+    if ((int)threadIdx.x < head) fold->take(load(x[threadIdx.x]));
+    for (; i + step < packs; i += 2 * step) {
+        pack a = pack_load(p + (int64_t)i * PACK), b = pack_load(p + (int64_t)(i + step) * PACK);
+        fold->take_pack(a);
+        fold->take_pack(b);
+    }
+    if (i < packs) fold->take_pack(pack_load(p + (int64_t)i * PACK));
+    int k = head + packs * PACK + threadIdx.x;
+    if (k < n) fold->take(load(x[k]));
+}
+
+/* The largest of a pack. NaN is passed over, unless it is the first: it shows in the sum. */
+__device__ static inline real largest_of(const pack &v) {
+    real m = load(v.x[0]);
+    for (int j = 1; j < PACK; j++) m = load(v.x[j]) > m ? load(v.x[j]) : m;
+    return m;
+}
+
+struct largest {
+    real max;
+    __device__ inline void take(real x) { max = x > max ? x : max; }
+    __device__ inline void take_pack(const pack &v) { take(largest_of(v)); }
+};
+
+/* sum e^(x - max), for a maximum that is known */
+struct exponentials {
+    real max, sum;
+    __device__ inline void take(real x) { sum += row_exp(x - max); }
+    __device__ inline void take_pack(const pack &v) {
+        real s = 0;
+        for (int j = 0; j < PACK; j++) s += row_exp(load(v.x[j]) - max);
+        sum += s;
+    }
+};
+
+/* The same while the maximum is being found. It starts at the lowest number, not at -infinity: then nothing is NaN that
+ * should be 0. */
+struct online {
+    struct exponentials e;
+    __device__ inline void raise(real m) {
+        if (m > e.max) {
+            e.sum *= row_exp(e.max - m);
+            e.max = m;
+        }
+    }
+    __device__ inline void take(real x) {
+        raise(x);
+        e.take(x);
+    }
+    __device__ inline void take_pack(const pack &v) {
+        raise(largest_of(v));
+        e.take_pack(v);
+    }
+};
+
+/* ---- where the target is ---- */
+
+/* Rows of a shard, as the kernels see them. */
+struct rows { const elem *x; const int32_t *target; int64_t n_rows; int stride, n; int64_t first, global; };
+
+/* The target's column in this shard, or -1. */
+__device__ static inline int target_column(const struct rows &t, int64_t r) {
+    int64_t k = (int64_t)t.target[r] - t.first;
+    return t.target[r] >= 0 && k >= 0 && k < t.n ? (int)k : -1;
+}
+
+/* x[target], 0 where it is not in this shard, NaN where there is no such token. */
+__device__ static inline real target_logit(const struct rows &t, int64_t r) {
+    int k = target_column(t, r);
+    if (t.target[r] >= t.global) return (real)NAN;
+    return k >= 0 ? load(t.x[r * t.stride + k]) : (real)0;
+}
+
+/* ---- forward ---- */
+
+__global__ static void cross_entropy_forward_online(const struct rows t, real *lse, double *row_loss) {
+    __shared__ real shared[32];
+    int64_t r = blockIdx.x;
+    struct online a = {{LOWEST, 0}};
+    over_row(t.x + r * t.stride, t.n, &a);
+    real max = block_max(a.e.max, shared);
+    real sum = block_sum(a.e.sum * row_exp(a.e.max - max), shared);
+    if (threadIdx.x > 0) return;
+    real l = max + (real)log(sum);
+    lse[r] = l;
+    row_loss[r] = t.target[r] >= 0 ? (double)l - (double)target_logit(t, r) : 0.;
+}
+
+__global__ static void cross_entropy_total_one_block(const double *row_loss, int64_t n_rows, double scale, real *loss) {
+    __shared__ double shared[32];
+    double sum = 0;
+#pragma unroll 4
+    for (int64_t r = threadIdx.x; r < n_rows; r += TOTAL_THREADS) sum += row_loss[r];
+    sum = block_sum_double(sum, shared);
+    if (threadIdx.x == 0) *loss = (real)(scale * sum);
+}
+
+/* ---- forward, over a shard ---- */
+
+__global__ static void cross_entropy_max_row_per_block(const struct rows t, real *max) {
+    __shared__ real shared[32];
+    struct largest a = {-(real)INFINITY};
+    over_row(t.x + (int64_t)blockIdx.x * t.stride, t.n, &a);
+    real m = block_max(a.max, shared);
+    if (threadIdx.x == 0) max[blockIdx.x] = m;
+}
+
+__global__ static void cross_entropy_sum_row_per_block(const struct rows t, const real *max, real *sum, real *hit) {
+    __shared__ real shared[32];
+    int64_t r = blockIdx.x;
+    struct exponentials a = {max[r], 0};
+    over_row(t.x + r * t.stride, t.n, &a);
+    real s = block_sum(a.sum, shared);
+    if (threadIdx.x > 0) return;
+    sum[r] = s;
+    hit[r] = target_logit(t, r);
+}
+
+/* UNROLL rows at a time are read before any is written: lse may be max, and the compiler could not know. */
+__global__ static void cross_entropy_loss_one_block(const struct rows t, const real *max, const real *sum, const real *hit,
+                                                    real *lse, double scale, real *loss) {
+    __shared__ double shared[32];
+    double total = 0;
+    for (int64_t first = threadIdx.x; first < t.n_rows; first += UNROLL * TOTAL_THREADS) {
+        real m[UNROLL], s[UNROLL], h[UNROLL];
+        int32_t target[UNROLL];
+#pragma unroll
+        for (int i = 0; i < UNROLL; i++) {
+            int64_t r = first + i * TOTAL_THREADS;
+            bool there = r < t.n_rows;
+            m[i] = there ? max[r] : 0, s[i] = there ? sum[r] : 1, h[i] = there ? hit[r] : 0;
+            target[i] = there ? t.target[r] : -1;
+        }
+#pragma unroll
+        for (int i = 0; i < UNROLL; i++) {
+            int64_t r = first + i * TOTAL_THREADS;
+            real l = m[i] + (real)log(s[i]);
+            if (target[i] >= 0) total += (double)l - (double)h[i];
+            if (r < t.n_rows) lse[r] = l;
+        }
+    }
+    total = block_sum_double(total, shared);
+    if (threadIdx.x == 0) *loss = (real)(scale * total);
+}
+
+/* ---- backward ---- */
+
+/* Columns that pad the vocabulary get a gradient of zero. dx may lie over x: a thread reads its elements before it writes
+ * them. Where the two lie differently against 16-byte boundaries, all goes one by one. */
+__global__ static void cross_entropy_gradient_row_per_block(const struct rows t, const real *lse, real scale, int accumulate,
+                                                            elem *dlogits) {
+    int64_t r = blockIdx.x;
+    const elem *x = t.x + r * t.stride;
+    elem *dx = dlogits + r * t.stride;
+    int column = target_column(t, r), tid = threadIdx.x, step = blockDim.x;
+    int congruent = (uintptr_t)x % 16 == (uintptr_t)dx % 16, head = congruent ? to_boundary(x, t.n) : t.n;
+    int packed_end = head + (t.n - head) / PACK * PACK;
+    real l = lse[r], s = t.target[r] < 0 ? (real)0 : scale;
+    for (int k = head + tid * PACK; k < packed_end; k += step * PACK) {
+        pack v = pack_load(x + k), d = v;
+        real p[PACK];
+        if (accumulate) d = pack_load(dx + k);
+        for (int j = 0; j < PACK; j++) p[j] = row_exp(load(v.x[j]) - l);
+        if ((unsigned)(column - k) < (unsigned)PACK)
+            for (int j = 0; j < PACK; j++) p[j] -= k + j == column ? 1 : 0;
+        for (int j = 0; j < PACK; j++) put(&d.x[j], s * p[j], accumulate);
+        pack_store(dx + k, d);
+    }
+    for (int k = tid; k < head + (t.n - packed_end); k += step) {
+        int at = k < head ? k : packed_end + (k - head);
+        put(dx + at, s * (row_exp(load(x[at]) - l) - (at == column ? 1 : 0)), accumulate);
+    }
+    for (int k = t.n + tid; k < t.stride && !accumulate; k += step) dx[k] = store((real)0);
+}
+
+/* ---- launching ---- */
+
+/* Threads of a row: enough to give each a pack, a whole number of warps. */
+static int threads_of(const struct vocab_rows *rows) {
+    int64_t warps = divide_up(rows->vocab.n, 32 * PACK);
+    return warps < MOST_THREADS / 32 ? (int)warps * 32 : MOST_THREADS;
+}
+
+static struct rows rows_of(const struct vocab_rows *rows) {
+    int64_t n = min64(rows->vocab.n, rows->vocab.global - rows->vocab.first);
+    struct rows t = {(const elem *)rows->logits, rows->target, rows->n_rows, (int)rows->vocab.n, n > 0 ? (int)n : 0,
+                     rows->vocab.first, rows->vocab.global};
+    return t;
+}
+
+static enum status row_max(const struct device *device, const struct vocab_rows *rows, void *max) {
+    LAUNCH(cross_entropy_max_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream)
+    (rows_of(rows), (real *)max);
+    return gpu_launched("cross_entropy_max_row_per_block");
+}
+
+static enum status row_sum(const struct device *device, const struct vocab_rows *rows, const void *max, void *sum, void *hit) {
+    LAUNCH(cross_entropy_sum_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream)
+    (rows_of(rows), (const real *)max, (real *)sum, (real *)hit);
+    return gpu_launched("cross_entropy_sum_row_per_block");
+}
+
+static enum status loss(const struct device *device, const struct vocab_rows *rows, const void *max, const void *sum,
+                        const void *hit, void *lse, double scale, void *loss_out) {
+    LAUNCH(cross_entropy_loss_one_block, 1, TOTAL_THREADS, 0, device->stream)
+    (rows_of(rows), (const real *)max, (const real *)sum, (const real *)hit, (real *)lse, scale, (real *)loss_out);
+    return gpu_launched("cross_entropy_loss_one_block");
+}
+
+static enum status gradient(const struct device *device, const struct vocab_rows *rows, const void *lse, double scale,
+                            bool accumulate, void *dlogits) {
+    LAUNCH(cross_entropy_gradient_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream)
+    (rows_of(rows), (const real *)lse, (real)scale, accumulate, (elem *)dlogits);
+    return gpu_launched("cross_entropy_gradient_row_per_block");
+}
+
+const struct cross_entropy_pieces CUDA(cross_entropy_pieces) = {row_max, row_sum, loss, gradient};
+
+/* ---- the op: one shard that is everything ---- */
+
+static struct vocab_rows rows_of_call(const struct call *call) {
+    struct vocab_rows rows = {call->in[0].data, (const int32_t *)call->in[1].data, type_n(call->in[1].type),
+                              call->in[0].type->shape.axis[2]};
+    return rows;
+}
+
+enum status CUDA(cross_entropy_forward)(const struct call *call) {
+    struct vocab_rows rows = rows_of_call(call);
+    double *row_loss = (double *)call->work;
+    LAUNCH(cross_entropy_forward_online, (unsigned)rows.n_rows, threads_of(&rows), 0, stream_of(call))
+    (rows_of(&rows), (real *)call->out[1].data, row_loss);
+    TRY(gpu_launched("cross_entropy_forward_online"));
+    LAUNCH(cross_entropy_total_one_block, 1, TOTAL_THREADS, 0, stream_of(call))
+    (row_loss, rows.n_rows, call->loss_scale, (real *)call->out[0].data);
+    return gpu_launched("cross_entropy_total_one_block");
+}
+
+enum status CUDA(cross_entropy_backward_input)(const struct call *call) {
+    struct vocab_rows rows = rows_of_call(call);
+    return gradient(call->device, &rows, call->out[1].data, call->loss_scale * call->grad_scale, accumulates(call, 0),
+                    call->din[0].data);
+}

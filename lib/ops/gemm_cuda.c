@@ -1,0 +1,239 @@
+/* Matrix product on a GPU, by cuBLASLt. The formula is in gemm.h.
+ *
+ * Row-major seen as column-major. cuBLASLt counts memory by columns: what we store as (rows, columns) row by row is to it a
+ * (columns, rows) matrix with leading dimension `columns`: the transpose, at no cost. So we ask it for C^T, which lies where
+ * we want C:
+ *
+ *   C = op(A) op(B)   is   C^T = op(B)^T op(A)^T        its first operand is our B, its second our A; m and n change places
+ *
+ * and an operand that we store transposed is one that it must transpose. C^T has n rows: our bias, one number for each column
+ * of C, is its bias, one for each row.
+ *
+ * Plans. A product is described (operation, layouts), the library's heuristics choose an algorithm, and both are kept: a
+ * training step asks for the same dozen products over and over. The heuristics take tens of microseconds; a lookup far less.
+ *
+ * The same bits every time. A plan has one algorithm, and everything runs on one stream. A long k may be cut into pieces whose
+ * partial sums are added by a second kernel in a fixed order, in fp32 (REDUCTION_SCHEME_COMPUTE_TYPE). The other ways are
+ * not allowed: to add in place in C (INPLACE), or to round the pieces to C's type first (OUTPUT_TYPE), which would round more
+ * than once. fp32 is fp32: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
+ *
+ * What breaks: an algorithm chosen for better aligned addresses than it is given. The alignments are part of the plan.
+ * Source: cuBLAS library documentation, cublasLtMatmul. */
+#include "lib/ops/gemm.h"
+
+#include <cublasLt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { MAX_GPUS = 64 };
+
+/* What an algorithm is chosen for. The addresses count by their alignment only, in bytes. */
+struct problem { struct gemm gemm; bool bias; uint32_t align_a, align_b, align_c; };
+
+struct plan {
+    struct plan *next;
+    struct problem problem;
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t a, b, c;                   /* of our A, B, C */
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+/* What a process keeps for each GPU until it ends. */
+struct library { cublasLtHandle_t handle; struct plan *plans; };
+static struct library libraries[MAX_GPUS];
+
+static enum status refused(const struct gemm *g, const char *what, cublasStatus_t code) {
+    return FAIL(E_DEVICE, "%s: %s for m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "%s%s, %s to %s", what, cublasLtGetStatusName(code),
+                g->m, g->n, g->k, g->transpose_a ? " A transposed" : "", g->transpose_b ? " B transposed" : "",
+                dtype_name(g->ab_dtype), dtype_name(g->c_dtype));
+}
+#define LT(function, ...)                                                                                              \
+    do {                                                                                                               \
+        cublasStatus_t code_ = function(__VA_ARGS__);                                                                  \
+        if (code_ != CUBLAS_STATUS_SUCCESS) return refused(g, #function, code_);                                       \
+    } while (0)
+
+/* ---- the problem ---- */
+
+/* Arenas align to 64 bytes, and no algorithm wants more than 16. Telling more than 64 would only make one plan into many. */
+static uint32_t alignment_of(const void *address) {
+    uintptr_t bits = (uintptr_t)address | 64;
+    return (uint32_t)(bits & -bits);
+}
+
+static bool same_gemm(const struct gemm *x, const struct gemm *y) {
+    return x->m == y->m && x->n == y->n && x->k == y->k && x->transpose_a == y->transpose_a &&
+           x->transpose_b == y->transpose_b && x->alpha == y->alpha && x->beta == y->beta && x->ab_dtype == y->ab_dtype &&
+           x->c_dtype == y->c_dtype;
+}
+static bool same_problem(const struct problem *x, const struct problem *y) {
+    return same_gemm(&x->gemm, &y->gemm) && x->bias == y->bias && x->align_a == y->align_a && x->align_b == y->align_b &&
+           x->align_c == y->align_c;
+}
+
+/* ---- describing it ---- */
+
+static cudaDataType_t type_of(enum dtype d) {
+    return d == FP64 ? CUDA_R_64F : d == FP32 ? CUDA_R_32F : d == BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+static enum status describe_matrix(const struct gemm *g, enum dtype dtype, int64_t rows, int64_t columns,
+                                   cublasLtMatrixLayout_t *out) {
+    LT(cublasLtMatrixLayoutCreate, out, type_of(dtype), (uint64_t)columns, (uint64_t)rows, columns);
+    return OK;
+}
+
+static enum status describe_operation(const struct gemm *g, const void *bias, cublasLtMatmulDesc_t *out) {
+    bool wide = g->ab_dtype == FP64;
+    int32_t first = g->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = g->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    uint32_t epilogue = bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    LT(cublasLtMatmulDescCreate, out, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F);
+    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    /* The heuristics look at this address for its alignment. They are not to be relied on: gemm_cuda_run wants 16 bytes. */
+    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    return OK;
+}
+
+static enum status describe(struct plan *plan, const void *bias) {
+    const struct gemm *g = &plan->problem.gemm;
+    TRY(describe_operation(g, bias, &plan->operation));
+    TRY(describe_matrix(g, g->ab_dtype, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, &plan->a));
+    TRY(describe_matrix(g, g->ab_dtype, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, &plan->b));
+    TRY(describe_matrix(g, g->c_dtype, g->m, g->n, &plan->c));
+    return OK;
+}
+
+/* ---- choosing an algorithm ---- */
+
+static enum status prefer(const struct problem *p, cublasLtMatmulPreference_t preference) {
+    const struct gemm *g = &p->gemm;
+    uint64_t workspace = (uint64_t)gemm_cuda_workspace(g);
+    uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const struct { cublasLtMatmulPreferenceAttributes_t name; const void *value; size_t size; } wish[] = {
+        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &p->align_b, sizeof p->align_b},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &p->align_a, sizeof p->align_a},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &p->align_c, sizeof p->align_c},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &p->align_c, sizeof p->align_c},
+    };
+    for (size_t i = 0; i < sizeof wish / sizeof *wish; i++)
+        LT(cublasLtMatmulPreferenceSetAttribute, preference, wish[i].name, wish[i].value, wish[i].size);
+    return OK;
+}
+
+/* The heuristics' answers come best first; one that carries an error is not for use. */
+static enum status choose(const struct library *l, struct plan *plan, cublasLtMatmulPreference_t preference) {
+    enum { CANDIDATES = 8 };
+    const struct gemm *g = &plan->problem.gemm;
+    cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
+    int n = 0;
+    LT(cublasLtMatmulAlgoGetHeuristic, l->handle, plan->operation, plan->b, plan->a, plan->c, plan->c, preference,
+       CANDIDATES, candidates, &n);
+    for (int i = 0; i < n; i++)
+        if (candidates[i].state == CUBLAS_STATUS_SUCCESS) {
+            plan->algorithm = candidates[i].algo;
+            return OK;
+        }
+    return refused(g, "cublasLtMatmulAlgoGetHeuristic knows no algorithm", CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
+static enum status choose_algorithm(const struct library *l, struct plan *plan) {
+    const struct gemm *g = &plan->problem.gemm;
+    cublasLtMatmulPreference_t preference;
+    LT(cublasLtMatmulPreferenceCreate, &preference);
+    enum status status = prefer(&plan->problem, preference);
+    if (status == OK) status = choose(l, plan, preference);
+    cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+/* ---- plans ---- */
+
+static void plan_destroy(struct plan *plan) {
+    if (plan->operation) cublasLtMatmulDescDestroy(plan->operation);
+    if (plan->a) cublasLtMatrixLayoutDestroy(plan->a);
+    if (plan->b) cublasLtMatrixLayoutDestroy(plan->b);
+    if (plan->c) cublasLtMatrixLayoutDestroy(plan->c);
+    free(plan);
+}
+
+static enum status plan_create(struct library *l, const struct problem *problem, const void *bias, struct plan **out) {
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (!plan) return FAIL(E_MEMORY, "no memory for the plan of a matrix product");
+    plan->problem = *problem;
+    enum status status = describe(plan, bias);
+    if (status == OK) status = choose_algorithm(l, plan);
+    if (status != OK) {
+        plan_destroy(plan);
+        return status;
+    }
+    plan->next = l->plans;
+    l->plans = *out = plan;
+    return OK;
+}
+
+static enum status plan_find(struct library *l, const struct problem *problem, const void *bias, struct plan **out) {
+    const struct gemm *g = &problem->gemm;
+    for (struct plan *p = l->plans; p; p = p->next)
+        if (same_problem(&p->problem, problem)) {
+            *out = p;
+            if (bias) LT(cublasLtMatmulDescSetAttribute, p->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+            return OK;
+        }
+    return plan_create(l, problem, bias, out);
+}
+
+static enum status library_open(const struct gemm *g, const struct device *d, struct library **out) {
+    *out = &libraries[d->index];
+    if (!(*out)->handle) LT(cublasLtCreate, &(*out)->handle);
+    return OK;
+}
+
+/* ---- running ---- */
+
+/* alpha and beta, in the type that sums are taken in; the library reads them before it returns. */
+union scalar { double fp64; float fp32; };
+static union scalar scalar_of(enum dtype d, double value) {
+    union scalar s;
+    if (d == FP64) s.fp64 = value;
+    else s.fp32 = (float)value;
+    return s;
+}
+
+/* The workspace is planned whole, but how much of it the library writes is its affair. Its last word is written here, so that
+ * the measured high-water mark says what was reserved (lib/device/arena.h). */
+static enum status write_last_word(const struct gemm *g, const struct device *d, void *work) {
+    TRY(d->clear(d, (char *)work + gemm_work(g, DEVICE_CUDA) - 8, 8));
+    return OK;
+}
+
+static enum status check(const struct gemm *g, const void *bias) {
+    if (g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX)
+        return FAIL(E_DEVICE, "cuBLASLt takes 32-bit sizes; m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "; use smaller microbatches",
+                    g->m, g->n, g->k);
+    if (bias && g->c_dtype != g->ab_dtype)
+        return FAIL(E_INTERNAL, "cuBLASLt takes a bias of the type of C: %s, not %s", dtype_name(g->c_dtype), dtype_name(g->ab_dtype));
+    if ((uintptr_t)bias % 16)
+        return FAIL(E_INTERNAL, "a bias at an address that 16 does not divide: cuBLASLt reads it 16 bytes at a time");
+    return OK;
+}
+
+enum status gemm_cuda_run(const struct gemm *g, const struct device *d, const void *a, const void *b, const void *bias,
+                          void *c, void *work) {
+    if (g->m == 0 || g->n == 0) return OK;
+    struct problem problem = {*g, bias != NULL, alignment_of(a), alignment_of(b), alignment_of(c)};
+    struct library *l;
+    struct plan *plan = NULL;
+    TRY(check(g, bias));
+    TRY(library_open(g, d, &l));
+    TRY(plan_find(l, &problem, bias, &plan));
+    TRY(write_last_word(g, d, work));
+    union scalar alpha = scalar_of(g->ab_dtype, g->alpha), beta = scalar_of(g->ab_dtype, g->beta);
+    uintptr_t workspace = ((uintptr_t)work + GEMM_CUDA_WORKSPACE_ALIGN - 1) & ~(uintptr_t)(GEMM_CUDA_WORKSPACE_ALIGN - 1);
+    LT(cublasLtMatmul, l->handle, plan->operation, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c,
+       &plan->algorithm, (void *)workspace, (size_t)gemm_cuda_workspace(g), (cudaStream_t)d->stream);
+    return OK;
+}

@@ -1,0 +1,245 @@
+/* y = (x - mean) rstd g + b over rows of C elements. See layernorm.h.
+ *
+ * Memory-bound: 2 elements moved for each one computed forward, 3 backward. A row is read once and stays in registers, KEPT groups
+ * a thread: a warp takes a row of up to 128 groups (1024 columns of bf16, 512 of fp32), and a block of up to 16 warps one of up
+ * to 16 times that. More groups a thread instead of more warps would leave too few warps to hide the latency of memory. A
+ * longer row, or one of odd length, is read again for each pass, from the cache. All do the same two passes as the CPU: the
+ * mean, then the mean of squared deviations.
+ *
+ * What a thread adds up depends on C alone, and threads are added in a fixed order: the same bits every time. The weights'
+ * gradients are column sums (columns_cuda.h). */
+#include "lib/ops/columns_cuda.h"
+#include "lib/ops/layernorm.h"
+
+extern "C" { kernel CUDA(layernorm_forward), CUDA(layernorm_backward_input), CUDA(layernorm_backward_weight); }
+
+struct __align__(2 * sizeof(real)) statistics { real mean, rstd; };   /* as they lie in out[1] */
+
+enum { KEPT = 4, MAX_ROW_WARPS = 16 };
+
+/* The block is (threads of a row, rows): a warp for each of several rows, or all warps for one. */
+__device__ static inline real row_sum(real v, real *shared) { return blockDim.x == 32 ? warp_sum(v) : block_sum(v, shared); }
+#define FOR_ROWS_OF_BLOCK(r, R)                                                                                        \
+    for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < (R); r += (int64_t)gridDim.x * blockDim.y)
+
+__device__ static inline struct statistics statistics_of(real mean, real sum_of_squares, int C) {
+    struct statistics s = {mean, 1 / sqrt(sum_of_squares / C + (real)LAYERNORM_EPS)};
+    return s;
+}
+
+__device__ static inline real normal(elem x, struct statistics s) { return (load(x) - s.mean) * s.rstd; }
+
+/* y may lie over x: a lane writes only where it has read, and in the end. */
+__device__ static inline void write_normal(elem *y, const group &x, struct statistics s, const elem *g, const elem *b,
+                                           int c, int C, int packed) {
+    group scale = group_load(g, c, C, packed), shift = group_load(b, c, C, packed);
+    real v[GROUP];
+    for (int j = 0; j < GROUP; j++) v[j] = normal(x.x[j], s) * load(scale.x[j]) + load(shift.x[j]);
+    group_put(y, c, C, packed, v, 0);
+}
+
+/* ---- forward ---- */
+
+__global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
+layernorm_forward_in_registers(elem *y, struct statistics *statistics, const elem *x, const elem *__restrict__ g,
+                               const elem *__restrict__ b, int64_t R, int C) {
+    __shared__ real shared[32];
+    int first = threadIdx.x * GROUP, step = blockDim.x * GROUP;
+    FOR_ROWS_OF_BLOCK(r, R) {
+        group row[KEPT];
+        real sum = 0, squares = 0;
+#pragma unroll
+        for (int k = 0; k < KEPT; k++)
+            row[k] = first + k * step < C ? group_load(x + r * C, first + k * step, C, 1) : group_zero();
+#pragma unroll
+        for (int k = 0; k < KEPT; k++)
+            for (int j = 0; j < GROUP; j++) sum += load(row[k].x[j]);
+        real mean = row_sum(sum, shared) / C;
+#pragma unroll
+        for (int k = 0; k < KEPT; k++)
+            for (int j = 0; j < GROUP && first + k * step < C; j++)
+                squares += (load(row[k].x[j]) - mean) * (load(row[k].x[j]) - mean);
+        struct statistics s = statistics_of(mean, row_sum(squares, shared), C);
+        if (threadIdx.x == 0) statistics[r] = s;
+#pragma unroll
+        for (int k = 0; k < KEPT; k++)
+            if (first + k * step < C) write_normal(y + r * C, row[k], s, g, b, first + k * step, C, 1);
+    }
+}
+
+__global__ static void __launch_bounds__(ROW_THREADS)
+layernorm_forward_reread(elem *y, struct statistics *statistics, const elem *x, const elem *__restrict__ g,
+                         const elem *__restrict__ b, int64_t R, int C, int packed) {
+    int lane = threadIdx.x % 32;
+    FOR_ROWS_OF_WARP(r, R) {
+        real sum = 0, squares = 0;
+        for (int c = lane * GROUP; c < C; c += WARP_COLUMNS) {
+            group v = group_load(x + r * C, c, C, packed);
+            for (int j = 0; j < GROUP; j++) sum += load(v.x[j]);
+        }
+        real mean = warp_sum(sum) / C;
+        for (int c = lane * GROUP; c < C; c += WARP_COLUMNS) {
+            group v = group_load(x + r * C, c, C, packed);
+            for (int j = 0; j < GROUP && c + j < C; j++) squares += (load(v.x[j]) - mean) * (load(v.x[j]) - mean);
+        }
+        struct statistics s = statistics_of(mean, warp_sum(squares), C);
+        if (lane == 0) statistics[r] = s;
+        for (int c = lane * GROUP; c < C; c += WARP_COLUMNS)
+            write_normal(y + r * C, group_load(x + r * C, c, C, packed), s, g, b, c, C, packed);
+    }
+}
+
+/* ---- backward_input ---- */
+
+struct sums { real d, dn; };   /* of d = dy g, and of d n */
+
+__device__ static inline void add_to_sums(struct sums *sums, const group &x, const group &dy, struct statistics s,
+                                          const elem *g, int c, int C, int packed) {
+    group scale = group_load(g, c, C, packed);
+    for (int j = 0; j < GROUP; j++) {       /* beyond the row dy and g are zero */
+        real d = load(dy.x[j]) * load(scale.x[j]);
+        sums->d += d;
+        sums->dn += d * normal(x.x[j], s);
+    }
+}
+
+/* dx may lie over dy. */
+__device__ static inline void write_gradient(elem *dx, const group &x, const group &dy, struct statistics s,
+                                             struct sums mean, const elem *g, int c, int C, int packed, int accumulate) {
+    group scale = group_load(g, c, C, packed);
+    real v[GROUP];
+    for (int j = 0; j < GROUP; j++)
+        v[j] = s.rstd * (load(dy.x[j]) * load(scale.x[j]) - mean.d - normal(x.x[j], s) * mean.dn);
+    group_put(dx, c, C, packed, v, accumulate);
+}
+
+__global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
+layernorm_backward_in_registers(elem *dx, const elem *dy, const elem *x, const struct statistics *statistics,
+                                const elem *__restrict__ g, int64_t R, int C, int accumulate) {
+    __shared__ real shared[32];
+    int first = threadIdx.x * GROUP, step = blockDim.x * GROUP;
+    FOR_ROWS_OF_BLOCK(r, R) {
+        group x_row[KEPT], dy_row[KEPT];
+        struct statistics s = statistics[r];
+        struct sums sums = {0, 0};
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) {
+            x_row[k] = first + k * step < C ? group_load(x + r * C, first + k * step, C, 1) : group_zero();
+            dy_row[k] = first + k * step < C ? group_load(dy + r * C, first + k * step, C, 1) : group_zero();
+        }
+#pragma unroll
+        for (int k = 0; k < KEPT; k++)
+            if (first + k * step < C) add_to_sums(&sums, x_row[k], dy_row[k], s, g, first + k * step, C, 1);
+        struct sums mean = {row_sum(sums.d, shared) / C, row_sum(sums.dn, shared) / C};
+#pragma unroll
+        for (int k = 0; k < KEPT; k++)
+            if (first + k * step < C)
+                write_gradient(dx + r * C, x_row[k], dy_row[k], s, mean, g, first + k * step, C, 1, accumulate);
+    }
+}
+
+__global__ static void __launch_bounds__(ROW_THREADS)
+layernorm_backward_reread(elem *dx, const elem *dy, const elem *x, const struct statistics *statistics,
+                          const elem *__restrict__ g, int64_t R, int C, int packed, int accumulate) {
+    int lane = threadIdx.x % 32;
+    FOR_ROWS_OF_WARP(r, R) {
+        struct statistics s = statistics[r];
+        struct sums sums = {0, 0};
+        for (int c = lane * GROUP; c < C; c += WARP_COLUMNS)
+            add_to_sums(&sums, group_load(x + r * C, c, C, packed), group_load(dy + r * C, c, C, packed), s, g, c, C,
+                        packed);
+        struct sums mean = {warp_sum(sums.d) / C, warp_sum(sums.dn) / C};
+        for (int c = lane * GROUP; c < C; c += WARP_COLUMNS)
+            write_gradient(dx + r * C, group_load(x + r * C, c, C, packed), group_load(dy + r * C, c, C, packed), s, mean,
+                           g, c, C, packed, accumulate);
+    }
+}
+
+/* ---- backward_weight ---- */
+
+/* dg[c] += dy[r,c] n[r,c]   db[c] += dy[r,c]   over every SUM_WARPS-th row from `first` on */
+__device__ static inline void add_rows(real *dg, real *db, const elem *x, const elem *dy,
+                                       const struct statistics *statistics, int64_t first, int64_t last, int c, int C,
+                                       int packed) {
+#pragma unroll 4
+    for (int64_t r = first; r < last; r += SUM_WARPS) {
+        group xs = group_load(x + r * C, c, C, packed), ds = group_load(dy + r * C, c, C, packed);
+        struct statistics s = statistics[r];
+        for (int j = 0; j < GROUP; j++) {
+            dg[j] += load(ds.x[j]) * normal(xs.x[j], s);
+            db[j] += load(ds.x[j]);
+        }
+    }
+}
+
+__global__ static void __launch_bounds__(SUM_THREADS)
+layernorm_backward_weight_slices(real *partial, const elem *x, const elem *dy, const struct statistics *statistics,
+                                 int64_t R, int C, int packed) {
+    __shared__ real shared[SUM_SHARED];
+    int warp = threadIdx.x / 32, c = ((int)blockIdx.x * 32 + threadIdx.x % 32) * GROUP;
+    int64_t slice = blockIdx.y, n_slices = gridDim.y;
+    struct rows_range rows = slice_rows(R, slice, n_slices);
+    real dg[GROUP] = {0}, db[GROUP] = {0};
+    if (c < C && packed) add_rows(dg, db, x, dy, statistics, rows.first + warp, rows.last, c, C, 1);
+    else if (c < C) add_rows(dg, db, x, dy, statistics, rows.first + warp, rows.last, c, C, 0);
+    block_sum_groups(dg, shared);
+    slice_store(partial, slice, c, C, dg);
+    block_sum_groups(db, shared);
+    slice_store(partial + n_slices * C, slice, c, C, db);
+}
+
+/* ---- launchers ---- */
+
+static int64_t row_length(const struct call *call) { return call->weight[0].type->shape.axis[0].n; }
+
+/* How rows that stay in registers are dealt out. */
+struct rows_launch { unsigned grid; dim3 block; };
+static struct rows_launch rows_launch(int64_t R, int64_t C) {
+    int64_t warps = divide_up(C, KEPT * WARP_COLUMNS), rows = warps == 1 ? ROW_WARPS : 1;
+    struct rows_launch l = {(unsigned)min64(divide_up(R, rows), 1 << 20), dim3((unsigned)(32 * warps), (unsigned)rows)};
+    return l;
+}
+static int fits_in_registers(int64_t C) { return C <= MAX_ROW_WARPS * KEPT * WARP_COLUMNS; }
+
+enum status CUDA(layernorm_forward)(const struct call *call) {
+    const elem *x = (const elem *)call->in[0].data, *g = (const elem *)call->weight[0].data;
+    const elem *b = (const elem *)call->weight[1].data;
+    elem *y = (elem *)call->out[0].data;
+    struct statistics *statistics = (struct statistics *)call->out[1].data;
+    int64_t C = row_length(call), R = type_n(call->in[0].type) / C;
+    int packed = packs(C, x, y, g, b);
+    struct rows_launch l = rows_launch(R, C);
+    if (packed && fits_in_registers(C))
+        LAUNCH(layernorm_forward_in_registers, l.grid, l.block, 0, stream_of(call))(y, statistics, x, g, b, R, (int)C);
+    else
+        LAUNCH(layernorm_forward_reread, row_grid(R), ROW_THREADS, 0, stream_of(call))
+        (y, statistics, x, g, b, R, (int)C, packed);
+    return gpu_launched("layernorm_forward");
+}
+
+enum status CUDA(layernorm_backward_input)(const struct call *call) {
+    const elem *x = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
+    const elem *g = (const elem *)call->weight[0].data;
+    elem *dx = (elem *)call->din[0].data;
+    const struct statistics *statistics = (const struct statistics *)call->out[1].data;
+    int64_t C = row_length(call), R = type_n(call->in[0].type) / C;
+    int packed = packs(C, x, dy, dx, g), add = accumulates(call, 0);
+    struct rows_launch l = rows_launch(R, C);
+    if (packed && fits_in_registers(C))
+        LAUNCH(layernorm_backward_in_registers, l.grid, l.block, 0, stream_of(call))
+        (dx, dy, x, statistics, g, R, (int)C, add);
+    else
+        LAUNCH(layernorm_backward_reread, row_grid(R), ROW_THREADS, 0, stream_of(call))
+        (dx, dy, x, statistics, g, R, (int)C, packed, add);
+    return gpu_launched("layernorm_backward_input");
+}
+
+enum status CUDA(layernorm_backward_weight)(const struct call *call) {
+    const elem *x = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
+    int64_t C = row_length(call), R = type_n(call->in[0].type) / C, n_slices = column_slices(R, C, ELEM_DTYPE);
+    dim3 grid((unsigned)divide_up(C, WARP_COLUMNS), (unsigned)n_slices);
+    LAUNCH(layernorm_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call))
+    ((real *)call->work, x, dy, (const struct statistics *)call->out[1].data, R, (int)C, packs(C, x, dy, NULL, NULL));
+    TRY(gpu_launched("layernorm_backward_weight_slices"));
+    return columns_finish(call, 2, n_slices, C);
+}

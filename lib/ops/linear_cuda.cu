@@ -1,0 +1,70 @@
+/* db[k] += sum_r dy[r,k]. See linear.h.
+ *
+ * Two stages, so that the order of the sum, and with it every bit, is fixed by the sizes alone (no atomics):
+ *
+ *   partial[c,k] = sum of dy[r,k] over the rows r of chunk c         a block for each chunk and strip of columns
+ *   db[k]       += sum of partial[c,k] over c
+ *
+ * Memory-bound: dy is read once, 16 bytes a thread, a warp reading 512 neighbouring bytes of a row. The partial sums are
+ * less than a twentieth of that where there are 64 rows a chunk, and lie in call->work. */
+#include "lib/ops/cuda.h"
+#include "lib/ops/linear.h"
+
+extern "C" { kernel CUDA(linear_bias_gradient); }
+
+enum { WARPS = 8, STRIP = 32 * PACK };   /* a strip: the columns of one block, PACK a lane; at most 256 = 32 WARPS */
+
+/* PACK elements of the row from column k on; zeros behind its end. Rows start at multiples of 16 bytes if PACK divides K. */
+__device__ static inline pack load_columns(const elem *row, int64_t k, int64_t K) {
+    if (K % PACK == 0 && k < K) return pack_load(row + k);
+    pack v;
+    for (int j = 0; j < PACK; j++) v.x[j] = k + j < K ? row[k + j] : store((real)0);
+    return v;
+}
+
+/* Block (strip, chunk): warp w takes rows w, w + WARPS, ... of the chunk; then the warps' sums are added in order. */
+__global__ static void sum_columns_of_chunk(real *partial, const elem *dy, int64_t R, int64_t K, int64_t rows) {
+    __shared__ real sums[WARPS][STRIP];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = threadIdx.x;
+    int64_t first = (int64_t)blockIdx.x * STRIP, begin = (int64_t)blockIdx.y * rows, end = begin + rows < R ? begin + rows : R;
+    real sum[PACK] = {0};
+#pragma unroll 4
+    for (int64_t r = begin + warp; r < end; r += WARPS) {
+        pack v = load_columns(dy + r * K, first + lane * PACK, K);
+        for (int j = 0; j < PACK; j++) sum[j] += load(v.x[j]);
+    }
+    for (int j = 0; j < PACK; j++) sums[warp][lane * PACK + j] = sum[j];
+    __syncthreads();
+    if (column >= STRIP || first + column >= K) return;
+    real total = 0;
+    for (int w = 0; w < WARPS; w++) total += sums[w][column];
+    partial[blockIdx.y * K + first + column] = total;
+}
+
+/* Block: 32 columns, a lane each; warp w takes chunks w, w + WARPS, ... */
+__global__ static void add_chunks(void *db, int db_is_real, const real *partial, int64_t K, int64_t chunks) {
+    __shared__ real sums[WARPS][32];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int64_t k = (int64_t)blockIdx.x * 32 + lane;
+    real sum = 0;
+    for (int64_t c = warp; c < chunks && k < K; c += WARPS) sum += partial[c * K + k];
+    sums[warp][lane] = sum;
+    __syncthreads();
+    if (warp > 0 || k >= K) return;
+    real total = 0;
+    for (int w = 0; w < WARPS; w++) total += sums[w][lane];
+    grad_add(db, db_is_real, k, total);
+}
+
+enum status CUDA(linear_bias_gradient)(const struct call *call) {
+    struct linear_sizes s = linear_sizes(call);
+    struct linear_chunks c = linear_chunks(call);
+    const struct tensor *db = &call->dweight[1];
+    dim3 grid((unsigned)divide_up(s.K, STRIP), (unsigned)c.chunks);
+    LAUNCH(sum_columns_of_chunk, grid, 32 * WARPS, 0, stream_of(call))
+    ((real *)call->work, (const elem *)call->dout[0].data, s.R, s.K, c.rows);
+    TRY(gpu_launched("sum_columns_of_chunk"));
+    LAUNCH(add_chunks, (unsigned)divide_up(s.K, 32), 32 * WARPS, 0, stream_of(call))
+    (db->data, is_real(db), (const real *)call->work, s.K, c.chunks);
+    return gpu_launched("add_chunks");
+}

@@ -1,0 +1,24 @@
+/* Sums in double over a thread block, in an order that is fixed by the sizes alone. Only .cu files include this. */
+#ifndef TRIVIUM_OPS_SUM_DOUBLE_H
+#define TRIVIUM_OPS_SUM_DOUBLE_H
+
+#include "lib/device/gpu.h"
+
+__device__ static inline double warp_sum_double(double v) {
+    for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);
+    return v;
+}
+
+/* Every thread gets the sum. shared: 32 doubles of the block's; the block is a multiple of 32 threads, one-dimensional. Ends
+ * with a barrier, so that the next call may use `shared` again. */
+__device__ static inline double block_sum_double(double v, double *shared) {
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
+    v = warp_sum_double(v);
+    if (lane == 0) shared[warp] = v;
+    __syncthreads();
+    v = warp_sum_double(lane < n_warps ? shared[lane] : 0.);
+    __syncthreads();
+    return v;
+}
+
+#endif

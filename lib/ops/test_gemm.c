@@ -1,0 +1,281 @@
+/* ranks: 1  device: any */
+#include "lib/ops/gemm.h"
+
+#include "lib/device/arena.h"
+#include "lib/ops/test_op.h"
+#include <stdlib.h>
+#include <string.h>
+#ifdef TRIVIUM_CUDA
+#include <cublasLt.h>
+#endif
+
+/* ---- a product on the device of the test ---- */
+
+static enum status run_there(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
+#ifdef TRIVIUM_CUDA
+    if (test_device()->kind == DEVICE_CUDA) return gemm_cuda_run(g, test_device(), a, b, bias, c, work);
+#endif
+    return gemm_run(g, a, b, bias, c, work);
+}
+
+/* Memory of the device, `offset` bytes into an allocation, with what is in host memory. */
+struct there { char *base, *at; int64_t bytes; };
+static struct there there_new(const void *host, int64_t bytes, int64_t offset) {
+    const struct device *d = test_device();
+    void *base;
+    assert_ok(d->allocate(d, bytes + offset, &base));
+    struct there t = {base, (char *)base + offset, bytes};
+    if (host) assert_ok(d->upload(d, t.at, host, bytes));
+    return t;
+}
+static void there_free(struct there *t, void *host) {
+    const struct device *d = test_device();
+    if (host) assert_ok(d->download(d, host, t->at, t->bytes));
+    d->release(d, t->base, t->bytes + (t->at - t->base));
+}
+
+/* Operands in host memory, filled by name, and what C must become: by the formula, in fp64. */
+struct product {
+    struct gemm g;
+    void *a, *b, *bias, *c;
+    double *expected;
+};
+
+static void *filled(const char *name, enum dtype dtype, int64_t n) {
+    void *x = malloc((size_t)n * dtype_size(dtype));
+    for (int64_t i = 0; i < n; i++) dtype_set(x, dtype, i, rng_normal(1, rng_stream(name), (uint64_t)i));
+    return x;
+}
+
+static double element(const struct product *p, int64_t i, int64_t j) {
+    const struct gemm *g = &p->g;
+    double sum = 0;
+    for (int64_t l = 0; l < g->k; l++)
+        sum += dtype_get(p->a, g->ab_dtype, g->transpose_a ? l * g->m + i : i * g->k + l) *
+               dtype_get(p->b, g->ab_dtype, g->transpose_b ? j * g->k + l : l * g->n + j);
+    return g->alpha * sum + (g->beta == 0 ? 0 : g->beta * dtype_get(p->c, g->c_dtype, i * g->n + j)) +
+           (p->bias ? dtype_get(p->bias, g->ab_dtype, j) : 0);
+}
+
+/* With beta 0, C starts as NaN: it must not be read. */
+static struct product product_new(struct gemm g, bool bias) {
+    struct product p = {g, filled("a", g.ab_dtype, g.m * g.k), filled("b", g.ab_dtype, g.k * g.n),
+                        bias ? filled("bias", g.ab_dtype, g.n) : NULL, filled("c", g.c_dtype, g.m * g.n), NULL};
+    if (g.beta == 0) memset(p.c, 0xff, (size_t)(g.m * g.n) * dtype_size(g.c_dtype));
+    p.expected = malloc((size_t)(g.m * g.n) * sizeof(double));
+    for (int64_t i = 0; i < g.m * g.n; i++) p.expected[i] = element(&p, i / g.n, i % g.n);
+    return p;
+}
+static void product_free(struct product *p) {
+    free(p->a), free(p->b), free(p->bias), free(p->c), free(p->expected);
+}
+
+/* Run it into p->c. Bits of `shifted`: A, B, C lie an element into their allocations. */
+static enum status product_run(struct product *p, int shifted) {
+    const struct gemm *g = &p->g;
+    int64_t size = (int64_t)dtype_size(g->ab_dtype), c_size = (int64_t)dtype_size(g->c_dtype);
+    int64_t bytes = gemm_work(g, test_device()->kind);
+    struct there a = there_new(p->a, g->m * g->k * size, shifted & 1 ? size : 0),
+                 b = there_new(p->b, g->k * g->n * size, shifted & 2 ? size : 0),
+                 c = there_new(p->c, g->m * g->n * c_size, shifted & 4 ? c_size : 0),
+                 bias = there_new(p->bias, p->bias ? g->n * size : 0, 0), work = there_new(NULL, bytes, ARENA_ALIGN);
+    enum status status = run_there(g, a.at, b.at, p->bias ? bias.at : NULL, c.at, work.at);
+    there_free(&a, NULL), there_free(&b, NULL), there_free(&bias, NULL), there_free(&work, NULL);
+    there_free(&c, p->c);
+    return status;
+}
+
+/* As op_error_bound: sums of k, and the two terms added to them. */
+static void assert_product(const struct product *p) {
+    double error = 0, largest = 0;
+    for (int64_t i = 0; i < p->g.m * p->g.n; i++) {
+        double difference = fabs(dtype_get(p->c, p->g.c_dtype, i) - p->expected[i]);
+        if (!(difference <= error)) error = difference;
+        largest = fmax(largest, fabs(p->expected[i]));
+    }
+    double k = (double)p->g.k + 2;
+    assert_close(error / largest, 0, dtype_roundoff(p->g.c_dtype) + k * sqrt(k) * dtype_roundoff(dtype_accumulator(p->g.ab_dtype)));
+}
+
+/* ---- tests ---- */
+
+static void check(struct gemm g, bool bias, int shifted) {
+    struct product p = product_new(g, bias);
+    assert_ok(product_run(&p, shifted));
+    assert_product(&p);
+    product_free(&p);
+}
+
+/* Sizes are different and odd, so that no two can be taken for each other. */
+static struct gemm odd(enum dtype ab, enum dtype c, int which) {
+    return (struct gemm){.m = 7, .n = 5, .k = 11, .transpose_a = which & 1, .transpose_b = which >> 1 & 1,
+                         .alpha = which & 4 ? 0.75 : 1, .beta = which & 8 ? -0.5 : 0, .ab_dtype = ab, .c_dtype = c};
+}
+
+static void test_gemm_every_transpose_scalar_and_type(void **state) {
+    (void)state;
+    for (enum dtype d = FP64; d <= FP16; d++)
+        for (int which = 0; which < 16; which++) {
+            check(odd(d, d, which), false, 0);
+            check(odd(d, d, which), true, 0);
+            if (dtype_accumulator(d) != d) check(odd(d, dtype_accumulator(d), which), false, 0);
+        }
+}
+
+/* More than a block of the CPU's 16-bit product; sizes that vectors divide, and that they do not. */
+static void test_gemm_of_larger_matrices(void **state) {
+    (void)state;
+    for (enum dtype d = FP64; d <= FP16; d++)
+        for (int which = 0; which < 4; which++) {
+            struct gemm g = odd(d, d, which);
+            g.m = 72, g.n = 136, g.k = 400;
+            check(g, true, 0);
+            g.m = 67, g.n = 131, g.k = 399, g.beta = 1;
+            check(g, false, 0);
+        }
+}
+
+/* One row, one column, one term. */
+static void test_gemm_of_vectors(void **state) {
+    (void)state;
+    const int64_t sizes[][3] = {{1, 9, 6}, {9, 1, 6}, {9, 6, 1}, {1, 1, 9}, {1, 1, 1}};
+    for (enum dtype d = FP64; d <= FP16; d++)
+        for (int i = 0; i < 5; i++)
+            for (int which = 0; which < 4; which++) {
+                struct gemm g = odd(d, d, which);
+                g.m = sizes[i][0], g.n = sizes[i][1], g.k = sizes[i][2];
+                check(g, true, 0);
+            }
+}
+
+/* First aligned, then not: a plan made for the one must not serve the other. */
+static void test_gemm_at_any_alignment(void **state) {
+    (void)state;
+    for (enum dtype d = FP64; d <= FP16; d++)
+        for (int shifted = 0; shifted < 8; shifted++) check(odd(d, d, 2), true, shifted);
+}
+
+/* The second bias lies elsewhere; the shape is the same. */
+static void test_gemm_reads_the_bias_of_this_call(void **state) {
+    (void)state;
+    struct gemm g = odd(FP32, FP32, 2);
+    struct product p = product_new(g, true);
+    int64_t work_bytes = gemm_work(&g, test_device()->kind);
+    struct there a = there_new(p.a, 4 * 77, 0), b = there_new(p.b, 4 * 55, 0), bias = there_new(p.bias, 4 * 5, 0),
+                 zero = there_new((float[5]){0}, 4 * 5, 0), c = there_new(p.c, 4 * 35, 0), work = there_new(NULL, work_bytes, 0);
+    assert_ok(run_there(&g, a.at, b.at, zero.at, c.at, work.at));
+    assert_ok(run_there(&g, a.at, b.at, bias.at, c.at, work.at));
+    there_free(&c, p.c);
+    assert_product(&p);
+    there_free(&a, NULL), there_free(&b, NULL), there_free(&bias, NULL), there_free(&zero, NULL), there_free(&work, NULL);
+    product_free(&p);
+}
+
+static void test_gemm_twice_gives_the_same_bits(void **state) {
+    (void)state;
+    for (enum dtype d = FP64; d <= FP16; d++) {
+        struct gemm g = odd(d, d, 1);
+        g.m = 33, g.n = 65, g.k = 700;
+        struct product once = product_new(g, true), twice = product_new(g, true);
+        assert_ok(product_run(&once, 0));
+        assert_ok(product_run(&twice, 0));
+        assert_memory_equal(once.c, twice.c, (size_t)(g.m * g.n) * dtype_size(d));
+        product_free(&once);
+        product_free(&twice);
+    }
+}
+
+static void test_gemm_work_can_be_planned_anywhere(void **state) {
+    (void)state;
+    struct gemm g = {.m = 4096, .n = 4096, .k = 4096, .ab_dtype = BF16, .c_dtype = BF16};
+    int64_t bytes = gemm_work(&g, DEVICE_CUDA);
+    assert_int_equal(bytes, (32 << 20) + 256 - ARENA_ALIGN);
+    g.c_dtype = FP32;
+    assert_int_equal(gemm_work(&g, DEVICE_CUDA), bytes);
+    g.m = g.n = 1;
+    assert_int_equal(gemm_work(&g, DEVICE_CUDA), (64 << 10) + 256 - ARENA_ALIGN);
+    g.m = 100, g.n = 81;
+    assert_int_equal(gemm_work(&g, DEVICE_CUDA), arena_align(32 * 4 * 8100) + 256 - ARENA_ALIGN);
+    g.ab_dtype = FP32;
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 0);
+}
+
+#ifdef TRIVIUM_CUDA
+static void test_gemm_cuda_refuses_what_cublaslt_cannot(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CUDA) skip();
+    struct gemm g = odd(BF16, FP32, 0);
+    _Alignas(16) char address[64];
+    assert_fails(gemm_cuda_run(&g, test_device(), address, address, address, address, address), E_INTERNAL, "bias", "bf16", "fp32");
+    g.k = INT64_C(1) << 31;
+    assert_fails(gemm_cuda_run(&g, test_device(), address, address, NULL, address, address), E_DEVICE, "32-bit", "k=2147483648");
+    g = odd(BF16, BF16, 0);
+    assert_fails(gemm_cuda_run(&g, test_device(), address, address, address + 2, address, address), E_INTERNAL, "bias", "16");
+    g = odd(FP64, FP32, 3);
+    assert_fails(gemm_cuda_run(&g, test_device(), address, address, NULL, address, address), E_DEVICE, "CUBLAS_STATUS",
+                 "m=7 n=5 k=11 A transposed B transposed", "fp64 to fp32");
+    g.m = 0;
+    assert_ok(gemm_cuda_run(&g, test_device(), NULL, NULL, NULL, NULL, NULL));
+}
+
+/* What the double must refuse because the library does. The sizes of attributes: seen with cuBLASLt 13.1. */
+struct raw {
+    cublasLtHandle_t handle;
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t result;
+    int n;
+};
+static struct raw raw_new(cublasComputeType_t compute, cudaDataType_t scale) {
+    struct raw r = {0};
+    uint64_t bytes = 1 << 20;
+    assert_int_equal(cublasLtCreate(&r.handle), CUBLAS_STATUS_SUCCESS);
+    assert_int_equal(cublasLtMatmulDescCreate(&r.operation, compute, scale), CUBLAS_STATUS_SUCCESS);
+    assert_int_equal(cublasLtMatmulPreferenceCreate(&r.preference), CUBLAS_STATUS_SUCCESS);
+    assert_int_equal(cublasLtMatmulPreferenceSetAttribute(r.preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, 8),
+                     CUBLAS_STATUS_SUCCESS);
+    return r;
+}
+/* (rows, 8) = (rows, 4) (4, 8) of a type, the first with leading dimension ld */
+static bool raw_finds(struct raw *r, cudaDataType_t type, uint64_t rows, int64_t ld, uint64_t inner) {
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatrixLayoutCreate(&a, type, rows, 4, ld);
+    cublasLtMatrixLayoutCreate(&b, type, inner, 8, (int64_t)inner);
+    cublasLtMatrixLayoutCreate(&c, type, rows, 8, (int64_t)rows);
+    cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(r->handle, r->operation, a, b, c, c, r->preference, 1, &r->result, &r->n);
+    cublasLtMatrixLayoutDestroy(a), cublasLtMatrixLayoutDestroy(b), cublasLtMatrixLayoutDestroy(c);
+    return code == CUBLAS_STATUS_SUCCESS && r->n == 1;
+}
+static void raw_free(struct raw *r) {
+    cublasLtMatmulPreferenceDestroy(r->preference), cublasLtMatmulDescDestroy(r->operation), cublasLtDestroy(r->handle);
+}
+
+static void test_cublaslt_refuses_descriptions_that_make_no_sense(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CUDA) skip();
+    struct raw r = raw_new(CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    int64_t wide = 1;
+    assert_int_equal(cublasLtMatmulDescSetAttribute(r.operation, CUBLASLT_MATMUL_DESC_TRANSA, &wide, 8), CUBLAS_STATUS_INVALID_VALUE);
+    assert_int_equal(cublasLtMatmulDescSetAttribute(r.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &wide, 4),
+                     CUBLAS_STATUS_INVALID_VALUE);
+    assert_int_equal(cublasLtMatmulPreferenceSetAttribute(r.preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &wide, 8),
+                     CUBLAS_STATUS_INVALID_VALUE);
+    assert_true(raw_finds(&r, CUDA_R_32F, 16, 16, 4));
+    assert_true(raw_finds(&r, CUDA_R_16BF, 16, 24, 4));
+    assert_false(raw_finds(&r, CUDA_R_32F, 16, 8, 4));        /* columns that overlap */
+    assert_false(raw_finds(&r, CUDA_R_32F, 16, 16, 5));       /* 4 is not 5 */
+    assert_false(raw_finds(&r, CUDA_R_64F, 16, 16, 4));       /* fp64 computed in fp32 */
+    raw_free(&r);
+    r = raw_new(CUBLAS_COMPUTE_64F, CUDA_R_64F);
+    assert_true(raw_finds(&r, CUDA_R_64F, 16, 16, 4));
+    assert_false(raw_finds(&r, CUDA_R_32F, 16, 16, 4));
+    raw_free(&r);
+}
+#define CUDA_TESTS , unit_test(test_gemm_cuda_refuses_what_cublaslt_cannot), unit_test(test_cublaslt_refuses_descriptions_that_make_no_sense)
+#else
+#define CUDA_TESTS
+#endif
+
+TESTS(unit_test(test_gemm_every_transpose_scalar_and_type), unit_test(test_gemm_of_larger_matrices),
+      unit_test(test_gemm_of_vectors), unit_test(test_gemm_at_any_alignment), unit_test(test_gemm_reads_the_bias_of_this_call),
+      unit_test(test_gemm_twice_gives_the_same_bits), unit_test(test_gemm_work_can_be_planned_anywhere) CUDA_TESTS)

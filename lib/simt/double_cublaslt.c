@@ -1,0 +1,377 @@
+/* cuBLASLt for tests on a machine with no GPU: the functions that gemm_cuda.c calls, from the same header.
+ *
+ * It multiplies what the descriptors say, column-major, by OpenBLAS, and knows nothing of row-major callers: who describes a
+ * product wrongly gets the wrong product. It is as strict as the library's documentation (cublasLtMatmul, data types
+ * supported), or stricter: shapes that do not meet, leading dimensions, type combinations, an algorithm used for another
+ * problem or for less aligned addresses than it was chosen for, a workspace too small or not aligned to 256 bytes.
+ *
+ * Like the library it cuts a long k in pieces where the workspace has room, and keeps the partial sums there: whoever keeps
+ * something else in the workspace loses it. A call only checks and queues; the product is computed in stream order.
+ *
+ * CUBLASLT_LOG_LEVEL=1 (the library's own variable) prints why it refused. */
+#include "lib/device/dtype.h"
+
+#include <cblas.h>
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The stream queue of the runtime's double: runs what is submitted in order. Not there: at once. */
+extern void (*simt_submit)(void *stream, void (*run)(void *), void *context, size_t bytes) __attribute__((weak));
+#pragma weak cudaPointerGetAttributes
+
+struct layout { uint64_t magic; cudaDataType_t type; uint64_t rows, columns; int64_t ld; };
+struct operation {
+    uint64_t magic;
+    cublasComputeType_t compute;
+    cudaDataType_t scale;
+    int32_t transpose_a, transpose_b;
+    uint32_t epilogue;
+    const void *bias;
+};
+struct preference { uint64_t magic, workspace; uint32_t reduction, align[4]; };
+/* What is kept in cublasLtMatmulAlgo_t: for which problem, how aligned, with how much workspace, k in how many pieces. */
+struct algorithm { uint64_t magic, problem, workspace; uint32_t align[4], pieces; };
+_Static_assert(sizeof(struct algorithm) <= sizeof(cublasLtMatmulAlgo_t), "the algorithm must fit the library's struct");
+
+enum { LIBRARY = 0x11b7, LAYOUT = 0x1a707, OPERATION = 0x0beca, PREFERENCE = 0x9eef, ALGORITHM = 0xa190 };
+struct cublasLtContext { uint64_t magic; };
+
+static cublasStatus_t refuse(cublasStatus_t code, const char *why) {
+    if (getenv("CUBLASLT_LOG_LEVEL")) fprintf(stderr, "cuBLASLt double: %s: %s\n", cublasLtGetStatusName(code), why);
+    return code;
+}
+#define INVALID(why) refuse(CUBLAS_STATUS_INVALID_VALUE, why)
+#define UNSUPPORTED(why) refuse(CUBLAS_STATUS_NOT_SUPPORTED, why)
+#define PASS(check)                                                                                                    \
+    do {                                                                                                               \
+        cublasStatus_t code_ = (check);                                                                                \
+        if (code_ != CUBLAS_STATUS_SUCCESS) return code_;                                                              \
+    } while (0)
+
+const char *cublasLtGetStatusName(cublasStatus_t status) {
+    switch (status) {
+    case CUBLAS_STATUS_SUCCESS: return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED: return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default: return "unrecognized status";
+    }
+}
+
+/* ---- descriptors: made, set, destroyed ---- */
+
+static void *object_new(size_t bytes, uint64_t magic) {
+    uint64_t *object = calloc(1, bytes);
+    if (object) *object = magic;
+    return object;
+}
+/* A destroyed object is no object any more. */
+static cublasStatus_t object_destroy(void *object, uint64_t magic) {
+    if (!object || *(uint64_t *)object != magic) return INVALID("destroyed twice, or never created");
+    *(uint64_t *)object = 0;
+    free(object);
+    return CUBLAS_STATUS_SUCCESS;
+}
+static bool is_a(const void *object, uint64_t magic) { return object && *(const uint64_t *)object == magic; }
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *out) {
+    *out = object_new(sizeof **out, LIBRARY);
+    return *out ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t library) { return object_destroy(library, LIBRARY); }
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows, uint64_t columns,
+                                          int64_t ld) {
+    struct layout *l = object_new(sizeof *l, LAYOUT);
+    *out = (cublasLtMatrixLayout_t)(void *)l;
+    if (!l) return CUBLAS_STATUS_ALLOC_FAILED;
+    *l = (struct layout){LAYOUT, type, rows, columns, ld};
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) { return object_destroy(l, LAYOUT); }
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute, cudaDataType_t scale) {
+    struct operation *o = object_new(sizeof *o, OPERATION);
+    *out = (cublasLtMatmulDesc_t)(void *)o;
+    if (!o) return CUBLAS_STATUS_ALLOC_FAILED;
+    *o = (struct operation){OPERATION, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, NULL};
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t o) { return object_destroy(o, OPERATION); }
+
+static cublasStatus_t set(void *field, size_t field_bytes, const void *value, size_t bytes) {
+    if (!value || bytes != field_bytes) return INVALID("an attribute of another size");
+    memcpy(field, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t name,
+                                              const void *value, size_t bytes) {
+    struct operation *o = (struct operation *)(void *)desc;
+    if (!is_a(o, OPERATION)) return INVALID("no operation");
+    switch (name) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return set(&o->transpose_a, sizeof o->transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return set(&o->transpose_b, sizeof o->transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(&o->epilogue, sizeof o->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(&o->bias, sizeof o->bias, value, bytes);
+    default: return INVALID("an attribute of an operation that the double does not know");
+    }
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
+    struct preference *p = object_new(sizeof *p, PREFERENCE);
+    *out = (cublasLtMatmulPreference_t)(void *)p;
+    if (!p) return CUBLAS_STATUS_ALLOC_FAILED;
+    *p = (struct preference){PREFERENCE, 0, CUBLASLT_REDUCTION_SCHEME_MASK, {256, 256, 256, 256}};
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) { return object_destroy(p, PREFERENCE); }
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t name, const void *value,
+                                                    size_t bytes) {
+    struct preference *p = (struct preference *)(void *)preference;
+    if (!is_a(p, PREFERENCE)) return INVALID("no preference");
+    switch (name) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return set(&p->workspace, sizeof p->workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return set(&p->reduction, sizeof p->reduction, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return set(&p->align[0], sizeof p->align[0], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return set(&p->align[1], sizeof p->align[1], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return set(&p->align[2], sizeof p->align[2], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return set(&p->align[3], sizeof p->align[3], value, bytes);
+    default: return INVALID("an attribute of a preference that the double does not know");
+    }
+}
+
+/* ---- is the problem sound? ---- */
+
+/* D = alpha op(A) op(B) + beta C, (m,n) = (m,k) (k,n) */
+struct problem { const struct operation *o; const struct layout *a, *b, *c, *d; uint64_t m, n, k; };
+
+static size_t size_of(cudaDataType_t t) { return t == CUDA_R_64F ? 8 : t == CUDA_R_32F ? 4 : 2; }
+static enum dtype dtype_of(cudaDataType_t t) {
+    return t == CUDA_R_64F ? FP64 : t == CUDA_R_32F ? FP32 : t == CUDA_R_16BF ? BF16 : FP16;
+}
+
+/* The rows of the documentation's table that Trivium uses. Bias has C's type in all of them. */
+static bool types_supported(const struct problem *p) {
+    static const struct { cublasComputeType_t compute; cudaDataType_t scale, ab, c; } table[] = {
+        {CUBLAS_COMPUTE_64F, CUDA_R_64F, CUDA_R_64F, CUDA_R_64F},    {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F},
+        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF}, {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_32F},
+        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16F, CUDA_R_16F},   {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16F, CUDA_R_32F},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (p->o->compute == table[i].compute && p->o->scale == table[i].scale && p->a->type == table[i].ab &&
+            p->b->type == table[i].ab && p->c->type == table[i].c && p->d->type == table[i].c)
+            return true;
+    return false;
+}
+
+static cublasStatus_t check_matrix(const struct layout *l, uint64_t rows, uint64_t columns) {
+    if (l->rows != rows || l->columns != columns) return INVALID("shapes do not meet");
+    if (rows == 0 || columns == 0) return INVALID("an empty matrix");
+    if (l->ld < (int64_t)rows) return INVALID("a leading dimension smaller than the number of rows");
+    if (rows > INT32_MAX || columns > INT32_MAX || l->ld > INT32_MAX) return UNSUPPORTED("a size beyond 31 bits");
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t check_problem(const struct problem *p) {
+    bool ta = p->o->transpose_a == CUBLAS_OP_T, tb = p->o->transpose_b == CUBLAS_OP_T;
+    if ((!ta && p->o->transpose_a != CUBLAS_OP_N) || (!tb && p->o->transpose_b != CUBLAS_OP_N))
+        return INVALID("neither transposed nor not");
+    PASS(check_matrix(p->a, ta ? p->k : p->m, ta ? p->m : p->k));
+    PASS(check_matrix(p->b, tb ? p->n : p->k, tb ? p->k : p->n));
+    PASS(check_matrix(p->c, p->m, p->n));
+    PASS(check_matrix(p->d, p->m, p->n));
+    if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->o->epilogue != CUBLASLT_EPILOGUE_BIAS)
+        return UNSUPPORTED("an epilogue that the double does not know");
+    if (p->o->epilogue == CUBLASLT_EPILOGUE_BIAS && !p->o->bias) return INVALID("a bias epilogue without a bias");
+    return types_supported(p) ? CUBLAS_STATUS_SUCCESS : UNSUPPORTED("this combination of types");
+}
+
+static cublasStatus_t make_problem(cublasLtHandle_t library, cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t a,
+                                   cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                   struct problem *p) {
+    if (!is_a(library, LIBRARY)) return refuse(CUBLAS_STATUS_NOT_INITIALIZED, "no handle");
+    if (!is_a(o, OPERATION) || !is_a(a, LAYOUT) || !is_a(b, LAYOUT) || !is_a(c, LAYOUT) || !is_a(d, LAYOUT))
+        return INVALID("a descriptor is missing");
+    *p = (struct problem){.o = (void *)o, .a = (void *)a, .b = (void *)b, .c = (void *)c, .d = (void *)d};
+    p->m = p->d->rows;
+    p->n = p->d->columns;
+    p->k = p->o->transpose_a == CUBLAS_OP_T ? p->a->rows : p->a->columns;
+    return check_problem(p);
+}
+
+/* ---- algorithms ---- */
+
+static uint64_t fingerprint(const struct problem *p) {
+    const struct layout *l[] = {p->a, p->b, p->c, p->d};
+    uint64_t h = p->o->epilogue;
+    h = h * 31 + (uint64_t)p->o->compute;
+    h = h * 31 + (uint64_t)p->o->transpose_a * 2 + (uint64_t)p->o->transpose_b;
+    for (int i = 0; i < 4; i++)
+        h = (((h * 0x100000001b3 + l[i]->rows) * 0x100000001b3 + l[i]->columns) * 0x100000001b3 + (uint64_t)l[i]->ld) * 31 +
+            (uint64_t)l[i]->type;
+    return h;
+}
+
+static uint32_t alignment_of(const void *x) { return (uint32_t)(((uintptr_t)x | 256) & -((uintptr_t)x | 256)); }
+
+/* One algorithm: k in two pieces where there is workspace for both partial products, else in one. */
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t library, cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int n_wanted,
+                                              cublasLtMatmulHeuristicResult_t results[], int *n_found) {
+    struct problem p;
+    const struct preference *wish = (void *)preference;
+    *n_found = 0;
+    PASS(make_problem(library, o, a, b, c, d, &p));
+    if (!is_a(wish, PREFERENCE) || n_wanted < 1) return INVALID("no preference, or no result wanted");
+    struct algorithm chosen = {.magic = ALGORITHM, .problem = fingerprint(&p), .pieces = 1};
+    memcpy(chosen.align, wish->align, sizeof chosen.align);
+    uint64_t partial_products = 2 * p.m * p.n * size_of(p.o->scale);
+    if (p.k > 1 && partial_products <= wish->workspace && wish->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) {
+        chosen.pieces = 2;
+        chosen.workspace = partial_products;
+    }
+    memset(&results[0], 0, sizeof results[0]);
+    memcpy(&results[0].algo, &chosen, sizeof chosen);
+    results[0].workspaceSize = chosen.workspace;
+    results[0].state = CUBLAS_STATUS_SUCCESS;
+    *n_found = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- the product ---- */
+
+/* Everything by value: the caller may change or destroy its descriptors before the stream comes to it. */
+struct product {
+    struct operation o;
+    struct layout a_layout, b_layout, c_layout, d_layout;
+    const void *a, *b, *c;
+    void *d, *workspace;
+    double alpha, beta;
+    blasint m, n, k, pieces;
+};
+
+static void *must(void *memory) {
+    if (memory) return memory;
+    fprintf(stderr, "cuBLASLt double: no memory\n");
+    abort();
+}
+
+/* A matrix as BLAS takes it: 16-bit elements widened, column by column; fp32 and fp64 as they lie. */
+struct operand { const void *x; blasint ld; void *owned; };
+static struct operand operand_of(const void *x, const struct layout *l) {
+    if (size_of(l->type) > 2) return (struct operand){x, (blasint)l->ld, NULL};
+    float *wide = must(malloc(l->rows * l->columns * sizeof *wide));
+    for (uint64_t j = 0; j < l->columns; j++)
+        dtype_convert(wide + j * l->rows, FP32, (const uint16_t *)x + j * (uint64_t)l->ld, dtype_of(l->type), (int64_t)l->rows);
+    return (struct operand){wide, (blasint)l->rows, wide};
+}
+
+static const void *skip(const struct operand *x, size_t element, bool along_columns, blasint n) {
+    return (const char *)x->x + element * (size_t)(along_columns ? (int64_t)n * x->ld : n);
+}
+
+/* sums (m,n) = op(A)[:, first..first+k) op(B)[first..first+k, :) */
+static void multiply(const struct product *p, const struct operand *a, const struct operand *b, blasint first, blasint k,
+                     void *sums) {
+    CBLAS_TRANSPOSE ta = p->o.transpose_a == CUBLAS_OP_T ? CblasTrans : CblasNoTrans;
+    CBLAS_TRANSPOSE tb = p->o.transpose_b == CUBLAS_OP_T ? CblasTrans : CblasNoTrans;
+    size_t element = size_of(p->o.scale);
+    const void *from_a = skip(a, element, ta == CblasNoTrans, first), *from_b = skip(b, element, tb == CblasTrans, first);
+    if (element == 8)
+        cblas_dgemm(CblasColMajor, ta, tb, p->m, p->n, k, 1, from_a, a->ld, from_b, b->ld, 0, sums, p->m);
+    else
+        cblas_sgemm(CblasColMajor, ta, tb, p->m, p->n, k, 1, from_a, a->ld, from_b, b->ld, 0, sums, p->m);
+}
+
+/* D = alpha (the pieces' sum) + beta C + bias, rounded once. C is not read when beta is 0. */
+static void finish(const struct product *p, const void *sums) {
+    enum dtype sum = dtype_of(p->o.scale), to = dtype_of(p->d_layout.type);
+    int64_t piece = (int64_t)p->m * p->n;
+    for (int64_t j = 0; j < p->n; j++)
+        for (int64_t i = 0; i < p->m; i++) {
+            double x = dtype_get(sums, sum, j * p->m + i);
+            if (p->pieces == 2) x += dtype_get(sums, sum, piece + j * p->m + i);
+            x *= p->alpha;
+            if (p->beta != 0) x += p->beta * dtype_get(p->c, to, j * p->c_layout.ld + i);
+            if (p->o.epilogue == CUBLASLT_EPILOGUE_BIAS) x += dtype_get(p->o.bias, to, i);
+            dtype_set(p->d, to, j * p->d_layout.ld + i, x);
+        }
+}
+
+static void run(void *context) {
+    const struct product *p = context;
+    struct operand a = operand_of(p->a, &p->a_layout), b = operand_of(p->b, &p->b_layout);
+    size_t piece = (size_t)p->m * (size_t)p->n * size_of(p->o.scale);
+    char *owned = p->pieces == 2 ? NULL : must(malloc(piece)), *sums = owned ? owned : p->workspace;
+    blasint half = p->pieces == 2 ? p->k / 2 : p->k;
+    multiply(p, &a, &b, 0, half, sums);
+    if (p->pieces == 2) multiply(p, &a, &b, half, p->k - half, sums + piece);
+    finish(p, sums);
+    free(a.owned);
+    free(b.owned);
+    free(owned);
+}
+
+/* ---- are the addresses? ---- */
+
+struct span { const char *at; size_t bytes; };
+static struct span span_of(const void *x, const struct layout *l) {
+    return (struct span){x, ((l->columns - 1) * (size_t)l->ld + l->rows) * size_of(l->type)};
+}
+static bool overlap(struct span x, struct span y) { return x.at < y.at + y.bytes && y.at < x.at + x.bytes; }
+
+/* Host memory given to a kernel is a crash on a GPU. Asked only where the runtime's double can tell. */
+static bool on_device(const void *x) {
+    struct cudaPointerAttributes attributes;
+    if (!cudaPointerGetAttributes) return true;
+    return cudaPointerGetAttributes(&attributes, x) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
+}
+
+static cublasStatus_t check_addresses(const struct product *p, const struct algorithm *algorithm, size_t workspace_bytes) {
+    const void *operands[] = {p->a, p->b, p->c, p->d};
+    struct span written = span_of(p->d, &p->d_layout), work = {p->workspace, algorithm->workspace};
+    for (int i = 0; i < 4; i++) {
+        if (!operands[i] || !on_device(operands[i])) return INVALID("an operand that is not in device memory");
+        if (alignment_of(operands[i]) < algorithm->align[i]) return INVALID("an operand less aligned than was declared");
+        if ((uintptr_t)operands[i] % size_of(i < 2 ? p->a_layout.type : p->d_layout.type)) return INVALID("a misaligned operand");
+    }
+    if (p->o.epilogue == CUBLASLT_EPILOGUE_BIAS && (alignment_of(p->o.bias) < 16 || !on_device(p->o.bias)))
+        return INVALID("a bias that 16-byte loads cannot read, or not in device memory");
+    if (workspace_bytes < algorithm->workspace) return INVALID("less workspace than the algorithm needs");
+    if (workspace_bytes > 0 && ((uintptr_t)p->workspace % 256 || !on_device(p->workspace)))
+        return INVALID("a workspace not aligned to 256 bytes, or not in device memory");
+    if (overlap(written, span_of(p->a, &p->a_layout)) || overlap(written, span_of(p->b, &p->b_layout)) ||
+        overlap(written, work) || overlap(work, span_of(p->a, &p->a_layout)) || overlap(work, span_of(p->b, &p->b_layout)))
+        return INVALID("operands that overlap");
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static double scalar(const void *x, cudaDataType_t type) { return type == CUDA_R_64F ? *(const double *)x : *(const float *)x; }
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t library, cublasLtMatmulDesc_t o, const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
+                              const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes, cudaStream_t stream) {
+    struct problem p;
+    struct algorithm algorithm;
+    PASS(make_problem(library, o, a_layout, b_layout, c_layout, d_layout, &p));
+    if (!alpha || !beta || !algo) return INVALID("no scalars, or no algorithm");
+    memcpy(&algorithm, algo, sizeof algorithm);
+    if (algorithm.magic != ALGORITHM || algorithm.problem != fingerprint(&p)) return INVALID("an algorithm for another problem");
+    struct product product = {
+        *p.o, *p.a, *p.b, *p.c, *p.d, a, b, c, d, workspace, scalar(alpha, p.o->scale), scalar(beta, p.o->scale),
+        (blasint)p.m, (blasint)p.n, (blasint)p.k, (blasint)algorithm.pieces,
+    };
+    PASS(check_addresses(&product, &algorithm, workspace_bytes));
+    if (&simt_submit && simt_submit) simt_submit(stream, run, &product, sizeof product);
+    else run(&product);
+    return CUBLAS_STATUS_SUCCESS;
+}

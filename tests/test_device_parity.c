@@ -1,0 +1,104 @@
+/* ranks: 1 2 4 8  device: any
+ *
+ * Promise 1 between devices: what the CUDA device trains, in layouts that go through every technique, equals the serial run on
+ * the CPU; and promise 2 there: planned bytes are the high-water marks, the ledger is the bill. On a machine with no GPU the
+ * kernels run by lib/simt and the libraries are doubles (DEVICE=simt). In fp64 all of it is exact to 1e-10; in 16 bits within
+ * the bounds of test_parity_mixed.c, which hold for any order of sums. */
+#include "driver/recipe.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_exact(const struct difference *d, double unused) {
+    (void)unused;
+    return d->loss < 1e-10 && d->norm < 1e-10 && d->grad < 1e-10 && d->weight < 1e-10;
+}
+
+static bool is_close(const struct difference *d, double u) {
+    const double k = PARITY_STEPS, lr = 1e-2, q = 6;
+    double gradient = q * sqrt(2 * 405) * u, loss = 2 * q * sqrt(2 * 197) * 0.5 * u / log(131);
+    return d->first_loss < loss && d->first_grad < gradient && d->weight_absolute <= 2 * lr * k + 2 * u * (1 + k * lr);
+}
+
+static bool bytes_agree(const struct difference *d) { return d->memory == 0 && d->wire < 1e-12 && d->padding == 0; }
+
+static void report(const struct plan *p, const struct difference *d, enum status status) {
+    if (comm_world_rank() != 0) return;
+    fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e | first loss %.1e first grad %.1e weight %.1e | memory %g B "
+            "wire %.1e padding %g\n", layout_name(p), status_name(status), d->loss, d->norm, d->grad, d->weight, d->first_loss,
+            d->first_grad, d->weight_absolute, d->memory, d->wire, d->padding);
+}
+
+struct trial { const struct reference *reference; bool (*accept)(const struct difference *, double); double u; int failed; };
+
+static void try_layout(struct trial *t, const struct plan *p) {
+    struct difference d = {0};
+    enum status status = layout_compare(p, t->reference, &d);
+    bool ok = agree_all(status == OK && t->accept(&d, t->u) && bytes_agree(&d));
+    t->failed += !ok;
+    if (!ok || getenv("PARITY")) report(p, &d, status);
+    status_report();
+}
+
+/* Companies from `first`, every `stride`-th: all of them on one size of world or another. */
+static void check(struct plan plan, bool (*accept)(const struct difference *, double), double u, int first, int stride) {
+    struct reference ref;
+    struct trial t = {&ref, accept, u, 0};
+    enum status status = reference_init(&ref, &plan);
+    for (int i = first; i < N_COMPANIES && agree_all(status == OK); i += stride) {
+        struct plan p = layout_in_company(plan, i);
+        p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
+        p.comm = i % 2 && p.device == PLAN_DEVICE_CUDA ? PLAN_COMM_MPI : PLAN_COMM_AUTO;
+        status = plan_settle(&p, comm_world_size());
+        if (status == OK && (!getenv("PARITY") || strstr(layout_name(&p), getenv("PARITY")))) try_layout(&t, &p);
+    }
+    reference_fini(&ref);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
+static void skip_on_cpu(void) {
+    if (test_device()->kind == DEVICE_CPU) skip();
+}
+
+static struct plan small_plan(enum plan_precision precision) {
+    struct plan p = parity_plan();
+    p.precision = precision;
+    p.loss_scale_init = 4096;                                        /* no gradient of this model is above 16: no overflow */
+    p.loss_scale_min = 1;
+    p.loss_scale_window = 1000;
+    p.loss_scale_hysteresis = 2;
+    return p;
+}
+
+static void test_cuda_equals_cpu_in_fp64(void **state) {
+    (void)state;
+    skip_on_cpu();
+    check(small_plan(PRECISION_FP64), is_exact, 0, 0, 1);
+}
+
+static void test_cuda_equals_cpu_with_materialised_attention_and_stored_masks(void **state) {
+    (void)state;
+    skip_on_cpu();
+    struct plan p = small_plan(PRECISION_FP64);
+    p.attention = ATTENTION_MATERIALISED;
+    p.dropout_masks = MASKS_STORE;
+    check(p, is_exact, 0, 5, 6);
+}
+
+static void test_cuda_equals_cpu_within_bf16_bounds(void **state) {
+    (void)state;
+    skip_on_cpu();
+    check(small_plan(PRECISION_BF16), is_close, 0x1p-8, 0, 2);
+}
+
+static void test_cuda_equals_cpu_within_fp16_bounds(void **state) {
+    (void)state;
+    skip_on_cpu();
+    check(small_plan(PRECISION_FP16), is_close, 0x1p-11, 1, 3);
+}
+
+TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks),
+      unit_test(test_cuda_equals_cpu_within_bf16_bounds), unit_test(test_cuda_equals_cpu_within_fp16_bounds))

@@ -1,0 +1,132 @@
+/* ranks: 1 2 4  device: any
+ *
+ * A step on a GPU is queued, not waited for: from run_step_start to its return the host never waits for the device; a second
+ * step can be queued before the first is finished; and a number that is not finite stops the weights though the host learns
+ * of it a step later. Only the double of the CUDA runtime can count waits (lib/simt/double.h); elsewhere that part is
+ * tools/gpu-check's. */
+#include "driver/recipe.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <stdlib.h>
+#include <string.h>
+
+extern int64_t simt_host_waits(void) __attribute__((weak));
+
+static struct data_file *demo;
+
+static enum status open_run(struct run *r, const struct plan *plan) {
+    struct data_split train, val;
+    struct plan p = *plan;
+    p.device = PLAN_DEVICE_CUDA;
+    TRY(plan_settle(&p, comm_world_size()));
+    TRY(run_create(r, &gpt_recipe, &p, WATCH_NOTHING));
+    if (!demo) TRY(data_open("configs/demo.txt", &demo));
+    TRY(data_split_tail(demo, p.seq, 0.1, &train, &val));
+    run_set_data(r, &train, &val);
+    return OK;
+}
+
+static bool on_cpu(void) { return test_device()->kind == DEVICE_CPU; }
+
+/* Layouts whose steps may not wait: every technique but offload, whose update is the host's. */
+static struct plan plan_of(int layout) {
+    struct plan p = parity_plan();
+    int n = comm_world_size();
+    p.precision = PRECISION_BF16;
+    p.micro_batch = 2;
+    *(layout == 0 ? &p.dp : layout == 1 ? &p.tp : &p.pp) = n;
+    p.zero = layout == 0 ? 3 : 0;
+    p.sp = layout == 1 && n > 1;
+    p.recompute = layout == 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE;
+    return p;
+}
+
+/* The first step asks libraries for plans and buffers; from the second on nothing waits. */
+static enum status count_waits(const struct plan *p, int64_t *waits) {
+    struct run r = {0};
+    enum status status = open_run(&r, p);
+    *waits = -1;
+    if (status == OK) status = run_step(&r);
+    int64_t before = simt_host_waits();
+    if (status == OK) status = run_step_start(&r);
+    *waits = simt_host_waits() - before;
+    if (status == OK) status = run_step_finish(&r);
+    run_destroy(&r);
+    return status;
+}
+
+static void test_a_step_is_queued_without_waiting(void **state) {
+    (void)state;
+    if (on_cpu() || !simt_host_waits) skip();
+    for (int layout = 0; layout < 3; layout++) {
+        struct plan p = plan_of(layout);
+        int64_t waits;
+        enum status status = count_waits(&p, &waits);
+        bool fine = agree_all(status == OK && waits == 0);
+        assert_ok(status);
+        if (!fine) print_error("layout %d: %d waits\n", layout, (int)waits);
+        assert_true(fine);
+    }
+}
+
+static enum status losses_of(struct run *r, bool ahead, int n, double *loss) {
+    for (int i = 0; i < n; i++) {
+        if (r->n_started == 0) TRY(run_step_start(r));
+        if (ahead && r->n_step < n) TRY(run_step_start(r));
+        TRY(run_step_finish(r));
+        loss[i] = r->loss;
+        if (r->n_done != i + 1) return FAIL(E_INTERNAL, "step %d is counted as %d", i + 1, (int)r->n_done);
+    }
+    return OK;
+}
+
+static void test_a_step_started_early_is_the_same_step(void **state) {
+    (void)state;
+    if (on_cpu()) skip();
+    struct plan p = plan_of(0);
+    double one_by_one[4], ahead[4];
+    enum status status = OK;
+    for (int way = 0; way < 2 && status == OK; way++) {
+        struct run r = {0};
+        status = open_run(&r, &p);
+        if (status == OK) status = losses_of(&r, way, 4, way ? ahead : one_by_one);
+        run_destroy(&r);
+    }
+    bool same = agree_all(status == OK && memcmp(one_by_one, ahead, sizeof ahead) == 0);
+    assert_ok(status);
+    assert_true(same);
+}
+
+static void *weights_of(const struct run *r, int64_t *bytes) {
+    const struct param *w = &r->program.params[0];
+    *bytes = w->own_n * (int64_t)dtype_size(w->type.dtype);
+    void *copy = malloc((size_t)*bytes + 1);
+    return r->device->download(r->device, copy, param_own_weight(w), *bytes) == OK ? copy : NULL;
+}
+
+/* A weight that is not a number on its way through two queued steps: both are refused, and no other weight has moved. */
+static void test_no_weight_changes_after_a_number_that_is_not_finite(void **state) {
+    (void)state;
+    if (on_cpu() || comm_world_size() > 1) skip();
+    struct run r = {0};
+    struct plan p = plan_of(0);
+    int64_t bytes;
+    assert_ok(open_run(&r, &p));
+    assert_ok(run_step(&r));
+    const struct param *last = &r.program.params[r.program.n_params - 1];
+    uint16_t nan = 0x7fc0;
+    assert_ok(r.device->upload(r.device, last->weight, &nan, 2));
+    char *before = weights_of(&r, &bytes);
+    assert_ok(run_step_start(&r));
+    assert_ok(run_step_start(&r));
+    assert_fails(run_step_finish(&r), E_NUMERIC, "step 2", "nan", "no weight was changed");
+    char *after = weights_of(&r, &bytes);
+    bool same = before && after && memcmp(before, after, (size_t)bytes) == 0;
+    free(before);
+    free(after);
+    run_destroy(&r);
+    assert_true(same);
+}
+
+TESTS(unit_test(test_a_step_is_queued_without_waiting), unit_test(test_a_step_started_early_is_the_same_step),
+      unit_test(test_no_weight_changes_after_a_number_that_is_not_finite))

@@ -1,0 +1,26 @@
+/* Into a bucket and out of it: the only two things that ZeRO does with elements itself. See zero_bucket.c. */
+#ifndef TRIVIUM_ZERO_ZERO_PACK_H
+#define TRIVIUM_ZERO_ZERO_PACK_H
+
+#include "lib/device/device.h"
+#include "lib/device/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Shard r of a whole gradient, `bytes` long, to bucket + r stride, for r < n_ranks; bucket points to the gradient's place in
+ *  rank 0's part. In the device's memory, in order on the compute stream. @errors E_DEVICE  @collective{none} */
+enum status zero_pack(const struct device *, void *bucket, int64_t stride, const void *gradient, int64_t bytes, int n_ranks);
+
+/** own[i] += sum[i] for n elements of a floating dtype; low precisions round once. Otherwise as above. */
+enum status zero_add(const struct device *, void *own, const void *sum, int64_t n, enum dtype);
+
+/** The same on a CUDA device's stream. */
+enum status zero_pack_cuda(void *stream, void *bucket, int64_t stride, const void *gradient, int64_t bytes, int n_ranks);
+enum status zero_add_cuda(void *stream, void *own, const void *sum, int64_t n, enum dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
