@@ -78,6 +78,12 @@ endef
 $(foreach e,$(EXAMPLE_C),$(eval $(call example_rule,$(e))))
 examples: $(EXAMPLES)
 
+# Timing of single ops on a GPU (docs/gpu.md); only in builds with the CUDA device
+bench-kernels: $(B)/bench-kernels$(VARIANT)
+$(B)/bench-kernels$(VARIANT): $(call obj,$(wildcard tools/bench/kernels*.c)) $(LIB_O)
+	$(if $(V),,@echo "LINK $@")
+	$(Q)$(CC) -o $@ $^ $(LIBS)
+
 $(B)/obj/lib/comm/%.o $(B)/obj/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -176,4 +182,4 @@ check-deps:
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples help deps demo check check-build check-kernels kernels-build check-all check-mutants check-deps clean
+.PHONY: build examples bench-kernels help deps demo check check-build check-kernels kernels-build check-all check-mutants check-deps clean

@@ -6,7 +6,7 @@
 
 #include "lib/device/gpu.h"
 
-enum { THREADS = 256, MOST_PIECES = 65535, MOST_BLOCKS = 4096 };
+enum { MOST_THREADS = 256, MOST_PIECES = 4096, MOST_BLOCKS = 4096 };
 
 struct __align__(16) word16 { uint64_t half[2]; };
 
@@ -25,9 +25,10 @@ template <class Word> __global__ static void tp_pieces_transpose_words(Word *__r
 
 template <class Word> static void launch(void *stream, void *to, const void *from, int64_t rows, int64_t columns, int64_t bytes) {
     int64_t words = bytes / (int64_t)sizeof(Word), pieces = rows * columns < MOST_PIECES ? rows * columns : MOST_PIECES;
-    int64_t along = (words + THREADS - 1) / THREADS, most = (MOST_BLOCKS + pieces - 1) / pieces;
+    int64_t warps = (words + 31) / 32, threads = warps * 32 < MOST_THREADS ? warps * 32 : MOST_THREADS;
+    int64_t along = (words + threads - 1) / threads, most = (MOST_BLOCKS + pieces - 1) / pieces;
     dim3 grid((unsigned)(along < most ? along : most), (unsigned)pieces);
-    LAUNCH(tp_pieces_transpose_words<Word>, grid, THREADS, 0, stream)((Word *)to, (const Word *)from, rows, columns, words);
+    LAUNCH(tp_pieces_transpose_words<Word>, grid, (unsigned)threads, 0, stream)((Word *)to, (const Word *)from, rows, columns, words);
 }
 
 enum status tp_pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns, int64_t bytes) {

@@ -80,7 +80,9 @@ enum status comm_use_device(const struct device *wanted, enum comm_transport tra
         device = wanted;
         return OK;
     }
-    if (mover && device == wanted && transport_in_use == transport) return OK;
+    int32_t news = !(mover && device == wanted && transport_in_use == transport);
+    TRY(comm_all_reduce(group_world(), &news, 1, INT32, COMM_MAX));  /* to one rank it may be the same GPU, to another not */
+    if (!news) return OK;
     comm_device_close();
     const struct comm_mover *next = mover_of(transport);
     enum status status = fail_agree(group_world(), next->open(wanted));

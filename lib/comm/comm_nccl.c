@@ -275,6 +275,7 @@ enum status comm_device_shared(const struct device *wanted, bool *shared) {
     int n = comm_world_size();
     struct gpu_card mine = {{0}, {0}}, *all = calloc((size_t)n, sizeof *all);
     *shared = false;
+    if (wanted->kind == DEVICE_CPU) return free(all), OK;
     enum status status = all ? fill_card(wanted, &mine) : FAIL(E_MEMORY, "no memory for the GPUs of %d ranks", n);
     status = fail_agree(group_world(), status);
     if (status == OK) status = comm_all_gather(group_world(), &mine, all, sizeof mine, UINT8);

@@ -1,4 +1,5 @@
 #include "lib/ops/attention.h"
+#include "lib/ops/attention_cudnn.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -43,6 +44,12 @@ static enum status materialised_shape(const struct call *call, struct type out[M
     return OK;
 }
 
+/* ---- whose kernels ---- */
+
+static enum attention_core preferred = ATTENTION_CORE_AUTO;
+void attention_prefer(enum attention_core core) { preferred = core; }
+enum attention_core attention_preferred(void) { return preferred; }
+
 /* ---- scratch ---- */
 
 int attention_threads(const struct call *call) {
@@ -70,17 +77,22 @@ int64_t attention_materialised_reals(const struct call *call, enum row_kind kind
 static int64_t bytes_of_reals(const struct call *call, int64_t reals) {
     return attention_threads(call) * reals * (int64_t)dtype_size(dtype_accumulator(op_dtype(call)));
 }
-/* On CUDA what is not in shared memory is delta (B,T,H), in backward. */
-static int64_t cuda_work(const struct call *call, enum row_kind kind) {
+int64_t attention_delta_bytes(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     return kind == ROW_BACKWARD_INPUT ? s.B * s.T * s.H * (int64_t)dtype_size(dtype_accumulator(op_dtype(call))) : 0;
 }
+/* Room for either core, as which of them runs is only known with a device. */
+static int64_t blocked_cuda_work(const struct call *call, enum row_kind kind) {
+    int64_t own = attention_delta_bytes(call, kind), cudnn = 0;
+    WITH_CUDA(cudnn = attention_cudnn_work(call, kind);)
+    return own > cudnn ? own : cudnn;
+}
 static int64_t blocked_work(const struct call *call, enum row_kind kind) {
-    if (call->on == DEVICE_CUDA) return cuda_work(call, kind);
+    if (call->on == DEVICE_CUDA) return blocked_cuda_work(call, kind);
     return bytes_of_reals(call, attention_blocked_reals(call, kind));
 }
 static int64_t materialised_work(const struct call *call, enum row_kind kind) {
-    if (call->on == DEVICE_CUDA) return cuda_work(call, kind);
+    if (call->on == DEVICE_CUDA) return attention_delta_bytes(call, kind);
     return bytes_of_reals(call, attention_materialised_reals(call, kind));
 }
 

@@ -49,8 +49,17 @@ int attention_threads(const struct call *);
 int64_t attention_blocked_reals(const struct call *, enum row_kind);
 int64_t attention_materialised_reals(const struct call *, enum row_kind);
 
+/** Scratch of our own kernels on CUDA: delta (B,T,H), in backward. All else is in shared memory. */
+int64_t attention_delta_bytes(const struct call *, enum row_kind);
+
 /** Keys and queries in a tile of the blocked kernels; a multiple of 4, so that a tile starts a Philox block. */
 enum { ATTENTION_TILE = 64 };
+
+/** Whose kernels run the blocked op on CUDA. The process has one preference, AUTO until it is set; set it before programs are
+ *  compiled, as scratch depends on it. AUTO: cuDNN's where it can (attention_cudnn.h). CUDNN: a call that it cannot do fails. */
+enum attention_core { ATTENTION_CORE_AUTO, ATTENTION_CORE_OWN, ATTENTION_CORE_CUDNN };
+void attention_prefer(enum attention_core);
+enum attention_core attention_preferred(void);
 
 /** The largest head on CUDA, where a tile of vectors lies in shared memory. */
 enum { ATTENTION_CUDA_MAX_D = 128 };

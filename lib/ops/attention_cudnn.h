@@ -1,11 +1,37 @@
+/* Blocked causal attention by cuDNN 9, where it has a kernel for it: bf16 and fp16, without dropout, on this op's own memory:
+ * strides say where q, k and v lie in qkv, and that lse is (B,T,H); nothing is copied.
+ *
+ * cuDNN's graph API is given the formulas of attention.h, operation by operation (attention_graph_cudnn.c), and finds that
+ * together they are a kernel that it has. A plan is made for each shape at its first use and kept for the life of the process.
+ *
+ * What is known of it and what is not: for sm_90 the heuristics of cuDNN 9.19 accept both graphs, with these strides
+ * (test_attention_cudnn.c; no GPU is needed for that). The numbers that come out have not been compared with anything yet.
+ * cuDNN's backward may add to dq atomically, so that its last bits may differ from run to run: where bits matter, prefer
+ * ATTENTION_CORE_OWN (attention.h). */
 #ifndef TRIVIUM_OPS_ATTENTION_CUDNN_H
 #define TRIVIUM_OPS_ATTENTION_CUDNN_H
+
 #include "lib/ops/op.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-bool attention_cudnn_usable(const struct call *, enum row_kind);
+
+/** Could cuDNN run this row, as far as can be told from types and options? Asked for while planning, with no device. Never in
+ *  a build without cuDNN. */
+bool attention_cudnn_planned(const struct call *, enum row_kind);
+
+/** Scratch that is planned for it: what the plans of cuDNN 9.19 for sm_90 ask for, which is fp32 and element-type copies of
+ *  dq, and a few hundred bytes. A plan that wants more is not used. */
+int64_t attention_cudnn_work(const struct call *, enum row_kind);
+
+/** Will cuDNN run it? Makes the plan at the first call for a shape. false: the project's own kernels do.
+ *  @errors E_DEVICE: cuDNN was asked for by name and has no plan */
+enum status attention_cudnn_usable(const struct call *, enum row_kind, bool *out);
+
+/** After attention_cudnn_usable said so. @errors E_DEVICE */
 kernel attention_cudnn_forward, attention_cudnn_backward;
+
 #ifdef __cplusplus
 }
 #endif

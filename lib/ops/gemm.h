@@ -48,6 +48,17 @@ enum status gemm_run(const struct gemm *, const void *a, const void *b, const vo
 enum status gemm_cuda_run(const struct gemm *, const struct device *, const void *a, const void *b, const void *bias,
                           void *c, void *work);
 
+/** C = gelu(P), where P = alpha op(A) op(B) + bias is not rounded before gelu (gelu.h) reads it. beta is 0.
+ *  @param bias as above, not NULL
+ *  @param pre (m,n) where P, rounded, is kept, for gelu's backward; of C's dtype, gemm_cuda_can_keep; overlaps nothing.
+ *  NULL: nowhere
+ *  @param done written: false where the library has no algorithm that does this; then nothing was queued
+ *  @errors as above */
+enum status gemm_cuda_gelu(const struct gemm *, const struct device *, const void *a, const void *b, const void *bias,
+                           void *pre, void *c, void *work, bool *done);
+/** May P be kept there? cuBLASLt wants rows of a multiple of 8 elements, and we rely on 16-byte alignment only. */
+bool gemm_cuda_can_keep(const struct gemm *, const void *pre);
+
 /* cuBLASLt wants its workspace aligned to this; arenas align to less, so gemm_work holds the difference too. */
 enum { GEMM_CUDA_WORKSPACE_ALIGN = 256 };
 /** Bytes of gemm_work that are the library's. */

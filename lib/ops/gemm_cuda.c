@@ -1,21 +1,24 @@
 /* Matrix product on a GPU, by cuBLASLt. The formula is in gemm.h.
  *
- * Row-major seen as column-major. cuBLASLt counts memory by columns: what we store as (rows, columns) row by row is to it a
- * (columns, rows) matrix with leading dimension `columns`: the transpose, at no cost. So we ask it for C^T, which lies where
- * we want C:
+ * Row-major seen as column-major. cuBLASLt counts memory by columns: what we store as (rows, columns) row by row is to
+ * it a (columns, rows) matrix with leading dimension `columns`: the transpose, at no cost. So we ask it for C^T, which
+ * lies where we want C:
  *
- *   C = op(A) op(B)   is   C^T = op(B)^T op(A)^T        its first operand is our B, its second our A; m and n change places
+ *   C = op(A) op(B)   is   C^T = op(B)^T op(A)^T
  *
- * and an operand that we store transposed is one that it must transpose. C^T has n rows: our bias, one number for each column
- * of C, is its bias, one for each row.
+ * Its first operand is our B, its second our A; m and n change places; and an operand that we store transposed is one
+ * that it must transpose. C^T has n rows: our bias, one number for each column of C, is its bias, one for each row.
  *
- * Plans. A product is described (operation, layouts), the library's heuristics choose an algorithm, and both are kept: a
- * training step asks for the same dozen products over and over. The heuristics take tens of microseconds; a lookup far less.
+ * Plans. A product is described (operation, layouts), the library's heuristics choose an algorithm, and both are kept:
+ * a training step asks for the same dozen products over and over.
  *
- * The same bits every time. A plan has one algorithm, and everything runs on one stream. A long k may be cut into pieces whose
- * partial sums are added by a second kernel in a fixed order, in fp32 (REDUCTION_SCHEME_COMPUTE_TYPE). The other ways are
- * not allowed: to add in place in C (INPLACE), or to round the pieces to C's type first (OUTPUT_TYPE), which would round more
- * than once. fp32 is fp32: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
+ * The same bits every time. A plan has one algorithm, and everything runs on one stream. A long k may be cut into
+ * pieces whose partial sums are kept apart in fp32 and added in a separate step (REDUCTION_SCHEME_COMPUTE_TYPE). The
+ * other ways are not allowed: to add in place in C (INPLACE), or to round the pieces to C's type first (OUTPUT_TYPE),
+ * which would round more than once. fp32 is fp32: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
+ *
+ * Epilogues. Before a sum is rounded and written, the library can add the bias, and take the gelu of the result. Not
+ * every algorithm can; where none is offered, the plan remembers that too, and the caller does without.
  *
  * What breaks: an algorithm chosen for better aligned addresses than it is given. The alignments are part of the plan.
  * Source: cuBLAS library documentation, cublasLtMatmul. */
@@ -28,24 +31,38 @@
 enum { MAX_GPUS = 64 };
 
 /* What an algorithm is chosen for. The addresses count by their alignment only, in bytes. */
-struct problem { struct gemm gemm; bool bias; uint32_t align_a, align_b, align_c; };
+struct problem {
+    struct gemm gemm;
+    uint32_t epilogue;                /* CUBLASLT_EPILOGUE_... */
+    uint32_t align_a, align_b, align_c, align_aux;
+};
+
+struct operands {
+    const void *a, *b, *bias;
+    void *aux;                        /* what gelu reads; NULL: kept nowhere */
+    void *c;
+};
 
 struct plan {
     struct plan *next;
     struct problem problem;
     cublasLtMatmulDesc_t operation;
-    cublasLtMatrixLayout_t a, b, c;                   /* of our A, B, C */
+    cublasLtMatrixLayout_t a, b, c;   /* of our A, B, C */
     cublasLtMatmulAlgo_t algorithm;
+    bool offered;                     /* is there an algorithm? */
 };
 
 /* What a process keeps for each GPU until it ends. */
-struct library { cublasLtHandle_t handle; struct plan *plans; };
+struct library {
+    cublasLtHandle_t handle;
+    struct plan *plans;
+};
 static struct library libraries[MAX_GPUS];
 
 static enum status refused(const struct gemm *g, const char *what, cublasStatus_t code) {
-    return FAIL(E_DEVICE, "%s: %s for m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "%s%s, %s to %s", what, cublasLtGetStatusName(code),
-                g->m, g->n, g->k, g->transpose_a ? " A transposed" : "", g->transpose_b ? " B transposed" : "",
-                dtype_name(g->ab_dtype), dtype_name(g->c_dtype));
+    return FAIL(E_DEVICE, "%s: %s for m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "%s%s, %s to %s", what,
+                cublasLtGetStatusName(code), g->m, g->n, g->k, g->transpose_a ? " A transposed" : "",
+                g->transpose_b ? " B transposed" : "", dtype_name(g->ab_dtype), dtype_name(g->c_dtype));
 }
 #define LT(function, ...)                                                                                              \
     do {                                                                                                               \
@@ -55,7 +72,7 @@ static enum status refused(const struct gemm *g, const char *what, cublasStatus_
 
 /* ---- the problem ---- */
 
-/* Arenas align to 64 bytes, and no algorithm wants more than 16. Telling more than 64 would only make one plan into many. */
+/* Arenas align to 64 bytes; vector and TMA loads want 16. Telling more than 64 would only make one plan into many. */
 static uint32_t alignment_of(const void *address) {
     uintptr_t bits = (uintptr_t)address | 64;
     return (uint32_t)(bits & -bits);
@@ -63,12 +80,16 @@ static uint32_t alignment_of(const void *address) {
 
 static bool same_gemm(const struct gemm *x, const struct gemm *y) {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->transpose_a == y->transpose_a &&
-           x->transpose_b == y->transpose_b && x->alpha == y->alpha && x->beta == y->beta && x->ab_dtype == y->ab_dtype &&
-           x->c_dtype == y->c_dtype;
+           x->transpose_b == y->transpose_b && x->alpha == y->alpha && x->beta == y->beta &&
+           x->ab_dtype == y->ab_dtype && x->c_dtype == y->c_dtype;
 }
 static bool same_problem(const struct problem *x, const struct problem *y) {
-    return same_gemm(&x->gemm, &y->gemm) && x->bias == y->bias && x->align_a == y->align_a && x->align_b == y->align_b &&
-           x->align_c == y->align_c;
+    return same_gemm(&x->gemm, &y->gemm) && x->epilogue == y->epilogue && x->align_a == y->align_a &&
+           x->align_b == y->align_b && x->align_c == y->align_c && x->align_aux == y->align_aux;
+}
+
+static bool has_gelu(const struct problem *p) {
+    return p->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->epilogue != CUBLASLT_EPILOGUE_BIAS;
 }
 
 /* ---- describing it ---- */
@@ -83,22 +104,31 @@ static enum status describe_matrix(const struct gemm *g, enum dtype dtype, int64
     return OK;
 }
 
-static enum status describe_operation(const struct gemm *g, const void *bias, cublasLtMatmulDesc_t *out) {
-    bool wide = g->ab_dtype == FP64;
-    int32_t first = g->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = g->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    uint32_t epilogue = bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    LT(cublasLtMatmulDescCreate, out, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F);
-    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
-    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    /* The heuristics look at this address for its alignment. They are not to be relied on: gemm_cuda_run wants 16 bytes. */
-    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+/* The heuristics look at these addresses for their alignment. The bias's is not to be relied on: gemm_cuda_run wants 16
+ * bytes. */
+static enum status point(const struct gemm *g, cublasLtMatmulDesc_t operation, const struct operands *x) {
+    LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &x->bias, sizeof x->bias);
+    if (x->aux)
+        LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &x->aux, sizeof x->aux);
     return OK;
 }
 
-static enum status describe(struct plan *plan, const void *bias) {
+/* The matrix of aux lies as C does; it has the type of C, unless another were asked for. */
+static enum status describe_operation(const struct problem *p, const struct operands *x, cublasLtMatmulDesc_t *out) {
+    const struct gemm *g = &p->gemm;
+    bool wide = g->ab_dtype == FP64;
+    int32_t first = g->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = g->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    LT(cublasLtMatmulDescCreate, out, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F);
+    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_EPILOGUE, &p->epilogue, sizeof p->epilogue);
+    if (x->aux) LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &g->n, sizeof g->n);
+    return point(g, *out, x);
+}
+
+static enum status describe(struct plan *plan, const struct operands *x) {
     const struct gemm *g = &plan->problem.gemm;
-    TRY(describe_operation(g, bias, &plan->operation));
+    TRY(describe_operation(&plan->problem, x, &plan->operation));
     TRY(describe_matrix(g, g->ab_dtype, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, &plan->a));
     TRY(describe_matrix(g, g->ab_dtype, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, &plan->b));
     TRY(describe_matrix(g, g->c_dtype, g->m, g->n, &plan->c));
@@ -111,7 +141,11 @@ static enum status prefer(const struct problem *p, cublasLtMatmulPreference_t pr
     const struct gemm *g = &p->gemm;
     uint64_t workspace = (uint64_t)gemm_cuda_workspace(g);
     uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    const struct { cublasLtMatmulPreferenceAttributes_t name; const void *value; size_t size; } wish[] = {
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t name;
+        const void *value;
+        size_t size;
+    } wish[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
         {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &p->align_b, sizeof p->align_b},
@@ -124,20 +158,23 @@ static enum status prefer(const struct problem *p, cublasLtMatmulPreference_t pr
     return OK;
 }
 
-/* The heuristics' answers come best first; one that carries an error is not for use. */
+/* The heuristics' answers come best first; one that carries an error is not for use. A refusal is an error only where the
+ * caller cannot do without. */
 static enum status choose(const struct library *l, struct plan *plan, cublasLtMatmulPreference_t preference) {
     enum { CANDIDATES = 8 };
     const struct gemm *g = &plan->problem.gemm;
     cublasLtMatmulHeuristicResult_t candidates[CANDIDATES];
     int n = 0;
-    LT(cublasLtMatmulAlgoGetHeuristic, l->handle, plan->operation, plan->b, plan->a, plan->c, plan->c, preference,
-       CANDIDATES, candidates, &n);
-    for (int i = 0; i < n; i++)
+    cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(l->handle, plan->operation, plan->b, plan->a, plan->c, plan->c,
+                                                         preference, CANDIDATES, candidates, &n);
+    for (int i = 0; i < n && code == CUBLAS_STATUS_SUCCESS && !plan->offered; i++)
         if (candidates[i].state == CUBLAS_STATUS_SUCCESS) {
             plan->algorithm = candidates[i].algo;
-            return OK;
+            plan->offered = true;
         }
-    return refused(g, "cublasLtMatmulAlgoGetHeuristic knows no algorithm", CUBLAS_STATUS_NOT_SUPPORTED);
+    if (plan->offered || has_gelu(&plan->problem)) return OK;
+    return refused(g, "cublasLtMatmulAlgoGetHeuristic knows no algorithm",
+                   code == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : code);
 }
 
 static enum status choose_algorithm(const struct library *l, struct plan *plan) {
@@ -160,11 +197,12 @@ static void plan_destroy(struct plan *plan) {
     free(plan);
 }
 
-static enum status plan_create(struct library *l, const struct problem *problem, const void *bias, struct plan **out) {
+static enum status plan_create(struct library *l, const struct problem *problem, const struct operands *x,
+                               struct plan **out) {
     struct plan *plan = calloc(1, sizeof *plan);
     if (!plan) return FAIL(E_MEMORY, "no memory for the plan of a matrix product");
     plan->problem = *problem;
-    enum status status = describe(plan, bias);
+    enum status status = describe(plan, x);
     if (status == OK) status = choose_algorithm(l, plan);
     if (status != OK) {
         plan_destroy(plan);
@@ -175,15 +213,14 @@ static enum status plan_create(struct library *l, const struct problem *problem,
     return OK;
 }
 
-static enum status plan_find(struct library *l, const struct problem *problem, const void *bias, struct plan **out) {
-    const struct gemm *g = &problem->gemm;
+static enum status plan_find(struct library *l, const struct problem *problem, const struct operands *x,
+                             struct plan **out) {
     for (struct plan *p = l->plans; p; p = p->next)
         if (same_problem(&p->problem, problem)) {
             *out = p;
-            if (bias) LT(cublasLtMatmulDescSetAttribute, p->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-            return OK;
+            return point(&problem->gemm, p->operation, x);
         }
-    return plan_create(l, problem, bias, out);
+    return plan_create(l, problem, x, out);
 }
 
 static enum status library_open(const struct gemm *g, const struct device *d, struct library **out) {
@@ -195,7 +232,10 @@ static enum status library_open(const struct gemm *g, const struct device *d, st
 /* ---- running ---- */
 
 /* alpha and beta, in the type that sums are taken in; the library reads them before it returns. */
-union scalar { double fp64; float fp32; };
+union scalar {
+    double fp64;
+    float fp32;
+};
 static union scalar scalar_of(enum dtype d, double value) {
     union scalar s;
     if (d == FP64) s.fp64 = value;
@@ -203,8 +243,8 @@ static union scalar scalar_of(enum dtype d, double value) {
     return s;
 }
 
-/* The workspace is planned whole, but how much of it the library writes is its affair. Its last word is written here, so that
- * the measured high-water mark says what was reserved (lib/device/arena.h). */
+/* The workspace is planned whole, but how much of it the library writes is its affair. Its last word is written here,
+ * so that the measured high-water mark says what was reserved (lib/device/arena.h). */
 static enum status write_last_word(const struct gemm *g, const struct device *d, void *work) {
     TRY(d->clear(d, (char *)work + gemm_work(g, DEVICE_CUDA) - 8, 8));
     return OK;
@@ -212,28 +252,52 @@ static enum status write_last_word(const struct gemm *g, const struct device *d,
 
 static enum status check(const struct gemm *g, const void *bias) {
     if (g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX)
-        return FAIL(E_DEVICE, "cuBLASLt takes 32-bit sizes; m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "; use smaller microbatches",
+        return FAIL(E_DEVICE,
+                    "cuBLASLt takes 32-bit sizes; m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "; use smaller microbatches",
                     g->m, g->n, g->k);
     if (bias && g->c_dtype != g->ab_dtype)
-        return FAIL(E_INTERNAL, "cuBLASLt takes a bias of the type of C: %s, not %s", dtype_name(g->c_dtype), dtype_name(g->ab_dtype));
+        return FAIL(E_INTERNAL, "cuBLASLt takes a bias of the type of C: %s, not %s", dtype_name(g->c_dtype),
+                    dtype_name(g->ab_dtype));
     if ((uintptr_t)bias % 16)
         return FAIL(E_INTERNAL, "a bias at an address that 16 does not divide: cuBLASLt reads it 16 bytes at a time");
     return OK;
 }
 
-enum status gemm_cuda_run(const struct gemm *g, const struct device *d, const void *a, const void *b, const void *bias,
-                          void *c, void *work) {
-    if (g->m == 0 || g->n == 0) return OK;
-    struct problem problem = {*g, bias != NULL, alignment_of(a), alignment_of(b), alignment_of(c)};
+/* *done false: no algorithm has this epilogue, and nothing was queued. */
+static enum status run(const struct gemm *g, const struct device *d, uint32_t epilogue, const struct operands *x,
+                       void *work, bool *done) {
+    struct problem problem = {
+        *g, epilogue, alignment_of(x->a), alignment_of(x->b), alignment_of(x->c), alignment_of(x->aux)};
     struct library *l;
     struct plan *plan = NULL;
-    TRY(check(g, bias));
+    TRY(check(g, x->bias));
     TRY(library_open(g, d, &l));
-    TRY(plan_find(l, &problem, bias, &plan));
+    TRY(plan_find(l, &problem, x, &plan));
+    *done = plan->offered;
+    if (!*done) return OK;
     TRY(write_last_word(g, d, work));
     union scalar alpha = scalar_of(g->ab_dtype, g->alpha), beta = scalar_of(g->ab_dtype, g->beta);
-    uintptr_t workspace = ((uintptr_t)work + GEMM_CUDA_WORKSPACE_ALIGN - 1) & ~(uintptr_t)(GEMM_CUDA_WORKSPACE_ALIGN - 1);
-    LT(cublasLtMatmul, l->handle, plan->operation, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c,
-       &plan->algorithm, (void *)workspace, (size_t)gemm_cuda_workspace(g), (cudaStream_t)d->stream);
+    uintptr_t workspace =
+        ((uintptr_t)work + GEMM_CUDA_WORKSPACE_ALIGN - 1) & ~(uintptr_t)(GEMM_CUDA_WORKSPACE_ALIGN - 1);
+    LT(cublasLtMatmul, l->handle, plan->operation, &alpha, x->b, plan->b, x->a, plan->a, &beta, x->c, plan->c, x->c,
+       plan->c, &plan->algorithm, (void *)workspace, (size_t)gemm_cuda_workspace(g), (cudaStream_t)d->stream);
     return OK;
+}
+
+enum status gemm_cuda_run(const struct gemm *g, const struct device *d, const void *a, const void *b, const void *bias,
+                          void *c, void *work) {
+    bool done;
+    if (g->m == 0 || g->n == 0) return OK;
+    return run(g, d, bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, &(struct operands){a, b, bias, NULL, c},
+               work, &done);
+}
+
+bool gemm_cuda_can_keep(const struct gemm *g, const void *pre) { return g->n % 8 == 0 && (uintptr_t)pre % 16 == 0; }
+
+enum status gemm_cuda_gelu(const struct gemm *g, const struct device *d, const void *a, const void *b, const void *bias,
+                           void *pre, void *c, void *work, bool *done) {
+    uint32_t epilogue = pre ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
+    *done = g->m == 0 || g->n == 0;
+    if (*done) return OK;
+    return run(g, d, epilogue, &(struct operands){a, b, bias, pre, c}, work, done);
 }

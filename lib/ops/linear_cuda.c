@@ -1,8 +1,9 @@
 /* y = x W^T + b, dx = dy W, dW += dy^T x, db += sum of the rows of dy. See linear.h.
  *
  * The products are cuBLASLt's (gemm_cuda.c), the bias rides on the first as its epilogue. It has an epilogue for db too
- * (BGRADB), which does not fit: it overwrites where microbatches must add up, and only in the type of dW. So db is summed by
- * kernels of our own, linear_cuda.cu; they read dy once more, which costs 1 / N of what the product reads and writes. */
+ * (BGRADB), which does not fit: it overwrites where microbatches must add up, and only in the type of dW. So db is
+ * summed by kernels of our own, linear_cuda.cu; they read dy once more, which costs 1 / N of what the product reads and
+ * writes. */
 #include "lib/ops/gemm.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/linear.h"
@@ -11,8 +12,10 @@ kernel linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_c
 DECLARE_KERNEL(linear_bias_gradient, cuda);
 
 static kernel *const bias_gradient[N_DTYPES] = {
-    [FP64] = linear_bias_gradient_cuda_fp64, [FP32] = linear_bias_gradient_cuda_fp32,
-    [BF16] = linear_bias_gradient_cuda_bf16, [FP16] = linear_bias_gradient_cuda_fp16,
+    [FP64] = linear_bias_gradient_cuda_fp64,
+    [FP32] = linear_bias_gradient_cuda_fp32,
+    [BF16] = linear_bias_gradient_cuda_bf16,
+    [FP16] = linear_bias_gradient_cuda_fp16,
 };
 
 enum status linear_forward_cuda(const struct call *call) {

@@ -18,10 +18,13 @@ static void make_materialised(struct op_case *c, enum dtype dtype) {
 }
 static void make_store(struct op_case *c, enum dtype dtype) { make_with(c, &op_attention_materialised, dtype, true); }
 static void sizes(int t, int h, int d) { T = t, H = n_h = h, D = d, first_h = 0; }
+static bool on_cuda(void) { return test_device()->kind == DEVICE_CUDA; }
 
+/* A slope is four forwards for each input: on an emulated GPU, of something small. */
 static void test_attention_gradient_is_the_slope(void **state) {
     (void)state;
-    sizes(7, 3, 3);
+    if (on_cuda()) sizes(5, 1, 3);
+    else sizes(7, 3, 3);
     op_case_check_gradients(make_blocked);
     op_case_check_gradients(make_materialised);
     op_case_check_gradients(make_store);
@@ -31,14 +34,15 @@ static void test_attention_gradient_is_the_slope(void **state) {
     op_case_check_gradients(make_store);
 }
 
-/* 67: more than one tile of 64, and a tile of 3. */
+/* 67: more than one tile of 64, and a tile of 3. On CUDA fp64 has tiles of 32. */
 static void test_attention_gradient_is_the_slope_over_two_tiles(void **state) {
     (void)state;
-    sizes(67, 1, 1);
+    sizes(on_cuda() ? 35 : 67, 1, 1);
     op_case_check_gradients(make_blocked);
     p = 0;
     op_case_check_gradients(make_blocked);
-    sizes(7, 3, 3);
+    if (on_cuda()) sizes(5, 1, 3);
+    else sizes(7, 3, 3);
     op_case_check_gradients(make_materialised);
     p = 0.25;
 }
@@ -117,15 +121,38 @@ static void test_attention_blocked_is_materialised(void **state) {
 }
 
 /* Sums over T = 67 keys, and about 16 roundings in scores and exponentials. Backward reads y (blocked) or p and m p
- * (materialised) as rounded, and its sums are over as many terms. m p is rounded from a rounded p: twice. */
+ * (materialised) as rounded, and its sums are over as many terms. m p is rounded from a rounded p: twice. Tensor cores take
+ * p and ds rounded, so that on CUDA the terms of the blocked sums are rounded twice as well. */
 static void test_attention_in_every_precision(void **state) {
     (void)state;
     sizes(67, 3, 5);
-    op_case_check_precisions(make_blocked, 83, 1);
+    op_case_check_precisions(make_blocked, 83, on_cuda() ? 2 : 1);
     op_case_check_precisions(make_materialised, 83, 2);
     op_case_check_precisions(make_store, 83, 2);
     op_case_check_threads(make_blocked);
     op_case_check_threads(make_materialised);
+}
+
+/* CUDA against the CPU, where tiles end in every way: T around 64 and around 32, D on both sides of every compiled size and
+ * of 16 bytes; heads that begin elsewhere than at 0. Sums over T keys or D channels, and 16 roundings, as above. */
+static void test_attention_is_the_same_on_cuda(void **state) {
+    (void)state;
+    static const struct { int T, H, D, first, n; } cases[] = {
+        {1, 1, 1, 0, 1},   {1, 3, 64, 0, 3},   {5, 3, 4, 1, 2},   {16, 2, 8, 0, 2},  {31, 1, 33, 0, 1}, {63, 2, 16, 1, 1},
+        {64, 1, 64, 0, 1}, {65, 3, 20, 1, 2},  {65, 1, 80, 0, 1}, {33, 2, 64, 0, 2}, {64, 1, 32, 0, 1}, {16, 1, 96, 0, 1},
+        {70, 1, 128, 0, 1}, {130, 2, 24, 0, 2}, {130, 1, 127, 0, 1}};
+    attention_prefer(ATTENTION_CORE_OWN);   /* for cuDNN's see test_attention_cudnn.c */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int dropout = 0; dropout < 2; dropout++) {
+            sizes(cases[i].T, cases[i].H, cases[i].D);
+            first_h = cases[i].first, n_h = cases[i].n;
+            p = dropout ? 0.25 : 0;
+            double n = (T > D ? T : D) + 16;
+            op_case_check_siblings(make_blocked, n, 2);
+            op_case_check_siblings((i + dropout) % 2 ? make_store : make_materialised, n, 2);
+        }
+    attention_prefer(ATTENTION_CORE_AUTO);
+    p = 0.25;
 }
 
 /* A shard of the heads gives those heads, with their part of the mask. */
@@ -153,15 +180,18 @@ static void test_attention_survives_large_scores(void **state) {
     (void)state;
     sizes(67, 1, 3);
     p = 0;
-    struct op_case c;
-    make_blocked(&c, FP32);
-    float *x = c.in[0].data, *y = c.out[0].data;
-    for (int64_t i = 0; i < type_n(&c.in_type[0]); i++)
-        if (i / 3 % 3 < 2) x[i] *= 100;   /* queries and keys */
-    op_case_run_all(&c);
-    for (int64_t i = 0; i < type_n(&c.out_type[0]); i++) assert_true(fabs(y[i]) < 10);   /* a mean of normal values */
-    for (int64_t i = 0; i < type_n(&c.in_type[0]); i++) assert_true(isfinite(((float *)c.din[0].data)[i]));
-    op_case_free(&c);
+    for (enum dtype d = FP64; d <= FP16; d++) {
+        struct op_case c;
+        make_blocked(&c, d);
+        int64_t n = type_n(&c.in_type[0]);
+        for (int64_t i = 0; i < n; i++)
+            if (i / 3 % 3 < 2) dtype_set(c.in[0].data, d, i, 100 * dtype_get(c.in[0].data, d, i));   /* queries and keys */
+        op_case_run_all(&c);
+        for (int64_t i = 0; i < type_n(&c.out_type[0]); i++)
+            assert_true(fabs(dtype_get(c.out[0].data, d, i)) < 10);   /* a mean of normal values */
+        for (int64_t i = 0; i < n; i++) assert_true(isfinite(dtype_get(c.din[0].data, d, i)));
+        op_case_free(&c);
+    }
     p = 0.25;
 }
 
@@ -171,6 +201,19 @@ static void test_attention_refuses_a_sharded_sequence(void **state) {
     struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2};
     struct call call = {.step = &step, .in = {{NULL, &x}}};
     assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "attention_blocked", "T 4/8@4");
+}
+
+static void test_attention_refuses_a_head_that_cuda_has_no_room_for(void **state) {
+    (void)state;
+    struct type x = op_type(FP32, "BT3HD", 1, 8, 3, 2, 129), out[MAX_OUT];
+    const struct op *const ops[] = {&op_attention_blocked, &op_attention_materialised};
+    for (int i = 0; i < 2; i++) {
+        struct step step = {.op = ops[i], .n_in = 1, .n_out = 2};
+        struct call call = {.step = &step, .in = {{NULL, &x}}, .on = DEVICE_CUDA};
+        assert_fails(ops[i]->shape(&call, out), E_CONFIG, ops[i]->name, "D 129", "at most 128");
+        call.on = DEVICE_CPU;
+        assert_ok(ops[i]->shape(&call, out));
+    }
 }
 
 /* The formula of the MFU: forward 4 T C a token, backward twice that. */
@@ -191,6 +234,8 @@ TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_
       unit_test(test_attention_stored_dropout_is_the_redrawn_one),
       unit_test(test_attention_stores_the_mask_and_the_dropped_probabilities),
       unit_test(test_attention_is_its_formula), unit_test(test_attention_blocked_is_materialised),
-      unit_test(test_attention_in_every_precision), unit_test(test_attention_shards_of_heads_make_the_whole),
+      unit_test(test_attention_in_every_precision), unit_test(test_attention_is_the_same_on_cuda),
+      unit_test(test_attention_shards_of_heads_make_the_whole),
       unit_test(test_attention_survives_large_scores), unit_test(test_attention_refuses_a_sharded_sequence),
+      unit_test(test_attention_refuses_a_head_that_cuda_has_no_room_for),
       unit_test(test_attention_cost_is_the_mfu_formulas))

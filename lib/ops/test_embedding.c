@@ -2,6 +2,7 @@
 #include "lib/ops/add_position.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/test_op.h"
+#include <stdlib.h>
 
 /* ---- embedding ---- */
 
@@ -52,6 +53,7 @@ static void test_embedding_refuses_a_token_beyond_the_vocabulary(void **state) {
     (void)state;
     struct op_case c;
     make(&c, FP32);
+    /* On the CPU, whatever the device of the tests: a call is for it unless it says otherwise. */
     struct call call = {.step = &c.step, .in = {c.in[0]}, .out = {c.out[0]}, .weight = {c.weight[0]}};
     ((int32_t *)c.in[0].data)[3] = 13;
     assert_fails(op_run(&call, ROW_FORWARD), E_DATA, "13", "position 3");
@@ -59,6 +61,67 @@ static void test_embedding_refuses_a_token_beyond_the_vocabulary(void **state) {
     assert_ok(op_run(&call, ROW_FORWARD));
     assert_close(((float *)c.out[0].data)[3 * 77], 0, 0);
     op_case_free(&c);
+}
+
+/* 700 positions over a table of 300 rows: a row that has half of them (a GPU's block sums it together), rows at the ends of a
+ * block's part of the table, and many that have none. dy is a small integer and dW is kept in the accumulator's type, so sums
+ * are exact in any order, and every position counts: a shard that starts at 40 and whose last 5 rows are padding. */
+static int wide_c;
+static void make_crowded(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_embedding, 1);
+    c->n_tokens = 300;
+    op_case_input(c, op_type(INT32, "BT", 2, 350));
+    op_case_weight(c, op_type_part(op_type(dtype, "VC", 300, wide_c), 'V', 40, 265));
+    c->dweight_type[0].dtype = dtype_accumulator(dtype);
+    op_case_finish(c);
+    static const int32_t edges[] = {39, 40, 295, 296, 299, -1};
+    int32_t *token = c->in[0].data;
+    for (int r = 0; r < 700; r++) token[r] = r % 2 ? 297 : r % 100 == 0 ? edges[r / 100 % 6] : token[r];
+    for (int64_t i = 0; i < 700 * (int64_t)wide_c; i++) dtype_set(c->dout[0].data, dtype, i, (double)(i * 7 / 3 % 5 - 2));
+}
+
+static void check_crowded(struct op_case *c, enum dtype dtype) {
+    const int32_t *token = c->in[0].data;
+    double *expected = calloc(265 * (size_t)wide_c, sizeof *expected);
+    for (int64_t r = 0; r < 700; r++)
+        for (int64_t i = 0; i < wide_c && token[r] >= 40; i++)
+            expected[(token[r] - 40) * (int64_t)wide_c + i] += dtype_get(c->dout[0].data, dtype, r * wide_c + i);
+    for (int64_t i = 0; i < 265 * (int64_t)wide_c; i++)
+        assert_close(dtype_get(c->dweight[0].data, c->dweight_type[0].dtype, i), expected[i], 0);
+    free(expected);
+}
+
+static void test_embedding_gradient_counts_every_position(void **state) {
+    (void)state;
+    static const int widths[] = {3, 264, 77};
+    for (enum dtype d = FP64; d <= FP16; d++)
+        for (int i = 0; i < 3; i++) {
+            struct op_case c;
+            wide_c = widths[i];
+            make_crowded(&c, d);
+            op_case_run(&c, ROW_BACKWARD_WEIGHT);
+            check_crowded(&c, d);
+            op_case_free(&c);
+        }
+    op_case_check_threads(make_crowded);
+}
+
+/* A kernel on a GPU cannot refuse a token; it reads and writes nothing for it. The last rows are padding: token 13 of 13 has a
+ * place in memory, and still no row. */
+static void test_embedding_on_a_gpu_takes_a_token_beyond_the_vocabulary_for_another_shards(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CUDA) skip();
+    struct op_case c;
+    first_v = 7, n_v = 7;
+    make(&c, FP32);
+    static const int32_t outside[] = {13, 14, 1 << 30, INT32_MAX, INT32_MIN, -1};
+    int32_t *token = c.in[0].data;
+    for (int r = 0; r < 14; r++) token[r] = outside[r % 6];
+    op_case_run_all(&c);
+    for (int i = 0; i < 14 * 77; i++) assert_close(((float *)c.out[0].data)[i], 0, 0);
+    for (int i = 0; i < 7 * 77; i++) assert_close(((float *)c.dweight[0].data)[i], 0, 0);
+    op_case_free(&c);
+    first_v = 0, n_v = 13;
 }
 
 /* ---- add_position ---- */
@@ -119,6 +182,8 @@ static void test_add_position_refuses_a_sequence_beyond_its_table(void **state) 
 
 TESTS(unit_test(test_embedding_copies_rows_and_adds_their_gradients), unit_test(test_embedding_shards_make_the_whole),
       unit_test(test_embedding_refuses_a_token_beyond_the_vocabulary),
+      unit_test(test_embedding_gradient_counts_every_position),
+      unit_test(test_embedding_on_a_gpu_takes_a_token_beyond_the_vocabulary_for_another_shards),
       unit_test(test_add_position_gradient_is_the_slope), unit_test(test_add_position_stored_mask_is_the_redrawn_one),
       unit_test(test_add_position_shards_of_the_sequence_make_the_whole),
       unit_test(test_add_position_refuses_a_sequence_beyond_its_table))

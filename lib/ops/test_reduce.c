@@ -90,6 +90,22 @@ static void test_sum_of_squares_of_many_buffers_counts_each_element_once(void **
     for (int d = 0; d < 4; d++) release(memory[d]);
 }
 
+/* More chunks than a GPU's grid has blocks, so that a block takes several: the same memory again and again. */
+static void test_sum_of_squares_of_more_than_a_grid_of_chunks(void **state) {
+    (void)state;
+    enum { LENGTH = 524288, TIMES = 20 };
+    double *x = malloc(LENGTH * sizeof *x), sum = 0;
+    for (int i = 0; i < LENGTH; i++) x[i] = i % 11 - 5;
+    for (int i = 0; i < LENGTH; i++) sum += x[i] * x[i];
+    struct memory m = up(x, LENGTH * (int64_t)sizeof *x);
+    struct reduce_buffer b[TIMES];
+    for (int k = 0; k < TIMES; k++) b[k] = (struct reduce_buffer){m.there, FP64, LENGTH - k % 2};
+    double last = x[LENGTH - 1] * x[LENGTH - 1];
+    assert_close(reduced(reduce_sum_of_squares, b, TIMES), TIMES * sum - TIMES / 2 * last, 0);
+    release(m);
+    free(x);
+}
+
 static void test_sum_of_squares_does_not_depend_on_threads(void **state) {
     (void)state;
     float *x = random_values(FP32, N);
@@ -179,6 +195,7 @@ static void test_reductions_refuse_integers(void **state) {
 }
 
 TESTS(unit_test(test_sum_of_squares_is_the_sum), unit_test(test_sum_of_squares_of_many_buffers_counts_each_element_once),
+      unit_test(test_sum_of_squares_of_more_than_a_grid_of_chunks),
       unit_test(test_sum_of_squares_does_not_depend_on_threads), unit_test(test_sum_of_squares_passes_on_what_is_not_finite),
       unit_test(test_non_finite_sees_every_place), unit_test(test_non_finite_does_not_overflow_by_itself),
       unit_test(test_reduce_add_adds_the_first_element), unit_test(test_reductions_refuse_integers))

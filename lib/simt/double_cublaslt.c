@@ -1,12 +1,14 @@
 /* cuBLASLt for tests on a machine with no GPU: the functions that gemm_cuda.c calls, from the same header.
  *
- * It multiplies what the descriptors say, column-major, by OpenBLAS, and knows nothing of row-major callers: who describes a
- * product wrongly gets the wrong product. It is as strict as the library's documentation (cublasLtMatmul, data types
- * supported), or stricter: shapes that do not meet, leading dimensions, type combinations, an algorithm used for another
- * problem or for less aligned addresses than it was chosen for, a workspace too small or not aligned to 256 bytes.
+ * It multiplies what the descriptors say, column-major, by OpenBLAS, and knows nothing of row-major callers: who
+ * describes a product wrongly gets the wrong product. It is as strict as the library's documentation (cublasLtMatmul,
+ * data types supported), or stricter: shapes that do not meet, leading dimensions, type combinations, an algorithm used
+ * for another problem or for less aligned addresses than it was chosen for, a workspace too small or not aligned to 256
+ * bytes.
  *
- * Like the library it cuts a long k in pieces where the workspace has room, and keeps the partial sums there: whoever keeps
- * something else in the workspace loses it. A call only checks and queues; the product is computed in stream order.
+ * Like the library it cuts a long k in pieces where the workspace has room, and keeps the partial sums there: whoever
+ * keeps something else in the workspace loses it. A call only checks and queues; the product is computed in stream
+ * order.
  *
  * CUBLASLT_LOG_LEVEL=1 (the library's own variable) prints why it refused. */
 #include "lib/device/dtype.h"
@@ -22,7 +24,12 @@
 extern void (*simt_submit)(void *stream, void (*run)(void *), void *context, size_t bytes) __attribute__((weak));
 #pragma weak cudaPointerGetAttributes
 
-struct layout { uint64_t magic; cudaDataType_t type; uint64_t rows, columns; int64_t ld; };
+struct layout {
+    uint64_t magic;
+    cudaDataType_t type;
+    uint64_t rows, columns;
+    int64_t ld;
+};
 struct operation {
     uint64_t magic;
     cublasComputeType_t compute;
@@ -31,19 +38,28 @@ struct operation {
     uint32_t epilogue;
     const void *bias;
 };
-struct preference { uint64_t magic, workspace; uint32_t reduction, align[4]; };
-/* What is kept in cublasLtMatmulAlgo_t: for which problem, how aligned, with how much workspace, k in how many pieces. */
-struct algorithm { uint64_t magic, problem, workspace; uint32_t align[4], pieces; };
+struct preference {
+    uint64_t magic, workspace;
+    uint32_t reduction, align[4];
+};
+/* What is kept in cublasLtMatmulAlgo_t: for which problem, how aligned, with how much workspace, k in how many pieces.
+ */
+struct algorithm {
+    uint64_t magic, problem, workspace;
+    uint32_t align[4], pieces;
+};
 _Static_assert(sizeof(struct algorithm) <= sizeof(cublasLtMatmulAlgo_t), "the algorithm must fit the library's struct");
 
 enum { LIBRARY = 0x11b7, LAYOUT = 0x1a707, OPERATION = 0x0beca, PREFERENCE = 0x9eef, ALGORITHM = 0xa190 };
-struct cublasLtContext { uint64_t magic; };
+struct cublasLtContext {
+    uint64_t magic;
+};
 
 static cublasStatus_t refuse(cublasStatus_t code, const char *why) {
     if (getenv("CUBLASLT_LOG_LEVEL")) fprintf(stderr, "cuBLASLt double: %s: %s\n", cublasLtGetStatusName(code), why);
     return code;
 }
-#define INVALID(why) refuse(CUBLAS_STATUS_INVALID_VALUE, why)
+#define INVALID(why)     refuse(CUBLAS_STATUS_INVALID_VALUE, why)
 #define UNSUPPORTED(why) refuse(CUBLAS_STATUS_NOT_SUPPORTED, why)
 #define PASS(check)                                                                                                    \
     do {                                                                                                               \
@@ -53,12 +69,18 @@ static cublasStatus_t refuse(cublasStatus_t code, const char *why) {
 
 const char *cublasLtGetStatusName(cublasStatus_t status) {
     switch (status) {
-    case CUBLAS_STATUS_SUCCESS: return "CUBLAS_STATUS_SUCCESS";
-    case CUBLAS_STATUS_NOT_INITIALIZED: return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case CUBLAS_STATUS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
-    case CUBLAS_STATUS_INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
-    case CUBLAS_STATUS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
-    default: return "unrecognized status";
+    case CUBLAS_STATUS_SUCCESS:
+        return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+        return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+        return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+        return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+        return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default:
+        return "unrecognized status";
     }
 }
 
@@ -84,8 +106,8 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *out) {
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t library) { return object_destroy(library, LIBRARY); }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows, uint64_t columns,
-                                          int64_t ld) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t ld) {
     struct layout *l = object_new(sizeof *l, LAYOUT);
     *out = (cublasLtMatrixLayout_t)(void *)l;
     if (!l) return CUBLAS_STATUS_ALLOC_FAILED;
@@ -114,11 +136,16 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
     struct operation *o = (struct operation *)(void *)desc;
     if (!is_a(o, OPERATION)) return INVALID("no operation");
     switch (name) {
-    case CUBLASLT_MATMUL_DESC_TRANSA: return set(&o->transpose_a, sizeof o->transpose_a, value, bytes);
-    case CUBLASLT_MATMUL_DESC_TRANSB: return set(&o->transpose_b, sizeof o->transpose_b, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(&o->epilogue, sizeof o->epilogue, value, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(&o->bias, sizeof o->bias, value, bytes);
-    default: return INVALID("an attribute of an operation that the double does not know");
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+        return set(&o->transpose_a, sizeof o->transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+        return set(&o->transpose_b, sizeof o->transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        return set(&o->epilogue, sizeof o->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return set(&o->bias, sizeof o->bias, value, bytes);
+    default:
+        return INVALID("an attribute of an operation that the double does not know");
     }
 }
 
@@ -137,20 +164,31 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     struct preference *p = (struct preference *)(void *)preference;
     if (!is_a(p, PREFERENCE)) return INVALID("no preference");
     switch (name) {
-    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return set(&p->workspace, sizeof p->workspace, value, bytes);
-    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return set(&p->reduction, sizeof p->reduction, value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return set(&p->align[0], sizeof p->align[0], value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return set(&p->align[1], sizeof p->align[1], value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return set(&p->align[2], sizeof p->align[2], value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return set(&p->align[3], sizeof p->align[3], value, bytes);
-    default: return INVALID("an attribute of a preference that the double does not know");
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+        return set(&p->workspace, sizeof p->workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+        return set(&p->reduction, sizeof p->reduction, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+        return set(&p->align[0], sizeof p->align[0], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+        return set(&p->align[1], sizeof p->align[1], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+        return set(&p->align[2], sizeof p->align[2], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+        return set(&p->align[3], sizeof p->align[3], value, bytes);
+    default:
+        return INVALID("an attribute of a preference that the double does not know");
     }
 }
 
 /* ---- is the problem sound? ---- */
 
 /* D = alpha op(A) op(B) + beta C, (m,n) = (m,k) (k,n) */
-struct problem { const struct operation *o; const struct layout *a, *b, *c, *d; uint64_t m, n, k; };
+struct problem {
+    const struct operation *o;
+    const struct layout *a, *b, *c, *d;
+    uint64_t m, n, k;
+};
 
 static size_t size_of(cudaDataType_t t) { return t == CUDA_R_64F ? 8 : t == CUDA_R_32F ? 4 : 2; }
 static enum dtype dtype_of(cudaDataType_t t) {
@@ -159,10 +197,16 @@ static enum dtype dtype_of(cudaDataType_t t) {
 
 /* The rows of the documentation's table that Trivium uses. Bias has C's type in all of them. */
 static bool types_supported(const struct problem *p) {
-    static const struct { cublasComputeType_t compute; cudaDataType_t scale, ab, c; } table[] = {
-        {CUBLAS_COMPUTE_64F, CUDA_R_64F, CUDA_R_64F, CUDA_R_64F},    {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F},
-        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF}, {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_32F},
-        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16F, CUDA_R_16F},   {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16F, CUDA_R_32F},
+    static const struct {
+        cublasComputeType_t compute;
+        cudaDataType_t scale, ab, c;
+    } table[] = {
+        {CUBLAS_COMPUTE_64F, CUDA_R_64F, CUDA_R_64F, CUDA_R_64F},
+        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F},
+        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF},
+        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_32F},
+        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16F, CUDA_R_16F},
+        {CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16F, CUDA_R_32F},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (p->o->compute == table[i].compute && p->o->scale == table[i].scale && p->a->type == table[i].ab &&
@@ -214,7 +258,8 @@ static uint64_t fingerprint(const struct problem *p) {
     h = h * 31 + (uint64_t)p->o->compute;
     h = h * 31 + (uint64_t)p->o->transpose_a * 2 + (uint64_t)p->o->transpose_b;
     for (int i = 0; i < 4; i++)
-        h = (((h * 0x100000001b3 + l[i]->rows) * 0x100000001b3 + l[i]->columns) * 0x100000001b3 + (uint64_t)l[i]->ld) * 31 +
+        h = (((h * 0x100000001b3 + l[i]->rows) * 0x100000001b3 + l[i]->columns) * 0x100000001b3 + (uint64_t)l[i]->ld) *
+                31 +
             (uint64_t)l[i]->type;
     return h;
 }
@@ -222,8 +267,9 @@ static uint64_t fingerprint(const struct problem *p) {
 static uint32_t alignment_of(const void *x) { return (uint32_t)(((uintptr_t)x | 256) & -((uintptr_t)x | 256)); }
 
 /* One algorithm: k in two pieces where there is workspace for both partial products, else in one. */
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t library, cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t a,
-                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t library, cublasLtMatmulDesc_t o,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int n_wanted,
                                               cublasLtMatmulHeuristicResult_t results[], int *n_found) {
     struct problem p;
@@ -265,12 +311,17 @@ static void *must(void *memory) {
 }
 
 /* A matrix as BLAS takes it: 16-bit elements widened, column by column; fp32 and fp64 as they lie. */
-struct operand { const void *x; blasint ld; void *owned; };
+struct operand {
+    const void *x;
+    blasint ld;
+    void *owned;
+};
 static struct operand operand_of(const void *x, const struct layout *l) {
     if (size_of(l->type) > 2) return (struct operand){x, (blasint)l->ld, NULL};
     float *wide = must(malloc(l->rows * l->columns * sizeof *wide));
     for (uint64_t j = 0; j < l->columns; j++)
-        dtype_convert(wide + j * l->rows, FP32, (const uint16_t *)x + j * (uint64_t)l->ld, dtype_of(l->type), (int64_t)l->rows);
+        dtype_convert(wide + j * l->rows, FP32, (const uint16_t *)x + j * (uint64_t)l->ld, dtype_of(l->type),
+                      (int64_t)l->rows);
     return (struct operand){wide, (blasint)l->rows, wide};
 }
 
@@ -279,16 +330,15 @@ static const void *skip(const struct operand *x, size_t element, bool along_colu
 }
 
 /* sums (m,n) = op(A)[:, first..first+k) op(B)[first..first+k, :) */
-static void multiply(const struct product *p, const struct operand *a, const struct operand *b, blasint first, blasint k,
-                     void *sums) {
+static void multiply(const struct product *p, const struct operand *a, const struct operand *b, blasint first,
+                     blasint k, void *sums) {
     CBLAS_TRANSPOSE ta = p->o.transpose_a == CUBLAS_OP_T ? CblasTrans : CblasNoTrans;
     CBLAS_TRANSPOSE tb = p->o.transpose_b == CUBLAS_OP_T ? CblasTrans : CblasNoTrans;
     size_t element = size_of(p->o.scale);
-    const void *from_a = skip(a, element, ta == CblasNoTrans, first), *from_b = skip(b, element, tb == CblasTrans, first);
-    if (element == 8)
-        cblas_dgemm(CblasColMajor, ta, tb, p->m, p->n, k, 1, from_a, a->ld, from_b, b->ld, 0, sums, p->m);
-    else
-        cblas_sgemm(CblasColMajor, ta, tb, p->m, p->n, k, 1, from_a, a->ld, from_b, b->ld, 0, sums, p->m);
+    const void *from_a = skip(a, element, ta == CblasNoTrans, first),
+               *from_b = skip(b, element, tb == CblasTrans, first);
+    if (element == 8) cblas_dgemm(CblasColMajor, ta, tb, p->m, p->n, k, 1, from_a, a->ld, from_b, b->ld, 0, sums, p->m);
+    else cblas_sgemm(CblasColMajor, ta, tb, p->m, p->n, k, 1, from_a, a->ld, from_b, b->ld, 0, sums, p->m);
 }
 
 /* D = alpha (the pieces' sum) + beta C + bias, rounded once. C is not read when beta is 0. */
@@ -322,7 +372,10 @@ static void run(void *context) {
 
 /* ---- are the addresses? ---- */
 
-struct span { const char *at; size_t bytes; };
+struct span {
+    const char *at;
+    size_t bytes;
+};
 static struct span span_of(const void *x, const struct layout *l) {
     return (struct span){x, ((l->columns - 1) * (size_t)l->ld + l->rows) * size_of(l->type)};
 }
@@ -335,13 +388,16 @@ static bool on_device(const void *x) {
     return cudaPointerGetAttributes(&attributes, x) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
 }
 
-static cublasStatus_t check_addresses(const struct product *p, const struct algorithm *algorithm, size_t workspace_bytes) {
+static cublasStatus_t check_addresses(const struct product *p, const struct algorithm *algorithm,
+                                      size_t workspace_bytes) {
     const void *operands[] = {p->a, p->b, p->c, p->d};
     struct span written = span_of(p->d, &p->d_layout), work = {p->workspace, algorithm->workspace};
     for (int i = 0; i < 4; i++) {
         if (!operands[i] || !on_device(operands[i])) return INVALID("an operand that is not in device memory");
-        if (alignment_of(operands[i]) < algorithm->align[i]) return INVALID("an operand less aligned than was declared");
-        if ((uintptr_t)operands[i] % size_of(i < 2 ? p->a_layout.type : p->d_layout.type)) return INVALID("a misaligned operand");
+        if (alignment_of(operands[i]) < algorithm->align[i])
+            return INVALID("an operand less aligned than was declared");
+        if ((uintptr_t)operands[i] % size_of(i < 2 ? p->a_layout.type : p->d_layout.type))
+            return INVALID("a misaligned operand");
     }
     if (p->o.epilogue == CUBLASLT_EPILOGUE_BIAS && (alignment_of(p->o.bias) < 16 || !on_device(p->o.bias)))
         return INVALID("a bias that 16-byte loads cannot read, or not in device memory");
@@ -349,26 +405,45 @@ static cublasStatus_t check_addresses(const struct product *p, const struct algo
     if (workspace_bytes > 0 && ((uintptr_t)p->workspace % 256 || !on_device(p->workspace)))
         return INVALID("a workspace not aligned to 256 bytes, or not in device memory");
     if (overlap(written, span_of(p->a, &p->a_layout)) || overlap(written, span_of(p->b, &p->b_layout)) ||
-        overlap(written, work) || overlap(work, span_of(p->a, &p->a_layout)) || overlap(work, span_of(p->b, &p->b_layout)))
+        overlap(written, work) || overlap(work, span_of(p->a, &p->a_layout)) ||
+        overlap(work, span_of(p->b, &p->b_layout)))
         return INVALID("operands that overlap");
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static double scalar(const void *x, cudaDataType_t type) { return type == CUDA_R_64F ? *(const double *)x : *(const float *)x; }
+static double scalar(const void *x, cudaDataType_t type) {
+    return type == CUDA_R_64F ? *(const double *)x : *(const float *)x;
+}
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t library, cublasLtMatmulDesc_t o, const void *alpha, const void *a,
-                              cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
-                              const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes, cudaStream_t stream) {
+                              cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
+                              const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo, void *workspace,
+                              size_t workspace_bytes, cudaStream_t stream) {
     struct problem p;
     struct algorithm algorithm;
     PASS(make_problem(library, o, a_layout, b_layout, c_layout, d_layout, &p));
     if (!alpha || !beta || !algo) return INVALID("no scalars, or no algorithm");
     memcpy(&algorithm, algo, sizeof algorithm);
-    if (algorithm.magic != ALGORITHM || algorithm.problem != fingerprint(&p)) return INVALID("an algorithm for another problem");
+    if (algorithm.magic != ALGORITHM || algorithm.problem != fingerprint(&p))
+        return INVALID("an algorithm for another problem");
     struct product product = {
-        *p.o, *p.a, *p.b, *p.c, *p.d, a, b, c, d, workspace, scalar(alpha, p.o->scale), scalar(beta, p.o->scale),
-        (blasint)p.m, (blasint)p.n, (blasint)p.k, (blasint)algorithm.pieces,
+        *p.o,
+        *p.a,
+        *p.b,
+        *p.c,
+        *p.d,
+        a,
+        b,
+        c,
+        d,
+        workspace,
+        scalar(alpha, p.o->scale),
+        scalar(beta, p.o->scale),
+        (blasint)p.m,
+        (blasint)p.n,
+        (blasint)p.k,
+        (blasint)algorithm.pieces,
     };
     PASS(check_addresses(&product, &algorithm, workspace_bytes));
     if (&simt_submit && simt_submit) simt_submit(stream, run, &product, sizeof product);

@@ -1,0 +1,75 @@
+/* What the tests of communication on device memory share: a GPU for each rank, memory on it, and numbers to move.
+ *
+ * DEVICE=cpu skips them. With NCCL each rank wants a GPU of its own; where there are fewer (a machine with one) the NCCL half
+ * is left out. With lib/simt there are SIMT_GPUS=8, and SIMT_STREAMS says in which order queued work runs. */
+#ifndef TRIVIUM_COMM_TEST_COMM_DEVICE_H
+#define TRIVIUM_COMM_TEST_COMM_DEVICE_H
+
+#include "tests/test.h"
+
+#include "lib/comm/comm_backend.h"
+
+#include <stdlib.h>
+
+enum { MAX_RANKS = 8, SPACE = 4 << 20 };
+
+/* This rank's GPU and memory on it: four pieces of SPACE bytes. Never given back: one set a process. */
+struct gpu { const struct device *device; char *a, *b, *c, *d; };
+
+static inline const struct gpu *test_gpu(void) {
+    static struct gpu gpu;
+    if (test_device()->kind == DEVICE_CPU) skip();
+    if (gpu.device) return &gpu;
+    void *memory;
+    assert_ok(device_cuda(comm_local_rank() % device_cuda_count(), &gpu.device));
+    assert_ok(gpu.device->allocate(gpu.device, 4 * SPACE, &memory));
+    gpu.a = memory;
+    gpu.b = gpu.a + SPACE;
+    gpu.c = gpu.b + SPACE;
+    gpu.d = gpu.c + SPACE;
+    return &gpu;
+}
+
+static const enum comm_transport transports[] = {COMM_STAGED, COMM_NCCL};
+
+/* Brings the transport into use; false where it cannot be (the same on all ranks). */
+static inline bool use(const struct gpu *gpu, enum comm_transport transport) {
+    bool shared = true;
+    if (transport == COMM_NCCL && (comm_device_shared(gpu->device, &shared) != OK || shared)) return false;
+    return comm_use_device(gpu->device, transport) == OK;
+}
+
+/* Small integers: exact in every type, and so are their sums over 8 ranks. */
+static inline double small(int rank, int64_t i) { return (double)((rank * 7 + i * 3) % 11 - 5); }
+
+static inline double sum_of(int n_ranks, int64_t i) {
+    double sum = 0;
+    for (int r = 0; r < n_ranks; r++) sum += small(r, i);
+    return sum;
+}
+
+/* Numbers of rank's sequence from `from` on, put at `to` on the GPU: complete when it returns. */
+static inline bool put(const struct gpu *gpu, void *to, enum dtype dtype, int rank, int64_t from, int64_t n) {
+    int64_t bytes = n * (int64_t)dtype_size(dtype);
+    void *host = malloc((size_t)bytes + 8);
+    for (int64_t i = 0; i < n; i++) dtype_set(host, dtype, i, small(rank, from + i));
+    bool ok = gpu->device->upload(gpu->device, to, host, bytes) == OK;
+    free(host);
+    return ok;
+}
+
+/* Are the n numbers on the GPU rank's sequence from `from` on? rank -1: the sum of all ranks'. */
+static inline bool holds(const struct gpu *gpu, const void *at, enum dtype dtype, int rank, int64_t from, int64_t n) {
+    int64_t bytes = n * (int64_t)dtype_size(dtype);
+    void *host = malloc((size_t)bytes + 8);
+    bool ok = gpu->device->download(gpu->device, host, at, bytes) == OK;
+    for (int64_t i = 0; i < n && ok; i++)
+        ok = dtype_get(host, dtype, i) == (rank < 0 ? sum_of(comm_world_size(), from + i) : small(rank, from + i));
+    free(host);
+    return ok;
+}
+
+/* Of lib/simt: how often the host has waited for the GPU. Not there on a real one. */
+extern int64_t simt_host_waits(void) __attribute__((weak));
+
+#endif

@@ -1,0 +1,186 @@
+/* ranks: 1 2 4 8  device: any */
+/* Operations on device memory against the compute stream: behind what was issued before them, before what is issued after
+ * comm_wait, and without the host. Each of these gives wrong numbers where lib/simt runs streams late and a wait is missing. */
+#include "lib/comm/test_comm_device.h"
+
+enum { N = 3001, BYTES = N * 4 };
+
+static bool for_transports(bool (*test)(const struct gpu *)) {
+    const struct gpu *gpu = test_gpu();
+    bool ok = true;
+    for (int t = 0; t < 2; t++) {
+        bool fine = !use(gpu, transports[t]) || test(gpu);
+        if (!fine) print_message("over transport %d\n", transports[t]);
+        ok &= fine;
+    }
+    return agree_all(ok);
+}
+
+/* The numbers come into the buffer by work that is only queued when the operation starts. */
+static bool starts_behind_the_compute_stream(const struct gpu *g) {
+    const struct device *d = g->device;
+    struct comm_request request;
+    bool ok = put(g, g->b, FP32, comm_world_rank(), 0, N) && put(g, g->a, FP32, 3, 100, N);
+    ok &= d->fill(d, g->a, UINT64_C(0x4242424242424242), BYTES / 8 * 8) == OK;
+    ok &= d->copy(d, g->a, g->b, BYTES) == OK;
+    ok &= comm_all_reduce_start(group_world(), g->a, N, FP32, COMM_SUM, &request) == OK;
+    ok &= comm_wait(&request) == OK;
+    return holds(g, g->a, FP32, -1, 0, N) && ok;
+}
+
+/* A copy of the result, issued right after comm_wait; then the buffer is overwritten, and sent again. */
+static bool ends_before_what_comes_after(const struct gpu *g) {
+    const struct device *d = g->device;
+    bool ok = put(g, g->a, FP32, comm_world_rank(), 0, N) && put(g, g->b, FP32, 1, 50, N) && put(g, g->d, FP32, comm_world_rank(), 9, N);
+    ok &= comm_all_reduce(group_world(), g->a, N, FP32, COMM_SUM) == OK;
+    ok &= d->copy(d, g->b, g->a, BYTES) == OK;
+    ok &= d->copy(d, g->a, g->d, BYTES) == OK;
+    ok &= comm_all_reduce(group_world(), g->a, N, FP32, COMM_SUM) == OK;
+    ok &= d->copy(d, g->c, g->a, BYTES) == OK;
+    ok &= d->fill(d, g->a, 0, BYTES / 8 * 8) == OK;
+    return holds(g, g->b, FP32, -1, 0, N) && holds(g, g->c, FP32, -1, 9, N) && ok;
+}
+
+/* Gathered and scattered into a buffer that older work still reads: the result must not come too early. */
+static bool waits_for_readers_of_the_target(const struct gpu *g) {
+    const struct device *d = g->device;
+    int n = comm_world_size(), rank = comm_world_rank();
+    bool ok = put(g, g->a, FP32, rank, 0, N) && put(g, g->b, FP32, 5, 7, (int64_t)N * n);
+    ok &= d->copy(d, g->c, g->b, (int64_t)BYTES * n) == OK;
+    ok &= comm_all_gather(group_world(), g->a, g->b, N, FP32) == OK;
+    ok &= holds(g, g->c, FP32, 5, 7, (int64_t)N * n);
+    for (int r = 0; r < n; r++) ok &= holds(g, g->b + (int64_t)BYTES * r, FP32, r, 0, N);
+    return ok;
+}
+
+/* Many in flight, waited for in the opposite order, with work between. */
+static bool many_overlap(const struct gpu *g) {
+    enum { M = 16, EACH = 4096 };
+    const struct device *d = g->device;
+    struct comm_request request[M];
+    bool ok = true;
+    for (int k = 0; k < M; k++) {
+        ok &= put(g, g->b + k * EACH, FP64, comm_world_rank(), k, 501);
+        ok &= d->copy(d, g->a + k * EACH, g->b + k * EACH, 501 * 8) == OK;
+        ok &= comm_all_reduce_start(group_world(), g->a + k * EACH, 501, FP64, COMM_SUM, &request[k]) == OK;
+        comm_progress();
+    }
+    for (int k = M - 1; k >= 0; k--) {
+        ok &= comm_wait(&request[k]) == OK && !request[k].handle && comm_wait(&request[k]) == OK;
+        ok &= d->copy(d, g->c + k * EACH, g->a + k * EACH, 501 * 8) == OK;
+    }
+    for (int k = 0; k < M; k++) ok &= holds(g, g->c + k * EACH, FP64, -1, k, 501);
+    return ok;
+}
+
+/* Operations on host memory go their own way between those on the device, on the same group. */
+static bool host_and_device_mix(const struct gpu *g) {
+    struct comm_request request;
+    bool ok = put(g, g->a, FP32, comm_world_rank(), 0, N);
+    for (int k = 0; k < 8; k++) {
+        double x = comm_world_rank() + k;
+        ok &= put(g, g->a, FP32, comm_world_rank(), k, N);
+        ok &= comm_all_reduce_start(group_world(), g->a, N, FP32, COMM_SUM, &request) == OK;
+        if (k % 2) ok &= comm_wait(&request) == OK;
+        ok &= comm_all_reduce(group_world(), &x, 1, FP64, COMM_MAX) == OK && x == comm_world_size() - 1 + k;
+        ok &= comm_wait(&request) == OK;
+        ok &= holds(g, g->a, FP32, -1, k, N);
+    }
+    return ok;
+}
+
+/* A step's worth of operations: over NCCL the host waits for nothing, until the mark at its end. */
+static bool the_host_goes_on(const struct gpu *g) {
+    const struct device *d = g->device;
+    struct device_mark mark = {0};
+    struct comm_request request[4];
+    bool ok = put(g, g->a, FP32, comm_world_rank(), 0, N) && put(g, g->b, FP32, comm_world_rank(), 0, (int64_t)N * comm_world_size());
+    int64_t before = simt_host_waits ? simt_host_waits() : 0;
+    for (int k = 0; k < 4; k++) {
+        ok &= comm_reduce_scatter_start(group_world(), g->b, g->c + k * BYTES / 4 * 4, N, FP32, &request[k]) == OK;
+        ok &= comm_wait(&request[k]) == OK;
+        comm_progress();
+    }
+    ok &= comm_all_reduce(group_world(), g->a, N, FP32, COMM_SUM) == OK;
+    ok &= d->copy(d, g->d, g->a, BYTES) == OK && d->mark_set(d, &mark) == OK;
+    ok &= comm_wait_device(&mark, "a step") == OK;
+    if (simt_host_waits) ok &= simt_host_waits() == before;
+    d->mark_fini(d, &mark);
+    for (int k = 0; k < 4; k++) ok &= holds(g, g->c + k * BYTES / 4 * 4, FP32, -1, (int64_t)comm_world_rank() * N, N);
+    return holds(g, g->d, FP32, -1, 0, N) && ok;
+}
+
+static void test_starts_behind_the_compute_stream(void **s) { (void)s; assert_true(for_transports(starts_behind_the_compute_stream)); }
+static void test_ends_before_what_comes_after(void **s) { (void)s; assert_true(for_transports(ends_before_what_comes_after)); }
+static void test_waits_for_readers_of_the_target(void **s) { (void)s; assert_true(for_transports(waits_for_readers_of_the_target)); }
+static void test_many_overlap(void **s) { (void)s; assert_true(for_transports(many_overlap)); }
+static void test_host_and_device_mix(void **s) { (void)s; assert_true(for_transports(host_and_device_mix)); }
+static void test_the_host_goes_on(void **s) { (void)s; assert_true(for_transports(the_host_goes_on)); }
+
+/* ---- messages ---- */
+
+static struct group *ring;
+
+static bool ring_of_all(void) {
+    return group_create("ring", 0, comm_world_rank(), &ring) == OK && group_carry_messages(ring) == OK;
+}
+
+/* Forward and backward at once, everybody sends before it receives, and two messages a direction: on one NCCL stream this would
+ * hang. Then once more, with the buffers overwritten as soon as comm_wait allows. */
+static bool both_ways_round_the_ring(const struct gpu *g) {
+    int n = comm_world_size(), rank = comm_world_rank(), next = (rank + 1) % n, before = (rank + n - 1) % n;
+    struct comm_request out[4], in[4];
+    bool ok = ring_of_all();
+    for (int turn = 0; turn < 2 && ok; turn++) {
+        for (int m = 0; m < 4; m++) ok &= put(g, g->a + m * BYTES, FP32, rank, 10 * turn + m, N);
+        for (int m = 0; m < 4; m++)
+            ok &= comm_send_start(ring, g->a + m * BYTES, BYTES, UINT8, m % 2 ? before : next, m % 2, &out[m]) == OK;
+        for (int m = 0; m < 4; m++)
+            ok &= comm_recv_start(ring, g->b + m * BYTES, BYTES, UINT8, m % 2 ? next : before, m % 2, &in[m]) == OK;
+        for (int m = 0; m < 4; m++) ok &= comm_wait(&in[m]) == OK && comm_wait(&out[m]) == OK;
+        ok &= g->device->clear(g->device, g->a, 4 * BYTES) == OK;
+        for (int m = 0; m < 4; m++) ok &= holds(g, g->b + m * BYTES, FP32, m % 2 ? next : before, 10 * turn + m, N);
+    }
+    group_destroy(&ring);
+    return ok;
+}
+
+/* Down a chain, as a pipeline without interleaving: each rank waits for its input, works on it, sends it on. */
+static bool down_a_chain(const struct gpu *g) {
+    int n = comm_world_size(), rank = comm_world_rank();
+    struct comm_request in = {0}, out[3] = {{0}};
+    bool ok = ring_of_all();
+    for (int m = 0; m < 3 && ok; m++) {
+        char *here = g->a + m * BYTES;
+        if (rank == 0) ok &= put(g, here, FP32, 2, m, N);
+        else ok &= comm_recv_start(ring, here, N, FP32, rank - 1, 0, &in) == OK && comm_wait(&in) == OK;
+        ok &= g->device->copy(g->device, g->b + m * BYTES, here, BYTES) == OK;
+        if (rank < n - 1) ok &= comm_send_start(ring, g->b + m * BYTES, N, FP32, rank + 1, 0, &out[m]) == OK;
+    }
+    for (int m = 0; m < 3; m++) ok &= comm_wait(&out[m]) == OK && holds(g, g->b + m * BYTES, FP32, 2, m, N);
+    group_destroy(&ring);
+    return ok;
+}
+
+/* A pipeline of one rank: what is sent is kept until it is received, or goes where it is awaited, tag by tag. */
+static bool messages_to_oneself(const struct gpu *g) {
+    struct comm_request in[2], out[3], first;
+    const struct group *self = group_self();
+    bool ok = put(g, g->a, FP32, 1, 0, N) && put(g, g->a + BYTES, FP32, 2, 0, N) && put(g, g->a + 2 * BYTES, FP32, 3, 0, N);
+    ok &= comm_recv_start(self, g->b, N, FP32, 0, 1, &first) == OK && first.handle;
+    for (int m = 0; m < 3; m++) ok &= comm_send_start(self, g->a + m * BYTES, N, FP32, 0, m == 1, &out[m]) == OK;
+    ok &= g->device->clear(g->device, g->a, 3 * BYTES) == OK;
+    for (int m = 0; m < 2; m++) ok &= comm_recv_start(self, g->c + m * BYTES, N, FP32, 0, 0, &in[m]) == OK && comm_wait(&in[m]) == OK;
+    for (int m = 0; m < 3; m++) ok &= comm_wait(&out[m]) == OK;
+    ok &= comm_wait(&first) == OK;
+    return holds(g, g->b, FP32, 2, 0, N) && holds(g, g->c, FP32, 1, 0, N) && holds(g, g->c + BYTES, FP32, 3, 0, N) && ok;
+}
+
+static void test_both_ways_round_the_ring(void **s) { (void)s; assert_true(for_transports(both_ways_round_the_ring)); }
+static void test_down_a_chain(void **s) { (void)s; assert_true(for_transports(down_a_chain)); }
+static void test_messages_to_oneself(void **s) { (void)s; assert_true(for_transports(messages_to_oneself)); }
+
+TESTS(unit_test(test_starts_behind_the_compute_stream), unit_test(test_ends_before_what_comes_after),
+      unit_test(test_waits_for_readers_of_the_target), unit_test(test_many_overlap), unit_test(test_host_and_device_mix),
+      unit_test(test_the_host_goes_on), unit_test(test_both_ways_round_the_ring), unit_test(test_down_a_chain),
+      unit_test(test_messages_to_oneself))

@@ -1,0 +1,282 @@
+#ifdef TRIVIUM_CUDNN
+#include "lib/ops/attention_graph_cudnn.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef cudnnBackendDescriptor_t descriptor;
+typedef struct attention_graph graph;
+
+/* ---- descriptors: make, set, finish; the first failure is kept, and what comes after it does nothing ---- */
+
+static void check(graph *g, cudnnStatus_t status, const char *at) {
+    if (g->failed || status == CUDNN_STATUS_SUCCESS) return;
+    g->failed = status;
+    g->at = at;
+}
+
+static descriptor make(graph *g, cudnnBackendDescriptorType_t type) {
+    descriptor d = NULL;
+    if (g->failed) return NULL;
+    if (g->n_made == ATTENTION_GRAPH_MADE) {
+        check(g, CUDNN_STATUS_INTERNAL_ERROR, "too many descriptors");
+        return NULL;
+    }
+    check(g, cudnnBackendCreateDescriptor(type, &d), "create");
+    if (d) g->made[g->n_made++] = d;
+    return d;
+}
+
+static void set(graph *g, descriptor d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
+                const void *values, const char *at) {
+    if (!g->failed) check(g, cudnnBackendSetAttribute(d, name, type, n, values), at);
+}
+#define SET(d, name, type, n, values) set(g, d, CUDNN_ATTR_##name, CUDNN_TYPE_##type, n, values, #name)
+#define SET_DESCRIPTOR(d, name, value) SET(d, name, BACKEND_DESCRIPTOR, 1, &(value))
+
+static descriptor finish(graph *g, descriptor d, const char *at) {
+    if (!g->failed) check(g, cudnnBackendFinalize(d), at);
+    return d;
+}
+
+/* ---- tensors: always four axes, (B,H,rows,columns) ---- */
+
+static descriptor tensor(graph *g, int64_t name, const int64_t n[4], const int64_t stride[4], cudnnDataType_t type,
+                         bool is_virtual, bool by_value) {
+    descriptor t = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    int64_t alignment = 16;
+    SET(t, TENSOR_UNIQUE_ID, INT64, 1, &name);
+    SET(t, TENSOR_DATA_TYPE, DATA_TYPE, 1, &type);
+    SET(t, TENSOR_BYTE_ALIGNMENT, INT64, 1, &alignment);
+    SET(t, TENSOR_DIMENSIONS, INT64, 4, n);
+    SET(t, TENSOR_STRIDES, INT64, 4, stride);
+    SET(t, TENSOR_IS_VIRTUAL, BOOLEAN, 1, &is_virtual);
+    SET(t, TENSOR_IS_BY_VALUE, BOOLEAN, 1, &by_value);
+    return finish(g, t, "tensor");
+}
+
+/* (B,H,T,D) within (B,T,3,H,D): one position of a head after another is `row` elements further. */
+static descriptor vectors(graph *g, enum attention_operand name, int64_t row) {
+    const struct attention_sizes *s = &g->s;
+    int64_t n[4] = {s->B, s->H, s->T, s->D}, stride[4] = {s->T * row, s->D, row, 1};
+    return tensor(g, name, n, stride, g->elem, false, false);
+}
+/* The same memory, read as (B,H,D,T). */
+static descriptor vectors_transposed(graph *g, enum attention_operand name, int64_t row) {
+    const struct attention_sizes *s = &g->s;
+    int64_t n[4] = {s->B, s->H, s->D, s->T}, stride[4] = {s->T * row, s->D, 1, row};
+    return tensor(g, name, n, stride, g->elem, false, false);
+}
+static descriptor lse(graph *g) {
+    const struct attention_sizes *s = &g->s;
+    int64_t n[4] = {s->B, s->H, s->T, 1}, stride[4] = {s->T * s->H, 1, s->H, 1};
+    return tensor(g, OPERAND_LSE, n, stride, CUDNN_DATA_FLOAT, false, false);
+}
+static descriptor number(graph *g, enum attention_operand name) {
+    const int64_t ones[4] = {1, 1, 1, 1};
+    return tensor(g, name, ones, ones, CUDNN_DATA_FLOAT, false, true);
+}
+
+/* Between operations: (B,H,T,columns), nowhere in memory. */
+static descriptor between(graph *g, int64_t columns, cudnnDataType_t type) {
+    const struct attention_sizes *s = &g->s;
+    int64_t n[4] = {s->B, s->H, s->T, columns}, stride[4] = {s->H * s->T * columns, s->T * columns, columns, 1};
+    return tensor(g, g->next_virtual++, n, stride, type, true, false);
+}
+static descriptor square(graph *g) { return between(g, g->s.T, CUDNN_DATA_FLOAT); }
+static descriptor column(graph *g) { return between(g, 1, CUDNN_DATA_FLOAT); }
+
+/* ---- operations: each returns its result ---- */
+
+static void add_op(graph *g, descriptor op, const char *at) {
+    finish(g, op, at);
+    if (g->n_ops == ATTENTION_GRAPH_OPS) check(g, CUDNN_STATUS_INTERNAL_ERROR, "too many operations");
+    if (!g->failed) g->ops[g->n_ops++] = op;
+}
+
+static descriptor pointwise_of(graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis, descriptor x,
+                               descriptor b, descriptor t, descriptor y) {
+    descriptor how = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    SET(how, POINTWISE_MODE, POINTWISE_MODE, 1, &mode);
+    SET(how, POINTWISE_MATH_PREC, DATA_TYPE, 1, &precision);
+    if (axis >= 0) SET(how, POINTWISE_AXIS, INT64, 1, &axis);
+    finish(g, how, "pointwise");
+    descriptor op = make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    SET_DESCRIPTOR(op, OPERATION_POINTWISE_PW_DESCRIPTOR, how);
+    SET_DESCRIPTOR(op, OPERATION_POINTWISE_XDESC, x);
+    if (b) SET_DESCRIPTOR(op, OPERATION_POINTWISE_BDESC, b);
+    if (t) SET_DESCRIPTOR(op, OPERATION_POINTWISE_TDESC, t);
+    SET_DESCRIPTOR(op, OPERATION_POINTWISE_YDESC, y);
+    add_op(g, op, "pointwise operation");
+    return y;
+}
+static descriptor pointwise(graph *g, cudnnPointwiseMode_t mode, descriptor x, descriptor b, descriptor y) {
+    return pointwise_of(g, mode, CUDNN_DATA_FLOAT, -1, x, b, NULL, y);
+}
+
+static descriptor product(graph *g, descriptor a, descriptor b, descriptor c) {
+    cudnnDataType_t sum = CUDNN_DATA_FLOAT;
+    descriptor how = make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    SET(how, MATMUL_COMP_TYPE, DATA_TYPE, 1, &sum);
+    finish(g, how, "matmul");
+    descriptor op = make(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    SET_DESCRIPTOR(op, OPERATION_MATMUL_ADESC, a);
+    SET_DESCRIPTOR(op, OPERATION_MATMUL_BDESC, b);
+    SET_DESCRIPTOR(op, OPERATION_MATMUL_CDESC, c);
+    SET_DESCRIPTOR(op, OPERATION_MATMUL_DESC, how);
+    add_op(g, op, "matmul operation");
+    return c;
+}
+
+/* Over the columns. */
+static descriptor reduce(graph *g, cudnnReduceTensorOp_t kind, descriptor x) {
+    cudnnDataType_t sum = CUDNN_DATA_FLOAT;
+    descriptor y = column(g), how = make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+    SET(how, REDUCTION_OPERATOR, REDUCTION_OPERATOR_TYPE, 1, &kind);
+    SET(how, REDUCTION_COMP_TYPE, DATA_TYPE, 1, &sum);
+    finish(g, how, "reduction");
+    descriptor op = make(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    SET_DESCRIPTOR(op, OPERATION_REDUCTION_XDESC, x);
+    SET_DESCRIPTOR(op, OPERATION_REDUCTION_YDESC, y);
+    SET_DESCRIPTOR(op, OPERATION_REDUCTION_DESC, how);
+    add_op(g, op, "reduction operation");
+    return y;
+}
+
+/* A (B,H,T,T) square with rows and columns exchanged; only the strides change. */
+static descriptor transpose(graph *g, descriptor x) {
+    const struct attention_sizes *s = &g->s;
+    int64_t n[4] = {s->B, s->H, s->T, s->T}, stride[4] = {s->H * s->T * s->T, s->T * s->T, 1, s->T};
+    descriptor y = tensor(g, g->next_virtual++, n, stride, g->elem, true, false);
+    descriptor op = make(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    SET_DESCRIPTOR(op, OPERATION_RESHAPE_XDESC, x);
+    SET_DESCRIPTOR(op, OPERATION_RESHAPE_YDESC, y);
+    add_op(g, op, "reshape operation");
+    return y;
+}
+
+/* ---- attention ---- */
+
+/* s = q k^T scale, and where the column is beyond the row, the number OPERAND_MASKED */
+static descriptor causal_scores(graph *g, descriptor q, descriptor scale) {
+    descriptor s = product(g, q, vectors_transposed(g, OPERAND_K, g->s.row), square(g));
+    s = pointwise(g, CUDNN_POINTWISE_MUL, s, scale, square(g));
+    descriptor row = between(g, g->s.T, CUDNN_DATA_INT32), key = between(g, g->s.T, CUDNN_DATA_INT32);
+    pointwise_of(g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_INT32, 2, s, NULL, NULL, row);
+    pointwise_of(g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_INT32, 3, s, NULL, NULL, key);
+    descriptor seen = between(g, g->s.T, CUDNN_DATA_BOOLEAN);
+    pointwise_of(g, CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, -1, row, key, NULL, seen);
+    return pointwise_of(g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, s, number(g, OPERAND_MASKED), seen, square(g));
+}
+
+/* y = (e^(s - max) / sum) v     lse = max + log sum */
+static void forward(graph *g) {
+    descriptor q = vectors(g, OPERAND_Q, g->s.row), v = vectors(g, OPERAND_V, g->s.row);
+    descriptor s = causal_scores(g, q, number(g, OPERAND_SCALE)), max = reduce(g, CUDNN_REDUCE_TENSOR_MAX, s);
+    descriptor e = pointwise(g, CUDNN_POINTWISE_EXP, pointwise(g, CUDNN_POINTWISE_SUB, s, max, square(g)), NULL, square(g));
+    descriptor sum = reduce(g, CUDNN_REDUCE_TENSOR_ADD, e);
+    pointwise(g, CUDNN_POINTWISE_ADD, max, pointwise(g, CUDNN_POINTWISE_LOG, sum, NULL, column(g)), lse(g));
+    descriptor p = pointwise(g, CUDNN_POINTWISE_DIV, e, sum, between(g, g->s.T, g->elem));
+    product(g, p, v, vectors(g, OPERAND_Y, g->s.H * g->s.D));
+}
+
+/* delta = rowsum(dy y)   p = e^(s - lse)   dv = p^T dy   ds = p (dy v^T - delta) scale   dq = ds k   dk = ds^T q */
+static void backward(graph *g) {
+    int64_t row = g->s.row, y_row = g->s.H * g->s.D;
+    descriptor q = vectors(g, OPERAND_Q, row), k = vectors(g, OPERAND_K, row), dy = vectors(g, OPERAND_DY, y_row);
+    descriptor scale = number(g, OPERAND_SCALE);
+    descriptor delta = reduce(g, CUDNN_REDUCE_TENSOR_ADD,
+                              pointwise(g, CUDNN_POINTWISE_MUL, dy, vectors(g, OPERAND_Y, y_row),
+                                        between(g, g->s.D, CUDNN_DATA_FLOAT)));
+    descriptor s = pointwise(g, CUDNN_POINTWISE_SUB, causal_scores(g, q, scale), lse(g), square(g));
+    descriptor p = pointwise(g, CUDNN_POINTWISE_EXP, s, NULL, square(g));
+    descriptor rounded = pointwise(g, CUDNN_POINTWISE_IDENTITY, p, NULL, between(g, g->s.T, g->elem));
+    product(g, transpose(g, rounded), dy, vectors(g, OPERAND_DV, row));
+    descriptor ds = product(g, dy, vectors_transposed(g, OPERAND_V, row), square(g));
+    ds = pointwise(g, CUDNN_POINTWISE_SUB, ds, delta, square(g));
+    ds = pointwise(g, CUDNN_POINTWISE_MUL, p, ds, square(g));
+    ds = pointwise(g, CUDNN_POINTWISE_MUL, ds, scale, between(g, g->s.T, g->elem));
+    product(g, ds, k, vectors(g, OPERAND_DQ, row));
+    product(g, transpose(g, ds), q, vectors(g, OPERAND_DK, row));
+}
+
+static enum status result(graph *g, bool is_backward) {
+    if (!g->failed) return OK;
+    char why[256] = "";
+    cudnnGetLastErrorString(why, sizeof why);
+    return FAIL(E_DEVICE, "cuDNN %s attention graph, %s: %s %s", is_backward ? "backward" : "forward", g->at,
+                cudnnGetErrorString(g->failed), why);
+}
+
+enum status attention_graph_build(graph *g, const struct attention_sizes *s, cudnnDataType_t elem, bool is_backward,
+                                  cudnnHandle_t handle) {
+    memset(g, 0, sizeof *g);
+    g->s = *s;
+    g->elem = elem;
+    g->next_virtual = N_OPERANDS + 1;
+    if (is_backward) backward(g);
+    else forward(g);
+    g->graph = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    SET(g->graph, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, g->n_ops, g->ops);
+    if (handle) SET(g->graph, OPERATIONGRAPH_HANDLE, HANDLE, 1, &handle);
+    finish(g, g->graph, "operation graph");
+    return result(g, is_backward);
+}
+
+void attention_graph_destroy(graph *g) {
+    while (g->n_made > 0) cudnnBackendDestroyDescriptor(g->made[--g->n_made]);
+}
+
+/* ---- plans ---- */
+
+descriptor attention_graph_device(graph *g, const char *json) {
+    descriptor d = make(g, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    SET(d, DEVICEPROP_JSON_REPRESENTATION, CHAR, (int64_t)strlen(json) + 1, json);
+    finish(g, d, "device properties");
+    return g->failed ? NULL : d;
+}
+
+enum { MOST_CONFIGS = 16 };
+
+/* What the heuristics of one mode name, in order of preference. */
+static int configs_of(graph *g, cudnnBackendHeurMode_t mode, descriptor device, descriptor configs[MOST_CONFIGS]) {
+    int64_t n = 0;
+    descriptor h = make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    SET_DESCRIPTOR(h, ENGINEHEUR_OPERATION_GRAPH, g->graph);
+    SET(h, ENGINEHEUR_MODE, HEUR_MODE, 1, &mode);
+    if (device) SET_DESCRIPTOR(h, ENGINEHEUR_DEVICEPROP, device);
+    if (g->failed || cudnnBackendFinalize(h) != CUDNN_STATUS_SUCCESS) return 0;
+    for (int i = 0; i < MOST_CONFIGS; i++) configs[i] = make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if (g->failed) return 0;
+    cudnnStatus_t status = cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS,
+                                                    &n, configs);
+    return status == CUDNN_STATUS_SUCCESS ? (int)(n < MOST_CONFIGS ? n : MOST_CONFIGS) : 0;
+}
+
+/* NULL: this configuration makes no plan here, or one that wants too much. */
+static descriptor plan_of(graph *g, descriptor config, cudnnHandle_t handle, descriptor device, int64_t most_bytes) {
+    int64_t bytes = 0, n = 0;
+    descriptor plan = make(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    SET_DESCRIPTOR(plan, EXECUTION_PLAN_ENGINE_CONFIG, config);
+    if (handle) SET(plan, EXECUTION_PLAN_HANDLE, HANDLE, 1, &handle);
+    if (device) SET_DESCRIPTOR(plan, EXECUTION_PLAN_DEVICEPROP, device);
+    if (g->failed || cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS) return NULL;
+    if (cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes) !=
+        CUDNN_STATUS_SUCCESS) return NULL;
+    return bytes <= most_bytes ? plan : NULL;
+}
+
+enum status attention_graph_plan(graph *g, cudnnHandle_t handle, descriptor device, int64_t most_bytes, descriptor *plan,
+                                 int *n_configs) {
+    static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
+    *plan = NULL;
+    int total = 0;
+    for (int m = 0; m < 2 && !*plan; m++) {
+        descriptor configs[MOST_CONFIGS];
+        int n = configs_of(g, modes[m], device, configs);
+        for (int i = 0; i < n && !*plan; i++) *plan = plan_of(g, configs[i], handle, device, most_bytes);
+        total += n;
+    }
+    if (n_configs) *n_configs = total;
+    return result(g, false);
+}
+#endif

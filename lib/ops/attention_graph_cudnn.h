@@ -1,0 +1,45 @@
+/* Attention as a graph of cuDNN operations, and the plan that cuDNN makes of it. Only attention*_cudnn.c and their test include
+ * this, and only where there is a cuDNN. */
+#ifndef TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
+#define TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
+
+#include "lib/ops/attention.h"
+#include <cudnn.h>
+
+/* Names of the tensors that have an address when the plan runs. Forward has the first seven. */
+enum attention_operand {
+    OPERAND_Q = 1, OPERAND_K, OPERAND_V, OPERAND_Y, OPERAND_LSE,
+    OPERAND_SCALE, OPERAND_MASKED,                       /* numbers: 1 / sqrt(D); the score of a key that is not seen */
+    OPERAND_DY, OPERAND_DQ, OPERAND_DK, OPERAND_DV,
+    N_OPERANDS = OPERAND_DV
+};
+
+enum { ATTENTION_GRAPH_MADE = 192, ATTENTION_GRAPH_OPS = 24 };
+
+struct attention_graph {
+    cudnnBackendDescriptor_t made[ATTENTION_GRAPH_MADE];    /* everything, to be destroyed together, after the plan */
+    cudnnBackendDescriptor_t ops[ATTENTION_GRAPH_OPS];
+    int n_made, n_ops;
+    int64_t next_virtual;                                   /* name of the next tensor that has no address */
+    struct attention_sizes s;
+    cudnnDataType_t elem;
+    cudnnStatus_t failed;                                   /* the first failure, and at what; what follows is skipped */
+    const char *at;
+    cudnnBackendDescriptor_t graph;
+};
+
+/** The graph of a row, finalised. handle: the device's; NULL: none yet, to ask the heuristics only. @errors E_DEVICE */
+enum status attention_graph_build(struct attention_graph *, const struct attention_sizes *, cudnnDataType_t elem, bool backward,
+                                  cudnnHandle_t handle);
+void attention_graph_destroy(struct attention_graph *);
+
+/** The first of cuDNN's configurations, in its order, that makes a plan within most_bytes of workspace. One of handle and
+ *  device (a finalised device-property descriptor) is NULL. n_configs: how many the heuristics named; NULL if not wanted.
+ *  *plan NULL: none. It belongs to the graph. */
+enum status attention_graph_plan(struct attention_graph *, cudnnHandle_t handle, cudnnBackendDescriptor_t device,
+                                 int64_t most_bytes, cudnnBackendDescriptor_t *plan, int *n_configs);
+
+/** A device by its description, for asking without one. */
+cudnnBackendDescriptor_t attention_graph_device(struct attention_graph *, const char *json);
+
+#endif

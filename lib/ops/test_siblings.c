@@ -1,0 +1,141 @@
+/* ranks: 1  device: any */
+/* Every op's CUDA kernels against its CPU kernels, over shapes that are drawn once and for all: odd lengths, rows longer and
+ * shorter than a warp, a block, and what a block keeps in registers; shards that start anywhere. A new op is a maker and a
+ * row of the table. */
+#include "lib/ops/add_position.h"
+#include "lib/ops/bias_dropout_residual.h"
+#include "lib/ops/embedding.h"
+#include "lib/ops/gelu.h"
+#include "lib/ops/layernorm.h"
+#include "lib/ops/test_op.h"
+
+/* The shape at hand: what this rank holds is (B, T, C), T from first_t on, C from first_c on. */
+static struct { int B, T, C, first_t, first_c, store; double p; bool training; } s;
+
+static int rows(void) { return s.B * s.T; }
+
+static struct type part(enum dtype d) {
+    struct type t = op_type_part(op_type(d, "BTC", s.B, s.first_t + s.T + 2, s.first_c + s.C + 3), 'T', s.first_t, s.T);
+    return op_type_part(t, 'C', s.first_c, s.C);
+}
+
+static void make_layernorm(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_layernorm, 2);
+    if (s.C <= 2) c->din_scale = 1 / sqrt(LAYERNORM_EPS);   /* d - mean d - n mean(d n) is zero but for rounding; times rstd */
+    op_case_input(c, op_type(d, "BTC", s.B, s.T, s.C));
+    op_case_weight(c, op_type(d, "C", s.C));
+    op_case_weight(c, op_type(d, "C", s.C));
+    op_case_finish(c);
+}
+/* Sums over C or over the rows. rstd, up to 316, multiplies a rounding of x: less than 64^1.5. */
+static double layernorm_sum(void) { return fmax(64, fmax(s.C, rows())); }
+
+static void make_gelu(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_gelu, 1);
+    op_case_input(c, part(d));
+    op_case_finish(c);
+}
+static double gelu_sum(void) { return 16; }                 /* no sum, some roundings: test_gelu.c */
+
+static void dropout_settings(struct op_case *c) {
+    c->step.p = s.p;
+    c->settings.training = s.training;
+    c->settings.first_sample = 5;
+}
+
+static void make_bias_dropout_residual(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_bias_dropout_residual, op_n_out(&op_bias_dropout_residual, s.store));
+    dropout_settings(c);
+    op_case_input(c, part(d));
+    op_case_input(c, part(d));
+    op_case_weight(c, op_type_part(op_type(d, "C", s.first_c + s.C + 3), 'C', s.first_c, s.C));
+    op_case_finish(c);
+}
+static double bias_sum(void) { return rows(); }
+
+static void make_add_position(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_add_position, op_n_out(&op_add_position, s.store));
+    dropout_settings(c);
+    op_case_input(c, part(d));
+    op_case_weight(c, op_type_part(op_type(d, "TC", s.first_t + s.T + 3, s.first_c + s.C + 3), 'C', s.first_c, s.C));
+    op_case_finish(c);
+}
+static double batch_sum(void) { return s.B + 2; }           /* and two roundings on the way */
+
+/* The CPU rounds a gradient in the element type once for each position; no token comes more than 4 + rows / 4 times in
+ * what is drawn here, and `stored` roundings of the element type are counted sqrt(n) times each: 2 of them. */
+static void make_embedding(struct op_case *c, enum dtype d) {
+    int V = 7 + 2 * rows();
+    op_case_start(c, &op_embedding, 1);
+    c->n_tokens = V;
+    op_case_input(c, op_type(INT32, "BT", s.B, s.T));
+    op_case_weight(c, op_type_part(op_type(d, "VC", V, s.C), 'V', s.first_t, V - s.first_t / 2));   /* with padding */
+    op_case_finish(c);
+}
+
+static const struct { const char *name; op_case_maker *make; double (*longest_sum)(void); int stored; } ops[] = {
+    {"layernorm", make_layernorm, layernorm_sum, 0},
+    {"gelu", make_gelu, gelu_sum, 0},
+    {"bias_dropout_residual", make_bias_dropout_residual, bias_sum, 0},
+    {"add_position", make_add_position, batch_sum, 0},
+    {"embedding", make_embedding, bias_sum, 2},
+};
+
+static void check_op(int i) {
+    print_message("%s B %d T %d@%d C %d@%d p %.1f%s%s\n", ops[i].name, s.B, s.T, s.first_t, s.C, s.first_c, s.p,
+                  s.store ? " stored" : "", s.training ? "" : " evaluation");
+    op_case_check_siblings(ops[i].make, ops[i].longest_sum(), ops[i].stored);
+}
+
+enum { N_SHAPES = 30, MOST_ELEMENTS = 2000 };   /* elements: as long as there are two rows or more */
+
+static int draw(int shape, int what, int n) { return (int)(rng_uniform(11, rng_stream("shapes"), (uint64_t)(shape * 16 + what)) * n); }
+
+static void draw_shape(int i) {
+    static const int C[] = {1, 2, 3, 7, 8, 31, 33, 63, 64, 65, 127, 384, 768, 1023, 1600}, B[] = {1, 3, 5};
+    static const int first_c[] = {0, 0, 0, 3, 4, 8};
+    s.C = C[i % 15];                                        /* each of them twice */
+    s.B = B[draw(i, 0, 3)];
+    s.T = 1 + 2 * draw(i, 1, 20);
+    while (s.T > 1 && rows() * s.C > MOST_ELEMENTS) s.T -= 2;
+    s.first_t = draw(i, 2, 2) * 3;
+    s.first_c = first_c[draw(i, 3, 6)];
+    s.store = draw(i, 4, 2);
+    s.p = draw(i, 5, 4) * 0.3;
+    s.training = draw(i, 6, 8) > 0;
+}
+
+/* On the CPU every op is compared with itself: three shapes say that the makers are sound. */
+static void check_drawn_shapes(int op) {
+    for (int i = 0; i < (test_device()->kind == DEVICE_CPU ? 3 : N_SHAPES); i++) {
+        draw_shape(i);
+        check_op(op);
+    }
+}
+
+static void test_siblings_layernorm(void **state) { (void)state; check_drawn_shapes(0); }
+static void test_siblings_gelu(void **state) { (void)state; check_drawn_shapes(1); }
+static void test_siblings_bias_dropout_residual(void **state) { (void)state; check_drawn_shapes(2); }
+static void test_siblings_add_position(void **state) { (void)state; check_drawn_shapes(3); }
+static void test_siblings_embedding(void **state) { (void)state; check_drawn_shapes(4); }
+
+/* Rows beyond what a block keeps in registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no multiple of 8. */
+static void test_siblings_layernorm_of_long_rows(void **state) {
+    (void)state;
+    for (s.C = 8196; s.C <= 16400; s.C += 16400 - 8196) {
+        s.B = 1, s.T = 2;
+        check_op(0);
+    }
+}
+
+/* Many rows of few columns: column sums over many slices, whose number is not a multiple of the warps that add them. */
+static void test_siblings_of_many_rows(void **state) {
+    (void)state;
+    s.B = 3, s.T = 701, s.C = 4, s.first_c = s.first_t = 0, s.store = 0, s.p = 0.3, s.training = true;
+    check_op(0);
+    check_op(2);
+}
+
+TESTS(unit_test(test_siblings_layernorm), unit_test(test_siblings_gelu), unit_test(test_siblings_bias_dropout_residual),
+      unit_test(test_siblings_add_position), unit_test(test_siblings_embedding),
+      unit_test(test_siblings_layernorm_of_long_rows), unit_test(test_siblings_of_many_rows))

@@ -1,0 +1,37 @@
+/* What the two files of the checker share: check_memory.cpp knows what memory there is, check.cpp who may touch it when. */
+#ifndef TRIVIUM_SIMT_CHECK_H
+#define TRIVIUM_SIMT_CHECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace simt {
+
+/* Who touched a piece of memory, and when: the block by its number, then how many barriers the block and the warp had passed. */
+struct mark {
+    uint32_t serial;                                         /* 0: nobody */
+    uint16_t thread, block_epoch, warp_epoch;
+    uint8_t flags, other_lane;                               /* with ANY_LANE: who else */
+    uint32_t code;                                           /* where in the program: its distance from simt_code_base */
+};
+/* The last write, and reads that a later write would race with. */
+struct cell { struct mark write, read[2]; };
+
+/* Memory that kernels may touch. One cell for each 4 bytes; where parts of a word are touched, one for each byte. */
+enum region_kind { GLOBAL_MEMORY, STATIC_SHARED, DYNAMIC_SHARED };
+struct region {
+    uintptr_t from, to;                                      /* addresses */
+    enum region_kind kind;
+    size_t bytes;                                            /* what was asked for */
+    uintptr_t zone, zone_end;                                /* part of it that belongs to nobody */
+    const uint32_t *serial;                                  /* of static shared memory: the block that declared it last */
+    struct cell *words, *parts;                              /* parts: NULL until one is needed */
+};
+
+/** Where the address lies; NULL: nowhere that a kernel may touch. */
+struct region *region_of(uintptr_t at);
+/** The four cells of the bytes of a word, made when first asked for. */
+struct cell *region_parts(struct region *, size_t word);
+
+}
+#endif

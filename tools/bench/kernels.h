@@ -1,0 +1,45 @@
+/* Timing single ops on a GPU: what a subject is, and who makes them. See kernels.c. */
+#ifndef TRIVIUM_BENCH_KERNELS_H
+#define TRIVIUM_BENCH_KERNELS_H
+
+#include "lib/device/device.h"
+#include "lib/ops/op.h"
+
+enum { MAX_SETS = 16, MAX_OPERANDS = 2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) };
+
+/* Sizes that subjects are made for. */
+struct sizes { const char *model; int64_t B, T, C, H, V, L; };
+
+/* What is timed: run(subject, i) queues it once on set i of its operands. */
+struct subject {
+    char name[64], shape[64];
+    enum status (*run)(const struct subject *, int set);
+    double bytes, flops;             /* of one run: memory traffic with perfect caches; multiply-adds count two */
+    bool memory_bound;               /* one that should come near the copy bandwidth */
+    int n_sets;
+    const struct device *device;
+    void *memory;                    /* one allocation, holds all sets */
+    int64_t memory_bytes;
+    struct tensor result[2];         /* of set 0; looked at afterwards: numbers, all of them written */
+    int n_results;
+    void *self;
+};
+
+/* How large: real sizes, or (to try the program where a GPU is emulated) sizes as small as they can be. */
+struct scale { int64_t rotate_bytes; int samples; double sample_s; bool small; };
+
+/** Random numbers in device memory that operands are filled from. */
+struct pool { const struct device *device; void *normal_bf16, *normal_fp32, *uniform_fp32; int64_t bytes; };
+enum status pool_init(struct pool *, const struct device *, int64_t bytes);
+void pool_fini(struct pool *);
+/** Fill n bytes (a multiple of 8) at `to` from one of the pool's blocks; `turn` says where in it to begin. */
+enum status pool_fill(const struct pool *, void *to, const void *block, int64_t n, int64_t turn);
+
+typedef enum status subject_maker(struct subject *, const struct pool *, const struct sizes *, const struct scale *);
+
+/** All subjects, in the order of the table; NULL ends them. */
+extern subject_maker *const subject_makers[];
+/** A subject whose name stays empty has nothing to time (no such library here). Frees what a maker made. */
+void subject_fini(struct subject *);
+
+#endif
