@@ -24,7 +24,7 @@ static int64_t bytes_of(const struct comm_call *call) { return call->count * (in
 
 static struct letter **find(const struct comm_request *request, const struct comm_call *call, enum letter_state state) {
     struct letter **at = &letters;
-    while (*at && !((*at)->state == state && (*at)->group == request->group)) at = &(*at)->next;
+    while (*at && !((*at)->state == state && (*at)->group == request->group && (*at)->call.tag == call->tag)) at = &(*at)->next;
     return at;
 }
 

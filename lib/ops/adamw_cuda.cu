@@ -102,7 +102,7 @@ __device__ static inline void update_vec(const struct factors &f, real keep, rea
 }
 
 __device__ static inline void update_one(const struct factors &f, real keep, real multiplier, const struct place &p, int i) {
-    real w = load(p.weight[i]), m = p.m[i], v = p.v[i];
+    real w = p.master ? p.master[i] : load(p.weight[i]), m = p.m[i], v = p.v[i];
     w = update(f, keep, multiplier, w, grad_get(p.grad, p.grad_dtype, p.first + i), &m, &v);
     p.m[i] = m;
     p.v[i] = v;

@@ -116,12 +116,14 @@ static enum status choose_transport(const struct plan *p, int n_gpus, enum comm_
 static enum status open_device(struct run *r) {
     r->device = device_cpu();
     if (r->plan.device != PLAN_DEVICE_CUDA) return OK;
-    enum comm_transport transport;
+    enum comm_transport transport = COMM_ALONE;
     int n = device_cuda_count();
     enum status status = device_cuda(n > 0 ? comm_local_rank() % n : 0, &r->device);
-    if (plan_ranks(&r->plan) == 1) return status;                    /* every process by itself: nobody to talk to */
-    TRY(fail_agree(group_world(), status));
-    TRY(choose_transport(&r->plan, n, &transport));
+    if (plan_ranks(&r->plan) > 1) {                                  /* else every process by itself: nobody to talk to */
+        TRY(fail_agree(group_world(), status));
+        TRY(choose_transport(&r->plan, n, &transport));
+    }
+    TRY(status);
     return comm_use_device(r->device, transport);
 }
 
