@@ -78,9 +78,15 @@ endef
 $(foreach e,$(EXAMPLE_C),$(eval $(call example_rule,$(e))))
 examples: $(EXAMPLES)
 
-# Timing of single ops on a GPU (docs/gpu.md); only in builds with the CUDA device
+# Measuring on a GPU (docs/gpu.md), only in builds with the CUDA device: single ops; and whether the host waits inside a step,
+# for which the linker sends the calls that wait through tools/bench/step.c
+WAITS := cudaStreamSynchronize cudaDeviceSynchronize cudaEventSynchronize cudaMalloc cudaFree cudaMemcpy
 bench-kernels: $(B)/bench-kernels$(VARIANT)
+bench-step: $(B)/bench-step$(VARIANT)
 $(B)/bench-kernels$(VARIANT): $(call obj,$(wildcard tools/bench/kernels*.c)) $(LIB_O)
+$(B)/bench-step$(VARIANT): $(call obj,tools/bench/step.c) $(LIB_O)
+$(B)/bench-step$(VARIANT): LIBS += $(WAITS:%=-Wl$(comma)--wrap=%)
+$(B)/bench-kernels$(VARIANT) $(B)/bench-step$(VARIANT):
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
@@ -182,4 +188,4 @@ check-deps:
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench-kernels help deps demo check check-build check-kernels kernels-build check-all check-mutants check-deps clean
+.PHONY: build examples bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-deps clean

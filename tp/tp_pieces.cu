@@ -11,8 +11,8 @@ enum { MOST_THREADS = 256, MOST_PIECES = 4096, MOST_BLOCKS = 4096 };
 struct __align__(16) word16 { uint64_t half[2]; };
 
 /* Piece blockIdx.y, and those gridDim.y further on; blocks along x divide its words. */
-template <class Word> __global__ static void tp_pieces_transpose_words(Word *__restrict__ to, const Word *__restrict__ from,
-                                                                       int64_t rows, int64_t columns, int64_t words) {
+template <class Word> __global__ static void __launch_bounds__(MOST_THREADS)
+tp_pieces_transpose_words(Word *__restrict__ to, const Word *__restrict__ from, int64_t rows, int64_t columns, int64_t words) {
     int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t piece = blockIdx.y; piece < rows * columns; piece += gridDim.y) {
         int64_t r = piece / columns, c = piece - r * columns;

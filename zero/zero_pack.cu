@@ -18,8 +18,8 @@ static unsigned blocks_of(int64_t n, int64_t most) {
 struct __align__(16) word16 { uint64_t half[2]; };
 
 /* Shard blockIdx.y; blocks along x divide its words. */
-template <class Word> __global__ static void zero_pack_words(Word *__restrict__ bucket, int64_t stride,
-                                                             const Word *__restrict__ gradient, int64_t words) {
+template <class Word> __global__ static void __launch_bounds__(THREADS)
+zero_pack_words(Word *__restrict__ bucket, int64_t stride, const Word *__restrict__ gradient, int64_t words) {
     const Word *from = gradient + blockIdx.y * words;
     Word *to = bucket + blockIdx.y * stride;
     int64_t step = (int64_t)gridDim.x * blockDim.x;
@@ -56,7 +56,8 @@ __device__ static inline __half sum_of(__half a, __half b) { return __float2half
 template <class T> struct __align__(16) pack_of { T x[16 / sizeof(T)]; };
 
 /* packed: how many elements, from the first on, go 16 bytes at a time. */
-template <class T> __global__ static void zero_add_packed(T *own, const T *sum, int64_t n, int64_t packed) {
+template <class T> __global__ static void __launch_bounds__(THREADS)
+zero_add_packed(T *own, const T *sum, int64_t n, int64_t packed) {
     const int width = 16 / sizeof(T);
     int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, threads = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = thread * width; i < packed; i += threads * width) {

@@ -113,5 +113,5 @@ void comm_device_progress(void) {
 enum status comm_device_check(void) { return mover ? mover->check() : OK; }
 const struct comm_request *comm_device_oldest(double *started_s) { return mover ? mover->oldest(started_s) : NULL; }
 void comm_device_abort(void) {
-    if (mover) mover->abort();
+    if (mover) mover->give_up();
 }

@@ -22,20 +22,20 @@ __device__ static inline int64_t encode64(int64_t b, int is_max) {
     return b >= 0 ? b : b ^ INT64_MAX;
 }
 
-__global__ static void extrema_encode32(int32_t *x, int64_t n, int is_max) {
+__global__ static void __launch_bounds__(THREADS) extrema_encode32(int32_t *x, int64_t n, int is_max) {
     int64_t threads = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) x[i] = encode32(x[i], is_max);
 }
-__global__ static void extrema_encode64(int64_t *x, int64_t n, int is_max) {
+__global__ static void __launch_bounds__(THREADS) extrema_encode64(int64_t *x, int64_t n, int is_max) {
     int64_t threads = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) x[i] = encode64(x[i], is_max);
 }
-__global__ static void extrema_decode32(int32_t *x, int64_t n) {
+__global__ static void __launch_bounds__(THREADS) extrema_decode32(int32_t *x, int64_t n) {
     int64_t threads = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads)
         if (x[i] < 0) x[i] ^= 0x7fffffff;
 }
-__global__ static void extrema_decode64(int64_t *x, int64_t n) {
+__global__ static void __launch_bounds__(THREADS) extrema_decode64(int64_t *x, int64_t n) {
     int64_t threads = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads)
         if (x[i] < 0) x[i] ^= INT64_MAX;

@@ -209,7 +209,7 @@ static const struct comm_request *nccl_oldest(double *started_s) {
     return &flights->what;
 }
 
-static void nccl_abort(void) {
+static void nccl_give_up(void) {
     for (struct group *g = group_first(); g; g = g->next) lanes_abort(g);
     broken = true;
 }
@@ -256,7 +256,7 @@ static void nccl_close(void) {
 const struct comm_mover comm_nccl = {
     .backend = {"nccl", nccl_start, nccl_test}, .open = nccl_open, .close = nccl_close, .group_open = lanes_open,
     .messages_open = lanes_open_ring, .group_close = nccl_group_close, .progress = nccl_progress, .check = nccl_check,
-    .oldest = nccl_oldest, .abort = nccl_abort,
+    .oldest = nccl_oldest, .give_up = nccl_give_up,
 };
 
 /* ---- whose GPU is it? ---- */

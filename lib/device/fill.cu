@@ -4,7 +4,7 @@
 
 enum { THREADS = 256, MAX_BLOCKS = 4096 };
 
-__global__ static void fill_words_stride(uint64_t *to, uint64_t pattern, int64_t n) {
+__global__ static void __launch_bounds__(THREADS) fill_words_stride(uint64_t *to, uint64_t pattern, int64_t n) {
     int64_t threads = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) to[i] = pattern;
 }

@@ -14,8 +14,8 @@ enum { THREADS = 256 };
 
 /* y and dy are rows of D numbers, (B,T,H) of them. `lanes` neighbours, a power of two, share a row. Every thread comes to
  * the shuffles, those behind the last row too. */
-__global__ static void attention_delta_lanes_per_row(real *delta, const elem *y, const elem *dy, int64_t n, int D, int lanes,
-                                                     int packed) {
+__global__ static void __launch_bounds__(THREADS)
+attention_delta_lanes_per_row(real *delta, const elem *y, const elem *dy, int64_t n, int D, int lanes, int packed) {
     int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = thread / lanes;
     int part = (int)(thread % lanes);
     real sum = 0;

@@ -122,7 +122,8 @@ __device__ static inline real target_logit(const struct rows &t, int64_t r) {
 
 /* ---- forward ---- */
 
-__global__ static void cross_entropy_forward_online(const struct rows t, real *lse, double *row_loss) {
+__global__ static void __launch_bounds__(MOST_THREADS)
+cross_entropy_forward_online(const struct rows t, real *lse, double *row_loss) {
     __shared__ real shared[32];
     int64_t r = blockIdx.x;
     struct online a = {{LOWEST, 0}};
@@ -135,7 +136,8 @@ __global__ static void cross_entropy_forward_online(const struct rows t, real *l
     row_loss[r] = t.target[r] >= 0 ? (double)l - (double)target_logit(t, r) : 0.;
 }
 
-__global__ static void cross_entropy_total_one_block(const double *row_loss, int64_t n_rows, double scale, real *loss) {
+__global__ static void __launch_bounds__(TOTAL_THREADS)
+cross_entropy_total_one_block(const double *row_loss, int64_t n_rows, double scale, real *loss) {
     __shared__ double shared[32];
     double sum = 0;
 #pragma unroll 4
@@ -146,7 +148,7 @@ __global__ static void cross_entropy_total_one_block(const double *row_loss, int
 
 /* ---- forward, over a shard ---- */
 
-__global__ static void cross_entropy_max_row_per_block(const struct rows t, real *max) {
+__global__ static void __launch_bounds__(MOST_THREADS) cross_entropy_max_row_per_block(const struct rows t, real *max) {
     __shared__ real shared[32];
     struct largest a = {-(real)INFINITY};
     over_row(t.x + (int64_t)blockIdx.x * t.stride, t.n, &a);
@@ -154,7 +156,8 @@ __global__ static void cross_entropy_max_row_per_block(const struct rows t, real
     if (threadIdx.x == 0) max[blockIdx.x] = m;
 }
 
-__global__ static void cross_entropy_sum_row_per_block(const struct rows t, const real *max, real *sum, real *hit) {
+__global__ static void __launch_bounds__(MOST_THREADS)
+cross_entropy_sum_row_per_block(const struct rows t, const real *max, real *sum, real *hit) {
     __shared__ real shared[32];
     int64_t r = blockIdx.x;
     struct exponentials a = {max[r], 0};
@@ -166,8 +169,9 @@ __global__ static void cross_entropy_sum_row_per_block(const struct rows t, cons
 }
 
 /* UNROLL rows at a time are read before any is written: lse may be max, and the compiler could not know. */
-__global__ static void cross_entropy_loss_one_block(const struct rows t, const real *max, const real *sum, const real *hit,
-                                                    real *lse, double scale, real *loss) {
+__global__ static void __launch_bounds__(TOTAL_THREADS)
+cross_entropy_loss_one_block(const struct rows t, const real *max, const real *sum, const real *hit, real *lse, double scale,
+                             real *loss) {
     __shared__ double shared[32];
     double total = 0;
     for (int64_t first = threadIdx.x; first < t.n_rows; first += UNROLL * TOTAL_THREADS) {
@@ -196,8 +200,8 @@ __global__ static void cross_entropy_loss_one_block(const struct rows t, const r
 
 /* Columns that pad the vocabulary get a gradient of zero. dx may lie over x: a thread reads its elements before it writes
  * them. Where the two lie differently against 16-byte boundaries, all goes one by one. */
-__global__ static void cross_entropy_gradient_row_per_block(const struct rows t, const real *lse, real scale, int accumulate,
-                                                            elem *dlogits) {
+__global__ static void __launch_bounds__(MOST_THREADS)
+cross_entropy_gradient_row_per_block(const struct rows t, const real *lse, real scale, int accumulate, elem *dlogits) {
     int64_t r = blockIdx.x;
     const elem *x = t.x + r * t.stride;
     elem *dx = dlogits + r * t.stride;

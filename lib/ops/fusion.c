@@ -3,41 +3,85 @@
 #include "lib/ops/fusions.h"
 #include <stddef.h>
 
-static bool overlap(const struct tensor *a, const struct tensor *b) {
-    if (!a->data || !b->data) return false;
-    const char *x = a->data, *y = b->data;
-    return x < y + type_bytes(b->type) && y < x + type_bytes(a->type);
+/* ---- memory ---- */
+
+struct span { const char *at; int64_t bytes; };
+
+static bool overlap(struct span a, struct span b) {
+    return a.at && b.at && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
 }
 
-static bool any_overlap(const struct tensor *a, int n_a, const struct tensor *b, int n_b) {
-    for (int i = 0; i < n_a; i++)
-        for (int j = 0; j < n_b; j++)
-            if (overlap(&a[i], &b[j])) return true;
+/* Everything of a call, or what it writes: its operands and its scratch. */
+struct spans { int n; struct span of[2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) + 1]; };
+
+/* Except the value that the two hand over. */
+static void add(struct spans *s, const struct tensor *t, int n, const void *except) {
+    for (int i = 0; i < n; i++)
+        if (t[i].data && t[i].data != except) s->of[s->n++] = (struct span){t[i].data, type_bytes(t[i].type)};
+}
+static void add_work(struct spans *s, const struct call *c, enum row_kind kind) {
+    if (c->work) s->of[s->n++] = (struct span){c->work, op_work(c, kind)};
+}
+
+static struct spans touched(const struct call *c, enum row_kind kind, const void *except) {
+    struct spans s = {0};
+    add(&s, c->in, c->step->n_in, except);
+    add(&s, c->out, c->step->n_out, except);
+    add(&s, c->weight, c->step->n_weight, except);
+    add(&s, c->din, c->step->n_in, except);
+    add(&s, c->dout, c->step->n_out, except);
+    add_work(&s, c, kind);
+    return s;
+}
+static struct spans written(const struct call *c, enum row_kind kind, const void *except) {
+    struct spans s = {0};
+    if (kind == ROW_BACKWARD_INPUT) add(&s, c->din, c->step->n_in, except);
+    else add(&s, c->out, c->step->n_out, except);
+    add_work(&s, c, kind);
+    return s;
+}
+
+static bool collide(const struct call *first, const struct call *second, enum row_kind kind, const void *between) {
+    struct spans a = touched(first, kind, between), b = written(second, kind, between);
+    for (int i = 0; i < a.n; i++)
+        for (int j = 0; j < b.n; j++)
+            if (overlap(a.of[i], b.of[j])) return true;
     return false;
 }
 
-/* Run apart, the second's results may take the place of what the first has finished reading. Run together, they may not. */
-static bool forward_collides(const struct call *first, const struct call *second) {
-    return any_overlap(second->out, second->step->n_out, first->in, first->step->n_in);
-}
-static bool backward_collides(const struct call *first, const struct call *second) {
-    return any_overlap(second->din, second->step->n_in, first->dout, first->step->n_out) ||
-           any_overlap(second->din, second->step->n_in, first->in, first->step->n_in);
-}
+/* ---- pairs ---- */
 
-static bool joined(const struct call *first, const struct call *second, enum row_kind kind) {
-    if (kind == ROW_BACKWARD_INPUT)
-        return first->din[0].data && first->din[0].data == second->dout[0].data && !(first->accumulate & 1) &&
-               !backward_collides(first, second);
-    return second->in[0].data == first->out[0].data && !forward_collides(first, second);
-}
-
-fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind kind) {
+static const struct fusion *find(const struct op *first, const struct op *second, enum row_kind kind) {
     enum row_kind wanted = kind == ROW_REPLAY ? ROW_FORWARD : kind;
     for (const struct fusion *f = fusions; f->first; f++)
-        if (f->first == first->step->op && f->second == second->step->op && f->kind == wanted) {
-            fused_kernel *run = f->run[first->on][op_dtype(first)];
-            return run && joined(first, second, kind) ? run : NULL;
-        }
+        if (f->first == first && f->second == second && f->kind == wanted) return f;
     return NULL;
+}
+
+bool fusion_listed(const struct op *first, const struct op *second, enum row_kind kind, enum device_kind on) {
+    const struct fusion *f = find(first, second, kind);
+    bool some = false;
+    for (enum dtype d = 0; f && d < N_DTYPES; d++) some |= f->run[on][d] != NULL;
+    return some;
+}
+
+/* A value that is added to is not only the first's. */
+static bool hands_over(const struct call *first, const struct call *second, enum row_kind kind) {
+    bool backward = kind == ROW_BACKWARD_INPUT;
+    const struct tensor *made = backward ? &first->din[0] : &first->out[0], *read = backward ? &second->dout[0] : &second->in[0];
+    return made->data && made->data == read->data && made->type->dtype == read->type->dtype &&
+           shape_same(&made->type->shape, &read->type->shape) && !(backward && first->accumulate & 1);
+}
+
+static int64_t joined;
+int64_t fusion_joined(void) { return joined; }
+
+fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind kind) {
+    const struct fusion *f = find(first->step->op, second->step->op, kind);
+    fused_kernel *run = f ? f->run[first->on][op_dtype(first)] : NULL;
+    if (!run || !hands_over(first, second, kind)) return NULL;
+    const void *between = kind == ROW_BACKWARD_INPUT ? first->din[0].data : first->out[0].data;
+    if (collide(first, second, kind, between)) return NULL;
+    joined++;
+    return run;
 }

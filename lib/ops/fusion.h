@@ -4,11 +4,15 @@
  * run by one kernel. The program does not change: the same values exist, in the same places, for as long; backward, memory
  * plan and bill know nothing of it. What is saved is the trip of a value through memory between the two.
  *
- *   linear, gelu                               y and gelu(y) from one product's epilogue
- *   bias_dropout_residual, layernorm           the sum and its normalisation while the row is in registers
+ *   linear, gelu                               y and gelu(y) from one product's epilogue           linear_gelu_cuda.c
+ *   bias_dropout_residual, layernorm           the sum and its normalisation, row by row           residual_layernorm_cuda.cu
  *
- * The executor looks (exec.c); `--fuse off` keeps it from it, for comparison. A fusion computes what the two kernels would,
- * except that the second reads the first's result before it is rounded; where that changes bits, the fused kernel says so. */
+ * The executor looks (exec.c); `--fuse off` keeps it from it, for comparison. A fused kernel that cannot do a shape runs the two
+ * kernels apart. Whether it changes bits, its file says.
+ *
+ * What breaks: memory. The plan gives the second's results the place of anything that dies with the first row: its operands,
+ * its scratch, a result that nobody reads. Run apart, that is right; run together, one is written while the other is still
+ * read. Such a pair is not joined. The exception is the value between them: the second may write over what it reads. */
 #ifndef TRIVIUM_OPS_FUSION_H
 #define TRIVIUM_OPS_FUSION_H
 
@@ -27,10 +31,16 @@ struct fusion {
     fused_kernel *run[N_DEVICES][N_DTYPES];
 };
 
-/** The kernel for this pair, or NULL: not in the table, not for this device or dtype, or the second does not read the first's
- *  out[0] (forward; backward: does not go on with the first's din[0]), or a result of the second would lie over something
- *  that the first still reads. Calls bound. @collective{none} */
+/** Is there a kernel for these two ops in the table, for some dtype? Quick: asked for every row, before anything is bound. */
+bool fusion_listed(const struct op *first, const struct op *second, enum row_kind, enum device_kind);
+
+/** The kernel for this pair, or NULL: not in the table, not for this device or dtype; or the second does not read the first's
+ *  out[0], whole and as it is (backward: does not go on with the first's din[0]); or what the second writes, scratch too, would
+ *  lie over something of the first's, other than the value between them. Calls bound. @collective{none} */
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind);
+
+/** How many pairs fusion_of has joined in this process. */
+int64_t fusion_joined(void);
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,8 @@ __device__ static inline pack load_columns(const elem *row, int64_t k, int64_t K
 }
 
 /* Block (strip, chunk): warp w takes rows w, w + WARPS, ... of the chunk; then the warps' sums are added in order. */
-__global__ static void sum_columns_of_chunk(real *partial, const elem *dy, int64_t R, int64_t K, int64_t rows) {
+__global__ static void __launch_bounds__(32 * WARPS)
+sum_columns_of_chunk(real *partial, const elem *dy, int64_t R, int64_t K, int64_t rows) {
     __shared__ real sums[WARPS][STRIP];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = threadIdx.x;
     int64_t first = (int64_t)blockIdx.x * STRIP, begin = (int64_t)blockIdx.y * rows, end = begin + rows < R ? begin + rows : R;
@@ -42,7 +43,8 @@ __global__ static void sum_columns_of_chunk(real *partial, const elem *dy, int64
 }
 
 /* Block: 32 columns, a lane each; warp w takes chunks w, w + WARPS, ... */
-__global__ static void add_chunks(void *db, int db_is_real, const real *partial, int64_t K, int64_t chunks) {
+__global__ static void __launch_bounds__(32 * WARPS)
+add_chunks(void *db, int db_is_real, const real *partial, int64_t K, int64_t chunks) {
     __shared__ real sums[WARPS][32];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int64_t k = (int64_t)blockIdx.x * 32 + lane;

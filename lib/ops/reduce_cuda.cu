@@ -33,7 +33,8 @@ template <class Term> __device__ static inline double sum_chunk(const elem *x, i
     return sum;
 }
 
-__global__ static void reduce_partials_chunked(const struct reduce_table t, int what, const struct reduce_partials p) {
+__global__ static void __launch_bounds__(THREADS)
+reduce_partials_chunked(const struct reduce_table t, int what, const struct reduce_partials p) {
     __shared__ double shared[32];
     double sum = 0;
     for (int chunk = blockIdx.x; chunk < t.first_chunk[t.n_buffers]; chunk += gridDim.x) {

@@ -4,7 +4,7 @@
 
 enum { THREADS = 512 };
 
-__global__ static void reduce_total_one_block(const double *partial, int n, double *out) {
+__global__ static void __launch_bounds__(THREADS) reduce_total_one_block(const double *partial, int n, double *out) {
     __shared__ double shared[32];
     double sum = 0;
     for (int i = threadIdx.x; i < n; i += THREADS) sum += partial[i];

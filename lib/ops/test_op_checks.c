@@ -71,10 +71,17 @@ static double slope(struct op_case *c, double *x) {
     *x = x0;
     return (f[0] - 8 * f[1] + 8 * f[3] - f[4]) / (12 * h);
 }
+/* Elements i of n whose slope is measured: all on the CPU. A GPU's kernels are compared with the CPU's in every element
+ * (op_case_check_siblings); here it is enough to see their backward fit their forward, in 11 places and the last. */
+static int64_t next_measured(int64_t i, int64_t n) {
+    int64_t step = test_device()->kind == DEVICE_CPU || n < 12 ? 1 : n / 11;
+    return i < n - 1 && i + step > n - 1 ? n - 1 : i + step;
+}
 static void check_slopes(struct op_case *c, const struct tensor *x, const struct tensor *dx) {
     double largest = 1e-3;
-    for (int64_t i = 0; i < type_n(x->type); i++) largest = fmax(largest, fabs(((double *)dx->data)[i]));
-    for (int64_t i = 0; i < type_n(x->type); i++)
+    int64_t n = type_n(x->type);
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(((double *)dx->data)[i]));
+    for (int64_t i = 0; i < n; i = next_measured(i, n))
         assert_close(((double *)dx->data)[i], slope(c, (double *)x->data + i), 1e-9 * largest);
 }
 

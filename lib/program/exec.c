@@ -119,6 +119,8 @@ static enum status paint_dead(struct exec *e, struct place at, enum tape_kind ta
 static enum status run_fused(struct exec *e, struct place at, const struct row *r, bool *done) {
     *done = false;
     if (!e->fuse || r[0].kind != r[1].kind || r->kind > ROW_BACKWARD_INPUT) return OK;
+    const struct step *steps = e->program->steps;
+    if (!fusion_listed(steps[r[0].id].op, steps[r[1].id].op, r->kind, e->device->kind)) return OK;
     struct call first = call_of(e, at, r), second = call_of(e, at, r + 1);
     fused_kernel *run = fusion_of(&first, &second, r->kind);
     if (!run) return OK;

@@ -3,7 +3,7 @@
  * Stricter than CUDA where CUDA leaves things to chance: a copy whose direction does not fit its addresses, or which crosses the
  * end of an allocation, is refused with a line; pinned memory is read and written when the copy runs, pageable memory is read
  * at the call (CUDA stages it) and written before the call returns (runtime API, "API synchronization behavior"). */
-#include "double.h"
+#include "lib/simt/double.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * stopped with a line, as a real one would crash. It is open while streams run, for kernels and copies. Each block ends at
  * a page that is never open; new memory is all 0xff bytes, NaN in every floating type. Freed memory stays closed, at an
  * address that is not given out again for a while. */
-#include "double.h"
+#include "lib/simt/double.h"
 
 #include <map>
 #include <deque>

@@ -4,8 +4,8 @@
  *
  * A call that blocks until all members have come is preceded by a barrier that looks and pokes: otherwise a rank could sit in
  * MPI_Comm_split while another waits for its "GPU". */
-#include "double.h"
-#include "double_mpi.h"
+#include "lib/simt/double.h"
+#include "lib/simt/double_mpi.h"
 
 #include <sched.h>
 

@@ -9,7 +9,7 @@
  * the guide allows are refused.
  *
  * Source: NCCL user guide, "Creating a Communicator", "Group Calls", "Fault Tolerance", "In-place Operations". */
-#include "double_nccl.h"
+#include "lib/simt/double_nccl.h"
 
 #include <map>
 #include <algorithm>

@@ -3,8 +3,8 @@
 #ifndef TRIVIUM_SIMT_DOUBLE_NCCL_H
 #define TRIVIUM_SIMT_DOUBLE_NCCL_H
 
-#include "double.h"
-#include "double_mpi.h"
+#include "lib/simt/double.h"
+#include "lib/simt/double_mpi.h"
 
 #include <nccl.h>
 #include <deque>

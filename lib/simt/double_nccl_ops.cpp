@@ -5,7 +5,7 @@
  * Before the data each member shows what it calls. NCCL would hang or mix up bytes where these differ; here the communicator
  * breaks, with a line. A message is sent when the receiver has come to it (MPI_Issend): NCCL holds nothing in between that a
  * program could rely on. A maximum drops NaN, as fmax does and as NCCL's does. */
-#include "double_nccl.h"
+#include "lib/simt/double_nccl.h"
 
 #include "lib/device/dtype.h"
 

@@ -4,7 +4,7 @@
  * means the record that the event had when the wait was issued (CUDA programming guide, "Events"; runtime API,
  * cudaStreamWaitEvent), so no circle of waits can be built. Nothing here is threaded: streams run inside the call that waits
  * or asks. */
-#include "double.h"
+#include "lib/simt/double.h"
 
 #include <algorithm>
 #include <deque>

@@ -230,6 +230,9 @@ static enum status run(const struct settings *set, json_t *rows) {
     printf("%s: copy %.0f GB/s (read + written), bf16 product %.0f TFLOP/s, data sheet %.0f\n", d->name, 1e-9 * c.copy_bytes_s,
            1e-12 * c.product_flops_s, 1e-12 * c.peak_flops_s);
     TRY_DONE(measure_all(&pool, set, &c, rows));
+    if (json_array_size(rows) == 0)
+        status = FAIL(E_USAGE, "nothing to measure is called --filter %s in --model %s; models are gpt2-124m and gpt2-1558m, or small with --small",
+                      set->filter ? set->filter : "(any)", set->model ? set->model : "(any)");
 done:;
     json_t *report = report_of(d, &c, set, rows);
     if (set->json && json_dump_file(report, set->json, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) && status == OK)

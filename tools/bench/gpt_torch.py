@@ -1,0 +1,157 @@
+"""The yardstick: the same GPT in PyTorch, with torch.compile, scaled_dot_product_attention, bf16 autocast and fused AdamW.
+
+    python3 tools/bench/gpt_torch.py --layers 12 --hidden 768 --heads 12 --batch 64,32 --json out.json
+
+Same sizes and same work as `trivium train --precision bf16`: learned positions, biases everywhere, tanh GELU, tied head, no
+dropout, gradients clipped to norm 1, decay on matrices only. Tokens are random. Of the batches given, those that do not fit
+are left out; the fastest of the others is measured. A sample is a step with the GPU synchronised at both ends of the whole
+series, not of each step; the figure is the median of several series. Nothing here is part of Trivium.
+"""
+import argparse
+import gc
+import json
+import statistics
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Block(nn.Module):
+    def __init__(self, hidden, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.qkv, self.proj = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.fc, self.fc2 = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(B, T, 3, self.heads, C // self.heads).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(y.transpose(1, 2).reshape(B, T, C))
+        return x + self.fc2(F.gelu(self.fc(self.norm2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        self.token, self.position = nn.Embedding(o.vocab, o.hidden), nn.Embedding(o.seq, o.hidden)
+        self.blocks = nn.ModuleList(Block(o.hidden, o.heads) for _ in range(o.layers))
+        self.norm = nn.LayerNorm(o.hidden)
+        self.head = nn.Linear(o.hidden, o.vocab, bias=False)
+        self.head.weight = self.token.weight
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02)
+
+    def forward(self, tokens, targets):
+        x = self.token(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+
+def make(o):
+    torch.manual_seed(1)
+    with torch.device(o.device):
+        model = GPT(o)
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    others = [p for p in model.parameters() if p.dim() <= 1]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), eps=1e-8, fused=o.device == "cuda")
+    return model, optimizer
+
+
+def finish(o):
+    if o.device == "cuda":
+        torch.cuda.synchronize()
+
+
+def steps(o, model, compiled, optimizer, data, n):
+    """Queue n steps, wait once; seconds a step, and the last loss."""
+    finish(o)
+    start = time.perf_counter()
+    for i in range(n):
+        tokens, targets = data[i % len(data)]
+        with torch.autocast(o.device, dtype=torch.bfloat16):
+            loss = compiled(tokens, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    finish(o)
+    return (time.perf_counter() - start) / n, loss.item()
+
+
+def measure(o, batch, series):
+    """One batch size, from nothing: its median seconds a step. Raises torch.OutOfMemoryError."""
+    torch._dynamo.reset()
+    model, optimizer = make(o)
+    compiled = model if o.eager else torch.compile(model, dynamic=False)
+    data = [torch.randint(o.vocab, (2, batch, o.seq), device=o.device).unbind() for _ in range(4)]
+    start = time.perf_counter()
+    steps(o, model, compiled, optimizer, data, 3)
+    compile_s = time.perf_counter() - start
+    samples = [steps(o, model, compiled, optimizer, data, o.steps) for _ in range(series)]
+    return {
+        "batch": batch,
+        "step_ms": 1e3 * statistics.median(s for s, _ in samples),
+        "best_ms": 1e3 * min(s for s, _ in samples),
+        "worst_ms": 1e3 * max(s for s, _ in samples),
+        "loss": samples[-1][1],
+        "first_steps_s": compile_s,
+        "peak_bytes": torch.cuda.max_memory_allocated() if o.device == "cuda" else 0,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
+
+
+def release(o):
+    gc.collect()
+    if o.device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def fastest(o):
+    """Each batch that fits, with one series; the best again with all of them."""
+    tried, refused = [], []
+    batches = [int(b) for b in o.batch.split(",")]
+    for batch in batches:
+        try:
+            tried.append(measure(o, batch, 1 if len(batches) > 1 else o.series))
+        except torch.OutOfMemoryError:
+            refused.append(batch)
+        release(o)
+    if not tried:
+        raise SystemExit(f"none of the batches {o.batch} fits")
+    best = max(tried, key=lambda r: r["batch"] / r["step_ms"])
+    return best, [r["batch"] for r in tried], refused
+
+
+def main():
+    p = argparse.ArgumentParser()
+    for name, value in (("layers", 12), ("hidden", 768), ("heads", 12), ("seq", 1024), ("vocab", 50304), ("steps", 8), ("series", 3)):
+        p.add_argument("--" + name, type=int, default=value)
+    p.add_argument("--batch", default="32", help="one, or several with commas")
+    p.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: only to try this script")
+    p.add_argument("--eager", action="store_true", help="without torch.compile")
+    p.add_argument("--json")
+    o = p.parse_args()
+    torch.set_float32_matmul_precision("high")
+    best, fitting, refused = fastest(o)
+    name = torch.cuda.get_device_name() if o.device == "cuda" else "cpu"
+    best.update(
+        torch=torch.__version__, cuda=torch.version.cuda, device=name, compiled=not o.eager, tokens_per_s=best["batch"] * o.seq / best["step_ms"] * 1e3,
+        batches_that_fit=fitting, batches_that_do_not=refused)
+    text = json.dumps(best, indent=1)
+    if o.json:
+        with open(o.json, "w") as f:
+            f.write(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
