@@ -27,6 +27,7 @@ static enum status check_axes(const struct call *call) {
 
 static enum status blocked_shape(const struct call *call, struct type out[MAX_OUT]) {
     TRY(check_axes(call));
+    WITH_CUDA(TRY(attention_cudnn_check(call));)
     enum dtype dtype = call->in[0].type->dtype;
     const struct axis *a = call->in[0].type->shape.axis;
     out[0] = (struct type){dtype, {4, {a[0], a[1], a[3], a[4]}}};

@@ -56,7 +56,8 @@ int64_t attention_delta_bytes(const struct call *, enum row_kind);
 enum { ATTENTION_TILE = 64 };
 
 /** Whose kernels run the blocked op on CUDA. The process has one preference, AUTO until it is set; set it before programs are
- *  compiled, as scratch depends on it. AUTO: cuDNN's where it can (attention_cudnn.h). CUDNN: a call that it cannot do fails. */
+ *  compiled, as scratch depends on it. AUTO: cuDNN's where it can (attention_cudnn.h). CUDNN: what it cannot do is refused,
+ *  E_CONFIG: a shape when the program is inferred, an element type or a GPU when the first row runs. */
 enum attention_core { ATTENTION_CORE_AUTO, ATTENTION_CORE_OWN, ATTENTION_CORE_CUDNN };
 void attention_prefer(enum attention_core);
 enum attention_core attention_preferred(void);

@@ -11,12 +11,14 @@ int64_t attention_cudnn_work(const struct call *call, enum row_kind kind) {
     (void)call, (void)kind;
     return 0;
 }
+enum status attention_cudnn_check(const struct call *call) {
+    if (call->on != DEVICE_CUDA || attention_preferred() != ATTENTION_CORE_CUDNN) return OK;
+    return FAIL(E_CONFIG, "attention-core=cudnn, and this build has no cuDNN; use attention-core own or auto");
+}
 enum status attention_cudnn_usable(const struct call *call, enum row_kind kind, bool *out) {
-    (void)call, (void)kind;
+    (void)kind;
     *out = false;
-    if (attention_preferred() == ATTENTION_CORE_CUDNN)
-        return FAIL(E_DEVICE, "attention by cuDNN was asked for, and this build has none; use attention-core own or auto");
-    return OK;
+    return attention_cudnn_check(call);
 }
 enum status attention_cudnn_forward(const struct call *call) {
     (void)call;
@@ -36,12 +38,28 @@ enum status attention_cudnn_backward(const struct call *call) {
 /* ---- which calls ---- */
 
 /* T in whole tiles and heads of whole 16 bytes: what every version of cuDNN's kernels does. */
-bool attention_cudnn_planned(const struct call *call, enum row_kind kind) {
+static bool shape_fits(const struct call *call) {
     struct attention_sizes s = attention_sizes(call);
+    return call->step->p == 0 && s.D % 8 == 0 && s.D <= 128 && s.T % 64 == 0;
+}
+
+bool attention_cudnn_planned(const struct call *call, enum row_kind kind) {
     enum dtype dtype = op_dtype(call);
     bool row = kind == ROW_FORWARD || kind == ROW_REPLAY || kind == ROW_BACKWARD_INPUT;
     return attention_preferred() != ATTENTION_CORE_OWN && call->on == DEVICE_CUDA && row && (dtype == BF16 || dtype == FP16) &&
-           call->step->p == 0 && s.D % 8 == 0 && s.D <= 128 && s.T % 64 == 0;
+           shape_fits(call);
+}
+
+static enum status refuse(const struct call *call, const char *why) {
+    struct attention_sizes s = attention_sizes(call);
+    return FAIL(E_CONFIG, "attention-core=cudnn, and %s: %s, T %lld, D %lld, dropout %g; it does bf16 and fp16, dropout 0, T a "
+                          "multiple of 64, D a multiple of 8 up to 128; or use attention-core own or auto", why,
+                dtype_name(op_dtype(call)), (long long)s.T, (long long)s.D, call->step->p);
+}
+
+enum status attention_cudnn_check(const struct call *call) {
+    if (call->on != DEVICE_CUDA || attention_preferred() != ATTENTION_CORE_CUDNN || shape_fits(call)) return OK;
+    return refuse(call, "cuDNN does not do this");
 }
 
 /* For (B,T,H,D): dq summed in fp32 and once more in the element type, some numbers for each query, and change. */
@@ -116,8 +134,7 @@ enum status attention_cudnn_usable(const struct call *call, enum row_kind kind, 
     struct cached *c = planned ? plan_of(call, kind) : NULL;
     *out = c && c->plan;
     if (!*out && attention_preferred() == ATTENTION_CORE_CUDNN)
-        return FAIL(E_DEVICE, "attention by cuDNN was asked for, and it has none for this: it needs bf16 or fp16, dropout 0, a "
-                              "sequence of whole 64s and heads of whole 8s up to 128; use attention-core own or auto");
+        return refuse(call, planned ? "cuDNN makes no plan for this on this GPU" : "cuDNN does not do this");
     return OK;
 }
 

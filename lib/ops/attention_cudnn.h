@@ -25,8 +25,12 @@ bool attention_cudnn_planned(const struct call *, enum row_kind);
  *  dq, and a few hundred bytes. A plan that wants more is not used. */
 int64_t attention_cudnn_work(const struct call *, enum row_kind);
 
+/** Refuse, while planning, what was asked of cuDNN by name (ATTENTION_CORE_CUDNN) and it cannot do, or this build has not. The
+ *  element type is not looked at: a program is first inferred in fp32, and narrowed later.  @errors E_CONFIG with the remedy */
+enum status attention_cudnn_check(const struct call *);
+
 /** Will cuDNN run it? Makes the plan at the first call for a shape. false: the project's own kernels do.
- *  @errors E_DEVICE: cuDNN was asked for by name and has no plan */
+ *  @errors E_CONFIG: cuDNN was asked for by name and has no plan */
 enum status attention_cudnn_usable(const struct call *, enum row_kind, bool *out);
 
 /** After attention_cudnn_usable said so. @errors E_DEVICE */

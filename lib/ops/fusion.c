@@ -33,10 +33,12 @@ static struct spans touched(const struct call *c, enum row_kind kind, const void
     add_work(&s, c, kind);
     return s;
 }
+/* Its weights too: where they are gathered, they are written before either row runs. */
 static struct spans written(const struct call *c, enum row_kind kind, const void *except) {
     struct spans s = {0};
     if (kind == ROW_BACKWARD_INPUT) add(&s, c->din, c->step->n_in, except);
     else add(&s, c->out, c->step->n_out, except);
+    add(&s, c->weight, c->step->n_weight, except);
     add_work(&s, c, kind);
     return s;
 }

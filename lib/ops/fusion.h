@@ -1,7 +1,7 @@
 /* Two rows in one kernel.
  *
- * A fusion says: a row of `first` that is directly followed by a row of `second`, which reads what the first made, may be
- * run by one kernel. The program does not change: the same values exist, in the same places, for as long; backward, memory
+ * A fusion says: a row of `first` that is followed by a row of `second`, which reads what the first made, may be run by one
+ * kernel. The program does not change: the same values exist, in the same places, for as long; backward, memory
  * plan and bill know nothing of it. What is saved is the trip of a value through memory between the two.
  *
  *   linear, gelu                               y and gelu(y) from one product's epilogue           linear_gelu_cuda.c
@@ -12,7 +12,8 @@
  *
  * What breaks: memory. The plan gives the second's results the place of anything that dies with the first row: its operands,
  * its scratch, a result that nobody reads. Run apart, that is right; run together, one is written while the other is still
- * read. Such a pair is not joined. The exception is the value between them: the second may write over what it reads. */
+ * read. Such a pair is not joined. The exception is the value between them: the second may write over what it reads. And the
+ * second's weights must be there before the first runs. */
 #ifndef TRIVIUM_OPS_FUSION_H
 #define TRIVIUM_OPS_FUSION_H
 
@@ -35,8 +36,8 @@ struct fusion {
 bool fusion_listed(const struct op *first, const struct op *second, enum row_kind, enum device_kind);
 
 /** The kernel for this pair, or NULL: not in the table, not for this device or dtype; or the second does not read the first's
- *  out[0], whole and as it is (backward: does not go on with the first's din[0]); or what the second writes, scratch too, would
- *  lie over something of the first's, other than the value between them. Calls bound. @collective{none} */
+ *  out[0], whole and as it is (backward: does not go on with the first's din[0]); or what the second writes, its scratch or its
+ *  weights would lie over something of the first's, other than the value between them. Calls bound. @collective{none} */
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind);
 
 /** How many pairs fusion_of has joined in this process. */

@@ -115,30 +115,49 @@ static enum status paint_dead(struct exec *e, struct place at, enum tape_kind ta
     return OK;
 }
 
-/* Can this row and the next run as one kernel? Which rows are neighbours is fixed; so is the answer, but finding it is cheap. */
-static enum status run_fused(struct exec *e, struct place at, const struct row *r, bool *done) {
-    *done = false;
-    if (!e->fuse || r[0].kind != r[1].kind || r->kind > ROW_BACKWARD_INPUT) return OK;
+/* ---- two rows as one kernel (lib/ops/fusion.h) ----
+ * Between the two may be events of params. What the second needs is then asked for before the kernel, a little earlier; what is
+ * done is done after it, a little later. But only events that move no memory may change their order with it: the buffer of a
+ * sharded param ends with DONE, and begins with AHEAD. */
+static bool may_change_order(const struct row *r) {
+    return r->kind == ROW_PARAM_NEEDED || (r->kind == ROW_PARAM_DONE && r->weight[0] == RESIDENT);
+}
+
+static enum status run_events(struct exec *e, struct place at, const struct row *first, const struct row *end, enum row_kind kind) {
+    for (const struct row *r = first; r < end; r++)
+        if (r->kind == kind) TRY(run_param_row(e, at, r));
+    return OK;
+}
+
+/* Which rows are neighbours is fixed; so is the answer, but finding it is cheap. *n: how many rows were run; 0: not fused. */
+static enum status run_fused(struct exec *e, struct place at, const struct row *r, const struct row *end, int *n) {
     const struct step *steps = e->program->steps;
-    if (!fusion_listed(steps[r[0].id].op, steps[r[1].id].op, r->kind, e->device->kind)) return OK;
-    struct call first = call_of(e, at, r), second = call_of(e, at, r + 1);
+    const struct row *next = r + 1;
+    *n = 0;
+    if (!e->fuse || r->kind > ROW_BACKWARD_INPUT) return OK;
+    while (next < end && may_change_order(next)) next++;
+    if (next == end || next->kind != r->kind) return OK;
+    if (!fusion_listed(steps[r->id].op, steps[next->id].op, r->kind, e->device->kind)) return OK;
+    struct call first = call_of(e, at, r), second = call_of(e, at, next);
     fused_kernel *run = fusion_of(&first, &second, r->kind);
     if (!run) return OK;
-    *done = true;
-    return run(&first, &second);
+    *n = (int)(next - r) + 1;
+    TRY(run_events(e, at, r + 1, next, ROW_PARAM_NEEDED));
+    TRY(run(&first, &second));
+    return run_events(e, at, r + 1, next, ROW_PARAM_DONE);
 }
 
 static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape) {
     const struct tape *t = &e->chunks[at.chunk].tapes[tape];
-    for (int i = 0; i < t->n; i++) {
+    for (int i = 0, n; i < t->n; i += n) {
         double start = clock_s();
-        bool fused = false;
-        if (i + 1 < t->n) TRY(run_fused(e, at, &t->rows[i], &fused));
-        if (!fused) TRY(run_row(e, at, &t->rows[i]));
+        TRY(run_fused(e, at, &t->rows[i], t->rows + t->n, &n));
+        if (n == 0) {
+            TRY(run_row(e, at, &t->rows[i]));
+            n = 1;
+        }
         e->seconds[t->rows[i].kind] += clock_s() - start;
-        if (e->paint) TRY(paint_dead(e, at, tape, i));
-        if (fused && e->paint) TRY(paint_dead(e, at, tape, i + 1));
-        i += fused;
+        for (int row = i; e->paint && row < i + n; row++) TRY(paint_dead(e, at, tape, row));
         comm_progress();
     }
     return OK;

@@ -1,0 +1,345 @@
+/* ranks: 1  device: any
+ *
+ * Fused kernels against the two kernels that they stand for: on the CPU within the error of sums, on the device bit for bit.
+ * Which pairs may be joined at all. And a program, fused and not. */
+#include "lib/ops/fusion.h"
+
+#include "driver/recipe.h"
+#include "lib/ops/bias_dropout_residual.h"
+#include "lib/ops/fusions.h"
+#include "lib/ops/gelu.h"
+#include "lib/ops/layernorm.h"
+#include "lib/ops/test_op.h"
+#include "tests/layouts.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool on_cpu(void) { return test_device()->kind == DEVICE_CPU; }
+
+/* ---- two steps; the second reads what the first makes ---- */
+
+struct pair { struct op_case first, second; };
+
+/* The second's input is the first's output, in one place. */
+static void pair_tie(struct pair *p) {
+    free(p->second.in[0].data);
+    p->second.in[0].data = p->first.out[0].data;
+}
+static void pair_free(struct pair *p) {
+    p->second.in[0].data = NULL;
+    op_case_free(&p->first);
+    op_case_free(&p->second);
+}
+
+static void pair_run_apart(struct pair *p, const struct device *d) {
+    op_case_run_on(&p->first, ROW_FORWARD, d);
+    op_case_run_on(&p->second, ROW_FORWARD, d);
+}
+
+/* ---- the pair on the device: one copy for each address ---- */
+
+enum { MOST_OPERANDS = 2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) };
+struct mirror { int n; struct { void *host, *there; int64_t bytes; } of[MOST_OPERANDS]; };
+
+static void *mirror_of(struct mirror *m, void *host, int64_t bytes) {
+    const struct device *d = test_device();
+    for (int i = 0; i < m->n; i++)
+        if (m->of[i].host == host) return m->of[i].there;
+    void *there;
+    assert_ok(d->allocate(d, bytes, &there));
+    assert_ok(d->upload(d, there, host, bytes));
+    m->of[m->n].host = host;
+    m->of[m->n].bytes = bytes;
+    return m->of[m->n++].there = there;
+}
+static void mirror_tensors(struct mirror *m, struct tensor *t, int n) {
+    for (int i = 0; i < n; i++)
+        if (t[i].data) t[i].data = mirror_of(m, t[i].data, type_bytes(t[i].type));
+}
+static struct call mirror_call(struct mirror *m, const struct op_case *c) {
+    struct call call = op_case_call(c, ROW_FORWARD);
+    call.device = test_device();
+    call.on = call.device->kind;
+    mirror_tensors(m, call.in, MAX_IN);
+    mirror_tensors(m, call.out, MAX_OUT);
+    mirror_tensors(m, call.weight, MAX_WEIGHTS);
+    return call;
+}
+static void mirror_back(struct mirror *m) {
+    const struct device *d = test_device();
+    for (int i = 0; i < m->n; i++) {
+        assert_ok(d->download(d, m->of[i].host, m->of[i].there, m->of[i].bytes));
+        d->release(d, m->of[i].there, m->of[i].bytes);
+    }
+}
+
+static void pair_run_fused(struct pair *p) {
+    struct mirror m = {0};
+    struct call first = mirror_call(&m, &p->first), second = mirror_call(&m, &p->second);
+    fused_kernel *run = fusion_of(&first, &second, ROW_FORWARD);
+    assert_non_null(run);
+    assert_ok(run(&first, &second));
+    mirror_back(&m);
+}
+
+static void assert_same_bits(const struct op_case *a, const struct op_case *b) {
+    for (int i = 0; i < a->step.n_out; i++)
+        assert_memory_equal(a->out[i].data, b->out[i].data, (size_t)type_bytes(&a->out_type[i]));
+}
+
+/* ---- bias_dropout_residual, layernorm ---- */
+
+/* What this rank holds: (B,T,C), T from first_t on. Which result lies over which operand. */
+static struct { int B, T, C, first_t; double p; bool store, training, sum_over_x, y_over_sum; } s;
+
+static void make_residual_layernorm(struct pair *p, enum dtype d) {
+    struct type x = op_type_part(op_type(d, "BTC", s.B, s.first_t + s.T + 2, s.C), 'T', s.first_t, s.T), w = op_type(d, "C", s.C);
+    op_case_start(&p->first, &op_bias_dropout_residual, op_n_out(&op_bias_dropout_residual, s.store));
+    p->first.step.p = s.p;
+    p->first.settings.training = s.training;
+    p->first.settings.first_sample = 5;
+    op_case_input(&p->first, x);
+    op_case_input(&p->first, x);
+    op_case_weight(&p->first, w);
+    op_case_finish(&p->first);
+    op_case_start(&p->second, &op_layernorm, 2);
+    op_case_input(&p->second, x);
+    op_case_weight(&p->second, w);
+    op_case_weight(&p->second, w);
+    op_case_finish(&p->second);
+    pair_tie(p);
+}
+
+/* Results over operands: the fused run happens there, and what it leaves is copied to where it is compared. */
+static void run_residual_layernorm_in_place(struct pair *p) {
+    void *sum = p->first.out[0].data, *y = p->second.out[0].data;
+    if (s.sum_over_x) p->first.out[0].data = p->second.in[0].data = p->first.in[0].data;
+    if (s.y_over_sum) p->second.out[0].data = p->first.out[0].data;
+    pair_run_fused(p);
+    size_t bytes = (size_t)type_bytes(&p->first.out_type[0]);
+    if (s.sum_over_x) memcpy(sum, p->first.out[0].data, bytes);
+    if (s.y_over_sum) memcpy(y, p->second.out[0].data, bytes);
+    p->first.out[0].data = p->second.in[0].data = sum;
+    p->second.out[0].data = y;
+}
+
+/* The CPU may round s otherwise, by one rounding, of which rstd makes more; and adds C terms in another order. */
+static void assert_close_to(const struct op_case *value, const struct op_case *reference, enum dtype d) {
+    for (int i = 0; i < value->step.n_out; i++) {
+        if (value->out_type[i].dtype == UINT8) continue;
+        assert_close(tensor_error(&value->out[i], &reference->out[i]), 0, op_error_bound(d, fmax(64, s.C), 1));
+    }
+}
+
+static void check_residual_layernorm(enum dtype d) {
+    struct pair fused, apart, cpu;
+    make_residual_layernorm(&fused, d), make_residual_layernorm(&apart, d), make_residual_layernorm(&cpu, d);
+    print_message("%s B %d T %d@%d C %d p %.1f%s%s%s%s\n", dtype_name(d), s.B, s.T, s.first_t, s.C, s.p, s.store ? " stored" : "",
+                  s.training ? "" : " evaluation", s.sum_over_x ? " s over x" : "", s.y_over_sum ? " y over s" : "");
+    run_residual_layernorm_in_place(&fused);
+    pair_run_apart(&apart, test_device());
+    pair_run_apart(&cpu, device_cpu());
+    if (!s.y_over_sum) assert_same_bits(&fused.first, &apart.first);
+    assert_same_bits(&fused.second, &apart.second);
+    if (!s.y_over_sum) assert_close_to(&fused.first, &cpu.first, d);
+    assert_close_to(&fused.second, &cpu.second, d);
+    if (s.store) assert_memory_equal(fused.first.out[1].data, cpu.first.out[1].data, (size_t)type_bytes(&cpu.first.out_type[1]));
+    pair_free(&fused), pair_free(&apart), pair_free(&cpu);
+}
+
+/* 77 and 3: not whole groups, so apart. 8: one lane of a warp. 264: lanes with one group more than others. 1048: more than a warp
+ * keeps, in every type but fp16 and bf16 by 24 columns. 11 rows: not a multiple of the warps of a block. */
+static void test_residual_layernorm_is_the_two_kernels(void **state) {
+    (void)state;
+    static const int lengths[] = {3, 8, 16, 77, 264, 1048};
+    if (on_cpu()) skip();
+    memset(&s, 0, sizeof s);
+    for (enum dtype d = FP64; d <= FP16; d++)
+        for (int i = 0; i < 6; i++)
+            for (int how = 0; how < 4; how++) {
+                s.C = lengths[i];
+                s.B = s.C > 300 ? 1 : 2, s.T = s.C > 300 ? 3 : 11, s.first_t = 3 * (i % 2);
+                s.p = how ? 0.3 : 0;
+                s.store = how == 2;
+                s.training = how != 3;
+                check_residual_layernorm(d);
+            }
+}
+
+/* 8192 columns are the longest row that 16 warps keep in fp32, 16384 in bf16; one group more is too long. */
+static void test_residual_layernorm_of_long_rows(void **state) {
+    (void)state;
+    if (on_cpu()) skip();
+    memset(&s, 0, sizeof s);
+    s.B = 1, s.T = 2, s.p = 0.3, s.training = true;
+    for (s.C = 8192; s.C <= 8200; s.C += 8) check_residual_layernorm(FP32);
+    for (s.C = 16384; s.C <= 16392; s.C += 8) check_residual_layernorm(BF16);
+}
+
+static void test_residual_layernorm_writes_over_its_operands(void **state) {
+    (void)state;
+    if (on_cpu()) skip();
+    memset(&s, 0, sizeof s);
+    s.B = 2, s.T = 5, s.p = 0.3, s.training = true;
+    for (enum dtype d = FP64; d <= FP16; d++)
+        for (int how = 1; how < 4; how++) {
+            s.sum_over_x = how & 1, s.y_over_sum = how >> 1 & 1;
+            for (s.C = 72; s.C <= 77; s.C += 5) check_residual_layernorm(d);
+        }
+    memset(&s, 0, sizeof s);
+}
+
+/* ---- which pairs ---- */
+
+/* Calls over addresses that nobody looks at: every operand in a page of its own. */
+enum { PAGE = 1 << 16 };
+struct calls { struct step first_step, second_step; struct type x, w, mask, stat; struct call first, second; };
+static char pages[16 * PAGE];
+static void *page(int i) { return pages + i * PAGE; }
+
+static void calls_make(struct calls *c, enum dtype d) {
+    c->x = op_type(d, "BTC", 2, 3, 16), c->w = op_type(d, "C", 16), c->mask = op_type(UINT8, "BTC", 2, 3, 16);
+    c->stat = op_type(dtype_accumulator(d), "BT2", 2, 3, 2);
+    c->first_step = (struct step){.op = &op_bias_dropout_residual, .n_in = 2, .n_out = 2, .n_weight = 1};
+    c->second_step = (struct step){.op = &op_layernorm, .n_in = 1, .n_out = 2, .n_weight = 2};
+    c->first = (struct call){.step = &c->first_step, .on = DEVICE_CUDA, .in = {{page(0), &c->x}, {page(1), &c->x}},
+                             .weight = {{page(2), &c->w}}, .out = {{page(3), &c->x}, {page(4), &c->mask}}};
+    c->second = (struct call){.step = &c->second_step, .on = DEVICE_CUDA, .in = {{page(3), &c->x}},
+                              .weight = {{page(5), &c->w}, {page(6), &c->w}}, .out = {{page(7), &c->x}, {page(8), &c->stat}}};
+}
+
+static bool joins(const struct calls *c, enum row_kind kind) { return fusion_of(&c->first, &c->second, kind) != NULL; }
+
+static bool has_fusions(void) { return fusions[0].first != NULL; }
+
+static void test_fusion_is_for_listed_ops_dtypes_and_devices(void **state) {
+    (void)state;
+    struct calls c;
+    if (!has_fusions()) skip();                             /* built without CUDA: the table is empty */
+    for (enum dtype d = FP64; d <= FP16; d++) {
+        calls_make(&c, d);
+        assert_true(joins(&c, ROW_FORWARD));
+        assert_true(joins(&c, ROW_REPLAY));
+        assert_false(joins(&c, ROW_BACKWARD_INPUT));
+        c.first.on = c.second.on = DEVICE_CPU;
+        assert_false(joins(&c, ROW_FORWARD));
+    }
+    calls_make(&c, FP32);
+    c.second_step.op = &op_gelu;
+    assert_false(joins(&c, ROW_FORWARD));
+    calls_make(&c, FP32);
+    assert_null(fusion_of(&c.second, &c.first, ROW_FORWARD));
+    assert_true(fusion_listed(&op_bias_dropout_residual, &op_layernorm, ROW_REPLAY, DEVICE_CUDA));
+    assert_false(fusion_listed(&op_bias_dropout_residual, &op_layernorm, ROW_FORWARD, DEVICE_CPU));
+    assert_false(fusion_listed(&op_bias_dropout_residual, &op_layernorm, ROW_BACKWARD_WEIGHT, DEVICE_CUDA));
+    assert_false(fusion_listed(&op_layernorm, &op_bias_dropout_residual, ROW_FORWARD, DEVICE_CUDA));
+}
+
+static void test_fusion_is_of_a_value_handed_over_as_it_is(void **state) {
+    (void)state;
+    struct calls c;
+    struct type other;
+    if (!has_fusions()) skip();
+    calls_make(&c, FP32);
+    c.second.in[0].data = page(9);                          /* another value */
+    assert_false(joins(&c, ROW_FORWARD));
+    calls_make(&c, FP32);
+    c.second.in[0].data = c.first.out[0].data = NULL;
+    assert_false(joins(&c, ROW_FORWARD));
+    calls_make(&c, FP32);
+    c.second.in[0].data = page(4);                          /* the first's other output */
+    assert_false(joins(&c, ROW_FORWARD));
+    for (int how = 0; how < 2; how++) {                     /* the same memory, seen otherwise */
+        calls_make(&c, FP32);
+        other = how ? op_type(FP32, "BTC", 3, 2, 16) : op_type(BF16, "BTC", 2, 3, 16);
+        c.second.in[0].type = &other;
+        assert_false(joins(&c, ROW_FORWARD));
+    }
+}
+
+/* Everything that the second writes over everything of the first, by a byte at either end. */
+static void test_fusion_is_not_of_rows_that_share_memory(void **state) {
+    (void)state;
+    if (!has_fusions()) skip();
+    for (int result = 0; result < 2; result++)
+        for (int operand = 0; operand < 4; operand++)
+            for (int edge = 0; edge < 3; edge++) {
+                struct calls c;
+                calls_make(&c, FP32);
+                struct tensor *written = &c.second.out[result];
+                struct tensor *theirs[] = {&c.first.in[0], &c.first.in[1], &c.first.weight[0], &c.first.out[1]};
+                int64_t bytes = type_bytes(written->type), their_bytes = type_bytes(theirs[operand]->type);
+                char *at = theirs[operand]->data;
+                if (at == pages) at = theirs[operand]->data = page(10);
+                written->data = edge == 0 ? at : edge == 1 ? at + their_bytes - 1 : at - bytes + 1;
+                assert_false(joins(&c, ROW_FORWARD));
+                written->data = edge == 2 ? at - bytes : at + their_bytes;     /* beside it */
+                assert_true(joins(&c, ROW_FORWARD));
+            }
+}
+
+/* In place the value between them is not the first's alone; and dead x under it is that value's memory. */
+static void test_fusion_may_write_over_the_value_between(void **state) {
+    (void)state;
+    struct calls c;
+    if (!has_fusions()) skip();
+    calls_make(&c, FP32);
+    c.second.out[0].data = c.first.out[0].data;
+    assert_true(joins(&c, ROW_FORWARD));
+    c.first.in[0].data = c.first.out[0].data;
+    assert_true(joins(&c, ROW_FORWARD));
+}
+
+/* ---- a program ---- */
+
+static struct plan program_plan(enum plan_precision precision, int kind) {
+    struct plan p = parity_plan();
+    p.layers = 2;
+    p.global_batch = 4, p.micro_batch = 2;
+    p.precision = precision;
+    p.dropout_masks = kind == 1 ? MASKS_STORE : MASKS_REDRAW;
+    p.recompute = kind == 2 ? RECOMPUTE_FULL : kind == 1 ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
+    p.loss_scale_init = 4096, p.loss_scale_min = 1, p.loss_scale_window = 1000, p.loss_scale_hysteresis = 2;
+    return p;
+}
+
+/* Two for a layer, in each microbatch of each step: in its middle, and from its end into the next layer or the head. Full
+ * recomputation runs the one in the middle again. */
+static int64_t n_pairs(const struct plan *p, bool recompute) {
+    return PARITY_STEPS * (p->global_batch / p->micro_batch) * p->layers * (recompute ? 3 : 2);
+}
+
+/* @return how many pairs were run as one */
+static int64_t train(struct plan p, bool fuse, const struct reference *ref, struct difference *d) {
+    int64_t before = fusion_joined();
+    p.fuse = fuse;
+    p.device = PLAN_DEVICE_CUDA;
+    assert_ok(plan_settle(&p, 1));
+    assert_ok(layout_compare(&p, ref, d));
+    return fusion_joined() - before;
+}
+
+/* Memory is painted when values die (WATCH_LIFETIMES), so a pair that should not have been joined shows. */
+static void test_training_is_the_same_bit_for_bit(void **state) {
+    (void)state;
+    if (on_cpu()) skip();
+    static const enum plan_precision precisions[] = {PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_FP32};
+    for (int i = 0; i < 4; i++) {
+        struct plan p = program_plan(precisions[i], i % 3);
+        struct reference ref;
+        struct difference fused, apart;
+        assert_ok(reference_init(&ref, &p));
+        int64_t joined = train(p, true, &ref, &fused), none = train(p, false, &ref, &apart);
+        reference_fini(&ref);
+        assert_int_equal(none, 0);
+        assert_int_equal(joined, n_pairs(&p, i % 3 == 2));
+        assert_true(fused.bits == apart.bits);
+        assert_close(fused.memory, 0, 0);
+    }
+}
+
+TESTS(unit_test(test_residual_layernorm_is_the_two_kernels), unit_test(test_residual_layernorm_of_long_rows),
+      unit_test(test_residual_layernorm_writes_over_its_operands), unit_test(test_fusion_is_for_listed_ops_dtypes_and_devices),
+      unit_test(test_fusion_is_of_a_value_handed_over_as_it_is), unit_test(test_fusion_is_not_of_rows_that_share_memory),
+      unit_test(test_fusion_may_write_over_the_value_between), unit_test(test_training_is_the_same_bit_for_bit))
