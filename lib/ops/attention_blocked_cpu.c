@@ -5,6 +5,7 @@
  * the maximum from M to M', what has been summed so far is multiplied by e^(M - M'). No exponent is ever positive.
  * Backward goes the other way round: for a tile of keys, whose dk and dv stay in scratch, over the tiles of queries. */
 #include "lib/ops/attention_cpu.h"
+#include "lib/ops/tile_product.h"
 #include <omp.h>
 
 kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
@@ -34,28 +35,11 @@ static void clear(real *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = 0;
 }
 
-/* c[i,j] += sum_p a[i,p] b[p,j] with c (m,n), b (k,n) dense and a[i,p] at a[i * a_row + p * a_column]. Four p at a
- * time, so that an element of c is read and written once for four multiply-adds. */
-static void multiply_add(real *restrict c, int64_t m, int64_t n, int64_t k, const real *restrict a, int64_t a_row,
-                         int64_t a_column, const real *restrict b) {
-    for (int64_t i = 0; i < m; i++) {
-        int64_t p = 0;
-        for (; p + 4 <= k; p += 4) {
-            const real *ap = a + i * a_row + p * a_column, *bp = b + p * n;
-            real a0 = ap[0], a1 = ap[a_column], a2 = ap[2 * a_column], a3 = ap[3 * a_column];
-            for (int64_t j = 0; j < n; j++)
-                c[i * n + j] += a0 * bp[j] + a1 * bp[n + j] + a2 * bp[2 * n + j] + a3 * bp[3 * n + j];
-        }
-        for (; p < k; p++)
-            for (int64_t j = 0; j < n; j++) c[i * n + j] += a[i * a_row + p * a_column] * b[p * n + j];
-    }
-}
-
 /* s (nq,nk) = q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
 static void scores(real *s, const real *q, const real *k_transposed, int64_t t0, int64_t nq, int64_t j0, int64_t nk,
                    int64_t D) {
     clear(s, nq * nk);
-    multiply_add(s, nq, nk, D, q, D, 1, k_transposed);
+    tile_multiply_add(s, nq, nk, D, q, D, 1, k_transposed);
     if (j0 + nk <= t0 + 1) return;
     for (int64_t i = 0; i < nq; i++)
         for (int64_t j = t0 + i + 1 - j0; j < nk; j++) s[i * nk + j] = -(real)INFINITY;
@@ -100,7 +84,7 @@ static void forward_keys(const struct head *head, const elem *qkv, const struct 
         soften(w->s + i * nk, nk, w->max + i, w->sum + i, w->y + i * D, D);
         if (head->dropout.on) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
     }
-    multiply_add(w->y, nq, D, nk, w->s, nk, 1, w->v);
+    tile_multiply_add(w->y, nq, D, nk, w->s, nk, 1, w->v);
 }
 
 static void forward_head(const struct head *head, const elem *qkv, elem *y, real *lse, const struct forward *w) {
@@ -178,12 +162,12 @@ static void backward_tile(const struct head *head, const struct backward *w, int
     int64_t D = head->s.D;
     scores(w->p, w->q, w->k_transposed, t0, nq, j0, nk, D);
     clear(w->ds, nq * nk);
-    multiply_add(w->ds, nq, nk, D, w->dy, D, 1, w->v_transposed);
+    tile_multiply_add(w->ds, nq, nk, D, w->dy, D, 1, w->v_transposed);
     for (int64_t i = 0; i < nq; i++)
         score_gradient(head, w->p + i * nk, w->ds + i * nk, w->lse[i], w->delta[i], t0 + i, j0, nk);
-    multiply_add(w->dv, nk, D, nq, w->p, 1, nk, w->dy);
-    multiply_add(w->dk, nk, D, nq, w->ds, 1, nk, w->q);
-    multiply_add(w->dq + t0 * D, nq, D, nk, w->ds, nk, 1, w->k);
+    tile_multiply_add(w->dv, nk, D, nq, w->p, 1, nk, w->dy);
+    tile_multiply_add(w->dk, nk, D, nq, w->ds, 1, nk, w->q);
+    tile_multiply_add(w->dq + t0 * D, nq, D, nk, w->ds, nk, 1, w->k);
 }
 
 static void backward_keys(const struct head *head, const struct call *call, const struct backward *w, int64_t j0) {

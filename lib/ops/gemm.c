@@ -1,6 +1,7 @@
 #include "lib/ops/gemm.h"
 
 #include "lib/device/arena.h"
+#include "lib/ops/gemm_bf16.h"
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -82,6 +83,7 @@ int64_t gemm_cuda_workspace(const struct gemm *g) {
 int64_t gemm_work(const struct gemm *g, enum device_kind on) {
     if (on == DEVICE_CUDA) return gemm_cuda_workspace(g) + GEMM_CUDA_WORKSPACE_ALIGN - ARENA_ALIGN;
     if (!is_narrow(g->ab_dtype)) return 0;
+    if (gemm_bf16_can(g)) return gemm_bf16_work(g);
     struct blocks s = blocks_of(g, NULL);
     return (int64_t)sizeof(float) * (s.m * s.k + s.k * s.n + s.m * s.n);
 }
@@ -145,6 +147,7 @@ static enum status narrow(const struct gemm *g, const void *a, const void *b, co
 
 enum status gemm_run(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
     if (g->m == 0 || g->n == 0) return OK;
+    if (gemm_bf16_can(g)) return gemm_bf16_run(g, a, b, bias, c, work);
     if (is_narrow(g->ab_dtype)) return narrow(g, a, b, bias, c, work);
     return wide(g, a, b, bias, c);
 }

@@ -9,8 +9,8 @@
  *
  * Sums are taken in fp64 for fp64, else in fp32, and rounded once.
  *
- * gemm.c knows the CPU's libraries: OpenBLAS for fp64, oneDNN for fp32; bf16 and fp16 are widened block by block into
- * scratch and multiplied in fp32. gemm_cuda.c knows the GPU's: cuBLASLt. */
+ * gemm.c knows the CPU's libraries: OpenBLAS for fp64, oneDNN for fp32, and for bf16 where the CPU multiplies bf16
+ * (gemm_bf16.c); else bf16 and fp16 are widened block by block into scratch and multiplied in fp32. gemm_cuda.c knows the GPU's: cuBLASLt. */
 #ifndef TRIVIUM_OPS_GEMM_H
 #define TRIVIUM_OPS_GEMM_H
 
@@ -31,7 +31,8 @@ struct gemm {
     enum dtype c_dtype;              /* ab_dtype, or its accumulator */
 };
 
-/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64 and fp32. On CUDA the workspace of
+/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64 and fp32; for bf16 oneDNN's own, which
+ * depends on the number of OpenMP threads. On CUDA the workspace of
  * the library, up to 32 MiB; the same whatever c_dtype is, and in a build without CUDA, so that any machine can plan. */
 int64_t gemm_work(const struct gemm *, enum device_kind);
 
