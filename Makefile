@@ -39,9 +39,10 @@ CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(B)/obj/%.$(e).o,$(CPU_C)))
 VARIANT := $(if $(filter-out 1,$(SIMT)),-$(SIMT))
 KERNELS := kernels$(VARIANT)
 CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU))) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
-SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard lib/simt/*.cpp))) $(if $(TOOLKIT),$(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/simt/double_*.c)))
+SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard lib/simt/*.cpp))) $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/simt/double_*.c))
 LIB_O := $(call obj,$(LIB_C)) $(CPU_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
-TEST_O := $(call obj,$(TEST_C))
+SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard lib/simt/test_*.c)) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard lib/simt/test_*.cu)))
+TEST_O := $(call obj,$(TEST_C)) $(SIMT_TESTS)
 EXAMPLES := $(patsubst %.c,$(B)/%,$(notdir $(EXAMPLE_C)))
 
 # ---- flags ----

@@ -17,11 +17,13 @@ static struct key known[4096];
 static int n_known, n_reports;
 static char kept[MAX_KEPT][LINE_BYTES], newest[LINE_BYTES];
 static int shown = 1, n_written;
+static void (*on_report)(void);
 
 int simt_reports(void) { return n_reports; }
 const char *simt_report_text(void) { return newest; }
 const char *simt_report(int i) { return i >= 0 && i < n_reports && i < MAX_KEPT ? kept[i] : ""; }
 void simt_reports_show(int on) { shown = on; }
+void simt_on_report(void (*tell)(void)) { on_report = tell; }
 void simt_reports_clear(void) {
     n_reports = n_known = n_written = 0;
     newest[0] = 0;
@@ -62,9 +64,9 @@ static void write_line(const char *text) {
 static void keep(void) {
     if (n_reports < MAX_KEPT) memcpy(kept[n_reports], newest, sizeof newest);
     n_reports++;
-    if (!shown) return;
-    if (n_written++ < MAX_WRITTEN) write_line(newest);
-    else if (n_written == MAX_WRITTEN + 1) write_line("simt: more reports are only counted");
+    if (shown && n_written < MAX_WRITTEN) write_line(newest);
+    if (shown && n_written++ == MAX_WRITTEN) write_line("simt: more reports are only counted");
+    if (on_report) on_report();
 }
 
 static bool remember(const char *kind, const void *at, const void *other) {

@@ -23,12 +23,13 @@ bool site_same_place(const struct simt_site *a, const struct simt_site *b) {
 }
 }
 
-/* SIMT_NO_BARRIER=file:line */
+/* SIMT_NO_BARRIER=file:line is off in all kernels, SIMT_NO_BARRIER=file:line,kernel in that one. */
 static bool is_off_at_start(const struct simt_barrier *b) {
     const char *text = getenv("SIMT_NO_BARRIER");
     char place[TURN_BYTES];
-    snprintf(place, sizeof place, "%s:%d", b->file, b->line);
-    return text && strcmp(text, place) == 0;
+    int n = snprintf(place, sizeof place, "%s:%d,%s", b->file, b->line, b->kernel);
+    size_t named = n - strlen(b->kernel) - 1;
+    return text && (strcmp(text, place) == 0 || (strlen(text) == named && strncmp(text, place, named) == 0));
 }
 
 static bool is_barrier(const struct simt_barrier *b, const struct simt_site *site, const char *kernel) {
