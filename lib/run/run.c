@@ -3,7 +3,6 @@
 
 #include "lib/base/grow.h"
 #include "lib/ops/adamw.h"
-#include "lib/ops/attention.h"
 #include "lib/ops/reduce.h"
 #include <inttypes.h>
 #include <math.h>
@@ -175,7 +174,6 @@ enum status run_stand_by(struct run *r, const struct plan *plan) {
 
 enum status run_create(struct run *r, const struct recipe *recipe, const struct plan *plan, enum run_watch watch) {
     int rank = plan_ranks(plan) == 1 ? 0 : comm_world_rank();
-    attention_prefer((enum attention_core)plan->attention_core);     /* the same names in the same order */
     enum status status = run_compile(r, recipe, plan, rank, NULL, NULL);
     TRY(fail_agree(group_world(), status));
     TRY(make_mesh(r, plan));
