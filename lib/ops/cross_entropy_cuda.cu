@@ -130,6 +130,7 @@ cross_entropy_forward_online(const struct rows t, real *lse, double *row_loss) {
     struct online a = {{LOWEST, 0}};
     over_row(t.x + r * t.stride, t.n, &a);
     real max = block_max(a.e.max, shared);
+    __syncthreads();
     real sum = block_sum(a.e.sum * row_exp(a.e.max - max), shared);
     if (threadIdx.x > 0) return;
     real l = max + (real)log(sum);

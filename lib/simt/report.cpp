@@ -48,7 +48,7 @@ const char *thread_text(int thread) {
 
 const char *site_text(const struct simt_site *site) {
     char *text = turn_text();
-    snprintf(text, TURN_BYTES, " (%s:%d)", site->file, site->line);
+    snprintf(text, TURN_BYTES, " (%s:%d)", site_file(site), site->line);
     return text;
 }
 }
@@ -101,7 +101,7 @@ void report(const char *kind, const char *place, const void *key, const void *ot
 void report_at(const char *kind, const struct simt_site *site, const struct simt_site *other, const char *format, ...) {
     if (!remember(kind, site, other)) return;
     char place[TURN_BYTES];
-    snprintf(place, sizeof place, "%s:%d", site->file, site->line);
+    snprintf(place, sizeof place, "%s:%d", site_file(site), site->line);
     va_list arguments;
     va_start(arguments, format);
     report_line(kind, place, format, arguments);
