@@ -16,6 +16,7 @@ CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
 CUDA ?= $(if $(NVCC),1,0)
 WITH_CUDA := $(if $(SIMT),1,$(filter 1,$(CUDA)))
 TOOLKIT := $(wildcard $(CUDA_HOME)/include/cuda_runtime.h)
+CUDNN := $(if $(SIMT),,$(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h /usr/include/*/cudnn.h /usr/local/include/cudnn.h)))
 
 BUILD_NAME ?= build
 B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)
@@ -39,9 +40,10 @@ CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(B)/obj/%.$(e).o,$(CPU_C)))
 VARIANT := $(if $(filter-out 1,$(SIMT)),-$(SIMT))
 KERNELS := kernels$(VARIANT)
 CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU))) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
-SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard lib/simt/*.cpp))) $(if $(TOOLKIT),$(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/simt/double_*.c)))
+SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard lib/simt/*.cpp))) $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/simt/double_*.c))
 LIB_O := $(call obj,$(LIB_C)) $(CPU_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
-TEST_O := $(call obj,$(TEST_C))
+SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard lib/simt/test_*.c)) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard lib/simt/test_*.cu)))
+TEST_O := $(call obj,$(TEST_C)) $(SIMT_TESTS)
 EXAMPLES := $(patsubst %.c,$(B)/%,$(notdir $(EXAMPLE_C)))
 
 # ---- flags ----
@@ -56,8 +58,8 @@ MPI_LIBS := $(shell mpicc --showme:link 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs jansson inih openblas 2>/dev/null || echo -ljansson -linih -lopenblas)
 PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas 2>/dev/null)
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
-ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit)) $(CFLAGS) -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
-CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt -lcudnn -lnccl -lstdc++))
+ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(CUDNN),-DTRIVIUM_CUDNN )$(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit)) $(CFLAGS) -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
+CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(CUDNN),-lcudnn )-lnccl -lstdc++))
 LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) -ldnnl $(CUDA_LIBS) -lm -lpthread
 
 build: $(B)/trivium$(VARIANT)

@@ -24,4 +24,5 @@ BUILD=$build tools/registers | awk '
       if ($4 > was[1] || $5 > was[2] || $6 > was[3]) {
           print "not ok registers of " key ": " $4 " registers, " $5 " stack, " $6 " spilled; the table has " table[key]; bad = 1 } }
     END { if (!n) { print "not ok registers: ptxas said nothing"; bad = 1 }
-          if (!bad) print "ok registers of " n " kernels are within the table" }' tests/registers.txt -
+          if (!bad) print "ok registers of " n " kernels are within the table"
+          exit bad }' tests/registers.txt -

@@ -5,20 +5,23 @@
  * by hand: the first line of each suite's source file says which ranks and device it is for.
  *
  *   filter   run only tests whose file or name contains it
+ *   TEST_NOT=tests/   none of the suites whose file begins so; several, with blanks between them
+ *   --barriers [filter]: see tests/barriers.h
  *   DEVICE   cpu (default); cuda or simt: only the suites for any device, which then run on the CUDA device */
+#include "tests/barriers.h"
 #include "tests/sanitizer.h"
 #include "tests/test.h"
 
 #include "lib/base/clock.h"
 #include "lib/base/status.h"
 #include "lib/comm/comm.h"
+#define SIMT_WEAK                     /* in a build without lib/simt there are no reports */
+#include "lib/simt/simt_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum verdict { PASSED, SKIPPED, FAILED }; /* in the order of a maximum: one rank's failure outweighs all else */
 
 struct counts { int of[3]; };
 
@@ -109,13 +112,15 @@ static void show_failure(const char *file, const char *name, const char *said) {
 
 /* CMocka and the test write into memory (glibc's stdout and stderr are variables). File descriptors stay as they are,
  * so that a sanitizer's or MPI's last words reach the terminal even if this process never comes back. */
-static enum verdict run_here(const char *file, const struct CMUnitTest *test) {
+enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
     char *said = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&said, &bytes), *terminal[2] = {stdout, stderr};
     if (!memory) return FAILED;
     stdout = stderr = memory;
+    int reports = simt_reports ? simt_reports() : 0;
     int failures = _cmocka_run_group_tests(test->name, test, 1, NULL, NULL);
+    if (simt_reports && simt_reports() > reports) failures++, fprintf(memory, "%s\n", simt_report_text());
     stdout = terminal[0], stderr = terminal[1];
     fclose(memory);
     enum verdict verdict = failures ? FAILED : strstr(said, "[  SKIPPED ]") ? SKIPPED : PASSED;
@@ -136,7 +141,7 @@ static enum verdict agree(enum verdict mine, const char *name) {
 
 static enum verdict run_everywhere(const char *file, const struct CMUnitTest *test) {
     status_clear();
-    enum verdict mine = run_here(file, test), verdict = agree(mine, test->name);
+    enum verdict mine = test_run_here(file, test), verdict = agree(mine, test->name);
     status_clear();
     if (verdict == SKIPPED && comm_world_rank() == 0) printf("skip %s %s\n", file, test->name);
     return verdict;
@@ -150,6 +155,16 @@ static void add(struct counts *sum, const struct counts *more) {
 
 static bool selected(const char *filter, const char *file, const char *name) {
     return !filter || strstr(file, filter) || strstr(name, filter);
+}
+
+/* TEST_NOT: the beginnings of names of files */
+static bool left_out(const char *file) {
+    const char *word = getenv("TEST_NOT");
+    for (size_t n; word && *word; word += n + (word[n] == ' ')) {
+        n = strcspn(word, " ");
+        if (n > 0 && strncmp(file, word, n) == 0) return true;
+    }
+    return false;
 }
 
 static struct counts run_suite(const struct test_suite *suite, const char *filter) {
@@ -168,6 +183,12 @@ static struct counts run_suite(const struct test_suite *suite, const char *filte
     return counts;
 }
 
+bool test_selected(const struct test_suite *suite, const char *name, const char *filter) {
+    struct demand demand;
+    return read_demand(suite->file, &demand) && demand.wants_this_size && device_matches(&demand) && !left_out(suite->file) &&
+           selected(filter, suite->file, name);
+}
+
 static struct counts run_suites(const char *filter) {
     struct counts total = {{0}};
     for (const struct test_suite *suite = test_suites; suite; suite = suite->next) {
@@ -178,7 +199,7 @@ static struct counts run_suites(const char *filter) {
                 printf("FAILED %s: its first line must read /* ranks: ...  device: any */, with ranks out of 1 2 4 8, "
                        "and the working directory must be the project's root\n", suite->file);
             counts.of[FAILED] = 1;
-        } else if (demand.wants_this_size && device_matches(&demand)) {
+        } else if (demand.wants_this_size && device_matches(&demand) && !left_out(suite->file)) {
             counts = run_suite(suite, filter);
         }
         add(&total, &counts);
@@ -201,7 +222,10 @@ int main(int argc, char **argv) {
         comm_finish(false, 1);
         return 1;
     }
-    struct counts total = run_suites(argc > 1 ? argv[1] : NULL);
+    bool barriers = argc > 1 && strcmp(argv[1], "--barriers") == 0;
+    const char *filter = argc > 1 + barriers ? argv[1 + barriers] : NULL;
+    if (barriers) return barriers_run(filter);
+    struct counts total = run_suites(filter);
     if (comm_world_rank() == 0)
         printf("%d passed, %d failed, %d skipped\n", total.of[PASSED], total.of[FAILED], total.of[SKIPPED]);
     fflush(stdout);

@@ -10,7 +10,7 @@
 
 /* ---- forward ---- */
 
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
 flash_forward_warp_per_four_queries(struct attention a, elem *y, real *lse, const elem *qkv, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(&a, TILE));
@@ -56,7 +56,7 @@ extern "C" enum status CUDA(attention_flash_forward)(const struct call *call) {
 /* ---- backward ---- */
 
 /* Rows are keys, columns queries: lane l has query t0 + l, with four keys that are one Philox block. */
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
 flash_backward_warp_per_four_keys(struct attention a, elem *dqkv, const elem *qkv, const elem *dy, const real *lse,
                                   const real *delta, int ld) {
     SHARED_DYNAMIC(real, shared);
@@ -94,7 +94,7 @@ flash_backward_warp_per_four_keys(struct attention a, elem *dqkv, const elem *qk
 }
 
 /* Rows are queries, columns keys. */
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
 flash_backward_warp_per_four_queries(struct attention a, elem *dqkv, const elem *qkv, const elem *dy, const real *lse,
                                      const real *delta, int ld) {
     SHARED_DYNAMIC(real, shared);

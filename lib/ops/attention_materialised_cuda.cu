@@ -40,7 +40,7 @@ __device__ static void save_tile(const struct saved *saved, const real p[ROWS], 
     }
 }
 
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
 materialised_forward_warp_per_four_queries(struct attention a, elem *y, const elem *qkv, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(&a, TILE));
@@ -77,7 +77,6 @@ materialised_forward_warp_per_four_queries(struct attention a, elem *y, const el
         __syncwarp();
         save_tile(&saved, s, m, t0, j0 + lane(), &a, &head);
         if (j0 <= t0) tile_add_products(o, w, v, ld, D);
-        __syncwarp();
     }
     tile_store(y + head.y, head.y_row, t0, T, D, o, 1, false);
 }
@@ -93,7 +92,8 @@ enum status CUDA(attention_materialised_forward)(const struct call *call) {
 
 /* ---- backward ---- */
 
-/* p, m and the rounded m p of the warp's four queries and key j = j0 + lane; zero where there is no such pair. */
+/* p, m and the rounded m p of the warp's four queries and key j = j0 + lane; zero where there is no such pair. `drawn` may be
+ * used again after the next barrier. */
 struct pairs { real p[ROWS], m[ROWS], dropped[ROWS]; };
 
 __device__ static void load_pairs(struct pairs *x, const struct saved *saved, real *drawn, int64_t t0, int64_t j0,
@@ -108,12 +108,11 @@ __device__ static void load_pairs(struct pairs *x, const struct saved *saved, re
         x->m[r] = stored ? saved->mask[at] * (real)a->dropout.scale : drawn[r * TILE + lane()];
         x->dropped[r] = load(saved->mask ? saved->dropped[at] : dropped_of(x->m[r], saved->p[at]));
     }
-    __syncwarp();
 }
 
 /* dq, and delta for the kernel below. Rows are queries, columns keys. First delta[t] = sum_j p m dy[t] . v[j], then
  * ds = p (m dy[t] . v[j] - delta[t]). */
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
 materialised_backward_warp_per_four_queries(struct attention a, elem *dqkv, real *delta, const elem *qkv, const elem *dy,
                                             struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
@@ -160,7 +159,7 @@ __device__ static void put_square(real *to, const real x[ROWS]) {
 __device__ static real from_square(const real *square, int r) { return square[lane() * (TILE + 1) + first_row() + r]; }
 
 /* dk and dv. Rows are keys, columns queries: what was saved is read with lanes along the keys, and turned in shared memory. */
-__global__ static void __launch_bounds__(THREADS)
+__global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
 materialised_backward_warp_per_four_keys(struct attention a, elem *dqkv, const real *delta, const elem *qkv, const elem *dy,
                                          struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);

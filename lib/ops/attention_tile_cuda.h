@@ -11,6 +11,9 @@
 
 enum { TILE = 32, WARPS = 8, THREADS = 32 * WARPS, ROWS = TILE / WARPS, CHUNKS = ATTENTION_CUDA_MAX_D / 32 };
 
+/* Blocks on a multiprocessor at a time: in double the vectors of a thread take most of 255 registers. */
+enum { TILE_BLOCKS = sizeof(real) == 8 ? 1 : 2 };
+
 __device__ static inline int lane(void) { return threadIdx.x % 32; }
 __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's four */
 
@@ -34,13 +37,14 @@ __device__ static inline void tile_dots(real s[ROWS], const real *a, const real 
         for (int r = 0; r < ROWS; r++) s[r] += rows[r * ld + d] * column[d];
 }
 
-/* c[r] += sum_j w[r][j] b[j]; lane l has the elements d = l, l + 32, ... of the four vectors. w: the warp's, in shared
- * memory, written before a __syncwarp. */
+/* c[r] += sum_j w[r][j] b[j]; lane l has the elements d = l, l + 32, ... of the four vectors; chunks of 32 behind D are left
+ * out. w: the warp's, in shared memory, written before a __syncwarp. */
 __device__ static inline void tile_add_products(real c[ROWS][CHUNKS], const real *w, const real *b, int ld, int D) {
     for (int j = 0; j < TILE; j++)
 #pragma unroll
         for (int i = 0; i < CHUNKS; i++) {
             int d = lane() + 32 * i;
+            if (32 * i >= D) continue;
             real x = d < D ? b[j * ld + d] : (real)0;
 #pragma unroll
             for (int r = 0; r < ROWS; r++) c[r][i] += w[r * TILE + j] * x;

@@ -19,7 +19,8 @@ kernel CUDA(cross_entropy_forward), CUDA(cross_entropy_backward_input);
 extern const struct cross_entropy_pieces CUDA(cross_entropy_pieces);
 }
 
-enum { MOST_THREADS = 256, TOTAL_THREADS = 1024, UNROLL = 4 };
+/* BLOCKS on a multiprocessor at a time: all 2048 threads that it has room for, in double half of them, or registers spill. */
+enum { MOST_THREADS = 256, BLOCKS = sizeof(real) == 8 ? 4 : 8, TOTAL_THREADS = 1024, UNROLL = 4 };
 
 #if defined ELEM_fp64
 #define LOWEST (-DBL_MAX)
@@ -122,13 +123,14 @@ __device__ static inline real target_logit(const struct rows &t, int64_t r) {
 
 /* ---- forward ---- */
 
-__global__ static void __launch_bounds__(MOST_THREADS)
+__global__ static void __launch_bounds__(MOST_THREADS, BLOCKS)
 cross_entropy_forward_online(const struct rows t, real *lse, double *row_loss) {
     __shared__ real shared[32];
     int64_t r = blockIdx.x;
     struct online a = {{LOWEST, 0}};
     over_row(t.x + r * t.stride, t.n, &a);
     real max = block_max(a.e.max, shared);
+    __syncthreads();
     real sum = block_sum(a.e.sum * row_exp(a.e.max - max), shared);
     if (threadIdx.x > 0) return;
     real l = max + (real)log(sum);
@@ -148,7 +150,7 @@ cross_entropy_total_one_block(const double *row_loss, int64_t n_rows, double sca
 
 /* ---- forward, over a shard ---- */
 
-__global__ static void __launch_bounds__(MOST_THREADS) cross_entropy_max_row_per_block(const struct rows t, real *max) {
+__global__ static void __launch_bounds__(MOST_THREADS, BLOCKS) cross_entropy_max_row_per_block(const struct rows t, real *max) {
     __shared__ real shared[32];
     struct largest a = {-(real)INFINITY};
     over_row(t.x + (int64_t)blockIdx.x * t.stride, t.n, &a);
@@ -156,7 +158,7 @@ __global__ static void __launch_bounds__(MOST_THREADS) cross_entropy_max_row_per
     if (threadIdx.x == 0) max[blockIdx.x] = m;
 }
 
-__global__ static void __launch_bounds__(MOST_THREADS)
+__global__ static void __launch_bounds__(MOST_THREADS, BLOCKS)
 cross_entropy_sum_row_per_block(const struct rows t, const real *max, real *sum, real *hit) {
     __shared__ real shared[32];
     int64_t r = blockIdx.x;
@@ -200,7 +202,7 @@ cross_entropy_loss_one_block(const struct rows t, const real *max, const real *s
 
 /* Columns that pad the vocabulary get a gradient of zero. dx may lie over x: a thread reads its elements before it writes
  * them. Where the two lie differently against 16-byte boundaries, all goes one by one. */
-__global__ static void __launch_bounds__(MOST_THREADS)
+__global__ static void __launch_bounds__(MOST_THREADS, BLOCKS)
 cross_entropy_gradient_row_per_block(const struct rows t, const real *lse, real scale, int accumulate, elem *dlogits) {
     int64_t r = blockIdx.x;
     const elem *x = t.x + r * t.stride;

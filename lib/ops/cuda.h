@@ -67,25 +67,21 @@ __device__ static inline real warp_max(real v) {
     return v;
 }
 
-/* shared: 32 reals of the block's; the block is a multiple of 32 threads, one-dimensional. Ends with a barrier, so that the
- * next call may use `shared` again. */
+/* shared: 32 reals of the block's, which may be used again behind the caller's next __syncthreads; the block is a multiple of
+ * 32 threads, one-dimensional. */
 __device__ static inline real block_sum(real v, real *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
     v = warp_sum(v);
     if (lane == 0) shared[warp] = v;
     __syncthreads();
-    v = warp_sum(lane < n_warps ? shared[lane] : (real)0);
-    __syncthreads();
-    return v;
+    return warp_sum(lane < n_warps ? shared[lane] : (real)0);
 }
 __device__ static inline real block_max(real v, real *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
     v = warp_max(v);
     if (lane == 0) shared[warp] = v;
     __syncthreads();
-    v = warp_max(lane < n_warps ? shared[lane] : shared[0]);
-    __syncthreads();
-    return v;
+    return warp_max(lane < n_warps ? shared[lane] : shared[0]);
 }
 
 /* ---- what a result does to its place ---- */

@@ -176,6 +176,7 @@ embedding_sum_rows(void *gradient, int gradient_is_real, const elem *dy, const i
         int32_t each = (n + SUM_WARPS - 1) / SUM_WARPS, from = warp * each, to = from + each < n ? from + each : n;
         real sum[GROUP] = {0};
         if (c < C) add_positions(sum, dy, position, begin + from, begin + to, c, C, packed);
+        __syncthreads();   /* the row before this one has been added */
         block_sum_groups(sum, shared);
         if (warp == 0 && c < C) group_grad_add(gradient, gradient_is_real, (int64_t)k * C, c, C, packed, sum);
     }

@@ -8,9 +8,13 @@
  *
  * Apart: without a bias; rows of a length that the library cannot keep; and whenever it offers no algorithm (fp64).
  *
- * Does it pay? It saves reading the sum once, a fourth of the traffic of product and gelu apart, and slows the product's own
- * epilogue. llm.c measured a loss in bf16 on an A100, and fuses only where asked to (-ge; pull request 338). To be measured here
- * (`--fuse off`) before it is believed. */
+ * Recomputation that makes gelu again, and not the product, reads the kept sum: its y is not, to the bit, the first one.
+ *
+ * Does it pay? It saves reading the sum once, and makes the product's own epilogue slower. llm.c found a loss in bf16 and fp32, where
+ * the library ran a second kernel for the epilogue (pull request 338, 2024), and later a gain on an H100 (653); its -ge is on
+ * from sm_90. Not measured here yet: compare with `--fuse off`.
+ *
+ * That gelu is the tanh form is in no header of the library: PyTorch and TensorRT-LLM use it as such. */
 #include "lib/ops/fusion.h"
 #include "lib/ops/gemm.h"
 #include "lib/ops/linear.h"

@@ -22,7 +22,11 @@ struct __align__(2 * sizeof(real)) statistics { real mean, rstd; };   /* as they
 enum { KEPT = 4, MAX_ROW_WARPS = 16 };
 
 /* The block is (threads of a row, rows): a warp for each of several rows, or all warps for one. */
-__device__ static inline real row_sum(real v, real *shared) { return blockDim.x == 32 ? warp_sum(v) : block_sum(v, shared); }
+__device__ static inline real row_sum(real v, real *shared) {
+    if (blockDim.x == 32) return warp_sum(v);
+    __syncthreads();   /* the last sum has been read */
+    return block_sum(v, shared);
+}
 #define FOR_ROWS_OF_BLOCK(r, R)                                                                                        \
     for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < (R); r += (int64_t)gridDim.x * blockDim.y)
 

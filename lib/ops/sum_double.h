@@ -9,16 +9,14 @@ __device__ static inline double warp_sum_double(double v) {
     return v;
 }
 
-/* Every thread gets the sum. shared: 32 doubles of the block's; the block is a multiple of 32 threads, one-dimensional. Ends
- * with a barrier, so that the next call may use `shared` again. */
+/* Every thread gets the sum. shared: 32 doubles of the block's, which may be used again behind the caller's next
+ * __syncthreads; the block is a multiple of 32 threads, one-dimensional. */
 __device__ static inline double block_sum_double(double v, double *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
     v = warp_sum_double(v);
     if (lane == 0) shared[warp] = v;
     __syncthreads();
-    v = warp_sum_double(lane < n_warps ? shared[lane] : 0.);
-    __syncthreads();
-    return v;
+    return warp_sum_double(lane < n_warps ? shared[lane] : 0.);
 }
 
 #endif

@@ -1,6 +1,27 @@
 /* ranks: 1  device: any */
 #include "lib/ops/attention.h"
+#include "driver/recipe.h"
+#include "tests/layouts.h"
 #include "tests/test.h"
+
+/* What a run is created with is what the process prefers, from before its program is compiled. */
+static void test_attention_core_is_the_plans(void **state) {
+    (void)state;
+    struct plan p = parity_plan();
+    struct run r = {0};
+    p.layers = 1;
+    p.attention_core = PLAN_CORE_OWN;
+    assert_ok(plan_settle(&p, 1));
+    enum status status = run_create(&r, &gpt_recipe, &p, WATCH_NOTHING);
+    enum attention_core own = attention_preferred();
+    run_destroy(&r);
+    attention_prefer(ATTENTION_CORE_AUTO);
+    assert_ok(status);
+    assert_int_equal(own, ATTENTION_CORE_OWN);
+    assert_int_equal(ATTENTION_CORE_AUTO, PLAN_CORE_AUTO);
+    assert_int_equal(ATTENTION_CORE_OWN, PLAN_CORE_OWN);
+    assert_int_equal(ATTENTION_CORE_CUDNN, PLAN_CORE_CUDNN);
+}
 
 #ifdef TRIVIUM_CUDNN
 #include "lib/ops/attention_cudnn.h"
@@ -22,28 +43,39 @@ static const char h200[] =
 /* The heuristics compile kernels, and for that load the driver's library, if only its stub: without it they name nothing. */
 static bool has_driver_library(void) { return dlopen("libcuda.so.1", RTLD_LAZY) != NULL; }
 
-/* With a driver, the heuristics must know a kernel. A plan would load it, which takes a device. */
-static void check_graph(int64_t B, int64_t T, int64_t H, int64_t D, cudnnDataType_t elem, bool backward) {
+/* n_configs: how many kernels the heuristics name for an H200; NULL: do not ask. A plan would load one, which takes a device. */
+static void check_graph(int64_t B, int64_t T, int64_t H, int64_t D, cudnnDataType_t elem, bool backward, int *n_configs) {
     struct attention_sizes s = {B, T, H, D, 3 * H * D, 0, 1 / sqrt((double)D)};
     struct attention_graph graph;
     cudnnBackendDescriptor_t plan, device;
-    int n_configs = 0;
     enum status status = attention_graph_build(&graph, &s, elem, backward, NULL);
-    if (status == OK && has_driver_library()) {
+    if (status == OK && n_configs) {
+        *n_configs = 0;
         device = attention_graph_device(&graph, h200);
-        if (device) status = attention_graph_plan(&graph, NULL, device, INT64_MAX, &plan, &n_configs);
+        if (device) status = attention_graph_plan(&graph, NULL, device, INT64_MAX, &plan, n_configs);
     }
     attention_graph_destroy(&graph);
     assert_ok(status);
-    if (has_driver_library()) assert_true(n_configs > 0);
+}
+
+static const struct { int64_t B, T, H, D; cudnnDataType_t elem; } graphs[] = {
+    {2, 256, 3, 64, CUDNN_DATA_BFLOAT16}, {2, 64, 3, 128, CUDNN_DATA_HALF}, {1, 1024, 16, 80, CUDNN_DATA_BFLOAT16}};
+
+/* cuDNN checks every descriptor, and that the operations fit together; neither needs a GPU or a driver. */
+static void test_attention_cudnn_graphs_are_built(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) check_graph(graphs[i / 2].B, graphs[i / 2].T, graphs[i / 2].H, graphs[i / 2].D, graphs[i / 2].elem, i & 1, NULL);
 }
 
 static void test_attention_cudnn_graphs_are_accepted_for_sm_90(void **state) {
     (void)state;
-    for (int backward = 0; backward < 2; backward++) {
-        check_graph(2, 256, 3, 64, CUDNN_DATA_BFLOAT16, backward);
-        check_graph(2, 64, 3, 128, CUDNN_DATA_HALF, backward);
-        check_graph(1, 1024, 16, 80, CUDNN_DATA_BFLOAT16, backward);
+    if (!has_driver_library()) {
+        print_message("skipped: the heuristics need libcuda.so.1, of a driver or CUDA's stub of that name\n");
+        skip();
+    }
+    for (int i = 0, n; i < 6; i++) {
+        check_graph(graphs[i / 2].B, graphs[i / 2].T, graphs[i / 2].H, graphs[i / 2].D, graphs[i / 2].elem, i & 1, &n);
+        assert_true(n > 0);
     }
 }
 
@@ -66,6 +98,24 @@ static void test_attention_cudnn_is_planned_where_it_can(void **state) {
     bool own = planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0, DEVICE_CUDA);
     attention_prefer(ATTENTION_CORE_AUTO);
     assert_false(own);
+}
+
+/* Asked for by name: what shapes and dropout forbid is refused while planning. */
+static void test_attention_cudnn_by_name_refuses_what_it_cannot(void **state) {
+    (void)state;
+    struct type good = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), odd = op_type(BF16, "BT3HD", 2, 65, 3, 2, 64), out[MAX_OUT];
+    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2};
+    struct call call = {.step = &step, .in = {{NULL, &good}}, .on = DEVICE_CUDA, .training = true};
+    attention_prefer(ATTENTION_CORE_CUDNN);
+    enum status fits = op_attention_blocked.shape(&call, out);
+    call.in[0].type = &odd;
+    enum status refused = op_attention_blocked.shape(&call, out);
+    call.on = DEVICE_CPU;
+    enum status on_cpu = op_attention_blocked.shape(&call, out);
+    attention_prefer(ATTENTION_CORE_AUTO);
+    assert_fails(refused, E_CONFIG, "attention-core=cudnn", "T 65", "attention-core own");
+    assert_int_equal(fits, OK);
+    assert_int_equal(on_cpu, OK);
 }
 
 static void make(struct op_case *c, enum dtype dtype, int T, int D) {
@@ -91,7 +141,10 @@ static enum status run_by_cudnn(struct op_case *c, enum row_kind kind) {
  * lse. Needs a GPU. */
 static void test_attention_cudnn_is_the_cpus(void **state) {
     (void)state;
-    if (test_device()->kind != DEVICE_CUDA) skip();
+    if (test_device()->kind != DEVICE_CUDA) {
+        print_message("skipped: needs a GPU\n");
+        skip();
+    }
     for (int i = 0; i < 12; i++) {
         int T = 64 + 64 * (i / 4), D = i & 1 ? 128 : 64;
         enum dtype dtype = i & 2 ? FP16 : BF16;
@@ -113,10 +166,12 @@ static void test_attention_cudnn_is_the_cpus(void **state) {
     }
 }
 
-TESTS(unit_test(test_attention_cudnn_graphs_are_accepted_for_sm_90),
-      unit_test(test_attention_cudnn_is_planned_where_it_can), unit_test(test_attention_cudnn_is_the_cpus))
+TESTS(unit_test(test_attention_core_is_the_plans), unit_test(test_attention_cudnn_graphs_are_built), unit_test(test_attention_cudnn_graphs_are_accepted_for_sm_90),
+      unit_test(test_attention_cudnn_is_planned_where_it_can), unit_test(test_attention_cudnn_by_name_refuses_what_it_cannot),
+      unit_test(test_attention_cudnn_is_the_cpus))
 
 #else
+#include "lib/ops/test_op.h"
 
 static void test_attention_core_is_preferred_by_the_process(void **state) {
     (void)state;
@@ -126,5 +181,28 @@ static void test_attention_core_is_preferred_by_the_process(void **state) {
     attention_prefer(ATTENTION_CORE_AUTO);
 }
 
-TESTS(unit_test(test_attention_core_is_preferred_by_the_process))
+/* A build with CUDA and without cuDNN has nothing to fall back on when it is asked for by name. */
+static void test_attention_by_cudnn_is_refused_without_it(void **state) {
+    (void)state;
+#ifdef TRIVIUM_CUDA
+    struct type x = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), out[MAX_OUT];
+    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2};
+    struct call call = {.step = &step, .in = {{NULL, &x}}, .on = DEVICE_CUDA, .training = true};
+    attention_prefer(ATTENTION_CORE_CUDNN);
+    enum status status = op_attention_blocked.shape(&call, out);
+    attention_prefer(ATTENTION_CORE_AUTO);
+    assert_fails(status, E_CONFIG, "attention-core=cudnn", "no cuDNN", "own or auto");
+#else
+    skip();
+#endif
+}
+
+static void test_attention_cudnn_is_not_in_this_build(void **state) {
+    (void)state;
+    print_message("skipped: built without cuDNN, which has no double (lib/simt); its graphs and numbers are not tested here\n");
+    skip();
+}
+
+TESTS(unit_test(test_attention_core_is_the_plans), unit_test(test_attention_core_is_preferred_by_the_process), unit_test(test_attention_by_cudnn_is_refused_without_it),
+      unit_test(test_attention_cudnn_is_not_in_this_build))
 #endif

@@ -9,6 +9,7 @@
 #include "lib/ops/fusions.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
+#include "lib/ops/linear.h"
 #include "lib/ops/test_op.h"
 #include "tests/layouts.h"
 #include <stdio.h>
@@ -39,28 +40,38 @@ static void pair_run_apart(struct pair *p, const struct device *d) {
 
 /* ---- the pair on the device: one copy for each address ---- */
 
-enum { MOST_OPERANDS = 2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) };
-struct mirror { int n; struct { void *host, *there; int64_t bytes; } of[MOST_OPERANDS]; };
+enum { MOST_OPERANDS = 2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS + 1) };
+struct mirror { int n; struct { void *host, *base, *there; int64_t bytes, shift; } of[MOST_OPERANDS]; };
+
+static const void *shifted;   /* the operand that lies 8 bytes into its allocation, where 16 do not divide its address */
 
 static void *mirror_of(struct mirror *m, void *host, int64_t bytes) {
     const struct device *d = test_device();
     for (int i = 0; i < m->n; i++)
         if (m->of[i].host == host) return m->of[i].there;
-    void *there;
-    assert_ok(d->allocate(d, bytes, &there));
+    int64_t shift = host == shifted ? 8 : 0;
+    void *base, *there;
+    assert_ok(d->allocate(d, bytes + shift, &base));
+    there = (char *)base + shift;
     assert_ok(d->upload(d, there, host, bytes));
-    m->of[m->n].host = host;
-    m->of[m->n].bytes = bytes;
+    m->of[m->n].host = host, m->of[m->n].base = base;
+    m->of[m->n].bytes = bytes, m->of[m->n].shift = shift;
     return m->of[m->n++].there = there;
 }
 static void mirror_tensors(struct mirror *m, struct tensor *t, int n) {
     for (int i = 0; i < n; i++)
         if (t[i].data) t[i].data = mirror_of(m, t[i].data, type_bytes(t[i].type));
 }
-static struct call mirror_call(struct mirror *m, const struct op_case *c) {
+/* Scratch: content of the host's, which is thrown away. `scratch` is kept until the next. */
+static void *scratch[2];
+static struct call mirror_call(struct mirror *m, const struct op_case *c, int which) {
     struct call call = op_case_call(c, ROW_FORWARD);
     call.device = test_device();
     call.on = call.device->kind;
+    int64_t work = op_work(&call, ROW_FORWARD);
+    free(scratch[which]);
+    scratch[which] = work ? calloc(1, (size_t)work) : NULL;
+    if (work) call.work = mirror_of(m, scratch[which], work);
     mirror_tensors(m, call.in, MAX_IN);
     mirror_tensors(m, call.out, MAX_OUT);
     mirror_tensors(m, call.weight, MAX_WEIGHTS);
@@ -70,13 +81,13 @@ static void mirror_back(struct mirror *m) {
     const struct device *d = test_device();
     for (int i = 0; i < m->n; i++) {
         assert_ok(d->download(d, m->of[i].host, m->of[i].there, m->of[i].bytes));
-        d->release(d, m->of[i].there, m->of[i].bytes);
+        d->release(d, m->of[i].base, m->of[i].bytes + m->of[i].shift);
     }
 }
 
 static void pair_run_fused(struct pair *p) {
     struct mirror m = {0};
-    struct call first = mirror_call(&m, &p->first), second = mirror_call(&m, &p->second);
+    struct call first = mirror_call(&m, &p->first, 0), second = mirror_call(&m, &p->second, 1);
     fused_kernel *run = fusion_of(&first, &second, ROW_FORWARD);
     assert_non_null(run);
     assert_ok(run(&first, &second));
@@ -188,6 +199,104 @@ static void test_residual_layernorm_writes_over_its_operands(void **state) {
             for (s.C = 72; s.C <= 77; s.C += 5) check_residual_layernorm(d);
         }
     memset(&s, 0, sizeof s);
+}
+
+/* Every operand in turn where 16-byte loads cannot read it: run apart, which can. */
+static void test_residual_layernorm_of_unaligned_operands(void **state) {
+    (void)state;
+    if (on_cpu()) skip();
+    memset(&s, 0, sizeof s);
+    s.B = 1, s.T = 3, s.C = 16, s.p = 0.3, s.training = s.store = true;
+    for (int i = 0; i < 8; i++) {
+        struct pair fused, cpu;
+        make_residual_layernorm(&fused, FP32), make_residual_layernorm(&cpu, FP32);
+        struct op_case *a = &fused.first, *b = &fused.second;
+        const void *operands[] = {a->in[0].data, a->in[1].data, a->weight[0].data, a->out[0].data, a->out[1].data,
+                                  b->weight[0].data, b->weight[1].data, b->out[0].data};
+        shifted = operands[i];
+        pair_run_fused(&fused);
+        shifted = NULL;
+        pair_run_apart(&cpu, device_cpu());
+        assert_close_to(&fused.first, &cpu.first, FP32);
+        assert_close_to(&fused.second, &cpu.second, FP32);
+        pair_free(&fused), pair_free(&cpu);
+    }
+}
+
+/* ---- linear, gelu ---- */
+
+static void make_linear_gelu(struct pair *p, enum dtype d, int T, int C, int K, bool bias) {
+    op_case_start(&p->first, &op_linear, 1);
+    op_case_input(&p->first, op_type(d, "BTC", 2, T, C));
+    op_case_weight(&p->first, op_type(d, "KC", K, C));
+    if (bias) op_case_weight(&p->first, op_type(d, "K", K));
+    op_case_finish(&p->first);
+    op_case_start(&p->second, &op_gelu, 1);
+    op_case_input(&p->second, op_type(d, "BTK", 2, T, K));
+    op_case_finish(&p->second);
+    pair_tie(p);
+}
+
+/* The value between them: a sum of C terms, rounded. y: |gelu'| < 1.13; the CPU's gelu takes a rounded sum, so three roundings of the
+ * element type at most, two sums of C terms, and 16 roundings of gelu's own (test_gelu.c). */
+static void check_linear_gelu(enum dtype d, int T, int C, int K, bool bias, bool in_place) {
+    struct pair fused, cpu;
+    double u = dtype_roundoff(d), n = C + 2, sum = n * sqrt(n) * dtype_roundoff(dtype_accumulator(d));
+    make_linear_gelu(&fused, d, T, C, K, bias), make_linear_gelu(&cpu, d, T, C, K, bias);
+    void *y = fused.second.out[0].data;
+    if (in_place) fused.second.out[0].data = fused.first.out[0].data;
+    pair_run_fused(&fused);
+    pair_run_apart(&cpu, device_cpu());
+    if (!in_place) assert_close(tensor_error(&fused.first.out[0], &cpu.first.out[0]), 0, 2 * u + 2 * sum);
+    assert_close(tensor_error(&fused.second.out[0], &cpu.second.out[0]), 0,
+                 3.13 * u + 3 * sum + 64 * dtype_roundoff(dtype_accumulator(d)));
+    fused.second.out[0].data = y;
+    pair_free(&fused), pair_free(&cpu);
+}
+
+/* 24 columns the library can keep, 21 it cannot; without a bias there is no such epilogue. */
+static void test_linear_gelu_is_the_two_kernels(void **state) {
+    (void)state;
+    if (on_cpu()) skip();
+    for (enum dtype d = FP32; d <= FP16; d++)
+        for (int how = 0; how < 8; how++)
+            check_linear_gelu(d, 7, how & 1 ? 13 : 40, how & 2 ? 21 : 24, true, how & 4);
+    check_linear_gelu(BF16, 7, 40, 24, false, false);
+}
+
+/* 1 + 2^-8 is kept as 1; gelu takes it as it is: 216/256 in bf16, where gelu(1) is 215/256. */
+static void test_linear_gelu_takes_the_sum_unrounded(void **state) {
+    (void)state;
+    if (on_cpu()) skip();
+    struct pair p;
+    make_linear_gelu(&p, BF16, 1, 1, 8, true);
+    for (int i = 0; i < 2; i++) dtype_set(p.first.in[0].data, BF16, i, 1);
+    for (int i = 0; i < 8; i++) dtype_set(p.first.weight[0].data, BF16, i, 1), dtype_set(p.first.weight[1].data, BF16, i, 0x1p-8);
+    pair_run_fused(&p);
+    for (int i = 0; i < 16; i++) {
+        assert_close(dtype_get(p.first.out[0].data, BF16, i), 1, 0);         /* a tie, to even */
+        assert_close(dtype_get(p.second.out[0].data, BF16, i), 216.0 / 256, 0);
+    }
+    pair_free(&p);
+}
+
+/* y may not lie over the product's scratch, its operands, or a part of what is kept. */
+static void test_linear_gelu_is_not_joined_over_scratch(void **state) {
+    (void)state;
+    if (!fusions[0].first) skip();
+    struct type x = op_type(BF16, "BTC", 2, 3, 16), w = op_type(BF16, "KC", 32, 16), b = op_type(BF16, "K", 32), y = op_type(BF16, "BTK", 2, 3, 32);
+    static char memory[1 << 20];
+    struct step linear = {.op = &op_linear, .n_in = 1, .n_out = 1, .n_weight = 2}, gelu = {.op = &op_gelu, .n_in = 1, .n_out = 1};
+    struct call first = {.step = &linear, .on = DEVICE_CUDA, .in = {{memory, &x}}, .weight = {{memory + 65536, &w}, {memory + 131072, &b}},
+                         .out = {{memory + 196608, &y}}};
+    struct call second = {.step = &gelu, .on = DEVICE_CUDA, .in = {{memory + 196608, &y}}, .out = {{memory + 262144, &y}}};
+    assert_non_null(fusion_of(&first, &second, ROW_FORWARD));
+    first.work = memory + 262144 + type_bytes(&y);
+    assert_non_null(fusion_of(&first, &second, ROW_FORWARD));
+    first.work = memory + 262144 + type_bytes(&y) - 1;
+    assert_null(fusion_of(&first, &second, ROW_FORWARD));
+    first.work = memory + 262144 - op_work(&first, ROW_FORWARD) + 1;
+    assert_null(fusion_of(&first, &second, ROW_FORWARD));
 }
 
 /* ---- which pairs ---- */
@@ -304,10 +413,12 @@ static struct plan program_plan(enum plan_precision precision, int kind) {
     return p;
 }
 
-/* Two for a layer, in each microbatch of each step: in its middle, and from its end into the next layer or the head. Full
+/* Linear and gelu: not in fp64; and for certain only without recomputation, as else linear's input dies with it, and gelu's
+ * result may take its place. Two others for a layer, in each microbatch of each step: in its middle, and from its end into the next layer or the head. Full
  * recomputation runs the one in the middle again. */
 static int64_t n_pairs(const struct plan *p, bool recompute) {
-    return PARITY_STEPS * (p->global_batch / p->micro_batch) * p->layers * (recompute ? 3 : 2);
+    int gelu = p->precision != PRECISION_FP64 && p->recompute == RECOMPUTE_NONE;
+    return PARITY_STEPS * (p->global_batch / p->micro_batch) * p->layers * ((recompute ? 3 : 2) + gelu);
 }
 
 /* @return how many pairs were run as one */
@@ -333,13 +444,64 @@ static void test_training_is_the_same_bit_for_bit(void **state) {
         int64_t joined = train(p, true, &ref, &fused), none = train(p, false, &ref, &apart);
         reference_fini(&ref);
         assert_int_equal(none, 0);
-        assert_int_equal(joined, n_pairs(&p, i % 3 == 2));
-        assert_true(fused.bits == apart.bits);
+        assert_true(joined >= n_pairs(&p, i % 3 == 2));
+        double u = p.precision == PRECISION_BF16 ? 0x1p-8 : p.precision == PRECISION_FP16 ? 0x1p-11 : 0x1p-24, q = 6;
+        if (p.precision == PRECISION_FP64) assert_true(fused.bits == apart.bits);
+        assert_close(fused.first_loss, 0, 2 * q * sqrt(2 * 197) * 0.5 * u / log(131));       /* tests/test_device_parity.c */
+        assert_close(fused.first_grad, 0, q * sqrt(2 * 405) * u);
         assert_close(fused.memory, 0, 0);
     }
 }
 
-TESTS(unit_test(test_residual_layernorm_is_the_two_kernels), unit_test(test_residual_layernorm_of_long_rows),
+/* ---- events of params, between the rows of a pair ---- */
+
+enum { MOST_EVENTS = 1024 };
+struct events { int n[N_EVENTS], param[N_EVENTS][MOST_EVENTS]; };
+
+static enum status on_event(struct run *r, void *self, const struct event *event) {
+    (void)r;
+    struct events *e = self;
+    if (e->n[event->kind] < MOST_EVENTS) e->param[event->kind][e->n[event->kind]] = event->param;
+    e->n[event->kind]++;
+    return OK;
+}
+
+static enum status train_and_listen(struct run *r, struct plan p, struct events *e) {
+    struct data_split train_part, val;
+    static struct data_file *file;
+    TRY(plan_settle(&p, 1));
+    TRY(run_create(r, &gpt_recipe, &p, WATCH_NOTHING));
+    if (!file) TRY(data_open("configs/demo.txt", &file));
+    TRY(data_split_tail(file, p.seq, 0.1, &train_part, &val));
+    run_set_data(r, &train_part, &val);
+    TRY(run_subscribe(r, EVENT_PARAM_NEEDED, on_event, e));
+    TRY(run_subscribe(r, EVENT_PARAM_DONE, on_event, e));
+    return run_step(r);
+}
+
+/* Whoever listens hears the same, in the same order for each kind. */
+static void test_fusion_keeps_the_events_of_params(void **state) {
+    (void)state;
+    static struct events heard[2];
+    if (on_cpu()) skip();
+    memset(heard, 0, sizeof heard);
+    for (int fuse = 0; fuse < 2; fuse++) {
+        struct plan p = program_plan(PRECISION_FP32, 2);
+        struct run r = {0};
+        p.device = PLAN_DEVICE_CUDA;
+        p.fuse = fuse;
+        enum status status = train_and_listen(&r, p, &heard[fuse]);
+        run_destroy(&r);
+        assert_ok(status);
+    }
+    assert_true(heard[0].n[EVENT_PARAM_NEEDED] > 0 && heard[0].n[EVENT_PARAM_DONE] > 0);
+    assert_true(heard[0].n[EVENT_PARAM_NEEDED] < MOST_EVENTS);
+    assert_memory_equal(&heard[0], &heard[1], sizeof heard[0]);
+}
+
+TESTS(unit_test(test_linear_gelu_is_the_two_kernels), unit_test(test_linear_gelu_takes_the_sum_unrounded),
+      unit_test(test_linear_gelu_is_not_joined_over_scratch), unit_test(test_residual_layernorm_of_unaligned_operands), unit_test(test_fusion_keeps_the_events_of_params),
+      unit_test(test_residual_layernorm_is_the_two_kernels), unit_test(test_residual_layernorm_of_long_rows),
       unit_test(test_residual_layernorm_writes_over_its_operands), unit_test(test_fusion_is_for_listed_ops_dtypes_and_devices),
       unit_test(test_fusion_is_of_a_value_handed_over_as_it_is), unit_test(test_fusion_is_not_of_rows_that_share_memory),
       unit_test(test_fusion_may_write_over_the_value_between), unit_test(test_training_is_the_same_bit_for_bit))

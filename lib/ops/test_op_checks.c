@@ -148,12 +148,13 @@ static void widen_dweight(struct op_case *c) {
     }
 }
 
-/* Weights' gradients in the element type, and then in the accumulator's. */
+/* Weights' gradients in the element type, and then, where there are weights, in the accumulator's. */
 void op_case_check_precision(op_case_maker *make, enum dtype dtype, double n, int stored) {
-    for (int high = 0; high < 2; high++) {
-        struct op_case narrow, wide;
+    struct op_case narrow, wide;
+    for (int high = 0, n_weight = 1; high < 1 + (n_weight > 0); high++) {
         make(&narrow, dtype);
         make(&wide, FP64);
+        n_weight = narrow.step.n_weight;
         if (high) widen_dweight(&narrow);
         for (int i = 0; i < narrow.step.n_in; i++) tensor_copy_values(&wide.in[i], &narrow.in[i]);
         for (int i = 0; i < narrow.step.n_weight; i++) tensor_copy_values(&wide.weight[i], &narrow.weight[i]);

@@ -2,6 +2,7 @@
  * memory plan -> bill. */
 #include "lib/run/run.h"
 
+#include "lib/ops/attention.h"
 #include "lib/ops/reduce.h"
 
 #include <omp.h>
@@ -82,6 +83,7 @@ enum status run_compile(struct run *r, const struct recipe *recipe, const struct
     plan_place(&r->plan, rank);
     program_init(&r->program);
     r->program.device = plan->device == PLAN_DEVICE_CUDA ? DEVICE_CUDA : DEVICE_CPU;
+    attention_prefer((enum attention_core)plan->attention_core);     /* the same names in the same order */
     TRY(choose_techniques(r));
     TRY(rewrite_program(r, watcher, watcher_self));
     TRY(make_schedule(r));

@@ -16,6 +16,7 @@
 #include <cblas.h>
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,8 @@ struct operation {
     int32_t transpose_a, transpose_b;
     uint32_t epilogue;
     const void *bias;
+    void *aux;                 /* where gelu's input is kept, as D lies, with leading dimension aux_ld; of D's type */
+    int64_t aux_ld;
 };
 struct preference {
     uint64_t magic, workspace;
@@ -120,7 +123,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
     struct operation *o = object_new(sizeof *o, OPERATION);
     *out = (cublasLtMatmulDesc_t)(void *)o;
     if (!o) return CUBLAS_STATUS_ALLOC_FAILED;
-    *o = (struct operation){OPERATION, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, NULL};
+    *o = (struct operation){OPERATION, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL, 0};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t o) { return object_destroy(o, OPERATION); }
@@ -144,6 +147,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
         return set(&o->epilogue, sizeof o->epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
         return set(&o->bias, sizeof o->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        return set(&o->aux, sizeof o->aux, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        return set(&o->aux_ld, sizeof o->aux_ld, value, bytes);
     default:
         return INVALID("an attribute of an operation that the double does not know");
     }
@@ -223,6 +230,24 @@ static cublasStatus_t check_matrix(const struct layout *l, uint64_t rows, uint64
     return CUBLAS_STATUS_SUCCESS;
 }
 
+static bool has_bias(const struct operation *o) { return o->epilogue & CUBLASLT_EPILOGUE_BIAS; }
+static bool has_gelu(const struct operation *o) {
+    return o->epilogue == CUBLASLT_EPILOGUE_GELU_BIAS || o->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+static bool has_aux(const struct operation *o) { return o->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS; }
+
+/* Gelu not in fp64, so that callers meet a library that has no algorithm. aux_ld: what the documentation asks of it. */
+static cublasStatus_t check_epilogue(const struct problem *p) {
+    if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->o->epilogue != CUBLASLT_EPILOGUE_BIAS && !has_gelu(p->o))
+        return UNSUPPORTED("an epilogue that the double does not know");
+    if (has_gelu(p->o) && p->d->type == CUDA_R_64F) return UNSUPPORTED("gelu in fp64");
+    if (has_bias(p->o) && !p->o->bias) return INVALID("a bias epilogue without a bias");
+    if (has_aux(p->o) && !p->o->aux) return INVALID("an aux epilogue without a place for it");
+    if (has_aux(p->o) && (p->o->aux_ld < (int64_t)p->m || p->o->aux_ld % 8))
+        return INVALID("a leading dimension of aux smaller than the number of rows, or no multiple of 8");
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 static cublasStatus_t check_problem(const struct problem *p) {
     bool ta = p->o->transpose_a == CUBLAS_OP_T, tb = p->o->transpose_b == CUBLAS_OP_T;
     if ((!ta && p->o->transpose_a != CUBLAS_OP_N) || (!tb && p->o->transpose_b != CUBLAS_OP_N))
@@ -231,9 +256,7 @@ static cublasStatus_t check_problem(const struct problem *p) {
     PASS(check_matrix(p->b, tb ? p->n : p->k, tb ? p->k : p->n));
     PASS(check_matrix(p->c, p->m, p->n));
     PASS(check_matrix(p->d, p->m, p->n));
-    if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->o->epilogue != CUBLASLT_EPILOGUE_BIAS)
-        return UNSUPPORTED("an epilogue that the double does not know");
-    if (p->o->epilogue == CUBLASLT_EPILOGUE_BIAS && !p->o->bias) return INVALID("a bias epilogue without a bias");
+    PASS(check_epilogue(p));
     return types_supported(p) ? CUBLAS_STATUS_SUCCESS : UNSUPPORTED("this combination of types");
 }
 
@@ -341,7 +364,10 @@ static void multiply(const struct product *p, const struct operand *a, const str
     else cblas_sgemm(CblasColMajor, ta, tb, p->m, p->n, k, 1, from_a, a->ld, from_b, b->ld, 0, sums, p->m);
 }
 
-/* D = alpha (the pieces' sum) + beta C + bias, rounded once. C is not read when beta is 0. */
+/* The library's gelu is the tanh form. */
+static double gelu(double x) { return x / 2 * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))); }
+
+/* D = alpha (the pieces' sum) + beta C + bias, or gelu of that, rounded once. C is not read when beta is 0. */
 static void finish(const struct product *p, const void *sums) {
     enum dtype sum = dtype_of(p->o.scale), to = dtype_of(p->d_layout.type);
     int64_t piece = (int64_t)p->m * p->n;
@@ -351,7 +377,9 @@ static void finish(const struct product *p, const void *sums) {
             if (p->pieces == 2) x += dtype_get(sums, sum, piece + j * p->m + i);
             x *= p->alpha;
             if (p->beta != 0) x += p->beta * dtype_get(p->c, to, j * p->c_layout.ld + i);
-            if (p->o.epilogue == CUBLASLT_EPILOGUE_BIAS) x += dtype_get(p->o.bias, to, i);
+            if (has_bias(&p->o)) x += dtype_get(p->o.bias, to, i);
+            if (has_aux(&p->o)) dtype_set(p->o.aux, to, j * p->o.aux_ld + i, x);
+            if (has_gelu(&p->o)) x = gelu(x);
             dtype_set(p->d, to, j * p->d_layout.ld + i, x);
         }
 }
@@ -388,6 +416,18 @@ static bool on_device(const void *x) {
     return cudaPointerGetAttributes(&attributes, x) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
 }
 
+/* Aux is written, whole, while operands are read and D is written. */
+static cublasStatus_t check_aux(const struct product *p, struct span written, struct span work) {
+    struct layout like_d = p->d_layout;
+    like_d.ld = p->o.aux_ld;
+    struct span aux = span_of(p->o.aux, &like_d);
+    if (alignment_of(p->o.aux) < 16 || !on_device(p->o.aux)) return INVALID("aux less aligned than 16, or not in device memory");
+    if (overlap(aux, written) || overlap(aux, work) || overlap(aux, span_of(p->a, &p->a_layout)) ||
+        overlap(aux, span_of(p->b, &p->b_layout)))
+        return INVALID("aux overlaps an operand");
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 static cublasStatus_t check_addresses(const struct product *p, const struct algorithm *algorithm,
                                       size_t workspace_bytes) {
     const void *operands[] = {p->a, p->b, p->c, p->d};
@@ -399,8 +439,9 @@ static cublasStatus_t check_addresses(const struct product *p, const struct algo
         if ((uintptr_t)operands[i] % size_of(i < 2 ? p->a_layout.type : p->d_layout.type))
             return INVALID("a misaligned operand");
     }
-    if (p->o.epilogue == CUBLASLT_EPILOGUE_BIAS && (alignment_of(p->o.bias) < 16 || !on_device(p->o.bias)))
+    if (has_bias(&p->o) && (alignment_of(p->o.bias) < 16 || !on_device(p->o.bias)))
         return INVALID("a bias that 16-byte loads cannot read, or not in device memory");
+    if (has_aux(&p->o)) PASS(check_aux(p, written, work));
     if (workspace_bytes < algorithm->workspace) return INVALID("less workspace than the algorithm needs");
     if (workspace_bytes > 0 && ((uintptr_t)p->workspace % 256 || !on_device(p->workspace)))
         return INVALID("a workspace not aligned to 256 bytes, or not in device memory");

@@ -1,8 +1,8 @@
 /* Device memory and pinned memory of the doubles.
  *
  * Device memory is mapped page by page, and closed (PROT_NONE) while host code runs: a host that follows a device pointer is
- * stopped with a line, as a real one would crash. It is open while streams run, for kernels and copies. Each block ends at
- * a page that is never open; new memory is all 0xff bytes, NaN in every floating type. Freed memory stays closed, at an
+ * stopped with a line, as a real one would crash. While streams run, a block opens at the first touch by a kernel or a copy,
+ * and stays open until they rest: what nobody touches costs nothing, however large. Each block ends at a page that is never open; new memory is all 0xff bytes, NaN in every floating type. Freed memory stays closed, at an
  * address that is not given out again for a while. */
 #include "lib/simt/double.h"
 
@@ -14,15 +14,17 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 enum { PAGE = 4096, QUARANTINE = 256 };
 
-struct block { char *at; size_t bytes, mapped; enum place place; int device; };
+struct block { char *at; size_t bytes, mapped; enum place place; int device; bool open; };
 
 static std::map<uintptr_t, struct block> blocks;            /* by address; also the freed ones that are still mapped */
 static std::deque<uintptr_t> quarantine;
 static size_t used[64];                                     /* bytes, by device */
-static bool is_open;
+static bool is_open;                                        /* streams run */
+static std::vector<uintptr_t> opened;                       /* since then; has room for all, as signal handlers add to it */
 
 static bool guarded(void) {
     static int on = -1;
@@ -56,8 +58,23 @@ struct range double_range(const void *at, size_t bytes) {
 /* ---- the guard ---- */
 static struct sigaction before;
 
+static void protect(const struct block *b, int protection) {
+    if (b->place == PLACE_DEVICE && mprotect(b->at, (b->bytes + PAGE - 1) / PAGE * PAGE, protection) != 0)
+        perror("simt: mprotect");
+}
+
+/* The touch of a closed block while streams run: open it, and the instruction is done again. */
+static bool opens(struct block *b, const void *at) {
+    if (!is_open || b->open || b->place != PLACE_DEVICE || (const char *)at >= b->at + (b->mapped - PAGE)) return false;
+    b->open = true;
+    opened.push_back((uintptr_t)b->at);
+    protect(b, PROT_READ | PROT_WRITE);
+    return true;
+}
+
 static void touched(int signal, siginfo_t *info, void *context) {
-    const struct block *b = block_of(info->si_addr);
+    struct block *b = block_of(info->si_addr);
+    if (b && opens(b, info->si_addr)) return;
     if (b) {
         char line[200];
         int n = snprintf(line, sizeof line, "simt: %s memory was touched %s: byte %zd of an allocation of %zu bytes\n",
@@ -84,25 +101,23 @@ static void watch_faults(void) {
     sigaction(SIGSEGV, &ours, NULL);
 }
 
-static void protect(const struct block *b, int protection) {
-    if (b->place == PLACE_DEVICE && mprotect(b->at, (b->bytes + PAGE - 1) / PAGE * PAGE, protection) != 0)
-        perror("simt: mprotect");
-}
-static void protect_all(int protection) {
-    for (auto &entry : blocks) protect(&entry.second, protection);
-}
-
 void double_memory_open(void) {
     if (is_open) return;
     is_open = true;
-    if (guarded()) protect_all(PROT_READ | PROT_WRITE);
+    if (guarded()) watch_faults();
 }
 void double_memory_close(void) {
     if (!is_open) return;
     is_open = false;
     if (!guarded()) return;
     watch_faults();
-    protect_all(PROT_NONE);
+    for (uintptr_t at : opened) {
+        auto found = blocks.find(at);                       /* it may have been freed meanwhile */
+        if (found == blocks.end() || !found->second.open) continue;
+        protect(&found->second, PROT_NONE);
+        found->second.open = false;
+    }
+    opened.clear();
 }
 
 /* ---- allocating ---- */
@@ -112,9 +127,10 @@ static cudaError_t map_block(void **out, size_t bytes, enum place place) {
     if (at == MAP_FAILED) return double_fail(cudaErrorMemoryAllocation, NULL);
     mprotect(at + whole, PAGE, PROT_NONE);
     memset(at, 0xff, whole);
-    struct block b = {at, bytes, mapped, place, double_device()};
+    struct block b = {at, bytes, mapped, place, double_device(), false};
     blocks[(uintptr_t)at] = b;
-    if (guarded() && !is_open) watch_faults(), protect(&b, PROT_NONE);
+    opened.reserve(blocks.size());
+    if (guarded()) watch_faults(), protect(&b, PROT_NONE);
     *out = at;
     return cudaSuccess;
 }
@@ -135,6 +151,7 @@ static cudaError_t free_block(void *at, enum place place, const char *call) {
     madvise(at, b->bytes, MADV_DONTNEED);
     mprotect(at, (b->bytes + PAGE - 1) / PAGE * PAGE, PROT_NONE);
     b->place = PLACE_FREED;
+    b->open = false;
     quarantine.push_back((uintptr_t)at);
     if (quarantine.size() > QUARANTINE) unmap_oldest();
     return cudaSuccess;

@@ -17,6 +17,7 @@ static void shorten(char *place) {
     char here[TURN_BYTES];
     size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
     if (n > 0 && strncmp(place, here, n) == 0 && place[n] == '/') memmove(place, place + n + 1, strlen(place + n + 1) + 1);
+    if (strncmp(place, "./", 2) == 0) memmove(place, place + 2, strlen(place + 2) + 1);
     place[strcspn(place, " \n")] = 0;
 }
 

@@ -17,11 +17,13 @@ static struct key known[4096];
 static int n_known, n_reports;
 static char kept[MAX_KEPT][LINE_BYTES], newest[LINE_BYTES];
 static int shown = 1, n_written;
+static void (*on_report)(void);
 
 int simt_reports(void) { return n_reports; }
 const char *simt_report_text(void) { return newest; }
 const char *simt_report(int i) { return i >= 0 && i < n_reports && i < MAX_KEPT ? kept[i] : ""; }
 void simt_reports_show(int on) { shown = on; }
+void simt_on_report(void (*tell)(void)) { on_report = tell; }
 void simt_reports_clear(void) {
     n_reports = n_known = n_written = 0;
     newest[0] = 0;
@@ -46,7 +48,7 @@ const char *thread_text(int thread) {
 
 const char *site_text(const struct simt_site *site) {
     char *text = turn_text();
-    snprintf(text, TURN_BYTES, " (%s:%d)", site->file, site->line);
+    snprintf(text, TURN_BYTES, " (%s:%d)", site_file(site), site->line);
     return text;
 }
 }
@@ -62,9 +64,9 @@ static void write_line(const char *text) {
 static void keep(void) {
     if (n_reports < MAX_KEPT) memcpy(kept[n_reports], newest, sizeof newest);
     n_reports++;
-    if (!shown) return;
-    if (n_written++ < MAX_WRITTEN) write_line(newest);
-    else if (n_written == MAX_WRITTEN + 1) write_line("simt: more reports are only counted");
+    if (shown && n_written < MAX_WRITTEN) write_line(newest);
+    if (shown && n_written++ == MAX_WRITTEN) write_line("simt: more reports are only counted");
+    if (on_report) on_report();
 }
 
 static bool remember(const char *kind, const void *at, const void *other) {
@@ -99,7 +101,7 @@ void report(const char *kind, const char *place, const void *key, const void *ot
 void report_at(const char *kind, const struct simt_site *site, const struct simt_site *other, const char *format, ...) {
     if (!remember(kind, site, other)) return;
     char place[TURN_BYTES];
-    snprintf(place, sizeof place, "%s:%d", site->file, site->line);
+    snprintf(place, sizeof place, "%s:%d", site_file(site), site->line);
     va_list arguments;
     va_start(arguments, format);
     report_line(kind, place, format, arguments);

@@ -137,7 +137,7 @@ static void barrier_opens(void) {
 }
 
 __attribute__((noinline, cold)) static void check_arrival(const struct simt_site *site) {
-    if (n_at_barrier == 0 && now.n_live < now.n_threads)
+    if (now.n_live < now.n_threads)
         report_at("divergent barrier", site, NULL, "%s waits at %s, and %d of the block's %d threads have ended before it",
                   thread_text(now.thread), site->what, now.n_threads - now.n_live, now.n_threads);
     if (n_at_barrier > 0 && !site_same_place(site, barrier_site))

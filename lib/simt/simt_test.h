@@ -31,6 +31,8 @@ SIMT_API const char *simt_report(int i);
 SIMT_API void simt_reports_clear(void);
 /** Whether they are also written to stderr (1, the default; at most 10) or only counted (0: a test that expects them). */
 SIMT_API void simt_reports_show(int on);
+/** Called after each report, on the stack of the thread that it is about; NULL (default): nobody. */
+SIMT_API void simt_on_report(void (*)(void));
 /** 1 in a build where every access to memory is checked (SIMT=check), else 0: races, bounds and reads before writes are only
  *  found there; barriers, warps and launches are watched in both. */
 SIMT_API int simt_checked(void);
@@ -50,7 +52,8 @@ SIMT_API int simt_barriers(void);
 /** Borrowed, for good. NULL: no such number. */
 SIMT_API const struct simt_barrier *simt_barrier(int number);
 /** Threads pass this one without waiting, and without order between them; -1: all barriers hold again. A test of a kernel with
- *  any of its barriers off must fail, in one of the orders or by a report. At start: SIMT_NO_BARRIER=file:line. */
+ *  any of its barriers off must fail, in one of the orders or by a report. At start: SIMT_NO_BARRIER=file:line, or
+ *  file:line,kernel for one kernel only. */
 SIMT_API void simt_barrier_off(int number);
 
 /* ---- limits ---- */

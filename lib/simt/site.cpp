@@ -23,16 +23,24 @@ bool site_same_place(const struct simt_site *a, const struct simt_site *b) {
 }
 }
 
-/* SIMT_NO_BARRIER=file:line */
+/* As a person names it: a header found through -I. is "./lib/ops/cuda.h" to the compiler. */
+namespace simt {
+const char *site_file(const struct simt_site *site) {
+    return strncmp(site->file, "./", 2) == 0 ? site->file + 2 : site->file;
+}
+}
+
+/* SIMT_NO_BARRIER=file:line is off in all kernels, SIMT_NO_BARRIER=file:line,kernel in that one. */
 static bool is_off_at_start(const struct simt_barrier *b) {
     const char *text = getenv("SIMT_NO_BARRIER");
     char place[TURN_BYTES];
-    snprintf(place, sizeof place, "%s:%d", b->file, b->line);
-    return text && strcmp(text, place) == 0;
+    int n = snprintf(place, sizeof place, "%s:%d,%s", b->file, b->line, b->kernel);
+    size_t named = n - strlen(b->kernel) - 1;
+    return text && (strcmp(text, place) == 0 || (strlen(text) == named && strncmp(text, place, named) == 0));
 }
 
 static bool is_barrier(const struct simt_barrier *b, const struct simt_site *site, const char *kernel) {
-    return b->line == site->line && strcmp(b->file, site->file) == 0 && strcmp(b->kernel, kernel) == 0 &&
+    return b->line == site->line && strcmp(b->file, site_file(site)) == 0 && strcmp(b->kernel, kernel) == 0 &&
            strcmp(b->what, site->what) == 0;
 }
 
@@ -44,7 +52,7 @@ static struct simt_barrier_state *find_barrier(const struct simt_site *site, con
         abort();
     }
     struct simt_barrier_state *state = &barriers[n_barriers++];
-    state->barrier = {kernel, site->what, site->file, site->line};
+    state->barrier = {kernel, site->what, site_file(site), site->line};
     state->off = is_off_at_start(&state->barrier);
     return state;
 }

@@ -52,6 +52,7 @@ bool site_look_up(struct simt_site *);
 static inline bool site_is_on(struct simt_site *site) {
     return site->on_in_launch == now.launch_number || site_look_up(site);
 }
+const char *site_file(const struct simt_site *);
 bool site_same_place(const struct simt_site *, const struct simt_site *);
 
 /* ---- shared.cpp ---- */

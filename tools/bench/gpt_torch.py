@@ -4,8 +4,8 @@
 
 Same sizes and same work as `trivium train --precision bf16`: learned positions, biases everywhere, tanh GELU, tied head, no
 dropout, gradients clipped to norm 1, decay on matrices only. Tokens are random. Of the batches given, those that do not fit
-are left out; the fastest of the others is measured. A sample is a step with the GPU synchronised at both ends of the whole
-series, not of each step; the figure is the median of several series. Nothing here is part of Trivium.
+are left out (exit code 3 if none fits); the fastest of the others is the result. The GPU is synchronised at both ends of a series of steps, not at each step;
+the figure is the median of several series. Nothing here is part of Trivium.
 """
 import argparse
 import gc
@@ -116,17 +116,18 @@ def release(o):
 
 
 def fastest(o):
-    """Each batch that fits, with one series; the best again with all of them."""
+    """The best of the batches, which of them fit, and which do not."""
     tried, refused = [], []
     batches = [int(b) for b in o.batch.split(",")]
     for batch in batches:
         try:
-            tried.append(measure(o, batch, 1 if len(batches) > 1 else o.series))
+            tried.append(measure(o, batch, o.series))
         except torch.OutOfMemoryError:
             refused.append(batch)
         release(o)
     if not tried:
-        raise SystemExit(f"none of the batches {o.batch} fits")
+        print(f"none of the batches {o.batch} fits")
+        raise SystemExit(3)
     best = max(tried, key=lambda r: r["batch"] / r["step_ms"])
     return best, [r["batch"] for r in tried], refused
 

@@ -135,8 +135,6 @@ static enum status measure_copy(const struct pool *pool, const struct scale *sca
     return status;
 }
 
-extern subject_maker large_product;
-
 static enum status measure_product(const struct pool *pool, const struct scale *scale, double *flops_s) {
     struct subject s = {.device = pool->device};
     struct times times = {0};

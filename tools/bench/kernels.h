@@ -37,6 +37,7 @@ enum status pool_fill(const struct pool *, void *to, const void *block, int64_t 
 
 typedef enum status subject_maker(struct subject *, const struct pool *, const struct sizes *, const struct scale *);
 
+extern subject_maker large_product, adamw_subject, norm_subject;
 /** All subjects, in the order of the table; NULL ends them. */
 extern subject_maker *const subject_makers[];
 /** A subject whose name stays empty has nothing to time (no such library here). Frees what a maker made. */

@@ -7,7 +7,6 @@
 
 #include "lib/base/rng.h"
 #include "lib/device/arena.h"
-#include "lib/ops/adamw.h"
 #include "lib/ops/add_position.h"
 #include "lib/ops/attention.h"
 #include "lib/ops/bias_dropout_residual.h"
@@ -16,7 +15,6 @@
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/linear.h"
-#include "lib/ops/reduce.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -88,7 +86,7 @@ static struct type type_make(enum dtype dtype, const char *tags, ...) {
     struct type type = {.dtype = dtype};
     va_list sizes;
     va_start(sizes, tags);
-    for (; *tags; tags++) type.shape.axis[type.shape.n_axes++] = axis_whole(*tags, va_arg(sizes, int64_t));
+    for (; *tags && type.shape.n_axes < MAX_AXES; tags++) type.shape.axis[type.shape.n_axes++] = axis_whole(*tags, va_arg(sizes, int64_t));
     va_end(sizes);
     return type;
 }
@@ -233,7 +231,6 @@ static enum status op_finish(struct subject *s, struct op_subject *o, const stru
     struct op_subject *o = op_start(op, kind);                                                                         \
     if (!o) return FAIL(E_MEMORY, "no memory for a subject")
 
-static void name(struct subject *s, const char *text) { snprintf(s->name, sizeof s->name, "%s", text); }
 static const char *const kind_name[] = {[ROW_FORWARD] = "forward", [ROW_BACKWARD_INPUT] = "backward, input",
                                         [ROW_BACKWARD_WEIGHT] = "backward, weight"};
 
@@ -356,107 +353,14 @@ LINEAR(head, (z->B > 8 ? 8 : z->B) * z->T, z->V, z->C, false)
 /* GPT-2's own vocabulary, 50257, is odd: rows of logits then start at no useful alignment. */
 LINEAR(head_odd, (z->B > 8 ? 8 : z->B) * z->T, z->V - 47, z->C, false)
 
-subject_maker large_product;
 enum status large_product(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale) {
     (void)z;
     int64_t n = scale->small ? 64 : 8192;
     return linear(s, p, n, n, n, false, scale, "product", ROW_FORWARD);
 }
 
-/* ---- the optimizer: all of a model's params in one call ---- */
-enum { MAX_PARAMS = 1024 };
-struct update { struct adamw adamw; struct adamw_elements of[MAX_PARAMS]; struct reduce_buffer grad[MAX_PARAMS]; int n; double *sum; void *work; int64_t elements; };
-
-static void param(struct update *u, int64_t n, bool decay) {
-    if (u->n < MAX_PARAMS) u->of[u->n++] = (struct adamw_elements){.n = n, .weight_dtype = BF16, .grad_dtype = BF16, .decay = decay};
-    u->elements += n;
-}
-static void list_params(struct update *u, const struct sizes *z) {
-    int64_t C = z->C;
-    param(u, z->V * C, true), param(u, z->T * C, true);
-    for (int64_t l = 0; l < z->L; l++) {
-        param(u, C, false), param(u, C, false), param(u, 3 * C * C, true), param(u, 3 * C, false);
-        param(u, C * C, true), param(u, C, false), param(u, C, false), param(u, C, false);
-        param(u, 4 * C * C, true), param(u, 4 * C, false), param(u, 4 * C * C, true), param(u, C, false);
-    }
-    param(u, C, false), param(u, C, false);
-}
-
-/* Weights, gradients, masters and moments, each param aligned as in an arena. v is positive, as squares are. */
-static int64_t place(struct update *u, char *memory) {
-    const int64_t size[] = {2, 2, 4, 4, 4};
-    int64_t at = 0;
-    for (int part = 0; part < 5; part++)
-        for (int i = 0; i < u->n; i++) {
-            struct adamw_elements *e = &u->of[i];
-            void **places[] = {&e->weight, NULL, &e->master, &e->m, &e->v};
-            if (memory && part == 1) e->grad = memory + at;
-            else if (memory) *places[part] = memory + at;
-            at += arena_align(e->n * size[part]);
-        }
-    return at;
-}
-
-static enum status fill_update(struct update *u, const struct pool *p, char *memory) {
-    int64_t at_master = (char *)u->of[0].master - memory, at_v = (char *)u->of[0].v - memory, all = place(u, NULL);
-    TRY(pool_fill(p, memory, p->normal_bf16, at_master, 0));
-    TRY(pool_fill(p, memory + at_master, p->normal_fp32, at_v - at_master, 1));
-    TRY(pool_fill(p, memory + at_v, p->uniform_fp32, all - at_v, 2));
-    double one = 1;
-    u->sum = (double *)(memory + all);
-    u->work = memory + all + 2 * ARENA_ALIGN;
-    double *multiplier = u->sum + ARENA_ALIGN / 8;
-    u->adamw.grad_multiplier = multiplier;
-    for (int i = 0; i < u->n; i++) u->grad[i] = (struct reduce_buffer){u->of[i].grad, BF16, u->of[i].n};
-    return p->device->upload(p->device, multiplier, &one, sizeof one);
-}
-
-static enum status run_update(const struct subject *s, int set) {
-    (void)set;
-    const struct update *u = s->self;
-    return adamw_update(s->device, &u->adamw, u->of, u->n);
-}
-static enum status run_norm(const struct subject *s, int set) {
-    (void)set;
-    const struct update *u = s->self;
-    return reduce_sum_of_squares(s->device, u->grad, u->n, u->sum, u->work);
-}
-
-static enum status make_update(struct subject *s, const struct pool *p, const struct sizes *z) {
-    struct update *u = calloc(1, sizeof *u);
-    if (!u) return FAIL(E_MEMORY, "no memory for a subject");
-    s->self = u;
-    list_params(u, z);
-    u->adamw = (struct adamw){.lr = 1e-5, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .step = 100};
-    s->n_sets = 1;       /* a model's states are larger than any cache */
-    s->memory_bytes = place(u, NULL) + 2 * ARENA_ALIGN + arena_align(reduce_work(p->device->kind));
-    TRY(p->device->allocate(p->device, s->memory_bytes, &s->memory));
-    place(u, s->memory);
-    snprintf(s->shape, sizeof s->shape, "%.1f M in %d params", 1e-6 * (double)u->elements, u->n);
-    return fill_update(u, p, s->memory);
-}
-
-/* read: gradient 2, master, m, v 4 each; written: weight 2, master, m, v 4 each */
-MAKER(update) {
-    (void)scale;
-    TRY(make_update(s, p, z));
-    name(s, "adamw");
-    s->run = run_update;
-    s->bytes = 28.0 * (double)((struct update *)s->self)->elements;
-    s->memory_bound = true;
-    return OK;
-}
-MAKER(norm) {
-    (void)scale;
-    TRY(make_update(s, p, z));
-    name(s, "gradient norm");
-    s->run = run_norm;
-    s->bytes = 2.0 * (double)((struct update *)s->self)->elements;
-    return OK;
-}
-
 subject_maker *const subject_makers[] = {
-    layernorm_forward, layernorm_backward_input, layernorm_backward_weight, gelu_forward, gelu_backward, update, norm, loss_forward,
+    layernorm_forward, layernorm_backward_input, layernorm_backward_weight, gelu_forward, gelu_backward, adamw_subject, norm_subject, loss_forward,
     loss_backward, residual_forward, residual_forward_dropout, residual_backward_dropout, residual_backward_weight, embedding_forward,
     embedding_backward, position_forward, position_backward, attention_forward, attention_backward, qkv_forward, qkv_backward_input,
     qkv_backward_weight, proj_forward, proj_backward_input, proj_backward_weight, fc_forward, fc_backward_input, fc_backward_weight,

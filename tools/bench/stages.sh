@@ -14,7 +14,7 @@ commit() {
     echo "$at"
 }
 note() { echo "$*" | tee "$dir/$current.note"; }
-not_run() { note "not run: $*"; exit "$NOT_RUN"; }
+not_run() { note "$*"; exit "$NOT_RUN"; }
 needs_gpu() {
     [ "$device" = cuda ] || not_run "no GPU (rehearsal)"
     [ "$(gpu_count)" -gt 0 ] || not_run "no GPU"
@@ -84,7 +84,7 @@ includes() { echo "#include <$1>" | gcc -x c -E - -o /dev/null -I"$cuda_home/inc
 find_library() { # LIBRARY HEADER
     local folder packages so
     if links "$1" && includes "$2"; then return; fi
-    packages=$(python3 -c 'import site, sys; print(*[p for p in sys.path if p.endswith("-packages")])' 2>/dev/null)
+    packages=$("${PYTHON:-python3}" -c 'import site, sys; print(*[p for p in sys.path if p.endswith("-packages")])' 2>/dev/null)
     for folder in $packages; do
         so=$(find "$folder/nvidia" -name "lib$1.so*" 2>/dev/null | sort | head -1)
         header=$(find "$folder/nvidia" -path "*/include/$2" 2>/dev/null | sort | head -1)
@@ -107,7 +107,7 @@ stage_build() {
     fi
     command -v nvcc >/dev/null || not_run "no nvcc"
     cuda_home=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
-    rm -rf "$dir/lib" && mkdir -p "$dir/lib"
+    rm -rf "${dir:?}/lib" && mkdir -p "$dir/lib"
     printf 'export LIBRARY_PATH=%q${LIBRARY_PATH:+:$LIBRARY_PATH}\n' "$dir/lib" >"$dir/libraries.sh"
     . "$dir/libraries.sh"
     find_library cudart cuda_runtime.h
@@ -123,10 +123,11 @@ stage_build() {
 
 # ---- tests ----
 stage_units() { # RANKS
-    local last
+    local last limit
+    limit=$(limit_of "$current")
     needs_build
     if [ "$device" = cuda ]; then needs_gpu; fi
-    BUILD=$build DEVICE=$device TEST_RANKS=$1 TEST_LIMIT=$(($(limit_of "$current") - 30)) tests/run ${GPU_CHECK_FILTER:+"$GPU_CHECK_FILTER"} | tee "$dir/$current.units"
+    BUILD=$build DEVICE=$device TEST_RANKS=$1 TEST_LIMIT=$((limit > 60 ? limit - 30 : limit)) tests/run ${GPU_CHECK_FILTER:+"$GPU_CHECK_FILTER"} | tee "$dir/$current.units"
     last=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$dir/$current.units" | tail -1)
     note "${last:-came to no end}${GPU_CHECK_FILTER:+ (only $GPU_CHECK_FILTER)}"
     [[ $last == [1-9]*" 0 failed"* ]]
@@ -179,6 +180,7 @@ nsys_sees_no_wait() {
     nsys profile -t cuda --capture-range=cudaProfilerApi --capture-range-end=stop -f true -o "$dir/step" "$@" >"$dir/nsys.log" 2>&1 &&
         nsys stats --force-export=true -r cuda_api_sum "$dir/step.nsys-rep" >"$dir/nsys.txt" 2>&1 || { echo "nsys made no report"; return; }
     cat "$dir/nsys.txt" >&2
+    grep -q 'LaunchKernel' "$dir/nsys.txt" || { echo "nsys saw no launch"; return; }
     n=$(grep -cE 'cuda?[A-Za-z]*Synchronize|cudaMemcpy($|_)' "$dir/nsys.txt")
     echo "nsys: $n kinds of calls that wait"
     [ "$n" = 0 ]
@@ -219,10 +221,12 @@ stage_kernels() {
 }
 # "layernorm 88-93%, gelu 91-95%, ...": lowest and highest share of the copy bandwidth of the ops that only move memory
 shares() {
-    awk -F'": ' '{ gsub(/[",]/, "", $2) }
-        /"op"/ { split($2, word, " "); op = word[1] }
-        /"share_of_copy"/ { share = 100 * $2 }
-        /"wanted"/ && $2 == "true" { if (!(op in low)) order[++n] = op
-                                     if (!(op in low) || share < low[op]) low[op] = share; if (share > high[op]) high[op] = share }
-        END { for (i = 1; i <= n; i++) printf "%s%s %.0f-%.0f%%", i > 1 ? ", " : "", order[i], low[order[i]], high[order[i]] }' "$1"
+    awk -F'": ' '{ value = $2; gsub(/[",]/, "", value) }
+        /"op"/ { split(value, word, " "); op = word[1] }
+        /"share_of_copy"/ { share = 100 * value }
+        /"wanted"/ && value == "true" {
+            if (!(op in low)) { order[++n] = op; low[op] = share }
+            if (share < low[op]) low[op] = share
+            if (share > high[op]) high[op] = share }
+        END { for (i = 1; i <= n; i++) printf "%s%s %.0f-%.0f%%", (i > 1 ? ", " : ""), order[i], low[order[i]], high[order[i]] }' "$1"
 }

@@ -16,7 +16,6 @@
 #include "driver/setup.h"
 #include "lib/base/clock.h"
 #include "lib/run/run.h"
-#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <jansson.h>
