@@ -13,6 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/run/metrics.h"
 #include "lib/run/peak.h"
+#include "lib/run/profile.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -198,6 +199,7 @@ static void summarise(const struct training *t) {
     printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted %.1f MiB (code, libraries, MPI)\n",
            p->steps, t->spent_s, (double)p->steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
            resident - planned);
+    if (p->profile) profile_print(&t->run, t->spent_s, stdout);
     fflush(stdout);
 }
 

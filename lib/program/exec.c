@@ -11,7 +11,8 @@ enum status exec_init(struct exec *e) {
     const struct program *p = e->program;
     e->step_requests = calloc((size_t)p->n_steps, sizeof *e->step_requests);
     e->grad_left = calloc((size_t)p->n_params, sizeof *e->grad_left);
-    bool ok = e->step_requests && e->grad_left;
+    e->step_seconds = calloc((size_t)p->n_steps, sizeof *e->step_seconds);
+    bool ok = e->step_requests && e->grad_left && e->step_seconds;
     for (int d = 0; d < 2; d++) {
         e->ring_requests[d] = calloc((size_t)e->memory->ring[d].slots + 1, sizeof **e->ring_requests);
         ok = ok && e->ring_requests[d];
@@ -24,9 +25,11 @@ void exec_fini(struct exec *e) {
     feed_destroy(&e->feed);
     free(e->step_requests);
     free(e->grad_left);
+    free(e->step_seconds);
     for (int d = 0; d < 2; d++) free(e->ring_requests[d]);
     e->step_requests = e->ring_requests[0] = e->ring_requests[1] = NULL;
     e->grad_left = NULL;
+    e->step_seconds = NULL;
 }
 
 /* ---- where a value is ---- */
@@ -147,6 +150,11 @@ static enum status run_fused(struct exec *e, struct place at, const struct row *
     return run_events(e, at, r + 1, next, ROW_PARAM_DONE);
 }
 
+static void note_time(struct exec *e, struct place at, const struct row *r, double seconds) {
+    e->seconds[r->kind] += seconds;
+    if (at.training && r->kind < ROW_WAIT) e->step_seconds[r->id][r->kind] += seconds;
+}
+
 static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape) {
     const struct tape *t = &e->chunks[at.chunk].tapes[tape];
     for (int i = 0, n; i < t->n; i += n) {
@@ -156,7 +164,7 @@ static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape
             TRY(run_row(e, at, &t->rows[i]));
             n = 1;
         }
-        e->seconds[t->rows[i].kind] += clock_s() - start;
+        note_time(e, at, &t->rows[i], clock_s() - start);
         for (int row = i; e->paint && row < i + n; row++) TRY(paint_dead(e, at, tape, row));
         comm_progress();
     }

@@ -42,6 +42,8 @@ struct exec {
     double loss;                         /* where loss_at is NULL: the sum that it says */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
     double transfer_s;                   /* waiting for neighbours: the bubble, and the wire */
+    /* by step of the program, over all steps of training so far (ROW_FORWARD .. ROW_BACKWARD_WEIGHT); of a fused pair: the first's */
+    double (*step_seconds)[ROW_WAIT];
     /* internals */
     struct comm_request *step_requests;  /* by step: asynchronous rows in flight */
     struct comm_request *ring_requests[2];

@@ -69,6 +69,7 @@ static const struct option OPTIONS[] = {
     {"eval-batches", OPTION_INT, "0", 0, BIG, NULL, "batches", "global batches of an evaluation; 0: all of the validation data", "data", AT(eval_batches)},
 
     {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object a line; empty: none", "output", AT(metrics)},
+    {"profile", OPTION_BOOL, "off", 0, 0, NULL, "", "at the end, where rank 0's time went: each operation, forward and backward; cpu only", "output", AT(profile)},
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "how much is said", "output", AT(log)},
 };
 const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
@@ -132,6 +133,8 @@ static enum status settle_batch(struct plan *p) {
 enum status plan_settle_device(struct plan *p) {
     if (p->device == PLAN_DEVICE_AUTO) p->device = device_cuda_count() > 0 ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     if (p->precision == PRECISION_AUTO) p->precision = p->device == PLAN_DEVICE_CUDA ? PRECISION_BF16 : PRECISION_FP32;
+    if (p->device == PLAN_DEVICE_CUDA && p->profile)
+        return FAIL(E_CONFIG, "profile times operations as they return, and device=cuda only queues them; leave it out, and use nsys");
     if (p->device == PLAN_DEVICE_CPU && p->comm == PLAN_COMM_NCCL)
         return FAIL(E_CONFIG, "comm=nccl moves GPU memory, and device=cpu; use comm=mpi, or leave comm out");
     if (p->device == PLAN_DEVICE_CPU && p->attention_core == PLAN_CORE_CUDNN)

@@ -52,7 +52,7 @@ struct plan {
     int device, comm, attention_core, fuse;
     double comm_timeout;
     int64_t threads;
-    int check_collectives;
+    int check_collectives, profile;
     double peak_tflops;
     /* data */
     char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX];

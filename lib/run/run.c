@@ -1,6 +1,7 @@
 /* Create, step, destroy. The step is the whole algorithm in one screen: see run_step. */
 #include "lib/run/run.h"
 
+#include "lib/base/clock.h"
 #include "lib/base/grow.h"
 #include "lib/ops/adamw.h"
 #include "lib/ops/reduce.h"
@@ -267,13 +268,14 @@ static enum status note_health(struct run *r) {
 
 /* Gradients are complete, own elements summed over all replicas: norm, clipping, AdamW, and publishing what changed. */
 static enum status update(struct run *r, double lr) {
-    double *s = r->scalars;
+    double *s = r->scalars, start = clock_s();
     TRY(emit_phase(r, EVENT_GRAD_NORM));
     TRY(optim_norm(r));
     TRY(note_health(r));
     TRY(adamw_decide(r->device, &s[SCALAR_MULTIPLIER], &s[SCALAR_NORM], &s[SCALAR_SQUARES], &s[SCALAR_HEALTH], r->plan.clip,
                      r->unscale));
     TRY(optim_step(r, lr));
+    r->update_s += clock_s() - start;
     r->n_update++;
     TRY(emit_phase(r, EVENT_OPTIM_STEP));
     return emit_phase(r, EVENT_PARAM_PUBLISH);

@@ -1,21 +1,42 @@
-"""The yardstick: the same GPT in PyTorch, with torch.compile, scaled_dot_product_attention, bf16 autocast and fused AdamW.
+"""The yardstick: the same GPT in PyTorch, with torch.compile, scaled_dot_product_attention, bf16 autocast and fused AdamW,
+each where this PyTorch and this device have it (1.13 on a CPU has autocast alone: there the scores are written out).
 
     python3 tools/bench/gpt_torch.py --layers 12 --hidden 768 --heads 12 --batch 64,32 --json out.json
+    python3 tools/bench/gpt_torch.py --device cpu --eager --precision fp32 --threads 2 --seq 256 --batch 4
 
-Same sizes and same work as `trivium train --precision bf16`: learned positions, biases everywhere, tanh GELU, tied head, no
+Same sizes and same work as `trivium train`: learned positions, biases everywhere, tanh GELU, tied head, no
 dropout, gradients clipped to norm 1, decay on matrices only. Tokens are random. Of the batches given, those that do not fit
 are left out (exit code 3 if none fits); the fastest of the others is the result. The GPU is synchronised at both ends of a series of steps, not at each step;
 the figure is the median of several series. Nothing here is part of Trivium.
 """
 import argparse
+import contextlib
 import gc
 import json
+import math
+import resource
 import statistics
 import time
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+
+OutOfMemory = getattr(torch, "OutOfMemoryError", MemoryError)
+
+
+def attention(q, k, v):
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    T = q.shape[2]
+    scores = (q @ k.transpose(-2, -1)) / math.sqrt(q.shape[3])
+    later = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(1)
+    return scores.masked_fill(later, float("-inf")).softmax(-1) @ v
+
+
+def gelu(x):
+    return F.gelu(x, approximate="tanh")
 
 
 class Block(nn.Module):
@@ -29,9 +50,9 @@ class Block(nn.Module):
     def forward(self, x):
         B, T, C = x.shape
         q, k, v = self.qkv(self.norm1(x)).view(B, T, 3, self.heads, C // self.heads).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = attention(q, k, v)
         x = x + self.proj(y.transpose(1, 2).reshape(B, T, C))
-        return x + self.fc2(F.gelu(self.fc(self.norm2(x)), approximate="tanh"))
+        return x + self.fc2(gelu(self.fc(self.norm2(x))))
 
 
 class GPT(nn.Module):
@@ -56,12 +77,11 @@ class GPT(nn.Module):
 
 def make(o):
     torch.manual_seed(1)
-    with torch.device(o.device):
-        model = GPT(o)
+    model = GPT(o).to(o.device)
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), eps=1e-8, fused=o.device == "cuda")
+    optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), eps=1e-8, **({"fused": True} if o.device == "cuda" else {}))
     return model, optimizer
 
 
@@ -76,7 +96,7 @@ def steps(o, model, compiled, optimizer, data, n):
     start = time.perf_counter()
     for i in range(n):
         tokens, targets = data[i % len(data)]
-        with torch.autocast(o.device, dtype=torch.bfloat16):
+        with torch.autocast(o.device, dtype=torch.bfloat16) if o.precision == "bf16" else contextlib.nullcontext():
             loss = compiled(tokens, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -87,8 +107,9 @@ def steps(o, model, compiled, optimizer, data, n):
 
 
 def measure(o, batch, series):
-    """One batch size, from nothing: its median seconds a step. Raises torch.OutOfMemoryError."""
-    torch._dynamo.reset()
+    """One batch size, from nothing: its median seconds a step. Raises OutOfMemory."""
+    if not o.eager:
+        torch._dynamo.reset()
     model, optimizer = make(o)
     compiled = model if o.eager else torch.compile(model, dynamic=False)
     data = [torch.randint(o.vocab, (2, batch, o.seq), device=o.device).unbind() for _ in range(4)]
@@ -103,7 +124,7 @@ def measure(o, batch, series):
         "worst_ms": 1e3 * max(s for s, _ in samples),
         "loss": samples[-1][1],
         "first_steps_s": compile_s,
-        "peak_bytes": torch.cuda.max_memory_allocated() if o.device == "cuda" else 0,
+        "peak_bytes": torch.cuda.max_memory_allocated() if o.device == "cuda" else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         "parameters": sum(p.numel() for p in model.parameters()),
     }
 
@@ -122,7 +143,7 @@ def fastest(o):
     for batch in batches:
         try:
             tried.append(measure(o, batch, o.series))
-        except torch.OutOfMemoryError:
+        except OutOfMemory:
             refused.append(batch)
         release(o)
     if not tried:
@@ -137,11 +158,16 @@ def main():
     for name, value in (("layers", 12), ("hidden", 768), ("heads", 12), ("seq", 1024), ("vocab", 50304), ("steps", 8), ("series", 3)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--batch", default="32", help="one, or several with commas")
-    p.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: only to try this script")
+    p.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    p.add_argument("--precision", default="bf16", choices=["bf16", "fp32"])
+    p.add_argument("--threads", type=int, default=0, help="cpu: OpenMP threads; 0: its own choice")
     p.add_argument("--eager", action="store_true", help="without torch.compile")
     p.add_argument("--json")
     o = p.parse_args()
-    torch.set_float32_matmul_precision("high")
+    if o.device == "cuda":
+        torch.set_float32_matmul_precision("high")
+    elif o.threads:
+        torch.set_num_threads(o.threads)
     best, fitting, refused = fastest(o)
     name = torch.cuda.get_device_name() if o.device == "cuda" else "cpu"
     best.update(

@@ -1,0 +1,51 @@
+#include "lib/run/profile.h"
+
+#include "lib/base/grow.h"
+#include <stdlib.h>
+
+struct line { const char *name; double forward_s, input_s, weight_s; };
+
+static double total_s(const struct line *l) { return l->forward_s + l->input_s + l->weight_s; }
+
+static int by_time(const void *a, const void *b) {
+    double x = total_s(a), y = total_s(b);
+    return (x < y) - (x > y);
+}
+
+/* The steps of one operation in one line. */
+static struct line *lines_of(const struct run *r, int *n) {
+    struct line *lines = NULL;
+    *n = 0;
+    for (int i = 0; i < r->program.n_steps; i++) {
+        const char *name = r->program.steps[i].op->name;
+        const double *s = r->exec.step_seconds[i];
+        int at = 0;
+        while (at < *n && lines[at].name != name) at++;
+        if (at == *n) {
+            lines = table_grow(lines, *n, sizeof *lines);
+            lines[(*n)++] = (struct line){.name = name};
+        }
+        lines[at].forward_s += s[ROW_FORWARD] + s[ROW_REPLAY];
+        lines[at].input_s += s[ROW_BACKWARD_INPUT];
+        lines[at].weight_s += s[ROW_BACKWARD_WEIGHT];
+    }
+    qsort(lines, (size_t)*n, sizeof *lines, by_time);
+    return lines;
+}
+
+void profile_print(const struct run *r, double step_s, FILE *to) {
+    int n;
+    struct line *lines = lines_of(r, &n);
+    double steps = (double)r->n_done, ms = 1e3 / steps, known_s = 0;
+    fprintf(to, "%-24s %10s %10s %10s %10s %7s\n", "ms a step", "forward", "backward x", "backward w", "together", "share");
+    for (int i = 0; i < n; i++) {
+        const struct line *l = &lines[i];
+        known_s += total_s(l);
+        fprintf(to, "%-24s %10.3f %10.3f %10.3f %10.3f %6.1f%%\n", l->name, ms * l->forward_s, ms * l->input_s, ms * l->weight_s,
+                ms * total_s(l), 100 * total_s(l) / step_s);
+    }
+    fprintf(to, "%-24s %43.3f %6.1f%%\n", "optimizer", ms * r->update_s, 100 * r->update_s / step_s);
+    double rest_s = step_s - known_s - r->update_s;
+    fprintf(to, "%-24s %43.3f %6.1f%%\n", "waiting and the rest", ms * rest_s, 100 * rest_s / step_s);
+    free(lines);
+}

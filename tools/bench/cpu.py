@@ -1,0 +1,212 @@
+"""make bench: how fast Trivium trains on this machine's CPU, beside PyTorch and llm.c where they are there.
+
+    python3 tools/bench/cpu.py [--quick] [--only TEXT] [--llmc DIR] [--out FILE]
+
+Every subject is a process of its own. All subjects of one shape take turns, round after round, so that whatever the machine does
+meanwhile happens to all of them; a figure is the median of the rounds, with smallest and largest beside it, and ratios are
+medians of the rounds' ratios. The first steps of a run are left out (they compile kernels and touch memory first).
+
+    trivium   build/trivium train, milliseconds a step from its metrics, peak resident memory from the kernel
+    torch     tools/bench/gpt_torch.py, when `import torch` works: SDPA and compile if this PyTorch has them; `tuned`: large
+              thresholds of malloc, so that it does not return memory to the system and ask for it again
+    llm.c     DIR/train_gpt2, built by you with the batch and length that are compared (its source sets them); its "took ... ms"
+
+Ranks of Trivium are compared with one rank of as many threads as they have together. Nothing is built here.
+"""
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+TRIVIUM = os.path.join(ROOT, os.environ.get("BUILD", "build"), "trivium")
+WARM = 2  # steps left out
+
+SHAPES = {
+    "gpt2-124m-b4-t64": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=4, seq=64, steps=6),
+    "gpt2-124m-b4-t256": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=4, seq=256, steps=5),
+    "gpt2-124m-b2-t512": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=2, seq=512, steps=5),
+    "small-b8-t256": dict(layers=6, hidden=384, heads=6, vocab=256, batch=8, seq=256, steps=8),
+}
+
+
+def clean_environment():
+    """The libraries' own choices: what a user's shell says of BLAS kernels and threads is left out."""
+    dropped = re.compile("OPENBLAS|OMP_|GOMP_|MKL_|KMP_|MALLOC_")
+    e = {k: v for k, v in os.environ.items() if not dropped.match(k)}
+    return dict(e, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def run(command, env, cwd=ROOT):
+    """Output, and the largest resident set of any process of it (MiB)."""
+    with tempfile.TemporaryFile("w+") as out:
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=env, cwd=cwd)
+        _, code, usage = os.wait4(child.pid, 0)
+        out.seek(0)
+        text = out.read()
+    if code != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{text[-2000:]}")
+    return text, usage.ru_maxrss / 1024
+
+
+class Trivium:
+    def __init__(self, shape, precision, threads, ranks=1, layout=()):
+        self.shape, self.precision, self.threads, self.ranks, self.layout = shape, precision, threads, ranks, list(layout)
+        self.name = f"trivium {precision}, " + (
+            f"{threads} thread{'s' * (threads > 1)}" if ranks == 1 else f"{ranks} ranks {' '.join(layout).replace('--', '')}")
+
+    def measure(self):
+        s = self.shape
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as metrics:
+            command = [TRIVIUM] + (["launch", "-n", str(self.ranks)] if self.ranks > 1 else []) + [
+                "train", "--device", "cpu", "--precision", self.precision, "--threads", str(self.threads)]
+            for key in ("layers", "hidden", "heads", "vocab", "seq", "steps"):
+                command += ["--" + key, str(s[key])]
+            command += ["--global-batch", str(s["batch"]), "--val-fraction", "0", "--lr", "1e-4", "--log", "info", "--metrics", metrics.name]
+            if "--micro-batch" not in self.layout and self.ranks == 1:
+                command += ["--micro-batch", str(s["batch"])]
+            text, rss = run(command + self.layout, clean_environment())
+            rows = [json.loads(line) for line in metrics.read().decode().splitlines()]
+        steps = [r for r in rows if "step_ms" in r][WARM:]
+        last, ms = steps[-1], statistics.median(r["step_ms"] for r in steps)
+        found = re.search(r"resident ([0-9.]+) MiB", text)
+        return dict(step_ms=ms, rss_mib=float(found.group(1)) if found else rss, planned_mib=last["mem_peak_bytes"] / 2**20,
+                    flops=last["flops_per_token"] * s["batch"] * s["seq"],
+                    peak_flops=last["flops_per_token"] * last["tokens_per_s"] / last["mfu"] if last.get("mfu") else None)
+
+
+class Torch:
+    def __init__(self, python, shape, precision, threads, tuned):
+        self.python, self.shape, self.precision, self.threads, self.tuned = python, shape, precision, threads, tuned
+        self.name = f"torch {precision}{' tuned' if tuned else ''}, {threads} thread{'s' * (threads > 1)}"
+
+    def measure(self):
+        s = self.shape
+        command = [self.python, "-B", os.path.join(HERE, "gpt_torch.py"), "--device", "cpu", "--precision", self.precision, "--threads",
+                   str(self.threads), "--batch", str(s["batch"]), "--steps", str(max(2, s["steps"] - WARM)), "--series", "1", "--eager"]
+        for key in ("layers", "hidden", "heads", "vocab", "seq"):
+            command += ["--" + key, str(s[key])]
+        env = clean_environment()
+        if self.tuned:
+            env.update(MALLOC_MMAP_THRESHOLD_="4294967296", MALLOC_TRIM_THRESHOLD_="8589934592", MALLOC_TOP_PAD_="268435456")
+        text, rss = run(command, env)
+        row = json.loads(text[text.index("{"):])
+        return dict(step_ms=row["step_ms"], rss_mib=rss, version=row["torch"])
+
+
+class LlmC:
+    def __init__(self, folder, shape, threads):
+        self.folder, self.shape, self.threads, self.name = folder, shape, threads, f"llm.c fp32, {threads} thread{'s' * (threads > 1)}"
+
+    def measure(self):
+        text, rss = run([os.path.join(self.folder, "train_gpt2")], dict(clean_environment(), OMP_NUM_THREADS=str(self.threads)), self.folder)
+        took = [float(ms) for ms in re.findall(r"took ([0-9.]+) ms", text)]
+        sizes = dict(re.findall(r"^\s*(\w+): (\d+)$", text, re.M))
+        for key, ours in (("batch_size", "batch"), ("seq_len", "seq")):
+            if key in sizes and int(sizes[key]) != self.shape[ours]:
+                raise RuntimeError(f"{self.folder}/train_gpt2 has {key}={sizes[key]}, and {self.shape[ours]} is compared; change its source")
+        return dict(step_ms=statistics.median(took[WARM:]), rss_mib=rss)
+
+
+def torch_python():
+    for python in filter(None, (os.environ.get("TORCH_PYTHON"), sys.executable, "/usr/bin/python3")):
+        if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+def subjects(name, shape, options, python):
+    precisions = ("fp32",) if options.fp32 else ("fp32", "bf16")
+    for precision in precisions:
+        for threads in (2,) if options.quick else (1, 2):
+            yield Trivium(shape, precision, threads)
+            if python:
+                yield Torch(python, shape, precision, threads, tuned=True)
+                if threads == 2 and not options.quick:
+                    yield Torch(python, shape, precision, threads, tuned=False)
+    if options.llmc and shape["vocab"] == 50257 and name == options.llmc_shape:
+        yield LlmC(options.llmc, shape, 2)
+    if name == "gpt2-124m-b4-t256":
+        yield Trivium(shape, "fp32", 1, 2, ["--dp", "2", "--zero", "1"])
+        yield Trivium(shape, "fp32", 1, 2, ["--tp", "2"])
+    if name == "gpt2-124m-b4-t256-pp":
+        yield Trivium(shape, "fp32", 1, 2, ["--pp", "2", "--pp-split", "8,4", "--micro-batch", "1"])
+    if name == "small-b8-t256":
+        yield Trivium(shape, "fp32", 1, 8, ["--dp", "2", "--tp", "2", "--pp", "2"])
+
+
+def machine():
+    text = open("/proc/cpuinfo").read()
+    model = re.search(r"model name\s*: (.*)", text)
+    flags = re.search(r"flags\s*: (.*)", text)
+    wanted = [f for f in (flags.group(1).split() if flags else []) if f in ("avx2", "avx512f", "avx512_bf16", "amx_bf16")]
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True).stdout.splitlines()
+    return dict(cpu=model.group(1) if model else platform.processor(), cores=os.cpu_count(), flags=wanted, system=platform.platform(),
+                compiler=compiler[0] if compiler else "")
+
+
+def summarise(rounds):
+    """rounds: subject's name -> list of results, one a round."""
+    rows = {}
+    for name, results in rounds.items():
+        ms = [r["step_ms"] for r in results]
+        rows[name] = dict(results[-1], step_ms=statistics.median(ms), low_ms=min(ms), high_ms=max(ms), runs_ms=ms,
+                          rss_mib=statistics.median(r["rss_mib"] for r in results))
+    return rows
+
+
+def share_of_peak(row):
+    return row["flops"] / (row["step_ms"] / 1e3) / row["peak_flops"] if row.get("peak_flops") else None
+
+
+def print_table(name, rows):
+    print(f"\n### {name}\n\n| | ms a step | lowest to highest | GFLOP/s | of the FMA peak | resident MiB |\n|---|---:|---:|---:|---:|---:|")
+    flops = next((r["flops"] for r in rows.values() if "flops" in r), None)
+    for subject, r in rows.items():
+        share = share_of_peak(r)
+        print(f"| {subject} | {r['step_ms']:.1f} | {r['low_ms']:.1f} to {r['high_ms']:.1f} | {flops / r['step_ms'] / 1e6:.0f} | "
+              f"{f'{100 * share:.0f}%' if share else ''} | {r['rss_mib']:.0f} |")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--quick", action="store_true", help="two threads only, one round of each")
+    p.add_argument("--fp32", action="store_true", help="no bf16")
+    p.add_argument("--only", default="", help="shapes with this in their name")
+    p.add_argument("--subjects", default="", help="only subjects with this in their name")
+    p.add_argument("--llmc", help="a built llm.c tree with its train_gpt2, checkpoint and tokens")
+    p.add_argument("--llmc-shape", default="gpt2-124m-b4-t256", help="the shape its source was built for")
+    p.add_argument("--out", help="JSON")
+    o = p.parse_args()
+    python, result = torch_python(), dict(machine=machine(), date=datetime.date.today().isoformat(), shapes={})
+    if not python:
+        print("no PyTorch: `import torch` fails (TORCH_PYTHON=path names another python)")
+    print(f"{result['machine']['cpu']}, {result['machine']['cores']} cores, {' '.join(result['machine']['flags'])}; {result['date']}")
+    for name, shape in SHAPES.items():
+        if o.only not in name:
+            continue
+        chosen = [s for s in subjects(name, shape, o, python) if o.subjects in s.name]
+        rounds = {s.name: [] for s in chosen}
+        for _ in range(1 if o.quick else o.rounds):
+            for s in chosen:
+                rounds[s.name].append(s.measure())
+                print(f"  {name}: {s.name}: {rounds[s.name][-1]['step_ms']:.1f} ms", file=sys.stderr, flush=True)
+        if chosen:
+            result["shapes"][name] = summarise(rounds)
+            print_table(name, result["shapes"][name])
+    if o.out:
+        with open(o.out, "w") as f:
+            json.dump(result, f, indent=1)
+            f.write("\n")
+
+
+if __name__ == "__main__":
+    main()
