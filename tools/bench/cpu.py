@@ -33,6 +33,7 @@ SHAPES = {
     "gpt2-124m-b4-t64": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=4, seq=64, steps=6),
     "gpt2-124m-b4-t256": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=4, seq=256, steps=5),
     "gpt2-124m-b2-t512": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=2, seq=512, steps=5),
+    "gpt2-124m-b16-t256-pipeline": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=16, seq=256, steps=4),
     "small-b8-t256": dict(layers=6, hidden=384, heads=6, vocab=256, batch=8, seq=256, steps=8),
 }
 
@@ -60,7 +61,7 @@ class Trivium:
     def __init__(self, shape, precision, threads, ranks=1, layout=()):
         self.shape, self.precision, self.threads, self.ranks, self.layout = shape, precision, threads, ranks, list(layout)
         self.name = f"trivium {precision}, " + (
-            f"{threads} thread{'s' * (threads > 1)}" if ranks == 1 else f"{ranks} ranks {' '.join(layout).replace('--', '')}")
+            f"{threads} thread{'s' * (threads > 1)}" if ranks == 1 else f"{ranks} ranks") + "".join(" " + w.replace("--", "") for w in layout)
 
     def measure(self):
         s = self.shape
@@ -123,6 +124,10 @@ def torch_python():
 
 
 def subjects(name, shape, options, python):
+    if name == "gpt2-124m-b16-t256-pipeline":
+        yield Trivium(shape, "fp32", 2, layout=["--micro-batch", "4"])
+        yield Trivium(shape, "fp32", 1, 2, ["--pp", "2", "--pp-split", options.pp_split, "--micro-batch", "1"])
+        return
     precisions = ("fp32",) if options.fp32 else ("fp32", "bf16")
     for precision in precisions:
         for threads in (2,) if options.quick else (1, 2):
@@ -136,8 +141,6 @@ def subjects(name, shape, options, python):
     if name == "gpt2-124m-b4-t256":
         yield Trivium(shape, "fp32", 1, 2, ["--dp", "2", "--zero", "1"])
         yield Trivium(shape, "fp32", 1, 2, ["--tp", "2"])
-    if name == "gpt2-124m-b4-t256-pp":
-        yield Trivium(shape, "fp32", 1, 2, ["--pp", "2", "--pp-split", "8,4", "--micro-batch", "1"])
     if name == "small-b8-t256":
         yield Trivium(shape, "fp32", 1, 8, ["--dp", "2", "--tp", "2", "--pp", "2"])
 
@@ -182,6 +185,7 @@ def main():
     p.add_argument("--fp32", action="store_true", help="no bf16")
     p.add_argument("--only", default="", help="shapes with this in their name")
     p.add_argument("--subjects", default="", help="only subjects with this in their name")
+    p.add_argument("--pp-split", default="8,4", help="layers of the two stages; the head costs as much as four or five layers")
     p.add_argument("--llmc", help="a built llm.c tree with its train_gpt2, checkpoint and tokens")
     p.add_argument("--llmc-shape", default="gpt2-124m-b4-t256", help="the shape its source was built for")
     p.add_argument("--out", help="JSON")
