@@ -64,8 +64,9 @@ static void test_embedding_refuses_a_token_beyond_the_vocabulary(void **state) {
 }
 
 /* 700 positions over a table of 300 rows: two rows that have half of them (a GPU's block sums each of them together, one after
- * the other), rows at the ends of a block's part of the table, and many that have none. dy is a small integer and dW is kept in the accumulator's type, so sums
- * are exact in any order, and every position counts: a shard that starts at 40 and whose last 5 rows are padding. */
+ * the other), rows at the ends of a block's part of the table, and many that have none. dy is a small integer and dW is kept in
+ * the accumulator's type, so sums are exact in any order, and every position counts: a shard that starts at 40 and whose last 5
+ * rows are padding. */
 static int wide_c;
 static void make_crowded(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_embedding, 1);
