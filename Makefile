@@ -93,13 +93,13 @@ $(B)/bench-kernels$(VARIANT) $(B)/bench-step$(VARIANT):
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
 $(B)/obj/lib/comm/%.o $(B)/obj/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
-$(B)/obj/%.o: %.c
+$(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "CC $<")
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 define cpu_rule
-$(B)/obj/%.$(1).o: %.c
+$(B)/obj/%.$(1).o: %.c $(B)/flags
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "CC $$< ($(1))")
 	$$(Q)$$(CC) $$(ALL_CFLAGS) -DELEM=$(1) -DELEM_$(1) -MMD -MP -c -o $$@ $$<
@@ -119,20 +119,28 @@ CU_LOG = -Xptxas -v 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }; grep -E
 endif
 
 define cu_rule
-$(B)/$(KERNELS)/%.$(1).o: %.cu
+$(B)/$(KERNELS)/%.$(1).o: %.cu $(B)/$(KERNELS).flags
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "CU $$< ($(1))")
 	$$(Q)$$(CU) -DELEM=$(1) -DELEM_$(1) -MMD -MP -MF $$(@:.o=.d) -c -o $$@ $$< $$(CU_LOG)
 endef
 $(foreach e,$(ELEMS),$(eval $(call cu_rule,$(e))))
-$(B)/$(KERNELS)/%.o: %.cu
+$(B)/$(KERNELS)/%.o: %.cu $(B)/$(KERNELS).flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "CU $<")
 	$(Q)$(CU) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< $(CU_LOG)
-$(B)/$(KERNELS)/%.o: %.cpp
+$(B)/$(KERNELS)/%.o: %.cpp $(B)/$(KERNELS).flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "CXX $<")
 	$(Q)$(CXX) $(SIMT_CXXFLAGS) $(if $(filter check,$(SIMT)),-DSIMT_CHECK) -MMD -MP -c -o $@ $<
+
+# Objects are made anew when the flags are not those that they were made with (CUDA=0 after CUDA=1, another ARCH, ...).
+FLAGS := $(ALL_CFLAGS)
+KERNEL_FLAGS := $(CU)
+$(B)/flags $(B)/$(KERNELS).flags: .FORCE
+	@mkdir -p $(@D)
+	@echo '$(if $(findstring $(KERNELS),$@),$(KERNEL_FLAGS),$(FLAGS))' | cmp -s - $@ || echo '$(if $(findstring $(KERNELS),$@),$(KERNEL_FLAGS),$(FLAGS))' >$@
+.FORCE:
 
 -include $(shell find $(B)/obj $(B)/$(KERNELS) -name '*.d' 2>/dev/null)
 

@@ -96,7 +96,7 @@ static bool same_sizes(const struct attention_sizes *a, const struct attention_s
 }
 
 static enum status make_plan(struct cached *c, const struct call *call, enum row_kind kind) {
-    cudnnHandle_t handle;
+    cudnnHandle_t handle = NULL;
     TRY(handle_of(call->device, &handle));
     TRY(attention_graph_build(&c->graph, &c->s, c->dtype == BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, c->backward, handle));
     TRY(attention_graph_plan(&c->graph, handle, NULL, attention_cudnn_work(call, kind), &c->plan, NULL));
@@ -171,7 +171,7 @@ static enum status run(const struct call *call, enum row_kind kind) {
     struct cached *c = plan_of(call, kind);
     float scale = (float)s.scale, masked = -FLT_MAX;
     struct variant v = {.n = 0};
-    cudnnHandle_t handle;
+    cudnnHandle_t handle = NULL;
     if (!c || !c->plan) return FAIL(E_INTERNAL, "attention by cuDNN without a plan");
     TRY(handle_of(call->device, &handle));
     for (int i = 0; i < 3; i++) give(&v, OPERAND_Q + i, part_of(&call->in[0], &s, i));

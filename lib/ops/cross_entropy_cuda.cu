@@ -66,6 +66,8 @@ __device__ static inline real largest_of(const pack &v) {
     return m;
 }
 
+/* Nameless: each element type has its own members, which a linker could not tell apart by their names. */
+namespace {
 struct largest {
     real max;
     __device__ inline void take(real x) { max = x > max ? x : max; }
@@ -102,6 +104,7 @@ struct online {
         e.take_pack(v);
     }
 };
+}
 
 /* ---- where the target is ---- */
 

@@ -6,8 +6,10 @@
  * address that is not given out again for a while. */
 #include "lib/simt/double.h"
 
-#include <map>
+#include <atomic>
 #include <deque>
+#include <map>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,12 +65,18 @@ static void protect(const struct block *b, int protection) {
         perror("simt: mprotect");
 }
 
-/* The touch of a closed block while streams run: open it, and the instruction is done again. */
+/* The touch of a closed block while streams run: open it, and the instruction is done again. A library's double has several
+ * threads, which may come to the same block at once. */
 static bool opens(struct block *b, const void *at) {
-    if (!is_open || b->open || b->place != PLACE_DEVICE || (const char *)at >= b->at + (b->mapped - PAGE)) return false;
-    b->open = true;
-    opened.push_back((uintptr_t)b->at);
-    protect(b, PROT_READ | PROT_WRITE);
+    static std::atomic_flag busy = ATOMIC_FLAG_INIT;
+    if (!is_open || b->place != PLACE_DEVICE || (const char *)at >= b->at + (b->mapped - PAGE)) return false;
+    while (busy.test_and_set(std::memory_order_acquire)) sched_yield();
+    if (!b->open) {
+        b->open = true;
+        opened.push_back((uintptr_t)b->at);
+        protect(b, PROT_READ | PROT_WRITE);
+    }
+    busy.clear(std::memory_order_release);
     return true;
 }
 

@@ -24,6 +24,8 @@ cudaError_t simt_allow_shared(const void *kernel, int attribute, int bytes);
 extern void (*simt_submit)(void *stream, void (*run)(void *context), void *context, size_t bytes);
 }
 
+/* Nameless: the same kernel's parameters have other sizes in another element type's object, under the same names. */
+namespace {
 template <class Thread> struct simt_work {
     struct simt_launch launch;
     Thread thread;
@@ -52,6 +54,7 @@ template <class... Parameters>
 inline simt_launcher<Parameters...> simt_launch_of(void (*function)(Parameters...), const struct simt_kernel *kernel, dim3 grid,
                                                    dim3 block, size_t shared_bytes, void *stream) {
     return {function, {kernel, (const void *)function, grid, block, shared_bytes, stream}};
+}
 }
 
 #define LAUNCH(kernel, grid, block, shared_bytes, stream)                                                              \
