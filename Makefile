@@ -150,6 +150,7 @@ help:
 	@echo 'make check          install what is missing, build, run the tests; ends with "N passed, N failed"'
 	@echo 'make check-all      check, the mutants, and what takes long (DATA=path of a text for the learning test)'
 	@echo 'make check-kernels  every CUDA kernel without a GPU: emulated, checked for races, every line executed'
+	@echo 'make bench          how fast it trains here, beside PyTorch if it is installed (BENCH=--quick; tools/bench/cpu.py --help)'
 	@echo 'make check-deps     who may include whom'
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject'
 	@echo 'make build          build/trivium          make examples  build/example_*'
@@ -192,10 +193,15 @@ check-mutants: deps
 	@$(MAKE) --no-print-directory $(B)/trivium-tests$(VARIANT)
 	@BUILD=$(B) tools/check-mutants
 
+# How fast it trains on this machine, beside PyTorch and llm.c where they are there. BENCH: arguments of tools/bench/cpu.py
+bench: deps
+	@$(MAKE) --no-print-directory build
+	@BUILD=$(B) python3 tools/bench/cpu.py $(BENCH)
+
 check-deps:
 	@tools/check-deps
 
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-deps clean
+.PHONY: build examples bench bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-deps clean
