@@ -59,13 +59,13 @@ int attention_threads(const struct call *call) {
     return (int)(n < heads ? n : heads);
 }
 
-/* Forward: q, k transposed, v, y; s; the running maximum and sum. Backward: q, dy, k, k and v transposed, dk, dv; p and
- * ds; delta and lse of a tile; dq of the sequence. Written in this order, see attention_blocked_cpu.c. */
+/* Of a sequence, forward: k transposed, v; backward: q, dy, dq, delta, lse. Of a tile, forward: q, y; s; the running maximum and
+ * sum; backward: k, k and v transposed, dk, dv; p and ds. Written in this order, see attention_blocked_cpu.c. */
 int64_t attention_blocked_reals(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     int64_t tile = s.T < ATTENTION_TILE ? s.T : ATTENTION_TILE;
-    if (kind == ROW_BACKWARD_INPUT) return 7 * tile * s.D + 2 * tile * tile + 2 * tile + s.T * s.D;
-    return 4 * tile * s.D + tile * tile + 2 * tile;
+    if (kind == ROW_BACKWARD_INPUT) return 3 * s.T * s.D + 2 * s.T + 5 * tile * s.D + 2 * tile * tile;
+    return 2 * s.T * s.D + 2 * tile * s.D + tile * tile + 2 * tile;
 }
 
 /* Forward: a row of the mask, a row of p. Backward: a row of dp, a row of the mask; dk and dv of the sequence, a row of

@@ -3,7 +3,10 @@
  *
  * Forward, for a tile of queries, goes over the tiles of keys with a running maximum and sum. When a later tile raises
  * the maximum from M to M', what has been summed so far is multiplied by e^(M - M'). No exponent is ever positive.
- * Backward goes the other way round: for a tile of keys, whose dk and dv stay in scratch, over the tiles of queries. */
+ * Backward goes the other way round: for a tile of keys, whose dk and dv stay in scratch, over the tiles of queries.
+ *
+ * What all tiles of the other side read is brought into scratch once a head, dense and in real: keys (transposed) and values in
+ * forward, queries and dy in backward. It fits the second-level cache up to some thousand tokens. */
 #include "lib/ops/attention_cpu.h"
 #include "lib/ops/tile_product.h"
 #include <omp.h>
@@ -47,13 +50,24 @@ static void scores(real *s, const real *q, const real *k_transposed, int64_t t0,
 
 /* ---- forward ---- */
 
-struct forward { real *q, *k_transposed, *v, *y, *s, *max, *sum; };
+struct forward { real *k_transposed, *v, *q, *y, *s, *max, *sum; };   /* (T,D): each tile of keys transposed by itself; ... */
 
 static struct forward forward_scratch(real *at, const struct attention_sizes *s) {
-    int64_t tile = min64(TILE, s->T), vectors = tile * s->D;
-    real *square = at + 4 * vectors, *rest = square + tile * tile;
-    struct forward w = {at, at + vectors, at + 2 * vectors, at + 3 * vectors, square, rest, rest + tile};
+    int64_t tile = min64(TILE, s->T), sequence = s->T * s->D, vectors = tile * s->D;
+    real *q = at + 2 * sequence, *square = q + 2 * vectors, *rest = square + tile * tile;
+    struct forward w = {at, at + sequence, q, q + vectors, square, rest, rest + tile};
     return w;
+}
+
+/* All keys and values of the head. The tile of queries is free until the first is loaded. */
+static void load_keys(const struct head *head, const elem *qkv, const struct forward *w) {
+    int64_t T = head->s.T, D = head->s.D, row = head->s.row;
+    for (int64_t j0 = 0; j0 < T; j0 += TILE) {
+        int64_t nk = min64(TILE, T - j0);
+        load_tile(w->q, qkv + head->k_at + j0 * row, row, nk, D, 1);
+        transpose_tile(w->k_transposed + j0 * D, w->q, nk, D);
+    }
+    load_tile(w->v, qkv + head->v_at, row, T, D, 1);
 }
 
 /* One row of the running softmax: s becomes e^(s - max), and what was summed under the old maximum is scaled down. */
@@ -73,28 +87,25 @@ static void apply_dropout(const struct head *head, real *s, int64_t t, int64_t j
 }
 
 /* Queries t0 .. t0 + nq-1 against the keys j0 .. j0 + nk-1. */
-static void forward_keys(const struct head *head, const elem *qkv, const struct forward *w, int64_t t0, int64_t nq,
-                         int64_t j0) {
-    int64_t D = head->s.D, row = head->s.row, nk = min64(TILE, head->s.T - j0);
-    load_tile(w->v, qkv + head->k_at + j0 * row, row, nk, D, 1);
-    transpose_tile(w->k_transposed, w->v, nk, D);
-    load_tile(w->v, qkv + head->v_at + j0 * row, row, nk, D, 1);
-    scores(w->s, w->q, w->k_transposed, t0, nq, j0, nk, D);
+static void forward_keys(const struct head *head, const struct forward *w, int64_t t0, int64_t nq, int64_t j0) {
+    int64_t D = head->s.D, nk = min64(TILE, head->s.T - j0);
+    scores(w->s, w->q, w->k_transposed + j0 * D, t0, nq, j0, nk, D);
     for (int64_t i = 0; i < nq; i++) {
         soften(w->s + i * nk, nk, w->max + i, w->sum + i, w->y + i * D, D);
         if (head->dropout.on) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
     }
-    tile_multiply_add(w->y, nq, D, nk, w->s, nk, 1, w->v);
+    tile_multiply_add(w->y, nq, D, nk, w->s, nk, 1, w->v + j0 * D);
 }
 
 static void forward_head(const struct head *head, const elem *qkv, elem *y, real *lse, const struct forward *w) {
     int64_t T = head->s.T, D = head->s.D, H = head->s.H;
+    load_keys(head, qkv, w);
     for (int64_t t0 = 0; t0 < T; t0 += TILE) {
         int64_t nq = min64(TILE, T - t0);
         load_tile(w->q, qkv + head->q_at + t0 * head->s.row, head->s.row, nq, D, (real)head->s.scale);
         clear(w->y, nq * D);
         for (int64_t i = 0; i < nq; i++) w->max[i] = -(real)INFINITY, w->sum[i] = 0;
-        for (int64_t j0 = 0; j0 <= t0; j0 += TILE) forward_keys(head, qkv, w, t0, nq, j0);
+        for (int64_t j0 = 0; j0 <= t0; j0 += TILE) forward_keys(head, w, t0, nq, j0);
         for (int64_t i = 0; i < nq; i++) {
             store_tile(y + head->y_at + (t0 + i) * head->y_row, 0, w->y + i * D, 1, D, 1 / w->sum[i], false);
             lse[(head->b * T + t0 + i) * H + head->h] = w->max[i] + (real)log(w->sum[i]);
@@ -117,27 +128,26 @@ enum status CPU(attention_blocked_forward)(const struct call *call) {
 
 /* ---- backward ---- */
 
-struct backward { real *q, *dy, *k, *k_transposed, *v_transposed, *dk, *dv, *p, *ds, *delta, *lse, *dq; };
+struct backward { real *q, *dy, *dq, *delta, *lse, *k, *k_transposed, *v_transposed, *dk, *dv, *p, *ds; };
 
 static struct backward backward_scratch(real *at, const struct attention_sizes *s) {
-    int64_t tile = min64(TILE, s->T), n = tile * s->D, square = tile * tile;
-    real *p = at + 7 * n, *delta = p + 2 * square;
-    struct backward w = {at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n, at + 6 * n,
-                         p, p + square, delta, delta + tile, delta + 2 * tile};
+    int64_t tile = min64(TILE, s->T), sequence = s->T * s->D, n = tile * s->D;
+    real *delta = at + 3 * sequence, *k = delta + 2 * s->T, *p = k + 5 * n;
+    struct backward w = {at, at + sequence, at + 2 * sequence, delta, delta + s->T,
+                         k, k + n, k + 2 * n, k + 3 * n, k + 4 * n, p, p + tile * tile};
     return w;
 }
 
-/* What the tile of queries at t0 needs: q / sqrt(D), dy, lse and delta[t] = dy[t] . y[t]. */
-static void load_queries(const struct head *head, const struct call *call, const struct backward *w, int64_t t0,
-                         int64_t nq) {
+/* What all queries of the head need: q / sqrt(D), dy, lse and delta[t] = dy[t] . y[t]. */
+static void load_queries(const struct head *head, const struct call *call, const struct backward *w) {
     const elem *qkv = call->in[0].data, *y = (const elem *)call->out[0].data + head->y_at, *dy = call->dout[0].data;
     const real *lse = call->out[1].data;
-    int64_t D = head->s.D;
-    load_tile(w->q, qkv + head->q_at + t0 * head->s.row, head->s.row, nq, D, (real)head->s.scale);
-    load_tile(w->dy, dy + head->y_at + t0 * head->y_row, head->y_row, nq, D, 1);
-    for (int64_t i = 0; i < nq; i++) {
-        w->delta[i] = SUM_OVER(d, D, w->dy[i * D + d] * load(y[(t0 + i) * head->y_row + d]));
-        w->lse[i] = lse[(head->b * head->s.T + t0 + i) * head->s.H + head->h];
+    int64_t T = head->s.T, D = head->s.D;
+    load_tile(w->q, qkv + head->q_at, head->s.row, T, D, (real)head->s.scale);
+    load_tile(w->dy, dy + head->y_at, head->y_row, T, D, 1);
+    for (int64_t t = 0; t < T; t++) {
+        w->delta[t] = SUM_OVER(d, D, w->dy[t * D + d] * load(y[t * head->y_row + d]));
+        w->lse[t] = lse[(head->b * T + t) * head->s.H + head->h];
     }
 }
 
@@ -160,13 +170,14 @@ static void score_gradient(const struct head *head, real *p, real *ds, real lse,
 static void backward_tile(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                           int64_t nk) {
     int64_t D = head->s.D;
-    scores(w->p, w->q, w->k_transposed, t0, nq, j0, nk, D);
+    const real *q = w->q + t0 * D, *dy = w->dy + t0 * D;
+    scores(w->p, q, w->k_transposed, t0, nq, j0, nk, D);
     clear(w->ds, nq * nk);
-    tile_multiply_add(w->ds, nq, nk, D, w->dy, D, 1, w->v_transposed);
+    tile_multiply_add(w->ds, nq, nk, D, dy, D, 1, w->v_transposed);
     for (int64_t i = 0; i < nq; i++)
-        score_gradient(head, w->p + i * nk, w->ds + i * nk, w->lse[i], w->delta[i], t0 + i, j0, nk);
-    tile_multiply_add(w->dv, nk, D, nq, w->p, 1, nk, w->dy);
-    tile_multiply_add(w->dk, nk, D, nq, w->ds, 1, nk, w->q);
+        score_gradient(head, w->p + i * nk, w->ds + i * nk, w->lse[t0 + i], w->delta[t0 + i], t0 + i, j0, nk);
+    tile_multiply_add(w->dv, nk, D, nq, w->p, 1, nk, dy);
+    tile_multiply_add(w->dk, nk, D, nq, w->ds, 1, nk, q);
     tile_multiply_add(w->dq + t0 * D, nq, D, nk, w->ds, nk, 1, w->k);
 }
 
@@ -180,11 +191,7 @@ static void backward_keys(const struct head *head, const struct call *call, cons
     transpose_tile(w->k_transposed, w->k, nk, D);
     clear(w->dk, nk * D);
     clear(w->dv, nk * D);
-    for (int64_t t0 = j0; t0 < T; t0 += TILE) {
-        int64_t nq = min64(TILE, T - t0);
-        load_queries(head, call, w, t0, nq);
-        backward_tile(head, w, t0, nq, j0, nk);
-    }
+    for (int64_t t0 = j0; t0 < T; t0 += TILE) backward_tile(head, w, t0, min64(TILE, T - t0), j0, nk);
     store_tile(dqkv + head->k_at + j0 * row, row, w->dk, nk, D, 1, accumulates(call, 0));
     store_tile(dqkv + head->v_at + j0 * row, row, w->dv, nk, D, 1, accumulates(call, 0));
 }
@@ -193,6 +200,7 @@ static void backward_head(const struct head *head, const struct call *call, cons
     int64_t T = head->s.T, D = head->s.D;
     elem *dq = (elem *)call->din[0].data + head->q_at;
     clear(w->dq, T * D);
+    load_queries(head, call, w);
     for (int64_t j0 = 0; j0 < T; j0 += TILE) backward_keys(head, call, w, j0);
     store_tile(dq, head->s.row, w->dq, T, D, (real)head->s.scale, accumulates(call, 0));
 }
