@@ -73,6 +73,21 @@ static bool many_overlap(const struct gpu *g) {
     return ok;
 }
 
+/* Who receives a broadcast has nothing to fetch, and is ready at once: it may not enter before the older sum, which others enter
+ * first. */
+static bool nothing_overtakes(const struct gpu *g) {
+    struct comm_request sum, broadcast;
+    bool ok = true;
+    for (int root = 0; root < comm_world_size(); root++) {
+        ok &= put(g, g->a, FP32, comm_world_rank(), root, N) && put(g, g->b, FP32, comm_world_rank(), 0, N);
+        ok &= comm_all_reduce_start(group_world(), g->a, N, FP32, COMM_SUM, &sum) == OK;
+        ok &= comm_broadcast_start(group_world(), g->b, N, FP32, root, &broadcast) == OK;
+        ok &= comm_wait(&broadcast) == OK && comm_wait(&sum) == OK;
+        ok &= holds(g, g->a, FP32, -1, root, N) && holds(g, g->b, FP32, root, 0, N);
+    }
+    return ok;
+}
+
 /* Operations on host memory go their own way between those on the device, on the same group. */
 static bool host_and_device_mix(const struct gpu *g) {
     struct comm_request request;
@@ -114,6 +129,7 @@ static void test_starts_behind_the_compute_stream(void **s) { (void)s; assert_tr
 static void test_ends_before_what_comes_after(void **s) { (void)s; assert_true(for_transports(ends_before_what_comes_after)); }
 static void test_waits_for_readers_of_the_target(void **s) { (void)s; assert_true(for_transports(waits_for_readers_of_the_target)); }
 static void test_many_overlap(void **s) { (void)s; assert_true(for_transports(many_overlap)); }
+static void test_nothing_overtakes(void **s) { (void)s; assert_true(for_transports(nothing_overtakes)); }
 static void test_host_and_device_mix(void **s) { (void)s; assert_true(for_transports(host_and_device_mix)); }
 static void test_the_host_goes_on(void **s) { (void)s; assert_true(for_transports(the_host_goes_on)); }
 
@@ -181,6 +197,6 @@ static void test_down_a_chain(void **s) { (void)s; assert_true(for_transports(do
 static void test_messages_to_oneself(void **s) { (void)s; assert_true(for_transports(messages_to_oneself)); }
 
 TESTS(unit_test(test_starts_behind_the_compute_stream), unit_test(test_ends_before_what_comes_after),
-      unit_test(test_waits_for_readers_of_the_target), unit_test(test_many_overlap), unit_test(test_host_and_device_mix),
+      unit_test(test_waits_for_readers_of_the_target), unit_test(test_many_overlap), unit_test(test_nothing_overtakes), unit_test(test_host_and_device_mix),
       unit_test(test_the_host_goes_on), unit_test(test_both_ways_round_the_ring), unit_test(test_down_a_chain),
       unit_test(test_messages_to_oneself))

@@ -29,11 +29,14 @@ static int64_t host_waits;
 extern "C" int64_t simt_host_waits(void) { return host_waits; }
 
 /* ---- the order ---- */
-enum order { LATE, EAGER, RANDOM };
+enum order { LATE, OLDEST, EAGER, RANDOM };
 static enum order order_wanted(void) {
     const char *text = getenv("SIMT_STREAMS");
     if (!&simt_submit) return EAGER;                        /* kernels that run at the launch: then all must */
-    return text && strcmp(text, "eager") == 0 ? EAGER : text && strcmp(text, "random") == 0 ? RANDOM : LATE;
+    static const struct { const char *name; enum order order; } names[] = {{"oldest", OLDEST}, {"eager", EAGER}, {"random", RANDOM}};
+    for (const auto &n : names)
+        if (text && strcmp(text, n.name) == 0) return n.order;
+    return LATE;
 }
 static enum order order_in_force(void) {
     static const enum order order = order_wanted();
@@ -71,6 +74,14 @@ static bool youngest_first(const std::function<bool()> &enough) {
     return moved;
 }
 
+/* The compute stream is older than those that copy and send: what forgets to wait for them goes wrong here. */
+static bool oldest_first(const std::function<bool()> &enough) {
+    bool moved = false;
+    for (size_t i = 0; i < streams.size(); i++)
+        while (!enough() && run_one(streams[i])) moved = true;
+    return moved;
+}
+
 static bool in_any_order(const std::function<bool()> &enough) {
     bool moved = false;
     for (size_t i = 0; i < 4 * streams.size() && !enough(); i++) moved |= run_one(streams[draw((unsigned)streams.size())]);
@@ -81,7 +92,8 @@ static bool in_any_order(const std::function<bool()> &enough) {
  * call of the host starts anew. */
 static bool run_streams(const std::function<bool()> &enough) {
     running = true;
-    bool moved = order_in_force() == RANDOM ? in_any_order(enough) : youngest_first(enough);
+    enum order order = order_in_force();
+    bool moved = order == RANDOM ? in_any_order(enough) : order == OLDEST ? oldest_first(enough) : youngest_first(enough);
     running = false;
     double_memory_close();
     bury();
