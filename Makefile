@@ -156,7 +156,7 @@ help:
 	@echo 'make build          build/trivium          make examples  build/example_*'
 	@echo 'make clean'
 	@echo
-	@echo 'settings: WERROR=1 SAN=1 DEBUG=1 YES=1 ARCH=native DATA=path (see the head of the Makefile)'
+	@echo 'settings: CUDA=0|1 SIMT=1|check WERROR=1 SAN=1 DEBUG=1 YES=1 ARCH=native DATA=path (see the head of the Makefile)'
 
 deps:
 	@tools/install-deps

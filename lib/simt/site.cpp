@@ -65,6 +65,17 @@ bool site_look_up(struct simt_site *site) {
 }
 }
 
+/* A name that no barrier had would make every kernel look as if it needed none. */
+__attribute__((destructor)) static void say_if_nothing_was_off(void) {
+    const char *text = getenv("SIMT_NO_BARRIER");
+    bool met = false;
+    for (int i = 0; text && i < n_barriers; i++) met |= is_off_at_start(&barriers[i].barrier);
+    if (!text || met || now.launch_number == 0) return;
+    fprintf(stderr, "simt: SIMT_NO_BARRIER=%s: no such barrier was met%s\n", text, n_barriers ? "; these were:" : ", nor any other");
+    for (int i = 0; i < n_barriers && i < 20; i++)
+        fprintf(stderr, "simt:   %s:%d,%s\n", barriers[i].barrier.file, barriers[i].barrier.line, barriers[i].barrier.kernel);
+}
+
 int simt_barriers(void) { return n_barriers; }
 const struct simt_barrier *simt_barrier(int number) {
     return number >= 0 && number < n_barriers ? &barriers[number].barrier : NULL;
