@@ -68,8 +68,12 @@ static void row_gradient(const struct vocab_rows *rows, int64_t r, real lse, rea
     if (rows->target[r] < 0) scale = 0;
     real at_target = target >= 0 ? scale * (real_exp(load(x[target]) - lse) - 1) : 0;
     real before = target >= 0 && add ? load(dx[target]) : 0;
+    if (add)
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) dx[k] = store(load(dx[k]) + scale * real_exp(load(x[k]) - lse));
+    else
 #pragma omp simd /* dx may lie over x */
-    for (int64_t k = 0; k < n; k++) put(dx + k, scale * real_exp(load(x[k]) - lse), add);
+        for (int64_t k = 0; k < n; k++) dx[k] = store(scale * real_exp(load(x[k]) - lse));
     if (target >= 0) dx[target] = store(before + at_target);
     for (int64_t k = n; k < rows->vocab.n && !add; k++) dx[k] = store(0);
 }
