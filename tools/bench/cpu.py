@@ -164,7 +164,7 @@ def machine():
     flags = re.search(r"flags\s*: (.*)", text)
     wanted = [f for f in (flags.group(1).split() if flags else []) if f in ("avx2", "avx512f", "avx512_bf16", "amx_bf16")]
     compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True).stdout.splitlines()
-    return dict(cpu=model.group(1) if model else platform.processor(), cores=os.cpu_count(), flags=wanted, system=platform.platform(),
+    return dict(cpu=model.group(1) if model else platform.processor(), cores=os.cpu_count(), flags=wanted, system=f"{platform.system()} {platform.machine()}",
                 compiler=compiler[0] if compiler else "")
 
 
