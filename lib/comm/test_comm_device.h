@@ -32,11 +32,14 @@ static inline const struct gpu *test_gpu(void) {
 
 static const enum comm_transport transports[] = {COMM_STAGED, COMM_NCCL};
 
-/* Brings the transport into use; false where it cannot be (the same on all ranks). */
+/* Brings the transport into use. False only where it cannot be: NCCL, and ranks share a GPU (the same on all ranks). One that
+ * could be and does not open is a failure, on all ranks at once: comm_use_device agrees. */
 static inline bool use(const struct gpu *gpu, enum comm_transport transport) {
-    bool shared = true;
-    if (transport == COMM_NCCL && (comm_device_shared(gpu->device, &shared) != OK || shared)) return false;
-    return comm_use_device(gpu->device, transport) == OK;
+    bool shared = false;
+    if (transport == COMM_NCCL) assert_ok(comm_device_shared(gpu->device, &shared));
+    if (shared) return false;
+    assert_ok(comm_use_device(gpu->device, transport));
+    return true;
 }
 
 /* Small integers: exact in every type, and so are their sums over 8 ranks. */
