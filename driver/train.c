@@ -32,6 +32,8 @@ struct training {
     double peak_flops;               /* of the job, a second */
     int64_t mem_peak_bytes;          /* of the rank that needs most */
     double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
+    int64_t profiled;                    /* steps that --profile counts, and their seconds */
+    double profiled_s;
 };
 
 static bool is_rank_0(void) { return comm_world_rank() == 0; }
@@ -147,6 +149,16 @@ static bool may_start_another(const struct training *t) {
            !evaluation_is_due(t, r->n_step);
 }
 
+/* The first step is left out, if there is another. */
+static void note_profile(struct training *t, double step_s) {
+    if (t->run.n_done == 1 && t->setup.plan.steps > 1) {
+        profile_restart(&t->run);
+        return;
+    }
+    t->profiled++;
+    t->profiled_s += step_s;
+}
+
 static enum status one_step(struct training *t) {
     double start = clock_s();
     if (t->run.n_started == 0) TRY(start_step(t));
@@ -154,6 +166,7 @@ static enum status one_step(struct training *t) {
     TRY(run_step_finish(&t->run));
     double step_s = clock_s() - start;
     t->spent_s += step_s;
+    note_profile(t, step_s);
     const struct traffic *traffic = &t->traffic[(t->run.n_done - 1) % STEPS_AHEAD];
     return report_step(t, step_s, traffic->bytes, traffic->wait_s);
 }
@@ -199,7 +212,7 @@ static void summarise(const struct training *t) {
     printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted %.1f MiB (code, libraries, MPI)\n",
            p->steps, t->spent_s, (double)p->steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
            resident - planned);
-    if (p->profile) profile_print(&t->run, t->spent_s, stdout);
+    if (p->profile) profile_print(&t->run, t->profiled, t->profiled_s, stdout);
     fflush(stdout);
 }
 

@@ -55,6 +55,15 @@ int64_t attention_delta_bytes(const struct call *, enum row_kind);
 /** Keys and queries in a tile of the blocked kernels; a multiple of 4, so that a tile starts a Philox block. */
 enum { ATTENTION_TILE = 64 };
 
+/* Does the CPU that is compiled for multiply pairs of bf16? Then bf16 attention does (attention_dots_cpu.c). */
+#ifdef __AVX512BF16__
+#define ATTENTION_DOTS 1
+#else
+#define ATTENTION_DOTS 0
+#endif
+/** Scratch is handed out in whole cache lines: n words of 4 bytes, rounded up. */
+static inline int64_t attention_words(int64_t n) { return (n + 15) / 16 * 16; }
+
 /** Whose kernels run the blocked op on CUDA. The process has one preference, AUTO until it is set; set it before programs are
  *  compiled, as scratch depends on it. AUTO: cuDNN's where it can (attention_cudnn.h). CUDNN: what it cannot do is refused,
  *  E_CONFIG: a shape when the program is inferred, an element type or a GPU when the first row runs. */

@@ -6,14 +6,16 @@
  * Backward goes the other way round: for a tile of keys, whose dk and dv stay in scratch, over the tiles of queries.
  *
  * What all tiles of the other side read is brought into scratch once a head, dense and in real: keys (transposed) and values in
- * forward, queries and dy in backward. It fits the second-level cache up to some thousand tokens. */
-#include "lib/ops/attention_cpu.h"
-#include "lib/ops/tile_product.h"
+ * forward, queries and dy in backward. It fits the second-level cache up to some thousand tokens. bf16 has kernels of its
+ * own where the CPU multiplies pairs of bf16: attention_dots_cpu.c. */
+#include "lib/ops/attention_tile_cpu.h"
 #include <omp.h>
 
-kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
+#if !(defined ELEM_bf16 && ATTENTION_DOTS)
 
-enum { TILE = ATTENTION_TILE };
+#include "lib/ops/tile_product.h"
+
+kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
 
 /* ---- tiles in scratch: dense, in real ---- */
 
@@ -29,23 +31,12 @@ static void transpose_tile(real *to, const real *from, int64_t n, int64_t D) {
         for (int64_t d = 0; d < D; d++) to[d * n + i] = from[i * D + d];
 }
 
-static void store_tile(elem *to, int64_t stride, const real *from, int64_t n, int64_t D, real factor, int add) {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t d = 0; d < D; d++) put(to + i * stride + d, factor * from[i * D + d], add);
-}
-
-static void clear(real *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) x[i] = 0;
-}
-
 /* s (nq,nk) = q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
 static void scores(real *s, const real *q, const real *k_transposed, int64_t t0, int64_t nq, int64_t j0, int64_t nk,
                    int64_t D) {
     clear(s, nq * nk);
     tile_multiply_add(s, nq, nk, D, q, D, 1, k_transposed);
-    if (j0 + nk <= t0 + 1) return;
-    for (int64_t i = 0; i < nq; i++)
-        for (int64_t j = t0 + i + 1 - j0; j < nk; j++) s[i * nk + j] = -(real)INFINITY;
+    hide_later_keys(s, t0, nq, j0, nk);
 }
 
 /* ---- forward ---- */
@@ -70,22 +61,6 @@ static void load_keys(const struct head *head, const elem *qkv, const struct for
     load_tile(w->v, qkv + head->v_at, row, T, D, 1);
 }
 
-/* One row of the running softmax: s becomes e^(s - max), and what was summed under the old maximum is scaled down. */
-static void soften(real *s, int64_t nk, real *max, real *sum, real *y, int64_t D) {
-    real tile_max = MAX_OVER(j, nk, s[j]), new_max = tile_max > *max ? tile_max : *max;
-    real shrink = real_exp(*max - new_max);
-    for (int64_t j = 0; j < nk; j++) s[j] = real_exp(s[j] - new_max);
-    *sum = *sum * shrink + SUM_OVER(j, nk, s[j]);
-    *max = new_max;
-    for (int64_t d = 0; d < D; d++) y[d] *= shrink;
-}
-
-static void apply_dropout(const struct head *head, real *s, int64_t t, int64_t j0, int64_t nk) {
-    real m[TILE];
-    probability_factors(head, m, t, j0, nk);
-    for (int64_t j = 0; j < nk; j++) s[j] *= m[j];
-}
-
 /* Queries t0 .. t0 + nq-1 against the keys j0 .. j0 + nk-1. */
 static void forward_keys(const struct head *head, const struct forward *w, int64_t t0, int64_t nq, int64_t j0) {
     int64_t D = head->s.D, nk = min64(TILE, head->s.T - j0);
@@ -98,7 +73,7 @@ static void forward_keys(const struct head *head, const struct forward *w, int64
 }
 
 static void forward_head(const struct head *head, const elem *qkv, elem *y, real *lse, const struct forward *w) {
-    int64_t T = head->s.T, D = head->s.D, H = head->s.H;
+    int64_t T = head->s.T, D = head->s.D;
     load_keys(head, qkv, w);
     for (int64_t t0 = 0; t0 < T; t0 += TILE) {
         int64_t nq = min64(TILE, T - t0);
@@ -106,10 +81,7 @@ static void forward_head(const struct head *head, const elem *qkv, elem *y, real
         clear(w->y, nq * D);
         for (int64_t i = 0; i < nq; i++) w->max[i] = -(real)INFINITY, w->sum[i] = 0;
         for (int64_t j0 = 0; j0 <= t0; j0 += TILE) forward_keys(head, w, t0, nq, j0);
-        for (int64_t i = 0; i < nq; i++) {
-            store_tile(y + head->y_at + (t0 + i) * head->y_row, 0, w->y + i * D, 1, D, 1 / w->sum[i], false);
-            lse[(head->b * T + t0 + i) * H + head->h] = w->max[i] + (real)log(w->sum[i]);
-        }
+        finish_queries(head, w->y, w->max, w->sum, t0, nq, y, lse);
     }
 }
 
@@ -138,32 +110,13 @@ static struct backward backward_scratch(real *at, const struct attention_sizes *
     return w;
 }
 
-/* What all queries of the head need: q / sqrt(D), dy, lse and delta[t] = dy[t] . y[t]. */
+/* What all queries of the head need: q / sqrt(D), dy, lse and delta. */
 static void load_queries(const struct head *head, const struct call *call, const struct backward *w) {
-    const elem *qkv = call->in[0].data, *y = (const elem *)call->out[0].data + head->y_at, *dy = call->dout[0].data;
-    const real *lse = call->out[1].data;
+    const elem *qkv = call->in[0].data, *dy = call->dout[0].data;
     int64_t T = head->s.T, D = head->s.D;
     load_tile(w->q, qkv + head->q_at, head->s.row, T, D, (real)head->s.scale);
     load_tile(w->dy, dy + head->y_at, head->y_row, T, D, 1);
-    for (int64_t t = 0; t < T; t++) {
-        w->delta[t] = SUM_OVER(d, D, w->dy[t * D + d] * load(y[t * head->y_row + d]));
-        w->lse[t] = lse[(head->b * T + t) * head->s.H + head->h];
-    }
-}
-
-/* From scores and dy v^T: p becomes m p, ds becomes p (m dy v^T - delta), for one query. */
-static void score_gradient(const struct head *head, real *p, real *ds, real lse, real delta, int64_t t, int64_t j0,
-                           int64_t nk) {
-    real m[TILE];
-    if (head->dropout.on)
-        probability_factors(head, m, t, j0, nk);
-    else
-        for (int64_t j = 0; j < nk; j++) m[j] = 1;
-    for (int64_t j = 0; j < nk; j++) {
-        real probability = real_exp(p[j] - lse);
-        ds[j] = probability * (m[j] * ds[j] - delta);
-        p[j] = m[j] * probability;
-    }
+    load_statistics(head, call, w->lse, w->delta);
 }
 
 /* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
@@ -217,3 +170,5 @@ enum status CPU(attention_blocked_backward_input)(const struct call *call) {
         }
     return OK;
 }
+
+#endif

@@ -136,6 +136,19 @@ static void test_attention_in_every_precision(void **state) {
     op_case_check_threads(make_materialised);
 }
 
+/* Tiles and pairs of bf16 that end in every way: lengths around one tile and two, odd and even, heads around 16 and 64 channels. The
+ * bound is the one above. */
+static void test_blocked_attention_of_every_length_in_every_precision(void **state) {
+    (void)state;
+    static const struct { int T, D; } cases[] = {{1, 1},  {2, 3},   {15, 16},  {33, 17}, {63, 64}, {64, 64},
+                                                 {65, 65}, {127, 8}, {129, 80}, {130, 33}, {192, 64}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].T > 66 && on_cuda()) continue;   /* more than two tiles of 32 */
+        sizes(cases[i].T, heads(2), cases[i].D);
+        op_case_check_precisions(make_blocked, (cases[i].T > cases[i].D ? cases[i].T : cases[i].D) + 16, on_cuda() ? 2 : 1);
+    }
+}
+
 /* CUDA against the CPU, where tiles end in every way: T around 64 and around 32, D on both sides of every compiled size and
  * of 16 bytes; several samples; heads that begin elsewhere than at 0. Every second case drops; the small ones do both. The
  * materialised kernels are the same for every D, and redraw, store and drop nothing in turn. Sums over T keys or D channels, and
@@ -240,7 +253,7 @@ TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_
       unit_test(test_attention_stored_dropout_is_the_redrawn_one),
       unit_test(test_attention_stores_the_mask_and_the_dropped_probabilities),
       unit_test(test_attention_is_its_formula), unit_test(test_attention_blocked_is_materialised),
-      unit_test(test_attention_in_every_precision), unit_test(test_attention_is_the_same_on_cuda),
+      unit_test(test_attention_in_every_precision), unit_test(test_blocked_attention_of_every_length_in_every_precision), unit_test(test_attention_is_the_same_on_cuda),
       unit_test(test_attention_shards_of_heads_make_the_whole),
       unit_test(test_attention_survives_large_scores), unit_test(test_attention_refuses_a_sharded_sequence),
       unit_test(test_attention_refuses_a_head_that_cuda_has_no_room_for),

@@ -10,10 +10,13 @@
 extern "C" {
 #endif
 
+/** Forget what has been noted. After a run's first step, which touches all memory and compiles the products' kernels. */
+void profile_restart(struct run *);
+
 /** A table: an operation a row (all its steps together, largest first), milliseconds of a step forward (with replays), backward
- *  to the input, backward to the weights, share of the step; then what is no operation. Seconds: of all steps together.
- *  @param step_s the sum of the steps' times */
-void profile_print(const struct run *, double step_s, FILE *);
+ *  to the input, backward to the weights, share of the step; then what is no operation.
+ *  @param steps, step_s how many steps were noted, and the sum of their times */
+void profile_print(const struct run *, int64_t steps, double step_s, FILE *);
 
 #ifdef __cplusplus
 }

@@ -311,7 +311,9 @@ enum status run_step_start(struct run *r) {
         return FAIL(E_INTERNAL, "%d steps are started and none of them is finished", r->n_started);
     struct step_record step = begin_step(r);
     TRY(run_check_threads(r));
+    double start = clock_s();
     TRY(clear_gradients(r));
+    r->clear_s += clock_s() - start;
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
     TRY(sum_loss(r));
     TRY(emit_phase(r, EVENT_BACKWARD_END));

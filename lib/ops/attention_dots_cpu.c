@@ -1,0 +1,235 @@
+/* Blocked causal attention in bf16 on CPUs that multiply pairs of bf16. The algorithm, and which tiles meet when, are those of
+ * attention_blocked_cpu.c, which serves everywhere else; here all six products are tile_dot.h's. So p and ds, which are fp32 when they
+ * are made, are rounded to bf16 before they are multiplied, as FlashAttention does on a GPU; sums stay fp32.
+ *
+ * A product needs its factors paired along the axis that it sums over, and every matrix is summed over both its axes:
+ *
+ *   forward    q k^T  over d        p v    over keys
+ *   backward   q k^T  over d        dy v^T over d       p^T dy  over queries     ds^T q  over queries     ds k  over keys
+ *
+ * hence two packings of most: "rows" (positions, pairs of d) for a left factor, "columns" (pairs of d, positions) transposed, and "pairs"
+ * (pairs of positions, d) for a right one. They are made once a head or once a tile. */
+#include "lib/ops/attention_tile_cpu.h"
+#include <omp.h>
+
+#if defined ELEM_bf16 && ATTENTION_DOTS
+
+#include "lib/ops/tile_dot.h"
+
+kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
+
+static int64_t half(int64_t n) { return (n + 1) / 2; }
+
+/* The next n words of scratch. attention.c adds up the same. What lies last is cleared with the words that fill its last line, so
+ * that all of the scratch is written (lib/device/arena.h). */
+static void *take(uint32_t **next, int64_t n) {
+    void *at = *next;
+    *next += attention_words(n);
+    return at;
+}
+
+/* ---- packing: n positions of D numbers, `stride` apart ---- */
+
+static bf16_pair pair_at(const elem *x, int64_t p, int64_t D) { return pair_of(x[2 * p], 2 * p + 1 < D ? x[2 * p + 1] : 0); }
+
+/* to (n, D/2) */
+static void pack_rows(bf16_pair *to, const elem *from, int64_t stride, int64_t n, int64_t D) {
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t p = 0; p < D / 2; p++) to[i * half(D) + p] = pair_of(from[i * stride + 2 * p], from[i * stride + 2 * p + 1]);
+        if (D % 2) to[i * half(D) + D / 2] = pair_at(from + i * stride, D / 2, D);
+    }
+}
+
+/* to (D/2, n) */
+static void pack_columns(bf16_pair *to, const elem *from, int64_t stride, int64_t n, int64_t D) {
+    for (int64_t p = 0; p < half(D); p++)
+        for (int64_t i = 0; i < n; i++) to[p * n + i] = pair_at(from + i * stride, p, D);
+}
+
+/* to (n/2, D) */
+static void pack_pairs(bf16_pair *to, const elem *from, int64_t stride, int64_t n, int64_t D) {
+    for (int64_t i = 0; i + 1 < n; i += 2)
+        for (int64_t d = 0; d < D; d++) to[i / 2 * D + d] = pair_of(from[i * stride + d], from[(i + 1) * stride + d]);
+    for (int64_t d = 0; d < D && n % 2; d++) to[n / 2 * D + d] = from[(n - 1) * stride + d];
+}
+
+/* s (nq,nk) = scale q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
+static void scores(const struct head *head, real *s, const bf16_pair *q, const bf16_pair *k_columns, int64_t t0, int64_t nq,
+                   int64_t j0, int64_t nk) {
+    int64_t D2 = half(head->s.D);
+    real scale = (real)head->s.scale;
+    clear(s, nq * nk);
+    tile_dot_add(s, nq, nk, D2, q, D2, 1, k_columns);
+    for (int64_t i = 0; i < nq * nk; i++) s[i] *= scale;
+    hide_later_keys(s, t0, nq, j0, nk);
+}
+
+/* ---- forward ---- */
+
+/* Of the sequence: columns of keys, a tile after the other, and pairs of values. Of a tile of queries: the rest. */
+struct forward { bf16_pair *k_columns, *v_pairs, *q, *p; real *y, *s, *max, *sum; };
+
+static struct forward forward_scratch(uint32_t *next, const struct attention_sizes *z) {
+    int64_t tile = min64(TILE, z->T), D2 = half(z->D);
+    struct forward w;
+    w.k_columns = take(&next, z->T * D2);
+    w.v_pairs = take(&next, half(z->T) * z->D);
+    w.q = take(&next, tile * D2);
+    w.p = take(&next, tile * half(tile));
+    w.y = take(&next, tile * z->D);
+    w.s = take(&next, tile * tile);
+    w.max = take(&next, tile);
+    w.sum = take(&next, tile);
+    return w;
+}
+
+static void load_keys(const struct head *head, const elem *qkv, const struct forward *w) {
+    int64_t T = head->s.T, D = head->s.D, row = head->s.row;
+    for (int64_t j0 = 0; j0 < T; j0 += TILE)
+        pack_columns(w->k_columns + j0 * half(D), qkv + head->k_at + j0 * row, row, min64(TILE, T - j0), D);
+    pack_pairs(w->v_pairs, qkv + head->v_at, row, T, D);
+}
+
+static void forward_keys(const struct head *head, const struct forward *w, int64_t t0, int64_t nq, int64_t j0) {
+    int64_t D = head->s.D, nk = min64(TILE, head->s.T - j0);
+    scores(head, w->s, w->q, w->k_columns + j0 * half(D), t0, nq, j0, nk);
+    for (int64_t i = 0; i < nq; i++) {
+        soften(w->s + i * nk, nk, w->max + i, w->sum + i, w->y + i * D, D);
+        if (head->dropout.on) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
+        pairs_of_row(w->p + i * half(nk), w->s + i * nk, nk);
+    }
+    tile_dot_add(w->y, nq, D, half(nk), w->p, half(nk), 1, w->v_pairs + j0 / 2 * D);
+}
+
+static void forward_head(const struct head *head, const elem *qkv, elem *y, real *lse, const struct forward *w) {
+    int64_t T = head->s.T, D = head->s.D;
+    load_keys(head, qkv, w);
+    for (int64_t t0 = 0; t0 < T; t0 += TILE) {
+        int64_t nq = min64(TILE, T - t0);
+        pack_rows(w->q, qkv + head->q_at + t0 * head->s.row, head->s.row, nq, D);
+        clear(w->y, nq * D);
+        for (int64_t i = 0; i < nq; i++) w->max[i] = -(real)INFINITY;
+        clear(w->sum, attention_words(nq));
+        for (int64_t j0 = 0; j0 <= t0; j0 += TILE) forward_keys(head, w, t0, nq, j0);
+        finish_queries(head, w->y, w->max, w->sum, t0, nq, y, lse);
+    }
+}
+
+enum status CPU(attention_blocked_forward)(const struct call *call) {
+    struct attention_sizes s = attention_sizes(call);
+    int64_t words = attention_blocked_reals(call, ROW_FORWARD);
+#pragma omp parallel for collapse(2) num_threads(attention_threads(call))
+    for (int64_t b = 0; b < s.B; b++)
+        for (int64_t h = 0; h < s.H; h++) {
+            struct head head = head_of(call, b, h);
+            struct forward w = forward_scratch((uint32_t *)call->work + omp_get_thread_num() * words, &s);
+            forward_head(&head, call->in[0].data, call->out[0].data, call->out[1].data, &w);
+        }
+    return OK;
+}
+
+/* ---- backward ---- */
+
+/* Of the sequence: q and dy as rows and as pairs, delta, lse, dq. Of a tile of keys: k and v as columns, k as pairs, dk, dv. Of a tile
+ * of scores: p and ds; p^T and ds^T as left factors, (pairs of queries, keys); ds as rows. */
+struct backward {
+    bf16_pair *q_rows, *dy_rows, *q_pairs, *dy_pairs, *k_columns, *v_columns, *k_pairs, *p_pairs, *ds_pairs, *ds_rows;
+    real *dq, *delta, *lse, *dk, *dv, *p, *ds;
+};
+
+static struct backward backward_scratch(uint32_t *next, const struct attention_sizes *z) {
+    int64_t tile = min64(TILE, z->T), D2 = half(z->D), rows = z->T * D2, pairs = half(z->T) * z->D, square = tile * half(tile);
+    struct backward w;
+    w.q_rows = take(&next, rows);
+    w.dy_rows = take(&next, rows);
+    w.q_pairs = take(&next, pairs);
+    w.dy_pairs = take(&next, pairs);
+    w.delta = take(&next, z->T);
+    w.lse = take(&next, z->T);
+    w.k_columns = take(&next, D2 * tile);
+    w.v_columns = take(&next, D2 * tile);
+    w.k_pairs = take(&next, half(tile) * z->D);
+    w.dk = take(&next, tile * z->D);
+    w.dv = take(&next, tile * z->D);
+    w.p = take(&next, tile * tile);
+    w.ds = take(&next, tile * tile);
+    w.p_pairs = take(&next, square);
+    w.ds_pairs = take(&next, square);
+    w.ds_rows = take(&next, square);
+    w.dq = take(&next, z->T * z->D);
+    return w;
+}
+
+static void load_queries(const struct head *head, const struct call *call, const struct backward *w) {
+    const elem *q = (const elem *)call->in[0].data + head->q_at, *dy = (const elem *)call->dout[0].data + head->y_at;
+    int64_t T = head->s.T, D = head->s.D;
+    pack_rows(w->q_rows, q, head->s.row, T, D);
+    pack_rows(w->dy_rows, dy, head->y_row, T, D);
+    pack_pairs(w->q_pairs, q, head->s.row, T, D);
+    pack_pairs(w->dy_pairs, dy, head->y_row, T, D);
+    load_statistics(head, call, w->lse, w->delta);
+}
+
+/* From scores and dy v^T, two queries at a time: p and ds, rounded, in the packings that the products want. */
+static void gradients_of_scores(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
+                                int64_t nk) {
+    for (int64_t i = 0; i < nq; i++) {
+        score_gradient(head, w->p + i * nk, w->ds + i * nk, w->lse[t0 + i], w->delta[t0 + i], t0 + i, j0, nk);
+        pairs_of_row(w->ds_rows + i * half(nk), w->ds + i * nk, nk);
+    }
+    for (int64_t i = 0; i < nq; i += 2) {
+        const real *p = w->p + i * nk, *ds = w->ds + i * nk;
+        bool whole = i + 1 < nq;
+        pairs_of_columns(w->p_pairs + i / 2 * nk, p, whole ? p + nk : NULL, nk);
+        pairs_of_columns(w->ds_pairs + i / 2 * nk, ds, whole ? ds + nk : NULL, nk);
+    }
+}
+
+/* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
+static void backward_tile(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0, int64_t nk) {
+    int64_t D = head->s.D, D2 = half(D);
+    scores(head, w->p, w->q_rows + t0 * D2, w->k_columns, t0, nq, j0, nk);
+    clear(w->ds, nq * nk);
+    tile_dot_add(w->ds, nq, nk, D2, w->dy_rows + t0 * D2, D2, 1, w->v_columns);
+    gradients_of_scores(head, w, t0, nq, j0, nk);
+    tile_dot_add(w->dv, nk, D, half(nq), w->p_pairs, 1, nk, w->dy_pairs + t0 / 2 * D);
+    tile_dot_add(w->dk, nk, D, half(nq), w->ds_pairs, 1, nk, w->q_pairs + t0 / 2 * D);
+    tile_dot_add(w->dq + t0 * D, nq, D, half(nk), w->ds_rows, half(nk), 1, w->k_pairs);
+}
+
+static void backward_keys(const struct head *head, const struct call *call, const struct backward *w, int64_t j0) {
+    int64_t T = head->s.T, D = head->s.D, row = head->s.row, nk = min64(TILE, T - j0);
+    const elem *k = (const elem *)call->in[0].data + head->k_at + j0 * row, *v = (const elem *)call->in[0].data + head->v_at + j0 * row;
+    elem *dqkv = (elem *)call->din[0].data + j0 * row;
+    pack_columns(w->k_columns, k, row, nk, D);
+    pack_columns(w->v_columns, v, row, nk, D);
+    pack_pairs(w->k_pairs, k, row, nk, D);
+    clear(w->dk, nk * D);
+    clear(w->dv, nk * D);
+    for (int64_t t0 = j0; t0 < T; t0 += TILE) backward_tile(head, w, t0, min64(TILE, T - t0), j0, nk);
+    store_tile(dqkv + head->k_at, row, w->dk, nk, D, (real)head->s.scale, accumulates(call, 0));
+    store_tile(dqkv + head->v_at, row, w->dv, nk, D, 1, accumulates(call, 0));
+}
+
+static void backward_head(const struct head *head, const struct call *call, const struct backward *w) {
+    int64_t T = head->s.T, D = head->s.D;
+    clear(w->dq, attention_words(T * D));
+    load_queries(head, call, w);
+    for (int64_t j0 = 0; j0 < T; j0 += TILE) backward_keys(head, call, w, j0);
+    store_tile((elem *)call->din[0].data + head->q_at, head->s.row, w->dq, T, D, (real)head->s.scale, accumulates(call, 0));
+}
+
+enum status CPU(attention_blocked_backward_input)(const struct call *call) {
+    struct attention_sizes s = attention_sizes(call);
+    int64_t words = attention_blocked_reals(call, ROW_BACKWARD_INPUT);
+#pragma omp parallel for collapse(2) num_threads(attention_threads(call))
+    for (int64_t b = 0; b < s.B; b++)
+        for (int64_t h = 0; h < s.H; h++) {
+            struct head head = head_of(call, b, h);
+            struct backward w = backward_scratch((uint32_t *)call->work + omp_get_thread_num() * words, &s);
+            backward_head(&head, call, &w);
+        }
+    return OK;
+}
+
+#endif
