@@ -81,10 +81,23 @@ void setup_fini(struct setup *s) {
     options_destroy(&s->options);
 }
 
-int setup_threads(const struct plan *plan, int local_ranks) {
+static int online_cores(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
+
+int setup_allowed_cores(void) {
     cpu_set_t mask;
-    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    int allowed = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : cores;
+    return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : online_cores();
+}
+
+const char *setup_binding(void) {
+    static char text[64];
+    int allowed = setup_allowed_cores(), cores = online_cores();
+    if (allowed >= cores) snprintf(text, sizeof text, "free on %d core%s", cores, cores == 1 ? "" : "s");
+    else snprintf(text, sizeof text, "bound to %d of %d cores", allowed, cores);
+    return text;
+}
+
+int setup_threads(const struct plan *plan, int local_ranks) {
+    int cores = online_cores(), allowed = setup_allowed_cores();
     int threads = (int)plan->threads;
     if (threads == 0 && getenv("OMP_NUM_THREADS")) threads = omp_get_max_threads();
     if (threads == 0) threads = cores / local_ranks > 0 ? cores / local_ranks : 1;

@@ -28,4 +28,9 @@ enum status setup_plan(struct options *, struct plan *plan, int world);
  *  many it uses. */
 int setup_threads(const struct plan *, int local_ranks);
 
+/** On how many cores this process may run: its affinity mask, as the launcher has set it. */
+int setup_allowed_cores(void);
+/** The same in words: "free on 8 cores", "bound to 1 of 8 cores". Static storage. */
+const char *setup_binding(void);
+
 #endif

@@ -80,9 +80,9 @@ static void announce(const struct training *t, int threads) {
     printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64 ", %" PRId64
            " parameters\n", p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, gpt_n_params(p));
     if (p->device == PLAN_DEVICE_CUDA) printf("device: %s\n", t->run.device->name);
-    printf("layout: %d rank%s = dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64 ", %d thread%s a rank; batch %" PRId64 " = micro %" PRId64
-           " x dp %" PRId64 " x %d microbatches\n", plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->dp, p->tp, p->pp, threads, threads == 1 ? "" : "s", p->global_batch,
-           p->micro_batch, p->dp, p->n_microbatches);
+    printf("layout: %d rank%s = dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64 ", %d thread%s a rank, %s; batch %" PRId64 " = micro %" PRId64
+           " x dp %" PRId64 " x %d microbatches\n", plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->dp, p->tp, p->pp, threads, threads == 1 ? "" : "s", setup_binding(),
+           p->global_batch, p->micro_batch, p->dp, p->n_microbatches);
     printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
            data_split_samples(&t->setup.train), data_split_samples(&t->setup.val));
     fflush(stdout);

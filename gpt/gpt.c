@@ -9,6 +9,7 @@
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/linear.h"
+#include "lib/ops/linear_cross_entropy.h"
 #include <math.h>
 
 /* What the functions below share while they write the list. */
@@ -132,6 +133,11 @@ static void head(struct builder *b, int x, int wte) {
     p->targets = program_add_slot(p, "data", "targets");
     p->slots[p->targets].type = type_of(b->plan, "BT", INT32);
     int h = layernorm(b, "lnf", "lnf.g", "lnf.b", x);
+    if (b->plan->loss_chunk > 0) {
+        p->loss = add(b, &op_linear_cross_entropy, "loss", (struct inputs){h, p->targets, wte, NONE});
+        p->steps[p->n_steps - 1].rows = b->plan->loss_chunk;
+        return;
+    }
     h = add(b, &op_linear, "logits", (struct inputs){h, NONE, wte, NONE});
     p->loss = add(b, &op_cross_entropy, "loss", (struct inputs){h, p->targets, NONE, NONE});
 }

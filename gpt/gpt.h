@@ -4,6 +4,7 @@
  *   layer       x = x + proj(attention(qkv(layernorm(x))))        both residuals with bias and dropout
  *               x = x + fc2(gelu(fc(layernorm(x))))
  *   head        loss = cross_entropy(layernorm(x) wte^T)           wte is tied: one param, used twice
+ *               two steps, or with --loss-chunk one, so that logits exist for a chunk of tokens at a time
  *
  * No technique is mentioned here; tp, pp and the others rewrite what gpt_build makes.
  * Source: Radford et al. 2019 (GPT-2); Brown et al. 2020, table 2.1 (GPT-3 sizes). */

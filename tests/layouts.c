@@ -8,7 +8,7 @@
 
 struct plan parity_plan(void) {
     return (struct plan){.model = "parity", .layers = 8, .hidden = 16, .heads = 8, .seq = 8, .vocab = 131, .dropout = 0.1,
-                         .steps = 20, .global_batch = 16, .micro_batch = 16, .seed = 1234, .lr = 1e-2, .min_lr = 1e-3,
+                         .steps = 20, .global_batch = 16, .micro_batch = 16, .loss_chunk = -1, .seed = 1234, .lr = 1e-2, .min_lr = 1e-3,
                          .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .clip = 0.5,
                          .precision = PRECISION_FP64, .device = PLAN_DEVICE_CPU, .fuse = true, .dp = 1, .tp = 1, .pp = 1, .schedule = SCHEDULE_1F1B,
                          .chunks = 1, .bucket_mb = 0.01};
@@ -25,11 +25,11 @@ const char *layout_name(const struct plan *p) {
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
     static char name[192];
     char chunks[32], zero[32];
-    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s", (int)p->dp, (int)p->tp, (int)p->pp,
+    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", (int)p->dp, (int)p->tp, (int)p->pp,
              p->sp ? " sp" : "", schedules[p->schedule], if_more(chunks, "chunks", p->chunks, 1), (int)p->micro_batch,
              p->pp_split[0] ? " split " : "", p->pp_split, if_more(zero, "zero", p->zero, 0), offloads[p->offload],
              recomputes[p->recompute], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
-             p->dropout_masks == MASKS_STORE ? " stored" : "");
+             p->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "");
     return name;
 }
 
@@ -81,6 +81,7 @@ enum status reference_init(struct reference *ref, const struct plan *plan) {
     struct plan p = *plan;
     memset(ref, 0, sizeof *ref);
     p.device = PLAN_DEVICE_CPU;
+    p.loss_chunk = 0;                                                /* the plain form */
     TRY(plan_settle(&p, 1));
     TRY(run_create(&ref->run, &gpt_recipe, &p, WATCH_NOTHING));
     TRY(use_demo(&ref->run));

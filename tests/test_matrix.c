@@ -2,7 +2,7 @@
  *
  * Promises 1 and 2 for combinations: every technique with every other. All legal combinations of
  *
- *   dp x tp x pp   sp   zero 0-3 with offload   recompute   schedule with chunks   microbatch size   attention and masks
+ *   dp x tp x pp   sp   zero 0-3 with offload   recompute   schedule with chunks   microbatch size   attention, masks and loss chunk
  *
  * are enumerated; a subset is run in which every pair of values that can meet does meet (pairwise covering). LONG=1 runs all of
  * them (with microbatches of 1, and attention in turn). MATRIX=text runs those whose name contains it. */
@@ -25,8 +25,9 @@ static const struct { int kind, n; } RECOMPUTES[] = {
 static const struct { int kind, chunks; } SCHEDULES[] = {
     {SCHEDULE_GPIPE, 1}, {SCHEDULE_1F1B, 1}, {SCHEDULE_INTERLEAVED, 2}, {SCHEDULE_INTERLEAVED, 4}};
 static const int MICROS[] = {1, 2};
-static const struct { int attention, masks; } CORES[] = {
-    {ATTENTION_BLOCKED, MASKS_REDRAW}, {ATTENTION_MATERIALISED, MASKS_REDRAW}, {ATTENTION_MATERIALISED, MASKS_STORE}};
+static const struct { int attention, masks, loss_chunk; } CORES[] = {
+    {ATTENTION_BLOCKED, MASKS_REDRAW, 0}, {ATTENTION_BLOCKED, MASKS_REDRAW, 5}, {ATTENTION_MATERIALISED, MASKS_REDRAW, 5},
+    {ATTENTION_MATERIALISED, MASKS_STORE, 0}};
 #define COUNT(x) ((int)(sizeof(x) / sizeof *(x)))
 
 static struct { int dp, tp, pp; } shapes[MAX_VALUES];
@@ -66,6 +67,7 @@ static bool plan_of(const struct combination *c, struct plan *p) {
     p->micro_batch = MICROS[v[MICRO]];
     p->attention = CORES[v[CORE]].attention;
     p->dropout_masks = CORES[v[CORE]].masks;
+    p->loss_chunk = CORES[v[CORE]].loss_chunk;
     struct run r = {0};
     bool legal = plan_settle(p, plan_ranks(p)) == OK && run_compile(&r, &gpt_recipe, p, 0, NULL, NULL) == OK;
     run_destroy(&r);

@@ -7,7 +7,8 @@
  *
  * Attention is the same with heads for columns: qkv gives rank r its own heads, each head works alone, proj is cut by rows.
  * The vocabulary is cut too: rank r looks up the tokens of its rows of wte (the others give zero, one sum), and computes the
- * logits of its part; the loss is taken without ever gathering them (tp_cross_entropy.c).
+ * logits of its part; the loss is taken without ever gathering them (tp_cross_entropy.c, and by chunks of tokens
+ * tp_linear_cross_entropy.c).
  *
  * How it is said here. Axes carry letters: H heads, K hidden units of the MLP, V vocabulary. tp narrows those axes of every
  * param to its part; everything else follows from the shapes:
@@ -30,8 +31,10 @@
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/linear.h"
+#include "lib/ops/linear_cross_entropy.h"
 #include "lib/run/run.h"
 #include "tp/tp_cross_entropy.h"
+#include "tp/tp_linear_cross_entropy.h"
 #include "tp/tp_region.h"
 #include "tp/tp_sequence.h"
 #include <inttypes.h>
@@ -83,7 +86,7 @@ static bool any_cut(const struct axis *a, int n) {
 
 /* A linear weight's leading axes are made, its trailing ones summed over (as many as x has beyond B and T). */
 static bool makes_cut_axis(const struct program *p, const struct step *s) {
-    if (s->op != &op_linear) return false;
+    if (s->op != &op_linear && s->op != &op_linear_cross_entropy) return false;
     const struct shape *w = &p->params[s->weight[0]].type.shape, *x = &p->slots[s->in[0]].type.shape;
     return any_cut(w->axis, w->n_axes - (x->n_axes - 2));
 }
@@ -128,8 +131,8 @@ static void insert_enter(const struct plan *plan, struct program *p, int at) {
     program_insert(p, at, &s);
 }
 
-static void divide_loss(const struct plan *plan, struct step *s) {
-    s->op = &op_tp_cross_entropy;
+static void divide_loss(const struct plan *plan, struct step *s, const struct op *op) {
+    s->op = op;
     s->mesh_axis = AXIS_TP;
     s->parts = (int)plan->tp;
     s->part = plan->place.tp_rank;
@@ -137,8 +140,10 @@ static void divide_loss(const struct plan *plan, struct step *s) {
 
 static void insert_regions(const struct plan *plan, struct program *p) {
     for (int i = p->n_steps - 1; i >= 0; i--) {                      /* backwards, so that inserting does not disturb i */
-        if (p->steps[i].op == &op_cross_entropy) divide_loss(plan, &p->steps[i]);
-        bool enter = makes_cut_axis(p, &p->steps[i]), leave = sums_over_cut_axis(p, &p->steps[i]);
+        struct step *s = &p->steps[i];
+        bool enter = makes_cut_axis(p, s), leave = sums_over_cut_axis(p, s);
+        if (s->op == &op_cross_entropy) divide_loss(plan, s, &op_tp_cross_entropy);
+        if (s->op == &op_linear_cross_entropy) divide_loss(plan, s, &op_tp_linear_cross_entropy);
         if (leave) insert_exit(plan, p, i);
         if (enter) insert_enter(plan, p, i);
     }

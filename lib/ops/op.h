@@ -34,6 +34,7 @@ struct step {
     double p;                                            /* dropout: probability of dropping; 0: none */
     int mesh_axis;                                       /* ops that communicate: over which axis (lib/comm/mesh.h) */
     int parts, part;                                     /* ... its size and this rank's place in it; 1, 0 otherwise */
+    int64_t rows;                                        /* linear_cross_entropy: tokens whose logits exist at a time; 0: all */
 };
 
 enum row_kind {
@@ -99,6 +100,8 @@ struct op {
     bool backward_over_in;           /* din[0] may be written over in[0], when in[0] dies in this row */
     bool has_backward_input, has_backward_weight;
     bool defer_weight;               /* backward_weight is a heavy GEMM: run it after dx, where it can hide communication */
+    bool all_in_backward;            /* in training forward does nothing, and backward_input does all of it: it writes the outputs
+                                      * too, which `needs` must name, and adds the weights' gradients; no backward_weight */
     bool async_backward;             /* backward_input only starts an exchange; a ROW_WAIT ends it */
     int64_t (*work)(const struct call *, enum row_kind);   /* scratch bytes of a row; NULL: none */
     struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */

@@ -222,11 +222,12 @@ static enum status add_loss(struct exec *e, const void *loss) {
 static enum status run_compute(struct exec *e, const struct action *a, struct place at) {
     const struct chunk *k = &e->chunks[a->chunk];
     bool forward = a->kind == ACTION_F;
+    enum tape_kind loss_tape = at.training ? k->loss_tape : TAPE_F;
     if (forward && (k->tokens >= 0 || k->targets >= 0))
         TRY(feed_microbatch(e->feed, &e->hooks, a->microbatch, value_at(e, a->chunk, at.frame, k->tokens),
                             value_at(e, a->chunk, at.frame, k->targets)));
     TRY(run_tape(e, at, (enum tape_kind)a->kind));
-    return forward && k->loss >= 0 ? add_loss(e, value_at(e, a->chunk, at.frame, k->loss)) : OK;
+    return k->loss >= 0 && (enum tape_kind)a->kind == loss_tape ? add_loss(e, value_at(e, a->chunk, at.frame, k->loss)) : OK;
 }
 
 /* "Final" is counted from the rows that will run, not guessed: it covers accumulation, ties, chunks and split weights. */

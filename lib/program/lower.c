@@ -305,6 +305,7 @@ static void emit_backward_input(struct lower *l, int id, enum tape_kind tape) {
         else *grad = passes_through(l, s, i) ? r->dout[0] : slot_value(l, s->in[i], tape, at);
         r->din[i] = touch(l, *grad, tape, at);
     }
+    for (int i = 0; i < s->n_weight && s->op->all_in_backward; i++) r->dweight[i] = grad_open(l, tape, s->weight[i], r, i, at);
     r->work = work_value(l, s, ROW_BACKWARD_INPUT, tape, at);
 }
 
@@ -335,6 +336,14 @@ static void lower_forward(struct lower *l, int in, int out) {
     if (out >= 0) k->out = touch(l, l->activation[out], TAPE_F, k->tapes[TAPE_F].n);
     if (p->loss >= 0 && l->producer[p->loss] >= 0)
         k->loss = touch(l, l->activation[p->loss], TAPE_F, k->tapes[TAPE_F].n);
+}
+
+/* Which tape the training step's loss comes from: read when that tape has ended. */
+static void loss_in_backward(struct lower *l) {
+    struct chunk *k = l->k;
+    if (k->loss < 0 || !l->p->steps[l->producer[l->p->loss]].op->all_in_backward) return;
+    k->loss_tape = TAPE_B;
+    touch(l, k->loss, TAPE_B, k->tapes[TAPE_B].n);
 }
 
 static bool next_is_asynchronous(const struct lower *l, int i) {
@@ -381,6 +390,7 @@ static void lower_all(struct lower *l, bool split_weight) {
     lower_backward(l, split_weight);
     if (split_weight) lower_deferred(l);
     windows_close(l, TAPE_B);
+    loss_in_backward(l);
     windows_close(l, TAPE_W);
     if (in >= 0) l->k->din = touch(l, l->gradient[in], TAPE_B, l->k->tapes[TAPE_B].n);
 }

@@ -55,6 +55,7 @@ struct chunk {
     struct storage *storages;
     int in, out, din, dout;            /* values that cross the chunk's edge; NO_VALUE: none */
     int tokens, targets, loss;
+    enum tape_kind loss_tape;          /* whose end the loss is there, in training; in evaluation TAPE_F's (op.h, all_in_backward) */
     int64_t frame_bytes[N_FRAMES];                 /* of one microbatch; role act */
     int64_t scratch_bytes[N_TAPES][N_ROLES];       /* packed over the tape's rows, each role by itself */
     int64_t scratch_floor[N_TAPES][N_ROLES];       /* the most that is alive at once: no packing can beat it */

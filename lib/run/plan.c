@@ -20,6 +20,8 @@ static const struct option OPTIONS[] = {
 
     {"dropout-masks", OPTION_CHOICE, "redraw", 0, 0, "redraw|store", "", "redraw draws them again in backward, from the counter; store keeps them, as most frameworks do, and materialised attention's dropped probabilities (blocked attention always redraws: it stores nothing T x T)", "model", AT(dropout_masks)},
 
+    {"loss-chunk", OPTION_INT, "-1", -1, 1e12, NULL, "tokens", "tokens of a microbatch whose logits exist at a time, so that head and loss are one operation (cpu only); 0: all of them, two operations; -1: on cpu as many as hidden, else 0", "model", AT(loss_chunk)},
+
     {"steps", OPTION_INT, "100", 1, BIG, NULL, "steps", "optimizer steps", "training", AT(steps)},
     {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences a step, over all ranks", "training", AT(global_batch)},
     {"micro-batch", OPTION_INT, "0", 0, 1e12, NULL, "sequences", "sequences a rank works on at a time; 0: chosen (all of its share, or at least 2 pp microbatches)", "training", AT(micro_batch)},
@@ -135,6 +137,9 @@ enum status plan_settle_device(struct plan *p) {
     if (p->precision == PRECISION_AUTO) p->precision = p->device == PLAN_DEVICE_CUDA ? PRECISION_BF16 : PRECISION_FP32;
     if (p->device == PLAN_DEVICE_CUDA && p->profile)
         return FAIL(E_CONFIG, "profile times operations as they return, and device=cuda only queues them; leave it out, and use nsys");
+    if (p->device == PLAN_DEVICE_CUDA && p->loss_chunk > 0)
+        return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " is only there on the cpu, and device=cuda; leave it out, or use 0", p->loss_chunk);
+    if (p->loss_chunk < 0) p->loss_chunk = p->device == PLAN_DEVICE_CPU ? p->hidden : 0;
     if (p->device == PLAN_DEVICE_CPU && p->comm == PLAN_COMM_NCCL)
         return FAIL(E_CONFIG, "comm=nccl moves GPU memory, and device=cpu; use comm=mpi, or leave comm out");
     if (p->device == PLAN_DEVICE_CPU && p->attention_core == PLAN_CORE_CUDNN)

@@ -30,6 +30,7 @@ struct plan {
     double dropout;
     int attention;
     int dropout_masks;
+    int64_t loss_chunk;
     /* training */
     int64_t steps, global_batch, micro_batch, warmup, seed;
     double lr, min_lr, weight_decay, beta1, beta2, eps, clip;

@@ -1,0 +1,216 @@
+/* ranks: 1  device: cpu */
+/* The loss by chunks against its slopes, in every precision, against linear and cross_entropy apart; however tokens are cut into
+ * chunks and the vocabulary into blocks. */
+#include "lib/ops/cross_entropy.h"
+#include "lib/ops/linear.h"
+#include "lib/ops/linear_cross_entropy.h"
+#include "lib/ops/test_op.h"
+#include <stdlib.h>
+
+static int T = 7, C = 5, V = 13, padded = 13, rows = 4;
+static bool training = false;
+
+static void sizes(int t, int c, int v, int r) { T = t, C = c, V = padded = v, rows = r; }
+
+/* Weights of about 1 make logits of about sqrt(C). One row does not count. */
+static void make(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_linear_cross_entropy, 1);
+    c->n_tokens = V;
+    c->step.rows = rows;
+    c->settings.training = training;
+    c->settings.loss_scale = 1. / 14;
+    c->settings.grad_scale = 8;
+    op_case_input(c, op_type(dtype, "BTC", 2, T, C));
+    op_case_input(c, op_type(INT32, "BT", 2, T));
+    op_case_weight(c, op_type_part(op_type(dtype, "VC", V, C), 'V', 0, padded));
+    op_case_finish(c);
+    ((int32_t *)c->in[1].data)[T / 2] = -1;
+}
+
+/* Chunks of 1, 4 (the last of 3), all tokens. */
+static void test_loss_by_chunks_gradient_is_the_slope(void **state) {
+    (void)state;
+    static const int chunks[] = {1, 4, 0, 100};
+    for (int i = 0; i < 4; i++) {
+        sizes(7, 5, 13, chunks[i]);
+        op_case_check_gradients(make);
+    }
+}
+
+/* The longest sums: C channels of a logit, V terms of lse and of dx, 2 T rows of dw. Backward reads logits that were rounded, and
+ * dlogits that were rounded once more. Chunks are of one size here, as in a narrow dtype dw is rounded after each: the case below. */
+static void test_loss_by_chunks_in_every_precision(void **state) {
+    (void)state;
+    sizes(7, 16, 77, 0);
+    op_case_check_precisions(make, 77 + 16, 2);
+    op_case_check_threads(make);
+    sizes(7, 16, 77, 3);
+    op_case_check_precision(make, FP32, 77 + 16, 2);
+    op_case_check_threads(make);
+}
+
+/* dw of k chunks is rounded k times on its way, each time by a roundoff of what has been summed so far. */
+static void test_chunks_round_a_narrow_gradient_once_each(void **state) {
+    (void)state;
+    sizes(7, 16, 77, 3);                                             /* 14 tokens: five chunks */
+    op_case_check_precision(make, BF16, 77 + 16, 2 + 5);
+    op_case_check_precision(make, FP16, 77 + 16, 2 + 5);
+}
+
+/* ---- against the two operations ---- */
+
+struct apart { struct op_case linear, loss; };
+
+static void give(const struct tensor *to, const struct tensor *from) { memcpy(to->data, from->data, (size_t)type_bytes(from->type)); }
+
+static void run_apart(struct apart *a, const struct op_case *c) {
+    op_case_start(&a->linear, &op_linear, 1);
+    op_case_input(&a->linear, c->in_type[0]);
+    op_case_weight(&a->linear, c->weight_type[0]);
+    op_case_finish(&a->linear);
+    give(&a->linear.in[0], &c->in[0]);
+    give(&a->linear.weight[0], &c->weight[0]);
+    op_case_run(&a->linear, ROW_FORWARD);
+    op_case_start(&a->loss, &op_cross_entropy, 2);
+    a->loss.settings = c->settings;
+    op_case_input(&a->loss, a->linear.out_type[0]);
+    op_case_input(&a->loss, c->in_type[1]);
+    op_case_finish(&a->loss);
+    give(&a->loss.in[0], &a->linear.out[0]);
+    give(&a->loss.in[1], &c->in[1]);
+    op_case_run_all(&a->loss);
+    give(&a->linear.dout[0], &a->loss.din[0]);
+    op_case_run(&a->linear, ROW_BACKWARD_INPUT);
+    op_case_run(&a->linear, ROW_BACKWARD_WEIGHT);
+}
+
+/* On one chunk the loss has the same terms, but for the order of the blocks' sums; the gradients' sums run over V, C and 2 T terms. */
+static void check_against_two_operations(void) {
+    struct op_case c;
+    struct apart a;
+    make(&c, FP64);
+    op_case_run_all(&c);
+    run_apart(&a, &c);
+    double bound = 2 * op_error_bound(FP64, V + C + 2 * T, 0);
+    assert_close(tensor_error(&c.out[0], &a.loss.out[0]), 0, bound);
+    assert_close(tensor_error(&c.din[0], &a.linear.din[0]), 0, bound);
+    assert_close(tensor_error(&c.dweight[0], &a.linear.dweight[0]), 0, bound);
+    op_case_free(&c);
+    op_case_free(&a.linear);
+    op_case_free(&a.loss);
+}
+
+/* One block, two, three with a small last one; chunks that divide the tokens and that do not. */
+static void test_loss_by_chunks_is_linear_and_cross_entropy(void **state) {
+    (void)state;
+    static const int vocabularies[] = {1, 77, 4096, 4097, 8200}, chunks[] = {0, 1, 5, 7};
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k < 4; k++) {
+            sizes(7, 5, vocabularies[i], chunks[k]);
+            check_against_two_operations();
+        }
+}
+
+/* Columns beyond the vocabulary, here the end of the second block and all of the third, hold 100: they change nothing, and get
+ * no gradient. */
+static void test_loss_by_chunks_leaves_padding_out(void **state) {
+    (void)state;
+    struct op_case plain, wide;
+    sizes(7, 5, 4100, 5);
+    make(&plain, FP64);
+    padded = 8200;
+    make(&wide, FP64);
+    op_case_run_all(&plain);
+    op_case_run_all(&wide);
+    double bound = 2 * op_error_bound(FP64, 4100, 0);
+    assert_close(tensor_error(&wide.out[0], &plain.out[0]), 0, bound);
+    assert_close(tensor_error(&wide.din[0], &plain.din[0]), 0, bound);
+    assert_close(tensor_error(&wide.dweight[0], &plain.dweight[0]), 0, bound);
+    for (int i = 4100 * C; i < 8200 * C; i++) assert_close(((double *)wide.dweight[0].data)[i], 0, 0);
+    op_case_free(&plain);
+    op_case_free(&wide);
+}
+
+/* ---- when it does what ---- */
+
+/* In training forward leaves the loss alone; backward makes it, the same bits as evaluation's. */
+static void test_loss_by_chunks_comes_with_backward_in_training(void **state) {
+    (void)state;
+    sizes(7, 5, 77, 3);
+    struct op_case c, evaluation;
+    make(&evaluation, FP32);
+    op_case_run(&evaluation, ROW_FORWARD);
+    make(&c, FP32);
+    c.settings.training = true;
+    struct call call = op_case_call(&c, ROW_FORWARD);
+    assert_ok(op_run(&call, ROW_FORWARD));                           /* without scratch: it touches nothing */
+    assert_true(isnan(*(float *)c.out[0].data));
+    op_case_run(&c, ROW_BACKWARD_INPUT);
+    assert_memory_equal(c.out[0].data, evaluation.out[0].data, sizeof(float));
+    op_case_free(&c);
+    op_case_free(&evaluation);
+}
+
+static void test_loss_by_chunks_needs_less_scratch_than_all_logits(void **state) {
+    (void)state;
+    struct op_case c;
+    sizes(512, 8, 1000, 64);
+    make(&c, FP32);
+    struct call call = op_case_call(&c, ROW_BACKWARD_INPUT);
+    int64_t chunk = 64 * 1000 * 4, tokens = 5 * 1024 * 4;
+    assert_true(op_work(&call, ROW_BACKWARD_INPUT) >= chunk && op_work(&call, ROW_BACKWARD_INPUT) <= chunk + tokens);
+    op_case_free(&c);
+}
+
+/* Training: all three products in backward, none in forward. */
+static void test_loss_by_chunks_costs_three_products(void **state) {
+    (void)state;
+    struct op_case c;
+    sizes(7, 5, 77, 3);
+    make(&c, FP32);
+    struct call call = op_case_call(&c, ROW_BACKWARD_INPUT);
+    assert_close(op_cost(&call, ROW_FORWARD).flops, 0, 0);
+    assert_close(op_cost(&call, ROW_BACKWARD_INPUT).flops, 3 * 2 * 14 * 5 * 77, 0);
+    op_case_free(&c);
+}
+
+static void test_loss_by_chunks_refuses_what_it_cannot(void **state) {
+    (void)state;
+    struct op_case c;
+    struct type out[MAX_OUT];
+    sizes(7, 5, 77, 3);
+    make(&c, FP32);
+    struct call call = op_case_call(&c, ROW_FORWARD);
+    call.on = DEVICE_CUDA;
+    assert_fails(op_linear_cross_entropy.shape(&call, out), E_CONFIG, "linear_cross_entropy", "only there on the cpu", "loss-chunk 0");
+    call.on = DEVICE_CPU;
+    c.weight_type[0].shape.axis[0].n = 40;
+    assert_fails(op_linear_cross_entropy.shape(&call, out), E_CONFIG, "vocabulary is sharded");
+    c.weight_type[0].shape.axis[0].n = 77;
+    c.weight_type[0].dtype = BF16;
+    assert_fails(op_linear_cross_entropy.shape(&call, out), E_CONFIG, "different dtypes");
+    c.weight_type[0].dtype = FP32;
+    c.in_type[1].shape.axis[1].n = 6;
+    assert_fails(op_linear_cross_entropy.shape(&call, out), E_CONFIG, "tokens and targets differ");
+    c.in_type[1].shape.axis[1].n = 7;
+    op_case_free(&c);
+}
+
+static void test_loss_by_chunks_names_a_target_beyond_the_vocabulary(void **state) {
+    (void)state;
+    struct op_case c;
+    sizes(7, 5, 77, 3);
+    make(&c, FP32);
+    ((int32_t *)c.in[1].data)[9] = 77;
+    struct call call = op_case_call(&c, ROW_FORWARD);
+    call.work = malloc((size_t)op_work(&call, ROW_FORWARD));
+    assert_fails(op_run(&call, ROW_FORWARD), E_DATA, "target 77", "vocabulary of 77");
+    free(call.work);
+    op_case_free(&c);
+}
+
+TESTS(unit_test(test_loss_by_chunks_gradient_is_the_slope), unit_test(test_loss_by_chunks_in_every_precision),
+      unit_test(test_chunks_round_a_narrow_gradient_once_each), unit_test(test_loss_by_chunks_is_linear_and_cross_entropy),
+      unit_test(test_loss_by_chunks_leaves_padding_out), unit_test(test_loss_by_chunks_comes_with_backward_in_training),
+      unit_test(test_loss_by_chunks_needs_less_scratch_than_all_logits), unit_test(test_loss_by_chunks_costs_three_products),
+      unit_test(test_loss_by_chunks_refuses_what_it_cannot), unit_test(test_loss_by_chunks_names_a_target_beyond_the_vocabulary))

@@ -1,0 +1,31 @@
+/* The head and its loss by chunks of tokens (lib/ops/linear_cross_entropy.h), over a vocabulary that is cut over tp.
+ *
+ * Each rank makes the logits of its columns, a chunk at a time; maximum, sum and hit of a chunk's tokens are reduced over the ranks as
+ * tp_cross_entropy.c does for all tokens at once: the same numbers and the same bytes, in more and smaller messages. dx is this
+ * rank's part of a sum; tp_enter before the op sums it. */
+#include "tp/tp_linear_cross_entropy.h"
+
+#include "lib/comm/comm.h"
+#include "lib/ops/linear_cross_entropy.h"
+
+static enum status reduce(const struct call *c, void *x, int64_t n, bool maximum) {
+    return comm_all_reduce(c->group, x, n, dtype_accumulator(op_dtype(c)), maximum ? COMM_MAX : COMM_SUM);
+}
+
+static enum status forward(const struct call *c) { return c->training ? OK : linear_cross_entropy_run(c, false, reduce); }
+static enum status backward_input(const struct call *c) { return linear_cross_entropy_run(c, true, reduce); }
+
+static struct cost cost(const struct call *c, enum row_kind kind) {
+    struct cost k = linear_cross_entropy_cost(c, kind);
+    double row_bytes = (double)type_n(c->in[1].type) * (double)dtype_size(dtype_accumulator(op_dtype(c)));
+    if (kind == ROW_BACKWARD_INPUT)
+        k.wire_bytes = comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, row_bytes) +
+                       comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, 2 * row_bytes);
+    return k;
+}
+
+#define KERNELS {forward, backward_input, NULL}
+const struct op op_tp_linear_cross_entropy = {
+    .name = "tp_linear_cross_entropy", .shape = linear_cross_entropy_shape, .needs = {.bi_in = 3, .bi_out = 1, .bi_weight = 1},
+    .no_grad_in = 2, .no_grad_out = 1, .has_backward_input = true, .all_in_backward = true, .work = linear_cross_entropy_work, .cost = cost,
+    .kernels = {[DEVICE_CPU] = {[FP64] = KERNELS, [FP32] = KERNELS, [BF16] = KERNELS, [FP16] = KERNELS}}};

@@ -1,0 +1,10 @@
+/* The head with its loss by chunks of tokens, over a vocabulary that is cut over tp. See tp_linear_cross_entropy.c. */
+#ifndef TRIVIUM_TP_TP_LINEAR_CROSS_ENTROPY_H
+#define TRIVIUM_TP_TP_LINEAR_CROSS_ENTROPY_H
+
+#include "lib/ops/op.h"
+
+/** in[0] x (B,T,C), in[1] targets (B,T) int32, weight[0] W (V/tp,C) -> out[0] the loss, the same on every rank. */
+extern const struct op op_tp_linear_cross_entropy;
+
+#endif
