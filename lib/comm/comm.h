@@ -130,7 +130,7 @@ enum status comm_reduce_start(const struct group *, void *x, int64_t count, enum
 /** to[r * count + i] = what rank r has at from[my rank * count + i]. */
 enum status comm_all_to_all_start(const struct group *, const void *from, void *to, int64_t count, enum dtype,
                                   struct comm_request *);
-/** Point to point; messages between two ranks with one tag arrive in the order sent. 0 <= tag <= 32767. A rank may send
+/** Point to point; messages between two ranks with one tag arrive in the order sent. 0 <= tag <= 16383. A rank may send
  *  to
  *  itself. */
 enum status comm_send_start(const struct group *, const void *x, int64_t count, enum dtype, int to, int tag,

@@ -10,7 +10,8 @@
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"
 
-enum { GROUP_NAME_BYTES = 16, COMM_TAG_MAX = 32767 }; /* 32767: what the MPI standard guarantees */
+/* The MPI standard guarantees tags up to 32767. The upper half is for exchanges (comm_mpi_exchange.c). */
+enum { GROUP_NAME_BYTES = 16, COMM_TAG_MAX = 16383 };
 
 /* One operation. In-place operations have from == to. */
 struct comm_call {

@@ -1,4 +1,5 @@
-/* The MPI backend: every operation is MPI's own nonblocking one, on host memory.
+/* The MPI backend: on host memory, every operation is MPI's own nonblocking one; but large sums and gathers, which
+ * comm_mpi_exchange.c does faster.
  *
  * Same bits. IEEE addition is commutative but not associative, so a sum depends on the order in which the ranks are
  * combined, and on nothing else. Open MPI's nonblocking collectives (libnbc) follow a tree fixed by group size, rank
@@ -8,10 +9,11 @@
  *
  * What breaks: MPI counts are `int`. Larger buffers are refused below; gradient buckets and shards are far smaller. */
 #include "lib/comm/comm_mpi.h"
+#include "lib/comm/comm_mpi_exchange.h"
 
 #include <limits.h>
 
-static MPI_Datatype mpi_type(enum dtype dtype) {
+MPI_Datatype mpi_type(enum dtype dtype) {
     switch (dtype) {
     case FP64: return MPI_DOUBLE;
     case FP32: return MPI_FLOAT;
@@ -67,7 +69,7 @@ static int start_call(const struct group *group, const struct comm_call *call, M
     }
 }
 
-static enum status mpi_failed(const struct comm_request *request, const char *verb, int code) {
+enum status mpi_failed(const struct comm_request *request, const char *verb, int code) {
     const struct group *group = request->group;
     return FAIL(E_COMM, "MPI could not %s %s #%lld of group %s (%d ranks): %s", verb, comm_op_name(request->op),
                 (long long)request->sequence, group->name, group->size, mpi_error_text(code));
@@ -77,6 +79,10 @@ static enum status mpi_start(const struct comm_call *call, struct comm_request *
     const struct group *group = request->group;
     if (!group->communicator) return FAIL(E_INTERNAL, "%s before comm_start", comm_op_name(call->op));
     TRY(check_count(group, call));
+    if (comm_exchange_takes(group, call)) {
+        request->backend = &comm_exchange;
+        return comm_exchange.start(call, request);
+    }
     MPI_Request started;
     int code = start_call(group, call, &started);
     if (code != MPI_SUCCESS) return mpi_failed(request, "start", code);

@@ -154,7 +154,7 @@ static enum status push(struct staged *s, bool may_enter) {
     }
     if (s->state == ON_THE_WIRE) {
         done = !s->wire.handle;
-        if (!done) TRY(comm_mpi.test(&s->wire, &done));
+        if (!done) TRY(s->wire.backend->test(&s->wire, &done));
         if (done) TRY(start_upload(s));
     }
     return OK;

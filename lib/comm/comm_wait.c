@@ -16,6 +16,7 @@
  * the host wants the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the oldest
  * operation on the device that is not finished. */
 #include "lib/comm/comm_device.h"
+#include "lib/comm/comm_mpi_exchange.h"
 #include "lib/comm/comm_roll.h"
 
 #include <sched.h>
@@ -36,6 +37,7 @@ static enum status test_until(struct comm_request *request, double deadline_s, b
     for (;;) {
         TRY(request->backend->test(request, done));
         if (*done) return OK;
+        comm_exchange_progress();
         comm_device_progress();
         double now_s = clock_s(); /* after the look: a rank that was itself asleep finds what came meanwhile */
         if (now_s >= deadline_s && !standing_by) return OK;
@@ -136,6 +138,7 @@ enum status comm_wait_device(const struct device_mark *mark, const char *what) {
 }
 
 void comm_progress(void) {
-    roll_answer(); /* looking for mail moves everything else forward too */
+    roll_answer(); /* looking for mail moves what MPI does by itself forward too */
+    comm_exchange_progress();
     comm_device_progress();
 }

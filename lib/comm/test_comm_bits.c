@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { N_SIZES = 4, N_REPEATS = 6 };
-static const int64_t sizes[N_SIZES] = {1, 7, 1000, 30011};
+enum { N_SIZES = 5, N_REPEATS = 6 };
+static const int64_t sizes[N_SIZES] = {1, 7, 1000, 30011, 300007};   /* the last is large enough for exchanges of several segments */
 static const enum dtype types[] = {FP64, FP32, BF16, FP16};
 
 /* Numbers of very different size, so that every order of adding them rounds differently. */
