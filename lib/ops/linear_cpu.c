@@ -2,6 +2,7 @@
 #include "lib/ops/cpu.h"
 #include "lib/ops/gemm.h"
 #include "lib/ops/linear.h"
+#include <omp.h>
 
 kernel CPU(linear_forward), CPU(linear_backward_input), CPU(linear_backward_weight);
 
@@ -18,12 +19,21 @@ enum status CPU(linear_backward_input)(const struct call *call) {
     return OK;
 }
 
+/* Columns of dy that are summed at a time: as many as there are for each thread, up to what fits the first-level cache. The wider, the
+ * more of a row lies together. Columns do not mix, so the sums do not depend on it. */
+enum { WIDEST = 1024 };
+static int64_t columns_at_a_time(int64_t K) {
+    int64_t share = (K + omp_get_max_threads() - 1) / omp_get_max_threads();
+    return min64(WIDEST, (share + COLUMNS - 1) / COLUMNS * COLUMNS);
+}
+
 /* db[k] += sum_r dy[r,k] */
 static void bias_gradient(const struct tensor *dbias, const elem *dy, int64_t R, int64_t K) {
+    int64_t width = columns_at_a_time(K);
 #pragma omp parallel for
-    for (int64_t first = 0; first < K; first += COLUMNS) {
-        real sum[COLUMNS] = {0};
-        int64_t n = min64(COLUMNS, K - first);
+    for (int64_t first = 0; first < K; first += width) {
+        real sum[WIDEST] = {0};
+        int64_t n = min64(width, K - first);
         for (int64_t r = 0; r < R; r++)
             for (int64_t k = 0; k < n; k++) sum[k] += load(dy[r * K + first + k]);
         grad_add(dbias, first, sum, n);

@@ -57,6 +57,12 @@ def run(command, env, cwd=ROOT):
     return text, usage.ru_maxrss / 1024
 
 
+def shares(text):
+    """What --profile printed: operation -> percent of rank 0's step."""
+    table = text.partition("ms a step ")[2]
+    return {m.group(1): float(m.group(2)) for m in re.finditer(r"^(\S.*?)  .* ([0-9.]+)%$", table, re.M)}
+
+
 class Trivium:
     def __init__(self, shape, precision, threads, ranks=1, layout=()):
         self.shape, self.precision, self.threads, self.ranks, self.layout = shape, precision, threads, ranks, list(layout)
@@ -70,7 +76,7 @@ class Trivium:
                 "train", "--device", "cpu", "--precision", self.precision, "--threads", str(self.threads)]
             for key in ("layers", "hidden", "heads", "vocab", "seq", "steps"):
                 command += ["--" + key, str(s[key])]
-            command += ["--global-batch", str(s["batch"]), "--val-fraction", "0", "--lr", "1e-4", "--log", "info", "--metrics", metrics.name]
+            command += ["--global-batch", str(s["batch"]), "--val-fraction", "0", "--lr", "1e-4", "--log", "info", "--profile", "--metrics", metrics.name]
             if "--micro-batch" not in self.layout and self.ranks == 1:
                 command += ["--micro-batch", str(s["batch"])]
             text, rss = run(command + self.layout, clean_environment())
@@ -78,7 +84,7 @@ class Trivium:
         steps = [r for r in rows if "step_ms" in r][WARM:]
         last, ms = steps[-1], statistics.median(r["step_ms"] for r in steps)
         found = re.search(r"resident ([0-9.]+) MiB", text)
-        return dict(step_ms=ms, rss_mib=float(found.group(1)) if found else rss, planned_mib=last["mem_peak_bytes"] / 2**20,
+        return dict(step_ms=ms, by_op=shares(text), rss_mib=float(found.group(1)) if found else rss, planned_mib=last["mem_peak_bytes"] / 2**20,
                     flops=last["flops_per_token"] * s["batch"] * s["seq"],
                     peak_flops=last["flops_per_token"] * last["tokens_per_s"] / last["mfu"] if last.get("mfu") else None)
 
@@ -191,6 +197,16 @@ def print_table(name, rows):
               f"{f'{100 * share:.0f}%' if share else ''} | {r['rss_mib']:.0f} |")
 
 
+def print_shares(rows):
+    """Time by operation, of the subjects that say it."""
+    known = {name: r["by_op"] for name, r in rows.items() if r.get("by_op")}
+    ops = sorted({op for by_op in known.values() for op in by_op}, key=lambda op: -max(b.get(op, 0) for b in known.values()))
+    print("\n| percent of a step | " + " | ".join(known) + " |\n|---|" + "---:|" * len(known))
+    for op in ops:
+        if max(b.get(op, 0) for b in known.values()) >= 0.5:
+            print(f"| {op} | " + " | ".join(f"{b[op]:.1f}" if op in b else "" for b in known.values()) + " |")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--rounds", type=int, default=3)
@@ -219,6 +235,7 @@ def main():
         if chosen:
             result["shapes"][name] = summarise(rounds)
             print_table(name, result["shapes"][name])
+            print_shares(result["shapes"][name])
     if o.out:
         with open(o.out, "w") as f:
             json.dump(result, f, indent=1)

@@ -1,0 +1,117 @@
+"""How the cost of a step grows with tokens, layers and sequence length, beside what the FLOP count says.
+
+    python3 tools/bench/cpu_scaling.py [--rounds N] [--threads N] [--precision fp32] [--out FILE.json] [--svg FILE.svg]
+
+Three lines of points, one model (384 channels, 6 heads, vocabulary 256), all else fixed:
+
+    tokens   batches of 1 to 16 sequences of 256, 6 layers: time proportional to tokens
+    layers   1 to 12 layers, batch 8 x 256: time = a + b layers
+    T        sequences of 64 to 2048, 2048 tokens a batch, 6 layers: flops a token 6 N + 12 L C T, of which half of the T part is computed
+             (attention is causal)
+
+All points take turns, round after round; a point is the median. For each line: a straight line is fitted, and the largest relative
+distance of a point from it is printed. The plot needs matplotlib; without it, only numbers.
+"""
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+
+from cpu import ROOT, TRIVIUM, clean_environment, machine, run
+
+HIDDEN, HEADS, VOCAB, WARM, STEPS = 384, 6, 256, 2, 7
+LINES = {
+    "tokens": [dict(layers=6, seq=256, batch=b) for b in (1, 2, 4, 8, 16)],
+    "layers": [dict(layers=n, seq=256, batch=8) for n in (1, 2, 4, 8, 12)],
+    "T": [dict(layers=6, seq=t, batch=2048 // t) for t in (64, 128, 256, 512, 1024, 2048)],
+}
+
+
+def flops(p, computed):
+    """Of a step: 6 N + 12 L C T a token; computed: with the causal half of attention, and its scores once more in backward."""
+    n = p["layers"] * 12 * HIDDEN**2 + VOCAB * HIDDEN
+    attention = 12 * p["layers"] * HIDDEN * p["seq"] * (7 / 6 / 2 if computed else 1)
+    return (6 * n + attention) * p["seq"] * p["batch"]
+
+
+def x_of(line, p):
+    return {"tokens": p["batch"] * p["seq"], "layers": p["layers"], "T": flops(p, True) / 1e9}[line]
+
+
+def measure(p, o):
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as metrics:
+        run([TRIVIUM, "train", "--device", "cpu", "--precision", o.precision, "--threads", str(o.threads), "--hidden", str(HIDDEN), "--heads",
+             str(HEADS), "--vocab", str(VOCAB), "--layers", str(p["layers"]), "--seq", str(p["seq"]), "--global-batch", str(p["batch"]),
+             "--micro-batch", str(p["batch"]), "--steps", str(STEPS), "--val-fraction", "0", "--log", "quiet", "--metrics", metrics.name],
+            clean_environment(), ROOT)
+        rows = [json.loads(line) for line in metrics.read().decode().splitlines()]
+    return statistics.median(r["step_ms"] for r in rows if "step_ms" in r and r["step"] > WARM)
+
+
+def fit(points):
+    """Least squares of relative distances: a, b of a + b x, and the largest relative distance."""
+    w = [1 / y**2 for _, y in points]
+    sw, sx, sy = sum(w), sum(v * x for v, (x, _) in zip(w, points)), sum(v * y for v, (_, y) in zip(w, points))
+    sxx, sxy = sum(v * x * x for v, (x, _) in zip(w, points)), sum(v * x * y for v, (x, y) in zip(w, points))
+    b = (sw * sxy - sx * sy) / (sw * sxx - sx * sx)
+    a = (sy - b * sx) / sw
+    return a, b, max(abs(a + b * x - y) / y for x, y in points)
+
+
+def plot(result, path):
+    try:
+        import matplotlib
+    except ImportError:
+        print("no matplotlib: no plot", file=sys.stderr)
+        return
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "trivium"
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6))
+    names = {"tokens": "tokens a step", "layers": "layers", "T": "GFLOP a step, sequences of 64 to 2048"}
+    for ax, (line, r) in zip(axes, result["lines"].items()):
+        xs, ys = [p["x"] for p in r["points"]], [p["ms"] for p in r["points"]]
+        ax.plot(xs, ys, "o", label="measured")
+        ax.plot([0, max(xs)], [r["a_ms"], r["a_ms"] + r["b_ms"] * max(xs)], "-", label=f"{r['a_ms']:.1f} + {r['b_ms']:.4g} x")
+        for p in r["points"] if line == "T" else []:
+            ax.annotate(str(p["seq"]), (p["x"], p["ms"]), textcoords="offset points", xytext=(4, -10), fontsize=8)
+        ax.set(xlabel=names[line], ylabel="ms a step", xlim=(0, None), ylim=(0, None))
+        ax.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
+    p.add_argument("--out")
+    p.add_argument("--svg")
+    o = p.parse_args()
+    times = {line: [[] for _ in points] for line, points in LINES.items()}
+    for _ in range(o.rounds):
+        for line, points in LINES.items():
+            for i, point in enumerate(points):
+                times[line][i].append(measure(point, o))
+                print(f"  {line}: {point}: {times[line][i][-1]:.1f} ms", file=sys.stderr, flush=True)
+    result = dict(machine=machine(), precision=o.precision, threads=o.threads, lines={})
+    for line, points in LINES.items():
+        rows = [dict(q, x=x_of(line, q), ms=statistics.median(t), runs_ms=t, flops=flops(q, False)) for q, t in zip(points, times[line])]
+        a, b, worst = fit([(r["x"], r["ms"]) for r in rows])
+        result["lines"][line] = dict(a_ms=a, b_ms=b, largest_relative_distance=worst, points=rows)
+        print(f"{line}: ms = {a:.2f} + {b:.5g} x, no point farther from it than {100 * worst:.1f}%")
+        for r in rows:
+            print(f"    x {r['x']:10.1f}   {r['ms']:8.1f} ms   (batch {r['batch']}, T {r['seq']}, {r['layers']} layers)")
+    if o.out:
+        with open(o.out, "w") as f:
+            json.dump(result, f, indent=1)
+            f.write("\n")
+    if o.svg:
+        plot(result, o.svg)
+
+
+if __name__ == "__main__":
+    main()
