@@ -1,41 +1,42 @@
-/* exp for real (float or double) in a form that the compiler vectorises: no table, no branch, no library call.
+/* exp for real (float or double) in a form that the compiler vectorises: no table, no branch, no library call. For what softmax and
+ * gelu ask of it: exponents that are not positive, or as little as rounding makes them.
  *
  *   x = n ln 2 + r,  |r| <= ln 2 / 2      e^x = 2^n e^r      e^r = sum r^k / k!
  *
  * ln 2 is subtracted in two parts (Cody and Waite), so r is exact to a rounding. The series ends where the next term is
- * below a tenth of a unit in the last place: r^8/8! in float, r^14/14! in double. 2^n is applied in two halves, so that
- * results below the normal range and infinity come out right. NaN stays NaN. The error is below 2 units in the last
- * place. */
+ * below a tenth of a unit in the last place: r^8/8! in float, r^14/14! in double. n is found by adding a number so large that a
+ * unit is its last bit; shifted into the exponent's place, those bits are 2^n. The error is below 2 units in the last place. What would
+ * be below the normal range is 0, and so is e^-infinity. NaN stays NaN. */
 #ifndef TRIVIUM_OPS_EXP_H
 #define TRIVIUM_OPS_EXP_H
 
 #include "lib/ops/real.h"
 
 #if defined ELEM_fp64
-typedef int64_t real_bits;
+typedef uint64_t real_bits;
 #define REAL(x) x
-#define EXP_LOWEST (-750.0)                     /* e^x is 0 below, infinity above */
-#define EXP_HIGHEST 710.0
+#define EXP_LOWEST (-708.0)                     /* e^x is 0 below */
+#define EXP_HIGHEST 700.0
 #define EXP_ROUNDER 0x1.8p52                    /* adding it leaves a whole number in the low bits */
 #define EXP_LN2_HIGH 0x1.62e42fefa0000p-1       /* trailing zeros: n times it is exact */
 #define EXP_LN2_LOW 0x1.cf79abc9e3b3ap-40
 enum { EXP_BIAS = 1023, EXP_MANTISSA = 52 };
 #else
-typedef int32_t real_bits;
+typedef uint32_t real_bits;
 #define REAL(x) x##f
-#define EXP_LOWEST (-105.0f)
-#define EXP_HIGHEST 89.0f
+#define EXP_LOWEST (-87.0f)
+#define EXP_HIGHEST 80.0f
 #define EXP_ROUNDER 0x1.8p23f
 #define EXP_LN2_HIGH 0x1.62e000p-1f
 #define EXP_LN2_LOW 0x1.0bfbe8p-15f
 enum { EXP_BIAS = 127, EXP_MANTISSA = 23 };
 #endif
 
-static inline real_bits bits_of(real x) { real_bits b; memcpy(&b, &x, sizeof b); return b; }
-
-/* 2^n for n in the normal range */
-static inline real power_of_two(real_bits n) {
-    real_bits bits = (n + EXP_BIAS) << EXP_MANTISSA;
+/* 2^n from n + rounder: of the rounder only n stays when the low bits are shifted up. */
+static inline real power_of_two(real shifted) {
+    real_bits bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + EXP_BIAS) << EXP_MANTISSA;
     real x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -54,16 +55,14 @@ static inline real exp_series(real r) {
     return 1 + r * (1 + r * (REAL(1.) / 2 + r * (REAL(1.) / 6 + r * sum)));
 }
 
+/** e^x for x <= EXP_HIGHEST. */
 static inline real real_exp(real x) {
-    x = x < EXP_LOWEST ? EXP_LOWEST : x;         /* written so that NaN passes */
-    x = x > EXP_HIGHEST ? EXP_HIGHEST : x;
-    real shifted = x * REAL(0x1.71547652b82fep0) + EXP_ROUNDER;      /* x / ln 2 */
+    real within = x < EXP_LOWEST ? EXP_LOWEST : x;   /* written so that NaN passes */
+    real shifted = within * REAL(0x1.71547652b82fep0) + EXP_ROUNDER;      /* x / ln 2 */
     real whole = shifted - EXP_ROUNDER;
-    real_bits n = bits_of(shifted) - bits_of(EXP_ROUNDER);
-    n = x == x ? n : 0;
-    real r = (x - whole * EXP_LN2_HIGH) - whole * EXP_LN2_LOW;
-    real_bits half = n >> 1;
-    return exp_series(r) * power_of_two(half) * power_of_two(n - half);
+    real r = (within - whole * EXP_LN2_HIGH) - whole * EXP_LN2_LOW;
+    real power = exp_series(r) * power_of_two(shifted);
+    return x < EXP_LOWEST ? 0 : power;
 }
 
 #endif

@@ -23,8 +23,8 @@ enum status CPU(linear_backward_input)(const struct call *call) {
  * more of a row lies together. Columns do not mix, so the sums do not depend on it. */
 enum { WIDEST = 1024 };
 static int64_t columns_at_a_time(int64_t K) {
-    int64_t share = (K + omp_get_max_threads() - 1) / omp_get_max_threads();
-    return min64(WIDEST, (share + COLUMNS - 1) / COLUMNS * COLUMNS);
+    int64_t share = (K + omp_get_max_threads() - 1) / omp_get_max_threads(), parts = (share + WIDEST - 1) / WIDEST;
+    return ((share + parts - 1) / parts + COLUMNS - 1) / COLUMNS * COLUMNS;
 }
 
 /* db[k] += sum_r dy[r,k] */
