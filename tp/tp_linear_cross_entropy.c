@@ -27,5 +27,5 @@ static struct cost cost(const struct call *c, enum row_kind kind) {
 #define KERNELS {forward, backward_input, NULL}
 const struct op op_tp_linear_cross_entropy = {
     .name = "tp_linear_cross_entropy", .shape = linear_cross_entropy_shape, .needs = {.bi_in = 3, .bi_out = 1, .bi_weight = 1},
-    .no_grad_in = 2, .no_grad_out = 1, .has_backward_input = true, .all_in_backward = true, .work = linear_cross_entropy_work, .cost = cost,
+    .no_grad_in = 2, .no_grad_out = 1, .has_backward_input = true, .all_in_backward = true, .sets_dweight = 1, .work = linear_cross_entropy_work, .cost = cost,
     .kernels = {[DEVICE_CPU] = {[FP64] = KERNELS, [FP32] = KERNELS, [BF16] = KERNELS, [FP16] = KERNELS}}};

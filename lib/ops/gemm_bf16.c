@@ -134,15 +134,23 @@ static enum status find(const struct gemm *g, bool bias, struct product **out) {
     return OK;
 }
 
-/* With a bias or without: whoever plans does not know which. */
+/* The most of a product of these sizes: whoever plans does not know whether there is a bias, whether C is added to, and what it is
+ * kept in. */
 int64_t gemm_bf16_work(const struct gemm *g) {
-    struct product *with, *without;
+    int64_t most = 0;
     if (!gemm_bf16_can(g)) return 0;
-    if (find(g, true, &with) != OK || find(g, false, &without) != OK) {
-        status_clear();
-        return 0;
+    for (int i = 0; i < 8; i++) {
+        struct gemm like = *g;
+        struct product *p;
+        like.beta = i & 1;
+        like.c_dtype = i & 2 ? FP32 : BF16;
+        if (find(&like, i & 4, &p) != OK) {
+            status_clear();
+            return 0;
+        }
+        if (p->scratch > most) most = p->scratch;
     }
-    return arena_align(with->scratch > without->scratch ? with->scratch : without->scratch);
+    return arena_align(most);
 }
 
 /* The scratch is planned whole; how much of it oneDNN writes is its affair. Its last word is written here, so that the measured

@@ -62,7 +62,7 @@ struct gemm linear_gemm(const struct call *call, enum row_kind kind) {
         break;
     case ROW_BACKWARD_WEIGHT:
         g.m = s.K, g.n = s.N, g.k = s.R, g.transpose_a = true;
-        g.beta = 1;
+        g.beta = !(call->fresh & 1);
         break;
     default: g.m = s.R, g.n = s.K, g.k = s.N, g.transpose_b = true;
     }
@@ -108,6 +108,7 @@ const struct op op_linear = {
     .needs = {.bi_weight = 1, .bw_in = 1},
     .has_backward_input = true,
     .has_backward_weight = true,
+    .sets_dweight = 1,
     .defer_weight = true,
     .work = linear_work,
     .cost = linear_cost,

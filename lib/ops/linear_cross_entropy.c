@@ -118,6 +118,7 @@ const struct op op_linear_cross_entropy = {
     .no_grad_out = 1,
     .has_backward_input = true,
     .all_in_backward = true,
+    .sets_dweight = 1,
     .work = linear_cross_entropy_work,
     .cost = linear_cross_entropy_cost,
     .kernels = {[DEVICE_CPU] = {[FP64] = KERNELS, [FP32] = KERNELS, [BF16] = KERNELS, [FP16] = KERNELS}},

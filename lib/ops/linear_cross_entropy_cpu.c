@@ -109,7 +109,8 @@ static enum status add_dx(const struct head_loss *h, struct part p) {
 
 static enum status add_dw(const struct head_loss *h, struct part p) {
     const struct tensor *dw = &h->call->dweight[0];
-    struct gemm g = {.m = p.width, .n = h->s.C, .k = p.n, .transpose_a = true, .alpha = 1, .beta = 1, .ab_dtype = ELEM_DTYPE,
+    bool add = p.r > 0 || !(h->call->fresh & 1);
+    struct gemm g = {.m = p.width, .n = h->s.C, .k = p.n, .transpose_a = true, .alpha = 1, .beta = add, .ab_dtype = ELEM_DTYPE,
                      .c_dtype = dw->type->dtype};
     char *to = (char *)dw->data + p.first * h->s.C * (int64_t)dtype_size(dw->type->dtype);
     return gemm_run(&g, h->logits + p.n * p.first, x_of(h, p), NULL, to, h->call->work);

@@ -5,7 +5,7 @@
  * No op knows a program, a schedule or a technique; a technique adds ops of its own (tp_enter, tp_exit) the same way.
  *
  * Backward is two functions. backward_input makes the gradients of the inputs; backward_weight adds to the gradients of the
- * weights. They are separate because a pipeline schedule may want to run them at different times, and because what each
+ * weights (or sets them: `fresh`). They are separate because a pipeline schedule may want to run them at different times, and because what each
  * reads differs: a linear layer needs W for dx, and x for dW. */
 #ifndef TRIVIUM_OPS_OP_H
 #define TRIVIUM_OPS_OP_H
@@ -52,7 +52,8 @@ struct call {
     struct tensor in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS];
     struct tensor din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
     void *work;                      /* op->work bytes, aligned to ARENA_ALIGN; content undefined */
-    unsigned accumulate;             /* bit i: din[i] += instead of =. dweight is always += */
+    unsigned accumulate;             /* bit i: din[i] += instead of = */
+    unsigned fresh;                  /* bit i, of an op with sets_dweight bit i: dweight[i] = instead of +=; it holds nothing yet */
     bool training;                   /* false: evaluation; dropout is the identity */
     uint64_t seed, n_step;           /* with step->stream: the dropout key */
     int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
@@ -99,6 +100,7 @@ struct op {
     int alias_in;
     bool backward_over_in;           /* din[0] may be written over in[0], when in[0] dies in this row */
     bool has_backward_input, has_backward_weight;
+    unsigned sets_dweight;           /* bit i: knows call->fresh. For other weights a new gradient is cleared before, and added to */
     bool defer_weight;               /* backward_weight is a heavy GEMM: run it after dx, where it can hide communication */
     bool all_in_backward;            /* in training forward does nothing, and backward_input does all of it: it writes the outputs
                                       * too, which `needs` must name, and adds the weights' gradients; no backward_weight */

@@ -113,11 +113,29 @@ static void check_accumulates(struct op_case *c, enum row_kind kind) {
     }
 }
 
+/* Gradients that hold nothing yet, here NaN, are set to what zeros would have become. */
+static void check_sets_gradients(struct op_case *c) {
+    const struct op *op = c->step.op;
+    for (int i = 0; i < c->step.n_weight; i++) {
+        if (!(op->sets_dweight >> i & 1)) continue;
+        struct tensor added = tensor_copy(&c->dweight[i]);
+        memset(c->dweight[i].data, 0xff, (size_t)type_bytes(&c->dweight_type[i]));
+        c->settings.fresh = 1u << i;
+        op_case_run(c, op->all_in_backward ? ROW_BACKWARD_INPUT : ROW_BACKWARD_WEIGHT);
+        c->settings.fresh = 0;
+        assert_close(tensor_error(&c->dweight[i], &added), 0, 0);
+        free(added.data);
+    }
+    for (int i = 0; i < c->step.n_weight; i++) memset(c->dweight[i].data, 0, (size_t)type_bytes(&c->dweight_type[i]));
+    op_case_run_all(c);
+}
+
 void op_case_check_gradients(op_case_maker *make) {
     struct op_case c;
     make(&c, FP64);
     const struct op *op = c.step.op;
     op_case_run_all(&c);
+    if (op->sets_dweight) check_sets_gradients(&c);
     if (op->has_backward_input) check_accumulates(&c, ROW_BACKWARD_INPUT);
     if (op->has_backward_weight) check_accumulates(&c, ROW_BACKWARD_WEIGHT);
     for (int i = 0; i < c.step.n_in; i++)

@@ -11,8 +11,9 @@ enum status exec_init(struct exec *e) {
     const struct program *p = e->program;
     e->step_requests = calloc((size_t)p->n_steps, sizeof *e->step_requests);
     e->grad_left = calloc((size_t)p->n_params, sizeof *e->grad_left);
+    e->grad_written = calloc((size_t)p->n_params, sizeof *e->grad_written);
     e->step_seconds = calloc((size_t)p->n_steps, sizeof *e->step_seconds);
-    bool ok = e->step_requests && e->grad_left && e->step_seconds;
+    bool ok = e->step_requests && e->grad_left && e->grad_written && e->step_seconds;
     for (int d = 0; d < 2; d++) {
         e->ring_requests[d] = calloc((size_t)e->memory->ring[d].slots + 1, sizeof **e->ring_requests);
         ok = ok && e->ring_requests[d];
@@ -25,10 +26,12 @@ void exec_fini(struct exec *e) {
     feed_destroy(&e->feed);
     free(e->step_requests);
     free(e->grad_left);
+    free(e->grad_written);
     free(e->step_seconds);
     for (int d = 0; d < 2; d++) free(e->ring_requests[d]);
     e->step_requests = e->ring_requests[0] = e->ring_requests[1] = NULL;
     e->grad_left = NULL;
+    e->grad_written = NULL;
     e->step_seconds = NULL;
 }
 
@@ -88,10 +91,47 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     return c;
 }
 
+/* ---- gradients that hold nothing yet ----
+ * The first row of a step that writes a weight's gradient sets it, if the op can; else the gradient is cleared before, and added to.
+ * What lies behind its elements (the padding of shards) is cleared in either case. */
+static bool is_fresh(struct exec *e, const struct row *r, int i, int param) {
+    if (r->dweight[i] != RESIDENT) return r->zero_dweight >> i & 1;
+    bool written = e->grad_written[param];
+    e->grad_written[param] = true;
+    return !written;
+}
+
+static int64_t resident_bytes(const struct param *w) {
+    return param_resident_n(w, w->grad_at) * (int64_t)dtype_size(w->grad_type.dtype);
+}
+
+static enum status prepare_gradients(struct exec *e, struct place at, const struct row *r, struct call *c) {
+    for (int i = 0; i < c->step->n_weight; i++) {
+        int param = c->step->weight[i];
+        if (r->dweight[i] == NO_VALUE || !is_fresh(e, r, i, param)) continue;
+        int64_t from = 0, end = r->dweight[i] == RESIDENT ? resident_bytes(&e->program->params[param])
+                                                          : e->chunks[at.chunk].values[r->dweight[i]].bytes;
+        if (c->step->op->sets_dweight >> i & 1) {
+            c->fresh |= 1u << i;
+            from = type_bytes(c->dweight[i].type);
+        }
+        if (from < end) TRY(e->device->clear(e->device, (char *)c->dweight[i].data + from, end - from));
+    }
+    return OK;
+}
+
+/* A param that no row of this step has used has a gradient of zero. */
+static enum status clear_unwritten(struct exec *e) {
+    for (int i = 0; i < e->program->n_params; i++) {
+        const struct param *w = &e->program->params[i];
+        if (w->present && w->grad_at == RESIDENT_WHOLE && !e->grad_written[i]) TRY(e->device->clear(e->device, w->grad, resident_bytes(w)));
+    }
+    return OK;
+}
+
 static enum status run_step_row(struct exec *e, struct place at, const struct row *r) {
     struct call c = call_of(e, at, r);
-    for (int i = 0; i < c.step->n_weight; i++)
-        if (r->zero_dweight >> i & 1) TRY(e->device->clear(e->device, c.dweight[i].data, e->chunks[at.chunk].values[r->dweight[i]].bytes));
+    TRY(prepare_gradients(e, at, r, &c));
     return op_run(&c, r->kind);
 }
 
@@ -245,11 +285,13 @@ enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     e->loss = e->transfer_s = 0;
     if (e->loss_at) TRY(e->device->clear(e->device, e->loss_at, sizeof *e->loss_at));
     memset(e->seconds, 0, sizeof e->seconds);
+    memset(e->grad_written, 0, (size_t)e->program->n_params * sizeof *e->grad_written);
     count_grad_rows(e, s);
     for (int i = 0; i < s->n; i++) {
         const struct action *a = &s->actions[i];
         struct place at = {a->chunk, training ? a->microbatch : 0, a->microbatch, training};
         TRY(action_is_compute(a->kind) ? run_compute(e, a, at) : run_transfer(e, a, at.frame));
     }
+    if (training) TRY(clear_unwritten(e));
     return finish_sends(e);
 }

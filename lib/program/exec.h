@@ -50,13 +50,15 @@ struct exec {
     int ring_used[2];
     struct feed *feed;                   /* batches on their way to the device (exec_feed.c) */
     int *grad_left;                      /* by param: GRAD_READY rows still to come in this step */
+    bool *grad_written;                  /* by param whose whole gradient is resident: has a row of this step written it? */
 };
 
 /** Allocate the internals; everything else in *e must be set already. @errors E_MEMORY  @collective{none} */
 enum status exec_init(struct exec *);
 void exec_fini(struct exec *);
 
-/** Run every action of the schedule. training: dropout is on and frames are the microbatch's own; otherwise the schedule has
+/** Run every action of the schedule. Whole gradients hold this step's alone afterwards, whatever they held; shards of gradients
+ *  (RESIDENT_OWN) are their technique's to clear and to add to. training: dropout is on and frames are the microbatch's own; otherwise the schedule has
  *  only forward actions, and every microbatch uses frame 0.
  *  @collective{mesh} @errors of ops and comm */
 enum status exec_run(struct exec *, const struct schedule *, bool training);

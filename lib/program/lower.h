@@ -29,7 +29,7 @@ struct row {
     int id;                    /* index of the step; of the param for PARAM_AHEAD, _NEEDED, _DONE, GRAD_READY */
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
     unsigned accumulate;       /* bit i: din[i] += */
-    unsigned zero_dweight;     /* bit i: dweight[i] is a fresh value, clear it first */
+    unsigned zero_dweight;     /* bit i: dweight[i] is a value that begins here, and holds nothing */
     int wait;                  /* the ROW_WAIT that ends this row; -1: it ends by itself */
 };
 struct tape { int n; struct row *rows; };

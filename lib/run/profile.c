@@ -36,7 +36,7 @@ static struct line *lines_of(const struct run *r, int *n) {
 
 void profile_restart(struct run *r) {
     memset(r->exec.step_seconds, 0, (size_t)r->program.n_steps * sizeof *r->exec.step_seconds);
-    r->update_s = r->clear_s = 0;
+    r->update_s = 0;
 }
 
 static void print_other(const char *what, double ms, double seconds, double step_s, FILE *to) {
@@ -46,7 +46,7 @@ static void print_other(const char *what, double ms, double seconds, double step
 void profile_print(const struct run *r, int64_t steps, double step_s, FILE *to) {
     int n;
     struct line *lines = lines_of(r, &n);
-    double ms = 1e3 / (double)steps, known_s = r->update_s + r->clear_s;
+    double ms = 1e3 / (double)steps, known_s = r->update_s;
     fprintf(to, "%-24s %10s %10s %10s %10s %7s\n", "ms a step", "forward", "backward x", "backward w", "together", "share");
     for (int i = 0; i < n; i++) {
         const struct line *l = &lines[i];
@@ -54,7 +54,6 @@ void profile_print(const struct run *r, int64_t steps, double step_s, FILE *to) 
         fprintf(to, "%-24s %10.3f %10.3f %10.3f %10.3f %6.1f%%\n", l->name, ms * l->forward_s, ms * l->input_s, ms * l->weight_s,
                 ms * total_s(l), 100 * total_s(l) / step_s);
     }
-    print_other("clearing gradients", ms, r->clear_s, step_s, to);
     print_other("optimizer", ms, r->update_s, step_s, to);
     print_other("waiting and the rest", ms, step_s - known_s, step_s, to);
     free(lines);

@@ -236,12 +236,13 @@ enum status run_measure(const struct run *r, int64_t bytes[N_ROLES], int64_t hos
 }
 
 /* ---- the step ---- */
-/* Neighbours in the arena are cleared together: for sizes that are multiples of ARENA_ALIGN that is everything at once. */
+/* Shards of gradients, which buckets are added to. Whole gradients are set by the first row that writes them (exec.c). Neighbours in
+ * the arena are cleared together. */
 static enum status clear_gradients(struct run *r) {
     char *from = NULL, *end = NULL;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (!w->present) continue;
+        if (!w->present || w->grad_at == RESIDENT_WHOLE) continue;
         if (w->grad != end) {
             TRY(r->device->clear(r->device, from, end - from));
             from = w->grad;
@@ -311,9 +312,7 @@ enum status run_step_start(struct run *r) {
         return FAIL(E_INTERNAL, "%d steps are started and none of them is finished", r->n_started);
     struct step_record step = begin_step(r);
     TRY(run_check_threads(r));
-    double start = clock_s();
     TRY(clear_gradients(r));
-    r->clear_s += clock_s() - start;
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
     TRY(sum_loss(r));
     TRY(emit_phase(r, EVENT_BACKWARD_END));

@@ -84,7 +84,7 @@ struct run {
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
     double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */
     int64_t n_update;                    /* steps that updated: Adam's t */
-    double update_s, clear_s;            /* time in optim_norm and optim_step, and in clearing gradients (profile.h) */
+    double update_s;                     /* time in optim_norm and optim_step (profile.h) */
 };
 
 /** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. Any process can
