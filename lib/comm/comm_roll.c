@@ -11,8 +11,8 @@
  *   one second later: "no answer from rank C; rank B waits in recv #4 of group pp from rank C"
  *
  * Several ranks run into their deadlines almost together. Each calls the roll and answers the others meanwhile; a rank
- * that was pinged by a lower one then stands back for another second, so that the lower one's line is the one that ends
- * the job. */
+ * that was pinged by a lower one, then or less than a second before, stands back for another second, so that the lower one's line
+ * is the one that ends the job. */
 #include "lib/comm/comm_roll.h"
 
 #include <sched.h>
@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 static const double grace_s = 1.0;
+static double lower_called_s = -1e9; /* when a rank below this one pinged last */
 
 struct mail_state roll_state(const struct comm_request *request) {
     struct mail_state state = {.peer = -1};
@@ -36,6 +37,7 @@ struct mail_state roll_state(const struct comm_request *request) {
 }
 
 static void answer(int to, const struct mail *ping) {
+    if (to < comm_world_rank()) lower_called_s = clock_s();
     mail_send(to, &(struct mail){MAIL_ANSWER, ping->roll, roll_state(comm_waiting())});
 }
 
@@ -48,15 +50,13 @@ void roll_answer(void) {
 
 /* Read mail for the length of a grace. Returns whether a rank below this one is calling the roll too. */
 static bool collect(struct roll_entry *entry, int32_t roll) {
-    bool lower_calls = false;
-    double until_s = clock_s() + grace_s;
+    double from_s = clock_s(), until_s = from_s + grace_s;
     while (clock_s() < until_s) {
         int from;
         struct mail mail;
         while (mail_receive(&from, &mail)) {
             if (mail.kind == MAIL_PING) {
                 answer(from, &mail);
-                lower_calls |= from < comm_world_rank();
             } else if (mail.roll == roll) {
                 entry[from].answered = true;
                 entry[from].state = mail.state;
@@ -64,7 +64,7 @@ static bool collect(struct roll_entry *entry, int32_t roll) {
         }
         sched_yield();
     }
-    return lower_calls;
+    return from_s - lower_called_s < grace_s;
 }
 
 void roll_call(const struct comm_request *request, char *text, size_t text_bytes) {
