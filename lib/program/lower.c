@@ -3,78 +3,38 @@
  * Forward is the steps in order. Backward is the steps in reverse; for each, the light weight gradient first (so that dx may
  * overwrite dy), then dx, then the heavy weight gradient (so that it runs while dx is being summed over tp). The one question
  * that lowering keeps asking is: where is this slot's value when a backward row wants to read it? Kept, or to be replayed.
- *
- * Parameter windows. The first row of a block that uses a param is preceded by PARAM_NEEDED, the block ends with GRAD_READY
- * and PARAM_DONE. For a resident param these are only events; for a sharded one they bound the life of the gathered copy,
- * which is then a value like any other. Its life starts a block earlier, with PARAM_AHEAD, so that gathering hides behind the
- * block before. What the next block will use is known from lowering everything once without looking ahead. */
-#include "lib/program/lower.h"
+ * Around the rows that use a param lies its window: lower_windows.c. */
+#include "lib/program/lower_state.h"
 
 #include "lib/base/grow.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLOSED = NO_VALUE };   /* no window is open for the param */
-
-/* Which params each block opens on each tape, and in which order the blocks come: [tape][block][param], [tape][block]. */
-struct foresight { bool *uses[N_TAPES]; int *next[N_TAPES]; };
-
-struct lower {
-    const struct program *p;
-    struct chunk *k;
-    int *activation, *replayed, *gradient;       /* by slot: the value that holds it now, or NO_VALUE */
-    int *producer;                               /* by slot: the step that makes it, or -1 */
-    int *weight_window[N_TAPES], *grad_window[N_TAPES];  /* by param: CLOSED, RESIDENT or a value */
-    int *weight_owner[N_TAPES];                  /* by param: the block that its window is open for */
-    bool *announced[N_TAPES];                    /* by param: PARAM_NEEDED has been emitted for that block */
-    int open_block[N_TAPES];                     /* which block is being emitted */
-    struct foresight *learn;                     /* first pass: filled */
-    const struct foresight *ahead;               /* second pass: followed */
-    int *steps, n_steps;                         /* the chunk's steps, in order */
-};
-
-static int *table_of(int n, int initial) {
+int *lower_table(int n, int initial) {
     int *x = malloc((size_t)(n + 1) * sizeof *x);
     for (int i = 0; x && i < n; i++) x[i] = initial;
     return x;
 }
 
 static int *steps_of_chunk(const struct program *p, int chunk, int *n) {
-    int *steps = table_of(p->n_steps, -1);
+    int *steps = lower_table(p->n_steps, -1);
     for (int i = *n = 0; steps && i < p->n_steps; i++)
         if (p->blocks[p->steps[i].block].chunk == chunk) steps[(*n)++] = i;
     return steps;
 }
 
-static void foresight_fini(struct foresight *f) {
-    for (enum tape_kind t = 0; t < N_TAPES; t++) {
-        free(f->uses[t]);
-        free(f->next[t]);
-    }
-}
-
-static bool foresight_init(struct foresight *f, const struct program *p) {
-    bool ok = true;
-    for (enum tape_kind t = 0; t < N_TAPES; t++) {
-        f->uses[t] = calloc((size_t)p->n_blocks * (size_t)p->n_params + 1, sizeof *f->uses[t]);
-        f->next[t] = table_of(p->n_blocks, -1);
-        ok = ok && f->uses[t] && f->next[t];
-    }
-    return ok;
-}
-
 static bool lower_init(struct lower *l, const struct program *p, int chunk, struct chunk *k) {
     *l = (struct lower){.p = p, .k = k, .open_block = {-1, -1, -1}};
-    l->activation = table_of(p->n_slots, NO_VALUE);
-    l->replayed = table_of(p->n_slots, NO_VALUE);
-    l->gradient = table_of(p->n_slots, NO_VALUE);
-    l->producer = table_of(p->n_slots, -1);
+    l->activation = lower_table(p->n_slots, NO_VALUE);
+    l->replayed = lower_table(p->n_slots, NO_VALUE);
+    l->gradient = lower_table(p->n_slots, NO_VALUE);
+    l->producer = lower_table(p->n_slots, -1);
     l->steps = steps_of_chunk(p, chunk, &l->n_steps);
     bool ok = l->activation && l->replayed && l->gradient && l->producer && l->steps;
     for (enum tape_kind t = 0; t < N_TAPES; t++) {
-        l->weight_window[t] = table_of(p->n_params, CLOSED);
-        l->grad_window[t] = table_of(p->n_params, CLOSED);
-        l->weight_owner[t] = table_of(p->n_params, -1);
+        l->weight_window[t] = lower_table(p->n_params, CLOSED);
+        l->grad_window[t] = lower_table(p->n_params, CLOSED);
+        l->weight_owner[t] = lower_table(p->n_params, -1);
         l->announced[t] = calloc((size_t)p->n_params + 1, sizeof *l->announced[t]);
         ok = ok && l->weight_window[t] && l->grad_window[t] && l->weight_owner[t] && l->announced[t];
     }
@@ -100,7 +60,7 @@ static void lower_fini(struct lower *l) {
 }
 
 /* ---- values and rows ---- */
-static int value_new(struct lower *l, const char *name, int64_t bytes, enum role role, enum tape_kind tape, int row) {
+int lower_value(struct lower *l, const char *name, int64_t bytes, enum role role, enum tape_kind tape, int row) {
     struct chunk *k = l->k;
     k->values = table_grow(k->values, k->n_values, sizeof *k->values);
     k->values[k->n_values] = (struct value){name, bytes, role, {tape, row}, {tape, row}, NO_VALUE};
@@ -109,18 +69,18 @@ static int value_new(struct lower *l, const char *name, int64_t bytes, enum role
 
 static int slot_value(struct lower *l, int slot, enum tape_kind tape, int row) {
     const struct slot *s = &l->p->slots[slot];
-    return value_new(l, s->name, type_bytes(&s->type), ROLE_ACT, tape, row);
+    return lower_value(l, s->name, type_bytes(&s->type), ROLE_ACT, tape, row);
 }
 
 /* The value is used here: it lives at least until now. */
-static int touch(struct lower *l, int v, enum tape_kind tape, int row) {
+int lower_touch(struct lower *l, int v, enum tape_kind tape, int row) {
     if (v < 0) return v;
     struct moment *death = &l->k->values[v].death;
     if (tape > death->tape || (tape == death->tape && row > death->row)) *death = (struct moment){tape, row};
     return v;
 }
 
-static struct row *row_new(struct lower *l, enum tape_kind tape, enum row_kind kind, int id) {
+struct row *lower_row(struct lower *l, enum tape_kind tape, enum row_kind kind, int id) {
     struct tape *t = &l->k->tapes[tape];
     t->rows = table_grow(t->rows, t->n, sizeof *t->rows);
     struct row *r = &t->rows[t->n++];
@@ -129,80 +89,6 @@ static struct row *row_new(struct lower *l, enum tape_kind tape, enum row_kind k
     r->id = id;
     r->accumulate = r->zero_dweight = 0;
     return r;
-}
-
-/* ---- parameter windows ---- */
-static void grad_close(struct lower *l, enum tape_kind tape, int param) {
-    int *grad = &l->grad_window[tape][param], at = l->k->tapes[tape].n;
-    if (*grad != CLOSED) row_new(l, tape, ROW_GRAD_READY, param)->dweight[0] = touch(l, *grad, tape, at);
-    *grad = CLOSED;
-}
-
-static void weight_close(struct lower *l, enum tape_kind tape, int param) {
-    int *weight = &l->weight_window[tape][param], at = l->k->tapes[tape].n;
-    if (*weight != CLOSED) row_new(l, tape, ROW_PARAM_DONE, param)->weight[0] = touch(l, *weight, tape, at);
-    *weight = CLOSED;
-    l->announced[tape][param] = false;
-}
-
-/* The block is done: all its gradients, and the weights that were not opened for the next one. */
-static void windows_close(struct lower *l, enum tape_kind tape) {
-    for (int i = 0; i < l->p->n_params; i++) {
-        grad_close(l, tape, i);
-        if (l->weight_owner[tape][i] == l->open_block[tape]) weight_close(l, tape, i);
-    }
-}
-
-static bool is_sharded(const struct lower *l, int param) { return l->p->params[param].weight_at == RESIDENT_OWN; }
-
-/* Open a param's window for a block; a sharded one becomes a value, and PARAM_AHEAD may start to fill it. */
-static void window_open(struct lower *l, enum tape_kind tape, int param, int block) {
-    const struct param *w = &l->p->params[param];
-    int *window = &l->weight_window[tape][param], at = l->k->tapes[tape].n;
-    l->weight_owner[tape][param] = block;
-    if (*window != CLOSED) return;
-    int64_t bytes = w->padded_n * (int64_t)dtype_size(w->type.dtype);
-    *window = is_sharded(l, param) ? value_new(l, w->name, bytes, ROLE_COMM, tape, at) : RESIDENT;
-    if (*window != RESIDENT) row_new(l, tape, ROW_PARAM_AHEAD, param)->weight[0] = *window;
-}
-
-static void look_ahead(struct lower *l, enum tape_kind tape, int block) {
-    int next = l->ahead->next[tape][block];
-    for (int i = 0; next >= 0 && i < l->p->n_params; i++)
-        if (is_sharded(l, i) && l->ahead->uses[tape][next * l->p->n_params + i]) window_open(l, tape, i, next);
-}
-
-static void window_enter(struct lower *l, enum tape_kind tape, int block) {
-    int before = l->open_block[tape];
-    if (before == block) return;
-    windows_close(l, tape);
-    l->open_block[tape] = block;
-    if (l->learn && before >= 0) l->learn->next[tape][before] = block;
-    if (l->ahead) look_ahead(l, tape, block);
-}
-
-/* A row of the open block is about to use the param. */
-static void weight_open(struct lower *l, enum tape_kind tape, int param) {
-    int block = l->open_block[tape];
-    if (l->learn) l->learn->uses[tape][block * l->p->n_params + param] = true;
-    if (l->announced[tape][param]) return;
-    if (l->weight_window[tape][param] == CLOSED) window_open(l, tape, param, block);
-    int v = l->weight_window[tape][param], at = l->k->tapes[tape].n;
-    row_new(l, tape, ROW_PARAM_NEEDED, param)->weight[0] = touch(l, v, tape, at);
-    l->announced[tape][param] = true;
-}
-
-/* Where the gradient of a param is added up: its place in the grad arena, or a fresh value that is scattered at GRAD_READY. */
-static int grad_open(struct lower *l, enum tape_kind tape, int param, struct row *r, int i, int at) {
-    const struct param *w = &l->p->params[param];
-    int *window = &l->grad_window[tape][param];
-    if (*window == CLOSED && w->grad_at == RESIDENT_OWN) {
-        *window = value_new(l, w->name, w->padded_n * (int64_t)dtype_size(w->grad_type.dtype), ROLE_COMM, tape, at);
-        r->zero_dweight |= 1u << i;
-    } else if (*window == CLOSED) {
-        *window = RESIDENT;
-    }
-    return touch(l, *window, tape, at);
 }
 
 /* ---- forward, and replay ---- */
@@ -223,7 +109,7 @@ static int require(struct lower *l, int slot, enum tape_kind tape) {
 static int work_value(struct lower *l, const struct step *s, enum row_kind kind, enum tape_kind tape, int at) {
     struct call types = program_call(l->p, s);
     int64_t bytes = op_work(&types, kind);
-    return bytes > 0 ? value_new(l, "work", bytes, ROLE_WORK, tape, at) : NO_VALUE;
+    return bytes > 0 ? lower_value(l, "work", bytes, ROLE_WORK, tape, at) : NO_VALUE;
 }
 
 static void emit_forward(struct lower *l, int id, enum tape_kind tape, enum row_kind kind, int *where) {
@@ -234,11 +120,11 @@ static void emit_forward(struct lower *l, int id, enum tape_kind tape, enum row_
         where[s->out[0]] = in[0];
         return;
     }
-    for (int i = 0; i < s->n_weight; i++) weight_open(l, tape, s->weight[i]);
+    for (int i = 0; i < s->n_weight; i++) lower_weight_open(l, tape, s->weight[i]);
     int at = l->k->tapes[tape].n;
-    struct row *r = row_new(l, tape, kind, id);
-    for (int i = 0; i < s->n_in; i++) r->in[i] = touch(l, in[i], tape, at);
-    for (int i = 0; i < s->n_weight; i++) r->weight[i] = touch(l, l->weight_window[tape][s->weight[i]], tape, at);
+    struct row *r = lower_row(l, tape, kind, id);
+    for (int i = 0; i < s->n_in; i++) r->in[i] = lower_touch(l, in[i], tape, at);
+    for (int i = 0; i < s->n_weight; i++) r->weight[i] = lower_touch(l, l->weight_window[tape][s->weight[i]], tape, at);
     for (int i = 0; i < s->n_out; i++) r->out[i] = where[s->out[i]] = slot_value(l, s->out[i], tape, at);
     r->work = work_value(l, s, kind, tape, at);
 }
@@ -252,21 +138,21 @@ static void require_operands(struct lower *l, const struct step *s, unsigned nee
 
 static void read_operands(struct lower *l, const struct step *s, struct row *r, const int *in, const int *out,
                           enum tape_kind tape, int at) {
-    for (int i = 0; i < s->n_in; i++) r->in[i] = touch(l, in[i], tape, at);
-    for (int i = 0; i < s->n_out; i++) r->out[i] = touch(l, out[i], tape, at);
+    for (int i = 0; i < s->n_in; i++) r->in[i] = lower_touch(l, in[i], tape, at);
+    for (int i = 0; i < s->n_out; i++) r->out[i] = lower_touch(l, out[i], tape, at);
     for (int i = 0; i < s->n_out; i++)
-        if (!(s->op->no_grad_out >> i & 1)) r->dout[i] = touch(l, l->gradient[s->out[i]], tape, at);
+        if (!(s->op->no_grad_out >> i & 1)) r->dout[i] = lower_touch(l, l->gradient[s->out[i]], tape, at);
 }
 
 static void emit_backward_weight(struct lower *l, int id, enum tape_kind tape) {
     const struct step *s = &l->p->steps[id];
     int in[MAX_IN], out[MAX_OUT];
-    window_enter(l, tape, s->block);
+    lower_window_enter(l, tape, s->block);
     require_operands(l, s, s->op->needs.bw_in, s->op->needs.bw_out, tape, in, out);
     int at = l->k->tapes[tape].n;
-    struct row *r = row_new(l, tape, ROW_BACKWARD_WEIGHT, id);
+    struct row *r = lower_row(l, tape, ROW_BACKWARD_WEIGHT, id);
     read_operands(l, s, r, in, out, tape, at);
-    for (int i = 0; i < s->n_weight; i++) r->dweight[i] = grad_open(l, tape, s->weight[i], r, i, at);
+    for (int i = 0; i < s->n_weight; i++) r->dweight[i] = lower_grad_open(l, tape, s->weight[i], r, i, at);
     r->work = work_value(l, s, ROW_BACKWARD_WEIGHT, tape, at);
 }
 
@@ -289,23 +175,23 @@ static void emit_backward_input(struct lower *l, int id, enum tape_kind tape) {
         l->gradient[s->in[s->op->alias_in]] = l->gradient[s->out[0]];
         return;
     }
-    window_enter(l, tape, s->block);
+    lower_window_enter(l, tape, s->block);
     require_operands(l, s, n->bi_in, n->bi_out, tape, in, out);
     for (int i = 0; i < s->n_weight; i++)
-        if (n->bi_weight >> i & 1) weight_open(l, tape, s->weight[i]);
+        if (n->bi_weight >> i & 1) lower_weight_open(l, tape, s->weight[i]);
     int at = l->k->tapes[tape].n;
-    struct row *r = row_new(l, tape, ROW_BACKWARD_INPUT, id);
+    struct row *r = lower_row(l, tape, ROW_BACKWARD_INPUT, id);
     read_operands(l, s, r, in, out, tape, at);
     for (int i = 0; i < s->n_weight; i++)
-        if (n->bi_weight >> i & 1) r->weight[i] = touch(l, l->weight_window[tape][s->weight[i]], tape, at);
+        if (n->bi_weight >> i & 1) r->weight[i] = lower_touch(l, l->weight_window[tape][s->weight[i]], tape, at);
     for (int i = 0; i < s->n_in; i++) {
         int *grad = &l->gradient[s->in[i]];
         if (s->op->no_grad_in >> i & 1) continue;
         if (*grad >= 0) r->accumulate |= 1u << i;
         else *grad = passes_through(l, s, i) ? r->dout[0] : slot_value(l, s->in[i], tape, at);
-        r->din[i] = touch(l, *grad, tape, at);
+        r->din[i] = lower_touch(l, *grad, tape, at);
     }
-    for (int i = 0; i < s->n_weight && s->op->all_in_backward; i++) r->dweight[i] = grad_open(l, tape, s->weight[i], r, i, at);
+    for (int i = 0; i < s->n_weight && s->op->all_in_backward; i++) r->dweight[i] = lower_grad_open(l, tape, s->weight[i], r, i, at);
     r->work = work_value(l, s, ROW_BACKWARD_INPUT, tape, at);
 }
 
@@ -329,13 +215,13 @@ static void lower_forward(struct lower *l, int in, int out) {
     if (reads_slot(l, p->tokens)) k->tokens = l->activation[p->tokens] = external(l, p->tokens, TAPE_F);
     if (reads_slot(l, p->targets)) k->targets = l->activation[p->targets] = external(l, p->targets, TAPE_F);
     for (int i = 0; i < l->n_steps; i++) {
-        window_enter(l, TAPE_F, p->steps[l->steps[i]].block);
+        lower_window_enter(l, TAPE_F, p->steps[l->steps[i]].block);
         emit_forward(l, l->steps[i], TAPE_F, ROW_FORWARD, l->activation);
     }
-    windows_close(l, TAPE_F);
-    if (out >= 0) k->out = touch(l, l->activation[out], TAPE_F, k->tapes[TAPE_F].n);
+    lower_windows_close(l, TAPE_F);
+    if (out >= 0) k->out = lower_touch(l, l->activation[out], TAPE_F, k->tapes[TAPE_F].n);
     if (p->loss >= 0 && l->producer[p->loss] >= 0)
-        k->loss = touch(l, l->activation[p->loss], TAPE_F, k->tapes[TAPE_F].n);
+        k->loss = lower_touch(l, l->activation[p->loss], TAPE_F, k->tapes[TAPE_F].n);
 }
 
 /* Which tape the training step's loss comes from: read when that tape has ended. */
@@ -343,7 +229,7 @@ static void loss_in_backward(struct lower *l) {
     struct chunk *k = l->k;
     if (k->loss < 0 || !l->p->steps[l->producer[l->p->loss]].op->all_in_backward) return;
     k->loss_tape = TAPE_B;
-    touch(l, k->loss, TAPE_B, k->tapes[TAPE_B].n);
+    lower_touch(l, k->loss, TAPE_B, k->tapes[TAPE_B].n);
 }
 
 static bool next_is_asynchronous(const struct lower *l, int i) {
@@ -361,7 +247,7 @@ static void lower_backward(struct lower *l, bool split_weight) {
         held = -1;
         if (op->async_backward) {
             l->k->tapes[TAPE_B].rows[started].wait = l->k->tapes[TAPE_B].n;
-            row_new(l, TAPE_B, ROW_WAIT, id);
+            lower_row(l, TAPE_B, ROW_WAIT, id);
         }
         if (op->has_backward_weight && op->defer_weight && !split_weight) {
             if (next_is_asynchronous(l, i)) held = id;
@@ -389,10 +275,10 @@ static void lower_all(struct lower *l, bool split_weight) {
     if (out >= 0) l->k->dout = l->gradient[out] = external(l, out, TAPE_B);
     lower_backward(l, split_weight);
     if (split_weight) lower_deferred(l);
-    windows_close(l, TAPE_B);
+    lower_windows_close(l, TAPE_B);
     loss_in_backward(l);
-    windows_close(l, TAPE_W);
-    if (in >= 0) l->k->din = touch(l, l->gradient[in], TAPE_B, l->k->tapes[TAPE_B].n);
+    lower_windows_close(l, TAPE_W);
+    if (in >= 0) l->k->din = lower_touch(l, l->gradient[in], TAPE_B, l->k->tapes[TAPE_B].n);
 }
 
 static bool any_sharded(const struct program *p) {

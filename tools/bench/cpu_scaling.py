@@ -1,6 +1,6 @@
 """How the cost of a step grows with tokens, layers and sequence length, beside what the FLOP count says.
 
-    python3 tools/bench/cpu_scaling.py [--rounds N] [--threads N] [--precision fp32] [--out FILE.json] [--svg FILE.svg]
+    python3 tools/bench/cpu_scaling.py [--rounds N] [--threads N] [--precision fp32] [--out FILE.json] [--svg FILE.svg] [--from FILE.json]
 
 Three lines of points, one model (384 channels, 6 heads, vocabulary 256), all else fixed:
 
@@ -10,12 +10,14 @@ Three lines of points, one model (384 channels, 6 heads, vocabulary 256), all el
              (attention is causal)
 
 All points take turns, round after round; a point is the median. For each line: a straight line is fitted, and the largest relative
-distance of a point from it is printed. The plot needs matplotlib; without it, only numbers.
+distance of a point from it is printed. The plot needs gnuplot; --from draws one from an earlier --out.
 """
 import argparse
 import json
 import os
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 
@@ -61,26 +63,19 @@ def fit(points):
 
 
 def plot(result, path):
-    try:
-        import matplotlib
-    except ImportError:
-        print("no matplotlib: no plot", file=sys.stderr)
+    """By gnuplot (tools/install-deps docs): points, and the fitted lines."""
+    if not shutil.which("gnuplot"):
+        print("no gnuplot: no plot", file=sys.stderr)
         return
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "trivium"
-    from matplotlib import pyplot
-    figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6))
-    names = {"tokens": "tokens a step", "layers": "layers", "T": "GFLOP a step, sequences of 64 to 2048"}
-    for ax, (line, r) in zip(axes, result["lines"].items()):
-        xs, ys = [p["x"] for p in r["points"]], [p["ms"] for p in r["points"]]
-        ax.plot(xs, ys, "o", label="measured")
-        ax.plot([0, max(xs)], [r["a_ms"], r["a_ms"] + r["b_ms"] * max(xs)], "-", label=f"{r['a_ms']:.1f} + {r['b_ms']:.4g} x")
-        for p in r["points"] if line == "T" else []:
-            ax.annotate(str(p["seq"]), (p["x"], p["ms"]), textcoords="offset points", xytext=(4, -10), fontsize=8)
-        ax.set(xlabel=names[line], ylabel="ms a step", xlim=(0, None), ylim=(0, None))
-        ax.legend()
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    names = {"tokens": "tokens a step", "layers": "layers", "T": "GFLOP a step, at T = 64, 128 ... 2048"}
+    script = [f'set terminal svg size 1080,320 font "sans,11"; set output "{path}"', "set multiplot layout 1,3", 'set ylabel "ms a step"',
+              "set xrange [0:*]; set yrange [0:*]", "set key top left"]
+    for line, r in result["lines"].items():
+        script.append(f"$points{line} << END")
+        script += [f"{p['x']} {p['ms']}" for p in r["points"]]
+        script += ["END", f'set xlabel "{names[line]}"',
+                   f"plot $points{line} with points pointtype 7 title 'measured', {r['a_ms']} + {r['b_ms']} * x title '{r['a_ms']:.1f} + {r['b_ms']:.4g} x'"]
+    subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
 
 
 def main():
@@ -90,7 +85,12 @@ def main():
     p.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     p.add_argument("--out")
     p.add_argument("--svg")
+    p.add_argument("--from", dest="earlier", help="measure nothing: draw what --out has written")
     o = p.parse_args()
+    if o.earlier:
+        with open(o.earlier) as f:
+            plot(json.load(f), o.svg or "scaling.svg")
+        return
     times = {line: [[] for _ in points] for line, points in LINES.items()}
     for _ in range(o.rounds):
         for line, points in LINES.items():

@@ -1,0 +1,47 @@
+/* What lower.c and lower_windows.c share while a chunk is lowered. Private to the two. */
+#ifndef TRIVIUM_PROGRAM_LOWER_STATE_H
+#define TRIVIUM_PROGRAM_LOWER_STATE_H
+
+#include "lib/program/lower.h"
+
+enum { CLOSED = NO_VALUE };   /* no window is open for the param */
+
+/* Which params each block opens on each tape, and in which order the blocks come: [tape][block][param], [tape][block]. */
+struct foresight { bool *uses[N_TAPES]; int *next[N_TAPES]; };
+
+struct lower {
+    const struct program *p;
+    struct chunk *k;
+    int *activation, *replayed, *gradient;       /* by slot: the value that holds it now, or NO_VALUE */
+    int *producer;                               /* by slot: the step that makes it, or -1 */
+    int *weight_window[N_TAPES], *grad_window[N_TAPES];  /* by param: CLOSED, RESIDENT or a value */
+    int *weight_owner[N_TAPES];                  /* by param: the block that its window is open for */
+    bool *announced[N_TAPES];                    /* by param: PARAM_NEEDED has been emitted for that block */
+    int open_block[N_TAPES];                     /* which block is being emitted */
+    struct foresight *learn;                     /* first pass: filled */
+    const struct foresight *ahead;               /* second pass: followed */
+    int *steps, n_steps;                         /* the chunk's steps, in order */
+};
+
+/* n entries of `initial`, to be freed; NULL without memory. */
+int *lower_table(int n, int initial);
+
+/* A new value, born at this row; one that is used here, and lives at least until now; a new row at the end of the tape. */
+int lower_value(struct lower *, const char *name, int64_t bytes, enum role, enum tape_kind, int row);
+int lower_touch(struct lower *, int value, enum tape_kind, int row);
+struct row *lower_row(struct lower *, enum tape_kind, enum row_kind, int id);
+
+/* ---- lower_windows.c ---- */
+/* Rows of this block come now: the windows of the block before are closed. */
+void lower_window_enter(struct lower *, enum tape_kind, int block);
+/* The block is done: all its gradients, and the weights that were not opened for the next one. */
+void lower_windows_close(struct lower *, enum tape_kind);
+/* A row of the open block is about to use the param. */
+void lower_weight_open(struct lower *, enum tape_kind, int param);
+/* Where the gradient of a param is added up, for operand i of row r at `at`. */
+int lower_grad_open(struct lower *, enum tape_kind, int param, struct row *r, int i, int at);
+
+bool foresight_init(struct foresight *, const struct program *);
+void foresight_fini(struct foresight *);
+
+#endif

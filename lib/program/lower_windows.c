@@ -1,0 +1,98 @@
+/* Parameter windows. The first row of a block that uses a param is preceded by PARAM_NEEDED, the block ends with GRAD_READY
+ * and PARAM_DONE. For a resident param these are only events; for a sharded one they bound the life of the gathered copy,
+ * which is then a value like any other. Its life starts a block earlier, with PARAM_AHEAD, so that gathering hides behind the
+ * block before. What the next block will use is known from lowering everything once without looking ahead. */
+#include "lib/program/lower_state.h"
+
+#include <stdlib.h>
+
+static void grad_close(struct lower *l, enum tape_kind tape, int param) {
+    int *grad = &l->grad_window[tape][param], at = l->k->tapes[tape].n;
+    if (*grad != CLOSED) lower_row(l, tape, ROW_GRAD_READY, param)->dweight[0] = lower_touch(l, *grad, tape, at);
+    *grad = CLOSED;
+}
+
+static void weight_close(struct lower *l, enum tape_kind tape, int param) {
+    int *weight = &l->weight_window[tape][param], at = l->k->tapes[tape].n;
+    if (*weight != CLOSED) lower_row(l, tape, ROW_PARAM_DONE, param)->weight[0] = lower_touch(l, *weight, tape, at);
+    *weight = CLOSED;
+    l->announced[tape][param] = false;
+}
+
+/* The block is done: all its gradients, and the weights that were not opened for the next one. */
+void lower_windows_close(struct lower *l, enum tape_kind tape) {
+    for (int i = 0; i < l->p->n_params; i++) {
+        grad_close(l, tape, i);
+        if (l->weight_owner[tape][i] == l->open_block[tape]) weight_close(l, tape, i);
+    }
+}
+
+static bool is_sharded(const struct lower *l, int param) { return l->p->params[param].weight_at == RESIDENT_OWN; }
+
+/* Open a param's window for a block; a sharded one becomes a value, and PARAM_AHEAD may start to fill it. */
+static void window_open(struct lower *l, enum tape_kind tape, int param, int block) {
+    const struct param *w = &l->p->params[param];
+    int *window = &l->weight_window[tape][param], at = l->k->tapes[tape].n;
+    l->weight_owner[tape][param] = block;
+    if (*window != CLOSED) return;
+    int64_t bytes = w->padded_n * (int64_t)dtype_size(w->type.dtype);
+    *window = is_sharded(l, param) ? lower_value(l, w->name, bytes, ROLE_COMM, tape, at) : RESIDENT;
+    if (*window != RESIDENT) lower_row(l, tape, ROW_PARAM_AHEAD, param)->weight[0] = *window;
+}
+
+static void look_ahead(struct lower *l, enum tape_kind tape, int block) {
+    int next = l->ahead->next[tape][block];
+    for (int i = 0; next >= 0 && i < l->p->n_params; i++)
+        if (is_sharded(l, i) && l->ahead->uses[tape][next * l->p->n_params + i]) window_open(l, tape, i, next);
+}
+
+void lower_window_enter(struct lower *l, enum tape_kind tape, int block) {
+    int before = l->open_block[tape];
+    if (before == block) return;
+    lower_windows_close(l, tape);
+    l->open_block[tape] = block;
+    if (l->learn && before >= 0) l->learn->next[tape][before] = block;
+    if (l->ahead) look_ahead(l, tape, block);
+}
+
+/* A row of the open block is about to use the param. */
+void lower_weight_open(struct lower *l, enum tape_kind tape, int param) {
+    int block = l->open_block[tape];
+    if (l->learn) l->learn->uses[tape][block * l->p->n_params + param] = true;
+    if (l->announced[tape][param]) return;
+    if (l->weight_window[tape][param] == CLOSED) window_open(l, tape, param, block);
+    int v = l->weight_window[tape][param], at = l->k->tapes[tape].n;
+    lower_row(l, tape, ROW_PARAM_NEEDED, param)->weight[0] = lower_touch(l, v, tape, at);
+    l->announced[tape][param] = true;
+}
+
+/* Where the gradient of a param is added up: its place in the grad arena, or a fresh value that is scattered at GRAD_READY. */
+int lower_grad_open(struct lower *l, enum tape_kind tape, int param, struct row *r, int i, int at) {
+    const struct param *w = &l->p->params[param];
+    int *window = &l->grad_window[tape][param];
+    if (*window == CLOSED && w->grad_at == RESIDENT_OWN) {
+        *window = lower_value(l, w->name, w->padded_n * (int64_t)dtype_size(w->grad_type.dtype), ROLE_COMM, tape, at);
+        r->zero_dweight |= 1u << i;
+    } else if (*window == CLOSED) {
+        *window = RESIDENT;
+    }
+    return lower_touch(l, *window, tape, at);
+}
+
+/* ---- foresight ---- */
+void foresight_fini(struct foresight *f) {
+    for (enum tape_kind t = 0; t < N_TAPES; t++) {
+        free(f->uses[t]);
+        free(f->next[t]);
+    }
+}
+
+bool foresight_init(struct foresight *f, const struct program *p) {
+    bool ok = true;
+    for (enum tape_kind t = 0; t < N_TAPES; t++) {
+        f->uses[t] = calloc((size_t)p->n_blocks * (size_t)p->n_params + 1, sizeof *f->uses[t]);
+        f->next[t] = lower_table(p->n_blocks, -1);
+        ok = ok && f->uses[t] && f->next[t];
+    }
+    return ok;
+}
