@@ -1,4 +1,5 @@
 /* trivium: the program. Subcommands only; each lives in driver/. */
+#include "driver/checkpoint_tool.h"
 #include "driver/compare.h"
 #include "driver/launch.h"
 #include "driver/schedule.h"
@@ -15,13 +16,14 @@ static const struct command COMMANDS[] = {
     {"compare", compare_main, "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
     {"launch", launch_main, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
     {"show", show_main, "show program|memory|options: what a run would do and need, without running it"},
+    {"checkpoint", checkpoint_main, "checkpoint inspect DIR: what a checkpoint holds, and whether it is whole"},
     {"schedule", schedule_main, "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
 static void print_help(FILE *f) {
     fprintf(f, "trivium: train GPT models with data, tensor and pipeline parallelism\n\n");
-    for (int i = 0; i < N_COMMANDS; i++) fprintf(f, "  trivium %-8s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
+    for (int i = 0; i < N_COMMANDS; i++) fprintf(f, "  trivium %-10s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
     fprintf(f, "\n  trivium launch -n 8 train --dp 2 --tp 2 --pp 2     the three dimensions on one machine\n"
                "  trivium COMMAND --help                             its options\n");
 }
@@ -34,7 +36,7 @@ int main(int argc, char **argv) {
         print_help(stdout);
         return argc > 1 ? 0 : 2;
     }
-    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, show or schedule (trivium --help)", name);
+    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, show, checkpoint or schedule (trivium --help)", name);
     status_report();
     return status_exit_code(E_USAGE);
 }

@@ -6,8 +6,11 @@
  * an alarm ends that. */
 #include "driver/train.h"
 
+#include "driver/launch.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "driver/stop.h"
+#include "driver/train_state.h"
 #include "gpt/gpt.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -21,20 +24,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-struct traffic { double bytes, wait_s; };   /* of one step's communication */
-
-struct training {
-    struct setup setup;
-    struct run run;
-    struct metrics metrics;
-    struct traffic traffic[STEPS_AHEAD];
-    double peak_flops;               /* of the job, a second */
-    int64_t mem_peak_bytes;          /* of the rank that needs most */
-    double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
-    int64_t profiled;                    /* steps that --profile counts, and their seconds */
-    double profiled_s;
-};
 
 static bool is_rank_0(void) { return comm_world_rank() == 0; }
 
@@ -107,7 +96,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     TRY(find_memory(t));
     alarm(0);
     announce(t, threads);
-    return OK;
+    return train_take_checkpoint(t);
 }
 
 /* ---- the loop ---- */
@@ -145,13 +134,13 @@ static bool evaluation_is_due(const struct training *t, int64_t n_step) {
  * evaluation, which wants the weights as they are; and not where the host must see the gradients first. */
 static bool may_start_another(const struct training *t) {
     const struct run *r = &t->run;
-    return t->setup.plan.device == PLAN_DEVICE_CUDA && !r->may_skip && r->n_step < t->setup.plan.steps &&
-           !evaluation_is_due(t, r->n_step);
+    return t->setup.plan.device == PLAN_DEVICE_CUDA && !r->may_skip && !t->stopping && r->n_step < t->setup.plan.steps &&
+           !evaluation_is_due(t, r->n_step) && !train_save_is_due(t, r->n_step);
 }
 
 /* The first step is left out, if there is another. */
 static void note_profile(struct training *t, double step_s) {
-    if (t->run.n_done == 1 && t->setup.plan.steps > 1) {
+    if (t->run.n_done == t->first_step + 1 && t->setup.plan.steps > t->run.n_done) {
         profile_restart(&t->run);
         return;
     }
@@ -184,7 +173,7 @@ static enum status evaluate(struct training *t) {
 
 /* Every quarter of a minute: how far, and how long still. */
 static void tell_progress(struct training *t) {
-    double now = clock_s(), done = (double)t->run.n_done / (double)t->setup.plan.steps;
+    double now = clock_s(), done = (double)(t->run.n_done - t->first_step) / (double)(t->setup.plan.steps - t->first_step);
     if (!is_rank_0() || now - t->told_s < 15 || done >= 1) return;
     t->told_s = now;
     int left = (int)((now - t->started_s) * (1 - done) / done);
@@ -196,21 +185,26 @@ static enum status train(struct training *t) {
     while (t->run.n_done < t->setup.plan.steps) {
         TRY(one_step(t));
         if (evaluation_is_due(t, t->run.n_done)) TRY(evaluate(t));
+        if (train_save_is_due(t, t->run.n_done)) TRY(train_save(t));
+        TRY(train_agree_to_stop(t));
+        if (train_may_leave(t)) return train_leave(t);
         tell_progress(t);
     }
+    t->stopping = false;                                             /* too late to stop before the end */
     return OK;
 }
 
 /* ---- after the last ---- */
 static void summarise(const struct training *t) {
     const struct plan *p = &t->setup.plan;
-    if (!is_rank_0() || log_get_level() < LOG_INFO) return;
+    int64_t steps = t->run.n_done - t->first_step;
+    if (!is_rank_0() || log_get_level() < LOG_INFO || steps <= 0) return;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double resident = (double)usage.ru_maxrss / 1024, planned = 0;
     for (enum role r = 0; r < N_ROLES; r++) planned += (double)t->run.memory.bytes[r] / (1 << 20);
     printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted %.1f MiB (code, libraries, MPI)\n",
-           p->steps, t->spent_s, (double)p->steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
+           steps, t->spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
            resident - planned);
     if (p->profile) profile_print(&t->run, t->profiled, t->profiled_s, stdout);
     fflush(stdout);
@@ -223,9 +217,6 @@ static void release(struct training *t) {
     free(t);
 }
 
-/* Do all ranks have this failure, at the same place? Then they can leave together. */
-static bool is_agreed(enum status status, bool prepared) { return !prepared || status == E_NUMERIC; }
-
 int train_main(int argc, char **argv) {
     for (int i = 0; i < argc; i++)
         if (!strcmp(argv[i], "--help")) {
@@ -235,8 +226,10 @@ int train_main(int argc, char **argv) {
             options_destroy(&o);
             return 0;
         }
+    stop_listen();
     alarm(600);
     struct training *t = calloc(1, sizeof *t);
+    if (t) t->born_s = clock_s();
     enum status status = t ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");
     if (status != OK) {
         status_report();
@@ -244,13 +237,16 @@ int train_main(int argc, char **argv) {
     }
     status = prepare(t, argc, argv);
     alarm(0);
+    /* a failure that all ranks have at the same place: they can leave together */
     bool prepared = status == OK;
     if (prepared) status = train(t);
-    if (status == E_NUMERIC && prepared) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
+    bool agreed = status != OK && (!prepared || status == E_NUMERIC || t->save_failed);
+    if (agreed && prepared) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
     if (status != OK) status_report();                               /* nothing is left to report when the ranks agreed */
-    bool clean = status == OK || is_agreed(status, prepared);
+    bool clean = status == OK || agreed;
     if (status == OK) summarise(t);
+    int code = status == OK && t->stopping ? EXIT_CHECKPOINTED : status_exit_code(status);
     if (clean) release(t);
-    comm_finish(clean, status_exit_code(status));
-    return status_exit_code(status);
+    comm_finish(clean, code);
+    return code;
 }

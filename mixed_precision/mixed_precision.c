@@ -29,6 +29,8 @@
 #include "lib/run/run.h"
 #include "mixed_precision/loss_scale.h"
 #include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 
 static bool is_16_bit(const struct plan *plan) {
@@ -105,6 +107,29 @@ static enum status mixed_precision_attach(struct run *r, void **self) {
     return run_subscribe(r, EVENT_GRAD_UNSCALE, unscale_or_skip, s);
 }
 
+/* ---- checkpoints ---- */
+static json_t *mixed_precision_save(const void *self) {
+    const struct loss_scale *s = self;
+    return json_pack("{s:f, s:I, s:I, s:I}", "scale", s->scale, "n_clean", (json_int_t)s->n_clean, "credit", (json_int_t)s->credit, "n_stuck",
+                     (json_int_t)s->n_stuck);
+}
+
+static enum status mixed_precision_load(struct run *r, void *self, const json_t *from) {
+    struct loss_scale *s = self;
+    const json_t *scale = json_object_get(from, "scale"), *clean = json_object_get(from, "n_clean"), *credit = json_object_get(from, "credit"),
+                 *stuck = json_object_get(from, "n_stuck");
+    if (r->plan.loss_scale != 0) return OK;                          /* fixed: what the plan says */
+    if (!json_is_number(scale) || !(json_number_value(scale) > 0) || isinf(json_number_value(scale)) || !json_is_integer(clean) ||
+        !json_is_integer(credit) || !json_is_integer(stuck))
+        return FAIL(E_FORMAT, "the checkpoint's loss scale is not a positive number with three counts");
+    s->scale = json_number_value(scale);
+    s->n_clean = json_integer_value(clean);
+    s->credit = json_integer_value(credit);
+    s->n_stuck = json_integer_value(stuck);
+    r->exec.grad_scale = s->scale;
+    return OK;
+}
+
 static void mixed_precision_detach(struct run *r, void *self) {
     (void)r;
     free(self);
@@ -112,4 +137,5 @@ static void mixed_precision_detach(struct run *r, void *self) {
 
 const struct technique technique_mixed_precision = {
     .name = "mixed_precision", .wanted = mixed_precision_wanted, .check = mixed_precision_check,
-    .rewrite = mixed_precision_rewrite, .attach = mixed_precision_attach, .detach = mixed_precision_detach};
+    .rewrite = mixed_precision_rewrite, .attach = mixed_precision_attach, .detach = mixed_precision_detach,
+    .save = mixed_precision_save, .load = mixed_precision_load};

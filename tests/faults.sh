@@ -115,6 +115,17 @@ refuses min_lr_above_lr 2 E_CONFIG min-lr=1 lr=0.1 -- train --min-lr 1 --lr 0.1
 # 5 petabytes: more than any address space holds, however freely the system promises memory
 refuses model_larger_than_memory 1 E_MEMORY "bytes that param needs" -- train --hidden 1000000 --heads 1 --layers 100
 
+# ---- checkpoints ----
+refuses resume_from_nowhere 2 E_DATA "nowhere is no checkpoint" manifest.json latest -- train --resume nowhere
+refuses save_every_without_save 2 E_CONFIG save-every=3 --save -- train --save-every 3
+refuses time_limit_without_save 2 E_CONFIG "time-limit=5 s" --save -- train --time-limit 5
+refuses resume_and_init 2 E_CONFIG resume=a init=b -- train --resume a --init b
+refuses inspect_of_nowhere 2 E_DATA "nowhere is no checkpoint" -- checkpoint inspect nowhere
+refuses inspect_of_nothing 2 E_USAGE "takes one folder" -- checkpoint inspect
+refuses checkpoint_command 2 E_USAGE "checkpoint look is no command" inspect -- checkpoint look
+touch in_the_way
+refuses save_where_a_file_is 1 E_IO in_the_way -- train --steps 1 --save in_the_way
+
 # ---- data ----
 # bytes N FILE: N bytes of text. integers N...: little-endian 32-bit numbers.
 bytes() { head -c "$1" "$demo" >"$2"; }

@@ -34,7 +34,7 @@ const char *layout_name(const struct plan *p) {
 }
 
 /* ---- data: the demonstration text, opened once ---- */
-static enum status use_demo(struct run *r) {
+enum status layout_use_demo(struct run *r) {
     static struct data_file *file;
     struct data_split train, val;
     if (!file) TRY(data_open("configs/demo.txt", &file));
@@ -84,7 +84,7 @@ enum status reference_init(struct reference *ref, const struct plan *plan) {
     p.loss_chunk = 0;                                                /* the plain form */
     TRY(plan_settle(&p, 1));
     TRY(run_create(&ref->run, &gpt_recipe, &p, WATCH_NOTHING));
-    TRY(use_demo(&ref->run));
+    TRY(layout_use_demo(&ref->run));
     for (int s = 0; s < PARITY_STEPS; s++) {
         TRY(run_step(&ref->run));
         remember(ref, s);
@@ -217,7 +217,7 @@ enum status layout_compare(const struct plan *plan, const struct reference *ref,
     *d = (struct difference){.bits = 1469598103934665603u};
     p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     enum status status = run_create(&r, &gpt_recipe, &p, WATCH_LIFETIMES);
-    if (status == OK) status = use_demo(&r);
+    if (status == OK) status = layout_use_demo(&r);
     if (status == OK) status = steps_compare(&r, ref, d);
     run_destroy(&r);
     TRY(status);

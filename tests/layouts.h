@@ -11,6 +11,9 @@ enum { PARITY_STEPS = 3, MAX_PARAMS = 256 };
  * into updates. */
 struct plan parity_plan(void);
 
+/** Give the run the demonstration text, opened once. @errors E_DATA */
+enum status layout_use_demo(struct run *);
+
 /* A run, reduced to what is compared: per step the loss, the norm and every gradient; the weights at the end. */
 struct reference {
     struct run run;

@@ -45,6 +45,11 @@ enum status metrics_evaluation(struct metrics *m, int64_t step, double val_loss)
     return write_row(m, json_pack("{s:I, s:o}", "step", (json_int_t)step, "val_loss", number(val_loss)));
 }
 
+enum status metrics_save(struct metrics *m, int64_t step, double save_s, int64_t failures) {
+    if (!m->file) return OK;
+    return write_row(m, json_pack("{s:I, s:o, s:I}", "step", (json_int_t)step, "save_ms", number(1e3 * save_s), "save_failures", (json_int_t)failures));
+}
+
 void metrics_print(const struct metrics_row *r) {
     printf("step %" PRId64 "/%" PRId64 " | loss %.4f | norm %.2f | lr %.2e | %.1f ms | %.0f tok/s | mfu %.1f%% | mem %.0f MiB",
            r->step, r->steps, r->loss, r->grad_norm, r->lr, 1e3 * r->step_s, r->tokens_per_s, 100 * r->mfu,

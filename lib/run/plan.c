@@ -70,6 +70,13 @@ static const struct option OPTIONS[] = {
     {"eval-every", OPTION_INT, "250", 0, BIG, NULL, "steps", "evaluate each so many steps and after the last; 0: only after the last", "data", AT(eval_every)},
     {"eval-batches", OPTION_INT, "0", 0, BIG, NULL, "batches", "global batches of an evaluation; 0: all of the validation data", "data", AT(eval_batches)},
 
+    {"save", OPTION_TEXT, "", 0, 0, NULL, "", "folder for checkpoints: after the last step, and each save-every; empty: none", "checkpoints", AT(save)},
+    {"save-every", OPTION_INT, "0", 0, BIG, NULL, "steps", "save each so many steps as well", "checkpoints", AT(save_every)},
+    {"keep", OPTION_INT, "2", 0, BIG, NULL, "", "newest checkpoints that are kept; 0: all", "checkpoints", AT(keep)},
+    {"time-limit", OPTION_REAL, "0", 0, 1e9, NULL, "s", "save and leave with code 75 after so much time; 0: none. SIGUSR1 asks for the same at any time", "checkpoints", AT(time_limit)},
+    {"resume", OPTION_TEXT, "", 0, 0, NULL, "", "go on from a checkpoint, saved in any layout: a step's folder, or what save named", "checkpoints", AT(resume)},
+    {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0", "checkpoints", AT(init)},
+
     {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object a line; empty: none", "output", AT(metrics)},
     {"profile", OPTION_BOOL, "off", 0, 0, NULL, "", "at the end, where rank 0's time went: each operation, forward and backward; cpu only", "output", AT(profile)},
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "how much is said", "output", AT(log)},
@@ -155,6 +162,12 @@ enum status plan_settle(struct plan *p, int world) {
     TRY(settle_world(p, world));
     TRY(settle_batch(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;
+    if (p->save_every > 0 && !p->save[0])
+        return FAIL(E_CONFIG, "save-every=%" PRId64 ", and no place to save; give --save a folder", p->save_every);
+    if (p->time_limit > 0 && !p->save[0])
+        return FAIL(E_CONFIG, "time-limit=%g s, and no place to save what is done by then; give --save a folder", p->time_limit);
+    if (p->resume[0] && p->init[0])
+        return FAIL(E_CONFIG, "resume=%.64s goes on with a run, and init=%.64s begins one; give one of them", p->resume, p->init);
     if (p->min_lr > p->lr)
         return FAIL(E_CONFIG, "min-lr=%g is above lr=%g; lower it, or leave it out for lr / 10", p->min_lr, p->lr);
     return OK;

@@ -59,6 +59,10 @@ struct plan {
     char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX];
     double val_fraction;
     int64_t eval_every, eval_batches;
+    /* checkpoints */
+    char save[OPTION_TEXT_MAX], resume[OPTION_TEXT_MAX], init[OPTION_TEXT_MAX];
+    int64_t save_every, keep;
+    double time_limit;
     /* output */
     char metrics[OPTION_TEXT_MAX];
     int log;

@@ -76,6 +76,7 @@ struct run {
     int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
 
     int64_t n_step;                      /* steps started: the next one's number, from 0 */
+    int64_t resumed_step, resumed_samples;   /* the first step of this run, and how many samples those before it have used */
     /* results of the last step that was finished */
     int64_t n_done;                      /* steps finished */
     double loss, grad_norm, clip_factor, lr;   /* of a skipped step the norm and the factor are NaN: nobody took them */
@@ -124,6 +125,9 @@ enum status run_step_finish(struct run *);
 /** Mean loss a token over the validation split: n_batches global batches from its start (0: all of it, the ragged end
  *  included), dropout off. @collective{mesh} @errors E_DATA, E_TIMEOUT, E_COMM */
 enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
+
+/** Samples that the finished steps have used, those of the runs that this one resumes included. */
+int64_t run_samples_used(const struct run *);
 
 /** A piece of the comm arena for a technique, in the order of attaching; what cost() asked for in all.
  *  @errors E_INTERNAL: more than was planned */

@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 struct run;
+struct json_t;    /* jansson.h */
 
 /* What is known when a technique is asked for its cost: the rewritten program (params have their offsets), its rows, and the
  * order in which this rank runs them. */
@@ -30,6 +31,8 @@ struct technique {
     enum status (*cost)(const struct plan *, const struct compiled *, struct bill *); /* add wire and comm bytes; pure */
     enum status (*attach)(struct run *, void **self);                 /* subscribe; may allocate *self */
     void (*detach)(struct run *, void *self);
+    struct json_t *(*save)(const void *self);                         /* what a checkpoint has to keep of it, the same on every rank; a new object */
+    enum status (*load)(struct run *, void *self, const struct json_t *);  /* take it again. @errors E_FORMAT */
 };
 
 /* One event a phase, so that the order of attaching never matters. */

@@ -1,0 +1,82 @@
+/* When a training job saves, from what it starts, and how it leaves early. */
+#include "driver/stop.h"
+#include "driver/train_state.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/run/checkpoint.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+static bool is_rank_0(void) { return comm_world_rank() == 0; }
+
+/* ---- at the start ---- */
+enum status train_take_checkpoint(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    char step[CHECKPOINT_PATH_MAX];
+    bool resume = p->resume[0] != 0;
+    if (!resume && !p->init[0]) return OK;
+    enum status status = checkpoint_resolve(resume ? p->resume : p->init, step);
+    TRY(fail_agree(group_world(), status));
+    TRY(checkpoint_load(&t->run, step, resume ? CHECKPOINT_ALL : CHECKPOINT_WEIGHTS));
+    t->first_step = t->saved_step = t->run.n_done;
+    if (!is_rank_0() || log_get_level() < LOG_INFO) return OK;
+    if (!resume) printf("init: weights of %s\n", step);
+    else if (t->run.n_done >= p->steps) printf("resume: %s is at step %" PRId64 " of %" PRId64 ": there is nothing left to do\n", step, t->run.n_done, p->steps);
+    else printf("resume: %s, at step %" PRId64 " of %" PRId64 "\n", step, t->run.n_done, p->steps);
+    fflush(stdout);
+    return OK;
+}
+
+/* ---- saving ---- */
+bool train_save_is_due(const struct training *t, int64_t n_step) {
+    const struct plan *p = &t->setup.plan;
+    return p->save[0] && n_step != t->saved_step && (n_step == p->steps || (p->save_every && n_step % p->save_every == 0));
+}
+
+/* A disk that is full now may have room later: training goes on, and the run only fails if its last save does. */
+static enum status note_failure(struct training *t, enum status status) {
+    if (status == E_TIMEOUT || status == E_COMM) return status;
+    t->save_failures++;
+    t->save_failed = true;
+    if (t->stopping || t->run.n_done == t->setup.plan.steps) return status;
+    if (is_rank_0()) log_warn("step %" PRId64 " is not saved, and training goes on: %s", t->run.n_done, status_message());
+    status_clear();
+    return OK;
+}
+
+enum status train_save(struct training *t) {
+    double start = clock_s();
+    enum status status = checkpoint_save(&t->run, t->setup.plan.save, t->setup.plan.keep);
+    if (status == OK) t->save_failed = false;
+    else TRY(note_failure(t, status));                               /* the same on every rank */
+    if (is_rank_0()) TRY(metrics_save(&t->metrics, t->run.n_done, clock_s() - start, t->save_failures));
+    if (t->save_failed) return OK;
+    t->saved_step = t->run.n_done;
+    if (is_rank_0() && log_get_level() >= LOG_INFO)
+        printf("saved %s/step-%08" PRId64 " | %.1f ms\n", t->setup.plan.save, t->run.n_done, 1e3 * (clock_s() - start));
+    fflush(stdout);
+    return OK;
+}
+
+/* ---- stopping before the end ---- */
+/* Whoever was asked tells the others; rank 0's clock is the one that counts. */
+enum status train_agree_to_stop(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    int32_t stop = stop_was_asked();
+    if (!p->save[0])
+        return stop ? FAIL(E_IO, "asked to stop after step %" PRId64 ", and there is nowhere to save; give --save a folder", t->run.n_done) : OK;
+    if (is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->born_s >= p->time_limit;
+    TRY(comm_all_reduce(group_world(), &stop, 1, INT32, COMM_MAX));
+    t->stopping |= stop;
+    return OK;
+}
+
+bool train_may_leave(const struct training *t) { return t->stopping && t->run.n_started == 0 && t->run.n_done < t->setup.plan.steps; }
+
+enum status train_leave(struct training *t) {
+    if (t->saved_step != t->run.n_done) TRY(train_save(t));
+    if (is_rank_0() && log_get_level() >= LOG_WARN)
+        printf("stopped after step %" PRId64 " of %" PRId64 "; go on with --resume %s\n", t->run.n_done, t->setup.plan.steps, t->setup.plan.save);
+    fflush(stdout);
+    return OK;
+}

@@ -1,0 +1,48 @@
+/* A training job of one rank. Private to train.c and train_checkpoint.c. */
+#ifndef TRIVIUM_DRIVER_TRAIN_STATE_H
+#define TRIVIUM_DRIVER_TRAIN_STATE_H
+
+#include "driver/setup.h"
+#include "lib/comm/comm.h"
+#include "lib/run/metrics.h"
+#include "lib/run/run.h"
+
+struct traffic { double bytes, wait_s; };   /* of one step's communication */
+
+struct training {
+    struct setup setup;
+    struct run run;
+    struct metrics metrics;
+    struct traffic traffic[STEPS_AHEAD];
+    double peak_flops;               /* of the job, a second */
+    int64_t mem_peak_bytes;          /* of the rank that needs most */
+    double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
+    double born_s;                       /* when the process began: --time-limit counts from here */
+    bool stopping;                       /* asked to save and leave */
+    bool save_failed;                    /* the last one */
+    int64_t save_failures;
+    int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
+    int64_t profiled;                    /* steps that --profile counts, and their seconds */
+    double profiled_s;
+};
+
+/* ---- train_checkpoint.c ---- */
+
+/* Take what --resume or --init name, if one is given. @collective{world} @errors of checkpoint_resolve and checkpoint_load */
+enum status train_take_checkpoint(struct training *);
+
+/* Is the state after step n_step to be saved? */
+bool train_save_is_due(const struct training *, int64_t n_step);
+/* Save now. A failure is said, counted, and no failure of the job, unless this is its last save.
+ * @collective{world} @errors E_IO, E_CONFIG, E_MEMORY: the last save failed, on every rank; E_TIMEOUT, E_COMM */
+enum status train_save(struct training *);
+
+/* At the edge of a step: has any rank been asked to stop, or is the time up? Then t->stopping on every rank.
+ * @collective{world, where there is a place to save} @errors E_IO: asked, and nowhere to save */
+enum status train_agree_to_stop(struct training *);
+/* Asked to stop, and no step is under way. (A step that has been started is finished before a checkpoint is made of it.) */
+bool train_may_leave(const struct training *);
+/* The last checkpoint, and where to go on. @collective{world} @errors of train_save */
+enum status train_leave(struct training *);
+
+#endif

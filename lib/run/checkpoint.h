@@ -1,0 +1,64 @@
+/* Checkpoints: a run's state in a directory, written in any layout, read in any other.
+ *
+ *   SAVE/step-00000120/   manifest.json                what run this is, where it is, and each file's size and checksum
+ *                         rank-00000.safetensors ...   each rank's own elements: weights and both Adam moments
+ *   SAVE/latest           one line: "step-00000120"
+ *
+ * What is stored. Each element of each tensor once: by the rank whose own it is and that counts it (lib/program/program.h). Of a param
+ * h0.qkv.w: "h0.qkv.w", the master weights where there are some, "h0.qkv.w.exp_avg" and "h0.qkv.w.exp_avg_sq", in the precision of the optimizer.
+ * Padding of the vocabulary is left out. A tensor that is a whole box of the global one has the box's shape; a run of one (ZeRO) has
+ * one axis. Which box and which run is in the file's metadata (piece.h), so that a file explains itself.
+ * Besides: the step, the number of updates (Adam's t), the samples used so far, the seed, and what techniques keep (the loss scale). Dropout,
+ * initial values and the order of samples follow from seed and counters: there is no other random state.
+ *
+ * Written so that a reader never sees half of it:
+ *
+ *   everybody   SAVE/.step-00000120/rank-*.safetensors, flushed to the disk
+ *   all agree that all are there
+ *   rank 0      manifest.json, flushed; the directory renamed to step-00000120; `latest` written beside, flushed, renamed
+ *
+ * Whoever is killed on the way leaves a directory that begins with a dot, which nobody reads and the next save removes. `latest` is renamed last:
+ * what it names is always whole.
+ *
+ * Read: the manifest; then each file's size and checksum, shared out over the ranks; then every rank takes from every file the
+ * elements that it wants. In the same layout and precision that is bit for bit what was saved.
+ *
+ * Source for the files: safetensors.h. The names of the moments are PyTorch's (torch.optim.AdamW). */
+#ifndef TRIVIUM_RUN_CHECKPOINT_H
+#define TRIVIUM_RUN_CHECKPOINT_H
+
+#include "lib/run/run.h"
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { CHECKPOINT_VERSION = 1, CHECKPOINT_PATH_MAX = 1024 };
+
+/** Write the state after the last finished step into `save` (made if need be), then remove all but the `keep` newest steps (0: none is
+ *  removed). What was there before is untouched when it fails: every rank then has the same recorded line, nothing is printed, and
+ *  training can go on.
+ *  @collective{mesh} @errors E_IO with path and reason; E_CONFIG: too long a path; E_MEMORY */
+enum status checkpoint_save(struct run *, const char *save, int64_t keep);
+
+/** The step directory that `path` means: itself, if it has a manifest; else what its `latest` names.
+ *  @errors E_DATA: neither; E_FORMAT: `latest` does not name a directory beside it  @collective{none} */
+enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX]);
+
+enum checkpoint_part { CHECKPOINT_ALL, CHECKPOINT_WEIGHTS };
+
+/** Take the state, or the weights alone, from a step directory. After CHECKPOINT_ALL the next step is the one that would have followed.
+ *  Every rank returns the same; after a failure the run is not to be used.
+ *  @collective{mesh} @errors E_DATA: a file is missing; E_FORMAT: another model's, cut off, damaged, or with a weight that is not
+ *  finite; E_IO, E_MEMORY */
+enum status checkpoint_load(struct run *, const char *step, enum checkpoint_part);
+
+/** What a checkpoint is of, its files, and its tensors with global shapes, as text; every file's checksum is compared.
+ *  @errors as checkpoint_load  @collective{none} */
+enum status checkpoint_inspect(const char *path, FILE *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

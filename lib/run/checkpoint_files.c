@@ -1,0 +1,173 @@
+#include "lib/run/checkpoint_files.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- names ---- */
+
+static enum status fits(int length, const char *folder) {
+    return length < CHECKPOINT_PATH_MAX
+               ? OK
+               : FAIL(E_CONFIG, "the path of a checkpoint in %.64s... has %d bytes; the limit is %d: save elsewhere", folder, length, CHECKPOINT_PATH_MAX - 1);
+}
+
+enum status checkpoint_path(const char *folder, const char *name, char out[CHECKPOINT_PATH_MAX]) {
+    return fits(snprintf(out, CHECKPOINT_PATH_MAX, "%s/%s", folder, name), folder);
+}
+
+enum status checkpoint_step_path(const char *save, int64_t step, bool unfinished, char out[CHECKPOINT_PATH_MAX]) {
+    return fits(snprintf(out, CHECKPOINT_PATH_MAX, "%s/%sstep-%08" PRId64, save, unfinished ? "." : "", step), save);
+}
+
+enum status checkpoint_shard_path(const char *folder, int rank, char out[CHECKPOINT_PATH_MAX]) {
+    return fits(snprintf(out, CHECKPOINT_PATH_MAX, "%s/rank-%05d.safetensors", folder, rank), folder);
+}
+
+/* The number in "step-00000012"; -1 for any other name. */
+static int64_t step_of_name(const char *name) {
+    if (strncmp(name, "step-", 5) != 0 || strlen(name) < 13 || strlen(name) > 5 + 18) return -1;
+    for (const char *c = name + 5; *c; c++)
+        if (!isdigit((unsigned char)*c)) return -1;
+    return strtoll(name + 5, NULL, 10);
+}
+
+/* ---- folders ---- */
+
+static enum status make_one(const char *path) {
+    if (mkdir(path, 0777) == 0 || errno == EEXIST) return OK;
+    return FAIL(E_IO, "cannot make the folder %s: %s; give --save a place that can be written to", path, strerror(errno));
+}
+
+enum status checkpoint_make_folder(const char *path) {
+    char part[CHECKPOINT_PATH_MAX];
+    struct stat info;
+    TRY(fits(snprintf(part, sizeof part, "%s", path), path));
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        TRY(make_one(part));
+        *slash = '/';
+    }
+    TRY(make_one(part));
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return OK;
+    return FAIL(E_IO, "%s is there, and is no folder; give --save another place", path);
+}
+
+enum status checkpoint_remove_folder(const char *path) {
+    char file[CHECKPOINT_PATH_MAX];
+    DIR *folder = opendir(path);
+    if (!folder) return errno == ENOENT ? OK : FAIL(E_IO, "cannot look into %s: %s", path, strerror(errno));
+    enum status status = OK;
+    for (struct dirent *entry = readdir(folder); entry && status == OK; entry = readdir(folder)) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+        status = checkpoint_path(path, entry->d_name, file);
+        if (status == OK && unlink(file) != 0) status = FAIL(E_IO, "cannot remove %s: %s", file, strerror(errno));
+    }
+    closedir(folder);
+    TRY(status);
+    return rmdir(path) == 0 ? OK : FAIL(E_IO, "cannot remove %s: %s", path, strerror(errno));
+}
+
+enum status checkpoint_flush_folder(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return FAIL(E_IO, "cannot open the folder %s: %s", path, strerror(errno));
+    int failed = fsync(fd) != 0 ? errno : 0;
+    close(fd);
+    return failed ? FAIL(E_IO, "flushing %s to the disk: %s", path, strerror(failed)) : OK;
+}
+
+static enum status write_text(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    if (!f) return FAIL(E_IO, "cannot create %s: %s", path, strerror(errno));
+    bool ok = fputs(text, f) >= 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    int why = errno;
+    ok = fclose(f) == 0 && ok;
+    return ok ? OK : FAIL(E_IO, "writing %s: %s", path, strerror(why));
+}
+
+enum status checkpoint_replace_text(const char *folder, const char *name, const char *text) {
+    char path[CHECKPOINT_PATH_MAX], beside[CHECKPOINT_PATH_MAX], hidden[64];
+    snprintf(hidden, sizeof hidden, ".%s", name);
+    TRY(checkpoint_path(folder, name, path));
+    TRY(checkpoint_path(folder, hidden, beside));
+    TRY(write_text(beside, text));
+    if (rename(beside, path) != 0) return FAIL(E_IO, "cannot rename %s: %s", beside, strerror(errno));
+    return checkpoint_flush_folder(folder);
+}
+
+/* ---- old ones ---- */
+
+static int newest_first(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Steps in SAVE, newest first; of the unfinished ones if `hidden`. To be freed. */
+static enum status list_steps(const char *save, bool hidden, int64_t **steps, int *n) {
+    DIR *folder = opendir(save);
+    *steps = NULL;
+    *n = 0;
+    if (!folder) return FAIL(E_IO, "cannot look into %s: %s", save, strerror(errno));
+    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
+        if ((entry->d_name[0] == '.') != hidden) continue;
+        int64_t step = step_of_name(entry->d_name + hidden), *grown;
+        if (step < 0 || !(grown = realloc(*steps, (size_t)(*n + 1) * sizeof **steps))) continue;
+        *steps = grown;
+        (*steps)[(*n)++] = step;
+    }
+    closedir(folder);
+    if (*n > 1) qsort(*steps, (size_t)*n, sizeof **steps, newest_first);
+    return OK;
+}
+
+static enum status remove_steps(const char *save, bool hidden, int64_t keep, int64_t spare) {
+    char path[CHECKPOINT_PATH_MAX];
+    int64_t *steps;
+    int n;
+    TRY(list_steps(save, hidden, &steps, &n));
+    enum status status = OK;
+    for (int i = 0, kept = 0; i < n && status == OK; i++) {
+        if (steps[i] == spare || kept++ < keep - 1) continue;
+        status = checkpoint_step_path(save, steps[i], hidden, path);
+        if (status == OK) status = checkpoint_remove_folder(path);
+    }
+    free(steps);
+    return status;
+}
+
+enum status checkpoint_prune(const char *save, int64_t keep, int64_t spare) {
+    TRY(remove_steps(save, true, 0, -1));
+    return keep > 0 ? remove_steps(save, false, keep, spare) : OK;
+}
+
+/* ---- which one ---- */
+
+static bool is_file(const char *folder, const char *name) {
+    char path[CHECKPOINT_PATH_MAX];
+    struct stat info;
+    bool there = checkpoint_path(folder, name, path) == OK && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    status_clear();
+    return there;
+}
+
+enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX]) {
+    char latest[CHECKPOINT_PATH_MAX], name[64] = "";
+    if (is_file(path, "manifest.json")) return fits(snprintf(step, CHECKPOINT_PATH_MAX, "%s", path), path);
+    TRY(checkpoint_path(path, "latest", latest));
+    FILE *f = fopen(latest, "r");
+    if (!f) return FAIL(E_DATA, "%s is no checkpoint: it has neither manifest.json nor latest; give a step directory, or what --save named", path);
+    bool read = fgets(name, sizeof name, f) != NULL;
+    fclose(f);
+    name[strcspn(name, "\n")] = 0;
+    if (!read || step_of_name(name) < 0)
+        return FAIL(E_FORMAT, "%s does not name a step, as in step-00000012; give the step directory itself", latest);
+    TRY(checkpoint_path(path, name, step));
+    if (!is_file(step, "manifest.json")) return FAIL(E_DATA, "%s names %s, which has no manifest.json; give another step directory", latest, name);
+    return OK;
+}

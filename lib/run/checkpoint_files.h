@@ -1,0 +1,24 @@
+/* Directories of checkpoints. Private to checkpoint*.c. Nothing here is collective. */
+#ifndef TRIVIUM_RUN_CHECKPOINT_FILES_H
+#define TRIVIUM_RUN_CHECKPOINT_FILES_H
+
+#include "lib/run/checkpoint.h"
+
+/** SAVE/step-00000012, or with a dot before the name while it is being written; SAVE/.../rank-00003.safetensors.
+ *  @errors E_CONFIG: longer than CHECKPOINT_PATH_MAX */
+enum status checkpoint_step_path(const char *save, int64_t step, bool unfinished, char out[CHECKPOINT_PATH_MAX]);
+enum status checkpoint_shard_path(const char *folder, int rank, char out[CHECKPOINT_PATH_MAX]);
+enum status checkpoint_path(const char *folder, const char *name, char out[CHECKPOINT_PATH_MAX]);
+
+/** Make a folder and those above it; there already is fine. @errors E_IO */
+enum status checkpoint_make_folder(const char *path);
+/** Remove a folder with the files in it; not there is fine. Folders in it are left, and then it is too. @errors E_IO */
+enum status checkpoint_remove_folder(const char *path);
+/** What was renamed or made in the folder is on the disk when this returns. @errors E_IO */
+enum status checkpoint_flush_folder(const char *path);
+/** Write text to folder/name by way of a file beside it: old or new, never half. Flushed. @errors E_IO */
+enum status checkpoint_replace_text(const char *folder, const char *name, const char *text);
+/** Remove all but the `keep` newest steps in SAVE, and what was left unfinished, except the step `spare`. @errors E_IO */
+enum status checkpoint_prune(const char *save, int64_t keep, int64_t spare);
+
+#endif

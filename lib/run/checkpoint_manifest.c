@@ -1,0 +1,119 @@
+#include "lib/run/checkpoint_manifest.h"
+
+#include "lib/run/checkpoint_files.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { MAX_MANIFEST_BYTES = 64 << 20, MAX_SHARDS = 100000 };
+
+void manifest_fini(struct manifest *m) {
+    for (int i = 0; i < m->n; i++) {
+        safetensors_close(&m->shards[i].file);
+        json_decref(m->shards[i].pieces);
+    }
+    free(m->shards);
+    json_decref(m->json);
+}
+
+/* 64-bit numbers are texts. */
+static enum status number(const struct manifest *m, const json_t *from, const char *key, int base, int64_t *out) {
+    const char *text = json_string_value(json_object_get(from, key));
+    char *end = NULL;
+    errno = 0;
+    *out = text && *text ? (int64_t)strtoull(text, &end, base) : -1;
+    if (end && *end == 0 && errno == 0 && (base == 16 || (*out >= 0 && text[0] != '-'))) return OK;
+    return FAIL(E_FORMAT, "%s: %s is not a number in quotes", m->path, key);
+}
+
+static bool is_shard_name(const char *name) {
+    size_t n = name ? strlen(name) : 0;
+    return n > 0 && n < 64 && name[0] != '.' && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == n;
+}
+
+static enum status read_shards(struct manifest *m) {
+    const json_t *list = json_object_get(m->json, "shards");
+    size_t n = json_array_size(list);
+    if (n == 0 || n > MAX_SHARDS) return FAIL(E_FORMAT, "%s: it lists %zu shards; there are 1 to %d", m->path, n, MAX_SHARDS);
+    m->shards = calloc(n, sizeof *m->shards);
+    if (!m->shards) return FAIL(E_MEMORY, "no memory for %zu shards", n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *row = json_array_get(list, i);
+        const char *name = json_string_value(json_object_get(row, "file"));
+        struct shard_file *s = &m->shards[m->n++];
+        if (!is_shard_name(name)) return FAIL(E_FORMAT, "%s: shard %zu has no name of A-Z, a-z, 0-9, '.', '_' and '-'", m->path, i);
+        snprintf(s->name, sizeof s->name, "%s", name);
+        TRY(number(m, row, "bytes", 10, &s->bytes));
+        TRY(number(m, row, "xxh3", 16, (int64_t *)&s->hash));
+    }
+    return OK;
+}
+
+enum status manifest_read(struct manifest *m, const char *folder) {
+    json_error_t why;
+    struct stat info;
+    memset(m, 0, sizeof *m);
+    snprintf(m->folder, sizeof m->folder, "%s", folder);
+    TRY(checkpoint_path(folder, "manifest.json", m->path));
+    if (stat(m->path, &info) != 0) return FAIL(E_DATA, "cannot read %s: %s", m->path, strerror(errno));
+    if (info.st_size > MAX_MANIFEST_BYTES)
+        return FAIL(E_FORMAT, "%s has %" PRId64 " bytes; the limit is %d", m->path, (int64_t)info.st_size, MAX_MANIFEST_BYTES);
+    m->json = json_load_file(m->path, JSON_REJECT_DUPLICATES, &why);
+    if (!m->json) return FAIL(E_FORMAT, "%s is not JSON: %s at line %d", m->path, why.text, why.line);
+    const char *format = json_string_value(json_object_get(m->json, "format"));
+    if (!format || strcmp(format, "trivium checkpoint") != 0) return FAIL(E_FORMAT, "%s is not the manifest of a Trivium checkpoint", m->path);
+    int64_t version = json_integer_value(json_object_get(m->json, "version"));
+    if (version != CHECKPOINT_VERSION)
+        return FAIL(E_FORMAT, "%s has version %" PRId64 "; this program reads version %d", m->path, version, CHECKPOINT_VERSION);
+    TRY(number(m, m->json, "step", 10, &m->step));
+    TRY(number(m, m->json, "update", 10, &m->update));
+    TRY(number(m, m->json, "samples", 10, &m->samples));
+    TRY(number(m, m->json, "seed", 10, &m->seed));
+    return read_shards(m);
+}
+
+/* ---- files: are they what was written? ---- */
+
+enum status manifest_check_shard(const struct manifest *m, int i, void *buffer) {
+    const struct shard_file *s = &m->shards[i];
+    char path[CHECKPOINT_PATH_MAX];
+    XXH3_state_t *hash = XXH3_createState();
+    int64_t bytes = 0;
+    enum status status = hash ? checkpoint_path(m->folder, s->name, path) : FAIL(E_MEMORY, "no memory to check %s", s->name);
+    int fd = status == OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (status == OK && fd < 0) status = FAIL(E_DATA, "cannot open %s, which the manifest lists: %s", path, strerror(errno));
+    if (status == OK) XXH3_64bits_reset(hash);
+    for (ssize_t n = 1; status == OK && n > 0;) {
+        n = read(fd, buffer, MANIFEST_CHECK_BYTES);
+        if (n < 0 && errno == EINTR) n = 1;
+        else if (n < 0) status = FAIL(E_IO, "reading %s: %s", path, strerror(errno));
+        else if (n > 0) XXH3_64bits_update(hash, buffer, (size_t)n), bytes += n;
+    }
+    if (status == OK && bytes != s->bytes)
+        status = FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and %" PRId64 " were written: it is cut off or something was appended; use another checkpoint",
+                      path, bytes, s->bytes);
+    if (status == OK && XXH3_64bits_digest(hash) != s->hash)
+        status = FAIL(E_FORMAT, "%s is damaged: its checksum is %016" PRIx64 ", and was %016" PRIx64 "; use another checkpoint", path,
+                      (uint64_t)XXH3_64bits_digest(hash), s->hash);
+    if (fd >= 0) close(fd);
+    XXH3_freeState(hash);
+    return status;
+}
+
+enum status manifest_open_shards(struct manifest *m) {
+    char path[CHECKPOINT_PATH_MAX];
+    json_error_t why;
+    for (int i = 0; i < m->n; i++) {
+        TRY(checkpoint_path(m->folder, m->shards[i].name, path));
+        TRY(safetensors_open(path, &m->shards[i].file));
+        const char *pieces = safetensors_metadata(m->shards[i].file, "pieces");
+        m->shards[i].pieces = pieces ? json_loads(pieces, JSON_REJECT_DUPLICATES, &why) : NULL;
+        if (!json_is_object(m->shards[i].pieces)) return FAIL(E_FORMAT, "%s does not say which parts of the tensors it has", path);
+    }
+    return OK;
+}

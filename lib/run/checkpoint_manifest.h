@@ -1,0 +1,34 @@
+/* The manifest of a checkpoint, and its files. Private to checkpoint*.c. Nothing here is collective. */
+#ifndef TRIVIUM_RUN_CHECKPOINT_MANIFEST_H
+#define TRIVIUM_RUN_CHECKPOINT_MANIFEST_H
+
+#include "lib/run/checkpoint.h"
+#include "lib/run/safetensors.h"
+#include <jansson.h>
+
+/* file and pieces: after manifest_open_shards. pieces: param -> which part of it this file has. */
+struct shard_file { char name[64]; int64_t bytes; uint64_t hash; struct safetensors *file; json_t *pieces; };
+
+struct manifest {
+    char folder[CHECKPOINT_PATH_MAX], path[CHECKPOINT_PATH_MAX];
+    json_t *json;
+    int64_t step, update, samples, seed;
+    struct shard_file *shards;
+    int n;
+};
+
+/** Read and check manifest.json of a step directory. Its contents may come from anybody: sizes, names and numbers are checked before
+ *  they are used. manifest_fini in any case.
+ *  @errors E_DATA: not there; E_FORMAT, with the path */
+enum status manifest_read(struct manifest *, const char *folder);
+void manifest_fini(struct manifest *);
+
+/** Has shard i the size and the checksum that were written down? buffer: MANIFEST_CHECK_BYTES of the caller's.
+ *  @errors E_DATA: not there; E_FORMAT: cut off, appended to or damaged; E_IO */
+enum status manifest_check_shard(const struct manifest *, int i, void *buffer);
+enum { MANIFEST_CHECK_BYTES = 1 << 20 };
+
+/** Open all files. @errors of safetensors_open; E_FORMAT: a file does not say which parts it has */
+enum status manifest_open_shards(struct manifest *);
+
+#endif

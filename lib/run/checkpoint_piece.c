@@ -1,0 +1,59 @@
+#include "lib/run/checkpoint_piece.h"
+
+#include <string.h>
+
+const char *const state_suffix[N_STATE_ARRAYS] = {"", ".exp_avg", ".exp_avg_sq"};
+
+/* Without the rows of a padded vocabulary, which are the first axis' last. */
+static struct piece without_padding(struct piece p) {
+    if (p.box.n_axes == 0) return p;
+    struct axis *a = &p.box.axis[0];
+    int64_t row = a->n ? shape_n(&p.box) / a->n : 0, rows = a->global - a->first;
+    if (rows < 0) rows = 0;
+    if (rows < a->n) a->n = rows;
+    int64_t left = a->n * row - p.first;
+    if (left < 0) left = 0;
+    if (p.n > left) p.n = left;
+    return p;
+}
+
+struct piece checkpoint_own_piece(const struct param *w) {
+    struct piece p = {w->type.shape, w->own_first, w->present && w->counted ? w->own_n : 0};
+    return without_padding(p);
+}
+
+struct piece checkpoint_resident_piece(const struct param *w) {
+    bool own = w->weight_at == RESIDENT_OWN;
+    return (struct piece){w->type.shape, own ? w->own_first : 0, own ? w->own_n : type_n(&w->type)};
+}
+
+json_t *checkpoint_piece_json(const struct piece *p) {
+    json_t *box = json_array();
+    for (int i = 0; i < p->box.n_axes; i++) {
+        const struct axis *a = &p->box.axis[i];
+        json_array_append_new(box, json_pack("[I, I, I]", (json_int_t)a->first, (json_int_t)a->n, (json_int_t)a->global));
+    }
+    return json_pack("{s:o, s:[I, I]}", "box", box, "run", (json_int_t)p->first, (json_int_t)p->n);
+}
+
+static bool number(const json_t *list, size_t i, int64_t *out) {
+    const json_t *x = json_array_get(list, i);
+    *out = json_is_integer(x) ? (int64_t)json_integer_value(x) : -1;
+    return *out >= 0;
+}
+
+enum status checkpoint_piece_parse(const json_t *row, const char *where, struct piece *out) {
+    const json_t *box = json_object_get(row, "box"), *run = json_object_get(row, "run");
+    int64_t n = 1;
+    memset(out, 0, sizeof *out);
+    bool ok = json_is_array(box) && json_array_size(box) <= MAX_AXES && json_array_size(run) == 2;
+    for (size_t i = 0; ok && i < json_array_size(box); i++) {
+        struct axis *a = &out->box.axis[out->box.n_axes++];
+        const json_t *axis = json_array_get(box, i);
+        *a = (struct axis){.tag = (char)('a' + i)};
+        ok = json_array_size(axis) == 3 && number(axis, 0, &a->first) && number(axis, 1, &a->n) && number(axis, 2, &a->global) &&
+             a->n <= a->global && a->first <= a->global - a->n && !__builtin_mul_overflow(n, a->n, &n);
+    }
+    ok = ok && number(run, 0, &out->first) && number(run, 1, &out->n) && out->first <= n && out->n <= n - out->first;
+    return ok ? OK : FAIL(E_FORMAT, "%s: its metadata do not say which part of the tensor it has", where);
+}

@@ -1,0 +1,24 @@
+/* What a checkpoint's files hold of the params. Private to checkpoint*.c. */
+#ifndef TRIVIUM_RUN_CHECKPOINT_PIECE_H
+#define TRIVIUM_RUN_CHECKPOINT_PIECE_H
+
+#include "lib/program/program.h"
+#include "lib/run/piece.h"
+#include <jansson.h>
+
+/* The three tensors of a param, and what follows its name in a file. */
+enum state_array { STATE_WEIGHT, STATE_MOMENT1, STATE_MOMENT2, N_STATE_ARRAYS };
+extern const char *const state_suffix[N_STATE_ARRAYS];
+
+/** What this rank stores of the param; n 0: nothing. Padding at the end is left out. */
+struct piece checkpoint_own_piece(const struct param *);
+/** What this rank keeps of its weight. */
+struct piece checkpoint_resident_piece(const struct param *);
+
+/** {"box": [[first, n, global], ...], "run": [first, n]}, a new reference. */
+json_t *checkpoint_piece_json(const struct piece *);
+/** The other way round. The tags of axes are 'a', 'b', ...: only places count.
+ *  @errors E_FORMAT naming `where`: not of that form, or an impossible size */
+enum status checkpoint_piece_parse(const json_t *, const char *where, struct piece *out);
+
+#endif

@@ -1,0 +1,77 @@
+/* safetensors: named tensors in one file, readable without running anything.
+ *
+ *   8 bytes    n, the header's length, little-endian
+ *   n bytes    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..., "__metadata__": {"key": "text"}}
+ *   the rest   the tensors' bytes, row-major, little-endian; offsets count from here
+ *
+ * A file that is read may come from anybody. Before any number of it is trusted: the header is at most 100 MB and inside the file; names
+ * appear once; a shape's product does not overflow, and times the element's size is exactly end - begin; tensors do not overlap and
+ * leave no holes, as the format demands; the last one ends where the file ends.
+ *
+ * Source: https://github.com/huggingface/safetensors (README, "Format"). */
+#ifndef TRIVIUM_RUN_SAFETENSORS_H
+#define TRIVIUM_RUN_SAFETENSORS_H
+
+#include "lib/base/status.h"
+#include "lib/device/dtype.h"
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SAFETENSORS_MAX_AXES = 8, SAFETENSORS_MAX_HEADER = 100000000 };
+
+struct safetensors_entry {
+    char *name;
+    char dtype_name[8];                  /* as it stands there: "F32" */
+    enum dtype dtype;                    /* N_DTYPES: one that Trivium does not compute with; its size was checked all the same */
+    int n_axes;
+    int64_t shape[SAFETENSORS_MAX_AXES];
+    int64_t begin, end;                  /* bytes, from the first tensor's first */
+};
+
+/* ---- reading ---- */
+
+struct safetensors;
+
+/** Open, and check everything above. *out is to be closed.
+ *  @errors E_DATA: cannot be opened; E_FORMAT naming file, tensor, value and limit; E_MEMORY  @collective{none} */
+enum status safetensors_open(const char *path, struct safetensors **out);
+void safetensors_close(struct safetensors **);
+
+/** Entries in the order of their bytes. Borrowed. */
+int safetensors_n(const struct safetensors *);
+const struct safetensors_entry *safetensors_at(const struct safetensors *, int i);
+/** By name, or NULL. */
+const struct safetensors_entry *safetensors_find(const struct safetensors *, const char *name);
+/** A text of __metadata__, or NULL. Borrowed. */
+const char *safetensors_metadata(const struct safetensors *, const char *key);
+
+/** `bytes` bytes of a tensor, from its byte `from`. @errors E_IO; E_INTERNAL: beyond its end  @collective{none} */
+enum status safetensors_read(const struct safetensors *, const struct safetensors_entry *, int64_t from, int64_t bytes, void *to);
+
+/* ---- writing: all entries are known before the first byte ---- */
+
+struct safetensors_writer;
+struct safetensors_pair { const char *key, *text; };
+
+/** Create `path` (which must not exist) and write the header. Offsets are worked out here: entries[i].begin and .end are filled in, in
+ *  the order given. Only dtype, name, n_axes and shape are read.  @errors E_IO with the system's reason; E_MEMORY  @collective{none} */
+enum status safetensors_create(const char *path, struct safetensors_entry *entries, int n, const struct safetensors_pair *metadata, int n_metadata,
+                               struct safetensors_writer **out);
+/** The next bytes, of however many tensors. @errors E_IO; E_INTERNAL: more than the entries say */
+enum status safetensors_append(struct safetensors_writer *, const void *from, int64_t bytes);
+/** Flush to the disk (fsync) and close. *bytes and *hash (XXH3, 64 bits) are of the whole file. *writer becomes NULL in any case.
+ *  @errors E_IO; E_INTERNAL: bytes are missing */
+enum status safetensors_finish(struct safetensors_writer **, int64_t *bytes, uint64_t *hash);
+/** Close without finishing; the file stays as far as it was written. */
+void safetensors_abandon(struct safetensors_writer **);
+
+/** "F32" for FP32 and so on; NULL for none. */
+const char *safetensors_dtype_name(enum dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,183 @@
+/* ranks: 1  device: cpu */
+/* Files of the format: what is written is read back, by the format's own rules; and what breaks a rule is refused in one line. */
+#include "lib/run/safetensors.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* A file with this header and so many bytes after it. */
+static const char *file_of(const char *header, int64_t data_bytes) {
+    const char *path = test_path("hostile.safetensors");
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    uint64_t n = strlen(header);
+    for (int i = 0; i < 8; i++) fputc((int)(n >> 8 * i & 255), f);
+    fputs(header, f);
+    for (int64_t i = 0; i < data_bytes; i++) fputc((int)i & 255, f);
+    fclose(f);
+    return path;
+}
+
+#define REFUSED(header, bytes, ...)                                                                                    \
+    do {                                                                                                               \
+        struct safetensors *file_;                                                                                     \
+        assert_fails(safetensors_open(file_of(header, bytes), &file_), E_FORMAT, "hostile.safetensors", __VA_ARGS__);   \
+        assert_null(file_);                                                                                            \
+    } while (0)
+
+/* ---- what the format says ---- */
+
+static void test_a_file_by_hand_is_read(void **state) {
+    (void)state;
+    struct safetensors *f;
+    assert_ok(safetensors_open(file_of("{\"b\":{\"dtype\":\"U8\",\"shape\":[2,2],\"data_offsets\":[8,12]},\"a\":{\"dtype\":\"F32\",\"shape\":[2],"
+                                       "\"data_offsets\":[0,8]},\"s\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[12,20]},"
+                                       "\"__metadata__\":{\"format\":\"pt\"}}  ", 20), &f));
+    assert_int_equal(safetensors_n(f), 3);
+    assert_string_equal(safetensors_at(f, 0)->name, "a");           /* in the order of the bytes */
+    assert_string_equal(safetensors_metadata(f, "format"), "pt");
+    assert_null(safetensors_metadata(f, "other"));
+    const struct safetensors_entry *b = safetensors_find(f, "b"), *s = safetensors_find(f, "s");
+    assert_true(b->dtype == UINT8 && b->n_axes == 2 && b->shape[0] == 2 && b->shape[1] == 2);
+    assert_true(s->dtype == N_DTYPES && s->n_axes == 0);
+    assert_string_equal(s->dtype_name, "I64");
+    unsigned char bytes[3];
+    assert_ok(safetensors_read(f, b, 1, 3, bytes));
+    assert_true(bytes[0] == 9 && bytes[1] == 10 && bytes[2] == 11);
+    assert_fails(safetensors_read(f, b, 2, 3, bytes), E_INTERNAL, "tensor b, which has 4");
+    assert_null(safetensors_find(f, "c"));
+    safetensors_close(&f);
+}
+
+static void test_an_empty_file_of_tensors_is_one(void **state) {
+    (void)state;
+    struct safetensors *f;
+    assert_ok(safetensors_open(file_of("{}", 0), &f));
+    assert_int_equal(safetensors_n(f), 0);
+    safetensors_close(&f);
+}
+
+#define ONE(dtype, shape, offsets) "{\"w\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+
+static void test_what_breaks_a_rule_is_refused(void **state) {
+    (void)state;
+    REFUSED("", 0, "not JSON");
+    REFUSED("[1]", 0, "not a JSON object");
+    REFUSED("{\"w\":{\"dtype\":\"F32\",\"shape\":[2]", 8, "not JSON");
+    REFUSED(ONE("F33", "[2]", "[0,8]"), 8, "dtype F33");
+    REFUSED("{\"w\":7}", 8, "tensor w", "dtype none");
+    REFUSED(ONE("F32", "2", "[0,8]"), 8, "no shape");
+    REFUSED(ONE("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8, "at most 8 axes");
+    REFUSED(ONE("F32", "[-2]", "[0,8]"), 8, "axis 0 of tensor w");
+    REFUSED(ONE("F32", "[2.5]", "[0,8]"), 8, "axis 0 of tensor w");
+    REFUSED(ONE("F32", "[4294967296,4294967296]", "[0,8]"), 8, "axis 1 of tensor w", "too large");
+    REFUSED(ONE("F32", "[4611686018427387904]", "[0,0]"), 0, "cut off");   /* times 4 is 0 in 64 bits */
+    REFUSED(ONE("F32", "[2]", "[0]"), 8, "no data_offsets");
+    REFUSED(ONE("F32", "[2]", "[-8,0]"), 8, "no data_offsets");
+    REFUSED(ONE("F32", "[2]", "[0,9]"), 9, "bytes 0 to 9");
+    REFUSED(ONE("F32", "[2]", "[8,0]"), 8, "bytes 8 to 0");
+    REFUSED(ONE("F32", "[2]", "[0,8]"), 7, "of 7", "cut off");
+    REFUSED(ONE("F32", "[2]", "[0,8]"), 9, "end at byte 8 of 9");
+    REFUSED(ONE("F32", "[2]", "[1,9]"), 9, "hole");
+    REFUSED("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[2,6]}}", 6, "overlap");
+    REFUSED("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2, "not JSON", "duplicate");
+}
+
+static const char *raw_file(const void *bytes, size_t n) {
+    const char *path = test_path("hostile.safetensors");
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fwrite(bytes, 1, n, f);
+    fclose(f);
+    return path;
+}
+
+static void test_a_length_is_not_trusted(void **state) {
+    (void)state;
+    struct safetensors *f;
+    const unsigned char huge[12] = {255, 255, 255, 255, 255, 255, 255, 255, '{', '}', ' ', ' '}, hundred_mb[10] = {1, 225, 245, 5, 0, 0, 0, 0, '{', '}'};
+    assert_fails(safetensors_open(raw_file("{}", 2), &f), E_FORMAT, "has 2 bytes", "at least 8");
+    assert_fails(safetensors_open(raw_file(huge, sizeof huge), &f), E_FORMAT, "18446744073709551615", "limit is 100000000");
+    assert_fails(safetensors_open(raw_file(hundred_mb, sizeof hundred_mb), &f), E_FORMAT, "100000001", "limit is 100000000");
+    assert_fails(safetensors_open("/nowhere/at-all", &f), E_DATA, "/nowhere/at-all");
+    assert_fails(safetensors_open("/tmp", &f), E_DATA, "not a regular file");
+}
+
+/* ---- writing ---- */
+
+static void test_what_is_written_is_read_back(void **state) {
+    (void)state;
+    const char *path = test_path("written.safetensors");
+    struct safetensors_entry entries[] = {{.name = (char *)"h0.w", .dtype = BF16, .n_axes = 2, .shape = {3, 2}},
+                                          {.name = (char *)"empty", .dtype = FP32, .n_axes = 1, .shape = {0}},
+                                          {.name = (char *)"x", .dtype = FP64, .n_axes = 0}};
+    const struct safetensors_pair metadata[] = {{"format", "trivium"}, {"quote", "\"\\ é"}};
+    uint16_t w[6] = {1, 2, 3, 4, 5, 6}, back[6];
+    double x = 0.1;
+    struct safetensors_writer *writer;
+    int64_t bytes;
+    uint64_t hash;
+    unlink(path);
+    assert_ok(safetensors_create(path, entries, 3, metadata, 2, &writer));
+    assert_ok(safetensors_append(writer, w, 4));                     /* in parts that are no tensors */
+    assert_ok(safetensors_append(writer, w + 2, 8));
+    assert_ok(safetensors_append(writer, &x, 8));
+    assert_fails(safetensors_append(writer, &x, 1), E_INTERNAL, "1 more would go beyond");
+    assert_ok(safetensors_finish(&writer, &bytes, &hash));
+    assert_null(writer);
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_size, bytes);
+    char *all = malloc((size_t)bytes);
+    FILE *f = fopen(path, "rb");
+    assert_true(f && fread(all, 1, (size_t)bytes, f) == (size_t)bytes);
+    fclose(f);
+    assert_true(XXH3_64bits(all, (size_t)bytes) == hash);
+    assert_int_equal((all[0] & 255) % 8, 0);                         /* the header is filled up: tensors begin at a multiple of 8 */
+    free(all);
+    struct safetensors *file;
+    assert_ok(safetensors_open(path, &file));
+    assert_string_equal(safetensors_metadata(file, "quote"), "\"\\ é");
+    assert_ok(safetensors_read(file, safetensors_find(file, "h0.w"), 0, 12, back));
+    assert_memory_equal(back, w, sizeof w);
+    assert_int_equal(safetensors_find(file, "h0.w")->dtype, BF16);
+    assert_int_equal(safetensors_find(file, "empty")->end - safetensors_find(file, "empty")->begin, 0);
+    safetensors_close(&file);
+    assert_fails(safetensors_create(path, entries, 3, metadata, 2, &writer), E_IO, "exists");
+    assert_null(writer);
+}
+
+static void test_an_unfinished_file_is_no_success(void **state) {
+    (void)state;
+    const char *path = test_path("unfinished.safetensors");
+    struct safetensors_entry entry = {.name = (char *)"w", .dtype = FP32, .n_axes = 1, .shape = {4}};
+    struct safetensors_writer *writer;
+    int64_t bytes;
+    uint64_t hash;
+    float w[2] = {1, 2};
+    assert_ok(safetensors_create(path, &entry, 1, NULL, 0, &writer));
+    assert_ok(safetensors_append(writer, w, 8));
+    assert_fails(safetensors_finish(&writer, &bytes, &hash), E_INTERNAL, "of its");
+    assert_null(writer);
+    assert_fails(safetensors_create("/proc/none/x", &entry, 1, NULL, 0, &writer), E_IO, "/proc/none/x");
+}
+
+static void test_a_full_disk_is_named(void **state) {
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) skip();
+    const char *path = test_path("full.safetensors");
+    struct safetensors_entry entry = {.name = (char *)"w", .dtype = FP32, .n_axes = 1, .shape = {4}};
+    struct safetensors_writer *writer;
+    unlink(path);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    assert_fails(safetensors_create(path, &entry, 1, NULL, 0, &writer), E_IO, "full.safetensors");
+    unlink(path);
+}
+
+TESTS(unit_test(test_a_file_by_hand_is_read), unit_test(test_an_empty_file_of_tensors_is_one), unit_test(test_what_breaks_a_rule_is_refused),
+      unit_test(test_a_length_is_not_trusted), unit_test(test_what_is_written_is_read_back), unit_test(test_an_unfinished_file_is_no_success),
+      unit_test(test_a_full_disk_is_named))

@@ -1,0 +1,353 @@
+/* ranks: 1 2 4 8  device: any
+ *
+ * Promise 5: a checkpoint of any layout loads in any other. Ten layouts that go through all techniques each train two steps, save, and
+ * train three more. Then one layout after the other takes another's checkpoint, and its next three losses must be those that the
+ * uninterrupted run had: within 1e-10 (fp64), and to the bit where it is the same layout. LONG=1: every pair. And what is not a whole
+ * checkpoint of this model is refused in one line. */
+#include "driver/recipe.h"
+#include "lib/comm/comm.h"
+#include "lib/run/checkpoint.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N_LAYOUTS = 10, BEFORE = 2, AFTER = 3 };
+
+/* A path that all ranks share: in rank 0's folder for tests. */
+static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
+    snprintf(path, CHECKPOINT_PATH_MAX, "%s", test_path(name));
+    (void)comm_broadcast(group_world(), path, CHECKPOINT_PATH_MAX, UINT8, 0);
+}
+
+static enum status open_run(struct run *r, struct plan p) {
+    p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
+    memset(r, 0, sizeof *r);
+    TRY(plan_settle(&p, comm_world_size()));
+    TRY(run_create(r, &gpt_recipe, &p, WATCH_NOTHING));
+    return layout_use_demo(r);
+}
+
+static enum status steps(struct run *r, int n, double *losses) {
+    for (int i = 0; i < n; i++) {
+        TRY(run_step(r));
+        if (losses) losses[i] = r->loss;
+    }
+    return OK;
+}
+
+static struct plan nth_plan(int i) { return layout_in_company(parity_plan(), i); }
+
+/* ---- any layout from any other ---- */
+
+static void folder_of(int layout, char path[CHECKPOINT_PATH_MAX]) {
+    char name[32];
+    snprintf(name, sizeof name, "layout-%d", layout);
+    shared_path(name, path);
+}
+
+static enum status train_and_save(int layout, double losses[AFTER]) {
+    char folder[CHECKPOINT_PATH_MAX];
+    struct run r;
+    folder_of(layout, folder);
+    enum status status = open_run(&r, nth_plan(layout));
+    if (status == OK) status = steps(&r, BEFORE, NULL);
+    if (status == OK) status = checkpoint_save(&r, folder, 0);
+    if (status == OK) status = steps(&r, AFTER, losses);
+    run_destroy(&r);
+    return status;
+}
+
+static enum status load_and_train(int layout, int from, double losses[AFTER]) {
+    char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    struct run r;
+    folder_of(from, folder);
+    enum status status = open_run(&r, nth_plan(layout));
+    if (status == OK) status = checkpoint_resolve(folder, step);
+    if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_ALL);
+    if (status == OK && r.n_done != BEFORE) status = FAIL(E_INTERNAL, "resumed at step %d", (int)r.n_done);
+    if (status == OK) status = steps(&r, AFTER, losses);
+    run_destroy(&r);
+    return status;
+}
+
+static double difference(const double *a, const double *b) {
+    double worst = 0;
+    for (int i = 0; i < AFTER; i++) worst = fmax(worst, fabs(a[i] - b[i]) / fabs(b[i]));
+    return worst;
+}
+
+static bool same_losses(const double *found, const double *expected, bool to_the_bit, int layout, int from) {
+    double d = difference(found, expected);
+    bool ok = to_the_bit ? d == 0 : d < 1e-10;
+    if (!ok && comm_world_rank() == 0) print_message("layout %d from %d: the losses differ by %g\n", layout, from, d);
+    return ok;
+}
+
+static void test_a_checkpoint_of_any_layout_loads_in_any_other(void **state) {
+    (void)state;
+    double expected[N_LAYOUTS][AFTER], found[AFTER];
+    bool ok = true, every = getenv("LONG") && !strcmp(getenv("LONG"), "1");
+    for (int i = 0; i < N_LAYOUTS; i++) {
+        ok &= agree_all(train_and_save(i, expected[i]) == OK);
+        ok = ok && same_losses(expected[i], expected[0], false, i, 0);
+    }
+    for (int i = 0; i < N_LAYOUTS && ok; i++)
+        for (int from = 0; from < N_LAYOUTS; from++) {
+            if (!every && from != i && from != (i * 3 + 4) % N_LAYOUTS) continue;
+            bool loaded = agree_all(load_and_train(i, from, found) == OK);
+            ok &= loaded && same_losses(found, expected[i], from == i, i, from);
+        }
+    assert_true(agree_all(ok));
+}
+
+/* ---- other precisions ---- */
+
+static struct plan plan_in(int precision) {
+    struct plan p = nth_plan(1);
+    p.precision = precision;
+    p.micro_batch = 2;
+    p.loss_scale_init = 65536;
+    p.loss_scale_min = 1;
+    p.loss_scale_window = 3;
+    p.loss_scale_hysteresis = 2;
+    return p;
+}
+
+/* Of each step, loss and loss scale. */
+static enum status scaled_steps(struct run *r, double losses[AFTER], double scales[AFTER]) {
+    for (int i = 0; i < AFTER; i++) {
+        TRY(run_step(r));
+        losses[i] = r->loss;
+        scales[i] = r->loss_scale;
+    }
+    return OK;
+}
+
+/* fp16: the loss scale goes on as well, here over its doubling after three clean steps, of which two were before. */
+static void test_a_loss_scale_goes_on_where_it_was(void **state) {
+    (void)state;
+    char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    double expected[AFTER], found[AFTER], scales[2][AFTER] = {{0}};
+    struct run r;
+    shared_path("fp16", folder);
+    enum status status = open_run(&r, plan_in(PRECISION_FP16));
+    if (status == OK) status = steps(&r, BEFORE, NULL);
+    if (status == OK) status = checkpoint_save(&r, folder, 0);
+    if (status == OK) status = scaled_steps(&r, expected, scales[0]);
+    run_destroy(&r);
+    bool ok = agree_all(status == OK);
+    status = open_run(&r, plan_in(PRECISION_FP16));
+    if (status == OK) status = checkpoint_resolve(folder, step);
+    if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_ALL);
+    if (status == OK) status = scaled_steps(&r, found, scales[1]);
+    run_destroy(&r);
+    ok &= agree_all(status == OK) && difference(found, expected) == 0 && difference(scales[0], scales[1]) == 0;
+    ok &= scales[0][0] == 65536 && scales[0][1] == 2 * 65536;
+    assert_true(agree_all(ok));
+}
+
+/* Weights of a bf16 run are its masters, in fp32: an fp32 run that takes them has the bf16 run's validation loss, but for bf16's rounding. */
+static void test_a_bf16_checkpoint_loads_in_fp32(void **state) {
+    (void)state;
+    char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    double narrow = 0, wide = 1;
+    struct run r;
+    shared_path("bf16", folder);
+    enum status status = open_run(&r, plan_in(PRECISION_BF16));
+    if (status == OK) status = steps(&r, BEFORE, NULL);
+    if (status == OK) status = checkpoint_save(&r, folder, 0);
+    if (status == OK) status = run_evaluate(&r, 1, &narrow);
+    run_destroy(&r);
+    bool ok = agree_all(status == OK);
+    status = open_run(&r, plan_in(PRECISION_FP32));
+    if (status == OK) status = checkpoint_resolve(folder, step);
+    if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_WEIGHTS);
+    ok &= r.n_done == 0;
+    if (status == OK) status = run_evaluate(&r, 1, &wide);
+    run_destroy(&r);
+    ok &= agree_all(status == OK) && fabs(narrow / wide - 1) < ldexp(1, -8);
+    assert_true(agree_all(ok));
+}
+
+/* ---- what is refused ---- */
+
+/* Rank 0 does something to the files; all wait. */
+typedef void damage(const char *step);
+static void do_damage(damage *what, const char *step) {
+    if (comm_world_rank() == 0) what(step);
+    (void)comm_barrier(group_world());
+}
+
+static void shard_of(const char *step, char path[CHECKPOINT_PATH_MAX]) { snprintf(path, CHECKPOINT_PATH_MAX, "%s/rank-00000.safetensors", step); }
+
+static void flip(const char *path, long at) {
+    FILE *f = fopen(path, "r+");
+    if (!f) return;
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    fseek(f, at % n, SEEK_SET);
+    int c = fgetc(f);
+    fseek(f, at % n, SEEK_SET);
+    fputc(c ^ 1, f);
+    fclose(f);
+}
+static void flip_at(const char *step, long at) {
+    char path[CHECKPOINT_PATH_MAX];
+    shard_of(step, path);
+    flip(path, at);
+}
+static void flip_in_length(const char *step) { flip_at(step, 1); }
+static void flip_in_header(const char *step) { flip_at(step, 100); }
+static void flip_in_tensor(const char *step) { flip_at(step, 123457); }
+static void cut_off(const char *step) {
+    char path[CHECKPOINT_PATH_MAX];
+    shard_of(step, path);
+    if (truncate(path, 1000) != 0) print_message("cannot cut off %s\n", path);
+}
+static void take_away(const char *step) {
+    char path[CHECKPOINT_PATH_MAX];
+    shard_of(step, path);
+    remove(path);
+}
+static void spoil_manifest(const char *step) {
+    char path[CHECKPOINT_PATH_MAX];
+    snprintf(path, sizeof path, "%s/manifest.json", step);
+    if (truncate(path, 200) != 0) print_message("cannot cut off %s\n", path);
+}
+
+static enum status save_steps(const char *folder, int n) {
+    struct run r;
+    enum status status = open_run(&r, nth_plan(0));
+    for (int i = 0; i < n && status == OK; i++) {
+        status = steps(&r, 1, NULL);
+        if (status == OK) status = checkpoint_save(&r, folder, 0);
+    }
+    run_destroy(&r);
+    return status;
+}
+
+static enum status try_to_load(const char *step, struct plan p) {
+    struct run r;
+    enum status status = open_run(&r, p);
+    if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_ALL);
+    run_destroy(&r);
+    return status;
+}
+
+/* The first failing rank says it. */
+static bool refused(enum status status, enum status expected, const char *words) {
+    bool said = status == OK || !status_text()[0] || strstr(status_text(), words) != NULL;
+    if (!said) print_message("expected '%s' in: %s\n", words, status_text());
+    status_clear();
+    return status == expected && said;
+}
+
+static void test_what_is_not_a_whole_checkpoint_is_refused(void **state) {
+    (void)state;
+    static const struct { damage *what; enum status status; const char *words; } cases[] = {
+        {flip_in_length, E_FORMAT, "is damaged"}, {flip_in_header, E_FORMAT, "is damaged"}, {flip_in_tensor, E_FORMAT, "is damaged"},
+        {cut_off, E_FORMAT, "cut off"}, {take_away, E_DATA, "which the manifest lists"}, {spoil_manifest, E_FORMAT, "is not JSON"}};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char folder[CHECKPOINT_PATH_MAX], name[32], first[CHECKPOINT_PATH_MAX + 16], second[CHECKPOINT_PATH_MAX];
+        snprintf(name, sizeof name, "refused-%zu", i);
+        shared_path(name, folder);
+        ok &= agree_all(save_steps(folder, 2) == OK) && agree_all(checkpoint_resolve(folder, second) == OK);
+        do_damage(cases[i].what, second);
+        ok &= refused(try_to_load(second, nth_plan(0)), cases[i].status, cases[i].words);
+        snprintf(first, sizeof first, "%s/step-00000001", folder);
+        ok &= agree_all(try_to_load(first, nth_plan(0)) == OK);      /* the one before is untouched */
+    }
+    assert_true(agree_all(ok));
+}
+
+static void test_another_model_is_refused(void **state) {
+    (void)state;
+    char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    shared_path("model", folder);
+    bool ok = agree_all(save_steps(folder, 1) == OK) && agree_all(checkpoint_resolve(folder, step) == OK);
+    struct plan p = nth_plan(0);
+    p.vocab = 137;
+    ok &= refused(try_to_load(step, p), E_FORMAT, "vocab is 131 there and 137 here");
+    p = nth_plan(0);
+    p.seed = 77;
+    ok &= refused(try_to_load(step, p), E_FORMAT, "seed=1234, and seed=77");
+    assert_true(agree_all(ok));
+}
+
+/* A weight that is no number was saved as such: the file is whole, and is refused all the same. */
+static void test_a_weight_that_is_no_number_is_refused(void **state) {
+    (void)state;
+    char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    struct run r;
+    double nan = NAN;
+    shared_path("nan", folder);
+    enum status status = open_run(&r, nth_plan(0));
+    for (int i = 0; i < r.program.n_params && status == OK; i++) {
+        const struct param *w = &r.program.params[i];
+        if (w->present && w->own_n > 2) status = r.device->upload(r.device, (double *)param_own_weight(w) + 1, &nan, sizeof nan);
+    }
+    if (status == OK) status = checkpoint_save(&r, folder, 0);
+    run_destroy(&r);
+    bool ok = agree_all(status == OK) && agree_all(checkpoint_resolve(folder, step) == OK);
+    ok &= refused(try_to_load(step, nth_plan(0)), E_FORMAT, "not finite");
+    assert_true(agree_all(ok));
+}
+
+/* ---- folders ---- */
+
+static bool is_there(const char *folder, const char *name) {
+    char path[CHECKPOINT_PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static void test_old_checkpoints_go_and_unfinished_ones_too(void **state) {
+    (void)state;
+    char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX], left[2 * CHECKPOINT_PATH_MAX + 128];
+    struct run r;
+    shared_path("keep", folder);
+    bool ok = agree_all(open_run(&r, nth_plan(0)) == OK);
+    for (int i = 0; i < 4; i++) {
+        ok &= agree_all(steps(&r, 1, NULL) == OK);
+        if (i == 3 && comm_world_rank() == 0) {                      /* as if a save had been killed */
+            snprintf(left, sizeof left, "mkdir -p %s/.step-00000002 && touch %s/.step-00000002/rank-00000.safetensors", folder, folder);
+            ok &= system(left) == 0;
+        }
+        ok &= agree_all(checkpoint_save(&r, folder, 2) == OK);
+    }
+    run_destroy(&r);
+    ok &= !is_there(folder, "step-00000001") && !is_there(folder, "step-00000002") && is_there(folder, "step-00000003") &&
+          is_there(folder, "step-00000004") && !is_there(folder, ".step-00000002");
+    ok &= checkpoint_resolve(folder, step) == OK && strstr(step, "step-00000004") != NULL;
+    assert_true(agree_all(ok));
+}
+
+/* Once more at the same step: it takes the place of the old one. */
+static void test_a_step_may_be_saved_twice(void **state) {
+    (void)state;
+    char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    shared_path("twice", folder);
+    bool ok = agree_all(save_steps(folder, 1) == OK) && agree_all(save_steps(folder, 1) == OK);
+    ok &= agree_all(checkpoint_resolve(folder, step) == OK) && agree_all(try_to_load(step, nth_plan(0)) == OK) && !is_there(folder, ".step-00000001");
+    assert_true(agree_all(ok));
+}
+
+static void test_a_place_that_cannot_be_written_is_named(void **state) {
+    (void)state;
+    struct run r;
+    bool ok = agree_all(open_run(&r, nth_plan(0)) == OK) && agree_all(steps(&r, 1, NULL) == OK);
+    ok &= refused(checkpoint_save(&r, "/proc/nowhere", 0), E_IO, "/proc/nowhere");
+    ok &= agree_all(steps(&r, 1, NULL) == OK);                       /* training can go on */
+    run_destroy(&r);
+    assert_true(agree_all(ok));
+}
+
+TESTS(unit_test(test_a_checkpoint_of_any_layout_loads_in_any_other), unit_test(test_a_loss_scale_goes_on_where_it_was),
+      unit_test(test_a_bf16_checkpoint_loads_in_fp32), unit_test(test_what_is_not_a_whole_checkpoint_is_refused),
+      unit_test(test_another_model_is_refused), unit_test(test_a_weight_that_is_no_number_is_refused),
+      unit_test(test_old_checkpoints_go_and_unfinished_ones_too), unit_test(test_a_step_may_be_saved_twice),
+      unit_test(test_a_place_that_cannot_be_written_is_named))
