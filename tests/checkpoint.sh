@@ -90,7 +90,7 @@ asked_to_stop() { # SIGNAL NAME
     local save=asked-$1 launcher
     job "$save" >/dev/null 2>&1 &
     wait_for_first "$save" || { echo "not ok $2 no checkpoint within a minute"; end_all; wait; return; }
-    launcher=$(pgrep -P $! -f "launch -n 4" || echo $!)
+    launcher=$(for p in $(pids); do if grep -qzx launch "/proc/$p/cmdline" 2>/dev/null; then echo "$p"; fi; done | head -1)
     kill "-$1" "$launcher"
     wait $!
     stops "$2" "$save" $?
