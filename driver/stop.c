@@ -1,22 +1,27 @@
-#define _GNU_SOURCE /* sigaction */
+#define _GNU_SOURCE /* sigtimedwait */
 #include "driver/stop.h"
 
 #include <signal.h>
-#include <string.h>
+#include <stddef.h>
+#include <time.h>
 
-static volatile sig_atomic_t asked;
-
-static void note(int number) {
-    (void)number;
-    asked = 1;
+static sigset_t requests(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    return set;
 }
 
 void stop_listen(void) {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = note;
-    action.sa_flags = SA_RESTART;
-    sigaction(SIGUSR1, &action, NULL);
+    sigset_t set = requests();
+    sigprocmask(SIG_BLOCK, &set, NULL);                              /* in this thread, and so in all that it starts */
+    signal(SIGUSR1, SIG_DFL);                                        /* an ignored signal would not be kept */
 }
 
-bool stop_was_asked(void) { return asked != 0; }
+bool stop_was_asked(void) {
+    static bool asked;
+    sigset_t set = requests();
+    struct timespec at_once = {0, 0};
+    while (sigtimedwait(&set, NULL, &at_once) == SIGUSR1) asked = true;
+    return asked;
+}

@@ -1,13 +1,24 @@
-/* A request to stop: SIGUSR1, as a batch system or `launch` sends it before the time is up. */
+/* A request to stop: SIGUSR1, as a batch system or `launch` sends it before the time is up.
+ *
+ * The signal is blocked in every thread, and who wants to know asks the system whether one is pending: no handler ever runs. One must not:
+ * the products of oneDNN up to 3.11 point the stack register at their heap buffers, and a handler's frame, written below it, would
+ * overwrite what lies there (uxlfoundation/oneDNN issue 4845). */
 #ifndef TRIVIUM_DRIVER_STOP_H
 #define TRIVIUM_DRIVER_STOP_H
 
 #include <stdbool.h>
 
-/** From here on SIGUSR1 is noted instead of ending the process. System calls that it interrupts go on. First thing in main: a request may
- *  come while MPI still starts. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** From here on SIGUSR1 is kept for stop_was_asked instead of ending the process. First thing in main, before any thread is started: a
+ *  request may come while MPI still starts. */
 void stop_listen(void);
-/** Has this process been asked? Others may not have been yet: agree before acting. */
+/** Has this process been asked, now or before? Others may not have been yet: agree before acting. Not for two threads at once. */
 bool stop_was_asked(void);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
