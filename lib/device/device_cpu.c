@@ -30,7 +30,7 @@ static enum status cpu_fill(const struct device *device, void *to, uint64_t patt
 
 static enum status cpu_copy(const struct device *device, void *to, const void *from, int64_t bytes) {
     (void)device;
-    memcpy(to, from, (size_t)bytes);
+    if (bytes > 0) memcpy(to, from, (size_t)bytes);                  /* of nothing there may be no address */
     return OK;
 }
 
@@ -41,7 +41,7 @@ static bool cpu_owns(const struct device *device, const void *address) {
 
 static enum status cpu_clear(const struct device *device, void *to, int64_t bytes) {
     (void)device;
-    memset(to, 0, (size_t)bytes);
+    if (bytes > 0) memset(to, 0, (size_t)bytes);
     return OK;
 }
 
