@@ -19,6 +19,7 @@
 #include "lib/run/profile.h"
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,7 @@ static enum status train(struct training *t) {
     while (t->run.n_done < t->setup.plan.steps) {
         TRY(one_step(t));
         if (evaluation_is_due(t, t->run.n_done)) TRY(evaluate(t));
+        TRY(train_poll_save(t, false));
         if (train_save_is_due(t, t->run.n_done)) TRY(train_save(t));
         TRY(train_agree_to_stop(t));
         if (train_may_leave(t)) return train_leave(t);
@@ -202,7 +204,7 @@ static void summarise(const struct training *t) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double resident = (double)usage.ru_maxrss / 1024, planned = 0;
-    for (enum role r = 0; r < N_ROLES; r++) planned += (double)t->run.memory.bytes[r] / (1 << 20);
+    for (enum role r = 0; r < N_ROLES; r++) planned += (double)(t->run.memory.bytes[r] + t->run.memory.host_bytes[r]) / (1 << 20);
     printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted %.1f MiB (code, libraries, MPI)\n",
            steps, t->spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
            resident - planned);
@@ -211,6 +213,7 @@ static void summarise(const struct training *t) {
 }
 
 static void release(struct training *t) {
+    checkpoint_save_abandon(&t->saver);
     run_destroy(&t->run);
     metrics_close(&t->metrics);
     setup_fini(&t->setup);
@@ -227,6 +230,7 @@ int train_main(int argc, char **argv) {
             return 0;
         }
     stop_listen();
+    signal(SIGXFSZ, SIG_IGN);                                        /* a file that may not grow is a failed write, as on a full disk */
     alarm(600);
     struct training *t = calloc(1, sizeof *t);
     if (t) t->born_s = clock_s();
@@ -242,6 +246,7 @@ int train_main(int argc, char **argv) {
     if (prepared) status = train(t);
     bool agreed = status != OK && (!prepared || status == E_NUMERIC || t->save_failed);
     if (agreed && prepared) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
+    if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* what is being saved is from before that */
     if (status != OK) status_report();                               /* nothing is left to report when the ranks agreed */
     bool clean = status == OK || agreed;
     if (status == OK) summarise(t);

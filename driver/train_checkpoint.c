@@ -34,28 +34,47 @@ bool train_save_is_due(const struct training *t, int64_t n_step) {
 }
 
 /* A disk that is full now may have room later: training goes on, and the run only fails if its last save does. */
-static enum status note_failure(struct training *t, enum status status) {
-    if (status == E_TIMEOUT || status == E_COMM) return status;
-    t->save_failures++;
-    t->save_failed = true;
-    if (t->stopping || t->run.n_done == t->setup.plan.steps) return status;
-    if (is_rank_0()) log_warn("step %" PRId64 " is not saved, and training goes on: %s", t->run.n_done, status_message());
+static enum status pass_over(struct training *t, enum status status, int64_t step) {
+    if (step == t->run.n_done && (t->stopping || step == t->setup.plan.steps)) return status;
+    if (is_rank_0()) log_warn("step %" PRId64 " is not saved, and training goes on: %s", step, status_message());
     status_clear();
     return OK;
 }
 
-enum status train_save(struct training *t) {
-    double start = clock_s();
-    enum status status = checkpoint_save(&t->run, t->setup.plan.save, t->setup.plan.keep);
-    if (status == OK) t->save_failed = false;
-    else TRY(note_failure(t, status));                               /* the same on every rank */
-    if (is_rank_0()) TRY(metrics_save(&t->metrics, t->run.n_done, clock_s() - start, t->save_failures));
-    if (t->save_failed) return OK;
-    t->saved_step = t->run.n_done;
+/* A save has ended, well or not; the same on every rank. */
+static enum status note_save(struct training *t, enum status status, int64_t step, double save_s, double stall_s) {
+    if (status == E_TIMEOUT || status == E_COMM) return status;
+    t->save_failed = status != OK;
+    t->save_failures += t->save_failed;
+    if (is_rank_0()) TRY(metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
+    if (t->save_failed) return pass_over(t, status, step);
+    t->saved_step = step;
     if (is_rank_0() && log_get_level() >= LOG_INFO)
-        printf("saved %s/step-%08" PRId64 " | %.1f ms\n", t->setup.plan.save, t->run.n_done, 1e3 * (clock_s() - start));
+        printf("saved %s/step-%08" PRId64 " | %.1f ms, training stood still for %.1f ms\n", t->setup.plan.save, step, 1e3 * save_s, 1e3 * stall_s);
     fflush(stdout);
     return OK;
+}
+
+/* The last one is waited for in any case, and needs no copy. */
+static bool saves_beside(const struct training *t) { return t->setup.plan.save_async && !t->stopping && t->run.n_done < t->setup.plan.steps; }
+
+enum status train_save(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    double start = clock_s();
+    TRY(train_poll_save(t, true));                                   /* one at a time */
+    if (t->saved_step == t->run.n_done) return OK;
+    enum status status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, p->keep, &t->saver) : checkpoint_save(&t->run, p->save, p->keep);
+    t->stall_s = clock_s() - start;
+    return status == OK && t->saver ? OK : note_save(t, status, t->run.n_done, t->stall_s, t->stall_s);
+}
+
+enum status train_poll_save(struct training *t, bool wait) {
+    struct checkpoint_saved saved;
+    double start = clock_s();
+    if (!t->saver) return OK;
+    enum status status = checkpoint_save_poll(&t->saver, wait, &saved);
+    t->stall_s += clock_s() - start;
+    return status == OK && !saved.ended ? OK : note_save(t, status, saved.step, saved.save_s, t->stall_s);
 }
 
 /* ---- stopping before the end ---- */

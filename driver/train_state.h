@@ -4,6 +4,7 @@
 
 #include "driver/setup.h"
 #include "lib/comm/comm.h"
+#include "lib/run/checkpoint.h"
 #include "lib/run/metrics.h"
 #include "lib/run/run.h"
 
@@ -19,6 +20,8 @@ struct training {
     double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
     double born_s;                       /* when the process began: --time-limit counts from here */
     bool stopping;                       /* asked to save and leave */
+    struct checkpoint_saver *saver;      /* --save-async: what is being written */
+    double stall_s;                      /* how long training has stood still for it */
     bool save_failed;                    /* the last one */
     int64_t save_failures;
     int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
@@ -36,6 +39,9 @@ bool train_save_is_due(const struct training *, int64_t n_step);
 /* Save now. A failure is said, counted, and no failure of the job, unless this is its last save.
  * @collective{world} @errors E_IO, E_CONFIG, E_MEMORY: the last save failed, on every rank; E_TIMEOUT, E_COMM */
 enum status train_save(struct training *);
+/* At the edge of a step: is what --save-async writes on the disk? `wait`: until it is. Failures as train_save has them.
+ * @collective{world} */
+enum status train_poll_save(struct training *, bool wait);
 
 /* At the edge of a step: has any rank been asked to stop, or is the time up? Then t->stopping on every rank.
  * @collective{world, where there is a place to save} @errors E_IO: asked, and nowhere to save */

@@ -58,9 +58,10 @@ wait_for_first() { # SAVE
     done
 }
 
-kill_one_run() { # NUMBER
-    local save=killed-$1 victims
-    job "$save" >/dev/null 2>&1 &
+kill_one_run() { # NUMBER. Every other one is killed while a thread writes
+    local save=killed-$1 victims beside=()
+    [ $(($1 % 2)) = 0 ] || beside=(--save-async)
+    job "$save" "${beside[@]}" >/dev/null 2>&1 &
     wait_for_first "$save" || { echo "not ok killed_job_$1_resumes no checkpoint within a minute"; end_all; wait; return; }
     sleep 0.$((RANDOM % 60 + 10))
     if [ $((RANDOM % 2)) = 0 ]; then victims=$(pids $((RANDOM % 4))); else victims=$(pids); fi
@@ -101,6 +102,43 @@ time_is_up() {
     stops time_limit_stops limited $?
 }
 
+# Runs bash text with a small file system of its own in the folder `disk`; job works in it. Code 77: none can be mounted here.
+with_a_disk() { # SIZE TEXT
+    mkdir -p disk
+    unshare -m bash -c "mount -t tmpfs -o size=$1 tmpfs disk || exit 77
+        $(declare -f job)
+        trivium='$trivium' marker='$marker' demo='$demo' steps=$steps
+        $2" 2>/dev/null
+}
+
+# There is room for one checkpoint and a half: the first is saved, the others fail and are counted, and the first is whole.
+on_a_full_disk() { # NAME [OPTION]
+    local name=$1 code
+    with_a_disk 2300k "job disk ${2-} --metrics full.jsonl >full 2>&1; code=\$?; $trivium checkpoint inspect disk >inspected 2>&1 || exit 76; exit \$code"
+    code=$?
+    if [ $code = 77 ]; then echo "skip $name no file system can be mounted here"; return; fi
+    if [ $code != 1 ]; then echo "not ok $name code $code, not 1: $(cat inspected)"; return; fi
+    if [ "$(grep -c "E_" full)" != 1 ] || ! grep -q "E_IO.*No space left on device" full; then echo "not ok $name says $(grep E_ full)"; return; fi
+    if ! grep -q "step-00000001" inspected; then echo "not ok $name another one is latest: $(head -3 inspected)"; return; fi
+    if ! grep -q "\"step\":$steps,\"save_ms\".*\"save_failures\":$((steps - 1))}" full.jsonl; then echo "not ok $name counts $(grep save_failures full.jsonl | tail -1)"; return; fi
+    echo "ok $name"
+}
+
+# What was saved loads; nothing can be saved beside it.
+on_a_read_only_disk() {
+    local code
+    with_a_disk 9m "job disk --save-every 23 --steps 23 >/dev/null 2>&1 || exit 76; mount -o remount,ro disk; job disk --resume disk >full 2>&1; code=\$?
+        $trivium checkpoint inspect disk >inspected 2>&1 || exit 76; exit \$code"
+    code=$?
+    if [ $code = 77 ]; then echo "skip read_only_disk no file system can be mounted here"; return; fi
+    if [ $code != 1 ]; then echo "not ok read_only_disk code $code, not 1: $(cat inspected)"; return; fi
+    if [ "$(grep -c "E_" full)" != 1 ] || ! grep -q "E_IO.*Read-only file system" full; then echo "not ok read_only_disk says $(cat full)"; return; fi
+    if grep -q "step-00000023" inspected; then echo "ok read_only_disk"; else echo "not ok read_only_disk $(head -3 inspected)"; fi
+}
+
+on_a_read_only_disk
+on_a_full_disk full_disk
+on_a_full_disk full_disk_beside_training --save-async
 asked_to_stop USR1 usr1_stops
 asked_to_stop TERM term_stops
 time_is_up

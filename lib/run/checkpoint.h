@@ -20,6 +20,11 @@
  * Whoever is killed on the way leaves a directory that begins with a dot, which nobody reads and the next save removes. `latest` is renamed last:
  * what it names is always whole.
  *
+ * Or beside the training (--save-async), which then stands still for a copy in memory only:
+ *
+ *   everybody   at the edge of a step, a copy of its own elements (role "save", in host memory); a thread writes it, and training goes on
+ *   later edges "are all files there?", one small all-reduce; when they are, rank 0's thread writes the manifest and gives the names
+ *
  * Read: the manifest; then each file's size and checksum, shared out over the ranks; then every rank takes from every file the
  * elements that it wants. In the same layout and precision that is bit for bit what was saved.
  *
@@ -41,6 +46,26 @@ enum { CHECKPOINT_VERSION = 1, CHECKPOINT_PATH_MAX = 1024 };
  *  training can go on.
  *  @collective{mesh} @errors E_IO with path and reason; E_CONFIG: too long a path; E_MEMORY */
 enum status checkpoint_save(struct run *, const char *save, int64_t keep);
+
+/* ---- the same beside the training ---- */
+struct checkpoint_saver;                 /* a save under way */
+struct checkpoint_saved {
+    bool ended;                          /* the step has its name, and `latest` names it */
+    int64_t step;
+    double save_s;                       /* from the start to the last byte, as this rank's thread saw it */
+};
+
+/** Bytes of the copy (role "save", host memory) that this rank's share of the program needs; planned where the plan says save_async. */
+int64_t checkpoint_copy_bytes(const struct program *);
+/** Copy the state after the last finished step, and let a thread write it. *out is NULL after a failure, which is every rank's as in
+ *  checkpoint_save. One at a time.
+ *  @collective{mesh} @errors as checkpoint_save; E_INTERNAL: no copy was planned */
+enum status checkpoint_save_start(struct run *, const char *save, int64_t keep, struct checkpoint_saver **out);
+/** At the edge of a step: has it ended? `wait`: until it has. When it has ended, well or not, *saver is NULL.
+ *  @collective{mesh} @errors what any rank's thread met, the same on every rank; E_TIMEOUT, E_COMM */
+enum status checkpoint_save_poll(struct checkpoint_saver **saver, bool wait, struct checkpoint_saved *out);
+/** Wait for this rank's thread and forget the save; it stays unfinished on the disk. NULL is fine. Before run_destroy. @collective{none} */
+void checkpoint_save_abandon(struct checkpoint_saver **);
 
 /** The step directory that `path` means: itself, if it has a manifest; else what its `latest` names.
  *  @errors E_DATA: neither; E_FORMAT: `latest` does not name a directory beside it  @collective{none} */

@@ -10,6 +10,8 @@
 enum state_array { STATE_WEIGHT, STATE_MOMENT1, STATE_MOMENT2, N_STATE_ARRAYS };
 extern const char *const state_suffix[N_STATE_ARRAYS];
 
+/** What an array is stored in: weights as the optimizer keeps them, if it keeps its own. */
+static inline enum dtype checkpoint_dtype(const struct param *w, enum state_array a) { return w->master || a != STATE_WEIGHT ? w->state_dtype : w->type.dtype; }
 /** What this rank stores of the param; n 0: nothing. Padding at the end is left out. */
 struct piece checkpoint_own_piece(const struct param *);
 /** What this rank keeps of its weight. */

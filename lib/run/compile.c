@@ -1,6 +1,7 @@
 /* From a plan to tables, for any rank, by any process: build -> (check, rewrite) by each technique -> lower -> schedule ->
  * memory plan -> bill. */
 #include "lib/run/run.h"
+#include "lib/run/checkpoint.h"
 
 #include "lib/ops/attention.h"
 #include "lib/ops/reduce.h"
@@ -71,6 +72,7 @@ static enum status bill_and_plan(struct run *r) {
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
     TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, run_work_bytes(r), &r->memory));
+    if (r->plan.save_async && r->plan.save[0]) r->memory.host_bytes[ROLE_SAVE] = checkpoint_copy_bytes(&r->program);
     bill_rows(&r->program, r->chunks, &r->schedule, &r->bill);
     bill_sends(r->chunks, &r->schedule, &r->bill);
     memcpy(r->bill.bytes, r->memory.bytes, sizeof r->bill.bytes);

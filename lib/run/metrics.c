@@ -45,9 +45,9 @@ enum status metrics_evaluation(struct metrics *m, int64_t step, double val_loss)
     return write_row(m, json_pack("{s:I, s:o}", "step", (json_int_t)step, "val_loss", number(val_loss)));
 }
 
-enum status metrics_save(struct metrics *m, int64_t step, double save_s, int64_t failures) {
+enum status metrics_save(struct metrics *m, int64_t step, double save_s, double stall_s, int64_t failures) {
     if (!m->file) return OK;
-    return write_row(m, json_pack("{s:I, s:o, s:I}", "step", (json_int_t)step, "save_ms", number(1e3 * save_s), "save_failures", (json_int_t)failures));
+    return write_row(m, json_pack("{s:I, s:o, s:o, s:I}", "step", (json_int_t)step, "save_ms", number(1e3 * save_s), "stall_ms", number(1e3 * stall_s), "save_failures", (json_int_t)failures));
 }
 
 void metrics_print(const struct metrics_row *r) {

@@ -27,8 +27,9 @@ void metrics_close(struct metrics *);
 /** Append a training row / an evaluation row, flushed. Doubles as %.17g, NaN and infinity as null. @errors E_IO */
 enum status metrics_step(struct metrics *, const struct metrics_row *);
 enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss);
-/** A row of a checkpoint: `step save_ms save_failures` (how many have failed so far, this one included). @errors E_IO */
-enum status metrics_save(struct metrics *, int64_t step, double save_s, int64_t failures);
+/** A row of a checkpoint: `step save_ms stall_ms save_failures` (start to end; how long training stood still for it; how many have failed so
+ *  far, this one included). @errors E_IO */
+enum status metrics_save(struct metrics *, int64_t step, double save_s, double stall_s, int64_t failures);
 
 /** `step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB`, and
  *  ` | scale 65536` when the loss is scaled. To standard output. */

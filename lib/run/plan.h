@@ -62,6 +62,7 @@ struct plan {
     /* checkpoints */
     char save[OPTION_TEXT_MAX], resume[OPTION_TEXT_MAX], init[OPTION_TEXT_MAX];
     int64_t save_every, keep;
+    int save_async;
     double time_limit;
     /* output */
     char metrics[OPTION_TEXT_MAX];

@@ -1,0 +1,43 @@
+/* The parts of a save, which saving at once (checkpoint_save.c) and beside the training (checkpoint_async.c) share. Private to checkpoint*.c. */
+#ifndef TRIVIUM_RUN_CHECKPOINT_SAVE_H
+#define TRIVIUM_RUN_CHECKPOINT_SAVE_H
+
+#include "lib/run/checkpoint_files.h"
+#include "lib/run/checkpoint_piece.h"
+#include "lib/run/safetensors.h"
+
+/* What rank 0 must know of every rank's file. */
+struct shard { int64_t bytes; uint64_t hash; };
+
+/* A tensor of a file: where its elements lie. */
+struct stored { const struct device *device; const void *at; int64_t bytes; };
+
+struct shard_plan {
+    struct safetensors_entry *entries;
+    struct stored *stored;               /* one for each entry */
+    int n;
+    json_t *pieces;                      /* name -> which part of the tensor */
+};
+
+/** Which tensors this rank stores, and where they lie. To be released, also after a failure. @errors E_MEMORY  @collective{none} */
+enum status checkpoint_plan_shard(const struct run *, struct shard_plan *);
+void checkpoint_shard_plan_fini(struct shard_plan *);
+/** Write and flush the file. By any thread. @errors E_IO, E_MEMORY, E_DEVICE  @collective{none} */
+enum status checkpoint_write_shard(const struct shard_plan *, const char *path, struct shard *out);
+
+/** Copy what is to be stored into the run's memory for that (role "save"). From here on the plan's tensors lie there.
+ *  @errors E_INTERNAL: it is too small; E_DEVICE  @collective{none} */
+enum status checkpoint_take_copy(const struct run *, struct shard_plan *);
+
+/** What the manifest says of the run as it is now, without the shards. A new reference; NULL: no memory. */
+json_t *checkpoint_manifest(const struct run *);
+/** Rank 0, before anybody writes: `save`, and in it an empty folder for the step. @errors E_IO  @collective{none} */
+enum status checkpoint_begin(const char *save, const char *unfinished);
+/** Rank 0, when all files are there: the manifest (which gets the shards), the folder's own name, `latest`; then older steps are removed. By any
+ *  thread. @errors E_IO, E_CONFIG, E_MEMORY  @collective{none} */
+enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step, const struct shard *shards, int n, int64_t keep);
+
+/** A failure is every rank's, with the first failing rank's sentence; nothing is printed, as the caller may go on. @collective{group} */
+enum status checkpoint_agree(const struct group *, enum status mine);
+
+#endif

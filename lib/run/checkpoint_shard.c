@@ -1,0 +1,86 @@
+/* One rank's file: which tensors, where their elements lie, and writing them. */
+#include "lib/run/checkpoint_save.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STAGING_BYTES = 16 << 20 };       /* state of a GPU comes to the host in parts of this size */
+
+static struct stored stored_of(const struct run *r, const struct param *w, enum state_array a) {
+    const void *at[N_STATE_ARRAYS] = {w->master ? w->master_weight : param_own_weight(w), w->moment1, w->moment2};
+    bool on_host = a == STATE_WEIGHT && !w->master ? w->weight_on_host : w->state_on_host;
+    return (struct stored){on_host ? device_cpu() : r->device, at[a], 0};
+}
+
+/* A run that is all of its box has the box's shape. */
+static void set_shape(struct safetensors_entry *e, const struct piece *p) {
+    bool whole = p->first == 0 && p->n == shape_n(&p->box);
+    e->n_axes = whole ? p->box.n_axes : 1;
+    e->shape[0] = p->n;
+    for (int i = 0; i < p->box.n_axes && whole; i++) e->shape[i] = p->box.axis[i].n;
+}
+
+static enum status plan_param(const struct run *r, const struct param *w, struct shard_plan *s) {
+    struct piece piece = checkpoint_own_piece(w);
+    if (piece.n == 0) return OK;
+    json_object_set_new(s->pieces, w->name, checkpoint_piece_json(&piece));
+    for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
+        struct safetensors_entry *e = &s->entries[s->n];
+        char name[NAME_MAX_LEN + 16];
+        snprintf(name, sizeof name, "%s%s", w->name, state_suffix[a]);
+        e->name = strdup(name);
+        if (!e->name) return FAIL(E_MEMORY, "no memory for the names of a checkpoint");
+        e->dtype = checkpoint_dtype(w, a);
+        set_shape(e, &piece);
+        s->stored[s->n] = stored_of(r, w, a);
+        s->stored[s->n++].bytes = piece.n * (int64_t)dtype_size(e->dtype);
+    }
+    return OK;
+}
+
+enum status checkpoint_plan_shard(const struct run *r, struct shard_plan *s) {
+    int most = r->program.n_params * N_STATE_ARRAYS;
+    *s = (struct shard_plan){.entries = calloc((size_t)most + 1, sizeof *s->entries), .stored = calloc((size_t)most + 1, sizeof *s->stored),
+                             .pieces = json_object()};
+    if (!s->entries || !s->stored || !s->pieces) return FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
+    for (int i = 0; i < r->program.n_params; i++) TRY(plan_param(r, &r->program.params[i], s));
+    return OK;
+}
+
+void checkpoint_shard_plan_fini(struct shard_plan *s) {
+    for (int i = 0; i < s->n; i++) free(s->entries[i].name);
+    free(s->entries);
+    free(s->stored);
+    json_decref(s->pieces);
+}
+
+static enum status append(struct safetensors_writer *w, const struct stored *x, void *staging) {
+    if (x->device->kind == DEVICE_CPU) return safetensors_append(w, x->at, x->bytes);
+    for (int64_t done = 0; done < x->bytes; done += STAGING_BYTES) {
+        int64_t n = x->bytes - done < STAGING_BYTES ? x->bytes - done : STAGING_BYTES;
+        TRY(x->device->download(x->device, staging, (const char *)x->at + done, n));
+        TRY(safetensors_append(w, staging, n));
+    }
+    return OK;
+}
+
+static enum status write_tensors(const struct shard_plan *s, struct safetensors_writer *w) {
+    void *staging = malloc(STAGING_BYTES);
+    enum status status = staging ? OK : FAIL(E_MEMORY, "no memory to bring a checkpoint to the host");
+    for (int i = 0; i < s->n && status == OK; i++) status = append(w, &s->stored[i], staging);
+    free(staging);
+    return status;
+}
+
+enum status checkpoint_write_shard(const struct shard_plan *s, const char *path, struct shard *out) {
+    char *pieces = json_dumps(s->pieces, JSON_COMPACT);
+    struct safetensors_writer *w = NULL;
+    if (!pieces) return FAIL(E_MEMORY, "no memory to write %s", path);
+    struct safetensors_pair metadata[] = {{"format", "trivium"}, {"pieces", pieces}};
+    enum status status = safetensors_create(path, s->entries, s->n, metadata, 2, &w);
+    free(pieces);
+    if (status == OK) status = write_tensors(s, w);
+    if (status == OK) return safetensors_finish(&w, &out->bytes, &out->hash);
+    safetensors_abandon(&w);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* ranks: 1 2 4 8  device: any
+ *
+ * A checkpoint that is written beside the training is of the step at whose edge it was begun, whatever the weights are by the time that
+ * it is on the disk: its files have the bytes of those that are written at once. Its copy takes the memory that was planned. A file that cannot be
+ * written is every rank's failure, and training goes on. */
+#include "driver/recipe.h"
+#include "lib/comm/comm.h"
+#include "lib/run/checkpoint_save.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { BEFORE = 2, AFTER = 3 };
+
+static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
+    snprintf(path, CHECKPOINT_PATH_MAX, "%s", test_path(name));
+    (void)comm_broadcast(group_world(), path, CHECKPOINT_PATH_MAX, UINT8, 0);
+}
+
+static enum status steps(struct run *r, int n) {
+    for (int i = 0; i < n; i++) TRY(run_step(r));
+    return OK;
+}
+
+/* The state after BEFORE steps. */
+static enum status open_run(struct run *r, int layout, int precision) {
+    struct plan p = layout_in_company(parity_plan(), layout);
+    p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
+    p.precision = precision;
+    p.save_async = true;
+    snprintf(p.save, sizeof p.save, "somewhere");
+    memset(r, 0, sizeof *r);
+    TRY(plan_settle(&p, comm_world_size()));
+    TRY(run_create(r, &gpt_recipe, &p, WATCH_PEAKS));
+    TRY(layout_use_demo(r));
+    return steps(r, BEFORE);
+}
+
+/* ---- the same bytes ---- */
+
+static bool same_files(const char *a, const char *b) {
+    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
+    bool same = f && g;
+    for (int c = 0; same && c != EOF;) same = (c = fgetc(f)) == fgetc(g);
+    if (f) fclose(f);
+    if (g) fclose(g);
+    return same;
+}
+
+static bool same_shards(const char *a, const char *b) {
+    char x[CHECKPOINT_PATH_MAX + 64], y[CHECKPOINT_PATH_MAX + 64];
+    int rank = comm_world_rank();
+    snprintf(x, sizeof x, "%s/step-%08d/rank-%05d.safetensors", a, BEFORE, rank);
+    snprintf(y, sizeof y, "%s/step-%08d/rank-%05d.safetensors", b, BEFORE, rank);
+    bool same = same_files(x, y);
+    snprintf(x, sizeof x, "%s/step-%08d/manifest.json", a, BEFORE);
+    snprintf(y, sizeof y, "%s/step-%08d/manifest.json", b, BEFORE);
+    return same && same_files(x, y);
+}
+
+/* Train on while it is written, asking at every edge. */
+static enum status save_beside(struct run *r, const char *folder, bool *ended) {
+    struct checkpoint_saver *saver;
+    struct checkpoint_saved saved = {0};
+    TRY(checkpoint_save_start(r, folder, 0, &saver));
+    enum status status = OK;
+    for (int i = 0; i < AFTER && status == OK; i++) {
+        status = run_step(r);
+        if (status == OK && saver) status = checkpoint_save_poll(&saver, false, &saved);
+    }
+    if (status == OK && saver) status = checkpoint_save_poll(&saver, true, &saved);
+    *ended = saved.ended && saved.step == BEFORE && saver == NULL;
+    checkpoint_save_abandon(&saver);
+    return status;
+}
+
+static bool copy_is_as_planned(const struct run *r) {
+    int64_t bytes[N_ROLES], host[N_ROLES], planned = r->memory.host_bytes[ROLE_SAVE];
+    bool ok = run_measure(r, bytes, host) == OK && host[ROLE_SAVE] == planned && planned == checkpoint_copy_bytes(&r->program);
+    if (!ok) print_message("the copy: %" PRId64 " bytes planned, %" PRId64 " measured\n", planned, host[ROLE_SAVE]);
+    return ok;
+}
+
+static bool beside_equals_at_once(int layout, int precision) {
+    char at_once[CHECKPOINT_PATH_MAX], beside[CHECKPOINT_PATH_MAX];
+    bool ended = false;
+    struct run r;
+    shared_path("at-once", at_once);
+    shared_path("beside", beside);
+    enum status status = open_run(&r, layout, precision);
+    if (status == OK) status = checkpoint_save(&r, at_once, 0);
+    if (status == OK) status = save_beside(&r, beside, &ended);
+    bool ok = status == OK && ended && copy_is_as_planned(&r) && same_shards(at_once, beside);
+    run_destroy(&r);
+    return agree_all(ok);
+}
+
+static void test_what_is_written_beside_training_is_of_its_step(void **state) {
+    (void)state;
+    static const int layouts[] = {0, 3, 5, 8, 11};
+    int n = test_device()->kind == DEVICE_CUDA ? 2 : 5;
+    bool ok = true;
+    for (int i = 0; i < n; i++) ok &= beside_equals_at_once(layouts[i], i == 1 ? PRECISION_BF16 : PRECISION_FP64);
+    assert_true(agree_all(ok));
+}
+
+/* However late the thread comes to a tensor: here all of it is written after a step that changed every weight. */
+static enum status write_after_a_step(struct run *r, const char *late, struct shard *out) {
+    struct shard_plan plan;
+    enum status status = checkpoint_plan_shard(r, &plan);
+    if (status == OK) status = checkpoint_take_copy(r, &plan);
+    if (status == OK) status = run_step(r);
+    if (status == OK) status = checkpoint_write_shard(&plan, late, out);
+    checkpoint_shard_plan_fini(&plan);
+    return status;
+}
+
+static void test_the_copy_does_not_change(void **state) {
+    (void)state;
+    char at_once[CHECKPOINT_PATH_MAX], late[CHECKPOINT_PATH_MAX], now[CHECKPOINT_PATH_MAX + 64];
+    struct shard shard;
+    struct run r;
+    shared_path("now", at_once);
+    shared_path("late", late);
+    snprintf(late + strlen(late), 16, "-%d", comm_world_rank());
+    snprintf(now, sizeof now, "%s/step-%08d/rank-%05d.safetensors", at_once, BEFORE, comm_world_rank());
+    enum status status = open_run(&r, 2, PRECISION_FP64);
+    if (status == OK) status = checkpoint_save(&r, at_once, 0);
+    if (status == OK) status = write_after_a_step(&r, late, &shard);
+    run_destroy(&r);
+    assert_true(agree_all(status == OK && same_files(now, late)));
+}
+
+/* ---- failures ---- */
+
+/* Files of this process end at `bytes`: the thread meets what a full disk is. */
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void test_a_file_that_cannot_be_written_fails_on_every_rank(void **state) {
+    (void)state;
+    if (test_device()->kind == DEVICE_CUDA) skip();
+    char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    bool ended = false;
+    struct run r;
+    shared_path("limited", folder);
+    bool ok = agree_all(open_run(&r, 0, PRECISION_FP64) == OK);
+    if (comm_world_rank() == comm_world_size() - 1) limit_files(4096);
+    enum status status = save_beside(&r, folder, &ended);
+    ok &= agree_all(status == E_IO && !ended && strstr(status_text(), "File too large") != NULL);
+    status_clear();
+    limit_files(RLIM_INFINITY);
+    ok &= checkpoint_resolve(folder, step) == E_DATA;                /* nothing has become `latest` */
+    status_clear();
+    (void)comm_barrier(group_world());
+    ok &= agree_all(checkpoint_save(&r, folder, 0) == OK && checkpoint_resolve(folder, step) == OK);
+    run_destroy(&r);
+    assert_true(agree_all(ok));
+}
+
+/* Given up half-way: the thread has ended before its memory goes, and nothing is `latest`. */
+static void test_a_save_that_is_given_up_names_nothing(void **state) {
+    (void)state;
+    char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    struct checkpoint_saver *saver = NULL;
+    struct run r;
+    shared_path("given-up", folder);
+    bool ok = agree_all(open_run(&r, 0, PRECISION_FP64) == OK) && agree_all(checkpoint_save_start(&r, folder, 0, &saver) == OK);
+    checkpoint_save_abandon(&saver);
+    run_destroy(&r);
+    ok &= saver == NULL && checkpoint_resolve(folder, step) == E_DATA;
+    status_clear();
+    assert_true(agree_all(ok));
+}
+
+/* Without the memory there is nowhere to copy to. */
+static void test_a_copy_that_was_not_planned_is_refused(void **state) {
+    (void)state;
+    char folder[CHECKPOINT_PATH_MAX];
+    struct checkpoint_saver *saver = NULL;
+    struct run r;
+    shared_path("unplanned", folder);
+    bool ok = agree_all(open_run(&r, 0, PRECISION_FP64) == OK);
+    r.host_arenas[ROLE_SAVE].bytes = 64;
+    ok &= agree_all(checkpoint_save_start(&r, folder, 0, &saver) == E_INTERNAL && saver == NULL);
+    status_clear();
+    run_destroy(&r);
+    assert_true(agree_all(ok));
+}
+
+TESTS(unit_test(test_what_is_written_beside_training_is_of_its_step), unit_test(test_the_copy_does_not_change),
+      unit_test(test_a_file_that_cannot_be_written_fails_on_every_rank),
+      unit_test(test_a_save_that_is_given_up_names_nothing), unit_test(test_a_copy_that_was_not_planned_is_refused))
