@@ -135,7 +135,7 @@ static bool evaluation_is_due(const struct training *t, int64_t n_step) {
  * evaluation, which wants the weights as they are; and not where the host must see the gradients first. */
 static bool may_start_another(const struct training *t) {
     const struct run *r = &t->run;
-    return t->setup.plan.device == PLAN_DEVICE_CUDA && !r->may_skip && !t->stopping && r->n_step < t->setup.plan.steps &&
+    return t->setup.plan.device == PLAN_DEVICE_CUDA && !r->may_skip && t->setup.plan.spike_guard == 0 && !t->stopping && r->n_step < t->setup.plan.steps &&
            !evaluation_is_due(t, r->n_step) && !train_save_is_due(t, r->n_step);
 }
 
@@ -183,8 +183,11 @@ static void tell_progress(struct training *t) {
 
 static enum status train(struct training *t) {
     t->started_s = t->told_s = clock_s();
+    TRY(train_guard_begin(t));
     while (t->run.n_done < t->setup.plan.steps) {
-        TRY(one_step(t));
+        bool went_back;
+        TRY(train_guard(t, one_step(t), &went_back));
+        if (went_back) continue;
         if (evaluation_is_due(t, t->run.n_done)) TRY(evaluate(t));
         TRY(train_poll_save(t, false));
         if (train_save_is_due(t, t->run.n_done)) TRY(train_save(t));

@@ -7,6 +7,7 @@
 #include "lib/run/checkpoint.h"
 #include "lib/run/metrics.h"
 #include "lib/run/run.h"
+#include "lib/run/spike.h"
 
 struct traffic { double bytes, wait_s; };   /* of one step's communication */
 
@@ -24,6 +25,8 @@ struct training {
     double stall_s;                      /* how long training has stood still for it */
     bool save_failed;                    /* the last one */
     int64_t save_failures;
+    struct spike spike;                  /* --spike-guard: the losses so far; */
+    int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
     int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
     int64_t profiled;                    /* steps that --profile counts, and their seconds */
     double profiled_s;
@@ -50,5 +53,14 @@ enum status train_agree_to_stop(struct training *);
 bool train_may_leave(const struct training *);
 /* The last checkpoint, and where to go on. @collective{world} @errors of train_save */
 enum status train_leave(struct training *);
+
+
+/* ---- train_guard.c: --spike-guard ---- */
+
+/* Before the first step: saves, so that there is something to go back to. @collective{world} @errors of train_save */
+enum status train_guard_begin(struct training *);
+/* After each step, with what came of it: is its loss a spike, or not finite? Then back to the last checkpoint and on behind the samples since.
+ * @return `status` where it does nothing, or can do no more  @collective{world} @errors of checkpoint_load */
+enum status train_guard(struct training *, enum status status, bool *went_back);
 
 #endif

@@ -27,6 +27,10 @@ void metrics_close(struct metrics *);
 /** Append a training row / an evaluation row, flushed. Doubles as %.17g, NaN and infinity as null. @errors E_IO */
 enum status metrics_step(struct metrics *, const struct metrics_row *);
 enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss);
+/* The guard against spikes went back to a checkpoint (driver/train_guard.c). */
+struct metrics_rollback { int64_t step; double loss, limit; int64_t to_step, first_sample, n_samples; };
+/** `step spike_loss spike_limit rolled_back_to skipped_first_sample skipped_samples`. @errors E_IO */
+enum status metrics_rollback(struct metrics *, const struct metrics_rollback *);
 /** A row of a checkpoint: `step save_ms stall_ms save_failures` (start to end; how long training stood still for it; how many have failed so
  *  far, this one included). @errors E_IO */
 enum status metrics_save(struct metrics *, int64_t step, double save_s, double stall_s, int64_t failures);

@@ -74,6 +74,7 @@ static const struct option OPTIONS[] = {
     {"save-every", OPTION_INT, "0", 0, BIG, NULL, "steps", "save each so many steps as well", "checkpoints", AT(save_every)},
     {"save-async", OPTION_BOOL, "off", 0, 0, NULL, "", "copy the state and go on training while a thread writes it; costs memory for the copy", "checkpoints", AT(save_async)},
     {"keep", OPTION_INT, "2", 0, BIG, NULL, "", "newest checkpoints that are kept; 0: all", "checkpoints", AT(keep)},
+    {"spike-guard", OPTION_REAL, "0", 0, 1e6, NULL, "", "a loss so many standard deviations above the mean of the last 64, or not finite: back to the last checkpoint, and on behind the samples since then; 0: off", "checkpoints", AT(spike_guard)},
     {"time-limit", OPTION_REAL, "0", 0, 1e9, NULL, "s", "save and leave with code 75 after so much time; 0: none. SIGUSR1 asks for the same at any time", "checkpoints", AT(time_limit)},
     {"resume", OPTION_TEXT, "", 0, 0, NULL, "", "go on from a checkpoint, saved in any layout: a step's folder, or what save named", "checkpoints", AT(resume)},
     {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0", "checkpoints", AT(init)},
@@ -166,6 +167,8 @@ enum status plan_settle(struct plan *p, int world) {
     if (p->save_every > 0 && !p->save[0])
         return FAIL(E_CONFIG, "save-every=%" PRId64 ", and no place to save; give --save a folder", p->save_every);
     if (p->save_async && !p->save[0]) return FAIL(E_CONFIG, "save-async, and no place to save; give --save a folder");
+    if (p->spike_guard > 0 && (!p->save[0] || p->save_every == 0))
+        return FAIL(E_CONFIG, "spike-guard=%g goes back to the last checkpoint, and none is made; give --save and --save-every", p->spike_guard);
     if (p->time_limit > 0 && !p->save[0])
         return FAIL(E_CONFIG, "time-limit=%g s, and no place to save what is done by then; give --save a folder", p->time_limit);
     if (p->resume[0] && p->init[0])

@@ -42,13 +42,17 @@ static int64_t batch_index(const struct plan *p, int microbatch, int64_t b) {
 }
 
 /* Samples go on where they stopped, though the batch may be of another size now. */
-static int64_t samples_before(const struct run *r, int64_t step) { return r->resumed_samples + (step - r->resumed_step) * r->plan.global_batch; }
-int64_t run_samples_used(const struct run *r) { return samples_before(r, r->n_done); }
+int64_t run_samples_before(const struct run *r, int64_t step) { return r->resumed_samples + (step - r->resumed_step) * r->plan.global_batch; }
+int64_t run_samples_used(const struct run *r) { return run_samples_before(r, r->n_done); }
+void run_go_on_at_sample(struct run *r, int64_t sample) {
+    r->resumed_step = r->n_step;
+    r->resumed_samples = sample;
+}
 
 static enum status fetch_sample(const struct run *r, int64_t number, int32_t *tokens, int32_t *targets) {
     const struct plan *p = &r->plan;
     if (r->eval_first < 0) {
-        int64_t sample = data_shuffled(&r->train, (uint64_t)p->seed, samples_before(r, r->n_step) + number);
+        int64_t sample = data_shuffled(&r->train, (uint64_t)p->seed, run_samples_before(r, r->n_step) + number);
         return data_sample(&r->train, sample, p->vocab, tokens, targets);
     }
     int64_t sample = r->eval_first + number;

@@ -126,8 +126,11 @@ enum status run_step_finish(struct run *);
  *  included), dropout off. @collective{mesh} @errors E_DATA, E_TIMEOUT, E_COMM */
 enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
 
-/** Samples that the finished steps have used, those of the runs that this one resumes included. */
+/** Samples that the finished steps have used, those of the runs that this one resumes included; or those before a step, counted from 0. */
 int64_t run_samples_used(const struct run *);
+int64_t run_samples_before(const struct run *, int64_t step);
+/** The next step begins with this sample of the shuffled order. Between steps, on all ranks alike. */
+void run_go_on_at_sample(struct run *, int64_t sample);
 
 /** A piece of the comm arena for a technique, in the order of attaching; what cost() asked for in all.
  *  @errors E_INTERNAL: more than was planned */

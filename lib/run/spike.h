@@ -1,0 +1,33 @@
+/* Is this step's loss a spike?
+ *
+ *   loss > mean + k s      mean and standard deviation s of the last 64 losses that were none; or it is not finite
+ *
+ * The first 16 losses are taken as they are: there is nothing to hold them against. While the loss falls fast, s is large, and little is a
+ * spike. Every rank has the same losses, so all decide alike.
+ *
+ * What to do then: Chowdhery et al. 2022 (PaLM), section 5.1: go back to a checkpoint and leave out the data that led there. */
+#ifndef TRIVIUM_RUN_SPIKE_H
+#define TRIVIUM_RUN_SPIKE_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPIKE_WINDOW = 64, SPIKE_FIRST = 16 };
+
+struct spike {
+    double loss[SPIKE_WINDOW];
+    int n;                               /* losses noted so far */
+};
+
+/** The most that this step's loss may be: infinity as long as there are too few. @param k standard deviations, > 0 */
+double spike_limit(const struct spike *, double k);
+/** A loss that was accepted. */
+void spike_note(struct spike *, double loss);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
