@@ -20,7 +20,7 @@ static const struct option OPTIONS[] = {
 
     {"dropout-masks", OPTION_CHOICE, "redraw", 0, 0, "redraw|store", "", "redraw draws them again in backward, from the counter; store keeps them, as most frameworks do, and materialised attention's dropped probabilities (blocked attention always redraws: it stores nothing T x T)", "model", AT(dropout_masks)},
 
-    {"loss-chunk", OPTION_INT, "-1", -1, 1e12, NULL, "tokens", "tokens of a microbatch whose logits exist at a time, so that head and loss are one operation (cpu only); 0: all of them, two operations; -1: on cpu as many as hidden, else 0", "model", AT(loss_chunk)},
+    {"loss-chunk", OPTION_INT, "-1", -1, 1e12, NULL, "tokens", "tokens of a microbatch whose logits exist at a time, so that head and loss are one operation (cpu only); 0: all of them, two operations; -1: on cpu as many as hidden, in fp32 and fp64 at least 1024, else 0", "model", AT(loss_chunk)},
 
     {"steps", OPTION_INT, "100", 1, BIG, NULL, "steps", "optimizer steps", "training", AT(steps)},
     {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences a step, over all ranks", "training", AT(global_batch)},
@@ -140,6 +140,13 @@ static enum status settle_batch(struct plan *p) {
     return OK;
 }
 
+/* Each chunk goes through the whole vocabulary's weights and their gradient once more: few tokens are slow. In 16 bits, where the chunk's logits
+ * then fit into caches, fewer are best (docs/benchmarks/). */
+static int64_t chosen_loss_chunk(const struct plan *p) {
+    bool narrow = p->precision == PRECISION_BF16 || p->precision == PRECISION_FP16;
+    return narrow || p->hidden > 1024 ? p->hidden : 1024;
+}
+
 /* "auto" becomes what this machine has. The two that follow from each other: fp64 and fp32 have no tensor cores to gain by. */
 enum status plan_settle_device(struct plan *p) {
     if (p->device == PLAN_DEVICE_AUTO) p->device = device_cuda_count() > 0 ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
@@ -148,7 +155,7 @@ enum status plan_settle_device(struct plan *p) {
         return FAIL(E_CONFIG, "profile times operations as they return, and device=cuda only queues them; leave it out, and use nsys");
     if (p->device == PLAN_DEVICE_CUDA && p->loss_chunk > 0)
         return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " is only there on the cpu, and device=cuda; leave it out, or use 0", p->loss_chunk);
-    if (p->loss_chunk < 0) p->loss_chunk = p->device == PLAN_DEVICE_CPU ? p->hidden : 0;
+    if (p->loss_chunk < 0) p->loss_chunk = p->device == PLAN_DEVICE_CPU ? chosen_loss_chunk(p) : 0;
     if (p->device == PLAN_DEVICE_CPU && p->comm == PLAN_COMM_NCCL)
         return FAIL(E_CONFIG, "comm=nccl moves GPU memory, and device=cpu; use comm=mpi, or leave comm out");
     if (p->device == PLAN_DEVICE_CPU && p->attention_core == PLAN_CORE_CUDNN)
