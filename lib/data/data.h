@@ -1,11 +1,14 @@
-/* Token data: what the file is, which tokens make sample i, and in which order samples come.
+/* Token data: what the files are, which tokens make sample i, and in which order samples come.
  *
- * Sample i is tokens [i T, i T + T) with targets one further, so a file of n tokens has (n - 1) / T samples. The order is a
+ * Sample i is tokens [i T, i T + T) with targets one further, so n tokens have (n - 1) / T samples. The order is a
  * keyed permutation of the sample index, drawn anew each epoch; sample number s of a run (counting from 0 over all steps) is
  * a pure function of (seed, s). No rank, layout or batch size enters it: rank r simply asks for other s.
  *
- * Formats, recognised by content: llm.c .bin (magic 20240520, version 1, u16 tokens; magic 20240801 version 7, u32 tokens);
- * anything else is UTF-8 text, one token a byte, vocabulary 256. Files are memory-mapped and only read. */
+ * Formats, in the order in which they are looked for:
+ *   llm.c     by content: magic 20240520, version 1, u16 tokens; magic 20240801, version 7, u32 tokens
+ *   Megatron  NAME.bin with an index NAME.idx beside it: the tokens of all its sequences, in the index's order (megatron.h)
+ *   text      anything else: one token a byte, vocabulary 256; or, with a tokenizer, its tokens (bpe.h)
+ * Files are memory-mapped and only read. Several files of one format are one stream (data_list.h). */
 #ifndef TRIVIUM_DATA_DATA_H
 #define TRIVIUM_DATA_DATA_H
 
@@ -16,20 +19,36 @@
 extern "C" {
 #endif
 
-enum data_format { DATA_TEXT, DATA_LLMC_U16, DATA_LLMC_U32 };
+enum data_format { DATA_TEXT, DATA_LLMC_U16, DATA_LLMC_U32, DATA_MEGATRON };
 struct data_file;
+struct bpe;
 
-/** Map a file. @errors E_DATA: missing, unreadable, empty, a directory; E_FORMAT: an llm.c header whose token count does not
- *  match the file's size, an unknown version */
-enum status data_open(const char *path, struct data_file **out);
+/** Map a file, or the files that a list or pattern names (data_list.h), as one stream. @errors E_DATA: missing, unreadable, empty,
+ *  a directory, files of several formats; E_FORMAT: an llm.c header or a Megatron index that does not fit its file; E_MEMORY */
+enum status data_open(const char *names, struct data_file **out);
+/** The same for text, tokenized here and now, and kept in memory: for tens of MB; what is larger is better written once by
+ *  `trivium data tokenize`. The tokenizer is only used in the call. @errors also E_CONFIG: a file that holds tokens already */
+enum status data_open_tokenized(const char *names, struct bpe *tokenizer, struct data_file **out);
 void data_close(struct data_file **);
+
 int64_t data_n_tokens(const struct data_file *);
 enum data_format data_format_of(const struct data_file *);
+/** The format in words: "Megatron, i32 tokens". Static storage. */
+const char *data_format_name(const struct data_file *);
+/** As it was given to data_open. */
 const char *data_path(const struct data_file *);
-/** 256 for text; 0 where the format does not say (llm.c: the model's vocabulary counts). */
+/** 256 for text, the tokenizer's for tokenized text; 0 where the format does not say (the model's vocabulary counts). */
 int64_t data_vocab(const struct data_file *);
-/** Token at i; 0 <= i < n_tokens. */
-int32_t data_token(const struct data_file *, int64_t i);
+int data_n_files(const struct data_file *);
+/** Documents and sequences that a Megatron index lists; 0 for other formats. */
+int64_t data_n_documents(const struct data_file *);
+int64_t data_n_sequences(const struct data_file *);
+/** Token at i; 0 <= i < n_tokens. As it stands there: Megatron's may be negative, or beyond 32 bits. */
+int64_t data_token(const struct data_file *, int64_t i);
+/** The file that token i is in, and in *place which of its tokens it is. Borrowed. */
+const char *data_file_of(const struct data_file *, int64_t i, int64_t *place);
+/** The bytes of file number i, 0 <= i < data_n_files, of a format with one token a byte. Borrowed. */
+const char *data_text(const struct data_file *, int i, int64_t *bytes);
 
 /* A stretch of a file, cut into samples of T tokens. */
 struct data_split { const struct data_file *file; int64_t first, n_tokens, T; };
@@ -45,7 +64,7 @@ int64_t data_split_samples(const struct data_split *); /* (n_tokens - 1) / T */
 /** Which sample of the split is number s of a shuffled run, s >= 0; every epoch of data_split_samples is a new permutation. */
 int64_t data_shuffled(const struct data_split *, uint64_t seed, int64_t s);
 
-/** tokens[0..T) and targets[0..T) of sample i. @errors E_DATA: a token >= vocab (value, position, file, limit) */
+/** tokens[0..T) and targets[0..T) of sample i. @errors E_DATA: a token >= vocab or < 0 (value, position, file, limit) */
 enum status data_sample(const struct data_split *, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets);
 
 #ifdef __cplusplus

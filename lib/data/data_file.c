@@ -1,121 +1,102 @@
-/* A token file: open, recognise by content, map. The kernel pages tokens in as they are read, so a file may be larger
- * than memory, and all ranks of a host share one copy. Sizes are checked here, once, before anything trusts them. */
-#include "lib/data/data.h"
+/* A token stream: open the files, recognise each by content, and find token i. Sizes are checked by the formats' readers, once,
+ * before anything trusts them. */
+#include "lib/data/data_private.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "lib/data/data_list.h"
+#include "lib/data/megatron.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-struct data_file {
-    char *path;
-    const unsigned char *map; /* the whole file */
-    int64_t map_bytes;
-    const unsigned char *tokens; /* the first token, inside map */
-    int64_t n_tokens;
-    enum data_format format;
+/* ---- how a token is stored ---- */
+
+static const struct { int bytes; const char *name; } ELEMENTS[] = {
+    [DATA_U8] = {1, "u8"},   [DATA_I8] = {1, "i8"},   [DATA_U16] = {2, "u16"}, [DATA_I16] = {2, "i16"},
+    [DATA_U32] = {4, "u32"}, [DATA_I32] = {4, "i32"}, [DATA_I64] = {8, "i64"},
 };
+int data_element_bytes(enum data_element e) { return ELEMENTS[e].bytes; }
+const char *data_element_name(enum data_element e) { return ELEMENTS[e].name; }
 
-/* llm.c's header: 256 little-endian int32, of which three are used. Source: karpathy/llm.c, llmc/dataloader.h */
-enum { LLMC_HEADER_BYTES = 256 * 4, LLMC_MAGIC_U16 = 20240520, LLMC_MAGIC_U32 = 20240801 };
-struct llmc_header { int32_t magic, version, n_tokens; };
-
-static const struct llmc_kind { int32_t magic, version; enum data_format format; } llmc_kinds[] = {
-    {LLMC_MAGIC_U16, 1, DATA_LLMC_U16},
-    {LLMC_MAGIC_U32, 7, DATA_LLMC_U32},
-};
-
-static int64_t token_bytes(enum data_format format) {
-    switch (format) {
-    case DATA_LLMC_U16: return 2;
-    case DATA_LLMC_U32: return 4;
-    default: return 1;
+/* Copied, since a file may put its tokens at any byte. */
+#define READ(type) do { type x; memcpy(&x, s->at + (int64_t)sizeof x * i, sizeof x); return (int64_t)x; } while (0)
+static int64_t element_at(const struct data_stretch *s, int64_t i) {
+    switch (s->element) {
+    case DATA_I8: READ(int8_t);
+    case DATA_U16: READ(uint16_t);
+    case DATA_I16: READ(int16_t);
+    case DATA_U32: READ(uint32_t);
+    case DATA_I32: READ(int32_t);
+    case DATA_I64: READ(int64_t);
+    default: return s->at[i];
     }
 }
+#undef READ
 
-/* Opening alone would accept a directory, and block on a pipe that nobody writes to. */
-static enum status open_regular(const char *path, int *fd, int64_t *bytes) {
-    struct stat info;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0 || fstat(*fd, &info) != 0)
-        return FAIL(E_DATA, "cannot open %s: %s; give --data a file that exists and can be read", path, strerror(errno));
-    if (S_ISDIR(info.st_mode)) return FAIL(E_DATA, "%s is a directory; give --data a file in it", path);
-    if (!S_ISREG(info.st_mode))
-        return FAIL(E_DATA, "%s is a pipe or a device, and samples come in random order; save it to a file first", path);
-    if (info.st_size == 0)
-        return FAIL(E_DATA, "%s is empty: 0 bytes, and one sample needs seq+1 tokens; give --data another file", path);
-    *bytes = info.st_size;
-    return OK;
-}
+/* ---- opening ---- */
 
-static enum status map_file(struct data_file *f) {
-    int fd = -1;
-    enum status status = open_regular(f->path, &fd, &f->map_bytes);
-    if (status == OK) {
-        void *map = mmap(NULL, (size_t)f->map_bytes, PROT_READ, MAP_SHARED, fd, 0);
-        if (map == MAP_FAILED)
-            status = FAIL(E_DATA, "cannot map %s (%lld bytes): %s; copy it to a local disk", f->path,
-                          (long long)f->map_bytes, strerror(errno));
-        else f->map = map;
+/* Sequences that lie side by side become one stretch, so that an ordinary file is one, however many sequences it has. */
+enum status data_add(struct data_file *f, const unsigned char *at, int64_t n, enum data_element element) {
+    struct data_stretch *last = f->n_stretches > 0 ? &f->stretches[f->n_stretches - 1] : NULL;
+    int64_t first = f->n_tokens;
+    if (__builtin_add_overflow(f->n_tokens, n, &f->n_tokens))
+        return FAIL(E_FORMAT, "%s has 2^63 tokens or more; its index is damaged: write it again", f->path);
+    if (last && last->element == element && last->first >= f->parts[f->n_parts - 1].first &&
+        at == last->at + (first - last->first) * data_element_bytes(element)) return OK;
+    if (f->n_stretches == f->room) {
+        int64_t room = f->room ? 2 * f->room : 1;
+        void *bigger = realloc(f->stretches, (size_t)room * sizeof *f->stretches);
+        if (!bigger) return FAIL(E_MEMORY, "no memory for the %" PRId64 " pieces that %s lies in; write it again, in order", room, f->path);
+        f->stretches = bigger;
+        f->room = room;
     }
-    if (fd >= 0) close(fd); /* the mapping stays */
-    return status;
-}
-
-static enum status check_llmc(const struct data_file *f, const struct llmc_kind *kind) {
-    if (f->map_bytes < LLMC_HEADER_BYTES)
-        return FAIL(E_FORMAT, "%s has llm.c's magic %d and is cut off: %lld bytes, its header alone is %d; copy or "
-                    "tokenize it again", f->path, kind->magic, (long long)f->map_bytes, LLMC_HEADER_BYTES);
-    struct llmc_header header;
-    memcpy(&header, f->map, sizeof header);
-    if (header.version != kind->version)
-        return FAIL(E_FORMAT, "%s: llm.c data version %d, and of magic %d only version %d can be read; tokenize it again "
-                    "with a current llm.c", f->path, header.version, kind->magic, kind->version);
-    if (header.n_tokens < 1)
-        return FAIL(E_FORMAT, "%s: the llm.c header says %d tokens, at least 1 is needed; tokenize it again", f->path,
-                    header.n_tokens);
-    int64_t expected = LLMC_HEADER_BYTES + header.n_tokens * token_bytes(kind->format);
-    if (f->map_bytes != expected)
-        return FAIL(E_FORMAT, "%s is %s: the llm.c header says %d tokens, which is %lld bytes, and the file has %lld; "
-                    "copy or tokenize it again", f->path, f->map_bytes < expected ? "cut off" : "too long",
-                    header.n_tokens, (long long)expected, (long long)f->map_bytes);
+    f->stretches[f->n_stretches++] = (struct data_stretch){at, first, element};
     return OK;
 }
 
-/* llm.c's magic numbers are not valid UTF-8, so no text is taken for one. */
-static const struct llmc_kind *find_llmc(const struct data_file *f) {
-    int32_t magic;
-    if (f->map_bytes < (int64_t)sizeof magic) return NULL;
-    memcpy(&magic, f->map, sizeof magic);
-    for (size_t k = 0; k < sizeof llmc_kinds / sizeof *llmc_kinds; k++)
-        if (llmc_kinds[k].magic == magic) return &llmc_kinds[k];
-    return NULL;
+static enum status read_text(struct data_file *f, const struct data_part *part) {
+    const struct data_map *map = &part->map;
+    if (map->bytes >= MEGATRON_MAGIC_BYTES && !memcmp(map->at, megatron_magic, MEGATRON_MAGIC_BYTES))
+        return FAIL(E_FORMAT, "%s is the index of Megatron data, and no data itself; give the .bin beside it", map->path);
+    f->format = DATA_TEXT;
+    f->vocab = 256;
+    return data_add(f, map->at, map->bytes, DATA_U8);
 }
 
-static enum status recognise(struct data_file *f) {
-    const struct llmc_kind *kind = find_llmc(f);
-    if (kind) TRY(check_llmc(f, kind));
-    int64_t header_bytes = kind ? LLMC_HEADER_BYTES : 0;
-    f->format = kind ? kind->format : DATA_TEXT;
-    f->tokens = f->map + header_bytes;
-    f->n_tokens = (f->map_bytes - header_bytes) / token_bytes(f->format);
+static enum status read_part(struct data_file *f, const char *path) {
+    struct data_part *part = &f->parts[f->n_parts++];
+    enum data_format before = f->format;
+    bool mine = false;
+    part->first = f->n_tokens;
+    TRY(data_map(path, &part->map));
+    TRY(llmc_read(f, part, &mine));
+    if (!mine) TRY(megatron_read(f, part, &mine));
+    if (!mine) TRY(read_text(f, part));
+    if (f->n_parts > 1 && f->format != before)
+        return FAIL(E_DATA, "%s and %s are of several formats, and a list has one; convert them with trivium data tokenize, or train on one",
+                    f->parts[0].map.path, path);
     return OK;
 }
 
-enum status data_open(const char *path, struct data_file **out) {
+static enum status read_parts(struct data_file *f, const struct data_list *list) {
+    f->parts = calloc((size_t)list->n, sizeof *f->parts);
+    if (!f->parts) return FAIL(E_MEMORY, "no memory to describe %d files; close other programs", list->n);
+    for (int i = 0; i < list->n; i++) TRY(read_part(f, list->path[i]));
+    return OK;
+}
+
+enum status data_open(const char *names, struct data_file **out) {
     enum status status = OK;
+    struct data_list list = {0, NULL};
     struct data_file *f = calloc(1, sizeof *f);
-    if (!f || !(f->path = strdup(path))) {
-        status = FAIL(E_MEMORY, "no memory to describe %s; close other programs", path);
+    if (!f || !(f->path = strdup(names))) {
+        status = FAIL(E_MEMORY, "no memory to describe %s; close other programs", names);
         goto done;
     }
-    TRY_DONE(map_file(f));
-    TRY_DONE(recognise(f));
+    TRY_DONE(data_list_init(&list, names));
+    TRY_DONE(read_parts(f, &list));
 done:
+    data_list_fini(&list);
     if (status != OK) data_close(&f);
     *out = f;
     return status;
@@ -125,20 +106,57 @@ void data_close(struct data_file **file) {
     struct data_file *f = *file;
     *file = NULL;
     if (!f) return;
-    if (f->map) munmap((void *)f->map, (size_t)f->map_bytes);
+    for (int i = 0; i < f->n_parts; i++) {
+        data_unmap(&f->parts[i].map);
+        free(f->parts[i].tokens);
+    }
+    free(f->parts);
+    free(f->stretches);
     free(f->path);
     free(f);
 }
 
+/* ---- asking ---- */
+
 int64_t data_n_tokens(const struct data_file *f) { return f->n_tokens; }
 enum data_format data_format_of(const struct data_file *f) { return f->format; }
 const char *data_path(const struct data_file *f) { return f->path; }
-int64_t data_vocab(const struct data_file *f) { return f->format == DATA_TEXT ? 256 : 0; }
+int64_t data_vocab(const struct data_file *f) { return f->vocab; }
+int data_n_files(const struct data_file *f) { return f->n_parts; }
+int64_t data_n_documents(const struct data_file *f) { return f->n_documents; }
+int64_t data_n_sequences(const struct data_file *f) { return f->n_sequences; }
 
-int32_t data_token(const struct data_file *f, int64_t i) {
-    switch (f->format) {
-    case DATA_LLMC_U16: return ((const uint16_t *)(const void *)f->tokens)[i];
-    case DATA_LLMC_U32: return (int32_t)((const uint32_t *)(const void *)f->tokens)[i];
-    default: return f->tokens[i];
+const char *data_format_name(const struct data_file *f) {
+    static char text[48];
+    if (f->format == DATA_TEXT) return f->parts[0].tokens ? "text, tokenized" : "text, one token a byte";
+    snprintf(text, sizeof text, "%s, %s tokens", f->format == DATA_MEGATRON ? "Megatron" : "llm.c", data_element_name(f->stretches[0].element));
+    return text;
+}
+
+const char *data_text(const struct data_file *f, int i, int64_t *bytes) {
+    *bytes = f->parts[i].map.bytes;
+    return (const char *)f->parts[i].map.at;
+}
+
+/* The last stretch that begins at or before token i. */
+static const struct data_stretch *stretch_of(const struct data_file *f, int64_t i) {
+    int64_t low = 0, high = f->n_stretches;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (f->stretches[middle].first <= i) low = middle;
+        else high = middle;
     }
+    return &f->stretches[low];
+}
+
+int64_t data_token(const struct data_file *f, int64_t i) {
+    const struct data_stretch *s = stretch_of(f, i);
+    return element_at(s, i - s->first);
+}
+
+const char *data_file_of(const struct data_file *f, int64_t i, int64_t *place) {
+    int p = f->n_parts - 1;
+    while (p > 0 && f->parts[p].first > i) p--;
+    *place = i - f->parts[p].first;
+    return f->parts[p].map.path;
 }

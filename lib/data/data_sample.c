@@ -50,20 +50,25 @@ int64_t data_shuffled(const struct data_split *split, uint64_t seed, int64_t s) 
     return (int64_t)rng_permute(seed, rng_stream("data.shuffle"), epoch, n, place);
 }
 
+static enum status refuse(const struct data_file *file, int64_t i, int64_t token, int64_t vocab) {
+    int64_t place;
+    const char *path = data_file_of(file, i, &place);
+    if (token < 0)
+        return FAIL(E_DATA, "%s: token %lld at position %lld is negative; tokenize the text again", path, (long long)token, (long long)place);
+    return FAIL(E_DATA, "%s: token %lld at position %lld is not below vocab=%lld; use --vocab %llu or more, or "
+                "the data this model was made for", path, (long long)token, (long long)place, (long long)vocab, (unsigned long long)token + 1);
+}
+
 enum status data_sample(const struct data_split *split, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets) {
     int64_t T = split->T, first = split->first + i * T;
     if (i < 0 || i >= data_split_samples(split))
         return FAIL(E_INTERNAL, "%s: sample %lld of %lld was asked for; please report this", data_path(split->file),
                     (long long)i, (long long)data_split_samples(split));
     for (int64_t t = 0; t <= T; t++) {
-        int32_t token = data_token(split->file, first + t);
-        /* unsigned: a 32-bit token of 2^31 or more arrives negative */
-        if ((uint32_t)token >= (uint64_t)vocab)
-            return FAIL(E_DATA, "%s: token %u at position %lld is not below vocab=%lld; use --vocab %lld or more, or "
-                        "the data this model was made for", data_path(split->file), (uint32_t)token,
-                        (long long)(first + t), (long long)vocab, (uint32_t)token + 1LL);
-        if (t < T) tokens[t] = token;
-        if (t > 0) targets[t - 1] = token;
+        int64_t token = data_token(split->file, first + t);
+        if (token < 0 || token >= vocab) return refuse(split->file, first + t, token, vocab);
+        if (t < T) tokens[t] = (int32_t)token;
+        if (t > 0) targets[t - 1] = (int32_t)token;
     }
     return OK;
 }

@@ -1,0 +1,46 @@
+/* A file in memory: the kernel pages it in as it is read, so it may be larger than memory, and all ranks of a host share one copy. */
+#include "lib/data/data_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Opening alone would accept a directory, and block on a pipe that nobody writes to. */
+static enum status open_regular(const char *path, int *fd, int64_t *bytes) {
+    struct stat info;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0 || fstat(*fd, &info) != 0)
+        return FAIL(E_DATA, "cannot open %s: %s; give --data a file that exists and can be read", path, strerror(errno));
+    if (S_ISDIR(info.st_mode)) return FAIL(E_DATA, "%s is a directory; give --data a file in it", path);
+    if (!S_ISREG(info.st_mode))
+        return FAIL(E_DATA, "%s is a pipe or a device, and samples come in random order; save it to a file first", path);
+    if (info.st_size == 0)
+        return FAIL(E_DATA, "%s is empty: 0 bytes, and one sample needs seq+1 tokens; give --data another file", path);
+    *bytes = info.st_size;
+    return OK;
+}
+
+enum status data_map(const char *path, struct data_map *map) {
+    int fd = -1;
+    map->path = strdup(path);
+    if (!map->path) return FAIL(E_MEMORY, "no memory to describe %s; close other programs", path);
+    enum status status = open_regular(path, &fd, &map->bytes);
+    if (status == OK) {
+        void *at = mmap(NULL, (size_t)map->bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (at == MAP_FAILED)
+            status = FAIL(E_DATA, "cannot map %s (%lld bytes): %s; copy it to a local disk", path, (long long)map->bytes, strerror(errno));
+        else map->at = at;
+    }
+    if (fd >= 0) close(fd); /* the mapping stays */
+    return status;
+}
+
+void data_unmap(struct data_map *map) {
+    if (map->at) munmap((void *)map->at, (size_t)map->bytes);
+    free(map->path);
+    *map = (struct data_map){NULL, NULL, 0};
+}

@@ -1,0 +1,50 @@
+/* What the files of lib/data share: one token stream made of parts (files) and stretches (tokens that lie side by side in one).
+ *
+ *   parts       a.bin                      b.bin
+ *   stretches   [0, 700) [700, 1000)       [1000, 1800)        first token of each; the index of a.bin has a gap
+ *
+ * A file is one stretch, unless it is a Megatron file whose index jumps. */
+#ifndef TRIVIUM_DATA_DATA_PRIVATE_H
+#define TRIVIUM_DATA_DATA_PRIVATE_H
+
+#include "lib/data/data.h"
+
+/* How a token is stored, little-endian. */
+enum data_element { DATA_U8, DATA_I8, DATA_U16, DATA_I16, DATA_U32, DATA_I32, DATA_I64 };
+
+struct data_map { char *path; const unsigned char *at; int64_t bytes; };
+
+struct data_part {
+    struct data_map map;
+    int32_t *tokens;                     /* of tokenized text: owned */
+    int64_t first;                       /* its first token's number in the stream */
+};
+
+struct data_stretch { const unsigned char *at; int64_t first; enum data_element element; };
+
+struct data_file {
+    char *path;
+    enum data_format format;
+    int n_parts;
+    struct data_part *parts;
+    int64_t n_stretches, room;           /* room: stretches that the table can hold */
+    struct data_stretch *stretches;
+    int64_t n_tokens, n_documents, n_sequences;
+    int64_t vocab;                       /* 0: the format does not say */
+};
+
+/** Map a regular file. *map starts as zeros and is to be unmapped in any case. @errors E_DATA: missing, unreadable, empty, no file */
+enum status data_map(const char *path, struct data_map *map);
+void data_unmap(struct data_map *);
+
+int data_element_bytes(enum data_element);
+/** "u16" and so on. */
+const char *data_element_name(enum data_element);
+
+/** The next n tokens of the stream lie at `at`, in the newest part's memory. @errors E_MEMORY; E_FORMAT: 2^63 tokens or more */
+enum status data_add(struct data_file *, const unsigned char *at, int64_t n, enum data_element);
+
+/** Is this part an llm.c file? If so *mine, and its tokens are added. @errors E_FORMAT */
+enum status llmc_read(struct data_file *, const struct data_part *, bool *mine);
+
+#endif

@@ -1,0 +1,33 @@
+/* Megatron-LM's indexed dataset: NAME.bin holds tokens and nothing else, NAME.idx says where the sequences are.
+ *
+ *   bytes 0..8     "MMIDIDX\0\0"
+ *   u64            version, 1
+ *   u8             element: 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 6 f64, 7 f32, 8 u16
+ *   u64            S, the number of sequences
+ *   u64            D, the number of document indices: one more than there are documents
+ *   i32 [S]        tokens of each sequence
+ *   i64 [S]        byte of NAME.bin where each begins
+ *   i64 [D]        0, then for each document the number of sequences up to its end
+ *
+ * All little-endian, nothing is aligned. With data of several modes one byte a sequence follows; those are no text, and refused.
+ * An index that is read may come from anybody: its counts are held against its size, each sequence against the size of NAME.bin.
+ *
+ * Source: NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py (_IndexWriter, _IndexReader). */
+#ifndef TRIVIUM_DATA_MEGATRON_H
+#define TRIVIUM_DATA_MEGATRON_H
+
+#include "lib/data/data_private.h"
+
+enum { MEGATRON_MAGIC_BYTES = 9, MEGATRON_VERSION = 1, MEGATRON_HEADER_BYTES = 34 };
+extern const unsigned char megatron_magic[MEGATRON_MAGIC_BYTES];
+
+/** The format's number for an element; 0: it has none (u32). */
+int megatron_code(enum data_element);
+
+/** "NAME.idx" for "NAME.bin"; NULL: the path does not end so, or there is no memory. To be freed. */
+char *megatron_index_path(const char *bin_path);
+
+/** Is this part a .bin with an index beside it? If so *mine, and its tokens are added. @errors E_DATA, E_FORMAT, E_MEMORY */
+enum status megatron_read(struct data_file *, const struct data_part *, bool *mine);
+
+#endif
