@@ -1,0 +1,46 @@
+/* Text that becomes tokens when it is opened. Every rank does it for itself, so that nothing has to be agreed upon. */
+#include "lib/data/bpe.h"
+#include "lib/data/data_private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct tokens { int32_t *at; int64_t n, room; };
+
+static enum status keep(void *self, const int32_t *tokens, int64_t n) {
+    struct tokens *t = self;
+    if (n > t->room - t->n) {
+        int64_t room = 2 * (t->n + n);
+        int32_t *bigger = realloc(t->at, (size_t)room * sizeof *bigger);
+        if (!bigger) return FAIL(E_MEMORY, "no memory for %" PRId64 " tokens; write them once with trivium data tokenize, and give --data that", room);
+        t->at = bigger;
+        t->room = room;
+    }
+    for (int64_t i = 0; i < n; i++) t->at[t->n++] = tokens[i];
+    return OK;
+}
+
+static enum status tokenize(struct data_file *f, struct data_part *part, struct bpe *tokenizer) {
+    struct tokens t = {0};
+    enum status status = bpe_encode(tokenizer, (const char *)part->map.at, part->map.bytes, keep, &t);
+    part->tokens = t.at;
+    part->first = f->n_tokens;
+    TRY(status);
+    return data_add(f, (const unsigned char *)t.at, t.n, DATA_I32);
+}
+
+static enum status tokenize_all(struct data_file *f, struct bpe *tokenizer) {
+    if (f->format != DATA_TEXT)
+        return FAIL(E_CONFIG, "%s holds tokens already (%s); leave --tokenizer out, or give --data the text", f->path, data_format_name(f));
+    f->n_stretches = f->n_tokens = 0;
+    f->vocab = bpe_n_tokens(tokenizer);
+    for (int i = 0; i < f->n_parts; i++) TRY(tokenize(f, &f->parts[i], tokenizer));
+    return OK;
+}
+
+enum status data_open_tokenized(const char *names, struct bpe *tokenizer, struct data_file **out) {
+    TRY(data_open(names, out));
+    enum status status = tokenize_all(*out, tokenizer);
+    if (status != OK) data_close(out);
+    return status;
+}

@@ -1,0 +1,266 @@
+/* ranks: 1  device: cpu */
+#include "tests/test.h"
+
+#include "lib/data/bpe.h"
+#include "lib/data/data.h"
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLDER "tests/data/bpe"
+
+/* ---- encoding, kept whole ---- */
+
+struct kept { int32_t at[4096]; int64_t n; };
+
+static enum status keep(void *self, const int32_t *tokens, int64_t n) {
+    struct kept *k = self;
+    assert_true(n > 0 && k->n + n <= 4096);
+    memcpy(k->at + k->n, tokens, (size_t)n * sizeof *tokens);
+    k->n += n;
+    return OK;
+}
+
+static struct kept encode(struct bpe *b, const char *text, size_t bytes) {
+    struct kept k = {.n = 0};
+    assert_ok(bpe_encode(b, text, (int64_t)bytes, keep, &k));
+    return k;
+}
+
+static void assert_round_trip(const struct bpe *b, const struct kept *k, const char *text, size_t bytes) {
+    size_t at = 0;
+    for (int64_t i = 0; i < k->n; i++) {
+        int64_t n = 0;
+        const char *piece = bpe_token(b, k->at[i], &n);
+        assert_non_null(piece);
+        assert_true(at + (size_t)n <= bytes);
+        assert_memory_equal(piece, text + at, (size_t)n);
+        at += (size_t)n;
+    }
+    assert_int_equal(at, bytes);
+}
+
+static struct bpe *fixture(void) {
+    struct bpe *b = NULL;
+    assert_ok(bpe_open_folder(FOLDER, &b));
+    return b;
+}
+
+/* What Hugging Face's tokenizers makes of the same strings (tests/data/bpe/make.py). */
+static void test_tokens_are_those_of_another_encoder(void **state) {
+    (void)state;
+    struct bpe *b = fixture();
+    json_t *rows = json_load_file(FOLDER "/expected.json", JSON_ALLOW_NUL, NULL), *row;
+    size_t i;
+    assert_true(json_array_size(rows) > 30);
+    json_array_foreach(rows, i, row) {
+        const json_t *text = json_object_get(row, "text"), *tokens = json_object_get(row, "tokens");
+        struct kept k = encode(b, json_string_value(text), json_string_length(text));
+        bool same = (size_t)k.n == json_array_size(tokens);
+        for (int64_t t = 0; same && t < k.n; t++) same = k.at[t] == json_integer_value(json_array_get(tokens, (size_t)t));
+        if (!same) print_error("row %zu: \"%s\"\n", i, json_string_value(text));
+        assert_true(same);
+        assert_round_trip(b, &k, json_string_value(text), json_string_length(text));
+    }
+    json_decref(rows);
+    bpe_close(&b);
+    assert_null(b);
+}
+
+/* Every byte alone, and all pairs of kinds of bytes: none is lost, none is replaced. */
+static void test_bytes_that_are_no_utf8_come_back(void **state) {
+    (void)state;
+    struct bpe *b = fixture();
+    static const char texts[][16] = {"\xff", "a\xff" "b", "\xe2\x82", "the \xe2\x82 the", "\xc3(\xa9", "\xed\xa0\x80 surrogate", "\xf4\x90\x80\x80", "\xc0\xaf", "\x80\x80\x80the"};
+    char all[256];
+    for (int i = 0; i < 256; i++) all[i] = (char)i;
+    struct kept k = encode(b, all, 256);
+    assert_round_trip(b, &k, all, 256);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        k = encode(b, texts[i], strlen(texts[i]));
+        assert_round_trip(b, &k, texts[i], strlen(texts[i]));
+    }
+    struct kept broken = encode(b, "the\xff the", 8), first = encode(b, "the", 3), last = encode(b, " the", 4);
+    assert_int_equal(broken.n, first.n + 1 + last.n); /* what is around it is tokenized as if it stood alone */
+    assert_memory_equal(broken.at, first.at, (size_t)first.n * sizeof *first.at);
+    assert_memory_equal(broken.at + first.n + 1, last.at, (size_t)last.n * sizeof *last.at);
+    bpe_close(&b);
+}
+
+static void test_end_of_text_is_one_token(void **state) {
+    (void)state;
+    struct bpe *b = fixture();
+    struct kept k = encode(b, "a<|endoftext|>", 14);
+    assert_int_equal(bpe_n_tokens(b), 512);
+    assert_int_equal(bpe_end_of_text(b), 0);
+    assert_int_equal(k.n, 2);
+    assert_int_equal(k.at[1], 0);
+    int64_t n;
+    assert_null(bpe_token(b, 512, &n));
+    assert_null(bpe_token(b, -1, &n));
+    bpe_close(&b);
+}
+
+/* ---- files that are not as they should be ---- */
+
+static const char *write_text(const char *name, const char *text, size_t n) {
+    const char *path = test_path(name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, n, file), n);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static char *append_letter(char *at, int byte) {
+    static const char *const plain = "!#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~";
+    if (byte < 128 && strchr(plain, byte) && byte) return at + sprintf(at, "%c", byte);
+    int letter = byte;
+    bool itself = byte == '"' || byte == '\\' || (byte >= 0xA1 && byte != 0xAD);
+    if (!itself) { /* the n-th byte that is not printable is U+0100 + n */
+        letter = 256;
+        for (int i = 0; i < byte; i++) letter += i < '!' || (i > '~' && i < 0xA1) || i == 0xAD;
+    }
+    return at + sprintf(at, "\\u%04x", letter);
+}
+
+/* A vocabulary of the bytes in their order, without one (-1: all 256), and with what a test adds. */
+static const char *write_vocab(int without, const char *more) {
+    static char text[16384];
+    char *at = text + sprintf(text, "{");
+    int id = 0;
+    for (int byte = 0; byte < 256; byte++) {
+        if (byte == without) continue;
+        at += sprintf(at, "\"");
+        at = append_letter(at, byte);
+        at += sprintf(at, "\":%d,", id++);
+    }
+    if (more) at += sprintf(at, "%s}", more);
+    else at[-1] = '}';
+    return write_text("vocab.json", text, strlen(text));
+}
+
+static enum status open_with(const char *vocab, const char *merges) {
+    struct bpe *b = NULL;
+    enum status status = bpe_open(vocab, write_text("merges.txt", merges, strlen(merges)), &b);
+    assert_int_equal(b != NULL, status == OK);
+    bpe_close(&b);
+    return status;
+}
+
+static void test_a_vocabulary_of_bytes_and_one_merge(void **state) {
+    (void)state;
+    struct bpe *b = NULL;
+    const char *vocab = write_vocab(-1, "\"ab\":256,\"abc\":257,\"bc\":258");
+    assert_ok(bpe_open(vocab, write_text("merges.txt", "b c\r\na b\nab c", 13), &b));
+    assert_int_equal(bpe_end_of_text(b), -1);
+    struct kept k = encode(b, "abcab", 5); /* b c comes first, and leaves a alone */
+    const int32_t want[] = {'a', 258, 256};
+    assert_int_equal(k.n, 3);
+    assert_memory_equal(k.at, want, sizeof want);
+    for (int byte = 0; byte < 256; byte++) {
+        char c = (char)byte;
+        k = encode(b, &c, 1);
+        assert_true(k.n == 1 && k.at[0] == byte);
+    }
+    bpe_close(&b);
+}
+
+static void test_a_bad_vocabulary_is_refused(void **state) {
+    (void)state;
+    struct bpe *b = NULL;
+    assert_fails(bpe_open_folder("nowhere", &b), E_DATA, "nowhere/vocab.json", "No such file");
+    assert_fails(open_with(write_text("v.json", "{\"a\": 1", 7), ""), E_FORMAT, "v.json", "not JSON", "line 1");
+    assert_fails(open_with(write_text("v.json", "[1, 2]", 6), ""), E_FORMAT, "v.json", "object");
+    assert_fails(open_with(write_text("v.json", "{}", 2), "x"), E_FORMAT, "no token for the byte 0x00");
+    assert_fails(open_with(write_text("v.json", "{\"a\":0,\"a\":1}", 13), ""), E_FORMAT, "not JSON", "duplicate");
+    assert_fails(open_with(write_vocab('x', NULL), "x"), E_FORMAT, "byte 0x78", "256");
+    assert_fails(open_with(write_vocab(-1, "\"ab\":255"), "x"), E_FORMAT, "\"ab\"", "both", "255");
+    assert_fails(open_with(write_vocab(-1, "\"ab\":257"), "x"), E_FORMAT, "\"ab\"", "0 to 256", "257 tokens");
+    assert_fails(open_with(write_vocab(-1, "\"ab\":-1"), "x"), E_FORMAT, "\"ab\"", "0 to 256");
+    assert_fails(open_with(write_vocab(-1, "\"ab\":1e300"), "x"), E_FORMAT, "\"ab\"", "0 to 256");
+    assert_fails(open_with(write_vocab(-1, "\"ab\":99999999999999999999999"), "x"), E_FORMAT, "not JSON", "integer");
+    assert_fails(open_with(write_vocab(-1, "\"ab\":\"256\""), "x"), E_FORMAT, "\"ab\"", "0 to 256");
+    assert_fails(open_with(write_vocab(-1, "\"a b\":256"), "x"), E_FORMAT, "\"a b\"", "stands for no byte", "2th");
+    assert_fails(open_with(write_vocab(-1, "\"\\u0144\":256"), "x"), E_FORMAT, "stands for no byte");
+    assert_fails(open_with(write_vocab(-1, "\"\\u20ac\":256"), "x"), E_FORMAT, "stands for no byte");
+    assert_fails(open_with(write_vocab(-1, "\"\":256"), "x"), E_FORMAT, "token 256 is empty");
+}
+
+static void test_bad_merges_are_refused(void **state) {
+    (void)state;
+    char zero[] = "a b\n\0 b\n", line[5000];
+    struct bpe *b = NULL;
+    char vocab[256];
+    snprintf(vocab, sizeof vocab, "%s", write_vocab(-1, "\"ab\":256"));
+    assert_ok(open_with(vocab, "#version: 0.2\na b\n"));
+    assert_ok(open_with(vocab, "\n"));
+    assert_fails(open_with(vocab, ""), E_DATA, "merges.txt", "empty");
+    assert_fails(open_with(vocab, "a b\na xy\n"), E_FORMAT, "line 2", "\"xy\"", "not in the vocabulary");
+    assert_fails(open_with(vocab, "b a\n"), E_FORMAT, "line 1", "\"ba\"", "not in the vocabulary");
+    assert_fails(open_with(vocab, "ab\n"), E_FORMAT, "line 1", "\"ab\"", "two tokens");
+    assert_fails(open_with(vocab, "a b c\n"), E_FORMAT, "line 1", "two tokens");
+    assert_fails(open_with(vocab, " ab\n"), E_FORMAT, "line 1", "two tokens");
+    assert_fails(open_with(vocab, "ab \n"), E_FORMAT, "line 1", "two tokens");
+    assert_fails(open_with(vocab, "a b\n#version: 0.2\n"), E_FORMAT, "line 2");
+    assert_fails(open_with(vocab, "a b\na b\n"), E_FORMAT, "merges 1 and 2", "same pair");
+    assert_fails(bpe_open(vocab, write_text("z.txt", zero, sizeof zero - 1), &b), E_FORMAT, "line 2", "zero byte");
+    memset(line, 'a', sizeof line);
+    line[2] = ' ';
+    assert_fails(bpe_open(vocab, write_text("long.txt", line, sizeof line), &b), E_FORMAT, "line 1", "4096");
+}
+
+/* ---- in use ---- */
+
+static enum status refuse_second(void *self, const int32_t *tokens, int64_t n) {
+    (void)tokens, (void)n;
+    return ++*(int *)self == 2 ? FAIL(E_IO, "full") : OK;
+}
+
+static void test_a_sinks_failure_ends_the_encoding(void **state) {
+    (void)state;
+    struct bpe *b = fixture();
+    int calls = 0;
+    assert_fails(bpe_encode(b, "one two three four", 18, refuse_second, &calls), E_IO, "full");
+    assert_int_equal(calls, 2);
+    bpe_close(&b);
+}
+
+/* One piece of a million letters: merging takes n log n. */
+static void test_a_long_piece_is_no_trap(void **state) {
+    (void)state;
+    enum { N = 1000000 };
+    struct bpe *b = fixture();
+    struct data_file *file = NULL;
+    char *text = malloc(N);
+    for (int i = 0; i < N; i++) text[i] = "the"[i % 3];
+    assert_ok(data_open_tokenized(write_text("long.txt", text, N), b, &file));
+    assert_true(data_n_tokens(file) < N);
+    assert_int_equal(data_vocab(file), 512);
+    data_close(&file);
+    free(text);
+    bpe_close(&b);
+}
+
+static void test_text_opened_with_a_tokenizer(void **state) {
+    (void)state;
+    static const char text[] = "the king and the queen";
+    struct bpe *b = fixture();
+    struct data_file *file = NULL;
+    struct kept k = encode(b, text, sizeof text - 1);
+    assert_ok(data_open_tokenized(write_text("a.txt", text, sizeof text - 1), b, &file));
+    assert_int_equal(data_n_tokens(file), k.n);
+    for (int64_t i = 0; i < k.n; i++) assert_int_equal(data_token(file, i), k.at[i]);
+    data_close(&file);
+    char llmc[1026] = {0};
+    memcpy(llmc, (const int32_t[]){20240520, 1, 1}, 12);
+    assert_fails(data_open_tokenized(write_text("t.bin", llmc, sizeof llmc), b, &file), E_CONFIG, "t.bin", "tokens already", "--tokenizer");
+    assert_null(file);
+    bpe_close(&b);
+}
+
+TESTS(unit_test(test_tokens_are_those_of_another_encoder), unit_test(test_bytes_that_are_no_utf8_come_back), unit_test(test_end_of_text_is_one_token),
+      unit_test(test_a_sinks_failure_ends_the_encoding), unit_test(test_a_vocabulary_of_bytes_and_one_merge),
+      unit_test(test_a_bad_vocabulary_is_refused), unit_test(test_bad_merges_are_refused), unit_test(test_a_long_piece_is_no_trap),
+      unit_test(test_text_opened_with_a_tokenizer))
