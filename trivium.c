@@ -1,6 +1,7 @@
 /* trivium: the program. Subcommands only; each lives in driver/. */
 #include "driver/checkpoint_tool.h"
 #include "driver/compare.h"
+#include "driver/data_tool.h"
 #include "driver/launch.h"
 #include "driver/schedule.h"
 #include "driver/show.h"
@@ -17,6 +18,7 @@ static const struct command COMMANDS[] = {
     {"launch", launch_main, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
     {"show", show_main, "show program|memory|options: what a run would do and need, without running it"},
     {"checkpoint", checkpoint_main, "checkpoint inspect DIR: what a checkpoint holds, and whether it is whole"},
+    {"data", data_main, "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},
     {"schedule", schedule_main, "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
@@ -36,7 +38,7 @@ int main(int argc, char **argv) {
         print_help(stdout);
         return argc > 1 ? 0 : 2;
     }
-    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, show, checkpoint or schedule (trivium --help)", name);
+    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, show, checkpoint, data or schedule (trivium --help)", name);
     status_report();
     return status_exit_code(E_USAGE);
 }

@@ -3,6 +3,7 @@
 
 #include "gpt/gpt.h"
 #include "lib/base/log.h"
+#include "lib/data/bpe.h"
 #include <inttypes.h>
 #include <omp.h>
 #include <sched.h>
@@ -30,12 +31,23 @@ static enum status settle_vocab(struct options *o, const struct plan *plan, cons
     return OK;
 }
 
+/* The tokenizer is only needed while text becomes tokens. */
+static enum status open_files(struct setup *s, const char *path) {
+    const struct plan *p = &s->plan;
+    struct bpe *bpe = NULL;
+    enum status status = p->tokenizer[0] ? bpe_open_folder(p->tokenizer, &bpe) : OK;
+    if (status == OK) status = bpe ? data_open_tokenized(path, bpe, &s->data) : data_open(path, &s->data);
+    if (status == OK && p->val_data[0])
+        status = bpe ? data_open_tokenized(p->val_data, bpe, &s->val_data) : data_open(p->val_data, &s->val_data);
+    bpe_close(&bpe);
+    return status;
+}
+
 static enum status open_data(struct setup *s) {
     char path[OPTION_TEXT_MAX];
     if (s->plan.data[0]) snprintf(path, sizeof path, "%s", s->plan.data);
     else default_data(path);
-    TRY(data_open(path, &s->data));
-    if (s->plan.val_data[0]) TRY(data_open(s->plan.val_data, &s->val_data));
+    TRY(open_files(s, path));
     return settle_vocab(s->options, &s->plan, s->data);
 }
 

@@ -64,8 +64,9 @@ static const struct option OPTIONS[] = {
     {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "", "compare operation, count and dtype across the group before each collective", "machine", AT(check_collectives)},
     {"peak-tflops", OPTION_REAL, "0", 0, 1e9, NULL, "TFLOP/s", "peak of the whole job, for mfu; 0: measured", "machine", AT(peak_tflops)},
 
-    {"data", OPTION_TEXT, "", 0, 0, NULL, "", "text or llm.c .bin file; empty: configs/demo.txt", "data", AT(data)},
+    {"data", OPTION_TEXT, "", 0, 0, NULL, "", "text, llm.c .bin or Megatron .bin (with its .idx beside it); several of a kind: a,b or a pattern; empty: configs/demo.txt", "data", AT(data)},
     {"val-data", OPTION_TEXT, "", 0, 0, NULL, "", "validation file; empty: the last val-fraction of data", "data", AT(val_data)},
+    {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "", "folder of a byte-level BPE (vocab.json, merges.txt) that makes tokens of text data; empty: a token is a byte", "data", AT(tokenizer)},
     {"val-fraction", OPTION_REAL, "0.1", 0, 0.9, NULL, "", "part of data held out; 0: no evaluation", "data", AT(val_fraction)},
     {"eval-every", OPTION_INT, "250", 0, BIG, NULL, "steps", "evaluate each so many steps and after the last; 0: only after the last", "data", AT(eval_every)},
     {"eval-batches", OPTION_INT, "0", 0, BIG, NULL, "batches", "global batches of an evaluation; 0: all of the validation data", "data", AT(eval_batches)},

@@ -56,7 +56,7 @@ struct plan {
     int check_collectives, profile;
     double peak_tflops;
     /* data */
-    char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX];
+    char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX];
     double val_fraction;
     int64_t eval_every, eval_batches;
     /* checkpoints */
