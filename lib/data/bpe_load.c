@@ -28,8 +28,7 @@ static enum status bytes_of(const struct reader *r, const char *letters, char *o
     for (*n = 0; *at; ++*n) {
         int letter = *at < 0x80 ? at[0] : *at < 0xE0 ? (at[0] & 0x1F) << 6 | (at[1] & 0x3F) : LETTERS;
         if (letter >= LETTERS || r->letter_byte[letter] < 0)
-            return FAIL(E_FORMAT, "%s: token \"%.64s\" has a character that stands for no byte (its %" PRId64 "th); is it a byte-level vocabulary, as "
-                        "GPT-2's is?", r->path, letters, *n + 1);
+            return FAIL(E_FORMAT, "%s: character %" PRId64 " of token \"%.64s\" stands for no byte; is it a byte-level vocabulary, as GPT-2's is?", r->path, *n + 1, letters);
         out[*n] = (char)r->letter_byte[letter];
         at += *at < 0x80 ? 1 : 2;
     }
@@ -127,13 +126,13 @@ static enum status read_merge(struct reader *r, char *text, int64_t line, struct
     return find_token(r, text, line, &m->merged);
 }
 
-static enum status read_line(struct reader *r, const char *at, int64_t bytes, int64_t line) {
+static enum status read_line(struct reader *r, const char *at, size_t bytes, int64_t line) {
     char text[MOST_LINE_BYTES + 1];
     struct bpe *b = r->b;
     if (bytes > 0 && at[bytes - 1] == '\r') bytes--;
-    if (bytes > MOST_LINE_BYTES || memchr(at, 0, (size_t)bytes))
+    if (bytes > MOST_LINE_BYTES || memchr(at, 0, bytes))
         return FAIL(E_FORMAT, "%s line %" PRId64 " has %s; is it a merges.txt?", r->path, line, bytes > MOST_LINE_BYTES ? "more than 4096 bytes" : "a zero byte");
-    memcpy(text, at, (size_t)bytes);
+    memcpy(text, at, bytes);
     text[bytes] = 0;
     if (bytes == 0 || (line == 1 && !strncmp(text, "#version", 8))) return OK;
     return read_merge(r, text, line, &b->merges[b->n_merges++]);
@@ -148,7 +147,7 @@ static enum status read_lines(struct reader *r, const struct data_map *map) {
     for (int64_t line = 1; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
-        TRY(read_line(r, at, stop - at, line));
+        TRY(read_line(r, at, (size_t)(stop - at), line));
         at = stop < end ? stop + 1 : end;
     }
     return bpe_index_merges(r->b, r->path);
