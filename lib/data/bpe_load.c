@@ -40,7 +40,7 @@ static enum status bytes_of(const struct reader *r, const char *letters, char *o
 static enum status load_json(struct reader *r) {
     struct data_map map = {0};
     json_error_t why;
-    enum status status = data_map(r->path, &map);
+    enum status status = data_map(r->path, "--tokenizer", &map);
     if (status == OK && map.bytes > MOST_FILE_BYTES)
         status = FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for a vocabulary is %d; is it one?", r->path, map.bytes, MOST_FILE_BYTES);
     if (status == OK) {
@@ -155,7 +155,7 @@ static enum status read_lines(struct reader *r, const struct data_map *map) {
 
 static enum status read_merges(struct reader *r) {
     struct data_map map = {0};
-    enum status status = data_map(r->path, &map);
+    enum status status = data_map(r->path, "--tokenizer", &map);
     if (status == OK) status = read_lines(r, &map);
     data_unmap(&map);
     return status;

@@ -68,7 +68,9 @@ static enum status read_part(struct data_file *f, const char *path) {
     enum data_format before = f->format;
     bool mine = false;
     part->first = f->n_tokens;
-    TRY(data_map(path, &part->map));
+    TRY(data_map(path, "--data", &part->map));
+    if (part->map.bytes == 0)
+        return FAIL(E_DATA, "%s is empty: 0 bytes, and one sample needs seq+1 tokens; give --data another file", path);
     TRY(llmc_read(f, part, &mine));
     if (!mine) TRY(megatron_read(f, part, &mine));
     if (!mine) TRY(read_text(f, part));

@@ -10,26 +10,24 @@
 #include <unistd.h>
 
 /* Opening alone would accept a directory, and block on a pipe that nobody writes to. */
-static enum status open_regular(const char *path, int *fd, int64_t *bytes) {
+static enum status open_regular(const char *path, const char *option, int *fd, int64_t *bytes) {
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0 || fstat(*fd, &info) != 0)
-        return FAIL(E_DATA, "cannot open %s: %s; give --data a file that exists and can be read", path, strerror(errno));
-    if (S_ISDIR(info.st_mode)) return FAIL(E_DATA, "%s is a directory; give --data a file in it", path);
+        return FAIL(E_DATA, "cannot open %s: %s; give %s a file that exists and can be read", path, strerror(errno), option);
+    if (S_ISDIR(info.st_mode)) return FAIL(E_DATA, "%s is a directory; give %s a file in it", path, option);
     if (!S_ISREG(info.st_mode))
-        return FAIL(E_DATA, "%s is a pipe or a device, and samples come in random order; save it to a file first", path);
-    if (info.st_size == 0)
-        return FAIL(E_DATA, "%s is empty: 0 bytes, and one sample needs seq+1 tokens; give --data another file", path);
+        return FAIL(E_DATA, "%s is a pipe or a device, and it is not read in order; save it to a file first", path);
     *bytes = info.st_size;
     return OK;
 }
 
-enum status data_map(const char *path, struct data_map *map) {
+enum status data_map(const char *path, const char *option, struct data_map *map) {
     int fd = -1;
     map->path = strdup(path);
     if (!map->path) return FAIL(E_MEMORY, "no memory to describe %s; close other programs", path);
-    enum status status = open_regular(path, &fd, &map->bytes);
-    if (status == OK) {
+    enum status status = open_regular(path, option, &fd, &map->bytes);
+    if (status == OK && map->bytes > 0) {
         void *at = mmap(NULL, (size_t)map->bytes, PROT_READ, MAP_SHARED, fd, 0);
         if (at == MAP_FAILED)
             status = FAIL(E_DATA, "cannot map %s (%lld bytes): %s; copy it to a local disk", path, (long long)map->bytes, strerror(errno));

@@ -33,8 +33,9 @@ struct data_file {
     int64_t vocab;                       /* 0: the format does not say */
 };
 
-/** Map a regular file. *map starts as zeros and is to be unmapped in any case. @errors E_DATA: missing, unreadable, empty, no file */
-enum status data_map(const char *path, struct data_map *map);
+/** Map a regular file; an empty one has no address. *map starts as zeros and is to be unmapped in any case. `option`: where another file can be
+ *  named, for the remedy ("--data").  @errors E_DATA: missing, unreadable, no file; E_MEMORY */
+enum status data_map(const char *path, const char *option, struct data_map *map);
 void data_unmap(struct data_map *);
 
 int data_element_bytes(enum data_element);

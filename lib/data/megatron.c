@@ -135,7 +135,7 @@ enum status megatron_read(struct data_file *f, const struct data_part *part, boo
     enum status status = OK;
     if (*mine) {
         f->format = DATA_MEGATRON;
-        status = data_map(path, &x.map);
+        status = data_map(path, "--data", &x.map);
         if (status == OK) status = read_index(f, part, &x);
         data_unmap(&x.map);
     }
