@@ -44,7 +44,7 @@ static enum status load_json(struct reader *r) {
     if (status == OK && map.bytes > MOST_FILE_BYTES)
         status = FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for a vocabulary is %d; is it one?", r->path, map.bytes, MOST_FILE_BYTES);
     if (status == OK) {
-        r->vocab = json_loadb((const char *)map.at, (size_t)map.bytes, JSON_REJECT_DUPLICATES, &why);
+        r->vocab = json_loadb(map.at ? (const char *)map.at : "", (size_t)map.bytes, JSON_REJECT_DUPLICATES, &why);
         if (!r->vocab) status = FAIL(E_FORMAT, "%s is not JSON: %s at line %d; get the file again", r->path, why.text, why.line);
     }
     data_unmap(&map);

@@ -171,7 +171,7 @@ static void test_a_bad_vocabulary_is_refused(void **state) {
     (void)state;
     struct bpe *b = NULL;
     assert_fails(bpe_open_folder("nowhere", &b), E_DATA, "nowhere/vocab.json", "No such file", "--tokenizer");
-    assert_fails(open_with(write_text("v.json", "", 0), ""), E_FORMAT, "v.json", "not JSON");
+    assert_fails(open_with(write_text("v.json", "", 0), ""), E_FORMAT, "v.json", "not JSON", "end of file");
     assert_fails(open_with(write_text("v.json", "{\"a\": 1", 7), ""), E_FORMAT, "v.json", "not JSON", "line 1");
     assert_fails(open_with(write_text("v.json", "[1, 2]", 6), ""), E_FORMAT, "v.json", "object");
     assert_fails(open_with(write_text("v.json", "{}", 2), "x"), E_FORMAT, "no token for the byte 0x00");
