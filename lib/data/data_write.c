@@ -27,7 +27,8 @@ static enum status refused(const struct output *o, const char *what) { return FA
 
 static enum status open_output(struct output *o, const char *path) {
     o->path = strdup(path);
-    if (!o->path || asprintf(&o->beside, "%s.tmp-%ld", path, (long)getpid()) < 0) return FAIL(E_MEMORY, "no memory to write %s; close other programs", path);
+    if (!o->path || asprintf(&o->beside, "%s.tmp-%ld", path, (long)getpid()) < 0)
+        return FAIL(E_MEMORY, "no memory to write %s; close other programs", path);
     o->file = fopen(o->beside, "wb");
     return o->file ? OK : refused(o, "cannot create");
 }

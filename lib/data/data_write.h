@@ -18,7 +18,8 @@ struct data_writer;
 /** Begin. `path` is that of the .bin; for Megatron it ends so. `vocab`: tokens are below it. llm.c: u16 to 65536, else u32; Megatron: u16 below
  *  65500, else i32, as Megatron-LM itself does.  @errors E_IO with the system's reason; E_CONFIG: no such path; E_MEMORY  @collective{none} */
 enum status data_write_create(const char *path, enum data_target, int64_t vocab, struct data_writer **out);
-/** The next tokens. @errors E_IO; E_DATA: more than the format can count (2^31 - 1: llm.c in a file, Megatron in a sequence); E_INTERNAL: a token that is not below vocab */
+/** The next tokens. @errors E_IO; E_DATA: more than the format can count (2^31 - 1: llm.c in a file, Megatron in a sequence);
+ *  E_INTERNAL: a token that is not below vocab */
 enum status data_write_tokens(struct data_writer *, const int32_t *tokens, int64_t n);
 /** A document ends here; Megatron's index says so. Without tokens since the last: nothing. @errors E_MEMORY */
 enum status data_write_end_document(struct data_writer *);

@@ -72,7 +72,8 @@ static void test_tokens_are_those_of_another_encoder(void **state) {
 static void test_bytes_that_are_no_utf8_come_back(void **state) {
     (void)state;
     struct bpe *b = fixture();
-    static const char texts[][16] = {"\xff", "a\xff" "b", "\xe2\x82", "the \xe2\x82 the", "\xc3(\xa9", "\xed\xa0\x80 surrogate", "\xf4\x90\x80\x80", "\xc0\xaf", "\x80\x80\x80the"};
+    static const char texts[][16] = {
+        "\xff", "a\xff" "b", "\xe2\x82", "the \xe2\x82 the", "\xc3(\xa9", "\xed\xa0\x80 surrogate", "\xf4\x90\x80\x80", "\xc0\xaf", "\x80\x80\x80the"};
     char all[256];
     for (int i = 0; i < 256; i++) all[i] = (char)i;
     struct kept k = encode(b, all, 256);
