@@ -2,6 +2,7 @@
 #include "driver/checkpoint_tool.h"
 #include "driver/compare.h"
 #include "driver/data_tool.h"
+#include "driver/generate.h"
 #include "driver/launch.h"
 #include "driver/schedule.h"
 #include "driver/show.h"
@@ -17,6 +18,7 @@ static const struct command COMMANDS[] = {
     {"compare", compare_main, "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
     {"launch", launch_main, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
     {"show", show_main, "show program|memory|options: what a run would do and need, without running it"},
+    {"generate", generate_main, "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
     {"checkpoint", checkpoint_main, "checkpoint inspect DIR: what a checkpoint holds, and whether it is whole"},
     {"data", data_main, "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},
     {"schedule", schedule_main, "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
@@ -38,7 +40,7 @@ int main(int argc, char **argv) {
         print_help(stdout);
         return argc > 1 ? 0 : 2;
     }
-    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, show, checkpoint, data or schedule (trivium --help)", name);
+    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, show, generate, checkpoint, data or schedule (trivium --help)", name);
     status_report();
     return status_exit_code(E_USAGE);
 }

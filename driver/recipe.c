@@ -2,6 +2,7 @@
  * tp changes what a layer is, pp picks this rank's layers, the rest mark what is left. */
 #include "driver/recipe.h"
 
+#include "decode/decode.h"
 #include "dp/dp.h"
 #include "gpt/gpt.h"
 #include "mixed_precision/mixed_precision.h"
@@ -15,3 +16,7 @@ static const struct technique *const TECHNIQUES[] = {
 };
 
 const struct recipe gpt_recipe = {gpt_build, TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES};
+
+static const struct technique *const GENERATE_TECHNIQUES[] = {&technique_tp, &technique_mixed_precision, &technique_decode};
+
+const struct recipe generate_recipe = {gpt_build, GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES};

@@ -6,4 +6,7 @@
 
 extern const struct recipe gpt_recipe;
 
+/* What it generates with: those techniques that a single sequence can use, and the rewrite that makes a decoder of the model. */
+extern const struct recipe generate_recipe;
+
 #endif

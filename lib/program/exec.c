@@ -47,6 +47,8 @@ static void *value_at(const struct exec *e, int chunk, int frame, int v) {
     return v < 0 ? NULL : storage_at(e, chunk, frame, e->chunks[chunk].values[v].storage);
 }
 
+void *exec_out(const struct exec *e, int chunk) { return value_at(e, chunk, 0, e->chunks[chunk].out); }
+
 /* ---- rows ---- */
 struct place { int chunk, frame, microbatch; bool training; };
 

@@ -63,6 +63,10 @@ void exec_fini(struct exec *);
  *  @collective{mesh} @errors of ops and comm */
 enum status exec_run(struct exec *, const struct schedule *, bool training);
 
+/** After exec_run: where the value lies that leaves a chunk's forward tape (its last block's out), in device memory; NULL: none does. Of a
+ *  program that is forward only; in others, its frame may have gone on to another microbatch. */
+void *exec_out(const struct exec *, int chunk);
+
 #ifdef __cplusplus
 }
 #endif

@@ -272,6 +272,7 @@ static void lower_all(struct lower *l, bool split_weight) {
     int in = p->blocks[p->steps[l->steps[0]].block].in;
     int out = p->blocks[p->steps[l->steps[l->n_steps - 1]].block].out;
     lower_forward(l, in, out);
+    if (p->forward_only) return;
     if (out >= 0) l->k->dout = l->gradient[out] = external(l, out, TAPE_B);
     lower_backward(l, split_weight);
     if (split_weight) lower_deferred(l);

@@ -73,7 +73,7 @@ static void params_settle(struct program *p) {
         w->grad_type.shape = w->type.shape;
         if (w->padded_n) continue;                                   /* cut into shards by a rewrite: its business */
         w->own_first = 0;
-        w->own_n = w->present ? type_n(&w->type) : 0;
+        w->own_n = w->present && !p->forward_only ? type_n(&w->type) : 0;
     }
 }
 

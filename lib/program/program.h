@@ -38,6 +38,7 @@ struct param {
     double init_std, init_constant;   /* init_constant + init_std x a standard normal of the global element */
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
     bool present;              /* some step of this rank uses it */
+    bool cache;                /* not learned: what steps remember from one token to the next (decode/). Zero at first; in no checkpoint */
     bool tp_sharded;           /* each tp rank holds other elements */
     bool partial_tp;           /* every tp rank has a partial sum of its gradient (sequence parallelism) */
     bool tied;                 /* another pipeline stage holds it too: gradients are summed over AXIS_TIE */
@@ -67,6 +68,7 @@ struct program {
     struct block *blocks;
     int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
     enum device_kind device;   /* where it will run: scratch and kernels differ */
+    bool forward_only;         /* nobody learns: no backward tapes, and params have no own elements (decode/) */
 };
 
 /** Elements that lie in the param and grad arenas, and in each of the optimizer's arrays: whole or shard, padding included. */

@@ -10,18 +10,34 @@ enum { READ_BYTES = 1 << 20 };
 
 /* ---- is it whole, and of this model? ---- */
 
+static enum status size_of(const struct manifest *m, const char *name, int64_t *out) {
+    const json_t *x = json_object_get(json_object_get(m->json, "model"), name);
+    if (!json_is_integer(x)) return FAIL(E_FORMAT, "%s does not say the model's %s", m->path, name);
+    *out = json_integer_value(x);
+    return OK;
+}
+
 static enum status same_model(const struct manifest *m, const struct plan *p) {
-    const json_t *model = json_object_get(m->json, "model");
     const struct { const char *name; int64_t ours; } sizes[] = {
         {"layers", p->layers}, {"hidden", p->hidden}, {"heads", p->heads}, {"seq", p->seq}, {"vocab", p->vocab}};
     for (int i = 0; i < 5; i++) {
-        const json_t *x = json_object_get(model, sizes[i].name);
-        if (!json_is_integer(x)) return FAIL(E_FORMAT, "%s does not say the model's %s", m->path, sizes[i].name);
-        if (json_integer_value(x) != sizes[i].ours)
-            return FAIL(E_FORMAT, "%s is of another model: %s is %" JSON_INTEGER_FORMAT " there and %" PRId64 " here; give the options that it was saved with",
-                        m->path, sizes[i].name, json_integer_value(x), sizes[i].ours);
+        int64_t theirs = 0;
+        TRY(size_of(m, sizes[i].name, &theirs));
+        if (theirs != sizes[i].ours)
+            return FAIL(E_FORMAT, "%s is of another model: %s is %" PRId64 " there and %" PRId64 " here; give the options that it was saved with",
+                        m->path, sizes[i].name, theirs, sizes[i].ours);
     }
     return OK;
+}
+
+enum status checkpoint_model(const char *step, struct checkpoint_model *out) {
+    struct manifest m;
+    const struct { const char *name; int64_t *to; } sizes[] = {
+        {"layers", &out->layers}, {"hidden", &out->hidden}, {"heads", &out->heads}, {"seq", &out->seq}, {"vocab", &out->vocab}};
+    enum status status = manifest_read(&m, step);
+    for (int i = 0; i < 5 && status == OK; i++) status = size_of(&m, sizes[i].name, sizes[i].to);
+    manifest_fini(&m);
+    return status;
 }
 
 /* Each rank looks at its share. */
@@ -129,7 +145,7 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
 static enum status load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (!w->present) continue;
+        if (!w->present || w->cache) continue;
         TRY(load_weight(r, m, w));
         if (part == CHECKPOINT_ALL) TRY(load_states(r, m, w));
     }

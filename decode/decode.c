@@ -1,0 +1,114 @@
+/* Decoding.
+ *
+ * Idea: a language model writes one token after the other, each from all before it. Seen from the training program that is the same
+ * forward pass over and over, over a sequence that has grown by one; and nearly all of it has been done before. In a causal model
+ * position j sees nothing after it, so its keys and values are the same in every pass: they are kept (the key-value cache), and a
+ * pass is made for the new token alone.
+ *
+ *   y[t] = sum_{j <= t} softmax_j(q[t] . k[j] / sqrt(D)) v[j]        one query over t + 1 keys that are there: O(t), not O(t^2);
+ *                                                                    all other steps see one token instead of t + 1
+ *
+ * How it is said here. Decoding is a rewrite of the model's table, as a technique is, and the executor runs what comes out:
+ *   tokens          the T axis is one token, at `first`; program_infer carries that through, and so add_position takes row `first` of
+ *                   its table, as it does for a sequence that is cut over ranks. decode_move changes `first`, and nothing else
+ *   attention       becomes attention_cached, with a param for its cache, of which H follows from the qkv that tp has cut already
+ *   loss            is dropped: the program ends with the logits
+ *   all params      no gradient, no optimizer state, no master weight; the schedule is one forward action
+ *
+ * Stored where: the weights, as in training, 1/tp of the matrices on each rank; and the cache, on the rank that has the heads:
+ *   bytes = 2 x layers x heads/tp x seq x D x bytes of an element          (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
+ * Sent when: with tp the two all-reduces a layer of its forward pass, of one token (C elements); the tokens' embedding, another one. The
+ * logits are gathered behind the program (decode_step.c). The cache is never sent.
+ * Time: every weight is read once for a token and used for two operations, so memory sets the pace, not arithmetic: tokens a second are at most
+ * memory bandwidth / bytes of weights. That is also why more sequences at once would cost nearly nothing; this reads one.
+ * The prompt is read the same way, a token at a time: one program with one set of offsets does both. A pass over all of the prompt
+ * would read the weights once instead of once a token, and is what servers do.
+ * What breaks: a cache row written at another position than the token's, or a position embedding that stays at 0, still gives a text,
+ * just a worse one. So the tests hold the logits of every position against the training program's.
+ *
+ * Source: Shazeer 2019, "Fast Transformer Decoding", section 2.3 (incremental attention); Pope et al. 2022, "Efficiently Scaling
+ * Transformer Inference", section 2 (what is stored, and what bounds the speed). */
+#include "decode/decode.h"
+
+#include "lib/ops/attention.h"
+#include "lib/ops/attention_cached.h"
+#include "lib/run/run.h"
+#include <inttypes.h>
+
+static bool decode_wanted(const struct plan *plan) {
+    (void)plan;
+    return true;                                                     /* it is in recipes for decoding only */
+}
+
+static enum status decode_check(const struct plan *plan) {
+    if (plan->device == PLAN_DEVICE_CUDA)
+        return FAIL(E_CONFIG, "device=cuda: attention over a cache has no kernel for GPUs yet; use device cpu");
+    if (plan->dp > 1 || plan->pp > 1 || plan->sp || plan->zero)
+        return FAIL(E_CONFIG, "dp=%" PRId64 " pp=%" PRId64 " sp=%s zero=%" PRId64 ": decoding divides the model over tp alone; use dp 1, pp 1, and neither sp nor zero",
+                    plan->dp, plan->pp, plan->sp ? "on" : "off", plan->zero);
+    if (plan->loss_chunk != 0)
+        return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " never has the logits of a token; decoding needs loss-chunk 0", plan->loss_chunk);
+    return OK;
+}
+
+/* ---- rewrite ---- */
+
+/* The step that made the loss is the last. What it read is what the program ends with now. */
+static enum status end_with_logits(struct program *p) {
+    const struct step *loss = &p->steps[p->n_steps - 1];
+    if (p->loss < 0 || loss->out[0] != p->loss || loss->n_weight > 0)
+        return FAIL(E_INTERNAL, "the program does not end with a loss over logits");
+    p->blocks[loss->block].out = loss->in[0];
+    p->n_steps--;
+    p->loss = p->targets = -1;
+    return OK;
+}
+
+static void remember_keys(struct program *p) {
+    for (int i = 0; i < p->n_steps; i++) {
+        struct step *s = &p->steps[i];
+        if (s->op != &op_attention_blocked && s->op != &op_attention_materialised) continue;
+        s->op = &op_attention_cached;
+        s->p = 0;
+        s->n_out = s->n_weight = 1;
+        s->weight[0] = program_add_param(p, p->blocks[s->block].name, "cache", attention_cache_type(&p->slots[s->in[0]].type), 0, 0, false);
+        p->params[s->weight[0]].cache = true;
+    }
+}
+
+static void learn_nothing(struct program *p) {
+    p->forward_only = true;
+    for (int i = 0; i < p->n_params; i++) {
+        p->params[i].grad_at = RESIDENT_OWN;                         /* and own are none (program_infer): no bytes */
+        p->params[i].master = false;
+    }
+}
+
+enum status decode_move(struct program *p, int64_t position) {
+    struct axis *t = &p->slots[p->tokens].type.shape.axis[1];
+    *t = (struct axis){'T', 1, position, t->global};
+    return program_infer(p);
+}
+
+static enum status decode_rewrite(const struct plan *plan, struct program *p) {
+    (void)plan;
+    TRY(end_with_logits(p));
+    remember_keys(p);
+    learn_nothing(p);
+    return decode_move(p, 0);
+}
+
+static enum status decode_schedule(const struct plan *plan, struct schedule *out) {
+    (void)plan;
+    *out = (struct schedule){.n_microbatches = 1};
+    schedule_add(out, ACTION_F, 0, 0);
+    return OK;
+}
+
+int64_t decode_cache_bytes(const struct plan *p) {
+    enum dtype dtype = p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
+    return 2 * p->layers * p->seq * (p->hidden / p->tp) * (int64_t)dtype_size(dtype);
+}
+
+const struct technique technique_decode = {
+    .name = "decode", .claims = CLAIM_SCHEDULE, .wanted = decode_wanted, .check = decode_check, .rewrite = decode_rewrite, .schedule = decode_schedule};

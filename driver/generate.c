@@ -1,0 +1,209 @@
+/* trivium generate: load a checkpoint's weights, read a prompt, write what the model would write next.
+ *
+ * The model's sizes are the checkpoint's. The layout is free: any number of ranks that divides the heads (tp). Every rank reads, computes and draws
+ * the same; rank 0 prints. How: decode/decode.c. */
+#include "driver/generate.h"
+
+#include "decode/decode.h"
+#include "decode/decode_step.h"
+#include "driver/generate_text.h"
+#include "driver/recipe.h"
+#include "driver/setup.h"
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/comm/comm.h"
+#include "lib/run/checkpoint.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* plan first: plan_options' offsets hold. */
+struct request {
+    struct plan plan;
+    char checkpoint[OPTION_TEXT_MAX], prompt[OPTION_TEXT_MAX], prompt_tokens[OPTION_TEXT_MAX];
+    int64_t tokens, top_k;
+    double temperature;
+};
+
+static const struct option OPTIONS[] = {
+    {"checkpoint", OPTION_TEXT, "", 0, 0, NULL, "", "whose weights: a step's folder, or what train's --save named; saved in any layout", "text", offsetof(struct request, checkpoint)},
+    {"prompt", OPTION_TEXT, "", 0, 0, NULL, "", "how the text begins, for a model that reads bytes", "text", offsetof(struct request, prompt)},
+    {"prompt-tokens", OPTION_TEXT, "", 0, 0, NULL, "tokens", "the same as numbers, for any model: 1,2,3", "text", offsetof(struct request, prompt_tokens)},
+    {"tokens", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "how many are written; 0: until seq is full", "text", offsetof(struct request, tokens)},
+    {"temperature", OPTION_REAL, "1", 0, 1e6, NULL, "", "scores are divided by it before the draw; 0: no draw, always the most likely token", "text", offsetof(struct request, temperature)},
+    {"top-k", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "draw among the most likely so many; 0: all", "text", offsetof(struct request, top_k)},
+    {"seed", OPTION_INT, "1234", 0, 1e15, NULL, "", "the draws follow from it: the same seed, the same text, on any number of ranks", "text", offsetof(struct request, plan.seed)},
+    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size, the number of ranks; must divide heads", "machine", offsetof(struct request, plan.tp)},
+};
+
+/* Options of a training run that mean the same here. The sizes may be repeated; others than the checkpoint's are refused. */
+static const char *const SHARED[] = {"layers", "hidden", "heads", "seq", "vocab", "precision", "device", "threads", "comm-timeout", "check-collectives", "log"};
+enum { N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
+
+struct generation {
+    struct request request;
+    struct options *options;
+    int32_t *prompt;
+    int64_t n_prompt;
+    struct run run;
+    struct decoder decoder;
+    double started_s, first_s;           /* when the prompt was begun, and when its last token was read */
+    int64_t n_written;
+};
+
+static bool is_rank_0(void) { return comm_world_rank() == 0; }
+
+/* ---- the request ---- */
+
+/* Everything else of the plan is as it is by default. */
+static enum status plan_defaults(struct plan *plan) {
+    struct options *all;
+    enum status status = options_create(&plan_options, 1, plan, &all);
+    options_destroy(&all);
+    return status;
+}
+
+static enum status create_options(struct request *q, struct options **out) {
+    static struct option shared[N_SHARED];
+    const struct option_table tables[] = {{OPTIONS, N_OWN}, {shared, N_SHARED}};
+    for (int i = 0; i < plan_options.n; i++)
+        for (int k = 0; k < N_SHARED; k++)
+            if (!strcmp(plan_options.option[i].name, SHARED[k])) shared[k] = plan_options.option[i];
+    TRY(plan_defaults(&q->plan));
+    return options_create(tables, 2, q, out);
+}
+
+static enum status read_sizes(struct generation *g, char step[CHECKPOINT_PATH_MAX]) {
+    struct checkpoint_model m;
+    if (!g->request.checkpoint[0]) return FAIL(E_USAGE, "generate needs the weights of a model; use --checkpoint DIR, what train's --save named");
+    TRY(checkpoint_resolve(g->request.checkpoint, step));
+    TRY(checkpoint_model(step, &m));
+    const struct { const char *name; int64_t n; } sizes[] = {
+        {"layers", m.layers}, {"hidden", m.hidden}, {"heads", m.heads}, {"seq", m.seq}, {"vocab", m.vocab}};
+    for (int i = 0; i < 5; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%" PRId64, sizes[i].n);
+        TRY(options_set(g->options, sizes[i].name, text, FROM_DATA));   /* what was typed stands, and checkpoint_load compares */
+    }
+    return OK;
+}
+
+/* One sequence, and logits that can be looked at. */
+static enum status settle_plan(struct plan *p, int world) {
+    if (p->tp != world)
+        return FAIL(E_CONFIG, "%d rank%s and tp=%" PRId64 ": generate divides the model over tp alone; give --tp %d, or launch -n %" PRId64, world,
+                    world == 1 ? "" : "s", p->tp, world, p->tp);
+    if (p->device == PLAN_DEVICE_AUTO) p->device = PLAN_DEVICE_CPU;
+    p->dp = p->pp = p->global_batch = p->micro_batch = 1;
+    p->loss_chunk = 0;
+    log_set_level((enum log_level)p->log);
+    return plan_settle(p, world);
+}
+
+static enum status read_prompt(struct generation *g) {
+    struct request *q = &g->request;
+    int64_t vocab = q->plan.vocab, seq = q->plan.seq;
+    if (!q->prompt[0] == !q->prompt_tokens[0]) return FAIL(E_USAGE, "give the text's beginning: one of --prompt TEXT and --prompt-tokens 1,2,3");
+    if (q->prompt[0]) TRY(text_encode(q->prompt, vocab, &g->prompt, &g->n_prompt));
+    else TRY(text_read_tokens(q->prompt_tokens, vocab, &g->prompt, &g->n_prompt));
+    if (g->n_prompt >= seq || q->tokens > seq - g->n_prompt)
+        return FAIL(E_CONFIG, "the model reads seq=%" PRId64 " tokens, and the prompt has %" PRId64 " of them with tokens=%" PRId64 " to follow; %s", seq, g->n_prompt,
+                    q->tokens, g->n_prompt < seq ? "ask for fewer tokens (0: as many as there is room for)" : "shorten the prompt");
+    if (q->tokens == 0) q->tokens = seq - g->n_prompt;
+    return OK;
+}
+
+static enum status read_request(struct generation *g, int argc, char **argv, char step[CHECKPOINT_PATH_MAX]) {
+    TRY(create_options(&g->request, &g->options));
+    TRY(options_parse(g->options, argc, argv));
+    TRY(read_sizes(g, step));
+    TRY(settle_plan(&g->request.plan, comm_world_size()));
+    return read_prompt(g);
+}
+
+/* ---- the text ---- */
+
+static enum status prepare(struct generation *g, int argc, char **argv) {
+    char step[CHECKPOINT_PATH_MAX];
+    enum status status = read_request(g, argc, argv, step);
+    TRY(fail_agree(group_world(), status));
+    const struct plan *p = &g->request.plan;
+    alarm((unsigned)ceil(p->comm_timeout));
+    comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
+    setup_threads(p, comm_local_size());
+    TRY(run_create(&g->run, &generate_recipe, p, WATCH_NOTHING));
+    alarm(0);
+    TRY(checkpoint_load(&g->run, step, CHECKPOINT_WEIGHTS));
+    return fail_agree(group_world(), decoder_init(&g->decoder, &g->run));
+}
+
+static enum status print_token(void *self, int32_t token) {
+    struct generation *g = self;
+    if (g->n_written++ == 0) g->first_s = clock_s();
+    return is_rank_0() ? text_print(stdout, token, g->request.plan.vocab) : OK;
+}
+
+static enum status generate(struct generation *g) {
+    const struct request *q = &g->request;
+    const struct sampling sampling = {q->temperature, q->top_k, (uint64_t)q->plan.seed};
+    for (int64_t i = 0; i < g->n_prompt && is_rank_0(); i++) TRY(text_print(stdout, g->prompt[i], q->plan.vocab));
+    g->started_s = clock_s();
+    return decoder_write(&g->decoder, &sampling, g->prompt, g->n_prompt, q->tokens, print_token, g);
+}
+
+/* The first token comes with the prompt's last: what follows is the pace of writing. */
+static void summarise(const struct generation *g) {
+    double prompt_s = g->first_s - g->started_s, rest_s = clock_s() - g->first_s;
+    if (!is_rank_0()) return;
+    putchar('\n');
+    fflush(stdout);
+    if (log_get_level() < LOG_INFO) return;
+    fprintf(stderr, "prompt %" PRId64 " tokens in %.2f s, generated %" PRId64 " tokens, %.1f tok/s, cache %.2f MiB%s\n", g->n_prompt, prompt_s, g->n_written,
+            g->n_written > 1 ? (double)(g->n_written - 1) / rest_s : 1 / prompt_s, (double)decode_cache_bytes(&g->request.plan) / (1 << 20), g->request.plan.tp > 1 ? " a rank" : "");
+}
+
+static void release(struct generation *g) {
+    decoder_fini(&g->decoder);
+    run_destroy(&g->run);
+    options_destroy(&g->options);
+    free(g->prompt);
+    free(g);
+}
+
+static void print_help(void) {
+    struct request *q = calloc(1, sizeof *q);
+    struct options *o = NULL;
+    if (q && create_options(q, &o) == OK) options_help(o, stdout);
+    options_destroy(&o);
+    free(q);
+}
+
+int generate_main(int argc, char **argv) {
+    for (int i = 0; i < argc; i++)
+        if (!strcmp(argv[i], "--help")) {
+            print_help();
+            return 0;
+        }
+    alarm(600);                                                      /* MPI itself can wait for ever for a process that never came */
+    struct generation *g = calloc(1, sizeof *g);
+    enum status status = g ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");
+    if (status != OK) {
+        status_report();
+        return status_exit_code(status);
+    }
+    status = prepare(g, argc, argv);
+    alarm(0);
+    bool prepared = status == OK;
+    if (prepared) status = generate(g);
+    /* scores that are not finite are so on every rank */
+    bool agreed = status == OK || !prepared || status == E_NUMERIC;
+    if (agreed && prepared) status = fail_agree(group_world(), status);
+    if (status != OK) status_report();
+    else summarise(g);
+    int code = status_exit_code(status);
+    if (agreed) release(g);
+    comm_finish(agreed, code);
+    return code;
+}

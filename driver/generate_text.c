@@ -1,0 +1,46 @@
+#include "driver/generate_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What text data is read as (lib/data): a token a byte. */
+enum { BYTES = 256 };
+
+static enum status tokens_new(size_t most, int32_t **tokens) {
+    *tokens = malloc((most + 1) * sizeof **tokens);
+    return *tokens ? OK : FAIL(E_MEMORY, "no memory for %zu tokens", most);
+}
+
+enum status text_encode(const char *text, int64_t vocab, int32_t **tokens, int64_t *n) {
+    *tokens = NULL;
+    if (vocab != BYTES)
+        return FAIL(E_CONFIG, "prompt: the model has vocab=%" PRId64 ", so its tokens are not the text's bytes; give their numbers with --prompt-tokens", vocab);
+    TRY(tokens_new(strlen(text), tokens));
+    for (*n = 0; text[*n]; ++*n) (*tokens)[*n] = (unsigned char)text[*n];
+    return OK;
+}
+
+enum status text_read_tokens(const char *list, int64_t vocab, int32_t **tokens, int64_t *n) {
+    TRY(tokens_new(strlen(list), tokens));
+    *n = 0;
+    for (const char *at = list, *next = NULL; !next || *at; at = next) {
+        char *end;
+        errno = 0;
+        long long token = strtoll(at, &end, 10);
+        if (end == at || errno || (*end && *end != ',') || (*end && !end[1]))
+            return FAIL(E_USAGE, "prompt-tokens: \"%.32s\" is not a list of numbers; write it as 1,2,3", at);
+        if (token < 0 || token >= vocab)
+            return FAIL(E_CONFIG, "prompt-tokens: %lld is not in the vocabulary, 0 to %" PRId64, token, vocab - 1);
+        (*tokens)[(*n)++] = (int32_t)token;
+        next = *end ? end + 1 : end;
+    }
+    return OK;
+}
+
+enum status text_print(FILE *to, int32_t token, int64_t vocab) {
+    int written = vocab == BYTES ? putc(token, to) : fprintf(to, "%" PRId32 " ", token);
+    if (written < 0 || fflush(to) != 0) return FAIL(E_IO, "writing the text: %s", strerror(errno));
+    return OK;
+}
