@@ -59,6 +59,7 @@ enum status CPU(attention_cached_forward)(const struct call *call) {
         for (int64_t h = 0; h < s.H; h++) {
             struct cached_head c = cached_head_of(call, b, h);
             real *scores = (real *)call->work + omp_get_thread_num() * length;
+            scores[length - 1] = 0;                                  /* so that what is planned is what is touched (attention.h) */
             for (int64_t t = 0; t < s.T; t++) {
                 remember(&c, qkv, t);
                 real sum = weigh(&c, qkv + c.head.q_at + t * s.row, scores, c.first + t + 1);

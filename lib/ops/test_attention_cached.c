@@ -1,0 +1,139 @@
+/* ranks: 1  device: cpu
+ *
+ * A sequence through the cache, a few tokens at a time, against blocked attention over all of it. The cache is full of NaN at first: a
+ * position that is read before it was written shows. */
+#include "lib/ops/attention.h"
+#include "lib/ops/attention_cached.h"
+#include "lib/ops/test_op.h"
+#include <stdlib.h>
+
+static int B = 2, T = 7, H = 3, D = 5, first_h = 0, n_h = 3;
+static int first_t = 0, n_t = 7;
+
+static void sizes(int t, int h, int d) { T = t, H = n_h = h, D = d, first_h = 0; }
+static struct type whole_type(enum dtype dtype) { return op_type(dtype, "BT3HD", B, T, 3, H, D); }
+static struct type qkv_type(enum dtype dtype) { return op_type_part(whole_type(dtype), 'H', first_h, n_h); }
+
+static void make_blocked(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_attention_blocked, 2);
+    op_case_input(c, whole_type(dtype));
+    op_case_finish(c);
+}
+
+static void make_cached(struct op_case *c, enum dtype dtype) {
+    struct type qkv = op_type_part(qkv_type(dtype), 'T', first_t, n_t);
+    op_case_start(c, &op_attention_cached, 1);
+    op_case_input(c, qkv);
+    op_case_weight(c, attention_cache_type(&qkv));
+    op_case_finish(c);
+}
+
+/* Tokens t .. t + n - 1, whose qkv are those of the whole sequence (operands are filled by global index), with the cache so far. */
+static double window_error(const struct op_case *whole, enum dtype dtype, int t, int n, const struct tensor *cache) {
+    struct op_case c;
+    first_t = t, n_t = n;
+    make_cached(&c, dtype);
+    void *own = c.weight[0].data;
+    c.weight[0].data = cache->data;
+    op_case_run(&c, ROW_FORWARD);
+    double error = tensor_error(&c.out[0], &whole->out[0]);
+    c.weight[0].data = own;
+    op_case_free(&c);
+    return error;
+}
+
+/* The reference is fp64 on operands that are rounded as the cached case's are. */
+static void make_reference(struct op_case *whole, enum dtype dtype) {
+    struct op_case rounded;
+    make_blocked(&rounded, dtype);
+    make_blocked(whole, FP64);
+    tensor_copy_values(&whole->in[0], &rounded.in[0]);
+    op_case_run(whole, ROW_FORWARD);
+    op_case_free(&rounded);
+}
+
+static void check(enum dtype dtype, int window) {
+    struct op_case whole;
+    make_reference(&whole, dtype);
+    struct type qkv = qkv_type(dtype), type = attention_cache_type(&qkv);
+    struct tensor cache = tensor_new(&type);
+    double error = 0;
+    for (int t = 0; t < T; t += window) error = fmax(error, window_error(&whole, dtype, t, t + window < T ? window : T - t, &cache));
+    assert_close(error, 0, op_error_bound(dtype, T + D + 16, 0));
+    free(cache.data);
+    op_case_free(&whole);
+}
+
+static void test_cached_attention_is_attention(void **state) {
+    (void)state;
+    static const int lengths[] = {1, 7, 70}, channels[] = {5, 67, 3};
+    for (size_t i = 0; i < 3; i++) {
+        sizes(lengths[i], 3, channels[i]);
+        check(FP64, 1);
+        check(FP64, 3);
+        check(FP64, T);
+    }
+}
+
+static void test_cached_attention_in_every_precision(void **state) {
+    (void)state;
+    sizes(33, 3, 20);
+    for (enum dtype d = FP64; d <= FP16; d++) check(d, 1);
+}
+
+static void test_cached_attention_of_some_heads(void **state) {
+    (void)state;
+    sizes(7, 5, 4);
+    first_h = 2, n_h = 2;
+    check(FP64, 1);
+}
+
+static void test_cached_attention_is_the_same_on_any_number_of_threads(void **state) {
+    (void)state;
+    sizes(7, 3, 5);
+    first_t = 0, n_t = 7;
+    op_case_check_threads(make_cached);
+}
+
+/* Two multiply-adds a channel for each key that is seen: 1 + 2 + ... + 7 of them, whether together or one by one. */
+static void test_cached_attention_costs_what_it_sees(void **state) {
+    (void)state;
+    double one_by_one = 0, together = 0;
+    struct op_case c;
+    sizes(7, 3, 5);
+    for (int n = 1; n <= 7; n += 6)
+        for (int t = 0; t < 7; t += n) {
+            first_t = t, n_t = n;
+            make_cached(&c, FP64);
+            struct call call = op_case_call(&c, ROW_FORWARD);
+            *(n == 1 ? &one_by_one : &together) += op_cost(&call, ROW_FORWARD).flops;
+            op_case_free(&c);
+        }
+    assert_close(together, 4. * B * H * D * 28, 1e-9);
+    assert_close(one_by_one, together, 1e-9);
+}
+
+static enum status shape_of(struct type qkv, struct type cache) {
+    struct type out[MAX_OUT];
+    struct step step = {.op = &op_attention_cached, .n_in = 1, .n_out = 1, .n_weight = 1};
+    struct call call = {.step = &step, .in = {{NULL, &qkv}}, .weight = {{NULL, &cache}}};
+    return op_attention_cached.shape(&call, out);
+}
+
+static void test_cached_attention_refuses_other_shapes(void **state) {
+    (void)state;
+    sizes(7, 3, 5);
+    struct type qkv = qkv_type(FP64), cache = attention_cache_type(&qkv);
+    assert_ok(shape_of(op_type_part(qkv, 'T', 6, 1), cache));
+    assert_fails(shape_of(op_type_part(qkv, 'T', 7, 1), cache), E_CONFIG, "attention_cached", "beyond the sequence");
+    assert_fails(shape_of(op_type_part(qkv, 'T', 6, 2), cache), E_CONFIG, "beyond the sequence");
+    assert_fails(shape_of(op_type_part(qkv, 'D', 0, 4), op_type_part(cache, 'D', 0, 4)), E_CONFIG, "must be whole");
+    assert_fails(shape_of(op_type_part(qkv, 'H', 1, 2), cache), E_CONFIG, "the cache must be");
+    assert_fails(shape_of(qkv, op_type_part(cache, 'T', 0, 6)), E_CONFIG, "the cache must be");
+    cache.dtype = FP32;
+    assert_fails(shape_of(qkv, cache), E_CONFIG, "the cache must be");
+}
+
+TESTS(unit_test(test_cached_attention_is_attention), unit_test(test_cached_attention_in_every_precision),
+      unit_test(test_cached_attention_of_some_heads), unit_test(test_cached_attention_is_the_same_on_any_number_of_threads),
+      unit_test(test_cached_attention_costs_what_it_sees), unit_test(test_cached_attention_refuses_other_shapes))
