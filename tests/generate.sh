@@ -1,0 +1,77 @@
+#!/bin/bash
+# trivium generate, from outside: a small model is trained, saved by four ranks, and speaks; alone and on two ranks it says the same.
+#
+# Run from the project's root. BUILD: where the program is (default: build).
+set -u -o pipefail
+trivium=$(cd "${BUILD:-build}" && pwd)/trivium
+demo=$PWD/configs/demo.txt
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=0}
+
+not_ok() { # NAME WHY
+    echo "not ok $1: $2"
+    sed 's/^/#   /' out err 2>/dev/null
+}
+
+generate() { "$trivium" generate --threads 1 "$@" >out 2>err; }
+
+# refuses NAME CODE TEXT OPTIONS...: one line with that code and text, exit code 2, and not a word on standard output
+refuses() {
+    local name=$1 code=$2 text=$3 exit_code
+    shift 3
+    generate "$@"
+    exit_code=$?
+    if [ $exit_code != 2 ]; then not_ok "$name" "exit code $exit_code"
+    elif ! grep -F "$code " err | grep -qF -- "$text"; then not_ok "$name" "does not say $code ... $text"
+    elif [ "$(wc -l <err)" != 1 ] || [ -s out ]; then not_ok "$name" "says more than one line"
+    else echo "ok $name"
+    fi
+}
+
+"$trivium" launch -n 4 train --device cpu --threads 1 --data "$demo" --layers 2 --hidden 32 --heads 4 --seq 32 --global-batch 4 --steps 12 --lr 1e-2 \
+    --dp 2 --tp 2 --zero 1 --val-fraction 0 --log warn --metrics "" --save saved >out 2>err || { not_ok generate "no model to speak with"; exit 1; }
+
+words=(--checkpoint saved --prompt "To be" --tokens 20 --top-k 20)
+if ! generate "${words[@]}" --seed 7; then not_ok generate_alone "exit code $?"
+elif [ "$(wc -c <out)" != 26 ] || [ "$(head -c 5 out)" != "To be" ]; then not_ok generate_alone "not the prompt, 20 bytes and an end of line"
+elif ! grep -qE '^prompt 5 tokens in [0-9.]+ s, generated 20 tokens, [0-9.]+ tok/s, cache 0.02 MiB$' err; then not_ok generate_alone "no statistics"
+else echo "ok generate_alone"
+fi
+cp out alone
+
+if ! "$trivium" launch -n 2 generate --threads 1 --tp 2 "${words[@]}" --seed 7 >out 2>err; then not_ok generate_on_two_ranks "exit code $?"
+elif ! cmp -s out alone; then not_ok generate_on_two_ranks "says something else than one rank"
+elif ! grep -q 'cache 0.01 MiB a rank' err; then not_ok generate_on_two_ranks "does not have half of the cache"
+else echo "ok generate_on_two_ranks"
+fi
+
+if ! generate "${words[@]}" --seed 8; then not_ok generate_another_seed "exit code $?"
+elif cmp -s out alone; then not_ok generate_another_seed "the same text"
+else echo "ok generate_another_seed"
+fi
+
+# 84 111 32 98 101 is "To be"
+if ! generate --checkpoint saved --prompt-tokens 84,111,32,98,101 --tokens 20 --top-k 20 --seed 7; then not_ok generate_from_numbers "exit code $?"
+elif ! cmp -s out alone; then not_ok generate_from_numbers "says something else than the same prompt as text"
+else echo "ok generate_from_numbers"
+fi
+
+if ! generate --checkpoint saved/step-00000012 --prompt x --temperature 0 --precision bf16 --layers 2; then not_ok generate_until_seq_is_full "exit code $?"
+elif [ "$(wc -c <out)" != 33 ]; then not_ok generate_until_seq_is_full "not 32 bytes and an end of line"
+else echo "ok generate_until_seq_is_full"
+fi
+
+refuses no_checkpoint E_USAGE "--checkpoint DIR" --prompt x
+refuses checkpoint_that_is_not_there E_DATA nowhere --checkpoint nowhere --prompt x
+refuses no_prompt E_USAGE "one of --prompt" --checkpoint saved
+refuses two_prompts E_USAGE "one of --prompt" --checkpoint saved --prompt x --prompt-tokens 1
+refuses prompt_that_is_no_list E_USAGE "prompt-tokens" --checkpoint saved --prompt-tokens 1,,2
+refuses prompt_with_no_token E_CONFIG "256 is not in the vocabulary" --checkpoint saved --prompt-tokens 256
+refuses another_size E_FORMAT "layers is 2 there and 3 here" --checkpoint saved --prompt x --layers 3
+refuses too_many_tokens E_CONFIG "seq=32" --checkpoint saved --prompt x --tokens 32
+refuses too_long_a_prompt E_CONFIG "shorten the prompt" --checkpoint saved --prompt "$(printf '%032d' 0)"
+refuses ranks_that_are_not_there E_CONFIG "give --tp 1" --checkpoint saved --prompt x --tp 2
+refuses training_options E_USAGE "lr" --checkpoint saved --prompt x --lr 1
+refuses cuda E_CONFIG "use device cpu" --checkpoint saved --prompt x --device cuda
