@@ -81,6 +81,7 @@ static void learn_nothing(struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         p->params[i].grad_at = RESIDENT_OWN;                         /* and own are none (program_infer): no bytes */
         p->params[i].master = false;
+        p->params[i].init_std = 0;                                   /* the weights come from a checkpoint: no draws to wait for */
     }
 }
 
