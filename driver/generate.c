@@ -36,10 +36,11 @@ static const struct option OPTIONS[] = {
     {"top-k", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "draw among the most likely so many; 0: all", "text", offsetof(struct request, top_k)},
     {"seed", OPTION_INT, "1234", 0, 1e15, NULL, "", "the draws follow from it: the same seed, the same text, on any number of ranks", "text", offsetof(struct request, plan.seed)},
     {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size, the number of ranks; must divide heads", "machine", offsetof(struct request, plan.tp)},
+    {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "", "auto: cpu. Attention over a cache has no kernel for GPUs yet", "machine", offsetof(struct request, plan.device)},
 };
 
 /* Options of a training run that mean the same here. The sizes may be repeated; others than the checkpoint's are refused. */
-static const char *const SHARED[] = {"layers", "hidden", "heads", "seq", "vocab", "precision", "device", "threads", "comm-timeout", "check-collectives", "log"};
+static const char *const SHARED[] = {"layers", "hidden", "heads", "seq", "vocab", "precision", "threads", "comm-timeout", "check-collectives", "log"};
 enum { N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
 
 struct generation {
@@ -90,14 +91,12 @@ static enum status read_sizes(struct generation *g, char step[CHECKPOINT_PATH_MA
     return OK;
 }
 
-/* One sequence, and logits that can be looked at. */
 static enum status settle_plan(struct plan *p, int world) {
     if (p->tp != world)
         return FAIL(E_CONFIG, "%d rank%s and tp=%" PRId64 ": generate divides the model over tp alone; give --tp %d, or launch -n %" PRId64, world,
                     world == 1 ? "" : "s", p->tp, world, p->tp);
-    if (p->device == PLAN_DEVICE_AUTO) p->device = PLAN_DEVICE_CPU;
-    p->dp = p->pp = p->global_batch = p->micro_batch = 1;
-    p->loss_chunk = 0;
+    p->dp = 1;
+    generate_plan(p);
     log_set_level((enum log_level)p->log);
     return plan_settle(p, world);
 }

@@ -20,3 +20,9 @@ const struct recipe gpt_recipe = {gpt_build, TECHNIQUES, sizeof TECHNIQUES / siz
 static const struct technique *const GENERATE_TECHNIQUES[] = {&technique_tp, &technique_mixed_precision, &technique_decode};
 
 const struct recipe generate_recipe = {gpt_build, GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES};
+
+void generate_plan(struct plan *p) {
+    p->global_batch = p->micro_batch = 1;
+    p->loss_chunk = 0;
+    if (p->device == PLAN_DEVICE_AUTO) p->device = PLAN_DEVICE_CPU;
+}

@@ -13,11 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct request { struct plan plan; int64_t rank; int json, rows; double params; };   /* plan first: plan_options' offsets hold */
+struct request { struct plan plan; int64_t rank; int json, rows, decode; double params; };   /* plan first: plan_options' offsets hold */
 
 static const struct option OPTIONS[] = {
     {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show", "show", offsetof(struct request, rank)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show", offsetof(struct request, rows)},
+    {"decode", OPTION_BOOL, "off", 0, 0, NULL, "", "program: as trivium generate runs it, one token at a time with a cache", "show", offsetof(struct request, decode)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
     {"params", OPTION_REAL, "0", 0, 1e17, NULL, "", "memory: no model, but the states of so many parameters, by formula (dp, zero, precision); 0: the model", "show", offsetof(struct request, params)},
 };
@@ -94,7 +95,7 @@ static enum status show_program(struct request *q) {
     struct run r;
     if (q->rank >= plan_ranks(&q->plan))
         return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan), plan_ranks(&q->plan) - 1);
-    TRY(run_compile(&r, &gpt_recipe, &q->plan, (int)q->rank, print_rewrite, q));
+    TRY(run_compile(&r, q->decode ? &generate_recipe : &gpt_recipe, &q->plan, (int)q->rank, print_rewrite, q));
     print_saved(&r);
     print_schedule(&r);
     if (q->rows) print_rows(&r);
@@ -254,6 +255,7 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
         return FAIL(E_USAGE, "show what? use show program, show memory or show options, not '%s'", what);
     TRY(options_parse(o, argc - 1, argv + 1));
     if (what[0] == 'm' && q->params > 0) return show_params(&q->plan, q->params, q->json);
+    if (q->decode) generate_plan(&q->plan);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);
     return what[0] == 'p' ? show_program(q) : show_memory(q);

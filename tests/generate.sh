@@ -63,6 +63,13 @@ elif [ "$(wc -c <out)" != 33 ]; then not_ok generate_until_seq_is_full "not 32 b
 else echo "ok generate_until_seq_is_full"
 fi
 
+# after the training program, the one that is run: a token, a cache of half of the heads, and no loss
+"$trivium" show program --decode --layers 1 --tp 2 >all 2>err && sed -n '/^after decode/,$p' all >out
+if ! grep -qE 'attention_cached +h0.qkv \| h0.cache +-> h0.att +fp32 \(B 1, T 1/64@0, H 2/4@0, D 32\)' out; then not_ok show_decode "no attention over a cache"
+elif grep -q cross_entropy out || ! grep -q '^schedule: F0$' out; then not_ok show_decode "more than a forward pass"
+else echo "ok show_decode"
+fi
+
 refuses no_checkpoint E_USAGE "--checkpoint DIR" --prompt x
 refuses checkpoint_that_is_not_there E_DATA nowhere --checkpoint nowhere --prompt x
 refuses no_prompt E_USAGE "one of --prompt" --checkpoint saved
