@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* 131 tokens: prime, so that with tp the last rank has a row that is no token. */
-enum { T = 12, V = 131, LAYERS = 2, CHANNELS = 16, HEADS = 4 };
+enum { T = 10, V = 131, LAYERS = 2, CHANNELS = 16, HEADS = 4 };
 
 static struct plan plan_of(int precision) {
     struct plan p = parity_plan();
@@ -232,7 +232,7 @@ static void test_decode_has_the_scores_of_the_whole_forward_pass(void **state) {
         int32_t tokens[T];
         double alone = 0, together = 0, apart = 0;
         enum status status = nth_checkpoint(n, step);
-        for (int k = 0; k < 3 && agree_all(status == OK); k++) {
+        for (int k = 0; k < 2 && agree_all(status == OK); k++) {
             prompt_of(k, tokens);
             status = whole_logits(step, PRECISION_FP64, tokens, whole);
             if (status == OK) status = decoded_logits(step, PRECISION_FP64, 1, tokens, one);
@@ -302,31 +302,30 @@ static void test_decode_writes_what_the_whole_forward_pass_says(void **state) {
 /* On every rank, the text of a rank alone. */
 static void test_decode_draws_the_same_text_on_any_number_of_ranks(void **state) {
     (void)state;
-    const int precisions[] = {PRECISION_FP64, PRECISION_FP32};
-    const struct sampling samplings[] = {{1, 0, 1}, {1, 0, 2}, {0.7, 5, 1}};
-    struct text alone[2][3], together[2][3];
+    const struct { int precision; struct sampling sampling; } cases[] = {
+        {PRECISION_FP64, {1, 0, 1}}, {PRECISION_FP64, {1, 0, 2}}, {PRECISION_FP32, {0.7, 5, 1}}};
+    struct text alone[3] = {0}, together[3] = {0};
     char step[CHECKPOINT_PATH_MAX];
     int differ = 0;
     enum status status = nth_checkpoint(1, step);
-    for (int i = 0; i < 6 && agree_all(status == OK); i++) {
-        struct text *a = &alone[i / 3][i % 3], *b = &together[i / 3][i % 3];
-        status = write_text(step, precisions[i / 3], 1, samplings[i % 3], a);
-        if (agree_all(status == OK)) status = write_text(step, precisions[i / 3], comm_world_size(), samplings[i % 3], b);
-        differ += status != OK || memcmp(a, b, sizeof *a) != 0;
+    for (int i = 0; i < 3 && agree_all(status == OK); i++) {
+        status = write_text(step, cases[i].precision, 1, cases[i].sampling, &alone[i]);
+        if (agree_all(status == OK)) status = write_text(step, cases[i].precision, comm_world_size(), cases[i].sampling, &together[i]);
+        differ += status != OK || memcmp(&alone[i], &together[i], sizeof alone[i]) != 0;
     }
     differ = (int)agree_max(differ);
     assert_ok(status);
     assert_int_equal(differ, 0);
-    assert_memory_not_equal(&alone[0][0], &alone[0][1], sizeof alone[0][0]);   /* seeds matter */
+    assert_memory_not_equal(&alone[0], &alone[1], sizeof alone[0]);  /* seeds matter */
 }
 
 static void test_decode_never_writes_what_is_no_token(void **state) {
     (void)state;
-    const struct sampling samplings[] = {{0, 0, 1}, {1, 0, 1}, {1, 3, 1}};
+    const struct sampling samplings[] = {{0, 0, 1}, {1, 0, 1}};
     char step[CHECKPOINT_PATH_MAX];
     int beyond = 0;
     enum status status = make_checkpoint(0, shun_all_tokens, step);
-    for (int i = 0; i < 3 && agree_all(status == OK); i++) {
+    for (int i = 0; i < 2 && agree_all(status == OK); i++) {
         struct text text = {0};
         status = write_text(step, PRECISION_FP64, comm_world_size(), samplings[i], &text);
         for (int t = 0; t < text.n; t++) beyond += text.token[t] >= V;
@@ -364,12 +363,12 @@ static enum status keep_books(const char *step, int precision, int n, struct boo
 
 static void test_decode_keeps_to_its_formulas(void **state) {
     (void)state;
-    const int precisions[] = {PRECISION_FP64, PRECISION_FP32, PRECISION_BF16};
+    const int precisions[] = {PRECISION_FP32, PRECISION_BF16};
     char step[CHECKPOINT_PATH_MAX];
     enum status status = nth_checkpoint(0, step);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         struct books off = {0};
-        if (agree_all(status == OK)) status = keep_books(step, precisions[i], i == 1 ? T : 5, &off);
+        if (agree_all(status == OK)) status = keep_books(step, precisions[i], i == 0 ? T : 4, &off);
         double cache = agree_max(fabs(off.cache)), planned = agree_max(fabs(off.planned)), wire = agree_max(fabs(off.wire)), roles = agree_max(off.roles);
         assert_ok(status);
         assert_close(cache, 0, 0);
@@ -398,7 +397,7 @@ static void test_decode_refuses_tokens_it_cannot_read(void **state) {
     close_decoder(&r, &d);
     assert_ok(status);
     assert_int_equal(full, E_CONFIG);
-    assert_non_null(strstr(text[0], "seq=12"));
+    assert_non_null(strstr(text[0], "seq=10"));
     assert_int_equal(beyond, E_CONFIG);
     assert_non_null(strstr(text[1], "token 131"));
 }
@@ -428,6 +427,8 @@ static void test_decode_refuses_other_layouts(void **state) {
     assert_fails(compile(q), E_CONFIG, "loss-chunk=4");
     q = p, q.device = PLAN_DEVICE_CUDA;
     assert_fails(compile(q), E_CONFIG, "device=cuda", "use device cpu");
+    q = p, q.layers = 10000, q.seq = 1000000000;
+    assert_fails(compile(q), E_CONFIG, "seq=1000000000", "cache of 3e+15 bytes");
     q = p, q.tp = 3;
     assert_fails(compile(q), E_CONFIG, "tp=3");
 }
