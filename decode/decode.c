@@ -115,10 +115,19 @@ static enum status decode_schedule(const struct plan *plan, struct schedule *out
     return OK;
 }
 
+/* Of a token whose scores are wanted; rows bill themselves. */
+static enum status decode_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    const struct program *p = c->program;
+    double bytes = (double)plan->tp * (double)type_bytes(&p->slots[p->blocks[p->n_blocks - 1].out].type);
+    bill->wire_bytes[AXIS_TP] += comm_algorithm_bytes(COMM_ALL_GATHER, (int)plan->tp, bytes);
+    return OK;
+}
+
 int64_t decode_cache_bytes(const struct plan *p) {
     enum dtype dtype = p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
     return 2 * p->layers * p->seq * (p->hidden / p->tp) * (int64_t)dtype_size(dtype);
 }
 
 const struct technique technique_decode = {
-    .name = "decode", .claims = CLAIM_SCHEDULE, .wanted = decode_wanted, .check = decode_check, .rewrite = decode_rewrite, .schedule = decode_schedule};
+    .name = "decode", .claims = CLAIM_SCHEDULE, .wanted = decode_wanted, .check = decode_check, .rewrite = decode_rewrite, .schedule = decode_schedule,
+    .cost = decode_cost};

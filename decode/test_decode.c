@@ -335,8 +335,8 @@ static void test_decode_never_writes_what_is_no_token(void **state) {
     assert_int_equal(beyond, 0);
 }
 
-/* What n tokens leave in the cache is n / T of its bytes; all roles are as planned; the wire is what decode.c says. */
-struct books { double cache, planned, wire, roles; };
+/* What n tokens leave in the cache is n / T of its bytes; all roles are as planned; the wire is what decode.c says, and the bill. */
+struct books { double cache, planned, wire, bill, roles; };
 
 static enum status keep_books(const char *step, int precision, int n, struct books *off) {
     struct run r;
@@ -353,7 +353,8 @@ static enum status keep_books(const char *step, int precision, int n, struct boo
     if (status == OK) status = run_measure(&r, measured, host);
     if (status == OK) {
         *off = (struct books){(double)(written_bytes(&r) - formula * n / T), (double)(decode_cache_bytes(&r.plan) - formula),
-                              bytes - n * shares * (double)size * (2 * (2 * LAYERS + 1) * CHANNELS + padded), 0};
+                              bytes - n * shares * (double)size * (2 * (2 * LAYERS + 1) * CHANNELS + padded),
+                              fabs(bytes - n * r.bill.wire_bytes[AXIS_TP]), 0};
         for (enum role role = 0; role < N_ROLES; role++) off->roles += fabs((double)(measured[role] - r.memory.bytes[role]));
         off->roles += (double)(r.memory.bytes[ROLE_GRAD] + r.memory.bytes[ROLE_OPTIM]);
     }
@@ -369,7 +370,7 @@ static void test_decode_keeps_to_its_formulas(void **state) {
     for (int i = 0; i < 2; i++) {
         struct books off = {0};
         if (agree_all(status == OK)) status = keep_books(step, precisions[i], i == 0 ? T : 4, &off);
-        double cache = agree_max(fabs(off.cache)), planned = agree_max(fabs(off.planned)), wire = agree_max(fabs(off.wire)), roles = agree_max(off.roles);
+        double cache = agree_max(fabs(off.cache)), planned = agree_max(fabs(off.planned)), wire = agree_max(fabs(off.wire) + off.bill), roles = agree_max(off.roles);
         assert_ok(status);
         assert_close(cache, 0, 0);
         assert_close(planned, 0, 0);
