@@ -115,7 +115,7 @@ static enum status forward(struct run *r, const char *step, int32_t *tokens, dou
     schedule_add(&s, ACTION_F, 0, 0);
     enum status status = exec_run(&r->exec, &s, false);
     schedule_fini(&s);
-    for (int i = 0; i < T * V && status == OK; i++) logits[0][i] = dtype_get(logits_of(r), plan_dtype(&r->plan), i);
+    for (int i = 0; i < T * V && status == OK; i++) logits[i / V][i % V] = dtype_get(logits_of(r), plan_dtype(&r->plan), i);
     return status;
 }
 
