@@ -29,7 +29,7 @@ struct request {
 
 static const struct option OPTIONS[] = {
     {"checkpoint", OPTION_TEXT, "", 0, 0, NULL, "", "whose weights: a step's folder, or what train's --save named; saved in any layout", "text", offsetof(struct request, checkpoint)},
-    {"prompt", OPTION_TEXT, "", 0, 0, NULL, "", "how the text begins, for a model that reads bytes", "text", offsetof(struct request, prompt)},
+    {"prompt", OPTION_TEXT, "", 0, 0, NULL, "", "how the text begins, for a model that reads bytes, or with its --tokenizer", "text", offsetof(struct request, prompt)},
     {"prompt-tokens", OPTION_TEXT, "", 0, 0, NULL, "tokens", "the same as numbers, for any model: 1,2,3", "text", offsetof(struct request, prompt_tokens)},
     {"tokens", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "how many are written; 0: until seq is full", "text", offsetof(struct request, tokens)},
     {"temperature", OPTION_REAL, "1", 0, 1e6, NULL, "", "scores are divided by it before the draw; 0: no draw, always the most likely token", "text", offsetof(struct request, temperature)},
@@ -40,12 +40,13 @@ static const struct option OPTIONS[] = {
 };
 
 /* Options of a training run that mean the same here. The sizes may be repeated; others than the checkpoint's are refused. */
-static const char *const SHARED[] = {"layers", "hidden", "heads", "seq", "vocab", "precision", "threads", "comm-timeout", "check-collectives", "log"};
+static const char *const SHARED[] = {"layers", "hidden", "heads", "seq", "vocab", "tokenizer", "precision", "threads", "comm-timeout", "check-collectives", "log"};
 enum { N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
 
 struct generation {
     struct request request;
     struct options *options;
+    struct bpe *bpe;                     /* NULL: a token is a byte */
     int32_t *prompt;
     int64_t n_prompt;
     struct run run;
@@ -104,8 +105,9 @@ static enum status settle_plan(struct plan *p, int world) {
 static enum status read_prompt(struct generation *g) {
     struct request *q = &g->request;
     int64_t vocab = q->plan.vocab, seq = q->plan.seq;
+    if (q->plan.tokenizer[0]) TRY(bpe_open_folder(q->plan.tokenizer, &g->bpe));
     if (!q->prompt[0] == !q->prompt_tokens[0]) return FAIL(E_USAGE, "give the text's beginning: one of --prompt TEXT and --prompt-tokens 1,2,3");
-    if (q->prompt[0]) TRY(text_encode(q->prompt, vocab, &g->prompt, &g->n_prompt));
+    if (q->prompt[0]) TRY(text_encode(q->prompt, vocab, g->bpe, &g->prompt, &g->n_prompt));
     else TRY(text_read_tokens(q->prompt_tokens, vocab, &g->prompt, &g->n_prompt));
     if (g->n_prompt >= seq || q->tokens > seq - g->n_prompt)
         return FAIL(E_CONFIG, "the model reads seq=%" PRId64 " tokens, and the prompt has %" PRId64 " of them with tokens=%" PRId64 " to follow; %s", seq, g->n_prompt,
@@ -141,13 +143,13 @@ static enum status prepare(struct generation *g, int argc, char **argv) {
 static enum status print_token(void *self, int32_t token) {
     struct generation *g = self;
     if (g->n_written++ == 0) g->first_s = clock_s();
-    return is_rank_0() ? text_print(stdout, token, g->request.plan.vocab) : OK;
+    return is_rank_0() ? text_print(stdout, token, g->request.plan.vocab, g->bpe) : OK;
 }
 
 static enum status generate(struct generation *g) {
     const struct request *q = &g->request;
     const struct sampling sampling = {q->temperature, q->top_k, (uint64_t)q->plan.seed};
-    for (int64_t i = 0; i < g->n_prompt && is_rank_0(); i++) TRY(text_print(stdout, g->prompt[i], q->plan.vocab));
+    for (int64_t i = 0; i < g->n_prompt && is_rank_0(); i++) TRY(text_print(stdout, g->prompt[i], q->plan.vocab, g->bpe));
     g->started_s = clock_s();
     return decoder_write(&g->decoder, &sampling, g->prompt, g->n_prompt, q->tokens, print_token, g);
 }
@@ -167,6 +169,7 @@ static void release(struct generation *g) {
     decoder_fini(&g->decoder);
     run_destroy(&g->run);
     options_destroy(&g->options);
+    bpe_close(&g->bpe);
     free(g->prompt);
     free(g);
 }

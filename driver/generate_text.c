@@ -13,11 +13,31 @@ static enum status tokens_new(size_t most, int32_t **tokens) {
     return *tokens ? OK : FAIL(E_MEMORY, "no memory for %zu tokens", most);
 }
 
-enum status text_encode(const char *text, int64_t vocab, int32_t **tokens, int64_t *n) {
+struct encoded { int32_t *tokens; int64_t n; };
+
+static enum status append(void *self, const int32_t *tokens, int64_t n) {
+    struct encoded *e = self;
+    memcpy(e->tokens + e->n, tokens, (size_t)n * sizeof *tokens);    /* a text has at most as many tokens as bytes */
+    e->n += n;
+    return OK;
+}
+
+static enum status encode_by_bpe(const char *text, int64_t vocab, struct bpe *bpe, int32_t *tokens, int64_t *n) {
+    struct encoded e = {tokens, 0};
+    if (bpe_n_tokens(bpe) > vocab)
+        return FAIL(E_CONFIG, "tokenizer: it has %" PRId32 " tokens, and the model vocab=%" PRId64 "; give the tokenizer that the model was trained with",
+                    bpe_n_tokens(bpe), vocab);
+    TRY(bpe_encode(bpe, text, (int64_t)strlen(text), append, &e));
+    *n = e.n;
+    return OK;
+}
+
+enum status text_encode(const char *text, int64_t vocab, struct bpe *bpe, int32_t **tokens, int64_t *n) {
     *tokens = NULL;
-    if (vocab != BYTES)
-        return FAIL(E_CONFIG, "prompt: the model has vocab=%" PRId64 ", so its tokens are not the text's bytes; give their numbers with --prompt-tokens", vocab);
+    if (!bpe && vocab != BYTES)
+        return FAIL(E_CONFIG, "prompt: the model has vocab=%" PRId64 ", so its tokens are not the text's bytes; give its --tokenizer, or numbers with --prompt-tokens", vocab);
     TRY(tokens_new(strlen(text), tokens));
+    if (bpe) return encode_by_bpe(text, vocab, bpe, *tokens, n);
     for (*n = 0; text[*n]; ++*n) (*tokens)[*n] = (unsigned char)text[*n];
     return OK;
 }
@@ -39,8 +59,11 @@ enum status text_read_tokens(const char *list, int64_t vocab, int32_t **tokens, 
     return OK;
 }
 
-enum status text_print(FILE *to, int32_t token, int64_t vocab) {
-    int written = vocab == BYTES ? putc(token, to) : fprintf(to, "%" PRId32 " ", token);
-    if (written < 0 || fflush(to) != 0) return FAIL(E_IO, "writing the text: %s", strerror(errno));
+enum status text_print(FILE *to, int32_t token, int64_t vocab, const struct bpe *bpe) {
+    int64_t bytes = 0;
+    const char *said = bpe ? bpe_token(bpe, token, &bytes) : NULL;   /* a model may have more tokens than its tokenizer */
+    bool written = said ? fwrite(said, 1, (size_t)bytes, to) == (size_t)bytes
+                 : !bpe && vocab == BYTES ? putc(token, to) != EOF : fprintf(to, "%" PRId32 " ", token) > 0;
+    if (!written || fflush(to) != 0) return FAIL(E_IO, "writing the text: %s", strerror(errno));
     return OK;
 }

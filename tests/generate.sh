@@ -5,6 +5,7 @@
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium
 demo=$PWD/configs/demo.txt
+bpe=$PWD/tests/data/bpe
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -62,6 +63,19 @@ if ! generate --checkpoint saved/step-00000012 --prompt x --temperature 0 --prec
 elif [ "$(wc -c <out)" != 33 ]; then not_ok generate_until_seq_is_full "not 32 bytes and an end of line"
 else echo "ok generate_until_seq_is_full"
 fi
+
+# a model of a tokenizer's tokens: the numbers of the prompt's tokens say the same as the prompt
+"$trivium" train --device cpu --threads 1 --data "$demo" --tokenizer "$bpe" --layers 1 --hidden 32 --heads 4 --seq 32 --global-batch 4 --steps 2 --val-fraction 0 \
+    --log warn --metrics "" --save pieces >out 2>err || not_ok generate_by_tokenizer "no model"
+numbers=$(printf 'all the people' >prompt && "$trivium" data tokenize prompt --tokenizer "$bpe" --to prompt.bin >/dev/null 2>err && tail -c +1025 prompt.bin | od -An -v -tu2 | xargs | tr ' ' ,)
+if ! generate --checkpoint pieces --tokenizer "$bpe" --prompt "all the people" --tokens 9 --temperature 0; then not_ok generate_by_tokenizer "exit code $?"
+elif [ "$(head -c 14 out)" != "all the people" ]; then not_ok generate_by_tokenizer "does not begin with the prompt"
+elif cp out pieces.out && ! generate --checkpoint pieces --tokenizer "$bpe" --prompt-tokens "$numbers" --tokens 9 --temperature 0; then not_ok generate_by_tokenizer "$numbers: exit code $?"
+elif ! cmp -s out pieces.out; then not_ok generate_by_tokenizer "says something else than the same prompt as numbers"
+else echo "ok generate_by_tokenizer"
+fi
+refuses prompt_without_its_tokenizer E_CONFIG "--tokenizer" --checkpoint pieces --prompt x
+refuses tokenizer_of_a_larger_vocabulary E_CONFIG "512 tokens, and the model vocab=256" --checkpoint saved --tokenizer "$bpe" --prompt x
 
 # after the training program, the one that is run: a token, a cache of half of the heads, and no loss
 "$trivium" show program --decode --layers 1 --tp 2 >all 2>err && sed -n '/^after decode/,$p' all >out
