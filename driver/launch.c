@@ -1,5 +1,6 @@
 /* trivium launch: from the request to mpirun's words and settings, and from mpirun's end to one line and an exit code. */
-#include "driver/launch.h"
+#include "driver/launch_restart.h"
+#include "lib/base/clock.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -19,43 +20,69 @@ static const char help[] =
     "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
     "  --hostfile FILE  the same from a file, one `host slots=ranks` a line\n"
     "\n"
-    "SIGTERM or Ctrl-C ends the ranks.\n"
+    "For `train --save DIR`: what to do when the job dies (a rank killed, failing or stuck, or mpirun itself).\n"
+    "  --max-restarts N start it again from the last checkpoint, at most N times (default: 0). Not after a bad request, a loss\n"
+    "                   that is not finite, a checkpoint that was asked for (code 75) or a signal to launch; and no longer after two\n"
+    "                   restarts in a row without a new checkpoint\n"
+    "  --backoff S      wait S seconds before the first restart, twice as long before each next one, at most 60 (default: 1)\n"
+    "  --min-ranks M    after an attempt without a new checkpoint use fewer ranks, but at least M: the next smaller dp that divides\n"
+    "                   the batch. Never more again (default: always N)\n"
+    "\n"
+    "SIGTERM asks train for a checkpoint (code 75), a second one and Ctrl-C end the ranks.\n"
+    "trivium launch -n N preflight looks at hosts, network and disk before a long job.\n"
     "Settings of Open MPI (OMPI_MCA_...) and OMP_NUM_THREADS are respected where they are set.\n"
-    "Exit code: 0 done, 1 failed, 2 bad request.\n";
+    "Exit code: 0 done, 1 failed, 2 bad request, 75 checkpointed, to be resumed.\n";
 
 enum { MOST_RANKS = 65536 };
 
 /* ---- the request ---- */
 
-static enum status parse_ranks(const char *text, int *n_ranks) {
+static enum status parse_count(const char *name, const char *text, int least, int *count) {
     char *end;
     errno = 0;
     long n = strtol(text, &end, 10);
-    if (*end || end == text) return FAIL(E_USAGE, "-n %s is not a number; use -n 8 for 8 ranks", text);
-    if (errno || n < 1 || n > MOST_RANKS)
-        return FAIL(E_USAGE, "-n %s is not a number of ranks; use 1 to %d", text, MOST_RANKS);
-    *n_ranks = (int)n;
+    if (*end || end == text) return FAIL(E_USAGE, "%s %s is not a number; use %s 8, for instance", name, text, name);
+    if (errno || n < least || n > MOST_RANKS) return FAIL(E_USAGE, "%s %s is out of range; use %d to %d", name, text, least, MOST_RANKS);
+    *count = (int)n;
+    return OK;
+}
+
+static enum status parse_seconds(const char *name, const char *text, double *seconds) {
+    char *end;
+    double s = strtod(text, &end);
+    if (*end || end == text || !(s >= 0 && s <= LAUNCH_MOST_BACKOFF_S))
+        return FAIL(E_USAGE, "%s %s is no number of seconds from 0 to %d", name, text, LAUNCH_MOST_BACKOFF_S);
+    *seconds = s;
     return OK;
 }
 
 static enum status parse_option(struct launch_request *request, const char *name, const char *value) {
-    bool is_n = strcmp(name, "-n") == 0, is_host = strcmp(name, "--host") == 0, is_file = strcmp(name, "--hostfile") == 0;
-    if (!is_n && !is_host && !is_file)
-        return FAIL(E_USAGE, "launch has no option %s; it knows -n, --host and --hostfile, and the command's own options "
-                    "come after the command", name);
+    static const char *const names[] = {"-n", "--host", "--hostfile", "--max-restarts", "--min-ranks", "--backoff"};
+    enum { N_NAMES = sizeof names / sizeof *names };
+    int which = 0;
+    while (which < N_NAMES && strcmp(name, names[which]) != 0) which++;
+    if (which == N_NAMES)
+        return FAIL(E_USAGE, "launch has no option %s; it knows -n, --host, --hostfile, --max-restarts, --min-ranks and --backoff, and the "
+                    "command's own options come after the command", name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
-    if (is_n) return parse_ranks(value, &request->n_ranks);
-    if (is_file && access(value, R_OK) != 0)
-        return FAIL(E_USAGE, "cannot read --hostfile %s: %s; give a file of lines `host slots=ranks`", value,
-                    strerror(errno));
-    *(is_host ? &request->host : &request->hostfile) = value;
-    return OK;
+    switch (which) {
+    case 0: return parse_count(name, value, 1, &request->n_ranks);
+    case 1: request->host = value; return OK;
+    case 2:
+        if (access(value, R_OK) != 0)
+            return FAIL(E_USAGE, "cannot read --hostfile %s: %s; give a file of lines `host slots=ranks`", value, strerror(errno));
+        request->hostfile = value;
+        return OK;
+    case 3: return parse_count(name, value, 0, &request->max_restarts);
+    case 4: return parse_count(name, value, 1, &request->min_ranks);
+    default: return parse_seconds(name, value, &request->backoff_s);
+    }
 }
 
 static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
 
 enum status launch_parse(int argc, char **argv, struct launch_request *out) {
-    *out = (struct launch_request){0};
+    *out = (struct launch_request){.backoff_s = 1};
     int i = 0;
     for (; i < argc && argv[i][0] == '-'; i += 2) {
         if (asks_for_help(argv[i])) {
@@ -66,6 +93,10 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     }
     if (out->n_ranks == 0) return FAIL(E_USAGE, "launch needs the number of ranks; use trivium launch -n 8 train ...");
     if (out->host && out->hostfile) return FAIL(E_USAGE, "--host and --hostfile both name the hosts; use one of them");
+    if (out->min_ranks > out->n_ranks)
+        return FAIL(E_USAGE, "--min-ranks %d is more than -n %d; use at most %d", out->min_ranks, out->n_ranks, out->n_ranks);
+    if (out->min_ranks && !out->max_restarts)
+        return FAIL(E_USAGE, "--min-ranks %d is for restarts, and there are none; give --max-restarts too", out->min_ranks);
     if (i >= argc) return FAIL(E_USAGE, "launch needs a command; use trivium launch -n %d train ...", out->n_ranks);
     out->command = argv + i;
     out->n_words = argc - i;
@@ -170,28 +201,41 @@ static enum status explain(const struct launch_request *request, const struct la
                 "--log debug", end->code);
 }
 
-static int conclude(const struct launch_request *request, const struct launch_facts *facts,
-                    const struct launch_end *end) {
-    if (end->code == 0 || end->code == EXIT_CHECKPOINTED) return end->code;
-    if (!facts->error_seen) {
-        explain(request, facts, end);
-        status_report();
-    }
-    return end->code == 2 && facts->signal == 0 ? 2 : 1; /* 137 and the like are mpirun's way to say "killed" */
+static void conclude(const struct launch_request *request, struct launch_outcome *o) {
+    const struct launch_facts *facts = &o->facts;
+    o->code = o->end.code;
+    if (o->code == 0 || o->code == EXIT_CHECKPOINTED) return;
+    o->code = o->code == 2 && facts->signal == 0 ? 2 : 1; /* 137 and the like are mpirun's way to say "killed" */
+    if (!facts->error_seen) explain(request, facts, &o->end);
+    snprintf(o->line, sizeof o->line, "%s", facts->error_seen ? facts->error : status_text());
+    status_report();
 }
 
-static enum status run_job(const struct launch_request *request, int *code) {
+enum status launch_attempt(const struct launch_request *request, struct launch_outcome *out) {
     char program[PATH_MAX], ranks_text[16], **words;
     struct launch_filter filter;
-    struct launch_end end;
+    double start = clock_s();
+    *out = (struct launch_outcome){0};
     TRY(find_program(program));
     snprintf(ranks_text, sizeof ranks_text, "%d", request->n_ranks);
     TRY(launch_words(request, program, ranks_text, &words));
-    set_environment(request);
     launch_filter_init(&filter);
-    enum status status = launch_job(words, &filter, &end);
+    enum status status = launch_job(words, &filter, &out->end);
     free(words);
-    if (status == OK) *code = conclude(request, &filter.facts, &end);
+    out->facts = filter.facts;
+    out->wall_s = clock_s() - start;
+    if (status == OK) conclude(request, out);
+    return status;
+}
+
+static enum status run_job(const struct launch_request *request, int *code) {
+    set_environment(request);
+    launch_mark();
+    TRY(launch_watch_signals());
+    struct launch_outcome outcome = {0};
+    enum status status = request->max_restarts ? launch_with_restarts(request, code) : launch_attempt(request, &outcome);
+    if (!request->max_restarts) *code = outcome.code;
+    launch_unwatch_signals();
     return status;
 }
 

@@ -5,6 +5,7 @@
  * forks Open MPI's `mpirun`, which runs this same program with `COMMAND args...` as each rank, and waits. Ranks' standard
  * output passes through untouched. Standard error is read line by line, because a failing job has much to say there and one
  * thing to tell: the first E_ line goes through, the others that follow from it, and mpirun's remarks on them, do not.
+ * With --max-restarts a job that dies is started again from its last checkpoint (launch_restart.h).
  *
  * Exit code: 0 done, 1 a rank failed, was killed or never started, 2 bad request, 75 checkpointed and to be resumed. */
 #ifndef TRIVIUM_DRIVER_LAUNCH_H
@@ -31,6 +32,9 @@ struct launch_request {
     char **command;              /* COMMAND args..., NULL at the end; borrowed from argv */
     int n_words;
     bool help;
+    /* ---- launch_restart.h ---- */
+    int max_restarts, min_ranks; /* 0: none; 0: always n_ranks */
+    double backoff_s;            /* before the first restart; each next one waits twice as long */
 };
 
 /** @errors E_USAGE: -n missing, not a number or below 1; an unknown launch option; no command */
@@ -39,6 +43,12 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out);
 /** The words of mpirun's command line, NULL at the end. *out is owned, `free` it; the words are borrowed from the request,
  *  `program` and `ranks_text`, which is n_ranks as text. */
 enum status launch_words(const struct launch_request *, const char *program, const char *ranks_text, char ***out);
+
+/* ---- one run of it: launch.c ---- */
+struct launch_outcome;
+
+/** Start the job, wait for its end, report its one line. Signals are watched. @errors as launch_job and launch_words */
+enum status launch_attempt(const struct launch_request *, struct launch_outcome *out);
 
 /* ---- what mpirun's standard error says: launch_filter.c ---- */
 
@@ -49,6 +59,7 @@ struct launch_facts {
     int signal;      /* that killed it; 0: it exited or aborted by itself */
     int exit_code;   /* of a rank that exited or aborted */
     char host[64], signal_name[48];
+    char error[512]; /* the E_ line, or its beginning */
 };
 
 struct launch_filter {
@@ -67,17 +78,49 @@ enum launch_verdict launch_filter_line(struct launch_filter *, const char *line)
 /** The text that is held back, "" for none, when no further line comes. Borrowed until the next call. */
 const char *launch_filter_end(struct launch_filter *);
 
+/* ---- signals to launch: launch_signals.c ---- */
+
+/** From here until unwatch, HUP INT TERM USR1 and CHLD are noted instead of obeyed. @errors E_IO */
+enum status launch_watch_signals(void);
+void launch_unwatch_signals(void);
+/** Readable when one has come; the next one, 0: none. */
+int launch_signal_fd(void);
+int launch_next_signal(void);
+/** Wait so long. @return 0, or the signal (other than CHLD) that ended the wait */
+int launch_pause(double seconds);
+/** A pipe that other programs do not inherit. @errors E_IO */
+enum status launch_pipe(int fd[2]);
+
 /* ---- the child process: launch_job.c ---- */
 
 struct launch_end {
     int code;    /* exit code of mpirun; 128 + signal when it was killed itself, as shells say it */
     bool killed; /* mpirun itself was killed by signal code - 128 */
     int stop_signal; /* the last of HUP INT TERM that reached launch; 0: none */
+    bool asked;      /* one of these, or USR1, has reached launch */
 };
 
-/** Run words[0] from PATH, its standard error through the filter, and pass signals on, until it ends.
- *  @errors E_CONFIG: it is not installed; E_IO: the system refused a pipe or a process */
+/** Run words[0] from PATH, its standard error through the filter, and pass signals on, until it ends and nothing is left of it.
+ *  @errors E_CONFIG: it is not installed; E_IO: the system refused a pipe or a process; E_COMM: a process that does not end */
 enum status launch_job(char *const *words, struct launch_filter *, struct launch_end *out);
+
+/* ---- what it leaves: launch_remains.c ---- */
+
+/** Mark the environment, so that the job's processes can be told from all others. */
+void launch_mark(void);
+bool launch_mark_in(const char *environment, size_t bytes, const char *mark);
+/** Kill what has the mark: at once, or what is left after a moment; and wait until it is gone. Nothing else is touched.
+ *  @errors E_COMM */
+enum status launch_end_remains(bool at_once);
+
+/* How an attempt ended. */
+struct launch_outcome {
+    int code;       /* what launch ends with, if this is the last */
+    struct launch_facts facts;
+    struct launch_end end;
+    char line[512]; /* the one line of the failure */
+    double wall_s;
+};
 
 #ifdef __cplusplus
 }

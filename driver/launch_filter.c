@@ -93,6 +93,7 @@ enum launch_verdict launch_filter_line(struct launch_filter *filter, const char 
     if (is_error(line)) {
         bool first = !filter->facts.error_seen;
         filter->facts.error_seen = true;
+        if (first) snprintf(filter->facts.error, sizeof filter->facts.error, "%s", line);
         return first ? LINE_PASS : LINE_DROP;
     }
     if (is_remark(line)) return LINE_DROP;

@@ -38,44 +38,7 @@ struct job {
     size_t line_bytes;
 };
 
-/* ---- signals arrive as bytes in a pipe, so that the loop below can wait for them and for text at once ---- */
-
-static int signal_pipe[2];
-static const int watched[] = {SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-enum { N_WATCHED = sizeof watched / sizeof *watched };
-static struct sigaction watched_before[N_WATCHED];
-
-static void note_signal(int number) {
-    int saved = errno;
-    unsigned char byte = (unsigned char)number;
-    ssize_t n = write(signal_pipe[WRITE_END], &byte, 1);
-    (void)n; /* a full pipe holds more signals than anybody could want */
-    errno = saved;
-}
-
-static enum status make_pipe(int fd[2]) {
-    if (pipe(fd) != 0)
-        return FAIL(E_IO, "cannot make a pipe: %s; close other programs or raise `ulimit -n`", strerror(errno));
-    for (int end = 0; end < 2; end++) fcntl(fd[end], F_SETFD, FD_CLOEXEC);
-    return OK;
-}
-
-static enum status watch_signals(void) {
-    TRY(make_pipe(signal_pipe));
-    for (int end = 0; end < 2; end++) fcntl(signal_pipe[end], F_SETFL, O_NONBLOCK);
-    struct sigaction note = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
-    for (int k = 0; k < N_WATCHED; k++) {
-        sigaction(watched[k], NULL, &watched_before[k]);
-        /* what nohup(1) and the like have ignored stays so */
-        if (watched_before[k].sa_handler != SIG_IGN || watched[k] == SIGCHLD) sigaction(watched[k], &note, NULL);
-    }
-    return OK;
-}
-
-static void unwatch_signals(void) {
-    for (int k = 0; k < N_WATCHED; k++) sigaction(watched[k], &watched_before[k], NULL);
-    for (int end = 0; end < 2; end++) close(signal_pipe[end]);
-}
+/* ---- signals ---- */
 
 static void ask_to_checkpoint(struct job *job) {
     job->asked_s = clock_s();
@@ -84,6 +47,7 @@ static void ask_to_checkpoint(struct job *job) {
 
 static void on_signal(struct job *job, int number, struct launch_end *end) {
     if (number == SIGCHLD) return; /* it woke the loop, which looks */
+    end->asked = true;
     if (number != SIGUSR1) end->stop_signal = number;
     if (number != SIGTERM) {
         kill(job->mpirun, number);
@@ -96,8 +60,7 @@ static void on_signal(struct job *job, int number, struct launch_end *end) {
 }
 
 static void read_signals(struct job *job, struct launch_end *end) {
-    unsigned char byte;
-    while (read(signal_pipe[READ_END], &byte, 1) == 1) on_signal(job, byte, end);
+    for (int number; (number = launch_next_signal()) != 0;) on_signal(job, number, end);
 }
 
 static void repeat_early_request(struct job *job) {
@@ -176,8 +139,8 @@ static void become_mpirun(char *const *words, const int text[2], int failure_fd,
 /* The failure pipe closes by itself when execvp succeeds, and brings errno when it does not. */
 static enum status start(struct job *job, char *const *words) {
     int text[2], failure[2], reason = 0;
-    TRY(make_pipe(text));
-    TRY(make_pipe(failure));
+    TRY(launch_pipe(text));
+    TRY(launch_pipe(failure));
     pid_t parent = getpid();
     job->mpirun = fork();
     if (job->mpirun == 0) become_mpirun(words, text, failure[WRITE_END], parent);
@@ -206,16 +169,16 @@ static bool has_ended(struct job *job, struct launch_end *end) {
 enum status launch_job(char *const *words, struct launch_filter *filter, struct launch_end *end) {
     struct job job = {.filter = filter, .stderr_fd = -1, .started_s = clock_s()};
     *end = (struct launch_end){0};
-    TRY(watch_signals());
     enum status status = start(&job, words);
     while (status == OK && !has_ended(&job, end)) {
-        struct pollfd wanted[2] = {{signal_pipe[READ_END], POLLIN, 0}, {job.stderr_fd, POLLIN, 0}};
+        struct pollfd wanted[2] = {{launch_signal_fd(), POLLIN, 0}, {job.stderr_fd, POLLIN, 0}};
         if (poll(wanted, 2, IDLE_MS) == 0) show(launch_filter_end(filter));
         read_signals(&job, end);
         if (job.stderr_fd >= 0 && wanted[1].revents) read_text(&job);
         repeat_early_request(&job);
     }
-    if (status == OK) finish_text(&job);
-    unwatch_signals();
+    if (status != OK) return status;
+    status = launch_end_remains(end->code != 0);
+    finish_text(&job);
     return status;
 }

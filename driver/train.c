@@ -79,7 +79,9 @@ static void announce(const struct training *t, int threads) {
 }
 
 static enum status open_metrics(struct training *t) {
-    enum status status = is_rank_0() ? metrics_open(&t->metrics, t->setup.plan.metrics) : OK;
+    const struct plan *p = &t->setup.plan;
+    enum status status = OK;
+    if (is_rank_0()) status = (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
     return fail_agree(group_world(), status);
 }
 

@@ -17,20 +17,8 @@ work=$(mktemp -d)
 marker=TRIVIUM_CHECKPOINT=$$.$RANDOM # every process of a job has it in its environment, and so can be found
 steps=24
 
-pids() { # [RANK]
-    local file
-    for file in $(grep -lzxF -- "$marker" /proc/[0-9]*/environ 2>/dev/null); do
-        [ $# = 0 ] || grep -qzxF "OMPI_COMM_WORLD_RANK=$1" "$file" 2>/dev/null || continue
-        file=${file%/environ}
-        echo "${file#/proc/}"
-    done
-}
-end_all() {
-    local left
-    left=$(pids)
-    # shellcheck disable=SC2086 # several
-    [ -z "$left" ] || kill -KILL $left 2>/dev/null
-}
+# shellcheck source=tests/processes.bash
+. tests/processes.bash
 trap 'end_all; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
@@ -91,7 +79,7 @@ asked_to_stop() { # SIGNAL NAME
     local save=asked-$1 launcher
     job "$save" >/dev/null 2>&1 &
     wait_for_first "$save" || { echo "not ok $2 no checkpoint within a minute"; end_all; wait; return; }
-    launcher=$(for p in $(pids); do if grep -qzx launch "/proc/$p/cmdline" 2>/dev/null; then echo "$p"; fi; done | head -1)
+    launcher=$(pids_of launch | head -1)
     kill "-$1" "$launcher"
     wait $!
     stops "$2" "$save" $?

@@ -17,35 +17,10 @@ limit=10                          # seconds that a job may take to say what is w
 # With a sanitizer: what MPI leaves behind is not the question here, and a request for too much memory is.
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=0:allocator_may_return_null=1}
 
-# pids [RANK]: the processes of the job that runs, or the one of that rank. The kernel gives a zombie no environment.
-pids() {
-    local file
-    for file in $(grep -lzxF -- "$marker" /proc/[0-9]*/environ 2>/dev/null); do
-        [ $# = 0 ] || grep -qzxF "OMPI_COMM_WORLD_RANK=$1" "$file" 2>/dev/null || continue
-        file=${file%/environ}
-        echo "${file#/proc/}"
-    done
-}
-
-end_all() {
-    local left
-    left=$(pids)
-    # shellcheck disable=SC2086 # several
-    [ -z "$left" ] || kill -KILL $left 2>/dev/null
-}
+# shellcheck source=tests/processes.bash
+. tests/processes.bash
 trap 'end_all; rm -rf "$work"' EXIT
 cd "$work" || exit 1
-
-# wait_for SECONDS COMMAND...: until the command succeeds
-wait_for() {
-    local until=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        [ "$SECONDS" -lt "$until" ] || return 1
-        sleep 0.1
-    done
-}
-is_alone() { [ -z "$(pids)" ]; }
 
 not_ok() { # NAME WHY
     echo "not ok $1: $2"
@@ -206,6 +181,11 @@ refuses launch_without_ranks 2 E_USAGE "-n 8" -- launch train
 refuses launch_of_no_ranks 2 E_USAGE "-n 0" "1 to" -- launch -n 0 train
 refuses launch_of_no_command 2 E_USAGE "needs a command" -- launch -n 2
 refuses launch_unknown_option 2 E_USAGE "no option --tp" -- launch -n 2 --tp 2 train
+refuses restarts_of_no_number 2 E_USAGE "--max-restarts many" -- launch -n 2 --max-restarts many train
+refuses restarts_of_another_command 2 E_USAGE "is for train" compare -- launch -n 2 --max-restarts 2 compare
+refuses restarts_from_nothing 2 E_CONFIG "--max-restarts 2" --save -- launch -n 2 --max-restarts 2 train
+refuses restarts_of_a_bad_request 2 E_USAGE --layers -- launch -n 2 --max-restarts 2 train --save s --layer 3
+refuses min_ranks_without_restarts 2 E_USAGE "--min-ranks 1" --max-restarts -- launch -n 2 --min-ranks 1 train
 
 # ---- several ranks: one of them speaks for all ----
 refuses ranks_unknown_command 2 E_USAGE tran -- launch -n 2 tran
@@ -238,6 +218,7 @@ has_stepped() { [ "$(grep -c '^step ' out)" -ge 3 ]; }
 loses() {
     local name=$1 signal=$2 rank=$3 seconds=$4 job code victim started
     shift 4
+    : >out # has_stepped must not see the last job's
     env "$marker" "$trivium" launch -n 4 train "${small[@]}" --dp 2 --tp 2 --steps 1000000 --comm-timeout 3 >out 2>err </dev/null &
     job=$!
     if ! wait_for 30 has_stepped; then not_ok "$name" "no steps within 30 s"; end_all; return; fi

@@ -6,11 +6,22 @@
 #include <math.h>
 #include <string.h>
 
-enum status metrics_open(struct metrics *m, const char *path) {
+static enum status open_file(struct metrics *m, const char *path, const char *mode) {
     m->file = NULL;
     if (!path[0]) return OK;
-    m->file = fopen(path, "w");
+    m->file = fopen(path, mode);
     return m->file ? OK : FAIL(E_USAGE, "cannot write metrics=%s: %s; give another path, or an empty one for none", path, strerror(errno));
+}
+
+enum status metrics_open(struct metrics *m, const char *path) { return open_file(m, path, "w"); }
+
+/* Whoever was killed while writing has left half a line: it is ended, so that it spoils no other. */
+enum status metrics_append(struct metrics *m, const char *path) {
+    TRY(open_file(m, path, "a+"));
+    bool half = m->file && fseek(m->file, -1, SEEK_END) == 0 && fgetc(m->file) != '\n';
+    if (half && (fseek(m->file, 0, SEEK_END) != 0 || fputc('\n', m->file) == EOF))
+        return FAIL(E_IO, "cannot write the metrics: %s", strerror(errno));
+    return OK;
 }
 
 void metrics_close(struct metrics *m) {

@@ -22,6 +22,8 @@ struct metrics { FILE *file; };
 
 /** Open for writing, from the start. path "": no file. @errors E_USAGE with path and reason */
 enum status metrics_open(struct metrics *, const char *path);
+/** The same, after what is there. */
+enum status metrics_append(struct metrics *, const char *path);
 void metrics_close(struct metrics *);
 
 /** Append a training row / an evaluation row, flushed. Doubles as %.17g, NaN and infinity as null. @errors E_IO */

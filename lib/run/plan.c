@@ -81,6 +81,7 @@ static const struct option OPTIONS[] = {
     {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0", "checkpoints", AT(init)},
 
     {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object a line; empty: none", "output", AT(metrics)},
+    {"metrics-append", OPTION_BOOL, "off", 0, 0, NULL, "", "add to what the metrics file has, as a restart does; of a step that is there twice the later row counts", "output", AT(metrics_append)},
     {"profile", OPTION_BOOL, "off", 0, 0, NULL, "", "at the end, where rank 0's time went: each operation, forward and backward; cpu only", "output", AT(profile)},
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "how much is said", "output", AT(log)},
 };

@@ -66,7 +66,7 @@ struct plan {
     double time_limit, spike_guard;
     /* output */
     char metrics[OPTION_TEXT_MAX];
-    int log;
+    int metrics_append, log;
 
     /* ---- worked out by plan_settle ---- */
     int n_microbatches;

@@ -1,0 +1,136 @@
+/* trivium launch --max-restarts: attempt after attempt, until one ends well or no other would. */
+#include "driver/launch_restart.h"
+
+#include "lib/base/log.h"
+#include "lib/run/checkpoint.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* All that the loop knows. */
+struct supervision {
+    const struct launch_request *first;  /* what the user wrote */
+    struct launch_request now;           /* of the attempt to come; now.command is owned when it is not first's */
+    struct options *options;
+    struct plan plan;                    /* what the user asked train for; not settled */
+    struct launch_latest at_start, latest;
+    int n_restarts, n_stuck;
+    char dp_text[24];
+};
+
+/* ---- what train was asked for ---- */
+
+static enum status read_command(struct supervision *s) {
+    const struct launch_request *r = s->first;
+    if (strcmp(r->command[0], "train") != 0)
+        return FAIL(E_USAGE, "--max-restarts %d is for train, and the command is %s; leave it out", r->max_restarts, r->command[0]);
+    TRY(options_create(&plan_options, 1, &s->plan, &s->options));
+    TRY(options_parse(s->options, r->n_words - 1, r->command + 1));
+    if (s->plan.save[0]) return OK;
+    return FAIL(E_CONFIG, "--max-restarts %d, and train saves nothing to restart from; give train --save a folder, and --save-every", r->max_restarts);
+}
+
+/* No checkpoint, or one that cannot be found, is none. */
+static struct launch_latest read_latest(const char *save) {
+    struct launch_latest latest = {0};
+    char path[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
+    struct stat info;
+    snprintf(path, sizeof path, "%.1000s/latest", save);
+    if (stat(path, &info) == 0 && checkpoint_resolve(save, step) == OK) {
+        const char *name = strrchr(step, '/');
+        snprintf(latest.step, sizeof latest.step, "%.63s", name ? name + 1 : step);
+        latest.written_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    }
+    status_clear();
+    return latest;
+}
+
+/* ---- the next attempt ---- */
+
+static void forget_words(struct supervision *s) {
+    if (s->now.command != s->first->command) free(s->now.command);
+    s->now.command = s->first->command;
+    s->now.n_words = s->first->n_words;
+}
+
+static bool may_resume(const struct supervision *s) { return launch_is_newer(&s->latest, &s->at_start); }
+
+static enum status prepare_next(struct supervision *s, bool progress) {
+    int fewer = s->first->min_ranks && !progress ? launch_fewer_ranks(&s->plan, s->now.n_ranks, s->first->min_ranks) : 0;
+    if (fewer) s->now.n_ranks = fewer;
+    bool shrunk = s->now.n_ranks != s->first->n_ranks && s->plan.dp > 0;
+    struct launch_change change = {
+        .resume = may_resume(s) ? s->plan.save : NULL,
+        .no_init = s->plan.init[0] && options_source(s->options, "init") == FROM_FILE,
+        .dp = shrunk ? s->now.n_ranks / (s->plan.tp * s->plan.pp) : 0};
+    forget_words(s);
+    return launch_changed_words(s->first->command, s->first->n_words, &change, s->dp_text, &s->now.command, &s->now.n_words);
+}
+
+static void say_next(const struct supervision *s, const struct launch_outcome *o, double wait_s) {
+    char reason[256];
+    launch_reason(o->line, reason, sizeof reason);
+    log_info("restart %d of %d in %g s, %d ranks, from %s: %s", s->n_restarts, s->first->max_restarts, wait_s, s->now.n_ranks,
+             may_resume(s) ? s->latest.step : "the beginning (no checkpoint yet)", reason);
+}
+
+static void say_last(const struct supervision *s, enum launch_verdict_of_attempt verdict) {
+    const char *step = s->latest.step[0] ? s->latest.step : "none";
+    if (verdict == ATTEMPT_STUCK)
+        log_warn("no other restart: %d in a row brought no new checkpoint (the last: %s); the line above says what keeps coming back, or "
+                 "save more often", LAUNCH_MOST_STUCK, step);
+    if (verdict == ATTEMPT_NO_MORE)
+        log_warn("no other restart: --max-restarts %d are used up (the last checkpoint: %s)", s->first->max_restarts, step);
+}
+
+/* A TERM while nothing runs is what it is at other times: leave, to be resumed. */
+static int code_of_signal(const struct supervision *s, int number) {
+    log_info("stopped by signal %d while waiting for restart %d", number, s->n_restarts);
+    return (number == SIGTERM || number == SIGUSR1) && may_resume(s) ? EXIT_CHECKPOINTED : 1;
+}
+
+/* @return whether there is another attempt */
+static enum status after_attempt(struct supervision *s, const struct launch_outcome *o, bool *again, int *code) {
+    struct launch_latest before = s->latest;
+    s->latest = read_latest(s->plan.save);
+    bool progress = launch_is_newer(&s->latest, &before);
+    s->n_stuck = progress || s->n_restarts == 0 ? 0 : s->n_stuck + 1;
+    enum launch_verdict_of_attempt verdict = launch_judge(o, s->n_restarts, s->first->max_restarts, s->n_stuck);
+    *code = o->code;
+    *again = verdict == ATTEMPT_AGAIN;
+    say_last(s, verdict);
+    if (!*again) return OK;
+    TRY(prepare_next(s, progress));
+    double wait_s = launch_backoff_s(s->first->backoff_s, s->n_restarts++);
+    say_next(s, o, wait_s);
+    int number = launch_pause(wait_s);
+    *again = number == 0;
+    if (number) *code = code_of_signal(s, number);
+    return OK;
+}
+
+static enum status supervise(struct supervision *s, int *code) {
+    struct launch_outcome outcome;
+    TRY(read_command(s));
+    s->at_start = s->latest = read_latest(s->plan.save);
+    for (bool again = true; again;) {
+        TRY(launch_attempt(&s->now, &outcome));
+        TRY(after_attempt(s, &outcome, &again, code));
+    }
+    return OK;
+}
+
+enum status launch_with_restarts(const struct launch_request *first, int *code) {
+    struct supervision *s = calloc(1, sizeof *s);
+    if (!s) return FAIL(E_MEMORY, "no memory to start with; close other programs");
+    s->first = first;
+    s->now = *first;
+    enum status status = supervise(s, code);
+    forget_words(s);
+    options_destroy(&s->options);
+    free(s);
+    return status;
+}

@@ -1,0 +1,39 @@
+# The processes of a job that a test has started, and no others: each has $marker, NAME=VALUE, in its environment. For tests to source.
+# (tests/run runs *.sh.)
+# shellcheck shell=bash disable=SC2013,SC2119,SC2120,SC2154
+
+# pids [RANK]: all of them, or the one of that rank. The kernel gives a zombie no environment.
+pids() {
+    local file
+    for file in $(grep -lzxF -- "$marker" /proc/[0-9]*/environ 2>/dev/null); do
+        [ $# = 0 ] || grep -qzxF "OMPI_COMM_WORLD_RANK=$1" "$file" 2>/dev/null || continue
+        file=${file%/environ}
+        echo "${file#/proc/}"
+    done
+}
+
+# pids_of WORD: those with this word in their command line
+pids_of() {
+    local pid
+    for pid in $(pids); do
+        if grep -qzxF -- "$1" "/proc/$pid/cmdline" 2>/dev/null; then echo "$pid"; fi
+    done
+}
+
+end_all() {
+    local left
+    left=$(pids)
+    # shellcheck disable=SC2086 # several
+    [ -z "$left" ] || kill -KILL $left 2>/dev/null
+}
+
+# wait_for SECONDS COMMAND...: until the command succeeds
+wait_for() {
+    local until=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$until" ] || return 1
+        sleep "${wait_step:-0.1}"
+    done
+}
+is_alone() { [ -z "$(pids)" ]; }
