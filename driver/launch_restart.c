@@ -1,9 +1,12 @@
 /* trivium launch --max-restarts: attempt after attempt, until one ends well or no other would. */
 #include "driver/launch_restart.h"
 
+#include "driver/goodput.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/run/checkpoint.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +20,9 @@ struct supervision {
     struct options *options;
     struct plan plan;                    /* what the user asked train for; not settled */
     struct launch_latest at_start, latest;
-    int n_restarts, n_stuck;
+    int n_restarts, n_stuck, n_failures;
+    double started_s, up_s;              /* when launch began; seconds in attempts */
+    int64_t metrics_from;                /* where this job's rows begin in a file that is added to */
     char dp_text[24];
 };
 
@@ -101,6 +106,8 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
     enum launch_verdict_of_attempt verdict = launch_judge(o, s->n_restarts, s->first->max_restarts, s->n_stuck);
     *code = o->code;
     *again = verdict == ATTEMPT_AGAIN;
+    s->n_failures += verdict != ATTEMPT_DONE;
+    s->up_s += o->wall_s;
     say_last(s, verdict);
     if (!*again) return OK;
     TRY(prepare_next(s, progress));
@@ -112,14 +119,43 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
     return OK;
 }
 
+/* ---- what it has cost ---- */
+
+static int64_t bytes_of(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
+}
+
+static int64_t last_step(const struct supervision *s, int code) {
+    if (code == 0) return INT64_MAX;
+    return may_resume(s) ? strtoll(s->latest.step + strlen("step-"), NULL, 10) : 0;
+}
+
+static void say_goodput(const struct supervision *s, int code) {
+    struct goodput_rows r;
+    char advice[256];
+    double total_s = clock_s() - s->started_s, mtbf_s = s->plan.mtbf > 0 ? s->plan.mtbf : s->up_s / s->n_failures;
+    if (!s->plan.metrics[0] || goodput_read(s->plan.metrics, s->metrics_from, last_step(s, code), &r) != OK) {
+        status_clear();
+        return;
+    }
+    log_info("goodput of %d attempts %.1f%%: %.2f s in %" PRId64 " steps that count, of %.2f s; %.2f s in %" PRId64 " steps done again or lost, %.2f s between attempts",
+             s->n_restarts + 1, 100 * r.steps_s / total_s, r.steps_s, r.n_steps, total_s, r.undone_s, r.n_undone, total_s - s->up_s);
+    goodput_advice(r.n_saves ? r.stalls_s / (double)r.n_saves : 0, mtbf_s, r.n_steps ? r.steps_s / (double)r.n_steps : 0, advice, sizeof advice);
+    if (*advice) log_info("%s", advice);
+}
+
 static enum status supervise(struct supervision *s, int *code) {
     struct launch_outcome outcome;
     TRY(read_command(s));
+    s->started_s = clock_s();
+    s->metrics_from = s->plan.metrics_append ? bytes_of(s->plan.metrics) : 0;
     s->at_start = s->latest = read_latest(s->plan.save);
     for (bool again = true; again;) {
         TRY(launch_attempt(&s->now, &outcome));
         TRY(after_attempt(s, &outcome, &again, code));
     }
+    if (s->n_restarts) say_goodput(s, *code);
     return OK;
 }
 

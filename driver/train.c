@@ -6,6 +6,7 @@
  * an alarm ends that. */
 #include "driver/train.h"
 
+#include "driver/goodput.h"
 #include "driver/launch.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
@@ -202,6 +203,16 @@ static enum status train(struct training *t) {
 }
 
 /* ---- after the last ---- */
+/* Of this process; launch --max-restarts says it of all attempts together. */
+static void print_goodput(const struct training *t, int64_t steps) {
+    char advice[256];
+    double total_s = clock_s() - t->born_s, setup_s = t->started_s - t->born_s;
+    printf("goodput %.1f%%: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s standing still for %" PRId64 " saves, %.2f s evaluation and others\n",
+           100 * t->spent_s / total_s, t->spent_s, total_s, setup_s, t->stalls_s, t->n_saves, total_s - setup_s - t->spent_s - t->stalls_s);
+    goodput_advice(t->n_saves ? t->stalls_s / (double)t->n_saves : 0, t->setup.plan.mtbf, t->spent_s / (double)steps, advice, sizeof advice);
+    if (*advice) printf("%s\n", advice);
+}
+
 static void summarise(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     int64_t steps = t->run.n_done - t->first_step;
@@ -213,6 +224,7 @@ static void summarise(const struct training *t) {
     printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted %.1f MiB (code, libraries, MPI)\n",
            steps, t->spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
            resident - planned);
+    print_goodput(t, steps);
     if (p->profile) profile_print(&t->run, t->profiled, t->profiled_s, stdout);
     fflush(stdout);
 }

@@ -46,6 +46,8 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
     if (status == E_TIMEOUT || status == E_COMM) return status;
     t->save_failed = status != OK;
     t->save_failures += t->save_failed;
+    t->stalls_s += stall_s;
+    t->n_saves++;
     if (is_rank_0()) TRY(metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
     if (t->save_failed) return pass_over(t, status, step);
     t->saved_step = step;

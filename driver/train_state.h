@@ -23,6 +23,8 @@ struct training {
     bool stopping;                       /* asked to save and leave */
     struct checkpoint_saver *saver;      /* --save-async: what is being written */
     double stall_s;                      /* how long training has stood still for it */
+    double stalls_s;                     /* for all of them, */
+    int64_t n_saves;                     /* and how many */
     bool save_failed;                    /* the last one */
     int64_t save_failures;
     struct spike spike;                  /* --spike-guard: the losses so far; */

@@ -77,6 +77,7 @@ static const struct option OPTIONS[] = {
     {"keep", OPTION_INT, "2", 0, BIG, NULL, "", "newest checkpoints that are kept; 0: all", "checkpoints", AT(keep)},
     {"spike-guard", OPTION_REAL, "0", 0, 1e6, NULL, "", "a loss so many standard deviations above the mean of the last 64, or not finite: back to the last checkpoint, and on behind the samples since then; 0: off", "checkpoints", AT(spike_guard)},
     {"time-limit", OPTION_REAL, "0", 0, 1e9, NULL, "s", "save and leave with code 75 after so much time; 0: none. SIGUSR1 asks for the same at any time", "checkpoints", AT(time_limit)},
+    {"mtbf", OPTION_REAL, "0", 0, 1e12, NULL, "s", "mean time between failures of the machines in use: the summary then says how often to save; 0: not known", "checkpoints", AT(mtbf)},
     {"resume", OPTION_TEXT, "", 0, 0, NULL, "", "go on from a checkpoint, saved in any layout: a step's folder, or what save named", "checkpoints", AT(resume)},
     {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0", "checkpoints", AT(init)},
 

@@ -63,7 +63,7 @@ struct plan {
     char save[OPTION_TEXT_MAX], resume[OPTION_TEXT_MAX], init[OPTION_TEXT_MAX];
     int64_t save_every, keep;
     int save_async;
-    double time_limit, spike_guard;
+    double time_limit, spike_guard, mtbf;
     /* output */
     char metrics[OPTION_TEXT_MAX];
     int metrics_append, log;

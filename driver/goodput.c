@@ -1,0 +1,89 @@
+#include "driver/goodput.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+double goodput_interval_s(double stall_s, double mtbf_s) { return stall_s > 0 && mtbf_s > 0 ? sqrt(2 * stall_s * mtbf_s) : NAN; }
+
+int64_t goodput_interval_steps(double stall_s, double mtbf_s, double step_s) {
+    double steps = goodput_interval_s(stall_s, mtbf_s) / step_s;
+    if (!(step_s > 0) || !isfinite(steps) || steps > 1e15) return 0;
+    return steps < 1 ? 1 : llround(steps);
+}
+
+void goodput_advice(double stall_s, double mtbf_s, double step_s, char *out, size_t size) {
+    int64_t steps = goodput_interval_steps(stall_s, mtbf_s, step_s);
+    *out = 0;
+    if (steps > 0)
+        snprintf(out, size, "training stands still %.3f s for a save; with a failure every %.0f s, save every %.1f s: --save-every %" PRId64 " (Young 1974)",
+                 stall_s, mtbf_s, goodput_interval_s(stall_s, mtbf_s), steps);
+}
+
+/* ---- the rows of several attempts: steps done so far, on a stack, from which a step that comes again takes itself and what followed ---- */
+struct done { int64_t step; double s; };
+struct stack { struct done *done; int64_t n, room; };
+
+static void undo_from(struct stack *stack, int64_t step, struct goodput_rows *rows) {
+    for (; stack->n > 0 && stack->done[stack->n - 1].step >= step; stack->n--) {
+        rows->n_undone++;
+        rows->undone_s += stack->done[stack->n - 1].s;
+    }
+}
+
+static enum status push(struct stack *stack, int64_t step, double s) {
+    if (stack->n == stack->room) {
+        int64_t room = stack->room ? 2 * stack->room : 1024;
+        struct done *grown = realloc(stack->done, (size_t)room * sizeof *grown);
+        if (!grown) return FAIL(E_MEMORY, "no memory for %" PRId64 " rows of metrics", room);
+        stack->done = grown;
+        stack->room = room;
+    }
+    stack->done[stack->n++] = (struct done){step, s};
+    return OK;
+}
+
+static enum status take_row(const json_t *row, struct stack *stack, struct goodput_rows *rows) {
+    const json_t *step = json_object_get(row, "step"), *step_ms = json_object_get(row, "step_ms"), *stall_ms = json_object_get(row, "stall_ms");
+    if (json_is_number(stall_ms)) {
+        rows->n_saves++;
+        rows->stalls_s += 1e-3 * json_number_value(stall_ms);
+    }
+    if (!json_is_integer(step) || !json_is_number(step_ms)) return OK;
+    undo_from(stack, json_integer_value(step), rows);
+    return push(stack, json_integer_value(step), 1e-3 * json_number_value(step_ms));
+}
+
+static enum status take_lines(FILE *f, struct stack *stack, struct goodput_rows *rows) {
+    char *line = NULL;
+    size_t room = 0;
+    enum status status = OK;
+    for (ssize_t n; status == OK && (n = getline(&line, &room, f)) >= 0;) {
+        json_t *row = json_loadb(line, (size_t)n, 0, NULL);
+        status = take_row(row, stack, rows);
+        json_decref(row);
+    }
+    free(line);
+    return status;
+}
+
+enum status goodput_read(const char *path, int64_t from, int64_t last_step, struct goodput_rows *rows) {
+    struct stack stack = {0};
+    *rows = (struct goodput_rows){0};
+    FILE *f = fopen(path, "r");
+    if (!f || fseek(f, (long)from, SEEK_SET) != 0) {
+        if (f) fclose(f);
+        return FAIL(E_IO, "cannot read %s: %s", path, strerror(errno));
+    }
+    enum status status = take_lines(f, &stack, rows);
+    fclose(f);
+    if (last_step < INT64_MAX) undo_from(&stack, last_step + 1, rows);
+    rows->n_steps = stack.n;
+    for (int64_t i = 0; i < stack.n; i++) rows->steps_s += stack.done[i].s;
+    free(stack.done);
+    return status;
+}

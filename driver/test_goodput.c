@@ -1,0 +1,79 @@
+/* ranks: 1  device: cpu */
+#include "tests/test.h"
+
+#include "driver/goodput.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static double cost(double t, double d, double m) { return d / t + t / (2 * m); }
+
+/* Young's interval is the one that costs least: more than either neighbour it cannot be, and 60 s with an hour's saves of half a second is known. */
+static void test_young_interval_is_the_cheapest(void **state) {
+    (void)state;
+    assert_close(goodput_interval_s(0.5, 3600), 60, 1e-12);
+    const double d[] = {0.01, 3, 120}, m[] = {600, 86400, 1e6};
+    for (int i = 0; i < 3; i++) {
+        double t = goodput_interval_s(d[i], m[i]);
+        assert_true(cost(t, d[i], m[i]) < cost(0.99 * t, d[i], m[i]));
+        assert_true(cost(t, d[i], m[i]) < cost(1.01 * t, d[i], m[i]));
+    }
+    assert_true(isnan(goodput_interval_s(0, 3600)));
+    assert_true(isnan(goodput_interval_s(1, -1)));
+}
+
+static void test_interval_in_steps(void **state) {
+    (void)state;
+    assert_int_equal(goodput_interval_steps(0.5, 3600, 0.25), 240);
+    assert_int_equal(goodput_interval_steps(0.5, 3600, 100), 1); /* not less than each step */
+    assert_int_equal(goodput_interval_steps(0, 3600, 0.25), 0);
+    assert_int_equal(goodput_interval_steps(0.5, 3600, 0), 0);
+    char text[256];
+    goodput_advice(0.5, 3600, 0.25, text, sizeof text);
+    assert_non_null(strstr(text, "save every 60.0 s: --save-every 240"));
+    goodput_advice(0.5, 0, 0.25, text, sizeof text);
+    assert_string_equal(text, "");
+}
+
+static const char *file_of(const char *text) {
+    const char *path = test_path("rows.jsonl");
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    return path;
+}
+
+/* Steps 1 to 4, a failure, on from the checkpoint of step 2: 3 and 4 come again, and the half line of the one that was killed is none. */
+#define ATTEMPTS                                                                                                       \
+    "{\"step\":1,\"loss\":3,\"step_ms\":1000}\n{\"step\":2,\"loss\":3,\"step_ms\":1000}\n"                             \
+    "{\"step\":2,\"save_ms\":700,\"stall_ms\":500,\"save_failures\":0}\n{\"step\":3,\"step_ms\":4000}\n"               \
+    "{\"step\":4,\"step_ms\":5000}\n{\"step\":5,\"st\n{\"step\":3,\"step_ms\":1000}\n{\"step\":3,\"val_loss\":2}\n"    \
+    "{\"step\":4,\"step_ms\":1000}\n{\"step\":4,\"stall_ms\":100}\n{\"step\":5,\"step_ms\":1000}\n"
+
+static void test_rows_count_each_step_once(void **state) {
+    (void)state;
+    struct goodput_rows r;
+    assert_ok(goodput_read(file_of(ATTEMPTS), 0, INT64_MAX, &r));
+    assert_int_equal(r.n_steps, 5);
+    assert_close(r.steps_s, 5, 1e-12);
+    assert_int_equal(r.n_undone, 2);
+    assert_close(r.undone_s, 9, 1e-12);
+    assert_int_equal(r.n_saves, 2);
+    assert_close(r.stalls_s, 0.6, 1e-12);
+}
+
+static void test_rows_after_the_last_checkpoint_are_lost(void **state) {
+    (void)state;
+    struct goodput_rows r;
+    assert_ok(goodput_read(file_of(ATTEMPTS), 0, 4, &r));
+    assert_int_equal(r.n_steps, 4);
+    assert_close(r.steps_s, 4, 1e-12);
+    assert_int_equal(r.n_undone, 3);
+    assert_ok(goodput_read(file_of(ATTEMPTS), (int64_t)strlen("{\"step\":1,\"loss\":3,\"step_ms\":1000}\n"), INT64_MAX, &r));
+    assert_int_equal(r.n_steps, 4); /* what was in the file before */
+    assert_fails(goodput_read("/nowhere/rows", 0, 4, &r), E_IO, "/nowhere/rows", "No such file");
+}
+
+TESTS(unit_test(test_young_interval_is_the_cheapest), unit_test(test_interval_in_steps), unit_test(test_rows_count_each_step_once),
+      unit_test(test_rows_after_the_last_checkpoint_are_lost))
