@@ -4,6 +4,7 @@
 #include "driver/data_tool.h"
 #include "driver/generate.h"
 #include "driver/launch.h"
+#include "driver/preflight.h"
 #include "driver/schedule.h"
 #include "driver/show.h"
 #include "driver/train.h"
@@ -17,6 +18,7 @@ static const struct command COMMANDS[] = {
     {"train", train_main, "train a GPT; alone, or as one rank under launch, mpirun or srun"},
     {"compare", compare_main, "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
     {"launch", launch_main, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
+    {"preflight", preflight_main, "under launch, before a long job: who is where, what differs, how fast are network and disk"},
     {"show", show_main, "show program|memory|options: what a run would do and need, without running it"},
     {"generate", generate_main, "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
     {"checkpoint", checkpoint_main, "checkpoint inspect DIR: what a checkpoint holds, and whether it is whole"},
@@ -40,7 +42,7 @@ int main(int argc, char **argv) {
         print_help(stdout);
         return argc > 1 ? 0 : 2;
     }
-    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, show, generate, checkpoint, data or schedule (trivium --help)", name);
+    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, preflight, show, generate, checkpoint, data or schedule (trivium --help)", name);
     status_report();
     return status_exit_code(E_USAGE);
 }

@@ -8,6 +8,7 @@
 
 #include "driver/goodput.h"
 #include "driver/launch.h"
+#include "driver/preflight.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/stop.h"
@@ -95,6 +96,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     int threads = setup_threads(p, comm_local_size());
     TRY(open_metrics(t));
     TRY(run_create(&t->run, &gpt_recipe, p, WATCH_NOTHING));
+    TRY(preflight_train(p, t->run.device));
     TRY(find_peak(t, threads));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
     TRY(find_memory(t));

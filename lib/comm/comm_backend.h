@@ -56,9 +56,6 @@ static inline bool comm_is_message(enum comm_op op) { return op == COMM_SEND || 
 /* This process is "rank r/n @host" from here on. */
 void comm_world_identity(void);
 
-/* "node03": this machine, without its domain. */
-void comm_host_name(char *host, size_t bytes);
-
 /* comm_group.c: the two groups that comm owns, a group's counters, and all groups of more than this rank, oldest first */
 struct group *group_first(void);
 struct group *group_counting(const struct group *);

@@ -41,6 +41,7 @@ void comm_device_close(void);
 const struct comm_request *comm_device_oldest(double *started_s);
 enum status comm_device_late(const char *what);      /* comm_wait.c: the deadline has passed; who is missing? Aborts. E_TIMEOUT */
 void comm_device_abort(void);
+int comm_nccl_version(void);                         /* 22105; 0: this build has none */
 
 /* comm_pinned.c: pinned host memory that is kept for the next user; sizes are powers of two. */
 struct pinned { char *at; int64_t bytes; struct pinned *next; };

@@ -284,3 +284,8 @@ enum status comm_device_shared(const struct device *wanted, bool *shared) {
     free(all);
     return status;
 }
+
+int comm_nccl_version(void) {
+    int version = 0;
+    return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}

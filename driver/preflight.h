@@ -1,0 +1,48 @@
+/* Before a long job: what could be wrong with hosts, devices, network and disk, found in seconds instead of hours.
+ *
+ *   trivium train --save DIR ...            looks at DIR before the first step (preflight_train)
+ *   trivium launch -n N preflight [--save DIR] [train's options]      the table: who is where, what differs, how fast */
+#ifndef TRIVIUM_DRIVER_PREFLIGHT_H
+#define TRIVIUM_DRIVER_PREFLIGHT_H
+
+#include "lib/base/status.h"
+#include "lib/device/device.h"
+#include "lib/run/plan.h"
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** argv: words after `preflight`, train's options; it looks at save, device, comm, threads and comm-timeout. @return the exit code: 0 also where
+ *  something looks wrong but works; 1 the folder or the network fails; 2 bad request, or ranks of different programs or libraries */
+int preflight_main(int argc, char **argv);
+
+/** Can the folder be written, by all, and has it room? Says ranks, hosts, device and room in one line, with a warning where there is room for
+ *  only one checkpoint. Nothing to do without --save.
+ *  @collective{world} @errors as checkpoint_ready and checkpoint_room, the same on every rank and reported */
+enum status preflight_train(const struct plan *, const struct device *);
+
+/** Bytes of a checkpoint: each parameter and its two moments, in the precision of the optimizer. */
+double preflight_checkpoint_bytes(const struct plan *);
+
+/* ---- what each rank says of itself ---- */
+
+struct preflight_rank {
+    char host[64], device[96], library[128];
+    uint64_t program;                        /* hash of the executable */
+    int32_t threads, allowed_cores, cores;   /* OpenMP threads; cores it may run on; of the host */
+    int32_t gpu_shared;                      /* its GPU is another rank's as well */
+};
+
+/** What looks wrong, a line each ("wrong: ..."), in words for people. Pure.
+ *  *differ: programs or libraries are not the same on all ranks. @return how many lines */
+int preflight_findings(const struct preflight_rank *, int n_ranks, FILE *, bool *differ);
+
+/** "2 hosts: n01 x 4, n02 x 4", at most `most` by name. *n_hosts as well. Ranks of a host need not be neighbours. */
+void preflight_hosts(const struct preflight_rank *, int n_ranks, int most, char *out, size_t size, int *n_hosts);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+/* ranks: 1 4  device: cpu */
+#include "lib/comm/comm.h"
+#include "lib/run/checkpoint_ready.h"
+#include "tests/test.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The same name on every rank, which test_path gives each process its own of: rank 0's. */
+static const char *shared_path(const char *name) {
+    static char path[256];
+    snprintf(path, sizeof path, "%s", test_path(name));
+    comm_broadcast(group_world(), path, sizeof path, UINT8, 0);
+    return path;
+}
+
+static int files_in(const char *folder) {
+    int n = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d)) n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (d) closedir(d);
+    return d ? n : -1;
+}
+
+static void test_ready_folder_is_made_and_left_empty(void **state) {
+    (void)state;
+    struct checkpoint_ready ready = {0};
+    const char *save = shared_path("a/b/save");
+    enum status status = checkpoint_ready(save, 1000, &ready);
+    comm_barrier(group_world());
+    int n = files_in(save);
+    comm_barrier(group_world());
+    assert_true(agree_all(status == OK && n == 0 && ready.free_bytes > 0 && ready.probe_s > 0));
+}
+
+/* Each rank has a folder of its own, as hosts have that share no file system: all but rank 0 miss its file, and all hear of it. */
+static void test_folder_of_one_host_only_is_refused(void **state) {
+    (void)state;
+    if (comm_world_size() == 1) return;
+    struct checkpoint_ready ready;
+    test_stderr_keep();
+    enum status status = checkpoint_ready(test_path("own"), 1000, &ready);
+    const char *said = test_stderr_text();
+    bool named = strstr(said, "file system that all hosts share") != NULL;
+    status_clear();
+    assert_true(agree_all(status == E_IO && named == (comm_world_rank() == 1)));
+}
+
+TESTS(unit_test(test_ready_folder_is_made_and_left_empty), unit_test(test_folder_of_one_host_only_is_refused))
