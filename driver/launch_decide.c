@@ -10,6 +10,13 @@ bool launch_is_newer(const struct launch_latest *now, const struct launch_latest
     return now->step[0] && (strcmp(now->step, before->step) != 0 || now->written_ns != before->written_ns);
 }
 
+bool launch_is_further(const struct launch_latest *now, const struct launch_latest *at_start, int64_t *best) {
+    int64_t step = strncmp(now->step, "step-", 5) == 0 ? strtoll(now->step + 5, NULL, 10) : -1;
+    if (!launch_is_newer(now, at_start) || step <= *best) return false;
+    *best = step;
+    return true;
+}
+
 void launch_reason(const char *line, char *out, size_t size) {
     const char *code = strncmp(line, "[rank ", 6) == 0 && strstr(line, "] E_") ? strstr(line, "] E_") + 2 : line;
     const char *sentence = strstr(code, ": ");
@@ -20,14 +27,15 @@ void launch_reason(const char *line, char *out, size_t size) {
     snprintf(out, size, "%.*s, %.*s", (int)strcspn(code, " "), code, (int)strcspn(sentence + 2, ";\r\n"), sentence + 2);
 }
 
-static bool is_numeric(const struct launch_outcome *o) {
+static bool is_of(const struct launch_outcome *o, enum status code) {
     char reason[64];
     launch_reason(o->line, reason, sizeof reason);
-    return strncmp(reason, "E_NUMERIC,", 10) == 0;
+    size_t n = strlen(status_name(code));
+    return strncmp(reason, status_name(code), n) == 0 && reason[n] == ',';
 }
 
 enum launch_verdict_of_attempt launch_judge(const struct launch_outcome *o, int n_restarts, int max_restarts, int n_stuck) {
-    if (o->code != 1 || o->end.asked || is_numeric(o)) return ATTEMPT_DONE;
+    if (o->code != 1 || o->end.asked || is_of(o, E_NUMERIC)) return ATTEMPT_DONE;
     if (n_stuck >= LAUNCH_MOST_STUCK) return ATTEMPT_STUCK;
     return n_restarts < max_restarts ? ATTEMPT_AGAIN : ATTEMPT_NO_MORE;
 }

@@ -20,6 +20,7 @@ struct supervision {
     struct options *options;
     struct plan plan;                    /* what the user asked train for; not settled */
     struct launch_latest at_start, latest;
+    int64_t best_step;                   /* the furthest that was saved; -1: none */
     int n_restarts, n_stuck, n_failures;
     double started_s, up_s;              /* when launch began; seconds in attempts */
     int64_t metrics_from;                /* where this job's rows begin in a file that is added to */
@@ -99,9 +100,8 @@ static int code_of_signal(const struct supervision *s, int number) {
 
 /* @return whether there is another attempt */
 static enum status after_attempt(struct supervision *s, const struct launch_outcome *o, bool *again, int *code) {
-    struct launch_latest before = s->latest;
     s->latest = read_latest(s->plan.save);
-    bool progress = launch_is_newer(&s->latest, &before);
+    bool progress = launch_is_further(&s->latest, &s->at_start, &s->best_step);
     s->n_stuck = progress || s->n_restarts == 0 ? 0 : s->n_stuck + 1;
     enum launch_verdict_of_attempt verdict = launch_judge(o, s->n_restarts, s->first->max_restarts, s->n_stuck);
     *code = o->code;
@@ -128,7 +128,7 @@ static int64_t bytes_of(const char *path) {
 
 static int64_t last_step(const struct supervision *s, int code) {
     if (code == 0) return INT64_MAX;
-    return may_resume(s) ? strtoll(s->latest.step + strlen("step-"), NULL, 10) : 0;
+    return s->best_step > 0 ? s->best_step : 0;
 }
 
 static void say_goodput(const struct supervision *s, int code) {
@@ -163,6 +163,7 @@ enum status launch_with_restarts(const struct launch_request *first, int *code) 
     struct supervision *s = calloc(1, sizeof *s);
     if (!s) return FAIL(E_MEMORY, "no memory to start with; close other programs");
     s->first = first;
+    s->best_step = -1;
     s->now = *first;
     enum status status = supervise(s, code);
     forget_words(s);

@@ -36,6 +36,9 @@ struct launch_latest {
     int64_t written_ns;   /* when, by the file system's clock */
 };
 bool launch_is_newer(const struct launch_latest *now, const struct launch_latest *before);
+/** Is it of this job (newer than at_start), and further than any before? Then *best is its step. A step that is saved again, as --spike-guard begins
+ *  by doing, is none. *best: -1 at first. */
+bool launch_is_further(const struct launch_latest *now, const struct launch_latest *at_start, int64_t *best);
 
 enum launch_verdict_of_attempt { ATTEMPT_DONE /* or not to be repeated */, ATTEMPT_AGAIN, ATTEMPT_STUCK, ATTEMPT_NO_MORE };
 /** n_restarts: made so far. n_stuck: attempts in a row, this one included, that were restarts and brought no new checkpoint. */

@@ -60,6 +60,19 @@ static void test_checkpoint_is_new_by_name_or_time(void **state) {
     assert_false(launch_is_newer(&none, &old));
 }
 
+static void test_progress_is_a_further_step_of_this_job(void **state) {
+    (void)state;
+    struct launch_latest none = {0}, old = {"step-00000900", 5}, first = {"step-00000100", 6}, again = {"step-00000100", 7}, next = {"step-00000200", 8};
+    int64_t best = -1;
+    assert_false(launch_is_further(&none, &none, &best));
+    assert_false(launch_is_further(&old, &old, &best)); /* an older run's */
+    assert_true(launch_is_further(&first, &old, &best));
+    assert_false(launch_is_further(&again, &old, &best));
+    assert_true(launch_is_further(&next, &old, &best));
+    assert_false(launch_is_further(&again, &old, &best));
+    assert_int_equal(best, 200);
+}
+
 static void test_wait_doubles_up_to_a_minute(void **state) {
     (void)state;
     assert_close(launch_backoff_s(1, 0), 1, 0);
@@ -132,6 +145,6 @@ static void test_mark_is_a_whole_variable(void **state) {
 }
 
 TESTS(unit_test(test_reason_is_code_and_sentence), unit_test(test_only_what_died_is_started_again), unit_test(test_restarts_end),
-      unit_test(test_checkpoint_is_new_by_name_or_time), unit_test(test_wait_doubles_up_to_a_minute),
+      unit_test(test_checkpoint_is_new_by_name_or_time), unit_test(test_progress_is_a_further_step_of_this_job), unit_test(test_wait_doubles_up_to_a_minute),
       unit_test(test_fewer_ranks_keep_tp_pp_and_divide_the_batch), unit_test(test_words_resume_from_the_save_folder),
       unit_test(test_words_take_nothing_else_away), unit_test(test_mark_is_a_whole_variable))
