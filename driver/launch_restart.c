@@ -139,7 +139,8 @@ static void say_goodput(const struct supervision *s, int code) {
         status_clear();
         return;
     }
-    log_info("goodput of %d attempts %.1f%%: %.2f s in %" PRId64 " steps that count, of %.2f s; %.2f s in %" PRId64 " steps done again or lost, %.2f s between attempts",
+    log_info("goodput of %d attempts %.1f%%: %.2f s in %" PRId64 " steps that count, of %.2f s; %.2f s in %" PRId64
+             " steps done again or lost, %.2f s between attempts",
              s->n_restarts + 1, 100 * r.steps_s / total_s, r.steps_s, r.n_steps, total_s, r.undone_s, r.n_undone, total_s - s->up_s);
     goodput_advice(r.n_saves ? r.stalls_s / (double)r.n_saves : 0, mtbf_s, r.n_steps ? r.steps_s / (double)r.n_steps : 0, advice, sizeof advice);
     if (*advice) log_info("%s", advice);

@@ -49,7 +49,9 @@ static int find_differences(const struct preflight_rank *rank, int n_ranks, FILE
         if (strcmp(rank[r].library, rank[0].library) != 0) library = r;
         if (strcmp(model_of(rank[r].device), model_of(rank[0].device)) != 0) device = r;
     }
-    if (program) fprintf(to, "wrong: rank %d on %s runs another build of trivium than rank 0 on %s: copy it there, or use a shared folder\n", program, rank[program].host, rank[0].host);
+    if (program)
+        fprintf(to, "wrong: rank %d on %s runs another build of trivium than rank 0 on %s: copy it there, or use a shared folder\n", program,
+                rank[program].host, rank[0].host);
     if (library)
         fprintf(to, "wrong: rank %d on %s has %s, rank 0 on %s has %s: load the same modules on all hosts\n", library, rank[library].host,
                 rank[library].library, rank[0].host, rank[0].library);

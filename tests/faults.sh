@@ -100,6 +100,7 @@ refuses inspect_of_nothing 2 E_USAGE "takes one folder" -- checkpoint inspect
 refuses checkpoint_command 2 E_USAGE "checkpoint look is no command" inspect -- checkpoint look
 touch in_the_way
 refuses save_where_a_file_is 1 E_IO in_the_way -- train --steps 1 --save in_the_way
+refuses preflight_where_a_file_is 1 E_IO in_the_way -- preflight --device cpu --save in_the_way
 
 # ---- data ----
 # bytes N FILE: N bytes of text. integers N...: little-endian 32-bit numbers.

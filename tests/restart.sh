@@ -132,6 +132,17 @@ not_again() {
     echo "ok $name"
 }
 
+# ---- before all that ----
+preflight() {
+    local word
+    if ! "$trivium" launch -n 2 preflight --device cpu --threads 1 --save looked-at >out 2>err; then not_ok preflight "it fails"; return; fi
+    for word in "^ranks  *2 on 1 host: " "^libraries .*MPI" "^all-reduce  16 MiB in .* GB/s" "^save .*looked-at: 32 MiB by all ranks"; do
+        if ! grep -q "$word" out; then not_ok preflight "does not say $word"; return; fi
+    done
+    if [ -z "$(ls -A looked-at)" ]; then echo "ok preflight"; else not_ok preflight "it leaves files"; fi
+}
+
+preflight
 died_and_resumed
 always_dies
 stopped_while_it_waits

@@ -227,7 +227,26 @@ static void test_printed_line_is_the_promised_one(void **state) {
     check_printed(&r, EXAMPLE_LINE " | scale 65536 | skipped\n");
 }
 
-TESTS(unit_test(test_training_row_has_exactly_the_promised_keys),
+/* A killed run has left half a line: what is added stands on lines of its own. */
+static void test_appended_rows_follow_what_is_there(void **state) {
+    (void)state;
+    struct metrics m = open_file();
+    fputs("{\"step\":1}\n{\"st", m.file);
+    metrics_close(&m);
+    assert_ok(metrics_append(&m, path));
+    assert_ok(metrics_evaluation(&m, 2, 0.5));
+    metrics_close(&m);
+    assert_ok(metrics_append(&m, path));
+    assert_ok(metrics_evaluation(&m, 3, 0.25));
+    metrics_close(&m);
+    assert_string_equal(line(0), "{\"step\":1}\n");
+    assert_string_equal(line(1), "{\"st\n");
+    assert_string_equal(line(2), "{\"step\":2,\"val_loss\":0.5}\n");
+    assert_string_equal(line(3), "{\"step\":3,\"val_loss\":0.25}\n");
+    assert_null(line(4));
+}
+
+TESTS(unit_test(test_appended_rows_follow_what_is_there), unit_test(test_training_row_has_exactly_the_promised_keys),
       unit_test(test_every_value_lands_under_its_key_and_in_its_unit),
       unit_test(test_evaluation_row_has_val_loss_and_never_loss), unit_test(test_doubles_come_back_bit_for_bit),
       unit_test(test_what_is_no_number_becomes_null), unit_test(test_each_row_is_one_line_and_there_at_once),
