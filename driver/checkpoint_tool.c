@@ -1,16 +1,120 @@
 #include "driver/checkpoint_tool.h"
 
-#include "lib/run/checkpoint.h"
+#include "gpt/gpt_hf.h"
+#include "gpt/gpt_llmc.h"
+#include "lib/base/option.h"
+#include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char HELP[] =
-    "trivium checkpoint inspect DIR\n\n"
-    "  inspect   what a checkpoint holds, and whether its files are what was written. DIR: a step's folder, or what --save named\n";
+    "trivium checkpoint inspect DIR\n"
+    "trivium checkpoint export DIR --to hf|llmc FILE [--precision fp32|bf16]\n"
+    "trivium checkpoint import --from hf|llmc FILE --to DIR [--heads N]\n\n"
+    "  inspect   what a checkpoint holds, and whether its files are what was written. DIR: a step's folder, or what --save named\n"
+    "  export    its weights for another project: hf, a GPT-2 of Hugging Face (FILE.safetensors in F32, of an fp64 run in F64, and\n"
+    "            config.json beside it); llmc, a model file of llm.c (fp32, or bf16)\n"
+    "  import    the other way round: a checkpoint of weights alone, for train --init DIR. hf: heads are config.json's, else hidden / 64\n";
+
+/* ---- words that are no options ---- */
+
+enum { MAX_WORDS = 16 };
+struct words { char *option[MAX_WORDS], *plain[MAX_WORDS]; int n_options, n_plain; };
+
+/* Every option here has a value, "--to hf" or "--to=hf". */
+static enum status sort_words(int argc, char **argv, struct words *w) {
+    *w = (struct words){.n_plain = 0};
+    if (argc > MAX_WORDS) return FAIL(E_USAGE, "%d words are too many; see checkpoint --help", argc);
+    for (int i = 0; i < argc; i++) {
+        bool option = !strncmp(argv[i], "--", 2);
+        if (!option) w->plain[w->n_plain++] = argv[i];
+        else w->option[w->n_options++] = argv[i];
+        if (option && !strchr(argv[i], '=') && i + 1 < argc) w->option[w->n_options++] = argv[++i];
+    }
+    return OK;
+}
+
+static enum status read_options(const struct option *option, int n, void *target, const struct words *w, struct options **out) {
+    struct option_table table = {option, n};
+    TRY(options_create(&table, 1, target, out));
+    return options_parse(*out, w->n_options, w->option);
+}
+
+static enum status must_be_given(const struct options *o, const char *command, const char *name) {
+    return options_source(o, name) != FROM_DEFAULT ? OK : FAIL(E_USAGE, "checkpoint %s does not say --%s; see checkpoint --help", command, name);
+}
+
+/* ---- the commands ---- */
+
+enum { FORMAT_HF, FORMAT_LLMC };
+
+struct export_request { int to, precision; };
+static const struct option EXPORT[] = {
+    {"to", OPTION_CHOICE, NULL, 0, 0, "hf|llmc", "", "format of the file", "export", offsetof(struct export_request, to)},
+    {"precision", OPTION_CHOICE, NULL, 0, 0, "fp32|bf16", "", "llmc: of the weights", "export", offsetof(struct export_request, precision)},
+};
+
+static enum status run_export(const struct export_request *q, const struct options *o, const struct words *w) {
+    struct checkpoint_reader *r;
+    TRY(must_be_given(o, "export", "to"));
+    if (w->n_plain != 2) return FAIL(E_USAGE, "checkpoint export takes a folder and a file, and %d words are there", w->n_plain);
+    if (q->to == FORMAT_HF && options_source(o, "precision") != FROM_DEFAULT)
+        return FAIL(E_USAGE, "precision is llmc's choice; hf files have F32, and F64 where the checkpoint has: leave it out");
+    TRY(checkpoint_open(w->plain[0], &r));
+    enum status status = q->to == FORMAT_HF ? gpt_hf_export(r, w->plain[1]) : gpt_llmc_export(r, q->precision ? BF16 : FP32, w->plain[1]);
+    if (status == OK) printf("exported: %s to %s\n", checkpoint_folder(r), w->plain[1]);
+    checkpoint_close(&r);
+    return status;
+}
+
+struct import_request { int from; char to[OPTION_TEXT_MAX]; int64_t heads; };
+static const struct option IMPORT[] = {
+    {"from", OPTION_CHOICE, NULL, 0, 0, "hf|llmc", "", "format of the file", "import", offsetof(struct import_request, from)},
+    {"to", OPTION_TEXT, "", 0, 0, NULL, "", "folder for the checkpoint", "import", offsetof(struct import_request, to)},
+    {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "hf: attention heads; default: config.json's, else hidden / 64", "import", offsetof(struct import_request, heads)},
+};
+
+static enum status run_import(const struct import_request *q, const struct options *o, const struct words *w) {
+    struct checkpoint_model m;
+    TRY(must_be_given(o, "import", "from"));
+    TRY(must_be_given(o, "import", "to"));
+    if (w->n_plain != 1) return FAIL(E_USAGE, "checkpoint import takes one file, and %d words are there", w->n_plain);
+    if (q->from == FORMAT_LLMC && q->heads) return FAIL(E_USAGE, "an llm.c file says its heads itself; leave --heads out");
+    if (q->from == FORMAT_HF) TRY(gpt_hf_import(w->plain[0], q->heads, q->to, &m));
+    else TRY(gpt_llmc_import(w->plain[0], q->to, &m));
+    printf("imported: %s to %s\ntrain with: --init %s --layers %" PRId64 " --hidden %" PRId64 " --heads %" PRId64 " --seq %" PRId64 " --vocab %" PRId64 "\n",
+           w->plain[0], q->to, q->to, m.layers, m.hidden, m.heads, m.seq, m.vocab);
+    return OK;
+}
+
+static enum status export_command(int argc, char **argv) {
+    struct export_request request = {0};
+    struct options *o = NULL;
+    struct words w;
+    TRY(sort_words(argc, argv, &w));
+    enum status status = read_options(EXPORT, sizeof EXPORT / sizeof *EXPORT, &request, &w, &o);
+    if (status == OK) status = run_export(&request, o, &w);
+    options_destroy(&o);
+    return status;
+}
+
+static enum status import_command(int argc, char **argv) {
+    struct import_request request = {0};
+    struct options *o = NULL;
+    struct words w;
+    TRY(sort_words(argc, argv, &w));
+    enum status status = read_options(IMPORT, sizeof IMPORT / sizeof *IMPORT, &request, &w, &o);
+    if (status == OK) status = run_import(&request, o, &w);
+    options_destroy(&o);
+    return status;
+}
 
 static enum status run_command(int argc, char **argv) {
-    if (argc < 1 || strcmp(argv[0], "inspect") != 0)
-        return FAIL(E_USAGE, "checkpoint %.32s is no command; use checkpoint inspect DIR", argc < 1 ? "" : argv[0]);
+    const char *name = argc < 1 ? "" : argv[0];
+    if (!strcmp(name, "export")) return export_command(argc - 1, argv + 1);
+    if (!strcmp(name, "import")) return import_command(argc - 1, argv + 1);
+    if (strcmp(name, "inspect") != 0) return FAIL(E_USAGE, "checkpoint %.32s is no command; use checkpoint inspect, export or import (checkpoint --help)", name);
     if (argc != 2) return FAIL(E_USAGE, "checkpoint inspect takes one folder, and %d words follow", argc - 1);
     return checkpoint_inspect(argv[1], stdout);
 }

@@ -76,6 +76,7 @@ static enum status print_files(struct manifest *m, FILE *to) {
 static enum status inspect(struct manifest *m, const char *step, FILE *to) {
     TRY(manifest_read(m, step));
     fprintf(to, "%s: step %" PRId64 ", %" PRId64 " updates, %" PRId64 " samples, seed %" PRId64 "\n", step, m->step, m->update, m->samples, m->seed);
+    if (m->weights_only) fprintf(to, "holds      weights alone, for --init\n");
     print_values("model", json_object_get(m->json, "model"), to);
     print_values("saved by", json_object_get(m->json, "layout"), to);
     print_values("techniques", json_object_get(m->json, "techniques"), to);

@@ -1,12 +1,8 @@
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint_manifest.h"
-#include "lib/run/checkpoint_piece.h"
+#include "lib/run/checkpoint_gather.h"
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { READ_BYTES = 1 << 20 };
 
 /* ---- is it whole, and of this model? ---- */
 
@@ -40,91 +36,16 @@ enum status checkpoint_model(const char *step, struct checkpoint_model *out) {
     return status;
 }
 
-/* Each rank looks at its share. */
-static enum status check_shards(const struct manifest *m, const struct group *mesh) {
-    void *buffer = malloc(MANIFEST_CHECK_BYTES);
-    enum status status = buffer ? OK : FAIL(E_MEMORY, "no memory to check %s", m->path);
-    for (int i = group_rank(mesh); i < m->n && status == OK; i += group_size(mesh)) status = manifest_check_shard(m, i, buffer);
-    free(buffer);
-    return status;
-}
-
 /* ---- tensors ---- */
-
-/* A tensor that is being put together in host memory, out of the files that have parts of it. */
-struct target {
-    struct piece piece;
-    enum dtype dtype;
-    char *at;
-    int64_t filled;
-    const struct safetensors *file;
-    const struct safetensors_entry *entry;
-    void *buffer;
-};
-
-static enum status take(void *self, int64_t to_at, int64_t from_at, int64_t n) {
-    struct target *t = self;
-    int64_t size = (int64_t)dtype_size(t->entry->dtype), most = READ_BYTES / size;
-    for (int64_t done = 0; done < n; done += most) {
-        int64_t part = n - done < most ? n - done : most;
-        TRY(safetensors_read(t->file, t->entry, (from_at + done) * size, part * size, t->buffer));
-        dtype_convert(t->at + (to_at + done) * (int64_t)dtype_size(t->dtype), t->dtype, t->buffer, t->entry->dtype, part);
-    }
-    t->filled += n;
-    return OK;
-}
-
-/* The number of elements follows from the shape, and must be that of the piece: else reading would go beyond. */
-static enum status check_entry(const struct shard_file *s, const struct safetensors_entry *e, const struct piece *piece, const char *name) {
-    if (!e) return FAIL(E_FORMAT, "%s says that it has %s, and does not", s->name, name);
-    if (e->dtype > FP16) return FAIL(E_FORMAT, "%s: %s is of dtype %s; weights and moments are F64, F32, BF16 or F16", s->name, name, e->dtype_name);
-    if (e->end - e->begin != piece->n * (int64_t)dtype_size(e->dtype))
-        return FAIL(E_FORMAT, "%s: %s has %" PRId64 " bytes, and its part of the tensor %" PRId64 " elements", s->name, name, e->end - e->begin, piece->n);
-    return OK;
-}
-
-static enum status take_from(const struct shard_file *s, const struct param *w, enum state_array a, struct target *t) {
-    char name[NAME_MAX_LEN + 16];
-    struct piece piece;
-    const json_t *row = json_object_get(s->pieces, w->name);
-    if (!row) return OK;
-    snprintf(name, sizeof name, "%s%s", w->name, state_suffix[a]);
-    TRY(checkpoint_piece_parse(row, s->name, &piece));
-    t->file = s->file;
-    t->entry = safetensors_find(s->file, name);
-    TRY(check_entry(s, t->entry, &piece, name));
-    for (int i = 0; i < t->piece.box.n_axes; i++)
-        if (piece.box.n_axes != t->piece.box.n_axes || piece.box.axis[i].global != t->piece.box.axis[i].global)
-            return FAIL(E_FORMAT, "%s: %s is part of a tensor of another shape", s->name, name);
-    return piece_common(&t->piece, &piece, take, t);
-}
-
-static bool all_finite(const struct target *t) {
-    for (int64_t i = 0; i < t->piece.n; i++)
-        if (!isfinite(dtype_get(t->at, t->dtype, i))) return false;
-    return true;
-}
-
-/* Padding stays zero, as it is in training. */
-static enum status gather(const struct manifest *m, const struct param *w, enum state_array a, struct target *t) {
-    for (int i = 0; i < m->n; i++) TRY(take_from(&m->shards[i], w, a, t));
-    int64_t wanted = piece_real_n(&t->piece);
-    if (t->filled != wanted)
-        return FAIL(E_FORMAT, "%s has %" PRId64 " of the %" PRId64 " elements of %s%s that this rank needs; the checkpoint is not whole", m->path,
-                    t->filled, wanted, w->name, state_suffix[a]);
-    return all_finite(t) ? OK : FAIL(E_FORMAT, "%s: %s%s holds a number that is not finite; use an earlier checkpoint", m->path, w->name, state_suffix[a]);
-}
 
 /* room_n: elements of the place, padding included. */
 static enum status load_tensor(const struct manifest *m, const struct param *w, enum state_array a, struct piece piece, enum dtype dtype,
                                int64_t room_n, const struct device *device, void *to) {
     int64_t bytes = room_n * (int64_t)dtype_size(dtype);
-    struct target t = {.piece = piece, .dtype = dtype, .at = calloc(1, (size_t)bytes + 1), .buffer = malloc(READ_BYTES)};
-    enum status status = t.at && t.buffer ? OK : FAIL(E_MEMORY, "no memory to read %s", w->name);
-    if (status == OK) status = gather(m, w, a, &t);
-    if (status == OK) status = device->upload(device, to, t.at, bytes);
-    free(t.at);
-    free(t.buffer);
+    void *at = calloc(1, (size_t)bytes + 1);                         /* padding stays zero, as it is in training */
+    enum status status = at ? checkpoint_gather(m, w->name, a, &piece, dtype, at) : FAIL(E_MEMORY, "no memory to read %s", w->name);
+    if (status == OK) status = device->upload(device, to, at, bytes);
+    free(at);
     return status;
 }
 
@@ -173,6 +94,11 @@ static enum status same_seed(const struct manifest *m, const struct plan *p) {
                 m->path, m->seed, p->seed);
 }
 
+static enum status has_moments(const struct manifest *m) {
+    if (!m->weights_only) return OK;
+    return FAIL(E_FORMAT, "%s holds weights alone, and no moments, steps or samples to go on with; begin a run with --init %s", m->path, m->folder);
+}
+
 /* ---- together ---- */
 
 enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_part part) {
@@ -180,9 +106,10 @@ enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_par
     struct manifest m;
     enum status status = manifest_read(&m, step);
     if (status == OK) status = same_model(&m, &r->plan);
+    if (status == OK && part == CHECKPOINT_ALL) status = has_moments(&m);
     if (status == OK && part == CHECKPOINT_ALL) status = same_seed(&m, &r->plan);
     status = fail_agree(mesh, status);
-    if (status == OK) status = fail_agree(mesh, check_shards(&m, mesh));
+    if (status == OK) status = fail_agree(mesh, manifest_check_shards(&m, group_rank(mesh), group_size(mesh)));   /* each its share */
     if (status == OK) status = fail_agree(mesh, manifest_open_shards(&m));
     if (status == OK) {
         status = load_params(r, &m, part);

@@ -74,6 +74,8 @@ enum status manifest_read(struct manifest *m, const char *folder) {
     TRY(number(m, m->json, "update", 10, &m->update));
     TRY(number(m, m->json, "samples", 10, &m->samples));
     TRY(number(m, m->json, "seed", 10, &m->seed));
+    const char *holds = json_string_value(json_object_get(m->json, "holds"));
+    m->weights_only = holds && !strcmp(holds, "weights");
     return read_shards(m);
 }
 
@@ -102,6 +104,14 @@ enum status manifest_check_shard(const struct manifest *m, int i, void *buffer) 
                       (uint64_t)XXH3_64bits_digest(hash), s->hash);
     if (fd >= 0) close(fd);
     XXH3_freeState(hash);
+    return status;
+}
+
+enum status manifest_check_shards(const struct manifest *m, int first, int stride) {
+    void *buffer = malloc(MANIFEST_CHECK_BYTES);
+    enum status status = buffer ? OK : FAIL(E_MEMORY, "no memory to check %s", m->path);
+    for (int i = first; i < m->n && status == OK; i += stride) status = manifest_check_shard(m, i, buffer);
+    free(buffer);
     return status;
 }
 

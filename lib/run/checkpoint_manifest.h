@@ -13,6 +13,7 @@ struct manifest {
     char folder[CHECKPOINT_PATH_MAX], path[CHECKPOINT_PATH_MAX];
     json_t *json;
     int64_t step, update, samples, seed;
+    bool weights_only;                   /* no moments: a run may begin with it, and not go on with it */
     struct shard_file *shards;
     int n;
 };
@@ -27,6 +28,9 @@ void manifest_fini(struct manifest *);
  *  @errors E_DATA: not there; E_FORMAT: cut off, appended to or damaged; E_IO */
 enum status manifest_check_shard(const struct manifest *, int i, void *buffer);
 enum { MANIFEST_CHECK_BYTES = 1 << 20 };
+
+/** The same for every stride-th shard from the first: a rank's share, or all. @errors as manifest_check_shard; E_MEMORY */
+enum status manifest_check_shards(const struct manifest *, int first, int stride);
 
 /** Open all files. @errors of safetensors_open; E_FORMAT: a file does not say which parts it has */
 enum status manifest_open_shards(struct manifest *);

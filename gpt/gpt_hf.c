@@ -1,0 +1,245 @@
+#include "gpt/gpt_hf.h"
+
+#include "gpt/gpt_hf_config.h"
+#include "gpt/gpt_weights.h"
+#include "lib/run/safetensors.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HF_NAME_MAX = 96 };
+static const char PREFIX[] = "transformer.";
+
+static void name_of(const struct gpt_weight *w, const char *prefix, char name[HF_NAME_MAX]) {
+    if (w->kind->in_layers) snprintf(name, HF_NAME_MAX, "%sh.%" PRId64 ".%s", prefix, w->layer, w->kind->hf);
+    else snprintf(name, HF_NAME_MAX, "%s%s", prefix, w->kind->hf);
+}
+
+/* Their shape: a matrix that is turned over has its inputs first. Returns how many axes. */
+static int shape_of(const struct gpt_weight *w, int64_t shape[2]) {
+    shape[0] = w->kind->transposed ? w->columns : w->rows;
+    shape[1] = w->kind->transposed ? w->rows : w->columns;
+    if (w->kind->input) return 2;
+    shape[0] = w->columns;
+    return 1;
+}
+
+/* ---- a file that is read ---- */
+
+struct hf_file {
+    const char *path, *prefix;
+    struct safetensors *file;
+    struct gpt_weights weights;
+    const struct safetensors_entry **entry;  /* of each weight */
+    void *buffer;                            /* a matrix before it is turned over */
+};
+
+/* What is behind "h.N." in a name, and N; NULL for a name that does not begin so. */
+static const char *in_layer(const struct hf_file *f, const char *name, int64_t *layer) {
+    size_t n = strlen(f->prefix);
+    if (strncmp(name, f->prefix, n) != 0 || strncmp(name + n, "h.", 2) != 0) return NULL;
+    const char *digits = name + n + 2;
+    size_t length = strspn(digits, "0123456789");
+    if (length == 0 || length > 9 || digits[length] != '.') return NULL;
+    *layer = strtoll(digits, NULL, 10);
+    return digits + length + 1;
+}
+
+static enum status find_matrix(const struct hf_file *f, const char *what, const struct safetensors_entry **out) {
+    char name[HF_NAME_MAX];
+    snprintf(name, sizeof name, "%s%s", f->prefix, what);
+    const struct safetensors_entry *e = *out = safetensors_find(f->file, name);
+    if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing; is it a GPT-2 of Hugging Face?", f->path, name);
+    return e->n_axes == 2 ? OK : FAIL(E_FORMAT, "%s: tensor %s has %d axes, not 2", f->path, name, e->n_axes);
+}
+
+static enum status choose_heads(const struct hf_file *f, int64_t heads, struct checkpoint_model *m) {
+    char config[CHECKPOINT_PATH_MAX];
+    int64_t said;
+    TRY(gpt_hf_config_path(f->path, config));
+    TRY(gpt_hf_config_read(config, m, &said));
+    m->heads = heads ? heads : said ? said : m->hidden % 64 ? 0 : m->hidden / 64;
+    if (m->heads > 0 && m->hidden % m->heads == 0) return OK;
+    if (m->heads == 0) return FAIL(E_CONFIG, "%s has hidden=%" PRId64 ", no multiple of 64, and there is no %s to say the heads; give --heads", f->path, m->hidden, config);
+    return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 " of %s; give --heads that do", m->heads, m->hidden, f->path);
+}
+
+static enum status read_model(struct hf_file *f, int64_t heads, struct checkpoint_model *m) {
+    const struct safetensors_entry *wte, *wpe;
+    f->prefix = safetensors_find(f->file, "transformer.wte.weight") ? PREFIX : "";
+    TRY(find_matrix(f, "wte.weight", &wte));
+    TRY(find_matrix(f, "wpe.weight", &wpe));
+    *m = (struct checkpoint_model){.hidden = wte->shape[1], .heads = 1, .seq = wpe->shape[0], .vocab = wte->shape[0]};
+    for (int i = 0; i < safetensors_n(f->file); i++) {
+        int64_t layer = 0;
+        if (in_layer(f, safetensors_at(f->file, i)->name, &layer) && layer >= m->layers) m->layers = layer + 1;
+    }
+    TRY(checkpoint_model_check(m, f->path));
+    return choose_heads(f, heads, m);
+}
+
+/* ---- is everything there, and nothing else? ---- */
+
+static enum status find_weight(struct hf_file *f, int i) {
+    const struct gpt_weight *w = &f->weights.weight[i];
+    char name[HF_NAME_MAX];
+    int64_t shape[2];
+    int n_axes = shape_of(w, shape);
+    name_of(w, f->prefix, name);
+    const struct safetensors_entry *e = f->entry[i] = safetensors_find(f->file, name);
+    if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", f->path, name);
+    if (e->dtype > FP16) return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", f->path, name, e->dtype_name);
+    if (e->n_axes != n_axes) return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", f->path, name, e->n_axes, n_axes);
+    for (int a = 0; a < n_axes; a++)
+        if (e->shape[a] != shape[a])
+            return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, f->path, a, name, e->shape[a], shape[a]);
+    return OK;
+}
+
+static bool is_mask(const struct hf_file *f, const char *name) {
+    int64_t layer;
+    const char *rest = in_layer(f, name, &layer);
+    return rest && (!strcmp(rest, "attn.bias") || !strcmp(rest, "attn.masked_bias"));
+}
+
+static bool is_weight(const struct hf_file *f, const struct safetensors_entry *e) {
+    for (int i = 0; i < f->weights.n; i++)
+        if (f->entry[i] == e) return true;
+    return false;
+}
+
+/* The head that is not tied is another model. */
+static enum status check_head(const struct hf_file *f, const struct safetensors_entry *head) {
+    const struct safetensors_entry *wte = f->entry[0];
+    enum { PART = 1 << 16 };
+    static char a[PART], b[PART];
+    int64_t bytes = wte->end - wte->begin;
+    bool same = head->dtype == wte->dtype && head->n_axes == 2 && head->shape[0] == wte->shape[0] && head->shape[1] == wte->shape[1];
+    for (int64_t at = 0; same && at < bytes; at += PART) {
+        int64_t n = bytes - at < PART ? bytes - at : PART;
+        TRY(safetensors_read(f->file, wte, at, n, a));
+        TRY(safetensors_read(f->file, head, at, n, b));
+        same = !memcmp(a, b, (size_t)n);
+    }
+    return same ? OK : FAIL(E_FORMAT, "%s: lm_head.weight is not wte.weight; Trivium's head is tied to the embedding", f->path);
+}
+
+static enum status check_others(const struct hf_file *f) {
+    for (int i = 0; i < safetensors_n(f->file); i++) {
+        const struct safetensors_entry *e = safetensors_at(f->file, i);
+        if (!strcmp(e->name, "lm_head.weight")) TRY(check_head(f, e));
+        else if (!is_mask(f, e->name) && !is_weight(f, e)) return FAIL(E_FORMAT, "%s: tensor %.80s is none of a GPT-2's", f->path, e->name);
+    }
+    return OK;
+}
+
+static enum status find_all(struct hf_file *f) {
+    f->entry = calloc((size_t)f->weights.n, sizeof *f->entry);
+    if (!f->entry) return FAIL(E_MEMORY, "no memory for the list of %d tensors", f->weights.n);
+    for (int i = 0; i < f->weights.n; i++) TRY(find_weight(f, i));
+    return check_others(f);
+}
+
+/* ---- import ---- */
+
+static enum status make_buffer(struct hf_file *f) {
+    int64_t most = 0;
+    for (int i = 0; i < f->weights.n; i++)
+        if (f->entry[i]->end - f->entry[i]->begin > most) most = f->entry[i]->end - f->entry[i]->begin;
+    f->buffer = malloc((size_t)most);
+    return f->buffer ? OK : FAIL(E_MEMORY, "no memory for a tensor of %" PRId64 " bytes", most);
+}
+
+static enum dtype source_dtype(const struct gpt_source *s, int i) { return ((const struct hf_file *)s->self)->entry[i]->dtype; }
+
+static enum status source_read(const struct gpt_source *s, int i, void *to) {
+    const struct hf_file *f = s->self;
+    const struct gpt_weight *w = &f->weights.weight[i];
+    const struct safetensors_entry *e = f->entry[i];
+    TRY(safetensors_read(f->file, e, 0, e->end - e->begin, w->kind->transposed ? f->buffer : to));
+    if (w->kind->transposed) gpt_transpose(to, f->buffer, w->columns, w->rows, e->dtype);
+    return OK;
+}
+
+static enum status import(struct hf_file *f, int64_t heads, const char *save, struct checkpoint_model *out) {
+    TRY(safetensors_open(f->path, &f->file));
+    TRY(read_model(f, heads, out));
+    TRY(gpt_weights_init(&f->weights, out));
+    TRY(find_all(f));
+    TRY(make_buffer(f));
+    struct gpt_source source = {f->path, source_dtype, source_read, f};
+    return gpt_weights_import(&f->weights, &source, save);
+}
+
+enum status gpt_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
+    struct hf_file f = {.path = path};
+    enum status status = import(&f, heads, save, out);
+    free(f.buffer);
+    free(f.entry);
+    gpt_weights_fini(&f.weights);
+    safetensors_close(&f.file);
+    return status;
+}
+
+/* ---- export ---- */
+
+struct hf_output { struct safetensors_writer *writer; void *buffer; enum dtype dtype; };
+
+static enum status put(void *self, const struct gpt_weight *w, const void *elements) {
+    struct hf_output *o = self;
+    if (w->kind->transposed) gpt_transpose(o->buffer, elements, w->rows, w->columns, o->dtype);
+    return safetensors_append(o->writer, w->kind->transposed ? o->buffer : elements, gpt_weight_n(w) * (int64_t)dtype_size(o->dtype));
+}
+
+static enum status create(const struct gpt_weights *g, const char *path, struct hf_output *o) {
+    struct safetensors_entry *entries = calloc((size_t)g->n, sizeof *entries);
+    char(*names)[HF_NAME_MAX] = calloc((size_t)g->n, sizeof *names);
+    const struct safetensors_pair metadata = {"format", "pt"};
+    enum status status = entries && names ? OK : FAIL(E_MEMORY, "no memory for the list of %d tensors", g->n);
+    for (int i = 0; i < g->n && status == OK; i++) {
+        name_of(&g->weight[i], PREFIX, names[i]);
+        entries[i] = (struct safetensors_entry){.name = names[i], .dtype = o->dtype};
+        entries[i].n_axes = shape_of(&g->weight[i], entries[i].shape);
+    }
+    if (status == OK) status = safetensors_create(path, entries, g->n, &metadata, 1, &o->writer);
+    free(names);
+    free(entries);
+    return status;
+}
+
+static enum status write_file(const struct gpt_weights *g, const struct checkpoint_reader *r, struct hf_output *o) {
+    int64_t bytes = 4 * g->model.hidden * g->model.hidden * (int64_t)dtype_size(o->dtype), written;
+    uint64_t hash;
+    o->buffer = malloc((size_t)bytes);                               /* the largest matrix that is turned over */
+    if (!o->buffer) return FAIL(E_MEMORY, "no memory for a tensor of %" PRId64 " bytes", bytes);
+    TRY(gpt_weights_export(g, r, o->dtype, put, o));
+    return safetensors_finish(&o->writer, &written, &hash);
+}
+
+static enum status export(const struct gpt_weights *g, const struct checkpoint_reader *r, const char *path) {
+    char config[CHECKPOINT_PATH_MAX];
+    struct hf_output o = {0};
+    enum dtype stored;
+    TRY(gpt_hf_config_path(path, config));
+    if (access(config, F_OK) == 0) return FAIL(E_IO, "%s is there already; give a file in a folder of its own", config);
+    TRY(checkpoint_weight_dtype(r, g->weight[0].name, &stored));
+    o.dtype = stored == FP64 ? FP64 : FP32;
+    TRY(create(g, path, &o));
+    enum status status = write_file(g, r, &o);
+    if (status == OK) status = gpt_hf_config_write(config, &g->model, o.dtype);
+    safetensors_abandon(&o.writer);
+    free(o.buffer);
+    if (status != OK) unlink(path);
+    return status;
+}
+
+enum status gpt_hf_export(const struct checkpoint_reader *r, const char *path) {
+    struct checkpoint_model model = checkpoint_model_of(r);
+    struct gpt_weights weights;
+    TRY(gpt_weights_init(&weights, &model));
+    enum status status = export(&weights, r, path);
+    gpt_weights_fini(&weights);
+    return status;
+}

@@ -1,0 +1,79 @@
+#include "lib/run/checkpoint_gather.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { READ_BYTES = 1 << 20 };
+
+/* A tensor that is being put together in host memory, out of the files that have parts of it. */
+struct target {
+    struct piece piece;
+    enum dtype dtype;
+    char *at;
+    int64_t filled;
+    const struct safetensors *file;
+    const struct safetensors_entry *entry;
+    void *buffer;
+};
+
+static enum status take(void *self, int64_t to_at, int64_t from_at, int64_t n) {
+    struct target *t = self;
+    int64_t size = (int64_t)dtype_size(t->entry->dtype), most = READ_BYTES / size;
+    for (int64_t done = 0; done < n; done += most) {
+        int64_t part = n - done < most ? n - done : most;
+        TRY(safetensors_read(t->file, t->entry, (from_at + done) * size, part * size, t->buffer));
+        dtype_convert(t->at + (to_at + done) * (int64_t)dtype_size(t->dtype), t->dtype, t->buffer, t->entry->dtype, part);
+    }
+    t->filled += n;
+    return OK;
+}
+
+/* The number of elements follows from the shape, and must be that of the piece: else reading would go beyond. */
+static enum status check_entry(const struct shard_file *s, const struct safetensors_entry *e, const struct piece *piece, const char *name) {
+    if (!e) return FAIL(E_FORMAT, "%s says that it has %s, and does not", s->name, name);
+    if (e->dtype > FP16) return FAIL(E_FORMAT, "%s: %s is of dtype %s; weights and moments are F64, F32, BF16 or F16", s->name, name, e->dtype_name);
+    if (e->end - e->begin != piece->n * (int64_t)dtype_size(e->dtype))
+        return FAIL(E_FORMAT, "%s: %s has %" PRId64 " bytes, and its part of the tensor %" PRId64 " elements", s->name, name, e->end - e->begin, piece->n);
+    return OK;
+}
+
+static enum status take_from(const struct shard_file *s, const char *param, enum state_array a, struct target *t) {
+    char name[NAME_MAX_LEN + 16];
+    struct piece piece;
+    const json_t *row = json_object_get(s->pieces, param);
+    if (!row) return OK;
+    snprintf(name, sizeof name, "%s%s", param, state_suffix[a]);
+    TRY(checkpoint_piece_parse(row, s->name, &piece));
+    t->file = s->file;
+    t->entry = safetensors_find(s->file, name);
+    TRY(check_entry(s, t->entry, &piece, name));
+    for (int i = 0; i < t->piece.box.n_axes; i++)
+        if (piece.box.n_axes != t->piece.box.n_axes || piece.box.axis[i].global != t->piece.box.axis[i].global)
+            return FAIL(E_FORMAT, "%s: %s is part of a tensor of another shape", s->name, name);
+    return piece_common(&t->piece, &piece, take, t);
+}
+
+static bool all_finite(const struct target *t) {
+    for (int64_t i = 0; i < t->piece.n; i++)
+        if (!isfinite(dtype_get(t->at, t->dtype, i))) return false;
+    return true;
+}
+
+static enum status gather(const struct manifest *m, const char *param, enum state_array a, struct target *t) {
+    for (int i = 0; i < m->n; i++) TRY(take_from(&m->shards[i], param, a, t));
+    int64_t wanted = piece_real_n(&t->piece);
+    if (t->filled != wanted)
+        return FAIL(E_FORMAT, "%s has %" PRId64 " of the %" PRId64 " elements of %s%s that are needed; the checkpoint is not whole", m->path,
+                    t->filled, wanted, param, state_suffix[a]);
+    return all_finite(t) ? OK : FAIL(E_FORMAT, "%s: %s%s holds a number that is not finite; use an earlier checkpoint", m->path, param, state_suffix[a]);
+}
+
+enum status checkpoint_gather(const struct manifest *m, const char *param, enum state_array a, const struct piece *piece, enum dtype dtype, void *to) {
+    struct target t = {.piece = *piece, .dtype = dtype, .at = to, .buffer = malloc(READ_BYTES)};
+    if (!t.buffer) return FAIL(E_MEMORY, "no memory to read %s", param);
+    enum status status = gather(m, param, a, &t);
+    free(t.buffer);
+    return status;
+}

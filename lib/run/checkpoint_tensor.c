@@ -1,0 +1,82 @@
+#include "lib/run/checkpoint_tensor.h"
+
+#include "lib/run/checkpoint_gather.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct checkpoint_reader { struct manifest manifest; struct checkpoint_model model; };
+
+/* ---- the model ---- */
+
+enum status checkpoint_model_check(const struct checkpoint_model *m, const char *where) {
+    const struct { const char *name; int64_t n, most; } sizes[] = {
+        {"layers", m->layers, 10000}, {"hidden", m->hidden, 1000000}, {"heads", m->heads, 1000000}, {"seq", m->seq, 1000000000}, {"vocab", m->vocab, 2000000000}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].n < 1 || sizes[i].n > sizes[i].most)
+            return FAIL(E_FORMAT, "%s: the model has %s=%" PRId64 ", which is not 1 to %" PRId64, where, sizes[i].name, sizes[i].n, sizes[i].most);
+    if (m->hidden % m->heads) return FAIL(E_FORMAT, "%s: heads=%" PRId64 " does not divide hidden=%" PRId64, where, m->heads, m->hidden);
+    return OK;
+}
+
+/* ---- opening ---- */
+
+static enum status open_reader(struct checkpoint_reader *r, const char *path) {
+    char step[CHECKPOINT_PATH_MAX];
+    TRY(checkpoint_resolve(path, step));
+    TRY(manifest_read(&r->manifest, step));
+    TRY(checkpoint_model(step, &r->model));
+    TRY(checkpoint_model_check(&r->model, r->manifest.path));
+    TRY(manifest_check_shards(&r->manifest, 0, 1));
+    return manifest_open_shards(&r->manifest);
+}
+
+enum status checkpoint_open(const char *path, struct checkpoint_reader **out) {
+    *out = calloc(1, sizeof **out);
+    if (!*out) return FAIL(E_MEMORY, "no memory to open %s", path);
+    enum status status = open_reader(*out, path);
+    if (status != OK) checkpoint_close(out);
+    return status;
+}
+
+void checkpoint_close(struct checkpoint_reader **reader) {
+    if (*reader) manifest_fini(&(*reader)->manifest);
+    free(*reader);
+    *reader = NULL;
+}
+
+const char *checkpoint_folder(const struct checkpoint_reader *r) { return r->manifest.folder; }
+struct checkpoint_model checkpoint_model_of(const struct checkpoint_reader *r) { return r->model; }
+
+/* ---- tensors ---- */
+
+enum status checkpoint_weight_dtype(const struct checkpoint_reader *r, const char *param, enum dtype *out) {
+    for (int i = 0; i < r->manifest.n; i++) {
+        const struct safetensors_entry *e = safetensors_find(r->manifest.shards[i].file, param);
+        if (e) *out = e->dtype;
+        if (e) return OK;
+    }
+    return FAIL(E_FORMAT, "%s: no file has the weight %s; the checkpoint is not whole", r->manifest.path, param);
+}
+
+/* Before anything of that size is written to: do the files hold so much? */
+static enum status check_amount(const struct checkpoint_reader *r, const char *param, int64_t wanted) {
+    int64_t n = 0;
+    for (int i = 0; i < r->manifest.n; i++) {
+        const struct safetensors_entry *e = safetensors_find(r->manifest.shards[i].file, param);
+        if (e && e->dtype <= FP16) n += (e->end - e->begin) / (int64_t)dtype_size(e->dtype);
+    }
+    if (n == wanted) return OK;
+    return FAIL(E_FORMAT, "%s: its files hold %" PRId64 " elements of %s, which has %" PRId64 "; the checkpoint is not whole", r->manifest.path, n, param,
+                wanted);
+}
+
+/* Everything is NaN first, and what is still NaN at the end is refused: two files with the same part cannot hide that another is missing. */
+enum status checkpoint_read_weight(const struct checkpoint_reader *r, const char *param, const struct shape *shape, enum dtype dtype, void *to) {
+    struct piece whole = {.box = *shape};
+    for (int i = 0; i < shape->n_axes; i++) whole.box.axis[i] = axis_whole(shape->axis[i].tag, shape->axis[i].global);
+    whole.n = shape_n(&whole.box);
+    TRY(check_amount(r, param, whole.n));
+    memset(to, 0xff, (size_t)whole.n * dtype_size(dtype));
+    return checkpoint_gather(&r->manifest, param, STATE_WEIGHT, &whole, dtype, to);
+}
