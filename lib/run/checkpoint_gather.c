@@ -67,7 +67,7 @@ static enum status gather(const struct manifest *m, const char *param, enum stat
     if (t->filled != wanted)
         return FAIL(E_FORMAT, "%s has %" PRId64 " of the %" PRId64 " elements of %s%s that are needed; the checkpoint is not whole", m->path,
                     t->filled, wanted, param, state_suffix[a]);
-    return all_finite(t) ? OK : FAIL(E_FORMAT, "%s: %s%s holds a number that is not finite; use an earlier checkpoint", m->path, param, state_suffix[a]);
+    return all_finite(t) ? OK : FAIL(E_FORMAT, "%s: %s%s has an element that is missing or not finite; use an earlier checkpoint", m->path, param, state_suffix[a]);
 }
 
 enum status checkpoint_gather(const struct manifest *m, const char *param, enum state_array a, const struct piece *piece, enum dtype dtype, void *to) {
