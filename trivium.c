@@ -21,7 +21,7 @@ static const struct command COMMANDS[] = {
     {"preflight", preflight_main, "under launch, before a long job: who is where, what differs, how fast are network and disk"},
     {"show", show_main, "show program|memory|options: what a run would do and need, without running it"},
     {"generate", generate_main, "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
-    {"checkpoint", checkpoint_main, "checkpoint inspect DIR: what a checkpoint holds, and whether it is whole"},
+    {"checkpoint", checkpoint_main, "checkpoint inspect|export|import: what a checkpoint holds; to and from Hugging Face and llm.c"},
     {"data", data_main, "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},
     {"schedule", schedule_main, "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
 };

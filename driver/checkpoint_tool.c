@@ -72,7 +72,8 @@ struct import_request { int from; char to[OPTION_TEXT_MAX]; int64_t heads; };
 static const struct option IMPORT[] = {
     {"from", OPTION_CHOICE, NULL, 0, 0, "hf|llmc", "", "format of the file", "import", offsetof(struct import_request, from)},
     {"to", OPTION_TEXT, "", 0, 0, NULL, "", "folder for the checkpoint", "import", offsetof(struct import_request, to)},
-    {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "hf: attention heads; default: config.json's, else hidden / 64", "import", offsetof(struct import_request, heads)},
+    {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "hf: attention heads; default: config.json's, else hidden / 64", "import",
+     offsetof(struct import_request, heads)},
 };
 
 static enum status run_import(const struct import_request *q, const struct options *o, const struct words *w) {
@@ -83,8 +84,9 @@ static enum status run_import(const struct import_request *q, const struct optio
     if (q->from == FORMAT_LLMC && q->heads) return FAIL(E_USAGE, "an llm.c file says its heads itself; leave --heads out");
     if (q->from == FORMAT_HF) TRY(gpt_hf_import(w->plain[0], q->heads, q->to, &m));
     else TRY(gpt_llmc_import(w->plain[0], q->to, &m));
-    printf("imported: %s to %s\ntrain with: --init %s --layers %" PRId64 " --hidden %" PRId64 " --heads %" PRId64 " --seq %" PRId64 " --vocab %" PRId64 "\n",
-           w->plain[0], q->to, q->to, m.layers, m.hidden, m.heads, m.seq, m.vocab);
+    printf("imported: %s to %s\n", w->plain[0], q->to);
+    printf("train with: --init %s --layers %" PRId64 " --hidden %" PRId64 " --heads %" PRId64 " --seq %" PRId64 " --vocab %" PRId64 "\n", q->to,
+           m.layers, m.hidden, m.heads, m.seq, m.vocab);
     return OK;
 }
 
@@ -114,7 +116,8 @@ static enum status run_command(int argc, char **argv) {
     const char *name = argc < 1 ? "" : argv[0];
     if (!strcmp(name, "export")) return export_command(argc - 1, argv + 1);
     if (!strcmp(name, "import")) return import_command(argc - 1, argv + 1);
-    if (strcmp(name, "inspect") != 0) return FAIL(E_USAGE, "checkpoint %.32s is no command; use checkpoint inspect, export or import (checkpoint --help)", name);
+    if (strcmp(name, "inspect") != 0)
+        return FAIL(E_USAGE, "checkpoint %.32s is no command; use checkpoint inspect, export or import (checkpoint --help)", name);
     if (argc != 2) return FAIL(E_USAGE, "checkpoint inspect takes one folder, and %d words follow", argc - 1);
     return checkpoint_inspect(argv[1], stdout);
 }

@@ -62,7 +62,8 @@ static enum status choose_heads(const struct hf_file *f, int64_t heads, struct c
     TRY(gpt_hf_config_read(config, m, &said));
     m->heads = heads ? heads : said ? said : m->hidden % 64 ? 0 : m->hidden / 64;
     if (m->heads > 0 && m->hidden % m->heads == 0) return OK;
-    if (m->heads == 0) return FAIL(E_CONFIG, "%s has hidden=%" PRId64 ", no multiple of 64, and there is no %s to say the heads; give --heads", f->path, m->hidden, config);
+    if (m->heads == 0)
+        return FAIL(E_CONFIG, "%s has hidden=%" PRId64 ", no multiple of 64, and there is no %s to say the heads; give --heads", f->path, m->hidden, config);
     return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 " of %s; give --heads that do", m->heads, m->hidden, f->path);
 }
 

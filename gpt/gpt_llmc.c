@@ -42,8 +42,8 @@ static enum status read_version(struct llmc_file *f, const int32_t *header) {
     if (header[AT_MAGIC] != MAGIC)
         return FAIL(E_FORMAT, "%s begins with %d; an llm.c model begins with %d", f->path, header[AT_MAGIC], MAGIC);
     if (header[AT_VERSION] != VERSION_FP32 && header[AT_VERSION] != VERSION_BF16)
-        return FAIL(E_FORMAT, "%s is an llm.c model of version %d; versions %d (fp32) and %d (bf16) can be read", f->path, header[AT_VERSION], VERSION_FP32,
-                    VERSION_BF16);
+        return FAIL(E_FORMAT, "%s is an llm.c model of version %d; versions %d (fp32) and %d (bf16) can be read", f->path, header[AT_VERSION],
+                    VERSION_FP32, VERSION_BF16);
     f->dtype = header[AT_VERSION] == VERSION_FP32 ? FP32 : BF16;
     return OK;
 }
@@ -71,7 +71,8 @@ static enum status find_places(struct llmc_file *f) {
         at += (i == 0 ? f->padded_vocab * g->weight[0].columns : gpt_weight_n(&g->weight[i])) * size;
     }
     if (at == f->bytes) return OK;
-    return FAIL(E_FORMAT, "%s is %s: its header makes %" PRId64 " bytes, and it has %" PRId64, f->path, f->bytes < at ? "cut off" : "too long", at, f->bytes);
+    return FAIL(E_FORMAT, "%s is %s: its header makes %" PRId64 " bytes, and it has %" PRId64, f->path, f->bytes < at ? "cut off" : "too long", at,
+                f->bytes);
 }
 
 /* ---- import ---- */

@@ -85,7 +85,8 @@ static void write_model(const struct model *m, const char *path) {
     uint64_t hash;
     for (int i = 0; i < m->n; i++) {
         const struct file_tensor *t = &m->tensor[i];
-        entries[i] = (struct safetensors_entry){.name = (char *)t->name, .dtype = m->dtype, .n_axes = t->columns ? 2 : 1, .shape = {t->rows, t->columns}};
+        entries[i] = (struct safetensors_entry){.name = (char *)t->name, .dtype = m->dtype, .n_axes = t->columns ? 2 : 1,
+                                                .shape = {t->rows, t->columns}};
     }
     unlink(path);
     assert_ok(safetensors_create(path, entries, m->n, NULL, 0, &w));

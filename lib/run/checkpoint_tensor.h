@@ -2,7 +2,8 @@
  * come from elsewhere.
  *
  * A checkpoint that is made so holds weights alone: a run may begin with it (--init, in any layout and precision), and cannot go on with
- * it (--resume). It is one file, written as checkpoint.h says: beside, flushed, renamed; whoever is killed on the way leaves a folder that nobody reads. */
+ * it (--resume). It is one file, written as checkpoint.h says: beside, flushed, renamed; whoever is killed on the way leaves a folder that
+ * nobody reads. */
 #ifndef TRIVIUM_RUN_CHECKPOINT_TENSOR_H
 #define TRIVIUM_RUN_CHECKPOINT_TENSOR_H
 

@@ -19,7 +19,8 @@ static enum status plan_file(const struct checkpoint_weight *weights, int n, str
         struct piece whole = {*shape, 0, shape_n(shape)};
         entries[i] = (struct safetensors_entry){.name = (char *)weights[i].param, .dtype = weights[i].dtype, .n_axes = shape->n_axes};
         for (int a = 0; a < shape->n_axes; a++) entries[i].shape[a] = shape->axis[a].n;
-        if (json_object_set_new(pieces, weights[i].param, checkpoint_piece_json(&whole)) != 0) return FAIL(E_MEMORY, "no memory for the table of a checkpoint");
+        if (json_object_set_new(pieces, weights[i].param, checkpoint_piece_json(&whole)) != 0)
+            return FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
     }
     return OK;
 }
