@@ -80,8 +80,8 @@ enum checkpoint_part { CHECKPOINT_ALL, CHECKPOINT_WEIGHTS };
 
 /** Take the state, or the weights alone, from a step directory. After CHECKPOINT_ALL the next step is the one that would have followed.
  *  Every rank returns the same; after a failure the run is not to be used.
- *  @collective{mesh} @errors E_DATA: a file is missing; E_FORMAT: another model's, cut off, damaged, or with a weight that is not
- *  finite; E_IO, E_MEMORY */
+ *  @collective{mesh} @errors E_DATA: a file is missing; E_FORMAT: another model's, cut off, damaged, with a weight that is not
+ *  finite, or CHECKPOINT_ALL of a checkpoint of weights alone (checkpoint_tensor.h); E_IO, E_MEMORY */
 enum status checkpoint_load(struct run *, const char *step, enum checkpoint_part);
 
 /** What a checkpoint is of, its files, and its tensors with global shapes, as text; every file's checksum is compared.
