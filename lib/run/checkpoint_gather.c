@@ -73,6 +73,7 @@ static enum status gather(const struct manifest *m, const char *param, enum stat
 enum status checkpoint_gather(const struct manifest *m, const char *param, enum state_array a, const struct piece *piece, enum dtype dtype, void *to) {
     struct target t = {.piece = *piece, .dtype = dtype, .at = to, .buffer = malloc(READ_BYTES)};
     if (!t.buffer) return FAIL(E_MEMORY, "no memory to read %s", param);
+    memset(to, 0xff, (size_t)piece_real_n(piece) * dtype_size(dtype));   /* NaN: two files with the same part cannot hide that another is missing */
     enum status status = gather(m, param, a, &t);
     free(t.buffer);
     return status;

@@ -72,12 +72,10 @@ static enum status check_amount(const struct checkpoint_reader *r, const char *p
                 wanted);
 }
 
-/* Everything is NaN first, and what is still NaN at the end is refused: two files with the same part cannot hide that another is missing. */
 enum status checkpoint_read_weight(const struct checkpoint_reader *r, const char *param, const struct shape *shape, enum dtype dtype, void *to) {
     struct piece whole = {.box = *shape};
     for (int i = 0; i < shape->n_axes; i++) whole.box.axis[i] = axis_whole(shape->axis[i].tag, shape->axis[i].global);
     whole.n = shape_n(&whole.box);
     TRY(check_amount(r, param, whole.n));
-    memset(to, 0xff, (size_t)whole.n * dtype_size(dtype));
     return checkpoint_gather(&r->manifest, param, STATE_WEIGHT, &whole, dtype, to);
 }
