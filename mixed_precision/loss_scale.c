@@ -38,7 +38,8 @@ static void after_overflow(struct loss_scale *s) {
 
 static void after_clean_step(struct loss_scale *s) {
     s->n_stuck = 0;
-    if (++s->n_clean != s->window) return;
+    s->n_clean++;
+    if (s->window == 0 || s->n_clean < s->window) return; /* more than: a run that goes on with a smaller window */
     s->n_clean = 0;
     s->credit = s->hysteresis;
     s->scale *= 2;

@@ -114,18 +114,21 @@ static json_t *mixed_precision_save(const void *self) {
                      (json_int_t)s->n_stuck);
 }
 
+/* Not negative, and far from overflow: with a negative credit the scale would never be halved. */
+static bool load_count(const json_t *from, const char *key, int64_t *out) {
+    const json_t *x = json_object_get(from, key);
+    *out = json_is_integer(x) ? (int64_t)json_integer_value(x) : -1;
+    return *out >= 0 && *out <= INT64_MAX / 4;
+}
+
 static enum status mixed_precision_load(struct run *r, void *self, const json_t *from) {
-    struct loss_scale *s = self;
-    const json_t *scale = json_object_get(from, "scale"), *clean = json_object_get(from, "n_clean"), *credit = json_object_get(from, "credit"),
-                 *stuck = json_object_get(from, "n_stuck");
+    struct loss_scale *s = self, kept = *s;
     if (r->plan.loss_scale != 0) return OK;                          /* fixed: what the plan says */
-    if (!json_is_number(scale) || !(json_number_value(scale) > 0) || isinf(json_number_value(scale)) || !json_is_integer(clean) ||
-        !json_is_integer(credit) || !json_is_integer(stuck))
+    kept.scale = json_number_value(json_object_get(from, "scale"));  /* 0 for what is no number */
+    if (!(kept.scale > 0) || isinf(kept.scale) || !load_count(from, "n_clean", &kept.n_clean) || !load_count(from, "credit", &kept.credit) ||
+        !load_count(from, "n_stuck", &kept.n_stuck))
         return FAIL(E_FORMAT, "the checkpoint's loss scale is not a positive number with three counts");
-    s->scale = json_number_value(scale);
-    s->n_clean = json_integer_value(clean);
-    s->credit = json_integer_value(credit);
-    s->n_stuck = json_integer_value(stuck);
+    *s = kept;
     r->exec.grad_scale = s->scale;
     return OK;
 }

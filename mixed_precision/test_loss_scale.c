@@ -76,7 +76,17 @@ static void test_a_clean_step_frees_a_stuck_loss_scale(void **state) {
     }
 }
 
+/* A checkpoint may hold more clean steps than the window of the run that goes on with it. */
+static void test_a_loss_scale_grows_in_a_window_that_became_smaller(void **state) {
+    (void)state;
+    struct loss_scale s;
+    loss_scale_init(&s, 16, 2, 3, 2);
+    s.n_clean = 7;
+    loss_scale_update(&s, false);
+    assert_true(s.scale == 32 && s.n_clean == 0);
+}
+
 TESTS(unit_test(test_loss_scale_follows_the_table_of_events),
       unit_test(test_loss_scale_stops_at_a_minimum_that_is_no_power_of_two), unit_test(test_fixed_loss_scale_never_moves),
       unit_test(test_loss_scale_is_stuck_after_overflows_at_the_minimum_only),
-      unit_test(test_a_clean_step_frees_a_stuck_loss_scale))
+      unit_test(test_a_clean_step_frees_a_stuck_loss_scale), unit_test(test_a_loss_scale_grows_in_a_window_that_became_smaller))

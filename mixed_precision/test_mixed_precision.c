@@ -1,8 +1,11 @@
 /* ranks: 1 2 4  device: cpu */
 #include "driver/recipe.h"
 #include "gpt/gpt.h"
+#include "mixed_precision/loss_scale.h"
+#include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,6 +368,28 @@ static void test_options_that_do_not_go_together_are_refused(void **state) {
     run_destroy(&r);
 }
 
+static enum status load_scale(struct run *r, struct loss_scale *s, const char *text) {
+    json_t *json = json_loads(text, 0, NULL);
+    enum status status = technique_mixed_precision.load(r, s, json);
+    json_decref(json);
+    return status;
+}
+
+static void test_a_checkpoints_loss_scale_is_looked_at(void **state) {
+    (void)state;
+    static struct run r;
+    struct loss_scale s;
+    loss_scale_init(&s, 16, 2, 3, 2);
+    const char *const wrong[] = {"[]", "{}", "{\"scale\": 0, \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}", "{\"scale\": 8, \"n_clean\": 1, \"credit\": -1, \"n_stuck\": 0}",
+                                 "{\"scale\": -8, \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}", "{\"scale\": 8, \"n_clean\": 1.5, \"credit\": 1, \"n_stuck\": 0}",
+                                 "{\"scale\": \"8\", \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}", "{\"scale\": 8, \"n_clean\": 1, \"credit\": 1}",
+                                 "{\"scale\": 8, \"n_clean\": 9223372036854775807, \"credit\": 1, \"n_stuck\": 0}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_fails(load_scale(&r, &s, wrong[i]), E_FORMAT, "loss scale");
+    assert_true(s.scale == 16 && s.n_clean == 0 && s.credit == 2);   /* nothing of those is kept */
+    assert_ok(load_scale(&r, &s, "{\"scale\": 8, \"n_clean\": 2, \"credit\": 1, \"n_stuck\": 0}"));
+    assert_true(s.scale == 8 && s.n_clean == 2 && s.credit == 1 && s.window == 3 && r.exec.grad_scale == 8);
+}
+
 TESTS(unit_test(test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12),
       unit_test(test_values_are_narrow_and_statistics_wide), unit_test(test_neighbouring_stages_agree_about_message_bytes),
       unit_test(test_gradients_travel_in_their_own_precision), unit_test(test_weights_equal_rounded_masters_bit_for_bit),
@@ -372,4 +397,4 @@ TESTS(unit_test(test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12),
       unit_test(test_one_rank_overflows_and_all_skip_under_zero),
       unit_test(test_fixed_loss_scale_skips_too), unit_test(test_a_skipped_step_keeps_its_learning_rate_for_the_next),
       unit_test(test_overflow_that_no_scale_avoids_ends_the_run), unit_test(test_bf16_has_no_scale_and_does_not_skip),
-      unit_test(test_options_that_do_not_go_together_are_refused))
+      unit_test(test_options_that_do_not_go_together_are_refused), unit_test(test_a_checkpoints_loss_scale_is_looked_at))

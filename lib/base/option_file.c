@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_LINE_BYTES = 1 << 16 };     /* with blanks around it; a file without line ends must not fill the memory */
+
 struct reader {
     struct options *options;
     FILE *file;
-    char *line;          /* getline's */
-    size_t capacity;
+    char *line;          /* MAX_LINE_BYTES + 1 */
     int *set_on_line;    /* for each option: the line that set it, 0: none yet */
     enum status status;  /* of the first fault; nothing is read after it */
 };
@@ -51,16 +52,23 @@ static char *trim(char *line, size_t *n, bool first) {
     return line;
 }
 
+/* The next line's bytes, its newline among them, and a 0. *n 0: the file has ended. */
+static enum status read_line(struct reader *r, size_t *n) {
+    int c = 0;
+    for (*n = 0; c != '\n' && (c = getc(r->file)) != EOF; r->line[(*n)++] = (char)c)
+        if (*n == MAX_LINE_BYTES)
+            return FAIL(E_FORMAT, "%s:%d: the line has more than %d bytes; is this a text file?", r->options->file, r->options->line + 1, MAX_LINE_BYTES);
+    r->line[*n] = 0;
+    return ferror(r->file) ? FAIL(E_DATA, "cannot read %s: %s", r->options->file, strerror(errno)) : OK;
+}
+
 /* inih's fgets: at most size - 1 bytes and a 0; NULL ends the file. */
 static char *next_line(char *text, int size, void *self) {
     struct reader *r = self;
     if (r->status != OK) return NULL;
-    ssize_t got = getline(&r->line, &r->capacity, r->file);
-    if (got < 0) {
-        if (ferror(r->file)) r->status = FAIL(E_DATA, "cannot read %s: %s", r->options->file, strerror(errno));
-        return NULL;
-    }
-    size_t n = (size_t)got;
+    size_t n;
+    r->status = read_line(r, &n);
+    if (r->status != OK || n == 0) return NULL;
     char *line = trim(r->line, &n, ++r->options->line == 1);
     check_line(r, line, n, size - 3); /* inih wants room for a carriage return, a newline and a 0 */
     if (r->status != OK) return NULL;
@@ -94,9 +102,10 @@ enum status options_read_file(struct options *o, const char *path) {
     struct reader r = {.options = o, .file = fopen(path, "r"), .status = OK};
     if (!r.file) return FAIL(E_DATA, "cannot read the config file %s: %s", path, strerror(errno));
     r.set_on_line = calloc((size_t)o->n + 1, sizeof *r.set_on_line);
+    r.line = malloc(MAX_LINE_BYTES + 1);
     o->file = path;
     o->line = 0;
-    enum status status = r.set_on_line ? read_pairs(&r) : FAIL(E_MEMORY, "no memory to read %s", path);
+    enum status status = r.set_on_line && r.line ? read_pairs(&r) : FAIL(E_MEMORY, "no memory to read %s", path);
     o->file = NULL;
     free(r.set_on_line);
     free(r.line);

@@ -51,10 +51,10 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* A path or an option's value can hold anything; a failure stays one line all the same. */
+/* A path, an option's value or a name in a file can hold anything: a failure stays one line all the same, and moves no cursor. */
 static void keep_to_one_line(char *text) {
     for (; *text; text++)
-        if (*text == '\n' || *text == '\r') *text = ' ';
+        if ((unsigned char)*text < ' ' || *text == 127) *text = ' ';
 }
 
 enum status status_fail(enum status code, const char *file, int line, const char *function, const char *format, ...) {

@@ -325,6 +325,14 @@ static void test_file_lines_are_never_cut(void **state) {
     end();
 }
 
+/* Nor is it read to its end: that may be anywhere. /dev/zero has none. */
+static void test_a_line_without_end_is_refused(void **state) {
+    (void)state;
+    begin();
+    assert_fails(options_read_file(options, "/dev/zero"), E_FORMAT, "/dev/zero:1", "more than 65536 bytes");
+    end();
+}
+
 static void test_files_that_are_no_text(void **state) {
     (void)state;
     begin();
@@ -427,7 +435,7 @@ TESTS(unit_test(test_defaults_fill_every_field), unit_test(test_command_line_tak
       unit_test(test_config_is_below_the_command_line_wherever_it_stands),
       unit_test(test_an_overruled_value_is_checked_all_the_same),
       unit_test(test_file_with_everything_that_is_allowed), unit_test(test_file_faults_name_file_and_line),
-      unit_test(test_file_lines_are_never_cut), unit_test(test_files_that_are_no_text),
+      unit_test(test_file_lines_are_never_cut), unit_test(test_a_line_without_end_is_refused), unit_test(test_files_that_are_no_text),
       unit_test(test_a_fault_in_a_file_does_not_stick), unit_test(test_tables_that_contradict_themselves),
       unit_test(test_each_visits_all_in_order_with_text_that_reads_back),
       unit_test(test_listed_values_set_the_same_bits), unit_test(test_help_groups_and_explains))

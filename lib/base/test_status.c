@@ -82,11 +82,11 @@ static void test_status_stays_one_line_whatever_the_value(void **state) {
     char *value = malloc(20000);
     memset(value, 'v', 19999);
     value[19999] = 0;
-    value[3] = '\n', value[5] = '\r';
+    value[3] = '\n', value[5] = '\r', value[7] = '\033', value[9] = 127;
     FAIL(E_DATA, "cannot read %s", value);
     free(value);
-    assert_null(strpbrk(status_text(), "\r\n"));
-    assert_non_null(strstr(status_text(), "cannot read vvv v vvv"));
+    assert_null(strpbrk(status_text(), "\r\n\033\177"));
+    assert_non_null(strstr(status_text(), "cannot read vvv v v v vvv"));
     assert_true(strlen(status_text()) < 4096);
     status_clear();
 }

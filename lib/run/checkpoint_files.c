@@ -160,7 +160,7 @@ enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX])
     char latest[CHECKPOINT_PATH_MAX], name[64] = "";
     if (is_file(path, "manifest.json")) return fits(snprintf(step, CHECKPOINT_PATH_MAX, "%s", path), path);
     TRY(checkpoint_path(path, "latest", latest));
-    FILE *f = fopen(latest, "r");
+    FILE *f = is_file(path, "latest") ? fopen(latest, "r") : NULL;
     if (!f) return FAIL(E_DATA, "%s is no checkpoint: it has neither manifest.json nor latest; give a step directory, or what --save named", path);
     bool read = fgets(name, sizeof name, f) != NULL;
     fclose(f);

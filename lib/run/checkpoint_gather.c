@@ -30,15 +30,6 @@ static enum status take(void *self, int64_t to_at, int64_t from_at, int64_t n) {
     return OK;
 }
 
-/* The number of elements follows from the shape, and must be that of the piece: else reading would go beyond. */
-static enum status check_entry(const struct shard_file *s, const struct safetensors_entry *e, const struct piece *piece, const char *name) {
-    if (!e) return FAIL(E_FORMAT, "%s says that it has %s, and does not", s->name, name);
-    if (e->dtype > FP16) return FAIL(E_FORMAT, "%s: %s is of dtype %s; weights and moments are F64, F32, BF16 or F16", s->name, name, e->dtype_name);
-    if (e->end - e->begin != piece->n * (int64_t)dtype_size(e->dtype))
-        return FAIL(E_FORMAT, "%s: %s has %" PRId64 " bytes, and its part of the tensor %" PRId64 " elements", s->name, name, e->end - e->begin, piece->n);
-    return OK;
-}
-
 static enum status take_from(const struct shard_file *s, const char *param, enum state_array a, struct target *t) {
     char name[NAME_MAX_LEN + 16];
     struct piece piece;
@@ -48,7 +39,7 @@ static enum status take_from(const struct shard_file *s, const char *param, enum
     TRY(checkpoint_piece_parse(row, s->name, &piece));
     t->file = s->file;
     t->entry = safetensors_find(s->file, name);
-    TRY(check_entry(s, t->entry, &piece, name));
+    TRY(checkpoint_piece_check(&piece, t->entry, s->name, name));
     for (int i = 0; i < t->piece.box.n_axes; i++)
         if (piece.box.n_axes != t->piece.box.n_axes || piece.box.axis[i].global != t->piece.box.axis[i].global)
             return FAIL(E_FORMAT, "%s: %s is part of a tensor of another shape", s->name, name);

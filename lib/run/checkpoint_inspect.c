@@ -14,16 +14,18 @@ static struct line *line_of(struct line *lines, int *n, const char *name) {
     return &lines[(*n)++];
 }
 
-static void add_array(const struct shard_file *s, const char *param, enum state_array a, const struct piece *piece, struct line *lines, int *n) {
+static enum status add_array(const struct shard_file *s, const char *param, enum state_array a, const struct piece *piece, struct line *lines, int *n) {
     char name[NAME_MAX_LEN + 16];
     snprintf(name, sizeof name, "%s%s", param, state_suffix[a]);
     const struct safetensors_entry *e = safetensors_find(s->file, name);
-    if (!e) return;
+    if (!e && a != STATE_WEIGHT) return OK;
+    TRY(checkpoint_piece_check(piece, e, s->name, name));
     struct line *l = line_of(lines, n, e->name);
     snprintf(l->dtype, sizeof l->dtype, "%s", e->dtype_name);
     l->global = piece->box;
     l->n += piece->n;
     l->pieces++;
+    return OK;
 }
 
 static enum status add_file(const struct shard_file *s, struct line *lines, int *n) {
@@ -32,7 +34,7 @@ static enum status add_file(const struct shard_file *s, struct line *lines, int 
     json_object_foreach(s->pieces, param, row) {
         struct piece piece;
         TRY(checkpoint_piece_parse(row, s->name, &piece));
-        for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) add_array(s, param, a, &piece, lines, n);
+        for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) TRY(add_array(s, param, a, &piece, lines, n));
     }
     return OK;
 }

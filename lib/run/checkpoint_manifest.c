@@ -19,16 +19,30 @@ void manifest_fini(struct manifest *m) {
     }
     free(m->shards);
     json_decref(m->json);
+    json_decref(m->names);
 }
 
-/* 64-bit numbers are texts. */
-static enum status number(const struct manifest *m, const json_t *from, const char *key, int base, int64_t *out) {
+/* 64-bit numbers are texts, of these digits alone: strtoull by itself would take blanks, signs and 0x too. 0: not one, *ok is false. */
+static uint64_t digits(const json_t *from, const char *key, const char *letters, int base, bool *ok) {
     const char *text = json_string_value(json_object_get(from, key));
-    char *end = NULL;
+    *ok = text && *text && text[strspn(text, letters)] == 0;
     errno = 0;
-    *out = text && *text ? (int64_t)strtoull(text, &end, base) : -1;
-    if (end && *end == 0 && errno == 0 && (base == 16 || (*out >= 0 && text[0] != '-'))) return OK;
-    return FAIL(E_FORMAT, "%s: %s is not a number in quotes", m->path, key);
+    uint64_t x = *ok ? strtoull(text, NULL, base) : 0;
+    *ok = *ok && errno == 0;
+    return *ok ? x : 0;
+}
+
+static enum status read_count(const struct manifest *m, const json_t *from, const char *key, int64_t *out) {
+    bool ok;
+    uint64_t x = digits(from, key, "0123456789", 10, &ok);
+    *out = ok && x <= MANIFEST_MAX_COUNT ? (int64_t)x : 0;
+    return ok && x <= MANIFEST_MAX_COUNT ? OK : FAIL(E_FORMAT, "%s: %s is not a number in quotes, from 0 to %" PRId64, m->path, key, MANIFEST_MAX_COUNT);
+}
+
+static enum status read_hash(const struct manifest *m, const json_t *from, uint64_t *out) {
+    bool ok;
+    *out = digits(from, "xxh3", "0123456789abcdef", 16, &ok);
+    return ok ? OK : FAIL(E_FORMAT, "%s: xxh3 is not 16 hexadecimal digits in quotes", m->path);
 }
 
 static bool is_shard_name(const char *name) {
@@ -41,15 +55,18 @@ static enum status read_shards(struct manifest *m) {
     size_t n = json_array_size(list);
     if (n == 0 || n > MAX_SHARDS) return FAIL(E_FORMAT, "%s: it lists %zu shards; there are 1 to %d", m->path, n, MAX_SHARDS);
     m->shards = calloc(n, sizeof *m->shards);
-    if (!m->shards) return FAIL(E_MEMORY, "no memory for %zu shards", n);
+    m->names = json_object();
+    if (!m->shards || !m->names) return FAIL(E_MEMORY, "no memory for %zu shards", n);
     for (size_t i = 0; i < n; i++) {
         const json_t *row = json_array_get(list, i);
         const char *name = json_string_value(json_object_get(row, "file"));
         struct shard_file *s = &m->shards[m->n++];
         if (!is_shard_name(name)) return FAIL(E_FORMAT, "%s: shard %zu has no name of A-Z, a-z, 0-9, '.', '_' and '-'", m->path, i);
         snprintf(s->name, sizeof s->name, "%s", name);
-        TRY(number(m, row, "bytes", 10, &s->bytes));
-        TRY(number(m, row, "xxh3", 16, (int64_t *)&s->hash));
+        if (json_object_get(m->names, name)) return FAIL(E_FORMAT, "%s lists %s twice; its elements would count for others that are missing", m->path, name);
+        if (json_object_set_new(m->names, name, json_true())) return FAIL(E_MEMORY, "no memory for %zu shards", n);
+        TRY(read_count(m, row, "bytes", &s->bytes));
+        TRY(read_hash(m, row, &s->hash));
     }
     return OK;
 }
@@ -61,6 +78,7 @@ enum status manifest_read(struct manifest *m, const char *folder) {
     snprintf(m->folder, sizeof m->folder, "%s", folder);
     TRY(checkpoint_path(folder, "manifest.json", m->path));
     if (stat(m->path, &info) != 0) return FAIL(E_DATA, "cannot read %s: %s", m->path, strerror(errno));
+    if (!S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s is not a regular file", m->path);
     if (info.st_size > MAX_MANIFEST_BYTES)
         return FAIL(E_FORMAT, "%s has %" PRId64 " bytes; the limit is %d", m->path, (int64_t)info.st_size, MAX_MANIFEST_BYTES);
     m->json = json_load_file(m->path, JSON_REJECT_DUPLICATES, &why);
@@ -70,10 +88,10 @@ enum status manifest_read(struct manifest *m, const char *folder) {
     int64_t version = json_integer_value(json_object_get(m->json, "version"));
     if (version != CHECKPOINT_VERSION)
         return FAIL(E_FORMAT, "%s has version %" PRId64 "; this program reads version %d", m->path, version, CHECKPOINT_VERSION);
-    TRY(number(m, m->json, "step", 10, &m->step));
-    TRY(number(m, m->json, "update", 10, &m->update));
-    TRY(number(m, m->json, "samples", 10, &m->samples));
-    TRY(number(m, m->json, "seed", 10, &m->seed));
+    TRY(read_count(m, m->json, "step", &m->step));
+    TRY(read_count(m, m->json, "update", &m->update));
+    TRY(read_count(m, m->json, "samples", &m->samples));
+    TRY(read_count(m, m->json, "seed", &m->seed));
     const char *holds = json_string_value(json_object_get(m->json, "holds"));
     m->weights_only = holds && !strcmp(holds, "weights");
     return read_shards(m);
@@ -81,24 +99,31 @@ enum status manifest_read(struct manifest *m, const char *folder) {
 
 /* ---- files: are they what was written? ---- */
 
+/* The size is looked at before the content: a pipe or a device might never end. */
+static enum status open_shard(const struct shard_file *s, const char *path, int *fd) {
+    struct stat info;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0 || fstat(*fd, &info) != 0) return FAIL(E_DATA, "cannot open %s, which the manifest lists: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s, which the manifest lists, is not a regular file", path);
+    if (info.st_size == s->bytes) return OK;
+    return FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and %" PRId64 " were written: it is cut off or something was appended; use another checkpoint", path,
+                (int64_t)info.st_size, s->bytes);
+}
+
 enum status manifest_check_shard(const struct manifest *m, int i, void *buffer) {
     const struct shard_file *s = &m->shards[i];
     char path[CHECKPOINT_PATH_MAX];
     XXH3_state_t *hash = XXH3_createState();
-    int64_t bytes = 0;
+    int fd = -1;
     enum status status = hash ? checkpoint_path(m->folder, s->name, path) : FAIL(E_MEMORY, "no memory to check %s", s->name);
-    int fd = status == OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (status == OK && fd < 0) status = FAIL(E_DATA, "cannot open %s, which the manifest lists: %s", path, strerror(errno));
+    if (status == OK) status = open_shard(s, path, &fd);
     if (status == OK) XXH3_64bits_reset(hash);
     for (ssize_t n = 1; status == OK && n > 0;) {
         n = read(fd, buffer, MANIFEST_CHECK_BYTES);
         if (n < 0 && errno == EINTR) n = 1;
         else if (n < 0) status = FAIL(E_IO, "reading %s: %s", path, strerror(errno));
-        else if (n > 0) XXH3_64bits_update(hash, buffer, (size_t)n), bytes += n;
+        else if (n > 0) XXH3_64bits_update(hash, buffer, (size_t)n);
     }
-    if (status == OK && bytes != s->bytes)
-        status = FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and %" PRId64 " were written: it is cut off or something was appended; use another checkpoint",
-                      path, bytes, s->bytes);
     if (status == OK && XXH3_64bits_digest(hash) != s->hash)
         status = FAIL(E_FORMAT, "%s is damaged: its checksum is %016" PRIx64 ", and was %016" PRIx64 "; use another checkpoint", path,
                       (uint64_t)XXH3_64bits_digest(hash), s->hash);

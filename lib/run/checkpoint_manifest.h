@@ -9,9 +9,12 @@
 /* file and pieces: after manifest_open_shards. pieces: param -> which part of it this file has. */
 struct shard_file { char name[64]; int64_t bytes; uint64_t hash; struct safetensors *file; json_t *pieces; };
 
+/* Counts go no further: one may add to them without a thought of overflow. */
+#define MANIFEST_MAX_COUNT (INT64_MAX / 4)
+
 struct manifest {
     char folder[CHECKPOINT_PATH_MAX], path[CHECKPOINT_PATH_MAX];
-    json_t *json;
+    json_t *json, *names;            /* names: of the shards, as an object's keys */
     int64_t step, update, samples, seed;
     bool weights_only;                   /* no moments: a run may begin with it, and not go on with it */
     struct shard_file *shards;

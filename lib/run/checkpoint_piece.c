@@ -1,5 +1,6 @@
 #include "lib/run/checkpoint_piece.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const char *const state_suffix[N_STATE_ARRAYS] = {"", ".exp_avg", ".exp_avg_sq"};
@@ -56,4 +57,14 @@ enum status checkpoint_piece_parse(const json_t *row, const char *where, struct 
     }
     ok = ok && number(run, 0, &out->first) && number(run, 1, &out->n) && out->first <= n && out->n <= n - out->first;
     return ok ? OK : FAIL(E_FORMAT, "%s: its metadata do not say which part of the tensor it has", where);
+}
+
+/* The number of elements follows from the shape, and must be that of the piece: else reading would go beyond. */
+enum status checkpoint_piece_check(const struct piece *p, const struct safetensors_entry *e, const char *where, const char *name) {
+    int64_t bytes;
+    if (!e) return FAIL(E_FORMAT, "%s says that it has %s, and does not", where, name);
+    if (e->dtype > FP16) return FAIL(E_FORMAT, "%s: %s is of dtype %s; weights and moments are F64, F32, BF16 or F16", where, name, e->dtype_name);
+    if (__builtin_mul_overflow(p->n, (int64_t)dtype_size(e->dtype), &bytes) || e->end - e->begin != bytes)
+        return FAIL(E_FORMAT, "%s: %s has %" PRId64 " bytes, and its part of the tensor %" PRId64 " elements", where, name, e->end - e->begin, p->n);
+    return OK;
 }

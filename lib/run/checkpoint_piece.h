@@ -4,6 +4,7 @@
 
 #include "lib/program/program.h"
 #include "lib/run/piece.h"
+#include "lib/run/safetensors.h"
 #include <jansson.h>
 
 /* The three tensors of a param, and what follows its name in a file. */
@@ -22,5 +23,8 @@ json_t *checkpoint_piece_json(const struct piece *);
 /** The other way round. The tags of axes are 'a', 'b', ...: only places count.
  *  @errors E_FORMAT naming `where`: not of that form, or an impossible size */
 enum status checkpoint_piece_parse(const json_t *, const char *where, struct piece *out);
+/** Is this tensor of the file `where` one of numbers, and has it as many as the piece? entry may be NULL: not there.
+ *  @errors E_FORMAT naming file and tensor */
+enum status checkpoint_piece_check(const struct piece *, const struct safetensors_entry *, const char *where, const char *name);
 
 #endif

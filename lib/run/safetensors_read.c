@@ -195,6 +195,6 @@ const char *safetensors_metadata(const struct safetensors *f, const char *key) {
 
 enum status safetensors_read(const struct safetensors *f, const struct safetensors_entry *e, int64_t from, int64_t bytes, void *to) {
     if (from < 0 || bytes < 0 || from > e->end - e->begin - bytes)
-        return FAIL(E_INTERNAL, "bytes %" PRId64 " to %" PRId64 " of tensor %s, which has %" PRId64, from, from + bytes, e->name, e->end - e->begin);
+        return FAIL(E_INTERNAL, "%" PRId64 " bytes from byte %" PRId64 " of tensor %s, which has %" PRId64, bytes, from, e->name, e->end - e->begin);
     return read_at(f, f->data_at + e->begin + from, bytes, to);
 }

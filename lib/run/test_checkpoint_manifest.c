@@ -1,0 +1,141 @@
+/* ranks: 1  device: cpu */
+/* A checkpoint from elsewhere: what its manifest and its files' metadata may not say. Nothing of it is believed because it is there. */
+#include "lib/run/checkpoint_files.h"
+#include "lib/run/checkpoint_manifest.h"
+#include "lib/run/checkpoint_piece.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *in_folder(const char *name) {
+    static char path[CHECKPOINT_PATH_MAX + 64];
+    const char *folder = test_path("step");
+    assert_true(mkdir(folder, 0777) == 0 || access(folder, W_OK) == 0);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void write_file(const char *name, const char *text) {
+    FILE *f = fopen(in_folder(name), "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* A manifest with these counts and shards, read. */
+static enum status read_with(struct manifest *m, const char *step, const char *samples, const char *shards) {
+    char text[2048];
+    snprintf(text, sizeof text,
+             "{\"format\": \"trivium checkpoint\", \"version\": 1, \"step\": %s, \"update\": \"2\", \"samples\": %s, \"seed\": \"7\", \"shards\": [%s]}", step, samples, shards);
+    write_file("manifest.json", text);
+    return manifest_read(m, test_path("step"));
+}
+
+#define SHARD(name, bytes, hash) "{\"file\": \"" name "\", \"bytes\": \"" bytes "\", \"xxh3\": \"" hash "\"}"
+#define GOOD SHARD("rank-00000.safetensors", "40", "00000000000000ff")
+
+static void refused(const char *step, const char *samples, const char *shards, const char *why) {
+    struct manifest m;
+    assert_fails(read_with(&m, step, samples, shards), E_FORMAT, "step/manifest.json", why);
+    manifest_fini(&m);
+}
+
+static void test_a_manifest_is_read(void **state) {
+    (void)state;
+    struct manifest m;
+    assert_ok(read_with(&m, "\"3\"", "\"2305843009213693951\"", GOOD "," SHARD("b", "0", "ffffffffffffffff")));
+    assert_true(m.step == 3 && m.update == 2 && m.samples == INT64_MAX / 4 && m.seed == 7 && m.n == 2);
+    assert_true(m.shards[0].bytes == 40 && m.shards[0].hash == 255 && m.shards[1].hash == UINT64_MAX);
+    manifest_fini(&m);
+}
+
+/* strtoull takes all of these but the large ones: -18446744073709551613 as 3. */
+static void test_a_manifests_counts_are_digits_and_bounded(void **state) {
+    (void)state;
+    const char *const wrong[] = {"3", "\"\"", "\" 3\"", "\"+3\"", "\"-3\"", "\" -18446744073709551613\"", "\"0x3\"", "\"3 \"", "\"3e2\"", "null", "\"2305843009213693952\"",
+                                 "\"9223372036854775808\"", "\"18446744073709551616\""};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        refused(wrong[i], "\"5\"", GOOD, "step is not a number in quotes");
+        refused("\"3\"", wrong[i], GOOD, "samples is not a number in quotes");
+    }
+    refused("\"3\"", "\"5\"", SHARD("a", "-1", "0"), "bytes is not a number");
+    refused("\"3\"", "\"5\"", SHARD("a", "1", "0x1"), "xxh3 is not");
+    refused("\"3\"", "\"5\"", SHARD("a", "1", "fffffffffffffffff"), "xxh3 is not");
+}
+
+static void test_shards_have_plain_names_and_each_once(void **state) {
+    (void)state;
+    const char *const wrong[] = {SHARD("", "1", "0"), SHARD("..", "1", "0"), SHARD(".hidden", "1", "0"), SHARD("a/b", "1", "0"), SHARD("a b", "1", "0"),
+                                 SHARD("a\\nb", "1", "0"), SHARD("\\u00e4", "1", "0"), "{}", "7",
+                                 SHARD("0123456789012345678901234567890123456789012345678901234567890123", "1", "0")};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) refused("\"3\"", "\"5\"", wrong[i], "shard 0 has no name");
+    refused("\"3\"", "\"5\"", "", "0 shards");
+    refused("\"3\"", "\"5\"", GOOD "," SHARD("b", "1", "0") "," GOOD, "lists rank-00000.safetensors twice");
+}
+
+/* A pipe that nobody writes to would be waited for until the end of days. */
+static void test_pipes_are_no_checkpoints(void **state) {
+    (void)state;
+    struct manifest m;
+    char *buffer = malloc(MANIFEST_CHECK_BYTES), step[CHECKPOINT_PATH_MAX];
+    assert_ok(read_with(&m, "\"3\"", "\"5\"", SHARD("pipe", "0", "2d06800538d394c2")));   /* the hash of no bytes */
+    assert_int_equal(mkfifo(in_folder("pipe"), 0666), 0);
+    assert_fails(manifest_check_shard(&m, 0, buffer), E_DATA, "step/pipe", "not a regular file");
+    manifest_fini(&m);
+    unlink(in_folder("manifest.json"));
+    assert_int_equal(rename(in_folder("pipe"), test_path("pipe")), 0);
+    assert_int_equal(rename(test_path("pipe"), in_folder("manifest.json")), 0);
+    assert_fails(manifest_read(&m, test_path("step")), E_DATA, "not a regular file");
+    manifest_fini(&m);
+    assert_int_equal(rename(in_folder("manifest.json"), test_path("pipe")), 0);
+    assert_int_equal(rename(test_path("pipe"), in_folder("latest")), 0);
+    assert_fails(checkpoint_resolve(test_path("step"), step), E_DATA, "neither manifest.json nor latest");
+    unlink(in_folder("latest"));
+    free(buffer);
+}
+
+/* ---- pieces ---- */
+
+static enum status parse(const char *text, struct piece *p) {
+    json_t *json = json_loads(text, 0, NULL);
+    enum status status = checkpoint_piece_parse(json, "shard", p);
+    json_decref(json);
+    return status;
+}
+
+static void test_a_piece_lies_in_its_tensor(void **state) {
+    (void)state;
+    struct piece p;
+    assert_ok(parse("{\"box\": [[2, 3, 5], [0, 4, 4]], \"run\": [5, 7]}", &p));
+    assert_true(p.box.n_axes == 2 && p.box.axis[0].first == 2 && p.first == 5 && p.n == 7);
+    const char *const wrong[] = {"{\"box\": [[3, 3, 5]], \"run\": [0, 3]}", "{\"box\": [[0, 6, 5]], \"run\": [0, 3]}", "{\"box\": [[0, 5, 5]], \"run\": [3, 3]}",
+                                 "{\"box\": [[-1, 3, 5]], \"run\": [0, 3]}", "{\"box\": [[0, 3, 5]], \"run\": [-1, 3]}", "{\"box\": [[0, 3]], \"run\": [0, 3]}",
+                                 "{\"box\": [[0, 1.5, 5]], \"run\": [0, 1]}", "{\"box\": {}, \"run\": [0, 0]}", "{\"box\": [], \"run\": [0, 2]}", "{\"run\": [0, 1]}", "[]",
+                                 "{\"box\": [[9223372036854775807, 1, 9223372036854775807]], \"run\": [0, 1]}",
+                                 "{\"box\": [[0, 4294967296, 4294967296], [0, 4294967296, 4294967296]], \"run\": [0, 0]}",
+                                 "{\"box\": [[0,1,1],[0,1,1],[0,1,1],[0,1,1],[0,1,1],[0,1,1]], \"run\": [0, 1]}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_fails(parse(wrong[i], &p), E_FORMAT, "shard", "which part of the tensor");
+}
+
+/* 2^61 elements of 8 bytes are 0 bytes in 64 bits: a tensor without any would pass for them. */
+static void test_a_piece_has_as_many_elements_as_its_tensor(void **state) {
+    (void)state;
+    struct piece p;
+    struct safetensors_entry e = {.dtype = FP64, .dtype_name = "F64", .begin = 8, .end = 48};
+    assert_ok(parse("{\"box\": [[0, 5, 5]], \"run\": [0, 5]}", &p));
+    assert_ok(checkpoint_piece_check(&p, &e, "shard", "w"));
+    e.end = 40;
+    assert_fails(checkpoint_piece_check(&p, &e, "shard", "w"), E_FORMAT, "w has 32 bytes", "5 elements");
+    assert_fails(checkpoint_piece_check(&p, NULL, "shard", "w"), E_FORMAT, "says that it has w");
+    e.dtype = INT32;
+    assert_fails(checkpoint_piece_check(&p, &e, "shard", "w"), E_FORMAT, "weights and moments are");
+    assert_ok(parse("{\"box\": [[0, 2305843009213693952, 2305843009213693952]], \"run\": [0, 2305843009213693952]}", &p));
+    e = (struct safetensors_entry){.dtype = FP64, .dtype_name = "F64"};
+    assert_fails(checkpoint_piece_check(&p, &e, "shard", "w"), E_FORMAT, "w has 0 bytes", "2305843009213693952 elements");
+}
+
+TESTS(unit_test(test_a_manifest_is_read), unit_test(test_a_manifests_counts_are_digits_and_bounded), unit_test(test_shards_have_plain_names_and_each_once),
+      unit_test(test_pipes_are_no_checkpoints), unit_test(test_a_piece_lies_in_its_tensor), unit_test(test_a_piece_has_as_many_elements_as_its_tensor))
