@@ -152,6 +152,7 @@ help:
 	@echo 'make check-kernels  every CUDA kernel without a GPU: emulated, checked for races, every line executed'
 	@echo 'make bench          how fast it trains here, beside PyTorch if it is installed (BENCH=--quick; tools/bench/cpu.py --help)'
 	@echo 'make check-deps     who may include whom'
+	@echo 'make fuzz           the parsers against hostile input, with clang (SECONDS=60 each, TARGET=one of tests/fuzz; docs/fuzzing.md)'
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject'
 	@echo 'make build          build/trivium          make examples  build/example_*'
 	@echo 'make clean'
@@ -182,6 +183,7 @@ kernels-build:
 	@$(MAKE) --no-print-directory SIMT=cover $(BUILD_NAME)-simt/trivium-tests-cover
 
 check-build: $(B)/trivium$(VARIANT) $(B)/trivium-tests$(VARIANT) examples
+	@B=$(B) $(MAKE) --no-print-directory -f tests/fuzz/Makefile replay
 
 check-all: deps
 	@$(MAKE) --no-print-directory check-build
@@ -198,10 +200,16 @@ bench: deps
 	@$(MAKE) --no-print-directory build
 	@BUILD=$(B) python3 tools/bench/cpu.py $(BENCH)
 
+# libFuzzer on every parser of files and texts from outside: SECONDS each, or TARGET alone. Needs clang; see docs/fuzzing.md
+fuzz: deps
+	@command -v clang >/dev/null || { echo 'make fuzz needs clang and its sanitizers: apt-get install clang'; exit 1; }
+	@B=$(B) $(MAKE) --no-print-directory -f tests/fuzz/Makefile fuzzers
+	@BUILD=$(B) FUZZ_SECONDS=$(SECONDS) RUNS=$(RUNS) TARGET=$(TARGET) tests/fuzz/run
+
 check-deps:
 	@tools/check-deps
 
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-deps clean
+.PHONY: build examples bench bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants fuzz check-deps clean

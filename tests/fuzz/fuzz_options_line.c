@@ -1,0 +1,32 @@
+/* parses: lib/base lib/run/plan.c tests/fuzz/options_again.c */
+/* The words of a command line, one a line. */
+#include "lib/run/plan.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/options_again.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WORDS = 64 };
+
+/* --config would read whatever file the input names; fuzz_options_file.c does that with files of its own. */
+static int words_of(char *text, char **words) {
+    int n = 0;
+    for (char *at = text; at && n < MAX_WORDS;) {
+        char *word = strsep(&at, "\n");
+        if (strncmp(word, "--config", 8) != 0) words[n++] = word;
+    }
+    return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char *text = fuzz_text(data, size), *words[MAX_WORDS];
+    struct plan plan;
+    struct options *o;
+    MUST(options_create(&plan_options, 1, &plan, &o) == OK);
+    enum status status = options_parse(o, words_of(text, words), words);
+    MUST(status == OK || status == E_USAGE);
+    if (status == OK) options_must_read_again(o);
+    options_destroy(&o);
+    free(text);
+    return 0;
+}

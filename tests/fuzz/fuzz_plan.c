@@ -1,0 +1,51 @@
+/* parses: lib/base lib/run/plan.c gpt/presets.c driver/show_params.c zero/zero.c */
+/* What follows from a command line: presets, sizes that must divide, layouts; and `show memory --params`. The first two bytes are
+ * the number of ranks, the rest words, one a line. */
+#include "driver/show_params.h"
+#include "gpt/gpt.h"
+#include "lib/run/plan.h"
+#include "tests/fuzz/fuzz.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WORDS = 64 };
+
+/* --config would read whatever file the input names. */
+static int words_of(char *text, char **words) {
+    int n = 0;
+    for (char *at = text; at && n < MAX_WORDS;) {
+        char *word = strsep(&at, "\n");
+        if (strncmp(word, "--config", 8) != 0) words[n++] = word;
+    }
+    return n;
+}
+
+static void plan_must_hold(const struct plan *p, int world) {
+    MUST(p->dp >= 1 && p->tp >= 1 && p->pp >= 1 && p->dp * p->tp * p->pp == world && plan_ranks(p) == world);
+    MUST(p->hidden % p->heads == 0 && p->micro_batch >= 1 && p->n_microbatches >= 1);
+    MUST(p->dp * p->micro_batch * p->n_microbatches == p->global_batch);
+    for (int64_t step = 0; step < 3; step++) MUST(plan_lr(p, step * p->steps / 2) >= 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static FILE *printed; /* what show_params prints */
+    struct fuzz_bytes in = {data, size};
+    int world = 1 + (int)fuzz_number(&in, 2);
+    char *text = fuzz_text(in.at, in.left), *words[MAX_WORDS];
+    struct plan plan;
+    struct options *o;
+    if (!printed) MUST(printed = freopen("/dev/null", "w", stdout));
+    MUST(options_create(&plan_options, 1, &plan, &o) == OK);
+    enum status status = options_parse(o, words_of(text, words), words);
+    if (status == OK) status = gpt_preset(&plan, o);
+    if (status == OK) {
+        (void)show_params(&plan, 1e17, false);
+        (void)show_params(&plan, 1e17, true);
+        status = plan_settle(&plan, world);
+    }
+    MUST(status == OK || status == E_USAGE || status == E_CONFIG);
+    if (status == OK) plan_must_hold(&plan, world);
+    options_destroy(&o);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,9 @@
+/* parses: lib/base lib/device/dtype.c lib/run/safetensors_read.c tests/fuzz/safetensors_checks.c */
+/* A safetensors file, all of it. */
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/safetensors_checks.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    safetensors_must_hold(data, (int64_t)size);
+    return 0;
+}

@@ -1,0 +1,31 @@
+/* parses: lib/base lib/run/plan.c driver/compare_strategy.c tests/fuzz/options_again.c */
+/* compare's --strategies. */
+#include "driver/compare_strategy.h"
+#include "lib/run/plan.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/options_again.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void apply(const char *text, int number) {
+    struct plan plan;
+    struct options *o;
+    MUST(!strchr(text, '|') && (!*text || (!strchr(" \t\r\n", *text) && !strchr(" \t\r\n", text[strlen(text) - 1]))));
+    MUST(options_create(&plan_options, 1, &plan, &o) == OK);
+    enum status status = strategy_apply(text, number, o);
+    MUST(status == OK || status == E_USAGE);
+    if (status == OK) options_must_read_again(o);
+    options_destroy(&o);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char *text = fuzz_text(data, size);
+    struct strategies s;
+    int bars = 0;
+    for (const char *c = text; *c; c++) bars += *c == '|';
+    MUST(strategies_split(text, &s) == OK && s.n == bars + 1);
+    for (int i = 0; i < s.n && i < 4; i++) apply(s.text[i], i + 1);
+    strategies_fini(&s);
+    free(text);
+    return 0;
+}
