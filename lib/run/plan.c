@@ -150,6 +150,16 @@ static int64_t chosen_loss_chunk(const struct plan *p) {
     return narrow || p->hidden > 1024 ? p->hidden : 1024;
 }
 
+/* Bytes are counted in 64 bits from here on. More than a layer keeps of a token: 40 rows of hidden, and 5 of a T x T score if it is stored. */
+static enum status check_countable(const struct plan *p) {
+    double tokens = (double)p->micro_batch * p->n_microbatches * (double)p->seq;
+    double scores = p->attention == ATTENTION_MATERIALISED ? 5.0 * (double)p->heads * (double)p->seq : 0;
+    double numbers = (double)(p->layers + 1) * (40.0 * (double)p->hidden + scores) + 8.0 * (double)p->vocab;
+    if (8 * tokens * numbers < 0x1p62) return OK;
+    return FAIL(E_CONFIG, "a step of %.3g tokens a replica, with up to %.3g numbers each, is more than 64 bits can count; use a smaller global-batch, seq or model",
+                tokens, numbers);
+}
+
 /* "auto" becomes what this machine has. The two that follow from each other: fp64 and fp32 have no tensor cores to gain by. */
 enum status plan_settle_device(struct plan *p) {
     if (p->device == PLAN_DEVICE_AUTO) p->device = device_cuda_count() > 0 ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
@@ -173,6 +183,7 @@ enum status plan_settle(struct plan *p, int world) {
                     plan_divisors(p->hidden, 256));
     TRY(settle_world(p, world));
     TRY(settle_batch(p));
+    TRY(check_countable(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;
     if (p->save_every > 0 && !p->save[0])
         return FAIL(E_CONFIG, "save-every=%" PRId64 ", and no place to save; give --save a folder", p->save_every);

@@ -274,6 +274,17 @@ static struct plan schedule_of(int64_t steps, int64_t warmup) {
 }
 
 /* lr and min-lr are powers of two, and so is the warmup: the corners are exact. cos(pi) is -1 exactly, cos(pi/2) is 6e-17. */
+/* Each size is legal, and their product is beyond int64_t: the memory plan would add up negative bytes. */
+static void test_refuses_sizes_that_cannot_be_counted(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.hidden = 1000000, p.heads = 1, p.seq = 1000000, p.global_batch = 1000000;
+    assert_fails(plan_settle(&p, 1), E_CONFIG, "more than 64 bits can count");
+    p = small_plan();
+    p.layers = 96, p.hidden = 12288, p.heads = 96, p.seq = 131072, p.vocab = 50257, p.global_batch = 16384;   /* large, and meant */
+    assert_ok(plan_settle(&p, 1));
+}
+
 static void test_learning_rate_at_its_corners(void **state) {
     (void)state;
     struct plan p = schedule_of(25, 8);
@@ -328,6 +339,6 @@ TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_
       unit_test(test_refuses_a_layout_of_another_size_than_the_world),
       unit_test(test_refuses_a_batch_that_dp_does_not_divide), unit_test(test_refuses_a_micro_batch_that_does_not_divide),
       unit_test(test_refuses_a_huge_batch_at_once), unit_test(test_refuses_more_microbatches_than_a_table_holds),
-      unit_test(test_refuses_a_min_lr_above_lr), unit_test(test_divisors_are_all_and_stop_at_the_limit),
+      unit_test(test_refuses_a_min_lr_above_lr), unit_test(test_refuses_sizes_that_cannot_be_counted), unit_test(test_divisors_are_all_and_stop_at_the_limit),
       unit_test(test_learning_rate_at_its_corners), unit_test(test_learning_rate_follows_half_a_cosine),
       unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank))
