@@ -139,7 +139,7 @@ static enum status read_line(struct reader *r, const char *at, size_t bytes, int
 }
 
 static enum status read_lines(struct reader *r, const struct data_map *map) {
-    const char *at = (const char *)map->at, *end = at + map->bytes;
+    const char *at = map->at ? (const char *)map->at : "", *end = at + map->bytes; /* an empty file is not mapped */
     if (map->bytes > MOST_FILE_BYTES)
         return FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for merges is %d; is it a merges.txt?", r->path, map->bytes, MOST_FILE_BYTES);
     r->b->merges = malloc((size_t)(map->bytes / 4 + 1) * sizeof *r->b->merges);     /* "a b" and its end: four bytes at least */
