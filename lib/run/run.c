@@ -144,6 +144,8 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
         TRY(arena_init(&r->arenas[role], r->device, role, r->memory.bytes[role], watch));
         TRY(arena_init(&r->host_arenas[role], device_cpu(), role, r->memory.host_bytes[role], watch));
     }
+    /* so that its pages are there before the first save, which training waits for */
+    if (!watch) TRY(device_cpu()->clear(device_cpu(), r->host_arenas[ROLE_SAVE].base, r->memory.host_bytes[ROLE_SAVE]));
     bind_params(r);
     TRY(params_initialise(r));
     TRY(place_scalars(r));
