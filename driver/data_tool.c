@@ -119,9 +119,22 @@ static enum status settle_output(struct request *q) {
     return OK;
 }
 
+/* Is this input what would be written: OUT, or with Megatron's format the index beside it? */
+static bool is_written_to(const struct request *q, const struct stat *from) {
+    char beside[OPTION_TEXT_MAX + 8];
+    struct stat to;
+    if (stat(q->to, &to) == 0 && from->st_dev == to.st_dev && from->st_ino == to.st_ino) return true;
+    size_t stem = strlen(q->to);
+    stem -= stem > 4 && (!strcmp(q->to + stem - 4, ".bin") || !strcmp(q->to + stem - 4, ".idx")) ? 4 : 0;
+    for (int i = 0; i < 2; i++) {
+        snprintf(beside, sizeof beside, "%.*s%s", (int)stem, q->to, i ? ".idx" : ".bin");
+        if (q->format == FORMAT_MEGATRON && stat(beside, &to) == 0 && from->st_dev == to.st_dev && from->st_ino == to.st_ino) return true;
+    }
+    return false;
+}
+
 static enum status check_inputs(const struct request *q, const struct data_file *data, const struct bpe *bpe, int64_t *bytes) {
-    struct stat to, from;
-    bool there = stat(q->to, &to) == 0;
+    struct stat from;
     if (data_format_of(data) != DATA_TEXT)
         return FAIL(E_CONFIG, "%s holds tokens already (%s); give the text that they were made of", data_path(data), data_format_name(data));
     if (q->end_of_text && (!bpe || bpe_end_of_text(bpe) < 0))
@@ -129,7 +142,7 @@ static enum status check_inputs(const struct request *q, const struct data_file 
     for (int i = *bytes = 0; i < data_n_files(data); i++) {
         int64_t n, first;
         const char *path = data_file_of(data, *bytes, &first);
-        if (there && stat(path, &from) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+        if (stat(path, &from) == 0 && is_written_to(q, &from))
             return FAIL(E_USAGE, "--to %s is an input too, and would be overwritten; give it another name", q->to);
         data_text(data, i, &n);
         *bytes += n;

@@ -215,6 +215,6 @@ int preflight_main(int argc, char **argv) {
     if (started) status = preflight(argc, argv);
     status_report();
     int code = status_exit_code(status);
-    if (started) comm_finish(status != E_TIMEOUT && status != E_COMM, code);
+    if (started) comm_finish(status != E_TIMEOUT && status != E_COMM && status != E_DEVICE, code);
     return code;
 }

@@ -263,7 +263,7 @@ int train_main(int argc, char **argv) {
     /* a failure that all ranks have at the same place: they can leave together */
     bool prepared = status == OK;
     if (prepared) status = train(t);
-    bool agreed = status != OK && (!prepared || status == E_NUMERIC || t->save_failed);
+    bool agreed = status != OK && (!prepared || status == E_NUMERIC || t->leaves_unsaved);
     if (agreed && prepared) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
     if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* what is being saved is from before that */
     if (status != OK) status_report();                               /* nothing is left to report when the ranks agreed */

@@ -35,7 +35,8 @@ bool train_save_is_due(const struct training *t, int64_t n_step) {
 
 /* A disk that is full now may have room later: training goes on, and the run only fails if its last save does. */
 static enum status pass_over(struct training *t, enum status status, int64_t step) {
-    if (step == t->run.n_done && (t->stopping || step == t->setup.plan.steps)) return status;
+    t->leaves_unsaved = step == t->run.n_done && (t->stopping || step == t->setup.plan.steps);
+    if (t->leaves_unsaved) return status;
     if (is_rank_0()) log_warn("step %" PRId64 " is not saved, and training goes on: %s", step, status_message());
     status_clear();
     return OK;
@@ -51,6 +52,7 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
     if (is_rank_0()) TRY(metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
     if (t->save_failed) return pass_over(t, status, step);
     t->saved_step = step;
+    t->saved_spent_s = t->spent_at_save_s;
     if (is_rank_0() && log_get_level() >= LOG_INFO)
         printf("saved %s/step-%08" PRId64 " | %.1f ms, training stood still for %.1f ms\n", t->setup.plan.save, step, 1e3 * save_s, 1e3 * stall_s);
     fflush(stdout);
@@ -62,9 +64,10 @@ static bool saves_beside(const struct training *t) { return t->setup.plan.save_a
 
 enum status train_save(struct training *t) {
     const struct plan *p = &t->setup.plan;
-    double start = clock_s();
     TRY(train_poll_save(t, true));                                   /* one at a time */
     if (t->saved_step == t->run.n_done) return OK;
+    double start = clock_s();
+    t->spent_at_save_s = t->spent_s;
     enum status status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, p->keep, &t->saver) : checkpoint_save(&t->run, p->save, p->keep);
     t->stall_s = clock_s() - start;
     return status == OK && t->saver ? OK : note_save(t, status, t->run.n_done, t->stall_s, t->stall_s);

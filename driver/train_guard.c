@@ -16,7 +16,9 @@ static bool is_rank_0(void) { return comm_world_rank() == 0; }
 enum status train_guard_begin(struct training *t) {
     if (t->setup.plan.spike_guard == 0) return OK;
     t->saved_step = -1;
-    return train_save(t);                                            /* something to go back to */
+    TRY(train_save(t));                                              /* something to go back to */
+    t->leaves_unsaved = t->save_failed;
+    return t->save_failed ? FAIL(E_IO, "spike-guard goes back to the last checkpoint, and the first cannot be saved; give --save a place that can be written to, or leave the guard out") : OK;
 }
 
 static enum status note(struct training *t, const struct metrics_rollback *row) {
@@ -33,11 +35,14 @@ static enum status go_back(struct training *t, int64_t step, double limit) {
     char folder[CHECKPOINT_PATH_MAX];
     struct metrics_rollback row = {.step = step, .loss = r->loss, .limit = limit, .to_step = t->saved_step};
     int64_t go_on_at = run_samples_before(r, step);
-    TRY(fail_agree(r->mesh.group[AXIS_MESH], checkpoint_resolve(t->setup.plan.save, folder)));
+    char saved[OPTION_TEXT_MAX + 32];
+    snprintf(saved, sizeof saved, "%s/step-%08" PRId64, t->setup.plan.save, t->saved_step);
+    TRY(fail_agree(r->mesh.group[AXIS_MESH], checkpoint_resolve(saved, folder)));
     TRY(checkpoint_load(r, folder, CHECKPOINT_ALL));
     row.first_sample = run_samples_used(r);
     row.n_samples = go_on_at - row.first_sample;
     run_go_on_at_sample(r, go_on_at);
+    t->spent_s = t->saved_spent_s;                                   /* what was done since is done for nothing */
     return note(t, &row);
 }
 
@@ -51,15 +56,17 @@ static bool may_go_back(struct training *t) {
 enum status train_guard(struct training *t, enum status status, bool *went_back) {
     double k = t->setup.plan.spike_guard, limit = spike_limit(&t->spike, k), loss = t->run.loss;
     *went_back = false;
-    if (k == 0 || (status != OK && status != E_NUMERIC) || t->run.skipped) return status;
+    if (k == 0 || (status != OK && status != E_NUMERIC) || (status == OK && t->run.skipped)) return status;
     if (status == OK && loss <= limit) {
         spike_note(&t->spike, loss);
         return OK;
     }
+    char why[512];
+    snprintf(why, sizeof why, "%s", status_message());
     TRY(train_poll_save(t, true));                                   /* what is being written is from before */
     if (!may_go_back(t)) {
         if (status == OK) spike_note(&t->spike, loss);
-        return status;
+        return status == OK ? OK : FAIL(status, "%s", why);
     }
     status_clear();
     *went_back = true;

@@ -26,6 +26,8 @@ struct training {
     double stalls_s;                     /* for all of them, */
     int64_t n_saves;                     /* and how many */
     bool save_failed;                    /* the last one */
+    bool leaves_unsaved;                 /* the job's last save failed: on every rank at once */
+    double spent_at_save_s, saved_spent_s;   /* seconds in steps when the save was begun, and those before what was saved last */
     int64_t save_failures;
     struct spike spike;                  /* --spike-guard: the losses so far; */
     int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */

@@ -61,7 +61,8 @@ int64_t checkpoint_copy_bytes(const struct program *);
  *  checkpoint_save. One at a time.
  *  @collective{mesh} @errors as checkpoint_save; E_INTERNAL: no copy was planned */
 enum status checkpoint_save_start(struct run *, const char *save, int64_t keep, struct checkpoint_saver **out);
-/** At the edge of a step: has it ended? `wait`: until it has. When it has ended, well or not, *saver is NULL.
+/** At the edge of a step: has it ended? `wait`: until it has. When it has ended, well or not, *saver is NULL; after E_TIMEOUT and E_COMM the
+ *  thread is left alone, and the process should end.
  *  @collective{mesh} @errors what any rank's thread met, the same on every rank; E_TIMEOUT, E_COMM */
 enum status checkpoint_save_poll(struct checkpoint_saver **saver, bool wait, struct checkpoint_saved *out);
 /** Wait for this rank's thread and forget the save; it stays unfinished on the disk. NULL is fine. Before run_destroy. @collective{none} */

@@ -1,4 +1,5 @@
 #define _GNU_SOURCE /* renameat2 */
+#include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/run/checkpoint_save.h"
 #include <errno.h>
@@ -55,12 +56,26 @@ static enum status write_manifest(json_t *manifest, const char *folder, const st
     return status;
 }
 
-/* A step that is saved once more changes places with the old one, which is then removed: whatever `latest` names is there all the time. */
-static enum status give_name(const char *unfinished, const char *final) {
+/* A step that is saved once more changes places with the old one, which pruning then removes: whatever `latest` names is there all the time. File
+ * systems that cannot exchange (NFS and other shared ones) have a moment in between in which the step is not there. */
+static enum status give_name(const char *save, int64_t step, const char *unfinished, const char *final) {
+    char aside[CHECKPOINT_PATH_MAX];
     if (rename(unfinished, final) == 0) return OK;
-    if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, unfinished, AT_FDCWD, final, RENAME_EXCHANGE) == 0)
-        return checkpoint_remove_folder(unfinished);
+    bool there = errno == ENOTEMPTY || errno == EEXIST;
+    if (there && renameat2(AT_FDCWD, unfinished, AT_FDCWD, final, RENAME_EXCHANGE) == 0) return OK;
+    if (there && (errno == EINVAL || errno == ENOSYS)) {
+        TRY(checkpoint_step_path(save, step + 1, true, aside));      /* a name that pruning knows, and nobody has while this step is saved */
+        TRY(checkpoint_remove_folder(aside));
+        if (rename(final, aside) == 0 && rename(unfinished, final) == 0) return OK;
+    }
     return FAIL(E_IO, "cannot rename %s to %s: %s", unfinished, final, strerror(errno));
+}
+
+/* The step is saved, whatever becomes of older ones: what cannot be removed now is tried again by the next save. */
+static void prune(const char *save, int64_t keep, int64_t step) {
+    if (checkpoint_prune(save, keep, step) == OK) return;
+    log_warn("older checkpoints in %s stay: %s", save, status_message());
+    status_clear();
 }
 
 enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step, const struct shard *shards, int n, int64_t keep) {
@@ -68,10 +83,11 @@ enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step,
     TRY(checkpoint_step_path(save, step, true, unfinished));
     TRY(checkpoint_step_path(save, step, false, final));
     TRY(write_manifest(manifest, unfinished, shards, n));
-    TRY(give_name(unfinished, final));
+    TRY(give_name(save, step, unfinished, final));
     TRY(checkpoint_flush_folder(save));
     TRY(checkpoint_replace_text(save, "latest", strrchr(final, '/') + 1));
-    return checkpoint_prune(save, keep, step);
+    prune(save, keep, step);
+    return OK;
 }
 
 enum status checkpoint_begin(const char *save, const char *unfinished) {

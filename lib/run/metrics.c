@@ -19,7 +19,7 @@ enum status metrics_open(struct metrics *m, const char *path) { return open_file
 enum status metrics_append(struct metrics *m, const char *path) {
     TRY(open_file(m, path, "a+"));
     bool half = m->file && fseek(m->file, -1, SEEK_END) == 0 && fgetc(m->file) != '\n';
-    if (half && (fseek(m->file, 0, SEEK_END) != 0 || fputc('\n', m->file) == EOF))
+    if (m->file && (fseek(m->file, 0, SEEK_END) != 0 || (half && fputc('\n', m->file) == EOF)))
         return FAIL(E_IO, "cannot write the metrics: %s", strerror(errno));
     return OK;
 }
