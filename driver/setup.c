@@ -27,7 +27,7 @@ static enum status settle_vocab(struct options *o, const struct plan *plan, cons
     snprintf(text, sizeof text, "%" PRId64, vocab);
     if (vocab) TRY(options_set(o, "vocab", text, FROM_DATA));
     if (plan->vocab == 0)
-        return FAIL(E_CONFIG, "%s does not say how large its vocabulary is; give vocab (50257 for GPT-2 tokens)", data_path(data));
+        return FAIL(E_CONFIG, "%s does not say how large its vocabulary is; give --vocab (50257 for GPT-2's tokens; trivium data inspect shows the largest)", data_path(data));
     return OK;
 }
 

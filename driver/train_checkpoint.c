@@ -10,10 +10,19 @@
 static bool is_rank_0(void) { return comm_world_rank() == 0; }
 
 /* ---- at the start ---- */
+/* A run that begins anew in a folder of an earlier one takes over its steps and `latest`. */
+static void warn_of_others(const char *save) {
+    char step[CHECKPOINT_PATH_MAX];
+    if (checkpoint_resolve(save, step) == OK && is_rank_0())
+        log_warn("%s is of an earlier run, and this one begins anew: its checkpoints will be replaced; give --resume %s to go on, or --save another folder", step, save);
+    status_clear();
+}
+
 enum status train_take_checkpoint(struct training *t) {
     const struct plan *p = &t->setup.plan;
     char step[CHECKPOINT_PATH_MAX];
     bool resume = p->resume[0] != 0;
+    if (!resume && p->save[0]) warn_of_others(p->save);
     if (!resume && !p->init[0]) return OK;
     enum status status = checkpoint_resolve(resume ? p->resume : p->init, step);
     TRY(fail_agree(group_world(), status));
