@@ -66,4 +66,7 @@ const struct device *test_device(void);
  *  storage, 8 in turn. */
 const char *test_path(const char *name);
 
+/** Both are there, and hold the same bytes. */
+bool test_same_files(const char *a, const char *b);
+
 #endif

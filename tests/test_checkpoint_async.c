@@ -43,24 +43,15 @@ static enum status open_run(struct run *r, int layout, int precision) {
 
 /* ---- the same bytes ---- */
 
-static bool same_files(const char *a, const char *b) {
-    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
-    bool same = f && g;
-    for (int c = 0; same && c != EOF;) same = (c = fgetc(f)) == fgetc(g);
-    if (f) fclose(f);
-    if (g) fclose(g);
-    return same;
-}
-
 static bool same_shards(const char *a, const char *b) {
     char x[CHECKPOINT_PATH_MAX + 64], y[CHECKPOINT_PATH_MAX + 64];
     int rank = comm_world_rank();
     snprintf(x, sizeof x, "%s/step-%08d/rank-%05d.safetensors", a, BEFORE, rank);
     snprintf(y, sizeof y, "%s/step-%08d/rank-%05d.safetensors", b, BEFORE, rank);
-    bool same = same_files(x, y);
+    bool same = test_same_files(x, y);
     snprintf(x, sizeof x, "%s/step-%08d/manifest.json", a, BEFORE);
     snprintf(y, sizeof y, "%s/step-%08d/manifest.json", b, BEFORE);
-    return same && same_files(x, y);
+    return same && test_same_files(x, y);
 }
 
 /* Train on while it is written, asking at every edge. */
@@ -138,7 +129,7 @@ static void test_the_copy_does_not_change(void **state) {
     if (status == OK) status = checkpoint_save(&r, at_once, 0);
     if (status == OK) status = write_after_a_step(&r, late, &shard);
     run_destroy(&r);
-    assert_true(agree_all(status == OK && same_files(now, late)));
+    assert_true(agree_all(status == OK && test_same_files(now, late)));
 }
 
 /* ---- failures ---- */

@@ -51,15 +51,6 @@ static enum status train_and_save(int precision, const char *save) {
 
 /* ---- bytes ---- */
 
-static bool same_file(const char *a, const char *b) {
-    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
-    bool same = f && g;
-    for (int c = 0; same && c != EOF;) same = (c = fgetc(f)) == fgetc(g);
-    if (f) fclose(f);
-    if (g) fclose(g);
-    return same;
-}
-
 /* Every weight of one checkpoint, as the other has it. The model's names and shapes come from a run of one rank. */
 static enum status same_weights(const struct run *serial, const char *a, const char *b, bool *same) {
     struct checkpoint_reader *r = NULL, *s = NULL;
@@ -125,7 +116,7 @@ static bool comes_back(const char *save, int precision, bool hf, enum dtype dtyp
     bool weights_same = same;
     enum status status = same ? round_trip(save, &p, hf, dtype) : E_INTERNAL;
     if (status == OK && exact) status = same_weights(&serial, save, p.imported, &weights_same);
-    same = status == OK && weights_same && same_file(p.file, p.again);
+    same = status == OK && weights_same && test_same_files(p.file, p.again);
     if (!same) print_message("%s: %s\n", name, status == OK ? "other bytes" : status_text());
     run_destroy(&serial);
     return agree_all(same);
