@@ -22,7 +22,7 @@ BUILD_NAME ?= build
 B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
-MODULES := lib/base lib/device lib/ops lib/comm lib/program lib/data lib/run gpt dp tp pp zero mixed_precision recompute decode driver
+MODULES := lib/base lib/device lib/ops lib/comm lib/program lib/data lib/run $(filter-out tests,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h)))))
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))

@@ -56,8 +56,8 @@ static bool is_rank_0(void) { return comm_world_rank() == 0; }
 
 /* ---- the request ---- */
 static enum status create_options(struct request *q) {
-    const struct option_table tables[] = {plan_options, {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS}};
-    return options_create(tables, 2, q, &q->setup.options);
+    const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+    return recipe_options_create(&own, q, &q->setup.options);
 }
 
 static enum status read_request(struct request *q, int argc, char **argv) {

@@ -1,6 +1,6 @@
 #include "driver/compare_strategy.h"
 
-#include "lib/run/plan.h"
+#include "driver/recipe.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,39 +41,41 @@ void strategies_fini(struct strategies *s) {
 /* ---- applying ---- */
 
 /* Only what train knows: compare's own options are not a strategy's to change. */
-static int find_key(const char *key) {
-    for (int i = 0; i < plan_options.n; i++)
-        if (!strcmp(plan_options.option[i].name, key)) return i;
+static int find_key(const struct option_table *t, const char *key) {
+    for (int i = 0; i < t->n; i++)
+        if (!strcmp(t->option[i].name, key)) return i;
     return -1;
 }
 
 /* key is the word up to its '='; value what follows, "on" for a bare key of an option that is on or off. */
-static enum status set_word(char *word, bool *given, struct options *o) {
+static enum status set_word(char *word, const struct option_table *known, bool *given, struct options *o) {
     char *equals = strchr(word, '=');
     if (equals) *equals = 0;
     const char *value = equals ? equals + 1 : "on";
-    int i = find_key(word);
+    int i = find_key(known, word);
     if (i < 0) {
         TRY(options_set(o, word, value, FROM_COMMAND_LINE));         /* says which name was meant */
         return FAIL(E_USAGE, "%s is the comparison's own; set it outside the strategies", word);
     }
-    if (!equals && plan_options.option[i].type != OPTION_BOOL)
+    if (!equals && known->option[i].type != OPTION_BOOL)
         return FAIL(E_USAGE, "%s has no value; write %s=...", word, word);
     if (given[i]) return FAIL(E_USAGE, "%s is set twice; keep one", word);
     given[i] = true;
     return options_set(o, word, value, FROM_COMMAND_LINE);
 }
 
-static enum status set_words(char *text, bool *given, struct options *o) {
+static enum status set_words(char *text, const struct option_table *known, bool *given, struct options *o) {
     char *rest = NULL;
-    for (char *word = strtok_r(text, blanks, &rest); word; word = strtok_r(NULL, blanks, &rest)) TRY(set_word(word, given, o));
+    for (char *word = strtok_r(text, blanks, &rest); word; word = strtok_r(NULL, blanks, &rest)) TRY(set_word(word, known, given, o));
     return OK;
 }
 
 enum status strategy_apply(const char *text, int number, struct options *o) {
+    struct option_table known;
+    TRY(recipe_options(&known));
     char *copy = strdup(text);
-    bool *given = calloc((size_t)plan_options.n, sizeof *given);
-    enum status status = copy && given ? set_words(copy, given, o) : FAIL(E_MEMORY, "no memory for its settings");
+    bool *given = calloc((size_t)known.n, sizeof *given);
+    enum status status = copy && given ? set_words(copy, &known, given, o) : FAIL(E_MEMORY, "no memory for its settings");
     free(copy);
     free(given);
     return status == OK ? OK : FAIL(status, "strategy %d, '%s': %s", number, text, status_message());

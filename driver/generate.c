@@ -62,7 +62,7 @@ static bool is_rank_0(void) { return comm_world_rank() == 0; }
 /* Everything else of the plan is as it is by default. */
 static enum status plan_defaults(struct plan *plan) {
     struct options *all;
-    enum status status = options_create(&plan_options, 1, plan, &all);
+    enum status status = recipe_options_create(NULL, plan, &all);
     options_destroy(&all);
     return status;
 }

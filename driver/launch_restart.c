@@ -2,6 +2,7 @@
 #include "driver/launch_restart.h"
 
 #include "driver/goodput.h"
+#include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/run/checkpoint.h"
@@ -33,7 +34,7 @@ static enum status read_command(struct supervision *s) {
     const struct launch_request *r = s->first;
     if (strcmp(r->command[0], "train") != 0)
         return FAIL(E_USAGE, "--max-restarts %d is for train, and the command is %s; leave it out", r->max_restarts, r->command[0]);
-    TRY(options_create(&plan_options, 1, &s->plan, &s->options));
+    TRY(recipe_options_create(NULL, &s->plan, &s->options));
     TRY(options_parse(s->options, r->n_words - 1, r->command + 1));
     if (s->plan.save[0]) return OK;
     return FAIL(E_CONFIG, "--max-restarts %d, and train saves nothing to restart from; give train --save a folder, and --save-every", r->max_restarts);

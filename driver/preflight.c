@@ -1,5 +1,6 @@
 #include "driver/preflight.h"
 
+#include "driver/recipe.h"
 #include "driver/setup.h"
 #include "gpt/gpt.h"
 #include "lib/base/clock.h"
@@ -182,7 +183,7 @@ static enum status look(const struct plan *p, struct preflight_rank **all) {
 }
 
 static enum status read_options(int argc, char **argv, struct options **o, struct plan *p) {
-    TRY(options_create(&plan_options, 1, p, o));
+    TRY(recipe_options_create(NULL, p, o));
     TRY(options_parse(*o, argc, argv));
     log_set_level((enum log_level)p->log);
     return plan_settle_device(p);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "driver/setup.h"
 
+#include "driver/recipe.h"
 #include "gpt/gpt.h"
 #include "lib/base/log.h"
 #include "lib/data/bpe.h"
@@ -75,7 +76,7 @@ enum status setup_plan(struct options *o, struct plan *plan, int world) {
 
 enum status setup_init(struct setup *s, int argc, char **argv, int world) {
     memset(s, 0, sizeof *s);
-    TRY(options_create(&plan_options, 1, &s->plan, &s->options));
+    TRY(recipe_options_create(NULL, &s->plan, &s->options));
     TRY(options_parse(s->options, argc, argv));
     return setup_open(s, world);
 }

@@ -262,10 +262,10 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
 }
 
 int show_main(int argc, char **argv) {
-    const struct option_table tables[] = {plan_options, {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS}};
+    const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
     struct request *q = calloc(1, sizeof *q);
     struct options *o = NULL;
-    enum status status = q ? options_create(tables, 2, q, &o) : FAIL(E_MEMORY, "no memory to start with");
+    enum status status = q ? recipe_options_create(&own, q, &o) : FAIL(E_MEMORY, "no memory to start with");
     bool help = false;
     for (int i = 0; i < argc; i++) help = help || !strcmp(argv[i], "--help");
     if (status == OK && help) {

@@ -244,7 +244,7 @@ int train_main(int argc, char **argv) {
         if (!strcmp(argv[i], "--help")) {
             struct plan plan;
             struct options *o;
-            if (options_create(&plan_options, 1, &plan, &o) == OK) options_help(o, stdout);
+            if (recipe_options_create(NULL, &plan, &o) == OK) options_help(o, stdout);
             options_destroy(&o);
             return 0;
         }

@@ -21,7 +21,7 @@ enum plan_recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOM
 enum plan_offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_PARAMS };
 enum plan_masks { MASKS_REDRAW, MASKS_STORE };
 enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
-enum { PLAN_MAX_STAGES = 512 };
+enum { PLAN_MAX_STAGES = 512, PLAN_OWN_BYTES = 4096 };
 
 struct plan {
     /* model */
@@ -67,6 +67,9 @@ struct plan {
     /* output */
     char metrics[OPTION_TEXT_MAX];
     int metrics_append, log;
+
+    /* options that a technique brings along (struct technique_options), each in its own part of this */
+    unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char: any type may be read from it */
 
     /* ---- worked out by plan_settle ---- */
     int n_microbatches;

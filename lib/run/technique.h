@@ -20,10 +20,15 @@ struct compiled { const struct program *program; const struct chunk *chunks; con
 /* What only one technique can do in a run. The first in the driver's list that is wanted takes the claim. */
 enum claim { CLAIM_GRAD_SUM = 1, CLAIM_SCHEDULE = 2, CLAIM_OPTIM_SHARD = 4 };
 
+/* Options that only one technique knows. `at` of each is an offset into a struct of the technique's own, of so many bytes; the driver
+ * lists them behind the plan's options, and leaves in *place where in plan->own it has put that struct (driver/recipe.c). */
+struct technique_options { const struct option *option; int n; size_t bytes; size_t *place; };
+
 struct technique {
     const char *name;
     unsigned claims;
     bool yields;      /* when another has taken a claim of its own, it stands back; without this the two are refused */
+    struct technique_options options;
     bool (*wanted)(const struct plan *);
     enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
     enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; pure, no device */
@@ -34,6 +39,9 @@ struct technique {
     struct json_t *(*save)(const void *self);                         /* what a checkpoint has to keep of it, the same on every rank; a new object */
     enum status (*load)(struct run *, void *self, const struct json_t *);  /* take it again. @errors E_FORMAT */
 };
+
+/** A technique's own options in a plan: its struct. */
+static inline const void *plan_own(const struct plan *p, size_t place) { return p->own + place; }
 
 /* One event a phase, so that the order of attaching never matters. */
 enum event_kind {
