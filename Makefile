@@ -152,6 +152,7 @@ help:
 	@echo 'make check-kernels  every CUDA kernel without a GPU: emulated, checked for races, every line executed'
 	@echo 'make bench          how fast it trains here, beside PyTorch if it is installed (BENCH=--quick; tools/bench/cpu.py --help)'
 	@echo 'make check-deps     who may include whom'
+	@echo 'make check-lessons  lessons and pages: anchors, links, and what their commands print (LESSON=03, LONG=1, ANCHORS=1)'
 	@echo 'make fuzz           the parsers against hostile input, with clang (SECONDS=60 each, TARGET=one of tests/fuzz; docs/fuzzing.md)'
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject'
 	@echo 'make build          build/trivium          make examples  build/example_*'
@@ -209,7 +210,12 @@ fuzz: deps
 check-deps:
 	@tools/check-deps
 
+# Are the lessons and pages still true? LESSON=03 or a path: only that; ANCHORS=1: nothing is run; LONG=1: long blocks too
+check-lessons: deps
+	@$(if $(ANCHORS),true,$(MAKE) --no-print-directory build examples)
+	@tools/check-lessons $(if $(ANCHORS),--anchors) $(if $(LONG),--long) $(LESSON)
+
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants fuzz check-deps clean
+.PHONY: build examples bench bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons fuzz check-deps clean

@@ -1,0 +1,126 @@
+#!/bin/bash
+# Every page's anchors, links and sections; and whether tools/check-lessons notices what it is there for: mistakes planted
+# in a small tree of its own.
+#
+# Run from the project's root.
+set -u -o pipefail
+command -v python3 >/dev/null || { echo "skip lessons there is no python3"; exit 0; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work
+
+not_ok() { # NAME WHY
+    echo "not ok $1: $2"
+    sed 's/^/#   /' "$work/out"
+}
+
+if tools/check-lessons --anchors >"$work/out" 2>&1; then echo "ok lessons_anchors_links_sections"
+else not_ok lessons_anchors_links_sections "see below"; fi
+
+# ---- a tree with one right lesson ----
+tree=$work/tree lesson=lessons/03-small/README.md
+mkdir -p "$tree/tools" "$tree/lessons/03-small" "$tree/dp"
+cp -r tools/check-lessons tools/lessons "$tree/tools"
+cat >"$tree/dp/small.c" <<'END'
+/* int in_a_comment(void) { } */
+#include "dp/small.h"
+static const char *text = "int in_a_string(void) {";
+int only_declared(int);
+enum { FIRST, SECOND = 2 };
+struct pair { int left, right; };
+enum status CPU(small_forward)(struct pair *p) { return p->left ? OK : E_TODO; }
+END
+cat >"$tree/dp/small.h" <<'END'
+extern const struct op op_small;
+#define SMALL_LIMIT 3
+int only_declared(int);
+END
+right() {
+    cat <<'END'
+# 03  Small
+
+**Prerequisites** none. **Time** short. **You need** `bash`.
+
+## Goal
+See [dp/small.c:small_forward], [dp/small.c:pair], `[dp/small.h:op_small]`, [dp/small.h:SMALL_LIMIT], [dp/small.c:SECOND],
+[dp/small.h:only_declared], [tools/check-lessons:main], [dp/small.c]; [this link](../../dp/small.h#x) is one, [0], [a/b] in $x[i/2]$ none.
+## Theory
+![a figure](figure.svg)
+## Code tour
+## Run it
+
+```sh run
+echo "loss 2.5000 in 17 ms"; echo between >&2; echo "bytes 4096"
+touch "$WORK/here"
+```
+```text output
+loss 2.5... in ... ms
+...
+bytes 4096
+```
+```sh run=2
+test -e "$WORK/here"; exit 2
+```
+```sh run long
+exit 1
+```
+## Measure it
+## Real world
+## Exercises
+See [Theory](#theory).
+END
+}
+sed 's/, \[a\/b\] in/ in/' < <(right) >"$tree/$lesson"
+touch "$tree/lessons/03-small/figure.svg"
+cp "$tree/$lesson" "$work/right"
+
+check() { "$tree/tools/check-lessons" "$@" "$tree/$lesson" >"$work/out" 2>&1 </dev/null; }
+
+if check && grep -q '8 anchors, 3 links, 2 blocks run, 1 long left out' "$work/out"; then echo "ok lessons_a_right_one_passes"
+else not_ok lessons_a_right_one_passes "it does not"; fi
+
+# plant NAME TEXT SED...: after this edit the checker fails, and says TEXT
+plant() {
+    local name=lessons_notice_$1 text=$2
+    shift 2
+    sed "$@" "$work/right" >"$tree/$lesson"
+    if cmp -s "$work/right" "$tree/$lesson"; then not_ok "$name" "the edit changes nothing"
+    elif check; then not_ok "$name" "it passes"
+    elif ! grep -qF -- "$text" "$work/out"; then not_ok "$name" "does not say: $text"
+    else echo "ok $name"; fi
+}
+plant a_missing_function 'does not define smal_forward; did you mean small_forward?' 's/small_forward/smal_forward/'
+plant a_name_in_a_comment 'does not define in_a_comment' 's/small_forward/in_a_comment/'
+plant a_name_in_a_string 'does not define in_a_string' 's/small_forward/in_a_string/'
+plant a_prototype_in_a_c_file 'does not define only_declared' 's/small_forward/only_declared/'
+plant a_missing_file 'is no file; did you mean dp/small.c' 's|\[dp/small.c:pair|[dp/smal.c:pair|'
+plant a_dead_link '(../../dp/none.h) leads nowhere' 's|dp/small.h#x|dp/none.h|'
+plant a_dead_image '(figures.svg) leads nowhere' 's|figure.svg|figures.svg|'
+plant a_dead_heading 'has no heading #thoery' 's|#theory|#thoery|'
+plant a_link_into_the_build 'what is built' 's|../../dp/small.h#x|../../build/trivium|'
+plant a_missing_section 'no section ## Real world' '/^## Real world/d'
+plant sections_out_of_order 'stands where ## Code tour has to be' 's/^## Code tour/## X/; s/^## Run it/## Code tour/; s/^## X/## Run it/'
+plant a_head_without_prerequisites '**Prerequisites**' 's/^\*\*Prerequisites\*\*/Needs/'
+plant another_number 'has to be "# 03  Title"' '1s/03/04/'
+plant a_wrong_output 'nearest:  bytes 4096' 's/^bytes 4096/bytes 4097/'
+plant output_in_another_order 'was printed in line 1' -e '/^loss 2.5...../d' -e 's/^bytes 4096/&\nloss 2.5... in ... ms/'
+plant a_wrong_code 'ended with code 2, not 0' 's/sh run=2/sh run/'
+plant a_failing_command 'ended with code 1, not 0' 's/^touch /false; touch /'
+plant a_pipe_that_fails 'ended with code 1, not 0' 's/^touch /false | true; touch /'
+plant an_output_that_is_always_right 'right whatever is printed' -e 's/^loss 2.5.*ms$/.../' -e 's/^bytes 4096$/.../'
+plant an_output_of_nothing 'right behind' 's/^```sh run$/```sh/'
+plant a_misspelt_fence 'is not "sh run"' 's/sh run=2/sh runs/'
+plant an_open_block 'not closed' '$a ```sh'
+
+# ---- limits; what a block leaves behind ----
+cp "$work/right" "$tree/$lesson"
+if check --long; then not_ok lessons_long_blocks_run "exit 1 passes"
+elif grep -q 'ended with code 1, not 0' "$work/out"; then echo "ok lessons_long_blocks_run"
+else not_ok lessons_long_blocks_run "another reason"; fi
+sed 's/^exit 1$/touch "$WORK\/there"; sleep 618 \& sleep 619/; s/ long$//' "$work/right" >"$tree/$lesson"
+sed -i 's/^LIMIT_S, LONG_LIMIT_S = .*/LIMIT_S, LONG_LIMIT_S = 1, 1/' "$tree/tools/lessons/commands.py"
+if check; then not_ok lessons_blocks_have_a_limit "it passes"
+elif ! grep -q 'did not end within 1 s' "$work/out"; then not_ok lessons_blocks_have_a_limit "another reason"
+elif pgrep -f '^sleep 61[89]$' >/dev/null; then not_ok lessons_blocks_have_a_limit "a process is left over"
+elif [ ! -e "$tree/build/lessons/03/there" ]; then not_ok lessons_blocks_have_a_limit "WORK is no folder"
+else echo "ok lessons_blocks_have_a_limit"; fi
