@@ -26,6 +26,7 @@ MODULES := lib/base lib/device lib/ops lib/comm lib/program lib/data lib/run $(f
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))
+LESSON_C := $(wildcard lessons/*/example_*.c)    # a lesson's examples: linked to its exercises' references
 CPU_C := $(filter lib/ops/%_cpu.c,$(ALL_C))      # compiled once for each element type (lib/ops/real.h)
 CUDA_C := $(filter %_cuda.c %_nccl.c %_cudnn.c %_staged.c,$(ALL_C))   # host code of the CUDA device
 LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(if $(WITH_CUDA),,$(CUDA_C)),$(ALL_C))
@@ -44,7 +45,7 @@ SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard lib/simt/*.cpp)
 LIB_O := $(call obj,$(LIB_C)) $(CPU_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
 SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard lib/simt/test_*.c)) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard lib/simt/test_*.cu)))
 TEST_O := $(call obj,$(TEST_C)) $(SIMT_TESTS)
-EXAMPLES := $(patsubst %.c,$(B)/%,$(notdir $(EXAMPLE_C)))
+EXAMPLES := $(patsubst %.c,$(B)/%,$(notdir $(EXAMPLE_C) $(LESSON_C)))
 
 # ---- flags ----
 ARCH ?= native
@@ -73,11 +74,11 @@ $(B)/trivium-tests$(VARIANT): $(TEST_O) $(LIB_O)
 	$(Q)$(CC) -o $@ $^ $(LIBS) -lcmocka
 
 define example_rule
-$(B)/$(notdir $(basename $(1))): $(call obj,$(1)) $(LIB_O)
+$(B)/$(notdir $(basename $(1))): $(call obj,$(1) $(if $(filter lessons/%,$(1)),$(wildcard $(dir $(1))*/reference.c))) $(LIB_O)
 	$$(if $$(V),,@echo "LINK $$@")
 	$$(Q)$$(CC) -o $$@ $$^ $$(LIBS)
 endef
-$(foreach e,$(EXAMPLE_C),$(eval $(call example_rule,$(e))))
+$(foreach e,$(EXAMPLE_C) $(LESSON_C),$(eval $(call example_rule,$(e))))
 examples: $(EXAMPLES)
 
 # Measuring on a GPU (docs/gpu.md), only in builds with the CUDA device: single ops; and whether the host waits inside a step,
