@@ -1,0 +1,85 @@
+/* Spans: what this process did from when to when, written into memory that was allocated before.
+ *
+ * A recorder is an array. Opening a span takes the next element and reads the clock, closing it reads the clock again; nothing is
+ * allocated, formatted or sent until somebody asks (lib/run/trace.h). Who can be recorded holds a pointer to a recorder, NULL when
+ * nobody records: then each of the functions below is one branch that is always taken the same way.
+ *
+ * Spans lie in the order in which they were opened. What an element means (whose step, which row) only those know who open and read
+ * it, so there are numbers here and no names: names are made when the file is written. */
+#ifndef TRIVIUM_BASE_SPAN_H
+#define TRIVIUM_BASE_SPAN_H
+
+#include "lib/base/clock.h"
+#include "lib/base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum span_kind {
+    SPAN_STEP,      /* a whole step of the run */
+    SPAN_PHASE,     /* a part of it; what: enum run_phase (lib/run/run.h) */
+    SPAN_ACTION,    /* an action of the schedule; what: enum action_kind; bytes: of the message of a send or receive */
+    SPAN_FETCH,     /* in an action: getting the microbatch's tokens */
+    SPAN_ROW,       /* in an action: a row; what: enum row_kind; id: the step of the program, or the param; row: where in its tape */
+    SPAN_COMM,      /* a collective of more than one rank; what: enum comm_op; axis: whose group; count, bytes; wait_s */
+    N_SPAN_KINDS
+};
+
+struct span {
+    double start_s, end_s;       /* clock_s(); end_s 0: still open */
+    double wait_s;               /* SPAN_COMM: when this rank began to wait for it; 0: it never did */
+    double bytes;                /* SPAN_COMM: as the ledger counts them (lib/comm/comm.h) */
+    int32_t step;                /* of the run, from 0; -1: between steps */
+    int32_t action, microbatch;  /* place in the schedule; -1: outside of the schedule */
+    int32_t id, row;
+    int32_t other;               /* SPAN_ROW: two rows that ran as one kernel: the second's step; else -1 */
+    int32_t count;               /* SPAN_COMM: elements, as the call said them */
+    int16_t chunk;
+    uint8_t kind, what, axis;
+};
+
+struct spans {
+    int n, capacity;
+    int64_t dropped;             /* spans for which there was no room left */
+    struct span now;             /* what new spans begin as: step, action, microbatch, chunk */
+    struct span *span;           /* [capacity] */
+};
+
+/** Room for `capacity` spans, every page of it touched. @errors E_MEMORY  @collective{none} */
+enum status spans_init(struct spans *, int64_t capacity);
+void spans_fini(struct spans *);
+/** Forget all spans; the room stays. */
+void spans_clear(struct spans *);
+
+/* From here on: where no context is said. */
+static inline void spans_outside(struct spans *s) {
+    if (s) s->now = (struct span){.step = s->now.step, .action = -1, .microbatch = -1, .chunk = -1, .other = -1};
+}
+
+/** @return the span's index, to close it with; -1: nobody records, or there is no room */
+static inline int span_open_at(struct spans *s, enum span_kind kind, int what, double start_s) {
+    if (!s) return -1;
+    if (s->n == s->capacity) {
+        s->dropped++;
+        return -1;
+    }
+    struct span *x = &s->span[s->n];
+    *x = s->now;
+    x->kind = (uint8_t)kind;
+    x->what = (uint8_t)what;
+    x->start_s = start_s;
+    return s->n++;
+}
+static inline int span_open(struct spans *s, enum span_kind kind, int what) { return s ? span_open_at(s, kind, what, clock_s()) : -1; }
+static inline void span_close(struct spans *s, int span) {
+    if (span >= 0) s->span[span].end_s = clock_s();
+}
+static inline struct span *span_at(struct spans *s, int span) { return span >= 0 ? &s->span[span] : NULL; }
+
+#ifdef __cplusplus
+}
+#endif
+#endif
