@@ -102,7 +102,8 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     TRY(find_memory(t));
     alarm(0);
     announce(t, threads);
-    return train_take_checkpoint(t);
+    TRY(train_take_checkpoint(t));
+    return train_trace_prepare(t);
 }
 
 /* ---- the loop ---- */
@@ -191,17 +192,21 @@ static enum status train(struct training *t) {
     TRY(train_guard_begin(t));
     while (t->run.n_done < t->setup.plan.steps) {
         bool went_back;
+        TRY(train_trace(t, false));
         TRY(train_guard(t, one_step(t), &went_back));
         if (went_back) continue;
         if (evaluation_is_due(t, t->run.n_done)) TRY(evaluate(t));
         TRY(train_poll_save(t, false));
         if (train_save_is_due(t, t->run.n_done)) TRY(train_save(t));
         TRY(train_agree_to_stop(t));
-        if (train_may_leave(t)) return train_leave(t);
+        if (train_may_leave(t)) {
+            TRY(train_trace(t, true));
+            return train_leave(t);
+        }
         tell_progress(t);
     }
     t->stopping = false;                                             /* too late to stop before the end */
-    return OK;
+    return train_trace(t, true);
 }
 
 /* ---- after the last ---- */
@@ -233,6 +238,7 @@ static void summarise(const struct training *t) {
 
 static void release(struct training *t) {
     checkpoint_save_abandon(&t->saver);
+    trace_destroy(&t->trace);
     run_destroy(&t->run);
     metrics_close(&t->metrics);
     setup_fini(&t->setup);

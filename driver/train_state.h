@@ -1,4 +1,4 @@
-/* A training job of one rank. Private to train.c and train_checkpoint.c. */
+/* A training job of one rank. Private to train*.c. */
 #ifndef TRIVIUM_DRIVER_TRAIN_STATE_H
 #define TRIVIUM_DRIVER_TRAIN_STATE_H
 
@@ -8,6 +8,7 @@
 #include "lib/run/metrics.h"
 #include "lib/run/run.h"
 #include "lib/run/spike.h"
+#include "lib/run/trace.h"
 
 struct traffic { double bytes, wait_s; };   /* of one step's communication */
 
@@ -32,9 +33,20 @@ struct training {
     struct spike spike;                  /* --spike-guard: the losses so far; */
     int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
     int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
+    struct trace *trace;                 /* --trace, until it is written; */
+    int64_t trace_first, trace_end;      /* steps that it is of, from 0; has it been started? */
+    bool tracing;
     int64_t profiled;                    /* steps that --profile counts, and their seconds */
     double profiled_s;
 };
+
+/* ---- train_trace.c: --trace ---- */
+
+/* Room for the spans, and a file that can be written; before the first step. @collective{world} @errors E_IO, E_MEMORY */
+enum status train_trace_prepare(struct training *);
+/* At the edge of a step: begin, or end, gather and write. `leaving`: this was the last one. A file that cannot be written any more is told, and no
+ * failure of the job. @collective{world} @errors E_TIMEOUT, E_COMM */
+enum status train_trace(struct training *, bool leaving);
 
 /* ---- train_checkpoint.c ---- */
 

@@ -15,6 +15,7 @@
 #ifndef TRIVIUM_COMM_COMM_H
 #define TRIVIUM_COMM_COMM_H
 
+#include "lib/base/span.h"
 #include "lib/base/status.h"
 #include "lib/device/device.h"
 #include "lib/device/dtype.h"
@@ -107,6 +108,11 @@ const struct ledger *group_ledger(const struct group *);
 void group_ledger_reset(struct group *);
 /** Algorithm bytes of one operation, as the ledger counts them. n: size of the group; bytes: of the whole buffer. */
 double comm_algorithm_bytes(enum comm_op, int n, double bytes);
+
+/** From here on a span is opened for each collective of more than one rank (messages are the schedule's to record): from its start until this
+ *  rank learns that it is done, which is in comm_wait. Borrowed; NULL: no more. Between two calls no collective may be under way.
+ *  @collective{none} */
+void comm_record(struct spans *);
 
 /* ---- operations ---- All are @collective{group} but send and recv. Buffers stay the caller's and must not be touched
  * between start and wait. `count` is in elements, at most 2^31 - 1 in the whole buffer; buffers are host memory, or all of them

@@ -42,6 +42,7 @@ struct group {
     bool carries_messages;         /* group_carry_messages */
     struct group *next;            /* the group that was made after this one */
     int *members;                  /* world rank of each rank of the group */
+    int axis;                      /* enum mesh_axis of a mesh's group; 0 of any other */
     int64_t n_collectives;         /* same on every member, since all call the same collectives in the same order */
     int64_t n_messages;            /* sends and receives: each member has its own count */
     struct ledger ledger;
@@ -61,6 +62,9 @@ struct group *group_first(void);
 struct group *group_counting(const struct group *);
 enum status group_open_world(void);
 void group_close_world(void);
+
+/* comm_ops.c: where operations are recorded, or NULL */
+struct spans *comm_recorder(void);
 
 /* comm_check.c: do all members of the group make this same call? Blocking. @collective{group} */
 enum status comm_check(struct group *, const struct comm_call *, int64_t sequence);

@@ -21,6 +21,24 @@ static enum status check_arguments(const struct group *group, const struct comm_
     return OK;
 }
 
+/* ---- recording (lib/base/span.h) ---- */
+static struct spans *recorder;
+
+void comm_record(struct spans *spans) { recorder = spans; }
+struct spans *comm_recorder(void) { return recorder; }
+
+/* @return 1 + the span */
+static int open_span(const struct group *group, const struct comm_call *call, double bytes) {
+    if (!recorder || group->size == 1 || comm_is_message(call->op)) return 0;
+    int span = span_open(recorder, SPAN_COMM, (int)call->op);
+    if (span < 0) return 0;
+    struct span *x = span_at(recorder, span);
+    x->axis = (uint8_t)group->axis;
+    x->count = (int32_t)call->count;
+    x->bytes = bytes;
+    return span + 1;
+}
+
 static enum status begin(const struct group *borrowed, const struct comm_call *call, struct comm_request *request) {
     struct group *group = group_counting(borrowed);
     *request = (struct comm_request){.group = group, .op = call->op, .peer = call->peer};
@@ -30,9 +48,12 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     if (comm_settings_in_force()->check_collectives && !comm_is_message(call->op) && group->size > 1)
         TRY(comm_check(group, call, request->sequence));
     struct ledger_entry *entry = &group->ledger.entry[call->op];
+    double bytes = comm_algorithm_bytes(call->op, group->size, whole_bytes(group, call));
     entry->calls++;
-    entry->bytes += comm_algorithm_bytes(call->op, group->size, whole_bytes(group, call));
+    entry->bytes += bytes;
+    request->span = open_span(group, call, bytes);
     TRY(request->backend->start(call, request));
+    if (request->span && !request->handle) span_close(recorder, request->span - 1);
     return OK;
 }
 

@@ -66,6 +66,13 @@ bool comm_given_up_done(void) {
     return true;
 }
 
+static void close_span(const struct comm_request *request, double from_s) {
+    struct spans *spans = comm_recorder();
+    if (!request->span || !spans) return;
+    span_at(spans, request->span - 1)->wait_s = from_s;
+    span_close(spans, request->span - 1);
+}
+
 enum status comm_wait(struct comm_request *request) {
     if (!request->handle) return OK;
     bool done = false;
@@ -73,6 +80,7 @@ enum status comm_wait(struct comm_request *request) {
     waiting = request;
     enum status status = test_until(request, from_s + timeout_s, &done);
     request->group->ledger.entry[request->op].wait_s += clock_s() - from_s;
+    close_span(request, from_s);
     if (status == OK && !done) {
         struct mail_state mine = roll_state(request);
         char operation[128], found[1536];

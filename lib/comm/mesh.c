@@ -73,6 +73,7 @@ enum status mesh_init(struct mesh *mesh, int dp, int tp, int pp) {
         int colour = used ? colour_along(axis, mesh->place) : -1;
         enum status made = group_create(mesh_axis_name(axis), colour, rank, &mesh->group[axis]);
         if (made == OK && axis == AXIS_PP) made = group_carry_messages(mesh->group[axis]);
+        if (made == OK) mesh->group[axis]->axis = (int)axis;
         if (status == OK) status = made;
     }
     if (used) set_identity(&mesh->place);

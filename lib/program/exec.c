@@ -197,16 +197,45 @@ static void note_time(struct exec *e, struct place at, const struct row *r, doub
     if (at.training && r->kind < ROW_WAIT) e->step_seconds[r->id][r->kind] += seconds;
 }
 
+/* ---- recording (lib/base/span.h) ---- */
+/* An event that nobody had anything to do for says nothing, and there are as many of them as of all others. */
+static const double shortest_event_s = 1e-6;
+
+static void close_row(struct exec *e, const struct tape *t, int i, int n, int span) {
+    struct span *x = span_at(e->recording, span);
+    if (!x) return;
+    const struct row *r = &t->rows[i];
+    span_close(e->recording, span);
+    if (r->kind >= ROW_PARAM_AHEAD && span == e->recording->n - 1 && x->end_s - x->start_s < shortest_event_s) {
+        e->recording->n--;
+        return;
+    }
+    x->id = r->id;
+    x->row = i;
+    if (n > 1) x->other = t->rows[i + n - 1].id;
+}
+
+static int open_action(struct exec *e, const struct action *a, int index) {
+    if (!e->recording) return -1;
+    struct span *now = &e->recording->now;
+    now->action = index;
+    now->microbatch = a->microbatch;
+    now->chunk = (int16_t)a->chunk;
+    return span_open(e->recording, SPAN_ACTION, (int)a->kind);
+}
+
 static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape) {
     const struct tape *t = &e->chunks[at.chunk].tapes[tape];
     for (int i = 0, n; i < t->n; i += n) {
         double start = clock_s();
+        int span = span_open_at(e->recording, SPAN_ROW, (int)t->rows[i].kind, start);
         TRY(run_fused(e, at, &t->rows[i], t->rows + t->n, &n));
         if (n == 0) {
             TRY(run_row(e, at, &t->rows[i]));
             n = 1;
         }
         note_time(e, at, &t->rows[i], clock_s() - start);
+        close_row(e, t, i, n, span);
         for (int row = i; e->paint && row < i + n; row++) TRY(paint_dead(e, at, tape, row));
         comm_progress();
     }
@@ -248,8 +277,14 @@ static enum status finish_sends(struct exec *e) {
     return OK;
 }
 
-static enum status run_transfer(struct exec *e, const struct action *a, int frame) {
+static int64_t message_bytes(const struct chunk *k, enum action_kind kind) {
+    int v = kind == RECV_F ? k->in : kind == SEND_F ? k->out : kind == RECV_B ? k->dout : k->din;
+    return k->values[v].bytes;
+}
+
+static enum status run_transfer(struct exec *e, const struct action *a, int frame, struct span *recorded) {
     double start = clock_s();
+    if (recorded) recorded->bytes = (double)message_bytes(&e->chunks[a->chunk], a->kind);
     TRY(a->kind == RECV_F || a->kind == RECV_B ? receive(e, a, frame) : send(e, a, frame));
     e->transfer_s += clock_s() - start;
     return OK;
@@ -265,9 +300,12 @@ static enum status run_compute(struct exec *e, const struct action *a, struct pl
     const struct chunk *k = &e->chunks[a->chunk];
     bool forward = a->kind == ACTION_F;
     enum tape_kind loss_tape = at.training ? k->loss_tape : TAPE_F;
-    if (forward && (k->tokens >= 0 || k->targets >= 0))
+    if (forward && (k->tokens >= 0 || k->targets >= 0)) {
+        int span = span_open(e->recording, SPAN_FETCH, 0);
         TRY(feed_microbatch(e->feed, &e->hooks, a->microbatch, value_at(e, a->chunk, at.frame, k->tokens),
                             value_at(e, a->chunk, at.frame, k->targets)));
+        span_close(e->recording, span);
+    }
     TRY(run_tape(e, at, (enum tape_kind)a->kind));
     return k->loss >= 0 && (enum tape_kind)a->kind == loss_tape ? add_loss(e, value_at(e, a->chunk, at.frame, k->loss)) : OK;
 }
@@ -284,6 +322,7 @@ static void count_grad_rows(struct exec *e, const struct schedule *s) {
 }
 
 enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
+    e->recording = training ? e->spans : NULL;
     e->loss = e->transfer_s = 0;
     if (e->loss_at) TRY(e->device->clear(e->device, e->loss_at, sizeof *e->loss_at));
     memset(e->seconds, 0, sizeof e->seconds);
@@ -292,8 +331,11 @@ enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     for (int i = 0; i < s->n; i++) {
         const struct action *a = &s->actions[i];
         struct place at = {a->chunk, training ? a->microbatch : 0, a->microbatch, training};
-        TRY(action_is_compute(a->kind) ? run_compute(e, a, at) : run_transfer(e, a, at.frame));
+        int span = open_action(e, a, i);
+        TRY(action_is_compute(a->kind) ? run_compute(e, a, at) : run_transfer(e, a, at.frame, span_at(e->recording, span)));
+        span_close(e->recording, span);
     }
+    spans_outside(e->recording);
     if (training) TRY(clear_unwritten(e));
     return finish_sends(e);
 }

@@ -5,6 +5,7 @@
 #ifndef TRIVIUM_PROGRAM_EXEC_H
 #define TRIVIUM_PROGRAM_EXEC_H
 
+#include "lib/base/span.h"
 #include "lib/comm/comm_request.h"
 #include "lib/comm/mesh.h"
 #include "lib/program/memory.h"
@@ -34,6 +35,7 @@ struct exec {
                                           * none. NULL (CPU only): it goes to `loss` */
     bool fuse;                           /* run pairs of rows as one kernel where there is one (lib/ops/fusion.h) */
     bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
+    struct spans *spans;                 /* actions and rows of training are recorded here; NULL: nowhere. Borrowed */
     /* per step, set by the run */
     uint64_t seed, n_step;
     int64_t micro;                       /* sequences of a microbatch */
@@ -45,6 +47,7 @@ struct exec {
     /* by step of the program, over all steps of training so far (ROW_FORWARD .. ROW_BACKWARD_WEIGHT); of a fused pair: the first's */
     double (*step_seconds)[ROW_WAIT];
     /* internals */
+    struct spans *recording;             /* spans, while a step of training runs */
     struct comm_request *step_requests;  /* by step: asynchronous rows in flight */
     struct comm_request *ring_requests[2];
     int ring_used[2];

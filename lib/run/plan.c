@@ -84,6 +84,9 @@ static const struct option OPTIONS[] = {
     {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object a line; empty: none", "output", AT(metrics)},
     {"metrics-append", OPTION_BOOL, "off", 0, 0, NULL, "", "add to what the metrics file has, as a restart does; of a step that is there twice the later row counts", "output", AT(metrics_append)},
     {"profile", OPTION_BOOL, "off", 0, 0, NULL, "", "at the end, where rank 0's time went: each operation, forward and backward; cpu only", "output", AT(profile)},
+    {"trace", OPTION_TEXT, "", 0, 0, NULL, "", "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; cpu only; empty: none", "output", AT(trace)},
+    {"trace-first", OPTION_INT, "0", 0, BIG, NULL, "step", "the first step that is traced, counted from 1; 0: this run's third, or earlier in a run too short for that", "output", AT(trace_first)},
+    {"trace-steps", OPTION_INT, "2", 1, 1000, NULL, "steps", "how many are traced", "output", AT(trace_steps)},
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "how much is said", "output", AT(log)},
 };
 const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
@@ -166,6 +169,8 @@ enum status plan_settle_device(struct plan *p) {
     if (p->precision == PRECISION_AUTO) p->precision = p->device == PLAN_DEVICE_CUDA ? PRECISION_BF16 : PRECISION_FP32;
     if (p->device == PLAN_DEVICE_CUDA && p->profile)
         return FAIL(E_CONFIG, "profile times operations as they return, and device=cuda only queues them; leave it out, and use nsys");
+    if (p->device == PLAN_DEVICE_CUDA && p->trace[0])
+        return FAIL(E_CONFIG, "trace=%.64s times rows as they return, and device=cuda only queues them; leave it out, and use nsys", p->trace);
     if (p->device == PLAN_DEVICE_CUDA && p->loss_chunk > 0)
         return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " is only there on the cpu, and device=cuda; leave it out, or use 0", p->loss_chunk);
     if (p->loss_chunk < 0) p->loss_chunk = p->device == PLAN_DEVICE_CPU ? chosen_loss_chunk(p) : 0;
@@ -185,6 +190,8 @@ enum status plan_settle(struct plan *p, int world) {
     TRY(settle_batch(p));
     TRY(check_countable(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;
+    if (p->trace[0] && p->trace_first > p->steps)
+        return FAIL(E_CONFIG, "trace-first=%" PRId64 " is behind the last step, and steps=%" PRId64 "; use a smaller one, or 0", p->trace_first, p->steps);
     if (p->save_every > 0 && !p->save[0])
         return FAIL(E_CONFIG, "save-every=%" PRId64 ", and no place to save; give --save a folder", p->save_every);
     if (p->save_async && !p->save[0]) return FAIL(E_CONFIG, "save-async, and no place to save; give --save a folder");

@@ -277,18 +277,48 @@ static enum status note_health(struct run *r) {
     return reduce_add(r->device, health, &r->scalars[SCALAR_SQUARES], FP64);
 }
 
+/* ---- recording (lib/base/span.h): the step, and in it one phase after the other ---- */
+const char *run_phase_name(enum run_phase phase) {
+    static const char *const names[N_PHASES] = {"clear gradients", "forward and backward", "sum loss", "end of backward", "combine gradients",
+                                                "unscale", "norm", "update", "publish"};
+    return names[phase];
+}
+
+static void record_step(struct run *r) {
+    if (!r->spans) return;
+    r->spans->now.step = (int32_t)r->n_step;
+    r->step_span = span_open(r->spans, SPAN_STEP, 0);
+    r->phase_span = -1;
+}
+
+static void enter(struct run *r, enum run_phase phase) {
+    if (!r->spans) return;
+    span_close(r->spans, r->phase_span);
+    r->phase_span = span_open(r->spans, SPAN_PHASE, (int)phase);
+}
+
+static void record_end(struct run *r) {
+    if (!r->spans) return;
+    span_close(r->spans, r->phase_span);
+    span_close(r->spans, r->step_span);
+    r->spans->now.step = -1;
+}
+
 /* Gradients are complete, own elements summed over all replicas: norm, clipping, AdamW, and publishing what changed. */
 static enum status update(struct run *r, double lr) {
     double *s = r->scalars, start = clock_s();
+    enter(r, PHASE_NORM);
     TRY(emit_phase(r, EVENT_GRAD_NORM));
     TRY(optim_norm(r));
     TRY(note_health(r));
     TRY(adamw_decide(r->device, &s[SCALAR_MULTIPLIER], &s[SCALAR_NORM], &s[SCALAR_SQUARES], &s[SCALAR_HEALTH], r->plan.clip,
                      r->unscale));
+    enter(r, PHASE_UPDATE);
     TRY(optim_step(r, lr));
     r->update_s += clock_s() - start;
     r->n_update++;
     TRY(emit_phase(r, EVENT_OPTIM_STEP));
+    enter(r, PHASE_PUBLISH);
     return emit_phase(r, EVENT_PARAM_PUBLISH);
 }
 
@@ -322,13 +352,21 @@ enum status run_step_start(struct run *r) {
         return FAIL(E_INTERNAL, "%d steps are started and none of them is finished", r->n_started);
     struct step_record step = begin_step(r);
     TRY(run_check_threads(r));
+    record_step(r);
+    enter(r, PHASE_CLEAR);
     TRY(clear_gradients(r));
+    enter(r, PHASE_SCHEDULE);
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
+    enter(r, PHASE_LOSS);
     TRY(sum_loss(r));
+    enter(r, PHASE_BACKWARD_END);
     TRY(emit_phase(r, EVENT_BACKWARD_END));
+    enter(r, PHASE_COMBINE);
     TRY(emit_phase(r, EVENT_GRAD_COMBINE));
+    enter(r, PHASE_UNSCALE);
     TRY(emit_phase(r, EVENT_GRAD_UNSCALE));
     if (!r->skipped) TRY(update(r, step.lr));
+    record_end(r);
     return end_step(r, &step);
 }
 

@@ -25,6 +25,13 @@ enum run_watch {
     WATCH_LIFETIMES    /* and values are painted with NaN when they die, so that a read after death shows: slower, for tests */
 };
 
+/* The parts of a step, in their order. */
+enum run_phase {
+    PHASE_CLEAR, PHASE_SCHEDULE, PHASE_LOSS, PHASE_BACKWARD_END, PHASE_COMBINE, PHASE_UNSCALE, PHASE_NORM, PHASE_UPDATE, PHASE_PUBLISH, N_PHASES
+};
+/** "clear gradients", "forward and backward", ... */
+const char *run_phase_name(enum run_phase);
+
 struct subscription { enum event_kind kind; subscriber *fn; void *self; };
 
 /* Seen after every rewrite, by `show program`. `name` is "gpt" for the model itself. */
@@ -86,6 +93,8 @@ struct run {
     double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */
     int64_t n_update;                    /* steps that updated: Adam's t */
     double update_s;                     /* time in optim_norm and optim_step (profile.h) */
+    struct spans *spans;                 /* where steps and phases are recorded; NULL: nowhere. Borrowed (trace.h) */
+    int step_span, phase_span;           /* those that are open */
 };
 
 /** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. Any process can

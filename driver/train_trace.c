@@ -1,0 +1,78 @@
+/* --trace: which steps, when the file is written, and the line that says what is in it. */
+#include "driver/train_state.h"
+#include "lib/base/log.h"
+#include "pp/pp_schedule.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The first steps touch all memory and open connections: the third says more. A run that is too short for that is traced at its end. */
+static void choose_steps(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    int64_t begin = t->run.n_done, latest = p->steps - p->trace_steps, first = begin + 2 < latest ? begin + 2 : latest;
+    t->trace_first = p->trace_first > 0 ? p->trace_first - 1 : first > begin ? first : begin;
+    t->trace_end = t->trace_first + p->trace_steps < p->steps ? t->trace_first + p->trace_steps : p->steps;
+}
+
+static enum status try_file(const char *path) {
+    FILE *f = comm_world_rank() == 0 ? fopen(path, "w") : NULL;
+    if (!f && comm_world_rank() == 0) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, strerror(errno));
+    if (f) fclose(f);
+    return OK;
+}
+
+enum status train_trace_prepare(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    if (!p->trace[0]) return OK;
+    choose_steps(t);
+    if (t->trace_first < t->run.n_done && comm_world_rank() == 0)
+        log_warn("trace-first=%" PRId64 " is done already, and nothing will be traced: this run goes on behind step %" PRId64, p->trace_first, t->run.n_done);
+    enum status status = try_file(p->trace);
+    if (status == OK) status = trace_create(&t->run, t->trace_end - t->trace_first, &t->trace);
+    return fail_agree(group_world(), status);
+}
+
+/* What was measured, beside pp.c's closed form for the mean F and B of a microbatch. */
+static void tell(const struct training *t, const struct trace_data *d) {
+    const struct plan *p = &t->setup.plan;
+    struct trace_bubble b = trace_bubble(d);
+    double formula_s = pp_bubble_formula((int)p->pp, (int)p->chunks, b.forward_s, b.backward_s), uncertainty_s = 0;
+    int64_t spans = 0, dropped = 0;
+    for (int i = 0; i < d->n_ranks; i++) {
+        spans += d->ranks[i].n_spans;
+        dropped += d->ranks[i].dropped;
+        uncertainty_s = fmax(uncertainty_s, d->ranks[i].uncertainty_s);
+    }
+    if (dropped) log_warn("trace: %" PRId64 " spans found no room, and are missing", dropped);
+    if (log_get_level() < LOG_INFO) return;
+    printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64 " spans, %.1f MiB a rank beside the plan, clocks within %.1f us; bubble %.2f ms a step, %.1f%% of "
+           "forward and backward; closed form (p-1)(F+B)/v %.2f ms, with F %.2f and B %.2f\n", p->trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks,
+           d->n_ranks == 1 ? "" : "s", spans, (double)trace_room_bytes(t->trace) / (1 << 20), 1e6 * uncertainty_s, 1e3 * b.idle_s, 100 * b.idle_s / b.window_s,
+           1e3 * formula_s, 1e3 * b.forward_s, 1e3 * b.backward_s);
+    fflush(stdout);
+}
+
+static enum status finish(struct training *t) {
+    struct trace_data data;
+    TRY(trace_stop(t->trace));
+    t->tracing = false;
+    enum status status = trace_gather(t->trace, &data);
+    if (status == OK && data.n_ranks > 0 && data.n_steps > 0) {
+        if (trace_write(&data, &t->setup.plan, t->setup.plan.trace) == OK) tell(t, &data);
+        else status_report();
+    }
+    trace_data_fini(&data);
+    trace_destroy(&t->trace);
+    return status;
+}
+
+enum status train_trace(struct training *t, bool leaving) {
+    int64_t step = t->run.n_done;
+    if (!t->trace) return OK;
+    if (t->tracing && (step >= t->trace_end || leaving)) return finish(t);
+    if (t->tracing || leaving || step != t->trace_first) return OK;
+    t->tracing = true;
+    return trace_start(t->trace);
+}

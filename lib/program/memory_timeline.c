@@ -1,0 +1,151 @@
+#include "lib/program/memory_timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool later(struct moment a, struct moment b) { return a.tape != b.tape ? a.tape > b.tape : a.row > b.row; }
+static void add(int64_t to[N_ROLES], const int64_t x[N_ROLES], int sign) {
+    for (enum role r = 0; r < N_ROLES; r++) to[r] += sign * x[r];
+}
+
+/* ---- what is there from start to end ---- */
+static int64_t elements_bytes(int64_t n, enum dtype dtype) { return n * (int64_t)dtype_size(dtype); }
+
+static void count_param(const struct param *w, int64_t resident[N_ROLES]) {
+    int64_t state = elements_bytes(param_state_n(w), w->state_dtype);
+    resident[ROLE_GRAD] += elements_bytes(param_resident_n(w, w->grad_at), w->grad_type.dtype);
+    if (!w->weight_on_host) resident[ROLE_PARAM] += elements_bytes(param_resident_n(w, w->weight_at), w->type.dtype);
+    if (!w->state_on_host) resident[ROLE_OPTIM] += (w->master ? 3 : 2) * state;
+}
+
+static void count_resident(const struct program *p, const struct memory_plan *m, int64_t resident[N_ROLES]) {
+    for (int i = 0; i < p->n_params; i++)
+        if (p->params[i].present) count_param(&p->params[i], resident);
+    for (int d = 0; d < 2; d++) resident[ROLE_COMM] += m->ring[d].slots * m->ring[d].bytes;
+    if (m->bytes[ROLE_COMM] > m->technique_offset) resident[ROLE_COMM] += m->bytes[ROLE_COMM] - m->technique_offset;
+    resident[ROLE_WORK] += m->run_bytes;
+}
+
+/* ---- one microbatch's own values, by chunk and tape ---- */
+struct tape_bytes {
+    int64_t (*at)[N_ROLES];              /* [rows]: alive in the row */
+    int64_t after[N_ROLES];              /* alive from the end of this tape to the next one's begin */
+};
+
+/* Alive from `from` to `to`, rows of the tape. A value may be born before the first row, and die behind the last. */
+static void count_storage(const struct storage *s, enum tape_kind tape, int n_rows, struct tape_bytes *out) {
+    struct moment begin = {tape, 0}, end = {tape, n_rows - 1};
+    if (later(s->birth, end) || later(begin, s->death)) return;
+    int from = later(begin, s->birth) ? 0 : s->birth.row, to = later(s->death, end) ? n_rows - 1 : s->death.row;
+    for (int row = from; row <= to; row++) out->at[row][s->role] += s->bytes;
+}
+
+static enum status count_tape(const struct chunk *k, enum tape_kind tape, struct tape_bytes *out) {
+    int n = k->tapes[tape].n;
+    out->at = calloc((size_t)n + 1, sizeof *out->at);
+    if (!out->at) return FAIL(E_MEMORY, "no memory for the time line of %d rows", n);
+    for (int i = 0; i < k->n_storages; i++) {
+        const struct storage *s = &k->storages[i];
+        count_storage(s, tape, n, out);
+        if (s->birth.tape <= tape && s->death.tape > tape) out->after[s->role] += s->bytes;
+    }
+    return OK;
+}
+
+/* ---- the schedule ---- */
+struct walk {
+    const struct chunk *chunks;
+    struct tape_bytes (*tapes)[N_TAPES]; /* [chunk] */
+    int64_t between[N_ROLES];            /* of all microbatches that are between two actions */
+    int64_t landed[N_ROLES];             /* received, for the action that comes next */
+};
+
+static bool dies_in(const struct chunk *k, int value, enum tape_kind tape) { return k->storages[k->values[value].storage].death.tape == tape; }
+
+static void add_value(const struct chunk *k, int value, int64_t to[N_ROLES]) {
+    const struct storage *s = &k->storages[k->values[value].storage];
+    to[s->role] += s->bytes;
+}
+
+/* A receive's value is there before the action's first row; a send's result still is behind its last. */
+static void point_of_transfer(struct walk *w, const struct action *a, struct memory_point *p) {
+    const struct chunk *k = &w->chunks[a->chunk];
+    bool receives = a->kind == RECV_F || a->kind == RECV_B, forward = a->kind == SEND_F;
+    if (receives) add_value(k, a->kind == RECV_F ? k->in : k->dout, w->landed);
+    else if (dies_in(k, forward ? k->out : k->din, forward ? TAPE_F : TAPE_B)) add_value(k, forward ? k->out : k->din, p->alive);
+    add(p->alive, w->between, 1);
+    add(p->alive, w->landed, 1);
+}
+
+/* The microbatch itself is no longer between two actions while one of them runs. */
+static void begin_action(struct walk *w, const struct action *a) {
+    if (a->kind != ACTION_F) add(w->between, w->tapes[a->chunk][a->kind - 1].after, -1);
+    memset(w->landed, 0, sizeof w->landed);
+}
+
+static void walk_action(struct walk *w, const struct schedule *s, int i, struct memory_timeline *t) {
+    const struct action *a = &s->actions[i];
+    t->first[i] = t->n;
+    if (!action_is_compute(a->kind)) {
+        struct memory_point *p = &t->points[t->n++];
+        *p = (struct memory_point){.action = i, .row = -1};
+        add(p->alive, t->resident, 1);
+        point_of_transfer(w, a, p);
+        return;
+    }
+    const struct tape_bytes *own = &w->tapes[a->chunk][a->kind];
+    begin_action(w, a);
+    for (int row = 0; row < w->chunks[a->chunk].tapes[a->kind].n; row++) {
+        struct memory_point *p = &t->points[t->n++];
+        *p = (struct memory_point){.action = i, .row = row};
+        add(p->alive, t->resident, 1);
+        add(p->alive, w->between, 1);
+        add(p->alive, own->at[row], 1);
+    }
+    add(w->between, own->after, 1);
+}
+
+static size_t count_points(const struct chunk *chunks, const struct schedule *s) {
+    size_t n = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct action *a = &s->actions[i];
+        n += action_is_compute(a->kind) ? (size_t)chunks[a->chunk].tapes[a->kind].n : 1;
+    }
+    return n;
+}
+
+static enum status count_tapes(const struct program *p, struct walk *w) {
+    for (int k = 0; k < p->n_chunks; k++)
+        for (enum tape_kind t = 0; t < N_TAPES; t++) TRY(count_tape(&w->chunks[k], t, &w->tapes[k][t]));
+    return OK;
+}
+
+enum status memory_timeline_make(const struct program *p, const struct chunk *chunks, const struct schedule *s, const struct memory_plan *m,
+                                 struct memory_timeline *out) {
+    struct walk w = {.chunks = chunks, .tapes = calloc((size_t)p->n_chunks + 1, sizeof *w.tapes)};
+    enum status status = OK;
+    *out = (struct memory_timeline){.n_actions = s->n, .first = malloc(((size_t)s->n + 1) * sizeof *out->first),
+                                    .points = malloc((count_points(chunks, s) + 1) * sizeof *out->points)};
+    if (!w.tapes || !out->first || !out->points) TRY_DONE(FAIL(E_MEMORY, "no memory for the time line of %d actions", s->n));
+    TRY_DONE(count_tapes(p, &w));
+    count_resident(p, m, out->resident);
+    for (int i = 0; i < s->n; i++) walk_action(&w, s, i, out);
+done:
+    for (int k = 0; w.tapes && k < p->n_chunks; k++)
+        for (enum tape_kind t = 0; t < N_TAPES; t++) free(w.tapes[k][t].at);
+    free(w.tapes);
+    return status;
+}
+
+void memory_timeline_fini(struct memory_timeline *t) {
+    free(t->points);
+    free(t->first);
+    *t = (struct memory_timeline){0};
+}
+
+int64_t memory_timeline_peak(const struct memory_timeline *t, enum role role) {
+    int64_t most = t->resident[role];
+    for (int i = 0; i < t->n; i++)
+        if (t->points[i].alive[role] > most) most = t->points[i].alive[role];
+    return most;
+}

@@ -1,0 +1,140 @@
+#include "lib/run/trace.h"
+
+#include "lib/run/trace_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- how many spans a step may have ----
+ * Rows, actions and phases are known. Collectives belong to techniques: a row starts at most one or two, and what is done param by
+ * param outside of rows comes to at most two a param. Too much room costs memory, too little is counted and told (dropped). */
+static int64_t spans_of_step(const struct run *r) {
+    int64_t rows = 0;
+    for (int i = 0; i < r->schedule.n; i++) {
+        const struct action *a = &r->schedule.actions[i];
+        if (action_is_compute(a->kind)) rows += r->chunks[a->chunk].tapes[a->kind].n;
+    }
+    return 3 * rows + 2 * r->schedule.n + 2 * r->program.n_params + N_PHASES + 64;
+}
+
+enum status trace_create(struct run *r, int64_t n_steps, struct trace **out) {
+    *out = NULL;
+    if (r->plan.device != PLAN_DEVICE_CPU) return FAIL(E_INTERNAL, "a trace of a GPU's steps: rows are only queued there");
+    struct trace *t = calloc(1, sizeof *t);
+    if (!t) return FAIL(E_MEMORY, "no memory for a trace");
+    t->run = r;
+    t->n_steps = n_steps;
+    enum status status = spans_init(&t->spans, n_steps * spans_of_step(r));
+    if (status == OK) status = memory_timeline_make(&r->program, r->chunks, &r->schedule, &r->memory, &t->timeline);
+    if (status == OK) *out = t;
+    else trace_destroy(&t);
+    return status;
+}
+
+static void record_into(const struct trace *t, struct spans *spans) {
+    t->run->spans = t->run->exec.spans = spans;
+    comm_record(spans);
+}
+
+void trace_destroy(struct trace **t) {
+    if (!*t) return;
+    if ((*t)->recording) record_into(*t, NULL);
+    memory_timeline_fini(&(*t)->timeline);
+    spans_fini(&(*t)->spans);
+    free(*t);
+    *t = NULL;
+}
+
+int64_t trace_room_bytes(const struct trace *t) { return (int64_t)t->spans.capacity * (int64_t)sizeof *t->spans.span; }
+
+enum status trace_start(struct trace *t) {
+    TRY(clock_measure(t->run->mesh.group[AXIS_MESH], clock_s, &t->before));
+    TRY(comm_barrier(t->run->mesh.group[AXIS_MESH]));                /* rank 0 has measured with one after the other: let none be ahead */
+    spans_clear(&t->spans);
+    t->first_step = t->run->n_step;
+    t->recording = true;
+    record_into(t, &t->spans);
+    return OK;
+}
+
+enum status trace_stop(struct trace *t) {
+    record_into(t, NULL);
+    t->recording = false;
+    for (int i = 0; i < t->spans.n; i++)                             /* of a step that failed */
+        if (t->spans.span[i].end_s == 0) span_close(&t->spans, i);
+    return clock_measure(t->run->mesh.group[AXIS_MESH], clock_s, &t->after);
+}
+
+/* ---- names ---- */
+static const char *row_suffix(enum row_kind kind) {
+    static const char *const suffixes[N_ROW_KINDS] = {
+        [ROW_FORWARD] = "forward", [ROW_REPLAY] = "replay", [ROW_BACKWARD_INPUT] = "backward_input", [ROW_BACKWARD_WEIGHT] = "backward_weight",
+        [ROW_WAIT] = "wait", [ROW_PARAM_AHEAD] = "ahead", [ROW_PARAM_NEEDED] = "needed", [ROW_PARAM_DONE] = "done", [ROW_GRAD_READY] = "gradient ready"};
+    return suffixes[kind];
+}
+
+static const char *row_name(const struct trace_rank *r, const struct span *s) {
+    static char text[4 * NAME_MAX_LEN + 64];
+    bool is_param = s->what >= ROW_PARAM_AHEAD, is_pair = s->other >= 0;
+    snprintf(text, sizeof text, "%s%s%s %s", r->names[is_param ? r->n_steps + s->id : s->id], is_pair ? " + " : "", is_pair ? r->names[s->other] : "",
+             row_suffix((enum row_kind)s->what));
+    return text;
+}
+
+const char *trace_span_name(const struct trace_rank *r, const struct span *s) {
+    switch ((enum span_kind)s->kind) {
+    case SPAN_STEP: return "step";
+    case SPAN_PHASE: return run_phase_name((enum run_phase)s->what);
+    case SPAN_ACTION: return action_name((enum action_kind)s->what);
+    case SPAN_FETCH: return "fetch tokens";
+    case SPAN_ROW: return row_name(r, s);
+    case SPAN_COMM: return comm_op_name((enum comm_op)s->what);
+    default: return "?";
+    }
+}
+
+/* ---- the bubble ---- */
+struct stretch { double from_s, to_s; };
+
+static bool is_compute(const struct span *s) { return s->kind == SPAN_ACTION && action_is_compute((enum action_kind)s->what); }
+
+/* From the first compute action of any rank in this step to the end of the last. */
+static struct stretch window_of(const struct trace_data *d, int64_t step) {
+    struct stretch w = {d->end_s, d->start_s};
+    for (int r = 0; r < d->n_ranks; r++)
+        for (int i = 0; i < d->ranks[r].n_spans; i++) {
+            const struct span *s = &d->ranks[r].spans[i];
+            if (s->step != step || !is_compute(s)) continue;
+            if (s->start_s < w.from_s) w.from_s = s->start_s;
+            if (s->end_s > w.to_s) w.to_s = s->end_s;
+        }
+    return w;
+}
+
+/* Seconds in compute actions, forward or backward, of all steps and ranks; *n_microbatches: of one rank and step. */
+static double compute_s(const struct trace_data *d, bool forward, int *n_microbatches) {
+    double sum = 0;
+    for (int r = 0; r < d->n_ranks; r++)
+        for (int i = 0; i < d->ranks[r].n_spans; i++) {
+            const struct span *s = &d->ranks[r].spans[i];
+            if (!is_compute(s) || (s->what == ACTION_F) != forward) continue;
+            sum += s->end_s - s->start_s;
+            if (s->microbatch >= *n_microbatches) *n_microbatches = s->microbatch + 1;
+        }
+    return sum;
+}
+
+struct trace_bubble trace_bubble(const struct trace_data *d) {
+    struct trace_bubble b = {0};
+    int n_microbatches = 1;
+    double steps = (double)d->n_steps, n = steps * d->n_ranks;
+    for (int64_t step = d->first_step; step < d->first_step + d->n_steps; step++) {
+        struct stretch w = window_of(d, step);
+        b.window_s += (w.to_s - w.from_s) / steps;
+    }
+    double forward_s = compute_s(d, true, &n_microbatches), backward_s = compute_s(d, false, &n_microbatches);
+    b.forward_s = forward_s / n / n_microbatches;
+    b.backward_s = backward_s / n / n_microbatches;
+    b.idle_s = b.window_s - (forward_s + backward_s) / n;
+    return b;
+}

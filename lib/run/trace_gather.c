@@ -1,0 +1,214 @@
+/* All ranks' spans to rank 0 of the mesh, on its clock. A rank makes up by itself what it has to say; then rank 0 takes one rank after the
+ * other: a header of one size, and what the header counts. */
+#include "lib/base/grow.h"
+#include "lib/comm/comm_request.h"
+#include "lib/run/trace_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Plain bytes: a job runs one binary on one kind of machine. */
+struct header {
+    struct mesh_place place;
+    char host[64];
+    double offset_s, uncertainty_s;
+    int64_t dropped, planned[N_ROLES], planned_host[N_ROLES], text_bytes;
+    int32_t n_spans, n_memory, n_names, n_steps;
+};
+
+struct parcel { struct header header; struct span *spans; struct trace_memory *memory; char *text; };
+
+static void parcel_fini(struct parcel *p) {
+    free(p->spans);
+    free(p->memory);
+    free(p->text);
+    *p = (struct parcel){0};
+}
+
+/* ---- what this rank has to say ---- */
+static enum status pack_spans(const struct trace *t, struct parcel *p) {
+    int n = t->spans.n;
+    p->spans = malloc(((size_t)n + 1) * sizeof *p->spans);
+    if (!p->spans) return FAIL(E_MEMORY, "no memory for a copy of %d spans; record fewer steps", n);
+    for (int i = 0; i < n; i++) {
+        struct span *s = &p->spans[i];
+        *s = t->spans.span[i];
+        s->start_s = clock_at_rank_0(&t->before, &t->after, s->start_s);
+        s->end_s = clock_at_rank_0(&t->before, &t->after, s->end_s);
+        if (s->wait_s != 0) s->wait_s = clock_at_rank_0(&t->before, &t->after, s->wait_s);
+    }
+    p->header.n_spans = n;
+    return OK;
+}
+
+static enum status pack_names(const struct run *r, struct parcel *p) {
+    const struct program *g = &r->program;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&p->text, &bytes);
+    if (!f) return FAIL(E_MEMORY, "no memory for the names of %d steps", g->n_steps);
+    for (int i = 0; i < g->n_steps; i++) {
+        const struct step *s = &g->steps[i];
+        fprintf(f, "%s %s%c", s->op->name, g->slots[s->out[0]].name, 0);
+    }
+    for (int i = 0; i < g->n_params; i++) fprintf(f, "%s%c", g->params[i].name, 0);
+    if (fclose(f) != 0) return FAIL(E_MEMORY, "no memory for the names of %d steps", g->n_steps);
+    p->header.text_bytes = (int64_t)bytes;
+    p->header.n_steps = g->n_steps;
+    p->header.n_names = g->n_steps + g->n_params;
+    return OK;
+}
+
+/* ---- memory: the plan's time line, at the times when its rows began ---- */
+struct samples { struct parcel *p; int64_t now[N_ROLES]; bool any; };
+
+static void sample(struct samples *to, const struct span *at, const int64_t alive[N_ROLES]) {
+    struct parcel *p = to->p;
+    for (enum role role = 0; role < N_ROLES; role++) {
+        if (to->any && alive[role] == to->now[role]) continue;
+        p->memory = table_grow(p->memory, p->header.n_memory, sizeof *p->memory);
+        p->memory[p->header.n_memory++] = (struct trace_memory){at->start_s, alive[role], (int32_t)role, at->step};
+        to->now[role] = alive[role];
+    }
+    to->any = true;
+}
+
+/* Of a pair that ran as one kernel, and of what lies between: the most. */
+static void sample_row(struct samples *to, const struct trace *t, const struct span *s) {
+    const struct run *r = t->run;
+    const struct tape *tape = &r->chunks[s->chunk].tapes[r->schedule.actions[s->action].kind];
+    const struct memory_point *point = &t->timeline.points[t->timeline.first[s->action]];
+    int64_t alive[N_ROLES];
+    memcpy(alive, point[s->row].alive, sizeof alive);
+    for (int i = s->row + 1; s->other >= 0 && i < tape->n; i++) {
+        for (enum role role = 0; role < N_ROLES; role++)
+            if (point[i].alive[role] > alive[role]) alive[role] = point[i].alive[role];
+        if (tape->rows[i].kind == s->what && tape->rows[i].id == s->other) break;
+    }
+    sample(to, s, alive);
+}
+
+/* Outside of the schedule lives what always does. */
+static void pack_memory(const struct trace *t, struct parcel *p) {
+    struct samples to = {.p = p};
+    for (int i = 0; i < p->header.n_spans; i++) {
+        const struct span *s = &p->spans[i];
+        if (s->kind == SPAN_ROW) sample_row(&to, t, s);
+        else if (s->kind == SPAN_ACTION && !action_is_compute((enum action_kind)s->what)) sample(&to, s, t->timeline.points[t->timeline.first[s->action]].alive);
+        else if (s->kind == SPAN_STEP || (s->kind == SPAN_PHASE && s->what != PHASE_SCHEDULE)) sample(&to, s, t->timeline.resident);
+    }
+}
+
+static enum status pack(const struct trace *t, struct parcel *p) {
+    const struct run *r = t->run;
+    double before_s = t->before.uncertainty_s, after_s = t->after.uncertainty_s;
+    p->header = (struct header){.place = r->mesh.place, .offset_s = t->before.offset_s, .uncertainty_s = before_s > after_s ? before_s : after_s,
+                                .dropped = t->spans.dropped};
+    comm_host_name(p->header.host, sizeof p->header.host);
+    memcpy(p->header.planned, r->memory.bytes, sizeof p->header.planned);
+    memcpy(p->header.planned_host, r->memory.host_bytes, sizeof p->header.planned_host);
+    TRY(pack_spans(t, p));
+    TRY(pack_names(r, p));
+    pack_memory(t, p);
+    return OK;
+}
+
+/* ---- on their way ---- */
+enum { HEADER_TAG = 9, BODY_TAG = 10 };
+static const int64_t message_limit = 1 << 30;
+
+static enum status pass(const struct group *g, void *x, int64_t bytes, int peer, int tag, bool sends) {
+    for (int64_t at = 0; at < bytes; at += message_limit) {
+        int64_t n = bytes - at < message_limit ? bytes - at : message_limit;
+        struct comm_request request = {0};
+        TRY(sends ? comm_send_start(g, (char *)x + at, n, UINT8, peer, tag, &request) : comm_recv_start(g, (char *)x + at, n, UINT8, peer, tag, &request));
+        TRY(comm_wait(&request));
+    }
+    return OK;
+}
+
+static enum status pass_body(const struct group *g, struct parcel *p, int peer, bool sends) {
+    const struct header *h = &p->header;
+    TRY(pass(g, p->spans, (int64_t)sizeof *p->spans * h->n_spans, peer, BODY_TAG, sends));
+    TRY(pass(g, p->memory, (int64_t)sizeof *p->memory * h->n_memory, peer, BODY_TAG, sends));
+    return pass(g, p->text, h->text_bytes, peer, BODY_TAG, sends);
+}
+
+static enum status receive(const struct group *g, int rank, struct parcel *p) {
+    TRY(pass(g, &p->header, sizeof p->header, rank, HEADER_TAG, false));
+    p->spans = malloc(((size_t)p->header.n_spans + 1) * sizeof *p->spans);
+    p->memory = malloc(((size_t)p->header.n_memory + 1) * sizeof *p->memory);
+    p->text = malloc((size_t)p->header.text_bytes + 1);
+    if (!p->spans || !p->memory || !p->text)
+        return FAIL(E_MEMORY, "no memory for the %d spans of rank %d; record fewer steps", p->header.n_spans, rank);
+    return pass_body(g, p, rank, false);
+}
+
+/* ---- at rank 0 ---- */
+/* Takes the parcel over. */
+static enum status unpack(struct parcel *p, struct trace_rank *out) {
+    const struct header *h = &p->header;
+    *out = (struct trace_rank){.place = h->place, .offset_s = h->offset_s, .uncertainty_s = h->uncertainty_s, .dropped = h->dropped, .n_spans = h->n_spans,
+                               .n_memory = h->n_memory, .n_names = h->n_names, .n_steps = h->n_steps, .spans = p->spans, .memory = p->memory, .text = p->text};
+    memcpy(out->host, h->host, sizeof out->host);
+    memcpy(out->planned, h->planned, sizeof out->planned);
+    memcpy(out->planned_host, h->planned_host, sizeof out->planned_host);
+    *p = (struct parcel){0};
+    out->names = malloc(((size_t)out->n_names + 1) * sizeof *out->names);
+    if (!out->names) return FAIL(E_MEMORY, "no memory for %d names", out->n_names);
+    const char *at = out->text;
+    for (int i = 0; i < out->n_names; i++, at += strlen(at) + 1) out->names[i] = at;
+    return OK;
+}
+
+static void note_extent(const struct trace_rank *r, struct trace_data *d) {
+    for (int i = 0; i < r->n_spans; i++) {
+        if (d->end_s == 0 || r->spans[i].start_s < d->start_s) d->start_s = r->spans[i].start_s;
+        if (d->end_s == 0 || r->spans[i].end_s > d->end_s) d->end_s = r->spans[i].end_s;
+    }
+}
+
+static enum status collect(const struct group *g, struct parcel *mine, struct trace_data *out) {
+    int n = group_size(g);
+    out->ranks = calloc((size_t)n, sizeof *out->ranks);
+    if (!out->ranks) return FAIL(E_MEMORY, "no memory for the traces of %d ranks", n);
+    out->n_ranks = n;
+    for (int rank = 0; rank < n; rank++) {
+        struct parcel p = {0};
+        enum status status = OK;
+        if (rank > 0) status = receive(g, rank, &p);
+        if (status == OK) status = unpack(rank > 0 ? &p : mine, &out->ranks[rank]);
+        parcel_fini(&p);
+        TRY(status);
+        note_extent(&out->ranks[rank], out);
+    }
+    return OK;
+}
+
+/* Rank 0 stays where it is when it lacks memory, and its peers in their sends: a failure that ends the job, like any in a step. */
+static enum status pass_all(const struct group *g, struct parcel *mine, struct trace_data *out) {
+    if (group_rank(g) == 0) return collect(g, mine, out);
+    TRY(pass(g, &mine->header, sizeof mine->header, 0, HEADER_TAG, true));
+    return pass_body(g, mine, 0, true);
+}
+
+enum status trace_gather(struct trace *t, struct trace_data *out) {
+    const struct group *g = t->run->mesh.group[AXIS_MESH];
+    struct parcel mine = {0};
+    *out = (struct trace_data){.first_step = t->first_step, .n_steps = t->run->n_step - t->first_step};
+    enum status status = fail_agree(g, pack(t, &mine));
+    if (status == OK) status = pass_all(g, &mine, out);
+    parcel_fini(&mine);
+    return status;
+}
+
+void trace_data_fini(struct trace_data *d) {
+    for (int i = 0; i < d->n_ranks; i++) {
+        free(d->ranks[i].spans);
+        free(d->ranks[i].memory);
+        free(d->ranks[i].names);
+        free(d->ranks[i].text);
+    }
+    free(d->ranks);
+    *d = (struct trace_data){0};
+}

@@ -1,0 +1,229 @@
+/* The file: Trace Event Format (JSON object form). A rank is a process, a lane one of its threads; times are microseconds since the first
+ * span, printed from whole nanoseconds, so that what nests in memory nests in the file.
+ *
+ * Collectives of one group may be under way at the same time. A thread can only show what nests, so each collective goes to the first lane of its
+ * group ("dp", "dp 2", ...) where nothing else is under way.
+ *
+ * Source: Trace Event Format, the Chromium project; ui.perfetto.dev reads it. */
+#include "lib/run/trace.h"
+
+#include "lib/base/grow.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANE_STEP = 1, LANE_COMPUTE, LANE_PIPELINE, LANES_A_GROUP = 1 << 16 };   /* thread numbers; a group has its own from (axis + 1) x LANES_A_GROUP */
+
+struct writer {
+    FILE *f;
+    const struct trace_data *data;
+    const struct plan *plan;
+    const struct trace_rank *rank;       /* whose turn it is */
+    int pid;
+    bool comma;
+    /* by group: when the last collective of each of its lanes ends */
+    double *busy_until_s[N_MESH_AXES];
+    int n_lanes[N_MESH_AXES];
+};
+
+/* ---- pieces of events ---- */
+static int64_t ns_of(const struct writer *w, double time_s) { return (int64_t)((time_s - w->data->start_s) * 1e9 + 0.5); }
+static void print_us(FILE *f, int64_t ns) { fprintf(f, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000)); }
+
+static void begin_event(struct writer *w, const char *phase, const char *name, int tid) {
+    fprintf(w->f, "%s{\"ph\":\"%s\",\"name\":\"%s\",\"pid\":%d", w->comma ? ",\n" : "\n", phase, name, w->pid);
+    if (tid) fprintf(w->f, ",\"tid\":%d", tid);
+    w->comma = true;
+}
+
+static void print_time(struct writer *w, const char *key, int64_t ns) {
+    fprintf(w->f, ",\"%s\":", key);
+    print_us(w->f, ns);
+}
+
+static void begin_span(struct writer *w, const char *name, const char *category, int tid, double start_s, double end_s) {
+    int64_t start = ns_of(w, start_s), end = ns_of(w, end_s);
+    begin_event(w, "X", name, tid);
+    fprintf(w->f, ",\"cat\":\"%s\"", category);
+    print_time(w, "ts", start);
+    print_time(w, "dur", end - start);
+}
+
+/* Steps from 1, as everywhere where people read them. */
+static void print_place(struct writer *w, const struct span *s) {
+    fprintf(w->f, ",\"args\":{\"step\":%d", s->step + 1);
+    if (s->microbatch >= 0) fprintf(w->f, ",\"microbatch\":%d,\"chunk\":%d", s->microbatch, s->chunk);
+}
+
+/* ---- who is who ---- */
+static void name_thing(struct writer *w, const char *what, const char *name, int tid, int sort) {
+    begin_event(w, "M", what, tid);
+    fprintf(w->f, ",\"args\":{\"name\":\"%s\"}}", name);
+    begin_event(w, "M", tid ? "thread_sort_index" : "process_sort_index", tid);
+    fprintf(w->f, ",\"args\":{\"sort_index\":%d}}", sort);
+}
+
+static void name_rank(struct writer *w) {
+    const struct mesh_place *p = &w->rank->place;
+    char name[64];
+    snprintf(name, sizeof name, "rank %d pp%d dp%d tp%d", w->pid, p->pp_rank, p->dp_rank, p->tp_rank);
+    name_thing(w, "process_name", name, 0, w->pid);
+    name_thing(w, "thread_name", "step", LANE_STEP, LANE_STEP);
+    name_thing(w, "thread_name", "compute", LANE_COMPUTE, LANE_COMPUTE);
+    name_thing(w, "thread_name", "pipeline", LANE_PIPELINE, LANE_PIPELINE);
+}
+
+/* Groups of no mesh (the world's agreements between steps) are axis 0. */
+static const char *group_text(int axis) { return axis == 0 ? "world" : mesh_axis_name((enum mesh_axis)axis); }
+
+static void name_lane(struct writer *w, int axis, int lane, int tid) {
+    char name[64];
+    if (lane == 0) snprintf(name, sizeof name, "%s", group_text(axis));
+    else snprintf(name, sizeof name, "%s %d", group_text(axis), lane + 1);
+    name_thing(w, "thread_name", name, tid, tid);
+}
+
+/* ---- collectives ---- */
+static int lane_of(struct writer *w, const struct span *s) {
+    int lane = 0, tid;
+    double *until = w->busy_until_s[s->axis];
+    while (lane < w->n_lanes[s->axis] && until[lane] > s->start_s) lane++;
+    tid = LANES_A_GROUP * (s->axis + 1) + lane;
+    if (lane == w->n_lanes[s->axis]) {
+        until = w->busy_until_s[s->axis] = table_grow(until, lane, sizeof *until);
+        w->n_lanes[s->axis]++;
+        name_lane(w, s->axis, lane, tid);
+    }
+    until[lane] = s->end_s;
+    return tid;
+}
+
+static void write_comm(struct writer *w, const struct span *s) {
+    int tid = lane_of(w, s);
+    double waited_s = s->wait_s == 0 ? 0 : s->end_s - s->wait_s;
+    begin_span(w, trace_span_name(w->rank, s), "comm", tid, s->start_s, s->end_s);
+    print_place(w, s);
+    fprintf(w->f, ",\"group\":\"%s\",\"count\":%d,\"bytes\":%.0f,\"waited_us\":%.3f}}", group_text(s->axis), s->count, s->bytes, 1e6 * waited_s);
+    if (s->wait_s == 0) return;
+    begin_span(w, "wait", "wait", tid, s->wait_s > s->start_s ? s->wait_s : s->start_s, s->end_s);
+    fputc('}', w->f);
+}
+
+/* ---- messages: an arrow from the send to the receive ---- */
+/* The same number at both ends: step, direction, which boundary of the pipeline, microbatch, and whose of the dp x tp pipelines. */
+static int64_t message_of(const struct writer *w, const struct span *s) {
+    const struct mesh_place *p = &w->rank->place;
+    bool backward = s->what == SEND_B || s->what == RECV_B, above = s->what == SEND_F || s->what == RECV_B;
+    int64_t stage = (int64_t)s->chunk * p->pp + p->pp_rank, boundary = above ? stage : stage - 1;
+    int64_t id = ((s->step - w->data->first_step) * 2 + backward) * w->plan->pp * w->plan->chunks + boundary;
+    return ((id * w->plan->n_microbatches + s->microbatch) * p->dp + p->dp_rank) * p->tp + p->tp_rank;
+}
+
+static void write_arrow(struct writer *w, const struct span *s) {
+    bool sends = s->what == SEND_F || s->what == SEND_B;
+    int64_t start = ns_of(w, s->start_s), end = ns_of(w, s->end_s);
+    begin_event(w, sends ? "s" : "f", "message", LANE_PIPELINE);
+    fprintf(w->f, ",\"cat\":\"pipeline\",\"id\":%" PRId64 "%s", message_of(w, s), sends ? "" : ",\"bp\":\"e\"");
+    print_time(w, "ts", sends || end == start ? start : end - 1);    /* inside of the span that it is tied to */
+    fputc('}', w->f);
+}
+
+static void write_action(struct writer *w, const struct span *s) {
+    bool compute = action_is_compute((enum action_kind)s->what);
+    char name[64];
+    snprintf(name, sizeof name, "%s %d", trace_span_name(w->rank, s), s->microbatch);
+    begin_span(w, name, compute ? "action" : "pipeline", compute ? LANE_COMPUTE : LANE_PIPELINE, s->start_s, s->end_s);
+    print_place(w, s);
+    if (!compute) fprintf(w->f, ",\"bytes\":%.0f", s->bytes);
+    fputs("}}", w->f);
+    if (!compute) write_arrow(w, s);
+}
+
+/* ---- a rank ---- */
+static void write_span(struct writer *w, const struct span *s) {
+    char name[32];
+    if (s->kind == SPAN_COMM) write_comm(w, s);
+    else if (s->kind == SPAN_ACTION) write_action(w, s);
+    else {
+        bool step = s->kind == SPAN_STEP || s->kind == SPAN_PHASE;
+        snprintf(name, sizeof name, "step %d", s->step + 1);
+        begin_span(w, s->kind == SPAN_STEP ? name : trace_span_name(w->rank, s), step ? "step" : "row", step ? LANE_STEP : LANE_COMPUTE, s->start_s, s->end_s);
+        print_place(w, s);
+        fputs("}}", w->f);
+    }
+}
+
+static void write_counter(struct writer *w, const char *where, enum role role, double time_s, int64_t bytes) {
+    char name[64];
+    snprintf(name, sizeof name, "%s %s", where, role_name(role));
+    begin_event(w, "C", name, 0);
+    print_time(w, "ts", ns_of(w, time_s));
+    fprintf(w->f, ",\"args\":{\"bytes\":%" PRId64 "}}", bytes);
+}
+
+static void write_rank(struct writer *w) {
+    const struct trace_rank *r = w->rank;
+    memset(w->n_lanes, 0, sizeof w->n_lanes);
+    name_rank(w);
+    for (int i = 0; i < r->n_spans; i++) write_span(w, &r->spans[i]);
+    for (int i = 0; i < r->n_memory; i++)
+        if (r->planned[r->memory[i].role] > 0) write_counter(w, "memory", (enum role)r->memory[i].role, r->memory[i].time_s, r->memory[i].bytes);
+    for (enum role role = 0; role < N_ROLES; role++)
+        if (r->planned_host[role] > 0) write_counter(w, "host memory", role, r->n_spans ? r->spans[0].start_s : w->data->start_s, r->planned_host[role]);
+}
+
+/* ---- what the file says of itself ---- */
+static json_t *roles_json(const int64_t bytes[N_ROLES]) {
+    json_t *o = json_object();
+    for (enum role role = 0; role < N_ROLES; role++)
+        if (bytes[role]) json_object_set_new(o, role_name(role), json_integer((json_int_t)bytes[role]));
+    return o;
+}
+
+static json_t *ranks_json(const struct trace_data *d) {
+    json_t *ranks = json_array();
+    for (int i = 0; i < d->n_ranks; i++) {
+        const struct trace_rank *r = &d->ranks[i];
+        json_array_append_new(ranks, json_pack("{s:i, s:s, s:f, s:f, s:I, s:o, s:o}", "rank", i, "host", r->host, "clock_offset_us", 1e6 * r->offset_s,
+                                               "clock_uncertainty_us", 1e6 * r->uncertainty_s, "spans_dropped", (json_int_t)r->dropped,
+                                               "planned_bytes", roles_json(r->planned), "planned_host_bytes", roles_json(r->planned_host)));
+    }
+    return ranks;
+}
+
+static json_t *about_json(const struct trace_data *d, const struct plan *p) {
+    struct trace_bubble b = trace_bubble(d);
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:s, s:s, s:o}", "program", "trivium", "model", p->model,
+                     "first_step", (json_int_t)d->first_step + 1, "steps", (json_int_t)d->n_steps, "dp", (json_int_t)p->dp, "tp", (json_int_t)p->tp,
+                     "pp", (json_int_t)p->pp, "microbatches", p->n_microbatches, "pipeline_window_us", 1e6 * b.window_s, "bubble_us", 1e6 * b.idle_s,
+                     "forward_us", 1e6 * b.forward_s, "backward_us", 1e6 * b.backward_s,
+                     "clock", "microseconds on rank 0's clock since the first span; a rank's times are off by at most its clock_uncertainty_us",
+                     "memory", "bytes alive by the plan when a row begins; planned_bytes, which is allocated, is more by what packing wastes",
+                     "ranks", ranks_json(d));
+}
+
+static enum status write_all(struct writer *w) {
+    json_t *about = about_json(w->data, w->plan);
+    int failed = !about;
+    fputs("{\"displayTimeUnit\":\"ms\",\"otherData\":", w->f);
+    if (about) failed = json_dumpf(about, w->f, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(about);
+    fputs(",\"traceEvents\":[", w->f);
+    for (w->pid = 0; w->pid < w->data->n_ranks; w->pid++) {
+        w->rank = &w->data->ranks[w->pid];
+        write_rank(w);
+    }
+    fputs("\n]}\n", w->f);
+    return failed || ferror(w->f) ? E_IO : OK;
+}
+
+enum status trace_write(const struct trace_data *d, const struct plan *p, const char *path) {
+    struct writer w = {.f = fopen(path, "w"), .data = d, .plan = p};
+    if (!w.f) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, strerror(errno));
+    enum status status = write_all(&w);
+    for (int axis = 0; axis < N_MESH_AXES; axis++) free(w.busy_until_s[axis]);
+    bool closed = fclose(w.f) == 0;
+    return status == OK && closed ? OK : FAIL(E_IO, "cannot write trace=%s: %s", path, strerror(errno));
+}
