@@ -9,6 +9,7 @@
 #include "lib/comm/comm.h"
 #include "lib/device/arena.h"
 #include "lib/program/exec.h"
+#include "lib/program/memory_timeline.h"
 #include "lib/program/test_tiny.h"
 #include <string.h>
 
@@ -341,6 +342,86 @@ static void test_dead_values_hold_the_pattern_of_death(void **state) {
     for (int i = 0; i < TINY_N; i++) assert_true(words[i] == ARENA_DEAD);
 }
 
+/* ---- the time line of memory, held against the memory ----
+ * With painting, a word of the arena that is neither fresh nor dead is alive. It is counted behind every kernel, when what is born in the row
+ * has been written, and what dies in it is not painted yet. */
+enum { MAX_KERNELS = 64 };
+static const struct op *true_ops[8];
+static struct op counting_ops[8];
+static int64_t counted[MAX_KERNELS];
+static int n_counted;
+
+/* The loss dies behind the last row, where it is read, and nobody paints it: the next kernel's counter does. */
+static uint64_t *dead_loss;
+
+static enum status count_behind(const struct call *c, enum row_kind kind) {
+    struct op_kernels k = true_ops[c->step - b.program.steps]->kernels[DEVICE_CPU][FP64];
+    if (dead_loss) *dead_loss = ARENA_DEAD;
+    dead_loss = kind == ROW_FORWARD && c->step == &b.program.steps[b.program.n_steps - 1] ? c->out[0].data : NULL;
+    TRY((kind == ROW_FORWARD ? k.forward : kind == ROW_BACKWARD_INPUT ? k.backward_input : k.backward_weight)(c));
+    const uint64_t *words = (const uint64_t *)b.arenas[ROLE_ACT].base;
+    int64_t alive = 0;
+    for (int64_t i = 0; i < b.memory.bytes[ROLE_ACT] / 8; i++) alive += words[i] != ARENA_CANARY && words[i] != ARENA_DEAD;
+    counted[n_counted++] = 8 * alive;
+    return OK;
+}
+static enum status count_forward(const struct call *c) { return count_behind(c, ROW_FORWARD); }
+static enum status count_input(const struct call *c) { return count_behind(c, ROW_BACKWARD_INPUT); }
+static enum status count_weight(const struct call *c) { return count_behind(c, ROW_BACKWARD_WEIGHT); }
+
+/* An even number of tokens: only whole words are painted. */
+static void count_everywhere(void) {
+    b.program.slots[b.program.tokens].type.shape.axis[0] = axis_whole('C', TINY_N + 1);
+    for (int i = 0; i < b.program.n_steps; i++) {
+        true_ops[i] = b.program.steps[i].op;
+        counting_ops[i] = *true_ops[i];
+        counting_ops[i].kernels[DEVICE_CPU][FP64] = (struct op_kernels){count_forward, count_input, count_weight};
+        b.program.steps[i].op = &counting_ops[i];
+    }
+    n_counted = 0;
+    dead_loss = NULL;
+}
+
+static void check_time_line(void) {
+    struct memory_timeline t;
+    assert_ok(memory_timeline_make(&b.program, &b.chunk, &b.schedule, &b.memory, &t));
+    int n = 0;
+    for (int i = 0; i < t.n; i++) {
+        const struct memory_point *p = &t.points[i];
+        if (b.chunk.tapes[b.schedule.actions[p->action].kind].rows[p->row].kind >= ROW_WAIT) continue;
+        assert_true(n < n_counted);
+        assert_int_equal(p->alive[ROLE_ACT], counted[n++]);
+    }
+    assert_int_equal(n, n_counted);
+    assert_true(memory_timeline_peak(&t, ROLE_ACT) <= b.memory.bytes[ROLE_ACT]);
+    memory_timeline_fini(&t);
+}
+
+static void test_time_line_of_memory_is_what_is_alive(void **state) {
+    (void)state;
+    count_everywhere();
+    prepare();
+    b.exec.paint = true;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    assert_int_equal(n_counted, 3 * (4 + 5));                        /* of a microbatch: four forward, five backward */
+    check_time_line();
+}
+
+/* Three microbatches at once, weight gradients by themselves, and nothing in order. */
+static void test_time_line_of_memory_counts_frames(void **state) {
+    (void)state;
+    static const struct action actions[] = {{ACTION_F, 0, 0}, {ACTION_F, 0, 1}, {ACTION_B, 0, 1}, {ACTION_F, 0, 2}, {ACTION_B, 0, 0},
+                                            {ACTION_W, 0, 1}, {ACTION_B, 0, 2}, {ACTION_W, 0, 2}, {ACTION_W, 0, 0}};
+    schedule_fini(&b.schedule);
+    b.schedule = (struct schedule){.n_microbatches = 3, .split_weight = true};
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) schedule_add(&b.schedule, actions[i].kind, 0, actions[i].microbatch);
+    count_everywhere();
+    prepare();
+    b.exec.paint = true;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    check_time_line();
+}
+
 /* ---- events ---- */
 static int nth_ready(int n) {
     for (int i = 0; i < b.n_seen; i++)
@@ -427,7 +508,8 @@ TESTS(exec_test(test_loss_and_gradient_are_sums_over_microbatches),
       exec_test(test_every_microbatch_is_fetched_once_in_order),
       exec_test(test_an_op_gets_what_it_declares_and_null_for_the_rest),
       exec_test(test_calls_know_their_place_in_the_global_batch), exec_test(test_a_read_after_death_is_nan_when_painted),
-      exec_test(test_dead_values_hold_the_pattern_of_death),
+      exec_test(test_dead_values_hold_the_pattern_of_death), exec_test(test_time_line_of_memory_is_what_is_alive),
+      exec_test(test_time_line_of_memory_counts_frames),
       exec_test(test_gradient_is_final_after_all_microbatches_and_uses),
       exec_test(test_gradient_is_final_after_the_last_weight_action), exec_test(test_other_events_are_never_final),
       exec_test(test_sharded_param_goes_through_buffers), exec_test(test_a_failing_kernel_ends_the_step))

@@ -1,0 +1,129 @@
+/* ranks: 1  device: cpu
+ *
+ * The time line of memory of whole models, for every rank of layouts that use everything: held against a slower count that asks every value
+ * of every microbatch when it is born and when it dies, and against the plan. (That it is what is really alive in memory: test_exec.c.) */
+#include "driver/recipe.h"
+#include "lib/program/memory_timeline.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <stdlib.h>
+
+/* ---- the slower count ---- */
+/* The action of this kind on that chunk and microbatch. */
+static int find_action(const struct schedule *s, enum action_kind kind, int chunk, int microbatch) {
+    for (int i = 0; i < s->n; i++)
+        if (s->actions[i].kind == kind && s->actions[i].chunk == chunk && s->actions[i].microbatch == microbatch) return i;
+    return -1;
+}
+
+/* The point at which a moment is. Before the first row: at the receive, if it is what was received. Behind the last: at the send. */
+static int point_at(const struct run *r, const struct memory_timeline *t, const struct moment *m, int chunk, int microbatch, bool crosses) {
+    static const enum action_kind received[] = {RECV_F, RECV_B}, sent[] = {SEND_F, SEND_B};
+    int action = find_action(&r->schedule, (enum action_kind)m->tape, chunk, microbatch), n = r->chunks[chunk].tapes[m->tape].n, transfer = -1;
+    if (crosses && m->tape != TAPE_W && m->row < 0) transfer = find_action(&r->schedule, received[m->tape], chunk, microbatch);
+    if (crosses && m->tape != TAPE_W && m->row == n) transfer = find_action(&r->schedule, sent[m->tape], chunk, microbatch);
+    if (transfer >= 0) return t->first[transfer];
+    return t->first[action] + (m->row < 0 ? 0 : m->row < n ? m->row : n - 1);
+}
+
+static bool is_boundary(const struct chunk *k, int storage) {
+    const int v[] = {k->in, k->out, k->din, k->dout};
+    for (int i = 0; i < 4; i++)
+        if (v[i] >= 0 && k->values[v[i]].storage == storage) return true;
+    return false;
+}
+
+static void count_slowly(const struct run *r, const struct memory_timeline *t, int64_t (*alive)[N_ROLES]) {
+    for (int c = 0; c < r->program.n_chunks; c++)
+        for (int m = 0; m < r->schedule.n_microbatches; m++)
+            for (int i = 0; i < r->chunks[c].n_storages; i++) {
+                const struct storage *s = &r->chunks[c].storages[i];
+                bool crosses = is_boundary(&r->chunks[c], i);
+                if (!s->bytes) continue;
+                int from = point_at(r, t, &s->birth, c, m, crosses), to = point_at(r, t, &s->death, c, m, crosses);
+                for (int k = from; k <= to; k++) alive[k][s->role] += s->bytes;
+            }
+}
+
+struct errors { int wrong, above_plan, above_floor; };
+
+static void check_points(const struct run *r, const struct memory_timeline *t, int64_t (*slow)[N_ROLES], struct errors *e) {
+    for (int i = 0; i < t->n; i++)
+        for (enum role role = 0; role < N_ROLES; role++) {
+            e->wrong += t->points[i].alive[role] - t->resident[role] != slow[i][role];
+            e->above_plan += t->points[i].alive[role] > r->memory.bytes[role];
+        }
+    int64_t floor = 0;
+    for (int c = 0; c < r->program.n_chunks; c++)
+        for (enum tape_kind k = 0; k < N_TAPES; k++)
+            if (r->chunks[c].scratch_floor[k][ROLE_ACT] > floor) floor = r->chunks[c].scratch_floor[k][ROLE_ACT];
+    e->above_floor += memory_timeline_peak(t, ROLE_ACT) > floor + r->memory.frames_floor;
+}
+
+static struct errors errors_of(struct plan p, int rank) {
+    struct run r = {0};
+    struct memory_timeline t = {0};
+    struct errors e = {0};
+    assert_ok(plan_settle(&p, plan_ranks(&p)));
+    assert_ok(run_compile(&r, &gpt_recipe, &p, rank, NULL, NULL));
+    assert_ok(memory_timeline_make(&r.program, r.chunks, &r.schedule, &r.memory, &t));
+    int64_t (*slow)[N_ROLES] = calloc((size_t)t.n, sizeof *slow);
+    assert_non_null(slow);
+    count_slowly(&r, &t, slow);
+    check_points(&r, &t, slow, &e);
+    free(slow);
+    memory_timeline_fini(&t);
+    run_destroy(&r);
+    return e;
+}
+
+static void check_layout(struct plan p) {
+    for (int rank = 0; rank < plan_ranks(&p); rank++) {
+        struct errors e = errors_of(p, rank);
+        if (e.wrong + e.above_plan + e.above_floor) print_error("%s, rank %d\n", layout_name(&p), rank);
+        assert_int_equal(e.wrong, 0);
+        assert_int_equal(e.above_plan, 0);
+        assert_int_equal(e.above_floor, 0);
+    }
+}
+
+static void test_time_line_equals_a_count_of_every_value(void **state) {
+    (void)state;
+    struct plan p = parity_plan();
+    p.micro_batch = 4;
+    check_layout(p);
+    for (int company = 0; company < N_COMPANIES; company++) {
+        p = parity_plan();
+        p.dp = p.tp = p.pp = 2;
+        p.micro_batch = 2;
+        p.zero = company % 4;
+        p.sp = company / 2 % 2;
+        p.recompute = company % 3 == 0 ? RECOMPUTE_NONE : company % 3 == 1 ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
+        p.schedule = company % 5 == 0 ? SCHEDULE_GPIPE : company % 5 < 3 ? SCHEDULE_1F1B : SCHEDULE_INTERLEAVED;
+        p.chunks = p.schedule == SCHEDULE_INTERLEAVED ? 2 : 1;
+        p.loss_chunk = company % 2 ? 5 : 0;
+        check_layout(p);
+    }
+}
+
+/* What is always there, by hand: two moments of every weight, and a gradient. */
+static void test_time_line_counts_what_is_always_there(void **state) {
+    (void)state;
+    struct plan p = parity_plan();
+    struct run r = {0};
+    struct memory_timeline t;
+    assert_ok(plan_settle(&p, 1));
+    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    assert_ok(memory_timeline_make(&r.program, r.chunks, &r.schedule, &r.memory, &t));
+    int64_t n = 0;
+    for (int i = 0; i < r.program.n_params; i++) n += type_n(&r.program.params[i].type);
+    assert_int_equal(t.resident[ROLE_PARAM], 8 * n);
+    assert_int_equal(t.resident[ROLE_GRAD], 8 * n);
+    assert_int_equal(t.resident[ROLE_OPTIM], 16 * n);
+    assert_int_equal(t.resident[ROLE_ACT], 0);
+    assert_int_equal(memory_timeline_peak(&t, ROLE_PARAM), 8 * n);
+    memory_timeline_fini(&t);
+    run_destroy(&r);
+}
+
+TESTS(unit_test(test_time_line_equals_a_count_of_every_value), unit_test(test_time_line_counts_what_is_always_there))
