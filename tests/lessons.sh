@@ -3,6 +3,7 @@
 # in a small tree of its own.
 #
 # Run from the project's root.
+# shellcheck disable=SC2016 # what is planted is the words of other shells
 set -u -o pipefail
 command -v python3 >/dev/null || { echo "skip lessons there is no python3"; exit 0; }
 work=$(mktemp -d)
