@@ -15,7 +15,9 @@
  * that it does not use sleep. What is not: ranks that outnumber cores take turns, so times then tell little of a cluster. */
 #include "driver/compare.h"
 
+#include "driver/compare_html.h"
 #include "driver/compare_measure.h"
+#include "driver/compare_pictures.h"
 #include "driver/compare_report.h"
 #include "driver/compare_strategy.h"
 #include "driver/compare_table.h"
@@ -41,7 +43,7 @@ struct request {
 
 static const struct option OPTIONS[] = {
     {"strategies", OPTION_TEXT, "", 0, 0, NULL, "", "what to compare, as in \"dp=8 | dp=8 zero=3 | tp=2 pp=2 sp\": settings of the options above; an empty one changes nothing", "compare", offsetof(struct request, strategies)},
-    {"out", OPTION_TEXT, "report", 0, 0, NULL, "", "directory for compare.csv and compare.json", "compare", offsetof(struct request, out)},
+    {"out", OPTION_TEXT, "report", 0, 0, NULL, "", "directory for report.html, compare.csv, compare.json and the pictures (SVG)", "compare", offsetof(struct request, out)},
     {"memory-limit", OPTION_REAL, "0", 0, 1e12, NULL, "MiB", "a strategy with a rank that needs more device memory is not run; 0: no limit", "compare", offsetof(struct request, memory_limit)},
 };
 
@@ -50,6 +52,7 @@ struct comparison {
     struct strategies strategies;
     struct request *requests;            /* [n]: the base with a strategy's settings */
     struct compare_row *rows;            /* [n] */
+    struct compare_about about;
 };
 
 static bool is_rank_0(void) { return comm_world_rank() == 0; }
@@ -93,6 +96,8 @@ static enum status prepare(struct comparison *c, int argc, char **argv) {
     enum status status = read_base(c, argc, argv);
     if (status == OK) status = read_strategies(c, argc, argv);
     if (status == OK && is_rank_0()) status = compare_report_prepare(c->base.out);
+    c->about = (struct compare_about){.options = c->base.setup.options, .n_strategies = c->strategies.n};
+    compare_about_here(&c->about);
     return fail_agree(group_world(), status);
 }
 
@@ -199,7 +204,9 @@ static enum status finish_row(struct comparison *c, int i) {
     if (!is_rank_0()) return OK;
     if (c->rows[i].status == OK) set_distance(c, i);
     tell_row(c, i);
-    return compare_report_write(c->base.out, c->rows, i + 1);
+    TRY(compare_report_write(c->base.out, c->rows, i + 1));
+    TRY(compare_pictures_write(c->base.out, c->rows, i + 1));
+    return compare_html_write(c->base.out, &c->about, c->rows, i + 1);
 }
 
 /* Not OK: the job cannot go on. */

@@ -79,12 +79,16 @@ static enum status take_memory(struct compare_rank *mine, const struct run *r) {
 
 static void take_bill(struct compare_rank *mine, const struct run *r) {
     const double *flops = r->bill.flops;
+    mine->forward_flops = flops[ROW_FORWARD];
     mine->flops = flops[ROW_FORWARD] + flops[ROW_BACKWARD_INPUT] + flops[ROW_BACKWARD_WEIGHT];
     mine->replay_flops = flops[ROW_REPLAY];
 }
 
 static void fill_row(struct compare_row *row, const struct run *r, double *seconds, int64_t n_timed) {
     const struct plan *p = &r->plan;
+    row->schedule = (enum plan_schedule)p->schedule;
+    row->n_chunks = p->schedule == SCHEDULE_INTERLEAVED ? (int)p->chunks : 1;
+    row->n_microbatches = p->n_microbatches;
     row->n_steps = p->steps;
     row->n_timed = n_timed;
     row->step_s = compare_median(seconds, n_timed);

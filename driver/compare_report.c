@@ -95,19 +95,23 @@ static json_t *rank_json(const struct compare_rank *rank, int number) {
     return o;
 }
 
+struct report { const struct compare_row *rows; int n_rows; };
+
 /* ---- JSON ---- */
-static int write_json(FILE *f, const struct compare_row *rows, int n_rows) {
+static int write_json(FILE *f, const void *self) {
+    const struct report *report = self;
+    const struct compare_row *rows = report->rows;
     json_t *all = json_array();
-    for (int i = 0; i < n_rows; i++) {
+    for (int i = 0; i < report->n_rows; i++) {
         json_t *row = row_json(&rows[i]), *ranks = json_array();
         for (int r = 0; rows[i].status == OK && r < rows[i].n_ranks; r++)
             json_array_append_new(ranks, rank_json(&rows[i].ranks[r], r));
         json_object_set_new(row, "per_rank", ranks);
         json_array_append_new(all, row);
     }
-    json_t *report = json_pack("{s:i, s:o}", "world", comm_world_size(), "strategies", all);
-    int failed = !report || json_dumpf(report, f, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) || fputc('\n', f) == EOF;
-    json_decref(report);
+    json_t *root = json_pack("{s:i, s:o}", "world", comm_world_size(), "strategies", all);
+    int failed = !root || json_dumpf(root, f, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) || fputc('\n', f) == EOF;
+    json_decref(root);
     return failed;
 }
 
@@ -144,9 +148,10 @@ static void write_line(FILE *f, json_t *row, bool keys) {
     fputc('\n', f);
 }
 
-static int write_csv(FILE *f, const struct compare_row *rows, int n_rows) {
-    for (int i = 0; i < n_rows; i++) {
-        json_t *row = row_json(&rows[i]);
+static int write_csv(FILE *f, const void *self) {
+    const struct report *report = self;
+    for (int i = 0; i < report->n_rows; i++) {
+        json_t *row = row_json(&report->rows[i]);
         if (i == 0) write_line(f, row, true);
         write_line(f, row, false);
         json_decref(row);
@@ -159,23 +164,22 @@ static enum status cannot(const char *what, const char *path) {
     return FAIL(E_IO, "cannot %s %s: %s; give --out another directory", what, path, strerror(errno));
 }
 
-/* Written beside the report and put in its place when it is whole. */
-static enum status replace_file(const char *dir, const char *name, int (*write)(FILE *, const struct compare_row *, int),
-                                const struct compare_row *rows, int n_rows) {
+enum status compare_report_replace(const char *dir, const char *name, compare_writer *write, const void *self) {
     char path[PATH_MAX], fresh[PATH_MAX + 8];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     snprintf(fresh, sizeof fresh, "%s.new", path);
     FILE *f = fopen(fresh, "w");
     if (!f) return cannot("write", fresh);
-    int failed = write(f, rows, n_rows);
+    int failed = write(f, self);
     failed |= fclose(f);
     if (failed) return cannot("write", fresh);
     return rename(fresh, path) == 0 ? OK : cannot("write", path);
 }
 
 enum status compare_report_write(const char *dir, const struct compare_row *rows, int n_rows) {
-    TRY(replace_file(dir, "compare.csv", write_csv, rows, n_rows));
-    return replace_file(dir, "compare.json", write_json, rows, n_rows);
+    struct report report = {rows, n_rows};
+    TRY(compare_report_replace(dir, "compare.csv", write_csv, &report));
+    return compare_report_replace(dir, "compare.json", write_json, &report);
 }
 
 static enum status make_directories(const char *dir) {

@@ -14,6 +14,11 @@ enum status compare_report_prepare(const char *dir);
  *  @errors E_IO, E_MEMORY  @collective{none} */
 enum status compare_report_write(const char *dir, const struct compare_row *rows, int n_rows);
 
+/** Write a file of the report: beside it first, and in its place when it is whole. write(f, self) returns other than 0 when it failed.
+ *  @errors E_IO  @collective{none} */
+typedef int compare_writer(FILE *, const void *self);
+enum status compare_report_replace(const char *dir, const char *name, compare_writer *write, const void *self);
+
 /** A cell as CSV wants it: quoted when it holds a comma, a quote or a line end (RFC 4180). */
 void csv_write_cell(FILE *, const char *text);
 

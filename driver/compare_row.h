@@ -19,6 +19,7 @@ struct compare_rank {
     double bubble_s;                                           /* a step, waiting for pipeline neighbours; part of waited_s */
     double step_s;                                             /* mean */
     double flops, replay_flops;                                /* a step: forward and backward; what recomputation adds */
+    double forward_flops;                                      /* part of flops */
 };
 
 struct compare_row {
@@ -28,6 +29,8 @@ struct compare_row {
     bool started;                        /* it failed in training; otherwise it was refused before */
     struct mesh_place layout;            /* dp, tp, pp */
     int n_ranks, n_threads;              /* used; threads of each */
+    enum plan_schedule schedule;
+    int n_chunks, n_microbatches;        /* chunks of a stage; microbatches of a replica in a step */
     int64_t n_steps, n_timed;
     double step_s, tokens_per_s;         /* median of the timed steps on rank 0, and what follows from it */
     double loss, distance;               /* of the last step; relative to the first row that ran, NaN where there is none */

@@ -7,15 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CELL_BYTES = 32, MOST_COLUMNS = 16, NAME_WIDTH = 32, LINE_WIDTH = 140 };
-
-struct entry { const struct compare_row *row; struct compare_summary sum; };
-
-struct column {
-    const char *title;
-    void (*cell)(const struct entry *, int which, char text[CELL_BYTES]);
-    int which;                                                       /* role or axis */
-};
+enum { MOST_COLUMNS = 16, NAME_WIDTH = 32, LINE_WIDTH = 140 };
 
 /* ---- cells ---- */
 void compare_mib(double bytes, char *text, size_t text_bytes) {
@@ -23,61 +15,96 @@ void compare_mib(double bytes, char *text, size_t text_bytes) {
     snprintf(text, text_bytes, "%.*f", fabs(mib) < 100 ? 2 : fabs(mib) < 1000 ? 1 : 0, mib);
 }
 
-static void cell_mib(double bytes, char *text) { compare_mib(bytes, text, CELL_BYTES); }
-static void cell_percent(double share, char *text) { snprintf(text, CELL_BYTES, "%.1f", 100 * share); }
+static void cell_mib(double bytes, char *text) { compare_mib(bytes, text, COMPARE_CELL_BYTES); }
+static void cell_percent(double share, char *text) { snprintf(text, COMPARE_CELL_BYTES, "%.1f", 100 * share); }
 
-static void cell_role(const struct entry *e, int role, char *text) { cell_mib((double)e->sum.predicted[role], text); }
-static void cell_rare_role(const struct entry *e, int role, char *text) {
+static void cell_role(const struct compare_entry *e, int role, char *text) { cell_mib((double)e->sum.predicted[role], text); }
+static void cell_rare_role(const struct compare_entry *e, int role, char *text) {
     if (e->sum.predicted[role]) cell_role(e, role, text);
 }
-static void cell_total(const struct entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.predicted_total, text); }
-static void cell_measured(const struct entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.measured_total, text); }
-static void cell_host(const struct entry *e, int which, char *text) {
+static void cell_total(const struct compare_entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.predicted_total, text); }
+static void cell_measured(const struct compare_entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.measured_total, text); }
+static void cell_host(const struct compare_entry *e, int which, char *text) {
     (void)which;
     if (e->sum.predicted_host) cell_mib((double)e->sum.predicted_host, text);
 }
-static void cell_resident(const struct entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.resident, text); }
-static void cell_unaccounted(const struct entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.unaccounted, text); }
+static void cell_resident(const struct compare_entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.resident, text); }
+static void cell_unaccounted(const struct compare_entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.unaccounted, text); }
 
-static void cell_ranks(const struct entry *e, int which, char *text) {
+static void cell_ranks(const struct compare_entry *e, int which, char *text) {
     (void)which;
-    snprintf(text, CELL_BYTES, "%d x %d", e->row->n_ranks, e->row->n_threads);
+    snprintf(text, COMPARE_CELL_BYTES, "%d x %d", e->row->n_ranks, e->row->n_threads);
 }
-static void cell_step(const struct entry *e, int which, char *text) { (void)which; snprintf(text, CELL_BYTES, "%.1f", 1e3 * e->row->step_s); }
-static void cell_tokens(const struct entry *e, int which, char *text) { (void)which; snprintf(text, CELL_BYTES, "%.0f", e->row->tokens_per_s); }
-static void cell_sent(const struct entry *e, int axis, char *text) { cell_mib(e->sum.sent_bytes[axis], text); }
-static void cell_sent_rest(const struct entry *e, int which, char *text) {
+static void cell_step(const struct compare_entry *e, int which, char *text) { (void)which; snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->step_s); }
+static void cell_tokens(const struct compare_entry *e, int which, char *text) { (void)which; snprintf(text, COMPARE_CELL_BYTES, "%.0f", e->row->tokens_per_s); }
+static void cell_sent(const struct compare_entry *e, int axis, char *text) { cell_mib(e->sum.sent_bytes[axis], text); }
+static void cell_sent_rest(const struct compare_entry *e, int which, char *text) {
     (void)which;
     cell_mib(e->sum.sent_bytes[AXIS_TIE] + e->sum.sent_bytes[AXIS_MESH], text);
 }
-static void cell_waited(const struct entry *e, int axis, char *text) { snprintf(text, CELL_BYTES, "%.1f", 1e3 * e->sum.waited_s[axis]); }
-static void cell_waited_rest(const struct entry *e, int which, char *text) {
+static void cell_waited(const struct compare_entry *e, int axis, char *text) { snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->sum.waited_s[axis]); }
+static void cell_waited_rest(const struct compare_entry *e, int which, char *text) {
     (void)which;
-    snprintf(text, CELL_BYTES, "%.1f", 1e3 * (e->sum.waited_s[AXIS_TIE] + e->sum.waited_s[AXIS_MESH]));
+    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * (e->sum.waited_s[AXIS_TIE] + e->sum.waited_s[AXIS_MESH]));
 }
-static void cell_bubble(const struct entry *e, int which, char *text) { (void)which; cell_percent(e->sum.bubble_share, text); }
-static void cell_extra_flops(const struct entry *e, int which, char *text) { (void)which; cell_percent(e->sum.extra_flops, text); }
-static void cell_loss(const struct entry *e, int which, char *text) { (void)which; snprintf(text, CELL_BYTES, "%.6f", e->row->loss); }
-static void cell_distance(const struct entry *e, int which, char *text) { (void)which; snprintf(text, CELL_BYTES, "%.1g", e->row->distance); }
+static void cell_bubble(const struct compare_entry *e, int which, char *text) { (void)which; cell_percent(e->sum.bubble_share, text); }
+static void cell_extra_flops(const struct compare_entry *e, int which, char *text) { (void)which; cell_percent(e->sum.extra_flops, text); }
+static void cell_loss(const struct compare_entry *e, int which, char *text) { (void)which; snprintf(text, COMPARE_CELL_BYTES, "%.6f", e->row->loss); }
+static void cell_distance(const struct compare_entry *e, int which, char *text) { (void)which; snprintf(text, COMPARE_CELL_BYTES, "%.1g", e->row->distance); }
 
-static const struct column MEMORY[] = {
-    {"param", cell_role, ROLE_PARAM}, {"grad", cell_role, ROLE_GRAD}, {"optim", cell_role, ROLE_OPTIM},
-    {"act", cell_role, ROLE_ACT}, {"comm", cell_role, ROLE_COMM}, {"work", cell_role, ROLE_WORK},
-    {"save", cell_rare_role, ROLE_SAVE}, {"total", cell_total, 0}, {"measured", cell_measured, 0}, {"on host", cell_host, 0},
-    {"resident", cell_resident, 0}, {"unaccounted", cell_unaccounted, 0},
+static const struct compare_column MEMORY[] = {
+    {"param", "param", "predicted_param_bytes", cell_role, ROLE_PARAM}, {"grad", "grad", "predicted_grad_bytes", cell_role, ROLE_GRAD},
+    {"optim", "optim", "predicted_optim_bytes", cell_role, ROLE_OPTIM}, {"act", "act", "predicted_act_bytes", cell_role, ROLE_ACT},
+    {"comm", "comm", "predicted_comm_bytes", cell_role, ROLE_COMM}, {"work", "work", "predicted_work_bytes", cell_role, ROLE_WORK},
+    {"save", "save", "predicted_save_bytes", cell_rare_role, ROLE_SAVE}, {"total", "total", "predicted_total_bytes", cell_total, 0},
+    {"measured", "measured total", "measured_total_bytes", cell_measured, 0}, {"on host", "on host", "predicted_host_bytes", cell_host, 0},
+    {"resident", "resident", "resident_bytes", cell_resident, 0}, {"unaccounted", "unaccounted", "unaccounted_bytes", cell_unaccounted, 0},
 };
-static const struct column SPEED[] = {
-    {"ranks", cell_ranks, 0}, {"step ms", cell_step, 0}, {"tok/s", cell_tokens, 0},
-    {"sent dp", cell_sent, AXIS_DP}, {"tp", cell_sent, AXIS_TP}, {"pp", cell_sent, AXIS_PP}, {"rest", cell_sent_rest, 0},
-    {"wait dp", cell_waited, AXIS_DP}, {"tp", cell_waited, AXIS_TP}, {"pp", cell_waited, AXIS_PP}, {"rest", cell_waited_rest, 0},
-    {"bubble %", cell_bubble, 0}, {"flops +%", cell_extra_flops, 0}, {"loss", cell_loss, 0}, {"distance", cell_distance, 0},
+static const struct compare_column SPEED[] = {
+    {"ranks", "ranks x threads", "ranks x threads", cell_ranks, 0}, {"step ms", "step, ms", "step_ms", cell_step, 0},
+    {"tok/s", "tokens/s", "tokens_per_s", cell_tokens, 0}, {"sent dp", "sent dp, MiB", "comm_dp_bytes", cell_sent, AXIS_DP},
+    {"tp", "sent tp, MiB", "comm_tp_bytes", cell_sent, AXIS_TP}, {"pp", "sent pp, MiB", "comm_pp_bytes", cell_sent, AXIS_PP},
+    {"rest", "sent rest, MiB", "comm_tie_bytes + comm_mesh_bytes", cell_sent_rest, 0},
+    {"wait dp", "waited dp, ms", "comm_dp_ms", cell_waited, AXIS_DP}, {"tp", "waited tp, ms", "comm_tp_ms", cell_waited, AXIS_TP},
+    {"pp", "waited pp, ms", "comm_pp_ms", cell_waited, AXIS_PP}, {"rest", "waited rest, ms", "comm_tie_ms + comm_mesh_ms", cell_waited_rest, 0},
+    {"bubble %", "bubble, %", "bubble_share", cell_bubble, 0}, {"flops +%", "more flops, %", "extra_flops", cell_extra_flops, 0},
+    {"loss", "loss", "loss", cell_loss, 0}, {"distance", "distance of loss", "loss_distance", cell_distance, 0},
 };
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
+
+const struct compare_columns compare_memory_columns = {
+    "Memory, MiB on the rank that has most: planned peak by role; measured in the arenas; resident in the process", MEMORY, COUNT(MEMORY)};
+const struct compare_columns compare_speed_columns = {
+    "Speed, a step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: part of the step spent waiting for pipeline "
+    "neighbours", SPEED, COUNT(SPEED)};
+
+struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows) {
+    struct compare_entry *entries = calloc((size_t)n_rows, sizeof *entries);
+    for (int i = 0; entries && i < n_rows; i++) {
+        entries[i].row = &rows[i];
+        if (rows[i].status == OK) entries[i].sum = compare_summarise(&rows[i]);
+    }
+    return entries;
+}
+
+void compare_cell(const struct compare_column *c, const struct compare_entry *e, char text[COMPARE_CELL_BYTES]) {
+    text[0] = 0;
+    if (e->row->status == OK) c->cell(e, c->which, text);
+}
+
+bool compare_column_used(const struct compare_column *c, const struct compare_entry *entries, int n) {
+    char text[COMPARE_CELL_BYTES];
+    for (int i = 0; i < n; i++) {
+        compare_cell(c, &entries[i], text);
+        if (text[0]) return true;
+    }
+    return false;
+}
 
 /* ---- laying out ---- */
 static int max(int a, int b) { return a > b ? a : b; }
 
-static int name_width(const struct entry *entries, int n) {
+static int name_width(const struct compare_entry *entries, int n) {
     int width = (int)strlen("strategy");
     for (int i = 0; i < n; i++) width = max(width, (int)strlen(compare_row_name(entries[i].row)));
     return width < NAME_WIDTH ? width : NAME_WIDTH;
@@ -88,17 +115,12 @@ static void print_name(FILE *f, const char *name, int width) {
     else fprintf(f, "%.*s...", width - 3, name);                     /* whole in the files */
 }
 
-static void write_cell(const struct column *c, const struct entry *e, char text[CELL_BYTES]) {
-    text[0] = 0;
-    if (e->row->status == OK) c->cell(e, c->which, text);
-}
-
 /* 0: no row has anything to say there. */
-static int column_width(const struct column *c, const struct entry *entries, int n) {
-    char text[CELL_BYTES];
+static int column_width(const struct compare_column *c, const struct compare_entry *entries, int n) {
+    char text[COMPARE_CELL_BYTES];
     int width = 0;
     for (int i = 0; i < n; i++) {
-        write_cell(c, &entries[i], text);
+        compare_cell(c, &entries[i], text);
         width = max(width, (int)strlen(text));
     }
     return width ? max(width, (int)strlen(c->title)) : 0;
@@ -125,9 +147,9 @@ static void print_reason(FILE *f, const struct compare_row *row, int at) {
     print_sentence(f, text, at);
 }
 
-struct table { const struct column *columns; int n_columns, name_width, width[MOST_COLUMNS]; };
+struct table { const struct compare_column *columns; int n_columns, name_width, width[MOST_COLUMNS]; };
 
-static void print_head(FILE *f, struct table *t, const struct entry *entries, int n) {
+static void print_head(FILE *f, struct table *t, const struct compare_entry *entries, int n) {
     t->name_width = name_width(entries, n);
     fprintf(f, "%-*s", t->name_width, "strategy");
     for (int c = 0; c < t->n_columns; c++) {
@@ -137,17 +159,17 @@ static void print_head(FILE *f, struct table *t, const struct entry *entries, in
     fputc('\n', f);
 }
 
-static void print_cells(FILE *f, const struct table *t, const struct entry *e) {
-    char text[CELL_BYTES];
+static void print_cells(FILE *f, const struct table *t, const struct compare_entry *e) {
+    char text[COMPARE_CELL_BYTES];
     for (int c = 0; c < t->n_columns; c++) {
-        write_cell(&t->columns[c], e, text);
+        compare_cell(&t->columns[c], e, text);
         if (t->width[c]) fprintf(f, "  %*s", t->width[c], text);
     }
     fputc('\n', f);
 }
 
 /* Reasons are long; the first table has them. */
-static void print_table(FILE *f, struct table t, const struct entry *entries, int n, bool reasons) {
+static void print_table(FILE *f, struct table t, const struct compare_entry *entries, int n, bool reasons) {
     print_head(f, &t, entries, n);
     for (int i = 0; i < n; i++) {
         const struct compare_row *row = entries[i].row;
@@ -171,35 +193,34 @@ static void print_sharing(FILE *f) {
     fputc('\n', f);
 }
 
-static void print_conclusion(FILE *f, const struct entry *entries, int n) {
-    const struct entry *least = NULL, *fastest = NULL;
-    char text[CELL_BYTES];
+void compare_conclusion(FILE *f, const struct compare_entry *entries, int n) {
+    const struct compare_entry *least = NULL, *fastest = NULL;
+    char text[COMPARE_CELL_BYTES];
     for (int i = 0; i < n; i++) {
-        const struct entry *e = &entries[i];
+        const struct compare_entry *e = &entries[i];
         if (e->row->status != OK) continue;
         if (!least || e->sum.predicted_total < least->sum.predicted_total) least = e;
         if (!fastest || e->row->tokens_per_s > fastest->row->tokens_per_s) fastest = e;
     }
     if (!least) return;
     cell_mib((double)least->sum.predicted_total, text);
-    fprintf(f, "\nLeast memory on the fullest rank: %s (%s MiB). Most tokens a second: %s (%.0f).", compare_row_name(least->row), text,
+    fprintf(f, "Least memory on the fullest rank: %s (%s MiB). Most tokens a second: %s (%.0f).", compare_row_name(least->row), text,
             compare_row_name(fastest->row), fastest->row->tokens_per_s);
     print_sharing(f);
 }
 
+static void print_columns(FILE *f, const struct compare_columns *c, const struct compare_entry *entries, int n, bool reasons) {
+    fprintf(f, "\n%s\n", c->caption);
+    print_table(f, (struct table){.columns = c->column, .n_columns = c->n}, entries, n, reasons);
+}
+
 void compare_table_print(FILE *f, const struct compare_row *rows, int n_rows) {
-    struct entry *entries = calloc((size_t)n_rows, sizeof *entries);
+    struct compare_entry *entries = compare_entries(rows, n_rows);
     if (!entries) return;                                            /* the files have it all */
-    for (int i = 0; i < n_rows; i++) {
-        entries[i].row = &rows[i];
-        if (rows[i].status == OK) entries[i].sum = compare_summarise(&rows[i]);
-    }
-    fprintf(f, "\nMemory, MiB on the rank that has most: planned peak by role; measured in the arenas; resident in the process\n");
-    print_table(f, (struct table){.columns = MEMORY, .n_columns = COUNT(MEMORY)}, entries, n_rows, true);
-    fprintf(f, "\nSpeed, a step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: part of the step "
-               "spent waiting for pipeline neighbours\n");
-    print_table(f, (struct table){.columns = SPEED, .n_columns = COUNT(SPEED)}, entries, n_rows, false);
-    print_conclusion(f, entries, n_rows);
+    print_columns(f, &compare_memory_columns, entries, n_rows, true);
+    print_columns(f, &compare_speed_columns, entries, n_rows, false);
+    fputc('\n', f);
+    compare_conclusion(f, entries, n_rows);
     fflush(f);
     free(entries);
 }

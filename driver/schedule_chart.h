@@ -12,6 +12,7 @@ struct schedule_chart {
     const char *name;                        /* the kind's, as typed; borrowed */
     int n_stages, n_chunks, n_microbatches;
     double forward, backward, transfer;      /* time of a microbatch in all chunks of a stage; of a message's flight */
+    const char *heading;                     /* of the picture; NULL: the title alone. Borrowed */
     /* what follows */
     int send_depth;
     struct schedule *stages;
@@ -30,5 +31,7 @@ void schedule_chart_title(const struct schedule_chart *, FILE *);
 void schedule_chart_text(const struct schedule_chart *, FILE *);
 /** As a picture of its own. */
 void schedule_chart_svg(const struct schedule_chart *, FILE *);
+/** How large that is, in pixels. */
+void schedule_chart_size(const struct schedule_chart *, double *width, double *height);
 
 #endif

@@ -1,6 +1,7 @@
 /* A Gantt chart as SVG: forward blue, backward orange, chunks from light to dark, idle grey. */
 #include "driver/schedule_chart.h"
 
+#include "driver/markup.h"
 #include <math.h>
 
 enum { LEFT = 74, TOP = 62, RIGHT = 26, MAX_PLOT = 1600, MIN_PLOT = 560, ROOMY_BOX = 24, MAX_TITLES = 20000, LEGEND = 86 };
@@ -67,16 +68,35 @@ static void draw_stage(const struct canvas *v, int stage) {
 }
 
 /* ---- around them ---- */
+static double width_of(const struct canvas *v) { return LEFT + v->plot + RIGHT; }
+static double height_of(const struct canvas *v) { return y_of(v, v->c->n_stages) + LEGEND; }
+
+void schedule_chart_size(const struct schedule_chart *c, double *width, double *height) {
+    struct canvas v = canvas_of(c, NULL);
+    *width = round(width_of(&v));
+    *height = round(height_of(&v));
+}
+
+static void draw_title(const struct canvas *v) {
+    const struct schedule_chart *c = v->c;
+    if (c->heading) markup_short(v->f, c->heading, (int)(v->plot / 8.2));
+    else schedule_chart_title(c, v->f);
+    fprintf(v->f, "</text>\n<text x=\"%d\" y=\"45\">", LEFT);
+    if (c->heading) {
+        schedule_chart_title(c, v->f);
+        fprintf(v->f, "; ");
+    }
+}
+
 static void draw_head(const struct canvas *v) {
     const struct schedule_chart *c = v->c;
-    double width = LEFT + v->plot + RIGHT, height = y_of(v, c->n_stages) + LEGEND;
+    double width = width_of(v), height = height_of(v);
     fprintf(v->f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
             "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" fill=\"#1a1a1a\">\n", width, height, width, height);
     fprintf(v->f, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\" "
             "font-weight=\"bold\">", LEFT);
-    schedule_chart_title(c, v->f);
-    fprintf(v->f, "</text>\n<text x=\"%d\" y=\"45\">a step takes %.6g: %.6g of work and a bubble of %.6g (%.1f%% of the step)</text>\n",
-            LEFT, c->timeline.makespan, c->work, c->bubble, 100 * c->bubble / c->timeline.makespan);
+    draw_title(v);
+    fprintf(v->f, "a step takes %.6g: %.6g of work and a bubble of %.6g (%.1f%% of the step)</text>\n", c->timeline.makespan, c->work, c->bubble, 100 * c->bubble / c->timeline.makespan);
 }
 
 /* 1, 2 or 5 times a power of ten, at least 60 pixels apart. */

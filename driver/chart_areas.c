@@ -1,0 +1,106 @@
+/* Stacked areas: each series stands on the ones before it, as a staircase, since a value holds until the next point. */
+#include "driver/chart_draw.h"
+
+#include "driver/markup.h"
+#include <math.h>
+#include <stdio.h>
+
+enum { TOP = 38, LEFT = 74, PLOT = 250, AXIS = 52, MARK_LINE = 18 };
+
+struct canvas { const struct chart_areas *c; FILE *f; struct chart_scale x, y; double top, right; };
+
+static double value_at(const struct chart_areas *c, int point, int series) {
+    double value = c->value[(size_t)point * (size_t)c->n_series + (size_t)series];
+    return isfinite(value) && value > 0 ? value : 0;
+}
+
+static double stack(const struct chart_areas *c, int point, int n_series) {
+    double total = 0;
+    for (int i = 0; i < n_series; i++) total += value_at(c, point, i);
+    return total;
+}
+
+static double highest(const struct chart_areas *c) {
+    double most = isfinite(c->level) ? c->level : 0;
+    for (int i = 0; i < c->n_points; i++) most = fmax(most, stack(c, i, c->n_series));
+    return most;
+}
+
+static struct canvas canvas_of(const struct chart_areas *c, FILE *f) {
+    double top = chart_legend(NULL, c->series, c->n_series, TOP) + (c->n_marks ? MARK_LINE : 6);
+    return (struct canvas){c, f, chart_scale_of(c->x_end), chart_scale_of(highest(c)), top, CHART_WIDTH - CHART_MARGIN};
+}
+
+/* The x axis ends where the last value does, not at a round number. */
+static double x_of(const struct canvas *v, double x) { return v->c->x_end > 0 ? LEFT + (v->right - LEFT) * x / v->c->x_end : LEFT; }
+static double y_of(const struct canvas *v, double y) { return v->top + PLOT * (1 - chart_scale_at(&v->y, y)); }
+static double end_of(const struct chart_areas *c, int point) { return point + 1 < c->n_points ? c->x[point + 1] : c->x_end; }
+
+static void draw_axes(const struct canvas *v) {
+    char text[CHART_NUMBER_BYTES];
+    double bottom = v->top + PLOT;
+    for (int i = 0; i <= v->y.n_steps; i++) {
+        double y = y_of(v, i * v->y.step);
+        chart_line(v->f, LEFT, y, v->right, y, CHART_GRID, false);
+        chart_label(v->f, LEFT - 7, y + 4, CHART_RIGHT, chart_number(i * v->y.step, text), CHART_NUMBER_BYTES);
+    }
+    for (int i = 0; i <= v->x.n_steps && i * v->x.step <= v->c->x_end * (1 + 1e-9); i++) {
+        double x = x_of(v, i * v->x.step);
+        chart_line(v->f, x, bottom, x, bottom + 5, CHART_INK, false);
+        chart_label(v->f, x, bottom + 18, CHART_MIDDLE, chart_number(i * v->x.step, text), CHART_NUMBER_BYTES);
+    }
+    chart_line(v->f, LEFT, bottom, v->right, bottom, CHART_INK, false);
+    chart_label(v->f, LEFT - 7, v->top - 8, CHART_RIGHT, v->c->unit, 10);
+    chart_label(v->f, v->right, bottom + 36, CHART_RIGHT, v->c->x_name, 110);
+}
+
+/* Along the upper edge from left to right, and back along the lower one. */
+static void draw_area(const struct canvas *v, int series) {
+    const struct chart_areas *c = v->c;
+    fprintf(v->f, "<path fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"0.4\" d=\"M", chart_colour(c->series[series].colour));
+    for (int i = 0; i < c->n_points; i++) {
+        double y = y_of(v, stack(c, i, series + 1));
+        fprintf(v->f, " %.2f %.1f %.2f %.1f", x_of(v, c->x[i]), y, x_of(v, end_of(c, i)), y);
+    }
+    for (int i = c->n_points - 1; i >= 0; i--) {
+        double y = y_of(v, stack(c, i, series));
+        fprintf(v->f, " %.2f %.1f %.2f %.1f", x_of(v, end_of(c, i)), y, x_of(v, c->x[i]), y);
+    }
+    fprintf(v->f, " Z\"><title>");
+    markup_text(v->f, c->series[series].name);
+    fprintf(v->f, "</title></path>\n");
+}
+
+/* A word that would run into the one before it is left out; its line is not. */
+static void draw_marks(const struct canvas *v) {
+    double free_from = LEFT;
+    for (int i = 0; i < v->c->n_marks; i++) {
+        const struct chart_mark *m = &v->c->marks[i];
+        double x = x_of(v, m->x), end = i + 1 < v->c->n_marks ? x_of(v, m[1].x) : v->right;
+        int n = snprintf(NULL, 0, "%s", m->label);
+        chart_line(v->f, x, v->top - 4, x, v->top + PLOT, "#00000040", false);
+        if (x + 2 < free_from || x + 2 + chart_text_width(n) > end + chart_text_width(1)) continue;
+        chart_label(v->f, x + 2, v->top - 6, CHART_LEFT, m->label, 40);
+        free_from = x + 2 + chart_text_width(n);
+    }
+}
+
+static void draw_level(const struct canvas *v) {
+    if (!isfinite(v->c->level)) return;
+    double y = y_of(v, v->c->level);
+    chart_line(v->f, LEFT, y, v->right, y, CHART_INK, true);
+    fprintf(v->f, "<g paint-order=\"stroke\" stroke=\"#fdfdfb\" stroke-width=\"4\">\n");
+    chart_label(v->f, v->right - 4, y - 5, CHART_RIGHT, v->c->level_name, 90);
+    fprintf(v->f, "</g>\n");
+}
+
+void chart_areas_svg(const struct chart_areas *c, FILE *f) {
+    struct canvas v = canvas_of(c, f);
+    chart_open(f, CHART_WIDTH, v.top + PLOT + AXIS, c->title);
+    chart_legend(f, c->series, c->n_series, TOP);
+    draw_axes(&v);
+    for (int i = 0; i < c->n_series; i++) draw_area(&v, i);
+    draw_marks(&v);
+    draw_level(&v);
+    chart_close(f);
+}

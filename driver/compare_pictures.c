@@ -1,0 +1,173 @@
+#include "driver/compare_pictures.h"
+
+#include "driver/chart.h"
+#include "driver/compare_pipeline.h"
+#include "driver/compare_report.h"
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NAME_BYTES = 1024, REASON_BYTES = COMPARE_REASON_BYTES + 64 };
+
+/* ---- bars: a group a row ---- */
+struct words { char name[NAME_BYTES], reason[REASON_BYTES]; };
+struct bars { struct chart_group *groups; struct words *words; };
+
+static void bars_fini(struct bars *b) {
+    free(b->groups);
+    free(b->words);
+}
+
+static void name_group(const struct compare_row *row, struct chart_group *g, struct words *w) {
+    g->name = w->name;
+    snprintf(w->name, sizeof w->name, "%.1000s", compare_row_name(row));
+    if (row->status == OK) return;
+    g->reason = w->reason;
+    snprintf(w->reason, sizeof w->reason, "%s: %s %s", compare_row_status(row), status_name(row->status), row->reason);
+}
+
+static enum status draw_bars(const struct compare_row *rows, int n_rows, void (*fill)(const struct compare_row *, struct chart_group *),
+                             struct chart_bars chart, FILE *f) {
+    struct bars b = {calloc((size_t)n_rows, sizeof *b.groups), calloc((size_t)n_rows, sizeof *b.words)};
+    enum status status = b.groups && b.words ? OK : FAIL(E_MEMORY, "no memory for a picture of %d strategies", n_rows);
+    for (int i = 0; status == OK && i < n_rows; i++) {
+        name_group(&rows[i], &b.groups[i], &b.words[i]);
+        if (rows[i].status == OK) fill(&rows[i], &b.groups[i]);
+    }
+    chart.groups = b.groups;
+    chart.n_groups = n_rows;
+    if (status == OK) chart_bars_svg(&chart, f);
+    bars_fini(&b);
+    return status;
+}
+
+/* ---- memory ---- */
+static const struct chart_series ROLES[N_ROLES] = {
+    [ROLE_PARAM] = {"param", CHART_BLUE}, [ROLE_GRAD] = {"grad", CHART_VERMILION}, [ROLE_OPTIM] = {"optim", CHART_GREEN},
+    [ROLE_ACT] = {"act", CHART_ORANGE}, [ROLE_COMM] = {"comm", CHART_PURPLE}, [ROLE_WORK] = {"work", CHART_SKY}, [ROLE_SAVE] = {"save", CHART_GREY},
+};
+
+static const struct compare_rank *fullest_rank(const struct compare_row *row) {
+    const struct compare_rank *most = row->ranks;
+    for (int i = 1; i < row->n_ranks; i++)
+        if (roles_total(row->ranks[i].predicted) > roles_total(most->predicted)) most = &row->ranks[i];
+    return most;
+}
+
+static void add_memory(struct chart_group *g, const char *label, const int64_t bytes[N_ROLES]) {
+    struct chart_bar *bar = &g->bar[g->n_bars++];
+    bar->label = label;
+    for (enum role role = 0; role < N_ROLES; role++) bar->value[role] = (double)bytes[role] / (1 << 20);
+}
+
+static void fill_memory(const struct compare_row *row, struct chart_group *g) {
+    const struct compare_rank *rank = fullest_rank(row);
+    add_memory(g, "predicted", rank->predicted);
+    add_memory(g, "measured", rank->measured);
+    if (!roles_total(rank->predicted_host)) return;
+    add_memory(g, "on host", rank->predicted_host);
+    add_memory(g, "measured", rank->measured_host);
+}
+
+static enum status draw_memory(const struct compare_row *rows, int n_rows, FILE *f) {
+    return draw_bars(rows, n_rows, fill_memory, (struct chart_bars){.title = "Memory of the fullest rank, by role", .unit = "MiB", .series = ROLES, .n_series = N_ROLES}, f);
+}
+
+/* ---- speed ---- */
+static void fill_throughput(const struct compare_row *row, struct chart_group *g) {
+    g->n_bars = 1;
+    g->bar[0].value[0] = row->tokens_per_s;
+}
+
+static enum status draw_throughput(const struct compare_row *rows, int n_rows, FILE *f) {
+    static const struct chart_series one = {"tokens", CHART_BLUE};
+    return draw_bars(rows, n_rows, fill_throughput, (struct chart_bars){.title = "Throughput", .unit = "tokens/s", .series = &one, .n_series = 1}, f);
+}
+
+enum { PART_COMPUTE, PART_DP, PART_TP, PART_PP, PART_BUBBLE, PART_REST, N_PARTS };
+static const struct chart_series TIMES[N_PARTS] = {
+    {"computing", CHART_BLUE}, {"waiting for dp", CHART_ORANGE}, {"tp", CHART_GREEN}, {"pp", CHART_PURPLE}, {"bubble (pipeline neighbours)", CHART_PALE}, {"rest", CHART_VERMILION},
+};
+
+/* What is not waiting is computing. The bubble is part of what was waited for pp. */
+static void fill_time(const struct compare_row *row, struct chart_group *g) {
+    struct compare_summary s = compare_summarise(row);
+    double *part = g->bar[0].value, step_s = 0, waited = 0;
+    for (int i = 0; i < row->n_ranks; i++) step_s += row->ranks[i].step_s / row->n_ranks;
+    g->n_bars = 1;
+    part[PART_DP] = s.waited_s[AXIS_DP];
+    part[PART_TP] = s.waited_s[AXIS_TP];
+    part[PART_BUBBLE] = fmin(s.bubble_s, s.waited_s[AXIS_PP]);
+    part[PART_PP] = s.waited_s[AXIS_PP] - part[PART_BUBBLE];
+    part[PART_REST] = s.waited_s[AXIS_TIE] + s.waited_s[AXIS_MESH];
+    for (int i = PART_DP; i < N_PARTS; i++) waited += part[i];
+    part[PART_COMPUTE] = step_s < waited ? 0 : step_s - waited;      /* NaN stays NaN */
+    for (int i = 0; i < N_PARTS; i++) part[i] *= 1e3;
+}
+
+static enum status draw_time(const struct compare_row *rows, int n_rows, FILE *f) {
+    return draw_bars(rows, n_rows, fill_time, (struct chart_bars){.title = "Where the time of a step goes", .unit = "ms, mean of the ranks", .series = TIMES, .n_series = N_PARTS}, f);
+}
+
+enum { WIRE_DP, WIRE_TP, WIRE_PP, WIRE_REST, N_WIRES };
+static const struct chart_series WIRES[N_WIRES] = {{"dp", CHART_ORANGE}, {"tp", CHART_GREEN}, {"pp", CHART_PURPLE}, {"rest (tied embedding; loss, norm)", CHART_VERMILION}};
+
+static double sent_by(const struct compare_rank *rank) {
+    double sum = 0;
+    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) sum += rank->sent_bytes[axis];
+    return sum;
+}
+
+static void fill_wire(const struct compare_row *row, struct chart_group *g) {
+    const struct compare_rank *most = row->ranks;
+    for (int i = 1; i < row->n_ranks; i++)
+        if (sent_by(&row->ranks[i]) > sent_by(most)) most = &row->ranks[i];
+    const double *sent = most->sent_bytes, part[N_WIRES] = {sent[AXIS_DP], sent[AXIS_TP], sent[AXIS_PP], sent[AXIS_TIE] + sent[AXIS_MESH]};
+    g->n_bars = 1;
+    for (int i = 0; i < N_WIRES; i++) g->bar[0].value[i] = part[i] / (1 << 20);
+}
+
+static enum status draw_wire(const struct compare_row *rows, int n_rows, FILE *f) {
+    return draw_bars(rows, n_rows, fill_wire, (struct chart_bars){.title = "Bytes on the wire in a step, by axis", .unit = "MiB sent by the rank that sends most", .series = WIRES, .n_series = N_WIRES}, f);
+}
+
+/* ---- all of them ---- */
+const struct compare_picture compare_pictures[] = {
+    {"memory", "Memory", "Bytes of the rank whose planned total is largest. Predicted: the static memory plan, made before the first step. Measured: the high-water "
+     "mark of bytes that were written, in arenas that started full of canaries. The two have to agree to the byte.", draw_memory},
+    {"throughput", "Throughput", "Global batch x sequence length / median time of a timed step.", draw_throughput},
+    {"time", "Time of a step", "Mean of the ranks over the timed steps. What a rank does not wait is counted as computing; communication that hides behind computation is not seen.",
+     draw_time},
+    {"wire", "Bytes on the wire", "Algorithm bytes, as a ring sends them: all-reduce 2 S (n-1)/n, all-gather and reduce-scatter S (n-1)/n, send S.", draw_wire},
+    {"pipeline", "Pipelines", "Predicted: the schedule run against a clock, stages alike, a microbatch's forward taking 1 and its backward (with replays) as much more as its "
+     "floating-point operations say; messages take no time.", compare_pipeline_draw},
+};
+const int compare_n_pictures = sizeof compare_pictures / sizeof *compare_pictures;
+
+struct drawing { char *text; size_t bytes; };
+static int write_drawing(FILE *f, const void *self) {
+    const struct drawing *d = self;
+    return fwrite(d->text, 1, d->bytes, f) != d->bytes;
+}
+
+static enum status write_picture(const char *dir, const struct compare_picture *p, const struct compare_row *rows, int n_rows) {
+    char name[64], path[PATH_MAX];
+    struct drawing d = {0};
+    FILE *f = open_memstream(&d.text, &d.bytes);
+    if (!f) return FAIL(E_MEMORY, "no memory for a picture");
+    enum status status = p->draw(rows, n_rows, f);
+    if (fclose(f)) status = FAIL(E_MEMORY, "no memory for a picture");
+    snprintf(name, sizeof name, "%s.svg", p->name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (status == OK && d.bytes) status = compare_report_replace(dir, name, write_drawing, &d);
+    else unlink(path);
+    free(d.text);
+    return status;
+}
+
+enum status compare_pictures_write(const char *dir, const struct compare_row *rows, int n_rows) {
+    for (int i = 0; i < compare_n_pictures; i++) TRY(write_picture(dir, &compare_pictures[i], rows, n_rows));
+    return OK;
+}

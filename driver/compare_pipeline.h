@@ -1,0 +1,11 @@
+/* The pipelines of a comparison, under each other in one picture. */
+#ifndef TRIVIUM_DRIVER_COMPARE_PIPELINE_H
+#define TRIVIUM_DRIVER_COMPARE_PIPELINE_H
+
+#include "driver/compare_row.h"
+#include <stdio.h>
+
+/** A Gantt chart for each row that ran with more than one stage; nothing when there is none. @errors E_MEMORY, E_INTERNAL  @collective{none} */
+enum status compare_pipeline_draw(const struct compare_row *, int n_rows, FILE *);
+
+#endif

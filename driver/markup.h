@@ -1,0 +1,17 @@
+/* Text for HTML and SVG files: nothing that a person typed may become a tag, and every file stays well-formed XML. */
+#ifndef TRIVIUM_DRIVER_MARKUP_H
+#define TRIVIUM_DRIVER_MARKUP_H
+
+#include <stdio.h>
+
+/** Write text, safe between tags and in quoted attributes: & < > " ' become entities; bytes that are not UTF-8, and characters
+ *  that XML does not know (control characters), become U+FFFD, the replacement character. */
+void markup_text(FILE *, const char *text);
+
+/** The same of at most n_chars characters (n_chars >= 4): a longer text is cut, and ends in "...". */
+void markup_short(FILE *, const char *text, int n_chars);
+
+/** Characters of a text, a byte that is not UTF-8 counting as one. */
+int markup_length(const char *text);
+
+#endif
