@@ -67,10 +67,11 @@ void chart_box(FILE *f, double x, double y, double width, double height, enum ch
     fprintf(f, "</rect>\n");
 }
 
-double chart_legend(FILE *f, const struct chart_series *series, int n_series, double top) {
+double chart_legend(FILE *f, const struct chart_series *series, int n_series, unsigned used, double top) {
     double x = CHART_MARGIN, y = top;
     if (n_series < 2) return top;
     for (int i = 0; i < n_series; i++) {
+        if (!(used >> i & 1)) continue;
         double width = SWATCH + 6 + chart_text_width(markup_length(series[i].name)) + 16;
         if (x > CHART_MARGIN && x + width > CHART_WIDTH - CHART_MARGIN) x = CHART_MARGIN, y += LEGEND_LINE;
         if (f) {

@@ -7,7 +7,7 @@
 
 enum { TOP = 38, LEFT = 74, PLOT = 250, AXIS = 52, MARK_LINE = 18 };
 
-struct canvas { const struct chart_areas *c; FILE *f; struct chart_scale x, y; double top, right; };
+struct canvas { const struct chart_areas *c; FILE *f; struct chart_scale x, y; double top, right; unsigned used; };
 
 static double value_at(const struct chart_areas *c, int point, int series) {
     double value = c->value[(size_t)point * (size_t)c->n_series + (size_t)series];
@@ -26,9 +26,18 @@ static double highest(const struct chart_areas *c) {
     return most;
 }
 
+static unsigned used_series(const struct chart_areas *c) {
+    unsigned used = 0;
+    for (int p = 0; p < c->n_points; p++)
+        for (int i = 0; i < c->n_series; i++)
+            if (value_at(c, p, i) > 0) used |= 1u << i;
+    return used;
+}
+
 static struct canvas canvas_of(const struct chart_areas *c, FILE *f) {
-    double top = chart_legend(NULL, c->series, c->n_series, TOP) + (c->n_marks ? MARK_LINE : 6);
-    return (struct canvas){c, f, chart_scale_of(c->x_end), chart_scale_of(highest(c)), top, CHART_WIDTH - CHART_MARGIN};
+    unsigned used = used_series(c);
+    double top = chart_legend(NULL, c->series, c->n_series, used, TOP) + (c->n_marks ? MARK_LINE : 6);
+    return (struct canvas){c, f, chart_scale_of(c->x_end), chart_scale_of(highest(c)), top, CHART_WIDTH - CHART_MARGIN, used};
 }
 
 /* The x axis ends where the last value does, not at a round number. */
@@ -97,9 +106,10 @@ static void draw_level(const struct canvas *v) {
 void chart_areas_svg(const struct chart_areas *c, FILE *f) {
     struct canvas v = canvas_of(c, f);
     chart_open(f, CHART_WIDTH, v.top + PLOT + AXIS, c->title);
-    chart_legend(f, c->series, c->n_series, TOP);
+    chart_legend(f, c->series, c->n_series, v.used, TOP);
     draw_axes(&v);
-    for (int i = 0; i < c->n_series; i++) draw_area(&v, i);
+    for (int i = 0; i < c->n_series; i++)
+        if (v.used >> i & 1) draw_area(&v, i);
     draw_marks(&v);
     draw_level(&v);
     chart_close(f);

@@ -6,7 +6,7 @@
 
 enum { NAME_LINE = 19, BAR = 15, BAR_LINE = 18, GROUP_GAP = 9, AXIS = 44, LABELS = 80, NUMBERS = 84, TOP = 38, NAME_CHARACTERS = 118, REASON_CHARACTERS = 112 };
 
-struct canvas { const struct chart_bars *c; FILE *f; struct chart_scale scale; double left, right, top, bottom; };
+struct canvas { const struct chart_bars *c; FILE *f; struct chart_scale scale; double left, right, top, bottom; unsigned used; };
 
 /* NAN where a part is not known. */
 static double total_of(const struct chart_bar *bar, int n_series) {
@@ -22,6 +22,16 @@ static double largest_total(const struct chart_bars *c) {
     return most;
 }
 
+/* A bit a series that is more than nothing somewhere. */
+static unsigned used_series(const struct chart_bars *c) {
+    unsigned used = 0;
+    for (int g = 0; g < c->n_groups; g++)
+        for (int b = 0; b < c->groups[g].n_bars; b++)
+            for (int i = 0; i < c->n_series; i++)
+                if (c->groups[g].bar[b].value[i] > 0) used |= 1u << i;
+    return used;
+}
+
 static bool has_labels(const struct chart_bars *c) {
     for (int g = 0; g < c->n_groups; g++)
         for (int b = 0; b < c->groups[g].n_bars; b++)
@@ -33,8 +43,8 @@ static double group_height(const struct chart_group *g) { return NAME_LINE + BAR
 
 static struct canvas canvas_of(const struct chart_bars *c, FILE *f) {
     struct canvas v = {.c = c, .f = f, .scale = chart_scale_of(largest_total(c)), .left = CHART_MARGIN + (has_labels(c) ? LABELS : 0),
-                       .right = CHART_WIDTH - CHART_MARGIN - NUMBERS};
-    v.top = chart_legend(NULL, c->series, c->n_series, TOP) + 4;
+                       .right = CHART_WIDTH - CHART_MARGIN - NUMBERS, .used = used_series(c)};
+    v.top = chart_legend(NULL, c->series, c->n_series, v.used, TOP) + 4;
     v.bottom = v.top;
     for (int g = 0; g < c->n_groups; g++) v.bottom += group_height(&c->groups[g]);
     return v;
@@ -85,7 +95,7 @@ static double draw_group(const struct canvas *v, const struct chart_group *g, do
 void chart_bars_svg(const struct chart_bars *c, FILE *f) {
     struct canvas v = canvas_of(c, f);
     chart_open(f, CHART_WIDTH, v.bottom + AXIS, c->title);
-    chart_legend(f, c->series, c->n_series, TOP);
+    chart_legend(f, c->series, c->n_series, v.used, TOP);
     draw_axis(&v);
     double y = v.top;
     for (int g = 0; g < c->n_groups; g++) y = draw_group(&v, &c->groups[g], y);

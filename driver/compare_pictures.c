@@ -141,8 +141,8 @@ const struct compare_picture compare_pictures[] = {
     {"time", "Time of a step", "Mean of the ranks over the timed steps. What a rank does not wait is counted as computing; communication that hides behind computation is not seen.",
      draw_time},
     {"wire", "Bytes on the wire", "Algorithm bytes, as a ring sends them: all-reduce 2 S (n-1)/n, all-gather and reduce-scatter S (n-1)/n, send S.", draw_wire},
-    {"pipeline", "Pipelines", "Predicted: the schedule run against a clock, stages alike, a microbatch's forward taking 1 and its backward (with replays) as much more as its "
-     "floating-point operations say; messages take no time.", compare_pipeline_draw},
+    {"pipeline", "Pipelines", "Predicted: the schedule run against a clock. All stages are alike, a forward or backward (with its replays) is as long as its floating-point "
+     "operations, mean of the ranks, and messages take no time. All charts have one scale.", compare_pipeline_draw},
 };
 const int compare_n_pictures = sizeof compare_pictures / sizeof *compare_pictures;
 

@@ -12,7 +12,8 @@ struct schedule_chart {
     const char *name;                        /* the kind's, as typed; borrowed */
     int n_stages, n_chunks, n_microbatches;
     double forward, backward, transfer;      /* time of a microbatch in all chunks of a stage; of a message's flight */
-    const char *heading;                     /* of the picture; NULL: the title alone. Borrowed */
+    const char *heading, *unit;              /* of the picture: above its title; of its time. NULL: none. Borrowed */
+    double plot, width;                      /* of the picture, in pixels: the time line, and at least in all; 0: as it fits */
     /* what follows */
     int send_depth;
     struct schedule *stages;

@@ -10,7 +10,7 @@ struct canvas { const struct schedule_chart *c; FILE *f; double scale, row, plot
 
 static struct canvas canvas_of(const struct schedule_chart *c, FILE *f) {
     double shortest = fmin(c->forward, c->backward) / c->n_chunks, makespan = c->timeline.makespan;
-    double plot = fmax(MIN_PLOT, fmin(MAX_PLOT, makespan / shortest * ROOMY_BOX));
+    double plot = c->plot > 0 ? c->plot : fmax(MIN_PLOT, fmin(MAX_PLOT, makespan / shortest * ROOMY_BOX));
     double row = fmax(5, fmin(26, 900.0 / c->n_stages));
     return (struct canvas){c, f, plot / makespan, row, plot};
 }
@@ -68,7 +68,7 @@ static void draw_stage(const struct canvas *v, int stage) {
 }
 
 /* ---- around them ---- */
-static double width_of(const struct canvas *v) { return LEFT + v->plot + RIGHT; }
+static double width_of(const struct canvas *v) { return fmax(LEFT + v->plot + RIGHT, v->c->width); }
 static double height_of(const struct canvas *v) { return y_of(v, v->c->n_stages) + LEGEND; }
 
 void schedule_chart_size(const struct schedule_chart *c, double *width, double *height) {
@@ -79,7 +79,7 @@ void schedule_chart_size(const struct schedule_chart *c, double *width, double *
 
 static void draw_title(const struct canvas *v) {
     const struct schedule_chart *c = v->c;
-    if (c->heading) markup_short(v->f, c->heading, (int)(v->plot / 8.2));
+    if (c->heading) markup_short(v->f, c->heading, (int)((width_of(v) - LEFT) / 8.2));
     else schedule_chart_title(c, v->f);
     fprintf(v->f, "</text>\n<text x=\"%d\" y=\"45\">", LEFT);
     if (c->heading) {
@@ -96,7 +96,8 @@ static void draw_head(const struct canvas *v) {
     fprintf(v->f, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\" "
             "font-weight=\"bold\">", LEFT);
     draw_title(v);
-    fprintf(v->f, "a step takes %.6g: %.6g of work and a bubble of %.6g (%.1f%% of the step)</text>\n", c->timeline.makespan, c->work, c->bubble, 100 * c->bubble / c->timeline.makespan);
+    fprintf(v->f, "a step takes %.6g%s%s: %.6g of work and a bubble of %.6g (%.1f%% of the step)</text>\n", c->timeline.makespan, c->unit ? " " : "",
+            c->unit ? c->unit : "", c->work, c->bubble, 100 * c->bubble / c->timeline.makespan);
 }
 
 /* 1, 2 or 5 times a power of ten, at least 60 pixels apart. */
@@ -113,7 +114,7 @@ static void draw_axis(const struct canvas *v) {
         fprintf(v->f, "<line x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\" stroke=\"#1a1a1a\"/><text x=\"%.2f\" y=\"%.2f\" "
                 "text-anchor=\"middle\">%.4g</text>\n", x, y, x, y + 5, x, y + 18, i * step);
     }
-    fprintf(v->f, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">time</text>\n", LEFT - 20, y + 18);
+    fprintf(v->f, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n", LEFT - 20, y + 18, v->c->unit ? v->c->unit : "time");
 }
 
 /* "forward" and a swatch a chunk, numbered where there is room. Returns where the next entry may start. */
