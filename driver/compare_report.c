@@ -1,17 +1,23 @@
 #include "driver/compare_report.h"
 
+#include "driver/markup.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- one object a row; jansson keeps keys in the order in which they came, so it is the CSV's order too ---- */
-static void set_text(json_t *o, const char *key, const char *text) { json_object_set_new(o, key, json_string(text)); }
+static void set_text(json_t *o, const char *key, const char *text) {
+    char *plain = markup_plain(text);                                /* a name of a file may be in any encoding */
+    json_object_set_new(o, key, plain ? json_string(plain) : json_null());
+    free(plain);
+}
 
 static void set_real(json_t *o, bool known, double x, const char *prefix, const char *name, const char *suffix) {
     char key[64];
@@ -41,9 +47,12 @@ static void set_traffic(json_t *o, bool known, const double sent[N_MESH_AXES], c
 
 static void set_layout(json_t *o, const struct compare_row *row) {
     bool ran = row->status == OK;
+    char error[COMPARE_REASON_BYTES + 64];
     set_text(o, "strategy", row->strategy);
     set_text(o, "status", compare_row_status(row));
-    json_object_set_new(o, "error", ran ? json_null() : json_sprintf("%s %s", status_name(row->status), row->reason));
+    snprintf(error, sizeof error, "%s %s", status_name(row->status), row->reason);
+    if (ran) json_object_set_new(o, "error", json_null());
+    else set_text(o, "error", error);
     set_int(o, ran, row->layout.dp, "", "dp", "");
     set_int(o, ran, row->layout.tp, "", "tp", "");
     set_int(o, ran, row->layout.pp, "", "pp", "");

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The character at `text`: *n_bytes it takes, and whether XML 1.0 has it. An overlong form, a surrogate and a broken sequence are one bad
@@ -32,10 +33,23 @@ static void write_character(FILE *f, const char *x, int n) {
     }
 }
 
+static const char REPLACEMENT[] = "\xef\xbf\xbd";
+
 static void write_characters(FILE *f, const char *text, int most) {
     for (int n; *text && most > 0; text += n, most--)
         if (next_character(text, &n)) write_character(f, text, n);
-        else fputs("\xef\xbf\xbd", f);
+        else fputs(REPLACEMENT, f);
+}
+
+char *markup_plain(const char *text) {
+    char *plain = malloc(3 * strlen(text) + 1), *to = plain;
+    for (int n; plain && *text; text += n) {
+        bool good = next_character(text, &n);
+        memcpy(to, good ? text : REPLACEMENT, good ? (size_t)n : 3);
+        to += good ? n : 3;
+    }
+    if (plain) *to = 0;
+    return plain;
 }
 
 void markup_text(FILE *f, const char *text) { write_characters(f, text, INT_MAX); }

@@ -1,0 +1,178 @@
+/* ranks: 1  device: cpu */
+/* Axes, numbers and escaping; and that a picture has what it was given: hostile names, zeros, ratios of a million, what is not a number. */
+#define _GNU_SOURCE /* open_memstream */
+#include "tests/test.h"
+
+#include "driver/chart.h"
+#include "driver/markup.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- axes ---- */
+static void check_scale(double most, double end, double step) {
+    struct chart_scale s = chart_scale_of(most);
+    assert_close(s.end, end, 1e-12 * end);
+    assert_close(s.step, step, 1e-12 * step);
+    assert_close(s.n_steps * s.step, s.end, 1e-12 * end);
+}
+
+static void test_chart_scale_has_round_steps(void **state) {
+    (void)state;
+    check_scale(1, 1, 0.2);
+    check_scale(17.4, 20, 5);
+    check_scale(8, 8, 1);
+    check_scale(8.1, 10, 2);
+    check_scale(40, 40, 5);
+    check_scale(3e-7, 3e-7, 5e-8);
+    check_scale(1e12, 1e12, 2e11);
+}
+
+static void test_chart_scale_holds_the_largest_in_few_steps(void **state) {
+    (void)state;
+    for (double most = 1e-9; most < 1e15; most *= 1.37) {
+        struct chart_scale s = chart_scale_of(most);
+        assert_true(s.end >= most * (1 - 1e-9) && s.end - s.step < most * (1 + 1e-9));
+        assert_true(s.n_steps >= 1 && s.n_steps <= CHART_MOST_TICKS);
+    }
+}
+
+static void test_chart_scale_of_nothing_is_still_an_axis(void **state) {
+    (void)state;
+    const double nothing[] = {0, -3, NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 5; i++) check_scale(nothing[i], 1, 0.2);
+    assert_true(isfinite(chart_scale_of(DBL_MIN / 4).end) && chart_scale_of(DBL_MIN / 4).end > 0);
+    struct chart_scale s = chart_scale_of(10);
+    assert_true(chart_scale_at(&s, NAN) == 0 && chart_scale_at(&s, -1) == 0 && chart_scale_at(&s, INFINITY) == 0);
+    assert_close(chart_scale_at(&s, 5), 0.5, 1e-12);
+}
+
+static void check_number(double value, const char *expected) {
+    char text[CHART_NUMBER_BYTES];
+    assert_string_equal(chart_number(value, text), expected);
+}
+
+static void test_chart_numbers_are_short_and_without_exponents(void **state) {
+    (void)state;
+    check_number(0, "0");
+    check_number(1234.4, "1234");
+    check_number(99.96, "100");
+    check_number(12.34, "12.3");
+    check_number(0.00123, "0.00123");
+    check_number(123456, "123456");
+    check_number(NAN, "not known");
+    check_number(INFINITY, "not known");
+}
+
+static void test_chart_colours_differ(void **state) {
+    (void)state;
+    for (int i = 0; i < N_CHART_COLOURS; i++)
+        for (int j = 0; j < i; j++) assert_string_not_equal(chart_colour(i), chart_colour(j));
+}
+
+/* ---- text ---- */
+static char *written(void (*write)(FILE *, const void *), const void *self) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    write(f, self);
+    fclose(f);
+    return text;
+}
+
+static void write_text(FILE *f, const void *text) { markup_text(f, text); }
+static void write_eight(FILE *f, const void *text) { markup_short(f, text, 8); }
+
+static void check_written(void (*write)(FILE *, const void *), const char *text, const char *expected) {
+    char *got = written(write, text);
+    assert_string_equal(got, expected);
+    free(got);
+}
+
+static void test_markup_escapes_and_replaces(void **state) {
+    (void)state;
+    check_written(write_text, "<b a='1'>&\"", "&lt;b a=&#39;1&#39;&gt;&amp;&quot;");
+    check_written(write_text, "\x01x\x1b[0m\t", "\xef\xbf\xbdx\xef\xbf\xbd[0m\t");
+    check_written(write_text, "\xc3\xa4 \xf0\x9f\x98\x80", "\xc3\xa4 \xf0\x9f\x98\x80");
+    check_written(write_text, "\xc3", "\xef\xbf\xbd");                                           /* broken off */
+    check_written(write_text, "\xc0\xbc", "\xef\xbf\xbd\xef\xbf\xbd");                           /* an overlong < */
+    check_written(write_text, "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");           /* a surrogate */
+    check_written(write_text, "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");  /* beyond Unicode */
+    check_written(write_text, "\xef\xbf\xbf", "\xef\xbf\xbd");                                   /* no character of XML */
+}
+
+static void test_markup_cuts_between_characters(void **state) {
+    (void)state;
+    check_written(write_eight, "12345678", "12345678");
+    check_written(write_eight, "123456789", "12345...");
+    check_written(write_eight, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4<\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4&lt;...");
+    assert_int_equal(markup_length("\xc3\xa4\xff" "b"), 3);
+}
+
+static void test_markup_plain_is_utf8_without_entities(void **state) {
+    (void)state;
+    char *x = markup_plain("<\xc3\xa4\xc3&\x01");
+    assert_string_equal(x, "<\xc3\xa4\xef\xbf\xbd&\xef\xbf\xbd");
+    free(x);
+}
+
+/* ---- pictures ---- */
+static void write_bars(FILE *f, const void *chart) { chart_bars_svg(chart, f); }
+static void write_areas(FILE *f, const void *chart) { chart_areas_svg(chart, f); }
+
+static int count(const char *text, const char *words) {
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, words)); at++) n++;
+    return n;
+}
+
+static const struct chart_series two[] = {{"first <1>", CHART_BLUE}, {"second", CHART_ORANGE}};
+
+static void test_chart_bars_show_every_group(void **state) {
+    (void)state;
+    const struct chart_group groups[] = {
+        {.name = "a & b", .n_bars = 2, .bar = {{"predicted", {1e6, 2e6}}, {"measured", {1e6, 0}}}},
+        {.name = "tiny", .n_bars = 1, .bar = {{NULL, {1e-3, 0}}}},
+        {.name = "zero", .n_bars = 1, .bar = {{NULL, {0, 0}}}},
+        {.name = "unknown", .n_bars = 1, .bar = {{NULL, {NAN, 1}}}},
+        {.name = "no", .reason = "refused: <E_CONFIG>", .n_bars = 1, .bar = {{NULL, {77, 0}}}}};
+    char *x = written(write_bars, &(struct chart_bars){"bars \"here\"", "MiB", two, 2, groups, 5});
+    assert_int_equal(count(x, "<svg "), 1);
+    assert_int_equal(count(x, "a &amp; b"), 1);
+    assert_int_equal(count(x, "<text"), count(x, "</text>"));
+    assert_int_equal(count(x, "<rect"), 1 + 2 + 4);                  /* behind all; the legend; bars that are more than nothing */
+    assert_int_equal(count(x, ">3000000<") + count(x, ">1000000<") + count(x, ">0.001<"), 3 + 2);   /* two of them on the axis too */
+    assert_int_equal(count(x, ">not known<"), 1);
+    assert_int_equal(count(x, "refused: &lt;E_CONFIG&gt;"), 1);
+    assert_int_equal(count(x, "nan") + count(x, "inf") + count(x, "=\"-"), 0);
+    free(x);
+}
+
+static void test_chart_of_no_group_is_a_picture(void **state) {
+    (void)state;
+    char *x = written(write_bars, &(struct chart_bars){"nothing", "MiB", two, 2, NULL, 0});
+    assert_int_equal(count(x, "</svg>"), 1);
+    assert_int_equal(count(x, "nan"), 0);
+    free(x);
+}
+
+static void test_chart_areas_stand_on_each_other(void **state) {
+    (void)state;
+    const double x[] = {0, 1, 3}, value[] = {1, 1, 2, NAN, 3, 1};
+    const struct chart_mark marks[] = {{0, "F0"}, {3, "B0"}};
+    char *text = written(write_areas, &(struct chart_areas){"areas", "rows", "MiB", two, 2, 3, 2, x, value, 4, 5, "planned", marks});
+    /* the axis goes to 5; the plot is 250 high under a top of 38 + 22 + 18: 1 lies at 278, 2 at 228, 3 at 178, 4 at 128 */
+    assert_non_null(strstr(text, "d=\"M 74.00 278.0 266.50 278.0 266.50 228.0 651.50 228.0 651.50 178.0 844.00 178.0"));
+    assert_non_null(strstr(text, "d=\"M 74.00 228.0 266.50 228.0 266.50 228.0 651.50 228.0 651.50 128.0 844.00 128.0"));
+    assert_int_equal(count(text, ">F0<") + count(text, ">B0<") + count(text, ">planned<"), 3);
+    assert_int_equal(count(text, "nan"), 0);
+    free(text);
+}
+
+TESTS(unit_test(test_chart_scale_has_round_steps), unit_test(test_chart_scale_holds_the_largest_in_few_steps),
+      unit_test(test_chart_scale_of_nothing_is_still_an_axis), unit_test(test_chart_numbers_are_short_and_without_exponents),
+      unit_test(test_chart_colours_differ), unit_test(test_markup_escapes_and_replaces), unit_test(test_markup_cuts_between_characters),
+      unit_test(test_markup_plain_is_utf8_without_entities),
+      unit_test(test_chart_bars_show_every_group), unit_test(test_chart_of_no_group_is_a_picture),
+      unit_test(test_chart_areas_stand_on_each_other))
