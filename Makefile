@@ -81,6 +81,12 @@ endef
 $(foreach e,$(EXAMPLE_C) $(LESSON_C),$(eval $(call example_rule,$(e))))
 examples: $(EXAMPLES)
 
+# All-reduce by size and algorithm: lib/comm's, and those that lesson 02 writes
+bench-allreduce: $(B)/bench-allreduce
+$(B)/bench-allreduce: $(call obj,tools/bench/allreduce.c lessons/02-collectives/all_reduce/reference.c) $(LIB_O)
+	$(if $(V),,@echo "LINK $@")
+	$(Q)$(CC) -o $@ $^ $(LIBS)
+
 # Measuring on a GPU (docs/gpu.md), only in builds with the CUDA device: single ops; and whether the host waits inside a step,
 # for which the linker sends the calls that wait through tools/bench/step.c
 WAITS := cudaStreamSynchronize cudaDeviceSynchronize cudaEventSynchronize cudaMalloc cudaFree cudaMemcpy
@@ -152,6 +158,7 @@ help:
 	@echo 'make check-all      check, the mutants, and what takes long (DATA=path of a text for the learning test)'
 	@echo 'make check-kernels  every CUDA kernel without a GPU: emulated, checked for races, every line executed'
 	@echo 'make bench          how fast it trains here, beside PyTorch if it is installed (BENCH=--quick; tools/bench/cpu.py --help)'
+	@echo 'make figures        the pictures of the course, from runs on this machine, into docs/figures'
 	@echo 'make check-deps     who may include whom'
 	@echo 'make check-lessons  lessons and pages: anchors, links, and what their commands print (LESSON=03, LONG=1, ANCHORS=1)'
 	@echo 'make fuzz           the parsers against hostile input, with clang (SECONDS=60 each, TARGET=one of tests/fuzz; docs/fuzzing.md)'
@@ -216,7 +223,13 @@ check-lessons: deps
 	@$(if $(ANCHORS),true,$(MAKE) --no-print-directory build examples)
 	@tools/check-lessons $(if $(ANCHORS),--anchors) $(if $(LONG),--long) $(LESSON)
 
+# The course's pictures in docs/figures, from runs on this machine (two to three minutes)
+figures: deps
+	@tools/install-deps docs
+	@$(MAKE) --no-print-directory build bench-allreduce
+	@BUILD=$(B) tools/figures
+
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons fuzz check-deps clean
+.PHONY: build examples bench bench-allreduce figures bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons fuzz check-deps clean

@@ -1,0 +1,137 @@
+/* build/bench-allreduce: how fast ways of all-reduce are on this machine, by size, as CSV.
+ *
+ *   mpirun --oversubscribe -n 4 build/bench-allreduce [--smallest BYTES] [--largest BYTES] [--only NAME] [--samples N]
+ *
+ * A line a way and size: algorithm, ranks, bytes, seconds, bus_bandwidth, least_seconds. Each is first run on small whole numbers and its sum
+ * checked; a wrong one ends the job. Then samples are taken: a barrier, and so many runs in a row that they take some milliseconds; a sample is
+ * as long as on the slowest rank. Seconds are the median sample's; least_seconds, the best one's, says how much else went on meanwhile.
+ *
+ * Bus bandwidth, the formula of nccl-tests (PERFORMANCE.md). An all-reduce of S bytes on n ranks has to move 2 S (n-1)/n in and out of every
+ * rank: each of the S/elements sums needs n-1 additions somewhere, and its result n-1 copies, which is 2 (n-1) transfers of an element for
+ * n ranks that can send at the same time. So
+ *
+ *     bus_bandwidth = (S / seconds) 2 (n-1)/n            bytes/s
+ *
+ * is what the wire of a rank carries if nothing is sent twice, and can be held against that wire's speed, whatever n is. What an algorithm
+ * sends beyond that (a tree does) does not count in its favour. */
+#include "driver/compare_measure.h"
+#include "lessons/02-collectives/all_reduce/all_reduce.h"
+#include "lib/base/clock.h"
+#include "lib/base/option.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct buffers { float *x, *scratch; int64_t count; };               /* count: of the size that is measured */
+struct request { int64_t smallest, largest, samples; char only[OPTION_TEXT_MAX]; };
+
+#define AT(field) offsetof(struct request, field)
+static const struct option OPTIONS[] = {
+    {"smallest", OPTION_INT, "1024", 4, 1 << 30, NULL, "bytes", "the first size; each is four times the one before", "bench", AT(smallest)},
+    {"largest", OPTION_INT, "16777216", 4, 1 << 30, NULL, "bytes", "no size above", "bench", AT(largest)},
+    {"samples", OPTION_INT, "7", 1, 1000, NULL, "", "of which the median is taken", "bench", AT(samples)},
+    {"only", OPTION_TEXT, "", 0, 0, NULL, "", "this way alone", "bench", AT(only)},
+};
+
+/* ---- the ways: to add one, add a line ---- */
+typedef enum status reducer(const struct group *, float *x, int64_t count, float *scratch);
+
+static enum status library(const struct group *g, float *x, int64_t count, float *scratch) {
+    (void)scratch;
+    return comm_all_reduce(g, x, count, FP32, COMM_SUM);
+}
+
+static const struct way { const char *name; reducer *run; } WAYS[] = {
+    {"lib/comm", library},
+    {"ring", all_reduce_ring},
+    {"tree", all_reduce_tree},
+    {"halving-doubling", all_reduce_halving_doubling},
+};
+enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
+static const double SAMPLE_S = 4e-3;
+
+static bool is_rank_0(void) { return comm_world_rank() == 0; }
+
+/* ---- one way, one size ---- */
+
+/* Whole numbers below 2^24: exact in any order. Element i of rank r is r + i mod 7. */
+static enum status check(const struct way *way, struct buffers *b) {
+    int n = comm_world_size(), base = n * (n - 1) / 2;
+    for (int64_t i = 0; i < b->count; i++) b->x[i] = (float)(comm_world_rank() + i % 7);
+    TRY(way->run(group_world(), b->x, b->count, b->scratch));
+    for (int64_t i = 0; i < b->count; i++)
+        if (b->x[i] != (float)(base + n * (int)(i % 7)))
+            return FAIL(E_INTERNAL, "%s: element %" PRId64 " of %" PRId64 " is %g, not %d", way->name, i, b->count, (double)b->x[i], base + n * (int)(i % 7));
+    return OK;
+}
+
+static enum status sample(const struct way *way, struct buffers *b, int runs, double *seconds) {
+    TRY(comm_barrier(group_world()));
+    double start = clock_s();
+    for (int i = 0; i < runs; i++) TRY(way->run(group_world(), b->x, b->count, b->scratch));
+    *seconds = (clock_s() - start) / runs;
+    return comm_all_reduce(group_world(), seconds, 1, FP64, COMM_MAX);
+}
+
+static enum status measure(const struct way *way, struct buffers *b, int64_t n_samples, double *seconds, double *samples) {   /* samples: sorted afterwards */
+    memset(b->x, 0, (size_t)b->count * sizeof *b->x);                /* sums stay zero, however often they are taken */
+    TRY(sample(way, b, 1, seconds));
+    int runs = (int)fmin(1000, fmax(1, ceil(SAMPLE_S / *seconds)));  /* the same on all ranks, as seconds is */
+    for (int64_t i = 0; i < n_samples; i++) TRY(sample(way, b, runs, &samples[i]));
+    *seconds = compare_median(samples, n_samples);
+    return OK;
+}
+
+static enum status run_way(const struct way *way, const struct request *q, struct buffers *b, double *samples) {
+    for (int64_t bytes = q->smallest; bytes <= q->largest; bytes *= 4) {
+        double n = comm_world_size(), seconds;
+        b->count = bytes / (int64_t)sizeof *b->x;
+        TRY(fail_agree(group_world(), check(way, b)));
+        TRY(measure(way, b, q->samples, &seconds, samples));
+        double bandwidth = (double)bytes / seconds * 2 * (n - 1) / n;
+        if (is_rank_0()) printf("%s,%.0f,%" PRId64 ",%.9g,%.6g,%.9g\n", way->name, n, bytes, seconds, bandwidth, samples[0]);
+        fflush(stdout);
+    }
+    return OK;
+}
+
+/* ---- all of them ---- */
+static enum status run_ways(const struct request *q, struct buffers *b, double *samples) {
+    bool any = false;
+    if (is_rank_0()) printf("algorithm,ranks,bytes,seconds,bus_bandwidth,least_seconds\n");
+    for (int i = 0; i < N_WAYS; i++) {
+        if (q->only[0] && strcmp(q->only, WAYS[i].name)) continue;
+        TRY(run_way(&WAYS[i], q, b, samples));
+        any = true;
+    }
+    return any ? OK : FAIL(E_USAGE, "no way is called only=%s; use lib/comm, ring, tree or halving-doubling", q->only);
+}
+
+static enum status bench(int argc, char **argv) {
+    const struct option_table table = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+    struct request q = {0};
+    struct options *o = NULL;
+    TRY(options_create(&table, 1, &q, &o));
+    enum status status = options_parse(o, argc - 1, argv + 1);
+    options_destroy(&o);
+    TRY(status);
+    struct buffers b = {malloc((size_t)q.largest), malloc((size_t)q.largest), 0};
+    double *samples = malloc((size_t)q.samples * sizeof *samples);
+    status = b.x && b.scratch && samples ? run_ways(&q, &b, samples) : FAIL(E_MEMORY, "no memory for two buffers of %" PRId64 " bytes", q.largest);
+    free(b.x);
+    free(b.scratch);
+    free(samples);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    alarm(600);                                                      /* MPI can wait for ever for a process that never came */
+    enum status status = comm_start(&argc, &argv);
+    if (status == OK) status = bench(argc, argv);
+    status_report();
+    int code = status_exit_code(status);
+    comm_finish(status == OK, code);
+    return code;
+}
