@@ -43,7 +43,6 @@ static struct canvas canvas_of(const struct chart_areas *c, FILE *f) {
 /* The x axis ends where the last value does, not at a round number. */
 static double x_of(const struct canvas *v, double x) { return v->c->x_end > 0 ? LEFT + (v->right - LEFT) * x / v->c->x_end : LEFT; }
 static double y_of(const struct canvas *v, double y) { return v->top + PLOT * (1 - chart_scale_at(&v->y, y)); }
-static double end_of(const struct chart_areas *c, int point) { return point + 1 < c->n_points ? c->x[point + 1] : c->x_end; }
 
 static void draw_axes(const struct canvas *v) {
     char text[CHART_NUMBER_BYTES];
@@ -63,18 +62,36 @@ static void draw_axes(const struct canvas *v) {
     chart_label(v->f, v->right, bottom + 36, CHART_RIGHT, v->c->x_name, 110);
 }
 
+/* Does an edge of the series move here? Where none does the step is left out, which makes files of long steps much smaller. */
+static bool moves(const struct chart_areas *c, int point, int series) {
+    return point == 0 || stack(c, point, series) != stack(c, point - 1, series) || stack(c, point, series + 1) != stack(c, point - 1, series + 1);
+}
+
+/* An edge as a staircase, from left to right or back. */
+static void draw_edge(const struct canvas *v, int series, int below, bool back) {
+    const struct chart_areas *c = v->c;
+    double end = c->x_end;
+    for (int k = 0, n = c->n_points; k < n; k++) {
+        int i = back ? n - 1 - k : k;
+        if (!moves(c, i, series)) continue;
+        double from = c->x[i];
+        if (!back) {
+            int next = i + 1;
+            while (next < n && !moves(c, next, series)) next++;
+            end = next < n ? c->x[next] : c->x_end;
+        }
+        double y = y_of(v, stack(c, i, below));
+        fprintf(v->f, " %.1f %.1f %.1f %.1f", x_of(v, back ? end : from), y, x_of(v, back ? from : end), y);
+        end = from;
+    }
+}
+
 /* Along the upper edge from left to right, and back along the lower one. */
 static void draw_area(const struct canvas *v, int series) {
     const struct chart_areas *c = v->c;
     fprintf(v->f, "<path fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"0.4\" d=\"M", chart_colour(c->series[series].colour));
-    for (int i = 0; i < c->n_points; i++) {
-        double y = y_of(v, stack(c, i, series + 1));
-        fprintf(v->f, " %.2f %.1f %.2f %.1f", x_of(v, c->x[i]), y, x_of(v, end_of(c, i)), y);
-    }
-    for (int i = c->n_points - 1; i >= 0; i--) {
-        double y = y_of(v, stack(c, i, series));
-        fprintf(v->f, " %.2f %.1f %.2f %.1f", x_of(v, end_of(c, i)), y, x_of(v, c->x[i]), y);
-    }
+    draw_edge(v, series, series + 1, false);
+    draw_edge(v, series, series, true);
     fprintf(v->f, " Z\"><title>");
     markup_text(v->f, c->series[series].name);
     fprintf(v->f, "</title></path>\n");

@@ -3,6 +3,7 @@
 #include "driver/chart.h"
 #include "driver/compare_pipeline.h"
 #include "driver/compare_report.h"
+#include "driver/memory_chart.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -44,11 +45,6 @@ static enum status draw_bars(const struct compare_row *rows, int n_rows, void (*
 }
 
 /* ---- memory ---- */
-static const struct chart_series ROLES[N_ROLES] = {
-    [ROLE_PARAM] = {"param", CHART_BLUE}, [ROLE_GRAD] = {"grad", CHART_VERMILION}, [ROLE_OPTIM] = {"optim", CHART_GREEN},
-    [ROLE_ACT] = {"act", CHART_ORANGE}, [ROLE_COMM] = {"comm", CHART_PURPLE}, [ROLE_WORK] = {"work", CHART_SKY}, [ROLE_SAVE] = {"save", CHART_GREY},
-};
-
 static const struct compare_rank *fullest_rank(const struct compare_row *row) {
     const struct compare_rank *most = row->ranks;
     for (int i = 1; i < row->n_ranks; i++)
@@ -72,7 +68,7 @@ static void fill_memory(const struct compare_row *row, struct chart_group *g) {
 }
 
 static enum status draw_memory(const struct compare_row *rows, int n_rows, FILE *f) {
-    return draw_bars(rows, n_rows, fill_memory, (struct chart_bars){.title = "Memory of the fullest rank, by role", .unit = "MiB", .series = ROLES, .n_series = N_ROLES}, f);
+    return draw_bars(rows, n_rows, fill_memory, (struct chart_bars){.title = "Memory of the fullest rank, by role", .unit = "MiB", .series = memory_chart_roles, .n_series = N_ROLES}, f);
 }
 
 /* ---- speed ---- */

@@ -2,25 +2,28 @@
  * pure, so any rank of any layout can be shown from one process. */
 #include "driver/show.h"
 
+#include "driver/memory_chart.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/show_params.h"
 #include "gpt/gpt.h"
 #include "lib/program/activations.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct request { struct plan plan; int64_t rank; int json, rows, decode; double params; };   /* plan first: plan_options' offsets hold */
+struct request { struct plan plan; int64_t rank; int json, rows, decode; double params; char svg[OPTION_TEXT_MAX]; };   /* plan first: plan_options' offsets hold */
 
 static const struct option OPTIONS[] = {
-    {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show", "show", offsetof(struct request, rank)},
+    {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show, or whose memory to draw", "show", offsetof(struct request, rank)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show", offsetof(struct request, rows)},
     {"decode", OPTION_BOOL, "off", 0, 0, NULL, "", "program: as trivium generate runs it, one token at a time with a cache", "show", offsetof(struct request, decode)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
     {"params", OPTION_REAL, "0", 0, 1e17, NULL, "", "memory: no model, but the states of so many parameters, by formula (dp, zero, precision); 0: the model", "show", offsetof(struct request, params)},
+    {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "memory: also draw the bytes of a rank over one step, by role, into this file", "show", offsetof(struct request, svg)},
 };
 
 /* ---- show program ---- */
@@ -223,6 +226,30 @@ static enum status show_memory(struct request *q) {
     return status;
 }
 
+/* The picture of one rank's step. */
+static enum status draw_memory(const struct request *q, const struct run *r, FILE *f) {
+    char title[256];
+    const struct plan *p = &q->plan;
+    snprintf(title, sizeof title, "Memory over a step, rank %" PRId64 " of %d: dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64, q->rank, plan_ranks(p), p->dp,
+             p->tp, p->pp);
+    return memory_chart_svg(r, title, f);
+}
+
+static enum status write_memory_svg(const struct request *q) {
+    struct run r;
+    if (q->rank >= plan_ranks(&q->plan))
+        return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan), plan_ranks(&q->plan) - 1);
+    FILE *f = fopen(q->svg, "w");
+    if (!f) return FAIL(E_IO, "cannot write svg=%s: %s", q->svg, strerror(errno));
+    enum status status = run_compile(&r, &gpt_recipe, &q->plan, (int)q->rank, NULL, NULL);
+    if (status == OK) status = draw_memory(q, &r, f);
+    run_destroy(&r);
+    bool failed = ferror(f) != 0;
+    if ((fclose(f) || failed) && status == OK) status = FAIL(E_IO, "cannot write all of svg=%s: %s", q->svg, strerror(errno));
+    if (status == OK && !q->json) printf("\nthe memory of rank %" PRId64 " over a step is drawn in %s\n", q->rank, q->svg);
+    return status;
+}
+
 /* ---- show options ---- */
 static void add_option(void *self, const struct option *o, const char *value, enum option_source source) {
     static const char *const sources[] = {"default", "data", "preset", "file", "command line"};
@@ -258,7 +285,9 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
     if (q->decode) generate_plan(&q->plan);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);
-    return what[0] == 'p' ? show_program(q) : show_memory(q);
+    if (what[0] == 'p') return show_program(q);
+    TRY(show_memory(q));
+    return q->svg[0] ? write_memory_svg(q) : OK;
 }
 
 int show_main(int argc, char **argv) {

@@ -163,8 +163,8 @@ static void test_chart_areas_stand_on_each_other(void **state) {
     const struct chart_mark marks[] = {{0, "F0"}, {3, "B0"}};
     char *text = written(write_areas, &(struct chart_areas){"areas", "rows", "MiB", two, 2, 3, 2, x, value, 4, 5, "planned", marks});
     /* the axis goes to 5; the plot is 250 high under a top of 38 + 22 + 18: 1 lies at 278, 2 at 228, 3 at 178, 4 at 128 */
-    assert_non_null(strstr(text, "d=\"M 74.00 278.0 266.50 278.0 266.50 228.0 651.50 228.0 651.50 178.0 844.00 178.0"));
-    assert_non_null(strstr(text, "d=\"M 74.00 228.0 266.50 228.0 266.50 228.0 651.50 228.0 651.50 128.0 844.00 128.0"));
+    assert_non_null(strstr(text, "d=\"M 74.0 278.0 266.5 278.0 266.5 228.0 651.5 228.0 651.5 178.0 844.0 178.0"));
+    assert_non_null(strstr(text, "d=\"M 74.0 228.0 266.5 228.0 266.5 228.0 651.5 228.0 651.5 128.0 844.0 128.0 844.0 178.0 651.5 178.0"));
     assert_int_equal(count(text, ">F0<") + count(text, ">B0<") + count(text, ">planned<"), 3);
     assert_int_equal(count(text, "nan"), 0);
     free(text);

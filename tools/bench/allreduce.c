@@ -106,7 +106,7 @@ static enum status run_ways(const struct request *q, struct buffers *b, double *
         TRY(run_way(&WAYS[i], q, b, samples));
         any = true;
     }
-    return any ? OK : FAIL(E_USAGE, "no way is called only=%s; use lib/comm, ring, tree or halving-doubling", q->only);
+    return fail_agree(group_world(), any ? OK : FAIL(E_USAGE, "no way is called only=%s; use lib/comm, ring, tree or halving-doubling", q->only));
 }
 
 static enum status bench(int argc, char **argv) {
@@ -114,7 +114,7 @@ static enum status bench(int argc, char **argv) {
     struct request q = {0};
     struct options *o = NULL;
     TRY(options_create(&table, 1, &q, &o));
-    enum status status = options_parse(o, argc - 1, argv + 1);
+    enum status status = fail_agree(group_world(), options_parse(o, argc - 1, argv + 1));
     options_destroy(&o);
     TRY(status);
     struct buffers b = {malloc((size_t)q.largest), malloc((size_t)q.largest), 0};
@@ -132,6 +132,6 @@ int main(int argc, char **argv) {
     if (status == OK) status = bench(argc, argv);
     status_report();
     int code = status_exit_code(status);
-    comm_finish(status == OK, code);
+    comm_finish(code == 0 || code == 2, code);                        /* all ranks know of a bad request */
     return code;
 }
