@@ -1,0 +1,138 @@
+/* ranks: 1 2 4  device: cpu
+ *
+ * Ranks with different numbers of tokens, one of them with none; held against all tokens on one rank. Every number that is compared is a
+ * sum of at most 100 products of numbers below 4, taken in another order: the bound is 100 roundings of 100 x 16. */
+#include "lessons/03-data-parallelism/scale/scale.h"
+#include "lib/base/rng.h"
+#include "tests/test.h"
+#include <string.h>
+
+enum { N_MICRO = 3, MOST_TOKENS = 8 };
+static const double BOUND = 100 * 1600 * 1.2e-16;
+
+/* Tokens of microbatch m of rank r. uneven: every microbatch has its own number, and rank 1 has none. */
+enum counts { EVEN, UNEVEN, NONE };
+static int64_t n_tokens(enum counts counts, int r, int m) {
+    if (counts == NONE || (counts == UNEVEN && r == 1)) return 0;
+    return counts == EVEN ? 4 : 1 + (3 * r + 5 * m) % MOST_TOKENS;
+}
+
+struct batch { double x[N_MICRO][MOST_TOKENS * SCALE_C], t[N_MICRO][MOST_TOKENS]; struct microbatch micro[N_MICRO]; };
+
+/* The same tokens whoever asks: a function of (rank, microbatch, place). Ranks differ in what they are asked to predict, too. */
+static void make_batch(struct batch *b, enum counts counts, int r) {
+    for (int m = 0; m < N_MICRO; m++) {
+        uint64_t stream = (uint64_t)(r * N_MICRO + m);
+        for (int i = 0; i < MOST_TOKENS * SCALE_C; i++) b->x[m][i] = 2 * rng_uniform(1, stream, (uint64_t)i) - 1;
+        for (int i = 0; i < MOST_TOKENS; i++) b->t[m][i] = rng_uniform(2, stream, (uint64_t)i) + r + 0.5 * m;
+        b->micro[m] = (struct microbatch){n_tokens(counts, r, m), b->x[m], b->t[m]};
+    }
+}
+
+static const double W[SCALE_C] = {0.5, -1, 0.25, 2};
+
+/* All ranks' tokens, one after the other, divided once by their number. */
+static double serial(enum counts counts, double *loss, double g[SCALE_C]) {
+    struct batch b;
+    double all = 0;
+    *loss = 0;
+    memset(g, 0, SCALE_C * sizeof *g);
+    for (int r = 0; r < comm_world_size(); r++)
+        for (int m = 0; m < N_MICRO; m++) all += (double)n_tokens(counts, r, m);
+    for (int r = 0; r < comm_world_size(); r++) {
+        make_batch(&b, counts, r);
+        for (int m = 0; m < N_MICRO; m++) microbatch_add(&b.micro[m], W, 1 / all, loss, g);
+    }
+    return all;
+}
+
+struct outcome { enum status status; double count, loss, g[SCALE_C], off_loss, off_g; struct ledger_entry sent; };
+
+static struct outcome run(enum counts counts) {
+    struct outcome o = {.count = -1, .loss = 1e3, .g = {1e3, 1e3, 1e3, 1e3}};
+    struct batch b;
+    double loss, g[SCALE_C];
+    make_batch(&b, counts, comm_world_rank());
+    o.status = scale_count_tokens(group_world(), b.micro, N_MICRO, &o.count);
+    group_ledger_reset(group_world());
+    if (o.status == OK) o.status = scale_step(group_world(), b.micro, N_MICRO, W, &o.loss, o.g);
+    o.sent = group_ledger(group_world())->entry[COMM_ALL_REDUCE];
+    serial(counts, &loss, g);
+    o.off_loss = fabs(o.loss - loss);
+    for (int c = 0; c < SCALE_C; c++) o.off_g = fmax(o.off_g, isnan(o.g[c]) ? INFINITY : fabs(o.g[c] - g[c]));
+    return o;
+}
+
+static void test_scale_counts_the_tokens_of_all_ranks(void **state) {
+    (void)state;
+    for (enum counts counts = EVEN; counts <= NONE; counts++) {
+        struct outcome o = run(counts);
+        double loss, g[SCALE_C], all = serial(counts, &loss, g);
+        bool right = agree_all(o.count == all);
+        assert_ok(o.status);
+        assert_true(right);
+    }
+}
+
+static void test_scale_gradient_is_that_of_the_whole_batch(void **state) {
+    (void)state;
+    for (enum counts counts = EVEN; counts <= UNEVEN; counts++) {
+        struct outcome o = run(counts);
+        double off = agree_max(o.off_g);
+        assert_ok(o.status);
+        assert_close(off, 0, BOUND);
+    }
+}
+
+static void test_scale_loss_is_the_mean_over_all_tokens(void **state) {
+    (void)state;
+    for (enum counts counts = EVEN; counts <= UNEVEN; counts++) {
+        struct outcome o = run(counts);
+        double off = agree_max(o.off_loss);
+        assert_ok(o.status);
+        assert_close(off, 0, BOUND);
+    }
+}
+
+/* Masked from the first token to the last, on every rank: nothing to learn, and no NaN that would end the training. */
+static void test_scale_of_no_tokens_is_zero(void **state) {
+    (void)state;
+    struct outcome o = run(NONE);
+    double off = agree_max(fmax(fabs(o.loss), fmax(fabs(o.g[0]), fabs(o.g[SCALE_C - 1]))));
+    assert_ok(o.status);
+    assert_close(off, 0, 0);
+}
+
+/* A step may send the count, the loss and the gradient: 6 numbers, however many microbatches there are. */
+static void test_scale_sums_once_a_step(void **state) {
+    (void)state;
+    struct outcome o = run(UNEVEN);
+    int n = comm_world_size();
+    double most = comm_algorithm_bytes(COMM_ALL_REDUCE, n, (2 + SCALE_C) * sizeof(double));
+    bool few = agree_all(o.sent.calls <= 3 && o.sent.bytes <= most), some = agree_all(o.sent.calls >= 1);
+    assert_ok(o.status);
+    assert_true(some);
+    assert_true(few);
+}
+
+/* What DistributedDataParallel would do with it: the mean over ranks of factor x (mean over own tokens). */
+static void test_scale_factor_repairs_the_mean_of_means(void **state) {
+    (void)state;
+    static const double tokens[][4] = {{4, 4, 4, 4}, {1, 2, 3, 10}, {0, 5, 1, 2}, {700, 1, 1, 1}}, mean[] = {3, -2, 0.5, 7};
+    for (int k = 0; k < 4; k++) {
+        double all = 0, sum = 0, average = 0;
+        for (int r = 0; r < 4; r++) all += tokens[k][r];
+        for (int r = 0; r < 4; r++) sum += tokens[k][r] * mean[r];
+        for (int r = 0; r < 4; r++) {
+            double factor = NAN;
+            assert_ok(scale_factor_of_mean(tokens[k][r], all, 4, &factor));
+            assert_true(isfinite(factor));
+            average += factor * (tokens[k][r] > 0 ? mean[r] : 0) / 4;
+        }
+        assert_close(average, sum / all, 1e-14);
+    }
+}
+
+TESTS(unit_test(test_scale_counts_the_tokens_of_all_ranks), unit_test(test_scale_gradient_is_that_of_the_whole_batch),
+      unit_test(test_scale_loss_is_the_mean_over_all_tokens), unit_test(test_scale_of_no_tokens_is_zero), unit_test(test_scale_sums_once_a_step),
+      unit_test(test_scale_factor_repairs_the_mean_of_means))
