@@ -229,6 +229,7 @@ static void check_access(const void *address, size_t bytes, bool is_write, unsig
     }
     if (t.region->kind == GLOBAL_MEMORY) t.first_serial = now.first_serial;
     if (is_outside(&t)) return;
+    if (traffic_counts() && !(flags & FRAGMENT)) traffic_access(at, bytes, is_write, t.region->kind != GLOBAL_MEMORY, code);
     size_t word = (at - t.region->from) / 4;
     unsigned first_byte = (unsigned)(at & 3);
     while (bytes > 0) {

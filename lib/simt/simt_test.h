@@ -56,6 +56,17 @@ SIMT_API const struct simt_barrier *simt_barrier(int number);
  *  file:line,kernel for one kernel only. */
 SIMT_API void simt_barrier_off(int number);
 
+/* ---- traffic ---- */
+/** What the warps of kernels asked of memory, in the units that a GPU moves it in (traffic.cpp): one request is one access by the
+ *  lanes of one warp. units: sectors of 32 bytes; of shared memory, wavefronts (1 a request without bank conflicts). bytes: what the lanes
+ *  wanted. Reads and writes of shared memory together. Fewer units for the same bytes is better; the least is bytes / 32. */
+struct simt_traffic { int64_t requests, units, bytes; };
+struct simt_counts { struct simt_traffic load, store, shared; };
+/** Count from zero, or stop. Checked builds only: all zero elsewhere. At start: SIMT_COUNT=1 counts, and writes a table for each
+ *  launch to stderr. */
+SIMT_API void simt_count(int on);
+SIMT_API struct simt_counts simt_counts(void);
+
 /* ---- limits ---- */
 /** What a launch may ask for; bytes are of one block. Defaults are an H100's. */
 struct simt_limits { int64_t threads, grid_x, grid_yz, block_z, shared_bytes, shared_bytes_opt_in; };

@@ -6,7 +6,7 @@
  *   site.cpp       places in the text of kernels: barriers with numbers
  *   shared.cpp     shared memory of the running block
  *   report.cpp     reports; place.cpp: file and line of an address of code
- *   check*.cpp     every access to memory (SIMT=check) */
+ *   check*.cpp     every access to memory (SIMT=check); traffic.cpp: how much of it, in a GPU's units */
 #ifndef TRIVIUM_SIMT_STATE_H
 #define TRIVIUM_SIMT_STATE_H
 
@@ -83,6 +83,13 @@ const char *place_of(const void *code);
 void check_shared(unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes, const uint32_t *serial);
 void check_dynamic(unsigned char *from, size_t capacity, size_t bytes);
 void check_forget(void);
+
+/* ---- traffic.cpp (likewise) ---- */
+bool traffic_counts(void);
+void traffic_access(uintptr_t at, size_t bytes, bool is_write, bool is_shared, const void *code);
+void traffic_block_ends(void);
+void traffic_launch_starts(void);
+void traffic_launch_ends(void);
 
 }
 #endif

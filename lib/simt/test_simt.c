@@ -230,7 +230,47 @@ static void test_warp_synchronous_code_is_right(void **state) {
     device_free(bytes);
 }
 
-TESTS(simt_unit_test(test_shuffles_stay_in_their_segment), simt_unit_test(test_votes), simt_unit_test(test_atomics_lose_nothing),
+/* One warp. Neighbours: 32 x 4 bytes are 4 sectors. Floats 32 apart: a sector each. Four a thread, one by one: each of the four
+ * requests touches all 16 sectors; as one vector, one request does. All from one place: one sector. */
+static const struct { int stride, n, vector; int64_t requests, sectors, bytes; } traffic[] = {
+    {1, 1, 0, 1, 4, 128}, {2, 1, 0, 1, 8, 128}, {32, 1, 0, 1, 32, 128}, {4, 4, 0, 4, 64, 512}, {4, 4, 1, 1, 16, 512}, {36, 4, 1, 1, 32, 512}};
+
+static void test_traffic_is_counted_in_sectors(void **state) {
+    (void)state;
+    float *x = device_zeros(2 * 2048 * sizeof *x), *y = x + 2048;
+    for (size_t i = 0; i < sizeof traffic / sizeof *traffic; i++) {
+        simt_count(1);
+        simt_test_traffic(y, x, traffic[i].stride, traffic[i].n, traffic[i].vector);
+        struct simt_counts c = simt_counts();
+        simt_count(0);
+        int seen = simt_checked();
+        assert_int_equal(c.load.requests, seen * traffic[i].requests);
+        assert_int_equal(c.load.units, seen * traffic[i].sectors);
+        assert_int_equal(c.load.bytes, seen * traffic[i].bytes);
+        assert_memory_equal(&c.store, &c.load, sizeof c.load);
+        assert_int_equal(c.shared.requests, 0);
+    }
+    device_free(x);
+}
+
+/* Word stride i is in bank stride i % 32: gcd(stride, 32) threads meet in a bank. The read of one word by all is one wavefront. */
+static void test_bank_conflicts_are_counted_in_wavefronts(void **state) {
+    (void)state;
+    static const int strides[] = {1, 2, 8, 31, 32, 33}, meet[] = {1, 2, 8, 1, 32, 1};
+    float *y = device_zeros(32 * sizeof *y);
+    for (int i = 0; i < 6; i++) {
+        simt_count(1);
+        simt_test_banks(y, strides[i]);
+        struct simt_counts c = simt_counts();
+        simt_count(0);
+        assert_int_equal(c.shared.requests, simt_checked() * 2);
+        assert_int_equal(c.shared.units, simt_checked() * (meet[i] + 1));
+    }
+    device_free(y);
+}
+
+TESTS(simt_unit_test(test_traffic_is_counted_in_sectors), simt_unit_test(test_bank_conflicts_are_counted_in_wavefronts),
+      simt_unit_test(test_shuffles_stay_in_their_segment), simt_unit_test(test_votes), simt_unit_test(test_atomics_lose_nothing),
       simt_unit_test(test_both_orders_show), simt_unit_test(test_shared_memory_static_and_dynamic),
       simt_unit_test(test_barriers_that_count), simt_unit_test(test_wmma_is_a_plain_product), simt_unit_test(test_indices),
       simt_unit_test(test_16_bit_floats_round_as_the_cpus), simt_unit_test(test_launches_beyond_a_limit_are_refused),

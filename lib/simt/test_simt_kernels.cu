@@ -136,3 +136,24 @@ __global__ static void warp_synchronous(int *x, unsigned char *bytes) {
     bytes[i] = part[i];
 }
 void simt_test_warp_synchronous(int *x, unsigned char *bytes) { LAUNCH(warp_synchronous, 1, 128, 0, NULL)(x, bytes); }
+
+__global__ static void move_floats(float *y, const float *x, int stride, int n) {
+    for (int j = 0; j < n; j++) y[stride * threadIdx.x + j] = x[stride * threadIdx.x + j];
+}
+__global__ static void move_vectors(float *y, const float *x, int stride) {
+    float4 v = *(const float4 *)(x + stride * threadIdx.x);
+    v.x += 1, v.y += 1, v.z += 1, v.w += 1;         /* so that the compiler may take it apart */
+    *(float4 *)(y + stride * threadIdx.x) = v;
+}
+void simt_test_traffic(float *y, const float *x, int stride, int n, int vector) {
+    if (vector) LAUNCH(move_vectors, 1, 32, 0, NULL)(y, x, stride);
+    else LAUNCH(move_floats, 1, 32, 0, NULL)(y, x, stride, n);
+}
+
+__global__ static void banks(float *y, int stride) {
+    __shared__ float words[32 * 33];
+    words[stride * threadIdx.x] = (float)threadIdx.x;
+    __syncthreads();
+    y[threadIdx.x] = words[0];
+}
+void simt_test_banks(float *y, int stride) { LAUNCH(banks, 1, 32, 0, NULL)(y, stride); }
