@@ -1,0 +1,20 @@
+/* The contract of the exercise "softmax": a CUDA kernel for rows of any length. */
+#ifndef TRIVIUM_LESSON_SOFTMAX_ROWS_H
+#define TRIVIUM_LESSON_SOFTMAX_ROWS_H
+
+#include "lib/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** y[r,c] = exp(x[r,c] - m_r) / sum_c exp(x[r,c] - m_r), m_r = max_c x[r,c], for each of R rows.
+ *  @param y (R,C) written    @param x (R,C) borrowed; both device memory, aligned to 256 bytes; they do not overlap
+ *  R >= 1, C >= 1, C need not be a multiple of anything. x may hold -INFINITY (y is 0 there), but not in all of a row.
+ *  Launches on the default stream (NULL). Each x is read once where C <= 1024, and three times at most elsewhere. */
+enum status softmax_rows(float *y, const float *x, int R, int C);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

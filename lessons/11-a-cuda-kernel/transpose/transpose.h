@@ -1,0 +1,20 @@
+/* The contract of the exercise "transpose". */
+#ifndef TRIVIUM_LESSON_TRANSPOSE_H
+#define TRIVIUM_LESSON_TRANSPOSE_H
+
+#include "lib/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** y[c,r] = x[r,c].
+ *  @param y (C,R) written    @param x (R,C) borrowed; both device memory, aligned to 256 bytes; they do not overlap
+ *  R, C >= 1, of any size. Launches on the default stream (NULL). Both x and y are moved in whole sectors, and shared
+ *  memory without bank conflicts. */
+enum status transpose(float *y, const float *x, int R, int C);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
