@@ -5,11 +5,11 @@
  * floats 4 KiB apart touch 32, and of each they use 4 bytes. Shared memory has 32 banks, word w in bank w % 32, and gives one word a
  * bank at a time: a request takes as many *wavefronts* as the busiest bank has different words.
  *
- * Lanes run one after the other here, so which accesses are one request has to be put together: the n-th time that each lane of a warp
- * comes to one place in the code is the same request. Where lanes go through a loop different numbers of times that is right as long as
- * the extra rounds come last. The compiler may take a vector load (float4) apart into four; an access that continues the lane's
- * last ones from another place in the code, within the same aligned 16 bytes, is put together with it again. Four scalar accesses written
- * out side by side look the same, and are counted as one vector.
+ * Lanes run one after the other here, so which accesses are one request has to be put together: between two barriers, the n-th time that
+ * each lane of a warp comes to one place in the code is the same request. Where lanes go through a loop different numbers of times
+ * that is right as long as the extra rounds come last. The compiler may take a vector load (float4) apart into four; an access that
+ * continues one of the lane's last from another place in the code, within the same aligned 16 bytes, is put together with it again. Four
+ * scalar accesses written out side by side look the same, and are counted as one vector.
  *
  * Sectors are what the L1 cache is asked for; what misses it, and DRAM moves, is for a GPU to tell. Tensor cores' fragments are
  * not counted, atomics count as stores. */
@@ -20,6 +20,7 @@
 #include <map>
 #include <stdio.h>
 #include <stdlib.h>
+#include <tuple>
 #include <vector>
 
 #ifdef SIMT_CHECK
@@ -28,19 +29,17 @@ using namespace simt;
 enum { SECTOR = 32, WORD = 4, BANKS = 32, VECTOR = 16, OPEN = 8 };
 
 namespace {
-struct place { int warp; const void *code; int turn; };
-bool operator<(const place &a, const place &b) {
-    return a.warp != b.warp ? a.warp < b.warp : a.code != b.code ? a.code < b.code : a.turn < b.turn;
-}
+/* Which request: of which warp, behind how many barriers, where in the code, the how-many-th time. */
+typedef std::tuple<int, uint32_t, const void *, int> name;
 /* Of one warp: sectors, or words of shared memory, with repetitions. */
 struct request { bool is_write, is_shared; std::vector<uintptr_t> units; };
 /* What a lane did last: an access that the next one may continue. */
 struct access { uintptr_t end; const void *code; struct request *request; };
-struct lane { std::map<const void *, int> turns; struct access open[OPEN]; unsigned n; };
+struct lane { uint32_t epoch; std::map<const void *, int> turns; struct access open[OPEN]; unsigned n; };
 }
 
 static bool counting, show, asked;
-static std::map<place, request> requests;                    /* of the running block */
+static std::map<name, request> requests;                     /* of the running block */
 static std::vector<lane> lanes;                              /* by thread */
 static struct simt_counts counts, before;                    /* since simt_count; when the running launch began */
 
@@ -57,8 +56,8 @@ static struct request *request_continued(struct lane *l, uintptr_t at, bool is_w
     return NULL;
 }
 
-static struct request *request_of(struct lane *l, int warp, bool is_write, bool is_shared, const void *code) {
-    struct request *r = &requests[{warp, code, l->turns[code]++}];
+static struct request *request_of(struct lane *l, int warp, bool is_write, bool is_shared, const void *code, int turn) {
+    struct request *r = &requests[name(warp, l->epoch, code, turn)];
     r->is_write = is_write;
     r->is_shared = is_shared;
     return r;
@@ -74,8 +73,12 @@ bool traffic_counts(void) { return counting; }
 void traffic_access(uintptr_t at, size_t bytes, bool is_write, bool is_shared, const void *code) {
     if (lanes.size() < MAX_THREADS) lanes.resize(MAX_THREADS);
     struct lane *l = &lanes[now.thread];
+    int warp = now.thread / WARP;
+    uint32_t epoch = (uint32_t)now.block_epoch << 16 | now.warp_epoch[warp];
+    if (l->epoch != epoch) *l = {}, l->epoch = epoch;
+    int turn = l->turns[code]++;
     struct request *r = request_continued(l, at, is_write, is_shared, code);
-    if (!r) r = request_of(l, now.thread / WARP, is_write, is_shared, code);
+    if (!r) r = request_of(l, warp, is_write, is_shared, code, turn);
     l->open[l->n++ % OPEN] = {at + bytes, code, r};
     size_t unit = is_shared ? WORD : SECTOR;
     for (uintptr_t u = at / unit; u <= (at + bytes - 1) / unit; u++) r->units.push_back(u);
