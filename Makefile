@@ -69,7 +69,7 @@ $(B)/trivium$(VARIANT): $(B)/obj/trivium.o $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
-$(B)/trivium-tests$(VARIANT): $(TEST_O) $(LIB_O)
+$(B)/trivium-tests$(VARIANT): $(TEST_O) $(LIB_O) | $(B)/settings$(VARIANT)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS) -lcmocka
 
@@ -149,6 +149,15 @@ $(B)/flags $(B)/$(KERNELS).flags: .FORCE
 	@echo '$(if $(findstring $(KERNELS),$@),$(KERNEL_FLAGS),$(FLAGS))' | cmp -s - $@ || echo '$(if $(findstring $(KERNELS),$@),$(KERNEL_FLAGS),$(FLAGS))' >$@
 .FORCE:
 
+# What tools/grade compiles and links submissions with: the flags and objects of this build
+HELPERS := $(call obj,$(filter-out tests/test_%,$(wildcard tests/*.c)))
+SIMT_CORE := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(filter-out lib/simt/double_%,$(wildcard lib/simt/*.cpp))))
+SETTINGS := CC CXX TEST_CFLAGS CU LIBS LIB_O HELPERS SIMT_CORE ELEMS KERNELS
+TEST_CFLAGS = $(ALL_CFLAGS) $(MPI_CFLAGS)
+$(B)/settings$(VARIANT): .FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') | cmp -s - $@ || printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') >$@
+
 -include $(shell find $(B)/obj $(B)/$(KERNELS) -name '*.d' 2>/dev/null)
 
 # ---- what users type ----
@@ -163,6 +172,10 @@ help:
 	@echo 'make check-lessons  lessons and pages: anchors, links, and what their commands print (LESSON=03, LONG=1, ANCHORS=1)'
 	@echo 'make fuzz           the parsers against hostile input, with clang (SECONDS=60 each, TARGET=one of tests/fuzz; docs/fuzzing.md)'
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject'
+	@echo
+	@echo 'make grade LESSON=03 FILE=my.c    an exercise of a lesson: what holds, what fails, where to look (EXERCISE=name; docs/grading.md)'
+	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
+	@echo
 	@echo 'make build          build/trivium          make examples  build/example_*'
 	@echo 'make clean'
 	@echo
@@ -229,7 +242,17 @@ figures: deps
 	@$(MAKE) --no-print-directory build bench-allreduce
 	@BUILD=$(B) tools/figures
 
+# ---- exercises (docs/how-to/add-a-lesson.md, docs/grading.md). The tools build what they need with the settings given here. ----
+export BUILD_NAME
+# One submission: LESSON=03 FILE=my.c [EXERCISE=bucket]
+grade: deps
+	@BUILD=$(B) tools/grade --lesson "$$LESSON" --exercise "$$EXERCISE" -- "$$FILE"
+
+# Are references accepted, starters and planted mistakes rejected? [LESSON="03 05"]
+check-exercises: deps
+	@BUILD=$(B) tools/check-exercises $(LESSON)
+
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench bench-allreduce figures bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons fuzz check-deps clean
+.PHONY: build examples bench bench-allreduce figures bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons grade check-exercises fuzz check-deps clean

@@ -81,6 +81,10 @@ static void test_dp_bucket_respects_size_and_dtype(void **state) {
         }
         if (limit == 1) assert_int_equal(d.n, N_PARAMS - 1);   /* one param each */
         if (limit > 8000) assert_int_equal(d.n, 3);            /* fp32, fp64, fp32 */
+        int64_t full = d.bucket[0].bytes;
+        dp_buckets_fini(&d);
+        assert_ok(dp_buckets_init(&d, &p, full));              /* exactly full is full */
+        check_size(&p, &d.bucket[0], full);
         dp_buckets_fini(&d);
     }
     program_fini(&p);

@@ -6,9 +6,12 @@
  *
  *   filter   run only tests whose file or name contains it
  *   TEST_NOT=tests/   none of the suites whose file begins so; several, with blanks between them
+ *   TEST_FILES, TEST_NAMES, TEST_NAMES_NOT   only these suites, only these tests, none of these; whole names, with blanks between them
+ *   TEST_REPORT, TEST_TIMEOUT   a report for a grader (tests/report.h); seconds that a rank waits for others (60)
  *   --barriers [filter]: see tests/barriers.h
  *   DEVICE   cpu (default); cuda or simt: only the suites for any device, which then run on the CUDA device */
 #include "tests/barriers.h"
+#include "tests/report.h"
 #include "tests/sanitizer.h"
 #include "tests/test.h"
 
@@ -141,8 +144,10 @@ static enum verdict agree(enum verdict mine, const char *name) {
 
 static enum verdict run_everywhere(const char *file, const struct CMUnitTest *test) {
     status_clear();
+    report_begin(file, test->name);
     enum verdict mine = test_run_here(file, test), verdict = agree(mine, test->name);
     status_clear();
+    report_verdict(verdict, file, test->name);
     if (verdict == SKIPPED && comm_world_rank() == 0) printf("skip %s %s\n", file, test->name);
     return verdict;
 }
@@ -153,18 +158,30 @@ static void add(struct counts *sum, const struct counts *more) {
     for (int v = PASSED; v <= FAILED; v++) sum->of[v] += more->of[v];
 }
 
-static bool selected(const char *filter, const char *file, const char *name) {
-    return !filter || strstr(file, filter) || strstr(name, filter);
+/* Is it one of the words of this variable of the environment? Without the variable: `otherwise`. */
+static bool among(const char *variable, const char *name, bool otherwise) {
+    const char *word = getenv(variable);
+    if (!word) return otherwise;
+    for (size_t n; *word; word += n + (word[n] == ' ')) {
+        n = strcspn(word, " ");
+        if (n == strlen(name) && strncmp(name, word, n) == 0) return true;
+    }
+    return false;
 }
 
-/* TEST_NOT: the beginnings of names of files */
+static bool selected(const char *filter, const char *file, const char *name) {
+    return (!filter || strstr(file, filter) || strstr(name, filter)) && among("TEST_NAMES", name, true) &&
+           !among("TEST_NAMES_NOT", name, false);
+}
+
+/* TEST_NOT: the beginnings of names of files. TEST_FILES: whole ones, and no others */
 static bool left_out(const char *file) {
     const char *word = getenv("TEST_NOT");
     for (size_t n; word && *word; word += n + (word[n] == ' ')) {
         n = strcspn(word, " ");
         if (n > 0 && strncmp(file, word, n) == 0) return true;
     }
-    return false;
+    return !among("TEST_FILES", file, true);
 }
 
 static struct counts run_suite(const struct test_suite *suite, const char *filter) {
@@ -212,7 +229,10 @@ static enum status start(int *argc, char ***argv) {
     enum status status = comm_start(argc, argv);
     sanitizer_watch_leaks();
     TRY(status);
-    comm_configure(&(struct comm_settings){.timeout_s = 60, .check_collectives = false});
+    const char *timeout = getenv("TEST_TIMEOUT");
+    comm_configure(&(struct comm_settings){.timeout_s = timeout ? atof(timeout) : 60, .check_collectives = false});
+    /* no rank leaves group_create, and begins a test, before rank 0 has come to it */
+    if (comm_world_rank() == 0 && !report_open()) return FAIL(E_CONFIG, "there is no report to write");
     return group_create("runner", 0, comm_world_rank(), &runner_group);
 }
 
@@ -229,6 +249,7 @@ int main(int argc, char **argv) {
     if (comm_world_rank() == 0)
         printf("%d passed, %d failed, %d skipped\n", total.of[PASSED], total.of[FAILED], total.of[SKIPPED]);
     fflush(stdout);
+    report_end();
     int code = total.of[FAILED] ? 1 : 0;
     group_destroy(&runner_group);
     sanitizer_ignore_leaks();

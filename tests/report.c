@@ -1,0 +1,48 @@
+/* The report is written line by line with write(2): what a test leaves in stdio's buffers when it crashes is lost, and a grader wants to
+ * know in which test that was. */
+#include "tests/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TOKEN_MAX = 128 };
+
+static int report = -1;          /* the file, on rank 0 of a graded run */
+static char token[TOKEN_MAX + 1];
+
+static bool unusable(const char *path, const char *why) {
+    fprintf(stderr, "TEST_REPORT=%s: %s\n", path, why);
+    return false;
+}
+
+bool report_open(void) {
+    const char *path = getenv("TEST_REPORT");
+    if (!path) return true;
+    report = open(path, O_RDWR | O_CLOEXEC);
+    if (report < 0) return unusable(path, strerror(errno));
+    ssize_t n = read(report, token, TOKEN_MAX);
+    if (n <= 0) return unusable(path, "no token in it");
+    token[strcspn(token, "\n")] = 0;
+    if (ftruncate(report, 0) != 0 || lseek(report, 0, SEEK_SET) != 0) return unusable(path, strerror(errno));
+    return true;
+}
+
+static void say(const char *word, const char *file, const char *name) {
+    char line[1024];
+    if (report < 0) return;
+    int n = snprintf(line, sizeof line, "%s %s%s%s\n", word, file, *name ? " " : "", name);
+    if (n >= (int)sizeof line || write(report, line, (size_t)n) != n) perror("TEST_REPORT");
+}
+
+void report_begin(const char *file, const char *name) { say("run", file, name); }
+
+void report_verdict(enum verdict verdict, const char *file, const char *name) {
+    static const char *const word[] = {[PASSED] = "pass", [SKIPPED] = "skip", [FAILED] = "fail"};
+    say(word[verdict], file, name);
+}
+
+void report_end(void) { say("end", token, ""); }

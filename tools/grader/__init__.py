@@ -1,0 +1,16 @@
+"""What tools/grade, grade-all, check-exercises and handout share. docs/how-to/add-a-lesson.md says what an exercise is.
+
+    exercise.py   lessons and their exercises: reading exercise.ini
+    build.py      compiling and linking a submission with the objects of the project, and what it may not contain
+    launch.py     one run of a test program: limits, the runner's report, what it said
+    grade.py      a submission's claims over all world sizes, and how they are shown
+    sandbox.py    the same without trust: bubblewrap, limits, a supervisor
+    handout.py    the tree without the answers
+"""
+import os
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Trouble(Exception):
+    """Something is wrong that the user has to know about: one or more lines, the remedy in them."""

@@ -1,0 +1,301 @@
+"""Compiling and linking: a submission takes the place of one file, and all other objects are those of the project's build.
+
+What does not change between submissions is linked once: rest.o holds the library without the replaced file, the runner and the tests.
+A submission's own names are made local to it, but for those that the starter has: it can neither replace another function of the
+project nor one of the C library."""
+import hashlib
+import os
+import re
+import shlex
+import stat
+import subprocess
+
+from . import ROOT, Trouble, elf
+
+MAX_SOURCE = 1 << 20
+# What a compiler makes of C, and named sections. Not: tables of functions that run before or after main (.init_array, .ctors, .init, ...)
+HARMLESS = re.compile(r"(\.(text|data|bss|rodata|tbss|tdata|lbss|ldata|lrodata|rel|rela|comment|note|debug|eh_frame|symtab|symtab_shndx|strtab|shstrtab"
+                      r"|group|gcc_except_table)([._].*)?|[A-Za-z_]\w*|)")
+RUNS_EARLY = re.compile(r"\.(init|fini|preinit_array|init_array|fini_array|ctors|dtors)\b")
+
+
+class Refused(Exception):
+    """A submission that is not run: it does not compile, or contains what it must not."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+# ---- the project's build ----
+
+def build_folder():
+    return os.environ.get("BUILD", "build")
+
+
+def simt_folder():
+    return os.environ.get("BUILD_NAME", build_folder()) + "-simt"
+
+
+def make(*arguments):
+    """make with the user's settings, and as many jobs as cores: this is no part of the make that may have called us."""
+    flags = os.environ.get("MAKEFLAGS", "")
+    settings = flags.partition(" -- ")[2] if " -- " in flags else " ".join(w for w in flags.split() if re.match(r"\w+=", w))
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    command = [os.environ.get("MAKE", "make"), "-j", str(os.cpu_count() or 1), "--no-print-directory", *shlex.split(settings), *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace")
+    if done.returncode != 0:
+        raise Trouble("the project does not build:\n" + "\n".join(done.stdout.splitlines()[-15:]))
+
+
+class Settings:
+    """The flags and objects of a build; the Makefile writes them to build/settings. watched: the emulator's, every access checked."""
+
+    def __init__(self, built, watched=False):
+        self.folder = simt_folder() if watched else build_folder()
+        self.make = ["SIMT=check"] if watched else []
+        path = f"{self.folder}/settings{'-check' if watched else ''}"
+        if not built:
+            make(*self.make, path)
+        try:
+            with open(os.path.join(ROOT, path)) as f:
+                said = dict(line.rstrip("\n").split("=", 1) for line in f)
+        except OSError:
+            raise Trouble(f"{path} is not there; build the project first") from None
+        self.word = {key: shlex.split(value) for key, value in said.items()}
+
+    def without_werror(self, key):
+        return [w for w in self.word[key] if w != "-Werror"]
+
+
+def elements(path, settings):
+    """A file that is compiled once for each element type, or once."""
+    if re.search(r"_cpu\.c$|_cuda\.cu$", path):
+        return [("." + e, [f"-DELEM={e}", f"-DELEM_{e}"]) for e in settings.word["ELEMS"]]
+    return [("", [])]
+
+
+def words_of(dependencies):
+    """A compiler's .d file: what an object is made of."""
+    with open(os.path.join(ROOT, dependencies)) as d:
+        return d.read().replace("\\\n", " ").split()
+
+
+def newest(paths):
+    return max(os.path.getmtime(os.path.join(ROOT, p)) for p in paths)
+
+
+# ---- what is the same for all submissions ----
+
+class Base:
+    """rest.o, the names that a submission gives to others, and the commands. built: the project's objects are there, make is not asked."""
+
+    def __init__(self, exercise, built=False):
+        self.exercise, self.built = exercise, built
+        self.watched = exercise.kind == "cu"
+        whole = self.watched and bool(exercise.replaces)      # a kernel file of the project needs the emulated device around it
+        self.simt = Settings(built, watched=True) if self.watched else None
+        self.settings = self.simt if whole else Settings(built)
+        self.device = "simt" if whole else "cpu"
+        self.folder = os.path.join(build_folder(), "grade", f"{exercise.number}-{exercise.name}")
+        os.makedirs(os.path.join(ROOT, self.folder), exist_ok=True)
+        self.variants = elements(exercise.replaces, self.settings) if exercise.kind != "table" else []
+        own = [self.compile_own(t) for t in exercise.own_tests()]
+        tree = self.objects_of_tree(whole)
+        self.rest = self.link_rest(tree + own)
+        self.names = self.names_of_starter()
+        self.forbidden = set().union(*(elf.globals_of(os.path.join(ROOT, o)) for o in self.settings.word["HELPERS"]))
+
+    def object_of(self, path):
+        return f"{self.settings.folder}/obj/{os.path.splitext(path)[0]}.o"
+
+    def objects_of_tree(self, whole):
+        e, s = self.exercise, self.settings
+        stem = os.path.splitext(e.replaces)[0]
+        replaced = {f"{s.folder}/{place}/{stem}{suffix}.o" for place in ("obj", s.word["KERNELS"][0]) for suffix, _ in self.variants}
+        left = [o for o in s.word["LIB_O"] if o not in replaced]
+        if e.replaces and len(left) != len(s.word["LIB_O"]) - len(self.variants):
+            raise Trouble(f"{e.folder}/exercise.ini: replaces = {e.replaces}, which is no part of this build's library")
+        core = self.simt.word["SIMT_CORE"] if self.watched and not whole else []
+        if not self.built and core:
+            make(*self.simt.make, *core)
+        self.bring([*left, *s.word["HELPERS"]])
+        own = set(e.own_tests())
+        tests = self.with_helpers([self.object_of(t) for t in e.tests if t not in own])
+        self.bring(core)
+        return left + core + s.word["HELPERS"] + tests
+
+    def bring(self, objects):
+        """Up to date, or at least there."""
+        if not self.built and objects:
+            make(*self.settings.make, *objects)
+        for o in objects:
+            if not os.path.isfile(os.path.join(ROOT, o)):
+                raise Trouble(f"{o} is not there; build the project first")
+
+    def with_helpers(self, tests):
+        """A suite may use functions of another one, declared in a test_*.h beside it; the runner leaves out that one's own tests."""
+        found, new = [], tests + self.helpers_of([self.folder + "/" + os.path.basename(t) + ".d" for t in self.exercise.own_tests()])
+        while new:
+            self.bring(new)
+            found += new
+            new = [o for o in self.helpers_of([o[:-2] + ".d" for o in new]) if o not in found]
+        return found
+
+    def helpers_of(self, dependencies):
+        needs = {word.rstrip(":") for d in dependencies for word in words_of(d)}
+        sources = {n[:-2] + ".c" for n in needs if re.search(r"(^|/)test_\w+\.h$", n)}
+        return sorted(self.object_of(c) for c in sources if os.path.isfile(os.path.join(ROOT, c)))
+
+    def compiler(self, path):
+        """The command for a file of this kind, up to -c."""
+        if path.endswith(".cu"):
+            return self.simt.without_werror("CU")
+        return [*self.settings.word["CC"], *self.settings.without_werror("TEST_CFLAGS"), f"-I{self.exercise.folder}"]
+
+    def compile_own(self, path, more=(), suffix=""):
+        """A file of the exercise's folder; its object, made anew when something that it includes has changed."""
+        name = f"{self.folder}/{os.path.basename(path)}{suffix}"
+        command = [*self.compiler(path), *more, "-MMD", "-MP", "-MF", name + ".d", "-c", "-o", name + ".o", path]
+        stamp = hashlib.sha256(shlex.join(command).encode()).hexdigest()
+        if not self.is_current(name, stamp):
+            done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, errors="replace")
+            if done.returncode != 0:
+                raise Trouble(f"{path} does not compile:\n" + "\n".join(done.stdout.splitlines()[:15]))
+            with open(os.path.join(ROOT, name + ".stamp"), "w") as f:
+                f.write(stamp)
+        return name + ".o"
+
+    @staticmethod
+    def is_current(name, stamp):
+        try:
+            with open(os.path.join(ROOT, name + ".stamp")) as f:
+                needs = [w for w in words_of(name + ".d") if not w.endswith(":")]
+                return f.read() == stamp and newest(needs) <= os.path.getmtime(os.path.join(ROOT, name + ".o"))
+        except OSError:
+            return False
+
+    def link_rest(self, objects):
+        rest = os.path.join(self.folder, "rest.o")
+        listed = os.path.join(ROOT, self.folder, "rest.list")
+        text = "\n".join(objects)
+        try:
+            with open(listed) as f:
+                if f.read() == text and newest(objects) <= newest([rest]):
+                    return rest
+        except OSError:
+            pass
+        strip = [] if self.watched else ["--strip-debug"]     # the checker's reports name lines
+        subprocess.run(["ld", "-r", *strip, "-o", rest, *objects], cwd=ROOT, check=True)
+        with open(listed, "w") as f:
+            f.write(text)
+        return rest
+
+    def names_of_starter(self):
+        if self.exercise.kind == "table":
+            return {}
+        return {suffix: elf.globals_of(os.path.join(ROOT, self.compile_own(self.exercise.starter, more, suffix))) for suffix, more in self.variants}
+
+
+# ---- a submission ----
+
+def take(path, destination, links=True):
+    """Copy the file, if it is one that can be graded; its number of lines. links: a symbolic link is followed."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+    try:
+        with open(os.open(path, flags), "rb") as f:
+            if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
+                raise Refused("refused", f"{path} is not a regular file")
+            data = f.read(MAX_SOURCE + 1)
+    except FileNotFoundError:
+        raise Refused("missing", f"there is no file {path}") from None
+    except OSError as e:
+        if not links and os.path.islink(path):
+            raise Refused("refused", f"{path} is a symbolic link") from None
+        raise Refused("refused", f"{path} cannot be read: {e.strerror}") from None
+    if not data.strip():
+        raise Refused("refused", f"{path} is empty")
+    if len(data) > MAX_SOURCE:
+        raise Refused("refused", f"{path} has more than {MAX_SOURCE >> 20} MiB; a source file is expected")
+    if b"\0" in data:
+        raise Refused("refused", f"{path} is not a text: it contains zero bytes")
+    with open(destination, "wb") as f:
+        f.write(data)
+    return data.count(b"\n")
+
+
+HELP = [
+    (r"No such file or directory", "includes are found from the project's root, as in the starter: #include \"dp/dp_bucket.h\""),
+    (r"conflicting types|too (few|many) arguments|incompatible", "the contract is in the headers that the starter includes: names, types and order of arguments stay"),
+    (r"undeclared|implicit declaration|has no member", "a name that is not declared: is its header included, and is it spelt as there?"),
+    (r"expected .* before|expected .*;", "the line before the one that is named often is the one that is wrong"),
+]
+
+
+def short(text, place, shown, lines=14):
+    text = text.replace(place.work + "/", "")
+    kept = [line.rstrip() for line in text.splitlines() if not line.startswith(("In file included", "compilation terminated"))][:lines]
+    return "\n".join(line[:200] for line in kept)
+
+
+def compile_submission(base, place, name, shown, strict=False):
+    """name: the file's in place.work. The objects, ready to be linked; and the compiler's warnings."""
+    objects, warnings = [], ""
+    for suffix, more in base.variants:
+        out = f"{name}{suffix}.o"
+        command = [*base.compiler(name), *(["-Werror"] if strict else []), *more, f"-ffile-prefix-map={place.work}/=", "-fmax-errors=3",
+                   "-fdiagnostics-color=never", "-c", "-o", f"{place.work}/{out}", f"{place.work}/{name}"]
+        ended = place.run(command, 120, writable=True)
+        said = short(ended.text, place, shown)
+        if ended.why or ended.code != 0:
+            helps = [h for pattern, h in HELP if re.search(pattern, said)]
+            raise Refused("does not compile", "\n".join(filter(None, [said or ended.why or f"the compiler ended with code {ended.code}",
+                                                                      "help: " + helps[0] if helps else ""])))
+        warnings = warnings or said
+        objects.append(seal(base, place, out, base.names[suffix]))
+    return objects, warnings
+
+
+def seal(base, place, out, names):
+    """Refuse what would run outside of the tests; make all names local but those that the exercise is about."""
+    path = os.path.join(place.host_work, out)
+    if base.watched:                                          # the checker's own start, one in every file, does nothing
+        subprocess.run(["objcopy", "-w", "-R", ".init_array*", "-R", ".rela.init_array*", "-R", ".ctors*", "-R", ".rela.ctors*", path], check=True)
+    try:
+        sections, symbols = elf.read(path)
+    except Trouble as e:
+        raise Refused("refused", str(e)) from None
+    for s in sections:
+        if RUNS_EARLY.match(s):
+            raise Refused("refused", f"it has a constructor or destructor (section {s}): nothing of a submission may run before or after the tests")
+        if not HARMLESS.fullmatch(s):
+            raise Refused("refused", f"it has a section {s}, which no C code needs")
+    for s in symbols:
+        if s.name == "main" and s.defined:
+            raise Refused("refused", "it defines main; the program is the grader's, and a submission only has the functions of the starter")
+        if s.type == elf.IFUNC:
+            raise Refused("refused", f"{s.name} is chosen when the program is loaded (ifunc): nothing of a submission may run before the tests")
+        if not s.defined and (s.name in base.forbidden or re.match(r"_?cmocka|_(fail|assert|mock|will_return|expect|skip)", s.name)):
+            raise Refused("refused", f"it uses {s.name}, which belongs to the test runner")
+    listed = os.path.join(place.host_work, out + ".names")
+    with open(listed, "w") as f:
+        f.write("\n".join(sorted(names)) + "\n")
+    subprocess.run(["objcopy", f"--keep-global-symbols={listed}", path], check=True)
+    return out
+
+
+def link(base, place, objects):
+    """The test program, place.work/program."""
+    rest = place.give(os.path.join(ROOT, base.rest))
+    command = [*base.settings.word["CC"], "-o", f"{place.work}/program", *(f"{place.work}/{o}" for o in objects), rest,
+               *base.settings.word["LIBS"], "-lcmocka", *(["-lstdc++"] if base.watched else [])]
+    ended = place.run(command, 120, writable=True)
+    if ended.code == 0 and not ended.why:
+        return
+    missing = sorted(set(re.findall(r"undefined reference to [`'‘]([^'’]+)['’]", ended.text)))
+    if missing:
+        raise Refused("does not link", "it does not define " + ", ".join(missing[:8]) + ", which the tests or the rest of the project call\n"
+                      f"help: every function of the starter has to be there, not static: {base.exercise.starter}")
+    raise Refused("does not link", short(ended.text, place, ""))

@@ -1,0 +1,145 @@
+"""Lessons and exercises: where they are, and what exercise.ini says."""
+import configparser
+import os
+import re
+
+from . import ROOT, Trouble
+
+KINDS = ("c", "cu", "table")
+KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit"}
+
+
+class Claim:
+    def __init__(self, test, text, hint, weight):
+        self.test, self.text, self.hint, self.weight = test, text, hint, weight
+
+
+class Exercise:
+    """Paths are relative to the project's root."""
+
+    def __init__(self, lesson, folder, claims, words):
+        self.lesson, self.folder, self.claims = lesson, folder, claims          # "03-data-parallelism"
+        self.number, self.name = lesson.split("-")[0], os.path.basename(folder)
+        self.label = f"{self.number} {self.name}"
+        self.title, self.file, self.kind, self.limit = words["title"], words["file"], words["kind"], words["limit"]
+        self.replaces, self.tests, self.ranks = words["replaces"], words["tests"], words["ranks"]
+        self.starter = os.path.join(folder, self.file)
+        self.reference = self.replaces or os.path.join(folder, words["reference"])
+
+    def own_tests(self):
+        return [t for t in self.tests if t.startswith(self.folder + "/")]
+
+
+# ---- exercise.ini ----
+
+def positive(text, what, ini):
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) == 0:
+        raise Trouble(f"{ini}: {what} is \"{text}\"; it has to be a whole number above 0")
+    return int(text)
+
+
+def read_claim(test, value, ini):
+    match = re.fullmatch(r"(?:(\d+)\s*\*\s*)?(.*?)(?:\s*\|\s*(.*))?", value, re.S)
+    weight, text, hint = match.groups()
+    if not text:
+        raise Trouble(f"{ini}: the claim of {test} has no text")
+    return Claim(test, text, hint or "", positive(weight, f"the weight of {test}", ini) if weight else 1)
+
+
+def beside(folder, root, name, ini, what):
+    """A file of the exercise's folder, or of the tree."""
+    for path in (os.path.join(folder, name), name):
+        if os.path.isfile(os.path.join(root, path)):
+            return path
+    raise Trouble(f"{ini}: {what} = {name}, but there is no {folder}/{name} and no {name}")
+
+
+def read(lesson, folder, root=ROOT):
+    ini = os.path.join(folder, "exercise.ini")
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=(";",), strict=True)
+    parser.optionxform = str
+    try:
+        with open(os.path.join(root, ini), encoding="utf-8") as f:
+            parser.read_file(f, source=ini)
+    except (configparser.Error, UnicodeDecodeError) as e:
+        raise Trouble(f"{ini}: {e}") from None
+    if not parser.has_section("exercise") or not parser.has_section("claims"):
+        raise Trouble(f"{ini}: it needs the sections [exercise] and [claims]")
+    said = dict(parser["exercise"])
+    unknown = set(said) - KEYS
+    if unknown:
+        raise Trouble(f"{ini}: {', '.join(sorted(unknown))} is no word of [exercise]; they are {', '.join(sorted(KEYS))}")
+    for key in ("title", "file", "tests"):
+        if not said.get(key):
+            raise Trouble(f"{ini}: [exercise] does not say {key}")
+    kind = said.get("kind", "c")
+    if kind not in KINDS:
+        raise Trouble(f"{ini}: kind = {kind}; it is one of {', '.join(KINDS)}")
+    if os.path.basename(said["file"]) != said["file"]:
+        raise Trouble(f"{ini}: file = {said['file']} is a path; it is the name of the starter in this folder")
+    words = {
+        "title": said["title"], "file": said["file"], "kind": kind, "replaces": said.get("replaces", ""),
+        "reference": said.get("reference", "reference.c"),
+        "limit": positive(said.get("limit", "60"), "limit", ini),
+        "tests": [beside(folder, root, t, ini, "tests") for t in said["tests"].split()],
+        "ranks": [positive(n, "ranks", ini) for n in said.get("ranks", "1").split()],
+    }
+    if set(words["ranks"]) - {1, 2, 4, 8}:
+        raise Trouble(f"{ini}: ranks = {said['ranks']}; the runner knows 1, 2, 4 and 8")
+    claims = [read_claim(test, value, ini) for test, value in parser["claims"].items()]
+    if not claims:
+        raise Trouble(f"{ini}: [claims] is empty; nothing could be scored")
+    exercise = Exercise(lesson, folder, claims, words)
+    if not os.path.isfile(os.path.join(root, exercise.starter)):
+        raise Trouble(f"{ini}: there is no starter {exercise.starter}")
+    if exercise.replaces and not os.path.isfile(os.path.join(root, exercise.replaces)):
+        raise Trouble(f"{ini}: replaces = {exercise.replaces}, which is not there")
+    return exercise
+
+
+# ---- which ----
+
+def lessons(root=ROOT):
+    folder = os.path.join(root, "lessons")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sorted(n for n in names if re.match(r"\d\d-", n) and os.path.isdir(os.path.join(folder, n)))
+
+
+def lesson_named(word, root=ROOT):
+    """03, 3, 03-data or 03-data-parallelism"""
+    word = word.strip().rstrip("/").split("/")[-1]
+    if re.fullmatch(r"\d", word):
+        word = "0" + word
+    found = [n for n in lessons(root) if n == word or n.startswith(word)] if word else []
+    if len(found) != 1:
+        known = ", ".join(lessons(root)) or "none"
+        raise Trouble(f"LESSON={word}: there is {'more than one' if found else 'no'} such lesson; the lessons are: {known}")
+    return found[0]
+
+
+def exercises_of(lesson, root=ROOT):
+    folder = os.path.join("lessons", lesson)
+    return [read(lesson, os.path.join(folder, name), root) for name in sorted(os.listdir(os.path.join(root, folder)))
+            if os.path.isfile(os.path.join(root, folder, name, "exercise.ini"))]
+
+
+def exercises(words="", root=ROOT):
+    """Of these lessons ("03 05"), or of all ("" and "all")."""
+    names = lessons(root) if words.strip() in ("", "all") else [lesson_named(w, root) for w in words.split()]
+    return [e for name in names for e in exercises_of(name, root)]
+
+
+def choose(lesson, file, name="", root=ROOT):
+    """The exercise that a file is for: by its name, else by the file's name, else the only one."""
+    lesson = lesson_named(lesson, root)
+    here = exercises_of(lesson, root)
+    if not here:
+        raise Trouble(f"lesson {lesson} has no exercise that is graded")
+    for found in ([e for e in here if e.name == name], [e for e in here if not name and e.file == os.path.basename(file)],
+                  here if not name else []):
+        if len(found) == 1:
+            return found[0]
+    raise Trouble("\n".join([
+        f"lesson {lesson} has no exercise {name}; its exercises are:" if name
+        else f"which exercise of lesson {lesson} is {os.path.basename(file)} for? Say EXERCISE=name, or name the file as its starter:",
+        *(f"    EXERCISE={e.name:<16} {e.file:<24} {e.title}" for e in here)]))

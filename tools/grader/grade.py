@@ -1,0 +1,209 @@
+"""A submission's claims over all world sizes, and how they are shown."""
+import os
+import re
+
+from . import build, launch
+
+REST_SHOWN = 2               # of the tests that no claim names
+TIMEOUTS = 2                 # launches that may run out of time before the rest is given up
+
+
+class Outcome:
+    """Of one test: the sizes on which it held; the first size on which it did not, and why."""
+
+    def __init__(self):
+        self.held, self.skipped, self.failed_on, self.why = [], [], None, []
+
+
+class Grade:
+    """claims: (Claim, Outcome); rest: the outcomes of the tests that no claim names. status: "graded", or why there is nothing to show."""
+
+    def __init__(self, exercise, status="graded", message=""):
+        self.exercise, self.status, self.message, self.warnings, self.n_lines = exercise, status, message, "", 0
+        self.claims, self.rest, self.after = [], {}, ""
+
+    def holds(self, outcome):
+        return outcome.failed_on is None and bool(outcome.held)
+
+    def rest_holds(self):
+        return not self.after and all(self.holds(o) or (o.skipped and o.failed_on is None) for o in self.rest.values())
+
+    def counts(self):
+        """Claims that hold, and all; a weight counts so many times."""
+        if self.status != "graded":
+            return 0, sum(c.weight for c in self.exercise.claims)
+        held = sum(c.weight for c, o in self.claims if self.holds(o))
+        total = sum(c.weight for c, _ in self.claims)
+        if self.rest or self.after:
+            held, total = held + self.rest_holds(), total + 1
+        return held, total
+
+    def score(self):
+        held, total = self.counts()
+        return 100 * held // total
+
+    def full(self):
+        held, total = self.counts()
+        return self.status == "graded" and held == total
+
+
+# ---- running ----
+
+class Runner:
+    """Settles one test after the other. A pass counts only when its launch came to its end; after a crash the others run again."""
+
+    def __init__(self, base, place, only=None, submission=None):
+        self.base, self.place, self.only = base, place, only
+        self.outcomes, self.timeouts, self.after = {}, 0, ""
+        self.environment = {"SUBMISSION": submission} if submission else {}
+        if only:
+            self.environment["TEST_NAMES"] = only
+
+    def fail(self, test, ranks, why):
+        outcome = self.outcomes.setdefault(test, Outcome())
+        if outcome.failed_on is None:
+            outcome.failed_on, outcome.why = ranks, why
+
+    def failed(self):
+        return {name for (_, name), o in self.outcomes.items() if o.failed_on is not None}
+
+    def once(self, ranks):
+        """One launch without the tests that have failed. True: this size is done."""
+        failed = self.failed()
+        env = dict(self.environment, **({"TEST_NAMES_NOT": " ".join(sorted(failed))} if failed else {}))
+        run = launch.run_tests(self.base, self.place, ranks, env)
+        said = launch.failures(run.ended.text)
+        new = [t for t, verdict in run.verdicts.items() if verdict == "fail"]
+        for test in new:
+            rank, lines = min(said.get(test[1], [(0, [])]))
+            self.fail(test, ranks, [*brief(lines), *([f"(on rank {rank} of {ranks})"] if ranks > 1 else [])])
+        if run.complete:
+            for test, verdict in run.verdicts.items():
+                outcome = self.outcomes.setdefault(test, Outcome())
+                if verdict != "fail":
+                    (outcome.held if verdict == "pass" else outcome.skipped).append(ranks)
+            if run.ended.why or (run.ended.code != 0 and not new):
+                self.after = f"after the tests, on {ranks} rank{'s' * (ranks > 1)}: " + launch.how_it_ended(run.ended)
+            return True
+        return self.interrupted(run, ranks, said)
+
+    def interrupted(self, run, ranks, said):
+        why = "the report was tampered with" if run.forged else launch.how_it_ended(run.ended)
+        self.timeouts += bool(run.ended.why)
+        if run.running and not run.forged and self.timeouts < TIMEOUTS:
+            self.fail(run.running, ranks, [why, *last_words(run.ended.text)])
+            return False
+        for test in [*run.verdicts, *([run.running] if run.running else [])]:
+            self.fail(test, ranks, [why])
+        self.stop = why if run.verdicts or run.running else "before its first test: " + why
+        return True
+
+    def run(self):
+        """Stops at the first size on which the only test fails, or when launches do not come to their end."""
+        self.stop = ""
+        for ranks in self.base.exercise.ranks:
+            while not self.once(ranks):
+                if self.only:
+                    break
+            if self.stop or (self.only and self.failed()):
+                break
+        return self
+
+
+def brief(lines):
+    """What a failed test said; of a function that is not written yet only that."""
+    todo = [re.sub(r".*E_TODO (\S+) \S+: ", r"\1: ", line) for line in lines if "E_TODO" in line]
+    return todo[:1] or [line[:300] for line in lines[:8]]
+
+
+def last_words(text):
+    """Of an interrupted launch: what a person would look at, without mpirun's frames."""
+    lines = [line.rstrip()[:160] for line in text.splitlines()]
+    return [line for line in lines if line.startswith(("[rank", "E_", "lib/", "==", "SUMMARY")) or "Assertion" in line or "free()" in line][:3]
+
+
+def grade(base, place, name, only=None):
+    """Compile, link, run. name: the submission's file, in place.work."""
+    exercise, result = base.exercise, Grade(base.exercise)
+    table = exercise.kind == "table"
+    try:
+        objects, result.warnings = ([], "") if table else build.compile_submission(base, place, name, exercise.file)
+        build.link(base, place, objects)
+    except build.Refused as e:
+        result.status, result.message = e.status, e.text
+        return result
+    runner = Runner(base, place, only, f"{place.work}/{name}" if table else None).run()
+    by_name = {}
+    for (_, test), outcome in runner.outcomes.items():
+        by_name[test] = worse(by_name.get(test), outcome)
+    for claim in exercise.claims:
+        outcome = by_name.pop(claim.test, None)
+        if outcome is None:
+            outcome = Outcome()
+            outcome.why = [f"it did not run{': ' + runner.stop if runner.stop else ''}"]
+        result.claims.append((claim, outcome))
+    result.rest, result.after = by_name, runner.after
+    if runner.stop and not result.after:
+        result.after = runner.stop
+    return result
+
+
+def worse(a, b):
+    """Two files may have tests of one name."""
+    return b if a is None or (a.failed_on is None and b.failed_on is not None) else a
+
+
+# ---- showing ----
+
+def on_ranks(sizes):
+    return "on " + " ".join(map(str, sizes)) + " rank" + "s" * (list(sizes) != [1])
+
+
+def show_claim(text, holds, outcome, hint):
+    lines = [f"  {'holds' if holds else 'FAILS'}  {text}"]
+    if not holds:
+        if outcome.failed_on is not None:
+            held = f" (it holds {on_ranks(outcome.held)})" if outcome.held else ""
+            lines.append(f"           {on_ranks([outcome.failed_on])}{held}:")
+        lines += ["             " + line for line in outcome.why or (["it was skipped"] if outcome.skipped else [])]
+        if hint:
+            lines.append("           look: " + hint)
+    return lines
+
+
+def show(result, shown):
+    """The report for the learner, as text."""
+    e = result.exercise
+    lines = [f"lesson {e.number}, {e.name}: {e.title}", f"{shown}: {result.n_lines} lines"]
+    if result.status != "graded":
+        return "\n".join([*lines, "", f"  {result.status}:", *("    " + t for t in result.message.splitlines()), "", "score 0 of 100"])
+    if result.warnings:
+        lines += ["", "  the compiler warns:", *("    " + t for t in result.warnings.splitlines())]
+    lines.append("")
+    for claim, outcome in result.claims:
+        weight = f"  (counts {claim.weight} times)" if claim.weight > 1 else ""
+        lines += show_claim(claim.text + weight, result.holds(outcome), outcome, claim.hint)
+    if result.rest or result.after:
+        n = len(result.rest)
+        lines.append(f"  {'holds' if result.rest_holds() else 'FAILS'}  everything else still holds ({n} test{'s' * (n != 1)})")
+        failed = [(name, o) for name, o in result.rest.items() if o.failed_on is not None]
+        for i, (name, outcome) in enumerate(failed):
+            if i == REST_SHOWN:
+                lines.append(f"           and {len(failed) - i} more")
+            elif i < REST_SHOWN:
+                lines += [f"           {name}, {on_ranks([outcome.failed_on])}:", *("             " + w for w in outcome.why)]
+        if result.after:
+            lines.append("           " + result.after)
+    held, total = result.counts()
+    return "\n".join([*lines, "", f"score {result.score()} of 100   ({held} of {total})"])
+
+
+def by_hand(base, place, result):
+    """How to run the first failed test alone, under a debugger for instance."""
+    for name, outcome in [(c.test, o) for c, o in result.claims] + list(result.rest.items()):
+        if outcome.failed_on is not None:
+            variables = f"DEVICE={base.device} " if base.device != "cpu" else ""
+            variables += f"SUBMISSION={place.work}/{base.exercise.file} " if base.exercise.kind == "table" else ""
+            return f"alone: {variables}{'mpirun --oversubscribe -n %d ' % outcome.failed_on if outcome.failed_on > 1 else ''}" \
+                   f"{os.path.relpath(place.host_work, build.ROOT)}/program {name}"
+    return ""

@@ -1,0 +1,190 @@
+"""One launch of a command: its limits, its output, the runner's report; and what is left of it is ended."""
+import os
+import re
+import secrets
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+
+from . import ROOT
+
+OUTPUT_MAX = 1 << 20
+FILE_MAX_KB = 1 << 20
+
+
+class Ended:
+    """why: "" or the sentence that says what stopped it."""
+
+    def __init__(self, code, text, why, seconds):
+        self.code, self.text, self.why, self.seconds = code, text, why, seconds
+
+
+def limited(argv, **limits):
+    """The command under limits of the shell's ulimit, which every system has: c=0, t=60, ..."""
+    words = " ".join(f"-{key} {value}" for key, value in limits.items())
+    return ["bash", "-c", f"ulimit {words} && exec \"$@\"", "limited", *argv]
+
+
+def mpirun(ranks, argv):
+    if ranks == 1:
+        return argv
+    return ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca", "pml", "ob1",
+            "--mca", "btl", "self,vader", "-n", str(ranks), *argv]
+
+
+def threads(ranks):
+    return "1" if ranks > 1 else str(min(4, os.cpu_count() or 1))
+
+
+def end_group(child):
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def end_marked(marker):
+    """mpirun puts ranks into groups of their own; what was started with this word in its environment is ended."""
+    for pid in os.listdir("/proc") if os.path.isdir("/proc") else []:
+        if not pid.isdigit():
+            continue
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                if marker.encode() in f.read().split(b"\0"):
+                    os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass
+
+
+def follow(child, seconds, watch=None):
+    """Read what it says until it ends. watch(): called every now and then, a sentence ends the command."""
+    started, said, size = time.monotonic(), [], 0
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ)
+        while True:
+            left = started + seconds - time.monotonic()
+            if left <= 0:
+                return b"".join(said), f"it did not end within {seconds} s"
+            why = watch() if watch else ""
+            if why:
+                return b"".join(said), why
+            if not selector.select(min(left, 0.1)):
+                if child.poll() is not None:                  # a process left behind may hold the pipe
+                    return b"".join(said), ""
+                continue
+            data = os.read(child.stdout.fileno(), 65536)
+            if not data:
+                return b"".join(said), ""
+            said.append(data)
+            size += len(data)
+            if size > OUTPUT_MAX:
+                return b"".join(said), f"it wrote more than {OUTPUT_MAX >> 20} MiB of output"
+
+
+class Plain:
+    """Commands run as this user, from the project's root. For code that is trusted."""
+
+    def __init__(self, work):
+        self.work = self.host_work = work
+        self.environment = {k: v for k, v in os.environ.items() if not re.match(r"TEST_|MAKE|MFLAGS|OMP_|DEVICE$|SIMT_|SUBMISSION$", k)}
+        self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+    def give(self, path):
+        return path
+
+    def run(self, argv, seconds, env=None, writable=False, report=None):
+        marker = "TRIVIUM_GRADE=" + secrets.token_hex(8)
+        started = time.monotonic()
+        environment = dict(self.environment, **(env or {}), TRIVIUM_GRADE=marker.partition("=")[2])
+        if report:
+            environment["TEST_REPORT"] = report
+        child = subprocess.Popen(limited(argv, c=0, f=FILE_MAX_KB), cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        said, why = follow(child, seconds)
+        if why:
+            child.terminate()                                 # mpirun then ends its ranks itself
+            try:
+                child.wait(2)
+            except subprocess.TimeoutExpired:
+                pass
+        else:
+            try:
+                child.wait(2)
+            except subprocess.TimeoutExpired:
+                why = "it closed its output and went on"
+        end_group(child)
+        if why or child.returncode != 0:
+            end_marked(marker)
+        child.wait()
+        child.stdout.close()
+        return Ended(child.returncode, said.decode("utf-8", "replace"), why, time.monotonic() - started)
+
+
+# ---- the runner ----
+
+class Run:
+    """complete: the report's last line came. verdicts: of (file, name). running: the test that did not come back."""
+
+    def __init__(self, ended, lines, token):
+        self.ended, self.verdicts, self.running, self.complete, self.forged = ended, {}, None, False, False
+        for line in lines:
+            words = line.split(" ")
+            if self.complete:
+                self.forged = True
+            elif words[0] == "run" and len(words) == 3 and not self.running:
+                self.running = tuple(words[1:])
+            elif words[0] in ("pass", "fail", "skip") and tuple(words[1:]) == self.running and self.running not in self.verdicts:
+                self.verdicts[self.running], self.running = words[0], None
+            elif line == "end " + token and not self.running:
+                self.complete = True
+            else:
+                self.forged = True
+        if self.forged:
+            self.complete = False
+
+
+def run_tests(base, place, ranks, env):
+    """The test program once, on so many ranks."""
+    token = secrets.token_hex(16)
+    with tempfile.TemporaryDirectory(prefix="trivium-report-") as folder:
+        path = os.path.join(folder, "report")
+        with open(path, "w+") as f:
+            f.write(token + "\n")
+            f.flush()
+            seconds = base.exercise.limit
+            env = dict({"TEST_FILES": " ".join(base.exercise.tests), "TEST_TIMEOUT": str(max(2, min(20, seconds // 3))),
+                        "DEVICE": base.device, "OMP_NUM_THREADS": threads(ranks)}, **env)
+            ended = place.run(mpirun(ranks, [f"{place.work}/program"]), seconds, env=env, report=path)
+            f.seek(0)
+            lines = f.read(OUTPUT_MAX).splitlines()
+    return Run(ended, [] if lines == [token] else lines, token)      # the token is still there: no test has begun
+
+
+def how_it_ended(ended):
+    """One sentence about a launch whose report has no end."""
+    if ended.why:
+        return ended.why
+    signals = re.findall(r"exited on signal (\d+)", ended.text) or ([str(-ended.code)] if ended.code < 0 else [])
+    if signals:
+        number = int(signals[0])
+        name = {6: "abort", 7: "bus error", 8: "division by zero", 9: "killed", 11: "segmentation fault: an address that is not its own",
+                24: "no CPU time left", 25: "a file too large"}.get(number, "")
+        return f"it crashed (signal {number}{', ' + name if name else ''})"
+    return f"the program ended in the middle of it (exit code {ended.code})"
+
+
+def failures(text):
+    """What the runner said of each failed test: name -> [(rank, lines)]. Another rank's lines may follow at once."""
+    found, current = {}, None
+    for line in text.splitlines():
+        match = re.match(r"FAILED (\S+) (\S+?)(?: on rank (\d+) of \d+)?$", line)
+        if match:
+            current = []
+            found.setdefault(match[2], []).append((int(match[3] or 0), current))
+        elif line.startswith("    ") and current is not None:
+            current.append(line[4:])
+        else:
+            current = None
+    return found
