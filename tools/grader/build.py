@@ -3,6 +3,7 @@
 What does not change between submissions is linked once: rest.o holds the library without the replaced file, the runner and the tests.
 A submission's own names are made local to it, but for those that the starter has: it can neither replace another function of the
 project nor one of the C library."""
+import glob
 import hashlib
 import os
 import re
@@ -135,7 +136,7 @@ class Base:
                 raise Trouble(f"{o} is not there; build the project first")
 
     def with_helpers(self, tests):
-        """A suite may use functions of another one, declared in a test_*.h beside it; the runner leaves out that one's own tests."""
+        """A suite may use functions of another one, declared in a test_NAME.h beside test_NAME.c and test_NAME_*.c; the runner leaves out that one's own tests."""
         found, new = [], tests + self.helpers_of([self.folder + "/" + os.path.basename(t) + ".d" for t in self.exercise.own_tests()])
         while new:
             self.bring(new)
@@ -145,13 +146,13 @@ class Base:
 
     def helpers_of(self, dependencies):
         needs = {word.rstrip(":") for d in dependencies for word in words_of(d)}
-        sources = {n[:-2] + ".c" for n in needs if re.search(r"(^|/)test_\w+\.h$", n)}
-        return sorted(self.object_of(c) for c in sources if os.path.isfile(os.path.join(ROOT, c)))
+        headers = [n[:-2] for n in needs if re.search(r"(^|/)test_\w+\.h$", n) and not n.startswith("lessons/")]
+        return sorted({self.object_of(c) for h in headers for end in (".c", "_*.c") for c in glob.glob(h + end, root_dir=ROOT)})
 
     def compiler(self, path):
         """The command for a file of this kind, up to -c."""
         if path.endswith(".cu"):
-            return self.simt.without_werror("CU")
+            return [*self.simt.without_werror("CU"), f"-I{self.exercise.folder}"]
         return [*self.settings.word["CC"], *self.settings.without_werror("TEST_CFLAGS"), f"-I{self.exercise.folder}"]
 
     def compile_own(self, path, more=(), suffix=""):

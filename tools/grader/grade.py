@@ -113,7 +113,7 @@ class Runner:
 def brief(lines):
     """What a failed test said; of a function that is not written yet only that."""
     todo = [re.sub(r".*E_TODO (\S+) \S+: ", r"\1: ", line) for line in lines if "E_TODO" in line]
-    return todo[:1] or [line[:300] for line in lines[:8]]
+    return todo[:1] or [line[:300].replace(": error: Failure!", "") for line in lines[:8]]
 
 
 def last_words(text):
