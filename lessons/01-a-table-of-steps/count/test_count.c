@@ -1,0 +1,117 @@
+/* ranks: 1  device: cpu */
+/* Counts by hand against what is published, and against what run_compile plans for the same shapes. */
+#include "lessons/01-a-table-of-steps/count/count.h"
+#include "driver/recipe.h"
+#include "gpt/gpt.h"
+#include "lib/program/activations.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+
+static const struct gpt_shape shapes[] = {{4, 128, 4, 64, 256}, {3, 96, 6, 40, 64}, {2, 320, 5, 16, 512}, {12, 768, 12, 1024, 50304}};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes, MICRO_BATCH = 3, MAX_BLOCKS = 16 };
+
+static struct plan plan_of(const struct gpt_shape *m) {
+    struct plan p = parity_plan();
+    p.layers = m->layers, p.hidden = m->hidden, p.heads = m->heads, p.seq = m->seq, p.vocab = m->vocab;
+    p.micro_batch = MICRO_BATCH, p.global_batch = 2 * MICRO_BATCH;
+    p.precision = PRECISION_FP32;
+    return p;
+}
+
+/* What is planned: bytes by role, and what the first layer saves. */
+struct planned { int64_t bytes[N_ROLES], layer; };
+
+static struct planned planned_of(struct plan p) {
+    struct run r;
+    struct activations blocks[MAX_BLOCKS] = {{0, 0}};
+    struct planned planned = {.layer = -1};
+    assert_ok(plan_settle(&p, 1));
+    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    enum status status = activations_count(&r.program, &r.chunks[0], blocks);
+    for (int i = 0; i < r.program.n_blocks && planned.layer < 0; i++)
+        if (r.program.blocks[i].is_layer) planned.layer = blocks[i].bytes;
+    for (int role = 0; role < N_ROLES; role++) planned.bytes[role] = r.memory.bytes[role];
+    run_destroy(&r);
+    assert_ok(status);
+    return planned;
+}
+
+static int64_t parameters(struct gpt_shape m) {
+    int64_t n = -1;
+    assert_ok(count_parameters(&m, &n));
+    return n;
+}
+
+/* GPT-2 small and XL, and GPT-3: as counted from the released weights, and from table 2.1 of Brown et al. 2020 with GPT-2's vocabulary. */
+static void test_parameters_of_known_models(void **state) {
+    (void)state;
+    assert_int_equal(parameters((struct gpt_shape){12, 768, 12, 1024, 50257}), 124439808);
+    assert_int_equal(parameters((struct gpt_shape){48, 1600, 25, 1024, 50257}), 1557611200);
+    assert_int_equal(parameters((struct gpt_shape){96, 12288, 96, 2048, 50257}), 174604259328);
+    for (int i = 0; i < N_SHAPES; i++) {
+        struct plan p = plan_of(&shapes[i]);
+        assert_int_equal(parameters(shapes[i]), gpt_n_params(&p));
+    }
+    assert_int_equal(parameters((struct gpt_shape){1, 1, 1, 1, 1}), 2 + 25 + 2);
+}
+
+static void test_flops_are_those_of_the_mfu(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SHAPES; i++) {
+        struct plan p = plan_of(&shapes[i]);
+        double flops = -1, wanted = gpt_flops_per_token(&p);
+        assert_ok(count_flops_per_token(&shapes[i], &flops));
+        assert_close(flops, wanted, 1e-12 * wanted);
+    }
+}
+
+/* Shapes in which every tensor is a whole number of cache lines, so that nothing is padded. */
+static void test_static_bytes_are_planned(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int mixed = 0; mixed <= 1; mixed++) {
+            struct plan p = plan_of(&shapes[i]);
+            struct static_bytes s = {-1, -1, -1};
+            p.precision = mixed ? PRECISION_BF16 : PRECISION_FP32;
+            struct planned planned = planned_of(p);
+            assert_ok(count_static_bytes(&shapes[i], mixed, &s));
+            assert_int_equal(s.param, planned.bytes[ROLE_PARAM]);
+            assert_int_equal(s.grad, planned.bytes[ROLE_GRAD]);
+            assert_int_equal(s.optim, planned.bytes[ROLE_OPTIM]);
+        }
+}
+
+static void assert_layer(const struct gpt_shape *m, bool stored, enum plan_precision precision, int64_t element_bytes) {
+    struct plan p = plan_of(m);
+    int64_t bytes = -1;
+    p.precision = precision;
+    p.attention = stored ? ATTENTION_MATERIALISED : ATTENTION_BLOCKED;
+    p.dropout_masks = stored ? MASKS_STORE : MASKS_REDRAW;
+    p.dropout = 0.1;
+    struct planned planned = planned_of(p);
+    assert_ok(count_layer_activations(m, MICRO_BATCH, element_bytes, stored, &bytes));
+    assert_int_equal(bytes, planned.layer);
+}
+
+static void test_a_layer_saves_what_is_planned(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SHAPES; i++) {
+        assert_layer(&shapes[i], false, PRECISION_FP32, 4);
+        assert_layer(&shapes[i], false, PRECISION_BF16, 2);
+    }
+}
+
+/* 175B: a = 96, s = 2048, h = 12288: 5as/h = 80, so 114 sbh. */
+static void test_stored_attention_is_the_papers(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SHAPES; i++) {
+        assert_layer(&shapes[i], true, PRECISION_BF16, 2);
+        assert_layer(&shapes[i], true, PRECISION_FP32, 4);
+    }
+    int64_t bytes = -1;
+    assert_ok(count_layer_activations(&(struct gpt_shape){96, 12288, 96, 2048, 50257}, 1, 2, true, &bytes));
+    assert_int_equal(bytes, 114LL * 2048 * 12288);
+}
+
+TESTS(unit_test(test_parameters_of_known_models), unit_test(test_flops_are_those_of_the_mfu), unit_test(test_static_bytes_are_planned),
+      unit_test(test_a_layer_saves_what_is_planned), unit_test(test_stored_attention_is_the_papers))
