@@ -5,8 +5,6 @@
 
 enum { GAP = 14, WIDTH = 900, PLOT = 790, HEADING_BYTES = 256 };   /* PLOT: what the longest step takes, in pixels */
 
-static const char *const NAMES[] = {"gpipe", "1f1b", "interleaved"};
-
 static bool has_stages(const struct compare_row *row) { return row->status == OK && row->layout.pp > 1; }
 
 /* Operations of a microbatch, mean of the ranks: that is what a forward and a backward (with its replays) are long. */
@@ -23,7 +21,7 @@ static struct times times_of(const struct compare_row *row) {
 static struct schedule_chart chart_of(const struct compare_row *row, char heading[HEADING_BYTES]) {
     struct times t = times_of(row);
     snprintf(heading, HEADING_BYTES, "predicted: %.200s", compare_row_name(row));
-    return (struct schedule_chart){.kind = row->schedule, .name = NAMES[row->schedule], .n_stages = row->layout.pp, .n_chunks = row->n_chunks,
+    return (struct schedule_chart){.kind = row->schedule, .name = plan_schedule_name(row->schedule), .n_stages = row->layout.pp, .n_chunks = row->n_chunks,
                                    .n_microbatches = row->n_microbatches, .forward = t.forward, .backward = t.backward, .heading = heading,
                                    .unit = "Gflop", .width = WIDTH};
 }

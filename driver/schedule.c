@@ -22,7 +22,7 @@ struct request {
 
 #define AT(field) offsetof(struct request, field)
 static const struct option OPTIONS[] = {
-    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, "gpipe|1f1b|interleaved", "", "order of forward and backward microbatches", "schedule", AT(schedule)},
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PLAN_SCHEDULES, "", "order of forward and backward microbatches", "schedule", AT(schedule)},
     {"pp", OPTION_INT, "4", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "schedule", AT(pp)},
     {"microbatches", OPTION_INT, "8", 1, 1 << 20, NULL, "", "microbatches a step: global-batch / dp / micro-batch", "schedule", AT(microbatches)},
     {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a stage", "schedule", AT(chunks)},
@@ -153,9 +153,8 @@ static enum status show(const struct request *q, struct schedule_chart *c) {
 }
 
 static enum status parse_and_show(struct request *q, struct options *o, int argc, char **argv) {
-    static const char *const names[] = {"gpipe", "1f1b", "interleaved"};
     TRY(options_parse(o, argc, argv));
-    struct schedule_chart c = {.kind = (enum plan_schedule)q->schedule, .name = names[q->schedule], .n_stages = (int)q->pp,
+    struct schedule_chart c = {.kind = (enum plan_schedule)q->schedule, .name = plan_schedule_name((enum plan_schedule)q->schedule), .n_stages = (int)q->pp,
                                .n_chunks = (int)q->chunks, .n_microbatches = (int)q->microbatches, .forward = q->time_f,
                                .backward = q->time_b, .transfer = q->time_c};
     enum status status = show(q, &c);

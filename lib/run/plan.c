@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #define AT(field) offsetof(struct plan, field)
 #define BIG 1e15
@@ -47,7 +48,7 @@ static const struct option OPTIONS[] = {
     {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism", AT(tp)},
     {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(pp)},
     {"sp", OPTION_BOOL, "off", 0, 0, NULL, "", "sequence parallelism: what lies between tp regions is cut along the sequence; tp must divide seq", "parallelism", AT(sp)},
-    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, "gpipe|1f1b|interleaved", "", "order of forward and backward microbatches", "parallelism", AT(schedule)},
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PLAN_SCHEDULES, "", "order of forward and backward microbatches", "parallelism", AT(schedule)},
     {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a rank (virtual stages a stage)", "parallelism", AT(chunks)},
     {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers", "layers of each stage, as in 3,4,5; empty: even, the first stages one more", "parallelism", AT(pp_split)},
     {"zero", OPTION_INT, "0", 0, 3, NULL, "", "what is divided over dp: 1 optimizer states, 2 also gradients, 3 also parameters", "parallelism", AT(zero)},
@@ -90,6 +91,15 @@ static const struct option OPTIONS[] = {
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "how much is said", "output", AT(log)},
 };
 const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+
+const char *plan_schedule_name(enum plan_schedule kind) {
+    static char names[] = PLAN_SCHEDULES;
+    char *name = names;
+    for (size_t i = 0; i < sizeof names; i++)
+        if (names[i] == '|') names[i] = 0;
+    for (int i = 0; i < (int)kind; i++) name += strlen(name) + 1;
+    return name;
+}
 
 enum dtype plan_dtype(const struct plan *p) { return p->precision == PRECISION_FP64 ? FP64 : FP32; }
 

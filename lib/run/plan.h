@@ -16,6 +16,7 @@ enum plan_device { PLAN_DEVICE_AUTO, PLAN_DEVICE_CPU, PLAN_DEVICE_CUDA };
 enum plan_comm { PLAN_COMM_AUTO, PLAN_COMM_MPI, PLAN_COMM_NCCL };
 enum plan_attention_core { PLAN_CORE_AUTO, PLAN_CORE_OWN, PLAN_CORE_CUDNN };
 enum plan_schedule { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED };
+#define PLAN_SCHEDULES "gpipe|1f1b|interleaved"      /* as typed, in the order above */
 enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_AUTO };
 enum plan_recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
 enum plan_offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_PARAMS };
@@ -88,6 +89,9 @@ enum status plan_settle_device(struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
 static inline int plan_ranks(const struct plan *p) { return (int)(p->dp * p->tp * p->pp); }
+
+/** "1f1b": a schedule's name as it is typed. Static storage. */
+const char *plan_schedule_name(enum plan_schedule);
 
 /** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
 enum dtype plan_dtype(const struct plan *);
