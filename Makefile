@@ -243,14 +243,13 @@ figures: deps
 	@BUILD=$(B) tools/figures
 
 # ---- exercises (docs/how-to/add-a-lesson.md, docs/grading.md). The tools build what they need with the settings given here. ----
-export BUILD_NAME
 # One submission: LESSON=03 FILE=my.c [EXERCISE=bucket]
 grade: deps
-	@BUILD=$(B) tools/grade --lesson "$$LESSON" --exercise "$$EXERCISE" -- "$$FILE"
+	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/grade --lesson "$$LESSON" --exercise "$$EXERCISE" -- "$$FILE"
 
 # Are references accepted, starters and planted mistakes rejected? [LESSON="03 05"]
 check-exercises: deps
-	@BUILD=$(B) tools/check-exercises $(LESSON)
+	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/check-exercises $(LESSON)
 
 clean:
 	rm -rf build build-*

@@ -98,7 +98,7 @@ class Base:
         whole = self.watched and bool(exercise.replaces)      # a kernel file of the project needs the emulated device around it
         self.simt = Settings(built, watched=True) if self.watched else None
         self.settings = self.simt if whole else Settings(built)
-        self.device = "simt" if whole else "cpu"
+        self.device = "simt" if self.watched else "cpu"
         self.folder = os.path.join(build_folder(), "grade", f"{exercise.number}-{exercise.name}")
         os.makedirs(os.path.join(ROOT, self.folder), exist_ok=True)
         self.variants = elements(exercise.replaces, self.settings) if exercise.kind != "table" else []
@@ -235,13 +235,13 @@ HELP = [
 ]
 
 
-def short(text, place, shown, lines=14):
+def short(text, place, lines=14):
     text = text.replace(place.work + "/", "")
     kept = [line.rstrip() for line in text.splitlines() if not line.startswith(("In file included", "compilation terminated"))][:lines]
     return "\n".join(line[:200] for line in kept)
 
 
-def compile_submission(base, place, name, shown, strict=False):
+def compile_submission(base, place, name, strict=False):
     """name: the file's in place.work. The objects, ready to be linked; and the compiler's warnings."""
     objects, warnings = [], ""
     for suffix, more in base.variants:
@@ -249,7 +249,7 @@ def compile_submission(base, place, name, shown, strict=False):
         command = [*base.compiler(name), *(["-Werror"] if strict else []), *more, f"-ffile-prefix-map={place.work}/=", "-fmax-errors=3",
                    "-fdiagnostics-color=never", "-c", "-o", f"{place.work}/{out}", f"{place.work}/{name}"]
         ended = place.run(command, 120, writable=True)
-        said = short(ended.text, place, shown)
+        said = short(ended.text, place)
         if ended.why or ended.code != 0:
             helps = [h for pattern, h in HELP if re.search(pattern, said)]
             raise Refused("does not compile", "\n".join(filter(None, [said or ended.why or f"the compiler ended with code {ended.code}",
@@ -290,7 +290,7 @@ def seal(base, place, out, names):
 def link(base, place, objects):
     """The test program, place.work/program."""
     rest = place.give(os.path.join(ROOT, base.rest))
-    command = [*base.settings.word["CC"], "-o", f"{place.work}/program", *(f"{place.work}/{o}" for o in objects), rest,
+    command = [*base.settings.word["CC"], "-Wl,--allow-shlib-undefined", "-o", f"{place.work}/program", *(f"{place.work}/{o}" for o in objects), rest,
                *base.settings.word["LIBS"], "-lcmocka", *(["-lstdc++"] if base.watched else [])]
     ended = place.run(command, 120, writable=True)
     if ended.code == 0 and not ended.why:
@@ -299,4 +299,4 @@ def link(base, place, objects):
     if missing:
         raise Refused("does not link", "it does not define " + ", ".join(missing[:8]) + ", which the tests or the rest of the project call\n"
                       f"help: every function of the starter has to be there, not static: {base.exercise.starter}")
-    raise Refused("does not link", short(ended.text, place, ""))
+    raise Refused("does not link", short(ended.text, place))

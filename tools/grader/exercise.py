@@ -39,8 +39,10 @@ def positive(text, what, ini):
 
 
 def read_claim(test, value, ini):
-    match = re.fullmatch(r"(?:(\d+)\s*\*\s*)?(.*?)(?:\s*\|\s*(.*))?", value, re.S)
-    weight, text, hint = match.groups()
+    """[3 *] test = [3 *] text | hint"""
+    before, test = re.fullmatch(r"(?:(\d+)\s*\*\s*)?(.*)", test, re.S).groups()
+    weight, text, hint = re.fullmatch(r"(?:(\d+)\s*\*\s*)?(.*?)(?:\s*\|\s*(.*))?", value, re.S).groups()
+    weight = weight or before
     if not text:
         raise Trouble(f"{ini}: the claim of {test} has no text")
     return Claim(test, text, hint or "", positive(weight, f"the weight of {test}", ini) if weight else 1)

@@ -52,12 +52,14 @@ class Grade:
 class Runner:
     """Settles one test after the other. A pass counts only when its launch came to its end; after a crash the others run again."""
 
-    def __init__(self, base, place, only=None, submission=None):
-        self.base, self.place, self.only = base, place, only
-        self.outcomes, self.timeouts, self.after = {}, 0, ""
+    def __init__(self, base, place, only=(), submission=None, timeout=None):
+        self.base, self.place, self.only = base, place, set(only)
+        self.outcomes, self.timeouts, self.after, self.stop = {}, 0, "", ""
         self.environment = {"SUBMISSION": submission} if submission else {}
         if only:
-            self.environment["TEST_NAMES"] = only
+            self.environment["TEST_NAMES"] = " ".join(only)
+        if timeout:
+            self.environment["TEST_TIMEOUT"] = str(timeout)
 
     def fail(self, test, ranks, why):
         outcome = self.outcomes.setdefault(test, Outcome())
@@ -98,15 +100,17 @@ class Runner:
         self.stop = why if run.verdicts or run.running else "before its first test: " + why
         return True
 
+    def settled(self):
+        return bool(self.stop) or (self.only and self.only <= self.failed())
+
     def run(self):
-        """Stops at the first size on which the only test fails, or when launches do not come to their end."""
-        self.stop = ""
-        for ranks in self.base.exercise.ranks:
-            while not self.once(ranks):
-                if self.only:
-                    break
-            if self.stop or (self.only and self.failed()):
-                break
+        """All sizes; or until the only tests that are asked for have failed, or launches do not come to their end."""
+        sizes = self.base.exercise.ranks
+        if self.only:                                         # where most mistakes show
+            sizes = sorted(sizes, key=lambda n: (n != 2, n))
+        for ranks in sizes:
+            while not self.settled() and not self.once(ranks):
+                pass
         return self
 
 
@@ -122,17 +126,18 @@ def last_words(text):
     return [line for line in lines if line.startswith(("[rank", "E_", "lib/", "==", "SUMMARY")) or "Assertion" in line or "free()" in line][:3]
 
 
-def grade(base, place, name, only=None):
-    """Compile, link, run. name: the submission's file, in place.work."""
+def grade(base, place, name, only=(), timeout=None):
+    """Compile, link, run. name: the submission's file, in place.work. only: these tests, until each has failed; timeout: of a rank's
+    waits, in seconds."""
     exercise, result = base.exercise, Grade(base.exercise)
     table = exercise.kind == "table"
     try:
-        objects, result.warnings = ([], "") if table else build.compile_submission(base, place, name, exercise.file)
+        objects, result.warnings = ([], "") if table else build.compile_submission(base, place, name)
         build.link(base, place, objects)
     except build.Refused as e:
         result.status, result.message = e.status, e.text
         return result
-    runner = Runner(base, place, only, f"{place.work}/{name}" if table else None).run()
+    runner = Runner(base, place, only, f"{place.work}/{name}" if table else None, timeout).run()
     by_name = {}
     for (_, test), outcome in runner.outcomes.items():
         by_name[test] = worse(by_name.get(test), outcome)
