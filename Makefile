@@ -170,6 +170,7 @@ help:
 	@echo 'make figures        the pictures of the course, from runs on this machine, into docs/figures'
 	@echo 'make check-deps     who may include whom'
 	@echo 'make check-lessons  lessons and pages: anchors, links, and what their commands print (LESSON=03, LONG=1, ANCHORS=1)'
+	@echo 'make docs           the site of pages, lessons and sources: build/docs/html/index.html'
 	@echo 'make fuzz           the parsers against hostile input, with clang (SECONDS=60 each, TARGET=one of tests/fuzz; docs/fuzzing.md)'
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject'
 	@echo
@@ -236,6 +237,13 @@ check-lessons: deps
 	@$(if $(ANCHORS),true,$(MAKE) --no-print-directory build examples)
 	@tools/check-lessons $(if $(ANCHORS),--anchors) $(if $(LONG),--long) $(LESSON)
 
+# The site, in build/docs/html: pages, lessons and sources. What it needs is another list than the build's.
+docs: deps
+	@tools/install-deps docs
+	@$(MAKE) --no-print-directory build
+	@BUILD=$(B) tools/docs/options
+	@tools/docs/build
+
 # The course's pictures in docs/figures, from runs on this machine (two to three minutes)
 figures: deps
 	@tools/install-deps docs
@@ -254,4 +262,4 @@ check-exercises: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench bench-allreduce figures bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons grade check-exercises fuzz check-deps clean
+.PHONY: build examples bench bench-allreduce figures bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons docs grade check-exercises fuzz check-deps clean

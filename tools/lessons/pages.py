@@ -5,8 +5,8 @@ import re
 import lessons.anchors as anchors
 
 SECTIONS = ["Goal", "Theory", "Code tour", "Run it", "Measure it", "Real world", "Exercises"]
-LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(\s*<?([^()\s>]*(?:\([^()\s]*\)[^()\s>]*)*)>?(?:\s+[\"'][^)]*)?\)")
-REFERENCE = re.compile(r"^ {0,3}\[[^\]]+\]:\s*(\S+)")
+LINK = re.compile(r"(!?)\[((?:[^\[\]\n]|\n(?!\s*\n)|\[[^\[\]\n]*\])*)\]\(\s*<?([^()\s>]*(?:\([^()\s]*\)[^()\s>]*)*)>?(?:\s+[\"'][^)]*)?\)")
+REFERENCE = re.compile(r"^ {0,3}\[[^\]\n]+\]:\s*(\S+)", re.M)
 HTML_LINK = re.compile(r"<(?:img|a)\b[^>]*?\b(?:src|href)\s*=\s*[\"']([^\"']+)[\"']")
 
 
@@ -57,25 +57,29 @@ class Page:
             return bool(re.match(r"\s*([-*+]|\d+[.)])\s", before)) or (lines[number - 2].strip() != "" and not before.startswith("    "))
         return False
 
+    def _text(self):
+        """The prose with its line breaks, and nothing in the lines that are none: a link may go over two lines."""
+        lines = dict(self.prose)
+        return "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
+
     def links(self):
         """(line, is_image, text, target) of every link and image in prose."""
-        for number, line in self.prose:
-            plain = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", lambda m: "`" * len(m.group()), line)
-            for match in LINK.finditer(plain):
-                yield number, match.group(1) == "!", match.group(2), match.group(3)
-                inner = LINK.search(match.group(2))                # an image in a link's text
-                if inner:
-                    yield number, inner.group(1) == "!", inner.group(2), inner.group(3)
-            for pattern in (REFERENCE, HTML_LINK):
-                for match in pattern.finditer(plain):
-                    yield number, False, "-", match.group(1)
+        plain = re.sub(r"(`+)(?!`)(?:[^`\n]|\n(?!\s*\n))+?\1(?!`)", lambda m: re.sub(r"[^\n]", "`", m.group()), self._text())
+        for match in LINK.finditer(plain):
+            number = plain.count("\n", 0, match.start()) + 1
+            yield number, match.group(1) == "!", match.group(2), match.group(3)
+            inner = LINK.search(match.group(2))                # an image in a link's text
+            if inner:
+                yield number, inner.group(1) == "!", inner.group(2), inner.group(3)
+        for pattern in (REFERENCE, HTML_LINK):
+            for match in pattern.finditer(plain):
+                yield plain.count("\n", 0, match.start()) + 1, False, "-", match.group(1)
 
     def anchors(self):
         """(line, path, name) of every anchor in prose, in `code` too, but not in formulas."""
-        for number, line in self.prose:
-            plain = re.sub(r"\$[^$]+\$", lambda m: " " * len(m.group()), line)
-            for _, path, name in anchors.find(plain):
-                yield number, path, name
+        plain = re.sub(r"\$[^$\n]+\$", lambda m: " " * len(m.group()), self._text())
+        for match, path, name in anchors.find(plain):
+            yield plain.count("\n", 0, match.start()) + 1, path, name
 
     def slugs(self):
         """The headings' names in links, as GitHub makes them."""

@@ -1,0 +1,126 @@
+"""Prose of this project, as Doxygen has to get it: what Doxygen would take for commands is escaped, formulas become its formulas,
+anchors and links lead to pages of the site. One line in, one line out: a place in a source file stays where it is."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from lessons import anchors  # noqa: E402
+
+# Commands that comments may use; any other @word, as in @node03, is text.
+COMMANDS = "collective|errors|source|param|return|file|f\\$|f\\[|f\\]|ref|verbatim|endverbatim"
+TAGS = "a|b|br|code|details|div|em|i|img|kbd|p|pre|strong|sub|summary|sup"
+
+
+def page_id(path):
+    """The name of a markdown file's page: its address without .html."""
+    lesson = re.fullmatch(r"lessons/(\d\d)-[^/]+/README\.md", path)
+    if lesson:
+        return "lesson_" + lesson.group(1)
+    if path == "README.md":
+        return "index"
+    return re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(/README)?\.md$", "", path)).strip("_").lower() + "_page"
+
+
+def slug(text):
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+def heading_id(path, name):
+    return page_id(path) + "_" + re.sub(r"[^a-z0-9]", "_", name)
+
+
+def escape(text, commands=COMMANDS):
+    """Text outside of code and formulas. What stands in double quotes Doxygen leaves alone, but for tags."""
+    parts = re.split(r'("[^"\n]*")', text)
+    return "".join(part if i % 2 and not re.search(r"[<@\\]", part) else _escape(part, commands) for i, part in enumerate(parts))
+
+
+def _escape(text, commands):
+    text = re.sub(r"\\(?![\\`*_{}\[\]()#+.!|<>-])", r"\\\\", text)
+    text = re.sub(rf"@(?!(?:{commands})(?![a-z]))" if commands else "@", r"\\@", text)
+    text = re.sub(rf"<(?!/?(?:{TAGS})\b|!--)", r"\\<", text)
+    text = re.sub(r"%(?=\w)", r"\\%", text)
+    text = re.sub(r"(?<![\w&])#(?=\w)", r"\\#", text)
+    return re.sub(r"(?<![-\\|:])--(?![-|:])", r"\\--", text)
+
+
+def source_link(path, line, text):
+    """A link that tools/docs/build turns into one to the source's page, once Doxygen has chosen its name."""
+    return f'<a href="source:{path}:{line}" class="anchor">{text}</a>'
+
+
+def link(text, target, page):
+    """Markdown's [text](target), from this page of the project."""
+    if re.match(r"[a-z][a-z0-9+.-]*:", target):
+        return f"[{text}]({target})"
+    path, _, fragment = target.partition("#")
+    place = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+    if os.path.isdir(os.path.join(anchors.ROOT, place)):
+        readme = os.path.join(place, "README.md")
+        place = readme if os.path.exists(os.path.join(anchors.ROOT, readme)) else place
+    if place.endswith(".md"):
+        address = page_id(place) + ".html" + ("#" + heading_id(place, fragment) if fragment else "")
+        return f'<a href="{address}">{text}</a>'
+    if os.path.isfile(os.path.join(anchors.ROOT, place)):
+        return source_link(place, 1, text)
+    return text
+
+
+def image(text, target, page):
+    place = os.path.normpath(os.path.join(os.path.dirname(page), target))
+    return f'<img class="figure" src="files/{place}" alt="{text}"/>'
+
+
+# Code, formulas, images, links: what must be taken as a whole, in this order.
+PIECES = re.compile(r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
+                    r"|(?P<display>\$\$(?P<display_text>[^$]+)\$\$)"
+                    r"|(?<![\w\\$])\$(?P<math>[^\s$](?:[^$]*[^\s$\\])?)\$(?![\w$])"
+                    r"|!\[(?P<alt>[^\]]*)\]\((?P<image>[^()\s]+)\)"
+                    r"|(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])+)\]\((?P<target>[^()\s]+)\)"
+                    r"|(?P<anchor>" + anchors.ANCHOR.pattern + ")", re.S)
+
+
+def code(text):
+    """`code`: with an anchor in it a link. One tick and a quote inside would end Doxygen's span, two do not."""
+    inner = text.strip("`")
+    found = list(anchors.find(inner))
+    if found and found[0][0].group() == inner.strip():
+        return anchor(found[0][1], found[0][2])
+    if re.search(r"%\w|\\\|", inner):          # a per cent sign, and a bar in a table
+        quoted = re.sub(r"([\\@#<>&%\"])", r"\\\1", inner.replace("\\|", "\0"))
+        return "<code>" + quoted.replace("\0", "\\|").replace("--", "\\--") + "</code>"
+    return f"``{inner}``" if "'" in inner and not text.startswith("``") else text
+
+
+def anchor(path, name):
+    line, problem = anchors.resolve(path, name)
+    if problem:
+        return escape(f"{path}:{name}" if name else path)
+    if os.path.isdir(os.path.join(anchors.ROOT, path)):
+        return link(f"<code>{path}</code>", path, "README.md")
+    return source_link(path, line, f"<code>{path}:{name}</code>" if name else f"<code>{path}</code>")
+
+
+def inline(line, page, commands=COMMANDS):
+    """A line or paragraph of prose. `page`: the file that it is in, from the project's root."""
+    out, at = [], 0
+    for match in PIECES.finditer(line):
+        out.append(escape(line[at:match.start()], commands))
+        at = match.end()
+        if match.group("code"):
+            out.append(code(match.group()))
+        elif match.group("display"):
+            out.append("@f[ " + match.group("display_text").strip() + " @f]")
+        elif match.group("math"):
+            out.append("@f$" + match.group("math") + "@f$")
+        elif match.group("image"):
+            out.append(image(match.group("alt"), match.group("image"), page))
+        elif match.group("target"):
+            out.append(link(inline(match.group("text"), page, commands), match.group("target"), page))
+        else:
+            found = list(anchors.find(match.group("anchor")))
+            out.append(anchor(found[0][1], found[0][2]) if found else escape(match.group(), commands))
+    out.append(escape(line[at:], commands))
+    return "".join(out)
