@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { LEGEND_LINE = 22, SWATCH = 13 };
+enum { LEGEND_LINE = 22, SWATCH = 13, TITLE_CHARACTERS = 98 };
 
 /* ---- axes and numbers ---- */
 const char *chart_colour(enum chart_colour colour) {
@@ -37,7 +37,7 @@ void chart_open(FILE *f, double width, double height, const char *title) {
     markup_text(f, title);
     fprintf(f, "</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"%d\" font-size=\"15\" font-weight=\"bold\">",
             CHART_MARGIN, CHART_TITLE_BASE);
-    markup_text(f, title);
+    markup_short(f, title, TITLE_CHARACTERS);
     fprintf(f, "</text>\n");
 }
 void chart_close(FILE *f) { fprintf(f, "</svg>\n"); }

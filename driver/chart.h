@@ -57,10 +57,12 @@ struct chart_areas {
     const double *x;                           /* [n_points], rising; the value holds from there to the next point */
     const double *value;                       /* [n_points][n_series], not negative */
     double x_end;                              /* where the last point's value ends */
+    double highest;                            /* what the upright axis has to hold at least; 0: as it fits */
     double level;                              /* a dashed line across, and what it is called; NAN: none */
     const char *level_name;
     const struct chart_mark *marks;
 };
-void chart_areas_svg(const struct chart_areas *, FILE *);
+/** @return its height */
+double chart_areas_svg(const struct chart_areas *, FILE *);
 
 #endif

@@ -21,7 +21,7 @@ static double stack(const struct chart_areas *c, int point, int n_series) {
 }
 
 static double highest(const struct chart_areas *c) {
-    double most = isfinite(c->level) ? c->level : 0;
+    double most = fmax(c->highest, isfinite(c->level) ? c->level : 0);
     for (int i = 0; i < c->n_points; i++) most = fmax(most, stack(c, i, c->n_series));
     return most;
 }
@@ -120,9 +120,10 @@ static void draw_level(const struct canvas *v) {
     fprintf(v->f, "</g>\n");
 }
 
-void chart_areas_svg(const struct chart_areas *c, FILE *f) {
+double chart_areas_svg(const struct chart_areas *c, FILE *f) {
     struct canvas v = canvas_of(c, f);
-    chart_open(f, CHART_WIDTH, v.top + PLOT + AXIS, c->title);
+    double height = v.top + PLOT + AXIS;
+    chart_open(f, CHART_WIDTH, height, c->title);
     chart_legend(f, c->series, c->n_series, v.used, TOP);
     draw_axes(&v);
     for (int i = 0; i < c->n_series; i++)
@@ -130,4 +131,5 @@ void chart_areas_svg(const struct chart_areas *c, FILE *f) {
     draw_marks(&v);
     draw_level(&v);
     chart_close(f);
+    return height;
 }

@@ -138,7 +138,7 @@ static enum status judge(struct request *q, struct compare_row *row, struct run 
 
 static bool is_used(const struct compare_row *row) { return comm_world_rank() < row->n_ranks; }
 
-static enum status open_run(struct request *q, struct compare_row *row, struct run *r) {
+static enum status open_run(struct request *q, struct compare_row *row, struct run *r, struct trace **trace) {
     const struct plan *p = &q->setup.plan;
     comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
     row->n_ranks = plan_ranks(p);
@@ -148,13 +148,14 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     enum status status = is_used(row) ? run_open(r, WATCH_PEAKS) : run_stand_by(r, p);
     alarm(0);
     TRY(status);
+    if (is_used(row) && p->pp > 1 && p->device == PLAN_DEVICE_CPU) TRY(trace_create(r, COMPARE_TRACED, trace));
     run_set_data(r, &q->setup.train, &q->setup.val);
     return row->ranks ? OK : FAIL(E_MEMORY, "no memory for the measurements of %d ranks", comm_world_size());
 }
 
-static enum status train(struct compare_row *row, struct run *r, struct compare_rank *mine) {
+static enum status train(struct compare_row *row, struct run *r, struct trace *trace, struct compare_rank *mine) {
     if (!is_used(row)) return comm_stand_by(group_world());
-    enum status status = compare_measure(r, row, mine);
+    enum status status = compare_measure(r, trace, row, mine);
     if (status != OK && status != E_NUMERIC) return status;
     TRY(comm_barrier(group_world()));
     return status;
@@ -171,12 +172,12 @@ static enum status agree(struct compare_row *row, enum status mine) {
     return row->status;
 }
 
-static enum status run_gates(struct request *q, struct compare_row *row, struct run *r) {
+static enum status run_gates(struct request *q, struct compare_row *row, struct run *r, struct trace **trace) {
     struct compare_rank mine = {0};
     TRY(agree(row, judge(q, row, r)));
-    TRY(agree(row, open_run(q, row, r)));
+    TRY(agree(row, open_run(q, row, r, trace)));
     row->started = true;
-    enum status trained = train(row, r, &mine);
+    enum status trained = train(row, r, *trace, &mine);
     if (trained != OK && trained != E_NUMERIC) return trained;       /* in the middle of a step: nobody to agree with */
     TRY(agree(row, trained));
     return comm_all_gather(group_world(), &mine, row->ranks, sizeof mine, UINT8);
@@ -200,9 +201,24 @@ static void tell_row(const struct comparison *c, int i) {
     fflush(stdout);
 }
 
+/* Any rank can be compiled here; the threads are those that the row's ranks had. */
+static enum status take_timeline(const struct plan *p, struct compare_row *row) {
+    struct run r = {0};
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(row->n_threads);
+    enum status status = run_compile(&r, &gpt_recipe, p, compare_fullest(row), NULL, NULL);
+    if (status == OK) status = memory_chart_make(&r, &row->timeline);
+    run_destroy(&r);
+    omp_set_num_threads(threads);
+    return status;
+}
+
 static enum status finish_row(struct comparison *c, int i) {
     if (!is_rank_0()) return OK;
-    if (c->rows[i].status == OK) set_distance(c, i);
+    if (c->rows[i].status == OK) {
+        set_distance(c, i);
+        TRY(take_timeline(&c->requests[i].setup.plan, &c->rows[i]));
+    }
     tell_row(c, i);
     TRY(compare_report_write(c->base.out, c->rows, i + 1));
     TRY(compare_pictures_write(c->base.out, c->rows, i + 1));
@@ -213,15 +229,18 @@ static enum status finish_row(struct comparison *c, int i) {
 static enum status run_strategy(struct comparison *c, int i) {
     struct compare_row *row = &c->rows[i];
     struct run r = {0};
+    struct trace *trace = NULL;
     int threads = omp_get_max_threads();
     resident_reset();
-    enum status status = run_gates(&c->requests[i], row, &r);
+    enum status status = run_gates(&c->requests[i], row, &r, &trace);
     omp_set_num_threads(threads);
     bool agreed = status == row->status && is_a_row(status);
     if (status != OK && !agreed) return *status_text() || !is_rank_0() ? status : FAIL(status, "%s", row->reason);
+    trace_destroy(&trace);
     run_destroy(&r);
+    status = finish_row(c, i);
     setup_fini(&c->requests[i].setup);
-    return finish_row(c, i);
+    return status;
 }
 
 /* ---- the command ---- */

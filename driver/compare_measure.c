@@ -39,11 +39,27 @@ static void tell_progress(const struct run *r, double *told_s) {
     log_info("step %" PRId64 "/%" PRId64, r->n_step, r->plan.steps);
 }
 
-static enum status run_steps(struct run *r, int64_t n_warm, double *seconds, struct tally *t) {
+/* Recording begins and ends between two steps, in which nothing is counted. */
+static enum status begin_counting(struct run *r, struct trace *trace, struct tally *t) {
+    if (trace) TRY(trace_start(trace));
+    add_ledgers(t, &r->mesh, -1);
+    return OK;
+}
+static enum status end_recording(struct run *r, struct trace *trace, struct tally *t, struct trace_data *out) {
+    if (!trace) return OK;
+    add_ledgers(t, &r->mesh, 1);
+    TRY(trace_stop(trace));
+    TRY(trace_gather(trace, out));                                   /* now: it takes the steps up to here for those recorded */
+    add_ledgers(t, &r->mesh, -1);
+    return OK;
+}
+
+static enum status run_steps(struct run *r, struct trace *trace, int64_t n_warm, double *seconds, struct tally *t, struct trace_data *traces) {
     double told_s = clock_s();
+    int64_t traced = n_warm + COMPARE_TRACED < r->plan.steps ? n_warm + COMPARE_TRACED : r->plan.steps;
     while (r->n_step < r->plan.steps) {
         bool timed = r->n_step >= n_warm;
-        if (r->n_step == n_warm) add_ledgers(t, &r->mesh, -1);
+        if (r->n_step == n_warm) TRY(begin_counting(r, trace, t));
         double start = clock_s();
         TRY(run_step(r));
         double step_s = clock_s() - start;
@@ -52,6 +68,7 @@ static enum status run_steps(struct run *r, int64_t n_warm, double *seconds, str
             t->spent_s += step_s;
             t->bubble_s += r->exec.transfer_s;
         }
+        if (r->n_step == traced) TRY(end_recording(r, trace, t, traces));
         tell_progress(r, &told_s);
     }
     add_ledgers(t, &r->mesh, 1);
@@ -96,14 +113,14 @@ static void fill_row(struct compare_row *row, const struct run *r, double *secon
     row->loss = r->loss;
 }
 
-enum status compare_measure(struct run *r, struct compare_row *row, struct compare_rank *mine) {
+enum status compare_measure(struct run *r, struct trace *trace, struct compare_row *row, struct compare_rank *mine) {
     int64_t n_warm = compare_warmup(r->plan.steps), n_timed = r->plan.steps - n_warm;
     struct tally tally = {0};
     enum status status;
     double *seconds = malloc((size_t)n_timed * sizeof *seconds);
     if (!seconds) return FAIL(E_MEMORY, "no memory for the times of %" PRId64 " steps; use fewer", n_timed);
     *mine = (struct compare_rank){.place = r->mesh.place};
-    TRY_DONE(run_steps(r, n_warm, seconds, &tally));
+    TRY_DONE(run_steps(r, trace, n_warm, seconds, &tally, &row->trace));
     take_tally(mine, &tally, (double)n_timed);
     take_bill(mine, r);
     fill_row(row, r, seconds, n_timed);

@@ -11,7 +11,10 @@ int64_t compare_warmup(int64_t n_steps);
 double compare_median(double *seconds, int64_t n);
 
 /** Train plan.steps steps of an opened run (WATCH_PEAKS or more). Fills *mine, and of the row what is measured on every rank:
- *  steps, step time, loss.  @collective{mesh} @errors of run_step */
-enum status compare_measure(struct run *, struct compare_row *, struct compare_rank *mine);
+ *  steps, step time, loss. trace (NULL: none) has room for COMPARE_TRACED steps: the first ones that are timed are recorded, and gathered into
+ *  row->trace at rank 0. What that sends and waits is not counted.
+ *  @collective{mesh} @errors of run_step; E_MEMORY */
+enum { COMPARE_TRACED = 4 };
+enum status compare_measure(struct run *, struct trace *, struct compare_row *, struct compare_rank *mine);
 
 #endif

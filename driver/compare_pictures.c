@@ -45,13 +45,6 @@ static enum status draw_bars(const struct compare_row *rows, int n_rows, void (*
 }
 
 /* ---- memory ---- */
-static const struct compare_rank *fullest_rank(const struct compare_row *row) {
-    const struct compare_rank *most = row->ranks;
-    for (int i = 1; i < row->n_ranks; i++)
-        if (roles_total(row->ranks[i].predicted) > roles_total(most->predicted)) most = &row->ranks[i];
-    return most;
-}
-
 static void add_memory(struct chart_group *g, const char *label, const int64_t bytes[N_ROLES]) {
     struct chart_bar *bar = &g->bar[g->n_bars++];
     bar->label = label;
@@ -59,7 +52,7 @@ static void add_memory(struct chart_group *g, const char *label, const int64_t b
 }
 
 static void fill_memory(const struct compare_row *row, struct chart_group *g) {
-    const struct compare_rank *rank = fullest_rank(row);
+    const struct compare_rank *rank = &row->ranks[compare_fullest(row)];
     add_memory(g, "predicted", rank->predicted);
     add_memory(g, "measured", rank->measured);
     if (!roles_total(rank->predicted_host)) return;
@@ -129,6 +122,46 @@ static enum status draw_wire(const struct compare_row *rows, int n_rows, FILE *f
     return draw_bars(rows, n_rows, fill_wire, (struct chart_bars){.title = "Bytes on the wire in a step, by axis", .unit = "MiB sent by the rank that sends most", .series = WIRES, .n_series = N_WIRES}, f);
 }
 
+/* ---- memory through a step ---- */
+enum { TIMELINE_GAP = 14 };
+
+static double highest_plan(const struct compare_row *rows, int n_rows) {
+    double most = 0;
+    for (int i = 0; i < n_rows; i++) most = fmax(most, rows[i].timeline.planned);
+    return most;
+}
+
+/* Under each other, on one scale. *n: how many. Returns their height. */
+static double pile_timelines(const struct compare_row *rows, int n_rows, FILE *f, int *n) {
+    char title[NAME_BYTES];
+    double y = 0, most = highest_plan(rows, n_rows);
+    *n = 0;
+    for (int i = 0; i < n_rows; i++) {
+        if (!rows[i].timeline.n_points) continue;
+        snprintf(title, sizeof title, "%.900s: rank %d of %d", compare_row_name(&rows[i]), compare_fullest(&rows[i]), rows[i].n_ranks);
+        fprintf(f, "<g transform=\"translate(0 %.0f)\">\n", y);
+        y += TIMELINE_GAP + memory_chart_svg(&rows[i].timeline, title, most, f);
+        fprintf(f, "</g>\n");
+        ++*n;
+    }
+    return y - TIMELINE_GAP;
+}
+
+static enum status draw_timeline(const struct compare_row *rows, int n_rows, FILE *f) {
+    char *text = NULL;
+    size_t bytes;
+    int n;
+    FILE *charts = open_memstream(&text, &bytes);
+    if (!charts) return FAIL(E_MEMORY, "no memory for a picture");
+    double height = pile_timelines(rows, n_rows, charts, &n);
+    if (fclose(charts)) return FAIL(E_MEMORY, "no memory for a picture");
+    if (n)
+        fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\">\n<title>Memory over a step</title>\n%s</svg>\n",
+                CHART_WIDTH, height, CHART_WIDTH, height, text);
+    free(text);
+    return OK;
+}
+
 /* ---- all of them ---- */
 const struct compare_picture compare_pictures[] = {
     {"memory", "Memory", "Bytes of the rank whose planned total is largest. Predicted: the static memory plan, made before the first step. Measured: the high-water "
@@ -138,7 +171,10 @@ const struct compare_picture compare_pictures[] = {
      draw_time},
     {"wire", "Bytes on the wire", "Algorithm bytes, as a ring sends them: all-reduce 2 S (n-1)/n, all-gather and reduce-scatter S (n-1)/n, send S.", draw_wire},
     {"pipeline", "Pipelines", "Predicted: the schedule run against a clock. All stages are alike, a forward or backward (with its replays) is as long as its floating-point "
-     "operations, mean of the ranks, and messages take no time. All charts have one scale.", compare_pipeline_draw},
+     "operations, mean of the ranks, and messages take no time. Traced: the fastest of up to four timed steps as it was, the first replica's ranks on one clock; ranks that share "
+     "a core take turns inside of their boxes. Predicted charts have one scale, and traced ones another.", compare_pipeline_draw},
+    {"timeline", "Memory over a step", "Bytes alive in each row of a step, on the rank whose planned total is largest; from the plan alone. What is allocated is the "
+     "dashed line: the peaks of the roles, which need not come at one time, and what packing wastes.", draw_timeline},
 };
 const int compare_n_pictures = sizeof compare_pictures / sizeof *compare_pictures;
 

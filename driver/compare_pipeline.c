@@ -1,6 +1,7 @@
 #include "driver/compare_pipeline.h"
 
 #include "driver/schedule_chart.h"
+#include <float.h>
 #include <math.h>
 
 enum { GAP = 14, WIDTH = 900, PLOT = 790, HEADING_BYTES = 256 };   /* PLOT: what the longest step takes, in pixels */
@@ -18,41 +19,120 @@ static struct times times_of(const struct compare_row *row) {
     return forward > 0 && all > forward ? (struct times){forward * scale, (all - forward) * scale} : (struct times){1, 2};
 }
 
-static struct schedule_chart chart_of(const struct compare_row *row, char heading[HEADING_BYTES]) {
+static enum status make_predicted(const struct compare_row *row, struct schedule_chart *c) {
     struct times t = times_of(row);
-    snprintf(heading, HEADING_BYTES, "predicted: %.200s", compare_row_name(row));
-    return (struct schedule_chart){.kind = row->schedule, .name = plan_schedule_name(row->schedule), .n_stages = row->layout.pp, .n_chunks = row->n_chunks,
-                                   .n_microbatches = row->n_microbatches, .forward = t.forward, .backward = t.backward, .heading = heading,
-                                   .unit = "Gflop", .width = WIDTH};
+    *c = (struct schedule_chart){.kind = row->schedule, .name = plan_schedule_name(row->schedule), .n_stages = row->layout.pp, .n_chunks = row->n_chunks,
+                                 .n_microbatches = row->n_microbatches, .forward = t.forward, .backward = t.backward, .unit = "Gflop", .width = WIDTH};
+    return schedule_chart_make(c);
 }
 
-/* ---- laying out: all to the scale of the longest ---- */
-struct pile { FILE *f; double longest, height; };                    /* f NULL: only measure */
+/* ---- as it was ---- */
 
-static enum status add_chart(struct pile *p, const struct compare_row *row) {
-    char heading[HEADING_BYTES];
-    struct schedule_chart c = chart_of(row, heading);
-    double width = 0, height = 0;
-    enum status status = schedule_chart_make(&c);
-    if (status == OK) {
-        if (!p->f) p->longest = fmax(p->longest, c.timeline.makespan);
-        c.plot = PLOT * c.timeline.makespan / p->longest;
-        schedule_chart_size(&c, &width, &height);
+/* The spans of a step's forwards and backwards, in seconds of rank 0's clock; false when one is missing. */
+static bool take_spans(const struct trace_rank *r, int64_t step, const struct schedule *s, struct pp_span *span) {
+    int wanted = 0, found = 0;
+    for (int i = 0; i < s->n; i++) wanted += action_is_compute(s->actions[i].kind);
+    for (int i = 0; i < r->n_spans; i++) {
+        const struct span *x = &r->spans[i];
+        if (x->kind != SPAN_ACTION || x->step != step || !action_is_compute((enum action_kind)x->what)) continue;
+        if (x->action < 0 || x->action >= s->n || s->actions[x->action].kind != (enum action_kind)x->what) return false;
+        span[x->action] = (struct pp_span){x->start_s, x->end_s};
+        found++;
     }
-    if (status == OK && p->f) {
+    return found == wanted;
+}
+
+static const struct trace_rank *rank_of_stage(const struct trace_data *d, int stage) {
+    for (int i = 0; i < d->n_ranks; i++) {
+        const struct mesh_place *p = &d->ranks[i].place;
+        if (p->pp_rank == stage && p->dp_rank == 0 && p->tp_rank == 0) return &d->ranks[i];
+    }
+    return NULL;
+}
+
+/* From the first start of any stage; in ms. Work: the mean of the stages, so that the bubble is what a stage idles on average. */
+static void count_from_zero(struct schedule_chart *c) {
+    double first = DBL_MAX, last = -DBL_MAX, work = 0;
+    for (int stage = 0; stage < c->n_stages; stage++)
+        for (int i = 0; i < c->stages[stage].n; i++) {
+            if (!action_is_compute(c->stages[stage].actions[i].kind)) continue;
+            struct pp_span *x = &c->timeline.span[stage][i];
+            first = fmin(first, x->start);
+            last = fmax(last, x->end);
+            work += x->end - x->start;
+        }
+    for (int stage = 0; stage < c->n_stages; stage++)
+        for (int i = 0; i < c->stages[stage].n; i++) {
+            struct pp_span *x = &c->timeline.span[stage][i];
+            *x = (struct pp_span){1e3 * (x->start - first), 1e3 * (x->end - first)};
+        }
+    c->timeline.makespan = 1e3 * (last - first);
+    c->work = 1e3 * work / c->n_stages;
+    c->bubble = c->timeline.makespan - c->work;
+}
+
+/* Put the times of a step in the place of the predicted ones. false: it is not there, or has holes, and what is in the chart is worth nothing. */
+static bool take_step(const struct trace_data *d, int64_t step, struct schedule_chart *c) {
+    for (int stage = 0; stage < c->n_stages; stage++) {
+        const struct trace_rank *r = rank_of_stage(d, stage);
+        if (!r || !take_spans(r, step, &c->stages[stage], c->timeline.span[stage])) return false;
+    }
+    count_from_zero(c);
+    return true;
+}
+
+/* The fastest traced step: the one in which least else went on. *there: is there one? */
+static enum status make_traced(const struct compare_row *row, struct schedule_chart *c, bool *there) {
+    const struct trace_data *d = &row->trace;
+    int64_t best = -1;
+    double least = 0;
+    TRY(make_predicted(row, c));
+    for (int64_t step = d->first_step; step < d->first_step + d->n_steps; step++) {
+        if (!take_step(d, step, c)) continue;
+        if (best < 0 || c->timeline.makespan < least) best = step, least = c->timeline.makespan;
+    }
+    *there = best >= 0 && take_step(d, best, c);
+    c->unit = "ms";
+    return OK;
+}
+
+static enum status make_chart(const struct compare_row *row, bool traced, char heading[HEADING_BYTES], struct schedule_chart *c, bool *there) {
+    *c = (struct schedule_chart){0};
+    *there = true;
+    TRY(traced ? make_traced(row, c, there) : make_predicted(row, c));
+    snprintf(heading, HEADING_BYTES, "%s: %.200s", traced ? "traced" : "predicted", compare_row_name(row));
+    c->heading = heading;
+    return OK;
+}
+
+/* ---- laying out: all predicted ones to one scale, all traced ones to another ---- */
+struct pile { FILE *f; double longest[2], height; };                 /* f NULL: only measure */
+
+static void add_chart(struct pile *p, struct schedule_chart *c, bool traced) {
+    double width, height;
+    if (!p->f) p->longest[traced] = fmax(p->longest[traced], c->timeline.makespan);
+    c->plot = PLOT * c->timeline.makespan / p->longest[traced];
+    schedule_chart_size(c, &width, &height);
+    if (p->f) {
         fprintf(p->f, "<g transform=\"translate(0 %.0f)\">\n", p->height);
-        schedule_chart_svg(&c, p->f);
+        schedule_chart_svg(c, p->f);
         fprintf(p->f, "</g>\n");
     }
-    schedule_chart_fini(&c);
     p->height += height + GAP;
-    return status;
 }
 
 static enum status add_charts(struct pile *p, const struct compare_row *rows, int n_rows) {
     p->height = 0;
-    for (int i = 0; i < n_rows; i++)
-        if (has_stages(&rows[i])) TRY(add_chart(p, &rows[i]));
+    for (int i = 0; i < 2 * n_rows; i++) {
+        char heading[HEADING_BYTES];
+        struct schedule_chart c;
+        bool there;
+        if (!has_stages(&rows[i / 2])) continue;
+        enum status status = make_chart(&rows[i / 2], i % 2, heading, &c, &there);
+        if (status == OK && there) add_chart(p, &c, i % 2);
+        schedule_chart_fini(&c);
+        TRY(status);
+    }
     return OK;
 }
 

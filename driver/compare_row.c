@@ -5,6 +5,8 @@
 void compare_row_fini(struct compare_row *row) {
     free(row->ranks);
     row->ranks = NULL;
+    trace_data_fini(&row->trace);
+    memory_chart_fini(&row->timeline);
 }
 
 int64_t roles_total(const int64_t bytes[N_ROLES]) {
@@ -63,4 +65,11 @@ struct compare_summary compare_summarise(const struct compare_row *row) {
     s.bubble_share = s.bubble_s / step_s;
     s.extra_flops = replay / flops;
     return s;
+}
+
+int compare_fullest(const struct compare_row *row) {
+    int most = 0;
+    for (int i = 1; i < row->n_ranks; i++)
+        if (roles_total(row->ranks[i].predicted) > roles_total(row->ranks[most].predicted)) most = i;
+    return most;
 }

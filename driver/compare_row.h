@@ -5,7 +5,8 @@
 #ifndef TRIVIUM_DRIVER_COMPARE_ROW_H
 #define TRIVIUM_DRIVER_COMPARE_ROW_H
 
-#include "lib/run/run.h"
+#include "driver/memory_chart.h"
+#include "lib/run/trace.h"
 
 enum { COMPARE_REASON_BYTES = 1024 };
 
@@ -35,6 +36,8 @@ struct compare_row {
     double step_s, tokens_per_s;         /* median of the timed steps on rank 0, and what follows from it */
     double loss, distance;               /* of the last step; relative to the first row that ran, NaN where there is none */
     struct compare_rank *ranks;          /* [n_ranks], owned */
+    struct trace_data trace;             /* rank 0, on CPUs, of pipelines: some timed steps, of all ranks; else no ranks in it. Owned */
+    struct memory_chart timeline;        /* rank 0: of the fullest rank. Owned */
 };
 void compare_row_fini(struct compare_row *);
 /** The strategy, and something to read where it has no settings; "ran", "refused" or "failed". Borrowed. */
@@ -52,6 +55,9 @@ struct compare_summary {
 };
 /** @collective{none} */
 struct compare_summary compare_summarise(const struct compare_row *);
+
+/** The rank whose planned total is largest, the first of several. Of a row that ran. */
+int compare_fullest(const struct compare_row *);
 
 int64_t roles_total(const int64_t bytes[N_ROLES]);
 /** Planned bytes of a rank on device and host. */

@@ -3,7 +3,6 @@
 #include "lib/program/memory_timeline.h"
 #include <stdlib.h>
 
-enum { LABEL_BYTES = 24 };
 static const double MIB = 1 << 20;
 
 const struct chart_series memory_chart_roles[N_ROLES] = {
@@ -14,27 +13,19 @@ const struct chart_series memory_chart_roles[N_ROLES] = {
 /* Params below, as what is always there; activations on top, as what moves. */
 static const enum role ORDER[N_ROLES] = {ROLE_PARAM, ROLE_GRAD, ROLE_OPTIM, ROLE_SAVE, ROLE_COMM, ROLE_WORK, ROLE_ACT};
 
-struct drawing {
-    struct chart_series series[N_ROLES];
-    int n_points, n_marks;
-    double *x, *value;
-    struct chart_mark *marks;
-    char (*labels)[LABEL_BYTES];
-};
-
-static void drawing_fini(struct drawing *d) {
+void memory_chart_fini(struct memory_chart *d) {
     free(d->x);
     free(d->value);
     free(d->marks);
     free(d->labels);
+    *d = (struct memory_chart){0};
 }
 
-static enum status drawing_init(struct drawing *d, int n_points, int n_actions) {
+static enum status allocate(struct memory_chart *d, int n_points, int n_actions) {
     d->x = calloc((size_t)n_points + 1, sizeof *d->x);
     d->value = calloc(((size_t)n_points + 1) * N_ROLES, sizeof *d->value);
     d->marks = calloc((size_t)n_actions + 1, sizeof *d->marks);
     d->labels = calloc((size_t)n_actions + 1, sizeof *d->labels);
-    for (int i = 0; i < N_ROLES; i++) d->series[i] = memory_chart_roles[ORDER[i]];
     return d->x && d->value && d->marks && d->labels ? OK : FAIL(E_MEMORY, "no memory for a picture of %d rows", n_points);
 }
 
@@ -52,8 +43,8 @@ static const struct memory_point *fullest(const struct memory_timeline *t, int f
     return most;
 }
 
-static void fill_points(struct drawing *d, const struct memory_timeline *t) {
-    int each = (t->n + MEMORY_CHART_COLUMNS - 1) / MEMORY_CHART_COLUMNS;
+static void fill_points(struct memory_chart *d, const struct memory_timeline *t) {
+    int each = (t->n + MEMORY_CHART_POINTS - 1) / MEMORY_CHART_POINTS;
     for (int from = 0; from < t->n; from += each) {
         const struct memory_point *p = fullest(t, from, from + each < t->n ? from + each : t->n);
         for (int i = 0; i < N_ROLES; i++) d->value[d->n_points * N_ROLES + i] = (double)p->alive[ORDER[i]] / MIB;
@@ -62,37 +53,39 @@ static void fill_points(struct drawing *d, const struct memory_timeline *t) {
 }
 
 /* "F3", or "F3.1" where there are chunks, at the first row of each forward and backward. */
-static void fill_marks(struct drawing *d, const struct memory_timeline *t, const struct schedule *s, int n_chunks) {
+static void fill_marks(struct memory_chart *d, const struct memory_timeline *t, const struct schedule *s, int n_chunks) {
     for (int i = 0; i < s->n && i < t->n_actions; i++) {
         const struct action *a = &s->actions[i];
         char *label = d->labels[d->n_marks];
         if (!action_is_compute(a->kind) || t->first[i] < 0 || t->first[i] >= t->n) continue;
-        if (n_chunks > 1) snprintf(label, LABEL_BYTES, "%s%d.%d", action_name(a->kind), a->microbatch, a->chunk);
-        else snprintf(label, LABEL_BYTES, "%s%d", action_name(a->kind), a->microbatch);
+        if (n_chunks > 1) snprintf(label, MEMORY_CHART_LABEL_BYTES, "%s%d.%d", action_name(a->kind), a->microbatch, a->chunk);
+        else snprintf(label, MEMORY_CHART_LABEL_BYTES, "%s%d", action_name(a->kind), a->microbatch);
         d->marks[d->n_marks++] = (struct chart_mark){t->first[i], label};
     }
 }
 
-static double planned(const struct memory_plan *m) {
-    int64_t sum = 0;
-    for (enum role role = 0; role < N_ROLES; role++) sum += m->bytes[role];
-    return (double)sum / MIB;
-}
-
-enum status memory_chart_svg(const struct run *r, const char *title, FILE *f) {
+enum status memory_chart_make(const struct run *r, struct memory_chart *out) {
     struct memory_timeline t = {0};
-    struct drawing d = {0};
-    char level[64], number[CHART_NUMBER_BYTES];
+    *out = (struct memory_chart){0};
     enum status status = memory_timeline_make(&r->program, r->chunks, &r->schedule, &r->memory, &t);
-    if (status == OK) status = drawing_init(&d, t.n, t.n_actions);
+    if (status == OK) status = allocate(out, t.n, t.n_actions);
     if (status == OK) {
-        fill_points(&d, &t);
-        fill_marks(&d, &t, &r->schedule, r->program.n_chunks);
-        snprintf(level, sizeof level, "planned peaks of all roles together: %s MiB", chart_number(planned(&r->memory), number));
-        chart_areas_svg(&(struct chart_areas){title, "rows of a step, in their order: F forward, B backward of a microbatch", "MiB", d.series, N_ROLES, d.n_points,
-                                              d.n_marks, d.x, d.value, t.n, planned(&r->memory), level, d.marks}, f);
+        fill_points(out, &t);
+        fill_marks(out, &t, &r->schedule, r->program.n_chunks);
+        out->n_rows = t.n;
+        for (enum role role = 0; role < N_ROLES; role++) out->planned += (double)r->memory.bytes[role] / MIB;
     }
-    drawing_fini(&d);
     memory_timeline_fini(&t);
     return status;
+}
+
+double memory_chart_svg(const struct memory_chart *d, const char *title, double highest, FILE *f) {
+    struct chart_series series[N_ROLES];
+    char level[64], number[CHART_NUMBER_BYTES];
+    for (int i = 0; i < N_ROLES; i++) series[i] = memory_chart_roles[ORDER[i]];
+    snprintf(level, sizeof level, "planned peaks of all roles together: %s MiB", chart_number(d->planned, number));
+    return chart_areas_svg(&(struct chart_areas){
+        .title = title, .x_name = "rows of a step, in their order: F forward, B backward of a microbatch", .unit = "MiB", .series = series, .n_series = N_ROLES,
+        .n_points = d->n_points, .n_marks = d->n_marks, .x = d->x, .value = d->value, .x_end = d->n_rows, .highest = highest, .level = d->planned,
+        .level_name = level, .marks = d->marks}, f);
 }

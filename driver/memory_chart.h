@@ -9,10 +9,25 @@
 /* The colours of the roles, the same in every picture. [N_ROLES] */
 extern const struct chart_series memory_chart_roles[];
 
-/** One <svg> of the rank that was compiled: stacked bytes of each role, the start of each forward and backward, and the planned peak, which is
- *  what is allocated. A picture has at most MEMORY_CHART_COLUMNS points; where a step has more rows, a column is the fullest of several.
- *  The same plan gives the same bytes.  @errors E_MEMORY  @collective{none} */
-enum { MEMORY_CHART_COLUMNS = 1500 };
-enum status memory_chart_svg(const struct run *compiled, const char *title, FILE *);
+/* A picture has at most so many points; where a step has more rows, a point is the fullest of several. */
+enum { MEMORY_CHART_POINTS = 1500, MEMORY_CHART_LABEL_BYTES = 24 };
+
+/* All in MiB. Zero is a chart without points. */
+struct memory_chart {
+    int n_rows, n_points, n_marks;
+    double *x, *value;                                    /* [n_points]; [n_points][N_ROLES], from the lowest series to the highest */
+    struct chart_mark *marks;                             /* [n_marks]: the first row of each forward and backward */
+    char (*labels)[MEMORY_CHART_LABEL_BYTES];             /* "F3"; "F3.1" of chunk 1 where there are several */
+    double planned;                                       /* the planned peaks of all roles: what is allocated */
+};
+
+/** Of a rank that was compiled. The same plan gives the same numbers. *out is to be freed also after an error.
+ *  @errors E_MEMORY  @collective{none} */
+enum status memory_chart_make(const struct run *compiled, struct memory_chart *out);
+void memory_chart_fini(struct memory_chart *);
+
+/** Write one <svg>. highest: what the axis has to hold at least, so that pictures beside each other have one scale; 0: as it fits.
+ *  @return its height in pixels; CHART_WIDTH wide */
+double memory_chart_svg(const struct memory_chart *, const char *title, double highest, FILE *);
 
 #endif

@@ -96,8 +96,9 @@ static void draw_head(const struct canvas *v) {
     fprintf(v->f, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\" "
             "font-weight=\"bold\">", LEFT);
     draw_title(v);
-    fprintf(v->f, "a step takes %.6g%s%s: %.6g of work and a bubble of %.6g (%.1f%% of the step)</text>\n", c->timeline.makespan, c->unit ? " " : "",
-            c->unit ? c->unit : "", c->work, c->bubble, 100 * c->bubble / c->timeline.makespan);
+    int digits = c->unit ? 4 : 6;                                    /* what has a unit was measured, or is worth no more */
+    fprintf(v->f, "a step takes %.*g%s%s: %.*g of work and a bubble of %.*g (%.1f%% of the step)</text>\n", digits, c->timeline.makespan, c->unit ? " " : "",
+            c->unit ? c->unit : "", digits, c->work, digits, c->bubble, 100 * c->bubble / c->timeline.makespan);
 }
 
 /* 1, 2 or 5 times a power of ten, at least 60 pixels apart. */

@@ -23,7 +23,7 @@ static const struct option OPTIONS[] = {
     {"decode", OPTION_BOOL, "off", 0, 0, NULL, "", "program: as trivium generate runs it, one token at a time with a cache", "show", offsetof(struct request, decode)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
     {"params", OPTION_REAL, "0", 0, 1e17, NULL, "", "memory: no model, but the states of so many parameters, by formula (dp, zero, precision); 0: the model", "show", offsetof(struct request, params)},
-    {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "memory: also draw the bytes of a rank over one step, by role, into this file", "show", offsetof(struct request, svg)},
+    {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "memory: also draw the bytes of a rank over one step, by role, into this file; with params, those of the four ZeRO stages", "show", offsetof(struct request, svg)},
 };
 
 /* ---- show program ---- */
@@ -232,7 +232,11 @@ static enum status draw_memory(const struct request *q, const struct run *r, FIL
     const struct plan *p = &q->plan;
     snprintf(title, sizeof title, "Memory over a step, rank %" PRId64 " of %d: dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64, q->rank, plan_ranks(p), p->dp,
              p->tp, p->pp);
-    return memory_chart_svg(r, title, f);
+    struct memory_chart chart;
+    enum status status = memory_chart_make(r, &chart);
+    if (status == OK) memory_chart_svg(&chart, title, 0, f);
+    memory_chart_fini(&chart);
+    return status;
 }
 
 static enum status write_memory_svg(const struct request *q) {
@@ -281,7 +285,10 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
     if (strcmp(what, "program") && strcmp(what, "memory") && strcmp(what, "options"))
         return FAIL(E_USAGE, "show what? use show program, show memory or show options, not '%s'", what);
     TRY(options_parse(o, argc - 1, argv + 1));
-    if (what[0] == 'm' && q->params > 0) return show_params(&q->plan, q->params, q->json);
+    if (what[0] == 'm' && q->params > 0) {
+        TRY(show_params(&q->plan, q->params, q->json));
+        return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
+    }
     if (q->decode) generate_plan(&q->plan);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);

@@ -1,10 +1,13 @@
 #include "driver/show_params.h"
 
+#include "driver/memory_chart.h"
 #include "zero/zero.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Bytes of a parameter's weight, gradient and optimizer states: two moments, and where the weight has 16 bits a master copy. */
 struct state_bytes { double weight, grad, optim; };
@@ -15,10 +18,9 @@ static struct state_bytes bytes_undivided(const struct plan *plan) {
     return (struct state_bytes){2, plan->grad_fp32 ? 4 : 2, 12};
 }
 
-static struct state_bytes bytes_of(const struct plan *plan, double params) {
+static struct state_bytes bytes_of(const struct plan *plan, int zero, double params) {
     struct state_bytes x = bytes_undivided(plan);
     int64_t dp = plan->dp ? plan->dp : 1;
-    int zero = (int)plan->zero;
     return (struct state_bytes){round(params * zero_bytes_per_param(zero, dp, x.weight, 0, 0)),
                                 round(params * zero_bytes_per_param(zero, dp, 0, x.grad, 0)),
                                 round(params * zero_bytes_per_param(zero, dp, 0, 0, x.optim))};
@@ -58,8 +60,36 @@ enum status show_params(const struct plan *asked, double params, bool json) {
     struct plan settled = *asked, *plan = &settled;
     TRY(refuse_the_rest(plan));
     TRY(plan_settle_device(plan));
-    struct state_bytes x = bytes_of(plan, params);
+    struct state_bytes x = bytes_of(plan, (int)plan->zero, params);
     if (json) print_json(plan, params, x);
     else print_line(plan, params, x);
     return OK;
+}
+
+/* ---- as a picture ---- */
+static void draw_stages(const struct plan *plan, double params, FILE *f) {
+    static const char *const names[4] = {"zero=0: every rank has all of it", "zero=1: optimizer states sharded", "zero=2: and gradients", "zero=3: and weights"};
+    struct chart_group groups[4] = {{0}};
+    char title[128];
+    for (int zero = 0; zero < 4; zero++) {
+        struct state_bytes x = bytes_of(plan, zero, params);
+        groups[zero] = (struct chart_group){.name = names[zero], .n_bars = 1};
+        double *value = groups[zero].bar[0].value;
+        value[ROLE_PARAM] = x.weight / 1e9;
+        value[ROLE_GRAD] = x.grad / 1e9;
+        value[ROLE_OPTIM] = x.optim / 1e9;
+    }
+    snprintf(title, sizeof title, "Model states of a rank: %g parameters, dp=%" PRId64 ", %s", params, plan->dp ? plan->dp : 1, precision_name(plan));
+    chart_bars_svg(&(struct chart_bars){title, "GB (1e9 bytes)", memory_chart_roles, N_ROLES, groups, 4}, f);
+}
+
+enum status show_params_svg(const struct plan *asked, double params, const char *path) {
+    struct plan plan = *asked;
+    TRY(refuse_the_rest(&plan));
+    TRY(plan_settle_device(&plan));
+    FILE *f = fopen(path, "w");
+    if (!f) return FAIL(E_IO, "cannot write svg=%s: %s", path, strerror(errno));
+    draw_stages(&plan, params, f);
+    bool failed = ferror(f) != 0;
+    return fclose(f) || failed ? FAIL(E_IO, "cannot write all of svg=%s: %s", path, strerror(errno)) : OK;
 }

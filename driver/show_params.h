@@ -9,4 +9,7 @@
  *  @errors E_CONFIG for options that the formulas do not know: tp, pp, offload  @collective{none} */
 enum status show_params(const struct plan *, double params, bool json);
 
+/** Draw the same for all four ZeRO stages, whichever the plan has, into an SVG file. @errors as above; E_IO  @collective{none} */
+enum status show_params_svg(const struct plan *, double params, const char *path);
+
 #endif

@@ -92,8 +92,31 @@ def memory_bars_are_the_fullest_rank():
         want = [f"{full(r)[f'{which}_{role}_bytes'] / 2**20:.3g}" for r in rows if r["status"] == "ran" for which in ("predicted", "measured")]
         assert [h.split()[2] for h in hints if re.match(rf"\w+ {role}:", h)] == want, (role, hints, want)
 
+def pipelines_are_predicted_and_traced():
+    root = ET.parse(f"{folder}/pipeline.svg").getroot()
+    charts = [g.find(S + "svg") for g in root.findall(S + "g")]
+    heads = [words(next(c.iter(S + "text"))) for c in charts]
+    assert heads == [f"{how}: {names[i]}" for i in (2, 3) for how in ("predicted", "traced")], heads
+    for chart, chunks in zip(charts, (1, 1, 2, 2)):
+        boxes = [re.match(r"(\w+) of microbatch (\d+), chunk (\d+): (\S+) to (\S+)", words(t)).groups() for t in chart.iter(S + "title")]
+        assert len(boxes) == 2 * 2 * 4 * chunks and all(0 <= float(b[3]) < float(b[4]) for b in boxes), boxes
+        for stage in (boxes[: len(boxes) // 2], boxes[len(boxes) // 2 :]):            # one thing after the other
+            assert all(float(a[4]) <= float(b[3]) * (1 + 1e-5) + 1e-9 for a, b in zip(stage, stage[1:])), stage
+
+def timelines_end_at_the_plan():
+    root = ET.parse(f"{folder}/timeline.svg").getroot()
+    ran = [r for r in rows if r["status"] == "ran"]
+    assert len(root.findall(S + "g")) == len(ran)
+    for g, row in zip(root.findall(S + "g"), ran):
+        mib = max(r["predicted_total_bytes"] for r in row["per_rank"]) / 2**20
+        label = next(t for t in map(words, g.iter(S + "text")) if t.startswith("planned peaks"))
+        assert abs(float(label.split()[-2]) - mib) <= 0.006 * mib, (label, mib)
+        level = next(float(e.get("y1")) for e in g.iter(S + "line") if e.get("stroke-dasharray"))
+        tops = [min(map(float, re.findall(r"[\d.]+", p.get("d"))[1::2])) for p in g.iter(S + "path")]
+        assert tops and level <= min(tops) + 0.11, (level, tops)                       # alive at most what is planned
+
 for check in (well_formed, complete_by_itself, every_strategy_once, numbers_are_those_of_the_json, refused_rows_are_shown, pictures_are_files_too,
-              memory_bars_are_the_fullest_rank):
+              memory_bars_are_the_fullest_rank, pipelines_are_predicted_and_traced, timelines_end_at_the_plan):
     try:
         check()
         print("ok report:", check.__name__.replace("_", " "))
