@@ -19,7 +19,7 @@ static const struct command COMMANDS[] = {
     {"compare", compare_main, "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
     {"launch", launch_main, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
     {"preflight", preflight_main, "under launch, before a long job: who is where, what differs, how fast are network and disk"},
-    {"show", show_main, "show program|memory|options: what a run would do and need, without running it"},
+    {"show", show_main, "show program|memory|mesh|options: what a run would do and need, without running it"},
     {"generate", generate_main, "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
     {"checkpoint", checkpoint_main, "checkpoint inspect|export|import: what a checkpoint holds; to and from Hugging Face and llm.c"},
     {"data", data_main, "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},

@@ -5,6 +5,7 @@
 #include "driver/memory_chart.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "driver/show_mesh.h"
 #include "driver/show_params.h"
 #include "gpt/gpt.h"
 #include "lib/program/activations.h"
@@ -15,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct request { struct plan plan; int64_t rank; int json, rows, decode; double params; char svg[OPTION_TEXT_MAX]; };   /* plan first: plan_options' offsets hold */
+struct request { struct plan plan; int64_t rank, node; int json, rows, decode; double params; char svg[OPTION_TEXT_MAX]; };   /* plan first: plan_options' offsets hold */
 
 static const struct option OPTIONS[] = {
     {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show, or whose memory to draw", "show", offsetof(struct request, rank)},
+    {"node", OPTION_INT, "8", 1, 1e6, NULL, "ranks", "mesh: ranks a node", "show", offsetof(struct request, node)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show", offsetof(struct request, rows)},
     {"decode", OPTION_BOOL, "off", 0, 0, NULL, "", "program: as trivium generate runs it, one token at a time with a cache", "show", offsetof(struct request, decode)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
@@ -282,16 +284,17 @@ static enum status show_options(struct request *q, struct options *o) {
 
 static enum status show(struct request *q, struct options *o, int argc, char **argv) {
     const char *what = argc > 0 ? argv[0] : "";
-    if (strcmp(what, "program") && strcmp(what, "memory") && strcmp(what, "options"))
-        return FAIL(E_USAGE, "show what? use show program, show memory or show options, not '%s'", what);
+    if (strcmp(what, "program") && strcmp(what, "memory") && strcmp(what, "mesh") && strcmp(what, "options"))
+        return FAIL(E_USAGE, "show what? use show program, show memory, show mesh or show options, not '%s'", what);
     TRY(options_parse(o, argc - 1, argv + 1));
-    if (what[0] == 'm' && q->params > 0) {
+    if (!strcmp(what, "memory") && q->params > 0) {
         TRY(show_params(&q->plan, q->params, q->json));
         return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
     }
     if (q->decode) generate_plan(&q->plan);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);
+    if (!strcmp(what, "mesh")) return show_mesh(&q->plan, (int)q->node, q->json);
     if (what[0] == 'p') return show_program(q);
     TRY(show_memory(q));
     return q->svg[0] ? write_memory_svg(q) : OK;
@@ -305,7 +308,7 @@ int show_main(int argc, char **argv) {
     bool help = false;
     for (int i = 0; i < argc; i++) help = help || !strcmp(argv[i], "--help");
     if (status == OK && help) {
-        printf("trivium show program|memory|options [options]\n");
+        printf("trivium show program|memory|mesh|options [options]\n");
         options_help(o, stdout);
     } else if (status == OK) {
         status = show(q, o, argc, argv);

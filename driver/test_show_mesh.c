@@ -1,0 +1,109 @@
+/* ranks: 1  device: cpu
+ *
+ * `show mesh` against the mesh itself: every rank is in one group of each axis, with exactly the ranks that differ in that coordinate
+ * only; 8 x 4 x 3 ranks by hand; bytes are the bill's. */
+#define _GNU_SOURCE /* open_memstream */
+#include "driver/show.h"
+#include "lib/comm/mesh.h"
+#include "tests/test.h"
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *show(const char *options, int *code) {
+    char words[256], *argv[32] = {"mesh", "--json"}, *said = NULL;
+    int argc = 2;
+    size_t bytes;
+    snprintf(words, sizeof words, "%s", options);
+    for (char *word = strtok(words, " "); word && argc < 32; word = strtok(NULL, " ")) argv[argc++] = word;
+    FILE *screen = stdout;
+    stdout = open_memstream(&said, &bytes);
+    *code = show_main(argc, argv);
+    fclose(stdout);
+    stdout = screen;
+    json_t *x = json_loads(said, 0, NULL);
+    free(said);
+    return x;
+}
+
+static json_t *axis_of(json_t *axes, const char *name) {
+    for (size_t i = 0; i < json_array_size(axes); i++)
+        if (!strcmp(json_string_value(json_object_get(json_array_get(axes, i), "axis")), name)) return json_array_get(axes, i);
+    fail_msg("no axis %s", name);
+    return NULL;
+}
+static json_int_t integer(const json_t *x, const char *key) { return json_integer_value(json_object_get(x, key)); }
+
+static void check_axis(json_t *axes, const char *name, int groups, int size, int nodes) {
+    json_t *a = axis_of(axes, name);
+    assert_int_equal(json_array_size(json_object_get(a, "groups")), groups);
+    assert_int_equal(integer(a, "size"), size);
+    assert_int_equal(integer(a, "nodes"), nodes);
+}
+
+static void test_show_mesh_counts_the_groups_of_96_ranks(void **state) {
+    (void)state;
+    int code;
+    json_t *axes = show("--dp 3 --tp 8 --pp 4 --heads 8 --hidden 64 --layers 4 --global-batch 24", &code);
+    assert_int_equal(code, 0);
+    check_axis(axes, "tp", 12, 8, 1);
+    check_axis(axes, "dp", 32, 3, 3);
+    check_axis(axes, "pp", 24, 4, 4);
+    check_axis(axes, "tie", 24, 2, 2);
+    json_decref(axes);
+}
+
+/* Ranks 0 1 2 | 3 4 5 | 6 7: a group of four neighbours lies on two nodes. */
+static void test_show_mesh_spreads_over_small_nodes(void **state) {
+    (void)state;
+    int code;
+    json_t *axes = show("--dp 1 --tp 4 --pp 2 --node 3 --global-batch 4", &code);
+    check_axis(axes, "tp", 2, 4, 2);
+    check_axis(axes, "pp", 4, 2, 2);
+    json_decref(axes);
+}
+
+/* Neighbours in a group differ along the axis and nowhere else; and all ranks are there, once. */
+static void check_partition(json_t *axes, const char *name, int dp, int tp, int pp) {
+    json_t *groups = json_object_get(axis_of(axes, name), "groups");
+    int seen[64] = {0};
+    for (size_t g = 0; g < json_array_size(groups); g++)
+        for (size_t i = 0; i < json_array_size(json_array_get(groups, g)); i++) {
+            int rank = (int)json_integer_value(json_array_get(json_array_get(groups, g), i));
+            int first = (int)json_integer_value(json_array_get(json_array_get(groups, g), 0));
+            struct mesh_place a = mesh_place_of(dp, tp, pp, first), b = mesh_place_of(dp, tp, pp, rank);
+            assert_in_range(rank, 0, dp * tp * pp - 1);
+            seen[rank]++;
+            assert_int_equal(b.tp_rank, strcmp(name, "tp") ? a.tp_rank : (int)i);
+            assert_int_equal(b.dp_rank, strcmp(name, "dp") ? a.dp_rank : (int)i);
+            assert_int_equal(b.pp_rank, strcmp(name, "pp") ? a.pp_rank : (int)i);
+        }
+    for (int rank = 0; rank < dp * tp * pp; rank++) assert_int_equal(seen[rank], 1);
+}
+
+static void test_show_mesh_groups_are_partitions(void **state) {
+    (void)state;
+    int code;
+    json_t *axes = show("--dp 3 --tp 2 --pp 4 --global-batch 24", &code);
+    assert_int_equal(code, 0);
+    check_partition(axes, "tp", 3, 2, 4);
+    check_partition(axes, "dp", 3, 2, 4);
+    check_partition(axes, "pp", 3, 2, 4);
+    json_decref(axes);
+}
+
+/* tp/README.md: (4 L + 2) sums of B T C numbers and 3 B T for the loss, 2 S (n-1)/n each; middle stages send both ways. */
+static void test_show_mesh_bytes_are_the_bills(void **state) {
+    (void)state;
+    int code;
+    json_t *axes = show("--tp 2 --layers 3 --hidden 64 --seq 32 --global-batch 4", &code);
+    assert_close(json_number_value(json_object_get(axis_of(axes, "tp"), "bytes")), 4 * ((4 * 3 + 2) * 4 * 32 * 64 + 3 * 4 * 32), 0);
+    json_decref(axes);
+    axes = show("--pp 3 --layers 3 --hidden 64 --seq 32 --global-batch 4 --micro-batch 1", &code);
+    assert_close(json_number_value(json_object_get(axis_of(axes, "pp"), "bytes")), 4 * 2 * 4 * 32 * 64, 0);
+    json_decref(axes);
+}
+
+TESTS(unit_test(test_show_mesh_counts_the_groups_of_96_ranks), unit_test(test_show_mesh_spreads_over_small_nodes),
+      unit_test(test_show_mesh_groups_are_partitions), unit_test(test_show_mesh_bytes_are_the_bills))
