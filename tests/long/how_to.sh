@@ -1,0 +1,23 @@
+#!/bin/bash
+# What the how-to pages show is built and tested as it stands there: each page in a copy of the tree.
+set -u -o pipefail
+BUILD=${BUILD:-build}
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1"; fi; }
+
+# try PAGE RANKS TEST: the tests named so pass in a tree with the page's files
+try() {
+    local tree=$copy/$1
+    mkdir "$tree"
+    git ls-files -co --exclude-standard -z | while IFS= read -r -d '' f; do [ ! -e "$f" ] || printf '%s\0' "$f"; done | xargs -0 cp -p --parents -t "$tree"
+    cp -a "$BUILD" "$tree/build"
+    tools/docs/extract "docs/how-to/add-$1.md" "$tree" || { report "the page on $1: its files" 1; return; }
+    (cd "$tree" && export BUILD=build && make -j2 WERROR=1 build build/trivium-tests && TEST_RANKS="$2" tests/run "$3" && tools/check-deps) >"$copy/log" 2>&1
+    local code=$?
+    [ $code = 0 ] || tail -30 "$copy/log"
+    report "the page on $1: what it shows builds without a warning, passes its tests, and includes what it may" $code
+}
+try a-technique "2 4" wire16
+try an-op 1 relu2
+try a-schedule "1 4" eager
