@@ -246,7 +246,7 @@ docs: deps
 
 # The course's pictures in docs/figures, from runs on this machine (two to three minutes)
 figures: deps
-	@tools/install-deps docs
+	@command -v gnuplot >/dev/null || tools/install-deps docs
 	@$(MAKE) --no-print-directory build bench-allreduce
 	@BUILD=$(B) tools/figures
 

@@ -7,6 +7,8 @@
 
 enum { TOP = 38, LEFT = 74, PLOT = 250, AXIS = 52, MARK_LINE = 18 };
 
+static const double HEADROOM = 1.08;                                 /* for the word on the dashed line */
+
 struct canvas { const struct chart_areas *c; FILE *f; struct chart_scale x, y; double top, right; unsigned used; };
 
 static double value_at(const struct chart_areas *c, int point, int series) {
@@ -21,7 +23,7 @@ static double stack(const struct chart_areas *c, int point, int n_series) {
 }
 
 static double highest(const struct chart_areas *c) {
-    double most = fmax(c->highest, isfinite(c->level) ? c->level : 0);
+    double most = HEADROOM * fmax(c->highest, isfinite(c->level) ? c->level : 0);
     for (int i = 0; i < c->n_points; i++) most = fmax(most, stack(c, i, c->n_series));
     return most;
 }

@@ -79,7 +79,8 @@ static void draw_stages(const struct plan *plan, double params, FILE *f) {
         value[ROLE_GRAD] = x.grad / 1e9;
         value[ROLE_OPTIM] = x.optim / 1e9;
     }
-    snprintf(title, sizeof title, "Model states of a rank: %g parameters, dp=%" PRId64 ", %s", params, plan->dp ? plan->dp : 1, precision_name(plan));
+    snprintf(title, sizeof title, "Model states of a rank: %.4g%s parameters, dp=%" PRId64 ", %s", params < 1e9 ? params : params / 1e9,
+             params < 1e9 ? "" : " billion", plan->dp ? plan->dp : 1, precision_name(plan));
     chart_bars_svg(&(struct chart_bars){title, "GB (1e9 bytes)", memory_chart_roles, N_ROLES, groups, 4}, f);
 }
 

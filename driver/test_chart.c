@@ -163,7 +163,7 @@ static void test_chart_areas_stand_on_each_other(void **state) {
     const struct chart_mark marks[] = {{0, "F0"}, {3, "B0"}};
     char *text = written(write_areas, &(struct chart_areas){
         .title = "areas", .x_name = "rows", .unit = "MiB", .series = two, .n_series = 2, .n_points = 3, .n_marks = 2, .x = x, .value = value, .x_end = 4,
-        .level = 5, .level_name = "planned", .marks = marks});
+        .level = 4.5, .level_name = "planned", .marks = marks});
     /* the axis goes to 5; the plot is 250 high under a top of 38 + 22 + 18: 1 lies at 278, 2 at 228, 3 at 178, 4 at 128 */
     assert_non_null(strstr(text, "d=\"M 74.0 278.0 266.5 278.0 266.5 228.0 651.5 228.0 651.5 178.0 844.0 178.0"));
     assert_non_null(strstr(text, "d=\"M 74.0 228.0 266.5 228.0 266.5 228.0 651.5 228.0 651.5 128.0 844.0 128.0 844.0 178.0 651.5 178.0"));
