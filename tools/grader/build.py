@@ -259,11 +259,17 @@ def compile_submission(base, place, name, strict=False):
     return objects, warnings
 
 
+def tool(place, command):
+    ended = place.run(command, 60, writable=True)
+    if ended.code != 0 or ended.why:
+        raise Refused("refused", f"{command[0]} cannot read its object file: {ended.why or short(ended.text, place, 2)}")
+
+
 def seal(base, place, out, names):
     """Refuse what would run outside of the tests; make all names local but those that the exercise is about."""
     path = os.path.join(place.host_work, out)
     if base.watched:                                          # the checker's own start, one in every file, does nothing
-        subprocess.run(["objcopy", "-w", "-R", ".init_array*", "-R", ".rela.init_array*", "-R", ".ctors*", "-R", ".rela.ctors*", path], check=True)
+        tool(place, ["objcopy", "-w", "-R", ".init_array*", "-R", ".rela.init_array*", "-R", ".ctors*", "-R", ".rela.ctors*", f"{place.work}/{out}"])
     try:
         sections, symbols = elf.read(path)
     except Trouble as e:
@@ -280,10 +286,9 @@ def seal(base, place, out, names):
             raise Refused("refused", f"{s.name} is chosen when the program is loaded (ifunc): nothing of a submission may run before the tests")
         if not s.defined and (s.name in base.forbidden or re.match(r"_?cmocka|_(fail|assert|mock|will_return|expect|skip)", s.name)):
             raise Refused("refused", f"it uses {s.name}, which belongs to the test runner")
-    listed = os.path.join(place.host_work, out + ".names")
-    with open(listed, "w") as f:
+    with open(path + ".names", "w") as f:
         f.write("\n".join(sorted(names)) + "\n")
-    subprocess.run(["objcopy", f"--keep-global-symbols={listed}", path], check=True)
+    tool(place, ["objcopy", f"--keep-global-symbols={place.work}/{out}.names", f"{place.work}/{out}"])
     return out
 
 

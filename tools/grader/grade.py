@@ -1,11 +1,13 @@
 """A submission's claims over all world sizes, and how they are shown."""
 import os
 import re
+import time
 
 from . import build, launch
 
 REST_SHOWN = 2               # of the tests that no claim names
 TIMEOUTS = 2                 # launches that may run out of time before the rest is given up
+BUDGET = 4                   # how many times the limit of one launch all of them may take
 
 
 class Outcome:
@@ -55,6 +57,7 @@ class Runner:
     def __init__(self, base, place, only=(), submission=None, timeout=None):
         self.base, self.place, self.only = base, place, set(only)
         self.outcomes, self.timeouts, self.after, self.stop = {}, 0, "", ""
+        self.until = time.monotonic() + BUDGET * base.exercise.limit
         self.environment = {"SUBMISSION": submission} if submission else {}
         if only:
             self.environment["TEST_NAMES"] = " ".join(only)
@@ -101,6 +104,8 @@ class Runner:
         return True
 
     def settled(self):
+        if time.monotonic() > self.until:
+            self.stop = f"its launches took more than {BUDGET * self.base.exercise.limit} s together"
         return bool(self.stop) or (self.only and self.only <= self.failed())
 
     def run(self):

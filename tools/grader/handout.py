@@ -1,0 +1,94 @@
+"""The tree without the answers: starters in place of what they replace, no references, no mistakes that quote them."""
+import functools
+import os
+import re
+import shutil
+import subprocess
+
+from . import ROOT, Trouble, exercise
+
+
+def files_of(root):
+    """What belongs to the project: what git tracks, or everything but what is built."""
+    try:
+        top = subprocess.run(["git", "-C", root, "rev-parse", "--show-toplevel"], capture_output=True, text=True).stdout.strip()
+        if top and os.path.realpath(top) == os.path.realpath(root):
+            listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
+            return sorted(f for f in listed.split("\0") if f and os.path.lexists(os.path.join(root, f)))
+    except FileNotFoundError:
+        pass
+    found = []
+    for folder, below, names in os.walk(root):
+        inside = os.path.relpath(folder, root)
+        below[:] = [d for d in below if d not in (".git", "__pycache__") and not (inside == "." and re.match(r"build(-|$)", d))]
+        found += [os.path.normpath(os.path.join(inside, n)) for n in names]
+    return sorted(found)
+
+
+def touched(patch):
+    with open(os.path.join(ROOT, patch), encoding="utf-8", errors="replace") as f:
+        return set(re.findall(r"^(?:---|\+\+\+) (?:[ab]/)?(\S+)", f.read(), re.M))
+
+
+def contents(exercises):
+    """The handout's files: path in it -> path of the file to copy; and what is left out, with the reason."""
+    replaced = {e.replaces: e.starter for e in exercises if e.replaces}
+    references = {e.reference for e in exercises if not e.replaces}
+    folders = {f"lessons/{e.lesson}/mutants/" for e in exercises}
+    chosen, left_out = {}, {}
+    for path in files_of(ROOT):
+        if path in references:
+            left_out[path] = "a reference"
+        elif any(path.startswith(f) for f in folders):
+            left_out[path] = "mistakes of the lesson"
+        elif path.endswith(".patch") and touched(path) & set(replaced):
+            left_out[path] = "quotes what is replaced"
+        else:
+            chosen[path] = replaced.get(path, path)
+    return chosen, left_out
+
+
+def write(exercises, out):
+    """The tree at `out`, a folder that is not there yet or empty."""
+    if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
+        raise Trouble(f"OUT={out} is there already and not an empty folder; choose another")
+    chosen, left_out = contents(exercises)
+    os.makedirs(out, exist_ok=True)
+    for path, source in chosen.items():
+        destination = os.path.join(out, path)
+        os.makedirs(os.path.dirname(destination), exist_ok=True)
+        shutil.copy2(os.path.join(ROOT, source), destination, follow_symlinks=False)
+    return chosen, left_out
+
+
+# ---- what else might tell ----
+
+@functools.lru_cache(maxsize=None)
+def telling_lines(path):
+    """Lines of a source that say something: no comments, no includes, no lone braces."""
+    with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
+        text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), f.read(), flags=re.S)
+    lines = (re.sub(r"\s+", "", re.sub(r"//.*", "", line)) for line in text.splitlines())
+    return {line for line in lines if len(line) >= 24 and not line.startswith("#")}
+
+
+def elsewhere(e, chosen, enough=3):
+    """Files of the handout with lines of the reference that the starter has not: (path, how many)."""
+    if not e.reference.endswith((".c", ".cu")):
+        return []
+    secret = telling_lines(e.reference) - telling_lines(e.starter)
+    found = []
+    for path, source in chosen.items():
+        if source == e.starter or not path.endswith((".c", ".h", ".cu", ".md", ".py")):
+            continue
+        n = len(secret & telling_lines(source))
+        if n >= enough:
+            found.append((path, n))
+    return sorted(found, key=lambda f: -f[1])
+
+
+def lessons_named(words):
+    chosen = exercise.exercises(words)
+    if not chosen:
+        raise Trouble(f"LESSON={words} has no exercise; there is nothing to take out")
+    return chosen
