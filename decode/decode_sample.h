@@ -23,7 +23,7 @@ struct sampling { double temperature; int64_t top_k; uint64_t seed; };
  *  @param logits (n) finite    @param weights (n) written    @return their sum */
 double sample_weights(const struct sampling *, const double *logits, int64_t n, double *weights);
 
-/** The first token whose weight, added to those before it, is above u x sum. u in [0, 1). */
+/** The first token whose weight, added to those before it, is above u x sum. weights: (n), as sample_weights left them. u in [0, 1). */
 int32_t sample_pick(const double *weights, int64_t n, double sum, double u);
 
 /** The token for a position (0: the sequence's first).

@@ -46,6 +46,7 @@ struct chart_bars {
     const struct chart_group *groups;          /* [n_groups] */
     int n_groups;
 };
+/** Write the bars as an SVG picture of their own. */
 void chart_bars_svg(const struct chart_bars *, FILE *);
 
 /* ---- stacked areas ---- */

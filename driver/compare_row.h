@@ -39,6 +39,7 @@ struct compare_row {
     struct trace_data trace;             /* rank 0, on CPUs, of pipelines: some timed steps, of all ranks; else no ranks in it. Owned */
     struct memory_chart timeline;        /* rank 0: of the fullest rank. Owned */
 };
+/** Free what the row owns. */
 void compare_row_fini(struct compare_row *);
 /** The strategy, and something to read where it has no settings; "ran", "refused" or "failed". Borrowed. */
 const char *compare_row_name(const struct compare_row *);
@@ -59,6 +60,7 @@ struct compare_summary compare_summarise(const struct compare_row *);
 /** The rank whose planned total is largest, the first of several. Of a row that ran. */
 int compare_fullest(const struct compare_row *);
 
+/** The sum of bytes over all roles. */
 int64_t roles_total(const int64_t bytes[N_ROLES]);
 /** Planned bytes of a rank on device and host. */
 int64_t compare_rank_predicted(const struct compare_rank *);

@@ -5,6 +5,7 @@
 #include "driver/compare_row.h"
 #include <stdio.h>
 
+/** Every table of `trivium compare`, of all rows, as text. */
 void compare_table_print(FILE *, const struct compare_row *rows, int n_rows);
 
 /* ---- the same tables for whoever lays them out otherwise (driver/compare_html.c) ---- */

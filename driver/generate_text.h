@@ -12,7 +12,7 @@
  *  @collective{none} */
 enum status text_encode(const char *text, int64_t vocab, struct bpe *bpe, int32_t **tokens, int64_t *n);
 
-/** "1,2,3": the tokens themselves. *tokens is to be freed, also after a failure.
+/** "1,2,3": the n tokens themselves. *tokens is to be freed, also after a failure.
  *  @errors E_USAGE: no such list; E_CONFIG: a token that the vocabulary has not  @collective{none} */
 enum status text_read_tokens(const char *list, int64_t vocab, int32_t **tokens, int64_t *n);
 

@@ -41,7 +41,7 @@ struct launch_request {
 enum status launch_parse(int argc, char **argv, struct launch_request *out);
 
 /** The words of mpirun's command line, NULL at the end. *out is owned, `free` it; the words are borrowed from the request,
- *  `program` and `ranks_text`, which is n_ranks as text. */
+ *  `program` and `ranks_text`, which is n_ranks as text. @errors E_MEMORY */
 enum status launch_words(const struct launch_request *, const char *program, const char *ranks_text, char ***out);
 
 /* ---- one run of it: launch.c ---- */
@@ -70,6 +70,7 @@ struct launch_filter {
 
 enum launch_verdict { LINE_DROP, LINE_PASS, LINE_HOLD /* not yet */, LINE_PASS_HELD /* filter->held first, then the line */ };
 
+/** As before the first line: outside of any message of mpirun, no facts yet. */
 void launch_filter_init(struct launch_filter *);
 
 /** Judge one line (NUL-terminated, with or without its line end) and keep its facts. Pure: writes nothing anywhere else. */
@@ -88,7 +89,7 @@ int launch_signal_fd(void);
 int launch_next_signal(void);
 /** Wait so long. @return 0, or the signal (other than CHLD) that ended the wait */
 int launch_pause(double seconds);
-/** A pipe that other programs do not inherit. @errors E_IO */
+/** A pipe that other programs do not inherit: fd[0] is read, fd[1] written. @errors E_IO */
 enum status launch_pipe(int fd[2]);
 
 /* ---- the child process: launch_job.c ---- */

@@ -56,8 +56,8 @@ struct launch_change {
     bool no_init;            /* a config file has an init, which a resumed run must not */
     int64_t dp;              /* 0: as it is */
 };
-/** The command with the change: --resume, --init and --dp of the user's that it replaces are gone, new ones are at the end. *out is owned
- *  (`free`), NULL at its end; the words are borrowed from the command and from the change, dp's text from dp_text. @errors E_MEMORY */
+/** The command with the change: --resume, --init and --dp of the user's that it replaces are gone, new ones are at the end. *out, n_out words,
+ *  is owned (`free`), NULL at its end; the words are borrowed from the command and from the change, dp's text from dp_text. @errors E_MEMORY */
 enum status launch_changed_words(char *const *command, int n_words, const struct launch_change *, char dp_text[24], char ***out, int *n_out);
 
 /** "E_COMM, rank 2 of 4 on host a was killed by signal 9 (Killed)": code and sentence of an error line, without place and remedy. */

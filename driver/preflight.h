@@ -15,7 +15,8 @@ extern "C" {
 #endif
 
 /** argv: words after `preflight`, train's options; it looks at save, device, comm, threads and comm-timeout. @return the exit code: 0 also where
- *  something looks wrong but works; 1 the folder or the network fails; 2 bad request, or ranks of different programs or libraries */
+ *  something looks wrong but works; 1 the folder or the network fails; 2 bad request, or ranks of different programs or libraries.
+ *  @collective{every process of the job} */
 int preflight_main(int argc, char **argv);
 
 /** Can the folder be written, by all, and has it room? Says ranks, hosts, device and room in one line, with a warning where there is room for

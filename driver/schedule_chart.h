@@ -32,7 +32,7 @@ void schedule_chart_title(const struct schedule_chart *, FILE *);
 void schedule_chart_text(const struct schedule_chart *, FILE *);
 /** As a picture of its own. */
 void schedule_chart_svg(const struct schedule_chart *, FILE *);
-/** How large that is, in pixels. */
+/** The width and height of that, in pixels. */
 void schedule_chart_size(const struct schedule_chart *, double *width, double *height);
 
 #endif

@@ -59,7 +59,7 @@ bool train_save_is_due(const struct training *, int64_t n_step);
  * @collective{world} @errors E_IO, E_CONFIG, E_MEMORY: the last save failed, on every rank; E_TIMEOUT, E_COMM */
 enum status train_save(struct training *);
 /* At the edge of a step: is what --save-async writes on the disk? `wait`: until it is. Failures as train_save has them.
- * @collective{world} */
+ * @collective{world} @errors as train_save */
 enum status train_poll_save(struct training *, bool wait);
 
 /* At the edge of a step: has any rank been asked to stop, or is the time up? Then t->stopping on every rank.

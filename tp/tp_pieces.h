@@ -13,7 +13,7 @@ extern "C" {
  *  compute stream. @errors E_DEVICE  @collective{none} */
 enum status tp_pieces_transpose(const struct device *, void *to, const void *from, int64_t rows, int64_t columns, int64_t bytes);
 
-/** The same on a CUDA device's stream. */
+/** The same on a CUDA device's stream: to and from as above. @errors E_DEVICE  @collective{none} */
 enum status tp_pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns, int64_t bytes);
 
 #ifdef __cplusplus

@@ -50,7 +50,7 @@ void options_destroy(struct options **);
 enum status options_parse(struct options *, int argc, char *const *argv);
 
 /** Read one ini file (inih). Sections are allowed and ignored; lines hold at most 197 bytes; comment lines start with # or ;.
- *  Errors as above. */
+ *  @errors E_DATA, E_FORMAT, and E_USAGE for its values, as options_parse */
 enum status options_read_file(struct options *, const char *path);
 
 /** Set one value as if it came from `source`. When the present value has a stronger source, the new one is checked all the

@@ -41,14 +41,16 @@ int status_exit_code(enum status);
 /** Who this process is, for the bracket before every error line: "rank 5/8 pp0 dp1 tp1 @node03". Copied; at most 127
  *  bytes are kept. Before it is called, lines carry no bracket. */
 void status_identity(const char *text);
+/** What status_identity kept; "" before it. */
 const char *status_identity_text(void);
 
 /** Record a failure. Use the FAIL macro. The newest message of this thread is kept until status_report or status_clear.
- *  @return code, so that it can be returned in one expression */
+ *  @return code, so that it can be returned in one expression  @errors only what it was given */
 enum status status_fail(enum status code, const char *file, int line, const char *function, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/** Add a frame to the recorded failure (shown with TRIVIUM_FRAMES=1) and pass the code on. Use the TRY macro. */
+/** Add a frame to the recorded failure (shown with TRIVIUM_FRAMES=1) and pass the code on. Use the TRY macro.
+ *  @errors only what it was given */
 enum status status_frame(enum status code, const char *file, int line, const char *function);
 
 /** The recorded line, without a newline; "" when there is none. Borrowed until the next FAIL of this thread. */

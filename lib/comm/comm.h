@@ -43,14 +43,13 @@ struct comm_settings {
     bool check_collectives;    /* compare op, count, dtype and root across the group before each collective */
 };
 /** Start MPI (asks for MPI_THREAD_FUNNELED; warns if it gets less). Without mpirun this is a world of one. Sets the
- *  process identity to
- *  "rank r/n @host". @collective{every process of the job} @errors E_COMM */
+ *  process identity to "rank r/n @host". @collective{every process of the job} @errors E_COMM */
 enum status comm_start(int *argc, char ***argv);
 /** Change the settings of the world; before the first operation. */
 void comm_configure(const struct comm_settings *);
-/** Leave MPI. Collective when `clean`; otherwise, and when an operation that ran into its deadline is still under way,
- *  kills
- *  the job with exit code `code` (MPI_Abort). In a world of one there is nobody to kill: it returns, and the caller exits. */
+/** Leave MPI. Unless `clean`, and when an operation that ran into its deadline is still under way, kills the job with exit code
+ *  `code` (MPI_Abort). In a world of one there is nobody to kill: it returns, and the caller exits.
+ *  @collective{every process of the job, when clean} */
 void comm_finish(bool clean, int code);
 int comm_world_rank(void);
 int comm_world_size(void);
@@ -85,13 +84,12 @@ enum status comm_device_shared(const struct device *device, bool *shared);
 enum status comm_device_check(void);
 /** Wait for work on the device, `what`, until the deadline of every wait; meanwhile everything else goes on. At the deadline the
  *  roll is called, as in comm_wait, for the oldest operation on the device that has not ended; NCCL's communicators are then
- *  broken off, and device memory moves no more. @errors E_TIMEOUT, E_COMM, E_DEVICE */
+ *  broken off, and device memory moves no more. @errors E_TIMEOUT, E_COMM, E_DEVICE  @collective{none} */
 enum status comm_wait_device(const struct device_mark *, const char *what);
 
 /* ---- groups ---- */
 /** Split the world: ranks of one colour form a group, ordered by key (ties by world rank). colour < 0: *out is a group
- *  of
- *  one. `name` ("tp") is copied and appears in errors and ledgers. @collective{world} @errors E_COMM, E_MEMORY */
+ *  of one. `name` ("tp") is copied and appears in errors and ledgers. @collective{world} @errors E_COMM, E_MEMORY */
 enum status group_create(const char *name, int colour, int key, struct group **out);
 /** The whole world; owned by comm, never destroyed. */
 struct group *group_world(void);

@@ -50,6 +50,7 @@ struct group {
 
 extern const struct comm_backend comm_self, comm_mpi;
 
+/* What comm_configure was last given; its defaults before. */
 const struct comm_settings *comm_settings_in_force(void);
 
 static inline bool comm_is_message(enum comm_op op) { return op == COMM_SEND || op == COMM_RECV; }
@@ -60,17 +61,18 @@ void comm_world_identity(void);
 /* comm_group.c: the two groups that comm owns, a group's counters, and all groups of more than this rank, oldest first */
 struct group *group_first(void);
 struct group *group_counting(const struct group *);
-enum status group_open_world(void);
-void group_close_world(void);
+enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
+void group_close_world(void);         /* @collective{every process of the job} */
 
 /* comm_ops.c: where operations are recorded, or NULL */
 struct spans *comm_recorder(void);
 
-/* comm_check.c: do all members of the group make this same call? Blocking. @collective{group} */
+/* comm_check.c: do all members of the group make this same call? Blocking. @collective{group}
+ * @errors E_COMM: they do not, and how they differ; E_TIMEOUT, E_MEMORY */
 enum status comm_check(struct group *, const struct comm_call *, int64_t sequence);
 
 /* comm_wait.c */
 const struct comm_request *comm_waiting(void); /* what this rank waits for now, or NULL */
-bool comm_given_up_done(void);                 /* have the operations that ran into their deadline ended after all? */
+bool comm_given_up_done(void);                 /* have the operations that ran into their deadline ended after all? @collective{none} */
 
 #endif

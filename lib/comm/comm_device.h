@@ -34,12 +34,13 @@ enum status comm_backend_of(const struct group *, const struct comm_call *, cons
 
 /* comm_device.c: the device in use, NULL before comm_use_device; a group is born or dies; the end */
 const struct device *comm_device(void);
-enum status comm_device_group_open(struct group *);  /* @collective{group} */
+enum status comm_device_group_open(struct group *);  /* @collective{group} @errors E_COMM, E_TIMEOUT, E_DEVICE, E_MEMORY */
 void comm_device_group_close(struct group *);        /* @collective{group} */
 void comm_device_progress(void);
 void comm_device_close(void);
-const struct comm_request *comm_device_oldest(double *started_s);
-enum status comm_device_late(const char *what);      /* comm_wait.c: the deadline has passed; who is missing? Aborts. E_TIMEOUT */
+const struct comm_request *comm_device_oldest(double *started_s); /* not ended, *started_s by clock_s; or NULL */
+/* comm_wait.c: the deadline has passed; who is missing? Breaks off what is on the device. @errors E_TIMEOUT  @collective{none} */
+enum status comm_device_late(const char *what);
 void comm_device_abort(void);
 int comm_nccl_version(void);                         /* 22105; 0: this build has none */
 

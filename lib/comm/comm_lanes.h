@@ -44,7 +44,7 @@ void lanes_abort(struct group *);
 /** The lane of a call. @errors E_INTERNAL: a message in a group that carries none, not along the ring, or with another tag */
 enum status lane_of(const struct group *, const struct comm_call *, struct lane **out);
 /** What NCCL answered to a call on this lane, made final: communicators do not block (the deadline would not hold inside
- *  NCCL), so "in progress" is looked at until it is over. @errors E_COMM, E_TIMEOUT */
+ *  NCCL), so "in progress" is looked at until it is over. @errors E_COMM, E_TIMEOUT  @collective{none} */
 enum status lane_settle(const struct group *, struct lane *, ncclResult_t, const char *what);
 /** Has NCCL reported an error since? @errors E_COMM */
 enum status lanes_check(const struct group *);

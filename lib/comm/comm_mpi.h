@@ -43,11 +43,12 @@ const char *mpi_error_text(int code);
         if (mpi_code_ != MPI_SUCCESS) return FAIL(E_COMM, #name ": %s", mpi_error_text(mpi_code_));                    \
     } while (0)
 
-/* comm_mpi.c: how a dtype travels; and the line for a request that MPI has failed to `verb` */
+/* comm_mpi.c: how a dtype travels; and the line for a request that MPI has failed to `verb`.
+ * @errors E_COMM, always */
 MPI_Datatype mpi_type(enum dtype);
 enum status mpi_failed(const struct comm_request *, const char *verb, int code);
 
-/* comm_mpi_reduce.c: the reductions that MPI does not have */
+/* comm_mpi_reduce.c: the reductions that MPI does not have. @errors E_COMM  @collective{none} */
 enum status mpi_reductions_open(void);
 void mpi_reductions_close(void);
 MPI_Op mpi_reduction(enum dtype, enum comm_reduction);

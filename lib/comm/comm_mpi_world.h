@@ -6,16 +6,18 @@
 
 struct mpi_place { int rank, size, local_rank, local_size; };
 
-/** Enter MPI. Errors are returned from here on instead of ending the process. @collective{job} @errors E_COMM */
+/** Enter MPI. Errors are returned from here on instead of ending the process. argc and argv: main's, or NULL.
+ *  @collective{job} @errors E_COMM */
 enum status mpi_world_start(int *argc, char ***argv, struct mpi_place *);
 void mpi_world_finish(void);         /* @collective{job} */
 void mpi_world_kill(int code);       /* ends every process of the job; does not return */
 
-/** A communicator of the ranks with my colour, ordered by key; colour < 0: of this rank alone. @collective{job} */
+/** A communicator of the ranks with my colour, ordered by key, its size and my rank in it; colour < 0: of this rank alone.
+ *  @collective{job} @errors E_COMM */
 enum status mpi_split(int colour, int key, void **communicator, int *size, int *rank);
-/** World rank of every member. @collective{none} */
+/** members[0 .. size-1]: the world rank of every member of a communicator. @collective{none} @errors E_COMM, E_MEMORY */
 enum status mpi_members(void *communicator, int size, int *members);
-/** The same ranks again, apart from what is sent in the first. @collective{communicator} */
+/** The same ranks again, apart from what is sent in the first. @collective{communicator} @errors E_COMM */
 enum status mpi_duplicate(void *communicator, void **out);
 void mpi_close(void **communicator); /* @collective{communicator} */
 

@@ -14,10 +14,11 @@ struct roll_entry {
 /** What a rank in this request answers; NULL: it computes. */
 struct mail_state roll_state(const struct comm_request *);
 
-/** Answer the pings that have arrived. Never blocks. */
+/** Answer the pings that have arrived. Never blocks. @collective{none} */
 void roll_answer(void);
 
-/** Ask every rank of the world, collect answers for about a second, and write into `text` what was learnt. */
+/** Ask every rank of the world, collect answers for about a second, and write into `text` what was learnt. The others
+ *  answer from whatever they wait in. @collective{none} */
 void roll_call(const struct comm_request *, char *text, size_t text_bytes);
 
 /** The sentence of a roll call, of entry[0..n_ranks) by world rank; pure. Members of the group are named before others,

@@ -20,6 +20,7 @@ enum mesh_axis {
     AXIS_MESH,  /* every rank of the layout */
     N_MESH_AXES
 };
+/** "tp" and so on, as in errors and ledgers. */
 const char *mesh_axis_name(enum mesh_axis);
 
 struct mesh_place { int dp, tp, pp, dp_rank, tp_rank, pp_rank; };

@@ -28,10 +28,11 @@ struct bpe;
 /** Read a vocabulary and its merges. The files may come from anybody, and all that is said above is checked.
  *  @errors E_DATA: cannot be read; E_FORMAT: file, entry or line, value, limit; E_MEMORY  @collective{none} */
 enum status bpe_open(const char *vocab_path, const char *merges_path, struct bpe **out);
-/** FOLDER/vocab.json and FOLDER/merges.txt. */
+/** FOLDER/vocab.json and FOLDER/merges.txt. @errors as bpe_open */
 enum status bpe_open_folder(const char *folder, struct bpe **out);
 void bpe_close(struct bpe **);
 
+/** Size of the vocabulary: tokens are 0 .. n - 1. */
 int32_t bpe_n_tokens(const struct bpe *);
 /** The token of <|endoftext|>, or -1. */
 int32_t bpe_end_of_text(const struct bpe *);

@@ -31,6 +31,7 @@ enum status data_open(const char *names, struct data_file **out);
 enum status data_open_tokenized(const char *names, struct bpe *tokenizer, struct data_file **out);
 void data_close(struct data_file **);
 
+/** Tokens of all files of the list; and what kind of file the first of them is. */
 int64_t data_n_tokens(const struct data_file *);
 enum data_format data_format_of(const struct data_file *);
 /** The format in words: "Megatron, i32 tokens". Static storage. */
@@ -57,7 +58,7 @@ struct data_split { const struct data_file *file; int64_t first, n_tokens, T; };
  *  @errors E_DATA: a part is shorter than one sample (says tokens, T, fraction); E_CONFIG: T or val_fraction out of range */
 enum status data_split_tail(const struct data_file *, int64_t T, double val_fraction, struct data_split *train,
                             struct data_split *val);
-/** The whole file as one part. */
+/** The whole file as one part. @errors E_DATA: shorter than one sample; E_CONFIG: T out of range */
 enum status data_split_whole(const struct data_file *, int64_t T, struct data_split *);
 int64_t data_split_samples(const struct data_split *); /* (n_tokens - 1) / T */
 

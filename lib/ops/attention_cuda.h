@@ -63,8 +63,8 @@ __device__ static inline void draw_four(real m[4], const struct attention *a, co
 
 /* The blocked kernels, for the element types that they are for (attention_flash_*_cuda.cu). */
 extern "C" {
-kernel CUDA(attention_flash_forward);
-/** delta (B,T,H): dy[t] . y[t] */
+kernel CUDA(attention_flash_forward); /* @errors E_DEVICE */
+/** delta (B,T,H): dy[t] . y[t]. @errors E_DEVICE */
 enum status CUDA(attention_flash_backward)(const struct call *, const real *delta);
 }
 

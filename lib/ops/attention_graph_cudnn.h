@@ -35,7 +35,7 @@ void attention_graph_destroy(struct attention_graph *);
 
 /** The first of cuDNN's configurations, in its order, that makes a plan within most_bytes of workspace. One of handle and
  *  device (a finalised device-property descriptor) is NULL. n_configs: how many the heuristics named; NULL if not wanted.
- *  *plan NULL: none. It belongs to the graph. */
+ *  *plan NULL: none. It belongs to the graph. @errors E_DEVICE: cuDNN could not be asked */
 enum status attention_graph_plan(struct attention_graph *, cudnnHandle_t handle, cudnnBackendDescriptor_t device,
                                  int64_t most_bytes, cudnnBackendDescriptor_t *plan, int *n_configs);
 

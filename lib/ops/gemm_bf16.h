@@ -11,7 +11,8 @@
 bool gemm_bf16_can(const struct gemm *);
 /** Scratch bytes; they depend on the number of OpenMP threads. 0 if it cannot be done this way. */
 int64_t gemm_bf16_work(const struct gemm *);
-/** As gemm_run. @errors E_DEVICE, E_MEMORY */
+/** As gemm_run: a, b and bias are bf16, c is of c_dtype; work: gemm_bf16_work bytes.
+ *  @errors E_DEVICE, E_MEMORY */
 enum status gemm_bf16_run(const struct gemm *, const void *a, const void *b, const void *bias, void *c, void *work);
 
 #endif

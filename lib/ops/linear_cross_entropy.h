@@ -35,10 +35,11 @@ typedef enum status vocabulary_reduce(const struct call *, void *x, int64_t n, b
 
 /** One row of this op, or of one like it over a shard of the vocabulary: W's first axis is the shard.
  *  @param gradient false: the loss only
- *  @param reduce NULL: W is the whole vocabulary */
+ *  @param reduce NULL: W is the whole vocabulary
+ *  @errors of the products and of `reduce`  @collective{that of reduce} */
 enum status linear_cross_entropy_run(const struct call *, bool gradient, vocabulary_reduce *reduce);
 
-/* What an op over a shard shares with this one. */
+/* What an op over a shard shares with this one. @errors E_CONFIG: operands that do not fit, or a device other than the CPU */
 enum status linear_cross_entropy_shape(const struct call *, struct type out[MAX_OUT]);
 int64_t linear_cross_entropy_work(const struct call *, enum row_kind);
 struct cost linear_cross_entropy_cost(const struct call *, enum row_kind);

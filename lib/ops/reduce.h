@@ -24,7 +24,7 @@ struct reduce_buffer { const void *x; enum dtype dtype; int64_t n; };
 /** Bytes of scratch that the reductions below want, aligned to 8; none on the CPU. */
 int64_t reduce_work(enum device_kind);
 
-/** *sum = the sum over all buffers of x[i]^2. NaN and infinity propagate. sum: one double in the device's memory.
+/** *sum = the sum over all buffers of x[i]^2. NaN and infinity propagate. sum: one double in the device's memory. work: reduce_work bytes.
  *  @errors E_CONFIG for a dtype that is not floating, E_DEVICE  @collective{none} */
 enum status reduce_sum_of_squares(const struct device *, const struct reduce_buffer *, int n, double *sum, void *work);
 

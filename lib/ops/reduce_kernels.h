@@ -37,7 +37,7 @@ struct reduce_partials { double *partial; int n, add; };
 typedef enum status reduce_launcher(void *stream, enum reduction, const struct reduce_table *, struct reduce_partials);
 /* *sum += x[0] */
 typedef enum status reduce_add_launcher(void *stream, double *sum, const void *x);
-/* *out = the sum of n partials */
+/* *out = the sum of n partials. @errors E_DEVICE */
 enum status reduce_total_cuda(void *stream, const double *partial, int n, double *out);
 
 #ifdef __cplusplus

@@ -17,7 +17,8 @@ enum status feed_create(const struct device *, const struct program *, int n_mic
 void feed_destroy(struct feed **);
 
 /** Have the hooks write a microbatch, and bring it to the device: (B,T) int32 at `tokens` and `targets`; either may be NULL.
- *  In order on the compute stream; the host waits only when all slots are still being read. */
+ *  In order on the compute stream; the host waits only when all slots are still being read.
+ *  @errors those of the hook; E_DEVICE, E_TIMEOUT  @collective{none} */
 enum status feed_microbatch(struct feed *, const struct exec_hooks *, int microbatch, void *tokens, void *targets);
 
 #ifdef __cplusplus

@@ -41,6 +41,7 @@ void lower_weight_open(struct lower *, enum tape_kind, int param);
 /* Where the gradient of a param is added up, for operand i of row r at `at`. */
 int lower_grad_open(struct lower *, enum tape_kind, int param, struct row *r, int i, int at);
 
+/* Room for what each block of a program uses; false: no memory. */
 bool foresight_init(struct foresight *, const struct program *);
 void foresight_fini(struct foresight *);
 

@@ -75,6 +75,7 @@ struct program {
 int64_t param_resident_n(const struct param *, enum residence);
 int64_t param_state_n(const struct param *);
 
+/** An empty program; fini frees its tables. */
 void program_init(struct program *);
 void program_fini(struct program *);
 

@@ -24,10 +24,12 @@ struct schedule {
     int send_depth;        /* staging buffers a direction that a deadlock-free run needs; 0: no neighbours */
 };
 
+/** One more action at the end. */
 void schedule_add(struct schedule *, enum action_kind, int chunk, int microbatch);
 void schedule_fini(struct schedule *);
 
-/** One stage: forward, backward, microbatch by microbatch (gradient accumulation). */
+/** One stage: forward, backward, microbatch by microbatch (gradient accumulation).
+ *  @errors none: the type is that of every schedule */
 enum status schedule_accumulate(int n_microbatches, struct schedule *out);
 
 #ifdef __cplusplus

@@ -37,7 +37,8 @@ enum status checkpoint_begin(const char *save, const char *unfinished);
  *  thread. @errors E_IO, E_CONFIG, E_MEMORY  @collective{none} */
 enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step, const struct shard *shards, int n, int64_t keep);
 
-/** A failure is every rank's, with the first failing rank's sentence; nothing is printed, as the caller may go on. @collective{group} */
+/** A failure is every rank's, with the first failing rank's sentence; nothing is printed, as the caller may go on. @collective{group}
+ *  @errors that of the first rank that failed; E_TIMEOUT, E_COMM */
 enum status checkpoint_agree(const struct group *, enum status mine);
 
 #endif

@@ -22,7 +22,7 @@ struct metrics { FILE *file; };
 
 /** Open for writing, from the start. path "": no file. @errors E_USAGE with path and reason */
 enum status metrics_open(struct metrics *, const char *path);
-/** The same, after what is there. */
+/** The same, after what is there; a half line at its end is closed first. @errors E_USAGE; E_IO: that could not be written */
 enum status metrics_append(struct metrics *, const char *path);
 void metrics_close(struct metrics *);
 
@@ -41,7 +41,8 @@ enum status metrics_save(struct metrics *, int64_t step, double save_s, double s
  *  ` | scale 65536` when the loss is scaled. To standard output. */
 void metrics_print(const struct metrics_row *);
 
-/** One group's ledger over all operations / all of this rank's groups together, since they were made. */
+/** One group's ledger over all operations / all of this rank's groups together, since they were made: algorithm bytes that this rank
+ *  sent, and seconds that it waited. */
 void metrics_ledger(const struct group *, double *bytes, double *wait_s);
 void metrics_comm(const struct mesh *, double *bytes, double *wait_s);
 

@@ -98,7 +98,8 @@ struct run {
 };
 
 /** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. Any process can
- *  compile any rank. plan must be settled. watcher may be NULL.
+ *  compile any rank. plan must be settled. watcher may be NULL; it
+ *  gets watcher_self back.
  *  @errors E_CONFIG from the techniques, E_MEMORY  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
@@ -149,24 +150,26 @@ enum status run_take_comm(struct run *, int64_t bytes, void **out);
  *  @errors E_INTERNAL  @collective{none} */
 enum status run_check_threads(const struct run *);
 
-/** Measured high-water mark of each role, on the device and in host memory. @errors E_INTERNAL under WATCH_NOTHING */
+/** Measured high-water mark of each role in bytes, on the device and in host memory. @errors E_INTERNAL under WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]);
 
 /* ---- own elements: what this rank updates. Address of the first, in weight / gradient ---- */
 void *param_own_weight(const struct param *);
 void *param_own_grad(const struct param *);
 
-/** A scalar of the step as it is now. Waits for the device. @collective{none} @errors E_DEVICE, E_TIMEOUT */
+/** *value: a scalar of the step as it is now. Waits for the device. @collective{none} @errors E_DEVICE, E_TIMEOUT */
 enum status run_read_scalar(struct run *, enum run_scalar, double *value);
 
 /* ---- optim.c: everything on the device, in order; nothing waits ---- */
-/** SCALAR_SQUARES: each gradient element counted once over the mesh. @collective{mesh} */
+/** SCALAR_SQUARES: each gradient element counted once over the mesh. @collective{mesh} @errors E_MEMORY, E_DEVICE, E_TIMEOUT, E_COMM */
 enum status optim_norm(struct run *);
-/** Is any own gradient, or the loss, not finite on any rank? Waits for the device. @collective{mesh} */
+/** Is any own gradient, or the loss, not finite on any rank? Waits for the device. @collective{mesh}
+ *  @errors E_MEMORY, E_DEVICE, E_TIMEOUT, E_COMM */
 enum status optim_non_finite(struct run *, bool *found);
 /** min(1, clip / (norm + 1e-6)); 1 when clip is 0. As PyTorch and Megatron. */
 double optim_clip_factor(double norm, double clip);
-/** AdamW over own elements, gradients times SCALAR_MULTIPLIER (NaN: nothing changes). @collective{none} */
+/** AdamW over own elements, gradients times SCALAR_MULTIPLIER (NaN: nothing changes). @collective{none}
+ *  @errors E_MEMORY, E_DEVICE */
 enum status optim_step(struct run *, double lr);
 
 /* ---- init.c ---- */

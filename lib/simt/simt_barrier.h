@@ -18,6 +18,7 @@ struct simt_site {
     })
 
 extern "C" {
+/** __syncthreads: wait for every thread of the block that has not returned. */
 void simt_block_barrier(struct simt_site *);
 /** How many threads came with a predicate that is not zero. */
 int simt_block_count(struct simt_site *, int predicate);
@@ -42,7 +43,8 @@ static inline void __threadfence_system(void) { __atomic_signal_fence(__ATOMIC_S
 extern "C" {
 extern uint32_t simt_serial;                                 /* the number of the running block, over all launches */
 extern unsigned char *simt_dynamic;                          /* its dynamic shared memory, 128-byte aligned */
-/** A declaration, met for the first time by this block: *serial becomes simt_serial. */
+/** A declaration, met for the first time by this block: its bytes, from .. to, hold what nobody wrote; the zone around
+ *  them is for nobody to touch. *serial becomes simt_serial. */
 void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes);
 }
 

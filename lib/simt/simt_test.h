@@ -81,7 +81,7 @@ extern void (*simt_submit)(void *stream, void (*run)(void *context), void *conte
 SIMT_API int simt_take_error(void);
 /** A sentence about it: "layernorm_block: 2048 threads in a block; the limit is 1024". "" when there was none. */
 SIMT_API const char *simt_error_text(void);
-/** Device memory that kernels may touch, and no longer may. Checked builds know the bounds from here. */
+/** Device memory (`bytes` from `at` on) that kernels may touch, and no longer may. Checked builds know the bounds from here. */
 SIMT_API void simt_memory_allocated(void *at, size_t bytes);
 SIMT_API void simt_memory_freed(void *at);
 

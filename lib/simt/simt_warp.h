@@ -10,7 +10,7 @@ extern "C" {
 uint64_t simt_warp_exchange(struct simt_site *, unsigned mask, uint64_t value, int source);
 /** The lanes of the mask that brought a predicate that is not zero. */
 unsigned simt_warp_ballot(struct simt_site *, unsigned mask, int predicate);
-/** All 32 lanes bring a pointer; the last one calls together() with all of them before any goes on. */
+/** All 32 lanes bring a pointer, mine is this one's; the last one calls together() with all of them before any goes on. */
 void simt_warp_together(struct simt_site *, void *mine, void (*together)(void *const lanes[32]));
 unsigned simt_warp_active(void);
 int simt_lane(void);

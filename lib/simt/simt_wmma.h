@@ -10,12 +10,13 @@
 enum simt_fragment_use { SIMT_INPUT, SIMT_ACCUMULATOR, SIMT_STORE };
 
 #ifdef SIMT_CHECK
+/* Tell the checker of bytes that some lane reads or writes for a fragment: at, and code, the instruction behind it. */
 extern "C" void simt_check_fragment(const void *at, size_t bytes, int use, const void *code);
 #define SIMT_FRAGMENT_CHECK(at, use, code) simt_check_fragment((at), sizeof *(at), (use), (code))
 #else
 #define SIMT_FRAGMENT_CHECK(at, use, code) (void)(use)
 #endif
-/** Reports a pointer or a stride that tensor cores cannot take. */
+/** Reports a pointer (`at`) or a stride that tensor cores cannot take. */
 extern "C" void simt_fragment_place(struct simt_site *, const void *at, size_t stride_bytes);
 
 namespace nvcuda {

@@ -1,0 +1,82 @@
+#!/bin/bash
+# What can be checked of the documentation without building it: headers say what a caller has to know (and tools/check-headers
+# notices where they do not), the page of options is what the program says, pages become what Doxygen reads.
+#
+# Run from the project's root. BUILD: where the program is (default: build).
+# shellcheck disable=SC2016 # formulas
+set -u -o pipefail
+command -v python3 >/dev/null || { echo "skip docs there is no python3"; exit 0; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=0}
+
+not_ok() { # NAME WHY
+    echo "not ok $1: $2"
+    sed 's/^/#   /' "$work/out"
+}
+
+if tools/check-headers >"$work/out" 2>&1; then echo "ok docs_headers_say_what_callers_must_know"
+else not_ok docs_headers_say_what_callers_must_know "see below"; fi
+if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_those_of_the_program"
+else not_ok docs_options_are_those_of_the_program "see below"; fi
+
+# ---- headers with something missing, in a tree of their own ----
+tree=$work/tree
+mkdir -p "$tree/tools" "$tree/dp"
+cp -r tools/check-headers tools/lessons "$tree/tools"
+cat >"$tree/dp/small.c" <<'END'
+#include "dp/small.h"
+static enum status deeper(void) { return MPI_Barrier(0) ? E_COMM : OK; }
+enum status small_meet(void) { return deeper(); }
+END
+right() {
+    cat <<'END'
+/** Everybody comes. @collective{world} @errors E_COMM */
+enum status small_meet(void);
+/** x (n) borrowed. @errors none */
+enum status small_sum(const double *x, int n);
+void small_again(void);
+
+int small_count(void); /* of what there is */
+static inline int small_one(void) { return 1; }
+END
+}
+headers() { # NAME TEXT SED: after this edit the check fails and says TEXT; without, it passes
+    local name=docs_headers_$1
+    right | sed "$3" >"$tree/dp/small.h"
+    if "$tree/tools/check-headers" >"$work/out" 2>&1; then
+        if [ -z "$2" ]; then echo "ok $name"; else not_ok "$name" "it passes"; fi
+    elif [ -n "$2" ] && grep -qF -- "$2" "$work/out"; then echo "ok $name"
+    else not_ok "$name" "does not say: $2"; fi
+}
+headers right '' ''
+headers without_a_comment 'small_again has no comment' 's/^void small_again/\n&/'
+headers without_errors 'small_sum returns enum status' 's/@errors none//'
+headers without_collective 'small_meet communicates' 's/@collective{world}//'
+headers without_a_word_on_an_array 'does not speak of x' 's/x (n) borrowed/Adds/'
+
+# ---- pages, as Doxygen gets them ----
+mkdir -p "$tree/docs"
+cp -r tools/docs "$tree/tools"
+cat >"$tree/docs/page.md" <<'END'
+# A page of `code`
+
+Costs $2S(n-1)/n$ and $5; [dp/small.c:small_meet], [the options](other.md#a-part), a@b, --dp 2, `--tp 2`.
+
+$$
+x_i \\ y
+$$
+
+```sh run
+echo $HOME --x @y
+```
+END
+echo '# Other' >"$tree/docs/other.md"
+"$tree/tools/docs/filter" "$tree/docs/page.md" >"$work/out" 2>&1
+page() { # NAME TEXT
+    if grep -qxF -- "$2" "$work/out"; then echo "ok docs_page_$1"; else not_ok "docs_page_$1" "no line: $2"; fi
+}
+page title '# A page of code {#docs_page_page}'
+page prose 'Costs @f$2S(n-1)/n@f$ and $5; <a href="source:dp/small.c:3" class="anchor"><code>dp/small.c:small_meet</code></a>, <a href="docs_other_page.html#docs_other_page_a_part">the options</a>, a\@b, \--dp 2, `--tp 2`.'
+page formula 'x_i \\ y'
+page code 'echo $HOME --x @y'
