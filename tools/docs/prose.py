@@ -73,6 +73,14 @@ def image(text, target, page):
     return f'<img class="figure" src="files/{place}" alt="{text}"/>'
 
 
+def names_of_files(text, page):
+    """In a comment: dp_bucket.c and lib/ops/op.h become links."""
+    def linked(match):
+        place = file_named(match.group(), page)
+        return source_link(place, 1, match.group()) if place and place != page else match.group()
+    return re.sub(r"(?<![\w/.<>=\"-])(?:[\w-]+/)*[\w-]+\.(?:cu|cpp|c|h)(?![\w/>\"-])(?!\.\w)", linked, text)
+
+
 # Code, formulas, images, links: what must be taken as a whole, in this order.
 PIECES = re.compile(r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
                     r"|(?P<display>\$\$(?P<display_text>[^$]+)\$\$)"
@@ -82,9 +90,20 @@ PIECES = re.compile(r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
                     r"|(?P<anchor>" + anchors.ANCHOR.pattern + ")", re.S)
 
 
-def code(text):
-    """`code`: with an anchor in it a link. One tick and a quote inside would end Doxygen's span, two do not."""
+def file_named(name, page):
+    """The project's file of this name, beside the page or from the root; None."""
+    for place in (os.path.normpath(os.path.join(os.path.dirname(page), name)), name):
+        if re.fullmatch(r"[\w.-][\w./-]*", name) and not place.startswith("..") and os.path.isfile(os.path.join(anchors.ROOT, place)):
+            return place
+    return None
+
+
+def code(text, page):
+    """`code`: an anchor or the name of a file is a link. One tick and a quote inside would end Doxygen's span, two do not."""
     inner = text.strip("`")
+    place = file_named(inner, page)
+    if place and place != page:
+        return link(f"<code>{inner}</code>", os.path.relpath(place, os.path.dirname(page) or "."), page)
     found = list(anchors.find(inner))
     if found and found[0][0].group() == inner.strip():
         return anchor(found[0][1], found[0][2])
@@ -110,7 +129,7 @@ def inline(line, page, commands=COMMANDS):
         out.append(escape(line[at:match.start()], commands))
         at = match.end()
         if match.group("code"):
-            out.append(code(match.group()))
+            out.append(code(match.group(), page))
         elif match.group("display"):
             out.append("@f[ " + match.group("display_text").strip() + " @f]")
         elif match.group("math"):
