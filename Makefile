@@ -175,6 +175,8 @@ help:
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject'
 	@echo
 	@echo 'make grade LESSON=03 FILE=my.c    an exercise of a lesson: what holds, what fails, where to look (EXERCISE=name; docs/grading.md)'
+	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05", LESSON=all)'
+	@echo 'make grade-all DIR=dir [LESSON=03] [OUT=scores.csv]   what many have handed in, each in a sandbox; a table of scores'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
 	@echo
 	@echo 'make build          build/trivium          make examples  build/example_*'
@@ -259,7 +261,17 @@ grade: deps
 check-exercises: deps
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/check-exercises $(LESSON)
 
+# The tree without the answers: LESSON="03 05" or all, OUT=dir
+handout:
+	@tools/handout --out "$$OUT" -- $(LESSON)
+
+# Everybody's submissions, each in a sandbox (bubblewrap): DIR=folder [LESSON=03] [EXERCISE=bucket] [OUT=scores.csv] [JOBS=1] [TRUSTED=1]
+grade-all: deps
+	@$(if $(TRUSTED),true,tools/install-deps teach)
+	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/grade-all --lessons "$$LESSON" --exercise "$$EXERCISE" --out "$${OUT:-scores.csv}" \
+	    $(if $(JOBS),--jobs $(JOBS)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(TRUSTED),--trusted) -- "$$DIR"
+
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench bench-allreduce figures bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons docs grade check-exercises fuzz check-deps clean
+.PHONY: build examples bench bench-allreduce figures bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons docs grade grade-all handout check-exercises fuzz check-deps clean

@@ -56,7 +56,7 @@ class Runner:
 
     def __init__(self, base, place, only=(), submission=None, timeout=None):
         self.base, self.place, self.only = base, place, set(only)
-        self.outcomes, self.timeouts, self.after, self.stop = {}, 0, "", ""
+        self.outcomes, self.timeouts, self.after, self.stop, self.void = {}, 0, "", "", ""
         self.until = time.monotonic() + BUDGET * base.exercise.limit
         self.environment = {"SUBMISSION": submission} if submission else {}
         if only:
@@ -93,9 +93,19 @@ class Runner:
         return self.interrupted(run, ranks, said)
 
     def interrupted(self, run, ranks, said):
-        why = "the report was tampered with" if run.forged else launch.how_it_ended(run.ended)
+        """No end of the report. A crash or a wait without end is one test's; a program that leaves by itself is not believed at all."""
+        if run.forged:
+            self.void = "something else than the test runner has written the report of the tests"
+        elif launch.left_by_itself(run.ended):
+            name = run.running[1] if run.running else "the tests"
+            self.void = f"the program left in the middle of {name}, on {ranks} rank{'s' * (ranks > 1)} (exit code {run.ended.code}): " \
+                        "a function returns its error to its caller; it never ends the process"
+        if self.void:
+            self.stop = self.void
+            return True
+        why = launch.how_it_ended(run.ended)
         self.timeouts += bool(run.ended.why)
-        if run.running and not run.forged and self.timeouts < TIMEOUTS:
+        if run.running and self.timeouts < TIMEOUTS:
             self.fail(run.running, ranks, [why, *last_words(run.ended.text)])
             return False
         for test in [*run.verdicts, *([run.running] if run.running else [])]:
@@ -143,6 +153,9 @@ def grade(base, place, name, only=(), timeout=None):
         result.status, result.message = e.status, e.text
         return result
     runner = Runner(base, place, only, f"{place.work}/{name}" if table else None, timeout).run()
+    if runner.void:
+        result.status, result.message = "no score", runner.void
+        return result
     by_name = {}
     for (_, test), outcome in runner.outcomes.items():
         by_name[test] = worse(by_name.get(test), outcome)

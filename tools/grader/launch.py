@@ -168,13 +168,24 @@ def run_tests(base, place, ranks, env):
     return Run(ended, [] if lines == [token] else lines, token)      # the token is still there: no test has begun
 
 
+def signal_of(ended):
+    signals = re.findall(r"exited on signal (\d+)", ended.text)
+    return int(signals[0]) if signals else -ended.code if ended.code < 0 else ended.code - 128 if 128 < ended.code < 160 else 0
+
+
+def left_by_itself(ended):
+    """It called exit: no signal, no limit, and neither MPI nor the runner gave up."""
+    return not (ended.why or signal_of(ended) or re.search(r"waits for the others in vain|MPI_ABORT was invoked|An error occurred in MPI|^libgomp: ", ended.text, re.M))
+
+
 def how_it_ended(ended):
     """One sentence about a launch whose report has no end."""
     if ended.why:
         return ended.why
-    signals = re.findall(r"exited on signal (\d+)", ended.text) or ([str(-ended.code)] if ended.code < 0 else [])
-    if signals:
-        number = int(signals[0])
+    if "waits for the others in vain" in ended.text:
+        return "some ranks came back from it, and others did not"
+    number = signal_of(ended)
+    if number:
         name = {6: "abort", 7: "bus error", 8: "division by zero", 9: "killed", 11: "segmentation fault: an address that is not its own",
                 24: "no CPU time left", 25: "a file too large"}.get(number, "")
         return f"it crashed (signal {number}{', ' + name if name else ''})"

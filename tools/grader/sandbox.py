@@ -10,6 +10,8 @@ import resource
 import shutil
 import signal
 import subprocess
+import tempfile
+import threading
 import time
 
 from . import Trouble, launch
@@ -96,7 +98,8 @@ class Box:
     """What is the same for all submissions: the bare tree, the linked rests, who commands run as. folder: the grader's own, kept until the end."""
 
     def __init__(self, folder, tree):
-        self.folder, self.tree, self.n = folder, tree, 0
+        self.folder, self.tree = folder, tree
+        self.lock = threading.Lock()
         os.chmod(folder, 0o755)
         self.fixed = [*system(), *accounts(os.path.join(folder, "etc"))]
         self.user = USER if os.geteuid() == 0 else None
@@ -115,9 +118,7 @@ class Box:
                           "\nIt needs user namespaces (in a container often not allowed). Submissions that you trust: TRUSTED=1, without any sandbox")
 
     def place(self):
-        self.n += 1
-        folder = os.path.join(self.folder, f"job-{self.n}")
-        os.mkdir(folder)
+        folder = tempfile.mkdtemp(prefix="job-", dir=self.folder)
         if self.user is not None:
             os.chown(folder, self.user, self.user)
         return Sandbox(self, folder)
@@ -133,8 +134,9 @@ class Sandbox:
         """A copy, because the project may lie where only its owner comes."""
         inside = "/given/" + os.path.basename(path)
         copy = os.path.join(self.box.folder, "given-" + re.sub(r"\W", "-", path))
-        if not os.path.isfile(copy) or os.path.getmtime(copy) < os.path.getmtime(path):
-            shutil.copyfile(path, copy)
+        with self.box.lock:
+            if not os.path.isfile(copy):
+                shutil.copyfile(path, copy)
         self.given[inside] = copy
         return inside
 
@@ -189,6 +191,3 @@ class Sandbox:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
-
-    def done(self):
-        shutil.rmtree(self.host_work, ignore_errors=True)

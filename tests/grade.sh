@@ -1,0 +1,89 @@
+#!/bin/bash
+# tools/grade, tools/grade-all and tools/handout, with lesson 02's exercise "cost": what they accept, refuse and say, and that nothing
+# which a submission does reaches another one, or the outside. Run from the project's root, with BUILD (default: build) built.
+set -u -o pipefail
+export BUILD=${BUILD:-build}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+folder=$(echo lessons/02-*/cost) reference=$folder/reference.c
+if [ ! -f "$reference" ]; then echo "skip grade: no reference of lesson 02, cost (a handout)"; exit; fi
+
+report() { if [ "$1" = 0 ]; then echo "ok grade: $2"; else echo "not ok grade: $2"; sed 's/^/    /' "$work/said"; fi; }
+grade() { tools/grade --built --lesson 02 "$@" >"$work/said" 2>&1; }
+says() { grep -qF -- "$1" "$work/said"; }
+
+# ---- one submission ----
+cp "$reference" "$work/cost.c"
+grade "$work/cost.c" && says 'score 100 of 100'
+report $? "full marks, and exit code 0"
+sed 's/2 \* (n - 1) \/ n;/(n - 1) \/ n;/' "$reference" >"$work/my.c"
+grade --exercise cost "$work/my.c"; [ $? = 1 ] && [ "$(grep -c '^  FAILS' "$work/said")" = 1 ] && says 'look: lesson 02, "Bus bandwidth"' && says 'alone: '
+report $? "one claim fails: where to look, how to run it alone"
+echo 'int x = y;' >>"$work/my.c"
+grade --exercise cost "$work/my.c"; [ $? = 1 ] && says "cost.c:" && says 'help: a name that is not declared' && says 'score 0 of 100'
+report $? "a file that does not compile"
+grade "$work/my.c"; [ $? = 2 ] && says 'EXERCISE=cost'
+report $? "a name that does not tell the exercise: the list"
+cat "$reference" - >"$work/cost.c" <<<'static volatile int link_early; __attribute__((constructor)) static void early(void) { link_early = 1; }'
+grade "$work/cost.c"; [ $? = 1 ] && says 'a constructor or destructor'
+report $? "a constructor is refused"
+{ cat "$reference"; echo 'int main(void); int main(void) { return 0; }'; } >"$work/cost.c"
+grade "$work/cost.c"; [ $? = 1 ] && says 'it defines main'
+report $? "main is refused"
+{ cat "$reference"; echo 'extern void *test_suites; void *mine(void); void *mine(void) { return test_suites; }'; } >"$work/cost.c"
+grade "$work/cost.c"; [ $? = 1 ] && says 'test_suites, which belongs to the test runner'
+report $? "what reaches for the runner is refused"
+{ cat "$reference"; echo 'int strcmp(const char *a, const char *b); int strcmp(const char *a, const char *b) { return a != b; }'; } >"$work/cost.c"
+grade "$work/cost.c"
+report $? "a function of the C library's name is the submission's own"
+
+# ---- the tree without the answers ----
+tools/handout --out "$work/tree" 02 03 >"$work/said" 2>&1 && [ ! -e "$work/tree/$reference" ] && [ ! -e "$work/tree/.git" ] &&
+    cmp -s "$work/tree/dp/dp_bucket.c" lessons/03-*/bucket/dp_bucket.c && ! ls "$work"/tree/lessons/0[23]-*/mutants >/dev/null 2>&1 &&
+    ! grep -lE '^\+\+\+ b/dp/dp_bucket.c' "$work"/tree/tests/mutants/*
+report $? "a handout has the starters, and neither references nor mistakes"
+tools/handout --out "$work/tree" 02 >"$work/said" 2>&1; [ $? = 2 ] && says 'not an empty folder'
+report $? "a handout does not write over what is there"
+ln -s "$PWD/$BUILD" "$work/tree/build"
+(cd "$work/tree" && BUILD=build tools/grade --built --lesson 03 "$OLDPWD/dp/dp_bucket.c") >"$work/said" 2>&1 && says 'score 100 of 100'
+report $? "grading works in a handout"
+rm -rf "$work/tree"
+
+# ---- many ----
+submit() { # STUDENT [ATTACK]
+    mkdir -p "$work/in/$1/02"
+    { if [ -n "${2-}" ]; then echo "#define ATTACK_$2"; echo "#define PROOF \"$work/proof\""; cat tests/data/grade/attacks.c; fi
+      sed "${2:+s/^[a-z].*) {\$/& attack();/}" "$reference"; } >"$work/in/$1/02/cost.c"
+}
+row() { grep -qE "^$1,02,cost,$2" "$work/scores.csv"; } # STUDENT SCORE,...
+submit ann
+tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1
+row ann 100,8,8,graded || row ann 100,7,7,graded
+report $? "a table of scores, without a sandbox for those that are trusted"
+
+if ! command -v bwrap >/dev/null; then echo "skip grade-all: there is no bubblewrap"; exit; fi
+for attack in loop forks exit flood memory kill write forge network; do submit "$attack" "$attack"; done
+submit zoe
+submit '=1+1' exit
+mkdir -p "$work"/in/{link,pipe,dir/02/cost.c,none,far}
+ln -s "$PWD/$reference" "$work/in/link/cost.c"
+mkfifo "$work/in/pipe/cost.c"
+ln -s "$work/in/ann/02" "$work/in/far/02"
+mkdir -p "$work/in/peek/02" && echo '#include "lessons/02-collectives/cost/reference.c"' >"$work/in/peek/02/cost.c"
+tools/grade-all --built --jobs 2 --limit 3 --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1
+if grep -q 'bubblewrap does not work here' "$work/said"; then echo "skip grade-all: $(grep -m1 'bubblewrap' "$work/said")"; exit; fi
+cat "$work/scores.csv" >>"$work/said"
+for student in ann zoe; do row $student 100; report $? "$student, among all these, has full marks"; done
+row loop 0,.*graded; report $? "an endless loop ends at its limit"
+row forks 0,; report $? "a fork bomb is stopped"
+row exit '0,.*no score'; report $? "exit(0) scores nothing"
+row flood 0,; report $? "a flood of output is stopped"
+row memory 0,; report $? "10 GiB are not given"
+row kill 0,; report $? "who kills its parent kills itself"
+row write 0, && [ ! -e "$work/proof" ]; report $? "no file is written outside"
+row forge '0,.*no score'; report $? "a forged report counts nothing"
+row network 0,; report $? "no network"
+row peek '0,.*does not compile'; report $? "the reference is not there to be included"
+for student in link pipe dir far; do row $student 0,.*refused; report $? "refused: $student for a file"; done
+row none 0,.*missing; report $? "nothing handed in is a line, too"
+grep -q "^'=1+1,02,cost,0," "$work/scores.csv"; report $? "a student's name is no formula"
