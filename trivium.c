@@ -10,7 +10,9 @@
 #include "driver/train.h"
 #include "lib/base/status.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct command { const char *name; int (*main)(int argc, char **argv); const char *meaning; };
 
@@ -34,7 +36,16 @@ static void print_help(FILE *f) {
                "  trivium COMMAND --help                             its options\n");
 }
 
+/* OpenMP threads that wait for one another shall sleep, not spin. GNU's spin for milliseconds: on a quiet machine nobody notices, but where
+ * something else runs, each barrier lasts until the spinning thread has used up its turn, and two threads are 20 times slower than one. The
+ * library reads this before main, so the program starts itself once more. Who has set either variable has decided. */
+static void wait_asleep(char **argv) {
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
+    execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv) {
+    wait_asleep(argv);
     const char *name = argc > 1 ? argv[1] : "--help";
     for (int i = 0; i < N_COMMANDS; i++)
         if (!strcmp(name, COMMANDS[i].name)) return COMMANDS[i].main(argc - 2, argv + 2);
