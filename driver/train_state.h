@@ -34,8 +34,9 @@ struct training {
     int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
     int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
     struct trace *trace;                 /* --trace, until it is written; */
-    int64_t trace_first, trace_end;      /* steps that it is of, from 0; has it been started? */
-    bool tracing;
+    int64_t trace_first, trace_end;      /* steps that it is of, from 0; */
+    bool tracing;                        /* has it been started, */
+    int64_t trace_returns;               /* and n_returns then */
     int64_t profiled;                    /* steps that --profile counts, and their seconds */
     double profiled_s;
 };

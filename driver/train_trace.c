@@ -27,18 +27,27 @@ enum status train_trace_prepare(struct training *t) {
     const struct plan *p = &t->setup.plan;
     if (!p->trace[0]) return OK;
     choose_steps(t);
-    if (t->trace_first < t->run.n_done && comm_world_rank() == 0)
-        log_warn("trace-first=%" PRId64 " is done already, and nothing will be traced: this run goes on behind step %" PRId64, p->trace_first, t->run.n_done);
+    if (t->trace_first < t->run.n_done) {
+        if (comm_world_rank() == 0)
+            log_warn("trace-first=%" PRId64 " is done already, and nothing will be traced: this run goes on behind step %" PRId64, p->trace_first, t->run.n_done);
+        return OK;
+    }
     enum status status = try_file(p->trace);
     if (status == OK) status = trace_create(&t->run, t->trace_end - t->trace_first, &t->trace);
     return fail_agree(group_world(), status);
 }
 
 /* What was measured, beside pp.c's closed form for the mean F and B of a microbatch. */
-static void tell(const struct training *t, const struct trace_data *d) {
-    const struct plan *p = &t->setup.plan;
+static void tell_bubble(const struct plan *p, const struct trace_data *d) {
     struct trace_bubble b = trace_bubble(d);
-    double formula_s = pp_bubble_formula((int)p->pp, (int)p->chunks, b.forward_s, b.backward_s), uncertainty_s = 0;
+    double formula_s = pp_bubble_formula((int)p->pp, (int)p->chunks, b.forward_s, b.backward_s);
+    double work_s = p->n_microbatches * (b.forward_s + b.backward_s);
+    printf("bubble %.2f ms a step, %.1f%% of forward and backward; closed form (p-1)(F+B)/v %.2f ms, %.1f%%, with F %.2f ms and B %.2f ms\n",
+           1e3 * b.idle_s, 100 * b.idle_s / b.window_s, 1e3 * formula_s, 100 * formula_s / (formula_s + work_s), 1e3 * b.forward_s, 1e3 * b.backward_s);
+}
+
+static void tell(const struct training *t, const struct trace_data *d) {
+    double uncertainty_s = 0;
     int64_t spans = 0, dropped = 0;
     for (int i = 0; i < d->n_ranks; i++) {
         spans += d->ranks[i].n_spans;
@@ -47,10 +56,10 @@ static void tell(const struct training *t, const struct trace_data *d) {
     }
     if (dropped) log_warn("trace: %" PRId64 " spans found no room, and are missing", dropped);
     if (log_get_level() < LOG_INFO) return;
-    printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64 " spans, %.1f MiB a rank beside the plan, clocks within %.1f us; bubble %.2f ms a step, %.1f%% of "
-           "forward and backward; closed form (p-1)(F+B)/v %.2f ms, with F %.2f and B %.2f\n", p->trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks,
-           d->n_ranks == 1 ? "" : "s", spans, (double)trace_room_bytes(t->trace) / (1 << 20), 1e6 * uncertainty_s, 1e3 * b.idle_s, 100 * b.idle_s / b.window_s,
-           1e3 * formula_s, 1e3 * b.forward_s, 1e3 * b.backward_s);
+    printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64 " spans (%.1f MiB a rank beside the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
+           t->setup.plan.trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks, d->n_ranks == 1 ? "" : "s", spans,
+           (double)trace_room_bytes(t->trace) / (1 << 20), 1e6 * uncertainty_s);
+    tell_bubble(&t->setup.plan, d);
     fflush(stdout);
 }
 
@@ -68,11 +77,20 @@ static enum status finish(struct training *t) {
     return status;
 }
 
+/* --spike-guard has undone steps that were being traced: the trace begins anew where training goes on. */
+static void go_back(struct training *t) {
+    int64_t n = t->trace_end - t->trace_first, left = t->setup.plan.steps - t->run.n_done;
+    t->trace_first = t->run.n_done;
+    t->trace_end = t->trace_first + (n < left ? n : left);
+    t->tracing = false;
+}
+
 enum status train_trace(struct training *t, bool leaving) {
-    int64_t step = t->run.n_done;
     if (!t->trace) return OK;
-    if (t->tracing && (step >= t->trace_end || leaving)) return finish(t);
-    if (t->tracing || leaving || step != t->trace_first) return OK;
+    if (t->tracing && t->n_returns != t->trace_returns) go_back(t);
+    if (t->tracing && (t->run.n_done >= t->trace_end || leaving)) return finish(t);
+    if (t->tracing || leaving || t->run.n_done != t->trace_first) return OK;
     t->tracing = true;
+    t->trace_returns = t->n_returns;
     return trace_start(t->trace);
 }

@@ -1,0 +1,46 @@
+#!/bin/bash
+# train --trace, from outside: the file, what is said of it, and what is refused.
+#
+# Run from the project's root. BUILD: where the program is (default: build).
+set -u -o pipefail
+trivium=${BUILD:-build}/trivium
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=0}
+small=(--layers 2 --hidden 16 --heads 2 --seq 8 --global-batch 8 --val-fraction 0 --metrics "")
+
+not_ok() { # NAME WHY
+    echo "not ok $1: $2"
+    sed 's/^/#   /' "$work/out" "$work/err"
+}
+
+# traces NAME RANKS STEPS OPTIONS...: the file has just these steps (from otherData), and the run says so
+traces() {
+    local name=$1 ranks=$2 steps=$3
+    shift 3
+    rm -f "$work/t.json"
+    "$trivium" launch -n "$ranks" train "${small[@]}" --trace "$work/t.json" "$@" >"$work/out" 2>"$work/err" || { not_ok "$name" "exit code $?"; return; }
+    grep -q "^trace .*: steps $steps, $ranks rank" "$work/out" || { not_ok "$name" "does not say: steps $steps"; return; }
+    grep -qE '^bubble [0-9.]+ ms a step, .*closed form' "$work/out" || { not_ok "$name" "says nothing of the bubble"; return; }
+    [ "$(grep -c '"name":"process_name"' "$work/t.json")" = "$ranks" ] || { not_ok "$name" "not every rank is in the file"; return; }
+    local said
+    said=$(grep -oE '"name":"step [0-9]+","pid":0' "$work/t.json" | tr -dc '0-9\n' | sed 's/0$//' | paste -sd' ')
+    [ "$said" = "$(seq -s' ' "${steps% to *}" "${steps#* to }")" ] || { not_ok "$name" "the file has steps $said"; return; }
+    echo "ok $name"
+}
+
+# refuses NAME CODE TEXT OPTIONS...: one line with that code and text, and no step is made
+refuses() {
+    local name=$1 code=$2 text=$3
+    shift 3
+    "$trivium" train "${small[@]}" "$@" >"$work/out" 2>"$work/err" && { not_ok "$name" "not refused"; return; }
+    grep -q "$code .*$text" "$work/err" || { not_ok "$name" "does not say: $code $text"; return; }
+    grep -q '^step ' "$work/out" && { not_ok "$name" "trained"; return; }
+    echo "ok $name"
+}
+
+traces trace_of_the_third_and_fourth_step 2 '3 to 4' --pp 2 --steps 6
+traces trace_of_a_run_that_is_too_short_for_that 1 '1 to 1' --steps 1
+traces trace_of_the_steps_that_are_asked_for 1 '2 to 4' --steps 4 --trace-first 2 --trace-steps 9
+refuses trace_that_cannot_be_written E_IO "trace=$work/none/t.json.*another path" --steps 2 --trace "$work/none/t.json"
+refuses trace_behind_the_last_step E_CONFIG 'trace-first=5 is behind the last step, and steps=4' --steps 4 --trace "$work/t.json" --trace-first 5
