@@ -141,14 +141,21 @@ def _explain(line, pattern, lines, at):
         out.append("printed:  nothing more")
     else:
         out.append(f"nearest:  {near}")
-        out.append("          " + "".join(" " if a == b else "^" for a, b in _aligned(near, line)).rstrip())
+        out.append("          " + _difference(near, line))
     return out
 
 
-def _aligned(near, line):
-    """Marks below `near` where it is not what was expected; what `...` stands for is not marked."""
-    differs = [True] * len(near)
-    for match in difflib.SequenceMatcher(a=near, b=line, autojunk=False).get_matching_blocks():
-        for i in range(match.a, match.a + match.size):
-            differs[i] = False
-    return [(0, 1) if d else (0, 0) for d in differs]
+def _difference(near, line):
+    """Where the nearest line is another: marks below it; or, where `...` makes marks useless, the part that is not in it."""
+    if "..." not in line:
+        differs = [True] * len(near)
+        for match in difflib.SequenceMatcher(a=near, b=line, autojunk=False).get_matching_blocks():
+            differs[match.a:match.a + match.size] = [False] * match.size
+        return "".join("^" if d else " " for d in differs).rstrip()
+    at, parts = 0, line.rstrip().split("...")
+    for i, part in enumerate(parts):
+        found = (0 if near.startswith(part) else -1) if i == 0 else near.find(part, at)
+        if found < 0:
+            return f"has no \"{part}\"" + (f" behind \"{near[:at][-30:]}\"" if at else " at its beginning" if i == 0 else "")
+        at = found + len(part)
+    return f"has \"{near[at:]}\" at its end"
