@@ -4,6 +4,7 @@
  *
  *     mpirun --oversubscribe -n 4 build/example_all_reduce          what is sent
  *     mpirun --oversubscribe -n 4 build/example_all_reduce time     how long it takes: alpha and beta are fitted, then the model is tried
+ *     mpirun --oversubscribe -n 4 build/example_all_reduce send-first 100000      everybody waits for the send of so many bytes first
  *
  * The three are the reference of this lesson's exercise (all_reduce/reference.c), the model that of the second one. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
@@ -109,7 +110,10 @@ static enum status fit(const struct group *g, float *x, float *scratch, struct l
     }
     TRY(seconds_of(add, g, x, MOST, scratch, &add_s));
     link->gamma_s = add_s / (4.0 * MOST);
-    return cost_fit(bytes, seconds, 6, link);
+    TRY(cost_fit(bytes, seconds, 6, link));
+    for (int i = 0; i < 6 && is_rank_0(); i++)
+        printf("%-18s %10.0f %14.1f %14.1f\n", "a step of the ring", bytes[i], 1e6 * (link->alpha_s + bytes[i] * link->beta_s), 1e6 * seconds[i]);
+    return OK;
 }
 
 static enum status how_long(const struct group *world) {
@@ -118,12 +122,11 @@ static enum status how_long(const struct group *world) {
     enum status status = x && scratch ? OK : FAIL(E_MEMORY, "no memory for %d floats", 2 * MOST);
     TRY_DONE(fail_agree(world, status));
     for (int i = 0; i < MOST; i++) x[i] = scratch[i] = (float)(i % 7);   /* or all their pages would be the system's one page of zeros */
+    if (is_rank_0()) printf("%-18s %10s %14s %14s %10s\n", "", "bytes", "predicted us", "measured us", "bus GB/s");
     TRY_DONE(fit(world, x, scratch, &link));
-    if (is_rank_0()) {
+    if (is_rank_0())
         printf("%d ranks at once: alpha %.1f us, beta %.3f ns a byte (%.2f GB/s), gamma %.3f ns a byte\n", group_size(world), 1e6 * link.alpha_s,
                1e9 * link.beta_s, 1e-9 / link.beta_s, 1e9 * link.gamma_s);
-        printf("%-18s %10s %14s %14s %10s\n", "", "bytes", "predicted us", "measured us", "bus GB/s");
-    }
     for (int s = 0; s < SIZES; s++) {
         int64_t count = (int64_t)256 << (7 * s);                     /* 1 KiB, 128 KiB, 16 MiB */
         for (int a = 0; a < N_ALL_REDUCE_ALGORITHMS; a++) {
@@ -141,11 +144,34 @@ done:
     return status;
 }
 
+/* ---- what must not be done ---- */
+
+/* Small messages are carried off at once, and nobody notices. Large ones wait until they are asked for. */
+static enum status send_first(const struct group *g, int64_t bytes) {
+    int n = group_size(g), r = group_rank(g);
+    static uint8_t out[1 << 24], in[1 << 24];
+    struct comm_request send, receive;
+    comm_configure(&(struct comm_settings){.timeout_s = 3});
+    if (bytes < 0 || bytes > (int64_t)sizeof out) return FAIL(E_USAGE, "send-first takes 0 to %lld bytes", (long long)sizeof out);
+    TRY(comm_send_start(g, out, bytes, UINT8, (r + 1) % n, 0, &send));
+    TRY(comm_wait(&send));                                            /* nobody has asked for it yet */
+    TRY(comm_recv_start(g, in, bytes, UINT8, (r + n - 1) % n, 0, &receive));
+    TRY(comm_wait(&receive));
+    if (is_rank_0()) printf("%lld bytes went round\n", (long long)bytes);
+    return OK;
+}
+
+static enum status example(int argc, char **argv) {
+    if (argc == 1) return what_is_sent(group_world());
+    if (argc == 2 && strcmp(argv[1], "time") == 0) return how_long(group_world());
+    if (argc == 3 && strcmp(argv[1], "send-first") == 0) return send_first(group_world(), strtoll(argv[2], NULL, 10));
+    return FAIL(E_USAGE, "use %s, %s time or %s send-first BYTES", argv[0], argv[0], argv[0]);
+}
+
 int main(int argc, char **argv) {
-    bool timing = argc > 1 && strcmp(argv[1], "time") == 0;
     enum status status = comm_start(&argc, &argv);
-    if (status == OK) comm_configure(&(struct comm_settings){.timeout_s = 20});
-    if (status == OK) status = fail_agree(group_world(), timing ? how_long(group_world()) : what_is_sent(group_world()));
+    if (status == OK) comm_configure(&(struct comm_settings){.timeout_s = 60});
+    if (status == OK) status = fail_agree(group_world(), example(argc, argv));
     else status_report();
     comm_finish(status == OK, status_exit_code(status));
     return status_exit_code(status);
