@@ -26,7 +26,9 @@ MODULES := lib/base lib/device lib/ops lib/comm lib/program lib/data lib/run $(f
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))
-LESSON_C := $(wildcard lessons/*/example_*.c)    # a lesson's examples: linked to its exercises' references
+# A lesson's examples are linked to the references of its exercises; in a tree without those (make handout), to what is handed in
+LESSON_C := $(wildcard lessons/*/example_*.c)
+solutions = $(foreach d,$(dir $(shell grep -ls '^reference' $(1)*/exercise.ini)),$(or $(wildcard $(d)reference.c),$(filter-out $(d)test_%,$(wildcard $(d)*.c))))
 CPU_C := $(filter lib/ops/%_cpu.c,$(ALL_C))      # compiled once for each element type (lib/ops/real.h)
 CUDA_C := $(filter %_cuda.c %_nccl.c %_cudnn.c %_staged.c,$(ALL_C))   # host code of the CUDA device
 LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(if $(WITH_CUDA),,$(CUDA_C)),$(ALL_C))
@@ -74,7 +76,7 @@ $(B)/trivium-tests$(VARIANT): $(TEST_O) $(LIB_O) | $(B)/settings$(VARIANT)
 	$(Q)$(CC) -o $@ $^ $(LIBS) -lcmocka
 
 define example_rule
-$(B)/$(notdir $(basename $(1))): $(call obj,$(1) $(if $(filter lessons/%,$(1)),$(wildcard $(dir $(1))*/reference.c))) $(LIB_O)
+$(B)/$(notdir $(basename $(1))): $(call obj,$(1) $(if $(filter lessons/%,$(1)),$(call solutions,$(dir $(1))))) $(LIB_O)
 	$$(if $$(V),,@echo "LINK $$@")
 	$$(Q)$$(CC) -o $$@ $$^ $$(LIBS)
 endef
