@@ -1,0 +1,20 @@
+#include "activations.h"
+
+/* 16 tensors of B T C in all: input, ln1, res1, ln2 outside of regions; qkv (3), attention (1), fc (4) and gelu (4) within. */
+int64_t saved_bytes(const struct layout *l) {
+    int64_t stream = l->B * l->T * l->C, scores = l->B * l->heads * l->T * l->T / l->tp;
+    int64_t outside = stream * (4 * l->element + (l->stored_masks ? 2 : 0)) / (l->sp ? l->tp : 1);
+    int64_t within = 12 * l->element * stream / l->tp;
+    int64_t kept = l->materialised ? scores * (l->stored_masks ? 2 * l->element + 1 : l->element) : 0;
+    return outside + within + kept;
+}
+
+/* Partial gradients under sp: of a layer ln1 and ln2 (2 C each), proj.b and fc2.b (C each); of all positions, T C; of the last layernorm, 2 C. */
+double sent_bytes(const struct layout *l, int64_t statistic) {
+    double stream = (double)(l->B * l->T * l->C * l->element), part = (double)(l->tp - 1) / (double)l->tp;
+    double sums = 2 * part * (double)(4 * l->layers + 2) * stream;
+    double loss = 2 * part * (double)(3 * l->B * l->T * statistic);
+    double again = l->sp ? part * (double)(2 * l->layers + 1) * stream : 0;
+    double partial = l->sp ? 2 * part * (double)((6 * l->layers + l->T + 2) * l->C * l->element) : 0;
+    return (double)l->microbatches * (sums + loss + again) + partial;
+}

@@ -1,0 +1,82 @@
+/* Exercise: the ends of a region when the sequence is cut between regions (lesson 06).
+ *
+ *   sp_enter   forward:  every rank has T/tp tokens of every sequence, and gets all T        (B,T/tp,C) -> (B,T,C)
+ *   sp_exit    forward:  every rank has all T tokens, each a part of a sum, and gets the whole sum for its own tokens
+ *                                                                                            (B,T,C) -> (B,T/tp,C)
+ *   backward of each: work it out. Which of the collectives of lib/comm/comm.h are they?
+ *
+ * Layout. A collective over n ranks has n equal pieces that lie together, one behind the other: piece r is rank r's. A rank's tokens are a
+ * piece of every sequence of the batch, so in (B,T,C) they lie apart unless B is 1. Between the two orders, (B,tp,T/tp,C) as it lies and
+ * (tp,B,T/tp,C) as the collectives want it, lies a transposition of a matrix whose elements are pieces of T/tp tokens: tp_pieces_transpose
+ * (tp/tp_pieces.h), into and out of scratch (c->work). With B = 1 nothing has to move, and no scratch is asked for.
+ *
+ * Forward of both and backward of sp_exit are needed at once: wait. Backward of sp_enter is asynchronous: start the exchange and leave
+ * c->request to the row that waits; what it reads (scratch, too) stays until then. */
+#include "tp/tp_sequence.h"
+
+#include "lib/comm/comm_request.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+#include "tp/tp_pieces.h"
+#include <inttypes.h>
+
+/* ---- shapes: T whole, T cut ---- */
+static enum status enter_shape(const struct call *c, struct type out[MAX_OUT]) {
+    TRY(shape_expect_tags(c, 0, "BTC"));
+    out[0] = *c->in[0].type;
+    out[0].shape.axis[1] = axis_whole('T', out[0].shape.axis[1].global);
+    return OK;
+}
+
+static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
+    TRY(shape_expect_tags(c, 0, "BTC"));
+    out[0] = *c->in[0].type;
+    struct axis *t = &out[0].shape.axis[1];
+    if (t->global % c->step->parts)
+        return FAIL(E_CONFIG, "sp: tp=%d does not divide seq=%" PRId64, c->step->parts, t->global);
+    t->n = t->global / c->step->parts;
+    t->first = t->n * c->step->part;
+    return OK;
+}
+
+static enum status refuse_accumulate(const struct call *c) {
+    if (!c->accumulate) return OK;
+    return FAIL(E_INTERNAL, "%s's input has another consumer; its gradient cannot be exchanged in place", c->step->op->name);
+}
+
+/* ---- kernels: TODO. Backward ones begin with refuse_accumulate ---- */
+static enum status enter_forward(const struct call *c) { return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name); }
+static enum status enter_backward_input(const struct call *c) {
+    TRY(refuse_accumulate(c));
+    return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
+}
+
+static enum status exit_forward(const struct call *c) { return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name); }
+static enum status exit_backward_input(const struct call *c) {
+    TRY(refuse_accumulate(c));
+    return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
+}
+
+/* ---- work and cost: TODO ---- */
+/* Bytes of scratch that a row of these ops needs. */
+static int64_t work(const struct call *c, enum row_kind kind) {
+    (void)c, (void)kind;
+    return 0;
+}
+/* What a row puts on the wire (comm_algorithm_bytes). */
+static struct cost cost(const struct call *c, enum row_kind kind) {
+    (void)c, (void)kind;
+    return (struct cost){.wire_bytes = -1};
+}
+
+#define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
+
+const struct op op_sp_enter = {
+    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work, .cost = cost,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}))}};
+
+const struct op op_sp_exit = {
+    .name = "sp_exit", .shape = exit_shape, .has_backward_input = true, .work = work, .cost = cost,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}))}};
