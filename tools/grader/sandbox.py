@@ -184,10 +184,13 @@ class Sandbox:
     def end(child):
         """The end of bubblewrap's own process ends the namespace, and everything in it."""
         below = descendants(child.pid)[0][1:] if child.poll() is None else []
-        launch.end_group(child)
-        child.wait()
-        for pid in below[:1]:                                 # the namespace's first process: its end is the end of the others
+        for pid in below[:1]:                                 # the namespace's first process: it goes when all others have gone
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
+        launch.end_group(child)
+        child.wait()
+        until = time.monotonic() + 10
+        while any(os.path.exists(f"/proc/{pid}") for pid in below[:1]) and time.monotonic() < until:
+            time.sleep(0.01)
