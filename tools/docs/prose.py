@@ -63,6 +63,8 @@ def link(text, target, page):
     if place.endswith(".md"):
         address = page_id(place) + ".html" + ("#" + heading_id(place, fragment) if fragment else "")
         return f'<a href="{address}">{text}</a>'
+    if place.endswith((".svg", ".png")):
+        return f'<a href="files/{place}">{text}</a>'
     if os.path.isfile(os.path.join(anchors.ROOT, place)):
         return source_link(place, 1, text)
     return text

@@ -10,8 +10,9 @@ import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 C_KINDS = (".c", ".h", ".cu", ".cuh", ".cpp")
-# An anchor: a path with a folder or an ending, perhaps a name; no link of markdown's, which has ( or [ or : behind it.
-ANCHOR = re.compile(r"(?<![\w!\]\\])\[((?:[\w.-]+/)*[\w.-]+)(?::([A-Za-z_][\w-]*))?\](?![(\[:])")
+# An anchor: a path with a folder or an ending, perhaps a name; no link of markdown's, which has ( or [ behind it, and no target of one,
+# which has a : behind it and begins a line.
+ANCHOR = re.compile(r"(?<![\w!\]\\])\[((?:[\w.-]+/)*[\w.-]+)(?::([A-Za-z_][\w-]*))?\](?![(\[])")
 PATHLIKE = re.compile(r"/|\.(c|h|cu|cuh|cpp|py|sh|bash|md|ini|txt|patch|json|svg)$|^Makefile$")
 
 
@@ -19,6 +20,8 @@ def find(text):
     """The anchors in a line: (match, path, name or None). What has neither folder nor ending, as in [x] or [0], is none."""
     for match in ANCHOR.finditer(text):
         path, name = match.groups()
+        if text[match.end():match.end() + 1] == ":" and (match.start() == 0 or text[match.start() - 1] == "\n"):
+            continue
         if PATHLIKE.search(path) and (name or not re.fullmatch(r"[\d./]+", path)):
             yield match, path, name
 
