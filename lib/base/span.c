@@ -2,7 +2,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum status spans_init(struct spans *s, int64_t capacity) {
     *s = (struct spans){0};

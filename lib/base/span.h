@@ -13,6 +13,7 @@
 #include "lib/base/status.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,7 +57,11 @@ void spans_clear(struct spans *);
 
 /* From here on: where no context is said. */
 static inline void spans_outside(struct spans *s) {
-    if (s) s->now = (struct span){.step = s->now.step, .action = -1, .microbatch = -1, .chunk = -1, .other = -1};
+    if (!s) return;
+    int32_t step = s->now.step;
+    memset(&s->now, 0, sizeof s->now);
+    s->now.step = step;
+    s->now.action = s->now.microbatch = s->now.other = s->now.chunk = -1;
 }
 
 /** @return the span's index, to close it with; -1: nobody records, or there is no room */
