@@ -51,11 +51,11 @@ static void test_every_option_says_what_it_means(void **state) {
     }
 }
 
-/* Every field up to plan_settle's own belongs to exactly one option: bytes that belong to none are padding before an 8-byte
+/* Every field before those of techniques belongs to exactly one option: bytes that belong to none are padding before an 8-byte
  * field, fewer than 8 in a row. */
 static void test_every_field_has_one_option(void **state) {
     (void)state;
-    enum { END = offsetof(struct plan, n_microbatches) };
+    enum { END = offsetof(struct plan, own) };
     static int owners[END];
     memset(owners, 0, sizeof owners);
     for (int i = 0; i < plan_options.n; i++) {
@@ -330,6 +330,15 @@ static void test_place_is_that_of_the_rank(void **state) {
     assert_true(p.place.dp == 2 && p.place.tp == 2 && p.place.pp == 3);
 }
 
+/* Rows are only queued there: their times would be nonsense. */
+static void test_refuses_a_trace_of_a_gpu(void **state) {
+    (void)state;
+    struct plan p = default_plan();
+    p.device = PLAN_DEVICE_CUDA;
+    strcpy(p.trace, "t.json");
+    assert_fails(plan_settle(&p, 1), E_CONFIG, "trace=t.json", "device=cuda only queues", "nsys");
+}
+
 TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_says_what_it_means),
       unit_test(test_every_field_has_one_option), unit_test(test_defaults_are_the_promised_ones),
       unit_test(test_choices_are_in_the_order_of_their_enums), unit_test(test_dp_is_what_the_world_leaves),
@@ -341,4 +350,4 @@ TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_
       unit_test(test_refuses_a_huge_batch_at_once), unit_test(test_refuses_more_microbatches_than_a_table_holds),
       unit_test(test_refuses_a_min_lr_above_lr), unit_test(test_refuses_sizes_that_cannot_be_counted), unit_test(test_divisors_are_all_and_stop_at_the_limit),
       unit_test(test_learning_rate_at_its_corners), unit_test(test_learning_rate_follows_half_a_cosine),
-      unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank))
+      unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank), unit_test(test_refuses_a_trace_of_a_gpu))
