@@ -95,6 +95,8 @@ plant a_name_in_a_comment 'does not define in_a_comment' 's/small_forward/in_a_c
 plant a_name_in_a_string 'does not define in_a_string' 's/small_forward/in_a_string/'
 plant a_prototype_in_a_c_file 'does not define only_declared' 's/small_forward/only_declared/'
 plant a_missing_file 'is no file; did you mean dp/small.c' 's|\[dp/small.c:pair|[dp/smal.c:pair|'
+plant a_missing_file_before_a_colon '[dp/smal.c] is no file' 's|\[dp/small.c\];|[dp/smal.c]:|'
+plant a_dead_link_over_two_lines '(../../dp/none.h) leads nowhere' 's|\[this link\](../../dp/small.h#x)|[this\nlink](../../dp/none.h)|'
 plant a_dead_link '(../../dp/none.h) leads nowhere' 's|dp/small.h#x|dp/none.h|'
 plant a_dead_image '(figures.svg) leads nowhere' 's|figure.svg|figures.svg|'
 plant a_dead_heading 'has no heading #thoery' 's|#theory|#thoery|'
