@@ -15,8 +15,8 @@ from . import ROOT, Trouble, elf
 
 MAX_SOURCE = 1 << 20
 # What a compiler makes of C, and named sections. Not: tables of functions that run before or after main (.init_array, .ctors, .init, ...)
-HARMLESS = re.compile(r"(\.(text|data|bss|rodata|tbss|tdata|lbss|ldata|lrodata|rel|rela|comment|note|debug|eh_frame|symtab|symtab_shndx|strtab|shstrtab"
-                      r"|group|gcc_except_table)([._].*)?|[A-Za-z_]\w*|)")
+HARMLESS = re.compile(r"(\.(text|data|bss|rodata|tbss|tdata|lbss|ldata|lrodata|rel|rela|comment|note|debug|eh_frame|symtab|symtab_shndx"
+                      r"|strtab|shstrtab|group|gcc_except_table)([._].*)?|[A-Za-z_]\w*|)")
 RUNS_EARLY = re.compile(r"\.(init|fini|preinit_array|init_array|fini_array|ctors|dtors)\b")
 
 
@@ -137,7 +137,8 @@ class Base:
                 raise Trouble(f"{o} is not there; build the project first")
 
     def with_helpers(self, tests):
-        """A suite may use functions of another one, declared in a test_NAME.h beside test_NAME.c and test_NAME_*.c; the runner leaves out that one's own tests."""
+        """A suite may use functions of another one, declared in a test_NAME.h beside test_NAME.c and test_NAME_*.c; the runner leaves out
+        that one's own tests."""
         found, new = [], tests + self.helpers_of([self.folder + "/" + os.path.basename(t) + ".d" for t in self.exercise.own_tests()])
         while new:
             self.bring(new)
@@ -230,7 +231,8 @@ def take(path, destination, links=True):
 
 HELP = [
     (r"No such file or directory", "includes are found from the project's root, as in the starter: #include \"dp/dp_bucket.h\""),
-    (r"conflicting types|too (few|many) arguments|incompatible", "the contract is in the headers that the starter includes: names, types and order of arguments stay"),
+    (r"conflicting types|too (few|many) arguments|incompatible",
+     "the contract is in the headers that the starter includes: names, types and order of arguments stay"),
     (r"undeclared|implicit declaration|has no member", "a name that is not declared: is its header included, and is it spelt as there?"),
     (r"expected .* before|expected .*;", "the line before the one that is named often is the one that is wrong"),
 ]

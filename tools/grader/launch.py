@@ -175,7 +175,8 @@ def signal_of(ended):
 
 def left_by_itself(ended):
     """It called exit: no signal, no limit, and neither MPI nor the runner gave up."""
-    return not (ended.why or signal_of(ended) or re.search(r"waits for the others in vain|MPI_ABORT was invoked|An error occurred in MPI|^libgomp: ", ended.text, re.M))
+    gave_up = r"waits for the others in vain|MPI_ABORT was invoked|An error occurred in MPI|^libgomp: "
+    return not (ended.why or signal_of(ended) or re.search(gave_up, ended.text, re.M))
 
 
 def how_it_ended(ended):
