@@ -1,0 +1,136 @@
+/* ranks: 1  device: cpu
+ *
+ * Layouts for clusters that are not here: the project's own planner says what every rank would keep and send (run_compile is pure), and a simple
+ * model says how long a step would take. layout.txt states both. */
+#include "driver/recipe.h"
+#include "driver/setup.h"
+#include "gpt/gpt.h"
+#include "tests/test.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A cluster and a model: ranks, ranks a node; bytes of memory a rank; bytes/s that a rank sends within a node and between nodes; flop/s
+ * that a rank does. */
+struct puzzle { int ranks, node; double memory, within, between, flops; const char *model; double good, best; };
+enum { N_PUZZLES = 2 };
+static const struct puzzle PUZZLES[N_PUZZLES] = {
+    {8, 8, 8e9, 200e9, 20e9, 150e12, "--model gpt3-1.3b --precision bf16 --global-batch 64 --loss-chunk 0", 1.2, 1.1},
+    {32, 8, 12e9, 200e9, 5e9, 150e12, "--model gpt3-6.7b --precision bf16 --global-batch 256 --loss-chunk 0", 6.5, 5.9}};
+
+/* ---- reading ---- */
+/* What a layout may say; the model and the cluster are given. */
+static const char *const ALLOWED[] = {"dp", "tp", "pp", "sp", "zero", "recompute", "micro-batch", "schedule", "chunks"};
+
+static enum status allow(const char *word) {
+    for (size_t i = 0; i < sizeof ALLOWED / sizeof *ALLOWED; i++) {
+        size_t n = strlen(ALLOWED[i]);
+        if (!strncmp(word, "--", 2) && !strncmp(word + 2, ALLOWED[i], n) && (!word[n + 2] || word[n + 2] == '=')) return OK;
+    }
+    return word[0] == '-' ? FAIL(E_FORMAT, "%s is given; a layout may say dp, tp, pp, sp, zero, recompute, micro-batch, schedule, chunks", word) : OK;
+}
+
+/* The options behind "N:" in the file of SUBMISSION. */
+static enum status read_layout(int number, char text[512]) {
+    const char *path = getenv("SUBMISSION");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char line[512];
+    bool found = false;
+    if (!file) return FAIL(E_IO, "cannot open the table %s", path ? path : "(SUBMISSION is not set)");
+    while (fgets(line, sizeof line, file))
+        if (line[0] == '0' + number && line[1] == ':') snprintf(text, 512, "%s", line + 2), found = true;
+    fclose(file);
+    if (!found) return FAIL(E_FORMAT, "there is no line \"%d: ...\"", number);
+    return strchr(text, '?') ? FAIL(E_TODO, "layout %d is yours to choose", number) : OK;
+}
+
+enum { MOST_WORDS = 64 };
+static enum status split(char *text, char *argv[MOST_WORDS], int *argc, bool check) {
+    for (char *word = strtok(text, " \t\r\n"); word; word = strtok(NULL, " \t\r\n")) {
+        if (*argc == MOST_WORDS) return FAIL(E_FORMAT, "too many words");
+        if (check) TRY(allow(word));
+        argv[(*argc)++] = word;
+    }
+    return OK;
+}
+
+static enum status parse(const struct puzzle *p, char *layout, struct plan *plan) {
+    char given[256], *argv[MOST_WORDS];
+    int argc = 0;
+    struct options *o = NULL;
+    snprintf(given, sizeof given, "%s --device cpu", p->model);
+    TRY(split(given, argv, &argc, false));
+    TRY(split(layout, argv, &argc, true));
+    memset(plan, 0, sizeof *plan);
+    TRY(recipe_options_create(NULL, plan, &o));
+    enum status status = options_parse(o, argc, argv);
+    if (status == OK) status = gpt_preset(plan, o);
+    if (status == OK) status = plan_settle(plan, p->ranks);
+    options_destroy(&o);
+    return status;
+}
+
+/* ---- what it would be like: see layout.txt ---- */
+struct estimate { double memory, compute, bubble, wire[N_MESH_AXES], seconds; };
+
+static double bandwidth(const struct puzzle *p, const struct plan *plan, enum mesh_axis axis) {
+    int64_t span = axis == AXIS_TP ? plan->tp : axis == AXIS_DP ? plan->tp * plan->dp : plan_ranks(plan);   /* first to last rank of a group, at most */
+    return span <= p->node && p->node % span == 0 ? p->within : p->between;
+}
+
+static enum status add_stage(const struct puzzle *p, const struct plan *plan, int stage, struct estimate *e) {
+    struct run r;
+    struct mesh_place place = {.dp = (int)plan->dp, .tp = (int)plan->tp, .pp = (int)plan->pp, .pp_rank = stage};
+    enum status status = run_compile(&r, &gpt_recipe, plan, mesh_rank_of(&place), NULL, NULL);
+    double memory = 0, compute = 0;
+    for (enum role role = 0; role < N_ROLES; role++) memory += (double)r.memory.bytes[role];
+    for (int kind = 0; kind < N_ROW_KINDS; kind++) compute += r.bill.flops[kind] / p->flops;
+    if (memory > e->memory) e->memory = memory;
+    if (compute > e->compute) e->compute = compute;
+    for (enum mesh_axis a = AXIS_TP; a <= AXIS_TIE; a++) {
+        double seconds = r.bill.wire_bytes[a] / bandwidth(p, plan, a);
+        if (seconds > e->wire[a]) e->wire[a] = seconds;
+    }
+    run_destroy(&r);
+    return status;
+}
+
+static enum status estimate(const struct puzzle *p, const struct plan *plan, struct estimate *e) {
+    *e = (struct estimate){0};
+    for (int stage = 0; stage < plan->pp; stage++) TRY(add_stage(p, plan, stage, e));
+    double work = e->compute + e->wire[AXIS_TP] + e->wire[AXIS_PP];
+    e->bubble = work * (double)(plan->pp - 1) / (double)(plan->chunks * plan->n_microbatches);
+    e->seconds = work + e->bubble + e->wire[AXIS_DP] + e->wire[AXIS_TIE];
+    return OK;
+}
+
+static enum status judge(int number, struct estimate *e) {
+    char text[512];
+    struct plan plan;
+    const struct puzzle *p = &PUZZLES[number - 1];
+    TRY(read_layout(number, text));
+    TRY(parse(p, text, &plan));
+    TRY(estimate(p, &plan, e));
+    printf("    layout %d: dp %" PRId64 " tp %" PRId64 " pp %" PRId64 ", %d microbatches: %.1f GB of %.0f; compute %.2f s, bubble %.2f, tp %.2f, pp %.2f, dp "
+           "%.2f: %.2f s, and %.2f is wanted\n", number, plan.dp, plan.tp, plan.pp, plan.n_microbatches, e->memory / 1e9, p->memory / 1e9, e->compute,
+           e->bubble, e->wire[AXIS_TP], e->wire[AXIS_PP], e->wire[AXIS_DP] + e->wire[AXIS_TIE], e->seconds, p->best);
+    return OK;
+}
+
+static void check(int number, bool best) {
+    struct estimate e;
+    const struct puzzle *p = &PUZZLES[number - 1];
+    assert_ok(judge(number, &e));
+    if (e.memory > p->memory) fail_msg("layout %d keeps %.2f GB on its fullest rank; there are %.0f", number, e.memory / 1e9, p->memory / 1e9);
+    double wanted = best ? p->best : p->good;
+    if (e.seconds > wanted) fail_msg("layout %d takes %.2f s a step; at most %.2f are wanted", number, e.seconds, wanted);
+}
+
+static void test_layout_1_fits_and_is_good(void **state) { (void)state; check(1, false); }
+static void test_layout_1_is_among_the_best(void **state) { (void)state; check(1, true); }
+static void test_layout_2_fits_and_is_good(void **state) { (void)state; check(2, false); }
+static void test_layout_2_is_among_the_best(void **state) { (void)state; check(2, true); }
+
+TESTS(unit_test(test_layout_1_fits_and_is_good), unit_test(test_layout_1_is_among_the_best), unit_test(test_layout_2_fits_and_is_good),
+      unit_test(test_layout_2_is_among_the_best))

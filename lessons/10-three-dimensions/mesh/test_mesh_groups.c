@@ -1,0 +1,68 @@
+/* ranks: 1 2 4 8  device: cpu
+ *
+ * How many groups a large mesh has, from its coordinates alone; and a run through all of a mesh's groups. */
+#include "driver/recipe.h"
+#include "lib/comm/mesh.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+
+enum { TP = 8, PP = 4, DP = 3, N = TP * PP * DP };
+enum along { ALONG_TP, ALONG_DP, ALONG_PP };
+
+static bool together(enum along along, struct mesh_place a, struct mesh_place b) {
+    return (along == ALONG_TP || a.tp_rank == b.tp_rank) && (along == ALONG_DP || a.dp_rank == b.dp_rank) &&
+           (along == ALONG_PP || a.pp_rank == b.pp_rank);
+}
+
+/* Groups are counted by their first ranks; each has to have as many members as the axis is long. */
+static int count(enum along along, int size) {
+    int groups = 0;
+    for (int r = 0; r < N; r++) {
+        struct mesh_place mine = mesh_place_of(DP, TP, PP, r);
+        int before = 0, members = 0;
+        for (int other = 0; other < N; other++) {
+            bool with = together(along, mine, mesh_place_of(DP, TP, PP, other));
+            members += with;
+            before += with && other < r;
+        }
+        if (members != size) return -1;
+        groups += before == 0;
+    }
+    return groups;
+}
+
+static void test_mesh_counts_groups_of_96_ranks(void **state) {
+    (void)state;
+    assert_int_equal(count(ALONG_TP, TP), 12);
+    assert_int_equal(count(ALONG_PP, PP), 24);
+    assert_int_equal(count(ALONG_DP, DP), 32);
+}
+
+static void test_mesh_trains_in_three_dimensions(void **state) {
+    (void)state;
+    struct reference ref = {0};
+    struct difference d = {0};
+    struct mesh mesh;
+    struct plan plan = parity_plan();
+    int n = comm_world_size();
+    plan.layers = 2;
+    bool meshed = agree_all(mesh_init(&mesh, n, 1, 1) == OK);        /* does it take place at all? One rank's serial run would */
+    meshed = meshed && agree_all(group_size(mesh.group[AXIS_MESH]) == n && mesh.place.dp_rank == comm_world_rank());
+    mesh_fini(&mesh);
+    assert_true(meshed);
+    enum status status = reference_init(&ref, &plan);
+    plan.micro_batch = 2;
+    plan.dp = n >= 8 ? 2 : 1;
+    plan.tp = n >= 2 ? 2 : 1;
+    plan.pp = n >= 4 ? 2 : 1;
+    if (agree_all(status == OK)) status = plan_settle(&plan, n);
+    if (agree_all(status == OK)) status = layout_compare(&plan, &ref, &d);
+    reference_fini(&ref);
+    assert_ok(status);
+    assert_close(d.loss, 0, 1e-10);
+    assert_close(d.norm, 0, 1e-10);
+    assert_close(d.grad, 0, 1e-10);
+    assert_close(d.wire, 0, 1e-12);
+}
+
+TESTS(unit_test(test_mesh_counts_groups_of_96_ranks), unit_test(test_mesh_trains_in_three_dimensions))
