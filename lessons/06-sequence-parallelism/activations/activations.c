@@ -1,6 +1,6 @@
 /* Exercise: what tensor and sequence parallelism cost, on paper (lesson 06, "What it costs"). activations.h says what is asked; the
  * tests compile real programs and compare, to the byte. */
-#include "activations.h"
+#include "lessons/06-sequence-parallelism/activations/activations.h"
 
 #include "lib/base/status.h"
 

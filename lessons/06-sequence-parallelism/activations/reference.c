@@ -1,4 +1,4 @@
-#include "activations.h"
+#include "lessons/06-sequence-parallelism/activations/activations.h"
 
 /* 16 tensors of B T C in all: input, ln1, res1, ln2 outside of regions; qkv (3), attention (1), fc (4) and gelu (4) within. */
 int64_t saved_bytes(const struct layout *l) {

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
  * The learner's formulas against compiled programs: what their layers save, and what their bill says. */
-#include "activations.h"
+#include "lessons/06-sequence-parallelism/activations/activations.h"
 #include "driver/recipe.h"
 #include "lib/program/activations.h"
 #include "tests/layouts.h"

@@ -5,7 +5,7 @@
  * tie to the even neighbour? Which inputs must not go that way? Do not use the compiler's _Float16, nor lib/device/dtype.h: the tests do.
  *
  *   make grade LESSON=08 FILE=lessons/08-mixed-precision/convert/convert.c */
-#include "convert.h"
+#include "lessons/08-mixed-precision/convert/convert.h"
 
 enum status convert_to_bf16(uint16_t *to, const float *from, int64_t n) {
     (void)to, (void)from, (void)n;

@@ -3,7 +3,7 @@
  * A finite number is significand x 2^(exponent), and rounding is dropping the significand's last bits: add half of what is dropped, and
  * on a tie only if the bit that stays last is 1. A carry out of the significand goes into the exponent, where it is right: 1.11..1 rounds
  * to 10.0, and the largest number to the pattern of infinity. */
-#include "convert.h"
+#include "lessons/08-mixed-precision/convert/convert.h"
 
 enum { INFINITE = 0x7f800000, SIGN_16 = 0x8000 };
 

@@ -5,7 +5,7 @@
  * comm_all_reduce(group, &x, 1, FP64, COMM_SUM or COMM_MAX) combines a double over the group.
  *
  *   make grade LESSON=08 FILE=lessons/08-mixed-precision/step/half_step.c */
-#include "half_step.h"
+#include "lessons/08-mixed-precision/step/half_step.h"
 
 #include <math.h>
 

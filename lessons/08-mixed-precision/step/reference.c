@@ -2,7 +2,7 @@
  *
  * Gradients are looked at once, in their scaled form: squares are summed in fp64, where neither 65504^2 nor (6e-8)^2 is a problem, and the
  * scale is divided out of the norm. Then ranks agree: the maximum of "I have seen an overflow". Only after that does anybody write. */
-#include "half_step.h"
+#include "lessons/08-mixed-precision/step/half_step.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu */
 /* The step, against the same arithmetic in fp64 from the true gradients. */
-#include "half_step.h"
+#include "lessons/08-mixed-precision/step/half_step.h"
 #include "tests/test.h"
 
 #include <stdio.h>
