@@ -72,7 +72,7 @@ ln -s "$PWD/$reference" "$work/in/link/cost.c"
 mkfifo "$work/in/pipe/cost.c"
 ln -s "$work/in/ann/02" "$work/in/far/02"
 mkdir -p "$work/in/peek/02" && echo '#include "lessons/02-collectives/cost/reference.c"' >"$work/in/peek/02/cost.c"
-tools/grade-all --built --jobs 2 --limit 3 --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1
+tools/grade-all --built --jobs 2 --limit 4 --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1
 if grep -q 'bubblewrap does not work here' "$work/said"; then echo "skip grade-all: $(grep -m1 'bubblewrap' "$work/said")"; exit; fi
 cat "$work/scores.csv" >>"$work/said"
 for student in ann zoe; do row $student 100; report $? "$student, among all these, has full marks"; done

@@ -160,7 +160,7 @@ def run_tests(base, place, ranks, env):
             place.share(path)
             seconds = base.exercise.limit
             alone = {"OMPI_MCA_ess_singleton_isolated": "1"} if ranks == 1 else {}      # one rank needs no daemon: it starts at once
-            env = dict({**alone, "TEST_FILES": " ".join(base.exercise.tests), "TEST_TIMEOUT": str(max(2, min(20, seconds // 3))),
+            env = dict({**alone, "TEST_FILES": " ".join(base.exercise.tests), "TEST_TIMEOUT": str(max(2, min(20, seconds * 2 // 3))),
                         "DEVICE": base.device, "OMP_NUM_THREADS": threads(ranks)}, **env)
             ended = place.run(mpirun(ranks, [f"{place.work}/program"]), seconds, env=env, report=path)
             f.seek(0)
