@@ -269,7 +269,21 @@ static void test_bank_conflicts_are_counted_in_wavefronts(void **state) {
     device_free(y);
 }
 
-TESTS(simt_unit_test(test_traffic_is_counted_in_sectors), simt_unit_test(test_bank_conflicts_are_counted_in_wavefronts),
+/* Four requests of one sector. The lanes that went through the inner loop once are not a request behind for ever: the barrier is where
+ * all begin again. */
+static void test_requests_begin_anew_behind_a_barrier(void **state) {
+    (void)state;
+    float *x = device_zeros(256 * sizeof *x), *y = x + 128;
+    simt_count(1);
+    simt_test_rounds(y, x);
+    struct simt_counts c = simt_counts();
+    simt_count(0);
+    assert_int_equal(c.load.requests, simt_checked() * 4);
+    assert_int_equal(c.load.units, simt_checked() * 4);
+    device_free(x);
+}
+
+TESTS(simt_unit_test(test_requests_begin_anew_behind_a_barrier), simt_unit_test(test_traffic_is_counted_in_sectors), simt_unit_test(test_bank_conflicts_are_counted_in_wavefronts),
       simt_unit_test(test_shuffles_stay_in_their_segment), simt_unit_test(test_votes), simt_unit_test(test_atomics_lose_nothing),
       simt_unit_test(test_both_orders_show), simt_unit_test(test_shared_memory_static_and_dynamic),
       simt_unit_test(test_barriers_that_count), simt_unit_test(test_wmma_is_a_plain_product), simt_unit_test(test_indices),

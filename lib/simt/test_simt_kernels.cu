@@ -157,3 +157,14 @@ __global__ static void banks(float *y, int stride) {
     y[threadIdx.x] = words[0];
 }
 void simt_test_banks(float *y, int stride) { LAUNCH(banks, 1, 32, 0, NULL)(y, stride); }
+
+__global__ static void rounds(float *y, const float *x) {
+    float sum = 0;
+    for (int i = 0; i < 2; i++) {
+        int n = threadIdx.x < 16 ? 2 : 1;
+        for (int k = 0; k < n; k++) sum += x[64 * i + 8 * k];
+        __syncthreads();
+    }
+    y[threadIdx.x] = sum;
+}
+void simt_test_rounds(float *y, const float *x) { LAUNCH(rounds, 1, 32, 0, NULL)(y, x); }
