@@ -142,7 +142,8 @@ int64_t run_samples_before(const struct run *, int64_t step);
 /** The next step begins with this sample of the shuffled order. Between steps, on all ranks alike. */
 void run_go_on_at_sample(struct run *, int64_t sample);
 
-/** A piece of the comm arena for a technique, in the order of attaching; what cost() asked for in all.
+/** A piece of the comm arena for a technique, in the order of attaching; what cost() asked for in all. The technique's own until the run ends;
+ *  its content is undefined at first. Pieces follow one another byte by byte: whoever takes a number that is no multiple of ARENA_ALIGN moves the next one.
  *  @errors E_INTERNAL: more than was planned */
 enum status run_take_comm(struct run *, int64_t bytes, void **out);
 
