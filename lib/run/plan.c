@@ -61,7 +61,7 @@ static const struct option OPTIONS[] = {
     {"attention-core", OPTION_CHOICE, "auto", 0, 0, "auto|own|cudnn", "", "cuda, blocked attention: this project's own kernels, or cuDNN's; auto: cuDNN's where it has them", "machine", AT(attention_core)},
     {"fuse", OPTION_BOOL, "on", 0, 0, NULL, "", "run neighbouring operations as one kernel where there is one", "machine", AT(fuse)},
     {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine", AT(comm_timeout)},
-    {"threads", OPTION_INT, "0", 0, 4096, NULL, "", "OpenMP threads a rank; 0: cores / ranks of this host", "machine", AT(threads)},
+    {"threads", OPTION_INT, "0", 0, 4096, NULL, "", "OpenMP threads a rank; 0: cores / ranks of this host, and in show 1", "machine", AT(threads)},
     {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "", "compare operation, count and dtype across the group before each collective", "machine", AT(check_collectives)},
     {"peak-tflops", OPTION_REAL, "0", 0, 1e9, NULL, "TFLOP/s", "peak of the whole job, for mfu; 0: measured", "machine", AT(peak_tflops)},
 
