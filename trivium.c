@@ -9,6 +9,7 @@
 #include "driver/show.h"
 #include "driver/train.h"
 #include "lib/base/status.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,11 @@ static void print_help(FILE *f) {
  * library reads this before main, so the program starts itself once more. Who has set either variable has decided. */
 static void wait_asleep(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
-    execv("/proc/self/exe", argv);
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);     /* by its own name, by which ps and pgrep know it */
+    if (n <= 0) return;
+    path[n] = 0;
+    execv(path, argv);
 }
 
 int main(int argc, char **argv) {

@@ -76,6 +76,16 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
     return strategies_split(c->base.strategies, &c->strategies);
 }
 
+/* What only train does is refused where somebody typed it. (A file may have it: it is train's as well.) */
+static enum status refuse_trains_own(const struct options *o) {
+    static const char *const names[] = {"trace", "trace-first", "trace-steps", "profile", "save", "save-every", "save-async", "resume", "spike-guard"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (options_source(o, names[i]) == FROM_COMMAND_LINE)
+            return FAIL(E_USAGE, "%s is train's, and compare does nothing of the kind; leave it out%s", names[i],
+                        names[i][0] == 't' ? " (pipelines are traced for report.html anyhow)" : "");
+    return OK;
+}
+
 static enum status read_strategies(struct comparison *c, int argc, char **argv) {
     int n = c->strategies.n;
     c->requests = calloc((size_t)n, sizeof *c->requests);
@@ -86,6 +96,7 @@ static enum status read_strategies(struct comparison *c, int argc, char **argv) 
         c->rows[i].strategy = c->strategies.text[i];
         TRY(read_request(&c->requests[i], argc, argv));
         TRY(strategy_apply(c->strategies.text[i], i + 1, s->options));
+        TRY(refuse_trains_own(s->options));
         TRY(gpt_preset(&s->plan, s->options));
     }
     return OK;

@@ -292,6 +292,8 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
         TRY(show_params(&q->plan, q->params, q->json));
         return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
     }
+    if (q->svg[0] && strcmp(what, "memory"))
+        return FAIL(E_USAGE, "show %s draws nothing; --svg is for show memory (and trivium schedule has its own)", what);
     if (q->decode) generate_plan(&q->plan);
     TRY(setup_plan(o, &q->plan, 0));
     omp_set_num_threads(q->plan.threads ? (int)q->plan.threads : 1);   /* scratch grows with them, and this machine's number is no answer for another */

@@ -39,6 +39,7 @@ static enum status go_back(struct training *t, int64_t step, double limit) {
     snprintf(saved, sizeof saved, "%s/step-%08" PRId64, t->setup.plan.save, t->saved_step);
     TRY(fail_agree(r->mesh.group[AXIS_MESH], checkpoint_resolve(saved, folder)));
     TRY(checkpoint_load(r, folder, CHECKPOINT_ALL));
+    t->n_rollbacks++;
     row.first_sample = run_samples_used(r);
     row.n_samples = go_on_at - row.first_sample;
     run_go_on_at_sample(r, go_on_at);

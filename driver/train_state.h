@@ -32,11 +32,12 @@ struct training {
     int64_t save_failures;
     struct spike spike;                  /* --spike-guard: the losses so far; */
     int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
+    int64_t n_rollbacks;                 /* how often to any */
     int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
     struct trace *trace;                 /* --trace, until it is written; */
     int64_t trace_first, trace_end;      /* steps that it is of, from 0; */
     bool tracing;                        /* has it been started, */
-    int64_t trace_returns;               /* and n_returns then */
+    int64_t trace_rollbacks;             /* and n_rollbacks then */
     int64_t profiled;                    /* steps that --profile counts, and their seconds */
     double profiled_s;
 };

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The first steps touch all memory and open connections: the third says more. A run that is too short for that is traced at its end. */
 static void choose_steps(struct training *t) {
@@ -16,10 +17,14 @@ static void choose_steps(struct training *t) {
     t->trace_end = t->trace_first + p->trace_steps < p->steps ? t->trace_first + p->trace_steps : p->steps;
 }
 
+/* Can it be written? What is there stays until there is a trace to take its place. */
 static enum status try_file(const char *path) {
-    FILE *f = comm_world_rank() == 0 ? fopen(path, "w") : NULL;
-    if (!f && comm_world_rank() == 0) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, strerror(errno));
-    if (f) fclose(f);
+    if (comm_world_rank() != 0) return OK;
+    bool is_new = access(path, F_OK) != 0;
+    FILE *f = fopen(path, "a");
+    if (!f) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, strerror(errno));
+    fclose(f);
+    if (is_new) unlink(path);
     return OK;
 }
 
@@ -27,9 +32,9 @@ enum status train_trace_prepare(struct training *t) {
     const struct plan *p = &t->setup.plan;
     if (!p->trace[0]) return OK;
     choose_steps(t);
-    if (t->trace_first < t->run.n_done) {
+    if (t->trace_first < t->run.n_done || t->trace_end <= t->trace_first) {
         if (comm_world_rank() == 0)
-            log_warn("trace-first=%" PRId64 " is done already, and nothing will be traced: this run goes on behind step %" PRId64, p->trace_first, t->run.n_done);
+            log_warn("nothing will be traced: this run goes on behind step %" PRId64 " of %" PRId64, t->run.n_done, p->steps);
         return OK;
     }
     enum status status = try_file(p->trace);
@@ -54,12 +59,12 @@ static void tell(const struct training *t, const struct trace_data *d) {
         dropped += d->ranks[i].dropped;
         uncertainty_s = fmax(uncertainty_s, d->ranks[i].uncertainty_s);
     }
-    if (dropped) log_warn("trace: %" PRId64 " spans found no room, and are missing", dropped);
+    if (dropped) log_warn("trace: %" PRId64 " spans found no room, and are missing; what its bubble would be is not known", dropped);
     if (log_get_level() < LOG_INFO) return;
     printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64 " spans (%.1f MiB a rank beside the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
            t->setup.plan.trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks, d->n_ranks == 1 ? "" : "s", spans,
            (double)trace_room_bytes(t->trace) / (1 << 20), 1e6 * uncertainty_s);
-    tell_bubble(&t->setup.plan, d);
+    if (!dropped) tell_bubble(&t->setup.plan, d);
     fflush(stdout);
 }
 
@@ -87,10 +92,12 @@ static void go_back(struct training *t) {
 
 enum status train_trace(struct training *t, bool leaving) {
     if (!t->trace) return OK;
-    if (t->tracing && t->n_returns != t->trace_returns) go_back(t);
+    if (t->tracing && t->n_rollbacks != t->trace_rollbacks) go_back(t);
     if (t->tracing && (t->run.n_done >= t->trace_end || leaving)) return finish(t);
+    if (leaving && comm_world_rank() == 0)
+        log_warn("nothing was traced: this run ends behind step %" PRId64 ", and step %" PRId64 " was to be the first", t->run.n_done, t->trace_first + 1);
     if (t->tracing || leaving || t->run.n_done != t->trace_first) return OK;
     t->tracing = true;
-    t->trace_returns = t->n_returns;
+    t->trace_rollbacks = t->n_rollbacks;
     return trace_start(t->trace);
 }

@@ -27,9 +27,9 @@ static struct spans *recorder;
 void comm_record(struct spans *spans) { recorder = spans; }
 struct spans *comm_recorder(void) { return recorder; }
 
-/* @return 1 + the span */
+/* Between steps (evaluation, checkpoints) nothing is recorded: room was made for steps. @return 1 + the span */
 static int open_span(const struct group *group, const struct comm_call *call, double bytes) {
-    if (!recorder || group->size == 1 || comm_is_message(call->op)) return 0;
+    if (!recorder || recorder->now.step < 0 || group->size == 1 || comm_is_message(call->op)) return 0;
     int span = span_open(recorder, SPAN_COMM, (int)call->op);
     if (span < 0) return 0;
     struct span *x = span_at(recorder, span);

@@ -200,6 +200,8 @@ enum status plan_settle(struct plan *p, int world) {
     TRY(settle_batch(p));
     TRY(check_countable(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;
+    if (!p->trace[0] && p->trace_first > 0)
+        return FAIL(E_CONFIG, "trace-first=%" PRId64 " without trace; give --trace a file, or leave it out", p->trace_first);
     if (p->trace[0] && p->trace_first > p->steps)
         return FAIL(E_CONFIG, "trace-first=%" PRId64 " is behind the last step, and steps=%" PRId64 "; use a smaller one, or 0", p->trace_first, p->steps);
     if (p->save_every > 0 && !p->save[0])
