@@ -10,6 +10,8 @@
 
 struct batch { int64_t global_batch, micro_batch, dp, seq; };   /* all at least 1; seq in tokens, the others in sequences and replicas */
 
+/* Where a function fails, *out stays what it was. */
+
 /** Sequences that each of the dp replicas works on in a step.
  *  @errors E_CONFIG if dp does not divide global_batch; the sentence holds both values, as "dp=3" and "global-batch=16" */
 enum status batch_share(const struct batch *, int64_t *out);
