@@ -93,13 +93,9 @@ static void test_dp_bucket_respects_size_and_dtype(void **state) {
 /* ---- sums ---- */
 static int gradient_of(int rank, int param, int element, int step) { return (element * 7 + param + 1) % 11 * (rank + 1) + step; }
 
-/* Gaps are zero, as dp's attach leaves them. */
-static void fill_gradients(const struct program *p, char *base, int64_t bytes, int step) {
-    memset(base, 0, (size_t)bytes);
-    for (int i = 0; i < N_PARAMS; i++)
-        for (int e = 0; e < SIZE[i] && p->params[i].present; e++)
-            dtype_set(base + p->params[i].grad_offset, p->params[i].grad_type.dtype, e,
-                      gradient_of(comm_world_rank(), i, e, step));
+static void write_gradient(const struct param *w, char *base, int param, int step) {
+    for (int e = 0; e < SIZE[param]; e++)
+        dtype_set(base + w->grad_offset, w->grad_type.dtype, e, gradient_of(comm_world_rank(), param, e, step));
 }
 
 static bool sums_are_serial(const struct program *p, const char *base, int step) {
@@ -112,38 +108,47 @@ static bool sums_are_serial(const struct program *p, const char *base, int step)
     return true;
 }
 
-static int64_t n_sums(void) { return group_ledger(group_world())->entry[COMM_ALL_REDUCE].calls; }
-
-/* One step: gradients become final from the last param to the first, or in the order 0 3 6 9 2 5 8 1 4 7; the same on all ranks.
- * After each, as many sums have started as buckets are complete. */
-static bool run_one_step(struct dp_buckets *d, const struct program *p, char *base, bool backwards) {
-    int64_t before = n_sums(), complete = 0;
-    int left[N_PARAMS];
-    bool ok = true;
-    for (int k = 0; k < d->n; k++) left[k] = d->bucket[k].n_params;
-    for (int t = 0; t < N_PARAMS; t++) {
-        int i = backwards ? N_PARAMS - 1 - t : t * 3 % N_PARAMS;
-        if (!p->params[i].present) continue;
-        ok &= dp_bucket_ready(d, i, base, group_world()) == OK;
-        complete += --left[d->of_param[i]] == 0;
-        ok &= n_sums() - before == complete;
-    }
-    return dp_buckets_finish(d) == OK && ok && complete == d->n;
+/* Is it OK, too? Else the first such line is shown with the test: what a starter says of itself, for one. */
+static bool well(bool so_far, enum status status) {
+    if (so_far && status != OK) print_error("%s\n", status_text());
+    status_clear();
+    return so_far && status == OK;
 }
 
-struct outcome { bool started_in_time, sums, wire; };
+static int64_t n_sums(void) { return group_ledger(group_world())->entry[COMM_ALL_REDUCE].calls; }
+
+struct outcome { bool went_well, started_in_time, sums, wire; };
+
+/* One step: gradients become final from the last param to the first, or in the order 0 3 6 9 2 5 8 1 4 7; the same on all ranks.
+ * Each is written only then, so that a sum that began before has not seen it. After each, as many sums have started as buckets
+ * are complete. */
+static void run_one_step(struct outcome *o, struct dp_buckets *d, const struct program *p, char *base, int step) {
+    int64_t before = n_sums(), complete = 0;
+    int left[N_PARAMS];
+    for (int k = 0; k < d->n; k++) left[k] = d->bucket[k].n_params;
+    for (int t = 0; t < N_PARAMS; t++) {
+        int i = step % 2 ? N_PARAMS - 1 - t : t * 3 % N_PARAMS;
+        if (!p->params[i].present) continue;
+        write_gradient(&p->params[i], base, i, step);
+        o->went_well = well(o->went_well, dp_bucket_ready(d, i, base, group_world()));
+        complete += --left[d->of_param[i]] == 0;
+        o->started_in_time &= n_sums() - before == complete;
+    }
+    o->went_well = well(o->went_well, dp_buckets_finish(d));
+    o->started_in_time &= o->went_well && complete == d->n;
+}
 
 static struct outcome run_steps(int64_t limit) {
-    struct outcome o = {true, true, true};
+    struct outcome o = {true, true, true, true};
     struct program p;
     struct dp_buckets d;
     int64_t bytes = make_params(&p);
     char *base = malloc((size_t)bytes);
-    bool ready = dp_buckets_init(&d, &p, limit) == OK;
+    bool cut = o.started_in_time = o.went_well = well(true, dp_buckets_init(&d, &p, limit));
     group_ledger_reset(group_world());
     for (int step = 0; step < 4; step++) {
-        fill_gradients(&p, base, bytes, step);
-        o.started_in_time &= ready && run_one_step(&d, &p, base, step % 2);
+        memset(base, 0, (size_t)bytes);                    /* gaps too, as dp's attach leaves them */
+        if (cut) run_one_step(&o, &d, &p, base, step);
         o.sums &= sums_are_serial(&p, base, step);
     }
     double sent = group_ledger(group_world())->entry[COMM_ALL_REDUCE].bytes;

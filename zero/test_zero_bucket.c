@@ -62,13 +62,20 @@ static void make_rows(struct fixture *f) {
     }
 }
 
+/* Is it OK, too? Else the first such line is shown with the test: what a starter says of itself, for one. */
+static bool well(bool so_far, enum status status) {
+    if (so_far && status != OK) print_error("%s\n", status_text());
+    status_clear();
+    return so_far && status == OK;
+}
+
 static bool fixture_init(struct fixture *f, int n_ranks, int rank, bool every, int64_t bytes) {
     *f = (struct fixture){0};
     make_params(f, n_ranks, rank, every);
     make_rows(f);
-    bool ok = schedule_accumulate(MICROBATCHES, &f->schedule) == OK;
+    bool ok = well(true, schedule_accumulate(MICROBATCHES, &f->schedule));
     const struct compiled compiled = {&f->p, &f->chunk, &f->schedule};
-    ok &= zero_buckets_init(&f->z, &compiled, n_ranks, every, bytes) == OK;
+    ok = well(ok, zero_buckets_init(&f->z, &compiled, n_ranks, every, bytes));
     f->comm = malloc((size_t)zero_buckets_comm_bytes(&f->z) + 1);
     zero_buckets_place(&f->z, device_cpu(), f->comm);
     return ok && f->comm;
@@ -113,7 +120,7 @@ static enum status note(struct run *r, void *self, const struct event *e) {
 static bool foretold(const struct run *r, bool every, const int *seen, int n) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     struct zero_buckets z;
-    if (zero_buckets_init(&z, &compiled, (int)r->plan.dp, every, 1) != OK) return false;
+    if (!well(true, zero_buckets_init(&z, &compiled, (int)r->plan.dp, every, 1))) return false;
     bool same = z.n_params == n && !memcmp(z.params, seen, (size_t)n * sizeof *seen);
     zero_buckets_fini(&z);
     return same && n > 0;
@@ -146,7 +153,7 @@ static void test_zero_bucket_foretells_what_a_run_does(void **state) {
         static struct record record;
         struct run r;
         record.n = record.n_final = 0;
-        bool ran = run_and_record(&r, zero, &record) == OK;
+        bool ran = well(true, run_and_record(&r, zero, &record));
         bool all = agree_all(ran && foretold(&r, true, record.all, record.n));
         bool final = agree_all(ran && foretold(&r, false, record.final, record.n_final));
         run_destroy(&r);
@@ -240,15 +247,15 @@ static void add_gradient(const struct param *w, int param, int t, bool replace, 
 
 /* The t-th row of the step: at stages 2 and 3 a fresh whole gradient is ready and leaves; at stage 1 the one that lies in the
  * grad arena is added to, and leaves when it is final. The buffer is overwritten at once: it must have been copied. */
-static bool give(struct fixture *f, int param, int t, bool every, bool final, const struct group *group) {
+static enum status give(struct fixture *f, int param, int t, bool every, bool final, const struct group *group) {
     const struct param *w = &f->p.params[param];
     double fresh[MOST];
     void *buffer = every ? (void *)fresh : w->grad;
     add_gradient(w, param, t, every, buffer);
-    if (!every && !final) return true;
-    bool ok = zero_buckets_ready(&f->z, &f->p, param, buffer, every, group) == OK;
+    if (!every && !final) return OK;
+    enum status status = zero_buckets_ready(&f->z, &f->p, param, buffer, every, group);
     for (int e = 0; e < w->padded_n; e++) dtype_set(buffer, w->grad_type.dtype, e, NAN);
-    return ok;
+    return status;
 }
 
 static int64_t n_scatters(void) { return group_ledger(group_world())->entry[COMM_REDUCE_SCATTER].calls; }
@@ -266,10 +273,10 @@ static void run_one_step(struct fixture *f, bool every, struct outcome *o) {
     int64_t before = n_scatters();
     for (int t = 0; t < MICROBATCHES * READY; t++) {
         bool final = t >= 11;                              /* 10 is the tied param's first use in the last microbatch */
-        o->ran &= give(f, ORDER[t % READY], t, every, final, group_world());
+        o->ran = well(o->ran, give(f, ORDER[t % READY], t, every, final, group_world()));
         if (comm_world_size() > 1) o->started_in_time &= n_scatters() - before == n_complete(&f->z, f->z.at);
     }
-    o->ran &= zero_buckets_finish(&f->z, &f->p, every) == OK;
+    o->ran = well(o->ran, zero_buckets_finish(&f->z, &f->p, every));
 }
 
 /* This rank's own elements, summed over ranks and over every row of the step that was about the param. */
@@ -327,9 +334,10 @@ static void test_zero_bucket_final_sums_land_at_their_owners(void **state) {
 static void test_zero_bucket_is_laid_out_rank_by_rank(void **state) {
     (void)state;
     struct fixture f;
-    bool right = fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20) && give(&f, 0, 0, true, false, group_world());
+    bool right = fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20);
     assert_true(right);
-    assert_true(give(&f, 9, 1, true, false, group_world()));         /* 0 and 9 fill the bucket: the next has another dtype */
+    assert_ok(give(&f, 0, 0, true, false, group_world()));
+    assert_ok(give(&f, 9, 1, true, false, group_world()));           /* 0 and 9 fill the bucket: the next has another dtype */
     const struct zero_bucket *b = &f.z.buckets[0];
     assert_int_equal(b->n, 2);
     for (int r = 0, at = 0; r < comm_world_size(); r++)
@@ -383,10 +391,11 @@ static void test_zero_bucket_refuses_a_gradient_too_many(void **state) {
     struct fixture f;
     double gradient[MOST] = {0};
     bool ran = fixture_init(&f, comm_world_size(), comm_world_rank(), false, 600);
-    for (int i = 0; i < 9; i++) ran &= zero_buckets_ready(&f.z, &f.p, f.z.params[i], gradient, false, group_world()) == OK;
+    for (int i = 0; i < 9 && ran; i++)
+        ran = well(ran, zero_buckets_ready(&f.z, &f.p, f.z.params[i], gradient, false, group_world()));
     int extra = zero_buckets_ready(&f.z, &f.p, f.z.params[0], gradient, false, group_world());
     status_clear();
-    ran &= zero_buckets_finish(&f.z, &f.p, false) == OK;
+    ran = well(ran, zero_buckets_finish(&f.z, &f.p, false));
     fixture_fini(&f);
     assert_true(ran);
     assert_int_equal(extra, E_INTERNAL);

@@ -6,9 +6,10 @@
  *
  * What you write are the five functions below; dp/dp_bucket.h says what each promises, and has the structs. Theory: lesson 03,
  * "Buckets". What you need of others: struct param (lib/program/program.h) with `present`, `grad_offset`, `grad_type`; type_bytes
- * (lib/device/tensor.h); table_grow (lib/base/grow.h); comm_all_reduce_start, comm_wait and comm_algorithm_bytes (lib/comm/comm.h).
+ * (lib/device/tensor.h); dtype_size (lib/device/dtype.h), for bytes into elements; table_grow (lib/base/grow.h); comm_all_reduce_start,
+ * comm_wait and comm_algorithm_bytes (lib/comm/comm.h).
  *
- * Grade it with: make grade LESSON=03 FILE=dp_bucket.c */
+ * Grade a copy in my/ with: make grade LESSON=03 FILE=my/dp_bucket.c */
 #include "dp/dp_bucket.h"
 
 #include "lib/base/grow.h"

@@ -45,8 +45,8 @@ static void foretell_tape(struct zero_buckets *z, const struct tape *t, bool eve
 }
 
 /* z->params[0 .. n_params) is the sequence. Cut it into z->buckets, in order: a gradient goes into the last bucket if that is of its dtype and its n_ranks
- * parts together have fewer than `bytes` bytes; else it starts a new one. A bucket's count is the elements of one part: the shard_n of its params. table_grow
- * (lib/base/grow.h) makes room as above. */
+ * parts together have fewer than `bytes` bytes; else it starts a new one. A bucket's count is the elements of one part: the shard_n of its params; dtype_size
+ * (lib/device/dtype.h) makes bytes of elements, table_grow (lib/base/grow.h) makes room as above. */
 static enum status cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
     (void)z, (void)p, (void)bytes;
     return FAIL(E_TODO, "cutting the sequence into buckets is still to be written");
