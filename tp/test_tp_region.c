@@ -39,7 +39,9 @@ static void region_init(struct region *r, const struct op *op, enum dtype dtype,
 }
 
 static bool region_run(struct region *r, enum row_kind kind) {
-    return op_run(&r->call, kind) == OK && comm_wait(&r->request) == OK;
+    bool ok = op_run(&r->call, kind) == OK && comm_wait(&r->request) == OK;
+    if (!ok) status_report();
+    return ok;
 }
 
 static bool is_summed(const struct region *r) {

@@ -6,20 +6,23 @@
  * What enters a region is the same on every rank; each rank uses it for its own part of the layer. What leaves is rank r's part
  * of a sum. Work out what stands for the two question marks, then fill in what says TODO. Wanted are
  *
+ *   - the type of what comes out, of both;
  *   - the two kernels, for any dtype: both may be called in place (the operands' data is one address) or not;
  *   - in the table at the end, which direction is a view (lib/ops/op.h: enum alias): no memory, no kernel, no row;
- *   - what a row of each op sends (struct cost, wire_bytes), by row kind.
+ *   - what a row of each op sends (struct cost, wire_bytes), by row kind. A ROW_REPLAY is forward once more (lesson 09): it
+ *     sends what forward sends.
  *
  * A kernel's call (lib/ops/op.h: struct call) has in[0] and out[0] forward, dout[0] and din[0] backward, each with data and type;
- * group is the tp group. Backward of tp_enter is asynchronous: it starts its sum and leaves c->request to a row that waits. */
+ * group is the tp group; type_n(type) is how many elements a type has, type_bytes(type) how many bytes. Backward of tp_enter is asynchronous: it starts its sum and leaves c->request to a row that waits. */
 #include "tp/tp_region.h"
 
 #include "lib/comm/comm_request.h"
 #include "lib/ops/kernels.h"
 
+/* TODO: out[0] = the type of the result, when c->in[0].type points to that of the input. */
 static enum status region_shape(const struct call *c, struct type out[MAX_OUT]) {
-    out[0] = *c->in[0].type;
-    return OK;
+    (void)out;
+    return FAIL(E_TODO, "%s: the type of its result is yours to write", c->step->op->name);
 }
 
 /* TODO: what an all-reduce of in[0] over c->step->parts ranks puts on the wire: comm_algorithm_bytes (lib/comm/comm.h). */
