@@ -3,7 +3,7 @@
  * The model has C weights and predicts one number a token, y = sum over c of w[c] x[c]. The loss of a token is 1/2 (y - t)^2. Sequences
  * were cut to different lengths (or prompts are masked), so every microbatch has its own number of tokens, and a rank may have none at all.
  *
- *     L = 1/T  sum over all tokens of all microbatches of all ranks of loss(token)        T: how many tokens these are
+ *     L = 1/N_tok  sum over all tokens of all microbatches of all ranks of loss(token)    N_tok: how many tokens these are
  *     g = dL/dw                                                                           what every rank has to end up with */
 #ifndef TRIVIUM_LESSONS_SCALE_H
 #define TRIVIUM_LESSONS_SCALE_H
