@@ -1,4 +1,4 @@
-/* What a layer saves and what a step sends, on paper: the contract of the exercise (lesson 06, "What it costs"). */
+/* What a layer saves, what a step sends and which gradients are parts, on paper: the contract of the exercise (lesson 06, "What it costs"). */
 #ifndef TRIVIUM_LESSON_06_ACTIVATIONS_H
 #define TRIVIUM_LESSON_06_ACTIVATIONS_H
 
@@ -24,5 +24,10 @@ int64_t saved_bytes(const struct layout *);
  *  cut vocabulary, whose three numbers a token have `statistic` bytes each; with sp what is gathered again in backward, and the partial gradients,
  *  once a step. */
 double sent_bytes(const struct layout *, int64_t statistic);
+
+/** 1: after backward a rank's gradient of this parameter is a part, and the whole is the sum of the parts over the tp group. 0: it needs nothing
+ *  from the other ranks of that group, as every rank has the same or each has other elements. name: "wte", "wpe", "lnf.g" or "lnf.b"; of a layer
+ *  "ln1.g", "ln1.b", "qkv.w", "qkv.b", "proj.w", "proj.b", "ln2.g", "ln2.b", "fc.w", "fc.b", "fc2.w" or "fc2.b". */
+int has_partial_gradient(const struct layout *, const char *name);
 
 #endif

@@ -1,4 +1,5 @@
 #include "lessons/06-sequence-parallelism/activations/activations.h"
+#include <string.h>
 
 /* 16 tensors of B T C in all: input, ln1, res1, ln2 outside of regions; qkv (3), attention (1), fc (4) and gelu (4) within. */
 int64_t saved_bytes(const struct layout *l) {
@@ -17,4 +18,12 @@ double sent_bytes(const struct layout *l, int64_t statistic) {
     double again = l->sp ? part * (double)(2 * l->layers + 1) * stream : 0;
     double partial = l->sp ? 2 * part * (double)((6 * l->layers + l->T + 2) * l->C * l->element) : 0;
     return (double)l->microbatches * (sums + loss + again) + partial;
+}
+
+/* Under sp a weight that is whole has seen T/tp tokens, unless it is used within a region, where all T are: those are cut. */
+int has_partial_gradient(const struct layout *l, const char *name) {
+    static const char *const cut[] = {"wte", "qkv.w", "qkv.b", "proj.w", "fc.w", "fc.b", "fc2.w"};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
+        if (!strcmp(name, cut[i])) return 0;
+    return l->sp;
 }

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The learner's formulas against compiled programs: what their layers save, and what their bill says. */
+ * The learner's formulas against compiled programs: what their layers save, what their bill says, and which gradients they add over tp. */
 #include "lessons/06-sequence-parallelism/activations/activations.h"
 #include "driver/recipe.h"
 #include "lib/program/activations.h"
@@ -101,5 +101,30 @@ static void test_a_step_sends_under_sp(void **state) {
     }
 }
 
+/* A rank whose parts nobody adds updates its own copy by its own part. */
+static void check_gradients(const struct layout *l) {
+    struct run r;
+    struct plan plan = plan_of(l, PRECISION_FP32);
+    assert_ok(plan_settle(&plan, (int)l->tp));
+    assert_ok(run_compile(&r, &gpt_recipe, &plan, 0, NULL, NULL));
+    for (int i = 0; i < r.program.n_params; i++) {
+        const struct param *w = &r.program.params[i];
+        int mine = has_partial_gradient(l, strchr(w->name, '.') + 1);
+        if (*status_text()) fail_msg("%s", status_text());
+        if (mine != w->partial_tp)
+            fail_msg("tp=%d%s: %s %s, and you say %d", (int)l->tp, l->sp ? " sp" : "", w->name,
+                     w->partial_tp ? "has a part of its gradient on each rank" : "needs nothing from other ranks", mine);
+    }
+    run_destroy(&r);
+}
+static void test_gradients_are_parts_under_sp(void **state) {
+    (void)state;
+    const struct layout one = with(SMALL, 1, false, false, false), tp = with(ODD, 2, false, false, false), sp = with(ODD, 4, true, false, false);
+    check_gradients(&sp);
+    check_gradients(&tp);
+    check_gradients(&one);
+}
+
 TESTS(unit_test(test_a_layer_saves_on_one_rank), unit_test(test_a_layer_saves_under_tp), unit_test(test_a_layer_saves_under_sp),
-      unit_test(test_materialised_attention_saves_its_scores), unit_test(test_a_step_sends_under_tp), unit_test(test_a_step_sends_under_sp))
+      unit_test(test_materialised_attention_saves_its_scores), unit_test(test_a_step_sends_under_tp), unit_test(test_a_step_sends_under_sp),
+      unit_test(test_gradients_are_parts_under_sp))
