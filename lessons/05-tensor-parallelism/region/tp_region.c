@@ -13,7 +13,8 @@
  *     sends what forward sends.
  *
  * A kernel's call (lib/ops/op.h: struct call) has in[0] and out[0] forward, dout[0] and din[0] backward, each with data and type;
- * group is the tp group; type_n(type) is how many elements a type has, type_bytes(type) how many bytes. Backward of tp_enter is asynchronous: it starts its sum and leaves c->request to a row that waits. */
+ * group is the tp group; type_n(type) is how many elements a type has, type_bytes(type) how many bytes. Backward of
+ * tp_enter is asynchronous: it starts its sum and leaves c->request to a row that waits. */
 #include "tp/tp_region.h"
 
 #include "lib/comm/comm_request.h"
