@@ -80,7 +80,7 @@ class Runner:
         said = launch.failures(run.ended.text)
         new = [t for t, verdict in run.verdicts.items() if verdict == "fail"]
         for test in new:
-            rank, lines = min(said.get(test[1], [(0, [])]))
+            rank, lines = telling(said.get(test[1], [(0, [])]))
             self.fail(test, ranks, [*brief(lines), *([f"(on rank {rank} of {ranks})"] if ranks > 1 else [])])
         if run.complete:
             for test, verdict in run.verdicts.items():
@@ -96,12 +96,16 @@ class Runner:
         """No end of the report. A crash or a wait without end is one test's; a program that leaves by itself is not believed at all."""
         if run.forged:
             self.void = "something else than the test runner has written the report of the tests"
-        elif launch.left_by_itself(run.ended):
+        elif not run.not_started and launch.left_by_itself(run.ended):
             name = run.running[1] if run.running else "the tests"
             self.void = f"the program left in the middle of {name}, on {ranks} rank{'s' * (ranks > 1)} (exit code {run.ended.code}): " \
                         "a function returns its error to its caller; it never ends the process"
         if self.void:
             self.stop = self.void
+            return True
+        if not run.began():
+            words = [launch.how_it_ended(run.ended, ""), launch.last_line(run.ended)]
+            self.stop = f"before its first test, on {ranks} rank{'s' * (ranks > 1)}: " + ": ".join(filter(None, words))
             return True
         why = launch.how_it_ended(run.ended)
         self.timeouts += bool(run.ended.why)
@@ -110,7 +114,7 @@ class Runner:
             return False
         for test in [*run.verdicts, *([run.running] if run.running else [])]:
             self.fail(test, ranks, [why])
-        self.stop = why if run.verdicts or run.running else "before its first test: " + why
+        self.stop = why
         return True
 
     def settled(self):
@@ -129,9 +133,18 @@ class Runner:
         return self
 
 
+def not_written(line):
+    return "E_TODO" in line or "is not written yet" in line
+
+
+def telling(said):
+    """(rank, lines) of the first rank that names a function which is not written yet; else of the first rank."""
+    return min(said, key=lambda one: (not any(map(not_written, one[1])), one[0]))
+
+
 def brief(lines):
     """What a failed test said; of a function that is not written yet only that."""
-    todo = [re.sub(r".*E_TODO (\S+) \S+: ", r"\1: ", line) for line in lines if "E_TODO" in line]
+    todo = [re.sub(r".*E_TODO (\S+) \S+: ", r"\1: ", line) for line in lines if not_written(line)]
     return todo[:1] or [line[:300].replace(": error: Failure!", "") for line in lines[:8]]
 
 
@@ -186,7 +199,8 @@ def show_claim(text, holds, outcome, hint):
     lines = [f"  {'holds' if holds else 'FAILS'}  {text}"]
     if not holds:
         if outcome.failed_on is not None:
-            held = f" (it holds {on_ranks(outcome.held)})" if outcome.held else ""
+            written = not any(map(not_written, outcome.why))        # else it held only where the function was not needed
+            held = f" (it holds {on_ranks(outcome.held)})" if outcome.held and written else ""
             lines.append(f"           {on_ranks([outcome.failed_on])}{held}:")
         lines += ["             " + line for line in outcome.why or (["it was skipped"] if outcome.skipped else [])]
         if hint:

@@ -70,8 +70,9 @@ def follow(child, seconds, watch=None):
             why = watch() if watch else ""
             if why:
                 return b"".join(said), why
-            if not selector.select(min(left, 0.1)):
-                if child.poll() is not None:                  # a process left behind may hold the pipe
+            over = child.poll() is not None                   # asked before reading: its last words are read first
+            if not selector.select(0 if over else min(left, 0.1)):
+                if over:                                      # a process left behind may hold the pipe
                     return b"".join(said), ""
                 continue
             data = os.read(child.stdout.fileno(), 65536)
@@ -103,7 +104,8 @@ class Plain:
         started = time.monotonic()
         environment = dict(self.environment, **(env or {}), TRIVIUM_GRADE=marker.partition("=")[2])
         if report:
-            environment["TEST_REPORT"] = report
+            # Ranks that are alone in their world all have the same name; in one folder for all, the end of one takes away another's
+            environment.update(TEST_REPORT=report, OMPI_MCA_orte_tmpdir_base=os.path.dirname(report))
         child = subprocess.Popen(limited(argv, c=0, f=FILE_MAX_KB), cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         said, why = follow(child, seconds)
@@ -129,10 +131,11 @@ class Plain:
 # ---- the runner ----
 
 class Run:
-    """complete: the report's last line came. verdicts: of (file, name). running: the test that did not come back."""
+    """complete: the report's last line came. verdicts: of (file, name). running: the test that did not come back. not_started: nobody
+    has touched the report."""
 
     def __init__(self, ended, lines, token):
-        self.ended, self.verdicts, self.running, self.complete, self.forged = ended, {}, None, False, False
+        self.ended, self.verdicts, self.running, self.complete, self.forged, self.not_started = ended, {}, None, False, False, False
         for line in lines:
             words = line.split(" ")
             if self.complete:
@@ -148,11 +151,20 @@ class Run:
         if self.forged:
             self.complete = False
 
+    def began(self):
+        """A test has begun; else nothing of a submission has run, unless it has thrown the report away."""
+        return bool(self.complete or self.forged or self.verdicts or self.running)
+
 
 def run_tests(base, place, ranks, env):
-    """The test program once, on so many ranks."""
+    """The test program once, on so many ranks; once more if it did not come to its first test: where much else runs, MPI may not start."""
+    run = run_once(base, place, ranks, env)
+    return run if run.began() else run_once(base, place, ranks, env)
+
+
+def run_once(base, place, ranks, env):
     token = secrets.token_hex(16)
-    with tempfile.TemporaryDirectory(prefix="trivium-report-") as folder:
+    with tempfile.TemporaryDirectory(prefix="trivium-report-", ignore_cleanup_errors=True) as folder:
         path = os.path.join(folder, "report")
         with open(path, "w+") as f:
             f.write(token + "\n")
@@ -165,7 +177,10 @@ def run_tests(base, place, ranks, env):
             ended = place.run(mpirun(ranks, [f"{place.work}/program"]), seconds, env=env, report=path)
             f.seek(0)
             lines = f.read(OUTPUT_MAX).splitlines()
-    return Run(ended, [] if lines == [token] else lines, token)      # the token is still there: no test has begun
+    untouched = lines == [token]                                     # the token is still there: no test can have begun
+    run = Run(ended, [] if untouched else lines, token)
+    run.not_started = untouched
+    return run
 
 
 def signal_of(ended):
@@ -179,7 +194,12 @@ def left_by_itself(ended):
     return not (ended.why or signal_of(ended) or re.search(gave_up, ended.text, re.M))
 
 
-def how_it_ended(ended):
+def last_line(ended):
+    """The last line of its output that says something: not MPI's frame around its messages."""
+    return next((line.strip()[:200] for line in reversed(ended.text.splitlines()) if re.search(r"[A-Za-z]", line)), "")
+
+
+def how_it_ended(ended, where=" in the middle of it"):
     """One sentence about a launch whose report has no end."""
     if ended.why:
         return ended.why
@@ -190,7 +210,7 @@ def how_it_ended(ended):
         name = {6: "abort", 7: "bus error", 8: "division by zero", 9: "killed", 11: "segmentation fault: an address that is not its own",
                 24: "no CPU time left", 25: "a file too large"}.get(number, "")
         return f"it crashed (signal {number}{', ' + name if name else ''})"
-    return f"the program ended in the middle of it (exit code {ended.code})"
+    return f"the program ended{where} (exit code {ended.code})"
 
 
 def failures(text):
