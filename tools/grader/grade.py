@@ -134,7 +134,7 @@ class Runner:
 
 
 def not_written(line):
-    return "E_TODO" in line or "is not written yet" in line
+    return re.search(r"E_TODO|is not written yet|is still to be written", line)
 
 
 def telling(said):
