@@ -69,9 +69,8 @@ static enum status split_data(struct setup *s) {
 enum status setup_plan(struct options *o, struct plan *plan, int world) {
     TRY(gpt_preset(plan, o));
     if (world == 0) TRY(settle_vocab(o, plan, NULL));
-    if (world == 0 && plan->dp == 0) plan->dp = 1;
     log_set_level((enum log_level)plan->log);
-    return plan_settle(plan, world ? world : plan_ranks(plan));
+    return plan_settle(plan, world);
 }
 
 enum status setup_init(struct setup *s, int argc, char **argv, int world) {

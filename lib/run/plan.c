@@ -3,6 +3,7 @@
 #include "lib/device/device.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -113,7 +114,12 @@ const char *plan_divisors(int64_t n, int64_t limit) {
 }
 
 static enum status settle_world(struct plan *p, int world) {
-    int64_t tp_pp = p->tp * p->pp;
+    int64_t tp_pp = p->tp * p->pp;                                   /* the ranges of the options keep all three far below 2^63 */
+    if (p->dp == 0 && world == 0) p->dp = 1;
+    if (p->dp * tp_pp > INT_MAX)
+        return FAIL(E_CONFIG, "dp=%" PRId64 " x tp=%" PRId64 " x pp=%" PRId64 " needs %" PRId64 " ranks, and the limit is %d; use a smaller dp, tp or pp",
+                    p->dp, p->tp, p->pp, p->dp * tp_pp, INT_MAX);
+    if (world == 0) world = plan_ranks(p);
     if (p->dp == 0) {
         if (world % tp_pp)
             return FAIL(E_CONFIG, "tp=%" PRId64 " x pp=%" PRId64 " does not divide the %d ranks; use a multiple of %" PRId64

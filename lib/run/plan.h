@@ -82,12 +82,14 @@ struct plan {
 extern const struct option_table plan_options;
 
 /** Fill in what follows from the rest (dp from the world, micro-batch, min-lr, vocab) and refuse what cannot be: sizes that
- *  do not divide, a world that is not dp tp pp. Pure. @errors E_CONFIG with value, limit and remedy  @collective{none} */
+ *  do not divide, a world that is not dp tp pp. A world of 0: as many ranks as the layout takes, dp=0 being 1. Pure.
+ *  @errors E_CONFIG with value, limit and remedy  @collective{none} */
 enum status plan_settle(struct plan *, int world);
 /** The part of plan_settle that asks the machine: device and precision where they say auto. @errors E_CONFIG */
 enum status plan_settle_device(struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
+/** Of a settled plan: plan_settle refuses more than an int holds. */
 static inline int plan_ranks(const struct plan *p) { return (int)(p->dp * p->tp * p->pp); }
 
 /** "1f1b": a schedule's name as it is typed. Static storage. */

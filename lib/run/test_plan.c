@@ -203,6 +203,35 @@ static void test_refuses_a_layout_of_another_size_than_the_world(void **state) {
     assert_fails(plan_settle(&p, 8), E_CONFIG, "dp=2 x tp=3 x pp=2", "needs 12", "are 8", "launch -n 12", "leave --dp out");
 }
 
+/* As show asks: no world yet. */
+static void test_a_world_of_0_is_what_the_layout_takes(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.tp = 3;
+    assert_ok(plan_settle(&p, 0));
+    assert_true(p.dp == 1 && plan_ranks(&p) == 3);
+    p = small_plan();
+    p.dp = 4;
+    p.pp = 2;
+    assert_ok(plan_settle(&p, 0));
+    assert_int_equal(plan_ranks(&p), 8);
+}
+
+/* Ranks are ints: 2^31 are one too many. */
+static void test_refuses_more_ranks_than_can_be_numbered(void **state) {
+    (void)state;
+    struct plan p = small_plan();
+    p.dp = p.tp = p.heads = p.hidden = p.global_batch = 1000000;
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "dp=1000000 x tp=1000000 x pp=1", "needs 1000000000000 ranks", "limit is 2147483647", "use a smaller dp, tp or pp");
+    assert_fails(plan_settle(&p, 8), E_CONFIG, "needs 1000000000000 ranks", "limit is 2147483647");
+    p.dp = p.global_batch = 1 << 23;
+    p.tp = 1 << 8;
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "needs 2147483648 ranks");
+    p.dp = p.global_batch = (1 << 23) - 1;
+    assert_ok(plan_settle(&p, 0));
+    assert_int_equal(plan_ranks(&p), 2147483392);
+}
+
 /* The remedy is the next batch that divides. */
 static void test_refuses_a_batch_that_dp_does_not_divide(void **state) {
     (void)state;
@@ -346,6 +375,7 @@ TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_
       unit_test(test_given_micro_batch_is_kept), unit_test(test_min_lr_is_a_tenth_unless_given),
       unit_test(test_refuses_heads_that_do_not_divide), unit_test(test_refuses_a_world_that_tp_and_pp_do_not_divide),
       unit_test(test_refuses_a_layout_of_another_size_than_the_world),
+      unit_test(test_a_world_of_0_is_what_the_layout_takes), unit_test(test_refuses_more_ranks_than_can_be_numbered),
       unit_test(test_refuses_a_batch_that_dp_does_not_divide), unit_test(test_refuses_a_micro_batch_that_does_not_divide),
       unit_test(test_refuses_a_huge_batch_at_once), unit_test(test_refuses_more_microbatches_than_a_table_holds),
       unit_test(test_refuses_a_min_lr_above_lr), unit_test(test_refuses_sizes_that_cannot_be_counted), unit_test(test_divisors_are_all_and_stop_at_the_limit),
