@@ -107,20 +107,31 @@ static json_t *lines_json(const struct plan *plan, const struct lines *l, int no
                      "bytes", l->bytes, "groups", groups);
 }
 
+static enum status dump_axes(const struct plan *plan, const double bytes[N_MESH_AXES], int node) {
+    json_t *axes = json_array();
+    int failed = !axes;
+    for (enum mesh_axis a = AXIS_TP; a <= AXIS_TIE; a++) {
+        struct lines l = lines_of(plan, a, bytes[a]);
+        failed |= json_array_append_new(axes, lines_json(plan, &l, node));
+    }
+    enum status status = failed ? FAIL(E_MEMORY, "no memory for the groups of %d ranks", plan_ranks(plan)) : OK;
+    if (status == OK && (json_dumpf(axes, stdout, JSON_INDENT(1)) || putchar('\n') == EOF)) status = FAIL(E_IO, "cannot write the groups of the mesh");
+    json_decref(axes);
+    return status;
+}
+
 enum status show_mesh(const struct plan *plan, int node, bool json) {
     double bytes[N_MESH_AXES] = {0};
     TRY(add_up(plan, bytes));
-    json_t *axes = json_array();
-    if (!json)
+    if (json) return dump_axes(plan, bytes, node);
+    if (plan_ranks(plan) == 1) printf("one rank: no groups\n");
+    else
         printf("%d ranks = pp %" PRId64 " x dp %" PRId64 " x tp %" PRId64 "; rank = (pp_rank dp + dp_rank) tp + tp_rank; nodes of %d ranks\n"
                "axis groups  ranks  stride  nodes   bytes a step   which ranks (nodes: that a group spreads over; bytes: sent by a rank)\n",
                plan_ranks(plan), plan->pp, plan->dp, plan->tp, node);
     for (enum mesh_axis a = AXIS_TP; a <= AXIS_TIE; a++) {
         struct lines l = lines_of(plan, a, bytes[a]);
-        if (json) json_array_append_new(axes, lines_json(plan, &l, node));
-        else if (l.size > 1) print_lines(plan, &l, node);
+        if (l.size > 1) print_lines(plan, &l, node);
     }
-    if (json) json_dumpf(axes, stdout, JSON_INDENT(1)), putchar('\n');
-    json_decref(axes);
     return OK;
 }

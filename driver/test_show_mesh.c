@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *show(const char *options, int *code) {
-    char words[256], *argv[32] = {"mesh", "--json"}, *said = NULL;
-    int argc = 2;
+static char *text_of(const char *options, int *code) {
+    char words[256], *argv[32] = {"mesh"}, *said = NULL;
+    int argc = 1;
     size_t bytes;
     snprintf(words, sizeof words, "%s", options);
     for (char *word = strtok(words, " "); word && argc < 32; word = strtok(NULL, " ")) argv[argc++] = word;
@@ -22,6 +22,13 @@ static json_t *show(const char *options, int *code) {
     *code = show_main(argc, argv);
     fclose(stdout);
     stdout = screen;
+    return said;
+}
+
+static json_t *show(const char *options, int *code) {
+    char more[256];
+    snprintf(more, sizeof more, "--json %s", options);
+    char *said = text_of(more, code);
     json_t *x = json_loads(said, 0, NULL);
     free(said);
     return x;
@@ -105,5 +112,31 @@ static void test_show_mesh_bytes_are_the_bills(void **state) {
     json_decref(axes);
 }
 
+static void test_show_mesh_of_one_rank_says_so(void **state) {
+    (void)state;
+    int code;
+    char *said = text_of("--dp 1", &code);
+    assert_int_equal(code, 0);
+    assert_string_equal(said, "one rank: no groups\n");
+    free(said);
+    json_t *axes = show("--dp 1", &code);
+    check_axis(axes, "tp", 1, 1, 1);
+    json_decref(axes);
+}
+
+/* A file that is full from the start. */
+static void test_show_mesh_does_not_hide_that_it_could_not_write(void **state) {
+    (void)state;
+    char *argv[] = {"mesh", "--json", "--tp", "2"};
+    FILE *screen = stdout;
+    stdout = fopen("/dev/full", "w");
+    setvbuf(stdout, NULL, _IONBF, 0);
+    int code = show_main(4, argv);
+    fclose(stdout);
+    stdout = screen;
+    assert_int_equal(code, 1);
+}
+
 TESTS(unit_test(test_show_mesh_counts_the_groups_of_96_ranks), unit_test(test_show_mesh_spreads_over_small_nodes),
-      unit_test(test_show_mesh_groups_are_partitions), unit_test(test_show_mesh_bytes_are_the_bills))
+      unit_test(test_show_mesh_groups_are_partitions), unit_test(test_show_mesh_bytes_are_the_bills),
+      unit_test(test_show_mesh_of_one_rank_says_so), unit_test(test_show_mesh_does_not_hide_that_it_could_not_write))
