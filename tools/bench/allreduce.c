@@ -109,17 +109,25 @@ static enum status run_ways(const struct request *q, struct buffers *b, double *
     return fail_agree(group_world(), any ? OK : FAIL(E_USAGE, "no way is called only=%s; use lib/comm, ring, tree or halving-doubling", q->only));
 }
 
+static enum status read_request(struct options *o, int argc, char **argv, const struct request *q) {
+    TRY(options_parse(o, argc - 1, argv + 1));
+    if (q->smallest <= q->largest) return OK;
+    return FAIL(E_CONFIG, "smallest=%" PRId64 " is above largest=%" PRId64 "; lower it, or raise largest", q->smallest, q->largest);
+}
+
 static enum status bench(int argc, char **argv) {
     const struct option_table table = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
     struct request q = {0};
     struct options *o = NULL;
     TRY(options_create(&table, 1, &q, &o));
-    enum status status = fail_agree(group_world(), options_parse(o, argc - 1, argv + 1));
+    enum status status = fail_agree(group_world(), read_request(o, argc, argv, &q));
     options_destroy(&o);
     TRY(status);
     struct buffers b = {malloc((size_t)q.largest), malloc((size_t)q.largest), 0};
     double *samples = malloc((size_t)q.samples * sizeof *samples);
-    status = b.x && b.scratch && samples ? run_ways(&q, &b, samples) : FAIL(E_MEMORY, "no memory for two buffers of %" PRId64 " bytes", q.largest);
+    status = b.x && b.scratch && samples ? OK : FAIL(E_MEMORY, "no memory for two buffers of %" PRId64 " bytes", q.largest);
+    status = fail_agree(group_world(), status);
+    if (status == OK) status = run_ways(&q, &b, samples);
     free(b.x);
     free(b.scratch);
     free(samples);
