@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { TOP = 38, LEFT = 74, PLOT = 250, AXIS = 52, MARK_LINE = 18 };
+enum { TOP = 38, LEFT = 74, PLOT = 250, AXIS = 52, MARK_LINE = 18, MARK_GAP = 3 };
 
 static const double HEADROOM = 1.08;                                 /* for the word on the dashed line */
 
@@ -99,13 +99,16 @@ static void draw_area(const struct canvas *v, int series) {
     fprintf(v->f, "</title></path>\n");
 }
 
-/* A word that would run into the one before it is left out; its line is not. */
+/* A word that would run into the one before it is left out. So is a line less than MARK_GAP behind the last one, with its word: however many marks
+ * there are, the picture has no more than fit. */
 static void draw_marks(const struct canvas *v) {
-    double free_from = LEFT;
+    double free_from = LEFT, line_from = LEFT;
     for (int i = 0; i < v->c->n_marks; i++) {
         const struct chart_mark *m = &v->c->marks[i];
         double x = x_of(v, m->x), end = i + 1 < v->c->n_marks ? x_of(v, m[1].x) : v->right;
         int n = snprintf(NULL, 0, "%s", m->label);
+        if (x < line_from) continue;
+        line_from = x + MARK_GAP;
         chart_line(v->f, x, v->top - 4, x, v->top + PLOT, "#00000040", false);
         if (x + 2 < free_from || x + 2 + chart_text_width(n) > end + chart_text_width(1)) continue;
         chart_label(v->f, x + 2, v->top - 6, CHART_LEFT, m->label, 40);

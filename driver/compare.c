@@ -212,8 +212,8 @@ static void tell_row(const struct comparison *c, int i) {
     fflush(stdout);
 }
 
-/* Any rank can be compiled here; the threads are those that the row's ranks had. */
-static enum status take_timeline(const struct plan *p, struct compare_row *row) {
+/* Any rank can be compiled here; the threads are those that the row's ranks had. Without its time line a row lacks one picture: no reason to end. */
+static void take_timeline(const struct plan *p, struct compare_row *row) {
     struct run r = {0};
     int threads = omp_get_max_threads();
     omp_set_num_threads(row->n_threads);
@@ -221,14 +221,17 @@ static enum status take_timeline(const struct plan *p, struct compare_row *row) 
     if (status == OK) status = memory_chart_make(&r, &row->timeline);
     run_destroy(&r);
     omp_set_num_threads(threads);
-    return status;
+    if (status == OK) return;
+    log_warn("%s: its memory over a step is not drawn: %s", compare_row_name(row), status_message());
+    status_clear();
+    memory_chart_fini(&row->timeline);
 }
 
 static enum status finish_row(struct comparison *c, int i) {
     if (!is_rank_0()) return OK;
     if (c->rows[i].status == OK) {
         set_distance(c, i);
-        TRY(take_timeline(&c->requests[i].setup.plan, &c->rows[i]));
+        take_timeline(&c->requests[i].setup.plan, &c->rows[i]);
     }
     tell_row(c, i);
     TRY(compare_report_write(c->base.out, c->rows, i + 1));

@@ -22,7 +22,7 @@ struct memory_chart {
 };
 
 /** Of a rank that was compiled. The same plan gives the same numbers. *out is to be freed also after an error.
- *  @errors E_MEMORY  @collective{none} */
+ *  @errors E_CONFIG where a step has too many rows (lib/program/memory_timeline.h); E_MEMORY  @collective{none} */
 enum status memory_chart_make(const struct run *compiled, struct memory_chart *out);
 void memory_chart_fini(struct memory_chart *);
 

@@ -172,9 +172,30 @@ static void test_chart_areas_stand_on_each_other(void **state) {
     free(text);
 }
 
+/* 770 pixels, a line each three: a picture of many marks is no larger than one of some. */
+static void test_chart_areas_leave_out_marks_that_stand_too_close(void **state) {
+    (void)state;
+    enum { MANY = 100000 };
+    const double x[] = {0}, value[] = {1, 1};
+    struct chart_mark *marks = calloc(MANY, sizeof *marks);
+    assert_non_null(marks);
+    for (int i = 0; i < MANY; i++) marks[i] = (struct chart_mark){i, "F"};
+    struct chart_areas c = {.title = "areas", .x_name = "rows", .unit = "MiB", .series = two, .n_series = 2, .n_points = 1, .n_marks = MANY, .x = x,
+                            .value = value, .x_end = MANY, .level = NAN, .marks = marks};
+    char *text = written(write_areas, &c);
+    assert_in_range(count(text, "#00000040"), 250, 257);
+    free(text);
+    c.x_end = c.n_marks = 20;
+    text = written(write_areas, &c);
+    assert_int_equal(count(text, "#00000040"), 20);
+    assert_int_equal(count(text, ">F<"), 20);
+    free(text);
+    free(marks);
+}
+
 TESTS(unit_test(test_chart_scale_has_round_steps), unit_test(test_chart_scale_holds_the_largest_in_few_steps),
       unit_test(test_chart_scale_of_nothing_is_still_an_axis), unit_test(test_chart_numbers_are_short_and_without_exponents),
       unit_test(test_chart_colours_differ), unit_test(test_markup_escapes_and_replaces), unit_test(test_markup_cuts_between_characters),
       unit_test(test_markup_plain_is_utf8_without_entities),
       unit_test(test_chart_bars_show_every_group), unit_test(test_chart_of_no_group_is_a_picture),
-      unit_test(test_chart_areas_stand_on_each_other))
+      unit_test(test_chart_areas_stand_on_each_other), unit_test(test_chart_areas_leave_out_marks_that_stand_too_close))

@@ -114,6 +114,12 @@ static size_t count_points(const struct chunk *chunks, const struct schedule *s)
     return n;
 }
 
+static enum status check_points(size_t n, const struct schedule *s) {
+    if (n <= MEMORY_TIMELINE_POINTS) return OK;
+    return FAIL(E_CONFIG, "a time line of %d microbatches has %zu rows, and the limit is %d; use a larger micro-batch or a smaller global-batch",
+                s->n_microbatches, n, MEMORY_TIMELINE_POINTS);
+}
+
 static enum status count_tapes(const struct program *p, struct walk *w) {
     for (int k = 0; k < p->n_chunks; k++)
         for (enum tape_kind t = 0; t < N_TAPES; t++) TRY(count_tape(&w->chunks[k], t, &w->tapes[k][t]));
@@ -122,10 +128,13 @@ static enum status count_tapes(const struct program *p, struct walk *w) {
 
 enum status memory_timeline_make(const struct program *p, const struct chunk *chunks, const struct schedule *s, const struct memory_plan *m,
                                  struct memory_timeline *out) {
+    size_t n = count_points(chunks, s);
+    *out = (struct memory_timeline){0};
+    TRY(check_points(n, s));
     struct walk w = {.chunks = chunks, .tapes = calloc((size_t)p->n_chunks + 1, sizeof *w.tapes)};
     enum status status = OK;
     *out = (struct memory_timeline){.n_actions = s->n, .first = malloc(((size_t)s->n + 1) * sizeof *out->first),
-                                    .points = malloc((count_points(chunks, s) + 1) * sizeof *out->points)};
+                                    .points = malloc((n + 1) * sizeof *out->points)};
     if (!w.tapes || !out->first || !out->points) TRY_DONE(FAIL(E_MEMORY, "no memory for the time line of %d actions", s->n));
     TRY_DONE(count_tapes(p, &w));
     count_resident(p, m, out->resident);

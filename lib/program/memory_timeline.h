@@ -18,6 +18,8 @@
 extern "C" {
 #endif
 
+enum { MEMORY_TIMELINE_POINTS = 4000000 };   /* no time line has more: a point is a row of a microbatch, and 64 bytes */
+
 /* row: of the action's tape; -1: a send or a receive, which has none. */
 struct memory_point { int action, row; int64_t alive[N_ROLES]; };
 
@@ -29,7 +31,7 @@ struct memory_timeline {
 };
 
 /** Of a rank that was planned: device memory only. Free with memory_timeline_fini, also after an error.
- *  @errors E_MEMORY  @collective{none} */
+ *  @errors E_CONFIG beyond MEMORY_TIMELINE_POINTS; E_MEMORY  @collective{none} */
 enum status memory_timeline_make(const struct program *, const struct chunk *chunks, const struct schedule *, const struct memory_plan *,
                                  struct memory_timeline *out);
 void memory_timeline_fini(struct memory_timeline *);

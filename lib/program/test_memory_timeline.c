@@ -6,6 +6,7 @@
 #include "lib/program/memory_timeline.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include <limits.h>
 #include <stdlib.h>
 
 /* ---- the slower count ---- */
@@ -126,4 +127,21 @@ static void test_time_line_counts_what_is_always_there(void **state) {
     run_destroy(&r);
 }
 
-TESTS(unit_test(test_time_line_equals_a_count_of_every_value), unit_test(test_time_line_counts_what_is_always_there))
+/* Rows are counted before anything is allocated; three times 2^31 - 1 of them are more than an int can count, too. */
+static void test_a_time_line_too_long_is_refused(void **state) {
+    (void)state;
+    struct program p = {.n_chunks = 1};
+    struct chunk k = {.tapes[TAPE_F].n = INT_MAX};
+    struct action actions[] = {{.kind = ACTION_F}, {.kind = ACTION_F, .microbatch = 1}, {.kind = ACTION_F, .microbatch = 2}};
+    struct schedule s = {.n = 3, .n_microbatches = 3, .actions = actions};
+    struct memory_plan m = {0};
+    struct memory_timeline t;
+    assert_fails(memory_timeline_make(&p, &k, &s, &m, &t), E_CONFIG, "3 microbatches has 6442450941 rows", "limit is 4000000", "larger micro-batch or a smaller global-batch");
+    memory_timeline_fini(&t);
+    k.tapes[TAPE_F].n = MEMORY_TIMELINE_POINTS / 2;
+    assert_fails(memory_timeline_make(&p, &k, &s, &m, &t), E_CONFIG, "6000000 rows");
+    memory_timeline_fini(&t);
+}
+
+TESTS(unit_test(test_time_line_equals_a_count_of_every_value), unit_test(test_time_line_counts_what_is_always_there),
+      unit_test(test_a_time_line_too_long_is_refused))
