@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WARM = 1, TRACED = 2, MAX_LAYOUTS = 3 };
 
@@ -355,6 +356,35 @@ static void test_a_file_that_cannot_be_written_is_named(void **state) {
     assert_fails(trace_write(&none, &p, "/nonexistent/trace.json"), E_IO, "trace=/nonexistent/trace.json", "another path");
 }
 
+static void test_a_full_disk_is_named(void **state) {
+    (void)state;
+    enum { MANY = 64 };                                              /* more than one buffer full, so that more than the end fails */
+    static struct trace_rank ranks[MANY];
+    struct plan p = parity_plan();
+    const struct trace_data d = {.n_ranks = MANY, .ranks = ranks, .n_steps = 1};
+    assert_fails(trace_write(&d, &p, "/dev/full"), E_IO, "trace=/dev/full", "No space left");
+}
+
+/* Latin-1, and UTF-8 cut in the middle of a character: the file is JSON all the same; a name that is UTF-8 stays as it is. */
+static void test_a_host_may_have_any_name(void **state) {
+    (void)state;
+    static const char *const expected[] = {"k?ln", "knoten?", "k\xc3\xb6ln"};
+    struct plan p = parity_plan();
+    struct trace_rank ranks[] = {{.host = "k\xf6ln"}, {.host = "knoten\xc3"}, {.host = "k\xc3\xb6ln"}};
+    const struct trace_data d = {.n_ranks = 3, .ranks = ranks, .n_steps = 1};
+    char path[] = "/tmp/trivium-trace-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    enum status status = trace_write(&d, &p, path);
+    json_t *x = json_load_file(path, 0, NULL), *named = json_object_get(json_object_get(x, "otherData"), "ranks");
+    unlink(path);
+    assert_ok(status);
+    assert_int_equal(json_array_size(named), 3);
+    for (size_t i = 0; i < 3; i++) assert_string_equal(json_string_value(json_object_get(json_array_get(named, i), "host")), expected[i]);
+    json_decref(x);
+}
+
 /* ---- the bubble, of two ranks and one step by hand ----
  *
  *   rank 0   F0 F1 .  .  B0 B0 .  .  B1 B1       F: 1, B: 2; the window is 10, work is 6 on both, idle 4
@@ -380,4 +410,5 @@ static void test_bubble_is_what_is_left_of_the_window(void **state) {
 }
 
 TESTS(unit_test(test_a_trace_says_what_happened), unit_test(test_tracing_changes_no_number), unit_test(test_a_file_that_cannot_be_written_is_named),
+      unit_test(test_a_full_disk_is_named), unit_test(test_a_host_may_have_any_name),
       unit_test(test_bubble_is_what_is_left_of_the_window))

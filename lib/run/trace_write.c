@@ -23,6 +23,7 @@ struct writer {
     const struct trace_rank *rank;       /* whose turn it is */
     int pid;
     bool comma;
+    int error;                           /* errno of the first failure: what fails behind it, and fclose, may say something else */
     /* by group: when the last collective of each of its lanes ends */
     double *busy_until_s[N_MESH_AXES];
     int n_lanes[N_MESH_AXES];
@@ -182,11 +183,22 @@ static json_t *roles_json(const int64_t bytes[N_ROLES]) {
     return o;
 }
 
+/* A host's name is bytes; where they are no UTF-8 (cut in the middle of a character, too) only ASCII is kept of them. */
+static json_t *host_json(const char *host) {
+    char plain[sizeof ((struct trace_rank *)0)->host];
+    json_t *x = json_string(host);
+    if (x) return x;
+    snprintf(plain, sizeof plain, "%s", host);
+    for (char *c = plain; *c; c++)
+        if ((unsigned char)*c >= 0x80) *c = '?';
+    return json_string(plain);
+}
+
 static json_t *ranks_json(const struct trace_data *d) {
     json_t *ranks = json_array();
     for (int i = 0; i < d->n_ranks; i++) {
         const struct trace_rank *r = &d->ranks[i];
-        json_array_append_new(ranks, json_pack("{s:i, s:s, s:f, s:f, s:I, s:o, s:o}", "rank", i, "host", r->host, "clock_offset_us", 1e6 * r->offset_s,
+        json_array_append_new(ranks, json_pack("{s:i, s:o, s:f, s:f, s:I, s:o, s:o}", "rank", i, "host", host_json(r->host), "clock_offset_us", 1e6 * r->offset_s,
                                                "clock_uncertainty_us", 1e6 * r->uncertainty_s, "spans_dropped", (json_int_t)r->dropped,
                                                "planned_bytes", roles_json(r->planned), "planned_host_bytes", roles_json(r->planned_host)));
     }
@@ -204,26 +216,34 @@ static json_t *about_json(const struct trace_data *d, const struct plan *p) {
                      "ranks", ranks_json(d));
 }
 
-static enum status write_all(struct writer *w) {
+static void note_error(struct writer *w, bool failed) {
+    if (failed && !w->error) w->error = errno ? errno : EIO;
+}
+
+static void write_all(struct writer *w) {
     json_t *about = about_json(w->data, w->plan);
-    int failed = !about;
+    if (!about) errno = ENOMEM;
+    note_error(w, !about);
+    if (!about) return;
     fputs("{\"displayTimeUnit\":\"ms\",\"otherData\":", w->f);
-    if (about) failed = json_dumpf(about, w->f, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    note_error(w, json_dumpf(about, w->f, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0);
     json_decref(about);
     fputs(",\"traceEvents\":[", w->f);
-    for (w->pid = 0; w->pid < w->data->n_ranks; w->pid++) {
+    for (w->pid = 0; w->pid < w->data->n_ranks && !w->error; w->pid++) {
         w->rank = &w->data->ranks[w->pid];
         write_rank(w);
+        note_error(w, ferror(w->f) != 0);
     }
     fputs("\n]}\n", w->f);
-    return failed || ferror(w->f) ? E_IO : OK;
+    note_error(w, ferror(w->f) != 0);
 }
 
 enum status trace_write(const struct trace_data *d, const struct plan *p, const char *path) {
     struct writer w = {.f = fopen(path, "w"), .data = d, .plan = p};
     if (!w.f) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, strerror(errno));
-    enum status status = write_all(&w);
+    errno = 0;
+    write_all(&w);
     for (int axis = 0; axis < N_MESH_AXES; axis++) free(w.busy_until_s[axis]);
-    bool closed = fclose(w.f) == 0;
-    return status == OK && closed ? OK : FAIL(E_IO, "cannot write trace=%s: %s", path, strerror(errno));
+    note_error(&w, fclose(w.f) != 0);
+    return w.error ? FAIL(E_IO, "cannot write trace=%s: %s", path, strerror(w.error)) : OK;
 }
