@@ -230,29 +230,34 @@ static enum status show_memory(struct request *q) {
 }
 
 /* The picture of one rank's step. */
-static enum status draw_memory(const struct request *q, const struct run *r, FILE *f) {
+static void draw_memory(const struct request *q, const struct memory_chart *chart, FILE *f) {
     char title[256];
     const struct plan *p = &q->plan;
     snprintf(title, sizeof title, "Memory over a step, rank %" PRId64 " of %d: dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64, q->rank, plan_ranks(p), p->dp,
              p->tp, p->pp);
-    struct memory_chart chart;
-    enum status status = memory_chart_make(r, &chart);
-    if (status == OK) memory_chart_svg(&chart, title, 0, f);
-    memory_chart_fini(&chart);
+    memory_chart_svg(chart, title, 0, f);
+}
+
+static enum status make_chart(const struct request *q, struct memory_chart *chart) {
+    struct run r;
+    enum status status = run_compile(&r, &gpt_recipe, &q->plan, (int)q->rank, NULL, NULL);
+    if (status == OK) status = memory_chart_make(&r, chart);
+    run_destroy(&r);
     return status;
 }
 
+/* The file is only touched when there is something to draw. */
 static enum status write_memory_svg(const struct request *q) {
-    struct run r;
+    struct memory_chart chart = {0};
     if (q->rank >= plan_ranks(&q->plan))
         return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan), plan_ranks(&q->plan) - 1);
-    FILE *f = fopen(q->svg, "w");
-    if (!f) return FAIL(E_IO, "cannot write svg=%s: %s", q->svg, strerror(errno));
-    enum status status = run_compile(&r, &gpt_recipe, &q->plan, (int)q->rank, NULL, NULL);
-    if (status == OK) status = draw_memory(q, &r, f);
-    run_destroy(&r);
-    bool failed = ferror(f) != 0;
-    if ((fclose(f) || failed) && status == OK) status = FAIL(E_IO, "cannot write all of svg=%s: %s", q->svg, strerror(errno));
+    enum status status = make_chart(q, &chart);
+    FILE *f = status == OK ? fopen(q->svg, "w") : NULL;
+    if (status == OK && !f) status = FAIL(E_IO, "cannot write svg=%s: %s", q->svg, strerror(errno));
+    if (f) draw_memory(q, &chart, f);
+    memory_chart_fini(&chart);
+    bool failed = f && ferror(f) != 0;
+    if (f && (fclose(f) || failed)) status = FAIL(E_IO, "cannot write all of svg=%s: %s", q->svg, strerror(errno));
     if (status == OK && !q->json) printf("\nthe memory of rank %" PRId64 " over a step is drawn in %s\n", q->rank, q->svg);
     return status;
 }
