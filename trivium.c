@@ -37,11 +37,12 @@ static void print_help(FILE *f) {
                "  trivium COMMAND --help                             its options\n");
 }
 
-/* OpenMP threads that wait for one another shall sleep, not spin. GNU's spin for milliseconds: on a quiet machine nobody notices, but where
- * something else runs, each barrier lasts until the spinning thread has used up its turn, and two threads are 20 times slower than one. The
- * library reads this before main, so the program starts itself once more. Who has set either variable has decided. */
-static void wait_asleep(char **argv) {
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
+/* OpenMP threads that wait for one another shall soon sleep. GNU's spin for milliseconds: on a quiet machine nobody notices, but where something
+ * else runs, each barrier lasts until the spinning thread has used up its turn, and two threads were 20 times slower than one; with a
+ * thousand turns, 2 times. (To sleep at once costs small models half their speed on a quiet machine.) The library reads this before main, so the
+ * program starts itself once more. Who has set either variable has decided. */
+static void wait_briefly(char **argv) {
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("GOMP_SPINCOUNT", "1000", 1)) return;
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);     /* by its own name, by which ps and pgrep know it */
     if (n <= 0) return;
@@ -50,7 +51,7 @@ static void wait_asleep(char **argv) {
 }
 
 int main(int argc, char **argv) {
-    wait_asleep(argv);
+    wait_briefly(argv);
     const char *name = argc > 1 ? argv[1] : "--help";
     for (int i = 0; i < N_COMMANDS; i++)
         if (!strcmp(name, COMMANDS[i].name)) return COMMANDS[i].main(argc - 2, argv + 2);
