@@ -144,4 +144,5 @@ def inline(line, page, commands=COMMANDS):
             found = list(anchors.find(match.group("anchor")))
             out.append(anchor(found[0][1], found[0][2]) if found else escape(match.group(), commands))
     out.append(escape(line[at:], commands))
-    return "".join(out)
+    # Doxygen sees no ** beside a tag, which is what links and code have become.
+    return re.sub(r"\*\*((?:(?!\*\*)[^`])*<(?:a|code)\b(?:(?!\*\*)[^`])*|`[^`]+`)\*\*", r"<b>\1</b>", "".join(out))
