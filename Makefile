@@ -166,7 +166,7 @@ $(B)/settings$(VARIANT): .FORCE
 help:
 	@echo 'make demo           install what is missing, build, train on 8 ranks and compare with one'
 	@echo 'make check          install what is missing, build, run the tests; ends with "N passed, N failed"'
-	@echo 'make check-all      check, the mutants, and what takes long (DATA=path of a text for the learning test)'
+	@echo 'make check-all      check, the lessons, the mutants, and what takes long (DATA=path of a text for the learning test)'
 	@echo 'make check-kernels  every CUDA kernel without a GPU: emulated, checked for races, every line executed'
 	@echo 'make bench          how fast it trains here, beside PyTorch if it is installed (BENCH=--quick; tools/bench/cpu.py --help)'
 	@echo 'make figures        the pictures of the course, from runs on this machine, into docs/figures'
@@ -216,6 +216,7 @@ check-all: deps
 	@$(MAKE) --no-print-directory check-build
 	@$(MAKE) --no-print-directory kernels-build
 	@BUILD=$(B) NAME=$(BUILD_NAME) LONG=1 TEST_LIMIT=3600 DATA=$(DATA) tests/check
+	@BUILD=$(B) tools/check-lessons --long
 	@BUILD=$(B) tools/check-mutants
 
 check-mutants: deps
