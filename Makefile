@@ -216,7 +216,7 @@ check-all: deps
 	@$(MAKE) --no-print-directory check-build
 	@$(MAKE) --no-print-directory kernels-build
 	@BUILD=$(B) NAME=$(BUILD_NAME) LONG=1 TEST_LIMIT=3600 DATA=$(DATA) tests/check
-	@BUILD=$(B) tools/check-lessons --long
+	@tools/check-lessons --long
 	@BUILD=$(B) tools/check-mutants
 
 check-mutants: deps
