@@ -88,6 +88,8 @@ static enum status refuse_trains_own(const struct options *o) {
 
 static enum status read_strategies(struct comparison *c, int argc, char **argv) {
     int n = c->strategies.n;
+    struct option_table known;
+    TRY(recipe_options(&known));
     c->requests = calloc((size_t)n, sizeof *c->requests);
     c->rows = calloc((size_t)n, sizeof *c->rows);
     if (!c->requests || !c->rows) return FAIL(E_MEMORY, "no memory for %d strategies", n);
@@ -95,7 +97,7 @@ static enum status read_strategies(struct comparison *c, int argc, char **argv) 
         struct setup *s = &c->requests[i].setup;
         c->rows[i].strategy = c->strategies.text[i];
         TRY(read_request(&c->requests[i], argc, argv));
-        TRY(strategy_apply(c->strategies.text[i], i + 1, s->options));
+        TRY(strategy_apply(c->strategies.text[i], i + 1, &known, s->options));
         TRY(refuse_trains_own(s->options));
         TRY(gpt_preset(&s->plan, s->options));
     }

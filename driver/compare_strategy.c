@@ -1,6 +1,5 @@
 #include "driver/compare_strategy.h"
 
-#include "driver/recipe.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,12 +69,10 @@ static enum status set_words(char *text, const struct option_table *known, bool 
     return OK;
 }
 
-enum status strategy_apply(const char *text, int number, struct options *o) {
-    struct option_table known;
-    TRY(recipe_options(&known));
+enum status strategy_apply(const char *text, int number, const struct option_table *known, struct options *o) {
     char *copy = strdup(text);
-    bool *given = calloc((size_t)known.n, sizeof *given);
-    enum status status = copy && given ? set_words(copy, &known, given, o) : FAIL(E_MEMORY, "no memory for its settings");
+    bool *given = calloc((size_t)known->n, sizeof *given);
+    enum status status = copy && given ? set_words(copy, known, given, o) : FAIL(E_MEMORY, "no memory for its settings");
     free(copy);
     free(given);
     return status == OK ? OK : FAIL(status, "strategy %d, '%s': %s", number, text, status_message());

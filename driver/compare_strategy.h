@@ -13,9 +13,10 @@ struct strategies { int n; char **text; };   /* n >= 1; blanks around each are g
 enum status strategies_split(const char *text, struct strategies *out);
 void strategies_fini(struct strategies *);
 
-/** Make the settings of a strategy in `options`, above the command line. number: its place from 1, for errors.
+/** Make the settings of a strategy in `options`, above the command line. number: its place from 1, for errors. known: the options that are a
+ *  strategy's to set, which are train's; those of `options` beyond them are the comparison's own.
  *  @errors E_USAGE naming strategy, key and what is legal: an option that train does not have, a bad value, a key set twice
  *  @collective{none} */
-enum status strategy_apply(const char *text, int number, struct options *);
+enum status strategy_apply(const char *text, int number, const struct option_table *known, struct options *);
 
 #endif

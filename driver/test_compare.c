@@ -39,7 +39,7 @@ static enum status apply(const char *text, struct target *t) {
     struct options *o;
     TRY(options_create(tables, 2, t, &o));
     TRY(options_parse(o, 3, words));
-    enum status status = strategy_apply(text, 2, o);
+    enum status status = strategy_apply(text, 2, &plan_options, o);
     options_destroy(&o);
     return status;
 }

@@ -12,7 +12,7 @@ static void apply(const char *text, int number) {
     struct options *o;
     MUST(!strchr(text, '|') && (!*text || (!strchr(" \t\r\n", *text) && !strchr(" \t\r\n", text[strlen(text) - 1]))));
     MUST(options_create(&plan_options, 1, &plan, &o) == OK);
-    enum status status = strategy_apply(text, number, o);
+    enum status status = strategy_apply(text, number, &plan_options, o);
     MUST(status == OK || status == E_USAGE);
     if (status == OK) options_must_read_again(o);
     options_destroy(&o);
