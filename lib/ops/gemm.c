@@ -2,29 +2,18 @@
 
 #include "lib/device/arena.h"
 #include "lib/ops/gemm_bf16.h"
+#include "lib/ops/gemm_fp32.h"
 #include <cblas.h>
-#include <oneapi/dnnl/dnnl.h>
 
 /* Edge of the square blocks in which 16-bit matrices are widened. An element is widened once for every BLOCK
  * multiply-adds it takes part in; three blocks of fp32 fit the second-level cache of a few cores. */
 enum { BLOCK = 384 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static char letter(bool transpose) { return transpose ? 'T' : 'N'; }
 static int64_t stride_a(const struct gemm *g) { return g->transpose_a ? g->m : g->k; }
 static int64_t stride_b(const struct gemm *g) { return g->transpose_b ? g->k : g->n; }
 
-/* ---- the libraries: C = alpha op(A) op(B) + beta C with row strides ---- */
-
-static enum status fp32_product(const struct gemm *g, const float *a, int64_t lda, const float *b, int64_t ldb,
-                                float beta, float *c, int64_t ldc) {
-    dnnl_status_t code = dnnl_sgemm(letter(g->transpose_a), letter(g->transpose_b), g->m, g->n, g->k, (float)g->alpha,
-                                    a, lda, b, ldb, beta, c, ldc);
-    if (code != dnnl_success)
-        return FAIL(E_DEVICE, "dnnl_sgemm refused m=%lld n=%lld k=%lld: status %d", (long long)g->m, (long long)g->n,
-                    (long long)g->k, (int)code);
-    return OK;
-}
+/* ---- fp64 ---- */
 
 static enum status fp64_product(const struct gemm *g, const double *a, const double *b, double beta, double *c) {
     if (g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX)
@@ -36,41 +25,36 @@ static enum status fp64_product(const struct gemm *g, const double *a, const dou
     return OK;
 }
 
-/* ---- fp64 and fp32 ---- */
-
 /* C = beta C + bias, so that the product can be added with beta 1. */
 static void add_bias_fp64(const struct gemm *g, const double *bias, double *c) {
 #pragma omp parallel for
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) c[i * g->n + j] = bias[j] + (g->beta == 0 ? 0 : g->beta * c[i * g->n + j]);
 }
-static void add_bias_fp32(const struct gemm *g, const float *bias, float *c) {
-    float beta = (float)g->beta;
-#pragma omp parallel for
-    for (int64_t i = 0; i < g->m; i++)
-        for (int64_t j = 0; j < g->n; j++) c[i * g->n + j] = bias[j] + (beta == 0 ? 0 : beta * c[i * g->n + j]);
-}
 
-static enum status wide(const struct gemm *g, const void *a, const void *b, const void *bias, void *c) {
-    if (g->ab_dtype == FP64) {
-        if (bias) add_bias_fp64(g, bias, c);
-        return fp64_product(g, a, b, bias ? 1 : g->beta, c);
-    }
-    if (bias) add_bias_fp32(g, bias, c);
-    return fp32_product(g, a, stride_a(g), b, stride_b(g), bias ? 1 : (float)g->beta, c, g->n);
+static enum status fp64_run(const struct gemm *g, const double *a, const double *b, const double *bias, double *c) {
+    if (bias) add_bias_fp64(g, bias, c);
+    return fp64_product(g, a, b, bias ? 1 : g->beta, c);
 }
 
 /* ---- bf16 and fp16: blocks widened to fp32, C kept in fp32 until all of k is summed ---- */
 
-struct blocks { int64_t m, n, k; float *a, *b, *c; };   /* block sizes; scratch (m,k), (k,n), (m,n) in that order */
+/* Block sizes; scratch (m,k), (k,n), (m,n) in that order, and their product's own. */
+struct blocks { int64_t m, n, k; float *a, *b, *c; void *product; };
 
 static struct blocks blocks_of(const struct gemm *g, void *work) {
-    struct blocks s = {smaller(g->m, BLOCK), smaller(g->n, BLOCK), smaller(g->k, BLOCK), work, NULL, NULL};
-    if (work) s.b = s.a + s.m * s.k, s.c = s.b + s.k * s.n;
+    struct blocks s = {smaller(g->m, BLOCK), smaller(g->n, BLOCK), smaller(g->k, BLOCK), work, NULL, NULL, NULL};
+    if (work) s.b = s.a + s.m * s.k, s.c = s.b + s.k * s.n, s.product = s.c + s.m * s.n;
     return s;
 }
 
-static bool is_narrow(enum dtype d) { return d == BF16 || d == FP16; }
+static struct gemm block_product(const struct gemm *g, int64_t m, int64_t n, int64_t k) {
+    struct gemm part = *g;
+    part.m = m, part.n = n, part.k = k;
+    part.beta = 1;
+    part.ab_dtype = part.c_dtype = FP32;
+    return part;
+}
 
 /* What cuBLASLt keeps there: partial sums of C, when it cuts a long k in pieces so that the whole GPU has work. 32 MiB is
  * what NVIDIA recommends for Hopper; a C so small that 32 pieces of it fill less needs less, and small models plan little. */
@@ -82,10 +66,12 @@ int64_t gemm_cuda_workspace(const struct gemm *g) {
 
 int64_t gemm_work(const struct gemm *g, enum device_kind on) {
     if (on == DEVICE_CUDA) return gemm_cuda_workspace(g) + GEMM_CUDA_WORKSPACE_ALIGN - ARENA_ALIGN;
-    if (!is_narrow(g->ab_dtype)) return 0;
+    if (g->ab_dtype == FP64) return 0;
+    if (g->ab_dtype == FP32) return gemm_fp32_work(g);
     if (gemm_bf16_can(g)) return gemm_bf16_work(g);
     struct blocks s = blocks_of(g, NULL);
-    return (int64_t)sizeof(float) * (s.m * s.k + s.k * s.n + s.m * s.n);
+    struct gemm block = block_product(g, s.m, s.n, s.k);
+    return (int64_t)sizeof(float) * (s.m * s.k + s.k * s.n + s.m * s.n) + gemm_fp32_work(&block);
 }
 
 /* The (rows, columns) block at (row, column) of a matrix with `stride` elements a row, to fp32 or back. */
@@ -122,32 +108,33 @@ static void start_block(const struct gemm *g, const void *bias, const void *c, f
 }
 
 /* One block of C: start, add the products over all of k, round once. */
-static enum status narrow_block(const struct gemm *g, const struct blocks *s, const void *a, const void *b,
+static void narrow_block(const struct gemm *g, const struct blocks *s, const void *a, const void *b,
                                 const void *bias, void *c, int64_t i, int64_t j) {
-    struct gemm part = *g;
-    part.m = smaller(s->m, g->m - i), part.n = smaller(s->n, g->n - j);
+    struct gemm part = block_product(g, smaller(s->m, g->m - i), smaller(s->n, g->n - j), 0);
     start_block(g, bias, c, s->c, i, j, part.m, part.n);
     for (int64_t p = 0; p < g->k; p += s->k) {
         part.k = smaller(s->k, g->k - p);
         widen(s->a, a, g->ab_dtype, g->transpose_a, stride_a(g), i, p, part.m, part.k);
         widen(s->b, b, g->ab_dtype, g->transpose_b, stride_b(g), p, j, part.k, part.n);
-        TRY(fp32_product(&part, s->a, stride_a(&part), s->b, stride_b(&part), 1, s->c, part.n));
+        gemm_fp32_run(&part, s->a, stride_a(&part), s->b, stride_b(&part), NULL, s->c, part.n, s->product);
     }
     char *to = (char *)c + (i * g->n + j) * (int64_t)dtype_size(g->c_dtype);
     block_copy(to, g->c_dtype, g->n, s->c, FP32, part.n, part.m, part.n);
-    return OK;
 }
 
-static enum status narrow(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
+static void narrow(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
     struct blocks s = blocks_of(g, work);
     for (int64_t j = 0; j < g->n; j += s.n)
-        for (int64_t i = 0; i < g->m; i += s.m) TRY(narrow_block(g, &s, a, b, bias, c, i, j));
-    return OK;
+        for (int64_t i = 0; i < g->m; i += s.m) narrow_block(g, &s, a, b, bias, c, i, j);
 }
 
 enum status gemm_run(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
     if (g->m == 0 || g->n == 0) return OK;
     if (gemm_bf16_can(g)) return gemm_bf16_run(g, a, b, bias, c, work);
-    if (is_narrow(g->ab_dtype)) return narrow(g, a, b, bias, c, work);
-    return wide(g, a, b, bias, c);
+    if (g->ab_dtype == FP64) return fp64_run(g, a, b, bias, c);
+    if (g->ab_dtype == FP32)
+        gemm_fp32_run(g, a, stride_a(g), b, stride_b(g), bias, c, g->n, work);
+    else
+        narrow(g, a, b, bias, c, work);
+    return OK;
 }

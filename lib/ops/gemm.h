@@ -9,13 +9,11 @@
  *
  * Sums are taken in fp64 for fp64, else in fp32, and rounded once.
  *
- * Which library, measured with the shapes of GPT-2 124M on two cores with AVX-512 (docs/benchmarks/): in fp32 oneDNN's sgemm runs all three
- * forms at 87 to 97% of the FMA peak, and neither its matmul primitives nor a packed kernel of our own was faster; in bf16 its matmul
- * runs at 82 to 91% of twice that. A bias goes with the product (bf16) or is what C starts from (fp32). gelu does not: its backward reads what
- * was before it, and a kernel that writes both would save no arithmetic.
- *
- * gemm.c knows the CPU's libraries: OpenBLAS for fp64, oneDNN for fp32, and for bf16 where the CPU multiplies bf16
- * (gemm_bf16.c); else bf16 and fp16 are widened block by block into scratch and multiplied in fp32. gemm_cuda.c knows the GPU's: cuBLASLt. */
+ * What multiplies on the CPU, measured with the shapes of GPT-2 124M on two cores with AVX-512 (docs/benchmarks/): in fp32 a packed
+ * kernel of our own (gemm_fp32.h), 91 to 95% of the FMA peak in every form, where oneDNN's sgemm reaches 73 to 95%; in bf16 oneDNN's
+ * matmul, 82 to 91% of twice that, where the CPU multiplies bf16 (gemm_bf16.h), else blocks widened into scratch and multiplied in
+ * fp32, as fp16's are; in fp64 OpenBLAS. On a GPU cuBLASLt (gemm_cuda.c). A bias goes with the product in all but fp64, where C starts
+ * from it. gelu does not: its backward reads what was before it, and a kernel that writes both would save no arithmetic. */
 #ifndef TRIVIUM_OPS_GEMM_H
 #define TRIVIUM_OPS_GEMM_H
 
@@ -36,8 +34,8 @@ struct gemm {
     enum dtype c_dtype;              /* ab_dtype, or its accumulator */
 };
 
-/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64 and fp32; for bf16 oneDNN's own, which
- * depends on the number of OpenMP threads. On CUDA the workspace of
+/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64; for fp32 the smaller side of a product whose A
+ * is transposed, packed; for bf16 oneDNN's own, which depends on the number of OpenMP threads. On CUDA the workspace of
  * the library, up to 32 MiB; the same whatever c_dtype is, and in a build without CUDA, so that any machine can plan. */
 int64_t gemm_work(const struct gemm *, enum device_kind);
 

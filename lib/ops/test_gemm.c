@@ -3,6 +3,7 @@
 
 #include "lib/device/arena.h"
 #include "lib/ops/test_op.h"
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef TRIVIUM_CUDA
@@ -62,7 +63,7 @@ static double element(const struct product *p, int64_t i, int64_t j) {
 }
 
 /* With beta 0, C starts as NaN: it must not be read. */
-static struct product product_new(struct gemm g, bool bias) {
+static struct product product_operands(struct gemm g, bool bias) {
     struct product p = {g,
                         filled("a", g.ab_dtype, g.m * g.k),
                         filled("b", g.ab_dtype, g.k * g.n),
@@ -70,6 +71,10 @@ static struct product product_new(struct gemm g, bool bias) {
                         filled("c", g.c_dtype, g.m * g.n),
                         NULL};
     if (g.beta == 0) memset(p.c, 0xff, (size_t)(g.m * g.n) * dtype_size(g.c_dtype));
+    return p;
+}
+static struct product product_new(struct gemm g, bool bias) {
+    struct product p = product_operands(g, bias);
     p.expected = malloc((size_t)(g.m * g.n) * sizeof(double));
     for (int64_t i = 0; i < g.m * g.n; i++) p.expected[i] = element(&p, i / g.n, i % g.n);
     return p;
@@ -146,6 +151,10 @@ static void test_gemm_of_larger_matrices(void **state) {
             check(g, true, 0);
             g.m = 67, g.n = 131, g.k = 399, g.beta = 1;
             check(g, false, 0);
+            g.m = 70, g.n = 50, g.k = 2100;          /* passes over k, and both sides of A transposed: more rows, more columns */
+            check(g, true, 0);
+            g.m = 50, g.n = 70;
+            check(g, true, 0);
         }
 }
 
@@ -201,6 +210,85 @@ static void test_gemm_twice_gives_the_same_bits(void **state) {
     }
 }
 
+/* ---- fp32 on the CPU: no bit depends on how the work is cut (gemm_fp32.h) ---- */
+
+/* Depths of one pass and of several; alpha, beta and bias that round. */
+static struct gemm fp32_product(int which, int64_t k) {
+    struct gemm g = odd(FP32, FP32, which);
+    g.m = 203, g.n = 331, g.k = k;
+    g.alpha = 0.7, g.beta = 0.3;
+    return g;
+}
+
+static void test_gemm_fp32_gives_the_same_bits_for_any_number_of_threads(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CPU) skip();
+    int most = omp_get_max_threads();
+    for (int which = 0; which < 4; which++)
+        for (int64_t k = 100; k < 3000; k += 2700) {
+            struct product one = product_operands(fp32_product(which, k), true);
+            omp_set_num_threads(1);
+            assert_ok(product_run(&one, 0));
+            for (int threads = 2; threads <= 7; threads += 5) {
+                struct product many = product_operands(one.g, true);
+                omp_set_num_threads(threads);
+                assert_ok(product_run(&many, 0));
+                assert_memory_equal(one.c, many.c, (size_t)(one.g.m * one.g.n) * 4);
+                product_free(&many);
+            }
+            product_free(&one);
+        }
+    omp_set_num_threads(most);
+}
+
+/* rows i .. i+m-1 and columns j .. j+n-1 of a product, made alone */
+static void check_part(const struct product *all, const float *whole, int64_t i, int64_t m, int64_t j, int64_t n) {
+    const struct gemm *g = &all->g;
+    struct product part = product_operands((struct gemm){.m = m, .n = n, .k = g->k, .transpose_a = g->transpose_a, .transpose_b = g->transpose_b,
+                                                         .alpha = g->alpha, .beta = g->beta, .ab_dtype = FP32, .c_dtype = FP32}, true);
+    for (int64_t p = 0; p < g->k; p++) {
+        for (int64_t r = 0; r < m; r++)
+            ((float *)part.a)[g->transpose_a ? p * m + r : r * g->k + p] = ((float *)all->a)[g->transpose_a ? p * g->m + i + r : (i + r) * g->k + p];
+        for (int64_t q = 0; q < n; q++)
+            ((float *)part.b)[g->transpose_b ? q * g->k + p : p * n + q] = ((float *)all->b)[g->transpose_b ? (j + q) * g->k + p : p * g->n + j + q];
+    }
+    memcpy(part.bias, (float *)all->bias + j, (size_t)n * 4);
+    for (int64_t r = 0; r < m; r++) memcpy((float *)part.c + r * n, (float *)all->c + (i + r) * g->n + j, (size_t)n * 4);
+    assert_ok(product_run(&part, 0));
+    for (int64_t r = 0; r < m; r++) assert_memory_equal((float *)part.c + r * n, whole + (i + r) * g->n + j, (size_t)n * 4);
+    product_free(&part);
+}
+
+static void test_gemm_fp32_gives_a_part_of_c_the_bits_it_has_in_the_whole(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CPU) skip();
+    const int64_t parts[][4] = {{0, 1, 0, 331}, {5, 8, 48, 96}, {100, 103, 0, 7}, {0, 203, 330, 1}, {7, 50, 13, 200}};
+    for (int which = 0; which < 4; which++)
+        for (int64_t k = 100; k < 3000; k += 2700) {
+            struct product all = product_operands(fp32_product(which, k), true);
+            size_t bytes = (size_t)(all.g.m * all.g.n) * 4;
+            void *before = memcpy(malloc(bytes), all.c, bytes), *whole = malloc(bytes);
+            assert_ok(product_run(&all, 0));
+            memcpy(whole, all.c, bytes);
+            memcpy(all.c, before, bytes);
+            for (int i = 0; i < 5; i++) check_part(&all, whole, parts[i][0], parts[i][1], parts[i][2], parts[i][3]);
+            free(before), free(whole);
+            product_free(&all);
+        }
+}
+
+static void test_gemm_of_nothing_summed_is_its_bias(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CPU) skip();
+    for (int which = 0; which < 4; which++) {
+        struct gemm g = odd(FP32, FP32, which);
+        float c[35], bias[5] = {1, 2, 3, 4, 5};
+        g.k = 0, g.beta = 0;
+        assert_ok(gemm_run(&g, c, c, bias, c, NULL));
+        for (int i = 0; i < 35; i++) assert_true(c[i] == bias[i % 5]);
+    }
+}
+
 static void test_gemm_work_can_be_planned_anywhere(void **state) {
     (void)state;
     struct gemm g = {.m = 4096, .n = 4096, .k = 4096, .ab_dtype = BF16, .c_dtype = BF16};
@@ -212,7 +300,11 @@ static void test_gemm_work_can_be_planned_anywhere(void **state) {
     assert_int_equal(gemm_work(&g, DEVICE_CUDA), (64 << 10) + 256 - ARENA_ALIGN);
     g.m = 100, g.n = 81;
     assert_int_equal(gemm_work(&g, DEVICE_CUDA), arena_align(32 * 4 * 8100) + 256 - ARENA_ALIGN);
-    g.ab_dtype = FP32;
+    g.ab_dtype = g.c_dtype = FP32;
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 0);
+    g.transpose_a = true; /* the smaller side, and room for the last panel */
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 4 * 4096 * (81 + 48));
+    g.ab_dtype = FP64;
     assert_int_equal(gemm_work(&g, DEVICE_CPU), 0);
 }
 
@@ -305,4 +397,6 @@ static void test_cublaslt_refuses_descriptions_that_make_no_sense(void **state) 
 TESTS(unit_test(test_gemm_every_transpose_scalar_and_type), unit_test(test_gemm_of_larger_matrices),
       unit_test(test_gemm_of_vectors), unit_test(test_gemm_at_any_alignment),
       unit_test(test_gemm_reads_the_bias_of_this_call), unit_test(test_gemm_twice_gives_the_same_bits),
+      unit_test(test_gemm_fp32_gives_the_same_bits_for_any_number_of_threads),
+      unit_test(test_gemm_fp32_gives_a_part_of_c_the_bits_it_has_in_the_whole), unit_test(test_gemm_of_nothing_summed_is_its_bias),
       unit_test(test_gemm_work_can_be_planned_anywhere) CUDA_TESTS)
