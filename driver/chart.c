@@ -1,8 +1,10 @@
 #include "driver/chart_draw.h"
 
 #include "driver/markup.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { LEGEND_LINE = 22, SWATCH = 13, TITLE_CHARACTERS = 98 };
 
@@ -81,4 +83,15 @@ double chart_legend(FILE *f, const struct chart_series *series, int n_series, un
         x += width;
     }
     return y + LEGEND_LINE;
+}
+
+/* ---- the file of a picture ---- */
+enum status chart_file_open(const char *path, FILE **out) {
+    *out = fopen(path, "w");
+    return *out ? OK : FAIL(E_IO, "cannot write svg=%s: %s", path, strerror(errno));
+}
+
+enum status chart_file_close(const char *path, FILE *f) {
+    bool failed = ferror(f) != 0;
+    return fclose(f) || failed ? FAIL(E_IO, "cannot write all of svg=%s: %s", path, strerror(errno)) : OK;
 }

@@ -7,6 +7,7 @@
 #define TRIVIUM_DRIVER_CHART_H
 
 #include <stdbool.h>
+#include "lib/base/status.h"
 #include <stdio.h>
 
 enum { CHART_WIDTH = 860, CHART_MOST_SERIES = 8, CHART_MOST_BARS = 4, CHART_MOST_TICKS = 8, CHART_NUMBER_BYTES = 32 };
@@ -65,5 +66,12 @@ struct chart_areas {
 };
 /** @return its height */
 double chart_areas_svg(const struct chart_areas *, FILE *);
+
+/* ---- the file of a picture that --svg names ---- */
+
+/** @param out to be closed by chart_file_close; NULL on error  @errors E_IO, with the path and the system's reason  @collective{none} */
+enum status chart_file_open(const char *path, FILE **out);
+/** Close it. @errors E_IO when not all of it could be written  @collective{none} */
+enum status chart_file_close(const char *path, FILE *);
 
 #endif

@@ -9,7 +9,6 @@
 #include "driver/show_params.h"
 #include "gpt/gpt.h"
 #include "lib/program/activations.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <omp.h>
@@ -251,13 +250,14 @@ static enum status write_memory_svg(const struct request *q) {
     struct memory_chart chart = {0};
     if (q->rank >= plan_ranks(&q->plan))
         return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan), plan_ranks(&q->plan) - 1);
+    FILE *f = NULL;
     enum status status = make_chart(q, &chart);
-    FILE *f = status == OK ? fopen(q->svg, "w") : NULL;
-    if (status == OK && !f) status = FAIL(E_IO, "cannot write svg=%s: %s", q->svg, strerror(errno));
-    if (f) draw_memory(q, &chart, f);
+    if (status == OK) status = chart_file_open(q->svg, &f);
+    if (f) {
+        draw_memory(q, &chart, f);
+        status = chart_file_close(q->svg, f);
+    }
     memory_chart_fini(&chart);
-    bool failed = f && ferror(f) != 0;
-    if (f && (fclose(f) || failed)) status = FAIL(E_IO, "cannot write all of svg=%s: %s", q->svg, strerror(errno));
     if (status == OK && !q->json) printf("\nthe memory of rank %" PRId64 " over a step is drawn in %s\n", q->rank, q->svg);
     return status;
 }

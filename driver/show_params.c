@@ -2,7 +2,6 @@
 
 #include "driver/memory_chart.h"
 #include "zero/zero.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -88,9 +87,8 @@ enum status show_params_svg(const struct plan *asked, double params, const char 
     struct plan plan = *asked;
     TRY(refuse_the_rest(&plan));
     TRY(plan_settle_device(&plan));
-    FILE *f = fopen(path, "w");
-    if (!f) return FAIL(E_IO, "cannot write svg=%s: %s", path, strerror(errno));
+    FILE *f;
+    TRY(chart_file_open(path, &f));
     draw_stages(&plan, params, f);
-    bool failed = ferror(f) != 0;
-    return fclose(f) || failed ? FAIL(E_IO, "cannot write all of svg=%s: %s", path, strerror(errno)) : OK;
+    return chart_file_close(path, f);
 }

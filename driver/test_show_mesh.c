@@ -3,7 +3,7 @@
  * `show mesh` against the mesh itself: every rank is in one group of each axis, with exactly the ranks that differ in that coordinate
  * only; 8 x 4 x 3 ranks by hand; bytes are the bill's. */
 #define _GNU_SOURCE /* open_memstream */
-#include "driver/show.h"
+#include "driver/test_show.h"
 #include "lib/comm/mesh.h"
 #include "tests/test.h"
 #include <jansson.h>
@@ -11,19 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *text_of(const char *options, int *code) {
-    char words[256], *argv[32] = {"mesh"}, *said = NULL;
-    int argc = 1;
-    size_t bytes;
-    snprintf(words, sizeof words, "%s", options);
-    for (char *word = strtok(words, " "); word && argc < 32; word = strtok(NULL, " ")) argv[argc++] = word;
-    FILE *screen = stdout;
-    stdout = open_memstream(&said, &bytes);
-    *code = show_main(argc, argv);
-    fclose(stdout);
-    stdout = screen;
-    return said;
-}
+static char *text_of(const char *options, int *code) { return show_text("mesh", options, code); }
 
 static json_t *show(const char *options, int *code) {
     char more[256];

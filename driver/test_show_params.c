@@ -2,27 +2,14 @@
  *
  * `show memory --params` against table 1 of the ZeRO paper, through the front door; and what it refuses. */
 #define _GNU_SOURCE /* open_memstream */
-#include "driver/show.h"
+#include "driver/test_show.h"
 #include "tests/test.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Run `trivium show memory OPTIONS` and keep what it prints, to be freed. */
-static char *show(const char *options, int *code) {
-    char words[256], *argv[32] = {"memory"}, *said = NULL;
-    int argc = 1;
-    size_t bytes;
-    snprintf(words, sizeof words, "%s", options);
-    for (char *word = strtok(words, " "); word && argc < 32; word = strtok(NULL, " ")) argv[argc++] = word;
-    FILE *screen = stdout;
-    stdout = open_memstream(&said, &bytes);
-    *code = show_main(argc, argv);
-    fclose(stdout);
-    stdout = screen;
-    return said;
-}
+static char *show(const char *options, int *code) { return show_text("memory", options, code); }
 
 static json_t *show_json(const char *options) {
     char with_json[256];
