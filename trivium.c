@@ -10,23 +10,25 @@
 #include "driver/train.h"
 #include "lib/base/status.h"
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct command { const char *name; int (*main)(int argc, char **argv); const char *meaning; };
+/* prints: what it prints is what it makes. A training run whose log is lost has still trained, and is not to be started again. */
+struct command { const char *name; int (*main)(int argc, char **argv); bool prints; const char *meaning; };
 
 static const struct command COMMANDS[] = {
-    {"train", train_main, "train a GPT; alone, or as one rank under launch, mpirun or srun"},
-    {"compare", compare_main, "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
-    {"launch", launch_main, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
-    {"preflight", preflight_main, "under launch, before a long job: who is where, what differs, how fast are network and disk"},
-    {"show", show_main, "show program|memory|mesh|options: what a run would do and need, without running it"},
-    {"generate", generate_main, "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
-    {"checkpoint", checkpoint_main, "checkpoint inspect|export|import: what a checkpoint holds; to and from Hugging Face and llm.c"},
-    {"data", data_main, "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},
-    {"schedule", schedule_main, "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
+    {"train", train_main, false, "train a GPT; alone, or as one rank under launch, mpirun or srun"},
+    {"compare", compare_main, true, "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
+    {"launch", launch_main, false, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
+    {"preflight", preflight_main, true, "under launch, before a long job: who is where, what differs, how fast are network and disk"},
+    {"show", show_main, true, "show program|memory|mesh|options: what a run would do and need, without running it"},
+    {"generate", generate_main, true, "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
+    {"checkpoint", checkpoint_main, true, "checkpoint inspect|export|import: what a checkpoint holds; to and from Hugging Face and llm.c"},
+    {"data", data_main, true, "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},
+    {"schedule", schedule_main, true, "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
@@ -50,14 +52,26 @@ static void wait_briefly(char **argv) {
     execv(path, argv);
 }
 
+/* A command that succeeded has not, when what it printed is lost: a full disk, say. */
+static int unless_output_was_lost(int code) {
+    bool failed = ferror(stdout) != 0;
+    if ((fflush(stdout) == 0 && !failed) || code != 0) return code;
+    FAIL(E_IO, "not all of the standard output could be written; send it where there is room");
+    status_report();
+    return status_exit_code(E_IO);
+}
+
 int main(int argc, char **argv) {
     wait_briefly(argv);
     const char *name = argc > 1 ? argv[1] : "--help";
     for (int i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(name, COMMANDS[i].name)) return COMMANDS[i].main(argc - 2, argv + 2);
+        if (!strcmp(name, COMMANDS[i].name)) {
+            int code = COMMANDS[i].main(argc - 2, argv + 2);
+            return COMMANDS[i].prints ? unless_output_was_lost(code) : code;
+        }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         print_help(stdout);
-        return argc > 1 ? 0 : 2;
+        return unless_output_was_lost(argc > 1 ? 0 : 2);
     }
     FAIL(E_USAGE, "no command is called %s; use train, compare, launch, preflight, show, generate, checkpoint, data or schedule (trivium --help)", name);
     status_report();

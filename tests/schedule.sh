@@ -95,3 +95,14 @@ refuses schedule_refuses_chunks_of_one_stage E_CONFIG 'pp=1' --schedule interlea
 refuses schedule_refuses_odd_groups E_CONFIG 'groups of pp=4, and there are 6 .*such as 8' --schedule interleaved --pp 4 --microbatches 6
 refuses schedule_refuses_unknown_names E_USAGE 'gpipe, 1f1b, interleaved' --schedule zigzag
 refuses schedule_refuses_what_is_too_large E_CONFIG 'the limit is' --pp 512 --microbatches 1000000
+
+# What a command prints is what it makes: on a full disk it has failed, with one line. But a run of training has trained.
+for command in schedule "show memory" "show mesh --json" help; do
+    name=schedule_output_lost_by_${command//[ -]/_}
+    # shellcheck disable=SC2086
+    "$trivium" $command >/dev/full 2>"$work/err"
+    code=$?
+    : >"$work/out"
+    if [ $code = 1 ] && [ "$(grep -c '^E_IO .*standard output\|^E_IO .*cannot write' "$work/err")" = 1 ]; then echo "ok $name"; else not_ok "$name" "exit code $code"; fi
+done
+if "$trivium" train --steps 1 --val-fraction 0 >/dev/full 2>"$work/err"; then echo "ok schedule_output_lost_by_train"; else not_ok schedule_output_lost_by_train "exit code $?"; fi
