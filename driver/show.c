@@ -22,7 +22,7 @@ static const struct option OPTIONS[] = {
     {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show, or whose memory to draw", "show", offsetof(struct request, rank)},
     {"node", OPTION_INT, "8", 1, 1e6, NULL, "ranks", "mesh: ranks a node", "show", offsetof(struct request, node)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show", offsetof(struct request, rows)},
-    {"decode", OPTION_BOOL, "off", 0, 0, NULL, "", "program: as trivium generate runs it, one token at a time with a cache", "show", offsetof(struct request, decode)},
+    {"decode", OPTION_BOOL, "off", 0, 0, NULL, "", "program and memory: as trivium generate runs it, one token at a time with a cache", "show", offsetof(struct request, decode)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
     {"params", OPTION_REAL, "0", 0, 1e17, NULL, "", "memory: no model, but the states of so many parameters, by formula (dp, zero, precision); 0: the model", "show", offsetof(struct request, params)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "memory: also draw the bytes of a rank over one step, by role, into this file; with params, those of the four ZeRO stages", "show", offsetof(struct request, svg)},
@@ -288,17 +288,27 @@ static enum status show_options(struct request *q, struct options *o) {
     return OK;
 }
 
+/* What an option of ours is for stands before the colon of its meaning; without one it is for all. */
+static enum status refuse_what_is_for_another(const struct options *o, const char *what) {
+    for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++) {
+        const char *meaning = OPTIONS[i].meaning, *colon = strchr(meaning, ':'), *named = strstr(meaning, what);
+        if (!colon || (named && named < colon) || options_source(o, OPTIONS[i].name) == FROM_DEFAULT) continue;
+        return FAIL(E_USAGE, "--%s is for show %.*s; show %s does not read it", OPTIONS[i].name, (int)(colon - meaning), meaning, what);
+    }
+    return OK;
+}
+
 static enum status show(struct request *q, struct options *o, int argc, char **argv) {
     const char *what = argc > 0 ? argv[0] : "";
     if (strcmp(what, "program") && strcmp(what, "memory") && strcmp(what, "mesh") && strcmp(what, "options"))
         return FAIL(E_USAGE, "show what? use show program, show memory, show mesh or show options, not '%s'", what);
     TRY(options_parse(o, argc - 1, argv + 1));
+    TRY(refuse_what_is_for_another(o, what));
+    if (q->json && !strcmp(what, "program")) return FAIL(E_USAGE, "--json is for show memory, mesh and options; a program is text");
     if (!strcmp(what, "memory") && q->params > 0) {
         TRY(show_params(&q->plan, q->params, q->json));
         return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
     }
-    if (q->svg[0] && strcmp(what, "memory"))
-        return FAIL(E_USAGE, "show %s draws nothing; --svg is for show memory (and trivium schedule has its own)", what);
     if (q->decode) generate_plan(&q->plan);
     TRY(setup_plan(o, &q->plan, 0));
     omp_set_num_threads(q->plan.threads ? (int)q->plan.threads : 1);   /* scratch grows with them, and this machine's number is no answer for another */

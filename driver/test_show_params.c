@@ -100,14 +100,26 @@ static void test_show_params_reproduces_the_papers_table(void **state) {
     assert_int_equal(rows, 18);
 }
 
-static void check_refused(const char *options, const char *value, const char *remedy) {
+static void check_line(const char *what, const char *options, const char *error, const char *value, const char *remedy) {
     int code;
     test_stderr_keep();
-    free(show(options, &code));
+    free(show_text(what, options, &code));
     const char *said = test_stderr_text();
-    bool right = strstr(said, "E_CONFIG") && strstr(said, value) && strstr(said, remedy);
+    bool right = strstr(said, error) && strstr(said, value) && strstr(said, remedy);
     assert_int_equal(code, 2);
     assert_true(right);
+}
+
+static void check_refused(const char *options, const char *value, const char *remedy) { check_line("memory", options, "E_CONFIG", value, remedy); }
+
+static void test_show_refuses_options_that_it_would_not_read(void **state) {
+    (void)state;
+    check_line("program", "--node 4", "E_USAGE", "--node", "is for show mesh");
+    check_line("mesh", "--rows", "E_USAGE", "--rows", "is for show program");
+    check_line("mesh", "--decode", "E_USAGE", "--decode", "is for show program and memory");
+    check_line("mesh", "--svg x.svg", "E_USAGE", "--svg", "is for show memory");
+    check_line("options", "--params 1e9", "E_USAGE", "--params", "is for show memory");
+    check_line("program", "--json", "E_USAGE", "--json", "show memory, mesh and options");
 }
 
 static void test_show_params_refuses_what_the_formulas_do_not_know(void **state) {
@@ -118,4 +130,4 @@ static void test_show_params_refuses_what_the_formulas_do_not_know(void **state)
 
 TESTS(unit_test(test_show_params_counts_states_by_stage_and_precision), unit_test(test_show_params_repeats_what_it_was_asked),
       unit_test(test_show_params_says_it_in_words), unit_test(test_show_params_reproduces_the_papers_table),
-      unit_test(test_show_params_refuses_what_the_formulas_do_not_know))
+      unit_test(test_show_refuses_options_that_it_would_not_read), unit_test(test_show_params_refuses_what_the_formulas_do_not_know))
