@@ -89,6 +89,12 @@ $(B)/bench-allreduce: $(call obj,tools/bench/allreduce.c lessons/02-collectives/
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
+# The fp32 products of a layer, ours beside oneDNN's
+bench-gemm: $(B)/bench-gemm
+$(B)/bench-gemm: $(call obj,tools/bench/gemm.c) $(LIB_O)
+	$(if $(V),,@echo "LINK $@")
+	$(Q)$(CC) -o $@ $^ $(LIBS)
+
 # Measuring on a GPU (docs/gpu.md), only in builds with the CUDA device: single ops; and whether the host waits inside a step,
 # for which the linker sends the calls that wait through tools/bench/step.c
 WAITS := cudaStreamSynchronize cudaDeviceSynchronize cudaEventSynchronize cudaMalloc cudaFree cudaMemcpy
@@ -277,4 +283,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench bench-allreduce figures bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons docs grade grade-all handout check-exercises fuzz check-deps clean
+.PHONY: build examples bench bench-allreduce bench-gemm figures bench-kernels bench-step help deps demo check check-build check-kernels kernels-build check-all check-mutants check-lessons docs grade grade-all handout check-exercises fuzz check-deps clean
