@@ -10,7 +10,7 @@
  * Sums are taken in fp64 for fp64, else in fp32, and rounded once.
  *
  * What multiplies on the CPU, measured with the shapes of GPT-2 124M on two cores with AVX-512 (docs/benchmarks/): in fp32 a packed
- * kernel of our own (gemm_fp32.h), 91 to 95% of the FMA peak in every form, where oneDNN's sgemm reaches 73 to 95%; in bf16 oneDNN's
+ * kernel of our own (gemm_fp32.h), 90 to 93% of the FMA peak in every form, where oneDNN's sgemm reaches 73 to 94%; in bf16 oneDNN's
  * matmul, 82 to 91% of twice that, where the CPU multiplies bf16 (gemm_bf16.h), else blocks widened into scratch and multiplied in
  * fp32, as fp16's are; in fp64 OpenBLAS. On a GPU cuBLASLt (gemm_cuda.c). A bias goes with the product in all but fp64, where C starts
  * from it. gelu does not: its backward reads what was before it, and a kernel that writes both would save no arithmetic. */
