@@ -41,7 +41,8 @@ int64_t gemm_work(const struct gemm *, enum device_kind);
 
 /** On the CPU.
  *  @param bias (n) added to every row, or NULL. Borrowed; C overlaps nothing.
- *  @errors E_DEVICE when a library refuses */
+ *  @param work gemm_work bytes; NULL where that is 0
+ *  @errors E_DEVICE when a library refuses; E_INTERNAL without the scratch that it needs */
 enum status gemm_run(const struct gemm *, const void *a, const void *b, const void *bias, void *c, void *work);
 
 /** On a GPU (only in builds with CUDA): the same, queued on the device's compute stream. m, n, k are below 2^31.

@@ -289,6 +289,17 @@ static void test_gemm_of_nothing_summed_is_its_bias(void **state) {
     }
 }
 
+static void test_gemm_says_that_it_has_no_scratch(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CPU) skip();
+    float x[77];
+    const enum dtype types[] = {FP32, FP16};
+    for (int i = 0; i < 2; i++) {
+        struct gemm g = odd(types[i], types[i], 1);
+        assert_fails(gemm_run(&g, x, x, NULL, x, NULL), E_INTERNAL, "m=7 n=5 k=11", dtype_name(types[i]), "gemm_work");
+    }
+}
+
 static void test_gemm_work_can_be_planned_anywhere(void **state) {
     (void)state;
     struct gemm g = {.m = 4096, .n = 4096, .k = 4096, .ab_dtype = BF16, .c_dtype = BF16};
@@ -399,4 +410,5 @@ TESTS(unit_test(test_gemm_every_transpose_scalar_and_type), unit_test(test_gemm_
       unit_test(test_gemm_reads_the_bias_of_this_call), unit_test(test_gemm_twice_gives_the_same_bits),
       unit_test(test_gemm_fp32_gives_the_same_bits_for_any_number_of_threads),
       unit_test(test_gemm_fp32_gives_a_part_of_c_the_bits_it_has_in_the_whole), unit_test(test_gemm_of_nothing_summed_is_its_bias),
+      unit_test(test_gemm_says_that_it_has_no_scratch),
       unit_test(test_gemm_work_can_be_planned_anywhere) CUDA_TESTS)
