@@ -19,30 +19,30 @@ static float float_to_odd(double x) {
 }
 
 /* Only fp64 loses anything here, and only as much as `to` allows. */
-static void load_block(float *to, const void *from, enum dtype type, int64_t first, int n, int to_odd) {
+static void load_block(float *to, const void *from, enum dtype type, int64_t first, int64_t n, int to_odd) {
     const double *d = from;
     const float *f = from;
     const uint16_t *h = from;
     switch (type) {
     case FP64:
-        if (to_odd) for (int i = 0; i < n; i++) to[i] = float_to_odd(d[first + i]);
-        else for (int i = 0; i < n; i++) to[i] = (float)d[first + i];
+        if (to_odd) for (int64_t i = 0; i < n; i++) to[i] = float_to_odd(d[first + i]);
+        else for (int64_t i = 0; i < n; i++) to[i] = (float)d[first + i];
         break;
-    case FP32: for (int i = 0; i < n; i++) to[i] = f[first + i]; break;
-    case BF16: for (int i = 0; i < n; i++) to[i] = bf16_to_float(h[first + i]); break;
-    default: for (int i = 0; i < n; i++) to[i] = fp16_to_float(h[first + i]); break;
+    case FP32: for (int64_t i = 0; i < n; i++) to[i] = f[first + i]; break;
+    case BF16: for (int64_t i = 0; i < n; i++) to[i] = bf16_to_float(h[first + i]); break;
+    default: for (int64_t i = 0; i < n; i++) to[i] = fp16_to_float(h[first + i]); break;
     }
 }
 
-static void store_block(void *to, enum dtype type, int64_t first, const float *from, int n) {
+static void store_block(void *to, enum dtype type, int64_t first, const float *from, int64_t n) {
     double *d = to;
     float *f = to;
     uint16_t *h = to;
     switch (type) {
-    case FP64: for (int i = 0; i < n; i++) d[first + i] = (double)from[i]; break;
-    case FP32: for (int i = 0; i < n; i++) f[first + i] = from[i]; break;
-    case BF16: for (int i = 0; i < n; i++) h[first + i] = bf16_from_float(from[i]); break;
-    default: for (int i = 0; i < n; i++) h[first + i] = fp16_from_float(from[i]); break;
+    case FP64: for (int64_t i = 0; i < n; i++) d[first + i] = (double)from[i]; break;
+    case FP32: for (int64_t i = 0; i < n; i++) f[first + i] = from[i]; break;
+    case BF16: for (int64_t i = 0; i < n; i++) h[first + i] = bf16_from_float(from[i]); break;
+    default: for (int64_t i = 0; i < n; i++) h[first + i] = fp16_from_float(from[i]); break;
     }
 }
 
@@ -51,11 +51,19 @@ void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype fr
         memcpy(to, from, (size_t)n * dtype_size(from_type));
         return;
     }
+    if (from_type == FP32) {
+        store_block(to, to_type, 0, from, n);
+        return;
+    }
+    if (to_type == FP32) {
+        load_block(to, from, from_type, 0, n, 0);
+        return;
+    }
     /* Through a block of floats that stays in the first-level cache: 4 + 4 loops instead of 16. */
     enum { BLOCK = 512 };
     float block[BLOCK];
     for (int64_t first = 0; first < n; first += BLOCK) {
-        int count = n - first < BLOCK ? (int)(n - first) : BLOCK;
+        int64_t count = n - first < BLOCK ? n - first : BLOCK;
         load_block(block, from, from_type, first, count, to_type == BF16 || to_type == FP16);
         store_block(to, to_type, first, block, count);
     }

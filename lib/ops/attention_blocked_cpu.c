@@ -31,22 +31,80 @@ static void transpose_tile(real *to, const real *from, int64_t n, int64_t D) {
         for (int64_t d = 0; d < D; d++) to[d * n + i] = from[i * D + d];
 }
 
+/* A tile of queries with the tile of keys of the same positions: no query sees a later key. */
+static enum tile_part part_if(bool diagonal, enum tile_part part) { return diagonal ? part : TILE_WHOLE; }
+
 /* s (nq,nk) = q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
-static void scores(real *s, const real *q, const real *k_transposed, int64_t t0, int64_t nq, int64_t j0, int64_t nk,
-                   int64_t D) {
+static void scores(struct tile_ahead *ahead, real *s, const real *q, const real *k_transposed, int64_t t0, int64_t nq, int64_t j0,
+                   int64_t nk, int64_t D) {
     clear(s, nq * nk);
-    tile_multiply_add(s, nq, nk, D, q, D, 1, k_transposed);
+    tile_multiply_add(part_if(t0 == j0, TILE_C_LOWER), ahead, s, nq, nk, D, q, D, 1, k_transposed);
     hide_later_keys(s, t0, nq, j0, nk);
+}
+
+/* ---- memory, asked for while products are made: rows of a head are far apart, so no processor foretells them ---- */
+
+static void ask_for_rows(struct tile_ahead *x, const elem *at, int64_t stride) {
+    x->at[x->n] = (const char *)at;
+    x->stride[x->n++] = stride * (int64_t)sizeof(elem);
+}
+
+static void ask_for_qkv(struct tile_ahead *x, const struct head *head, const elem *qkv) {
+    ask_for_rows(x, qkv + head->q_at, head->s.row);
+    ask_for_rows(x, qkv + head->k_at, head->s.row);
+    ask_for_rows(x, qkv + head->v_at, head->s.row);
+}
+
+/* All T rows of each, evenly over the products of a head: `products` for each tile with each. */
+static void spread(struct tile_ahead *x, const struct attention_sizes *s, int products) {
+    int64_t tiles = (s->T + TILE - 1) / TILE, blocks = (min64(TILE, s->T) + TILE_ROWS - 1) / TILE_ROWS;
+    int64_t times = tiles * (tiles + 1) / 2 * products * blocks;
+    x->rows = s->T;
+    x->bytes = s->D * (int64_t)sizeof(elem);
+    x->each = (int)((s->T * x->n + times - 1) / times);
+}
+
+/* The head after this one: for all but a thread's last, its next. */
+static bool next_head(const struct call *call, const struct head *head, struct head *next) {
+    int64_t i = head->b * head->s.H + head->h + 1;
+    if (i == head->s.B * head->s.H) return false;
+    *next = head_of(call, i / head->s.H, i % head->s.H);
+    return true;
+}
+
+static struct tile_ahead ahead_in_forward(const struct call *call, const struct head *head) {
+    struct tile_ahead x = {0};
+    struct head next;
+    if (!next_head(call, head, &next)) return x;
+    ask_for_qkv(&x, &next, call->in[0].data);
+    ask_for_rows(&x, (elem *)call->out[0].data + next.y_at, next.y_row);
+    spread(&x, &head->s, 2);
+    return x;
+}
+
+/* What this head will write, too. */
+static struct tile_ahead ahead_in_backward(const struct call *call, const struct head *head) {
+    struct tile_ahead x = {0};
+    struct head next;
+    ask_for_qkv(&x, head, call->din[0].data);
+    if (next_head(call, head, &next)) {
+        ask_for_qkv(&x, &next, call->in[0].data);
+        ask_for_rows(&x, (elem *)call->out[0].data + next.y_at, next.y_row);
+        ask_for_rows(&x, (elem *)call->dout[0].data + next.y_at, next.y_row);
+    }
+    spread(&x, &head->s, 5);
+    return x;
 }
 
 /* ---- forward ---- */
 
-struct forward { real *k_transposed, *v, *q, *y, *s, *max, *sum; };   /* (T,D): each tile of keys transposed by itself; ... */
+/* k_transposed (T,D): each tile of keys transposed by itself */
+struct forward { real *k_transposed, *v, *q, *y, *s, *max, *sum; struct tile_ahead *ahead; };
 
-static struct forward forward_scratch(real *at, const struct attention_sizes *s) {
+static struct forward forward_scratch(real *at, const struct attention_sizes *s, struct tile_ahead *ahead) {
     int64_t tile = min64(TILE, s->T), sequence = s->T * s->D, vectors = tile * s->D;
     real *q = at + 2 * sequence, *square = q + 2 * vectors, *rest = square + tile * tile;
-    struct forward w = {at, at + sequence, q, q + vectors, square, rest, rest + tile};
+    struct forward w = {at, at + sequence, q, q + vectors, square, rest, rest + tile, ahead};
     return w;
 }
 
@@ -64,12 +122,11 @@ static void load_keys(const struct head *head, const elem *qkv, const struct for
 /* Queries t0 .. t0 + nq-1 against the keys j0 .. j0 + nk-1. */
 static void forward_keys(const struct head *head, const struct forward *w, int64_t t0, int64_t nq, int64_t j0) {
     int64_t D = head->s.D, nk = min64(TILE, head->s.T - j0);
-    scores(w->s, w->q, w->k_transposed + j0 * D, t0, nq, j0, nk, D);
-    for (int64_t i = 0; i < nq; i++) {
-        soften(w->s + i * nk, nk, w->max + i, w->sum + i, w->y + i * D, D);
-        if (head->dropout.on) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
-    }
-    tile_multiply_add(w->y, nq, D, nk, w->s, nk, 1, w->v + j0 * D);
+    scores(w->ahead, w->s, w->q, w->k_transposed + j0 * D, t0, nq, j0, nk, D);
+    soften(w->s, nq, nk, w->max, w->sum, w->y, D);
+    if (head->dropout.on)
+        for (int64_t i = 0; i < nq; i++) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
+    tile_multiply_add(part_if(t0 == j0, TILE_A_LOWER), w->ahead, w->y, nq, D, nk, w->s, nk, 1, w->v + j0 * D);
 }
 
 static void forward_head(const struct head *head, const elem *qkv, elem *y, real *lse, const struct forward *w) {
@@ -92,7 +149,8 @@ enum status CPU(attention_blocked_forward)(const struct call *call) {
     for (int64_t b = 0; b < s.B; b++)
         for (int64_t h = 0; h < s.H; h++) {
             struct head head = head_of(call, b, h);
-            struct forward w = forward_scratch((real *)call->work + omp_get_thread_num() * reals, &s);
+            struct tile_ahead ahead = ahead_in_forward(call, &head);
+            struct forward w = forward_scratch((real *)call->work + omp_get_thread_num() * reals, &s, &ahead);
             forward_head(&head, call->in[0].data, call->out[0].data, call->out[1].data, &w);
         }
     return OK;
@@ -100,13 +158,13 @@ enum status CPU(attention_blocked_forward)(const struct call *call) {
 
 /* ---- backward ---- */
 
-struct backward { real *q, *dy, *dq, *delta, *lse, *k, *k_transposed, *v_transposed, *dk, *dv, *p, *ds; };
+struct backward { real *q, *dy, *dq, *delta, *lse, *k, *k_transposed, *v_transposed, *dk, *dv, *p, *ds; struct tile_ahead *ahead; };
 
-static struct backward backward_scratch(real *at, const struct attention_sizes *s) {
+static struct backward backward_scratch(real *at, const struct attention_sizes *s, struct tile_ahead *ahead) {
     int64_t tile = min64(TILE, s->T), sequence = s->T * s->D, n = tile * s->D;
     real *delta = at + 3 * sequence, *k = delta + 2 * s->T, *p = k + 5 * n;
     struct backward w = {at, at + sequence, at + 2 * sequence, delta, delta + s->T,
-                         k, k + n, k + 2 * n, k + 3 * n, k + 4 * n, p, p + tile * tile};
+                         k, k + n, k + 2 * n, k + 3 * n, k + 4 * n, p, p + tile * tile, ahead};
     return w;
 }
 
@@ -123,15 +181,16 @@ static void load_queries(const struct head *head, const struct call *call, const
 static void backward_tile(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                           int64_t nk) {
     int64_t D = head->s.D;
+    bool diagonal = t0 == j0;
     const real *q = w->q + t0 * D, *dy = w->dy + t0 * D;
-    scores(w->p, q, w->k_transposed, t0, nq, j0, nk, D);
+    scores(w->ahead, w->p, q, w->k_transposed, t0, nq, j0, nk, D);
     clear(w->ds, nq * nk);
-    tile_multiply_add(w->ds, nq, nk, D, dy, D, 1, w->v_transposed);
+    tile_multiply_add(part_if(diagonal, TILE_C_LOWER), w->ahead, w->ds, nq, nk, D, dy, D, 1, w->v_transposed);
     for (int64_t i = 0; i < nq; i++)
         score_gradient(head, w->p + i * nk, w->ds + i * nk, w->lse[t0 + i], w->delta[t0 + i], t0 + i, j0, nk);
-    tile_multiply_add(w->dv, nk, D, nq, w->p, 1, nk, dy);
-    tile_multiply_add(w->dk, nk, D, nq, w->ds, 1, nk, q);
-    tile_multiply_add(w->dq + t0 * D, nq, D, nk, w->ds, nk, 1, w->k);
+    tile_multiply_add(part_if(diagonal, TILE_A_UPPER), w->ahead, w->dv, nk, D, nq, w->p, 1, nk, dy);
+    tile_multiply_add(part_if(diagonal, TILE_A_UPPER), w->ahead, w->dk, nk, D, nq, w->ds, 1, nk, q);
+    tile_multiply_add(part_if(diagonal, TILE_A_LOWER), w->ahead, w->dq + t0 * D, nq, D, nk, w->ds, nk, 1, w->k);
 }
 
 static void backward_keys(const struct head *head, const struct call *call, const struct backward *w, int64_t j0) {
@@ -165,7 +224,8 @@ enum status CPU(attention_blocked_backward_input)(const struct call *call) {
     for (int64_t b = 0; b < s.B; b++)
         for (int64_t h = 0; h < s.H; h++) {
             struct head head = head_of(call, b, h);
-            struct backward w = backward_scratch((real *)call->work + omp_get_thread_num() * reals, &s);
+            struct tile_ahead ahead = ahead_in_backward(call, &head);
+            struct backward w = backward_scratch((real *)call->work + omp_get_thread_num() * reals, &s, &ahead);
             backward_head(&head, call, &w);
         }
     return OK;

@@ -93,11 +93,10 @@ static void load_keys(const struct head *head, const elem *qkv, const struct for
 static void forward_keys(const struct head *head, const struct forward *w, int64_t t0, int64_t nq, int64_t j0) {
     int64_t D = head->s.D, nk = min64(TILE, head->s.T - j0);
     scores(head, w->s, w->q, w->k_columns + j0 * half(D), t0, nq, j0, nk);
-    for (int64_t i = 0; i < nq; i++) {
-        soften(w->s + i * nk, nk, w->max + i, w->sum + i, w->y + i * D, D);
-        if (head->dropout.on) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
-        pairs_of_row(w->p + i * half(nk), w->s + i * nk, nk);
-    }
+    soften(w->s, nq, nk, w->max, w->sum, w->y, D);
+    if (head->dropout.on)
+        for (int64_t i = 0; i < nq; i++) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
+    for (int64_t i = 0; i < nq; i++) pairs_of_row(w->p + i * half(nk), w->s + i * nk, nk);
     tile_dot_add(w->y, nq, D, half(nk), w->p, half(nk), 1, w->v_pairs + j0 / 2 * D);
 }
 

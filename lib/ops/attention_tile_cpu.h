@@ -23,14 +23,21 @@ static inline void hide_later_keys(real *s, int64_t t0, int64_t nq, int64_t j0, 
         for (int64_t j = t0 + i + 1 - j0; j < nk; j++) s[i * nk + j] = -(real)INFINITY;
 }
 
-/* One row of the running softmax: s becomes e^(s - max), and what was summed under the old maximum is scaled down. */
-static inline void soften(real *s, int64_t nk, real *max, real *sum, real *y, int64_t D) {
-    real tile_max = MAX_OVER(j, nk, s[j]), new_max = tile_max > *max ? tile_max : *max;
-    real shrink = real_exp(*max - new_max);
-    for (int64_t j = 0; j < nk; j++) s[j] = real_exp(s[j] - new_max);
-    *sum = *sum * shrink + SUM_OVER(j, nk, s[j]);
-    *max = new_max;
-    for (int64_t d = 0; d < D; d++) y[d] *= shrink;
+/* The running softmax of a tile: s (nq,nk) becomes e^(s - max), and what was summed under the old maximum, sum and y (nq,D), is scaled
+ * down. A step for all rows, then the next: rows do not wait for each other, but the steps of one would. */
+static inline void soften(real *s, int64_t nq, int64_t nk, real *max, real *sum, real *y, int64_t D) {
+    real shrink[TILE];
+    for (int64_t i = 0; i < nq; i++) {
+        real tile_max = MAX_OVER(j, nk, s[i * nk + j]), new_max = tile_max > max[i] ? tile_max : max[i];
+        shrink[i] = max[i] - new_max;
+        max[i] = new_max;
+    }
+    for (int64_t i = 0; i < nq; i++) shrink[i] = real_exp(shrink[i]);
+    for (int64_t i = 0; i < nq; i++)
+        for (int64_t j = 0; j < nk; j++) s[i * nk + j] = real_exp(s[i * nk + j] - max[i]);
+    for (int64_t i = 0; i < nq; i++) sum[i] = sum[i] * shrink[i] + SUM_OVER(j, nk, s[i * nk + j]);
+    for (int64_t i = 0; i < nq; i++)
+        for (int64_t d = 0; d < D; d++) y[i * D + d] *= shrink[i];
 }
 
 static inline void apply_dropout(const struct head *head, real *s, int64_t t, int64_t j0, int64_t nk) {

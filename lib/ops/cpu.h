@@ -40,17 +40,21 @@ static inline real sum_lanes(real lane[LANES]) {
         sum_lanes(lane_);                                                                                              \
     })
 
-/* MAX_OVER(i, n, expression): the largest, -infinity for n = 0; NaN is passed over. */
+/* MAX_OVER(i, n, expression): the largest, -infinity for n = 0; NaN is passed over. In lanes too. */
+static inline real max_lanes(real lane[LANES]) {
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) lane[l] = lane[l + width] > lane[l] ? lane[l + width] : lane[l];
+    return lane[0];
+}
 #define MAX_OVER(i, n, expression)                                                                                     \
     ({                                                                                                                 \
-        real lane_[LANES], max_ = -(real)INFINITY;                                                                     \
+        real lane_[LANES];                                                                                             \
         int64_t i = 0, n_ = (n);                                                                                       \
-        for (int l_ = 0; l_ < LANES; l_++) lane_[l_] = max_;                                                           \
+        for (int l_ = 0; l_ < LANES; l_++) lane_[l_] = -(real)INFINITY;                                                \
         while (i + LANES <= n_)                                                                                        \
             for (int l_ = 0; l_ < LANES; l_++, i++) lane_[l_] = (expression) > lane_[l_] ? (expression) : lane_[l_];   \
-        for (; i < n_; i++) max_ = (expression) > max_ ? (expression) : max_;                                          \
-        for (int l_ = 0; l_ < LANES; l_++) max_ = lane_[l_] > max_ ? lane_[l_] : max_;                                 \
-        max_;                                                                                                          \
+        for (int l_ = 0; i < n_; l_++, i++) lane_[l_] = (expression) > lane_[l_] ? (expression) : lane_[l_];           \
+        max_lanes(lane_);                                                                                              \
     })
 
 /** dweight[first + i] += value[i], i < n. A weight's gradient has the weight's dtype, or the accumulator's where

@@ -1,134 +1,15 @@
 /* ranks: 1  device: any */
-#include "lib/ops/gemm.h"
+#include "lib/ops/test_gemm.h"
 
-#include "lib/device/arena.h"
-#include "lib/ops/test_op.h"
-#include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 #ifdef TRIVIUM_CUDA
 #include <cublasLt.h>
 #endif
-
-/* ---- a product on the device of the test ---- */
-
-static enum status run_there(const struct gemm *g, const void *a, const void *b, const void *bias, void *c,
-                             void *work) {
-#ifdef TRIVIUM_CUDA
-    if (test_device()->kind == DEVICE_CUDA) return gemm_cuda_run(g, test_device(), a, b, bias, c, work);
-#endif
-    return gemm_run(g, a, b, bias, c, work);
-}
-
-/* Memory of the device, `offset` bytes into an allocation, with what is in host memory. */
-struct there {
-    char *base, *at;
-    int64_t bytes;
-};
-static struct there there_new(const void *host, int64_t bytes, int64_t offset) {
-    const struct device *d = test_device();
-    void *base;
-    assert_ok(d->allocate(d, bytes + offset, &base));
-    struct there t = {base, (char *)base + offset, bytes};
-    if (host) assert_ok(d->upload(d, t.at, host, bytes));
-    return t;
-}
-static void there_free(struct there *t, void *host) {
-    const struct device *d = test_device();
-    if (host) assert_ok(d->download(d, host, t->at, t->bytes));
-    d->release(d, t->base, t->bytes + (t->at - t->base));
-}
-
-/* Operands in host memory, filled by name, and what C must become: by the formula, in fp64. */
-struct product {
-    struct gemm g;
-    void *a, *b, *bias, *c;
-    double *expected;
-};
-
-static void *filled(const char *name, enum dtype dtype, int64_t n) {
-    void *x = malloc((size_t)n * dtype_size(dtype));
-    for (int64_t i = 0; i < n; i++) dtype_set(x, dtype, i, rng_normal(1, rng_stream(name), (uint64_t)i));
-    return x;
-}
-
-static double element(const struct product *p, int64_t i, int64_t j) {
-    const struct gemm *g = &p->g;
-    double sum = 0;
-    for (int64_t l = 0; l < g->k; l++)
-        sum += dtype_get(p->a, g->ab_dtype, g->transpose_a ? l * g->m + i : i * g->k + l) *
-               dtype_get(p->b, g->ab_dtype, g->transpose_b ? j * g->k + l : l * g->n + j);
-    return g->alpha * sum + (g->beta == 0 ? 0 : g->beta * dtype_get(p->c, g->c_dtype, i * g->n + j)) +
-           (p->bias ? dtype_get(p->bias, g->ab_dtype, j) : 0);
-}
-
-/* With beta 0, C starts as NaN: it must not be read. */
-static struct product product_operands(struct gemm g, bool bias) {
-    struct product p = {g,
-                        filled("a", g.ab_dtype, g.m * g.k),
-                        filled("b", g.ab_dtype, g.k * g.n),
-                        bias ? filled("bias", g.ab_dtype, g.n) : NULL,
-                        filled("c", g.c_dtype, g.m * g.n),
-                        NULL};
-    if (g.beta == 0) memset(p.c, 0xff, (size_t)(g.m * g.n) * dtype_size(g.c_dtype));
-    return p;
-}
-static struct product product_new(struct gemm g, bool bias) {
-    struct product p = product_operands(g, bias);
-    p.expected = malloc((size_t)(g.m * g.n) * sizeof(double));
-    for (int64_t i = 0; i < g.m * g.n; i++) p.expected[i] = element(&p, i / g.n, i % g.n);
-    return p;
-}
-static void product_free(struct product *p) { free(p->a), free(p->b), free(p->bias), free(p->c), free(p->expected); }
-
-/* Run it into p->c. Bits of `shifted`: A, B, C lie an element into their allocations. */
-static enum status product_run(struct product *p, int shifted) {
-    const struct gemm *g = &p->g;
-    int64_t size = (int64_t)dtype_size(g->ab_dtype), c_size = (int64_t)dtype_size(g->c_dtype);
-    int64_t bytes = gemm_work(g, test_device()->kind);
-    struct there a = there_new(p->a, g->m * g->k * size, shifted & 1 ? size : 0),
-                 b = there_new(p->b, g->k * g->n * size, shifted & 2 ? size : 0),
-                 c = there_new(p->c, g->m * g->n * c_size, shifted & 4 ? c_size : 0),
-                 bias = there_new(p->bias, p->bias ? g->n * size : 0, 0), work = there_new(NULL, bytes, ARENA_ALIGN);
-    enum status status = run_there(g, a.at, b.at, p->bias ? bias.at : NULL, c.at, work.at);
-    there_free(&a, NULL), there_free(&b, NULL), there_free(&bias, NULL), there_free(&work, NULL);
-    there_free(&c, p->c);
-    return status;
-}
-
-/* As op_error_bound: sums of k, and the two terms added to them. */
-static void assert_product(const struct product *p) {
-    double error = 0, largest = 0;
-    for (int64_t i = 0; i < p->g.m * p->g.n; i++) {
-        double difference = fabs(dtype_get(p->c, p->g.c_dtype, i) - p->expected[i]);
-        if (!(difference <= error)) error = difference;
-        largest = fmax(largest, fabs(p->expected[i]));
-    }
-    double k = (double)p->g.k + 2;
-    assert_close(error / largest, 0,
-                 dtype_roundoff(p->g.c_dtype) + k * sqrt(k) * dtype_roundoff(dtype_accumulator(p->g.ab_dtype)));
-}
-
-/* ---- tests ---- */
 
 static void check(struct gemm g, bool bias, int shifted) {
     struct product p = product_new(g, bias);
     assert_ok(product_run(&p, shifted));
     assert_product(&p);
     product_free(&p);
-}
-
-/* Sizes are different and odd, so that no two can be taken for each other. */
-static struct gemm odd(enum dtype ab, enum dtype c, int which) {
-    return (struct gemm){.m = 7,
-                         .n = 5,
-                         .k = 11,
-                         .transpose_a = which & 1,
-                         .transpose_b = which >> 1 & 1,
-                         .alpha = which & 4 ? 0.75 : 1,
-                         .beta = which & 8 ? -0.5 : 0,
-                         .ab_dtype = ab,
-                         .c_dtype = c};
 }
 
 static void test_gemm_every_transpose_scalar_and_type(void **state) {
@@ -208,73 +89,6 @@ static void test_gemm_twice_gives_the_same_bits(void **state) {
         product_free(&once);
         product_free(&twice);
     }
-}
-
-/* ---- fp32 on the CPU: no bit depends on how the work is cut (gemm_fp32.h) ---- */
-
-/* Depths of one pass and of several; alpha, beta and bias that round. */
-static struct gemm fp32_product(int which, int64_t k) {
-    struct gemm g = odd(FP32, FP32, which);
-    g.m = 203, g.n = 331, g.k = k;
-    g.alpha = 0.7, g.beta = 0.3;
-    return g;
-}
-
-static void test_gemm_fp32_gives_the_same_bits_for_any_number_of_threads(void **state) {
-    (void)state;
-    if (test_device()->kind != DEVICE_CPU) skip();
-    int most = omp_get_max_threads();
-    for (int which = 0; which < 4; which++)
-        for (int64_t k = 100; k < 3000; k += 2700) {
-            struct product one = product_operands(fp32_product(which, k), true);
-            omp_set_num_threads(1);
-            assert_ok(product_run(&one, 0));
-            for (int threads = 2; threads <= 7; threads += 5) {
-                struct product many = product_operands(one.g, true);
-                omp_set_num_threads(threads);
-                assert_ok(product_run(&many, 0));
-                assert_memory_equal(one.c, many.c, (size_t)(one.g.m * one.g.n) * 4);
-                product_free(&many);
-            }
-            product_free(&one);
-        }
-    omp_set_num_threads(most);
-}
-
-/* rows i .. i+m-1 and columns j .. j+n-1 of a product, made alone */
-static void check_part(const struct product *all, const float *whole, int64_t i, int64_t m, int64_t j, int64_t n) {
-    const struct gemm *g = &all->g;
-    struct product part = product_operands((struct gemm){.m = m, .n = n, .k = g->k, .transpose_a = g->transpose_a, .transpose_b = g->transpose_b,
-                                                         .alpha = g->alpha, .beta = g->beta, .ab_dtype = FP32, .c_dtype = FP32}, true);
-    for (int64_t p = 0; p < g->k; p++) {
-        for (int64_t r = 0; r < m; r++)
-            ((float *)part.a)[g->transpose_a ? p * m + r : r * g->k + p] = ((float *)all->a)[g->transpose_a ? p * g->m + i + r : (i + r) * g->k + p];
-        for (int64_t q = 0; q < n; q++)
-            ((float *)part.b)[g->transpose_b ? q * g->k + p : p * n + q] = ((float *)all->b)[g->transpose_b ? (j + q) * g->k + p : p * g->n + j + q];
-    }
-    memcpy(part.bias, (float *)all->bias + j, (size_t)n * 4);
-    for (int64_t r = 0; r < m; r++) memcpy((float *)part.c + r * n, (float *)all->c + (i + r) * g->n + j, (size_t)n * 4);
-    assert_ok(product_run(&part, 0));
-    for (int64_t r = 0; r < m; r++) assert_memory_equal((float *)part.c + r * n, whole + (i + r) * g->n + j, (size_t)n * 4);
-    product_free(&part);
-}
-
-static void test_gemm_fp32_gives_a_part_of_c_the_bits_it_has_in_the_whole(void **state) {
-    (void)state;
-    if (test_device()->kind != DEVICE_CPU) skip();
-    const int64_t parts[][4] = {{0, 1, 0, 331}, {5, 8, 48, 96}, {100, 103, 0, 7}, {0, 203, 330, 1}, {7, 50, 13, 200}};
-    for (int which = 0; which < 4; which++)
-        for (int64_t k = 100; k < 3000; k += 2700) {
-            struct product all = product_operands(fp32_product(which, k), true);
-            size_t bytes = (size_t)(all.g.m * all.g.n) * 4;
-            void *before = memcpy(malloc(bytes), all.c, bytes), *whole = malloc(bytes);
-            assert_ok(product_run(&all, 0));
-            memcpy(whole, all.c, bytes);
-            memcpy(all.c, before, bytes);
-            for (int i = 0; i < 5; i++) check_part(&all, whole, parts[i][0], parts[i][1], parts[i][2], parts[i][3]);
-            free(before), free(whole);
-            product_free(&all);
-        }
 }
 
 static void test_gemm_of_nothing_summed_is_its_bias(void **state) {
@@ -408,7 +222,6 @@ static void test_cublaslt_refuses_descriptions_that_make_no_sense(void **state) 
 TESTS(unit_test(test_gemm_every_transpose_scalar_and_type), unit_test(test_gemm_of_larger_matrices),
       unit_test(test_gemm_of_vectors), unit_test(test_gemm_at_any_alignment),
       unit_test(test_gemm_reads_the_bias_of_this_call), unit_test(test_gemm_twice_gives_the_same_bits),
-      unit_test(test_gemm_fp32_gives_the_same_bits_for_any_number_of_threads),
-      unit_test(test_gemm_fp32_gives_a_part_of_c_the_bits_it_has_in_the_whole), unit_test(test_gemm_of_nothing_summed_is_its_bias),
+      unit_test(test_gemm_of_nothing_summed_is_its_bias),
       unit_test(test_gemm_says_that_it_has_no_scratch),
       unit_test(test_gemm_work_can_be_planned_anywhere) CUDA_TESTS)

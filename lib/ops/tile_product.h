@@ -6,6 +6,9 @@
  * and ROWS broadcasts of a, which cost nothing: an FMA takes its factor from memory. So 4 loads go with 24 multiply-adds, and the
  * arithmetic is the limit. With 32 registers (AVX-512, SVE) 6 x 4 accumulators, 4 of b and one spare are in use.
  *
+ * Where tiles of causal attention lie on the diagonal, half of a product is known to be zero or is never looked at. Blocks that lie in it
+ * wholly are left out: enum tile_part.
+ *
  * Written with gcc's vectors of 64 bytes, which the compiler splits where the machine's are shorter.
  * Source: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4 (the inner kernel). */
 #ifndef TRIVIUM_OPS_TILE_PRODUCT_H
@@ -15,6 +18,27 @@
 
 typedef real tile_vec __attribute__((vector_size(64), aligned(sizeof(real)), may_alias));
 enum { TILE_LANES = 64 / sizeof(real), TILE_ROWS = 6, TILE_STRIP = 4 };
+
+/* What of a product is to be made. */
+enum tile_part {
+    TILE_WHOLE,
+    TILE_C_LOWER,        /* c[i,j] for j <= i; what it makes of the others is right or untouched */
+    TILE_A_LOWER,        /* a[i,p] is 0 for p > i */
+    TILE_A_UPPER,        /* a[i,p] is 0 for p < i */
+};
+
+/* What is asked for while products are made, so that it is near when it is wanted: the same rows of up to TILE_ARRAYS arrays, each row
+ * `bytes` long; `each` of them after every block of a product, until there are no more. */
+enum { TILE_ARRAYS = 8 };
+struct tile_ahead { const char *at[TILE_ARRAYS]; int64_t stride[TILE_ARRAYS], bytes, rows; int n, each, array; };
+
+static inline void tile_ask(struct tile_ahead *x) {
+    for (int i = 0; i < x->each && x->rows > 0; i++) {
+        for (int64_t byte = 0; byte < x->bytes; byte += 64) __builtin_prefetch(x->at[x->array] + byte);
+        x->at[x->array] += x->stride[x->array];
+        if (++x->array == x->n) x->array = 0, x->rows--;
+    }
+}
 
 #define TILE_INLINE static inline __attribute__((always_inline))
 
@@ -41,20 +65,36 @@ TILE_INLINE void tile_block(int rows, int vectors, real *restrict c, int64_t n, 
         for (int v = 0; v < vectors; v++) *(tile_vec *)(c + i * n + v * TILE_LANES) = sum[i][v];
 }
 
-/* All rows of `vectors` vectors of columns. */
-TILE_INLINE void tile_strip(int vectors, real *restrict c, int64_t m, int64_t n, int64_t k, const real *restrict a,
-                            int64_t a_row, int64_t a_column, const real *restrict b) {
-    int64_t i = 0;
-    for (; i + TILE_ROWS <= m; i += TILE_ROWS)
-        tile_block(TILE_ROWS, vectors, c + i * n, n, k, a + i * a_row, a_row, a_column, b);
-    c += i * n, a += i * a_row;
-    switch (m - i) {
-    case 5: tile_block(5, vectors, c, n, k, a, a_row, a_column, b); break;
-    case 4: tile_block(4, vectors, c, n, k, a, a_row, a_column, b); break;
-    case 3: tile_block(3, vectors, c, n, k, a, a_row, a_column, b); break;
-    case 2: tile_block(2, vectors, c, n, k, a, a_row, a_column, b); break;
-    case 1: tile_block(1, vectors, c, n, k, a, a_row, a_column, b); break;
-    default: break;
+static inline int64_t tile_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* All rows of `vectors` vectors of columns, from column j on. */
+TILE_INLINE void tile_strip(int vectors, int64_t j, enum tile_part part, struct tile_ahead *ahead, real *restrict c, int64_t m, int64_t n, int64_t k,
+                            const real *restrict a, int64_t a_row, int64_t a_column, const real *restrict b) {
+    for (int64_t i = 0; i < m; i += TILE_ROWS) {
+        int64_t rows = tile_smaller(TILE_ROWS, m - i), from = part == TILE_A_UPPER ? tile_smaller(i, k) : 0;
+        int64_t to = part == TILE_A_LOWER ? tile_smaller(i + rows, k) : k;
+        int64_t needed = part == TILE_C_LOWER ? tile_smaller((i + rows - j + TILE_LANES - 1) / TILE_LANES, vectors) : vectors;
+        real *to_c = c + i * n + j;
+        const real *from_a = a + i * a_row + from * a_column, *from_b = b + from * n + j;
+        if (i + rows <= j && part == TILE_C_LOWER) continue;
+#define TILE_BLOCK(rows, vectors) tile_block(rows, vectors, to_c, n, to - from, from_a, a_row, a_column, from_b)
+        if (rows == TILE_ROWS)
+            switch (needed) {
+            case 1: TILE_BLOCK(TILE_ROWS, 1); break;
+            case 2: TILE_BLOCK(TILE_ROWS, vectors < 2 ? vectors : 2); break;
+            case 3: TILE_BLOCK(TILE_ROWS, vectors < 3 ? vectors : 3); break;
+            default: TILE_BLOCK(TILE_ROWS, vectors);
+            }
+        else
+            switch (rows) {
+            case 5: TILE_BLOCK(5, vectors); break;
+            case 4: TILE_BLOCK(4, vectors); break;
+            case 3: TILE_BLOCK(3, vectors); break;
+            case 2: TILE_BLOCK(2, vectors); break;
+            default: TILE_BLOCK(1, vectors);
+            }
+#undef TILE_BLOCK
+        if (ahead) tile_ask(ahead);
     }
 }
 
@@ -66,12 +106,12 @@ static inline void tile_edge(real *restrict c, int64_t m, int64_t n, int64_t col
             for (int64_t j = 0; j < columns; j++) c[i * n + j] += a[i * a_row + p * a_column] * b[p * n + j];
 }
 
-static void tile_multiply_add(real *restrict c, int64_t m, int64_t n, int64_t k, const real *restrict a, int64_t a_row,
-                              int64_t a_column, const real *restrict b) {
+static void tile_multiply_add(enum tile_part part, struct tile_ahead *ahead, real *restrict c, int64_t m, int64_t n, int64_t k, const real *restrict a,
+                              int64_t a_row, int64_t a_column, const real *restrict b) {
     int64_t j = 0;
     for (; j + TILE_STRIP * TILE_LANES <= n; j += TILE_STRIP * TILE_LANES)
-        tile_strip(TILE_STRIP, c + j, m, n, k, a, a_row, a_column, b + j);
-    for (; j + TILE_LANES <= n; j += TILE_LANES) tile_strip(1, c + j, m, n, k, a, a_row, a_column, b + j);
+        tile_strip(TILE_STRIP, j, part, ahead, c, m, n, k, a, a_row, a_column, b);
+    for (; j + TILE_LANES <= n; j += TILE_LANES) tile_strip(1, j, part, ahead, c, m, n, k, a, a_row, a_column, b);
     if (j < n) tile_edge(c + j, m, n, n - j, k, a, a_row, a_column, b + j);
 }
 

@@ -1,0 +1,121 @@
+/* A product on the device of the test, beside what the formula says. Only gemm's tests include this. */
+#ifndef TRIVIUM_OPS_TEST_GEMM_H
+#define TRIVIUM_OPS_TEST_GEMM_H
+
+#include "lib/device/arena.h"
+#include "lib/ops/gemm.h"
+#include "lib/ops/test_op.h"
+#include <stdlib.h>
+#include <string.h>
+
+static inline enum status run_there(const struct gemm *g, const void *a, const void *b, const void *bias, void *c,
+                                    void *work) {
+#ifdef TRIVIUM_CUDA
+    if (test_device()->kind == DEVICE_CUDA) return gemm_cuda_run(g, test_device(), a, b, bias, c, work);
+#endif
+    return gemm_run(g, a, b, bias, c, work);
+}
+
+/* Memory of the device, `offset` bytes into an allocation, with what is in host memory. */
+struct there {
+    char *base, *at;
+    int64_t bytes;
+};
+static inline struct there there_new(const void *host, int64_t bytes, int64_t offset) {
+    const struct device *d = test_device();
+    void *base;
+    assert_ok(d->allocate(d, bytes + offset, &base));
+    struct there t = {base, (char *)base + offset, bytes};
+    if (host) assert_ok(d->upload(d, t.at, host, bytes));
+    return t;
+}
+static inline void there_free(struct there *t, void *host) {
+    const struct device *d = test_device();
+    if (host) assert_ok(d->download(d, host, t->at, t->bytes));
+    d->release(d, t->base, t->bytes + (t->at - t->base));
+}
+
+/* Operands in host memory, filled by name, and what C must become: by the formula, in fp64. */
+struct product {
+    struct gemm g;
+    void *a, *b, *bias, *c;
+    double *expected;
+};
+
+static inline void *filled(const char *name, enum dtype dtype, int64_t n) {
+    void *x = malloc((size_t)n * dtype_size(dtype));
+    for (int64_t i = 0; i < n; i++) dtype_set(x, dtype, i, rng_normal(1, rng_stream(name), (uint64_t)i));
+    return x;
+}
+
+static inline double element(const struct product *p, int64_t i, int64_t j) {
+    const struct gemm *g = &p->g;
+    double sum = 0;
+    for (int64_t l = 0; l < g->k; l++)
+        sum += dtype_get(p->a, g->ab_dtype, g->transpose_a ? l * g->m + i : i * g->k + l) *
+               dtype_get(p->b, g->ab_dtype, g->transpose_b ? j * g->k + l : l * g->n + j);
+    return g->alpha * sum + (g->beta == 0 ? 0 : g->beta * dtype_get(p->c, g->c_dtype, i * g->n + j)) +
+           (p->bias ? dtype_get(p->bias, g->ab_dtype, j) : 0);
+}
+
+/* With beta 0, C starts as NaN: it must not be read. */
+static inline struct product product_operands(struct gemm g, bool bias) {
+    struct product p = {g,
+                        filled("a", g.ab_dtype, g.m * g.k),
+                        filled("b", g.ab_dtype, g.k * g.n),
+                        bias ? filled("bias", g.ab_dtype, g.n) : NULL,
+                        filled("c", g.c_dtype, g.m * g.n),
+                        NULL};
+    if (g.beta == 0) memset(p.c, 0xff, (size_t)(g.m * g.n) * dtype_size(g.c_dtype));
+    return p;
+}
+static inline struct product product_new(struct gemm g, bool bias) {
+    struct product p = product_operands(g, bias);
+    p.expected = malloc((size_t)(g.m * g.n) * sizeof(double));
+    for (int64_t i = 0; i < g.m * g.n; i++) p.expected[i] = element(&p, i / g.n, i % g.n);
+    return p;
+}
+static inline void product_free(struct product *p) { free(p->a), free(p->b), free(p->bias), free(p->c), free(p->expected); }
+
+/* Run it into p->c. Bits of `shifted`: A, B, C lie an element into their allocations. */
+static inline enum status product_run(struct product *p, int shifted) {
+    const struct gemm *g = &p->g;
+    int64_t size = (int64_t)dtype_size(g->ab_dtype), c_size = (int64_t)dtype_size(g->c_dtype);
+    int64_t bytes = gemm_work(g, test_device()->kind);
+    struct there a = there_new(p->a, g->m * g->k * size, shifted & 1 ? size : 0),
+                 b = there_new(p->b, g->k * g->n * size, shifted & 2 ? size : 0),
+                 c = there_new(p->c, g->m * g->n * c_size, shifted & 4 ? c_size : 0),
+                 bias = there_new(p->bias, p->bias ? g->n * size : 0, 0), work = there_new(NULL, bytes, ARENA_ALIGN);
+    enum status status = run_there(g, a.at, b.at, p->bias ? bias.at : NULL, c.at, work.at);
+    there_free(&a, NULL), there_free(&b, NULL), there_free(&bias, NULL), there_free(&work, NULL);
+    there_free(&c, p->c);
+    return status;
+}
+
+/* As op_error_bound: sums of k, and the two terms added to them. */
+static inline void assert_product(const struct product *p) {
+    double error = 0, largest = 0;
+    for (int64_t i = 0; i < p->g.m * p->g.n; i++) {
+        double difference = fabs(dtype_get(p->c, p->g.c_dtype, i) - p->expected[i]);
+        if (!(difference <= error)) error = difference;
+        largest = fmax(largest, fabs(p->expected[i]));
+    }
+    double k = (double)p->g.k + 2;
+    assert_close(error / largest, 0,
+                 dtype_roundoff(p->g.c_dtype) + k * sqrt(k) * dtype_roundoff(dtype_accumulator(p->g.ab_dtype)));
+}
+
+/* Sizes are different and odd, so that no two can be taken for each other. */
+static inline struct gemm odd(enum dtype ab, enum dtype c, int which) {
+    return (struct gemm){.m = 7,
+                         .n = 5,
+                         .k = 11,
+                         .transpose_a = which & 1,
+                         .transpose_b = which >> 1 & 1,
+                         .alpha = which & 4 ? 0.75 : 1,
+                         .beta = which & 8 ? -0.5 : 0,
+                         .ab_dtype = ab,
+                         .c_dtype = c};
+}
+
+#endif
