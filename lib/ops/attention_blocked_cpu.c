@@ -55,7 +55,7 @@ static void ask_for_qkv(struct tile_ahead *x, const struct head *head, const ele
     ask_for_rows(x, qkv + head->v_at, head->s.row);
 }
 
-/* All T rows of each, evenly over the products of a head: `products` for each tile with each. */
+/* All T rows of each, spread over the products of a head, `products` for each tile with each: from the first on, at least a row a block. */
 static void spread(struct tile_ahead *x, const struct attention_sizes *s, int products) {
     int64_t tiles = (s->T + TILE - 1) / TILE, blocks = (min64(TILE, s->T) + TILE_ROWS - 1) / TILE_ROWS;
     int64_t times = tiles * (tiles + 1) / 2 * products * blocks;

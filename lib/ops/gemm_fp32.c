@@ -21,7 +21,7 @@ enum {
     TASKS = 4,                                       /* for each thread, so that none waits long for the last */
     ALONE = 32 << 10,                                /* multiply-adds that are not worth a second thread */
     LINE = 16,                                       /* numbers in a line of the caches */
-    SOON = 16,                                       /* lines of depth before its end, a tile has asked for its part of C */
+    SOON = 16,                                       /* lines of depth before a tile's end it has asked for its part of C, if it is deep enough */
 };
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
@@ -239,7 +239,8 @@ static struct part part_of(const struct product *g, const struct side *s, int64_
     return (struct part){first, smaller(n, s->n - first), p, smaller(g->pass, g->k - p)};
 }
 
-/* What the tile asks for that is `left` tiles before the one that packs this part. At a line in each LINE depths a part of n takes n tiles. */
+/* What a tile asks for when `left` more come before this part is packed. At a line in each LINE depths, tiles as deep as the part ask for
+ * all of it (but what does not fill a line) in n tiles: the last n. */
 INLINE struct ahead ask_for(const struct side *s, const struct part *x, int64_t left) {
     int64_t lines = x->n / LINE, step = x->k / LINE;
     const float *at = s->at + x->first * s->stride + x->p * s->step;
