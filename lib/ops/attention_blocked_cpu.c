@@ -5,6 +5,9 @@
  * the maximum from M to M', what has been summed so far is multiplied by e^(M - M'). No exponent is ever positive.
  * Backward goes the other way round: for a tile of keys, whose dk and dv stay in scratch, over the tiles of queries.
  *
+ * Where a tile of queries meets the keys of the same positions, what lies above the diagonal is left out, as far as blocks of rows allow.
+ * While products are made, the memory of the head that comes next is asked for.
+ *
  * What all tiles of the other side read is brought into scratch once a head, dense and in real: keys (transposed) and values in
  * forward, queries and dy in backward. It fits the second-level cache up to some thousand tokens. bf16 has kernels of its
  * own where the CPU multiplies pairs of bf16: attention_dots_cpu.c. */

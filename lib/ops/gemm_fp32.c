@@ -285,7 +285,8 @@ static const float *a_panel(const struct product *g, int64_t i, int64_t p, int64
 
 /* A pass of a task: rows from .. to-1. `next` is what is packed after it; in the last pass, when it is not known yet, NULL, and *task becomes
  * the next task. */
-static void columns_pass(const struct product *g, const struct tasks *t, int64_t *task, struct part now, const struct part *next, const float *packed) {
+static void columns_pass(const struct product *g, const struct tasks *t, int64_t *task, struct part now, const struct part *next,
+                         const float *packed) {
     int64_t from = *task % t->cuts * t->rows, to = smaller(from + t->rows, g->a.n), left = ceil_div(to - from, ROWS) * ceil_div(now.n, COLUMNS);
     struct part after;
     for (int64_t i = from; i < to; i += ROWS)
@@ -305,7 +306,7 @@ static void columns_pass(const struct product *g, const struct tasks *t, int64_t
 static void deal_columns(const struct product *g) {
     _Alignas(64) float mine[WIDEST * DEPTH];
     struct tasks t = tasks_of(g);
-    for (int64_t task = take(g); task < t.n;)
+    for (int64_t task = take(g); task < t.n;)        /* the last pass of a task takes the next */
         for (int64_t p = 0, end = g->k > 0 ? g->k : 1; p < end; p += g->pass) {
             struct part now = columns_of(g, &t, task, p), next = columns_of(g, &t, task, p + g->pass);
             pack_b(mine, &g->b, now.first, now.n, p, now.k);
@@ -335,7 +336,7 @@ static void rows_pass(const struct product *g, int64_t size, int64_t *task, stru
 static void deal_rows(const struct product *g) {
     _Alignas(64) float mine[TALLEST * DEPTH];
     int64_t parts = round_up(ceil_div(g->a.n, TALLEST), omp_get_num_threads()), size = round_up(ceil_div(g->a.n, parts), ROWS);
-    for (int64_t task = take(g); task * size < g->a.n;)
+    for (int64_t task = take(g); task * size < g->a.n;)   /* as above */
         for (int64_t p = 0, end = g->k > 0 ? g->k : 1; p < end; p += g->pass) {
             struct part now = part_of(g, &g->a, task * size, size, p), next = part_of(g, &g->a, task * size, size, p + g->pass);
             pack_a(mine, &g->a, now.first, now.n, p, now.k);
