@@ -34,11 +34,12 @@ static inline real update(const struct factors *f, real w, real grad, real *m, r
 
 /* Elements first .. first + n-1. */
 static void piece(const struct factors *f, const struct adamw_elements *e, int64_t first, int64_t n) {
-    real grad[PIECE], *m = (real *)e->m + first, *v = (real *)e->v + first;
+    real widened[PIECE], *m = (real *)e->m + first, *v = (real *)e->v + first;
     elem *weight = (elem *)e->weight + first;
     real *master = e->master ? (real *)e->master + first : NULL;
     const char *from = (const char *)e->grad + first * (int64_t)dtype_size(e->grad_dtype);
-    dtype_convert(grad, REAL_DTYPE, from, e->grad_dtype, n);
+    const real *grad = e->grad_dtype == REAL_DTYPE ? (const real *)from : widened;
+    if (grad == widened) dtype_convert(widened, REAL_DTYPE, from, e->grad_dtype, n);
     if (master)
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {

@@ -17,6 +17,7 @@
 #if !(defined ELEM_bf16 && ATTENTION_DOTS)
 
 #include "lib/ops/tile_product.h"
+#include "lib/ops/transpose.h"
 
 kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
 
@@ -28,10 +29,29 @@ static void load_tile(real *to, const elem *from, int64_t stride, int64_t n, int
         for (int64_t d = 0; d < D; d++) to[i * D + d] = factor * load(from[i * stride + d]);
 }
 
-/* to (D,n) = (n,D) transposed */
-static void transpose_tile(real *to, const real *from, int64_t n, int64_t D) {
+typedef real loose_vec __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+#if defined ELEM_fp64
+typedef int64_t vec_index __attribute__((vector_size(VECTOR_BYTES)));
+#else
+typedef int32_t vec_index __attribute__((vector_size(VECTOR_BYTES)));
+#endif
+enum { SQUARE = VECTOR_BYTES / sizeof(real) };
+DEFINE_TRANSPOSE(transpose_square, loose_vec, vec_index, SQUARE)
+
+/* to (D,n) = (n,D) transposed, square by square */
+static void transpose_tile(real *restrict to, const real *restrict from, int64_t n, int64_t D) {
+    int64_t rows = n / SQUARE * SQUARE, columns = D / SQUARE * SQUARE;
+    for (int64_t i = 0; i < rows; i += SQUARE)
+        for (int64_t d = 0; d < columns; d += SQUARE) {
+            loose_vec x[SQUARE];
+#pragma GCC unroll 16
+            for (int l = 0; l < SQUARE; l++) x[l] = *(const loose_vec *)(from + (i + l) * D + d);
+            transpose_square(x);
+#pragma GCC unroll 16
+            for (int l = 0; l < SQUARE; l++) *(loose_vec *)(to + (d + l) * n + i) = x[l];
+        }
     for (int64_t i = 0; i < n; i++)
-        for (int64_t d = 0; d < D; d++) to[d * n + i] = from[i * D + d];
+        for (int64_t d = i < rows ? columns : 0; d < D; d++) to[d * n + i] = from[i * D + d];
 }
 
 /* A tile of queries with the tile of keys of the same positions: no query sees a later key. */

@@ -9,6 +9,7 @@
  *   A is not packed  where it is stored by rows: ROWS streams that the processor foretells by itself, read once for each few panels of B.
  *   Where A is stored transposed (dW = dy^T x), ROWS numbers of a p lie together but those of the next p lie a row away. Then the
  *                    smaller of A and B is packed whole into `work`, by all threads, and the other a few panels at a time.
+ *   Packing that is  copying, of B stored by rows, is done on its way by the first tile that reads a panel: it has the numbers in registers.
  *   Memory is asked  for while a tile is made, a little at a time: the rows of A of the next panel, the tile's own part of C, and what the
  *                    thread packs next; for a tile is all arithmetic, and leaves the memory idle meanwhile. A thread therefore knows
  *                    its next task before it has ended this one.

@@ -1,0 +1,33 @@
+/* A square of numbers transposed in registers.
+ *
+ * Idea: N vectors of N numbers. log2 N times, vectors i and i + N/2 are interleaved, number by number, into vectors 2i and 2i + 1: each time
+ * the lowest bit of a number's column becomes the lowest bit of its row, as a perfect shuffle does with the whole index; after log2 N
+ * times rows and columns have changed places. N/2 log2 N pairs of shuffles for N^2 numbers; one by one it would be N^2 loads and stores. */
+#ifndef TRIVIUM_OPS_TRANSPOSE_H
+#define TRIVIUM_OPS_TRANSPOSE_H
+
+/* Bytes of this machine's vectors: shuffles of longer ones would be taken apart number by number. */
+#if defined __AVX512F__
+enum { VECTOR_BYTES = 64 };
+#elif defined __AVX__
+enum { VECTOR_BYTES = 32 };
+#else
+enum { VECTOR_BYTES = 16 };
+#endif
+
+/** Defines `static void name(vec x[N])`. vec: a gcc vector of N numbers; index: one of N integers of the same width. */
+#define DEFINE_TRANSPOSE(name, vec, index, N)                                                                          \
+    static inline __attribute__((always_inline)) void name(vec x[N]) {                                                 \
+        index low, high;                                                                                               \
+        vec y[N];                                                                                                      \
+        _Pragma("GCC unroll 16") for (int l = 0; l < (N); l++) low[l] = l / 2 + l % 2 * (N), high[l] = low[l] + (N) / 2; \
+        _Pragma("GCC unroll 4") for (int stage = 1; stage < (N); stage *= 2) {                                         \
+            _Pragma("GCC unroll 8") for (int i = 0; i < (N) / 2; i++) {                                                \
+                y[2 * i] = __builtin_shuffle(x[i], x[i + (N) / 2], low);                                               \
+                y[2 * i + 1] = __builtin_shuffle(x[i], x[i + (N) / 2], high);                                          \
+            }                                                                                                          \
+            _Pragma("GCC unroll 16") for (int i = 0; i < (N); i++) x[i] = y[i];                                        \
+        }                                                                                                              \
+    }
+
+#endif
