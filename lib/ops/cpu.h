@@ -13,7 +13,7 @@ enum { COLUMNS = 64 };
 
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Or more of them, where rows are read once and are long: a thread's share of all C, up to what fits the first-level cache; whole COLUMNS. The
+/* Or more of them, where rows are read once and are long: a thread's share of all C, up to 16 KiB of doubles; whole COLUMNS. The
  * wider, the more of a row lies together. */
 enum { COLUMNS_AT_MOST = 2048 };
 static inline int64_t columns_at_a_time(int64_t C) {

@@ -1,14 +1,14 @@
 #include "lib/ops/gemm_fp32.h"
 
 #include "lib/ops/gemm_fp32_tile.h"
-#include "lib/ops/transpose.h"
 #include <omp.h>
+#include <string.h>
 
 enum {
     DEPTH = 1024,                                    /* of a pass, at most */
     WIDEST = 96,                                     /* columns that a thread packs at a time, at most: with DEPTH, 393 KB */
     TALLEST = 48,                                    /* rows that it does, where rows are dealt out */
-    TASKS = 4,                                       /* for each thread, at least: so that none waits long for the last */
+    TASKS = 4,                                       /* for each thread, where there are rows enough: so that none waits long for the last */
     ALONE = 32 << 10,                                /* multiply-adds that are not worth a second thread */
 };
 
@@ -148,12 +148,12 @@ static int64_t take(const struct product *g) {
  * all, where they are too few for the threads. */
 struct tasks { int64_t n, wide, narrow, cuts, rows; };
 static struct tasks tasks_of(const struct product *g) {
-    const int64_t a_group = WIDEST / COLUMNS, least_rows = 8 * ROWS;
+    const int64_t in_group = WIDEST / COLUMNS, least_rows = 8 * ROWS;
     int64_t wanted = TASKS * omp_get_num_threads(), panels = ceil_div(g->b.n, COLUMNS), wide = g->b.n / WIDEST - omp_get_num_threads();
     if (wide < 0) wide = 0;
-    bool few = panels - wide * (a_group - 1) < wanted;
-    if (few) wide = 0;
-    int64_t cut = few ? panels : omp_get_num_threads(), narrow = panels - wide * a_group - cut;
+    if (panels - wide * (in_group - 1) < wanted) wide = 0;
+    bool few = panels < wanted;
+    int64_t cut = few ? panels : omp_get_num_threads(), narrow = panels - wide * in_group - cut;
     int64_t cuts = smaller(few ? ceil_div(wanted, panels) : TASKS, ceil_div(g->a.n, least_rows)), rows = round_up(ceil_div(g->a.n, cuts), ROWS);
     cuts = ceil_div(g->a.n, rows);                   /* rounded up, fewer may do: no task is empty */
     return (struct tasks){wide + narrow + cut * cuts, wide, narrow, cuts, rows};
@@ -181,10 +181,10 @@ static const float *a_panel(const struct product *g, int64_t i, int64_t p, int64
     return g->packed ? g->packed + p * round_up(g->a.n, ROWS) + i * k : g->a.at + i * g->a.stride + p;
 }
 
-static struct operands operands_at(const struct product *g, int64_t i, int64_t j, const struct part *now, float *packed, bool first) {
+static struct operands operands_at(const struct product *g, int64_t i, int64_t j, const struct part *now, float *packed, bool packs) {
     const float *a = a_panel(g, i, now->p, now->k);
     struct operands x = {a, g->packed ? 1 : g->a.stride, g->packed ? ROWS : 1, packed + j * now->k, COLUMNS, NULL};
-    if (!first || j + COLUMNS > now->n) return x;
+    if (!packs || j + COLUMNS > now->n) return x;
     x.pack = packed + j * now->k;
     x.b = g->b.at + now->first + j + now->p * g->b.step, x.b_step = g->b.step;
     return x;

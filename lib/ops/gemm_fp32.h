@@ -6,10 +6,10 @@
  *
  *   B is packed      in panels of COLUMNS columns, (depth, COLUMNS) each. A few panels, up to 400 KB, fit a core's second-level cache:
  *                    a thread packs them for itself, and all rows of A pass by.
+ *                    Where B is stored by rows, and packing is but copying, the first tile that reads a whole panel packs it on its way.
  *   A is not packed  where it is stored by rows: ROWS streams that the processor foretells by itself, read once for each few panels of B.
  *   Where A is stored transposed (dW = dy^T x), ROWS numbers of a p lie together but those of the next p lie a row away. Then the
  *                    smaller of A and B is packed whole into `work`, by all threads, and the other a few panels at a time.
- *   Packing that is  copying, of B stored by rows, is done on its way by the first tile that reads a panel: it has the numbers in registers.
  *   Memory is asked  for while a tile is made, a little at a time: the rows of A of the next panel, the tile's own part of C, and what the
  *                    thread packs next; for a tile is all arithmetic, and leaves the memory idle meanwhile. A thread therefore knows
  *                    its next task before it has ended this one.

@@ -2,21 +2,19 @@
 #ifndef TRIVIUM_OPS_GEMM_FP32_TILE_H
 #define TRIVIUM_OPS_GEMM_FP32_TILE_H
 
+#include "lib/ops/transpose.h"
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 /* The tile, by the registers that there are: accumulators, a row of B, and one of A. */
-#if defined __AVX512F__
-enum { LANES = 16, ROWS = 8, VECTORS = 3 };          /* 32 registers: 24 + 3 + 1 */
-#elif defined __AVX__
-enum { LANES = 8, ROWS = 6, VECTORS = 2 };           /* 16 registers: 12 + 2 + 1 */
-#elif defined __aarch64__
-enum { LANES = 4, ROWS = 8, VECTORS = 3 };           /* 32 registers: 24 + 3 + 1 */
+#if defined __AVX512F__ || defined __aarch64__
+enum { ROWS = 8, VECTORS = 3 };                      /* 32 registers: 24 + 3 + 1 */
 #else
-enum { LANES = 4, ROWS = 6, VECTORS = 2 };
+enum { ROWS = 6, VECTORS = 2 };                      /* 16 registers: 12 + 2 + 1 */
 #endif
 enum {
+    LANES = VECTOR_BYTES / sizeof(float),
     COLUMNS = LANES * VECTORS,
     LINE = 16,                                       /* numbers in a line of the caches */
     SOON = 16,                                       /* lines of depth before a tile's end it has asked for its part of C, if it is deep enough */
@@ -131,7 +129,7 @@ TILE(tile_of_packed, ROWS, {x->a, 1, ROWS, x->b, COLUMNS, NULL})
 TILE(tile_packing, ROWS, {x->a, x->a_stride, 1, x->b, x->b_step, x->pack})
 TILE(tile_of_packed_packing, ROWS, {x->a, 1, ROWS, x->b, x->b_step, x->pack})
 
-/* rows: less than ROWS only where A lies by rows, and nothing is packed. */
+/* rows: of the tile, where A lies by rows and nothing is packed; the other kinds make all ROWS. */
 static inline tile_function *tile_for(const struct operands *x, int64_t rows) {
     bool packed = x->a_step != 1;
     if (x->pack) return packed ? tile_of_packed_packing : tile_packing;

@@ -67,7 +67,7 @@ static void test_gemm_fp32_gives_a_part_of_c_the_bits_it_has_in_the_whole(void *
 }
 
 /* Sizes around those of tiles, panels and tasks; more threads than there are tasks; tasks cut by rows, where rounding leaves fewer tasks, or a
- * last one with fewer rows than a tile. */
+ * last one with fewer rows than a tile of eight. */
 static void test_gemm_fp32_of_every_cut_is_right(void **state) {
     static const int64_t rows[] = {1, 9, 65, 513, 1000}, columns[] = {1, 17, 49, 190, 300};
     int most = omp_get_max_threads();
