@@ -5,21 +5,12 @@
 #include "lib/ops/op.h"
 #include "lib/ops/real.h"
 #include <math.h>
-#include <omp.h>
 
 /* Columns that one thread works through at a time: weight gradients are split over threads by columns, and every thread
  * adds all rows of its columns in order. So the sums do not depend on the number of threads. */
 enum { COLUMNS = 64 };
 
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/* Or more of them, where rows are read once and are long: a thread's share of all C, up to 16 KiB of doubles; whole COLUMNS. The
- * wider, the more of a row lies together. */
-enum { COLUMNS_AT_MOST = 2048 };
-static inline int64_t columns_at_a_time(int64_t C) {
-    int64_t share = (C + omp_get_max_threads() - 1) / omp_get_max_threads(), parts = (share + COLUMNS_AT_MOST - 1) / COLUMNS_AT_MOST;
-    return ((share + parts - 1) / parts + COLUMNS - 1) / COLUMNS * COLUMNS;
-}
 
 /** *to = value, or += for inputs that several steps read (call->accumulate). Rounded once. Written for the vectoriser: *to is
  *  read in either case, because a branch around the load, or a choice by a bool, keeps gcc from vectorising the loop. */

@@ -53,36 +53,24 @@ enum status CPU(layernorm_backward_input)(const struct call *call) {
     return OK;
 }
 
-/* dg[c] += dy[r,c] n[r,c] and db[c] += dy[r,c] for n_rows rows, in their order: the sums are fetched once for them. Called with constant n_rows. */
-static inline void add_rows(real *restrict dg, real *restrict db, int n_rows, const elem *restrict x, const elem *restrict dy,
-                            const struct statistics *s, int64_t C, int64_t n) {
-#pragma omp simd
-    for (int64_t c = 0; c < n; c++) {
-        real g = dg[c], b = db[c];
-        for (int r = 0; r < n_rows; r++) {
-            real d = load(dy[r * C + c]);
-            g += d * ((load(x[r * C + c]) - s[r].mean) * s[r].rstd);
-            b += d;
-        }
-        dg[c] = g, db[c] = b;
-    }
-}
-
-/* The gradients of the weights in columns first .. first + n-1. */
+/* dg[c] += sum_r dy[r,c] n[r,c]     db[c] += sum_r dy[r,c]     for columns first .. first + n-1 */
 static void columns_backward(const struct call *call, int64_t R, int64_t C, int64_t first, int64_t n) {
-    const elem *x = (const elem *)call->in[0].data + first, *dy = (const elem *)call->dout[0].data + first;
+    const elem *x = call->in[0].data, *dy = call->dout[0].data;
     const struct statistics *s = call->out[1].data;
-    real dg[COLUMNS_AT_MOST] = {0}, db[COLUMNS_AT_MOST] = {0};
-    int64_t r = 0;
-    for (; r + 4 <= R; r += 4) add_rows(dg, db, 4, x + r * C, dy + r * C, s + r, C, n);
-    for (; r < R; r++) add_rows(dg, db, 1, x + r * C, dy + r * C, s + r, C, n);
+    real dg[COLUMNS] = {0}, db[COLUMNS] = {0};
+    for (int64_t r = 0; r < R; r++)
+        for (int64_t c = 0; c < n; c++) {
+            real d = load(dy[r * C + first + c]);
+            dg[c] += d * ((load(x[r * C + first + c]) - s[r].mean) * s[r].rstd);
+            db[c] += d;
+        }
     grad_add(&call->dweight[0], first, dg, n);
     grad_add(&call->dweight[1], first, db, n);
 }
 
 enum status CPU(layernorm_backward_weight)(const struct call *call) {
-    int64_t C = row_length(call), R = type_n(call->in[0].type) / C, width = columns_at_a_time(C);
+    int64_t C = row_length(call), R = type_n(call->in[0].type) / C;
 #pragma omp parallel for
-    for (int64_t first = 0; first < C; first += width) columns_backward(call, R, C, first, min64(width, C - first));
+    for (int64_t first = 0; first < C; first += COLUMNS) columns_backward(call, R, C, first, min64(COLUMNS, C - first));
     return OK;
 }

@@ -2,6 +2,7 @@
 #include "lib/ops/cpu.h"
 #include "lib/ops/gemm.h"
 #include "lib/ops/linear.h"
+#include <omp.h>
 
 kernel CPU(linear_forward), CPU(linear_backward_input), CPU(linear_backward_weight);
 
@@ -18,6 +19,14 @@ enum status CPU(linear_backward_input)(const struct call *call) {
     return OK;
 }
 
+/* Columns of dy that are summed at a time: as many as there are for each thread, up to what fits the first-level cache. The wider, the
+ * more of a row lies together. Columns do not mix, so the sums do not depend on it. */
+enum { WIDEST = 2048 };
+static int64_t columns_at_a_time(int64_t K) {
+    int64_t share = (K + omp_get_max_threads() - 1) / omp_get_max_threads(), parts = (share + WIDEST - 1) / WIDEST;
+    return ((share + parts - 1) / parts + COLUMNS - 1) / COLUMNS * COLUMNS;
+}
+
 /* sum[k] += dy[r,k] for four rows, in their order: the sums are fetched once for them. */
 static void add_four_rows(real *restrict sum, const elem *restrict dy, int64_t K, int64_t n) {
     for (int64_t k = 0; k < n; k++)
@@ -29,7 +38,7 @@ static void bias_gradient(const struct tensor *dbias, const elem *dy, int64_t R,
     int64_t width = columns_at_a_time(K);
 #pragma omp parallel for
     for (int64_t first = 0; first < K; first += width) {
-        real sum[COLUMNS_AT_MOST] = {0};
+        real sum[WIDEST] = {0};
         int64_t n = min64(width, K - first), r = 0;
         for (; r + 4 <= R; r += 4) add_four_rows(sum, dy + r * K + first, K, n);
         for (; r < R; r++)
