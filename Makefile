@@ -63,7 +63,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/de
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
 ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(CUDNN),-DTRIVIUM_CUDNN )$(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit)) $(CFLAGS) -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
 CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(CUDNN),-lcudnn )-lnccl -lstdc++))
-LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) -ldnnl $(CUDA_LIBS) -lm -lpthread
+LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(CUDA_LIBS) -lm -lpthread
 
 build: $(B)/trivium$(VARIANT)
 
@@ -89,11 +89,11 @@ $(B)/bench-allreduce: $(call obj,tools/bench/allreduce.c lessons/02-collectives/
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
-# The fp32 products of a layer, ours beside oneDNN's
+# The fp32 products of a layer, ours beside oneDNN's, which only this needs (tools/install-deps bench)
 bench-gemm: $(B)/bench-gemm
 $(B)/bench-gemm: $(call obj,tools/bench/gemm.c) $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
-	$(Q)$(CC) -o $@ $^ $(LIBS)
+	$(Q)$(CC) -o $@ $^ $(LIBS) -ldnnl
 
 # Measuring on a GPU (docs/gpu.md), only in builds with the CUDA device: single ops; and whether the host waits inside a step,
 # for which the linker sends the calls that wait through tools/bench/step.c

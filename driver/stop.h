@@ -1,8 +1,8 @@
 /* A request to stop: SIGUSR1, as a batch system or `launch` sends it before the time is up.
  *
  * The signal is blocked in every thread, and who wants to know asks the system whether one is pending: no handler ever runs. One must not:
- * the products of oneDNN up to 3.11 point the stack register at their heap buffers, and a handler's frame, written below it, would
- * overwrite what lies there (uxlfoundation/oneDNN issue 4845). */
+ * a library's kernel may point the stack register at a buffer of its own (oneDNN's products up to 3.11 do, uxlfoundation/oneDNN issue
+ * 4845), and a handler's frame, written below it, would overwrite what lies there. */
 #ifndef TRIVIUM_DRIVER_STOP_H
 #define TRIVIUM_DRIVER_STOP_H
 

@@ -31,18 +31,21 @@
 static bool is_rank_0(void) { return comm_world_rank() == 0; }
 
 /* ---- before the first step ---- */
+static enum dtype dtype_of_products(const struct plan *p) {
+    return p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
+}
+
 static double peak_of_cpu(const struct plan *p, int threads) {
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), wanted = (double)threads * comm_local_size();
     double hosts = (double)comm_world_size() / comm_local_size();
-    return peak_flops_per_core(plan_dtype(p)) * fmin(cores, wanted) * hosts;
+    return peak_flops_per_core(dtype_of_products(p)) * fmin(cores, wanted) * hosts;
 }
 
 /* Ranks that share a GPU share its peak. */
 static double peak_of_gpus(const struct training *t) {
     const struct plan *p = &t->setup.plan;
-    enum dtype dtype = p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
     double gpus = fmin(device_cuda_count(), comm_local_size()) * comm_world_size() / comm_local_size();
-    double peak = peak_flops_of_gpu(t->run.device->name, dtype);
+    double peak = peak_flops_of_gpu(t->run.device->name, dtype_of_products(p));
     if (peak == 0) log_warn("the peak of %s is not known, so mfu is not; give peak-tflops", t->run.device->name);
     return peak * gpus;
 }

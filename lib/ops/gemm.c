@@ -130,13 +130,14 @@ static void narrow(const struct gemm *g, const void *a, const void *b, const voi
 
 enum status gemm_run(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
     if (g->m == 0 || g->n == 0) return OK;
-    if (gemm_bf16_can(g)) return gemm_bf16_run(g, a, b, bias, c, work);
     if (g->ab_dtype == FP64) return fp64_run(g, a, b, bias, c);
     if (!work && gemm_work(g, DEVICE_CPU) > 0)
         return FAIL(E_INTERNAL, "a product of m=%lld n=%lld k=%lld in %s needs %lld bytes of scratch, and has none; give it gemm_work bytes",
                     (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->ab_dtype), (long long)gemm_work(g, DEVICE_CPU));
     if (g->ab_dtype == FP32)
         gemm_fp32_run(g, a, stride_a(g), b, stride_b(g), bias, c, g->n, work);
+    else if (gemm_bf16_can(g))
+        gemm_bf16_run(g, a, b, bias, c, work);
     else
         narrow(g, a, b, bias, c, work);
     return OK;

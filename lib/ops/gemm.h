@@ -9,11 +9,11 @@
  *
  * Sums are taken in fp64 for fp64, else in fp32, and rounded once.
  *
- * What multiplies on the CPU, measured with the shapes of GPT-2 124M on two cores with AVX-512 (docs/benchmarks/): in fp32 a packed
- * kernel of our own (gemm_fp32.h), 90 to 93% of the FMA peak in every form, where oneDNN's sgemm reaches 73 to 94%; in bf16 oneDNN's
- * matmul, 82 to 91% of twice that, where the CPU multiplies bf16 (gemm_bf16.h), else blocks widened into scratch and multiplied in
- * fp32, as fp16's are; in fp64 OpenBLAS. On a GPU cuBLASLt (gemm_cuda.c). A bias goes with the product in all but fp64, where C starts
- * from it. gelu does not: its backward reads what was before it, and a kernel that writes both would save no arithmetic. */
+ * What multiplies on the CPU: in fp32, and in bf16 where the processor multiplies pairs of it (AVX512_BF16, twice the rate), a packed kernel
+ * of our own (gemm_packed.h), at about nine tenths of the peak in every form (docs/benchmarks/ has it beside libraries); fp16, and bf16
+ * elsewhere, in blocks that are widened into scratch and multiplied in fp32; in fp64 OpenBLAS. On a GPU cuBLASLt (gemm_cuda.c). A bias goes
+ * with the product in all but fp64, where C starts from it. gelu does not: its backward reads what was before it, and a kernel that writes
+ * both would save no arithmetic. */
 #ifndef TRIVIUM_OPS_GEMM_H
 #define TRIVIUM_OPS_GEMM_H
 
@@ -34,9 +34,10 @@ struct gemm {
     enum dtype c_dtype;              /* ab_dtype, or its accumulator */
 };
 
-/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64; for fp32 the smaller side of a product whose A
- * is transposed, packed; for bf16 oneDNN's own, which depends on the number of OpenMP threads. On CUDA the workspace of
- * the library, up to 32 MiB; the same whatever c_dtype is, and in a build without CUDA, so that any machine can plan. */
+/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64; for fp32 and bf16 the smaller side of a product
+ * whose A is transposed, packed; for fp16, and bf16 on a processor that does not multiply it, blocks widened; in bf16 with more than 4096 summed,
+ * some for each OpenMP thread. On CUDA the workspace of the library, up to 32 MiB. The same whatever c_dtype is; of CUDA also in a build
+ * without it, so that any machine can plan. */
 int64_t gemm_work(const struct gemm *, enum device_kind);
 
 /** On the CPU.

@@ -43,7 +43,7 @@ struct product {
 };
 
 static inline void *filled(const char *name, enum dtype dtype, int64_t n) {
-    void *x = malloc((size_t)n * dtype_size(dtype));
+    void *x = malloc((size_t)(n > 0 ? n : 1) * dtype_size(dtype));
     for (int64_t i = 0; i < n; i++) dtype_set(x, dtype, i, rng_normal(1, rng_stream(name), (uint64_t)i));
     return x;
 }

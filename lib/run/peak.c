@@ -3,6 +3,9 @@
 #include "lib/base/clock.h"
 #include <stddef.h>
 #include <string.h>
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
 
 /* 64 bytes: one AVX-512 register, two AVX ones, four of SSE or NEON. 16 chains hide the latency of an FMA on all of them. */
 typedef float v16f __attribute__((vector_size(64)));
@@ -39,10 +42,30 @@ static double time_fp64(void) {
     return seconds;
 }
 
+/* Pairs of bf16, multiplied and added to a sum in fp32: what products in bf16 are made of where the processor can. */
+#ifdef __AVX512BF16__
+enum { LANES_B = 32 };
+static double time_bf16(void) {
+    __m512 x[CHAINS];
+    __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f)), b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1e-3f), _mm512_set1_ps(2e-3f));
+    for (int c = 0; c < CHAINS; c++) x[c] = _mm512_set1_ps((float)c);
+    double start = clock_s();
+    for (int i = 0; i < ROUNDS; i++)
+#pragma GCC unroll 16
+        for (int c = 0; c < CHAINS; c++) x[c] = _mm512_dpbf16_ps(x[c], a, b);
+    double seconds = clock_s() - start;
+    for (int c = 0; c < CHAINS; c++) sink += x[c][0];
+    return seconds;
+}
+#else
+enum { LANES_B = LANES_F };
+static double time_bf16(void) { return time_fp32(); }
+#endif
+
 double peak_flops_per_core(enum dtype dtype) {
-    double best = 1e30, lanes = dtype == FP64 ? LANES_D : LANES_F;
+    double best = 1e30, lanes = dtype == FP64 ? LANES_D : dtype == BF16 ? LANES_B : LANES_F;
     for (double end = clock_s() + 0.02; clock_s() < end;) {
-        double seconds = dtype == FP64 ? time_fp64() : time_fp32();
+        double seconds = dtype == FP64 ? time_fp64() : dtype == BF16 ? time_bf16() : time_fp32();
         if (seconds < best) best = seconds;
     }
     return 2.0 * lanes * CHAINS * ROUNDS / best;

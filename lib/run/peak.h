@@ -5,7 +5,8 @@
 #include "lib/device/dtype.h"
 
 /** Flops a second of this thread in a loop of independent fused multiply-adds, fp64 or fp32 (best of a few runs, about
- *  20 ms). bf16 and fp16 compute in fp32 and are measured as such. @collective{none} */
+ *  20 ms); in bf16 of products of pairs added to fp32, where the processor has them (AVX512_BF16). Otherwise bf16, like fp16,
+ *  computes in fp32 and is measured as such. @collective{none} */
 double peak_flops_per_core(enum dtype);
 
 /** Dense flops a second of a GPU by the name that its driver gives, in the precision of matrix products; 0 for one that is not

@@ -1,6 +1,6 @@
 """make bench: how fast Trivium trains on this machine's CPU, beside PyTorch and llm.c where they are there.
 
-    python3 tools/bench/cpu.py [--quick] [--only TEXT] [--llmc DIR] [--out FILE]
+    python3 tools/bench/cpu.py [--quick] [--rounds N] [--only TEXT] [--llmc DIR] [--out FILE]
 
 Every subject is a process of its own. All subjects of one shape take turns, round after round, so that whatever the machine does
 meanwhile happens to all of them; a figure is the median of the rounds, with smallest and largest beside it, and ratios are
@@ -92,6 +92,7 @@ class Trivium:
 class Torch:
     def __init__(self, python, shape, precision, threads, tuned):
         self.python, self.shape, self.precision, self.threads, self.tuned = python, shape, precision, threads, tuned
+        self.ranks = 1
         self.name = f"torch {precision}{' tuned' if tuned else ''}, {threads} thread{'s' * (threads > 1)}"
 
     def measure(self):
@@ -110,7 +111,8 @@ class Torch:
 
 class LlmC:
     def __init__(self, folder, shape, threads):
-        self.folder, self.shape, self.threads, self.name = folder, shape, threads, f"llm.c fp32, {threads} thread{'s' * (threads > 1)}"
+        self.folder, self.shape, self.threads, self.precision, self.ranks = folder, shape, threads, "fp32", 1
+        self.name = f"llm.c fp32, {threads} thread{'s' * (threads > 1)}"
 
     def some_steps(self, n):
         """It has no option for the number of steps: stopped after n of them."""
@@ -174,27 +176,51 @@ def machine():
                 compiler=compiler[0] if compiler else "")
 
 
+def over_floor(result):
+    """A step's time over what its products and attention would take at the measured peak of the precision they are made in."""
+    return result["step_ms"] / 1e3 * result["peak_flops"] / result["flops"] if result.get("peak_flops") else None
+
+
 def summarise(rounds):
     """rounds: subject's name -> list of results, one a round."""
     rows = {}
     for name, results in rounds.items():
-        ms = [r["step_ms"] for r in results]
+        ms, over = [r["step_ms"] for r in results], [over_floor(r) for r in results]
         rows[name] = dict(results[-1], step_ms=statistics.median(ms), low_ms=min(ms), high_ms=max(ms), runs_ms=ms,
-                          rss_mib=statistics.median(r["rss_mib"] for r in results))
+                          rss_mib=statistics.median(r["rss_mib"] for r in results), over_floor=statistics.median(over) if all(over) else None)
     return rows
 
 
-def share_of_peak(row):
-    return row["flops"] / (row["step_ms"] / 1e3) / row["peak_flops"] if row.get("peak_flops") else None
+def cores(subject):
+    return min(subject.threads * subject.ranks, os.cpu_count())
+
+
+def compare(chosen, rounds):
+    """Trivium on one rank beside all others at its precision on as many cores: medians over rounds. A job of several ranks says the
+    memory of one only, which is not compared."""
+    def median(s, o, quotient):
+        return statistics.median(quotient(ours, theirs) for ours, theirs in zip(rounds[s.name], rounds[o.name]))
+
+    pairs = [(s, o) for s in chosen for o in chosen
+             if isinstance(s, Trivium) and s.ranks == 1 and s is not o and s.precision == o.precision and cores(s) == cores(o)]
+    return [dict(subject=s.name, other=o.name, times=median(s, o, lambda ours, theirs: theirs["step_ms"] / ours["step_ms"]),
+                 memory=median(s, o, lambda ours, theirs: ours["rss_mib"] / theirs["rss_mib"]) if o.ranks == 1 else None)
+            for s, o in pairs]
 
 
 def print_table(name, rows):
-    print(f"\n### {name}\n\n| | ms a step | lowest to highest | GFLOP/s | of the FMA peak | resident MiB |\n|---|---:|---:|---:|---:|---:|")
+    print(f"\n### {name}\n\n| | ms a step | lowest to highest | GFLOP/s | time over the floor | resident MiB |\n|---|---:|---:|---:|---:|---:|")
     flops = next((r["flops"] for r in rows.values() if "flops" in r), None)
     for subject, r in rows.items():
-        share = share_of_peak(r)
         print(f"| {subject} | {r['step_ms']:.1f} | {r['low_ms']:.1f} to {r['high_ms']:.1f} | {flops / r['step_ms'] / 1e6:.0f} | "
-              f"{f'{100 * share:.0f}%' if share else ''} | {r['rss_mib']:.0f} |")
+              f"{'%.2f' % r['over_floor'] if r['over_floor'] else ''} | {r['rss_mib']:.0f} |")
+
+
+def print_ratios(ratios):
+    if ratios:
+        print("\n| | beside | times as fast | memory, of the other's |\n|---|---|---:|---:|")
+    for r in ratios:
+        print(f"| {r['subject']} | {r['other']} | {r['times']:.2f} | {'%.2f' % r['memory'] if r['memory'] else ''} |")
 
 
 def print_shares(rows):
@@ -209,8 +235,8 @@ def print_shares(rows):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--quick", action="store_true", help="two threads only, one round of each")
+    p.add_argument("--rounds", type=int, help="default: 3, or 1 if --quick")
+    p.add_argument("--quick", action="store_true", help="two threads only, and PyTorch only as it is fastest")
     p.add_argument("--fp32", action="store_true", help="no bf16")
     p.add_argument("--only", default="", help="shapes with this in their name")
     p.add_argument("--subjects", default="", help="only subjects with this in their name")
@@ -219,7 +245,7 @@ def main():
     p.add_argument("--llmc-shape", default="gpt2-124m-b4-t256", help="the shape its source was built for")
     p.add_argument("--out", help="JSON")
     o = p.parse_args()
-    python, result = torch_python(), dict(machine=machine(), date=datetime.date.today().isoformat(), shapes={})
+    python, result = torch_python(), dict(machine=machine(), date=datetime.date.today().isoformat(), shapes={}, ratios={})
     if not python:
         print("no PyTorch: `import torch` fails (TORCH_PYTHON=path names another python)")
     print(f"{result['machine']['cpu']}, {result['machine']['cores']} cores, {' '.join(result['machine']['flags'])}; {result['date']}")
@@ -228,13 +254,14 @@ def main():
             continue
         chosen = [s for s in subjects(name, shape, o, python) if o.subjects in s.name]
         rounds = {s.name: [] for s in chosen}
-        for _ in range(1 if o.quick else o.rounds):
+        for _ in range(o.rounds or (1 if o.quick else 3)):
             for s in chosen:
                 rounds[s.name].append(s.measure())
                 print(f"  {name}: {s.name}: {rounds[s.name][-1]['step_ms']:.1f} ms", file=sys.stderr, flush=True)
         if chosen:
-            result["shapes"][name] = summarise(rounds)
+            result["shapes"][name], result["ratios"][name] = summarise(rounds), compare(chosen, rounds)
             print_table(name, result["shapes"][name])
+            print_ratios(result["ratios"][name])
             print_shares(result["shapes"][name])
     if o.out:
         with open(o.out, "w") as f:

@@ -1,0 +1,20 @@
+/* Vectors of fp32, or of units of 32 bits, on this machine; for the products that gemm_tile.h makes. Included where `number` is defined. */
+#ifndef TRIVIUM_OPS_GEMM_VECTOR_H
+#define TRIVIUM_OPS_GEMM_VECTOR_H
+
+#include "lib/ops/transpose.h"
+#include <stdint.h>
+
+enum { LANES = VECTOR_BYTES / 4 };
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t lanes __attribute__((vector_size(4 * LANES)));
+/* Wherever a number may lie. */
+typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(_Alignof(number)), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vec load(const void *x) { return *(const loose_vec *)x; }
+INLINE void store(void *to, vec x) { *(loose_vec *)to = x; }
+
+#endif

@@ -1,0 +1,203 @@
+/* ranks: 1  device: cpu */
+/* Our own products (gemm_packed.h): every number of C is made, once, however the work is cut, and no bit depends on the cut. */
+#include "lib/ops/test_gemm.h"
+#include <omp.h>
+
+/* What is multiplied, what C is, and to which of the depths below; bf16 on processors that do not multiply it, and fp16, go through the same
+ * in blocks. */
+static const enum dtype KINDS[][2] = {{FP32, FP32}, {BF16, FP32}, {BF16, BF16}, {FP16, FP16}};
+static const int N_DEPTHS[] = {2, 3, 3, 1};
+enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
+
+/* Depths of one pass and of several, of panels that are half as wide, and that do not fit a thread's stack; odd ones end in half a pair. */
+static const int64_t DEPTHS[] = {1001, 2800, 4999};
+
+/* alpha, beta and bias that round; so many columns that a thread takes several panels, or of one form as many rows, which are dealt out then */
+static struct gemm a_product(const enum dtype kind[2], int which, int64_t k) {
+    struct gemm g = odd(kind[0], kind[1], which);
+    const int64_t few = 27, many = 251;
+    g.m = which == 1 ? many : few, g.n = which == 1 ? few : many, g.k = k;
+    g.alpha = 0.7, g.beta = 0.3;
+    return g;
+}
+static size_t size_of_c(const struct gemm *g) { return (size_t)(g->m * g->n) * dtype_size(g->c_dtype); }
+
+/* check(g) of every kind, form and depth */
+static void for_each_product(void (*check)(struct gemm)) {
+    for (int i = 0; i < N_KINDS; i++)
+        for (int which = 0; which < 4; which++)
+            for (int d = 0; d < N_DEPTHS[i]; d++) check(a_product(KINDS[i], which, DEPTHS[d]));
+}
+
+static void same_bits_for_any_threads(struct gemm g) {
+    struct product one = product_operands(g, true);
+    omp_set_num_threads(1);
+    assert_ok(product_run(&one, 0));
+    for (int threads = 2; threads <= 7; threads += 5) {
+        struct product many = product_operands(g, true);
+        omp_set_num_threads(threads);
+        assert_ok(product_run(&many, 0));
+        assert_memory_equal(one.c, many.c, size_of_c(&g));
+        product_free(&many);
+    }
+    product_free(&one);
+}
+
+static void test_gemm_packed_gives_the_same_bits_for_any_number_of_threads(void **state) {
+    (void)state;
+    int most = omp_get_max_threads();
+    for_each_product(same_bits_for_any_threads);
+    omp_set_num_threads(most);
+}
+
+/* ---- a part of a product, made alone ---- */
+struct part { int64_t i, m, j, n; };
+
+/* Elements of op(A)'s row, op(B)'s column, C: element `to` of one matrix becomes element `from` of another. */
+static void copy_element(void *x, int64_t to, const void *y, int64_t from, enum dtype d) {
+    size_t size = dtype_size(d);
+    memcpy((char *)x + (size_t)to * size, (const char *)y + (size_t)from * size, size);
+}
+
+static struct product part_of(const struct product *all, const struct part *at) {
+    const struct gemm *g = &all->g;
+    struct gemm like = *g;
+    like.m = at->m, like.n = at->n;
+    struct product part = product_operands(like, true);
+    for (int64_t p = 0; p < g->k; p++) {
+        for (int64_t r = 0; r < at->m; r++)
+            copy_element(part.a, g->transpose_a ? p * at->m + r : r * g->k + p, all->a,
+                         g->transpose_a ? p * g->m + at->i + r : (at->i + r) * g->k + p, g->ab_dtype);
+        for (int64_t q = 0; q < at->n; q++)
+            copy_element(part.b, g->transpose_b ? q * g->k + p : p * at->n + q, all->b,
+                         g->transpose_b ? (at->j + q) * g->k + p : p * g->n + at->j + q, g->ab_dtype);
+    }
+    for (int64_t q = 0; q < at->n; q++) copy_element(part.bias, q, all->bias, at->j + q, g->ab_dtype);
+    for (int64_t r = 0; r < at->m; r++)
+        for (int64_t q = 0; q < at->n; q++) copy_element(part.c, r * at->n + q, all->c, (at->i + r) * g->n + at->j + q, g->c_dtype);
+    return part;
+}
+
+static void parts_have_the_bits_of_the_whole(struct gemm g) {
+    const struct part parts[] = {{0, 1, 0, g.n}, {g.m / 4, g.m / 2, 0, 7}, {0, g.m, g.n - 1, 1}, {g.m - 8, 8, g.n / 3, g.n / 2}};
+    struct product all = product_operands(g, true), part[4];
+    size_t size = dtype_size(g.c_dtype);
+    for (int i = 0; i < 4; i++) part[i] = part_of(&all, &parts[i]);
+    assert_ok(product_run(&all, 0));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(product_run(&part[i], 0));
+        for (int64_t r = 0; r < parts[i].m; r++)
+            assert_memory_equal((char *)part[i].c + (size_t)(r * parts[i].n) * size,
+                                (char *)all.c + (size_t)((parts[i].i + r) * g.n + parts[i].j) * size, (size_t)parts[i].n * size);
+        product_free(&part[i]);
+    }
+    product_free(&all);
+}
+
+static void test_gemm_packed_gives_a_part_of_c_the_bits_it_has_in_the_whole(void **state) {
+    (void)state;
+    for_each_product(parts_have_the_bits_of_the_whole);
+}
+
+/* ---- what is not a number stays in its row and its column: no tile reads, and multiplies by zero, what is not its own ---- */
+static void not_a_number_stays_where_it_is(struct gemm g) {
+    const int64_t row = g.m / 2, column = g.n / 2, last = g.k - 1;
+    struct product p = product_operands(g, true), q = product_operands(g, true);
+    dtype_set(p.a, g.ab_dtype, g.transpose_a ? row : row * g.k, NAN);
+    dtype_set(p.b, g.ab_dtype, g.transpose_b ? column * g.k + last : last * g.n + column, INFINITY);
+    assert_ok(product_run(&p, 0));
+    assert_ok(product_run(&q, 0));
+    for (int64_t i = 0; i < g.m; i++)
+        for (int64_t j = 0; j < g.n; j++) {
+            double x = dtype_get(p.c, g.c_dtype, i * g.n + j);
+            if (i == row) assert_true(isnan(x));
+            else if (j == column) assert_false(isfinite(x));
+            else assert_true(x == dtype_get(q.c, g.c_dtype, i * g.n + j));
+        }
+    product_free(&p);
+    product_free(&q);
+}
+
+static void test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column(void **state) {
+    (void)state;
+    for_each_product(not_a_number_stays_where_it_is);
+}
+
+/* Sizes around those of tiles, panels and tasks; more threads than there are tasks; tasks cut by rows, where rounding leaves fewer tasks, or a
+ * last one with fewer rows than a tile of eight. */
+static void every_cut_is_right(const enum dtype kind[2], int threads) {
+    static const int64_t rows[] = {1, 9, 65, 513, 1000}, columns[] = {1, 17, 49, 190, 300};
+    omp_set_num_threads(threads);
+    for (int which = 0; which < 4; which++)
+        for (int i = 0; i < 25; i++) {
+            struct gemm g = a_product(kind, which, 33);
+            g.m = rows[i / 5], g.n = columns[i % 5];
+            struct product p = product_new(g, true);
+            assert_ok(product_run(&p, 0));
+            assert_product(&p);
+            product_free(&p);
+        }
+}
+
+static void test_gemm_packed_of_every_cut_is_right(void **state) {
+    int most = omp_get_max_threads();
+    (void)state;
+    for (int threads = 1; threads <= 15; threads += 7) every_cut_is_right(KINDS[0], threads);
+    every_cut_is_right(KINDS[1], 8);
+    omp_set_num_threads(most);
+}
+
+/* Every depth, into C of every kind, beside the formula. */
+static void is_right(struct gemm g) {
+    g.m = 19, g.n = 61;
+    struct product p = product_new(g, true);
+    assert_ok(product_run(&p, 0));
+    assert_product(&p);
+    product_free(&p);
+}
+static void test_gemm_packed_of_every_depth_is_right(void **state) {
+    (void)state;
+    for_each_product(is_right);
+}
+
+/* However deep, C of 16 bits is what C of fp32 would be, rounded once. */
+static void is_rounded_once(struct gemm g) {
+    if (dtype_size(g.c_dtype) != 2) return;
+    struct gemm wide = g;
+    g.beta = wide.beta = 0, wide.c_dtype = FP32;
+    struct product p = product_operands(g, true), exact = product_operands(wide, true);
+    assert_ok(product_run(&p, 0));
+    assert_ok(product_run(&exact, 0));
+    double sum = 1e-6 * sqrt((double)g.k), u = dtype_roundoff(g.c_dtype); /* sums in fp32 are not the same to the last bit */
+    for (int64_t i = 0; i < g.m * g.n; i++) {
+        double x = dtype_get(exact.c, FP32, i);
+        assert_true(fabs(dtype_get(p.c, g.c_dtype, i) - x) <= u * fabs(x) + sum);
+    }
+    product_free(&p);
+    product_free(&exact);
+}
+static void test_gemm_packed_rounds_once(void **state) {
+    (void)state;
+    for_each_product(is_rounded_once);
+}
+
+static void test_gemm_packed_plans_scratch_for_deep_bf16(void **state) {
+    (void)state;
+#ifndef __AVX512BF16__
+    skip();
+#endif
+    struct gemm g = {.m = 100, .n = 81, .k = 4096, .transpose_a = true, .alpha = 1, .ab_dtype = BF16, .c_dtype = BF16};
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4096 * (81 + 48));
+    g.k = 4097; /* an even depth, and a panel for each thread */
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4098 * (81 + 48 + 48 * omp_get_max_threads()));
+    g.transpose_a = false;
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4098 * 48 * omp_get_max_threads());
+    g.k = 4096;
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 0);
+}
+
+TESTS(unit_test(test_gemm_packed_gives_the_same_bits_for_any_number_of_threads),
+      unit_test(test_gemm_packed_gives_a_part_of_c_the_bits_it_has_in_the_whole),
+      unit_test(test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column), unit_test(test_gemm_packed_of_every_cut_is_right),
+      unit_test(test_gemm_packed_of_every_depth_is_right), unit_test(test_gemm_packed_rounds_once),
+      unit_test(test_gemm_packed_plans_scratch_for_deep_bf16))
