@@ -90,7 +90,9 @@ $(B)/bench-allreduce: $(call obj,tools/bench/allreduce.c lessons/02-collectives/
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
 # The fp32 products of a layer, ours beside oneDNN's, which only this needs (tools/install-deps bench)
-bench-gemm: $(B)/bench-gemm
+bench-gemm:
+	@tools/install-deps bench
+	@$(MAKE) $(B)/bench-gemm
 $(B)/bench-gemm: $(call obj,tools/bench/gemm.c) $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS) -ldnnl

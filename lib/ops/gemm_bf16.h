@@ -1,10 +1,9 @@
 /* bf16 products on CPUs that multiply pairs of bf16 themselves (AVX512_BF16), by the packed kernel of gemm_packed.h: twice the rate of fp32,
  * half of its memory, and no widening. Private to gemm.c.
  *
- *   sum += a[i,2p] b[2p,j] + a[i,2p+1] b[2p+1,j]        in fp32, for a pair at a time; C is rounded once
+ *   sum += a[i,2p+1] b[2p+1,j], then sum += a[i,2p] b[2p,j]        in fp32, for a pair at a time; C is rounded once
  *
- * The two products of a pair are added before they are added to the sum, each addition rounded to nearest, and subnormal numbers
- * count as zero: that is what the instruction does.
+ * Each product is added as an FMA adds it, exact and with one rounding to nearest. Subnormal numbers count as zero, results too.
  * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS. */
 #ifndef TRIVIUM_OPS_GEMM_BF16_H
 #define TRIVIUM_OPS_GEMM_BF16_H
@@ -13,8 +12,8 @@
 
 /** Whether the processor that this is compiled for does this product without widening it. */
 bool gemm_bf16_can(const struct gemm *);
-/** Scratch bytes: 0 unless A is transposed, or more than 4096 are summed; then they depend on the number of OpenMP threads. 0 if it cannot be done
- *  this way. */
+/** Scratch bytes: 0 unless A is transposed, or more than 4096 are summed; then there are some for each of the OpenMP threads that there are now, and
+ *  no more may run it. 0 if it cannot be done this way. */
 int64_t gemm_bf16_work(const struct gemm *);
 /** As gemm_run: a, b and bias are bf16, c is of c_dtype. Each thread takes 0.4 MiB of its stack.
  *  @param work gemm_bf16_work bytes; its last number is written, whatever of it is used */

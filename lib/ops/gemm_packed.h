@@ -6,7 +6,7 @@
  *
  *   B is packed      in panels of COLUMNS columns, (depth, COLUMNS) each. A few panels, up to 400 KB, fit a core's second-level cache:
  *                    a thread packs them for itself, and all rows of A pass by.
- *                    Where B is stored by rows, the first tile that reads a whole panel packs it on its way.
+ *                    Where B is stored by rows, the first tile that reads a whole panel packs it on its way (if the depth is one of whole units).
  *   A is not packed  where it is stored by rows: ROWS streams that the processor foretells by itself, read once for each few panels of B.
  *   Where A is stored transposed (dW = dy^T x), ROWS numbers of a p lie together but those of the next p lie a row away. Then the
  *                    smaller of A and B is packed whole into `work`, by all threads, and the other a few panels at a time.
@@ -19,8 +19,8 @@
  * COLUMNS columns and k depths has COLUMNS * padded(k) of them, whatever a unit is.
  *
  * Depth is cut in equal passes of at most DEPTH, and a pass adds to what the one before left in C, if C is fp32. If C is bf16, which
- * would round it, all of the depth is one pass; panels are then half as wide where it is more than DEPTH, and lie in `work` where it is more
- * than twice that. So
+ * would round it, all of the depth is one pass; a thread then packs one panel of B at a time where it is more than DEPTH, and in `work`, not
+ * on its stack, where it is more than twice that. So
  *
  *   c[i,j] = beta c[i,j] + bias[j] + alpha sum_p a[i,p] b[p,j]  is summed in one order that k and C's type alone fix:
  *
@@ -38,12 +38,15 @@
 #include <omp.h>
 
 enum {
-    DEPTH = 1024 * TOGETHER,                         /* of a pass, at most, but where C is made of numbers */
+    DEPTH = 1024 * TOGETHER,                         /* of a pass, at most, but where C is bf16 */
     WIDEST = 96,                                     /* columns that a thread packs at a time, at most: with DEPTH, 393 KB */
     TALLEST = 48,                                    /* rows that it does, where rows are dealt out */
     TASKS = 4,                                       /* for each thread, where there are rows enough: so that none waits long for the last */
     ALONE = 32 << 10,                                /* multiply-adds that are not worth a second thread */
 };
+/* A thread's stack holds WIDEST * DEPTH numbers: of groups of columns, of rows, and of one panel twice as deep. */
+_Static_assert(WIDEST % (int)COLUMNS == 0 && TALLEST % (int)ROWS == 0 && TALLEST >= (int)COLUMNS && WIDEST >= 2 * TALLEST && DEPTH % (int)LINE == 0,
+               "panels fit their places");
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -336,7 +339,7 @@ static void pack_whole(const struct product *g, bool is_a) {
 /* Numbers of `work`: of the side that is packed whole; behind them, of what threads pack for themselves. */
 static int64_t packed_numbers(const struct gemm *g) {
     const int64_t padding = TALLEST;                 /* at least any machine's ROWS and COLUMNS, less one */
-    return g->transpose_a ? padded(g->k) * (smaller(g->m, g->n) + padding) : 0;
+    return g->transpose_a ? round_up(padded(g->k) * (smaller(g->m, g->n) + padding), LINE) : 0;
 }
 static int64_t work_numbers(const struct gemm *g) {
     bool deep = TOGETHER > 1 && g->k > 2 * DEPTH;

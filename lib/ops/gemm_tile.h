@@ -1,10 +1,11 @@
 /* A tile of C in registers, for gemm_packed.h, and how many rows and columns it has on this machine.
  *
- * Who includes this says before what the product is made of:
+ * Who includes this says before what the product is made of, includes gemm_vector.h, and says how that is computed with:
  *
  *   number        of A, B and bias as they are stored
  *   TOGETHER      of them, neighbours in depth, are a unit of 32 bits: an fp32 number, or two of bf16
  *   unit          32 bits
+ *
  *   multiply_add  sum + a b, in fp32: in each lane of b a unit
  *   unit_rows     a vector of units from TOGETHER rows of numbers, `stride` apart
  *   widen, narrow a vector's lanes from and to stored numbers */

@@ -91,26 +91,27 @@ static void test_gemm_twice_gives_the_same_bits(void **state) {
     }
 }
 
-static void test_gemm_of_nothing_summed_is_its_bias(void **state) {
+static void test_gemm_of_nothing_summed_is_its_bias_and_what_was_there(void **state) {
     (void)state;
     if (test_device()->kind != DEVICE_CPU) skip();
-    for (int which = 0; which < 4; which++) {
-        struct gemm g = odd(FP32, FP32, which);
-        float c[35], bias[5] = {1, 2, 3, 4, 5};
-        g.k = 0, g.beta = 0;
-        assert_ok(gemm_run(&g, c, c, bias, c, NULL));
-        for (int i = 0; i < 35; i++) assert_true(c[i] == bias[i % 5]);
-    }
+    for (enum dtype d = FP64; d <= FP16; d++)
+        for (int which = 0; which < 16; which++) {
+            struct gemm g = odd(d, d, which);
+            g.k = 0;
+            struct product p = product_new(g, true);
+            assert_ok(product_run(&p, 0));
+            assert_product(&p);
+            product_free(&p);
+        }
 }
 
 static void test_gemm_says_that_it_has_no_scratch(void **state) {
     (void)state;
     if (test_device()->kind != DEVICE_CPU) skip();
     float x[77];
-    const enum dtype types[] = {FP32, FP16};
-    for (int i = 0; i < 2; i++) {
-        struct gemm g = odd(types[i], types[i], 1);
-        assert_fails(gemm_run(&g, x, x, NULL, x, NULL), E_INTERNAL, "m=7 n=5 k=11", dtype_name(types[i]), "gemm_work");
+    for (enum dtype d = FP32; d <= FP16; d++) {
+        struct gemm g = odd(d, d, 1);
+        assert_fails(gemm_run(&g, x, x, NULL, x, NULL), E_INTERNAL, "m=7 n=5 k=11", dtype_name(d), "gemm_work");
     }
 }
 
@@ -222,6 +223,6 @@ static void test_cublaslt_refuses_descriptions_that_make_no_sense(void **state) 
 TESTS(unit_test(test_gemm_every_transpose_scalar_and_type), unit_test(test_gemm_of_larger_matrices),
       unit_test(test_gemm_of_vectors), unit_test(test_gemm_at_any_alignment),
       unit_test(test_gemm_reads_the_bias_of_this_call), unit_test(test_gemm_twice_gives_the_same_bits),
-      unit_test(test_gemm_of_nothing_summed_is_its_bias),
+      unit_test(test_gemm_of_nothing_summed_is_its_bias_and_what_was_there),
       unit_test(test_gemm_says_that_it_has_no_scratch),
       unit_test(test_gemm_work_can_be_planned_anywhere) CUDA_TESTS)

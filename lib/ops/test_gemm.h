@@ -77,16 +77,32 @@ static inline struct product product_new(struct gemm g, bool bias) {
 }
 static inline void product_free(struct product *p) { free(p->a), free(p->b), free(p->bias), free(p->c), free(p->expected); }
 
+/* The same, and on the CPU behind it bytes that are no number, of which none may be read, for the zero that it is multiplied by does not help,
+ * and none written. */
+enum { GUARD = 1024 };
+static inline struct there there_guarded(const void *host, int64_t bytes, int64_t offset) {
+    if (test_device()->kind != DEVICE_CPU) return there_new(host, bytes, offset);
+    struct there t = there_new(NULL, bytes + GUARD, offset);
+    if (host) memcpy(t.at, host, (size_t)bytes);
+    memset(t.at + bytes, 0xff, GUARD);
+    return t;
+}
+static inline void there_check(const struct there *t) {
+    if (test_device()->kind != DEVICE_CPU) return;
+    for (int64_t i = t->bytes - GUARD; i < t->bytes; i++) assert_int_equal((unsigned char)t->at[i], 0xff);
+}
+
 /* Run it into p->c. Bits of `shifted`: A, B, C lie an element into their allocations. */
 static inline enum status product_run(struct product *p, int shifted) {
     const struct gemm *g = &p->g;
     int64_t size = (int64_t)dtype_size(g->ab_dtype), c_size = (int64_t)dtype_size(g->c_dtype);
     int64_t bytes = gemm_work(g, test_device()->kind);
-    struct there a = there_new(p->a, g->m * g->k * size, shifted & 1 ? size : 0),
-                 b = there_new(p->b, g->k * g->n * size, shifted & 2 ? size : 0),
+    struct there a = there_guarded(p->a, g->m * g->k * size, shifted & 1 ? size : 0),
+                 b = there_guarded(p->b, g->k * g->n * size, shifted & 2 ? size : 0),
                  c = there_new(p->c, g->m * g->n * c_size, shifted & 4 ? c_size : 0),
-                 bias = there_new(p->bias, p->bias ? g->n * size : 0, 0), work = there_new(NULL, bytes, ARENA_ALIGN);
+                 bias = there_new(p->bias, p->bias ? g->n * size : 0, 0), work = there_guarded(NULL, bytes, ARENA_ALIGN);
     enum status status = run_there(g, a.at, b.at, p->bias ? bias.at : NULL, c.at, work.at);
+    there_check(&a), there_check(&b), there_check(&work);
     there_free(&a, NULL), there_free(&b, NULL), there_free(&bias, NULL), there_free(&work, NULL);
     there_free(&c, p->c);
     return status;

@@ -6,11 +6,11 @@
 /* What is multiplied, what C is, and to which of the depths below; bf16 on processors that do not multiply it, and fp16, go through the same
  * in blocks. */
 static const enum dtype KINDS[][2] = {{FP32, FP32}, {BF16, FP32}, {BF16, BF16}, {FP16, FP16}};
-static const int N_DEPTHS[] = {2, 3, 3, 1};
+static const int N_DEPTHS[] = {2, 3, 4, 1};
 enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
 
-/* Depths of one pass and of several, of panels that are half as wide, and that do not fit a thread's stack; odd ones end in half a pair. */
-static const int64_t DEPTHS[] = {1001, 2800, 4999};
+/* Depths of one pass and of several, or of one where a thread packs one panel at a time, and not on its stack; odd ones end in half a pair. */
+static const int64_t DEPTHS[] = {1001, 2800, 4999, 5000};
 
 /* alpha, beta and bias that round; so many columns that a thread takes several panels, or of one form as many rows, which are dealt out then */
 static struct gemm a_product(const enum dtype kind[2], int which, int64_t k) {
@@ -104,7 +104,7 @@ static void not_a_number_stays_where_it_is(struct gemm g) {
     const int64_t row = g.m / 2, column = g.n / 2, last = g.k - 1;
     struct product p = product_operands(g, true), q = product_operands(g, true);
     dtype_set(p.a, g.ab_dtype, g.transpose_a ? row : row * g.k, NAN);
-    dtype_set(p.b, g.ab_dtype, g.transpose_b ? column * g.k + last : last * g.n + column, INFINITY);
+    for (int64_t at = 0; at <= last; at += last) dtype_set(p.b, g.ab_dtype, g.transpose_b ? column * g.k + at : at * g.n + column, INFINITY);
     assert_ok(product_run(&p, 0));
     assert_ok(product_run(&q, 0));
     for (int64_t i = 0; i < g.m; i++)
@@ -125,12 +125,12 @@ static void test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column(vo
 
 /* Sizes around those of tiles, panels and tasks; more threads than there are tasks; tasks cut by rows, where rounding leaves fewer tasks, or a
  * last one with fewer rows than a tile of eight. */
-static void every_cut_is_right(const enum dtype kind[2], int threads) {
+static void every_cut_is_right(const enum dtype kind[2], int64_t k, int threads) {
     static const int64_t rows[] = {1, 9, 65, 513, 1000}, columns[] = {1, 17, 49, 190, 300};
     omp_set_num_threads(threads);
     for (int which = 0; which < 4; which++)
         for (int i = 0; i < 25; i++) {
-            struct gemm g = a_product(kind, which, 33);
+            struct gemm g = a_product(kind, which, k);
             g.m = rows[i / 5], g.n = columns[i % 5];
             struct product p = product_new(g, true);
             assert_ok(product_run(&p, 0));
@@ -142,18 +142,22 @@ static void every_cut_is_right(const enum dtype kind[2], int threads) {
 static void test_gemm_packed_of_every_cut_is_right(void **state) {
     int most = omp_get_max_threads();
     (void)state;
-    for (int threads = 1; threads <= 15; threads += 7) every_cut_is_right(KINDS[0], threads);
-    every_cut_is_right(KINDS[1], 8);
+    for (int threads = 1; threads <= 15; threads += 7) every_cut_is_right(KINDS[0], 33, threads);
+    every_cut_is_right(KINDS[1], 33, 8); /* half a pair, and none */
+    every_cut_is_right(KINDS[2], 34, 8);
     omp_set_num_threads(most);
 }
 
 /* Every depth, into C of every kind, beside the formula. */
 static void is_right(struct gemm g) {
-    g.m = 19, g.n = 61;
-    struct product p = product_new(g, true);
-    assert_ok(product_run(&p, 0));
-    assert_product(&p);
-    product_free(&p);
+    const int64_t sizes[][2] = {{19, 61}, {61, 19}};
+    for (int i = 0; i < 2; i++) {
+        g.m = sizes[i][0], g.n = sizes[i][1];
+        struct product p = product_new(g, true);
+        assert_ok(product_run(&p, 0));
+        assert_product(&p);
+        product_free(&p);
+    }
 }
 static void test_gemm_packed_of_every_depth_is_right(void **state) {
     (void)state;
@@ -186,10 +190,10 @@ static void test_gemm_packed_plans_scratch_for_deep_bf16(void **state) {
 #ifndef __AVX512BF16__
     skip();
 #endif
-    struct gemm g = {.m = 100, .n = 81, .k = 4096, .transpose_a = true, .alpha = 1, .ab_dtype = BF16, .c_dtype = BF16};
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4096 * (81 + 48));
+    struct gemm g = {.m = 100, .n = 80, .k = 4096, .transpose_a = true, .alpha = 1, .ab_dtype = BF16, .c_dtype = BF16};
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4096 * (80 + 48));
     g.k = 4097; /* an even depth, and a panel for each thread */
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4098 * (81 + 48 + 48 * omp_get_max_threads()));
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4098 * (80 + 48 + 48 * omp_get_max_threads()));
     g.transpose_a = false;
     assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4098 * 48 * omp_get_max_threads());
     g.k = 4096;

@@ -6,7 +6,7 @@
  * A pair is two neighbours along the axis that is summed over, the first in the lower half. Who packs an odd number of them fills
  * the last pair with a zero, in both factors. Blocks of c in registers, as in tile_product.h.
  *
- * Subnormal numbers count as zero, and the two products of a pair are added before they are rounded: that is what the instruction does.
+ * Subnormal numbers count as zero, and of a pair first the upper product is added, then the lower, each with one rounding, as by an FMA.
  * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS. */
 #ifndef TRIVIUM_OPS_TILE_DOT_H
 #define TRIVIUM_OPS_TILE_DOT_H

@@ -240,7 +240,7 @@ def main():
     p.add_argument("--fp32", action="store_true", help="no bf16")
     p.add_argument("--only", default="", help="shapes with this in their name")
     p.add_argument("--subjects", default="", help="only subjects with this in their name")
-    p.add_argument("--pp-split", default="8,4", help="layers of the two stages; the head costs as much as four or five layers")
+    p.add_argument("--pp-split", default="9,3", help="layers of the two stages; the head costs as much as five layers")
     p.add_argument("--llmc", help="a built llm.c tree with its train_gpt2, checkpoint and tokens")
     p.add_argument("--llmc-shape", default="gpt2-124m-b4-t256", help="the shape its source was built for")
     p.add_argument("--out", help="JSON")
