@@ -114,21 +114,24 @@ static void show_failure(const char *file, const char *name, const char *said) {
 }
 
 /* CMocka and the test write into memory (glibc's stdout and stderr are variables). File descriptors stay as they are,
- * so that a sanitizer's or MPI's last words reach the terminal even if this process never comes back. */
+ * so that a sanitizer's or MPI's last words reach the terminal even if this process never comes back. One memory for all tests, and never
+ * closed: the first C++ library that is loaded while a test runs (cuDNN's are) ties std::cout to what is stdout then, for good. */
 enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
-    char *said = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&said, &bytes), *terminal[2] = {stdout, stderr};
-    if (!memory) return FAILED;
+    static char *said;
+    static size_t bytes;
+    static FILE *memory;
+    FILE *terminal[2] = {stdout, stderr};
+    if (!memory && !(memory = open_memstream(&said, &bytes))) return FAILED;
+    rewind(memory);
     stdout = stderr = memory;
     int reports = simt_reports ? simt_reports() : 0;
     int failures = _cmocka_run_group_tests(test->name, test, 1, NULL, NULL);
     if (simt_reports && simt_reports() > reports) failures++, fprintf(memory, "%s\n", simt_report_text());
     stdout = terminal[0], stderr = terminal[1];
-    fclose(memory);
+    fputc('\0', memory);                                             /* what is behind it was said by an earlier test */
+    if (fflush(memory) != 0) return FAILED;
     enum verdict verdict = failures ? FAILED : strstr(said, "[  SKIPPED ]") ? SKIPPED : PASSED;
     if (verdict == FAILED) show_failure(file, test->name, said);
-    free(said);
     return verdict;
 }
 
