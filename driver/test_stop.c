@@ -2,12 +2,10 @@
 #include "tests/test.h"
 
 #include "driver/stop.h"
-#include "lib/ops/gemm.h"
 
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

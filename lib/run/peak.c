@@ -47,7 +47,8 @@ static double time_fp64(void) {
 enum { LANES_B = 32 };
 static double time_bf16(void) {
     __m512 x[CHAINS];
-    __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f)), b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1e-3f), _mm512_set1_ps(2e-3f));
+    __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f));
+    __m512bh b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1e-3f), _mm512_set1_ps(2e-3f));
     for (int c = 0; c < CHAINS; c++) x[c] = _mm512_set1_ps((float)c);
     double start = clock_s();
     for (int i = 0; i < ROUNDS; i++)
