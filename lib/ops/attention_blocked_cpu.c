@@ -18,6 +18,7 @@
 
 #include "lib/ops/tile_product.h"
 #include "lib/ops/transpose.h"
+#include "lib/ops/vector.h"
 
 kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
 

@@ -18,10 +18,10 @@
 #include <string.h>
 
 /* The tile, by the registers that there are: accumulators, a row of B, and one of A. */
-#if defined __AVX512F__ || defined __aarch64__
-enum { ROWS = 8, VECTORS = 3 };                      /* 32 registers: 24 + 3 + 1 */
+#if VECTOR_REGISTERS == 32
+enum { ROWS = 8, VECTORS = 3 };                      /* 24 + 3 + 1 */
 #else
-enum { ROWS = 6, VECTORS = 2 };                      /* 16 registers: 12 + 2 + 1 */
+enum { ROWS = 6, VECTORS = 2 };                      /* 12 + 2 + 1 */
 #endif
 enum {
     COLUMNS = LANES * VECTORS,
@@ -143,7 +143,7 @@ typedef void tile_function(int64_t k, const struct operands *, void *c, int64_t 
 #define TILE_OF(rows) TILE(tile_##rows, rows, false, {x->a, x->a_stride, TOGETHER, x->b, COLUMNS * TOGETHER, NULL})
 /* A by rows. */
 TILE_OF(1) TILE_OF(2) TILE_OF(3) TILE_OF(4) TILE_OF(5) TILE_OF(6)
-#if defined __AVX512F__ || defined __aarch64__
+#if VECTOR_REGISTERS == 32
 /* Where a tile has eight. */
 TILE_OF(7) TILE_OF(8)
 static tile_function *const tile_by_rows[ROWS + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6, tile_7, tile_8};

@@ -3,6 +3,7 @@
 #define TRIVIUM_OPS_GEMM_VECTOR_H
 
 #include "lib/ops/transpose.h"
+#include "lib/ops/vector.h"
 #include <stdint.h>
 
 enum { LANES = VECTOR_BYTES / 4 };

@@ -49,12 +49,12 @@ static void test_tile_product_is_three_loops(void **state) {
 /* Rows of two arrays, three at a time after each block: all of them once, in turn, and not one more. */
 static void test_tile_product_asks_for_every_row_once(void **state) {
     static char one[10 * 100], two[10 * 300];
-    static float c[24 * 16], a[24], b[16];
+    static float c[24 * TILE_LANES], a[24], b[TILE_LANES];
     struct tile_ahead x = {.at = {one, two}, .stride = {100, 300}, .bytes = 70, .rows = 10, .n = 2, .each = 3};
     (void)state;
-    tile_multiply_add(TILE_WHOLE, &x, c, 24, 16, 1, a, 1, 1, b);                     /* 4 blocks of 6 rows: 12 of 20 */
+    tile_multiply_add(TILE_WHOLE, &x, c, 24, TILE_LANES, 1, a, 1, 1, b);             /* 4 blocks of 6 rows: 12 of 20 */
     assert_true(x.at[0] == one + 600 && x.at[1] == two + 1800 && x.rows == 4);
-    tile_multiply_add(TILE_WHOLE, &x, c, 24, 16, 1, a, 1, 1, b);
+    tile_multiply_add(TILE_WHOLE, &x, c, 24, TILE_LANES, 1, a, 1, 1, b);
     assert_true(x.at[0] == one + 1000 && x.at[1] == two + 3000 && x.rows == 0);
 }
 

@@ -3,21 +3,23 @@
  *   c[i,j] += sum_p a[i,p] b[p,j]        c (m,n), b (k,n) dense; a[i,p] at a[i a_row + p a_column]
  *
  * Idea: a block of c, ROWS x STRIP, stays in registers while p runs. For each p it takes STRIP loads of b, which serve all rows,
- * and ROWS broadcasts of a, which cost nothing: an FMA takes its factor from memory. So 4 loads go with 24 multiply-adds, and the
- * arithmetic is the limit. With 32 registers (AVX-512, SVE) 6 x 4 accumulators, 4 of b and one spare are in use.
+ * and ROWS broadcasts of a. With 32 registers (AVX-512, NEON) a block has 6 x 4 sums: 4 loads and 6 broadcasts go with 24 multiply-adds,
+ * and the arithmetic is the limit. With 16 (AVX2) it has 6 x 2 sums, 2 of b, one of a and one spare: 8 loads go with 12, which just
+ * keeps pace with two multiply-adds per cycle. Sums that no register is left for lie on the stack, and the block takes ten times as long.
  *
  * Where tiles of causal attention lie on the diagonal, half of a product is known to be zero or is never looked at. Blocks that lie in it
  * wholly are left out: enum tile_part.
  *
- * Written with gcc's vectors of 64 bytes, which the compiler splits where the machine's are shorter.
+ * Written with gcc's vectors, as long as the machine's (vector.h).
  * Source: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4 (the inner kernel). */
 #ifndef TRIVIUM_OPS_TILE_PRODUCT_H
 #define TRIVIUM_OPS_TILE_PRODUCT_H
 
 #include "lib/ops/real.h"
+#include "lib/ops/vector.h"
 
-typedef real tile_vec __attribute__((vector_size(64), aligned(sizeof(real)), may_alias));
-enum { TILE_LANES = 64 / sizeof(real), TILE_ROWS = 6, TILE_STRIP = 4 };
+typedef real tile_vec __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+enum { TILE_LANES = VECTOR_BYTES / sizeof(real), TILE_ROWS = 6, TILE_STRIP = VECTOR_REGISTERS == 32 ? 4 : 2 };
 
 /* What of a product is to be made. */
 enum tile_part {

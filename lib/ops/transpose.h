@@ -7,15 +7,6 @@
 #ifndef TRIVIUM_OPS_TRANSPOSE_H
 #define TRIVIUM_OPS_TRANSPOSE_H
 
-/* Bytes of this machine's vectors: shuffles of longer ones would be taken apart number by number. */
-#if defined __AVX512F__
-enum { VECTOR_BYTES = 64 };
-#elif defined __AVX__
-enum { VECTOR_BYTES = 32 };
-#else
-enum { VECTOR_BYTES = 16 };
-#endif
-
 /** Defines `static void name(vec x[N])`. vec: a gcc vector of N numbers; index: one of N integers of the same width. */
 #define DEFINE_TRANSPOSE(name, vec, index, N)                                                                          \
     static inline __attribute__((always_inline)) void name(vec x[N]) {                                                 \

@@ -1,46 +1,36 @@
 #include "lib/run/peak.h"
 
 #include "lib/base/clock.h"
+#include "lib/ops/vector.h"
 #include <stddef.h>
 #include <string.h>
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
 
-/* 64 bytes: one AVX-512 register, two AVX ones, four of SSE or NEON. 16 chains hide the latency of an FMA on all of them. */
-typedef float v16f __attribute__((vector_size(64)));
-typedef double v8d __attribute__((vector_size(64)));
-enum { CHAINS = 16, ROUNDS = 20000, LANES_F = 16, LANES_D = 8 };
+/* Chains of FMAs, each waiting for itself: enough to hide the latency (4 cycles, two or, on NEON, four units), and no more than registers,
+ * with two left for the factors: chains on the stack would time the stack. */
+typedef float vec_f __attribute__((vector_size(VECTOR_BYTES)));
+typedef double vec_d __attribute__((vector_size(VECTOR_BYTES)));
+enum { CHAINS = VECTOR_REGISTERS == 32 ? 16 : 12, ROUNDS = 20000, LANES_F = VECTOR_BYTES / 4, LANES_D = VECTOR_BYTES / 8 };
 
 static volatile double sink;   /* keeps the loops from being removed */
 
-static double time_fp32(void) {
-    v16f x[CHAINS], a = {0}, b = {0};
-    a += 0.999f;
-    b += 0.001f;
-    for (int c = 0; c < CHAINS; c++) x[c] = a * (float)c;
-    double start = clock_s();
-    for (int i = 0; i < ROUNDS; i++)
-#pragma GCC unroll 16
-        for (int c = 0; c < CHAINS; c++) x[c] = x[c] * a + b;
-    double seconds = clock_s() - start;
-    for (int c = 0; c < CHAINS; c++) sink += x[c][0];
-    return seconds;
-}
-
-static double time_fp64(void) {
-    v8d x[CHAINS], a = {0}, b = {0};
-    a += 0.999;
-    b += 0.001;
-    for (int c = 0; c < CHAINS; c++) x[c] = a * (double)c;
-    double start = clock_s();
-    for (int i = 0; i < ROUNDS; i++)
-#pragma GCC unroll 16
-        for (int c = 0; c < CHAINS; c++) x[c] = x[c] * a + b;
-    double seconds = clock_s() - start;
-    for (int c = 0; c < CHAINS; c++) sink += x[c][0];
-    return seconds;
-}
+#define TIME(name, vec)                                                                                                \
+    static double name(void) {                                                                                         \
+        vec x[CHAINS], a = {0}, b = {0};                                                                               \
+        a += 0.999f;                                                                                                   \
+        b += 0.001f;                                                                                                   \
+        for (int c = 0; c < CHAINS; c++) x[c] = a * (float)c;                                                          \
+        double start = clock_s();                                                                                      \
+        for (int i = 0; i < ROUNDS; i++)                                                                               \
+            _Pragma("GCC unroll 16") for (int c = 0; c < CHAINS; c++) x[c] = x[c] * a + b;                             \
+        double seconds = clock_s() - start;                                                                            \
+        for (int c = 0; c < CHAINS; c++) sink += x[c][0];                                                              \
+        return seconds;                                                                                                \
+    }
+TIME(time_fp32, vec_f)
+TIME(time_fp64, vec_d)
 
 /* Pairs of bf16, multiplied and added to a sum in fp32: what products in bf16 are made of where the processor can. */
 #ifdef __AVX512BF16__
