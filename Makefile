@@ -2,7 +2,8 @@
 #
 # Settings:  V=1 show the commands   WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan   DEBUG=1 no optimisation
 #            YES=1 install packages without asking   DATA=path a text for the tests that want one
-#            CUDA=1 with the CUDA device (default: where nvcc is)   CUDA=0 without
+#            CUDA=1 with the CUDA device (default: where nvcc and a GPU are)   CUDA=0 without
+#            CUDA_ARCH=90 compute capabilities to compile kernels for (default: those of the GPUs here; without one, all that are supported)
 #            SIMT=1 the CUDA device on the CPU: kernels run by lib/simt, libraries by doubles, for tests (docs/simt.md)
 #            SIMT=check the same, and every memory access of a kernel checked for races, bounds, and reads before writes
 
@@ -13,7 +14,13 @@ Q := $(if $(V),,@)
 # ---- CUDA: by nvcc for a GPU, or by g++ for lib/simt. The CPU-only build needs nothing of it ----
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
-CUDA ?= $(if $(NVCC),1,0)
+GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
+ifeq ($(origin CUDA),undefined)
+CUDA := $(if $(NVCC),$(if $(GPU),1,0),0)
+ifneq ($(and $(NVCC),$(filter 0,$(MAKELEVEL)),$(filter 0,$(CUDA)),$(filter build demo check,$(or $(MAKECMDGOALS),build))),)
+$(info There is a CUDA toolkit but no GPU: built without the CUDA device. CUDA=1 includes it, and compiles for some minutes.)
+endif
+endif
 WITH_CUDA := $(if $(SIMT),1,$(filter 1,$(CUDA)))
 TOOLKIT := $(wildcard $(CUDA_HOME)/include/cuda_runtime.h)
 CUDNN := $(if $(SIMT),,$(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h /usr/include/*/cudnn.h /usr/local/include/cudnn.h)))
@@ -123,8 +130,12 @@ $(B)/obj/%.$(1).o: %.c $(B)/flags
 endef
 $(foreach e,$(ELEMS),$(eval $(call cpu_rule,$(e))))
 
-# A kernel file has the same text for the GPU and for lib/simt; gencode: sm_80 (A100), sm_90 (H100, H200), and PTX for what comes
-GENCODE ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
+# A kernel file has the same text for the GPU and for lib/simt. Compiled for the GPUs that are here, whose compute capability 9.0 is
+# sm_90; without one for sm_80 (A100), sm_90 (H100, H200), and in PTX for what comes.
+ifeq ($(WITH_CUDA)$(SIMT),1)
+CUDA_ARCH ?= $(sort $(subst .,,$(if $(GPU),$(shell nvidia-smi --query-gpu=compute_cap --format=csv$(comma)noheader 2>/dev/null))))
+GENCODE ?= $(foreach a,$(or $(CUDA_ARCH),80 90),-gencode arch=compute_$(a),code=sm_$(a)) $(if $(CUDA_ARCH),,-gencode arch=compute_90,code=compute_90)
+endif
 NVCCFLAGS ?= -O3 -lineinfo
 SIMT_CXXFLAGS := -std=c++17 -I. $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit) -g -O2 -fopenmp-simd -ffp-contract=fast -march=$(ARCH) -Wall -Wextra -Wno-unknown-pragmas -Wno-extra -DTRIVIUM_CUDA $(if $(WERROR),-Werror)
 ifdef SIMT
