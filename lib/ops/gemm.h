@@ -9,8 +9,8 @@
  *
  * Sums are taken in fp64 for fp64, else in fp32, and rounded once.
  *
- * What multiplies on the CPU: in fp32, and in bf16 where the processor that this is compiled for multiplies pairs of it (AVX512_BF16, twice the
- * rate), a packed kernel of our own (gemm_packed.h), at about nine tenths of the peak in every form (docs/benchmarks/); fp16, and bf16
+ * What multiplies on the CPU: in fp32, and in bf16 where the processor that this is compiled for multiplies pairs of it (AVX512_BF16, AMX), a
+ * packed kernel of our own (gemm_packed.h), at about nine tenths of the peak in every form (docs/benchmarks/); fp16, and bf16
  * elsewhere, in blocks that are widened into scratch and multiplied in fp32; in fp64 OpenBLAS. On a GPU cuBLASLt (gemm_cuda.c). A bias goes
  * with the product in all but fp64, where C starts from it. gelu does not: its backward reads what was before it, and a kernel that writes
  * both would save no arithmetic. */

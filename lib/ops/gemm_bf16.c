@@ -9,6 +9,9 @@ typedef uint16_t number;
 typedef uint32_t unit;
 enum { TOGETHER = 2 };
 #include "lib/ops/gemm_vector.h"
+#ifdef __AMX_BF16__
+#define GEMM_AMX
+#endif
 
 INLINE __m256i sixteen(const number *x) { return _mm256_loadu_si256((const __m256i_u *)x); }
 INLINE vec above(__m256i x) { return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16); }
@@ -21,7 +24,27 @@ INLINE vec widen(const number *x) { return above(sixteen(x)); }
 INLINE void narrow(number *to, vec x) { _mm256_storeu_si256((__m256i_u *)to, (__m256i)_mm512_cvtneps_pbh((__m512)x)); }
 #include "lib/ops/gemm_packed.h"
 
-bool gemm_bf16_can(const struct gemm *g) { return g->ab_dtype == BF16; }
+/* Linux lends a process AMX's registers when it asks for them, once: 8 KB more that a switch of threads has to save. */
+#ifdef GEMM_AMX
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool granted;
+static void ask_for_amx(void) {
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    granted = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+bool gemm_bf16_is_fast(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_for_amx);
+    return granted;
+}
+#else
+bool gemm_bf16_is_fast(void) { return true; }
+#endif
+
+bool gemm_bf16_can(const struct gemm *g) { return g->ab_dtype == BF16 && gemm_bf16_is_fast(); }
 
 int64_t gemm_bf16_work(const struct gemm *g) {
     return gemm_bf16_can(g) ? (int64_t)sizeof(number) * work_numbers(g) : 0;
@@ -35,6 +58,7 @@ void gemm_bf16_run(const struct gemm *g, const void *a, const void *b, const voi
 
 #else
 
+bool gemm_bf16_is_fast(void) { return false; }
 bool gemm_bf16_can(const struct gemm *g) { return (void)g, false; }
 int64_t gemm_bf16_work(const struct gemm *g) { return (void)g, 0; }
 void gemm_bf16_run(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {

@@ -16,7 +16,8 @@
  *
  * Of bf16 two neighbours in depth are a unit, and a multiply-add takes both. A row of A has them side by side; what is packed is packed in
  * units: in panels (depth / 2, COLUMNS, 2), the last unit of an odd depth filled with a zero. All that follows counts in numbers: a panel of
- * COLUMNS columns and k depths has COLUMNS * padded(k) of them, whatever a unit is.
+ * COLUMNS columns and k depths has COLUMNS * padded(k) of them, whatever a unit is. AMX takes 32 depths at once (a CHUNK, filled with zeros
+ * too) and wants rows of A, so that where A is stored transposed, packing makes rows of it.
  *
  * Depth is cut in equal passes of at most DEPTH, and a pass adds to what the one before left in C, if C is fp32. If C is bf16, which
  * would round it, all of the depth is one pass; a thread then packs one panel of B at a time where it is more than DEPTH, and in `work`, not
@@ -39,8 +40,8 @@
 
 enum {
     DEPTH = 1024 * TOGETHER,                         /* of a pass, at most, but where C is bf16 */
-    WIDEST = 96,                                     /* columns that a thread packs at a time, at most: with DEPTH, 393 KB */
-    TALLEST = 48,                                    /* rows that it does, where rows are dealt out */
+    TALLEST = (int)ROWS > 8 ? 64 : 48,               /* rows that a thread packs at a time, where rows are dealt out */
+    WIDEST = 2 * TALLEST,                            /* columns that it does, at most: with DEPTH, 393 KB (AMX: 524) */
     TASKS = 4,                                       /* for each thread, where there are rows enough: so that none waits long for the last */
     ALONE = 32 << 10,                                /* multiply-adds that are not worth a second thread */
 };
@@ -51,7 +52,7 @@ _Static_assert(WIDEST % (int)COLUMNS == 0 && TALLEST % (int)ROWS == 0 && TALLEST
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-static int64_t padded(int64_t k) { return round_up(k, TOGETHER); }
+static int64_t padded(int64_t k) { return round_up(k, CHUNK); }
 
 /* One side of a product: the number of its row or column i at depth p lies at at[i stride + p step]. One of the two is 1. */
 struct side { const number *at; int64_t n, stride, step; };
@@ -79,7 +80,7 @@ static void tile_at_edge(tile_function *whole, int64_t k, const struct operands 
     if (end.beta != 0)
         for (int64_t i = 0; i < rows; i++) memcpy(x + i * row, c + i * ldc * size, bytes);
     if (end.bias) end.bias = memcpy(bias, end.bias, sizeof(number) * (size_t)columns);
-    whole(k, operands, x, COLUMNS, &end, ahead);
+    whole(rows, k, operands, x, COLUMNS, &end, ahead);
     for (int64_t i = 0; i < rows; i++) memcpy(c + i * ldc * size, x + i * row, bytes);
 }
 
@@ -92,7 +93,7 @@ INLINE void panels(const struct product *g, int64_t i, int64_t j, int64_t p, con
     if (end.bias) end.bias += j;
     char *c = g->c + (i * g->ldc + j) * c_size(&end);
     if (columns == COLUMNS && (rows == ROWS || x->a_step == TOGETHER))
-        function(k, x, c, g->ldc, &end, ahead);
+        function(rows, k, x, c, g->ldc, &end, ahead);
     else
         tile_at_edge(function, k, x, c, g->ldc, end, ahead, rows, columns);
 }
@@ -101,8 +102,15 @@ INLINE void panels(const struct product *g, int64_t i, int64_t j, int64_t p, con
 
 DEFINE_TRANSPOSE(transpose, vec, lanes, LANES)
 
+/* The last chunk of a panel of `width`, from depth k on. */
+static void fill_up(number *panel, int width, int64_t k) {
+    int64_t from = round_up(k, TOGETHER) * width;
+    memset(panel + from, 0, sizeof(number) * (size_t)(padded(k) * width - from));
+}
+
 /* COLUMNS rows of k numbers each, `stride` apart, to (k, COLUMNS). LANES rows after the other: as many streams as the processor foretells. */
 static void pack_across(number *restrict out, const number *restrict x, int64_t stride, int64_t k) {
+    fill_up(out, COLUMNS, k);
     for (int v = 0; v < VECTORS; v++, x += LANES * stride, out += LANES * TOGETHER) {
         int64_t p = 0;
         for (; p + LANES * TOGETHER <= k; p += LANES * TOGETHER) {
@@ -123,7 +131,7 @@ static void pack_across(number *restrict out, const number *restrict x, int64_t 
 
 /* The same of fewer rows, or of fewer than `width`: no hurry. */
 static void pack_edge(number *out, int width, const number *x, const struct side *s, int64_t n, int64_t k) {
-    for (int64_t p = 0; p < k; p += TOGETHER)
+    for (int64_t p = 0; p < padded(k); p += TOGETHER)
         for (int64_t j = 0; j < width; j++)
             for (int64_t t = 0; t < TOGETHER; t++)
                 out[p * width + j * TOGETHER + t] = j < n && p + t < k ? x[j * s->stride + (p + t) * s->step] : 0;
@@ -139,6 +147,7 @@ INLINE void pack_rows(number *restrict out, int width, const number *restrict x,
 /* Rows that lie `stride` apart, to panels of `width` numbers of each. */
 INLINE void pack_along(number *restrict out, int width, int64_t panels, const number *restrict x, int64_t stride, int64_t k) {
     int64_t p = 0, panel = padded(k) * width;
+    for (int64_t q = 0; q < panels; q++) fill_up(out + q * panel, width, k);
     for (; p + TOGETHER <= k; p += TOGETHER)
 #pragma GCC unroll 8
         for (int64_t q = 0; q < panels; q++) pack_rows(out + q * panel + p * width, width, x + p * stride + q * width, stride, TOGETHER);
@@ -158,9 +167,29 @@ static void pack_b(number *out, const struct side *b, int64_t first, int64_t n, 
     if (left) pack_edge(out + full * panel, COLUMNS, x + full * COLUMNS * b->stride, b, left, k);
 }
 
+/* n columns of numbers, to rows of padded(k): LANES x LANES units at a time. */
+static void pack_to_rows(number *restrict out, const number *restrict x, int64_t step, int64_t n, int64_t k) {
+    int64_t rows = n / LANES * LANES, depths = k / (LANES * TOGETHER) * (LANES * TOGETHER), length = padded(k);
+    for (int64_t i = 0; i < rows; i += LANES)
+        for (int64_t p = 0; p < depths; p += LANES * TOGETHER) {
+            vec square[LANES];
+#pragma GCC unroll 16
+            for (int l = 0; l < LANES; l++) square[l] = unit_rows(x + i + (p + l * TOGETHER) * step, step);
+            transpose(square);
+#pragma GCC unroll 16
+            for (int l = 0; l < LANES; l++) store(out + (i + l) * length + p, square[l]);
+        }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t p = i < rows ? depths : 0; p < length; p++) out[i * length + p] = p < k ? x[i + p * step] : 0;
+}
+
 /* A's rows likewise, where A is stored transposed. */
 static void pack_a(number *out, const struct side *a, int64_t first, int64_t n, int64_t p, int64_t k) {
     const number *x = a->at + first + p * a->step;
+    if (A_BY_ROWS) {
+        pack_to_rows(out, x, a->step, n, k);
+        return;
+    }
     int64_t full = n / ROWS, left = n % ROWS;
     if (n == TALLEST)
         pack_along(out, ROWS, TALLEST / ROWS, x, a->step, k);
@@ -226,18 +255,22 @@ static struct rows rows_of(const struct product *g, const struct tasks *t, int64
     return cut < 0 ? (struct rows){0, g->a.n} : (struct rows){from, smaller(from + t->rows, g->a.n)};
 }
 
-/* B is packed by the tiles that read a panel first, if it lies by rows, and they have all their rows, and all units are whole. */
-static bool tiles_pack(const struct product *g, struct rows rows) { return g->b.step != 1 && rows.to - rows.from >= ROWS && g->k % TOGETHER == 0; }
+/* B is packed by the tiles that read a panel first, if it lies by rows, and they have all their rows, and all chunks are whole. */
+static bool tiles_pack(const struct product *g, struct rows rows) { return g->b.step != 1 && rows.to - rows.from >= ROWS && g->k % CHUNK == 0; }
 
-/* A panel of A: packed whole in `packed`, pass after pass, or where it is. */
-static const number *a_panel(const struct product *g, int64_t i, int64_t p, int64_t k) {
-    return g->packed ? g->packed + p * round_up(g->a.n, ROWS) + i * padded(k) : g->a.at + i * g->a.stride + p;
+/* A where it lies from row i, depth p on; or of k packed depths the panel at `packed`. */
+static struct operands of_a(const struct product *g, int64_t i, int64_t p) {
+    return (struct operands){.a = g->a.at + i * g->a.stride + p, .a_stride = g->a.stride, .a_step = TOGETHER};
+}
+static struct operands of_packed_a(const number *packed, int64_t k) {
+    return (struct operands){.a = packed, .a_stride = A_BY_ROWS ? padded(k) : TOGETHER, .a_step = A_BY_ROWS ? TOGETHER : ROWS * TOGETHER};
 }
 
 static struct operands operands_at(const struct product *g, int64_t i, int64_t j, const struct part *now, number *packed, bool packs) {
-    number *panel = packed + j * padded(now->k);
-    struct operands x = {.a = a_panel(g, i, now->p, now->k), .a_stride = g->packed ? TOGETHER : g->a.stride,
-                         .a_step = g->packed ? ROWS * TOGETHER : TOGETHER, .b = panel, .b_step = COLUMNS * TOGETHER};
+    int64_t k = padded(now->k);
+    number *panel = packed + j * k;
+    struct operands x = g->packed ? of_packed_a(g->packed + now->p * round_up(g->a.n, ROWS) + i * k, k) : of_a(g, i, now->p);
+    x.b = panel, x.b_step = COLUMNS * TOGETHER;
     if (!packs || j + COLUMNS > now->n) return x;
     x.pack = panel;
     x.b = g->b.at + now->first + j + now->p * g->b.step, x.b_step = g->b.step * TOGETHER;
@@ -295,8 +328,8 @@ static void rows_pass(const struct product *g, const struct parts *t, int64_t *t
     struct part after;
     for (int64_t j = 0; j < g->b.n; j += COLUMNS)
         for (int64_t i = 0; i < now.n; i += ROWS) {
-            struct operands x = {.a = packed + i * k, .a_stride = TOGETHER, .a_step = ROWS * TOGETHER,
-                                 .b = g->packed + now.p * columns + j * k, .b_step = COLUMNS * TOGETHER};
+            struct operands x = of_packed_a(packed + i * k, k);
+            x.b = g->packed + now.p * columns + j * k, x.b_step = COLUMNS * TOGETHER;
             struct ahead ahead = {0};
             if (--left < TALLEST * TOGETHER && !next) {
                 *task = take(g);

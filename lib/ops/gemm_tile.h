@@ -1,4 +1,5 @@
-/* A tile of C in registers, for gemm_packed.h, and how many rows and columns it has on this machine.
+/* A tile of C in vector registers, for gemm_packed.h, and how many rows and columns it has on this machine. (Or, where what includes this
+ * says GEMM_AMX, in AMX's registers: gemm_tile_amx.h.)
  *
  * Who includes this says before what the product is made of, includes gemm_vector.h, and says how that is computed with:
  *
@@ -17,11 +18,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The tile, by the registers that there are: accumulators, a row of B, and one of A. */
-#if VECTOR_REGISTERS == 32
+/* The tile, by the registers that there are: accumulators, a row of B, and one of A. CHUNK: numbers of depth that are multiplied at once;
+ * what is packed has whole chunks. A_BY_ROWS: packed panels of A are rows too, not (depth, ROWS). */
+#if defined GEMM_AMX
+enum { ROWS = 32, VECTORS = 2, CHUNK = 32, A_BY_ROWS = 1 };
+#elif VECTOR_REGISTERS == 32
 enum { ROWS = 8, VECTORS = 3 };                      /* 24 + 3 + 1 */
 #else
 enum { ROWS = 6, VECTORS = 2 };                      /* 12 + 2 + 1 */
+#endif
+#if !defined GEMM_AMX
+enum { CHUNK = TOGETHER, A_BY_ROWS = 0 };
 #endif
 enum {
     COLUMNS = LANES * VECTORS,
@@ -61,6 +68,50 @@ INLINE unit unit_at(const number *x, int there) {
     return u;
 }
 
+/* LANES elements of C from the i-th on */
+INLINE vec c_at(const void *c, int64_t i, bool wide) { return wide ? load((const float *)c + i) : widen((const number *)c + i); }
+INLINE void c_set(void *c, int64_t i, bool wide, vec x) {
+    if (wide)
+        store((float *)c + i, x);
+    else
+        narrow((number *)c + i, x);
+}
+INLINE int64_t c_size(const struct ending *end) { return end->wide ? (int64_t)sizeof(float) : (int64_t)sizeof(number); }
+
+/* Row `i` of the tile's part of C, prefetched. */
+INLINE void ask_for_c(const void *c, int64_t i, int64_t ldc, const struct ending *end) {
+#pragma GCC unroll 3
+    for (int64_t j = 0; j < COLUMNS * c_size(end); j += 64) __builtin_prefetch((const char *)c + i * ldc * c_size(end) + j, 1);
+}
+
+/* From sums to C. */
+INLINE void finish(int rows, vec sum[ROWS][VECTORS], void *restrict c, int64_t ldc, const struct ending *end) {
+    if (end->alpha != 1)                             /* apart, so that no compiler makes one rounding of this and the next in some tiles only */
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 3
+            for (int v = 0; v < VECTORS; v++) sum[i][v] *= end->alpha;
+    float beta = end->beta;
+    const number *bias = end->bias;
+    bool wide = end->wide;
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 3
+        for (int v = 0; v < VECTORS; v++) {
+            vec y = sum[i][v];
+            if (bias) y += widen(bias + v * LANES);
+            if (beta != 0) y += beta * c_at(c, i * ldc + v * LANES, wide);
+            c_set(c, i * ldc + v * LANES, wide, y);
+        }
+}
+
+/* Makes `rows` rows; where A is packed in units, all ROWS. */
+typedef void tile_function(int64_t rows, int64_t k, const struct operands *, void *c, int64_t ldc, const struct ending *, const struct ahead *);
+
+#if defined GEMM_AMX
+#include "lib/ops/gemm_tile_amx.h"
+#else
+
 /* The sums at one unit of depth: a row of B, and ROWS units of A. Rows of A from ROWS / 2 on have a base of their own: eight are more
  * than addresses reach from one. */
 INLINE void add_products(vec sum[ROWS][VECTORS], int rows, bool packing, int there, const number *lower, const struct operands *x) {
@@ -85,59 +136,32 @@ INLINE void step(struct operands *x, const number **lower) {
     if (x->pack) x->pack += COLUMNS * TOGETHER;
 }
 
-/* LANES elements of C from the i-th on */
-INLINE vec c_at(const void *c, int64_t i, bool wide) { return wide ? load((const float *)c + i) : widen((const number *)c + i); }
-INLINE void c_set(void *c, int64_t i, bool wide, vec x) {
-    if (wide)
-        store((float *)c + i, x);
-    else
-        narrow((number *)c + i, x);
-}
-INLINE int64_t c_size(const struct ending *end) { return end->wide ? (int64_t)sizeof(float) : (int64_t)sizeof(number); }
-
 /* rows x COLUMNS of C. Called with constant rows, so that sums are registers. */
 INLINE void tile(int rows, bool packing, int64_t k, struct operands x, void *restrict c, int64_t ldc, const struct ending *end,
                  const struct ahead *ahead) {
     vec sum[ROWS][VECTORS];
     const number *lower = x.a + ROWS / 2 * x.a_stride;
-    int64_t lines = k / LINE, ask_for_c = lines > rows + SOON ? lines - rows - SOON : 0, p = lines * LINE;
+    int64_t lines = k / LINE, first = lines > rows + SOON ? lines - rows - SOON : 0, p = lines * LINE;
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 3
         for (int v = 0; v < VECTORS; v++) sum[i][v] = (vec){0};
     for (int64_t l = 0; l < lines; l++) {
         ask(ahead, l);
-        if (l >= ask_for_c && l < ask_for_c + rows)
-#pragma GCC unroll 3
-            for (int64_t j = 0; j < COLUMNS * c_size(end); j += 64) __builtin_prefetch((char *)c + (l - ask_for_c) * ldc * c_size(end) + j, 1);
+        if (l >= first && l < first + rows) ask_for_c(c, l - first, ldc, end);
 #pragma GCC unroll 4
         for (int q = 0; q < LINE / TOGETHER; q++, step(&x, &lower)) add_products(sum, rows, packing, TOGETHER, lower, &x);
     }
     for (; p + TOGETHER <= k; p += TOGETHER, step(&x, &lower)) add_products(sum, rows, packing, TOGETHER, lower, &x);
     if (p < k) add_products(sum, rows, packing, (int)(k - p), lower, &x);
-    if (end->alpha != 1)                             /* apart, so that no compiler makes one rounding of this and the next in some tiles only */
-#pragma GCC unroll 8
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 3
-            for (int v = 0; v < VECTORS; v++) sum[i][v] *= end->alpha;
-    float beta = end->beta;
-    const number *bias = end->bias;
-    bool wide = end->wide;
-#pragma GCC unroll 8
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 3
-        for (int v = 0; v < VECTORS; v++) {
-            vec y = sum[i][v];
-            if (bias) y += widen(bias + v * LANES);
-            if (beta != 0) y += beta * c_at(c, i * ldc + v * LANES, wide);
-            c_set(c, i * ldc + v * LANES, wide, y);
-        }
+    finish(rows, sum, c, ldc, end);
 }
 
 /* The kinds of tile. What is constant in one is written out, so that it is constant in the code too. */
-typedef void tile_function(int64_t k, const struct operands *, void *c, int64_t ldc, const struct ending *, const struct ahead *);
 #define TILE(name, rows, packing, ...)                                                                                                   \
-    static void name(int64_t k, const struct operands *x, void *c, int64_t ldc, const struct ending *end, const struct ahead *ahead) {       \
+    static void name(int64_t n, int64_t k, const struct operands *x, void *c, int64_t ldc, const struct ending *end,                     \
+                     const struct ahead *ahead) {                                                                                        \
+        (void)n;                                                                                                                         \
         tile(rows, packing, k, (struct operands)__VA_ARGS__, c, ldc, end, ahead);                                                        \
     }
 #define TILE_OF(rows) TILE(tile_##rows, rows, false, {x->a, x->a_stride, TOGETHER, x->b, COLUMNS * TOGETHER, NULL})
@@ -160,5 +184,7 @@ static inline tile_function *tile_for(const struct operands *x, int64_t rows) {
     if (x->pack) return packed ? tile_of_packed_packing : tile_packing;
     return packed ? tile_of_packed : tile_by_rows[rows];
 }
+
+#endif
 
 #endif

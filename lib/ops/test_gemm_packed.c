@@ -190,12 +190,17 @@ static void test_gemm_packed_plans_scratch_for_deep_bf16(void **state) {
 #ifndef __AVX512BF16__
     skip();
 #endif
+#ifdef __AMX_BF16__
+    const int64_t panel = 64, padded = 4097 + 31;
+#else
+    const int64_t panel = 48, padded = 4097 + 1;
+#endif
     struct gemm g = {.m = 100, .n = 80, .k = 4096, .transpose_a = true, .alpha = 1, .ab_dtype = BF16, .c_dtype = BF16};
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4096 * (80 + 48));
-    g.k = 4097; /* an even depth, and a panel for each thread */
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4098 * (80 + 48 + 48 * omp_get_max_threads()));
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4096 * (80 + panel));
+    g.k = 4097; /* whole chunks, and a panel for each thread */
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * padded * (80 + panel + panel * omp_get_max_threads()));
     g.transpose_a = false;
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4098 * 48 * omp_get_max_threads());
+    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * padded * panel * omp_get_max_threads());
     g.k = 4096;
     assert_int_equal(gemm_work(&g, DEVICE_CPU), 0);
 }

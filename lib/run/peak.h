@@ -5,7 +5,7 @@
 #include "lib/device/dtype.h"
 
 /** Flops a second of this thread in a loop of independent fused multiply-adds, fp64 or fp32 (best of a few runs, about
- *  20 ms); in bf16 of products of pairs added to fp32, where the processor that this is compiled for has them (AVX512_BF16). Otherwise bf16, like fp16,
+ *  20 ms); in bf16 of products of pairs added to fp32, where the processor that this is compiled for has them (AMX, AVX512_BF16). Otherwise bf16, like fp16,
  *  computes in fp32 and is measured as such. @collective{none} */
 double peak_flops_per_core(enum dtype);
 
