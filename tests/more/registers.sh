@@ -1,8 +1,8 @@
 #!/bin/bash
 # No kernel needs more registers, stack or spills than the checked-in table says (tests/registers.txt): more of any is less
 # speed on a GPU, which no test here would notice. A kernel that is not in the table fails too.
-cd "$(dirname "$0")/.." || exit 1
-build=${BUILD:-build}
+cd "$(dirname "$0")/../.." || exit 1
+build=${CUDA_BUILD:-${BUILD:-build}}
 have=$(nvcc --version 2>/dev/null || /usr/local/cuda/bin/nvcc --version 2>/dev/null)
 have=$(sed -n 's/.*release \([0-9.]*\),.*/\1/p' <<<"$have")
 wanted=$(sed -n '1s/# nvcc \([0-9.]*\):.*/\1/p' tests/registers.txt)
