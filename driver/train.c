@@ -83,11 +83,12 @@ static void announce(const struct training *t, int threads) {
     fflush(stdout);
 }
 
-static enum status open_metrics(struct training *t) {
+/* Rank 0's files: a job that may not save where another one does leaves that one's metrics alone too. */
+static enum status open_files(struct training *t) {
     const struct plan *p = &t->setup.plan;
-    enum status status = OK;
-    if (is_rank_0()) status = (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
-    return fail_agree(group_world(), status);
+    if (!is_rank_0()) return OK;
+    if (p->save[0]) TRY(checkpoint_lock(p->save, &t->lock));
+    return (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
 }
 
 static enum status prepare(struct training *t, int argc, char **argv) {
@@ -97,7 +98,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     alarm((unsigned)ceil(p->comm_timeout));
     comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
     int threads = setup_threads(p, comm_local_size());
-    TRY(open_metrics(t));
+    TRY(fail_agree(group_world(), open_files(t)));
     TRY(run_create(&t->run, &gpt_recipe, p, WATCH_NOTHING));
     TRY(preflight_train(p, t->run.device));
     TRY(find_peak(t, threads));
@@ -241,6 +242,7 @@ static void summarise(const struct training *t) {
 
 static void release(struct training *t) {
     checkpoint_save_abandon(&t->saver);
+    checkpoint_unlock(&t->lock);
     trace_destroy(&t->trace);
     run_destroy(&t->run);
     metrics_close(&t->metrics);

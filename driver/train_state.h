@@ -5,6 +5,7 @@
 #include "driver/setup.h"
 #include "lib/comm/comm.h"
 #include "lib/run/checkpoint.h"
+#include "lib/run/checkpoint_lock.h"
 #include "lib/run/metrics.h"
 #include "lib/run/run.h"
 #include "lib/run/spike.h"
@@ -15,6 +16,7 @@ struct traffic { double bytes, wait_s; };   /* of one step's communication */
 struct training {
     struct setup setup;
     struct run run;
+    struct checkpoint_lock *lock;        /* rank 0, if the job saves */
     struct metrics metrics;
     struct traffic traffic[STEPS_AHEAD];
     double peak_flops;               /* of the job, a second */

@@ -138,6 +138,74 @@ metrics_on_a_full_disk() {
     else echo "not ok metrics_on_a_full_disk code $code: $(grep E_ full)"; fi
 }
 
+# A failed save leaves nothing, and what killed jobs have left goes before a new job looks for room: as soon as there is
+# room, saves work again.
+room_is_made() {
+    local code name=resume_after_room_is_made
+    with_a_disk 2300k "job disk >full 2>&1; 
+        mkdir disk/.step-00000077; head -c 500000 /dev/zero >disk/.step-00000077/x
+        ls -A disk | grep step | tr '\n' ' ' >left
+        mount -o remount,size=3100k disk; job disk --resume disk --keep 1 >healed 2>&1"
+    code=$?
+    if [ $code = 77 ]; then echo "skip $name no file system can be mounted here"; return; fi
+    if [ "$(cat left)" != ".step-00000077 step-00000001 " ]
+    then echo "not ok $name failed saves leave $(cat left)"; return; fi
+    if [ $code = 0 ]; then echo "ok $name"; else echo "not ok $name code $code: $(grep E_ healed)"; fi
+}
+
+# The same in one job: it goes on while its saves fail, and saves when it is asked to stop.
+room_is_made_meanwhile() { # NAME [OPTION]
+    local code
+    with_a_disk 2300k "$(declare -f wait_for pids pids_of)
+        job disk --steps 1000000 --keep 1 ${2-} >full 2>&1 & sleep 0.1; job=\$!
+        wait_for 60 grep -q 'is not saved' full || { kill -KILL \$(pids); exit 76; }
+        mount -o remount,size=3100k disk; kill -USR1 \$(pids_of launch | head -1); wait \$job; code=\$?
+        $trivium checkpoint inspect disk >inspected 2>&1 || exit 76; exit \$code"
+    code=$?
+    if [ $code = 77 ]; then echo "skip $1 no file system can be mounted here"; return; fi
+    if [ $code = 75 ]; then echo "ok $1"; else echo "not ok $1 code $code: $(grep -h E_ full inspected | head -1)"; fi
+}
+
+# A second job in the folder of one that runs is told whose it is; the first one's checkpoints and metrics are
+# untouched, and the folder is free as soon as it has ended.
+two_jobs() { # NAME [OPTION]
+    local name=$1 save=$1 first launcher code says
+    says="E_IO.*$save is used by another job: process [0-9]* on host $(hostname), since"
+    job "$save" --steps 1000000 --metrics "$save.jsonl" "${@:2}" >/dev/null 2>&1 &
+    first=$!
+    wait_for_first "$save" || { echo "not ok $name no checkpoint within a minute"; end_all; wait; return; }
+    launcher=$(pids_of launch | head -1)
+    job "$save" --metrics "$save.jsonl" "${@:2}" >second 2>&1
+    code=$?
+    kill -USR1 "$launcher"
+    wait $first
+    [ $? = 75 ] || { echo "not ok $name the first one has not stopped with code 75"; return; }
+    if [ $code != 1 ] || [ "$(grep -c '' second)" != 1 ] || ! grep -q "$says" second
+    then echo "not ok $name the second one: code $code, $(head -1 second)"; return; fi
+    head -1 "$save.jsonl" | grep -q '^{"step":1,' || { echo "not ok $name the first one's metrics are gone"; return; }
+    if job "$save" --steps 1000000 --resume "$save" --time-limit 0.1 >second 2>&1; [ $? = 75 ]; then echo "ok $name"
+    else echo "not ok $name what the first one saved does not go on: $(head -1 second)"; fi
+}
+
+# Started together: one trains, and the other is told so.
+two_jobs_at_once() {
+    local name=two_jobs_at_once codes=()
+    job at-once >one 2>&1 &
+    job at-once >two 2>&1 &
+    wait %1; codes+=($?)
+    wait %2; codes+=($?)
+    if [ $((codes[0] + codes[1])) != 1 ]; then echo "not ok $name codes ${codes[*]}: $(head -qn 1 one two)"; return; fi
+    if [ "$(cat one two | grep -c '')" != 1 ] || ! grep -q "at-once is used by another job: process" one two
+    then echo "not ok $name says $(cat one two)"; return; fi
+    if same_bytes at-once; then echo "ok $name"; else echo "not ok $name it ends with other bytes"; fi
+}
+
+room_is_made
+room_is_made_meanwhile room_is_made_meanwhile
+room_is_made_meanwhile room_is_made_beside_training --save-async
+two_jobs two_jobs
+two_jobs two_jobs_beside_training --save-async
+two_jobs_at_once
 on_a_read_only_disk
 metrics_on_a_full_disk
 on_a_full_disk full_disk

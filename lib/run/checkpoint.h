@@ -3,6 +3,7 @@
  *   SAVE/step-00000120/   manifest.json                what run this is, where it is, and each file's size and checksum
  *                         rank-00000.safetensors ...   each rank's own elements: weights and both Adam moments
  *   SAVE/latest           one line: "step-00000120"
+ *   SAVE/.lock            which job writes here; one at a time (checkpoint_lock.h)
  *
  * What is stored. Each element of each tensor once: by the rank whose own it is and that counts it (lib/program/program.h). Of a param
  * h0.qkv.w: "h0.qkv.w", the master weights where there are some, "h0.qkv.w.exp_avg" and "h0.qkv.w.exp_avg_sq", in the precision of the optimizer.
@@ -17,8 +18,9 @@
  *   all agree that all are there
  *   rank 0      manifest.json, flushed; the directory renamed to step-00000120; `latest` written beside, flushed, renamed
  *
- * Whoever is killed on the way leaves a directory that begins with a dot, which nobody reads and the next save removes. `latest` is renamed last:
- * what it names is always whole.
+ * A save that fails removes what it has written: a full disk gets no fuller. A job that is killed on the way leaves a
+ * directory that begins with a dot, which no reader looks at. The next job that takes SAVE removes it, and so does the
+ * next save. `latest` is renamed last: what it names is always whole.
  *
  * Or beside the training (--save-async), which then stands still for a copy in memory only:
  *
@@ -42,8 +44,8 @@ extern "C" {
 enum { CHECKPOINT_VERSION = 1, CHECKPOINT_PATH_MAX = 1024 };
 
 /** Write the state after the last finished step into `save` (made if need be), then remove all but the `keep` newest steps (0: none is
- *  removed). What was there before is untouched when it fails: every rank then has the same recorded line, nothing is printed, and
- *  training can go on.
+ *  removed). No other job may write there (checkpoint_lock.h). What was there before is untouched when it fails: every
+ *  rank then has the same recorded line, nothing is printed, and training can go on.
  *  @collective{mesh} @errors E_IO with path and reason; E_CONFIG: too long a path; E_MEMORY */
 enum status checkpoint_save(struct run *, const char *save, int64_t keep);
 

@@ -96,9 +96,6 @@ static enum status end_thread(struct checkpoint_saver *s) {
 
 /* ---- start, ask, end ---- */
 
-/* Nobody answers: whoever waits for a thread then, which may hang in the same network file system, never says so. */
-static bool is_stranded(enum status status) { return status == E_TIMEOUT || status == E_COMM; }
-
 static enum status prepare(struct checkpoint_saver *s, struct run *r, const char *save) {
     char unfinished[CHECKPOINT_PATH_MAX];
     int n = group_size(s->mesh), rank = group_rank(s->mesh);
@@ -128,9 +125,11 @@ enum status checkpoint_save_start(struct run *r, const char *save, int64_t keep,
     }
     enum status status = checkpoint_agree(mesh, s ? prepare(s, r, save) : FAIL(E_MEMORY, "no memory to save"));
     if (status == OK) status = checkpoint_agree(mesh, begin_writing(s, r));
-    if (is_stranded(status)) *out = NULL;                            /* the thread may hang as well: the process ends with it */
-    else if (status != OK) checkpoint_save_abandon(out);
-    return status;
+    if (checkpoint_is_stranded(status)) *out = NULL;                 /* its thread may hang: the process ends it */
+    if (status == OK || checkpoint_is_stranded(status)) return status;
+    checkpoint_save_abandon(out);
+    status = checkpoint_agree(mesh, status);                         /* then every rank's thread has ended */
+    return checkpoint_undo(mesh, save, r->n_done, status);
 }
 
 /* All files are there: rank 0 publishes, and the others have nothing more to do. */
@@ -157,7 +156,8 @@ enum status checkpoint_save_poll(struct checkpoint_saver **saver, bool wait, str
     bool ended = false;
     enum status status = go_on(s, wait, &ended);
     *out = (struct checkpoint_saved){ended && status == OK, s->step, s->ended_s - s->started_s};
-    if ((status != OK || ended) && !is_stranded(status)) checkpoint_save_abandon(saver);
+    status = checkpoint_undo(s->mesh, s->save, s->step, status);     /* after a failure no thread runs on any rank */
+    if ((status != OK || ended) && !checkpoint_is_stranded(status)) checkpoint_save_abandon(saver);
     return status;
 }
 

@@ -96,9 +96,10 @@ enum status checkpoint_replace_text(const char *folder, const char *name, const 
     snprintf(hidden, sizeof hidden, ".%s", name);
     TRY(checkpoint_path(folder, name, path));
     TRY(checkpoint_path(folder, hidden, beside));
-    TRY(write_text(beside, text));
-    if (rename(beside, path) != 0) return FAIL(E_IO, "cannot rename %s: %s", beside, strerror(errno));
-    return checkpoint_flush_folder(folder);
+    enum status status = write_text(beside, text);
+    if (status == OK && rename(beside, path) != 0) status = FAIL(E_IO, "cannot rename %s: %s", beside, strerror(errno));
+    if (status != OK) unlink(beside);                                /* on a full disk its room is needed */
+    return status == OK ? checkpoint_flush_folder(folder) : status;
 }
 
 /* ---- old ones ---- */
@@ -126,19 +127,41 @@ static enum status list_steps(const char *save, bool hidden, int64_t **steps, in
     return OK;
 }
 
-static enum status remove_steps(const char *save, bool hidden, int64_t keep, int64_t spare) {
+static enum status remove_step(const char *save, bool hidden, int64_t step) {
     char path[CHECKPOINT_PATH_MAX];
+    TRY(checkpoint_step_path(save, step, hidden, path));
+    return checkpoint_remove_folder(path);
+}
+
+/* One that cannot be removed keeps no other from it. */
+static enum status remove_steps(const char *save, bool hidden, int64_t keep, int64_t spare) {
     int64_t *steps;
     int n;
     TRY(list_steps(save, hidden, &steps, &n));
     enum status status = OK;
-    for (int i = 0, kept = 0; i < n && status == OK; i++) {
+    for (int i = 0, kept = 0; i < n; i++) {
         if (steps[i] == spare || kept++ < keep - 1) continue;
-        status = checkpoint_step_path(save, steps[i], hidden, path);
-        if (status == OK) status = checkpoint_remove_folder(path);
+        enum status removed = remove_step(save, hidden, steps[i]);
+        if (removed != OK) status = removed;
     }
     free(steps);
     return status;
+}
+
+/* The small files that are written beside others (checkpoint_replace_text) or for a test (checkpoint_ready). */
+static void remove_small_ones(const char *save) {
+    char path[CHECKPOINT_PATH_MAX];
+    DIR *folder = opendir(save);
+    for (struct dirent *entry = folder ? readdir(folder) : NULL; entry; entry = readdir(folder)) {
+        if (strcmp(entry->d_name, ".latest") != 0 && strncmp(entry->d_name, ".probe-", 7) != 0) continue;
+        if (checkpoint_path(save, entry->d_name, path) == OK) unlink(path);
+    }
+    if (folder) closedir(folder);
+}
+
+enum status checkpoint_remove_unfinished(const char *save) {
+    remove_small_ones(save);
+    return remove_steps(save, true, 0, -1);
 }
 
 enum status checkpoint_prune(const char *save, int64_t keep, int64_t spare) {

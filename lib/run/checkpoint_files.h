@@ -18,7 +18,11 @@ enum status checkpoint_remove_folder(const char *path);
 enum status checkpoint_flush_folder(const char *path);
 /** Write text to folder/name by way of a file beside it: old or new, never half. Flushed. @errors E_IO */
 enum status checkpoint_replace_text(const char *folder, const char *name, const char *text);
-/** Remove all but the `keep` newest steps in SAVE, and what was left unfinished, except the step `spare`. @errors E_IO */
+/** Remove what killed jobs have left unfinished in SAVE: steps, probes, half a `latest`.
+ *  @errors E_IO: some of it stays */
+enum status checkpoint_remove_unfinished(const char *save);
+/** Remove all but the `keep` newest steps in SAVE, and what was left unfinished, except the step `spare`.
+ *  @errors E_IO: some of it stays */
 enum status checkpoint_prune(const char *save, int64_t keep, int64_t spare);
 
 #endif

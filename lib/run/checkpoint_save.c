@@ -92,6 +92,7 @@ enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step,
 
 enum status checkpoint_begin(const char *save, const char *unfinished) {
     TRY(checkpoint_make_folder(save));
+    (void)checkpoint_remove_unfinished(save);                        /* what stays of others is in nobody's way */
     TRY(checkpoint_remove_folder(unfinished));
     return checkpoint_make_folder(unfinished);
 }
@@ -102,6 +103,15 @@ enum status checkpoint_agree(const struct group *mesh, enum status mine) {
     char text[1024];
     enum status status = fail_share(mesh, mine, text, sizeof text);
     return status == OK || !text[0] ? status : FAIL(status, "%s", text);
+}
+
+enum status checkpoint_undo(const struct group *mesh, const char *save, int64_t step, enum status status) {
+    char unfinished[CHECKPOINT_PATH_MAX], why[1024];
+    if (status == OK || checkpoint_is_stranded(status) || group_rank(mesh) != 0) return status;
+    snprintf(why, sizeof why, "%s", status_message());
+    if (checkpoint_step_path(save, step, true, unfinished) == OK && checkpoint_remove_folder(unfinished) == OK)
+        return status;
+    return FAIL(status, "%s", why);                                  /* not why it stays: the next save tries again */
 }
 
 static enum status write_own(const struct run *r, const char *folder, struct shard *out) {
@@ -134,5 +144,5 @@ enum status checkpoint_save(struct run *r, const char *save, int64_t keep) {
     if (status == OK) status = comm_all_gather(mesh, &mine, all, sizeof mine, UINT8);
     if (status == OK) status = checkpoint_agree(mesh, first ? publish(r, save, all, n, keep) : OK);
     free(all);
-    return status;
+    return checkpoint_undo(mesh, save, r->n_done, status);
 }

@@ -31,8 +31,15 @@ enum status checkpoint_take_copy(const struct run *, struct shard_plan *);
 
 /** What the manifest says of the run as it is now, without the shards. A new reference; NULL: no memory. */
 json_t *checkpoint_manifest(const struct run *);
-/** Rank 0, before anybody writes: `save`, and in it an empty folder for the step. @errors E_IO  @collective{none} */
+/** Rank 0, before any rank writes: `save`, without what is unfinished there, and in it an empty folder for the step.
+ *  @errors E_IO  @collective{none} */
 enum status checkpoint_begin(const char *save, const char *unfinished);
+/** A rank did not answer: nobody knows what it still writes, or whether it hangs in the file system. */
+static inline bool checkpoint_is_stranded(enum status status) { return status == E_TIMEOUT || status == E_COMM; }
+/** After a save that failed on every rank, when no rank writes any more: rank 0 removes the step's folder, whose room
+ *  the next save may need.
+ *  @errors `status` itself, with its sentence  @collective{none} */
+enum status checkpoint_undo(const struct group *, const char *save, int64_t step, enum status status);
 /** Rank 0, when all files are there: the manifest (which gets the shards), the folder's own name, `latest`; then older steps are removed. By any
  *  thread. @errors E_IO, E_CONFIG, E_MEMORY  @collective{none} */
 enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step, const struct shard *shards, int n, int64_t keep);

@@ -1,3 +1,4 @@
+#include "lib/run/checkpoint_lock.h"
 #include "lib/run/checkpoint_save.h"
 #include "lib/run/checkpoint_tensor.h"
 #include <stdlib.h>
@@ -8,6 +9,7 @@ struct checkpoint_writer {
     char save[CHECKPOINT_PATH_MAX], unfinished[CHECKPOINT_PATH_MAX];
     struct checkpoint_model model;
     struct safetensors_writer *file;
+    struct checkpoint_lock *lock;
     bool begun;                          /* the unfinished folder is this writer's */
 };
 
@@ -52,6 +54,7 @@ static enum status refuse_others(const char *save) {
 static enum status create(struct checkpoint_writer *w, const char *save, const struct checkpoint_weight *weights, int n) {
     TRY(checkpoint_step_path(save, 0, true, w->unfinished));
     snprintf(w->save, sizeof w->save, "%s", save);
+    TRY(checkpoint_lock(save, &w->lock));
     TRY(refuse_others(save));
     TRY(checkpoint_begin(save, w->unfinished));
     w->begun = true;
@@ -97,6 +100,7 @@ void checkpoint_weights_abandon(struct checkpoint_writer **writer) {
     if (!w) return;
     safetensors_abandon(&w->file);
     if (w->begun) (void)checkpoint_remove_folder(w->unfinished);
+    checkpoint_unlock(&w->lock);
     free(w);
     *writer = NULL;
 }
