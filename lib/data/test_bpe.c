@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FOLDER "tests/data/bpe"
 
@@ -188,6 +189,9 @@ static void test_a_bad_vocabulary_is_refused(void **state) {
     assert_fails(open_with(write_vocab(-1, "\"\\u0144\":256"), "x"), E_FORMAT, "stands for no byte");
     assert_fails(open_with(write_vocab(-1, "\"\\u20ac\":256"), "x"), E_FORMAT, "stands for no byte");
     assert_fails(open_with(write_vocab(-1, "\"\":256"), "x"), E_FORMAT, "token 256 is empty");
+    const char *huge = write_text("v.json", "{}", 2);
+    assert_int_equal(truncate(huge, (16 << 20) + 1), 0);
+    assert_fails(open_with(huge, "x"), E_FORMAT, "v.json has 16777217 bytes", "16777216");
 }
 
 static void test_bad_merges_are_refused(void **state) {
