@@ -4,9 +4,10 @@
  *   n bytes    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..., "__metadata__": {"key": "text"}}
  *   the rest   the tensors' bytes, row-major, little-endian; offsets count from here
  *
- * A file that is read may come from anybody. Before any number of it is trusted: the header is at most 100 MB and inside the file; names
- * appear once; a shape's product does not overflow, and times the element's size is exactly end - begin; tensors do not overlap and
- * leave no holes, as the format demands; the last one ends where the file ends.
+ * A file that is read may come from anybody. Before any number of it is trusted: the header is at most 16 MiB and
+ * inside the file (the format allows 100 MB, but JSON in memory takes up to 80 times its size, on each rank); names
+ * appear once; a shape's product does not overflow, and times the element's size is exactly end - begin; tensors do not
+ * overlap and leave no holes, as the format demands; the last one ends where the file ends.
  *
  * Source: https://github.com/huggingface/safetensors (README, "Format"). */
 #ifndef TRIVIUM_RUN_SAFETENSORS_H
@@ -20,7 +21,7 @@
 extern "C" {
 #endif
 
-enum { SAFETENSORS_MAX_AXES = 8, SAFETENSORS_MAX_HEADER = 100000000 };
+enum { SAFETENSORS_MAX_AXES = 8, SAFETENSORS_MAX_HEADER = 16 << 20 };
 
 struct safetensors_entry {
     char *name;

@@ -110,7 +110,8 @@ static enum status begin(struct safetensors_writer *w, const char *header, int64
     unsigned char prefix[8];
     for (int i = 0; i < 8; i++) prefix[i] = (unsigned char)(n >> 8 * i);
     if (n > SAFETENSORS_MAX_HEADER)
-        return FAIL(E_IO, "the header of %s would have %" PRIu64 " bytes; the format's limit is %d", w->path, n, SAFETENSORS_MAX_HEADER);
+        return FAIL(E_IO, "the header of %s would have %" PRIu64 " bytes; the limit is %d", w->path, n,
+                    SAFETENSORS_MAX_HEADER);
     w->total = 8 + (int64_t)n + data_bytes;
     TRY(create_file(w));
     TRY(out(w, prefix, 8));
