@@ -27,6 +27,9 @@
  *   everybody   at the edge of a step, a copy of its own elements (role "save", in host memory); a thread writes it, and training goes on
  *   later edges "are all files there?", one small all-reduce; when they are, rank 0's thread writes the manifest and gives the names
  *
+ * The manifest has a checksum of its own members too. Version 1 had none, and is still read: damage in its numbers goes
+ * unseen, unless they cannot be. Programs that know version 1 alone refuse version 2 in one line.
+ *
  * Read: the manifest; then each file's size and checksum, shared out over the ranks; then every rank takes from every file the
  * elements that it wants. In the same layout and precision that is bit for bit what was saved.
  *
@@ -41,7 +44,7 @@
 extern "C" {
 #endif
 
-enum { CHECKPOINT_VERSION = 1, CHECKPOINT_PATH_MAX = 1024 };
+enum { CHECKPOINT_VERSION = 2, CHECKPOINT_PATH_MAX = 1024 };
 
 /** Write the state after the last finished step into `save` (made if need be), then remove all but the `keep` newest steps (0: none is
  *  removed). No other job may write there (checkpoint_lock.h). What was there before is untouched when it fails: every

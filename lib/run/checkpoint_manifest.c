@@ -1,6 +1,7 @@
 #include "lib/run/checkpoint_manifest.h"
 
 #include "lib/run/checkpoint_files.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,7 +11,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { MAX_MANIFEST_BYTES = 64 << 20, MAX_SHARDS = 100000 };
+/* JSON in memory takes up to 50 times its size. A shard's row has about 100 bytes. */
+enum { MANIFEST_BYTES = 4 << 20, SHARD_BYTES = 1024, MAX_SHARDS = 100000 };
 
 void manifest_fini(struct manifest *m) {
     for (int i = 0; i < m->n; i++) {
@@ -45,6 +47,16 @@ static enum status read_hash(const struct manifest *m, const json_t *from, uint6
     return ok ? OK : FAIL(E_FORMAT, "%s: xxh3 is not 16 hexadecimal digits in quotes", m->path);
 }
 
+enum status manifest_hash(const json_t *manifest, uint64_t *out) {
+    json_t *others = json_copy((json_t *)manifest);                  /* shallow; jansson counts references in it */
+    if (others) json_object_del(others, "xxh3");
+    char *text = others ? json_dumps(others, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    if (text) *out = XXH3_64bits(text, strlen(text));
+    free(text);
+    json_decref(others);
+    return text ? OK : FAIL(E_MEMORY, "no memory for the checksum of a manifest");
+}
+
 static bool is_shard_name(const char *name) {
     size_t n = name ? strlen(name) : 0;
     return n > 0 && n < 64 && name[0] != '.' && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == n;
@@ -71,25 +83,71 @@ static enum status read_shards(struct manifest *m) {
     return OK;
 }
 
-enum status manifest_read(struct manifest *m, const char *folder) {
+/* How large may it be? There is a file beside it for each shard. */
+static int64_t manifest_limit(const char *folder) {
+    int64_t n = 0;
+    DIR *d = opendir(folder);
+    while (d && n < MAX_SHARDS && readdir(d)) n++;
+    if (d) closedir(d);
+    return n * SHARD_BYTES > MANIFEST_BYTES ? n * SHARD_BYTES : MANIFEST_BYTES;
+}
+
+static enum status load_json(struct manifest *m) {
     json_error_t why;
     struct stat info;
+    if (stat(m->path, &info) != 0) return FAIL(E_DATA, "cannot read %s: %s", m->path, strerror(errno));
+    if (!S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s is not a regular file", m->path);
+    int64_t limit = manifest_limit(m->folder);
+    if (info.st_size > limit)
+        return FAIL(E_FORMAT, "%s has %" PRId64 " bytes; the limit is %" PRId64 "; use another checkpoint", m->path,
+                    (int64_t)info.st_size, limit);
+    m->json = json_load_file(m->path, JSON_REJECT_DUPLICATES, &why);
+    return m->json ? OK : FAIL(E_FORMAT, "%s is not JSON: %s at line %d", m->path, why.text, why.line);
+}
+
+static bool is_known(const char *key, int64_t version) {
+    static const char *const known[] = {"format", "version", "step",   "update",     "samples", "seed",
+                                        "model",  "layout",  "adamw",  "techniques", "holds",   "shards"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(key, known[i])) return true;
+    return version > 1 && !strcmp(key, "xxh3");
+}
+
+/* Version 1 has no checksum. A damaged name of a member does not make the one out of the other: it is not known. */
+static enum status check_version(const struct manifest *m) {
+    const char *format = json_string_value(json_object_get(m->json, "format")), *key;
+    if (!format || strcmp(format, "trivium checkpoint") != 0)
+        return FAIL(E_FORMAT, "%s is not the manifest of a Trivium checkpoint", m->path);
+    int64_t version = json_integer_value(json_object_get(m->json, "version"));
+    if (version < 1 || version > CHECKPOINT_VERSION)
+        return FAIL(E_FORMAT, "%s has version %" PRId64 "; this program reads versions 1 to %d", m->path, version,
+                    CHECKPOINT_VERSION);
+    json_t *value;
+    json_object_foreach(m->json, key, value) {
+        if (!is_known(key, version))
+            return FAIL(E_FORMAT, "%s has a member %.32s, which version %" PRId64 " does not; use another checkpoint",
+                        m->path, key, version);
+    }
+    if (version == 1) return OK;
+    uint64_t written = 0, hash = 0;
+    TRY(read_hash(m, m->json, &written));
+    TRY(manifest_hash(m->json, &hash));
+    if (hash == written) return OK;
+    return FAIL(E_FORMAT, "%s is damaged: its checksum is %016" PRIx64 ", and was %016" PRIx64 "; use another "
+                "checkpoint", m->path, hash, written);
+}
+
+enum status manifest_read(struct manifest *m, const char *folder) {
     memset(m, 0, sizeof *m);
     snprintf(m->folder, sizeof m->folder, "%s", folder);
     TRY(checkpoint_path(folder, "manifest.json", m->path));
-    if (stat(m->path, &info) != 0) return FAIL(E_DATA, "cannot read %s: %s", m->path, strerror(errno));
-    if (!S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s is not a regular file", m->path);
-    if (info.st_size > MAX_MANIFEST_BYTES)
-        return FAIL(E_FORMAT, "%s has %" PRId64 " bytes; the limit is %d", m->path, (int64_t)info.st_size, MAX_MANIFEST_BYTES);
-    m->json = json_load_file(m->path, JSON_REJECT_DUPLICATES, &why);
-    if (!m->json) return FAIL(E_FORMAT, "%s is not JSON: %s at line %d", m->path, why.text, why.line);
-    const char *format = json_string_value(json_object_get(m->json, "format"));
-    if (!format || strcmp(format, "trivium checkpoint") != 0) return FAIL(E_FORMAT, "%s is not the manifest of a Trivium checkpoint", m->path);
-    int64_t version = json_integer_value(json_object_get(m->json, "version"));
-    if (version != CHECKPOINT_VERSION)
-        return FAIL(E_FORMAT, "%s has version %" PRId64 "; this program reads version %d", m->path, version, CHECKPOINT_VERSION);
+    TRY(load_json(m));
+    TRY(check_version(m));
     TRY(read_count(m, m->json, "step", &m->step));
     TRY(read_count(m, m->json, "update", &m->update));
+    if (m->update > m->step)
+        return FAIL(E_FORMAT, "%s says %" PRId64 " updates after %" PRId64 " steps, and a step makes at most one; use "
+                    "another checkpoint", m->path, m->update, m->step);
     TRY(read_count(m, m->json, "samples", &m->samples));
     TRY(read_count(m, m->json, "seed", &m->seed));
     const char *holds = json_string_value(json_object_get(m->json, "holds"));

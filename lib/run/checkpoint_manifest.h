@@ -21,6 +21,10 @@ struct manifest {
     int n;
 };
 
+/** The checksum (XXH3) of what a manifest says: of all members but "xxh3", sorted and without blanks.
+ *  @errors E_MEMORY */
+enum status manifest_hash(const json_t *manifest, uint64_t *out);
+
 /** Read and check manifest.json of a step directory. Its contents may come from anybody: sizes, names and numbers are checked before
  *  they are used. manifest_fini in any case.
  *  @errors E_DATA: not there; E_FORMAT, with the path */

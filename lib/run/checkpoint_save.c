@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* renameat2 */
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
+#include "lib/run/checkpoint_manifest.h"
 #include "lib/run/checkpoint_save.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +50,12 @@ json_t *checkpoint_manifest(const struct run *r) {
 }
 
 static enum status write_manifest(json_t *manifest, const char *folder, const struct shard *shards, int n) {
-    bool whole = manifest && json_object_set_new(manifest, "shards", shards_json(shards, n)) == 0;
+    uint64_t hash = 0;
+    char checksum[24];
+    bool whole = manifest && json_object_set_new(manifest, "shards", shards_json(shards, n)) == 0 &&
+                 manifest_hash(manifest, &hash) == OK;
+    snprintf(checksum, sizeof checksum, "%016" PRIx64, hash);
+    whole = whole && json_object_set_new(manifest, "xxh3", json_string(checksum)) == 0;
     char *text = whole ? json_dumps(manifest, JSON_INDENT(1)) : NULL;
     enum status status = text ? checkpoint_replace_text(folder, "manifest.json", text) : FAIL(E_MEMORY, "no memory for a manifest");
     free(text);

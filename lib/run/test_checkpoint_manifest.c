@@ -4,6 +4,7 @@
 #include "lib/run/checkpoint_manifest.h"
 #include "lib/run/checkpoint_piece.h"
 #include "tests/test.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,107 @@ static void test_a_manifest_is_read(void **state) {
     assert_true(m.step == 3 && m.update == 2 && m.samples == INT64_MAX / 4 && m.seed == 7 && m.n == 2);
     assert_true(m.shards[0].bytes == 40 && m.shards[0].hash == 255 && m.shards[1].hash == UINT64_MAX);
     manifest_fini(&m);
+}
+
+/* ---- damage: a manifest of this version, in which one thing is changed ---- */
+
+static const char SEALED[] =
+    "{\"format\": \"trivium checkpoint\", \"version\": 2, \"step\": \"30\", \"update\": \"28\", "
+    "\"samples\": \"240\", \"seed\": \"7\", "
+    "\"model\": {\"layers\": 2, \"hidden\": 64, \"heads\": 4, \"seq\": 32, \"vocab\": 256}, \"layout\": {\"dp\": 1}, "
+    "\"adamw\": {\"beta1\": 0.9, \"eps\": 1e-08}, \"techniques\": {\"mixed_precision\": {\"loss_scale\": 65536.0}}, "
+    "\"shards\": [" GOOD "], \"xxh3\": \"%016llx\"}";
+
+/* The manifest with the checksum that belongs to it. */
+static void seal(char text[2048]) {
+    uint64_t hash = 0;
+    snprintf(text, 2048, SEALED, 0ULL);
+    json_t *json = json_loads(text, 0, NULL);
+    assert_ok(manifest_hash(json, &hash));
+    json_decref(json);
+    snprintf(text, 2048, SEALED, (unsigned long long)hash);
+}
+
+/* In the text, the first `from` becomes `to`. */
+static void change(char text[2048], const char *from, const char *to) {
+    char rest[2048];
+    char *at = strstr(text, from);
+    assert_non_null(at);
+    snprintf(rest, sizeof rest, "%s", at + strlen(from));
+    snprintf(at, (size_t)(text + 2048 - at), "%s%s", to, rest);
+}
+
+static void test_a_changed_manifest_is_refused(void **state) {
+    (void)state;
+    static const struct { const char *from, *to, *why; } changes[] = {
+        {"\"step\": \"30\"", "\"step\": \"31\"", "is damaged"}, {"\"28\"", "\"29\"", "is damaged"},
+        {"\"28\"", "\"9000000000000000\"", "is damaged"}, {"\"240\"", "\"248\"", "is damaged"},
+        {"\"7\"", "\"8\"", "is damaged"}, {"\"layers\": 2", "\"layers\": 3", "is damaged"},
+        {"\"heads\": 4", "\"heads\": 8", "is damaged"}, {"\"dp\": 1", "\"dp\": 2", "is damaged"},
+        {"0.9", "0.8", "is damaged"}, {"1e-08", "1e-07", "is damaged"}, {"65536.0", "32768.0", "is damaged"},
+        {"\"40\"", "\"41\"", "is damaged"}, {"ff\"}", "fe\"}", "is damaged"},
+        {"rank-00000", "rank-00001", "is damaged"},
+        {"\"samples\"", "\"sampler\"", "sampler"}, {"], \"xxh3\"", "], \"xxh4\"", "xxh4"},
+        {"\"version\": 2", "\"version\": 1", "xxh3"}, {"\"version\": 2", "\"version\": 3", "version 3"},
+        {"\"seed\"", "\"holds\": \"weights\", \"seed\"", "is damaged"}, {"\"seed\": \"7\", ", "", "is damaged"},
+        {"\"techniques\"", "\"more\": [], \"techniques\"", "more"}, {"\"adamw\"", "adamw", "is not JSON"},
+        {"\"seed\"", "\"step\": \"30\", \"seed\"", "is not JSON"}, {"trivium", "quadrivium", "is not the manifest"}};
+    char text[2048];
+    struct manifest m;
+    seal(text);
+    write_file("manifest.json", text);
+    assert_ok(manifest_read(&m, test_path("step")));
+    manifest_fini(&m);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        seal(text);
+        change(text, changes[i].from, changes[i].to);
+        write_file("manifest.json", text);
+        assert_fails(manifest_read(&m, test_path("step")), E_FORMAT, "step/manifest.json", changes[i].why);
+        manifest_fini(&m);
+    }
+    seal(text);
+    for (size_t n = strlen(text) - 1; n > 0; n -= n < 97 ? n : 97) {   /* cut off, in many places */
+        seal(text);
+        text[n] = 0;
+        write_file("manifest.json", text);
+        assert_fails(manifest_read(&m, test_path("step")), E_FORMAT, "step/manifest.json", "is not JSON");
+        manifest_fini(&m);
+    }
+}
+
+/* Version 1 had no checksum: what can be seen without one is still refused. */
+static void test_a_manifest_without_a_checksum_is_read_with_care(void **state) {
+    (void)state;
+    struct manifest m;
+    assert_ok(read_with(&m, "\"2\"", "\"5\"", GOOD));
+    manifest_fini(&m);
+    refused("\"1\"", "\"5\"", GOOD, "2 updates after 1 step");
+    refused("\"3\", \"more\": 7", "\"5\"", GOOD, "more");
+}
+
+/* JSON takes 50 times its size in memory, on every rank: a manifest has room for its shards, and no more. */
+static void test_a_manifest_is_as_large_as_its_shards_allow(void **state) {
+    (void)state;
+    enum { SHARDS = 4300 };                                          /* of 1 kB each: more than 4 MiB */
+    char name[32], text[2048];
+    struct manifest m;
+    seal(text);
+    write_file("manifest.json", text);
+    FILE *f = fopen(in_folder("manifest.json"), "a");
+    fprintf(f, "%*s", 4 << 20, "");
+    fclose(f);
+    assert_fails(manifest_read(&m, test_path("step")), E_FORMAT, "step/manifest.json has", "limit is 4194304");
+    manifest_fini(&m);
+    for (int i = 0; i < SHARDS; i++) {
+        snprintf(name, sizeof name, "rank-%05d.safetensors", i);
+        close(open(in_folder(name), O_WRONLY | O_CREAT, 0666));
+    }
+    assert_ok(manifest_read(&m, test_path("step")));
+    manifest_fini(&m);
+    for (int i = 0; i < SHARDS; i++) {
+        snprintf(name, sizeof name, "rank-%05d.safetensors", i);
+        unlink(in_folder(name));
+    }
 }
 
 /* strtoull takes all of these but the large ones: -18446744073709551613 as 3. */
@@ -137,5 +239,8 @@ static void test_a_piece_has_as_many_elements_as_its_tensor(void **state) {
     assert_fails(checkpoint_piece_check(&p, &e, "shard", "w"), E_FORMAT, "w has 0 bytes", "2305843009213693952 elements");
 }
 
-TESTS(unit_test(test_a_manifest_is_read), unit_test(test_a_manifests_counts_are_digits_and_bounded), unit_test(test_shards_have_plain_names_and_each_once),
-      unit_test(test_pipes_are_no_checkpoints), unit_test(test_a_piece_lies_in_its_tensor), unit_test(test_a_piece_has_as_many_elements_as_its_tensor))
+TESTS(unit_test(test_a_changed_manifest_is_refused), unit_test(test_a_manifest_without_a_checksum_is_read_with_care),
+      unit_test(test_a_manifest_is_as_large_as_its_shards_allow), unit_test(test_a_manifest_is_read),
+      unit_test(test_a_manifests_counts_are_digits_and_bounded), unit_test(test_shards_have_plain_names_and_each_once),
+      unit_test(test_pipes_are_no_checkpoints), unit_test(test_a_piece_lies_in_its_tensor),
+      unit_test(test_a_piece_has_as_many_elements_as_its_tensor))
