@@ -18,6 +18,13 @@ static enum status probe_path(const char *save, int rank, char out[CHECKPOINT_PA
     return checkpoint_path(save, name, out);
 }
 
+/* The longest name that a save can need: a step of as many digits as steps have at most. */
+static enum status names_fit(const char *save) {
+    char step[CHECKPOINT_PATH_MAX], shard[CHECKPOINT_PATH_MAX];
+    TRY(checkpoint_step_path(save, INT64_C(999999999999999999), true, step));
+    return checkpoint_shard_path(step, comm_world_size(), shard);
+}
+
 static bool write_all(int fd, const char *bytes, int64_t n) {
     while (n > 0) {
         ssize_t done = write(fd, bytes, (size_t)n);
@@ -64,6 +71,7 @@ static enum status make_and_write(const char *save, const char *mine, int64_t by
 enum status checkpoint_ready(const char *save, int64_t probe_bytes, struct checkpoint_ready *out) {
     char mine[CHECKPOINT_PATH_MAX];
     const struct group *world = group_world();
+    TRY(fail_agree(world, names_fit(save)));
     TRY(fail_agree(world, probe_path(save, comm_world_rank(), mine)));
     double start = clock_s();
     enum status status = fail_agree(world, make_and_write(save, mine, probe_bytes));

@@ -13,7 +13,8 @@ struct checkpoint_ready {
 
 /** Make the folder `save`; each rank writes probe_bytes into a file of its own there, flushed; sees rank 0's, so that it is one folder for all of
  *  them; and removes its own. The same result on every rank.
- *  @collective{world} @errors E_IO with path and reason: reported already, as by fail_agree; E_CONFIG: too long a path; E_MEMORY */
+ *  @collective{world} @errors E_IO with path and reason: reported already, as by fail_agree; E_CONFIG: a
+ *  path with no room for the names of a checkpoint; E_MEMORY */
 enum status checkpoint_ready(const char *save, int64_t probe_bytes, struct checkpoint_ready *out);
 
 /** Is there room for a checkpoint of so many bytes (it is written before an old one is removed), and for two? Pure.

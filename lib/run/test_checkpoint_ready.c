@@ -34,6 +34,22 @@ static void test_ready_folder_is_made_and_left_empty(void **state) {
     assert_true(agree_all(status == OK && n == 0 && ready.free_bytes > 0 && ready.probe_s > 0));
 }
 
+/* The probe's name is shorter than those of a checkpoint: a path that has room for it alone is refused before the first
+ * step, not at the first save. */
+static void test_names_that_do_not_fit_are_refused_at_once(void **state) {
+    (void)state;
+    struct checkpoint_ready ready;
+    char save[1024];
+    size_t n = (size_t)snprintf(save, sizeof save, "%s", shared_path("long"));
+    for (; n < 990; n++) save[n] = n % 100 ? 'x' : '/';
+    save[n] = 0;
+    test_stderr_keep();
+    enum status status = checkpoint_ready(save, 1000, &ready);
+    bool said = strstr(test_stderr_text(), "the limit is 1023") != NULL;
+    status_clear();
+    assert_true(agree_all(status == E_CONFIG && said == (comm_world_rank() == 0)));
+}
+
 /* Each rank has a folder of its own, as hosts have that share no file system: all but rank 0 miss its file, and all hear of it. */
 static void test_folder_of_one_host_only_is_refused(void **state) {
     (void)state;
@@ -47,4 +63,5 @@ static void test_folder_of_one_host_only_is_refused(void **state) {
     assert_true(agree_all(status == E_IO && named == (comm_world_rank() == 1)));
 }
 
-TESTS(unit_test(test_ready_folder_is_made_and_left_empty), unit_test(test_folder_of_one_host_only_is_refused))
+TESTS(unit_test(test_ready_folder_is_made_and_left_empty), unit_test(test_names_that_do_not_fit_are_refused_at_once),
+      unit_test(test_folder_of_one_host_only_is_refused))
