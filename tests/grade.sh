@@ -55,7 +55,7 @@ rm -rf "$work/tree"
 submit() { # STUDENT [ATTACK]
     mkdir -p "$work/in/$1/02"
     { if [ -n "${2-}" ]; then echo "#define ATTACK_$2"; echo "#define PROOF \"$work/proof\""; cat tests/data/grade/attacks.c; fi
-      sed "${2:+s/^[a-z].*) {\$/& attack();/}" "$reference"; } >"$work/in/$1/02/cost.c"
+      sed "${2:+s/^[a-z].*) {\$/& if (attack()) return 0;/}" "$reference"; } >"$work/in/$1/02/cost.c"
 }
 row() { grep -qE "^$1,02,cost,$2" "$work/scores.csv"; } # STUDENT SCORE,...
 submit ann
@@ -64,7 +64,7 @@ row ann 100,8,8,graded || row ann 100,7,7,graded
 report $? "a table of scores, without a sandbox for those that are trusted"
 
 if ! command -v bwrap >/dev/null; then echo "skip grade-all: there is no bubblewrap"; exit; fi
-for attack in loop forks exit flood memory kill write forge network; do submit "$attack" "$attack"; done
+for attack in loop forks exit flood memory kill write forge rewrite child steal network; do submit "$attack" "$attack"; done
 submit zoe
 submit '=1+1' exit
 mkdir -p "$work"/in/{link,pipe,dir/02/cost.c,none,far}
@@ -83,7 +83,7 @@ row flood 0,; report $? "a flood of output is stopped"
 row memory 0,; report $? "10 GiB are not given"
 row kill 0,; report $? "who kills its parent kills itself"
 row write 0, && [ ! -e "$work/proof" ]; report $? "no file is written outside"
-row forge '0,.*no score'; report $? "a forged report counts nothing"
+for attack in forge rewrite child steal; do row $attack '0,.*no score'; report $? "a forged report counts nothing: $attack"; done
 row network 0,; report $? "no network"
 row peek '0,.*does not compile'; report $? "the reference is not there to be included"
 for student in link pipe dir far; do row $student 0,.*refused; report $? "refused: $student for a file"; done

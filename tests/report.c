@@ -4,15 +4,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
-enum { TOKEN_MAX = 128 };
+enum { TOKEN_MAX = 192 };
 
 static int report = -1;          /* the file, on rank 0 of a graded run */
 static char token[TOKEN_MAX + 1];
+static XXH3_state_t *said;       /* the hash of all lines, with the token as its secret */
 
 static bool unusable(const char *path, const char *why) {
     fprintf(stderr, "TEST_REPORT=%s: %s\n", path, why);
@@ -25,8 +28,9 @@ bool report_open(void) {
     report = open(path, O_RDWR | O_CLOEXEC);
     if (report < 0) return unusable(path, strerror(errno));
     ssize_t n = read(report, token, TOKEN_MAX);
-    if (n <= 0) return unusable(path, "no token in it");
-    token[strcspn(token, "\n")] = 0;
+    said = XXH3_createState();
+    if (n <= 0 || !said || XXH3_64bits_reset_withSecret(said, token, strcspn(token, "\n")) != XXH_OK)    /* it wants 136 bytes */
+        return unusable(path, "no token in it");
     if (ftruncate(report, 0) != 0 || lseek(report, 0, SEEK_SET) != 0) return unusable(path, strerror(errno));
     return true;
 }
@@ -35,6 +39,7 @@ static void say(const char *word, const char *file, const char *name) {
     char line[1024];
     if (report < 0) return;
     int n = snprintf(line, sizeof line, "%s %s%s%s\n", word, file, *name ? " " : "", name);
+    XXH3_64bits_update(said, line, strlen(line));
     if (n >= (int)sizeof line || write(report, line, (size_t)n) != n) perror("TEST_REPORT");
 }
 
@@ -45,4 +50,10 @@ void report_verdict(enum verdict verdict, const char *file, const char *name) {
     say(word[verdict], file, name);
 }
 
-void report_end(void) { say("end", token, ""); }
+void report_end(void) {
+    char seal[17];
+    if (report < 0) return;
+    snprintf(seal, sizeof seal, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(said));
+    say("end", seal, "");
+    XXH3_freeState(said);
+}

@@ -5,10 +5,11 @@
  *
  *   run FILE NAME              the test begins, on all ranks
  *   pass|fail|skip FILE NAME   the worst verdict of all ranks
- *   end TOKEN                  the last line: main has come to its end
+ *   end HASH                   the last line: main has come to its end
  *
- * The code that is graded runs in this very process. It may exit, or write to any file, but it does not know the token unless it
- * searches the memory for it; a grader believes no report without its last line. */
+ * HASH is XXH3 (64 bits, 16 hexadecimal digits) of all lines before it, with the token as its secret. The code that is graded runs in
+ * this very process. It may exit, and it may change, replace or redirect the file, but it does not know the token unless it searches the
+ * memory for it; a grader believes no report whose last line does not fit the others. */
 #ifndef TRIVIUM_TESTS_REPORT_H
 #define TRIVIUM_TESTS_REPORT_H
 

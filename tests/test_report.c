@@ -6,22 +6,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
+
+#define TEN(x) x x x x x x x x x x
+#define TOKEN TEN("a b7c4d8e9f0123")      /* 150 characters */
 
 static const char *content(const char *path) {
-    static char text[512];
+    static char text[1024];
     FILE *file = fopen(path, "r");
     text[file ? fread(text, 1, sizeof text - 1, file) : 0] = 0;
     if (file) fclose(file);
     return text;
 }
 
-static void test_report_takes_the_token_and_ends_with_it(void **state) {
+static void test_report_takes_the_token_and_seals_all_lines_with_it(void **state) {
     (void)state;
     if (getenv("TEST_REPORT")) skip();      /* this very run has a report, and there is only one */
     const char *path = test_path("report");
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    fputs("a b7\n", file);
+    fputs(TOKEN "\n", file);
     fclose(file);
     setenv("TEST_REPORT", path, 1);
     bool opened = report_open();
@@ -31,10 +35,15 @@ static void test_report_takes_the_token_and_ends_with_it(void **state) {
     report_begin("x/test_x.c", "test_a");
     report_verdict(FAILED, "x/test_x.c", "test_a");
     report_begin("x/test_x.c", "test_b");
-    assert_string_equal(content(path), "run x/test_x.c test_a\nfail x/test_x.c test_a\nrun x/test_x.c test_b\n");
+    static const char content_before[] = "run x/test_x.c test_a\nfail x/test_x.c test_a\nrun x/test_x.c test_b\n";
+    assert_string_equal(content(path), content_before);
     report_verdict(SKIPPED, "x/test_x.c", "test_b");
+    char expected[1024];
+    size_t n = (size_t)snprintf(expected, sizeof expected, "%sskip x/test_x.c test_b\n", content_before);
     report_end();
-    assert_non_null(strstr(content(path), "test_b\nskip x/test_x.c test_b\nend a b7\n"));
+    snprintf(expected + n, sizeof expected - n, "end %016llx\n",
+             (unsigned long long)XXH3_64bits_withSecret(expected, n, TOKEN, strlen(TOKEN)));
+    assert_string_equal(content(path), expected);
     remove(path);
 }
 
@@ -43,8 +52,11 @@ static void test_report_of_no_file_is_refused(void **state) {
     if (getenv("TEST_REPORT")) skip();
     setenv("TEST_REPORT", "/tmp/there/is/no/such/file", 1);
     bool opened = report_open();
+    setenv("TEST_REPORT", "/dev/null", 1);                    /* no token in it */
+    bool empty = report_open();
     unsetenv("TEST_REPORT");
     assert_false(opened);
+    assert_false(empty);
 }
 
-TESTS(unit_test(test_report_takes_the_token_and_ends_with_it), unit_test(test_report_of_no_file_is_refused))
+TESTS(unit_test(test_report_takes_the_token_and_seals_all_lines_with_it), unit_test(test_report_of_no_file_is_refused))

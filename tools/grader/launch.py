@@ -1,4 +1,5 @@
 """One launch of a command: its limits, its output, the runner's report; and what is left of it is ended."""
+import ctypes
 import os
 import re
 import secrets
@@ -8,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from . import ROOT
+from . import ROOT, Trouble
 
 OUTPUT_MAX = 1 << 20
 FILE_MAX_KB = 1 << 20
@@ -130,13 +131,24 @@ class Plain:
 
 # ---- the runner ----
 
+def seal(token, lines):
+    """The last line of a report with these lines (tests/report.h)."""
+    try:
+        xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits_withSecret
+    except OSError as e:
+        raise Trouble(f"a report cannot be verified without libxxhash: {e}") from None
+    xxh3.restype, xxh3.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t] * 2
+    text = "".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape")
+    return f"end {xxh3(text, len(text), token.encode(), len(token)):016x}"
+
+
 class Run:
-    """complete: the report's last line came. verdicts: of (file, name). running: the test that did not come back. not_started: nobody
-    has touched the report."""
+    """complete: the report's last line came, and fits the others. verdicts: of (file, name). running: the test that did not come back.
+    not_started: nobody has touched the report."""
 
     def __init__(self, ended, lines, token):
         self.ended, self.verdicts, self.running, self.complete, self.forged, self.not_started = ended, {}, None, False, False, False
-        for line in lines:
+        for i, line in enumerate(lines):
             words = line.split(" ")
             if self.complete:
                 self.forged = True
@@ -144,7 +156,7 @@ class Run:
                 self.running = tuple(words[1:])
             elif words[0] in ("pass", "fail", "skip") and tuple(words[1:]) == self.running and self.running not in self.verdicts:
                 self.verdicts[self.running], self.running = words[0], None
-            elif line == "end " + token and not self.running:
+            elif words[0] == "end" and not self.running and line == seal(token, lines[:i]):
                 self.complete = True
             else:
                 self.forged = True
@@ -163,10 +175,10 @@ def run_tests(base, place, ranks, env):
 
 
 def run_once(base, place, ranks, env):
-    token = secrets.token_hex(16)
+    token = secrets.token_hex(96)
     with tempfile.TemporaryDirectory(prefix="trivium-report-", ignore_cleanup_errors=True) as folder:
         path = os.path.join(folder, "report")
-        with open(path, "w+") as f:
+        with open(path, "w+", encoding="utf-8", errors="surrogateescape") as f:
             f.write(token + "\n")
             f.flush()
             place.share(path)
