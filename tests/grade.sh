@@ -67,15 +67,22 @@ if ! command -v bwrap >/dev/null; then echo "skip grade-all: there is no bubblew
 for attack in loop forks exit flood memory kill write forge rewrite child steal network; do submit "$attack" "$attack"; done
 submit zoe
 submit '=1+1' exit
+submit $'caf\xe9'
 mkdir -p "$work"/in/{link,pipe,dir/02/cost.c,none,far}
 ln -s "$PWD/$reference" "$work/in/link/cost.c"
 mkfifo "$work/in/pipe/cost.c"
 ln -s "$work/in/ann/02" "$work/in/far/02"
 mkdir -p "$work/in/peek/02" && echo '#include "lessons/02-collectives/cost/reference.c"' >"$work/in/peek/02/cost.c"
-tools/grade-all --built --jobs 2 --limit 4 --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1
+rm "$work/scores.csv"
+tools/grade-all --built --jobs 2 --limit 4 --lessons 02 --exercise cost --out "$work/scores.csv" "$work/in" >"$work/said" 2>&1 &
+until [ -f "$work/scores.csv" ] || ! kill -0 $!; do sleep 0.1; done 2>"$work/kill"
+kill -0 $! 2>"$work/kill"
+early=$?
+wait $!
 if grep -q 'bubblewrap does not work here' "$work/said"; then echo "skip grade-all: $(grep -m1 'bubblewrap' "$work/said")"; exit; fi
 cat "$work/scores.csv" >>"$work/said"
-for student in ann zoe; do row $student 100; report $? "$student, among all these, has full marks"; done
+report $early "a score is in the table while others are still graded"
+for student in ann zoe 'caf\\udce9'; do row $student 100; report $? "$student, among all these, has full marks"; done
 row loop 0,.*graded; report $? "an endless loop ends at its limit"
 row forks 0,; report $? "a fork bomb is stopped"
 row exit '0,.*no score'; report $? "exit(0) scores nothing"
@@ -83,7 +90,8 @@ row flood 0,; report $? "a flood of output is stopped"
 row memory 0,; report $? "10 GiB are not given"
 row kill 0,; report $? "who kills its parent kills itself"
 row write 0, && [ ! -e "$work/proof" ]; report $? "no file is written outside"
-for attack in forge rewrite child steal; do row $attack '0,.*no score'; report $? "a forged report counts nothing: $attack"; done
+for attack in forge rewrite steal; do row $attack '0,.*no score'; report $? "a forged report counts nothing: $attack"; done
+row child 0,; report $? "a forged report counts nothing, whoever is first"
 row network 0,; report $? "no network"
 row peek '0,.*does not compile'; report $? "the reference is not there to be included"
 for student in link pipe dir far; do row $student 0,.*refused; report $? "refused: $student for a file"; done
