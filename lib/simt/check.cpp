@@ -87,13 +87,12 @@ static const char *other_text(const struct touch *t, const struct mark *old) {
 static void race(const struct touch *t, const struct mark *old, const char *did) {
     const char *here = (const char *)t->code, *there = code_of(old);
     if (report_known("data race", here, there)) return;
-    report("data race", place_of(here), here, there, "%s %s %s memory%s that %s %s (%s) %s", thread_text(t->mark.thread), verb(t),
+    report("data race", here, there, "%s %s %s memory%s that %s %s (%s) %s", thread_text(t->mark.thread), verb(t),
            memory_text(t), offset_text(t), other_text(t, old), did, place_of(there), missing_order(t, old));
 }
 
 static void out_of_bounds(const struct touch *t, const char *where) {
-    report("out of bounds", place_of(t->code), t->code, NULL, "%s %s %zu bytes at %p: %s", thread_text(now.thread), verb(t), t->bytes,
-           (void *)t->at, where);
+    report("out of bounds", t->code, NULL, "%s %s %zu bytes at %p: %s", thread_text(now.thread), verb(t), t->bytes, (void *)t->at, where);
 }
 
 /* ---- one cell ---- */
@@ -153,7 +152,7 @@ static inline void note_read(const struct touch *t, struct mark read[2]) {
 static inline bool touch_cell(const struct touch *t, struct cell *c) {
     const struct mark *m = &t->mark;
     if (t->region->kind != GLOBAL_MEMORY && c->write.serial != m->serial && (!t->is_write || m->flags & ATOMIC)) {
-        report("uninitialised shared memory", place_of(t->code), t->code, NULL, "%s %s %s memory%s that no thread of this block has written",
+        report("uninitialised shared memory", t->code, NULL, "%s %s %s memory%s that no thread of this block has written",
                thread_text(m->thread), verb(t), memory_text(t), offset_text(t));
         return false;
     }
@@ -242,7 +241,7 @@ static void check_access(const void *address, size_t bytes, bool is_write, unsig
 
 static void check_aligned(const void *address, size_t bytes, bool is_write, const void *code) {
     if (now.launch && (uintptr_t)address % bytes && !fiber_owns(address))
-        report("misaligned access", place_of(code), code, NULL, "%s %s %zu bytes at %p, %zu bytes after a multiple of %zu",
+        report("misaligned access", code, NULL, "%s %s %zu bytes at %p, %zu bytes after a multiple of %zu",
                thread_text(now.thread), is_write ? "writes" : "reads", bytes, address, (size_t)((uintptr_t)address % bytes), bytes);
     check_access(address, bytes, is_write, 0, code);
 }

@@ -1,12 +1,14 @@
 /* From an address of code to "file:line", with the program's own debug information, read by addr2line. Slow (a process each), so
- * only for reports. Functions that were inlined: the innermost place, and the outermost, which is the kernel's. */
+ * only for reports, and once for each address. Functions that were inlined: the innermost place, and the outermost, which is the kernel's. */
 #include "lib/simt/state.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <map>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string>
 #include <string.h>
 #include <unistd.h>
 
@@ -52,19 +54,26 @@ static size_t address_in_file(const char *code, const Dl_info *info) {
     return header->e_type == ET_EXEC ? (size_t)code : (size_t)(code - (const char *)info->dli_fbase);
 }
 
-namespace simt {
 /* The call has pushed the address behind itself; one less lies in it. */
-const char *place_of(const void *code) {
-    char *text = turn_text(), program[TURN_BYTES], innermost[TURN_BYTES], outermost[TURN_BYTES];
+static std::string look_up(const void *code) {
+    char text[TURN_BYTES], program[TURN_BYTES], innermost[TURN_BYTES], outermost[TURN_BYTES];
     Dl_info info;
     int n = 0;
     if (code && dladdr(code, &info) && info.dli_fname) {
         program_path(&info, program);
         n = read_places(program, address_in_file((const char *)code, &info) - 1, innermost, outermost);
     }
-    if (n == 0 || innermost[0] == '?') snprintf(text, TURN_BYTES, "%p", code);
-    else if (n == 1 || strcmp(innermost, outermost) == 0) snprintf(text, TURN_BYTES, "%s", innermost);
-    else snprintf(text, TURN_BYTES, "%.240s, from %.240s", innermost, outermost);
+    if (n == 0 || innermost[0] == '?') snprintf(text, sizeof text, "%p", code);
+    else if (n == 1 || strcmp(innermost, outermost) == 0) return innermost;
+    else snprintf(text, sizeof text, "%.240s, from %.240s", innermost, outermost);
     return text;
+}
+
+namespace simt {
+const char *place_of(const void *code) {
+    static std::map<const void *, std::string> places;
+    auto found = places.find(code);
+    if (found == places.end()) found = places.emplace(code, look_up(code)).first;
+    return found->second.c_str();
 }
 }

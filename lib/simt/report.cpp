@@ -90,11 +90,11 @@ bool report_known(const char *kind, const void *at, const void *other) {
     return false;
 }
 
-void report(const char *kind, const char *place, const void *key, const void *other_key, const char *format, ...) {
-    if (!remember(kind, key, other_key)) return;
+void report(const char *kind, const void *code, const void *other_code, const char *format, ...) {
+    if (!remember(kind, code, other_code)) return;
     va_list arguments;
     va_start(arguments, format);
-    report_line(kind, place, format, arguments);
+    report_line(kind, place_of(code), format, arguments);
     va_end(arguments);
 }
 

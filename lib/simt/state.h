@@ -60,13 +60,12 @@ void shared_start(size_t dynamic_bytes);
 
 /* ---- report.cpp ---- */
 /** A report about the running thread, "simt: KIND in KERNEL (PLACE): block (x,y,z): ...". The same kind at the same two
- *  places (addresses of code, or of sites) is reported once. */
-void report(const char *kind, const char *place, const void *key, const void *other_key, const char *format, ...)
-    __attribute__((format(printf, 5, 6), cold));
+ *  places (addresses of code, or of sites) is reported once, and only then is looked up where it is. */
+void report(const char *kind, const void *code, const void *other_code, const char *format, ...) __attribute__((format(printf, 4, 5), cold));
 void report_at(const char *kind, const struct simt_site *, const struct simt_site *other, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
-/** Was this one reported? So that nobody looks up places for nothing. */
-bool report_known(const char *kind, const void *key, const void *other_key);
+/** Was this one reported? So that no text is made for nothing. */
+bool report_known(const char *kind, const void *code, const void *other_code);
 /** "thread 17", in a block of more than one dimension "thread 17 (1,0,1)"; "file:line". Static storage, 8 in turn. */
 const char *thread_text(int thread) __attribute__((cold));
 const char *site_text(const struct simt_site *) __attribute__((cold));
@@ -75,7 +74,7 @@ enum { TURN_BYTES = 512 };
 
 /* ---- place.cpp ---- */
 /** "lib/ops/x.cu:41", or with where it was called from when it was inlined: "lib/ops/cuda.h:57, from lib/ops/x.cu:41"; the
- *  address itself where nothing is known. Static storage, as above. */
+ *  address itself where nothing is known. Looked up once for each address; valid until the process ends. */
 const char *place_of(const void *code);
 
 /* ---- check.cpp (empty in a build without checks) ---- */
