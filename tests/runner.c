@@ -8,6 +8,7 @@
  *   TEST_NOT=tests/   none of the suites whose file begins so; several, with blanks between them
  *   TEST_FILES, TEST_NAMES, TEST_NAMES_NOT   only these suites, only these tests, none of these; whole names, with blanks between them
  *   TEST_REPORT, TEST_TIMEOUT   a report for a grader (tests/report.h); seconds that a rank waits for others (60)
+ *   TEST_COLLECTIVES=1   before each collective ranks compare what they are about to call (lib/comm/comm_check.c)
  *   --barriers [filter]: see tests/barriers.h
  *   DEVICE   cpu (default); cuda or simt: only the suites for any device, which then run on the CUDA device */
 #include "tests/barriers.h"
@@ -139,10 +140,7 @@ enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
 static enum verdict agree(enum verdict mine, const char *name) {
     int32_t worst = mine;
     if (comm_all_reduce(runner_group, &worst, 1, INT32, COMM_MAX) == OK) return (enum verdict)worst;
-    fprintf(stderr, "FAILED %s: rank %d waits for the others in vain\n", name, comm_world_rank());
-    status_report();
-    comm_finish(false, 1);
-    exit(1);
+    test_give_up(name);
 }
 
 static enum verdict run_everywhere(const char *file, const struct CMUnitTest *test) {
@@ -233,7 +231,8 @@ static enum status start(int *argc, char ***argv) {
     sanitizer_watch_leaks();
     TRY(status);
     const char *timeout = getenv("TEST_TIMEOUT");
-    comm_configure(&(struct comm_settings){.timeout_s = timeout ? atof(timeout) : 60, .check_collectives = false});
+    bool check = getenv("TEST_COLLECTIVES") != NULL;
+    comm_configure(&(struct comm_settings){.timeout_s = timeout ? atof(timeout) : 60, .check_collectives = check});
     /* no rank leaves group_create, and begins a test, before rank 0 has come to it */
     if (comm_world_rank() == 0 && !report_open()) return FAIL(E_CONFIG, "there is no report to write");
     return group_create("runner", 0, comm_world_rank(), &runner_group);

@@ -62,12 +62,16 @@ void assert_ok_(int status, const char *text, const char *file, int line) {
 
 /* ---- agreement ---- */
 
-/* A rank that cannot even agree has nothing to assert on any more; an assert would blame the tested code. */
-static void all_reduce_max(double *x, int n) {
-    if (comm_all_reduce(group_world(), x, n, FP64, COMM_MAX) == OK) return;
+void test_give_up(const char *what) {
+    dprintf(STDERR_FILENO, "FAILED %s: rank %d waits for the others in vain\n", what, comm_world_rank());
     status_report();
     comm_finish(false, 1);
     exit(1);
+}
+
+/* A rank that cannot even agree has nothing to assert on any more; an assert would blame the tested code. */
+static void all_reduce_max(double *x, int n) {
+    if (comm_all_reduce(group_world(), x, n, FP64, COMM_MAX) != OK) test_give_up("agreement");
 }
 
 double agree_max(double x) {

@@ -49,6 +49,9 @@ void assert_fails_(int status, int code, const char *const *words, const char *t
 #define assert_ok(call) assert_ok_((call), #call, __FILE__, __LINE__)
 void assert_ok_(int status, const char *text, const char *file, int line);
 
+/** The ranks have lost each other: says so, and what this rank knows of the reason; ends the job. */
+void test_give_up(const char *what) __attribute__((noreturn));
+
 /** Largest value over all ranks of the world (NaN wins); whether all ranks say true. @collective{world} */
 double agree_max(double);
 bool agree_all(bool);

@@ -7,6 +7,7 @@ from . import build, launch
 
 REST_SHOWN = 2               # of the tests that no claim names
 TIMEOUTS = 2                 # launches that may run out of time before the rest is given up
+AGREEMENT = "all_reduce (max) of 2 fp64"     # agree_max of tests/test.h
 BUDGET = 4                   # how many times the limit of one launch all of them may take
 
 
@@ -149,9 +150,14 @@ def brief(lines):
 
 
 def last_words(text):
-    """Of an interrupted launch: what a person would look at, without mpirun's frames."""
-    lines = [line.rstrip()[:160] for line in text.splitlines()]
-    return [line for line in lines if line.startswith(("[rank", "E_", "lib/", "==", "SUMMARY")) or "Assertion" in line or "free()" in line][:3]
+    """Of an interrupted launch: what a person would look at, without mpirun's frames. The last error line, if there is one."""
+    lines = [line.rstrip()[:300] for line in text.splitlines()]
+    errors = [line for line in lines if re.match(r"(\[rank [^]]*\] )?E_[A-Z]+ ", line)]
+    if not errors:
+        return [line for line in lines if line.startswith(("lib/", "==", "SUMMARY")) or "Assertion" in line or "free()" in line][:3]
+    calls = launch.DIFFERENT_CALLS.search(errors[-1])
+    back = [calls[i] for i in (1, 3) if calls[i + 1] == AGREEMENT] if calls else []
+    return [errors[-1], *(f"({AGREEMENT} is the test's: rank {rank} has come back to it)" for rank in back)]
 
 
 def grade(base, place, name, only=(), timeout=None):
@@ -240,6 +246,7 @@ def by_hand(base, place, result):
     for name, outcome in [(c.test, o) for c, o in result.claims] + list(result.rest.items()):
         if outcome.failed_on is not None:
             variables = f"DEVICE={base.device} " if base.device != "cpu" else ""
+            variables += "TEST_COLLECTIVES=1 " if outcome.failed_on > 1 else ""
             variables += f"SUBMISSION={place.work}/{base.exercise.file} " if base.exercise.kind == "table" else ""
             return f"alone: {variables}{'mpirun --oversubscribe -n %d ' % outcome.failed_on if outcome.failed_on > 1 else ''}" \
                    f"{os.path.relpath(place.host_work, build.ROOT)}/program {name}"

@@ -184,7 +184,7 @@ def run_once(base, place, ranks, env):
             place.share(path)
             seconds = base.exercise.limit
             alone = {"OMPI_MCA_ess_singleton_isolated": "1"} if ranks == 1 else {}      # one rank needs no daemon: it starts at once
-            env = dict({**alone, "TEST_FILES": " ".join(base.exercise.tests), "TEST_TIMEOUT": str(max(2, min(20, seconds * 2 // 3))),
+            env = dict({**alone, "TEST_COLLECTIVES": "1", "TEST_FILES": " ".join(base.exercise.tests), "TEST_TIMEOUT": str(max(2, min(20, seconds * 2 // 3))),
                         "DEVICE": base.device, "OMP_NUM_THREADS": threads(ranks)}, **env)
             ended = place.run(mpirun(ranks, [f"{place.work}/program"]), seconds, env=env, report=path)
             f.seek(0)
@@ -211,10 +211,16 @@ def last_line(ended):
     return next((line.strip()[:200] for line in reversed(ended.text.splitlines()) if re.search(r"[A-Za-z]", line)), "")
 
 
+# What lib/comm/comm_check.c says when ranks are about to call different collectives
+DIFFERENT_CALLS = re.compile(r"rank (\d+) calls (.*), rank (\d+) (.*) \(operation #\d+ of group .*\)")
+
+
 def how_it_ended(ended, where=" in the middle of it"):
     """One sentence about a launch whose report has no end."""
     if ended.why:
         return ended.why
+    if DIFFERENT_CALLS.search(ended.text):
+        return "the ranks of a group do not make the same collective calls in the same order"
     if "waits for the others in vain" in ended.text:
         return "some ranks came back from it, and others did not"
     number = signal_of(ended)
