@@ -2,6 +2,7 @@
 #
 # Settings:  V=1 show the commands   WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan   DEBUG=1 no optimisation
 #            YES=1 install packages without asking   DATA=path a text for the tests that want one
+#            MINE=1 in a handout: the exercises' files of the tree, not the references (docs/grading.md)
 #            CUDA=1 with the CUDA device (default: where nvcc and a GPU are)   CUDA=0 without
 #            CUDA_ARCH=90 compute capabilities to compile kernels for (default: those of the GPUs here; without one, all that are supported)
 #            SIMT=1 the CUDA device on the CPU: kernels run by lib/simt, libraries by doubles, for tests (docs/simt.md)
@@ -26,7 +27,7 @@ TOOLKIT := $(wildcard $(CUDA_HOME)/include/cuda_runtime.h)
 CUDNN := $(if $(SIMT),,$(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h /usr/include/*/cudnn.h /usr/local/include/cudnn.h)))
 
 BUILD_NAME ?= build
-B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)
+B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(MINE),-mine)
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
 MODULES := lib/base lib/device lib/ops lib/comm lib/program lib/data lib/run $(filter-out tests,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h)))))
@@ -116,6 +117,15 @@ $(B)/bench-kernels$(VARIANT) $(B)/bench-step$(VARIANT):
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
+# A handout (make handout) has starters where exercises replace a file, and what they replace beside them, packed
+PACKED = (echo '\#line 1 "$*.c"'; gzip -dc $<) | $(CC) $(ALL_CFLAGS) $(1) -MMD -MP -x c -c -o $@ -
+ifndef MINE
+$(B)/obj/%.o: references/%.c.gz $(B)/flags
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "CC $*.c (reference)")
+	$(Q)$(PACKED)
+endif
+
 $(B)/obj/lib/comm/%.o $(B)/obj/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -123,6 +133,10 @@ $(B)/obj/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 define cpu_rule
+$(if $(MINE),,$(B)/obj/%.$(1).o: references/%.c.gz $(B)/flags
+	@mkdir -p $$(@D)
+	$$(if $$(V),,@echo "CC $$*.c (reference, $(1))")
+	$$(Q)$$(call PACKED,-DELEM=$(1) -DELEM_$(1)))
 $(B)/obj/%.$(1).o: %.c $(B)/flags
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "CC $$< ($(1))")

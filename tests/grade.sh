@@ -40,13 +40,22 @@ grade "$work/cost.c"
 report $? "a function of the C library's name is the submission's own"
 
 # ---- the tree without the answers ----
-tools/handout --out "$work/tree" 02 03 >"$work/said" 2>&1 && [ ! -e "$work/tree/$reference" ] && [ ! -e "$work/tree/.git" ] &&
+tools/handout --out "$work/tree" all >"$work/said" 2>&1 && [ ! -e "$work/tree/$reference" ] && [ ! -e "$work/tree/.git" ] &&
     cmp -s "$work/tree/dp/dp_bucket.c" lessons/03-*/bucket/dp_bucket.c && ! ls "$work"/tree/lessons/0[23]-*/mutants >/dev/null 2>&1 &&
     ! grep -lE '^\+\+\+ b/dp/dp_bucket.c' "$work"/tree/tests/mutants/*
 report $? "a handout has the starters, and neither references nor mistakes"
 tools/handout --out "$work/tree" 02 >"$work/said" 2>&1; [ $? = 2 ] && says 'not an empty folder'
 report $? "a handout does not write over what is there"
-ln -s "$PWD/$BUILD" "$work/tree/build"
+mkdir -p "$work/tree/build" && cp -a "$BUILD"/{obj,flags,settings} "$work/tree/build"
+touch "$work"/tree/{dp/dp_bucket,lib/ops/gelu_cpu}.c                 # else the objects are those that were brought along
+settings="BUILD_NAME=build CUDA=$(grep -c TRIVIUM_CUDA "$BUILD/flags") $(grep -q -- -Werror "$BUILD/flags" && echo WERROR=1)"
+# shellcheck disable=SC2086 # several words
+(cd "$work/tree" && make $settings build && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    build/trivium launch -n 2 train --dp 2 --steps 1) >"$work/said" 2>&1
+report $? "a handout of all lessons trains, by the references"
+(cd "$work/tree" && BUILD=build tools/grade --built --lesson 03 dp/dp_bucket.c) >"$work/said" 2>&1
+says 'dp/dp_bucket.c: ' && says 'is still to be written' && says 'score 0 of 100'
+report $? "and grades the starter as what it is"
 (cd "$work/tree" && BUILD=build tools/grade --built --lesson 03 "$OLDPWD/dp/dp_bucket.c") >"$work/said" 2>&1 && says 'score 100 of 100'
 report $? "grading works in a handout"
 rm -rf "$work/tree"

@@ -1,5 +1,8 @@
-"""The tree without the answers: starters in place of what they replace, no references, no mistakes that quote them."""
+"""The tree without the answers: starters in place of what they replace, no references, no mistakes that quote them.
+
+The program that learners run has to work all the same: the replaced files are packed into references/, and the Makefile compiles those."""
 import functools
+import gzip
 import os
 import re
 import shutil
@@ -37,7 +40,7 @@ def contents(exercises):
     folders = {f"lessons/{e.lesson}/mutants/" for e in exercises}
     chosen, left_out = {}, {}
     for path in files_of(ROOT):
-        if path in references:
+        if path in references or path.startswith("references/"):
             left_out[path] = "a reference"
         elif any(path.startswith(f) for f in folders):
             left_out[path] = "mistakes of the lesson"
@@ -48,8 +51,17 @@ def contents(exercises):
     return chosen, left_out
 
 
-def write(exercises, out):
-    """The tree at `out`, a folder that is not there yet or empty."""
+def pack(path, out):
+    """references/PATH.gz, as old as the file itself: objects that were made from that are current."""
+    packed = os.path.join(out, "references", path + ".gz")
+    os.makedirs(os.path.dirname(packed), exist_ok=True)
+    with open(os.path.join(ROOT, path), "rb") as source, open(packed, "wb") as f:
+        f.write(gzip.compress(source.read(), mtime=0))
+    shutil.copystat(os.path.join(ROOT, path), packed)
+
+
+def write(exercises, out, packed=False):
+    """The tree at `out`, a folder that is not there yet or empty. packed: with what it needs to build a program that works."""
     if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise Trouble(f"OUT={out} is there already and not an empty folder; choose another")
     chosen, left_out = contents(exercises)
@@ -58,6 +70,8 @@ def write(exercises, out):
         destination = os.path.join(out, path)
         os.makedirs(os.path.dirname(destination), exist_ok=True)
         shutil.copy2(os.path.join(ROOT, source), destination, follow_symlinks=False)
+    for path in {e.replaces for e in exercises if packed and e.replaces}:
+        pack(path, out)
     return chosen, left_out
 
 
