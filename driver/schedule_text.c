@@ -38,9 +38,8 @@ static bool fits(const struct schedule_chart *c, const struct grid *g) {
 }
 
 static char letter(const struct schedule_chart *c, const struct action *a) {
-    bool forward = a->kind == ACTION_F;
-    if (c->n_chunks == 1) return forward ? 'F' : 'B';
-    return (char)((forward ? 'a' : 'A') + a->chunk);
+    if (c->n_chunks == 1 || a->kind == ACTION_W) return "FBW"[a->kind];
+    return (char)((a->kind == ACTION_F ? 'a' : 'A') + a->chunk);
 }
 
 /* "F12-----" from its first to its last column, with a blank behind it where there is room for one. */
@@ -82,6 +81,7 @@ static void print_legend(const struct schedule_chart *c, const struct grid *g, F
     const char *number = g->cell > 1 ? "0" : "", *of = g->cell > 1 ? " of microbatch 0" : "";
     if (c->n_chunks == 1) fprintf(f, "F%s forward%s, B%s backward", number, of, number);
     else fprintf(f, "a%s forward%s in a stage's first chunk, A%s backward; b, B its second, ...", number, of, number);
+    if (c->stages[0].split_weight) fprintf(f, ", W%s its weight gradients", number);
     fprintf(f, "; . idle; a column is %s%.4g of time\n", g->rounded ? "(rounded) " : "", g->unit);
 }
 

@@ -1,7 +1,9 @@
 /* ranks: 1  device: cpu
  *
  * Schedules written by hand, against the checker and the clock that the project's own schedules go through (pp/pp_check.h,
- * pp/pp_timeline.h). The table has the order of F, B and W; the transfers that belong to them are put in here. */
+ * pp/pp_timeline.h). The table has the order of F, B and W; the transfers that belong to them are put in here. What is too slow or too large is
+ * drawn as it would run. */
+#include "driver/schedule_chart.h"
 #include "pp/pp_check.h"
 #include "pp/pp_timeline.h"
 #include "tests/test.h"
@@ -81,26 +83,38 @@ static int most_held(const struct schedule *s) {
     return most;
 }
 
-static double makespan(const struct table *t) {
-    const struct pp_times times = {{[TAPE_F] = t->of->F, [TAPE_B] = t->of->B, [TAPE_W] = t->of->W}, 0};
-    struct pp_timeline line;
-    enum status status = pp_timeline_make(t->stage, t->of->p, M, &times, &line);
-    double time = status == OK ? line.makespan : INFINITY;
-    pp_timeline_fini(&line);
-    return time;
+/* As `trivium schedule` draws its own. */
+static void draw(struct table *t, const struct pp_timeline *line) {
+    struct schedule_chart chart = {.n_stages = t->of->p, .n_chunks = 1, .n_microbatches = M, .forward = t->of->F,
+                                   .backward = t->of->B, .stages = t->stage, .timeline = *line};
+    schedule_chart_text(&chart, stderr);
+}
+
+/* What is wrong with a table that runs, or "". Static storage. */
+static const char *too_much(const struct table *t, int puzzle, double time, bool fast, bool small) {
+    static char text[128];
+    text[0] = 0;
+    for (int i = t->of->p - 1; small && i >= 0; i--) {
+        int held = most_held(&t->stage[i]);
+        if (held > t->of->most[i])
+            snprintf(text, sizeof text, "puzzle %d: stage %d holds %d microbatches at a time; %d are allowed", puzzle, i, held, t->of->most[i]);
+    }
+    if (fast && time > t->of->longest) snprintf(text, sizeof text, "puzzle %d takes %g; %g would do", puzzle, time, t->of->longest);
+    return text;
 }
 
 static void check(int puzzle, bool fast, bool small) {
     struct table t;
+    struct pp_timeline line = {0};
     enum status status = table_init(&t, puzzle);
-    double time = status == OK ? makespan(&t) : INFINITY;
-    int held[MOST_STAGES] = {0};
-    for (int i = 0; status == OK && i < t.of->p; i++) held[i] = most_held(&t.stage[i]);
+    const struct pp_times times = {{[TAPE_F] = t.of->F, [TAPE_B] = t.of->B, [TAPE_W] = t.of->W}, 0};
+    if (status == OK) status = pp_timeline_make(t.stage, t.of->p, M, &times, &line);
+    const char *wrong = status == OK ? too_much(&t, puzzle, line.makespan, fast, small) : "";
+    if (*wrong) draw(&t, &line);
+    pp_timeline_fini(&line);
     table_fini(&t);
     assert_ok(status);
-    if (fast && time > t.of->longest) fail_msg("puzzle %d takes %g; %g would do", puzzle, time, t.of->longest);
-    for (int i = 0; small && i < t.of->p; i++)
-        if (held[i] > t.of->most[i]) fail_msg("puzzle %d: stage %d holds %d microbatches at a time; %d are allowed", puzzle, i, held[i], t.of->most[i]);
+    if (*wrong) fail_msg("%s", wrong);
 }
 
 static void test_table_1_runs(void **state) { (void)state; check(1, false, false); }
