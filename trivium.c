@@ -9,6 +9,7 @@
 #include "driver/show.h"
 #include "driver/train.h"
 #include "lib/base/status.h"
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -52,6 +53,13 @@ static void wait_briefly(char **argv) {
     execv(path, argv);
 }
 
+/* Where standard input, output or error is closed, the next file would take its number, and text would go into it. */
+static void fill_closed(void) {
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDONLY); /* it still cannot be written to */
+    if (fd >= 0) close(fd);
+}
+
 /* A command that succeeded has not, when what it printed is lost: a full disk, say. */
 static int unless_output_was_lost(int code) {
     bool failed = ferror(stdout) != 0;
@@ -62,6 +70,7 @@ static int unless_output_was_lost(int code) {
 }
 
 int main(int argc, char **argv) {
+    fill_closed();
     wait_briefly(argv);
     const char *name = argc > 1 ? argv[1] : "--help";
     for (int i = 0; i < N_COMMANDS; i++)

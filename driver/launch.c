@@ -1,6 +1,7 @@
 /* trivium launch: from the request to mpirun's words and settings, and from mpirun's end to one line and an exit code. */
 #include "driver/launch_restart.h"
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -28,10 +29,11 @@ static const char help[] =
     "  --min-ranks M    after an attempt without a new checkpoint use fewer ranks, but at least M: the next smaller dp that divides\n"
     "                   the batch. Never more again (default: always N)\n"
     "\n"
-    "SIGTERM asks train for a checkpoint (code 75), a second one and Ctrl-C end the ranks.\n"
+    "SIGTERM asks train for a checkpoint (code 75); a second one and Ctrl-C end the ranks, after 10 s\n"
+    "or at the next one by force.\n"
     "trivium launch -n N preflight looks at hosts, network and disk before a long job.\n"
     "Settings of Open MPI (OMPI_MCA_...) and OMP_NUM_THREADS are respected where they are set.\n"
-    "Exit code: 0 done, 1 failed, 2 bad request, 75 checkpointed, to be resumed.\n";
+    "Exit code: 0 done, 1 failed, 2 bad request, 75 checkpointed, to be resumed, 141 no reader (| head).\n";
 
 enum { MOST_RANKS = 65536 };
 
@@ -151,6 +153,7 @@ static void set_environment(const struct launch_request *request) {
     if (!is_one_host(request)) return; /* the network's own transport; each host divides its own cores */
     setenv("OMPI_MCA_pml", "ob1", 0);
     setenv("OMPI_MCA_btl", "self,vader", 0); /* shared memory only */
+    launch_scratch_name();
     set_threads(request->n_ranks);
 }
 
@@ -181,6 +184,13 @@ static const char *signal_remedy(int number) {
     }
 }
 
+/* A crash of mpirun is none of Trivium. */
+static const char *mpirun_remedy(int number) {
+    bool crash = number == SIGABRT || number == SIGBUS || number == SIGFPE || number == SIGILL || number == SIGSEGV;
+    return crash ? "it crashed: see what it says above and its version (mpirun --version); start it again"
+                 : signal_remedy(number);
+}
+
 /* Why a job failed that did not say so itself. */
 static enum status explain(const struct launch_request *request, const struct launch_facts *facts,
                            const struct launch_end *end) {
@@ -189,22 +199,30 @@ static enum status explain(const struct launch_request *request, const struct la
                     facts->host, facts->signal, *facts->signal_name ? facts->signal_name : strsignal(facts->signal),
                     signal_remedy(facts->signal));
     if (end->stop_signal)
-        return FAIL(E_COMM, "stopped by signal %d (%s); start it again", end->stop_signal,
-                    strsignal(end->stop_signal));
+        return FAIL(E_COMM, "stopped by signal %d (%s)%s; start it again", end->stop_signal,
+                    strsignal(end->stop_signal),
+                    end->forced ? ", and mpirun, which did not end by itself, was killed" : "");
     if (end->killed)
         return FAIL(E_COMM, "mpirun was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
-                    signal_remedy(end->code - 128));
+                    mpirun_remedy(end->code - 128));
     if (facts->rank >= 0)
         return FAIL(E_COMM, "rank %d of %d ended with code %d and gave no reason; run again with --log debug",
                     facts->rank, request->n_ranks, facts->exit_code);
-    return FAIL(E_COMM, "mpirun ended with code %d and no rank gave a reason; see what is above, or run again with "
-                "--log debug", end->code);
+    return FAIL(E_COMM, "mpirun ended with code %d and names no rank that failed: it was sent a signal (those are for "
+                "launch), or could not go on; see what is above, and start it again", end->code);
 }
 
 static void conclude(const struct launch_request *request, struct launch_outcome *o) {
     const struct launch_facts *facts = &o->facts;
     o->code = o->end.code;
+    if (o->end.text_lost && o->end.text_lost != EBADF && !o->end.reader_left) /* closed: as its user wants it */
+        log_warn("not all of the standard output could be written: %s; send it where there is room",
+                 strerror(o->end.text_lost));
     if (o->code == 0 || o->code == EXIT_CHECKPOINTED) return;
+    if (o->end.reader_left) {
+        o->code = EXIT_READER_LEFT;
+        return;
+    }
     o->code = o->code == 2 && facts->signal == 0 ? 2 : 1; /* 137 and the like are mpirun's way to say "killed" */
     if (!facts->error_seen) explain(request, facts, &o->end);
     snprintf(o->line, sizeof o->line, "%s", facts->error_seen ? facts->error : status_text());
@@ -229,8 +247,8 @@ enum status launch_attempt(const struct launch_request *request, struct launch_o
 }
 
 static enum status run_job(const struct launch_request *request, int *code) {
-    set_environment(request);
     launch_mark();
+    set_environment(request);
     TRY(launch_watch_signals());
     struct launch_outcome outcome = {0};
     enum status status = request->max_restarts ? launch_with_restarts(request, code) : launch_attempt(request, &outcome);

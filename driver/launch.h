@@ -3,11 +3,13 @@
  *   trivium launch -n 8 [--host LIST | --hostfile FILE] COMMAND args...
  *
  * forks Open MPI's `mpirun`, which runs this same program with `COMMAND args...` as each rank, and waits. Ranks' standard
- * output passes through untouched. Standard error is read line by line, because a failing job has much to say there and one
- * thing to tell: the first E_ line goes through, the others that follow from it, and mpirun's remarks on them, do not.
- * With --max-restarts a job that dies is started again from its last checkpoint (launch_restart.h).
+ * output passes through untouched; when its reader leaves, the job ends. Standard error is read line by line, because a
+ * failing job has much to say there and one thing to tell: the first E_ line goes through, the others that follow from
+ * it, and mpirun's remarks on them, do not. With --max-restarts a job that dies is started again from its last
+ * checkpoint (launch_restart.h).
  *
- * Exit code: 0 done, 1 a rank failed, was killed or never started, 2 bad request, 75 checkpointed and to be resumed. */
+ * Exit code: 0 done, 1 a rank failed, was killed or never started, 2 bad request, 75 checkpointed and to be resumed,
+ * 141 the reader of standard output left (`| head`). */
 #ifndef TRIVIUM_DRIVER_LAUNCH_H
 #define TRIVIUM_DRIVER_LAUNCH_H
 
@@ -19,7 +21,10 @@
 extern "C" {
 #endif
 
-enum { EXIT_CHECKPOINTED = 75 }; /* EX_TEMPFAIL of sysexits.h: "try again" */
+enum {
+    EXIT_CHECKPOINTED = 75,       /* EX_TEMPFAIL of sysexits.h: "try again" */
+    EXIT_READER_LEFT = 128 + 13   /* as a shell says it of any program that SIGPIPE ends */
+};
 
 /** argv[0..argc) are the words after `launch`. Errors are reported here. @return the exit code */
 int launch_main(int argc, char **argv);
@@ -79,9 +84,32 @@ enum launch_verdict launch_filter_line(struct launch_filter *, const char *line)
 /** The text that is held back, "" for none, when no further line comes. Borrowed until the next call. */
 const char *launch_filter_end(struct launch_filter *);
 
+/* ---- what it says passed on: launch_text.c ---- */
+
+struct launch_text {
+    struct launch_filter *filter;
+    int out_fd, err_fd;         /* pipes from mpirun; -1 after the last of its processes has closed it */
+    char out[4096];             /* standard output that is not written yet */
+    size_t out_at, out_bytes;
+    int lost;                   /* errno of the write that lost standard output; EPIPE: its reader left; 0: none */
+    char line[8192];
+    size_t line_bytes;
+};
+
+/** Takes the read ends of both pipes. */
+void launch_text_init(struct launch_text *, struct launch_filter *, int out_fd, int err_fd);
+/** Wait a quarter of a second for text, for room to write it, or for a signal, and pass on what there is. @return
+ *  whether there was text */
+bool launch_text_turn(struct launch_text *);
+/** Whether there may be more. */
+bool launch_text_is_open(const struct launch_text *);
+/** Show what is held back, and close the pipes. */
+void launch_text_finish(struct launch_text *);
+
 /* ---- signals to launch: launch_signals.c ---- */
 
-/** From here until unwatch, HUP INT TERM USR1 and CHLD are noted instead of obeyed. @errors E_IO */
+/** From here until unwatch, HUP INT QUIT TERM USR1 and CHLD are noted instead of obeyed, and PIPE is ignored. @errors
+ *  E_IO */
 enum status launch_watch_signals(void);
 void launch_unwatch_signals(void);
 /** Readable when one has come; the next one, 0: none. */
@@ -97,8 +125,11 @@ enum status launch_pipe(int fd[2]);
 struct launch_end {
     int code;    /* exit code of mpirun; 128 + signal when it was killed itself, as shells say it */
     bool killed; /* mpirun itself was killed by signal code - 128 */
-    int stop_signal; /* the last of HUP INT TERM that reached launch; 0: none */
+    int stop_signal; /* the last of HUP INT QUIT TERM that reached launch; 0: none */
     bool asked;      /* one of these, or USR1, has reached launch */
+    bool forced;     /* mpirun did not end when it was told to, and was killed */
+    bool reader_left; /* nobody reads standard output any more, which ended the job */
+    int text_lost;   /* errno, when standard output could not be written */
 };
 
 /** Run words[0] from PATH, its standard error through the filter, and pass signals on, until it ends and nothing is left of it.
@@ -109,10 +140,17 @@ enum status launch_job(char *const *words, struct launch_filter *, struct launch
 
 /** Mark the environment, so that the job's processes can be told from all others. */
 void launch_mark(void);
+/** Of a job on this host alone: Open MPI's files and shared memory go to folders of its own, so that none outlives it.
+ *  After launch_mark. */
+void launch_scratch_name(void);
+/** For one attempt: make the folders that have been named, and remove them with what is in them. */
+void launch_scratch_make(void);
+void launch_scratch_remove(void);
 bool launch_mark_in(const char *environment, size_t bytes, const char *mark);
-/** Kill what has the mark: at once, or what is left after a moment; and wait until it is gone. Nothing else is touched.
+enum { LAUNCH_LEAVES_S = 1 }; /* what Open MPI starts beside a program goes a moment after it */
+/** Kill what has the mark and is still there after so many seconds, and wait until it is gone. Nothing else is touched.
  *  @errors E_COMM */
-enum status launch_end_remains(bool at_once);
+enum status launch_end_remains(double patience_s);
 
 /* How an attempt ended. */
 struct launch_outcome {

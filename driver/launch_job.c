@@ -1,19 +1,19 @@
-/* mpirun as a child process: start it, pass its standard error through the filter and our signals on to it, see it end.
+/* mpirun as a child process: start it, pass its text and our signals on, see it end.
  *
  * Signals. mpirun has a process group of its own, so that neither Ctrl-C nor `timeout` reaches it except through here.
  *   TERM       "your time is up": becomes USR1, which mpirun forwards and at which ranks save and leave with code 75
- *   TERM again, INT, HUP: "stop now": mpirun ends the ranks
+ *   TERM again, INT, HUP, QUIT, or nobody reads standard output any more: "stop now": a TERM, at which mpirun ends the
+ *   ranks. One that stands still is killed, with all that is left of the job, 10 s later, or when "stop now" comes
+ *   again
  *   USR1       forwarded: the same request as TERM, from whoever knows it by that name
- * Should launch itself be killed outright, the kernel sends mpirun a TERM (Linux): no rank is ever left behind. */
+ * Should launch itself be killed outright, the kernel sends mpirun a TERM (Linux), and the guard, a process that waits
+ * for nothing else, kills what is left after 10 s: no rank is ever left behind. */
 #include "driver/launch.h"
 #include "lib/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,20 +22,23 @@
 #endif
 
 enum { READ_END, WRITE_END };
-enum { IDLE_MS = 250 }; /* nobody else writes into the middle of one of mpirun's messages for that long */
 
-/* Two TERMs within a second are one request: timeout(1) sends one to its child and one to its child's group. */
+/* Two of one signal within a second are one request: timeout(1) sends one to its child and one to its child's group. */
 static const double one_request_s = 1;
 /* mpirun loses a request that comes before its ranks exist, so one this early is repeated; to ranks it is a flag. */
 static const double starting_s = 10;
+static const double ends_s = 10; /* a well mpirun ends its ranks within a second or two */
 
 struct job {
-    pid_t mpirun;
-    int stderr_fd; /* what mpirun and the ranks write there; -1 after the last of them has closed it */
+    pid_t mpirun;  /* 0: ended */
+    pid_t guard;
+    int alive;     /* the guard's pipe: closed when launch ends, in whatever way */
+    int number;    /* the last signal, and when */
+    double number_s;
     double started_s, term_s /* first TERM; 0: none */, asked_s /* last USR1 sent for it */;
-    struct launch_filter *filter;
-    char line[8192];
-    size_t line_bytes;
+    double stop_s; /* "stop now"; 0: none */
+    struct launch_text text;
+    bool gives_up; /* on text that nobody reads, after mpirun's end */
 };
 
 /* ---- signals ---- */
@@ -45,17 +48,42 @@ static void ask_to_checkpoint(struct job *job) {
     kill(job->mpirun, SIGUSR1);
 }
 
+static void force(struct job *job, struct launch_end *end) {
+    end->forced = true;
+    kill(job->mpirun, SIGKILL);
+}
+
+static void stop_now(struct job *job, struct launch_end *end) {
+    if (job->stop_s > 0) {
+        force(job, end);
+        return;
+    }
+    job->stop_s = clock_s();
+    kill(job->mpirun, SIGTERM);
+    kill(job->mpirun, SIGCONT); /* one that was stopped does not hear the other */
+}
+
+static bool is_repeated(struct job *job, int number) {
+    double now = clock_s(), before = job->number_s;
+    bool same = job->number == number && now < before + one_request_s;
+    job->number = number;
+    if (!same) job->number_s = now;
+    return same;
+}
+
 static void on_signal(struct job *job, int number, struct launch_end *end) {
     if (number == SIGCHLD) return; /* it woke the loop, which looks */
     end->asked = true;
     if (number != SIGUSR1) end->stop_signal = number;
-    if (number != SIGTERM) {
-        kill(job->mpirun, number);
-    } else if (job->term_s == 0) {
-        job->term_s = clock_s();
-        ask_to_checkpoint(job);
-    } else if (clock_s() > job->term_s + one_request_s) {
-        kill(job->mpirun, SIGTERM);
+    if (job->mpirun == 0) {
+        job->gives_up = true;
+    } else if (number == SIGUSR1) {
+        kill(job->mpirun, SIGUSR1);
+    } else if (!is_repeated(job, number)) {
+        bool first_term = number == SIGTERM && job->term_s == 0 && job->stop_s == 0;
+        if (first_term) job->term_s = clock_s();
+        if (first_term) ask_to_checkpoint(job);
+        else stop_now(job, end);
     }
 }
 
@@ -69,67 +97,66 @@ static void repeat_early_request(struct job *job) {
     if (early && now < job->started_s + starting_s && now > job->asked_s + one_request_s) ask_to_checkpoint(job);
 }
 
-/* ---- standard error ---- */
+static void look_at_clock(struct job *job, struct launch_end *end) {
+    end->reader_left = job->text.lost == EPIPE;
+    if (end->reader_left && job->stop_s == 0) stop_now(job, end);
+    if (job->stop_s > 0 && clock_s() > job->stop_s + ends_s) force(job, end);
+    repeat_early_request(job);
+}
 
-static void show(const char *text) {
-    for (size_t left = strlen(text); left > 0;) {
-        ssize_t n = write(STDERR_FILENO, text, left);
-        if (n < 0 && errno != EINTR) return; /* closed: nobody reads it */
-        if (n < 0) continue;
-        text += n;
-        left -= (size_t)n;
+/* ---- the guard ---- */
+
+static void guard(int alive) {
+    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+    enum { MOST_FD = 256 };
+    char byte;
+    setsid(); /* out of reach of the terminal and of timeout(1) */
+    for (size_t k = 0; k < sizeof ignored / sizeof *ignored; k++) signal(ignored[k], SIG_IGN);
+    for (int fd = 0; fd < MOST_FD; fd++)
+        if (fd != alive) close(fd); /* nobody who reads launch's output waits for the guard */
+    while (read(alive, &byte, 1) < 0 && errno == EINTR) continue;
+    launch_end_remains(ends_s);
+    launch_scratch_remove();
+    _exit(0);
+}
+
+static enum status start_guard(struct job *job) {
+    int alive[2];
+    TRY(launch_pipe(alive));
+    job->guard = fork();
+    if (job->guard == 0) {
+        close(alive[WRITE_END]);
+        guard(alive[READ_END]);
     }
+    close(alive[READ_END]);
+    job->alive = alive[WRITE_END];
+    if (job->guard > 0) return OK;
+    return FAIL(E_IO, "cannot start a process: %s; close other programs or raise `ulimit -u`", strerror(errno));
 }
 
-static void end_line(struct job *job) {
-    job->line[job->line_bytes] = 0;
-    enum launch_verdict verdict = launch_filter_line(job->filter, job->line);
-    if (verdict == LINE_PASS_HELD) show(job->filter->held);
-    if (verdict == LINE_PASS || verdict == LINE_PASS_HELD) show(job->line);
-    job->line_bytes = 0;
-}
-
-/* A carriage return ends a line as well: progress that rewrites its own line is shown as it comes. */
-static void take_text(struct job *job, const char *text, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] == 0) continue; /* would hide the rest of its line */
-        job->line[job->line_bytes++] = text[i];
-        if (text[i] == '\n' || text[i] == '\r' || job->line_bytes == sizeof job->line - 1) end_line(job);
+static void end_guard(struct job *job) {
+    if (job->guard > 0) {
+        kill(job->guard, SIGKILL);
+        waitpid(job->guard, NULL, 0);
     }
-}
-
-/* @return whether there was anything */
-static bool read_text(struct job *job) {
-    char text[4096];
-    ssize_t n = read(job->stderr_fd, text, sizeof text);
-    if (n > 0) take_text(job, text, (size_t)n);
-    if (n == 0) {
-        close(job->stderr_fd);
-        job->stderr_fd = -1;
-    }
-    return n > 0;
-}
-
-static void finish_text(struct job *job) {
-    while (job->stderr_fd >= 0 && read_text(job)) continue;
-    if (job->line_bytes > 0) end_line(job);
-    show(launch_filter_end(job->filter));
-    if (job->stderr_fd >= 0) close(job->stderr_fd);
+    close(job->alive);
 }
 
 /* ---- the process ---- */
 
 /* In the child. Ranks read no standard input: a shell loop's own input must not vanish into them. */
-static void become_mpirun(char *const *words, const int text[2], int failure_fd, pid_t parent) {
+static void become_mpirun(char *const *words, int out_fd, int err_fd, int failure_fd, pid_t parent) {
     setpgid(0, 0);
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGTERM);
 #endif
     if (getppid() != parent) _exit(1); /* it died before that */
     signal(SIGUSR1, SIG_IGN);          /* before mpirun handles it and after: a request must not kill it. Ranks start afresh */
+    signal(SIGPIPE, SIG_DFL);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
-    dup2(text[WRITE_END], STDERR_FILENO);
+    dup2(out_fd, STDOUT_FILENO);
+    dup2(err_fd, STDERR_FILENO);
     execvp(words[0], words);
     int reason = errno;
     if (write(failure_fd, &reason, sizeof reason) < 0) _exit(126);
@@ -137,48 +164,61 @@ static void become_mpirun(char *const *words, const int text[2], int failure_fd,
 }
 
 /* The failure pipe closes by itself when execvp succeeds, and brings errno when it does not. */
-static enum status start(struct job *job, char *const *words) {
-    int text[2], failure[2], reason = 0;
-    TRY(launch_pipe(text));
+static enum status start(struct job *job, char *const *words, struct launch_filter *filter) {
+    int out[2], err[2], failure[2], reason = 0;
+    TRY(start_guard(job));
+    TRY(launch_pipe(out));
+    TRY(launch_pipe(err));
     TRY(launch_pipe(failure));
     pid_t parent = getpid();
     job->mpirun = fork();
-    if (job->mpirun == 0) become_mpirun(words, text, failure[WRITE_END], parent);
+    if (job->mpirun == 0) become_mpirun(words, out[WRITE_END], err[WRITE_END], failure[WRITE_END], parent);
     if (job->mpirun < 0)
         return FAIL(E_IO, "cannot start a process: %s; close other programs or raise `ulimit -u`", strerror(errno));
-    close(text[WRITE_END]);
+    close(out[WRITE_END]);
+    close(err[WRITE_END]);
     close(failure[WRITE_END]);
     ssize_t n = read(failure[READ_END], &reason, sizeof reason);
     close(failure[READ_END]);
-    job->stderr_fd = text[READ_END];
-    fcntl(job->stderr_fd, F_SETFL, O_NONBLOCK);
+    launch_text_init(&job->text, filter, out[READ_END], err[READ_END]);
     if (n != sizeof reason) return OK;
     waitpid(job->mpirun, NULL, 0);
-    close(job->stderr_fd);
+    launch_text_finish(&job->text);
     return FAIL(E_CONFIG, "cannot run %s: %s; install Open MPI: tools/install-deps", words[0], strerror(reason));
 }
 
 static bool has_ended(struct job *job, struct launch_end *end) {
     int status;
     if (waitpid(job->mpirun, &status, WNOHANG) != job->mpirun) return false;
+    job->mpirun = 0;
     end->killed = WIFSIGNALED(status);
     end->code = end->killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return true;
 }
 
+/* No process is left that could write more. */
+static void pass_the_rest(struct job *job, struct launch_end *end) {
+    while (!job->gives_up && launch_text_is_open(&job->text) && launch_text_turn(&job->text)) read_signals(job, end);
+    end->reader_left = job->text.lost == EPIPE;
+    end->text_lost = job->text.lost;
+    launch_text_finish(&job->text);
+}
+
 enum status launch_job(char *const *words, struct launch_filter *filter, struct launch_end *end) {
-    struct job job = {.filter = filter, .stderr_fd = -1, .started_s = clock_s()};
+    struct job job = {.started_s = clock_s(), .alive = -1};
     *end = (struct launch_end){0};
-    enum status status = start(&job, words);
+    launch_scratch_make();
+    enum status status = start(&job, words, filter);
     while (status == OK && !has_ended(&job, end)) {
-        struct pollfd wanted[2] = {{launch_signal_fd(), POLLIN, 0}, {job.stderr_fd, POLLIN, 0}};
-        if (poll(wanted, 2, IDLE_MS) == 0) show(launch_filter_end(filter));
+        launch_text_turn(&job.text);
         read_signals(&job, end);
-        if (job.stderr_fd >= 0 && wanted[1].revents) read_text(&job);
-        repeat_early_request(&job);
+        look_at_clock(&job, end);
     }
-    if (status != OK) return status;
-    status = launch_end_remains(end->code != 0);
-    finish_text(&job);
+    if (status == OK) {
+        status = launch_end_remains(end->code != 0 ? 0 : LAUNCH_LEAVES_S);
+        pass_the_rest(&job, end);
+    }
+    launch_scratch_remove();
+    end_guard(&job);
     return status;
 }

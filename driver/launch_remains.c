@@ -3,25 +3,62 @@
  * As a rule mpirun has ended them all. But when mpirun itself is killed, its ranks are nobody's children any more, each has a process
  * group of its own, and one that is stopped never notices. So every process of this launch carries a mark in its environment, which
  * no other process has, and those are looked up in /proc (Linux). On other hosts it is Open MPI's daemon that ends its ranks when it
- * loses mpirun. */
+ * loses mpirun.
+ *
+ * Files: mpirun removes its own, and the ranks' shared memory (4 MiB a rank in /dev/shm), unless it is killed. So both
+ * are told to use folders that launch makes and removes. */
+#define _GNU_SOURCE /* nftw */
 #include "driver/launch.h"
 #include "lib/base/clock.h"
 
 #include <dirent.h>
+#include <ftw.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static const double leaves_s = 1; /* what Open MPI starts beside a program goes a moment after it */
 static const double dies_s = 10;
 
 static char mark[64];
 
+/* Open MPI's files: of each, where they go by default, and the setting that changes it. */
+enum { SHARED_MEMORY, FILES, N_SCRATCH };
+static char scratch[N_SCRATCH][PATH_MAX]; /* "": not ours */
+
 void launch_mark(void) {
     snprintf(mark, sizeof mark, "TRIVIUM_JOB=%ld.%.6f", (long)getpid(), clock_s());
     setenv("TRIVIUM_JOB", strchr(mark, '=') + 1, 1);
+}
+
+static void name_scratch(int which, const char *parent, const char *setting) {
+    if (getenv(setting) || access(parent, W_OK) != 0) return;
+    snprintf(scratch[which], sizeof scratch[which], "%s/trivium.%s", parent, strchr(mark, '=') + 1);
+    setenv(setting, scratch[which], 1);
+}
+
+void launch_scratch_name(void) {
+    name_scratch(SHARED_MEMORY, "/dev/shm", "OMPI_MCA_btl_vader_backing_directory");
+    name_scratch(FILES, getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", "OMPI_MCA_orte_tmpdir_base");
+}
+
+void launch_scratch_make(void) {
+    for (int k = 0; k < N_SCRATCH; k++)
+        if (scratch[k][0]) mkdir(scratch[k], 0700); /* where it fails, Open MPI says what it misses */
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *place) {
+    (void)info, (void)type, (void)place;
+    remove(path);
+    return 0;
+}
+
+void launch_scratch_remove(void) {
+    for (int k = 0; k < N_SCRATCH; k++)
+        if (scratch[k][0]) nftw(scratch[k], remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Is the mark one of the variables in this environment (NUL-terminated strings, one behind the other)? */
@@ -65,8 +102,8 @@ static int wait_for_them(double seconds, int number) {
     return n;
 }
 
-enum status launch_end_remains(bool at_once) {
-    if (!at_once && wait_for_them(leaves_s, 0) == 0) return OK;
+enum status launch_end_remains(double patience_s) {
+    if (patience_s > 0 && wait_for_them(patience_s, 0) == 0) return OK;
     int n = wait_for_them(dies_s, SIGKILL);
     return n == 0 ? OK : FAIL(E_COMM, "%d processes of the job do not end, %.0f s after they were killed; look for them with ps", n, dies_s);
 }

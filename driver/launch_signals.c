@@ -12,7 +12,7 @@
 enum { READ_END, WRITE_END };
 
 static int signal_pipe[2];
-static const int watched[] = {SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+static const int watched[] = {SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGPIPE};
 enum { N_WATCHED = sizeof watched / sizeof *watched };
 static struct sigaction watched_before[N_WATCHED];
 
@@ -34,11 +34,12 @@ enum status launch_pipe(int fd[2]) {
 enum status launch_watch_signals(void) {
     TRY(launch_pipe(signal_pipe));
     for (int end = 0; end < 2; end++) fcntl(signal_pipe[end], F_SETFL, O_NONBLOCK);
-    struct sigaction note = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
+    struct sigaction note = {.sa_handler = note_signal, .sa_flags = SA_RESTART}, ignore = {.sa_handler = SIG_IGN};
     for (int k = 0; k < N_WATCHED; k++) {
         sigaction(watched[k], NULL, &watched_before[k]);
         /* what nohup(1) and the like have ignored stays so */
-        if (watched_before[k].sa_handler != SIG_IGN || watched[k] == SIGCHLD) sigaction(watched[k], &note, NULL);
+        if (watched_before[k].sa_handler != SIG_IGN || watched[k] == SIGCHLD)
+            sigaction(watched[k], watched[k] == SIGPIPE ? &ignore : &note, NULL); /* a write says it too */
     }
     return OK;
 }
