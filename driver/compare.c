@@ -21,6 +21,7 @@
 #include "driver/compare_report.h"
 #include "driver/compare_strategy.h"
 #include "driver/compare_table.h"
+#include "driver/deadline.h"
 #include "driver/recipe.h"
 #include "driver/resident.h"
 #include "driver/setup.h"
@@ -32,7 +33,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* setup first, and its plan first in it: plan_options' offsets hold. */
 struct request {
@@ -157,9 +157,9 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     row->n_ranks = plan_ranks(p);
     row->layout = mesh_place_of((int)p->dp, (int)p->tp, (int)p->pp, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);
-    alarm((unsigned)ceil(p->comm_timeout));                          /* making groups has no deadline of its own */
+    deadline_set(p->comm_timeout, "set-up of a strategy");           /* making groups has no deadline of its own */
     enum status status = is_used(row) ? run_open(r, WATCH_PEAKS) : run_stand_by(r, p);
-    alarm(0);
+    deadline_lift();
     TRY(status);
     if (is_used(row) && p->pp > 1 && p->device == PLAN_DEVICE_CPU) TRY(trace_create(r, COMPARE_TRACED, trace));
     run_set_data(r, &q->setup.train, &q->setup.val);
@@ -302,10 +302,10 @@ int compare_main(int argc, char **argv) {
     for (int i = 0; i < argc; i++)
         if (!strcmp(argv[i], "--help")) return print_help();
     unsetenv("OMP_NUM_THREADS");                                     /* said for one number of ranks; here it changes (--threads) */
-    alarm(600);                                                      /* MPI can wait for ever for a process that never came */
+    deadline_set_for_start(argc, argv);
     struct comparison *c = calloc(1, sizeof *c);
     enum status status = c ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");
-    alarm(0);
+    deadline_lift();
     if (status != OK) {
         status_report();
         return status_exit_code(status);

@@ -6,6 +6,7 @@
 
 #include "decode/decode.h"
 #include "decode/decode_step.h"
+#include "driver/deadline.h"
 #include "driver/generate_text.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
@@ -14,10 +15,8 @@
 #include "lib/comm/comm.h"
 #include "lib/run/checkpoint.h"
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* plan first: plan_options' offsets hold. */
 struct request {
@@ -131,11 +130,11 @@ static enum status prepare(struct generation *g, int argc, char **argv) {
     enum status status = read_request(g, argc, argv, step);
     TRY(fail_agree(group_world(), status));
     const struct plan *p = &g->request.plan;
-    alarm((unsigned)ceil(p->comm_timeout));
+    deadline_set(p->comm_timeout, "set-up");
     comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
     setup_threads(p, comm_local_size());
     TRY(run_create(&g->run, &generate_recipe, p, WATCH_NOTHING));
-    alarm(0);
+    deadline_lift();
     TRY(checkpoint_load(&g->run, step, CHECKPOINT_WEIGHTS));
     return fail_agree(group_world(), decoder_init(&g->decoder, &g->run));
 }
@@ -188,7 +187,7 @@ int generate_main(int argc, char **argv) {
             print_help();
             return 0;
         }
-    alarm(600);                                                      /* MPI itself can wait for ever for a process that never came */
+    deadline_set_for_start(argc, argv);
     struct generation *g = calloc(1, sizeof *g);
     enum status status = g ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");
     if (status != OK) {
@@ -196,7 +195,7 @@ int generate_main(int argc, char **argv) {
         return status_exit_code(status);
     }
     status = prepare(g, argc, argv);
-    alarm(0);
+    deadline_lift();
     bool prepared = status == OK;
     if (prepared) status = generate(g);
     /* scores that are not finite are so on every rank */

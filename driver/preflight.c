@@ -1,5 +1,6 @@
 #include "driver/preflight.h"
 
+#include "driver/deadline.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "gpt/gpt.h"
@@ -209,9 +210,9 @@ int preflight_main(int argc, char **argv) {
             fputs(HELP, stdout);
             return 0;
         }
-    alarm(600);                                                      /* MPI can wait for ever for a process that never came */
+    deadline_set_for_start(argc, argv);
     enum status status = comm_start(&argc, &argv);
-    alarm(0);
+    deadline_lift();
     bool started = status == OK;
     if (started) status = preflight(argc, argv);
     status_report();

@@ -3,9 +3,10 @@
  * Failures. Before the first step, and at step edges, the ranks agree: the first failing one prints its line, all leave MPI
  * cleanly with the same exit code. In the middle of a step there is nobody to agree with (a peer may be dead): the rank that
  * notices prints its line and ends the job. While ranks start up, MPI itself can wait for ever for a process that never came;
- * an alarm ends that. */
+ * a deadline ends that. */
 #include "driver/train.h"
 
+#include "driver/deadline.h"
 #include "driver/goodput.h"
 #include "driver/launch.h"
 #include "driver/preflight.h"
@@ -95,7 +96,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     enum status status = setup_init(&t->setup, argc, argv, comm_world_size());
     TRY(fail_agree(group_world(), status));
     const struct plan *p = &t->setup.plan;
-    alarm((unsigned)ceil(p->comm_timeout));
+    deadline_set(p->comm_timeout, "set-up");
     comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
     int threads = setup_threads(p, comm_local_size());
     TRY(fail_agree(group_world(), open_files(t)));
@@ -104,7 +105,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     TRY(find_peak(t, threads));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
     TRY(find_memory(t));
-    alarm(0);
+    deadline_lift();
     announce(t, threads);
     TRY(train_take_checkpoint(t));
     return train_trace_prepare(t);
@@ -261,7 +262,7 @@ int train_main(int argc, char **argv) {
         }
     stop_listen();
     signal(SIGXFSZ, SIG_IGN);                                        /* a file that may not grow is a failed write, as on a full disk */
-    alarm(600);
+    deadline_set_for_start(argc, argv);
     struct training *t = calloc(1, sizeof *t);
     if (t) t->born_s = clock_s();
     enum status status = t ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");
@@ -270,7 +271,7 @@ int train_main(int argc, char **argv) {
         return status_exit_code(status);
     }
     status = prepare(t, argc, argv);
-    alarm(0);
+    deadline_lift();
     /* a failure that all ranks have at the same place: they can leave together */
     bool prepared = status == OK;
     if (prepared) status = train(t);

@@ -212,6 +212,16 @@ END
 chmod +x one_bad_rank
 TRIVIUM_EXE=$work/one_bad_rank refuses ranks_only_one_fails 2 "[rank 1/2" E_DATA absent.txt -- launch -n 2 train --metrics ""
 
+# Rank 1 never comes to MPI's start: the line does not blame who waits for it.
+cat >one_asleep <<END
+#!/bin/bash
+if [ "\$OMPI_COMM_WORLD_RANK" = 1 ]; then exec sleep 1000; fi
+exec "$trivium" "\$@"
+END
+chmod +x one_asleep
+TRIVIUM_EXE=$work/one_asleep refuses ranks_only_one_starts 1 E_TIMEOUT "start of MPI and of all ranks" never -- \
+    launch -n 2 train --metrics "" --comm-timeout 1
+
 # ---- dead peers ----
 has_stepped() { [ "$(grep -c '^step ' out)" -ge 3 ]; }
 

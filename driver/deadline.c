@@ -1,0 +1,53 @@
+#include "driver/deadline.h"
+
+#include "lib/base/status.h"
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOADING_S = 5, DEFAULT_S = 600 };
+
+static char line[1024]; /* made before it is needed: a handler may not format */
+static size_t line_bytes;
+
+/* Never returns, so that it does not matter on which stack it runs (driver/stop.h). */
+static void say_and_end(int number) {
+    (void)number;
+    ssize_t n = write(STDERR_FILENO, line, line_bytes);
+    (void)n;
+    _exit(1);
+}
+
+void deadline_set(double seconds, const char *what) {
+    alarm(0);
+    FAIL(E_TIMEOUT, "%s did not end within %g s: a rank, a pipe or MPI stands still; look for ranks that are stopped "
+         "or never started, and raise --comm-timeout if it is only slow", what, seconds);
+    snprintf(line, sizeof line, "%s\n", status_text());
+    line_bytes = strlen(line);
+    status_clear();
+    signal(SIGALRM, say_and_end);
+    alarm((unsigned)ceil(seconds));
+}
+
+void deadline_lift(void) { alarm(0); }
+
+/* Before options are read: a file of them may be a pipe, which can be read only once. What is no number is refused
+ * later. */
+static double given_timeout(int argc, char **argv) {
+    static const char name[] = "--comm-timeout";
+    enum { N = sizeof name - 1 };
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], name, N) != 0) continue;
+        const char *value = argv[i][N] == '=' ? argv[i] + N + 1 : argv[i][N] == 0 && i + 1 < argc ? argv[i + 1] : "";
+        double seconds = atof(value);
+        if (seconds > 0 && seconds < DEFAULT_S) return seconds;
+    }
+    return DEFAULT_S;
+}
+
+void deadline_set_for_start(int argc, char **argv) {
+    deadline_set(given_timeout(argc, argv) + LOADING_S, "the start of MPI and of all ranks");
+}

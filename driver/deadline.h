@@ -1,0 +1,24 @@
+/* A deadline for what has none of its own: MPI's start, making groups, opening a pipe. An alarm that says why it ends
+ * the process. */
+#ifndef TRIVIUM_DRIVER_DEADLINE_H
+#define TRIVIUM_DRIVER_DEADLINE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** From here until deadline_lift, or until it is set anew: after so many seconds (rounded up) one E_TIMEOUT line, and
+ *  code 1.
+ *  @param what "set-up": copied  @collective{none} */
+void deadline_set(double seconds, const char *what);
+void deadline_lift(void);
+
+/** For MPI_Init, which can wait for ever for a process that never came, and all up to the next deadline: comm-timeout,
+ *  as the command line has it, and a moment for programs to be loaded. argv[0..argc): the command's words.
+ *  @collective{none} */
+void deadline_set_for_start(int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
