@@ -44,20 +44,28 @@ static int64_t last_written(const unsigned char *block, int64_t bytes) {
     return bytes;
 }
 
+/* The same of memory on the device, which begins at a whole word. */
+static enum status find_written(const struct device *device, const char *memory, int64_t bytes, int64_t *end) {
+    enum { BLOCK = 16384 };
+    unsigned char block[BLOCK];
+    *end = 0;
+    for (int64_t n; bytes > 0 && *end == 0; bytes -= n) {
+        n = (bytes - 1) % BLOCK + 1;                                 /* begins at a multiple of 8: the pattern stays in step */
+        TRY(device->download(device, block, memory + bytes - n, n));
+        int64_t written = last_written(block, n);
+        if (written > 0) *end = bytes - n + written;
+    }
+    return OK;
+}
+
 enum status arena_measure(const struct arena *a, int64_t *bytes) {
     *bytes = 0;
     if (!a->watched) return FAIL(E_INTERNAL, "the %s arena was not made with watch", role_name(a->role));
-    enum { BLOCK = 16384 };
-    unsigned char block[BLOCK];
-    for (int64_t end = held_bytes(a); end > 0;) {
-        int64_t n = end < BLOCK ? end : BLOCK, first = end - n; /* both multiples of 8: the pattern stays in step */
-        TRY(a->device->download(a->device, block, a->base + first, n));
-        int64_t written = last_written(block, n);
-        if (written > 0) {
-            *bytes = first + written;
-            return OK;
-        }
-        end = first;
-    }
-    return OK;
+    return find_written(a->device, a->base, held_bytes(a), bytes);
+}
+
+enum status arena_paint(const struct arena *a, void *memory, int64_t bytes) {
+    int64_t end;
+    TRY(find_written(a->device, memory, bytes, &end));
+    return a->device->fill(a->device, memory, ARENA_DEAD, end / 8 * 8);
 }

@@ -52,6 +52,10 @@ static inline void *arena_at(const struct arena *a, int64_t offset) { return a->
  *  the byte (see ARENA_CANARY). More than `bytes`: something wrote past the plan. @errors E_INTERNAL without `watch` */
 enum status arena_measure(const struct arena *, int64_t *bytes);
 
+/** Paint what has died with ARENA_DEAD: memory[0..bytes) of a watched arena, up to the last byte that was written. The
+ *  rest stays canary, so painting does not move the high-water mark. @errors of the device  @collective{none} */
+enum status arena_paint(const struct arena *, void *memory, int64_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

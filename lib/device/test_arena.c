@@ -51,6 +51,24 @@ static void test_numbers_of_every_type_are_seen_to_their_last_byte(void **state)
         }
 }
 
+/* Also across the blocks in which memory is read back. A word that was written in part stays as it is. */
+static void test_painting_leaves_what_was_never_written(void **state) {
+    (void)state;
+    static const int64_t written[] = {0, 8, 20, 16384, 20000};
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        struct arena a;
+        assert_ok(arena_init(&a, device_cpu(), ROLE_WORK, 64000, true));
+        char *at = arena_at(&a, 64);
+        memset(at, 1, (size_t)written[i]);
+        assert_ok(arena_paint(&a, at, 40004));
+        uint64_t *words = (uint64_t *)at, part = written[i] % 8 ? words[written[i] / 8] : ARENA_CANARY;
+        for (int64_t w = 0; w < 40004 / 8; w++)
+            assert_int_equal(words[w], w < written[i] / 8 ? ARENA_DEAD : w > written[i] / 8 ? ARENA_CANARY : part);
+        assert_int_equal(measured(&a), written[i] ? 64 + written[i] : 0);
+        arena_fini(&a);
+    }
+}
+
 static void test_writing_past_the_plan_is_measured(void **state) {
     (void)state;
     struct arena a;
@@ -129,6 +147,7 @@ static void test_roles_have_names_and_offsets_are_aligned(void **state) {
 
 TESTS(unit_test(test_a_fresh_arena_measures_zero), unit_test(test_the_last_written_byte_is_found_exactly),
       unit_test(test_numbers_of_every_type_are_seen_to_their_last_byte),
-      unit_test(test_writing_past_the_plan_is_measured), unit_test(test_unwritten_memory_is_nan_in_every_type),
+      unit_test(test_painting_leaves_what_was_never_written), unit_test(test_writing_past_the_plan_is_measured),
+      unit_test(test_unwritten_memory_is_nan_in_every_type),
       unit_test(test_only_watched_arenas_can_be_measured), unit_test(test_refusals_name_role_bytes_and_remedy),
       unit_test(test_cpu_copies_and_fills), unit_test(test_roles_have_names_and_offsets_are_aligned))

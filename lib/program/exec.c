@@ -39,7 +39,7 @@ void exec_fini(struct exec *e) {
 static void *storage_at(const struct exec *e, int chunk, int frame, int storage) {
     const struct storage *s = &e->chunks[chunk].storages[storage];
     enum frame_class c = storage_class(s);
-    int64_t base = c == SCRATCH ? 0 : memory_frame(e->memory, c, chunk, frame);
+    int64_t base = c == SCRATCH ? e->memory->scratch_offset[s->role] : memory_frame(e->memory, c, chunk, frame);
     return arena_at(&e->arenas[s->role], base + s->offset);
 }
 
@@ -155,7 +155,7 @@ static enum status paint_dead(struct exec *e, struct place at, enum tape_kind ta
     for (int i = 0; i < k->n_storages; i++) {
         const struct storage *s = &k->storages[i];
         if (!s->bytes || s->death.tape != tape || s->death.row != row) continue;
-        TRY(e->device->fill(e->device, storage_at(e, at.chunk, at.frame, i), ARENA_DEAD, s->bytes / 8 * 8));
+        TRY(arena_paint(&e->arenas[s->role], storage_at(e, at.chunk, at.frame, i), s->bytes));
     }
     return OK;
 }

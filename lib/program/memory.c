@@ -117,9 +117,10 @@ enum status memory_plan_rest(const struct program *p, const struct chunk *chunks
     plan_scratch(chunks, out);
     TRY(plan_frames(chunks, s, out));
     plan_comm(chunks, s, technique_comm_bytes, out);
-    out->run_offset = arena_align(out->scratch_bytes[ROLE_WORK]);
+    int64_t scratch = out->scratch_bytes[ROLE_WORK];
     out->run_bytes = run_work_bytes;
-    out->bytes[ROLE_WORK] = run_work_bytes ? out->run_offset + run_work_bytes : out->scratch_bytes[ROLE_WORK];
+    out->scratch_offset[ROLE_WORK] = arena_align(run_work_bytes);
+    out->bytes[ROLE_WORK] = scratch ? out->scratch_offset[ROLE_WORK] + scratch : run_work_bytes;
     return OK;
 }
 

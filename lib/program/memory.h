@@ -2,7 +2,8 @@
  *
  *   act    [ scratch | frames ]   scratch: what one action needs and drops; frames: what a microbatch keeps from its F to its
  *                                 B (or W), packed over the schedule's time line like rooms in a hotel
- *   work, comm (gathered params)  scratch of their role
+ *   work   [ the run's numbers | scratch ]
+ *   comm   [ scratch (gathered params) | rings | techniques' buffers ]
  *   param, grad, optim            one place a param
  *
  * The peak of a role is the end of its highest byte. The same numbers are what arenas are allocated with, what `show memory`
@@ -19,14 +20,15 @@ extern "C" {
 struct memory_plan {
     int64_t bytes[N_ROLES];          /* planned peak by role, on the device */
     int64_t host_bytes[N_ROLES];     /* and in host memory, for what is offloaded */
-    int64_t scratch_bytes[N_ROLES];  /* part of it: scratch, at the arena's start */
+    int64_t scratch_bytes[N_ROLES];  /* part of it: scratch */
+    int64_t scratch_offset[N_ROLES]; /* where it starts: 0; in work, after the run's numbers, which are always written */
     int64_t frames_floor;            /* most frame bytes alive at once */
     int n_chunks, n_microbatches;
     int64_t *frame_offset;           /* [class][chunk][microbatch] in the act arena; -1: no such frame */
     /* comm: a ring of staging buffers for each direction that this rank sends in; [0] forward, [1] backward */
     struct stage_ring { int slots; int64_t offset, bytes; } ring[2];
     int64_t technique_offset;        /* comm: where the techniques' part starts */
-    int64_t run_offset, run_bytes;   /* work: what the run keeps there beside the scratch of rows */
+    int64_t run_bytes;               /* work: what the run keeps there, at the arena's start */
 };
 
 /** First half: places for params, gradients and optimizer states; sets the params' offsets and starts *out.

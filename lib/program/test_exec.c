@@ -101,7 +101,7 @@ static int32_t token(int microbatch, int i) { return (microbatch + 2 * i) % 5 + 
 static enum status fetch(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
     (void)self;
     assert_null(targets);
-    for (int i = 0; i < TINY_N; i++) tokens[i] = token(microbatch, i);
+    for (int i = 0; i < type_n(&b.program.slots[b.program.tokens].type); i++) tokens[i] = token(microbatch, i);
     b.fetched[b.n_fetched++] = microbatch;
     return OK;
 }

@@ -99,10 +99,10 @@ static void prepare_exec(struct run *r) {
         .micro = p->micro_batch, .loss_scale = 1.0 / ((double)p->global_batch * (double)p->seq), .grad_scale = 1};
 }
 
-/* The scalars, and scratch of the reductions: behind everything else in work. Cleared, so that they count as written. */
+/* The scalars, and scratch of the reductions: where work begins. Cleared, so that they count as written. */
 static enum status place_scalars(struct run *r) {
     const struct device *d = r->device;
-    char *at = arena_at(&r->arenas[ROLE_WORK], r->memory.run_offset);
+    char *at = arena_at(&r->arenas[ROLE_WORK], 0);
     TRY(d->clear(d, at, r->memory.run_bytes));
     r->scalars = (double *)at;
     r->reduce_work = at + arena_align(N_SCALARS * sizeof(double));
