@@ -31,7 +31,7 @@ static enum status blocked_shape(const struct call *call, struct type out[MAX_OU
     enum dtype dtype = call->in[0].type->dtype;
     const struct axis *a = call->in[0].type->shape.axis;
     out[0] = (struct type){dtype, {4, {a[0], a[1], a[3], a[4]}}};
-    out[1] = (struct type){dtype_accumulator(dtype), {3, {a[0], a[1], a[3]}}};
+    out[1] = (struct type){dtype_accumulator(dtype), {3, {a[0], a[3], a[1]}}};
     return OK;
 }
 

@@ -15,7 +15,7 @@
  *                  in T. A step that stores its dropout also has out[2] the mask, uint8, and out[3] m p, both (B,H,T,T):
  *                  what an implementation by separate softmax, dropout and product saves (Korthikanti et al. 2022,
  *                  section 4.1). Otherwise backward makes them again, rounded as they would have been.
- *   blocked        out[1] lse (B,T,H). Works on tiles of keys with a running maximum and sum, and computes p again
+ *   blocked        out[1] lse (B,H,T). Works on tiles of keys with a running maximum and sum, and computes p again
  *                  from lse in backward: nothing of size T x T exists, so its mask is always drawn again. Source: Dao et
  *                  al. 2022 (FlashAttention), Dao 2023; Milakov and Gimelshein 2018 for the running softmax.
  *
@@ -49,7 +49,7 @@ int attention_threads(const struct call *);
 int64_t attention_blocked_reals(const struct call *, enum row_kind);
 int64_t attention_materialised_reals(const struct call *, enum row_kind);
 
-/** Scratch of our own kernels on CUDA: delta (B,T,H), in backward. All else is in shared memory. */
+/** Scratch of our own kernels on CUDA: delta (B,H,T), in backward. All else is in shared memory. */
 int64_t attention_delta_bytes(const struct call *, enum row_kind);
 
 /** Keys and queries in a tile of the blocked kernels; a multiple of 4, so that a tile starts a Philox block. */

@@ -12,12 +12,13 @@ extern "C" { kernel CUDA(attention_blocked_forward), CUDA(attention_blocked_back
 
 enum { THREADS = 256 };
 
-/* y and dy are rows of D numbers, (B,T,H) of them. `lanes` neighbours, a power of two, share a row. Every thread comes to
- * the shuffles, those behind the last row too. */
+/* y and dy are rows of D numbers, (B,T,H) of them; delta is (B,H,T). `lanes` neighbours, a power of two, share a row.
+ * Every thread comes to the shuffles, those behind the last row too. */
 __global__ static void __launch_bounds__(THREADS)
-attention_delta_lanes_per_row(real *delta, const elem *y, const elem *dy, int64_t n, int D, int lanes, int packed) {
-    int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = thread / lanes;
-    int part = (int)(thread % lanes);
+attention_delta_lanes_per_row(real *delta, const elem *y, const elem *dy, struct attention_sizes s, int lanes,
+                              int packed) {
+    int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = thread / lanes, n = s.B * s.T * s.H;
+    int D = (int)s.D, part = (int)(thread % lanes);
     real sum = 0;
     if (row < n && packed)
         for (int d = part * PACK; d < D; d += lanes * PACK) {
@@ -27,7 +28,7 @@ attention_delta_lanes_per_row(real *delta, const elem *y, const elem *dy, int64_
     if (row < n && !packed)
         for (int d = part; d < D; d += lanes) sum += load(y[row * D + d]) * load(dy[row * D + d]);
     for (int d = lanes / 2; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-    if (row < n && part == 0) delta[row] = sum;
+    if (row < n && part == 0) delta[(row / (s.T * s.H) * s.H + row % s.H) * s.T + row / s.H % s.T] = sum;
 }
 
 /* As many lanes as a row has packs (or elements), rounded up to a power of two. */
@@ -43,7 +44,7 @@ static enum status make_delta(const struct call *call, real *delta) {
     int64_t n = a.s.B * a.s.T * a.s.H;
     int lanes = lanes_of(&a);
     LAUNCH(attention_delta_lanes_per_row, (unsigned)divide_up(n * lanes, THREADS), THREADS, 0, stream_of(call))
-    (delta, (const elem *)call->out[0].data, (const elem *)call->dout[0].data, n, (int)a.s.D, lanes, a.packed);
+    (delta, (const elem *)call->out[0].data, (const elem *)call->dout[0].data, a.s, lanes, a.packed);
     return gpu_launched("attention_delta_lanes_per_row");
 }
 

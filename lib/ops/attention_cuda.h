@@ -22,12 +22,12 @@ static inline struct attention attention_of(const struct call *call) {
 }
 
 /* One head of one sample: offsets of its position 0 in qkv and dqkv (position t: + t s.row), in y and dy (+ t y_row), in
- * lse and delta (+ t H). */
+ * lse and delta (+ t). */
 struct head { int64_t b, h, q, k, v, y, y_row, stat; };
 
 __device__ static inline struct head head_of(const struct attention *a, int64_t i) {
     int64_t b = i / a->s.H, h = i % a->s.H, heads = a->s.H * a->s.D, q = b * a->s.T * a->s.row + h * a->s.D;
-    struct head head = {b, h, q, q + heads, q + 2 * heads, b * a->s.T * heads + h * a->s.D, heads, b * a->s.T * a->s.H + h};
+    struct head head = {b, h, q, q + heads, q + 2 * heads, b * a->s.T * heads + h * a->s.D, heads, i * a->s.T};
     return head;
 }
 
@@ -64,7 +64,7 @@ __device__ static inline void draw_four(real m[4], const struct attention *a, co
 /* The blocked kernels, for the element types that they are for (attention_flash_*_cuda.cu). */
 extern "C" {
 kernel CUDA(attention_flash_forward); /* @errors E_DEVICE */
-/** delta (B,T,H): dy[t] . y[t]. @errors E_DEVICE */
+/** delta (B,H,T): dy[t] . y[t]. @errors E_DEVICE */
 enum status CUDA(attention_flash_backward)(const struct call *, const real *delta);
 }
 

@@ -95,11 +95,27 @@ static bool same_sizes(const struct attention_sizes *a, const struct attention_s
     return a->B == b->B && a->T == b->T && a->H == b->H && a->D == b->D;
 }
 
+/* Which kernel runs, once for each row; and every time that it is not the one that cuDNN thinks fastest. */
+static void tell_choice(const struct cached *c, const struct attention_choice *choice) {
+    static bool told[2];
+    const char *row = c->backward ? "backward" : "forward";
+    if (c->plan && choice->passed_over >= 0)
+        log_warn("attention %s: cuDNN's first choice, engine %lld, makes no plan (%s); engine %lld runs, slower", row,
+                 (long long)choice->passed_over,
+                 choice->why ? cudnnGetErrorString(choice->why) : "it wants more workspace", (long long)choice->engine);
+    else if (c->plan && !told[c->backward])
+        log_info("attention %s: cuDNN %zu, engine %lld", row, cudnnGetVersion(), (long long)choice->engine);
+    told[c->backward] = true;
+}
+
 static enum status make_plan(struct cached *c, const struct call *call, enum row_kind kind) {
     cudnnHandle_t handle = NULL;
     TRY(handle_of(call->device, &handle));
     TRY(attention_graph_build(&c->graph, &c->s, c->dtype == BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, c->backward, handle));
-    TRY(attention_graph_plan(&c->graph, handle, NULL, attention_cudnn_work(call, kind), &c->plan, NULL));
+    struct attention_choice choice;
+    TRY(attention_graph_plan(&c->graph, handle, NULL, attention_cudnn_work(call, kind), &choice));
+    c->plan = choice.plan;
+    tell_choice(c, &choice);
     return OK;
 }
 

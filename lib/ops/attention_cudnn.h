@@ -1,11 +1,12 @@
 /* Blocked causal attention by cuDNN 9, where it has a kernel for it: bf16 and fp16, without dropout, on this op's own memory:
- * strides say where q, k and v lie in qkv, and that lse is (B,T,H); nothing is copied.
+ * strides say where q, k and v lie in qkv; nothing is copied.
  *
  * cuDNN's graph API is given the formulas of attention.h, operation by operation (attention_graph_cudnn.c), and finds that
  * together they are a kernel that it has. A plan is made for each shape at its first use and kept for the life of the process.
  *
- * What is known of it and what is not: for sm_90 the heuristics of cuDNN 9.19 accept both graphs, with these strides
- * (test_attention_cudnn.c; no GPU is needed for that). The numbers that come out have not been compared with anything yet.
+ * What is known of it and what is not: for sm_90 the heuristics of cuDNN 9.19 know both graphs, and the kernels that
+ * they name first compile (tests/cudnn.sh; no GPU is needed for that). The numbers that come out have not been compared
+ * with anything yet.
  * cuDNN's backward may add to dq atomically, so that its last bits may differ from run to run: where bits matter, prefer
  * ATTENTION_CORE_OWN (attention.h). */
 #ifndef TRIVIUM_OPS_ATTENTION_CUDNN_H

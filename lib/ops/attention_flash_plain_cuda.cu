@@ -38,7 +38,7 @@ flash_forward_warp_per_four_queries(struct attention a, elem *y, real *lse, cons
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r;
         factor[r] = 1 / run.sum[r];
-        if (t < T && lane() == 0) lse[head.stat + t * a.s.H] = run.max[r] + log(run.sum[r]);
+        if (t < T && lane() == 0) lse[head.stat + t] = run.max[r] + log(run.sum[r]);
     }
     tile_scale(o, factor);
     tile_store(y + head.y, head.y_row, t0, T, D, o, 1, false);
@@ -76,7 +76,7 @@ flash_backward_warp_per_four_keys(struct attention a, elem *dqkv, const elem *qk
         tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
         __syncthreads();
         int64_t t = t0 + lane(), j = j0 + first_row();
-        real lse_t = t < T ? lse[head.stat + t * a.s.H] : (real)0, delta_t = t < T ? delta[head.stat + t * a.s.H] : (real)0;
+        real lse_t = t < T ? lse[head.stat + t] : (real)0, delta_t = t < T ? delta[head.stat + t] : (real)0;
         tile_dots(s, k, q, ld, D);
         tile_dots(dp, v, g, ld, D);
         draw_four(m, &a, &head, t, j);
@@ -106,8 +106,8 @@ flash_backward_warp_per_four_queries(struct attention a, elem *dqkv, const elem 
     real s[ROWS], dp[ROWS], dq[ROWS][CHUNKS], lse_t[ROWS], delta_t[ROWS];
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r;
-        lse_t[r] = t < T ? lse[head.stat + t * a.s.H] : (real)0;
-        delta_t[r] = t < T ? delta[head.stat + t * a.s.H] : (real)0;
+        lse_t[r] = t < T ? lse[head.stat + t] : (real)0;
+        delta_t[r] = t < T ? delta[head.stat + t] : (real)0;
     }
     tile_clear(dq);
     tile_load(q, ld, qkv + head.q, a.s.row, t0, T, D);

@@ -18,7 +18,7 @@ struct operands { elem *dqkv; const elem *qkv, *dy; const float *lse, *delta; };
 /* lse (in powers of two) and delta of 64 queries; behind T an infinite lse, which makes p zero. */
 __device__ static inline void load_statistics(float *lse, float *delta, const struct operands *o, int64_t t0,
                                               const struct attention *a, const struct head *head) {
-    int64_t t = t0 + threadIdx.x, at = head->stat + t * a->s.H;
+    int64_t t = t0 + threadIdx.x, at = head->stat + t;
     if (threadIdx.x >= TILE) return;
     lse[threadIdx.x] = t < a->s.T ? o->lse[at] * LOG2_E : INFINITY;
     delta[threadIdx.x] = t < a->s.T ? o->delta[at] : 0.0f;
@@ -121,7 +121,7 @@ __global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(st
     elem *q = shared, *dy = q + TILE * (DP + 8), *k = dy + TILE * (DP + 8), *v = k + TILE * (DP + 8);
     float *s = (float *)(v + TILE * (DP + 8)) + first_row() * S_LD, *dp = s + TILE * S_LD;
     struct head head = head_of(&a, block_head(&a, TILE));
-    int64_t t0 = block_tile_from_end(&a, TILE), t = t0 + first_row() + lane() / 2, stat = head.stat + t * a.s.H;
+    int64_t t0 = block_tile_from_end(&a, TILE), t = t0 + first_row() + lane() / 2, stat = head.stat + t;
     float lse = t < a.s.T ? o.lse[stat] * LOG2_E : INFINITY, delta = t < a.s.T ? o.delta[stat] : 0.0f;
     accumulator dq[DP / 16];
     wmma_clear<DP>(dq);

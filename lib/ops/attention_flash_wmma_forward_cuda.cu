@@ -66,7 +66,7 @@ __device__ static inline void finish(elem *y, float *lse, accumulator o[DP / 16]
     __syncwarp();
     wmma_rescale<DP>(o, scratch);
     wmma_store<DP>(y + head->y, head->y_row, t0, o, 1.0f, scratch, a, false);
-    if (t < a->s.T && lane() % 2 == 0) lse[head->stat + t * a->s.H] = (run->max + log2f(run->sum)) * LN_2;
+    if (t < a->s.T && lane() % 2 == 0) lse[head->stat + t] = (run->max + log2f(run->sum)) * LN_2;
 }
 
 template <int DP>

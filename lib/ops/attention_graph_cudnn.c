@@ -66,9 +66,10 @@ static descriptor vectors_transposed(graph *g, enum attention_operand name, int6
     int64_t n[4] = {s->B, s->H, s->D, s->T}, stride[4] = {s->T * row, s->D, 1, row};
     return tensor(g, name, n, stride, g->elem, false, false);
 }
+/* (B,H,T), packed: some backward kernels of cuDNN before 9.26 read it so, whatever its strides (their issue 1023). */
 static descriptor lse(graph *g) {
     const struct attention_sizes *s = &g->s;
-    int64_t n[4] = {s->B, s->H, s->T, 1}, stride[4] = {s->T * s->H, 1, s->H, 1};
+    int64_t n[4] = {s->B, s->H, s->T, 1}, stride[4] = {s->H * s->T, s->T, 1, 1};
     return tensor(g, OPERAND_LSE, n, stride, CUDNN_DATA_FLOAT, false, false);
 }
 static descriptor number(graph *g, enum attention_operand name) {
@@ -179,7 +180,8 @@ static void forward(graph *g) {
     product(g, p, v, vectors(g, OPERAND_Y, g->s.H * g->s.D));
 }
 
-/* delta = rowsum(dy y)   p = e^(s - lse)   dv = p^T dy   ds = p (dy v^T - delta) scale   dq = ds k   dk = ds^T q */
+/* delta = rowsum(dy y)   p = e^(s - lse)   dv = p^T dy   ds = (dy v^T - delta) p scale   dq = ds k   dk = ds^T q
+ * p second in ds: with p first, cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile (tests/cudnn.sh). */
 static void backward(graph *g) {
     int64_t row = g->s.row, y_row = g->s.H * g->s.D;
     descriptor q = vectors(g, OPERAND_Q, row), k = vectors(g, OPERAND_K, row), dy = vectors(g, OPERAND_DY, y_row);
@@ -193,7 +195,7 @@ static void backward(graph *g) {
     product(g, transpose(g, rounded), dy, vectors(g, OPERAND_DV, row));
     descriptor ds = product(g, dy, vectors_transposed(g, OPERAND_V, row), square(g));
     ds = pointwise(g, CUDNN_POINTWISE_SUB, ds, delta, square(g));
-    ds = pointwise(g, CUDNN_POINTWISE_MUL, p, ds, square(g));
+    ds = pointwise(g, CUDNN_POINTWISE_MUL, ds, p, square(g));
     ds = pointwise(g, CUDNN_POINTWISE_MUL, ds, scale, between(g, g->s.T, g->elem));
     product(g, ds, k, vectors(g, OPERAND_DQ, row));
     product(g, transpose(g, ds), q, vectors(g, OPERAND_DK, row));
@@ -252,31 +254,49 @@ static int configs_of(graph *g, cudnnBackendHeurMode_t mode, descriptor device, 
     return status == CUDNN_STATUS_SUCCESS ? (int)(n < MOST_CONFIGS ? n : MOST_CONFIGS) : 0;
 }
 
-/* NULL: this configuration makes no plan here, or one that wants too much. */
-static descriptor plan_of(graph *g, descriptor config, cudnnHandle_t handle, descriptor device, int64_t most_bytes) {
+/* The engine that a configuration is of; -1: cuDNN does not say. */
+static int64_t engine_of(graph *g, descriptor config) {
+    int64_t index = -1, n = 0;
+    descriptor engine = make(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    cudnnBackendAttributeType_t type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    if (g->failed || cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, type, 1, &n, &engine)) return -1;
+    cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, &index);
+    return index;
+}
+
+/* *out NULL: this configuration makes no plan here, or one that wants too much. */
+static cudnnStatus_t plan_of(graph *g, descriptor config, cudnnHandle_t handle, descriptor device, int64_t most_bytes,
+                             descriptor *out) {
     int64_t bytes = 0, n = 0;
     descriptor plan = make(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    *out = NULL;
     SET_DESCRIPTOR(plan, EXECUTION_PLAN_ENGINE_CONFIG, config);
     if (handle) SET(plan, EXECUTION_PLAN_HANDLE, HANDLE, 1, &handle);
     if (device) SET_DESCRIPTOR(plan, EXECUTION_PLAN_DEVICEPROP, device);
-    if (g->failed || cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS) return NULL;
-    if (cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes) !=
-        CUDNN_STATUS_SUCCESS) return NULL;
-    return bytes <= most_bytes ? plan : NULL;
+    cudnnStatus_t status = g->failed ? g->failed : cudnnBackendFinalize(plan);
+    if (status) return status;
+    status = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes);
+    if (!status && bytes <= most_bytes) *out = plan;
+    return status;
 }
 
-enum status attention_graph_plan(graph *g, cudnnHandle_t handle, descriptor device, int64_t most_bytes, descriptor *plan,
-                                 int *n_configs) {
+static void try_config(graph *g, descriptor config, cudnnHandle_t handle, descriptor device, int64_t most_bytes,
+                       struct attention_choice *c) {
+    cudnnStatus_t status = plan_of(g, config, handle, device, most_bytes, &c->plan);
+    c->engine = engine_of(g, config);
+    if (c->n_configs++ == 0 && !c->plan) c->passed_over = c->engine, c->why = status;
+}
+
+enum status attention_graph_plan(graph *g, cudnnHandle_t handle, descriptor device, int64_t most_bytes,
+                                 struct attention_choice *out) {
     static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
-    *plan = NULL;
-    int total = 0;
-    for (int m = 0; m < 2 && !*plan; m++) {
+    *out = (struct attention_choice){.engine = -1, .passed_over = -1};
+    for (int m = 0; m < 2 && !out->plan && !(device && out->n_configs); m++) {
         descriptor configs[MOST_CONFIGS];
         int n = configs_of(g, modes[m], device, configs);
-        for (int i = 0; i < n && !*plan; i++) *plan = plan_of(g, configs[i], handle, device, most_bytes);
-        total += n;
+        if (device && n > 1) n = 1;
+        for (int i = 0; i < n && !out->plan; i++) try_config(g, configs[i], handle, device, most_bytes, out);
     }
-    if (n_configs) *n_configs = total;
     return result(g, false);
 }
 #endif

@@ -14,7 +14,7 @@ enum attention_operand {
     N_OPERANDS = OPERAND_DV
 };
 
-enum { ATTENTION_GRAPH_MADE = 192, ATTENTION_GRAPH_OPS = 24 };
+enum { ATTENTION_GRAPH_MADE = 256, ATTENTION_GRAPH_OPS = 24 };
 
 struct attention_graph {
     cudnnBackendDescriptor_t made[ATTENTION_GRAPH_MADE];    /* everything, to be destroyed together, after the plan */
@@ -33,11 +33,20 @@ enum status attention_graph_build(struct attention_graph *, const struct attenti
                                   cudnnHandle_t handle);
 void attention_graph_destroy(struct attention_graph *);
 
-/** The first of cuDNN's configurations, in its order, that makes a plan within most_bytes of workspace. One of handle and
- *  device (a finalised device-property descriptor) is NULL. n_configs: how many the heuristics named; NULL if not wanted.
- *  *plan NULL: none. It belongs to the graph. @errors E_DEVICE: cuDNN could not be asked */
+/* What became of the heuristics' configurations, in their order. */
+struct attention_choice {
+    cudnnBackendDescriptor_t plan;   /* of the first that makes one within the workspace; NULL: none. The graph's */
+    int64_t engine;                  /* whose it is: cuDNN's global index */
+    int64_t passed_over;             /* engine of the first configuration, where that made no plan, and why not */
+    cudnnStatus_t why;               /* CUDNN_STATUS_SUCCESS: it did, or its plan wants more workspace */
+    int n_configs;                   /* how many were tried */
+};
+
+/** Ask the heuristics, and try what they name. One of handle and device (a finalised device-property descriptor) is
+ *  NULL; with a device, only the first is tried: it is compiled, and nothing can be loaded.
+ *  @errors E_DEVICE: cuDNN could not be asked */
 enum status attention_graph_plan(struct attention_graph *, cudnnHandle_t handle, cudnnBackendDescriptor_t device,
-                                 int64_t most_bytes, cudnnBackendDescriptor_t *plan, int *n_configs);
+                                 int64_t most_bytes, struct attention_choice *out);
 
 /** A device by its description, for asking without one. */
 cudnnBackendDescriptor_t attention_graph_device(struct attention_graph *, const char *json);

@@ -2,7 +2,7 @@
  * dropout too where the step stores it. See attention.h; attention_tile_cuda.h for who has which part of a tile.
  *
  * The teaching form: tiles only because a GPU wants neighbours to read neighbours. Scores are made twice, once for the
- * maximum and the sum of a row, once for p; nothing but what the step saves is ever stored, and delta (B,T,H) in backward. */
+ * maximum and the sum of a row, once for p; only what the step saves is ever stored, and delta (B,H,T) in backward. */
 #include "lib/ops/attention_tile_cuda.h"
 
 extern "C" { kernel CUDA(attention_materialised_forward), CUDA(attention_materialised_backward_input); }
@@ -135,7 +135,7 @@ materialised_backward_warp_per_four_queries(struct attention a, elem *dqkv, real
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r;
         sum[r] = warp_sum(sum[r]);
-        if (t < T && lane() == 0) delta[head.stat + t * a.s.H] = sum[r];
+        if (t < T && lane() == 0) delta[head.stat + t] = sum[r];
     }
     tile_clear(dq);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
@@ -184,7 +184,7 @@ materialised_backward_warp_per_four_keys(struct attention a, elem *dqkv, const r
         put_square(square_m, x.m);
         put_square(square_dropped, x.dropped);
         __syncthreads();
-        real delta_t = t < T ? delta[head.stat + t * a.s.H] : (real)0;
+        real delta_t = t < T ? delta[head.stat + t] : (real)0;
         tile_dots(dp, v, g, ld, D);
         for (int r = 0; r < ROWS; r++) {
             w[r * TILE + lane()] = from_square(square_dropped, r);

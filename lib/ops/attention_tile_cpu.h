@@ -52,7 +52,7 @@ static inline void finish_queries(const struct head *head, const real *y, const 
     int64_t T = head->s.T, D = head->s.D, H = head->s.H;
     for (int64_t i = 0; i < nq; i++) {
         store_tile(to + head->y_at + (t0 + i) * head->y_row, 0, y + i * D, 1, D, 1 / sum[i], false);
-        lse[(head->b * T + t0 + i) * H + head->h] = max[i] + (real)log(sum[i]);
+        lse[(head->b * H + head->h) * T + t0 + i] = max[i] + (real)log(sum[i]);
     }
 }
 
@@ -74,10 +74,10 @@ static inline void score_gradient(const struct head *head, real *p, real *ds, re
 /* lse of the head's queries, and delta[t] = dy[t] . y[t]. */
 static inline void load_statistics(const struct head *head, const struct call *call, real *lse, real *delta) {
     const elem *y = (const elem *)call->out[0].data + head->y_at, *dy = (const elem *)call->dout[0].data + head->y_at;
-    const real *all = call->out[1].data;
+    const real *all = (const real *)call->out[1].data + (head->b * head->s.H + head->h) * head->s.T;
     for (int64_t t = 0; t < head->s.T; t++, y += head->y_row, dy += head->y_row) {
         delta[t] = SUM_OVER(d, head->s.D, load(dy[d]) * load(y[d]));
-        lse[t] = all[(head->b * head->s.T + t) * head->s.H + head->h];
+        lse[t] = all[t];
     }
 }
 

@@ -99,7 +99,7 @@ static void test_attention_is_its_formula(void **state) {
             sum += exp(s);
             for (int i = 0; i < D; i++) value[i] += exp(s) * m * v[i];
         }
-        assert_close(saved[r], log(sum), 1e-14 * 10);
+        assert_close(saved[(b * H + h) * T + t], log(sum), 1e-14 * 10);
         for (int i = 0; i < D; i++) assert_close(y[r * D + i], value[i] / sum, 1e-14 * 10);
     }
     op_case_free(&c);
