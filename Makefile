@@ -3,7 +3,7 @@
 # Settings:  V=1 show the commands   WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan   DEBUG=1 no optimisation
 #            YES=1 install packages without asking   DATA=path a text for the tests that want one
 #            MINE=1 in a handout: the exercises' files of the tree, not the references (docs/grading.md)
-#            CUDA=1 with the CUDA device (default: where nvcc and a GPU are)   CUDA=0 without
+#            CUDA=1 with the CUDA device (default: where nvcc and a GPU are)   CUDA=0 without   CUDNN=0|1 (default: where it is)
 #            CUDA_ARCH=90 compute capabilities to compile kernels for (default: those of the GPUs here; without one, all that are supported)
 #            SIMT=1 the CUDA device on the CPU: kernels run by lib/simt, libraries by doubles, for tests (docs/simt.md)
 #            SIMT=check the same, and every memory access of a kernel checked for races, bounds, and reads before writes
@@ -24,7 +24,12 @@ endif
 endif
 WITH_CUDA := $(if $(SIMT),1,$(filter 1,$(CUDA)))
 TOOLKIT := $(wildcard $(CUDA_HOME)/include/cuda_runtime.h)
-CUDNN := $(if $(SIMT),,$(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h /usr/include/*/cudnn.h /usr/local/include/cudnn.h)))
+# cuDNN is where the compiler finds it: the toolkit, the system, CPATH (Python's packages: tools/gpu-check build)
+HAVE_CUDNN = $(shell $(CC) -E -include cudnn.h -isystem $(CUDA_HOME)/include -x c /dev/null >/dev/null 2>&1 && echo 1)
+WITH_CUDNN := $(if $(SIMT),,$(if $(WITH_CUDA),$(filter 1,$(or $(CUDNN),$(HAVE_CUDNN)))))
+ifeq ($(WITH_CUDA):$(SIMT):$(WITH_CUDNN):$(CUDNN):$(MAKELEVEL),1::::0)
+$(info cuDNN is not found: attention is by our own kernels, slower. Put its include folder into CPATH (docs/gpu.md).)
+endif
 
 BUILD_NAME ?= build
 B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(MINE),-mine)
@@ -69,8 +74,8 @@ MPI_LIBS := $(shell mpicc --showme:link 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs jansson inih openblas libxxhash libpcre2-8 2>/dev/null || echo -ljansson -linih -lopenblas -lxxhash -lpcre2-8)
 PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/dev/null)
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
-ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(CUDNN),-DTRIVIUM_CUDNN )$(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit)) $(CFLAGS) -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
-CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(CUDNN),-lcudnn )-lnccl -lstdc++))
+ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(WITH_CUDNN),-DTRIVIUM_CUDNN )$(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit)) $(CFLAGS) -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
+CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(WITH_CUDNN),-lcudnn )-lnccl -lstdc++))
 LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(CUDA_LIBS) -lm -lpthread
 
 build: $(B)/trivium$(VARIANT)

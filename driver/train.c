@@ -17,6 +17,7 @@
 #include "gpt/gpt.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/ops/attention.h"
 #include "lib/run/metrics.h"
 #include "lib/run/peak.h"
 #include "lib/run/profile.h"
@@ -70,12 +71,17 @@ static enum status find_memory(struct training *t) {
     return OK;
 }
 
+static const char *attention_of(const struct plan *p) {
+    if (p->attention != ATTENTION_BLOCKED) return "materialised";
+    return attention_core_text(dtype_of_products(p), p->seq, p->hidden / p->heads, p->dropout);
+}
+
 static void announce(const struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     if (!is_rank_0() || log_get_level() < LOG_INFO) return;
     printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64 ", %" PRId64
            " parameters\n", p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, gpt_n_params(p));
-    if (p->device == PLAN_DEVICE_CUDA) printf("device: %s\n", t->run.device->name);
+    if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention_of(p));
     printf("layout: %d rank%s = dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64 ", %d thread%s a rank, %s; batch %" PRId64 " = micro %" PRId64
            " x dp %" PRId64 " x %d microbatches\n", plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->dp, p->tp, p->pp, threads, threads == 1 ? "" : "s", setup_binding(),
            p->global_batch, p->micro_batch, p->dp, p->n_microbatches);

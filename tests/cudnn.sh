@@ -1,6 +1,6 @@
 #!/bin/bash
-# The attention graphs for cuDNN (lib/ops/attention_graph_cudnn.c), asked of the real library without a GPU:
-# tests/cudnn/plans.c.
+# cuDNN without a GPU: is it built with, wherever it lies; and what does the real library say of the attention graphs
+# (lib/ops/attention_graph_cudnn.c, tests/cudnn/plans.c)?
 #
 # Run from the project's root. CUDA_HOME, CC: as for make. A cuDNN of Python's packages will do. Where there is no
 # driver, CUDA's stub of it takes its place: the heuristics load it, and ask it nothing that it would have to know.
@@ -9,6 +9,21 @@ home=${CUDA_HOME:-/usr/local/cuda} work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 skip() { echo "skip cudnn: $*"; exit 0; }
 
+# make asks the compiler, which sees cuDNN among Python's packages too, by CPATH; where there is none, it says so.
+mkdir -p "$work/toolkit/include" "$work/packages/include" && touch "$work/packages/include/cudnn.h"
+settings() {
+    env -u MAKELEVEL -u MAKEFLAGS make -pn CUDA=1 CUDA_HOME="$work/toolkit" CC='gcc -nostdinc' "$@" help >"$work/said" 2>&1
+}
+with_cudnn() { grep -q '^ALL_CFLAGS := .*-DTRIVIUM_CUDNN ' "$work/said" && grep -q '^CUDA_LIBS.* -lcudnn ' "$work/said"; }
+misses() { grep -q '^cuDNN is not found.*own kernels' "$work/said"; }
+report() { if [ "$1" = 0 ]; then echo "ok build: $2"; else echo "not ok build: $2"; fi; }
+CPATH=$work/packages/include settings; with_cudnn && ! misses
+report $? "a cuDNN in CPATH is built with"
+CPATH='' settings; ! with_cudnn && misses
+report $? "a build that finds no cuDNN says so"
+CPATH='' settings CUDNN=1; with_cudnn && CPATH='' settings CUDNN=0 && ! with_cudnn && ! misses
+report $? "CUDNN=1 insists on it, CUDNN=0 does without"
+
 packages=$(python3 -c 'import sys; print(*[p + "/nvidia" for p in sys.path if p.endswith("-packages")])' 2>/dev/null)
 find_file() { # NAME [PATTERN]
     # shellcheck disable=SC2086 # a list of folders
@@ -16,7 +31,7 @@ find_file() { # NAME [PATTERN]
 }
 header=$(find_file cudnn.h) library=$(find_file 'libcudnn.so.*')
 [ -f "$home/include/cuda_runtime.h" ] || skip "no CUDA toolkit in $home"
-[ -n "$header" ] && [ -n "$library" ] || skip "no cuDNN, neither in $home nor in the system nor among Python's packages"
+[ -n "${header:+$library}" ] || skip "no cuDNN, neither in $home nor in the system nor among Python's packages"
 [ -n "$(find_file 'libnvrtc.so.*')" ] || skip "no NVRTC, which compiles cuDNN's kernels"
 if ! ldconfig -p | grep -q libcuda.so.1; then
     stub=$(find_file libcuda.so '*stubs*')

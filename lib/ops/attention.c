@@ -50,6 +50,11 @@ static enum status materialised_shape(const struct call *call, struct type out[M
 static enum attention_core preferred = ATTENTION_CORE_AUTO;
 void attention_prefer(enum attention_core core) { preferred = core; }
 enum attention_core attention_preferred(void) { return preferred; }
+const char *attention_core_text(enum dtype dtype, int64_t T, int64_t D, double dropout) {
+    (void)dtype, (void)T, (void)D, (void)dropout;
+    WITH_CUDA(if (preferred != ATTENTION_CORE_OWN) return attention_cudnn_text(dtype, T, D, dropout);)
+    return "own kernels";
+}
 
 /* ---- scratch ---- */
 

@@ -70,6 +70,8 @@ static inline int64_t attention_words(int64_t n) { return (n + 15) / 16 * 16; }
 enum attention_core { ATTENTION_CORE_AUTO, ATTENTION_CORE_OWN, ATTENTION_CORE_CUDNN };
 void attention_prefer(enum attention_core);
 enum attention_core attention_preferred(void);
+/** Whose kernels they will be on CUDA, in words, as far as can be told without a GPU. Borrowed, until the next call. */
+const char *attention_core_text(enum dtype, int64_t T, int64_t D, double dropout);
 
 /** The largest head on CUDA, where a tile of vectors lies in shared memory. */
 enum { ATTENTION_CUDA_MAX_D = 128 };

@@ -15,6 +15,10 @@ enum status attention_cudnn_check(const struct call *call) {
     if (call->on != DEVICE_CUDA || attention_preferred() != ATTENTION_CORE_CUDNN) return OK;
     return FAIL(E_CONFIG, "attention-core=cudnn, and this build has no cuDNN; use attention-core own or auto");
 }
+const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double dropout) {
+    (void)dtype, (void)T, (void)D, (void)dropout;
+    return "own kernels (this build has no cuDNN)";
+}
 enum status attention_cudnn_usable(const struct call *call, enum row_kind kind, bool *out) {
     (void)kind;
     *out = false;
@@ -33,28 +37,42 @@ enum status attention_cudnn_backward(const struct call *call) {
 #include "lib/base/log.h"
 #include "lib/ops/attention_graph_cudnn.h"
 #include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- which calls ---- */
 
 /* T in whole tiles and heads of whole 16 bytes: what every version of cuDNN's kernels does. */
+static bool sizes_fit(int64_t T, int64_t D, double dropout) {
+    return dropout == 0 && D % 8 == 0 && D <= 128 && T % 64 == 0;
+}
+static bool dtype_fits(enum dtype dtype) { return dtype == BF16 || dtype == FP16; }
 static bool shape_fits(const struct call *call) {
     struct attention_sizes s = attention_sizes(call);
-    return call->step->p == 0 && s.D % 8 == 0 && s.D <= 128 && s.T % 64 == 0;
+    return sizes_fit(s.T, s.D, call->step->p);
+}
+#define WHAT_FITS "bf16 and fp16, dropout 0, T a multiple of 64, D a multiple of 8 up to 128"
+
+const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double dropout) {
+    static char text[32];
+    if (!sizes_fit(T, D, dropout) || !dtype_fits(dtype)) return "own kernels (cuDNN does " WHAT_FITS ")";
+    size_t v = cudnnGetVersion();   /* 91900 */
+    snprintf(text, sizeof text, "cuDNN %zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
+    return text;
 }
 
 bool attention_cudnn_planned(const struct call *call, enum row_kind kind) {
     enum dtype dtype = op_dtype(call);
     bool row = kind == ROW_FORWARD || kind == ROW_REPLAY || kind == ROW_BACKWARD_INPUT;
-    return attention_preferred() != ATTENTION_CORE_OWN && call->on == DEVICE_CUDA && row && (dtype == BF16 || dtype == FP16) &&
+    return attention_preferred() != ATTENTION_CORE_OWN && call->on == DEVICE_CUDA && row && dtype_fits(dtype) &&
            shape_fits(call);
 }
 
 static enum status refuse(const struct call *call, const char *why) {
     struct attention_sizes s = attention_sizes(call);
-    return FAIL(E_CONFIG, "attention-core=cudnn, and %s: %s, T %lld, D %lld, dropout %g; it does bf16 and fp16, dropout 0, T a "
-                          "multiple of 64, D a multiple of 8 up to 128; or use attention-core own or auto", why,
-                dtype_name(op_dtype(call)), (long long)s.T, (long long)s.D, call->step->p);
+    return FAIL(E_CONFIG, "attention-core=cudnn, and %s: %s, T %lld, D %lld, dropout %g; it does " WHAT_FITS
+                          "; or use attention-core own or auto",
+                why, dtype_name(op_dtype(call)), (long long)s.T, (long long)s.D, call->step->p);
 }
 
 enum status attention_cudnn_check(const struct call *call) {

@@ -30,6 +30,9 @@ int64_t attention_cudnn_work(const struct call *, enum row_kind);
  *  element type is not looked at: a program is first inferred in fp32, and narrowed later.  @errors E_CONFIG with the remedy */
 enum status attention_cudnn_check(const struct call *);
 
+/** Who runs attention of these sizes, cuDNN or the project's own kernels, and why not cuDNN. Borrowed. */
+const char *attention_cudnn_text(enum dtype, int64_t T, int64_t D, double dropout);
+
 /** Will cuDNN run it? Makes the plan at the first call for a shape. false: the project's own kernels do.
  *  @errors E_CONFIG: cuDNN was asked for by name and has no plan */
 enum status attention_cudnn_usable(const struct call *, enum row_kind, bool *out);

@@ -50,6 +50,17 @@ static void test_attention_cudnn_is_planned_where_it_can(void **state) {
     assert_false(own);
 }
 
+static void test_attention_cudnn_is_named_where_it_runs(void **state) {
+    (void)state;
+    assert_non_null(strstr(attention_core_text(BF16, 1024, 64, 0), "cuDNN 9."));
+    assert_non_null(strstr(attention_core_text(FP32, 1024, 64, 0), "own kernels (cuDNN does bf16"));
+    assert_non_null(strstr(attention_core_text(BF16, 1000, 64, 0), "own kernels (cuDNN does bf16"));
+    attention_prefer(ATTENTION_CORE_OWN);
+    const char *own = attention_core_text(BF16, 1024, 64, 0);
+    attention_prefer(ATTENTION_CORE_AUTO);
+    assert_string_equal(own, "own kernels");
+}
+
 /* Asked for by name: what shapes and dropout forbid is refused while planning. */
 static void test_attention_cudnn_by_name_refuses_what_it_cannot(void **state) {
     (void)state;
@@ -117,6 +128,7 @@ static void test_attention_cudnn_is_the_cpus(void **state) {
 }
 
 TESTS(unit_test(test_attention_core_is_the_plans), unit_test(test_attention_cudnn_is_planned_where_it_can),
+      unit_test(test_attention_cudnn_is_named_where_it_runs),
       unit_test(test_attention_cudnn_by_name_refuses_what_it_cannot), unit_test(test_attention_cudnn_is_the_cpus))
 
 #else

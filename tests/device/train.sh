@@ -35,6 +35,11 @@ for transport in mpi nccl; do
         continue
     fi
     if losses "$transport" --device cuda --comm "$transport" >"$work/$transport.txt"; then
+        if grep -qE '^device: .*; attention: (cuDNN [0-9.]+|own kernels.*)$' "$work/$transport.log"; then
+            echo "ok train comm=$transport says whose attention runs"
+        else
+            echo "not ok train comm=$transport does not say whose attention runs"
+        fi
         compare "train dp2 tp2 pp2 zero1 bf16 recompute, comm=$transport" "$transport.txt" cpu.txt
     else
         echo "not ok train on the cuda device, comm=$transport"

@@ -117,7 +117,8 @@ stage_build() {
     [ -z "$missing" ] || { note "not found:$missing"; exit 1; }
     . "$dir/libraries.sh"
     arch=$(gpu_query compute_cap | tr -d .)   # for this GPU alone: a third of the time
-    make -j"$(nproc)" BUILD_NAME="$name" CUDA=1 ${arch:+CUDA_ARCH="$arch"} "${what[@]}" || exit 1
+    make -j"$(nproc)" BUILD_NAME="$name" CUDA=1 CUDNN=1 CUDA_HOME="$cuda_home" ${arch:+CUDA_ARCH="$arch"} "${what[@]}" || exit 1
+    nm "$build/trivium" | grep -c cudnnCreate >/dev/null || { note "cuDNN is found, and not in $build/trivium"; exit 1; }
     note "${arch:+for sm_$arch, }$(ls "$build"/kernels/*/*.o "$build"/kernels/*/*/*.o 2>/dev/null | wc -l) kernel files"
 }
 
