@@ -23,7 +23,7 @@ static struct axis axis_of(const struct plan *c, char tag) {
     if (tag == 'H') return axis_whole('H', c->heads);
     if (tag == 'D') return axis_whole('D', c->hidden / c->heads);
     if (tag == 'K') return axis_whole('K', 4 * c->hidden);
-    if (tag == 'V') return axis_whole('V', c->vocab);
+    if (tag == 'V') return (struct axis){'V', plan_vocab_rows(c, 1), 0, c->vocab};
     return axis_whole('3', 3);
 }
 

@@ -254,7 +254,25 @@ static void test_a_layer_keeps_what_backward_reads_and_nothing_else(void **state
     run_destroy(&r);
 }
 
-TESTS(unit_test(test_gpt2_sizes_have_exactly_the_published_parameters), unit_test(test_gpt3_sizes_are_what_their_names_say),
+/* Rows of logits start at multiples of 16 bytes, which the fast products want: 50257 is odd, 50304 = 64 x 786. */
+static void test_cuda_pads_the_vocabulary(void **state) {
+    (void)state;
+    for (int on = PLAN_DEVICE_CPU; on <= PLAN_DEVICE_CUDA; on++) {
+        struct program p;
+        struct plan plan;
+        assert_ok(PLAN(&plan, "--model", "gpt2-124m"));
+        plan.device = on;
+        program_init(&p);
+        assert_ok(gpt_build(&plan, &p));
+        const struct axis *v = &p.params[0].type.shape.axis[0];
+        assert_true(v->tag == 'V' && v->n == (on == PLAN_DEVICE_CUDA ? 50304 : 50257) && v->global == 50257);
+        assert_true(program_n_params(&p) == 124439808 && gpt_n_params(&plan) == 124439808);
+        program_fini(&p);
+    }
+}
+
+TESTS(unit_test(test_gpt2_sizes_have_exactly_the_published_parameters), unit_test(test_cuda_pads_the_vocabulary),
+      unit_test(test_gpt3_sizes_are_what_their_names_say),
       unit_test(test_formula_counts_the_flops_of_the_bill), unit_test(test_flops_of_all_ranks_add_up_to_the_formula),
       unit_test(test_formula_by_hand), unit_test(test_unknown_preset_lists_the_known),
       unit_test(test_tiny_is_as_documented_and_takes_the_vocabulary_of_its_data),

@@ -61,7 +61,7 @@ static bool is_cut(char tag) { return strchr("HKV", tag) != NULL; }
 
 /* This rank's part of an axis; the vocabulary is rounded up, so that parts are equal. */
 static void narrow(struct axis *a, const struct plan *plan) {
-    a->n = (a->global + plan->tp - 1) / plan->tp;
+    a->n = a->tag == 'V' ? plan_vocab_rows(plan, plan->tp) : a->global / plan->tp;
     a->first = a->n * plan->place.tp_rank;
 }
 

@@ -104,6 +104,11 @@ const char *plan_schedule_name(enum plan_schedule kind) {
 
 enum dtype plan_dtype(const struct plan *p) { return p->precision == PRECISION_FP64 ? FP64 : FP32; }
 
+int64_t plan_vocab_rows(const struct plan *p, int64_t parts) {
+    int64_t rows = (p->vocab + parts - 1) / parts;
+    return p->device == PLAN_DEVICE_CUDA ? (rows + 63) / 64 * 64 : rows;
+}
+
 const char *plan_divisors(int64_t n, int64_t limit) {
     static char text[256];
     size_t used = 0;

@@ -98,6 +98,11 @@ const char *plan_schedule_name(enum plan_schedule);
 /** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
 enum dtype plan_dtype(const struct plan *);
 
+/** Rows of the vocabulary that each of `parts` ranks has. What they have beyond the vocabulary is padding: zero,
+ *  trained by nobody, saved nowhere. On CUDA a multiple of 64, so that rows of logits start at multiples of 16 bytes:
+ *  where they do not, as with GPT-2's 50257, all three products of the head take slow kernels. */
+int64_t plan_vocab_rows(const struct plan *, int64_t parts);
+
 /** Learning rate of 0-based update n (a step that is not skipped): linear warmup to lr over `warmup` steps, then half a cosine down to min-lr at the last
  *  step. Source: Radford et al. 2018; Brown et al. 2020, appendix B. */
 double plan_lr(const struct plan *, int64_t n_step);

@@ -49,3 +49,19 @@ done
 said=$("$build/trivium" train --device cpu --comm nccl --steps 1 --metrics '' 2>&1)
 if [ $? = 2 ] && grep -q 'E_CONFIG.*comm=nccl.*device=cpu' <<<"$said"; then echo "ok comm=nccl with device=cpu is refused"
 else echo "not ok comm=nccl with device=cpu: $said"; fi
+
+# A vocabulary that CUDA pads (257 to 320): what is saved has no padding, and the CPU goes on with it as CUDA does.
+odd=(train --data README.md --vocab 257 --layers 1 --hidden 32 --heads 2 --seq 16 --global-batch 4 --dropout 0 --steps 2
+     --precision fp64 --val-fraction 0 --warmup 0 --log warn)
+saved=$work/odd/step-00000001
+"$build/trivium" "${odd[@]}" --device cuda --save "$work/odd" --save-every 1 --metrics "$work/a" >"$work/odd.log" 2>&1 &&
+    "$build/trivium" checkpoint inspect "$saved" >"$work/inspected" 2>&1 &&
+    "$build/trivium" "${odd[@]}" --device cpu --resume "$saved" --metrics "$work/b" >>"$work/odd.log" 2>&1
+second() { sed -n 's/.*"step": *2,.*"loss": *\([-0-9.e+]*\).*/\1/p' "$1"; }
+if grep -q 'wte.*257 x 32' "$work/inspected" && [ -n "$(second "$work/b")" ] &&
+    awk -v a="$(second "$work/a")" -v b="$(second "$work/b")" 'BEGIN { d = a / b - 1; exit d * d > 1e-20 }'; then
+    echo "ok a padded vocabulary is saved without its padding"
+else
+    echo "not ok a padded vocabulary is saved without its padding"
+    cat "$work/odd.log" "$work/inspected" "$work/a" "$work/b" | sed 's/^/    /'
+fi
