@@ -164,7 +164,9 @@ static enum status launch(struct adamw_table *t, void *stream) {
 
 enum status CUDA(adamw)(void *stream, const struct adamw_factors *f, const double *grad_multiplier,
                         const struct adamw_elements *e, int n) {
-    struct adamw_table t = {rounded(f), grad_multiplier};
+    struct adamw_table t = {};
+    t.factors = rounded(f);
+    t.grad_multiplier = grad_multiplier;
     for (int i = 0; i < n; i++) {
         if (e[i].weight_dtype != ELEM_DTYPE || e[i].n == 0) continue;
         if (t.n == TABLE) TRY(launch(&t, stream));
