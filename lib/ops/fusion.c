@@ -14,7 +14,7 @@ static bool overlap(struct span a, struct span b) {
 /* Everything of a call, or what it writes: its operands and its scratch. */
 struct spans { int n; struct span of[2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) + 1]; };
 
-/* Except the value that the two hand over. */
+/* Except the value that the two hand over, or both read. */
 static void add(struct spans *s, const struct tensor *t, int n, const void *except) {
     for (int i = 0; i < n; i++)
         if (t[i].data && t[i].data != except) s->of[s->n++] = (struct span){t[i].data, type_bytes(t[i].type)};
@@ -30,6 +30,7 @@ static struct spans touched(const struct call *c, enum row_kind kind, const void
     add(&s, c->weight, c->step->n_weight, except);
     add(&s, c->din, c->step->n_in, except);
     add(&s, c->dout, c->step->n_out, except);
+    add(&s, c->dweight, c->step->n_weight, except);
     add_work(&s, c, kind);
     return s;
 }
@@ -43,8 +44,8 @@ static struct spans written(const struct call *c, enum row_kind kind, const void
     return s;
 }
 
-static bool collide(const struct call *first, const struct call *second, enum row_kind kind, const void *between) {
-    struct spans a = touched(first, kind, between), b = written(second, kind, between);
+static bool collide(const struct call *first, const struct call *second, enum row_kind kind, const void *value) {
+    struct spans a = touched(first, kind, value), b = written(second, fusion_second(kind), value);
     for (int i = 0; i < a.n; i++)
         for (int j = 0; j < b.n; j++)
             if (overlap(a.of[i], b.of[j])) return true;
@@ -67,12 +68,15 @@ bool fusion_listed(const struct op *first, const struct op *second, enum row_kin
     return some;
 }
 
-/* A value that is added to is not only the first's. */
-static bool hands_over(const struct call *first, const struct call *second, enum row_kind kind) {
-    bool backward = kind == ROW_BACKWARD_INPUT;
-    const struct tensor *made = backward ? &first->din[0] : &first->out[0], *read = backward ? &second->dout[0] : &second->in[0];
-    return made->data && made->data == read->data && made->type->dtype == read->type->dtype &&
-           shape_same(&made->type->shape, &read->type->shape) && !(backward && first->accumulate & 1);
+/* The value that the second reads of the first, whole and as it is; of one step's two backward rows, the dy of both.
+ * NULL: there is none. */
+static const void *between(const struct call *first, const struct call *second, enum row_kind kind) {
+    bool backward = kind == ROW_BACKWARD_WEIGHT;
+    if (backward && first->step != second->step) return NULL;
+    const struct tensor *made = backward ? &first->dout[0] : &first->out[0];
+    const struct tensor *read = backward ? &second->dout[0] : &second->in[0];
+    bool same = made->type->dtype == read->type->dtype && shape_same(&made->type->shape, &read->type->shape);
+    return same && made->data == read->data ? made->data : NULL;
 }
 
 static int64_t joined;
@@ -81,9 +85,8 @@ int64_t fusion_joined(void) { return joined; }
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind kind) {
     const struct fusion *f = find(first->step->op, second->step->op, kind);
     fused_kernel *run = f ? f->run[first->on][op_dtype(first)] : NULL;
-    if (!run || !hands_over(first, second, kind)) return NULL;
-    const void *between = kind == ROW_BACKWARD_INPUT ? first->din[0].data : first->out[0].data;
-    if (collide(first, second, kind, between)) return NULL;
+    const void *value = run ? between(first, second, kind) : NULL;
+    if (!value || collide(first, second, kind, value)) return NULL;
     joined++;
     return run;
 }

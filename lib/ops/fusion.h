@@ -7,13 +7,17 @@
  *   linear, gelu                               y and gelu(y) from one product's epilogue           linear_gelu_cuda.c
  *   bias_dropout_residual, layernorm           the sum and its normalisation, row by row           residual_layernorm_cuda.cu
  *
+ * Backward, the two rows are those of one step: the gradients of its weights and of its input, from the same dy.
+ *
+ *   layernorm                                  x and dy are read once                 layernorm_backward_cuda.cu
+ *
  * The executor looks (exec.c); `--fuse off` keeps it from it, for comparison. A fused kernel that cannot do a shape runs the two
  * kernels apart. Whether it changes bits, its file says.
  *
  * What breaks: memory. The plan gives the second's results the place of anything that dies with the first row: its operands,
  * its scratch, a result that nobody reads. Run apart, that is right; run together, one is written while the other is still
- * read. Such a pair is not joined. The exception is the value between them: the second may write over what it reads. And the
- * second's weights must be there before the first runs. */
+ * read. Such a pair is not joined. The exception is the value between them, or the dy of both: the second may write
+ * over what it reads. And the second's weights must be there before the first runs. */
 #ifndef TRIVIUM_OPS_FUSION_H
 #define TRIVIUM_OPS_FUSION_H
 
@@ -28,16 +32,23 @@ typedef enum status fused_kernel(const struct call *first, const struct call *se
 
 struct fusion {
     const struct op *first, *second;
-    enum row_kind kind;                                  /* of both rows; ROW_FORWARD stands for ROW_REPLAY too */
+    enum row_kind kind;                                  /* of the first row; ROW_FORWARD stands for ROW_REPLAY too */
     fused_kernel *run[N_DEVICES][N_DTYPES];
 };
+
+/** The kind of the second row: the first's; ROW_BACKWARD_WEIGHT is followed by the ROW_BACKWARD_INPUT of the same
+ *  step. */
+static inline enum row_kind fusion_second(enum row_kind first) {
+    return first == ROW_BACKWARD_WEIGHT ? ROW_BACKWARD_INPUT : first;
+}
 
 /** Is there a kernel for these two ops in the table, for some dtype? Quick: asked for every row, before anything is bound. */
 bool fusion_listed(const struct op *first, const struct op *second, enum row_kind, enum device_kind);
 
 /** The kernel for this pair, or NULL: not in the table, not for this device or dtype; or the second does not read the first's
- *  out[0], whole and as it is (backward: does not go on with the first's din[0]); or what the second writes, its scratch or its
- *  weights would lie over something of the first's, other than the value between them. Calls bound. @collective{none} */
+ *  out[0], whole and as it is (backward: is not the same step's, of the same dy); or what the second writes, its
+ *  scratch or its weights would lie over something of the first's, other than the value between them. Calls bound.
+ *  @collective{none} */
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind);
 
 /** How many pairs fusion_of has joined in this process. */

@@ -16,12 +16,26 @@ static enum status layernorm_shape(const struct call *call, struct type out[MAX_
     return OK;
 }
 
+struct layernorm_rows layernorm_backward_rows(int64_t C, enum dtype d) {
+    int64_t of_warp = LAYERNORM_BACKWARD_KEPT(dtype_size(d)) * column_tile(d), warps = (C + of_warp - 1) / of_warp;
+    int64_t rows = LAYERNORM_BACKWARD_WARPS(dtype_size(d)) / warps;
+    return rows < 4 ? (struct layernorm_rows){0, 0} : (struct layernorm_rows){(int)warps, rows < 8 ? (int)rows : 8};
+}
+
+/* A block of the one kernel takes a slice of whole rows: 264 blocks of 8 warps, or 132 of more, are there at once on
+ * the largest GPU (132 multiprocessors). */
+int64_t layernorm_slices(int64_t R, int64_t C, enum dtype d) {
+    struct layernorm_rows rows = layernorm_backward_rows(C, d);
+    int64_t most = column_slices(R, 1, d), at_once = rows.warps * rows.rows > 8 ? 132 : 264;
+    return rows.warps == 0 ? column_slices(R, C, d) : most < at_once ? most : at_once;
+}
+
 /* A GPU sums the weights' gradients in slices of rows. */
 static int64_t layernorm_work(const struct call *call, enum row_kind kind) {
     const struct type *x = call->in[0].type;
     int64_t C = x->shape.axis[x->shape.n_axes - 1].n;
     if (call->on != DEVICE_CUDA || kind != ROW_BACKWARD_WEIGHT) return 0;
-    return column_sum_work(type_n(x) / C, C, x->dtype, 2);
+    return 2 * layernorm_slices(type_n(x) / C, C, x->dtype) * C * (int64_t)dtype_size(dtype_accumulator(x->dtype));
 }
 
 DECLARE_KERNELS_FBW(layernorm, cpu);

@@ -24,6 +24,19 @@ extern "C" {
 
 extern const struct op op_layernorm;
 
+/* Of rows that stay in registers for all of backward: groups of 16 bytes, at least 4 elements, a thread; warps a
+ * block, at most. */
+#define LAYERNORM_BACKWARD_KEPT(bytes) ((bytes) == 2 ? 3 : 4)
+#define LAYERNORM_BACKWARD_WARPS(bytes) ((bytes) == 8 ? 8 : 16)
+
+struct layernorm_rows { int warps, rows; };
+
+/** How one kernel of a GPU takes rows of C for all of backward (layernorm_backward_cuda.cu): by `warps` warps each,
+ *  `rows` at a time in a block; warps 0: too long a row. */
+struct layernorm_rows layernorm_backward_rows(int64_t C, enum dtype);
+/** The slices of rows that a GPU sums the weights' gradients in: as many, whether one kernel makes them or two. */
+int64_t layernorm_slices(int64_t R, int64_t C, enum dtype);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,31 +7,17 @@
  * mean, then the mean of squared deviations.
  *
  * What a thread adds up depends on C alone, and threads are added in a fixed order: the same bits every time. The weights'
- * gradients are column sums (columns_cuda.h). */
+ * gradients are column sums (columns_cuda.h); where both backward rows come together, layernorm_backward_cuda.cu
+ * makes all of it. */
 #include "lib/ops/columns_cuda.h"
-#include "lib/ops/layernorm.h"
+#include "lib/ops/layernorm_cuda.h"
 
 extern "C" { kernel CUDA(layernorm_forward), CUDA(layernorm_backward_input), CUDA(layernorm_backward_weight); }
-
-struct __align__(2 * sizeof(real)) statistics { real mean, rstd; };   /* as they lie in out[1] */
-
-enum { KEPT = 4, MAX_ROW_WARPS = 16 };
-
-/* The block is (threads of a row, rows): a warp for each of several rows, or all warps for one. */
-__device__ static inline real row_sum(real v, real *shared) {
-    if (blockDim.x == 32) return warp_sum(v);
-    __syncthreads();   /* the last sum has been read */
-    return block_sum(v, shared);
-}
-#define FOR_ROWS_OF_BLOCK(r, R)                                                                                        \
-    for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < (R); r += (int64_t)gridDim.x * blockDim.y)
 
 __device__ static inline struct statistics statistics_of(real mean, real sum_of_squares, int C) {
     struct statistics s = {mean, 1 / sqrt(sum_of_squares / C + (real)LAYERNORM_EPS)};
     return s;
 }
-
-__device__ static inline real normal(elem x, struct statistics s) { return (load(x) - s.mean) * s.rstd; }
 
 /* y may lie over x: a lane writes only where it has read, and in the end. */
 __device__ static inline void write_normal(elem *y, const group &x, struct statistics s, const elem *g, const elem *b,
@@ -95,28 +81,6 @@ layernorm_forward_reread(elem *y, struct statistics *statistics, const elem *x, 
 
 /* ---- backward_input ---- */
 
-struct sums { real d, dn; };   /* of d = dy g, and of d n */
-
-__device__ static inline void add_to_sums(struct sums *sums, const group &x, const group &dy, struct statistics s,
-                                          const elem *g, int c, int C, int packed) {
-    group scale = group_load(g, c, C, packed);
-    for (int j = 0; j < GROUP; j++) {       /* beyond the row dy and g are zero */
-        real d = load(dy.x[j]) * load(scale.x[j]);
-        sums->d += d;
-        sums->dn += d * normal(x.x[j], s);
-    }
-}
-
-/* dx may lie over dy. */
-__device__ static inline void write_gradient(elem *dx, const group &x, const group &dy, struct statistics s,
-                                             struct sums mean, const elem *g, int c, int C, int packed, int accumulate) {
-    group scale = group_load(g, c, C, packed);
-    real v[GROUP];
-    for (int j = 0; j < GROUP; j++)
-        v[j] = s.rstd * (load(dy.x[j]) * load(scale.x[j]) - mean.d - normal(x.x[j], s) * mean.dn);
-    group_put(dx, c, C, packed, v, accumulate);
-}
-
 __global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
 layernorm_backward_in_registers(elem *dx, const elem *dy, const elem *x, const struct statistics *statistics,
                                 const elem *__restrict__ g, int64_t R, int C, int accumulate) {
@@ -169,10 +133,7 @@ __device__ static inline void add_rows(real *dg, real *db, const elem *x, const 
     for (int64_t r = first; r < last; r += SUM_WARPS) {
         group xs = group_load(x + r * C, c, C, packed), ds = group_load(dy + r * C, c, C, packed);
         struct statistics s = statistics[r];
-        for (int j = 0; j < GROUP; j++) {
-            dg[j] += load(ds.x[j]) * normal(xs.x[j], s);
-            db[j] += load(ds.x[j]);
-        }
+        add_row(dg, db, xs, ds, s);
     }
 }
 
@@ -194,8 +155,6 @@ layernorm_backward_weight_slices(real *partial, const elem *x, const elem *dy, c
 }
 
 /* ---- launchers ---- */
-
-static int64_t row_length(const struct call *call) { return call->weight[0].type->shape.axis[0].n; }
 
 /* How rows that stay in registers are dealt out. */
 struct rows_launch { unsigned grid; dim3 block; };
@@ -241,7 +200,7 @@ enum status CUDA(layernorm_backward_input)(const struct call *call) {
 
 enum status CUDA(layernorm_backward_weight)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
-    int64_t C = row_length(call), R = type_n(call->in[0].type) / C, n_slices = column_slices(R, C, ELEM_DTYPE);
+    int64_t C = row_length(call), R = type_n(call->in[0].type) / C, n_slices = layernorm_slices(R, C, ELEM_DTYPE);
     dim3 grid((unsigned)divide_up(C, WARP_COLUMNS), (unsigned)n_slices);
     LAUNCH(layernorm_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call))
     ((real *)call->work, x, dy, (const struct statistics *)call->out[1].data, R, (int)C, packs(C, x, dy, NULL, NULL));

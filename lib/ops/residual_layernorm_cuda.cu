@@ -10,25 +10,12 @@
  * bits. Rows that layernorm would not keep in registers, longer ones or of odd length, run apart. */
 #include "lib/ops/dropout_cuda.h"
 #include "lib/ops/fusion.h"
-#include "lib/ops/layernorm.h"
+#include "lib/ops/layernorm_cuda.h"
 
 extern "C" {
 fused_kernel CUDA(residual_layernorm_forward);
 kernel CUDA(bias_dropout_residual_forward), CUDA(layernorm_forward);
 }
-
-struct __align__(2 * sizeof(real)) statistics { real mean, rstd; };   /* as they lie in layernorm's out[1] */
-
-enum { KEPT = 4, MAX_ROW_WARPS = 16 };
-
-/* The block is (threads of a row, rows): a warp for each of several rows, or all warps for one. */
-__device__ static inline real row_sum(real v, real *shared) {
-    if (blockDim.x == 32) return warp_sum(v);
-    __syncthreads();   /* the last sum has been read */
-    return block_sum(v, shared);
-}
-#define FOR_ROWS_OF_BLOCK(r, R)                                                                                        \
-    for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < (R); r += (int64_t)gridDim.x * blockDim.y)
 
 /* Group i of s in row r, rounded; its mask is kept where the step stores it. */
 __device__ static inline group residual_sum(const group &x, const group &old, const elem *bias, const struct dropped_rows &rows,

@@ -179,15 +179,16 @@ static enum status run_fused(struct exec *e, struct place at, const struct row *
     const struct step *steps = e->program->steps;
     const struct row *next = r + 1;
     *n = 0;
-    if (!e->fuse || r->kind > ROW_BACKWARD_INPUT) return OK;
+    if (!e->fuse || r->kind >= ROW_WAIT) return OK;
     while (next < end && may_change_order(next)) next++;
-    if (next == end || next->kind != r->kind) return OK;
+    if (next == end || next->kind != fusion_second(r->kind)) return OK;
     if (!fusion_listed(steps[r->id].op, steps[next->id].op, r->kind, e->device->kind)) return OK;
     struct call first = call_of(e, at, r), second = call_of(e, at, next);
     fused_kernel *run = fusion_of(&first, &second, r->kind);
     if (!run) return OK;
     *n = (int)(next - r) + 1;
     TRY(run_events(e, at, r + 1, next, ROW_PARAM_NEEDED));
+    TRY(prepare_gradients(e, at, r, &first));
     TRY(run(&first, &second));
     return run_events(e, at, r + 1, next, ROW_PARAM_DONE);
 }

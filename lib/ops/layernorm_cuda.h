@@ -1,0 +1,59 @@
+/* Rows of layernorm in a block's registers: what its CUDA kernels share. Only *_cuda.cu files include this. See
+ * layernorm_cuda.cu. */
+#ifndef TRIVIUM_OPS_LAYERNORM_CUDA_H
+#define TRIVIUM_OPS_LAYERNORM_CUDA_H
+
+#include "lib/ops/groups_cuda.h"
+#include "lib/ops/layernorm.h"
+
+struct __align__(2 * sizeof(real)) statistics { real mean, rstd; };   /* as they lie in out[1] */
+
+enum { KEPT = 4, MAX_ROW_WARPS = 16 };
+
+/* The block is (threads of a row, rows): a warp for each of several rows, or all warps for one. */
+__device__ static inline real row_sum(real v, real *shared) {
+    if (blockDim.x == 32) return warp_sum(v);
+    __syncthreads();   /* the last sum has been read */
+    return block_sum(v, shared);
+}
+#define FOR_ROWS_OF_BLOCK(r, R)                                                                                        \
+    for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < (R); r += (int64_t)gridDim.x * blockDim.y)
+
+__device__ static inline real normal(elem x, struct statistics s) { return (load(x) - s.mean) * s.rstd; }
+
+/* ---- backward ---- */
+
+struct sums { real d, dn; };   /* of d = dy g, and of d n */
+
+__device__ static inline void add_to_sums(struct sums *sums, const group &x, const group &dy, struct statistics s,
+                                          const elem *g, int c, int C, int packed) {
+    group scale = group_load(g, c, C, packed);
+    for (int j = 0; j < GROUP; j++) {       /* beyond the row dy and g are zero */
+        real d = load(dy.x[j]) * load(scale.x[j]);
+        sums->d += d;
+        sums->dn += d * normal(x.x[j], s);
+    }
+}
+
+/* dx may lie over dy. */
+__device__ static inline void write_gradient(elem *dx, const group &x, const group &dy, struct statistics s,
+                                             struct sums mean, const elem *g, int c, int C, int packed,
+                                             int accumulate) {
+    group scale = group_load(g, c, C, packed);
+    real v[GROUP];
+    for (int j = 0; j < GROUP; j++)
+        v[j] = s.rstd * (load(dy.x[j]) * load(scale.x[j]) - mean.d - normal(x.x[j], s) * mean.dn);
+    group_put(dx, c, C, packed, v, accumulate);
+}
+
+/* dg[c] += dy[r,c] n[r,c]   db[c] += dy[r,c]   of one row */
+__device__ static inline void add_row(real *dg, real *db, const group &x, const group &dy, struct statistics s) {
+    for (int j = 0; j < GROUP; j++) {
+        dg[j] += load(dy.x[j]) * normal(x.x[j], s);
+        db[j] += load(dy.x[j]);
+    }
+}
+
+static inline int64_t row_length(const struct call *call) { return call->weight[0].type->shape.axis[0].n; }
+
+#endif
