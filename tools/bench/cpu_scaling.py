@@ -12,6 +12,7 @@ Three lines of points, one model (384 channels, 6 heads, vocabulary 256), all el
 All points take turns, round after round; a point is the median. For each line: a straight line is fitted, and the largest relative
 distance of a point from it is printed. The plot needs gnuplot; --from draws one from an earlier --out.
 """
+
 import argparse
 import json
 import os
@@ -19,11 +20,11 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 
-from cpu import ROOT, TRIVIUM, clean_environment, machine, run
+from cpu import NATIVE, machine
+from cpu_subjects import Trivium
 
-HIDDEN, HEADS, VOCAB, WARM, STEPS = 384, 6, 256, 2, 7
+HIDDEN, HEADS, VOCAB, STEPS = 384, 6, 256, 7
 LINES = {
     "tokens": [dict(layers=6, seq=256, batch=b) for b in (1, 2, 4, 8, 16)],
     "layers": [dict(layers=n, seq=256, batch=8) for n in (1, 2, 4, 8, 12)],
@@ -43,13 +44,8 @@ def x_of(line, p):
 
 
 def measure(p, o):
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as metrics:
-        run([TRIVIUM, "train", "--device", "cpu", "--precision", o.precision, "--threads", str(o.threads), "--hidden", str(HIDDEN), "--heads",
-             str(HEADS), "--vocab", str(VOCAB), "--layers", str(p["layers"]), "--seq", str(p["seq"]), "--global-batch", str(p["batch"]),
-             "--micro-batch", str(p["batch"]), "--steps", str(STEPS), "--val-fraction", "0", "--log", "quiet", "--metrics", metrics.name],
-            clean_environment(), ROOT)
-        rows = [json.loads(line) for line in metrics.read().decode().splitlines()]
-    return statistics.median(r["step_ms"] for r in rows if "step_ms" in r and r["step"] > WARM)
+    shape = dict(p, hidden=HIDDEN, heads=HEADS, vocab=VOCAB, steps=STEPS)
+    return Trivium(NATIVE, shape, o.precision, o.threads).measure()["step_ms"]
 
 
 def fit(points):
@@ -68,13 +64,21 @@ def plot(result, path):
         print("no gnuplot: no plot", file=sys.stderr)
         return
     names = {"tokens": "tokens a step", "layers": "layers", "T": "GFLOP a step, at T = 64, 128 ... 2048"}
-    script = [f'set terminal svg size 1080,320 font "sans,11"; set output "{path}"', "set multiplot layout 1,3", 'set ylabel "ms a step"',
-              "set xrange [0:*]; set yrange [0:*]", "set key top left"]
+    script = [
+        f'set terminal svg size 1080,320 font "sans,11"; set output "{path}"',
+        "set multiplot layout 1,3",
+        'set ylabel "ms a step"',
+        "set xrange [0:*]; set yrange [0:*]",
+        "set key top left",
+    ]
     for line, r in result["lines"].items():
         script.append(f"$points{line} << END")
         script += [f"{p['x']} {p['ms']}" for p in r["points"]]
-        script += ["END", f'set xlabel "{names[line]}"',
-                   f"plot $points{line} with points pointtype 7 title 'measured', {r['a_ms']} + {r['b_ms']} * x title '{r['a_ms']:.1f} + {r['b_ms']:.4g} x'"]
+        script += [
+            "END",
+            f'set xlabel "{names[line]}"',
+            f"plot $points{line} with points pointtype 7 title 'measured', {r['a_ms']} + {r['b_ms']} * x title '{r['a_ms']:.1f} + {r['b_ms']:.4g} x'",
+        ]
     subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
 
 
@@ -99,12 +103,17 @@ def main():
                 print(f"  {line}: {point}: {times[line][i][-1]:.1f} ms", file=sys.stderr, flush=True)
     result = dict(machine=machine(), precision=o.precision, threads=o.threads, lines={})
     for line, points in LINES.items():
-        rows = [dict(q, x=x_of(line, q), ms=statistics.median(t), runs_ms=t, flops=flops(q, False)) for q, t in zip(points, times[line])]
+        rows = [
+            dict(q, x=x_of(line, q), ms=statistics.median(t), runs_ms=t, flops=flops(q, False))
+            for q, t in zip(points, times[line])
+        ]
         a, b, worst = fit([(r["x"], r["ms"]) for r in rows])
         result["lines"][line] = dict(a_ms=a, b_ms=b, largest_relative_distance=worst, points=rows)
         print(f"{line}: ms = {a:.2f} + {b:.5g} x, no point farther from it than {100 * worst:.1f}%")
         for r in rows:
-            print(f"    x {r['x']:10.1f}   {r['ms']:8.1f} ms   (batch {r['batch']}, T {r['seq']}, {r['layers']} layers)")
+            print(
+                f"    x {r['x']:10.1f}   {r['ms']:8.1f} ms   (batch {r['batch']}, T {r['seq']}, {r['layers']} layers)"
+            )
     if o.out:
         with open(o.out, "w") as f:
             json.dump(result, f, indent=1)
