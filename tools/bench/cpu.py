@@ -9,9 +9,10 @@ so that whatever the machine does meanwhile happens to all; a figure is the medi
 largest beside it, and a ratio is the quotient of two medians of one table. The first steps of a process are left out.
 
     trivium   BUILD/trivium train: milliseconds a step from its metrics, peak resident memory from the kernel
-    torch     gpt_torch.py, by the newest PyTorch of PyPI (torch_venv.py): eager and compiled, and in bf16 each by
-              autocast and with bf16 weights and fp32 masters. The fastest counts; a way that is 15% slower in the
-              first round is not run again.
+    torch     gpt_torch.py, by the newest PyTorch of PyPI (torch_venv.py): eager and compiled, in bf16 each by autocast
+              and with bf16 weights and fp32 masters, eager with GNU's and Intel's OpenMP. The fastest
+              counts; a way that is 15% slower in the first round is not run again. For AVX2 it has no bf16 worth the
+              name: there its fp32 counts.
     llm.c     DIR/train_gpt2, built by you; its source says for which batch and length. One that uses AVX-512 is
               beside the native build, one that does not beside x86-64-v3.
 
@@ -28,7 +29,7 @@ import platform
 import re
 import sys
 
-from cpu_subjects import ROOT, SHAPES, WAYS, LlmC, Torch, Trivium
+from cpu_subjects import ROOT, SHAPES, WAYS, LlmC, Torch, Trivium, intels_openmp
 from cpu_tables import (
     PRODUCT_LIMIT,
     beside_others,
@@ -82,11 +83,25 @@ class Table:
         return {n: summarise(r) for n, r in runs.items()}
 
 
+def torch_ways(python, isa, shape, precision, threads):
+    """(precision, way) of each. Without AVX-512 PyTorch makes bf16 products by plain loops, far slower than fp32's:
+    beside bf16 there stands its fp32, and one way of bf16 where the model is small, to show it."""
+    if precision == "bf16" and (isa == "x86-64-v3" or not has_avx512()):
+        ways = [("fp32", way) for way in WAYS["fp32"]]
+        ways += [("bf16", "eager autocast")] if shape.startswith("small") else []
+    else:
+        ways = [(precision, way) for way in WAYS[precision]]
+    has_iomp = threads > 1 and intels_openmp(python)
+    return [(of, way) for of, way in ways if has_iomp or not way.endswith("iomp")]
+
+
 def beside_table(o, python, isa, shape, precision, threads):
     s = SHAPES[shape]
     subjects = [Trivium(NATIVE if isa == "native" else o.v3, s, precision, threads)]
     if python:
-        subjects += [Torch(python, s, precision, threads, way, isa) for way in WAYS[precision]]
+        subjects += [
+            Torch(python, s, of, threads, way, isa) for of, way in torch_ways(python, isa, shape, precision, threads)
+        ]
     if precision == "fp32":
         subjects += [
             LlmC(d, s, threads) for d in o.llmc if LlmC.fits(d, s) and LlmC.uses_avx512(d) == (isa == "native")

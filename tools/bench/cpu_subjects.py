@@ -32,12 +32,16 @@ ONLY_AVX2 = {
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3",
 }
-# The ways to use PyTorch, of which the fastest counts. bf16 weights have fp32 masters, as Trivium's have.
+# As Intel recommends it: a thread a core, and no long spinning.
+INTELS_OPENMP = {"KMP_BLOCKTIME": "1", "KMP_AFFINITY": "granularity=fine,compact,1,0"}
+# The ways to use PyTorch, of which the fastest counts. bf16 weights have fp32 masters, as Trivium's have; iomp: with
+# Intel's OpenMP instead of GNU's, which is preloaded.
 WAYS = {
-    "fp32": {"eager": ["--eager"], "compiled": []},
+    "fp32": {"eager": ["--eager"], "eager iomp": ["--eager"], "compiled": []},
     "bf16": {
         "eager autocast": ["--eager"],
         "eager": ["--eager", "--weights", "bf16"],
+        "eager iomp": ["--eager", "--weights", "bf16"],
         "compiled autocast": [],
         "compiled": ["--weights", "bf16"],
     },
@@ -61,6 +65,12 @@ def run(command, env, cwd=ROOT):
     if code != 0:
         raise RuntimeError(f"{' '.join(command)}\n{text[-2000:]}")
     return text, usage.ru_maxrss / 1024
+
+
+def intels_openmp(python):
+    """Where PyPI's package intel-openmp has put the library, if it is there."""
+    path = os.path.join(os.path.dirname(os.path.dirname(python)), "lib", "libiomp5.so")
+    return path if os.path.exists(path) else None
 
 
 def arguments_of(shape):
@@ -148,6 +158,8 @@ class Torch:
             ranks,
         )
         self.settings = dict(KEEP_MEMORY, OMP_NUM_THREADS=str(threads), **(ONLY_AVX2 if isa == "x86-64-v3" else {}))
+        if way.endswith("iomp"):
+            self.settings.update(INTELS_OPENMP, LD_PRELOAD=intels_openmp(python))
         cache = "native" if isa == "native" else "v3"
         self.settings["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(ROOT, "build-bench-venv", "inductor-" + cache)
         self.name = f"torch {precision} {way}, " + (n_threads(threads) if ranks == 1 else f"{ranks} ranks")

@@ -89,6 +89,7 @@ def install():
     pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
     said_by(sys.executable, "-m", "venv", VENV)
     said_by(*pip, *NEEDS)
+    subprocess.run([*pip, "intel-openmp"], capture_output=True)  # for one way to use it, where there is such a package
     said_by(*pip, "--no-deps", "torch")
     if not works(PYTHON):
         packages = said_by(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
