@@ -10,6 +10,9 @@ if [ ! -f "$reference" ]; then echo "skip grade: no reference of lesson 02, cost
 
 if grep -q fsanitize=address "$BUILD/settings"; then echo "skip grade: a sanitizer's build wants more addresses than a submission may have"; exit; fi
 
+# so that make finds all of it current
+settings="CUDA=$(grep -c TRIVIUM_CUDA "$BUILD/flags") $(grep -q -- -Werror "$BUILD/flags" && echo WERROR=1)"
+
 report() { if [ "$1" = 0 ]; then echo "ok grade: $2"; else echo "not ok grade: $2"; sed 's/^/    /' "$work/said"; fi; }
 grade() { tools/grade --built --lesson 02 "$@" >"$work/said" 2>&1; }
 says() { grep -qF -- "$1" "$work/said"; }
@@ -24,6 +27,28 @@ report $? "one claim fails: where to look, how to run it alone"
 echo 'int x = y;' >>"$work/my.c"
 grade --exercise cost "$work/my.c"; [ $? = 1 ] && says "cost.c:" && says 'help: a name that is not declared' && says 'score 0 of 100'
 report $? "a file that does not compile"
+# of lesson 03, whose tests need several ranks
+scale=$(echo lessons/03-*/scale)
+grade03() { sed "$1" "$scale/reference.c" >"$work/scale.c"; tools/grade --built --lesson 03 "$work/scale.c" >"$work/said" 2>&1; }
+grade03 's/\[1 + SCALE_C\] = {0};/[1 + SCALE_C] = {0}/'
+sed -n 5p "$work/said" | grep -q '^    scale.c:16:5: error: expected .* before .* (in TRY)$' && ! says status.h &&
+    says 'help: the line before'
+report $? "an error in a macro is shown at the line that uses it"
+grade03 's/^    \*loss = sum.*/&\n    ((double *)NULL)[n] = 1;/'
+says 'scale.c:20, in scale_step: a WRITE at 0x' && says 'score 25 of 100'
+report $? "a null pointer: the learner's line"
+grade03 's/^    \*loss = sum.*/&\n    for (int i = 0; i < 1 << 20; i++) g[i] = 0;/'
+says 'scale.c:20, in scale_step: stack-overflow' && ! says 'no score'
+report $? "a loop that overwrites the test's memory: the learner's line"
+grade03 's/^    TRY(comm_all_reduce(group, sum.*/    if (sum[0] == 0 \&\& all > 0) return OK;\n&/'
+says 'rank 1 calls all_reduce (max) of 2 fp64, rank 0 all_reduce of 5 fp64' && says 'score 37 of 100'
+report $? "a rank that skips an all-reduce: which rank calls what"
+bash -c "$(sed -n 's/^alone: //p' "$work/said")" >"$work/said" 2>&1; says 'rank 1 calls all_reduce (max)'
+report $? "alone: it can be pasted, by root as well"
+# shellcheck disable=SC2086 # several words
+make -s BUILD_NAME="$BUILD" $settings grade LESSON=02 FILE="$work/my.c" EXERCISE=cost >"$work/said" 2>&1 &&
+    says 'score 0 of 100' && ! says 'make: '
+report $? "make grade is content with any score"
 grade "$work/my.c"; [ $? = 2 ] && says 'EXERCISE=cost'
 report $? "a name that does not tell the exercise: the list"
 cat "$reference" - >"$work/cost.c" <<<'static volatile int link_early; __attribute__((constructor)) static void early(void) { link_early = 1; }'
@@ -48,9 +73,8 @@ tools/handout --out "$work/tree" 02 >"$work/said" 2>&1; [ $? = 2 ] && says 'not 
 report $? "a handout does not write over what is there"
 mkdir -p "$work/tree/build" && cp -a "$BUILD"/{obj,flags,settings} "$work/tree/build"
 touch "$work"/tree/{dp/dp_bucket,lib/ops/gelu_cpu}.c                 # else the objects are those that were brought along
-settings="BUILD_NAME=build CUDA=$(grep -c TRIVIUM_CUDA "$BUILD/flags") $(grep -q -- -Werror "$BUILD/flags" && echo WERROR=1)"
 # shellcheck disable=SC2086 # several words
-(cd "$work/tree" && make $settings build && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+(cd "$work/tree" && make BUILD_NAME=build $settings build && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
     build/trivium launch -n 2 train --dp 2 --steps 1) >"$work/said" 2>&1
 report $? "a handout of all lessons trains, by the references"
 (cd "$work/tree" && BUILD=build tools/grade --built --lesson 03 dp/dp_bucket.c) >"$work/said" 2>&1

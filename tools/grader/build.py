@@ -238,40 +238,73 @@ HELP = [
 ]
 
 
-def short(text, place, lines=14):
-    text = text.replace(place.work + "/", "")
-    frame = re.compile(r"In file included|compilation terminated|\S+: some warnings being treated as errors|\s+from \S+:\d+[:,]")
-    kept = [line.rstrip() for line in text.splitlines() if not frame.match(line)][:lines]
-    return "\n".join(line[:200] for line in kept)
+FRAME = re.compile(r"In file included|compilation terminated|\S+: some warnings being treated as errors|\s+from \S+:\d+[:,]"
+                   r"|\S+: (In function|At top level)")
 
 
-def compile_submission(base, place, name, strict=False):
-    """name: the file's in place.work. The objects, ready to be linked; and the compiler's warnings."""
+def without_paths(text, place):
+    """The submission by its name only; ccache may have made the path a relative one."""
+    return text.replace(place.work + "/", "").replace(os.path.relpath(place.work, ROOT) + "/", "")
+
+
+def short(text, most=14):
+    return "\n".join([line.rstrip()[:200] for line in text.splitlines() if not FRAME.match(line)][:most])
+
+
+def name_of(quoted):
+    return quoted.strip("‘’'\"")
+
+
+def messages_of(text, name):
+    """The compiler's messages, each a list of lines; those on the submission's own lines first. What goes wrong inside of
+    a macro is said of the line that uses it."""
+    messages, own = [], name + ":"
+    for line in text.splitlines():
+        if re.match(r"\S+:\d+:\d+: (fatal error|error|warning): ", line) or not messages:
+            messages.append([])
+        messages[-1].append(line)
+    for i, message in enumerate(messages):
+        used = [(n, line) for n, line in enumerate(message) if line.startswith(own) and "note: in expansion of macro" in line]
+        if used and not message[0].startswith(own):
+            (n, line), what = used[-1], message[0].split(": ", 1)[1]
+            where, _, macro = line.partition(": note: in expansion of macro ")
+            messages[i] = [f"{where}: {what} (in {name_of(macro)})", *message[n + 1:n + 3]]
+    return sorted((m for m in messages if any(not FRAME.match(line) for line in m)), key=lambda m: not m[0].startswith(own))
+
+
+CHECKED = ["-fsanitize=address", "-fno-omit-frame-pointer", "-O1", "-no-pie"]
+
+
+def compile_submission(base, place, name, strict=False, checked=False):
+    """name: the file's in place.work. checked: every access of the submission's is looked at. The objects, ready to be
+    linked; and the compiler's warnings."""
     objects, warnings = [], ""
     # A variable that TRY(f(&x)) sets seems unset to gcc. C only: C++ never takes a name that is not declared.
     flags = ["-Wno-maybe-uninitialized", *([] if name.endswith(".cu") else ["-Werror=implicit-function-declaration"])]
     for suffix, more in base.variants:
-        out = f"{name}{suffix}.o"
-        command = [*base.compiler(name), *(["-Werror"] if strict else []), *flags, *more, f"-ffile-prefix-map={place.work}/=", "-fmax-errors=3",
+        out = f"{name}{suffix}{'.checked' if checked else ''}.o"
+        command = [*base.compiler(name), *(["-Werror"] if strict else []), *flags, *more,
+                   *(CHECKED if checked else []), f"-ffile-prefix-map={place.work}/=", "-fmax-errors=3",
                    "-fdiagnostics-color=never", "-c", "-o", f"{place.work}/{out}", f"{place.work}/{name}"]
         ended = place.run(command, 120, writable=True)
-        said = short(ended.text, place)
+        messages = messages_of(without_paths(ended.text, place), name)
+        said = short("\n".join(sum(messages, [])))
         if ended.why or ended.code != 0:
-            helps = [h for pattern, h in HELP if re.search(pattern, said)]
+            helps = [h for pattern, h in HELP if messages and re.search(pattern, "\n".join(messages[0]))]
             raise Refused("does not compile", "\n".join(filter(None, [said or ended.why or f"the compiler ended with code {ended.code}",
                                                                       "help: " + helps[0] if helps else ""])))
         warnings = warnings or said
-        objects.append(seal(base, place, out, base.names[suffix]))
+        objects.append(seal(base, place, out, base.names[suffix], checked))
     return objects, warnings
 
 
 def tool(place, command):
     ended = place.run(command, 60, writable=True)
     if ended.code != 0 or ended.why:
-        raise Refused("refused", f"{command[0]} cannot read its object file: {ended.why or short(ended.text, place, 2)}")
+        raise Refused("refused", f"{command[0]} cannot read its object file: {ended.why or short(without_paths(ended.text, place), 2)}")
 
 
-def seal(base, place, out, names):
+def seal(base, place, out, names, checked):
     """Refuse what would run outside of the tests; make all names local but those that the exercise is about."""
     path = os.path.join(place.host_work, out)
     if base.watched:                                          # the checker's own start, one in every file, does nothing
@@ -280,7 +313,7 @@ def seal(base, place, out, names):
         sections, symbols = elf.read(path)
     except Trouble as e:
         raise Refused("refused", str(e)) from None
-    for s in sections if not base.sanitized else []:
+    for s in sections if not (base.sanitized or checked) else []:
         if RUNS_EARLY.match(s):
             raise Refused("refused", f"it has a constructor or destructor (section {s}): nothing of a submission may run before or after the tests")
         if not HARMLESS.fullmatch(s):
@@ -313,10 +346,11 @@ def unresolved(base, missing):
     return lines
 
 
-def link(base, place, objects):
-    """The test program, place.work/program."""
+def link(base, place, objects, program="program", more=()):
+    """The test program, in place.work."""
     rest = place.give(os.path.join(ROOT, base.rest))
-    command = [*base.settings.word["CC"], "-Wl,--allow-shlib-undefined", "-o", f"{place.work}/program", *(f"{place.work}/{o}" for o in objects), rest,
+    command = [*base.settings.word["CC"], "-Wl,--allow-shlib-undefined", "-o", f"{place.work}/{program}",
+               *(f"{place.work}/{o}" for o in objects), rest, *more,
                *base.settings.word["LIBS"], "-lcmocka", *(["-lstdc++"] if base.watched else [])]
     ended = place.run(command, 120, writable=True)
     if ended.code == 0 and not ended.why:
@@ -324,4 +358,4 @@ def link(base, place, objects):
     missing = sorted(set(re.findall(r"undefined reference to [`'‘]([^'’]+)['’]", ended.text)))
     if missing:
         raise Refused("does not link", "\n".join(unresolved(base, missing)))
-    raise Refused("does not link", short(ended.text, place))
+    raise Refused("does not link", short(without_paths(ended.text, place)))

@@ -55,11 +55,13 @@ class Grade:
 class Runner:
     """Settles one test after the other. A pass counts only when its launch came to its end; after a crash the others run again."""
 
-    def __init__(self, base, place, only=(), submission=None, timeout=None):
-        self.base, self.place, self.only = base, place, set(only)
+    def __init__(self, base, place, name, only=(), timeout=None):
+        self.base, self.place, self.name, self.only = base, place, name, set(only)
         self.outcomes, self.timeouts, self.after, self.stop, self.void = {}, 0, "", "", ""
         self.until = time.monotonic() + BUDGET * base.exercise.limit
-        self.environment = {"SUBMISSION": submission} if submission else {}
+        self.environment = {"SUBMISSION": f"{place.work}/{name}"} if base.exercise.kind == "table" else {}
+        self.checked = place.checks and base.exercise.kind == "c" and not base.sanitized
+        self.program = ""                                     # the one of self.checked, when it is there
         if only:
             self.environment["TEST_NAMES"] = " ".join(only)
         if timeout:
@@ -68,7 +70,21 @@ class Runner:
     def fail(self, test, ranks, why):
         outcome = self.outcomes.setdefault(test, Outcome())
         if outcome.failed_on is None:
-            outcome.failed_on, outcome.why = ranks, why
+            crashed = any(re.match(r"it crashed|Test failed with exception", line) for line in why)
+            outcome.failed_on, outcome.why = ranks, [*(self.line_of_crash(test, ranks) if crashed else []), *why]
+
+    def line_of_crash(self, test, ranks):
+        """The test once more, with every access of the submission's checked."""
+        if not self.checked:
+            return []
+        if not self.program:
+            objects, _ = build.compile_submission(self.base, self.place, self.name, checked=True)
+            self.program = "program-checked"
+            build.link(self.base, self.place, objects, self.program, build.CHECKED)
+        handle = ":".join(f"handle_{signal}=2" for signal in ("segv", "sigbus", "sigfpe", "abort"))   # 2: before CMocka and MPI
+        env = {"TEST_NAMES": test[1], "ASAN_OPTIONS": "detect_leaks=0:" + handle}
+        ended = launch.run_once(self.base, self.place, ranks, env, self.program).ended
+        return launch.line_of_crash(ended, os.path.join(self.place.host_work, self.program), self.name)
 
     def failed(self):
         return {name for (_, name), o in self.outcomes.items() if o.failed_on is not None}
@@ -164,14 +180,13 @@ def grade(base, place, name, only=(), timeout=None):
     """Compile, link, run. name: the submission's file, in place.work. only: these tests, until each has failed; timeout: of a rank's
     waits, in seconds."""
     exercise, result = base.exercise, Grade(base.exercise)
-    table = exercise.kind == "table"
     try:
-        objects, result.warnings = ([], "") if table else build.compile_submission(base, place, name)
+        objects, result.warnings = ([], "") if exercise.kind == "table" else build.compile_submission(base, place, name)
         build.link(base, place, objects)
     except build.Refused as e:
         result.status, result.message = e.status, e.text
         return result
-    runner = Runner(base, place, only, f"{place.work}/{name}" if table else None, timeout).run()
+    runner = Runner(base, place, name, only, timeout).run()
     if runner.void:
         result.status, result.message = "no score", runner.void
         return result
@@ -246,7 +261,9 @@ def by_hand(base, place, result):
     for name, outcome in [(c.test, o) for c, o in result.claims] + list(result.rest.items()):
         if outcome.failed_on is not None:
             variables = f"DEVICE={base.device} " if base.device != "cpu" else ""
-            variables += "TEST_COLLECTIVES=1 " if outcome.failed_on > 1 else ""
+            if outcome.failed_on > 1:
+                root = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " if os.geteuid() == 0 else ""
+                variables += "TEST_COLLECTIVES=1 " + root
             variables += f"SUBMISSION={place.work}/{base.exercise.file} " if base.exercise.kind == "table" else ""
             return f"alone: {variables}{'mpirun --oversubscribe -n %d ' % outcome.failed_on if outcome.failed_on > 1 else ''}" \
                    f"{os.path.relpath(place.host_work, build.ROOT)}/program {name}"

@@ -87,6 +87,7 @@ def follow(child, seconds, watch=None):
 
 class Plain:
     """Commands run as this user, from the project's root. For code that is trusted."""
+    checks = True                # may run a program under AddressSanitizer, which wants more addresses than a sandbox gives
 
     def __init__(self, work):
         self.work = self.host_work = work
@@ -174,7 +175,7 @@ def run_tests(base, place, ranks, env):
     return run if run.began() else run_once(base, place, ranks, env)
 
 
-def run_once(base, place, ranks, env):
+def run_once(base, place, ranks, env, program="program"):
     token = secrets.token_hex(96)
     with tempfile.TemporaryDirectory(prefix="trivium-report-", ignore_cleanup_errors=True) as folder:
         path = os.path.join(folder, "report")
@@ -186,7 +187,7 @@ def run_once(base, place, ranks, env):
             alone = {"OMPI_MCA_ess_singleton_isolated": "1"} if ranks == 1 else {}      # one rank needs no daemon: it starts at once
             env = dict({**alone, "TEST_COLLECTIVES": "1", "TEST_FILES": " ".join(base.exercise.tests), "TEST_TIMEOUT": str(max(2, min(20, seconds * 2 // 3))),
                         "DEVICE": base.device, "OMP_NUM_THREADS": threads(ranks)}, **env)
-            ended = place.run(mpirun(ranks, [f"{place.work}/program"]), seconds, env=env, report=path)
+            ended = place.run(mpirun(ranks, [f"{place.work}/{program}"]), seconds, env=env, report=path)
             f.seek(0)
             lines = f.read(OUTPUT_MAX).splitlines()
     untouched = lines == [token]                                     # the token is still there: no test can have begun
@@ -201,7 +202,9 @@ def signal_of(ended):
 
 
 def left_by_itself(ended):
-    """It called exit: no signal, no limit, and neither MPI nor the runner gave up."""
+    """It called exit: no signal, no limit, and neither MPI nor the runner nor CMocka (code 255) gave up."""
+    if ended.code == 255:
+        return False
     gave_up = r"waits for the others in vain|MPI_ABORT was invoked|An error occurred in MPI|^libgomp: "
     return not (ended.why or signal_of(ended) or re.search(gave_up, ended.text, re.M))
 
@@ -228,7 +231,26 @@ def how_it_ended(ended, where=" in the middle of it"):
         name = {6: "abort", 7: "bus error", 8: "division by zero", 9: "killed", 11: "segmentation fault: an address that is not its own",
                 24: "no CPU time left", 25: "a file too large"}.get(number, "")
         return f"it crashed (signal {number}{', ' + name if name else ''})"
+    if ended.code == 255:
+        return "it crashed, and has overwritten the memory of its test"
     return f"the program ended{where} (exit code {ended.code})"
+
+
+def line_of_crash(ended, program, file):
+    """What AddressSanitizer says, with the submission's line: "scale.c:12, in scale_step: a WRITE of size 8 (heap-buffer-overflow)"."""
+    kind = re.search(r"ERROR: AddressSanitizer: (.*?)(?: on (?:unknown )?address (0x\w+)| on 0x| \(pc|$)", ended.text, re.M)
+    if not kind:
+        return []
+    access = re.search(r"(READ|WRITE) (of size \d+)|caused by a (READ|WRITE) memory", ended.text)
+    at = f" at {int(kind[2], 16):#x}" if kind[2] and access and access[3] else ""
+    did = f"a {access[1]} {access[2]}" if access and access[1] else f"a {access[3]}{at}" if access else ""
+    frame = re.search(rf"#\d+ 0x\w+ in (\S+) (?:\S*/)?{re.escape(file)}:(\d+)", ended.text)
+    pc = re.search(r"\(pc (0x\w+)", ended.text)
+    if not frame and pc:                                      # where the stack itself is overwritten there are no frames
+        found = subprocess.run(["addr2line", "-f", "-e", program, pc[1]], stdout=subprocess.PIPE, text=True, errors="replace").stdout
+        frame = re.match(rf"(\S+)\n(?:\S*/)?{re.escape(file)}:(\d+)", found)
+    where = f"{file}:{frame[2]}, in {frame[1]}: " if frame else ""
+    return [where + (f"{did} ({kind[1]})" if did else kind[1])]
 
 
 def failures(text):

@@ -126,6 +126,7 @@ class Box:
 
 class Sandbox:
     """Where the commands of one submission run; as launch.Plain, without trust."""
+    checks = False
 
     def __init__(self, box, host_work):
         self.box, self.host_work, self.work, self.given = box, host_work, "/work", {}
