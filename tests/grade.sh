@@ -97,7 +97,9 @@ row ann 100,8,8,graded || row ann 100,7,7,graded
 report $? "a table of scores, without a sandbox for those that are trusted"
 
 if ! command -v bwrap >/dev/null; then echo "skip grade-all: there is no bubblewrap"; exit; fi
-for attack in loop forks exit flood memory kill write forge rewrite child steal network; do submit "$attack" "$attack"; done
+for attack in loop forks exit flood memory kill write forge rewrite child steal network calls bomb; do
+    submit "$attack" "$attack"
+done
 submit zoe
 submit '=1+1' exit
 submit $'caf\xe9'
@@ -126,6 +128,8 @@ row write 0, && [ ! -e "$work/proof" ]; report $? "no file is written outside"
 for attack in forge rewrite steal; do row $attack '0,.*no score'; report $? "a forged report counts nothing: $attack"; done
 row child 0,; report $? "a forged report counts nothing, whoever is first"
 row network 0,; report $? "no network"
+row calls 0,; report $? "no keyring, no io_uring, no socket to the host of a virtual machine"
+row bomb '0,.*refused.*8 MiB'; report $? "an object file with 60000 sections is refused"
 row peek '0,.*does not compile'; report $? "the reference is not there to be included"
 for student in link pipe dir far; do row $student 0,.*refused; report $? "refused: $student for a file"; done
 row none 0,.*missing; report $? "nothing handed in is a line, too"

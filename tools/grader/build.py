@@ -14,6 +14,7 @@ import subprocess
 from . import ROOT, Trouble, elf
 
 MAX_SOURCE = 1 << 20
+MAX_OBJECT = 8 << 20
 # What a compiler makes of C, and named sections. Not: tables of functions that run before or after main (.init_array, .ctors, .init, ...)
 HARMLESS = re.compile(r"(\.(text|data|bss|rodata|tbss|tdata|lbss|ldata|lrodata|rel|rela|comment|note|debug|eh_frame|symtab|symtab_shndx"
                       r"|strtab|shstrtab|group|gcc_except_table)([._].*)?|[A-Za-z_]\w*|)")
@@ -307,6 +308,8 @@ def tool(place, command):
 def seal(base, place, out, names, checked):
     """Refuse what would run outside of the tests; make all names local but those that the exercise is about."""
     path = os.path.join(place.host_work, out)
+    if os.path.getsize(path) > MAX_OBJECT:
+        raise Refused("refused", f"its object file has more than {MAX_OBJECT >> 20} MiB; no exercise needs that")
     if base.watched:                                          # the checker's own start, one in every file, does nothing
         tool(place, ["objcopy", "-w", "-R", ".init_array*", "-R", ".rela.init_array*", "-R", ".ctors*", "-R", ".rela.ctors*", f"{place.work}/{out}"])
     try:

@@ -39,7 +39,8 @@ def read(path):
             raise Trouble("the object file is damaged")
         return piece(data, headers[i][4], headers[i][5])
 
-    section_names = [text_at(content(names), h[0]) for h in headers]
+    all_names = content(names)
+    section_names = [text_at(all_names, h[0]) for h in headers]
     symbols = []
     for i, h in enumerate(headers):
         if h[1] != SYMTAB:

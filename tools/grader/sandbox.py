@@ -2,7 +2,7 @@
 
 A command sees the system's programs and libraries and a tree without the answers, all read-only; a /tmp and a /dev/shm of its own,
 small and in memory; and one folder, which it may write while it compiles and not while it runs. It has no network, no other
-process than its own, no environment but what is given here. Where the grader is root it runs as a user of its own that owns nothing:
+process than its own, no keyring, no environment but what is given here. Where the grader is root it runs as a user of its own that owns nothing:
 limits on the number of processes do not hold for root."""
 import os
 import re
@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-from . import Trouble, launch
+from . import Trouble, launch, seccomp
 
 MEMORY_KB = 4 << 20          # of a process (addresses) and of all together (resident)
 PROCESSES = 256              # threads count
@@ -46,6 +46,14 @@ def system():
         if os.path.isdir(path) or os.path.isfile(path):
             words += ["--ro-bind", path, path]
     return words
+
+
+def piped(data):
+    """A descriptor to read this from; it has to fit into a pipe."""
+    end, start = os.pipe()
+    with open(start, "wb") as f:
+        f.write(data)
+    return end
 
 
 def n_processes(user):
@@ -146,8 +154,9 @@ class Sandbox:
         if self.box.user is not None:
             os.chown(path, self.box.user, self.box.user)
 
-    def command(self, argv, env, writable, report):
-        words = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+    def command(self, argv, env, writable, report, seccomp_fd):
+        words = ["bwrap", *(["--seccomp", str(seccomp_fd)] if seccomp_fd is not None else []), "--unshare-user", "--unshare-ipc",
+                 "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
                  *self.box.userns, "--uid", "1000", "--gid", "1000", "--hostname", "grade", "--die-with-parent", "--new-session", "--clearenv",
                  *self.box.fixed, "--proc", "/proc", "--dev", "/dev", "--size", str(SCRATCH), "--tmpfs", "/dev/shm", "--size", str(SCRATCH),
                  "--tmpfs", "/tmp", "--ro-bind", self.box.tree, "/tree", "--bind" if writable else "--ro-bind", self.host_work, "/work"]
@@ -169,9 +178,13 @@ class Sandbox:
             environment["TEST_REPORT"] = "/report"
         inner = launch.limited(argv, c=0, f=FILE_KB, t=seconds + 5, u=self.box.limit, v=MEMORY_KB, n=1024)
         who = {"user": self.box.user, "group": self.box.user, "extra_groups": []} if self.box.user is not None else {}
-        started = time.monotonic()
-        child = subprocess.Popen(self.command(inner, environment, writable, report), cwd="/", env={"PATH": os.environ.get("PATH", os.defpath)},
+        started, filtered = time.monotonic(), seccomp.program()
+        fd = piped(filtered) if filtered else None
+        child = subprocess.Popen(self.command(inner, environment, writable, report, fd), cwd="/",
+                                 env={"PATH": os.environ.get("PATH", os.defpath)}, pass_fds=[fd] if filtered else [],
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **who)
+        if filtered:
+            os.close(fd)
         said, why = launch.follow(child, seconds, Watch(child))
         try:
             child.wait(0 if why else 3)

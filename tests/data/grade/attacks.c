@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The report, whatever the tests have written, with every "fail" made "pass" in place. */
@@ -34,6 +35,12 @@ static void pass_my_own(void) {
     ssize_t n = pread(mine, text, sizeof text, 0);
     _exit(n > 0 && write(fd, text, (size_t)n) == n ? 0 : 3);
 }
+
+#if defined ATTACK_bomb
+#define LONG "a_long_name_that_makes_the_table_of_names_long_"
+__asm__(".altmacro\n.set i, 0\n.macro one n\n.section .data." LONG LONG LONG "\\n, \"aw\"\n.byte 0\n.endm\n"
+        ".rept 60000\none %i\n.set i, i + 1\n.endr\n.text\n");
+#endif
 
 /* 1: what the solution says is to be wrong. */
 static int attack(void) {
@@ -87,6 +94,11 @@ static int attack(void) {
         atexit(pass_my_own);
     }
     return 1;
+#elif defined ATTACK_calls
+    char params[256] = {0};
+    if (syscall(SYS_add_key, "user", "for the next one", "x", 1ul, -3) >= 0 || syscall(SYS_keyctl, 0, -3, 1) >= 0 ||
+        syscall(SYS_io_uring_setup, 1, params) >= 0 || socket(AF_VSOCK, SOCK_STREAM, 0) >= 0) return 0;
+    exit(3);
 #elif defined ATTACK_network
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(53), .sin_addr = {htonl(0x08080808)}};
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
