@@ -117,6 +117,22 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     return train_trace_prepare(t);
 }
 
+/* ---- files that are not whole ---- */
+void train_pass_over_file(struct training *t, enum status status) {
+    if (status == OK) return;
+    if (!t->unwritten[0]) {
+        snprintf(t->unwritten, sizeof t->unwritten, "%s", status_message());
+        log_warn("%s; training goes on", t->unwritten);
+    }
+    status_clear();
+}
+
+/* At the end of a job that has done all its steps. */
+static enum status tell_unwritten(const struct training *t) {
+    enum status status = t->unwritten[0] ? FAIL(E_IO, "%s; all steps are done", t->unwritten) : OK;
+    return fail_agree(group_world(), status);
+}
+
 /* ---- the loop ---- */
 static enum status report_step(struct training *t, double step_s, double comm_bytes, double comm_s) {
     const struct plan *p = &t->setup.plan;
@@ -129,7 +145,8 @@ static enum status report_step(struct training *t, double step_s, double comm_by
         .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_done};
     if (!is_rank_0()) return OK;
     if (log_get_level() >= LOG_INFO) metrics_print(&row);
-    return metrics_step(&t->metrics, &row);
+    train_pass_over_file(t, metrics_step(&t->metrics, &row));
+    return OK;
 }
 
 static enum status start_step(struct training *t) {
@@ -186,7 +203,8 @@ static enum status evaluate(struct training *t) {
         printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f | %.1f ms\n", t->run.n_done, t->setup.plan.steps, loss,
                1e3 * (clock_s() - start));
     fflush(stdout);
-    return metrics_evaluation(&t->metrics, t->run.n_done, loss);
+    train_pass_over_file(t, metrics_evaluation(&t->metrics, t->run.n_done, loss));
+    return OK;
 }
 
 /* Every quarter of a minute: how far, and how long still. */
@@ -285,8 +303,12 @@ int train_main(int argc, char **argv) {
     if (agreed && prepared) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
     if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* what is being saved is from before that */
     if (status != OK) status_report();                               /* nothing is left to report when the ranks agreed */
-    bool clean = status == OK || agreed;
     if (status == OK) summarise(t);
+    if (status == OK && !t->stopping) {
+        status = tell_unwritten(t);
+        agreed = status == E_IO;
+    }
+    bool clean = status == OK || agreed;
     int code = status == OK && t->stopping ? EXIT_CHECKPOINTED : status_exit_code(status);
     if (clean) release(t);
     comm_finish(clean, code);

@@ -21,13 +21,13 @@ enum status train_guard_begin(struct training *t) {
     return t->save_failed ? FAIL(E_IO, "spike-guard goes back to the last checkpoint, and the first cannot be saved; give --save a place that can be written to, or leave the guard out") : OK;
 }
 
-static enum status note(struct training *t, const struct metrics_rollback *row) {
-    if (!is_rank_0()) return OK;
+static void note(struct training *t, const struct metrics_rollback *row) {
+    if (!is_rank_0()) return;
     char why[64] = "is not finite";
     if (isfinite(row->loss) && row->loss > row->limit) snprintf(why, sizeof why, "is %.4g, above %.4g", row->loss, row->limit);
     log_warn("the loss of step %" PRId64 " %s: back to step %" PRId64 ", leaving out %" PRId64 " samples from number %" PRId64, row->step, why, row->to_step,
              row->n_samples, row->first_sample);
-    return metrics_rollback(&t->metrics, row);
+    train_pass_over_file(t, metrics_rollback(&t->metrics, row));
 }
 
 static enum status go_back(struct training *t, int64_t step, double limit) {
@@ -44,7 +44,8 @@ static enum status go_back(struct training *t, int64_t step, double limit) {
     row.n_samples = go_on_at - row.first_sample;
     run_go_on_at_sample(r, go_on_at);
     t->spent_s = t->saved_spent_s;                                   /* what was done since is done for nothing */
-    return note(t, &row);
+    note(t, &row);
+    return OK;
 }
 
 /* May the last checkpoint be gone back to once more? */

@@ -40,16 +40,23 @@ struct training {
     int64_t trace_first, trace_end;      /* steps that it is of, from 0; */
     bool tracing;                        /* has it been started, */
     int64_t trace_rollbacks;             /* and n_rollbacks then */
+    char unwritten[OPTION_TEXT_MAX + 256];   /* rank 0: why the metrics or the trace are not whole; "" if they are */
     int64_t profiled;                    /* steps that --profile counts, and their seconds */
     double profiled_s;
 };
+
+/* ---- train.c ---- */
+
+/* Rank 0: a file beside the training, metrics or trace, could not be written. Steps are worth more than that: it is
+ * said once, and training goes on; the job ends with this as its failure. */
+void train_pass_over_file(struct training *, enum status);
 
 /* ---- train_trace.c: --trace ---- */
 
 /* Room for the spans, and a file that can be written; before the first step. @collective{world} @errors E_IO, E_MEMORY */
 enum status train_trace_prepare(struct training *);
-/* At the edge of a step: begin, or end, gather and write. `leaving`: this was the last one. A file that cannot be written any more is told, and no
- * failure of the job. @collective{world} @errors E_TIMEOUT, E_COMM */
+/* At the edge of a step: begin, or end, gather and write. `leaving`: this was the last one.
+ * @collective{world} @errors E_TIMEOUT, E_COMM */
 enum status train_trace(struct training *, bool leaving);
 
 /* ---- train_checkpoint.c ---- */

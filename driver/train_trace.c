@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The first steps touch all memory and open connections: the third says more. A run that is too short for that is traced at its end. */
@@ -20,6 +21,10 @@ static void choose_steps(struct training *t) {
 /* Can it be written? What is there stays until there is a trace to take its place. */
 static enum status try_file(const char *path) {
     if (comm_world_rank() != 0) return OK;
+    struct stat info;
+    /* its reader would take the end of this test for the end of the trace; /dev/stdout and >(...) are links, and fine */
+    if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
+        return FAIL(E_IO, "trace=%s is a pipe; give a file, or >(...) in bash", path);
     bool is_new = access(path, F_OK) != 0;
     FILE *f = fopen(path, "a");
     if (!f) return FAIL(E_IO, "cannot write trace=%s: %s; give another path", path, strerror(errno));
@@ -74,8 +79,9 @@ static enum status finish(struct training *t) {
     t->tracing = false;
     enum status status = trace_gather(t->trace, &data);
     if (status == OK && data.n_ranks > 0 && data.n_steps > 0) {
-        if (trace_write(&data, &t->setup.plan, t->setup.plan.trace) == OK) tell(t, &data);
-        else status_report();
+        enum status written = trace_write(&data, &t->setup.plan, t->setup.plan.trace);
+        if (written == OK) tell(t, &data);
+        train_pass_over_file(t, written);
     }
     trace_data_fini(&data);
     trace_destroy(&t->trace);

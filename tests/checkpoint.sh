@@ -124,6 +124,17 @@ on_a_read_only_disk() {
     if grep -q "step-00000023" inspected; then echo "ok read_only_disk"; else echo "not ok read_only_disk $(head -3 inspected)"; fi
 }
 
+# Rows of metrics that cannot be written are worth a line, and no step: training ends as it would, with code 1.
+metrics_that_cannot_be_written() {
+    local code name=metrics_that_cannot_be_written
+    job unmeasured --metrics /dev/full >full 2>&1
+    code=$?
+    if [ $code != 1 ]; then echo "not ok $name code $code, not 1: $(head -1 full)"; return; fi
+    if [ "$(grep -c 'warning.*metrics=/dev/full: No space left' full)" != 1 ] || [ "$(grep -c E_IO full)" != 1 ]
+    then echo "not ok $name says $(cat full)"; return; fi
+    if same_bytes unmeasured; then echo "ok $name"; else echo "not ok $name it ends with other bytes"; fi
+}
+
 # Rank 0 alone cannot write its metrics, after a save that every rank has passed over: it says so, and nobody waits for it.
 metrics_on_a_full_disk() {
     local code
@@ -207,6 +218,7 @@ two_jobs two_jobs
 two_jobs two_jobs_beside_training --save-async
 two_jobs_at_once
 on_a_read_only_disk
+metrics_that_cannot_be_written
 metrics_on_a_full_disk
 on_a_full_disk full_disk
 on_a_full_disk full_disk_beside_training --save-async

@@ -43,8 +43,21 @@ traces trace_of_the_third_and_fourth_step 2 '3 to 4' --pp 2 --steps 6
 traces trace_of_a_run_that_is_too_short_for_that 1 '1 to 1' --steps 1
 traces trace_of_the_steps_that_are_asked_for 1 '2 to 4' --steps 4 --trace-first 2 --trace-steps 9
 refuses trace_that_cannot_be_written E_IO "trace=$work/none/t.json.*another path" --steps 2 --trace "$work/none/t.json"
+mkfifo "$work/pipe"
+refuses trace_into_a_pipe E_IO "trace=$work/pipe is a pipe" --steps 2 --trace "$work/pipe"
 refuses trace_behind_the_last_step E_CONFIG 'trace-first=5 is behind the last step, and steps=4' --steps 4 --trace "$work/t.json" --trace-first 5
 refuses trace_first_of_no_trace E_CONFIG 'trace-first=2 without trace' --steps 4 --trace-first 2
+
+# A trace that cannot be written costs no step, and is the job's end all the same: code 1.
+timeout 60 "$trivium" launch -n 2 train "${small[@]}" --steps 5 --trace /dev/full >"$work/out" 2>"$work/err"
+code=$?
+if [ $code != 1 ] || ! grep -q '^step 5/5' "$work/out"; then not_ok trace_on_a_full_disk "code $code, not 1"
+elif [ "$(grep -c E_ "$work/err")" = 1 ] && grep -q 'E_IO.*trace=/dev/full: No space left' "$work/err"
+then echo "ok trace_on_a_full_disk"; else not_ok trace_on_a_full_disk "says something else"; fi
+timeout 60 "$trivium" train "${small[@]}" --steps 2 --trace >(cat >"$work/t.json") >"$work/out" 2>"$work/err"
+for _ in {1..50}; do grep -q '^]}' "$work/t.json" && break; sleep 0.1; done
+if grep -q '^]}' "$work/t.json"; then echo "ok trace_into_a_process"
+else not_ok trace_into_a_process "no whole trace"; fi
 
 # An evaluation between traced steps takes none of their room, and is no part of the bubble.
 small=(--layers 2 --hidden 16 --heads 2 --seq 8 --global-batch 8 --metrics "")

@@ -1,13 +1,17 @@
+#define _GNU_SOURCE /* asprintf */
 #include "lib/run/metrics.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static enum status open_file(struct metrics *m, const char *path, const char *mode) {
-    m->file = NULL;
+    *m = (struct metrics){.path = path};
     if (!path[0]) return OK;
     m->file = fopen(path, mode);
     return m->file ? OK : FAIL(E_USAGE, "cannot write metrics=%s: %s; give another path, or an empty one for none", path, strerror(errno));
@@ -19,8 +23,8 @@ enum status metrics_open(struct metrics *m, const char *path) { return open_file
 enum status metrics_append(struct metrics *m, const char *path) {
     TRY(open_file(m, path, "a+"));
     bool half = m->file && fseek(m->file, -1, SEEK_END) == 0 && fgetc(m->file) != '\n';
-    if (m->file && (fseek(m->file, 0, SEEK_END) != 0 || (half && fputc('\n', m->file) == EOF)))
-        return FAIL(E_IO, "cannot write the metrics: %s", strerror(errno));
+    if (half && (fseek(m->file, 0, SEEK_END) != 0 || fputc('\n', m->file) == EOF || fflush(m->file) != 0))
+        return FAIL(E_IO, "cannot write metrics=%s: %s", path, strerror(errno));
     return OK;
 }
 
@@ -31,12 +35,28 @@ void metrics_close(struct metrics *m) {
 
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
+/* Past FILE's buffer, which would keep the row that failed for the next. */
+static bool write_line(struct metrics *m, const char *text) {
+    char *line;
+    int n = asprintf(&line, "%s%s\n", m->cut_off ? "\n" : "", text);
+    if (n < 0) return false;
+    ssize_t written = TEMP_FAILURE_RETRY(write(fileno(m->file), line, (size_t)n));
+    if (written >= 0) m->cut_off = written < n;
+    free(line);
+    return written == n;
+}
+
 /* Takes the object over. */
 static enum status write_row(struct metrics *m, json_t *row) {
-    int failed = !row || json_dumpf(row, m->file, JSON_COMPACT | JSON_REAL_PRECISION(17)) || fputc('\n', m->file) == EOF ||
-                 fflush(m->file);
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+    char *text = row ? json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    errno = text ? ENOSPC : ENOMEM;                                  /* a disk that takes a part of it sets none */
+    bool ok = text && write_line(m, text);
+    int why = errno;
+    free(text);
     json_decref(row);
-    return failed ? FAIL(E_IO, "cannot write the metrics: %s", strerror(errno)) : OK;
+    signal(SIGPIPE, before);
+    return ok ? OK : FAIL(E_IO, "cannot write metrics=%s: %s", m->path, strerror(why));
 }
 
 enum status metrics_step(struct metrics *m, const struct metrics_row *r) {

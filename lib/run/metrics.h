@@ -18,7 +18,11 @@ struct metrics_row {
     int64_t tokens_seen;
 };
 
-struct metrics { FILE *file; };
+struct metrics {
+    FILE *file;
+    const char *path;                  /* borrowed */
+    bool cut_off;                      /* the last row is there in part */
+};
 
 /** Open for writing, from the start. path "": no file. @errors E_USAGE with path and reason */
 enum status metrics_open(struct metrics *, const char *path);
@@ -26,7 +30,9 @@ enum status metrics_open(struct metrics *, const char *path);
 enum status metrics_append(struct metrics *, const char *path);
 void metrics_close(struct metrics *);
 
-/** Append a training row / an evaluation row, flushed. Doubles as %.17g, NaN and infinity as null. @errors E_IO */
+/** Append a training row / an evaluation row, flushed. Doubles as %.17g, NaN and infinity as null. After a failure the
+ *  next row is tried again, on a line of its own. A pipe without a reader is a failure too, and no SIGPIPE.
+ *  @errors E_IO with path and reason */
 enum status metrics_step(struct metrics *, const struct metrics_row *);
 enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss);
 /* The guard against spikes went back to a checkpoint (driver/train_guard.c). */

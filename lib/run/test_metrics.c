@@ -1,10 +1,15 @@
 /* ranks: 1  device: cpu */
 #include "lib/run/metrics.h"
 #include "tests/test.h"
+#include <fcntl.h>
 #include <float.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct metrics_row example(void) {
     return (struct metrics_row){.step = 12, .steps = 2000, .loss = 2.31072, .grad_norm = 0.8312, .lr = 6e-4, .step_s = 0.0412,
@@ -193,7 +198,38 @@ static void test_a_full_disk_is_said(void **state) {
     assert_ok(metrics_open(&m, "/dev/full"));
     enum status status = metrics_step(&m, &r);
     metrics_close(&m);
-    assert_fails(status, E_IO, "No space left");
+    assert_fails(status, E_IO, "metrics=/dev/full", "No space left");
+}
+
+/* A row that was cut off spoils none of those that find room later. */
+static void test_rows_go_on_when_there_is_room_again(void **state) {
+    (void)state;
+    struct rlimit limit;
+    struct metrics m = open_file();
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    assert_ok(metrics_evaluation(&m, 1, 2));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){40, limit.rlim_max}), 0);
+    enum status cut = metrics_evaluation(&m, 2, 0.5), none = metrics_evaluation(&m, 3, 0.5);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_true(cut == E_IO && none == E_IO);
+    assert_ok(metrics_evaluation(&m, 4, 0.25));
+    metrics_close(&m);
+    assert_string_equal(line(0), "{\"step\":1,\"val_loss\":2.0}\n");
+    assert_string_equal(line(2), "{\"step\":4,\"val_loss\":0.25}\n");
+}
+
+static void test_a_reader_that_leaves_is_said(void **state) {
+    (void)state;
+    struct metrics m;
+    const char *pipe = test_path("pipe");
+    assert_int_equal(mkfifo(pipe, 0666), 0);
+    int reader = open(pipe, O_RDONLY | O_NONBLOCK);
+    assert_ok(metrics_open(&m, pipe));
+    assert_ok(metrics_evaluation(&m, 1, 2));
+    close(reader);
+    assert_fails(metrics_evaluation(&m, 2, 2), E_IO, "/pipe", "Broken pipe");
+    metrics_close(&m);
 }
 
 /* ---- the line for people ---- */
@@ -252,4 +288,5 @@ TESTS(unit_test(test_appended_rows_follow_what_is_there), unit_test(test_trainin
       unit_test(test_what_is_no_number_becomes_null), unit_test(test_each_row_is_one_line_and_there_at_once),
       unit_test(test_opening_starts_the_file_anew), unit_test(test_an_empty_path_means_no_file),
       unit_test(test_a_path_that_cannot_be_written_is_refused), unit_test(test_a_full_disk_is_said),
+      unit_test(test_rows_go_on_when_there_is_room_again), unit_test(test_a_reader_that_leaves_is_said),
       unit_test(test_printed_line_is_the_promised_one))
