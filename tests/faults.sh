@@ -170,6 +170,9 @@ config config_inline_comment E_FORMAT bad.ini:1 "a comment inside a line" -- "la
 config config_without_equals E_FORMAT bad.ini:2 "is not key = value" -- "layers = 2" "hidden 64"
 config config_bad_value E_USAGE "bad.ini:1: layers = many" "not an integer" -- "layers = many"
 refuses config_missing 2 E_DATA absent.ini "No such file" -- train --config absent.ini
+refuses config_is_a_pipe 2 E_DATA "pipe is a pipe" -- train --config pipe
+config config_inside_a_config E_USAGE bad.ini:2 "config is an option of the command line" -- "layers = 2" "config = x"
+refuses config_of_a_process 2 E_USAGE "did you mean layers" -- train --config <(echo "layesr = 2")
 refuses config_is_a_directory 2 E_DATA folder -- train --config folder
 
 # ---- at run time ----

@@ -92,6 +92,9 @@ enum status option_unknown(const struct options *o, const char *name, size_t len
     char word[64], place[OPTION_TEXT_MAX] = "";
     snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);
     if (o->file) snprintf(place, sizeof place, "%s:%d: ", o->file, o->line);
+    if (o->file && !strcmp(word, "config"))
+        return FAIL(E_USAGE, "%sconfig is an option of the command line; give several files there, as in "
+                    "--config a --config b", place);
     const char *dashes = source == FROM_COMMAND_LINE ? "--" : "", *nearest = option_nearest(o, word);
     if (nearest)
         return FAIL(E_USAGE, "%sunknown option %s%s; did you mean %s%s?", place, dashes, word, dashes, nearest);

@@ -6,6 +6,7 @@
 #include <ini.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_LINE_BYTES = 1 << 16 };     /* with blanks around it; a file without line ends must not fill the memory */
 
@@ -99,6 +100,10 @@ static enum status read_pairs(struct reader *r) {
 }
 
 enum status options_read_file(struct options *o, const char *path) {
+    struct stat info;
+    /* one without a writer is waited for without end; /dev/stdin and <(...) are links, and have a writer */
+    if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
+        return FAIL(E_DATA, "the config file %s is a pipe; give a file, or <(...) in bash", path);
     struct reader r = {.options = o, .file = fopen(path, "r"), .status = OK};
     if (!r.file) return FAIL(E_DATA, "cannot read the config file %s: %s", path, strerror(errno));
     r.set_on_line = calloc((size_t)o->n + 1, sizeof *r.set_on_line);
