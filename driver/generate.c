@@ -52,6 +52,7 @@ struct generation {
     struct decoder decoder;
     double started_s, first_s;           /* when the prompt was begun, and when its last token was read */
     int64_t n_written;
+    bool to_terminal;                    /* the text; control bytes are escaped then */
 };
 
 static bool is_rank_0(void) { return comm_world_rank() == 0; }
@@ -139,16 +140,27 @@ static enum status prepare(struct generation *g, int argc, char **argv) {
     return fail_agree(group_world(), decoder_init(&g->decoder, &g->run));
 }
 
+/* mpirun gives its ranks a terminal whatever their text goes to: launch says what that is. */
+static bool is_terminal(void) {
+    const char *launched = getenv("TRIVIUM_TERMINAL");
+    return launched ? *launched == '1' : !getenv("OMPI_COMM_WORLD_SIZE") && isatty(STDOUT_FILENO);
+}
+
+static enum status print_text(const struct generation *g, int32_t token) {
+    return is_rank_0() ? text_print(stdout, token, g->request.plan.vocab, g->bpe, g->to_terminal) : OK;
+}
+
 static enum status print_token(void *self, int32_t token) {
     struct generation *g = self;
     if (g->n_written++ == 0) g->first_s = clock_s();
-    return is_rank_0() ? text_print(stdout, token, g->request.plan.vocab, g->bpe) : OK;
+    return print_text(g, token);
 }
 
 static enum status generate(struct generation *g) {
     const struct request *q = &g->request;
     const struct sampling sampling = {q->temperature, q->top_k, (uint64_t)q->plan.seed};
-    for (int64_t i = 0; i < g->n_prompt && is_rank_0(); i++) TRY(text_print(stdout, g->prompt[i], q->plan.vocab, g->bpe));
+    g->to_terminal = is_terminal();
+    for (int64_t i = 0; i < g->n_prompt; i++) TRY(print_text(g, g->prompt[i]));
     g->started_s = clock_s();
     return decoder_write(&g->decoder, &sampling, g->prompt, g->n_prompt, q->tokens, print_token, g);
 }

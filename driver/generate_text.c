@@ -59,11 +59,22 @@ enum status text_read_tokens(const char *list, int64_t vocab, int32_t **tokens, 
     return OK;
 }
 
-enum status text_print(FILE *to, int32_t token, int64_t vocab, const struct bpe *bpe) {
-    int64_t bytes = 0;
-    const char *said = bpe ? bpe_token(bpe, token, &bytes) : NULL;   /* a model may have more tokens than its tokenizer */
-    bool written = said ? fwrite(said, 1, (size_t)bytes, to) == (size_t)bytes
-                 : !bpe && vocab == BYTES ? putc(token, to) != EOF : fprintf(to, "%" PRId32 " ", token) > 0;
+static bool is_control(unsigned char c) { return (c < ' ' && c != '\n' && c != '\t') || c == 127; }
+
+static bool print_bytes(FILE *to, const char *bytes, int64_t n, bool escape) {
+    for (int64_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if ((escape && is_control(c) ? fprintf(to, "\\x%02x", c) : putc(c, to)) == EOF) return false;
+    }
+    return !ferror(to);
+}
+
+enum status text_print(FILE *to, int32_t token, int64_t vocab, const struct bpe *bpe, bool escape) {
+    int64_t bytes = 1;
+    const char byte = (char)token;
+    const char *said = !bpe && vocab == BYTES ? &byte : NULL;
+    if (bpe) said = bpe_token(bpe, token, &bytes);                 /* a model may have more tokens than its tokenizer */
+    bool written = said ? print_bytes(to, said, bytes, escape) : fprintf(to, "%" PRId32 " ", token) > 0;
     if (!written || fflush(to) != 0) return FAIL(E_IO, "writing the text: %s", strerror(errno));
     return OK;
 }

@@ -16,8 +16,9 @@ enum status text_encode(const char *text, int64_t vocab, struct bpe *bpe, int32_
  *  @errors E_USAGE: no such list; E_CONFIG: a token that the vocabulary has not  @collective{none} */
 enum status text_read_tokens(const char *list, int64_t vocab, int32_t **tokens, int64_t *n);
 
-/** Write what the token says, and flush: its bytes; of a model whose tokens are no bytes, without a tokenizer, its number and a blank.
+/** Write what the token says, and flush: its bytes; of a model whose tokens are no bytes, without a tokenizer, its
+ *  number and a blank. escape: control bytes, but tab and newline, as \x1b; a terminal would obey them.
  *  @errors E_IO  @collective{none} */
-enum status text_print(FILE *, int32_t token, int64_t vocab, const struct bpe *bpe);
+enum status text_print(FILE *, int32_t token, int64_t vocab, const struct bpe *bpe, bool escape);
 
 #endif

@@ -144,6 +144,8 @@ static void set_threads(int n_ranks) {
 static void set_environment(const struct launch_request *request) {
     /* To Open MPI two ranks on two cores are not oversubscribed, so it spins; unbound, they are in each other's way. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    /* mpirun gives its ranks a terminal of their own, whatever their text goes to */
+    setenv("TRIVIUM_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1);
     setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* no complaints about absent network cards */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
     if (geteuid() == 0) { /* containers */
@@ -178,7 +180,10 @@ static const char *signal_remedy(int number) {
         return "if nobody did this, memory ran out: see `dmesg` and `trivium show memory`; start it again";
     case SIGUSR1: return "it was asked to stop; start it again";
     case SIGILL: return "the program was built for another processor; make clean, then build it here";
-    case SIGABRT: case SIGBUS: case SIGFPE: case SIGSEGV:
+    case SIGBUS:
+        return "a file that it reads was shortened or cannot be read any more (data, tokenizer), or /dev/shm is full; "
+               "if neither, it is a defect in Trivium: report it";
+    case SIGABRT: case SIGFPE: case SIGSEGV:
         return "a defect in Trivium; build with `make DEBUG=1 SAN=1`, which shows where, and report it";
     default: return "find out who sends it, and start it again";
     }

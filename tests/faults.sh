@@ -225,6 +225,11 @@ chmod +x one_asleep
 TRIVIUM_EXE=$work/one_asleep refuses ranks_only_one_starts 1 E_TIMEOUT "start of MPI and of all ranks" never -- \
     launch -n 2 train --metrics "" --comm-timeout 1
 
+# As if a mapped file had become shorter.
+printf '#!/bin/bash\nkill -BUS $$\n' >bus
+chmod +x bus
+TRIVIUM_EXE=$work/bus refuses bus_error_names_files 1 E_COMM "file that it reads was shortened" -- launch -n 1 train
+
 # ---- dead peers ----
 has_stepped() { [ "$(grep -c '^step ' out)" -ge 3 ]; }
 

@@ -34,6 +34,22 @@ refuses() {
 "$trivium" launch -n 4 train --device cpu --threads 1 --data "$demo" --layers 2 --hidden 32 --heads 4 --seq 32 --global-batch 4 --steps 12 --lr 1e-2 \
     --dp 2 --tp 2 --zero 1 --val-fraction 0 --log warn --metrics "" --save saved >out 2>err || { not_ok generate "no model to speak with"; exit 1; }
 
+# A terminal obeys control bytes, and a model may say any: there they are written as \x1b. Files and pipes get the bytes.
+coloured() { # [launch -n RANKS]
+    echo "$trivium $* generate --tp ${3-1} --threads 1 --checkpoint saved --tokens 1 --log warn --prompt \$'a\t\e[31m'"
+}
+control_bytes() { # NAME [LAUNCH...]
+    bash -c "$(coloured "${@:2}")" 2>err | head -c 7 | od -c >out
+    if ! grep -q 'a  *.t  *033   \[' out; then not_ok "$1" "not the bytes in a pipe"; return; fi
+    script -qec "bash -c \"$(coloured "${@:2}")\"" typescript >out 2>err </dev/null
+    if grep -q $'\e' out; then not_ok "$1" "ESC on a terminal"
+    elif grep -qF $'a\t\\x1b[31m' out; then echo "ok $1"; else not_ok "$1" "another text"; fi
+}
+if [ -n "$(type -p script)" ]; then
+    control_bytes control_bytes_on_a_terminal
+    control_bytes control_bytes_of_ranks_on_a_terminal launch -n 2
+else echo "skip control_bytes_on_a_terminal, control_bytes_of_ranks_on_a_terminal: there is no program 'script'"; fi
+
 words=(--checkpoint saved --prompt "To be" --tokens 20 --top-k 20)
 if ! generate "${words[@]}" --seed 7; then not_ok generate_alone "exit code $?"
 elif [ "$(wc -c <out)" != 26 ] || [ "$(head -c 5 out)" != "To be" ]; then not_ok generate_alone "not the prompt, 20 bytes and an end of line"
