@@ -34,7 +34,7 @@ refuses() {
 "$trivium" launch -n 4 train --device cpu --threads 1 --data "$demo" --layers 2 --hidden 32 --heads 4 --seq 32 --global-batch 4 --steps 12 --lr 1e-2 \
     --dp 2 --tp 2 --zero 1 --val-fraction 0 --log warn --metrics "" --save saved >out 2>err || { not_ok generate "no model to speak with"; exit 1; }
 
-# A terminal obeys control bytes, and a model may say any: there they are written as \x1b. Files and pipes get the bytes.
+# A terminal obeys control bytes, and a model may say them; there they are \x1b. Files and pipes get the bytes.
 coloured() { # [launch -n RANKS]
     echo "$trivium $* generate --tp ${3-1} --threads 1 --checkpoint saved --tokens 1 --log warn --prompt \$'a\t\e[31m'"
 }
