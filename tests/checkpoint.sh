@@ -149,6 +149,57 @@ metrics_on_a_full_disk() {
     else echo "not ok metrics_on_a_full_disk code $code: $(grep E_ full)"; fi
 }
 
+# Damage of every kind to a copy of the whole checkpoint: one line, code 2, and no hang, whatever reads it.
+damage() { # NAME COMMAND: run in the copy, where $step and $shard are its names
+    local step shard=rank-00002.safetensors code said
+    step=$(cat whole/latest)
+    rm -rf harmed
+    cp -r whole harmed
+    (cd harmed && eval "$2") || { echo "not ok damage_$1 the damage fails"; return; }
+    timeout 10 "$trivium" checkpoint inspect harmed >inspected 2>said
+    code=$?
+    said=$(head -c 300 said | tr '\n\0' '  ')
+    if [ $code != 2 ] || [ "$(wc -l <said)" != 1 ] || ! grep -qE '^(\[rank[^]]*\] )?E_(DATA|FORMAT) ' said
+    then echo "not ok damage_$1 code $code: $said"; else echo "ok damage_$1"; fi
+}
+# flip FILE BYTE: another value for one byte
+flip() {
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+damages() {
+    damage latest_empty ': >latest'
+    damage latest_missing 'rm latest'
+    damage latest_above 'echo ../whole >latest'
+    damage latest_absolute 'echo /etc >latest'
+    damage latest_gone 'echo step-00000099 >latest'
+    damage latest_escape 'printf "step-\e[2J\n" >latest'
+    damage latest_zero_byte 'printf "step-0000\0\0\0\0\n" >latest'
+    damage latest_huge 'head -c 100000 /dev/zero | tr "\0" 9 >latest'
+    damage latest_folder 'rm latest; mkdir latest'
+    damage latest_link_to_itself 'rm latest; ln -s latest latest'
+    damage latest_pipe 'rm latest; mkfifo latest'
+    damage shard_cut_off 'truncate -s -1 $step/$shard'
+    damage shard_longer 'echo >>$step/$shard'
+    damage shard_empty ': >$step/$shard'
+    damage shard_missing 'rm $step/$shard'
+    damage shard_pipe 'rm $step/$shard; mkfifo $step/$shard'
+    damage shard_folder 'rm $step/$shard; mkdir $step/$shard'
+    damage shard_bit_of_length 'flip $step/$shard 1'
+    damage shard_bit_of_header 'flip $step/$shard 100'
+    damage shard_bit_of_data 'flip $step/$shard 30001'
+    damage shard_of_another_step 'cp step-00000023/$shard $step/$shard'
+    damage shards_swapped 'cd $step; mv $shard x; mv rank-00001.safetensors $shard; mv x rank-00001.safetensors'
+    damage manifest_missing 'rm $step/manifest.json'
+    damage manifest_pipe 'rm $step/manifest.json; mkfifo $step/manifest.json'
+    damage manifest_of_another_step 'cp step-00000023/manifest.json $step'
+    damage manifest_cut_off 'truncate -s 300 $step/manifest.json'
+    damage manifest_more_updates 'sed -i "s/\"update\": \"24\"/\"update\": \"23\"/" $step/manifest.json'
+    damage manifest_other_scale 'sed -i "s/\"weight_decay\": 0/\"weight_decay\": 1/" $step/manifest.json'
+    damage manifest_60_megabytes 'head -c 60000000 /dev/zero | tr "\0" " " >>$step/manifest.json'
+}
+
 # A failed save leaves nothing, and what killed jobs have left goes before a new job looks for room: as soon as there is
 # room, saves work again.
 room_is_made() {
@@ -211,6 +262,7 @@ two_jobs_at_once() {
     if same_bytes at-once; then echo "ok $name"; else echo "not ok $name it ends with other bytes"; fi
 }
 
+damages
 room_is_made
 room_is_made_meanwhile room_is_made_meanwhile
 room_is_made_meanwhile room_is_made_beside_training --save-async
