@@ -213,6 +213,9 @@ static enum status explain(const struct launch_request *request, const struct la
     if (facts->rank >= 0)
         return FAIL(E_COMM, "rank %d of %d ended with code %d and gave no reason; run again with --log debug",
                     facts->rank, request->n_ranks, facts->exit_code);
+    if (end->code > 128) /* mpirun's notice of it can get lost when a rank dies at once */
+        return FAIL(E_COMM, "a rank was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
+                    signal_remedy(end->code - 128));
     return FAIL(E_COMM, "mpirun ended with code %d and names no rank that failed: it was sent a signal (those are for "
                 "launch), or could not go on; see what is above, and start it again", end->code);
 }

@@ -92,6 +92,7 @@ time_is_up() {
 
 # Runs bash text with a small file system of its own in the folder `disk`; job works in it. Code 77: none can be mounted here.
 with_a_disk() { # SIZE TEXT
+    unshare -m true 2>/dev/null || return 77
     mkdir -p disk
     unshare -m bash -c "mount -t tmpfs -o size=$1 tmpfs disk || exit 77
         $(declare -f job)
