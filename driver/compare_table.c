@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_COLUMNS = 16, NAME_WIDTH = 32, LINE_WIDTH = 140 };
 
@@ -186,10 +185,10 @@ static void print_table(FILE *f, struct table t, const struct compare_entry *ent
 
 /* ---- what to read off ---- */
 static void print_sharing(FILE *f) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    double cores = comm_local_cores();
     if (comm_local_size() > cores)
-        fprintf(f, " (%d ranks share %ld core%s here, which times depend on, memory and bytes do not.)", comm_local_size(), cores,
-                cores == 1 ? "" : "s");
+        fprintf(f, " (%d ranks share %.3g core%s here, which times depend on, memory and bytes do not.)",
+                comm_local_size(), cores, cores == 1 ? "" : "s");
     fputc('\n', f);
 }
 

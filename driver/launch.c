@@ -1,11 +1,12 @@
 /* trivium launch: from the request to mpirun's words and settings, and from mpirun's end to one line and an exit code. */
 #include "driver/launch_restart.h"
+#include "driver/limits.h"
 #include "lib/base/clock.h"
+#include "lib/base/cores.h"
 #include "lib/base/log.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,7 +137,7 @@ static bool is_one_host(const struct launch_request *request) {
 
 static void set_threads(int n_ranks) {
     char text[16];
-    int threads = omp_get_num_procs() / n_ranks;
+    int threads = (int)cores_allowed() / n_ranks;
     snprintf(text, sizeof text, "%d", threads > 1 ? threads : 1);
     setenv("OMP_NUM_THREADS", text, 0);
 }
@@ -178,6 +179,7 @@ static const char *signal_remedy(int number) {
     switch (number) {
     case SIGKILL:
         return "if nobody did this, memory ran out: see `dmesg` and `trivium show memory`; start it again";
+    case SIGXCPU: return "`ulimit -t` is used up; raise it, and start it again";
     case SIGUSR1: return "it was asked to stop; start it again";
     case SIGILL: return "the program was built for another processor; make clean, then build it here";
     case SIGBUS:
@@ -255,6 +257,7 @@ enum status launch_attempt(const struct launch_request *request, struct launch_o
 }
 
 static enum status run_job(const struct launch_request *request, int *code) {
+    TRY(limits_look(is_one_host(request) ? request->n_ranks : 0));
     launch_mark();
     set_environment(request);
     TRY(launch_watch_signals());

@@ -41,6 +41,12 @@ static bool opens_boilerplate(const char *line) {
            strstr(line, "run detected that one or more processes exited with non-zero status");
 }
 
+/* Of a rank that still starts when the job has ended, and its files are gone. Without an error before it, it is the
+ * news itself. */
+static bool follows_from_an_end(const char *line) {
+    return starts_with(line, "A system call failed during shared memory initialization");
+}
+
 /* "[n07:99] Read -1, expected 8192, errno = 3": a rank was copying from the memory of one that had just died. */
 static bool is_read_of_the_dead(const char *line) {
     const char *text = *line == '[' ? strstr(line, "] Read ") : NULL;
@@ -82,7 +88,8 @@ static enum launch_verdict judge_dashes(struct launch_filter *filter, const char
 
 static enum launch_verdict judge_text(struct launch_filter *filter, const char *line) {
     bool after_dashes = filter->state == FILTER_AFTER_DASHES;
-    if (after_dashes) filter->state = opens_boilerplate(line) ? FILTER_IN_BOILERPLATE : FILTER_OUTSIDE;
+    bool told = filter->facts.error_seen && follows_from_an_end(line);
+    if (after_dashes) filter->state = told || opens_boilerplate(line) ? FILTER_IN_BOILERPLATE : FILTER_OUTSIDE;
     if (filter->state == FILTER_OUTSIDE) return after_dashes ? LINE_PASS_HELD : LINE_PASS;
     read_facts(&filter->facts, line);
     return LINE_DROP;

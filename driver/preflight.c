@@ -11,9 +11,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 static const char HELP[] =
@@ -47,7 +47,8 @@ static enum status hash_program(uint64_t *hash) {
 }
 
 static void describe(struct preflight_rank *rank, const struct device *device, int threads) {
-    *rank = (struct preflight_rank){.threads = threads, .allowed_cores = setup_allowed_cores(), .cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    *rank = (struct preflight_rank){.threads = threads, .allowed_cores = setup_allowed_cores(),
+                                    .cores = (int)fmax(1, comm_local_cores())};
     comm_host_name(rank->host, sizeof rank->host);
     snprintf(rank->device, sizeof rank->device, "%s", device->name);
     snprintf(rank->library, sizeof rank->library, "%s", comm_library());

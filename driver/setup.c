@@ -1,13 +1,14 @@
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "driver/setup.h"
 
 #include "driver/recipe.h"
 #include "gpt/gpt.h"
+#include "lib/base/cores.h"
 #include "lib/base/log.h"
+#include "lib/comm/comm.h"
 #include "lib/data/bpe.h"
 #include <inttypes.h>
+#include <math.h>
 #include <omp.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -95,27 +96,27 @@ void setup_fini(struct setup *s) {
 
 static int online_cores(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
 
-int setup_allowed_cores(void) {
-    cpu_set_t mask;
-    return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : online_cores();
-}
+int setup_allowed_cores(void) { return (int)fmax(1, cores_allowed()); }
 
 const char *setup_binding(void) {
     static char text[64];
-    int allowed = setup_allowed_cores(), cores = online_cores();
-    if (allowed >= cores) snprintf(text, sizeof text, "free on %d core%s", cores, cores == 1 ? "" : "s");
+    unsigned char mask[CORES_MASK_BYTES];
+    int allowed = cores_mask(mask), cores = online_cores();
+    double quota = cores_quota("");
+    if (quota < allowed) snprintf(text, sizeof text, "a quota of %.3g of %d cores", quota, cores);
+    else if (allowed >= cores) snprintf(text, sizeof text, "free on %d core%s", cores, cores == 1 ? "" : "s");
     else snprintf(text, sizeof text, "bound to %d of %d cores", allowed, cores);
     return text;
 }
 
 int setup_threads(const struct plan *plan, int local_ranks) {
-    int cores = online_cores(), allowed = setup_allowed_cores();
+    int cores = (int)comm_local_cores(), allowed = setup_allowed_cores();
     int threads = (int)plan->threads;
     if (threads == 0 && getenv("OMP_NUM_THREADS")) threads = omp_get_max_threads();
     if (threads == 0) threads = cores / local_ranks > 0 ? cores / local_ranks : 1;
     if (allowed < threads)
-        log_warn("%d threads, but this rank is bound to %d core%s; start with --bind-to none, or set threads", threads, allowed,
-                 allowed == 1 ? "" : "s");
+        log_warn("%d threads, but this rank may use %d core%s (affinity mask, cgroup quota); start with --bind-to "
+                 "none, raise the quota, or set threads", threads, allowed, allowed == 1 ? "" : "s");
     omp_set_num_threads(threads);
     return threads;
 }

@@ -25,13 +25,13 @@ void setup_fini(struct setup *);
  *  vocab falls back to 256. @errors E_USAGE: an unknown preset; E_CONFIG: what cannot be together  @collective{none} */
 enum status setup_plan(struct options *, struct plan *plan, int world);
 
-/** Use plan->threads (or cores / local ranks) OpenMP threads; warn when this rank may not run on as many cores. Returns how
- *  many it uses. */
+/** Use plan->threads (or comm_local_cores / local ranks) OpenMP threads; warn when this rank may not run on as many
+ *  cores. Returns how many it uses. */
 int setup_threads(const struct plan *, int local_ranks);
 
-/** On how many cores this process may run: its affinity mask, as the launcher has set it. */
+/** On how many cores this process may run, at least 1: cores_allowed, rounded down. */
 int setup_allowed_cores(void);
-/** The same in words: "free on 8 cores", "bound to 1 of 8 cores". Static storage. */
+/** The same in words: "free on 8 cores", "bound to 1 of 8 cores", "a quota of 1.5 of 8 cores". Static storage. */
 const char *setup_binding(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "driver/setup.h"
+#include "lib/comm/comm.h"
 #include "tests/test.h"
 #include <omp.h>
 #include <sched.h>
@@ -28,11 +29,11 @@ static void test_binding_is_the_affinity_mask(void **state) {
     else assert_string_equal(words, "free on 1 core");
 }
 
-/* As many threads as the plan says; else the machine's cores divided by its ranks, and at least one. */
+/* As many threads as the plan says; else the cores that it may use divided by its ranks, and at least one. */
 static void test_threads_are_cores_by_ranks_unless_told(void **state) {
     (void)state;
     struct plan plan = {.threads = 3};
-    int before = omp_get_max_threads(), cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int before = omp_get_max_threads(), cores = (int)comm_local_cores();
     char *variable = getenv("OMP_NUM_THREADS"), *kept = variable ? strdup(variable) : NULL;
     unsetenv("OMP_NUM_THREADS");
     int told = setup_threads(&plan, 1), used = omp_get_max_threads();

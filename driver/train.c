@@ -9,6 +9,7 @@
 #include "driver/deadline.h"
 #include "driver/goodput.h"
 #include "driver/launch.h"
+#include "driver/limits.h"
 #include "driver/preflight.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
@@ -28,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
+#include <time.h>
 
 static bool is_rank_0(void) { return comm_world_rank() == 0; }
 
@@ -38,27 +39,31 @@ static enum dtype dtype_of_products(const struct plan *p) {
 }
 
 static double peak_of_cpu(const struct plan *p, int threads) {
-    double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), wanted = (double)threads * comm_local_size();
-    double hosts = (double)comm_world_size() / comm_local_size();
-    return peak_flops_per_core(dtype_of_products(p)) * fmin(cores, wanted) * hosts;
+    double wanted = (double)threads * comm_local_size();
+    return peak_flops_per_core(dtype_of_products(p)) * fmin(comm_local_cores(), wanted);
 }
 
 /* Ranks that share a GPU share its peak. */
 static double peak_of_gpus(const struct training *t) {
     const struct plan *p = &t->setup.plan;
-    double gpus = fmin(device_cuda_count(), comm_local_size()) * comm_world_size() / comm_local_size();
+    double gpus = fmin(device_cuda_count(), comm_local_size());
     double peak = peak_flops_of_gpu(t->run.device->name, dtype_of_products(p));
     if (peak == 0) log_warn("the peak of %s is not known, so mfu is not; give peak-tflops", t->run.device->name);
     return peak * gpus;
 }
 
+/* One rank of each host measures, while the others sleep: in a sum they would look again and again, on cores that it is
+ * to have. */
 static enum status find_peak(struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
+    const struct timespec measured = {0, 50000000};
+    double of_host = 0;
     t->peak_flops = p->peak_tflops * 1e12;
-    if (t->peak_flops == 0 && is_rank_0())
-        t->peak_flops = p->device == PLAN_DEVICE_CUDA ? peak_of_gpus(t) : peak_of_cpu(p, threads);
-    TRY(comm_broadcast(group_world(), &t->peak_flops, 1, FP64, 0));
-    if (t->peak_flops == 0) t->peak_flops = NAN;
+    if (t->peak_flops > 0) return OK;
+    if (comm_local_rank() == 0) of_host = p->device == PLAN_DEVICE_CUDA ? peak_of_gpus(t) : peak_of_cpu(p, threads);
+    else nanosleep(&measured, NULL);
+    TRY(comm_all_reduce(group_world(), &of_host, 1, FP64, COMM_SUM));
+    t->peak_flops = of_host > 0 ? of_host : NAN;
     return OK;
 }
 
@@ -289,7 +294,8 @@ int train_main(int argc, char **argv) {
     deadline_set_for_start(argc, argv);
     struct training *t = calloc(1, sizeof *t);
     if (t) t->born_s = clock_s();
-    enum status status = t ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");
+    enum status status = t ? limits_look_alone() : FAIL(E_MEMORY, "no memory to start with");
+    if (status == OK) status = comm_start(&argc, &argv);
     if (status != OK) {
         status_report();
         return status_exit_code(status);

@@ -215,6 +215,70 @@ END
 chmod +x one_bad_rank
 TRIVIUM_EXE=$work/one_bad_rank refuses ranks_only_one_fails 2 "[rank 1/2" E_DATA absent.txt -- launch -n 2 train --metrics ""
 
+# ---- what the machine does not let it have: a shell's limits, and small file systems ----
+# under LIMIT NAME ...: refuses, with this `ulimit`
+under() {
+    # shellcheck disable=SC2086 # an option and its value
+    (ulimit $1 && refuses "${@:2}")
+}
+for command in train "launch -n 2 train"; do
+    kind=${command%% *}
+    # shellcheck disable=SC2086 # several words
+    {
+        under "-v 250000" "${kind}_address_space" 1 E_MEMORY "ulimit -v" "is 250000 kB" -- $command
+        under "-n 20" "${kind}_open_files" 1 E_IO "ulimit -n" "is 20," -- $command
+        under "-f 100" "${kind}_file_size" 1 E_IO "ulimit -f" "is 100," -- $command
+        TMPDIR=/proc refuses "${kind}_tmpdir_read_only" 1 E_IO "/proc " "set TMPDIR" -- $command
+    }
+done
+under "-n 40" launch_some_open_files 1 E_IO "is 40, and Open MPI needs 56" -- launch -n 4 train
+# small NAME FOLDER ...: refuses, with a file system of 1 MiB there
+small_there() {
+    local name=$1 folder=$2
+    shift 2
+    if ! unshare -m mount -t tmpfs -o size=1m none "$folder" 2>/dev/null; then
+        echo "skip $name: nothing can be mounted"
+        return
+    fi
+    # shellcheck disable=SC2016 # for the inner shell
+    env "$marker" unshare -m sh -c 'mount -t tmpfs -o size=1m none "$1"; shift; exec "$@"' sh "$folder" \
+        timeout -k 2 "$limit" "$trivium" launch -n 2 train >out 2>err </dev/null
+    judge "$name" $? 1 "$@"
+    leaves_nothing "$name"
+}
+mkdir -p small
+TMPDIR=$work/small small_there launch_small_tmpdir "$work/small" E_IO "small has 1.0 MiB left" "needs 10.0 MiB" TMPDIR
+small_there launch_small_shared_memory /dev/shm E_MEMORY "/dev/shm has 1.0 MiB left" "needs 8.5 MiB" "--shm-size"
+# closed: the first file that is opened would get the number
+standard_closed() {
+    local name=$1
+    shift
+    eval "env '$marker' timeout -k 2 $limit '$trivium' $2 --steps 2 --val-fraction 0 --threads 1 \
+        >out 2>err </dev/null $1"
+    judge_clean "$name" $?
+}
+judge_clean() { # NAME CODE
+    if [ "$2" != 0 ]; then not_ok "$1" "exit code $2"
+    elif [ -s err ]; then not_ok "$1" "it complains"
+    else echo "ok $1"; fi
+    leaves_nothing "$1"
+}
+for stream in "<" ">" "2>"; do
+    standard_closed "train_closed_$(tr '<>' io <<<"$stream")" "$stream&-" "train ${small[*]@Q}"
+    standard_closed "launch_closed_$(tr '<>' io <<<"$stream")" "$stream&-" "launch -n 2 train ${small[*]@Q}"
+done
+standard_closed launch_all_closed "<&- >&- 2>&-" "launch -n 2 train ${small[*]@Q}"
+
+# ---- fewer cores than the machine has ----
+if command -v taskset >/dev/null; then
+    env -u OMP_NUM_THREADS taskset -c "$(taskset -cp $$ | grep -oE '[0-9]+$')" \
+        "$trivium" train "${small[@]}" --steps 1 --val-fraction 0 >out 2>err
+    if grep -qE "1 thread a rank, (bound to 1 of|free on 1 core)" out; then echo "ok threads_of_the_mask"
+    else not_ok threads_of_the_mask "$(grep layout out)"; fi
+else
+    echo "skip threads_of_the_mask: without taskset"
+fi
+
 # Rank 1 never comes to MPI's start: the line does not blame who waits for it.
 cat >one_asleep <<END
 #!/bin/bash

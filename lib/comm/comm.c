@@ -17,12 +17,14 @@
  * jobs in which everything that was started has ended. Every other end is MPI_Abort, which ends all processes. */
 #include "lib/comm/comm.h"
 
+#include "lib/base/cores.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_mail.h"
 #include "lib/comm/comm_mpi_world.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -34,6 +36,7 @@ int comm_world_rank(void) { return place.rank; }
 int comm_world_size(void) { return place.size; }
 int comm_local_rank(void) { return place.local_rank; }
 int comm_local_size(void) { return place.local_size; }
+double comm_local_cores(void) { return started ? fmin(place.local_cores, cores_quota("")) : cores_allowed(); }
 
 void comm_configure(const struct comm_settings *wanted) { settings = *wanted; }
 const struct comm_settings *comm_settings_in_force(void) { return &settings; }

@@ -55,6 +55,9 @@ int comm_world_rank(void);
 int comm_world_size(void);
 int comm_local_rank(void);     /* place among the ranks of this host, and how many there are */
 int comm_local_size(void);
+/** Cores that the ranks of this host may use together: those of all their affinity masks, no more than the cgroup's
+ *  quota. */
+double comm_local_cores(void);
 /** "node03": this machine, without its domain. */
 void comm_host_name(char *host, size_t bytes);
 /** "Open MPI v4.1.4", and "NCCL 2.21.5" behind it in builds for GPUs. Static storage. */

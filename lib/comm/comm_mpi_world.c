@@ -4,6 +4,7 @@
  * that they become one line with rank, operation and group. */
 #include "lib/comm/comm_mpi_world.h"
 
+#include "lib/base/cores.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_mpi.h"
@@ -29,6 +30,16 @@ const char *comm_library(void) {
     return text;
 }
 
+/* Ranks may be bound to cores of their own, or share what a taskset or a batch system has left them: together they have
+ * all of these. */
+static enum status count_cores(MPI_Comm host, struct mpi_place *place) {
+    unsigned char mine[CORES_MASK_BYTES], all[CORES_MASK_BYTES];
+    cores_mask(mine);
+    MPI_TRY(MPI_Allreduce, mine, all, CORES_MASK_BYTES, MPI_BYTE, MPI_BOR, host);
+    place->local_cores = cores_count(all);
+    return OK;
+}
+
 static enum status find_place(struct mpi_place *place) {
     MPI_Comm host;
     MPI_TRY(MPI_Comm_rank, MPI_COMM_WORLD, &place->rank);
@@ -36,6 +47,7 @@ static enum status find_place(struct mpi_place *place) {
     MPI_TRY(MPI_Comm_split_type, MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place->rank, MPI_INFO_NULL, &host);
     MPI_TRY(MPI_Comm_rank, host, &place->local_rank);
     MPI_TRY(MPI_Comm_size, host, &place->local_size);
+    TRY(count_cores(host, place));
     MPI_TRY(MPI_Comm_free, &host);
     return OK;
 }

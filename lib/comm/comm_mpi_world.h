@@ -4,7 +4,7 @@
 
 #include "lib/base/status.h"
 
-struct mpi_place { int rank, size, local_rank, local_size; };
+struct mpi_place { int rank, size, local_rank, local_size, local_cores; }; /* cores: those of all ranks here */
 
 /** Enter MPI. Errors are returned from here on instead of ending the process. argc and argv: main's, or NULL.
  *  @collective{job} @errors E_COMM */
