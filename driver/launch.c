@@ -212,6 +212,9 @@ static enum status explain(const struct launch_request *request, const struct la
     if (end->killed)
         return FAIL(E_COMM, "mpirun was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
                     mpirun_remedy(end->code - 128));
+    if (facts->no_shared_memory)
+        return FAIL(E_COMM, "Open MPI could not make its shared memory; see that /dev/shm and TMPDIR have room and can "
+                    "be written to");
     if (facts->rank >= 0)
         return FAIL(E_COMM, "rank %d of %d ended with code %d and gave no reason; run again with --log debug",
                     facts->rank, request->n_ranks, facts->exit_code);

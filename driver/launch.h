@@ -63,6 +63,7 @@ struct launch_facts {
     int rank;
     int signal;      /* that killed it; 0: it exited or aborted by itself */
     int exit_code;   /* of a rank that exited or aborted */
+    bool no_shared_memory; /* Open MPI could not make it: the reason, if there is no other */
     char host[64], signal_name[48];
     char error[512]; /* the E_ line, or its beginning */
 };

@@ -34,17 +34,15 @@ static bool is_dashes(const char *line) {
     return n >= 60 && line[n + strspn(line + n, "\r\n")] == 0;
 }
 
+/* As a rule of a rank that still starts when another is dead and the job's files are gone. */
+#define NO_SHARED_MEMORY "A system call failed during shared memory initialization"
+
 /* The first line of a block that says no more than that a rank has ended badly. `mpirun` calls itself prterun in Open MPI 5. */
 static bool opens_boilerplate(const char *line) {
     return starts_with(line, "Primary job ") || starts_with(line, "MPI_ABORT was invoked on rank ") ||
-           strstr(line, "run noticed that process rank ") || strstr(line, "run has exited due to process rank ") ||
+           starts_with(line, NO_SHARED_MEMORY) || strstr(line, "run noticed that process rank ") ||
+           strstr(line, "run has exited due to process rank ") ||
            strstr(line, "run detected that one or more processes exited with non-zero status");
-}
-
-/* Of a rank that still starts when the job has ended, and its files are gone. Without an error before it, it is the
- * news itself. */
-static bool follows_from_an_end(const char *line) {
-    return starts_with(line, "A system call failed during shared memory initialization");
 }
 
 /* "[n07:99] Read -1, expected 8192, errno = 3": a rank was copying from the memory of one that had just died. */
@@ -64,6 +62,7 @@ static bool is_remark(const char *line) {
 }
 
 static void read_facts(struct launch_facts *facts, const char *line) {
+    if (starts_with(line, NO_SHARED_MEMORY)) facts->no_shared_memory = true;
     const char *noticed = strstr(line, "noticed that process rank ");
     if (noticed && facts->signal == 0) /* a signal is the better explanation of a rank's end than any exit code */
         sscanf(noticed, "noticed that process rank %d with PID %*d on node %63s exited on signal %d (%47[^)])", &facts->rank,
@@ -88,8 +87,7 @@ static enum launch_verdict judge_dashes(struct launch_filter *filter, const char
 
 static enum launch_verdict judge_text(struct launch_filter *filter, const char *line) {
     bool after_dashes = filter->state == FILTER_AFTER_DASHES;
-    bool told = filter->facts.error_seen && follows_from_an_end(line);
-    if (after_dashes) filter->state = told || opens_boilerplate(line) ? FILTER_IN_BOILERPLATE : FILTER_OUTSIDE;
+    if (after_dashes) filter->state = opens_boilerplate(line) ? FILTER_IN_BOILERPLATE : FILTER_OUTSIDE;
     if (filter->state == FILTER_OUTSIDE) return after_dashes ? LINE_PASS_HELD : LINE_PASS;
     read_facts(&filter->facts, line);
     return LINE_DROP;

@@ -123,14 +123,12 @@ static void test_filter_passes_other_blocks(void **state) {
     assert_string_equal(through(DASHES "a rule alone\n" DASHES ENDED_EARLY DASHES "end\n"), DASHES "a rule alone\nend\n");
 }
 
-static void test_filter_drops_what_follows_from_an_error(void **state) {
+static void test_filter_keeps_the_want_of_shared_memory_for_the_end(void **state) {
     (void)state;
     const char *block = DASHES "A system call failed during shared memory initialization that should\n" DASHES;
-    const char *error = "E_TIMEOUT deadline.c:3 f: the start did not end\n";
-    char text[1024];
-    assert_unchanged(block); /* alone it is the cause */
-    snprintf(text, sizeof text, "%s%s", error, block);
-    assert_string_equal(through(text), error);
+    assert_string_equal(through(block), "");
+    assert_true(filter.facts.no_shared_memory);
+    assert_int_equal(filter.facts.rank, -1);
 }
 
 static enum status parse(struct launch_request *request, const char *w0, const char *w1, const char *w2, const char *w3) {
@@ -197,6 +195,6 @@ TESTS(unit_test(test_filter_passes_what_ranks_say), unit_test(test_filter_passes
       unit_test(test_filter_reads_who_aborted), unit_test(test_filter_drops_reads_of_a_dead_rank),
       unit_test(test_filter_prefers_the_signal_whatever_the_order),
       unit_test(test_filter_finds_an_error_inside_a_block), unit_test(test_filter_passes_other_blocks),
-      unit_test(test_filter_drops_what_follows_from_an_error),
+      unit_test(test_filter_keeps_the_want_of_shared_memory_for_the_end),
       unit_test(test_request_needs_ranks_and_a_command), unit_test(test_request_leaves_the_commands_options_alone),
       unit_test(test_words_are_mpirun_program_command), unit_test(test_words_name_the_hosts))
