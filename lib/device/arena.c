@@ -50,7 +50,7 @@ static enum status find_written(const struct device *device, const char *memory,
     unsigned char block[BLOCK];
     *end = 0;
     for (int64_t n; bytes > 0 && *end == 0; bytes -= n) {
-        n = (bytes - 1) % BLOCK + 1;                                 /* begins at a multiple of 8: the pattern stays in step */
+        n = (bytes - 1) % BLOCK + 1;                 /* so it begins at a multiple of 8, as the pattern does */
         TRY(device->download(device, block, memory + bytes - n, n));
         int64_t written = last_written(block, n);
         if (written > 0) *end = bytes - n + written;

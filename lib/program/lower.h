@@ -72,10 +72,15 @@ enum status chunk_place(const struct program *, struct chunk *);
 
 /* An interval of time that needs bytes; both ends included. */
 struct interval { int64_t bytes, offset; int from, to, id; };
+struct packing {
+    int64_t extent;            /* end of the highest byte */
+    int64_t floor;             /* the most bytes alive at one time, which nothing can beat */
+    int64_t looks;             /* what it cost: how often an interval, or the node of a tree, was looked at */
+};
 /** Give every interval an offset such that those that overlap in time do not overlap in bytes: first fit, biggest first,
  *  among equals the earliest first. Offsets are multiples of ARENA_ALIGN. Reorders x; ids come back in x[i].id.
- *  @return extent: end of the highest byte. *floor: the most bytes alive at one time, which nothing can beat. */
-int64_t interval_pack(struct interval *x, int n, int64_t *floor);
+ *  @errors E_MEMORY  @collective{none} */
+enum status interval_pack(struct interval *x, int n, struct packing *out);
 
 #ifdef __cplusplus
 }

@@ -69,11 +69,13 @@ static enum status plan_frames(const struct chunk *chunks, const struct schedule
         if (x[i].bytes) x[used++] = x[i];
     }
     int64_t base = arena_align(m->scratch_bytes[ROLE_ACT]);
-    int64_t extent = interval_pack(x, used, &m->frames_floor);
+    struct packing packing;
+    enum status status = interval_pack(x, used, &packing);
     for (int i = 0; i < used; i++) m->frame_offset[x[i].id] = base + x[i].offset;
-    m->bytes[ROLE_ACT] = used ? base + extent : m->scratch_bytes[ROLE_ACT];
+    m->frames_floor = packing.floor;
+    m->bytes[ROLE_ACT] = used ? base + packing.extent : m->scratch_bytes[ROLE_ACT];
     free(x);
-    return OK;
+    return status;
 }
 
 /* ---- scratch: the same bytes serve every action, one after the other ---- */

@@ -1,14 +1,15 @@
 /* Packing intervals of time into bytes. Used for the rows of a tape and for the frames of a schedule.
  *
  * First fit, biggest first; among equals the earliest first. For intervals of one size this is optimal (it is interval
- * colouring, greedy by start); for mixed sizes it is a heuristic, and `floor` says how far from the bound it ended. */
+ * colouring, greedy by start); for mixed sizes it is a heuristic, and `floor` says how far from the bound it ended.
+ *
+ * A step may have a million frames, so nobody compares all with all:
+ *   the biggest   meet only each other. One sweep over the time line gives each the lowest slot that is free: n log n
+ *   the others    each looks at those that overlap it in time, and only at those: a tree over the starts finds them */
 #include "lib/program/lower.h"
 
+#include <limits.h>
 #include <stdlib.h>
-
-static bool overlap_in_time(const struct interval *a, const struct interval *b) {
-    return a->from <= b->to && b->from <= a->to;
-}
 
 static int bigger_then_earlier(const void *a, const void *b) {
     const struct interval *x = a, *y = b;
@@ -17,40 +18,160 @@ static int bigger_then_earlier(const void *a, const void *b) {
     return x->id - y->id;
 }
 
-/* The lowest offset at which x[i] meets none of the already placed x[0..i). */
-static int64_t first_fit(const struct interval *x, int i) {
-    int64_t at = 0;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int j = 0; j < i; j++) {
-            if (!overlap_in_time(&x[i], &x[j])) continue;
-            int64_t end = arena_align(x[j].offset + x[j].bytes);
-            if (at < end && x[j].offset < at + x[i].bytes) {
-                at = end;
-                moved = true;
-            }
+/* ---- the time line: where intervals begin and end. Both ends are included, so at one time begins come first ---- */
+struct edge { int time, i; bool ends; };
+
+static int earlier(const void *a, const void *b) {
+    const struct edge *x = a, *y = b;
+    if (x->time != y->time) return x->time < y->time ? -1 : 1;
+    if (x->ends != y->ends) return x->ends ? 1 : -1;
+    return x->i - y->i;
+}
+
+struct pack {
+    struct interval *x;
+    int n, n_biggest;
+    struct edge *edges;                  /* [2 n] in the order of time */
+    int *by_start, *start;               /* [n] intervals in the order of their starts; where each is in that order */
+    int *latest, n_leaves;               /* the tree: [1] is the root, [n_leaves + k] is by_start[k]. The latest `to` of
+                                          * all below that have a place; INT_MIN: none has */
+    int *free_slots, n_free;             /* a heap: the lowest first */
+    struct interval **met;               /* those that overlap the one that is looked at */
+    int n_met;
+    struct packing *result;
+};
+
+static enum status pack_init(struct pack *p, struct interval *x, int n, struct packing *result) {
+    *p = (struct pack){.x = x, .n = n, .n_leaves = 1, .result = result};
+    while (p->n_leaves < n) p->n_leaves *= 2;
+    p->edges = malloc(2 * (size_t)n * sizeof *p->edges);
+    p->by_start = malloc((size_t)n * sizeof *p->by_start);
+    p->start = malloc((size_t)n * sizeof *p->start);
+    p->free_slots = malloc((size_t)n * sizeof *p->free_slots);
+    p->met = malloc((size_t)n * sizeof *p->met);
+    p->latest = malloc(2 * (size_t)p->n_leaves * sizeof *p->latest);
+    if (!p->edges || !p->by_start || !p->start || !p->free_slots || !p->met || !p->latest)
+        return FAIL(E_MEMORY, "no memory to pack %d intervals", n);
+    for (int i = 0; i < 2 * p->n_leaves; i++) p->latest[i] = INT_MIN;
+    return OK;
+}
+
+static void pack_fini(struct pack *p) {
+    free(p->edges);
+    free(p->by_start);
+    free(p->start);
+    free(p->free_slots);
+    free(p->met);
+    free(p->latest);
+}
+
+static void draw_time_line(struct pack *p) {
+    int n_starts = 0;
+    for (int i = 0; i < p->n; i++) {
+        p->edges[2 * i] = (struct edge){p->x[i].from, i, false};
+        p->edges[2 * i + 1] = (struct edge){p->x[i].to, i, true};
+    }
+    qsort(p->edges, 2 * (size_t)p->n, sizeof *p->edges, earlier);
+    for (int e = 0; e < 2 * p->n; e++)
+        if (!p->edges[e].ends) {
+            p->start[p->edges[e].i] = n_starts;
+            p->by_start[n_starts++] = p->edges[e].i;
         }
+}
+
+static void note_place(struct pack *p, int i) {
+    int64_t end = p->x[i].offset + p->x[i].bytes;
+    if (end > p->result->extent) p->result->extent = end;
+    for (int node = p->n_leaves + p->start[i]; node > 0 && p->latest[node] < p->x[i].to; node /= 2) {
+        p->latest[node] = p->x[i].to;
+        p->result->looks++;
+    }
+}
+
+/* ---- the biggest ---- */
+static void swap(int *a, int *b) {
+    int was = *a;
+    *a = *b;
+    *b = was;
+}
+
+static void give_slot(struct pack *p, int slot) {
+    int *heap = p->free_slots - 1, at = ++p->n_free; /* heap[1] is the lowest; below heap[k]: [2k] and [2k + 1] */
+    heap[at] = slot;
+    for (; at > 1 && heap[at] < heap[at / 2]; at /= 2, p->result->looks++) swap(&heap[at], &heap[at / 2]);
+}
+
+static int take_slot(struct pack *p) {
+    int *heap = p->free_slots - 1, lowest = heap[1];
+    heap[1] = heap[p->n_free--];
+    for (int at = 1, least; 2 * at <= p->n_free; at = least, p->result->looks++) {
+        least = 2 * at + (2 * at < p->n_free && heap[2 * at + 1] < heap[2 * at]);
+        if (heap[at] <= heap[least]) break;
+        swap(&heap[at], &heap[least]);
+    }
+    return lowest;
+}
+
+/* Along the time line: slots for the biggest, and the most bytes that are alive at once. */
+static void sweep(struct pack *p) {
+    int64_t slot_bytes = arena_align(p->x[0].bytes), alive = 0;
+    int n_slots = 0;
+    for (int e = 0; e < 2 * p->n; e++) {
+        struct interval *x = &p->x[p->edges[e].i];
+        bool ends = p->edges[e].ends, biggest = p->edges[e].i < p->n_biggest;
+        alive += ends ? -x->bytes : x->bytes;
+        if (alive > p->result->floor) p->result->floor = alive;
+        if (biggest && ends) give_slot(p, (int)(slot_bytes ? x->offset / slot_bytes : 0));
+        if (biggest && !ends) x->offset = (p->n_free ? take_slot(p) : n_slots++) * slot_bytes;
+    }
+}
+
+/* ---- the others ---- */
+/* Collect those below the node that have a place and overlap x: by_start[first] is the node's first. */
+static void meet(struct pack *p, const struct interval *x, int node, int first, int n_leaves) {
+    p->result->looks++;
+    if (p->latest[node] < x->from || p->x[p->by_start[first]].from > x->to) return;
+    if (n_leaves == 1) {
+        p->met[p->n_met++] = &p->x[p->by_start[first]];
+        return;
+    }
+    meet(p, x, 2 * node, first, n_leaves / 2);
+    meet(p, x, 2 * node + 1, first + n_leaves / 2, n_leaves / 2);
+}
+
+static int lower(const void *a, const void *b) {
+    const struct interval *x = *(struct interval *const *)a, *y = *(struct interval *const *)b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* The lowest offset at which x meets none of those that have a place. */
+static int64_t first_fit(struct pack *p, const struct interval *x) {
+    int64_t at = 0;
+    p->n_met = 0;
+    meet(p, x, 1, 0, p->n_leaves);
+    qsort(p->met, (size_t)p->n_met, sizeof *p->met, lower);
+    for (int i = 0; i < p->n_met && p->met[i]->offset < at + x->bytes; i++) {
+        int64_t end = arena_align(p->met[i]->offset + p->met[i]->bytes);
+        if (at < end) at = end;
     }
     return at;
 }
 
-/* Bytes alive at one moment; the maximum over all moments is reached where some interval starts. */
-static int64_t alive_at(const struct interval *x, int n, int moment) {
-    int64_t bytes = 0;
-    for (int j = 0; j < n; j++)
-        if (x[j].from <= moment && moment <= x[j].to) bytes += x[j].bytes;
-    return bytes;
-}
-
-int64_t interval_pack(struct interval *x, int n, int64_t *floor) {
-    int64_t extent = 0;
-    *floor = 0;
-    qsort(x, (size_t)n, sizeof *x, bigger_then_earlier);
-    for (int i = 0; i < n; i++) {
-        x[i].offset = first_fit(x, i);
-        if (x[i].offset + x[i].bytes > extent) extent = x[i].offset + x[i].bytes;
-        int64_t alive = alive_at(x, n, x[i].from);
-        if (alive > *floor) *floor = alive;
+enum status interval_pack(struct interval *x, int n, struct packing *out) {
+    struct pack p;
+    *out = (struct packing){0};
+    if (n == 0) return OK;
+    enum status status = pack_init(&p, x, n, out);
+    if (status == OK) {
+        qsort(x, (size_t)n, sizeof *x, bigger_then_earlier);
+        while (p.n_biggest < n && x[p.n_biggest].bytes == x[0].bytes) p.n_biggest++;
+        draw_time_line(&p);
+        sweep(&p);
+        for (int i = 0; i < n; i++) {
+            if (i >= p.n_biggest) x[i].offset = first_fit(&p, &x[i]);
+            note_place(&p, i);
+        }
     }
-    return extent;
+    pack_fini(&p);
+    return status;
 }

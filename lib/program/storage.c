@@ -77,15 +77,19 @@ static void place_frames(struct chunk *k) {
     }
 }
 
-static void place_scratch(struct chunk *k, enum tape_kind tape, enum role role, struct interval *x) {
+static enum status place_scratch(struct chunk *k, enum tape_kind tape, enum role role, struct interval *x) {
+    struct packing packing;
     int n = 0;
     for (int i = 0; i < k->n_storages; i++) {
         const struct storage *s = &k->storages[i];
         if (!s->bytes || s->role != role || storage_class(s) != SCRATCH || s->birth.tape != tape) continue;
         x[n++] = (struct interval){s->bytes, 0, s->birth.row, s->death.row, i};
     }
-    k->scratch_bytes[tape][role] = interval_pack(x, n, &k->scratch_floor[tape][role]);
+    TRY(interval_pack(x, n, &packing));
+    k->scratch_bytes[tape][role] = packing.extent;
+    k->scratch_floor[tape][role] = packing.floor;
     for (int i = 0; i < n; i++) k->storages[x[i].id].offset = x[i].offset;
+    return OK;
 }
 
 enum status chunk_place(const struct program *p, struct chunk *k) {
@@ -99,8 +103,9 @@ enum status chunk_place(const struct program *p, struct chunk *k) {
     }
     make_storages(p, k);
     place_frames(k);
+    enum status status = OK;
     for (enum tape_kind t = 0; t < N_TAPES; t++)
-        for (enum role role = 0; role < N_ROLES; role++) place_scratch(k, t, role, x);
+        for (enum role role = 0; role < N_ROLES && status == OK; role++) status = place_scratch(k, t, role, x);
     free(x);
-    return OK;
+    return status;
 }

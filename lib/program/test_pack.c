@@ -17,6 +17,12 @@ static void make_random(struct interval *x, int n) {
     }
 }
 
+static struct packing packed(struct interval *x, int n) {
+    struct packing p;
+    assert_ok(interval_pack(x, n, &p));
+    return p;
+}
+
 static int64_t end_of(const struct interval *x) { return x->offset + x->bytes; }
 static bool same_time(const struct interval *a, const struct interval *b) { return a->from <= b->to && b->from <= a->to; }
 static bool same_bytes(const struct interval *a, const struct interval *b) {
@@ -26,10 +32,9 @@ static bool same_bytes(const struct interval *a, const struct interval *b) {
 static void test_intervals_of_one_time_never_share_a_byte(void **state) {
     (void)state;
     struct interval x[MAX_INTERVALS];
-    int64_t floor;
     for (int trial = 0, n; trial < TRIALS; trial++) {
         make_random(x, n = 1 + trial % MAX_INTERVALS);
-        interval_pack(x, n, &floor);
+        packed(x, n);
         for (int i = 0; i < n; i++)
             for (int j = 0; j < i; j++) assert_false(same_time(&x[i], &x[j]) && same_bytes(&x[i], &x[j]));
     }
@@ -39,14 +44,14 @@ static void test_extent_is_the_highest_end_and_offsets_are_aligned(void **state)
     (void)state;
     struct interval x[MAX_INTERVALS];
     for (int trial = 0, n; trial < TRIALS; trial++) {
-        int64_t floor, highest = 0;
+        int64_t highest = 0;
         make_random(x, n = 1 + trial % MAX_INTERVALS);
-        int64_t extent = interval_pack(x, n, &floor);
+        struct packing p = packed(x, n);
         for (int i = 0; i < n; i++) {
             assert_true(x[i].offset >= 0 && x[i].offset % ARENA_ALIGN == 0);
             if (end_of(&x[i]) > highest) highest = end_of(&x[i]);
         }
-        assert_int_equal(extent, highest);
+        assert_int_equal(p.extent, highest);
     }
 }
 
@@ -55,17 +60,17 @@ static void test_floor_is_the_most_bytes_alive_at_one_time(void **state) {
     (void)state;
     struct interval x[MAX_INTERVALS];
     for (int trial = 0, n; trial < TRIALS; trial++) {
-        int64_t floor, most = 0;
+        int64_t most = 0;
         make_random(x, n = 1 + trial % MAX_INTERVALS);
-        int64_t extent = interval_pack(x, n, &floor);
+        struct packing p = packed(x, n);
         for (int moment = 0; moment < 80; moment++) {
             int64_t alive = 0;
             for (int i = 0; i < n; i++)
                 if (x[i].from <= moment && moment <= x[i].to) alive += x[i].bytes;
             if (alive > most) most = alive;
         }
-        assert_int_equal(floor, most);
-        assert_true(extent >= floor);
+        assert_int_equal(p.floor, most);
+        assert_true(p.extent >= p.floor);
     }
 }
 
@@ -74,11 +79,10 @@ static void test_intervals_of_one_size_reach_the_floor(void **state) {
     (void)state;
     struct interval x[MAX_INTERVALS];
     for (int trial = 0, n; trial < TRIALS; trial++) {
-        int64_t floor;
         make_random(x, n = 1 + trial % MAX_INTERVALS);
         for (int i = 0; i < n; i++) x[i].bytes = 5 * ARENA_ALIGN;
-        int64_t extent = interval_pack(x, n, &floor);
-        assert_int_equal(extent, floor);
+        struct packing p = packed(x, n);
+        assert_int_equal(p.extent, p.floor);
     }
 }
 
@@ -86,10 +90,9 @@ static void test_every_interval_comes_back_once_and_unchanged(void **state) {
     (void)state;
     struct interval before[MAX_INTERVALS], x[MAX_INTERVALS];
     bool seen[MAX_INTERVALS] = {false};
-    int64_t floor;
     make_random(before, MAX_INTERVALS);
     memcpy(x, before, sizeof x);
-    interval_pack(x, MAX_INTERVALS, &floor);
+    packed(x, MAX_INTERVALS);
     for (int i = 0; i < MAX_INTERVALS; i++) {
         const struct interval *was = &before[x[i].id];
         assert_true(x[i].bytes == was->bytes && x[i].from == was->from && x[i].to == was->to);
@@ -100,32 +103,79 @@ static void test_every_interval_comes_back_once_and_unchanged(void **state) {
 
 static void test_nothing_needs_nothing(void **state) {
     (void)state;
-    int64_t floor = -1;
     struct interval none[1];
-    assert_int_equal(interval_pack(none, 0, &floor), 0);
-    assert_int_equal(floor, 0);
+    struct packing p = packed(none, 0);
+    assert_true(p.extent == 0 && p.floor == 0);
 }
 
 /* The small ones alone would lie at 0 and 64, and leave the big one no room below 128. */
 static void test_big_intervals_choose_first(void **state) {
     (void)state;
-    int64_t floor;
     struct interval x[] = {{64, 0, 0, 2, 0}, {64, 0, 2, 4, 1}, {128, 0, 3, 6, 2}};
-    int64_t extent = interval_pack(x, 3, &floor);
-    assert_int_equal(floor, 192);
-    assert_int_equal(extent, 192);
+    struct packing p = packed(x, 3);
+    assert_int_equal(p.floor, 192);
+    assert_int_equal(p.extent, 192);
 }
 
 /* Both ends of an interval are included: who dies at 3 and who is born at 3 are together at 3. */
 static void test_ends_are_included(void **state) {
     (void)state;
-    int64_t floor;
     struct interval touching[] = {{64, 0, 0, 3, 0}, {64, 0, 3, 5, 1}}, apart[] = {{64, 0, 0, 3, 0}, {64, 0, 4, 5, 1}};
-    assert_int_equal(interval_pack(touching, 2, &floor), 128);
-    assert_int_equal(interval_pack(apart, 2, &floor), 64);
+    assert_int_equal(packed(touching, 2).extent, 128);
+    assert_int_equal(packed(apart, 2).extent, 64);
 }
 
-TESTS(unit_test(test_intervals_of_one_time_never_share_a_byte),
+/* ---- the rule, compared with its plainest form: everybody with everybody who chose before ---- */
+static bool meets_an_earlier(const struct interval *x, int i, int64_t *end) {
+    for (int j = 0; j < i; j++) {
+        *end = arena_align(end_of(&x[j]));
+        if (same_time(&x[i], &x[j]) && x[i].offset < *end && x[j].offset < end_of(&x[i])) return true;
+    }
+    return false;
+}
+
+static void test_offsets_are_those_of_first_fit(void **state) {
+    (void)state;
+    struct interval x[MAX_INTERVALS], plain[MAX_INTERVALS];
+    for (int trial = 0; trial < 10 * TRIALS; trial++) {
+        int n = 1 + (int)random_below(MAX_INTERVALS);
+        make_random(x, n);
+        for (int i = 0; i < n && trial % 3; i++)                     /* three sizes; also of no bytes */
+            x[i].bytes = (x[i].bytes % 3 + (trial % 3 == 1)) * 100;
+        packed(x, n);
+        memcpy(plain, x, sizeof x);
+        for (int i = 0; i < n; i++) {
+            int64_t end;
+            for (plain[i].offset = 0; meets_an_earlier(plain, i, &end);) plain[i].offset = end;
+            assert_int_equal(x[i].offset, plain[i].offset);
+            assert_true(i == 0 || x[i - 1].bytes > x[i].bytes ||
+                        (x[i - 1].bytes == x[i].bytes && x[i - 1].from <= x[i].from));
+        }
+    }
+}
+
+/* ---- the cost: a step may have 2^20 microbatches ---- */
+/* Frames of n microbatches of which `alive` are in flight at once (n: GPipe's), of one size or of two in turn. */
+static double looks(int n, int alive, int n_sizes) {
+    struct interval *x = malloc((size_t)n * sizeof *x);
+    for (int i = 0; i < n; i++)
+        x[i] = (struct interval){ARENA_ALIGN * (1 + i % n_sizes), 0, 2 * i, 2 * (i + alive) - 1, i};
+    struct packing p = packed(x, n);
+    free(x);
+    return (double)p.looks;
+}
+
+/* Sixteen times as many cost at most 16 log(16 n) / log(n) = 23.1 times as much; all with all would cost 256 times. */
+static void test_cost_grows_with_n_log_n(void **state) {
+    (void)state;
+    const int n = 512;
+    assert_true(looks(16 * n, 1, 1) < 23.2 * looks(n, 1, 1));
+    assert_true(looks(16 * n, 16 * n, 1) < 23.2 * looks(n, n, 1));
+    assert_true(looks(16 * n, 8, 2) < 23.2 * looks(n, 8, 2));
+}
+
+TESTS(unit_test(test_offsets_are_those_of_first_fit), unit_test(test_cost_grows_with_n_log_n),
+      unit_test(test_intervals_of_one_time_never_share_a_byte),
       unit_test(test_extent_is_the_highest_end_and_offsets_are_aligned),
       unit_test(test_floor_is_the_most_bytes_alive_at_one_time), unit_test(test_intervals_of_one_size_reach_the_floor),
       unit_test(test_every_interval_comes_back_once_and_unchanged), unit_test(test_nothing_needs_nothing),
