@@ -103,11 +103,13 @@ bool pp_simulate(const struct schedule *stages, int n_stages, int depth) {
     return status == OK;
 }
 
+/* Filling and draining take less than two rounds of n_stages microbatches; all that more of them add is the same round
+ * again. So a step of a million is simulated with four rounds. */
 int pp_send_depth(enum plan_schedule kind, int n_stages, int n_chunks, int n_microbatches) {
     struct schedule *stages = calloc((size_t)n_stages, sizeof *stages);
-    int depth = 0;
-    for (int i = 0; stages && i < n_stages; i++) pp_schedule_make(kind, n_stages, n_chunks, i, n_microbatches, &stages[i]);
-    for (int d = 1; stages && d <= n_microbatches && !depth; d++)
+    int depth = 0, n = least(n_microbatches, 4 * n_stages);
+    for (int i = 0; stages && i < n_stages; i++) pp_schedule_make(kind, n_stages, n_chunks, i, n, &stages[i]);
+    for (int d = 1; stages && d <= n && !depth; d++)
         if (pp_simulate(stages, n_stages, d)) depth = d;
     for (int i = 0; stages && i < n_stages; i++) schedule_fini(&stages[i]);
     free(stages);

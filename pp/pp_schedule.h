@@ -18,7 +18,8 @@ void pp_schedule_make(enum plan_schedule kind, int n_stages, int n_chunks, int s
  *  why not, when it is false. */
 bool pp_simulate(const struct schedule *stages, int n_stages, int depth);
 
-/** The least depth with which pp_simulate succeeds; 0 when none up to n_microbatches does. */
+/** The least depth with which pp_simulate succeeds; 0 when none up to n_microbatches does. More than 4 n_stages microbatches
+ *  are not simulated: time and memory do not grow with them. */
 int pp_send_depth(enum plan_schedule kind, int n_stages, int n_chunks, int n_microbatches);
 
 /** Most forwards (of a chunk and microbatch) that have run and whose backward has not, at any time in this schedule. */
