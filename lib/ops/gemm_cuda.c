@@ -18,17 +18,24 @@
  * which would round more than once. fp32 is fp32: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
  *
  * Epilogues. Before a sum is rounded and written, the library can add the bias, and take the gelu of the result. Not
- * every algorithm can; where none is offered, the plan remembers that too, and the caller does without.
+ * every algorithm can; where none is offered, the plan remembers that too. Then gelu is the caller's business, and a
+ * bias is written to C first and added to the product as C (beta = 1): a pass more, and still rounded once.
  *
  * What breaks: an algorithm chosen for better aligned addresses than it is given. The alignments are part of the plan.
  * Source: cuBLAS library documentation, cublasLtMatmul. */
 #include "lib/ops/gemm.h"
 
+#include "lib/base/log.h"
 #include <cublasLt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 enum { MAX_GPUS = 64 };
+
+/* gemm_cuda.cu: c = bias + beta c, by rows */
+typedef enum status bias_kernel(const struct gemm *, const struct device *, const void *bias, void *c);
+extern bias_kernel gemm_start_from_bias_cuda_fp64, gemm_start_from_bias_cuda_fp32, gemm_start_from_bias_cuda_bf16,
+    gemm_start_from_bias_cuda_fp16;
 
 /* What an algorithm is chosen for. The addresses count by their alignment only, in bytes. */
 struct problem {
@@ -86,10 +93,6 @@ static bool same_gemm(const struct gemm *x, const struct gemm *y) {
 static bool same_problem(const struct problem *x, const struct problem *y) {
     return same_gemm(&x->gemm, &y->gemm) && x->epilogue == y->epilogue && x->align_a == y->align_a &&
            x->align_b == y->align_b && x->align_c == y->align_c && x->align_aux == y->align_aux;
-}
-
-static bool has_gelu(const struct problem *p) {
-    return p->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->epilogue != CUBLASLT_EPILOGUE_BIAS;
 }
 
 /* ---- describing it ---- */
@@ -158,8 +161,8 @@ static enum status prefer(const struct problem *p, cublasLtMatmulPreference_t pr
     return OK;
 }
 
-/* The heuristics' answers come best first; one that carries an error is not for use. A refusal is an error only where the
- * caller cannot do without. */
+/* The heuristics' answers come best first; one that carries an error is not for use. A refusal is an error only where
+ * there is no doing without: of a product with no epilogue. */
 static enum status choose(const struct library *l, struct plan *plan, cublasLtMatmulPreference_t preference) {
     enum { CANDIDATES = 8 };
     const struct gemm *g = &plan->problem.gemm;
@@ -172,7 +175,7 @@ static enum status choose(const struct library *l, struct plan *plan, cublasLtMa
             plan->algorithm = candidates[i].algo;
             plan->offered = true;
         }
-    if (plan->offered || has_gelu(&plan->problem)) return OK;
+    if (plan->offered || plan->problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return OK;
     return refused(g, "cublasLtMatmulAlgoGetHeuristic knows no algorithm",
                    code == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : code);
 }
@@ -197,6 +200,13 @@ static void plan_destroy(struct plan *plan) {
     free(plan);
 }
 
+/* Once for each problem, as its plan is kept. */
+static void tell_refusal(const struct problem *p) {
+    const struct gemm *g = &p->gemm;
+    log_info("cuBLASLt adds no %s to a product of m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " %s; a kernel of ours does",
+             p->epilogue == CUBLASLT_EPILOGUE_BIAS ? "bias" : "gelu", g->m, g->n, g->k, dtype_name(g->ab_dtype));
+}
+
 static enum status plan_create(struct library *l, const struct problem *problem, const struct operands *x,
                                struct plan **out) {
     struct plan *plan = calloc(1, sizeof *plan);
@@ -208,6 +218,7 @@ static enum status plan_create(struct library *l, const struct problem *problem,
         plan_destroy(plan);
         return status;
     }
+    if (!plan->offered) tell_refusal(problem);
     plan->next = l->plans;
     l->plans = *out = plan;
     return OK;
@@ -284,12 +295,28 @@ static enum status run(const struct gemm *g, const struct device *d, uint32_t ep
     return OK;
 }
 
+/* Beyond the epilogue: bias + beta C is written to C, and the product is added to that. */
+static enum status start_from_bias(const struct gemm *g, const struct device *d, const void *bias, void *c) {
+    static bias_kernel *const start[N_DTYPES] = {
+        [FP64] = gemm_start_from_bias_cuda_fp64, [FP32] = gemm_start_from_bias_cuda_fp32,
+        [BF16] = gemm_start_from_bias_cuda_bf16, [FP16] = gemm_start_from_bias_cuda_fp16};
+    return start[g->ab_dtype](g, d, bias, c);
+}
+
 enum status gemm_cuda_run(const struct gemm *g, const struct device *d, const void *a, const void *b, const void *bias,
                           void *c, void *work) {
-    bool done;
+    struct operands x = {a, b, bias, NULL, c};
+    struct gemm added = *g;
+    bool done = false;
     if (g->m == 0 || g->n == 0) return OK;
-    return run(g, d, bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, &(struct operands){a, b, bias, NULL, c},
-               work, &done);
+    if (bias) TRY(run(g, d, CUBLASLT_EPILOGUE_BIAS, &x, work, &done));
+    if (done) return OK;
+    if (bias) {
+        TRY(start_from_bias(g, d, bias, c));
+        added.beta = 1;
+        x.bias = NULL;
+    }
+    return run(&added, d, CUBLASLT_EPILOGUE_DEFAULT, &x, work, &done);
 }
 
 bool gemm_cuda_can_keep(const struct gemm *g, const void *pre) { return g->n % 8 == 0 && (uintptr_t)pre % 16 == 0; }

@@ -10,7 +10,8 @@
  * keeps something else in the workspace loses it. A call only checks and queues; the product is computed in stream
  * order.
  *
- * CUBLASLT_LOG_LEVEL=1 (the library's own variable) prints why it refused. */
+ * CUBLASLT_LOG_LEVEL=1 (the library's own variable) prints why it refused. SIMT_EPILOGUES=0: its heuristics offer no
+ * algorithm for a product with a bias or gelu. */
 #include "lib/device/dtype.h"
 
 #include <cblas.h>
@@ -300,6 +301,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t library, cublasLt
     *n_found = 0;
     PASS(make_problem(library, o, a, b, c, d, &p));
     if (!is_a(wish, PREFERENCE) || n_wanted < 1) return INVALID("no preference, or no result wanted");
+    const char *epilogues = getenv("SIMT_EPILOGUES");
+    if (p.o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && epilogues && *epilogues == '0')
+        return UNSUPPORTED("a product with an epilogue: SIMT_EPILOGUES=0");
     struct algorithm chosen = {.magic = ALGORITHM, .problem = fingerprint(&p), .pieces = 1};
     memcpy(chosen.align, wish->align, sizeof chosen.align);
     uint64_t partial_products = 2 * p.m * p.n * size_of(p.o->scale);
