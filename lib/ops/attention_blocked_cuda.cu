@@ -48,24 +48,17 @@ static enum status make_delta(const struct call *call, real *delta) {
     return gpu_launched("attention_delta_lanes_per_row");
 }
 
-/* Scratch has room for either core, which is more than one of them uses: its last bytes are written here, so that the bytes that
- * were planned are the bytes that are touched. */
-static enum status touch_work(const struct call *call, enum row_kind kind) {
-    int64_t bytes = op_work(call, kind);
-    if (bytes <= attention_delta_bytes(call, kind)) return OK;
-    return call->device->clear(call->device, (char *)call->work + bytes - 8, 8);
-}
-
+/* Scratch has room for either core, which is more than one of them uses. */
 enum status CUDA(attention_blocked_forward)(const struct call *call) {
     bool by_cudnn;
-    TRY(touch_work(call, ROW_FORWARD));
+    TRY(op_touch_work(call, ROW_FORWARD));
     TRY(attention_cudnn_usable(call, ROW_FORWARD, &by_cudnn));
     return by_cudnn ? attention_cudnn_forward(call) : CUDA(attention_flash_forward)(call);
 }
 
 enum status CUDA(attention_blocked_backward_input)(const struct call *call) {
     bool by_cudnn;
-    TRY(touch_work(call, ROW_BACKWARD_INPUT));
+    TRY(op_touch_work(call, ROW_BACKWARD_INPUT));
     TRY(attention_cudnn_usable(call, ROW_BACKWARD_INPUT, &by_cudnn));
     if (by_cudnn) return attention_cudnn_backward(call);
     TRY(make_delta(call, (real *)call->work));

@@ -49,7 +49,7 @@ enum status gemm_run(const struct gemm *, const void *a, const void *b, const vo
 /** On a GPU (only in builds with CUDA): the same, queued on the device's compute stream. m, n, k are below 2^31.
  *  @param a b c at any multiple of an element; slower when 16 does not divide the address or the length of a row
  *  @param bias as above; aligned to 16, as tensors are; with a bias, c_dtype is ab_dtype
- *  @param work aligned to ARENA_ALIGN; its last word is written, whatever the library uses of it
+ *  @param work aligned to ARENA_ALIGN; the library writes as much of it as it likes (op_touch_work)
  *  @errors E_DEVICE when cuBLASLt refuses, with the shape and its reason */
 enum status gemm_cuda_run(const struct gemm *, const struct device *, const void *a, const void *b, const void *bias,
                           void *c, void *work);

@@ -254,13 +254,6 @@ static union scalar scalar_of(enum dtype d, double value) {
     return s;
 }
 
-/* The workspace is planned whole, but how much of it the library writes is its affair. Its last word is written here,
- * so that the measured high-water mark says what was reserved (lib/device/arena.h). */
-static enum status write_last_word(const struct gemm *g, const struct device *d, void *work) {
-    TRY(d->clear(d, (char *)work + gemm_work(g, DEVICE_CUDA) - 8, 8));
-    return OK;
-}
-
 static enum status check(const struct gemm *g, const void *bias) {
     if (g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX)
         return FAIL(E_DEVICE,
@@ -286,7 +279,6 @@ static enum status run(const struct gemm *g, const struct device *d, uint32_t ep
     TRY(plan_find(l, &problem, x, &plan));
     *done = plan->offered;
     if (!*done) return OK;
-    TRY(write_last_word(g, d, work));
     union scalar alpha = scalar_of(g->ab_dtype, g->alpha), beta = scalar_of(g->ab_dtype, g->beta);
     uintptr_t workspace =
         ((uintptr_t)work + GEMM_CUDA_WORKSPACE_ALIGN - 1) & ~(uintptr_t)(GEMM_CUDA_WORKSPACE_ALIGN - 1);

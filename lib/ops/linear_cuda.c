@@ -20,6 +20,7 @@ static kernel *const bias_gradient[N_DTYPES] = {
 
 enum status linear_forward_cuda(const struct call *call) {
     struct gemm g = linear_gemm(call, ROW_FORWARD);
+    TRY(op_touch_work(call, ROW_FORWARD));
     const void *bias = call->step->n_weight > 1 ? call->weight[1].data : NULL;
     TRY(gemm_cuda_run(&g, call->device, call->in[0].data, call->weight[0].data, bias, call->out[0].data, call->work));
     return OK;
@@ -27,12 +28,14 @@ enum status linear_forward_cuda(const struct call *call) {
 
 enum status linear_backward_input_cuda(const struct call *call) {
     struct gemm g = linear_gemm(call, ROW_BACKWARD_INPUT);
+    TRY(op_touch_work(call, ROW_BACKWARD_INPUT));
     TRY(gemm_cuda_run(&g, call->device, call->dout[0].data, call->weight[0].data, NULL, call->din[0].data, call->work));
     return OK;
 }
 
 enum status linear_backward_weight_cuda(const struct call *call) {
     struct gemm g = linear_gemm(call, ROW_BACKWARD_WEIGHT);
+    TRY(op_touch_work(call, ROW_BACKWARD_WEIGHT));
     g.c_dtype = call->dweight[0].type->dtype;
     TRY(gemm_cuda_run(&g, call->device, call->dout[0].data, call->in[0].data, NULL, call->dweight[0].data, call->work));
     if (call->step->n_weight > 1) TRY(bias_gradient[g.ab_dtype](call));

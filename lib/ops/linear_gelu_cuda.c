@@ -25,6 +25,7 @@ enum status linear_gelu_forward_cuda(const struct call *first, const struct call
     struct gemm g = linear_gemm(first, ROW_FORWARD);
     void *before = first->out[0].data, *y = second->out[0].data;
     bool kept = before != y, done = false;
+    TRY(op_touch_work(first, ROW_FORWARD));
     if (first->step->n_weight > 1 && (!kept || gemm_cuda_can_keep(&g, before)))
         TRY(gemm_cuda_gelu(&g, first->device, first->in[0].data, first->weight[0].data, first->weight[1].data,
                            kept ? before : NULL, y, first->work, &done));

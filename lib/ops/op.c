@@ -49,6 +49,11 @@ int64_t op_work(const struct call *call, enum row_kind kind) {
     return op->work ? op->work(call, kind) : 0;
 }
 
+enum status op_touch_work(const struct call *call, enum row_kind kind) {
+    int64_t bytes = call->watched ? op_work(call, kind) : 0, last = bytes < 8 ? bytes : 8;
+    return bytes > 0 ? call->device->clear(call->device, (char *)call->work + bytes - last, last) : OK;
+}
+
 struct cost op_cost(const struct call *call, enum row_kind kind) {
     const struct op *op = call->step->op;
     return op->cost ? op->cost(call, kind) : (struct cost){0, 0, 0};

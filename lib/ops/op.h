@@ -55,6 +55,7 @@ struct call {
     unsigned accumulate;             /* bit i: din[i] += instead of = */
     unsigned fresh;                  /* bit i, of an op with sets_dweight bit i: dweight[i] = instead of +=; it holds nothing yet */
     bool training;                   /* false: evaluation; dropout is the identity */
+    bool watched;                    /* its memory's high-water mark is measured: see op_touch_work */
     uint64_t seed, n_step;           /* with step->stream: the dropout key */
     int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
     double loss_scale;               /* cross_entropy: the loss is loss_scale x the sum over tokens (1 / global tokens) */
@@ -122,6 +123,10 @@ int op_n_out(const struct op *, bool store_masks);
 
 /** Scratch bytes and cost of a row; zero where the op declares none. */
 int64_t op_work(const struct call *, enum row_kind);
+/** Scratch that is a library's is planned whole, but how much of it the library writes is its affair. Where memory is
+ *  watched, its last bytes are written here, so that the measured high-water mark says what was reserved
+ *  (lib/device/arena.h); else nothing is queued. @errors E_DEVICE */
+enum status op_touch_work(const struct call *, enum row_kind);
 struct cost op_cost(const struct call *, enum row_kind);
 
 #ifdef __cplusplus

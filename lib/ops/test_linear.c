@@ -1,6 +1,8 @@
 /* ranks: 1  device: any */
 #include "lib/ops/linear.h"
+#include "lib/device/arena.h"
 #include "lib/ops/test_op.h"
+#include <stdlib.h>
 
 /* x (2,7,5) with W (3,H 3,D 3,C 5) and a bias: the qkv projection. */
 static void make_qkv(struct op_case *c, enum dtype dtype) {
@@ -128,7 +130,33 @@ static void test_linear_refuses_shapes_that_do_not_meet(void **state) {
     assert_fails(op_linear.shape(&call, out), E_CONFIG, "linear", "C 8/16@8");
 }
 
-TESTS(unit_test(test_linear_gradient_is_the_slope), unit_test(test_linear_is_its_formula),
+/* A GPU's stream has better to do than to set 8 bytes before every product. */
+static void test_linear_touches_the_end_of_its_scratch_only_where_that_is_watched(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CUDA) skip();
+    struct op_case c;
+    op_case_start(&c, &op_linear, 1);
+    op_case_input(&c, op_type(FP32, "BTC", 1, 2, 8));
+    op_case_weight(&c, op_type(FP32, "KC", 3, 8));
+    op_case_finish(&c);
+    for (int watched = 0; watched < 2; watched++) {
+        struct call call = op_case_call(&c, ROW_FORWARD);
+        call.on = DEVICE_CUDA;
+        call.watched = watched;
+        int64_t words = op_work(&call, ROW_FORWARD) / 8;
+        uint64_t *work = malloc((size_t)words * 8 + 2 * ARENA_ALIGN);
+        work[words - 1] = 12345;
+        call.work = work;
+        assert_ok(op_case_run_call(&call, ROW_FORWARD));
+        assert_int_equal(work[words - 1], watched ? 0 : 12345);
+        free(work);
+    }
+    op_case_free(&c);
+}
+
+TESTS(unit_test(test_linear_gradient_is_the_slope),
+      unit_test(test_linear_touches_the_end_of_its_scratch_only_where_that_is_watched),
+      unit_test(test_linear_is_its_formula),
       unit_test(test_linear_in_every_precision), unit_test(test_linear_on_the_device_is_its_sibling_on_the_cpu),
       unit_test(test_linear_bias_gradient_adds_every_row), unit_test(test_linear_shards_make_the_whole),
       unit_test(test_linear_refuses_shapes_that_do_not_meet))

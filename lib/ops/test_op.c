@@ -178,6 +178,7 @@ void op_case_run_on(struct op_case *c, enum row_kind kind, const struct device *
     uint16_t *work = aligned_alloc(ARENA_ALIGN, (size_t)arena_align(bytes + 2 * ARENA_ALIGN)), canary = 0x7ff9;
     for (int64_t i = 0; i < bytes / 2 + ARENA_ALIGN; i++) work[i] = canary;
     call.work = work;
+    call.watched = true;
     assert_ok(run_call_on(&call, kind, d));
     assert_int_equal(work[bytes / 2], canary);
     if (bytes > 0) assert_int_not_equal(work[bytes / 2 - 1], canary);

@@ -82,6 +82,7 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     bind(e, at, r, &c);
     c.accumulate = r->accumulate;
     c.training = at.training;
+    c.watched = e->watched;
     c.seed = e->seed;
     c.n_step = e->n_step;
     c.first_sample = ((int64_t)at.microbatch * m->dp + m->dp_rank) * e->micro;

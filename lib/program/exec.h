@@ -34,6 +34,7 @@ struct exec {
     double *loss_at;                     /* device memory: sum of the loss slot over this rank's microbatches; 0 where it has
                                           * none. NULL (CPU only): it goes to `loss` */
     bool fuse;                           /* run pairs of rows as one kernel where there is one (lib/ops/fusion.h) */
+    bool watched;                        /* arenas' high-water marks are measured */
     bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
     struct spans *spans;                 /* actions and rows of training are recorded here; NULL: nowhere. Borrowed */
     /* per step, set by the run */

@@ -95,7 +95,9 @@ static void prepare_exec(struct run *r) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas,
-        .device = r->device, .loss_at = &r->scalars[SCALAR_LOSS], .hooks = {r, on_fetch, on_param_event}, .paint = r->watch == WATCH_LIFETIMES, .fuse = p->fuse, .seed = (uint64_t)p->seed,
+        .device = r->device, .loss_at = &r->scalars[SCALAR_LOSS], .hooks = {r, on_fetch, on_param_event},
+        .watched = r->watch != WATCH_NOTHING,
+        .paint = r->watch == WATCH_LIFETIMES, .fuse = p->fuse, .seed = (uint64_t)p->seed,
         .micro = p->micro_batch, .loss_scale = 1.0 / ((double)p->global_batch * (double)p->seq), .grad_scale = 1};
 }
 

@@ -21,7 +21,8 @@ enum { MAX_TECHNIQUES = 16 };
 /* How closely a run looks at its own memory. */
 enum run_watch {
     WATCH_NOTHING,
-    WATCH_PEAKS,       /* arenas start full of canaries: the high-water mark of each role can be measured; steps cost the same */
+    WATCH_PEAKS,       /* arenas start full of canaries: the high-water mark of each role can be measured. Steps
+                        * cost the same, but on CUDA products and attention then set 8 bytes each */
     WATCH_LIFETIMES    /* and values are painted with NaN when they die, so that a read after death shows: slower, for tests */
 };
 
