@@ -207,7 +207,7 @@ help:
 	@echo 'make check-more     the tests that take longer: half an hour'
 	@echo 'make check-all      check, check-more, the lessons, the mutants, and what takes long (DATA=path of a text for the learning test)'
 	@echo 'make check-kernels  every CUDA kernel without a GPU: emulated, checked for races, every line executed'
-	@echo 'make bench          how fast it trains here, beside the newest PyTorch, which it installs in build-bench-venv (BENCH=--quick)'
+	@echo 'make bench          how fast it trains here, beside the newest PyTorch, which it installs (BENCH=--quick)'
 	@echo 'make figures        the pictures of the course, from runs on this machine, into docs/figures'
 	@echo 'make check-deps     who may include whom'
 	@echo 'make check-lessons  lessons and pages: anchors, links, and what their commands print (LESSON=03, LONG=1, ANCHORS=1)'
@@ -270,7 +270,7 @@ check-mutants: deps
 	@$(MAKE) --no-print-directory $(B)/trivium-tests$(VARIANT)
 	@BUILD=$(B) tools/check-mutants
 
-# How fast it trains on this machine, beside PyTorch and llm.c. BENCH: arguments of tools/bench/cpu.py; --quick: this build alone
+# How fast it trains on this machine, beside PyTorch. BENCH: arguments of tools/bench/cpu.py; --quick: this build alone
 bench: deps
 	@$(MAKE) --no-print-directory build
 	@$(if $(findstring --quick,$(BENCH)),true,$(MAKE) --no-print-directory ARCH=x86-64-v3 BUILD_NAME=build-v3 CUDA=0 build)
