@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 double goodput_interval_s(double stall_s, double mtbf_s) { return stall_s > 0 && mtbf_s > 0 ? sqrt(2 * stall_s * mtbf_s) : NAN; }
 
@@ -74,6 +75,8 @@ static enum status take_lines(FILE *f, struct stack *stack, struct goodput_rows 
 enum status goodput_read(const char *path, int64_t from, int64_t last_step, struct goodput_rows *rows) {
     struct stack stack = {0};
     *rows = (struct goodput_rows){0};
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return FAIL(E_IO, "%s is not a regular file", path);
     FILE *f = fopen(path, "r");
     if (!f || fseek(f, (long)from, SEEK_SET) != 0) {
         if (f) fclose(f);

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static double cost(double t, double d, double m) { return d / t + t / (2 * m); }
 
@@ -75,5 +77,18 @@ static void test_rows_after_the_last_checkpoint_are_lost(void **state) {
     assert_fails(goodput_read("/nowhere/rows", 0, 4, &r), E_IO, "/nowhere/rows", "No such file");
 }
 
-TESTS(unit_test(test_young_interval_is_the_cheapest), unit_test(test_interval_in_steps), unit_test(test_rows_count_each_step_once),
+/* A pipe has no writer any more, and a device no end. */
+static void test_metrics_that_are_no_file_are_not_read(void **state) {
+    (void)state;
+    struct goodput_rows rows;
+    const char *pipe = test_path("pipe");
+    assert_int_equal(mkfifo(pipe, 0666), 0);
+    alarm(20);
+    assert_fails(goodput_read(pipe, 0, 9, &rows), E_IO, "/pipe", "not a regular file");
+    assert_fails(goodput_read("/dev/full", 0, 9, &rows), E_IO, "/dev/full", "not a regular file");
+    alarm(0);
+}
+
+TESTS(unit_test(test_metrics_that_are_no_file_are_not_read), unit_test(test_young_interval_is_the_cheapest),
+      unit_test(test_interval_in_steps), unit_test(test_rows_count_each_step_once),
       unit_test(test_rows_after_the_last_checkpoint_are_lost))

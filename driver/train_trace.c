@@ -22,7 +22,7 @@ static void choose_steps(struct training *t) {
 static enum status try_file(const char *path) {
     if (comm_world_rank() != 0) return OK;
     struct stat info;
-    /* its reader would take the end of this test for the end of the trace; /dev/stdout and >(...) are links, and fine */
+    /* its reader would take the end of this test for the end of the trace; /dev/stdout and >(...) are links: fine */
     if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
         return FAIL(E_IO, "trace=%s is a pipe; give a file, or >(...) in bash", path);
     bool is_new = access(path, F_OK) != 0;
