@@ -29,7 +29,10 @@ grade --exercise cost "$work/my.c"; [ $? = 1 ] && says "cost.c:" && says 'help: 
 report $? "a file that does not compile"
 # of lesson 03, whose tests need several ranks
 scale=$(echo lessons/03-*/scale)
-grade03() { sed "$1" "$scale/reference.c" >"$work/scale.c"; tools/grade --built --lesson 03 "$work/scale.c" >"$work/said" 2>&1; }
+grade03() {
+    sed "$1" "$scale/reference.c" >"$work/scale.c"
+    tools/grade --built --lesson 03 "$work/scale.c" >"$work/said" 2>&1
+}
 grade03 's/\[1 + SCALE_C\] = {0};/[1 + SCALE_C] = {0}/'
 sed -n 5p "$work/said" | grep -q '^    scale.c:16:5: error: expected .* before .* (in TRY)$' && ! says status.h &&
     says 'help: the line before'
@@ -125,7 +128,10 @@ row flood 0,; report $? "a flood of output is stopped"
 row memory 0,; report $? "10 GiB are not given"
 row kill 0,; report $? "who kills its parent kills itself"
 row write 0, && [ ! -e "$work/proof" ]; report $? "no file is written outside"
-for attack in forge rewrite steal; do row $attack '0,.*no score'; report $? "a forged report counts nothing: $attack"; done
+for attack in forge rewrite steal; do
+    row $attack '0,.*no score'
+    report $? "a forged report counts nothing: $attack"
+done
 row child 0,; report $? "a forged report counts nothing, whoever is first"
 row network 0,; report $? "no network"
 row calls 0,; report $? "no keyring, no io_uring, no socket to the host of a virtual machine"

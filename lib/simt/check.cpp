@@ -92,7 +92,8 @@ static void race(const struct touch *t, const struct mark *old, const char *did)
 }
 
 static void out_of_bounds(const struct touch *t, const char *where) {
-    report("out of bounds", t->code, NULL, "%s %s %zu bytes at %p: %s", thread_text(now.thread), verb(t), t->bytes, (void *)t->at, where);
+    report("out of bounds", t->code, NULL, "%s %s %zu bytes at %p: %s", thread_text(now.thread), verb(t), t->bytes,
+           (void *)t->at, where);
 }
 
 /* ---- one cell ---- */
@@ -152,8 +153,9 @@ static inline void note_read(const struct touch *t, struct mark read[2]) {
 static inline bool touch_cell(const struct touch *t, struct cell *c) {
     const struct mark *m = &t->mark;
     if (t->region->kind != GLOBAL_MEMORY && c->write.serial != m->serial && (!t->is_write || m->flags & ATOMIC)) {
-        report("uninitialised shared memory", t->code, NULL, "%s %s %s memory%s that no thread of this block has written",
-               thread_text(m->thread), verb(t), memory_text(t), offset_text(t));
+        report("uninitialised shared memory", t->code, NULL,
+               "%s %s %s memory%s that no thread of this block has written", thread_text(m->thread), verb(t), memory_text(t),
+               offset_text(t));
         return false;
     }
     bool good = !races(t, &c->write);

@@ -1,5 +1,6 @@
 /* From an address of code to "file:line", with the program's own debug information, read by addr2line. Slow (a process each), so
- * only for reports, and once for each address. Functions that were inlined: the innermost place, and the outermost, which is the kernel's. */
+ * only for reports, and once for each address. Functions that were inlined: the innermost place, and the outermost, which is
+ * the kernel's. */
 #include "lib/simt/state.h"
 
 #include <dlfcn.h>

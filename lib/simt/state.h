@@ -61,7 +61,8 @@ void shared_start(size_t dynamic_bytes);
 /* ---- report.cpp ---- */
 /** A report about the running thread, "simt: KIND in KERNEL (PLACE): block (x,y,z): ...". The same kind at the same two
  *  places (addresses of code, or of sites) is reported once, and only then is looked up where it is. */
-void report(const char *kind, const void *code, const void *other_code, const char *format, ...) __attribute__((format(printf, 4, 5), cold));
+void report(const char *kind, const void *code, const void *other_code, const char *format, ...)
+    __attribute__((format(printf, 4, 5), cold));
 void report_at(const char *kind, const struct simt_site *, const struct simt_site *other, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
 /** Was this one reported? So that no text is made for nothing. */

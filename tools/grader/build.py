@@ -239,8 +239,8 @@ HELP = [
 ]
 
 
-FRAME = re.compile(r"In file included|compilation terminated|\S+: some warnings being treated as errors|\s+from \S+:\d+[:,]"
-                   r"|\S+: (In function|At top level)")
+FRAME = re.compile(r"In file included|compilation terminated|\S+: some warnings being treated as errors"
+                   r"|\s+from \S+:\d+[:,]|\S+: (In function|At top level)")
 
 
 def without_paths(text, place):
@@ -257,20 +257,22 @@ def name_of(quoted):
 
 
 def messages_of(text, name):
-    """The compiler's messages, each a list of lines; those on the submission's own lines first. What goes wrong inside of
-    a macro is said of the line that uses it."""
+    """The compiler's messages, each a list of lines; those on the submission's own lines first. What goes wrong inside
+    of a macro is said of the line that uses it."""
     messages, own = [], name + ":"
     for line in text.splitlines():
         if re.match(r"\S+:\d+:\d+: (fatal error|error|warning): ", line) or not messages:
             messages.append([])
         messages[-1].append(line)
     for i, message in enumerate(messages):
-        used = [(n, line) for n, line in enumerate(message) if line.startswith(own) and "note: in expansion of macro" in line]
+        used = [(n, line) for n, line in enumerate(message)
+                if line.startswith(own) and "note: in expansion of macro" in line]
         if used and not message[0].startswith(own):
             (n, line), what = used[-1], message[0].split(": ", 1)[1]
             where, _, macro = line.partition(": note: in expansion of macro ")
             messages[i] = [f"{where}: {what} (in {name_of(macro)})", *message[n + 1:n + 3]]
-    return sorted((m for m in messages if any(not FRAME.match(line) for line in m)), key=lambda m: not m[0].startswith(own))
+    messages = [m for m in messages if not all(map(FRAME.match, m))]
+    return sorted(messages, key=lambda m: not m[0].startswith(own))
 
 
 CHECKED = ["-fsanitize=address", "-fno-omit-frame-pointer", "-O1", "-no-pie"]
@@ -302,7 +304,8 @@ def compile_submission(base, place, name, strict=False, checked=False):
 def tool(place, command):
     ended = place.run(command, 60, writable=True)
     if ended.code != 0 or ended.why:
-        raise Refused("refused", f"{command[0]} cannot read its object file: {ended.why or short(without_paths(ended.text, place), 2)}")
+        why = ended.why or short(without_paths(ended.text, place), 2)
+        raise Refused("refused", f"{command[0]} cannot read its object file: {why}")
 
 
 def seal(base, place, out, names, checked):

@@ -81,7 +81,7 @@ class Runner:
             objects, _ = build.compile_submission(self.base, self.place, self.name, checked=True)
             self.program = "program-checked"
             build.link(self.base, self.place, objects, self.program, build.CHECKED)
-        handle = ":".join(f"handle_{signal}=2" for signal in ("segv", "sigbus", "sigfpe", "abort"))   # 2: before CMocka and MPI
+        handle = ":".join(f"handle_{s}=2" for s in ("segv", "sigbus", "sigfpe", "abort"))     # 2: before CMocka and MPI
         env = {"TEST_NAMES": test[1], "ASAN_OPTIONS": "detect_leaks=0:" + handle}
         ended = launch.run_once(self.base, self.place, ranks, env, self.program).ended
         return launch.line_of_crash(ended, os.path.join(self.place.host_work, self.program), self.name)
@@ -166,14 +166,15 @@ def brief(lines):
 
 
 def last_words(text):
-    """Of an interrupted launch: what a person would look at, without mpirun's frames. The last error line, if there is one."""
+    """Of an interrupted launch: what a person would look at, without mpirun's frames. The last error line, if any."""
     lines = [line.rstrip()[:300] for line in text.splitlines()]
     errors = [line for line in lines if re.match(r"(\[rank [^]]*\] )?E_[A-Z]+ ", line)]
     if not errors:
-        return [line for line in lines if line.startswith(("lib/", "==", "SUMMARY")) or "Assertion" in line or "free()" in line][:3]
-    calls = launch.DIFFERENT_CALLS.search(errors[-1])
+        return [line for line in lines if re.match(r"lib/|==|SUMMARY|.*(Assertion|free\(\))", line)][:3]
+    told = next(filter(launch.DIFFERENT_CALLS.search, errors), errors[-1])      # what follows that is only its consequence
+    calls = launch.DIFFERENT_CALLS.search(told)
     back = [calls[i] for i in (1, 3) if calls[i + 1] == AGREEMENT] if calls else []
-    return [errors[-1], *(f"({AGREEMENT} is the test's: rank {rank} has come back to it)" for rank in back)]
+    return [told, *(f"({AGREEMENT} is the test's: rank {rank} has come back to it)" for rank in back)]
 
 
 def grade(base, place, name, only=(), timeout=None):

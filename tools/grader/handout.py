@@ -1,6 +1,7 @@
 """The tree without the answers: starters in place of what they replace, no references, no mistakes that quote them.
 
-The program that learners run has to work all the same: the replaced files are packed into references/, and the Makefile compiles those."""
+The program that learners run has to work all the same: the replaced files are packed into references/, and the Makefile
+compiles those."""
 import functools
 import gzip
 import os
@@ -61,7 +62,7 @@ def pack(path, out):
 
 
 def write(exercises, out, packed=False):
-    """The tree at `out`, a folder that is not there yet or empty. packed: with what it needs to build a program that works."""
+    """The tree at `out`, a folder that is not there yet or empty. packed: with what makes its program work."""
     if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise Trouble(f"OUT={out} is there already and not an empty folder; choose another")
     chosen, left_out = contents(exercises)

@@ -87,7 +87,7 @@ def follow(child, seconds, watch=None):
 
 class Plain:
     """Commands run as this user, from the project's root. For code that is trusted."""
-    checks = True                # may run a program under AddressSanitizer, which wants more addresses than a sandbox gives
+    checks = True                # may run under AddressSanitizer, which wants more addresses than a sandbox gives
 
     def __init__(self, work):
         self.work = self.host_work = work
@@ -144,8 +144,8 @@ def seal(token, lines):
 
 
 class Run:
-    """complete: the report's last line came, and fits the others. verdicts: of (file, name). running: the test that did not come back.
-    not_started: nobody has touched the report."""
+    """complete: the report's last line came, and fits the others. verdicts: of (file, name). running: the test that did
+    not come back. not_started: nobody has touched the report."""
 
     def __init__(self, ended, lines, token):
         self.ended, self.verdicts, self.running, self.complete, self.forged, self.not_started = ended, {}, None, False, False, False
@@ -185,8 +185,8 @@ def run_once(base, place, ranks, env, program="program"):
             place.share(path)
             seconds = base.exercise.limit
             alone = {"OMPI_MCA_ess_singleton_isolated": "1"} if ranks == 1 else {}      # one rank needs no daemon: it starts at once
-            env = dict({**alone, "TEST_COLLECTIVES": "1", "TEST_FILES": " ".join(base.exercise.tests), "TEST_TIMEOUT": str(max(2, min(20, seconds * 2 // 3))),
-                        "DEVICE": base.device, "OMP_NUM_THREADS": threads(ranks)}, **env)
+            env = dict({**alone, "TEST_COLLECTIVES": "1", "TEST_FILES": " ".join(base.exercise.tests),
+                        "TEST_TIMEOUT": str(max(2, min(20, seconds * 2 // 3))), "DEVICE": base.device, "OMP_NUM_THREADS": threads(ranks)}, **env)
             ended = place.run(mpirun(ranks, [f"{place.work}/{program}"]), seconds, env=env, report=path)
             f.seek(0)
             lines = f.read(OUTPUT_MAX).splitlines()
@@ -237,8 +237,9 @@ def how_it_ended(ended, where=" in the middle of it"):
 
 
 def line_of_crash(ended, program, file):
-    """What AddressSanitizer says, with the submission's line: "scale.c:12, in scale_step: a WRITE of size 8 (heap-buffer-overflow)"."""
-    kind = re.search(r"ERROR: AddressSanitizer: (.*?)(?: on (?:unknown )?address (0x\w+)| on 0x| \(pc|$)", ended.text, re.M)
+    """What AddressSanitizer says, with the submission's line: "scale.c:12, in scale_step: a WRITE of size 8 (...)"."""
+    kind = re.search(r"ERROR: AddressSanitizer: (.*?)(?: on (?:unknown )?address (0x\w+)| on 0x| \(pc|$)", ended.text,
+                     re.M)
     if not kind:
         return []
     access = re.search(r"(READ|WRITE) (of size \d+)|caused by a (READ|WRITE) memory", ended.text)
@@ -247,8 +248,8 @@ def line_of_crash(ended, program, file):
     frame = re.search(rf"#\d+ 0x\w+ in (\S+) (?:\S*/)?{re.escape(file)}:(\d+)", ended.text)
     pc = re.search(r"\(pc (0x\w+)", ended.text)
     if not frame and pc:                                      # where the stack itself is overwritten there are no frames
-        found = subprocess.run(["addr2line", "-f", "-e", program, pc[1]], stdout=subprocess.PIPE, text=True, errors="replace").stdout
-        frame = re.match(rf"(\S+)\n(?:\S*/)?{re.escape(file)}:(\d+)", found)
+        found = subprocess.run(["addr2line", "-f", "-e", program, pc[1]], stdout=subprocess.PIPE).stdout
+        frame = re.match(rf"(\S+)\n(?:\S*/)?{re.escape(file)}:(\d+)", found.decode("utf-8", "replace"))
     where = f"{file}:{frame[2]}, in {frame[1]}: " if frame else ""
     return [where + (f"{did} ({kind[1]})" if did else kind[1])]
 

@@ -155,8 +155,8 @@ class Sandbox:
             os.chown(path, self.box.user, self.box.user)
 
     def command(self, argv, env, writable, report, seccomp_fd):
-        words = ["bwrap", *(["--seccomp", str(seccomp_fd)] if seccomp_fd is not None else []), "--unshare-user", "--unshare-ipc",
-                 "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+        words = ["bwrap", *(["--seccomp", str(seccomp_fd)] if seccomp_fd is not None else []),
+                 "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
                  *self.box.userns, "--uid", "1000", "--gid", "1000", "--hostname", "grade", "--die-with-parent", "--new-session", "--clearenv",
                  *self.box.fixed, "--proc", "/proc", "--dev", "/dev", "--size", str(SCRATCH), "--tmpfs", "/dev/shm", "--size", str(SCRATCH),
                  "--tmpfs", "/tmp", "--ro-bind", self.box.tree, "/tree", "--bind" if writable else "--ro-bind", self.host_work, "/work"]

@@ -1,7 +1,7 @@
 """A filter of system calls for bubblewrap: what namespaces do not separate is refused with EPERM.
 
-Keyrings belong to a user's session and not to a namespace: what one submission leaves there, another could read. io_uring does what other
-calls do past any filter of them. AF_VSOCK reaches the host of a virtual machine without the network."""
+Keyrings belong to a user's session and not to a namespace: what one submission leaves there, another could read. io_uring
+does what other calls do past any filter of them. AF_VSOCK reaches the host of a virtual machine without the network."""
 import platform
 import struct
 
@@ -21,7 +21,8 @@ def program():
     arch, keys, socket, other = MACHINES[platform.machine()]
     lines = [(LOAD, ARCH), (EQUAL, arch, 0, "no"), (LOAD, NUMBER), (AT_LEAST, other, "no", 0)]
     lines += [(EQUAL, n, "no", 0) for n in (*keys, *URING)]
-    lines += [(EQUAL, socket, 0, "yes"), (LOAD, FIRST_ARGUMENT), (EQUAL, AF_VSOCK, "no", "yes"), (RETURN, ALLOW), (RETURN, EPERM)]
+    lines += [(EQUAL, socket, 0, "yes"), (LOAD, FIRST_ARGUMENT), (EQUAL, AF_VSOCK, "no", "yes")]
+    lines += [(RETURN, ALLOW), (RETURN, EPERM)]
     at = {"yes": len(lines) - 2, "no": len(lines) - 1, 0: 0}
     words = b""
     for i, (code, value, *jumps) in enumerate(lines):

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
  * Schedules written by hand, against the checker and the clock that the project's own schedules go through (pp/pp_check.h,
- * pp/pp_timeline.h). The table has the order of F, B and W; the transfers that belong to them are put in here. What is too slow or too large is
- * drawn as it would run. */
+ * pp/pp_timeline.h). The table has the order of F, B and W; the transfers that belong to them are put in here. What is
+ * too slow or too large is drawn as it would run. */
 #include "driver/schedule_chart.h"
 #include "pp/pp_check.h"
 #include "pp/pp_timeline.h"
@@ -97,9 +97,11 @@ static const char *too_much(const struct table *t, int puzzle, double time, bool
     for (int i = t->of->p - 1; small && i >= 0; i--) {
         int held = most_held(&t->stage[i]);
         if (held > t->of->most[i])
-            snprintf(text, sizeof text, "puzzle %d: stage %d holds %d microbatches at a time; %d are allowed", puzzle, i, held, t->of->most[i]);
+            snprintf(text, sizeof text, "puzzle %d: stage %d holds %d microbatches at a time; %d are allowed", puzzle, i,
+                     held, t->of->most[i]);
     }
-    if (fast && time > t->of->longest) snprintf(text, sizeof text, "puzzle %d takes %g; %g would do", puzzle, time, t->of->longest);
+    if (fast && time > t->of->longest)
+        snprintf(text, sizeof text, "puzzle %d takes %g; %g would do", puzzle, time, t->of->longest);
     return text;
 }
 

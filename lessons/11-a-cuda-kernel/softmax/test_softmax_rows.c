@@ -118,7 +118,7 @@ static void test_softmax_has_the_same_bits_in_both_orders(void **state) {
     }
 }
 
-/* ---- traffic, apart from the numbers: a kernel that lacks a barrier may still move what it moves well, but it has to move all of it ---- */
+/* ---- traffic, apart from the numbers: a kernel that lacks a barrier may move well what it moves, but it has to move all ---- */
 static struct simt_counts traffic_of(int R, int C) {
     struct rows rows = rows_create(R, C, 4, -2);
     simt_count(1);
@@ -130,7 +130,8 @@ static struct simt_counts traffic_of(int R, int C) {
     rows_destroy(&rows);
     assert_ok(status);
     assert_true(simt_checked());                             /* elsewhere nothing is counted */
-    if (read < all || written < all) fail_msg("R=%d C=%d: of %lld bytes %lld are read and %lld written", R, C, all, read, written);
+    if (read < all || written < all)
+        fail_msg("R=%d C=%d: of %lld bytes %lld are read and %lld written", R, C, all, read, written);
     return n;
 }
 

@@ -1,6 +1,6 @@
 /* ranks: 1  device: simt */
-/* The transpose, number for number; and apart from the numbers what it asks of memory. What the checker of memory reports fails the test
- * that ran then. */
+/* The transpose, number for number; and apart from the numbers what it asks of memory. What the checker of memory reports
+ * fails the test that ran then. */
 #include "lessons/11-a-cuda-kernel/transpose/transpose.h"
 #include "lib/simt/simt_test.h"
 #include "tests/test.h"
@@ -35,7 +35,8 @@ static enum status run(float *y, const float *x, int R, int C, enum simt_order o
     return status;
 }
 
-/* Transposes one matrix, and says what was moved. *wrong: the first number of y that is not right, R C if all are; *found: that number. */
+/* Transposes one matrix, and says what was moved. *wrong: the first number of y that is not right, R C if all are; *found:
+ * that number. */
 static struct simt_counts measure(int R, int C, enum simt_order order, size_t *wrong, float *found) {
     size_t n = *wrong = (size_t)R * (size_t)C;
     float *x = device_floats(n), *y = device_floats(n);
@@ -74,7 +75,7 @@ static void test_transpose_in_the_opposite_order(void **state) {
     check_sizes(SIMT_REVERSE);
 }
 
-/* Of a matrix of 128 x 96: a kernel that lacks a barrier may still move what it moves well, but it has to move all of it. */
+/* Of a matrix of 128 x 96: a kernel that lacks a barrier may move well what it moves, but it has to move all of it. */
 enum { BYTES = 128 * 96 * 4, SECTORS = BYTES / 32 };
 static struct simt_counts traffic(void) {
     size_t wrong;
@@ -83,7 +84,8 @@ static struct simt_counts traffic(void) {
     return measure(128, 96, SIMT_FORWARD, &wrong, &found);
 }
 static void check_traffic(const char *what, int64_t bytes, int64_t least, int64_t units, int64_t limit) {
-    if (bytes < least) fail_msg("128 x 96: %s of %lld bytes only; there are %lld", what, (long long)bytes, (long long)least);
+    if (bytes < least)
+        fail_msg("128 x 96: %s of %lld bytes only; there are %lld", what, (long long)bytes, (long long)least);
     if (units > limit) fail_msg("128 x 96: %s: %lld; at most %lld", what, (long long)units, (long long)limit);
 }
 static void test_transpose_loads_whole_sectors(void **state) {
@@ -99,7 +101,8 @@ static void test_transpose_stores_whole_sectors(void **state) {
 static void test_transpose_has_no_bank_conflicts(void **state) {
     (void)state;
     struct simt_counts n = traffic();                        /* no shared memory at all is no way out */
-    check_traffic("sectors, read and written", n.load.bytes + n.store.bytes, 2 * BYTES, n.load.units + n.store.units, 2 * SECTORS);
+    int64_t bytes = n.load.bytes + n.store.bytes, sectors = n.load.units + n.store.units;
+    check_traffic("sectors, read and written", bytes, 2 * BYTES, sectors, 2 * SECTORS);
     check_traffic("wavefronts of shared memory", n.shared.bytes, 2 * BYTES, n.shared.units, n.shared.requests);
 }
 
