@@ -19,6 +19,8 @@ static XXH3_state_t *said;       /* the hash of all lines, with the token as its
 
 static bool unusable(const char *path, const char *why) {
     fprintf(stderr, "TEST_REPORT=%s: %s\n", path, why);
+    if (report >= 0) close(report);
+    report = -1;
     return false;
 }
 
@@ -29,8 +31,8 @@ bool report_open(void) {
     if (report < 0) return unusable(path, strerror(errno));
     ssize_t n = read(report, token, TOKEN_MAX);
     said = XXH3_createState();
-    if (n <= 0 || !said || XXH3_64bits_reset_withSecret(said, token, strcspn(token, "\n")) != XXH_OK)    /* it wants 136 bytes */
-        return unusable(path, "no token in it");
+    if (n <= 0 || !said || XXH3_64bits_reset_withSecret(said, token, strcspn(token, "\n")) != XXH_OK)
+        return unusable(path, "no token in it");             /* of 136 bytes at least */
     if (ftruncate(report, 0) != 0 || lseek(report, 0, SEEK_SET) != 0) return unusable(path, strerror(errno));
     return true;
 }
@@ -56,4 +58,6 @@ void report_end(void) {
     snprintf(seal, sizeof seal, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(said));
     say("end", seal, "");
     XXH3_freeState(said);
+    close(report);
+    report = -1;
 }

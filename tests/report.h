@@ -7,9 +7,9 @@
  *   pass|fail|skip FILE NAME   the worst verdict of all ranks
  *   end HASH                   the last line: main has come to its end
  *
- * HASH is XXH3 (64 bits, 16 hexadecimal digits) of all lines before it, with the token as its secret. The code that is graded runs in
- * this very process. It may exit, and it may change, replace or redirect the file, but it does not know the token unless it searches the
- * memory for it; a grader believes no report whose last line does not fit the others. */
+ * HASH is XXH3 (64 bits, 16 hexadecimal digits) of all lines before it, with the token as its secret. The code that is
+ * graded runs in this very process. It may exit, and it may change, replace or redirect the file, but it does not know the
+ * token unless it searches the memory for it; a grader believes no report whose last line does not fit the others. */
 #ifndef TRIVIUM_TESTS_REPORT_H
 #define TRIVIUM_TESTS_REPORT_H
 
