@@ -111,6 +111,9 @@ static void guard(int alive) {
     enum { MOST_FD = 256 };
     char byte;
     setsid(); /* out of reach of the terminal and of timeout(1) */
+#ifdef __linux__
+    prctl(PR_SET_NAME, "trivium-guard"); /* for ps, and so that pkill by the program's name leaves it to do its work */
+#endif
     for (size_t k = 0; k < sizeof ignored / sizeof *ignored; k++) signal(ignored[k], SIG_IGN);
     for (int fd = 0; fd < MOST_FD; fd++)
         if (fd != alive) close(fd); /* nobody who reads launch's output waits for the guard */

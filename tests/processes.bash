@@ -12,10 +12,11 @@ pids() {
     done
 }
 
-# pids_of WORD: those with this word in their command line
+# pids_of WORD: those with this word in their command line, but not the guard that launch has beside it
 pids_of() {
     local pid
     for pid in $(pids); do
+        grep -qx trivium-guard "/proc/$pid/comm" 2>/dev/null && continue
         if grep -qzxF -- "$1" "/proc/$pid/cmdline" 2>/dev/null; then echo "$pid"; fi
     done
 }
