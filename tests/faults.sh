@@ -253,7 +253,7 @@ small_there launch_small_shared_memory /dev/shm E_MEMORY "/dev/shm has 1.0 MiB l
 standard_closed() {
     local name=$1
     shift
-    eval "env '$marker' timeout -k 2 $limit '$trivium' $2 --steps 2 --val-fraction 0 --threads 1 \
+    eval "env '$marker' timeout -k 2 60 '$trivium' $2 --steps 2 --val-fraction 0 --threads 1 \
         >out 2>err </dev/null $1"
     judge_clean "$name" $?
 }
@@ -268,6 +268,14 @@ for stream in "<" ">" "2>"; do
     standard_closed "launch_closed_$(tr '<>' io <<<"$stream")" "$stream&-" "launch -n 2 train ${small[*]@Q}"
 done
 standard_closed launch_all_closed "<&- >&- 2>&-" "launch -n 2 train ${small[*]@Q}"
+# a log that is lost: the job goes on, and it is said once
+env "$marker" timeout -k 2 60 "$trivium" launch -n 2 train "${small[@]}" --steps 2 --val-fraction 0 >/dev/full 2>err
+code=$?
+if [ "$code" != 0 ]; then not_ok launch_output_full "exit code $code"
+elif [ "$(grep -c '' err)" != 1 ] || ! grep -q "not all of the standard output .*No space left" err; then
+    not_ok launch_output_full "does not say that output was lost"
+else echo "ok launch_output_full"; fi
+leaves_nothing launch_output_full
 
 # ---- fewer cores than the machine has ----
 if command -v taskset >/dev/null; then
