@@ -58,8 +58,17 @@ __device__ static inline void score_gradient_of_keys(float *s, float *dp, const 
     __syncwarp();
 }
 
+/* With heads up to 64 a multiprocessor's shared memory has room for so many blocks, on H100 and A100: registers
+ * must not be what leaves one out. */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 900
+enum { KEYS_BLOCKS = 2 };
+#else
+enum { KEYS_BLOCKS = 3 };
+#endif
+
 template <int DP>
-__global__ static void __launch_bounds__(THREADS) flash_backward_keys_wmma(struct attention a, struct operands o) {
+__global__ static void __launch_bounds__(THREADS, DP <= 64 ? KEYS_BLOCKS : 1)
+flash_backward_keys_wmma(struct attention a, struct operands o) {
     SHARED_DYNAMIC(elem, shared);
     elem *k = shared, *v = k + TILE * (DP + 8), *q = v + TILE * (DP + 8), *dy = q + TILE * (DP + 8);
     float *squares = (float *)(dy + TILE * (DP + 8)), *lse = squares + 2 * TILE * S_LD, *delta = lse + TILE;
