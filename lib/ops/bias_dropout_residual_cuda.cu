@@ -1,13 +1,19 @@
 /* y = residual + m (x + b). See bias_dropout_residual.h.
  *
- * Memory-bound: forward moves 3 elements for each one computed, a warp takes a row. db is a column sum (columns_cuda.h) of m dy. */
+ * Memory-bound: forward moves 3 elements for each one computed, a warp takes a row. db is a column sum
+ * (columns_cuda.h) of m dy.
+ *
+ * Both backward rows of a step are one kernel (fusion.h): the sum's, which writes dx and dresidual on its way, so
+ * that dy is read once, and what was dropped is drawn once. The bits are those of the two kernels apart. */
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/columns_cuda.h"
 #include "lib/ops/dropout_cuda.h"
+#include "lib/ops/fusion.h"
 
 extern "C" {
 kernel CUDA(bias_dropout_residual_forward), CUDA(bias_dropout_residual_backward_input);
 kernel CUDA(bias_dropout_residual_backward_weight);
+fused_kernel CUDA(bias_dropout_residual_backward);
 }
 
 /* y may lie over x, group for group. */
@@ -37,8 +43,47 @@ __device__ static inline void add_rows(real *sum, const elem *dy, const struct d
         group d = group_load(dy + r * rows.C, i * GROUP - rows.shift, rows.C, rows.packed);
         real m[GROUP];
         factors_backward(m, rows, place_of(rows, r), r, i);
-        for (int j = 0; j < GROUP; j++) sum[j] += m[j] * load(d.x[j]);
+        for (int j = 0; j < GROUP; j++) sum[j] = fma(m[j], load(d.x[j]), sum[j]);
     }
+}
+
+/* The same, and dx = m dy, dresidual = dy where there is one. AHEAD rows are read before one is written: dx may lie
+ * over dy. */
+enum { AHEAD = 4 };
+struct inputs { elem *dx, *dresidual; int add, add_residual; };
+
+__device__ static inline void add_and_write_rows(real *sum, const struct inputs &to, const elem *dy,
+                                                 const struct dropped_rows &rows, int64_t first, int64_t last, int i) {
+    int c = i * GROUP - rows.shift;
+    for (int64_t top = first; top < last; top += AHEAD * SUM_WARPS) {
+        group d[AHEAD];
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (top + a * SUM_WARPS < last)
+                d[a] = group_load(dy + (top + a * SUM_WARPS) * rows.C, c, rows.C, rows.packed);
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            int64_t r = top + a * SUM_WARPS, at = r * rows.C;
+            real m[GROUP], v[GROUP];
+            if (r >= last) break;
+            for (int j = 0; j < GROUP; j++) v[j] = load(d[a].x[j]);
+            if (to.dresidual) group_put(to.dresidual + at, c, rows.C, rows.packed, v, to.add_residual);
+            factors_backward(m, rows, place_of(rows, r), r, i);
+            for (int j = 0; j < GROUP; j++) sum[j] = fma(m[j], v[j], sum[j]), v[j] *= m[j];
+            group_put(to.dx + at, c, rows.C, rows.packed, v, to.add);
+        }
+    }
+}
+
+__global__ static void __launch_bounds__(SUM_THREADS)
+bias_dropout_residual_backward_slices(real *partial, struct inputs to, const elem *dy, struct dropped_rows rows) {
+    __shared__ real shared[SUM_SHARED];
+    int warp = threadIdx.x / 32, i = (int)blockIdx.x * 32 + threadIdx.x % 32;
+    struct rows_range slice = slice_rows(rows.R, blockIdx.y, gridDim.y);
+    real sum[GROUP] = {0};
+    if (i < rows.n_groups) add_and_write_rows(sum, to, dy, rows, slice.first + warp, slice.last, i);
+    block_sum_groups(sum, shared);
+    slice_store(partial, blockIdx.y, i * GROUP - rows.shift, rows.C, sum);
 }
 
 __global__ static void __launch_bounds__(SUM_THREADS)
@@ -77,4 +122,18 @@ enum status CUDA(bias_dropout_residual_backward_weight)(const struct call *call)
     ((real *)call->work, dy, rows);
     TRY(gpu_launched("bias_dropout_residual_backward_weight_slices"));
     return columns_finish(call, 1, n_slices, rows.C);
+}
+
+enum status CUDA(bias_dropout_residual_backward)(const struct call *weight, const struct call *input) {
+    const elem *dy = (const elem *)input->dout[0].data;
+    struct inputs to = {(elem *)input->din[0].data, (elem *)input->din[1].data, accumulates(input, 0),
+                        accumulates(input, 1)};
+    if (to.dresidual == dy) to.dresidual = NULL;
+    struct dropped_rows rows = dropped_rows_of(input, input->in[0].type, to.dx, dy, to.dresidual, NULL);
+    int64_t n_slices = column_slices(rows.R, rows.C, ELEM_DTYPE);
+    dim3 grid((unsigned)divide_up(rows.n_groups, 32), (unsigned)n_slices);
+    LAUNCH(bias_dropout_residual_backward_slices, grid, SUM_THREADS, 0, stream_of(input))
+    ((real *)weight->work, to, dy, rows);
+    TRY(gpu_launched("bias_dropout_residual_backward_slices"));
+    return columns_finish(weight, 1, n_slices, rows.C);
 }

@@ -10,6 +10,7 @@
  * Backward, the two rows are those of one step: the gradients of its weights and of its input, from the same dy.
  *
  *   layernorm                                  x and dy are read once                 layernorm_backward_cuda.cu
+ *   bias_dropout_residual                      dy is read once                        bias_dropout_residual_cuda.cu
  *
  * The executor looks (exec.c); `--fuse off` keeps it from it, for comparison. A fused kernel that cannot do a shape runs the two
  * kernels apart. Whether it changes bits, its file says.

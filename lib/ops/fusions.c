@@ -14,6 +14,7 @@
 extern fused_kernel linear_gelu_forward_cuda;
 DECLARE_FUSED(residual_layernorm_forward);
 DECLARE_FUSED(layernorm_backward);
+DECLARE_FUSED(bias_dropout_residual_backward);
 #endif
 
 const struct fusion fusions[] = {
@@ -22,5 +23,7 @@ const struct fusion fusions[] = {
                                  [FP16] = linear_gelu_forward_cuda}}}, )
     WITH_CUDA({&op_bias_dropout_residual, &op_layernorm, ROW_FORWARD, FUSED(residual_layernorm_forward)}, )
     WITH_CUDA({&op_layernorm, &op_layernorm, ROW_BACKWARD_WEIGHT, FUSED(layernorm_backward)}, )
+    WITH_CUDA({&op_bias_dropout_residual, &op_bias_dropout_residual, ROW_BACKWARD_WEIGHT,
+               FUSED(bias_dropout_residual_backward)}, )
     {0},
 };

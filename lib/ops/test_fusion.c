@@ -415,10 +415,11 @@ static struct plan program_plan(enum plan_precision precision, int kind) {
 
 /* Linear and gelu: not in fp64; and for certain only without recomputation, as else linear's input dies with it, and gelu's
  * result may take its place. Two others for a layer, in each microbatch of each step: in its middle, and from its end into the next layer or the head. Full
- * recomputation runs the one in the middle again. Backward of each norm, two a layer and the last. */
+ * recomputation runs the one in the middle again. Backward of each norm, two a layer and the last, and of each
+ * residual. */
 static int64_t n_pairs(const struct plan *p, bool recompute) {
     int gelu = p->precision != PRECISION_FP64 && p->recompute == RECOMPUTE_NONE;
-    return PARITY_STEPS * (p->global_batch / p->micro_batch) * (p->layers * ((recompute ? 5 : 4) + gelu) + 1);
+    return PARITY_STEPS * (p->global_batch / p->micro_batch) * (p->layers * ((recompute ? 7 : 6) + gelu) + 1);
 }
 
 /* @return how many pairs were run as one */

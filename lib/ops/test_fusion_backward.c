@@ -6,6 +6,7 @@
 #define SIMT_WEAK                     /* in a build without lib/simt nothing is counted */
 #include "lib/ops/fusion.h"
 
+#include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/test_op.h"
 #include "lib/simt/simt_test.h"
@@ -57,7 +58,7 @@ static void both_of(const struct op *op) {
 
 /* ---- cases ---- */
 
-static struct { int B, T, C; bool grads_fp32; } s;
+static struct { int B, T, C; double p; bool store, grads_fp32; } s;
 
 static void make_layernorm(struct op_case *c, enum dtype d) {
     both_of(&op_layernorm);
@@ -67,6 +68,18 @@ static void make_layernorm(struct op_case *c, enum dtype d) {
         op_case_weight(c, op_type(d, "C", s.C));
         if (s.grads_fp32) c->dweight_type[i].dtype = dtype_accumulator(d);
     }
+    op_case_finish(c);
+}
+
+/* A shard of T, with dropout; din[1] is memory of its own. */
+static void make_residual(struct op_case *c, enum dtype d) {
+    struct type x = op_type_part(op_type(d, "BTC", s.B, s.T + 5, s.C), 'T', 3, s.T);
+    both_of(&op_bias_dropout_residual);
+    op_case_start(c, &both, op_n_out(&op_bias_dropout_residual, s.store));
+    c->step.p = s.p;
+    for (int i = 0; i < 2; i++) op_case_input(c, x);
+    op_case_weight(c, op_type(d, "C", s.C));
+    if (s.grads_fp32) c->dweight_type[0].dtype = dtype_accumulator(d);
     op_case_finish(c);
 }
 
@@ -147,5 +160,42 @@ static void test_layernorm_backward_reads_once(void **state) {
     assert_true(c.store.units <= rows * row + 2 * partial + 4 * s.C * 2 / 32);   /* partial sums in halves of sectors */
 }
 
+/* ---- bias_dropout_residual ---- */
+
+static void test_residual_backward_is_the_two_kernels(void **state) {
+    (void)state;
+    static const int lengths[] = {3, 77, 264};
+    if (on_cpu()) skip();
+    for (enum dtype d = FP64; d <= FP16; d++)
+        for (int i = 0; i < 9; i++) {
+            s.B = 2, s.T = 150, s.C = lengths[i % 3], s.grads_fp32 = i % 2;
+            s.p = i / 3 ? 0.3 : 0, s.store = i / 3 == 2;
+            int64_t before = joined;
+            check_bits(make_residual, d);
+            assert_int_equal(joined - before, 2);
+        }
+    s.p = 0, s.store = false;
+}
+
+static void test_residual_backward_is_the_cpus(void **state) {
+    (void)state;
+    s.B = 2, s.T = 37, s.p = 0.3, s.grads_fp32 = false;
+    for (s.C = 72; s.C <= 77; s.C += 5) op_case_check_siblings(make_residual, 74, 0);
+    op_case_check_aliases(make_residual);
+    s.p = 0;
+}
+
+/* dy once, for dx, dresidual and the bias. */
+static void test_residual_backward_reads_once(void **state) {
+    (void)state;
+    if (!counted()) skip();
+    s.B = 2, s.T = 64, s.C = 768, s.grads_fp32 = false;
+    int64_t rows = s.B * s.T, row = s.C * 2 / 32, slices = rows / 32, partial = slices * s.C * 4 / 32;
+    struct simt_counts c = traffic(make_residual, BF16);
+    assert_true(c.load.units <= rows * row + partial + 2 * s.C * 2 / 32);
+    assert_true(c.store.units <= 2 * rows * row + 8 * partial + 2 * s.C * 2 / 32);   /* partial sums one by one */
+}
+
 TESTS(unit_test(test_layernorm_backward_is_the_two_kernels), unit_test(test_layernorm_backward_is_the_cpus),
-      unit_test(test_layernorm_backward_reads_once))
+      unit_test(test_layernorm_backward_reads_once), unit_test(test_residual_backward_is_the_two_kernels),
+      unit_test(test_residual_backward_is_the_cpus), unit_test(test_residual_backward_reads_once))
