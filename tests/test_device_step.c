@@ -5,6 +5,8 @@
  * of it a step later. Only the double of the CUDA runtime can count waits (lib/simt/double.h); elsewhere that part is
  * tools/gpu-check's. */
 #include "driver/recipe.h"
+#include "lib/base/clock.h"
+#include "lib/run/profile.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdlib.h>
@@ -128,5 +130,44 @@ static void test_no_weight_changes_after_a_number_that_is_not_finite(void **stat
     assert_true(same);
 }
 
-TESTS(unit_test(test_a_step_is_queued_without_waiting), unit_test(test_a_step_started_early_is_the_same_step),
+/* --profile: the device's own time of each operation, read when the step is done; the shares are the whole step. The GPU is ahead of
+ * the host's clock nowhere, so nothing is more than all. */
+static double share_of(const char *table, const char *line) {
+    const char *at = strstr(table, line), *percent = at ? strchr(at, '%') : NULL;
+    while (percent && percent > at && percent[-1] != ' ') percent--;
+    return percent ? strtod(percent, NULL) : NAN;
+}
+
+static void test_the_profile_is_the_devices_time(void **state) {
+    (void)state;
+    if (on_cpu() || comm_world_size() > 1) skip();
+    struct plan p = plan_of(0);
+    struct run r = {0};
+    char *table = NULL;
+    size_t size;
+    p.profile = 1;
+    assert_ok(open_run(&r, &p));
+    assert_ok(run_step(&r));
+    profile_restart(&r);
+    double start = clock_s();
+    assert_ok(run_step_start(&r));
+    assert_ok(run_step_start(&r));
+    assert_ok(run_step_finish(&r));
+    assert_ok(run_step_finish(&r));
+    FILE *to = open_memstream(&table, &size);
+    profile_print(&r, 2, clock_s() - start, to);
+    fclose(to);
+    double sum = 0;
+    static const char *const lines[] = {"\nlinear ", "\nattention", "\nlayernorm", "\ngelu", "\noptimizer"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        double share = share_of(table, lines[i]);
+        assert_true(share > 0 && share < 100);
+        sum += share;
+    }
+    assert_true(sum < 100.5 && share_of(table, "\nwaiting and the rest") > -0.5);
+    free(table);
+    run_destroy(&r);
+}
+
+TESTS(unit_test(test_the_profile_is_the_devices_time), unit_test(test_a_step_is_queued_without_waiting), unit_test(test_a_step_started_early_is_the_same_step),
       unit_test(test_no_weight_changes_after_a_number_that_is_not_finite))

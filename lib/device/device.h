@@ -53,6 +53,10 @@ struct device {
     enum status (*mark_set)(const struct device *, struct device_mark *);                 /* here, now; replaces an older one */
     enum status (*mark_done)(const struct device *, const struct device_mark *, bool *done); /* a look; does not wait */
     void (*mark_fini)(const struct device *, struct device_mark *);
+    /* The same mark with the time in it, and the seconds between two such marks that are done (stopwatch.h). NULL on the CPU, where a
+     * clock will do. */
+    enum status (*mark_timed)(const struct device *, struct device_mark *);
+    enum status (*mark_seconds)(const struct device *, const struct device_mark *from, const struct device_mark *to, double *seconds);
 
     /* What the device itself says of its memory, for `unaccounted`; -1 where it does not. */
     void (*memory)(const struct device *, int64_t *used_bytes, int64_t *total_bytes);

@@ -132,11 +132,21 @@ static void cuda_unpin(const struct device *d, void *memory) {
 }
 
 /* ---- marks ---- */
-static enum status cuda_mark_set(const struct device *d, struct device_mark *mark) {
+static enum status record(const struct device *d, struct device_mark *mark, unsigned flags) {
     cudaEvent_t event = (cudaEvent_t)mark->event;
-    if (!event) CUDA_TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    if (!event) CUDA_TRY(cudaEventCreateWithFlags(&event, flags));
     mark->event = event;
     CUDA_TRY(cudaEventRecord(event, stream_of(d)));
+    return OK;
+}
+static enum status cuda_mark_set(const struct device *d, struct device_mark *mark) { return record(d, mark, cudaEventDisableTiming); }
+static enum status cuda_mark_timed(const struct device *d, struct device_mark *mark) { return record(d, mark, cudaEventDefault); }
+static enum status cuda_mark_seconds(const struct device *d, const struct device_mark *from, const struct device_mark *to,
+                                     double *seconds) {
+    (void)d;
+    float ms = 0;
+    CUDA_TRY(cudaEventElapsedTime(&ms, (cudaEvent_t)from->event, (cudaEvent_t)to->event));
+    *seconds = 1e-3 * ms;
     return OK;
 }
 static enum status cuda_mark_done(const struct device *d, const struct device_mark *mark, bool *done) {
@@ -176,7 +186,8 @@ static enum status open_gpu(int index, struct gpu *g) {
         .release = cuda_release, .owns = cuda_owns, .fill = cuda_fill, .clear = cuda_clear, .copy = cuda_copy,
         .upload_start = cuda_upload_start, .download_start = cuda_download_start, .upload = cuda_upload,
         .download = cuda_download, .finish = cuda_finish, .pin = cuda_pin, .unpin = cuda_unpin,
-        .mark_set = cuda_mark_set, .mark_done = cuda_mark_done, .mark_fini = cuda_mark_fini, .memory = cuda_memory};
+        .mark_set = cuda_mark_set, .mark_done = cuda_mark_done, .mark_fini = cuda_mark_fini,
+        .mark_timed = cuda_mark_timed, .mark_seconds = cuda_mark_seconds, .memory = cuda_memory};
     return OK;
 }
 

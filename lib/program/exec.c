@@ -1,6 +1,7 @@
 #include "lib/program/exec.h"
 
 #include "lib/base/clock.h"
+#include "lib/device/stopwatch.h"
 #include "lib/ops/fusion.h"
 #include "lib/ops/reduce.h"
 #include "lib/program/exec_feed.h"
@@ -194,9 +195,16 @@ static enum status run_fused(struct exec *e, struct place at, const struct row *
     return run_events(e, at, r + 1, next, ROW_PARAM_DONE);
 }
 
-static void note_time(struct exec *e, struct place at, const struct row *r, double seconds) {
+static bool counts(struct place at, const struct row *r) { return at.training && r->kind < ROW_WAIT; }
+
+/* A device that is only told what to do has the row's time later, in the same place. */
+static enum status note_time(struct exec *e, struct place at, const struct row *r, double seconds) {
     e->seconds[r->kind] += seconds;
-    if (at.training && r->kind < ROW_WAIT) e->step_seconds[r->id][r->kind] += seconds;
+    if (!counts(at, r)) return OK;
+    double *sum = &e->step_seconds[r->id][r->kind];
+    if (e->stopwatch) return stopwatch_stop(e->stopwatch, sum);
+    *sum += seconds;
+    return OK;
 }
 
 /* ---- recording (lib/base/span.h) ---- */
@@ -231,12 +239,13 @@ static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape
     for (int i = 0, n; i < t->n; i += n) {
         double start = clock_s();
         int span = span_open_at(e->recording, SPAN_ROW, (int)t->rows[i].kind, start);
+        if (e->stopwatch && counts(at, &t->rows[i])) TRY(stopwatch_start(e->stopwatch));
         TRY(run_fused(e, at, &t->rows[i], t->rows + t->n, &n));
         if (n == 0) {
             TRY(run_row(e, at, &t->rows[i]));
             n = 1;
         }
-        note_time(e, at, &t->rows[i], clock_s() - start);
+        TRY(note_time(e, at, &t->rows[i], clock_s() - start));
         close_row(e, t, i, n, span);
         for (int row = i; e->paint && row < i + n; row++) TRY(paint_dead(e, at, tape, row));
         comm_progress();

@@ -36,6 +36,7 @@ struct exec {
     bool fuse;                           /* run pairs of rows as one kernel where there is one (lib/ops/fusion.h) */
     bool watched;                        /* arenas' high-water marks are measured */
     bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
+    struct stopwatch *stopwatch;         /* times the rows of training on the device; NULL: by the host's clock. Borrowed */
     struct spans *spans;                 /* actions and rows of training are recorded here; NULL: nowhere. Borrowed */
     /* per step, set by the run */
     uint64_t seed, n_step;

@@ -85,7 +85,7 @@ static const struct option OPTIONS[] = {
 
     {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object a line; empty: none", "output", AT(metrics)},
     {"metrics-append", OPTION_BOOL, "off", 0, 0, NULL, "", "add to what the metrics file has, as a restart does; of a step that is there twice the later row counts", "output", AT(metrics_append)},
-    {"profile", OPTION_BOOL, "off", 0, 0, NULL, "", "at the end, where rank 0's time went: each operation, forward and backward; cpu only", "output", AT(profile)},
+    {"profile", OPTION_BOOL, "off", 0, 0, NULL, "", "at the end, where rank 0's time went: each operation, forward and backward", "output", AT(profile)},
     {"trace", OPTION_TEXT, "", 0, 0, NULL, "", "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; cpu only; empty: none", "output", AT(trace)},
     {"trace-first", OPTION_INT, "0", 0, BIG, NULL, "step", "the first step that is traced, counted from 1; 0: this run's third, or earlier in a run too short for that", "output", AT(trace_first)},
     {"trace-steps", OPTION_INT, "2", 1, 1000, NULL, "steps", "how many are traced", "output", AT(trace_steps)},
@@ -188,8 +188,6 @@ static enum status check_countable(const struct plan *p) {
 enum status plan_settle_device(struct plan *p) {
     if (p->device == PLAN_DEVICE_AUTO) p->device = device_cuda_count() > 0 ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     if (p->precision == PRECISION_AUTO) p->precision = p->device == PLAN_DEVICE_CUDA ? PRECISION_BF16 : PRECISION_FP32;
-    if (p->device == PLAN_DEVICE_CUDA && p->profile)
-        return FAIL(E_CONFIG, "profile times operations as they return, and device=cuda only queues them; leave it out, and use nsys");
     if (p->device == PLAN_DEVICE_CUDA && p->trace[0])
         return FAIL(E_CONFIG, "trace=%.64s times rows as they return, and device=cuda only queues them; leave it out, and use nsys", p->trace);
     if (p->device == PLAN_DEVICE_CUDA && p->loss_chunk > 0)

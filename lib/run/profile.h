@@ -1,5 +1,5 @@
-/* Where a rank's time went, by operation. Only on the CPU, where a row is done when it has returned; on a GPU rows are queued,
- * and a profiler of its maker says more. */
+/* Where a rank's time went, by operation. On the CPU a row is done when it has returned; on a GPU it is only queued, and two events
+ * around it tell its time when the step is done (lib/device/stopwatch.h). */
 #ifndef TRIVIUM_RUN_PROFILE_H
 #define TRIVIUM_RUN_PROFILE_H
 

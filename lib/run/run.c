@@ -3,6 +3,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/grow.h"
+#include "lib/device/stopwatch.h"
 #include "lib/ops/adamw.h"
 #include "lib/ops/reduce.h"
 #include <inttypes.h>
@@ -152,6 +153,7 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     TRY(params_initialise(r));
     TRY(place_scalars(r));
     prepare_exec(r);
+    if (r->plan.profile && r->device->mark_timed) TRY(stopwatch_create(r->device, &r->exec.stopwatch));
     return exec_init(&r->exec);
 }
 
@@ -202,6 +204,7 @@ void run_destroy(struct run *r) {
         r->device->mark_fini(r->device, &r->record[i].mark);
     }
     if (r->offload_staging) r->device->unpin(r->device, r->offload_staging);
+    stopwatch_destroy(&r->exec.stopwatch);
     exec_fini(&r->exec);
     for (enum role role = 0; role < N_ROLES; role++) {
         if (r->arenas[role].base) arena_fini(&r->arenas[role]);
@@ -310,6 +313,7 @@ static void record_end(struct run *r) {
 static enum status update(struct run *r, double lr) {
     double *s = r->scalars, start = clock_s();
     enter(r, PHASE_NORM);
+    if (r->exec.stopwatch) TRY(stopwatch_start(r->exec.stopwatch));
     TRY(emit_phase(r, EVENT_GRAD_NORM));
     TRY(optim_norm(r));
     TRY(note_health(r));
@@ -317,7 +321,8 @@ static enum status update(struct run *r, double lr) {
                      r->unscale));
     enter(r, PHASE_UPDATE);
     TRY(optim_step(r, lr));
-    r->update_s += clock_s() - start;
+    if (r->exec.stopwatch) TRY(stopwatch_stop(r->exec.stopwatch, &r->update_s));
+    else r->update_s += clock_s() - start;
     r->n_update++;
     TRY(emit_phase(r, EVENT_OPTIM_STEP));
     enter(r, PHASE_PUBLISH);
@@ -401,6 +406,7 @@ enum status run_step_finish(struct run *r) {
     char what[48];
     snprintf(what, sizeof what, "step %" PRId64, step->n_step + 1);
     TRY(wait_for(r, &step->mark, what));
+    if (r->exec.stopwatch) TRY(stopwatch_collect(r->exec.stopwatch));
     r->n_started--;
     r->loss = step->scalars[SCALAR_LOSS];
     r->grad_norm = step->skipped ? NAN : step->scalars[SCALAR_NORM];
