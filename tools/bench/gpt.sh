@@ -118,9 +118,10 @@ stage_model() { # 124m ...
     fi
     shape=(--layers "$layers" --hidden "$hidden" --heads "$heads" --seq "$SEQ" --vocab "$VOCAB")
     fitting=$(batches_that_fit "$memory" "${list[@]}" | xargs)
+    [ -z "${BATCH-}" ] || fitting=$BATCH
     [ -n "$fitting" ] || { note "no batch fits into $memory MiB"; exit 1; }
     # shellcheck disable=SC2086 # a list
-    read -r _ batch <<<"$(best_batch $fitting)"
+    if [ -n "${BATCH-}" ]; then batch=$BATCH; else read -r _ batch <<<"$(best_batch $fitting)"; fi
     [ -n "$batch" ] || { note "training failed with each of the batches $fitting: see the log"; exit 1; }
     planned=$(memory_mib "$batch")
     python=$(python_with_torch) || why_not="no PyTorch that sees a GPU"

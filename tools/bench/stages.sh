@@ -122,6 +122,31 @@ stage_build() {
     note "${arch:+for sm_$arch, }$(ls "$build"/kernels/*/*.o "$build"/kernels/*/*/*.o 2>/dev/null | wc -l) kernel files"
 }
 
+# ---- smoke ----
+# Five steps of two wide layers, against losses that the CPU computed in fp32 (tools/bench/smoke.losses, same seed, so same weights and
+# data). bf16 may be off in the third digit. One way of computing after the other: which of them is wrong shows at once.
+smoke_options=(--layers 2 --hidden 768 --heads 12 --seq 1024 --vocab 50304 --global-batch 1 --micro-batch 1 --steps 5 --lr 1e-4 --warmup 0
+    --data configs/demo.txt --val-fraction 0)
+stage_smoke() {
+    local way ways=("own --fuse on" "own --fuse off" "cudnn --fuse on") losses=tools/bench/smoke.losses options=("${smoke_options[@]}") said=''
+    needs_build
+    if [ "$device" = cuda ]; then needs_gpu; else # tiny, and against this machine's own CPU
+        ways=("own --fuse on" "own --fuse off") options+=(--hidden 64 --heads 2 --seq 32 --vocab 512) losses=$dir/smoke.cpu
+        smoke_losses --device cpu --precision fp32 "${options[@]}" >"$losses" || { note "no losses on the CPU: see the log"; exit 1; }
+    fi
+    for way in "${ways[@]}"; do
+        # shellcheck disable=SC2086 # options
+        smoke_losses --device cuda --precision bf16 "${options[@]}" --attention-core $way >"$dir/smoke.gpu" || { said+=", $way: failed"; continue; }
+        said+=", $way: $(paste "$dir/smoke.gpu" "$losses" | awk '{ d = $1 / $2 - 1; if (d < 0) d = -d; if (d > w || d != d) w = d; n++ }
+            END { print (n == 5 && w < 0.01 ? "" : "WRONG, ") "off by " w }')"
+    done
+    note "losses${said#,}"
+    [[ $said != *WRONG* && $said != *failed* ]]
+}
+smoke_losses() { # OPTIONS...
+    "$build/trivium" train "$@" --metrics "$dir/smoke.jsonl" --log warn >&2 && sed -n 's/.*"loss": *\([-0-9.e+]*\).*/\1/p' "$dir/smoke.jsonl"
+}
+
 # ---- tests ----
 stage_units() { # RANKS
     local last limit
@@ -215,7 +240,7 @@ stage_kernels() {
         note "$(grep -c '"op"' "$dir/bench-kernels.data.json") ops run (tiny, emulated: no times)"
     else
         needs_gpu
-        "$build/bench-kernels" --json "$dir/bench-kernels.data.json" || exit 1
+        "$build/bench-kernels" ${GPU_CHECK_MODEL:+--model "$GPU_CHECK_MODEL"} --json "$dir/bench-kernels.data.json" || exit 1
         note "copy $(number copy_gb_s "$dir/bench-kernels.data.json") GB/s; of it: $(shares "$dir/bench-kernels.data.json")"
     fi
     ! grep -qE '"error"|NOT A NUMBER' "$dir/bench-kernels.data.json" || { note "some ops failed or gave no numbers: see the log"; exit 1; }
