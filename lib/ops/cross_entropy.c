@@ -23,10 +23,15 @@ static enum status cross_entropy_shape(const struct call *call, struct type out[
 
 /* CPU: sum[r] and hit[r]; the maximum lies in out[1] until lse replaces it. CUDA: each row's loss, in double. */
 static int64_t cross_entropy_work(const struct call *call, enum row_kind kind) {
-    bool forward = kind == ROW_FORWARD || kind == ROW_REPLAY;
+    bool nothing_to_do = call->training && (kind == ROW_FORWARD || kind == ROW_REPLAY);    /* planned for evaluation */
     size_t accumulator = dtype_size(dtype_accumulator(op_dtype(call)));
     size_t row_bytes = call->on == DEVICE_CUDA ? sizeof(double) : 2 * accumulator;
-    return forward ? type_n(call->in[1].type) * (int64_t)row_bytes : 0;
+    return nothing_to_do ? 0 : type_n(call->in[1].type) * (int64_t)row_bytes;
+}
+
+/* In training; forward then costs nothing. */
+static struct cost cross_entropy_cost(const struct call *call, enum row_kind kind) {
+    return kind == ROW_BACKWARD_INPUT ? cost_traffic(call, kind) : (struct cost){0, 0, 0};
 }
 
 enum status cross_entropy_check_targets(const struct vocab_rows *rows) {
@@ -43,15 +48,16 @@ DECLARE_KERNELS_FB(cross_entropy, cuda);
 const struct op op_cross_entropy = {
     .name = "cross_entropy",
     .shape = cross_entropy_shape,
-    .needs = {.bi_in = 3, .bi_out = 2},
+    .needs = {.bi_in = 3, .bi_out = 3},
     .no_grad_in = 2,
     .no_grad_out = 3,
     .out_name = {[1] = "stat"},
     .statistic_out = 2,
     .backward_over_in = true,
     .has_backward_input = true,
+    .all_in_backward = true,
     .work = cross_entropy_work,
-    .cost = cost_traffic,
+    .cost = cross_entropy_cost,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(cross_entropy, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(cross_entropy, cuda))},
 };
 

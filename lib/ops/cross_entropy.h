@@ -5,6 +5,9 @@
  *
  * in[0] logits (B,T,V)   in[1] targets int32 (B,T)   out[0] loss (1) and out[1] lse (B,T), in the accumulator's dtype
  *
+ * In training forward does nothing, and backward_input makes the loss, too (op.h, all_in_backward): then a GPU reads
+ * the logits once, and writes their gradient over them. In evaluation forward makes the loss.
+ *
  * Rows with a negative target count nothing (padding of evaluation batches). Columns at or beyond the global vocabulary
  * are padding: they are left out of the sum, and their gradient is zero. The op itself wants the whole vocabulary in
  * one place; over shards of it, tp/ runs the same pieces with a maximum and a sum over the ranks in between. They are

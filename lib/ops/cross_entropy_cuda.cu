@@ -8,6 +8,11 @@
  *
  *   M = max m      S = sum s e^(m - M)      lse = M + log S
  *
+ * In training the gradient follows at once: the row is kept in shared memory (100 KB of bf16 for GPT-2's vocabulary,
+ * two rows a multiprocessor), so that logits are read once and their gradient is written once, 2 V a row. A row that
+ * does not fit is read again; of the 264 rows in work on the largest GPU, much is still in its second-level cache.
+ * (llm.c's fused_classifier reads again, too.)
+ *
  * Over shards, the maximum and the sum are passes of their own, with the other ranks in between. */
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/cuda.h"
@@ -21,6 +26,8 @@ extern const struct cross_entropy_pieces CUDA(cross_entropy_pieces);
 
 /* BLOCKS on a multiprocessor at a time: all 2048 threads that it has room for, in double half of them, or registers spill. */
 enum { MOST_THREADS = 256, BLOCKS = sizeof(real) == 8 ? 4 : 8, TOTAL_THREADS = 1024, UNROLL = 4 };
+enum { TRAIN_THREADS = sizeof(real) == 8 ? 512 : 768, TRAIN_BLOCKS = sizeof(real) == 8 ? 1 : 2 };
+enum { MOST_KEPT = 226 * 1024 };   /* of an H100's 227 KiB a block; an A100 has 163, and refuses more */
 
 #if defined ELEM_fp64
 #define LOWEST (-DBL_MAX)
@@ -44,19 +51,31 @@ __device__ static inline int to_boundary(const elem *x, int n) {
     return k < n ? k : n;
 }
 
-/* Hand this thread's part of the n columns to `fold`; two loads are under way at a time. */
-template <class Fold> __device__ static inline void over_row(const elem *x, int n, Fold *fold) {
+template <class Fold> __device__ static inline void take_one(const elem *x, int k, Fold *fold, elem *kept) {
+    elem v = x[k];
+    if (kept) kept[k] = v;
+    fold->take(load(v));
+}
+
+/* Hand this thread's part of the n columns to `fold`; two loads are under way at a time. kept: a copy of the row,
+ * which lies as x does against 16-byte boundaries; NULL: none. */
+template <class Fold> __device__ static inline void over_row(const elem *x, int n, Fold *fold, elem *kept = NULL) {
     int head = to_boundary(x, n), packs = (n - head) / PACK, i = threadIdx.x, step = blockDim.x;
     const elem *p = x + head;
-    if ((int)threadIdx.x < head) fold->take(load(x[threadIdx.x]));
+    if ((int)threadIdx.x < head) take_one(x, threadIdx.x, fold, kept);
     for (; i + step < packs; i += 2 * step) {
         pack a = pack_load(p + (int64_t)i * PACK), b = pack_load(p + (int64_t)(i + step) * PACK);
+        if (kept) pack_store(kept + head + i * PACK, a), pack_store(kept + head + (i + step) * PACK, b);
         fold->take_pack(a);
         fold->take_pack(b);
     }
-    if (i < packs) fold->take_pack(pack_load(p + (int64_t)i * PACK));
+    if (i < packs) {
+        pack a = pack_load(p + (int64_t)i * PACK);
+        if (kept) pack_store(kept + head + i * PACK, a);
+        fold->take_pack(a);
+    }
     int k = head + packs * PACK + threadIdx.x;
-    if (k < n) fold->take(load(x[k]));
+    if (k < n) take_one(x, k, fold, kept);
 }
 
 /* The largest of a pack. NaN is passed over, unless it is the first: it shows in the sum. */
@@ -203,17 +222,15 @@ cross_entropy_loss_one_block(const struct rows t, const real *max, const real *s
 
 /* ---- backward ---- */
 
-/* Columns that pad the vocabulary get a gradient of zero. dx may lie over x: a thread reads its elements before it writes
- * them. Where the two lie differently against 16-byte boundaries, all goes one by one. */
-__global__ static void __launch_bounds__(MOST_THREADS, BLOCKS)
-cross_entropy_gradient_row_per_block(const struct rows t, const real *lse, real scale, int accumulate, elem *dlogits) {
-    int64_t r = blockIdx.x;
-    const elem *x = t.x + r * t.stride;
-    elem *dx = dlogits + r * t.stride;
+/* Row r's gradient, from its logits x. Columns that pad the vocabulary get zero. dx may lie over x: a thread reads
+ * its elements before it writes them. Where the two lie differently against 16-byte boundaries, all goes one by
+ * one. */
+__device__ static inline void row_gradient(const struct rows &t, int64_t r, const elem *x, elem *dx, real l, real scale,
+                                           int accumulate) {
     int column = target_column(t, r), tid = threadIdx.x, step = blockDim.x;
     int congruent = (uintptr_t)x % 16 == (uintptr_t)dx % 16, head = congruent ? to_boundary(x, t.n) : t.n;
     int packed_end = head + (t.n - head) / PACK * PACK;
-    real l = lse[r], s = t.target[r] < 0 ? (real)0 : scale;
+    real s = t.target[r] < 0 ? (real)0 : scale;
     for (int k = head + tid * PACK; k < packed_end; k += step * PACK) {
         pack v = pack_load(x + k), d = v;
         real p[PACK];
@@ -231,12 +248,40 @@ cross_entropy_gradient_row_per_block(const struct rows t, const real *lse, real 
     for (int k = t.n + tid; k < t.stride && !accumulate; k += step) dx[k] = store((real)0);
 }
 
+__global__ static void __launch_bounds__(MOST_THREADS, BLOCKS)
+cross_entropy_gradient_row_per_block(const struct rows t, const real *lse, real scale, int accumulate, elem *dlogits) {
+    int64_t r = blockIdx.x;
+    row_gradient(t, r, t.x + r * t.stride, dlogits + r * t.stride, lse[r], scale, accumulate);
+}
+
+/* Loss and gradient of a row. The target's logit is read before anybody writes over it: two barriers lie between. */
+__global__ static void __launch_bounds__(TRAIN_THREADS, TRAIN_BLOCKS)
+cross_entropy_train_row_per_block(const struct rows t, real *lse, double *row_loss, real scale, int accumulate,
+                                  elem *dlogits, int keeps) {
+    __shared__ real shared[32];
+    SHARED_DYNAMIC(elem, row);
+    int64_t r = blockIdx.x;
+    const elem *x = t.x + r * t.stride;
+    elem *kept = keeps ? row + (uintptr_t)x % 16 / sizeof(elem) : NULL;
+    real hit = threadIdx.x == 0 ? target_logit(t, r) : (real)0;
+    struct online a = {{LOWEST, 0}};
+    over_row(x, t.n, &a, kept);
+    real max = block_max(a.e.max, shared);
+    __syncthreads();
+    real l = max + (real)log(block_sum(a.e.sum * row_exp(a.e.max - max), shared));
+    if (threadIdx.x == 0) {
+        lse[r] = l;
+        row_loss[r] = t.target[r] >= 0 ? (double)l - (double)hit : 0.;
+    }
+    row_gradient(t, r, keeps ? kept : x, dlogits + r * t.stride, l, scale, accumulate);
+}
+
 /* ---- launching ---- */
 
 /* Threads of a row: enough to give each a pack, a whole number of warps. */
-static int threads_of(const struct vocab_rows *rows) {
+static int threads_of(const struct vocab_rows *rows, int most = MOST_THREADS) {
     int64_t warps = divide_up(rows->vocab.n, 32 * PACK);
-    return warps < MOST_THREADS / 32 ? (int)warps * 32 : MOST_THREADS;
+    return warps < most / 32 ? (int)warps * 32 : most;
 }
 
 static struct rows rows_of(const struct vocab_rows *rows) {
@@ -282,19 +327,38 @@ static struct vocab_rows rows_of_call(const struct call *call) {
     return rows;
 }
 
+static enum status total(const struct call *call, int64_t n_rows) {
+    LAUNCH(cross_entropy_total_one_block, 1, TOTAL_THREADS, 0, stream_of(call))
+    ((const double *)call->work, n_rows, call->loss_scale, (real *)call->out[0].data);
+    return gpu_launched("cross_entropy_total_one_block");
+}
+
 enum status CUDA(cross_entropy_forward)(const struct call *call) {
     struct vocab_rows rows = rows_of_call(call);
-    double *row_loss = (double *)call->work;
+    if (call->training) return OK;
     LAUNCH(cross_entropy_forward_online, (unsigned)rows.n_rows, threads_of(&rows), 0, stream_of(call))
-    (rows_of(&rows), (real *)call->out[1].data, row_loss);
+    (rows_of(&rows), (real *)call->out[1].data, (double *)call->work);
     TRY(gpu_launched("cross_entropy_forward_online"));
-    LAUNCH(cross_entropy_total_one_block, 1, TOTAL_THREADS, 0, stream_of(call))
-    (row_loss, rows.n_rows, call->loss_scale, (real *)call->out[0].data);
-    return gpu_launched("cross_entropy_total_one_block");
+    return total(call, rows.n_rows);
+}
+
+/* Shared memory for a row from any 16-byte offset on; 0: there is not so much. */
+static size_t bytes_kept(const struct vocab_rows *rows) {
+    size_t bytes = (size_t)(rows->vocab.n + PACK) * sizeof(elem);
+    const void *kernel = (const void *)cross_entropy_train_row_per_block;
+    enum cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (bytes <= MOST_KEPT && cudaFuncSetAttribute(kernel, most, (int)bytes) == cudaSuccess) return bytes;
+    (void)cudaGetLastError();
+    return 0;
 }
 
 enum status CUDA(cross_entropy_backward_input)(const struct call *call) {
     struct vocab_rows rows = rows_of_call(call);
-    return gradient(call->device, &rows, call->out[1].data, call->loss_scale * call->grad_scale, accumulates(call, 0),
-                    call->din[0].data);
+    size_t bytes = bytes_kept(&rows);
+    int threads = threads_of(&rows, TRAIN_THREADS);
+    LAUNCH(cross_entropy_train_row_per_block, (unsigned)rows.n_rows, threads, bytes, stream_of(call))
+    (rows_of(&rows), (real *)call->out[1].data, (double *)call->work, (real)(call->loss_scale * call->grad_scale),
+     accumulates(call, 0), (elem *)call->din[0].data, bytes > 0);
+    TRY(gpu_launched("cross_entropy_train_row_per_block"));
+    return total(call, rows.n_rows);
 }

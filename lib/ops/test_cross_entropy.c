@@ -1,13 +1,16 @@
 /* ranks: 1  device: any */
+#define SIMT_WEAK                     /* in a build without lib/simt nothing is counted */
 #include "lib/ops/cross_entropy.h"
 #include "lib/device/arena.h"
 #include "lib/ops/test_op.h"
+#include "lib/simt/simt_test.h"
 #include <stdlib.h>
 
 static int n_vocab = 13, n_padded = 13;
 static void make(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_cross_entropy, 2);
     c->n_tokens = n_vocab;
+    c->settings.training = false;        /* in training forward leaves all to backward, which asks nobody */
     c->settings.loss_scale = 1. / 14;
     c->settings.grad_scale = 8;
     op_case_input(c, op_type_part(op_type(dtype, "BTV", 2, 7, n_vocab), 'V', 0, n_padded));
@@ -85,12 +88,55 @@ static void test_cross_entropy_gradient_may_overwrite_the_logits(void **state) {
         struct op_case c;
         make(&c, d);
         op_case_run_all(&c);
-        struct call call = op_case_call(&c, ROW_BACKWARD_INPUT);
-        call.din[0].data = call.in[0].data;
-        assert_ok(op_case_run_call(&call, ROW_BACKWARD_INPUT));
-        assert_memory_equal(c.in[0].data, c.din[0].data, (size_t)type_bytes(&c.in_type[0]));
+        void *apart = c.din[0].data;
+        c.din[0].data = c.in[0].data;
+        op_case_run(&c, ROW_BACKWARD_INPUT);
+        c.din[0].data = apart;
+        assert_memory_equal(c.in[0].data, apart, (size_t)type_bytes(&c.in_type[0]));
         op_case_free(&c);
     }
+}
+
+/* In training forward does nothing; and backward makes the same loss and lse. Not their bits, on a GPU, which has
+ * more threads for it. */
+static void test_cross_entropy_makes_the_loss_in_backward(void **state) {
+    (void)state;
+    for (enum dtype d = FP64; d <= FP16; d++) {
+        struct op_case evaluated, trained;
+        make(&evaluated, d), make(&trained, d);
+        trained.settings.training = true;
+        op_case_run(&evaluated, ROW_FORWARD);
+        op_case_run(&trained, ROW_FORWARD);
+        assert_true(isnan(dtype_get(trained.out[0].data, trained.out_type[0].dtype, 0)));
+        op_case_run(&trained, ROW_BACKWARD_INPUT);
+        double bound = 2 * 14 * dtype_roundoff(trained.out_type[0].dtype);
+        for (int i = 0; i < 2; i++) assert_close(tensor_error(&trained.out[i], &evaluated.out[i]), 0, bound);
+        op_case_free(&evaluated), op_case_free(&trained);
+    }
+}
+
+/* A step reads the logits once and writes their gradient once: sectors of 32 bytes. Beside them a few numbers a row,
+ * of which each warp reads the target. */
+static void test_cross_entropy_moves_the_logits_twice(void **state) {
+    (void)state;
+    if (!simt_checked || !simt_checked() || test_device()->kind != DEVICE_CUDA) skip();
+    static const int sizes[] = {5120, 5003};
+    for (int i = 0; i < 2; i++) {
+        struct op_case c;
+        n_vocab = n_padded = sizes[i];
+        make(&c, BF16);
+        c.settings.training = true;
+        simt_count(1);
+        op_case_run(&c, ROW_FORWARD);
+        op_case_run(&c, ROW_BACKWARD_INPUT);
+        struct simt_counts n = simt_counts();
+        simt_count(0);
+        int64_t row = n_vocab * 2 / 32 + 2 + (i ? n_vocab * 2 / 512 + 2 : 0);   /* i: a warp's 512 bytes begin anywhere */
+        assert_true(n.load.units <= 14 * (row + 32));
+        assert_true(n.store.units <= 14 * (row + 8));
+        op_case_free(&c);
+    }
+    n_vocab = n_padded = 13;
 }
 
 /* ---- the pieces, over two shards ---- */
@@ -233,6 +279,7 @@ static void test_cross_entropy_refuses_bad_targets_and_shards(void **state) {
 TESTS(unit_test(test_cross_entropy_gradient_is_the_slope), unit_test(test_cross_entropy_in_every_precision),
       unit_test(test_cross_entropy_siblings_agree), unit_test(test_cross_entropy_leaves_padding_out), unit_test(test_cross_entropy_survives_large_logits),
       unit_test(test_cross_entropy_gradient_may_overwrite_the_logits),
+      unit_test(test_cross_entropy_makes_the_loss_in_backward), unit_test(test_cross_entropy_moves_the_logits_twice),
       unit_test(test_cross_entropy_pieces_over_shards_make_the_whole),
       unit_test(test_cross_entropy_pieces_of_padding_count_nothing),
       unit_test(test_cross_entropy_refuses_a_target_beyond_the_vocabulary),

@@ -289,7 +289,6 @@ static enum status loss(struct subject *s, const struct pool *p, const struct si
     s->memory_bound = true;
     return op_finish(s, o, p, scale);
 }
-OF_KIND(loss_forward, loss, ROW_FORWARD)
 OF_KIND(loss_backward, loss, ROW_BACKWARD_INPUT)
 
 /* Uniform tokens: the worst case for forward's reads, and few equal ones for backward to add up. */
@@ -360,7 +359,7 @@ enum status large_product(struct subject *s, const struct pool *p, const struct 
 }
 
 subject_maker *const subject_makers[] = {
-    layernorm_forward, layernorm_backward_input, layernorm_backward_weight, gelu_forward, gelu_backward, adamw_subject, norm_subject, loss_forward,
+    layernorm_forward, layernorm_backward_input, layernorm_backward_weight, gelu_forward, gelu_backward, adamw_subject, norm_subject,
     loss_backward, residual_forward, residual_forward_dropout, residual_backward_dropout, residual_backward_weight, embedding_forward,
     embedding_backward, position_forward, position_backward, attention_forward, attention_backward, qkv_forward, qkv_backward_input,
     qkv_backward_weight, proj_forward, proj_backward_input, proj_backward_weight, fc_forward, fc_backward_input, fc_backward_weight,
