@@ -29,7 +29,7 @@ bias_dropout_residual_forward_warp_per_row(elem *y, const elem *x, const elem *r
             group bias = group_load(b, c, rows.C, rows.packed);
             real m[GROUP];
             factors_forward(m, rows, p, r, i);
-            for (int j = 0; j < GROUP; j++) m[j] = load(old.x[j]) + m[j] * (load(v.x[j]) + load(bias.x[j]));
+            for (int j = 0; j < GROUP; j++) m[j] = dropped_sum(old.x[j], m[j], v.x[j], bias.x[j]);
             group_put(y + at, c, rows.C, rows.packed, m, 0);
         }
     }

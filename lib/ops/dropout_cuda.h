@@ -132,4 +132,7 @@ static inline enum status dropout_backward(const struct call *call, elem *dresid
     return gpu_launched("dropout_backward_warp_per_row");
 }
 
+/* residual + m (x + bias). fma by name: every kernel that adds so has the same bits. */
+__device__ static inline real dropped_sum(elem residual, real m, elem x, elem bias) { return fma(m, load(x) + load(bias), load(residual)); }
+
 #endif

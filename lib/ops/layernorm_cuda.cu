@@ -24,7 +24,7 @@ __device__ static inline void write_normal(elem *y, const group &x, struct stati
                                            int c, int C, int packed) {
     group scale = group_load(g, c, C, packed), shift = group_load(b, c, C, packed);
     real v[GROUP];
-    for (int j = 0; j < GROUP; j++) v[j] = normal(x.x[j], s) * load(scale.x[j]) + load(shift.x[j]);
+    for (int j = 0; j < GROUP; j++) v[j] = scaled(normal(x.x[j], s), scale.x[j], shift.x[j]);
     group_put(y, c, C, packed, v, 0);
 }
 
@@ -48,7 +48,7 @@ layernorm_forward_in_registers(elem *y, struct statistics *statistics, const ele
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
             for (int j = 0; j < GROUP && first + k * step < C; j++)
-                squares += (load(row[k].x[j]) - mean) * (load(row[k].x[j]) - mean);
+                squares = add_square(squares, load(row[k].x[j]) - mean);
         struct statistics s = statistics_of(mean, row_sum(squares, shared), C);
         if (threadIdx.x == 0) statistics[r] = s;
 #pragma unroll
@@ -70,7 +70,7 @@ layernorm_forward_reread(elem *y, struct statistics *statistics, const elem *x, 
         real mean = warp_sum(sum) / C;
         for (int c = lane * GROUP; c < C; c += WARP_COLUMNS) {
             group v = group_load(x + r * C, c, C, packed);
-            for (int j = 0; j < GROUP && c + j < C; j++) squares += (load(v.x[j]) - mean) * (load(v.x[j]) - mean);
+            for (int j = 0; j < GROUP && c + j < C; j++) squares = add_square(squares, load(v.x[j]) - mean);
         }
         struct statistics s = statistics_of(mean, warp_sum(squares), C);
         if (lane == 0) statistics[r] = s;

@@ -23,13 +23,13 @@ __device__ static inline group residual_sum(const group &x, const group &old, co
     group shift = group_load(bias, i * GROUP, rows.C, 1), sum;
     real m[GROUP];
     factors_forward(m, rows, p, r, i);
-    for (int j = 0; j < GROUP; j++) sum.x[j] = store(load(old.x[j]) + m[j] * (load(x.x[j]) + load(shift.x[j])));
+    for (int j = 0; j < GROUP; j++) sum.x[j] = store(dropped_sum(old.x[j], m[j], x.x[j], shift.x[j]));
     return sum;
 }
 
 __device__ static inline group normal(const group &x, struct statistics s, const elem *g, const elem *b, int c, int C) {
     group scale = group_load(g, c, C, 1), shift = group_load(b, c, C, 1), y;
-    for (int j = 0; j < GROUP; j++) y.x[j] = store((load(x.x[j]) - s.mean) * s.rstd * load(scale.x[j]) + load(shift.x[j]));
+    for (int j = 0; j < GROUP; j++) y.x[j] = store(scaled(normal(x.x[j], s), scale.x[j], shift.x[j]));
     return y;
 }
 
@@ -63,7 +63,7 @@ residual_layernorm_forward_in_registers(elem *total, elem *y, struct statistics 
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
             for (int j = 0; j < GROUP && first + k * step < rows.n_groups; j++)
-                squares += (load(row[k].x[j]) - mean) * (load(row[k].x[j]) - mean);
+                squares = add_square(squares, load(row[k].x[j]) - mean);
         struct statistics s = {mean, 1 / sqrt(row_sum(squares, shared) / C + (real)LAYERNORM_EPS)};
         if (threadIdx.x == 0) statistics[r] = s;
 #pragma unroll
