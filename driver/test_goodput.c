@@ -81,10 +81,10 @@ static void test_rows_after_the_last_checkpoint_are_lost(void **state) {
 static void test_metrics_that_are_no_file_are_not_read(void **state) {
     (void)state;
     struct goodput_rows rows;
-    const char *pipe = test_path("pipe");
+    const char *pipe = test_path("goodput-pipe");
     assert_int_equal(mkfifo(pipe, 0666), 0);
     alarm(20);
-    assert_fails(goodput_read(pipe, 0, 9, &rows), E_IO, "/pipe", "not a regular file");
+    assert_fails(goodput_read(pipe, 0, 9, &rows), E_IO, "goodput-pipe", "not a regular file");
     assert_fails(goodput_read("/dev/full", 0, 9, &rows), E_IO, "/dev/full", "not a regular file");
     alarm(0);
 }

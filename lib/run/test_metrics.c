@@ -222,13 +222,13 @@ static void test_rows_go_on_when_there_is_room_again(void **state) {
 static void test_a_reader_that_leaves_is_said(void **state) {
     (void)state;
     struct metrics m;
-    const char *pipe = test_path("pipe");
+    const char *pipe = test_path("metrics-pipe");
     assert_int_equal(mkfifo(pipe, 0666), 0);
     int reader = open(pipe, O_RDONLY | O_NONBLOCK);
     assert_ok(metrics_open(&m, pipe));
     assert_ok(metrics_evaluation(&m, 1, 2));
     close(reader);
-    assert_fails(metrics_evaluation(&m, 2, 2), E_IO, "/pipe", "Broken pipe");
+    assert_fails(metrics_evaluation(&m, 2, 2), E_IO, "metrics-pipe", "Broken pipe");
     metrics_close(&m);
 }
 
