@@ -14,11 +14,11 @@ trap 'rm -rf "$folder"' EXIT
 
 archs=(x86-64-v3 x86-64-v4)
 if grep -qw avx2 /proc/cpuinfo; then archs+=(native); fi
-mapfile -t objects < <(awk '!/^#/ && NF { n = split($2, e, ","); for (i = 1; i <= n; i++) print $1 "." e[i] ".o" }' \
+mapfile -t objects < <(awk '!/^#/ && NF { n = split($2, e, ","); for (i = 1; i <= n; i++) print $1 (e[i] == "-" ? "" : "." e[i]) ".o" }' \
     tests/vector.txt | sort -u)
 failed=0
 for arch in "${archs[@]}"; do
-    at=$folder/$arch/obj/lib/ops
+    at=$folder/$arch/obj/lib
     if make -s -j2 CUDA=0 ARCH="$arch" BUILD_NAME="$folder/$arch" "${objects[@]/#/$at/}" >"$folder/log" 2>&1; then
         python3 tests/vector_loops.py "$at" "$arch" tests/vector.txt || failed=1
     else

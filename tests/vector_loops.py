@@ -73,7 +73,7 @@ def faults(folder, row):
     """What is wrong with the kernels of one row of the table: sentences."""
     source, elems, pattern, wanted, spills, *needs = row.split()
     for elem in elems.split(","):
-        loops = [loop for _, loop in vector_loops(folder / f"{source}.{elem}.o", pattern)]
+        loops = [loop for _, loop in vector_loops(folder / f"{source}{'' if elem == '-' else '.' + elem}.o", pattern)]
         clean = [loop for loop in loops if not loop.calls() and loop.spills() <= int(spills)]
         good = [loop for loop in clean if loop.has_fma() or "fma" not in needs]
         if len(good) < int(wanted) or ("all" in needs and clean != loops):
