@@ -241,6 +241,7 @@ check: deps
 
 # The rest, of half an hour: more builds, of the kernels watched and counted, for AVX2, and by nvcc where that is.
 check-more: deps
+	@tools/install-deps more teach
 	@$(MAKE) --no-print-directory check-build
 	@$(MAKE) --no-print-directory kernels-build
 	@$(MAKE) --no-print-directory CUDA=0 ARCH=x86-64-v3 BUILD_NAME=$(BUILD_NAME)-v3 $(BUILD_NAME)-v3/trivium-tests
