@@ -181,7 +181,7 @@ static void forward(graph *g) {
 }
 
 /* delta = rowsum(dy y)   p = e^(s - lse)   dv = p^T dy   ds = (dy v^T - delta) p scale   dq = ds k   dk = ds^T q
- * p second in ds: with p first, cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile (tests/cudnn.sh). */
+ * p second in ds: with p first, cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile (tests/more/cudnn.sh). */
 static void backward(graph *g) {
     int64_t row = g->s.row, y_row = g->s.H * g->s.D;
     descriptor q = vectors(g, OPERAND_Q, row), k = vectors(g, OPERAND_K, row), dy = vectors(g, OPERAND_DY, y_row);

@@ -1,7 +1,7 @@
 /* What the real cuDNN says of the attention graphs for an H200 that is not there: it checks every descriptor, its
  * heuristics name kernels, and NVRTC compiles the first of them, all the way to machine code. Only loading it takes a
  * device, so a plan fails with 5001 (CUDA driver). Any other failure of the first kernel would be one on a GPU too,
- * where the next one, slower, would run instead. tests/cudnn.sh builds and runs this; a line a graph. */
+ * where the next one, slower, would run instead. tests/more/cudnn.sh builds and runs this; a line a graph. */
 #include "lib/base/status.h"
 #include "lib/ops/attention_graph_cudnn.h"
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What a submission might do instead of its exercise; tests/grade.sh puts one of these into every function of a solution. PROOF: a path outside. */
+/* What a submission might do instead of its exercise; tests/more/grade.sh puts one of these into every function of a solution. PROOF: a path outside. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 # tools/gpu-check without a GPU: what it does with stages that pass, fail, take too long or cannot run, played by stand-ins for
 # the built programs; and that no report of a rehearsal reaches docs/benchmarks.
 set -u -o pipefail
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset GPU_CHECK_FILTER GPU_CHECK_LIMIT GPU_TREE

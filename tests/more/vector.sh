@@ -3,7 +3,7 @@
 # are looked at with objdump (tests/vector_loops.py) and compared with a table (tests/vector.txt). A loop that the compiler gave
 # up on, or sums that found no registers, change no number: no other test would notice.
 set -u
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 
 if [ "$(uname -m)" != x86_64 ] || ! command -v objdump >/dev/null; then
     echo "skip vectors: no objdump, or no x86-64"
