@@ -39,7 +39,7 @@ __device__ static inline struct sums sums_of_row(struct sums s, struct sums (*of
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.y][threadIdx.x / 32] = s;
     __syncthreads();
     struct sums *of = of_warps[threadIdx.y], all = of[0];
-    for (int w = 1; w < blockDim.x / 32; w++) all.d += of[w].d, all.dn += of[w].dn;
+    for (unsigned w = 1; w < blockDim.x / 32; w++) all.d += of[w].d, all.dn += of[w].dn;
     return all;
 }
 
