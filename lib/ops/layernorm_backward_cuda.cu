@@ -55,7 +55,7 @@ __device__ static inline void store_sum_over_rows(real *partial, real *v, int c,
     int x = threadIdx.x, y = threadIdx.y, n = blockDim.x;
     for (int j = 0; j < GROUP && y > 0; j++) shared[((y - 1) * GROUP + j) * n + x] = v[j];
     __syncthreads();
-    for (int w = 0; w < blockDim.y - 1 && y == 0; w++)
+    for (unsigned w = 0; w < blockDim.y - 1 && y == 0; w++)
         for (int j = 0; j < GROUP; j++) v[j] += shared[(w * GROUP + j) * n + x];
     for (int i = 0; i < GROUP / REAL_PACK && y == 0 && c < C; i++)
         store_whole((real_pack *)(partial + c) + i, real_pack_of(v + i * REAL_PACK));
