@@ -229,40 +229,40 @@ deps:
 	@tools/install-deps
 
 # What these targets build, they build on all cores, unless make was told how many.
-JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
+ON_ALL_CORES = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 
 # Two steps, because the libraries' flags are only known once they are installed.
 demo: deps
-	@$(MAKE) --no-print-directory $(JOBS) build
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
 	@BUILD=$(B) tools/demo
 
 # What a newcomer runs. The kernels' tests are a build of their own, emulated.
 check: deps
-	@$(MAKE) --no-print-directory $(JOBS) check-build
-	@$(MAKE) --no-print-directory $(JOBS) SIMT=1 $(SIMT_BUILD)/trivium-tests $(SIMT_BUILD)/trivium
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) check-build
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=1 $(SIMT_BUILD)/trivium-tests $(SIMT_BUILD)/trivium
 	@BUILD=$(B) NAME=$(BUILD_NAME) tests/check
 
 # The rest, of half an hour: more builds, of the kernels watched and counted, for AVX2, and by nvcc where that is.
 check-more: deps
 	@tools/install-deps more teach
-	@$(MAKE) --no-print-directory $(JOBS) check-build
-	@$(MAKE) --no-print-directory $(JOBS) kernels-build
-	@$(MAKE) --no-print-directory $(JOBS) CUDA=0 ARCH=x86-64-v3 BUILD_NAME=$(BUILD_NAME)-v3 $(BUILD_NAME)-v3/trivium-tests
-	@$(if $(NVCC),$(MAKE) --no-print-directory $(JOBS) CUDA=1 BUILD_NAME=$(BUILD_NAME)-cuda $(BUILD_NAME)-cuda/trivium $(BUILD_NAME)-cuda/trivium-tests)
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) check-build
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) kernels-build
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=0 ARCH=x86-64-v3 BUILD_NAME=$(BUILD_NAME)-v3 $(BUILD_NAME)-v3/trivium-tests
+	@$(if $(NVCC),$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=1 BUILD_NAME=$(BUILD_NAME)-cuda $(BUILD_NAME)-cuda/trivium $(BUILD_NAME)-cuda/trivium-tests)
 	@BUILD=$(B) NAME=$(BUILD_NAME) tests/check more
 
 check-kernels: deps
-	@$(MAKE) --no-print-directory $(JOBS) kernels-build
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) kernels-build
 	@NAME=$(BUILD_NAME) tests/kernels
 
 SIMT_BUILD := $(BUILD_NAME)-simt
 kernels-build:
-	@$(MAKE) --no-print-directory $(JOBS) SIMT=1 $(SIMT_BUILD)/trivium-tests $(SIMT_BUILD)/trivium
-	@$(MAKE) --no-print-directory $(JOBS) SIMT=check $(SIMT_BUILD)/trivium-tests-check
-	@$(MAKE) --no-print-directory $(JOBS) SIMT=cover $(SIMT_BUILD)/trivium-tests-cover
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=1 $(SIMT_BUILD)/trivium-tests $(SIMT_BUILD)/trivium
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=check $(SIMT_BUILD)/trivium-tests-check
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=cover $(SIMT_BUILD)/trivium-tests-cover
 
 check-build: $(B)/trivium$(VARIANT) $(B)/trivium-tests$(VARIANT) examples
-	@B=$(B) $(MAKE) --no-print-directory $(JOBS) -f tests/fuzz/Makefile replay
+	@B=$(B) $(MAKE) --no-print-directory $(ON_ALL_CORES) -f tests/fuzz/Makefile replay
 
 # Whatever fails, the rest runs too.
 check-all:
@@ -271,19 +271,19 @@ check-all:
 	exit $$((a | b | c | d | $$?))
 
 check-mutants: deps
-	@$(MAKE) --no-print-directory $(JOBS) $(B)/trivium-tests$(VARIANT)
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) $(B)/trivium-tests$(VARIANT)
 	@BUILD=$(B) tools/check-mutants
 
 # How fast it trains on this machine, beside PyTorch. BENCH: arguments of tools/bench/cpu.py; --quick: this build alone
 bench: deps
-	@$(MAKE) --no-print-directory $(JOBS) build
-	@$(if $(findstring --quick,$(BENCH)),true,$(MAKE) --no-print-directory $(JOBS) ARCH=x86-64-v3 BUILD_NAME=build-v3 CUDA=0 build)
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
+	@$(if $(findstring --quick,$(BENCH)),true,$(MAKE) --no-print-directory $(ON_ALL_CORES) ARCH=x86-64-v3 BUILD_NAME=build-v3 CUDA=0 build)
 	@BUILD=$(B) python3 tools/bench/cpu.py $(BENCH)
 
 # libFuzzer on every parser of files and texts from outside: SECONDS each, or TARGET alone. Needs clang; see docs/fuzzing.md
 fuzz: deps
 	@command -v clang >/dev/null || { echo 'make fuzz needs clang and its sanitizers: apt-get install clang'; exit 1; }
-	@B=$(B) $(MAKE) --no-print-directory $(JOBS) -f tests/fuzz/Makefile fuzzers
+	@B=$(B) $(MAKE) --no-print-directory $(ON_ALL_CORES) -f tests/fuzz/Makefile fuzzers
 	@BUILD=$(B) FUZZ_SECONDS=$(SECONDS) RUNS=$(RUNS) TARGET=$(TARGET) tests/fuzz/run
 
 check-deps:
@@ -291,20 +291,20 @@ check-deps:
 
 # Are the lessons and pages still true? LESSON=03 or a path: only that; ANCHORS=1: nothing is run; LONG=1: long blocks too
 check-lessons: deps
-	@$(if $(ANCHORS),true,$(MAKE) --no-print-directory $(JOBS) build examples)
+	@$(if $(ANCHORS),true,$(MAKE) --no-print-directory $(ON_ALL_CORES) build examples)
 	@tools/check-lessons $(if $(ANCHORS),--anchors) $(if $(LONG),--long) $(LESSON)
 
 # The site, in build/docs/html: pages, lessons and sources. What it needs is another list than the build's.
 docs: deps
 	@tools/install-deps docs
-	@$(MAKE) --no-print-directory $(JOBS) build
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
 	@BUILD=$(B) tools/docs/options
 	@tools/docs/build
 
 # The course's pictures in docs/figures, from runs on this machine (two to three minutes)
 figures: deps
 	@command -v gnuplot >/dev/null || tools/install-deps docs
-	@$(MAKE) --no-print-directory $(JOBS) build bench-allreduce
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build bench-allreduce
 	@BUILD=$(B) tools/figures
 
 # ---- exercises (docs/how-to/add-a-lesson.md, docs/grading.md). The tools build what they need with the settings given here. ----
