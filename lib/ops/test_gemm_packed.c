@@ -143,8 +143,9 @@ static void test_gemm_packed_of_every_cut_is_right(void **state) {
     int most = omp_get_max_threads();
     (void)state;
     for (int threads = 1; threads <= 15; threads += 7) every_cut_is_right(KINDS[0], 33, threads);
-    every_cut_is_right(KINDS[1], 33, 8); /* half a pair, and none */
+    every_cut_is_right(KINDS[1], 33, 8); /* half a pair, none, and whole chunks, which tiles pack on their way */
     every_cut_is_right(KINDS[2], 34, 8);
+    every_cut_is_right(KINDS[2], 64, 8);
     omp_set_num_threads(most);
 }
 
