@@ -42,8 +42,14 @@ static void pack_rows(bf16_pair *to, const elem *from, int64_t stride, int64_t n
 
 /* to (D/2, n) */
 static void pack_columns(bf16_pair *to, const elem *from, int64_t stride, int64_t n, int64_t D) {
-    for (int64_t p = 0; p < half(D); p++)
-        for (int64_t i = 0; i < n; i++) to[p * n + i] = pair_at(from + i * stride, p, D);
+    for (int64_t i = 0; i < n; i += DOT_LANES)
+        for (int64_t p = 0; p < D / 2; p += DOT_LANES) {
+            dot_vec square[DOT_LANES];
+            for (int l = 0; l < DOT_LANES; l++)
+                square[l] = (dot_vec)_mm512_maskz_loadu_epi32(i + l < n ? first_lanes(D / 2 - p) : 0, from + (i + l) * stride + 2 * p);
+            store_transposed(to, square, n, D / 2, i, p);
+        }
+    for (int64_t i = 0; i < n && D % 2; i++) to[D / 2 * n + i] = pair_at(from + i * stride, D / 2, D);
 }
 
 /* to (n/2, D) */
@@ -59,7 +65,7 @@ static void scores(const struct head *head, real *s, const bf16_pair *q, const b
     int64_t D2 = half(head->s.D);
     real scale = (real)head->s.scale;
     clear(s, nq * nk);
-    tile_dot_add(s, nq, nk, D2, q, D2, 1, k_columns);
+    tile_dot_add(s, nq, nk, D2, q, k_columns);
     for (int64_t i = 0; i < nq * nk; i++) s[i] *= scale;
     hide_later_keys(s, t0, nq, j0, nk);
 }
@@ -97,7 +103,7 @@ static void forward_keys(const struct head *head, const struct forward *w, int64
     if (head->dropout.on)
         for (int64_t i = 0; i < nq; i++) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
     for (int64_t i = 0; i < nq; i++) pairs_of_row(w->p + i * half(nk), w->s + i * nk, nk);
-    tile_dot_add(w->y, nq, D, half(nk), w->p, half(nk), 1, w->v_pairs + j0 / 2 * D);
+    tile_dot_add(w->y, nq, D, half(nk), w->p, w->v_pairs + j0 / 2 * D);
 }
 
 static void forward_head(const struct head *head, const elem *qkv, elem *y, real *lse, const struct forward *w) {
@@ -130,9 +136,9 @@ enum status CPU(attention_blocked_forward)(const struct call *call) {
 /* ---- backward ---- */
 
 /* Of the sequence: q and dy as rows and as pairs, delta, lse, dq. Of a tile of keys: k and v as columns, k as pairs, dk, dv. Of a tile
- * of scores: p and ds; p^T and ds^T as left factors, (pairs of queries, keys); ds as rows. */
+ * of scores: p and ds; p^T and ds^T as left factors, (keys, pairs of queries); ds as rows. */
 struct backward {
-    bf16_pair *q_rows, *dy_rows, *q_pairs, *dy_pairs, *k_columns, *v_columns, *k_pairs, *p_pairs, *ds_pairs, *ds_rows;
+    bf16_pair *q_rows, *dy_rows, *q_pairs, *dy_pairs, *k_columns, *v_columns, *k_pairs, *p_columns, *ds_columns, *ds_rows;
     real *dq, *delta, *lse, *dk, *dv, *p, *ds;
 };
 
@@ -152,8 +158,8 @@ static struct backward backward_scratch(uint32_t *next, const struct attention_s
     w.dv = take(&next, tile * z->D);
     w.p = take(&next, tile * tile);
     w.ds = take(&next, tile * tile);
-    w.p_pairs = take(&next, square);
-    w.ds_pairs = take(&next, square);
+    w.p_columns = take(&next, square);
+    w.ds_columns = take(&next, square);
     w.ds_rows = take(&next, square);
     w.dq = take(&next, z->T * z->D);
     return w;
@@ -169,19 +175,15 @@ static void load_queries(const struct head *head, const struct call *call, const
     load_statistics(head, call, w->lse, w->delta);
 }
 
-/* From scores and dy v^T, two queries at a time: p and ds, rounded, in the packings that the products want. */
+/* From scores and dy v^T: p and ds, rounded, in the packings that the products want. */
 static void gradients_of_scores(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                                 int64_t nk) {
     for (int64_t i = 0; i < nq; i++) {
         score_gradient(head, w->p + i * nk, w->ds + i * nk, w->lse[t0 + i], w->delta[t0 + i], t0 + i, j0, nk);
         pairs_of_row(w->ds_rows + i * half(nk), w->ds + i * nk, nk);
     }
-    for (int64_t i = 0; i < nq; i += 2) {
-        const real *p = w->p + i * nk, *ds = w->ds + i * nk;
-        bool whole = i + 1 < nq;
-        pairs_of_columns(w->p_pairs + i / 2 * nk, p, whole ? p + nk : NULL, nk);
-        pairs_of_columns(w->ds_pairs + i / 2 * nk, ds, whole ? ds + nk : NULL, nk);
-    }
+    pairs_of_columns(w->p_columns, w->p, nq, nk);
+    pairs_of_columns(w->ds_columns, w->ds, nq, nk);
 }
 
 /* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
@@ -189,11 +191,11 @@ static void backward_tile(const struct head *head, const struct backward *w, int
     int64_t D = head->s.D, D2 = half(D);
     scores(head, w->p, w->q_rows + t0 * D2, w->k_columns, t0, nq, j0, nk);
     clear(w->ds, nq * nk);
-    tile_dot_add(w->ds, nq, nk, D2, w->dy_rows + t0 * D2, D2, 1, w->v_columns);
+    tile_dot_add(w->ds, nq, nk, D2, w->dy_rows + t0 * D2, w->v_columns);
     gradients_of_scores(head, w, t0, nq, j0, nk);
-    tile_dot_add(w->dv, nk, D, half(nq), w->p_pairs, 1, nk, w->dy_pairs + t0 / 2 * D);
-    tile_dot_add(w->dk, nk, D, half(nq), w->ds_pairs, 1, nk, w->q_pairs + t0 / 2 * D);
-    tile_dot_add(w->dq + t0 * D, nq, D, half(nk), w->ds_rows, half(nk), 1, w->k_pairs);
+    tile_dot_add(w->dv, nk, D, half(nq), w->p_columns, w->dy_pairs + t0 / 2 * D);
+    tile_dot_add(w->dk, nk, D, half(nq), w->ds_columns, w->q_pairs + t0 / 2 * D);
+    tile_dot_add(w->dq + t0 * D, nq, D, half(nk), w->ds_rows, w->k_pairs);
 }
 
 static void backward_keys(const struct head *head, const struct call *call, const struct backward *w, int64_t j0) {

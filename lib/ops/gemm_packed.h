@@ -400,10 +400,12 @@ static void product(const struct gemm *g, const number *a, int64_t lda, const nu
         _Alignas(64) number near[WIDEST * DEPTH];
         number *mine = x.deep ? x.deep + omp_get_thread_num() * TALLEST * padded(g->k) : near;
         if (x.packed) pack_whole(&x, !rows);
+        before_tiles();
         if (rows)
             deal_rows(&x, mine);
         else
             deal_columns(&x, mine);
+        after_tiles();
     }
 }
 

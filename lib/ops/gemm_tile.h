@@ -105,7 +105,8 @@ INLINE void finish(int rows, vec sum[ROWS][VECTORS], void *restrict c, int64_t l
         }
 }
 
-/* Makes `rows` rows; where A is packed in units, all ROWS. */
+/* A thread calls before_tiles before its first tile and after_tiles after its last.
+ * Makes `rows` rows; where A is packed in units, all ROWS. */
 typedef void tile_function(int64_t rows, int64_t k, const struct operands *, void *c, int64_t ldc, const struct ending *, const struct ahead *);
 
 #if defined GEMM_AMX
@@ -156,6 +157,9 @@ INLINE void tile(int rows, bool packing, int64_t k, struct operands x, void *res
     if (p < k) add_products(sum, rows, packing, (int)(k - p), lower, &x);
     finish(rows, sum, c, ldc, end);
 }
+
+static inline void before_tiles(void) {}
+static inline void after_tiles(void) {}
 
 /* The kinds of tile. What is constant in one is written out, so that it is constant in the code too. */
 #define TILE(name, rows, packing, ...)                                                                                                   \
