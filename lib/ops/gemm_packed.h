@@ -281,6 +281,7 @@ static struct operands operands_at(const struct product *g, int64_t i, int64_t j
 static void columns_pass(const struct product *g, const struct tasks *t, int64_t *task, struct part now, const struct part *next, number *packed) {
     struct rows rows = rows_of(g, t, *task);
     int64_t left = ceil_div(rows.to - rows.from, ROWS) * ceil_div(now.n, COLUMNS);
+    int64_t a_row = g->packed ? padded(now.k) : g->a.stride;   /* a packed panel is as long as ROWS rows of its depth */
     struct part after;
     for (int64_t i = rows.from; i < rows.to; i += ROWS)
         for (int64_t j = 0; j < now.n; j += COLUMNS) {
@@ -292,7 +293,7 @@ static void columns_pass(const struct product *g, const struct tasks *t, int64_t
                 next = &after;
             }
             if (next) ahead = ask_for(&g->b, next, left);
-            if (j + COLUMNS >= now.n && !g->packed && i + 2 * ROWS <= rows.to) ahead.rows = x.a + ROWS * g->a.stride, ahead.stride = g->a.stride;
+            if (j + COLUMNS >= now.n && i + 2 * ROWS <= rows.to) ahead.rows = x.a + ROWS * a_row, ahead.stride = a_row;
             panels(g, i, now.first + j, now.p, &x, &ahead);
         }
 }
@@ -337,6 +338,8 @@ static void rows_pass(const struct product *g, const struct parts *t, int64_t *t
                 next = &after;
             }
             if (next) ahead = ask_for(&g->a, next, left);
+            /* of B's next panel, as long as COLUMNS rows of its depth, ROWS of them */
+            if (j + COLUMNS < g->b.n) ahead.rows = x.b + (COLUMNS + i) * k, ahead.stride = k;
             panels(g, now.first + i, j, now.p, &x, &ahead);
         }
 }
