@@ -4,15 +4,28 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { PAGE_BYTES = 4096 };
+enum { PAGE_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
+
+/* Kernels walk through tensors row by row, and a row is a page or more: with pages of 4 KB much of their time is spent looking up
+ * addresses. Asked for, the system gives pages of 2 MB where it has them; if not, nothing changes but the speed. */
+static void wish_for_huge_pages(void *memory, int64_t bytes) {
+#ifdef MADV_HUGEPAGE
+    int64_t whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    if (whole > 0) (void)madvise(memory, (size_t)whole, MADV_HUGEPAGE);
+#else
+    (void)memory, (void)bytes;
+#endif
+}
 
 static enum status cpu_allocate(const struct device *device, int64_t bytes, void **out) {
     (void)device;
     *out = NULL;
     if (bytes < 0) return FAIL(E_INTERNAL, "asked for %" PRId64 " bytes of host memory", bytes);
-    if (posix_memalign(out, PAGE_BYTES, bytes > 0 ? (size_t)bytes : 1) != 0)
+    if (posix_memalign(out, bytes < HUGE_PAGE_BYTES ? PAGE_BYTES : HUGE_PAGE_BYTES, bytes > 0 ? (size_t)bytes : 1) != 0)
         return FAIL(E_MEMORY, "the system refused %" PRId64 " bytes of host memory", bytes);
+    wish_for_huge_pages(*out, bytes);
     return OK;
 }
 
