@@ -25,7 +25,7 @@ enum { ROWS = 32, VECTORS = 2, CHUNK = 32, A_BY_ROWS = 1 };
 #elif VECTOR_REGISTERS == 32
 enum { ROWS = 8, VECTORS = 3 };                      /* 24 + 3 + 1 */
 #else
-enum { ROWS = 6, VECTORS = 2 };                      /* 12 + 2 + 1 */
+enum { ROWS = 4, VECTORS = 3 };                      /* 12 + 3 + 1: of such blocks the one with the fewest loads */
 #endif
 #if !defined GEMM_AMX
 enum { CHUNK = TOGETHER, A_BY_ROWS = 0 };
@@ -170,13 +170,13 @@ static inline void after_tiles(void) {}
     }
 #define TILE_OF(rows) TILE(tile_##rows, rows, false, {x->a, x->a_stride, TOGETHER, x->b, COLUMNS * TOGETHER, NULL})
 /* A by rows. */
-TILE_OF(1) TILE_OF(2) TILE_OF(3) TILE_OF(4) TILE_OF(5) TILE_OF(6)
+TILE_OF(1) TILE_OF(2) TILE_OF(3) TILE_OF(4)
 #if VECTOR_REGISTERS == 32
 /* Where a tile has eight. */
-TILE_OF(7) TILE_OF(8)
+TILE_OF(5) TILE_OF(6) TILE_OF(7) TILE_OF(8)
 static tile_function *const tile_by_rows[ROWS + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6, tile_7, tile_8};
 #else
-static tile_function *const tile_by_rows[ROWS + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+static tile_function *const tile_by_rows[ROWS + 1] = {NULL, tile_1, tile_2, tile_3, tile_4};
 #endif
 TILE(tile_of_packed, ROWS, false, {x->a, TOGETHER, ROWS * TOGETHER, x->b, COLUMNS * TOGETHER, NULL})
 TILE(tile_packing, ROWS, true, {x->a, x->a_stride, TOGETHER, x->b, x->b_step, x->pack})
