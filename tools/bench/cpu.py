@@ -78,7 +78,7 @@ class Table:
             for n in names:
                 runs.setdefault(n, []).append(self.subjects[n].measure())
                 print(f"  {self.name}: {n}: {runs[n][-1]['step_ms']:.1f} ms", file=sys.stderr, flush=True)
-            if i == 0:
+            if i == 0 and not self.pairs:
                 names = worth_another_round(names, runs)
         return {n: summarise(r) for n, r in runs.items()}
 
