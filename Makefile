@@ -35,7 +35,7 @@ BUILD_NAME ?= build
 B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(MINE),-mine)
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
-MODULES := lib/base lib/device lib/ops lib/comm lib/program lib/data lib/run $(filter-out tests,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h)))))
+MODULES := lib/base lib/device lib/ops lib/comm lib/program lib/data lib/run $(filter-out tests nano,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h)))))
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))
@@ -238,6 +238,10 @@ demo: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
 	@BUILD=$(B) tools/demo
 
+# The whole idea in 800 lines, apart from the rest (nano/README.md).
+nano: build
+	@BUILD=$(B) tests/nano.sh
+
 # What a newcomer runs. The kernels' tests are a build of their own, emulated.
 check: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) check-build
@@ -331,4 +335,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build examples bench bench-allreduce bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build check-all check-mutants check-lessons docs grade grade-all handout check-exercises fuzz check-deps clean
+.PHONY: build nano examples bench bench-allreduce bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build check-all check-mutants check-lessons docs grade grade-all handout check-exercises fuzz check-deps clean

@@ -1,0 +1,97 @@
+/* nano: a GPT trained in three dimensions, small enough to be read in an hour.
+ *
+ *   ops.c       what a layer computes: forward and backward of five operations, as loops
+ *   model.c     the GPT: which weights there are, and a layer forward and backward, cut by tensor parallelism
+ *   parallel.c  who is where in the grid of ranks, and the five messages they exchange
+ *   train.c     a step: microbatches through the pipeline (1F1B), gradients summed, AdamW with sharded states (ZeRO-1)
+ *
+ * The large project does the same with tables instead of calls, on GPUs too. Both give the same losses (make nano).
+ *
+ * Letters: B sequences in a microbatch, T positions, C channels, H heads, D = C/H, K = 4C, V vocabulary, L layers; R = B T rows;
+ *          t, d, p sizes of tensor, data and pipeline parallelism; m microbatches a step. Arrays are row-major. */
+#ifndef NANO_H
+#define NANO_H
+
+#include <stdint.h>
+
+#ifndef REAL
+#define REAL double      /* or float */
+#endif
+typedef REAL real;
+
+/* ---- the plan: what the command line says ---- */
+struct plan {
+    int layers, hidden, heads, vocab, seq, micro_batch, global_batch, steps, warmup, seed, zero, recompute;
+    double lr, min_lr, beta1, beta2, eps, weight_decay, clip;
+    const char *data;
+};
+
+/* ---- parallel.c ---- */
+
+/* A rank's coordinates: rank = (p_i d + d_i) t + t_i. Tensor parallel ranks are neighbours: they talk most. */
+struct grid { int rank, n, t, d, p, t_i, d_i, p_i; };
+extern struct grid grid;
+
+void grid_init(int t, int d, int p);
+/** x = its sum over the tensor parallel ranks. */
+void tp_sum(real *x, int64_t n);
+/** x = its sum over the replicas of this model part. */
+void dp_sum(real *x, int64_t n);
+/** x is d shards of n. Shard d_i becomes its sum over the replicas; the others are undefined. */
+void dp_reduce_scatter(real *x, int64_t n);
+/** All shards of x become what their owners have there. */
+void dp_all_gather(real *x, int64_t n);
+/** x = its sum over the first and the last stage, which both hold the tied embedding. Other stages return at once. */
+void tie_sum(real *x, int64_t n);
+double world_sum(double x);
+/** Activations go up the pipeline, their gradients down. A send returns at once; its data may change after the call. */
+enum { UP = 1, DOWN = -1 };
+void stage_send(int way, const real *x, int64_t n);
+void stage_receive(int way, real *x, int64_t n);
+void stage_finish(void);   /* all that was sent has left */
+void fail(const char *format, ...);
+
+/* ---- ops.c: forward, and what backward adds to the gradients of weights (dw, db) and writes to those of inputs (dx) ---- */
+
+void linear(real *y, const real *x, const real *w, const real *b, int R, int C, int K);
+void linear_backward(real *dx, real *dw, real *db, const real *dy, const real *x, const real *w, int R, int C, int K);
+void layernorm(real *y, const real *x, const real *g, const real *b, int R, int C);
+void layernorm_backward(real *dx, real *dg, real *db, const real *dy, const real *x, const real *g, int R, int C);
+void attention(real *y, real *prob, const real *qkv, int B, int T, int H, int D);
+void attention_backward(real *dqkv, const real *dy, const real *prob, const real *qkv, int B, int T, int H, int D);
+void gelu(real *y, const real *x, int64_t n);
+void gelu_backward(real *dx, const real *dy, const real *x, int64_t n);
+/** @return `scale` times the sum of the rows' losses; logits become its gradients */
+double cross_entropy(real *logits, const int *targets, int R, int V, double scale);
+
+/* ---- model.c ---- */
+
+/* A weight of this rank. The whole is (outer, cut, inner); under tensor parallelism a rank has cut / parts of the middle axis. */
+struct weight { char name[24]; int64_t outer, cut, inner, at, n; int parts, decay, counted; double std, constant; };
+
+struct model {
+    const struct plan *plan;
+    int B, T, C, H, D, K, V;             /* H and K: of this rank, hidden and heads being divided by t */
+    int n_layers, first_layer;           /* of this stage */
+    struct weight *weights;
+    int n_weights;
+    int64_t n, shard;                    /* numbers in all weights of this rank; in the shard of a replica: d shard >= n */
+    real *w, *dw;                        /* d x shard numbers each: the weights one after the other, and their gradients */
+};
+
+/** The part of the model that this rank has, with its initial weights. */
+void model_init(struct model *, const struct plan *);
+/** What a microbatch keeps from its forward to its backward on this stage. */
+struct kept *kept_new(const struct model *);
+/** tokens, targets (B,T). The first stage begins with tokens, others with what they receive. @return the last stage's loss, else 0 */
+double model_forward(struct model *, struct kept *, const int *tokens, const int *targets);
+/** Adds to dw. */
+void model_backward(struct model *, struct kept *, const int *tokens);
+/** Sums the tied embedding's gradients of the first and the last stage. */
+void model_tie(struct model *);
+
+/* ---- random numbers, in parallel.c: a number is a function of seed, name and place, so that any rank can draw it ---- */
+double random_normal(uint64_t seed, const char *name, int64_t element);
+int64_t random_permute(uint64_t seed, const char *name, uint64_t epoch, uint64_t n, uint64_t i);
+
+#endif
