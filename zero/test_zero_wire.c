@@ -93,7 +93,6 @@ static double bill_of(int zero, double bucket_mb) {
     struct run r;
     struct plan plan = plan_of(zero, 4, 1, 2);
     plan.bucket_mb = bucket_mb;
-    plan.hidden = 128;
     assert_ok(plan_settle(&plan, 4));
     assert_ok(run_compile(&r, &gpt_recipe, &plan, 0, NULL, NULL));
     double bytes = r.bill.wire_bytes[AXIS_DP];

@@ -24,8 +24,7 @@ enum role {
 };
 const char *role_name(enum role); /* "param" "grad" "optim" "act" "comm" "work" "save" */
 
-/* Every offset is a multiple of this: what cudaMalloc gives, two of a GPU's cache lines, four of a CPU's. */
-enum { ARENA_ALIGN = 256 };
+enum { ARENA_ALIGN = 64 };        /* every offset is a multiple of this: a cache line, and a vector register */
 static inline int64_t arena_align(int64_t bytes) { return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN; }
 
 /* NaN in fp64, fp32, bf16 and fp16 alike, and a top byte that no sane number has: so the last written byte is found exactly,

@@ -65,7 +65,7 @@ int64_t gemm_cuda_workspace(const struct gemm *g) {
 }
 
 int64_t gemm_work(const struct gemm *g, enum device_kind on) {
-    if (on == DEVICE_CUDA) return gemm_cuda_workspace(g);
+    if (on == DEVICE_CUDA) return gemm_cuda_workspace(g) + GEMM_CUDA_WORKSPACE_ALIGN - ARENA_ALIGN;
     if (g->ab_dtype == FP64) return 0;
     if (g->ab_dtype == FP32) return gemm_fp32_work(g);
     if (gemm_bf16_can(g)) return gemm_bf16_work(g);

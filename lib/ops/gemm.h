@@ -65,7 +65,9 @@ enum status gemm_cuda_gelu(const struct gemm *, const struct device *, const voi
 /** May P be kept there? cuBLASLt wants rows of a multiple of 8 elements, and we rely on 16-byte alignment only. */
 bool gemm_cuda_can_keep(const struct gemm *, const void *pre);
 
-/** gemm_work on CUDA: cuBLASLt's workspace, which it wants aligned to 256, as arenas align. */
+/* cuBLASLt wants its workspace aligned to this; arenas align to less, so gemm_work holds the difference too. */
+enum { GEMM_CUDA_WORKSPACE_ALIGN = 256 };
+/** Bytes of gemm_work that are the library's. */
 int64_t gemm_cuda_workspace(const struct gemm *);
 
 #ifdef __cplusplus

@@ -108,21 +108,21 @@ static void test_nothing_needs_nothing(void **state) {
     assert_true(p.extent == 0 && p.floor == 0);
 }
 
-/* The small ones alone would lie at 0 and 256, and leave the big one no room below 512. */
+/* The small ones alone would lie at 0 and 64, and leave the big one no room below 128. */
 static void test_big_intervals_choose_first(void **state) {
     (void)state;
-    struct interval x[] = {{256, 0, 0, 2, 0}, {256, 0, 2, 4, 1}, {512, 0, 3, 6, 2}};
+    struct interval x[] = {{64, 0, 0, 2, 0}, {64, 0, 2, 4, 1}, {128, 0, 3, 6, 2}};
     struct packing p = packed(x, 3);
-    assert_int_equal(p.floor, 768);
-    assert_int_equal(p.extent, 768);
+    assert_int_equal(p.floor, 192);
+    assert_int_equal(p.extent, 192);
 }
 
 /* Both ends of an interval are included: who dies at 3 and who is born at 3 are together at 3. */
 static void test_ends_are_included(void **state) {
     (void)state;
-    struct interval touching[] = {{256, 0, 0, 3, 0}, {256, 0, 3, 5, 1}}, apart[] = {{256, 0, 0, 3, 0}, {256, 0, 4, 5, 1}};
-    assert_int_equal(packed(touching, 2).extent, 512);
-    assert_int_equal(packed(apart, 2).extent, 256);
+    struct interval touching[] = {{64, 0, 0, 3, 0}, {64, 0, 3, 5, 1}}, apart[] = {{64, 0, 0, 3, 0}, {64, 0, 4, 5, 1}};
+    assert_int_equal(packed(touching, 2).extent, 128);
+    assert_int_equal(packed(apart, 2).extent, 64);
 }
 
 /* ---- the rule, compared with its plainest form: everybody with everybody who chose before ---- */
