@@ -238,7 +238,7 @@ demo: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
 	@BUILD=$(B) tools/demo
 
-# The whole idea in 800 lines, apart from the rest (nano/README.md).
+# The whole idea in 850 lines, apart from the rest (nano/README.md).
 nano: build
 	@BUILD=$(B) tests/nano.sh
 

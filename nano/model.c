@@ -5,11 +5,13 @@
  *   x = x + fc2(gelu(fc(layernorm(x))))
  *   loss = cross_entropy(layernorm(x) wte^T)                         the last stage; wte is the same weight
  *
- * Tensor parallelism cuts a layer by heads and by the hidden channels of the MLP (Megatron-LM, Shoeybi and others 2019, section 3):
+ * Tensor parallelism cuts a layer by heads and by the hidden channels of the MLP (Megatron-LM, Shoeybi and others 2019,
+ * section 3):
  *
- *   rank i has qkv and fc for its heads and channels, and proj and fc2 for what they make. Nothing in between mixes heads or channels,
- *   so each half of a layer ends in a partial sum: one tp_sum forward. Backward mirrors it: each rank knows a part of the gradient of
- *   the half's input: one tp_sum. Layernorms, biases after the sum, embedding and head are whole on every rank.
+ *   Rank i has qkv and fc for its heads and channels, and proj and fc2 for what they make. Nothing in between mixes
+ *   heads or channels, so each half of a layer ends in a partial sum: one tp_sum forward. Backward mirrors it: each
+ *   rank knows a part of the gradient of the half's input: one tp_sum. Layernorms, biases after the sum, embedding
+ *   and head are whole on every rank.
  *
  * Pipeline parallelism gives each stage L/p neighbouring layers. The embedding's weight is on the first and the last.
  * With --recompute a layer keeps only its input; backward makes the rest again, for one layer at a time. */
@@ -20,7 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The weights of a layer, in the order in which they lie; those of the stage's first layer begin at number `before` of the list. */
+/* The weights of a layer, in the order in which they lie; those of the stage's first layer begin at number `before` of
+ * the list. */
 enum { LN1_G, LN1_B, QKV_W, QKV_B, PROJ_W, PROJ_B, LN2_G, LN2_B, FC_W, FC_B, FC2_W, FC2_B, PER_LAYER };
 
 static int is_first(void) { return grid.p_i == 0; }
@@ -37,9 +40,11 @@ static real *reals(int64_t n) { return room(n, sizeof(real)); }
 /* ---- weights ---- */
 
 /* is_cut: by tensor parallelism. A matrix has a standard deviation, and decays; a vector begins as a constant. */
-static void add(struct model *m, const char *name, int64_t outer, int64_t cut, int64_t inner, int is_cut, double std, double constant) {
+static void add(struct model *m, const char *name, int64_t outer, int64_t cut, int64_t inner, int is_cut, double std,
+                double constant) {
     struct weight *w = &m->weights[m->n_weights++];
-    *w = (struct weight){.outer = outer, .cut = cut, .inner = inner, .at = m->n, .parts = is_cut ? grid.t : 1, .decay = std > 0, .std = std, .constant = constant};
+    *w = (struct weight){.outer = outer, .cut = cut, .inner = inner, .at = m->n, .parts = is_cut ? grid.t : 1,
+                         .decay = std > 0, .std = std, .constant = constant};
     snprintf(w->name, sizeof w->name, "%s", name);
     w->n = outer * (cut / w->parts) * inner;
     w->counted = is_cut || grid.t_i == 0;            /* in the norm each number of the model counts once */
@@ -73,8 +78,10 @@ static int64_t place(const struct weight *w, int64_t i) {
 }
 
 static void draw(struct model *m, const struct weight *w) {
-    for (int64_t i = 0; i < w->n; i++)
-        m->w[w->at + i] = (real)(w->constant + (w->std > 0 ? w->std * random_normal((uint64_t)m->plan->seed, w->name, place(w, i)) : 0));
+    for (int64_t i = 0; i < w->n; i++) {
+        double normal = w->std > 0 ? random_normal((uint64_t)m->plan->seed, w->name, place(w, i)) : 0;
+        m->w[w->at + i] = (real)(w->constant + w->std * normal);
+    }
 }
 
 void model_init(struct model *m, const struct plan *plan) {
@@ -82,8 +89,9 @@ void model_init(struct model *m, const struct plan *plan) {
     if (plan->hidden % plan->heads) fail("heads=%d does not divide hidden=%d", plan->heads, C);
     if (plan->heads % grid.t) fail("tp=%d does not divide heads=%d", grid.t, plan->heads);
     if (L % grid.p) fail("pp=%d does not divide layers=%d", grid.p, L);
-    *m = (struct model){.plan = plan, .B = plan->micro_batch, .T = plan->seq, .C = C, .H = plan->heads / grid.t, .D = C / plan->heads,
-                        .K = 4 * C / grid.t, .V = plan->vocab, .n_layers = L / grid.p, .first_layer = L / grid.p * grid.p_i};
+    *m = (struct model){.plan = plan, .B = plan->micro_batch, .T = plan->seq, .C = C, .H = plan->heads / grid.t,
+                        .D = C / plan->heads, .K = 4 * C / grid.t, .V = plan->vocab, .n_layers = L / grid.p,
+                        .first_layer = L / grid.p * grid.p_i};
     m->weights = room(m->n_layers * PER_LAYER + 5, sizeof *m->weights);
     if (is_first()) {
         add(m, "embed.wte", 1, 1, (int64_t)m->V * C, 0, 0.02, 0);
@@ -111,11 +119,16 @@ void model_tie(struct model *m) { if (is_first() || is_last()) tie_sum(m->dw + w
 
 /* Of a layer, behind its input. mid: after attention's half. */
 struct layer { real *ln1, *qkv, *prob, *att, *mid, *ln2, *fc, *gelu; };
-struct kept { real **x; struct layer *layers; real *lnf, *logits; };     /* x[l]: input of layer l; x[n_layers]: what leaves the stage */
+struct kept {
+    real **x;                            /* x[l]: input of layer l; x[n_layers]: what leaves the stage */
+    struct layer *layers;
+    real *lnf, *logits;
+};
 
 static struct layer layer_new(const struct model *m) {
     int64_t R = (int64_t)m->B * m->T, RC = R * m->C, heads = R * m->H * m->D;
-    return (struct layer){reals(RC), reals(3 * heads), reals(R * m->H * m->T), reals(heads), reals(RC), reals(RC), reals(R * m->K), reals(R * m->K)};
+    return (struct layer){reals(RC), reals(3 * heads), reals(R * m->H * m->T), reals(heads),
+                          reals(RC), reals(RC),        reals(R * m->K),        reals(R * m->K)};
 }
 
 struct kept *kept_new(const struct model *m) {
@@ -191,7 +204,8 @@ static void add_rows(real *db, const real *dy, int R, int C) {
 static void layer_backward(const struct model *m, int l, const real *x, const struct layer *k, real *d) {
     int R = m->B * m->T, C = m->C, HD = m->H * m->D;
     const real *w[PER_LAYER];
-    real *dw[PER_LAYER], *wide = reals((int64_t)R * m->K), *dqkv = reals((int64_t)R * 3 * HD), *datt = reals((int64_t)R * HD), *dx = reals((int64_t)R * C);
+    real *dw[PER_LAYER], *wide = reals((int64_t)R * m->K), *dqkv = reals((int64_t)R * 3 * HD);
+    real *datt = reals((int64_t)R * HD), *dx = reals((int64_t)R * C);
     for (int i = 0; i < PER_LAYER; i++) {
         int64_t at = m->weights[before() + l * PER_LAYER + i].at;
         w[i] = m->w + at, dw[i] = m->dw + at;

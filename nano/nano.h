@@ -7,8 +7,8 @@
  *
  * The large project does the same with tables instead of calls, on GPUs too. Both give the same losses (make nano).
  *
- * Letters: B sequences in a microbatch, T positions, C channels, H heads, D = C/H, K = 4C, V vocabulary, L layers; R = B T rows;
- *          t, d, p sizes of tensor, data and pipeline parallelism; m microbatches a step. Arrays are row-major. */
+ * Letters: B sequences in a microbatch, T positions, C channels, H heads, D = C/H, K = 4C, V vocabulary, L layers;
+ *          R = B T rows; t, d, p sizes of tensor, data and pipeline parallelism. Arrays are row-major. */
 #ifndef NANO_H
 #define NANO_H
 
@@ -51,7 +51,8 @@ void stage_receive(int way, real *x, int64_t n);
 void stage_finish(void);   /* all that was sent has left */
 void fail(const char *format, ...);
 
-/* ---- ops.c: forward, and what backward adds to the gradients of weights (dw, db) and writes to those of inputs (dx) ---- */
+/* ---- ops.c: forward, and what backward adds to the gradients of weights (dw, db) and writes to those
+ * of inputs (dx) ---- */
 
 void linear(real *y, const real *x, const real *w, const real *b, int R, int C, int K);
 void linear_backward(real *dx, real *dw, real *db, const real *dy, const real *x, const real *w, int R, int C, int K);
@@ -66,7 +67,8 @@ double cross_entropy(real *logits, const int *targets, int R, int V, double scal
 
 /* ---- model.c ---- */
 
-/* A weight of this rank. The whole is (outer, cut, inner); under tensor parallelism a rank has cut / parts of the middle axis. */
+/* A weight of this rank. The whole is (outer, cut, inner); under tensor parallelism a rank has cut / parts of the
+ * middle axis. */
 struct weight { char name[24]; int64_t outer, cut, inner, at, n; int parts, decay, counted; double std, constant; };
 
 struct model {
@@ -75,22 +77,23 @@ struct model {
     int n_layers, first_layer;           /* of this stage */
     struct weight *weights;
     int n_weights;
-    int64_t n, shard;                    /* numbers in all weights of this rank; in the shard of a replica: d shard >= n */
-    real *w, *dw;                        /* d x shard numbers each: the weights one after the other, and their gradients */
+    int64_t n, shard;                    /* numbers in all weights of this rank; in a replica's shard: d shard >= n */
+    real *w, *dw;                        /* d x shard numbers each: weights one after the other, and their gradients */
 };
 
 /** The part of the model that this rank has, with its initial weights. */
 void model_init(struct model *, const struct plan *);
 /** What a microbatch keeps from its forward to its backward on this stage. */
 struct kept *kept_new(const struct model *);
-/** tokens, targets (B,T). The first stage begins with tokens, others with what they receive. @return the last stage's loss, else 0 */
+/** tokens, targets (B,T). The first stage begins with tokens, others with what they receive. @return the last stage's
+ * loss, else 0 */
 double model_forward(struct model *, struct kept *, const int *tokens, const int *targets);
 /** Adds to dw. */
 void model_backward(struct model *, struct kept *, const int *tokens);
 /** Sums the tied embedding's gradients of the first and the last stage. */
 void model_tie(struct model *);
 
-/* ---- random numbers, in parallel.c: a number is a function of seed, name and place, so that any rank can draw it ---- */
+/* ---- random numbers, in parallel.c: a function of seed, name and place, so that any rank can draw it ---- */
 double random_normal(uint64_t seed, const char *name, int64_t element);
 int64_t random_permute(uint64_t seed, const char *name, uint64_t epoch, uint64_t n, uint64_t i);
 

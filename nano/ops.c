@@ -1,4 +1,5 @@
-/* What a GPT computes, in loops. For each operation y = f(x, w) backward takes dy, the gradient of the loss by y, and gives
+/* What a GPT computes, in loops. For each operation y = f(x, w) backward takes dy, the gradient of the loss by y, and
+ * gives
  *
  *   dx = dy * df/dx        dw += dy * df/dw
  *
@@ -65,7 +66,9 @@ void layernorm_backward(real *dx, real *dg, real *db, const real *dy, const real
 }
 
 /* Where head h of position t of sample b has its query (part 0), key (1) and value (2): qkv is (B,T,3,H,D). */
-static int64_t at(int b, int t, int part, int h, int T, int H, int D) { return ((((int64_t)b * T + t) * 3 + part) * H + h) * D; }
+static int64_t at(int b, int t, int part, int h, int T, int H, int D) {
+    return ((((int64_t)b * T + t) * 3 + part) * H + h) * D;
+}
 
 /* For each sample, head and query t:  p[j] = softmax over j <= t of q . k[j] / sqrt(D)     y = sum_j p[j] v[j]
  * y is (B,T,H,D); prob (B,H,T,T) keeps p for backward. */
@@ -75,7 +78,8 @@ void attention(real *y, real *prob, const real *qkv, int B, int T, int H, int D)
         for (int h = 0; h < H; h++)
             for (int t = 0; t < T; t++) {
                 const real *q = qkv + at(b, t, 0, h, T, H, D);
-                real *p = prob + (((int64_t)b * H + h) * T + t) * T, *out = y + (((int64_t)b * T + t) * H + h) * D, most = -INFINITY, sum = 0;
+                real *p = prob + (((int64_t)b * H + h) * T + t) * T, *out = y + (((int64_t)b * T + t) * H + h) * D,
+                     most = -INFINITY, sum = 0;
                 for (int j = 0; j <= t; j++) {
                     const real *k = qkv + at(b, j, 1, h, T, H, D);
                     p[j] = 0;
@@ -92,8 +96,8 @@ void attention(real *y, real *prob, const real *qkv, int B, int T, int H, int D)
             }
 }
 
-/* dp[j] = dy . v[j]     ds[j] = p[j] (dp[j] - sum_l p[l] dp[l])     dq = scale sum_j ds[j] k[j]     dk[j] += scale ds[j] q
- * dv[j] += p[j] dy      and sum_l p[l] dp[l] = dy . y */
+/* dp[j] = dy . v[j]     ds[j] = p[j] (dp[j] - sum_l p[l] dp[l])     dq = scale sum_j ds[j] k[j]
+ * dk[j] += scale ds[j] q     dv[j] += p[j] dy     and sum_l p[l] dp[l] = dy . y */
 void attention_backward(real *dqkv, const real *dy, const real *prob, const real *qkv, int B, int T, int H, int D) {
     real scale = 1 / (real)sqrt(D);
     for (int64_t i = 0; i < (int64_t)B * T * 3 * H * D; i++) dqkv[i] = 0;

@@ -1,12 +1,14 @@
 /* Who is where, what ranks send each other, and numbers that all of them draw alike.
  *
- * Ranks form a grid of p x d x t. A rank is in three groups, each of the ranks that differ from it in one coordinate only:
+ * Ranks form a grid of p x d x t. A rank is in three groups, each of the ranks that differ from it in one coordinate
+ * only:
  *
  *   tensor    t ranks share a layer's matrices      they sum activations, four times a layer and microbatch
  *   data      d ranks hold the same weights         they sum gradients, once a step
  *   pipeline  p ranks hold consecutive layers       neighbours send activations up and their gradients down
  *
- * With t=2 d=2 p=2:   rank  0 1 2 3 4 5 6 7     tensor {0 1} {2 3} {4 5} {6 7}     data {0 2} {1 3} {4 6} {5 7}     pipeline {0 4} {1 5} .. */
+ * With t=2 d=2 p=2:   rank  0 1 2 3 4 5 6 7     tensor {0 1} {2 3} {4 5} {6 7}
+ *                     data {0 2} {1 3} {4 6} {5 7}     pipeline {0 4} {1 5} {2 6} {3 7} */
 #include "nano.h"
 
 #include <math.h>
@@ -74,14 +76,17 @@ void stage_send(int way, const real *x, int64_t n) {
     memcpy(sent[i].copy, x, sizeof(real) * (size_t)n);
     MPI_Isend(sent[i].copy, (int)n, NUMBER, grid.p_i + way, way == UP, pipeline, &sent[i].request);
 }
-void stage_receive(int way, real *x, int64_t n) { MPI_Recv(x, (int)n, NUMBER, grid.p_i - way, way == UP, pipeline, MPI_STATUS_IGNORE); }
+void stage_receive(int way, real *x, int64_t n) {
+    MPI_Recv(x, (int)n, NUMBER, grid.p_i - way, way == UP, pipeline, MPI_STATUS_IGNORE);
+}
 void stage_finish(void) {
     for (int i = 0; i < 2; i++) MPI_Wait(&sent[i].request, MPI_STATUS_IGNORE);
 }
 
 /* ---- random numbers ----
- * Whoever holds element i of a weight draws the number that belongs to (seed, the weight's name, i). So every layout begins with the
- * same weights, and nobody sends them. Philox-4x32-10: Salmon and others 2011, "Parallel random numbers: as easy as 1, 2, 3". */
+ * Whoever holds element i of a weight draws the number that belongs to (seed, the weight's name, i). So every layout
+ * begins with the same weights, and nobody sends them. Philox-4x32-10: Salmon and others 2011, "Parallel random
+ * numbers: as easy as 1, 2, 3". */
 
 static uint64_t hash_of(const char *name) {          /* FNV-1a */
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -95,22 +100,25 @@ static uint64_t mix(uint64_t x) {                    /* SplitMix64 */
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
 }
-static uint64_t key_of(uint64_t seed, const char *name, uint64_t step) { return mix(mix(mix(seed) ^ hash_of(name)) ^ step); }
+static uint64_t key_of(uint64_t seed, const char *name, uint64_t step) {
+    return mix(mix(mix(seed) ^ hash_of(name)) ^ step);
+}
 
 double random_normal(uint64_t seed, const char *name, int64_t element) {
     uint64_t key = key_of(seed, name, 0);
     uint32_t c[4] = {(uint32_t)element, (uint32_t)(element >> 32), 0, 0}, k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
     for (int round = 0; round < 10; round++, k[0] += 0x9E3779B9u, k[1] += 0xBB67AE85u) {
         uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
-        uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ k[1], (uint32_t)a};
+        uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ k[1],
+                            (uint32_t)a};
         memcpy(c, next, sizeof c);
     }
     double u = (c[1] + 0.5) * 0x1p-32, v = (c[2] + 0.5) * 0x1p-32;
     return sqrt(-2 * log(u)) * cos(6.283185307179586476925 * v);   /* Box and Muller */
 }
 
-/* Where sample i comes in an epoch's order: a permutation of 0 .. n-1 that needs no table. Eight rounds of a Feistel network permute
- * 0 .. 4^half - 1; a place outside of n is sent through again. */
+/* Where sample i comes in an epoch's order: a permutation of 0 .. n-1 that needs no table. Eight rounds of a Feistel
+ * network permute 0 .. 4^half - 1; a place outside of n is sent through again. */
 int64_t random_permute(uint64_t seed, const char *name, uint64_t epoch, uint64_t n, uint64_t i) {
     uint64_t key = key_of(seed, name, epoch);
     int half = 1;

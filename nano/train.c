@@ -4,9 +4,10 @@
  *
  * A step:  microbatches pass through the pipeline, forward and backward in turn (1F1B); gradients add up in dw
  *          replicas sum their gradients: each all of them, or with ZeRO-1 each its shard only
- *          the norm of the whole gradient, clipping, AdamW on what this rank owns; with ZeRO-1 the new weights are gathered
+ *          the norm of the whole gradient, clipping, AdamW on what this rank owns
+ *          with ZeRO-1 the new weights are gathered
  *
- * Per weight, in numbers: weight, gradient and AdamW's two moments: 4; with ZeRO-1 the moments are shared out: 2 + 2/d. */
+ * Per weight, in numbers: weight, gradient and AdamW's two moments: 4; with ZeRO-1 the moments are sharded: 2 + 2/d. */
 #include "nano.h"
 
 #include <math.h>
@@ -22,17 +23,19 @@ struct layout { int tp, dp, pp; };
 /* All options by name; `whole`: a whole number. */
 static void parse(int n, char **words, struct plan *p, struct layout *l) {
     struct { const char *name; int *whole; double *number; const char **text; } options[] = {
-        {"tp", &l->tp}, {"dp", &l->dp}, {"pp", &l->pp}, {"zero", &p->zero}, {"recompute", &p->recompute}, {"layers", &p->layers},
-        {"hidden", &p->hidden}, {"heads", &p->heads}, {"vocab", &p->vocab}, {"seq", &p->seq}, {"micro-batch", &p->micro_batch},
-        {"global-batch", &p->global_batch}, {"steps", &p->steps}, {"warmup", &p->warmup}, {"seed", &p->seed}, {"lr", NULL, &p->lr},
-        {"min-lr", NULL, &p->min_lr}, {"beta1", NULL, &p->beta1}, {"beta2", NULL, &p->beta2}, {"eps", NULL, &p->eps},
+        {"tp", &l->tp}, {"dp", &l->dp}, {"pp", &l->pp}, {"zero", &p->zero}, {"recompute", &p->recompute},
+        {"layers", &p->layers}, {"hidden", &p->hidden}, {"heads", &p->heads}, {"vocab", &p->vocab}, {"seq", &p->seq},
+        {"micro-batch", &p->micro_batch}, {"global-batch", &p->global_batch}, {"steps", &p->steps},
+        {"warmup", &p->warmup}, {"seed", &p->seed}, {"lr", NULL, &p->lr}, {"min-lr", NULL, &p->min_lr},
+        {"beta1", NULL, &p->beta1}, {"beta2", NULL, &p->beta2}, {"eps", NULL, &p->eps},
         {"weight-decay", NULL, &p->weight_decay}, {"clip", NULL, &p->clip}, {"data", NULL, NULL, &p->data}};
     enum { MANY = sizeof options / sizeof *options };
     for (int i = 1; i < n; i += 2) {
         int o = 0;
         while (o < MANY && (strncmp(words[i], "--", 2) || strcmp(words[i] + 2, options[o].name))) o++;
         char *end = words[i + 1];
-        if (o == MANY || i + 1 == n) fail("%s: %s", words[i], o == MANY ? "no such option; see nano/train.c" : "its value is missing");
+        if (o == MANY || i + 1 == n)
+            fail("%s: %s", words[i], o == MANY ? "no such option; see nano/train.c" : "its value is missing");
         if (options[o].whole) *options[o].whole = (int)strtol(words[i + 1], &end, 10);
         if (options[o].number) *options[o].number = strtod(words[i + 1], &end);
         if (options[o].text) *options[o].text = words[i + 1], end = "";
@@ -59,10 +62,12 @@ static void data_open(const struct plan *p) {
 
 /* Sample s of the run, counted over all steps: its targets are its tokens, one later. */
 static void data_sample(const struct plan *p, int64_t s, int *tokens, int *targets) {
-    int64_t i = random_permute((uint64_t)p->seed, "data.shuffle", (uint64_t)(s / n_samples), (uint64_t)n_samples, (uint64_t)(s % n_samples));
+    int64_t i = random_permute((uint64_t)p->seed, "data.shuffle", (uint64_t)(s / n_samples), (uint64_t)n_samples,
+                               (uint64_t)(s % n_samples));
     for (int t = 0; t < p->seq; t++) {
         tokens[t] = text[i * p->seq + t], targets[t] = text[i * p->seq + t + 1];
-        if (targets[t] >= p->vocab || tokens[t] >= p->vocab) fail("%s: a byte is not below vocab=%d", p->data, p->vocab);
+        if (targets[t] >= p->vocab || tokens[t] >= p->vocab)
+            fail("%s: a byte is not below vocab=%d", p->data, p->vocab);
     }
 }
 
@@ -76,9 +81,9 @@ static void data_microbatch(const struct plan *p, int64_t step, int k, int *toke
 
 /* ---- forward and backward of a step ---- */
 
-/* 1F1B (Narayanan and others 2019, "PipeDream", without its stale weights). Stage i begins with p - 1 - i forwards, so that the last
- * stage can go backward at once after each forward; then every stage does one forward, one backward. So no stage has more than p - i
- * microbatches in flight, however many there are. */
+/* 1F1B (Narayanan and others 2019, "PipeDream", without its stale weights). Stage i begins with p - 1 - i forwards, so
+ * that the last stage can go backward at once after each forward; then every stage does one forward, one backward. So
+ * no stage has more than p - i microbatches in flight, however many there are. */
 static double forward_backward(struct model *m, struct kept **kept, int64_t step, int *tokens, int *targets) {
     const struct plan *p = m->plan;
     int n = p->global_batch / (p->micro_batch * grid.d), warm = grid.p - 1 - grid.p_i, in_flight = warm + 1;
@@ -101,15 +106,18 @@ static double forward_backward(struct model *m, struct kept **kept, int64_t step
 
 struct states { real *m, *v; };          /* AdamW's moments of what this rank owns */
 
-/* The own numbers from .. to-1 of all weights, weight by weight: `number` of them from `at` on. */
-#define FOR_OWN(w, at, number, model, from, to)                                                                                \
-    for (const struct weight *w = (model)->weights; w < (model)->weights + (model)->n_weights; w++)                            \
-        for (int64_t at = w->at > (from) ? w->at : (from), number = (w->at + w->n < (to) ? w->at + w->n : (to)) - at; number > 0; number = 0)
+/* Of a weight's numbers those that lie in from .. to-1 of all weights: at .. end-1; none if end <= at. */
+struct run { int64_t at, end; };
+static struct run own_part(const struct weight *w, int64_t from, int64_t to) {
+    return (struct run){w->at > from ? w->at : from, w->at + w->n < to ? w->at + w->n : to};
+}
 
 static double squares(const struct model *m, int64_t from, int64_t to) {
     double sum = 0;
-    FOR_OWN(w, at, n, m, from, to)
-        for (int64_t i = at; i < at + n && w->counted; i++) sum += (double)m->dw[i] * m->dw[i];
+    for (const struct weight *w = m->weights; w < m->weights + m->n_weights; w++) {
+        struct run own = own_part(w, from, to);
+        for (int64_t i = own.at; i < own.end && w->counted; i++) sum += (double)m->dw[i] * m->dw[i];
+    }
     return sum;
 }
 
@@ -117,24 +125,31 @@ static double learning_rate(const struct plan *p, int step) {
     double min = p->min_lr < 0 ? p->lr / 10 : p->min_lr;
     if (step < p->warmup) return p->lr * (step + 1) / p->warmup;
     if (p->steps - 1 <= p->warmup) return p->lr;
-    return min + (p->lr - min) * 0.5 * (1 + cos(3.14159265358979323846 * (step - p->warmup) / (p->steps - 1 - p->warmup)));
+    double done = (double)(step - p->warmup) / (p->steps - 1 - p->warmup);
+    return min + (p->lr - min) * 0.5 * (1 + cos(3.14159265358979323846 * done));
 }
 
 /* m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
- * w = (1 - lr decay) w - lr m' / (sqrt(v') + eps),   m' = m / (1 - beta1^step), v' likewise     (Loshchilov and Hutter 2019) */
+ * w = (1 - lr decay) w - lr m' / (sqrt(v') + eps),   m' = m / (1 - beta1^step), v' likewise
+ * Source: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization" */
 static void adamw(struct model *m, const struct states *s, int64_t from, int64_t to, int step, double factor) {
     const struct plan *p = m->plan;
-    double lr = learning_rate(p, step), rate = lr / (1 - pow(p->beta1, step + 1)), root = 1 / sqrt(1 - pow(p->beta2, step + 1));
-    FOR_OWN(w, at, n, m, from, to)
-        for (int64_t i = at; i < at + n; i++) {
-            double g = factor * m->dw[i], mean = s->m[i - from] = (real)(p->beta1 * s->m[i - from] + (1 - p->beta1) * g);
-            double square = s->v[i - from] = (real)(p->beta2 * s->v[i - from] + (1 - p->beta2) * g * g);
-            double keep = w->decay ? 1 - lr * p->weight_decay : 1;
-            m->w[i] = (real)(keep * m->w[i] - rate * mean / (sqrt(square) * root + p->eps));
+    double lr = learning_rate(p, step), rate = lr / (1 - pow(p->beta1, step + 1));
+    double root = 1 / sqrt(1 - pow(p->beta2, step + 1));
+    for (const struct weight *w = m->weights; w < m->weights + m->n_weights; w++) {
+        struct run own = own_part(w, from, to);
+        for (int64_t i = own.at; i < own.end; i++) {
+            real *mean = &s->m[i - from], *square = &s->v[i - from];
+            double g = factor * m->dw[i], keep = w->decay ? 1 - lr * p->weight_decay : 1;
+            *mean = (real)(p->beta1 * *mean + (1 - p->beta1) * g);
+            *square = (real)(p->beta2 * *square + (1 - p->beta2) * g * g);
+            m->w[i] = (real)(keep * m->w[i] - rate * *mean / (sqrt(*square) * root + p->eps));
         }
+    }
 }
 
-/* Own is, without ZeRO, everything; with it shard d_i. The norm takes a shard of each replica in any case: each number once. */
+/* Own is, without ZeRO, everything; with it shard d_i. The norm takes a shard of each replica in any case: each number
+ * once. */
 static double update(struct model *m, const struct states *s, int step) {
     int64_t from = m->shard * grid.d_i, to = from + m->shard;
     model_tie(m);
@@ -154,14 +169,16 @@ static double update(struct model *m, const struct states *s, int step) {
 }
 
 int main(int n, char **words) {
-    struct plan p = {.layers = 4, .hidden = 64, .heads = 4, .vocab = 256, .seq = 64, .micro_batch = 1, .global_batch = 8, .steps = 20, .seed = 1234,
-                     .lr = 1e-3, .min_lr = -1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1, .data = "configs/demo.txt"};
+    struct plan p = {.layers = 4, .hidden = 64, .heads = 4, .vocab = 256, .seq = 64, .micro_batch = 1,
+                     .global_batch = 8, .steps = 20, .seed = 1234, .lr = 1e-3, .min_lr = -1, .beta1 = 0.9,
+                     .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1, .data = "configs/demo.txt"};
     struct layout l = {1, 1, 1};
     struct model model;
     MPI_Init(&n, &words);
     parse(n, words, &p, &l);
     grid_init(l.tp, l.dp, l.pp);
-    if (p.micro_batch < 1 || p.global_batch % (p.micro_batch * grid.d)) fail("micro-batch=%d x dp=%d does not divide global-batch=%d", p.micro_batch, grid.d, p.global_batch);
+    if (p.micro_batch < 1 || p.global_batch % (p.micro_batch * grid.d))
+        fail("micro-batch=%d x dp=%d does not divide global-batch=%d", p.micro_batch, grid.d, p.global_batch);
     data_open(&p);
     model_init(&model, &p);
     struct kept *kept[64];
@@ -174,7 +191,8 @@ int main(int n, char **words) {
     for (int step = 0; step < p.steps; step++) {
         double loss = forward_backward(&model, kept, step, tokens, targets), norm = update(&model, &states, step);
         loss = world_sum(grid.t_i == 0 ? loss : 0);                      /* tensor parallel ranks have the same */
-        if (grid.rank == 0) printf("step %d/%d | loss %.15g | norm %.4f\n", step + 1, p.steps, loss, norm), fflush(stdout);
+        if (grid.rank == 0)
+            printf("step %d/%d | loss %.15g | norm %.4f\n", step + 1, p.steps, loss, norm), fflush(stdout);
     }
     MPI_Finalize();
     return 0;

@@ -8,8 +8,9 @@
 
 enum { PAGE_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
 
-/* Kernels walk through tensors row by row, and a row is a page or more: with pages of 4 KB much of their time is spent looking up
- * addresses. Asked for, the system gives pages of 2 MB where it has them; if not, nothing changes but the speed. */
+/* Kernels walk through tensors row by row, and a row is a page or more: with pages of 4 KB much of their time is spent
+ * looking up addresses. Asked for, the system gives pages of 2 MB where it has them; if not, nothing changes but the
+ * speed. */
 static void wish_for_huge_pages(void *memory, int64_t bytes) {
 #ifdef MADV_HUGEPAGE
     int64_t whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;

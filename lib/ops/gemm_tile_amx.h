@@ -1,9 +1,10 @@
 /* A tile of C in AMX's registers (amx.h): for gemm_tile.h, which includes this.
  *
- * Rows of A are read where they lie; where A is stored transposed, packing makes rows of it. Of B a panel's 32 columns of 16 pairs lie
- * as the registers want them. The function that matters is tile(), below.
+ * Rows of A are read where they lie; where A is stored transposed, packing makes rows of it. Of B a panel's 32 columns
+ * of 16 pairs lie as the registers want them. The function that matters is tile(), below.
  *
- * Zeros that fill up a CHUNK change nothing, and there are never fewer depths than 32; for fewer rows the registers are set up shorter. */
+ * Zeros that fill up a CHUNK change nothing, and there are never fewer depths than 32; for fewer rows the registers are
+ * set up shorter. */
 #ifndef TRIVIUM_OPS_GEMM_TILE_AMX_H
 #define TRIVIUM_OPS_GEMM_TILE_AMX_H
 
@@ -15,7 +16,8 @@ INLINE void pack_chunk(number *to, const number *b, int64_t b_step) {
     for (int q = 0; q < CHUNK / TOGETHER; q++)
 #pragma GCC unroll 2
         for (int v = 0; v < VECTORS; v++)
-            store(to + q * COLUMNS * TOGETHER + v * LANES * TOGETHER, unit_rows(b + q * b_step + v * LANES, b_step / TOGETHER));
+            store(to + q * COLUMNS * TOGETHER + v * LANES * TOGETHER,
+                  unit_rows(b + q * b_step + v * LANES, b_step / TOGETHER));
 }
 
 /* The sums of a chunk: `stride` is that of A's rows, b is packed. */
@@ -78,8 +80,8 @@ INLINE void tile(int64_t rows, bool packing, int64_t k, struct operands x, void 
     finish((int)rows, sum, c, ldc, end);
 }
 
-static void tile_plain(int64_t rows, int64_t k, const struct operands *x, void *c, int64_t ldc, const struct ending *end,
-                       const struct ahead *ahead) {
+static void tile_plain(int64_t rows, int64_t k, const struct operands *x, void *c, int64_t ldc,
+                       const struct ending *end, const struct ahead *ahead) {
     tile(rows, false, k, *x, c, ldc, end, ahead);
 }
 static void tile_packing(int64_t rows, int64_t k, const struct operands *x, void *c, int64_t ldc,

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
-/* The tiles' product of bf16 pairs against loops, in small whole numbers: exact, whatever the order. Every number of rows and columns
- * around the sizes of its blocks, both places of a pair, by vectors and by AMX where it is; nothing outside of C is touched. And the two
- * packings of fp32 numbers, at every length. */
+/* The tiles' product of bf16 pairs against loops, in small whole numbers: exact, whatever the order. Every number of
+ * rows and columns around the sizes of its blocks, both places of a pair, by vectors and by AMX where it is; nothing
+ * outside of C is touched. And the two packings of fp32 numbers, at every length. */
 #include "lib/device/dtype.h"
 #include "lib/ops/attention.h"
 #include "tests/test.h"
@@ -16,7 +16,8 @@ static bf16_pair small_pair(int64_t i, int salt) {
     return pair_of(bf16_from_float((float)small(2 * i, salt)), bf16_from_float((float)small(2 * i + 1, salt)));
 }
 
-typedef void dot_function(float *restrict c, int64_t m, int64_t n, int64_t pairs, const bf16_pair *restrict a, const bf16_pair *restrict b);
+typedef void dot_function(float *restrict c, int64_t m, int64_t n, int64_t pairs, const bf16_pair *restrict a,
+                          const bf16_pair *restrict b);
 
 static void check(dot_function *dot, int64_t m, int64_t n, int64_t pairs) {
     static bf16_pair a[MOST * MOST], b[MOST * MOST];
@@ -27,13 +28,15 @@ static void check(dot_function *dot, int64_t m, int64_t n, int64_t pairs) {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++)
             for (int64_t p = 0; p < 2 * pairs; p++)
-                expected[GUARD + i * n + j] += (float)(small(2 * (i * pairs + p / 2) + p % 2, 1) * small(2 * (p / 2 * n + j) + p % 2, 2));
+                expected[GUARD + i * n + j] +=
+                    (float)(small(2 * (i * pairs + p / 2) + p % 2, 1) * small(2 * (p / 2 * n + j) + p % 2, 2));
     dot(c + GUARD, m, n, pairs, a, b);
     assert_memory_equal(c, expected, (size_t)(m * n + 2 * GUARD) * sizeof *c);
 }
 
 static void check_shapes(dot_function *dot) {
-    static const int64_t columns[] = {1, 15, 16, 17, 32, 33, 48, 63, 64, 65, 80}, depths[] = {0, 1, 6, 16, 17, 24, 32, 48};
+    static const int64_t columns[] = {1, 15, 16, 17, 32, 33, 48, 63, 64, 65, 80},
+                         depths[] = {0, 1, 6, 16, 17, 24, 32, 48};
     for (int64_t m = 0; m <= 2 * DOT_ROWS + 1; m++)
         for (int j = 0; j < 11; j++)
             for (int p = 0; p < 8; p++) check(dot, m, columns[j], depths[p]);
@@ -62,7 +65,8 @@ static void test_pairs_are_rounded_neighbours(void **state) {
         pairs_of_row(row + 2, x, n);
         for (int64_t p = -2; p < (n + 1) / 2 + 2; p++) {
             bool inside = p >= 0 && p < (n + 1) / 2;
-            bf16_pair expected = inside ? pair_of(rounded_third(2 * p, true), rounded_third(2 * p + 1, 2 * p + 1 < n)) : 0x5a5a5a5a;
+            bf16_pair expected =
+                inside ? pair_of(rounded_third(2 * p, true), rounded_third(2 * p + 1, 2 * p + 1 < n)) : 0x5a5a5a5a;
             assert_int_equal(row[p + 2], expected);
         }
     }
@@ -82,13 +86,15 @@ static void test_pairs_of_columns_are_transposed(void **state) {
             assert_int_equal(to[1 + pairs * n], 0x5a5a5a5a);
             for (int64_t j = 0; j < n; j++)
                 for (int64_t p = 0; p < pairs; p++) {
-                    bf16_pair expected = pair_of(rounded_third(2 * p * n + j, true), rounded_third((2 * p + 1) * n + j, 2 * p + 1 < rows));
+                    bf16_pair expected = pair_of(rounded_third(2 * p * n + j, true),
+                                                 rounded_third((2 * p + 1) * n + j, 2 * p + 1 < rows));
                     assert_int_equal(to[1 + j * pairs + p], expected);
                 }
         }
 }
 
-TESTS(unit_test(test_tile_dot_is_three_loops), unit_test(test_pairs_are_rounded_neighbours), unit_test(test_pairs_of_columns_are_transposed))
+TESTS(unit_test(test_tile_dot_is_three_loops), unit_test(test_pairs_are_rounded_neighbours),
+      unit_test(test_pairs_of_columns_are_transposed))
 #else
 static void test_tile_dot_wants_a_cpu_that_multiplies_bf16(void **state) {
     (void)state;

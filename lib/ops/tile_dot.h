@@ -1,12 +1,14 @@
-/* The product of two small matrices of bf16, summed in fp32, for tiles that lie in a core's cache, on CPUs that multiply pairs of
- * bf16 (AVX512_BF16, twice the rate of fp32; AMX, sixteen times):
+/* The product of two small matrices of bf16, summed in fp32, for tiles that lie in a core's cache, on CPUs that
+ * multiply pairs of bf16 (AVX512_BF16, twice the rate of fp32; AMX, sixteen times):
  *
  *   c[i,j] += sum_p  low(a[i,p]) low(b[p,j]) + high(a[i,p]) high(b[p,j])        a (m,pairs), b (pairs,n), c (m,n) dense
  *
- * A pair is two neighbours along the axis that is summed over, the first in the lower half. Who packs an odd number of them fills
- * the last pair with a zero, in both factors. Blocks of c in registers, as in tile_product.h; with AMX in amx.h's.
+ * A pair is two neighbours along the axis that is summed over, the first in the lower half. Who packs an odd number of
+ * them fills the last pair with a zero, in both factors. Blocks of c in registers, as in tile_product.h; with AMX in
+ * amx.h's.
  *
- * By vectors subnormal numbers count as zero, and of a pair first the upper product is added, then the lower, each with one rounding, as by an FMA.
+ * By vectors subnormal numbers count as zero, and of a pair first the upper product is added, then the lower, each with
+ * one rounding, as by an FMA.
  * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS. */
 #ifndef TRIVIUM_OPS_TILE_DOT_H
 #define TRIVIUM_OPS_TILE_DOT_H
@@ -21,9 +23,10 @@ enum { DOT_LANES = 16, DOT_ROWS = 6, DOT_STRIP = 4 };
 
 static inline bf16_pair pair_of(uint16_t first, uint16_t second) { return (bf16_pair)first | (bf16_pair)second << 16; }
 
-/* rows x `vectors` vectors of c; of each vector, the columns in `mask`. Called with constants, so that the sums are registers. */
-static inline __attribute__((always_inline)) void dot_block(int rows, int vectors, __mmask16 mask, float *restrict c, int64_t n,
-                                                            int64_t pairs, const bf16_pair *restrict a,
+/* rows x `vectors` vectors of c; of each vector, the columns in `mask`. Called with constants, so that the sums are
+ * registers. */
+static inline __attribute__((always_inline)) void dot_block(int rows, int vectors, __mmask16 mask, float *restrict c,
+                                                            int64_t n, int64_t pairs, const bf16_pair *restrict a,
                                                             const bf16_pair *restrict b) {
     __m512 sum[DOT_ROWS][DOT_STRIP];
 #pragma GCC unroll 6
@@ -48,8 +51,8 @@ static inline __attribute__((always_inline)) void dot_block(int rows, int vector
 }
 
 /* All rows of `vectors` vectors of columns. */
-static inline __attribute__((always_inline)) void dot_strip(int vectors, __mmask16 mask, float *restrict c, int64_t m, int64_t n,
-                                                            int64_t pairs, const bf16_pair *restrict a,
+static inline __attribute__((always_inline)) void dot_strip(int vectors, __mmask16 mask, float *restrict c, int64_t m,
+                                                            int64_t n, int64_t pairs, const bf16_pair *restrict a,
                                                             const bf16_pair *restrict b) {
     int64_t i = 0;
     for (; i + DOT_ROWS <= m; i += DOT_ROWS)
@@ -87,7 +90,8 @@ static inline void dot_by_amx(float *restrict c, int64_t m, int64_t n, int64_t p
     for (int64_t i = 0; i < m; i += block)
         for (int64_t j = 0; j < n; j += block) {
             int64_t rows_here = m - i < block ? m - i : block, columns_here = n - j < block ? n - j : block;
-            if (rows_here != rows || columns_here != columns) amx_set_up(rows = rows_here, columns = columns_here, depth);
+            if (rows_here != rows || columns_here != columns)
+                amx_set_up(rows = rows_here, columns = columns_here, depth);
             bool lower = rows > AMX_HALF, right = columns > AMX_HALF;
             float *here = c + i * n + j, *below = here + AMX_HALF * n;
             _tile_loadd(0, here, row);
@@ -130,10 +134,13 @@ static inline void tile_dot_add(float *restrict c, int64_t m, int64_t n, int64_t
 typedef int32_t dot_vec __attribute__((vector_size(64)));
 DEFINE_TRANSPOSE(transpose_pairs, dot_vec, dot_vec, DOT_LANES)
 
-static inline __mmask16 first_lanes(int64_t n) { return (__mmask16)(n < DOT_LANES ? (1u << (n > 0 ? n : 0)) - 1 : 0xffff); }
+static inline __mmask16 first_lanes(int64_t n) {
+    return (__mmask16)(n < DOT_LANES ? (1u << (n > 0 ? n : 0)) - 1 : 0xffff);
+}
 
 /* to (n,rows) from (rows,n): of x, the 16 x 16 at row i and column j transposed. */
-static inline void store_transposed(bf16_pair *to, dot_vec x[DOT_LANES], int64_t rows, int64_t n, int64_t i, int64_t j) {
+static inline void store_transposed(bf16_pair *to, dot_vec x[DOT_LANES], int64_t rows, int64_t n, int64_t i,
+                                    int64_t j) {
     transpose_pairs(x);
 #pragma GCC unroll 16
     for (int l = 0; l < DOT_LANES; l++)
@@ -148,7 +155,8 @@ static inline void pairs_of_columns(bf16_pair *to, const float *x, int64_t rows,
 #pragma GCC unroll 16
             for (int l = 0; l < DOT_LANES; l++) {
                 const float *row = x + (i + 2 * l) * n + j;
-                __mmask16 mask = first_lanes(n - j), first = i + 2 * l < rows ? mask : 0, second = i + 2 * l + 1 < rows ? mask : 0;
+                __mmask16 mask = first_lanes(n - j), first = i + 2 * l < rows ? mask : 0,
+                          second = i + 2 * l + 1 < rows ? mask : 0;
                 __m256bh low = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(first, row));
                 __m256bh high = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(second, row + n));
                 square[l] = (dot_vec)_mm512_or_si512(_mm512_cvtepu16_epi32((__m256i)low),
