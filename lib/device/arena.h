@@ -24,8 +24,15 @@ enum role {
 };
 const char *role_name(enum role); /* "param" "grad" "optim" "act" "comm" "work" "save" */
 
-enum { ARENA_ALIGN = 64 };        /* every offset is a multiple of this: a cache line, and a vector register */
-static inline int64_t arena_align(int64_t bytes) { return (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN; }
+/* Every offset is a multiple of this: a cache line and a vector register of a CPU; of a GPU two cache lines, what cudaMalloc
+ * gives, and what cuBLASLt wants of its workspace. */
+enum { ARENA_ALIGN = 64, ARENA_ALIGN_CUDA = 256 };
+static inline int64_t arena_align_on(enum device_kind on, int64_t bytes) {
+    int64_t align = on == DEVICE_CUDA ? ARENA_ALIGN_CUDA : ARENA_ALIGN;
+    return (bytes + align - 1) / align * align;
+}
+/** Within host memory, or within one array of a device. */
+static inline int64_t arena_align(int64_t bytes) { return arena_align_on(DEVICE_CPU, bytes); }
 
 /* NaN in fp64, fp32, bf16 and fp16 alike, and a top byte that no sane number has: so the last written byte is found exactly,
  * and a read before the first write poisons what it touches. DEAD is painted where a value has died (debug and tests). */

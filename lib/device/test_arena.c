@@ -143,6 +143,9 @@ static void test_roles_have_names_and_offsets_are_aligned(void **state) {
     assert_int_equal(arena_align(1), 64);
     assert_int_equal(arena_align(64), 64);
     assert_int_equal(arena_align(65), 128);
+    assert_int_equal(arena_align_on(DEVICE_CPU, 65), 128);
+    assert_int_equal(arena_align_on(DEVICE_CUDA, 65), 256);
+    assert_int_equal(arena_align_on(DEVICE_CUDA, 257), 512);
 }
 
 TESTS(unit_test(test_a_fresh_arena_measures_zero), unit_test(test_the_last_written_byte_is_found_exactly),

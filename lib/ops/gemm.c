@@ -60,12 +60,12 @@ static struct gemm block_product(const struct gemm *g, int64_t m, int64_t n, int
  * what NVIDIA recommends for Hopper; a C so small that 32 pieces of it fill less needs less, and small models plan little. */
 int64_t gemm_cuda_workspace(const struct gemm *g) {
     const int64_t least = 64 << 10, most = 32 << 20, pieces = 32;
-    int64_t bytes = arena_align(pieces * g->m * g->n * (int64_t)dtype_size(dtype_accumulator(g->ab_dtype)));
+    int64_t bytes = arena_align_on(DEVICE_CUDA, pieces * g->m * g->n * (int64_t)dtype_size(dtype_accumulator(g->ab_dtype)));
     return bytes < least ? least : smaller(bytes, most);
 }
 
 int64_t gemm_work(const struct gemm *g, enum device_kind on) {
-    if (on == DEVICE_CUDA) return gemm_cuda_workspace(g) + GEMM_CUDA_WORKSPACE_ALIGN - ARENA_ALIGN;
+    if (on == DEVICE_CUDA) return gemm_cuda_workspace(g);
     if (g->ab_dtype == FP64) return 0;
     if (g->ab_dtype == FP32) return gemm_fp32_work(g);
     if (gemm_bf16_can(g)) return gemm_bf16_work(g);

@@ -49,7 +49,7 @@ enum status gemm_run(const struct gemm *, const void *a, const void *b, const vo
 /** On a GPU (only in builds with CUDA): the same, queued on the device's compute stream. m, n, k are below 2^31.
  *  @param a b c at any multiple of an element; slower when 16 does not divide the address or the length of a row
  *  @param bias as above; aligned to 16, as tensors are; with a bias, c_dtype is ab_dtype
- *  @param work aligned to ARENA_ALIGN; the library writes as much of it as it likes (op_touch_work)
+ *  @param work aligned as arenas are on the device; the library writes as much of it as it likes (op_touch_work)
  *  @errors E_DEVICE when cuBLASLt refuses, with the shape and its reason */
 enum status gemm_cuda_run(const struct gemm *, const struct device *, const void *a, const void *b, const void *bias,
                           void *c, void *work);
@@ -65,9 +65,7 @@ enum status gemm_cuda_gelu(const struct gemm *, const struct device *, const voi
 /** May P be kept there? cuBLASLt wants rows of a multiple of 8 elements, and we rely on 16-byte alignment only. */
 bool gemm_cuda_can_keep(const struct gemm *, const void *pre);
 
-/* cuBLASLt wants its workspace aligned to this; arenas align to less, so gemm_work holds the difference too. */
-enum { GEMM_CUDA_WORKSPACE_ALIGN = 256 };
-/** Bytes of gemm_work that are the library's. */
+/** gemm_work on CUDA: cuBLASLt's workspace, which it wants aligned as arenas are there. */
 int64_t gemm_cuda_workspace(const struct gemm *);
 
 #ifdef __cplusplus

@@ -280,10 +280,8 @@ static enum status run(const struct gemm *g, const struct device *d, uint32_t ep
     *done = plan->offered;
     if (!*done) return OK;
     union scalar alpha = scalar_of(g->ab_dtype, g->alpha), beta = scalar_of(g->ab_dtype, g->beta);
-    uintptr_t workspace =
-        ((uintptr_t)work + GEMM_CUDA_WORKSPACE_ALIGN - 1) & ~(uintptr_t)(GEMM_CUDA_WORKSPACE_ALIGN - 1);
     LT(cublasLtMatmul, l->handle, plan->operation, &alpha, x->b, plan->b, x->a, plan->a, &beta, x->c, plan->c, x->c,
-       plan->c, &plan->algorithm, (void *)workspace, (size_t)gemm_cuda_workspace(g), (cudaStream_t)d->stream);
+       plan->c, &plan->algorithm, work, (size_t)gemm_cuda_workspace(g), (cudaStream_t)d->stream);
     return OK;
 }
 

@@ -51,7 +51,7 @@ struct call {
     const struct step *step;
     struct tensor in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS];
     struct tensor din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
-    void *work;                      /* op->work bytes, aligned to ARENA_ALIGN; content undefined */
+    void *work;                      /* op->work bytes, aligned as arenas are on the device; content undefined */
     unsigned accumulate;             /* bit i: din[i] += instead of = */
     unsigned fresh;                  /* bit i, of an op with sets_dweight bit i: dweight[i] = instead of +=; it holds nothing yet */
     bool training;                   /* false: evaluation; dropout is the identity */

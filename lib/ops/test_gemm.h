@@ -100,7 +100,7 @@ static inline enum status product_run(struct product *p, int shifted) {
     struct there a = there_guarded(p->a, g->m * g->k * size, shifted & 1 ? size : 0),
                  b = there_guarded(p->b, g->k * g->n * size, shifted & 2 ? size : 0),
                  c = there_new(p->c, g->m * g->n * c_size, shifted & 4 ? c_size : 0),
-                 bias = there_new(p->bias, p->bias ? g->n * size : 0, 0), work = there_guarded(NULL, bytes, ARENA_ALIGN);
+                 bias = there_new(p->bias, p->bias ? g->n * size : 0, 0), work = there_guarded(NULL, bytes, ARENA_ALIGN_CUDA);
     enum status status = run_there(g, a.at, b.at, p->bias ? bias.at : NULL, c.at, work.at);
     there_check(&a), there_check(&b), there_check(&work);
     there_free(&a, NULL), there_free(&b, NULL), there_free(&bias, NULL), there_free(&work, NULL);

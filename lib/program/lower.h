@@ -78,9 +78,9 @@ struct packing {
     int64_t looks;             /* what it cost: how often an interval, or the node of a tree, was looked at */
 };
 /** Give every interval an offset such that those that overlap in time do not overlap in bytes: first fit, biggest first,
- *  among equals the earliest first. Offsets are multiples of ARENA_ALIGN. Reorders x; ids come back in x[i].id.
+ *  among equals the earliest first. Offsets are multiples of what the device aligns to. Reorders x; ids come back in x[i].id.
  *  @errors E_MEMORY  @collective{none} */
-enum status interval_pack(struct interval *x, int n, struct packing *out);
+enum status interval_pack(struct interval *x, int n, enum device_kind on, struct packing *out);
 
 #ifdef __cplusplus
 }

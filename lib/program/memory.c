@@ -4,17 +4,22 @@
 #include <stdlib.h>
 
 /* ---- params: one place each, in table order ---- */
-static int64_t take(int64_t *end, int64_t n, enum dtype dtype) {
-    int64_t offset = arena_align(*end);
-    *end = offset + n * (int64_t)dtype_size(dtype);
+struct bump { int64_t *end; enum device_kind on; };
+static int64_t take(struct bump b, int64_t n, enum dtype dtype) {
+    int64_t offset = arena_align_on(b.on, *b.end);
+    *b.end = offset + n * (int64_t)dtype_size(dtype);
     return offset;
 }
 
-static void plan_param(struct param *w, struct memory_plan *m) {
-    int64_t *weights = w->weight_on_host ? &m->host_bytes[ROLE_PARAM] : &m->bytes[ROLE_PARAM];
-    int64_t *states = w->state_on_host ? &m->host_bytes[ROLE_OPTIM] : &m->bytes[ROLE_OPTIM];
+static struct bump end_of(struct memory_plan *m, enum role role, bool on_host, enum device_kind device) {
+    return on_host ? (struct bump){&m->host_bytes[role], DEVICE_CPU} : (struct bump){&m->bytes[role], device};
+}
+
+static void plan_param(struct param *w, enum device_kind device, struct memory_plan *m) {
+    struct bump weights = end_of(m, ROLE_PARAM, w->weight_on_host, device), grads = end_of(m, ROLE_GRAD, false, device);
+    struct bump states = end_of(m, ROLE_OPTIM, w->state_on_host, device);
     w->weight_offset = take(weights, param_resident_n(w, w->weight_at), w->type.dtype);
-    w->grad_offset = take(&m->bytes[ROLE_GRAD], param_resident_n(w, w->grad_at), w->grad_type.dtype);
+    w->grad_offset = take(grads, param_resident_n(w, w->grad_at), w->grad_type.dtype);
     w->moment1_offset = take(states, param_state_n(w), w->state_dtype);
     w->moment2_offset = take(states, param_state_n(w), w->state_dtype);
     if (w->master) w->master_offset = take(states, param_state_n(w), w->state_dtype);
@@ -23,7 +28,7 @@ static void plan_param(struct param *w, struct memory_plan *m) {
 void memory_plan_params(struct program *p, struct memory_plan *m) {
     *m = (struct memory_plan){0};
     for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present) plan_param(&p->params[i], m);
+        if (p->params[i].present) plan_param(&p->params[i], p->device, m);
 }
 
 /* ---- frames: from the action that first writes one to the action that last reads it ---- */
@@ -55,7 +60,7 @@ static void frame_intervals(const struct chunk *chunks, const struct schedule *s
     }
 }
 
-static enum status plan_frames(const struct chunk *chunks, const struct schedule *s, struct memory_plan *m) {
+static enum status plan_frames(const struct chunk *chunks, const struct schedule *s, enum device_kind on, struct memory_plan *m) {
     int n = N_FRAMES * m->n_chunks * m->n_microbatches, used = 0;
     struct interval *x = malloc((size_t)n * sizeof *x);
     m->frame_offset = malloc((size_t)n * sizeof *m->frame_offset);
@@ -68,9 +73,9 @@ static enum status plan_frames(const struct chunk *chunks, const struct schedule
         m->frame_offset[i] = -1;
         if (x[i].bytes) x[used++] = x[i];
     }
-    int64_t base = arena_align(m->scratch_bytes[ROLE_ACT]);
+    int64_t base = arena_align_on(on, m->scratch_bytes[ROLE_ACT]);
     struct packing packing;
-    enum status status = interval_pack(x, used, &packing);
+    enum status status = interval_pack(x, used, on, &packing);
     for (int i = 0; i < used; i++) m->frame_offset[x[i].id] = base + x[i].offset;
     m->frames_floor = packing.floor;
     m->bytes[ROLE_ACT] = used ? base + packing.extent : m->scratch_bytes[ROLE_ACT];
@@ -88,7 +93,7 @@ static void plan_scratch(const struct chunk *chunks, struct memory_plan *m) {
 
 /* A sender leaves a copy and goes on; so many slots are enough that no rank ever waits for a peer that waits for it. */
 static void plan_ring(const struct chunk *chunks, const struct schedule *s, enum action_kind send, struct stage_ring *ring,
-                      int64_t *end) {
+                      enum device_kind on, int64_t *end) {
     int n_sends = 0;
     for (int t = 0; t < s->n; t++) {
         const struct action *a = &s->actions[t];
@@ -99,16 +104,16 @@ static void plan_ring(const struct chunk *chunks, const struct schedule *s, enum
         n_sends++;
     }
     ring->slots = n_sends < s->send_depth ? n_sends : s->send_depth;
-    ring->offset = arena_align(*end);
+    ring->offset = arena_align_on(on, *end);
     if (ring->slots) *end = ring->offset + (ring->slots - 1) * arena_align(ring->bytes) + ring->bytes;
 }
 
 /* comm: [ gathered params | ring forward | ring backward | what techniques asked for ] */
-static void plan_comm(const struct chunk *chunks, const struct schedule *s, int64_t technique_bytes, struct memory_plan *m) {
+static void plan_comm(const struct chunk *chunks, const struct schedule *s, enum device_kind on, int64_t technique_bytes, struct memory_plan *m) {
     int64_t end = m->scratch_bytes[ROLE_COMM];
-    plan_ring(chunks, s, SEND_F, &m->ring[0], &end);
-    plan_ring(chunks, s, SEND_B, &m->ring[1], &end);
-    m->technique_offset = arena_align(end);
+    plan_ring(chunks, s, SEND_F, &m->ring[0], on, &end);
+    plan_ring(chunks, s, SEND_B, &m->ring[1], on, &end);
+    m->technique_offset = arena_align_on(on, end);
     m->bytes[ROLE_COMM] = technique_bytes ? m->technique_offset + technique_bytes : end;
 }
 
@@ -117,11 +122,11 @@ enum status memory_plan_rest(const struct program *p, const struct chunk *chunks
     out->n_chunks = p->n_chunks;
     out->n_microbatches = s->n_microbatches;
     plan_scratch(chunks, out);
-    TRY(plan_frames(chunks, s, out));
-    plan_comm(chunks, s, technique_comm_bytes, out);
+    TRY(plan_frames(chunks, s, p->device, out));
+    plan_comm(chunks, s, p->device, technique_comm_bytes, out);
     int64_t scratch = out->scratch_bytes[ROLE_WORK];
     out->run_bytes = run_work_bytes;
-    out->scratch_offset[ROLE_WORK] = arena_align(run_work_bytes);
+    out->scratch_offset[ROLE_WORK] = arena_align_on(p->device, run_work_bytes);
     out->bytes[ROLE_WORK] = scratch ? out->scratch_offset[ROLE_WORK] + scratch : run_work_bytes;
     return OK;
 }

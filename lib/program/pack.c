@@ -31,6 +31,7 @@ static int earlier(const void *a, const void *b) {
 struct pack {
     struct interval *x;
     int n, n_biggest;
+    enum device_kind on;
     struct edge *edges;                  /* [2 n] in the order of time */
     int *by_start, *start;               /* [n] intervals in the order of their starts; where each is in that order */
     int *latest, n_leaves;               /* the tree: [1] is the root, [n_leaves + k] is by_start[k]. The latest `to` of
@@ -114,7 +115,7 @@ static int take_slot(struct pack *p) {
 
 /* Along the time line: slots for the biggest, and the most bytes that are alive at once. */
 static void sweep(struct pack *p) {
-    int64_t slot_bytes = arena_align(p->x[0].bytes), alive = 0;
+    int64_t slot_bytes = arena_align_on(p->on, p->x[0].bytes), alive = 0;
     int n_slots = 0;
     for (int e = 0; e < 2 * p->n; e++) {
         struct interval *x = &p->x[p->edges[e].i];
@@ -151,17 +152,18 @@ static int64_t first_fit(struct pack *p, const struct interval *x) {
     meet(p, x, 1, 0, p->n_leaves);
     qsort(p->met, (size_t)p->n_met, sizeof *p->met, lower);
     for (int i = 0; i < p->n_met && p->met[i]->offset < at + x->bytes; i++) {
-        int64_t end = arena_align(p->met[i]->offset + p->met[i]->bytes);
+        int64_t end = arena_align_on(p->on, p->met[i]->offset + p->met[i]->bytes);
         if (at < end) at = end;
     }
     return at;
 }
 
-enum status interval_pack(struct interval *x, int n, struct packing *out) {
+enum status interval_pack(struct interval *x, int n, enum device_kind on, struct packing *out) {
     struct pack p;
     *out = (struct packing){0};
     if (n == 0) return OK;
     enum status status = pack_init(&p, x, n, out);
+    p.on = on;
     if (status == OK) {
         qsort(x, (size_t)n, sizeof *x, bigger_then_earlier);
         while (p.n_biggest < n && x[p.n_biggest].bytes == x[0].bytes) p.n_biggest++;

@@ -67,17 +67,17 @@ enum frame_class storage_class(const struct storage *s) {
 }
 
 /* All values of a frame are alive together at the boundary they cross, so they simply lie side by side. */
-static void place_frames(struct chunk *k) {
+static void place_frames(enum device_kind on, struct chunk *k) {
     for (int i = 0; i < k->n_storages; i++) {
         struct storage *s = &k->storages[i];
         enum frame_class c = storage_class(s);
         if (!s->bytes || c == SCRATCH) continue;
-        s->offset = arena_align(k->frame_bytes[c]);
+        s->offset = arena_align_on(on, k->frame_bytes[c]);
         k->frame_bytes[c] = s->offset + s->bytes;
     }
 }
 
-static enum status place_scratch(struct chunk *k, enum tape_kind tape, enum role role, struct interval *x) {
+static enum status place_scratch(enum device_kind on, struct chunk *k, enum tape_kind tape, enum role role, struct interval *x) {
     struct packing packing;
     int n = 0;
     for (int i = 0; i < k->n_storages; i++) {
@@ -85,7 +85,7 @@ static enum status place_scratch(struct chunk *k, enum tape_kind tape, enum role
         if (!s->bytes || s->role != role || storage_class(s) != SCRATCH || s->birth.tape != tape) continue;
         x[n++] = (struct interval){s->bytes, 0, s->birth.row, s->death.row, i};
     }
-    TRY(interval_pack(x, n, &packing));
+    TRY(interval_pack(x, n, on, &packing));
     k->scratch_bytes[tape][role] = packing.extent;
     k->scratch_floor[tape][role] = packing.floor;
     for (int i = 0; i < n; i++) k->storages[x[i].id].offset = x[i].offset;
@@ -102,10 +102,10 @@ enum status chunk_place(const struct program *p, struct chunk *k) {
         return FAIL(E_MEMORY, "no memory for the plan of %d values", k->n_values);
     }
     make_storages(p, k);
-    place_frames(k);
+    place_frames(p->device, k);
     enum status status = OK;
     for (enum tape_kind t = 0; t < N_TAPES; t++)
-        for (enum role role = 0; role < N_ROLES && status == OK; role++) status = place_scratch(k, t, role, x);
+        for (enum role role = 0; role < N_ROLES && status == OK; role++) status = place_scratch(p->device, k, t, role, x);
     free(x);
     return status;
 }

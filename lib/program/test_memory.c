@@ -356,8 +356,29 @@ static void test_comm_holds_rings_and_then_techniques(void **state) {
     run_destroy(&r);
 }
 
+/* What cuBLASLt wants of its workspace, and whole cache lines for a GPU's warps. Any process can plan for a GPU. */
+static void test_on_cuda_everything_begins_at_256_bytes(void **state) {
+    (void)state;
+    struct run r;
+    struct plan p = layout(1, 1, 3, SCHEDULE_1F1B, 4);
+    p.device = PLAN_DEVICE_CUDA;
+    p.loss_chunk = 0;
+    p.heads = p.layers = 3, p.hidden = 27;                           /* sizes that are multiples of nothing */
+    assert_ok(run_compile(&r, &gpt_recipe, &p, 1, NULL, NULL));
+    int64_t begin = r.memory.scratch_offset[ROLE_WORK] | r.memory.technique_offset | r.memory.ring[0].offset | r.memory.ring[1].offset;
+    for (int i = 0; i < r.program.n_params; i++) {
+        const struct param *w = &r.program.params[i];
+        if (w->present) begin |= w->weight_offset | w->grad_offset | w->moment1_offset | w->moment2_offset;
+    }
+    for (int i = 0; i < r.chunks[0].n_storages; i++) begin |= r.chunks[0].storages[i].offset;
+    for (int m = 0; m < p.n_microbatches; m++) begin |= memory_frame(&r.memory, FRAME_FB, 0, m);
+    assert_int_equal(begin % ARENA_ALIGN_CUDA, 0);
+    run_destroy(&r);
+}
+
 TESTS(unit_test(test_bytes_in_use_at_one_time_never_meet), unit_test(test_bytes_never_meet_with_split_weight_gradients),
       unit_test(test_gpipe_keeps_every_microbatch), unit_test(test_1f1b_keeps_as_many_as_are_on_their_way),
       unit_test(test_accumulation_keeps_one_frame), unit_test(test_params_gradients_and_states_lie_side_by_side),
       unit_test(test_master_weights_have_a_place_of_their_own), unit_test(test_own_params_take_a_shard),
-      unit_test(test_comm_holds_rings_and_then_techniques))
+      unit_test(test_comm_holds_rings_and_then_techniques),
+      unit_test(test_on_cuda_everything_begins_at_256_bytes))

@@ -19,7 +19,7 @@ static void make_random(struct interval *x, int n) {
 
 static struct packing packed(struct interval *x, int n) {
     struct packing p;
-    assert_ok(interval_pack(x, n, &p));
+    assert_ok(interval_pack(x, n, DEVICE_CPU, &p));
     return p;
 }
 
