@@ -52,9 +52,9 @@ static enum status check_cache(const struct plan *p) {
 static enum status decode_check(const struct plan *plan) {
     if (plan->device == PLAN_DEVICE_CUDA)
         return FAIL(E_CONFIG, "device=cuda: attention over a cache has no kernel for GPUs yet; use device cpu");
-    if (plan->dp > 1 || plan->pp > 1 || plan->sp || plan->zero)
+    if (plan->mesh.dp > 1 || plan->mesh.pp > 1 || plan->sp || plan->zero)
         return FAIL(E_CONFIG, "dp=%" PRId64 " pp=%" PRId64 " sp=%s zero=%" PRId64 ": decoding divides the model over tp alone; use dp 1, pp 1, and neither sp nor zero",
-                    plan->dp, plan->pp, plan->sp ? "on" : "off", plan->zero);
+                    plan->mesh.dp, plan->mesh.pp, plan->sp ? "on" : "off", plan->zero);
     if (plan->loss_chunk != 0)
         return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " never has the logits of a token; decoding needs loss-chunk 0", plan->loss_chunk);
     return check_cache(plan);
@@ -118,14 +118,14 @@ static enum status decode_schedule(const struct plan *plan, struct schedule *out
 /* Of a token whose scores are wanted; rows bill themselves. */
 static enum status decode_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
-    double bytes = (double)plan->tp * (double)type_bytes(&p->slots[p->blocks[p->n_blocks - 1].out].type);
-    bill->wire_bytes[AXIS_TP] += comm_algorithm_bytes(COMM_ALL_GATHER, (int)plan->tp, bytes);
+    double bytes = (double)plan->mesh.tp * (double)type_bytes(&p->slots[p->blocks[p->n_blocks - 1].out].type);
+    bill->wire_bytes[AXIS_TP] += comm_algorithm_bytes(COMM_ALL_GATHER, (int)plan->mesh.tp, bytes);
     return OK;
 }
 
 int64_t decode_cache_bytes(const struct plan *p) {
     enum dtype dtype = p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
-    return 2 * p->layers * p->seq * (p->hidden / p->tp) * (int64_t)dtype_size(dtype);
+    return 2 * p->layers * p->seq * (p->hidden / p->mesh.tp) * (int64_t)dtype_size(dtype);
 }
 
 const struct technique technique_decode = {

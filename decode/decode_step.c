@@ -30,7 +30,7 @@ static const struct type *part_type(const struct run *r) {
 
 enum status decoder_init(struct decoder *d, struct run *r) {
     *d = (struct decoder){.run = r};
-    int64_t n = type_n(part_type(r)) * r->plan.tp;
+    int64_t n = type_n(part_type(r)) * r->plan.mesh.tp;
     d->gathered = malloc((size_t)n * dtype_size(part_type(r)->dtype));
     d->logits = malloc((size_t)n * sizeof *d->logits);
     d->weights = malloc((size_t)n * sizeof *d->weights);
@@ -51,7 +51,7 @@ static enum status gather(struct decoder *d) {
     const struct type *part = part_type(r);
     int64_t n = type_n(part);
     TRY(comm_all_gather(r->mesh.group[AXIS_TP], exec_out(&r->exec, 0), d->gathered, n, part->dtype));
-    dtype_convert(d->logits, FP64, d->gathered, part->dtype, n * r->plan.tp);
+    dtype_convert(d->logits, FP64, d->gathered, part->dtype, n * r->plan.mesh.tp);
     return OK;
 }
 

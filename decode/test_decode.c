@@ -65,8 +65,8 @@ static enum status make_checkpoint(int steps, void (*change)(struct run *), char
     snprintf(name, sizeof name, "decode-%d", n++);
     snprintf(folder, sizeof folder, "%s", test_path(name));
     TRY(comm_broadcast(group_world(), folder, sizeof folder, UINT8, 0));
-    p.dp = comm_world_size() == 4 ? 2 : 1;
-    p.tp = comm_world_size() == 1 ? 1 : 2;
+    p.mesh.dp = comm_world_size() == 4 ? 2 : 1;
+    p.mesh.tp = comm_world_size() == 1 ? 1 : 2;
     p.zero = 1;
     p.micro_batch = 2;
     memset(&r, 0, sizeof r);
@@ -153,7 +153,7 @@ static int64_t written_bytes(const struct run *r) {
 static enum status open_decoder(struct run *r, struct decoder *d, const char *step, int precision, int tp) {
     struct plan p = plan_of(precision);
     p.global_batch = p.micro_batch = 1;
-    p.tp = tp;
+    p.mesh.tp = tp;
     memset(r, 0, sizeof *r);
     memset(d, 0, sizeof *d);
     TRY(plan_settle(&p, tp));
@@ -417,11 +417,11 @@ static void test_decode_refuses_other_layouts(void **state) {
     p.global_batch = p.micro_batch = p.n_microbatches = 1;
     assert_ok(compile(p));
     struct plan q = p;
-    q.dp = 2;
+    q.mesh.dp = 2;
     assert_fails(compile(q), E_CONFIG, "dp=2", "tp alone");
-    q = p, q.pp = 2;
+    q = p, q.mesh.pp = 2;
     assert_fails(compile(q), E_CONFIG, "pp=2", "tp alone");
-    q = p, q.tp = 2, q.sp = 1;
+    q = p, q.mesh.tp = 2, q.sp = 1;
     assert_fails(compile(q), E_CONFIG, "sp=on");
     q = p, q.zero = 3;
     assert_fails(compile(q), E_CONFIG, "zero=3");
@@ -431,7 +431,7 @@ static void test_decode_refuses_other_layouts(void **state) {
     assert_fails(compile(q), E_CONFIG, "device=cuda", "use device cpu");
     q = p, q.layers = 10000, q.seq = 1000000000;
     assert_fails(compile(q), E_CONFIG, "seq=1000000000", "cache of 3e+15 bytes");
-    q = p, q.tp = 3;
+    q = p, q.mesh.tp = 3;
     assert_fails(compile(q), E_CONFIG, "tp=3");
 }
 

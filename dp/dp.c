@@ -21,12 +21,12 @@
 #include "lib/run/run.h"
 #include <stdlib.h>
 
-static bool dp_wanted(const struct plan *plan) { return plan->dp > 1; }
+static bool dp_wanted(const struct plan *plan) { return plan->mesh.dp > 1; }
 
 /* Every replica has every gradient after the sum; replica 0 counts them in the norm. */
 static enum status dp_rewrite(const struct plan *plan, struct program *p) {
     for (int i = 0; i < p->n_params; i++)
-        if (plan->place.dp_rank != 0) p->params[i].counted = false;
+        if (plan->place.rank.dp != 0) p->params[i].counted = false;
     return OK;
 }
 
@@ -35,7 +35,7 @@ static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bu
 static enum status dp_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct dp_buckets d;
     TRY(dp_buckets_init(&d, c->program, bucket_bytes(plan)));
-    bill->wire_bytes[AXIS_DP] += dp_buckets_wire(&d, (int)plan->dp);
+    bill->wire_bytes[AXIS_DP] += dp_buckets_wire(&d, (int)plan->mesh.dp);
     dp_buckets_fini(&d);
     return OK;
 }

@@ -17,7 +17,7 @@ static struct plan small_plan(int dp) {
     plan.layers = 2;
     plan.hidden = 24;
     plan.precision = PRECISION_FP32;
-    plan.dp = dp;
+    plan.mesh.dp = dp;
     plan.micro_batch = plan.global_batch / dp;
     return plan;
 }

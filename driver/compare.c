@@ -119,8 +119,8 @@ static enum status prepare(struct comparison *c, int argc, char **argv) {
 /* dp=0: as many replicas as the world has room for. A given dp may leave ranks unused. */
 static int ranks_of(const struct plan *p) {
     int world = comm_world_size();
-    double wanted = (double)p->dp * (double)p->tp * (double)p->pp;
-    return p->dp == 0 || wanted > world ? world : (int)wanted;
+    double wanted = mesh_n_ranks(&p->mesh);
+    return p->mesh.dp == 0 || wanted > world ? world : (int)wanted;
 }
 
 static enum status check_limit(const struct run *r, double limit_mib) {
@@ -155,13 +155,13 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     const struct plan *p = &q->setup.plan;
     comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
     row->n_ranks = plan_ranks(p);
-    row->layout = mesh_place_of((int)p->dp, (int)p->tp, (int)p->pp, 0);
+    row->layout = mesh_place_of(&p->mesh, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);
     deadline_set(p->comm_timeout, "set-up of a strategy");           /* making groups has no deadline of its own */
     enum status status = is_used(row) ? run_open(r, WATCH_PEAKS) : run_stand_by(r, p);
     deadline_lift();
     TRY(status);
-    if (is_used(row) && p->pp > 1 && p->device == PLAN_DEVICE_CPU) TRY(trace_create(r, COMPARE_TRACED, trace));
+    if (is_used(row) && p->mesh.pp > 1 && p->device == PLAN_DEVICE_CPU) TRY(trace_create(r, COMPARE_TRACED, trace));
     run_set_data(r, &q->setup.train, &q->setup.val);
     return row->ranks ? OK : FAIL(E_MEMORY, "no memory for the measurements of %d ranks", comm_world_size());
 }

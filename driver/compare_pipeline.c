@@ -6,7 +6,7 @@
 
 enum { GAP = 14, WIDTH = 900, PLOT = 790, HEADING_BYTES = 256 };   /* PLOT: what the longest step takes, in pixels */
 
-static bool has_stages(const struct compare_row *row) { return row->status == OK && row->layout.pp > 1; }
+static bool has_stages(const struct compare_row *row) { return row->status == OK && row->layout.n.pp > 1; }
 
 /* Operations of a microbatch, mean of the ranks: that is what a forward and a backward (with its replays) are long. */
 struct times { double forward, backward; };
@@ -21,7 +21,7 @@ static struct times times_of(const struct compare_row *row) {
 
 static enum status make_predicted(const struct compare_row *row, struct schedule_chart *c) {
     struct times t = times_of(row);
-    *c = (struct schedule_chart){.kind = row->schedule, .name = plan_schedule_name(row->schedule), .n_stages = row->layout.pp, .n_chunks = row->n_chunks,
+    *c = (struct schedule_chart){.kind = row->schedule, .name = plan_schedule_name(row->schedule), .n_stages = row->layout.n.pp, .n_chunks = row->n_chunks,
                                  .n_microbatches = row->n_microbatches, .forward = t.forward, .backward = t.backward, .unit = "Gflop", .width = WIDTH};
     return schedule_chart_make(c);
 }
@@ -45,7 +45,7 @@ static bool take_spans(const struct trace_rank *r, int64_t step, const struct sc
 static const struct trace_rank *rank_of_stage(const struct trace_data *d, int stage) {
     for (int i = 0; i < d->n_ranks; i++) {
         const struct mesh_place *p = &d->ranks[i].place;
-        if (p->pp_rank == stage && p->dp_rank == 0 && p->tp_rank == 0) return &d->ranks[i];
+        if (p->rank.pp == stage && mesh_colour(AXIS_PP, p) == 0) return &d->ranks[i];
     }
     return NULL;
 }

@@ -53,9 +53,7 @@ static void set_layout(json_t *o, const struct compare_row *row) {
     snprintf(error, sizeof error, "%s %s", status_name(row->status), row->reason);
     if (ran) json_object_set_new(o, "error", json_null());
     else set_text(o, "error", error);
-    set_int(o, ran, row->layout.dp, "", "dp", "");
-    set_int(o, ran, row->layout.tp, "", "tp", "");
-    set_int(o, ran, row->layout.pp, "", "pp", "");
+    for (int d = 0; d < N_DIMS; d++) set_int(o, ran, row->layout.n.at[d], "", mesh_dim_name(d), "");
     set_int(o, ran, row->n_ranks, "", "ranks", "");
     set_int(o, ran, row->n_threads, "", "threads", "");
 }
@@ -90,9 +88,7 @@ static json_t *row_json(const struct compare_row *row) {
 static json_t *rank_json(const struct compare_rank *rank, int number) {
     json_t *o = json_object();
     set_int(o, true, number, "", "rank", "");
-    set_int(o, true, rank->place.dp_rank, "", "dp_rank", "");
-    set_int(o, true, rank->place.tp_rank, "", "tp_rank", "");
-    set_int(o, true, rank->place.pp_rank, "", "pp_rank", "");
+    for (int d = 0; d < N_DIMS; d++) set_int(o, true, rank->place.rank.at[d], "", mesh_dim_name(d), "_rank");
     set_memory(o, true, "predicted_", rank->predicted, roles_total(rank->predicted), roles_total(rank->predicted_host));
     set_memory(o, true, "measured_", rank->measured, roles_total(rank->measured), roles_total(rank->measured_host));
     set_int(o, true, rank->resident_bytes, "", "resident", "_bytes");

@@ -28,7 +28,7 @@ struct compare_row {
     enum status status;                  /* OK: it ran, and all below is there */
     char reason[COMPARE_REASON_BYTES];   /* why not */
     bool started;                        /* it failed in training; otherwise it was refused before */
-    struct mesh_place layout;            /* dp, tp, pp */
+    struct mesh_place layout;            /* its sizes */
     int n_ranks, n_threads;              /* used; threads of each */
     enum plan_schedule schedule;
     int n_chunks, n_microbatches;        /* chunks of a stage; microbatches of a replica in a step */

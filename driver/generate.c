@@ -35,7 +35,7 @@ static const struct option OPTIONS[] = {
     {"temperature", OPTION_REAL, "1", 0, 1e6, NULL, "", "scores are divided by it before the draw; 0: no draw, always the most likely token", "text", offsetof(struct request, temperature)},
     {"top-k", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "draw among the most likely so many; 0: all", "text", offsetof(struct request, top_k)},
     {"seed", OPTION_INT, "1234", 0, 1e15, NULL, "", "the draws follow from it: the same seed, the same text, on any number of ranks", "text", offsetof(struct request, plan.seed)},
-    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size, the number of ranks; must divide heads", "machine", offsetof(struct request, plan.tp)},
+    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size, the number of ranks; must divide heads", "machine", offsetof(struct request, plan.mesh.tp)},
     {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "", "auto: cpu. Attention over a cache has no kernel for GPUs yet", "machine", offsetof(struct request, plan.device)},
 };
 
@@ -94,10 +94,10 @@ static enum status read_sizes(struct generation *g, char step[CHECKPOINT_PATH_MA
 }
 
 static enum status settle_plan(struct plan *p, int world) {
-    if (p->tp != world)
+    if (p->mesh.tp != world)
         return FAIL(E_CONFIG, "%d rank%s and tp=%" PRId64 ": generate divides the model over tp alone; give --tp %d, or launch -n %" PRId64, world,
-                    world == 1 ? "" : "s", p->tp, world, p->tp);
-    p->dp = 1;
+                    world == 1 ? "" : "s", p->mesh.tp, world, p->mesh.tp);
+    p->mesh.dp = 1;
     generate_plan(p);
     log_set_level((enum log_level)p->log);
     return plan_settle(p, world);
@@ -174,7 +174,7 @@ static void summarise(const struct generation *g) {
     fflush(stdout);
     if (log_get_level() < LOG_INFO) return;
     fprintf(stderr, "prompt %" PRId64 " tokens in %.2f s, generated %" PRId64 " tokens, %.1f tok/s, cache %.2f MiB%s\n", g->n_prompt, prompt_s, g->n_written,
-            g->n_written > 1 ? (double)(g->n_written - 1) / rest_s : 1 / prompt_s, (double)decode_cache_bytes(&g->request.plan) / (1 << 20), g->request.plan.tp > 1 ? " a rank" : "");
+            g->n_written > 1 ? (double)(g->n_written - 1) / rest_s : 1 / prompt_s, (double)decode_cache_bytes(&g->request.plan) / (1 << 20), g->request.plan.mesh.tp > 1 ? " a rank" : "");
 }
 
 static void release(struct generation *g) {

@@ -46,10 +46,10 @@ double launch_backoff_s(double base, int k) {
 }
 
 int launch_fewer_ranks(const struct plan *p, int n_ranks, int least) {
-    int64_t tp_pp = p->tp * p->pp;
-    for (int64_t dp = n_ranks / tp_pp - 1; dp >= 1 && dp * tp_pp >= least; dp--) {
+    int64_t each = plan_replica_ranks(p);
+    for (int64_t dp = n_ranks / each - 1; dp >= 1 && dp * each >= least; dp--) {
         if (p->global_batch % dp != 0) continue;
-        if (p->micro_batch == 0 || p->global_batch / dp % p->micro_batch == 0) return (int)(dp * tp_pp);
+        if (p->micro_batch == 0 || p->global_batch / dp % p->micro_batch == 0) return (int)(dp * each);
     }
     return 0;
 }

@@ -68,11 +68,11 @@ static bool may_resume(const struct supervision *s) { return launch_is_newer(&s-
 static enum status prepare_next(struct supervision *s, bool progress) {
     int fewer = s->first->min_ranks && !progress ? launch_fewer_ranks(&s->plan, s->now.n_ranks, s->first->min_ranks) : 0;
     if (fewer) s->now.n_ranks = fewer;
-    bool shrunk = s->now.n_ranks != s->first->n_ranks && s->plan.dp > 0;
+    bool shrunk = s->now.n_ranks != s->first->n_ranks && s->plan.mesh.dp > 0;
     struct launch_change change = {
         .resume = may_resume(s) ? s->plan.save : NULL,
         .no_init = s->plan.init[0] && options_source(s->options, "init") == FROM_FILE,
-        .dp = shrunk ? s->now.n_ranks / (s->plan.tp * s->plan.pp) : 0};
+        .dp = shrunk ? s->now.n_ranks / plan_replica_ranks(&s->plan) : 0};
     forget_words(s);
     return launch_changed_words(s->first->command, s->first->n_words, &change, s->dp_text, &s->now.command, &s->now.n_words);
 }

@@ -111,7 +111,7 @@ static enum status show_program(struct request *q) {
 /* ---- show memory ---- */
 struct memory_line { struct mesh_place place; int rank; int64_t bytes[N_ROLES], total, host; };
 
-/* What each block of the model saves; the same on every dp and tp rank of its stage, so the first speaks for all. */
+/* What each block of the model saves; the same on every rank of its stage, so the first pipeline speaks for all. */
 struct saved { int n; struct block *blocks; struct activations *activations; };
 
 static void saved_fini(struct saved *s) {
@@ -121,7 +121,7 @@ static void saved_fini(struct saved *s) {
 
 static enum status saved_add(struct saved *s, const struct run *r) {
     const struct program *p = &r->program;
-    if (r->plan.place.dp_rank || r->plan.place.tp_rank) return OK;
+    if (mesh_colour(AXIS_PP, &r->plan.place) != 0) return OK;
     if (!s->n) {
         s->blocks = calloc((size_t)p->n_blocks, sizeof *s->blocks);
         s->activations = calloc((size_t)p->n_blocks, sizeof *s->activations);
@@ -177,7 +177,7 @@ static enum status compile_line(const struct plan *plan, int rank, struct memory
 }
 
 static void print_memory_line(const struct memory_line *l) {
-    printf("%5d  %3d %3d %3d", l->rank, l->place.pp_rank, l->place.dp_rank, l->place.tp_rank);
+    printf("%5d  %3d %3d %3d", l->rank, l->place.rank.pp, l->place.rank.dp, l->place.rank.tp);
     for (enum role role = 0; role < N_ROLES; role++) printf(" %12" PRId64, l->bytes[role]);
     printf(" %13" PRId64, l->total);
     if (l->host) printf("  + %" PRId64 " in host memory", l->host);
@@ -187,15 +187,15 @@ static void print_memory_line(const struct memory_line *l) {
 static json_t *memory_json(const struct memory_line *l) {
     json_t *bytes = json_object();
     for (enum role role = 0; role < N_ROLES; role++) json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
-    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.pp_rank, "dp_rank", l->place.dp_rank,
-                     "tp_rank", l->place.tp_rank, "bytes", bytes, "total", (json_int_t)l->total, "host",
+    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.rank.pp, "dp_rank", l->place.rank.dp,
+                     "tp_rank", l->place.rank.tp, "bytes", bytes, "total", (json_int_t)l->total, "host",
                      (json_int_t)l->host);
 }
 
 /* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a stage. */
 static bool is_shown(const struct plan *plan, int rank) {
-    struct mesh_place place = mesh_place_of((int)plan->dp, (int)plan->tp, (int)plan->pp, rank);
-    return plan_ranks(plan) <= 64 || (place.dp_rank == 0 && place.tp_rank == 0);
+    struct mesh_place place = mesh_place_of(&plan->mesh, rank);
+    return plan_ranks(plan) <= 64 || mesh_colour(AXIS_PP, &place) == 0;
 }
 
 static enum status show_memory(struct request *q) {
@@ -230,10 +230,9 @@ static enum status show_memory(struct request *q) {
 
 /* The picture of one rank's step. */
 static void draw_memory(const struct request *q, const struct memory_chart *chart, FILE *f) {
-    char title[256];
-    const struct plan *p = &q->plan;
-    snprintf(title, sizeof title, "Memory over a step, rank %" PRId64 " of %d: dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64, q->rank, plan_ranks(p), p->dp,
-             p->tp, p->pp);
+    char title[256], mesh[128];
+    snprintf(title, sizeof title, "Memory over a step, rank %" PRId64 " of %d: %s", q->rank, plan_ranks(&q->plan),
+             mesh_sizes_text(&q->plan.mesh, mesh, sizeof mesh));
     memory_chart_svg(chart, title, 0, f);
 }
 

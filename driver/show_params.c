@@ -19,16 +19,16 @@ static struct state_bytes bytes_undivided(const struct plan *plan) {
 
 static struct state_bytes bytes_of(const struct plan *plan, int zero, double params) {
     struct state_bytes x = bytes_undivided(plan);
-    int64_t dp = plan->dp ? plan->dp : 1;
+    int64_t dp = plan->mesh.dp ? plan->mesh.dp : 1;
     return (struct state_bytes){round(params * zero_bytes_per_param(zero, dp, x.weight, 0, 0)),
                                 round(params * zero_bytes_per_param(zero, dp, 0, x.grad, 0)),
                                 round(params * zero_bytes_per_param(zero, dp, 0, 0, x.optim))};
 }
 
 static enum status refuse_the_rest(const struct plan *plan) {
-    if (plan->tp * plan->pp > 1)
+    if (plan->mesh.tp * plan->mesh.pp > 1)
         return FAIL(E_CONFIG, "params counts what the replicas of one dp group share, and tp=%" PRId64 " pp=%" PRId64
-                    "; leave tp and pp out, and give params / %" PRId64, plan->tp, plan->pp, plan->tp * plan->pp);
+                    "; leave tp and pp out, and give params / %" PRId64, plan->mesh.tp, plan->mesh.pp, plan->mesh.tp * plan->mesh.pp);
     if (plan->offload != OFFLOAD_NONE)
         return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or params out");
     return OK;
@@ -42,7 +42,7 @@ static const char *precision_name(const struct plan *plan) {
 static void print_json(const struct plan *plan, double params, struct state_bytes x) {
     json_t *bytes = json_pack("{s:I, s:I, s:I}", "param", (json_int_t)x.weight, "grad", (json_int_t)x.grad, "optim", (json_int_t)x.optim);
     json_t *all = json_pack("{s:I, s:I, s:I, s:s, s:o, s:I}", "parameters", (json_int_t)params, "dp",
-                            (json_int_t)(plan->dp ? plan->dp : 1), "zero", (json_int_t)plan->zero, "precision", precision_name(plan),
+                            (json_int_t)(plan->mesh.dp ? plan->mesh.dp : 1), "zero", (json_int_t)plan->zero, "precision", precision_name(plan),
                             "bytes", bytes, "total", (json_int_t)(x.weight + x.grad + x.optim));
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
@@ -51,7 +51,7 @@ static void print_json(const struct plan *plan, double params, struct state_byte
 
 static void print_line(const struct plan *plan, double params, struct state_bytes x) {
     printf("%.0f parameters, dp=%" PRId64 " zero=%" PRId64 " %s: a rank keeps %.4g GB (1e9 bytes) of model states: "
-           "%.4g param + %.4g grad + %.4g optim\n", params, plan->dp ? plan->dp : 1, plan->zero, precision_name(plan),
+           "%.4g param + %.4g grad + %.4g optim\n", params, plan->mesh.dp ? plan->mesh.dp : 1, plan->zero, precision_name(plan),
            (x.weight + x.grad + x.optim) / 1e9, x.weight / 1e9, x.grad / 1e9, x.optim / 1e9);
 }
 
@@ -79,7 +79,7 @@ static void draw_stages(const struct plan *plan, double params, FILE *f) {
         value[ROLE_OPTIM] = x.optim / 1e9;
     }
     snprintf(title, sizeof title, "Model states of a rank: %.4g%s parameters, dp=%" PRId64 ", %s", params < 1e9 ? params : params / 1e9,
-             params < 1e9 ? "" : " billion", plan->dp ? plan->dp : 1, precision_name(plan));
+             params < 1e9 ? "" : " billion", plan->mesh.dp ? plan->mesh.dp : 1, precision_name(plan));
     chart_bars_svg(&(struct chart_bars){title, "GB (1e9 bytes)", memory_chart_roles, N_ROLES, groups, 4}, f);
 }
 

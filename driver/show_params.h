@@ -4,7 +4,7 @@
 
 #include "lib/run/plan.h"
 
-/** Print the bytes of weights, gradients and optimizer states that one of plan->dp replicas keeps of `params` parameters, by the
+/** Print the bytes of weights, gradients and optimizer states that one of dp replicas keeps of `params` parameters, by the
  *  formulas of zero/zero.h: no model, no activations, no padding. plan need not be settled.
  *  @errors E_CONFIG for options that the formulas do not know: tp, pp, offload  @collective{none} */
 enum status show_params(const struct plan *, double params, bool json);

@@ -48,7 +48,7 @@ static void test_settings_stand_above_the_command_line(void **state) {
     (void)state;
     static struct target t;
     assert_ok(apply("tp=2 zero=3\tgrad-fp32 sp=off recompute=uniform:2 pp-split=1,3", &t));
-    assert_int_equal(t.plan.tp, 2);
+    assert_int_equal(t.plan.mesh.tp, 2);
     assert_int_equal(t.plan.zero, 3);
     assert_int_equal(t.plan.grad_fp32, 1);
     assert_int_equal(t.plan.sp, 0);
@@ -56,7 +56,7 @@ static void test_settings_stand_above_the_command_line(void **state) {
     assert_int_equal(t.plan.recompute_n, 2);
     assert_string_equal(t.plan.pp_split, "1,3");
     assert_ok(apply("", &t));
-    assert_int_equal(t.plan.tp, 4);
+    assert_int_equal(t.plan.mesh.tp, 4);
     assert_int_equal(t.plan.sp, 1);
 }
 
@@ -155,7 +155,7 @@ static void test_report_has_a_line_a_row(void **state) {
     assert_ok(compare_report_prepare(dir));
     assert_ok(compare_report_write(dir, rows, 2));
     char *text = file_text(csv), *second = strchr(text, '\n') + 1, *third = strchr(second, '\n') + 1;
-    assert_true(starts_with(text, "strategy,status,error,dp,"));
+    assert_true(starts_with(text, "strategy,status,error,tp,"));
     assert_true(starts_with(second, "\"dp=2 data=\"\"a,b\"\"\",ran,,"));
     assert_true(starts_with(third, "tp=3,refused,\"E_CONFIG tp=3 does not divide heads=4; use 1, 2, 4\",,,"));
     assert_non_null(strstr(file_text(test_path("compare/report/compare.json")), "\"measured_param_bytes\": 10"));

@@ -82,13 +82,13 @@ static void make_trace(struct trace_rank traced[STAGES], struct span spans[STAGE
                 spans[stage][n++] = (struct span){.start_s = start, .end_s = end, .step = 4 + step, .action = i, .kind = SPAN_ACTION, .what = (uint8_t)s.actions[i].kind};
                 k++;
             }
-        traced[stage] = (struct trace_rank){.place = mesh_place_of(1, 1, STAGES, stage), .n_spans = n, .spans = spans[stage]};
+        traced[stage] = (struct trace_rank){.place = mesh_place_of(&(struct mesh_sizes){.pp = STAGES}, stage), .n_spans = n, .spans = spans[stage]};
         schedule_fini(&s);
     }
 }
 
 static struct compare_row traced_row(struct trace_rank *traced) {
-    return (struct compare_row){.strategy = "pp=2", .layout = mesh_place_of(1, 1, STAGES, 0), .n_ranks = 2, .ranks = ranks, .schedule = SCHEDULE_GPIPE, .n_chunks = 1,
+    return (struct compare_row){.strategy = "pp=2", .layout = mesh_place_of(&(struct mesh_sizes){.pp = STAGES}, 0), .n_ranks = 2, .ranks = ranks, .schedule = SCHEDULE_GPIPE, .n_chunks = 1,
                                 .n_microbatches = MICROBATCHES, .trace = {.n_ranks = STAGES, .ranks = traced, .first_step = 4, .n_steps = STEPS}};
 }
 
@@ -146,7 +146,7 @@ static void check_chart(int64_t n_microbatches, bool is_thinned) {
     struct memory_chart chart;
     struct memory_timeline t;
     struct run r;
-    p.dp = p.tp = p.pp = p.micro_batch = 1;
+    p.mesh.dp = p.mesh.tp = p.mesh.pp = p.micro_batch = 1;
     p.global_batch = n_microbatches;
     assert_ok(plan_settle(&p, 1));
     assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));

@@ -85,11 +85,11 @@ static void test_wait_doubles_up_to_a_minute(void **state) {
 /* ---- with how many ---- */
 static void test_fewer_ranks_keep_tp_pp_and_divide_the_batch(void **state) {
     (void)state;
-    struct plan p = {.tp = 1, .pp = 1, .global_batch = 8};
+    struct plan p = {.mesh = {.tp = 1, .pp = 1}, .global_batch = 8};
     assert_int_equal(launch_fewer_ranks(&p, 8, 1), 4);
     assert_int_equal(launch_fewer_ranks(&p, 4, 3), 0); /* 3 does not divide 8 */
     assert_int_equal(launch_fewer_ranks(&p, 1, 1), 0);
-    p.tp = p.pp = 2;
+    p.mesh.tp = p.mesh.pp = 2;
     p.global_batch = 12;
     assert_int_equal(launch_fewer_ranks(&p, 16, 1), 12);
     assert_int_equal(launch_fewer_ranks(&p, 4, 1), 0);  /* dp is 1 already */

@@ -60,21 +60,21 @@ static void test_show_mesh_spreads_over_small_nodes(void **state) {
 }
 
 /* Neighbours in a group differ along the axis and nowhere else; and all ranks are there, once. */
-static void check_partition(json_t *axes, const char *name, int dp, int tp, int pp) {
+static void check_partition(json_t *axes, const char *name, const struct mesh_sizes *sizes) {
     json_t *groups = json_object_get(axis_of(axes, name), "groups");
     int seen[64] = {0};
     for (size_t g = 0; g < json_array_size(groups); g++)
         for (size_t i = 0; i < json_array_size(json_array_get(groups, g)); i++) {
             int rank = (int)json_integer_value(json_array_get(json_array_get(groups, g), i));
             int first = (int)json_integer_value(json_array_get(json_array_get(groups, g), 0));
-            struct mesh_place a = mesh_place_of(dp, tp, pp, first), b = mesh_place_of(dp, tp, pp, rank);
-            assert_in_range(rank, 0, dp * tp * pp - 1);
+            struct mesh_place a = mesh_place_of(sizes, first), b = mesh_place_of(sizes, rank);
+            assert_in_range(rank, 0, mesh_n_ranks(sizes) - 1);
             seen[rank]++;
-            assert_int_equal(b.tp_rank, strcmp(name, "tp") ? a.tp_rank : (int)i);
-            assert_int_equal(b.dp_rank, strcmp(name, "dp") ? a.dp_rank : (int)i);
-            assert_int_equal(b.pp_rank, strcmp(name, "pp") ? a.pp_rank : (int)i);
+            assert_int_equal(b.rank.tp, strcmp(name, "tp") ? a.rank.tp : (int)i);
+            assert_int_equal(b.rank.dp, strcmp(name, "dp") ? a.rank.dp : (int)i);
+            assert_int_equal(b.rank.pp, strcmp(name, "pp") ? a.rank.pp : (int)i);
         }
-    for (int rank = 0; rank < dp * tp * pp; rank++) assert_int_equal(seen[rank], 1);
+    for (int rank = 0; rank < mesh_n_ranks(sizes); rank++) assert_int_equal(seen[rank], 1);
 }
 
 static void test_show_mesh_groups_are_partitions(void **state) {
@@ -82,9 +82,10 @@ static void test_show_mesh_groups_are_partitions(void **state) {
     int code;
     json_t *axes = show("--dp 3 --tp 2 --pp 4 --global-batch 24", &code);
     assert_int_equal(code, 0);
-    check_partition(axes, "tp", 3, 2, 4);
-    check_partition(axes, "dp", 3, 2, 4);
-    check_partition(axes, "pp", 3, 2, 4);
+    struct mesh_sizes sizes = {.dp = 3, .tp = 2, .pp = 4};
+    check_partition(axes, "tp", &sizes);
+    check_partition(axes, "dp", &sizes);
+    check_partition(axes, "pp", &sizes);
     json_decref(axes);
 }
 

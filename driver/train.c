@@ -88,8 +88,8 @@ static void announce(const struct training *t, int threads) {
            " parameters\n", p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, gpt_n_params(p));
     if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention_of(p));
     printf("layout: %d rank%s = dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64 ", %d thread%s a rank, %s; batch %" PRId64 " = micro %" PRId64
-           " x dp %" PRId64 " x %d microbatches\n", plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->dp, p->tp, p->pp, threads, threads == 1 ? "" : "s", setup_binding(),
-           p->global_batch, p->micro_batch, p->dp, p->n_microbatches);
+           " x dp %" PRId64 " x %d microbatches\n", plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, p->mesh.tp, p->mesh.pp, threads, threads == 1 ? "" : "s", setup_binding(),
+           p->global_batch, p->micro_batch, p->mesh.dp, p->n_microbatches);
     printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
            data_split_samples(&t->setup.train), data_split_samples(&t->setup.val));
     fflush(stdout);

@@ -102,7 +102,7 @@ static void test_flops_of_all_ranks_add_up_to_the_formula(void **state) {
     struct plan p;
     double sum = 0;
     assert_ok(PLAN(&p, "--model", "tiny"));
-    p.tp = p.pp = 2;
+    p.mesh.tp = p.mesh.pp = 2;
     p.micro_batch = 0;
     assert_ok(plan_settle(&p, 4));
     for (int rank = 0; rank < 4; rank++) {

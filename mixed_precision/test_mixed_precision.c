@@ -44,7 +44,7 @@ static enum status start(struct run *r, const struct plan *plan) {
 static void each_layout(struct plan p, void (*visit)(const struct plan *)) {
     static const int layouts[][3] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 2}};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-        p.dp = layouts[i][0], p.tp = layouts[i][1], p.pp = layouts[i][2];
+        p.mesh.dp = layouts[i][0], p.mesh.tp = layouts[i][1], p.mesh.pp = layouts[i][2];
         if (plan_ranks(&p) == comm_world_size()) visit(&p);
     }
 }
@@ -93,7 +93,7 @@ static void test_neighbouring_stages_agree_about_message_bytes(void **state) {
     (void)state;
     struct plan p = round_plan(PRECISION_FP16);
     struct run first, second;
-    p.pp = 2;
+    p.mesh.pp = 2;
     compile(&first, &p, 0);
     compile(&second, &p, 1);
     int64_t bytes = p.micro_batch * p.seq * p.hidden * 2;
@@ -109,11 +109,11 @@ static void test_neighbouring_stages_agree_about_message_bytes(void **state) {
 static void check_gradient_traffic(int grad_fp32) {
     struct plan p = round_plan(PRECISION_BF16);
     struct run r;
-    p.dp = comm_world_size();
+    p.mesh.dp = comm_world_size();
     p.grad_fp32 = grad_fp32;
     enum status status = start(&r, &p);
     if (agree_all(status == OK)) status = run_step(&r);
-    double ranks = (double)p.dp, sent = status == OK ? group_ledger(r.mesh.group[AXIS_DP])->entry[COMM_ALL_REDUCE].bytes : 0;
+    double ranks = (double)p.mesh.dp, sent = status == OK ? group_ledger(r.mesh.group[AXIS_DP])->entry[COMM_ALL_REDUCE].bytes : 0;
     run_destroy(&r);
     assert_ok(status);
     assert_close(sent, 2 * (grad_fp32 ? 4 : 2) * (double)gpt_n_params(&p) * (ranks - 1) / ranks, 0.5);
@@ -300,7 +300,7 @@ static void test_a_skipped_step_keeps_its_learning_rate_for_the_next(void **stat
     struct poison poison = {-1};
     struct seen seen;
     double lr[3] = {0};
-    p.dp = comm_world_size();
+    p.mesh.dp = comm_world_size();
     p.warmup = 10;
     enum status status = start(&r, &p);
     if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, put_infinity, &poison);
@@ -329,7 +329,7 @@ static enum status steps_until_refused(const struct plan *plan, int *n_steps) {
 
 static void check_refusal(struct plan p, int expected_steps, const char *word) {
     int n_steps;
-    p.dp = comm_world_size();
+    p.mesh.dp = comm_world_size();
     enum status status = steps_until_refused(&p, &n_steps);
     bool agreed = agree_all(status == E_NUMERIC && n_steps == expected_steps);
     assert_fails(status, E_NUMERIC, word);

@@ -27,17 +27,17 @@
 #include <stdlib.h>
 
 static bool pp_wanted(const struct plan *plan) {
-    return plan->pp > 1 || plan->schedule != SCHEDULE_1F1B || plan->chunks > 1 || plan->pp_split[0];
+    return plan->mesh.pp > 1 || plan->schedule != SCHEDULE_1F1B || plan->chunks > 1 || plan->pp_split[0];
 }
 
 /* ---- which layers on which (virtual) stage ---- */
-static int64_t n_virtual(const struct plan *plan) { return plan->pp * plan->chunks; }
+static int64_t n_virtual(const struct plan *plan) { return plan->mesh.pp * plan->chunks; }
 
 /* "pp=2 stages", or "pp=2 x chunks=4 = 8 virtual stages". Static storage. */
 static const char *stages_text(const struct plan *plan) {
     static char text[128];
-    if (plan->chunks == 1) snprintf(text, sizeof text, "pp=%" PRId64 " stages", plan->pp);
-    else snprintf(text, sizeof text, "pp=%" PRId64 " x chunks=%" PRId64 " = %" PRId64 " virtual stages", plan->pp, plan->chunks,
+    if (plan->chunks == 1) snprintf(text, sizeof text, "pp=%" PRId64 " stages", plan->mesh.pp);
+    else snprintf(text, sizeof text, "pp=%" PRId64 " x chunks=%" PRId64 " = %" PRId64 " virtual stages", plan->mesh.pp, plan->chunks,
                   n_virtual(plan));
     return text;
 }
@@ -69,9 +69,9 @@ static enum status assign_as_told(const struct plan *plan, int *stage_of) {
 }
 
 static enum status refuse_too_many(const struct plan *plan) {
-    bool fewer_chunks = plan->pp <= plan->layers && plan->chunks > 1;
+    bool fewer_chunks = plan->mesh.pp <= plan->layers && plan->chunks > 1;
     return FAIL(E_CONFIG, "%s are more than layers=%" PRId64 "; use %s %" PRId64 " or less", stages_text(plan), plan->layers,
-                fewer_chunks ? "chunks" : "pp", fewer_chunks ? plan->layers / plan->pp : plan->layers);
+                fewer_chunks ? "chunks" : "pp", fewer_chunks ? plan->layers / plan->mesh.pp : plan->layers);
 }
 
 enum status pp_assign_layers(const struct plan *plan, int *stage_of) {
@@ -91,7 +91,7 @@ static enum status stages_of_layers(const struct plan *plan, int **out) {
 
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
-    TRY(pp_schedule_legal(plan->schedule, (int)plan->pp, (int)plan->chunks, plan->n_microbatches));
+    TRY(pp_schedule_legal(plan->schedule, (int)plan->mesh.pp, (int)plan->chunks, plan->n_microbatches));
     TRY(stages_of_layers(plan, &stage_of));
     free(stage_of);
     return OK;
@@ -122,7 +122,7 @@ static void mark_tied(struct program *p, const struct users *users, int here) {
 }
 
 static void keep_steps(const struct plan *plan, struct program *p, const int *stage_of_block, struct users *users) {
-    int kept = 0, n_stages = (int)plan->pp, here = plan->place.pp_rank;
+    int kept = 0, n_stages = (int)plan->mesh.pp, here = plan->place.rank.pp;
     for (int i = 0; i < p->n_params; i++) users[i] = (struct users){-1, -1};
     for (int i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
@@ -144,7 +144,7 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
     if (status == OK) {
         assign_blocks(plan, p, stage_of, stage_of_block);
         keep_steps(plan, p, stage_of_block, users);
-        mark_tied(p, users, plan->place.pp_rank);
+        mark_tied(p, users, plan->place.rank.pp);
     }
     free(stage_of);
     free(stage_of_block);
@@ -153,8 +153,8 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
 }
 
 static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
-    int p = (int)plan->pp, v = (int)plan->chunks, m = plan->n_microbatches;
-    pp_schedule_make(plan->schedule, p, v, plan->place.pp_rank, m, out);
+    int p = (int)plan->mesh.pp, v = (int)plan->chunks, m = plan->n_microbatches;
+    pp_schedule_make(plan->schedule, p, v, plan->place.rank.pp, m, out);
     if (p > 1) out->send_depth = pp_send_depth(plan->schedule, p, v, m);
     return p == 1 || out->send_depth ? OK : FAIL(E_INTERNAL, "the schedule of %s and %d microbatches deadlocks", stages_text(plan), m);
 }

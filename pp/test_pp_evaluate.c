@@ -24,7 +24,7 @@ static void test_evaluation_through_chunks_is_serial(void **state) {
     struct plan serial = parity_plan(), chunked = parity_plan();
     struct data_file *file = NULL;
     double expected = NAN, loss = NAN;
-    chunked.pp = comm_world_size();
+    chunked.mesh.pp = comm_world_size();
     chunked.schedule = SCHEDULE_INTERLEAVED;
     chunked.chunks = 2;
     chunked.micro_batch = 1;

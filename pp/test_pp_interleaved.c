@@ -68,7 +68,7 @@ static void test_interleaved_needs_one_staging_buffer_a_direction(void **state) 
 static struct plan plan_of(int layers, int pp, int chunks, const char *split) {
     struct plan plan = parity_plan();
     plan.layers = layers;
-    plan.pp = pp;
+    plan.mesh.pp = pp;
     plan.chunks = chunks;
     plan.schedule = SCHEDULE_INTERLEAVED;
     plan.n_microbatches = 2 * pp;
@@ -121,7 +121,7 @@ static void stages_init(struct stages *s) {
     struct plan plan = plan_of(8, P, V, "");
     build(&plan, &s->whole);
     for (int i = 0; i < P; i++) {
-        plan.place = mesh_place_of(1, 1, P, i);
+        plan.place = mesh_place_of(&plan.mesh, i);
         build(&plan, &s->at[i]);
         assert_ok(technique_pp.rewrite(&plan, &s->at[i]));
         assert_ok(program_infer(&s->at[i]));

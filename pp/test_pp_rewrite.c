@@ -15,7 +15,7 @@ struct stages { struct plan plan; int p; struct program whole, at[MAX_STAGES]; }
 
 static struct plan plan_at(const struct stages *s, int stage) {
     struct plan plan = s->plan;
-    plan.place = mesh_place_of(1, 1, s->p, stage);
+    plan.place = mesh_place_of(&plan.mesh, stage);
     return plan;
 }
 
@@ -27,7 +27,7 @@ static void build(const struct plan *plan, struct program *p) {
 
 static void stages_init(struct stages *s, int p, const char *split) {
     *s = (struct stages){.plan = parity_plan(), .p = p};
-    s->plan.pp = p;
+    s->plan.mesh.pp = p;
     snprintf(s->plan.pp_split, sizeof s->plan.pp_split, "%s", split);
     build(&s->plan, &s->whole);
     for (int i = 0; i < p; i++) {
@@ -156,7 +156,7 @@ static void test_pp_bills_the_tied_gradient_at_both_ends(void **state) {
 static void test_pp_schedule_of_a_plan_is_this_stages(void **state) {
     (void)state;
     struct stages s = {.plan = parity_plan(), .p = 4};
-    s.plan.pp = 4;
+    s.plan.mesh.pp = 4;
     s.plan.n_microbatches = 6;
     for (int i = 0; i < 4; i++) {
         struct schedule made, expected;
@@ -178,7 +178,7 @@ static void test_pp_schedule_is_legal_with_one_stage(void **state) {
     struct schedule s;
     plan.schedule = SCHEDULE_GPIPE;
     plan.n_microbatches = 3;
-    plan.place = mesh_place_of(1, 1, 1, 0);
+    plan.place = mesh_place_of(&plan.mesh, 0);
     assert_ok(technique_pp.schedule(&plan, &s));
     assert_int_equal(s.n, 6);
     assert_int_equal(s.send_depth, 0);

@@ -9,7 +9,7 @@
 enum { MAX_LAYERS = 64 };
 
 static struct plan plan_of(int layers, int pp, const char *split) {
-    struct plan plan = {.layers = layers, .pp = pp, .tp = 1, .dp = 1, .chunks = 1, .schedule = SCHEDULE_1F1B};
+    struct plan plan = {.layers = layers, .mesh = {.pp = pp, .tp = 1, .dp = 1}, .chunks = 1, .schedule = SCHEDULE_1F1B};
     snprintf(plan.pp_split, sizeof plan.pp_split, "%s", split);
     return plan;
 }
@@ -87,7 +87,7 @@ static void test_pp_split_refuses_more_stages_than_layers(void **state) {
     int stage_of[MAX_LAYERS];
     assert_fails(pp_assign_layers(&plan, stage_of), E_CONFIG, "pp=5", "layers=4", "use pp 4 or less");
     assert_fails(pp_assign_layers(&told, stage_of), E_CONFIG, "pp=5", "layers=4");
-    plan.pp = 4;
+    plan.mesh.pp = 4;
     assert_ok(technique_pp.check(&plan));
 }
 

@@ -120,11 +120,11 @@ static void test_recompute_uniform_groups_end_with_the_chunk(void **state) {
     for (int n = 1; n <= 4; n++)
         for (int rank = 0; rank < 2; rank++) {
             struct plan plan = plan_of(RECOMPUTE_UNIFORM, n);
-            plan.pp = 2;
+            plan.mesh.pp = 2;
             check_groups(&plan, rank, stages[n - 1]);
         }
     struct plan plan = plan_of(RECOMPUTE_UNIFORM, 3);
-    plan.pp = 2;
+    plan.mesh.pp = 2;
     snprintf(plan.pp_split, sizeof plan.pp_split, "3,5");
     check_groups(&plan, 0, "..o");
     check_groups(&plan, 1, "..o.o");
@@ -138,7 +138,7 @@ static void test_recompute_block_takes_the_first_layers_of_each_chunk(void **sta
     (void)state;
     struct plan plan = plan_of(RECOMPUTE_BLOCK, 3);
     check_groups(&plan, 0, "ooo-----");
-    plan.pp = 2;
+    plan.mesh.pp = 2;
     for (int rank = 0; rank < 2; rank++) check_groups(&plan, rank, "ooo-");
     plan.schedule = SCHEDULE_INTERLEAVED;
     plan.chunks = 2;
@@ -262,7 +262,7 @@ static void test_recompute_replays_each_step_at_most_once(void **state) {
 static void test_recompute_replays_collectives_only_when_wanted(void **state) {
     (void)state;
     struct plan plan = plan_of(RECOMPUTE_FULL, 0);
-    plan.tp = 2;
+    plan.mesh.tp = 2;
     check_replays(&plan, " ln1 qkv att proj.part proj res1 ln2 fc gelu ");
     plan.sp = 1;
     check_replays(&plan, " ln1 ln1.in qkv att proj.part proj res1 ln2 ln2.in fc gelu lnf.in ");
@@ -323,7 +323,7 @@ static void test_recompute_selective_flops(void **state) {
 static void test_recompute_full_sends_projs_sum_again(void **state) {
     (void)state;
     struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0);
-    none.tp = full.tp = 4;
+    none.mesh.tp = full.mesh.tp = 4;
     double S = (double)MICRO * 8 * 16 * 8, m = (double)none.global_batch / MICRO;
     assert_close(bill_of(&full).wire_bytes[AXIS_TP] - bill_of(&none).wire_bytes[AXIS_TP], m * LAYERS * 2 * S * 3 / 4, 1e-6);
 }

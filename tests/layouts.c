@@ -10,7 +10,7 @@ struct plan parity_plan(void) {
     return (struct plan){.model = "parity", .layers = 8, .hidden = 16, .heads = 8, .seq = 8, .vocab = 131, .dropout = 0.1,
                          .steps = 20, .global_batch = 16, .micro_batch = 16, .loss_chunk = -1, .seed = 1234, .lr = 1e-2, .min_lr = 1e-3,
                          .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .clip = 0.5,
-                         .precision = PRECISION_FP64, .device = PLAN_DEVICE_CPU, .fuse = true, .dp = 1, .tp = 1, .pp = 1, .schedule = SCHEDULE_1F1B,
+                         .precision = PRECISION_FP64, .device = PLAN_DEVICE_CPU, .fuse = true, .mesh = {.dp = 1, .tp = 1, .pp = 1}, .schedule = SCHEDULE_1F1B,
                          .chunks = 1, .bucket_mb = 0.01};
 }
 
@@ -25,7 +25,7 @@ const char *layout_name(const struct plan *p) {
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
     static char name[192];
     char chunks[32], zero[32];
-    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", (int)p->dp, (int)p->tp, (int)p->pp,
+    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", (int)p->mesh.dp, (int)p->mesh.tp, (int)p->mesh.pp,
              p->sp ? " sp" : "", schedules[p->schedule], if_more(chunks, "chunks", p->chunks, 1), (int)p->micro_batch,
              p->pp_split[0] ? " split " : "", p->pp_split, if_more(zero, "zero", p->zero, 0), offloads[p->offload],
              recomputes[p->recompute], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
@@ -231,7 +231,7 @@ static void each_split(const struct plan *base, void (*visit)(void *, const stru
     struct plan p = *base;
     p.pp_split[0] = 0;
     visit(self, &p);
-    int64_t n = p.pp * p.chunks;
+    int64_t n = p.mesh.pp * p.chunks;
     if (n != 2 && n != 4) return;
     snprintf(p.pp_split, sizeof p.pp_split, "%s", uneven[n]);
     visit(self, &p);
@@ -240,7 +240,7 @@ static void each_split(const struct plan *base, void (*visit)(void *, const stru
 static void each_schedule(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
     for (p.schedule = SCHEDULE_GPIPE; p.schedule <= SCHEDULE_1F1B; p.schedule++)
-        for (p.micro_batch = 1; p.micro_batch <= p.global_batch / p.dp; p.micro_batch *= 2) {
+        for (p.micro_batch = 1; p.micro_batch <= p.global_batch / p.mesh.dp; p.micro_batch *= 2) {
             struct plan settled = p;
             if (plan_settle(&settled, plan_ranks(&p)) == OK) each_split(&settled, visit, self);
             else status_clear();
@@ -251,10 +251,10 @@ static void each_schedule(const struct plan *base, void (*visit)(void *, const s
 static void each_interleaved(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
     p.schedule = SCHEDULE_INTERLEAVED;
-    for (p.chunks = 2; p.pp > 1 && p.pp * p.chunks <= p.layers; p.chunks *= 2)
+    for (p.chunks = 2; p.mesh.pp > 1 && p.mesh.pp * p.chunks <= p.layers; p.chunks *= 2)
         for (p.micro_batch = 1; p.micro_batch <= 2; p.micro_batch *= 2) {
             struct plan settled = p;
-            bool legal = plan_settle(&settled, plan_ranks(&p)) == OK && settled.n_microbatches % p.pp == 0;
+            bool legal = plan_settle(&settled, plan_ranks(&p)) == OK && settled.n_microbatches % p.mesh.pp == 0;
             if (legal) each_split(&settled, visit, self);
             status_clear();
         }
@@ -262,10 +262,10 @@ static void each_interleaved(const struct plan *base, void (*visit)(void *, cons
 
 void layouts_each(const struct plan *base, int world, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
-    for (p.dp = 1; p.dp <= world; p.dp++)
-        for (p.tp = 1; p.dp * p.tp <= world; p.tp++) {
-            p.pp = world / (p.dp * p.tp);
-            if (p.dp * p.tp * p.pp != world || p.heads % p.tp || p.pp > p.layers) continue;
+    for (p.mesh.dp = 1; p.mesh.dp <= world; p.mesh.dp++)
+        for (p.mesh.tp = 1; p.mesh.dp * p.mesh.tp <= world; p.mesh.tp++) {
+            p.mesh.pp = world / (p.mesh.dp * p.mesh.tp);
+            if (p.mesh.dp * p.mesh.tp * p.mesh.pp != world || p.heads % p.mesh.tp || p.mesh.pp > p.layers) continue;
             each_schedule(&p, visit, self);
             each_interleaved(&p, visit, self);
         }
@@ -283,10 +283,10 @@ struct plan layout_in_company(struct plan p, int company) {
     const struct companion *c = &companies[company];
     const char *next = c->order;
     for (int world = comm_world_size(); world > 1; world /= 2, next++)
-        *(*next == 'd' ? &p.dp : *next == 't' ? &p.tp : &p.pp) *= 2;
+        *(*next == 'd' ? &p.mesh.dp : *next == 't' ? &p.mesh.tp : &p.mesh.pp) *= 2;
     p.zero = c->zero, p.offload = c->offload, p.recompute = c->recompute, p.recompute_n = c->recompute_n;
-    p.sp = c->sp && p.tp > 1;
-    if (c->chunks && p.pp > 1) p.schedule = SCHEDULE_INTERLEAVED, p.chunks = c->chunks;
+    p.sp = c->sp && p.mesh.tp > 1;
+    if (c->chunks && p.mesh.pp > 1) p.schedule = SCHEDULE_INTERLEAVED, p.chunks = c->chunks;
     p.micro_batch = 2;
     return p;
 }

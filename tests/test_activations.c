@@ -24,7 +24,7 @@ static struct plan plan_of(const struct shape_of *shape, int tp) {
     p.global_batch = 4 * shape->micro_batch;
     p.hidden = shape->hidden;
     p.heads = shape->heads;
-    p.tp = tp;
+    p.mesh.tp = tp;
     p.precision = PRECISION_BF16;
     p.attention = ATTENTION_MATERIALISED;
     p.dropout_masks = MASKS_STORE;
@@ -67,7 +67,7 @@ static enum status count_rank(const struct plan *plan, int rank, struct saved *s
 static void assert_layers(const struct plan *p, int64_t bytes, int64_t statistics) {
     struct saved saved;
     int64_t sum = 0;
-    assert_ok(count_rank(p, (int)p->tp - 1, &saved));
+    assert_ok(count_rank(p, (int)p->mesh.tp - 1, &saved));
     for (int i = 0; i < MAX_BLOCKS; i++) {
         sum += saved.block[i].bytes + saved.block[i].statistics;
         if (!saved.is_layer[i]) continue;
@@ -81,7 +81,7 @@ static void assert_layers(const struct plan *p, int64_t bytes, int64_t statistic
 
 /* Table 2, as printed there; the first row is tp's with t = 1. */
 static int64_t paper_bytes(const struct plan *p) {
-    int64_t sbh = p->seq * p->micro_batch * p->hidden, asbs = p->heads * p->seq * p->micro_batch * p->seq, t = p->tp;
+    int64_t sbh = p->seq * p->micro_batch * p->hidden, asbs = p->heads * p->seq * p->micro_batch * p->seq, t = p->mesh.tp;
     if (p->recompute == RECOMPUTE_FULL) return 2 * sbh / (p->sp ? t : 1);
     if (p->recompute == RECOMPUTE_SELECTIVE) return p->sp ? 34 * sbh / t : 10 * sbh + 24 * sbh / t;
     return p->sp ? (34 * sbh + 5 * asbs) / t : 10 * sbh + 24 * sbh / t + 5 * asbs / t;
@@ -90,7 +90,7 @@ static int64_t paper_bytes(const struct plan *p) {
 /* Mean and rstd of two layernorms in fp32; none when the layer is made again. */
 static int64_t layernorm_bytes(const struct plan *p) {
     int64_t size = p->precision == PRECISION_FP64 ? 8 : 4;
-    return p->recompute == RECOMPUTE_FULL ? 0 : 2 * 2 * p->seq * p->micro_batch * size / (p->sp ? p->tp : 1);
+    return p->recompute == RECOMPUTE_FULL ? 0 : 2 * 2 * p->seq * p->micro_batch * size / (p->sp ? p->mesh.tp : 1);
 }
 
 static void test_a_layer_saves_what_korthikanti_et_al_print(void **state) {
@@ -122,7 +122,7 @@ static int64_t element_size(const struct plan *p) {
 
 /* Elements and mask bytes of a layer, over tp. materialised: p, mask, m p. blocked: never a mask, never T x T. */
 static int64_t counted_bytes(const struct plan *p) {
-    int64_t e = element_size(p), sbh = p->seq * p->micro_batch * p->hidden, t = p->tp;
+    int64_t e = element_size(p), sbh = p->seq * p->micro_batch * p->hidden, t = p->mesh.tp;
     int64_t mask = p->dropout > 0 && p->dropout_masks == MASKS_STORE, square = e + mask * (1 + e);
     if (p->attention == ATTENTION_BLOCKED) square = 0;
     return sbh * (4 * e + 2 * mask) + sbh * 12 * e / t + p->heads * p->seq * p->seq * p->micro_batch * square / t;
@@ -130,7 +130,7 @@ static int64_t counted_bytes(const struct plan *p) {
 
 static int64_t statistics_bytes(const struct plan *p) {
     int64_t size = p->precision == PRECISION_FP64 ? 8 : 4;
-    int64_t lse = p->attention == ATTENTION_BLOCKED ? p->heads * p->seq * p->micro_batch * size / p->tp : 0;
+    int64_t lse = p->attention == ATTENTION_BLOCKED ? p->heads * p->seq * p->micro_batch * size / p->mesh.tp : 0;
     return layernorm_bytes(p) + lse;
 }
 
@@ -181,7 +181,7 @@ static void test_stages_save_what_their_blocks_save(void **state) {
     (void)state;
     struct plan p = plan_of(&SHAPES[1], 2), whole = p;
     struct saved serial, stage;
-    p.pp = 2;
+    p.mesh.pp = 2;
     assert_ok(count_rank(&whole, 0, &serial));
     for (int rank = 0; rank < 4; rank++) {
         assert_ok(count_rank(&p, rank, &stage));

@@ -9,9 +9,9 @@
 /* As many dimensions as the ranks allow, and several microbatches. */
 static struct plan layout_of_world(void) {
     struct plan plan = parity_plan();
-    plan.dp = 2;
-    plan.tp = comm_world_size() >= 4 ? 2 : 1;
-    plan.pp = comm_world_size() >= 8 ? 2 : 1;
+    plan.mesh.dp = 2;
+    plan.mesh.tp = comm_world_size() >= 4 ? 2 : 1;
+    plan.mesh.pp = comm_world_size() >= 8 ? 2 : 1;
     plan.micro_batch = 2;
     return plan;
 }

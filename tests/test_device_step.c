@@ -36,7 +36,7 @@ static struct plan plan_of(int layout) {
     int n = comm_world_size();
     p.precision = PRECISION_BF16;
     p.micro_batch = 2;
-    *(layout == 0 ? &p.dp : layout == 1 ? &p.tp : &p.pp) = n;
+    *(layout == 0 ? &p.mesh.dp : layout == 1 ? &p.mesh.tp : &p.mesh.pp) = n;
     p.zero = layout == 0 ? 3 : 0;
     p.sp = layout == 1 && n > 1;
     p.recompute = layout == 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE;

@@ -11,10 +11,10 @@ static struct plan masks_plan(int precision, int attention) {
     int n = comm_world_size();
     p.precision = precision;
     p.attention = attention;
-    p.tp = n >= 2 ? 2 : 1;
-    p.pp = n >= 4 ? 2 : 1;
-    p.dp = n >= 8 ? 2 : 1;
-    p.sp = p.tp > 1;
+    p.mesh.tp = n >= 2 ? 2 : 1;
+    p.mesh.pp = n >= 4 ? 2 : 1;
+    p.mesh.dp = n >= 8 ? 2 : 1;
+    p.sp = p.mesh.tp > 1;
     p.micro_batch = 2;
     return p;
 }

@@ -54,9 +54,9 @@ static const int *choices(void) {
 static bool plan_of(const struct combination *c, struct plan *p) {
     const int *v = c->value;
     *p = parity_plan();
-    p->dp = shapes[v[SHAPE]].dp;
-    p->tp = shapes[v[SHAPE]].tp;
-    p->pp = shapes[v[SHAPE]].pp;
+    p->mesh.dp = shapes[v[SHAPE]].dp;
+    p->mesh.tp = shapes[v[SHAPE]].tp;
+    p->mesh.pp = shapes[v[SHAPE]].pp;
     p->sp = v[SP];
     p->zero = ZEROS[v[ZERO]].zero;
     p->offload = ZEROS[v[ZERO]].offload;

@@ -29,7 +29,7 @@ static struct plan plan_of(bool parallel, int precision) {
     p.layers = 2;
     p.global_batch = 8;
     p.micro_batch = 2;
-    if (parallel) p.dp = p.tp = p.pp = 2, p.zero = 1;
+    if (parallel) p.mesh.dp = p.mesh.tp = p.mesh.pp = 2, p.zero = 1;
     return p;
 }
 

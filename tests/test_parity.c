@@ -59,8 +59,8 @@ static void test_materialised_attention_equals_blocked_serial(void **state) {
     struct difference d = {0};
     enum status status = reference_init(&ref, &plan);
     plan.attention = ATTENTION_MATERIALISED;
-    plan.tp = comm_world_size() > 1 ? 2 : 1;
-    plan.dp = comm_world_size() / plan.tp;
+    plan.mesh.tp = comm_world_size() > 1 ? 2 : 1;
+    plan.mesh.dp = comm_world_size() / plan.mesh.tp;
     plan.micro_batch = 1;
     if (status == OK) status = plan_settle(&plan, comm_world_size());
     if (agree_all(status == OK)) status = layout_compare(&plan, &ref, &d);

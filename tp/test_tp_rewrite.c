@@ -15,8 +15,8 @@
 static struct plan plan_of(int tp, int rank) {
     struct plan plan = parity_plan();
     plan.layers = 2;
-    plan.tp = tp;
-    plan.place = mesh_place_of(1, tp, 1, rank);
+    plan.mesh.tp = tp;
+    plan.place = mesh_place_of(&plan.mesh, rank);
     return plan;
 }
 

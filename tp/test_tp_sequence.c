@@ -157,7 +157,7 @@ static struct plan plan_of(int tp, int sp) {
     struct plan plan = parity_plan();
     plan.layers = 2;
     plan.micro_batch = 4;
-    plan.tp = tp;
+    plan.mesh.tp = tp;
     plan.sp = sp;
     return plan;
 }

@@ -41,17 +41,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool tp_wanted(const struct plan *plan) { return plan->tp > 1 || plan->sp; }
+static bool tp_wanted(const struct plan *plan) { return plan->mesh.tp > 1 || plan->sp; }
 
 static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
 static enum status tp_check(const struct plan *plan) {
-    if (plan->heads % plan->tp)
-        return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->tp, plan->heads,
+    if (plan->heads % plan->mesh.tp)
+        return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->mesh.tp, plan->heads,
                     plan_divisors(plan->heads, plan->heads));
-    if (plan->sp && plan->tp == 1) return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
-    if (plan->sp && plan->seq % plan->tp)
-        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)", plan->tp, plan->seq,
+    if (plan->sp && plan->mesh.tp == 1) return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
+    if (plan->sp && plan->seq % plan->mesh.tp)
+        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)", plan->mesh.tp, plan->seq,
                     plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
     return OK;                                                       /* then it divides the 4 x hidden units of the MLP too */
 }
@@ -61,8 +61,8 @@ static bool is_cut(char tag) { return strchr("HKV", tag) != NULL; }
 
 /* This rank's part of an axis; the vocabulary is rounded up, so that parts are equal. */
 static void narrow(struct axis *a, const struct plan *plan) {
-    a->n = a->tag == 'V' ? plan_vocab_rows(plan, plan->tp) : a->global / plan->tp;
-    a->first = a->n * plan->place.tp_rank;
+    a->n = a->tag == 'V' ? plan_vocab_rows(plan, plan->mesh.tp) : a->global / plan->mesh.tp;
+    a->first = a->n * plan->place.rank.tp;
 }
 
 static void narrow_params(const struct plan *plan, struct program *p) {
@@ -73,7 +73,7 @@ static void narrow_params(const struct plan *plan, struct program *p) {
             narrow(&w->type.shape.axis[k], plan);
             w->tp_sharded = true;
         }
-        if (!w->tp_sharded && plan->place.tp_rank != 0) w->counted = false;   /* all ranks have it; rank 0 counts it */
+        if (!w->tp_sharded && plan->place.rank.tp != 0) w->counted = false;   /* all ranks have it; rank 0 counts it */
     }
 }
 
@@ -100,7 +100,7 @@ static bool sums_over_cut_axis(const struct program *p, const struct step *s) {
 
 static struct step region_step(const struct plan *plan, const struct op *op, int block, int in, int out) {
     return (struct step){.op = op, .n_in = 1, .n_out = 1, .in = {in}, .out = {out}, .block = block, .mesh_axis = AXIS_TP,
-                         .parts = (int)plan->tp, .part = plan->place.tp_rank};
+                         .parts = (int)plan->mesh.tp, .part = plan->place.rank.tp};
 }
 
 static int slot_like(struct program *p, int slot, const char *suffix) {
@@ -134,8 +134,8 @@ static void insert_enter(const struct plan *plan, struct program *p, int at) {
 static void divide_loss(const struct plan *plan, struct step *s, const struct op *op) {
     s->op = op;
     s->mesh_axis = AXIS_TP;
-    s->parts = (int)plan->tp;
-    s->part = plan->place.tp_rank;
+    s->parts = (int)plan->mesh.tp;
+    s->part = plan->place.rank.tp;
 }
 
 static void insert_regions(const struct plan *plan, struct program *p) {
@@ -174,7 +174,7 @@ static enum status tp_cost(const struct plan *plan, const struct compiled *c, st
     for (int i = 0; i < c->program->n_params; i++) {
         const struct param *w = &c->program->params[i];
         double bytes = (double)w->own_n * (double)dtype_size(w->grad_type.dtype);
-        if (is_partial(w)) bill->wire_bytes[AXIS_TP] += comm_algorithm_bytes(COMM_ALL_REDUCE, (int)plan->tp, bytes);
+        if (is_partial(w)) bill->wire_bytes[AXIS_TP] += comm_algorithm_bytes(COMM_ALL_REDUCE, (int)plan->mesh.tp, bytes);
     }
     return OK;
 }

@@ -14,9 +14,9 @@ static struct plan small_plan(int dp, int tp, int pp, int zero) {
     struct plan plan = parity_plan();
     plan.layers = 2;
     plan.hidden = 24;
-    plan.dp = dp;
-    plan.tp = tp;
-    plan.pp = pp;
+    plan.mesh.dp = dp;
+    plan.mesh.tp = tp;
+    plan.mesh.pp = pp;
     plan.zero = zero;
     plan.global_batch = 2 * dp;
     plan.micro_batch = 1;
@@ -138,7 +138,7 @@ struct precision { int plan, grad_fp32; int64_t weight, grad; int states; };   /
 /* Every array is where the formula's bytes put it, and nothing else lies in its role: so the role's bytes are the formula's and
  * the gaps of alignment, which are walked over. */
 static void check_states(const struct run *r, const struct precision *x) {
-    int64_t param = 0, grad = 0, optim = 0, sum = 0, N = r->plan.dp, zero = r->plan.zero, state_size = x->plan == PRECISION_FP64 ? 8 : 4;
+    int64_t param = 0, grad = 0, optim = 0, sum = 0, N = r->plan.mesh.dp, zero = r->plan.zero, state_size = x->plan == PRECISION_FP64 ? 8 : 4;
     double formula = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];

@@ -120,7 +120,7 @@ static enum status note(struct run *r, void *self, const struct event *e) {
 static bool foretold(const struct run *r, bool every, const int *seen, int n) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     struct zero_buckets z;
-    if (!well(true, zero_buckets_init(&z, &compiled, (int)r->plan.dp, every, 1))) return false;
+    if (!well(true, zero_buckets_init(&z, &compiled, (int)r->plan.mesh.dp, every, 1))) return false;
     bool same = z.n_params == n && !memcmp(z.params, seen, (size_t)n * sizeof *seen);
     zero_buckets_fini(&z);
     return same && n > 0;
@@ -130,10 +130,10 @@ static enum status run_and_record(struct run *r, int zero, struct record *record
     struct plan plan = parity_plan();
     struct data_file *file;
     struct data_split train, val;
-    plan.pp = comm_world_size() == 4 ? 2 : 1;              /* 4 ranks: the ends of the tied weight on two stages, in chunks */
-    plan.dp = comm_world_size() / plan.pp;
-    plan.schedule = plan.pp == 2 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
-    plan.chunks = plan.pp;
+    plan.mesh.pp = comm_world_size() == 4 ? 2 : 1;              /* 4 ranks: the ends of the tied weight on two stages, in chunks */
+    plan.mesh.dp = comm_world_size() / plan.mesh.pp;
+    plan.schedule = plan.mesh.pp == 2 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
+    plan.chunks = plan.mesh.pp;
     plan.micro_batch = 2;
     plan.zero = zero;
     TRY(plan_settle(&plan, comm_world_size()));

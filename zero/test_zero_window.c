@@ -9,9 +9,9 @@
 static struct plan window_plan(int dp, int tp, int pp) {
     struct plan plan = parity_plan();
     plan.zero = 3;
-    plan.dp = dp;
-    plan.tp = tp;
-    plan.pp = pp;
+    plan.mesh.dp = dp;
+    plan.mesh.tp = tp;
+    plan.mesh.pp = pp;
     plan.micro_batch = 2;
     return plan;
 }

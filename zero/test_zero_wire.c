@@ -19,8 +19,8 @@ static struct plan plan_of(int zero, int dp, int pp, int m) {
     struct plan plan = parity_plan();
     plan.layers = 4;
     plan.zero = zero;
-    plan.dp = dp;
-    plan.pp = pp;
+    plan.mesh.dp = dp;
+    plan.mesh.pp = pp;
     plan.micro_batch = 1;
     plan.global_batch = dp * m;
     return plan;
@@ -33,10 +33,10 @@ static bool is_tied(const char *name) { return has(name, "wte"); }
 /* Of the two uses of the tied table, the embedding is the first stage's, the logits are the last one's. */
 static int uses(const char *name, const struct mesh_place *at) {
     if (!is_tied(name)) return 1;
-    return (at->pp_rank == 0) + (at->pp_rank == at->pp - 1);
+    return (at->rank.pp == 0) + (at->rank.pp == at->n.pp - 1);
 }
 static int uses_in_backward(const char *name, const struct mesh_place *at) {
-    if (is_tied(name)) return at->pp_rank == at->pp - 1;
+    if (is_tied(name)) return at->rank.pp == at->n.pp - 1;
     return has(name, ".g") || (has(name, ".w") && !has(name, "wpe"));
 }
 
@@ -49,10 +49,10 @@ static int transfers(const char *name, const struct plan *plan, int m) {
 
 /* ---- against the bill ---- */
 static double expected_bytes(const struct run *r, int m) {
-    double bytes = 0, N = (double)r->plan.dp;
+    double bytes = 0, N = (double)r->plan.mesh.dp;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        int64_t shard = (type_n(&w->type) + r->plan.dp - 1) / r->plan.dp;
+        int64_t shard = (type_n(&w->type) + r->plan.mesh.dp - 1) / r->plan.mesh.dp;
         if (w->present) bytes += transfers(w->name, &r->plan, m) * (double)shard * N * (double)dtype_size(w->type.dtype) * (N - 1) / N;
     }
     return bytes;

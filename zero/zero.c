@@ -53,9 +53,9 @@ static enum status zero_check(const struct plan *plan) {
 /* ---- rewrite: who owns what ---- */
 static void divide(const struct plan *plan, struct param *w) {
     int64_t n = type_n(&w->type);
-    w->shard_n = (n + plan->dp - 1) / plan->dp;
-    w->padded_n = w->shard_n * plan->dp;
-    w->own_first = w->shard_n * plan->place.dp_rank;
+    w->shard_n = (n + plan->mesh.dp - 1) / plan->mesh.dp;
+    w->padded_n = w->shard_n * plan->mesh.dp;
+    w->own_first = w->shard_n * plan->place.rank.dp;
     int64_t left = n - w->own_first;
     w->own_n = left < 0 ? 0 : left < w->shard_n ? left : w->shard_n;
     if (plan->zero >= 2) w->grad_at = RESIDENT_OWN;
@@ -73,11 +73,11 @@ static enum status zero_rewrite(const struct plan *plan, struct program *p) {
 static bool scatters_every(const struct plan *plan) { return plan->zero >= 2; }
 
 static enum status foretell(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
-    return zero_buckets_init(z, c, (int)plan->dp, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
+    return zero_buckets_init(z, c, (int)plan->mesh.dp, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
 }
 
 static double gather_bytes(const struct plan *plan, const struct param *w) {
-    return comm_algorithm_bytes(COMM_ALL_GATHER, (int)plan->dp, (double)w->padded_n * (double)dtype_size(w->type.dtype));
+    return comm_algorithm_bytes(COMM_ALL_GATHER, (int)plan->mesh.dp, (double)w->padded_n * (double)dtype_size(w->type.dtype));
 }
 
 /* Stages 1 and 2 publish every weight once. */
@@ -119,7 +119,7 @@ struct zero {
 /* A shard that is kept in host memory goes up first, to its own place in the whole. */
 static enum status bring_up(struct run *r, const struct param *w, char *whole, const char **own) {
     int64_t bytes = w->shard_n * (int64_t)dtype_size(w->type.dtype);
-    char *place = whole + r->plan.place.dp_rank * bytes;
+    char *place = whole + r->plan.place.rank.dp * bytes;
     TRY(r->device->upload_start(r->device, place, *own, bytes));
     *own = place;
     return OK;

@@ -1,88 +1,87 @@
-/* The mesh: a rank's coordinates, and the group of this rank along every axis.
+/* The mesh's arithmetic: a rank's coordinates, and who is in a group with it along every axis. Pure.
  *
- * rank = (pp_rank dp + dp_rank) tp + tp_rank. The group along an axis holds the ranks that differ in that coordinate
- * only, so its colour is the rank that results when that coordinate is set to zero. With dp=2 tp=2 pp=2:
+ * The group along an axis holds the ranks that differ in its coordinates only, so its colour is the rank that results
+ * when those are set to zero. With tp=2 dp=2 pp=2:
  *
- *   rank  0 1 2 3 4 5 6 7        tp: {0 1} {2 3} {4 5} {6 7}     dp: {0 2} {1 3} {4 6} {5 7}     pp: {0 4} {1 5} {2 6} {3 7}
- *
- * Every rank of the world makes the same calls in the same order, also those that the layout does not use, and also one
- * that has already failed: a split waits for everybody. Afterwards all agree. */
+ *   rank  0 1 2 3 4 5 6 7        tp: {0 1} {2 3} {4 5} {6 7}     dp: {0 2} {1 3} {4 6} {5 7}     pp: {0 4} {1 5} {2 6} {3 7} */
 #include "lib/comm/mesh.h"
 
-#include "lib/comm/comm_backend.h"
-
+#include <inttypes.h>
 #include <stdio.h>
 
+static const char *const DIMS[N_DIMS] = {[DIM_TP] = "tp", [DIM_DP] = "dp", [DIM_PP] = "pp"};
+
+static bool at_an_end(const struct mesh_place *p) {
+    return p->n.pp > 1 && (p->rank.pp == 0 || p->rank.pp == p->n.pp - 1);
+}
+
+enum { ALL_DIMS = (1 << N_DIMS) - 1 };
+/* along: bits of the dimensions in which members differ. Where not all ranks are in such a group: who is, and how many of
+ * them there are in one. */
+static const struct axis_row {
+    const char *name;
+    unsigned along;
+    bool (*member)(const struct mesh_place *);
+    int n_members;
+} AXES[N_MESH_AXES] = {
+    [AXIS_SELF] = {.name = "self"},
+    [AXIS_TP]   = {.name = "tp", .along = 1 << DIM_TP},
+    [AXIS_DP]   = {.name = "dp", .along = 1 << DIM_DP},
+    [AXIS_PP]   = {.name = "pp", .along = 1 << DIM_PP},
+    [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .member = at_an_end, .n_members = 2},
+    [AXIS_MESH] = {.name = "mesh", .along = ALL_DIMS},
+};
+
+const char *mesh_dim_name(enum mesh_dim dim) { return (unsigned)dim < N_DIMS ? DIMS[dim] : "unknown dimension"; }
 const char *mesh_axis_name(enum mesh_axis axis) {
-    static const char *const names[N_MESH_AXES] = {
-        [AXIS_SELF] = "self", [AXIS_TP] = "tp",   [AXIS_DP] = "dp",
-        [AXIS_PP] = "pp",     [AXIS_TIE] = "tie", [AXIS_MESH] = "mesh",
-    };
-    return (unsigned)axis < N_MESH_AXES ? names[axis] : "unknown axis";
+    return (unsigned)axis < N_MESH_AXES ? AXES[axis].name : "unknown axis";
 }
 
-struct mesh_place mesh_place_of(int dp, int tp, int pp, int rank) {
-    return (struct mesh_place){
-        .dp = dp, .tp = tp, .pp = pp,
-        .dp_rank = rank / tp % dp, .tp_rank = rank % tp, .pp_rank = rank / (tp * dp),
-    };
+static int64_t size_along(const struct mesh_sizes *sizes, int dim) { return sizes->at[dim] ? sizes->at[dim] : 1; }
+
+double mesh_n_ranks(const struct mesh_sizes *sizes) {
+    double n = 1;
+    for (int d = 0; d < N_DIMS; d++) n *= (double)size_along(sizes, d);
+    return n;
 }
 
-int mesh_rank_of(const struct mesh_place *place) {
-    return (place->pp_rank * place->dp + place->dp_rank) * place->tp + place->tp_rank;
+const char *mesh_sizes_text(const struct mesh_sizes *sizes, char *text, size_t size) {
+    size_t used = 0;
+    snprintf(text, size, "dp=%" PRId64, size_along(sizes, DIM_DP));
+    for (int d = 0; d < N_DIMS && used < size; d++)
+        if (size_along(sizes, d) != 1)
+            used += (size_t)snprintf(text + used, size - used, "%s%s=%" PRId64, used ? " x " : "", DIMS[d], sizes->at[d]);
+    return text;
 }
 
-/* Ranks with one colour along an axis form its group; -1: this rank stays alone. */
-static int colour_along(enum mesh_axis axis, struct mesh_place place) {
-    bool outer = place.pp > 1 && (place.pp_rank == 0 || place.pp_rank == place.pp - 1);
-    switch (axis) {
-    case AXIS_TP: place.tp_rank = 0; break;
-    case AXIS_DP: place.dp_rank = 0; break;
-    case AXIS_PP: place.pp_rank = 0; break;
-    case AXIS_TIE:
-        if (!outer) return -1;
-        place.pp_rank = 0;
-        break;
-    case AXIS_MESH: return 0;
-    default: return -1;
+struct mesh_place mesh_place_of(const struct mesh_sizes *sizes, int rank) {
+    struct mesh_place p;
+    for (int d = 0; d < N_DIMS; d++) {
+        p.n.at[d] = (int)size_along(sizes, d);
+        p.rank.at[d] = rank % p.n.at[d];
+        rank /= p.n.at[d];
     }
-    return mesh_rank_of(&place);
+    return p;
 }
 
-static void set_identity(const struct mesh_place *place) {
-    char host[64], identity[128];
-    comm_host_name(host, sizeof host);
-    snprintf(identity, sizeof identity, "rank %d/%d pp%d dp%d tp%d @%s", comm_world_rank(), comm_world_size(),
-             place->pp_rank, place->dp_rank, place->tp_rank, host);
-    status_identity(identity);
+int mesh_rank_of(const struct mesh_place *p) {
+    int rank = 0;
+    for (int d = N_DIMS; d-- > 0;) rank = rank * p->n.at[d] + p->rank.at[d];
+    return rank;
 }
 
-enum status mesh_init(struct mesh *mesh, int dp, int tp, int pp) {
-    int rank = comm_world_rank(), size = comm_world_size();
-    *mesh = (struct mesh){0};
-    if (dp < 1 || tp < 1 || pp < 1 || (double)dp * tp * pp > size)
-        return FAIL(E_CONFIG, "dp=%d tp=%d pp=%d needs %.0f ranks, and the world has %d", dp, tp, pp,
-                    (double)dp * tp * pp, size);
-    bool used = rank < dp * tp * pp;
-    if (used) mesh->place = mesh_place_of(dp, tp, pp, rank);
-    else mesh->place = mesh_place_of(1, 1, 1, 0);
-
-    enum status status = OK;
-    mesh->group[AXIS_SELF] = group_self();
-    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) {
-        int colour = used ? colour_along(axis, mesh->place) : -1;
-        enum status made = group_create(mesh_axis_name(axis), colour, rank, &mesh->group[axis]);
-        if (made == OK && axis == AXIS_PP) made = group_carry_messages(mesh->group[axis]);
-        if (made == OK) mesh->group[axis]->axis = (int)axis;
-        if (status == OK) status = made;
-    }
-    if (used) set_identity(&mesh->place);
-    else comm_world_identity();                                      /* beyond the layout there are no coordinates */
-    return fail_agree(group_world(), status);
+const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int d = N_DIMS; d-- > 0 && used < size;)
+        if (p->n.at[d] > 1) used += (size_t)snprintf(text + used, size - used, "%s%s%d", used ? " " : "", DIMS[d], p->rank.at[d]);
+    return text;
 }
 
-void mesh_fini(struct mesh *mesh) {
-    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) group_destroy(&mesh->group[axis]);
-    mesh->group[AXIS_SELF] = NULL;
-    comm_world_identity();
+int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
+    struct mesh_place first = *p;
+    if (AXES[axis].member && !AXES[axis].member(p)) return -1;
+    for (int d = 0; d < N_DIMS; d++)
+        if (AXES[axis].along >> d & 1) first.rank.at[d] = 0;
+    return mesh_rank_of(&first);
 }

@@ -1,9 +1,9 @@
-/* The mesh: rank <-> (pp, dp, tp), and the group of this rank along every axis.
+/* The mesh: rank <-> coordinates, and the group of this rank along every axis.
  *
- *   rank = (pp_rank * dp + dp_rank) * tp + tp_rank
+ *   rank = rank.tp + n.tp (rank.dp + n.dp rank.pp)
  *
- * tp is innermost, so that its ranks, which talk most, are neighbours and stay within a node; pp is outermost, since it
- * sends least. Source: Narayanan et al. 2021, section 3.2. */
+ * Dimensions are listed innermost first. tp is innermost, so that its ranks, which talk most, are neighbours and stay
+ * within a node; pp is outermost, since it sends least. Source: Narayanan et al. 2021, section 3.2. */
 #ifndef TRIVIUM_COMM_MESH_H
 #define TRIVIUM_COMM_MESH_H
 
@@ -13,6 +13,12 @@
 extern "C" {
 #endif
 
+/** What a rank has a coordinate for: as at[DIM_TP] where all are gone through, as .tp where one is meant. A dimension
+ *  more is a name in both lines and a row in mesh.c. */
+enum mesh_dim { DIM_TP, DIM_DP, DIM_PP, N_DIMS };
+#define MESH_DIMS(type) union { type at[N_DIMS]; struct { type tp, dp, pp; }; }
+
+/** Who talks to whom: ranks that differ in one coordinate only, and other sets that some technique needs. */
 enum mesh_axis {
     AXIS_SELF,  /* this rank alone */
     AXIS_TP, AXIS_DP, AXIS_PP,
@@ -20,24 +26,39 @@ enum mesh_axis {
     AXIS_MESH,  /* every rank of the layout */
     N_MESH_AXES
 };
-/** "tp" and so on, as in errors and ledgers. */
+/** "tp" and so on, as in options, errors and ledgers. */
+const char *mesh_dim_name(enum mesh_dim);
 const char *mesh_axis_name(enum mesh_axis);
 
-struct mesh_place { int dp, tp, pp, dp_rank, tp_rank, pp_rank; };
+/** Ranks along each dimension, as options give them. 0: not given, and counts as 1. */
+struct mesh_sizes { MESH_DIMS(int64_t); };
 
-/** Coordinates of a rank; pure. 0 <= rank < dp tp pp. */
-struct mesh_place mesh_place_of(int dp, int tp, int pp, int rank);
+/** One rank of a layout: how many there are along each dimension, and which of them it is. */
+struct mesh_place { MESH_DIMS(int) n, rank; };
+
+/** The product of the sizes: exact below 2^53. */
+double mesh_n_ranks(const struct mesh_sizes *);
+/** "dp=2 x pp=4": the sizes that are larger than one, for errors; "dp=1" if none is. */
+const char *mesh_sizes_text(const struct mesh_sizes *, char *text, size_t size);
+
+/** Coordinates of a rank; pure. 0 <= rank < mesh_n_ranks <= INT_MAX. */
+struct mesh_place mesh_place_of(const struct mesh_sizes *, int rank);
 int mesh_rank_of(const struct mesh_place *);
+/** "pp0 dp1 tp0", outermost first: the coordinates along dimensions larger than one; "" if none is. */
+const char *mesh_place_text(const struct mesh_place *, char *text, size_t size);
+/** Ranks of one colour along an axis form its group, in ascending order; the colour is the first of them. -1: the rank is
+ *  alone. Pure. */
+int mesh_colour(enum mesh_axis, const struct mesh_place *);
 
 struct mesh {
     struct mesh_place place;
     struct group *group[N_MESH_AXES];
 };
 
-/** Groups of a layout over the first dp tp pp ranks of the world. Ranks beyond take part in the call and get groups of one.
- *  Sets the process identity to "rank r/n ppX dpY tpZ @host" until mesh_fini. All ranks get the same status (fail_agree).
+/** Groups of a layout over the first mesh_n_ranks of the world. Ranks beyond take part in the call and get groups of one.
+ *  Sets the process identity to "rank r/n pp0 dp1 @host" until mesh_fini. All ranks get the same status (fail_agree).
  *  @collective{world} @errors E_CONFIG if the world is too small, E_COMM, E_MEMORY */
-enum status mesh_init(struct mesh *, int dp, int tp, int pp);
+enum status mesh_init(struct mesh *, const struct mesh_sizes *);
 void mesh_fini(struct mesh *); /* @collective{world} */
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@
 
 #include "lib/comm/mesh.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,27 +16,28 @@ static void test_coordinates_are_a_bijection(void **state) {
         for (int tp = 1; tp <= 4; tp++)
             for (int pp = 1; pp <= 4; pp++)
                 for (int rank = 0; rank < dp * tp * pp; rank++) {
-                    struct mesh_place p = mesh_place_of(dp, tp, pp, rank);
+                    struct mesh_place p = mesh_place_of(&(struct mesh_sizes){.dp = dp, .tp = tp, .pp = pp}, rank);
                     assert_int_equal(mesh_rank_of(&p), rank);
-                    assert_true(p.dp_rank < dp && p.tp_rank < tp && p.pp_rank < pp);
+                    assert_true(p.rank.dp < dp && p.rank.tp < tp && p.rank.pp < pp);
                 }
 }
 
 /* The order that DESIGN and users rely on: dp=2 tp=2 pp=2, rank 5 = pp 1, dp 0, tp 1. */
 static void test_tp_is_innermost(void **state) {
     (void)state;
-    struct mesh_place p = mesh_place_of(2, 2, 2, 5);
-    assert_int_equal(p.pp_rank, 1);
-    assert_int_equal(p.dp_rank, 0);
-    assert_int_equal(p.tp_rank, 1);
-    for (int rank = 0; rank < 3; rank++) assert_int_equal(mesh_place_of(1, 4, 2, rank + 4).tp_rank, rank);
+    struct mesh_sizes cube = {.dp = 2, .tp = 2, .pp = 2}, flat = {.tp = 4, .pp = 2};      /* no dp: 1 */
+    struct mesh_place p = mesh_place_of(&cube, 5);
+    assert_int_equal(p.rank.pp, 1);
+    assert_int_equal(p.rank.dp, 0);
+    assert_int_equal(p.rank.tp, 1);
+    for (int rank = 0; rank < 3; rank++) assert_int_equal(mesh_place_of(&flat, rank + 4).rank.tp, rank);
 }
 
 /* Which ranks should share this rank's group along an axis, from the definition and in another way than mesh.c's
  * colours. */
 static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place b) {
-    bool same_tp = a.tp_rank == b.tp_rank, same_dp = a.dp_rank == b.dp_rank, same_pp = a.pp_rank == b.pp_rank;
-    bool a_outer = a.pp_rank == 0 || a.pp_rank == a.pp - 1, b_outer = b.pp_rank == 0 || b.pp_rank == b.pp - 1;
+    bool same_tp = a.rank.tp == b.rank.tp, same_dp = a.rank.dp == b.rank.dp, same_pp = a.rank.pp == b.rank.pp;
+    bool a_outer = a.rank.pp == 0 || a.rank.pp == a.n.pp - 1, b_outer = b.rank.pp == 0 || b.rank.pp == b.n.pp - 1;
     switch (axis) {
     case AXIS_TP: return same_dp && same_pp;
     case AXIS_DP: return same_tp && same_pp;
@@ -47,14 +49,13 @@ static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place
 }
 
 /* Members by a gather of world ranks; they must be the expected ones in ascending order. */
-static bool group_is_right(const struct mesh *mesh, enum mesh_axis axis, bool used) {
+static bool group_is_right(const struct mesh *mesh, const struct mesh_sizes *sizes, enum mesh_axis axis, bool used) {
     int32_t mine = comm_world_rank(), members[MAX_RANKS];
     const struct group *group = mesh->group[axis];
     bool ok = comm_all_gather(group, &mine, members, 1, INT32) == OK;
     int n = 0;
-    int n_mesh = mesh->place.dp * mesh->place.tp * mesh->place.pp;
-    for (int r = 0; r < n_mesh && used; r++) {
-        struct mesh_place other = mesh_place_of(mesh->place.dp, mesh->place.tp, mesh->place.pp, r);
+    for (int r = 0; r < mesh_n_ranks(sizes) && used; r++) {
+        struct mesh_place other = mesh_place_of(sizes, r);
         if (!together(axis, mesh->place, other)) continue;
         ok &= n < group_size(group) && members[n] == r;
         if (r == mine) ok &= group_rank(group) == n;
@@ -64,11 +65,11 @@ static bool group_is_right(const struct mesh *mesh, enum mesh_axis axis, bool us
     return ok && n == group_size(group) && strcmp(group_name(group), mesh_axis_name(axis)) == 0;
 }
 
-static bool layout_is_right(int dp, int tp, int pp) {
+static bool layout_is_right(const struct mesh_sizes *sizes) {
     struct mesh mesh;
-    if (!agree_all(mesh_init(&mesh, dp, tp, pp) == OK)) return false;
-    bool ok = true, used = comm_world_rank() < dp * tp * pp;
-    for (enum mesh_axis axis = 0; axis < N_MESH_AXES; axis++) ok &= group_is_right(&mesh, axis, used);
+    if (!agree_all(mesh_init(&mesh, sizes) == OK)) return false;
+    bool ok = true, used = comm_world_rank() < mesh_n_ranks(sizes);
+    for (enum mesh_axis axis = 0; axis < N_MESH_AXES; axis++) ok &= group_is_right(&mesh, sizes, axis, used);
     mesh_fini(&mesh);
     return agree_all(ok);
 }
@@ -80,7 +81,7 @@ static void test_groups_of_every_layout(void **state) {
     bool ok = true;
     for (int dp = 1; dp <= n; dp++)
         for (int tp = 1; dp * tp <= n; tp++)
-            for (int pp = 1; dp * tp * pp <= n; pp++) ok &= layout_is_right(dp, tp, pp);
+            for (int pp = 1; dp * tp * pp <= n; pp++) ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .tp = tp, .pp = pp});
     assert_true(ok);
 }
 
@@ -90,8 +91,9 @@ static void test_identity_names_the_place(void **state) {
     char before[128], expected[64];
     snprintf(before, sizeof before, "%s", status_identity_text());
     int n = comm_world_size();
-    bool made = mesh_init(&mesh, n, 1, 1) == OK;
-    snprintf(expected, sizeof expected, "rank %d/%d pp0 dp%d tp0 @", comm_world_rank(), n, comm_world_rank());
+    bool made = mesh_init(&mesh, &(struct mesh_sizes){.dp = n}) == OK;
+    if (n == 1) snprintf(expected, sizeof expected, "rank 0/1 @");
+    else snprintf(expected, sizeof expected, "rank %d/%d dp%d @", comm_world_rank(), n, comm_world_rank());
     bool right = strncmp(status_identity_text(), expected, strlen(expected)) == 0;
     mesh_fini(&mesh);
     snprintf(expected, sizeof expected, "rank %d/%d @", comm_world_rank(), n);
@@ -100,14 +102,27 @@ static void test_identity_names_the_place(void **state) {
     assert_true(agree_all(made && right));
 }
 
+/* Outermost first, and only what there is more than one of. */
+static void test_texts_leave_out_what_is_one(void **state) {
+    (void)state;
+    char text[64];
+    struct mesh_sizes sizes = {.dp = 2, .pp = 3}, one = {.dp = 0};
+    struct mesh_place last = mesh_place_of(&sizes, 5), only = mesh_place_of(&one, 0);
+    assert_string_equal(mesh_sizes_text(&sizes, text, sizeof text), "dp=2 x pp=3");
+    assert_string_equal(mesh_sizes_text(&one, text, sizeof text), "dp=1");
+    assert_string_equal(mesh_place_text(&last, text, sizeof text), "pp2 dp1");
+    assert_string_equal(mesh_place_text(&only, text, sizeof text), "");
+}
+
 static void test_too_large_a_layout_is_refused(void **state) {
     (void)state;
     struct mesh mesh;
     int n = comm_world_size();
-    assert_fails(mesh_init(&mesh, n, 2, 1), E_CONFIG, "tp=2", "needs");
-    assert_fails(mesh_init(&mesh, 1, 1, 0), E_CONFIG, "pp=0");
-    assert_fails(mesh_init(&mesh, 2000000000, 2000000000, 2000000000), E_CONFIG, "dp=2000000000");
+    assert_fails(mesh_init(&mesh, &(struct mesh_sizes){.dp = n, .tp = 2}), E_CONFIG, "tp=2", "needs");
+    assert_fails(mesh_init(&mesh, &(struct mesh_sizes){.pp = -1}), E_CONFIG, "pp=-1");
+    assert_fails(mesh_init(&mesh, &(struct mesh_sizes){.dp = INT_MAX, .tp = INT_MAX, .pp = INT_MAX}), E_CONFIG, "dp=2147483647");
 }
 
 TESTS(unit_test(test_coordinates_are_a_bijection), unit_test(test_tp_is_innermost), unit_test(test_groups_of_every_layout),
-      unit_test(test_identity_names_the_place), unit_test(test_too_large_a_layout_is_refused))
+      unit_test(test_identity_names_the_place), unit_test(test_texts_leave_out_what_is_one),
+      unit_test(test_too_large_a_layout_is_refused))

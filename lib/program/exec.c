@@ -86,7 +86,7 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     c.watched = e->watched;
     c.seed = e->seed;
     c.n_step = e->n_step;
-    c.first_sample = ((int64_t)at.microbatch * m->dp + m->dp_rank) * e->micro;
+    c.first_sample = ((int64_t)at.microbatch * m->n.dp + m->rank.dp) * e->micro;
     c.loss_scale = e->loss_scale;
     c.grad_scale = e->grad_scale;
     c.device = e->device;

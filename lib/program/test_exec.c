@@ -148,7 +148,7 @@ static void prepare(void) {
     for (enum role r = 0; r < N_ROLES; r++) assert_ok(arena_init(&b.arenas[r], device_cpu(), r, b.memory.bytes[r], true));
     for (int i = 0; i < TINY_N; i++) b.w[i] = 0.5 + i / 8.0;
     place_params();
-    b.mesh.place = (struct mesh_place){1, 1, 1, 0, 0, 0};
+    b.mesh.place = mesh_place_of(&(struct mesh_sizes){.dp = 1}, 0);
     for (int a = 0; a < N_MESH_AXES; a++) b.mesh.group[a] = group_self();
     b.exec = (struct exec){.program = &b.program, .chunks = &b.chunk, .memory = &b.memory, .mesh = &b.mesh, .arenas = b.arenas,
                            .device = device_cpu(), .hooks = {NULL, fetch, param_event}, .loss_scale = 1, .grad_scale = 1,
@@ -296,8 +296,8 @@ static void test_calls_know_their_place_in_the_global_batch(void **state) {
     (void)state;
     spy_on(1);
     prepare();
-    b.mesh.place.dp = 4;
-    b.mesh.place.dp_rank = 3;
+    b.mesh.place.n.dp = 4;
+    b.mesh.place.rank.dp = 3;
     b.exec.micro = 5;
     b.exec.n_step = 17;
     b.exec.seed = 99;

@@ -120,9 +120,9 @@ static int64_t highest(const struct bytes *b, int n, enum role role) {
 /* ---- the plans that are checked ---- */
 static struct plan layout(int dp, int tp, int pp, int schedule, int micro) {
     struct plan p = parity_plan();
-    p.dp = dp;
-    p.tp = tp;
-    p.pp = pp;
+    p.mesh.dp = dp;
+    p.mesh.tp = tp;
+    p.mesh.pp = pp;
     p.schedule = schedule;
     p.micro_batch = micro;
     assert_ok(plan_settle(&p, plan_ranks(&p)));

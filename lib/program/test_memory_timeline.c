@@ -95,7 +95,7 @@ static void test_time_line_equals_a_count_of_every_value(void **state) {
     check_layout(p);
     for (int company = 0; company < N_COMPANIES; company++) {
         p = parity_plan();
-        p.dp = p.tp = p.pp = 2;
+        p.mesh.dp = p.mesh.tp = p.mesh.pp = 2;
         p.micro_batch = 2;
         p.zero = company % 4;
         p.sp = company / 2 % 2;

@@ -41,7 +41,7 @@ json_t *checkpoint_manifest(const struct run *r) {
     const struct plan *p = &r->plan;
     json_t *model = json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)p->layers, "hidden", (json_int_t)p->hidden, "heads",
                               (json_int_t)p->heads, "seq", (json_int_t)p->seq, "vocab", (json_int_t)p->vocab);
-    json_t *layout = json_pack("{s:I, s:I, s:I, s:I}", "dp", (json_int_t)p->dp, "tp", (json_int_t)p->tp, "pp", (json_int_t)p->pp, "zero",
+    json_t *layout = json_pack("{s:I, s:I, s:I, s:I}", "dp", (json_int_t)p->mesh.dp, "tp", (json_int_t)p->mesh.tp, "pp", (json_int_t)p->mesh.pp, "zero",
                                (json_int_t)p->zero);
     json_t *adamw = json_pack("{s:f, s:f, s:f, s:f}", "beta1", p->beta1, "beta2", p->beta2, "eps", p->eps, "weight_decay", p->weight_decay);
     return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version", CHECKPOINT_VERSION, "step",

@@ -43,7 +43,7 @@ enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     enum status status = evaluate_batches(r, &s, n_batches, &sum);
     schedule_fini(&s);
     TRY(status);
-    if (r->plan.place.tp_rank != 0) sum = 0;
+    if (r->plan.place.rank.tp != 0) sum = 0;
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &sum, 1, FP64, COMM_SUM));
     int64_t counted = n_batches * B < samples ? n_batches * B : samples;
     *loss = sum / ((double)counted * (double)r->plan.seq);

@@ -45,9 +45,9 @@ static const struct option OPTIONS[] = {
     {"loss-scale-hysteresis", OPTION_INT, "2", 1, 1e6, NULL, "steps", "dynamic loss scale: overflows before it is halved", "precision", AT(loss_scale_hysteresis)},
     {"loss-scale-min", OPTION_REAL, "1", 1e-30, 1e30, NULL, "", "dynamic loss scale: never below", "precision", AT(loss_scale_min)},
 
-    {"dp", OPTION_INT, "0", 0, 1e7, NULL, "ranks", "data parallel replicas; 0: world / (tp pp)", "parallelism", AT(dp)},
-    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism", AT(tp)},
-    {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(pp)},
+    {"dp", OPTION_INT, "0", 0, 1e7, NULL, "ranks", "data parallel replicas; 0: world / (tp pp)", "parallelism", AT(mesh.dp)},
+    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism", AT(mesh.tp)},
+    {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(mesh.pp)},
     {"sp", OPTION_BOOL, "off", 0, 0, NULL, "", "sequence parallelism: what lies between tp regions is cut along the sequence; tp must divide seq", "parallelism", AT(sp)},
     {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PLAN_SCHEDULES, "", "order of forward and backward microbatches", "parallelism", AT(schedule)},
     {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a rank (virtual stages a stage)", "parallelism", AT(chunks)},
@@ -119,22 +119,24 @@ const char *plan_divisors(int64_t n, int64_t limit) {
 }
 
 static enum status settle_world(struct plan *p, int world) {
-    int64_t tp_pp = p->tp * p->pp;                                   /* the ranges of the options keep all three far below 2^63 */
-    if (p->dp == 0 && world == 0) p->dp = 1;
-    if (p->dp * tp_pp > INT_MAX)
-        return FAIL(E_CONFIG, "dp=%" PRId64 " x tp=%" PRId64 " x pp=%" PRId64 " needs %" PRId64 " ranks, and the limit is %d; use a smaller dp, tp or pp",
-                    p->dp, p->tp, p->pp, p->dp * tp_pp, INT_MAX);
-    if (world == 0) world = plan_ranks(p);
-    if (p->dp == 0) {
-        if (world % tp_pp)
-            return FAIL(E_CONFIG, "tp=%" PRId64 " x pp=%" PRId64 " does not divide the %d ranks; use a multiple of %" PRId64
-                        " ranks, or a smaller tp or pp", p->tp, p->pp, world, tp_pp);
-        p->dp = world / tp_pp;
+    char text[128];
+    int64_t *dp = &p->mesh.dp;
+    double n = mesh_n_ranks(&p->mesh);                               /* with dp=0: of one replica */
+    if (*dp == 0 && world > 0) {
+        if (fmod(world, n) != 0)
+            return FAIL(E_CONFIG, "%s does not divide the %d ranks; use a multiple of %.0f ranks, or a smaller tp or pp",
+                        mesh_sizes_text(&p->mesh, text, sizeof text), world, n);
+        *dp = world / (int64_t)n;
     }
-    if (p->dp * tp_pp != world)
-        return FAIL(E_CONFIG, "dp=%" PRId64 " x tp=%" PRId64 " x pp=%" PRId64 " needs %" PRId64
-                    " ranks, and there are %d; launch -n %" PRId64 ", or leave --dp out", p->dp, p->tp, p->pp,
-                    p->dp * tp_pp, world, p->dp * tp_pp);
+    for (int d = 0; d < N_DIMS; d++)
+        if (p->mesh.at[d] == 0) p->mesh.at[d] = 1;
+    n = mesh_n_ranks(&p->mesh);
+    if (n > INT_MAX)
+        return FAIL(E_CONFIG, "%s needs %.0f ranks, and the limit is %d; use a smaller dp, tp or pp",
+                    mesh_sizes_text(&p->mesh, text, sizeof text), n, INT_MAX);
+    if (world > 0 && n != world)
+        return FAIL(E_CONFIG, "%s needs %.0f ranks, and there are %d; launch -n %.0f, or leave --dp out",
+                    mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
     return OK;
 }
 
@@ -143,19 +145,19 @@ enum { MAX_MICROBATCHES = 1 << 20 };   /* a schedule has rows for each; and nobo
 /* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share allows, and
  * for interleaved a multiple of pp. */
 static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
-    int64_t step = p->schedule == SCHEDULE_INTERLEAVED ? p->pp : 1;
-    if (p->pp == 1) return share;
-    for (int64_t n = 2 * p->pp; n <= share && n <= MAX_MICROBATCHES; n += step)
+    int64_t step = p->schedule == SCHEDULE_INTERLEAVED ? p->mesh.pp : 1;
+    if (p->mesh.pp == 1) return share;
+    for (int64_t n = 2 * p->mesh.pp; n <= share && n <= MAX_MICROBATCHES; n += step)
         if (share % n == 0) return share / n;
     return 1;
 }
 
 static enum status settle_batch(struct plan *p) {
-    int64_t below = p->global_batch / p->dp * p->dp;
+    int64_t below = p->global_batch / p->mesh.dp * p->mesh.dp;
     if (below != p->global_batch)
         return FAIL(E_CONFIG, "dp=%" PRId64 " does not divide global-batch=%" PRId64 "; use global-batch %" PRId64,
-                    p->dp, p->global_batch, below + p->dp);
-    int64_t share = p->global_batch / p->dp;
+                    p->mesh.dp, p->global_batch, below + p->mesh.dp);
+    int64_t share = p->global_batch / p->mesh.dp;
     if (p->micro_batch == 0) p->micro_batch = chosen_micro_batch(p, share);
     if (share % p->micro_batch)
         return FAIL(E_CONFIG, "micro-batch=%" PRId64 " does not divide global-batch / dp = %" PRId64 "; use one of %s",
@@ -227,7 +229,7 @@ enum status plan_settle(struct plan *p, int world) {
     return OK;
 }
 
-void plan_place(struct plan *p, int rank) { p->place = mesh_place_of((int)p->dp, (int)p->tp, (int)p->pp, rank); }
+void plan_place(struct plan *p, int rank) { p->place = mesh_place_of(&p->mesh, rank); }
 
 double plan_lr(const struct plan *p, int64_t n_step) {
     if (n_step < p->warmup) return p->lr * (double)(n_step + 1) / (double)p->warmup;

@@ -40,7 +40,7 @@ struct plan {
     double loss_scale, loss_scale_init, loss_scale_min;
     int64_t loss_scale_window, loss_scale_hysteresis;
     /* parallelism */
-    int64_t dp, tp, pp;
+    struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
     int sp;
     int schedule;
     int64_t chunks;
@@ -82,7 +82,7 @@ struct plan {
 extern const struct option_table plan_options;
 
 /** Fill in what follows from the rest (dp from the world, micro-batch, min-lr, vocab) and refuse what cannot be: sizes that
- *  do not divide, a world that is not dp tp pp. A world of 0: as many ranks as the layout takes, dp=0 being 1. Pure.
+ *  do not divide, a world that is not the mesh. A world of 0: as many ranks as the layout takes, dp=0 being 1. Pure.
  *  @errors E_CONFIG with value, limit and remedy  @collective{none} */
 enum status plan_settle(struct plan *, int world);
 /** The part of plan_settle that asks the machine: device and precision where they say auto. @errors E_CONFIG */
@@ -90,7 +90,13 @@ enum status plan_settle_device(struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
 /** Of a settled plan: plan_settle refuses more than an int holds. */
-static inline int plan_ranks(const struct plan *p) { return (int)(p->dp * p->tp * p->pp); }
+static inline int plan_ranks(const struct plan *p) { return (int)mesh_n_ranks(&p->mesh); }
+/** Ranks of one of its replicas: what dp multiplies. */
+static inline int64_t plan_replica_ranks(const struct plan *p) {
+    struct mesh_sizes one = p->mesh;
+    one.dp = 1;
+    return (int64_t)mesh_n_ranks(&one);
+}
 
 /** "1f1b": a schedule's name as it is typed. Static storage. */
 const char *plan_schedule_name(enum plan_schedule);

@@ -39,7 +39,7 @@ static enum status on_param_event(void *self, enum row_kind kind, int param, voi
 /* Sample b of microbatch m on replica d is number (m dp + d) micro + b of the step's global batch: no layout enters beyond
  * who asks. */
 static int64_t batch_index(const struct plan *p, int microbatch, int64_t b) {
-    return ((int64_t)microbatch * p->dp + p->place.dp_rank) * p->micro_batch + b;
+    return ((int64_t)microbatch * p->mesh.dp + p->place.rank.dp) * p->micro_batch + b;
 }
 
 /* Samples go on where they stopped, though the batch may be of another size now. */
@@ -168,7 +168,7 @@ static enum status attach(struct run *r) {
 
 static enum status make_mesh(struct run *r, const struct plan *p) {
     TRY(open_device(r));
-    return mesh_init(&r->mesh, (int)p->dp, (int)p->tp, (int)p->pp);
+    return mesh_init(&r->mesh, &p->mesh);
 }
 
 /* Alone: each rank may fail by itself in here, and no other waits for it. */
@@ -270,7 +270,7 @@ static enum status clear_gradients(struct run *r) {
 /* The last stage has the loss; its tp ranks all have the same one, so one of them speaks. Every rank learns it. */
 static enum status sum_loss(struct run *r) {
     double *loss = &r->scalars[SCALAR_LOSS];
-    if (r->plan.place.tp_rank != 0) TRY(r->device->clear(r->device, loss, sizeof *loss));
+    if (r->plan.place.rank.tp != 0) TRY(r->device->clear(r->device, loss, sizeof *loss));
     return comm_all_reduce(r->mesh.group[AXIS_MESH], loss, 1, FP64, COMM_SUM);
 }
 

@@ -121,9 +121,9 @@ static struct plan layout(int dp, int tp, int pp, int global_batch, int micro_ba
     struct plan p = parity_plan();
     p.layers = LAYERS;
     p.heads = HEADS;
-    p.dp = dp;
-    p.tp = tp;
-    p.pp = pp;
+    p.mesh.dp = dp;
+    p.mesh.tp = tp;
+    p.mesh.pp = pp;
     p.global_batch = global_batch;
     p.micro_batch = micro_batch;
     return p;

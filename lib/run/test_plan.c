@@ -82,7 +82,7 @@ static void test_defaults_are_the_promised_ones(void **state) {
     assert_close(p.val_fraction, 0.1, 0);
     assert_close(p.comm_timeout, 600, 0);
     assert_true(p.warmup == 0 && p.eval_every == 250 && p.eval_batches == 0 && p.layers == 0 && p.vocab == 0);
-    assert_true(p.dp == 0 && p.tp == 1 && p.pp == 1 && p.schedule == SCHEDULE_1F1B && p.precision == PRECISION_AUTO);
+    assert_true(p.mesh.dp == 0 && p.mesh.tp == 1 && p.mesh.pp == 1 && p.schedule == SCHEDULE_1F1B && p.precision == PRECISION_AUTO);
     assert_true(p.device == PLAN_DEVICE_AUTO && p.comm == PLAN_COMM_AUTO && p.attention_core == PLAN_CORE_AUTO && p.fuse);
     assert_ok(plan_settle_device(&p));
     if (p.device == PLAN_DEVICE_CPU) assert_int_equal(p.precision, PRECISION_FP32);
@@ -124,17 +124,17 @@ static struct plan small_plan(void) {
 static void test_dp_is_what_the_world_leaves(void **state) {
     (void)state;
     struct plan p = small_plan();
-    p.tp = 2;
-    p.pp = 2;
+    p.mesh.tp = 2;
+    p.mesh.pp = 2;
     assert_ok(plan_settle(&p, 12));
-    assert_int_equal(p.dp, 3);
+    assert_int_equal(p.mesh.dp, 3);
     assert_int_equal(plan_ranks(&p), 12);
 }
 
 static void test_settling_twice_changes_nothing(void **state) {
     (void)state;
     struct plan p = small_plan(), again;
-    p.pp = 2;
+    p.mesh.pp = 2;
     assert_ok(plan_settle(&p, 4));
     again = p;
     assert_ok(plan_settle(&again, 4));
@@ -149,9 +149,9 @@ static void test_micro_batch_is_chosen_to_fill_the_pipeline(void **state) {
         {1, 24, 24, 1}, {2, 24, 6, 4}, {3, 24, 4, 6}, {4, 24, 3, 8}, {4, 20, 2, 10}, {4, 7, 1, 7}, {4, 2, 1, 2}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         struct plan p = small_plan();
-        p.pp = expected[i].pp;
+        p.mesh.pp = expected[i].pp;
         p.global_batch = expected[i].global_batch;
-        assert_ok(plan_settle(&p, (int)p.pp));
+        assert_ok(plan_settle(&p, (int)p.mesh.pp));
         assert_int_equal(p.micro_batch, expected[i].micro);
         assert_int_equal(p.n_microbatches, expected[i].n_microbatches);
     }
@@ -160,7 +160,7 @@ static void test_micro_batch_is_chosen_to_fill_the_pipeline(void **state) {
 static void test_given_micro_batch_is_kept(void **state) {
     (void)state;
     struct plan p = small_plan();
-    p.dp = 2;
+    p.mesh.dp = 2;
     p.micro_batch = 3;
     assert_ok(plan_settle(&p, 2));
     assert_int_equal(p.micro_batch, 3);
@@ -189,30 +189,30 @@ static void test_refuses_heads_that_do_not_divide(void **state) {
 static void test_refuses_a_world_that_tp_and_pp_do_not_divide(void **state) {
     (void)state;
     struct plan p = small_plan();
-    p.tp = 3;
-    p.pp = 2;
+    p.mesh.tp = 3;
+    p.mesh.pp = 2;
     assert_fails(plan_settle(&p, 8), E_CONFIG, "tp=3", "pp=2", "8 ranks", "multiple of 6");
 }
 
 static void test_refuses_a_layout_of_another_size_than_the_world(void **state) {
     (void)state;
     struct plan p = small_plan();
-    p.dp = 2;
-    p.tp = 3;
-    p.pp = 2;
-    assert_fails(plan_settle(&p, 8), E_CONFIG, "dp=2 x tp=3 x pp=2", "needs 12", "are 8", "launch -n 12", "leave --dp out");
+    p.mesh.dp = 2;
+    p.mesh.tp = 3;
+    p.mesh.pp = 2;
+    assert_fails(plan_settle(&p, 8), E_CONFIG, "tp=3 x dp=2 x pp=2", "needs 12", "are 8", "launch -n 12", "leave --dp out");
 }
 
 /* As show asks: no world yet. */
 static void test_a_world_of_0_is_what_the_layout_takes(void **state) {
     (void)state;
     struct plan p = small_plan();
-    p.tp = 3;
+    p.mesh.tp = 3;
     assert_ok(plan_settle(&p, 0));
-    assert_true(p.dp == 1 && plan_ranks(&p) == 3);
+    assert_true(p.mesh.dp == 1 && plan_ranks(&p) == 3);
     p = small_plan();
-    p.dp = 4;
-    p.pp = 2;
+    p.mesh.dp = 4;
+    p.mesh.pp = 2;
     assert_ok(plan_settle(&p, 0));
     assert_int_equal(plan_ranks(&p), 8);
 }
@@ -221,13 +221,13 @@ static void test_a_world_of_0_is_what_the_layout_takes(void **state) {
 static void test_refuses_more_ranks_than_can_be_numbered(void **state) {
     (void)state;
     struct plan p = small_plan();
-    p.dp = p.tp = p.heads = p.hidden = p.global_batch = 1000000;
-    assert_fails(plan_settle(&p, 0), E_CONFIG, "dp=1000000 x tp=1000000 x pp=1", "needs 1000000000000 ranks", "limit is 2147483647", "use a smaller dp, tp or pp");
+    p.mesh.dp = p.mesh.tp = p.heads = p.hidden = p.global_batch = 1000000;
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "tp=1000000 x dp=1000000 needs", "needs 1000000000000 ranks", "limit is 2147483647", "use a smaller dp, tp or pp");
     assert_fails(plan_settle(&p, 8), E_CONFIG, "needs 1000000000000 ranks", "limit is 2147483647");
-    p.dp = p.global_batch = 1 << 23;
-    p.tp = 1 << 8;
+    p.mesh.dp = p.global_batch = 1 << 23;
+    p.mesh.tp = 1 << 8;
     assert_fails(plan_settle(&p, 0), E_CONFIG, "needs 2147483648 ranks");
-    p.dp = p.global_batch = (1 << 23) - 1;
+    p.mesh.dp = p.global_batch = (1 << 23) - 1;
     assert_ok(plan_settle(&p, 0));
     assert_int_equal(plan_ranks(&p), 2147483392);
 }
@@ -236,17 +236,17 @@ static void test_refuses_more_ranks_than_can_be_numbered(void **state) {
 static void test_refuses_a_batch_that_dp_does_not_divide(void **state) {
     (void)state;
     struct plan p = small_plan();
-    p.dp = 5;
+    p.mesh.dp = 5;
     assert_fails(plan_settle(&p, 5), E_CONFIG, "dp=5", "global-batch=24", "use global-batch 25");
     p = small_plan();
-    p.dp = 32;
+    p.mesh.dp = 32;
     assert_fails(plan_settle(&p, 32), E_CONFIG, "dp=32", "use global-batch 32");
 }
 
 static void test_refuses_a_micro_batch_that_does_not_divide(void **state) {
     (void)state;
     struct plan p = small_plan();
-    p.dp = 2;
+    p.mesh.dp = 2;
     p.micro_batch = 5;
     assert_fails(plan_settle(&p, 2), E_CONFIG, "micro-batch=5", "global-batch / dp = 12", "1, 2, 3, 4, 6, 12");
     p.micro_batch = 24;                                              /* more than the share */
@@ -262,7 +262,7 @@ static void test_refuses_a_huge_batch_at_once(void **state) {
     assert_fails(plan_settle(&p, 1), E_CONFIG, "micro-batch=2", "999999999989", "use one of 1");
     p = small_plan();
     p.global_batch = 999999999989;
-    p.pp = 2;                                                        /* no microbatch but 1 would do */
+    p.mesh.pp = 2;                                                        /* no microbatch but 1 would do */
     assert_fails(plan_settle(&p, 2), E_CONFIG, "999999999989 microbatches", "raise micro-batch");
 }
 
@@ -351,12 +351,12 @@ static void test_learning_rate_of_very_short_runs(void **state) {
 static void test_place_is_that_of_the_rank(void **state) {
     (void)state;
     struct plan p = small_plan();
-    p.tp = 2;
-    p.pp = 3;
+    p.mesh.tp = 2;
+    p.mesh.pp = 3;
     assert_ok(plan_settle(&p, 12));
     plan_place(&p, 7);                                               /* (pp 1, dp 1, tp 1): 1 x 2 x 2 + 1 x 2 + 1 */
-    assert_true(p.place.pp_rank == 1 && p.place.dp_rank == 1 && p.place.tp_rank == 1);
-    assert_true(p.place.dp == 2 && p.place.tp == 2 && p.place.pp == 3);
+    assert_true(p.place.rank.pp == 1 && p.place.rank.dp == 1 && p.place.rank.tp == 1);
+    assert_true(p.place.n.dp == 2 && p.place.n.tp == 2 && p.place.n.pp == 3);
 }
 
 /* Rows are only queued there: their times would be nonsense. */

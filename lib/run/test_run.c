@@ -19,7 +19,7 @@ static struct plan nth_layout(int n) {
     p.layers = 2;
     p.global_batch = 4;
     p.micro_batch = 1;
-    int64_t *const axes[] = {&p.dp, &p.tp, &p.pp};
+    int64_t *const axes[] = {&p.mesh.dp, &p.mesh.tp, &p.mesh.pp};
     *axes[n] = comm_world_size();
     return p;
 }
@@ -160,7 +160,7 @@ static struct { struct run *run; struct exec_hooks inner; double seen[STEPS][SAM
 static enum status listen(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
     struct run *r = listener.run;
     TRY(listener.inner.fetch(self, microbatch, tokens, targets));
-    if (!tokens || r->plan.place.tp_rank != 0) return OK;            /* tp ranks share their samples */
+    if (!tokens || r->plan.place.rank.tp != 0) return OK;            /* tp ranks share their samples */
     for (int64_t b = 0; b < r->plan.micro_batch; b++) listener.seen[r->n_step][tokens[b * T] - 1]++;
     return OK;
 }

@@ -22,17 +22,17 @@ static int list_layouts(struct plan *p) {
         p[i].steps = WARM + TRACED;
     }
     if (world == 2) {
-        p[0].pp = 2;
-        p[1].tp = 2;
-        p[2].dp = 2;
+        p[0].mesh.pp = 2;
+        p[1].mesh.tp = 2;
+        p[2].mesh.dp = 2;
         p[2].zero = 3;
     }
     if (world == 4) {
-        p[0].pp = p[0].dp = 2;
-        p[1].tp = p[1].pp = 2;
+        p[0].mesh.pp = p[0].mesh.dp = 2;
+        p[1].mesh.tp = p[1].mesh.pp = 2;
         p[1].schedule = SCHEDULE_INTERLEAVED;
         p[1].chunks = 2;
-        p[2].dp = p[2].tp = 2;
+        p[2].mesh.dp = p[2].mesh.tp = 2;
         p[2].zero = 1;
         p[2].sp = true;
     }
@@ -171,7 +171,7 @@ static const struct span *find_send(const struct trace_rank *r, const struct spa
 }
 
 static const char *check_messages(const struct traced *t) {
-    int pp = (int)t->run.plan.pp, between = t->data.n_ranks / pp;    /* ranks of one stage */
+    int pp = (int)t->run.plan.mesh.pp, between = t->data.n_ranks / pp;    /* ranks of one stage */
     for (int rank = 0; rank < t->data.n_ranks; rank++)
         for (int i = 0; i < t->data.ranks[rank].n_spans; i++) {
             const struct span *s = &t->data.ranks[rank].spans[i];

@@ -67,9 +67,8 @@ static void name_thing(struct writer *w, const char *what, const char *name, int
 }
 
 static void name_rank(struct writer *w) {
-    const struct mesh_place *p = &w->rank->place;
-    char name[64];
-    snprintf(name, sizeof name, "rank %d pp%d dp%d tp%d", w->pid, p->pp_rank, p->dp_rank, p->tp_rank);
+    char at[64], name[96];
+    snprintf(name, sizeof name, "rank %d %s", w->pid, mesh_place_text(&w->rank->place, at, sizeof at));
     name_thing(w, "process_name", name, 0, w->pid);
     name_thing(w, "thread_name", "step", LANE_STEP, LANE_STEP);
     name_thing(w, "thread_name", "compute", LANE_COMPUTE, LANE_COMPUTE);
@@ -113,13 +112,13 @@ static void write_comm(struct writer *w, const struct span *s) {
 }
 
 /* ---- messages: an arrow from the send to the receive ---- */
-/* The same number at both ends: step, direction, which boundary of the pipeline, microbatch, and whose of the dp x tp pipelines. */
+/* The same number at both ends: step, direction, which boundary of the pipeline, microbatch, and which of the pipelines. */
 static int64_t message_of(const struct writer *w, const struct span *s) {
     const struct mesh_place *p = &w->rank->place;
     bool backward = s->what == SEND_B || s->what == RECV_B, above = s->what == SEND_F || s->what == RECV_B;
-    int64_t stage = (int64_t)s->chunk * p->pp + p->pp_rank, boundary = above ? stage : stage - 1;
-    int64_t id = ((s->step - w->data->first_step) * 2 + backward) * w->plan->pp * w->plan->chunks + boundary;
-    return ((id * w->plan->n_microbatches + s->microbatch) * p->dp + p->dp_rank) * p->tp + p->tp_rank;
+    int64_t stage = (int64_t)s->chunk * p->n.pp + p->rank.pp, boundary = above ? stage : stage - 1;
+    int64_t id = ((s->step - w->data->first_step) * 2 + backward) * w->plan->mesh.pp * w->plan->chunks + boundary;
+    return (id * w->plan->n_microbatches + s->microbatch) * (plan_ranks(w->plan) / p->n.pp) + mesh_colour(AXIS_PP, p);
 }
 
 static void write_arrow(struct writer *w, const struct span *s) {
@@ -208,8 +207,8 @@ static json_t *ranks_json(const struct trace_data *d) {
 static json_t *about_json(const struct trace_data *d, const struct plan *p) {
     struct trace_bubble b = trace_bubble(d);
     return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:s, s:s, s:o}", "program", "trivium", "model", p->model,
-                     "first_step", (json_int_t)d->first_step + 1, "steps", (json_int_t)d->n_steps, "dp", (json_int_t)p->dp, "tp", (json_int_t)p->tp,
-                     "pp", (json_int_t)p->pp, "microbatches", p->n_microbatches, "pipeline_window_us", 1e6 * b.window_s, "bubble_us", 1e6 * b.idle_s,
+                     "first_step", (json_int_t)d->first_step + 1, "steps", (json_int_t)d->n_steps, "dp", (json_int_t)p->mesh.dp, "tp", (json_int_t)p->mesh.tp,
+                     "pp", (json_int_t)p->mesh.pp, "microbatches", p->n_microbatches, "pipeline_window_us", 1e6 * b.window_s, "bubble_us", 1e6 * b.idle_s,
                      "forward_us", 1e6 * b.forward_s, "backward_us", 1e6 * b.backward_s,
                      "clock", "microseconds on rank 0's clock since the first span; a rank's times are off by at most its clock_uncertainty_us",
                      "memory", "bytes alive by the plan when a row begins; planned_bytes, which is allocated, is more by what packing wastes",

@@ -1,4 +1,4 @@
-/* parses: lib/base lib/run/plan.c gpt/presets.c driver/show_params.c zero/zero.c */
+/* parses: lib/base lib/comm/mesh.c lib/run/plan.c gpt/presets.c driver/show_params.c zero/zero.c */
 /* What follows from a command line: presets, sizes that must divide, layouts; and `show memory --params`. The first two bytes are
  * the number of ranks, the rest words, one a line. */
 #include "driver/show_params.h"
@@ -21,9 +21,9 @@ static int words_of(char *text, char **words) {
 }
 
 static void plan_must_hold(const struct plan *p, int world) {
-    MUST(p->dp >= 1 && p->tp >= 1 && p->pp >= 1 && p->dp * p->tp * p->pp == world && plan_ranks(p) == world);
+    MUST(p->mesh.dp >= 1 && p->mesh.tp >= 1 && p->mesh.pp >= 1 && plan_ranks(p) == world);
     MUST(p->hidden % p->heads == 0 && p->micro_batch >= 1 && p->n_microbatches >= 1);
-    MUST(p->dp * p->micro_batch * p->n_microbatches == p->global_batch);
+    MUST(p->mesh.dp * p->micro_batch * p->n_microbatches == p->global_batch);
     for (int64_t step = 0; step < 3; step++) MUST(plan_lr(p, step * p->steps / 2) >= 0);
 }
 

@@ -73,7 +73,7 @@ static struct plan small_plan(int dp, int zero, int precision) {
     struct plan plan = parity_plan();
     plan.layers = 2;
     plan.hidden = 24;
-    plan.dp = dp;
+    plan.mesh.dp = dp;
     plan.zero = zero;
     plan.global_batch = dp;
     plan.micro_batch = 1;

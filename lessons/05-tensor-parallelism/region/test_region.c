@@ -13,7 +13,7 @@ static void test_region_training_equals_serial(void **state) {
     plan.layers = 2;
     enum status status = reference_init(&ref, &plan);
     if (agree_all(status == OK)) {
-        plan.tp = comm_world_size();
+        plan.mesh.tp = comm_world_size();
         status = plan_settle(&plan, comm_world_size());
         if (agree_all(status == OK)) status = layout_compare(&plan, &ref, &d);
     }

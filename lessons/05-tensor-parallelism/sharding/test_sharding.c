@@ -73,7 +73,7 @@ static enum status read_table(void) {
 }
 
 /* ---- the technique ---- */
-static bool wanted(const struct plan *plan) { return plan->tp > 1; }
+static bool wanted(const struct plan *plan) { return plan->mesh.tp > 1; }
 
 static const struct line *line_of_param(const struct param *w) { return line_of(strchr(w->name, '.') + 1); }
 static char axis_cut(const struct line *l) { return l->cut == COLUMN ? l->of->column : l->cut == ROW ? l->of->row : 0; }
@@ -93,17 +93,17 @@ static enum status narrow(const struct plan *plan, struct param *w) {
     for (int k = 0; k < w->type.shape.n_axes; k++) {
         struct axis *a = &w->type.shape.axis[k];
         if (a->tag != axis_cut(l)) continue;
-        a->n = (a->global + plan->tp - 1) / plan->tp;
-        a->first = a->n * plan->place.tp_rank;
+        a->n = (a->global + plan->mesh.tp - 1) / plan->mesh.tp;
+        a->first = a->n * plan->place.rank.tp;
         w->tp_sharded = true;
     }
-    w->counted = l->all || plan->place.tp_rank == 0;
+    w->counted = l->all || plan->place.rank.tp == 0;
     return OK;
 }
 
 static struct step region(const struct plan *plan, const struct op *op, int block, int in, int out) {
     return (struct step){.op = op, .n_in = 1, .n_out = 1, .in = {in}, .out = {out}, .block = block, .mesh_axis = AXIS_TP,
-                         .parts = (int)plan->tp, .part = plan->place.tp_rank};
+                         .parts = (int)plan->mesh.tp, .part = plan->place.rank.tp};
 }
 
 static int slot_like(struct program *p, int slot) {
@@ -133,7 +133,7 @@ static void insert_regions(const struct plan *plan, struct program *p, int at) {
     struct step *s = &p->steps[at];
     if (s->op == &op_cross_entropy && line_of("wte")->cut == ROW) {
         s->op = &op_tp_cross_entropy;
-        s->mesh_axis = AXIS_TP, s->parts = (int)plan->tp, s->part = plan->place.tp_rank;
+        s->mesh_axis = AXIS_TP, s->parts = (int)plan->mesh.tp, s->part = plan->place.rank.tp;
     }
     if (s->op != &op_linear && s->op != &op_embedding) return;
     const struct line *l = line_of_param(&p->params[s->weight[0]]);
@@ -161,7 +161,7 @@ static struct plan puzzle_plan(int tp) {
     struct plan plan = parity_plan();
     plan.layers = 2;
     plan.loss_chunk = 0;
-    plan.tp = tp;
+    plan.mesh.tp = tp;
     return plan;
 }
 

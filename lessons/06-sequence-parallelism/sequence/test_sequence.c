@@ -9,8 +9,8 @@
 static enum status compare(const struct reference *ref, int micro_batch, struct difference *d) {
     struct plan plan = parity_plan();
     plan.layers = 2;
-    plan.tp = comm_world_size();
-    plan.sp = plan.tp > 1;
+    plan.mesh.tp = comm_world_size();
+    plan.sp = plan.mesh.tp > 1;
     plan.micro_batch = micro_batch;
     enum status status = plan_settle(&plan, comm_world_size());
     return agree_all(status == OK) ? layout_compare(&plan, ref, d) : status;

@@ -75,13 +75,14 @@ static enum status parse(const struct puzzle *p, char *layout, struct plan *plan
 struct estimate { double memory, compute, bubble, wire[N_MESH_AXES], seconds; };
 
 static double bandwidth(const struct puzzle *p, const struct plan *plan, enum mesh_axis axis) {
-    int64_t span = axis == AXIS_TP ? plan->tp : axis == AXIS_DP ? plan->tp * plan->dp : plan_ranks(plan);   /* first to last rank of a group, at most */
+    int64_t span = axis == AXIS_TP ? plan->mesh.tp : axis == AXIS_DP ? plan->mesh.tp * plan->mesh.dp : plan_ranks(plan);   /* first to last rank of a group, at most */
     return span <= p->node && p->node % span == 0 ? p->within : p->between;
 }
 
 static enum status add_stage(const struct puzzle *p, const struct plan *plan, int stage, struct estimate *e) {
     struct run r;
-    struct mesh_place place = {.dp = (int)plan->dp, .tp = (int)plan->tp, .pp = (int)plan->pp, .pp_rank = stage};
+    struct mesh_place place = mesh_place_of(&plan->mesh, 0);
+    place.rank.pp = stage;
     enum status status = run_compile(&r, &gpt_recipe, plan, mesh_rank_of(&place), NULL, NULL);
     double memory = 0, compute = 0;
     for (enum role role = 0; role < N_ROLES; role++) memory += (double)r.memory.bytes[role];
@@ -98,9 +99,9 @@ static enum status add_stage(const struct puzzle *p, const struct plan *plan, in
 
 static enum status estimate(const struct puzzle *p, const struct plan *plan, struct estimate *e) {
     *e = (struct estimate){0};
-    for (int stage = 0; stage < plan->pp; stage++) TRY(add_stage(p, plan, stage, e));
+    for (int stage = 0; stage < plan->mesh.pp; stage++) TRY(add_stage(p, plan, stage, e));
     double work = e->compute + e->wire[AXIS_TP] + e->wire[AXIS_PP];
-    e->bubble = work * (double)(plan->pp - 1) / (double)(plan->chunks * plan->n_microbatches);
+    e->bubble = work * (double)(plan->mesh.pp - 1) / (double)(plan->chunks * plan->n_microbatches);
     e->seconds = work + e->bubble + e->wire[AXIS_DP] + e->wire[AXIS_TIE];
     return OK;
 }
@@ -113,7 +114,7 @@ static enum status judge(int number, struct estimate *e) {
     TRY(parse(p, text, &plan));
     TRY(estimate(p, &plan, e));
     printf("    layout %d: dp %" PRId64 " tp %" PRId64 " pp %" PRId64 ", %d microbatches: %.1f GB of %.0f; compute %.2f s, bubble %.2f, tp %.2f, pp %.2f, dp "
-           "%.2f: %.2f s, and %.2f is wanted\n", number, plan.dp, plan.tp, plan.pp, plan.n_microbatches, e->memory / 1e9, p->memory / 1e9, e->compute,
+           "%.2f: %.2f s, and %.2f is wanted\n", number, plan.mesh.dp, plan.mesh.tp, plan.mesh.pp, plan.n_microbatches, e->memory / 1e9, p->memory / 1e9, e->compute,
            e->bubble, e->wire[AXIS_TP], e->wire[AXIS_PP], e->wire[AXIS_DP] + e->wire[AXIS_TIE], e->seconds, p->best);
     return OK;
 }

@@ -1,79 +1,89 @@
 /* Exercise: the arithmetic of the mesh (lesson 10, "Ranks and coordinates").
  *
- *   rank = (pp_rank dp + dp_rank) tp + tp_rank
+ *   rank = rank.tp + n.tp (rank.dp + n.dp rank.pp)
  *
- * tp is innermost: its ranks are neighbours. The group of a rank along an axis holds the ranks that differ from it in that coordinate only. Groups are
- * made by splitting the world: every rank says a colour, ranks of one colour form a group (group_create, lib/comm/comm.h), in the
- * order of their ranks. So all that has to be found is the way back from a rank to its coordinates, and for each axis a number that all ranks of a
- * group have in common and no other rank has. mesh_init, given below, does the rest. */
+ * tp is innermost: its ranks are neighbours. Dimensions are numbered from the innermost: at[DIM_TP], at[DIM_DP], at[DIM_PP] are
+ * other names of .tp, .dp, .pp. The group of a rank along an axis holds the ranks that differ from it in that coordinate only.
+ * Groups are made by splitting the world: every rank says a colour, and ranks of one colour form a group (group_create,
+ * lib/comm/comm.h), in the order of their ranks. So all that has to be found is the way back from a rank to its coordinates,
+ * and for each axis a number that all ranks of a group have in common and no other rank has: here, the first rank of the group.
+ * The rest is given. */
 #include "lib/comm/mesh.h"
 
-#include "lib/comm/comm_backend.h"
-
+#include <inttypes.h>
 #include <stdio.h>
 
-const char *mesh_axis_name(enum mesh_axis axis) {
-    static const char *const names[N_MESH_AXES] = {
-        [AXIS_SELF] = "self", [AXIS_TP] = "tp",   [AXIS_DP] = "dp",
-        [AXIS_PP] = "pp",     [AXIS_TIE] = "tie", [AXIS_MESH] = "mesh",
-    };
-    return (unsigned)axis < N_MESH_AXES ? names[axis] : "unknown axis";
+static const char *const DIMS[N_DIMS] = {[DIM_TP] = "tp", [DIM_DP] = "dp", [DIM_PP] = "pp"};
+
+static bool at_an_end(const struct mesh_place *p) {
+    return p->n.pp > 1 && (p->rank.pp == 0 || p->rank.pp == p->n.pp - 1);
 }
 
-/* TODO: the coordinates of a rank, 0 <= rank < dp tp pp. Fill in all six fields. */
-struct mesh_place mesh_place_of(int dp, int tp, int pp, int rank) {
+enum { ALL_DIMS = (1 << N_DIMS) - 1 };
+/* along: bits of the dimensions in which members differ. Where not all ranks are in such a group: who is, and how many of
+ * them there are in one. */
+static const struct axis_row {
+    const char *name;
+    unsigned along;
+    bool (*member)(const struct mesh_place *);
+    int n_members;
+} AXES[N_MESH_AXES] = {
+    [AXIS_SELF] = {.name = "self"},
+    [AXIS_TP]   = {.name = "tp", .along = 1 << DIM_TP},
+    [AXIS_DP]   = {.name = "dp", .along = 1 << DIM_DP},
+    [AXIS_PP]   = {.name = "pp", .along = 1 << DIM_PP},
+    [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .member = at_an_end, .n_members = 2},
+    [AXIS_MESH] = {.name = "mesh", .along = ALL_DIMS},
+};
+
+const char *mesh_dim_name(enum mesh_dim dim) { return (unsigned)dim < N_DIMS ? DIMS[dim] : "unknown dimension"; }
+const char *mesh_axis_name(enum mesh_axis axis) {
+    return (unsigned)axis < N_MESH_AXES ? AXES[axis].name : "unknown axis";
+}
+
+static int64_t size_along(const struct mesh_sizes *sizes, int dim) { return sizes->at[dim] ? sizes->at[dim] : 1; }
+
+double mesh_n_ranks(const struct mesh_sizes *sizes) {
+    double n = 1;
+    for (int d = 0; d < N_DIMS; d++) n *= (double)size_along(sizes, d);
+    return n;
+}
+
+const char *mesh_sizes_text(const struct mesh_sizes *sizes, char *text, size_t size) {
+    size_t used = 0;
+    snprintf(text, size, "dp=%" PRId64, size_along(sizes, DIM_DP));
+    for (int d = 0; d < N_DIMS && used < size; d++)
+        if (size_along(sizes, d) != 1)
+            used += (size_t)snprintf(text + used, size - used, "%s%s=%" PRId64, used ? " x " : "", DIMS[d], sizes->at[d]);
+    return text;
+}
+
+/* TODO: the coordinates of a rank, 0 <= rank < mesh_n_ranks(sizes). Sizes are given (a size of 0 counts as 1). */
+struct mesh_place mesh_place_of(const struct mesh_sizes *sizes, int rank) {
+    struct mesh_place p;
+    for (int d = 0; d < N_DIMS; d++) p.n.at[d] = (int)size_along(sizes, d), p.rank.at[d] = -1;
     (void)rank;
-    return (struct mesh_place){.dp = dp, .tp = tp, .pp = pp, .dp_rank = -1, .tp_rank = -1, .pp_rank = -1};
+    return p;
 }
 
 /* TODO: the way back. */
-int mesh_rank_of(const struct mesh_place *place) {
-    (void)place;
+int mesh_rank_of(const struct mesh_place *p) {
+    (void)p;
     return -1;
 }
 
-/* TODO: ranks with one colour (0 or more) along an axis form its group; -1: this rank stays alone. AXIS_TP, AXIS_DP, AXIS_PP as said above.
- * AXIS_TIE: the first and the last stage of a pipeline, which both hold the tied embedding; nobody where there is one stage. AXIS_MESH:
- * everybody. */
-static int colour_along(enum mesh_axis axis, struct mesh_place place) {
-    (void)axis, (void)place;
+const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int d = N_DIMS; d-- > 0 && used < size;)
+        if (p->n.at[d] > 1) used += (size_t)snprintf(text + used, size - used, "%s%s%d", used ? " " : "", DIMS[d], p->rank.at[d]);
+    return text;
+}
+
+/* TODO: the first rank of this rank's group along an axis; -1: the rank has no group there. AXIS_TP, AXIS_DP, AXIS_PP as
+ * said above. AXIS_TIE: the first and the last stage of a pipeline, which both hold the tied embedding; no rank where there
+ * is one stage. AXIS_MESH: all ranks. The table AXES says so too: use it, or write a switch. */
+int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
+    (void)axis, (void)p;
     return -1;
-}
-
-static void set_identity(const struct mesh_place *place) {
-    char host[64], identity[128];
-    comm_host_name(host, sizeof host);
-    snprintf(identity, sizeof identity, "rank %d/%d pp%d dp%d tp%d @%s", comm_world_rank(), comm_world_size(),
-             place->pp_rank, place->dp_rank, place->tp_rank, host);
-    status_identity(identity);
-}
-
-enum status mesh_init(struct mesh *mesh, int dp, int tp, int pp) {
-    int rank = comm_world_rank(), size = comm_world_size();
-    *mesh = (struct mesh){0};
-    if (dp < 1 || tp < 1 || pp < 1 || (double)dp * tp * pp > size)
-        return FAIL(E_CONFIG, "dp=%d tp=%d pp=%d needs %.0f ranks, and the world has %d", dp, tp, pp,
-                    (double)dp * tp * pp, size);
-    bool used = rank < dp * tp * pp;
-    if (used) mesh->place = mesh_place_of(dp, tp, pp, rank);
-    else mesh->place = mesh_place_of(1, 1, 1, 0);
-
-    enum status status = OK;
-    mesh->group[AXIS_SELF] = group_self();
-    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) {
-        int colour = used ? colour_along(axis, mesh->place) : -1;
-        enum status made = group_create(mesh_axis_name(axis), colour, rank, &mesh->group[axis]);
-        if (made == OK && axis == AXIS_PP) made = group_carry_messages(mesh->group[axis]);
-        if (made == OK) mesh->group[axis]->axis = (int)axis;
-        if (status == OK) status = made;
-    }
-    if (used) set_identity(&mesh->place);
-    else comm_world_identity();                                      /* beyond the layout there are no coordinates */
-    return fail_agree(group_world(), status);
-}
-
-void mesh_fini(struct mesh *mesh) {
-    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) group_destroy(&mesh->group[axis]);
-    mesh->group[AXIS_SELF] = NULL;
-    comm_world_identity();
 }

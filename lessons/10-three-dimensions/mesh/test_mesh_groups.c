@@ -7,21 +7,22 @@
 #include "tests/test.h"
 
 enum { TP = 8, PP = 4, DP = 3, N = TP * PP * DP };
+static const struct mesh_sizes SIZES = {.tp = TP, .dp = DP, .pp = PP};
 enum along { ALONG_TP, ALONG_DP, ALONG_PP };
 
 static bool together(enum along along, struct mesh_place a, struct mesh_place b) {
-    return (along == ALONG_TP || a.tp_rank == b.tp_rank) && (along == ALONG_DP || a.dp_rank == b.dp_rank) &&
-           (along == ALONG_PP || a.pp_rank == b.pp_rank);
+    return (along == ALONG_TP || a.rank.tp == b.rank.tp) && (along == ALONG_DP || a.rank.dp == b.rank.dp) &&
+           (along == ALONG_PP || a.rank.pp == b.rank.pp);
 }
 
 /* Groups are counted by their first ranks; each has to have as many members as the axis is long. */
 static int count(enum along along, int size) {
     int groups = 0;
     for (int r = 0; r < N; r++) {
-        struct mesh_place mine = mesh_place_of(DP, TP, PP, r);
+        struct mesh_place mine = mesh_place_of(&SIZES, r);
         int before = 0, members = 0;
         for (int other = 0; other < N; other++) {
-            bool with = together(along, mine, mesh_place_of(DP, TP, PP, other));
+            bool with = together(along, mine, mesh_place_of(&SIZES, other));
             members += with;
             before += with && other < r;
         }
@@ -46,15 +47,15 @@ static void test_mesh_trains_in_three_dimensions(void **state) {
     struct plan plan = parity_plan();
     int n = comm_world_size();
     plan.layers = 2;
-    bool meshed = agree_all(mesh_init(&mesh, n, 1, 1) == OK);        /* does it take place at all? One rank's serial run would */
-    meshed = meshed && agree_all(group_size(mesh.group[AXIS_MESH]) == n && mesh.place.dp_rank == comm_world_rank());
+    bool meshed = agree_all(mesh_init(&mesh, &(struct mesh_sizes){.dp = n}) == OK);        /* does it take place at all? One rank's serial run would */
+    meshed = meshed && agree_all(group_size(mesh.group[AXIS_MESH]) == n && mesh.place.rank.dp == comm_world_rank());
     mesh_fini(&mesh);
     assert_true(meshed);
     enum status status = reference_init(&ref, &plan);
     plan.micro_batch = 2;
-    plan.dp = n >= 8 ? 2 : 1;
-    plan.tp = n >= 2 ? 2 : 1;
-    plan.pp = n >= 4 ? 2 : 1;
+    plan.mesh.dp = n >= 8 ? 2 : 1;
+    plan.mesh.tp = n >= 2 ? 2 : 1;
+    plan.mesh.pp = n >= 4 ? 2 : 1;
     if (agree_all(status == OK)) status = plan_settle(&plan, n);
     if (agree_all(status == OK)) status = layout_compare(&plan, &ref, &d);
     reference_fini(&ref);
