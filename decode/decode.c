@@ -96,7 +96,8 @@ static void learn_nothing(struct program *p) {
 
 enum status decode_move(struct program *p, int64_t position) {
     struct axis *t = &p->slots[p->tokens].type.shape.axis[1];
-    *t = (struct axis){'T', 1, position, t->global};
+    t->n = 1;
+    t->first = position;
     return program_infer(p);
 }
 

@@ -23,13 +23,6 @@
 
 static bool dp_wanted(const struct plan *plan) { return plan->mesh.dp > 1; }
 
-/* Every replica has every gradient after the sum; replica 0 counts them in the norm. */
-static enum status dp_rewrite(const struct plan *plan, struct program *p) {
-    for (int i = 0; i < p->n_params; i++)
-        if (plan->place.rank.dp != 0) p->params[i].counted = false;
-    return OK;
-}
-
 static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bucket_mb * 1024 * 1024); }
 
 static enum status dp_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
@@ -80,5 +73,5 @@ static void dp_detach(struct run *r, void *self) {
 }
 
 const struct technique technique_dp = {
-    .name = "dp", .claims = CLAIM_GRAD_SUM, .yields = true, .wanted = dp_wanted, .rewrite = dp_rewrite, .cost = dp_cost,
+    .name = "dp", .claims = CLAIM_GRAD_SUM, .yields = true, .wanted = dp_wanted, .cost = dp_cost,
     .attach = dp_attach, .detach = dp_detach};

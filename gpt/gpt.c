@@ -17,13 +17,13 @@ struct builder { const struct plan *plan; struct program *p; };
 
 /* Axes by their letters, so that a technique can speak of "heads" and not of "dimension 1 of the qkv weight". */
 static struct axis axis_of(const struct plan *c, char tag) {
-    if (tag == 'B') return (struct axis){'B', c->micro_batch, 0, c->global_batch};
+    if (tag == 'B') return (struct axis){.tag = 'B', .n = c->micro_batch, .global = c->global_batch, .cut = 1u << AXIS_DP};
     if (tag == 'T') return axis_whole('T', c->seq);
     if (tag == 'C') return axis_whole('C', c->hidden);
     if (tag == 'H') return axis_whole('H', c->heads);
     if (tag == 'D') return axis_whole('D', c->hidden / c->heads);
     if (tag == 'K') return axis_whole('K', 4 * c->hidden);
-    if (tag == 'V') return (struct axis){'V', plan_vocab_rows(c, 1), 0, c->vocab};
+    if (tag == 'V') return (struct axis){.tag = 'V', .n = plan_vocab_rows(c, 1), .global = c->vocab};
     return axis_whole('3', 3);
 }
 

@@ -11,11 +11,12 @@ enum { L = 2, C = 8, H = 2, T = 4, V = 5, PADDED = 7, HEADER_BYTES = 1024 };
 /* Elements of a layer's weights, in the order of the file: ln1w ln1b qkvw qkvb attprojw attprojb ln2w ln2b fcw fcb fcprojw fcprojb */
 static const int PER_LAYER[12] = {C, C, 3 * C * C, 3 * C, C * C, C, C, C, 4 * C * C, 4 * C, 4 * C * C, C};
 static const char *const OURS[12] = {"ln1.g", "ln1.b", "qkv.w", "qkv.b", "proj.w", "proj.b", "ln2.g", "ln2.b", "fc.w", "fc.b", "fc2.w", "fc2.b"};
+#define WHOLE(letter, size) {.tag = letter, .n = size, .global = size}
 static const struct shape SHAPES[12] = {
-    {1, {{'C', C, 0, C}}}, {1, {{'C', C, 0, C}}}, {4, {{'3', 3, 0, 3}, {'H', H, 0, H}, {'D', C / H, 0, C / H}, {'C', C, 0, C}}},
-    {3, {{'3', 3, 0, 3}, {'H', H, 0, H}, {'D', C / H, 0, C / H}}}, {3, {{'C', C, 0, C}, {'H', H, 0, H}, {'D', C / H, 0, C / H}}}, {1, {{'C', C, 0, C}}},
-    {1, {{'C', C, 0, C}}}, {1, {{'C', C, 0, C}}}, {2, {{'K', 4 * C, 0, 4 * C}, {'C', C, 0, C}}}, {1, {{'K', 4 * C, 0, 4 * C}}},
-    {2, {{'C', C, 0, C}, {'K', 4 * C, 0, 4 * C}}}, {1, {{'C', C, 0, C}}}};
+    {1, {WHOLE('C', C)}}, {1, {WHOLE('C', C)}}, {4, {WHOLE('3', 3), WHOLE('H', H), WHOLE('D', C / H), WHOLE('C', C)}},
+    {3, {WHOLE('3', 3), WHOLE('H', H), WHOLE('D', C / H)}}, {3, {WHOLE('C', C), WHOLE('H', H), WHOLE('D', C / H)}}, {1, {WHOLE('C', C)}},
+    {1, {WHOLE('C', C)}}, {1, {WHOLE('C', C)}}, {2, {WHOLE('K', 4 * C), WHOLE('C', C)}}, {1, {WHOLE('K', 4 * C)}},
+    {2, {WHOLE('C', C), WHOLE('K', 4 * C)}}, {1, {WHOLE('C', C)}}};
 
 static int64_t all_elements(int padded) {
     int64_t n = padded * C + T * C + 2 * C;

@@ -14,7 +14,7 @@
  * Stored where: a stage has its own layers; the first also the embedding, the last also the final layernorm and the head (the
  * first virtual stage is on the first stage and the last on the last, whatever v is). The head's matrix is the embedding's
  * (tied), so both ends hold a copy, start equal (initial values go by name and global index), add their gradients together each
- * step (AXIS_TIE), and so stay equal.
+ * step (AXIS_TIE, lib/run/combine.h), and so stay equal.
  * Sent when: the schedule says (pp_schedule.c); a send leaves a copy in a ring of `send_depth` buffers and goes on.
  * What breaks: the tied gradient not summed, or counted twice in the norm; a stage boundary off by one.
  *
@@ -111,13 +111,12 @@ static void note_user(struct users *u, int stage) {
     if (stage > u->last_stage) u->last_stage = stage;
 }
 
-/* A param that two stages use is tied; the lower one counts it in the norm. Only first and last stage share (AXIS_TIE). */
+/* A param that two stages use is tied. Only first and last stage share (AXIS_TIE). */
 static void mark_tied(struct program *p, const struct users *users, int here) {
     for (int i = 0; i < p->n_params; i++) {
         const struct users *u = &users[i];
         if (u->first_stage == u->last_stage || (here != u->first_stage && here != u->last_stage)) continue;
         p->params[i].tied = true;
-        if (here != u->first_stage) p->params[i].counted = false;
     }
 }
 
@@ -159,32 +158,6 @@ static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
     return p == 1 || out->send_depth ? OK : FAIL(E_INTERNAL, "the schedule of %s and %d microbatches deadlocks", stages_text(plan), m);
 }
 
-/* ---- the tied embedding ---- */
-static enum status pp_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
-    (void)plan;
-    for (int i = 0; i < c->program->n_params; i++) {
-        const struct param *w = &c->program->params[i];
-        if (!w->tied) continue;
-        double bytes = (double)w->own_n * (double)dtype_size(w->grad_type.dtype);
-        bill->wire_bytes[AXIS_TIE] += comm_algorithm_bytes(COMM_ALL_REDUCE, 2, bytes);
-    }
-    return OK;
-}
-
-static enum status pp_grad_combine(struct run *r, void *self, const struct event *e) {
-    (void)self, (void)e;
-    for (int i = 0; i < r->program.n_params; i++) {
-        const struct param *w = &r->program.params[i];
-        if (!w->tied) continue;
-        TRY(comm_all_reduce(r->mesh.group[AXIS_TIE], param_own_grad(w), w->own_n, w->grad_type.dtype, COMM_SUM));
-    }
-    return OK;
-}
-
-static enum status pp_attach(struct run *r, void **self) {
-    return run_subscribe(r, EVENT_GRAD_COMBINE, pp_grad_combine, *self);
-}
-
 const struct technique technique_pp = {
     .name = "pp", .claims = CLAIM_SCHEDULE, .wanted = pp_wanted, .check = pp_check, .rewrite = pp_rewrite,
-    .schedule = pp_schedule, .cost = pp_cost, .attach = pp_attach};
+    .schedule = pp_schedule};

@@ -113,6 +113,7 @@ struct stages { struct program whole, at[P]; };
 
 static void build(const struct plan *plan, struct program *p) {
     program_init(p);
+    p->place = plan->place;
     assert_ok(gpt_build(plan, p));
     assert_ok(program_infer(p));
 }

@@ -23,6 +23,7 @@ static struct plan plan_of(int tp, int rank) {
 static void rewritten(struct program *p, int tp, int rank) {
     struct plan plan = plan_of(tp, rank);
     program_init(p);
+    p->place = plan.place;
     assert_ok(gpt_build(&plan, p));
     assert_ok(program_infer(p));
     assert_ok(technique_tp.rewrite(&plan, p));
@@ -113,7 +114,7 @@ static bool is_cut_by_name(const char *name) {
 }
 
 static void tally_param(struct tally *t, const struct param *w, bool cut) {
-    assert_int_equal(w->tp_sharded, cut);
+    assert_int_equal(shape_cuts(&w->type.shape) >> AXIS_TP & 1, cut);
     for (int64_t i = 0; i < type_n(&w->type); i++) {
         int64_t at = shape_global_index(&w->type.shape, i);
         if (at < 0) continue;

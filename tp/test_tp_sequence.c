@@ -184,8 +184,8 @@ static void test_sp_makes_partial_what_is_whole_and_sees_a_part(void **state) {
             compile(&with, tp, 1, rank);
             compile(&without, tp, 0, rank);
             for (int i = 0; i < with.program.n_params; i++) {
-                assert_int_equal(with.program.params[i].partial_tp, is_partial_by_name(with.program.params[i].name));
-                assert_false(without.program.params[i].partial_tp);
+                assert_int_equal(with.program.params[i].reduce >> AXIS_TP & 1, is_partial_by_name(with.program.params[i].name));
+                assert_false(without.program.params[i].reduce >> AXIS_TP & 1);
             }
             run_destroy(&with);
             run_destroy(&without);

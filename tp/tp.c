@@ -22,7 +22,7 @@
  * dropout on heads another one each: both follow from drawing by global index.
  * With --sp the sequence is cut between regions: tp_enter and tp_exit become sp_enter and sp_exit (tp_sequence.c), and a weight that
  * is whole but sees only T/tp tokens (layernorms, biases after the sum, the position table) has a part of its gradient on
- * every rank; GRAD_COMBINE adds the parts. Which weights those are follows from the shapes.
+ * every rank; the run adds the parts (lib/run/combine.h). Which weights those are follows from the shapes.
  * Padding: V need not divide by tp; the last ranks then have rows beyond the vocabulary, zero, excluded from the softmax.
  *
  * Source: Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, section 4.2 (sequence parallelism). */
@@ -38,7 +38,6 @@
 #include "tp/tp_region.h"
 #include "tp/tp_sequence.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool tp_wanted(const struct plan *plan) { return plan->mesh.tp > 1 || plan->sp; }
@@ -63,17 +62,14 @@ static bool is_cut(char tag) { return strchr("HKV", tag) != NULL; }
 static void narrow(struct axis *a, const struct plan *plan) {
     a->n = a->tag == 'V' ? plan_vocab_rows(plan, plan->mesh.tp) : a->global / plan->mesh.tp;
     a->first = a->n * plan->place.rank.tp;
+    a->cut |= 1u << AXIS_TP;
 }
 
 static void narrow_params(const struct plan *plan, struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
-        struct param *w = &p->params[i];
-        for (int k = 0; k < w->type.shape.n_axes; k++) {
-            if (!is_cut(w->type.shape.axis[k].tag)) continue;
-            narrow(&w->type.shape.axis[k], plan);
-            w->tp_sharded = true;
-        }
-        if (!w->tp_sharded && plan->place.rank.tp != 0) w->counted = false;   /* all ranks have it; rank 0 counts it */
+        struct shape *shape = &p->params[i].type.shape;
+        for (int k = 0; k < shape->n_axes; k++)
+            if (is_cut(shape->axis[k].tag)) narrow(&shape->axis[k], plan);
     }
 }
 
@@ -149,60 +145,10 @@ static void insert_regions(const struct plan *plan, struct program *p) {
     }
 }
 
-/* A whole weight that makes a cut sequence sees only this rank's tokens: its gradient is a part of a sum. */
-static void mark_partial(struct program *p) {
-    for (int i = 0; i < p->n_steps; i++) {
-        const struct step *s = &p->steps[i];
-        const struct axis *t = shape_axis(&p->slots[s->out[0]].type.shape, 'T');
-        for (int k = 0; k < s->n_weight; k++)
-            if (t && axis_is_sharded(t) && !p->params[s->weight[k]].tp_sharded) p->params[s->weight[k]].partial_tp = true;
-    }
-}
-
 static enum status tp_rewrite(const struct plan *plan, struct program *p) {
     narrow_params(plan, p);
     insert_regions(plan, p);
-    TRY(program_infer(p));                                           /* which sequences are cut shows in the shapes */
-    mark_partial(p);
     return OK;
 }
 
-/* ---- partial gradients (sp) ---- */
-static bool is_partial(const struct param *w) { return w->present && w->partial_tp; }
-
-static enum status tp_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
-    for (int i = 0; i < c->program->n_params; i++) {
-        const struct param *w = &c->program->params[i];
-        double bytes = (double)w->own_n * (double)dtype_size(w->grad_type.dtype);
-        if (is_partial(w)) bill->wire_bytes[AXIS_TP] += comm_algorithm_bytes(COMM_ALL_REDUCE, (int)plan->mesh.tp, bytes);
-    }
-    return OK;
-}
-
-/* All sums fly at once: they are many and small. */
-static enum status tp_grad_combine(struct run *r, void *self, const struct event *e) {
-    struct comm_request *requests = self;
-    (void)e;
-    for (int i = 0; i < r->program.n_params; i++) {
-        const struct param *w = &r->program.params[i];
-        if (is_partial(w) && w->own_n)
-            TRY(comm_all_reduce_start(r->mesh.group[AXIS_TP], param_own_grad(w), w->own_n, w->grad_type.dtype, COMM_SUM, &requests[i]));
-    }
-    for (int i = 0; i < r->program.n_params; i++) TRY(comm_wait(&requests[i]));
-    return OK;
-}
-
-static enum status tp_attach(struct run *r, void **self) {
-    *self = calloc((size_t)r->program.n_params + 1, sizeof(struct comm_request));
-    if (!*self) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
-    return run_subscribe(r, EVENT_GRAD_COMBINE, tp_grad_combine, *self);
-}
-
-static void tp_detach(struct run *r, void *self) {
-    (void)r;
-    free(self);
-}
-
-const struct technique technique_tp = {
-    .name = "tp", .wanted = tp_wanted, .check = tp_check, .rewrite = tp_rewrite, .cost = tp_cost, .attach = tp_attach,
-    .detach = tp_detach};
+const struct technique technique_tp = {.name = "tp", .wanted = tp_wanted, .check = tp_check, .rewrite = tp_rewrite};

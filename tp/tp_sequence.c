@@ -37,8 +37,8 @@ static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
     struct axis *t = &out[0].shape.axis[1];
     if (t->global % c->step->parts)
         return FAIL(E_CONFIG, "sp: tp=%d does not divide seq=%" PRId64, c->step->parts, t->global);
-    t->n = t->global / c->step->parts;
-    t->first = t->n * c->step->part;
+    *t = axis_part(t, c->step->parts, c->step->part);
+    t->cut |= 1u << c->step->mesh_axis;
     return OK;
 }
 

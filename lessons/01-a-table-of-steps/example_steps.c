@@ -25,9 +25,10 @@ static double slot_data[N_SLOTS][MOST], dslot_data[N_SLOTS][MOST], param_data[N_
 static const char *const slot_names[N_SLOTS] = {"x", "u", "h", "y"}, *const param_names[N_PARAMS] = {"W1", "b1", "W2"};
 
 /* The table: what the model is. */
-static struct type slot_types[N_SLOTS] = {{FP64, {3, {{'B', B, 0, B}, {'T', T, 0, T}, {'C', C, 0, C}}}}};   /* the others follow */
+#define WHOLE(letter, size) {.tag = letter, .n = size, .global = size}
+static struct type slot_types[N_SLOTS] = {{FP64, {3, {WHOLE('B', B), WHOLE('T', T), WHOLE('C', C)}}}};   /* the others follow */
 static const struct type param_types[N_PARAMS] = {
-    {FP64, {2, {{'K', K, 0, K}, {'C', C, 0, C}}}}, {FP64, {1, {{'K', K, 0, K}}}}, {FP64, {2, {{'C', C, 0, C}, {'K', K, 0, K}}}}};
+    {FP64, {2, {WHOLE('K', K), WHOLE('C', C)}}}, {FP64, {1, {WHOLE('K', K)}}}, {FP64, {2, {WHOLE('C', C), WHOLE('K', K)}}}};
 static const struct step steps[N_STEPS] = {
     {.op = &op_linear, .n_in = 1, .n_out = 1, .n_weight = 2, .in = {0}, .out = {1}, .weight = {0, 1}},
     {.op = &op_gelu, .n_in = 1, .n_out = 1, .in = {1}, .out = {2}},

@@ -49,6 +49,10 @@ const char *mesh_place_text(const struct mesh_place *, char *text, size_t size);
 /** Ranks of one colour along an axis form its group, in ascending order; the colour is the first of them. -1: the rank is
  *  alone. Pure. */
 int mesh_colour(enum mesh_axis, const struct mesh_place *);
+/** Ranks of this rank's group along an axis; 1 if it is alone. Pure. */
+int mesh_size(enum mesh_axis, const struct mesh_place *);
+/** This rank is the first of its group, or alone. Pure. */
+bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
 
 struct mesh {
     struct mesh_place place;

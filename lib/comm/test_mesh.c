@@ -62,6 +62,7 @@ static bool group_is_right(const struct mesh *mesh, const struct mesh_sizes *siz
         n++;
     }
     if (!used) n = 1;
+    ok &= n == mesh_size(axis, &mesh->place) && mesh_is_first(axis, &mesh->place) == (group_rank(group) == 0);
     return ok && n == group_size(group) && strcmp(group_name(group), mesh_axis_name(axis)) == 0;
 }
 

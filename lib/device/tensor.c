@@ -4,6 +4,27 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+struct axis axis_part(const struct axis *a, int64_t parts, int64_t part) {
+    struct axis x = *a;
+    int64_t from = a->n / parts * part, turn = a->turn - from;
+    x.n = a->n / parts;
+    x.first = axis_global(a, from);
+    bool turns = turn > 0 && turn < x.n;                             /* else the part lies in one of the two runs */
+    x.turn = turns ? turn : 0;
+    x.jump = turns ? a->jump : 0;
+    return x;
+}
+
+struct axis axis_zigzag(char tag, int64_t global, int64_t parts, int64_t part) {
+    struct axis x = axis_whole(tag, global);
+    int64_t piece = global / (2 * parts);
+    x.n = 2 * piece;
+    x.first = part * piece;
+    x.jump = (2 * parts - 2 - 2 * part) * piece;                     /* the last part's pieces are neighbours */
+    x.turn = x.jump ? piece : 0;
+    return x;
+}
+
 int64_t shape_n(const struct shape *s) {
     int64_t n = 1;
     for (int a = 0; a < s->n_axes; a++) n *= s->axis[a].n;
@@ -21,7 +42,7 @@ int64_t shape_global_index(const struct shape *s, int64_t i) {
     int64_t index = 0, stride = 1;
     for (int a = s->n_axes - 1; a >= 0; a--) {
         const struct axis *axis = &s->axis[a];
-        int64_t place = axis->first + i % axis->n;
+        int64_t place = axis_global(axis, i % axis->n);
         if (place >= axis->global) return -1; /* padding */
         index += place * stride;
         i /= axis->n;
@@ -36,13 +57,21 @@ const struct axis *shape_axis(const struct shape *s, char tag) {
     return NULL;
 }
 
+unsigned shape_cuts(const struct shape *s) {
+    unsigned cuts = 0;
+    for (int a = 0; a < s->n_axes; a++) cuts |= s->axis[a].cut;
+    return cuts;
+}
+
+bool axis_same(const struct axis *a, const struct axis *b) {
+    return a->tag == b->tag && a->n == b->n && a->first == b->first && a->global == b->global && a->turn == b->turn &&
+           a->jump == b->jump;
+}
+
 bool shape_same(const struct shape *s, const struct shape *t) {
-    if (s->n_axes != t->n_axes) return false;
-    for (int a = 0; a < s->n_axes; a++) {
-        const struct axis *x = &s->axis[a], *y = &t->axis[a];
-        if (x->tag != y->tag || x->n != y->n || x->first != y->first || x->global != y->global) return false;
-    }
-    return true;
+    bool same = s->n_axes == t->n_axes;
+    for (int a = 0; same && a < s->n_axes; a++) same = axis_same(&s->axis[a], &t->axis[a]);
+    return same;
 }
 
 static int axis_print(const struct axis *a, char *text, size_t size) {

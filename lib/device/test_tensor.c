@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* (B 2, H 2 of 4 from 2, D 3): what the second of two tp ranks holds. */
-static const struct shape heads = {3, {{'B', 2, 0, 2}, {'H', 2, 2, 4}, {'D', 3, 0, 3}}};
+static const struct shape heads = {3, {{.tag = 'B', .n = 2, .first = 0, .global = 2}, {.tag = 'H', .n = 2, .first = 2, .global = 4}, {.tag = 'D', .n = 3, .first = 0, .global = 3}}};
 
 static void test_counts_of_shard_and_whole(void **state) {
     (void)state;
@@ -41,7 +41,7 @@ static void test_shards_cover_the_whole_once_without_padding(void **state) {
     enum { V = 10, C = 3, SHARDS = 4, PER_SHARD = 3 }; /* 4 x 3 = 12 rows: two are padding */
     int times[V * C] = {0}, padding = 0;
     for (int64_t rank = 0; rank < SHARDS; rank++) {
-        struct shape shard = {2, {{'V', PER_SHARD, rank * PER_SHARD, V}, axis_whole('C', C)}};
+        struct shape shard = {2, {{.tag = 'V', .n = PER_SHARD, .first = rank * PER_SHARD, .global = V}, axis_whole('C', C)}};
         assert_int_equal(shape_global_n(&shard), V * C);
         for (int64_t i = 0; i < shape_n(&shard); i++) {
             int64_t index = shape_global_index(&shard, i);
@@ -51,6 +51,45 @@ static void test_shards_cover_the_whole_once_without_padding(void **state) {
     }
     for (int i = 0; i < V * C; i++) assert_int_equal(times[i], 1);
     assert_int_equal(padding, 2 * C);
+}
+
+/* Zig-zag: all places once over the ranks, growing on each; and every rank has as many (query, key <= query) pairs. */
+static void check_zigzag(int64_t T, int64_t parts) {
+    int times[64] = {0};
+    int64_t pairs = -1;
+    for (int64_t part = 0; part < parts; part++) {
+        struct axis a = axis_zigzag('T', T, parts, part);
+        int64_t mine = 0, last = -1;
+        assert_int_equal(a.n, T / parts);
+        for (int64_t i = 0; i < a.n; i++) {
+            assert_true(axis_global(&a, i) > last);
+            last = axis_global(&a, i);
+            times[last]++;
+            mine += last + 1;
+        }
+        assert_true(pairs < 0 || pairs == mine);
+        pairs = mine;
+    }
+    for (int64_t t = 0; t < T; t++) assert_int_equal(times[t], 1);
+}
+static void test_zigzag_covers_all_places_and_halves_causal_work(void **state) {
+    (void)state;
+    for (int64_t parts = 1; parts <= 8; parts *= 2) check_zigzag(64, parts);
+}
+
+/* A part of what is held names the same places as the elements that it takes, in one run or across the turn. */
+static void test_part_of_an_axis_names_the_same_places(void **state) {
+    (void)state;
+    for (int64_t part = 0; part < 3; part++) {
+        struct axis held = axis_zigzag('T', 36, 3, part), whole = axis_whole('T', 12);
+        for (int64_t parts = 1; parts <= 12; parts++)
+            for (int64_t k = 0; 12 % parts == 0 && k < parts; k++) {
+                struct axis a = axis_part(&held, parts, k), b = axis_part(&whole, parts, k);
+                for (int64_t i = 0; i < a.n; i++) assert_int_equal(axis_global(&a, i), axis_global(&held, k * a.n + i));
+                for (int64_t i = 0; i < b.n; i++) assert_int_equal(axis_global(&b, i), k * b.n + i);
+                assert_int_equal(a.n * parts, held.n);
+            }
+    }
 }
 
 static void test_axis_by_tag(void **state) {
@@ -91,7 +130,7 @@ static void test_print_shows_shards_and_obeys_its_size(void **state) {
     assert_string_equal(text, "(B 2, H");
     assert_int_equal(text[8], 'x');
     struct shape widest = {MAX_AXES, {{0}}};
-    for (int a = 0; a < MAX_AXES; a++) widest.axis[a] = (struct axis){'V', INT64_MIN, INT64_MIN, INT64_MIN + 1};
+    for (int a = 0; a < MAX_AXES; a++) widest.axis[a] = (struct axis){.tag = 'V', .n = INT64_MIN, .first = INT64_MIN, .global = INT64_MIN + 1};
     char wide[512];
     shape_print(&widest, wide, sizeof wide);
     assert_int_equal(wide[strlen(wide) - 1], ')');
@@ -99,5 +138,6 @@ static void test_print_shows_shards_and_obeys_its_size(void **state) {
 
 TESTS(unit_test(test_counts_of_shard_and_whole), unit_test(test_counts_beyond_32_bits),
       unit_test(test_global_index_of_a_sharded_axis), unit_test(test_shards_cover_the_whole_once_without_padding),
-      unit_test(test_axis_by_tag), unit_test(test_same_compares_every_field),
+      unit_test(test_zigzag_covers_all_places_and_halves_causal_work),
+      unit_test(test_part_of_an_axis_names_the_same_places), unit_test(test_axis_by_tag), unit_test(test_same_compares_every_field),
       unit_test(test_print_shows_shards_and_obeys_its_size))

@@ -9,7 +9,7 @@ static enum status add_position_shape(const struct call *call, struct type out[M
     if (p->shape.n_axes != 2 || p->shape.axis[0].tag != 'T' || !axis_same(&p->shape.axis[1], &x->shape.axis[2]))
         return shape_refuse(call, "the table's axes must be (T, C)");
     const struct axis *t = &x->shape.axis[1], *table = &p->shape.axis[0];
-    if (t->first < table->first || t->first + t->n > table->first + table->n)
+    if (t->first < table->first || axis_global(t, t->n - 1) >= table->first + table->n)
         return shape_refuse(call, "the sequence is longer than the position table");
     if (x->dtype != p->dtype) return shape_refuse(call, "input and weight have different dtypes");
     out[0] = out[1] = *x;

@@ -6,7 +6,7 @@ kernel CPU(add_position_forward), CPU(add_position_backward_input), CPU(add_posi
 
 /* Local row of P for local position t. */
 static int64_t table_row(const struct call *call, const struct rows *rows, int64_t t) {
-    return rows->first_t + t - call->weight[0].type->shape.axis[0].first;
+    return axis_global(rows->t, t) - call->weight[0].type->shape.axis[0].first;
 }
 
 enum status CPU(add_position_forward)(const struct call *call) {

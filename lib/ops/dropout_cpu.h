@@ -20,10 +20,10 @@ static inline void dropout_factors(const struct dropout *d, real *factor, int64_
 }
 
 /** Where element (b, t, 0) of a (B,T,C) tensor lies, for the ops that go through it by rows. */
-struct rows { int64_t n, B, T, C, first_t, first_c; };
+struct rows { int64_t n, B, T, C, first_c; const struct axis *t; };
 static inline struct rows rows_of(const struct type *type) {
     const struct axis *a = type->shape.axis;
-    struct rows r = {a[0].n * a[1].n, a[0].n, a[1].n, a[2].n, a[1].first, a[2].first};
+    struct rows r = {a[0].n * a[1].n, a[0].n, a[1].n, a[2].n, a[2].first, &a[1]};
     return r;
 }
 
@@ -39,7 +39,7 @@ static inline void mask_load(const struct dropout *d, const uint8_t *mask, real 
 static inline void row_draw(const struct dropout *d, const struct rows *rows, real *factor, int64_t r, int64_t c,
                             int64_t n) {
     if (d->on)
-        dropout_factors(d, factor, rows->first_c + c, n, rows->first_t + r % rows->T, 0, d->first_sample + r / rows->T);
+        dropout_factors(d, factor, rows->first_c + c, n, axis_global(rows->t, r % rows->T), 0, d->first_sample + r / rows->T);
     else
         for (int64_t i = 0; i < n; i++) factor[i] = 1;
 }

@@ -11,10 +11,6 @@ enum status shape_refuse(const struct call *call, const char *why) {
                 step->n_weight > 0 ? dtype_name(call->weight[0].type->dtype) : "", w);
 }
 
-bool axis_same(const struct axis *a, const struct axis *b) {
-    return a->tag == b->tag && a->n == b->n && a->first == b->first && a->global == b->global;
-}
-
 enum status shape_expect_tags(const struct call *call, int i, const char *tags) {
     const struct shape *s = &call->in[i].type->shape;
     bool ok = s->n_axes == (int)strlen(tags);

@@ -14,8 +14,6 @@ enum status shape_expect_tags(const struct call *, int i, const char *tags);
 /** Weight i is a vector along the last axis of in[0], and of the same dtype. @errors E_CONFIG */
 enum status shape_expect_vector(const struct call *, int i);
 
-/** Two axes are the same part of the same global axis. */
-bool axis_same(const struct axis *, const struct axis *);
 
 /** Refuse a step: "<op>: <why>: in[0] (...), weight[0] (...)". @errors E_CONFIG always */
 enum status shape_refuse(const struct call *, const char *why);

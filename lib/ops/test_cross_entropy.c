@@ -148,7 +148,7 @@ struct shards {
 };
 
 static struct vocab_rows rows_of(const struct shards *there, int s) {
-    return (struct vocab_rows){there->logits[s], there->target, 14, {'V', 8, 8 * s, 13}};
+    return (struct vocab_rows){there->logits[s], there->target, 14, {.tag = 'V', .n = 8, .first = 8 * s, .global = 13}};
 }
 
 static void transfer(struct shards *here, struct shards *there, bool up) {
@@ -222,7 +222,7 @@ static void test_cross_entropy_pieces_of_padding_count_nothing(void **state) {
     assert_ok(d->allocate(d, sizeof x, &memory));
     for (int r = 0; r < 14; r++) x.max[1][r] = 3, x.target[r] = r % 8;
     transfer(&x, there = memory, true);
-    struct vocab_rows rows = {there->logits[0], there->target, 14, {'V', 8, 8, 8}};
+    struct vocab_rows rows = {there->logits[0], there->target, 14, {.tag = 'V', .n = 8, .first = 8, .global = 8}};
     assert_ok(pieces->row_max(d, &rows, there->max[0]));
     assert_ok(pieces->row_sum(d, &rows, there->max[1], there->sum[0], there->hit[0]));
     transfer(&x, there, false);

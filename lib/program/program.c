@@ -83,6 +83,36 @@ int64_t param_resident_n(const struct param *w, enum residence at) {
 }
 int64_t param_state_n(const struct param *w) { return w->padded_n ? w->shard_n : w->own_n; }
 
+/* ---- who sums, who counts ---- */
+static unsigned cuts_seen(const struct program *p, const struct step *s) {
+    unsigned cuts = 0;
+    for (int i = 0; i < s->n_in; i++) cuts |= shape_cuts(&p->slots[s->in[i]].type.shape);
+    for (int i = 0; i < s->n_out; i++) cuts |= shape_cuts(&p->slots[s->out[i]].type.shape);
+    return cuts;
+}
+
+static void infer_reduce(struct program *p) {
+    for (int i = 0; i < p->n_params; i++) p->params[i].reduce = p->params[i].tied ? 1u << AXIS_TIE : 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->steps[i];
+        unsigned seen = cuts_seen(p, s);
+        for (int k = 0; k < s->n_weight; k++) {
+            struct param *w = &p->params[s->weight[k]];
+            w->reduce |= seen & ~shape_cuts(&w->type.shape);
+        }
+    }
+}
+
+static void infer_counted(struct program *p) {
+    for (int i = 0; i < p->n_params; i++) {
+        struct param *w = &p->params[i];
+        unsigned cut = shape_cuts(&w->type.shape) | (w->padded_n ? 1u << AXIS_DP : 0);
+        w->counted = (cut >> AXIS_TP & 1 || mesh_is_first(AXIS_TP, &p->place)) &&
+                     (cut >> AXIS_DP & 1 || mesh_is_first(AXIS_DP, &p->place)) &&
+                     (!w->tied || mesh_is_first(AXIS_TIE, &p->place));
+    }
+}
+
 enum status program_infer(struct program *p) {
     for (int i = 0; i < p->n_params; i++) p->params[i].present = false;
     for (int i = 0; i < p->n_steps; i++) {
@@ -94,6 +124,8 @@ enum status program_infer(struct program *p) {
         for (int k = 0; k < s->n_weight; k++) p->params[s->weight[k]].present = true;
     }
     params_settle(p);
+    infer_reduce(p);
+    infer_counted(p);
     return OK;
 }
 

@@ -11,6 +11,7 @@
 #ifndef TRIVIUM_PROGRAM_PROGRAM_H
 #define TRIVIUM_PROGRAM_PROGRAM_H
 
+#include "lib/comm/mesh.h"
 #include "lib/ops/op.h"
 #include <stdio.h>
 
@@ -39,10 +40,9 @@ struct param {
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
     bool present;              /* some step of this rank uses it */
     bool cache;                /* not learned: what steps remember from one token to the next (decode/). Zero at first; in no checkpoint */
-    bool tp_sharded;           /* each tp rank holds other elements */
-    bool partial_tp;           /* every tp rank has a partial sum of its gradient (sequence parallelism) */
-    bool tied;                 /* another pipeline stage holds it too: gradients are summed over AXIS_TIE */
-    bool counted;              /* this rank's own elements count in the gradient norm (somewhere each counts once) */
+    bool tied;                 /* another pipeline stage holds it too */
+    unsigned reduce;           /* over which axes of the mesh its gradient is a sum, as bits; worked out by program_infer */
+    bool counted;              /* this rank's own elements count in the gradient norm (somewhere each counts once); likewise */
     enum residence weight_at, grad_at;
     bool weight_on_host, state_on_host;  /* offloaded: in host memory, whatever the device */
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that it
@@ -61,6 +61,7 @@ struct block {
 };
 
 struct program {
+    struct mesh_place place;   /* of the rank that this is the program of */
     int n_slots, n_params, n_steps, n_blocks, n_chunks;
     struct slot *slots;
     struct param *params;
@@ -88,7 +89,13 @@ int program_add_block(struct program *, const char *name, int in, bool is_layer)
 /** Put a copy of the step before position `at` (n_steps: at the end). @return its position */
 int program_insert(struct program *, int at, const struct step *);
 
-/** Run every op's shape, in order, and mark which params are present. After the builder and after every rewrite.
+/** Run every op's shape, in order, and work out what follows for the params: which are present, over which ranks their
+ *  gradients are to be summed, and which rank counts them. After the builder and after every rewrite.
+ *
+ *  A gradient adds up over what the step that uses the param sees. Where an axis of the mesh has cut that, but not the param
+ *  itself, each rank has a part of the sum:
+ *      reduce(w) = union over the steps that use w of  cuts(inputs, outputs) - cuts(w)
+ *  and what is neither cut nor divided into shards is the same on all ranks of an axis: the first of them counts it.
  *  @errors E_CONFIG from the ops  @collective{none} */
 enum status program_infer(struct program *);
 

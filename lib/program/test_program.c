@@ -20,7 +20,7 @@ static const struct op op_outer = {.name = "outer", .shape = outer_shape};
 static const struct op op_refuse = {.name = "refuse", .shape = refusing_shape};
 
 static struct type matrix_type(int64_t n, int64_t first, int64_t global) {
-    return (struct type){FP32, {2, {{'K', n, first, global}, axis_whole('D', 3)}}};
+    return (struct type){FP32, {2, {{.tag = 'K', .n = n, .first = first, .global = global}, axis_whole('D', 3)}}};
 }
 
 /* x -> copy -> outer with w of 2 of 5 rows -> copy */
@@ -182,7 +182,7 @@ static void test_parameters_are_counted_globally(void **state) {
     (void)state;
     struct program p;
     make(&p);
-    program_add_param(&p, "h1", "padded", (struct type){FP32, {1, {{'V', 4, 8, 11}}}}, 0, 0, true);
+    program_add_param(&p, "h1", "padded", (struct type){FP32, {1, {{.tag = 'V', .n = 4, .first = 8, .global = 11}}}}, 0, 0, true);
     assert_int_equal(program_n_params(&p), 5 * 3 + 11);
     p.params[0].type = matrix_type(1, 4, 5);
     assert_int_equal(program_n_params(&p), 5 * 3 + 11);

@@ -2,6 +2,7 @@
  * memory plan -> bill. */
 #include "lib/run/run.h"
 #include "lib/run/checkpoint.h"
+#include "lib/run/combine.h"
 
 #include "lib/ops/attention.h"
 #include "lib/ops/reduce.h"
@@ -71,6 +72,7 @@ static enum status bill_and_plan(struct run *r) {
     memory_plan_params(&r->program, &r->memory);
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
+    combine_bill(&r->program, &r->bill);
     TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, run_work_bytes(r), &r->memory));
     if (r->plan.save_async && r->plan.save[0]) r->memory.host_bytes[ROLE_SAVE] = checkpoint_copy_bytes(&r->program);
     bill_rows(&r->program, r->chunks, &r->schedule, &r->bill);
@@ -84,6 +86,7 @@ enum status run_compile(struct run *r, const struct recipe *recipe, const struct
     *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1, .n_threads = omp_get_max_threads()};
     plan_place(&r->plan, rank);
     program_init(&r->program);
+    r->program.place = r->plan.place;
     r->program.device = plan->device == PLAN_DEVICE_CUDA ? DEVICE_CUDA : DEVICE_CPU;
     attention_prefer((enum attention_core)plan->attention_core);     /* the same names in the same order */
     TRY(choose_techniques(r));

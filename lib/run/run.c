@@ -6,6 +6,7 @@
 #include "lib/device/stopwatch.h"
 #include "lib/ops/adamw.h"
 #include "lib/ops/reduce.h"
+#include "lib/run/combine.h"
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -65,15 +66,24 @@ static enum status fetch_sample(const struct run *r, int64_t number, int32_t *to
     return OK;
 }
 
+/* The places of a sequence that this rank holds. */
+static void take(const struct axis *held, const int32_t *whole, int32_t *to) {
+    for (int64_t i = 0; i < held->n; i++) to[i] = whole[axis_global(held, i)];
+}
+
 static enum status on_fetch(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
     struct run *r = self;
     int64_t T = r->plan.seq;
-    int32_t *unused = malloc((size_t)T * sizeof *unused);            /* a stage that wants only one of the two */
-    enum status status = unused ? OK : FAIL(E_MEMORY, "no memory for %" PRId64 " tokens", T);
-    for (int64_t b = 0; status == OK && b < r->plan.micro_batch; b++)
-        status = fetch_sample(r, batch_index(&r->plan, microbatch, b), tokens ? tokens + b * T : unused,
-                              targets ? targets + b * T : unused);
-    free(unused);
+    const struct program *p = &r->program;
+    const struct axis *held = shape_axis(&p->slots[tokens ? p->tokens : p->targets].type.shape, 'T');
+    int32_t *sample = malloc(2 * (size_t)T * sizeof *sample);        /* whole: its tokens, its targets */
+    enum status status = sample ? OK : FAIL(E_MEMORY, "no memory for %" PRId64 " tokens", T);
+    for (int64_t b = 0; status == OK && b < r->plan.micro_batch; b++) {
+        status = fetch_sample(r, batch_index(&r->plan, microbatch, b), sample, sample + T);
+        if (tokens) take(held, sample, tokens + b * held->n);
+        if (targets) take(held, sample + T, targets + b * held->n);
+    }
+    free(sample);
     return status;
 }
 
@@ -149,6 +159,8 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     }
     /* so that its pages are there before the first save, which training waits for */
     if (!watch) TRY(device_cpu()->clear(device_cpu(), r->host_arenas[ROLE_SAVE].base, r->memory.host_bytes[ROLE_SAVE]));
+    r->combining = calloc((size_t)r->program.n_params + 1, sizeof *r->combining);
+    if (!r->combining) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
     bind_params(r);
     TRY(params_initialise(r));
     TRY(place_scalars(r));
@@ -213,6 +225,7 @@ void run_destroy(struct run *r) {
     for (int k = 0; r->chunks && k < r->program.n_chunks; k++) chunk_fini(&r->chunks[k]);
     free(r->chunks);
     free(r->subscriptions);
+    free(r->combining);
     schedule_fini(&r->schedule);
     memory_plan_fini(&r->memory);
     program_fini(&r->program);
@@ -369,6 +382,7 @@ enum status run_step_start(struct run *r) {
     enter(r, PHASE_BACKWARD_END);
     TRY(emit_phase(r, EVENT_BACKWARD_END));
     enter(r, PHASE_COMBINE);
+    TRY(combine_gradients(r));
     TRY(emit_phase(r, EVENT_GRAD_COMBINE));
     enter(r, PHASE_UNSCALE);
     TRY(emit_phase(r, EVENT_GRAD_UNSCALE));

@@ -72,6 +72,7 @@ struct run {
     struct exec exec;
     struct subscription *subscriptions;
     int n_subscriptions;
+    struct comm_request *combining;      /* one a param (combine.h) */
     int64_t comm_taken;                  /* of the techniques' part of the comm arena */
     enum run_watch watch;
 

@@ -50,7 +50,7 @@ enum event_kind {
     EVENT_PARAM_DONE,     /* the block is through with it */
     EVENT_GRAD_READY,     /* event->buffer holds its gradient; `final`: nothing more will be added this step */
     EVENT_BACKWARD_END,   /* the schedule is done: flush what is in flight */
-    EVENT_GRAD_COMBINE,   /* add up partial sums over axes other than dp (tied embedding, sequence parallelism) */
+    EVENT_GRAD_COMBINE,   /* own gradients are whole, still scaled: the run has added up what is left (combine.h) */
     EVENT_GRAD_UNSCALE,   /* look for non-finite gradients, agree to skip, set the factor that undoes the loss scale */
     EVENT_GRAD_NORM,      /* gradients are complete: the run takes the norm after this */
     EVENT_OPTIM_STEP,     /* the run has updated own elements */

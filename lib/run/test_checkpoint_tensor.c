@@ -25,7 +25,7 @@ struct rows { int64_t first, n; };
 static json_t *write_rows(const char *folder, int rank, struct rows rows, struct shard *out) {
     char path[CHECKPOINT_PATH_MAX];
     double x[8];
-    struct piece p = {{2, {{'V', rows.n, rows.first, 4}, axis_whole('C', 2)}}, 0, 2 * rows.n};
+    struct piece p = {{2, {{.tag = 'V', .n = rows.n, .first = rows.first, .global = 4}, axis_whole('C', 2)}}, 0, 2 * rows.n};
     struct safetensors_entry entry = {.name = "w", .dtype = FP64, .n_axes = 2, .shape = {rows.n, 2}};
     struct safetensors_writer *w;
     json_t *pieces = json_pack("{s:o}", "w", checkpoint_piece_json(&p));
@@ -70,7 +70,7 @@ static void test_a_weight_is_put_together_from_its_files(void **state) {
     assert_int_equal(checkpoint_model_of(r).vocab, 5);
     assert_ok(checkpoint_read_weight(r, "w", &shape, FP32, x));
     for (int i = 0; i < 8; i++) assert_close(x[i], i + 1, 0);
-    shape.axis[0] = (struct axis){'V', 1, 1, 4};                     /* a rank's place in it plays no part */
+    shape.axis[0] = (struct axis){.tag = 'V', .n = 1, .first = 1, .global = 4};                     /* a rank's place in it plays no part */
     memset(x, 0, sizeof x);
     assert_ok(checkpoint_read_weight(r, "w", &shape, FP32, x));
     for (int i = 0; i < 8; i++) assert_close(x[i], i + 1, 0);

@@ -74,7 +74,7 @@ static void test_common_elements_are_those_of_both(void **state) {
 
 static void test_equal_pieces_are_one_copy(void **state) {
     (void)state;
-    struct piece p = {{3, {axis_whole('3', 3), {'H', 4, 4, 16}, axis_whole('C', 32)}}, 100, 200};
+    struct piece p = {{3, {axis_whole('3', 3), {.tag = 'H', .n = 4, .first = 4, .global = 16}, axis_whole('C', 32)}}, 100, 200};
     int64_t marks[200];
     memset(marks, 0xff, sizeof marks);
     struct copied c = {&p, marks, 0};

@@ -95,9 +95,8 @@ static enum status narrow(const struct plan *plan, struct param *w) {
         if (a->tag != axis_cut(l)) continue;
         a->n = (a->global + plan->mesh.tp - 1) / plan->mesh.tp;
         a->first = a->n * plan->place.rank.tp;
-        w->tp_sharded = true;
+        a->cut |= 1u << AXIS_TP;
     }
-    w->counted = l->all || plan->place.rank.tp == 0;
     return OK;
 }
 
@@ -192,6 +191,8 @@ static enum status train(const struct plan *plan) {
     result.bytes = state_bytes(&r);
     result.wire = r.bill.wire_bytes[AXIS_TP];
     if (status == OK) status = layout_use_demo(&r);
+    for (int i = 0; i < r.program.n_params; i++)                     /* as the table says, whatever follows from the cuts */
+        r.program.params[i].counted = line_of_param(&r.program.params[i])->all || r.plan.place.rank.tp == 0;
     for (int i = 0; status == OK && i < PARITY_STEPS; i++) {
         status = run_step(&r);
         result.loss[i] = r.loss;

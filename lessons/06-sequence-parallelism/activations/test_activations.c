@@ -111,9 +111,10 @@ static void check_gradients(const struct layout *l) {
         const struct param *w = &r.program.params[i];
         int mine = has_partial_gradient(l, strchr(w->name, '.') + 1);
         if (*status_text()) fail_msg("%s", status_text());
-        if (mine != w->partial_tp)
+        int partial = w->reduce >> AXIS_TP & 1;
+        if (mine != partial)
             fail_msg("tp=%d%s: %s %s, and you say %d", (int)l->tp, l->sp ? " sp" : "", w->name,
-                     w->partial_tp ? "has a part of its gradient on each rank" : "needs nothing from other ranks", mine);
+                     partial ? "has a part of its gradient on each rank" : "needs nothing from other ranks", mine);
     }
     run_destroy(&r);
 }

@@ -87,3 +87,17 @@ int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
     (void)axis, (void)p;
     return -1;
 }
+
+/* ---- given ---- */
+int mesh_size(enum mesh_axis axis, const struct mesh_place *p) {
+    int n = 1;
+    if (mesh_colour(axis, p) < 0) return 1;
+    for (int d = 0; d < N_DIMS; d++)
+        if (AXES[axis].along >> d & 1) n *= p->n.at[d];
+    return AXES[axis].member ? AXES[axis].n_members : n;
+}
+
+bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) {
+    int colour = mesh_colour(axis, p);
+    return colour < 0 || colour == mesh_rank_of(p);
+}

@@ -1,0 +1,30 @@
+#include "lib/run/combine.h"
+
+static bool is_partial(const struct param *w, enum mesh_axis axis) {
+    return axis != AXIS_DP && w->present && w->own_n > 0 && w->reduce >> axis & 1;
+}
+
+static enum status combine_over(struct run *r, enum mesh_axis axis) {
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (is_partial(w, axis))
+            TRY(comm_all_reduce_start(r->mesh.group[axis], param_own_grad(w), w->own_n, w->grad_type.dtype, COMM_SUM,
+                                      &r->combining[i]));
+    }
+    for (int i = 0; i < r->program.n_params; i++) TRY(comm_wait(&r->combining[i]));
+    return OK;
+}
+
+enum status combine_gradients(struct run *r) {
+    for (enum mesh_axis axis = AXIS_SELF + 1; axis < AXIS_MESH; axis++) TRY(combine_over(r, axis));
+    return OK;
+}
+
+void combine_bill(const struct program *p, struct bill *bill) {
+    for (enum mesh_axis axis = AXIS_SELF + 1; axis < AXIS_MESH; axis++)
+        for (int i = 0; i < p->n_params; i++) {
+            const struct param *w = &p->params[i];
+            double bytes = (double)w->own_n * (double)dtype_size(w->grad_type.dtype);
+            if (is_partial(w, axis)) bill->wire_bytes[axis] += comm_algorithm_bytes(COMM_ALL_REDUCE, mesh_size(axis, &p->place), bytes);
+        }
+}
