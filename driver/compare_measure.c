@@ -1,5 +1,7 @@
 #include "driver/compare_measure.h"
 
+#include "pp/pp_schedule.h"
+
 #include "driver/resident.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -103,8 +105,8 @@ static void take_bill(struct compare_rank *mine, const struct run *r) {
 
 static void fill_row(struct compare_row *row, const struct run *r, double *seconds, int64_t n_timed) {
     const struct plan *p = &r->plan;
-    row->schedule = (enum plan_schedule)p->schedule;
-    row->n_chunks = p->schedule == SCHEDULE_INTERLEAVED ? (int)p->chunks : 1;
+    row->schedule = pp_schedule_at(p->schedule);
+    row->n_chunks = (int)p->chunks;
     row->n_microbatches = p->n_microbatches;
     row->n_steps = p->steps;
     row->n_timed = n_timed;

@@ -21,7 +21,7 @@ static struct times times_of(const struct compare_row *row) {
 
 static enum status make_predicted(const struct compare_row *row, struct schedule_chart *c) {
     struct times t = times_of(row);
-    *c = (struct schedule_chart){.kind = row->schedule, .name = plan_schedule_name(row->schedule), .n_stages = row->layout.n.pp, .n_chunks = row->n_chunks,
+    *c = (struct schedule_chart){.row = row->schedule, .n_stages = row->layout.n.pp, .n_chunks = row->n_chunks,
                                  .n_microbatches = row->n_microbatches, .forward = t.forward, .backward = t.backward, .unit = "Gflop", .width = WIDTH};
     return schedule_chart_make(c);
 }

@@ -30,7 +30,7 @@ struct compare_row {
     bool started;                        /* it failed in training; otherwise it was refused before */
     struct mesh_place layout;            /* its sizes */
     int n_ranks, n_threads;              /* used; threads of each */
-    enum plan_schedule schedule;
+    const struct pp_schedule *schedule;
     int n_chunks, n_microbatches;        /* chunks of a stage; microbatches of a replica in a step */
     int64_t n_steps, n_timed;
     double step_s, tokens_per_s;         /* median of the timed steps on rank 0, and what follows from it */

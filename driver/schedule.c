@@ -3,6 +3,7 @@
 #include "driver/schedule.h"
 
 #include "driver/schedule_chart.h"
+#include "lib/run/plan.h"
 #include "pp/pp_check.h"
 #include "pp/pp_schedule.h"
 #include <errno.h>
@@ -34,6 +35,10 @@ static const struct option OPTIONS[] = {
 };
 
 /* ---- the chart ---- */
+static struct pp_shape shape_of(const struct schedule_chart *c) {
+    return (struct pp_shape){c->n_stages, c->n_chunks, c->n_microbatches};
+}
+
 static enum status make_stages(struct schedule_chart *c) {
     int p = c->n_stages, v = c->n_chunks, m = c->n_microbatches;
     if ((double)p * v * m > MAX_ACTIONS)
@@ -41,15 +46,17 @@ static enum status make_stages(struct schedule_chart *c) {
                     (double)p * v * m, MAX_ACTIONS);
     c->stages = calloc((size_t)p, sizeof *c->stages);
     if (!c->stages) return FAIL(E_MEMORY, "no memory for %d stages", p);
-    for (int i = 0; i < p; i++) pp_schedule_make(c->kind, p, v, i, m, &c->stages[i]);
-    c->send_depth = pp_send_depth(c->kind, p, v, m);
+    struct pp_shape shape = shape_of(c);
+    for (int i = 0; i < p; i++) pp_schedule_make(c->row, &shape, i, &c->stages[i]);
+    c->send_depth = pp_send_depth(c->row, &shape);
     return pp_check_schedules(c->stages, p, v, c->send_depth);
 }
 
 enum status schedule_chart_make(struct schedule_chart *c) {
     const double part = 1.0 / c->n_chunks;
     const struct pp_times times = {{[TAPE_F] = c->forward * part, [TAPE_B] = c->backward * part}, c->transfer};
-    TRY(pp_schedule_legal(c->kind, c->n_stages, c->n_chunks, c->n_microbatches));
+    const struct pp_shape shape = shape_of(c);
+    TRY(pp_schedule_legal(c->row, &shape));
     TRY(make_stages(c));
     TRY(pp_timeline_make(c->stages, c->n_stages, c->send_depth, &times, &c->timeline));
     c->work = c->n_microbatches * (c->forward + c->backward);
@@ -66,7 +73,7 @@ void schedule_chart_fini(struct schedule_chart *c) {
 
 /* ---- as text ---- */
 void schedule_chart_title(const struct schedule_chart *c, FILE *f) {
-    fprintf(f, "%s: %d stage%s, %d microbatch%s", c->name, c->n_stages, c->n_stages == 1 ? "" : "s", c->n_microbatches,
+    fprintf(f, "%s: %d stage%s, %d microbatch%s", c->row->name, c->n_stages, c->n_stages == 1 ? "" : "s", c->n_microbatches,
             c->n_microbatches == 1 ? "" : "es");
     if (c->n_chunks > 1) fprintf(f, ", %d chunks a stage", c->n_chunks);
 }
@@ -79,7 +86,8 @@ static void print_head(const struct schedule_chart *c) {
 }
 
 static void print_bubble(const struct schedule_chart *c) {
-    double formula = pp_bubble_formula(c->n_stages, c->n_chunks, c->forward, c->backward);
+    const struct pp_shape shape = shape_of(c);
+    double formula = c->row->bubble(&shape, c->forward, c->backward);
     printf("\nstep     %g = %g of work + %g idle, on every stage\n", c->timeline.makespan, c->work, c->bubble);
     printf("bubble   %g; closed form (p-1)(F+B)%s = %g%s; %.1f%% of the step, %.1f%% of the work\n", c->bubble,
            c->n_chunks > 1 ? "/v" : "", formula, c->transfer > 0 ? " without transfers" : "",
@@ -89,10 +97,10 @@ static void print_bubble(const struct schedule_chart *c) {
 }
 
 static void print_peaks(const struct schedule_chart *c) {
+    const struct pp_shape shape = shape_of(c);
     printf("\nstage   peak in flight   closed form%s\n", c->n_chunks > 1 ? "   (chunks of microbatches)" : "   (microbatches)");
     for (int i = 0; i < c->n_stages; i++)
-        printf("%5d   %14d   %11d\n", i, pp_peak_in_flight(&c->stages[i]),
-               pp_peak_formula(c->kind, c->n_stages, c->n_chunks, i, c->n_microbatches));
+        printf("%5d   %14d   %11d\n", i, pp_peak_in_flight(&c->stages[i]), c->row->peak(&shape, i));
 }
 
 /* ---- as JSON ---- */
@@ -115,7 +123,7 @@ static void print_json(const struct schedule_chart *c) {
                                                 actions_json(c, i, false)));
         json_array_append_new(peaks, json_integer(pp_peak_in_flight(&c->stages[i])));
     }
-    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f}", "schedule", c->name, "pp", c->n_stages, "microbatches",
+    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f}", "schedule", c->row->name, "pp", c->n_stages, "microbatches",
                             c->n_microbatches, "chunks", c->n_chunks, "time_f", c->forward, "time_b", c->backward, "time_c", c->transfer);
     json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:i, s:o, s:o}", "makespan", c->timeline.makespan, "bubble", c->bubble,
                              "bubble_fraction", c->bubble / c->timeline.makespan, "bubble_over_work", c->bubble / c->work,
@@ -154,7 +162,7 @@ static enum status show(const struct request *q, struct schedule_chart *c) {
 
 static enum status parse_and_show(struct request *q, struct options *o, int argc, char **argv) {
     TRY(options_parse(o, argc, argv));
-    struct schedule_chart c = {.kind = (enum plan_schedule)q->schedule, .name = plan_schedule_name((enum plan_schedule)q->schedule), .n_stages = (int)q->pp,
+    struct schedule_chart c = {.row = pp_schedule_at(q->schedule), .n_stages = (int)q->pp,
                                .n_chunks = (int)q->chunks, .n_microbatches = (int)q->microbatches, .forward = q->time_f,
                                .backward = q->time_b, .transfer = q->time_c};
     enum status status = show(q, &c);

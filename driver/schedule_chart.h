@@ -2,14 +2,13 @@
 #ifndef TRIVIUM_DRIVER_SCHEDULE_CHART_H
 #define TRIVIUM_DRIVER_SCHEDULE_CHART_H
 
-#include "lib/run/plan.h"
+#include "pp/pp_schedule.h"
 #include "pp/pp_timeline.h"
 #include <stdio.h>
 
 struct schedule_chart {
     /* what is asked for */
-    enum plan_schedule kind;
-    const char *name;                        /* the kind's, as typed; borrowed */
+    const struct pp_schedule *row;
     int n_stages, n_chunks, n_microbatches;
     double forward, backward, transfer;      /* time of a microbatch in all chunks of a stage; of a message's flight */
     const char *heading, *unit;              /* of the picture: above its title; of its time. NULL: none. Borrowed */

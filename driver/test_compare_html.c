@@ -74,7 +74,7 @@ static void make_trace(struct trace_rank traced[STAGES], struct span spans[STAGE
     for (int stage = 0; stage < STAGES; stage++) {
         struct schedule s;
         int n = 0;
-        pp_schedule_make(SCHEDULE_GPIPE, STAGES, 1, stage, MICROBATCHES, &s);
+        pp_schedule_make(&pp_gpipe, &(struct pp_shape){STAGES, 1, MICROBATCHES}, stage, &s);
         for (int step = 0; step < STEPS; step++)
             for (int i = 0, k = 0; i < s.n; i++) {
                 if (!action_is_compute(s.actions[i].kind)) continue;
@@ -88,7 +88,7 @@ static void make_trace(struct trace_rank traced[STAGES], struct span spans[STAGE
 }
 
 static struct compare_row traced_row(struct trace_rank *traced) {
-    return (struct compare_row){.strategy = "pp=2", .layout = mesh_place_of(&(struct mesh_sizes){.pp = STAGES}, 0), .n_ranks = 2, .ranks = ranks, .schedule = SCHEDULE_GPIPE, .n_chunks = 1,
+    return (struct compare_row){.strategy = "pp=2", .layout = mesh_place_of(&(struct mesh_sizes){.pp = STAGES}, 0), .n_ranks = 2, .ranks = ranks, .schedule = &pp_gpipe, .n_chunks = 1,
                                 .n_microbatches = MICROBATCHES, .trace = {.n_ranks = STAGES, .ranks = traced, .first_step = 4, .n_steps = STEPS}};
 }
 

@@ -30,6 +30,10 @@ static bool pp_wanted(const struct plan *plan) {
     return plan->mesh.pp > 1 || plan->schedule != SCHEDULE_1F1B || plan->chunks > 1 || plan->pp_split[0];
 }
 
+static struct pp_shape shape_of(const struct plan *plan) {
+    return (struct pp_shape){(int)plan->mesh.pp, (int)plan->chunks, plan->n_microbatches};
+}
+
 /* ---- which layers on which (virtual) stage ---- */
 static int64_t n_virtual(const struct plan *plan) { return plan->mesh.pp * plan->chunks; }
 
@@ -91,7 +95,8 @@ static enum status stages_of_layers(const struct plan *plan, int **out) {
 
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
-    TRY(pp_schedule_legal(plan->schedule, (int)plan->mesh.pp, (int)plan->chunks, plan->n_microbatches));
+    struct pp_shape shape = shape_of(plan);
+    TRY(pp_schedule_legal(pp_schedule_at(plan->schedule), &shape));
     TRY(stages_of_layers(plan, &stage_of));
     free(stage_of);
     return OK;
@@ -152,10 +157,12 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
 }
 
 static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
-    int p = (int)plan->mesh.pp, v = (int)plan->chunks, m = plan->n_microbatches;
-    pp_schedule_make(plan->schedule, p, v, plan->place.rank.pp, m, out);
-    if (p > 1) out->send_depth = pp_send_depth(plan->schedule, p, v, m);
-    return p == 1 || out->send_depth ? OK : FAIL(E_INTERNAL, "the schedule of %s and %d microbatches deadlocks", stages_text(plan), m);
+    const struct pp_schedule *row = pp_schedule_at(plan->schedule);
+    struct pp_shape shape = shape_of(plan);
+    pp_schedule_make(row, &shape, plan->place.rank.pp, out);
+    if (shape.n_stages == 1) return OK;
+    out->send_depth = pp_send_depth(row, &shape);
+    return out->send_depth ? OK : FAIL(E_INTERNAL, "the schedule of %s and %d microbatches deadlocks", stages_text(plan), shape.n_microbatches);
 }
 
 const struct technique technique_pp = {

@@ -54,8 +54,7 @@ static bool is_at(const struct check *c, int i, enum action_kind kind, const str
 }
 
 static bool has_other_end(const struct check *c, const struct transfer *t, int chunk) {
-    int virtual_stage = chunk * c->n_stages + c->stage;
-    return t->below ? virtual_stage > 0 : virtual_stage < c->n_stages * c->n_chunks - 1;
+    return c->s->hops[chunk][t->below ? HOP_BEFORE : HOP_NEXT].rank >= 0;
 }
 
 /* Compute actions have their transfers, and transfers their compute action. */

@@ -19,61 +19,76 @@
  * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2019 (PipeDream), 2021 (Megatron-LM, section 2.2). */
 #include "pp/pp_schedule.h"
 
-#include "pp/pp_timeline.h"
-#include <stdlib.h>
-
 static int least(int a, int b) { return a < b ? a : b; }
 
-enum status pp_schedule_legal(enum plan_schedule kind, int n_stages, int n_chunks, int n_microbatches) {
-    if (n_chunks > 1 && kind != SCHEDULE_INTERLEAVED)
-        return FAIL(E_CONFIG, "chunks=%d needs schedule=interleaved; ask for that, or leave chunks at 1", n_chunks);
-    if (n_chunks > 1 && n_stages == 1)
-        return FAIL(E_CONFIG, "chunks=%d divides the stages of a pipeline, and pp=1 is none; use pp 2 or more, or chunks 1", n_chunks);
-    if (kind == SCHEDULE_INTERLEAVED && n_microbatches % n_stages)
-        return FAIL(E_CONFIG, "schedule=interleaved takes microbatches in groups of pp=%d, and there are %d (global-batch / dp / "
-                    "micro-batch); use a multiple, such as %d", n_stages, n_microbatches,
-                    (n_microbatches / n_stages + 1) * n_stages);
-    return OK;
-}
-
 /* ---- the order ---- */
+void pp_add(struct schedule *s, struct action a) {
+    const struct hop *hop = s->hops[a.chunk];
+    bool forward = a.kind == ACTION_F, alone = a.kind == ACTION_W;   /* a weight gradient is the stage's own affair */
+    bool receives = !alone && hop[forward ? HOP_BEFORE : HOP_NEXT].rank >= 0;
+    bool sends = !alone && hop[forward ? HOP_NEXT : HOP_BEFORE].rank >= 0;
+    if (receives) schedule_add(s, forward ? RECV_F : RECV_B, a.chunk, a.microbatch);
+    schedule_add(s, a.kind, a.chunk, a.microbatch);
+    if (sends) schedule_add(s, forward ? SEND_F : SEND_B, a.chunk, a.microbatch);
+}
+
 /* The k-th forward (or backward) of a stage. Backwards take the chunks from the last to the first. */
-static struct action nth(enum action_kind kind, int n_stages, int n_chunks, int k) {
-    int group = n_stages * n_chunks, chunk = k % group / n_stages;
-    int microbatch = k / group * n_stages + k % n_stages;
-    return (struct action){kind, kind == ACTION_F ? chunk : n_chunks - 1 - chunk, microbatch};
+static struct action nth(enum action_kind kind, const struct pp_shape *x, int k) {
+    int group = x->n_stages * x->n_chunks, chunk = k % group / x->n_stages;
+    int microbatch = k / group * x->n_stages + k % x->n_stages;
+    return (struct action){kind, kind == ACTION_F ? chunk : x->n_chunks - 1 - chunk, microbatch};
 }
 
-static int warmup(enum plan_schedule kind, int n_stages, int n_chunks, int stage, int n_forwards) {
-    int after = n_stages - 1 - stage;
-    int warm = kind == SCHEDULE_GPIPE ? n_forwards : n_chunks == 1 ? after : 2 * after + (n_chunks - 1) * n_stages;
-    return least(warm, n_forwards);
+static void keep_ahead(const struct pp_shape *x, int warm, struct schedule *out) {
+    int n = x->n_microbatches * x->n_chunks;
+    for (int f = 0, b = 0; b < n;)
+        if (f < n && f - b <= warm) pp_add(out, nth(ACTION_F, x, f++));
+        else pp_add(out, nth(ACTION_B, x, b++));
 }
 
-/* A receive directly before, a send directly after, wherever the virtual stage has a neighbour. */
-static void put_forward(struct schedule *s, int stage, int n_stages, int last, struct action a) {
-    int virtual_stage = a.chunk * n_stages + stage;
-    if (virtual_stage > 0) schedule_add(s, RECV_F, a.chunk, a.microbatch);
-    schedule_add(s, ACTION_F, a.chunk, a.microbatch);
-    if (virtual_stage < last) schedule_add(s, SEND_F, a.chunk, a.microbatch);
+/* ---- GPipe ---- */
+static void gpipe_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    (void)stage;
+    keep_ahead(x, x->n_microbatches, out);
 }
-static void put_backward(struct schedule *s, int stage, int n_stages, int last, struct action a) {
-    int virtual_stage = a.chunk * n_stages + stage;
-    if (virtual_stage < last) schedule_add(s, RECV_B, a.chunk, a.microbatch);
-    schedule_add(s, ACTION_B, a.chunk, a.microbatch);
-    if (virtual_stage > 0) schedule_add(s, SEND_B, a.chunk, a.microbatch);
+static int gpipe_peak(const struct pp_shape *x, int stage) {
+    (void)stage;
+    return x->n_microbatches;
 }
+static double bubble(const struct pp_shape *x, double forward, double backward) {
+    return (x->n_stages - 1) * (forward + backward) / x->n_chunks;
+}
+const struct pp_schedule pp_gpipe = {.name = "gpipe", .order = gpipe_order, .peak = gpipe_peak, .bubble = bubble};
 
-void pp_schedule_make(enum plan_schedule kind, int n_stages, int n_chunks, int stage, int n_microbatches, struct schedule *out) {
-    int n = n_microbatches * n_chunks, warm = warmup(kind, n_stages, n_chunks, stage, n), last = n_stages * n_chunks - 1;
-    *out = (struct schedule){.n_microbatches = n_microbatches};
-    for (int f = 0, b = 0; b < n;) {
-        if (f < n && f - b <= warm) put_forward(out, stage, n_stages, last, nth(ACTION_F, n_stages, n_chunks, f++));
-        else put_backward(out, stage, n_stages, last, nth(ACTION_B, n_stages, n_chunks, b++));
-    }
+/* ---- 1F1B ---- */
+static void one_f_one_b_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    keep_ahead(x, x->n_stages - 1 - stage, out);
 }
+static int one_f_one_b_peak(const struct pp_shape *x, int stage) { return least(x->n_stages - stage, x->n_microbatches); }
+const struct pp_schedule pp_1f1b = {.name = "1f1b", .order = one_f_one_b_order, .peak = one_f_one_b_peak, .bubble = bubble};
 
-/* ---- what it costs ---- */
+/* ---- interleaved: with one chunk it is 1F1B ---- */
+static int interleaved_warmup(const struct pp_shape *x, int stage) {
+    int after = x->n_stages - 1 - stage;
+    return x->n_chunks == 1 ? after : 2 * after + (x->n_chunks - 1) * x->n_stages;
+}
+static void interleaved_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    keep_ahead(x, interleaved_warmup(x, stage), out);
+}
+static int interleaved_peak(const struct pp_shape *x, int stage) {
+    return least(interleaved_warmup(x, stage) + 1, x->n_microbatches * x->n_chunks);
+}
+static enum status interleaved_legal(const struct pp_shape *x) {
+    int p = x->n_stages, m = x->n_microbatches;
+    if (m % p == 0) return OK;
+    return FAIL(E_CONFIG, "schedule=interleaved takes microbatches in groups of pp=%d, and there are %d (global-batch / dp / "
+                "micro-batch); use a multiple, such as %d", p, m, (m / p + 1) * p);
+}
+const struct pp_schedule pp_interleaved = {
+    .name = "interleaved", .chunked = true, .legal = interleaved_legal, .order = interleaved_order, .peak = interleaved_peak,
+    .bubble = bubble};
+
+/* ---- what it keeps ---- */
 int pp_peak_in_flight(const struct schedule *s) {
     int now = 0, peak = 0;
     for (int i = 0; i < s->n; i++) {
@@ -81,37 +96,4 @@ int pp_peak_in_flight(const struct schedule *s) {
         if (s->actions[i].kind == ACTION_B) now--;
     }
     return peak;
-}
-
-double pp_bubble_formula(int n_stages, int n_chunks, double forward, double backward) {
-    return (n_stages - 1) * (forward + backward) / n_chunks;
-}
-
-int pp_peak_formula(enum plan_schedule kind, int n_stages, int n_chunks, int stage, int n_microbatches) {
-    if (kind == SCHEDULE_GPIPE) return n_microbatches;
-    if (n_chunks == 1) return least(n_stages - stage, n_microbatches);
-    return least(n_microbatches * n_chunks, 2 * (n_stages - stage - 1) + (n_chunks - 1) * n_stages + 1);
-}
-
-/* ---- the proof, by running it ---- */
-bool pp_simulate(const struct schedule *stages, int n_stages, int depth) {
-    const struct pp_times timeless = {{0}, 0};
-    struct pp_timeline unused;
-    enum status status = pp_timeline_make(stages, n_stages, depth, &timeless, &unused);
-    if (status != OK) status_clear();
-    pp_timeline_fini(&unused);
-    return status == OK;
-}
-
-/* Filling and draining take less than two rounds of n_stages microbatches; all that more of them add is the same round
- * again. So a step of a million is simulated with four rounds. */
-int pp_send_depth(enum plan_schedule kind, int n_stages, int n_chunks, int n_microbatches) {
-    struct schedule *stages = calloc((size_t)n_stages, sizeof *stages);
-    int depth = 0, n = least(n_microbatches, 4 * n_stages);
-    for (int i = 0; stages && i < n_stages; i++) pp_schedule_make(kind, n_stages, n_chunks, i, n, &stages[i]);
-    for (int d = 1; stages && d <= n && !depth; d++)
-        if (pp_simulate(stages, n_stages, d)) depth = d;
-    for (int i = 0; stages && i < n_stages; i++) schedule_fini(&stages[i]);
-    free(stages);
-    return depth;
 }

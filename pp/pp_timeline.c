@@ -4,8 +4,8 @@
  * That each message goes to one receiver, in order, and that nobody looks whether a message is there without waiting for it,
  * makes the result independent of the turns (Kahn 1974): so what this finds without clocks holds for real ranks, however fast.
  *
- * Wires: one into each stage from each side, first in first out, as the executor's messages are (lib/program/exec.c: the tag is
- * the direction). The stages are a ring: forward from the last arrives at the first, one chunk further; backward the other way.
+ * Wires: one into each stage for each channel, first in first out, as the executor's messages are (lib/program/exec.c: the tag is
+ * the channel). Where each message goes is in the table (schedule.h, hops).
  *
  * Formula: start = max(own clock, when what it waits for happens); end = start + the time of its kind.
  * What breaks if it is wrong: a run that hangs. Source: Kahn, "The semantics of a simple language for parallel programming". */
@@ -23,7 +23,7 @@ struct simulation {
     int n_stages, depth;
     const struct pp_times *times;
     struct pp_timeline *line;
-    struct stage_state { int done; double clock; struct wire in[2]; } *state;   /* wires by direction: [1] backward */
+    struct stage_state { int done; double clock; struct wire in[2 * N_CHANNELS]; } *state;   /* wires by channel; then those from itself */
 };
 
 enum progress { WAITS, MOVED, BROKEN };
@@ -40,22 +40,19 @@ const char *pp_action_text(const struct action *a) {
 }
 
 /* ---- one action ---- */
-static int receiver_of(const struct simulation *s, int stage, bool backward) {
-    return (stage + (backward ? s->n_stages - 1 : 1)) % s->n_stages;
+/* A message that a stage leaves for itself is on a wire of its own. */
+static struct wire *wire_of(const struct simulation *s, int stage, const struct action *a, bool sends) {
+    int other = schedule_hop(&s->stages[stage], a).rank, channel = schedule_channel(&s->stages[stage], a);
+    return &s->state[sends ? other : stage].in[channel + (other == stage ? N_CHANNELS : 0)];
 }
 
-/* Who reads it: the same chunk and microbatch, but for a message that goes around the end of the ring. */
+/* Who reads it: the same microbatch in the neighbour's chunk. */
 static struct action reader_of(const struct simulation *s, int stage, const struct action *send) {
-    bool backward = is_backward(send->kind);
-    struct action a = {backward ? RECV_B : RECV_F, send->chunk, send->microbatch};
-    if (!backward && stage == s->n_stages - 1) a.chunk++;
-    if (backward && stage == 0) a.chunk--;
-    return a;
+    return (struct action){is_backward(send->kind) ? RECV_B : RECV_F, schedule_hop(&s->stages[stage], send).chunk, send->microbatch};
 }
 
 static enum progress send(struct simulation *s, int stage, const struct action *a, struct pp_span *span) {
-    bool backward = is_backward(a->kind);
-    struct wire *w = &s->state[receiver_of(s, stage, backward)].in[backward];
+    struct wire *w = wire_of(s, stage, a, true);
     if (w->n_sent - w->n_received >= s->depth) return WAITS;
     if (w->n_sent >= s->depth) span->end = later(span->end, w->messages[w->n_sent - s->depth].received);
     w->messages = table_grow(w->messages, w->n_sent, sizeof *w->messages);
@@ -64,7 +61,7 @@ static enum progress send(struct simulation *s, int stage, const struct action *
 }
 
 static enum progress receive(struct simulation *s, int stage, const struct action *a, struct pp_span *span) {
-    struct wire *w = &s->state[stage].in[is_backward(a->kind)];
+    struct wire *w = wire_of(s, stage, a, false);
     if (w->n_received == w->n_sent) return WAITS;
     struct message *m = &w->messages[w->n_received++];
     if (m->read_by.chunk != a->chunk || m->read_by.microbatch != a->microbatch) {
@@ -76,14 +73,20 @@ static enum progress receive(struct simulation *s, int stage, const struct actio
     return MOVED;
 }
 
+static enum progress transfer(struct simulation *s, int stage, const struct action *a, struct pp_span *span) {
+    if (schedule_hop(&s->stages[stage], a).rank >= 0)
+        return a->kind == SEND_F || a->kind == SEND_B ? send(s, stage, a, span) : receive(s, stage, a, span);
+    FAIL(E_INTERNAL, "stage %d, action %d: %s goes beyond the end of the pipeline", stage, s->state[stage].done, pp_action_text(a));
+    return BROKEN;
+}
+
 static enum progress advance(struct simulation *s, int stage) {
     struct stage_state *me = &s->state[stage];
     const struct action *a = &s->stages[stage].actions[me->done];
     struct pp_span span = {me->clock, me->clock};
     enum progress p = MOVED;
-    if (a->kind == SEND_F || a->kind == SEND_B) p = send(s, stage, a, &span);
-    else if (a->kind == RECV_F || a->kind == RECV_B) p = receive(s, stage, a, &span);
-    else span.end += s->times->tape[a->kind];
+    if (action_is_compute(a->kind)) span.end += s->times->tape[a->kind];
+    else p = transfer(s, stage, a, &span);
     if (p != MOVED) return p;
     me->clock = span.end;
     s->line->span[stage][me->done++] = span;
@@ -108,7 +111,7 @@ static enum progress take_turns(struct simulation *s) {
 static enum status refuse_deadlock(const struct simulation *s, int stage) {
     const struct action *a = &s->stages[stage].actions[s->state[stage].done];
     bool sends = a->kind == SEND_F || a->kind == SEND_B;
-    int other = receiver_of(s, stage, sends == is_backward(a->kind));
+    int other = schedule_hop(&s->stages[stage], a).rank;
     return FAIL(E_INTERNAL, "stage %d, action %d: %s waits for ever for stage %d, which %s (%d staging buffer%s a direction)", stage,
                 s->state[stage].done, pp_action_text(a), other, sends ? "does not receive" : "does not send", s->depth,
                 s->depth == 1 ? "" : "s");
@@ -123,7 +126,7 @@ static enum status judge_end(struct simulation *s) {
     for (int i = 0; i < s->n_stages; i++)
         if (s->state[i].done < s->stages[i].n) return refuse_deadlock(s, i);
     for (int i = 0; i < s->n_stages; i++)
-        for (int d = 0; d < 2; d++)
+        for (int d = 0; d < 2 * N_CHANNELS; d++)
             if (s->state[i].in[d].n_received < s->state[i].in[d].n_sent) return refuse_leftover(s, i, &s->state[i].in[d]);
     for (int i = 0; i < s->n_stages; i++) s->line->makespan = later(s->line->makespan, s->state[i].clock);
     return OK;
@@ -148,7 +151,7 @@ enum status pp_timeline_make(const struct schedule *stages, int n_stages, int de
     else if (take_turns(&s) == BROKEN) status = E_INTERNAL;          /* its sentence has been said */
     else status = judge_end(&s);
     for (int i = 0; s.state && i < n_stages; i++)
-        for (int d = 0; d < 2; d++) free(s.state[i].in[d].messages);
+        for (int d = 0; d < 2 * N_CHANNELS; d++) free(s.state[i].in[d].messages);
     free(s.state);
     return status;
 }

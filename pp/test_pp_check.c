@@ -10,17 +10,17 @@
 enum { MAX_P = 16, P = 4, V = 2, M = 8 };
 struct table { int p, v; struct schedule stage[MAX_P]; };
 
-static void table_init(struct table *t, enum plan_schedule kind, int p, int v, int m) {
+static void table_init(struct table *t, const struct pp_schedule *row, int p, int v, int m) {
     *t = (struct table){.p = p, .v = v};
-    for (int i = 0; i < p; i++) pp_schedule_make(kind, p, v, i, m, &t->stage[i]);
+    for (int i = 0; i < p; i++) pp_schedule_make(row, &(struct pp_shape){p, v, m}, i, &t->stage[i]);
 }
 static void table_fini(struct table *t) {
     for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
 }
 
-static void check_sound(enum plan_schedule kind, int p, int v, int m) {
+static void check_sound(const struct pp_schedule *row, int p, int v, int m) {
     struct table t;
-    table_init(&t, kind, p, v, m);
+    table_init(&t, row, p, v, m);
     assert_ok(pp_check_schedules(t.stage, p, v, 1));
     table_fini(&t);
 }
@@ -29,12 +29,12 @@ static void test_every_schedule_is_sound_with_one_buffer(void **state) {
     (void)state;
     for (int p = 1; p <= MAX_P; p++)
         for (int m = 1; m <= 4 * p; m += p > 4 ? 3 : 1) {
-            check_sound(SCHEDULE_GPIPE, p, 1, m);
-            check_sound(SCHEDULE_1F1B, p, 1, m);
+            check_sound(&pp_gpipe, p, 1, m);
+            check_sound(&pp_1f1b, p, 1, m);
         }
     for (int p = 2; p <= MAX_P; p++)
         for (int v = 1; v <= 4; v++)
-            for (int m = p; m <= 4 * p; m += p) check_sound(SCHEDULE_INTERLEAVED, p, v, m);
+            for (int m = p; m <= 4 * p; m += p) check_sound(&pp_interleaved, p, v, m);
 }
 
 /* Backwards are split for zero-bubble schedules: B, and any time later W. */
@@ -45,7 +45,7 @@ static void split_weights(struct schedule *s, int m) {
 static void test_split_weight_gradients_are_sound(void **state) {
     (void)state;
     struct table t;
-    table_init(&t, SCHEDULE_1F1B, 2, 1, 4);
+    table_init(&t, &pp_1f1b, 2, 1, 4);
     for (int i = 0; i < 2; i++) split_weights(&t.stage[i], 4);
     assert_ok(pp_check_schedules(t.stage, 2, 1, 1));
     t.stage[1].n--;
@@ -83,13 +83,13 @@ static void assert_found(struct table *t, int stage, int action, const char *wha
     snprintf(where, sizeof where, "stage %d, action %d", stage, action);
     assert_fails(pp_check_schedules(t->stage, t->p, t->v, 2), E_INTERNAL, where, what);
     table_fini(t);
-    table_init(t, SCHEDULE_INTERLEAVED, P, V, M);
+    table_init(t, &pp_interleaved, P, V, M);
 }
 
 static void test_faults_of_one_stage_are_named(void **state) {
     (void)state;
     struct table t;
-    table_init(&t, SCHEDULE_INTERLEAVED, P, V, M);
+    table_init(&t, &pp_interleaved, P, V, M);
     struct schedule *s = &t.stage[1];
     int f = find(s, ACTION_F, 1, 2), b = find(s, ACTION_B, 1, 2);
 
@@ -117,7 +117,7 @@ static void test_faults_of_one_stage_are_named(void **state) {
 static void test_transfers_that_belong_to_nothing_are_named(void **state) {
     (void)state;
     struct table t;
-    table_init(&t, SCHEDULE_INTERLEAVED, P, V, M);
+    table_init(&t, &pp_interleaved, P, V, M);
     int end = t.stage[0].n;
     schedule_add(&t.stage[0], SEND_F, 0, M - 1);
     assert_found(&t, 0, end, "send_F of chunk 0, microbatch 7 does not stand directly at its action");
@@ -131,7 +131,7 @@ static void test_transfers_that_belong_to_nothing_are_named(void **state) {
 static void test_messages_out_of_order_are_named(void **state) {
     (void)state;
     struct table t;
-    table_init(&t, SCHEDULE_INTERLEAVED, P, V, M);
+    table_init(&t, &pp_interleaved, P, V, M);
     struct schedule *s = &t.stage[2];
     rename_microbatch(s, 0, 0, M);
     rename_microbatch(s, 0, 1, 0);
@@ -144,7 +144,7 @@ static void test_messages_out_of_order_are_named(void **state) {
 static void test_the_chunk_of_a_message_is_checked(void **state) {
     (void)state;
     struct table t = {.p = 2, .v = 3};
-    for (int i = 0; i < 2; i++) pp_schedule_make(SCHEDULE_INTERLEAVED, 2, 3, i, 2, &t.stage[i]);
+    for (int i = 0; i < 2; i++) pp_schedule_make(&pp_interleaved, &(struct pp_shape){2, 3, 2}, i, &t.stage[i]);
     for (int m = 0; m < 2; m++) {                                    /* stage 0: chunks 1 and 2 change places */
         int f1 = find(&t.stage[0], ACTION_F, 1, m), f2 = find(&t.stage[0], ACTION_F, 2, m);
         for (int by = -1; by <= 1; by++) swap(&t.stage[0], f1 + by, f2 + by);
@@ -157,8 +157,8 @@ static void test_the_chunk_of_a_message_is_checked(void **state) {
 static void test_deadlock_is_named(void **state) {
     (void)state;
     struct table t = {.p = 2, .v = 1};
-    pp_schedule_make(SCHEDULE_GPIPE, 2, 1, 0, 4, &t.stage[0]);
-    pp_schedule_make(SCHEDULE_1F1B, 2, 1, 1, 4, &t.stage[1]);
+    pp_schedule_make(&pp_gpipe, &(struct pp_shape){2, 1, 4}, 0, &t.stage[0]);
+    pp_schedule_make(&pp_1f1b, &(struct pp_shape){2, 1, 4}, 1, &t.stage[1]);
     assert_ok(pp_check_schedules(t.stage, 2, 1, 2));
     assert_fails(pp_check_schedules(t.stage, 2, 1, 1), E_INTERNAL, "stage 0, action 7: send_F of chunk 0, microbatch 3",
                  "waits for ever for stage 1, which does not receive", "1 staging buffer a direction");

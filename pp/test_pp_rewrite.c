@@ -163,10 +163,10 @@ static void test_pp_schedule_of_a_plan_is_this_stages(void **state) {
         struct schedule made, expected;
         struct plan here = plan_at(&s, i);
         assert_ok(technique_pp.schedule(&here, &made));
-        pp_schedule_make(SCHEDULE_1F1B, 4, 1, i, 6, &expected);
+        pp_schedule_make(&pp_1f1b, &(struct pp_shape){4, 1, 6}, i, &expected);
         assert_int_equal(made.n, expected.n);
         assert_memory_equal(made.actions, expected.actions, (size_t)made.n * sizeof *made.actions);
-        assert_int_equal(made.send_depth, pp_send_depth(SCHEDULE_1F1B, 4, 1, 6));
+        assert_int_equal(made.send_depth, pp_send_depth(&pp_1f1b, &(struct pp_shape){4, 1, 6}));
         schedule_fini(&made);
         schedule_fini(&expected);
     }

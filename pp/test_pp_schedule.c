@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu
  *
  * Schedules are pure tables: every one up to 16 stages and 32 microbatches is made, looked at, and run in simulation. */
+#include "lib/run/plan.h"
 #include "pp/pp_schedule.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -10,11 +11,11 @@
 
 enum { MAX_P = 16, MAX_M = 32, F_TIME = 1, B_TIME = 2 };
 
-struct table { enum plan_schedule kind; int p, m; struct schedule stage[MAX_P]; };
+struct table { const struct pp_schedule *row; int p, m; struct schedule stage[MAX_P]; };
 
-static void table_init(struct table *t, enum plan_schedule kind, int p, int m) {
-    *t = (struct table){.kind = kind, .p = p, .m = m};
-    for (int i = 0; i < p; i++) pp_schedule_make(kind, p, 1, i, m, &t->stage[i]);
+static void table_init(struct table *t, const struct pp_schedule *row, int p, int m) {
+    *t = (struct table){.row = row, .p = p, .m = m};
+    for (int i = 0; i < p; i++) pp_schedule_make(row, &(struct pp_shape){p, 1, m}, i, &t->stage[i]);
 }
 static void table_fini(struct table *t) {
     for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
@@ -22,15 +23,15 @@ static void table_fini(struct table *t) {
 
 /* A failure shall say which of the thousand tables it was. */
 static void require(bool ok, const struct table *t, int stage, const char *what) {
-    if (!ok) fail_msg("%s p=%d m=%d stage %d: %s", t->kind == SCHEDULE_GPIPE ? "gpipe" : "1f1b", t->p, t->m, stage, what);
+    if (!ok) fail_msg("%s p=%d m=%d stage %d: %s", t->row->name, t->p, t->m, stage, what);
 }
 
 static void each_table(void (*visit)(const struct table *)) {
-    for (enum plan_schedule kind = SCHEDULE_GPIPE; kind <= SCHEDULE_1F1B; kind++)
+    for (int k = 0; k < 2; k++)
         for (int p = 1; p <= MAX_P; p++)
             for (int m = 1; m <= MAX_M; m++) {
                 struct table t;
-                table_init(&t, kind, p, m);
+                table_init(&t, pp_schedule_at(k), p, m);
                 visit(&t);
                 table_fini(&t);
             }
@@ -85,7 +86,7 @@ static void check_stages(const struct table *t) {
 }
 static void check_peaks(const struct table *t) {
     for (int i = 0; i < t->p; i++) {
-        int peak = t->kind == SCHEDULE_GPIPE ? t->m : least(t->p - i, t->m);
+        int peak = t->row == &pp_gpipe ? t->m : least(t->p - i, t->m);
         require(pp_peak_in_flight(&t->stage[i]) == peak, t, i, "microbatches in flight");
     }
 }
@@ -105,7 +106,7 @@ static void test_pp_schedule_1f1b_of_two_stages_is_the_textbooks(void **state) {
     (void)state;
     static const char *const expected[] = {"F0 F1 B0 F2 B1 F3 B2 B3 ", "F0 B0 F1 B1 F2 B2 F3 B3 "};
     struct table t;
-    table_init(&t, SCHEDULE_1F1B, 2, 4);
+    table_init(&t, &pp_1f1b, 2, 4);
     for (int stage = 0; stage < 2; stage++) {
         char text[64] = "";
         for (int i = 0; i < t.stage[stage].n; i++) {
@@ -121,7 +122,7 @@ static void test_pp_schedule_1f1b_of_two_stages_is_the_textbooks(void **state) {
 /* ---- all stages together ---- */
 /* For both schedules one message under way a direction is enough, at any size. With none, nothing could ever be sent. */
 static void check_depth(const struct table *t) {
-    int depth = pp_send_depth(t->kind, t->p, 1, t->m);
+    int depth = pp_send_depth(t->row, &(struct pp_shape){t->p, 1, t->m});
     require(depth == 1, t, -1, "the depth is not 1");
     require(pp_simulate(t->stage, t->p, depth), t, -1, "its own depth is not enough");
     require(t->p == 1 || !pp_simulate(t->stage, t->p, depth - 1), t, -1, "a smaller depth would be enough");
@@ -137,18 +138,18 @@ static void test_pp_schedule_depth_is_the_least_that_does_not_deadlock(void **st
  * their actions, 15 GB of them, were simulated by every rank before the first step. */
 static void test_pp_schedule_depth_of_many_microbatches_is_that_of_few(void **state) {
     (void)state;
-    for (int kind = SCHEDULE_GPIPE; kind <= SCHEDULE_INTERLEAVED; kind++)
+    for (int k = 0; pp_schedule_at(k); k++)
         for (int p = 2; p <= 5; p++)
-            for (int v = 1; v <= (kind == SCHEDULE_INTERLEAVED ? 3 : 1); v++) {
+            for (int v = 1; v <= (pp_schedule_at(k)->chunked ? 3 : 1); v++) {
                 struct schedule stages[5];
                 int m = 9 * p;
-                for (int i = 0; i < p; i++) pp_schedule_make((enum plan_schedule)kind, p, v, i, m, &stages[i]);
-                assert_true(pp_simulate(stages, p, pp_send_depth((enum plan_schedule)kind, p, v, m)));
+                for (int i = 0; i < p; i++) pp_schedule_make(pp_schedule_at(k), &(struct pp_shape){p, v, m}, i, &stages[i]);
+                assert_true(pp_simulate(stages, p, pp_send_depth(pp_schedule_at(k), &(struct pp_shape){p, v, m})));
                 for (int i = 0; i < p; i++) schedule_fini(&stages[i]);
             }
     struct rusage before, after;
     getrusage(RUSAGE_SELF, &before);
-    assert_int_equal(pp_send_depth(SCHEDULE_1F1B, 64, 1, 1 << 20), 1);
+    assert_int_equal(pp_send_depth(&pp_1f1b, &(struct pp_shape){64, 1, 1 << 20}), 1);
     getrusage(RUSAGE_SELF, &after);
     assert_true(after.ru_maxrss - before.ru_maxrss < 100000);        /* kilobytes */
 }
@@ -159,7 +160,9 @@ static void add_all(struct schedule *s, enum action_kind kind, int n) {
 }
 static void test_pp_simulate_finds_a_deadlock_of_full_wires(void **state) {
     (void)state;
+    const struct pp_shape shape = {2, 1, 3};
     struct schedule s[2] = {{0}};
+    for (int i = 0; i < 2; i++) pp_place(&shape, i, &s[i]);
     add_all(&s[0], SEND_F, 3), add_all(&s[0], RECV_B, 3);
     add_all(&s[1], SEND_B, 3), add_all(&s[1], RECV_F, 3);
     assert_false(pp_simulate(s, 2, 1));
@@ -200,10 +203,10 @@ static void test_pp_simulate_rejects_broken_tables(void **state) {
     (void)state;
     void (*const breaks[])(struct table *) = {break_swapped_receives, break_swapped_sends,     break_missing_send,
                                               break_missing_receive,  break_receive_too_early, break_send_twice};
-    for (enum plan_schedule kind = SCHEDULE_GPIPE; kind <= SCHEDULE_1F1B; kind++)
+    for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < sizeof breaks / sizeof *breaks; i++) {
             struct table t;
-            table_init(&t, kind, 4, 8);
+            table_init(&t, pp_schedule_at(k), 4, 8);
             require(pp_simulate(t.stage, 4, 8), &t, -1, "the sound table is rejected");
             breaks[i](&t);
             require(!pp_simulate(t.stage, 4, 8), &t, (int)i, "a broken table (the number of the break) is accepted");
@@ -258,7 +261,15 @@ static void test_pp_schedule_bubble_is_its_closed_form(void **state) {
     each_table(check_bubble);
 }
 
-TESTS(unit_test(test_pp_schedule_runs_every_microbatch_in_order), unit_test(test_pp_schedule_peak_is_its_closed_form),
+/* plan.schedule is the index of a row. */
+static void test_pp_schedules_are_in_the_order_of_their_names(void **state) {
+    (void)state;
+    char names[256] = "";
+    for (int i = 0; pp_schedule_at(i); i++) snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "", pp_schedule_at(i)->name);
+    assert_string_equal(names, PLAN_SCHEDULES);
+}
+
+TESTS(unit_test(test_pp_schedules_are_in_the_order_of_their_names), unit_test(test_pp_schedule_runs_every_microbatch_in_order), unit_test(test_pp_schedule_peak_is_its_closed_form),
       unit_test(test_pp_schedule_1f1b_of_two_stages_is_the_textbooks),
       unit_test(test_pp_schedule_depth_is_the_least_that_does_not_deadlock),
       unit_test(test_pp_schedule_depth_of_many_microbatches_is_that_of_few),

@@ -10,11 +10,11 @@
 
 enum { MAX_P = 64, F = 12, B = 24 };   /* of a whole stage; 1 to 4 chunks divide them */
 
-struct table { enum plan_schedule kind; int p, v, m; struct schedule stage[MAX_P]; };
+struct table { const struct pp_schedule *row; int p, v, m; struct schedule stage[MAX_P]; };
 
-static void table_init(struct table *t, enum plan_schedule kind, int p, int v, int m) {
-    *t = (struct table){.kind = kind, .p = p, .v = v, .m = m};
-    for (int i = 0; i < p; i++) pp_schedule_make(kind, p, v, i, m, &t->stage[i]);
+static void table_init(struct table *t, const struct pp_schedule *row, int p, int v, int m) {
+    *t = (struct table){.row = row, .p = p, .v = v, .m = m};
+    for (int i = 0; i < p; i++) pp_schedule_make(row, &(struct pp_shape){p, v, m}, i, &t->stage[i]);
 }
 static void table_fini(struct table *t) {
     for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
@@ -29,31 +29,31 @@ static struct pp_timeline run(const struct table *t, int depth, double forward, 
 
 /* A failure shall say which of the tables it was. */
 static void require(bool ok, const struct table *t, int stage, const char *what) {
-    static const char *const names[] = {"gpipe", "1f1b", "interleaved"};
-    if (!ok) fail_msg("%s p=%d v=%d m=%d stage %d: %s", names[t->kind], t->p, t->v, t->m, stage, what);
+    if (!ok) fail_msg("%s p=%d v=%d m=%d stage %d: %s", t->row->name, t->p, t->v, t->m, stage, what);
 }
 
 /* ---- closed forms, written out here once more: the module's own would agree with its own mistake ---- */
 static int least(int a, int b) { return a < b ? a : b; }
 
 static int peak_of(const struct table *t, int i) {
-    if (t->kind == SCHEDULE_GPIPE) return t->m;
+    if (t->row == &pp_gpipe) return t->m;
     if (t->v == 1) return least(t->p - i, t->m);
     return least(t->m * t->v, 2 * (t->p - i - 1) + (t->v - 1) * t->p + 1);
 }
 
 /* With one staging buffer: the depth that avoids deadlock costs no time either. */
-static void check_table(enum plan_schedule kind, int p, int v, int m) {
+static void check_table(const struct pp_schedule *row, int p, int v, int m) {
     struct table t;
-    table_init(&t, kind, p, v, m);
+    const struct pp_shape shape = {p, v, m};
+    table_init(&t, row, p, v, m);
     struct pp_timeline line = run(&t, 1, F, B, 0);
     double bubble = (double)(p - 1) * (F + B) / v;
-    require(pp_bubble_formula(p, v, F, B) == bubble, &t, -1, "pp_bubble_formula");
+    require(row->bubble(&shape, F, B) == bubble, &t, -1, "the bubble's closed form");
     require(line.makespan == m * (F + B) + bubble, &t, -1, "the makespan is not work and bubble");
     for (int i = 0; i < p; i++) {
         require(pp_timeline_idle(&line, t.stage, i) == bubble, &t, i, "idles another time than (p-1)(F+B)/v");
         require(pp_peak_in_flight(&t.stage[i]) == peak_of(&t, i), &t, i, "another peak than its closed form");
-        require(pp_peak_formula(kind, p, v, i, m) == peak_of(&t, i), &t, i, "pp_peak_formula");
+        require(row->peak(&shape, i) == peak_of(&t, i), &t, i, "the peak's closed form");
     }
     pp_timeline_fini(&line);
     table_fini(&t);
@@ -66,8 +66,8 @@ static void test_gpipe_and_1f1b_are_their_closed_forms(void **state) {
     (void)state;
     for (int k = 0; k < N_SIZES; k++)
         for (int p = SIZES[k], m = 1; m <= 4 * p; m += p > 8 ? p / 2 : 1) {
-            check_table(SCHEDULE_GPIPE, p, 1, m);
-            check_table(SCHEDULE_1F1B, p, 1, m);
+            check_table(&pp_gpipe, p, 1, m);
+            check_table(&pp_1f1b, p, 1, m);
         }
 }
 
@@ -75,7 +75,7 @@ static void test_interleaved_is_its_closed_form(void **state) {
     (void)state;
     for (int k = 1; k < N_SIZES; k++)
         for (int p = SIZES[k], v = 1; v <= 4; v++)
-            for (int m = p; m <= 4 * p; m += p) check_table(SCHEDULE_INTERLEAVED, p, v, m);
+            for (int m = p; m <= 4 * p; m += p) check_table(&pp_interleaved, p, v, m);
 }
 
 /* ---- worked out by hand ---- */
@@ -95,7 +95,7 @@ static void assert_span(const struct table *t, const struct pp_timeline *line, i
 static void test_timeline_of_two_stages(void **state) {
     (void)state;
     struct table t;
-    table_init(&t, SCHEDULE_1F1B, 2, 1, 2);
+    table_init(&t, &pp_1f1b, 2, 1, 2);
     struct pp_timeline line = run(&t, INT_MAX, 1, 2, 0);
     assert_span(&t, &line, 0, ACTION_F, 1, 1, 2);
     assert_span(&t, &line, 1, RECV_F, 0, 0, 1);
@@ -112,7 +112,7 @@ static void test_timeline_of_two_stages(void **state) {
 static void test_messages_take_their_time(void **state) {
     (void)state;
     struct table t;
-    table_init(&t, SCHEDULE_1F1B, 5, 1, 1);
+    table_init(&t, &pp_1f1b, 5, 1, 1);
     struct pp_timeline line = run(&t, 1, 1, 2, 10);
     assert_close(line.makespan, 5 * 3 + 8 * 10, 0);
     pp_timeline_fini(&line);
@@ -125,6 +125,7 @@ static void test_a_full_buffer_holds_the_sender(void **state) {
     const struct pp_times times = {{[TAPE_F] = 5}, 0};
     struct table t = {.p = 2, .v = 1};
     struct pp_timeline line;
+    for (int i = 0; i < 2; i++) pp_place(&(struct pp_shape){2, 1, 2}, i, &t.stage[i]);
     for (int m = 0; m < 2; m++) schedule_add(&t.stage[0], SEND_F, 0, m);
     for (int m = 0; m < 2; m++) schedule_add(&t.stage[1], ACTION_F, 0, m), schedule_add(&t.stage[1], RECV_F, 0, m);
     for (int depth = 1; depth <= 2; depth++) {
@@ -141,12 +142,17 @@ static void test_timeline_refuses_what_never_ends(void **state) {
     const struct pp_times times = {{0}, 0};
     struct schedule s[2] = {{0}};
     struct pp_timeline line;
+    for (int i = 0; i < 2; i++) pp_place(&(struct pp_shape){2, 1, 5}, i, &s[i]);
     schedule_add(&s[1], RECV_F, 0, 3);
     assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 0: recv_F of chunk 0, microbatch 3",
                  "waits for ever for stage 0, which does not send");
     pp_timeline_fini(&line);
     schedule_add(&s[0], SEND_F, 0, 3), schedule_add(&s[0], SEND_F, 0, 4);
     assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 1 (its end)", "microbatch 4 is left over");
+    pp_timeline_fini(&line);
+    s[0].n = s[1].n = 0;
+    schedule_add(&s[1], SEND_F, 0, 0);
+    assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 0: send_F of chunk 0, microbatch 0", "beyond the end");
     pp_timeline_fini(&line);
     schedule_fini(&s[0]), schedule_fini(&s[1]);
 }

@@ -21,6 +21,7 @@ void bill_sends(const struct chunk *chunks, const struct schedule *s, struct bil
     for (int i = 0; i < s->n; i++) {
         const struct action *a = &s->actions[i];
         const struct chunk *k = &chunks[a->chunk];
+        if (action_is_compute(a->kind) || schedule_hop(s, a).rank == s->rank) continue;
         if (a->kind == SEND_F) b->wire_bytes[AXIS_PP] += (double)k->values[k->out].bytes;
         if (a->kind == SEND_B) b->wire_bytes[AXIS_PP] += (double)k->values[k->din].bytes;
     }

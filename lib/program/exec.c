@@ -15,7 +15,7 @@ enum status exec_init(struct exec *e) {
     e->grad_written = calloc((size_t)p->n_params, sizeof *e->grad_written);
     e->step_seconds = calloc((size_t)p->n_steps, sizeof *e->step_seconds);
     bool ok = e->step_requests && e->grad_left && e->grad_written && e->step_seconds;
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < N_CHANNELS; d++) {
         e->ring_requests[d] = calloc((size_t)e->memory->ring[d].slots + 1, sizeof **e->ring_requests);
         ok = ok && e->ring_requests[d];
     }
@@ -29,8 +29,9 @@ void exec_fini(struct exec *e) {
     free(e->grad_left);
     free(e->grad_written);
     free(e->step_seconds);
-    for (int d = 0; d < 2; d++) free(e->ring_requests[d]);
-    e->step_requests = e->ring_requests[0] = e->ring_requests[1] = NULL;
+    for (int d = 0; d < N_CHANNELS; d++) free(e->ring_requests[d]);
+    e->step_requests = NULL;
+    for (int d = 0; d < N_CHANNELS; d++) e->ring_requests[d] = NULL;
     e->grad_left = NULL;
     e->grad_written = NULL;
     e->step_seconds = NULL;
@@ -254,36 +255,39 @@ static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape
 }
 
 /* ---- pipeline transfers: a receive lands in the value itself; a send leaves a copy in the ring and goes on ---- */
-static int neighbour(const struct exec *e, bool next) {
-    int n = group_size(e->mesh->group[AXIS_PP]), rank = group_rank(e->mesh->group[AXIS_PP]);
-    return (rank + (next ? 1 : n - 1)) % n;
+static void *ring_slot(const struct exec *e, int channel, int slot) {
+    const struct stage_ring *ring = &e->memory->ring[channel];
+    return arena_at(&e->arenas[ROLE_COMM], ring->offset + slot * arena_align(ring->bytes));
 }
 
 static enum status receive(struct exec *e, const struct action *a, int frame) {
-    bool backward = a->kind == RECV_B;
     const struct chunk *k = &e->chunks[a->chunk];
-    int v = backward ? k->dout : k->in;
+    int from = schedule_hop(e->schedule, a).rank, channel = schedule_channel(e->schedule, a);
+    int v = a->kind == RECV_B ? k->dout : k->in;
+    void *to = value_at(e, a->chunk, frame, v);
     struct comm_request request = {0};
-    TRY(comm_recv_start(e->mesh->group[AXIS_PP], value_at(e, a->chunk, frame, v), k->values[v].bytes, UINT8,
-                        neighbour(e, backward), backward, &request));
+    if (from == e->schedule->rank) {                                 /* this rank has left it in its own ring */
+        int slot = e->ring_taken[channel]++ % e->memory->ring[channel].slots;
+        return e->device->copy(e->device, to, ring_slot(e, channel, slot), k->values[v].bytes);
+    }
+    TRY(comm_recv_start(e->mesh->group[AXIS_PP], to, k->values[v].bytes, UINT8, from, channel, &request));
     return comm_wait(&request);
 }
 
 static enum status send(struct exec *e, const struct action *a, int frame) {
-    bool backward = a->kind == SEND_B;
     const struct chunk *k = &e->chunks[a->chunk];
-    const struct stage_ring *ring = &e->memory->ring[backward];
-    int v = backward ? k->din : k->out, slot = e->ring_used[backward]++ % ring->slots;
-    struct comm_request *request = &e->ring_requests[backward][slot];
+    int to = schedule_hop(e->schedule, a).rank, channel = schedule_channel(e->schedule, a);
+    int v = a->kind == SEND_B ? k->din : k->out, slot = e->ring_used[channel]++ % e->memory->ring[channel].slots;
+    struct comm_request *request = &e->ring_requests[channel][slot];
+    void *copy = ring_slot(e, channel, slot);
     TRY(comm_wait(request));                                         /* the slot's last message has left */
-    void *copy = arena_at(&e->arenas[ROLE_COMM], ring->offset + slot * arena_align(ring->bytes));
     TRY(e->device->copy(e->device, copy, value_at(e, a->chunk, frame, v), k->values[v].bytes));
-    return comm_send_start(e->mesh->group[AXIS_PP], copy, k->values[v].bytes, UINT8, neighbour(e, !backward), backward,
-                           request);
+    if (to == e->schedule->rank) return OK;
+    return comm_send_start(e->mesh->group[AXIS_PP], copy, k->values[v].bytes, UINT8, to, channel, request);
 }
 
 static enum status finish_sends(struct exec *e) {
-    for (int d = 0; d < 2; d++)
+    for (int d = 0; d < N_CHANNELS; d++)
         for (int i = 0; i < e->memory->ring[d].slots; i++) TRY(comm_wait(&e->ring_requests[d][i]));
     return OK;
 }
@@ -334,6 +338,7 @@ static void count_grad_rows(struct exec *e, const struct schedule *s) {
 
 enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     e->recording = training ? e->spans : NULL;
+    e->schedule = s;
     e->loss = e->transfer_s = 0;
     if (e->loss_at) TRY(e->device->clear(e->device, e->loss_at, sizeof *e->loss_at));
     memset(e->seconds, 0, sizeof e->seconds);
@@ -341,7 +346,7 @@ enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     count_grad_rows(e, s);
     for (int i = 0; i < s->n; i++) {
         const struct action *a = &s->actions[i];
-        struct place at = {a->chunk, training ? a->microbatch : 0, a->microbatch, training};
+        struct place at = {a->chunk, training ? a->microbatch : memory_first_microbatch(e->memory, a->chunk), a->microbatch, training};
         int span = open_action(e, a, i);
         TRY(action_is_compute(a->kind) ? run_compute(e, a, at) : run_transfer(e, a, at.frame, span_at(e->recording, span)));
         span_close(e->recording, span);

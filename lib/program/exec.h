@@ -51,8 +51,9 @@ struct exec {
     /* internals */
     struct spans *recording;             /* spans, while a step of training runs */
     struct comm_request *step_requests;  /* by step: asynchronous rows in flight */
-    struct comm_request *ring_requests[2];
-    int ring_used[2];
+    struct comm_request *ring_requests[N_CHANNELS];
+    int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* taken: what this rank has handed to itself */
+    const struct schedule *schedule;     /* that is running */
     struct feed *feed;                   /* batches on their way to the device (exec_feed.c) */
     int *grad_left;                      /* by param: GRAD_READY rows still to come in this step */
     bool *grad_written;                  /* by param whose whole gradient is resident: has a row of this step written it? */

@@ -40,6 +40,13 @@ int64_t memory_frame(const struct memory_plan *m, enum frame_class c, int chunk,
     return m->frame_offset[frame_index(m, c, chunk, microbatch)];
 }
 
+int memory_first_microbatch(const struct memory_plan *m, int chunk) {
+    for (int i = 0; i < m->n_microbatches; i++)
+        for (enum frame_class c = 0; c < N_FRAMES; c++)
+            if (memory_frame(m, c, chunk, i) >= 0) return i;
+    return 0;
+}
+
 /* Does this action open (or close) frames of the class? A frame opens when its input lands, so at a receive if there is one. */
 static bool opens(enum frame_class c, enum action_kind k) {
     return c == FRAME_BW ? k == RECV_B || k == ACTION_B : k == RECV_F || k == ACTION_F;
@@ -92,14 +99,15 @@ static void plan_scratch(const struct chunk *chunks, struct memory_plan *m) {
 }
 
 /* A sender leaves a copy and goes on; so many slots are enough that no rank ever waits for a peer that waits for it. */
-static void plan_ring(const struct chunk *chunks, const struct schedule *s, enum action_kind send, struct stage_ring *ring,
-                      enum device_kind on, int64_t *end) {
+static void plan_ring(const struct chunk *chunks, const struct schedule *s, int channel, enum device_kind on,
+                      struct stage_ring *ring, int64_t *end) {
     int n_sends = 0;
     for (int t = 0; t < s->n; t++) {
         const struct action *a = &s->actions[t];
-        if (a->kind != send) continue;
+        if (a->kind != SEND_F && a->kind != SEND_B) continue;
+        if (schedule_channel(s, a) != channel) continue;
         const struct chunk *k = &chunks[a->chunk];
-        int64_t bytes = k->values[send == SEND_F ? k->out : k->din].bytes;
+        int64_t bytes = k->values[a->kind == SEND_F ? k->out : k->din].bytes;
         if (bytes > ring->bytes) ring->bytes = bytes;
         n_sends++;
     }
@@ -108,11 +116,11 @@ static void plan_ring(const struct chunk *chunks, const struct schedule *s, enum
     if (ring->slots) *end = ring->offset + (ring->slots - 1) * arena_align(ring->bytes) + ring->bytes;
 }
 
-/* comm: [ gathered params | ring forward | ring backward | what techniques asked for ] */
-static void plan_comm(const struct chunk *chunks, const struct schedule *s, enum device_kind on, int64_t technique_bytes, struct memory_plan *m) {
+/* comm: [ gathered params | a ring a channel | what techniques asked for ] */
+static void plan_comm(const struct chunk *chunks, const struct schedule *s, enum device_kind on, int64_t technique_bytes,
+                      struct memory_plan *m) {
     int64_t end = m->scratch_bytes[ROLE_COMM];
-    plan_ring(chunks, s, SEND_F, &m->ring[0], on, &end);
-    plan_ring(chunks, s, SEND_B, &m->ring[1], on, &end);
+    for (int c = 0; c < N_CHANNELS; c++) plan_ring(chunks, s, c, on, &m->ring[c], &end);
     m->technique_offset = arena_align_on(on, end);
     m->bytes[ROLE_COMM] = technique_bytes ? m->technique_offset + technique_bytes : end;
 }

@@ -25,8 +25,8 @@ struct memory_plan {
     int64_t frames_floor;            /* most frame bytes alive at once */
     int n_chunks, n_microbatches;
     int64_t *frame_offset;           /* [class][chunk][microbatch] in the act arena; -1: no such frame */
-    /* comm: a ring of staging buffers for each direction that this rank sends in; [0] forward, [1] backward */
-    struct stage_ring { int slots; int64_t offset, bytes; } ring[2];
+    /* comm: a ring of staging buffers for each channel that this rank sends on */
+    struct stage_ring { int slots; int64_t offset, bytes; } ring[N_CHANNELS];
     int64_t technique_offset;        /* comm: where the techniques' part starts */
     int64_t run_bytes;               /* work: what the run keeps there, at the arena's start */
 };
@@ -43,6 +43,8 @@ void memory_plan_fini(struct memory_plan *);
 
 /** Where in the act arena the frame of a chunk's microbatch lies, in bytes; -1: it has none. */
 int64_t memory_frame(const struct memory_plan *, enum frame_class, int chunk, int microbatch);
+/** A microbatch that has frames in this chunk: the first. */
+int memory_first_microbatch(const struct memory_plan *, int chunk);
 
 #ifdef __cplusplus
 }

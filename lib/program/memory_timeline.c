@@ -21,7 +21,7 @@ static void count_param(const struct param *w, int64_t resident[N_ROLES]) {
 static void count_resident(const struct program *p, const struct memory_plan *m, int64_t resident[N_ROLES]) {
     for (int i = 0; i < p->n_params; i++)
         if (p->params[i].present) count_param(&p->params[i], resident);
-    for (int d = 0; d < 2; d++) resident[ROLE_COMM] += m->ring[d].slots * m->ring[d].bytes;
+    for (int d = 0; d < N_CHANNELS; d++) resident[ROLE_COMM] += m->ring[d].slots * m->ring[d].bytes;
     if (m->bytes[ROLE_COMM] > m->technique_offset) resident[ROLE_COMM] += m->bytes[ROLE_COMM] - m->technique_offset;
     resident[ROLE_WORK] += m->run_bytes;
 }

@@ -13,7 +13,17 @@ void schedule_add(struct schedule *s, enum action_kind kind, int chunk, int micr
     s->actions[s->n++] = (struct action){kind, chunk, microbatch};
 }
 
+struct hop schedule_hop(const struct schedule *s, const struct action *a) {
+    if (!s->hops) return (struct hop){-1, -1, 0};
+    return s->hops[a->chunk][a->kind == SEND_F || a->kind == RECV_B ? HOP_NEXT : HOP_BEFORE];
+}
+
+int schedule_channel(const struct schedule *s, const struct action *a) {
+    return schedule_hop(s, a).way + (a->kind == SEND_B || a->kind == RECV_B);
+}
+
 void schedule_fini(struct schedule *s) {
+    free(s->hops);
     free(s->actions);
     *s = (struct schedule){0};
 }

@@ -16,17 +16,31 @@ const char *action_name(enum action_kind);
 static inline bool action_is_compute(enum action_kind k) { return k <= ACTION_W; }
 
 struct action { enum action_kind kind; int chunk, microbatch; };
+
+
+/* The edge from a chunk to its neighbour in the model: the next virtual stage, or the one before. rank: along AXIS_PP; -1: the
+ * model ends here; this rank's own: handed over in memory, on no wire. A message travels on channel way, + 1 if it goes
+ * backward: way is 0 where stages follow each other along the ranks, 2 against them. So each channel into a rank has one
+ * sender, and messages of a channel are received in the order in which they were sent. */
+struct hop { int rank, chunk, way; };
+enum { HOP_NEXT, HOP_BEFORE, N_CHANNELS = 4 };
+
 struct schedule {
     int n;
     struct action *actions;
     int n_microbatches;
+    int rank;              /* along AXIS_PP, whose schedule it is */
+    struct hop (*hops)[2]; /* by chunk; NULL: nothing is sent */
     bool split_weight;     /* weight gradients are actions of their own */
-    int send_depth;        /* staging buffers a direction that a deadlock-free run needs; 0: no neighbours */
+    int send_depth;        /* staging buffers a channel that a deadlock-free run needs; 0: no neighbours */
 };
 
 /** One more action at the end. */
 void schedule_add(struct schedule *, enum action_kind, int chunk, int microbatch);
 void schedule_fini(struct schedule *);
+/** Where the other end of a send or receive is, and on which channel it travels. */
+struct hop schedule_hop(const struct schedule *, const struct action *transfer);
+int schedule_channel(const struct schedule *, const struct action *transfer);
 
 /** One stage: forward, backward, microbatch by microbatch (gradient accumulation).
  *  @errors none: the type is that of every schedule */

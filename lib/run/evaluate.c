@@ -9,7 +9,9 @@
 /* The forward half of the training schedule, in its order. What is left waits for nothing that it did not wait for before, so
  * the proof that the whole does not deadlock holds for the half. */
 static void forward_schedule(const struct run *r, struct schedule *s) {
-    *s = (struct schedule){.n_microbatches = r->plan.n_microbatches, .send_depth = r->schedule.send_depth};
+    *s = r->schedule;
+    s->actions = NULL;
+    s->n = 0;
     for (int i = 0; i < r->schedule.n; i++) {
         const struct action *a = &r->schedule.actions[i];
         if (a->kind == RECV_F || a->kind == ACTION_F || a->kind == SEND_F) schedule_add(s, a->kind, a->chunk, a->microbatch);
@@ -41,6 +43,7 @@ enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     struct schedule s;
     forward_schedule(r, &s);
     enum status status = evaluate_batches(r, &s, n_batches, &sum);
+    s.hops = NULL;                                                   /* they are the training schedule's */
     schedule_fini(&s);
     TRY(status);
     if (r->plan.place.rank.tp != 0) sum = 0;

@@ -93,15 +93,6 @@ static const struct option OPTIONS[] = {
 };
 const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
 
-const char *plan_schedule_name(enum plan_schedule kind) {
-    static char names[] = PLAN_SCHEDULES;
-    char *name = names;
-    for (size_t i = 0; i < sizeof names; i++)
-        if (names[i] == '|') names[i] = 0;
-    for (int i = 0; i < (int)kind; i++) name += strlen(name) + 1;
-    return name;
-}
-
 enum dtype plan_dtype(const struct plan *p) { return p->precision == PRECISION_FP64 ? FP64 : FP32; }
 
 int64_t plan_vocab_rows(const struct plan *p, int64_t parts) {

@@ -98,9 +98,6 @@ static inline int64_t plan_replica_ranks(const struct plan *p) {
     return (int64_t)mesh_n_ranks(&one);
 }
 
-/** "1f1b": a schedule's name as it is typed. Static storage. */
-const char *plan_schedule_name(enum plan_schedule);
-
 /** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
 enum dtype plan_dtype(const struct plan *);
 

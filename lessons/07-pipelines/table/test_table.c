@@ -21,7 +21,6 @@ struct table { const struct puzzle *of; int n; struct schedule stage[MOST_STAGES
 /* ---- reading ---- */
 static enum status read_cell(struct table *t, const char *cell, int number) {
     static const char letters[] = "FBW";
-    int stage = t->n, last = t->of->p - 1;
     const char *letter = strchr(letters, cell[0]);
     if (!strcmp(cell, ".")) return OK;
     if (cell[0] == '?') return FAIL(E_TODO, "line %d: this stage is yours to plan", number);
@@ -30,16 +29,13 @@ static enum status read_cell(struct table *t, const char *cell, int number) {
     enum action_kind kind = (enum action_kind)(letter - letters);
     int m = cell[1] - '0';
     if (kind == ACTION_W && !t->of->split) return FAIL(E_FORMAT, "line %d: %s in a puzzle whose backwards are in one piece", number, cell);
-    if (kind == ACTION_F && stage > 0) schedule_add(&t->stage[stage], RECV_F, 0, m);
-    if (kind == ACTION_B && stage < last) schedule_add(&t->stage[stage], RECV_B, 0, m);
-    schedule_add(&t->stage[stage], kind, 0, m);
-    if (kind == ACTION_F && stage < last) schedule_add(&t->stage[stage], SEND_F, 0, m);
-    if (kind == ACTION_B && stage > 0) schedule_add(&t->stage[stage], SEND_B, 0, m);
+    pp_add(&t->stage[t->n], (struct action){kind, 0, m});
     return OK;
 }
 
 static enum status read_stage(struct table *t, char *text, int number) {
     if (t->n == t->of->p) return FAIL(E_FORMAT, "line %d: a stage too many; this puzzle has %d", number, t->of->p);
+    pp_place(&(struct pp_shape){t->of->p, 1, M}, t->n, &t->stage[t->n]);
     t->stage[t->n].n_microbatches = M;
     t->stage[t->n].split_weight = t->of->split;
     for (char *cell = strtok(text, " \t\r\n"); cell; cell = strtok(NULL, " \t\r\n")) TRY(read_cell(t, cell, number));
