@@ -1,6 +1,7 @@
 /* trivium launch: from the request to mpirun's words and settings, and from mpirun's end to one line and an exit code. */
 #include "driver/launch_restart.h"
 #include "driver/limits.h"
+#include "driver/stop.h"
 #include "lib/base/clock.h"
 #include "lib/base/cores.h"
 #include "lib/base/log.h"
@@ -34,7 +35,7 @@ static const char help[] =
     "or at the next one by force.\n"
     "trivium launch -n N preflight looks at hosts, network and disk before a long job.\n"
     "Settings of Open MPI (OMPI_MCA_...) and OMP_NUM_THREADS are respected where they are set.\n"
-    "Exit code: 0 done, 1 failed, 2 bad request, 75 checkpointed, to be resumed, 141 no reader (| head).\n";
+    "Exit code: 0 done, 1 failed, 2 bad request, 75 checkpointed, to be resumed, 130 interrupted, 141 no reader (| head).\n";
 
 enum { MOST_RANKS = 65536 };
 
@@ -234,6 +235,11 @@ static void conclude(const struct launch_request *request, struct launch_outcome
     if (o->code == 0 || o->code == EXIT_CHECKPOINTED) return;
     if (o->end.reader_left) {
         o->code = EXIT_READER_LEFT;
+        return;
+    }
+    if (o->end.stop_signal == SIGINT) {
+        o->code = EXIT_INTERRUPTED;
+        fprintf(stderr, INTERRUPTED "%s\n", o->end.forced ? "; mpirun did not end by itself and was killed" : "");
         return;
     }
     o->code = o->code == 2 && facts->signal == 0 ? 2 : 1; /* 137 and the like are mpirun's way to say "killed" */

@@ -9,7 +9,7 @@
  * checkpoint (launch_restart.h).
  *
  * Exit code: 0 done, 1 a rank failed, was killed or never started, 2 bad request, 75 checkpointed and to be resumed,
- * 141 the reader of standard output left (`| head`). */
+ * 130 interrupted (Ctrl-C), 141 the reader of standard output left (`| head`). */
 #ifndef TRIVIUM_DRIVER_LAUNCH_H
 #define TRIVIUM_DRIVER_LAUNCH_H
 

@@ -46,6 +46,7 @@ struct job {
 static void ask_to_checkpoint(struct job *job) {
     job->asked_s = clock_s();
     kill(job->mpirun, SIGUSR1);
+    kill(job->mpirun, SIGCONT); /* one that was stopped passes nothing on */
 }
 
 static void force(struct job *job, struct launch_end *end) {
@@ -60,7 +61,7 @@ static void stop_now(struct job *job, struct launch_end *end) {
     }
     job->stop_s = clock_s();
     kill(job->mpirun, SIGTERM);
-    kill(job->mpirun, SIGCONT); /* one that was stopped does not hear the other */
+    kill(job->mpirun, SIGCONT);
 }
 
 static bool is_repeated(struct job *job, int number) {

@@ -3,6 +3,7 @@
 
 #include "driver/goodput.h"
 #include "driver/recipe.h"
+#include "driver/stop.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/run/checkpoint.h"
@@ -96,6 +97,7 @@ static void say_last(const struct supervision *s, enum launch_verdict_of_attempt
 /* A TERM while nothing runs is what it is at other times: leave, to be resumed. */
 static int code_of_signal(const struct supervision *s, int number) {
     log_info("stopped by signal %d while waiting for restart %d", number, s->n_restarts);
+    if (number == SIGINT) return EXIT_INTERRUPTED;
     return (number == SIGTERM || number == SIGUSR1) && may_resume(s) ? EXIT_CHECKPOINTED : 1;
 }
 

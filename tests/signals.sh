@@ -81,7 +81,7 @@ hurt() {
 
 # ---- what is left ----
 error='^(\[rank [^]]*\] )?E_[A-Z]+ [a-z_]+\.c:[0-9]+ [a-z_]+: '
-rest='^(warning: |restart |goodput |training stands still |\[rank [^]]*\] warning: |stopped by signal )'
+rest='^(warning: |restart |goodput |training stands still |\[rank [^]]*\] warning: |stopped by signal |interrupted: )'
 # speaks NAME N WORDS: these words (| between them); N error lines and no other program's. N any: a crash has more to say
 speaks() {
     local name=$1 n=$2 words=$3 word
@@ -176,7 +176,7 @@ for whom in 1 mpirun; do
 done
 more restarts save KILL 0 0 1 "restart 1 of 2|killed by signal 9"
 
-# ---- STOP: 12 ----
+# ---- STOP: 13 ----
 more sync start STOP 1 1 1 "E_TIMEOUT"
 more sync steps STOP 0 1 1 "E_TIMEOUT|no answer from rank 0"
 more sync steps STOP 3 1 1 "E_TIMEOUT|no answer from rank 3"
@@ -184,8 +184,9 @@ more sync save STOP 2 1 1 "E_TIMEOUT"
 more async save STOP 1 1 1 "E_TIMEOUT"
 more restarts steps STOP 1 0 1 "restart 1 of 2|E_TIMEOUT"
 more restarts save STOP 2 0 1 "restart 1 of 2|E_TIMEOUT"
-hurts sync steps STOP,1,launch:INT mpirun '0|1' 1 "stopped by signal 2"
-more sync start STOP,1,launch:INT,1.5,launch:INT mpirun 1 1 "stopped by signal 2"
+hurts sync steps STOP,1,launch:INT mpirun '0|130' 0 "interrupted"
+more sync start STOP,1,launch:INT,1.5,launch:INT mpirun 130 0 "interrupted"
+hurts sync steps STOP,1,launch:TERM mpirun '0|75' 0 ""
 more sync steps STOP,1.5,CONT 1 0 0 ""
 more sync steps STOP,4,CONT mpirun 0 0 ""
 more sync steps STOP,4,CONT launch 0 0 ""
@@ -197,9 +198,9 @@ more async save TERM launch '0|75' 0 ""
 more restarts steps TERM launch '0|75' 0 ""
 more sync steps USR1 launch '0|75' 0 ""
 more sync steps USR1 2 '0|75' 0 ""
-more sync start INT launch 1 1 "stopped by signal 2"
-more sync steps INT launch '0|1' 1 "stopped by signal 2"
-more sync steps INT,1.5,INT launch '0|1' 1 "stopped by signal 2"
+more sync start INT launch 130 0 "interrupted"
+more sync steps INT launch '0|130' 0 "interrupted"
+more sync steps INT,1.5,INT launch '0|130' 0 "interrupted"
 more sync steps HUP launch '0|1' 1 "stopped by signal 1"
 hurts sync steps QUIT launch '0|1' 1 "stopped by signal 3"
 hurts sync steps TERM mpirun '0|1' 1 "names no rank that failed"
@@ -218,7 +219,8 @@ END
 chmod +x deaf/mpirun
 # deaf NAME SECONDS SIGNALS CODE WORDS [MPIRUN]
 deaf() {
-    local name=$1 started code
+    local name=$1 started code n_lines=1
+    [ "$4" != 130 ] || n_lines=0
     env --default-signal "$marker" PATH="$work/${6-deaf}:$PATH" "$trivium" launch -n 2 train --device cpu \
         >out 2>err </dev/null &
     job=$!
@@ -233,16 +235,34 @@ deaf() {
         not_ok "$name" "ended after $((SECONDS - started)) s, not $2"
         return
     fi
-    [ -z "$5" ] || speaks "$name" 1 "$5" || return
+    [ -z "$5" ] || speaks "$name" "$n_lines" "$5" || return
     leaves_nothing "$name" && echo "ok $name"
 }
 mkdir crash
 printf '#!/bin/bash\necho line\nsleep 0.2\nkill -SEGV $$\n' >crash/mpirun
 chmod +x crash/mpirun
-deaf second_interrupt_kills_mpirun 9 INT,1.3,INT 1 "stopped by signal 2|was killed"
+deaf second_interrupt_kills_mpirun 9 INT,1.3,INT 130 "interrupted|was killed"
 deaf crash_of_mpirun_is_its_own 25 WINCH 1 "mpirun was killed by signal 11|it crashed" crash
-[ -z "${ALL:-}" ] || deaf interrupt_kills_mpirun_after_10_s 25 INT 1 "stopped by signal 2|was killed"
+[ -z "${ALL:-}" ] || deaf interrupt_kills_mpirun_after_10_s 25 INT 130 "interrupted|was killed"
 [ -z "${ALL:-}" ] || deaf death_of_launch_kills_mpirun 25 KILL 137 ""
+
+# ---- one rank, that nobody launched: in a step, and while it waits for a pipe that nobody writes ----
+# alone NAME OPTIONS...
+alone() {
+    local name=$1 code
+    shift
+    env --default-signal "$marker" "$trivium" "${train[@]}" --dp 1 --tp 1 --steps 1000000 --save-every 0 "$@" >out 2>err </dev/null &
+    job=$!
+    sleep 2
+    kill -s INT "$job"
+    wait_for 5 ended || end_all
+    wait "$job"
+    code=$?
+    if [ "$code" != 130 ]; then not_ok "$name" "exit code $code, not 130"; return; fi
+    speaks "$name" 0 "interrupted" && leaves_nothing "$name" && echo "ok $name"
+}
+alone interrupt_ends_one_rank --metrics ""
+alone interrupt_ends_one_that_waits --config <(sleep 8)
 
 # ---- the reader of the output leaves ----
 # left NAME LAUNCH_OPTIONS...
