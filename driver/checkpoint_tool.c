@@ -123,11 +123,10 @@ static enum status run_command(int argc, char **argv) {
 }
 
 int checkpoint_main(int argc, char **argv) {
-    for (int i = 0; i < argc; i++)
-        if (!strcmp(argv[i], "--help")) {
-            fputs(HELP, stdout);
-            return 0;
-        }
+    if (options_ask_for_help(argc, argv)) {
+        fputs(HELP, stdout);
+        return 0;
+    }
     enum status status = run_command(argc, argv);
     if (status != OK) status_report();
     return status_exit_code(status);

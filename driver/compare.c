@@ -299,8 +299,7 @@ static int print_help(void) {
 }
 
 int compare_main(int argc, char **argv) {
-    for (int i = 0; i < argc; i++)
-        if (!strcmp(argv[i], "--help")) return print_help();
+    if (options_ask_for_help(argc, argv)) return print_help();
     unsetenv("OMP_NUM_THREADS");                                     /* said for one number of ranks; here it changes (--threads) */
     deadline_set_for_start(argc, argv);
     struct comparison *c = calloc(1, sizeof *c);

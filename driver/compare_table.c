@@ -184,12 +184,14 @@ static void print_table(FILE *f, struct table t, const struct compare_entry *ent
 }
 
 /* ---- what to read off ---- */
-static void print_sharing(FILE *f) {
+/* Where ranks share cores a winner would be one of the scheduler's. */
+static void print_fastest(FILE *f, const struct compare_entry *fastest) {
     double cores = comm_local_cores();
     if (comm_local_size() > cores)
-        fprintf(f, " (%d ranks share %.3g core%s here, which times depend on, memory and bytes do not.)",
+        fprintf(f, "Which is the fastest cannot be seen here: %d ranks share %.3g core%s. Memory and bytes do not depend on that.\n",
                 comm_local_size(), cores, cores == 1 ? "" : "s");
-    fputc('\n', f);
+    else
+        fprintf(f, "Most tokens a second: %s (%.0f).\n", compare_row_name(fastest->row), fastest->row->tokens_per_s);
 }
 
 void compare_conclusion(FILE *f, const struct compare_entry *entries, int n) {
@@ -203,9 +205,8 @@ void compare_conclusion(FILE *f, const struct compare_entry *entries, int n) {
     }
     if (!least) return;
     cell_mib((double)least->sum.predicted_total, text);
-    fprintf(f, "Least memory on the fullest rank: %s (%s MiB). Most tokens a second: %s (%.0f).", compare_row_name(least->row), text,
-            compare_row_name(fastest->row), fastest->row->tokens_per_s);
-    print_sharing(f);
+    fprintf(f, "Least memory on the fullest rank: %s (%s MiB). ", compare_row_name(least->row), text);
+    print_fastest(f, fastest);
 }
 
 static void print_columns(FILE *f, const struct compare_columns *c, const struct compare_entry *entries, int n, bool reasons) {
@@ -218,7 +219,8 @@ void compare_table_print(FILE *f, const struct compare_row *rows, int n_rows) {
     if (!entries) return;                                            /* the files have it all */
     print_columns(f, &compare_memory_columns, entries, n_rows, true);
     print_columns(f, &compare_speed_columns, entries, n_rows, false);
-    fputc('\n', f);
+    fprintf(f, "\nunaccounted: code, libraries, MPI, the heap; rest: tied weights and what all ranks agree on; distance: of the last loss from the "
+               "first row's, relative\n");
     compare_conclusion(f, entries, n_rows);
     fflush(f);
     free(entries);

@@ -272,7 +272,7 @@ static enum status run_command(int argc, char **argv, bool help) {
     if (!writes && (argc < 1 || (strcmp(argv[0], "inspect") && !help)))
         return FAIL(E_USAGE, "data %.32s is no command; use data tokenize INPUT... --to OUT.bin, or data inspect FILE", argc < 1 ? "" : argv[0]);
     enum status status = options_create(writes ? TOKENIZE_TABLES : INSPECT_TABLES, 2, &q, &o);
-    if (status == OK && help) {
+    if (status == OK && options_ask_for_help(argc, argv)) {
         printf(writes ? "trivium data tokenize INPUT... --to OUT.bin [options]\nInputs are text; their names come first.\n"
                       : "trivium data inspect FILE... [options]        (trivium data tokenize --help: the other command)\n");
         options_help(o, stdout);
@@ -284,9 +284,7 @@ static enum status run_command(int argc, char **argv, bool help) {
 }
 
 int data_main(int argc, char **argv) {
-    bool help = false;
-    for (int i = 0; i < argc; i++) help = help || !strcmp(argv[i], "--help");
-    enum status status = run_command(argc, argv, help);
+    enum status status = run_command(argc, argv, options_ask_for_help(argc, argv));
     status_report();
     return status_exit_code(status);
 }

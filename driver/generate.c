@@ -195,11 +195,10 @@ static void print_help(void) {
 }
 
 int generate_main(int argc, char **argv) {
-    for (int i = 0; i < argc; i++)
-        if (!strcmp(argv[i], "--help")) {
-            print_help();
-            return 0;
-        }
+    if (options_ask_for_help(argc, argv)) {
+        print_help();
+        return 0;
+    }
     deadline_set_for_start(argc, argv);
     struct generation *g = calloc(1, sizeof *g);
     enum status status = g ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");

@@ -5,6 +5,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/cores.h"
 #include "lib/base/log.h"
+#include "lib/base/option.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -83,13 +84,11 @@ static enum status parse_option(struct launch_request *request, const char *name
     }
 }
 
-static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
-
 enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     *out = (struct launch_request){.backoff_s = 1};
     int i = 0;
     for (; i < argc && argv[i][0] == '-'; i += 2) {
-        if (asks_for_help(argv[i])) {
+        if (options_ask_for_help(1, argv + i)) {
             out->help = true;
             return OK;
         }

@@ -206,11 +206,10 @@ static enum status preflight(int argc, char **argv) {
 }
 
 int preflight_main(int argc, char **argv) {
-    for (int i = 0; i < argc; i++)
-        if (!strcmp(argv[i], "--help")) {
-            fputs(HELP, stdout);
-            return 0;
-        }
+    if (options_ask_for_help(argc, argv)) {
+        fputs(HELP, stdout);
+        return 0;
+    }
     deadline_set_for_start(argc, argv);
     enum status status = comm_start(&argc, &argv);
     deadline_lift();

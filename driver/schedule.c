@@ -175,9 +175,7 @@ int schedule_main(int argc, char **argv) {
     struct request q = {0};
     struct options *o = NULL;
     enum status status = options_create(&table, 1, &q, &o);
-    bool help = false;
-    for (int i = 0; i < argc; i++) help = help || !strcmp(argv[i], "--help");
-    if (status == OK && help) {
+    if (status == OK && options_ask_for_help(argc, argv)) {
         printf("trivium schedule [options]\n");
         options_help(o, stdout);
     } else if (status == OK) {

@@ -31,7 +31,10 @@ static const struct option OPTIONS[] = {
 /* ---- show program ---- */
 static void print_rewrite(void *self, const char *name, const struct program *p) {
     const struct request *request = self;
-    if (!strcmp(name, "gpt")) printf("the model: %" PRId64 " parameters\n", gpt_n_params(&request->plan));
+    if (!strcmp(name, "gpt"))
+        printf("the model: %" PRId64 " parameters; step, op, inputs | params -> output, its type and axes\n"
+               "axes: B sequences, T positions, C channels, 3 of q, k and v, H heads, D channels of a head, K hidden units, V vocabulary;\n"
+               "H 2/4@0: two of four, from the first\n", gpt_n_params(&request->plan));
     else printf("\nafter %s, on rank %" PRId64 ":\n", name, request->rank);
     program_print(p, stdout);
 }
@@ -82,7 +85,7 @@ static void print_row(const struct run *r, const struct chunk *k, enum tape_kind
 }
 
 static void print_rows(const struct run *r) {
-    printf("\nrows (value@offset in its frame or scratch):\n");
+    printf("\nrows of the tapes F, B and W; value@offset in bytes, in the microbatch's frame (what lives from F to B) or in scratch:\n");
     for (int k = 0; k < r->program.n_chunks; k++)
         for (enum tape_kind t = 0; t < N_TAPES; t++)
             for (int i = 0; i < r->chunks[k].tapes[t].n; i++) print_row(r, &r->chunks[k], t, i);
@@ -93,7 +96,7 @@ static void print_schedule(const struct run *r) {
     for (int i = 0; i < r->schedule.n; i++)
         printf(r->program.n_chunks > 1 ? " %s%d.%d" : " %s%d", action_name(r->schedule.actions[i].kind),
                r->schedule.actions[i].microbatch, r->schedule.actions[i].chunk);
-    printf("\n");
+    printf("\n(F forward, B backward, W backward of the weights alone, of a microbatch; send and recv: from and to the next stage)\n");
 }
 
 static enum status show_program(struct request *q) {
@@ -184,6 +187,13 @@ static void print_memory_line(const struct memory_line *l) {
     putchar('\n');
 }
 
+/* As people read it: what a GPU or a container has to have. */
+static void print_largest(const struct memory_line *l) {
+    printf("the most: rank %d, %.1f MiB", l->rank, (double)l->total / (1 << 20));
+    if (l->host) printf(" and %.1f MiB in host memory", (double)l->host / (1 << 20));
+    putchar('\n');
+}
+
 static json_t *memory_json(const struct memory_line *l) {
     json_t *bytes = json_object();
     for (enum role role = 0; role < N_ROLES; role++) json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
@@ -201,9 +211,10 @@ static bool is_shown(const struct plan *plan, int rank) {
 static enum status show_memory(struct request *q) {
     json_t *ranks = json_array();
     struct saved saved = {0};
+    struct memory_line largest = {0};
     enum status status = OK;
     if (!q->json) {
-        printf("%" PRId64 " parameters; planned bytes of a rank by role: param weights, grad gradients, optim moments and masters,\n"
+        printf("%" PRId64 " parameters; planned bytes of a rank, by role: param weights, grad gradients, optim moments and masters,\n"
                "act activations and their gradients, comm buckets, gathered weights and staging, work scratch of kernels, save checkpoints\n"
                " rank   pp  dp  tp", gpt_n_params(&q->plan));
         for (enum role role = 0; role < N_ROLES; role++) printf(" %12s", role_name(role));
@@ -213,9 +224,12 @@ static enum status show_memory(struct request *q) {
         struct memory_line line;
         if (!is_shown(&q->plan, rank)) continue;
         status = compile_line(&q->plan, rank, &line, &saved);
-        if (status == OK && q->json) json_array_append_new(ranks, memory_json(&line));
-        else if (status == OK) print_memory_line(&line);
+        if (status != OK) break;
+        if (q->json) json_array_append_new(ranks, memory_json(&line));
+        else print_memory_line(&line);
+        if (line.total > largest.total) largest = line;
     }
+    if (status == OK && !q->json) print_largest(&largest);
     for (int i = 0; i < saved.n && status == OK && !q->json; i++) print_saved_kind(&saved, i);
     json_t *all = json_pack("{s:I, s:o, s:o}", "parameters", (json_int_t)gpt_n_params(&q->plan), "ranks", ranks, "activations",
                             saved_json(&saved));
@@ -323,9 +337,7 @@ int show_main(int argc, char **argv) {
     struct request *q = calloc(1, sizeof *q);
     struct options *o = NULL;
     enum status status = q ? recipe_options_create(&own, q, &o) : FAIL(E_MEMORY, "no memory to start with");
-    bool help = false;
-    for (int i = 0; i < argc; i++) help = help || !strcmp(argv[i], "--help");
-    if (status == OK && help) {
+    if (status == OK && options_ask_for_help(argc, argv)) {
         printf("trivium show program|memory|mesh|options [options]\n");
         options_help(o, stdout);
     } else if (status == OK) {

@@ -281,14 +281,13 @@ static void release(struct training *t) {
 }
 
 int train_main(int argc, char **argv) {
-    for (int i = 0; i < argc; i++)
-        if (!strcmp(argv[i], "--help")) {
-            struct plan plan;
-            struct options *o;
-            if (recipe_options_create(NULL, &plan, &o) == OK) options_help(o, stdout);
-            options_destroy(&o);
-            return 0;
-        }
+    if (options_ask_for_help(argc, argv)) {
+        struct plan plan;
+        struct options *o;
+        if (recipe_options_create(NULL, &plan, &o) == OK) options_help(o, stdout);
+        options_destroy(&o);
+        return 0;
+    }
     stop_listen();
     signal(SIGXFSZ, SIG_IGN);                                        /* a file that may not grow is a failed write, as on a full disk */
     deadline_set_for_start(argc, argv);

@@ -21,7 +21,7 @@ if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_
 else not_ok docs_options_are_those_of_the_program "see below"; fi
 
 # README tells how long the files are that a newcomer reads first.
-grep -oE '`[^` ]+` \([0-9]+ lines\)' README.md | tr -d '`(' >"$work/out"
+grep -oE '\]\([^) ]+\) \([0-9]+ lines\)' README.md | tr '()]' '   ' >"$work/out"
 while read -r file lines _; do echo "$(wc -l <"$file") $lines $file"; done <"$work/out" | awk '$1 != $2' >"$work/wrong"
 if [ "$(wc -l <"$work/out")" = 3 ] && [ ! -s "$work/wrong" ]; then echo "ok docs_readme_tells_the_lengths_of_three_files"
 else not_ok docs_readme_tells_the_lengths_of_three_files "is, said: $(cat "$work/wrong")"; fi

@@ -149,7 +149,6 @@ static enum verdict run_everywhere(const char *file, const struct CMUnitTest *te
     enum verdict mine = test_run_here(file, test), verdict = agree(mine, test->name);
     status_clear();
     report_verdict(verdict, file, test->name);
-    if (verdict == SKIPPED && comm_world_rank() == 0) printf("skip %s %s\n", file, test->name);
     return verdict;
 }
 
@@ -194,9 +193,11 @@ static struct counts run_suite(const struct test_suite *suite, const char *filte
         counts.of[run_everywhere(suite->file, &suite->tests[i])]++;
         n++;
     }
-    if (n > 0 && comm_world_rank() == 0)
-        printf("%-44s %3d test%s %7.2f s%s\n", suite->file, n, n == 1 ? " " : "s", clock_s() - started_s,
-               counts.of[FAILED] ? "  FAILED" : "");
+    if (n > 0 && comm_world_rank() == 0) {
+        printf("%-44s %3d test%s %7.2f s%s", suite->file, n, n == 1 ? " " : "s", clock_s() - started_s, counts.of[FAILED] ? "  FAILED" : "");
+        if (counts.of[SKIPPED]) printf("  %d skipped", counts.of[SKIPPED]);
+        putchar('\n');
+    }
     fflush(stdout);
     return counts;
 }

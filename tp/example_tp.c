@@ -1,23 +1,23 @@
 /* ranks: 2
  *
- * Tensor parallelism in its barest form: two linear layers with an elementwise function between them, cut over any number of
- * ranks that divides K.
+ * Tensor parallelism in its barest form: two linear layers with an elementwise function phi between them, cut over any number
+ * of ranks that divides K.
  *
- *     y = f(x A) B        x (R,C) whole on every rank    A = [A_1 | A_2] cut by columns    B = [B_1 ; B_2] cut by rows
+ *     y = phi(x A) B      x (R,C) whole on every rank    A = [A_1 | A_2] cut by columns    B = [B_1 ; B_2] cut by rows
  *
- * Columns first: x A_r is r's columns of x A, and f needs no more, because it works element by element. Rows second: r's columns
- * of f(x A) meet just r's rows of B, and y is the sum of those products. So the whole of forward needs one sum over the ranks:
+ * Columns first: x A_r is r's columns of x A, and phi needs no more, because it works element by element. Rows second: r's
+ * columns of phi(x A) meet just r's rows of B, and y is the sum of those products. So the whole of forward needs one sum:
  *
- *     h_r = f(x A_r)      y = sum over r of h_r B_r                                    an all-reduce, "g" in the paper
+ *     h_r = phi(x A_r)    y = sum over r of h_r B_r                                    an all-reduce, "g" in the paper
  *
  * Backward, every rank has all of dy (it has all of y) and stays among its own columns until dx, which is again a sum:
  *
- *     dB_r = h_r^T dy     dh_r = dy B_r^T     da_r = f'(x A_r) dh_r     dA_r = x^T da_r     neither needs another rank
+ *     dB_r = h_r^T dy     dh_r = dy B_r^T     da_r = phi'(x A_r) dh_r   dA_r = x^T da_r     neither needs another rank
  *     dx = sum over r of da_r A_r^T                                                    an all-reduce, "f" in the paper
  *
- * Cut in the other order, f would need the sum before it and the columns after it: two exchanges each way instead of one.
+ * Cut in the other order, phi would need the sum before it and the columns after it: two exchanges each way instead of one.
  *
- * The values are small whole numbers and f(a) = a^2 keeps them whole; gelu would do as well. fp64 adds whole numbers exactly
+ * The values are small whole numbers and phi(a) = a^2 keeps them whole; gelu would do as well. fp64 adds whole numbers exactly
  * in any order, so the result must equal the uncut layer's to the bit. The uncut layer is the same code over a group of
  * one, where an all-reduce does nothing.
  *
@@ -85,10 +85,10 @@ static enum status same(const char *name, const double *value, int count, const 
 
 static void tell(const struct layer *l, const struct ledger_entry *sent) {
     if (comm_world_rank() != 0) return;
-    printf("y = f(x A) B with x (%d,%d), A (%d,%d), B (%d,%d), over %d ranks\n", R, C, C, K, K, C, K / l->n);
+    printf("y = phi(x A) B with x (%d,%d), A (%d,%d), B (%d,%d), over %d ranks\n", R, C, C, K, K, C, K / l->n);
     printf("  rank 0 has all of x, columns 0 to %d of A, rows 0 to %d of B\n", l->n - 1, l->n - 1);
-    printf("  sent: y forward and dx backward, %d bytes each, in %d all-reduces; %.0f bytes a rank: 2 x 2 S (n-1)/n\n",
-           (int)sizeof l->y, (int)sent->calls, sent->bytes);
+    printf("  sent: y forward and dx backward, S = %d bytes each, in %d all-reduces of n = %d ranks; %.0f bytes a rank: "
+           "2 x 2 S (n-1)/n\n", (int)sizeof l->y, (int)sent->calls, K / l->n, sent->bytes);
 }
 
 static enum status tensor_parallel(void) {

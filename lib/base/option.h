@@ -67,6 +67,8 @@ void options_each(const struct options *, void (*visit)(void *, const struct opt
 
 /** --help: grouped, with default, unit, range or choices. */
 void options_help(const struct options *, FILE *);
+/** Is --help among the words, or -h where it cannot be an option's value? */
+bool options_ask_for_help(int argc, char *const *argv);
 
 #ifdef __cplusplus
 }

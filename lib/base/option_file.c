@@ -105,7 +105,7 @@ enum status options_read_file(struct options *o, const char *path) {
     if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
         return FAIL(E_DATA, "the config file %s is a pipe; give a file, or <(...) in bash", path);
     struct reader r = {.options = o, .file = fopen(path, "r"), .status = OK};
-    if (!r.file) return FAIL(E_DATA, "cannot read the config file %s: %s", path, strerror(errno));
+    if (!r.file) return FAIL(E_DATA, "cannot read the config file %s: %s; configs/ has examples", path, strerror(errno));
     r.set_on_line = calloc((size_t)o->n + 1, sizeof *r.set_on_line);
     r.line = malloc(MAX_LINE_BYTES + 1);
     o->file = path;

@@ -60,3 +60,11 @@ void options_help(const struct options *o, FILE *out) {
             if (strcmp(o->option[k]->group, o->option[i]->group) == 0) print_option(out, o->option[k]);
     }
 }
+
+bool options_ask_for_help(int argc, char *const *argv) {
+    for (int i = 0; i < argc; i++) {
+        bool may_be_value = i > 0 && strncmp(argv[i - 1], "--", 2) == 0;
+        if (!strcmp(argv[i], "--help") || (!strcmp(argv[i], "-h") && !may_be_value)) return true;
+    }
+    return false;
+}

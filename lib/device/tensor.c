@@ -75,6 +75,7 @@ bool shape_same(const struct shape *s, const struct shape *t) {
 }
 
 static int axis_print(const struct axis *a, char *text, size_t size) {
+    if (a->tag == '0' + a->n) return snprintf(text, size, "%c", a->tag); /* called by its length: 3, of q, k and v */
     if (!axis_is_sharded(a)) return snprintf(text, size, "%c %" PRId64, a->tag, a->n);
     return snprintf(text, size, "%c %" PRId64 "/%" PRId64 "@%" PRId64, a->tag, a->n, a->global, a->first);
 }

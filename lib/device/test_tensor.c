@@ -125,6 +125,9 @@ static void test_print_shows_shards_and_obeys_its_size(void **state) {
     struct shape scalar = {0};
     shape_print(&scalar, text, sizeof text);
     assert_string_equal(text, "()");
+    struct shape by_length = {2, {axis_whole('B', 2), axis_whole('3', 3)}};
+    shape_print(&by_length, text, sizeof text);
+    assert_string_equal(text, "(B 2, 3)");
     memset(text, 'x', sizeof text);
     shape_print(&heads, text, 8);
     assert_string_equal(text, "(B 2, H");

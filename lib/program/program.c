@@ -151,7 +151,7 @@ static void print_step(const struct program *p, int i, FILE *f) {
     char shape[128];
     const struct slot *out = &p->slots[s->out[0]];
     shape_print(&out->type.shape, shape, sizeof shape);
-    fprintf(f, "%4d  %-22s", i, s->op->name);
+    fprintf(f, "%4d  %-24s", i, s->op->name);
     print_operands(p, s, f);
     fprintf(f, " -> %-16s %s %s", out->name, dtype_name(out->type.dtype), shape);
     if (s->p > 0) fprintf(f, " dropout %g", s->p);

@@ -126,7 +126,7 @@ static enum status settle_world(struct plan *p, int world) {
         return FAIL(E_CONFIG, "%s needs %.0f ranks, and the limit is %d; use a smaller dp, tp or pp",
                     mesh_sizes_text(&p->mesh, text, sizeof text), n, INT_MAX);
     if (world > 0 && n != world)
-        return FAIL(E_CONFIG, "%s needs %.0f ranks, and there are %d; launch -n %.0f, or leave --dp out",
+        return FAIL(E_CONFIG, "%s needs %.0f ranks, and there are %d; run `trivium launch -n %.0f train ...`, or leave --dp out",
                     mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
     return OK;
 }
