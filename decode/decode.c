@@ -52,9 +52,6 @@ static enum status check_cache(const struct plan *p) {
 static enum status decode_check(const struct plan *plan) {
     if (plan->device == PLAN_DEVICE_CUDA)
         return FAIL(E_CONFIG, "device=cuda: attention over a cache has no kernel for GPUs yet; use device cpu");
-    if (plan->mesh.dp > 1 || plan->mesh.pp > 1 || plan->sp || plan->zero)
-        return FAIL(E_CONFIG, "dp=%" PRId64 " pp=%" PRId64 " sp=%s zero=%" PRId64 ": decoding divides the model over tp alone; use dp 1, pp 1, and neither sp nor zero",
-                    plan->mesh.dp, plan->mesh.pp, plan->sp ? "on" : "off", plan->zero);
     if (plan->loss_chunk != 0)
         return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " never has the logits of a token; decoding needs loss-chunk 0", plan->loss_chunk);
     return check_cache(plan);
@@ -101,8 +98,20 @@ enum status decode_move(struct program *p, int64_t position) {
     return program_infer(p);
 }
 
+/* The tokens come one at a time: their axis is for nobody else to cut. */
+static enum status refuse_cut_sequence(const struct program *p) {
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct shape *s = &p->slots[p->steps[i].out[0]].type.shape;
+        for (int a = 0; a < s->n_axes; a++)
+            if (s->axis[a].tag == 'T' && axis_is_sharded(&s->axis[a]))
+                return FAIL(E_CONFIG, "the sequence is cut over ranks, and decoding makes one token at a time; leave sp out");
+    }
+    return OK;
+}
+
 static enum status decode_rewrite(const struct plan *plan, struct program *p) {
     (void)plan;
+    TRY(refuse_cut_sequence(p));
     TRY(end_with_logits(p));
     remember_keys(p);
     learn_nothing(p);

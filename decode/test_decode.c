@@ -9,6 +9,8 @@
 #include "lib/run/checkpoint.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +69,7 @@ static enum status make_checkpoint(int steps, void (*change)(struct run *), char
     TRY(comm_broadcast(group_world(), folder, sizeof folder, UINT8, 0));
     p.mesh.dp = comm_world_size() == 4 ? 2 : 1;
     p.mesh.tp = comm_world_size() == 1 ? 1 : 2;
-    p.zero = 1;
+    zero_options(&p)->stage = 1;
     p.micro_batch = 2;
     memset(&r, 0, sizeof r);
     TRY(plan_settle(&p, comm_world_size()));
@@ -418,13 +420,13 @@ static void test_decode_refuses_other_layouts(void **state) {
     assert_ok(compile(p));
     struct plan q = p;
     q.mesh.dp = 2;
-    assert_fails(compile(q), E_CONFIG, "dp=2", "tp alone");
+    assert_fails(compile(q), E_CONFIG, "dp is asked for");
     q = p, q.mesh.pp = 2;
-    assert_fails(compile(q), E_CONFIG, "pp=2", "tp alone");
-    q = p, q.mesh.tp = 2, q.sp = 1;
-    assert_fails(compile(q), E_CONFIG, "sp=on");
-    q = p, q.zero = 3;
-    assert_fails(compile(q), E_CONFIG, "zero=3");
+    assert_fails(compile(q), E_CONFIG, "pp is asked for");
+    q = p, q.mesh.tp = 2, tp_options(&q)->sp = 1;
+    assert_fails(compile(q), E_CONFIG, "the sequence is cut", "leave sp out");
+    q = p, zero_options(&q)->stage = 3;
+    assert_fails(compile(q), E_CONFIG, "zero is asked for", "leave its options out");
     q = p, q.loss_chunk = 4;
     assert_fails(compile(q), E_CONFIG, "loss-chunk=4");
     q = p, q.device = PLAN_DEVICE_CUDA;

@@ -1,5 +1,6 @@
 #include "driver/compare_measure.h"
 
+#include "pp/pp.h"
 #include "pp/pp_schedule.h"
 
 #include "driver/resident.h"
@@ -105,8 +106,8 @@ static void take_bill(struct compare_rank *mine, const struct run *r) {
 
 static void fill_row(struct compare_row *row, const struct run *r, double *seconds, int64_t n_timed) {
     const struct plan *p = &r->plan;
-    row->schedule = pp_schedule_at(p->schedule);
-    row->n_chunks = (int)p->chunks;
+    row->schedule = pp_schedule_at(pp_options(p)->schedule);
+    row->n_chunks = (int)pp_options(p)->chunks;
     row->n_microbatches = p->n_microbatches;
     row->n_steps = p->steps;
     row->n_timed = n_timed;

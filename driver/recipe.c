@@ -31,32 +31,6 @@ void generate_plan(struct plan *p) {
 
 /* ---- options ---- */
 
-/* Behind those that are there already. *used: bytes of plan->own that are taken. */
-static enum status join_own(const struct technique *t, struct option *all, int *n, size_t *used) {
-    if (*used + t->options.bytes > PLAN_OWN_BYTES)
-        return FAIL(E_INTERNAL, "options of technique %s need %zu bytes, and %zu of the %d that a plan has for them are left; raise PLAN_OWN_BYTES",
-                    t->name, t->options.bytes, PLAN_OWN_BYTES - *used, PLAN_OWN_BYTES);
-    if (t->options.n) *t->options.place = *used;
-    for (int i = 0; i < t->options.n; i++) {
-        all[*n] = t->options.option[i];
-        all[(*n)++].at += offsetof(struct plan, own) + *used;
-    }
-    *used += (t->options.bytes + sizeof(double) - 1) / sizeof(double) * sizeof(double);
-    return OK;
-}
-
-enum status recipe_options_join(const struct recipe *recipe, struct option_table *table) {
-    int n = plan_options.n;
-    size_t used = 0;
-    for (int i = 0; i < recipe->n_techniques; i++) n += recipe->techniques[i]->options.n;
-    struct option *all = calloc((size_t)n, sizeof *all);
-    *table = (struct option_table){all, 0};
-    if (!all) return FAIL(E_MEMORY, "no memory for a table of %d options", n);
-    for (table->n = 0; table->n < plan_options.n; table->n++) all[table->n] = plan_options.option[table->n];
-    for (int i = 0; i < recipe->n_techniques; i++) TRY(join_own(recipe->techniques[i], all, &table->n, &used));
-    return OK;
-}
-
 enum status recipe_options(struct option_table *out) {
     static struct option_table made;
     *out = (struct option_table){0};
@@ -75,6 +49,15 @@ enum status recipe_options_create(const struct option_table *more, void *target,
     struct option_table tables[2];
     *out = NULL;
     TRY(recipe_options(&tables[0]));
+    ((struct plan *)target)->recipe = &gpt_recipe;
     if (more) tables[1] = *more;
     return options_create(tables, more ? 2 : 1, target, out);
+}
+
+enum status recipe_plan(struct plan *p) {
+    struct options *o;
+    *p = (struct plan){0};
+    enum status status = recipe_options_create(NULL, p, &o);
+    options_destroy(&o);
+    return status;
 }

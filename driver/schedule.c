@@ -23,7 +23,7 @@ struct request {
 
 #define AT(field) offsetof(struct request, field)
 static const struct option OPTIONS[] = {
-    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PLAN_SCHEDULES, "", "order of forward and backward microbatches", "schedule", AT(schedule)},
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "", "order of forward and backward microbatches", "schedule", AT(schedule)},
     {"pp", OPTION_INT, "4", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "schedule", AT(pp)},
     {"microbatches", OPTION_INT, "8", 1, 1 << 20, NULL, "", "microbatches a step: global-batch / dp / micro-batch", "schedule", AT(microbatches)},
     {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a stage", "schedule", AT(chunks)},

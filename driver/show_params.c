@@ -1,6 +1,7 @@
 #include "driver/show_params.h"
 
 #include "driver/memory_chart.h"
+#include "mixed_precision/mixed_precision.h"
 #include "zero/zero.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -14,7 +15,7 @@ struct state_bytes { double weight, grad, optim; };
 static struct state_bytes bytes_undivided(const struct plan *plan) {
     if (plan->precision == PRECISION_FP64) return (struct state_bytes){8, 8, 16};
     if (plan->precision == PRECISION_FP32) return (struct state_bytes){4, 4, 8};
-    return (struct state_bytes){2, plan->grad_fp32 ? 4 : 2, 12};
+    return (struct state_bytes){2, mixed_precision_options(plan)->grad_fp32 ? 4 : 2, 12};
 }
 
 static struct state_bytes bytes_of(const struct plan *plan, int zero, double params) {
@@ -29,7 +30,7 @@ static enum status refuse_the_rest(const struct plan *plan) {
     if (plan->mesh.tp * plan->mesh.pp > 1)
         return FAIL(E_CONFIG, "params counts what the replicas of one dp group share, and tp=%" PRId64 " pp=%" PRId64
                     "; leave tp and pp out, and give params / %" PRId64, plan->mesh.tp, plan->mesh.pp, plan->mesh.tp * plan->mesh.pp);
-    if (plan->offload != OFFLOAD_NONE)
+    if (zero_options(plan)->offload != OFFLOAD_NONE)
         return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or params out");
     return OK;
 }
@@ -42,7 +43,7 @@ static const char *precision_name(const struct plan *plan) {
 static void print_json(const struct plan *plan, double params, struct state_bytes x) {
     json_t *bytes = json_pack("{s:I, s:I, s:I}", "param", (json_int_t)x.weight, "grad", (json_int_t)x.grad, "optim", (json_int_t)x.optim);
     json_t *all = json_pack("{s:I, s:I, s:I, s:s, s:o, s:I}", "parameters", (json_int_t)params, "dp",
-                            (json_int_t)(plan->mesh.dp ? plan->mesh.dp : 1), "zero", (json_int_t)plan->zero, "precision", precision_name(plan),
+                            (json_int_t)(plan->mesh.dp ? plan->mesh.dp : 1), "zero", (json_int_t)zero_options(plan)->stage, "precision", precision_name(plan),
                             "bytes", bytes, "total", (json_int_t)(x.weight + x.grad + x.optim));
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
@@ -51,7 +52,7 @@ static void print_json(const struct plan *plan, double params, struct state_byte
 
 static void print_line(const struct plan *plan, double params, struct state_bytes x) {
     printf("%.0f parameters, dp=%" PRId64 " zero=%" PRId64 " %s: a rank keeps %.4g GB (1e9 bytes) of model states: "
-           "%.4g param + %.4g grad + %.4g optim\n", params, plan->mesh.dp ? plan->mesh.dp : 1, plan->zero, precision_name(plan),
+           "%.4g param + %.4g grad + %.4g optim\n", params, plan->mesh.dp ? plan->mesh.dp : 1, zero_options(plan)->stage, precision_name(plan),
            (x.weight + x.grad + x.optim) / 1e9, x.weight / 1e9, x.grad / 1e9, x.optim / 1e9);
 }
 
@@ -59,7 +60,7 @@ enum status show_params(const struct plan *asked, double params, bool json) {
     struct plan settled = *asked, *plan = &settled;
     TRY(refuse_the_rest(plan));
     TRY(plan_settle_device(plan));
-    struct state_bytes x = bytes_of(plan, (int)plan->zero, params);
+    struct state_bytes x = bytes_of(plan, (int)zero_options(plan)->stage, params);
     if (json) print_json(plan, params, x);
     else print_line(plan, params, x);
     return OK;

@@ -5,8 +5,14 @@
 #include "driver/compare_measure.h"
 #include "driver/compare_report.h"
 #include "driver/compare_strategy.h"
+#include "driver/recipe.h"
 #include "driver/compare_table.h"
 #include "driver/resident.h"
+#include "mixed_precision/mixed_precision.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +40,14 @@ struct target { struct plan plan; char out[OPTION_TEXT_MAX]; };
 static const struct option OUT[] = {{"out", OPTION_TEXT, "report", 0, 0, NULL, "", "", "", offsetof(struct target, out)}};
 
 static enum status apply(const char *text, struct target *t) {
-    const struct option_table tables[] = {plan_options, {OUT, 1}};
+    const struct option_table own = {OUT, 1};
+    struct option_table all;
     char *words[] = {"--tp", "4", "--sp"};
     struct options *o;
-    TRY(options_create(tables, 2, t, &o));
+    TRY(recipe_options(&all));
+    TRY(recipe_options_create(&own, t, &o));
     TRY(options_parse(o, 3, words));
-    enum status status = strategy_apply(text, 2, &plan_options, o);
+    enum status status = strategy_apply(text, 2, &all, o);
     options_destroy(&o);
     return status;
 }
@@ -49,15 +57,15 @@ static void test_settings_stand_above_the_command_line(void **state) {
     static struct target t;
     assert_ok(apply("tp=2 zero=3\tgrad-fp32 sp=off recompute=uniform:2 pp-split=1,3", &t));
     assert_int_equal(t.plan.mesh.tp, 2);
-    assert_int_equal(t.plan.zero, 3);
-    assert_int_equal(t.plan.grad_fp32, 1);
-    assert_int_equal(t.plan.sp, 0);
-    assert_int_equal(t.plan.recompute, RECOMPUTE_UNIFORM);
-    assert_int_equal(t.plan.recompute_n, 2);
-    assert_string_equal(t.plan.pp_split, "1,3");
+    assert_int_equal(zero_options(&t.plan)->stage, 3);
+    assert_int_equal(mixed_precision_options(&t.plan)->grad_fp32, 1);
+    assert_int_equal(tp_options(&t.plan)->sp, 0);
+    assert_int_equal(recompute_options(&t.plan)->kind, RECOMPUTE_UNIFORM);
+    assert_int_equal(recompute_options(&t.plan)->n, 2);
+    assert_string_equal(pp_options(&t.plan)->split, "1,3");
     assert_ok(apply("", &t));
     assert_int_equal(t.plan.mesh.tp, 4);
-    assert_int_equal(t.plan.sp, 1);
+    assert_int_equal(tp_options(&t.plan)->sp, 1);
 }
 
 static void test_bad_settings_name_strategy_and_key(void **state) {

@@ -1,6 +1,7 @@
 /* --trace: which steps, when the file is written, and the line that says what is in it. */
 #include "driver/train_state.h"
 #include "lib/base/log.h"
+#include "pp/pp.h"
 #include "pp/pp_schedule.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -50,8 +51,8 @@ enum status train_trace_prepare(struct training *t) {
 /* What was measured, beside pp.c's closed form for the mean F and B of a microbatch. */
 static void tell_bubble(const struct plan *p, const struct trace_data *d) {
     struct trace_bubble b = trace_bubble(d);
-    const struct pp_shape shape = {(int)p->mesh.pp, (int)p->chunks, p->n_microbatches};
-    double formula_s = pp_schedule_at(p->schedule)->bubble(&shape, b.forward_s, b.backward_s);
+    const struct pp_shape shape = {(int)p->mesh.pp, (int)pp_options(p)->chunks, p->n_microbatches};
+    double formula_s = pp_schedule_at(pp_options(p)->schedule)->bubble(&shape, b.forward_s, b.backward_s);
     double work_s = p->n_microbatches * (b.forward_s + b.backward_s);
     printf("bubble %.2f ms a step, %.1f%% of forward and backward; closed form (p-1)(F+B)/v %.2f ms, %.1f%%, with F %.2f ms and B %.2f ms\n",
            1e3 * b.idle_s, 100 * b.idle_s / b.window_s, 1e3 * formula_s, 100 * formula_s / (formula_s + work_s), 1e3 * b.forward_s, 1e3 * b.backward_s);

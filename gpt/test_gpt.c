@@ -11,7 +11,7 @@
 /* Words as on the command line, for one rank; vocab 256 from the data when nothing stronger says otherwise. */
 static enum status plan_of(struct plan *p, int argc, char *const *argv) {
     struct options *o;
-    TRY(options_create(&plan_options, 1, p, &o));
+    TRY(recipe_options_create(NULL, p, &o));
     enum status status = options_parse(o, argc, argv);
     if (status == OK) status = gpt_preset(p, o);
     if (status == OK) status = options_set(o, "vocab", "256", FROM_DATA);

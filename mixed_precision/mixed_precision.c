@@ -37,16 +37,29 @@ static bool is_16_bit(const struct plan *plan) {
     return plan->precision == PRECISION_BF16 || plan->precision == PRECISION_FP16;
 }
 
+#define AT(field) offsetof(struct mixed_precision_options, field)
+static const struct option OPTIONS[] = {
+    {"grad-fp32", OPTION_BOOL, "off", 0, 0, NULL, "", "bf16, fp16: add gradients up (and send them) in fp32", "precision", AT(grad_fp32)},
+    {"loss-scale", OPTION_REAL, "0", 0, 1e30, NULL, "", "fp16: a fixed loss scale; 0: dynamic", "precision", AT(scale)},
+    {"loss-scale-init", OPTION_REAL, "4294967296", 1, 1e30, NULL, "", "dynamic loss scale: first value", "precision", AT(init)},
+    {"loss-scale-window", OPTION_INT, "1000", 1, 1e15, NULL, "steps", "dynamic loss scale: doubled after so many steps without overflow",
+     "precision", AT(window)},
+    {"loss-scale-hysteresis", OPTION_INT, "2", 1, 1e6, NULL, "steps", "dynamic loss scale: overflows before it is halved", "precision",
+     AT(hysteresis)},
+    {"loss-scale-min", OPTION_REAL, "1", 1e-30, 1e30, NULL, "", "dynamic loss scale: never below", "precision", AT(min)},
+};
+
 /* Also when only a loss scale is asked for: check then says that it does not go with the precision. */
-static bool mixed_precision_wanted(const struct plan *plan) { return is_16_bit(plan) || plan->loss_scale != 0; }
+static bool mixed_precision_wanted(const struct plan *plan) { return is_16_bit(plan) || mixed_precision_options(plan)->scale != 0; }
 
 static enum status mixed_precision_check(const struct plan *plan) {
-    if (plan->loss_scale != 0 && plan->precision != PRECISION_FP16)
+    const struct mixed_precision_options *o = mixed_precision_options(plan);
+    if (o->scale != 0 && plan->precision != PRECISION_FP16)
         return FAIL(E_CONFIG, "loss-scale=%g is for precision=fp16, which alone underflows; leave loss-scale out, or use fp16",
-                    plan->loss_scale);
-    if (plan->loss_scale == 0 && plan->loss_scale_init < plan->loss_scale_min)
+                    o->scale);
+    if (o->scale == 0 && o->init < o->min)
         return FAIL(E_CONFIG, "loss-scale-init=%g is below loss-scale-min=%g; raise the one or lower the other",
-                    plan->loss_scale_init, plan->loss_scale_min);
+                    o->init, o->min);
     return OK;
 }
 
@@ -72,7 +85,7 @@ static void narrow_boundaries(struct program *p, enum dtype compute) {
 
 static enum status mixed_precision_rewrite(const struct plan *plan, struct program *p) {
     enum dtype compute = plan->precision == PRECISION_BF16 ? BF16 : FP16;
-    narrow_params(p, compute, plan->grad_fp32 ? FP32 : compute);
+    narrow_params(p, compute, mixed_precision_options(plan)->grad_fp32 ? FP32 : compute);
     narrow_boundaries(p, compute);
     return OK;
 }
@@ -81,7 +94,7 @@ static enum status mixed_precision_rewrite(const struct plan *plan, struct progr
 static enum status refuse_to_skip_for_ever(const struct run *r, const struct loss_scale *s) {
     return FAIL(E_NUMERIC, "gradients overflow at step %" PRId64 ", for the %" PRId64 "th time in a row at loss scale %g, which "
                 "may not go lower; no weight was changed. Lower lr=%g, lower %s=%g, or use precision=bf16", r->n_step + 1,
-                s->n_stuck, s->scale, r->plan.lr, r->plan.loss_scale != 0 ? "loss-scale" : "loss-scale-min", s->min);
+                s->n_stuck, s->scale, r->plan.lr, mixed_precision_options(&r->plan)->scale != 0 ? "loss-scale" : "loss-scale-min", s->min);
 }
 
 static enum status unscale_or_skip(struct run *r, void *self, const struct event *e) {
@@ -95,13 +108,13 @@ static enum status unscale_or_skip(struct run *r, void *self, const struct event
 }
 
 static enum status mixed_precision_attach(struct run *r, void **self) {
-    const struct plan *p = &r->plan;
-    if (p->precision != PRECISION_FP16) return OK;
+    const struct mixed_precision_options *o = mixed_precision_options(&r->plan);
+    if (r->plan.precision != PRECISION_FP16) return OK;
     struct loss_scale *s = malloc(sizeof *s);
     if (!s) return FAIL(E_MEMORY, "no memory for the loss scale");
     *self = s;
-    if (p->loss_scale != 0) loss_scale_init_fixed(s, p->loss_scale, p->loss_scale_hysteresis);
-    else loss_scale_init(s, p->loss_scale_init, p->loss_scale_min, p->loss_scale_window, p->loss_scale_hysteresis);
+    if (o->scale != 0) loss_scale_init_fixed(s, o->scale, o->hysteresis);
+    else loss_scale_init(s, o->init, o->min, o->window, o->hysteresis);
     r->exec.grad_scale = s->scale;
     r->may_skip = true;
     return run_subscribe(r, EVENT_GRAD_UNSCALE, unscale_or_skip, s);
@@ -123,7 +136,7 @@ static bool load_count(const json_t *from, const char *key, int64_t *out) {
 
 static enum status mixed_precision_load(struct run *r, void *self, const json_t *from) {
     struct loss_scale *s = self, kept = *s;
-    if (r->plan.loss_scale != 0) return OK;                          /* fixed: what the plan says */
+    if (mixed_precision_options(&r->plan)->scale != 0) return OK; /* fixed: what the plan says */
     kept.scale = json_number_value(json_object_get(from, "scale"));  /* 0 for what is no number */
     if (!(kept.scale > 0) || isinf(kept.scale) || !load_count(from, "n_clean", &kept.n_clean) || !load_count(from, "credit", &kept.credit) ||
         !load_count(from, "n_stuck", &kept.n_stuck))
@@ -139,6 +152,7 @@ static void mixed_precision_detach(struct run *r, void *self) {
 }
 
 const struct technique technique_mixed_precision = {
-    .name = "mixed_precision", .wanted = mixed_precision_wanted, .check = mixed_precision_check,
+    .name = "mixed_precision", .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct mixed_precision_options)},
+    .wanted = mixed_precision_wanted, .check = mixed_precision_check,
     .rewrite = mixed_precision_rewrite, .attach = mixed_precision_attach, .detach = mixed_precision_detach,
     .save = mixed_precision_save, .load = mixed_precision_load};

@@ -6,4 +6,11 @@
 
 extern const struct technique technique_mixed_precision;
 
+struct mixed_precision_options {
+    int grad_fp32;                       /* add gradients up in fp32 */
+    double scale, init, min;             /* of the loss scale. scale 0: dynamic, from init down to min */
+    int64_t window, hysteresis;
+};
+static inline struct mixed_precision_options *mixed_precision_options(const struct plan *p) { return plan_own(p, &technique_mixed_precision); }
+
 #endif

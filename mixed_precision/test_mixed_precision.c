@@ -5,6 +5,7 @@
 #include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "zero/zero.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,10 @@ static struct plan plan_of(enum plan_precision precision) {
     struct plan p = parity_plan();
     p.precision = precision;
     p.micro_batch = 2;
-    p.loss_scale_init = 4096;
-    p.loss_scale_min = 1;
-    p.loss_scale_window = 1000;
-    p.loss_scale_hysteresis = 2;
+    mixed_precision_options(&p)->init = 4096;
+    mixed_precision_options(&p)->min = 1;
+    mixed_precision_options(&p)->window = 1000;
+    mixed_precision_options(&p)->hysteresis = 2;
     return p;
 }
 
@@ -62,7 +63,7 @@ static void test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12(void 
         for (int grad_fp32 = 0; grad_fp32 < 2; grad_fp32++) {
             struct plan p = round_plan(precision);
             struct run r;
-            p.grad_fp32 = grad_fp32;
+            mixed_precision_options(&p)->grad_fp32 = grad_fp32;
             compile(&r, &p, 0);
             int64_t n = gpt_n_params(&p);
             assert_int_equal(r.memory.bytes[ROLE_PARAM], 2 * n);
@@ -110,7 +111,7 @@ static void check_gradient_traffic(int grad_fp32) {
     struct plan p = round_plan(PRECISION_BF16);
     struct run r;
     p.mesh.dp = comm_world_size();
-    p.grad_fp32 = grad_fp32;
+    mixed_precision_options(&p)->grad_fp32 = grad_fp32;
     enum status status = start(&r, &p);
     if (agree_all(status == OK)) status = run_step(&r);
     double ranks = (double)p.mesh.dp, sent = status == OK ? group_ledger(r.mesh.group[AXIS_DP])->entry[COMM_ALL_REDUCE].bytes : 0;
@@ -190,7 +191,7 @@ static void check_unscaling(double clip) {
     struct plan half = plan_of(PRECISION_FP16), full = plan_of(PRECISION_FP32);
     struct first_step a = {0}, b = {0};
     half.clip = full.clip = clip;
-    half.loss_scale_window = 1;
+    mixed_precision_options(&half)->window = 1;
     enum status status = first_step_of(&half, &a);
     if (status == OK) status = first_step_of(&full, &b);
     double norm = fabs(a.norm - b.norm) / b.norm, moments = status == OK ? largest_difference(&a, &b) : 0;
@@ -261,7 +262,7 @@ static void check_skipping(const struct plan *plan) {
     enum status status = start(&r, plan);
     if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, put_infinity, &poison);
     for (int i = 0; i < 4 && status == OK; i++) status = poisoned_step(&r, &poison, poisoned[i], &seen[i]);
-    double next = plan->loss_scale != 0 ? plan->loss_scale : 2048, first = plan->loss_scale != 0 ? plan->loss_scale : 4096;
+    double next = mixed_precision_options(plan)->scale != 0 ? mixed_precision_options(plan)->scale : 2048, first = mixed_precision_options(plan)->scale != 0 ? mixed_precision_options(plan)->scale : 4096;
     bool ok = was_taken(&seen[0], 1, first) && was_skipped(&seen[1], 1, first, first) &&
               was_skipped(&seen[2], 1, first, next) && was_taken(&seen[3], 2, next);
     ok = agree_all(ok);
@@ -279,16 +280,16 @@ static void test_one_rank_overflows_and_all_skip(void **state) {
 static void test_one_rank_overflows_and_all_skip_under_zero(void **state) {
     (void)state;
     struct plan p = plan_of(PRECISION_FP16);
-    for (p.zero = 1; p.zero <= 3; p.zero++) each_layout(p, check_skipping);
-    p.zero = 3;
-    p.offload = OFFLOAD_PARAMS;
+    for (zero_options(&p)->stage = 1; zero_options(&p)->stage <= 3; zero_options(&p)->stage++) each_layout(p, check_skipping);
+    zero_options(&p)->stage = 3;
+    zero_options(&p)->offload = OFFLOAD_PARAMS;
     each_layout(p, check_skipping);
 }
 
 static void test_fixed_loss_scale_skips_too(void **state) {
     (void)state;
     struct plan p = plan_of(PRECISION_FP16);
-    p.loss_scale = 1000;
+    mixed_precision_options(&p)->scale = 1000;
     each_layout(p, check_skipping);
 }
 
@@ -339,9 +340,9 @@ static void check_refusal(struct plan p, int expected_steps, const char *word) {
 static void test_overflow_that_no_scale_avoids_ends_the_run(void **state) {
     (void)state;
     struct plan p = plan_of(PRECISION_FP16);
-    p.loss_scale_min = 1024;                                         /* 4096, 4096, 2048, then 4 times 1024 */
+    mixed_precision_options(&p)->min = 1024; /* 4096, 4096, 2048, then 4 times 1024 */
     check_refusal(p, 3 + 4, "loss-scale-min=1024");
-    p.loss_scale = 512;
+    mixed_precision_options(&p)->scale = 512;
     check_refusal(p, 4, "loss-scale=512");
 }
 
@@ -355,15 +356,15 @@ static void test_options_that_do_not_go_together_are_refused(void **state) {
     (void)state;
     struct plan p = plan_of(PRECISION_BF16);
     struct run r;
-    p.loss_scale = 128;
+    mixed_precision_options(&p)->scale = 128;
     assert_fails(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale=128", "fp16");
     run_destroy(&r);
     p.precision = PRECISION_FP32;
     assert_fails(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale=128", "fp16");
     run_destroy(&r);
     p = plan_of(PRECISION_FP16);
-    p.loss_scale_init = 1;
-    p.loss_scale_min = 2;
+    mixed_precision_options(&p)->init = 1;
+    mixed_precision_options(&p)->min = 2;
     assert_fails(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale-init=1", "loss-scale-min=2");
     run_destroy(&r);
 }
@@ -379,6 +380,7 @@ static void test_a_checkpoints_loss_scale_is_looked_at(void **state) {
     (void)state;
     static struct run r;
     struct loss_scale s;
+    r.plan = parity_plan();
     loss_scale_init(&s, 16, 2, 3, 2);
     const char *const wrong[] = {"[]", "{}", "{\"scale\": 0, \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}", "{\"scale\": 8, \"n_clean\": 1, \"credit\": -1, \"n_stuck\": 0}",
                                  "{\"scale\": -8, \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}", "{\"scale\": 8, \"n_clean\": 1.5, \"credit\": 1, \"n_stuck\": 0}",

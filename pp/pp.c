@@ -26,23 +26,32 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#define AT(field) offsetof(struct pp_options, field)
+static const struct option OPTIONS[] = {
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "", "order of forward and backward microbatches", "parallelism", AT(schedule)},
+    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a rank (virtual stages a stage)", "parallelism", AT(chunks)},
+    {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers", "layers of each stage, as in 3,4,5; empty: even, the first stages one more",
+     "parallelism", AT(split)},
+};
+
 static bool pp_wanted(const struct plan *plan) {
-    return plan->mesh.pp > 1 || plan->schedule != SCHEDULE_1F1B || plan->chunks > 1 || plan->pp_split[0];
+    const struct pp_options *o = pp_options(plan);
+    return plan->mesh.pp > 1 || o->schedule != SCHEDULE_1F1B || o->chunks > 1 || o->split[0];
 }
 
 static struct pp_shape shape_of(const struct plan *plan) {
-    return (struct pp_shape){(int)plan->mesh.pp, (int)plan->chunks, plan->n_microbatches};
+    return (struct pp_shape){(int)plan->mesh.pp, (int)pp_options(plan)->chunks, plan->n_microbatches};
 }
 
 /* ---- which layers on which (virtual) stage ---- */
-static int64_t n_virtual(const struct plan *plan) { return plan->mesh.pp * plan->chunks; }
+static int64_t n_virtual(const struct plan *plan) { return plan->mesh.pp * pp_options(plan)->chunks; }
 
 /* "pp=2 stages", or "pp=2 x chunks=4 = 8 virtual stages". Static storage. */
 static const char *stages_text(const struct plan *plan) {
     static char text[128];
-    if (plan->chunks == 1) snprintf(text, sizeof text, "pp=%" PRId64 " stages", plan->mesh.pp);
-    else snprintf(text, sizeof text, "pp=%" PRId64 " x chunks=%" PRId64 " = %" PRId64 " virtual stages", plan->mesh.pp, plan->chunks,
-                  n_virtual(plan));
+    int64_t pp = plan->mesh.pp, chunks = pp_options(plan)->chunks;
+    if (chunks == 1) snprintf(text, sizeof text, "pp=%" PRId64 " stages", pp);
+    else snprintf(text, sizeof text, "pp=%" PRId64 " x chunks=%" PRId64 " = %" PRId64 " virtual stages", pp, chunks, n_virtual(plan));
     return text;
 }
 
@@ -55,12 +64,12 @@ static enum status assign_evenly(const struct plan *plan, int *stage_of) {
 
 static enum status refuse_split(const struct plan *plan) {
     return FAIL(E_CONFIG, "pp-split=%s does not split layers=%" PRId64 " over %s; give %" PRId64 " positive counts, separated by "
-                "commas, that sum to %" PRId64, plan->pp_split, plan->layers, stages_text(plan), n_virtual(plan), plan->layers);
+                "commas, that sum to %" PRId64, pp_options(plan)->split, plan->layers, stages_text(plan), n_virtual(plan), plan->layers);
 }
 
 static enum status assign_as_told(const struct plan *plan, int *stage_of) {
     int64_t layer = 0, stage = 0;
-    const char *at = plan->pp_split;
+    const char *at = pp_options(plan)->split;
     for (bool more = true; more; stage++) {
         char *end;
         long n = strtol(at, &end, 10);
@@ -73,14 +82,14 @@ static enum status assign_as_told(const struct plan *plan, int *stage_of) {
 }
 
 static enum status refuse_too_many(const struct plan *plan) {
-    bool fewer_chunks = plan->mesh.pp <= plan->layers && plan->chunks > 1;
+    bool fewer_chunks = plan->mesh.pp <= plan->layers && pp_options(plan)->chunks > 1;
     return FAIL(E_CONFIG, "%s are more than layers=%" PRId64 "; use %s %" PRId64 " or less", stages_text(plan), plan->layers,
                 fewer_chunks ? "chunks" : "pp", fewer_chunks ? plan->layers / plan->mesh.pp : plan->layers);
 }
 
 enum status pp_assign_layers(const struct plan *plan, int *stage_of) {
     if (n_virtual(plan) > plan->layers) return refuse_too_many(plan);
-    return plan->pp_split[0] ? assign_as_told(plan, stage_of) : assign_evenly(plan, stage_of);
+    return pp_options(plan)->split[0] ? assign_as_told(plan, stage_of) : assign_evenly(plan, stage_of);
 }
 
 static enum status stages_of_layers(const struct plan *plan, int **out) {
@@ -93,10 +102,24 @@ static enum status stages_of_layers(const struct plan *plan, int **out) {
     return status;
 }
 
+/* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share allows, and as many
+ * as the schedule takes. */
+static int64_t pp_micro_batch(const struct plan *plan, int64_t share) {
+    const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
+    struct pp_shape shape = shape_of(plan);
+    if (plan->mesh.pp == 1) return share;
+    for (int64_t n = 2 * plan->mesh.pp; n <= share && n <= PLAN_MAX_MICROBATCHES; n++) {
+        shape.n_microbatches = (int)n;
+        if (share % n == 0 && (!row->legal || row->legal(&shape) == OK)) return share / n;
+    }
+    status_clear();
+    return 1;
+}
+
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
     struct pp_shape shape = shape_of(plan);
-    TRY(pp_schedule_legal(pp_schedule_at(plan->schedule), &shape));
+    TRY(pp_schedule_legal(pp_schedule_at(pp_options(plan)->schedule), &shape));
     TRY(stages_of_layers(plan, &stage_of));
     free(stage_of);
     return OK;
@@ -135,7 +158,7 @@ static void keep_steps(const struct plan *plan, struct program *p, const int *st
         if (stage == here) p->steps[kept++] = p->steps[i];
     }
     p->n_steps = kept;
-    p->n_chunks = (int)plan->chunks;
+    p->n_chunks = (int)pp_options(plan)->chunks;
     for (int b = 0; b < p->n_blocks; b++)
         p->blocks[b].chunk = stage_of_block[b] % n_stages == here ? stage_of_block[b] / n_stages : -1;
 }
@@ -157,7 +180,7 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
 }
 
 static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
-    const struct pp_schedule *row = pp_schedule_at(plan->schedule);
+    const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
     struct pp_shape shape = shape_of(plan);
     pp_schedule_make(row, &shape, plan->place.rank.pp, out);
     if (shape.n_stages == 1) return OK;
@@ -166,5 +189,5 @@ static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
 }
 
 const struct technique technique_pp = {
-    .name = "pp", .claims = CLAIM_SCHEDULE, .wanted = pp_wanted, .check = pp_check, .rewrite = pp_rewrite,
-    .schedule = pp_schedule};
+    .name = "pp", .claims = CLAIM_SCHEDULE, .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct pp_options)},
+    .wanted = pp_wanted, .micro_batch = pp_micro_batch, .check = pp_check, .rewrite = pp_rewrite, .schedule = pp_schedule};

@@ -3,10 +3,18 @@
 #define TRIVIUM_PP_PP_H
 
 #include "lib/run/technique.h"
+#include "pp/pp_schedule.h"
 
 extern const struct technique technique_pp;
 
-/** Which virtual stage (chunk * pp + stage) each layer is on. plan->pp_split ("3,4,5"), or even with the first ones one more.
+struct pp_options {
+    int schedule;                        /* pp_schedule_at */
+    int64_t chunks;
+    char split[OPTION_TEXT_MAX];         /* "3,4,5": layers of each virtual stage; "": evenly */
+};
+static inline struct pp_options *pp_options(const struct plan *p) { return plan_own(p, &technique_pp); }
+
+/** Which virtual stage (chunk * pp + stage) each layer is on. As --pp-split says, or evenly, the first ones one more.
  *  stage_of has plan->layers entries. @errors E_CONFIG: more virtual stages than layers; a split that does not name pp * chunks
  *  positive counts summing to layers */
 enum status pp_assign_layers(const struct plan *, int *stage_of);

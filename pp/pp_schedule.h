@@ -25,7 +25,9 @@ struct pp_schedule {
 /** Huang et al. 2019 | Narayanan et al. 2019 | Narayanan et al. 2021, section 2.2 */
 extern const struct pp_schedule pp_gpipe, pp_1f1b, pp_interleaved;
 
-/** All of them, in the order of PLAN_SCHEDULES; NULL beyond the last. */
+enum { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED };
+#define PP_SCHEDULES "gpipe|1f1b|interleaved"        /* as typed, in the order above */
+/** All of them, in that order; NULL beyond the last. */
 const struct pp_schedule *pp_schedule_at(int i);
 
 /** Refuse what no schedule can be made for. Pure.

@@ -2,6 +2,7 @@
  *
  * Evaluation through a pipeline of chunks: the validation loss is the serial run's. */
 #include "driver/recipe.h"
+#include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 
@@ -25,8 +26,8 @@ static void test_evaluation_through_chunks_is_serial(void **state) {
     struct data_file *file = NULL;
     double expected = NAN, loss = NAN;
     chunked.mesh.pp = comm_world_size();
-    chunked.schedule = SCHEDULE_INTERLEAVED;
-    chunked.chunks = 2;
+    pp_options(&chunked)->schedule = SCHEDULE_INTERLEAVED;
+    pp_options(&chunked)->chunks = 2;
     chunked.micro_batch = 1;
     enum status status = data_open("configs/demo.txt", &file);
     if (agree_all(status == OK)) status = validation_loss(&serial, 1, file, &expected);

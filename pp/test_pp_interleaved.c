@@ -69,10 +69,10 @@ static struct plan plan_of(int layers, int pp, int chunks, const char *split) {
     struct plan plan = parity_plan();
     plan.layers = layers;
     plan.mesh.pp = pp;
-    plan.chunks = chunks;
-    plan.schedule = SCHEDULE_INTERLEAVED;
+    pp_options(&plan)->chunks = chunks;
+    pp_options(&plan)->schedule = SCHEDULE_INTERLEAVED;
     plan.n_microbatches = 2 * pp;
-    snprintf(plan.pp_split, sizeof plan.pp_split, "%s", split);
+    snprintf(pp_options(&plan)->split, sizeof pp_options(&plan)->split, "%s", split);
     return plan;
 }
 
@@ -98,7 +98,7 @@ static void test_split_counts_virtual_stages(void **state) {
 static void test_impossible_chunks_are_refused(void **state) {
     (void)state;
     struct plan other = plan_of(8, 2, 2, ""), alone = plan_of(8, 1, 2, ""), groups = plan_of(8, 4, 2, ""), many = plan_of(8, 4, 3, "");
-    other.schedule = SCHEDULE_1F1B;
+    pp_options(&other)->schedule = SCHEDULE_1F1B;
     groups.n_microbatches = 6;
     assert_fails(technique_pp.check(&other), E_CONFIG, "chunks=2", "schedule=interleaved");
     assert_fails(technique_pp.check(&alone), E_CONFIG, "chunks=2", "pp=1", "pp 2 or more");

@@ -30,7 +30,7 @@ static void build(const struct plan *plan, struct program *p) {
 static void stages_init(struct stages *s, int p, const char *split) {
     *s = (struct stages){.plan = parity_plan(), .p = p};
     s->plan.mesh.pp = p;
-    snprintf(s->plan.pp_split, sizeof s->plan.pp_split, "%s", split);
+    snprintf(pp_options(&s->plan)->split, sizeof pp_options(&s->plan)->split, "%s", split);
     build(&s->plan, &s->whole);
     for (int i = 0; i < p; i++) {
         struct plan here = plan_at(s, i);
@@ -177,7 +177,7 @@ static void test_pp_schedule_is_legal_with_one_stage(void **state) {
     (void)state;
     struct plan plan = parity_plan();
     struct schedule s;
-    plan.schedule = SCHEDULE_GPIPE;
+    pp_options(&plan)->schedule = SCHEDULE_GPIPE;
     plan.n_microbatches = 3;
     plan.place = mesh_place_of(&plan.mesh, 0);
     assert_ok(technique_pp.schedule(&plan, &s));

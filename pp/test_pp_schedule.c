@@ -261,12 +261,12 @@ static void test_pp_schedule_bubble_is_its_closed_form(void **state) {
     each_table(check_bubble);
 }
 
-/* plan.schedule is the index of a row. */
+/* --schedule is the index of a row. */
 static void test_pp_schedules_are_in_the_order_of_their_names(void **state) {
     (void)state;
     char names[256] = "";
     for (int i = 0; pp_schedule_at(i); i++) snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "", pp_schedule_at(i)->name);
-    assert_string_equal(names, PLAN_SCHEDULES);
+    assert_string_equal(names, PP_SCHEDULES);
 }
 
 TESTS(unit_test(test_pp_schedules_are_in_the_order_of_their_names), unit_test(test_pp_schedule_runs_every_microbatch_in_order), unit_test(test_pp_schedule_peak_is_its_closed_form),

@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu
  *
  * Which layer is on which stage: even, uneven, as told, and every way of telling it wrong. */
+#include "driver/recipe.h"
 #include "pp/pp.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -9,8 +10,11 @@
 enum { MAX_LAYERS = 64 };
 
 static struct plan plan_of(int layers, int pp, const char *split) {
-    struct plan plan = {.layers = layers, .mesh = {.pp = pp, .tp = 1, .dp = 1}, .chunks = 1, .schedule = SCHEDULE_1F1B};
-    snprintf(plan.pp_split, sizeof plan.pp_split, "%s", split);
+    struct plan plan;
+    assert_ok(recipe_plan(&plan));
+    plan.layers = layers;
+    plan.mesh.pp = pp;
+    snprintf(pp_options(&plan)->split, sizeof pp_options(&plan)->split, "%s", split);
     return plan;
 }
 
@@ -95,7 +99,7 @@ static void test_pp_split_refuses_more_stages_than_layers(void **state) {
 static void test_pp_is_wanted_when_anything_of_it_is_asked_for(void **state) {
     (void)state;
     struct plan none = plan_of(4, 1, ""), stages2 = plan_of(4, 2, ""), split = plan_of(4, 1, "4"), gpipe = plan_of(4, 1, "");
-    gpipe.schedule = SCHEDULE_GPIPE;
+    pp_options(&gpipe)->schedule = SCHEDULE_GPIPE;
     assert_false(technique_pp.wanted(&none));
     assert_true(technique_pp.wanted(&stages2));
     assert_true(technique_pp.wanted(&split));

@@ -25,12 +25,19 @@
 #include "lib/ops/layernorm.h"
 #include <inttypes.h>
 
-static bool recompute_wanted(const struct plan *plan) { return plan->recompute != RECOMPUTE_NONE; }
+static const struct option OPTIONS[] = {
+    {"recompute", OPTION_CHOICE, "none", 0, 0, "none|selective|full|uniform:N|block:N", "",
+     "what is dropped after forward and computed again: selective the cheap and large, full all of a layer, uniform:N in groups of N "
+     "layers, block:N the first N layers of a stage", "parallelism", offsetof(struct recompute_options, kind)},
+};
+
+static bool recompute_wanted(const struct plan *plan) { return recompute_options(plan)->kind != RECOMPUTE_NONE; }
 
 static enum status recompute_check(const struct plan *plan) {
-    if (plan->recompute < RECOMPUTE_UNIFORM || plan->recompute_n <= plan->layers) return OK;
+    const struct recompute_options *o = recompute_options(plan);
+    if (o->kind < RECOMPUTE_UNIFORM || o->n <= plan->layers) return OK;
     return FAIL(E_CONFIG, "recompute=%s:%d is more than layers=%" PRId64 "; use at most %" PRId64,
-                plan->recompute == RECOMPUTE_UNIFORM ? "uniform" : "block", plan->recompute_n, plan->layers, plan->layers);
+                o->kind == RECOMPUTE_UNIFORM ? "uniform" : "block", o->n, plan->layers, plan->layers);
 }
 
 /* T x T outputs of the attention core, or the outputs of layernorm and gelu. Statistics are small, and stay. */
@@ -60,12 +67,13 @@ static int place_in_chunk(const struct program *p, int block, bool *last) {
 }
 
 static void mark_step(const struct plan *plan, struct program *p, const struct step *s) {
+    const struct recompute_options *o = recompute_options(plan);
     bool last;
-    int place = place_in_chunk(p, s->block, &last), n = plan->recompute_n;
-    if (plan->recompute == RECOMPUTE_SELECTIVE) mark_selective(plan, p, s);
-    if (plan->recompute == RECOMPUTE_FULL) mark_full(p, s, false);
-    if (plan->recompute == RECOMPUTE_UNIFORM) mark_full(p, s, !last && (place + 1) % n != 0);
-    if (plan->recompute == RECOMPUTE_BLOCK && place < n) mark_full(p, s, false);
+    int place = place_in_chunk(p, s->block, &last);
+    if (o->kind == RECOMPUTE_SELECTIVE) mark_selective(plan, p, s);
+    if (o->kind == RECOMPUTE_FULL) mark_full(p, s, false);
+    if (o->kind == RECOMPUTE_UNIFORM) mark_full(p, s, !last && (place + 1) % o->n != 0);
+    if (o->kind == RECOMPUTE_BLOCK && place < o->n) mark_full(p, s, false);
 }
 
 static enum status recompute_rewrite(const struct plan *plan, struct program *p) {
@@ -75,4 +83,4 @@ static enum status recompute_rewrite(const struct plan *plan, struct program *p)
 }
 
 const struct technique technique_recompute = {
-    .name = "recompute", .wanted = recompute_wanted, .check = recompute_check, .rewrite = recompute_rewrite};
+    .name = "recompute", .options = {OPTIONS, 1, sizeof(struct recompute_options)}, .wanted = recompute_wanted, .check = recompute_check, .rewrite = recompute_rewrite};

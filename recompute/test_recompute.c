@@ -3,9 +3,11 @@
  * What is marked, what is saved, what is run again: read off compiled programs, for every rank of a layout. */
 #include "driver/recipe.h"
 #include "lib/program/activations.h"
+#include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +17,8 @@ static struct plan plan_of(int recompute, int n) {
     struct plan plan = parity_plan();
     plan.layers = LAYERS;
     plan.micro_batch = MICRO;
-    plan.recompute = recompute;
-    plan.recompute_n = n;
+    recompute_options(&plan)->kind = recompute;
+    recompute_options(&plan)->n = n;
     return plan;
 }
 
@@ -125,12 +127,12 @@ static void test_recompute_uniform_groups_end_with_the_chunk(void **state) {
         }
     struct plan plan = plan_of(RECOMPUTE_UNIFORM, 3);
     plan.mesh.pp = 2;
-    snprintf(plan.pp_split, sizeof plan.pp_split, "3,5");
+    snprintf(pp_options(&plan)->split, sizeof pp_options(&plan)->split, "3,5");
     check_groups(&plan, 0, "..o");
     check_groups(&plan, 1, "..o.o");
-    plan.pp_split[0] = 0;
-    plan.schedule = SCHEDULE_INTERLEAVED;
-    plan.chunks = 2;
+    pp_options(&plan)->split[0] = 0;
+    pp_options(&plan)->schedule = SCHEDULE_INTERLEAVED;
+    pp_options(&plan)->chunks = 2;
     for (int rank = 0; rank < 2; rank++) check_groups(&plan, rank, ".o .o");
 }
 
@@ -140,9 +142,9 @@ static void test_recompute_block_takes_the_first_layers_of_each_chunk(void **sta
     check_groups(&plan, 0, "ooo-----");
     plan.mesh.pp = 2;
     for (int rank = 0; rank < 2; rank++) check_groups(&plan, rank, "ooo-");
-    plan.schedule = SCHEDULE_INTERLEAVED;
-    plan.chunks = 2;
-    plan.recompute_n = 1;
+    pp_options(&plan)->schedule = SCHEDULE_INTERLEAVED;
+    pp_options(&plan)->chunks = 2;
+    recompute_options(&plan)->n = 1;
     for (int rank = 0; rank < 2; rank++) check_groups(&plan, rank, "o- o-");
 }
 
@@ -264,9 +266,9 @@ static void test_recompute_replays_collectives_only_when_wanted(void **state) {
     struct plan plan = plan_of(RECOMPUTE_FULL, 0);
     plan.mesh.tp = 2;
     check_replays(&plan, " ln1 qkv att proj.part proj res1 ln2 fc gelu ");
-    plan.sp = 1;
+    tp_options(&plan)->sp = 1;
     check_replays(&plan, " ln1 ln1.in qkv att proj.part proj res1 ln2 ln2.in fc gelu lnf.in ");
-    plan.recompute = RECOMPUTE_NONE;
+    recompute_options(&plan)->kind = RECOMPUTE_NONE;
     check_replays(&plan, " ln1.in ln2.in lnf.in ");
 }
 
@@ -334,7 +336,7 @@ static void test_recompute_refuses_groups_larger_than_the_model(void **state) {
     struct plan uniform = plan_of(RECOMPUTE_UNIFORM, LAYERS + 1), block = plan_of(RECOMPUTE_BLOCK, LAYERS + 1);
     assert_fails(technique_recompute.check(&uniform), E_CONFIG, "recompute=uniform:9", "layers=8", "at most 8");
     assert_fails(technique_recompute.check(&block), E_CONFIG, "recompute=block:9", "layers=8", "at most 8");
-    uniform.recompute_n = block.recompute_n = LAYERS;
+    recompute_options(&uniform)->n = recompute_options(&block)->n = LAYERS;
     assert_ok(technique_recompute.check(&uniform));
     assert_ok(technique_recompute.check(&block));
 }

@@ -1,17 +1,33 @@
 #include "tests/layouts.h"
 
 #include "driver/recipe.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
 #include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct plan parity_plan(void) {
-    return (struct plan){.model = "parity", .layers = 8, .hidden = 16, .heads = 8, .seq = 8, .vocab = 131, .dropout = 0.1,
-                         .steps = 20, .global_batch = 16, .micro_batch = 16, .loss_chunk = -1, .seed = 1234, .lr = 1e-2, .min_lr = 1e-3,
-                         .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .clip = 0.5,
-                         .precision = PRECISION_FP64, .device = PLAN_DEVICE_CPU, .fuse = true, .mesh = {.dp = 1, .tp = 1, .pp = 1}, .schedule = SCHEDULE_1F1B,
-                         .chunks = 1, .bucket_mb = 0.01};
+    struct plan p;
+    assert_ok(recipe_plan(&p));
+    snprintf(p.model, sizeof p.model, "parity");
+    p.layers = p.heads = p.seq = 8;
+    p.hidden = p.global_batch = p.micro_batch = 16;
+    p.vocab = 131;
+    p.dropout = 0.1;
+    p.steps = 20;
+    p.lr = 1e-2;
+    p.min_lr = 1e-3;
+    p.eps = 1e-6;
+    p.clip = 0.5;
+    p.precision = PRECISION_FP64;
+    p.device = PLAN_DEVICE_CPU;
+    p.mesh.dp = 1;
+    p.bucket_mb = 0.01;
+    return p;
 }
 
 static const char *if_more(char text[32], const char *name, int64_t n, int64_t usual) {
@@ -25,10 +41,12 @@ const char *layout_name(const struct plan *p) {
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
     static char name[192];
     char chunks[32], zero[32];
+    const struct pp_options *pipe = pp_options(p);
+    const struct zero_options *z = zero_options(p);
     snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", (int)p->mesh.dp, (int)p->mesh.tp, (int)p->mesh.pp,
-             p->sp ? " sp" : "", schedules[p->schedule], if_more(chunks, "chunks", p->chunks, 1), (int)p->micro_batch,
-             p->pp_split[0] ? " split " : "", p->pp_split, if_more(zero, "zero", p->zero, 0), offloads[p->offload],
-             recomputes[p->recompute], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
+             tp_options(p)->sp ? " sp" : "", schedules[pipe->schedule], if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch,
+             pipe->split[0] ? " split " : "", pipe->split, if_more(zero, "zero", z->stage, 0), offloads[z->offload],
+             recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
              p->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "");
     return name;
 }
@@ -229,17 +247,17 @@ enum status layout_compare(const struct plan *plan, const struct reference *ref,
 static void each_split(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     static const char *const uneven[] = {[2] = "3,5", [4] = "1,3,2,2"};
     struct plan p = *base;
-    p.pp_split[0] = 0;
+    pp_options(&p)->split[0] = 0;
     visit(self, &p);
-    int64_t n = p.mesh.pp * p.chunks;
+    int64_t n = p.mesh.pp * pp_options(&p)->chunks;
     if (n != 2 && n != 4) return;
-    snprintf(p.pp_split, sizeof p.pp_split, "%s", uneven[n]);
+    snprintf(pp_options(&p)->split, sizeof pp_options(&p)->split, "%s", uneven[n]);
     visit(self, &p);
 }
 
 static void each_schedule(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
-    for (p.schedule = SCHEDULE_GPIPE; p.schedule <= SCHEDULE_1F1B; p.schedule++)
+    for (pp_options(&p)->schedule = SCHEDULE_GPIPE; pp_options(&p)->schedule <= SCHEDULE_1F1B; pp_options(&p)->schedule++)
         for (p.micro_batch = 1; p.micro_batch <= p.global_batch / p.mesh.dp; p.micro_batch *= 2) {
             struct plan settled = p;
             if (plan_settle(&settled, plan_ranks(&p)) == OK) each_split(&settled, visit, self);
@@ -250,8 +268,8 @@ static void each_schedule(const struct plan *base, void (*visit)(void *, const s
 /* Small microbatches only: then there are enough for groups of pp. */
 static void each_interleaved(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
-    p.schedule = SCHEDULE_INTERLEAVED;
-    for (p.chunks = 2; p.mesh.pp > 1 && p.mesh.pp * p.chunks <= p.layers; p.chunks *= 2)
+    pp_options(&p)->schedule = SCHEDULE_INTERLEAVED;
+    for (pp_options(&p)->chunks = 2; p.mesh.pp > 1 && p.mesh.pp * pp_options(&p)->chunks <= p.layers; pp_options(&p)->chunks *= 2)
         for (p.micro_batch = 1; p.micro_batch <= 2; p.micro_batch *= 2) {
             struct plan settled = p;
             bool legal = plan_settle(&settled, plan_ranks(&p)) == OK && settled.n_microbatches % p.mesh.pp == 0;
@@ -284,9 +302,9 @@ struct plan layout_in_company(struct plan p, int company) {
     const char *next = c->order;
     for (int world = comm_world_size(); world > 1; world /= 2, next++)
         *(*next == 'd' ? &p.mesh.dp : *next == 't' ? &p.mesh.tp : &p.mesh.pp) *= 2;
-    p.zero = c->zero, p.offload = c->offload, p.recompute = c->recompute, p.recompute_n = c->recompute_n;
-    p.sp = c->sp && p.mesh.tp > 1;
-    if (c->chunks && p.mesh.pp > 1) p.schedule = SCHEDULE_INTERLEAVED, p.chunks = c->chunks;
+    zero_options(&p)->stage = c->zero, zero_options(&p)->offload = c->offload, recompute_options(&p)->kind = c->recompute, recompute_options(&p)->n = c->recompute_n;
+    tp_options(&p)->sp = c->sp && p.mesh.tp > 1;
+    if (c->chunks && p.mesh.pp > 1) pp_options(&p)->schedule = SCHEDULE_INTERLEAVED, pp_options(&p)->chunks = c->chunks;
     p.micro_batch = 2;
     return p;
 }

@@ -5,8 +5,11 @@
  * Nothing runs here; that the compiled bytes are the ones that are used is what the parity tests measure. */
 #include "driver/recipe.h"
 #include "lib/program/activations.h"
+#include "mixed_precision/mixed_precision.h"
+#include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,15 +85,15 @@ static void assert_layers(const struct plan *p, int64_t bytes, int64_t statistic
 /* Table 2, as printed there; the first row is tp's with t = 1. */
 static int64_t paper_bytes(const struct plan *p) {
     int64_t sbh = p->seq * p->micro_batch * p->hidden, asbs = p->heads * p->seq * p->micro_batch * p->seq, t = p->mesh.tp;
-    if (p->recompute == RECOMPUTE_FULL) return 2 * sbh / (p->sp ? t : 1);
-    if (p->recompute == RECOMPUTE_SELECTIVE) return p->sp ? 34 * sbh / t : 10 * sbh + 24 * sbh / t;
-    return p->sp ? (34 * sbh + 5 * asbs) / t : 10 * sbh + 24 * sbh / t + 5 * asbs / t;
+    if (recompute_options(p)->kind == RECOMPUTE_FULL) return 2 * sbh / (tp_options(p)->sp ? t : 1);
+    if (recompute_options(p)->kind == RECOMPUTE_SELECTIVE) return tp_options(p)->sp ? 34 * sbh / t : 10 * sbh + 24 * sbh / t;
+    return tp_options(p)->sp ? (34 * sbh + 5 * asbs) / t : 10 * sbh + 24 * sbh / t + 5 * asbs / t;
 }
 
 /* Mean and rstd of two layernorms in fp32; none when the layer is made again. */
 static int64_t layernorm_bytes(const struct plan *p) {
     int64_t size = p->precision == PRECISION_FP64 ? 8 : 4;
-    return p->recompute == RECOMPUTE_FULL ? 0 : 2 * 2 * p->seq * p->micro_batch * size / (p->sp ? p->mesh.tp : 1);
+    return recompute_options(p)->kind == RECOMPUTE_FULL ? 0 : 2 * 2 * p->seq * p->micro_batch * size / (tp_options(p)->sp ? p->mesh.tp : 1);
 }
 
 static void test_a_layer_saves_what_korthikanti_et_al_print(void **state) {
@@ -100,8 +103,8 @@ static void test_a_layer_saves_what_korthikanti_et_al_print(void **state) {
             for (int sp = 0; sp <= (tp > 1); sp++)
                 for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
                     struct plan p = plan_of(&SHAPES[i], tp);
-                    p.sp = sp;
-                    p.recompute = recompute;
+                    tp_options(&p)->sp = sp;
+                    recompute_options(&p)->kind = recompute;
                     assert_layers(&p, paper_bytes(&p), layernorm_bytes(&p));
                 }
 }
@@ -111,7 +114,7 @@ static void test_a_layer_of_175b_in_numbers(void **state) {
     (void)state;
     struct plan p = plan_of(&SHAPES[3], 1);
     assert_layers(&p, 114 * 25165824LL, 32768);
-    p.recompute = RECOMPUTE_SELECTIVE;
+    recompute_options(&p)->kind = RECOMPUTE_SELECTIVE;
     assert_layers(&p, 34 * 25165824LL, 32768);
 }
 
@@ -147,7 +150,7 @@ static void test_a_layer_saves_by_element_size_attention_and_masks(void **state)
             for (int tp = 1; tp <= 8; tp *= 8) {
                 struct plan p = plan_of(&SHAPES[i], tp);
                 p.precision = precision;
-                p.loss_scale_init = p.loss_scale_min = 1;
+                mixed_precision_options(&p)->init = mixed_precision_options(&p)->min = 1;
                 check_every_kind(&p);
             }
 }
@@ -159,7 +162,7 @@ static void test_selective_with_blocked_attention_saves_ten_elements(void **stat
         struct plan p = plan_of(&SHAPES[i], 1);
         p.attention = ATTENTION_BLOCKED;
         p.dropout_masks = MASKS_REDRAW;
-        p.recompute = RECOMPUTE_SELECTIVE;
+        recompute_options(&p)->kind = RECOMPUTE_SELECTIVE;
         assert_layers(&p, 10 * 2 * p.seq * p.micro_batch * p.hidden, statistics_bytes(&p));
     }
 }
@@ -198,12 +201,12 @@ static void test_groups_save_what_their_first_layer_needs(void **state) {
     struct plan p = plan_of(&SHAPES[1], 1);
     struct saved saved;
     int64_t all = paper_bytes(&p), input = 2 * p.seq * p.micro_batch * p.hidden;
-    p.recompute = RECOMPUTE_UNIFORM;
-    p.recompute_n = 2;
+    recompute_options(&p)->kind = RECOMPUTE_UNIFORM;
+    recompute_options(&p)->n = 2;
     assert_ok(count_rank(&p, 0, &saved));
     for (int i = 0; i < LAYERS; i++) assert_int_equal(saved.block[1 + i].bytes, i % 2 ? 0 : input);
-    p.recompute = RECOMPUTE_BLOCK;
-    p.recompute_n = 1;
+    recompute_options(&p)->kind = RECOMPUTE_BLOCK;
+    recompute_options(&p)->n = 1;
     assert_ok(count_rank(&p, 0, &saved));
     for (int i = 0; i < LAYERS; i++) assert_int_equal(saved.block[1 + i].bytes, i ? all : input);
 }

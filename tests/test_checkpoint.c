@@ -7,6 +7,7 @@
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "lib/run/checkpoint.h"
+#include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -114,10 +115,10 @@ static struct plan plan_in(int precision) {
     struct plan p = nth_plan(1);
     p.precision = precision;
     p.micro_batch = 2;
-    p.loss_scale_init = 65536;
-    p.loss_scale_min = 1;
-    p.loss_scale_window = 3;
-    p.loss_scale_hysteresis = 2;
+    mixed_precision_options(&p)->init = 65536;
+    mixed_precision_options(&p)->min = 1;
+    mixed_precision_options(&p)->window = 3;
+    mixed_precision_options(&p)->hysteresis = 2;
     return p;
 }
 

@@ -5,6 +5,7 @@
  * kernels run by lib/simt and the libraries are doubles (DEVICE=simt). In fp64 all of it is exact to 1e-10; in 16 bits within
  * the bounds of test_parity_mixed.c, which hold for any order of sums. */
 #include "driver/recipe.h"
+#include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -68,10 +69,10 @@ static void skip_on_cpu(void) {
 static struct plan small_plan(enum plan_precision precision) {
     struct plan p = parity_plan();
     p.precision = precision;
-    p.loss_scale_init = 4096;                                        /* no gradient of this model is above 16: no overflow */
-    p.loss_scale_min = 1;
-    p.loss_scale_window = 1000;
-    p.loss_scale_hysteresis = 2;
+    mixed_precision_options(&p)->init = 4096; /* no gradient of this model is above 16: no overflow */
+    mixed_precision_options(&p)->min = 1;
+    mixed_precision_options(&p)->window = 1000;
+    mixed_precision_options(&p)->hysteresis = 2;
     return p;
 }
 

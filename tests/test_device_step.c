@@ -7,8 +7,11 @@
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/run/profile.h"
+#include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,9 +40,9 @@ static struct plan plan_of(int layout) {
     p.precision = PRECISION_BF16;
     p.micro_batch = 2;
     *(layout == 0 ? &p.mesh.dp : layout == 1 ? &p.mesh.tp : &p.mesh.pp) = n;
-    p.zero = layout == 0 ? 3 : 0;
-    p.sp = layout == 1 && n > 1;
-    p.recompute = layout == 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE;
+    zero_options(&p)->stage = layout == 0 ? 3 : 0;
+    tp_options(&p)->sp = layout == 1 && n > 1;
+    recompute_options(&p)->kind = layout == 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE;
     return p;
 }
 

@@ -3,8 +3,10 @@
  * Dropout that is stored against dropout that is drawn again: the same bits, losses and weights, in a layout of every kind of
  * rank; with recomputation too, which draws stored masks a second time. */
 #include "driver/recipe.h"
+#include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
 
 static struct plan masks_plan(int precision, int attention) {
     struct plan p = parity_plan();
@@ -14,7 +16,7 @@ static struct plan masks_plan(int precision, int attention) {
     p.mesh.tp = n >= 2 ? 2 : 1;
     p.mesh.pp = n >= 4 ? 2 : 1;
     p.mesh.dp = n >= 8 ? 2 : 1;
-    p.sp = p.mesh.tp > 1;
+    tp_options(&p)->sp = p.mesh.tp > 1;
     p.micro_batch = 2;
     return p;
 }
@@ -34,7 +36,7 @@ static enum status count_differing(const struct plan *plan, const struct referen
     for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
         struct plan p = *plan;
         p.dropout_masks = MASKS_STORE;
-        p.recompute = recompute;
+        recompute_options(&p)->kind = recompute;
         TRY(bits_of(p, ref, &stored));
         *differing += stored != redrawn;
     }

@@ -7,8 +7,12 @@
  * are enumerated; a subset is run in which every pair of values that can meet does meet (pairwise covering). LONG=1 runs all of
  * them (with microbatches of 1, and attention in turn). MATRIX=text runs those whose name contains it. */
 #include "driver/recipe.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,13 +61,13 @@ static bool plan_of(const struct combination *c, struct plan *p) {
     p->mesh.dp = shapes[v[SHAPE]].dp;
     p->mesh.tp = shapes[v[SHAPE]].tp;
     p->mesh.pp = shapes[v[SHAPE]].pp;
-    p->sp = v[SP];
-    p->zero = ZEROS[v[ZERO]].zero;
-    p->offload = ZEROS[v[ZERO]].offload;
-    p->recompute = RECOMPUTES[v[RECOMPUTE]].kind;
-    p->recompute_n = RECOMPUTES[v[RECOMPUTE]].n;
-    p->schedule = SCHEDULES[v[SCHEDULE]].kind;
-    p->chunks = SCHEDULES[v[SCHEDULE]].chunks;
+    tp_options(p)->sp = v[SP];
+    zero_options(p)->stage = ZEROS[v[ZERO]].zero;
+    zero_options(p)->offload = ZEROS[v[ZERO]].offload;
+    recompute_options(p)->kind = RECOMPUTES[v[RECOMPUTE]].kind;
+    recompute_options(p)->n = RECOMPUTES[v[RECOMPUTE]].n;
+    pp_options(p)->schedule = SCHEDULES[v[SCHEDULE]].kind;
+    pp_options(p)->chunks = SCHEDULES[v[SCHEDULE]].chunks;
     p->micro_batch = MICROS[v[MICRO]];
     p->attention = CORES[v[CORE]].attention;
     p->dropout_masks = CORES[v[CORE]].masks;

@@ -3,6 +3,7 @@
  * Does 16-bit training learn as fp32 does? 200 steps on the demonstration text from the same weights, with the same batches;
  * single losses are noisy, so means over 10 steps are compared, at every step: within 2%. */
 #include "driver/recipe.h"
+#include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 
@@ -14,7 +15,7 @@ static struct plan curve_plan(enum plan_precision precision) {
     p.steps = STEPS, p.warmup = 20, p.global_batch = p.micro_batch = 8;
     p.lr = 1e-3, p.min_lr = 1e-4, p.eps = 1e-8, p.clip = 1;
     p.precision = precision;
-    p.loss_scale_init = 65536, p.loss_scale_min = 1, p.loss_scale_window = 1000, p.loss_scale_hysteresis = 2;
+    mixed_precision_options(&p)->init = 65536, mixed_precision_options(&p)->min = 1, mixed_precision_options(&p)->window = 1000, mixed_precision_options(&p)->hysteresis = 2;
     return p;
 }
 

@@ -3,6 +3,7 @@
  * Promise 1, the same numbers in every layout, and promise 2, predicted bytes are measured bytes: every layout of as many
  * ranks as there are, against the serial run. PARITY=text runs only the layouts whose name contains it. */
 #include "driver/recipe.h"
+#include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -103,7 +104,7 @@ struct twice { const struct reference *reference; int differing; bool failed; };
 static void run_twice(void *self, const struct plan *p) {
     struct twice *t = self;
     struct difference first, second;
-    if (p->micro_batch != 2 || p->schedule != SCHEDULE_1F1B || p->pp_split[0]) return;
+    if (p->micro_batch != 2 || pp_options(p)->schedule != SCHEDULE_1F1B || pp_options(p)->split[0]) return;
     bool ok = layout_compare(p, t->reference, &first) == OK && layout_compare(p, t->reference, &second) == OK;
     if (!agree_all(ok)) t->failed = true;
     if (!agree_all(first.bits == second.bits)) t->differing++;

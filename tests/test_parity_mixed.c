@@ -29,6 +29,8 @@
  * The weights. AdamW moves a master by at most lr a step (beta1 = 0.9, beta2 = 0.95), so two runs are at most 2 lr k apart
  * after k steps, and rounding to 16 bits, weights being below 1 + k lr, adds at most 2 u (1 + k lr). */
 #include "driver/recipe.h"
+#include "mixed_precision/mixed_precision.h"
+#include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -62,7 +64,7 @@ static void compare_one(struct trial *t, const struct plan *p) {
 
 /* A sixth of all layouts: every factorisation, gpipe with microbatches of 1 (the longest sums of gradients), 1f1b with 4. */
 static bool is_chosen(const struct plan *p) {
-    return !p->pp_split[0] && p->micro_batch == (p->schedule == SCHEDULE_GPIPE ? 1 : 4);
+    return !pp_options(p)->split[0] && p->micro_batch == (pp_options(p)->schedule == SCHEDULE_GPIPE ? 1 : 4);
 }
 
 static void try_layout(void *self, const struct plan *p) {
@@ -73,10 +75,10 @@ static void try_layout(void *self, const struct plan *p) {
 static struct plan mixed_plan(enum plan_precision precision) {
     struct plan p = parity_plan();
     p.precision = precision;
-    p.loss_scale_init = 4096;                                        /* no gradient of this model is above 16: no overflow */
-    p.loss_scale_min = 1;
-    p.loss_scale_window = 1000;
-    p.loss_scale_hysteresis = 2;
+    mixed_precision_options(&p)->init = 4096; /* no gradient of this model is above 16: no overflow */
+    mixed_precision_options(&p)->min = 1;
+    mixed_precision_options(&p)->window = 1000;
+    mixed_precision_options(&p)->hysteresis = 2;
     return p;
 }
 
@@ -106,7 +108,7 @@ static void test_layouts_equal_serial_within_fp16_bounds(void **state) {
 static void test_layouts_equal_serial_with_fp32_gradients(void **state) {
     (void)state;
     struct plan p = mixed_plan(PRECISION_BF16);
-    p.grad_fp32 = 1;
+    mixed_precision_options(&p)->grad_fp32 = 1;
     check_layouts(&p, 0x1p-8);
 }
 
@@ -134,7 +136,7 @@ static void test_every_technique_in_bf16(void **state) {
 static void test_every_technique_in_fp16_with_fp32_gradients(void **state) {
     (void)state;
     struct plan p = mixed_plan(PRECISION_FP16);
-    p.grad_fp32 = 1;
+    mixed_precision_options(&p)->grad_fp32 = 1;
     check_companions(&p, 0x1p-11);
 }
 

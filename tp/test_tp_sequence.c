@@ -158,7 +158,7 @@ static struct plan plan_of(int tp, int sp) {
     plan.layers = 2;
     plan.micro_batch = 4;
     plan.mesh.tp = tp;
-    plan.sp = sp;
+    tp_options(&plan)->sp = sp;
     return plan;
 }
 
@@ -235,7 +235,7 @@ static void test_sp_refuses_what_it_cannot_cut(void **state) {
     assert_fails(technique_tp.check(&alone), E_CONFIG, "tp=1", "use tp 2 or more");
     odd.seq = 10;
     assert_fails(technique_tp.check(&odd), E_CONFIG, "sp", "tp=4", "seq=10", "use 1, 2 (1: without sp)");
-    odd.sp = 0;
+    tp_options(&odd)->sp = 0;
     assert_ok(technique_tp.check(&odd));
 }
 

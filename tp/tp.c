@@ -40,7 +40,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool tp_wanted(const struct plan *plan) { return plan->mesh.tp > 1 || plan->sp; }
+static const struct option OPTIONS[] = {
+    {"sp", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "sequence parallelism: what lies between tp regions is cut along the sequence; tp must divide seq", "parallelism",
+     offsetof(struct tp_options, sp)},
+};
+
+static bool tp_wanted(const struct plan *plan) { return plan->mesh.tp > 1 || tp_options(plan)->sp; }
 
 static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
@@ -48,8 +54,8 @@ static enum status tp_check(const struct plan *plan) {
     if (plan->heads % plan->mesh.tp)
         return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->mesh.tp, plan->heads,
                     plan_divisors(plan->heads, plan->heads));
-    if (plan->sp && plan->mesh.tp == 1) return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
-    if (plan->sp && plan->seq % plan->mesh.tp)
+    if (tp_options(plan)->sp && plan->mesh.tp == 1) return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
+    if (tp_options(plan)->sp && plan->seq % plan->mesh.tp)
         return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)", plan->mesh.tp, plan->seq,
                     plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
     return OK;                                                       /* then it divides the 4 x hidden units of the MLP too */
@@ -114,15 +120,15 @@ static int slot_like(struct program *p, int slot, const char *suffix) {
 static void insert_exit(const struct plan *plan, struct program *p, int at) {
     int whole = p->steps[at].out[0], part = slot_like(p, whole, "part");
     p->steps[at].out[0] = part;
-    struct step s = region_step(plan, plan->sp ? &op_sp_exit : &op_tp_exit, p->steps[at].block, part, whole);
+    struct step s = region_step(plan, tp_options(plan)->sp ? &op_sp_exit : &op_tp_exit, p->steps[at].block, part, whole);
     program_insert(p, at + 1, &s);
 }
 
 /* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in) */
 static void insert_enter(const struct plan *plan, struct program *p, int at) {
     int whole = p->steps[at].in[0], entered = slot_like(p, whole, "in");
-    struct step s = region_step(plan, plan->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
-    p->slots[entered].replay = plan->sp;                             /* keep the shard; gather again for the weight gradient */
+    struct step s = region_step(plan, tp_options(plan)->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
+    p->slots[entered].replay = tp_options(plan)->sp; /* keep the shard; gather again for the weight gradient */
     p->steps[at].in[0] = entered;
     program_insert(p, at, &s);
 }
@@ -151,4 +157,5 @@ static enum status tp_rewrite(const struct plan *plan, struct program *p) {
     return OK;
 }
 
-const struct technique technique_tp = {.name = "tp", .wanted = tp_wanted, .check = tp_check, .rewrite = tp_rewrite};
+const struct technique technique_tp = {
+    .name = "tp", .options = {OPTIONS, 1, sizeof(struct tp_options)}, .wanted = tp_wanted, .check = tp_check, .rewrite = tp_rewrite};

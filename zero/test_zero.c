@@ -2,8 +2,10 @@
  *
  * Who owns what, and how many bytes that is: pure tables, so one process looks at every rank of a layout. */
 #include "driver/recipe.h"
+#include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
 #include "zero/zero.h"
 #include <stdlib.h>
 
@@ -17,7 +19,7 @@ static struct plan small_plan(int dp, int tp, int pp, int zero) {
     plan.mesh.dp = dp;
     plan.mesh.tp = tp;
     plan.mesh.pp = pp;
-    plan.zero = zero;
+    zero_options(&plan)->stage = zero;
     plan.global_batch = 2 * dp;
     plan.micro_batch = 1;
     return plan;
@@ -103,7 +105,7 @@ static void test_zero_counts_every_element_of_the_model_once(void **state) {
     for (int zero = 1; zero <= 3; zero++) {
         struct plan plan = small_plan(3, 2, 2, zero);
         plan.seq = 8;
-        for (plan.sp = 0; plan.sp <= 1; plan.sp++) check_mesh(&plan);
+        for (tp_options(&plan)->sp = 0; tp_options(&plan)->sp <= 1; tp_options(&plan)->sp++) check_mesh(&plan);
     }
 }
 
@@ -138,7 +140,7 @@ struct precision { int plan, grad_fp32; int64_t weight, grad; int states; };   /
 /* Every array is where the formula's bytes put it, and nothing else lies in its role: so the role's bytes are the formula's and
  * the gaps of alignment, which are walked over. */
 static void check_states(const struct run *r, const struct precision *x) {
-    int64_t param = 0, grad = 0, optim = 0, sum = 0, N = r->plan.mesh.dp, zero = r->plan.zero, state_size = x->plan == PRECISION_FP64 ? 8 : 4;
+    int64_t param = 0, grad = 0, optim = 0, sum = 0, N = r->plan.mesh.dp, zero = zero_options(&r->plan)->stage, state_size = x->plan == PRECISION_FP64 ? 8 : 4;
     double formula = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -168,7 +170,7 @@ static void test_zero_model_states_are_the_papers_formulas(void **state) {
                 struct plan plan = small_plan(dp, 2, 2, zero);
                 struct run r;
                 plan.precision = precisions[k].plan;
-                plan.grad_fp32 = precisions[k].grad_fp32;
+                mixed_precision_options(&plan)->grad_fp32 = precisions[k].grad_fp32;
                 compile(&r, &plan, plan_ranks(&plan) - 1);
                 check_states(&r, &precisions[k]);
                 run_destroy(&r);
@@ -190,7 +192,7 @@ static void test_zero_formulas_in_16_bits(void **state) {
 /* ---- offload ---- */
 static void compile_offloaded(struct run *r, int zero, int offload) {
     struct plan plan = small_plan(4, 1, 1, zero);
-    plan.offload = offload;
+    zero_options(&plan)->offload = offload;
     compile(r, &plan, 3);
 }
 
@@ -219,22 +221,22 @@ static void test_zero_is_wanted_with_a_stage_or_offload(void **state) {
     (void)state;
     struct plan plan = small_plan(2, 1, 1, 0);
     assert_false(technique_zero.wanted(&plan));
-    for (plan.zero = 1; plan.zero <= 3; plan.zero++) assert_true(technique_zero.wanted(&plan));
-    plan.zero = 0;
-    plan.offload = OFFLOAD_OPTIMIZER;
+    for (zero_options(&plan)->stage = 1; zero_options(&plan)->stage <= 3; zero_options(&plan)->stage++) assert_true(technique_zero.wanted(&plan));
+    zero_options(&plan)->stage = 0;
+    zero_options(&plan)->offload = OFFLOAD_OPTIMIZER;
     assert_true(technique_zero.wanted(&plan));                       /* to be refused, and not ignored */
 }
 
 static void test_zero_refuses_offload_of_what_is_not_divided(void **state) {
     (void)state;
     struct plan plan = small_plan(2, 1, 1, 0);
-    plan.offload = OFFLOAD_OPTIMIZER;
+    zero_options(&plan)->offload = OFFLOAD_OPTIMIZER;
     assert_fails(technique_zero.check(&plan), E_CONFIG, "zero=0", "use zero 1, 2 or 3");
-    plan.offload = OFFLOAD_PARAMS;
-    for (plan.zero = 1; plan.zero <= 2; plan.zero++)
-        assert_fails(technique_zero.check(&plan), E_CONFIG, "offload=params", plan.zero == 1 ? "zero=1" : "zero=2", "use zero 3",
+    zero_options(&plan)->offload = OFFLOAD_PARAMS;
+    for (zero_options(&plan)->stage = 1; zero_options(&plan)->stage <= 2; zero_options(&plan)->stage++)
+        assert_fails(technique_zero.check(&plan), E_CONFIG, "offload=params", zero_options(&plan)->stage == 1 ? "zero=1" : "zero=2", "use zero 3",
                      "offload optimizer");
-    plan.zero = 3;
+    zero_options(&plan)->stage = 3;
     assert_ok(technique_zero.check(&plan));
 }
 

@@ -5,7 +5,9 @@
  * compared with ==. */
 #include "driver/recipe.h"
 #include "lib/ops/test_op.h"
+#include "pp/pp.h"
 #include "tests/layouts.h"
+#include "zero/zero.h"
 #include "zero/zero_bucket.h"
 #include <stdlib.h>
 
@@ -132,10 +134,10 @@ static enum status run_and_record(struct run *r, int zero, struct record *record
     struct data_split train, val;
     plan.mesh.pp = comm_world_size() == 4 ? 2 : 1;              /* 4 ranks: the ends of the tied weight on two stages, in chunks */
     plan.mesh.dp = comm_world_size() / plan.mesh.pp;
-    plan.schedule = plan.mesh.pp == 2 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
-    plan.chunks = plan.mesh.pp;
+    pp_options(&plan)->schedule = plan.mesh.pp == 2 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
+    pp_options(&plan)->chunks = plan.mesh.pp;
     plan.micro_batch = 2;
-    plan.zero = zero;
+    zero_options(&plan)->stage = zero;
     TRY(plan_settle(&plan, comm_world_size()));
     TRY(run_create(r, &gpt_recipe, &plan, WATCH_NOTHING));
     TRY(data_open("configs/demo.txt", &file));

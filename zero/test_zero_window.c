@@ -3,12 +3,14 @@
  * Stage 3's gathered weights: when they are there. On the rows: PARAM_AHEAD of a block stands before the block before, the value
  * lives from AHEAD to DONE, never are more than two blocks' weights there. In a run: what was released is gone. */
 #include "driver/recipe.h"
+#include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "zero/zero.h"
 
 static struct plan window_plan(int dp, int tp, int pp) {
     struct plan plan = parity_plan();
-    plan.zero = 3;
+    zero_options(&plan)->stage = 3;
     plan.mesh.dp = dp;
     plan.mesh.tp = tp;
     plan.mesh.pp = pp;
@@ -115,7 +117,7 @@ static void test_zero_weights_come_one_block_ahead_and_leave(void **state) {
         {2, 1, 2, RECOMPUTE_SELECTIVE}};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         struct plan plan = window_plan(layouts[i].dp, layouts[i].tp, layouts[i].pp);
-        plan.recompute = layouts[i].recompute;
+        recompute_options(&plan)->kind = layouts[i].recompute;
         assert_ok(plan_settle(&plan, plan_ranks(&plan)));
         check_layout(&plan);
     }

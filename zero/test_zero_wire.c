@@ -13,12 +13,13 @@
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "zero/zero.h"
 #include <string.h>
 
 static struct plan plan_of(int zero, int dp, int pp, int m) {
     struct plan plan = parity_plan();
     plan.layers = 4;
-    plan.zero = zero;
+    zero_options(&plan)->stage = zero;
     plan.mesh.dp = dp;
     plan.mesh.pp = pp;
     plan.micro_batch = 1;
@@ -42,8 +43,8 @@ static int uses_in_backward(const char *name, const struct mesh_place *at) {
 
 static int transfers(const char *name, const struct plan *plan, int m) {
     int n = uses(name, &plan->place);
-    if (plan->zero == 1) return 2;
-    if (plan->zero == 2) return m * n + 1;
+    if (zero_options(plan)->stage == 1) return 2;
+    if (zero_options(plan)->stage == 2) return m * n + 1;
     return m * (n + uses_in_backward(name, &plan->place) + n);
 }
 

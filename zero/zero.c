@@ -40,28 +40,39 @@ double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, do
     return weight * (stage >= 3 ? share : 1) + grad * (stage >= 2 ? share : 1) + states * (stage >= 1 ? share : 1);
 }
 
-static bool zero_wanted(const struct plan *plan) { return plan->zero > 0 || plan->offload != OFFLOAD_NONE; }
+#define AT(field) offsetof(struct zero_options, field)
+static const struct option OPTIONS[] = {
+    {"zero", OPTION_INT, "0", 0, 3, NULL, "", "what is divided over dp: 1 optimizer states, 2 also gradients, 3 also parameters",
+     "parallelism", AT(stage)},
+    {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "",
+     "kept in host memory: optimizer states (and their update), at zero 3 also parameter shards", "parallelism", AT(offload)},
+};
+
+static bool zero_wanted(const struct plan *plan) {
+    return zero_options(plan)->stage > 0 || zero_options(plan)->offload != OFFLOAD_NONE;
+}
 
 static enum status zero_check(const struct plan *plan) {
-    if (plan->zero == 0) return FAIL(E_CONFIG, "offload is a part of zero, and zero=0; use zero 1, 2 or 3");
-    if (plan->offload == OFFLOAD_PARAMS && plan->zero < 3)
-        return FAIL(E_CONFIG, "offload=params needs divided parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
-                    plan->zero);
+    const struct zero_options *o = zero_options(plan);
+    if (o->stage == 0) return FAIL(E_CONFIG, "offload is a part of zero, and zero=0; use zero 1, 2 or 3");
+    if (o->offload == OFFLOAD_PARAMS && o->stage < 3)
+        return FAIL(E_CONFIG, "offload=params needs divided parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer", o->stage);
     return OK;
 }
 
 /* ---- rewrite: who owns what ---- */
 static void divide(const struct plan *plan, struct param *w) {
+    const struct zero_options *o = zero_options(plan);
     int64_t n = type_n(&w->type);
     w->shard_n = (n + plan->mesh.dp - 1) / plan->mesh.dp;
     w->padded_n = w->shard_n * plan->mesh.dp;
     w->own_first = w->shard_n * plan->place.rank.dp;
     int64_t left = n - w->own_first;
     w->own_n = left < 0 ? 0 : left < w->shard_n ? left : w->shard_n;
-    if (plan->zero >= 2) w->grad_at = RESIDENT_OWN;
-    if (plan->zero >= 3) w->weight_at = RESIDENT_OWN;
-    w->state_on_host = plan->offload != OFFLOAD_NONE;
-    w->weight_on_host = plan->offload == OFFLOAD_PARAMS;
+    if (o->stage >= 2) w->grad_at = RESIDENT_OWN;
+    if (o->stage >= 3) w->weight_at = RESIDENT_OWN;
+    w->state_on_host = o->offload != OFFLOAD_NONE;
+    w->weight_on_host = o->offload == OFFLOAD_PARAMS;
 }
 
 static enum status zero_rewrite(const struct plan *plan, struct program *p) {
@@ -70,7 +81,7 @@ static enum status zero_rewrite(const struct plan *plan, struct program *p) {
 }
 
 /* ---- cost ---- */
-static bool scatters_every(const struct plan *plan) { return plan->zero >= 2; }
+static bool scatters_every(const struct plan *plan) { return zero_options(plan)->stage >= 2; }
 
 static enum status foretell(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
     return zero_buckets_init(z, c, (int)plan->mesh.dp, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
@@ -83,7 +94,7 @@ static double gather_bytes(const struct plan *plan, const struct param *w) {
 /* Stages 1 and 2 publish every weight once. */
 static double publish_bytes(const struct plan *plan, const struct program *p) {
     double bytes = 0;
-    for (int i = 0; plan->zero < 3 && i < p->n_params; i++)
+    for (int i = 0; zero_options(plan)->stage < 3 && i < p->n_params; i++)
         if (p->params[i].present) bytes += gather_bytes(plan, &p->params[i]);
     return bytes;
 }
@@ -197,5 +208,6 @@ static void zero_detach(struct run *r, void *self) {
 }
 
 const struct technique technique_zero = {
-    .name = "zero", .claims = CLAIM_GRAD_SUM | CLAIM_OPTIM_SHARD, .wanted = zero_wanted, .check = zero_check,
-    .rewrite = zero_rewrite, .cost = zero_cost, .attach = zero_attach, .detach = zero_detach};
+    .name = "zero", .claims = CLAIM_GRAD_SUM | CLAIM_OPTIM_SHARD,
+    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct zero_options)},
+    .wanted = zero_wanted, .check = zero_check, .rewrite = zero_rewrite, .cost = zero_cost, .attach = zero_attach, .detach = zero_detach};

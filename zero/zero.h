@@ -6,6 +6,13 @@
 
 extern const struct technique technique_zero;
 
+enum zero_offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_PARAMS };
+struct zero_options {
+    int64_t stage;
+    int offload;                         /* enum zero_offload: what is kept in host memory */
+};
+static inline struct zero_options *zero_options(const struct plan *p) { return plan_own(p, &technique_zero); }
+
 /** Bytes of model states that one of n replicas keeps for each parameter, by the paper's formulas:
  *    stage 0  w + g + s      1  w + g + s/n      2  w + (g + s)/n      3  (w + g + s)/n
  *  with w, g, s the bytes of a parameter's weight, gradient and optimizer states (2, 2, 12 in bf16 with fp32 states).

@@ -11,6 +11,8 @@
 #include "lib/ops/layernorm.h"
 #include "lib/ops/linear.h"
 #include "lib/ops/test_op.h"
+#include "mixed_precision/mixed_precision.h"
+#include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -408,8 +410,8 @@ static struct plan program_plan(enum plan_precision precision, int kind) {
     p.global_batch = 4, p.micro_batch = 2;
     p.precision = precision;
     p.dropout_masks = kind == 1 ? MASKS_STORE : MASKS_REDRAW;
-    p.recompute = kind == 2 ? RECOMPUTE_FULL : kind == 1 ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
-    p.loss_scale_init = 4096, p.loss_scale_min = 1, p.loss_scale_window = 1000, p.loss_scale_hysteresis = 2;
+    recompute_options(&p)->kind = kind == 2 ? RECOMPUTE_FULL : kind == 1 ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
+    mixed_precision_options(&p)->init = 4096, mixed_precision_options(&p)->min = 1, mixed_precision_options(&p)->window = 1000, mixed_precision_options(&p)->hysteresis = 2;
     return p;
 }
 
@@ -418,7 +420,7 @@ static struct plan program_plan(enum plan_precision precision, int kind) {
  * recomputation runs the one in the middle again. Backward of each norm, two a layer and the last, and of each
  * residual. */
 static int64_t n_pairs(const struct plan *p, bool recompute) {
-    int gelu = p->precision != PRECISION_FP64 && p->recompute == RECOMPUTE_NONE;
+    int gelu = p->precision != PRECISION_FP64 && recompute_options(p)->kind == RECOMPUTE_NONE;
     return PARITY_STEPS * (p->global_batch / p->micro_batch) * (p->layers * ((recompute ? 7 : 6) + gelu) + 1);
 }
 

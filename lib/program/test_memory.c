@@ -5,6 +5,7 @@
  * lowering sees them are not asked, only where it has put each value. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
+#include "pp/pp.h"
 #include "pp/pp_schedule.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -123,7 +124,7 @@ static struct plan layout(int dp, int tp, int pp, int schedule, int micro) {
     p.mesh.dp = dp;
     p.mesh.tp = tp;
     p.mesh.pp = pp;
-    p.schedule = schedule;
+    pp_options(&p)->schedule = schedule;
     p.micro_batch = micro;
     assert_ok(plan_settle(&p, plan_ranks(&p)));
     return p;

@@ -4,8 +4,12 @@
  * of every microbatch when it is born and when it dies, and against the plan. (That it is what is really alive in memory: test_exec.c.) */
 #include "driver/recipe.h"
 #include "lib/program/memory_timeline.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
 #include <limits.h>
 #include <stdlib.h>
 
@@ -97,11 +101,11 @@ static void test_time_line_equals_a_count_of_every_value(void **state) {
         p = parity_plan();
         p.mesh.dp = p.mesh.tp = p.mesh.pp = 2;
         p.micro_batch = 2;
-        p.zero = company % 4;
-        p.sp = company / 2 % 2;
-        p.recompute = company % 3 == 0 ? RECOMPUTE_NONE : company % 3 == 1 ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
-        p.schedule = company % 5 == 0 ? SCHEDULE_GPIPE : company % 5 < 3 ? SCHEDULE_1F1B : SCHEDULE_INTERLEAVED;
-        p.chunks = p.schedule == SCHEDULE_INTERLEAVED ? 2 : 1;
+        zero_options(&p)->stage = company % 4;
+        tp_options(&p)->sp = company / 2 % 2;
+        recompute_options(&p)->kind = company % 3 == 0 ? RECOMPUTE_NONE : company % 3 == 1 ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
+        pp_options(&p)->schedule = company % 5 == 0 ? SCHEDULE_GPIPE : company % 5 < 3 ? SCHEDULE_1F1B : SCHEDULE_INTERLEAVED;
+        pp_options(&p)->chunks = pp_options(&p)->schedule == SCHEDULE_INTERLEAVED ? 2 : 1;
         p.loss_chunk = company % 2 ? 5 : 0;
         check_layout(p);
     }

@@ -17,6 +17,20 @@ static const char *holder_of(const struct run *r, unsigned claims) {
     return "?";
 }
 
+/* What the plan's recipe has and this run's has not, nor another of that name, must not be asked for: it would be left out
+ * without a word. */
+static enum status refuse_absent(const struct run *r) {
+    const struct recipe *all = r->plan.recipe;
+    for (int i = 0; all && i < all->n_techniques; i++) {
+        const struct technique *t = all->techniques[i];
+        bool present = false;
+        for (int k = 0; k < r->recipe->n_techniques; k++) present |= !strcmp(r->recipe->techniques[k]->name, t->name);
+        if (!present && t->wanted(&r->plan))
+            return FAIL(E_CONFIG, "%s is asked for, and is not for this command; leave its options out", t->name);
+    }
+    return OK;
+}
+
 /* Which techniques are on: wanted, and not standing back for one that has taken the same claim. */
 static enum status choose_techniques(struct run *r) {
     unsigned taken = 0;
@@ -89,6 +103,7 @@ enum status run_compile(struct run *r, const struct recipe *recipe, const struct
     r->program.place = r->plan.place;
     r->program.device = plan->device == PLAN_DEVICE_CUDA ? DEVICE_CUDA : DEVICE_CPU;
     attention_prefer((enum attention_core)plan->attention_core);     /* the same names in the same order */
+    TRY(refuse_absent(r));
     TRY(choose_techniques(r));
     TRY(rewrite_program(r, watcher, watcher_self));
     TRY(make_schedule(r));

@@ -1,4 +1,4 @@
-#include "lib/run/plan.h"
+#include "lib/run/technique.h"
 
 #include "lib/device/device.h"
 
@@ -38,24 +38,11 @@ static const struct option OPTIONS[] = {
     {"seed", OPTION_INT, "1234", 0, BIG, NULL, "", "initial weights, dropout and the order of samples follow from it", "training", AT(seed)},
 
     {"precision", OPTION_CHOICE, "auto", 0, 0, "fp32|fp64|bf16|fp16|auto", "", "what the model computes in; bf16 and fp16 keep fp32 master weights; auto: bf16 on cuda, fp32 on cpu", "precision", AT(precision)},
-    {"grad-fp32", OPTION_BOOL, "off", 0, 0, NULL, "", "bf16, fp16: add gradients up (and send them) in fp32", "precision", AT(grad_fp32)},
-    {"loss-scale", OPTION_REAL, "0", 0, 1e30, NULL, "", "fp16: a fixed loss scale; 0: dynamic", "precision", AT(loss_scale)},
-    {"loss-scale-init", OPTION_REAL, "4294967296", 1, 1e30, NULL, "", "dynamic loss scale: first value", "precision", AT(loss_scale_init)},
-    {"loss-scale-window", OPTION_INT, "1000", 1, BIG, NULL, "steps", "dynamic loss scale: doubled after so many steps without overflow", "precision", AT(loss_scale_window)},
-    {"loss-scale-hysteresis", OPTION_INT, "2", 1, 1e6, NULL, "steps", "dynamic loss scale: overflows before it is halved", "precision", AT(loss_scale_hysteresis)},
-    {"loss-scale-min", OPTION_REAL, "1", 1e-30, 1e30, NULL, "", "dynamic loss scale: never below", "precision", AT(loss_scale_min)},
 
     {"dp", OPTION_INT, "0", 0, 1e7, NULL, "ranks", "data parallel replicas; 0: world / (tp pp)", "parallelism", AT(mesh.dp)},
     {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism", AT(mesh.tp)},
     {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(mesh.pp)},
-    {"sp", OPTION_BOOL, "off", 0, 0, NULL, "", "sequence parallelism: what lies between tp regions is cut along the sequence; tp must divide seq", "parallelism", AT(sp)},
-    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PLAN_SCHEDULES, "", "order of forward and backward microbatches", "parallelism", AT(schedule)},
-    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a rank (virtual stages a stage)", "parallelism", AT(chunks)},
-    {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers", "layers of each stage, as in 3,4,5; empty: even, the first stages one more", "parallelism", AT(pp_split)},
-    {"zero", OPTION_INT, "0", 0, 3, NULL, "", "what is divided over dp: 1 optimizer states, 2 also gradients, 3 also parameters", "parallelism", AT(zero)},
-    {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "", "kept in host memory: optimizer states (and their update), at zero 3 also parameter shards", "parallelism", AT(offload)},
     {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: gradients summed at a time", "parallelism", AT(bucket_mb)},
-    {"recompute", OPTION_CHOICE, "none", 0, 0, "none|selective|full|uniform:N|block:N", "", "what is dropped after forward and computed again: selective the cheap and large, full all of a layer, uniform:N in groups of N layers, block:N the first N layers of a stage", "parallelism", AT(recompute)},
 
     {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "", "where ranks compute; auto: cuda where this machine has a GPU. Rank r of a host takes GPU r modulo their number", "machine", AT(device)},
     {"comm", OPTION_CHOICE, "auto", 0, 0, "auto|mpi|nccl", "", "cuda: who moves device memory; mpi stages it through the host, and lets ranks share a GPU; auto: nccl where each rank has a GPU", "machine", AT(comm)},
@@ -131,16 +118,12 @@ static enum status settle_world(struct plan *p, int world) {
     return OK;
 }
 
-enum { MAX_MICROBATCHES = 1 << 20 };   /* a schedule has rows for each; and nobody waits for a search through more */
-
-/* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share allows, and
- * for interleaved a multiple of pp. */
 static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
-    int64_t step = p->schedule == SCHEDULE_INTERLEAVED ? p->mesh.pp : 1;
-    if (p->mesh.pp == 1) return share;
-    for (int64_t n = 2 * p->mesh.pp; n <= share && n <= MAX_MICROBATCHES; n += step)
-        if (share % n == 0) return share / n;
-    return 1;
+    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
+        const struct technique *t = p->recipe->techniques[i];
+        if (t->micro_batch && t->wanted(p)) return t->micro_batch(p, share);
+    }
+    return share;
 }
 
 static enum status settle_batch(struct plan *p) {
@@ -152,10 +135,10 @@ static enum status settle_batch(struct plan *p) {
     if (p->micro_batch == 0) p->micro_batch = chosen_micro_batch(p, share);
     if (share % p->micro_batch)
         return FAIL(E_CONFIG, "micro-batch=%" PRId64 " does not divide global-batch / dp = %" PRId64 "; use one of %s",
-                    p->micro_batch, share, plan_divisors(share, MAX_MICROBATCHES));
-    if (share / p->micro_batch > MAX_MICROBATCHES)
+                    p->micro_batch, share, plan_divisors(share, PLAN_MAX_MICROBATCHES));
+    if (share / p->micro_batch > PLAN_MAX_MICROBATCHES)
         return FAIL(E_CONFIG, "%" PRId64 " microbatches a step; the limit is %d: raise micro-batch", share / p->micro_batch,
-                    MAX_MICROBATCHES);
+                    PLAN_MAX_MICROBATCHES);
     p->n_microbatches = (int)(share / p->micro_batch);
     return OK;
 }

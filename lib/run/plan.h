@@ -15,14 +15,16 @@ extern "C" {
 enum plan_device { PLAN_DEVICE_AUTO, PLAN_DEVICE_CPU, PLAN_DEVICE_CUDA };
 enum plan_comm { PLAN_COMM_AUTO, PLAN_COMM_MPI, PLAN_COMM_NCCL };
 enum plan_attention_core { PLAN_CORE_AUTO, PLAN_CORE_OWN, PLAN_CORE_CUDNN };
-enum plan_schedule { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED };
-#define PLAN_SCHEDULES "gpipe|1f1b|interleaved"      /* as typed, in the order above */
 enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_AUTO };
-enum plan_recompute { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
-enum plan_offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_PARAMS };
 enum plan_masks { MASKS_REDRAW, MASKS_STORE };
 enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
-enum { PLAN_MAX_STAGES = 512, PLAN_OWN_BYTES = 4096 };
+enum {
+    PLAN_MAX_STAGES = 512,
+    PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each; and nobody waits for a search through more */
+    PLAN_OWN_BYTES = 4096
+};
+
+struct recipe;
 
 struct plan {
     /* model */
@@ -35,21 +37,10 @@ struct plan {
     /* training */
     int64_t steps, global_batch, micro_batch, warmup, seed;
     double lr, min_lr, weight_decay, beta1, beta2, eps, clip;
-    /* precision */
-    int precision, grad_fp32;
-    double loss_scale, loss_scale_init, loss_scale_min;
-    int64_t loss_scale_window, loss_scale_hysteresis;
+    int precision;
     /* parallelism */
     struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
-    int sp;
-    int schedule;
-    int64_t chunks;
-    char pp_split[OPTION_TEXT_MAX];
-    int64_t zero;
-    int offload;
     double bucket_mb;
-    /* recomputation; recompute_n: the N of uniform:N and block:N */
-    int recompute, recompute_n;
     /* machine */
     int device, comm, attention_core, fuse;
     double comm_timeout;
@@ -70,7 +61,8 @@ struct plan {
     int64_t trace_first, trace_steps;
     int metrics_append, log;
 
-    /* options that a technique brings along (struct technique_options), each in its own part of this */
+    /* what the techniques of a recipe are told, each in its own part of this (plan_own) */
+    const struct recipe *recipe;
     unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char: any type may be read from it */
 
     /* ---- worked out by plan_settle ---- */
@@ -78,10 +70,10 @@ struct plan {
     struct mesh_place place;             /* of the rank that this copy of the plan is for; set by plan_place */
 };
 
-/** The option table of everything above, in --help order. */
+/** The option table of everything above but `own`, in --help order. */
 extern const struct option_table plan_options;
 
-/** Fill in what follows from the rest (dp from the world, micro-batch, min-lr, vocab) and refuse what cannot be: sizes that
+/** Fill in what follows from the rest (dp from the world, micro-batch as a technique wants it, min-lr, vocab) and refuse what cannot be: sizes that
  *  do not divide, a world that is not the mesh. A world of 0: as many ranks as the layout takes, dp=0 being 1. Pure.
  *  @errors E_CONFIG with value, limit and remedy  @collective{none} */
 enum status plan_settle(struct plan *, int world);

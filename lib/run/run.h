@@ -11,13 +11,6 @@ extern "C" {
 #endif
 
 /* What a run is made from; the driver composes one (driver/recipe.h). */
-struct recipe {
-    enum status (*build)(const struct plan *, struct program *);   /* the model */
-    const struct technique *const *techniques;                     /* in the order of rewriting */
-    int n_techniques;
-};
-enum { MAX_TECHNIQUES = 16 };
-
 /* How closely a run looks at its own memory. */
 enum run_watch {
     WATCH_NOTHING,

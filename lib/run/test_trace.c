@@ -4,8 +4,11 @@
  * changing a number? */
 #include "driver/recipe.h"
 #include "lib/run/trace.h"
+#include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,16 +28,16 @@ static int list_layouts(struct plan *p) {
         p[0].mesh.pp = 2;
         p[1].mesh.tp = 2;
         p[2].mesh.dp = 2;
-        p[2].zero = 3;
+        zero_options(&p[2])->stage = 3;
     }
     if (world == 4) {
         p[0].mesh.pp = p[0].mesh.dp = 2;
         p[1].mesh.tp = p[1].mesh.pp = 2;
-        p[1].schedule = SCHEDULE_INTERLEAVED;
-        p[1].chunks = 2;
+        pp_options(&p[1])->schedule = SCHEDULE_INTERLEAVED;
+        pp_options(&p[1])->chunks = 2;
         p[2].mesh.dp = p[2].mesh.tp = 2;
-        p[2].zero = 1;
-        p[2].sp = true;
+        zero_options(&p[2])->stage = 1;
+        tp_options(&p[2])->sp = true;
     }
     return n;
 }

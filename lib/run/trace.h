@@ -66,6 +66,7 @@ struct trace_data {
     struct trace_rank *ranks;            /* [n_ranks], by rank of the mesh */
     double start_s, end_s;               /* the first start and the last end of all spans */
     int64_t first_step, n_steps;         /* which steps, from 0 */
+    int n_chunks;                        /* of the model, on each rank */
 };
 
 /** Every rank's spans to rank 0 of the mesh. After stop. @collective{mesh} @errors E_MEMORY, E_COMM, E_TIMEOUT */

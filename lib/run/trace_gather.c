@@ -195,7 +195,8 @@ static enum status pass_all(const struct group *g, struct parcel *mine, struct t
 enum status trace_gather(struct trace *t, struct trace_data *out) {
     const struct group *g = t->run->mesh.group[AXIS_MESH];
     struct parcel mine = {0};
-    *out = (struct trace_data){.first_step = t->first_step, .n_steps = t->run->n_step - t->first_step};
+    *out = (struct trace_data){.first_step = t->first_step, .n_steps = t->run->n_step - t->first_step,
+                                .n_chunks = t->run->program.n_chunks};
     enum status status = fail_agree(g, pack(t, &mine));
     if (status == OK) status = pass_all(g, &mine, out);
     parcel_fini(&mine);

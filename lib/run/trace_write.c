@@ -117,7 +117,7 @@ static int64_t message_of(const struct writer *w, const struct span *s) {
     const struct mesh_place *p = &w->rank->place;
     bool backward = s->what == SEND_B || s->what == RECV_B, above = s->what == SEND_F || s->what == RECV_B;
     int64_t stage = (int64_t)s->chunk * p->n.pp + p->rank.pp, boundary = above ? stage : stage - 1;
-    int64_t id = ((s->step - w->data->first_step) * 2 + backward) * w->plan->mesh.pp * w->plan->chunks + boundary;
+    int64_t id = ((s->step - w->data->first_step) * 2 + backward) * w->plan->mesh.pp * w->data->n_chunks + boundary;
     return (id * w->plan->n_microbatches + s->microbatch) * (plan_ranks(w->plan) / p->n.pp) + mesh_colour(AXIS_PP, p);
 }
 

@@ -1,13 +1,13 @@
-/* parses: lib/base lib/run/plan.c tests/fuzz/options_again.c */
+/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c dp mixed_precision pp recompute tp zero tests/fuzz/options_again.c */
 /* A --config file. */
-#include "lib/run/plan.h"
+#include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/options_again.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct plan plan;
     struct options *o;
-    MUST(options_create(&plan_options, 1, &plan, &o) == OK);
+    MUST(recipe_options_create(NULL, &plan, &o) == OK);
     enum status status = options_read_file(o, fuzz_file(data, size));
     MUST(status == OK || status == E_USAGE || status == E_FORMAT);
     if (status == OK) options_must_read_again(o);

@@ -1,6 +1,6 @@
-/* parses: lib/base lib/run/plan.c tests/fuzz/options_again.c */
+/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c dp mixed_precision pp recompute tp zero tests/fuzz/options_again.c */
 /* The words of a command line, one a line. */
-#include "lib/run/plan.h"
+#include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/options_again.h"
 #include <stdlib.h>
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *text = fuzz_text(data, size), *words[MAX_WORDS];
     struct plan plan;
     struct options *o;
-    MUST(options_create(&plan_options, 1, &plan, &o) == OK);
+    MUST(recipe_options_create(NULL, &plan, &o) == OK);
     enum status status = options_parse(o, words_of(text, words), words);
     MUST(status == OK || status == E_USAGE);
     if (status == OK) options_must_read_again(o);

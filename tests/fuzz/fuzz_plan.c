@@ -1,9 +1,9 @@
-/* parses: lib/base lib/comm/mesh.c lib/run/plan.c gpt/presets.c driver/show_params.c zero/zero.c */
+/* parses: lib/base lib/comm/mesh.c lib/run/plan.c lib/run/recipe.c driver/recipe.c dp mixed_precision pp recompute tp zero gpt/presets.c driver/show_params.c */
 /* What follows from a command line: presets, sizes that must divide, layouts; and `show memory --params`. The first two bytes are
  * the number of ranks, the rest words, one a line. */
+#include "driver/recipe.h"
 #include "driver/show_params.h"
 #include "gpt/gpt.h"
-#include "lib/run/plan.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct plan plan;
     struct options *o;
     if (!printed) MUST(printed = freopen("/dev/null", "w", stdout));
-    MUST(options_create(&plan_options, 1, &plan, &o) == OK);
+    MUST(recipe_options_create(NULL, &plan, &o) == OK);
     enum status status = options_parse(o, words_of(text, words), words);
     if (status == OK) status = gpt_preset(&plan, o);
     if (status == OK) {

@@ -1,7 +1,7 @@
-/* parses: lib/base lib/run/plan.c driver/compare_strategy.c tests/fuzz/options_again.c */
+/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c dp mixed_precision pp recompute tp zero driver/compare_strategy.c tests/fuzz/options_again.c */
 /* compare's --strategies. */
 #include "driver/compare_strategy.h"
-#include "lib/run/plan.h"
+#include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/options_again.h"
 #include <stdlib.h>
@@ -11,8 +11,10 @@ static void apply(const char *text, int number) {
     struct plan plan;
     struct options *o;
     MUST(!strchr(text, '|') && (!*text || (!strchr(" \t\r\n", *text) && !strchr(" \t\r\n", text[strlen(text) - 1]))));
-    MUST(options_create(&plan_options, 1, &plan, &o) == OK);
-    enum status status = strategy_apply(text, number, &plan_options, o);
+    MUST(recipe_options_create(NULL, &plan, &o) == OK);
+    struct option_table all;
+    MUST(recipe_options(&all) == OK);
+    enum status status = strategy_apply(text, number, &all, o);
     MUST(status == OK || status == E_USAGE);
     if (status == OK) options_must_read_again(o);
     options_destroy(&o);

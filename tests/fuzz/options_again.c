@@ -1,6 +1,6 @@
 #include "tests/fuzz/options_again.h"
 
-#include "lib/run/plan.h"
+#include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ void options_must_read_again(const struct options *o) {
     struct options *again = NULL;
     options_each(o, add_given, &given);
     options_each(o, add_word, &all);
-    MUST(options_create(&plan_options, 1, &plan, &again) == OK);
+    MUST(recipe_options_create(NULL, &plan, &again) == OK);
     MUST(options_parse(again, given.n, given.word) == OK);
     options_each(again, add_word, &all_again);
     MUST(all.n == all_again.n);

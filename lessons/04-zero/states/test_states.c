@@ -74,7 +74,7 @@ static struct plan small_plan(int dp, int zero, int precision) {
     plan.layers = 2;
     plan.hidden = 24;
     plan.mesh.dp = dp;
-    plan.zero = zero;
+    zero_options(&plan)->stage = zero;
     plan.global_batch = dp;
     plan.micro_batch = 1;
     plan.precision = precision;

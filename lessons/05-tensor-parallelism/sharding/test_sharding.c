@@ -148,7 +148,7 @@ static enum status rewrite(const struct plan *plan, struct program *p) {
     return OK;
 }
 
-static const struct technique technique_puzzle = {.name = "puzzle", .wanted = wanted, .rewrite = rewrite};
+static const struct technique technique_puzzle = {.name = "tp", .wanted = wanted, .rewrite = rewrite};
 static const struct technique *const PUZZLE[] = {&technique_puzzle};
 static const struct recipe puzzle_recipe = {gpt_build, PUZZLE, 1};
 

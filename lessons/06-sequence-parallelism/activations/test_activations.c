@@ -6,6 +6,7 @@
 #include "lib/program/activations.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static struct plan plan_of(const struct layout *l, int precision) {
     struct plan p = parity_plan();
     p.layers = l->layers, p.hidden = l->C, p.heads = l->heads, p.seq = l->T, p.micro_batch = l->B;
     p.global_batch = l->B * l->microbatches;
-    p.mesh.tp = l->tp, p.sp = l->sp, p.precision = precision, p.loss_chunk = 0;
+    p.mesh.tp = l->tp, tp_options(&p)->sp = l->sp, p.precision = precision, p.loss_chunk = 0;
     p.attention = l->materialised ? ATTENTION_MATERIALISED : ATTENTION_BLOCKED;
     p.dropout_masks = l->stored_masks ? MASKS_STORE : MASKS_REDRAW;
     return p;

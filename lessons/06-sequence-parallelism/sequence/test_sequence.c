@@ -5,12 +5,13 @@
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
 
 static enum status compare(const struct reference *ref, int micro_batch, struct difference *d) {
     struct plan plan = parity_plan();
     plan.layers = 2;
     plan.mesh.tp = comm_world_size();
-    plan.sp = plan.mesh.tp > 1;
+    tp_options(&plan)->sp = plan.mesh.tp > 1;
     plan.micro_batch = micro_batch;
     enum status status = plan_settle(&plan, comm_world_size());
     return agree_all(status == OK) ? layout_compare(&plan, ref, d) : status;

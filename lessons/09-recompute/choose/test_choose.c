@@ -223,8 +223,8 @@ static int64_t planned_peak(int layers, int group) {
     struct run r;
     struct plan plan = small_plan();
     plan.layers = layers;
-    plan.recompute = RECOMPUTE_UNIFORM;
-    plan.recompute_n = group;
+    recompute_options(&plan)->kind = RECOMPUTE_UNIFORM;
+    recompute_options(&plan)->n = group;
     assert_ok(plan_settle(&plan, 1));
     assert_ok(run_compile(&r, &recompute_recipe, &plan, 0, NULL, NULL));
     int64_t peak = r.memory.bytes[ROLE_ACT];

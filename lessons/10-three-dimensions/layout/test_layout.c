@@ -5,6 +5,7 @@
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "gpt/gpt.h"
+#include "pp/pp.h"
 #include "tests/test.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -101,7 +102,7 @@ static enum status estimate(const struct puzzle *p, const struct plan *plan, str
     *e = (struct estimate){0};
     for (int stage = 0; stage < plan->mesh.pp; stage++) TRY(add_stage(p, plan, stage, e));
     double work = e->compute + e->wire[AXIS_TP] + e->wire[AXIS_PP];
-    e->bubble = work * (double)(plan->mesh.pp - 1) / (double)(plan->chunks * plan->n_microbatches);
+    e->bubble = work * (double)(plan->mesh.pp - 1) / (double)(pp_options(plan)->chunks * plan->n_microbatches);
     e->seconds = work + e->bubble + e->wire[AXIS_DP] + e->wire[AXIS_TIE];
     return OK;
 }

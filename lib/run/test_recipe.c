@@ -1,26 +1,27 @@
 /* ranks: 1  device: cpu */
 #include "tests/test.h"
 
-#include "driver/recipe.h"
+#include "lib/run/technique.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Two techniques that each bring options, of which the second starts where no field of the first lies. */
 struct first_own { double strength; int on; };
 struct second_own { int64_t every; };
-static size_t first_place, second_place;
 static const struct option FIRST[] = {
     {"test-strength", OPTION_REAL, "0.5", 0, 1, NULL, "", "", "test", offsetof(struct first_own, strength)},
     {"test-on", OPTION_BOOL, "off", 0, 0, NULL, "", "", "test", offsetof(struct first_own, on)},
 };
 static const struct option SECOND[] = {{"test-every", OPTION_INT, "7", 1, 99, NULL, "", "", "test", offsetof(struct second_own, every)}};
-static const struct technique first = {.name = "first", .options = {FIRST, 2, sizeof(struct first_own), &first_place}};
+static const struct technique first = {.name = "first", .options = {FIRST, 2, sizeof(struct first_own)}};
+static const struct technique stranger = {.name = "stranger"};
 static const struct technique none = {.name = "none"};
-static const struct technique second = {.name = "second", .options = {SECOND, 1, sizeof(struct second_own), &second_place}};
+static const struct technique second = {.name = "second", .options = {SECOND, 1, sizeof(struct second_own)}};
 
 static enum status make(const struct recipe *recipe, struct plan *plan, struct option_table *table, struct options **options) {
     *options = NULL;
     TRY(recipe_options_join(recipe, table));
+    plan->recipe = recipe;
     return options_create(table, 1, plan, options);
 }
 
@@ -33,8 +34,8 @@ static void test_techniques_bring_options_into_the_plan(void **state) {
     struct option_table table;
     struct options *o;
     assert_int_equal(make(&recipe, &plan, &table, &o), OK);
-    const struct first_own *a = plan_own(&plan, first_place);
-    const struct second_own *b = plan_own(&plan, second_place);
+    const struct first_own *a = plan_own(&plan, &first);
+    const struct second_own *b = plan_own(&plan, &second);
     assert_close(a->strength, 0.5, 0);
     assert_int_equal(options_parse(o, 6, words), OK);
     assert_close(a->strength, 0.25, 0);
@@ -43,15 +44,15 @@ static void test_techniques_bring_options_into_the_plan(void **state) {
     assert_int_equal(plan.layers, 3);
     static struct plan copy;
     copy = plan;                                                     /* a plan is a value: what is in it goes along */
-    assert_int_equal(((const struct second_own *)plan_own(&copy, second_place))->every, 9);
+    assert_int_equal(((const struct second_own *)plan_own(&copy, &second))->every, 9);
+    assert_null(plan_own(&plan, &stranger));
     options_destroy(&o);
     free((void *)table.option);
 }
 
 static void test_options_that_do_not_fit_are_refused(void **state) {
     (void)state;
-    static size_t place;
-    const struct technique large = {.name = "large", .options = {FIRST, 1, PLAN_OWN_BYTES - 4, &place}};
+    const struct technique large = {.name = "large", .options = {FIRST, 1, PLAN_OWN_BYTES - 4}};
     const struct technique *const list[] = {&large, &second};
     const struct recipe recipe = {NULL, list, 2};
     struct option_table table;
