@@ -73,7 +73,7 @@ static enum status make_checkpoint(int steps, void (*change)(struct run *), char
     p.micro_batch = 2;
     memset(&r, 0, sizeof r);
     TRY(plan_settle(&p, comm_world_size()));
-    enum status status = run_create(&r, &gpt_recipe, &p, WATCH_NOTHING);
+    enum status status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
     if (status == OK) status = layout_use_demo(&r);
     for (int i = 0; i < steps && status == OK; i++) status = run_step(&r);
     if (status == OK && change) change(&r);
@@ -127,7 +127,7 @@ static enum status whole_logits(const char *step, int precision, int32_t *tokens
     p.global_batch = p.micro_batch = 1;
     memset(&r, 0, sizeof r);
     TRY(plan_settle(&p, 1));
-    enum status status = run_create(&r, &gpt_recipe, &p, WATCH_NOTHING);
+    enum status status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
     if (status == OK) status = forward(&r, step, tokens, logits);
     run_destroy(&r);
     return status;

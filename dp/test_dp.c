@@ -9,7 +9,7 @@
 #include "tests/test.h"
 
 static const struct technique *const ONLY_DP[] = {&technique_dp};
-static const struct recipe RECIPE = {gpt_build, ONLY_DP, 1};
+static const struct recipe RECIPE = {.techniques = ONLY_DP, .n_techniques = 1};
 
 /* fp32 with 24 channels, so that vectors end between two cache lines and gaps of alignment follow them. */
 static struct plan small_plan(int dp) {

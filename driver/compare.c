@@ -25,7 +25,6 @@
 #include "driver/recipe.h"
 #include "driver/resident.h"
 #include "driver/setup.h"
-#include "gpt/gpt.h"
 #include "lib/base/log.h"
 #include <inttypes.h>
 #include <math.h>
@@ -99,7 +98,7 @@ static enum status read_strategies(struct comparison *c, int argc, char **argv) 
         TRY(read_request(&c->requests[i], argc, argv));
         TRY(strategy_apply(c->strategies.text[i], i + 1, &known, s->options));
         TRY(refuse_trains_own(s->options));
-        TRY(gpt_preset(&s->plan, s->options));
+        TRY(recipe_preset(&s->plan, s->options));
     }
     return OK;
 }
@@ -143,7 +142,7 @@ static enum status judge(struct request *q, struct compare_row *row, struct run 
     TRY(setup_open(&q->setup, ranks_of(p)));
     if (comm_world_rank() >= plan_ranks(p)) return OK;
     row->n_threads = setup_threads(p, used_on_host(plan_ranks(p)));
-    TRY(run_compile(r, &gpt_recipe, p, comm_world_rank(), NULL, NULL));
+    TRY(run_compile(r, &train_recipe, p, comm_world_rank(), NULL, NULL));
     return check_limit(r, q->memory_limit);
 }
 
@@ -219,7 +218,7 @@ static void take_timeline(const struct plan *p, struct compare_row *row) {
     struct run r = {0};
     int threads = omp_get_max_threads();
     omp_set_num_threads(row->n_threads);
-    enum status status = run_compile(&r, &gpt_recipe, p, compare_fullest(row), NULL, NULL);
+    enum status status = run_compile(&r, &train_recipe, p, compare_fullest(row), NULL, NULL);
     if (status == OK) status = memory_chart_make(&r, &row->timeline);
     run_destroy(&r);
     omp_set_num_threads(threads);

@@ -3,7 +3,6 @@
 #include "driver/deadline.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
-#include "gpt/gpt.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
@@ -63,7 +62,7 @@ static enum status gather(const struct preflight_rank *mine, struct preflight_ra
 
 /* ---- train ---- */
 
-double preflight_checkpoint_bytes(const struct plan *p) { return 3.0 * (double)dtype_size(plan_dtype(p)) * (double)gpt_n_params(p); }
+double preflight_checkpoint_bytes(const struct plan *p) { return 3.0 * (double)dtype_size(plan_dtype(p)) * (double)p->arch->n_params(p); }
 
 static void say_ready(const struct plan *p, const struct preflight_rank *all, const struct checkpoint_ready *ready, bool tight) {
     char hosts[600];

@@ -1,4 +1,4 @@
-/* The one place that knows all techniques. To add one: include it, and put it in the list. The order is that of rewriting:
+/* The one place that knows all techniques and models. To add one: include it, and put it in the list. The order is that of rewriting:
  * tp changes what a layer is, pp picks this rank's layers, the rest mark what is left. */
 #include "driver/recipe.h"
 
@@ -17,11 +17,13 @@ static const struct technique *const TECHNIQUES[] = {
     &technique_tp, &technique_pp, &technique_mixed_precision, &technique_recompute, &technique_zero, &technique_dp,
 };
 
-const struct recipe gpt_recipe = {gpt_build, TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES};
+static const struct model *const MODELS[] = {&model_gpt};
+
+const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS, sizeof MODELS / sizeof *MODELS};
 
 static const struct technique *const GENERATE_TECHNIQUES[] = {&technique_tp, &technique_mixed_precision, &technique_decode};
 
-const struct recipe generate_recipe = {gpt_build, GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES};
+const struct recipe generate_recipe = {GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES, NULL, 0};
 
 void generate_plan(struct plan *p) {
     p->global_batch = p->micro_batch = 1;
@@ -36,7 +38,7 @@ enum status recipe_options(struct option_table *out) {
     *out = (struct option_table){0};
     if (!made.n) {
         struct option_table table;
-        enum status status = recipe_options_join(&gpt_recipe, &table);
+        enum status status = recipe_options_join(&train_recipe, &table);
         if (status == OK) made = table;
         else free((void *)table.option);
         TRY(status);
@@ -49,8 +51,9 @@ enum status recipe_options_create(const struct option_table *more, void *target,
     struct option_table tables[2];
     *out = NULL;
     TRY(recipe_options(&tables[0]));
-    ((struct plan *)target)->recipe = &gpt_recipe;
     if (more) tables[1] = *more;
+    ((struct plan *)target)->recipe = &train_recipe;
+    ((struct plan *)target)->arch = train_recipe.models[0];
     return options_create(tables, more ? 2 : 1, target, out);
 }
 

@@ -1,15 +1,15 @@
-/* What Trivium trains with: the model, and the fixed list of techniques in the order of rewriting. */
+/* What Trivium trains: the models, and the fixed list of techniques in the order of rewriting. */
 #ifndef TRIVIUM_DRIVER_RECIPE_H
 #define TRIVIUM_DRIVER_RECIPE_H
 
 #include "lib/run/run.h"
 
-extern const struct recipe gpt_recipe;
+extern const struct recipe train_recipe;
 
-/** The options of a plan, those of gpt_recipe's techniques among them (recipe_options_join). The same table at every call; static storage.
+/** The options of a plan, those of train_recipe's techniques and models among them (recipe_options_join). The same table at every call; static storage.
  *  @errors E_INTERNAL: they need more room than the plan has; E_MEMORY  @collective{none} */
 enum status recipe_options(struct option_table *out);
-/** options_create with these, and with `more` (NULL: none) behind them. The target begins with a struct plan, whose recipe is set.
+/** options_create with these, and with `more` (NULL: none) behind them. The target begins with a struct plan, whose recipe and arch are set.
  *  @errors as above, and as options_create  @collective{none} */
 enum status recipe_options_create(const struct option_table *more, void *target, struct options **out);
 /** A plan of defaults. @errors as above */

@@ -1,7 +1,6 @@
 #include "driver/setup.h"
 
 #include "driver/recipe.h"
-#include "gpt/gpt.h"
 #include "lib/base/cores.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
@@ -68,7 +67,7 @@ static enum status split_data(struct setup *s) {
 }
 
 enum status setup_plan(struct options *o, struct plan *plan, int world) {
-    TRY(gpt_preset(plan, o));
+    TRY(recipe_preset(plan, o));
     if (world == 0) TRY(settle_vocab(o, plan, NULL));
     log_set_level((enum log_level)plan->log);
     return plan_settle(plan, world);
@@ -82,7 +81,7 @@ enum status setup_init(struct setup *s, int argc, char **argv, int world) {
 }
 
 enum status setup_open(struct setup *s, int world) {
-    TRY(gpt_preset(&s->plan, s->options));
+    TRY(recipe_preset(&s->plan, s->options));
     TRY(open_data(s));
     TRY(setup_plan(s->options, &s->plan, world));
     return split_data(s);

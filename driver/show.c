@@ -7,7 +7,6 @@
 #include "driver/setup.h"
 #include "driver/show_mesh.h"
 #include "driver/show_params.h"
-#include "gpt/gpt.h"
 #include "lib/program/activations.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -31,10 +30,10 @@ static const struct option OPTIONS[] = {
 /* ---- show program ---- */
 static void print_rewrite(void *self, const char *name, const struct program *p) {
     const struct request *request = self;
-    if (!strcmp(name, "gpt"))
+    if (name == request->plan.arch->name)
         printf("the model: %" PRId64 " parameters; step, op, inputs | params -> output, its type and axes\n"
                "axes: B sequences, T positions, C channels, 3 of q, k and v, H heads, D channels of a head, K hidden units, V vocabulary;\n"
-               "H 2/4@0: two of four, from the first\n", gpt_n_params(&request->plan));
+               "H 2/4@0: two of four, from the first\n", request->plan.arch->n_params(&request->plan));
     else printf("\nafter %s, on rank %" PRId64 ":\n", name, request->rank);
     program_print(p, stdout);
 }
@@ -103,7 +102,7 @@ static enum status show_program(struct request *q) {
     struct run r;
     if (q->rank >= plan_ranks(&q->plan))
         return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan), plan_ranks(&q->plan) - 1);
-    TRY(run_compile(&r, q->decode ? &generate_recipe : &gpt_recipe, &q->plan, (int)q->rank, print_rewrite, q));
+    TRY(run_compile(&r, q->decode ? &generate_recipe : &train_recipe, &q->plan, (int)q->rank, print_rewrite, q));
     print_saved(&r);
     print_schedule(&r);
     if (q->rows) print_rows(&r);
@@ -168,7 +167,7 @@ static json_t *saved_json(const struct saved *s) {
 
 static enum status compile_line(const struct plan *plan, int rank, struct memory_line *line, struct saved *saved) {
     struct run r;
-    TRY(run_compile(&r, &gpt_recipe, plan, rank, NULL, NULL));
+    TRY(run_compile(&r, &train_recipe, plan, rank, NULL, NULL));
     enum status status = saved_add(saved, &r);
     *line = (struct memory_line){.place = r.plan.place, .rank = rank};
     for (enum role role = 0; role < N_ROLES; role++) {
@@ -216,7 +215,7 @@ static enum status show_memory(struct request *q) {
     if (!q->json) {
         printf("%" PRId64 " parameters; planned bytes of a rank, by role: param weights, grad gradients, optim moments and masters,\n"
                "act activations and their gradients, comm buckets, gathered weights and staging, work scratch of kernels, save checkpoints\n"
-               " rank   pp  dp  tp", gpt_n_params(&q->plan));
+               " rank   pp  dp  tp", q->plan.arch->n_params(&q->plan));
         for (enum role role = 0; role < N_ROLES; role++) printf(" %12s", role_name(role));
         printf(" %13s\n", "total");
     }
@@ -231,7 +230,7 @@ static enum status show_memory(struct request *q) {
     }
     if (status == OK && !q->json) print_largest(&largest);
     for (int i = 0; i < saved.n && status == OK && !q->json; i++) print_saved_kind(&saved, i);
-    json_t *all = json_pack("{s:I, s:o, s:o}", "parameters", (json_int_t)gpt_n_params(&q->plan), "ranks", ranks, "activations",
+    json_t *all = json_pack("{s:I, s:o, s:o}", "parameters", (json_int_t)q->plan.arch->n_params(&q->plan), "ranks", ranks, "activations",
                             saved_json(&saved));
     if (status == OK && q->json) {
         json_dumpf(all, stdout, JSON_INDENT(2));
@@ -252,7 +251,7 @@ static void draw_memory(const struct request *q, const struct memory_chart *char
 
 static enum status make_chart(const struct request *q, struct memory_chart *chart) {
     struct run r;
-    enum status status = run_compile(&r, &gpt_recipe, &q->plan, (int)q->rank, NULL, NULL);
+    enum status status = run_compile(&r, &train_recipe, &q->plan, (int)q->rank, NULL, NULL);
     if (status == OK) status = memory_chart_make(&r, chart);
     run_destroy(&r);
     return status;

@@ -149,7 +149,7 @@ static void check_chart(int64_t n_microbatches, bool is_thinned) {
     p.mesh.dp = p.mesh.tp = p.mesh.pp = p.micro_batch = 1;
     p.global_batch = n_microbatches;
     assert_ok(plan_settle(&p, 1));
-    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
     assert_ok(memory_chart_make(&r, &chart));
     assert_int_equal(chart.n_marks, 2 * n_microbatches);
     assert_string_equal(chart.marks[1].label, "B0");

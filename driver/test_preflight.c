@@ -2,6 +2,7 @@
 #include "tests/test.h"
 
 #include "driver/preflight.h"
+#include "gpt/gpt.h"
 #include "lib/run/checkpoint_ready.h"
 
 #include <stdio.h>
@@ -98,7 +99,7 @@ static void test_room_for_one_is_needed_and_two_wanted(void **state) {
 /* GPT-2 124M in fp32: 124439808 parameters, with two moments of 4 bytes each. */
 static void test_checkpoint_is_master_and_two_moments(void **state) {
     (void)state;
-    struct plan p = {.layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .precision = PRECISION_BF16};
+    struct plan p = {.layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .precision = PRECISION_BF16, .arch = &model_gpt};
     assert_close(preflight_checkpoint_bytes(&p), 124439808.0 * 12, 0);
     p.precision = PRECISION_FP64;
     assert_close(preflight_checkpoint_bytes(&p), 124439808.0 * 24, 0);

@@ -15,7 +15,6 @@
 #include "driver/setup.h"
 #include "driver/stop.h"
 #include "driver/train_state.h"
-#include "gpt/gpt.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/ops/attention.h"
@@ -85,7 +84,7 @@ static void announce(const struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     if (!is_rank_0() || log_get_level() < LOG_INFO) return;
     printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64 ", %" PRId64
-           " parameters\n", p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, gpt_n_params(p));
+           " parameters\n", p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
     if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention_of(p));
     printf("layout: %d rank%s = dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64 ", %d thread%s a rank, %s; batch %" PRId64 " = micro %" PRId64
            " x dp %" PRId64 " x %d microbatches\n", plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, p->mesh.tp, p->mesh.pp, threads, threads == 1 ? "" : "s", setup_binding(),
@@ -111,7 +110,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
     int threads = setup_threads(p, comm_local_size());
     TRY(fail_agree(group_world(), open_files(t)));
-    TRY(run_create(&t->run, &gpt_recipe, p, WATCH_NOTHING));
+    TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
     TRY(preflight_train(p, t->run.device));
     TRY(find_peak(t, threads));
     run_set_data(&t->run, &t->setup.train, &t->setup.val);
@@ -142,7 +141,7 @@ static enum status tell_unwritten(const struct training *t) {
 static enum status report_step(struct training *t, double step_s, double comm_bytes, double comm_s) {
     const struct plan *p = &t->setup.plan;
     const struct run *r = &t->run;
-    double tokens = (double)p->global_batch * (double)p->seq, flops = gpt_flops_per_token(p);
+    double tokens = (double)p->global_batch * (double)p->seq, flops = p->arch->flops_per_token(p);
     struct metrics_row row = {
         .step = r->n_done, .steps = p->steps, .loss = r->loss, .grad_norm = r->grad_norm, .lr = r->lr, .step_s = step_s,
         .tokens_per_s = tokens / step_s, .mfu = flops * tokens / step_s / t->peak_flops, .flops_per_token = flops,

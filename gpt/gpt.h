@@ -11,18 +11,17 @@
 #ifndef TRIVIUM_GPT_GPT_H
 #define TRIVIUM_GPT_GPT_H
 
-#include "lib/program/program.h"
-#include "lib/run/plan.h"
+#include "lib/run/model.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+extern const struct model model_gpt;
+extern const struct model_preset gpt_presets[];
+
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
 enum status gpt_build(const struct plan *, struct program *out);
-
-/** Set the sizes of plan->model's preset, below whatever the user set. @errors E_CONFIG: unknown name (lists all) */
-enum status gpt_preset(const struct plan *, struct options *);
 
 /** N of the MFU formula: parameters in matrix products, that is all but the embedding tables, plus the head. */
 int64_t gpt_matmul_params(const struct plan *);

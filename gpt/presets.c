@@ -1,44 +1,19 @@
 /* Sizes by name. GPT-2's own, and GPT-3's (Brown et al. 2020, table 2.1; head counts such that heads divide hidden). */
 #include "gpt/gpt.h"
 
-#include <string.h>
-
-static const struct preset { const char *name, *layers, *hidden, *heads, *seq, *vocab; } PRESETS[] = {
-    {"tiny", "4", "128", "4", "64", NULL},                           /* vocab: the data's */
-    {"gpt2-124m", "12", "768", "12", "1024", "50257"},
-    {"gpt2-350m", "24", "1024", "16", "1024", "50257"},
-    {"gpt2-774m", "36", "1280", "20", "1024", "50257"},
-    {"gpt2-1558m", "48", "1600", "25", "1024", "50257"},
-    {"gpt3-125m", "12", "768", "12", "2048", "50257"},
-    {"gpt3-350m", "24", "1024", "16", "2048", "50257"},
-    {"gpt3-760m", "24", "1536", "16", "2048", "50257"},
-    {"gpt3-1.3b", "24", "2048", "16", "2048", "50257"},
-    {"gpt3-2.7b", "32", "2560", "32", "2048", "50257"},
-    {"gpt3-6.7b", "32", "4096", "32", "2048", "50257"},
-    {"gpt3-13b", "40", "5120", "40", "2048", "50257"},
-    {"gpt3-175b", "96", "12288", "96", "2048", "50257"},
+const struct model_preset gpt_presets[] = {
+    {"tiny", "layers=4 hidden=128 heads=4 seq=64"},  /* vocab: the data's */
+    {"gpt2-124m", "layers=12 hidden=768 heads=12 seq=1024 vocab=50257"},
+    {"gpt2-350m", "layers=24 hidden=1024 heads=16 seq=1024 vocab=50257"},
+    {"gpt2-774m", "layers=36 hidden=1280 heads=20 seq=1024 vocab=50257"},
+    {"gpt2-1558m", "layers=48 hidden=1600 heads=25 seq=1024 vocab=50257"},
+    {"gpt3-125m", "layers=12 hidden=768 heads=12 seq=2048 vocab=50257"},
+    {"gpt3-350m", "layers=24 hidden=1024 heads=16 seq=2048 vocab=50257"},
+    {"gpt3-760m", "layers=24 hidden=1536 heads=16 seq=2048 vocab=50257"},
+    {"gpt3-1.3b", "layers=24 hidden=2048 heads=16 seq=2048 vocab=50257"},
+    {"gpt3-2.7b", "layers=32 hidden=2560 heads=32 seq=2048 vocab=50257"},
+    {"gpt3-6.7b", "layers=32 hidden=4096 heads=32 seq=2048 vocab=50257"},
+    {"gpt3-13b", "layers=40 hidden=5120 heads=40 seq=2048 vocab=50257"},
+    {"gpt3-175b", "layers=96 hidden=12288 heads=96 seq=2048 vocab=50257"},
+    {NULL, NULL},
 };
-enum { N_PRESETS = sizeof PRESETS / sizeof *PRESETS };
-
-static const struct preset *find(const char *name) {
-    for (int i = 0; i < N_PRESETS; i++)
-        if (!strcmp(PRESETS[i].name, name)) return &PRESETS[i];
-    return NULL;
-}
-
-static const char *all_names(char *text, size_t size) {
-    size_t n = 0;
-    for (int i = 0; i < N_PRESETS; i++) n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", PRESETS[i].name);
-    return text;
-}
-
-enum status gpt_preset(const struct plan *plan, struct options *o) {
-    const struct preset *p = find(plan->model);
-    char names[512];
-    if (!p) return FAIL(E_CONFIG, "no preset is called model=%s; use one of %s", plan->model, all_names(names, sizeof names));
-    TRY(options_set(o, "layers", p->layers, FROM_PRESET));
-    TRY(options_set(o, "hidden", p->hidden, FROM_PRESET));
-    TRY(options_set(o, "heads", p->heads, FROM_PRESET));
-    TRY(options_set(o, "seq", p->seq, FROM_PRESET));
-    return p->vocab ? options_set(o, "vocab", p->vocab, FROM_PRESET) : OK;
-}

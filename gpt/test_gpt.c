@@ -13,7 +13,7 @@ static enum status plan_of(struct plan *p, int argc, char *const *argv) {
     struct options *o;
     TRY(recipe_options_create(NULL, p, &o));
     enum status status = options_parse(o, argc, argv);
-    if (status == OK) status = gpt_preset(p, o);
+    if (status == OK) status = recipe_preset(p, o);
     if (status == OK) status = options_set(o, "vocab", "256", FROM_DATA);
     options_destroy(&o);
     TRY(status);
@@ -69,7 +69,7 @@ static void test_gpt3_sizes_are_what_their_names_say(void **state) {
  * chunks does all of its three products in backward input. */
 static void check_flops(const struct plan *plan) {
     struct run r;
-    assert_ok(run_compile(&r, &gpt_recipe, plan, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, plan, 0, NULL, NULL));
     const double *flops = r.bill.flops;
     double tokens = (double)(plan->global_batch * plan->seq), n = 2.0 * (double)gpt_matmul_params(plan);
     double square = (double)(plan->layers * plan->hidden * plan->seq);
@@ -107,7 +107,7 @@ static void test_flops_of_all_ranks_add_up_to_the_formula(void **state) {
     assert_ok(plan_settle(&p, 4));
     for (int rank = 0; rank < 4; rank++) {
         struct run r;
-        assert_ok(run_compile(&r, &gpt_recipe, &p, rank, NULL, NULL));
+        assert_ok(run_compile(&r, &train_recipe, &p, rank, NULL, NULL));
         for (enum row_kind k = ROW_FORWARD; k <= ROW_BACKWARD_WEIGHT; k++) sum += r.bill.flops[k];
         run_destroy(&r);
     }
@@ -241,7 +241,7 @@ static void test_a_layer_keeps_what_backward_reads_and_nothing_else(void **state
     struct run r;
     char name[32];
     assert_ok(PLAN(&plan, "--model", "tiny"));
-    assert_ok(run_compile(&r, &gpt_recipe, &plan, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &plan, 0, NULL, NULL));
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         snprintf(name, sizeof name, "h1.%s", kept[i]);
         if (!is_kept(&r.chunks[0], name)) fail_msg("%s is not kept", name);

@@ -14,17 +14,17 @@ enum { L = 2, C = 8, H = 2, T = 4, V = 5, MAX_TENSORS = 64 };
 /* ---- a small model by their names and shapes ---- */
 
 struct file_tensor { char name[64]; int64_t rows, columns; double scale; };   /* columns 0: a vector */
-struct model { struct file_tensor tensor[MAX_TENSORS]; int n; enum dtype dtype; };
+struct small_model { struct file_tensor tensor[MAX_TENSORS]; int n; enum dtype dtype; };
 
-static void add(struct model *m, const char *prefix, int layer, const char *name, int64_t rows, int64_t columns) {
+static void add(struct small_model *m, const char *prefix, int layer, const char *name, int64_t rows, int64_t columns) {
     struct file_tensor *t = &m->tensor[m->n++];
     *t = (struct file_tensor){.rows = rows, .columns = columns, .scale = 1};
     if (layer >= 0) snprintf(t->name, sizeof t->name, "%sh.%d.%s", prefix, layer, name);
     else snprintf(t->name, sizeof t->name, "%s%s", prefix, name);
 }
 
-static struct model model_of(const char *prefix, enum dtype dtype) {
-    struct model m = {.dtype = dtype};
+static struct small_model model_of(const char *prefix, enum dtype dtype) {
+    struct small_model m = {.dtype = dtype};
     add(&m, prefix, -1, "ln_f.weight", C, 0), add(&m, prefix, -1, "ln_f.bias", C, 0);
     for (int l = L - 1; l >= 0; l--) {
         add(&m, prefix, l, "attn.c_attn.weight", C, 3 * C), add(&m, prefix, l, "attn.c_attn.bias", 3 * C, 0);
@@ -38,7 +38,7 @@ static struct model model_of(const char *prefix, enum dtype dtype) {
     return m;
 }
 
-static struct file_tensor *tensor_of(struct model *m, const char *name) {
+static struct file_tensor *tensor_of(struct small_model *m, const char *name) {
     for (int i = 0; i < m->n; i++)
         if (!strcmp(m->tensor[i].name, name)) return &m->tensor[i];
     fail_msg("no tensor %s", name);
@@ -78,7 +78,7 @@ static void append_tensor(struct safetensors_writer *w, const struct file_tensor
     free(x);
 }
 
-static void write_model(const struct model *m, const char *path) {
+static void write_model(const struct small_model *m, const char *path) {
     struct safetensors_entry entries[MAX_TENSORS] = {{0}};
     struct safetensors_writer *w;
     int64_t bytes;
@@ -109,7 +109,7 @@ static const char *new_save(void) {
     return test_path(name);
 }
 
-static enum status import_model(const struct model *m, int64_t heads) {
+static enum status import_model(const struct small_model *m, int64_t heads) {
     struct checkpoint_model out;
     const char *path = path_in(folder_of("hf"), "model.safetensors");
     write_model(m, path);
@@ -145,7 +145,7 @@ static void check_layer(const struct checkpoint_reader *r, int l) {
 }
 
 static void check_import(const char *prefix, enum dtype dtype) {
-    struct model m = model_of(prefix, dtype);
+    struct small_model m = model_of(prefix, dtype);
     struct checkpoint_model out;
     struct checkpoint_reader *r;
     enum dtype stored;
@@ -174,7 +174,7 @@ static void test_every_element_comes_to_its_place(void **state) {
 
 static void test_masks_and_a_tied_head_are_left_out(void **state) {
     (void)state;
-    struct model m = model_of("", FP32);
+    struct small_model m = model_of("", FP32);
     add(&m, "", 0, "attn.bias", T, T), add(&m, "", 1, "attn.masked_bias", 1, 0);
     assert_ok(import_model(&m, H));
     add(&m, "", -1, "lm_head.weight", V, C);
@@ -193,7 +193,7 @@ static void test_masks_and_a_tied_head_are_left_out(void **state) {
 
 static void test_tensors_that_are_not_as_they_should_be_are_named(void **state) {
     (void)state;
-    struct model m = model_of("transformer.", FP32);
+    struct small_model m = model_of("transformer.", FP32);
     strcpy(tensor_of(&m, "transformer.h.0.ln_2.bias")->name, "transformer.h.0.ln_3.bias");
     assert_fails(import_model(&m, H), E_FORMAT, "transformer.h.0.ln_2.bias is missing");
     m = model_of("", FP32);
@@ -224,13 +224,13 @@ static void test_tensors_that_are_not_as_they_should_be_are_named(void **state) 
 
 static void test_heads_are_asked_for_where_nobody_says_them(void **state) {
     (void)state;
-    struct model m = model_of("", FP32);
+    struct small_model m = model_of("", FP32);
     assert_fails(import_model(&m, 0), E_CONFIG, "hidden=8", "--heads");
     assert_fails(import_model(&m, 3), E_CONFIG, "heads=3", "hidden=8");
 }
 
 static enum status import_with(const char *config, struct checkpoint_model *out) {
-    struct model m = model_of("", FP32);
+    struct small_model m = model_of("", FP32);
     const char *folder = folder_of("configured"), *path = path_in(folder, "model.safetensors");
     write_model(&m, path);
     write_text(path_in(folder, "config.json"), config);
@@ -257,7 +257,7 @@ static void test_config_says_the_heads_and_may_not_ask_for_another_function(void
 
 static void test_what_is_there_is_not_written_over(void **state) {
     (void)state;
-    struct model m = model_of("", FP32);
+    struct small_model m = model_of("", FP32);
     struct checkpoint_model out;
     struct checkpoint_reader *r;
     const char *folder = folder_of("there"), *path = path_in(folder, "model.safetensors"), *save = new_save();

@@ -34,7 +34,7 @@ static enum status start(struct run *r, const struct plan *plan) {
     struct data_split train, val;
     struct plan p = *plan;
     TRY(plan_settle(&p, plan_ranks(&p)));
-    TRY(run_create(r, &gpt_recipe, &p, WATCH_LIFETIMES));
+    TRY(run_create(r, &train_recipe, &p, WATCH_LIFETIMES));
     if (!file) TRY(data_open("configs/demo.txt", &file));
     TRY(data_split_tail(file, p.seq, 0.1, &train, &val));
     run_set_data(r, &train, &val);
@@ -54,7 +54,7 @@ static void each_layout(struct plan p, void (*visit)(const struct plan *)) {
 static void compile(struct run *r, const struct plan *plan, int rank) {
     struct plan p = *plan;
     assert_ok(plan_settle(&p, plan_ranks(&p)));
-    assert_ok(run_compile(r, &gpt_recipe, &p, rank, NULL, NULL));
+    assert_ok(run_compile(r, &train_recipe, &p, rank, NULL, NULL));
 }
 
 static void test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12(void **state) {
@@ -357,15 +357,15 @@ static void test_options_that_do_not_go_together_are_refused(void **state) {
     struct plan p = plan_of(PRECISION_BF16);
     struct run r;
     mixed_precision_options(&p)->scale = 128;
-    assert_fails(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale=128", "fp16");
+    assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale=128", "fp16");
     run_destroy(&r);
     p.precision = PRECISION_FP32;
-    assert_fails(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale=128", "fp16");
+    assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale=128", "fp16");
     run_destroy(&r);
     p = plan_of(PRECISION_FP16);
     mixed_precision_options(&p)->init = 1;
     mixed_precision_options(&p)->min = 2;
-    assert_fails(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale-init=1", "loss-scale-min=2");
+    assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale-init=1", "loss-scale-min=2");
     run_destroy(&r);
 }
 

@@ -12,7 +12,7 @@ struct pp_options {
     int64_t chunks;
     char split[OPTION_TEXT_MAX];         /* "3,4,5": layers of each virtual stage; "": evenly */
 };
-static inline struct pp_options *pp_options(const struct plan *p) { return plan_own(p, &technique_pp); }
+static inline struct pp_options *pp_options(const struct plan *p) { return plan_own(p, &technique_pp.options); }
 
 /** Which virtual stage (chunk * pp + stage) each layer is on. As --pp-split says, or evenly, the first ones one more.
  *  stage_of has plan->layers entries. @errors E_CONFIG: more virtual stages than layers; a split that does not name pp * chunks

@@ -12,7 +12,7 @@ static enum status validation_loss(struct plan *plan, int world, struct data_fil
     struct run r = {0};
     struct data_split train, val;
     TRY(plan_settle(plan, world));
-    enum status status = run_create(&r, &gpt_recipe, plan, false);
+    enum status status = run_create(&r, &train_recipe, plan, false);
     if (status == OK) status = data_split_tail(file, plan->seq, 0.1, &train, &val);
     if (status == OK) run_set_data(&r, &train, &val);
     if (status == OK) status = run_evaluate(&r, N_BATCHES, loss);

@@ -25,7 +25,7 @@ static struct plan plan_of(int recompute, int n) {
 static void compile(struct run *r, const struct plan *plan, int rank) {
     struct plan settled = *plan;
     assert_ok(plan_settle(&settled, plan_ranks(plan)));
-    assert_ok(run_compile(r, &gpt_recipe, &settled, rank, NULL, NULL));
+    assert_ok(run_compile(r, &train_recipe, &settled, rank, NULL, NULL));
 }
 
 /* ---- which slots ---- */

@@ -101,7 +101,7 @@ enum status reference_init(struct reference *ref, const struct plan *plan) {
     p.device = PLAN_DEVICE_CPU;
     p.loss_chunk = 0;                                                /* the plain form */
     TRY(plan_settle(&p, 1));
-    TRY(run_create(&ref->run, &gpt_recipe, &p, WATCH_NOTHING));
+    TRY(run_create(&ref->run, &train_recipe, &p, WATCH_NOTHING));
     TRY(layout_use_demo(&ref->run));
     for (int s = 0; s < PARITY_STEPS; s++) {
         TRY(run_step(&ref->run));
@@ -189,7 +189,7 @@ static enum status compare_memory(const struct run *r, struct difference *d) {
     TRY(comm_all_gather(group_world(), measured, all, sizeof measured, UINT8));
     for (int rank = 0; rank < plan_ranks(&r->plan) && comm_world_rank() == 0; rank++) {
         struct run ghost;
-        TRY(run_compile(&ghost, &gpt_recipe, &r->plan, rank, NULL, NULL));
+        TRY(run_compile(&ghost, &train_recipe, &r->plan, rank, NULL, NULL));
         for (enum role role = 0; role < N_ROLES; role++) {
             d->memory = worse(d->memory, fabs((double)(all[rank][role] - ghost.memory.bytes[role])));
             d->memory = worse(d->memory, fabs((double)(all[rank][N_ROLES + role] - ghost.memory.host_bytes[role])));
@@ -234,7 +234,7 @@ enum status layout_compare(const struct plan *plan, const struct reference *ref,
     struct plan p = *plan;
     *d = (struct difference){.bits = 1469598103934665603u};
     p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
-    enum status status = run_create(&r, &gpt_recipe, &p, WATCH_LIFETIMES);
+    enum status status = run_create(&r, &train_recipe, &p, WATCH_LIFETIMES);
     if (status == OK) status = layout_use_demo(&r);
     if (status == OK) status = steps_compare(&r, ref, d);
     run_destroy(&r);

@@ -61,7 +61,7 @@ static enum status count_rank(const struct plan *plan, int rank, struct saved *s
     struct run r;
     *saved = (struct saved){0};
     TRY(plan_settle(&p, plan_ranks(&p)));
-    TRY(run_compile(&r, &gpt_recipe, &p, rank, NULL, NULL));
+    TRY(run_compile(&r, &train_recipe, &p, rank, NULL, NULL));
     enum status status = count_run(&r, saved);
     run_destroy(&r);
     return status;

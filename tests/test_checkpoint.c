@@ -27,7 +27,7 @@ static enum status open_run(struct run *r, struct plan p) {
     p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     memset(r, 0, sizeof *r);
     TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(r, &gpt_recipe, &p, WATCH_NOTHING));
+    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
     return layout_use_demo(r);
 }
 

@@ -36,7 +36,7 @@ static enum status open_run(struct run *r, int layout, int precision) {
     snprintf(p.save, sizeof p.save, "somewhere");
     memset(r, 0, sizeof *r);
     TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(r, &gpt_recipe, &p, WATCH_PEAKS));
+    TRY(run_create(r, &train_recipe, &p, WATCH_PEAKS));
     TRY(layout_use_demo(r));
     return steps(r, BEFORE);
 }

@@ -24,7 +24,7 @@ static enum status open_run(struct run *r, const struct plan *plan) {
     struct plan p = *plan;
     p.device = PLAN_DEVICE_CUDA;
     TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(r, &gpt_recipe, &p, WATCH_NOTHING));
+    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
     if (!demo) TRY(data_open("configs/demo.txt", &demo));
     TRY(data_split_tail(demo, p.seq, 0.1, &train, &val));
     run_set_data(r, &train, &val);

@@ -73,7 +73,7 @@ static bool plan_of(const struct combination *c, struct plan *p) {
     p->dropout_masks = CORES[v[CORE]].masks;
     p->loss_chunk = CORES[v[CORE]].loss_chunk;
     struct run r = {0};
-    bool legal = plan_settle(p, plan_ranks(p)) == OK && run_compile(&r, &gpt_recipe, p, 0, NULL, NULL) == OK;
+    bool legal = plan_settle(p, plan_ranks(p)) == OK && run_compile(&r, &train_recipe, p, 0, NULL, NULL) == OK;
     run_destroy(&r);
     status_clear();
     return legal;

@@ -35,7 +35,7 @@ static enum status curve_of(enum plan_precision precision, double loss[STEPS]) {
     struct data_file *file = NULL;
     struct plan p = curve_plan(precision);
     TRY(plan_settle(&p, 1));
-    enum status status = run_create(&r, &gpt_recipe, &p, false);
+    enum status status = run_create(&r, &train_recipe, &p, false);
     if (status == OK) status = data_open("configs/demo.txt", &file);
     if (status == OK) status = train(&r, file, loss);
     data_close(&file);

@@ -37,7 +37,7 @@ static struct plan plan_of(bool parallel, int precision) {
 static enum status open_run(struct run *r, struct plan p) {
     memset(r, 0, sizeof *r);
     TRY(plan_settle(&p, plan_ranks(&p)));
-    TRY(run_create(r, &gpt_recipe, &p, WATCH_NOTHING));
+    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
     return layout_use_demo(r);
 }
 
@@ -113,7 +113,7 @@ static bool comes_back(const char *save, int precision, bool hf, enum dtype dtyp
     if (comm_world_rank() != 0) return agree_all(true);
     struct run serial;
     struct plan plan = plan_of(false, precision);
-    bool same = plan_settle(&plan, 1) == OK && run_compile(&serial, &gpt_recipe, &plan, 0, NULL, NULL) == OK;
+    bool same = plan_settle(&plan, 1) == OK && run_compile(&serial, &train_recipe, &plan, 0, NULL, NULL) == OK;
     bool weights_same = same;
     enum status status = same ? round_trip(save, &p, hf, dtype) : E_INTERNAL;
     if (status == OK && exact) status = same_weights(&serial, save, p.imported, &weights_same);

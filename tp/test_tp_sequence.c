@@ -165,7 +165,7 @@ static struct plan plan_of(int tp, int sp) {
 static void compile(struct run *r, int tp, int sp, int rank) {
     struct plan plan = plan_of(tp, sp);
     assert_ok(plan_settle(&plan, tp));
-    assert_ok(run_compile(r, &gpt_recipe, &plan, rank, NULL, NULL));
+    assert_ok(run_compile(r, &train_recipe, &plan, rank, NULL, NULL));
 }
 
 static bool is_partial_by_name(const char *name) {

@@ -7,6 +7,6 @@
 extern const struct technique technique_tp;
 
 struct tp_options { int sp; };           /* sequence parallelism */
-static inline struct tp_options *tp_options(const struct plan *p) { return plan_own(p, &technique_tp); }
+static inline struct tp_options *tp_options(const struct plan *p) { return plan_own(p, &technique_tp.options); }
 
 #endif

@@ -28,7 +28,7 @@ static struct plan small_plan(int dp, int tp, int pp, int zero) {
 static void compile(struct run *r, const struct plan *plan, int rank) {
     struct plan settled = *plan;
     assert_ok(plan_settle(&settled, plan_ranks(plan)));
-    assert_ok(run_compile(r, &gpt_recipe, &settled, rank, NULL, NULL));
+    assert_ok(run_compile(r, &train_recipe, &settled, rank, NULL, NULL));
 }
 
 /* ---- shards ---- */

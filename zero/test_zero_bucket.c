@@ -139,7 +139,7 @@ static enum status run_and_record(struct run *r, int zero, struct record *record
     plan.micro_batch = 2;
     zero_options(&plan)->stage = zero;
     TRY(plan_settle(&plan, comm_world_size()));
-    TRY(run_create(r, &gpt_recipe, &plan, WATCH_NOTHING));
+    TRY(run_create(r, &train_recipe, &plan, WATCH_NOTHING));
     TRY(data_open("configs/demo.txt", &file));
     TRY(data_split_tail(file, plan.seq, 0.1, &train, &val));
     run_set_data(r, &train, &val);

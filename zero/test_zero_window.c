@@ -102,7 +102,7 @@ static void check_layout(const struct plan *plan) {
     for (int rank = 0; rank < plan_ranks(plan); rank++) {
         struct run r;
         int most = 0;
-        assert_ok(run_compile(&r, &gpt_recipe, plan, rank, NULL, NULL));
+        assert_ok(run_compile(&r, &train_recipe, plan, rank, NULL, NULL));
         for (int k = 0; k < r.program.n_chunks; k++)
             for (enum tape_kind t = TAPE_F; t <= TAPE_B; t++) check_tape(&r.program, &r.chunks[k], t, &most);
         assert_int_equal(most, 2);
@@ -178,7 +178,7 @@ static enum status run_watched(struct run *r, struct watch *w) {
     struct data_file *file;
     struct data_split train, val;
     TRY(plan_settle(&plan, comm_world_size()));
-    TRY(run_create(r, &gpt_recipe, &plan, WATCH_LIFETIMES));
+    TRY(run_create(r, &train_recipe, &plan, WATCH_LIFETIMES));
     TRY(data_open("configs/demo.txt", &file));
     TRY(data_split_tail(file, plan.seq, 0.1, &train, &val));
     run_set_data(r, &train, &val);

@@ -63,7 +63,7 @@ static void check_bill(struct plan plan, int m) {
     for (int rank = 0; rank < plan_ranks(&plan); rank++) {
         struct run r;
         assert_ok(plan_settle(&plan, plan_ranks(&plan)));
-        assert_ok(run_compile(&r, &gpt_recipe, &plan, rank, NULL, NULL));
+        assert_ok(run_compile(&r, &train_recipe, &plan, rank, NULL, NULL));
         assert_int_equal(r.plan.n_microbatches, m);
         assert_close(r.bill.wire_bytes[AXIS_DP], expected_bytes(&r, m), 1e-9 * expected_bytes(&r, m));
         run_destroy(&r);
@@ -95,7 +95,7 @@ static double bill_of(int zero, double bucket_mb) {
     struct plan plan = plan_of(zero, 4, 1, 2);
     plan.bucket_mb = bucket_mb;
     assert_ok(plan_settle(&plan, 4));
-    assert_ok(run_compile(&r, &gpt_recipe, &plan, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &plan, 0, NULL, NULL));
     double bytes = r.bill.wire_bytes[AXIS_DP];
     run_destroy(&r);
     return bytes;

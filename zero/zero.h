@@ -11,7 +11,7 @@ struct zero_options {
     int64_t stage;
     int offload;                         /* enum zero_offload: what is kept in host memory */
 };
-static inline struct zero_options *zero_options(const struct plan *p) { return plan_own(p, &technique_zero); }
+static inline struct zero_options *zero_options(const struct plan *p) { return plan_own(p, &technique_zero.options); }
 
 /** Bytes of model states that one of n replicas keeps for each parameter, by the paper's formulas:
  *    stage 0  w + g + s      1  w + g + s/n      2  w + (g + s)/n      3  (w + g + s)/n

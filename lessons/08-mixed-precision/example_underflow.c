@@ -50,7 +50,7 @@ static enum status one_step(const char *precision, double S, struct data_file *t
     options_destroy(&options);
     TRY(plan_settle(&plan, 1));
     TRY(data_split_tail(text, plan.seq, 0, &train, &val));
-    TRY(run_create(&run, &gpt_recipe, &plan, WATCH_NOTHING));
+    TRY(run_create(&run, &train_recipe, &plan, WATCH_NOTHING));
     run_set_data(&run, &train, &val);
     TRY(run_subscribe(&run, EVENT_GRAD_COMBINE, take, out));
     TRY(run_step(&run));

@@ -12,7 +12,7 @@ static void test_attention_core_is_the_plans(void **state) {
     p.layers = 1;
     p.attention_core = PLAN_CORE_OWN;
     assert_ok(plan_settle(&p, 1));
-    enum status status = run_create(&r, &gpt_recipe, &p, WATCH_NOTHING);
+    enum status status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
     enum attention_core own = attention_preferred();
     run_destroy(&r);
     attention_prefer(ATTENTION_CORE_AUTO);

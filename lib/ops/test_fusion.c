@@ -473,7 +473,7 @@ static enum status train_and_listen(struct run *r, struct plan p, struct events 
     struct data_split train_part, val;
     static struct data_file *file;
     TRY(plan_settle(&p, 1));
-    TRY(run_create(r, &gpt_recipe, &p, WATCH_NOTHING));
+    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
     if (!file) TRY(data_open("configs/demo.txt", &file));
     TRY(data_split_tail(file, p.seq, 0.1, &train_part, &val));
     run_set_data(r, &train_part, &val);

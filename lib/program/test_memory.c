@@ -150,7 +150,7 @@ static void test_bytes_in_use_at_one_time_never_meet(void **state) {
             for (int stage = 0; stage < 3; stage++) {
                 struct run r;
                 struct plan p = layout(1, tp, 3, schedule, 4);
-                assert_ok(run_compile(&r, &gpt_recipe, &p, stage * tp, NULL, NULL));
+                assert_ok(run_compile(&r, &train_recipe, &p, stage * tp, NULL, NULL));
                 check_chunk(&r.chunks[0], &r.schedule, &r.memory);
                 run_destroy(&r);
             }
@@ -177,7 +177,7 @@ static void check_split(bool replay) {
     struct schedule s;
     struct memory_plan m;
     struct plan p = layout(1, 2, 1, SCHEDULE_1F1B, 4);
-    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
     if (replay) replay_every_second_slot(&r.program);
     assert_ok(chunk_lower(&r.program, 0, true, &k));
     split_schedule(p.n_microbatches, &s);
@@ -214,7 +214,7 @@ static void check_frames(int schedule, int pp, int m) {
     for (int stage = 0; stage < pp; stage++) {
         struct run r;
         struct plan p = layout(1, 1, pp, schedule, 16 / m);
-        assert_ok(run_compile(&r, &gpt_recipe, &p, stage, NULL, NULL));
+        assert_ok(run_compile(&r, &train_recipe, &p, stage, NULL, NULL));
         int depth = pp - stage < m ? pp - stage : m, kept = schedule == SCHEDULE_GPIPE ? m : depth;
         int64_t frame = r.chunks[0].frame_bytes[FRAME_FB];
         assert_int_equal(r.memory.n_microbatches, m);
@@ -295,7 +295,7 @@ static void test_params_gradients_and_states_lie_side_by_side(void **state) {
     struct run r;
     struct plan p = layout(1, 2, 2, SCHEDULE_1F1B, 4);
     for (int rank = 0; rank < 4; rank++) {
-        assert_ok(run_compile(&r, &gpt_recipe, &p, rank, NULL, NULL));
+        assert_ok(run_compile(&r, &train_recipe, &p, rank, NULL, NULL));
         check_params(&r.program, &r.memory);
         run_destroy(&r);
     }
@@ -307,7 +307,7 @@ static void test_master_weights_have_a_place_of_their_own(void **state) {
     struct run r;
     struct memory_plan m;
     struct plan p = layout(1, 1, 1, SCHEDULE_1F1B, 4);
-    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
     for (int i = 0; i < r.program.n_params; i++) {
         r.program.params[i].type.dtype = BF16;
         r.program.params[i].state_dtype = FP32;
@@ -339,7 +339,7 @@ static void test_comm_holds_rings_and_then_techniques(void **state) {
     struct run r;
     struct memory_plan m;
     struct plan p = layout(1, 1, 3, SCHEDULE_1F1B, 4);
-    assert_ok(run_compile(&r, &gpt_recipe, &p, 1, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &p, 1, NULL, NULL));
     int64_t boundary = 4 * p.seq * p.hidden * 8;                     /* (B,T,C) in fp64 */
     const struct stage_ring *forward = &r.memory.ring[0], *backward = &r.memory.ring[1];
     assert_int_equal(forward->slots, r.schedule.send_depth);
@@ -365,7 +365,7 @@ static void test_on_cuda_everything_begins_at_256_bytes(void **state) {
     p.device = PLAN_DEVICE_CUDA;
     p.loss_chunk = 0;
     p.heads = p.layers = 3, p.hidden = 27;                           /* sizes that are multiples of nothing */
-    assert_ok(run_compile(&r, &gpt_recipe, &p, 1, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &p, 1, NULL, NULL));
     int64_t begin = r.memory.scratch_offset[ROLE_WORK] | r.memory.technique_offset | r.memory.ring[0].offset | r.memory.ring[1].offset;
     for (int i = 0; i < r.program.n_params; i++) {
         const struct param *w = &r.program.params[i];

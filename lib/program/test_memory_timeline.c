@@ -70,7 +70,7 @@ static struct errors errors_of(struct plan p, int rank) {
     struct memory_timeline t = {0};
     struct errors e = {0};
     assert_ok(plan_settle(&p, plan_ranks(&p)));
-    assert_ok(run_compile(&r, &gpt_recipe, &p, rank, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &p, rank, NULL, NULL));
     assert_ok(memory_timeline_make(&r.program, r.chunks, &r.schedule, &r.memory, &t));
     int64_t (*slow)[N_ROLES] = calloc((size_t)t.n, sizeof *slow);
     assert_non_null(slow);
@@ -118,7 +118,7 @@ static void test_time_line_counts_what_is_always_there(void **state) {
     struct run r = {0};
     struct memory_timeline t;
     assert_ok(plan_settle(&p, 1));
-    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
     assert_ok(memory_timeline_make(&r.program, r.chunks, &r.schedule, &r.memory, &t));
     int64_t n = 0;
     for (int i = 0; i < r.program.n_params; i++) n += type_n(&r.program.params[i].type);

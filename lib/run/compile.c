@@ -49,9 +49,9 @@ static enum status choose_techniques(struct run *r) {
 }
 
 static enum status rewrite_program(struct run *r, rewrite_watcher *watcher, void *self) {
-    TRY(r->recipe->build(&r->plan, &r->program));
+    TRY(r->plan.arch->build(&r->plan, &r->program));
     TRY(program_infer(&r->program));
-    if (watcher) watcher(self, "gpt", &r->program);
+    if (watcher) watcher(self, r->plan.arch->name, &r->program);
     for (int i = 0; i < r->n_active; i++) {
         const struct technique *t = r->active[i];
         if (t->check) TRY(t->check(&r->plan));

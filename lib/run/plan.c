@@ -1,4 +1,4 @@
-#include "lib/run/technique.h"
+#include "lib/run/recipe.h"
 
 #include "lib/device/device.h"
 

@@ -25,6 +25,10 @@ enum {
 };
 
 struct recipe;
+struct model;
+
+/* Options that only one technique or model knows: `at` of each is an offset into a struct of its own, of so many bytes. */
+struct own_options { const struct option *option; int n; size_t bytes; };
 
 struct plan {
     /* model */
@@ -61,7 +65,8 @@ struct plan {
     int64_t trace_first, trace_steps;
     int metrics_append, log;
 
-    /* what the techniques of a recipe are told, each in its own part of this (plan_own) */
+    const struct model *arch;            /* that `model` is a preset of (recipe_preset); until then the recipe's first */
+    /* what the techniques and models of a recipe are told, each in its own part of this (plan_own) */
     const struct recipe *recipe;
     unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char: any type may be read from it */
 
@@ -72,6 +77,10 @@ struct plan {
 
 /** The option table of everything above but `own`, in --help order. */
 extern const struct option_table plan_options;
+
+/** The struct of whoever's options these are, in the plan: pp_options(plan) and the like. (Not const, as with strchr: who has a plan that
+ *  may be changed may change this.) NULL: nobody's in the plan's recipe. */
+void *plan_own(const struct plan *, const struct own_options *);
 
 /** Fill in what follows from the rest (dp from the world, micro-batch as a technique wants it, min-lr, vocab) and refuse what cannot be: sizes that
  *  do not divide, a world that is not the mesh. A world of 0: as many ranks as the layout takes, dp=0 being 1. Pure.

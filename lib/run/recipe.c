@@ -1,41 +1,83 @@
-/* Where a technique's options lie in a plan: one behind the other, in the order of the recipe. */
-#include "lib/run/technique.h"
+#include "lib/run/recipe.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-static size_t room_of(const struct technique *t) {
+/* ---- own options lie in a plan one behind the other: the techniques' in the order of the recipe, then the models' ---- */
+static int n_owners(const struct recipe *r) { return r->n_techniques + r->n_models; }
+static const struct own_options *owner(const struct recipe *r, int i) {
+    return i < r->n_techniques ? &r->techniques[i]->options : &r->models[i - r->n_techniques]->options;
+}
+static const char *owner_name(const struct recipe *r, int i) {
+    return i < r->n_techniques ? r->techniques[i]->name : r->models[i - r->n_techniques]->name;
+}
+
+static size_t room_of(const struct own_options *o) {
     size_t unit = sizeof(double);
-    return (t->options.bytes + unit - 1) / unit * unit;
+    return (o->bytes + unit - 1) / unit * unit;
 }
 
-void *plan_own(const struct plan *p, const struct technique *t) {
+void *plan_own(const struct plan *p, const struct own_options *o) {
     size_t at = 0;
-    for (int i = 0; i < p->recipe->n_techniques; at += room_of(p->recipe->techniques[i++]))
-        if (p->recipe->techniques[i] == t) return (unsigned char *)p->own + at;
+    for (int i = 0; i < n_owners(p->recipe); at += room_of(owner(p->recipe, i++)))
+        if (owner(p->recipe, i) == o) return (unsigned char *)p->own + at;
     return NULL;
-}
-
-/* Behind those that are there already. *used: bytes of plan->own that are taken. */
-static enum status join_own(const struct technique *t, struct option *all, int *n, size_t *used) {
-    if (*used + t->options.bytes > PLAN_OWN_BYTES)
-        return FAIL(E_INTERNAL, "options of technique %s need %zu bytes, and %zu of the %d that a plan has for them are left; "
-                    "raise PLAN_OWN_BYTES", t->name, t->options.bytes, PLAN_OWN_BYTES - *used, PLAN_OWN_BYTES);
-    for (int i = 0; i < t->options.n; i++) {
-        all[*n] = t->options.option[i];
-        all[(*n)++].at += offsetof(struct plan, own) + *used;
-    }
-    *used += room_of(t);
-    return OK;
 }
 
 enum status recipe_options_join(const struct recipe *recipe, struct option_table *table) {
     int n = plan_options.n;
     size_t used = 0;
-    for (int i = 0; i < recipe->n_techniques; i++) n += recipe->techniques[i]->options.n;
+    for (int i = 0; i < n_owners(recipe); i++) n += owner(recipe, i)->n;
     struct option *all = calloc((size_t)n, sizeof *all);
-    *table = (struct option_table){all, 0};
+    *table = (struct option_table){all, plan_options.n};
     if (!all) return FAIL(E_MEMORY, "no memory for a table of %d options", n);
-    for (table->n = 0; table->n < plan_options.n; table->n++) all[table->n] = plan_options.option[table->n];
-    for (int i = 0; i < recipe->n_techniques; i++) TRY(join_own(recipe->techniques[i], all, &table->n, &used));
+    memcpy(all, plan_options.option, (size_t)plan_options.n * sizeof *all);
+    for (int i = 0; i < n_owners(recipe); i++) {
+        const struct own_options *o = owner(recipe, i);
+        if (used + o->bytes > PLAN_OWN_BYTES)
+            return FAIL(E_INTERNAL, "options of %s need %zu bytes, and %zu of the %d that a plan has for them are left; "
+                        "raise PLAN_OWN_BYTES", owner_name(recipe, i), o->bytes, PLAN_OWN_BYTES - used, PLAN_OWN_BYTES);
+        for (int k = 0; k < o->n; k++) {
+            all[table->n] = o->option[k];
+            all[table->n++].at += offsetof(struct plan, own) + used;
+        }
+        used += room_of(o);
+    }
     return OK;
+}
+
+/* ---- presets ---- */
+static const struct model_preset *preset_of(const struct model *m, const char *name) {
+    for (const struct model_preset *p = m->presets; p && p->name; p++)
+        if (!strcmp(p->name, name)) return p;
+    return NULL;
+}
+
+static const char *all_names(const struct recipe *r, char *text, size_t size) {
+    size_t n = 0;
+    for (int i = 0; i < r->n_models; i++)
+        for (const struct model_preset *p = r->models[i]->presets; p && p->name && n < size; p++)
+            n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", p->name);
+    return text;
+}
+
+static enum status set_options(const char *text, struct options *o) {
+    for (int n = 0; *text; text += n) {
+        char name[32], value[32];
+        if (sscanf(text, " %31[^=]=%31s%n", name, value, &n) != 2)
+            return FAIL(E_INTERNAL, "\"%s\" of a preset is not option=value option=value", text);
+        TRY(options_set(o, name, value, FROM_PRESET));
+    }
+    return OK;
+}
+
+enum status recipe_preset(struct plan *plan, struct options *o) {
+    char names[1024] = "";
+    for (int i = 0; i < plan->recipe->n_models; i++) {
+        const struct model_preset *preset = preset_of(plan->recipe->models[i], plan->model);
+        if (!preset) continue;
+        plan->arch = plan->recipe->models[i];
+        return set_options(preset->options, o);
+    }
+    return FAIL(E_CONFIG, "no preset is called model=%s; use one of %s", plan->model, all_names(plan->recipe, names, sizeof names));
 }

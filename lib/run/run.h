@@ -4,7 +4,7 @@
 
 #include "lib/data/data.h"
 #include "lib/program/exec.h"
-#include "lib/run/technique.h"
+#include "lib/run/recipe.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,7 +28,7 @@ const char *run_phase_name(enum run_phase);
 
 struct subscription { enum event_kind kind; subscriber *fn; void *self; };
 
-/* Seen after every rewrite, by `show program`. `name` is "gpt" for the model itself. */
+/* Seen after every rewrite, by `show program`. `name` is the model's for the model itself. */
 typedef void rewrite_watcher(void *self, const char *name, const struct program *);
 
 /* Numbers that a step makes and uses on the device (doubles). The host reads copies of some, behind the step. */

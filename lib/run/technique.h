@@ -20,15 +20,11 @@ struct compiled { const struct program *program; const struct chunk *chunks; con
 /* What only one technique can do in a run. The first in the driver's list that is wanted takes the claim. */
 enum claim { CLAIM_GRAD_SUM = 1, CLAIM_SCHEDULE = 2, CLAIM_OPTIM_SHARD = 4 };
 
-/* Options that only one technique knows. `at` of each is an offset into a struct of the technique's own, of so many bytes. They are listed
- * behind the plan's options (recipe_options), and the struct lies in the plan (plan_own). */
-struct technique_options { const struct option *option; int n; size_t bytes; };
-
 struct technique {
     const char *name;
     unsigned claims;
     bool yields;      /* when another has taken a claim of its own, it stands back; without this the two are refused */
-    struct technique_options options;
+    struct own_options options;
     bool (*wanted)(const struct plan *);
     /* how many of `share` sequences to work on at a time, when the user leaves it open; NULL: no opinion. Pure */
     int64_t (*micro_batch)(const struct plan *, int64_t share);
@@ -41,22 +37,6 @@ struct technique {
     struct json_t *(*save)(const void *self);                         /* what a checkpoint has to keep of it, the same on every rank; a new object */
     enum status (*load)(struct run *, void *self, const struct json_t *);  /* take it again. @errors E_FORMAT */
 };
-
-/* What a run is made of: a model, and techniques in the order of rewriting. */
-struct recipe {
-    enum status (*build)(const struct plan *, struct program *);
-    const struct technique *const *techniques;
-    int n_techniques;
-};
-enum { MAX_TECHNIQUES = 16 };
-
-/** What a technique of the plan's recipe is told: its struct, in the plan. (Not const, as with strchr: whoever has a plan that may be changed
- *  may change this.) NULL: it is none of that recipe. */
-void *plan_own(const struct plan *, const struct technique *);
-
-/** The options of a plan and, behind them, those of the recipe's techniques, for a struct that begins with a plan whose `recipe` is this one.
- *  table->option is the caller's to free, also after an error. @errors E_INTERNAL: they need more room than the plan has; E_MEMORY */
-enum status recipe_options_join(const struct recipe *, struct option_table *table);
 
 /* One event a phase, so that the order of attaching never matters. */
 enum event_kind {

@@ -137,7 +137,7 @@ static enum status create(struct run *r, struct plan *p) {
     if (!file) TRY(data_open("configs/demo.txt", &file));
     struct data_split train = {file, 0, 4000, T}, val = {file, 4321, SAMPLES * T + 1 + 5, T};
     TRY(plan_settle(p, plan_ranks(p)));
-    TRY(run_create(r, &gpt_recipe, p, false));
+    TRY(run_create(r, &train_recipe, p, false));
     run_set_data(r, &train, &val);
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];

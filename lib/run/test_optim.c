@@ -18,7 +18,7 @@ static void create(const struct plan *plan) {
     assert_ok(plan_settle(&p, 1));
     assert_ok(data_open("configs/demo.txt", &demo));
     assert_ok(data_split_tail(demo, p.seq, 0.1, &train, &val));
-    assert_ok(run_create(&r, &gpt_recipe, &p, false));
+    assert_ok(run_create(&r, &train_recipe, &p, false));
     run_set_data(&r, &train, &val);
 }
 

@@ -70,12 +70,12 @@ static void test_every_field_has_one_option(void **state) {
     memset(owners, 0, sizeof owners);
     for (int i = 0; i < all.n; i++) {
         const struct option *o = &all.option[i];
-        size_t end = i < plan_options.n ? offsetof(struct plan, recipe) : offsetof(struct plan, own) + PLAN_OWN_BYTES;
+        size_t end = i < plan_options.n ? offsetof(struct plan, arch) : offsetof(struct plan, own) + PLAN_OWN_BYTES;
         assert_in_range(o->at + field_size(o), 1, end);
         for (size_t k = 0; k < field_size(o); k++) owners[o->at + k]++;
     }
     for (size_t at = 0, unowned = 0; at < sizeof(struct plan); at++) {
-        unowned = owners[at] || at >= offsetof(struct plan, recipe) ? 0 : unowned + 1;
+        unowned = owners[at] || at >= offsetof(struct plan, arch) ? 0 : unowned + 1;
         if (owners[at] > 1 || unowned >= 8) fail_msg("byte %zu of struct plan belongs to %d options", at, owners[at]);
     }
 }

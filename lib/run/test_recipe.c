@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
 #include "tests/test.h"
 
-#include "lib/run/technique.h"
+#include "lib/run/recipe.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +18,13 @@ static const struct technique stranger = {.name = "stranger"};
 static const struct technique none = {.name = "none"};
 static const struct technique second = {.name = "second", .options = {SECOND, 1, sizeof(struct second_own)}};
 
+/* A model with an option of its own, and two presets. */
+struct model_own { int64_t width; };
+static const struct option THIRD[] = {{"test-width", OPTION_INT, "4", 1, 99, NULL, "", "", "test", offsetof(struct model_own, width)}};
+static const struct model_preset PRESETS[] = {{"narrow", "layers=2"}, {"wide", "layers=5 test-width=40"}, {NULL, NULL}};
+static const struct model model = {.name = "model", .presets = PRESETS, .options = {THIRD, 1, sizeof(struct model_own)}};
+static const struct model *const models[] = {&model};
+
 static enum status make(const struct recipe *recipe, struct plan *plan, struct option_table *table, struct options **options) {
     *options = NULL;
     TRY(recipe_options_join(recipe, table));
@@ -28,14 +35,14 @@ static enum status make(const struct recipe *recipe, struct plan *plan, struct o
 static void test_techniques_bring_options_into_the_plan(void **state) {
     (void)state;
     const struct technique *const list[] = {&first, &none, &second};
-    const struct recipe recipe = {NULL, list, 3};
+    const struct recipe recipe = {list, 3, models, 1};
     char *const words[] = {"--test-strength", "0.25", "--test-every", "9", "--layers", "3"};
     struct plan plan = {0};
     struct option_table table;
     struct options *o;
     assert_int_equal(make(&recipe, &plan, &table, &o), OK);
-    const struct first_own *a = plan_own(&plan, &first);
-    const struct second_own *b = plan_own(&plan, &second);
+    const struct first_own *a = plan_own(&plan, &first.options);
+    const struct second_own *b = plan_own(&plan, &second.options);
     assert_close(a->strength, 0.5, 0);
     assert_int_equal(options_parse(o, 6, words), OK);
     assert_close(a->strength, 0.25, 0);
@@ -44,8 +51,8 @@ static void test_techniques_bring_options_into_the_plan(void **state) {
     assert_int_equal(plan.layers, 3);
     static struct plan copy;
     copy = plan;                                                     /* a plan is a value: what is in it goes along */
-    assert_int_equal(((const struct second_own *)plan_own(&copy, &second))->every, 9);
-    assert_null(plan_own(&plan, &stranger));
+    assert_int_equal(((const struct second_own *)plan_own(&copy, &second.options))->every, 9);
+    assert_null(plan_own(&plan, &stranger.options));
     options_destroy(&o);
     free((void *)table.option);
 }
@@ -54,16 +61,16 @@ static void test_options_that_do_not_fit_are_refused(void **state) {
     (void)state;
     const struct technique large = {.name = "large", .options = {FIRST, 1, PLAN_OWN_BYTES - 4}};
     const struct technique *const list[] = {&large, &second};
-    const struct recipe recipe = {NULL, list, 2};
+    const struct recipe recipe = {.techniques = list, .n_techniques = 2};
     struct option_table table;
-    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "technique second", "8 bytes", "0 of the 4096");
+    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "options of second", "8 bytes", "0 of the 4096");
     free((void *)table.option);
 }
 
 static void test_an_option_of_two_techniques_is_refused(void **state) {
     (void)state;
     const struct technique *const list[] = {&first, &first};
-    const struct recipe recipe = {NULL, list, 2};
+    const struct recipe recipe = {.techniques = list, .n_techniques = 2};
     struct plan plan = {0};
     struct option_table table;
     struct options *o;
@@ -71,5 +78,24 @@ static void test_an_option_of_two_techniques_is_refused(void **state) {
     free((void *)table.option);
 }
 
-TESTS(unit_test(test_techniques_bring_options_into_the_plan), unit_test(test_options_that_do_not_fit_are_refused),
+static void test_a_preset_stands_below_what_was_typed(void **state) {
+    (void)state;
+    const struct technique *const list[] = {&first, &none, &second};
+    const struct recipe recipe = {list, 3, models, 1};
+    char *const words[] = {"--model", "wide", "--layers", "3"}, *const other[] = {"--model", "wider"};
+    struct plan plan = {0};
+    struct option_table table;
+    struct options *o;
+    assert_ok(make(&recipe, &plan, &table, &o));
+    assert_ok(options_parse(o, 4, words));
+    assert_ok(recipe_preset(&plan, o));
+    assert_true(plan.arch == &model && plan.layers == 3);
+    assert_int_equal(((const struct model_own *)plan_own(&plan, &model.options))->width, 40);
+    assert_ok(options_parse(o, 2, other));
+    assert_fails(recipe_preset(&plan, o), E_CONFIG, "model=wider", "use one of narrow, wide");
+    options_destroy(&o);
+    free((void *)table.option);
+}
+
+TESTS(unit_test(test_a_preset_stands_below_what_was_typed), unit_test(test_techniques_bring_options_into_the_plan), unit_test(test_options_that_do_not_fit_are_refused),
       unit_test(test_an_option_of_two_techniques_is_refused))

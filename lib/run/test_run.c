@@ -39,7 +39,7 @@ static enum status create(struct run *r, struct plan *p, const struct data_file 
     struct data_split train, val;
     memset(r, 0, sizeof *r);
     TRY(plan_settle(p, plan_ranks(p)));
-    TRY(run_create(r, &gpt_recipe, p, false));
+    TRY(run_create(r, &train_recipe, p, false));
     TRY(data_split_tail(file, p->seq, 0, &train, &val));
     run_set_data(r, &train, &val);
     sharpen(r);
@@ -290,7 +290,7 @@ static void test_more_threads_than_planned_are_refused(void **state) {
     struct plan p = parity_plan();
     int planned = omp_get_max_threads();
     assert_ok(plan_settle(&p, 1));
-    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
     assert_ok(run_check_threads(&r));
     omp_set_num_threads(planned + 1);
     enum status more = run_check_threads(&r);

@@ -80,7 +80,7 @@ static struct plan small_plan(void) {
 
 #define RECIPE(name, ...)                                                                                              \
     const struct technique *const name##_list[] = {__VA_ARGS__};                                                       \
-    const struct recipe name = {gpt_build, name##_list, sizeof name##_list / sizeof *name##_list}
+    const struct recipe name = {.techniques = name##_list, .n_techniques = sizeof name##_list / sizeof *name##_list}
 
 static enum status compile(const struct recipe *recipe, const struct plan *p) {
     struct run r;
@@ -158,7 +158,7 @@ static void test_the_schedule_comes_from_who_has_one(void **state) {
     assert_ok(run_compile(&r, &with, &p, 0, NULL, NULL));
     assert_int_equal(r.schedule.actions[0].microbatch, 1);
     run_destroy(&r);
-    const struct recipe without = {gpt_build, NULL, 0};
+    const struct recipe without = {.n_techniques = 0};
     assert_ok(run_compile(&r, &without, &p, 0, NULL, NULL));
     assert_int_equal(r.schedule.actions[0].microbatch, 0);
     run_destroy(&r);
@@ -168,7 +168,7 @@ static void test_the_schedule_comes_from_who_has_one(void **state) {
 static enum status create_once(const struct technique *t, int64_t *planned) {
     struct plan p = small_plan();
     struct run r;
-    const struct recipe recipe = {gpt_build, &t, 1};
+    const struct recipe recipe = {.techniques = &t, .n_techniques = 1};
     diary[0] = 0;
     enum status status = run_create(&r, &recipe, &p, false);
     *planned = r.memory.bytes[ROLE_COMM];
@@ -211,7 +211,7 @@ static void test_events_of_a_step_come_in_phases(void **state) {
     (void)state;
     const struct technique t = {.name = "t", .wanted = always, .attach = listen_to_all};
     const struct technique *const list[] = {&t};
-    const struct recipe recipe = {gpt_build, list, 1};
+    const struct recipe recipe = {.techniques = list, .n_techniques = 1};
     struct plan p = small_plan();
     struct data_file *file;
     struct run r;

@@ -87,7 +87,7 @@ static enum status run_traced(struct traced *t) {
 static enum status train(struct plan p, bool traced, struct traced *t) {
     *t = (struct traced){0};
     TRY(plan_settle(&p, comm_world_size()));
-    TRY(run_create(&t->run, &gpt_recipe, &p, WATCH_NOTHING));
+    TRY(run_create(&t->run, &train_recipe, &p, WATCH_NOTHING));
     TRY(layout_use_demo(&t->run));
     for (int i = 0; i < WARM; i++) TRY(run_step(&t->run));
     TRY(traced ? run_traced(t) : run_steps(t));
@@ -107,7 +107,7 @@ static const char *check_actions(const struct traced *t) {
     for (int rank = 0; rank < t->data.n_ranks; rank++) {
         const struct trace_rank *r = &t->data.ranks[rank];
         struct run compiled = {0};
-        if (run_compile(&compiled, &gpt_recipe, &t->run.plan, rank, NULL, NULL) != OK) return "does not compile";
+        if (run_compile(&compiled, &train_recipe, &t->run.plan, rank, NULL, NULL) != OK) return "does not compile";
         int n = compiled.schedule.n, seen = 0;
         const char *wrong = NULL;
         for (int i = 0; i < r->n_spans; i++) {

@@ -1,9 +1,8 @@
-/* parses: lib/base lib/comm/mesh.c lib/run/plan.c lib/run/recipe.c driver/recipe.c dp mixed_precision pp recompute tp zero gpt/presets.c driver/show_params.c */
+/* parses: lib/base lib/comm/mesh.c lib/run/plan.c lib/run/recipe.c driver/recipe.c dp gpt mixed_precision pp recompute tp zero driver/show_params.c */
 /* What follows from a command line: presets, sizes that must divide, layouts; and `show memory --params`. The first two bytes are
  * the number of ranks, the rest words, one a line. */
 #include "driver/recipe.h"
 #include "driver/show_params.h"
-#include "gpt/gpt.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!printed) MUST(printed = freopen("/dev/null", "w", stdout));
     MUST(recipe_options_create(NULL, &plan, &o) == OK);
     enum status status = options_parse(o, words_of(text, words), words);
-    if (status == OK) status = gpt_preset(&plan, o);
+    if (status == OK) status = recipe_preset(&plan, o);
     if (status == OK) {
         (void)show_params(&plan, 1e17, false);
         (void)show_params(&plan, 1e17, true);

@@ -1,6 +1,6 @@
 /* parses: lib/base lib/run/recipe.c pp */
 /* --pp-split. The first three bytes: layers, stages, chunks. */
-#include "lib/run/plan.h"
+#include "lib/run/recipe.h"
 #include "pp/pp.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_bytes in = {data, size};
     static const struct technique *const techniques[] = {&technique_pp};
-    static const struct recipe recipe = {NULL, techniques, 1};
+    static const struct recipe recipe = {.techniques = techniques, .n_techniques = 1};
     struct plan plan = {.layers = 1 + (int64_t)fuzz_number(&in, 1), .mesh = {.pp = 1 + (int64_t)fuzz_number(&in, 1) % 16}, .recipe = &recipe};
     struct pp_options *o = pp_options(&plan);
     o->chunks = 1 + (int64_t)fuzz_number(&in, 1) % 8;

@@ -19,5 +19,6 @@ try() {
     report "the page on $1: what it shows builds without a warning, passes its tests, and includes what it may" $code
 }
 try a-technique "2 4" wire16
+try a-model "1 2 4" mlp
 try an-op 1 relu2
 try a-schedule "1 4" eager

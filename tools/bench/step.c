@@ -142,7 +142,7 @@ static enum status run(int argc, char **argv, const char *json) {
     TRY_DONE(fail_agree(group_world(), status));
     comm_configure(&(struct comm_settings){setup.plan.comm_timeout, setup.plan.check_collectives});
     setup_threads(&setup.plan, comm_local_size());
-    TRY_DONE(run_create(&r, &gpt_recipe, &setup.plan, WATCH_NOTHING));
+    TRY_DONE(run_create(&r, &train_recipe, &setup.plan, WATCH_NOTHING));
     run_set_data(&r, &setup.train, &setup.val);
     TRY_DONE(check(&r, &result));
     if (comm_world_rank() == 0) TRY_DONE(report(&r, &result, json));

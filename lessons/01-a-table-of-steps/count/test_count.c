@@ -26,7 +26,7 @@ static struct planned planned_of(struct plan p) {
     struct activations blocks[MAX_BLOCKS] = {{0, 0}};
     struct planned planned = {.layer = -1};
     assert_ok(plan_settle(&p, 1));
-    assert_ok(run_compile(&r, &gpt_recipe, &p, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
     enum status status = activations_count(&r.program, &r.chunks[0], blocks);
     for (int i = 0; i < r.program.n_blocks && planned.layer < 0; i++)
         if (r.program.blocks[i].is_layer) planned.layer = blocks[i].bytes;

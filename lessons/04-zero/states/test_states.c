@@ -99,7 +99,7 @@ static void check_rank(int dp, int zero, int precision, struct states x) {
     struct plan plan = small_plan(dp, zero, precision);
     int64_t size[MAX_PARAMS], bytes = -1;
     assert_ok(plan_settle(&plan, dp));
-    assert_ok(run_compile(&r, &gpt_recipe, &plan, dp - 1, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &plan, dp - 1, NULL, NULL));
     int64_t planned = planned_bytes(&r, x, size);
     assert_ok(states_of_rank(zero, dp, x, size, r.program.n_params, &bytes));
     assert_int_equal(bytes, planned);

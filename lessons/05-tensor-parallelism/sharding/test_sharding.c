@@ -150,7 +150,7 @@ static enum status rewrite(const struct plan *plan, struct program *p) {
 
 static const struct technique technique_puzzle = {.name = "tp", .wanted = wanted, .rewrite = rewrite};
 static const struct technique *const PUZZLE[] = {&technique_puzzle};
-static const struct recipe puzzle_recipe = {gpt_build, PUZZLE, 1};
+static const struct recipe puzzle_recipe = {.techniques = PUZZLE, .n_techniques = 1};
 
 /* ---- a run of it ---- */
 struct result { enum status read, made; double loss[PARITY_STEPS], norm[PARITY_STEPS], bytes, least, whole, wire, wire_least; };
@@ -174,11 +174,11 @@ static enum status compare_plans(int tp) {
     struct run r;
     TRY(plan_settle(&cut, tp));
     TRY(plan_settle(&one, 1));
-    TRY(run_compile(&r, &gpt_recipe, &cut, 0, NULL, NULL));
+    TRY(run_compile(&r, &train_recipe, &cut, 0, NULL, NULL));
     result.least = state_bytes(&r);
     result.wire_least = r.bill.wire_bytes[AXIS_TP];
     run_destroy(&r);
-    TRY(run_compile(&r, &gpt_recipe, &one, 0, NULL, NULL));
+    TRY(run_compile(&r, &train_recipe, &one, 0, NULL, NULL));
     result.whole = state_bytes(&r);
     run_destroy(&r);
     return OK;

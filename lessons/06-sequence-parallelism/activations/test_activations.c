@@ -28,7 +28,7 @@ static struct truth truth_of(const struct layout *l, int precision) {
     struct truth t = {0};
     struct plan plan = plan_of(l, precision);
     assert_ok(plan_settle(&plan, (int)l->tp));
-    assert_ok(run_compile(&r, &gpt_recipe, &plan, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &plan, 0, NULL, NULL));
     struct activations *a = calloc((size_t)r.program.n_blocks, sizeof *a);
     assert_ok(activations_count(&r.program, &r.chunks[0], a));
     t.saved = a[1].bytes;                                            /* the first layer; 0 is the embedding */
@@ -107,7 +107,7 @@ static void check_gradients(const struct layout *l) {
     struct run r;
     struct plan plan = plan_of(l, PRECISION_FP32);
     assert_ok(plan_settle(&plan, (int)l->tp));
-    assert_ok(run_compile(&r, &gpt_recipe, &plan, 0, NULL, NULL));
+    assert_ok(run_compile(&r, &train_recipe, &plan, 0, NULL, NULL));
     for (int i = 0; i < r.program.n_params; i++) {
         const struct param *w = &r.program.params[i];
         int mine = has_partial_gradient(l, strchr(w->name, '.') + 1);

@@ -167,7 +167,7 @@ static enum status mark_chosen(const struct plan *plan, struct program *p) {
 }
 static const struct technique technique_chosen = {.name = "chosen", .wanted = always, .rewrite = mark_chosen};
 static const struct technique *const CHOSEN[] = {&technique_chosen}, *const RECOMPUTE[] = {&technique_recompute};
-static const struct recipe chosen_recipe = {gpt_build, CHOSEN, 1}, recompute_recipe = {gpt_build, RECOMPUTE, 1};
+static const struct recipe chosen_recipe = {.techniques = CHOSEN, .n_techniques = 1}, recompute_recipe = {.techniques = RECOMPUTE, .n_techniques = 1};
 
 struct measured { int64_t saved, peak; double flops; };
 

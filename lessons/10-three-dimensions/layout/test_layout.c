@@ -66,7 +66,7 @@ static enum status parse(const struct puzzle *p, char *layout, struct plan *plan
     memset(plan, 0, sizeof *plan);
     TRY(recipe_options_create(NULL, plan, &o));
     enum status status = options_parse(o, argc, argv);
-    if (status == OK) status = gpt_preset(plan, o);
+    if (status == OK) status = recipe_preset(plan, o);
     if (status == OK) status = plan_settle(plan, p->ranks);
     options_destroy(&o);
     return status;
@@ -84,7 +84,7 @@ static enum status add_stage(const struct puzzle *p, const struct plan *plan, in
     struct run r;
     struct mesh_place place = mesh_place_of(&plan->mesh, 0);
     place.rank.pp = stage;
-    enum status status = run_compile(&r, &gpt_recipe, plan, mesh_rank_of(&place), NULL, NULL);
+    enum status status = run_compile(&r, &train_recipe, plan, mesh_rank_of(&place), NULL, NULL);
     double memory = 0, compute = 0;
     for (enum role role = 0; role < N_ROLES; role++) memory += (double)r.memory.bytes[role];
     for (int kind = 0; kind < N_ROW_KINDS; kind++) compute += r.bill.flops[kind] / p->flops;

@@ -1,0 +1,78 @@
+#include "lib/run/build.h"
+
+#include "lib/base/rng.h"
+#include <stdio.h>
+
+/* ---- types ---- */
+static struct axis axis_of(const struct plan *c, char tag) {
+    if (tag == 'B') return (struct axis){.tag = 'B', .n = c->micro_batch, .global = c->global_batch, .cut = 1u << AXIS_DP};
+    if (tag == 'T') return axis_whole('T', c->seq);
+    if (tag == 'C') return axis_whole('C', c->hidden);
+    if (tag == 'H') return axis_whole('H', c->heads);
+    if (tag == 'D') return axis_whole('D', c->hidden / c->heads);
+    if (tag == 'K') return axis_whole('K', 4 * c->hidden);
+    if (tag == 'V') return (struct axis){.tag = 'V', .n = plan_vocab_rows(c, 1), .global = c->vocab};
+    return axis_whole(tag, tag - '0');
+}
+
+struct type build_type(const struct plan *c, const char *axes, enum dtype dtype) {
+    struct type t = {.dtype = dtype};
+    for (; *axes; axes++) t.shape.axis[t.shape.n_axes++] = axis_of(c, *axes);
+    return t;
+}
+
+/* ---- params ---- */
+static const char *block_name(const struct builder *b) { return b->p->blocks[b->p->n_blocks - 1].name; }
+
+int build_matrix(struct builder *b, const char *name, const char *axes, double std) {
+    return program_add_param(b->p, block_name(b), name, build_type(b->plan, axes, plan_dtype(b->plan)), std, 0, true);
+}
+
+int build_vector(struct builder *b, const char *name, const char *axes, double constant) {
+    return program_add_param(b->p, block_name(b), name, build_type(b->plan, axes, plan_dtype(b->plan)), 0, constant, false);
+}
+
+/* ---- steps ---- */
+static bool stores_masks(const struct plan *plan) { return plan->dropout > 0 && plan->dropout_masks == MASKS_STORE; }
+
+static void add_outputs(struct builder *b, struct step *s, const char *name) {
+    int n = op_n_out(s->op, stores_masks(b->plan));
+    s->out[s->n_out++] = program_add_slot(b->p, block_name(b), name);
+    while (s->n_out < n) {
+        char more[NAME_MAX_LEN];
+        snprintf(more, sizeof more, "%s.%s", name, s->op->out_name[s->n_out]);
+        s->out[s->n_out++] = program_add_slot(b->p, block_name(b), more);
+    }
+}
+
+int build_step(struct builder *b, const struct op *op, const char *name, struct inputs in) {
+    struct program *p = b->p;
+    struct step s = {.op = op, .block = p->n_blocks - 1, .parts = 1};
+    s.in[s.n_in++] = in.x;
+    if (in.second != NONE) s.in[s.n_in++] = in.second;
+    if (in.weight != NONE) s.weight[s.n_weight++] = in.weight;
+    if (in.bias != NONE) s.weight[s.n_weight++] = in.bias;
+    add_outputs(b, &s, name);
+    s.stream = rng_stream(p->slots[s.out[0]].name);
+    program_insert(p, p->n_steps, &s);
+    return s.out[0];
+}
+
+int build_dropout(struct builder *b, int slot) {
+    b->p->steps[b->p->n_steps - 1].p = b->plan->dropout;
+    return slot;
+}
+
+/* ---- data ---- */
+int build_tokens(struct builder *b, const char *block) {
+    program_add_block(b->p, block, NONE, false);
+    b->p->tokens = program_add_slot(b->p, "data", "tokens");
+    b->p->slots[b->p->tokens].type = build_type(b->plan, "BT", INT32);
+    return b->p->tokens;
+}
+
+int build_targets(struct builder *b) {
+    b->p->targets = program_add_slot(b->p, "data", "targets");
+    b->p->slots[b->p->targets].type = build_type(b->plan, "BT", INT32);
+    return b->p->targets;
+}

@@ -1,0 +1,41 @@
+/* What a model writes its list of steps with (struct model, build): params and steps by name, in the block that was opened last, and axes by
+ * letter, so that a technique can speak of "heads" and not of "dimension 1 of the qkv weight".
+ *
+ *   B sequences   T positions   C channels   H heads   D channels of a head   K hidden units (4 C)   V vocabulary   1 to 9: of that length */
+#ifndef TRIVIUM_RUN_BUILD_H
+#define TRIVIUM_RUN_BUILD_H
+
+#include "lib/run/plan.h"
+#include "lib/program/program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct builder { const struct plan *plan; struct program *p; };
+
+/** The whole tensor over these axes: "BTC". The vocabulary is padded as plan_vocab_rows says. @collective{none} */
+struct type build_type(const struct plan *, const char *axes, enum dtype);
+
+/** A param of the block, learned from normal values with this deviation, decaying; or from a constant, not decaying. @return its index */
+int build_matrix(struct builder *, const char *name, const char *axes, double std);
+int build_vector(struct builder *, const char *name, const char *axes, double constant);
+
+/* Of a step: slots x and second, params weight and bias. */
+enum { NONE = -1 };
+struct inputs { int x, second, weight, bias; };
+
+/** Append a step that makes slot `name`, and what else its op keeps: `name`.stat, `name`.mask. @return its first output */
+int build_step(struct builder *, const struct op *, const char *name, struct inputs);
+/** Let the last step drop with the plan's probability. @return slot */
+int build_dropout(struct builder *, int slot);
+
+/** Open the first block and read tokens (B,T); the slot of the data. */
+int build_tokens(struct builder *, const char *block);
+/** The slot of the next tokens (B,T), which the loss compares with. */
+int build_targets(struct builder *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,31 @@
+/* What a program can train: its models, and its techniques in the order of rewriting. The driver has the one list (driver/recipe.c). */
+#ifndef TRIVIUM_RUN_RECIPE_H
+#define TRIVIUM_RUN_RECIPE_H
+
+#include "lib/run/model.h"
+#include "lib/run/technique.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MAX_TECHNIQUES = 16 };
+struct recipe {
+    const struct technique *const *techniques;
+    int n_techniques;
+    const struct model *const *models;
+    int n_models;
+};
+
+/** The options of a plan and, behind them, those of the recipe's techniques and models, for a struct that begins with a plan whose `recipe` is
+ *  this one. table->option is the caller's to free, also after an error. @errors E_INTERNAL: they need more room than the plan has; E_MEMORY */
+enum status recipe_options_join(const struct recipe *, struct option_table *table);
+
+/** The model and the sizes that plan->model names: sets plan->arch, and the options of its preset, below whatever the user set.
+ *  @errors E_CONFIG: unknown name (lists all) */
+enum status recipe_preset(struct plan *, struct options *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
