@@ -80,7 +80,7 @@ static enum status refuse_trains_own(const struct options *o) {
     static const char *const names[] = {"trace", "trace-first", "trace-steps", "profile", "save", "save-every", "save-async", "resume", "spike-guard"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (options_source(o, names[i]) == FROM_COMMAND_LINE)
-            return FAIL(E_USAGE, "%s is train's, and compare does nothing of the kind; leave it out%s", names[i],
+            return FAIL(E_USAGE, "%s is an option of train; compare does not support it; leave it out%s", names[i],
                         names[i][0] == 't' ? " (pipelines are traced for report.html anyhow)" : "");
     return OK;
 }

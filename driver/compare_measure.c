@@ -27,7 +27,7 @@ struct tally { double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES], bubble_s, 
 
 /* factor -1 before the first timed step, +1 after the last: what the ledgers held before drops out. */
 static void add_ledgers(struct tally *t, const struct mesh *mesh, double factor) {
-    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) {
+    for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) {
         double bytes, wait_s;
         metrics_ledger(mesh->group[axis], &bytes, &wait_s);
         t->sent_bytes[axis] += factor * bytes;
@@ -80,7 +80,7 @@ static enum status run_steps(struct run *r, struct trace *trace, int64_t n_warm,
 
 /* ---- what one rank has to say ---- */
 static void take_tally(struct compare_rank *mine, const struct tally *t, double n_timed) {
-    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) {
+    for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) {
         mine->sent_bytes[axis] = t->sent_bytes[axis] / n_timed;
         mine->waited_s[axis] = t->waited_s[axis] / n_timed;
     }

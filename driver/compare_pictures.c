@@ -105,7 +105,7 @@ static const struct chart_series WIRES[N_WIRES] = {{"dp", CHART_ORANGE}, {"tp", 
 
 static double sent_by(const struct compare_rank *rank) {
     double sum = 0;
-    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) sum += rank->sent_bytes[axis];
+    for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) sum += rank->sent_bytes[axis];
     return sum;
 }
 

@@ -39,7 +39,7 @@ static void set_memory(json_t *o, bool known, const char *which, const int64_t r
 }
 
 static void set_traffic(json_t *o, bool known, const double sent[N_MESH_AXES], const double waited_s[N_MESH_AXES]) {
-    for (enum mesh_axis axis = AXIS_TP; axis < N_MESH_AXES; axis++) {
+    for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) {
         set_real(o, known, sent[axis], "comm_", mesh_axis_name(axis), "_bytes");
         set_real(o, known, 1e3 * waited_s[axis], "comm_", mesh_axis_name(axis), "_ms");
     }

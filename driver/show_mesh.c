@@ -59,7 +59,7 @@ static enum status add_up(const struct plan *plan, double most[N_MESH_AXES]) {
     for (place.rank.pp = 0; place.rank.pp < place.n.pp; place.rank.pp++) {
         struct run r;
         enum status status = run_compile(&r, &train_recipe, plan, mesh_rank_of(&place), NULL, NULL);
-        for (enum mesh_axis a = AXIS_TP; status == OK && a < N_MESH_AXES; a++)
+        for (enum mesh_axis a = AXIS_SELF + 1; status == OK && a < N_MESH_AXES; a++)
             if (r.bill.wire_bytes[a] > most[a]) most[a] = r.bill.wire_bytes[a];
         run_destroy(&r);
         TRY(status);

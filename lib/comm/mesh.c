@@ -16,17 +16,18 @@ static bool at_an_end(const struct mesh_place *p) {
 }
 
 enum { ALL_DIMS = (1 << N_DIMS) - 1 };
-/* along: bits of the dimensions in which members differ. Where not all ranks are in such a group: who is, and how many of
- * them there are in one. */
+/* along: bits of the dimensions in which members differ. copies: what is not cut along the axis is the same on all its ranks. Where not all
+ * ranks are in such a group: who is, and how many of them there are in one. */
 static const struct axis_row {
     const char *name;
     unsigned along;
+    bool copies;
     bool (*member)(const struct mesh_place *);
     int n_members;
 } AXES[N_MESH_AXES] = {
     [AXIS_SELF] = {.name = "self"},
-    [AXIS_TP]   = {.name = "tp", .along = 1 << DIM_TP},
-    [AXIS_DP]   = {.name = "dp", .along = 1 << DIM_DP},
+    [AXIS_TP]   = {.name = "tp", .along = 1 << DIM_TP, .copies = true},
+    [AXIS_DP]   = {.name = "dp", .along = 1 << DIM_DP, .copies = true},
     [AXIS_PP]   = {.name = "pp", .along = 1 << DIM_PP},
     [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .member = at_an_end, .n_members = 2},
     [AXIS_MESH] = {.name = "mesh", .along = ALL_DIMS},
@@ -97,4 +98,10 @@ int mesh_size(enum mesh_axis axis, const struct mesh_place *p) {
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) {
     int colour = mesh_colour(axis, p);
     return colour < 0 || colour == mesh_rank_of(p);
+}
+
+bool mesh_speaks(unsigned cuts, const struct mesh_place *p) {
+    for (enum mesh_axis a = 0; a < N_MESH_AXES; a++)
+        if (AXES[a].copies && !(cuts >> a & 1) && !mesh_is_first(a, p)) return false;
+    return true;
 }

@@ -53,6 +53,9 @@ int mesh_colour(enum mesh_axis, const struct mesh_place *);
 int mesh_size(enum mesh_axis, const struct mesh_place *);
 /** This rank is the first of its group, or alone. Pure. */
 bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
+/** Of something that is cut along these axes (bits), and is the same on all ranks of others that hold copies: is this rank the one that counts
+ *  it, so that a sum over the mesh has it once? Pure. */
+bool mesh_speaks(unsigned cuts, const struct mesh_place *);
 
 struct mesh {
     struct mesh_place place;

@@ -103,14 +103,27 @@ static void infer_reduce(struct program *p) {
     }
 }
 
+/* The loss of these targets is counted by whoever counts them. */
+bool program_counts_loss(const struct program *p) {
+    return p->targets >= 0 && mesh_speaks(shape_cuts(&p->slots[p->targets].type.shape), &p->place);
+}
+
 static void infer_counted(struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
         unsigned cut = shape_cuts(&w->type.shape) | (w->padded_n ? 1u << AXIS_DP : 0);
-        w->counted = (cut >> AXIS_TP & 1 || mesh_is_first(AXIS_TP, &p->place)) &&
-                     (cut >> AXIS_DP & 1 || mesh_is_first(AXIS_DP, &p->place)) &&
-                     (!w->tied || mesh_is_first(AXIS_TIE, &p->place));
+        w->counted = mesh_speaks(cut, &p->place) && (!w->tied || mesh_is_first(AXIS_TIE, &p->place));
     }
+}
+
+/* Kernels on GPUs take the places of an axis for one run. */
+static enum status refuse_two_runs(const struct step *s, const struct type *out) {
+    for (int k = 0; k < s->n_out; k++)
+        for (int a = 0; a < out[k].shape.n_axes; a++)
+            if (out[k].shape.axis[a].jump)
+                return FAIL(E_CONFIG, "%s: axis %c is in two runs (zig-zag), and device=cuda has kernels for one; use device cpu", s->op->name,
+                            out[k].shape.axis[a].tag);
+    return OK;
 }
 
 enum status program_infer(struct program *p) {
@@ -121,6 +134,7 @@ enum status program_infer(struct program *p) {
         struct type out[MAX_OUT] = {0};
         TRY(s->op->shape(&c, out));
         for (int k = 0; k < s->n_out; k++) p->slots[s->out[k]].type = out[k];
+        if (p->device == DEVICE_CUDA) TRY(refuse_two_runs(s, out));
         for (int k = 0; k < s->n_weight; k++) p->params[s->weight[k]].present = true;
     }
     params_settle(p);

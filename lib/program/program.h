@@ -99,6 +99,9 @@ int program_insert(struct program *, int at, const struct step *);
  *  @errors E_CONFIG from the ops  @collective{none} */
 enum status program_infer(struct program *);
 
+/** Is this rank's loss a part of the mesh's sum, or the same as that of another rank which counts it? */
+bool program_counts_loss(const struct program *);
+
 /** A call with every type filled in and no data, for shape, work and cost. */
 struct call program_call(const struct program *, const struct step *);
 

@@ -37,25 +37,25 @@ static json_t *techniques_json(const struct run *r) {
     return all;
 }
 
-static const char *names_of_active(const struct run *r, char *text, size_t size) {
-    size_t n = 0;
-    *text = 0;
-    for (int i = 0; i < r->n_active && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? " " : "", r->active[i]->name);
-    return text;
+/* Who saved it: sizes of the mesh, and the names of what was on. */
+static json_t *layout_json(const struct run *r) {
+    json_t *layout = json_object();
+    char active[512] = "";
+    for (int d = 0; d < N_DIMS; d++) json_object_set_new(layout, mesh_dim_name(d), json_integer(r->plan.mesh.at[d]));
+    for (int i = 0, n = 0; i < r->n_active && n < (int)sizeof active; i++)
+        n += snprintf(active + n, sizeof active - (size_t)n, "%s%s", i ? " " : "", r->active[i]->name);
+    json_object_set_new(layout, "techniques", json_string(active));
+    return layout;
 }
 
 json_t *checkpoint_manifest(const struct run *r) {
     const struct plan *p = &r->plan;
     json_t *model = json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)p->layers, "hidden", (json_int_t)p->hidden, "heads",
                               (json_int_t)p->heads, "seq", (json_int_t)p->seq, "vocab", (json_int_t)p->vocab);
-    char active[512];
-    json_t *layout = json_pack("{s:I, s:I, s:I, s:s}", "dp", (json_int_t)p->mesh.dp, "tp", (json_int_t)p->mesh.tp, "pp",
-                               (json_int_t)p->mesh.pp, "techniques", names_of_active(r, active, sizeof active));
     json_t *adamw = json_pack("{s:f, s:f, s:f, s:f}", "beta1", p->beta1, "beta2", p->beta2, "eps", p->eps, "weight_decay", p->weight_decay);
     return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version", CHECKPOINT_VERSION, "step",
                      text_of_int(r->n_done), "update", text_of_int(r->n_update), "samples", text_of_int(run_samples_used(r)), "seed",
-                     text_of_int(p->seed), "model", model, "layout", layout, "adamw", adamw, "techniques", techniques_json(r));
+                     text_of_int(p->seed), "model", model, "layout", layout_json(r), "adamw", adamw, "techniques", techniques_json(r));
 }
 
 static enum status write_manifest(json_t *manifest, const char *folder, const struct shard *shards, int n) {

@@ -46,7 +46,7 @@ enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     s.hops = NULL;                                                   /* they are the training schedule's */
     schedule_fini(&s);
     TRY(status);
-    if (r->plan.place.rank.tp != 0) sum = 0;
+    if (!program_counts_loss(&r->program)) sum = 0;
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &sum, 1, FP64, COMM_SUM));
     int64_t counted = n_batches * B < samples ? n_batches * B : samples;
     *loss = sum / ((double)counted * (double)r->plan.seq);

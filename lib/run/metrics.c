@@ -109,7 +109,7 @@ void metrics_ledger(const struct group *group, double *bytes, double *wait_s) {
 
 void metrics_comm(const struct mesh *mesh, double *bytes, double *wait_s) {
     *bytes = *wait_s = 0;
-    for (int a = AXIS_TP; a < N_MESH_AXES; a++) {
+    for (int a = AXIS_SELF + 1; a < N_MESH_AXES; a++) {
         double group_bytes, group_wait_s;
         metrics_ledger(mesh->group[a], &group_bytes, &group_wait_s);
         *bytes += group_bytes;

@@ -280,10 +280,10 @@ static enum status clear_gradients(struct run *r) {
     return r->device->clear(r->device, from, end - from);
 }
 
-/* The last stage has the loss; its tp ranks all have the same one, so one of them speaks. Every rank learns it. */
+/* The last stage has the loss; of ranks that have the same one (tp's), one speaks. Every rank learns it. */
 static enum status sum_loss(struct run *r) {
     double *loss = &r->scalars[SCALAR_LOSS];
-    if (r->plan.place.rank.tp != 0) TRY(r->device->clear(r->device, loss, sizeof *loss));
+    if (!program_counts_loss(&r->program)) TRY(r->device->clear(r->device, loss, sizeof *loss));
     return comm_all_reduce(r->mesh.group[AXIS_MESH], loss, 1, FP64, COMM_SUM);
 }
 

@@ -206,13 +206,15 @@ static json_t *ranks_json(const struct trace_data *d) {
 
 static json_t *about_json(const struct trace_data *d, const struct plan *p) {
     struct trace_bubble b = trace_bubble(d);
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:s, s:s, s:o}", "program", "trivium", "model", p->model,
-                     "first_step", (json_int_t)d->first_step + 1, "steps", (json_int_t)d->n_steps, "dp", (json_int_t)p->mesh.dp, "tp", (json_int_t)p->mesh.tp,
-                     "pp", (json_int_t)p->mesh.pp, "microbatches", p->n_microbatches, "pipeline_window_us", 1e6 * b.window_s, "bubble_us", 1e6 * b.idle_s,
+    json_t *about = json_pack("{s:s, s:s, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:s, s:s, s:o}", "program", "trivium", "model", p->model,
+                     "first_step", (json_int_t)d->first_step + 1, "steps", (json_int_t)d->n_steps,
+                     "microbatches", p->n_microbatches, "pipeline_window_us", 1e6 * b.window_s, "bubble_us", 1e6 * b.idle_s,
                      "forward_us", 1e6 * b.forward_s, "backward_us", 1e6 * b.backward_s,
                      "clock", "microseconds on rank 0's clock since the first span; a rank's times are off by at most its clock_uncertainty_us",
                      "memory", "bytes alive by the plan when a row begins; planned_bytes, which is allocated, is more by what packing wastes",
                      "ranks", ranks_json(d));
+    for (int k = 0; about && k < N_DIMS; k++) json_object_set_new(about, mesh_dim_name(k), json_integer(p->mesh.at[k]));
+    return about;
 }
 
 static void note_error(struct writer *w, bool failed) {

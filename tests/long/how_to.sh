@@ -6,13 +6,15 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1"; fi; }
 
-# try PAGE RANKS TEST: the tests named so pass in a tree with the page's files
+# try PAGE RANKS TEST [PAGE_BEFORE]: the tests named so pass in a tree with the page's files, and those of a page that it builds on
 try() {
-    local tree=$copy/$1
+    local page tree=$copy/$1
     mkdir "$tree"
     git ls-files -co --exclude-standard -z | while IFS= read -r -d '' f; do [ ! -e "$f" ] || printf '%s\0' "$f"; done | xargs -0 cp -p --parents -t "$tree"
     cp -a "$BUILD" "$tree/build"
-    tools/docs/extract "docs/how-to/add-$1.md" "$tree" || { report "the page on $1: its files" 1; return; }
+    for page in ${4-} "$1"; do
+        tools/docs/extract "docs/how-to/add-$page.md" "$tree" || { report "the page on $1: its files" 1; return; }
+    done
     (cd "$tree" && export BUILD=build && make -j2 WERROR=1 build build/trivium-tests && TEST_RANKS="$2" tests/run "$3" && tools/check-deps) >"$copy/log" 2>&1
     local code=$?
     [ $code = 0 ] || tail -30 "$copy/log"
@@ -20,5 +22,6 @@ try() {
 }
 try a-technique "2 4" wire16
 try a-model "1 2 4" mlp
+try an-axis "2 4 8" cp a-model
 try an-op 1 relu2
 try a-schedule "1 4" eager
