@@ -183,7 +183,7 @@ $(B)/$(KERNELS)/%.o: %.cpp $(B)/$(KERNELS).flags
 	$(if $(V),,@echo "CXX $<")
 	$(Q)$(CXX) $(SIMT_CXXFLAGS) $(if $(filter check,$(SIMT)),-DSIMT_CHECK) -MMD -MP -c -o $@ $<
 
-# Objects are made anew when the flags are not those that they were made with (CUDA=0 after CUDA=1, another ARCH, ...).
+# Objects are made again when the flags are not those that they were made with (CUDA=0 after CUDA=1, another ARCH, ...).
 FLAGS := $(ALL_CFLAGS)
 KERNEL_FLAGS := $(CU)
 $(B)/flags $(B)/$(KERNELS).flags: .FORCE

@@ -1,7 +1,7 @@
 /* Data parallelism.
  *
  * Idea: dp replicas of the model, each with its own samples of the batch. The gradient of the whole batch's loss is the sum of
- * the replicas' gradients, so one sum a step keeps all replicas equal for ever: same weights in, same gradient, same update.
+ * the replicas' gradients, so one sum a step keeps all replicas equal forever: same weights in, same gradient, same update.
  *
  * Formula: the loss is sum over all tokens / (global tokens); every rank scales by the *global* count at the start
  * (call->loss_scale), so gradients are summed and never averaged:

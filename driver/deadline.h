@@ -7,13 +7,13 @@
 extern "C" {
 #endif
 
-/** From here until deadline_lift, or until it is set anew: after so many seconds (rounded up) one E_TIMEOUT line, and
+/** From here until deadline_lift, or until it is set again: after so many seconds (rounded up) one E_TIMEOUT line, and
  *  code 1.
  *  @param what "set-up": copied  @collective{none} */
 void deadline_set(double seconds, const char *what);
 void deadline_lift(void);
 
-/** For MPI_Init, which can wait for ever for a process that never came, and all up to the next deadline: comm-timeout,
+/** For MPI_Init, which can wait forever for a process that never came, and all up to the next deadline: comm-timeout,
  *  as the command line has it, and a moment for programs to be loaded. argv[0..argc): the command's words.
  *  @collective{none} */
 void deadline_set_for_start(int argc, char **argv);

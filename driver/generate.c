@@ -33,7 +33,7 @@ static const struct option OPTIONS[] = {
     {"prompt-tokens", OPTION_TEXT, "", 0, 0, NULL, "tokens", "the same as numbers, for any model: 1,2,3", "text", offsetof(struct request, prompt_tokens)},
     {"tokens", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "how many are written; 0: until seq is full", "text", offsetof(struct request, tokens)},
     {"temperature", OPTION_REAL, "1", 0, 1e6, NULL, "", "scores are divided by it before the draw; 0: no draw, always the most likely token", "text", offsetof(struct request, temperature)},
-    {"top-k", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "draw among the most likely so many; 0: all", "text", offsetof(struct request, top_k)},
+    {"top-k", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "sample from the k most likely tokens; 0: all", "text", offsetof(struct request, top_k)},
     {"seed", OPTION_INT, "1234", 0, 1e15, NULL, "", "the draws follow from it: the same seed, the same text, on any number of ranks", "text", offsetof(struct request, plan.seed)},
     {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size, the number of ranks; must divide heads", "machine", offsetof(struct request, plan.mesh.tp)},
     {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "", "auto: cpu. Attention over a cache has no kernel for GPUs yet", "machine", offsetof(struct request, plan.device)},

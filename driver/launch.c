@@ -178,7 +178,7 @@ static enum status find_program(char path[PATH_MAX]) {
 static const char *signal_remedy(int number) {
     switch (number) {
     case SIGKILL:
-        return "if nobody did this, memory ran out: see `dmesg` and `trivium show memory`; start it again";
+        return "most likely the out-of-memory killer: see `dmesg` and `trivium show memory`; start it again";
     case SIGXCPU: return "`ulimit -t` is used up; raise it, and start it again";
     case SIGUSR1: return "it was asked to stop; start it again";
     case SIGILL: return "the program was built for another processor; make clean, then build it here";

@@ -2,7 +2,7 @@
  *
  * Failures. Before the first step, and at step edges, the ranks agree: the first failing one prints its line, all leave MPI
  * cleanly with the same exit code. In the middle of a step there is nobody to agree with (a peer may be dead): the rank that
- * notices prints its line and ends the job. While ranks start up, MPI itself can wait for ever for a process that never came;
+ * notices prints its line and ends the job. While ranks start up, MPI itself can wait forever for a process that never came;
  * a deadline ends that. */
 #include "driver/train.h"
 

@@ -10,11 +10,11 @@
 static bool is_rank_0(void) { return comm_world_rank() == 0; }
 
 /* ---- at the start ---- */
-/* A run that begins anew in a folder of an earlier one takes over its steps and `latest`. */
+/* A run that starts from scratch in a folder of an earlier one takes over its steps and `latest`. */
 static void warn_of_others(const char *save) {
     char step[CHECKPOINT_PATH_MAX];
     if (checkpoint_resolve(save, step) == OK && is_rank_0())
-        log_warn("%s is of an earlier run, and this one begins anew: its checkpoints will be replaced; give --resume %s to go on, or --save another folder", step, save);
+        log_warn("%s is of an earlier run, and this one starts from scratch: its checkpoints will be replaced; give --resume %s to go on, or --save another folder", step, save);
     status_clear();
 }
 

@@ -18,7 +18,7 @@ enum status train_guard_begin(struct training *t) {
     t->saved_step = -1;
     TRY(train_save(t));                                              /* something to go back to */
     t->leaves_unsaved = t->save_failed;
-    return t->save_failed ? FAIL(E_IO, "spike-guard goes back to the last checkpoint, and the first cannot be saved; give --save a place that can be written to, or leave the guard out") : OK;
+    return t->save_failed ? FAIL(E_IO, "spike-guard goes back to the last checkpoint, and the first cannot be saved; point --save at a writable directory, or leave the guard out") : OK;
 }
 
 static void note(struct training *t, const struct metrics_rollback *row) {

@@ -90,7 +90,7 @@ static enum status finish(struct training *t) {
     return status;
 }
 
-/* --spike-guard has undone steps that were being traced: the trace begins anew where training goes on. */
+/* --spike-guard has undone steps that were being traced: the trace begins again where training goes on. */
 static void go_back(struct training *t) {
     int64_t n = t->trace_end - t->trace_first, left = t->setup.plan.steps - t->run.n_done;
     t->trace_first = t->run.n_done;

@@ -12,11 +12,11 @@
  *
  * Powers of two change the exponent only: scaling and unscaling cost no digit.
  *
- * What breaks: at the lowest scale overflows change nothing any more, and such a run would skip for ever, silently. That is
+ * What breaks: at the lowest scale overflows change nothing any more, and such a run would skip forever, silently. That is
  * what `n_stuck` counts; a fixed scale is at its lowest from the start.
  *
  * Source: Micikevicius et al. 2018, section 3.2; Megatron-LM, megatron/core/optimizer/grad_scaler.py (the same rule, which
- * skips for ever; DeepSpeed stops at the first overflow at the minimum). */
+ * skips forever; DeepSpeed stops at the first overflow at the minimum). */
 #include "mixed_precision/loss_scale.h"
 
 #include <math.h>

@@ -21,7 +21,7 @@
  * Sent when: nothing of its own but one number a step, whether anything overflowed. Everybody else's traffic (gradient
  * buckets, activations between stages, partial sums of tp) halves, because it follows the tensors' types.
  * What breaks: a skip that is not agreed. One rank alone sees an infinity in its part; if it alone skipped, weights would
- * differ between ranks for ever, and nothing would tell. So all ranks take the maximum over the mesh (AXIS_MESH).
+ * differ between ranks forever, and nothing would tell. So all ranks take the maximum over the mesh (AXIS_MESH).
  *
  * Source: Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019 for bf16. */
 #include "mixed_precision/mixed_precision.h"

@@ -112,7 +112,7 @@ static enum status refuse_deadlock(const struct simulation *s, int stage) {
     const struct action *a = &s->stages[stage].actions[s->state[stage].done];
     bool sends = a->kind == SEND_F || a->kind == SEND_B;
     int other = schedule_hop(&s->stages[stage], a).rank;
-    return FAIL(E_INTERNAL, "stage %d, action %d: %s waits for ever for stage %d, which %s (%d staging buffer%s a direction)", stage,
+    return FAIL(E_INTERNAL, "stage %d, action %d: %s waits forever for stage %d, which %s (%d staging buffer%s a direction)", stage,
                 s->state[stage].done, pp_action_text(a), other, sends ? "does not receive" : "does not send", s->depth,
                 s->depth == 1 ? "" : "s");
 }

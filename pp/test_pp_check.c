@@ -161,7 +161,7 @@ static void test_deadlock_is_named(void **state) {
     pp_schedule_make(&pp_1f1b, &(struct pp_shape){2, 1, 4}, 1, &t.stage[1]);
     assert_ok(pp_check_schedules(t.stage, 2, 1, 2));
     assert_fails(pp_check_schedules(t.stage, 2, 1, 1), E_INTERNAL, "stage 0, action 7: send_F of chunk 0, microbatch 3",
-                 "waits for ever for stage 1, which does not receive", "1 staging buffer a direction");
+                 "waits forever for stage 1, which does not receive", "1 staging buffer a direction");
     table_fini(&t);
 }
 

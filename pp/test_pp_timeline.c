@@ -145,7 +145,7 @@ static void test_timeline_refuses_what_never_ends(void **state) {
     for (int i = 0; i < 2; i++) pp_place(&(struct pp_shape){2, 1, 5}, i, &s[i]);
     schedule_add(&s[1], RECV_F, 0, 3);
     assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 0: recv_F of chunk 0, microbatch 3",
-                 "waits for ever for stage 0, which does not send");
+                 "waits forever for stage 0, which does not send");
     pp_timeline_fini(&line);
     schedule_add(&s[0], SEND_F, 0, 3), schedule_add(&s[0], SEND_F, 0, 4);
     assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 1 (its end)", "microbatch 4 is left over");

@@ -115,7 +115,7 @@ static void test_recompute_uniform_keeps_one_input_a_group(void **state) {
     }
 }
 
-/* Groups start anew with each stage and chunk: what a neighbour sends cannot be made again here. */
+/* Groups start again with each stage and chunk: what a neighbour sends cannot be made again here. */
 static void test_recompute_uniform_groups_end_with_the_chunk(void **state) {
     (void)state;
     static const char *const stages[] = {"oooo", ".o.o", "..oo", "...o"};

@@ -1,6 +1,6 @@
 #!/bin/bash
 # launch --max-restarts: what dies is started again from its last checkpoint, and ends as if nothing had happened; what cannot be helped is
-# not tried for ever; and no process of an attempt outlives it.
+# not tried forever; and no process of an attempt outlives it.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail

@@ -209,7 +209,7 @@ more sync steps SEGV 1 1 any "rank 1 of 4|killed by signal 11"
 more sync steps ABRT mpirun '0|1' any "killed by signal 6"
 more sync steps WINCH launch 0 0 ""
 
-# ---- an mpirun that listens to no signal, and prints for ever ----
+# ---- an mpirun that listens to no signal, and prints forever ----
 mkdir deaf
 cat >deaf/mpirun <<'END'
 #!/bin/bash

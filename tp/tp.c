@@ -1,6 +1,6 @@
 /* Tensor parallelism.
  *
- * Idea: cut every matrix product of a layer in two matching ways, so that one sum a half layer is all the talk there is.
+ * Idea: cut every matrix product of a layer in two matching ways, so that one all-reduce per half layer is all the communication.
  *
  *   Y = gelu(X A) B       A cut by columns: A = [A_1 | A_2]      rank r has gelu(X A_r): gelu is elementwise, no talk needed
  *                         B cut by rows:    B = [B_1 ; B_2]      Y = sum_r gelu(X A_r) B_r: one all-reduce

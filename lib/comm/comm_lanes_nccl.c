@@ -6,7 +6,7 @@
  *
  * What breaks: communicators that all run at once and do not all fit. NCCL runs an operation as a kernel of up to some tens of
  * blocks, and each needs the same block of its peers; if GPU A has room for this operation only and GPU B only for that one,
- * both wait for ever. A ring's lanes get few blocks for that reason, and they leave the GPU to the kernels beside them.
+ * both wait forever. A ring's lanes get few blocks for that reason, and they leave the GPU to the kernels beside them.
  *
  * Source: NCCL user guide, "Creating a Communicator" (with options), "Fault Tolerance" (non-blocking communicators, aborting),
  * "Using multiple NCCL communicators concurrently". */

@@ -28,7 +28,7 @@ static enum status bytes_of(const struct reader *r, const char *letters, char *o
     for (*n = 0; *at; ++*n) {
         int letter = *at < 0x80 ? at[0] : *at < 0xE0 ? (at[0] & 0x1F) << 6 | (at[1] & 0x3F) : LETTERS;
         if (letter >= LETTERS || r->letter_byte[letter] < 0)
-            return FAIL(E_FORMAT, "%s: character %" PRId64 " of token \"%.64s\" stands for no byte; is it a byte-level vocabulary, as GPT-2's is?", r->path, *n + 1, letters);
+            return FAIL(E_FORMAT, "%s: character %" PRId64 " of token \"%.64s\" maps to no byte; is it a byte-level vocabulary, as GPT-2's is?", r->path, *n + 1, letters);
         out[*n] = (char)r->letter_byte[letter];
         at += *at < 0x80 ? 1 : 2;
     }
@@ -42,7 +42,7 @@ static enum status load_json(struct reader *r) {
     json_error_t why;
     enum status status = data_map(r->path, "--tokenizer", &map);
     if (status == OK && map.bytes > MOST_FILE_BYTES)
-        status = FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for a vocabulary is %d; is it one?", r->path, map.bytes, MOST_FILE_BYTES);
+        status = FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for a vocabulary is %d; is this a vocab.json?", r->path, map.bytes, MOST_FILE_BYTES);
     if (status == OK) {
         r->vocab = json_loadb(map.at ? (const char *)map.at : "", (size_t)map.bytes, JSON_REJECT_DUPLICATES, &why);
         if (!r->vocab) status = FAIL(E_FORMAT, "%s is not JSON: %s at line %d; get the file again", r->path, why.text, why.line);

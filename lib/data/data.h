@@ -1,7 +1,7 @@
 /* Token data: what the files are, which tokens make sample i, and in which order samples come.
  *
  * Sample i is tokens [i T, i T + T) with targets one further, so n tokens have (n - 1) / T samples. The order is a
- * keyed permutation of the sample index, drawn anew each epoch; sample number s of a run (counting from 0 over all steps) is
+ * keyed permutation of the sample index, drawn again each epoch; sample number s of a run (counting from 0 over all steps) is
  * a pure function of (seed, s). No rank, layout or batch size enters it: rank r simply asks for other s.
  *
  * Formats, in the order in which they are looked for:

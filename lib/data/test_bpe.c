@@ -185,9 +185,9 @@ static void test_a_bad_vocabulary_is_refused(void **state) {
     assert_fails(open_with(write_vocab(-1, "\"ab\":1e300"), "x"), E_FORMAT, "\"ab\"", "0 to 256");
     assert_fails(open_with(write_vocab(-1, "\"ab\":99999999999999999999999"), "x"), E_FORMAT, "not JSON", "integer");
     assert_fails(open_with(write_vocab(-1, "\"ab\":\"256\""), "x"), E_FORMAT, "\"ab\"", "0 to 256");
-    assert_fails(open_with(write_vocab(-1, "\"a b\":256"), "x"), E_FORMAT, "\"a b\"", "character 2", "stands for no byte");
-    assert_fails(open_with(write_vocab(-1, "\"\\u0144\":256"), "x"), E_FORMAT, "stands for no byte");
-    assert_fails(open_with(write_vocab(-1, "\"\\u20ac\":256"), "x"), E_FORMAT, "stands for no byte");
+    assert_fails(open_with(write_vocab(-1, "\"a b\":256"), "x"), E_FORMAT, "\"a b\"", "character 2", "maps to no byte");
+    assert_fails(open_with(write_vocab(-1, "\"\\u0144\":256"), "x"), E_FORMAT, "maps to no byte");
+    assert_fails(open_with(write_vocab(-1, "\"\\u20ac\":256"), "x"), E_FORMAT, "maps to no byte");
     assert_fails(open_with(write_vocab(-1, "\"\":256"), "x"), E_FORMAT, "token 256 is empty");
     const char *huge = write_text("v.json", "{}", 2);
     assert_int_equal(truncate(huge, (16 << 20) + 1), 0);

@@ -446,7 +446,7 @@ static void test_gradient_is_final_after_all_microbatches_and_uses(void **state)
     double final = b.seen[nth_ready(5)].first;                       /* and then it is complete */
     assert_close(final, *(double *)b.program.params[0].grad, 0);
     b.n_seen = 0;
-    assert_ok(exec_run(&b.exec, &b.schedule, true));                 /* counted anew each step */
+    assert_ok(exec_run(&b.exec, &b.schedule, true));                 /* counted again each step */
     check_final_is_last(6);
 }
 

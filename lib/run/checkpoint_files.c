@@ -42,7 +42,7 @@ static int64_t step_of_name(const char *name) {
 
 static enum status make_one(const char *path) {
     if (mkdir(path, 0777) == 0 || errno == EEXIST) return OK;
-    return FAIL(E_IO, "cannot make the folder %s: %s; give --save a place that can be written to", path, strerror(errno));
+    return FAIL(E_IO, "cannot make the folder %s: %s; point --save at a writable directory", path, strerror(errno));
 }
 
 enum status checkpoint_make_folder(const char *path) {

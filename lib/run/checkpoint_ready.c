@@ -45,7 +45,7 @@ static enum status write_probe(const char *path, int64_t bytes) {
     int why = errno;
     if (fd >= 0) close(fd);
     free(text);
-    return ok ? OK : FAIL(E_IO, "cannot write %s: %s; give --save a place that can be written to", path, strerror(why));
+    return ok ? OK : FAIL(E_IO, "cannot write %s: %s; point --save at a writable directory", path, strerror(why));
 }
 
 /* A file system of one host only would leave each host with some of the files. */

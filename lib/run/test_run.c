@@ -256,7 +256,7 @@ static enum status good_then_bad(struct run *r, bool in_gradient, struct outcome
     return OK;
 }
 
-/* On every rank, also on those whose own numbers are all well: a rank that went on alone would wait for the others for ever. */
+/* On every rank, also on those whose own numbers are all well: a rank that went on alone would wait for the others forever. */
 static void check_stops(bool in_gradient) {
     for (int n = 0; n < n_layouts(); n++) {
         struct plan p = nth_layout(n);

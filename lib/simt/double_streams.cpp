@@ -89,7 +89,7 @@ static bool in_any_order(const std::function<bool()> &enough) {
 }
 
 /* One round. Host functions and kernels must not call CUDA; a piece that was jumped out of leaves `running` behind, so the next
- * call of the host starts anew. */
+ * call of the host starts again. */
 static bool run_streams(const std::function<bool()> &enough) {
     running = true;
     enum order order = order_in_force();

@@ -6,7 +6,7 @@
  * with a barrier holds n stacks, and passing the barrier is one switch of stacks for each thread.
  *
  * Order: threads begin in the order of their number (SIMT_FORWARD) or against it, and go on in the order in which they came.
- * When nobody can go on and not all have ended, they wait for one another for ever: the block is given up, and says so. */
+ * When nobody can go on and not all have ended, they wait for one another forever: the block is given up, and says so. */
 #include "fiber.h"
 #include "lib/simt/state.h"
 

@@ -269,7 +269,7 @@ static void test_bank_conflicts_are_counted_in_wavefronts(void **state) {
     device_free(y);
 }
 
-/* Four requests of one sector. The lanes that went through the inner loop once are not a request behind for ever: the barrier is where
+/* Four requests of one sector. The lanes that went through the inner loop once are not a request behind forever: the barrier is where
  * all begin again. */
 static void test_requests_begin_anew_behind_a_barrier(void **state) {
     (void)state;

@@ -135,7 +135,7 @@ static enum status bench(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    alarm(600);                                                      /* MPI can wait for ever for a process that never came */
+    alarm(600);                                                      /* MPI can wait forever for a process that never came */
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = bench(argc, argv);
     status_report();

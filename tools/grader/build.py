@@ -159,7 +159,7 @@ class Base:
         return [*self.settings.word["CC"], *self.settings.without_werror("TEST_CFLAGS"), f"-I{self.exercise.folder}"]
 
     def compile_own(self, path, more=(), suffix=""):
-        """A file of the exercise's folder; its object, made anew when something that it includes has changed."""
+        """A file of the exercise's folder; its object, made again when something that it includes has changed."""
         name = f"{self.folder}/{os.path.basename(path)}{suffix}"
         command = [*self.compiler(path), *more, "-MMD", "-MP", "-MF", name + ".d", "-c", "-o", name + ".o", path]
         stamp = hashlib.sha256(shlex.join(command).encode()).hexdigest()

@@ -107,7 +107,7 @@ enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, 
     return FAIL(E_TODO, "taking a gradient into its bucket is still to be written");
 }
 
-/* Everything foretold has come, everything in flight arrives; then the step may begin anew. */
+/* Everything foretold has come, everything in flight arrives; then the step may begin again. */
 enum status zero_buckets_finish(struct zero_buckets *z, const struct program *p, bool accumulate) {
     (void)z, (void)p, (void)accumulate;
     return FAIL(E_TODO, "waiting for the buckets is still to be written");

@@ -12,7 +12,7 @@ static double play(struct faults f, double tau, int n) {
     double all = 0, need = tau + f.save;
     uint64_t draw = 0;
     for (int done = 0; done < n;) {
-        double until = -f.mtbf * log1p(-rng_uniform(12, 1, draw++));      /* the process has no memory: drawing anew for each stretch is the same */
+        double until = -f.mtbf * log1p(-rng_uniform(12, 1, draw++));      /* the process has no memory: drawing again for each stretch is the same */
         all += until < need ? until + f.restart : need;
         done += until >= need;
     }
