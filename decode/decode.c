@@ -128,8 +128,9 @@ static enum status decode_schedule(const struct plan *plan, struct schedule *out
 /* Of a token whose scores are wanted; rows bill themselves. */
 static enum status decode_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
-    double bytes = (double)plan->mesh.tp * (double)type_bytes(&p->slots[p->blocks[p->n_blocks - 1].out].type);
-    bill->wire_bytes[AXIS_TP] += comm_algorithm_bytes(COMM_ALL_GATHER, (int)plan->mesh.tp, bytes);
+    const struct type *scores = &p->slots[p->blocks[p->n_blocks - 1].out].type;
+    bill_exchange(bill, &p->place, (struct exchange){.axis = AXIS_TP, .op = COMM_ALL_GATHER, .count = plan->mesh.tp * type_n(scores),
+                                                     .dtype = scores->dtype, .when = AT_END});
     return OK;
 }
 

@@ -28,7 +28,7 @@ static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bu
 static enum status dp_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct dp_buckets d;
     TRY(dp_buckets_init(&d, c->program, bucket_bytes(plan)));
-    bill->wire_bytes[AXIS_DP] += dp_buckets_wire(&d, (int)plan->mesh.dp);
+    dp_buckets_bill(&d, &c->program->place, bill);
     dp_buckets_fini(&d);
     return OK;
 }

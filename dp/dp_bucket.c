@@ -78,8 +78,10 @@ enum status dp_buckets_finish(struct dp_buckets *d) {
     return OK;
 }
 
-double dp_buckets_wire(const struct dp_buckets *d, int n_ranks) {
-    double bytes = 0;
-    for (int i = 0; i < d->n; i++) bytes += comm_algorithm_bytes(COMM_ALL_REDUCE, n_ranks, (double)d->bucket[i].bytes);
-    return bytes;
+void dp_buckets_bill(const struct dp_buckets *d, const struct mesh_place *place, struct bill *bill) {
+    for (int i = 0; i < d->n; i++) {
+        const struct dp_bucket *b = &d->bucket[i];
+        bill_exchange(bill, place, (struct exchange){.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = b->bytes / (int64_t)dtype_size(b->dtype),
+                                                     .dtype = b->dtype, .when = BEHIND_BACKWARD});
+    }
 }

@@ -3,7 +3,7 @@
 #define TRIVIUM_DP_DP_BUCKET_H
 
 #include "lib/comm/comm_request.h"
-#include "lib/program/program.h"
+#include "lib/program/bill.h"
 
 /* Params first .. last of the table (those present), and the bytes of the grad arena they span, gaps of alignment included. */
 struct dp_bucket {
@@ -27,7 +27,7 @@ enum status dp_bucket_ready(struct dp_buckets *, int param, void *grad_base, con
  *  was never completed */
 enum status dp_buckets_finish(struct dp_buckets *);
 
-/** Algorithm bytes that a step's buckets put on the wire, a rank. */
-double dp_buckets_wire(const struct dp_buckets *, int n_ranks);
+/** A step's sums, by name: one a bucket over AXIS_DP, behind backward. place: of the rank whose bill it is. */
+void dp_buckets_bill(const struct dp_buckets *, const struct mesh_place *, struct bill *);
 
 #endif

@@ -149,6 +149,7 @@ static void test_pp_bills_the_tied_gradient_at_both_ends(void **state) {
         combine_bill(&s.at[i], &bill);
         /* all_reduce over two ranks: 2 S / 2 */
         assert_close(bill.wire_bytes[AXIS_TIE], i == 0 || i == 3 ? 131 * 16 * 8 : 0, 0);
+        bill_fini(&bill);
     }
     stages_fini(&s);
 }

@@ -199,12 +199,21 @@ static enum status compare_memory(const struct run *r, struct difference *d) {
     return OK;
 }
 
+static int64_t operations(const struct bill *b, enum mesh_axis axis, enum comm_op op) {
+    int64_t n = 0;
+    for (int i = 0; i < b->n_exchanges; i++)
+        if (b->exchanges[i].axis == axis && b->exchanges[i].op == op) n += exchange_operations(&b->exchanges[i]);
+    return n;
+}
+
 static void compare_wire(const struct run *r, struct difference *d) {
     for (enum mesh_axis a = AXIS_TP; a <= AXIS_TIE; a++) {
         double bytes = 0, billed = PARITY_STEPS * r->bill.wire_bytes[a];
         const struct ledger *l = group_ledger(r->mesh.group[a]);
         for (int op = 0; op < N_COMM_OPS; op++) bytes += l->entry[op].bytes;
         d->wire = worse(d->wire, fabs(bytes - billed) / (billed > 1 ? billed : 1));
+        for (enum comm_op op = 0; group_size(r->mesh.group[a]) > 1 && op < COMM_RECV; op++)
+            d->wire = worse(d->wire, fabs((double)(l->entry[op].calls - PARITY_STEPS * operations(&r->bill, a, op))));
     }
 }
 

@@ -30,7 +30,7 @@ struct difference {
     double first_loss, first_grad;
     double weight_absolute;
     double memory;                     /* bytes by which a role's measured mark differs from the plan of rank 0 for that rank */
-    double wire;                       /* relative difference of the ledger from the bill, over all axes */
+    double wire;                       /* relative difference of the ledger's bytes from the bill, and how many operations it is off, over all axes */
     double padding;                    /* largest weight beyond the vocabulary: must stay zero */
     uint64_t bits;                     /* hash of this rank's losses and weights: two equal runs have equal bits */
 };

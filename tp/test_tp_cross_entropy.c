@@ -4,6 +4,7 @@
  * do not divide: 13 over 4 ranks leaves 12 .. 15 to the last, three of them padding; 5 over 4 leaves it padding only; so does 1
  * over any. Padding holds 100 in every logit, so reading it shows. */
 #include "lib/comm/comm.h"
+#include "lib/program/bill.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/test_op.h"
 #include "tp/tp_cross_entropy.h"
@@ -179,7 +180,7 @@ static void test_tp_cross_entropy_bills_what_it_sends(void **state) {
     group_ledger_reset(group_world());
     bool ok = run(&c, ROW_FORWARD, 0);
     double sent = group_ledger(group_world())->entry[COMM_ALL_REDUCE].bytes;
-    double forward = op_cost(&call, ROW_FORWARD).wire_bytes, backward = op_cost(&call, ROW_BACKWARD_INPUT).wire_bytes;
+    double forward = bill_row_bytes(&call, ROW_FORWARD), backward = bill_row_bytes(&call, ROW_BACKWARD_INPUT);
     op_case_free(&c);
     assert_true(agree_all(ok && sent == formula && forward == formula && backward == 0));
 }

@@ -4,6 +4,7 @@
  * numbers so small that every dtype adds them exactly: compared with ==. */
 #include "driver/recipe.h"
 #include "lib/comm/comm_request.h"
+#include "lib/program/bill.h"
 #include "lib/ops/test_op.h"
 #include "tests/layouts.h"
 #include "tp/tp.h"
@@ -14,7 +15,7 @@ enum { SHARE = 3, C = 5, MOST = 3 * 4 * SHARE * C };   /* tokens a rank; channel
 static const enum dtype DTYPES[] = {FP64, FP32, BF16, FP16};
 
 /* One row: a whole (B,T,C) and a shard (B,T/tp,C), of which one goes in and the other comes out. */
-struct exchange {
+struct passage {
     struct type whole, shard;
     struct step step;
     struct call call;
@@ -36,9 +37,9 @@ static int expected(bool gathered, int64_t g) {
     return sum;
 }
 
-static void exchange_init(struct exchange *x, const struct op *op, enum row_kind kind, enum dtype dtype, int B) {
+static void exchange_init(struct passage *x, const struct op *op, enum row_kind kind, enum dtype dtype, int B) {
     int tp = comm_world_size(), rank = comm_world_rank();
-    *x = (struct exchange){.whole = op_type(dtype, "BTC", B, tp * SHARE, C),
+    *x = (struct passage){.whole = op_type(dtype, "BTC", B, tp * SHARE, C),
                            .step = {.op = op, .n_in = 1, .n_out = 1, .parts = tp, .part = rank}};
     x->shard = op_type_part(x->whole, 'T', rank * SHARE, SHARE);
     bool enter = op == &op_sp_enter, gather = gathers(op, kind), forward = kind != ROW_BACKWARD_INPUT;
@@ -51,13 +52,13 @@ static void exchange_init(struct exchange *x, const struct op *op, enum row_kind
     x->call.work = x->work = malloc((size_t)op_work(&x->call, kind) + 1);   /* not a byte more, for the sanitizer */
 }
 
-static bool exchange_run(struct exchange *x, enum row_kind kind) {
+static bool exchange_run(struct passage *x, enum row_kind kind) {
     bool ok = op_run(&x->call, kind) == OK && comm_wait(&x->request) == OK;
     free(x->work);
     return ok;
 }
 
-static bool is_right(const struct exchange *x, bool gathered) {
+static bool is_right(const struct passage *x, bool gathered) {
     const struct type *type = gathered ? &x->whole : &x->shard;
     for (int64_t i = 0; i < type_n(type); i++)
         if (dtype_get(x->to, type->dtype, i) != expected(gathered, shape_global_index(&type->shape, i))) return false;
@@ -69,7 +70,7 @@ static bool exchanges_rightly(const struct op *op, enum row_kind kind) {
     bool ok = true;
     for (int d = 0; d < 4; d++)
         for (int B = 1; B <= 3; B++) {
-            struct exchange x;
+            struct passage x;
             exchange_init(&x, op, kind, DTYPES[d], B);
             ok &= exchange_run(&x, kind) && is_right(&x, gathers(op, kind));
         }
@@ -95,7 +96,7 @@ static void test_sp_ops_refuse_to_accumulate(void **state) {
     (void)state;
     static const struct op *const ops[] = {&op_sp_enter, &op_sp_exit};
     for (int i = 0; i < 2; i++) {
-        struct exchange x;
+        struct passage x;
         exchange_init(&x, ops[i], ROW_BACKWARD_INPUT, FP32, 1);
         x.call.accumulate = 1;
         assert_fails(op_run(&x.call, ROW_BACKWARD_INPUT), E_INTERNAL, ops[i]->name, "another consumer");
@@ -106,7 +107,7 @@ static void test_sp_ops_refuse_to_accumulate(void **state) {
 /* Whatever rank looks: after enter the sequence is whole, after exit it is this rank's part. */
 static void test_sp_ops_change_the_sequence_and_nothing_else(void **state) {
     (void)state;
-    struct exchange x;
+    struct passage x;
     struct type out[MAX_OUT];
     exchange_init(&x, &op_sp_enter, ROW_FORWARD, BF16, 2);
     free(x.work);
@@ -120,7 +121,7 @@ static void test_sp_ops_change_the_sequence_and_nothing_else(void **state) {
 
 static void test_sp_ops_refuse_other_shapes(void **state) {
     (void)state;
-    struct exchange x;
+    struct passage x;
     struct type out[MAX_OUT], odd = op_type(FP32, "BTC", 2, 7, C), heads = op_type(FP32, "BTHD", 2, 6, 2, 3);
     exchange_init(&x, &op_sp_exit, ROW_FORWARD, FP32, 1);
     free(x.work);
@@ -134,13 +135,13 @@ static void test_sp_ops_refuse_other_shapes(void **state) {
 
 /* What is billed for a row is what the ledger counts: S (n-1)/n, S the bytes of the whole. */
 static bool bills_what_is_sent(const struct op *op, enum row_kind kind) {
-    struct exchange x;
+    struct passage x;
     double n = comm_world_size(), formula = 2 * n * SHARE * C * 4 * (n - 1) / n;
     enum comm_op sends = gathers(op, kind) ? COMM_ALL_GATHER : COMM_REDUCE_SCATTER;
     exchange_init(&x, op, kind, FP32, 2);
     group_ledger_reset(group_world());
     bool ok = exchange_run(&x, kind);
-    return agree_all(ok && group_ledger(group_world())->entry[sends].bytes == formula && op_cost(&x.call, kind).wire_bytes == formula);
+    return agree_all(ok && group_ledger(group_world())->entry[sends].bytes == formula && bill_row_bytes(&x.call, kind) == formula);
 }
 
 static void test_sp_ops_bill_what_they_send(void **state) {

@@ -14,7 +14,7 @@
  * Source: Shoeybi et al. 2019, section 3 (fusing the parallel logits with the cross-entropy loss). */
 #include "tp/tp_cross_entropy.h"
 
-#include "lib/comm/comm.h"
+#include "lib/comm/exchange.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -38,12 +38,18 @@ static int64_t work(const struct call *c, enum row_kind kind) {
 }
 
 static struct cost cost(const struct call *c, enum row_kind kind) {
-    struct cost k = {.bytes = (double)type_bytes(c->in[0].type)};
-    double row_bytes = (double)n_rows(c) * (double)dtype_size(accumulator(c));
-    if (is_forward(kind))
-        k.wire_bytes = comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, row_bytes) +
-                       comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, 2 * row_bytes);
-    return k;
+    (void)kind;
+    return (struct cost){.bytes = (double)type_bytes(c->in[0].type)};
+}
+
+/* The maximum of every row; then sum and hit. */
+static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    for (int i = 0; i < 2; i++) {
+        out[i].op = COMM_ALL_REDUCE;
+        out[i].count = (i + 1) * n_rows(c);
+        out[i].dtype = accumulator(c);
+    }
+    return is_forward(kind) ? 2 : 0;
 }
 
 static struct vocab_rows rows_of(const struct call *c) {
@@ -76,6 +82,6 @@ static enum status backward_input(const struct call *c) {
 
 const struct op op_tp_cross_entropy = {
     .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = 3, .bi_out = 2}, .no_grad_in = 2, .no_grad_out = 3, .statistic_out = 2,
-    .backward_over_in = true, .has_backward_input = true, .work = work, .cost = cost,
+    .backward_over_in = true, .has_backward_input = true, .work = work, .cost = cost, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward, backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({forward, backward_input, NULL}))}};

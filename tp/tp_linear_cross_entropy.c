@@ -5,7 +5,7 @@
  * rank's part of a sum; tp_enter before the op sums it. */
 #include "tp/tp_linear_cross_entropy.h"
 
-#include "lib/comm/comm.h"
+#include "lib/comm/exchange.h"
 #include "lib/ops/linear_cross_entropy.h"
 
 static enum status reduce(const struct call *c, void *x, int64_t n, bool maximum) {
@@ -15,17 +15,21 @@ static enum status reduce(const struct call *c, void *x, int64_t n, bool maximum
 static enum status forward(const struct call *c) { return c->training ? OK : linear_cross_entropy_run(c, false, reduce); }
 static enum status backward_input(const struct call *c) { return linear_cross_entropy_run(c, true, reduce); }
 
-static struct cost cost(const struct call *c, enum row_kind kind) {
-    struct cost k = linear_cross_entropy_cost(c, kind);
-    double row_bytes = (double)type_n(c->in[1].type) * (double)dtype_size(dtype_accumulator(op_dtype(c)));
-    if (kind == ROW_BACKWARD_INPUT)
-        k.wire_bytes = comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, row_bytes) +
-                       comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, 2 * row_bytes);
-    return k;
+/* The maximum of every row; then sum and hit; each chunk by chunk. */
+static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    struct linear_cross_entropy_sizes s = linear_cross_entropy_sizes(c);
+    for (int i = 0; i < 2; i++) {
+        out[i].op = COMM_ALL_REDUCE;
+        out[i].count = (i + 1) * s.R;
+        out[i].dtype = dtype_accumulator(op_dtype(c));
+        out[i].pieces = (int)((s.R + s.rows - 1) / s.rows);
+    }
+    return kind == ROW_BACKWARD_INPUT ? 2 : 0;
 }
 
 #define KERNELS {forward, backward_input, NULL}
 const struct op op_tp_linear_cross_entropy = {
     .name = "tp_linear_cross_entropy", .shape = linear_cross_entropy_shape, .needs = {.bi_in = 3, .bi_out = 1, .bi_weight = 1},
-    .no_grad_in = 2, .no_grad_out = 1, .has_backward_input = true, .all_in_backward = true, .sets_dweight = 1, .work = linear_cross_entropy_work, .cost = cost,
+    .no_grad_in = 2, .no_grad_out = 1, .has_backward_input = true, .all_in_backward = true, .sets_dweight = 1, .work = linear_cross_entropy_work, .cost = linear_cross_entropy_cost,
+    .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = {[FP64] = KERNELS, [FP32] = KERNELS, [BF16] = KERNELS, [FP16] = KERNELS}}};

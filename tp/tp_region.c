@@ -14,6 +14,7 @@
 #include "tp/tp_region.h"
 
 #include "lib/comm/comm_request.h"
+#include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
 
 static enum status region_shape(const struct call *c, struct type out[MAX_OUT]) {
@@ -21,14 +22,17 @@ static enum status region_shape(const struct call *c, struct type out[MAX_OUT]) 
     return OK;
 }
 
-static double all_reduce_bytes(const struct call *c) {
-    return comm_algorithm_bytes(COMM_ALL_REDUCE, c->step->parts, (double)type_bytes(c->in[0].type));
+static int all_reduce(const struct call *c, bool there_is, struct exchange out[MAX_EXCHANGES]) {
+    out[0].op = COMM_ALL_REDUCE;
+    out[0].count = type_n(c->in[0].type);
+    out[0].dtype = c->in[0].type->dtype;
+    return there_is;
 }
-static struct cost enter_cost(const struct call *c, enum row_kind kind) {
-    return (struct cost){.wire_bytes = kind == ROW_BACKWARD_INPUT ? all_reduce_bytes(c) : 0};
+static int enter_exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    return all_reduce(c, kind == ROW_BACKWARD_INPUT, out);
 }
-static struct cost exit_cost(const struct call *c, enum row_kind kind) {
-    return (struct cost){.wire_bytes = kind == ROW_FORWARD || kind == ROW_REPLAY ? all_reduce_bytes(c) : 0};
+static int exit_exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    return all_reduce(c, kind == ROW_FORWARD || kind == ROW_REPLAY, out);
 }
 
 /* In place when the lowering could share the bytes; else a copy first. */
@@ -57,12 +61,12 @@ static enum status never_called(const struct call *c) {
 
 const struct op op_tp_enter = {
     .name = "tp_enter", .shape = region_shape, .forward_alias = ALIAS_VIEW, .backward_alias = ALIAS_IN_PLACE,
-    .has_backward_input = true, .async_backward = true, .cost = enter_cost,
+    .has_backward_input = true, .async_backward = true, .exchanges = enter_exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({never_called, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({never_called, enter_backward_input, NULL}))}};
 
 const struct op op_tp_exit = {
     .name = "tp_exit", .shape = region_shape, .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_VIEW,
-    .has_backward_input = true, .cost = exit_cost,
+    .has_backward_input = true, .exchanges = exit_exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, never_called, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, never_called, NULL}))}};

@@ -18,6 +18,7 @@
 #include "tp/tp_sequence.h"
 
 #include "lib/comm/comm_request.h"
+#include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 #include "tp/tp_pieces.h"
@@ -106,19 +107,24 @@ static int64_t work(const struct call *c, enum row_kind kind) {
     (void)kind;
     return whole->shape.axis[0].n > 1 ? type_bytes(whole) : 0;
 }
-static struct cost cost(const struct call *c, enum row_kind kind) {
-    (void)kind;                                                      /* a gather and a scatter send the same */
-    return (struct cost){.wire_bytes = comm_algorithm_bytes(COMM_ALL_GATHER, c->step->parts, (double)type_bytes(whole_type(c)))};
+/* Of both ops: enter gathers forward and scatters backward, exit the other way round. */
+static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    bool forward = kind == ROW_FORWARD || kind == ROW_REPLAY, enters = c->step->op == &op_sp_enter;
+    const struct type *whole = whole_type(c);
+    out[0].op = forward == enters ? COMM_ALL_GATHER : COMM_REDUCE_SCATTER;
+    out[0].count = type_n(whole);
+    out[0].dtype = whole->dtype;
+    return 1;
 }
 
 #define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
 
 const struct op op_sp_enter = {
-    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work, .cost = cost,
+    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}))}};
 
 const struct op op_sp_exit = {
-    .name = "sp_exit", .shape = exit_shape, .has_backward_input = true, .work = work, .cost = cost,
+    .name = "sp_exit", .shape = exit_shape, .has_backward_input = true, .work = work, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}))}};

@@ -87,38 +87,41 @@ static enum status foretell(const struct plan *plan, const struct compiled *c, s
     return zero_buckets_init(z, c, (int)plan->mesh.dp, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
 }
 
-static double gather_bytes(const struct plan *plan, const struct param *w) {
-    return comm_algorithm_bytes(COMM_ALL_GATHER, (int)plan->mesh.dp, (double)w->padded_n * (double)dtype_size(w->type.dtype));
-}
-
-/* Stages 1 and 2 publish every weight once. */
-static double publish_bytes(const struct plan *plan, const struct program *p) {
-    double bytes = 0;
-    for (int i = 0; zero_options(plan)->stage < 3 && i < p->n_params; i++)
-        if (p->params[i].present) bytes += gather_bytes(plan, &p->params[i]);
-    return bytes;
-}
-
-/* Stage 3 gathers wherever the rows say so. */
-static double ahead_bytes(const struct plan *plan, const struct compiled *c) {
-    double bytes = 0;
-    for (int i = 0; i < c->schedule->n; i++) {
+/* How often each param is gathered in a step. Stages 1 and 2 publish every weight once; stage 3 gathers wherever the rows say so. */
+static void count_gathers(const struct plan *plan, const struct compiled *c, int64_t *times) {
+    const struct program *p = c->program;
+    for (int i = 0; i < p->n_params; i++) times[i] = zero_options(plan)->stage < 3 && p->params[i].present;
+    for (int i = 0; zero_options(plan)->stage == 3 && i < c->schedule->n; i++) {
         const struct action *a = &c->schedule->actions[i];
         if (!action_is_compute(a->kind)) continue;
         const struct tape *t = &c->chunks[a->chunk].tapes[a->kind];
         for (int j = 0; j < t->n; j++)
-            if (t->rows[j].kind == ROW_PARAM_AHEAD) bytes += gather_bytes(plan, &c->program->params[t->rows[j].id]);
+            if (t->rows[j].kind == ROW_PARAM_AHEAD) times[t->rows[j].id]++;
     }
-    return bytes;
+}
+
+static enum status bill_gathers(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    const struct program *p = c->program;
+    enum exchange_when when = zero_options(plan)->stage < 3 ? AT_END : BEHIND_BLOCK;
+    int64_t *times = calloc((size_t)p->n_params, sizeof *times);
+    if (!times) return FAIL(E_MEMORY, "no memory for a table of %d params", p->n_params);
+    count_gathers(plan, c, times);
+    for (int i = 0; i < p->n_params; i++) {
+        const struct param *w = &p->params[i];
+        if (times[i])
+            bill_exchange(bill, &p->place, (struct exchange){AXIS_DP, COMM_ALL_GATHER, w->padded_n, w->type.dtype, 1, times[i], when});
+    }
+    free(times);
+    return OK;
 }
 
 static enum status zero_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct zero_buckets z;
     TRY(foretell(plan, c, &z));
     bill->technique_comm_bytes += zero_buckets_comm_bytes(&z);
-    bill->wire_bytes[AXIS_DP] += zero_buckets_wire(&z) + publish_bytes(plan, c->program) + ahead_bytes(plan, c);
+    zero_buckets_bill(&z, &c->program->place, bill);
     zero_buckets_fini(&z);
-    return OK;
+    return bill_gathers(plan, c, bill);
 }
 
 /* ---- events ---- */

@@ -117,13 +117,10 @@ void zero_buckets_place(struct zero_buckets *z, const struct device *device, voi
     lay_out(z->slots, comm);
 }
 
-double zero_buckets_wire(const struct zero_buckets *z) {
-    double bytes = 0;
-    for (int i = 0; i < z->n; i++) {
-        double full = (double)z->buckets[i].count * z->n_ranks * (double)dtype_size(z->buckets[i].dtype);
-        bytes += comm_algorithm_bytes(COMM_REDUCE_SCATTER, z->n_ranks, full);
-    }
-    return bytes;
+void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
+    for (int i = 0; i < z->n; i++)
+        bill_exchange(bill, place, (struct exchange){.axis = AXIS_DP, .op = COMM_REDUCE_SCATTER, .count = z->buckets[i].count * z->n_ranks,
+                                                     .dtype = z->buckets[i].dtype, .when = BEHIND_BACKWARD});
 }
 
 /* ---- running ---- */

@@ -38,8 +38,8 @@ void zero_buckets_fini(struct zero_buckets *);
 /** Bytes of comm memory for the slots; and their addresses, once it is there: memory of the device, like all gradients. */
 int64_t zero_buckets_comm_bytes(const struct zero_buckets *);
 void zero_buckets_place(struct zero_buckets *, const struct device *, void *comm);
-/** Algorithm bytes a rank and step. */
-double zero_buckets_wire(const struct zero_buckets *);
+/** A step's sums, by name: one a bucket over AXIS_DP, behind backward. place: of the rank whose bill it is. */
+void zero_buckets_bill(const struct zero_buckets *, const struct mesh_place *, struct bill *);
 
 /** The gradient of the sequence's next param is ready in `buffer` (padded_n elements): copy it into its bucket; a full bucket
  *  flies off. accumulate: sums that arrive are added to the owners' gradients; else they replace them.

@@ -32,7 +32,7 @@ static struct cost attention_cached_cost(const struct call *call, enum row_kind 
     (void)kind;
     const struct axis *a = call->in[0].type->shape.axis;
     double heads = (double)(a[0].n * a[3].n * a[4].n), seen = (double)(a[1].first + a[1].n), size = (double)dtype_size(op_dtype(call));
-    struct cost cost = {4 * heads * (double)a[1].n * (seen - 0.5 * (double)(a[1].n - 1)), 2 * heads * (seen + 3 * (double)a[1].n) * size, 0};
+    struct cost cost = {4 * heads * (double)a[1].n * (seen - 0.5 * (double)(a[1].n - 1)), 2 * heads * (seen + 3 * (double)a[1].n) * size};
     return cost;
 }
 

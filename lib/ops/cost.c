@@ -32,7 +32,7 @@ static double backward_weight_bytes(const struct call *call) {
 }
 
 struct cost cost_traffic(const struct call *call, enum row_kind kind) {
-    struct cost cost = {0, 0, 0};
+    struct cost cost = {0, 0};
     if (kind == ROW_FORWARD || kind == ROW_REPLAY) cost.bytes = forward_bytes(call);
     if (kind == ROW_BACKWARD_INPUT) cost.bytes = backward_input_bytes(call);
     if (kind == ROW_BACKWARD_WEIGHT) cost.bytes = backward_weight_bytes(call);

@@ -77,8 +77,11 @@ enum alias { ALIAS_NONE, ALIAS_VIEW, ALIAS_IN_PLACE };
 struct cost {
     double flops;        /* a multiply-add is two; only matrix products and attention count, as in the MFU formula */
     double bytes;        /* memory traffic with perfect caches: each operand once */
-    double wire_bytes;   /* this rank's algorithm bytes on the wire, over step->mesh_axis */
 };
+
+/* What a row exchanges over step->mesh_axis is named with these, of lib/comm/exchange.h, which ops that communicate include. */
+struct exchange;
+enum { MAX_EXCHANGES = 2 };
 
 typedef enum status kernel(const struct call *);
 
@@ -108,6 +111,8 @@ struct op {
     bool async_backward;             /* backward_input only starts an exchange; a ROW_WAIT ends it */
     int64_t (*work)(const struct call *, enum row_kind);   /* scratch bytes of a row; NULL: none */
     struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */
+    /* op, count, dtype and pieces of each collective of a row, the rest is zero; how many there are. NULL: none */
+    int (*exchanges)(const struct call *, enum row_kind, struct exchange *out /* [MAX_EXCHANGES] */);
     struct op_kernels kernels[N_DEVICES][N_DTYPES];        /* by the dtype of in[0]; of weight[0] when in[0] is integer */
 };
 

@@ -1,28 +1,78 @@
 #include "lib/program/bill.h"
 
-static void bill_row(const struct program *p, const struct row *r, struct bill *b) {
+#include "lib/base/grow.h"
+
+void bill_exchange(struct bill *b, const struct mesh_place *place, struct exchange x) {
+    b->exchanges = table_grow(b->exchanges, b->n_exchanges, sizeof *b->exchanges);
+    b->exchanges[b->n_exchanges++] = x;
+    b->wire_bytes[x.axis] += exchange_bytes(&x, mesh_size(x.axis, place));
+}
+
+void bill_fini(struct bill *b) {
+    free(b->exchanges);
+    *b = (struct bill){0};
+}
+
+/* ---- rows ---- */
+static int exchanges_of(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    for (int i = 0; i < MAX_EXCHANGES; i++) out[i] = (struct exchange){.axis = (enum mesh_axis)c->step->mesh_axis};
+    return c->step->op->exchanges ? c->step->op->exchanges(c, kind, out) : 0;
+}
+
+double bill_row_bytes(const struct call *c, enum row_kind kind) {
+    struct exchange x[MAX_EXCHANGES];
+    double bytes = 0;
+    for (int i = 0, n = exchanges_of(c, kind, x); i < n; i++) bytes += exchange_bytes(&x[i], c->step->parts);
+    return bytes;
+}
+
+static void bill_row(const struct program *p, const struct row *r, int64_t times, struct bill *b) {
     if (r->kind > ROW_BACKWARD_WEIGHT) return;
-    const struct step *s = &p->steps[r->id];
-    struct call types = program_call(p, s);
-    struct cost cost = op_cost(&types, r->kind);
-    b->flops[r->kind] += cost.flops;
-    b->wire_bytes[s->mesh_axis] += cost.wire_bytes;
+    struct exchange x[MAX_EXCHANGES];
+    struct call types = program_call(p, &p->steps[r->id]);
+    b->flops[r->kind] += (double)times * op_cost(&types, r->kind).flops;
+    for (int i = 0, n = exchanges_of(&types, r->kind, x); i < n; i++) {
+        x[i].times = times;
+        bill_exchange(b, &p->place, x[i]);
+    }
+}
+
+/* How often an action comes in a step. */
+static int64_t times_of(const struct schedule *s, enum action_kind kind, int chunk) {
+    int64_t times = 0;
+    for (int i = 0; i < s->n; i++) times += s->actions[i].kind == kind && s->actions[i].chunk == chunk;
+    return times;
 }
 
 void bill_rows(const struct program *p, const struct chunk *chunks, const struct schedule *s, struct bill *b) {
-    for (int i = 0; i < s->n; i++) {
-        if (!action_is_compute(s->actions[i].kind)) continue;
-        const struct tape *t = &chunks[s->actions[i].chunk].tapes[s->actions[i].kind];
-        for (int j = 0; j < t->n; j++) bill_row(p, &t->rows[j], b);
-    }
+    for (int c = 0; c < p->n_chunks; c++)
+        for (int kind = ACTION_F; kind < N_TAPES; kind++) {
+            const struct tape *t = &chunks[c].tapes[kind];
+            int64_t times = times_of(s, (enum action_kind)kind, c);
+            for (int i = 0; i < t->n && times; i++) bill_row(p, &t->rows[i], times, b);
+        }
 }
 
-void bill_sends(const struct chunk *chunks, const struct schedule *s, struct bill *b) {
-    for (int i = 0; i < s->n; i++) {
-        const struct action *a = &s->actions[i];
-        const struct chunk *k = &chunks[a->chunk];
-        if (action_is_compute(a->kind) || schedule_hop(s, a).rank == s->rank) continue;
-        if (a->kind == SEND_F) b->wire_bytes[AXIS_PP] += (double)k->values[k->out].bytes;
-        if (a->kind == SEND_B) b->wire_bytes[AXIS_PP] += (double)k->values[k->din].bytes;
+/* ---- messages of the pipeline ---- */
+/* What leaves a chunk: its last block's output forward, the gradient of its first block's input backward. */
+static const struct type *boundary(const struct program *p, int chunk, bool forward) {
+    int slot = -1;
+    for (int i = 0; i < p->n_blocks; i++) {
+        if (p->blocks[i].chunk != chunk) continue;
+        if (!forward) return &p->slots[p->blocks[i].in].type;
+        slot = p->blocks[i].out;
     }
+    return &p->slots[slot].type;
+}
+
+void bill_sends(const struct program *p, const struct schedule *s, struct bill *b) {
+    for (int c = 0; c < p->n_chunks; c++)
+        for (int forward = 0; forward < 2; forward++) {
+            enum action_kind kind = forward ? SEND_F : SEND_B;
+            const struct action send = {.kind = kind, .chunk = c};
+            int64_t times = times_of(s, kind, c);
+            if (times == 0 || schedule_hop(s, &send).rank == s->rank) continue;
+            const struct type *type = boundary(p, c, forward);
+            bill_exchange(b, &p->place, (struct exchange){AXIS_PP, COMM_SEND, type_n(type), type->dtype, 1, times, BESIDE_BLOCKS});
+        }
 }

@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_PROGRAM_BILL_H
 #define TRIVIUM_PROGRAM_BILL_H
 
-#include "lib/comm/mesh.h"
+#include "lib/comm/exchange.h"
 #include "lib/program/memory.h"
 
 #ifdef __cplusplus
@@ -12,14 +12,23 @@ extern "C" {
 struct bill {
     int64_t bytes[N_ROLES];              /* peak memory */
     double flops[N_ROW_KINDS];           /* by row kind: forward, replay, backward input, backward weight */
-    double wire_bytes[N_MESH_AXES];      /* algorithm bytes this rank sends, by axis */
+    struct exchange *exchanges;          /* everything that this rank exchanges in a step */
+    int n_exchanges;
+    double wire_bytes[N_MESH_AXES];      /* their algorithm bytes, by axis */
     int64_t technique_comm_bytes;        /* part of bytes[ROLE_COMM] that techniques asked for */
 };
 
-/** Flops and wire bytes of all rows of a step. Adds to *bill; techniques add theirs. @collective{none} */
+/** One line more, and its bytes. place: of the rank whose bill it is. @collective{none} */
+void bill_exchange(struct bill *, const struct mesh_place *, struct exchange);
+void bill_fini(struct bill *);
+
+/** Flops and exchanges of all rows of a step, and what the schedule sends over AXIS_PP. Adds to *bill; techniques add theirs.
+ *  @collective{none} */
 void bill_rows(const struct program *, const struct chunk *chunks, const struct schedule *, struct bill *);
-/** Bytes that the schedule's sends move over AXIS_PP. */
-void bill_sends(const struct chunk *chunks, const struct schedule *, struct bill *);
+void bill_sends(const struct program *, const struct schedule *, struct bill *);
+
+/** Algorithm bytes that one such row sends. */
+double bill_row_bytes(const struct call *, enum row_kind);
 
 #ifdef __cplusplus
 }

@@ -24,7 +24,8 @@ void combine_bill(const struct program *p, struct bill *bill) {
     for (enum mesh_axis axis = AXIS_SELF + 1; axis < AXIS_MESH; axis++)
         for (int i = 0; i < p->n_params; i++) {
             const struct param *w = &p->params[i];
-            double bytes = (double)w->own_n * (double)dtype_size(w->grad_type.dtype);
-            if (is_partial(w, axis)) bill->wire_bytes[axis] += comm_algorithm_bytes(COMM_ALL_REDUCE, mesh_size(axis, &p->place), bytes);
+            if (is_partial(w, axis))
+                bill_exchange(bill, &p->place, (struct exchange){.axis = axis, .op = COMM_ALL_REDUCE, .count = w->own_n,
+                                                                 .dtype = w->grad_type.dtype, .when = AT_END});
         }
 }

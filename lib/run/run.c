@@ -222,6 +222,7 @@ void run_destroy(struct run *r) {
         if (r->arenas[role].base) arena_fini(&r->arenas[role]);
         if (r->host_arenas[role].base) arena_fini(&r->host_arenas[role]);
     }
+    bill_fini(&r->bill);
     for (int k = 0; r->chunks && k < r->program.n_chunks; k++) chunk_fini(&r->chunks[k]);
     free(r->chunks);
     free(r->subscriptions);

@@ -7,7 +7,7 @@
  * What you write are the five functions below; dp/dp_bucket.h says what each promises, and has the structs. Theory: lesson 03,
  * "Buckets". What you need of others: struct param (lib/program/program.h) with `present`, `grad_offset`, `grad_type`; type_bytes
  * (lib/device/tensor.h); dtype_size (lib/device/dtype.h), for bytes into elements; table_grow (lib/base/grow.h); comm_all_reduce_start,
- * comm_wait and comm_algorithm_bytes (lib/comm/comm.h).
+ * comm_wait (lib/comm/comm.h); bill_exchange (lib/program/bill.h) and struct exchange (lib/comm/exchange.h).
  *
  * Grade a copy in my/ with: make grade LESSON=03 FILE=my/dp_bucket.c */
 #include "dp/dp_bucket.h"
@@ -45,8 +45,8 @@ enum status dp_buckets_finish(struct dp_buckets *d) {
     return FAIL(E_TODO, "dp_buckets_finish is still to be written");
 }
 
-/* How many bytes one rank sends for the buckets in one step, by the formula of the ring. */
-double dp_buckets_wire(const struct dp_buckets *d, int n_ranks) {
-    (void)d, (void)n_ranks;
-    return -1;
+/* What the buckets exchange in a step, by name: of each its axis (AXIS_DP), operation, how many elements of which dtype, and that it goes on
+ * behind backward (BEHIND_BACKWARD). Bytes follow from that. */
+void dp_buckets_bill(const struct dp_buckets *d, const struct mesh_place *place, struct bill *bill) {
+    (void)d, (void)place, (void)bill;
 }

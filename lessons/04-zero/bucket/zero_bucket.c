@@ -90,10 +90,9 @@ void zero_buckets_place(struct zero_buckets *z, const struct device *device, voi
     (void)z, (void)device, (void)comm;
 }
 
-/* comm_algorithm_bytes (lib/comm/comm.h) of one reduce-scatter a bucket. */
-double zero_buckets_wire(const struct zero_buckets *z) {
-    (void)z;
-    return 0;
+/* One reduce-scatter a bucket, by name (bill_exchange, lib/program/bill.h): over AXIS_DP, BEHIND_BACKWARD, of so many elements of the whole. */
+void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
+    (void)z, (void)place, (void)bill;
 }
 
 /* ---- running ---- */

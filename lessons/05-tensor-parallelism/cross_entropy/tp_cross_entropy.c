@@ -11,7 +11,7 @@
  * Columns that pad the vocabulary to a multiple of tp are no part of the sum: the pieces see to that. */
 #include "tp/tp_cross_entropy.h"
 
-#include "lib/comm/comm.h"
+#include "lib/comm/exchange.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -36,10 +36,15 @@ static int64_t work(const struct call *c, enum row_kind kind) {
     return 0;
 }
 
-/* TODO: what a row of this kind puts on the wire (comm_algorithm_bytes, lib/comm/comm.h) over c->step->parts ranks. */
 static struct cost cost(const struct call *c, enum row_kind kind) {
-    (void)c, (void)kind, (void)is_forward, (void)n_rows, (void)accumulator;
-    return (struct cost){.bytes = (double)type_bytes(c->in[0].type), .wire_bytes = -1};
+    (void)kind;
+    return (struct cost){.bytes = (double)type_bytes(c->in[0].type)};
+}
+
+/* TODO: op, count and dtype of what a row of this kind exchanges (lib/comm/exchange.h), and how many exchanges that are. */
+static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    (void)c, (void)kind, (void)out, (void)is_forward, (void)n_rows, (void)accumulator;
+    return 0;
 }
 
 static struct vocab_rows rows_of(const struct call *c) {
@@ -66,6 +71,6 @@ static enum status backward_input(const struct call *c) {
 
 const struct op op_tp_cross_entropy = {
     .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = 3, .bi_out = 2}, .no_grad_in = 2, .no_grad_out = 3, .statistic_out = 2,
-    .backward_over_in = true, .has_backward_input = true, .work = work, .cost = cost,
+    .backward_over_in = true, .has_backward_input = true, .work = work, .cost = cost, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward, backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({forward, backward_input, NULL}))}};

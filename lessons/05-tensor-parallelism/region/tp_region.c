@@ -9,8 +9,8 @@
  *   - the type of what comes out, of both;
  *   - the two kernels, for any dtype: both may be called in place (the operands' data is one address) or not;
  *   - in the table at the end, which direction is a view (lib/ops/op.h: enum alias): no memory, no kernel, no row;
- *   - what a row of each op sends (struct cost, wire_bytes), by row kind. A ROW_REPLAY is forward once more (lesson 09): it
- *     sends what forward sends.
+ *   - what a row of each op exchanges (struct exchange, lib/comm/exchange.h), by row kind. A ROW_REPLAY is forward once more
+ *     (lesson 09): it exchanges what forward does.
  *
  * A kernel's call (lib/ops/op.h: struct call) has in[0] and out[0] forward, dout[0] and din[0] backward, each with data and type;
  * group is the tp group; type_n(type) is how many elements a type has, type_bytes(type) how many bytes. Backward of
@@ -18,6 +18,7 @@
 #include "tp/tp_region.h"
 
 #include "lib/comm/comm_request.h"
+#include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
 
 /* TODO: out[0] = the type of the result, when c->in[0].type points to that of the input. */
@@ -26,14 +27,14 @@ static enum status region_shape(const struct call *c, struct type out[MAX_OUT]) 
     return FAIL(E_TODO, "%s: the type of its result is yours to write", c->step->op->name);
 }
 
-/* TODO: what an all-reduce of in[0] over c->step->parts ranks puts on the wire: comm_algorithm_bytes (lib/comm/comm.h). */
-static struct cost enter_cost(const struct call *c, enum row_kind kind) {
-    (void)c, (void)kind;
-    return (struct cost){.wire_bytes = -1};
+/* TODO: out[0].op, .count and .dtype of what a row exchanges, and how many exchanges that are: 1, or 0. */
+static int enter_exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    (void)c, (void)kind, (void)out;
+    return 0;
 }
-static struct cost exit_cost(const struct call *c, enum row_kind kind) {
-    (void)c, (void)kind;
-    return (struct cost){.wire_bytes = -1};
+static int exit_exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    (void)c, (void)kind, (void)out;
+    return 0;
 }
 
 /* In place when the lowering could share the bytes; else a copy first. */
@@ -62,11 +63,11 @@ static enum status never_called(const struct call *c) {
 
 /* TODO: forward_alias and backward_alias of both. The direction that sums can do so in place: ALIAS_IN_PLACE. */
 const struct op op_tp_enter = {
-    .name = "tp_enter", .shape = region_shape, .has_backward_input = true, .async_backward = true, .cost = enter_cost,
+    .name = "tp_enter", .shape = region_shape, .has_backward_input = true, .async_backward = true, .exchanges = enter_exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({never_called, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({never_called, enter_backward_input, NULL}))}};
 
 const struct op op_tp_exit = {
-    .name = "tp_exit", .shape = region_shape, .has_backward_input = true, .cost = exit_cost,
+    .name = "tp_exit", .shape = region_shape, .has_backward_input = true, .exchanges = exit_exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, never_called, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, never_called, NULL}))}};

@@ -15,6 +15,7 @@
 #include "tp/tp_sequence.h"
 
 #include "lib/comm/comm_request.h"
+#include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 #include "tp/tp_pieces.h"
@@ -57,26 +58,26 @@ static enum status exit_backward_input(const struct call *c) {
     return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
 }
 
-/* ---- work and cost: TODO ---- */
+/* ---- work and exchanges: TODO ---- */
 /* Bytes of scratch that a row of these ops needs. */
 static int64_t work(const struct call *c, enum row_kind kind) {
     (void)c, (void)kind;
     return 0;
 }
-/* What a row puts on the wire (comm_algorithm_bytes). */
-static struct cost cost(const struct call *c, enum row_kind kind) {
-    (void)c, (void)kind;
-    return (struct cost){.wire_bytes = -1};
+/* op, count (of the whole) and dtype of what a row exchanges (lib/comm/exchange.h), and how many exchanges that are. */
+static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    (void)c, (void)kind, (void)out;
+    return 0;
 }
 
 #define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
 
 const struct op op_sp_enter = {
-    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work, .cost = cost,
+    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}))}};
 
 const struct op op_sp_exit = {
-    .name = "sp_exit", .shape = exit_shape, .has_backward_input = true, .work = work, .cost = cost,
+    .name = "sp_exit", .shape = exit_shape, .has_backward_input = true, .work = work, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}))}};

@@ -1,0 +1,38 @@
+/* What a step exchanges, named: with whom, which operation, how much, how often, and what may hide it. Ops and techniques append to one list
+ * (lib/program/bill.h); bytes and messages are functions of it, and nobody else writes those formulas. */
+#ifndef TRIVIUM_COMM_EXCHANGE_H
+#define TRIVIUM_COMM_EXCHANGE_H
+
+#include "lib/comm/mesh.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What else may run meanwhile. */
+enum exchange_when {
+    IN_ROW,            /* nothing, or the weight gradient that stands behind an asynchronous row */
+    BESIDE_BLOCKS,     /* the pipeline's other microbatches */
+    BEHIND_BACKWARD,   /* the rest of backward */
+    BEHIND_BLOCK,      /* the block before the one that needs it */
+    AT_END             /* nothing: between backward and the next step */
+};
+
+struct exchange {
+    enum mesh_axis axis;
+    enum comm_op op;
+    int64_t count;     /* elements of the whole: what is reduced, sent, gathered from all or scattered to all */
+    enum dtype dtype;
+    int pieces;        /* so many operations carry it together; 0 is 1 */
+    int64_t times;     /* a step; 0 is 1 */
+    enum exchange_when when;
+};
+
+/** What one rank of a group of n sends in a step: algorithm bytes, as the ledger counts them, and operations. */
+double exchange_bytes(const struct exchange *, int n);
+int64_t exchange_operations(const struct exchange *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
