@@ -94,7 +94,7 @@ enum status preflight_train(const struct plan *p, const struct device *device) {
 
 /* ---- the command ---- */
 
-/* As lib/run/run.c does it. */
+/* As lib/run/run_open.c does it. */
 static enum status open_device(const struct plan *p, const struct device **out) {
     *out = device_cpu();
     if (p->device != PLAN_DEVICE_CUDA) return OK;

@@ -73,7 +73,7 @@ static enum status check_nothing_missing(const struct check *c) {
     for (enum action_kind kind = ACTION_F; kind <= last; kind++)
         for (int chunk = 0; chunk < c->n_chunks; chunk++)
             for (int m = 0; m < c->s->n_microbatches; m++) {
-                const struct action a = {kind, chunk, m};
+                const struct action a = action_of(kind, chunk, m);
                 if (!*seen(c, kind, chunk, m))
                     return FAIL(E_INTERNAL, "stage %d, action %d (its end): %s is missing", c->stage, c->s->n, pp_action_text(&a));
             }

@@ -36,7 +36,7 @@ void pp_add(struct schedule *s, struct action a) {
 static struct action nth(enum action_kind kind, const struct pp_shape *x, int k) {
     int group = x->n_stages * x->n_chunks, chunk = k % group / x->n_stages;
     int microbatch = k / group * x->n_stages + k % x->n_stages;
-    return (struct action){kind, kind == ACTION_F ? chunk : x->n_chunks - 1 - chunk, microbatch};
+    return action_of(kind, kind == ACTION_F ? chunk : x->n_chunks - 1 - chunk, microbatch);
 }
 
 static void keep_ahead(const struct pp_shape *x, int warm, struct schedule *out) {

@@ -4,7 +4,7 @@
  * That each message goes to one receiver, in order, and that nobody looks whether a message is there without waiting for it,
  * makes the result independent of the turns (Kahn 1974): so what this finds without clocks holds for real ranks, however fast.
  *
- * Wires: one into each stage for each channel, first in first out, as the executor's messages are (lib/program/exec.c: the tag is
+ * Wires: one into each stage for each channel, first in first out, as the executor's messages are (lib/program/exec_transfer.c: the tag is
  * the channel). Where each message goes is in the table (schedule.h, hops).
  *
  * Formula: start = max(own clock, when what it waits for happens); end = start + the time of its kind.
@@ -48,7 +48,7 @@ static struct wire *wire_of(const struct simulation *s, int stage, const struct 
 
 /* Who reads it: the same microbatch in the neighbour's chunk. */
 static struct action reader_of(const struct simulation *s, int stage, const struct action *send) {
-    return (struct action){is_backward(send->kind) ? RECV_B : RECV_F, schedule_hop(&s->stages[stage], send).chunk, send->microbatch};
+    return action_of(is_backward(send->kind) ? RECV_B : RECV_F, schedule_hop(&s->stages[stage], send).chunk, send->microbatch);
 }
 
 static enum progress send(struct simulation *s, int stage, const struct action *a, struct pp_span *span) {

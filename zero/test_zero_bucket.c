@@ -5,6 +5,7 @@
  * compared with ==. */
 #include "driver/recipe.h"
 #include "lib/ops/test_op.h"
+#include "lib/program/gradients.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "zero/zero.h"
@@ -39,6 +40,7 @@ static void divide(struct param *w, int n_ranks, int rank, bool keeps_own) {
 
 static void make_params(struct fixture *f, int n_ranks, int rank, bool keeps_own) {
     program_init(&f->p);
+    f->p.n_chunks = 1;
     for (int i = 0; i < N_PARAMS; i++) {
         enum dtype dtype = i == DOUBLE ? FP64 : i == SHORT ? BF16 : FP32;
         char name[8];
@@ -59,7 +61,7 @@ static void add_row(struct fixture *f, enum row_kind kind, int id) {
 static void make_rows(struct fixture *f) {
     f->chunk.tapes[TAPE_B].rows = f->rows;
     for (int i = 0; i < READY; i++) {
-        add_row(f, ROW_BACKWARD_WEIGHT, ORDER[i]);
+        add_row(f, ROW_PARAM_DONE, ORDER[i]);
         add_row(f, ROW_GRAD_READY, ORDER[i]);
     }
 }
@@ -76,6 +78,7 @@ static bool fixture_init(struct fixture *f, int n_ranks, int rank, bool every, i
     make_params(f, n_ranks, rank, every);
     make_rows(f);
     bool ok = well(true, schedule_accumulate(MICROBATCHES, &f->schedule));
+    ok = well(ok, gradients_mark(&f->p, &f->chunk, &f->schedule));
     const struct compiled compiled = {&f->p, &f->chunk, &f->schedule};
     ok = well(ok, zero_buckets_init(&f->z, &compiled, n_ranks, every, bytes));
     f->comm = malloc((size_t)zero_buckets_comm_bytes(&f->z) + 1);

@@ -91,13 +91,10 @@ static enum status foretell(const struct plan *plan, const struct compiled *c, s
 static void count_gathers(const struct plan *plan, const struct compiled *c, int64_t *times) {
     const struct program *p = c->program;
     for (int i = 0; i < p->n_params; i++) times[i] = zero_options(plan)->stage < 3 && p->params[i].present;
-    for (int i = 0; zero_options(plan)->stage == 3 && i < c->schedule->n; i++) {
-        const struct action *a = &c->schedule->actions[i];
-        if (!action_is_compute(a->kind)) continue;
-        const struct tape *t = &c->chunks[a->chunk].tapes[a->kind];
-        for (int j = 0; j < t->n; j++)
-            if (t->rows[j].kind == ROW_PARAM_AHEAD) times[t->rows[j].id]++;
-    }
+    if (zero_options(plan)->stage < 3) return;
+    struct row_walk at = {0};
+    for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));)
+        if (r->kind == ROW_PARAM_AHEAD) times[r->id]++;
 }
 
 static enum status bill_gathers(const struct plan *plan, const struct compiled *c, struct bill *bill) {

@@ -61,13 +61,6 @@ static const struct fusion *find(const struct op *first, const struct op *second
     return NULL;
 }
 
-bool fusion_listed(const struct op *first, const struct op *second, enum row_kind kind, enum device_kind on) {
-    const struct fusion *f = find(first, second, kind);
-    bool some = false;
-    for (enum dtype d = 0; f && d < N_DTYPES; d++) some |= f->run[on][d] != NULL;
-    return some;
-}
-
 /* The value that the second reads of the first, whole and as it is; of one step's two backward rows, the dy of both.
  * NULL: there is none. */
 static const void *between(const struct call *first, const struct call *second, enum row_kind kind) {
@@ -79,14 +72,17 @@ static const void *between(const struct call *first, const struct call *second, 
     return same && made->data == read->data ? made->data : NULL;
 }
 
-static int64_t joined;
-int64_t fusion_joined(void) { return joined; }
-
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind kind) {
     const struct fusion *f = find(first->step->op, second->step->op, kind);
     fused_kernel *run = f ? f->run[first->on][op_dtype(first)] : NULL;
     const void *value = run ? between(first, second, kind) : NULL;
-    if (!value || collide(first, second, kind, value)) return NULL;
+    return value && !collide(first, second, kind, value) ? run : NULL;
+}
+
+static int64_t joined;
+int64_t fusion_joined(void) { return joined; }
+
+enum status fusion_run(fused_kernel *run, const struct call *first, const struct call *second) {
     joined++;
-    return run;
+    return run(first, second);
 }

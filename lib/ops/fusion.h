@@ -12,7 +12,7 @@
  *   layernorm                                  x and dy are read once                 layernorm_backward_cuda.cu
  *   bias_dropout_residual                      dy is read once                        bias_dropout_residual_cuda.cu
  *
- * The executor looks (exec.c); `--fuse off` keeps it from it, for comparison. A fused kernel that cannot do a shape runs the two
+ * Which rows are joined is settled when they are lowered (lib/program/join.c); `--fuse off` leaves it out, for comparison. A fused kernel that cannot do a shape runs the two
  * kernels apart. Whether it changes bits, its file says.
  *
  * What breaks: memory. The plan gives the second's results the place of anything that dies with the first row: its operands,
@@ -43,16 +43,15 @@ static inline enum row_kind fusion_second(enum row_kind first) {
     return first == ROW_BACKWARD_WEIGHT ? ROW_BACKWARD_INPUT : first;
 }
 
-/** Is there a kernel for these two ops in the table, for some dtype? Quick: asked for every row, before anything is bound. */
-bool fusion_listed(const struct op *first, const struct op *second, enum row_kind, enum device_kind);
-
 /** The kernel for this pair, or NULL: not in the table, not for this device or dtype; or the second does not read the first's
  *  out[0], whole and as it is (backward: is not the same step's, of the same dy); or what the second writes, its
  *  scratch or its weights would lie over something of the first's, other than the value between them. Calls bound.
  *  @collective{none} */
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind);
 
-/** How many pairs fusion_of has joined in this process. */
+/** Run the pair, and count it. @errors those of the kernel */
+enum status fusion_run(fused_kernel *, const struct call *first, const struct call *second);
+/** How many pairs have been run as one in this process. */
 int64_t fusion_joined(void);
 
 #ifdef __cplusplus

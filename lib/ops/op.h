@@ -43,6 +43,8 @@ enum row_kind {
     ROW_PARAM_AHEAD, ROW_PARAM_NEEDED, ROW_PARAM_DONE, ROW_GRAD_READY,    /* events, for techniques */
     N_ROW_KINDS
 };
+static inline bool row_kind_is_step(enum row_kind k) { return k < ROW_WAIT; }
+static inline bool row_kind_is_event(enum row_kind k) { return k > ROW_WAIT && k < N_ROW_KINDS; }
 
 /* One execution of one step on one microbatch, operands resolved to addresses.
  * What an op did not declare in `needs` arrives as data == NULL, so that a false declaration crashes at once.

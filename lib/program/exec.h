@@ -1,4 +1,5 @@
-/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing.
+/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing: what is set, complete or
+ * joined is marked in the rows (gradients.c, join.c).
  *
  * What it owns: the requests in flight. What it is given: program, chunks, schedule, memory plan, arenas, mesh; and three
  * callbacks, for data, for parameter events and for nothing else. */
@@ -33,7 +34,6 @@ struct exec {
     struct exec_hooks hooks;
     double *loss_at;                     /* device memory: sum of the loss slot over this rank's microbatches; 0 where it has
                                           * none. NULL (CPU only): it goes to `loss` */
-    bool fuse;                           /* run pairs of rows as one kernel where there is one (lib/ops/fusion.h) */
     bool watched;                        /* arenas' high-water marks are measured */
     bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
     struct stopwatch *stopwatch;         /* times the rows of training on the device; NULL: by the host's clock. Borrowed */
@@ -55,8 +55,6 @@ struct exec {
     int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* taken: what this rank has handed to itself */
     const struct schedule *schedule;     /* that is running */
     struct feed *feed;                   /* batches on their way to the device (exec_feed.c) */
-    int *grad_left;                      /* by param: GRAD_READY rows still to come in this step */
-    bool *grad_written;                  /* by param whose whole gradient is resident: has a row of this step written it? */
 };
 
 /** Allocate the internals; everything else in *e must be set already. @errors E_MEMORY  @collective{none} */

@@ -87,7 +87,10 @@ struct row *lower_row(struct lower *l, enum tape_kind tape, enum row_kind kind, 
     memset(r, -1, sizeof *r);                                        /* every operand NO_VALUE */
     r->kind = kind;
     r->id = id;
-    r->accumulate = r->zero_dweight = 0;
+    r->accumulate = r->fresh = 0;
+    r->final = false;
+    r->fused = NULL;
+    r->joined = 1;
     return r;
 }
 

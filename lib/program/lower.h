@@ -13,6 +13,7 @@
 #define TRIVIUM_PROGRAM_LOWER_H
 
 #include "lib/device/arena.h"
+#include "lib/ops/fusion.h"
 #include "lib/program/program.h"
 
 #ifdef __cplusplus
@@ -29,8 +30,11 @@ struct row {
     int id;                    /* index of the step; of the param for PARAM_AHEAD, _NEEDED, _DONE, GRAD_READY */
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
     unsigned accumulate;       /* bit i: din[i] += */
-    unsigned zero_dweight;     /* bit i: dweight[i] is a value that begins here, and holds nothing */
+    unsigned fresh;            /* bit i: dweight[i] begins here, and holds nothing; a resident one in the step's first action (gradients.c) */
+    bool final;                /* GRAD_READY: completes the gradient, in the step's last action (gradients.c) */
     int wait;                  /* the ROW_WAIT that ends this row; -1: it ends by itself */
+    fused_kernel *fused;       /* runs this row and the last of the `joined` rows that begin with it (join.c); NULL: each by itself */
+    int joined;
 };
 struct tape { int n; struct row *rows; };
 
@@ -65,6 +69,18 @@ struct chunk {
  *  @errors E_MEMORY  @collective{none} */
 enum status chunk_lower(const struct program *, int chunk, bool split_weight, struct chunk *out);
 void chunk_fini(struct chunk *);
+
+/* Where the operands of a row lie: a value of the chunk, a resident weight, a resident gradient. */
+struct addresses {
+    const void *self;
+    void *(*value)(const void *self, int value);
+    void *(*weight)(const void *self, int param), *(*grad)(const void *self, int param);
+};
+/** Put the addresses of a row's operands into the call of its step. */
+void row_bind(const struct row *, const struct addresses *, struct call *);
+
+/** Find the neighbouring rows that one kernel can run, after chunk_lower: sets row.fused and row.joined (join.c). */
+void chunk_join(const struct program *, struct chunk *);
 
 /* ---- storage.c: values that may share bytes, and their offsets ---- */
 /** Which values share storage (in-place ops), then frame and scratch offsets. Called by chunk_lower.  @errors E_MEMORY */

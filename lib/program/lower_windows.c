@@ -72,7 +72,7 @@ int lower_grad_open(struct lower *l, enum tape_kind tape, int param, struct row 
     int *window = &l->grad_window[tape][param];
     if (*window == CLOSED && w->grad_at == RESIDENT_OWN) {
         *window = lower_value(l, w->name, w->padded_n * (int64_t)dtype_size(w->grad_type.dtype), ROLE_COMM, tape, at);
-        r->zero_dweight |= 1u << i;
+        r->fresh |= 1u << i;
     } else if (*window == CLOSED) {
         *window = RESIDENT;
     }

@@ -106,11 +106,8 @@ static void walk_action(struct walk *w, const struct schedule *s, int i, struct 
 }
 
 static size_t count_points(const struct chunk *chunks, const struct schedule *s) {
-    size_t n = 0;
-    for (int i = 0; i < s->n; i++) {
-        const struct action *a = &s->actions[i];
-        n += action_is_compute(a->kind) ? (size_t)chunks[a->chunk].tapes[a->kind].n : 1;
-    }
+    size_t n = schedule_n_rows(s, chunks);
+    for (int i = 0; i < s->n; i++) n += !action_is_compute(s->actions[i].kind);
     return n;
 }
 

@@ -43,6 +43,7 @@ struct param {
     bool tied;                 /* another pipeline stage holds it too */
     unsigned reduce;           /* over which axes of the mesh its gradient is a sum, as bits; worked out by program_infer */
     bool counted;              /* this rank's own elements count in the gradient norm (somewhere each counts once); likewise */
+    bool no_grad;              /* no row of a step adds to its gradient, which is zero (gradients.c) */
     enum residence weight_at, grad_at;
     bool weight_on_host, state_on_host;  /* offloaded: in host memory, whatever the device */
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that it

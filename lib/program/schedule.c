@@ -10,7 +10,7 @@ const char *action_name(enum action_kind k) {
 
 void schedule_add(struct schedule *s, enum action_kind kind, int chunk, int microbatch) {
     s->actions = table_grow(s->actions, s->n, sizeof *s->actions);
-    s->actions[s->n++] = (struct action){kind, chunk, microbatch};
+    s->actions[s->n++] = action_of(kind, chunk, microbatch);
 }
 
 struct hop schedule_hop(const struct schedule *s, const struct action *a) {
@@ -20,6 +20,25 @@ struct hop schedule_hop(const struct schedule *s, const struct action *a) {
 
 int schedule_channel(const struct schedule *s, const struct action *a) {
     return schedule_hop(s, a).way + (a->kind == SEND_B || a->kind == RECV_B);
+}
+
+struct row *schedule_next_row(const struct schedule *s, const struct chunk *chunks, struct row_walk *w) {
+    for (; w->next_action < s->n; w->next_action++, w->next_row = 0) {
+        w->action = &s->actions[w->next_action];
+        if (!action_is_compute(w->action->kind)) continue;
+        const struct tape *t = &chunks[w->action->chunk].tapes[w->action->kind];
+        if (w->next_row < t->n) return &t->rows[w->next_row++];
+    }
+    return NULL;
+}
+
+size_t schedule_n_rows(const struct schedule *s, const struct chunk *chunks) {
+    size_t n = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct action *a = &s->actions[i];
+        if (action_is_compute(a->kind)) n += (size_t)chunks[a->chunk].tapes[a->kind].n;
+    }
+    return n;
 }
 
 void schedule_fini(struct schedule *s) {

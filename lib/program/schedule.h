@@ -15,8 +15,14 @@ enum action_kind { ACTION_F = TAPE_F, ACTION_B = TAPE_B, ACTION_W = TAPE_W, SEND
 const char *action_name(enum action_kind);
 static inline bool action_is_compute(enum action_kind k) { return k <= ACTION_W; }
 
-struct action { enum action_kind kind; int chunk, microbatch; };
-
+struct action {
+    enum action_kind kind;
+    int chunk, microbatch;
+    bool first, last;      /* the step's first and last run of this chunk's tape (gradients.c); false for transfers */
+};
+static inline struct action action_of(enum action_kind kind, int chunk, int microbatch) {
+    return (struct action){.kind = kind, .chunk = chunk, .microbatch = microbatch};
+}
 
 /* The edge from a chunk to its neighbour in the model: the next virtual stage, or the one before. rank: along AXIS_PP; -1: the
  * model ends here; this rank's own: handed over in memory, on no wire. A message travels on channel way, + 1 if it goes
@@ -41,6 +47,13 @@ void schedule_fini(struct schedule *);
 /** Where the other end of a send or receive is, and on which channel it travels. */
 struct hop schedule_hop(const struct schedule *, const struct action *transfer);
 int schedule_channel(const struct schedule *, const struct action *transfer);
+
+/* The rows of a step, in their order. Begin with {0}; *action is the one that the last row returned belongs to. */
+struct row_walk { const struct action *action; int next_action, next_row; };
+/** @return the next row; NULL: there is none */
+struct row *schedule_next_row(const struct schedule *, const struct chunk *, struct row_walk *);
+/** How many there are. */
+size_t schedule_n_rows(const struct schedule *, const struct chunk *);
 
 /** One stage: forward, backward, microbatch by microbatch (gradient accumulation).
  *  @errors none: the type is that of every schedule */

@@ -9,6 +9,7 @@
 #include "lib/comm/comm.h"
 #include "lib/device/arena.h"
 #include "lib/program/exec.h"
+#include "lib/program/gradients.h"
 #include "lib/program/memory_timeline.h"
 #include "lib/program/test_tiny.h"
 #include <string.h>
@@ -143,6 +144,7 @@ static void place_params(void) {
 static void prepare(void) {
     assert_ok(program_infer(&b.program));
     assert_ok(chunk_lower(&b.program, 0, b.schedule.split_weight, &b.chunk));
+    assert_ok(gradients_mark(&b.program, &b.chunk, &b.schedule));
     memory_plan_params(&b.program, &b.memory);
     assert_ok(memory_plan_rest(&b.program, &b.chunk, &b.schedule, 0, 0, &b.memory));
     for (enum role r = 0; r < N_ROLES; r++) assert_ok(arena_init(&b.arenas[r], device_cpu(), r, b.memory.bytes[r], true));
@@ -410,8 +412,8 @@ static void test_time_line_of_memory_is_what_is_alive(void **state) {
 /* Three microbatches at once, weight gradients by themselves, and nothing in order. */
 static void test_time_line_of_memory_counts_frames(void **state) {
     (void)state;
-    static const struct action actions[] = {{ACTION_F, 0, 0}, {ACTION_F, 0, 1}, {ACTION_B, 0, 1}, {ACTION_F, 0, 2}, {ACTION_B, 0, 0},
-                                            {ACTION_W, 0, 1}, {ACTION_B, 0, 2}, {ACTION_W, 0, 2}, {ACTION_W, 0, 0}};
+    static const struct { enum action_kind kind; int microbatch; } actions[] = {
+        {ACTION_F, 0}, {ACTION_F, 1}, {ACTION_B, 1}, {ACTION_F, 2}, {ACTION_B, 0}, {ACTION_W, 1}, {ACTION_B, 2}, {ACTION_W, 2}, {ACTION_W, 0}};
     schedule_fini(&b.schedule);
     b.schedule = (struct schedule){.n_microbatches = 3, .split_weight = true};
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) schedule_add(&b.schedule, actions[i].kind, 0, actions[i].microbatch);
@@ -488,6 +490,22 @@ static void test_sharded_param_goes_through_buffers(void **state) {
     }
 }
 
+/* Its arena held something else before. */
+static void test_a_gradient_that_no_row_adds_to_is_zero(void **state) {
+    (void)state;
+    static struct op frozen[3];
+    for (int i = 0; i < 3; i += 2) {
+        frozen[i] = *b.program.steps[i].op;
+        frozen[i].has_backward_weight = false;
+        b.program.steps[i].op = &frozen[i];
+    }
+    prepare();
+    double *grad = b.program.params[0].grad;
+    for (int i = 0; i < TINY_N; i++) grad[i] = 7;
+    assert_ok(exec_run(&b.exec, &b.schedule, true));
+    for (int i = 0; i < TINY_N; i++) assert_close(grad[i], 0, 0);
+}
+
 /* ---- failures ---- */
 static enum status refuse(const struct call *c) { return FAIL(E_NUMERIC, "%s does not want to", c->step->op->name); }
 
@@ -512,4 +530,5 @@ TESTS(exec_test(test_loss_and_gradient_are_sums_over_microbatches),
       exec_test(test_time_line_of_memory_counts_frames),
       exec_test(test_gradient_is_final_after_all_microbatches_and_uses),
       exec_test(test_gradient_is_final_after_the_last_weight_action), exec_test(test_other_events_are_never_final),
-      exec_test(test_sharded_param_goes_through_buffers), exec_test(test_a_failing_kernel_ends_the_step))
+      exec_test(test_sharded_param_goes_through_buffers), exec_test(test_a_gradient_that_no_row_adds_to_is_zero),
+      exec_test(test_a_failing_kernel_ends_the_step))

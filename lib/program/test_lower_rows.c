@@ -185,8 +185,8 @@ static void test_gradients_of_sharded_params_are_cleared_once_and_live_until_rea
     lower(false);
     const struct row *first = row(TAPE_B, ROW_BACKWARD_WEIGHT, step_named("a.z"));
     const struct row *second = row(TAPE_B, ROW_BACKWARD_WEIGHT, step_named("a.y"));
-    assert_int_equal(first->zero_dweight, 1);
-    assert_int_equal(second->zero_dweight, 0);
+    assert_int_equal(first->fresh, 1);
+    assert_int_equal(second->fresh, 0);
     assert_int_equal(first->dweight[0], second->dweight[0]);
     assert_int_equal(first->weight[0], NO_VALUE);
     const struct value *grad = &k.values[first->dweight[0]];

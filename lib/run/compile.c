@@ -2,6 +2,7 @@
  * memory plan -> bill. */
 #include "lib/run/run.h"
 #include "lib/run/checkpoint.h"
+#include "lib/program/gradients.h"
 #include "lib/run/combine.h"
 
 #include "lib/ops/attention.h"
@@ -73,8 +74,11 @@ static enum status lower_chunks(struct run *r) {
     int n = r->program.n_chunks;
     r->chunks = calloc((size_t)n, sizeof *r->chunks);
     if (!r->chunks) return FAIL(E_MEMORY, "no memory for %d model chunks", n);
-    for (int k = 0; k < n; k++) TRY(chunk_lower(&r->program, k, r->schedule.split_weight, &r->chunks[k]));
-    return OK;
+    for (int k = 0; k < n; k++) {
+        TRY(chunk_lower(&r->program, k, r->schedule.split_weight, &r->chunks[k]));
+        if (r->plan.fuse) chunk_join(&r->program, &r->chunks[k]);
+    }
+    return gradients_mark(&r->program, r->chunks, &r->schedule);
 }
 
 static int64_t run_work_bytes(const struct run *r) {

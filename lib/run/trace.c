@@ -9,11 +9,7 @@
  * Rows, actions and phases are known. Collectives belong to techniques: a row starts at most one or two, and what is done param by
  * param outside of rows comes to at most two a param. Too much room costs memory, too little is counted and told (dropped). */
 static int64_t spans_of_step(const struct run *r) {
-    int64_t rows = 0;
-    for (int i = 0; i < r->schedule.n; i++) {
-        const struct action *a = &r->schedule.actions[i];
-        if (action_is_compute(a->kind)) rows += r->chunks[a->chunk].tapes[a->kind].n;
-    }
+    int64_t rows = (int64_t)schedule_n_rows(&r->schedule, r->chunks);
     return 3 * rows + 2 * r->schedule.n + 2 * r->program.n_params + N_PHASES + 64;
 }
 

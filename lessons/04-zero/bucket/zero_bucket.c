@@ -18,29 +18,17 @@
 #include "zero/zero_bucket.h"
 
 #include "lib/base/grow.h"
+#include "lib/program/gradients.h"
 #include "zero/zero_pack.h" /* zero_pack, zero_add: the two things that are done with elements */
 #include <stdlib.h>
 
 /* ---- foretelling ---- */
-static int *count_ready(const struct compiled *c) {
-    int *left = calloc((size_t)c->program->n_params + 1, sizeof *left);
-    for (int i = 0; left && i < c->schedule->n; i++) {
-        const struct action *a = &c->schedule->actions[i];
-        if (!action_is_compute(a->kind)) continue;
-        const struct tape *t = &c->chunks[a->chunk].tapes[a->kind];
-        for (int j = 0; j < t->n; j++)
-            if (t->rows[j].kind == ROW_GRAD_READY) left[t->rows[j].id]++;
-    }
-    return left;
-}
-
-static void foretell_tape(struct zero_buckets *z, const struct tape *t, bool every, int *left) {
-    for (int j = 0; j < t->n; j++) {
-        if (t->rows[j].kind != ROW_GRAD_READY) continue;
-        bool final = --left[t->rows[j].id] == 0;
-        if (!every && !final) continue;
+static void foretell(struct zero_buckets *z, const struct compiled *c, bool every) {
+    struct row_walk at = {0};
+    for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));) {
+        if (r->kind != ROW_GRAD_READY || (!every && !row_is_final(r, at.action))) continue;
         z->params = table_grow(z->params, z->n_params, sizeof *z->params);
-        z->params[z->n_params++] = t->rows[j].id;
+        z->params[z->n_params++] = r->id;
     }
 }
 
@@ -60,13 +48,7 @@ static enum status size_slots(struct zero_buckets *z) {
 
 enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every, int64_t bytes) {
     *z = (struct zero_buckets){.n_ranks = n_ranks};
-    int *left = count_ready(c);
-    if (!left) return FAIL(E_MEMORY, "no memory for the buckets of %d params", c->program->n_params);
-    for (int i = 0; i < c->schedule->n; i++) {
-        const struct action *a = &c->schedule->actions[i];
-        if (action_is_compute(a->kind)) foretell_tape(z, &c->chunks[a->chunk].tapes[a->kind], every, left);
-    }
-    free(left);
+    foretell(z, c, every);
     TRY(cut(z, c->program, bytes));
     return size_slots(z);
 }

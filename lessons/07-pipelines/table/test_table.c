@@ -29,7 +29,7 @@ static enum status read_cell(struct table *t, const char *cell, int number) {
     enum action_kind kind = (enum action_kind)(letter - letters);
     int m = cell[1] - '0';
     if (kind == ACTION_W && !t->of->split) return FAIL(E_FORMAT, "line %d: %s in a puzzle whose backwards are in one piece", number, cell);
-    pp_add(&t->stage[t->n], (struct action){kind, 0, m});
+    pp_add(&t->stage[t->n], action_of(kind, 0, m));
     return OK;
 }
 

@@ -1,0 +1,55 @@
+/* How long each row takes, and what is told of it: sums by step of the program (`--profile`), spans (`--trace`). */
+#include "lib/program/exec_state.h"
+
+#include "lib/base/clock.h"
+#include "lib/device/stopwatch.h"
+
+static bool counts(struct place at, const struct row *r) { return at.training && row_kind_is_step(r->kind); }
+
+/* A device that is only told what to do has the row's time later, in the same place. */
+static enum status note_time(struct exec *e, struct place at, const struct row *r, double seconds) {
+    e->seconds[r->kind] += seconds;
+    if (!counts(at, r)) return OK;
+    double *sum = &e->step_seconds[r->id][r->kind];
+    if (e->stopwatch) return stopwatch_stop(e->stopwatch, sum);
+    *sum += seconds;
+    return OK;
+}
+
+int record_action(struct exec *e, const struct action *a, int index) {
+    if (!e->recording) return -1;
+    struct span *now = &e->recording->now;
+    now->action = index;
+    now->microbatch = a->microbatch;
+    now->chunk = (int16_t)a->chunk;
+    return span_open(e->recording, SPAN_ACTION, (int)a->kind);
+}
+
+/* An event that nobody had anything to do for says nothing, and there are as many of them as of all others. */
+static const double shortest_event_s = 1e-6;
+
+static void close_row(struct exec *e, const struct tape *t, int i, int span) {
+    struct span *x = span_at(e->recording, span);
+    if (!x) return;
+    const struct row *r = &t->rows[i];
+    span_close(e->recording, span);
+    if (row_kind_is_event(r->kind) && span == e->recording->n - 1 && x->end_s - x->start_s < shortest_event_s) {
+        e->recording->n--;
+        return;
+    }
+    x->id = r->id;
+    x->row = i;
+    if (r->fused) x->other = t->rows[i + r->joined - 1].id;
+}
+
+enum status record_row_start(struct exec *e, struct place at, const struct row *r, struct timed_row *timed) {
+    timed->start_s = clock_s();
+    timed->span = span_open_at(e->recording, SPAN_ROW, (int)r->kind, timed->start_s);
+    return e->stopwatch && counts(at, r) ? stopwatch_start(e->stopwatch) : OK;
+}
+
+enum status record_row_end(struct exec *e, struct place at, const struct tape *t, int row, const struct timed_row *timed) {
+    TRY(note_time(e, at, &t->rows[row], clock_s() - timed->start_s));
+    close_row(e, t, row, timed->span);
+    return OK;
+}

@@ -1,0 +1,29 @@
+/* What the executor's files share: the interpreter (exec.c), transfers between stages (exec_transfer.c), times and spans
+ * (exec_record.c). Private to the three. */
+#ifndef TRIVIUM_PROGRAM_EXEC_STATE_H
+#define TRIVIUM_PROGRAM_EXEC_STATE_H
+
+#include "lib/program/exec.h"
+
+/* The action that is running, as its rows see it. */
+struct place { int chunk, frame; const struct action *action; bool training; };
+
+/* Address of a value of the place's chunk; NULL for NO_VALUE. */
+void *exec_value(const struct exec *, struct place, int value);
+
+/* ---- exec_transfer.c ---- */
+/* A send or a receive; the span of the action, where it is recorded, learns its bytes.
+ * @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM, E_DEVICE */
+enum status exec_transfer(struct exec *, const struct action *, struct place, struct span *recorded);
+/* Wait until all that was sent has left. @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM */
+enum status exec_finish_sends(struct exec *);
+
+/* ---- exec_record.c ---- */
+/* @return the action's span, to be closed; -1: nobody records */
+int record_action(struct exec *, const struct action *, int index);
+/* Around a row, or a pair that runs as one. @errors E_DEVICE */
+struct timed_row { double start_s; int span; };
+enum status record_row_start(struct exec *, struct place, const struct row *, struct timed_row *);
+enum status record_row_end(struct exec *, struct place, const struct tape *, int row, const struct timed_row *);
+
+#endif

@@ -1,0 +1,65 @@
+/* The life of a gradient in a step.
+ *
+ * A weight's gradient is a sum over the microbatches, and over all rows that use the weight. The first of them finds nothing there
+ * yet: it sets the gradient, or has it cleared before. After the last one the sum is complete, and may be sent away. Which
+ * rows these are follows from the order of the actions. A tape is the same for every microbatch, so the first row is one of
+ * some tape's first action in the step, and the last row one of some tape's last:
+ *
+ *     begins(row, action)    = row.fresh and action.first        of a gradient that lies in its arena; any other begins every time
+ *     completes(row, action) = row.final and action.last
+ *
+ * This covers accumulation, tied weights, several chunks on a rank and weight gradients that are actions of their own.
+ *
+ * What breaks if it is wrong: a sum that keeps the step before, or loses a microbatch; a message that leaves with half a sum. */
+#include "lib/program/gradients.h"
+
+#include <stdlib.h>
+
+static enum status mark_actions(struct schedule *s, int n_chunks) {
+    struct action *(*latest)[N_TAPES] = calloc((size_t)n_chunks, sizeof *latest);
+    if (!latest) return FAIL(E_MEMORY, "no memory for a table of %d chunks", n_chunks);
+    for (int i = 0; i < s->n; i++) {
+        struct action *a = &s->actions[i];
+        if (!action_is_compute(a->kind)) continue;
+        struct action **before = &latest[a->chunk][a->kind];
+        a->first = !*before;
+        a->last = true;
+        if (*before) (*before)->last = false;
+        *before = a;
+    }
+    free(latest);
+    return OK;
+}
+
+static void begin(const struct program *p, struct row *r, bool *written) {
+    const struct step *s = &p->steps[r->id];
+    for (int i = 0; i < s->n_weight; i++) {
+        if (r->dweight[i] != RESIDENT) continue;
+        if (!written[s->weight[i]]) r->fresh |= 1u << i;
+        written[s->weight[i]] = true;
+    }
+}
+
+static void mark_rows(const struct program *p, const struct chunk *chunks, const struct schedule *s, bool *written, struct row **latest) {
+    struct row_walk at = {0};
+    for (struct row *r; (r = schedule_next_row(s, chunks, &at));) {
+        if (at.action->first && row_kind_is_step(r->kind)) begin(p, r, written);
+        if (at.action->last && r->kind == ROW_GRAD_READY) latest[r->id] = r;
+    }
+}
+
+enum status gradients_mark(struct program *p, struct chunk *chunks, struct schedule *s) {
+    TRY(mark_actions(s, p->n_chunks));
+    bool *written = calloc((size_t)p->n_params + 1, sizeof *written);
+    struct row **latest = calloc((size_t)p->n_params + 1, sizeof *latest);
+    enum status status = written && latest ? OK : FAIL(E_MEMORY, "no memory for a table of %d params", p->n_params);
+    if (status == OK) mark_rows(p, chunks, s, written, latest);
+    for (int i = 0; status == OK && i < p->n_params; i++) {
+        struct param *w = &p->params[i];
+        w->no_grad = w->present && w->grad_at == RESIDENT_WHOLE && !written[i];
+        if (latest[i]) latest[i]->final = true;
+    }
+    free(written);
+    free(latest);
+    return status;
+}

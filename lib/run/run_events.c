@@ -1,0 +1,53 @@
+/* What a run tells while it works: events, which techniques subscribe to, and spans of its phases. */
+#include "lib/run/run_state.h"
+
+#include "lib/base/grow.h"
+
+enum status run_subscribe(struct run *r, enum event_kind kind, subscriber *fn, void *self) {
+    r->subscriptions = table_grow(r->subscriptions, r->n_subscriptions, sizeof *r->subscriptions);
+    r->subscriptions[r->n_subscriptions++] = (struct subscription){kind, fn, self};
+    return OK;
+}
+
+static enum status emit(struct run *r, struct event event) {
+    for (int i = 0; i < r->n_subscriptions; i++) {
+        const struct subscription *s = &r->subscriptions[i];
+        if (s->kind == event.kind) TRY(s->fn(r, s->self, &event));
+    }
+    return OK;
+}
+enum status run_emit(struct run *r, enum event_kind kind) { return emit(r, (struct event){.kind = kind, .param = -1}); }
+
+enum status run_param_event(void *self, enum row_kind kind, int param, void *buffer, bool final) {
+    static const enum event_kind events[N_ROW_KINDS] = {
+        [ROW_PARAM_AHEAD] = EVENT_PARAM_AHEAD, [ROW_PARAM_NEEDED] = EVENT_PARAM_NEEDED,
+        [ROW_PARAM_DONE] = EVENT_PARAM_DONE, [ROW_GRAD_READY] = EVENT_GRAD_READY};
+    return emit(self, (struct event){events[kind], param, buffer, final});
+}
+
+/* ---- the step, and in it one phase after the other ---- */
+const char *run_phase_name(enum run_phase phase) {
+    static const char *const names[N_PHASES] = {"clear gradients", "forward and backward", "sum loss", "end of backward", "combine gradients",
+                                                "unscale", "norm", "update", "publish"};
+    return names[phase];
+}
+
+void run_record_step(struct run *r) {
+    if (!r->spans) return;
+    r->spans->now.step = (int32_t)r->n_step;
+    r->step_span = span_open(r->spans, SPAN_STEP, 0);
+    r->phase_span = -1;
+}
+
+void run_enter(struct run *r, enum run_phase phase) {
+    if (!r->spans) return;
+    span_close(r->spans, r->phase_span);
+    r->phase_span = span_open(r->spans, SPAN_PHASE, (int)phase);
+}
+
+void run_record_end(struct run *r) {
+    if (!r->spans) return;
+    span_close(r->spans, r->phase_span);
+    span_close(r->spans, r->step_span);
+    r->spans->now.step = -1;
+}

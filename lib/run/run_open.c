@@ -1,0 +1,184 @@
+/* A run's memory, groups and techniques: from tables to something that can step, and back. */
+#include "lib/run/run_state.h"
+
+#include "lib/device/stopwatch.h"
+#include "lib/ops/reduce.h"
+#include <inttypes.h>
+#include <omp.h>
+#include <stdlib.h>
+
+static void bind_params(struct run *r) {
+    for (int i = 0; i < r->program.n_params; i++) {
+        struct param *w = &r->program.params[i];
+        if (!w->present) continue;
+        const struct arena *weights = w->weight_on_host ? r->host_arenas : r->arenas;
+        const struct arena *states = w->state_on_host ? r->host_arenas : r->arenas;
+        w->weight = arena_at(&weights[ROLE_PARAM], w->weight_offset);
+        w->grad = arena_at(&r->arenas[ROLE_GRAD], w->grad_offset);
+        w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);
+        w->moment2 = arena_at(&states[ROLE_OPTIM], w->moment2_offset);
+        if (w->master) w->master_weight = arena_at(&states[ROLE_OPTIM], w->master_offset);
+    }
+}
+
+static void prepare_exec(struct run *r) {
+    const struct plan *p = &r->plan;
+    r->exec = (struct exec){
+        .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas,
+        .device = r->device, .loss_at = &r->scalars[SCALAR_LOSS], .hooks = {r, run_fetch, run_param_event},
+        .watched = r->watch != WATCH_NOTHING,
+        .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
+        .micro = p->micro_batch, .loss_scale = 1.0 / ((double)p->global_batch * (double)p->seq), .grad_scale = 1};
+}
+
+/* The scalars, and scratch of the reductions: where work begins. Cleared, so that they count as written. */
+static enum status place_scalars(struct run *r) {
+    const struct device *d = r->device;
+    char *at = arena_at(&r->arenas[ROLE_WORK], 0);
+    TRY(d->clear(d, at, r->memory.run_bytes));
+    r->scalars = (double *)at;
+    r->reduce_work = at + arena_align(N_SCALARS * sizeof(double));
+    for (int i = 0; i < STEPS_AHEAD; i++) {
+        void *pinned;
+        TRY(d->pin(d, N_SCALARS * sizeof(double), &pinned));
+        r->record[i].scalars = pinned;
+    }
+    return OK;
+}
+
+/* NCCL wants a GPU for each rank; where there are fewer, memory goes through the host. */
+static enum status choose_transport(const struct plan *p, int n_gpus, enum comm_transport *out) {
+    int32_t own_gpu = comm_local_size() <= n_gpus;
+    TRY(comm_all_reduce(group_world(), &own_gpu, 1, INT32, COMM_MIN));
+    *out = p->comm == PLAN_COMM_NCCL || (p->comm == PLAN_COMM_AUTO && own_gpu) ? COMM_NCCL : COMM_STAGED;
+    return OK;
+}
+
+static enum status open_device(struct run *r) {
+    r->device = device_cpu();
+    if (r->plan.device != PLAN_DEVICE_CUDA) return OK;
+    enum comm_transport transport = COMM_ALONE;
+    int n = device_cuda_count();
+    enum status status = device_cuda(n > 0 ? comm_local_rank() % n : 0, &r->device);
+    if (plan_ranks(&r->plan) > 1) {                                  /* else every process by itself: nobody to talk to */
+        TRY(fail_agree(group_world(), status));
+        TRY(choose_transport(&r->plan, n, &transport));
+    }
+    TRY(status);
+    return comm_use_device(r->device, transport);
+}
+
+static enum status allocate(struct run *r, enum run_watch wanted) {
+    bool watch = wanted != WATCH_NOTHING;
+    r->watch = wanted;
+    r->unscale = 1;
+    for (enum role role = 0; role < N_ROLES; role++) {
+        TRY(arena_init(&r->arenas[role], r->device, role, r->memory.bytes[role], watch));
+        TRY(arena_init(&r->host_arenas[role], device_cpu(), role, r->memory.host_bytes[role], watch));
+    }
+    /* so that its pages are there before the first save, which training waits for */
+    if (!watch) TRY(device_cpu()->clear(device_cpu(), r->host_arenas[ROLE_SAVE].base, r->memory.host_bytes[ROLE_SAVE]));
+    r->combining = calloc((size_t)r->program.n_params + 1, sizeof *r->combining);
+    if (!r->combining) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
+    bind_params(r);
+    TRY(params_initialise(r));
+    TRY(place_scalars(r));
+    prepare_exec(r);
+    if (r->plan.profile && r->device->mark_timed) TRY(stopwatch_create(r->device, &r->exec.stopwatch));
+    return exec_init(&r->exec);
+}
+
+static enum status attach(struct run *r) {
+    for (int i = 0; i < r->n_active; i++)
+        if (r->active[i]->attach) TRY(r->active[i]->attach(r, &r->self[i]));
+    if (r->comm_taken != r->bill.technique_comm_bytes)
+        return FAIL(E_INTERNAL, "techniques asked for %" PRId64 " comm bytes and took %" PRId64,
+                    r->bill.technique_comm_bytes, r->comm_taken);
+    return OK;
+}
+
+static enum status make_mesh(struct run *r, const struct plan *p) {
+    TRY(open_device(r));
+    return mesh_init(&r->mesh, &p->mesh);
+}
+
+/* Alone: each rank may fail by itself in here, and no other waits for it. */
+static enum status furnish(struct run *r, enum run_watch watch) {
+    TRY(allocate(r, watch));
+    return attach(r);
+}
+
+enum status run_open(struct run *r, enum run_watch watch) {
+    TRY(make_mesh(r, &r->plan));
+    return furnish(r, watch);
+}
+
+enum status run_stand_by(struct run *r, const struct plan *plan) {
+    *r = (struct run){.plan = *plan};
+    return make_mesh(r, plan);
+}
+
+enum status run_create(struct run *r, const struct recipe *recipe, const struct plan *plan, enum run_watch watch) {
+    int rank = plan_ranks(plan) == 1 ? 0 : comm_world_rank();
+    enum status status = run_compile(r, recipe, plan, rank, NULL, NULL);
+    TRY(fail_agree(group_world(), status));
+    TRY(make_mesh(r, plan));
+    status = furnish(r, watch);
+    return fail_agree(r->mesh.group[AXIS_MESH], status);
+}
+
+void run_destroy(struct run *r) {
+    for (int i = r->n_active - 1; i >= 0; i--)
+        if (r->active[i]->detach && r->self[i]) r->active[i]->detach(r, r->self[i]);
+    for (int i = 0; i < STEPS_AHEAD && r->device; i++) {
+        if (r->record[i].scalars) r->device->unpin(r->device, r->record[i].scalars);
+        r->device->mark_fini(r->device, &r->record[i].mark);
+    }
+    if (r->offload_staging) r->device->unpin(r->device, r->offload_staging);
+    stopwatch_destroy(&r->exec.stopwatch);
+    exec_fini(&r->exec);
+    for (enum role role = 0; role < N_ROLES; role++) {
+        if (r->arenas[role].base) arena_fini(&r->arenas[role]);
+        if (r->host_arenas[role].base) arena_fini(&r->host_arenas[role]);
+    }
+    bill_fini(&r->bill);
+    for (int k = 0; r->chunks && k < r->program.n_chunks; k++) chunk_fini(&r->chunks[k]);
+    free(r->chunks);
+    free(r->subscriptions);
+    free(r->combining);
+    schedule_fini(&r->schedule);
+    memory_plan_fini(&r->memory);
+    program_fini(&r->program);
+    if (r->mesh.group[AXIS_MESH]) mesh_fini(&r->mesh);
+    *r = (struct run){0};
+}
+
+void run_set_data(struct run *r, const struct data_split *train, const struct data_split *val) {
+    r->train = *train;
+    r->val = *val;
+}
+
+enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
+    if (r->comm_taken + bytes > r->bill.technique_comm_bytes)
+        return FAIL(E_INTERNAL, "%" PRId64 " comm bytes wanted, %" PRId64 " of %" PRId64 " left", bytes,
+                    r->bill.technique_comm_bytes - r->comm_taken, r->bill.technique_comm_bytes);
+    *out = arena_at(&r->arenas[ROLE_COMM], r->memory.technique_offset + r->comm_taken);
+    r->comm_taken += bytes;
+    return OK;
+}
+
+enum status run_check_threads(const struct run *r) {
+    int now = omp_get_max_threads();
+    if (now <= r->n_threads) return OK;
+    return FAIL(E_INTERNAL, "%d OpenMP threads, and scratch was planned for %d; set the threads before the run is created", now,
+                r->n_threads);
+}
+
+enum status run_measure(const struct run *r, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]) {
+    if (r->watch == WATCH_NOTHING) return FAIL(E_INTERNAL, "the run was created without watching its memory");
+    for (enum role role = 0; role < N_ROLES; role++) {
+        TRY(arena_measure(&r->arenas[role], &bytes[role]));
+        TRY(arena_measure(&r->host_arenas[role], &host_bytes[role]));
+    }
+    return OK;
+}
