@@ -75,7 +75,7 @@ static void remember_keys(struct program *p) {
         struct step *s = &p->steps[i];
         if (s->op != &op_attention_blocked && s->op != &op_attention_materialised) continue;
         s->op = &op_attention_cached;
-        s->p = 0;
+        s->dropout.p = 0;
         s->n_out = s->n_weight = 1;
         s->weight[0] = program_add_param(p, p->blocks[s->block].name, "cache", attention_cache_type(&p->slots[s->in[0]].type), 0, 0, false);
         p->params[s->weight[0]].cache = true;

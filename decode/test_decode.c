@@ -416,7 +416,8 @@ static enum status compile(struct plan p) {
 static void test_decode_refuses_other_layouts(void **state) {
     (void)state;
     struct plan p = plan_of(PRECISION_FP64);
-    p.global_batch = p.micro_batch = p.n_microbatches = 1;
+    p.global_batch = p.micro_batch = 1;
+    assert_ok(plan_settle(&p, 1));
     assert_ok(compile(p));
     struct plan q = p;
     q.mesh.dp = 2;

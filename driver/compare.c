@@ -138,10 +138,10 @@ static int used_on_host(int n_ranks) {
 
 /* Threads before compilation: kernels have a piece of scratch for each. */
 static enum status judge(struct request *q, struct compare_row *row, struct run *r) {
-    const struct plan *p = &q->setup.plan;
+    struct plan *p = &q->setup.plan;
     TRY(setup_open(&q->setup, ranks_of(p)));
     if (comm_world_rank() >= plan_ranks(p)) return OK;
-    row->n_threads = setup_threads(p, used_on_host(plan_ranks(p)));
+    p->threads = row->n_threads = setup_threads(p, used_on_host(plan_ranks(p)));
     TRY(run_compile(r, &train_recipe, p, comm_world_rank(), NULL, NULL));
     return check_limit(r, q->memory_limit);
 }
@@ -213,15 +213,12 @@ static void tell_row(const struct comparison *c, int i) {
     fflush(stdout);
 }
 
-/* Any rank can be compiled here; the threads are those that the row's ranks had. Without its time line a row lacks one picture: no reason to end. */
+/* Any rank can be compiled here. Without its time line a row lacks one picture: no reason to end. */
 static void take_timeline(const struct plan *p, struct compare_row *row) {
     struct run r = {0};
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(row->n_threads);
     enum status status = run_compile(&r, &train_recipe, p, compare_fullest(row), NULL, NULL);
     if (status == OK) status = memory_chart_make(&r, &row->timeline);
     run_destroy(&r);
-    omp_set_num_threads(threads);
     if (status == OK) return;
     log_warn("%s: its memory over a step is not drawn: %s", compare_row_name(row), status_message());
     status_clear();

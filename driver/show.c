@@ -10,7 +10,6 @@
 #include "lib/program/activations.h"
 #include <inttypes.h>
 #include <jansson.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -323,7 +322,6 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
     }
     if (q->decode) generate_plan(&q->plan);
     TRY(setup_plan(o, &q->plan, 0));
-    omp_set_num_threads(q->plan.threads ? (int)q->plan.threads : 1);   /* scratch grows with them, and this machine's number is no answer for another */
     if (!strcmp(what, "options")) return show_options(q, o);
     if (!strcmp(what, "mesh")) return show_mesh(&q->plan, (int)q->node, q->json);
     if (what[0] == 'p') return show_program(q);

@@ -77,7 +77,7 @@ static enum status find_memory(struct training *t) {
 
 static const char *attention_of(const struct plan *p) {
     if (p->attention != ATTENTION_BLOCKED) return "materialised";
-    return attention_core_text(dtype_of_products(p), p->seq, p->hidden / p->heads, p->dropout);
+    return attention_core_text((enum attention_core)p->attention_core, dtype_of_products(p), p->seq, p->hidden / p->heads, p->dropout);
 }
 
 static void announce(const struct training *t, int threads) {

@@ -67,7 +67,6 @@ static void head(struct builder *b, int x, int wte) {
     int targets = build_targets(b), h = layernorm(b, "lnf", "lnf.g", "lnf.b", x);
     if (b->plan->loss_chunk > 0) {
         p->loss = build_step(b, &op_linear_cross_entropy, "loss", (struct inputs){h, targets, wte, NONE});
-        p->steps[p->n_steps - 1].rows = b->plan->loss_chunk;
         return;
     }
     h = build_step(b, &op_linear, "logits", (struct inputs){h, NONE, wte, NONE});

@@ -195,10 +195,14 @@ static void test_dropout_sites_draw_from_streams_of_their_own(void **state) {
     struct program p = program_of_tiny(&plan);
     int sites = 0;
     for (int i = 0; i < p.n_steps; i++) {
-        if (p.steps[i].p == 0) continue;
-        assert_close(p.steps[i].p, 0.25, 0);
+        const struct dropout_rule *site = step_dropout(&p.steps[i]);
+        if (!site) continue;
+        assert_close(site->p, 0.25, 0);
         sites++;
-        for (int j = 0; j < i; j++) assert_true(p.steps[j].p == 0 || p.steps[j].stream != p.steps[i].stream);
+        for (int j = 0; j < i; j++) {
+            const struct dropout_rule *other = step_dropout(&p.steps[j]);
+            assert_true(!other || other->stream != site->stream);
+        }
     }
     assert_int_equal(sites, 1 + 3 * (int)plan.layers);               /* embedding; attention and both residuals a layer */
     program_fini(&p);

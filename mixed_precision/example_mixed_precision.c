@@ -11,6 +11,7 @@
 #include "lib/ops/reduce.h"
 #include <math.h>
 #include <stdio.h>
+#include <omp.h>
 #include <stdlib.h>
 
 enum { R = 64, K = 16, N = 32 };   /* rows of the batch, outputs, inputs */
@@ -37,7 +38,7 @@ static void scaled_gradient(double S, uint16_t dW[K * N]) {
     struct gemm g = {.m = K, .n = N, .k = R, .transpose_a = true, .alpha = 1, .ab_dtype = FP16, .c_dtype = FP16};
     for (int i = 0; i < R * K; i++) dtype_set(dy, FP16, i, S * dy_at(i / K, i % K));
     for (int i = 0; i < R * N; i++) dtype_set(x, FP16, i, x_at(i / N, i % N));
-    void *work = malloc((size_t)gemm_work(&g, DEVICE_CPU));
+    void *work = malloc((size_t)gemm_work(&g, DEVICE_CPU, omp_get_max_threads()));
     if (!work || gemm_run(&g, dy, x, NULL, dW, work) != OK) fail();
     free(work);
 }

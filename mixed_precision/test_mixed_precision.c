@@ -357,6 +357,7 @@ static void test_options_that_do_not_go_together_are_refused(void **state) {
     struct plan p = plan_of(PRECISION_BF16);
     struct run r;
     mixed_precision_options(&p)->scale = 128;
+    assert_ok(plan_settle(&p, 1));
     assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale=128", "fp16");
     run_destroy(&r);
     p.precision = PRECISION_FP32;
@@ -365,6 +366,7 @@ static void test_options_that_do_not_go_together_are_refused(void **state) {
     p = plan_of(PRECISION_FP16);
     mixed_precision_options(&p)->init = 1;
     mixed_precision_options(&p)->min = 2;
+    assert_ok(plan_settle(&p, 1));
     assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "loss-scale-init=1", "loss-scale-min=2");
     run_destroy(&r);
 }

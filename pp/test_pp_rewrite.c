@@ -56,9 +56,13 @@ static void each_split(void (*check)(const struct stages *)) {
 
 /* ---- steps ---- */
 /* A step is known by what it does, what it makes, and for whom; its operands are the same indices, as the tables are whole. */
+static bool rule_same(const struct step *a, const struct step *b) {
+    const struct dropout_rule *x = step_dropout(a), *y = step_dropout(b);
+    return !x || (x->stream == y->stream && x->p == y->p);
+}
 static bool step_same(const struct step *a, const struct step *b) {
-    bool same = a->op == b->op && a->block == b->block && a->stream == b->stream && a->p == b->p && a->n_in == b->n_in &&
-                a->n_out == b->n_out && a->n_weight == b->n_weight;
+    bool same = a->op == b->op && a->block == b->block && rule_same(a, b) && a->n_in == b->n_in && a->n_out == b->n_out &&
+                a->n_weight == b->n_weight;
     for (int i = 0; same && i < a->n_in; i++) same = a->in[i] == b->in[i];
     for (int i = 0; same && i < a->n_out; i++) same = a->out[i] == b->out[i];
     for (int i = 0; same && i < a->n_weight; i++) same = a->weight[i] == b->weight[i];

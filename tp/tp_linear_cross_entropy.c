@@ -29,7 +29,7 @@ static int exchanges(const struct call *c, enum row_kind kind, struct exchange o
 
 #define KERNELS {forward, backward_input, NULL}
 const struct op op_tp_linear_cross_entropy = {
-    .name = "tp_linear_cross_entropy", .shape = linear_cross_entropy_shape, .needs = {.bi_in = 3, .bi_out = 1, .bi_weight = 1},
-    .no_grad_in = 2, .no_grad_out = 1, .has_backward_input = true, .all_in_backward = true, .sets_dweight = 1, .work = linear_cross_entropy_work, .cost = linear_cross_entropy_cost,
+    .name = "tp_linear_cross_entropy", .rule = RULE_HEAD, .shape = linear_cross_entropy_shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0), .bi_weight = WEIGHT(0)},
+    .no_grad_in = IN(1), .no_grad_out = OUT(0), .has_backward_input = true, .all_in_backward = true, .sets_dweight = WEIGHT(0), .work = linear_cross_entropy_work, .cost = linear_cross_entropy_cost,
     .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = {[FP64] = KERNELS, [FP32] = KERNELS, [BF16] = KERNELS, [FP16] = KERNELS}}};

@@ -22,11 +22,12 @@ DECLARE_KERNELS_FBW(add_position, cuda);
 
 const struct op op_add_position = {
     .name = "add_position",
+    .rule = RULE_DROPOUT,
     .shape = add_position_shape,
-    .needs = {.bi_out = 2, .bw_out = 2},
-    .no_grad_out = 2,
+    .needs = {.bi_out = OUT(1), .bw_out = OUT(1)},
+    .no_grad_out = OUT(1),
     .out_name = {[1] = "mask"},
-    .dropout_out = 2,
+    .dropout_out = OUT(1),
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
     .alias_in = 0,

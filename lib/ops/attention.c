@@ -4,7 +4,6 @@
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 #include <math.h>
-#include <omp.h>
 
 struct attention_sizes attention_sizes(const struct call *call) {
     const struct axis *a = call->in[0].type->shape.axis;
@@ -47,12 +46,9 @@ static enum status materialised_shape(const struct call *call, struct type out[M
 
 /* ---- whose kernels ---- */
 
-static enum attention_core preferred = ATTENTION_CORE_AUTO;
-void attention_prefer(enum attention_core core) { preferred = core; }
-enum attention_core attention_preferred(void) { return preferred; }
-const char *attention_core_text(enum dtype dtype, int64_t T, int64_t D, double dropout) {
-    (void)dtype, (void)T, (void)D, (void)dropout;
-    WITH_CUDA(if (preferred != ATTENTION_CORE_OWN) return attention_cudnn_text(dtype, T, D, dropout);)
+const char *attention_core_text(enum attention_core core, enum dtype dtype, int64_t T, int64_t D, double dropout) {
+    (void)core, (void)dtype, (void)T, (void)D, (void)dropout;
+    WITH_CUDA(if (core != ATTENTION_CORE_OWN) return attention_cudnn_text(dtype, T, D, dropout);)
     return "own kernels";
 }
 
@@ -60,7 +56,7 @@ const char *attention_core_text(enum dtype dtype, int64_t T, int64_t D, double d
 
 int attention_threads(const struct call *call) {
     struct attention_sizes s = attention_sizes(call);
-    int64_t n = omp_get_max_threads(), heads = s.B * s.H;
+    int64_t n = call->n_threads, heads = s.B * s.H;
     return (int)(n < heads ? n : heads);
 }
 
@@ -130,11 +126,12 @@ DECLARE_KERNELS_FB(attention_materialised, cuda);
 
 const struct op op_attention_blocked = {
     .name = "attention_blocked",
+    .rule = RULE_ATTENTION,
     .shape = blocked_shape,
-    .needs = {.bi_in = 1, .bi_out = 3},
-    .no_grad_out = 2,
+    .needs = {.bi_in = IN(0), .bi_out = OUT(0) | OUT(1)},
+    .no_grad_out = OUT(1),
     .out_name = {[1] = "stat"},
-    .statistic_out = 2,
+    .statistic_out = OUT(1),
     .has_backward_input = true,
     .work = blocked_work,
     .cost = attention_cost,
@@ -144,11 +141,12 @@ const struct op op_attention_blocked = {
 
 const struct op op_attention_materialised = {
     .name = "attention_materialised",
+    .rule = RULE_ATTENTION,
     .shape = materialised_shape,
-    .needs = {.bi_in = 1, .bi_out = 14},
-    .no_grad_out = 14,
+    .needs = {.bi_in = IN(0), .bi_out = OUT(1) | OUT(2) | OUT(3)},
+    .no_grad_out = OUT(1) | OUT(2) | OUT(3),
     .out_name = {[1] = "probs", "mask", "dropped"},
-    .dropout_out = 12,
+    .dropout_out = OUT(2) | OUT(3),
     .has_backward_input = true,
     .work = materialised_work,
     .cost = attention_cost,

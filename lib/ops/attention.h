@@ -42,8 +42,7 @@ struct attention_sizes {
 };
 struct attention_sizes attention_sizes(const struct call *);
 
-/** Heads are worked on in parallel: how many threads have scratch, and how many reals each. The number of threads is
- * OpenMP's at the time of planning and must not grow afterwards. A thread's last real is written in every row, so that
+/** Heads are worked on in parallel: how many threads have scratch, and how many reals each. A thread's last real is written in every row, so that
  * the planned bytes are the touched ones. */
 int attention_threads(const struct call *);
 int64_t attention_blocked_reals(const struct call *, enum row_kind);
@@ -64,14 +63,8 @@ enum { ATTENTION_TILE = 64 };
 /** Scratch is handed out in whole cache lines: n words of 4 bytes, rounded up. */
 static inline int64_t attention_words(int64_t n) { return (n + 15) / 16 * 16; }
 
-/** Whose kernels run the blocked op on CUDA. The process has one preference, AUTO until it is set; set it before programs are
- *  compiled, as scratch depends on it. AUTO: cuDNN's where it can (attention_cudnn.h). CUDNN: what it cannot do is refused,
- *  E_CONFIG: a shape when the program is inferred, an element type or a GPU when the first row runs. */
-enum attention_core { ATTENTION_CORE_AUTO, ATTENTION_CORE_OWN, ATTENTION_CORE_CUDNN };
-void attention_prefer(enum attention_core);
-enum attention_core attention_preferred(void);
-/** Whose kernels they will be on CUDA, in words, as far as can be told without a GPU. Borrowed, until the next call. */
-const char *attention_core_text(enum dtype, int64_t T, int64_t D, double dropout);
+/** Whose kernels will run the blocked op on CUDA, in words, as far as can be told without a GPU. Borrowed, until the next call. */
+const char *attention_core_text(enum attention_core, enum dtype, int64_t T, int64_t D, double dropout);
 
 /** The largest head on CUDA, where a tile of vectors lies in shared memory. */
 enum { ATTENTION_CUDA_MAX_D = 128 };

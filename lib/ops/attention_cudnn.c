@@ -12,7 +12,7 @@ int64_t attention_cudnn_work(const struct call *call, enum row_kind kind) {
     return 0;
 }
 enum status attention_cudnn_check(const struct call *call) {
-    if (call->on != DEVICE_CUDA || attention_preferred() != ATTENTION_CORE_CUDNN) return OK;
+    if (call->on != DEVICE_CUDA || call->step->attention.core != ATTENTION_CORE_CUDNN) return OK;
     return FAIL(E_CONFIG, "attention-core=cudnn, and this build has no cuDNN; use attention-core own or auto");
 }
 const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double dropout) {
@@ -49,7 +49,7 @@ static bool sizes_fit(int64_t T, int64_t D, double dropout) {
 static bool dtype_fits(enum dtype dtype) { return dtype == BF16 || dtype == FP16; }
 static bool shape_fits(const struct call *call) {
     struct attention_sizes s = attention_sizes(call);
-    return sizes_fit(s.T, s.D, call->step->p);
+    return sizes_fit(s.T, s.D, call->step->dropout.p);
 }
 #define WHAT_FITS "bf16 and fp16, dropout 0, T a multiple of 64, D a multiple of 8 up to 128"
 
@@ -64,7 +64,7 @@ const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double 
 bool attention_cudnn_planned(const struct call *call, enum row_kind kind) {
     enum dtype dtype = op_dtype(call);
     bool row = kind == ROW_FORWARD || kind == ROW_REPLAY || kind == ROW_BACKWARD_INPUT;
-    return attention_preferred() != ATTENTION_CORE_OWN && call->on == DEVICE_CUDA && row && dtype_fits(dtype) &&
+    return call->step->attention.core != ATTENTION_CORE_OWN && call->on == DEVICE_CUDA && row && dtype_fits(dtype) &&
            shape_fits(call);
 }
 
@@ -72,11 +72,11 @@ static enum status refuse(const struct call *call, const char *why) {
     struct attention_sizes s = attention_sizes(call);
     return FAIL(E_CONFIG, "attention-core=cudnn, and %s: %s, T %lld, D %lld, dropout %g; it does " WHAT_FITS
                           "; or use attention-core own or auto",
-                why, dtype_name(op_dtype(call)), (long long)s.T, (long long)s.D, call->step->p);
+                why, dtype_name(op_dtype(call)), (long long)s.T, (long long)s.D, call->step->dropout.p);
 }
 
 enum status attention_cudnn_check(const struct call *call) {
-    if (call->on != DEVICE_CUDA || attention_preferred() != ATTENTION_CORE_CUDNN || shape_fits(call)) return OK;
+    if (call->on != DEVICE_CUDA || call->step->attention.core != ATTENTION_CORE_CUDNN || shape_fits(call)) return OK;
     return refuse(call, "cuDNN does not do this");
 }
 
@@ -167,7 +167,7 @@ enum status attention_cudnn_usable(const struct call *call, enum row_kind kind, 
     bool planned = attention_cudnn_planned(call, kind) && !(call->accumulate & 1);
     struct cached *c = planned ? plan_of(call, kind) : NULL;
     *out = c && c->plan;
-    if (!*out && attention_preferred() == ATTENTION_CORE_CUDNN)
+    if (!*out && call->step->attention.core == ATTENTION_CORE_CUDNN)
         return refuse(call, planned ? "cuDNN makes no plan for this on this GPU" : "cuDNN does not do this");
     return OK;
 }

@@ -8,7 +8,7 @@
  * they name first compile (tests/more/cudnn.sh; no GPU is needed for that). The numbers that come out have not been compared
  * with anything yet.
  * cuDNN's backward may add to dq atomically, so that its last bits may differ from run to run: where bits matter, prefer
- * ATTENTION_CORE_OWN (attention.h). */
+ * ATTENTION_CORE_OWN (rules.h). */
 #ifndef TRIVIUM_OPS_ATTENTION_CUDNN_H
 #define TRIVIUM_OPS_ATTENTION_CUDNN_H
 

@@ -31,11 +31,12 @@ DECLARE_KERNELS_FBW(bias_dropout_residual, cuda);
  * (accumulate). */
 const struct op op_bias_dropout_residual = {
     .name = "bias_dropout_residual",
+    .rule = RULE_DROPOUT,
     .shape = bias_dropout_residual_shape,
-    .needs = {.bi_out = 2, .bw_out = 2},
-    .no_grad_out = 2,
+    .needs = {.bi_out = OUT(1), .bw_out = OUT(1)},
+    .no_grad_out = OUT(1),
     .out_name = {[1] = "mask"},
-    .dropout_out = 2,
+    .dropout_out = OUT(1),
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_VIEW,
     .alias_in = 1,

@@ -1,6 +1,6 @@
 /* Dropout: y = x m / (1 - p), where the bit m is a pure function of the element's place in the run.
  *
- *   key      (seed, site, optimizer step)              site: step->stream, the stream of "embedding", "attention", ...
+ *   key      (seed, site, optimizer step)              site: dropout.stream, the stream of "embedding", "attention", ...
  *   counter  {element / 4, t, head, sample}            all *global* indices; the draw is word (element % 4) of the
  * block keep     when draw >= p 2^32
  *
@@ -36,11 +36,12 @@ static inline uint8_t *dropout_mask(const struct call *call) {
     return i < call->step->n_out ? (uint8_t *)call->out[i].data : NULL;
 }
 
-/** What this call drops. step->p in [0, 1). */
+/** What this call drops. dropout.p in [0, 1). */
 static inline struct dropout dropout_of(const struct call *call) {
-    double p = call->step->p;
+    const struct dropout_rule *rule = &call->step->dropout;
+    double p = rule->p;
     struct dropout d = {call->training && p > 0, (uint64_t)ceil(p * 4294967296.0), 1 / (1 - p),
-                        rng_key(call->seed, call->step->stream, call->n_step), call->first_sample, dropout_mask(call)};
+                        rng_key(call->seed, rule->stream, call->n_step), call->first_sample, dropout_mask(call)};
     return d;
 }
 

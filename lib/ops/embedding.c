@@ -35,8 +35,8 @@ DECLARE_KERNELS_FW(embedding, cuda);
 const struct op op_embedding = {
     .name = "embedding",
     .shape = embedding_shape,
-    .needs = {.bw_in = 1},
-    .no_grad_in = 1,
+    .needs = {.bw_in = IN(0)},
+    .no_grad_in = IN(0),
     .has_backward_weight = true,
     .work = embedding_work,
     .cost = embedding_cost,

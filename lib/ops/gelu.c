@@ -13,7 +13,7 @@ DECLARE_KERNELS_FB(gelu, cuda);
 const struct op op_gelu = {
     .name = "gelu",
     .shape = gelu_shape,
-    .needs = {.bi_in = 1},
+    .needs = {.bi_in = IN(0)},
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
     .alias_in = 0,

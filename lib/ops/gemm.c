@@ -4,6 +4,7 @@
 #include "lib/ops/gemm_bf16.h"
 #include "lib/ops/gemm_fp32.h"
 #include <cblas.h>
+#include <omp.h>
 
 /* Edge of the square blocks in which 16-bit matrices are widened. An element is widened once for every BLOCK
  * multiply-adds it takes part in; three blocks of fp32 fit the second-level cache of a few cores. */
@@ -64,11 +65,11 @@ int64_t gemm_cuda_workspace(const struct gemm *g) {
     return bytes < least ? least : smaller(bytes, most);
 }
 
-int64_t gemm_work(const struct gemm *g, enum device_kind on) {
+int64_t gemm_work(const struct gemm *g, enum device_kind on, int n_threads) {
     if (on == DEVICE_CUDA) return gemm_cuda_workspace(g);
     if (g->ab_dtype == FP64) return 0;
     if (g->ab_dtype == FP32) return gemm_fp32_work(g);
-    if (gemm_bf16_can(g)) return gemm_bf16_work(g);
+    if (gemm_bf16_can(g)) return gemm_bf16_work(g, n_threads);
     struct blocks s = blocks_of(g, NULL);
     struct gemm block = block_product(g, s.m, s.n, s.k);
     return (int64_t)sizeof(float) * (s.m * s.k + s.k * s.n + s.m * s.n) + gemm_fp32_work(&block);
@@ -131,9 +132,10 @@ static void narrow(const struct gemm *g, const void *a, const void *b, const voi
 enum status gemm_run(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
     if (g->m == 0 || g->n == 0) return OK;
     if (g->ab_dtype == FP64) return fp64_run(g, a, b, bias, c);
-    if (!work && gemm_work(g, DEVICE_CPU) > 0)
+    int64_t bytes = gemm_work(g, DEVICE_CPU, omp_get_max_threads());
+    if (!work && bytes > 0)
         return FAIL(E_INTERNAL, "a product of m=%lld n=%lld k=%lld in %s needs %lld bytes of scratch, and has none; give it gemm_work bytes",
-                    (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->ab_dtype), (long long)gemm_work(g, DEVICE_CPU));
+                    (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->ab_dtype), (long long)bytes);
     if (g->ab_dtype == FP32)
         gemm_fp32_run(g, a, stride_a(g), b, stride_b(g), bias, c, g->n, work);
     else if (gemm_bf16_can(g))

@@ -36,9 +36,9 @@ struct gemm {
 
 /** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64; for fp32 and bf16 the smaller side of a product
  * whose A is transposed, packed; for fp16, and bf16 on a processor that does not multiply it, blocks widened; in bf16 with more than
- * 4096 summed, some for each of the OpenMP threads that there are now: no more may run it. On CUDA the workspace of the library, up to
+ * 4096 summed, some for each of the OpenMP threads: no more than n_threads may run it. On CUDA the workspace of the library, up to
  * 32 MiB. The same whatever c_dtype is; of CUDA also in a build without it, so that any machine can plan. */
-int64_t gemm_work(const struct gemm *, enum device_kind);
+int64_t gemm_work(const struct gemm *, enum device_kind, int n_threads);
 
 /** On the CPU.
  *  @param bias (n) added to every row, or NULL. Borrowed; C overlaps nothing.

@@ -46,13 +46,11 @@ bool gemm_bf16_is_fast(void) { return true; }
 
 bool gemm_bf16_can(const struct gemm *g) { return g->ab_dtype == BF16 && gemm_bf16_is_fast(); }
 
-int64_t gemm_bf16_work(const struct gemm *g) {
-    return gemm_bf16_can(g) ? (int64_t)sizeof(number) * work_numbers(g) : 0;
+int64_t gemm_bf16_work(const struct gemm *g, int n_threads) {
+    return gemm_bf16_can(g) ? (int64_t)sizeof(number) * work_numbers(g, n_threads) : 0;
 }
 
 void gemm_bf16_run(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
-    int64_t n = work_numbers(g);
-    if (n > 0) ((number *)work)[n - 1] = 0;
     product(g, a, g->transpose_a ? g->m : g->k, b, g->transpose_b ? g->k : g->n, bias, c, g->n, work);
 }
 
@@ -60,7 +58,7 @@ void gemm_bf16_run(const struct gemm *g, const void *a, const void *b, const voi
 
 bool gemm_bf16_is_fast(void) { return false; }
 bool gemm_bf16_can(const struct gemm *g) { return (void)g, false; }
-int64_t gemm_bf16_work(const struct gemm *g) { return (void)g, 0; }
+int64_t gemm_bf16_work(const struct gemm *g, int n_threads) { return (void)g, (void)n_threads, 0; }
 void gemm_bf16_run(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
     (void)g, (void)a, (void)b, (void)bias, (void)c, (void)work;
 }

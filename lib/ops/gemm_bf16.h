@@ -15,11 +15,11 @@
 bool gemm_bf16_is_fast(void);
 /** Whether the processor that this is compiled for does this product without widening it. */
 bool gemm_bf16_can(const struct gemm *);
-/** Scratch bytes: 0 unless A is transposed, or more than 4096 are summed; then there are some for each of the OpenMP threads that there are now, and
- *  no more may run it. 0 if it cannot be done this way. */
-int64_t gemm_bf16_work(const struct gemm *);
+/** Scratch bytes: 0 unless A is transposed, or more than 4096 are summed; then there are some for each of n_threads, and no more OpenMP threads
+ *  may run it. 0 if it cannot be done this way. */
+int64_t gemm_bf16_work(const struct gemm *, int n_threads);
 /** As gemm_run: a, b and bias are bf16, c is of c_dtype. Each thread takes 0.5 MiB of its stack.
- *  @param work gemm_bf16_work bytes; its last number is written, whatever of it is used */
+ *  @param work gemm_bf16_work bytes */
 void gemm_bf16_run(const struct gemm *, const void *a, const void *b, const void *bias, void *c, void *work);
 
 #endif

@@ -13,11 +13,9 @@ INLINE vec widen(const number *x) { return load(x); }
 INLINE void narrow(number *to, vec x) { store(to, x); }
 #include "lib/ops/gemm_packed.h"
 
-int64_t gemm_fp32_work(const struct gemm *g) { return (int64_t)sizeof(number) * work_numbers(g); }
+int64_t gemm_fp32_work(const struct gemm *g) { return (int64_t)sizeof(number) * work_numbers(g, 1); }
 
 void gemm_fp32_run(const struct gemm *g, const float *a, int64_t lda, const float *b, int64_t ldb, const float *bias, float *c, int64_t ldc,
                    void *work) {
-    int64_t n = work_numbers(g);
-    if (n > 0) ((float *)work)[n - 1] = 0;
     product(g, a, lda, b, ldb, bias, c, ldc, work);
 }

@@ -377,9 +377,9 @@ static int64_t packed_numbers(const struct gemm *g) {
     const int64_t padding = TALLEST;                 /* at least any machine's ROWS and COLUMNS, less one */
     return g->transpose_a ? round_up(padded(g->k) * (smaller(g->m, g->n) + padding), LINE) : 0;
 }
-static int64_t work_numbers(const struct gemm *g) {
+static int64_t work_numbers(const struct gemm *g, int n_threads) {
     bool deep = TOGETHER > 1 && g->k > 2 * DEPTH;
-    return packed_numbers(g) + (deep ? omp_get_max_threads() * TALLEST * padded(g->k) : 0);
+    return packed_numbers(g) + (deep ? n_threads * TALLEST * padded(g->k) : 0);
 }
 
 static void product(const struct gemm *g, const number *a, int64_t lda, const number *b, int64_t ldb, const number *bias, void *c, int64_t ldc,

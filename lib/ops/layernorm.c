@@ -45,10 +45,10 @@ DECLARE_KERNELS_FBW(layernorm, cuda);
 const struct op op_layernorm = {
     .name = "layernorm",
     .shape = layernorm_shape,
-    .needs = {.bi_in = 1, .bi_out = 2, .bi_weight = 1, .bw_in = 1, .bw_out = 2},
-    .no_grad_out = 2,
+    .needs = {.bi_in = IN(0), .bi_out = OUT(1), .bi_weight = WEIGHT(0), .bw_in = IN(0), .bw_out = OUT(1)},
+    .no_grad_out = OUT(1),
     .out_name = {[1] = "stat"},
-    .statistic_out = 2,
+    .statistic_out = OUT(1),
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
     .alias_in = 0,

@@ -83,7 +83,7 @@ struct linear_chunks linear_chunks(const struct call *call) {
 /* On CUDA the partial sums of db follow the product on the stream, and use the same bytes. */
 static int64_t linear_work(const struct call *call, enum row_kind kind) {
     struct gemm g = linear_gemm(call, kind);
-    int64_t bytes = gemm_work(&g, call->on), sums = 0;
+    int64_t bytes = gemm_work(&g, call->on, call->n_threads), sums = 0;
     if (call->on == DEVICE_CUDA && kind == ROW_BACKWARD_WEIGHT && call->step->n_weight > 1)
         sums = linear_chunks(call).bytes;
     return bytes > sums ? bytes : sums;
@@ -105,10 +105,10 @@ kernel linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_c
 const struct op op_linear = {
     .name = "linear",
     .shape = linear_shape,
-    .needs = {.bi_weight = 1, .bw_in = 1},
+    .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
     .has_backward_input = true,
     .has_backward_weight = true,
-    .sets_dweight = 1,
+    .sets_dweight = WEIGHT(0),
     .defer_weight = true,
     .work = linear_work,
     .cost = linear_cost,

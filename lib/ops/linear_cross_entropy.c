@@ -38,7 +38,7 @@ static enum status whole_vocabulary(const struct call *call, struct type out[MAX
 struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *call) {
     const struct shape *w = &call->weight[0].type->shape;
     struct linear_cross_entropy_sizes s = {.R = type_n(call->in[1].type), .C = w->axis[1].n, .V = w->axis[0].n};
-    int64_t most = call->step->rows > 0 ? smaller(call->step->rows, s.R) : s.R, chunks = most ? (s.R + most - 1) / most : 1;
+    int64_t most = call->step->head.rows > 0 ? smaller(call->step->head.rows, s.R) : s.R, chunks = most ? (s.R + most - 1) / most : 1;
     s.rows = (s.R + chunks - 1) / chunks;
     s.columns = smaller(BLOCK_COLUMNS, s.V);
     return s;
@@ -46,18 +46,18 @@ struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *
 
 /* ---- scratch ---- */
 
-static int64_t product_work(int64_t m, int64_t n, int64_t k, enum dtype dtype, struct gemm form) {
-    form.m = m, form.n = n, form.k = k, form.alpha = 1, form.ab_dtype = dtype;
-    return gemm_work(&form, DEVICE_CPU);
+static int64_t product_work(const struct call *call, int64_t m, int64_t n, int64_t k, struct gemm form) {
+    form.m = m, form.n = n, form.k = k, form.alpha = 1, form.ab_dtype = op_dtype(call);
+    return gemm_work(&form, DEVICE_CPU, call->n_threads);
 }
 
 /* Of the products with one chunk and one block. */
 static int64_t products_work(const struct call *call, int64_t rows, int64_t columns, int64_t C, bool gradient) {
     enum dtype d = op_dtype(call);
-    int64_t work = product_work(rows, columns, C, d, (struct gemm){.transpose_b = true, .c_dtype = d});
+    int64_t work = product_work(call, rows, columns, C, (struct gemm){.transpose_b = true, .c_dtype = d});
     for (int beta = 0; gradient && beta < 2; beta++)
-        work = larger(work, product_work(rows, C, columns, d, (struct gemm){.beta = beta, .c_dtype = dtype_accumulator(d)}));
-    if (gradient) work = larger(work, product_work(columns, C, rows, d, (struct gemm){.transpose_a = true, .beta = 1, .c_dtype = d}));
+        work = larger(work, product_work(call, rows, C, columns, (struct gemm){.beta = beta, .c_dtype = dtype_accumulator(d)}));
+    if (gradient) work = larger(work, product_work(call, columns, C, rows, (struct gemm){.transpose_a = true, .beta = 1, .c_dtype = d}));
     return work;
 }
 
@@ -112,13 +112,14 @@ static enum status backward_input(const struct call *call) { return linear_cross
 #define KERNELS {forward, backward_input, NULL}
 const struct op op_linear_cross_entropy = {
     .name = "linear_cross_entropy",
+    .rule = RULE_HEAD,
     .shape = whole_vocabulary,
-    .needs = {.bi_in = 3, .bi_out = 1, .bi_weight = 1},
-    .no_grad_in = 2,
-    .no_grad_out = 1,
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0), .bi_weight = WEIGHT(0)},
+    .no_grad_in = IN(1),
+    .no_grad_out = OUT(0),
     .has_backward_input = true,
     .all_in_backward = true,
-    .sets_dweight = 1,
+    .sets_dweight = WEIGHT(0),
     .work = linear_cross_entropy_work,
     .cost = linear_cross_entropy_cost,
     .kernels = {[DEVICE_CPU] = {[FP64] = KERNELS, [FP32] = KERNELS, [BF16] = KERNELS, [FP16] = KERNELS}},

@@ -4,7 +4,7 @@
  *   dx = dlogits W                          dW += dlogits^T x
  *
  * in[0] x (B,T,C)   in[1] targets int32 (B,T)   weight[0] W (V,C)   out[0] loss (1), in the accumulator's dtype
- * step->rows   tokens of a chunk; 0: all at once
+ * head.rows    tokens of a chunk; 0: all at once
  *
  * The logits, (B T, V), are the largest activation of a small model. A chunk makes its own, takes from them loss, dlogits, dx and its
  * share of dW, and the next chunk makes its own over them. Nothing is kept for backward and nothing is computed twice; the price is

@@ -13,28 +13,36 @@
 #include "lib/base/status.h"
 #include "lib/device/device.h"
 #include "lib/device/tensor.h"
+#include "lib/ops/rules.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { MAX_IN = 3, MAX_OUT = 4, MAX_WEIGHTS = 2 };
+enum { MAX_IN = 3, MAX_OUT = 4, MAX_WEIGHTS = 2 };       /* sizes of tables; ops of more operands raise them, up to the bits of a set */
+
+/* A set of operands, as ops declare them: IN(0) | IN(1). */
+#define IN(i) (1u << (i))
+#define OUT(i) (1u << (i))
+#define WEIGHT(i) (1u << (i))
 
 struct op;
 struct group;        /* lib/comm/comm.h; ops of this folder never look inside */
 struct comm_request; /* lib/comm/comm.h */
 
-/* One line of the program: an op, the slots it reads and writes, the params it uses, and its attributes. */
+/* One line of the program: an op, the slots it reads and writes, the params it uses, and its rule (rules.h). */
 struct step {
     const struct op *op;
     int n_in, n_out, n_weight;
     int in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS];   /* indices into the program's slots and params */
     int block;                                           /* index into the program's blocks */
-    uint64_t stream;                                     /* dropout: the site's random stream (rng_stream of its name) */
-    double p;                                            /* dropout: probability of dropping; 0: none */
     int mesh_axis;                                       /* ops that communicate: over which axis (lib/comm/mesh.h) */
     int parts, part;                                     /* ... its size and this rank's place in it; 1, 0 otherwise */
-    int64_t rows;                                        /* linear_cross_entropy: tokens whose logits exist at a time; 0: all */
+    union {                                              /* which of them: op->rule */
+        struct dropout_rule dropout;
+        struct attention_rule attention;                 /* begins with its dropout */
+        struct head_rule head;
+    };
 };
 
 enum row_kind {
@@ -58,11 +66,12 @@ struct call {
     unsigned fresh;                  /* bit i, of an op with sets_dweight bit i: dweight[i] = instead of +=; it holds nothing yet */
     bool training;                   /* false: evaluation; dropout is the identity */
     bool watched;                    /* its memory's high-water mark is measured: see op_touch_work */
-    uint64_t seed, n_step;           /* with step->stream: the dropout key */
+    uint64_t seed, n_step;           /* with dropout.stream: the dropout key */
     int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
     double loss_scale;               /* cross_entropy: the loss is loss_scale x the sum over tokens (1 / global tokens) */
     double grad_scale;               /* cross_entropy: gradients leave multiplied by this as well (dynamic loss scale) */
-    enum device_kind on;             /* where it runs: known before there is a device, as scratch may depend on it */
+    enum device_kind on;             /* where it runs, and by how many OpenMP threads at most: known before there is a device, as scratch */
+    int n_threads;                   /* may depend on it */
     const struct device *device;     /* set when it runs; NULL while shapes, work and cost are asked for */
     const struct group *group;       /* of step->mesh_axis */
     struct comm_request *request;    /* async_backward: start here, the executor waits at ROW_WAIT */
@@ -91,6 +100,7 @@ struct op_kernels { kernel *forward, *backward_input, *backward_weight; };
 
 struct op {
     const char *name;
+    enum op_rule rule;
     /* The type of every output, from the types of inputs and weights (call->in[i].type ...), into out[0 .. n_out).
      * Runs again after every rewrite; must refuse what it cannot do. @errors E_CONFIG */
     enum status (*shape)(const struct call *, struct type out[MAX_OUT]);
@@ -124,6 +134,11 @@ enum dtype op_dtype(const struct call *);
 /** Run one row's kernel, on call->device. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on the
  *  device */
 enum status op_run(const struct call *, enum row_kind);
+
+/** What the step drops; NULL: its op never drops. Borrowed. (Not const, as with strchr.) */
+static inline struct dropout_rule *step_dropout(const struct step *s) {
+    return s->op->rule == RULE_DROPOUT || s->op->rule == RULE_ATTENTION ? (struct dropout_rule *)&s->dropout : NULL;
+}
 
 /** How many outputs a step of this op has: all of them, or without those that keep what dropout drew. */
 int op_n_out(const struct op *, bool store_masks);

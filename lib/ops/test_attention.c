@@ -7,7 +7,7 @@ static double p = 0.25;
 
 static void make_with(struct op_case *c, const struct op *op, enum dtype dtype, bool store) {
     op_case_start(c, op, op_n_out(op, store));
-    c->step.p = p;
+    c->step.dropout.p = p;
     c->settings.first_sample = 5;
     op_case_input(c, op_type_part(op_type(dtype, "BT3HD", B, T, 3, H, D), 'H', first_h, n_h));
     op_case_finish(c);
@@ -159,7 +159,6 @@ static void test_attention_is_the_same_on_cuda(void **state) {
         {2, 1, 1, 1, 0, 1},  {2, 1, 3, 64, 0, 3},  {2, 5, 3, 4, 1, 2},   {3, 16, 2, 8, 0, 2},  {1, 31, 1, 33, 0, 1},
         {2, 63, 2, 16, 1, 1}, {1, 64, 1, 64, 0, 1}, {2, 65, 3, 20, 1, 2}, {1, 65, 1, 80, 0, 1}, {1, 33, 2, 64, 0, 2},
         {2, 64, 1, 32, 0, 1}, {2, 16, 1, 96, 0, 1}, {1, 70, 1, 128, 0, 1}, {1, 130, 1, 24, 0, 1}, {1, 66, 1, 127, 0, 1}};
-    attention_prefer(ATTENTION_CORE_OWN);   /* for cuDNN's see test_attention_cudnn.c */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int dropout = 0; dropout < 2; dropout++) {
             if (cases[i].T > 33 && (i + (size_t)dropout) % 2) continue;
@@ -170,7 +169,6 @@ static void test_attention_is_the_same_on_cuda(void **state) {
             op_case_check_siblings(make_blocked, n, 2);
             if (T <= 33 || (T <= 65 && D < 64)) op_case_check_siblings(i % 3 ? make_store : make_materialised, n, 2);
         }
-    attention_prefer(ATTENTION_CORE_AUTO);
     B = 2, p = 0.25;
 }
 

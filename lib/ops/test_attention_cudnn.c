@@ -4,23 +4,25 @@
 #include "tests/layouts.h"
 #include "tests/test.h"
 
-/* What a run is created with is what the process prefers, from before its program is compiled. */
+/* Every step of attention carries the core that the plan names, and the numbers are the options'. */
 static void test_attention_core_is_the_plans(void **state) {
     (void)state;
-    struct plan p = parity_plan();
-    struct run r = {0};
-    p.layers = 1;
-    p.attention_core = PLAN_CORE_OWN;
-    assert_ok(plan_settle(&p, 1));
-    enum status status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
-    enum attention_core own = attention_preferred();
-    run_destroy(&r);
-    attention_prefer(ATTENTION_CORE_AUTO);
-    assert_ok(status);
-    assert_int_equal(own, ATTENTION_CORE_OWN);
-    assert_int_equal(ATTENTION_CORE_AUTO, PLAN_CORE_AUTO);
-    assert_int_equal(ATTENTION_CORE_OWN, PLAN_CORE_OWN);
-    assert_int_equal(ATTENTION_CORE_CUDNN, PLAN_CORE_CUDNN);
+    for (enum attention_core core = ATTENTION_CORE_AUTO; core <= ATTENTION_CORE_OWN; core++) {
+        struct plan p = parity_plan();
+        struct run r = {0};
+        int found = 0;
+        p.layers = 2;
+        p.attention_core = (int)core;
+        assert_ok(plan_settle(&p, 1));
+        assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+        for (int i = 0; i < r.program.n_steps; i++) {
+            if (r.program.steps[i].op->rule != RULE_ATTENTION) continue;
+            assert_int_equal(r.program.steps[i].attention.core, core);
+            found++;
+        }
+        run_destroy(&r);
+        assert_int_equal(found, 2);
+    }
 }
 
 #ifdef TRIVIUM_CUDNN
@@ -29,11 +31,12 @@ static void test_attention_core_is_the_plans(void **state) {
 #include "lib/device/arena.h"
 #include <stdlib.h>
 
-static bool planned(struct type x, double p, enum device_kind on) {
-    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .p = p};
+static bool planned_by(enum attention_core core, struct type x, double p, enum device_kind on) {
+    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .attention = {{.p = p}, core}};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .on = on, .training = true};
     return attention_cudnn_planned(&call, ROW_BACKWARD_INPUT);
 }
+static bool planned(struct type x, double p, enum device_kind on) { return planned_by(ATTENTION_CORE_AUTO, x, p, on); }
 
 static void test_attention_cudnn_is_planned_where_it_can(void **state) {
     (void)state;
@@ -44,36 +47,28 @@ static void test_attention_cudnn_is_planned_where_it_can(void **state) {
     assert_false(planned(op_type(FP32, "BT3HD", 2, 64, 3, 2, 64), 0, DEVICE_CUDA));
     assert_false(planned(op_type(BF16, "BT3HD", 2, 65, 3, 2, 64), 0, DEVICE_CUDA));
     assert_false(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 68), 0, DEVICE_CUDA));
-    attention_prefer(ATTENTION_CORE_OWN);
-    bool own = planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0, DEVICE_CUDA);
-    attention_prefer(ATTENTION_CORE_AUTO);
-    assert_false(own);
+    assert_false(planned_by(ATTENTION_CORE_OWN, op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0, DEVICE_CUDA));
 }
 
 static void test_attention_cudnn_is_named_where_it_runs(void **state) {
     (void)state;
-    assert_non_null(strstr(attention_core_text(BF16, 1024, 64, 0), "cuDNN 9."));
-    assert_non_null(strstr(attention_core_text(FP32, 1024, 64, 0), "own kernels (cuDNN does bf16"));
-    assert_non_null(strstr(attention_core_text(BF16, 1000, 64, 0), "own kernels (cuDNN does bf16"));
-    attention_prefer(ATTENTION_CORE_OWN);
-    const char *own = attention_core_text(BF16, 1024, 64, 0);
-    attention_prefer(ATTENTION_CORE_AUTO);
-    assert_string_equal(own, "own kernels");
+    assert_non_null(strstr(attention_core_text(ATTENTION_CORE_AUTO, BF16, 1024, 64, 0), "cuDNN 9."));
+    assert_non_null(strstr(attention_core_text(ATTENTION_CORE_AUTO, FP32, 1024, 64, 0), "own kernels (cuDNN does bf16"));
+    assert_non_null(strstr(attention_core_text(ATTENTION_CORE_AUTO, BF16, 1000, 64, 0), "own kernels (cuDNN does bf16"));
+    assert_string_equal(attention_core_text(ATTENTION_CORE_OWN, BF16, 1024, 64, 0), "own kernels");
 }
 
 /* Asked for by name: what shapes and dropout forbid is refused while planning. */
 static void test_attention_cudnn_by_name_refuses_what_it_cannot(void **state) {
     (void)state;
     struct type good = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), odd = op_type(BF16, "BT3HD", 2, 65, 3, 2, 64), out[MAX_OUT];
-    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2};
+    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .attention.core = ATTENTION_CORE_CUDNN};
     struct call call = {.step = &step, .in = {{NULL, &good}}, .on = DEVICE_CUDA, .training = true};
-    attention_prefer(ATTENTION_CORE_CUDNN);
     enum status fits = op_attention_blocked.shape(&call, out);
     call.in[0].type = &odd;
     enum status refused = op_attention_blocked.shape(&call, out);
     call.on = DEVICE_CPU;
     enum status on_cpu = op_attention_blocked.shape(&call, out);
-    attention_prefer(ATTENTION_CORE_AUTO);
     assert_fails(refused, E_CONFIG, "attention-core=cudnn", "T 65", "attention-core own");
     assert_int_equal(fits, OK);
     assert_int_equal(on_cpu, OK);
@@ -87,14 +82,13 @@ static void make(struct op_case *c, enum dtype dtype, int T, int D) {
 
 /* By cuDNN and nobody else. */
 static enum status run_by_cudnn(struct op_case *c, enum row_kind kind) {
-    attention_prefer(ATTENTION_CORE_CUDNN);
+    c->step.attention.core = ATTENTION_CORE_CUDNN;
     struct call call = op_case_call(c, kind);
     call.on = DEVICE_CUDA;
     void *work = malloc((size_t)op_work(&call, kind) + 2 * ARENA_ALIGN);
     call.work = work;
     enum status status = op_case_run_call(&call, kind);
     free(work);
-    attention_prefer(ATTENTION_CORE_AUTO);
     return status;
 }
 
@@ -134,24 +128,14 @@ TESTS(unit_test(test_attention_core_is_the_plans), unit_test(test_attention_cudn
 #else
 #include "lib/ops/test_op.h"
 
-static void test_attention_core_is_preferred_by_the_process(void **state) {
-    (void)state;
-    assert_int_equal(attention_preferred(), ATTENTION_CORE_AUTO);
-    attention_prefer(ATTENTION_CORE_OWN);
-    assert_int_equal(attention_preferred(), ATTENTION_CORE_OWN);
-    attention_prefer(ATTENTION_CORE_AUTO);
-}
-
 /* A build with CUDA and without cuDNN has nothing to fall back on when it is asked for by name. */
 static void test_attention_by_cudnn_is_refused_without_it(void **state) {
     (void)state;
 #ifdef TRIVIUM_CUDA
     struct type x = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), out[MAX_OUT];
-    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2};
+    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .attention.core = ATTENTION_CORE_CUDNN};
     struct call call = {.step = &step, .in = {{NULL, &x}}, .on = DEVICE_CUDA, .training = true};
-    attention_prefer(ATTENTION_CORE_CUDNN);
     enum status status = op_attention_blocked.shape(&call, out);
-    attention_prefer(ATTENTION_CORE_AUTO);
     assert_fails(status, E_CONFIG, "attention-core=cudnn", "no cuDNN", "own or auto");
 #else
     skip();
@@ -164,6 +148,6 @@ static void test_attention_cudnn_is_not_in_this_build(void **state) {
     skip();
 }
 
-TESTS(unit_test(test_attention_core_is_the_plans), unit_test(test_attention_core_is_preferred_by_the_process), unit_test(test_attention_by_cudnn_is_refused_without_it),
+TESTS(unit_test(test_attention_core_is_the_plans), unit_test(test_attention_by_cudnn_is_refused_without_it),
       unit_test(test_attention_cudnn_is_not_in_this_build))
 #endif

@@ -11,7 +11,7 @@ static struct type part_type(enum dtype dtype) {
 }
 static void make_with(struct op_case *c, enum dtype dtype, bool store) {
     op_case_start(c, &op_bias_dropout_residual, op_n_out(&op_bias_dropout_residual, store));
-    c->step.p = p;
+    c->step.dropout.p = p;
     c->settings.first_sample = first_b;
     op_case_input(c, part_type(dtype));
     op_case_input(c, part_type(dtype));

@@ -130,7 +130,7 @@ static void test_embedding_on_a_gpu_takes_a_token_beyond_the_vocabulary_for_anot
 static int first_t = 0, n_t = 7;
 static void make_position_with(struct op_case *c, enum dtype dtype, bool store) {
     op_case_start(c, &op_add_position, op_n_out(&op_add_position, store));
-    c->step.p = 0.2;
+    c->step.dropout.p = 0.2;
     op_case_input(c, op_type_part(op_type(dtype, "BTC", 2, 7, 77), 'T', first_t, n_t));
     op_case_weight(c, op_type(dtype, "TC", 9, 77));
     op_case_finish(c);

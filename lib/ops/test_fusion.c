@@ -109,7 +109,7 @@ static struct { int B, T, C, first_t; double p; bool store, training, sum_over_x
 static void make_residual_layernorm(struct pair *p, enum dtype d) {
     struct type x = op_type_part(op_type(d, "BTC", s.B, s.first_t + s.T + 2, s.C), 'T', s.first_t, s.T), w = op_type(d, "C", s.C);
     op_case_start(&p->first, &op_bias_dropout_residual, op_n_out(&op_bias_dropout_residual, s.store));
-    p->first.step.p = s.p;
+    p->first.step.dropout.p = s.p;
     p->first.settings.training = s.training;
     p->first.settings.first_sample = 5;
     op_case_input(&p->first, x);

@@ -76,7 +76,7 @@ static void make_residual(struct op_case *c, enum dtype d) {
     struct type x = op_type_part(op_type(d, "BTC", s.B, s.T + 5, s.C), 'T', 3, s.T);
     both_of(&op_bias_dropout_residual);
     op_case_start(c, &both, op_n_out(&op_bias_dropout_residual, s.store));
-    c->step.p = s.p;
+    c->step.dropout.p = s.p;
     for (int i = 0; i < 2; i++) op_case_input(c, x);
     op_case_weight(c, op_type(d, "C", s.C));
     if (s.grads_fp32) c->dweight_type[0].dtype = dtype_accumulator(d);

@@ -78,7 +78,7 @@ static void test_gemm_reads_the_bias_of_this_call(void **state) {
     (void)state;
     struct gemm g = odd(FP32, FP32, 2);
     struct product p = product_new(g, true);
-    int64_t work_bytes = gemm_work(&g, test_device()->kind);
+    int64_t work_bytes = gemm_work(&g, test_device()->kind, omp_get_max_threads());
     struct there a = there_new(p.a, 4 * 77, 0), b = there_new(p.b, 4 * 55, 0), bias = there_new(p.bias, 4 * 5, 0),
                  zero = there_new((float[5]){0}, 4 * 5, 0), c = there_new(p.c, 4 * 35, 0),
                  work = there_new(NULL, work_bytes, 0);
@@ -132,20 +132,20 @@ static void test_gemm_says_that_it_has_no_scratch(void **state) {
 static void test_gemm_work_can_be_planned_anywhere(void **state) {
     (void)state;
     struct gemm g = {.m = 4096, .n = 4096, .k = 4096, .ab_dtype = BF16, .c_dtype = BF16};
-    int64_t bytes = gemm_work(&g, DEVICE_CUDA);
+    int64_t bytes = gemm_work(&g, DEVICE_CUDA, omp_get_max_threads());
     assert_int_equal(bytes, 32 << 20);
     g.c_dtype = FP32;
-    assert_int_equal(gemm_work(&g, DEVICE_CUDA), bytes);
+    assert_int_equal(gemm_work(&g, DEVICE_CUDA, omp_get_max_threads()), bytes);
     g.m = g.n = 1;
-    assert_int_equal(gemm_work(&g, DEVICE_CUDA), 64 << 10);
+    assert_int_equal(gemm_work(&g, DEVICE_CUDA, omp_get_max_threads()), 64 << 10);
     g.m = 100, g.n = 81;
-    assert_int_equal(gemm_work(&g, DEVICE_CUDA), arena_align_on(DEVICE_CUDA, 32 * 4 * 8100));
+    assert_int_equal(gemm_work(&g, DEVICE_CUDA, omp_get_max_threads()), arena_align_on(DEVICE_CUDA, 32 * 4 * 8100));
     g.ab_dtype = g.c_dtype = FP32;
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 0);
+    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 0);
     g.transpose_a = true; /* the smaller side, and room for the last panel */
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 4 * 4096 * (81 + 48));
+    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 4 * 4096 * (81 + 48));
     g.ab_dtype = FP64;
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 0);
+    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 0);
 }
 
 #ifdef TRIVIUM_CUDA

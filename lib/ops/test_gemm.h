@@ -5,6 +5,7 @@
 #include "lib/device/arena.h"
 #include "lib/ops/gemm.h"
 #include "lib/ops/test_op.h"
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +97,7 @@ static inline void there_check(const struct there *t) {
 static inline enum status product_run(struct product *p, int shifted) {
     const struct gemm *g = &p->g;
     int64_t size = (int64_t)dtype_size(g->ab_dtype), c_size = (int64_t)dtype_size(g->c_dtype);
-    int64_t bytes = gemm_work(g, test_device()->kind);
+    int64_t bytes = gemm_work(g, test_device()->kind, omp_get_max_threads());
     struct there a = there_guarded(p->a, g->m * g->k * size, shifted & 1 ? size : 0),
                  b = there_guarded(p->b, g->k * g->n * size, shifted & 2 ? size : 0),
                  c = there_new(p->c, g->m * g->n * c_size, shifted & 4 ? c_size : 0),

@@ -197,13 +197,13 @@ static void test_gemm_packed_plans_scratch_for_deep_bf16(void **state) {
     const int64_t panel = 48, padded = 4097 + 1;
 #endif
     struct gemm g = {.m = 100, .n = 80, .k = 4096, .transpose_a = true, .alpha = 1, .ab_dtype = BF16, .c_dtype = BF16};
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * 4096 * (80 + panel));
+    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 2 * 4096 * (80 + panel));
     g.k = 4097; /* whole chunks, and a panel for each thread */
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * padded * (80 + panel + panel * omp_get_max_threads()));
+    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 2 * padded * (80 + panel + panel * omp_get_max_threads()));
     g.transpose_a = false;
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 2 * padded * panel * omp_get_max_threads());
+    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 2 * padded * panel * omp_get_max_threads());
     g.k = 4096;
-    assert_int_equal(gemm_work(&g, DEVICE_CPU), 0);
+    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 0);
 }
 
 TESTS(unit_test(test_gemm_packed_gives_the_same_bits_for_any_number_of_threads),

@@ -7,6 +7,7 @@
 
 #include "lib/ops/gemm.h"
 #include "lib/ops/test_op.h"
+#include <omp.h>
 #include <stdlib.h>
 
 static int T = 7, C = 5, V = 13, padded = 13, rows = 4;
@@ -18,7 +19,7 @@ static void sizes(int t, int c, int v, int r) { T = t, C = c, V = padded = v, ro
 static void make(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_linear_cross_entropy, 1);
     c->n_tokens = V;
-    c->step.rows = rows;
+    c->step.head.rows = rows;
     c->settings.training = training;
     c->settings.loss_scale = 1. / 14;
     c->settings.grad_scale = 8;
@@ -160,7 +161,7 @@ static void test_loss_by_chunks_needs_less_scratch_than_all_logits(void **state)
     make(&c, FP32);
     struct call call = op_case_call(&c, ROW_BACKWARD_INPUT);
     struct gemm dw = {.m = 1000, .n = 8, .k = 64, .transpose_a = true, .ab_dtype = FP32, .c_dtype = FP32};
-    int64_t chunk = 64 * 1000 * 4 + gemm_work(&dw, DEVICE_CPU), tokens = 5 * 1024 * 4;
+    int64_t chunk = 64 * 1000 * 4 + gemm_work(&dw, DEVICE_CPU, omp_get_max_threads()), tokens = 5 * 1024 * 4;
     assert_true(op_work(&call, ROW_BACKWARD_INPUT) >= chunk && op_work(&call, ROW_BACKWARD_INPUT) <= chunk + tokens);
     op_case_free(&c);
 }

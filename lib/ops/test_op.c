@@ -6,6 +6,7 @@
 #include "lib/ops/embedding.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
+#include <omp.h>
 #include <stdlib.h>
 
 /* ---- types ---- */
@@ -53,7 +54,7 @@ void op_case_start(struct op_case *c, const struct op *op, int n_out) {
     memset(c, 0, sizeof *c);
     c->step.op = op;
     c->step.n_out = n_out;
-    c->step.stream = rng_stream("test site");
+    if (step_dropout(&c->step)) c->step.dropout.stream = rng_stream("test site");
     c->settings.training = true;
     c->settings.seed = 7;
     c->settings.n_step = 3;
@@ -70,6 +71,7 @@ void op_case_weight(struct op_case *c, struct type type) {
 static struct call empty_call(const struct op_case *c) {
     struct call call = c->settings;
     call.step = &c->step;
+    call.n_threads = omp_get_max_threads();
     for (int i = 0; i < c->step.n_in; i++) call.in[i].type = call.din[i].type = &c->in_type[i];
     for (int i = 0; i < c->step.n_out; i++) call.out[i].type = call.dout[i].type = &c->out_type[i];
     for (int i = 0; i < c->step.n_weight; i++) {

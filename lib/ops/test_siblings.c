@@ -38,7 +38,7 @@ static void make_gelu(struct op_case *c, enum dtype d) {
 static double gelu_sum(void) { return 16; }                 /* no sum, some roundings: test_gelu.c */
 
 static void dropout_settings(struct op_case *c) {
-    c->step.p = s.p;
+    c->step.dropout.p = s.p;
     c->settings.training = s.training;
     c->settings.first_sample = 5;
 }

@@ -59,7 +59,7 @@ int program_insert(struct program *p, int at, const struct step *step) {
 }
 
 struct call program_call(const struct program *p, const struct step *s) {
-    struct call c = {.step = s, .on = p->device};
+    struct call c = {.step = s, .on = p->device, .n_threads = p->n_threads};
     for (int i = 0; i < s->n_in; i++) c.in[i].type = c.din[i].type = &p->slots[s->in[i]].type;
     for (int i = 0; i < s->n_out; i++) c.out[i].type = c.dout[i].type = &p->slots[s->out[i]].type;
     for (int i = 0; i < s->n_weight; i++) c.weight[i].type = &p->params[s->weight[i]].type;
@@ -168,7 +168,8 @@ static void print_step(const struct program *p, int i, FILE *f) {
     fprintf(f, "%4d  %-24s", i, s->op->name);
     print_operands(p, s, f);
     fprintf(f, " -> %-16s %s %s", out->name, dtype_name(out->type.dtype), shape);
-    if (s->p > 0) fprintf(f, " dropout %g", s->p);
+    const struct dropout_rule *dropout = step_dropout(&p->steps[i]);
+    if (dropout && dropout->p > 0) fprintf(f, " dropout %g", dropout->p);
     if (out->replay) fprintf(f, " replay");
     fputc('\n', f);
 }

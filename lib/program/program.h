@@ -69,7 +69,8 @@ struct program {
     struct step *steps;
     struct block *blocks;
     int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
-    enum device_kind device;   /* where it will run: scratch and kernels differ */
+    enum device_kind device;   /* where it will run, and by how many OpenMP threads a rank: scratch and kernels differ */
+    int n_threads;
     bool forward_only;         /* nobody learns: no backward tapes, and params have no own elements (decode/) */
 };
 

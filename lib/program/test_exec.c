@@ -70,14 +70,14 @@ static enum status sum_input(const struct call *c) {
 }
 
 #define KERNELS(...) .kernels = {[DEVICE_CPU] = {[FP64] = {__VA_ARGS__}}}
-static const struct op op_source = {.name = "source", .shape = source_shape, .needs = {.bw_in = 1}, .no_grad_in = 1,
+static const struct op op_source = {.name = "source", .shape = source_shape, .needs = {.bw_in = IN(0)}, .no_grad_in = IN(0),
                                     .has_backward_weight = true, KERNELS(source_forward, NULL, source_weight)};
-static const struct op op_square = {.name = "square", .shape = tiny_shape, .needs = {.bi_in = 1}, .has_backward_input = true,
+static const struct op op_square = {.name = "square", .shape = tiny_shape, .needs = {.bi_in = IN(0)}, .has_backward_input = true,
                                     KERNELS(square_forward, square_input, NULL)};
-static const struct op op_scale = {.name = "scale", .shape = tiny_shape, .needs = {.bi_weight = 1, .bw_in = 1},
+static const struct op op_scale = {.name = "scale", .shape = tiny_shape, .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
                                    .has_backward_input = true, .has_backward_weight = true, .defer_weight = true,
                                    KERNELS(scale_forward, scale_input, scale_weight)};
-static const struct op op_sum = {.name = "sum", .shape = sum_shape, .no_grad_out = 1, .has_backward_input = true,
+static const struct op op_sum = {.name = "sum", .shape = sum_shape, .no_grad_out = OUT(0), .has_backward_input = true,
                                  KERNELS(sum_forward, sum_input, NULL)};
 
 /* ---- a machine of one rank around it ---- */

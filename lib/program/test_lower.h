@@ -10,16 +10,16 @@
 #define TINY(op_name) .name = op_name, .shape = tiny_shape, .has_backward_input = true
 
 static const struct op op_plain = {TINY("plain")};
-static const struct op op_reads_in = {TINY("reads_in"), .needs = {.bi_in = 1}};
-static const struct op op_reads_out = {TINY("reads_out"), .needs = {.bi_out = 1}};
-static const struct op op_reads_second = {TINY("reads_second"), .needs = {.bi_in = 2}};
-static const struct op op_matrix = {TINY("matrix"), .needs = {.bi_weight = 1, .bw_in = 1}, .has_backward_weight = true,
+static const struct op op_reads_in = {TINY("reads_in"), .needs = {.bi_in = IN(0)}};
+static const struct op op_reads_out = {TINY("reads_out"), .needs = {.bi_out = OUT(0)}};
+static const struct op op_reads_second = {TINY("reads_second"), .needs = {.bi_in = IN(1)}};
+static const struct op op_matrix = {TINY("matrix"), .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)}, .has_backward_weight = true,
                                     .defer_weight = true};
 static const struct op op_bias = {TINY("bias"), .has_backward_weight = true};
 static const struct op op_over = {TINY("over"), .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_IN_PLACE};
-static const struct op op_over_reads_in = {TINY("over_reads_in"), .needs = {.bi_in = 1}, .forward_alias = ALIAS_IN_PLACE,
+static const struct op op_over_reads_in = {TINY("over_reads_in"), .needs = {.bi_in = IN(0)}, .forward_alias = ALIAS_IN_PLACE,
                                            .backward_alias = ALIAS_IN_PLACE};
-static const struct op op_over_in = {TINY("over_in"), .needs = {.bi_in = 1}, .backward_over_in = true};
+static const struct op op_over_in = {TINY("over_in"), .needs = {.bi_in = IN(0)}, .backward_over_in = true};
 static const struct op op_enter = {TINY("enter"), .forward_alias = ALIAS_VIEW, .backward_alias = ALIAS_IN_PLACE,
                                    .async_backward = true};
 static const struct op op_exit = {TINY("exit"), .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_VIEW};

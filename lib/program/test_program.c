@@ -198,7 +198,10 @@ static void test_print_shows_blocks_steps_params_and_marks(void **state) {
     make(&p);
     assert_ok(program_infer(&p));
     p.slots[p.steps[1].out[0]].replay = true;
-    p.steps[2].p = 0.25;
+    struct op dropping = *p.steps[2].op;
+    dropping.rule = RULE_DROPOUT;
+    p.steps[2].op = &dropping;
+    p.steps[2].dropout.p = 0.25;
     FILE *f = open_memstream(&text, &bytes);
     assert_non_null(f);
     program_print(&p, f);

@@ -1,7 +1,7 @@
 /* Tiny programs for the tests of this folder. Every slot and every param is a vector of TINY_N doubles: 88 bytes, so that
  * nothing is aligned by accident. Ops are plain tables, so a test declares those it needs:
  *
- *   static const struct op op_square = {.name = "square", .shape = tiny_shape, .needs = {.bi_in = 1},
+ *   static const struct op op_square = {.name = "square", .shape = tiny_shape, .needs = {.bi_in = IN(0)},
  *                                       .has_backward_input = true};
  *   program_init(&p);
  *   int x = tiny_block(&p, "a"), y = tiny_add(&p, &op_square, "y", x, NONE, NONE); */

@@ -45,6 +45,13 @@ static void add_outputs(struct builder *b, struct step *s, const char *name) {
     }
 }
 
+static void set_rule(const struct plan *plan, struct step *s, const char *site) {
+    struct dropout_rule *dropout = step_dropout(s);
+    if (dropout) dropout->stream = rng_stream(site);
+    if (s->op->rule == RULE_ATTENTION) s->attention.core = (enum attention_core)plan->attention_core;
+    if (s->op->rule == RULE_HEAD) s->head.rows = plan->loss_chunk;
+}
+
 int build_step(struct builder *b, const struct op *op, const char *name, struct inputs in) {
     struct program *p = b->p;
     struct step s = {.op = op, .block = p->n_blocks - 1, .parts = 1};
@@ -53,13 +60,13 @@ int build_step(struct builder *b, const struct op *op, const char *name, struct 
     if (in.weight != NONE) s.weight[s.n_weight++] = in.weight;
     if (in.bias != NONE) s.weight[s.n_weight++] = in.bias;
     add_outputs(b, &s, name);
-    s.stream = rng_stream(p->slots[s.out[0]].name);
+    set_rule(b->plan, &s, p->slots[s.out[0]].name);
     program_insert(p, p->n_steps, &s);
     return s.out[0];
 }
 
 int build_dropout(struct builder *b, int slot) {
-    b->p->steps[b->p->n_steps - 1].p = b->plan->dropout;
+    step_dropout(&b->p->steps[b->p->n_steps - 1])->p = b->plan->dropout;
     return slot;
 }
 

@@ -25,9 +25,10 @@ int build_vector(struct builder *, const char *name, const char *axes, double co
 enum { NONE = -1 };
 struct inputs { int x, second, weight, bias; };
 
-/** Append a step that makes slot `name`, and what else its op keeps: `name`.stat, `name`.mask. @return its first output */
+/** Append a step that makes slot `name`, and what else its op keeps: `name`.stat, `name`.mask. Its rule is the plan's, with dropout off.
+ *  @return its first output */
 int build_step(struct builder *, const struct op *, const char *name, struct inputs);
-/** Let the last step drop with the plan's probability. @return slot */
+/** Let the last step, whose op drops, do so with the plan's probability. @return slot */
 int build_dropout(struct builder *, int slot);
 
 /** Open the first block and read tokens (B,T); the slot of the data. */

@@ -5,10 +5,8 @@
 #include "lib/program/gradients.h"
 #include "lib/run/combine.h"
 
-#include "lib/ops/attention.h"
 #include "lib/ops/reduce.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,12 +99,13 @@ static enum status bill_and_plan(struct run *r) {
 
 enum status run_compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
                         rewrite_watcher *watcher, void *watcher_self) {
-    *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1, .n_threads = omp_get_max_threads()};
+    *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1};
     plan_place(&r->plan, rank);
     program_init(&r->program);
+    if (!plan->settled) return FAIL(E_INTERNAL, "the plan is as it was requested; call plan_settle first");
     r->program.place = r->plan.place;
     r->program.device = plan->device == PLAN_DEVICE_CUDA ? DEVICE_CUDA : DEVICE_CPU;
-    attention_prefer((enum attention_core)plan->attention_core);     /* the same names in the same order */
+    r->program.n_threads = plan->threads ? (int)plan->threads : 1;
     TRY(refuse_absent(r));
     TRY(choose_techniques(r));
     TRY(rewrite_program(r, watcher, watcher_self));

@@ -171,7 +171,7 @@ enum status plan_settle_device(struct plan *p) {
     if (p->loss_chunk < 0) p->loss_chunk = p->device == PLAN_DEVICE_CPU ? chosen_loss_chunk(p) : 0;
     if (p->device == PLAN_DEVICE_CPU && p->comm == PLAN_COMM_NCCL)
         return FAIL(E_CONFIG, "comm=nccl moves GPU memory, and device=cpu; use comm=mpi, or leave comm out");
-    if (p->device == PLAN_DEVICE_CPU && p->attention_core == PLAN_CORE_CUDNN)
+    if (p->device == PLAN_DEVICE_CPU && p->attention_core == ATTENTION_CORE_CUDNN)
         return FAIL(E_CONFIG, "attention-core=cudnn is for GPUs, and device=cpu; leave attention-core out");
     return OK;
 }
@@ -200,6 +200,7 @@ enum status plan_settle(struct plan *p, int world) {
         return FAIL(E_CONFIG, "resume=%.64s goes on with a run, and init=%.64s begins one; give one of them", p->resume, p->init);
     if (p->min_lr > p->lr)
         return FAIL(E_CONFIG, "min-lr=%g is above lr=%g; lower it, or leave it out for lr / 10", p->min_lr, p->lr);
+    p->settled = true;
     return OK;
 }
 

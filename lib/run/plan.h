@@ -1,11 +1,12 @@
-/* The plan: what the user asked for. One struct, filled by the option table, checked once, then read by everyone and changed
- * by no one. */
+/* The plan: what the user asked for. One struct in two states. A *requested* plan is what the option table filled in; it may leave
+ * things open. plan_settle works them out and checks what was asked: a *settled* plan is read by everyone and changed by no one. */
 #ifndef TRIVIUM_RUN_PLAN_H
 #define TRIVIUM_RUN_PLAN_H
 
 #include "lib/base/option.h"
 #include "lib/comm/mesh.h"
 #include "lib/device/dtype.h"
+#include "lib/ops/rules.h"
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -14,7 +15,6 @@ extern "C" {
 
 enum plan_device { PLAN_DEVICE_AUTO, PLAN_DEVICE_CPU, PLAN_DEVICE_CUDA };
 enum plan_comm { PLAN_COMM_AUTO, PLAN_COMM_MPI, PLAN_COMM_NCCL };
-enum plan_attention_core { PLAN_CORE_AUTO, PLAN_CORE_OWN, PLAN_CORE_CUDNN };
 enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_AUTO };
 enum plan_masks { MASKS_REDRAW, MASKS_STORE };
 enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
@@ -46,9 +46,9 @@ struct plan {
     struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
     double bucket_mb;
     /* machine */
-    int device, comm, attention_core, fuse;
+    int device, comm, attention_core, fuse;   /* attention_core: enum attention_core */
     double comm_timeout;
-    int64_t threads;
+    int64_t threads;                     /* OpenMP's, a rank; 0: not said, see run_compile and run_create */
     int check_collectives, profile;
     double peak_tflops;
     /* data */
@@ -71,6 +71,7 @@ struct plan {
     unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char: any type may be read from it */
 
     /* ---- worked out by plan_settle ---- */
+    bool settled;
     int n_microbatches;
     struct mesh_place place;             /* of the rank that this copy of the plan is for; set by plan_place */
 };
@@ -83,7 +84,8 @@ extern const struct option_table plan_options;
 void *plan_own(const struct plan *, const struct own_options *);
 
 /** Fill in what follows from the rest (dp from the world, micro-batch as a technique wants it, min-lr, vocab) and refuse what cannot be: sizes that
- *  do not divide, a world that is not the mesh. A world of 0: as many ranks as the layout takes, dp=0 being 1. Pure.
+ *  do not divide, a world that is not the mesh. A world of 0: as many ranks as the layout takes, dp=0 being 1. Pure
+ *  but for plan_settle_device.
  *  @errors E_CONFIG with value, limit and remedy  @collective{none} */
 enum status plan_settle(struct plan *, int world);
 /** The part of plan_settle that asks the machine: device and precision where they say auto. @errors E_CONFIG */

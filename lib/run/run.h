@@ -56,7 +56,6 @@ struct run {
     const struct technique *active[MAX_TECHNIQUES];
     void *self[MAX_TECHNIQUES];
     int n_active;
-    int n_threads;                       /* OpenMP threads that scratch was planned for: no more may run */
 
     /* from here on: set by run_create */
     const struct device *device;
@@ -93,13 +92,13 @@ struct run {
 };
 
 /** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. Any process can
- *  compile any rank. plan must be settled. watcher may be NULL; it
+ *  compile any rank. plan must be settled; scratch is for its `threads`, of which 0 count as one. watcher may be NULL; it
  *  gets watcher_self back.
- *  @errors E_CONFIG from the techniques, E_MEMORY  @collective{none} */
+ *  @errors E_CONFIG from the techniques, E_MEMORY; E_INTERNAL: not settled  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
 /** Compile for this rank, allocate, initialise the parameters, attach. The layout has as many ranks as the world; or it has
- *  one, and then every process runs it by itself (the serial run that others are compared with).
+ *  one, and then every process runs it by itself (the serial run that others are compared with). threads=0: as many as OpenMP would run now.
  *  Every rank learns of a failure: all return the first failing rank's status (fail_agree).
  *  @collective{world} @errors E_CONFIG, E_MEMORY, E_COMM */
 enum status run_create(struct run *, const struct recipe *, const struct plan *, enum run_watch);

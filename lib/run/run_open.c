@@ -120,7 +120,9 @@ enum status run_stand_by(struct run *r, const struct plan *plan) {
 
 enum status run_create(struct run *r, const struct recipe *recipe, const struct plan *plan, enum run_watch watch) {
     int rank = plan_ranks(plan) == 1 ? 0 : comm_world_rank();
-    enum status status = run_compile(r, recipe, plan, rank, NULL, NULL);
+    struct plan here = *plan;
+    if (here.threads == 0) here.threads = omp_get_max_threads();
+    enum status status = run_compile(r, recipe, &here, rank, NULL, NULL);
     TRY(fail_agree(group_world(), status));
     TRY(make_mesh(r, plan));
     status = furnish(r, watch);
@@ -169,9 +171,9 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
 
 enum status run_check_threads(const struct run *r) {
     int now = omp_get_max_threads();
-    if (now <= r->n_threads) return OK;
+    if (now <= r->program.n_threads) return OK;
     return FAIL(E_INTERNAL, "%d OpenMP threads, and scratch was planned for %d; set the threads before the run is created", now,
-                r->n_threads);
+                r->program.n_threads);
 }
 
 enum status run_measure(const struct run *r, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]) {

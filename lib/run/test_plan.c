@@ -94,7 +94,7 @@ static void test_defaults_are_the_promised_ones(void **state) {
     assert_close(p.comm_timeout, 600, 0);
     assert_true(p.warmup == 0 && p.eval_every == 250 && p.eval_batches == 0 && p.layers == 0 && p.vocab == 0);
     assert_true(p.mesh.dp == 0 && p.mesh.tp == 1 && p.mesh.pp == 1 && pp_options(&p)->schedule == SCHEDULE_1F1B && p.precision == PRECISION_AUTO);
-    assert_true(p.device == PLAN_DEVICE_AUTO && p.comm == PLAN_COMM_AUTO && p.attention_core == PLAN_CORE_AUTO && p.fuse);
+    assert_true(p.device == PLAN_DEVICE_AUTO && p.comm == PLAN_COMM_AUTO && p.attention_core == ATTENTION_CORE_AUTO && p.fuse);
     assert_ok(plan_settle_device(&p));
     if (p.device == PLAN_DEVICE_CPU) assert_int_equal(p.precision, PRECISION_FP32);
     if (p.device == PLAN_DEVICE_CUDA) assert_int_equal(p.precision, PRECISION_BF16);

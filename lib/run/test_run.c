@@ -289,6 +289,7 @@ static void test_more_threads_than_planned_are_refused(void **state) {
     struct run r;
     struct plan p = parity_plan();
     int planned = omp_get_max_threads();
+    p.threads = planned;
     assert_ok(plan_settle(&p, 1));
     assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
     assert_ok(run_check_threads(&r));
@@ -297,6 +298,40 @@ static void test_more_threads_than_planned_are_refused(void **state) {
     omp_set_num_threads(planned);
     run_destroy(&r);
     assert_fails(more, E_INTERNAL, "scratch was planned for");
+}
+
+/* What a rank needs is a function of its plan: threads of this process, and what it compiled before, are no part of it. */
+static void test_compiling_is_a_function_of_the_plan(void **state) {
+    (void)state;
+    static const struct { int planned, running; } cases[] = {{4, 1}, {1, 1}, {0, 1}, {4, 3}, {1, 3}, {0, 3}};
+    int64_t work[6];
+    int running = omp_get_max_threads();
+    for (int i = 0; i < 6; i++) {
+        struct run r;
+        struct plan p = parity_plan();
+        p.threads = cases[i].planned;
+        p.seq = 128;
+        p.loss_chunk = 16;                                           /* so that attention needs most */
+        omp_set_num_threads(cases[i].running);
+        enum status status = plan_settle(&p, 1);
+        if (status == OK) status = run_compile(&r, &train_recipe, &p, 0, NULL, NULL);
+        work[i] = status == OK ? r.memory.bytes[ROLE_WORK] : -1;
+        run_destroy(&r);
+        omp_set_num_threads(running);
+        assert_ok(status);
+    }
+    assert_true(work[0] > work[1]);
+    for (int i = 0; i < 3; i++) assert_int_equal(work[i], work[i + 3]);
+    assert_int_equal(work[2], work[1]);                              /* not said: one */
+}
+
+static void test_a_plan_that_is_not_settled_is_refused(void **state) {
+    (void)state;
+    struct run r;
+    struct plan p = parity_plan();
+    enum status status = run_compile(&r, &train_recipe, &p, 0, NULL, NULL);
+    run_destroy(&r);
+    assert_fails(status, E_INTERNAL, "plan_settle");
 }
 
 /* ---- where the time went ---- */
@@ -343,4 +378,5 @@ static void test_the_profile_is_the_whole_step(void **state) {
 
 TESTS(unit_test(test_gradients_are_those_of_the_loss), unit_test(test_each_sample_of_an_epoch_is_seen_once),
       unit_test(test_a_loss_that_is_no_number_changes_no_weight), unit_test(test_a_norm_that_is_no_number_changes_no_weight),
-      unit_test(test_more_threads_than_planned_are_refused), unit_test(test_the_profile_is_the_whole_step))
+      unit_test(test_more_threads_than_planned_are_refused), unit_test(test_compiling_is_a_function_of_the_plan),
+      unit_test(test_a_plan_that_is_not_settled_is_refused), unit_test(test_the_profile_is_the_whole_step))

@@ -123,7 +123,7 @@ static enum status bench(int argc, char **argv) {
     struct gemm most = {.m = largest, .n = C, .k = q.tokens, .transpose_a = true, .ab_dtype = FP32, .c_dtype = FP32};
     if (6 * largest * (4 * C > q.tokens ? 4 * C : q.tokens) > POOL)
         return FAIL(E_CONFIG, "a matrix of %lld rows is too large for the pool of %d numbers; lower tokens, hidden or vocab", (long long)largest, POOL);
-    void *work = malloc((size_t)gemm_work(&most, DEVICE_CPU));
+    void *work = malloc((size_t)gemm_work(&most, DEVICE_CPU, omp_get_max_threads()));
     pool = malloc(sizeof(float) * POOL);
     if (!work || !pool) return FAIL(E_MEMORY, "no memory for %d numbers", POOL);
     for (int64_t i = 0; i < POOL; i++) pool[i] = (float)(i % 251) / 502;

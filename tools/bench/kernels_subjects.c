@@ -94,7 +94,8 @@ static struct type type_make(enum dtype dtype, const char *tags, ...) {
 static struct op_subject *op_start(const struct op *op, enum row_kind kind) {
     struct op_subject *o = calloc(1, sizeof *o);
     if (!o) return NULL;
-    o->step = (struct step){.op = op, .n_out = op_n_out(op, false), .stream = 11, .parts = 1};
+    o->step = (struct step){.op = op, .n_out = op_n_out(op, false), .parts = 1};
+    if (step_dropout(&o->step)) o->step.dropout.stream = 11;
     o->kind = kind;
     o->loss_scale = 1;
     return o;
@@ -266,7 +267,7 @@ OF_KIND(gelu_backward, gelu, ROW_BACKWARD_INPUT)
 static enum status residual(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale, enum row_kind kind,
                             double dropout) {
     NEW(o, &op_bias_dropout_residual, kind);
-    o->step.p = dropout;
+    o->step.dropout.p = dropout;
     op_in(o, type_make(BF16, "BTC", z->B, z->T, z->C));
     op_in(o, type_make(BF16, "BTC", z->B, z->T, z->C));
     op_weight(o, type_make(BF16, "C", z->C));

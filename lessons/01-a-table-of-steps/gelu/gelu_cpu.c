@@ -15,7 +15,7 @@ enum status CPU(gelu_forward)(const struct call *call) {
     return FAIL(E_TODO, "gelu_forward is not written yet");
 }
 
-/* dx[i] = dy[i] dy/dx at x[i]. x is call->in[0] (that is why lib/ops/gelu.c declares .bi_in = 1), dy call->dout[0], dx call->din[0], which may
+/* dx[i] = dy[i] dy/dx at x[i]. x is call->in[0] (that is why lib/ops/gelu.c declares .bi_in = IN(0)), dy call->dout[0], dx call->din[0], which may
  * lie over dy. When several steps read x, all but the first must add to dx: put(dx + i, value, accumulates(call, 0)) does either. */
 enum status CPU(gelu_backward_input)(const struct call *call) {
     (void)call;
