@@ -3,7 +3,7 @@
 #include "driver/compare.h"
 #include "driver/data_tool.h"
 #include "driver/generate.h"
-#include "driver/launch.h"
+#include "driver/launch_restart.h"
 #include "driver/preflight.h"
 #include "driver/schedule.h"
 #include "driver/show.h"

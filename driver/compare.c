@@ -77,11 +77,13 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
 
 /* What only train does is refused where somebody typed it. (A file may have it: it is train's as well.) */
 static enum status refuse_trains_own(const struct options *o) {
-    static const char *const names[] = {"trace", "trace-first", "trace-steps", "profile", "save", "save-every", "save-async", "resume", "spike-guard"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (options_source(o, names[i]) == FROM_COMMAND_LINE)
-            return FAIL(E_USAGE, "%s is an option of train; compare does not support it; leave it out%s", names[i],
-                        names[i][0] == 't' ? " (pipelines are traced for report.html anyhow)" : "");
+    static const char traced[] = " (pipelines are traced for report.html anyhow)";
+    static const struct { const char *option, *remark; } of_train[] = {
+        {"trace", traced}, {"trace-first", traced}, {"trace-steps", traced}, {"profile", ""}, {"save", ""}, {"save-every", ""},
+        {"save-async", ""}, {"resume", ""}, {"spike-guard", ""}};
+    for (size_t i = 0; i < sizeof of_train / sizeof *of_train; i++)
+        if (options_source(o, of_train[i].option) == FROM_COMMAND_LINE)
+            return FAIL(E_USAGE, "%s is an option of train; compare does not support it; leave it out%s", of_train[i].option, of_train[i].remark);
     return OK;
 }
 

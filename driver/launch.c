@@ -1,5 +1,6 @@
 /* trivium launch: from the request to mpirun's words and settings, and from mpirun's end to one line and an exit code. */
-#include "driver/launch_restart.h"
+#include "driver/launch.h"
+
 #include "driver/limits.h"
 #include "driver/stop.h"
 #include "lib/base/clock.h"
@@ -61,27 +62,32 @@ static enum status parse_seconds(const char *name, const char *text, double *sec
     return OK;
 }
 
+/* ---- the options ---- */
+static enum status take_ranks(struct launch_request *r, const char *name, const char *value) { return parse_count(name, value, 1, &r->n_ranks); }
+static enum status take_host(struct launch_request *r, const char *name, const char *value) { return (void)name, r->host = value, OK; }
+static enum status take_hostfile(struct launch_request *r, const char *name, const char *value) {
+    if (access(value, R_OK) != 0)
+        return FAIL(E_USAGE, "cannot read %s %s: %s; give a file of lines `host slots=ranks`", name, value, strerror(errno));
+    r->hostfile = value;
+    return OK;
+}
+static enum status take_restarts(struct launch_request *r, const char *name, const char *value) { return parse_count(name, value, 0, &r->max_restarts); }
+static enum status take_min_ranks(struct launch_request *r, const char *name, const char *value) { return parse_count(name, value, 1, &r->min_ranks); }
+static enum status take_backoff(struct launch_request *r, const char *name, const char *value) { return parse_seconds(name, value, &r->backoff_s); }
+
+static const struct launch_option { const char *name; enum status (*take)(struct launch_request *, const char *name, const char *value); } LAUNCH_OPTIONS[] = {
+    {"-n", take_ranks}, {"--host", take_host}, {"--hostfile", take_hostfile},
+    {"--max-restarts", take_restarts}, {"--min-ranks", take_min_ranks}, {"--backoff", take_backoff}};
+enum { N_LAUNCH_OPTIONS = sizeof LAUNCH_OPTIONS / sizeof *LAUNCH_OPTIONS };
+
 static enum status parse_option(struct launch_request *request, const char *name, const char *value) {
-    static const char *const names[] = {"-n", "--host", "--hostfile", "--max-restarts", "--min-ranks", "--backoff"};
-    enum { N_NAMES = sizeof names / sizeof *names };
-    int which = 0;
-    while (which < N_NAMES && strcmp(name, names[which]) != 0) which++;
-    if (which == N_NAMES)
+    int i = 0;
+    while (i < N_LAUNCH_OPTIONS && strcmp(name, LAUNCH_OPTIONS[i].name) != 0) i++;
+    if (i == N_LAUNCH_OPTIONS)
         return FAIL(E_USAGE, "launch has no option %s; it knows -n, --host, --hostfile, --max-restarts, --min-ranks and --backoff, and the "
                     "command's own options come after the command", name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
-    switch (which) {
-    case 0: return parse_count(name, value, 1, &request->n_ranks);
-    case 1: request->host = value; return OK;
-    case 2:
-        if (access(value, R_OK) != 0)
-            return FAIL(E_USAGE, "cannot read --hostfile %s: %s; give a file of lines `host slots=ranks`", value, strerror(errno));
-        request->hostfile = value;
-        return OK;
-    case 3: return parse_count(name, value, 0, &request->max_restarts);
-    case 4: return parse_count(name, value, 1, &request->min_ranks);
-    default: return parse_seconds(name, value, &request->backoff_s);
-    }
+    return LAUNCH_OPTIONS[i].take(request, name, value);
 }
 
 enum status launch_parse(int argc, char **argv, struct launch_request *out) {
@@ -264,24 +270,24 @@ enum status launch_attempt(const struct launch_request *request, struct launch_o
     return status;
 }
 
-static enum status run_job(const struct launch_request *request, int *code) {
+static enum status run_job(const struct launch_request *request, launch_supervisor *supervise, int *code) {
     TRY(limits_look(is_one_host(request) ? request->n_ranks : 0));
     launch_mark();
     set_environment(request);
     TRY(launch_watch_signals());
     struct launch_outcome outcome = {0};
-    enum status status = request->max_restarts ? launch_with_restarts(request, code) : launch_attempt(request, &outcome);
+    enum status status = request->max_restarts ? supervise(request, code) : launch_attempt(request, &outcome);
     if (!request->max_restarts) *code = outcome.code;
     launch_unwatch_signals();
     return status;
 }
 
-int launch_main(int argc, char **argv) {
+int launch(int argc, char **argv, launch_supervisor *supervise) {
     struct launch_request request;
     int code = 0;
     enum status status = launch_parse(argc, argv, &request);
     if (status == OK && request.help) fputs(help, stdout);
-    else if (status == OK) status = run_job(&request, &code);
+    else if (status == OK) status = run_job(&request, supervise, &code);
     status_report();
     return status == OK ? code : status_exit_code(status);
 }

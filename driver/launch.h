@@ -23,11 +23,18 @@ extern "C" {
 
 enum {
     EXIT_CHECKPOINTED = 75,       /* EX_TEMPFAIL of sysexits.h: "try again" */
-    EXIT_READER_LEFT = 128 + 13   /* as a shell says it of any program that SIGPIPE ends */
+    EXIT_READER_LEFT = 128 + 13,  /* as a shell says it of any program that SIGPIPE ends */
+    LAUNCH_MOST_BACKOFF_S = 60
 };
 
+struct launch_request;
+
+/** What looks after a job that may be started again (--max-restarts): attempts until one is the last. *code is launch's. Signals are watched.
+ *  @errors its own, and those of launch_attempt */
+typedef enum status launch_supervisor(const struct launch_request *, int *code);
+
 /** argv[0..argc) are the words after `launch`. Errors are reported here. @return the exit code */
-int launch_main(int argc, char **argv);
+int launch(int argc, char **argv, launch_supervisor *);
 
 /* ---- what was asked for: launch.c ---- */
 
@@ -37,7 +44,7 @@ struct launch_request {
     char **command;              /* COMMAND args..., NULL at the end; borrowed from argv */
     int n_words;
     bool help;
-    /* ---- launch_restart.h ---- */
+    /* ---- for the supervisor ---- */
     int max_restarts, min_ranks; /* 0: none; 0: always n_ranks */
     double backoff_s;            /* before the first restart; each next one waits twice as long */
 };

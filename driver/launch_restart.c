@@ -163,7 +163,7 @@ static enum status supervise(struct supervision *s, int *code) {
     return OK;
 }
 
-enum status launch_with_restarts(const struct launch_request *first, int *code) {
+static enum status run_with_restarts(const struct launch_request *first, int *code) {
     struct supervision *s = calloc(1, sizeof *s);
     if (!s) return FAIL(E_MEMORY, "no memory to start with; close other programs");
     s->first = first;
@@ -175,3 +175,5 @@ enum status launch_with_restarts(const struct launch_request *first, int *code) 
     free(s);
     return status;
 }
+
+int launch_main(int argc, char **argv) { return launch(argc, argv, run_with_restarts); }

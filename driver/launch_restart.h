@@ -22,11 +22,10 @@
 extern "C" {
 #endif
 
-enum { LAUNCH_MOST_BACKOFF_S = 60, LAUNCH_MOST_STUCK = 2 };
+enum { LAUNCH_MOST_STUCK = 2 };
 
-/** Attempts until one is the last. *code is launch's. Signals are watched.
- *  @errors E_USAGE: another command than train, an option of it that does not exist; E_CONFIG: no --save; as launch_attempt */
-enum status launch_with_restarts(const struct launch_request *, int *code);
+/** trivium launch: a job, started again as often as --max-restarts says. As launch.  @return the exit code */
+int launch_main(int argc, char **argv);
 
 /* ---- the decisions: pure ---- */
 

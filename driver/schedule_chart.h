@@ -24,6 +24,8 @@ struct schedule_chart {
  *  @errors E_CONFIG: not legal, or too large; E_INTERNAL: the schedule is not sound; E_MEMORY */
 enum status schedule_chart_make(struct schedule_chart *);
 void schedule_chart_fini(struct schedule_chart *);
+/** Its stages, chunks and microbatches. */
+struct pp_shape schedule_chart_shape(const struct schedule_chart *);
 
 /** "interleaved: 4 stages, 8 microbatches, 2 chunks a stage" */
 void schedule_chart_title(const struct schedule_chart *, FILE *);

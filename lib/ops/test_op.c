@@ -7,6 +7,7 @@
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- types ---- */
@@ -81,21 +82,27 @@ static struct call empty_call(const struct op_case *c) {
     return call;
 }
 
+/* "in 0": the name of an operand's random stream. Static storage. */
+static const char *numbered(const char *what, int i) {
+    static char text[24];
+    snprintf(text, sizeof text, "%s %d", what, i);
+    return text;
+}
+
 void op_case_finish(struct op_case *c) {
-    static const char *const names[] = {"in 0", "in 1", "in 2", "dout 0", "dout 1", "dout 2", "dout 3"};
     struct call call = empty_call(c);
     assert_ok(c->step.op->shape(&call, c->out_type));
     for (int i = 0; i < c->step.n_in; i++) {
         c->in[i] = tensor_new(&c->in_type[i]), c->din[i] = tensor_new(&c->in_type[i]);
-        tensor_fill(&c->in[i], names[i], c->n_tokens);
+        tensor_fill(&c->in[i], numbered("in", i), c->n_tokens);
     }
     for (int i = 0; i < c->step.n_out; i++) {
         c->out[i] = tensor_new(&c->out_type[i]), c->dout[i] = tensor_new(&c->out_type[i]);
-        if (!(c->step.op->no_grad_out >> i & 1)) tensor_fill(&c->dout[i], names[MAX_IN + i], 0);
+        if (!(c->step.op->no_grad_out >> i & 1)) tensor_fill(&c->dout[i], numbered("dout", i), 0);
     }
     for (int i = 0; i < c->step.n_weight; i++) {
         c->weight[i] = tensor_new(&c->weight_type[i]), c->dweight[i] = tensor_new(&c->dweight_type[i]);
-        tensor_fill(&c->weight[i], i ? "weight 1" : "weight 0", 0);
+        tensor_fill(&c->weight[i], numbered("weight", i), 0);
         memset(c->dweight[i].data, 0, (size_t)type_bytes(&c->dweight_type[i]));
     }
 }
