@@ -35,7 +35,7 @@ BUILD_NAME ?= build
 B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(MINE),-mine)
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
-MODULES := lib/base lib/device lib/ops lib/comm lib/program lib/data lib/run $(filter-out tests nano,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h)))))
+MODULES := $(filter-out tests% nano% build% lib/simt%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h lib/*/*.h lib/*/*/*.h)))))
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))

@@ -3,7 +3,7 @@
 #include "driver/compare_pictures.h"
 #include "driver/compare_report.h"
 #include "driver/compare_table.h"
-#include "driver/markup.h"
+#include "driver/chart/markup.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 #include "driver/compare_pictures.h"
 
-#include "driver/chart.h"
+#include "driver/chart/chart.h"
 #include "driver/compare_pipeline.h"
 #include "driver/compare_report.h"
-#include "driver/memory_chart.h"
+#include "driver/chart/memory_chart.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "driver/compare_pipeline.h"
 
-#include "driver/schedule_chart.h"
+#include "driver/chart/schedule_chart.h"
 #include <float.h>
 #include <math.h>
 

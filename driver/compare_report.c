@@ -1,6 +1,6 @@
 #include "driver/compare_report.h"
 
-#include "driver/markup.h"
+#include "driver/chart/markup.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

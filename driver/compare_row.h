@@ -5,7 +5,7 @@
 #ifndef TRIVIUM_DRIVER_COMPARE_ROW_H
 #define TRIVIUM_DRIVER_COMPARE_ROW_H
 
-#include "driver/memory_chart.h"
+#include "driver/chart/memory_chart.h"
 #include "lib/run/trace.h"
 
 enum { COMPARE_REASON_BYTES = 1024 };

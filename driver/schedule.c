@@ -2,7 +2,7 @@
  * (pp/pp_schedule.c); what is measured here stands beside its closed form. */
 #include "driver/schedule.h"
 
-#include "driver/schedule_chart.h"
+#include "driver/chart/schedule_chart.h"
 #include "lib/run/plan.h"
 #include <errno.h>
 #include <jansson.h>

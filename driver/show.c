@@ -2,7 +2,7 @@
  * pure, so any rank of any layout can be shown from one process. */
 #include "driver/show.h"
 
-#include "driver/memory_chart.h"
+#include "driver/chart/memory_chart.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/show_mesh.h"

@@ -1,6 +1,6 @@
 #include "driver/show_params.h"
 
-#include "driver/memory_chart.h"
+#include "driver/chart/memory_chart.h"
 #include "mixed_precision/mixed_precision.h"
 #include "zero/zero.h"
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* parses: lib/base pp/pp_schedule.c pp/pp_schedules.c pp/pp_check.c pp/pp_timeline.c lib/program/schedule.c driver/schedule_chart.c driver/schedule_text.c driver/schedule_svg.c */
+/* parses: lib/base pp/pp_schedule.c pp/pp_schedules.c pp/pp_check.c pp/pp_timeline.c lib/program/schedule.c driver/chart/schedule_chart.c driver/chart/schedule_text.c driver/chart/schedule_svg.c */
 /* `trivium schedule`: numbers of any size, and the times as doubles of any bits. */
-#include "driver/schedule_chart.h"
+#include "driver/chart/schedule_chart.h"
 #include "tests/fuzz/fuzz.h"
 #include <math.h>
 #include <string.h>

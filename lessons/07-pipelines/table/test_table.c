@@ -3,7 +3,7 @@
  * Schedules written by hand, against the checker and the clock that the project's own schedules go through (pp/pp_check.h,
  * pp/pp_timeline.h). The table has the order of F, B and W; the transfers that belong to them are put in here. What is
  * too slow or too large is drawn as it would run. */
-#include "driver/schedule_chart.h"
+#include "driver/chart/schedule_chart.h"
 #include "pp/pp_check.h"
 #include "pp/pp_timeline.h"
 #include "tests/test.h"

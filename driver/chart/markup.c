@@ -1,4 +1,4 @@
-#include "driver/markup.h"
+#include "driver/chart/markup.h"
 
 #include <limits.h>
 #include <stdbool.h>

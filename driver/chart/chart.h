@@ -1,5 +1,5 @@
 /* Pictures as SVG: stacked bars, stacked areas over a time line, their axes and legends. A picture is one <svg> element, readable as a file of
- * its own and inside an HTML page; it needs no script and no other file. All text is escaped (driver/markup.h).
+ * its own and inside an HTML page; it needs no script and no other file. All text is escaped (driver/chart/markup.h).
  *
  * What is not a number is never drawn: a bar of it says "not known". Zero has no length but its number. Whatever the ratio of the
  * largest to the smallest, each bar has its number behind it, so that nothing is lost where a length is below a pixel. */

@@ -1,5 +1,5 @@
 /* A pipeline schedule, checked and run against a clock. */
-#include "driver/schedule_chart.h"
+#include "driver/chart/schedule_chart.h"
 
 #include "pp/pp_check.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Stacked bars in groups. A group is a line with its name, and under it a bar a line: names may then be as long as the picture is wide. */
-#include "driver/chart_draw.h"
+#include "driver/chart/chart_draw.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_DRIVER_MEMORY_CHART_H
 #define TRIVIUM_DRIVER_MEMORY_CHART_H
 
-#include "driver/chart.h"
+#include "driver/chart/chart.h"
 #include "lib/run/run.h"
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "driver/memory_chart.h"
+#include "driver/chart/memory_chart.h"
 
 #include "lib/program/memory_timeline.h"
 #include <stdlib.h>

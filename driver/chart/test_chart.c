@@ -3,8 +3,8 @@
 #define _GNU_SOURCE /* open_memstream */
 #include "tests/test.h"
 
-#include "driver/chart.h"
-#include "driver/markup.h"
+#include "driver/chart/chart.h"
+#include "driver/chart/markup.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Stacked areas: each series stands on the ones before it, as a staircase, since a value holds until the next point. */
-#include "driver/chart_draw.h"
+#include "driver/chart/chart_draw.h"
 
-#include "driver/markup.h"
+#include "driver/chart/markup.h"
 #include <math.h>
 #include <stdio.h>
 

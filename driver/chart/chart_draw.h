@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_DRIVER_CHART_DRAW_H
 #define TRIVIUM_DRIVER_CHART_DRAW_H
 
-#include "driver/chart.h"
+#include "driver/chart/chart.h"
 
 #define CHART_INK "#1a1a1a"
 #define CHART_GRID "#dcdcd8"

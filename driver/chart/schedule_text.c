@@ -1,5 +1,5 @@
 /* A Gantt chart in letters. */
-#include "driver/schedule_chart.h"
+#include "driver/chart/schedule_chart.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* A Gantt chart as SVG: forward blue, backward orange, chunks from light to dark, idle grey. */
-#include "driver/schedule_chart.h"
+#include "driver/chart/schedule_chart.h"
 
-#include "driver/markup.h"
+#include "driver/chart/markup.h"
 #include <math.h>
 
 enum { LEFT = 74, TOP = 62, RIGHT = 26, MAX_PLOT = 1600, MIN_PLOT = 560, ROOMY_BOX = 24, MAX_TITLES = 20000, LEGEND = 86 };

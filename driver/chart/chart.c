@@ -1,6 +1,6 @@
-#include "driver/chart_draw.h"
+#include "driver/chart/chart_draw.h"
 
-#include "driver/markup.h"
+#include "driver/chart/markup.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
