@@ -1,6 +1,6 @@
 /* trivium: the program. Subcommands only; each lives in driver/. */
 #include "driver/checkpoint_tool.h"
-#include "driver/compare.h"
+#include "driver/compare/compare.h"
 #include "driver/data_tool.h"
 #include "driver/generate.h"
 #include "driver/launch_restart.h"

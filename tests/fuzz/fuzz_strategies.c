@@ -1,6 +1,6 @@
-/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c dp gpt mixed_precision pp recompute tp zero driver/compare_strategy.c tests/fuzz/options_again.c */
+/* parses: lib/base lib/run/plan.c lib/run/recipe.c driver/recipe.c dp gpt mixed_precision pp recompute tp zero driver/compare/compare_strategy.c tests/fuzz/options_again.c */
 /* compare's --strategies. */
-#include "driver/compare_strategy.h"
+#include "driver/compare/compare_strategy.h"
 #include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/options_again.h"

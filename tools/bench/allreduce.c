@@ -14,7 +14,7 @@
  *
  * is what the wire of a rank carries if nothing is sent twice, and can be held against that wire's speed, whatever n is. What an algorithm
  * sends beyond that (a tree does) does not count in its favour. */
-#include "driver/compare_measure.h"
+#include "driver/compare/compare_measure.h"
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 #include "lib/base/clock.h"
 #include "lib/base/option.h"

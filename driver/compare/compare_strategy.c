@@ -1,4 +1,4 @@
-#include "driver/compare_strategy.h"
+#include "driver/compare/compare_strategy.h"
 
 #include <stdlib.h>
 #include <string.h>

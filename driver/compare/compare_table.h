@@ -2,13 +2,13 @@
 #ifndef TRIVIUM_DRIVER_COMPARE_TABLE_H
 #define TRIVIUM_DRIVER_COMPARE_TABLE_H
 
-#include "driver/compare_row.h"
+#include "driver/compare/compare_row.h"
 #include <stdio.h>
 
 /** Every table of `trivium compare`, of all rows, as text. */
 void compare_table_print(FILE *, const struct compare_row *rows, int n_rows);
 
-/* ---- the same tables for whoever lays them out otherwise (driver/compare_html.c) ---- */
+/* ---- the same tables for whoever lays them out otherwise (driver/compare/compare_html.c) ---- */
 enum { COMPARE_CELL_BYTES = 32 };
 
 struct compare_entry { const struct compare_row *row; struct compare_summary sum; };

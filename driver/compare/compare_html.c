@@ -1,8 +1,8 @@
-#include "driver/compare_html.h"
+#include "driver/compare/compare_html.h"
 
-#include "driver/compare_pictures.h"
-#include "driver/compare_report.h"
-#include "driver/compare_table.h"
+#include "driver/compare/compare_pictures.h"
+#include "driver/compare/compare_report.h"
+#include "driver/compare/compare_table.h"
 #include "driver/chart/markup.h"
 #include <stdio.h>
 #include <stdlib.h>

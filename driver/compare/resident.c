@@ -1,4 +1,4 @@
-#include "driver/resident.h"
+#include "driver/compare/resident.h"
 
 #include <malloc.h>
 #include <stdio.h>

@@ -13,17 +13,17 @@
  *
  * What is fair: same steps, data, seed and process; threads are the cores divided by the ranks that a strategy uses, and ranks
  * that it does not use sleep. What is not: ranks that outnumber cores take turns, so times then tell little of a cluster. */
-#include "driver/compare.h"
+#include "driver/compare/compare.h"
 
-#include "driver/compare_html.h"
-#include "driver/compare_measure.h"
-#include "driver/compare_pictures.h"
-#include "driver/compare_report.h"
-#include "driver/compare_strategy.h"
-#include "driver/compare_table.h"
+#include "driver/compare/compare_html.h"
+#include "driver/compare/compare_measure.h"
+#include "driver/compare/compare_pictures.h"
+#include "driver/compare/compare_report.h"
+#include "driver/compare/compare_strategy.h"
+#include "driver/compare/compare_table.h"
 #include "driver/deadline.h"
 #include "driver/recipe.h"
-#include "driver/resident.h"
+#include "driver/compare/resident.h"
 #include "driver/setup.h"
 #include "lib/base/log.h"
 #include <inttypes.h>

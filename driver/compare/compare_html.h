@@ -3,7 +3,7 @@
 #ifndef TRIVIUM_DRIVER_COMPARE_HTML_H
 #define TRIVIUM_DRIVER_COMPARE_HTML_H
 
-#include "driver/compare_row.h"
+#include "driver/compare/compare_row.h"
 
 /* What was run. */
 struct compare_about {

@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_DRIVER_COMPARE_PIPELINE_H
 #define TRIVIUM_DRIVER_COMPARE_PIPELINE_H
 
-#include "driver/compare_row.h"
+#include "driver/compare/compare_row.h"
 #include <stdio.h>
 
 /** Two Gantt charts for each row that ran with more than one stage, the schedule as it is predicted and (where it was traced) as it was; nothing

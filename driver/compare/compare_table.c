@@ -1,6 +1,6 @@
 /* A table is a list of columns, a column a title and a function that writes a cell. Columns are as wide as their widest cell,
  * and those without any text are left out. */
-#include "driver/compare_table.h"
+#include "driver/compare/compare_table.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_DRIVER_COMPARE_MEASURE_H
 #define TRIVIUM_DRIVER_COMPARE_MEASURE_H
 
-#include "driver/compare_row.h"
+#include "driver/compare/compare_row.h"
 
 /** Steps that are run and not timed: min(2, steps / 4). Caches, MPI's connections and page tables are cold in the first. */
 int64_t compare_warmup(int64_t n_steps);

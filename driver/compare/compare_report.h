@@ -3,7 +3,7 @@
 #ifndef TRIVIUM_DRIVER_COMPARE_REPORT_H
 #define TRIVIUM_DRIVER_COMPARE_REPORT_H
 
-#include "driver/compare_row.h"
+#include "driver/compare/compare_row.h"
 #include <stdio.h>
 
 /** Make the directory, and its parents, and see that files can be written there; reports in it are left as they are.

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE /* open_memstream */
 #include "tests/test.h"
 
-#include "driver/compare_html.h"
-#include "driver/compare_pictures.h"
-#include "driver/compare_pipeline.h"
+#include "driver/compare/compare_html.h"
+#include "driver/compare/compare_pictures.h"
+#include "driver/compare/compare_pipeline.h"
 #include "driver/recipe.h"
 #include "pp/pp_schedule.h"
 #include "lib/program/memory_timeline.h"

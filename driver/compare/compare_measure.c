@@ -1,9 +1,9 @@
-#include "driver/compare_measure.h"
+#include "driver/compare/compare_measure.h"
 
 #include "pp/pp.h"
 #include "pp/pp_schedule.h"
 
-#include "driver/resident.h"
+#include "driver/compare/resident.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/run/metrics.h"

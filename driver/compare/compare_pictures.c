@@ -1,8 +1,8 @@
-#include "driver/compare_pictures.h"
+#include "driver/compare/compare_pictures.h"
 
 #include "driver/chart/chart.h"
-#include "driver/compare_pipeline.h"
-#include "driver/compare_report.h"
+#include "driver/compare/compare_pipeline.h"
+#include "driver/compare/compare_report.h"
 #include "driver/chart/memory_chart.h"
 #include <limits.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "driver/compare_row.h"
+#include "driver/compare/compare_row.h"
 
 #include <stdlib.h>
 

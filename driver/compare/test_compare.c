@@ -2,12 +2,12 @@
 /* Strategies as text, and what the report makes of numbers and words. Whole comparisons: tests/compare.sh */
 #include "tests/test.h"
 
-#include "driver/compare_measure.h"
-#include "driver/compare_report.h"
-#include "driver/compare_strategy.h"
+#include "driver/compare/compare_measure.h"
+#include "driver/compare/compare_report.h"
+#include "driver/compare/compare_strategy.h"
 #include "driver/recipe.h"
-#include "driver/compare_table.h"
-#include "driver/resident.h"
+#include "driver/compare/compare_table.h"
+#include "driver/compare/resident.h"
 #include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"

@@ -5,7 +5,7 @@
 #ifndef TRIVIUM_DRIVER_COMPARE_PICTURES_H
 #define TRIVIUM_DRIVER_COMPARE_PICTURES_H
 
-#include "driver/compare_row.h"
+#include "driver/compare/compare_row.h"
 #include <stdio.h>
 
 struct compare_picture {

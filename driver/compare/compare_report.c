@@ -1,4 +1,4 @@
-#include "driver/compare_report.h"
+#include "driver/compare/compare_report.h"
 
 #include "driver/chart/markup.h"
 #include <errno.h>
