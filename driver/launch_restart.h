@@ -14,7 +14,7 @@
 #ifndef TRIVIUM_DRIVER_LAUNCH_RESTART_H
 #define TRIVIUM_DRIVER_LAUNCH_RESTART_H
 
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 #include "lib/run/plan.h"
 #include <stdint.h>
 

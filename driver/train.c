@@ -8,7 +8,7 @@
 
 #include "driver/deadline.h"
 #include "driver/goodput.h"
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 #include "driver/limits.h"
 #include "driver/preflight.h"
 #include "driver/recipe.h"

@@ -1,6 +1,6 @@
-/* parses: lib/base driver/launch.c driver/launch_job.c driver/launch_filter.c */
+/* parses: lib/base driver/launch/launch.c driver/launch/launch_job.c driver/launch/launch_filter.c */
 /* The words after `trivium launch`, one a line, and mpirun's that follow from them. */
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
 #include "tests/test.h"
 
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

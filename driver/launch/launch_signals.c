@@ -1,5 +1,5 @@
 /* Signals to launch arrive as bytes in a pipe, so that a loop can wait for them and for text at once. */
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 #include "lib/base/clock.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * mpirun says what it has to say in blocks between two lines of dashes. Those that restate "a rank has failed" are dropped and
  * their facts kept; all others (no such host, not enough slots) pass, and so does whatever the ranks print themselves, except
  * E_ lines after the first: one failure strands all ranks, and seven complaints about the eighth hide the cause. */
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 
 #include <errno.h>
 #include <stdio.h>

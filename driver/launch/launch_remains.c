@@ -8,7 +8,7 @@
  * Files: mpirun removes its own, and the ranks' shared memory (4 MiB a rank in /dev/shm), unless it is killed. So both
  * are told to use folders that launch makes and removes. */
 #define _GNU_SOURCE /* nftw */
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 #include "lib/base/clock.h"
 
 #include <dirent.h>

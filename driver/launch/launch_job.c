@@ -8,7 +8,7 @@
  *   USR1       forwarded: the same request as TERM, from whoever knows it by that name
  * Should launch itself be killed outright, the kernel sends mpirun a TERM (Linux), and the guard, a process that waits
  * for nothing else, kills what is left after 10 s: no rank is ever left behind. */
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 #include "lib/base/clock.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* trivium launch: from the request to mpirun's words and settings, and from mpirun's end to one line and an exit code. */
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 
 #include "driver/limits.h"
 #include "driver/stop.h"

@@ -3,7 +3,7 @@
  * Standard output has a pipe of its own as well: mpirun crashes when its reader leaves (`launch ... | head`), and
  * launch knows what that means. Whoever reads slowly must not keep launch from its signals, so nothing is written
  * before poll says that there is room; a pipe then takes at least 4096 bytes. */
-#include "driver/launch.h"
+#include "driver/launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
