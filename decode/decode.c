@@ -31,8 +31,8 @@
  * Transformer Inference", section 2 (what is stored, and what bounds the speed). */
 #include "decode/decode.h"
 
-#include "lib/ops/attention.h"
-#include "lib/ops/attention_cached.h"
+#include "lib/ops/attention/attention.h"
+#include "lib/ops/attention/attention_cached.h"
 #include "lib/run/run.h"
 #include <inttypes.h>
 

@@ -17,7 +17,7 @@
 #include "driver/train_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "lib/run/metrics.h"
 #include "lib/run/peak.h"
 #include "lib/run/profile.h"

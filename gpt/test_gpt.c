@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
 #include "gpt/gpt.h"
 #include "driver/recipe.h"
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "lib/run/run.h"
 #include "tests/test.h"
 #include <stdlib.h>

@@ -20,7 +20,7 @@
  * Source: Chen et al. 2016; Korthikanti et al. 2022, sections 4.2 and 5 (selective). */
 #include "recompute/recompute.h"
 
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
 #include <inttypes.h>

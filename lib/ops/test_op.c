@@ -1,7 +1,7 @@
 /* ranks: 1  device: any */
 #include "lib/ops/test_op.h"
 #include "lib/device/arena.h"
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/gelu.h"

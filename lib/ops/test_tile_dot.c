@@ -3,7 +3,7 @@
  * rows and columns around the sizes of its blocks, both places of a pair, by vectors and by AMX where it is; nothing
  * outside of C is touched. And the two packings of fp32 numbers, at every length. */
 #include "lib/device/dtype.h"
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "tests/test.h"
 
 #if ATTENTION_DOTS

@@ -3,7 +3,7 @@
  * device, so a plan fails with 5001 (CUDA driver). Any other failure of the first kernel would be one on a GPU too,
  * where the next one, slower, would run instead. tests/more/cudnn.sh builds and runs this; a line a graph. */
 #include "lib/base/status.h"
-#include "lib/ops/attention_graph_cudnn.h"
+#include "lib/ops/attention/attention_graph_cudnn.h"
 #include <stdio.h>
 
 /* As cuDNN describes devices. */

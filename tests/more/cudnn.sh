@@ -1,6 +1,6 @@
 #!/bin/bash
 # cuDNN without a GPU: is it built with, wherever it lies; and what does the real library say of the attention graphs
-# (lib/ops/attention_graph_cudnn.c, tests/cudnn/plans.c)?
+# (lib/ops/attention/attention_graph_cudnn.c, tests/cudnn/plans.c)?
 #
 # Run from the project's root. CUDA_HOME, CC: as for make. A cuDNN of Python's packages will do. Where there is no
 # driver, CUDA's stub of it takes its place: the heuristics load it, and ask it nothing that it would have to know.
@@ -40,6 +40,6 @@ if ! ldconfig -p | grep -q libcuda.so.1; then
 fi
 
 ${CC:-cc} -std=gnu17 -I. -DTRIVIUM_CUDA -DTRIVIUM_CUDNN -isystem "$(dirname "$header")" -isystem "$home/include" -Wall \
-    -Wextra -o "$work/plans" tests/cudnn/plans.c lib/ops/attention_graph_cudnn.c lib/base/status.c "$library" ||
+    -Wextra -o "$work/plans" tests/cudnn/plans.c lib/ops/attention/attention_graph_cudnn.c lib/base/status.c "$library" ||
     { echo "not ok cudnn: plans.c is not compiled"; exit 1; }
 LD_LIBRARY_PATH=$work:$(dirname "$library"):$home/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout 300 "$work/plans"

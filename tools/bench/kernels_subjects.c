@@ -8,7 +8,7 @@
 #include "lib/base/rng.h"
 #include "lib/device/arena.h"
 #include "lib/ops/add_position.h"
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/embedding.h"

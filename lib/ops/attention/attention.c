@@ -1,5 +1,5 @@
-#include "lib/ops/attention.h"
-#include "lib/ops/attention_cudnn.h"
+#include "lib/ops/attention/attention.h"
+#include "lib/ops/attention/attention_cudnn.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"

@@ -5,8 +5,8 @@
  *   fp32, fp64   the same algorithm without tensor cores (attention_flash_plain_cuda.cu)
  *
  * and makes delta[t] = dy[t] . y[t], which every backward kernel of ours reads: one number for each query and head. */
-#include "lib/ops/attention_cuda.h"
-#include "lib/ops/attention_cudnn.h"
+#include "lib/ops/attention/attention_cuda.h"
+#include "lib/ops/attention/attention_cudnn.h"
 
 extern "C" { kernel CUDA(attention_blocked_forward), CUDA(attention_blocked_backward_input); }
 

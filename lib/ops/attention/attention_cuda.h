@@ -3,7 +3,7 @@
 #ifndef TRIVIUM_OPS_ATTENTION_CUDA_H
 #define TRIVIUM_OPS_ATTENTION_CUDA_H
 
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "lib/ops/cuda.h"
 #include "lib/ops/dropout.h"
 

@@ -16,7 +16,7 @@
 #ifndef TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
 #define TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
 
-#include "lib/ops/attention_cuda.h"
+#include "lib/ops/attention/attention_cuda.h"
 
 enum {
     TILE = 64,

@@ -7,7 +7,7 @@
 #ifndef TRIVIUM_OPS_ATTENTION_TILE_CUDA_H
 #define TRIVIUM_OPS_ATTENTION_TILE_CUDA_H
 
-#include "lib/ops/attention_cuda.h"
+#include "lib/ops/attention/attention_cuda.h"
 
 enum { TILE = 32, WARPS = 8, THREADS = 32 * WARPS, ROWS = TILE / WARPS, CHUNKS = ATTENTION_CUDA_MAX_D / 32 };
 

@@ -6,7 +6,7 @@
  * Backward, p again from lse, without atomics: one kernel gives a block 32 keys and goes over the queries from there on,
  * adding up dk and dv; another gives a block 32 queries and goes over the keys, adding up dq. Both make the scores. */
 #if defined ELEM_fp64 || defined ELEM_fp32
-#include "lib/ops/attention_tile_cuda.h"
+#include "lib/ops/attention/attention_tile_cuda.h"
 
 /* ---- forward ---- */
 

@@ -9,7 +9,7 @@
  * Both make scores and dy v^T: 7 products where one kernel with atomic additions to dq needs 5, but the same bits each time.
  * Scores, dy v^T and sums are fp32; p and ds are rounded to the element type once, for their products. */
 #if defined ELEM_bf16 || defined ELEM_fp16
-#include "lib/ops/attention_flash_wmma.h"
+#include "lib/ops/attention/attention_flash_wmma.h"
 
 struct operands { elem *dqkv; const elem *qkv, *dy; const float *lse, *delta; };
 

@@ -1,7 +1,7 @@
 /* Attention over a cache of keys and values. See attention_cached.h. Threads divide the heads; a query is one row of scores, so nothing
  * is done by tiles: the work is reading the cache once. */
-#include "lib/ops/attention_cached.h"
-#include "lib/ops/attention_cpu.h"
+#include "lib/ops/attention/attention_cached.h"
+#include "lib/ops/attention/attention_cpu.h"
 #include <omp.h>
 
 kernel CPU(attention_cached_forward);

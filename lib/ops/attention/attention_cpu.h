@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_OPS_ATTENTION_CPU_H
 #define TRIVIUM_OPS_ATTENTION_CPU_H
 
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "lib/ops/dropout_cpu.h"
 #include "lib/ops/exp.h"
 

@@ -9,7 +9,7 @@
  * with v. A row of scores belongs to two lanes of one warp, which have every other group of four keys: a group is a Philox
  * block. The only barriers of the block are those around the loads of k and v. */
 #if defined ELEM_bf16 || defined ELEM_fp16
-#include "lib/ops/attention_flash_wmma.h"
+#include "lib/ops/attention/attention_flash_wmma.h"
 
 /* The running softmax of one query, in powers of two; both lanes of a row have the same. */
 struct softmax { float max, sum; };

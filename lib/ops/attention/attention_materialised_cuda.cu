@@ -3,7 +3,7 @@
  *
  * The teaching form: tiles only because a GPU wants neighbours to read neighbours. Scores are made twice, once for the
  * maximum and the sum of a row, once for p; only what the step saves is ever stored, and delta (B,H,T) in backward. */
-#include "lib/ops/attention_tile_cuda.h"
+#include "lib/ops/attention/attention_tile_cuda.h"
 
 extern "C" { kernel CUDA(attention_materialised_forward), CUDA(attention_materialised_backward_input); }
 

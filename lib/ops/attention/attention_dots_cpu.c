@@ -9,7 +9,7 @@
  *
  * hence two packings of most: "rows" (positions, pairs of d) for a left factor, "columns" (pairs of d, positions) transposed, and "pairs"
  * (pairs of positions, d) for a right one. They are made once a head or once a tile. */
-#include "lib/ops/attention_tile_cpu.h"
+#include "lib/ops/attention/attention_tile_cpu.h"
 #include <omp.h>
 
 #if defined ELEM_bf16 && ATTENTION_DOTS

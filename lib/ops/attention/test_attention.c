@@ -1,5 +1,5 @@
 /* ranks: 1  device: any */
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "lib/ops/test_op.h"
 
 static int B = 2, T = 7, H = 3, D = 3, first_h = 0, n_h = 3;

@@ -1,6 +1,6 @@
 /* Causal attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
  * dropout too where the step stores it. See attention.h. One head of one sample at a time; threads divide the heads. */
-#include "lib/ops/attention_cpu.h"
+#include "lib/ops/attention/attention_cpu.h"
 #include <omp.h>
 
 kernel CPU(attention_materialised_forward), CPU(attention_materialised_backward_input);

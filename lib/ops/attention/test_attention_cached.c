@@ -2,8 +2,8 @@
  *
  * A sequence through the cache, a few tokens at a time, against blocked attention over all of it. The cache is full of NaN at first: a
  * position that is read before it was written shows. */
-#include "lib/ops/attention.h"
-#include "lib/ops/attention_cached.h"
+#include "lib/ops/attention/attention.h"
+#include "lib/ops/attention/attention_cached.h"
 #include "lib/ops/test_op.h"
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef TRIVIUM_OPS_ATTENTION_TILE_CPU_H
 #define TRIVIUM_OPS_ATTENTION_TILE_CPU_H
 
-#include "lib/ops/attention_cpu.h"
+#include "lib/ops/attention/attention_cpu.h"
 
 enum { TILE = ATTENTION_TILE };
 

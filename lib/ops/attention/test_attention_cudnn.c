@@ -1,5 +1,5 @@
 /* ranks: 1  device: any */
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -26,7 +26,7 @@ static void test_attention_core_is_the_plans(void **state) {
 }
 
 #ifdef TRIVIUM_CUDNN
-#include "lib/ops/attention_cudnn.h"
+#include "lib/ops/attention/attention_cudnn.h"
 #include "lib/ops/test_op.h"
 #include "lib/device/arena.h"
 #include <stdlib.h>

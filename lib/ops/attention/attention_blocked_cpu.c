@@ -11,7 +11,7 @@
  * What all tiles of the other side read is brought into scratch once a head, dense and in real: keys (transposed) and values in
  * forward, queries and dy in backward. It fits the second-level cache up to some thousand tokens. bf16 has kernels of its
  * own where the CPU multiplies pairs of bf16: attention_dots_cpu.c. */
-#include "lib/ops/attention_tile_cpu.h"
+#include "lib/ops/attention/attention_tile_cpu.h"
 #include <omp.h>
 
 #if !(defined ELEM_bf16 && ATTENTION_DOTS)

@@ -1,5 +1,5 @@
-#include "lib/ops/attention_cudnn.h"
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention_cudnn.h"
+#include "lib/ops/attention/attention.h"
 
 #ifndef TRIVIUM_CUDNN
 /* Built without cuDNN (for lib/simt, which has no double of it): the project's own kernels do everything. */
@@ -35,7 +35,7 @@ enum status attention_cudnn_backward(const struct call *call) {
 #else
 
 #include "lib/base/log.h"
-#include "lib/ops/attention_graph_cudnn.h"
+#include "lib/ops/attention/attention_graph_cudnn.h"
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>

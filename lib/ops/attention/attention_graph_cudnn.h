@@ -3,7 +3,7 @@
 #ifndef TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
 #define TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
 
-#include "lib/ops/attention.h"
+#include "lib/ops/attention/attention.h"
 #include <cudnn.h>
 
 /* Names of the tensors that have an address when the plan runs. Forward has the first seven. */
