@@ -21,7 +21,7 @@
  * logits are gathered behind the program (decode_step.c). The cache is never sent.
  * Time: every weight is read once for a token and used for two operations, so memory sets the pace, not arithmetic: tokens a second are at most
  * memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms a token in fp32, 15.5 in bf16, 18 and
- * 16 GB/s; the matrix products are lib/ops/gemm.h's, with one row.) That is also why more sequences at once would cost nearly nothing; this reads one.
+ * 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) That is also why more sequences at once would cost nearly nothing; this reads one.
  * The prompt is read the same way, a token at a time: one program with one set of offsets does both. A pass over all of the prompt
  * would read the weights once instead of once a token, and is what servers do.
  * What breaks: a cache row written at another position than the token's, or a position embedding that stays at 0, still gives a text,

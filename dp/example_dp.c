@@ -18,7 +18,7 @@
  * dp/dp.c does this for every parameter of a GPT, in buckets, while the backward pass is still running. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
  *
  * Exits with 0 if what it prints is what it claims. */
 #include "lib/ops/adamw.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/ops/reduce.h"
 #include <math.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@
  * bit. pp/pp_schedule.c has the orders for real, and the proof that they do not deadlock. Source: Narayanan et al. 2019. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm_request.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -22,7 +22,7 @@
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
 #include "lib/ops/gelu.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include <stdio.h>
 
 enum { R = 4, C = 3, K = 12 };   /* rows, channels, hidden units */

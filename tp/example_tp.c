@@ -24,7 +24,7 @@
  * tp/tp.c does this to a GPT's attention and MLP. Source: Shoeybi et al. 2019, "Megatron-LM", section 3. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -16,7 +16,7 @@
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
 #include "lib/ops/adamw.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include <math.h>
 #include <stdio.h>
 

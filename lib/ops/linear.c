@@ -1,6 +1,6 @@
 #include "lib/ops/linear.h"
 #include "lib/ops/cost.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 

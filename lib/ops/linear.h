@@ -18,7 +18,7 @@
 #ifndef TRIVIUM_OPS_LINEAR_H
 #define TRIVIUM_OPS_LINEAR_H
 
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/ops/op.h"
 
 #ifdef __cplusplus

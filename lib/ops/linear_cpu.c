@@ -1,6 +1,6 @@
 /* y = x W^T + b, dx = dy W, dW += dy^T x, db += sum of the rows of dy. See linear.h. */
 #include "lib/ops/cpu.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/ops/linear.h"
 #include <omp.h>
 

@@ -1,7 +1,7 @@
 /* A chunk of tokens after the other: logits, loss, dlogits, dx, dW. See linear_cross_entropy.h. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/cross_entropy.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/ops/linear_cross_entropy.h"
 
 extern const struct cross_entropy_pieces CPU(cross_entropy_pieces);

@@ -4,7 +4,7 @@
  * (BGRADB), which does not fit: it overwrites where microbatches must add up, and only in the type of dW. So db is
  * summed by kernels of our own, linear_cuda.cu; they read dy once more, which costs 1 / N of what the product reads and
  * writes. */
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/linear.h"
 

@@ -16,7 +16,7 @@
  *
  * That gelu is the tanh form is in no header of the library: PyTorch and TensorRT-LLM use it as such. */
 #include "lib/ops/fusion.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/ops/linear.h"
 
 fused_kernel linear_gelu_forward_cuda;

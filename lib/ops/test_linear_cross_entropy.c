@@ -5,7 +5,7 @@
 #include "lib/ops/linear.h"
 #include "lib/ops/linear_cross_entropy.h"
 
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/ops/test_op.h"
 #include <omp.h>
 #include <stdlib.h>

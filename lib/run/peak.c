@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 #ifdef __AVX512BF16__
-#include "lib/ops/gemm_bf16.h"
+#include "lib/ops/gemm/gemm_bf16.h"
 #include <immintrin.h>
 #endif
 

@@ -1,4 +1,4 @@
-/* build/bench-gemm: fp32 products of a linear layer on this machine's CPU, ours (lib/ops/gemm_fp32.h) beside oneDNN's sgemm, as CSV.
+/* build/bench-gemm: fp32 products of a linear layer on this machine's CPU, ours (lib/ops/gemm/gemm_fp32.h) beside oneDNN's sgemm, as CSV.
  *
  *   OMP_NUM_THREADS=2 build/bench-gemm [--tokens 1024] [--hidden 768] [--vocab 4096] [--rounds 9]
  *
@@ -9,7 +9,7 @@
  * a product of ours that is faster than 1.02 of the peak: then the peak is measured wrongly, and so are the shares of it. */
 #include "lib/base/clock.h"
 #include "lib/base/option.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/run/peak.h"
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>

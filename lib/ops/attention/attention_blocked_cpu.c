@@ -16,8 +16,8 @@
 
 #if !(defined ELEM_bf16 && ATTENTION_DOTS)
 
-#include "lib/ops/tile_product.h"
-#include "lib/ops/transpose.h"
+#include "lib/ops/gemm/tile_product.h"
+#include "lib/ops/gemm/transpose.h"
 #include "lib/ops/vector.h"
 
 kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);

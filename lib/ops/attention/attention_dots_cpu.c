@@ -14,7 +14,7 @@
 
 #if defined ELEM_bf16 && ATTENTION_DOTS
 
-#include "lib/ops/tile_dot.h"
+#include "lib/ops/gemm/tile_dot.h"
 
 kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
 

@@ -3,7 +3,7 @@
  * the sizes of its blocks, every part, A as it lies and transposed; and nothing outside of C is touched. */
 #define ELEM fp32
 #define ELEM_fp32
-#include "lib/ops/tile_product.h"
+#include "lib/ops/gemm/tile_product.h"
 #include "tests/test.h"
 
 enum { MOST = 80, GUARD = 16 };

@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_OPS_GEMM_VECTOR_H
 #define TRIVIUM_OPS_GEMM_VECTOR_H
 
-#include "lib/ops/transpose.h"
+#include "lib/ops/gemm/transpose.h"
 #include "lib/ops/vector.h"
 #include <stdint.h>
 

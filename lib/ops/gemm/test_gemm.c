@@ -1,5 +1,5 @@
 /* ranks: 1  device: any */
-#include "lib/ops/test_gemm.h"
+#include "lib/ops/gemm/test_gemm.h"
 
 #ifdef TRIVIUM_CUDA
 #include <cublasLt.h>

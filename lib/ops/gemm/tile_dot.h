@@ -13,8 +13,8 @@
 #ifndef TRIVIUM_OPS_TILE_DOT_H
 #define TRIVIUM_OPS_TILE_DOT_H
 
-#include "lib/ops/gemm_bf16.h"
-#include "lib/ops/transpose.h"
+#include "lib/ops/gemm/gemm_bf16.h"
+#include "lib/ops/gemm/transpose.h"
 #include <immintrin.h>
 #include <stdint.h>
 
@@ -79,7 +79,7 @@ static inline void dot_by_vectors(float *restrict c, int64_t m, int64_t n, int64
 }
 
 #ifdef __AMX_BF16__
-#include "lib/ops/amx.h"
+#include "lib/ops/gemm/amx.h"
 
 static inline void dot_by_amx(float *restrict c, int64_t m, int64_t n, int64_t pairs, const bf16_pair *restrict a,
                               const bf16_pair *restrict b) {

@@ -9,7 +9,7 @@
 #ifndef TRIVIUM_OPS_GEMM_BF16_H
 #define TRIVIUM_OPS_GEMM_BF16_H
 
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 
 /** Whether bf16 is multiplied without widening it: the processor that this is compiled for can, and the system lets it. @errors none */
 bool gemm_bf16_is_fast(void);

@@ -34,8 +34,8 @@
 #ifndef TRIVIUM_OPS_GEMM_PACKED_H
 #define TRIVIUM_OPS_GEMM_PACKED_H
 
-#include "lib/ops/gemm.h"
-#include "lib/ops/gemm_tile.h"
+#include "lib/ops/gemm/gemm.h"
+#include "lib/ops/gemm/gemm_tile.h"
 #include <omp.h>
 
 enum {

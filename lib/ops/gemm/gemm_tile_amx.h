@@ -8,7 +8,7 @@
 #ifndef TRIVIUM_OPS_GEMM_TILE_AMX_H
 #define TRIVIUM_OPS_GEMM_TILE_AMX_H
 
-#include "lib/ops/amx.h"
+#include "lib/ops/gemm/amx.h"
 
 /* A chunk of B, as it is stored, to pairs of depths. */
 INLINE void pack_chunk(number *to, const number *b, int64_t b_step) {

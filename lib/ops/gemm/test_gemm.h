@@ -3,7 +3,7 @@
 #define TRIVIUM_OPS_TEST_GEMM_H
 
 #include "lib/device/arena.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 #include "lib/ops/test_op.h"
 #include <omp.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * Memory-bound: c is written once, by neighbouring threads; bias stays in cache. */
 #include "lib/ops/cuda.h"
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 
 enum { THREADS = 256 };
 

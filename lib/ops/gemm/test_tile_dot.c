@@ -7,7 +7,7 @@
 #include "tests/test.h"
 
 #if ATTENTION_DOTS
-#include "lib/ops/tile_dot.h"
+#include "lib/ops/gemm/tile_dot.h"
 
 enum { MOST = 80, GUARD = 16 };
 

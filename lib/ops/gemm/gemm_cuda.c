@@ -23,7 +23,7 @@
  *
  * What breaks: an algorithm chosen for better aligned addresses than it is given. The alignments are part of the plan.
  * Source: cuBLAS library documentation, cublasLtMatmul. */
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 
 #include "lib/base/log.h"
 #include <cublasLt.h>

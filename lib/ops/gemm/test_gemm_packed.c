@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
 /* Our own products (gemm_packed.h): every number of C is made, once, however the work is cut, and no bit depends on the cut. */
-#include "lib/ops/test_gemm.h"
+#include "lib/ops/gemm/test_gemm.h"
 #include <omp.h>
 
 /* What is multiplied, what C is, and to which of the depths below; bf16 on processors that do not multiply it, and fp16, go through the same

@@ -1,4 +1,4 @@
-#include "lib/ops/gemm_bf16.h"
+#include "lib/ops/gemm/gemm_bf16.h"
 
 #ifdef __AVX512BF16__
 
@@ -8,7 +8,7 @@
 typedef uint16_t number;
 typedef uint32_t unit;
 enum { TOGETHER = 2 };
-#include "lib/ops/gemm_vector.h"
+#include "lib/ops/gemm/gemm_vector.h"
 #ifdef __AMX_BF16__
 #define GEMM_AMX
 #endif
@@ -22,7 +22,7 @@ INLINE vec unit_rows(const number *x, int64_t stride) {
 }
 INLINE vec widen(const number *x) { return above(sixteen(x)); }
 INLINE void narrow(number *to, vec x) { _mm256_storeu_si256((__m256i_u *)to, (__m256i)_mm512_cvtneps_pbh((__m512)x)); }
-#include "lib/ops/gemm_packed.h"
+#include "lib/ops/gemm/gemm_packed.h"
 
 /* Linux lends a process AMX's registers when it asks for them, once: 8 KB more that a switch of threads has to save. */
 #ifdef GEMM_AMX

@@ -1,17 +1,17 @@
-#include "lib/ops/gemm_fp32.h"
+#include "lib/ops/gemm/gemm_fp32.h"
 
 #include <string.h>
 
 typedef float number;
 typedef float unit;
 enum { TOGETHER = 1 };
-#include "lib/ops/gemm_vector.h"
+#include "lib/ops/gemm/gemm_vector.h"
 
 INLINE vec multiply_add(vec sum, unit a, vec b) { return sum + a * b; }
 INLINE vec unit_rows(const number *x, int64_t stride) { return (void)stride, load(x); }
 INLINE vec widen(const number *x) { return load(x); }
 INLINE void narrow(number *to, vec x) { store(to, x); }
-#include "lib/ops/gemm_packed.h"
+#include "lib/ops/gemm/gemm_packed.h"
 
 int64_t gemm_fp32_work(const struct gemm *g) { return (int64_t)sizeof(number) * work_numbers(g, 1); }
 

@@ -1,8 +1,8 @@
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 
 #include "lib/device/arena.h"
-#include "lib/ops/gemm_bf16.h"
-#include "lib/ops/gemm_fp32.h"
+#include "lib/ops/gemm/gemm_bf16.h"
+#include "lib/ops/gemm/gemm_fp32.h"
 #include <cblas.h>
 #include <omp.h>
 

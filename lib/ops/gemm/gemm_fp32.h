@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_OPS_GEMM_FP32_H
 #define TRIVIUM_OPS_GEMM_FP32_H
 
-#include "lib/ops/gemm.h"
+#include "lib/ops/gemm/gemm.h"
 
 /** Scratch bytes; the same on every machine. 0 unless A is transposed. */
 int64_t gemm_fp32_work(const struct gemm *);

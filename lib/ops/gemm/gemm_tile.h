@@ -110,7 +110,7 @@ INLINE void finish(int rows, vec sum[ROWS][VECTORS], void *restrict c, int64_t l
 typedef void tile_function(int64_t rows, int64_t k, const struct operands *, void *c, int64_t ldc, const struct ending *, const struct ahead *);
 
 #if defined GEMM_AMX
-#include "lib/ops/gemm_tile_amx.h"
+#include "lib/ops/gemm/gemm_tile_amx.h"
 #else
 
 /* The sums at one unit of depth: a row of B, and ROWS units of A. Rows of A from ROWS / 2 on have a base of their own: eight are more
