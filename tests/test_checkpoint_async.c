@@ -72,7 +72,7 @@ static enum status save_beside(struct run *r, const char *folder, bool *ended) {
 
 static bool copy_is_as_planned(const struct run *r) {
     int64_t bytes[N_ROLES], host[N_ROLES], planned = r->memory.host_bytes[ROLE_SAVE];
-    bool ok = run_measure(r, bytes, host) == OK && host[ROLE_SAVE] == planned && planned == checkpoint_copy_bytes(&r->program);
+    bool ok = run_measure(r, bytes, host) == OK && host[ROLE_SAVE] == planned && planned == memory_save_bytes(&r->program);
     if (!ok) print_message("the copy: %" PRId64 " bytes planned, %" PRId64 " measured\n", planned, host[ROLE_SAVE]);
     return ok;
 }

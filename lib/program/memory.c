@@ -1,6 +1,7 @@
 /* Offsets of everything, fixed before the first step. */
 #include "lib/program/memory.h"
 
+#include "lib/program/piece.h"
 #include <stdlib.h>
 
 /* ---- params: one place each, in table order ---- */
@@ -137,6 +138,16 @@ enum status memory_plan_rest(const struct program *p, const struct chunk *chunks
     out->scratch_offset[ROLE_WORK] = arena_align_on(p->device, run_work_bytes);
     out->bytes[ROLE_WORK] = scratch ? out->scratch_offset[ROLE_WORK] + scratch : run_work_bytes;
     return OK;
+}
+
+int64_t memory_save_bytes(const struct program *p) {
+    int64_t end = 0;
+    for (int i = 0; i < p->n_params; i++)
+        for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
+            int64_t n = param_own_piece(&p->params[i]).n;
+            if (n > 0) end = arena_align(end) + n * (int64_t)dtype_size(param_saved_dtype(&p->params[i], a));
+        }
+    return end;
 }
 
 void memory_plan_fini(struct memory_plan *m) {

@@ -41,6 +41,9 @@ enum status memory_plan_rest(const struct program *, const struct chunk *chunks,
                              int64_t technique_comm_bytes, int64_t run_work_bytes, struct memory_plan *);
 void memory_plan_fini(struct memory_plan *);
 
+/** Bytes of the copy (role "save", host memory) that this rank's share of the program needs while a checkpoint is written beside training. */
+int64_t memory_save_bytes(const struct program *);
+
 /** Where in the act arena the frame of a chunk's microbatch lies, in bytes; -1: it has none. */
 int64_t memory_frame(const struct memory_plan *, enum frame_class, int chunk, int microbatch);
 /** A microbatch that has frames in this chunk: the first. */

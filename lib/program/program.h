@@ -78,6 +78,12 @@ struct program {
 int64_t param_resident_n(const struct param *, enum residence);
 int64_t param_state_n(const struct param *);
 
+/* The three arrays that are saved of a param; and what each is saved in: weights as the optimizer keeps them, if it keeps its own. */
+enum state_array { STATE_WEIGHT, STATE_MOMENT1, STATE_MOMENT2, N_STATE_ARRAYS };
+static inline enum dtype param_saved_dtype(const struct param *w, enum state_array a) {
+    return w->master || a != STATE_WEIGHT ? w->state_dtype : w->type.dtype;
+}
+
 /** An empty program; fini frees its tables. */
 void program_init(struct program *);
 void program_fini(struct program *);

@@ -60,8 +60,6 @@ struct checkpoint_saved {
     double save_s;                       /* from the start to the last byte, as this rank's thread saw it */
 };
 
-/** Bytes of the copy (role "save", host memory) that this rank's share of the program needs; planned where the plan says save_async. */
-int64_t checkpoint_copy_bytes(const struct program *);
 /** Copy the state after the last finished step, and let a thread write it. *out is NULL after a failure, which is every rank's as in
  *  checkpoint_save. One at a time.
  *  @collective{mesh} @errors as checkpoint_save; E_INTERNAL: no copy was planned */

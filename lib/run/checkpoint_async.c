@@ -29,16 +29,6 @@ struct checkpoint_saver {
 
 /* ---- the copy ---- */
 
-int64_t checkpoint_copy_bytes(const struct program *p) {
-    int64_t end = 0;
-    for (int i = 0; i < p->n_params; i++)
-        for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
-            int64_t n = checkpoint_own_piece(&p->params[i]).n;
-            if (n > 0) end = arena_align(end) + n * (int64_t)dtype_size(checkpoint_dtype(&p->params[i], a));
-        }
-    return end;
-}
-
 /* Memory of the host to memory of the host, by all threads. */
 static void copy_on_host(char *to, const char *from, int64_t bytes) {
     enum { PART = 1 << 20 };

@@ -21,7 +21,7 @@ static void set_shape(struct safetensors_entry *e, const struct piece *p) {
 }
 
 static enum status plan_param(const struct run *r, const struct param *w, struct shard_plan *s) {
-    struct piece piece = checkpoint_own_piece(w);
+    struct piece piece = param_own_piece(w);
     if (piece.n == 0) return OK;
     json_object_set_new(s->pieces, w->name, checkpoint_piece_json(&piece));
     for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
@@ -30,7 +30,7 @@ static enum status plan_param(const struct run *r, const struct param *w, struct
         snprintf(name, sizeof name, "%s%s", w->name, state_suffix[a]);
         e->name = strdup(name);
         if (!e->name) return FAIL(E_MEMORY, "no memory for the names of a checkpoint");
-        e->dtype = checkpoint_dtype(w, a);
+        e->dtype = param_saved_dtype(w, a);
         set_shape(e, &piece);
         s->stored[s->n] = stored_of(r, w, a);
         s->stored[s->n++].bytes = piece.n * (int64_t)dtype_size(e->dtype);

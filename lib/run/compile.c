@@ -1,7 +1,6 @@
 /* From a plan to tables, for any rank, by any process: build -> (check, rewrite) by each technique -> lower -> schedule ->
  * memory plan -> bill. */
 #include "lib/run/run.h"
-#include "lib/run/checkpoint.h"
 #include "lib/program/gradients.h"
 #include "lib/run/combine.h"
 
@@ -90,7 +89,7 @@ static enum status bill_and_plan(struct run *r) {
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
     combine_bill(&r->program, &r->bill);
     TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, run_work_bytes(r), &r->memory));
-    if (r->plan.save_async && r->plan.save[0]) r->memory.host_bytes[ROLE_SAVE] = checkpoint_copy_bytes(&r->program);
+    if (r->plan.save_async && r->plan.save[0]) r->memory.host_bytes[ROLE_SAVE] = memory_save_bytes(&r->program);
     bill_rows(&r->program, r->chunks, &r->schedule, &r->bill);
     bill_sends(&r->program, &r->schedule, &r->bill);
     memcpy(r->bill.bytes, r->memory.bytes, sizeof r->bill.bytes);

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
 /* What two pieces share, against looking at every element: random boxes and runs of random tensors, padding included. */
 #include "lib/base/rng.h"
-#include "lib/run/piece.h"
+#include "lib/program/piece.h"
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>
