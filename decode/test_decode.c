@@ -6,7 +6,7 @@
 #include "decode/decode_step.h"
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint.h"
+#include "lib/checkpoint/checkpoint.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp.h"

@@ -13,7 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint.h"
+#include "lib/checkpoint/checkpoint.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

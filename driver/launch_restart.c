@@ -6,7 +6,7 @@
 #include "driver/stop.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/run/checkpoint.h"
+#include "lib/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -6,7 +6,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint_ready.h"
+#include "lib/checkpoint/checkpoint_ready.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
 #include "driver/preflight.h"
 #include "gpt/gpt.h"
-#include "lib/run/checkpoint_ready.h"
+#include "lib/checkpoint/checkpoint_ready.h"
 
 #include <stdio.h>
 #include <string.h>

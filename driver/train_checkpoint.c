@@ -3,7 +3,7 @@
 #include "driver/train_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/run/checkpoint.h"
+#include "lib/checkpoint/checkpoint.h"
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -4,8 +4,8 @@
 
 #include "driver/setup.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint.h"
-#include "lib/run/checkpoint_lock.h"
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/run/metrics.h"
 #include "lib/run/run.h"
 #include "lib/run/spike.h"

@@ -2,7 +2,7 @@
 
 #include "gpt/gpt_hf_config.h"
 #include "gpt/gpt_weights.h"
-#include "lib/run/safetensors.h"
+#include "lib/checkpoint/safetensors.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

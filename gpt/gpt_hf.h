@@ -12,7 +12,7 @@
 #ifndef TRIVIUM_GPT_GPT_HF_H
 #define TRIVIUM_GPT_GPT_HF_H
 
-#include "lib/run/checkpoint_tensor.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

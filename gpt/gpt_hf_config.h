@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_GPT_GPT_HF_CONFIG_H
 #define TRIVIUM_GPT_GPT_HF_CONFIG_H
 
-#include "lib/run/checkpoint_tensor.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
 
 /** "DIR/config.json" for "DIR/model.safetensors". @errors E_CONFIG: too long a path */
 enum status gpt_hf_config_path(const char *path, char out[CHECKPOINT_PATH_MAX]);

@@ -22,7 +22,7 @@
 #define TRIVIUM_GPT_GPT_WEIGHTS_H
 
 #include "lib/program/program.h"
-#include "lib/run/checkpoint_tensor.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
 /* Hugging Face's files: every element comes to its place, from any dtype, and what is not this model is refused by name. */
 #include "gpt/gpt_hf.h"
-#include "lib/run/safetensors.h"
+#include "lib/checkpoint/safetensors.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * checkpoint of this model is refused in one line. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint.h"
+#include "lib/checkpoint/checkpoint.h"
 #include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

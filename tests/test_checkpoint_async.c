@@ -5,7 +5,7 @@
  * written is every rank's failure, and training goes on. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint_save.h"
+#include "lib/checkpoint/checkpoint_save.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include "gpt/gpt_hf.h"
 #include "gpt/gpt_llmc.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint_tensor.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "zero/zero.h"

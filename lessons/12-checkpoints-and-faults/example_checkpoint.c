@@ -13,7 +13,7 @@
  * name that readers start from. A job that is killed before leaves files that nobody looks at. Each file is written by atomic_replace: beside, flushed, renamed
  * (the reference of this lesson's exercise), here on a real folder: the six functions below.
  *
- * lib/run/checkpoint_save.c does this for every tensor of a GPT and both of its moments; lib/program/piece.h has pieces of more than one axis. */
+ * lib/checkpoint/checkpoint_save.c does this for every tensor of a GPT and both of its moments; lib/program/piece.h has pieces of more than one axis. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
 
 #include "lib/comm/comm.h"

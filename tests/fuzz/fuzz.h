@@ -1,6 +1,6 @@
 /* What every fuzz target includes. A target is one file, fuzz_NAME.c, whose first line names what it is linked with:
  *
- *   /[*] parses: lib/base lib/run/safetensors_read.c [*]/       folders (all of their sources) and files
+ *   /[*] parses: lib/base lib/checkpoint/safetensors_read.c [*]/       folders (all of their sources) and files
  *
  * and that defines LLVMFuzzerTestOneInput: give the bytes to a parser; when it accepts them, check with MUST what it promises. The
  * inputs to start from are in corpus/NAME/. docs/fuzzing.md has the rest. */

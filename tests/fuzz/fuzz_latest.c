@@ -1,6 +1,6 @@
-/* parses: lib/base lib/run/checkpoint_files.c */
+/* parses: lib/base lib/checkpoint/checkpoint_files.c */
 /* SAVE/latest, which names a step of a checkpoint. */
-#include "lib/run/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_files.h"
 #include "tests/fuzz/fuzz.h"
 #include <ctype.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* parses: lib/base lib/device/dtype.c lib/run/safetensors_read.c lib/run/checkpoint_manifest.c lib/run/checkpoint_files.c */
+/* parses: lib/base lib/device/dtype.c lib/checkpoint/safetensors_read.c lib/checkpoint/checkpoint_manifest.c lib/checkpoint/checkpoint_files.c */
 /* manifest.json of a checkpoint. */
-#include "lib/run/checkpoint_manifest.h"
+#include "lib/checkpoint/checkpoint_manifest.h"
 #include "tests/fuzz/fuzz.h"
 #include <string.h>
 

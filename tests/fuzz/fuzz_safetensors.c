@@ -1,4 +1,4 @@
-/* parses: lib/base lib/device/dtype.c lib/run/safetensors_read.c tests/fuzz/safetensors_checks.c */
+/* parses: lib/base lib/device/dtype.c lib/checkpoint/safetensors_read.c tests/fuzz/safetensors_checks.c */
 /* A safetensors file, all of it. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/safetensors_checks.h"

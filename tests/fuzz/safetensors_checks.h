@@ -1,8 +1,8 @@
-/* What holds of a safetensors file that was accepted: see the head of lib/run/safetensors.h. */
+/* What holds of a safetensors file that was accepted: see the head of lib/checkpoint/safetensors.h. */
 #ifndef TRIVIUM_TESTS_FUZZ_SAFETENSORS_CHECKS_H
 #define TRIVIUM_TESTS_FUZZ_SAFETENSORS_CHECKS_H
 
-#include "lib/run/safetensors.h"
+#include "lib/checkpoint/safetensors.h"
 
 /** Open a file with these bytes; when it is accepted, check every entry. */
 void safetensors_must_hold(const void *bytes, int64_t n_bytes);

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
 /* Whole weights out of a checkpoint's files, and checkpoints of weights alone; files with gaps, and what is left of a failure. */
-#include "lib/run/checkpoint_save.h"
-#include "lib/run/checkpoint_tensor.h"
+#include "lib/checkpoint/checkpoint_save.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* ranks: 1 4  device: cpu */
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint_ready.h"
+#include "lib/checkpoint/checkpoint_ready.h"
 #include "tests/test.h"
 
 #include <dirent.h>

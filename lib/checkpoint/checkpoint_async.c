@@ -4,7 +4,7 @@
  * 0's thread publishes. Whoever is killed meanwhile leaves what any unfinished save leaves. */
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint_save.h"
+#include "lib/checkpoint/checkpoint_save.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "lib/run/checkpoint_gather.h"
+#include "lib/checkpoint/checkpoint_gather.h"
 
 #include <inttypes.h>
 #include <math.h>

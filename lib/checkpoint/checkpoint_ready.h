@@ -1,6 +1,6 @@
 /* Before the first step: can checkpoints be written where they are to go? Better now than after a night. */
-#ifndef TRIVIUM_RUN_CHECKPOINT_READY_H
-#define TRIVIUM_RUN_CHECKPOINT_READY_H
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_READY_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_READY_H
 
 #include "lib/base/status.h"
 #include <stdbool.h>

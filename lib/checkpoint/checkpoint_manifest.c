@@ -1,6 +1,6 @@
-#include "lib/run/checkpoint_manifest.h"
+#include "lib/checkpoint/checkpoint_manifest.h"
 
-#include "lib/run/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_files.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Directories of checkpoints. Private to checkpoint*.c. Nothing here is collective. */
-#ifndef TRIVIUM_RUN_CHECKPOINT_FILES_H
-#define TRIVIUM_RUN_CHECKPOINT_FILES_H
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_FILES_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_FILES_H
 
-#include "lib/run/checkpoint.h"
+#include "lib/checkpoint/checkpoint.h"
 
 /** SAVE/step-00000012, or with a dot before the name while it is being written; SAVE/.../rank-00003.safetensors.
  *  @errors E_CONFIG: longer than CHECKPOINT_PATH_MAX */

@@ -4,11 +4,11 @@
  * A checkpoint that is made so holds weights alone: a run may begin with it (--init, in any layout and precision), and cannot go on with
  * it (--resume). It is one file, written as checkpoint.h says: beside, flushed, renamed; whoever is killed on the way leaves a folder that
  * nobody reads. */
-#ifndef TRIVIUM_RUN_CHECKPOINT_TENSOR_H
-#define TRIVIUM_RUN_CHECKPOINT_TENSOR_H
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_TENSOR_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_TENSOR_H
 
 #include "lib/device/tensor.h"
-#include "lib/run/checkpoint.h"
+#include "lib/checkpoint/checkpoint.h"
 
 #ifdef __cplusplus
 extern "C" {

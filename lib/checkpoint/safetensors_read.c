@@ -1,4 +1,4 @@
-#include "lib/run/safetensors.h"
+#include "lib/checkpoint/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
 /* Files of the format: what is written is read back, by the format's own rules; and what breaks a rule is refused in one line. */
-#include "lib/run/safetensors.h"
+#include "lib/checkpoint/safetensors.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <stdlib.h>

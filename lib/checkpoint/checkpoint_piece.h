@@ -1,10 +1,10 @@
 /* What a checkpoint's files hold of the params. Private to checkpoint*.c. */
-#ifndef TRIVIUM_RUN_CHECKPOINT_PIECE_H
-#define TRIVIUM_RUN_CHECKPOINT_PIECE_H
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_PIECE_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_PIECE_H
 
 #include "lib/program/program.h"
 #include "lib/program/piece.h"
-#include "lib/run/safetensors.h"
+#include "lib/checkpoint/safetensors.h"
 #include <jansson.h>
 
 /* What follows a param's name in a file. */

@@ -1,7 +1,7 @@
 /* Which job may write into SAVE: one at a time. Two would replace and remove each other's steps, and each end with
  * code 0. */
-#ifndef TRIVIUM_RUN_CHECKPOINT_LOCK_H
-#define TRIVIUM_RUN_CHECKPOINT_LOCK_H
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_LOCK_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_LOCK_H
 
 #include "lib/base/status.h"
 #include <stdbool.h>

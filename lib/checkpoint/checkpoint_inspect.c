@@ -1,5 +1,5 @@
-#include "lib/run/checkpoint_manifest.h"
-#include "lib/run/checkpoint_piece.h"
+#include "lib/checkpoint/checkpoint_manifest.h"
+#include "lib/checkpoint/checkpoint_piece.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint_gather.h"
+#include "lib/checkpoint/checkpoint_gather.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,11 +5,11 @@
  * Some file systems have no locks (Lustre, as it is often mounted). There the text alone has to do. It has the start
  * time of the process too, because process ids are used again. Of processes on other hosts it proves nothing: the user
  * is warned. */
-#include "lib/run/checkpoint_lock.h"
+#include "lib/checkpoint/checkpoint_lock.h"
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/run/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_files.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu */
 /* A checkpoint from elsewhere: what its manifest and its files' metadata may not say. Nothing of it is believed because it is there. */
-#include "lib/run/checkpoint_files.h"
-#include "lib/run/checkpoint_manifest.h"
-#include "lib/run/checkpoint_piece.h"
+#include "lib/checkpoint/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_manifest.h"
+#include "lib/checkpoint/checkpoint_piece.h"
 #include "tests/test.h"
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* The manifest of a checkpoint, and its files. Private to checkpoint*.c. Nothing here is collective. */
-#ifndef TRIVIUM_RUN_CHECKPOINT_MANIFEST_H
-#define TRIVIUM_RUN_CHECKPOINT_MANIFEST_H
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_MANIFEST_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_MANIFEST_H
 
-#include "lib/run/checkpoint.h"
-#include "lib/run/safetensors.h"
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/safetensors.h"
 #include <jansson.h>
 
 /* file and pieces: after manifest_open_shards. pieces: param -> which part of it this file has. */

@@ -1,6 +1,6 @@
-#include "lib/run/checkpoint_tensor.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
 
-#include "lib/run/checkpoint_gather.h"
+#include "lib/checkpoint/checkpoint_gather.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-#include "lib/run/checkpoint_ready.h"
+#include "lib/checkpoint/checkpoint_ready.h"
 
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_files.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * through the cache and flushed, nearly all of it the processor's. Direct writes need memory, place and length in multiples of BLOCK: hence the buffer;
  * what is left at the end goes through the cache. */
 #define _GNU_SOURCE /* O_DIRECT */
-#include "lib/run/safetensors.h"
+#include "lib/checkpoint/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
 /* One job at a time in a SAVE: who is refused, and who is not. Jobs of several processes are tests/checkpoint.sh's. */
-#include "lib/run/checkpoint_files.h"
-#include "lib/run/checkpoint_lock.h"
+#include "lib/checkpoint/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_lock.h"
 #include "tests/test.h"
 
 #include <stdio.h>

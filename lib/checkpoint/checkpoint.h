@@ -34,8 +34,8 @@
  * elements that it wants. In the same layout and precision that is bit for bit what was saved.
  *
  * Source for the files: safetensors.h. The names of the moments are PyTorch's (torch.optim.AdamW). */
-#ifndef TRIVIUM_RUN_CHECKPOINT_H
-#define TRIVIUM_RUN_CHECKPOINT_H
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_H
 
 #include "lib/run/run.h"
 #include <stdio.h>

@@ -10,8 +10,8 @@
  * overlap and leave no holes, as the format demands; the last one ends where the file ends.
  *
  * Source: https://github.com/huggingface/safetensors (README, "Format"). */
-#ifndef TRIVIUM_RUN_SAFETENSORS_H
-#define TRIVIUM_RUN_SAFETENSORS_H
+#ifndef TRIVIUM_CHECKPOINT_SAFETENSORS_H
+#define TRIVIUM_CHECKPOINT_SAFETENSORS_H
 
 #include "lib/base/status.h"
 #include "lib/device/dtype.h"

@@ -1,10 +1,10 @@
 /* The parts of a save, which saving at once (checkpoint_save.c) and beside the training (checkpoint_async.c) share. Private to checkpoint*.c. */
-#ifndef TRIVIUM_RUN_CHECKPOINT_SAVE_H
-#define TRIVIUM_RUN_CHECKPOINT_SAVE_H
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_SAVE_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_SAVE_H
 
-#include "lib/run/checkpoint_files.h"
-#include "lib/run/checkpoint_piece.h"
-#include "lib/run/safetensors.h"
+#include "lib/checkpoint/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_piece.h"
+#include "lib/checkpoint/safetensors.h"
 
 /* What rank 0 must know of every rank's file. */
 struct shard { int64_t bytes; uint64_t hash; };

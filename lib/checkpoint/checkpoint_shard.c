@@ -1,5 +1,5 @@
 /* One rank's file: which tensors, where their elements lie, and writing them. */
-#include "lib/run/checkpoint_save.h"
+#include "lib/checkpoint/checkpoint_save.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "lib/run/checkpoint_piece.h"
+#include "lib/checkpoint/checkpoint_piece.h"
 
 #include <inttypes.h>
 #include <string.h>

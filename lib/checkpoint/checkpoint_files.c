@@ -1,4 +1,4 @@
-#include "lib/run/checkpoint_files.h"
+#include "lib/checkpoint/checkpoint_files.h"
 
 #include <ctype.h>
 #include <dirent.h>

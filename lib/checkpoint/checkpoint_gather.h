@@ -1,9 +1,9 @@
 /* A piece of a tensor, put together out of all the files that have parts of it. Private to checkpoint*.c. */
-#ifndef TRIVIUM_RUN_CHECKPOINT_GATHER_H
-#define TRIVIUM_RUN_CHECKPOINT_GATHER_H
+#ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_GATHER_H
+#define TRIVIUM_CHECKPOINT_CHECKPOINT_GATHER_H
 
-#include "lib/run/checkpoint_manifest.h"
-#include "lib/run/checkpoint_piece.h"
+#include "lib/checkpoint/checkpoint_manifest.h"
+#include "lib/checkpoint/checkpoint_piece.h"
 
 /** The piece's elements in `to`, converted to dtype; padding is left as it is. The files are open (manifest_open_shards).
  *  @errors E_FORMAT: elements are missing, of another shape, or not finite; E_IO, E_MEMORY  @collective{none} */

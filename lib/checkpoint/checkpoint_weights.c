@@ -1,6 +1,6 @@
-#include "lib/run/checkpoint_lock.h"
-#include "lib/run/checkpoint_save.h"
-#include "lib/run/checkpoint_tensor.h"
+#include "lib/checkpoint/checkpoint_lock.h"
+#include "lib/checkpoint/checkpoint_save.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 #define _GNU_SOURCE /* renameat2 */
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
-#include "lib/run/checkpoint_manifest.h"
-#include "lib/run/checkpoint_save.h"
+#include "lib/checkpoint/checkpoint_manifest.h"
+#include "lib/checkpoint/checkpoint_save.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
