@@ -9,7 +9,7 @@
 #include "lib/run/metrics.h"
 #include "lib/run/run.h"
 #include "lib/run/spike.h"
-#include "lib/run/trace.h"
+#include "lib/trace/trace.h"
 
 struct traffic { double bytes, wait_s; };   /* of one step's communication */
 

@@ -6,7 +6,7 @@
 #define TRIVIUM_DRIVER_COMPARE_ROW_H
 
 #include "driver/chart/memory_chart.h"
-#include "lib/run/trace.h"
+#include "lib/trace/trace.h"
 
 enum { COMPARE_REASON_BYTES = 1024 };
 

@@ -1,7 +1,7 @@
 /* Spans: what this process did from when to when, written into memory that was allocated before.
  *
  * A recorder is an array. Opening a span takes the next element and reads the clock, closing it reads the clock again; nothing is
- * allocated, formatted or sent until somebody asks (lib/run/trace.h). Who can be recorded holds a pointer to a recorder, NULL when
+ * allocated, formatted or sent until somebody asks (lib/trace/trace.h). Who can be recorded holds a pointer to a recorder, NULL when
  * nobody records: then each of the functions below is one branch that is always taken the same way.
  *
  * Spans lie in the order in which they were opened. What an element means (whose step, which row) only those know who open and read

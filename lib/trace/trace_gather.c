@@ -2,7 +2,7 @@
  * other: a header of one size, and what the header counts. */
 #include "lib/base/grow.h"
 #include "lib/comm/comm_request.h"
-#include "lib/run/trace_state.h"
+#include "lib/trace/trace_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* One clock for all ranks. See trace_clock.c. */
-#ifndef TRIVIUM_RUN_TRACE_CLOCK_H
-#define TRIVIUM_RUN_TRACE_CLOCK_H
+#ifndef TRIVIUM_TRACE_TRACE_CLOCK_H
+#define TRIVIUM_TRACE_TRACE_CLOCK_H
 
 #include "lib/comm/comm.h"
 

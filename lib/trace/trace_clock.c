@@ -10,7 +10,7 @@
  * before and after what is recorded, and between the two goes a line.
  *
  * Source: Cristian, "Probabilistic clock synchronization", 1989; Mills, RFC 5905 (NTP) takes the same minimum. */
-#include "lib/run/trace_clock.h"
+#include "lib/trace/trace_clock.h"
 
 #include "lib/comm/comm_request.h"
 

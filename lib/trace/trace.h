@@ -20,8 +20,8 @@
  * Clocks. CLOCK_MONOTONIC of two hosts have nothing in common, and on one host that they agree is a habit, not a promise. So every rank asks
  * rank 0 for the time (trace_clock.h), before the first step and after the last, and its times are moved to rank 0's clock by the line
  * through both. */
-#ifndef TRIVIUM_RUN_TRACE_H
-#define TRIVIUM_RUN_TRACE_H
+#ifndef TRIVIUM_TRACE_TRACE_H
+#define TRIVIUM_TRACE_TRACE_H
 
 #include "lib/base/span.h"
 #include "lib/run/run.h"

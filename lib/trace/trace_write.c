@@ -5,7 +5,7 @@
  * group ("dp", "dp 2", ...) where nothing else is under way.
  *
  * Source: Trace Event Format, the Chromium project; ui.perfetto.dev reads it. */
-#include "lib/run/trace.h"
+#include "lib/trace/trace.h"
 
 #include "lib/base/grow.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
-#include "lib/run/trace.h"
+#include "lib/trace/trace.h"
 
-#include "lib/run/trace_state.h"
+#include "lib/trace/trace_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * Clocks that are wrong by known amounts, and what is measured of that. */
 #include "lib/base/clock.h"
-#include "lib/run/trace_clock.h"
+#include "lib/trace/trace_clock.h"
 #include "tests/test.h"
 
 /* Ways of unequal length, in both directions: the error is half of their difference, and at most half of their sum. */

@@ -3,7 +3,7 @@
  * Real steps, traced, in layouts that use every lane: is everything recorded that happened, once, in its place, on one clock, and without
  * changing a number? */
 #include "driver/recipe.h"
-#include "lib/run/trace.h"
+#include "lib/trace/trace.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

@@ -1,10 +1,10 @@
 /* What a trace is made of. Private to trace*.c. */
-#ifndef TRIVIUM_RUN_TRACE_STATE_H
-#define TRIVIUM_RUN_TRACE_STATE_H
+#ifndef TRIVIUM_TRACE_TRACE_STATE_H
+#define TRIVIUM_TRACE_TRACE_STATE_H
 
 #include "lib/program/memory_timeline.h"
-#include "lib/run/trace.h"
-#include "lib/run/trace_clock.h"
+#include "lib/trace/trace.h"
+#include "lib/trace/trace_clock.h"
 
 struct trace {
     struct run *run;
