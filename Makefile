@@ -5,14 +5,14 @@
 #            MINE=1 in a handout: the exercises' files of the tree, not the references (docs/grading.md)
 #            CUDA=1 with the CUDA device (default: where nvcc and a GPU are)   CUDA=0 without   CUDNN=0|1 (default: where it is)
 #            CUDA_ARCH=90 compute capabilities to compile kernels for (default: those of the GPUs here; without one, all that are supported)
-#            SIMT=1 the CUDA device on the CPU: kernels run by lib/simt, libraries by doubles, for tests (docs/simt.md)
+#            SIMT=1 the CUDA device on the CPU: kernels run by tests/simt, libraries by doubles, for tests (docs/simt.md)
 #            SIMT=check the same, and every memory access of a kernel checked for races, bounds, and reads before writes
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
 Q := $(if $(V),,@)
 
-# ---- CUDA: by nvcc for a GPU, or by g++ for lib/simt. The CPU-only build needs nothing of it ----
+# ---- CUDA: by nvcc for a GPU, or by g++ for tests/simt. The CPU-only build needs nothing of it ----
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
 GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
@@ -35,7 +35,7 @@ BUILD_NAME ?= build
 B := $(BUILD_NAME)$(if $(SIMT),-simt)$(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(MINE),-mine)
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
-MODULES := $(filter-out tests% nano% build% lib/simt%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h lib/*/*.h lib/*/*/*.h)))))
+MODULES := $(filter-out tests% nano% build%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h lib/*/*.h lib/*/*/*.h)))))
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))
@@ -56,9 +56,9 @@ CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(B)/obj/%.$(e).o,$(CPU_C)))
 VARIANT := $(if $(filter-out 1,$(SIMT)),-$(SIMT))
 KERNELS := kernels$(VARIANT)
 CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU))) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
-SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard lib/simt/*.cpp))) $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/simt/double_*.c))
+SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/simt/double_*.c))
 LIB_O := $(call obj,$(LIB_C)) $(CPU_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
-SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard lib/simt/test_*.c)) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard lib/simt/test_*.cu)))
+SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard tests/simt/test_*.c)) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard tests/simt/test_*.cu)))
 TEST_O := $(call obj,$(TEST_C)) $(SIMT_TESTS)
 EXAMPLES := $(patsubst %.c,$(B)/%,$(notdir $(EXAMPLE_C) $(LESSON_C)))
 
@@ -76,7 +76,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/de
 # Where registers have 512 bits compilers prefer 256, for the clock's sake; the products need the 512 anyway
 WHOLE_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mprefer-vector-width=512)
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
-ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(WITH_CUDNN),-DTRIVIUM_CUDNN )$(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit)) $(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
+ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(WITH_CUDNN),-DTRIVIUM_CUDNN )$(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit)) $(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
 CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(WITH_CUDNN),-lcudnn )-lnccl -lstdc++))
 LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(CUDA_LIBS) -lm -lpthread
 
@@ -151,16 +151,16 @@ $(B)/obj/%.$(1).o: %.c $(B)/flags
 endef
 $(foreach e,$(ELEMS),$(eval $(call cpu_rule,$(e))))
 
-# A kernel file has the same text for the GPU and for lib/simt. Compiled for the GPUs that are here, whose compute capability 9.0 is
+# A kernel file has the same text for the GPU and for tests/simt. Compiled for the GPUs that are here, whose compute capability 9.0 is
 # sm_90; without one for sm_80 (A100), sm_90 (H100, H200), and in PTX for what comes.
 ifeq ($(WITH_CUDA)$(SIMT),1)
 CUDA_ARCH ?= $(sort $(subst .,,$(if $(GPU),$(shell nvidia-smi --query-gpu=compute_cap --format=csv$(comma)noheader 2>/dev/null))))
 GENCODE ?= $(foreach a,$(or $(CUDA_ARCH),80 90),-gencode arch=compute_$(a),code=sm_$(a)) $(if $(CUDA_ARCH),,-gencode arch=compute_90,code=compute_90)
 endif
 NVCCFLAGS ?= -O3 -lineinfo
-SIMT_CXXFLAGS := -std=c++17 -I. $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Ilib/simt/toolkit) -g -O2 -fopenmp-simd -ffp-contract=fast -march=$(ARCH) -Wall -Wextra -Wno-unknown-pragmas -Wno-extra -DTRIVIUM_CUDA $(if $(WERROR),-Werror)
+SIMT_CXXFLAGS := -std=c++17 -I. $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit) -g -O2 -fopenmp-simd -ffp-contract=fast -march=$(ARCH) -Wall -Wextra -Wno-unknown-pragmas -Wno-extra -DTRIVIUM_CUDA $(if $(WERROR),-Werror)
 ifdef SIMT
-CU := $(CXX) -x c++ $(SIMT_CXXFLAGS) -include lib/simt/simt.h $(if $(filter check,$(SIMT)),-DSIMT_CHECK -fsanitize=thread) $(if $(filter cover,$(SIMT)),-O0 --coverage)
+CU := $(CXX) -x c++ $(SIMT_CXXFLAGS) -include tests/simt/simt.h $(if $(filter check,$(SIMT)),-DSIMT_CHECK -fsanitize=thread) $(if $(filter cover,$(SIMT)),-O0 --coverage)
 else
 CU := $(NVCC) -std=c++17 -I. $(NVCCFLAGS) $(GENCODE) -DTRIVIUM_CUDA -Xcompiler -Wall
 # What ptxas says of registers and spills is kept beside the object, for tests/registers.sh.
@@ -193,7 +193,7 @@ $(B)/flags $(B)/$(KERNELS).flags: .FORCE
 
 # What tools/grade compiles and links submissions with: the flags and objects of this build
 HELPERS := $(call obj,$(filter-out tests/test_%,$(wildcard tests/*.c)))
-SIMT_CORE := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(filter-out lib/simt/double_%,$(wildcard lib/simt/*.cpp))))
+SIMT_CORE := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(filter-out tests/simt/double_%,$(wildcard tests/simt/*.cpp))))
 SETTINGS := CC CXX TEST_CFLAGS CU LIBS LIB_O HELPERS SIMT_CORE ELEMS KERNELS
 TEST_CFLAGS = $(ALL_CFLAGS) $(MPI_CFLAGS)
 $(B)/settings$(VARIANT): .FORCE

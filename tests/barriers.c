@@ -7,7 +7,7 @@
 
 #include "lib/comm/comm.h"
 #define SIMT_WEAK
-#include "lib/simt/simt_test.h"
+#include "tests/simt/simt_test.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -19,8 +19,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/status.h"
 #include "lib/comm/comm.h"
-#define SIMT_WEAK                     /* in a build without lib/simt there are no reports */
-#include "lib/simt/simt_test.h"
+#define SIMT_WEAK                     /* in a build without tests/simt there are no reports */
+#include "tests/simt/simt_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -62,7 +62,7 @@ void test_stderr_keep(void);
 const char *test_stderr_text(void);
 
 /** The device that the tests are for: DEVICE=cpu (default), or cuda and simt, which are both the CUDA device: in a build for a
- *  GPU, or one with lib/simt. Fails the test where it cannot be opened. */
+ *  GPU, or one with tests/simt. Fails the test where it cannot be opened. */
 const struct device *test_device(void);
 
 /** A path in a directory that is made for this test process and removed at its end: "/tmp/trivium-test-PID/name". Static

@@ -2,7 +2,7 @@
  *
  * Promise 1 between devices: what the CUDA device trains, in layouts that go through every technique, equals the serial run on
  * the CPU; and promise 2 there: planned bytes are the high-water marks, the ledger is the bill. On a machine with no GPU the
- * kernels run by lib/simt and the libraries are doubles (DEVICE=simt). In fp64 all of it is exact to 1e-10; in 16 bits within
+ * kernels run by tests/simt and the libraries are doubles (DEVICE=simt). In fp64 all of it is exact to 1e-10; in 16 bits within
  * the bounds of test_parity_mixed.c, which hold for any order of sums. */
 #include "driver/recipe.h"
 #include "mixed_precision/mixed_precision.h"

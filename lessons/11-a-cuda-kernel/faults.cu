@@ -2,7 +2,7 @@
  *
  *   faults barrier|shuffle|beyond       on 4 rows of 100 */
 #include "lib/device/gpu.h"
-#include "lib/simt/simt_test.h"
+#include "tests/simt/simt_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * x and y are R rows of C floats. Usage: layernorm [rows columns]; exits with 0 if every version is within the bound of an fp64
  * reference. It runs on the emulator (docs/simt.md), whose checker watches every access. */
 #include "lib/device/gpu.h"
-#include "lib/simt/simt_test.h"
+#include "tests/simt/simt_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>

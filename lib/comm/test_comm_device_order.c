@@ -1,6 +1,6 @@
 /* ranks: 1 2 4 8  device: any */
 /* Operations on device memory against the compute stream: behind what was issued before them, before what is issued after
- * comm_wait, and without the host. Each of these gives wrong numbers where lib/simt runs streams late and a wait is missing. */
+ * comm_wait, and without the host. Each of these gives wrong numbers where tests/simt runs streams late and a wait is missing. */
 #include "lib/comm/test_comm_device.h"
 
 enum { N = 3001, BYTES = N * 4 };

@@ -1,9 +1,9 @@
 /* ranks: 1  device: any */
-#define SIMT_WEAK                     /* in a build without lib/simt nothing is counted */
+#define SIMT_WEAK                     /* in a build without tests/simt nothing is counted */
 #include "lib/ops/cross_entropy.h"
 #include "lib/device/arena.h"
 #include "lib/ops/test_op.h"
-#include "lib/simt/simt_test.h"
+#include "tests/simt/simt_test.h"
 #include <stdlib.h>
 
 static int n_vocab = 13, n_padded = 13;

@@ -3,13 +3,13 @@
  * Both backward rows of one step as one kernel (fusion.h): against the CPU, against the two kernels bit for bit, and
  * how often it reads what both read. The pair is run as if it were one op, so that every check of an op (test_op.h)
  * is for it too. */
-#define SIMT_WEAK                     /* in a build without lib/simt nothing is counted */
+#define SIMT_WEAK                     /* in a build without tests/simt nothing is counted */
 #include "lib/ops/fusion.h"
 
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/test_op.h"
-#include "lib/simt/simt_test.h"
+#include "tests/simt/simt_test.h"
 #include <string.h>
 
 static bool on_cpu(void) { return test_device()->kind == DEVICE_CPU; }

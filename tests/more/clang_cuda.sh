@@ -31,8 +31,8 @@ read_file() {
 export -f read_file
 export toolkit work
 
-# Those in lib/simt are its tests, written for its own headers.
-find . -name '*.cu' -not -path './build*' -not -path './lib/simt/*' | sed 's|^\./||' | sort |
+# Those in tests/simt are its tests, written for its own headers.
+find . -name '*.cu' -not -path './build*' -not -path './tests/simt/*' | sed 's|^\./||' | sort |
     while read -r file; do
         case $file in *_cuda.cu) echo "$file bf16" && echo "$file fp32" ;; *) echo "$file fp32" ;; esac
     done | xargs -P2 -L1 bash -c 'read_file "$@"' read_file | tee "$work/log"

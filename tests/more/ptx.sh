@@ -1,5 +1,5 @@
 #!/bin/bash
-# nvcc's real PTX of every kernel against its CPU sibling: what lib/simt cannot see (tools/ptx/run; docs/simt.md).
+# nvcc's real PTX of every kernel against its CPU sibling: what tests/simt cannot see (tools/ptx/run; docs/simt.md).
 set -u -o pipefail
 cd "$(dirname "$0")/../.." || exit 1
 errors=$(mktemp)

@@ -2,7 +2,7 @@
  *
  * nvcc makes two things of a .cu file: PTX for the GPU, and host code that hands a launch to the CUDA runtime. This is the part of the
  * runtime that the host code calls: it passes PTX, grid, arguments and all of device memory to tools/ptx/server.py over a socket,
- * waits, and takes the memory back. The rest of the runtime are lib/simt's doubles. So the launchers, their grids and their
+ * waits, and takes the memory back. The rest of the runtime are tests/simt's doubles. So the launchers, their grids and their
  * arguments are the real ones too.
  *
  *   module  I BYTES, text                                 the PTX of the I-th object that was linked
@@ -11,7 +11,7 @@
  *                                     -> "ok" and the blocks, or one line that says what went wrong
  *
  * PTX_SOCKET: the socket's file descriptor. */
-#include "lib/simt/double.h"
+#include "tests/simt/double.h"
 
 #include <map>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* ranks: 1  device: simt */
 /* Softmax over rows, against fp64; what the checker of memory reports fails the test that ran then. */
 #include "lessons/11-a-cuda-kernel/softmax/softmax_rows.h"
-#include "lib/simt/simt_test.h"
+#include "tests/simt/simt_test.h"
 #include "tests/test.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* The transpose, number for number; and apart from the numbers what it asks of memory. What the checker of memory reports
  * fails the test that ran then. */
 #include "lessons/11-a-cuda-kernel/transpose/transpose.h"
-#include "lib/simt/simt_test.h"
+#include "tests/simt/simt_test.h"
 #include "tests/test.h"
 
 #include <stdio.h>

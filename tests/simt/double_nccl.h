@@ -1,0 +1,59 @@
+/* NCCL's double: a communicator and an operation, shared by double_nccl.cpp (communicators, calls) and double_nccl_ops.cpp
+ * (how an operation is carried out). */
+#ifndef TRIVIUM_SIMT_DOUBLE_NCCL_H
+#define TRIVIUM_SIMT_DOUBLE_NCCL_H
+
+#include "tests/simt/double.h"
+#include "tests/simt/double_mpi.h"
+
+#include <nccl.h>
+#include <deque>
+#include <string>
+#include <vector>
+
+enum nccl_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, SEND, RECV };
+
+/* What each member shows the others before its data. */
+struct nccl_header { uint64_t sequence, count; int32_t kind, type, reduction, root; };
+
+typedef std::vector<char> bytes_t;
+
+struct nccl_operation {
+    nccl_header header;
+    const void *from;
+    void *to;
+    int peer;                                     /* of a message */
+    bool started = false, finished = false;
+    std::vector<bytes_t> sent, received;          /* by rank */
+    std::vector<char> arrived;                    /* by rank */
+    std::deque<MPI_Request> requests;
+};
+
+/* One call, or one ncclGroup, on one stream: a GPU runs it as one kernel. */
+struct nccl_bundle { std::vector<nccl_operation> operations; uint64_t ticket; };
+
+struct ncclComm {
+    int n, rank, device;
+    bool blocking, aborted = false;
+    ncclResult_t state = ncclInProgress;          /* what ncclCommGetAsyncError says */
+    std::string why;
+    int tag;                                      /* this one and the three behind it are this communicator's, in double_world */
+    int root;                                     /* world rank of whoever made the id */
+    std::vector<int> members;                     /* world ranks; empty until all have met */
+    uint64_t issued = 0, started = 0, ended = 0;  /* bundles */
+    uint64_t n_collectives = 0, next_collective = 0;
+    std::vector<uint64_t> n_sent, n_received, next_sent, next_received;   /* messages, by peer: issued, and under way */
+    std::vector<std::function<void()>> postponed; /* what a communicator that does not block does at the next look */
+    bool used = false;
+};
+
+enum { TAG_CARD, TAG_TABLE, TAG_COLLECTIVE, TAG_MESSAGE, TAGS };
+
+/** An error that all later looks at the communicator see. */
+void nccl_break(ncclComm *, ncclResult_t, const char *format, ...) __attribute__((format(printf, 3, 4)));
+size_t nccl_type_bytes(ncclDataType_t);
+const char *nccl_kind_name(int kind);
+/** A look at a bundle at the head of its stream; true when it is done. */
+bool nccl_bundle_step(ncclComm *, nccl_bundle *);
+
+#endif

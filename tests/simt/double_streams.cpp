@@ -1,0 +1,287 @@
+/* Streams and events of the doubles: queues, and places in them.
+ *
+ * A stream runs its pieces in order; pieces of different streams have no order but what events give them. A wait for an event
+ * means the record that the event had when the wait was issued (CUDA programming guide, "Events"; runtime API,
+ * cudaStreamWaitEvent), so no circle of waits can be built. Nothing here is threaded: streams run inside the call that waits
+ * or asks. */
+#include "tests/simt/double.h"
+
+#include <algorithm>
+#include <deque>
+#include <random>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <vector>
+
+struct job { const char *what; piece run; bool touches; };
+struct stream { int device; bool destroyed; std::deque<job> queue; };
+struct record { bool done = false; double at_s = 0; };
+struct event { bool timed; std::shared_ptr<record> latest; };
+
+static std::vector<stream *> streams;                       /* oldest first; a device's own (null) stream comes first of all */
+static std::vector<event *> events;
+static stream *null_stream[64];
+static bool running;                                        /* inside a piece */
+static int64_t host_waits;
+
+extern "C" int64_t simt_host_waits(void) { return host_waits; }
+
+/* ---- the order ---- */
+enum order { LATE, OLDEST, EAGER, RANDOM };
+static enum order order_wanted(void) {
+    const char *text = getenv("SIMT_STREAMS");
+    if (!&simt_submit) return EAGER;                        /* kernels that run at the launch: then all must */
+    static const struct { const char *name; enum order order; } names[] = {{"oldest", OLDEST}, {"eager", EAGER}, {"random", RANDOM}};
+    for (const auto &n : names)
+        if (text && strcmp(text, n.name) == 0) return n.order;
+    return LATE;
+}
+static enum order order_in_force(void) {
+    static const enum order order = order_wanted();
+    return order;
+}
+static unsigned draw(unsigned n) {
+    static std::mt19937 generator((unsigned)(getenv("SIMT_SEED") ? atoi(getenv("SIMT_SEED")) : 1));
+    return (unsigned)(generator() % n);
+}
+
+/* ---- running ---- */
+/* The job leaves the queue before it runs: should it never come back (a test's assertion jumps out), it is not run twice. */
+static bool run_one(stream *s) {
+    if (s->queue.empty()) return false;
+    job first = std::move(s->queue.front());
+    s->queue.pop_front();
+    if (first.touches) double_memory_open();
+    if (first.run()) return true;
+    s->queue.push_front(std::move(first));
+    return false;
+}
+
+static void bury(void) {
+    for (size_t i = 0; i < streams.size(); i++)
+        if (streams[i]->destroyed && streams[i]->queue.empty()) {
+            delete streams[i];
+            streams.erase(streams.begin() + (long)i--);
+        }
+}
+
+static bool youngest_first(const std::function<bool()> &enough) {
+    bool moved = false;
+    for (size_t i = streams.size(); i-- > 0;)
+        while (!enough() && run_one(streams[i])) moved = true;
+    return moved;
+}
+
+/* The compute stream is older than those that copy and send: what forgets to wait for them goes wrong here. */
+static bool oldest_first(const std::function<bool()> &enough) {
+    bool moved = false;
+    for (size_t i = 0; i < streams.size(); i++)
+        while (!enough() && run_one(streams[i])) moved = true;
+    return moved;
+}
+
+static bool in_any_order(const std::function<bool()> &enough) {
+    bool moved = false;
+    for (size_t i = 0; i < 4 * streams.size() && !enough(); i++) moved |= run_one(streams[draw((unsigned)streams.size())]);
+    return moved;
+}
+
+/* One round. Host functions and kernels must not call CUDA; a piece that was jumped out of leaves `running` behind, so the next
+ * call of the host starts again. */
+static bool run_streams(const std::function<bool()> &enough) {
+    running = true;
+    enum order order = order_in_force();
+    bool moved = order == RANDOM ? in_any_order(enough) : order == OLDEST ? oldest_first(enough) : youngest_first(enough);
+    running = false;
+    double_memory_close();
+    bury();
+    return moved;
+}
+
+static bool never(void) { return false; }
+
+void double_poke(void) { run_streams(never); }
+
+void double_wait(const std::function<bool()> &done) {
+    host_waits++;
+    while (!done())
+        if (!run_streams(done)) sched_yield();              /* the rest waits for another process */
+}
+
+/* ---- streams ---- */
+static stream *stream_at(cudaStream_t handle) {
+    int device = double_device();
+    if (!handle) {
+        if (!null_stream[device]) streams.insert(streams.begin(), null_stream[device] = new stream{device, false, {}});
+        return null_stream[device];
+    }
+    for (stream *s : streams)
+        if (s == (stream *)handle && !s->destroyed) return s;
+    return NULL;
+}
+
+int double_stream_device(cudaStream_t handle) {
+    const stream *s = stream_at(handle);
+    return s ? s->device : -1;
+}
+
+cudaError_t double_enqueue(cudaStream_t handle, const char *what, piece run, bool touches) {
+    stream *s = stream_at(handle);
+    if (!s) return double_fail(cudaErrorInvalidResourceHandle, "%s: no such stream (%p)", what, (void *)handle);
+    s->queue.push_back(job{what, std::move(run), touches});
+    if (order_in_force() == EAGER) double_poke();
+    return cudaSuccess;
+}
+
+static cudaError_t create_stream(cudaStream_t *out, unsigned flags) {
+    if (flags != cudaStreamNonBlocking)
+        return double_fail(cudaErrorInvalidValue, "a stream that waits for the null stream: not in this double; use "
+                           "cudaStreamNonBlocking");
+    stream *s = new stream{double_device(), false, {}};
+    streams.push_back(s);
+    *out = (cudaStream_t)s;
+    return cudaSuccess;
+}
+
+static event *event_at(cudaEvent_t handle) {
+    auto found = std::find(events.begin(), events.end(), (event *)handle);
+    return found == events.end() ? NULL : *found;
+}
+static cudaError_t no_such_event(const char *call) {
+    return double_fail(cudaErrorInvalidResourceHandle, "%s: no such event", call);
+}
+static double clock_now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) { return create_stream(out, flags); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int) { return create_stream(out, flags); }
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    *least = 0, *greatest = -5;
+    return cudaSuccess;
+}
+/* What is queued still runs (runtime API, cudaStreamDestroy). */
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+    stream *s = handle ? stream_at(handle) : NULL;
+    if (!s) return double_fail(cudaErrorInvalidResourceHandle, "cudaStreamDestroy: no such stream");
+    s->destroyed = true;
+    bury();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+    stream *s = stream_at(handle);
+    if (!s) return double_fail(cudaErrorInvalidResourceHandle, "cudaStreamSynchronize: no such stream");
+    double_wait([s] { return s->queue.empty(); });
+    return double_async_error();
+}
+/* The answer is what holds now; the streams move after it, so that the first look never finds fresh work done. "Not ready" is
+ * no error that cudaGetLastError would tell of (programming guide, "Error checking"). */
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+    stream *s = stream_at(handle);
+    if (!s) return double_fail(cudaErrorInvalidResourceHandle, "cudaStreamQuery: no such stream");
+    bool done = s->queue.empty();
+    if (!done) double_poke();
+    return done ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaDeviceSynchronize(void) {
+    int device = double_device();
+    double_wait([device] {
+        for (const stream *s : streams)
+            if (s->device == device && !s->queue.empty()) return false;
+        return true;
+    });
+    return double_async_error();
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *data) {
+    return double_enqueue(handle, "cudaLaunchHostFunc", [=] {
+        function(data);
+        return true;
+    }, false);
+}
+
+/* ---- events ---- */
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
+    event *e = new event{!(flags & cudaEventDisableTiming), nullptr};
+    events.push_back(e);
+    *out = (cudaEvent_t)e;
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t *out) { return cudaEventCreateWithFlags(out, cudaEventDefault); }
+/* Waits that were issued keep the record they meant. */
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+    event *e = event_at(handle);
+    if (!e) return no_such_event("cudaEventDestroy");
+    events.erase(std::find(events.begin(), events.end(), e));
+    delete e;
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
+    event *e = event_at(handle);
+    if (!e) return no_such_event("cudaEventRecord");
+    std::shared_ptr<record> here = std::make_shared<record>();
+    e->latest = here;
+    return double_enqueue(stream, "cudaEventRecord", [here] {
+        here->at_s = clock_now_s();
+        here->done = true;
+        return true;
+    }, false);
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigned) {
+    event *e = event_at(handle);
+    if (!e) return no_such_event("cudaStreamWaitEvent");
+    std::shared_ptr<record> meant = e->latest;
+    if (!meant) return cudaSuccess;                         /* never recorded: nothing to wait for */
+    return double_enqueue(stream, "cudaStreamWaitEvent", [meant] { return meant->done; }, false);
+}
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+    event *e = event_at(handle);
+    if (!e) return no_such_event("cudaEventQuery");
+    bool done = !e->latest || e->latest->done;
+    if (!done) double_poke();
+    return done ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+    event *e = event_at(handle);
+    if (!e) return no_such_event("cudaEventSynchronize");
+    std::shared_ptr<record> meant = e->latest;
+    double_wait([meant] { return !meant || meant->done; });
+    return double_async_error();
+}
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
+    event *a = event_at(from), *b = event_at(to);
+    if (!a || !b) return no_such_event("cudaEventElapsedTime");
+    if (!a->timed || !b->timed || !a->latest || !b->latest)
+        return double_fail(cudaErrorInvalidResourceHandle, "cudaEventElapsedTime: an event without timing, or never recorded");
+    if (!a->latest->done || !b->latest->done) return cudaErrorNotReady;
+    *ms = (float)(1e3 * (b->latest->at_s - a->latest->at_s));
+    return cudaSuccess;
+}
+
+}
+
+/* ---- kernels ---- */
+/* The arguments are copied at the launch, as CUDA does. */
+static void submit(void *stream, void (*run)(void *), void *context, size_t bytes) {
+    std::shared_ptr<void> copy(aligned_alloc(64, (bytes + 63) / 64 * 64 + 64), free);
+    memcpy(copy.get(), context, bytes);
+    int device = double_stream_device((cudaStream_t)stream);
+    if (device >= 0 && device != double_device()) {
+        double_fail(cudaErrorInvalidResourceHandle, "a kernel for GPU %d on a stream of GPU %d", double_device(), device);
+        return;
+    }
+    double_enqueue((cudaStream_t)stream, "kernel", [copy, run] {
+        run(copy.get());
+        return true;
+    });
+}
+
+__attribute__((constructor)) static void take_launches(void) {
+    if (&simt_submit) simt_submit = submit;
+}

@@ -1,0 +1,154 @@
+/* How much memory a kernel's warps ask for, in the units that a GPU moves it in. For lessons and tests; only in the checked build.
+ *
+ * A GPU serves a warp, not a thread. When the lanes of a warp come to a load, the addresses that they bring are one *request*, which
+ * costs as many *sectors* (32 bytes, aligned) as they touch: 32 lanes that read 32 neighbouring floats touch 4, 32 lanes that read
+ * floats 4 KiB apart touch 32, and of each they use 4 bytes. Shared memory has 32 banks, word w in bank w % 32, and gives one word a
+ * bank at a time: a request takes as many *wavefronts* as the busiest bank has different words.
+ *
+ * Lanes run one after the other here, so which accesses are one request has to be put together: between two barriers, the n-th time that
+ * each lane of a warp comes to one place in the code is the same request. Where lanes go through a loop different numbers of times
+ * that is right as long as the extra rounds come last. The compiler may take a vector load (float4) apart into four; an access that
+ * continues one of the lane's last from another place in the code, within the same aligned 16 bytes, is put together with it again. Four
+ * scalar accesses written out side by side look the same, and are counted as one vector.
+ *
+ * Sectors are what the L1 cache is asked for; what misses it, and DRAM moves, is for a GPU to tell. Tensor cores' fragments are
+ * not counted, atomics count as stores. */
+#include "check.h"
+#include "tests/simt/state.h"
+
+#include <algorithm>
+#include <map>
+#include <stdio.h>
+#include <stdlib.h>
+#include <tuple>
+#include <vector>
+
+#ifdef SIMT_CHECK
+using namespace simt;
+
+enum { SECTOR = 32, WORD = 4, BANKS = 32, VECTOR = 16, OPEN = 8 };
+
+namespace {
+/* Which request: of which warp, behind how many barriers, where in the code, the how-many-th time. */
+typedef std::tuple<int, uint32_t, const void *, int> name;
+/* Of one warp: sectors, or words of shared memory, with repetitions. */
+struct request { bool is_write, is_shared; std::vector<uintptr_t> units; };
+/* What a lane did last: an access that the next one may continue. */
+struct access { uintptr_t end; const void *code; struct request *request; };
+struct lane { uint32_t epoch; std::map<const void *, int> turns; struct access open[OPEN]; unsigned n; };
+}
+
+static bool counting, show, asked;
+static std::map<name, request> requests;                     /* of the running block */
+static std::vector<lane> lanes;                              /* by thread */
+static struct simt_counts counts, before;                    /* since simt_count; when the running launch began */
+
+static struct request *request_continued(struct lane *l, uintptr_t at, bool is_write, bool is_shared, const void *code) {
+    for (int i = 0; i < OPEN; i++) {
+        struct access *a = &l->open[i];
+        if (!a->request || a->end != at || at % VECTOR == 0 || a->code == code) continue;
+        if (a->request->is_write == is_write && a->request->is_shared == is_shared) {
+            struct request *r = a->request;
+            a->request = NULL;
+            return r;
+        }
+    }
+    return NULL;
+}
+
+static struct request *request_of(struct lane *l, int warp, bool is_write, bool is_shared, const void *code, int turn) {
+    struct request *r = &requests[name(warp, l->epoch, code, turn)];
+    r->is_write = is_write;
+    r->is_shared = is_shared;
+    return r;
+}
+
+static struct simt_traffic *traffic_of(const struct request *r) {
+    return r->is_shared ? &counts.shared : r->is_write ? &counts.store : &counts.load;
+}
+
+namespace simt {
+bool traffic_counts(void) { return counting; }
+
+void traffic_access(uintptr_t at, size_t bytes, bool is_write, bool is_shared, const void *code) {
+    if (lanes.size() < MAX_THREADS) lanes.resize(MAX_THREADS);
+    struct lane *l = &lanes[now.thread];
+    int warp = now.thread / WARP;
+    uint32_t epoch = (uint32_t)now.block_epoch << 16 | now.warp_epoch[warp];
+    if (l->epoch != epoch) *l = {}, l->epoch = epoch;
+    int turn = l->turns[code]++;
+    struct request *r = request_continued(l, at, is_write, is_shared, code);
+    if (!r) r = request_of(l, warp, is_write, is_shared, code, turn);
+    l->open[l->n++ % OPEN] = {at + bytes, code, r};
+    size_t unit = is_shared ? WORD : SECTOR;
+    for (uintptr_t u = at / unit; u <= (at + bytes - 1) / unit; u++) r->units.push_back(u);
+    traffic_of(r)->bytes += (int64_t)bytes;
+}
+}
+
+/* ---- the end of a block, of a launch ---- */
+static int64_t wavefronts(const std::vector<uintptr_t> &words) {
+    int64_t in_bank[BANKS] = {0};
+    for (uintptr_t w : words) in_bank[w % BANKS]++;
+    return *std::max_element(in_bank, in_bank + BANKS);
+}
+
+namespace simt {
+void traffic_block_ends(void) {
+    for (auto &one : requests) {
+        std::vector<uintptr_t> &units = one.second.units;
+        std::sort(units.begin(), units.end());
+        units.erase(std::unique(units.begin(), units.end()), units.end());
+        struct simt_traffic *t = traffic_of(&one.second);
+        t->requests++;
+        t->units += one.second.is_shared ? wavefronts(units) : (int64_t)units.size();
+    }
+    requests.clear();
+    lanes.clear();
+}
+}
+
+static void show_part(const char *name, const struct simt_traffic *after, const struct simt_traffic *then, const char *unit) {
+    long long n = after->requests - then->requests, units = after->units - then->units, bytes = after->bytes - then->bytes;
+    if (n > 0)
+        fprintf(stderr, "simt:   %-6s %7lld requests %8lld %s (%.1f a request) for %lld bytes\n", name, n, units, unit,
+                (double)units / (double)n, bytes);
+}
+
+namespace simt {
+void traffic_launch_starts(void) {
+    const char *text = asked ? NULL : getenv("SIMT_COUNT");
+    asked = true;
+    if (text && *text && *text != '0') counting = show = true;
+    before = counts;
+}
+void traffic_launch_ends(void) {
+    if (!show) return;
+    const struct simt_launch *l = now.launch;
+    fprintf(stderr, "simt: %s, %llu x %d threads\n", l->kernel->name,
+            (unsigned long long)l->grid.x * l->grid.y * l->grid.z, now.n_threads);
+    show_part("load", &counts.load, &before.load, "sectors");
+    show_part("store", &counts.store, &before.store, "sectors");
+    show_part("shared", &counts.shared, &before.shared, "wavefronts");
+}
+}
+
+void simt_count(int on) {
+    asked = true;
+    counting = on != 0;
+    counts = {};
+    requests.clear();
+    lanes.clear();
+}
+struct simt_counts simt_counts(void) { return counts; }
+
+#else
+namespace simt {
+bool traffic_counts(void) { return false; }
+void traffic_block_ends(void) {}
+void traffic_launch_starts(void) {}
+void traffic_launch_ends(void) {}
+}
+void simt_count(int) {}
+struct simt_counts simt_counts(void) { return {}; }
+#endif
