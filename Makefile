@@ -5,7 +5,7 @@
 #            MINE=1 in a handout: the exercises' files of the tree, not the references (docs/grading.md)
 #            CUDA=1 with the CUDA device (default: where nvcc and a GPU are)   CUDA=0 without   CUDNN=0|1 (default: where it is)
 #            CUDA_ARCH=90 compute capabilities to compile kernels for (default: those of the GPUs here; without one, all that are supported)
-#            SIMT=1 the CUDA device on the CPU: kernels run by tests/simt, libraries by doubles, for tests (docs/simt.md)
+#            SIMT=1 the CUDA device on the CPU: kernels run by tests/simt, libraries by fakes, for tests (docs/simt.md)
 #            SIMT=check the same, and every memory access of a kernel checked for races, bounds, and reads before writes
 
 SHELL := /bin/bash
@@ -56,7 +56,7 @@ CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(B)/obj/%.$(e).o,$(CPU_C)))
 VARIANT := $(if $(filter-out 1,$(SIMT)),-$(SIMT))
 KERNELS := kernels$(VARIANT)
 CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU))) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
-SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/simt/double_*.c))
+SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/simt/fake_*.c))
 LIB_O := $(call obj,$(LIB_C)) $(CPU_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
 SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard tests/simt/test_*.c)) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard tests/simt/test_*.cu)))
 TEST_O := $(call obj,$(TEST_C)) $(SIMT_TESTS)
@@ -193,7 +193,7 @@ $(B)/flags $(B)/$(KERNELS).flags: .FORCE
 
 # What tools/grade compiles and links submissions with: the flags and objects of this build
 HELPERS := $(call obj,$(filter-out tests/test_%,$(wildcard tests/*.c)))
-SIMT_CORE := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(filter-out tests/simt/double_%,$(wildcard tests/simt/*.cpp))))
+SIMT_CORE := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(filter-out tests/simt/fake_%,$(wildcard tests/simt/*.cpp))))
 SETTINGS := CC CXX TEST_CFLAGS CU LIBS LIB_O HELPERS SIMT_CORE ELEMS KERNELS
 TEST_CFLAGS = $(ALL_CFLAGS) $(MPI_CFLAGS)
 $(B)/settings$(VARIANT): .FORCE

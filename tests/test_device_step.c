@@ -2,7 +2,7 @@
  *
  * A step on a GPU is queued, not waited for: from run_step_start to its return the host never waits for the device; a second
  * step can be queued before the first is finished; and a number that is not finite stops the weights though the host learns
- * of it a step later. Only the double of the CUDA runtime can count waits (tests/simt/double.h); elsewhere that part is
+ * of it a step later. Only the double of the CUDA runtime can count waits (tests/simt/fake.h); elsewhere that part is
  * tools/gpu-check's. */
 #include "driver/recipe.h"
 #include "lib/base/clock.h"

@@ -1,6 +1,6 @@
 #include "lib/ops/fusion.h"
 
-#include "lib/ops/fusions.h"
+#include "lib/ops/fusion_table.h"
 #include <stddef.h>
 
 /* ---- memory ---- */

@@ -3,7 +3,7 @@
  *
  * Race: two accesses to the same bytes by different threads, at least one of them a write, not both atomic, and nothing between
  * them that orders them. What orders, for threads of one block: a __syncthreads; for lanes of one warp also a __syncwarp. Blocks
- * of one launch are never ordered. Launches always are: on one stream they are, and streams are the double's business. So
+ * of one launch are never ordered. Launches always are: on one stream they are, and streams are the fake's business. So
  * "how many barriers has the block passed, how many its warp" at either access is all that is to be known:
  *
  *   ordered(old, new)   same thread, or old.block_epoch < new.block_epoch, or same warp and old.warp_epoch < new.warp_epoch

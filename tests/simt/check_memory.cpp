@@ -1,4 +1,4 @@
-/* What memory kernels may touch: allocations of the runtime's double, declarations of shared memory, the dynamic piece. Each is a
+/* What memory kernels may touch: allocations of the runtime's fake, declarations of shared memory, the dynamic piece. Each is a
  * region with cells of its own, 12 bytes for each byte; pages of cells appear when the memory is touched. */
 #include "check.h"
 #include "tests/simt/state.h"

@@ -1,4 +1,4 @@
-/* What tests and the runtime's double may ask of tests/simt: reports, orders, barriers, memory. Clean C; the rest of the interface
+/* What tests and the runtime's fake may ask of tests/simt: reports, orders, barriers, memory. Clean C; the rest of the interface
  * is CUDA's own and is for .cu files (simt.h). See docs/simt.md.
  *
  * A report is a line about something that a kernel must not do: a race, an access out of bounds, a barrier that not all threads
@@ -73,7 +73,7 @@ struct simt_limits { int64_t threads, grid_x, grid_yz, block_z, shared_bytes, sh
 SIMT_API void simt_set_limits(const struct simt_limits *);   /* NULL: the defaults */
 SIMT_API struct simt_limits simt_get_limits(void);
 
-/* ---- for the runtime's double ---- */
+/* ---- for the runtime's fake ---- */
 /** When set, LAUNCH does not run a kernel: it hands over what has to be done. `context` is `bytes` bytes that may be copied to
  *  any 16-byte aligned place; run(copy) then runs the whole grid. NULL (default): launches run at once. */
 extern void (*simt_submit)(void *stream, void (*run)(void *context), void *context, size_t bytes);

@@ -2,7 +2,7 @@
  *
  * nvcc makes two things of a .cu file: PTX for the GPU, and host code that hands a launch to the CUDA runtime. This is the part of the
  * runtime that the host code calls: it passes PTX, grid, arguments and all of device memory to tools/ptx/server.py over a socket,
- * waits, and takes the memory back. The rest of the runtime are tests/simt's doubles. So the launchers, their grids and their
+ * waits, and takes the memory back. The rest of the runtime are tests/simt's fakes. So the launchers, their grids and their
  * arguments are the real ones too.
  *
  *   module  I BYTES, text                                 the PTX of the I-th object that was linked
@@ -11,7 +11,7 @@
  *                                     -> "ok" and the blocks, or one line that says what went wrong
  *
  * PTX_SOCKET: the socket's file descriptor. */
-#include "tests/simt/double.h"
+#include "tests/simt/fake.h"
 
 #include <map>
 #include <stdio.h>
@@ -129,7 +129,7 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
 }
 cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *host) {
     auto found = kernels().find(host);
-    if (found == kernels().end()) return double_fail(cudaErrorInvalidValue, "no such kernel");
+    if (found == kernels().end()) return fake_fail(cudaErrorInvalidValue, "no such kernel");
     kernel &k = found->second;
     if (!k.known) {
         send_line("sizes " + std::to_string(k.module) + " " + k.name);
@@ -144,7 +144,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void 
     call c = {(const kernel *)handle, grid, block, shared, {}};
     for (size_t i = 0; i < c.k->sizes.size(); i++)
         c.arguments.insert(c.arguments.end(), (char *)arguments[i], (char *)arguments[i] + c.k->sizes[i]);
-    return double_enqueue(stream, "kernel", [c] { return run(c); });
+    return fake_enqueue(stream, "kernel", [c] { return run(c); });
 }
 
 }

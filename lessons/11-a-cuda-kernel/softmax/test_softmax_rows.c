@@ -34,7 +34,7 @@ static void rows_destroy(struct rows *rows) {
     for (int i = 0; i < 2; i++) simt_memory_freed(both[i]), free(both[i]);
 }
 
-/* At once, whichever doubles of the runtime are linked. */
+/* At once, whichever fakes of the runtime are linked. */
 static void run(struct rows *rows, enum simt_order order) {
     void (*submit)(void *, void (*)(void *), void *, size_t) = simt_submit;
     enum simt_order before = simt_get_order();

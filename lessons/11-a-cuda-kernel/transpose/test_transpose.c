@@ -22,7 +22,7 @@ static void device_free(float *at) {
     free(at);
 }
 
-/* At once, whichever doubles of the runtime are linked. */
+/* At once, whichever fakes of the runtime are linked. */
 static enum status run(float *y, const float *x, int R, int C, enum simt_order order) {
     void (*submit)(void *, void (*)(void *), void *, size_t) = simt_submit;
     enum simt_order before = simt_get_order();

@@ -2,7 +2,7 @@
 #include "lib/ops/attention/attention.h"
 
 #ifndef TRIVIUM_CUDNN
-/* Built without cuDNN (for tests/simt, which has no double of it): the project's own kernels do everything. */
+/* Built without cuDNN (for tests/simt, which has no fake of it): the project's own kernels do everything. */
 bool attention_cudnn_planned(const struct call *call, enum row_kind kind) {
     (void)call, (void)kind;
     return false;

@@ -144,7 +144,7 @@ static void test_attention_by_cudnn_is_refused_without_it(void **state) {
 
 static void test_attention_cudnn_is_not_in_this_build(void **state) {
     (void)state;
-    print_message("skipped: built without cuDNN, which has no double (tests/simt); its graphs and numbers are not tested here\n");
+    print_message("skipped: built without cuDNN, which has no fake (tests/simt); its graphs and numbers are not tested here\n");
     skip();
 }
 

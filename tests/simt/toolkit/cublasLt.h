@@ -1,4 +1,4 @@
-/* The part of cuBLASLt's interface that Trivium uses, for machines without a toolkit; tests/simt/double_cublaslt.c computes. */
+/* The part of cuBLASLt's interface that Trivium uses, for machines without a toolkit; tests/simt/fake_cublaslt.c computes. */
 #ifndef TRIVIUM_TOOLKIT_CUBLASLT_H
 #define TRIVIUM_TOOLKIT_CUBLASLT_H
 

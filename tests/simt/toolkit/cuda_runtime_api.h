@@ -1,5 +1,5 @@
 /* The part of CUDA's runtime interface that Trivium uses, for machines without a toolkit: declarations only, with NVIDIA's names
- * and numbers; tests/simt/double_*.cpp does what they promise. Where there is a toolkit its own headers are used instead, and the
+ * and numbers; tests/simt/fake_*.cpp does what they promise. Where there is a toolkit its own headers are used instead, and the
  * tests that pass with either say that the two agree. */
 #ifndef TRIVIUM_TOOLKIT_CUDA_RUNTIME_API_H
 #define TRIVIUM_TOOLKIT_CUDA_RUNTIME_API_H

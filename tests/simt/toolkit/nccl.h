@@ -1,4 +1,4 @@
-/* The part of NCCL's interface that Trivium uses, for machines without it; tests/simt/double_nccl*.cpp does it over MPI. */
+/* The part of NCCL's interface that Trivium uses, for machines without it; tests/simt/fake_nccl*.cpp does it over MPI. */
 #ifndef TRIVIUM_TOOLKIT_NCCL_H
 #define TRIVIUM_TOOLKIT_NCCL_H
 

@@ -1,10 +1,10 @@
-/* Streams and events of the doubles: queues, and places in them.
+/* Streams and events of the fakes: queues, and places in them.
  *
  * A stream runs its pieces in order; pieces of different streams have no order but what events give them. A wait for an event
  * means the record that the event had when the wait was issued (CUDA programming guide, "Events"; runtime API,
  * cudaStreamWaitEvent), so no circle of waits can be built. Nothing here is threaded: streams run inside the call that waits
  * or asks. */
-#include "tests/simt/double.h"
+#include "tests/simt/fake.h"
 
 #include <algorithm>
 #include <deque>
@@ -53,7 +53,7 @@ static bool run_one(stream *s) {
     if (s->queue.empty()) return false;
     job first = std::move(s->queue.front());
     s->queue.pop_front();
-    if (first.touches) double_memory_open();
+    if (first.touches) fake_memory_open();
     if (first.run()) return true;
     s->queue.push_front(std::move(first));
     return false;
@@ -95,16 +95,16 @@ static bool run_streams(const std::function<bool()> &enough) {
     enum order order = order_in_force();
     bool moved = order == RANDOM ? in_any_order(enough) : order == OLDEST ? oldest_first(enough) : youngest_first(enough);
     running = false;
-    double_memory_close();
+    fake_memory_close();
     bury();
     return moved;
 }
 
 static bool never(void) { return false; }
 
-void double_poke(void) { run_streams(never); }
+void fake_poke(void) { run_streams(never); }
 
-void double_wait(const std::function<bool()> &done) {
+void fake_wait(const std::function<bool()> &done) {
     host_waits++;
     while (!done())
         if (!run_streams(done)) sched_yield();              /* the rest waits for another process */
@@ -112,7 +112,7 @@ void double_wait(const std::function<bool()> &done) {
 
 /* ---- streams ---- */
 static stream *stream_at(cudaStream_t handle) {
-    int device = double_device();
+    int device = fake_device();
     if (!handle) {
         if (!null_stream[device]) streams.insert(streams.begin(), null_stream[device] = new stream{device, false, {}});
         return null_stream[device];
@@ -122,24 +122,24 @@ static stream *stream_at(cudaStream_t handle) {
     return NULL;
 }
 
-int double_stream_device(cudaStream_t handle) {
+int fake_stream_device(cudaStream_t handle) {
     const stream *s = stream_at(handle);
     return s ? s->device : -1;
 }
 
-cudaError_t double_enqueue(cudaStream_t handle, const char *what, piece run, bool touches) {
+cudaError_t fake_enqueue(cudaStream_t handle, const char *what, piece run, bool touches) {
     stream *s = stream_at(handle);
-    if (!s) return double_fail(cudaErrorInvalidResourceHandle, "%s: no such stream (%p)", what, (void *)handle);
+    if (!s) return fake_fail(cudaErrorInvalidResourceHandle, "%s: no such stream (%p)", what, (void *)handle);
     s->queue.push_back(job{what, std::move(run), touches});
-    if (order_in_force() == EAGER) double_poke();
+    if (order_in_force() == EAGER) fake_poke();
     return cudaSuccess;
 }
 
 static cudaError_t create_stream(cudaStream_t *out, unsigned flags) {
     if (flags != cudaStreamNonBlocking)
-        return double_fail(cudaErrorInvalidValue, "a stream that waits for the null stream: not in this double; use "
+        return fake_fail(cudaErrorInvalidValue, "a stream that waits for the null stream: not in this double; use "
                            "cudaStreamNonBlocking");
-    stream *s = new stream{double_device(), false, {}};
+    stream *s = new stream{fake_device(), false, {}};
     streams.push_back(s);
     *out = (cudaStream_t)s;
     return cudaSuccess;
@@ -150,7 +150,7 @@ static event *event_at(cudaEvent_t handle) {
     return found == events.end() ? NULL : *found;
 }
 static cudaError_t no_such_event(const char *call) {
-    return double_fail(cudaErrorInvalidResourceHandle, "%s: no such event", call);
+    return fake_fail(cudaErrorInvalidResourceHandle, "%s: no such event", call);
 }
 static double clock_now_s(void) {
     struct timespec t;
@@ -169,7 +169,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
 /* What is queued still runs (runtime API, cudaStreamDestroy). */
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     stream *s = handle ? stream_at(handle) : NULL;
-    if (!s) return double_fail(cudaErrorInvalidResourceHandle, "cudaStreamDestroy: no such stream");
+    if (!s) return fake_fail(cudaErrorInvalidResourceHandle, "cudaStreamDestroy: no such stream");
     s->destroyed = true;
     bury();
     return cudaSuccess;
@@ -177,30 +177,30 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     stream *s = stream_at(handle);
-    if (!s) return double_fail(cudaErrorInvalidResourceHandle, "cudaStreamSynchronize: no such stream");
-    double_wait([s] { return s->queue.empty(); });
-    return double_async_error();
+    if (!s) return fake_fail(cudaErrorInvalidResourceHandle, "cudaStreamSynchronize: no such stream");
+    fake_wait([s] { return s->queue.empty(); });
+    return fake_async_error();
 }
 /* The answer is what holds now; the streams move after it, so that the first look never finds fresh work done. "Not ready" is
  * no error that cudaGetLastError would tell of (programming guide, "Error checking"). */
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
     stream *s = stream_at(handle);
-    if (!s) return double_fail(cudaErrorInvalidResourceHandle, "cudaStreamQuery: no such stream");
+    if (!s) return fake_fail(cudaErrorInvalidResourceHandle, "cudaStreamQuery: no such stream");
     bool done = s->queue.empty();
-    if (!done) double_poke();
+    if (!done) fake_poke();
     return done ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaDeviceSynchronize(void) {
-    int device = double_device();
-    double_wait([device] {
+    int device = fake_device();
+    fake_wait([device] {
         for (const stream *s : streams)
             if (s->device == device && !s->queue.empty()) return false;
         return true;
     });
-    return double_async_error();
+    return fake_async_error();
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *data) {
-    return double_enqueue(handle, "cudaLaunchHostFunc", [=] {
+    return fake_enqueue(handle, "cudaLaunchHostFunc", [=] {
         function(data);
         return true;
     }, false);
@@ -227,7 +227,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
     if (!e) return no_such_event("cudaEventRecord");
     std::shared_ptr<record> here = std::make_shared<record>();
     e->latest = here;
-    return double_enqueue(stream, "cudaEventRecord", [here] {
+    return fake_enqueue(stream, "cudaEventRecord", [here] {
         here->at_s = clock_now_s();
         here->done = true;
         return true;
@@ -238,27 +238,27 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigne
     if (!e) return no_such_event("cudaStreamWaitEvent");
     std::shared_ptr<record> meant = e->latest;
     if (!meant) return cudaSuccess;                         /* never recorded: nothing to wait for */
-    return double_enqueue(stream, "cudaStreamWaitEvent", [meant] { return meant->done; }, false);
+    return fake_enqueue(stream, "cudaStreamWaitEvent", [meant] { return meant->done; }, false);
 }
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
     event *e = event_at(handle);
     if (!e) return no_such_event("cudaEventQuery");
     bool done = !e->latest || e->latest->done;
-    if (!done) double_poke();
+    if (!done) fake_poke();
     return done ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     event *e = event_at(handle);
     if (!e) return no_such_event("cudaEventSynchronize");
     std::shared_ptr<record> meant = e->latest;
-    double_wait([meant] { return !meant || meant->done; });
-    return double_async_error();
+    fake_wait([meant] { return !meant || meant->done; });
+    return fake_async_error();
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
     event *a = event_at(from), *b = event_at(to);
     if (!a || !b) return no_such_event("cudaEventElapsedTime");
     if (!a->timed || !b->timed || !a->latest || !b->latest)
-        return double_fail(cudaErrorInvalidResourceHandle, "cudaEventElapsedTime: an event without timing, or never recorded");
+        return fake_fail(cudaErrorInvalidResourceHandle, "cudaEventElapsedTime: an event without timing, or never recorded");
     if (!a->latest->done || !b->latest->done) return cudaErrorNotReady;
     *ms = (float)(1e3 * (b->latest->at_s - a->latest->at_s));
     return cudaSuccess;
@@ -271,12 +271,12 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
 static void submit(void *stream, void (*run)(void *), void *context, size_t bytes) {
     std::shared_ptr<void> copy(aligned_alloc(64, (bytes + 63) / 64 * 64 + 64), free);
     memcpy(copy.get(), context, bytes);
-    int device = double_stream_device((cudaStream_t)stream);
-    if (device >= 0 && device != double_device()) {
-        double_fail(cudaErrorInvalidResourceHandle, "a kernel for GPU %d on a stream of GPU %d", double_device(), device);
+    int device = fake_stream_device((cudaStream_t)stream);
+    if (device >= 0 && device != fake_device()) {
+        fake_fail(cudaErrorInvalidResourceHandle, "a kernel for GPU %d on a stream of GPU %d", fake_device(), device);
         return;
     }
-    double_enqueue((cudaStream_t)stream, "kernel", [copy, run] {
+    fake_enqueue((cudaStream_t)stream, "kernel", [copy, run] {
         run(copy.get());
         return true;
     });

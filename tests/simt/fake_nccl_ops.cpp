@@ -1,11 +1,11 @@
-/* How NCCL's double carries out an operation: every member sends its part to every other, by nonblocking MPI, and reduces what it
+/* How NCCL's fake carries out an operation: every member sends its part to every other, by nonblocking MPI, and reduces what it
  * gets in the order of the ranks. Slow and simple; what matters is that it starts when its stream reaches it, ends when all
  * members have come, and gives the same bits everywhere.
  *
  * Before the data each member shows what it calls. NCCL would hang or mix up bytes where these differ; here the communicator
  * breaks, with a line. A message is sent when the receiver has come to it (MPI_Issend): NCCL holds nothing in between that a
  * program could rely on. A maximum drops NaN, as fmax does and as NCCL's does. */
-#include "tests/simt/double_nccl.h"
+#include "tests/simt/fake_nccl.h"
 
 #include "lib/device/dtype.h"
 
@@ -90,12 +90,12 @@ static void send_part(ncclComm *c, nccl_operation &o, int peer) {
     o.sent[peer] = payload(c, o, peer);
     MPI_Request request;
     (is_message(o) ? PMPI_Issend : PMPI_Isend)(o.sent[peer].data(), (int)o.sent[peer].size(), MPI_BYTE, c->members[peer], tag,
-                                               double_world, &request);
+                                               fake_world, &request);
     o.requests.push_back(request);
 }
 
 static void start(ncclComm *c, nccl_operation &o) {
-    double_memory_open();
+    fake_memory_open();
     o.started = true;
     o.sent.resize(c->n);
     o.received.resize(c->n);
@@ -131,11 +131,11 @@ static bool agrees(ncclComm *c, const nccl_operation &o, int peer) {
 static bool take(ncclComm *c, nccl_operation &o, int peer) {
     int tag = c->tag + (is_message(o) ? TAG_MESSAGE : TAG_COLLECTIVE), found = 0, bytes;
     MPI_Status status;
-    PMPI_Iprobe(c->members[peer], tag, double_world, &found, &status);
+    PMPI_Iprobe(c->members[peer], tag, fake_world, &found, &status);
     if (!found) return false;
     PMPI_Get_count(&status, MPI_BYTE, &bytes);
     o.received[peer].resize((size_t)bytes);
-    PMPI_Recv(o.received[peer].data(), bytes, MPI_BYTE, c->members[peer], tag, double_world, MPI_STATUS_IGNORE);
+    PMPI_Recv(o.received[peer].data(), bytes, MPI_BYTE, c->members[peer], tag, fake_world, MPI_STATUS_IGNORE);
     o.arrived[peer] = 1;
     return true;
 }
@@ -155,7 +155,7 @@ static const char *data_of(const bytes_t &message) { return message.data() + siz
 static void finish(ncclComm *c, nccl_operation &o) {
     size_t bytes = o.header.count * nccl_type_bytes((ncclDataType_t)o.header.type);
     bool root = o.header.root == c->rank;
-    double_memory_open();
+    fake_memory_open();
     o.received[c->rank] = is_message(o) ? o.received[c->rank] : o.sent[c->rank];
     std::vector<const char *> part;
     for (int r = 0; r < c->n && !is_message(o); r++) part.push_back(data_of(o.received[r]));

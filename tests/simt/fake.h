@@ -1,11 +1,11 @@
-/* The doubles of NVIDIA's libraries, for tests on a machine with no GPU: what they share.
+/* The fakes of NVIDIA's libraries, for tests on a machine with no GPU: what they share.
  *
- *   double_memory.cpp   device memory and pinned memory: who owns an address, and who may touch it
- *   double_streams.cpp  streams and events: queues of pieces of work that run later
- *   double_cudart.cpp   the CUDA runtime's functions, on those two
- *   double_mpi.cpp      MPI calls that also move the streams forward
- *   double_nccl*.cpp    NCCL over MPI
- *   double_cublaslt.cpp cuBLASLt; its work goes through double_enqueue
+ *   fake_memory.cpp   device memory and pinned memory: who owns an address, and who may touch it
+ *   fake_streams.cpp  streams and events: queues of pieces of work that run later
+ *   fake_cudart.cpp   the CUDA runtime's functions, on those two
+ *   fake_mpi.cpp      MPI calls that also move the streams forward
+ *   fake_nccl*.cpp    NCCL over MPI
+ *   fake_cublaslt.cpp cuBLASLt; its work goes through fake_enqueue
  *
  * A GPU does what it is told some time later, and the host runs ahead. A double that did everything at once would pass every
  * program that forgets to wait. So here nothing runs until somebody waits or asks, and then in the least convenient order that
@@ -19,8 +19,8 @@
  *   SIMT_GPUS     how many GPUs there are (8)
  *   SIMT_MEMORY   bytes of each, with K, M or G behind it (2G)
  *   SIMT_GUARD    1 (default): host code that touches device memory is ended with a line on stderr; 0: it may */
-#ifndef TRIVIUM_SIMT_DOUBLE_H
-#define TRIVIUM_SIMT_DOUBLE_H
+#ifndef TRIVIUM_SIMT_FAKE_H
+#define TRIVIUM_SIMT_FAKE_H
 
 #include <cuda_runtime_api.h>
 #include <functional>
@@ -28,36 +28,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- double_cudart.cpp ---- */
+/* ---- fake_cudart.cpp ---- */
 /** Remember an error for cudaGetLastError, and return it. With a text: also a line on stderr. */
-cudaError_t double_fail(cudaError_t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+cudaError_t fake_fail(cudaError_t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** What queued work did wrong since the last call. */
-cudaError_t double_async_error(void);
-int double_device(void);                                    /* what cudaSetDevice chose */
-int double_n_devices(void);
+cudaError_t fake_async_error(void);
+int fake_device(void);                                    /* what cudaSetDevice chose */
+int fake_n_devices(void);
 
-/* ---- double_memory.cpp ---- */
+/* ---- fake_memory.cpp ---- */
 enum place { PLACE_PAGEABLE, PLACE_DEVICE, PLACE_PINNED, PLACE_FREED };
 struct range {                                              /* what is known of [at, at + bytes) */
     enum place place;
     int device;                                             /* of device memory */
     bool fits;                                              /* lies in one allocation; true for pageable memory */
 };
-struct range double_range(const void *at, size_t bytes);
-/** Device memory may be touched until double_memory_close: called before work runs, and after it. */
-void double_memory_open(void);
-void double_memory_close(void);
+struct range fake_range(const void *at, size_t bytes);
+/** Device memory may be touched until fake_memory_close: called before work runs, and after it. */
+void fake_memory_open(void);
+void fake_memory_close(void);
 
-/* ---- double_streams.cpp ---- */
+/* ---- fake_streams.cpp ---- */
 /** Something that a stream does. Returns whether it is done; false: it was tried, and must be tried again. */
 typedef std::function<bool()> piece;
 /** Queue a piece. It may touch device memory; one that does so seldom opens it itself (touches false). @errors cudaErrorInvalidResourceHandle: no such stream of this device */
-cudaError_t double_enqueue(cudaStream_t, const char *what, piece, bool touches = true);
-int double_stream_device(cudaStream_t);                     /* -1: no such stream */
+cudaError_t fake_enqueue(cudaStream_t, const char *what, piece, bool touches = true);
+int fake_stream_device(cudaStream_t);                     /* -1: no such stream */
 /** Let streams run, for somebody who asks and does not wait. */
-void double_poke(void);
+void fake_poke(void);
 /** Let streams run until `done` says yes. What it costs the host is counted (simt_host_waits). */
-void double_wait(const std::function<bool()> &done);
+void fake_wait(const std::function<bool()> &done);
 
 extern "C" {
 /** How often the host has waited for a GPU: synchronisations, and copies that are complete on return. */

@@ -1,4 +1,4 @@
-/* The double of NCCL: communicators, and the calls that queue operations. It speaks MPI beneath; see double_nccl_ops.cpp.
+/* The fake of NCCL: communicators, and the calls that queue operations. It speaks MPI beneath; see fake_nccl_ops.cpp.
  *
  * As NCCL: a communicator is made from an id that only its maker's process and its members know; its members meet at the maker
  * (a member itself here). A communicator with blocking = 0 answers ncclInProgress, to its creation and to its first operation,
@@ -9,7 +9,7 @@
  * the guide allows are refused.
  *
  * Source: NCCL user guide, "Creating a Communicator", "Group Calls", "Fault Tolerance", "In-place Operations". */
-#include "tests/simt/double_nccl.h"
+#include "tests/simt/fake_nccl.h"
 
 #include <map>
 #include <algorithm>
@@ -63,7 +63,7 @@ static std::map<ncclComm *, std::vector<card>> meeting;     /* at the maker: the
 
 static card my_card(const ncclComm *c) {
     card mine = {};
-    PMPI_Comm_rank(double_world, &mine.world_rank);
+    PMPI_Comm_rank(fake_world, &mine.world_rank);
     mine.rank = c->rank, mine.n = c->n, mine.device = c->device;
     gethostname(mine.host, sizeof mine.host - 1);
     return mine;
@@ -90,16 +90,16 @@ static void collect_cards(ncclComm *c) {
     int found = 1;
     while (found) {
         MPI_Status status;
-        PMPI_Iprobe(MPI_ANY_SOURCE, c->tag + TAG_CARD, double_world, &found, &status);
+        PMPI_Iprobe(MPI_ANY_SOURCE, c->tag + TAG_CARD, fake_world, &found, &status);
         if (!found) break;
         card one;
-        PMPI_Recv(&one, sizeof one, MPI_BYTE, status.MPI_SOURCE, c->tag + TAG_CARD, double_world, MPI_STATUS_IGNORE);
+        PMPI_Recv(&one, sizeof one, MPI_BYTE, status.MPI_SOURCE, c->tag + TAG_CARD, fake_world, MPI_STATUS_IGNORE);
         table.push_back(one);
     }
     if ((int)table.size() < c->n) return;
     for (const card &to : table)
         if (to.world_rank != c->root)
-            PMPI_Send(table.data(), (int)(table.size() * sizeof(card)), MPI_BYTE, to.world_rank, c->tag + TAG_TABLE, double_world);
+            PMPI_Send(table.data(), (int)(table.size() * sizeof(card)), MPI_BYTE, to.world_rank, c->tag + TAG_TABLE, fake_world);
     judge(c, table);
     meeting.erase(c);
 }
@@ -107,11 +107,11 @@ static void collect_cards(ncclComm *c) {
 static void look_for_table(ncclComm *c) {
     int found = 0, bytes;
     MPI_Status status;
-    PMPI_Iprobe(c->root, c->tag + TAG_TABLE, double_world, &found, &status);
+    PMPI_Iprobe(c->root, c->tag + TAG_TABLE, fake_world, &found, &status);
     if (!found) return;
     PMPI_Get_count(&status, MPI_BYTE, &bytes);
     std::vector<card> table((size_t)bytes / sizeof(card));
-    PMPI_Recv(table.data(), bytes, MPI_BYTE, c->root, c->tag + TAG_TABLE, double_world, MPI_STATUS_IGNORE);
+    PMPI_Recv(table.data(), bytes, MPI_BYTE, c->root, c->tag + TAG_TABLE, fake_world, MPI_STATUS_IGNORE);
     judge(c, table);
 }
 
@@ -119,14 +119,14 @@ static void look_for_table(ncclComm *c) {
 static void begin_meeting(ncclComm *c) {
     card mine = my_card(c);
     if (mine.world_rank == c->root) meeting[c].push_back(mine);
-    else PMPI_Send(&mine, sizeof mine, MPI_BYTE, c->root, c->tag + TAG_CARD, double_world);
+    else PMPI_Send(&mine, sizeof mine, MPI_BYTE, c->root, c->tag + TAG_CARD, fake_world);
 }
 
 /* One look at a communicator that does not block: something that was asked for goes on. */
 static void look(ncclComm *c) {
     if (c->state != ncclInProgress) return;
     int rank;
-    PMPI_Comm_rank(double_world, &rank);
+    PMPI_Comm_rank(fake_world, &rank);
     if (c->members.empty()) {
         if (rank == c->root) collect_cards(c);
         else look_for_table(c);
@@ -144,7 +144,7 @@ static void look(ncclComm *c) {
 static ncclResult_t settle(ncclComm *c) {
     while (c->state == ncclInProgress) {
         look(c);
-        double_poke();
+        fake_poke();
         sched_yield();
     }
     return c->state;
@@ -155,8 +155,8 @@ extern "C" {
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     static int number;
     identity mine = {magic, 0, number++};
-    if (double_world == MPI_COMM_NULL) return refuse(ncclSystemError, "the double of NCCL needs MPI_Init_thread first");
-    PMPI_Comm_rank(double_world, &mine.root);
+    if (fake_world == MPI_COMM_NULL) return refuse(ncclSystemError, "the fake of NCCL needs MPI_Init_thread first");
+    PMPI_Comm_rank(fake_world, &mine.root);
     memset(id, 0, sizeof *id);
     memcpy(id->internal, &mine, sizeof mine);
     return ncclSuccess;
@@ -171,9 +171,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int
     if (n < 1 || rank < 0 || rank >= n) return refuse(ncclInvalidArgument, "rank %d of %d", rank, n);
     if (config && (config->size != sizeof *config || config->magic != 0xcafebeef))
         return refuse(ncclInvalidArgument, "the configuration was not initialised with NCCL_CONFIG_INITIALIZER");
-    PMPI_Comm_size(double_world, &n_world);
+    PMPI_Comm_size(fake_world, &n_world);
     comm_ptr c = std::make_shared<ncclComm>();
-    c->n = n, c->rank = rank, c->device = double_device(), c->root = who.root;
+    c->n = n, c->rank = rank, c->device = fake_device(), c->root = who.root;
     c->blocking = !config || config->blocking != 0;
     c->tag = (who.number * n_world + who.root) * TAGS;
     comms.push_back(c);
@@ -195,7 +195,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *state) {
     if (!c) return refuse(ncclInvalidArgument, "ncclCommGetAsyncError: no such communicator");
     *state = c->state;
     look(c.get());
-    double_poke();
+    fake_poke();
     return ncclSuccess;
 }
 
@@ -209,7 +209,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
     comm_ptr c = comm_of(handle);
     if (!c) return refuse(ncclInvalidArgument, "ncclCommDestroy: no such communicator");
-    if (c->state == ncclSuccess) double_wait([c] { return c->ended == c->issued || c->state != ncclSuccess; });
+    if (c->state == ncclSuccess) fake_wait([c] { return c->ended == c->issued || c->state != ncclSuccess; });
     comms.erase(std::find(comms.begin(), comms.end(), c));
     return ncclSuccess;
 }
@@ -247,7 +247,7 @@ static int group_depth;
 static std::vector<std::shared_ptr<nccl_bundle>> aborted_bundles;
 
 static void issue(const comm_ptr &c, cudaStream_t stream, std::shared_ptr<nccl_bundle> bundle) {
-    double_enqueue(stream, "NCCL", [c, bundle] {
+    fake_enqueue(stream, "NCCL", [c, bundle] {
         bool done = nccl_bundle_step(c.get(), bundle.get());
         if (done && c->aborted) aborted_bundles.push_back(bundle);
         return done;
@@ -294,7 +294,7 @@ static uint64_t number(ncclComm *c, const nccl_operation &o) {
 /* ---- what is asked for ---- */
 static ncclResult_t check_buffer(const ncclComm *c, const char *call, const char *which, const void *at, size_t bytes) {
     if (bytes == 0) return ncclSuccess;
-    struct range r = double_range(at, bytes);
+    struct range r = fake_range(at, bytes);
     if (r.place != PLACE_DEVICE) return refuse(ncclInvalidArgument, "%s: %s %p is not device memory", call, which, at);
     if (!r.fits) return refuse(ncclInvalidArgument, "%s: %s crosses the end of its allocation", call, which);
     if (r.device != c->device)
@@ -335,7 +335,7 @@ static ncclResult_t ask(int kind, const void *from, void *to, size_t count, nccl
         return refuse(ncclInvalidArgument, "%s: type %d or reduction %d is not in this double", call, type, reduction);
     if (root < 0 || root >= c->n || peer < 0 || peer >= c->n)
         return refuse(ncclInvalidArgument, "%s: rank %d of %d", call, root > peer ? root : peer, c->n);
-    if (double_stream_device(stream) != c->device)
+    if (fake_stream_device(stream) != c->device)
         return refuse(ncclInvalidArgument, "%s: the stream is not one of GPU %d", call, c->device);
     struct sizes s = sizes_of(c.get(), kind, count * nccl_type_bytes(type), root);
     ncclResult_t result = check_buffer(c.get(), call, "sendbuff", from, s.from);

@@ -1,10 +1,10 @@
-/* NCCL's double: a communicator and an operation, shared by double_nccl.cpp (communicators, calls) and double_nccl_ops.cpp
+/* NCCL's fake: a communicator and an operation, shared by fake_nccl.cpp (communicators, calls) and fake_nccl_ops.cpp
  * (how an operation is carried out). */
-#ifndef TRIVIUM_SIMT_DOUBLE_NCCL_H
-#define TRIVIUM_SIMT_DOUBLE_NCCL_H
+#ifndef TRIVIUM_SIMT_FAKE_NCCL_H
+#define TRIVIUM_SIMT_FAKE_NCCL_H
 
-#include "tests/simt/double.h"
-#include "tests/simt/double_mpi.h"
+#include "tests/simt/fake.h"
+#include "tests/simt/fake_mpi.h"
 
 #include <nccl.h>
 #include <deque>
@@ -37,7 +37,7 @@ struct ncclComm {
     bool blocking, aborted = false;
     ncclResult_t state = ncclInProgress;          /* what ncclCommGetAsyncError says */
     std::string why;
-    int tag;                                      /* this one and the three behind it are this communicator's, in double_world */
+    int tag;                                      /* this one and the three behind it are this communicator's, in fake_world */
     int root;                                     /* world rank of whoever made the id */
     std::vector<int> members;                     /* world ranks; empty until all have met */
     uint64_t issued = 0, started = 0, ended = 0;  /* bundles */

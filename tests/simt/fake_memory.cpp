@@ -1,10 +1,10 @@
-/* Device memory and pinned memory of the doubles.
+/* Device memory and pinned memory of the fakes.
  *
  * Device memory is mapped page by page, and closed (PROT_NONE) while host code runs: a host that follows a device pointer is
  * stopped with a line, as a real one would crash. While streams run, a block opens at the first touch by a kernel or a copy,
  * and stays open until they rest: what nobody touches costs nothing, however large. Each block ends at a page that is never open; new memory is all 0xff bytes, NaN in every floating type. Freed memory stays closed, at an
  * address that is not given out again for a while. */
-#include "tests/simt/double.h"
+#include "tests/simt/fake.h"
 
 #include <atomic>
 #include <deque>
@@ -51,7 +51,7 @@ static struct block *block_of(const void *at) {
     return (const char *)at < b->at + b->mapped ? b : NULL;
 }
 
-struct range double_range(const void *at, size_t bytes) {
+struct range fake_range(const void *at, size_t bytes) {
     const struct block *b = block_of(at);
     if (!b) return (struct range){PLACE_PAGEABLE, 0, true};
     return (struct range){b->place, b->device, (const char *)at + bytes <= b->at + b->bytes};
@@ -65,7 +65,7 @@ static void protect(const struct block *b, int protection) {
         perror("simt: mprotect");
 }
 
-/* The touch of a closed block while streams run: open it, and the instruction is done again. A library's double has several
+/* The touch of a closed block while streams run: open it, and the instruction is done again. A library's fake has several
  * threads, which may come to the same block at once. */
 static bool opens(struct block *b, const void *at) {
     static std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -109,12 +109,12 @@ static void watch_faults(void) {
     sigaction(SIGSEGV, &ours, NULL);
 }
 
-void double_memory_open(void) {
+void fake_memory_open(void) {
     if (is_open) return;
     is_open = true;
     if (guarded()) watch_faults();
 }
-void double_memory_close(void) {
+void fake_memory_close(void) {
     if (!is_open) return;
     is_open = false;
     if (!guarded()) return;
@@ -132,10 +132,10 @@ void double_memory_close(void) {
 static cudaError_t map_block(void **out, size_t bytes, enum place place) {
     size_t whole = (bytes + PAGE - 1) / PAGE * PAGE, mapped = whole + PAGE;
     char *at = (char *)mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return double_fail(cudaErrorMemoryAllocation, NULL);
+    if (at == MAP_FAILED) return fake_fail(cudaErrorMemoryAllocation, NULL);
     mprotect(at + whole, PAGE, PROT_NONE);
     memset(at, 0xff, whole);
-    struct block b = {at, bytes, mapped, place, double_device(), false};
+    struct block b = {at, bytes, mapped, place, fake_device(), false};
     blocks[(uintptr_t)at] = b;
     opened.reserve(blocks.size());
     if (guarded()) watch_faults(), protect(&b, PROT_NONE);
@@ -154,7 +154,7 @@ static cudaError_t free_block(void *at, enum place place, const char *call) {
     if (!at) return cudaSuccess;
     struct block *b = block_of(at);
     if (!b || b->at != at || b->place != place)
-        return double_fail(cudaErrorInvalidValue, "%s(%p): %s", call, at,
+        return fake_fail(cudaErrorInvalidValue, "%s(%p): %s", call, at,
                            b && b->place == PLACE_FREED ? "freed before" : "not what was allocated");
     madvise(at, b->bytes, MADV_DONTNEED);
     mprotect(at, (b->bytes + PAGE - 1) / PAGE * PAGE, PROT_NONE);
@@ -168,13 +168,13 @@ static cudaError_t free_block(void *at, enum place place, const char *call) {
 extern "C" {
 
 cudaError_t cudaMalloc(void **out, size_t bytes) {
-    if (!out) return double_fail(cudaErrorInvalidValue, "cudaMalloc: no place for the result");
+    if (!out) return fake_fail(cudaErrorInvalidValue, "cudaMalloc: no place for the result");
     *out = NULL;
     if (bytes == 0) return cudaSuccess;                     /* as CUDA: a null pointer, and success */
-    if (used[double_device()] + bytes > memory_limit()) return double_fail(cudaErrorMemoryAllocation, NULL);
+    if (used[fake_device()] + bytes > memory_limit()) return fake_fail(cudaErrorMemoryAllocation, NULL);
     cudaError_t error = map_block(out, bytes, PLACE_DEVICE);
     if (error != cudaSuccess) return error;
-    used[double_device()] += bytes;
+    used[fake_device()] += bytes;
     if (simt_memory_allocated) simt_memory_allocated(*out, bytes);
     return cudaSuccess;
 }
@@ -193,7 +193,7 @@ cudaError_t cudaFree(void *at) {
 }
 
 cudaError_t cudaMallocHost(void **out, size_t bytes) {
-    if (!out) return double_fail(cudaErrorInvalidValue, "cudaMallocHost: no place for the result");
+    if (!out) return fake_fail(cudaErrorInvalidValue, "cudaMallocHost: no place for the result");
     *out = NULL;
     return bytes == 0 ? cudaSuccess : map_block(out, bytes, PLACE_PINNED);
 }
@@ -202,7 +202,7 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned) { return cudaMallo
 cudaError_t cudaFreeHost(void *at) { return free_block(at, PLACE_PINNED, "cudaFreeHost"); }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *at) {
-    struct range r = double_range(at, 1);
+    struct range r = fake_range(at, 1);
     memset(out, 0, sizeof *out);
     out->type = r.place == PLACE_DEVICE ? cudaMemoryTypeDevice : r.place == PLACE_PINNED ? cudaMemoryTypeHost
                                                                                         : cudaMemoryTypeUnregistered;
@@ -214,7 +214,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const vo
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     *total = memory_limit();
-    *free_bytes = *total - used[double_device()];
+    *free_bytes = *total - used[fake_device()];
     return cudaSuccess;
 }
 

@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The stream queue of the runtime's double: runs what is submitted in order. Not there: at once. */
+/* The stream queue of the runtime's fake: runs what is submitted in order. Not there: at once. */
 extern void (*simt_submit)(void *stream, void (*run)(void *), void *context, size_t bytes) __attribute__((weak));
 #pragma weak cudaPointerGetAttributes
 
@@ -153,7 +153,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
         return set(&o->aux_ld, sizeof o->aux_ld, value, bytes);
     default:
-        return INVALID("an attribute of an operation that the double does not know");
+        return INVALID("an attribute of an operation that the fake does not know");
     }
 }
 
@@ -185,7 +185,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
         return set(&p->align[3], sizeof p->align[3], value, bytes);
     default:
-        return INVALID("an attribute of a preference that the double does not know");
+        return INVALID("an attribute of a preference that the fake does not know");
     }
 }
 
@@ -240,7 +240,7 @@ static bool has_aux(const struct operation *o) { return o->epilogue == CUBLASLT_
 /* Gelu not in fp64, so that callers meet a library that has no algorithm. aux_ld: what the documentation asks of it. */
 static cublasStatus_t check_epilogue(const struct problem *p) {
     if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->o->epilogue != CUBLASLT_EPILOGUE_BIAS && !has_gelu(p->o))
-        return UNSUPPORTED("an epilogue that the double does not know");
+        return UNSUPPORTED("an epilogue that the fake does not know");
     if (has_gelu(p->o) && p->d->type == CUDA_R_64F) return UNSUPPORTED("gelu in fp64");
     if (has_bias(p->o) && !p->o->bias) return INVALID("a bias epilogue without a bias");
     if (has_aux(p->o) && !p->o->aux) return INVALID("an aux epilogue without a place for it");
@@ -413,7 +413,7 @@ static struct span span_of(const void *x, const struct layout *l) {
 }
 static bool overlap(struct span x, struct span y) { return x.at < y.at + y.bytes && y.at < x.at + x.bytes; }
 
-/* Host memory given to a kernel is a crash on a GPU. Asked only where the runtime's double can tell. */
+/* Host memory given to a kernel is a crash on a GPU. Asked only where the runtime's fake can tell. */
 static bool on_device(const void *x) {
     struct cudaPointerAttributes attributes;
     if (!cudaPointerGetAttributes) return true;

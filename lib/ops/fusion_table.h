@@ -1,6 +1,6 @@
 /* The table of fusions, ended by a row of zeros; see fusion.h. */
-#ifndef TRIVIUM_OPS_FUSIONS_H
-#define TRIVIUM_OPS_FUSIONS_H
+#ifndef TRIVIUM_OPS_FUSION_TABLE_H
+#define TRIVIUM_OPS_FUSION_TABLE_H
 
 #include "lib/ops/fusion.h"
 

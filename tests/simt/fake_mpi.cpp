@@ -1,15 +1,15 @@
-/* A GPU works on while its host is inside MPI; the doubles have no thread of their own. So calls of MPI that look for progress
+/* A GPU works on while its host is inside MPI; the fakes have no thread of their own. So calls of MPI that look for progress
  * also let the streams run, by way of MPI's profiling interface: MPI_Test here calls PMPI_Test and then pokes the streams
  * (MPI 3.1, section 14.2).
  *
  * A call that blocks until all members have come is preceded by a barrier that looks and pokes: otherwise a rank could sit in
  * MPI_Comm_split while another waits for its "GPU". */
-#include "tests/simt/double.h"
-#include "tests/simt/double_mpi.h"
+#include "tests/simt/fake.h"
+#include "tests/simt/fake_mpi.h"
 
 #include <sched.h>
 
-MPI_Comm double_world = MPI_COMM_NULL;
+MPI_Comm fake_world = MPI_COMM_NULL;
 
 static void meet(MPI_Comm comm) {
     MPI_Request request;
@@ -17,7 +17,7 @@ static void meet(MPI_Comm comm) {
     for (int done = 0; !done;) {
         if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
         if (done) return;
-        double_poke();
+        fake_poke();
         sched_yield();
     }
 }
@@ -26,28 +26,28 @@ extern "C" {
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     int code = PMPI_Init_thread(argc, argv, required, provided);
-    if (code == MPI_SUCCESS) code = PMPI_Comm_dup(MPI_COMM_WORLD, &double_world);
+    if (code == MPI_SUCCESS) code = PMPI_Comm_dup(MPI_COMM_WORLD, &fake_world);
     return code;
 }
 int MPI_Finalize(void) {
     meet(MPI_COMM_WORLD);
-    PMPI_Comm_free(&double_world);
+    PMPI_Comm_free(&fake_world);
     return PMPI_Finalize();
 }
 
 int MPI_Test(MPI_Request *request, int *done, MPI_Status *status) {
     int code = PMPI_Test(request, done, status);
-    double_poke();
+    fake_poke();
     return code;
 }
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *found, MPI_Status *status) {
     int code = PMPI_Iprobe(source, tag, comm, found, status);
-    double_poke();
+    fake_poke();
     return code;
 }
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int *found, MPI_Message *message, MPI_Status *status) {
     int code = PMPI_Improbe(source, tag, comm, found, message, status);
-    double_poke();
+    fake_poke();
     return code;
 }
 

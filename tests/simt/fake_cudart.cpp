@@ -1,9 +1,9 @@
-/* The CUDA runtime's functions that this project uses: devices, copies, errors. Memory and streams: see double.h.
+/* The CUDA runtime's functions that this project uses: devices, copies, errors. Memory and streams: see fake.h.
  *
  * Stricter than CUDA where CUDA leaves things to chance: a copy whose direction does not fit its addresses, or which crosses the
  * end of an allocation, is refused with a line; pinned memory is read and written when the copy runs, pageable memory is read
  * at the call (CUDA stages it) and written before the call returns (runtime API, "API synchronization behavior"). */
-#include "tests/simt/double.h"
+#include "tests/simt/fake.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,14 +14,14 @@
 static cudaError_t last_error, async_error;
 static int current_device;
 
-int double_device(void) { return current_device; }
-int double_n_devices(void) {
+int fake_device(void) { return current_device; }
+int fake_n_devices(void) {
     const char *text = getenv("SIMT_GPUS");
     int n = text ? atoi(text) : 8;
     return n < 0 ? 0 : n > 64 ? 64 : n;
 }
 
-cudaError_t double_fail(cudaError_t error, const char *format, ...) {
+cudaError_t fake_fail(cudaError_t error, const char *format, ...) {
     last_error = error;
     if (!format) return error;
     char text[300];
@@ -35,7 +35,7 @@ cudaError_t double_fail(cudaError_t error, const char *format, ...) {
 
 /* What queued work did wrong (kernels: tests/simt says so) shows at the next synchronization, and as the last error. CUDA then
  * refuses everything for good; here the next test goes on. */
-cudaError_t double_async_error(void) {
+cudaError_t fake_async_error(void) {
     if (simt_take_error && simt_take_error()) async_error = last_error = cudaErrorLaunchFailure;
     cudaError_t error = async_error;
     async_error = cudaSuccess;
@@ -51,17 +51,17 @@ static bool is_host(struct range r) { return r.place == PLACE_PAGEABLE || r.plac
 
 static cudaError_t check_side(const char *call, const char *side, struct range r, bool device_wanted, int device) {
     if ((r.place == PLACE_DEVICE) != device_wanted || r.place == PLACE_FREED)
-        return double_fail(cudaErrorInvalidValue, "%s: %s is %s", call, side, place_name(r));
-    if (!r.fits) return double_fail(cudaErrorInvalidValue, "%s: %s crosses the end of its allocation", call, side);
+        return fake_fail(cudaErrorInvalidValue, "%s: %s is %s", call, side, place_name(r));
+    if (!r.fits) return fake_fail(cudaErrorInvalidValue, "%s: %s crosses the end of its allocation", call, side);
     if (device_wanted && r.device != device)
-        return double_fail(cudaErrorInvalidValue, "%s: %s is memory of GPU %d, and the stream is GPU %d's", call, side, r.device,
+        return fake_fail(cudaErrorInvalidValue, "%s: %s is memory of GPU %d, and the stream is GPU %d's", call, side, r.device,
                            device);
     return cudaSuccess;
 }
 
 static cudaError_t check_copy(const void *to, const void *from, size_t n, enum cudaMemcpyKind kind, int device) {
     static const char call[] = "cudaMemcpyAsync";
-    struct range target = double_range(to, n), source = double_range(from, n);
+    struct range target = fake_range(to, n), source = fake_range(from, n);
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     if (kind == cudaMemcpyDefault) to_device = !is_host(target), from_device = !is_host(source);
@@ -69,14 +69,14 @@ static cudaError_t check_copy(const void *to, const void *from, size_t n, enum c
     if (error == cudaSuccess) error = check_side(call, "the source", source, from_device, device);
     if (error != cudaSuccess) return error;
     if ((const char *)to < (const char *)from + n && (const char *)from < (const char *)to + n)
-        return double_fail(cudaErrorInvalidValue, "%s: source and target overlap", call);
+        return fake_fail(cudaErrorInvalidValue, "%s: source and target overlap", call);
     return cudaSuccess;
 }
 
 /* Pinned memory may have been freed since the call. */
 static bool copy_now(void *to, const void *from, size_t n) {
-    if (double_range(to, n).place == PLACE_FREED || double_range(from, n).place == PLACE_FREED)
-        async_error = double_fail(cudaErrorIllegalAddress, "a copy runs after its memory has been freed");
+    if (fake_range(to, n).place == PLACE_FREED || fake_range(from, n).place == PLACE_FREED)
+        async_error = fake_fail(cudaErrorIllegalAddress, "a copy runs after its memory has been freed");
     else memcpy(to, from, n);
     return true;
 }
@@ -84,17 +84,17 @@ static bool copy_now(void *to, const void *from, size_t n) {
 extern "C" {
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t stream) {
-    int device = double_stream_device(stream);
-    if (device < 0) return double_fail(cudaErrorInvalidResourceHandle, "cudaMemcpyAsync: no such stream");
+    int device = fake_stream_device(stream);
+    if (device < 0) return fake_fail(cudaErrorInvalidResourceHandle, "cudaMemcpyAsync: no such stream");
     if (n == 0) return cudaSuccess;
     cudaError_t error = check_copy(to, from, n, kind, device);
     if (error != cudaSuccess) return error;
-    if (double_range(from, n).place == PLACE_PAGEABLE) {
+    if (fake_range(from, n).place == PLACE_PAGEABLE) {
         auto staged = std::make_shared<std::vector<char>>((const char *)from, (const char *)from + n);
-        return double_enqueue(stream, "copy", [=] { return copy_now(to, staged->data(), n); });
+        return fake_enqueue(stream, "copy", [=] { return copy_now(to, staged->data(), n); });
     }
-    error = double_enqueue(stream, "copy", [=] { return copy_now(to, from, n); });
-    if (error != cudaSuccess || double_range(to, n).place != PLACE_PAGEABLE) return error;
+    error = fake_enqueue(stream, "copy", [=] { return copy_now(to, from, n); });
+    if (error != cudaSuccess || fake_range(to, n).place != PLACE_PAGEABLE) return error;
     return cudaStreamSynchronize(stream);
 }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t n, enum cudaMemcpyKind kind) {
@@ -102,12 +102,12 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t n, enum cudaMemcpyKind
     return error == cudaSuccess ? cudaStreamSynchronize(NULL) : error;
 }
 cudaError_t cudaMemsetAsync(void *to, int value, size_t n, cudaStream_t stream) {
-    int device = double_stream_device(stream);
-    if (device < 0) return double_fail(cudaErrorInvalidResourceHandle, "cudaMemsetAsync: no such stream");
+    int device = fake_stream_device(stream);
+    if (device < 0) return fake_fail(cudaErrorInvalidResourceHandle, "cudaMemsetAsync: no such stream");
     if (n == 0) return cudaSuccess;
-    cudaError_t error = check_side("cudaMemsetAsync", "the target", double_range(to, n), true, device);
+    cudaError_t error = check_side("cudaMemsetAsync", "the target", fake_range(to, n), true, device);
     if (error != cudaSuccess) return error;
-    return double_enqueue(stream, "memset", [=] {
+    return fake_enqueue(stream, "memset", [=] {
         memset(to, value, n);
         return true;
     });
@@ -116,7 +116,7 @@ cudaError_t cudaMemset(void *to, int value, size_t n) { return cudaMemsetAsync(t
 
 /* ---- errors ---- */
 cudaError_t cudaPeekAtLastError(void) {
-    cudaError_t late = double_async_error();
+    cudaError_t late = fake_async_error();
     return late == cudaSuccess ? last_error : late;
 }
 cudaError_t cudaGetLastError(void) {
@@ -143,11 +143,11 @@ const char *cudaGetErrorName(cudaError_t error) { return cudaGetErrorString(erro
 
 /* ---- devices ---- */
 cudaError_t cudaGetDeviceCount(int *n) {
-    *n = double_n_devices();
-    return *n > 0 ? cudaSuccess : double_fail(cudaErrorNoDevice, NULL);
+    *n = fake_n_devices();
+    return *n > 0 ? cudaSuccess : fake_fail(cudaErrorNoDevice, NULL);
 }
 cudaError_t cudaSetDevice(int device) {
-    if (device < 0 || device >= double_n_devices()) return double_fail(cudaErrorInvalidDevice, NULL);
+    if (device < 0 || device >= fake_n_devices()) return fake_fail(cudaErrorInvalidDevice, NULL);
     current_device = device;
     return cudaSuccess;
 }
@@ -158,7 +158,7 @@ cudaError_t cudaGetDevice(int *device) {
 
 /* An H100's limits, so that what is refused here is what is refused there. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
-    if (device < 0 || device >= double_n_devices()) return double_fail(cudaErrorInvalidDevice, NULL);
+    if (device < 0 || device >= fake_n_devices()) return fake_fail(cudaErrorInvalidDevice, NULL);
     size_t unused;
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "simt (CPU)");
@@ -177,9 +177,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
-    if (!kernel) return double_fail(cudaErrorInvalidValue, "cudaFuncSetAttribute: no kernel");
+    if (!kernel) return fake_fail(cudaErrorInvalidValue, "cudaFuncSetAttribute: no kernel");
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value > 227 << 10)
-        return double_fail(cudaErrorInvalidValue, "%d bytes of dynamic shared memory; a block has at most %d", value, 227 << 10);
+        return fake_fail(cudaErrorInvalidValue, "%d bytes of dynamic shared memory; a block has at most %d", value, 227 << 10);
     return cudaSuccess;
 }
 

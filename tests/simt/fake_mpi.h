@@ -1,6 +1,6 @@
-/* What the doubles use of MPI: the profiling interface, so that their own calls are not taken for the program's. */
-#ifndef TRIVIUM_SIMT_DOUBLE_MPI_H
-#define TRIVIUM_SIMT_DOUBLE_MPI_H
+/* What the fakes use of MPI: the profiling interface, so that their own calls are not taken for the program's. */
+#ifndef TRIVIUM_SIMT_FAKE_MPI_H
+#define TRIVIUM_SIMT_FAKE_MPI_H
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -11,6 +11,6 @@
 #endif
 
 /* All ranks, apart from the program's messages. MPI_COMM_NULL before MPI_Init. */
-extern MPI_Comm double_world;
+extern MPI_Comm fake_world;
 
 #endif
