@@ -1,13 +1,15 @@
-/* The world of this process: entering MPI, leaving it, and the settings of every operation.
+/* Entering MPI, and leaving it.
  *
  * The folder in one page:
- *   comm.c         enter and leave                        comm_self.c        backend: a group of one
+ *   comm_world.c   who am I, settings, names, formulas    comm_self.c        backend: a group of one
  *   comm_group.c   groups and their ledgers               comm_mpi*.c        backend: MPI
  *   comm_ops.c     start an operation (any backend)       comm_mail.c        control messages beside the groups
+ *   comm_blocking.c   start it and wait                   comm.c             enter and leave
  *   comm_check.c   do all members make the same call?     mesh.c             coordinates -> groups
  *   comm_wait.c    wait for it, with a deadline           fail_agree.c       one failure, known to all
  *   comm_roll*.c   the deadline passed: who is missing?
  *   comm_device.c  memory of a GPU: who moves it          comm_nccl*.c       mover: NCCL
+ *   comm_use_device.c   from here on a GPU's memory is moved, too
  *   comm_pinned.c  pinned memory, kept                    comm_staged.c      mover: pinned memory and MPI
  *   comm_self_device.c   memory of a GPU in a group of one
  *
@@ -17,47 +19,20 @@
  * jobs in which everything that was started has ended. Every other end is MPI_Abort, which ends all processes. */
 #include "lib/comm/comm.h"
 
-#include "lib/base/cores.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_mail.h"
 #include "lib/comm/comm_mpi_world.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
-static struct mpi_place place = {.rank = 0, .size = 1, .local_rank = 0, .local_size = 1};
-static struct comm_settings settings = {.timeout_s = 600.0, .check_collectives = false};
+enum { COMM_LIBRARY_BYTES = 320 };
 static bool started;
 
-int comm_world_rank(void) { return place.rank; }
-int comm_world_size(void) { return place.size; }
-int comm_local_rank(void) { return place.local_rank; }
-int comm_local_size(void) { return place.local_size; }
-double comm_local_cores(void) { return started ? fmin(place.local_cores, cores_quota("")) : cores_allowed(); }
-
-void comm_configure(const struct comm_settings *wanted) { settings = *wanted; }
-const struct comm_settings *comm_settings_in_force(void) { return &settings; }
-
-/* "node03" rather than "node03.cluster.example.org": error lines should stay short. */
-void comm_host_name(char *host, size_t bytes) {
-    if (gethostname(host, bytes) != 0) snprintf(host, bytes, "unknown");
-    host[bytes - 1] = 0;
-    for (char *c = host; *c; c++)
-        if (*c == '.') *c = 0;
-}
-
-void comm_world_identity(void) {
-    char host[64], identity[128];
-    comm_host_name(host, sizeof host);
-    snprintf(identity, sizeof identity, "rank %d/%d @%s", place.rank, place.size, host);
-    status_identity(identity);
-}
-
 enum status comm_start(int *argc, char ***argv) {
-    TRY(mpi_world_start(argc, argv, &place));
+    TRY(mpi_world_start(argc, argv, comm_world_place()));
     started = true;
     comm_world_identity();
     TRY(mail_open());
@@ -73,10 +48,20 @@ void comm_finish(bool clean, int code) {
         clean = false;
     }
     /* In a world of one there is nobody to strand and nobody to kill: the caller ends with its own code. */
-    if (!clean && place.size > 1) mpi_world_kill(code ? code : 1);
+    if (!clean && comm_world_size() > 1) mpi_world_kill(code ? code : 1);
     comm_device_close();
     group_close_world();
     mail_close();
     mpi_world_finish();
+    comm_world_place()->local_cores = 0;
     started = false;
+}
+
+const char *comm_library(void) {
+    static char text[COMM_LIBRARY_BYTES];
+    mpi_library(text, sizeof text);
+    size_t n = strlen(text);
+    int nccl = comm_nccl_version();
+    if (nccl) snprintf(text + n, sizeof text - n, ", NCCL %d.%d.%d", nccl / 10000, nccl / 100 % 100, nccl % 100);
+    return text;
 }

@@ -64,8 +64,11 @@ struct group *group_counting(const struct group *);
 enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
 void group_close_world(void);         /* @collective{every process of the job} */
 
-/* comm_ops.c: where operations are recorded, or NULL */
+/* comm_world.c: where operations are recorded, or NULL */
 struct spans *comm_recorder(void);
+
+/* comm_ops.c: the barrier's first half. @collective{group} @errors E_COMM, E_TIMEOUT, E_MEMORY, E_INTERNAL */
+enum status comm_barrier_start(const struct group *, struct comm_request *);
 
 /* comm_check.c: do all members of the group make this same call? Blocking. @collective{group}
  * @errors E_COMM: they do not, and how they differ; E_TIMEOUT, E_MEMORY */
@@ -73,6 +76,7 @@ enum status comm_check(struct group *, const struct comm_call *, int64_t sequenc
 
 /* comm_wait.c */
 const struct comm_request *comm_waiting(void); /* what this rank waits for now, or NULL */
+void comm_wait_standing_by(bool on);           /* this rank waits for others that are busy: it naps, and has no deadline */
 bool comm_given_up_done(void);                 /* have the operations that ran into their deadline ended after all? @collective{none} */
 
 #endif

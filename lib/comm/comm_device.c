@@ -1,15 +1,15 @@
-/* Which operations are the device's, who moves them, and what happens to all groups when that is decided.
- *
- * A group gets the mover's side (an NCCL communicator, or a second MPI communicator) when it is made, or when the device comes
- * into use, whichever is later: both are moments at which all its members are there. Groups are made by the whole world in one
- * order, so walking the list of groups meets the same members everywhere. */
+/* Which operations are the device's, and who moves them. */
 #include "lib/comm/comm_device.h"
 
 static const struct device *device;          /* whose memory is not the host's */
 static const struct comm_mover *mover;       /* of groups of more than one rank */
-static enum comm_transport transport_in_use;
 
 const struct device *comm_device(void) { return device; }
+const struct comm_mover *comm_device_mover(void) { return mover; }
+void comm_device_set(const struct device *now, const struct comm_mover *by) {
+    device = now;
+    mover = by;
+}
 
 /* ---- which backend ---- */
 static bool owned(const void *at) { return at && device->owns(device, at); }
@@ -44,58 +44,6 @@ enum status group_carry_messages(struct group *group) {
     group->carries_messages = true;
     if (before || !mover || group->size == 1 || !mover->messages_open) return OK;
     return mover->messages_open(group);
-}
-
-/* ---- in use ---- */
-static const struct comm_mover *mover_of(enum comm_transport transport) {
-#ifdef TRIVIUM_CUDA
-    return transport == COMM_NCCL ? &comm_nccl : transport == COMM_STAGED ? &comm_staged : NULL;
-#else
-    return (void)transport, NULL;
-#endif
-}
-
-void comm_device_close(void) {
-    for (struct group *g = group_first(); g && mover; g = g->next) comm_device_group_close(g);
-    if (mover) mover->close();
-    mover = NULL;
-    if (device) pinned_close(device);
-    device = NULL;
-}
-
-static enum status open_groups(void) {
-    enum status status = OK;
-    for (struct group *g = group_first(); g; g = g->next) {
-        enum status opened = comm_device_group_open(g);  /* a rank that has failed goes on: the others wait for it */
-        if (status == OK) status = opened;
-    }
-    return status;
-}
-
-enum status comm_use_device(const struct device *wanted, enum comm_transport transport) {
-    if (wanted->kind == DEVICE_CPU) return OK;           /* host memory all the same */
-    if (transport == COMM_ALONE) {
-        if (mover && device != wanted)
-            return FAIL(E_INTERNAL, "%s has groups open; %s cannot be used beside it", device->name, wanted->name);
-        device = wanted;
-        return OK;
-    }
-    int32_t news = !(mover && device == wanted && transport_in_use == transport);
-    TRY(comm_all_reduce(group_world(), &news, 1, INT32, COMM_MAX));  /* to one rank it may be the same GPU, to another not */
-    if (!news) return OK;
-    comm_device_close();
-    const struct comm_mover *next = mover_of(transport);
-    enum status status = fail_agree(group_world(), next->open(wanted));
-    if (status != OK) {
-        next->close();
-        return status;
-    }
-    device = wanted;
-    mover = next;
-    transport_in_use = transport;
-    status = fail_agree(group_world(), open_groups());
-    if (status != OK) comm_device_close();
-    return status;
 }
 
 #ifndef TRIVIUM_CUDA

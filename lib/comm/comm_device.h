@@ -32,12 +32,14 @@ extern const struct comm_backend comm_self_device;
 /** The backend of this call: by its buffers. @errors E_INTERNAL: one buffer here and one there, or no mover */
 enum status comm_backend_of(const struct group *, const struct comm_call *, const struct comm_backend **out);
 
-/* comm_device.c: the device in use, NULL before comm_use_device; a group is born or dies; the end */
+/* comm_device.c: the device in use and its mover, NULL before comm_use_device; a group is born or dies */
 const struct device *comm_device(void);
+const struct comm_mover *comm_device_mover(void);
+void comm_device_set(const struct device *, const struct comm_mover *);
 enum status comm_device_group_open(struct group *);  /* @collective{group} @errors E_COMM, E_TIMEOUT, E_DEVICE, E_MEMORY */
 void comm_device_group_close(struct group *);        /* @collective{group} */
 void comm_device_progress(void);
-void comm_device_close(void);
+void comm_device_close(void);                        /* comm_use_device.c: the end of it, in all groups. @collective{world} */
 const struct comm_request *comm_device_oldest(double *started_s); /* not ended, *started_s by clock_s; or NULL */
 /* comm_wait.c: the deadline has passed; who is missing? Breaks off what is on the device. @errors E_TIMEOUT  @collective{none} */
 enum status comm_device_late(const char *what);

@@ -93,27 +93,3 @@ void group_close_world(void) {
     world = &self;
     mpi_close(&self.communicator);
 }
-
-/* The one place for these formulas; comm.h says where they come from. */
-double comm_algorithm_bytes(enum comm_op op, int n, double bytes) {
-    double others = n > 1 ? (double)(n - 1) / n : 0.0;
-    switch (op) {
-    case COMM_ALL_REDUCE: return 2.0 * bytes * others;
-    case COMM_ALL_GATHER:
-    case COMM_REDUCE_SCATTER:
-    case COMM_ALL_TO_ALL: return bytes * others;
-    case COMM_BROADCAST:
-    case COMM_REDUCE:
-    case COMM_SEND: return n > 1 ? bytes : 0.0;
-    default: return 0.0; /* recv: counted where it was sent; barrier: carries nothing */
-    }
-}
-
-const char *comm_op_name(enum comm_op op) {
-    static const char *const names[N_COMM_OPS] = {
-        [COMM_ALL_REDUCE] = "all_reduce", [COMM_ALL_GATHER] = "all_gather", [COMM_REDUCE_SCATTER] = "reduce_scatter",
-        [COMM_BROADCAST] = "broadcast",   [COMM_REDUCE] = "reduce",         [COMM_ALL_TO_ALL] = "all_to_all",
-        [COMM_SEND] = "send",             [COMM_RECV] = "recv",             [COMM_BARRIER] = "barrier",
-    };
-    return (unsigned)op < N_COMM_OPS ? names[op] : "unknown operation";
-}

@@ -13,16 +13,6 @@
 
 #include <limits.h>
 
-MPI_Datatype mpi_type(enum dtype dtype) {
-    switch (dtype) {
-    case FP64: return MPI_DOUBLE;
-    case FP32: return MPI_FLOAT;
-    case INT32: return MPI_INT32_T;
-    case UINT8: return MPI_UINT8_T;
-    default: return MPI_UINT16_T; /* bf16, fp16: MPI moves them as bits; comm_mpi_reduce.c knows what they mean */
-    }
-}
-
 /* The limit holds for the whole buffer, since libraries multiply count by rank in an int. */
 static enum status check_count(const struct group *group, const struct comm_call *call) {
     bool parts = call->op == COMM_ALL_GATHER || call->op == COMM_REDUCE_SCATTER || call->op == COMM_ALL_TO_ALL;
@@ -67,12 +57,6 @@ static int start_call(const struct group *group, const struct comm_call *call, M
     case COMM_RECV: return MPI_Irecv(call->to, count, type, call->peer, call->tag, comm, request);
     default: return MPI_Ibarrier(comm, request);
     }
-}
-
-enum status mpi_failed(const struct comm_request *request, const char *verb, int code) {
-    const struct group *group = request->group;
-    return FAIL(E_COMM, "MPI could not %s %s #%lld of group %s (%d ranks): %s", verb, comm_op_name(request->op),
-                (long long)request->sequence, group->name, group->size, mpi_error_text(code));
 }
 
 static enum status mpi_start(const struct comm_call *call, struct comm_request *request) {

@@ -33,8 +33,11 @@ static inline MPI_Comm mpi_comm_of(void *handle) {
     return comm;
 }
 
-/** MPI's own words for an error code. Static storage. */
+/* comm_mpi_text.c: MPI's own words for an error code, in static storage; how a dtype travels; and the line for a request that MPI has
+ * failed to `verb`. @errors E_COMM, always */
 const char *mpi_error_text(int code);
+MPI_Datatype mpi_type(enum dtype);
+enum status mpi_failed(const struct comm_request *, const char *verb, int code);
 
 /* One MPI call that must succeed; its name and MPI's reason go into the line. */
 #define MPI_TRY(name, ...)                                                                                             \
@@ -42,11 +45,6 @@ const char *mpi_error_text(int code);
         int mpi_code_ = name(__VA_ARGS__);                                                                             \
         if (mpi_code_ != MPI_SUCCESS) return FAIL(E_COMM, #name ": %s", mpi_error_text(mpi_code_));                    \
     } while (0)
-
-/* comm_mpi.c: how a dtype travels; and the line for a request that MPI has failed to `verb`.
- * @errors E_COMM, always */
-MPI_Datatype mpi_type(enum dtype);
-enum status mpi_failed(const struct comm_request *, const char *verb, int code);
 
 /* comm_mpi_reduce.c: the reductions that MPI does not have. @errors E_COMM  @collective{none} */
 enum status mpi_reductions_open(void);

@@ -6,28 +6,18 @@
 
 #include "lib/base/cores.h"
 #include "lib/base/log.h"
-#include "lib/comm/comm_device.h"
 #include "lib/comm/comm_mpi.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *mpi_error_text(int code) {
-    static char text[MPI_MAX_ERROR_STRING + 1];
+void mpi_library(char *text, size_t bytes) {
+    char whole[MPI_MAX_LIBRARY_VERSION_STRING + 1];
     int length = 0;
-    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "unknown MPI error";
-    return text;
-}
-
-const char *comm_library(void) {
-    static char text[MPI_MAX_LIBRARY_VERSION_STRING + 64];
-    int length = 0, nccl = comm_nccl_version();
-    if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) snprintf(text, sizeof text, "an unknown MPI");
-    length = (int)strcspn(text, ",\n"); /* its name and version; how it was built follows */
-    text[length] = 0;
-    if (nccl) snprintf(text + length, sizeof text - (size_t)length, ", NCCL %d.%d.%d", nccl / 10000, nccl / 100 % 100, nccl % 100);
-    return text;
+    if (MPI_Get_library_version(whole, &length) != MPI_SUCCESS) snprintf(whole, sizeof whole, "an unknown MPI");
+    whole[strcspn(whole, ",\n")] = 0;   /* its name and version; how it was built follows */
+    snprintf(text, bytes, "%.256s", whole);
 }
 
 /* Ranks may be bound to cores of their own, or share what a taskset or a batch system has left them: together they have

@@ -3,8 +3,12 @@
 #define TRIVIUM_COMM_MPI_WORLD_H
 
 #include "lib/base/status.h"
+#include <stddef.h>
 
 struct mpi_place { int rank, size, local_rank, local_size, local_cores; }; /* cores: those of all ranks here */
+
+/* comm_world.c: this process's; one rank of one before mpi_world_start. */
+struct mpi_place *comm_world_place(void);
 
 /** Enter MPI. Errors are returned from here on instead of ending the process. argc and argv: main's, or NULL.
  *  @collective{job} @errors E_COMM */
@@ -20,5 +24,7 @@ enum status mpi_members(void *communicator, int size, int *members);
 /** The same ranks again, apart from what is sent in the first. @collective{communicator} @errors E_COMM */
 enum status mpi_duplicate(void *communicator, void **out);
 void mpi_close(void **communicator); /* @collective{communicator} */
+/** "Open MPI v4.1.4": the library's name and version. @collective{none} */
+void mpi_library(char *text, size_t bytes);
 
 #endif

@@ -22,13 +22,9 @@ static enum status check_arguments(const struct group *group, const struct comm_
 }
 
 /* ---- recording (lib/base/span.h) ---- */
-static struct spans *recorder;
-
-void comm_record(struct spans *spans) { recorder = spans; }
-struct spans *comm_recorder(void) { return recorder; }
-
 /* Between steps (evaluation, checkpoints) nothing is recorded: room was made for steps. @return 1 + the span */
 static int open_span(const struct group *group, const struct comm_call *call, double bytes) {
+    struct spans *recorder = comm_recorder();
     if (!recorder || recorder->now.step < 0 || group->size == 1 || comm_is_message(call->op)) return 0;
     int span = span_open(recorder, SPAN_COMM, (int)call->op);
     if (span < 0) return 0;
@@ -53,7 +49,7 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     entry->bytes += bytes;
     request->span = open_span(group, call, bytes);
     TRY(request->backend->start(call, request));
-    if (request->span && !request->handle) span_close(recorder, request->span - 1);
+    if (request->span && !request->handle) span_close(comm_recorder(), request->span - 1);
     return OK;
 }
 
@@ -98,36 +94,6 @@ enum status comm_recv_start(const struct group *group, void *x, int64_t count, e
     return begin(group, &(struct comm_call){COMM_RECV, NULL, x, count, dtype, .peer = from, .tag = tag}, request);
 }
 
-/* ---- the blocking forms ---- */
-
-enum status comm_barrier(const struct group *group) {
-    struct comm_request request;
-    TRY(begin(group, &(struct comm_call){.op = COMM_BARRIER, .dtype = UINT8}, &request));
-    return comm_wait(&request);
-}
-
-enum status comm_all_reduce(const struct group *group, void *x, int64_t count, enum dtype dtype,
-                            enum comm_reduction reduction) {
-    struct comm_request request;
-    TRY(comm_all_reduce_start(group, x, count, dtype, reduction, &request));
-    return comm_wait(&request);
-}
-
-enum status comm_all_gather(const struct group *group, const void *shard, void *full, int64_t count, enum dtype dtype) {
-    struct comm_request request;
-    TRY(comm_all_gather_start(group, shard, full, count, dtype, &request));
-    return comm_wait(&request);
-}
-
-enum status comm_reduce_scatter(const struct group *group, const void *full, void *shard, int64_t count,
-                                enum dtype dtype) {
-    struct comm_request request;
-    TRY(comm_reduce_scatter_start(group, full, shard, count, dtype, &request));
-    return comm_wait(&request);
-}
-
-enum status comm_broadcast(const struct group *group, void *x, int64_t count, enum dtype dtype, int root) {
-    struct comm_request request;
-    TRY(comm_broadcast_start(group, x, count, dtype, root, &request));
-    return comm_wait(&request);
+enum status comm_barrier_start(const struct group *group, struct comm_request *request) {
+    return begin(group, &(struct comm_call){.op = COMM_BARRIER, .dtype = UINT8}, request);
 }

@@ -32,6 +32,7 @@ static struct comm_request given_up[MAX_GIVEN_UP];
 static int n_given_up;
 
 const struct comm_request *comm_waiting(void) { return waiting; }
+void comm_wait_standing_by(bool on) { standing_by = on; }
 
 static enum status test_until(struct comm_request *request, double deadline_s, bool *done) {
     for (;;) {
@@ -91,13 +92,6 @@ enum status comm_wait(struct comm_request *request) {
                       timeout_s, found);
     }
     waiting = NULL;
-    return status;
-}
-
-enum status comm_stand_by(const struct group *group) {
-    standing_by = true;
-    enum status status = comm_barrier(group);
-    standing_by = false;
     return status;
 }
 

@@ -77,6 +77,16 @@ static void params_settle(struct program *p) {
     }
 }
 
+void *param_own_weight(const struct param *w) {
+    int64_t first = w->weight_at == RESIDENT_OWN ? 0 : w->own_first;
+    return (char *)w->weight + first * (int64_t)dtype_size(w->type.dtype);
+}
+
+void *param_own_grad(const struct param *w) {
+    int64_t first = w->grad_at == RESIDENT_OWN ? 0 : w->own_first;
+    return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
+}
+
 int64_t param_resident_n(const struct param *w, enum residence at) {
     if (at == RESIDENT_OWN) return w->shard_n;                       /* one size on every rank, so that gathers are even */
     return w->padded_n ? w->padded_n : type_n(&w->type);

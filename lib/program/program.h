@@ -84,6 +84,10 @@ static inline enum dtype param_saved_dtype(const struct param *w, enum state_arr
     return w->master || a != STATE_WEIGHT ? w->state_dtype : w->type.dtype;
 }
 
+/** Own elements: what this rank updates. Address of the first, in weight and in gradient. */
+void *param_own_weight(const struct param *);
+void *param_own_grad(const struct param *);
+
 /** An empty program; fini frees its tables. */
 void program_init(struct program *);
 void program_fini(struct program *);

@@ -14,16 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-void *param_own_weight(const struct param *w) {
-    int64_t first = w->weight_at == RESIDENT_OWN ? 0 : w->own_first;
-    return (char *)w->weight + first * (int64_t)dtype_size(w->type.dtype);
-}
-
-void *param_own_grad(const struct param *w) {
-    int64_t first = w->grad_at == RESIDENT_OWN ? 0 : w->own_first;
-    return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
-}
-
 /* Own gradients as a table; in `buffers`, which has room for every param. */
 static int own_gradients(const struct run *r, bool counted_only, struct reduce_buffer *buffers) {
     int n = 0;

@@ -148,10 +148,6 @@ enum status run_check_threads(const struct run *);
 /** Measured high-water mark of each role in bytes, on the device and in host memory. @errors E_INTERNAL under WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]);
 
-/* ---- own elements: what this rank updates. Address of the first, in weight / gradient ---- */
-void *param_own_weight(const struct param *);
-void *param_own_grad(const struct param *);
-
 /** *value: a scalar of the step as it is now. Waits for the device. @collective{none} @errors E_DEVICE, E_TIMEOUT */
 enum status run_read_scalar(struct run *, enum run_scalar, double *value);
 

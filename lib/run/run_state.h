@@ -1,5 +1,5 @@
-/* What the files of a run share: its memory and groups (run_open.c), its samples (run_samples.c), what it tells (run_events.c) and
- * its step (run_step.c). Private to them. */
+/* What the files of a run share: its memory and groups (run_open.c), its samples (run_samples.c), what it tells (run_events.c), its
+ * step (run_step.c) and the numbers of one (run_scalars.c). Private to them. */
 #ifndef TRIVIUM_RUN_RUN_STATE_H
 #define TRIVIUM_RUN_RUN_STATE_H
 
@@ -9,6 +9,10 @@
 /* The executor's hook, of a run: a microbatch's tokens and targets, at the places of a sequence that this rank holds.
  * @errors E_MEMORY, E_DATA */
 enum status run_fetch(void *run, int microbatch, int32_t *tokens, int32_t *targets);
+
+/* ---- run_scalars.c ---- */
+/* Until the mark behind `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
+enum status run_wait(const struct run *, const struct device_mark *, const char *what);
 
 /* ---- run_events.c ---- */
 /* The executor's hook, of a run: a row has come to what is done with a param, whose weight or gradient lies in `buffer`; whoever has

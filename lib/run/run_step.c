@@ -110,20 +110,6 @@ enum status run_step_start(struct run *r) {
     return end_step(r, &step);
 }
 
-/* On the CPU work is done when it is issued, and there may be no world. */
-static enum status wait_for(const struct run *r, const struct device_mark *mark, const char *what) {
-    return r->device->kind == DEVICE_CPU ? OK : comm_wait_device(mark, what);
-}
-
-enum status run_read_scalar(struct run *r, enum run_scalar which, double *value) {
-    struct step_record *free_record = &r->record[r->n_step % STEPS_AHEAD];
-    TRY(r->device->download_start(r->device, &free_record->scalars[which], &r->scalars[which], sizeof *value));
-    TRY(r->device->mark_set(r->device, &free_record->mark));
-    TRY(wait_for(r, &free_record->mark, "a number of the step"));
-    *value = free_record->scalars[which];
-    return OK;
-}
-
 /* Nothing has changed a weight since that step: it is undone by counting it as not done. */
 static enum status refuse_non_finite(struct run *r, const struct step_record *step, const char *what, double value) {
     if (isfinite(value)) return OK;
@@ -138,7 +124,7 @@ enum status run_step_finish(struct run *r) {
     const struct step_record *step = &r->record[(r->n_step - r->n_started) % STEPS_AHEAD];
     char what[48];
     snprintf(what, sizeof what, "step %" PRId64, step->n_step + 1);
-    TRY(wait_for(r, &step->mark, what));
+    TRY(run_wait(r, &step->mark, what));
     if (r->exec.stopwatch) TRY(stopwatch_collect(r->exec.stopwatch));
     r->n_started--;
     r->loss = step->scalars[SCALAR_LOSS];

@@ -1,0 +1,69 @@
+/* Who this process is, how operations behave, what they are called and what they cost: what every other file of the folder may ask, and
+ * which asks none of them. */
+#include "lib/comm/comm_backend.h"
+#include "lib/comm/comm_mpi_world.h"
+
+#include "lib/base/cores.h"
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static struct mpi_place place = {.rank = 0, .size = 1, .local_rank = 0, .local_size = 1};
+static struct comm_settings settings = {.timeout_s = 600.0, .check_collectives = false};
+
+struct mpi_place *comm_world_place(void) { return &place; }
+
+int comm_world_rank(void) { return place.rank; }
+int comm_world_size(void) { return place.size; }
+int comm_local_rank(void) { return place.local_rank; }
+int comm_local_size(void) { return place.local_size; }
+double comm_local_cores(void) { return place.local_cores > 0 ? fmin(place.local_cores, cores_quota("")) : cores_allowed(); }
+
+void comm_configure(const struct comm_settings *wanted) { settings = *wanted; }
+const struct comm_settings *comm_settings_in_force(void) { return &settings; }
+
+/* "node03" rather than "node03.cluster.example.org": error lines should stay short. */
+void comm_host_name(char *host, size_t bytes) {
+    if (gethostname(host, bytes) != 0) snprintf(host, bytes, "unknown");
+    host[bytes - 1] = 0;
+    for (char *c = host; *c; c++)
+        if (*c == '.') *c = 0;
+}
+
+void comm_world_identity(void) {
+    char host[64], identity[128];
+    comm_host_name(host, sizeof host);
+    snprintf(identity, sizeof identity, "rank %d/%d @%s", place.rank, place.size, host);
+    status_identity(identity);
+}
+
+/* ---- recording (lib/base/span.h) ---- */
+static struct spans *recorder;
+
+void comm_record(struct spans *spans) { recorder = spans; }
+struct spans *comm_recorder(void) { return recorder; }
+
+/* ---- formulas and names ---- */
+/* The one place for these formulas; comm.h says where they come from. */
+double comm_algorithm_bytes(enum comm_op op, int n, double bytes) {
+    double others = n > 1 ? (double)(n - 1) / n : 0.0;
+    switch (op) {
+    case COMM_ALL_REDUCE: return 2.0 * bytes * others;
+    case COMM_ALL_GATHER:
+    case COMM_REDUCE_SCATTER:
+    case COMM_ALL_TO_ALL: return bytes * others;
+    case COMM_BROADCAST:
+    case COMM_REDUCE:
+    case COMM_SEND: return n > 1 ? bytes : 0.0;
+    default: return 0.0; /* recv: counted where it was sent; barrier: carries nothing */
+    }
+}
+
+const char *comm_op_name(enum comm_op op) {
+    static const char *const names[N_COMM_OPS] = {
+        [COMM_ALL_REDUCE] = "all_reduce", [COMM_ALL_GATHER] = "all_gather", [COMM_REDUCE_SCATTER] = "reduce_scatter",
+        [COMM_BROADCAST] = "broadcast",   [COMM_REDUCE] = "reduce",         [COMM_ALL_TO_ALL] = "all_to_all",
+        [COMM_SEND] = "send",             [COMM_RECV] = "recv",             [COMM_BARRIER] = "barrier",
+    };
+    return (unsigned)op < N_COMM_OPS ? names[op] : "unknown operation";
+}
