@@ -1,7 +1,7 @@
 /* Options: one table feeds the command line, --config ini files, --help and the reference page.
  *
- * Precedence: command line over file over preset over data over default. A value remembers where it came from, so that a
- * preset never overrides what a person typed. */
+ * Precedence: command line over file over preset over data over default. A value remembers where it came from, so that
+ * a preset never overrides what a person typed. */
 #ifndef TRIVIUM_BASE_OPTION_H
 #define TRIVIUM_BASE_OPTION_H
 
@@ -37,24 +37,26 @@ struct option_table { const struct option *option; int n; };
 /* All tables a command understands, the struct they fill, and where each value came from. */
 struct options;
 
-/** Join tables (borrowed for the life of *out) over `target` and fill the defaults in. Two options of one name: E_INTERNAL.
+/** Join tables (borrowed for the life of *out) over `target` and fill the defaults in. Two options of one name:
+ *  E_INTERNAL.
  *  @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status options_create(const struct option_table *tables, int n_tables, void *target, struct options **out);
 void options_destroy(struct options **);
 
-/** Read argv[0..argc): "--name value", "--name=value", "--flag", "--flag on|off". `--config FILE` reads the file at once
- *  but below every command-line value in precedence, wherever it stands. Words that are not options are refused.
+/** Read argv[0..argc): "--name value", "--name=value", "--flag", "--flag on|off". `--config FILE` reads the file at
+ *  once but below every command-line value in precedence, wherever it stands. Words that are not options are refused.
  *  @errors E_USAGE: unknown option (with the nearest name), missing, malformed or out-of-range value (with the limits);
- *  E_DATA: the config file cannot be read; E_FORMAT: its line is too long, is not `key = value`, repeats a key or has an
- *  inline comment (`;` anywhere, `#` after a blank) (file:line in the message) */
+ *  E_DATA: the config file cannot be read; E_FORMAT: its line is too long, is not `key = value`, repeats a key or has
+ *  an inline comment (`;` anywhere, `#` after a blank) (file:line in the message) */
 enum status options_parse(struct options *, int argc, char *const *argv);
 
-/** Read one ini file (inih). Sections are allowed and ignored; lines hold at most 197 bytes; comment lines start with # or ;.
+/** Read one ini file (inih). Sections are allowed and ignored; lines hold at most 197 bytes; comment lines start with #
+ *  or ;.
  *  @errors E_DATA, E_FORMAT, and E_USAGE for its values, as options_parse */
 enum status options_read_file(struct options *, const char *path);
 
-/** Set one value as if it came from `source`. When the present value has a stronger source, the new one is checked all the
- *  same and then ignored (OK). @errors E_USAGE as in options_parse */
+/** Set one value as if it came from `source`. When the present value has a stronger source, the new one is checked all
+ *  the same and then ignored (OK). @errors E_USAGE as in options_parse */
 enum status options_set(struct options *, const char *name, const char *value, enum option_source);
 
 /** Where the value came from; FROM_DEFAULT for an unknown name. */
@@ -62,8 +64,8 @@ enum option_source options_source(const struct options *, const char *name);
 
 /** Every option with its value's text, in table order: for manifests and `show options`.
  *  visit(self, option, text, source) */
-void options_each(const struct options *, void (*visit)(void *, const struct option *, const char *, enum option_source),
-                  void *self);
+void options_each(const struct options *,
+                  void (*visit)(void *, const struct option *, const char *, enum option_source), void *self);
 
 /** --help: grouped, with default, unit, range or choices. */
 void options_help(const struct options *, FILE *);

@@ -58,7 +58,8 @@ static enum status read_line(struct reader *r, size_t *n) {
     int c = 0;
     for (*n = 0; c != '\n' && (c = getc(r->file)) != EOF; r->line[(*n)++] = (char)c)
         if (*n == MAX_LINE_BYTES)
-            return FAIL(E_FORMAT, "%s:%d: the line has more than %d bytes; is this a text file?", r->options->file, r->options->line + 1, MAX_LINE_BYTES);
+            return FAIL(E_FORMAT, "%s:%d: the line has more than %d bytes; is this a text file?", r->options->file,
+                        r->options->line + 1, MAX_LINE_BYTES);
     r->line[*n] = 0;
     return ferror(r->file) ? FAIL(E_DATA, "cannot read %s: %s", r->options->file, strerror(errno)) : OK;
 }
@@ -105,7 +106,8 @@ enum status options_read_file(struct options *o, const char *path) {
     if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
         return FAIL(E_DATA, "the config file %s is a pipe; give a file, or <(...) in bash", path);
     struct reader r = {.options = o, .file = fopen(path, "r"), .status = OK};
-    if (!r.file) return FAIL(E_DATA, "cannot read the config file %s: %s; configs/ has examples", path, strerror(errno));
+    if (!r.file)
+        return FAIL(E_DATA, "cannot read the config file %s: %s; configs/ has examples", path, strerror(errno));
     r.set_on_line = calloc((size_t)o->n + 1, sizeof *r.set_on_line);
     r.line = malloc(MAX_LINE_BYTES + 1);
     o->file = path;

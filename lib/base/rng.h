@@ -47,8 +47,9 @@ double rng_uniform(uint64_t seed, uint64_t stream, uint64_t element);
 /** Standard normal by Box-Muller over two 32-bit words of the element's block. */
 double rng_normal(uint64_t seed, uint64_t stream, uint64_t element);
 
-/** A keyed bijection of [0, n): element i's place in the permutation named by (seed, stream, step). Cycle-walking Feistel
- *  network over the next even power of two; O(1) memory, so an epoch's order needs no table. n >= 1, 0 <= i < n. */
+/** A keyed bijection of [0, n): element i's place in the permutation named by (seed, stream, step). Cycle-walking
+ *  Feistel network over the next even power of two; O(1) memory, so an epoch's order needs no table. n >= 1, 0 <= i <
+ *  n. */
 uint64_t rng_permute(uint64_t seed, uint64_t stream, uint64_t step, uint64_t n, uint64_t i);
 
 #ifdef __cplusplus

@@ -6,10 +6,12 @@
 enum status spans_init(struct spans *s, int64_t capacity) {
     *s = (struct spans){0};
     if (capacity > INT_MAX || (uint64_t)capacity > SIZE_MAX / sizeof *s->span)
-        return FAIL(E_MEMORY, "%lld spans are more than one recorder can hold; record fewer steps", (long long)capacity);
+        return FAIL(E_MEMORY, "%lld spans are more than one recorder can hold; record fewer steps",
+                    (long long)capacity);
     s->span = malloc((size_t)capacity * sizeof *s->span + 1);
     if (!s->span) return FAIL(E_MEMORY, "no memory for %lld spans; record fewer steps", (long long)capacity);
-    memset(s->span, 0xff, (size_t)capacity * sizeof *s->span);       /* or the first steps recorded would pay for the pages */
+    memset(s->span, 0xff, (size_t)capacity * sizeof *s->span);       /* or the first steps recorded would pay for the
+                                                                      * pages */
     s->capacity = (int)capacity;
     spans_clear(s);
     return OK;

@@ -1,11 +1,12 @@
 /* Spans: what this process did from when to when, written into memory that was allocated before.
  *
- * A recorder is an array. Opening a span takes the next element and reads the clock, closing it reads the clock again; nothing is
- * allocated, formatted or sent until somebody asks (lib/trace/trace.h). Who can be recorded holds a pointer to a recorder, NULL when
- * nobody records: then each of the functions below is one branch that is always taken the same way.
+ * A recorder is an array. Opening a span takes the next element and reads the clock, closing it reads the clock again;
+ * nothing is allocated, formatted or sent until somebody asks (lib/trace/trace.h). Who can be recorded holds a pointer
+ * to a recorder, NULL when nobody records: then each of the functions below is one branch that is always taken the same
+ * way.
  *
- * Spans lie in the order in which they were opened. What an element means (whose step, which row) only those know who open and read
- * it, so there are numbers here and no names: names are made when the file is written. */
+ * Spans lie in the order in which they were opened. What an element means (whose step, which row) only those know who
+ * open and read it, so there are numbers here and no names: names are made when the file is written. */
 #ifndef TRIVIUM_BASE_SPAN_H
 #define TRIVIUM_BASE_SPAN_H
 
@@ -24,8 +25,10 @@ enum span_kind {
     SPAN_PHASE,     /* a part of it; what: enum run_phase (lib/run/run.h) */
     SPAN_ACTION,    /* an action of the schedule; what: enum action_kind; bytes: of the message of a send or receive */
     SPAN_FETCH,     /* in an action: getting the microbatch's tokens */
-    SPAN_ROW,       /* in an action: a row; what: enum row_kind; id: the step of the program, or the param; row: where in its tape */
-    SPAN_COMM,      /* a collective of more than one rank; what: enum comm_op; axis: whose group; count, bytes; wait_s */
+    SPAN_ROW,       /* in an action: a row; what: enum row_kind; id: the step of the program, or the param; row: where
+                     * in its tape */
+    SPAN_COMM,      /* a collective of more than one rank; what: enum comm_op; axis: whose group; count, bytes;
+                     * wait_s */
     N_SPAN_KINDS
 };
 
@@ -78,7 +81,9 @@ static inline int span_open_at(struct spans *s, enum span_kind kind, int what, d
     x->start_s = start_s;
     return s->n++;
 }
-static inline int span_open(struct spans *s, enum span_kind kind, int what) { return s ? span_open_at(s, kind, what, clock_s()) : -1; }
+static inline int span_open(struct spans *s, enum span_kind kind, int what) {
+    return s ? span_open_at(s, kind, what, clock_s()) : -1;
+}
 static inline void span_close(struct spans *s, int span) {
     if (span >= 0) s->span[span].end_s = clock_s();
 }

@@ -51,7 +51,8 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* A path, an option's value or a name in a file can hold anything: a failure stays one line all the same, and moves no cursor. */
+/* A path, an option's value or a name in a file can hold anything: a failure stays one line all the same, and moves no
+ * cursor. */
 static void keep_to_one_line(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 127) *text = ' ';

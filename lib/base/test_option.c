@@ -15,7 +15,8 @@ struct target {
 
 static const struct option MODEL[] = {
     {"layers", OPTION_INT, "4", 1, 1000, NULL, "", "transformer layers", "model", offsetof(struct target, layers)},
-    {"tokens", OPTION_REAL, NULL, 0, INFINITY, NULL, "tokens", "to train on", "training", offsetof(struct target, tokens)},
+    {"tokens", OPTION_REAL, NULL, 0, INFINITY, NULL, "tokens", "to train on", "training",
+     offsetof(struct target, tokens)},
 };
 static const struct option TRAINING[] = {
     {"seed", OPTION_INT, "1234", -9.3e18, 9.3e18, NULL, "", "of everything", "training", offsetof(struct target, seed)},
@@ -187,7 +188,8 @@ static void test_unknown_options_get_the_nearest_name(void **state) {
     assert_fails(parse("--l 3"), E_USAGE, "did you mean --lr?");
     assert_fails(parse("--zzzzzz 3"), E_USAGE, "unknown option --zzzzzz; --help lists all of them");
     assert_fails(parse("--"), E_USAGE, "unknown option --");
-    assert_fails(options_set(options, "layer", "3", FROM_PRESET), E_USAGE, "unknown option layer; did you mean layers?");
+    assert_fails(options_set(options, "layer", "3", FROM_PRESET), E_USAGE,
+                 "unknown option layer; did you mean layers?");
     char longest[300] = "--";
     memset(longest + 2, 'x', sizeof longest - 3);
     longest[sizeof longest - 1] = 0;
@@ -338,7 +340,8 @@ static void test_files_that_are_no_text(void **state) {
     begin();
     assert_fails(options_read_file(options, write_bytes("zero.ini", "lr = 0.1\nlay\0ers = 2\n", 21)), E_FORMAT,
                  "zero.ini:2", "zero byte");
-    assert_fails(options_read_file(options, write_bytes("zero.ini", "\0\0\0\0", 4)), E_FORMAT, "zero.ini:1", "zero byte");
+    assert_fails(options_read_file(options, write_bytes("zero.ini", "\0\0\0\0", 4)), E_FORMAT, "zero.ini:1",
+                 "zero byte");
     assert_fails(options_read_file(options, test_path("absent.ini")), E_DATA, "absent.ini", "No such file");
     assert_fails(options_read_file(options, "/tmp"), E_DATA, "/tmp", "directory");
     assert_ok(options_read_file(options, write_file("empty.ini", "")));
@@ -384,8 +387,9 @@ static void test_each_visits_all_in_order_with_text_that_reads_back(void **state
     begin();
     assert_ok(parse("--lr 0.1 --recompute uniform:3 --sp --data x.bin --tokens 1e10"));
     options_each(options, list, &listing);
-    assert_string_equal(listing.text, "layers=4/0 tokens=10000000000/4 seed=1234/0 lr=0.1/4 sp=on/4 recompute=uniform:3/4 "
-                                      "schedule=1f1b/0 data=x.bin/4 ");
+    assert_string_equal(listing.text,
+                        "layers=4/0 tokens=10000000000/4 seed=1234/0 lr=0.1/4 sp=on/4 recompute=uniform:3/4 "
+                        "schedule=1f1b/0 data=x.bin/4 ");
     end();
 }
 
@@ -433,9 +437,9 @@ TESTS(unit_test(test_defaults_fill_every_field), unit_test(test_command_line_tak
       unit_test(test_edit_distance), unit_test(test_text_that_does_not_fit_is_refused),
       unit_test(test_the_stronger_source_wins_in_any_order),
       unit_test(test_config_is_below_the_command_line_wherever_it_stands),
-      unit_test(test_an_overruled_value_is_checked_all_the_same),
-      unit_test(test_file_with_everything_that_is_allowed), unit_test(test_file_faults_name_file_and_line),
-      unit_test(test_file_lines_are_never_cut), unit_test(test_a_line_without_end_is_refused), unit_test(test_files_that_are_no_text),
+      unit_test(test_an_overruled_value_is_checked_all_the_same), unit_test(test_file_with_everything_that_is_allowed),
+      unit_test(test_file_faults_name_file_and_line), unit_test(test_file_lines_are_never_cut),
+      unit_test(test_a_line_without_end_is_refused), unit_test(test_files_that_are_no_text),
       unit_test(test_a_fault_in_a_file_does_not_stick), unit_test(test_tables_that_contradict_themselves),
       unit_test(test_each_visits_all_in_order_with_text_that_reads_back),
       unit_test(test_listed_values_set_the_same_bits), unit_test(test_help_groups_and_explains))

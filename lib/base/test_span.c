@@ -50,5 +50,5 @@ static void test_more_spans_than_memory_are_refused(void **state) {
     spans_fini(&s);
 }
 
-TESTS(unit_test(test_spans_lie_in_the_order_in_which_they_were_opened), unit_test(test_spans_without_room_are_counted), unit_test(test_nobody_records),
-      unit_test(test_more_spans_than_memory_are_refused))
+TESTS(unit_test(test_spans_lie_in_the_order_in_which_they_were_opened), unit_test(test_spans_without_room_are_counted),
+      unit_test(test_nobody_records), unit_test(test_more_spans_than_memory_are_refused))
