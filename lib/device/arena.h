@@ -1,8 +1,9 @@
-/* One arena per role: what a byte is for decides where it lives, so that `show memory` and the measurement name the same
- * things. All offsets are fixed before the first step (lib/program); an arena only owns the bytes and watches them.
+/* One arena per role: what a byte is for decides where it lives, so that `show memory` and the measurement name the
+ * same things. All offsets are fixed before the first step (lib/program); an arena only owns the bytes and watches
+ * them.
  *
- * Watching: a fresh arena is filled with a canary, with a guard behind its end. The highest byte that no longer holds the
- * canary is the measured high-water mark; it is found without the plan, so it can contradict the plan. */
+ * Watching: a fresh arena is filled with a canary, with a guard behind its end. The highest byte that no longer holds
+ * the canary is the measured high-water mark; it is found without the plan, so it can contradict the plan. */
 #ifndef TRIVIUM_DEVICE_ARENA_H
 #define TRIVIUM_DEVICE_ARENA_H
 
@@ -24,8 +25,8 @@ enum role {
 };
 const char *role_name(enum role); /* "param" "grad" "optim" "act" "comm" "work" "save" */
 
-/* Every offset is a multiple of this: a cache line and a vector register of a CPU; of a GPU two cache lines, what cudaMalloc
- * gives, and what cuBLASLt wants of its workspace. */
+/* Every offset is a multiple of this: a cache line and a vector register of a CPU; of a GPU two cache lines, what
+ * cudaMalloc gives, and what cuBLASLt wants of its workspace. */
 enum { ARENA_ALIGN = 64, ARENA_ALIGN_CUDA = 256 };
 static inline int64_t arena_align_on(enum device_kind on, int64_t bytes) {
     int64_t align = on == DEVICE_CUDA ? ARENA_ALIGN_CUDA : ARENA_ALIGN;
@@ -34,8 +35,9 @@ static inline int64_t arena_align_on(enum device_kind on, int64_t bytes) {
 /** Within host memory, or within one array of a device. */
 static inline int64_t arena_align(int64_t bytes) { return arena_align_on(DEVICE_CPU, bytes); }
 
-/* NaN in fp64, fp32, bf16 and fp16 alike, and a top byte that no sane number has: so the last written byte is found exactly,
- * and a read before the first write poisons what it touches. DEAD is painted where a value has died (debug and tests). */
+/* NaN in fp64, fp32, bf16 and fp16 alike, and a top byte that no sane number has: so the last written byte is found
+ * exactly, and a read before the first write poisons what it touches. DEAD is painted where a value has died (debug and
+ * tests). */
 #define ARENA_CANARY UINT64_C(0x7ff97ff97ff97ff9)
 #define ARENA_DEAD UINT64_C(0xfffbfffbfffbfffb)
 
@@ -47,16 +49,17 @@ struct arena {
     bool watched;                /* filled with the canary: arena_measure works */
 };
 
-/** Allocate `bytes` (0 is fine) plus guard on the device. With `watch`, fill them with the canary (costs one pass over the
- *  memory and touches every page). @errors E_MEMORY naming role and bytes  @collective{none} */
+/** Allocate `bytes` (0 is fine) plus guard on the device. With `watch`, fill them with the canary (costs one pass over
+ *  the memory and touches every page). @errors E_MEMORY naming role and bytes  @collective{none} */
 enum status arena_init(struct arena *, const struct device *, enum role, int64_t bytes, bool watch);
 void arena_fini(struct arena *);
 
 /** Address of a planned offset. */
 static inline void *arena_at(const struct arena *a, int64_t offset) { return a->base + offset; }
 
-/** High-water mark in bytes: the end of the last byte that is not canary any more, found from the guard downward; exact to
- *  the byte (see ARENA_CANARY). More than `bytes`: something wrote past the plan. @errors E_INTERNAL without `watch` */
+/** High-water mark in bytes: the end of the last byte that is not canary any more, found from the guard downward; exact
+ *  to the byte (see ARENA_CANARY). More than `bytes`: something wrote past the plan. @errors E_INTERNAL without
+ *  `watch` */
 enum status arena_measure(const struct arena *, int64_t *bytes);
 
 /** Paint what has died with ARENA_DEAD: memory[0..bytes) of a watched arena, up to the last byte that was written. The

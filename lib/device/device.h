@@ -1,7 +1,8 @@
 /* A device holds memory and runs rows in order: the order of issue is the order of execution on its compute stream.
  *
- * The CPU is done with a piece of work when the call returns. A GPU has only been told: the host runs ahead, and learns that
- * a piece is done through a mark. Nothing in a training step may wait for the whole device; what waits, waits for a mark. */
+ * The CPU is done with a piece of work when the call returns. A GPU has only been told: the host runs ahead, and learns
+ * that a piece is done through a mark. Nothing in a training step may wait for the whole device; what waits, waits for
+ * a mark. */
 #ifndef TRIVIUM_DEVICE_DEVICE_H
 #define TRIVIUM_DEVICE_DEVICE_H
 
@@ -14,7 +15,8 @@ extern "C" {
 
 enum device_kind { DEVICE_CPU, DEVICE_CUDA, N_DEVICES };
 
-/* A place in the compute stream: everything issued before it. Storage is the caller's; zero means never set, which is done. */
+/* A place in the compute stream: everything issued before it. Storage is the caller's; zero means never set, which is
+ * done. */
 struct device_mark { void *event; };
 
 struct device {
@@ -40,23 +42,27 @@ struct device {
     enum status (*upload_start)(const struct device *, void *to, const void *from_pinned, int64_t bytes);
     enum status (*download_start)(const struct device *, void *to_pinned, const void *from, int64_t bytes);
 
-    /* ---- complete on return: they wait for the compute stream. Set-up, tests, checkpoints; never inside a step ---- */
+    /* ---- complete on return: they wait for the compute stream. Set-up, tests, checkpoints; never inside a step
+     * ---- */
     enum status (*upload)(const struct device *, void *to, const void *from_host, int64_t bytes);
     enum status (*download)(const struct device *, void *to_host, const void *from, int64_t bytes);
-    enum status (*finish)(const struct device *);        /* everything issued is done; late errors of kernels show here */
+    enum status (*finish)(const struct device *);        /* everything issued is done; late errors of kernels show
+                                                          * here */
 
     /* ---- pinned host memory, which copies can reach without the host ---- */
     enum status (*pin)(const struct device *, int64_t bytes, void **out);
     void (*unpin)(const struct device *, void *memory);
 
     /* ---- marks ---- */
-    enum status (*mark_set)(const struct device *, struct device_mark *);                 /* here, now; replaces an older one */
+    /* here, now; replaces an older one */
+    enum status (*mark_set)(const struct device *, struct device_mark *);
     enum status (*mark_done)(const struct device *, const struct device_mark *, bool *done); /* a look; does not wait */
     void (*mark_fini)(const struct device *, struct device_mark *);
-    /* The same mark with the time in it, and the seconds between two such marks that are done (stopwatch.h). NULL on the CPU, where a
-     * clock will do. */
+    /* The same mark with the time in it, and the seconds between two such marks that are done (stopwatch.h). NULL on
+     * the CPU, where a clock will do. */
     enum status (*mark_timed)(const struct device *, struct device_mark *);
-    enum status (*mark_seconds)(const struct device *, const struct device_mark *from, const struct device_mark *to, double *seconds);
+    enum status (*mark_seconds)(const struct device *, const struct device_mark *from, const struct device_mark *to,
+                                double *seconds);
 
     /* What the device itself says of its memory, for `unaccounted`; -1 where it does not. */
     void (*memory)(const struct device *, int64_t *used_bytes, int64_t *total_bytes);
@@ -65,8 +71,8 @@ struct device {
 /** The host itself: plain memory, OpenMP threads. Static; never destroyed. */
 const struct device *device_cpu(void);
 
-/** The CUDA device `index` of this process, opened at the first call and then the same one. NULL out: only ask whether it
- *  could be. @errors E_DEVICE: no driver, no such GPU, or this build has no CUDA (with the remedy) */
+/** The CUDA device `index` of this process, opened at the first call and then the same one. NULL out: only ask whether
+ *  it could be. @errors E_DEVICE: no driver, no such GPU, or this build has no CUDA (with the remedy) */
 enum status device_cuda(int index, const struct device **out);
 /** How many GPUs there are: 0 also where this build has no CUDA, or the machine no driver. */
 int device_cuda_count(void);

@@ -1,10 +1,10 @@
 /* A GPU as a device: one compute stream, on which everything that a step does is queued in order.
  *
- * The stream is created "non-blocking": it never waits for the legacy default stream, and nothing here uses that one. The
- * only calls that wait are upload, download and finish; a training step uses none of them (it pins, starts, marks).
+ * The stream is created "non-blocking": it never waits for the legacy default stream, and nothing here uses that one.
+ * The only calls that wait are upload, download and finish; a training step uses none of them (it pins, starts, marks).
  *
- * What breaks: a pinned buffer that the host writes again before the copy from it has run. The GPU reads it later than the
- * line of code that started the copy; only a mark set behind the copy says when it is free. */
+ * What breaks: a pinned buffer that the host writes again before the copy from it has run. The GPU reads it later than
+ * the line of code that started the copy; only a mark set behind the copy says when it is free. */
 #include "lib/device/device.h"
 
 #include "lib/device/fill.h"
@@ -39,7 +39,8 @@ static enum status remember(struct gpu *g, void *at, int64_t bytes) {
             g->block[i].bytes = bytes;
             return OK;
         }
-    return FAIL(E_INTERNAL, "more than %d allocations at a time on %s; memory comes in arenas", MAX_BLOCKS, g->device.name);
+    return FAIL(E_INTERNAL, "more than %d allocations at a time on %s; memory comes in arenas", MAX_BLOCKS,
+                g->device.name);
 }
 
 static enum status cuda_allocate(const struct device *d, int64_t bytes, void **out) {
@@ -139,10 +140,14 @@ static enum status record(const struct device *d, struct device_mark *mark, unsi
     CUDA_TRY(cudaEventRecord(event, stream_of(d)));
     return OK;
 }
-static enum status cuda_mark_set(const struct device *d, struct device_mark *mark) { return record(d, mark, cudaEventDisableTiming); }
-static enum status cuda_mark_timed(const struct device *d, struct device_mark *mark) { return record(d, mark, cudaEventDefault); }
-static enum status cuda_mark_seconds(const struct device *d, const struct device_mark *from, const struct device_mark *to,
-                                     double *seconds) {
+static enum status cuda_mark_set(const struct device *d, struct device_mark *mark) {
+    return record(d, mark, cudaEventDisableTiming);
+}
+static enum status cuda_mark_timed(const struct device *d, struct device_mark *mark) {
+    return record(d, mark, cudaEventDefault);
+}
+static enum status cuda_mark_seconds(const struct device *d, const struct device_mark *from,
+                                     const struct device_mark *to, double *seconds) {
     (void)d;
     float ms = 0;
     CUDA_TRY(cudaEventElapsedTime(&ms, (cudaEvent_t)from->event, (cudaEvent_t)to->event));
@@ -194,7 +199,8 @@ static enum status open_gpu(int index, struct gpu *g) {
 enum status device_cuda(int index, const struct device **out) {
     int n = device_cuda_count();
     if (n == 0) return FAIL(E_DEVICE, "there is no GPU here, or no driver for it; use --device cpu");
-    if (index < 0 || index >= n) return FAIL(E_DEVICE, "GPU %d of %d was asked for; they are numbered from 0", index, n);
+    if (index < 0 || index >= n)
+        return FAIL(E_DEVICE, "GPU %d of %d was asked for; they are numbered from 0", index, n);
     if (!gpus[index]) {
         struct gpu *g = calloc(1, sizeof *g);
         if (!g) return FAIL(E_MEMORY, "no memory for the state of GPU %d", index);

@@ -9,7 +9,8 @@ const char *dtype_name(enum dtype d) {
 }
 
 /* double -> float for a value that will be rounded again, to 16 bits: truncate, and set the last bit if anything got
- * lost. ("Round to odd"; rounding to nearest twice would turn values just beside a tie into ties. Boldo, Melquiond 2008.) */
+ * lost. ("Round to odd"; rounding to nearest twice would turn values just beside a tie into ties. Boldo, Melquiond
+ * 2008.) */
 static float float_to_odd(double x) {
     float nearest = (float)x;
     if ((double)nearest == x || isnan(x)) return nearest;

@@ -35,9 +35,9 @@ static inline uint16_t bf16_from_float(float x) {
     return (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? nan : rounded);
 }
 
-/* IEEE half: 1 sign, 5 exponent (bias 15), 10 mantissa bits; fp32: 1, 8 (bias 127), 23. The biases differ by 112. Written as
- * choices between results that are all worked out, so that loops over them vectorise; the compiler's own conversion is one
- * element at a time (gcc 12), and three times slower in a loop. */
+/* IEEE half: 1 sign, 5 exponent (bias 15), 10 mantissa bits; fp32: 1, 8 (bias 127), 23. The biases differ by 112.
+ * Written as choices between results that are all worked out, so that loops over them vectorise; the compiler's own
+ * conversion is one element at a time (gcc 12), and three times slower in a loop. */
 static inline uint32_t dtype_bits_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -64,7 +64,8 @@ static inline uint16_t fp16_from_float(float x) {
     uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;
     uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x1ffu);                       /* made quiet */
     uint32_t bits = magnitude < 0x38800000u ? subnormal
-                  : magnitude < 0x477ff000u ? normal                           /* 65520: half way past the largest, 65504 */
+                  /* 65520: half way past the largest, 65504 */
+                  : magnitude < 0x477ff000u ? normal
                   : magnitude <= 0x7f800000u ? 0x7c00u : nan;
     return (uint16_t)(sign | bits);
 }

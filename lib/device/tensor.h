@@ -17,8 +17,9 @@ enum { MAX_AXES = 5 };
 /* Tags in use: B batch, T tokens (position), C channels, H heads, D head size, K hidden size of the MLP, V vocabulary,
  * '3' the query-key-value triple, '2' and '1' small literal axes.
  * first + n may exceed global (a padded vocabulary): the elements beyond are padding.
- * What a rank holds of an axis is one run of places, or two: from element `turn` on, places are `jump` further. One run: both 0.
- * `cut`: by which axes of the mesh, as bits (lib/comm/mesh.h). Who sums a gradient follows from it (program_infer). */
+ * What a rank holds of an axis is one run of places, or two: from element `turn` on, places are `jump` further. One
+ * run: both 0. `cut`: by which axes of the mesh, as bits (lib/comm/mesh.h). Who sums a gradient follows from it
+ * (program_infer). */
 struct axis { char tag; int64_t n, first, global, turn, jump; unsigned cut; };
 struct shape { int n_axes; struct axis axis[MAX_AXES]; };
 struct type { enum dtype dtype; struct shape shape; };   /* row-major, the last axis contiguous */
@@ -27,11 +28,14 @@ struct tensor { void *data; const struct type *type; };  /* data NULL: not there
 static inline struct axis axis_whole(char tag, int64_t n) { struct axis a = {tag, n, 0, n, 0, 0, 0}; return a; }
 static inline bool axis_is_sharded(const struct axis *a) { return a->n != a->global; }
 /** Where local element i lies in the whole axis. Grows with i. */
-static inline int64_t axis_global(const struct axis *a, int64_t i) { return a->first + i + (i >= a->turn ? a->jump : 0); }
+static inline int64_t axis_global(const struct axis *a, int64_t i) {
+    return a->first + i + (i >= a->turn ? a->jump : 0);
+}
 /** Part `part` of `parts` equal ones of what is held; parts divides n. */
 struct axis axis_part(const struct axis *, int64_t parts, int64_t part);
-/** The shard of a whole axis that gives every part the same number of pairs (i, j <= i), as causal attention needs: of 2 parts
- *  equal pieces, number `part` and number 2 parts - 1 - part. 2 parts divides global.  @source Llama 3, section 3.3.2 */
+/** The shard of a whole axis that gives every part the same number of pairs (i, j <= i), as causal attention needs: of
+ *  2 parts equal pieces, number `part` and number 2 parts - 1 - part. 2 parts divides global.  @source Llama 3, section
+ *  3.3.2 */
 struct axis axis_zigzag(char tag, int64_t global, int64_t parts, int64_t part);
 
 /** Elements held here. */

@@ -118,7 +118,8 @@ static void test_refusals_name_role_bytes_and_remedy(void **state) {
     arena_fini(&a); /* harmless after a failure */
     assert_fails(arena_init(&a, device_cpu(), ROLE_COMM, -1, true), E_INTERNAL, "-1 bytes", "comm");
     void *memory;
-    assert_fails(device_cpu()->allocate(device_cpu(), INT64_MAX / 2, &memory), E_MEMORY, "refused", "4611686018427387903");
+    assert_fails(device_cpu()->allocate(device_cpu(), INT64_MAX / 2, &memory), E_MEMORY, "refused",
+                 "4611686018427387903");
     assert_null(memory);
 }
 

@@ -6,7 +6,9 @@
 #include <string.h>
 
 /* (B 2, H 2 of 4 from 2, D 3): what the second of two tp ranks holds. */
-static const struct shape heads = {3, {{.tag = 'B', .n = 2, .first = 0, .global = 2}, {.tag = 'H', .n = 2, .first = 2, .global = 4}, {.tag = 'D', .n = 3, .first = 0, .global = 3}}};
+static const struct shape heads = {3, {{.tag = 'B', .n = 2, .first = 0, .global = 2},
+                                       {.tag = 'H', .n = 2, .first = 2, .global = 4},
+                                       {.tag = 'D', .n = 3, .first = 0, .global = 3}}};
 
 static void test_counts_of_shard_and_whole(void **state) {
     (void)state;
@@ -41,7 +43,8 @@ static void test_shards_cover_the_whole_once_without_padding(void **state) {
     enum { V = 10, C = 3, SHARDS = 4, PER_SHARD = 3 }; /* 4 x 3 = 12 rows: two are padding */
     int times[V * C] = {0}, padding = 0;
     for (int64_t rank = 0; rank < SHARDS; rank++) {
-        struct shape shard = {2, {{.tag = 'V', .n = PER_SHARD, .first = rank * PER_SHARD, .global = V}, axis_whole('C', C)}};
+        struct shape shard = {2, {{.tag = 'V', .n = PER_SHARD, .first = rank * PER_SHARD, .global = V},
+                                  axis_whole('C', C)}};
         assert_int_equal(shape_global_n(&shard), V * C);
         for (int64_t i = 0; i < shape_n(&shard); i++) {
             int64_t index = shape_global_index(&shard, i);
@@ -133,7 +136,8 @@ static void test_print_shows_shards_and_obeys_its_size(void **state) {
     assert_string_equal(text, "(B 2, H");
     assert_int_equal(text[8], 'x');
     struct shape widest = {MAX_AXES, {{0}}};
-    for (int a = 0; a < MAX_AXES; a++) widest.axis[a] = (struct axis){.tag = 'V', .n = INT64_MIN, .first = INT64_MIN, .global = INT64_MIN + 1};
+    for (int a = 0; a < MAX_AXES; a++) widest.axis[a] = (struct axis){.tag = 'V', .n = INT64_MIN, .first = INT64_MIN,
+                                                                      .global = INT64_MIN + 1};
     char wide[512];
     shape_print(&widest, wide, sizeof wide);
     assert_int_equal(wide[strlen(wide) - 1], ')');
@@ -142,5 +146,5 @@ static void test_print_shows_shards_and_obeys_its_size(void **state) {
 TESTS(unit_test(test_counts_of_shard_and_whole), unit_test(test_counts_beyond_32_bits),
       unit_test(test_global_index_of_a_sharded_axis), unit_test(test_shards_cover_the_whole_once_without_padding),
       unit_test(test_zigzag_covers_all_places_and_halves_causal_work),
-      unit_test(test_part_of_an_axis_names_the_same_places), unit_test(test_axis_by_tag), unit_test(test_same_compares_every_field),
-      unit_test(test_print_shows_shards_and_obeys_its_size))
+      unit_test(test_part_of_an_axis_names_the_same_places), unit_test(test_axis_by_tag),
+      unit_test(test_same_compares_every_field), unit_test(test_print_shows_shards_and_obeys_its_size))
