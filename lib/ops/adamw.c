@@ -57,7 +57,8 @@ enum status adamw_update(const struct device *device, const struct adamw *a, con
 
 /* ---- the decision ---- */
 
-/* volatile: rounded here, or the compiler might fuse the product with + 1e-6, and the factor not be that of the norm. */
+/* volatile: rounded here, or the compiler might fuse the product with + 1e-6, and the factor not be that of the
+ * norm. */
 static enum status decide_cpu(double *multiplier, double *norm, const double *sum_of_squares, const double *loss,
                               double clip, double unscale) {
     volatile double rounded = sqrt(*sum_of_squares) * fabs(unscale);

@@ -8,8 +8,8 @@
  * With a master copy, w is the master's, and the weight is the master rounded.
  *
  * An element's result depends on that element alone, bit for bit: not on the number of threads, nor on how a tensor is
- * cut into shards, nor on where an element falls in a vector loop, nor on the device. The kernels say which products are
- * fused and leave the compiler none to choose. Source: Loshchilov and Hutter 2019; order of operations as
+ * cut into shards, nor on where an element falls in a vector loop, nor on the device. The kernels say which products
+ * are fused and leave the compiler none to choose. Source: Loshchilov and Hutter 2019; order of operations as
  * torch.optim.AdamW. */
 #ifndef TRIVIUM_OPS_ADAMW_H
 #define TRIVIUM_OPS_ADAMW_H
@@ -27,8 +27,8 @@ struct adamw {
     int64_t step;                    /* t, from 1 */
 };
 
-/** The n elements of one update, in the device's memory, aligned to an element at least. Moments are in the accumulator's
- *  dtype of the weight: fp64 for fp64, else fp32. */
+/** The n elements of one update, in the device's memory, aligned to an element at least. Moments are in the
+ *  accumulator's dtype of the weight: fp64 for fp64, else fp32. */
 struct adamw_elements {
     int64_t n;
     void *weight;
@@ -42,11 +42,12 @@ struct adamw_elements {
 
 /** What one step's gradients are multiplied by, decided where the norm is, so that the host need not wait for it:
  *
- *    *norm = sqrt(*sum_of_squares) |unscale|        *multiplier = min(1, clip / (*norm + 1e-6)) unscale;  clip 0: unscale
+ *    *norm = sqrt(*sum_of_squares) |unscale|        *multiplier = min(1, clip / (*norm + 1e-6)) unscale;  clip 0:
+ *    unscale
  *
- *  and NaN if the norm or *loss is not finite: then adamw_update changes nothing, and the host, which learns of it later,
- *  refuses or skips the step. unscale: what undoes the loss scale. All pointers are to the device's memory; loss may be
- *  NULL; norm may be sum_of_squares. In order on the compute stream. @errors E_DEVICE  @collective{none} */
+ *  and NaN if the norm or *loss is not finite: then adamw_update changes nothing, and the host, which learns of it
+ *  later, refuses or skips the step. unscale: what undoes the loss scale. All pointers are to the device's memory; loss
+ *  may be NULL; norm may be sum_of_squares. In order on the compute stream. @errors E_DEVICE  @collective{none} */
 enum status adamw_decide(const struct device *, double *multiplier, double *norm, const double *sum_of_squares,
                          const double *loss, double clip, double unscale);
 

@@ -1,13 +1,14 @@
 /* AdamW over many tensors at once; see adamw.h, and adamw_cpu.c for the same arithmetic.
  *
- * Memory-bound: with fp32 states 28 bytes an element (bf16 weight and gradient, master) for a few dozen operations. A thread
- * block takes one chunk of one tensor; a thread moves VEC elements at a time: 16 bytes of the moments and the master, side by
- * side with its neighbours', and as many elements of weight and gradient. A set of elements that does not start at such a
- * boundary everywhere (a shard may start at any element of a weight) is moved element by element, still side by side.
+ * Memory-bound: with fp32 states 28 bytes an element (bf16 weight and gradient, master) for a few dozen operations. A
+ * thread block takes one chunk of one tensor; a thread moves VEC elements at a time: 16 bytes of the moments and the
+ * master, side by side with its neighbours', and as many elements of weight and gradient. A set of elements that does
+ * not start at such a boundary everywhere (a shard may start at any element of a weight) is moved element by element,
+ * still side by side.
  *
- * The bits are the CPU's. Every sum is an explicit fused multiply-add, and no product meets a plain + or -, so there is nothing
- * left to fuse; division and square root are IEEE's in double, and in float unless nvcc is told otherwise (--use_fast_math,
- * -prec-div=false, -prec-sqrt=false, -ftz=true: never here). */
+ * The bits are the CPU's. Every sum is an explicit fused multiply-add, and no product meets a plain + or -, so there is
+ * nothing left to fuse; division and square root are IEEE's in double, and in float unless nvcc is told otherwise
+ * (--use_fast_math, -prec-div=false, -prec-sqrt=false, -ftz=true: never here). */
 #include "lib/ops/adamw_factors.h"
 #include "lib/ops/chunks.h"
 #include "lib/ops/cuda.h"
@@ -38,7 +39,8 @@ static_assert(sizeof(struct adamw_table) <= 4096, "arguments of a kernel");
 
 /* ---- one element ---- */
 
-__device__ static inline real update(const struct factors &f, real keep, real multiplier, real w, real grad, real *m, real *v) {
+__device__ static inline real update(const struct factors &f, real keep, real multiplier, real w, real grad, real *m,
+                                     real *v) {
     real g = multiplier * grad;
     *m = fma(f.beta1, *m, f.one_minus_beta1 * g);
     *v = fma(f.beta2, *v, f.one_minus_beta2 * g * g);
@@ -83,7 +85,8 @@ __device__ static inline vec<real> grad_load(const void *grad, int dtype, int64_
 /* One tensor's memory from a chunk's first element on; master is NULL, or what w is read from. */
 struct place { elem *weight; const void *grad; int64_t first; int grad_dtype; real *m, *v, *master; };
 
-__device__ static inline void update_vec(const struct factors &f, real keep, real multiplier, const struct place &p, int i) {
+__device__ static inline void update_vec(const struct factors &f, real keep, real multiplier, const struct place &p,
+                                         int i) {
     vec<real> m = vec_load(p.m + i), v = vec_load(p.v + i), w, g = grad_load(p.grad, p.grad_dtype, p.first + i);
     vec<elem> rounded;
     if (p.master) w = vec_load(p.master + i);
@@ -101,7 +104,8 @@ __device__ static inline void update_vec(const struct factors &f, real keep, rea
     vec_store(p.weight + i, rounded);
 }
 
-__device__ static inline void update_one(const struct factors &f, real keep, real multiplier, const struct place &p, int i) {
+__device__ static inline void update_one(const struct factors &f, real keep, real multiplier, const struct place &p,
+                                         int i) {
     real w = p.master ? p.master[i] : load(p.weight[i]), m = p.m[i], v = p.v[i];
     w = update(f, keep, multiplier, w, grad_get(p.grad, p.grad_dtype, p.first + i), &m, &v);
     p.m[i] = m;

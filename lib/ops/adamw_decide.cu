@@ -1,9 +1,11 @@
-/* The factor of one step's gradients, decided on the device; see adamw_decide in adamw.h. One thread: it reads two numbers. */
+/* The factor of one step's gradients, decided on the device; see adamw_decide in adamw.h. One thread: it reads two
+ * numbers. */
 #include "lib/ops/adamw_factors.h"
 
 #include "lib/device/gpu.h"
 
-/* volatile: rounded here, or the compiler might fuse the product with + 1e-6, and the factor not be that of the norm. */
+/* volatile: rounded here, or the compiler might fuse the product with + 1e-6, and the factor not be that of the
+ * norm. */
 __global__ static void adamw_decide_one_thread(double *multiplier, double *norm, const double *sum_of_squares,
                                                const double *loss, double clip, double unscale) {
     volatile double rounded = sqrt(*sum_of_squares) * fabs(unscale);

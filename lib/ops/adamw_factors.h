@@ -22,7 +22,8 @@ typedef void adamw_cpu_kernel(const struct adamw_factors *, double grad_multipli
 typedef enum status adamw_cuda_launcher(void *stream, const struct adamw_factors *, const double *grad_multiplier,
                                         const struct adamw_elements *, int n);
 
-/* adamw_decide on a CUDA device's stream: multiplier, norm, sum_of_squares and loss as there, one double each. @errors E_DEVICE */
+/* adamw_decide on a CUDA device's stream: multiplier, norm, sum_of_squares and loss as there, one double each. @errors
+ * E_DEVICE */
 enum status adamw_decide_cuda(void *stream, double *multiplier, double *norm, const double *sum_of_squares,
                               const double *loss, double clip, double unscale);
 

@@ -1,8 +1,8 @@
 /* y[b,t] = m (x[b,t] + P[t]). See add_position.h.
  *
- * Memory-bound: forward and backward_input move 2 elements for each one computed (P stays in the cache), a warp takes a row.
- * dP[t] sums over the batch: a block takes a position, its threads the columns, each adds its column's B elements in the order
- * of b. T C / GROUP threads fill a GPU from a few hundred positions on. */
+ * Memory-bound: forward and backward_input move 2 elements for each one computed (P stays in the cache), a warp takes a
+ * row. dP[t] sums over the batch: a block takes a position, its threads the columns, each adds its column's B elements
+ * in the order of b. T C / GROUP threads fill a GPU from a few hundred positions on. */
 #include "lib/ops/add_position.h"
 #include "lib/ops/dropout_cuda.h"
 

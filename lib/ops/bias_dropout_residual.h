@@ -5,9 +5,9 @@
  * in[0] x (B,T,C)   in[1] residual (B,T,C)   out[0] y (B,T,C)   weight[0] b (C)
  * out[1] the mask, uint8 (B,T,C): only in steps that store it, which then do not draw again
  *
- * Backward reads nothing but dy (and the mask, where there is one), so nothing else is saved: y may lie over x, which dies
- * here, and dresidual is dy itself. Position, channel and sample are global: a shard of T or C draws its own part of the
- * mask. */
+ * Backward reads nothing but dy (and the mask, where there is one), so nothing else is saved: y may lie over x, which
+ * dies here, and dresidual is dy itself. Position, channel and sample are global: a shard of T or C draws its own part
+ * of the mask. */
 #ifndef TRIVIUM_OPS_BIAS_DROPOUT_RESIDUAL_H
 #define TRIVIUM_OPS_BIAS_DROPOUT_RESIDUAL_H
 

@@ -25,7 +25,8 @@ bias_dropout_residual_forward_warp_per_row(elem *y, const elem *x, const elem *r
         int64_t at = r * rows.C;
         for (int i = threadIdx.x % 32; i < rows.n_groups; i += 32) {
             int c = i * GROUP - rows.shift;
-            group v = group_load(x + at, c, rows.C, rows.packed), old = group_load(residual + at, c, rows.C, rows.packed);
+            group v = group_load(x + at, c, rows.C, rows.packed),
+                  old = group_load(residual + at, c, rows.C, rows.packed);
             group bias = group_load(b, c, rows.C, rows.packed);
             real m[GROUP];
             factors_forward(m, rows, p, r, i);

@@ -2,9 +2,9 @@
  *
  *   first[i]      the number of tensor i's first chunk; first[n]: how many chunks there are
  *
- * The table of tensors travels by value, as the kernel's argument (4 KB at most): no copy to the device, no memory of its own.
- * As PyTorch's multi_tensor_apply, which stores a tensor number for every block instead; a search needs less room, so that
- * hundreds of tensors take a handful of launches. Only .cu files include this. */
+ * The table of tensors travels by value, as the kernel's argument (4 KB at most): no copy to the device, no memory of
+ * its own. As PyTorch's multi_tensor_apply, which stores a tensor number for every block instead; a search needs less
+ * room, so that hundreds of tensors take a handful of launches. Only .cu files include this. */
 #ifndef TRIVIUM_OPS_CHUNKS_H
 #define TRIVIUM_OPS_CHUNKS_H
 

@@ -1,10 +1,10 @@
-/* Sums over the rows of an (R, C) matrix, column by column, on a GPU: what the gradients of a layernorm's weights and of a bias
- * are. How the rows are cut is fixed by the shape alone, so that scratch is known before there is a device, and the order of
- * the sum, and with it its last bit, never changes.
+/* Sums over the rows of an (R, C) matrix, column by column, on a GPU: what the gradients of a layernorm's weights and
+ * of a bias are. How the rows are cut is fixed by the shape alone, so that scratch is known before there is a device,
+ * and the order of the sum, and with it its last bit, never changes.
  *
- * The matrix is cut into tiles of columns (16 bytes, at least 4 elements, for each lane of a warp) and slices of rows; a block
- * sums one tile of one slice. COLUMN_BLOCKS of them fill the largest GPU (132 multiprocessors) twice over with 4 blocks each;
- * a slice has at least COLUMN_ROWS rows, so that its sum costs more than the writing of it. */
+ * The matrix is cut into tiles of columns (16 bytes, at least 4 elements, for each lane of a warp) and slices of rows;
+ * a block sums one tile of one slice. COLUMN_BLOCKS of them fill the largest GPU (132 multiprocessors) twice over with
+ * 4 blocks each; a slice has at least COLUMN_ROWS rows, so that its sum costs more than the writing of it. */
 #ifndef TRIVIUM_OPS_COLUMNS_H
 #define TRIVIUM_OPS_COLUMNS_H
 

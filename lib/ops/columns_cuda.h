@@ -1,6 +1,6 @@
-/* Column sums for the CUDA kernels, in two stages: a block sums one tile of columns over one slice of rows (the op's own kernel,
- * which knows what to add), and leaves a row of partial sums; then the slices are added, in order. See columns.h. Only
- * *_cuda.cu files include this. */
+/* Column sums for the CUDA kernels, in two stages: a block sums one tile of columns over one slice of rows (the op's
+ * own kernel, which knows what to add), and leaves a row of partial sums; then the slices are added, in order. See
+ * columns.h. Only *_cuda.cu files include this. */
 #ifndef TRIVIUM_OPS_COLUMNS_CUDA_H
 #define TRIVIUM_OPS_COLUMNS_CUDA_H
 
@@ -25,7 +25,8 @@ enum { SLICE_THREADS = 1024, SLICE_WARPS = SLICE_THREADS / 32 };
 
 /* gradient[c] += the sum of partial[s, c] over the slices s. A block takes 32 columns, its warps every 32nd slice. */
 __global__ static void __launch_bounds__(SLICE_THREADS)
-columns_add_slices(void *gradient0, int is_real0, void *gradient1, int is_real1, const real *partial, int n_slices, int C) {
+    columns_add_slices(void *gradient0, int is_real0, void *gradient1, int is_real1, const real *partial, int n_slices,
+                       int C) {
     __shared__ real sums[SLICE_WARPS][32];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = (int)blockIdx.x * 32 + lane;
     const real *mine = partial + (int64_t)blockIdx.y * n_slices * C + c;

@@ -12,8 +12,9 @@ enum { COLUMNS = 64 };
 
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/** *to = value, or += for inputs that several steps read (call->accumulate). Rounded once. Written for the vectoriser: *to is
- *  read in either case, because a branch around the load, or a choice by a bool, keeps gcc from vectorising the loop. */
+/** *to = value, or += for inputs that several steps read (call->accumulate). Rounded once. Written for the vectoriser:
+ *  *to is read in either case, because a branch around the load, or a choice by a bool, keeps gcc from vectorising the
+ *  loop. */
 static inline void put(elem *to, real value, int accumulate) {
     real old = load(*to);
     *to = store(accumulate ? old + value : value);

@@ -58,18 +58,22 @@ const struct op op_cross_entropy = {
     .all_in_backward = true,
     .work = cross_entropy_work,
     .cost = cross_entropy_cost,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(cross_entropy, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(cross_entropy, cuda))},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(cross_entropy, cpu),
+                WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(cross_entropy, cuda))},
 };
 
-#define PIECES(device)                                                                                                 \
-    extern const struct cross_entropy_pieces cross_entropy_pieces_##device##_fp64, cross_entropy_pieces_##device##_fp32, \
-        cross_entropy_pieces_##device##_bf16, cross_entropy_pieces_##device##_fp16
+#define PIECES(device) \
+    extern const struct cross_entropy_pieces cross_entropy_pieces_##device##_fp64, \
+        cross_entropy_pieces_##device##_fp32, cross_entropy_pieces_##device##_bf16, \
+        cross_entropy_pieces_##device##_fp16
 PIECES(cpu);
 PIECES(cuda);
 
-#define PIECES_OF(device)                                                                                              \
-    {[FP64] = &cross_entropy_pieces_##device##_fp64, [FP32] = &cross_entropy_pieces_##device##_fp32,                    \
-     [BF16] = &cross_entropy_pieces_##device##_bf16, [FP16] = &cross_entropy_pieces_##device##_fp16}
+#define PIECES_OF(device) \
+    { \
+        [FP64] = &cross_entropy_pieces_##device##_fp64, [FP32] = &cross_entropy_pieces_##device##_fp32, \
+        [BF16] = &cross_entropy_pieces_##device##_bf16, [FP16] = &cross_entropy_pieces_##device##_fp16 \
+    }
 
 const struct cross_entropy_pieces *cross_entropy_pieces(enum device_kind device, enum dtype dtype) {
     static const struct cross_entropy_pieces *const pieces[N_DEVICES][N_DTYPES] = {

@@ -13,8 +13,8 @@
  * one place; over shards of it, tp/ runs the same pieces with a maximum and a sum over the ranks in between. They are
  * below.
  *
- * A target at or beyond the global vocabulary is refused on the CPU (E_DATA). A GPU's host has gone on by then: there such
- * a row makes the loss NaN, reads nothing out of bounds, and the step is refused for its loss. */
+ * A target at or beyond the global vocabulary is refused on the CPU (E_DATA). A GPU's host has gone on by then: there
+ * such a row makes the loss NaN, reads nothing out of bounds, and the step is refused for its loss. */
 #ifndef TRIVIUM_OPS_CROSS_ENTROPY_H
 #define TRIVIUM_OPS_CROSS_ENTROPY_H
 
@@ -43,18 +43,18 @@ struct cross_entropy_pieces {
     enum status (*row_max)(const struct device *, const struct vocab_rows *, void *max);
     /** sum[r] = sum_k e^(x[r,k] - max[r]); hit[r] = x[r, target[r]] if that column is in this shard, else 0. */
     enum status (*row_sum)(const struct device *, const struct vocab_rows *, const void *max, void *sum, void *hit);
-    /** lse[r] = max[r] + log sum[r]; *loss_out = scale sum_r (lse[r] - hit[r]) over the rows that count, one element of the
-     *  accumulator's dtype; summed in double. lse may be max. */
-    enum status (*loss)(const struct device *, const struct vocab_rows *, const void *max, const void *sum, const void *hit,
-                        void *lse, double scale, void *loss_out);
-    /** dlogits[r,k] = or += scale (e^(x[r,k] - lse[r]) - [k = target[r]]). dlogits may be the logits themselves, unless it
-     *  accumulates. */
-    enum status (*gradient)(const struct device *, const struct vocab_rows *, const void *lse, double scale, bool accumulate,
-                            void *dlogits);
+    /** lse[r] = max[r] + log sum[r]; *loss_out = scale sum_r (lse[r] - hit[r]) over the rows that count, one element of
+     *  the accumulator's dtype; summed in double. lse may be max. */
+    enum status (*loss)(const struct device *, const struct vocab_rows *, const void *max, const void *sum,
+                        const void *hit, void *lse, double scale, void *loss_out);
+    /** dlogits[r,k] = or += scale (e^(x[r,k] - lse[r]) - [k = target[r]]). dlogits may be the logits themselves, unless
+     *  it accumulates. */
+    enum status (*gradient)(const struct device *, const struct vocab_rows *, const void *lse, double scale,
+                            bool accumulate, void *dlogits);
 };
 
-/** The pieces for logits of this dtype on this kind of device; NULL for an integer dtype, and for a device that this build
- *  has not. Static. */
+/** The pieces for logits of this dtype on this kind of device; NULL for an integer dtype, and for a device that this
+ *  build has not. Static. */
 const struct cross_entropy_pieces *cross_entropy_pieces(enum device_kind, enum dtype);
 
 /** Targets in host memory. @errors E_DATA naming a target at or beyond the global vocabulary */

@@ -34,7 +34,8 @@ static enum status row_max(const struct device *device, const struct vocab_rows 
     return OK;
 }
 
-static enum status row_sum(const struct device *device, const struct vocab_rows *rows, const void *max, void *sum, void *hit) {
+static enum status row_sum(const struct device *device, const struct vocab_rows *rows, const void *max, void *sum,
+                           void *hit) {
     int64_t n = real_columns(&rows->vocab);
     (void)device;
 #pragma omp parallel for

@@ -1,10 +1,11 @@
 /* lse[r] = log sum_k e^x[r,k], the loss, and dx[r,k] = scale (e^(x[r,k] - lse[r]) - [k = target]). See cross_entropy.h.
  *
- * Memory-bound: the logits are the largest tensor of a step. A thread block takes one row, and its threads walk it side by side,
- * 16 bytes at a time from the first 16-byte boundary on (rows of an odd vocabulary start anywhere).
+ * Memory-bound: the logits are the largest tensor of a step. A thread block takes one row, and its threads walk it side
+ * by side, 16 bytes at a time from the first 16-byte boundary on (rows of an odd vocabulary start anywhere).
  *
- * The whole vocabulary needs one reading of the logits for both maximum and sum (Milakov and Gimelshein 2018): a thread keeps
- * the maximum m so far and s = sum e^(x - m); a larger x rescales s by e^(m - x). In the end, over the block's threads,
+ * The whole vocabulary needs one reading of the logits for both maximum and sum (Milakov and Gimelshein 2018): a thread
+ * keeps the maximum m so far and s = sum e^(x - m); a larger x rescales s by e^(m - x). In the end, over the block's
+ * threads,
  *
  *   M = max m      S = sum s e^(m - M)      lse = M + log S
  *
@@ -24,7 +25,8 @@ kernel CUDA(cross_entropy_forward), CUDA(cross_entropy_backward_input);
 extern const struct cross_entropy_pieces CUDA(cross_entropy_pieces);
 }
 
-/* BLOCKS on a multiprocessor at a time: all 2048 threads that it has room for, in double half of them, or registers spill. */
+/* BLOCKS on a multiprocessor at a time: all 2048 threads that it has room for, in double half of them, or registers
+ * spill. */
 enum { MOST_THREADS = 256, BLOCKS = sizeof(real) == 8 ? 4 : 8, TOTAL_THREADS = 1024, UNROLL = 4 };
 enum { TRAIN_THREADS = sizeof(real) == 8 ? 512 : 768, TRAIN_BLOCKS = sizeof(real) == 8 ? 1 : 2 };
 enum { MOST_KEPT = 226 * 1024 };   /* of an H100's 227 KiB a block; an A100 has 163, and refuses more */
@@ -35,8 +37,9 @@ enum { MOST_KEPT = 226 * 1024 };   /* of an H100's 227 KiB a block; an A100 has 
 #define LOWEST (-FLT_MAX)
 #endif
 
-/* e^x for x <= 0. Beside 16-bit logits the hardware's 2^x of one product: off by (2 + 1.2 |x|) 2^-24 of itself, which for
- * e^x above 2^-24 (x > -17) is 2^-19, far below the result's own rounding of 2^-12 or 2^-9. Elsewhere as exact as the CPU. */
+/* e^x for x <= 0. Beside 16-bit logits the hardware's 2^x of one product: off by (2 + 1.2 |x|) 2^-24 of itself, which
+ * for e^x above 2^-24 (x > -17) is 2^-19, far below the result's own rounding of 2^-12 or 2^-9. Elsewhere as exact as
+ * the CPU. */
 #if defined ELEM_bf16 || defined ELEM_fp16
 __device__ static inline real row_exp(real x) { return __expf(x); }
 #else
@@ -172,7 +175,8 @@ cross_entropy_total_one_block(const double *row_loss, int64_t n_rows, double sca
 
 /* ---- forward, over a shard ---- */
 
-__global__ static void __launch_bounds__(MOST_THREADS, BLOCKS) cross_entropy_max_row_per_block(const struct rows t, real *max) {
+__global__ static void __launch_bounds__(MOST_THREADS, BLOCKS)
+    cross_entropy_max_row_per_block(const struct rows t, real *max) {
     __shared__ real shared[32];
     struct largest a = {-(real)INFINITY};
     over_row(t.x + (int64_t)blockIdx.x * t.stride, t.n, &a);
@@ -194,8 +198,8 @@ cross_entropy_sum_row_per_block(const struct rows t, const real *max, real *sum,
 
 /* UNROLL rows at a time are read before any is written: lse may be max, and the compiler could not know. */
 __global__ static void __launch_bounds__(TOTAL_THREADS)
-cross_entropy_loss_one_block(const struct rows t, const real *max, const real *sum, const real *hit, real *lse, double scale,
-                             real *loss) {
+    cross_entropy_loss_one_block(const struct rows t, const real *max, const real *sum, const real *hit, real *lse,
+                                 double scale, real *loss) {
     __shared__ double shared[32];
     double total = 0;
     for (int64_t first = threadIdx.x; first < t.n_rows; first += UNROLL * TOTAL_THREADS) {
@@ -297,7 +301,8 @@ static enum status row_max(const struct device *device, const struct vocab_rows 
     return gpu_launched("cross_entropy_max_row_per_block");
 }
 
-static enum status row_sum(const struct device *device, const struct vocab_rows *rows, const void *max, void *sum, void *hit) {
+static enum status row_sum(const struct device *device, const struct vocab_rows *rows, const void *max, void *sum,
+                           void *hit) {
     LAUNCH(cross_entropy_sum_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream)
     (rows_of(rows), (const real *)max, (real *)sum, (real *)hit);
     return gpu_launched("cross_entropy_sum_row_per_block");

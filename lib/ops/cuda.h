@@ -67,8 +67,8 @@ __device__ static inline real warp_max(real v) {
     return v;
 }
 
-/* shared: 32 reals of the block's, which may be used again behind the caller's next __syncthreads; the block is a multiple of
- * 32 threads, one-dimensional. */
+/* shared: 32 reals of the block's, which may be used again behind the caller's next __syncthreads; the block is a
+ * multiple of 32 threads, one-dimensional. */
 __device__ static inline real block_sum(real v, real *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
     v = warp_sum(v);
@@ -89,8 +89,8 @@ __device__ static inline real block_max(real v, real *shared) {
 __device__ static inline void put(elem *to, real value, int accumulate) {
     *to = store(accumulate ? load(*to) + value : value);
 }
-/** gradient[i] += value. A weight's gradient has the weight's dtype, or the accumulator's where gradients are kept in higher
- *  precision: gradient_is_real, from the launcher. */
+/** gradient[i] += value. A weight's gradient has the weight's dtype, or the accumulator's where gradients are kept in
+ *  higher precision: gradient_is_real, from the launcher. */
 __device__ static inline void grad_add(void *gradient, int gradient_is_real, int64_t i, real value) {
     if (gradient_is_real) ((real *)gradient)[i] += value;
     else ((elem *)gradient)[i] = store(load(((elem *)gradient)[i]) + value);

@@ -27,7 +27,8 @@ static inline struct rows rows_of(const struct type *type) {
     return r;
 }
 
-/* What a mask says, and back. A byte that is neither 0 nor 1 (memory that died) gives a wrong number, not a plausible one. */
+/* What a mask says, and back. A byte that is neither 0 nor 1 (memory that died) gives a wrong number, not a plausible
+ * one. */
 static inline void mask_store(uint8_t *mask, const real *factor, int64_t n) {
     for (int64_t i = 0; i < n; i++) mask[i] = factor[i] != 0;
 }
@@ -39,12 +40,14 @@ static inline void mask_load(const struct dropout *d, const uint8_t *mask, real 
 static inline void row_draw(const struct dropout *d, const struct rows *rows, real *factor, int64_t r, int64_t c,
                             int64_t n) {
     if (d->on)
-        dropout_factors(d, factor, rows->first_c + c, n, axis_global(rows->t, r % rows->T), 0, d->first_sample + r / rows->T);
+        dropout_factors(d, factor, rows->first_c + c, n, axis_global(rows->t, r % rows->T), 0,
+                        d->first_sample + r / rows->T);
     else
         for (int64_t i = 0; i < n; i++) factor[i] = 1;
 }
 
-/** Dropout factors of columns c .. c + n-1 of local row r, for forward: drawn, and kept where the step stores its mask. */
+/** Dropout factors of columns c .. c + n-1 of local row r, for forward: drawn, and kept where the step stores its
+ *  mask. */
 static inline void row_factors_forward(const struct dropout *d, const struct rows *rows, real *factor, int64_t r,
                                        int64_t c, int64_t n) {
     row_draw(d, rows, factor, r, c, n);

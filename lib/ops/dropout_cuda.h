@@ -1,18 +1,20 @@
 /* Dropout factors for the CUDA kernels; see dropout.h. Only *_cuda.cu files include this.
  *
- * One Philox block draws for four neighbouring channels, counted from global channel 0. So groups (groups_cuda.h) start at
- * global multiples of GROUP, which is a multiple of four: a lane draws for its group alone, and no block is drawn twice. Where
- * a shard starts between two multiples, its first group starts before its first column, at -shift.
+ * One Philox block draws for four neighbouring channels, counted from global channel 0. So groups (groups_cuda.h) start
+ * at global multiples of GROUP, which is a multiple of four: a lane draws for its group alone, and no block is drawn
+ * twice. Where a shard starts between two multiples, its first group starts before its first column, at -shift.
  *
- * Cost: 20 multiplications of 32 x 32 bits for four elements, about 12 instructions for each. Behind 3 elements of memory
- * traffic that hides; behind one (a bias gradient that draws again) it is the larger part, and a stored mask is faster. */
+ * Cost: 20 multiplications of 32 x 32 bits for four elements, about 12 instructions for each. Behind 3 elements of
+ * memory traffic that hides; behind one (a bias gradient that draws again) it is the larger part, and a stored mask is
+ * faster. */
 #ifndef TRIVIUM_OPS_DROPOUT_CUDA_H
 #define TRIVIUM_OPS_DROPOUT_CUDA_H
 
 #include "lib/ops/groups_cuda.h"
 #include "lib/ops/dropout.h"
 
-/* A (B,T,C) tensor by rows, and what is dropped from it. Counters are 32 bits of each global index, as philox has them. */
+/* A (B,T,C) tensor by rows, and what is dropped from it. Counters are 32 bits of each global index, as philox has
+ * them. */
 struct dropped_rows {
     int64_t R;
     int C, shift, n_groups;       /* columns of group i start at i GROUP - shift */
@@ -92,20 +94,23 @@ __device__ static inline void mask_factors(real *m, const struct dropped_rows &r
 }
 
 /** Factors of group i of row r for forward: drawn, and kept where the step stores its mask. */
-__device__ static inline void factors_forward(real *m, const struct dropped_rows &rows, struct place p, int64_t r, int i) {
+__device__ static inline void factors_forward(real *m, const struct dropped_rows &rows, struct place p, int64_t r,
+                                              int i) {
     draw_factors(m, rows, p, i);
     if (rows.mask) mask_put(rows, r, i * GROUP - rows.shift, m);
 }
 
 /** The same numbers for backward: from the stored mask, or drawn again. */
-__device__ static inline void factors_backward(real *m, const struct dropped_rows &rows, struct place p, int64_t r, int i) {
+__device__ static inline void factors_backward(real *m, const struct dropped_rows &rows, struct place p, int64_t r,
+                                               int i) {
     if (rows.on && rows.mask) mask_factors(m, rows, r, i * GROUP - rows.shift);
     else draw_factors(m, rows, p, i);
 }
 
 /* dx = m dy, and dresidual = dy where there is one; = or +=. dx may lie over dy, group for group. */
 __global__ static void __launch_bounds__(ROW_THREADS)
-dropout_backward_warp_per_row(elem *dx, elem *dresidual, const elem *dy, struct dropped_rows rows, int add, int add_residual) {
+    dropout_backward_warp_per_row(elem *dx, elem *dresidual, const elem *dy, struct dropped_rows rows, int add,
+                                  int add_residual) {
     FOR_ROWS_OF_WARP(r, rows.R) {
         struct place p = place_of(rows, r);
         int64_t at = r * rows.C;
@@ -133,6 +138,8 @@ static inline enum status dropout_backward(const struct call *call, elem *dresid
 }
 
 /* residual + m (x + bias). fma by name: every kernel that adds so has the same bits. */
-__device__ static inline real dropped_sum(elem residual, real m, elem x, elem bias) { return fma(m, load(x) + load(bias), load(residual)); }
+__device__ static inline real dropped_sum(elem residual, real m, elem x, elem bias) {
+    return fma(m, load(x) + load(bias), load(residual));
+}
 
 #endif

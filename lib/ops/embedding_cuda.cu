@@ -2,24 +2,27 @@
  *
  * Forward copies rows, a warp each: memory-bound, 2 elements moved for each one.
  *
- * Backward must add rows of dy that have the same token, in a fixed order, and a row of dW has one writer. So the positions are
- * sorted by token first, and then summed, row by row:
+ * Backward must add rows of dy that have the same token, in a fixed order, and a row of dW has one writer. So the
+ * positions are sorted by token first, and then summed, row by row:
  *
- *   sort   a block takes SORT_ROWS rows of the table and reads all tokens, twice: counting its own, by row and by warp, and those
- *          of lower rows, which is where its part of the list begins; then putting its positions in their places. A warp reads
- *          its own stretch of the tokens, so order by (row, warp, place in the stretch) is order by (row, position). Counts are
- *          integers, whose sum knows no order.
- *   sum    a warp adds one row's positions, in order; a row with more than ALONE of them is cut into a piece for each of the
+ *   sort   a block takes SORT_ROWS rows of the table and reads all tokens, twice: counting its own, by row and by warp,
+ *   and those
+ *          of lower rows, which is where its part of the list begins; then putting its positions in their places. A
+ *          warp reads its own stretch of the tokens, so order by (row, warp, place in the stretch) is order by (row,
+ *          position). Counts are integers, whose sum knows no order.
+ *   sum    a warp adds one row's positions, in order; a row with more than ALONE of them is cut into a piece for each
+ *   of the
  *          block's warps, and the pieces are added in order.
  *
- * Cost for 65536 tokens, 50304 rows of 768 channels in bf16, gradients in fp32: sort reads 197 x 2 x 256 KiB = 100 MB, from the
- * L2 cache; sum reads dy once (101 MB) and reads and writes the rows that occur (at most 309 MB), from memory. Alternatives:
- * a row of dW for each block that looks for its token would read 50304 x 256 KiB; linked lists or buckets made with atomics
- * have an order that changes from run to run, and would be sorted again; a radix sort is three or four passes of three
- * kernels. What breaks: one token in all positions is 3 blocks of work (a tile of columns each), and takes 0.7 ms or so.
+ * Cost for 65536 tokens, 50304 rows of 768 channels in bf16, gradients in fp32: sort reads 197 x 2 x 256 KiB = 100 MB,
+ * from the L2 cache; sum reads dy once (101 MB) and reads and writes the rows that occur (at most 309 MB), from memory.
+ * Alternatives: a row of dW for each block that looks for its token would read 50304 x 256 KiB; linked lists or buckets
+ * made with atomics have an order that changes from run to run, and would be sorted again; a radix sort is three or
+ * four passes of three kernels. What breaks: one token in all positions is 3 blocks of work (a tile of columns each),
+ * and takes 0.7 ms or so.
  *
- * A token at or beyond the global vocabulary is treated as one of another shard: zeros, and no gradient. A kernel cannot
- * refuse it, as the CPU does; the reader of the data has (lib/data). */
+ * A token at or beyond the global vocabulary is treated as one of another shard: zeros, and no gradient. A kernel
+ * cannot refuse it, as the CPU does; the reader of the data has (lib/data). */
 #include "lib/ops/groups_cuda.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/embedding_sort.h"
@@ -44,7 +47,8 @@ __device__ static inline void write_group(elem *row, const group &g, int c, int 
 }
 
 __global__ static void __launch_bounds__(ROW_THREADS)
-embedding_forward_warp_per_row(elem *y, const elem *w, const int32_t *token, int64_t R, int C, struct vocabulary v, int packed) {
+    embedding_forward_warp_per_row(elem *y, const elem *w, const int32_t *token, int64_t R, int C, struct vocabulary v,
+                                   int packed) {
     FOR_ROWS_OF_WARP(r, R) {
         int32_t k = local_row(token[r], v);
         const elem *row = w + (int64_t)(k < 0 ? 0 : k) * C;
@@ -66,8 +70,10 @@ embedding_forward_warp_per_row(elem *y, const elem *w, const int32_t *token, int
 
 enum { SORT_THREADS = 1024, SORT_WARPS = SORT_THREADS / 32, SORT_ROWS = 256 };
 
-/* The lane's next AHEAD tokens' rows, from position p on; -1 where there is none. All loads first, then what waits for them. */
-__device__ static inline void next_rows(int32_t *k, const int32_t *__restrict__ token, int64_t p, int64_t end, struct vocabulary v) {
+/* The lane's next AHEAD tokens' rows, from position p on; -1 where there is none. All loads first, then what waits for
+ * them. */
+__device__ static inline void next_rows(int32_t *k, const int32_t *__restrict__ token, int64_t p, int64_t end,
+                                        struct vocabulary v) {
     for (int u = 0; u < AHEAD; u++) k[u] = p + 32 * u < end ? token[p + 32 * u] : -1;
     for (int u = 0; u < AHEAD; u++) k[u] = local_row(k[u], v);
 }
@@ -84,13 +90,15 @@ __device__ static inline void inclusive_sums(int32_t *counts) {
 }
 
 __global__ static void __launch_bounds__(SORT_THREADS)
-embedding_sort_positions(int32_t *position, int32_t *start, const int32_t *__restrict__ token, int64_t R, struct vocabulary v,
-                         int32_t n_rows) {
-    __shared__ int32_t place[SORT_WARPS][SORT_ROWS];   /* a count, then where the warp's next position of the row goes */
+    embedding_sort_positions(int32_t *position, int32_t *start, const int32_t *__restrict__ token, int64_t R,
+                             struct vocabulary v, int32_t n_rows) {
+    __shared__ int32_t place[SORT_WARPS][SORT_ROWS];   /* a count, then where the warp's next position of the row
+                                                        * goes */
     __shared__ int32_t total[SORT_ROWS], lower;
     int i = threadIdx.x, lane = i % 32, warp = i / 32;
     int32_t row0 = (int32_t)blockIdx.x * SORT_ROWS, k[AHEAD];
-    int64_t stretch = (R + SORT_WARPS - 1) / SORT_WARPS, begin = warp * stretch, end = begin + stretch < R ? begin + stretch : R;
+    int64_t stretch = (R + SORT_WARPS - 1) / SORT_WARPS, begin = warp * stretch,
+            end = begin + stretch < R ? begin + stretch : R;
 
     for (int e = i; e < SORT_WARPS * SORT_ROWS; e += SORT_THREADS) place[e / SORT_ROWS][e % SORT_ROWS] = 0;
     if (i == 0) lower = 0;
@@ -130,7 +138,8 @@ embedding_sort_positions(int32_t *position, int32_t *start, const int32_t *__res
         next_rows(k, token, p, end, v);
         for (int u = 0; u < AHEAD; u++) {
             int mine = k[u] >= row0 && k[u] < row0 + SORT_ROWS;
-            for (unsigned lanes = __ballot_sync(0xffffffffu, mine); lanes; lanes &= lanes - 1) {   /* in order; most often none */
+            /* in order; most often none */
+            for (unsigned lanes = __ballot_sync(0xffffffffu, mine); lanes; lanes &= lanes - 1) {
                 if (lane == __ffs((int)lanes) - 1) position[place[warp][k[u] - row0]++] = (int32_t)(p + 32 * u);
                 __syncwarp();
             }
@@ -142,10 +151,10 @@ embedding_sort_positions(int32_t *position, int32_t *start, const int32_t *__res
 
 enum { ALONE = 64, IN_FLIGHT = 8 };
 
-/* sum[j] += dy[position[i], c + j] for i = begin .. end-1, in order. Each waits for its position and then for its row, so
- * IN_FLIGHT are under way together. */
-__device__ static inline void add_positions(real *sum, const elem *dy, const int32_t *position, int32_t begin, int32_t end,
-                                            int c, int C, int packed) {
+/* sum[j] += dy[position[i], c + j] for i = begin .. end-1, in order. Each waits for its position and then for its row,
+ * so IN_FLIGHT are under way together. */
+__device__ static inline void add_positions(real *sum, const elem *dy, const int32_t *position, int32_t begin,
+                                            int32_t end, int c, int C, int packed) {
     for (int32_t i = begin; i < end; i += IN_FLIGHT) {
         group v[IN_FLIGHT];
 #pragma unroll
@@ -210,6 +219,7 @@ enum status CUDA(embedding_backward_weight)(const struct call *call) {
     TRY(gpu_launched("embedding_sort_positions"));
     dim3 grid((unsigned)divide_up(V, SUM_WARPS), (unsigned)divide_up(C, WARP_COLUMNS));
     LAUNCH(embedding_sum_rows, grid, SUM_THREADS, 0, stream_of(call))
-    (gradient->data, is_real(gradient), dy, position, start, (int32_t)V, (int)C, packs(C, dy, gradient->data, NULL, NULL));
+    (gradient->data, is_real(gradient), dy, position, start, (int32_t)V, (int)C,
+     packs(C, dy, gradient->data, NULL, NULL));
     return gpu_launched("embedding_sum_rows");
 }

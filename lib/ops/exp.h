@@ -1,12 +1,12 @@
-/* exp for real (float or double) in a form that the compiler vectorises: no table, no branch, no library call. For what softmax and
- * gelu ask of it: exponents that are not positive, or as little as rounding makes them.
+/* exp for real (float or double) in a form that the compiler vectorises: no table, no branch, no library call. For what
+ * softmax and gelu ask of it: exponents that are not positive, or as little as rounding makes them.
  *
  *   x = n ln 2 + r,  |r| <= ln 2 / 2      e^x = 2^n e^r      e^r = sum r^k / k!
  *
  * ln 2 is subtracted in two parts (Cody and Waite), so r is exact to a rounding. The series ends where the next term is
- * below a tenth of a unit in the last place: r^8/8! in float, r^14/14! in double. n is found by adding a number so large that a
- * unit is its last bit; shifted into the exponent's place, those bits are 2^n. The error is below 2 units in the last place. What would
- * be below the normal range is 0, and so is e^-infinity. NaN stays NaN. */
+ * below a tenth of a unit in the last place: r^8/8! in float, r^14/14! in double. n is found by adding a number so
+ * large that a unit is its last bit; shifted into the exponent's place, those bits are 2^n. The error is below 2 units
+ * in the last place. What would be below the normal range is 0, and so is e^-infinity. NaN stays NaN. */
 #ifndef TRIVIUM_OPS_EXP_H
 #define TRIVIUM_OPS_EXP_H
 

@@ -1,24 +1,25 @@
 /* Two rows in one kernel.
  *
- * A fusion says: a row of `first` that is followed by a row of `second`, which reads what the first made, may be run by one
- * kernel. The program does not change: the same values exist, in the same places, for as long; backward, memory
+ * A fusion says: a row of `first` that is followed by a row of `second`, which reads what the first made, may be run by
+ * one kernel. The program does not change: the same values exist, in the same places, for as long; backward, memory
  * plan and bill know nothing of it. What is saved is the trip of a value through memory between the two.
  *
  *   linear, gelu                               y and gelu(y) from one product's epilogue           linear_gelu_cuda.c
- *   bias_dropout_residual, layernorm           the sum and its normalisation, row by row           residual_layernorm_cuda.cu
+ *   bias_dropout_residual, layernorm           the sum and its normalisation, row by row          
+ *   residual_layernorm_cuda.cu
  *
  * Backward, the two rows are those of one step: the gradients of its weights and of its input, from the same dy.
  *
  *   layernorm                                  x and dy are read once                 layernorm_backward_cuda.cu
  *   bias_dropout_residual                      dy is read once                        bias_dropout_residual_cuda.cu
  *
- * Which rows are joined is settled when they are lowered (lib/program/join.c); `--fuse off` leaves it out, for comparison. A fused kernel that cannot do a shape runs the two
- * kernels apart. Whether it changes bits, its file says.
+ * Which rows are joined is settled when they are lowered (lib/program/join.c); `--fuse off` leaves it out, for
+ * comparison. A fused kernel that cannot do a shape runs the two kernels apart. Whether it changes bits, its file says.
  *
- * What breaks: memory. The plan gives the second's results the place of anything that dies with the first row: its operands,
- * its scratch, a result that nobody reads. Run apart, that is right; run together, one is written while the other is still
- * read. Such a pair is not joined. The exception is the value between them, or the dy of both: the second may write
- * over what it reads. And the second's weights must be there before the first runs. */
+ * What breaks: memory. The plan gives the second's results the place of anything that dies with the first row: its
+ * operands, its scratch, a result that nobody reads. Run apart, that is right; run together, one is written while the
+ * other is still read. Such a pair is not joined. The exception is the value between them, or the dy of both: the
+ * second may write over what it reads. And the second's weights must be there before the first runs. */
 #ifndef TRIVIUM_OPS_FUSION_H
 #define TRIVIUM_OPS_FUSION_H
 
@@ -43,9 +44,9 @@ static inline enum row_kind fusion_second(enum row_kind first) {
     return first == ROW_BACKWARD_WEIGHT ? ROW_BACKWARD_INPUT : first;
 }
 
-/** The kernel for this pair, or NULL: not in the table, not for this device or dtype; or the second does not read the first's
- *  out[0], whole and as it is (backward: is not the same step's, of the same dy); or what the second writes, its
- *  scratch or its weights would lie over something of the first's, other than the value between them. Calls bound.
+/** The kernel for this pair, or NULL: not in the table, not for this device or dtype; or the second does not read the
+ *  first's out[0], whole and as it is (backward: is not the same step's, of the same dy); or what the second writes,
+ *  its scratch or its weights would lie over something of the first's, other than the value between them. Calls bound.
  *  @collective{none} */
 fused_kernel *fusion_of(const struct call *first, const struct call *second, enum row_kind);
 

@@ -1,12 +1,12 @@
 /* y = x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3), s the logistic function. See gelu.h.
  *
- * Memory-bound: 2 (forward) or 3 (backward) elements moved for each one computed. A thread moves 16 bytes at a time, AHEAD times
- * over before it computes, so that a multiprocessor has some 64 KiB under way: at 5 TB/s and a latency of 1 us, 40 KiB are in
- * flight.
+ * Memory-bound: 2 (forward) or 3 (backward) elements moved for each one computed. A thread moves 16 bytes at a time,
+ * AHEAD times over before it computes, so that a multiprocessor has some 64 KiB under way: at 5 TB/s and a latency of 1
+ * us, 40 KiB are in flight.
  *
- * Just so: at 2 bytes an element and 5 TB/s there is time for some 20 instructions for each. A correctly rounded exponential and
- * quotient take more, so for bf16 and fp16 they are the hardware's approximations, good to 22 bits where the result keeps
- * 8 or 11. */
+ * Just so: at 2 bytes an element and 5 TB/s there is time for some 20 instructions for each. A correctly rounded
+ * exponential and quotient take more, so for bf16 and fp16 they are the hardware's approximations, good to 22 bits
+ * where the result keeps 8 or 11. */
 #include "lib/ops/gelu.h"
 #include "lib/ops/groups_cuda.h"
 
@@ -31,11 +31,12 @@ __device__ static inline real minus_2u(real x) {
     return x * (x * x * (real)(-2 * GELU_SQRT_2_OVER_PI * GELU_CUBIC) + (real)(-2 * GELU_SQRT_2_OVER_PI));
 }
 
-/* s = 1 / (1 + e^(-2u)). Where the exponential overflows, x is below -10: s is 0, and so is the result, as it should be. */
+/* s = 1 / (1 + e^(-2u)). Where the exponential overflows, x is below -10: s is 0, and so is the result, as it should
+ * be. */
 __device__ static inline real gelu(real x) { return x * reciprocal(1 + exponential(minus_2u(x))); }
 
-/* dy/dx = s + x s (1 - s) d(2u)/dx. With e = e^(-2|u|), the larger of s and 1 - s is 1/(1+e) and the smaller e/(1+e): nothing
- * overflows or cancels. */
+/* dy/dx = s + x s (1 - s) d(2u)/dx. With e = e^(-2|u|), the larger of s and 1 - s is 1/(1+e) and the smaller e/(1+e):
+ * nothing overflows or cancels. */
 __device__ static inline real gelu_derivative(real x) {
     real v = minus_2u(x), e = exponential(v < 0 ? v : -v);
     real large = reciprocal(1 + e), small = e * large;
@@ -43,7 +44,8 @@ __device__ static inline real gelu_derivative(real x) {
     return (v > 0 ? small : large) + x * (large * small) * d2u;
 }
 
-/* Pack k of this thread: neighbouring threads take neighbouring packs, and each comes back a grid's width further on. */
+/* Pack k of this thread: neighbouring threads take neighbouring packs, and each comes back a grid's width further
+ * on. */
 struct place { int64_t first, step, end; };
 __device__ static inline struct place place_of_thread(int64_t n) {
     struct place p = {((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * PACK, (int64_t)gridDim.x * blockDim.x * PACK,
@@ -51,8 +53,8 @@ __device__ static inline struct place place_of_thread(int64_t n) {
     return p;
 }
 
-/* y may lie over x, and dx over dy, element for element: a thread reads its elements before it writes them. The last n % PACK
- * elements are taken one by one, by the first threads of the grid. */
+/* y may lie over x, and dx over dy, element for element: a thread reads its elements before it writes them. The last n
+ * % PACK elements are taken one by one, by the first threads of the grid. */
 __global__ static void __launch_bounds__(THREADS) gelu_forward_pack(elem *y, const elem *x, int64_t n) {
     struct place p = place_of_thread(n);
     for (int64_t i = p.first; i < p.end; i += AHEAD * p.step) {
@@ -92,6 +94,7 @@ enum status CUDA(gelu_forward)(const struct call *call) {
 enum status CUDA(gelu_backward_input)(const struct call *call) {
     int64_t n = type_n(call->in[0].type);
     LAUNCH(gelu_backward_pack, grid_of(n, THREADS * PACK), THREADS, 0, stream_of(call))
-    ((elem *)call->din[0].data, (const elem *)call->dout[0].data, (const elem *)call->in[0].data, n, accumulates(call, 0));
+    ((elem *)call->din[0].data, (const elem *)call->dout[0].data, (const elem *)call->in[0].data, n,
+     accumulates(call, 0));
     return gpu_launched("gelu_backward_pack");
 }

@@ -1,8 +1,9 @@
 /* Rows and columns for the CUDA kernels of (R, C) matrices. Only *_cuda.cu files include this.
  *
- * A lane of a warp works on a group of GROUP neighbouring columns: 16 bytes, moved as one, and at least four elements, because
- * one Philox block draws for four (dropout_cuda.h). A warp covers WARP_COLUMNS columns of a row at a time. Where C is no
- * multiple of GROUP, or a row does not start on 16 bytes, `packed` is false: the same groups, moved element by element. */
+ * A lane of a warp works on a group of GROUP neighbouring columns: 16 bytes, moved as one, and at least four elements,
+ * because one Philox block draws for four (dropout_cuda.h). A warp covers WARP_COLUMNS columns of a row at a time.
+ * Where C is no multiple of GROUP, or a row does not start on 16 bytes, `packed` is false: the same groups, moved
+ * element by element. */
 #ifndef TRIVIUM_OPS_GROUPS_CUDA_H
 #define TRIVIUM_OPS_GROUPS_CUDA_H
 
@@ -25,8 +26,8 @@ static inline unsigned row_grid(int64_t R) { return (unsigned)min64(divide_up(R,
 #define FOR_ROWS_OF_WARP(r, R)                                                                                         \
     for (int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32; r < (R); r += (int64_t)gridDim.x * ROW_WARPS)
 
-/* *to = value, for 16, 32 ... bytes, in stores of 16. The compiler takes small structures apart, and where their elements were
- * computed one by one it often stores them one by one; __stwb it leaves whole. */
+/* *to = value, for 16, 32 ... bytes, in stores of 16. The compiler takes small structures apart, and where their
+ * elements were computed one by one it often stores them one by one; __stwb it leaves whole. */
 template <typename T> __device__ static inline void store_whole(T *to, const T &value) {
 #ifdef __CUDA_ARCH__
     uint4 words[sizeof(T) / 16];
@@ -86,8 +87,8 @@ __device__ static inline void group_grad_add(void *gradient, int gradient_is_rea
 enum { SUM_THREADS = 256, SUM_WARPS = SUM_THREADS / 32 };
 enum { SUM_SHARED = (SUM_WARPS - 1) * WARP_COLUMNS };     /* reals, for block_sum_groups */
 
-/** The sum of v over the block's warps, in their order, arrives in warp 0. The shared array is turned so that neighbouring lanes
- *  touch neighbouring words; it may be used again behind the caller's next __syncthreads. */
+/** The sum of v over the block's warps, in their order, arrives in warp 0. The shared array is turned so that
+ *  neighbouring lanes touch neighbouring words; it may be used again behind the caller's next __syncthreads. */
 __device__ static inline void block_sum_groups(real *v, real *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int j = 0; j < GROUP && warp > 0; j++) shared[(warp - 1) * WARP_COLUMNS + j * 32 + lane] = v[j];

@@ -1,21 +1,24 @@
 /* Filling an op's kernel table: one line for each device instead of four entries of three kernels.
  *
- *   DECLARE_KERNELS_FB(gelu, cpu);                                  gelu_forward_cpu_fp64, gelu_backward_input_cpu_fp64, ...
+ *   DECLARE_KERNELS_FB(gelu, cpu);                                  gelu_forward_cpu_fp64,
+ *   gelu_backward_input_cpu_fp64, ...
  *   .kernels = {[DEVICE_CPU] = KERNELS_FB(gelu, cpu)}
  *
  * The letters say which kernels the op has: F forward, B backward_input, W backward_weight. */
 #ifndef TRIVIUM_OPS_KERNELS_H
 #define TRIVIUM_OPS_KERNELS_H
 
-/* An entry of the table that only builds with CUDA have: .kernels = {[DEVICE_CPU] = ..., WITH_CUDA([DEVICE_CUDA] = ...)} */
+/* An entry of the table that only builds with CUDA have: .kernels = {[DEVICE_CPU] = ..., WITH_CUDA([DEVICE_CUDA] =
+ * ...)} */
 #ifdef TRIVIUM_CUDA
 #define WITH_CUDA(...) __VA_ARGS__
 #else
 #define WITH_CUDA(...)
 #endif
 
-#define DECLARE_KERNEL(function, device)                                                                               \
-    kernel function##_##device##_fp64, function##_##device##_fp32, function##_##device##_bf16, function##_##device##_fp16
+#define DECLARE_KERNEL(function, device) \
+    kernel function##_##device##_fp64, function##_##device##_fp32, function##_##device##_bf16, \
+        function##_##device##_fp16
 #define DECLARE_KERNELS_FB(op, device)                                                                                 \
     DECLARE_KERNEL(op##_forward, device);                                                                              \
     DECLARE_KERNEL(op##_backward_input, device)

@@ -1,14 +1,14 @@
 /* y = (x - mean) rstd g + b over rows of C elements. See layernorm.h.
  *
- * Memory-bound: 2 elements moved for each one computed forward, 3 backward. A row is read once and stays in registers, KEPT groups
- * a thread: a warp takes a row of up to 128 groups (1024 columns of bf16, 512 of fp32), and a block of up to 16 warps one of up
- * to 16 times that. More groups a thread instead of more warps would leave too few warps to hide the latency of memory. A
- * longer row, or one of odd length, is read again for each pass, from the cache. All do the same two passes as the CPU: the
- * mean, then the mean of squared deviations.
+ * Memory-bound: 2 elements moved for each one computed forward, 3 backward. A row is read once and stays in registers,
+ * KEPT groups a thread: a warp takes a row of up to 128 groups (1024 columns of bf16, 512 of fp32), and a block of up
+ * to 16 warps one of up to 16 times that. More groups a thread instead of more warps would leave too few warps to hide
+ * the latency of memory. A longer row, or one of odd length, is read again for each pass, from the cache. All do the
+ * same two passes as the CPU: the mean, then the mean of squared deviations.
  *
- * What a thread adds up depends on C alone, and threads are added in a fixed order: the same bits every time. The weights'
- * gradients are column sums (columns_cuda.h); where both backward rows come together, layernorm_backward_cuda.cu
- * makes all of it. */
+ * What a thread adds up depends on C alone, and threads are added in a fixed order: the same bits every time. The
+ * weights' gradients are column sums (columns_cuda.h); where both backward rows come together,
+ * layernorm_backward_cuda.cu makes all of it. */
 #include "lib/ops/columns_cuda.h"
 #include "lib/ops/layernorm_cuda.h"
 
@@ -118,8 +118,8 @@ layernorm_backward_reread(elem *dx, const elem *dy, const elem *x, const struct 
                         packed);
         struct sums mean = {warp_sum(sums.d) / C, warp_sum(sums.dn) / C};
         for (int c = lane * GROUP; c < C; c += WARP_COLUMNS)
-            write_gradient(dx + r * C, group_load(x + r * C, c, C, packed), group_load(dy + r * C, c, C, packed), s, mean,
-                           g, c, C, packed, accumulate);
+            write_gradient(dx + r * C, group_load(x + r * C, c, C, packed), group_load(dy + r * C, c, C, packed), s,
+                           mean, g, c, C, packed, accumulate);
     }
 }
 

@@ -20,7 +20,8 @@ __device__ static inline real row_sum(real v, real *shared) {
     for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < (R); r += (int64_t)gridDim.x * blockDim.y)
 
 __device__ static inline real normal(elem x, struct statistics s) { return (load(x) - s.mean) * s.rstd; }
-/* fma by name, here and below: no compiler rounds otherwise in one kernel than in the other that has to keep its bits. */
+/* fma by name, here and below: no compiler rounds otherwise in one kernel than in the other that has to keep its
+ * bits. */
 __device__ static inline real scaled(real n, elem scale, elem shift) { return fma(n, load(scale), load(shift)); }
 __device__ static inline real add_square(real sum, real x) { return fma(x, x, sum); }
 

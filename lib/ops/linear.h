@@ -31,8 +31,9 @@ extern const struct op op_linear;
 struct linear_sizes { int64_t R, K, N; };
 struct linear_sizes linear_sizes(const struct call *);
 
-/** How the GPU sums db: `chunks` chunks of `rows` rows each (the last may have fewer), whose partial sums, (chunks, K) in the
- * accumulator's dtype, take `bytes` of scratch. From R, K and the dtype alone, so that the sum does not depend on the GPU. */
+/** How the GPU sums db: `chunks` chunks of `rows` rows each (the last may have fewer), whose partial sums, (chunks, K)
+ * in the accumulator's dtype, take `bytes` of scratch. From R, K and the dtype alone, so that the sum does not depend
+ * on the GPU. */
 struct linear_chunks { int64_t rows, chunks, bytes; };
 struct linear_chunks linear_chunks(const struct call *);
 

@@ -21,8 +21,8 @@ enum status CPU(linear_backward_input)(const struct call *call) {
     return OK;
 }
 
-/* Columns of dy that are summed at a time: as many as there are for each thread, up to what fits the first-level cache. The wider, the
- * more of a row lies together. Columns do not mix, so the sums do not depend on it. */
+/* Columns of dy that are summed at a time: as many as there are for each thread, up to what fits the first-level cache.
+ * The wider, the more of a row lies together. Columns do not mix, so the sums do not depend on it. */
 enum { WIDEST = 2048 };
 static int64_t columns_at_a_time(int64_t K) {
     int64_t share = (K + omp_get_max_threads() - 1) / omp_get_max_threads(), parts = (share + WIDEST - 1) / WIDEST;
@@ -35,7 +35,8 @@ static void add_four_rows(real *restrict sum, const elem *restrict dy, int64_t K
         sum[k] = sum[k] + load(dy[k]) + load(dy[K + k]) + load(dy[2 * K + k]) + load(dy[3 * K + k]);
 }
 
-/* db[k] += sum_r dy[r,k]. It reads dy in the order in which it lies: before the product, which reads it by columns and finds it near. */
+/* db[k] += sum_r dy[r,k]. It reads dy in the order in which it lies: before the product, which reads it by columns and
+ * finds it near. */
 static void bias_gradient(const struct tensor *dbias, const elem *dy, int64_t R, int64_t K) {
     int64_t width = columns_at_a_time(K);
 #pragma omp parallel for

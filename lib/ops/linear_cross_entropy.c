@@ -15,10 +15,12 @@ enum status linear_cross_entropy_shape(const struct call *call, struct type out[
     const struct type *x = call->in[0].type, *targets = call->in[1].type, *w = call->weight[0].type;
     TRY(shape_expect_tags(call, 0, "BTC"));
     TRY(shape_expect_tags(call, 1, "BT"));
-    if (call->on != DEVICE_CPU) return shape_refuse(call, "the loss by chunks is only there on the cpu; use loss-chunk 0");
+    if (call->on != DEVICE_CPU)
+        return shape_refuse(call, "the loss by chunks is only there on the cpu; use loss-chunk 0");
     if (targets->dtype != INT32) return shape_refuse(call, "targets must be int32");
     for (int i = 0; i < 2; i++)
-        if (!axis_same(&x->shape.axis[i], &targets->shape.axis[i])) return shape_refuse(call, "tokens and targets differ");
+        if (!axis_same(&x->shape.axis[i], &targets->shape.axis[i]))
+            return shape_refuse(call, "tokens and targets differ");
     if (w->shape.n_axes != 2 || w->shape.axis[0].tag != 'V' || !axis_same(&w->shape.axis[1], &x->shape.axis[2]))
         return shape_refuse(call, "the weight is not (V,C) with the input's channels");
     if (w->dtype != x->dtype) return shape_refuse(call, "input and weight have different dtypes");
@@ -38,7 +40,8 @@ static enum status whole_vocabulary(const struct call *call, struct type out[MAX
 struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *call) {
     const struct shape *w = &call->weight[0].type->shape;
     struct linear_cross_entropy_sizes s = {.R = type_n(call->in[1].type), .C = w->axis[1].n, .V = w->axis[0].n};
-    int64_t most = call->step->head.rows > 0 ? smaller(call->step->head.rows, s.R) : s.R, chunks = most ? (s.R + most - 1) / most : 1;
+    int64_t most = call->step->head.rows > 0 ? smaller(call->step->head.rows, s.R) : s.R,
+            chunks = most ? (s.R + most - 1) / most : 1;
     s.rows = (s.R + chunks - 1) / chunks;
     s.columns = smaller(BLOCK_COLUMNS, s.V);
     return s;
@@ -56,8 +59,10 @@ static int64_t products_work(const struct call *call, int64_t rows, int64_t colu
     enum dtype d = op_dtype(call);
     int64_t work = product_work(call, rows, columns, C, (struct gemm){.transpose_b = true, .c_dtype = d});
     for (int beta = 0; gradient && beta < 2; beta++)
-        work = larger(work, product_work(call, rows, C, columns, (struct gemm){.beta = beta, .c_dtype = dtype_accumulator(d)}));
-    if (gradient) work = larger(work, product_work(call, columns, C, rows, (struct gemm){.transpose_a = true, .beta = 1, .c_dtype = d}));
+        work = larger(work, product_work(call, rows, C, columns,
+                                         (struct gemm){.beta = beta, .c_dtype = dtype_accumulator(d)}));
+    if (gradient) work = larger(work, product_work(call, columns, C, rows,
+                                                   (struct gemm){.transpose_a = true, .beta = 1, .c_dtype = d}));
     return work;
 }
 
@@ -66,9 +71,11 @@ struct linear_cross_entropy_scratch linear_cross_entropy_scratch(const struct ca
     enum dtype d = op_dtype(call);
     bool gradient = !is_forward(kind);
     int64_t size = (int64_t)dtype_size(d), real_size = (int64_t)dtype_size(dtype_accumulator(d)), work = 0;
-    int64_t last_rows = s.rows ? s.R - (s.R - 1) / s.rows * s.rows : 0, last_columns = s.V - (s.V - 1) / s.columns * s.columns;
+    int64_t last_rows = s.rows ? s.R - (s.R - 1) / s.rows * s.rows : 0,
+            last_columns = s.V - (s.V - 1) / s.columns * s.columns;
     for (int i = 0; i < 4; i++)
-        work = larger(work, products_work(call, i & 1 ? last_rows : s.rows, i & 2 ? last_columns : s.columns, s.C, gradient));
+        work = larger(work,
+                      products_work(call, i & 1 ? last_rows : s.rows, i & 2 ? last_columns : s.columns, s.C, gradient));
     struct linear_cross_entropy_scratch x = {.logits = arena_align(work)};
     x.dx = x.logits + arena_align(s.rows * s.V * size);
     x.numbers = x.dx + (gradient && size != real_size ? arena_align(s.rows * s.C * real_size) : 0);

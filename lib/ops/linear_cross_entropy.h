@@ -1,24 +1,29 @@
-/* The head and its loss in one: softmax cross-entropy of x W^T, by chunks of tokens, so that logits for all tokens never exist.
+/* The head and its loss in one: softmax cross-entropy of x W^T, by chunks of tokens, so that logits for all tokens
+ * never exist.
  *
- *   logits[r,k] = sum_c x[r,c] W[k,c]       loss = loss_scale sum_r (lse[r] - logits[r, target[r]])       (cross_entropy.h)
+ *   logits[r,k] = sum_c x[r,c] W[k,c]       loss = loss_scale sum_r (lse[r] - logits[r, target[r]])      
+ *   (cross_entropy.h)
  *   dx = dlogits W                          dW += dlogits^T x
  *
  * in[0] x (B,T,C)   in[1] targets int32 (B,T)   weight[0] W (V,C)   out[0] loss (1), in the accumulator's dtype
  * head.rows    tokens of a chunk; 0: all at once
  *
- * The logits, (B T, V), are the largest activation of a small model. A chunk makes its own, takes from them loss, dlogits, dx and its
- * share of dW, and the next chunk makes its own over them. Nothing is kept for backward and nothing is computed twice; the price is
- * the order: the gradients need the logits, and the logits are gone when forward ends. So in training forward does nothing, and
- * backward_input does everything, the loss included (op.h, all_in_backward). In evaluation forward makes the loss.
+ * The logits, (B T, V), are the largest activation of a small model. A chunk makes its own, takes from them loss,
+ * dlogits, dx and its share of dW, and the next chunk makes its own over them. Nothing is kept for backward and nothing
+ * is computed twice; the price is the order: the gradients need the logits, and the logits are gone when forward ends.
+ * So in training forward does nothing, and backward_input does everything, the loss included (op.h, all_in_backward).
+ * In evaluation forward makes the loss.
  *
- * Inside a chunk the vocabulary goes in blocks of columns, each a matrix by itself, because products read rows that lie close
- * together faster. A block is to the loss what a rank is under tensor parallelism: a shard of the vocabulary; the maximum and
- * the sum over all shards come from those of each. Over ranks they are reduced in between (tp/tp_linear_cross_entropy.c).
+ * Inside a chunk the vocabulary goes in blocks of columns, each a matrix by itself, because products read rows that lie
+ * close together faster. A block is to the loss what a rank is under tensor parallelism: a shard of the vocabulary; the
+ * maximum and the sum over all shards come from those of each. Over ranks they are reduced in between
+ * (tp/tp_linear_cross_entropy.c).
  *
- * dx is summed in the accumulator's dtype over all blocks and rounded once. dW is added to once a chunk, in the gradient's dtype.
+ * dx is summed in the accumulator's dtype over all blocks and rounded once. dW is added to once a chunk, in the
+ * gradient's dtype.
  *
- * Only on the CPU. Source: Hsu et al. 2024, "Liger Kernel", section 3.2 (FusedLinearCrossEntropy), which computes the gradients in
- * forward instead. */
+ * Only on the CPU. Source: Hsu et al. 2024, "Liger Kernel", section 3.2 (FusedLinearCrossEntropy), which computes the
+ * gradients in forward instead. */
 #ifndef TRIVIUM_OPS_LINEAR_CROSS_ENTROPY_H
 #define TRIVIUM_OPS_LINEAR_CROSS_ENTROPY_H
 
@@ -39,7 +44,8 @@ typedef enum status vocabulary_reduce(const struct call *, void *x, int64_t n, b
  *  @errors of the products and of `reduce`  @collective{that of reduce} */
 enum status linear_cross_entropy_run(const struct call *, bool gradient, vocabulary_reduce *reduce);
 
-/* What an op over a shard shares with this one. @errors E_CONFIG: operands that do not fit, or a device other than the CPU */
+/* What an op over a shard shares with this one. @errors E_CONFIG: operands that do not fit, or a device other than the
+ * CPU */
 enum status linear_cross_entropy_shape(const struct call *, struct type out[MAX_OUT]);
 int64_t linear_cross_entropy_work(const struct call *, enum row_kind);
 struct cost linear_cross_entropy_cost(const struct call *, enum row_kind);
@@ -51,8 +57,8 @@ struct linear_cross_entropy_sizes {
 };
 struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *);
 
-/** Scratch, in bytes from its beginning: what the products want, a chunk's logits, its dx if that is rounded at the end, and five numbers
- *  a token. */
+/** Scratch, in bytes from its beginning: what the products want, a chunk's logits, its dx if that is rounded at the
+ *  end, and five numbers a token. */
 struct linear_cross_entropy_scratch { int64_t logits, dx, numbers, bytes; };
 struct linear_cross_entropy_scratch linear_cross_entropy_scratch(const struct call *, enum row_kind);
 

@@ -7,8 +7,8 @@
 extern const struct cross_entropy_pieces CPU(cross_entropy_pieces);
 enum status CPU(linear_cross_entropy_run)(const struct call *, bool gradient, vocabulary_reduce *);
 
-/* A call with its scratch. Of all tokens: max, sum, hit and lse; of a chunk: sum and hit side by side, so that one reduction takes
- * both, and the maximum of a block. */
+/* A call with its scratch. Of all tokens: max, sum, hit and lse; of a chunk: sum and hit side by side, so that one
+ * reduction takes both, and the maximum of a block. */
 struct head_loss {
     const struct call *call;
     struct linear_cross_entropy_sizes s;
@@ -20,7 +20,8 @@ struct head_loss {
 };
 
 static struct head_loss head_loss_of(const struct call *call, bool gradient, vocabulary_reduce *reduce) {
-    struct linear_cross_entropy_scratch at = linear_cross_entropy_scratch(call, gradient ? ROW_BACKWARD_INPUT : ROW_FORWARD);
+    struct linear_cross_entropy_scratch at =
+        linear_cross_entropy_scratch(call, gradient ? ROW_BACKWARD_INPUT : ROW_FORWARD);
     struct head_loss h = {.call = call, .s = linear_cross_entropy_sizes(call), .reduce = reduce};
     char *work = call->work;
     int64_t R = h.s.R;
@@ -50,11 +51,16 @@ static struct vocab_rows rows_of(const struct head_loss *h, struct part p) {
     return (struct vocab_rows){h->logits + p.n * p.first, (const int32_t *)h->call->in[1].data + p.r, p.n, vocab};
 }
 
-static const elem *x_of(const struct head_loss *h, struct part p) { return (const elem *)h->call->in[0].data + p.r * h->s.C; }
-static const elem *w_of(const struct head_loss *h, struct part p) { return (const elem *)h->call->weight[0].data + p.first * h->s.C; }
+static const elem *x_of(const struct head_loss *h, struct part p) {
+    return (const elem *)h->call->in[0].data + p.r * h->s.C;
+}
+static const elem *w_of(const struct head_loss *h, struct part p) {
+    return (const elem *)h->call->weight[0].data + p.first * h->s.C;
+}
 
 static enum status make_logits(const struct head_loss *h, struct part p) {
-    struct gemm g = {.m = p.n, .n = p.width, .k = h->s.C, .transpose_b = true, .alpha = 1, .ab_dtype = ELEM_DTYPE, .c_dtype = ELEM_DTYPE};
+    struct gemm g = {.m = p.n, .n = p.width, .k = h->s.C, .transpose_b = true, .alpha = 1, .ab_dtype = ELEM_DTYPE,
+                     .c_dtype = ELEM_DTYPE};
     return gemm_run(&g, x_of(h, p), w_of(h, p), NULL, h->logits + p.n * p.first, h->call->work);
 }
 
@@ -89,7 +95,8 @@ static enum status chunk_sum(const struct head_loss *h, int64_t r) {
 
 /* lse and the loss of tokens r .. r + n-1 */
 static enum status loss_of(const struct head_loss *h, int64_t r, int64_t n) {
-    struct vocab_rows rows = {NULL, (const int32_t *)h->call->in[1].data + r, n, h->call->weight[0].type->shape.axis[0]};
+    struct vocab_rows rows = {NULL, (const int32_t *)h->call->in[1].data + r, n,
+                              h->call->weight[0].type->shape.axis[0]};
     return CPU(cross_entropy_pieces).loss(h->call->device, &rows, h->max + r, h->sum + r, h->hit + r, h->lse + r,
                                           h->call->loss_scale, h->call->out[0].data);
 }
@@ -103,15 +110,16 @@ static real *dx_of(const struct head_loss *h, int64_t r) {
 
 static enum status add_dx(const struct head_loss *h, struct part p) {
     bool add = p.first > 0 || (sizeof(elem) == sizeof(real) && accumulates(h->call, 0));
-    struct gemm g = {.m = p.n, .n = h->s.C, .k = p.width, .alpha = 1, .beta = add, .ab_dtype = ELEM_DTYPE, .c_dtype = REAL_DTYPE};
+    struct gemm g = {.m = p.n, .n = h->s.C, .k = p.width, .alpha = 1, .beta = add, .ab_dtype = ELEM_DTYPE,
+                     .c_dtype = REAL_DTYPE};
     return gemm_run(&g, h->logits + p.n * p.first, w_of(h, p), NULL, dx_of(h, p.r), h->call->work);
 }
 
 static enum status add_dw(const struct head_loss *h, struct part p) {
     const struct tensor *dw = &h->call->dweight[0];
     bool add = p.r > 0 || !(h->call->fresh & 1);
-    struct gemm g = {.m = p.width, .n = h->s.C, .k = p.n, .transpose_a = true, .alpha = 1, .beta = add, .ab_dtype = ELEM_DTYPE,
-                     .c_dtype = dw->type->dtype};
+    struct gemm g = {.m = p.width, .n = h->s.C, .k = p.n, .transpose_a = true, .alpha = 1, .beta = add,
+                     .ab_dtype = ELEM_DTYPE, .c_dtype = dw->type->dtype};
     char *to = (char *)dw->data + p.first * h->s.C * (int64_t)dtype_size(dw->type->dtype);
     return gemm_run(&g, h->logits + p.n * p.first, x_of(h, p), NULL, to, h->call->work);
 }
@@ -129,7 +137,8 @@ static enum status chunk_gradients(const struct head_loss *h, int64_t r) {
     for (int64_t first = 0; first < h->s.V; first += h->s.columns) {
         struct part p = part_of(h, r, first);
         struct vocab_rows rows = rows_of(h, p);
-        TRY(CPU(cross_entropy_pieces).gradient(h->call->device, &rows, h->lse + r, h->scale, false, (void *)rows.logits));
+        TRY(CPU(cross_entropy_pieces)
+                .gradient(h->call->device, &rows, h->lse + r, h->scale, false, (void *)rows.logits));
         TRY(add_dx(h, p));
         TRY(add_dw(h, p));
     }

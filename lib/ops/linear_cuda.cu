@@ -5,8 +5,8 @@
  *   partial[c,k] = sum of dy[r,k] over the rows r of chunk c         a block for each chunk and strip of columns
  *   db[k]       += sum of partial[c,k] over c
  *
- * Memory-bound: dy is read once, 16 bytes a thread, a warp reading 512 neighbouring bytes of a row. The partial sums are
- * less than a twentieth of that where there are 64 rows a chunk, and lie in call->work. */
+ * Memory-bound: dy is read once, 16 bytes a thread, a warp reading 512 neighbouring bytes of a row. The partial sums
+ * are less than a twentieth of that where there are 64 rows a chunk, and lie in call->work. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/linear.h"
 
@@ -14,7 +14,8 @@ extern "C" { kernel CUDA(linear_bias_gradient); }
 
 enum { WARPS = 8, STRIP = 32 * PACK };   /* a strip: the columns of one block, PACK a lane; at most 256 = 32 WARPS */
 
-/* PACK elements of the row from column k on; zeros behind its end. Rows start at multiples of 16 bytes if PACK divides K. */
+/* PACK elements of the row from column k on; zeros behind its end. Rows start at multiples of 16 bytes if PACK divides
+ * K. */
 __device__ static inline pack load_columns(const elem *row, int64_t k, int64_t K) {
     if (K % PACK == 0 && k < K) return pack_load(row + k);
     pack v;
@@ -27,7 +28,8 @@ __global__ static void __launch_bounds__(32 * WARPS)
 sum_columns_of_chunk(real *partial, const elem *dy, int64_t R, int64_t K, int64_t rows) {
     __shared__ real sums[WARPS][STRIP];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = threadIdx.x;
-    int64_t first = (int64_t)blockIdx.x * STRIP, begin = (int64_t)blockIdx.y * rows, end = begin + rows < R ? begin + rows : R;
+    int64_t first = (int64_t)blockIdx.x * STRIP, begin = (int64_t)blockIdx.y * rows,
+            end = begin + rows < R ? begin + rows : R;
     real sum[PACK] = {0};
 #pragma unroll 4
     for (int64_t r = begin + warp; r < end; r += WARPS) {

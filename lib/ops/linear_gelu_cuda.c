@@ -1,18 +1,20 @@
-/* y = gelu(x W^T + b), with the value before gelu kept where its backward reads it: cuBLASLt's GELU epilogue (gemm_cuda.c).
+/* y = gelu(x W^T + b), with the value before gelu kept where its backward reads it: cuBLASLt's GELU epilogue
+ * (gemm_cuda.c).
  *
- * The epilogue's gelu is the tanh form, as ours. It takes the sum before it is rounded to the element type, where the two
- * kernels apart would take it after: y is nearer to the true value by up to a rounding of the sum, |gelu'| <= 1.13, and has
- * other bits.
+ * The epilogue's gelu is the tanh form, as ours. It takes the sum before it is rounded to the element type, where the
+ * two kernels apart would take it after: y is nearer to the true value by up to a rounding of the sum, |gelu'| <= 1.13,
+ * and has other bits.
  *
  * Where gelu may write over its input, nobody reads the input later, and it is not kept.
  *
  * Apart: without a bias; rows of a length that the library cannot keep; and whenever it offers no algorithm (fp64).
  *
- * Recomputation that makes gelu again, and not the product, reads the kept sum: its y is not, to the bit, the first one.
+ * Recomputation that makes gelu again, and not the product, reads the kept sum: its y is not, to the bit, the first
+ * one.
  *
- * Does it pay? It saves reading the sum once, and makes the product's own epilogue slower. llm.c found a loss in bf16 and fp32, where
- * the library ran a second kernel for the epilogue (pull request 338, 2024), and later a gain on an H100 (653); its -ge is on
- * from sm_90. Not measured here yet: compare with `--fuse off`.
+ * Does it pay? It saves reading the sum once, and makes the product's own epilogue slower. llm.c found a loss in bf16
+ * and fp32, where the library ran a second kernel for the epilogue (pull request 338, 2024), and later a gain on an
+ * H100 (653); its -ge is on from sm_90. Not measured here yet: compare with `--fuse off`.
  *
  * That gelu is the tanh form is in no header of the library: PyTorch and TensorRT-LLM use it as such. */
 #include "lib/ops/fusion.h"

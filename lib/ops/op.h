@@ -1,12 +1,13 @@
 /* An op is a row in a table: what shape it makes, what its backward pass reads, what it costs, and its kernels.
  *
- * Everything else follows from these declarations. The lowering (lib/program) derives from `needs` which activations must
- * be saved and for how long, from the aliases which buffers may be shared, from `work` the scratch, from `cost` the bill.
- * No op knows a program, a schedule or a technique; a technique adds ops of its own (tp_enter, tp_exit) the same way.
+ * Everything else follows from these declarations. The lowering (lib/program) derives from `needs` which activations
+ * must be saved and for how long, from the aliases which buffers may be shared, from `work` the scratch, from `cost`
+ * the bill. No op knows a program, a schedule or a technique; a technique adds ops of its own (tp_enter, tp_exit) the
+ * same way.
  *
- * Backward is two functions. backward_input makes the gradients of the inputs; backward_weight adds to the gradients of the
- * weights (or sets them: `fresh`). They are separate because a pipeline schedule may want to run them at different times, and because what each
- * reads differs: a linear layer needs W for dx, and x for dW. */
+ * Backward is two functions. backward_input makes the gradients of the inputs; backward_weight adds to the gradients of
+ * the weights (or sets them: `fresh`). They are separate because a pipeline schedule may want to run them at different
+ * times, and because what each reads differs: a linear layer needs W for dx, and x for dW. */
 #ifndef TRIVIUM_OPS_OP_H
 #define TRIVIUM_OPS_OP_H
 
@@ -19,7 +20,8 @@
 extern "C" {
 #endif
 
-enum { MAX_IN = 3, MAX_OUT = 4, MAX_WEIGHTS = 2 };       /* sizes of tables; ops of more operands raise them, up to the bits of a set */
+enum { MAX_IN = 3, MAX_OUT = 4, MAX_WEIGHTS = 2 };       /* sizes of tables; ops of more operands raise them, up to the
+                                                          * bits of a set */
 
 /* A set of operands, as ops declare them: IN(0) | IN(1). */
 #define IN(i) (1u << (i))
@@ -63,14 +65,18 @@ struct call {
     struct tensor din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
     void *work;                      /* op->work bytes, aligned as arenas are on the device; content undefined */
     unsigned accumulate;             /* bit i: din[i] += instead of = */
-    unsigned fresh;                  /* bit i, of an op with sets_dweight bit i: dweight[i] = instead of +=; it holds nothing yet */
+    unsigned fresh;                  /* bit i, of an op with sets_dweight bit i: dweight[i] = instead of +=; it holds
+                                      * nothing yet */
     bool training;                   /* false: evaluation; dropout is the identity */
     bool watched;                    /* its memory's high-water mark is measured: see op_touch_work */
     uint64_t seed, n_step;           /* with dropout.stream: the dropout key */
     int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
-    double loss_scale;               /* cross_entropy: the loss is loss_scale x the sum over tokens (1 / global tokens) */
-    double grad_scale;               /* cross_entropy: gradients leave multiplied by this as well (dynamic loss scale) */
-    enum device_kind on;             /* where it runs, and by how many OpenMP threads at most: known before there is a device, as scratch */
+    double loss_scale;               /* cross_entropy: the loss is loss_scale x the sum over tokens (1 / global
+                                      * tokens) */
+    double grad_scale;               /* cross_entropy: gradients leave multiplied by this as well (dynamic loss
+                                      * scale) */
+    enum device_kind on;             /* where it runs, and by how many OpenMP threads at most: known before there is a
+                                      * device, as scratch */
     int n_threads;                   /* may depend on it */
     const struct device *device;     /* set when it runs; NULL while shapes, work and cost are asked for */
     const struct group *group;       /* of step->mesh_axis */
@@ -80,9 +86,9 @@ struct call {
 /* Bit i: backward_input (bi) or backward_weight (bw) reads in[i], out[i] or weight[i]. dout is always there. */
 struct needs { unsigned bi_in, bi_out, bi_weight, bw_in, bw_out; };
 
-/* VIEW: the result is the operand, bit for bit; no memory. A row with nothing left to compute is not emitted; one that still
- * has another result gets the same address for both, and leaves it alone.
- * IN_PLACE: the result may be written over the operand, when the operand dies in this row. */
+/* VIEW: the result is the operand, bit for bit; no memory. A row with nothing left to compute is not emitted; one that
+ * still has another result gets the same address for both, and leaves it alone. IN_PLACE: the result may be written
+ * over the operand, when the operand dies in this row. */
 enum alias { ALIAS_NONE, ALIAS_VIEW, ALIAS_IN_PLACE };
 
 struct cost {
@@ -90,7 +96,8 @@ struct cost {
     double bytes;        /* memory traffic with perfect caches: each operand once */
 };
 
-/* What a row exchanges over step->mesh_axis is named with these, of lib/comm/exchange.h, which ops that communicate include. */
+/* What a row exchanges over step->mesh_axis is named with these, of lib/comm/exchange.h, which ops that communicate
+ * include. */
 struct exchange;
 enum { MAX_EXCHANGES = 2 };
 
@@ -109,30 +116,34 @@ struct op {
     unsigned no_grad_out;            /* bit i: out[i] has none: a statistic, the loss, a mask */
     const char *out_name[MAX_OUT];   /* of out[1] and on, for the slots' names; NULL: the op has no more outputs */
     unsigned statistic_out;          /* bit i: out[i] is a number or two a row; counted apart from the activations */
-    unsigned dropout_out;            /* bit i: out[i] keeps what dropout drew, the first of them the mask; last, and left out
+    unsigned dropout_out; /* bit i: out[i] keeps what dropout drew, the first of them the mask; last, and left out
                                       * (step->n_out) by a step that draws it again in backward */
     enum alias forward_alias;        /* out[0] over in[0] */
     enum alias backward_alias;       /* din[alias_in] over dout[0] */
     int alias_in;
     bool backward_over_in;           /* din[0] may be written over in[0], when in[0] dies in this row */
     bool has_backward_input, has_backward_weight;
-    unsigned sets_dweight;           /* bit i: knows call->fresh. For other weights a new gradient is cleared before, and added to */
-    bool defer_weight;               /* backward_weight is a heavy GEMM: run it after dx, where it can hide communication */
-    bool all_in_backward;            /* in training forward does nothing, and backward_input does all of it: it writes the outputs
-                                      * too, which `needs` must name, and adds the weights' gradients; no backward_weight */
+    unsigned sets_dweight;           /* bit i: knows call->fresh. For other weights a new gradient is cleared before,
+                                      * and added to */
+    bool defer_weight;               /* backward_weight is a heavy GEMM: run it after dx, where it can hide
+                                      * communication */
+    bool all_in_backward; /* in training forward does nothing, and backward_input does all of it: it writes the outputs
+                                      * too, which `needs` must name, and adds the weights' gradients; no
+                                      * backward_weight */
     bool async_backward;             /* backward_input only starts an exchange; a ROW_WAIT ends it */
     int64_t (*work)(const struct call *, enum row_kind);   /* scratch bytes of a row; NULL: none */
     struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */
     /* op, count, dtype and pieces of each collective of a row, the rest is zero; how many there are. NULL: none */
     int (*exchanges)(const struct call *, enum row_kind, struct exchange *out /* [MAX_EXCHANGES] */);
-    struct op_kernels kernels[N_DEVICES][N_DTYPES];        /* by the dtype of in[0]; of weight[0] when in[0] is integer */
+    struct op_kernels kernels[N_DEVICES][N_DTYPES];        /* by the dtype of in[0]; of weight[0] when in[0] is
+                                                            * integer */
 };
 
 /** The dtype by which kernels are chosen and in which the step computes. */
 enum dtype op_dtype(const struct call *);
 
-/** Run one row's kernel, on call->device. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on the
- *  device */
+/** Run one row's kernel, on call->device. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on
+ *  the device */
 enum status op_run(const struct call *, enum row_kind);
 
 /** What the step drops; NULL: its op never drops. Borrowed. (Not const, as with strchr.) */

@@ -101,11 +101,13 @@ static enum status reduce(const struct device *device, enum reduction what, cons
     return reducers[device->kind].reduce(device, what, b, n, out, work);
 }
 
-enum status reduce_sum_of_squares(const struct device *device, const struct reduce_buffer *b, int n, double *sum, void *work) {
+enum status reduce_sum_of_squares(const struct device *device, const struct reduce_buffer *b, int n, double *sum,
+                                  void *work) {
     return reduce(device, REDUCE_SQUARES, b, n, sum, work);
 }
 
-enum status reduce_non_finite(const struct device *device, const struct reduce_buffer *b, int n, double *count, void *work) {
+enum status reduce_non_finite(const struct device *device, const struct reduce_buffer *b, int n, double *count,
+                              void *work) {
     return reduce(device, REDUCE_NON_FINITE, b, n, count, work);
 }
 
@@ -114,4 +116,6 @@ enum status reduce_add(const struct device *device, double *sum, const void *x, 
     return reducers[device->kind].add(device, sum, x, dtype);
 }
 
-int64_t reduce_work(enum device_kind kind) { return kind == DEVICE_CUDA ? REDUCE_PARTIALS * (int64_t)sizeof(double) : 0; }
+int64_t reduce_work(enum device_kind kind) {
+    return kind == DEVICE_CUDA ? REDUCE_PARTIALS * (int64_t)sizeof(double) : 0;
+}

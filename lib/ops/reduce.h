@@ -1,13 +1,17 @@
-/* Reductions over many buffers at once, for the gradient norm, the overflow check of mixed precision, and the loss of a step.
+/* Reductions over many buffers at once, for the gradient norm, the overflow check of mixed precision, and the loss of a
+ * step.
  *
  * Sums are in double. The result depends on the contents and the lengths only:
  *
- *   CPU    a buffer is cut into blocks of a fixed size; threads divide the blocks; the blocks' results are combined in order,
+ *   CPU    a buffer is cut into blocks of a fixed size; threads divide the blocks; the blocks' results are combined in
+ *   order,
  *          and then the buffers'
- *   CUDA   a grid of fixed size walks over all buffers, hundreds of them in a launch; each thread block leaves one partial
+ *   CUDA   a grid of fixed size walks over all buffers, hundreds of them in a launch; each thread block leaves one
+ *   partial
  *          sum in `work`, and one block adds the partials in order
  *
- * Everything is issued in order on the device's compute stream, and the results stay in the device's memory: nothing waits. */
+ * Everything is issued in order on the device's compute stream, and the results stay in the device's memory: nothing
+ * waits. */
 #ifndef TRIVIUM_OPS_REDUCE_H
 #define TRIVIUM_OPS_REDUCE_H
 
@@ -24,7 +28,8 @@ struct reduce_buffer { const void *x; enum dtype dtype; int64_t n; };
 /** Bytes of scratch that the reductions below want, aligned to 8; none on the CPU. */
 int64_t reduce_work(enum device_kind);
 
-/** *sum = the sum over all buffers of x[i]^2. NaN and infinity propagate. sum: one double in the device's memory. work: reduce_work bytes.
+/** *sum = the sum over all buffers of x[i]^2. NaN and infinity propagate. sum: one double in the device's memory. work:
+ *  reduce_work bytes.
  *  @errors E_CONFIG for a dtype that is not floating, E_DEVICE  @collective{none} */
 enum status reduce_sum_of_squares(const struct device *, const struct reduce_buffer *, int n, double *sum, void *work);
 

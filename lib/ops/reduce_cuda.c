@@ -1,7 +1,8 @@
 /* Reductions on a CUDA device: the host's part. Buffers are handed to the kernels in tables, dtype by dtype. */
 #include "lib/ops/reduce_kernels.h"
 
-reduce_launcher reduce_partials_cuda_fp64, reduce_partials_cuda_fp32, reduce_partials_cuda_bf16, reduce_partials_cuda_fp16;
+reduce_launcher reduce_partials_cuda_fp64, reduce_partials_cuda_fp32, reduce_partials_cuda_bf16,
+    reduce_partials_cuda_fp16;
 reduce_add_launcher reduce_add_cuda_fp64, reduce_add_cuda_fp32, reduce_add_cuda_bf16, reduce_add_cuda_fp16;
 
 static int64_t chunks_of(const struct reduce_buffer *b) {
@@ -37,8 +38,8 @@ static int n_blocks(const struct reduce_buffer *b, int n) {
     return chunks < REDUCE_PARTIALS ? (int)chunks : REDUCE_PARTIALS;
 }
 
-enum status reduce_cuda(const struct device *device, enum reduction what, const struct reduce_buffer *b, int n, double *out,
-                        void *work) {
+enum status reduce_cuda(const struct device *device, enum reduction what, const struct reduce_buffer *b, int n,
+                        double *out, void *work) {
     static reduce_launcher *const launch[] = {[FP64] = reduce_partials_cuda_fp64, [FP32] = reduce_partials_cuda_fp32,
                                               [BF16] = reduce_partials_cuda_bf16, [FP16] = reduce_partials_cuda_fp16};
     struct reduce_partials partials = {work, n_blocks(b, n), 0};

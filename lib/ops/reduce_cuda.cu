@@ -1,8 +1,8 @@
 /* Partial sums over many buffers of one dtype; see reduce.h.
  *
- * Memory-bound: every element is read once, 16 bytes a thread, and meets one conversion and one fused multiply-add in double.
- * Thread block b of n takes chunks b, b + n, ...; threads walk a chunk side by side; the threads' sums are added in a
- * fixed order. A buffer that does not start at a 16-byte boundary is read element by element. */
+ * Memory-bound: every element is read once, 16 bytes a thread, and meets one conversion and one fused multiply-add in
+ * double. Thread block b of n takes chunks b, b + n, ...; threads walk a chunk side by side; the threads' sums are
+ * added in a fixed order. A buffer that does not start at a 16-byte boundary is read element by element. */
 #include "lib/ops/chunks.h"
 #include "lib/ops/cuda.h"
 #include "lib/ops/reduce_kernels.h"
@@ -50,7 +50,8 @@ reduce_partials_chunked(const struct reduce_table t, int what, const struct redu
 
 __global__ static void reduce_add_one(double *sum, const elem *x) { *sum += (double)load(*x); }
 
-enum status CUDA(reduce_partials)(void *stream, enum reduction what, const struct reduce_table *t, struct reduce_partials p) {
+enum status CUDA(reduce_partials)(void *stream, enum reduction what, const struct reduce_table *t,
+                                  struct reduce_partials p) {
     LAUNCH(reduce_partials_chunked, (unsigned)p.n, THREADS, 0, stream)(*t, (int)what, p);
     return gpu_launched("reduce_partials_chunked");
 }

@@ -18,8 +18,8 @@ adder reduce_add_cuda;
 
 /* ---- CUDA ---- */
 
-/* Thread blocks, and so partial sums, at most: on an H200 (132 multiprocessors, 8 blocks each at a time) two rounds. How many
- * there are depends on the buffers alone, so that the result does not depend on the GPU. */
+/* Thread blocks, and so partial sums, at most: on an H200 (132 multiprocessors, 8 blocks each at a time) two rounds.
+ * How many there are depends on the buffers alone, so that the result does not depend on the GPU. */
 enum { REDUCE_PARTIALS = 2048, REDUCE_CHUNK_BYTES = 32768 };
 
 /* Buffers of one dtype for one launch, none of them empty, cut into chunks (chunks.h). */

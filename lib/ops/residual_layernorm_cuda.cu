@@ -1,13 +1,14 @@
-/* s = residual + m (x + bias), y = (s - mean) rstd g + b: bias_dropout_residual and layernorm, forward, as one kernel. See their
- * headers.
+/* s = residual + m (x + bias), y = (s - mean) rstd g + b: bias_dropout_residual and layernorm, forward, as one kernel.
+ * See their headers.
  *
- * Memory-bound. Apart, the two move five elements for each one computed: x, residual and s, then s and y. Together four, as s
- * is normalised while its row is in registers; and one launch less. How rows are dealt out to warps, and who adds what to the
- * mean, is as in layernorm_cuda.cu.
+ * Memory-bound. Apart, the two move five elements for each one computed: x, residual and s, then s and y. Together
+ * four, as s is normalised while its row is in registers; and one launch less. How rows are dealt out to warps, and who
+ * adds what to the mean, is as in layernorm_cuda.cu.
  *
- * The bits are those of the two kernels apart: s is rounded to the element type before it is normalised, dropout draws by the
- * same counters, and sums are taken in the same order. Whoever changes the one file changes the other; test_fusion.c compares
- * bits. Rows that layernorm would not keep in registers, longer ones or of odd length, run apart. */
+ * The bits are those of the two kernels apart: s is rounded to the element type before it is normalised, dropout draws
+ * by the same counters, and sums are taken in the same order. Whoever changes the one file changes the other;
+ * test_fusion.c compares bits. Rows that layernorm would not keep in registers, longer ones or of odd length, run
+ * apart. */
 #include "lib/ops/dropout_cuda.h"
 #include "lib/ops/fusion.h"
 #include "lib/ops/layernorm_cuda.h"
@@ -18,8 +19,8 @@ kernel CUDA(bias_dropout_residual_forward), CUDA(layernorm_forward);
 }
 
 /* Group i of s in row r, rounded; its mask is kept where the step stores it. */
-__device__ static inline group residual_sum(const group &x, const group &old, const elem *bias, const struct dropped_rows &rows,
-                                            struct place p, int64_t r, int i) {
+__device__ static inline group residual_sum(const group &x, const group &old, const elem *bias,
+                                            const struct dropped_rows &rows, struct place p, int64_t r, int i) {
     group shift = group_load(bias, i * GROUP, rows.C, 1), sum;
     real m[GROUP];
     factors_forward(m, rows, p, r, i);
@@ -33,11 +34,13 @@ __device__ static inline group normal(const group &x, struct statistics s, const
     return y;
 }
 
-/* total may lie over x, and y over total, group for group: who writes a group has read it, and total is written first. */
+/* total may lie over x, and y over total, group for group: who writes a group has read it, and total is written
+ * first. */
 __global__ static void __launch_bounds__(32 * MAX_ROW_WARPS)
-residual_layernorm_forward_in_registers(elem *total, elem *y, struct statistics *statistics, const elem *x, const elem *residual,
-                                        const elem *__restrict__ bias, const elem *__restrict__ g,
-                                        const elem *__restrict__ b, struct dropped_rows rows) {
+    residual_layernorm_forward_in_registers(elem *total, elem *y, struct statistics *statistics, const elem *x,
+                                            const elem *residual, const elem *__restrict__ bias,
+                                            const elem *__restrict__ g, const elem *__restrict__ b,
+                                            struct dropped_rows rows) {
     __shared__ real shared[32];
     int C = rows.C, first = threadIdx.x, step = blockDim.x;     /* of groups */
     FOR_ROWS_OF_BLOCK(r, rows.R) {
@@ -69,7 +72,8 @@ residual_layernorm_forward_in_registers(elem *total, elem *y, struct statistics 
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
             if (first + k * step < rows.n_groups)
-                store_whole((group *)(y + r * C) + first + k * step, normal(row[k], s, g, b, (first + k * step) * GROUP, C));
+                store_whole((group *)(y + r * C) + first + k * step,
+                            normal(row[k], s, g, b, (first + k * step) * GROUP, C));
     }
 }
 

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 12304, LENGTH = N - 5, MOST = 2000 };   /* more than one chunk of a GPU's; the last few elements fill no vector */
+enum { N = 12304, LENGTH = N - 5, MOST = 2000 };   /* more than one chunk of a GPU's; the last few elements fill no
+                                                    * vector */
 static const double multiplier = 0.5;
 static const struct adamw settings = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
                                       .grad_multiplier = &multiplier, .step = 3};
@@ -35,8 +36,8 @@ static void *at(void *x, enum dtype d, int64_t i) { return (char *)x + i * (int6
 
 static struct adamw_elements elements(struct buffers *there, struct kinds k, int64_t first, int64_t n) {
     enum dtype moments = dtype_accumulator(k.weight);
-    return (struct adamw_elements){n, at(there->weight, k.weight, first), k.weight, at(there->grad, k.grad, first), k.grad,
-                                   at(there->m, moments, first), at(there->v, moments, first),
+    return (struct adamw_elements){n, at(there->weight, k.weight, first), k.weight, at(there->grad, k.grad, first),
+                                   k.grad, at(there->m, moments, first), at(there->v, moments, first),
                                    k.master ? at(there->master, FP32, first) : NULL, k.decay};
 }
 
@@ -113,8 +114,8 @@ static void assert_same_bits(const struct buffers *a, const struct buffers *b) {
     assert_memory_equal(a->grad, b->grad, sizeof a->grad);
 }
 
-/* Every dtype of weights with every dtype of gradients, with and without master: division and square root, which way products
- * are fused and how often is rounded are the same on both devices. */
+/* Every dtype of weights with every dtype of gradients, with and without master: division and square root, which way
+ * products are fused and how often is rounded are the same on both devices. */
 static void test_adamw_has_the_same_bits_on_the_device_and_the_cpu(void **state) {
     (void)state;
     for (enum dtype weight = FP64; weight <= FP16; weight++)
@@ -166,7 +167,8 @@ static void test_adamw_does_not_depend_on_how_elements_are_split(void **state) {
 /* Sets of different dtypes, decayed or not, in one call are the same as one call each. */
 static void test_adamw_takes_sets_of_every_dtype_in_one_call(void **state) {
     (void)state;
-    static const struct kinds kinds[] = {{BF16, FP32, true, true}, {FP32, FP32, false, false}, {BF16, BF16, true, false},
+    static const struct kinds kinds[] = {{BF16, FP32, true, true}, {FP32, FP32, false, false},
+                                         {BF16, BF16, true, false},
                                          {FP64, FP64, false, true}, {FP16, FP16, true, true}};
     const struct device *d = test_device();
     struct buffers *alone[5], *there[5];
@@ -207,7 +209,8 @@ static void test_adamw_changes_nothing_when_the_multiplier_is_nan(void **state) 
 
 static void test_adamw_refuses_integers(void **state) {
     (void)state;
-    struct adamw_elements e[] = {{.weight_dtype = FP32, .grad_dtype = FP32}, {.weight_dtype = FP32, .grad_dtype = INT32}};
+    struct adamw_elements e[] = {{.weight_dtype = FP32, .grad_dtype = FP32},
+                                 {.weight_dtype = FP32, .grad_dtype = INT32}};
     assert_fails(adamw_update(test_device(), &settings, e, 2), E_CONFIG, "adamw", "fp32", "int32");
 }
 
@@ -221,7 +224,8 @@ static struct decision decide(double squares, double loss, bool with_loss, doubl
     void *memory;
     assert_ok(d->allocate(d, sizeof here, &memory));
     assert_ok(d->upload(d, there = memory, &here, sizeof here));
-    assert_ok(adamw_decide(d, &there->multiplier, &there->norm, &there->squares, with_loss ? &there->loss : NULL, clip, unscale));
+    assert_ok(adamw_decide(d, &there->multiplier, &there->norm, &there->squares, with_loss ? &there->loss : NULL, clip,
+                           unscale));
     assert_ok(d->download(d, &here, there, sizeof here));
     d->release(d, memory, sizeof here);
     return here;

@@ -70,7 +70,8 @@ static void test_stored_mask_is_the_redrawn_one(void **state) {
     n_channels = 5;
 }
 
-/* Two halves of the sequence, and two samples apart, are the whole: outputs, mask, dx, and the sum of the bias gradients. */
+/* Two halves of the sequence, and two samples apart, are the whole: outputs, mask, dx, and the sum of the bias
+ * gradients. */
 static void test_bias_dropout_residual_shards_make_the_whole(void **state) {
     (void)state;
     struct op_case whole, c;

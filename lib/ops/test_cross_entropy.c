@@ -33,8 +33,9 @@ static void test_cross_entropy_in_every_precision(void **state) {
     n_vocab = n_padded = 13;
 }
 
-/* Rows that begin anywhere, shorter than 16 bytes, of several rounds of a GPU's threads, padded or not. The longest sum is over
- * the vocabulary; but it is of numbers below 1, of which the largest is 1, so it is no larger than a sum of n / e^2 of them. */
+/* Rows that begin anywhere, shorter than 16 bytes, of several rounds of a GPU's threads, padded or not. The longest sum
+ * is over the vocabulary; but it is of numbers below 1, of which the largest is 1, so it is no larger than a sum of n /
+ * e^2 of them. */
 static void test_cross_entropy_siblings_agree(void **state) {
     (void)state;
     static const int sizes[][2] = {{1, 1}, {13, 13}, {77, 80}, {1003, 1003}, {5003, 5008}, {5120, 5120}};
@@ -45,8 +46,8 @@ static void test_cross_entropy_siblings_agree(void **state) {
     n_vocab = n_padded = 13;
 }
 
-/* Padded columns hold 100: they change neither loss nor lse, and their gradient is zero. On a GPU the order in which a row is
- * summed depends on where it begins; either order of 13 positive terms is right to 13 roundings. */
+/* Padded columns hold 100: they change neither loss nor lse, and their gradient is zero. On a GPU the order in which a
+ * row is summed depends on where it begins; either order of 13 positive terms is right to 13 roundings. */
 static void test_cross_entropy_leaves_padding_out(void **state) {
     (void)state;
     struct op_case plain, padded;
@@ -131,7 +132,8 @@ static void test_cross_entropy_moves_the_logits_twice(void **state) {
         op_case_run(&c, ROW_BACKWARD_INPUT);
         struct simt_counts n = simt_counts();
         simt_count(0);
-        int64_t row = n_vocab * 2 / 32 + 2 + (i ? n_vocab * 2 / 512 + 2 : 0);   /* i: a warp's 512 bytes begin anywhere */
+        /* i: a warp's 512 bytes begin anywhere */
+        int64_t row = n_vocab * 2 / 32 + 2 + (i ? n_vocab * 2 / 512 + 2 : 0);
         assert_true(n.load.units <= 14 * (row + 32));
         assert_true(n.store.units <= 14 * (row + 8));
         op_case_free(&c);
@@ -141,7 +143,8 @@ static void test_cross_entropy_moves_the_logits_twice(void **state) {
 
 /* ---- the pieces, over two shards ---- */
 
-/* 14 rows of 16 columns for 13, cut in two; and the pieces' results. All in one place, so that it goes to the device as one. */
+/* 14 rows of 16 columns for 13, cut in two; and the pieces' results. All in one place, so that it goes to the device as
+ * one. */
 struct shards {
     double logits[2][14 * 8], max[2][14], sum[2][14], hit[2][14], gradient[2][14 * 8 + 1], loss;
     int32_t target[14];
@@ -181,7 +184,8 @@ static void run_pieces(struct shards *x, int offset) {
     transfer(x, there, false);
     combine_sums(x);
     transfer(x, there, true);
-    assert_ok(pieces->loss(d, &rows[0], there->max[0], there->sum[0], there->hit[0], there->max[0], 1. / 14, &there->loss));
+    assert_ok(
+        pieces->loss(d, &rows[0], there->max[0], there->sum[0], there->hit[0], there->max[0], 1. / 14, &there->loss));
     for (int s = 0; s < 2; s++)
         assert_ok(pieces->gradient(d, &rows[s], there->max[0], 8. / 14, false, there->gradient[s] + offset));
     transfer(x, there, false);
@@ -236,8 +240,8 @@ static void test_cross_entropy_pieces_of_padding_count_nothing(void **state) {
 
 /* ---- what is refused ---- */
 
-/* The CPU says so. A GPU's host has gone on: there the loss is NaN, which ends the run at the step's end; nothing is read out of
- * bounds, and the other rows are as they were. */
+/* The CPU says so. A GPU's host has gone on: there the loss is NaN, which ends the run at the step's end; nothing is
+ * read out of bounds, and the other rows are as they were. */
 static void test_cross_entropy_refuses_a_target_beyond_the_vocabulary(void **state) {
     (void)state;
     static const int32_t beyond[] = {13, 2147483647};
@@ -277,7 +281,8 @@ static void test_cross_entropy_refuses_bad_targets_and_shards(void **state) {
 }
 
 TESTS(unit_test(test_cross_entropy_gradient_is_the_slope), unit_test(test_cross_entropy_in_every_precision),
-      unit_test(test_cross_entropy_siblings_agree), unit_test(test_cross_entropy_leaves_padding_out), unit_test(test_cross_entropy_survives_large_logits),
+      unit_test(test_cross_entropy_siblings_agree), unit_test(test_cross_entropy_leaves_padding_out),
+      unit_test(test_cross_entropy_survives_large_logits),
       unit_test(test_cross_entropy_gradient_may_overwrite_the_logits),
       unit_test(test_cross_entropy_makes_the_loss_in_backward), unit_test(test_cross_entropy_moves_the_logits_twice),
       unit_test(test_cross_entropy_pieces_over_shards_make_the_whole),

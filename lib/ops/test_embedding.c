@@ -63,10 +63,10 @@ static void test_embedding_refuses_a_token_beyond_the_vocabulary(void **state) {
     op_case_free(&c);
 }
 
-/* 700 positions over a table of 300 rows: two rows that have half of them (a GPU's block sums each of them together, one after
- * the other), rows at the ends of a block's part of the table, and many that have none. dy is a small integer and dW is kept in
- * the accumulator's type, so sums are exact in any order, and every position counts: a shard that starts at 40 and whose last 5
- * rows are padding. */
+/* 700 positions over a table of 300 rows: two rows that have half of them (a GPU's block sums each of them together,
+ * one after the other), rows at the ends of a block's part of the table, and many that have none. dy is a small integer
+ * and dW is kept in the accumulator's type, so sums are exact in any order, and every position counts: a shard that
+ * starts at 40 and whose last 5 rows are padding. */
 static int wide_c;
 static void make_crowded(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_embedding, 1);
@@ -77,8 +77,10 @@ static void make_crowded(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
     static const int32_t edges[] = {39, 40, 295, 296, 299, -1};
     int32_t *token = c->in[0].data;
-    for (int r = 0; r < 700; r++) token[r] = r % 4 == 1 ? 297 : r % 4 == 3 ? 298 : r % 100 == 0 ? edges[r / 100 % 6] : token[r];
-    for (int64_t i = 0; i < 700 * (int64_t)wide_c; i++) dtype_set(c->dout[0].data, dtype, i, (double)(i * 7 / 3 % 5 - 2));
+    for (int r = 0; r < 700; r++)
+        token[r] = r % 4 == 1 ? 297 : r % 4 == 3 ? 298 : r % 100 == 0 ? edges[r / 100 % 6] : token[r];
+    for (int64_t i = 0; i < 700 * (int64_t)wide_c; i++)
+        dtype_set(c->dout[0].data, dtype, i, (double)(i * 7 / 3 % 5 - 2));
 }
 
 static void check_crowded(struct op_case *c, enum dtype dtype) {
@@ -107,8 +109,8 @@ static void test_embedding_gradient_counts_every_position(void **state) {
     op_case_check_threads(make_crowded);
 }
 
-/* A kernel on a GPU cannot refuse a token; it reads and writes nothing for it. The last rows are padding: token 13 of 13 has a
- * place in memory, and still no row. */
+/* A kernel on a GPU cannot refuse a token; it reads and writes nothing for it. The last rows are padding: token 13 of
+ * 13 has a place in memory, and still no row. */
 static void test_embedding_on_a_gpu_takes_a_token_beyond_the_vocabulary_for_another_shards(void **state) {
     (void)state;
     if (test_device()->kind != DEVICE_CUDA) skip();

@@ -1,7 +1,7 @@
 /* ranks: 1  device: any
  *
- * Fused kernels against the two kernels that they stand for: on the CPU within the error of sums, on the device bit for bit.
- * Which pairs may be joined at all. And a program, fused and not. */
+ * Fused kernels against the two kernels that they stand for: on the CPU within the error of sums, on the device bit for
+ * bit. Which pairs may be joined at all. And a program, fused and not. */
 #include "lib/ops/fusion.h"
 
 #include "driver/recipe.h"
@@ -45,7 +45,8 @@ static void pair_run_apart(struct pair *p, const struct device *d) {
 enum { MOST_OPERANDS = 2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS + 1) };
 struct mirror { int n; struct { void *host, *base, *there; int64_t bytes, shift; } of[MOST_OPERANDS]; };
 
-static const void *shifted;   /* the operand that lies 8 bytes into its allocation, where 16 do not divide its address */
+static const void *shifted;   /* the operand that lies 8 bytes into its allocation, where 16 do not divide its
+                               * address */
 
 static void *mirror_of(struct mirror *m, void *host, int64_t bytes) {
     const struct device *d = test_device();
@@ -107,7 +108,8 @@ static void assert_same_bits(const struct op_case *a, const struct op_case *b) {
 static struct { int B, T, C, first_t; double p; bool store, training, sum_over_x, y_over_sum; } s;
 
 static void make_residual_layernorm(struct pair *p, enum dtype d) {
-    struct type x = op_type_part(op_type(d, "BTC", s.B, s.first_t + s.T + 2, s.C), 'T', s.first_t, s.T), w = op_type(d, "C", s.C);
+    struct type x = op_type_part(op_type(d, "BTC", s.B, s.first_t + s.T + 2, s.C), 'T', s.first_t, s.T),
+                w = op_type(d, "C", s.C);
     op_case_start(&p->first, &op_bias_dropout_residual, op_n_out(&op_bias_dropout_residual, s.store));
     p->first.step.dropout.p = s.p;
     p->first.settings.training = s.training;
@@ -148,8 +150,9 @@ static void assert_close_to(const struct op_case *value, const struct op_case *r
 static void check_residual_layernorm(enum dtype d) {
     struct pair fused, apart, cpu;
     make_residual_layernorm(&fused, d), make_residual_layernorm(&apart, d), make_residual_layernorm(&cpu, d);
-    print_message("%s B %d T %d@%d C %d p %.1f%s%s%s%s\n", dtype_name(d), s.B, s.T, s.first_t, s.C, s.p, s.store ? " stored" : "",
-                  s.training ? "" : " evaluation", s.sum_over_x ? " s over x" : "", s.y_over_sum ? " y over s" : "");
+    print_message("%s B %d T %d@%d C %d p %.1f%s%s%s%s\n", dtype_name(d), s.B, s.T, s.first_t, s.C, s.p,
+                  s.store ? " stored" : "", s.training ? "" : " evaluation", s.sum_over_x ? " s over x" : "",
+                  s.y_over_sum ? " y over s" : "");
     run_residual_layernorm_in_place(&fused);
     pair_run_apart(&apart, test_device());
     pair_run_apart(&cpu, device_cpu());
@@ -157,12 +160,13 @@ static void check_residual_layernorm(enum dtype d) {
     assert_same_bits(&fused.second, &apart.second);
     if (!s.y_over_sum) assert_close_to(&fused.first, &cpu.first, d);
     assert_close_to(&fused.second, &cpu.second, d);
-    if (s.store) assert_memory_equal(fused.first.out[1].data, cpu.first.out[1].data, (size_t)type_bytes(&cpu.first.out_type[1]));
+    if (s.store)
+        assert_memory_equal(fused.first.out[1].data, cpu.first.out[1].data, (size_t)type_bytes(&cpu.first.out_type[1]));
     pair_free(&fused), pair_free(&apart), pair_free(&cpu);
 }
 
-/* 77 and 3: not whole groups, so apart. 8: one lane of a warp. 264: lanes with one group more than others. 1048: more than a warp
- * keeps, in every type but fp16 and bf16 by 24 columns. 11 rows: not a multiple of the warps of a block. */
+/* 77 and 3: not whole groups, so apart. 8: one lane of a warp. 264: lanes with one group more than others. 1048: more
+ * than a warp keeps, in every type but fp16 and bf16 by 24 columns. 11 rows: not a multiple of the warps of a block. */
 static void test_residual_layernorm_is_the_two_kernels(void **state) {
     (void)state;
     static const int lengths[] = {3, 8, 16, 77, 264, 1048};
@@ -239,8 +243,8 @@ static void make_linear_gelu(struct pair *p, enum dtype d, int T, int C, int K, 
     pair_tie(p);
 }
 
-/* The value between them: a sum of C terms, rounded. y: |gelu'| < 1.13; the CPU's gelu takes a rounded sum, so three roundings of the
- * element type at most, two sums of C terms, and 16 roundings of gelu's own (test_gelu.c). */
+/* The value between them: a sum of C terms, rounded. y: |gelu'| < 1.13; the CPU's gelu takes a rounded sum, so three
+ * roundings of the element type at most, two sums of C terms, and 16 roundings of gelu's own (test_gelu.c). */
 static void check_linear_gelu(enum dtype d, int T, int C, int K, bool bias, bool in_place) {
     struct pair fused, cpu;
     double u = dtype_roundoff(d), n = C + 2, sum = n * sqrt(n) * dtype_roundoff(dtype_accumulator(d));
@@ -273,7 +277,8 @@ static void test_linear_gelu_takes_the_sum_unrounded(void **state) {
     struct pair p;
     make_linear_gelu(&p, BF16, 1, 1, 8, true);
     for (int i = 0; i < 2; i++) dtype_set(p.first.in[0].data, BF16, i, 1);
-    for (int i = 0; i < 8; i++) dtype_set(p.first.weight[0].data, BF16, i, 1), dtype_set(p.first.weight[1].data, BF16, i, 0x1p-8);
+    for (int i = 0; i < 8; i++)
+        dtype_set(p.first.weight[0].data, BF16, i, 1), dtype_set(p.first.weight[1].data, BF16, i, 0x1p-8);
     pair_run_fused(&p);
     for (int i = 0; i < 16; i++) {
         assert_close(dtype_get(p.first.out[0].data, BF16, i), 1, 0);         /* a tie, to even */
@@ -286,12 +291,15 @@ static void test_linear_gelu_takes_the_sum_unrounded(void **state) {
 static void test_linear_gelu_is_not_joined_over_scratch(void **state) {
     (void)state;
     if (!fusions[0].first) skip();
-    struct type x = op_type(BF16, "BTC", 2, 3, 16), w = op_type(BF16, "KC", 32, 16), b = op_type(BF16, "K", 32), y = op_type(BF16, "BTK", 2, 3, 32);
+    struct type x = op_type(BF16, "BTC", 2, 3, 16), w = op_type(BF16, "KC", 32, 16), b = op_type(BF16, "K", 32),
+                y = op_type(BF16, "BTK", 2, 3, 32);
     static char memory[1 << 20];
-    struct step linear = {.op = &op_linear, .n_in = 1, .n_out = 1, .n_weight = 2}, gelu = {.op = &op_gelu, .n_in = 1, .n_out = 1};
-    struct call first = {.step = &linear, .on = DEVICE_CUDA, .in = {{memory, &x}}, .weight = {{memory + 65536, &w}, {memory + 131072, &b}},
-                         .out = {{memory + 196608, &y}}};
-    struct call second = {.step = &gelu, .on = DEVICE_CUDA, .in = {{memory + 196608, &y}}, .out = {{memory + 262144, &y}}};
+    struct step linear = {.op = &op_linear, .n_in = 1, .n_out = 1, .n_weight = 2},
+    gelu = {.op = &op_gelu, .n_in = 1, .n_out = 1};
+    struct call first = {.step = &linear, .on = DEVICE_CUDA, .in = {{memory, &x}},
+                         .weight = {{memory + 65536, &w}, {memory + 131072, &b}}, .out = {{memory + 196608, &y}}};
+    struct call second = {.step = &gelu, .on = DEVICE_CUDA, .in = {{memory + 196608, &y}},
+                          .out = {{memory + 262144, &y}}};
     assert_non_null(fusion_of(&first, &second, ROW_FORWARD));
     first.work = memory + 262144 + type_bytes(&y);
     assert_non_null(fusion_of(&first, &second, ROW_FORWARD));
@@ -317,7 +325,8 @@ static void calls_make(struct calls *c, enum dtype d) {
     c->first = (struct call){.step = &c->first_step, .on = DEVICE_CUDA, .in = {{page(0), &c->x}, {page(1), &c->x}},
                              .weight = {{page(2), &c->w}}, .out = {{page(3), &c->x}, {page(4), &c->mask}}};
     c->second = (struct call){.step = &c->second_step, .on = DEVICE_CUDA, .in = {{page(3), &c->x}},
-                              .weight = {{page(5), &c->w}, {page(6), &c->w}}, .out = {{page(7), &c->x}, {page(8), &c->stat}}};
+                              .weight = {{page(5), &c->w}, {page(6), &c->w}},
+                              .out = {{page(7), &c->x}, {page(8), &c->stat}}};
 }
 
 static bool joins(const struct calls *c, enum row_kind kind) { return fusion_of(&c->first, &c->second, kind) != NULL; }
@@ -409,14 +418,15 @@ static struct plan program_plan(enum plan_precision precision, int kind) {
     p.precision = precision;
     p.dropout_masks = kind == 1 ? MASKS_STORE : MASKS_REDRAW;
     recompute_options(&p)->kind = kind == 2 ? RECOMPUTE_FULL : kind == 1 ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
-    mixed_precision_options(&p)->init = 4096, mixed_precision_options(&p)->min = 1, mixed_precision_options(&p)->window = 1000, mixed_precision_options(&p)->hysteresis = 2;
+    mixed_precision_options(&p)->init = 4096, mixed_precision_options(&p)->min = 1,
+    mixed_precision_options(&p)->window = 1000, mixed_precision_options(&p)->hysteresis = 2;
     return p;
 }
 
-/* Linear and gelu: not in fp64; and for certain only without recomputation, as else linear's input dies with it, and gelu's
- * result may take its place. Two others for a layer, in each microbatch of each step: in its middle, and from its end into the next layer or the head. Full
- * recomputation runs the one in the middle again. Backward of each norm, two a layer and the last, and of each
- * residual. */
+/* Linear and gelu: not in fp64; and for certain only without recomputation, as else linear's input dies with it, and
+ * gelu's result may take its place. Two others for a layer, in each microbatch of each step: in its middle, and from
+ * its end into the next layer or the head. Full recomputation runs the one in the middle again. Backward of each norm,
+ * two a layer and the last, and of each residual. */
 static int64_t n_pairs(const struct plan *p, bool recompute) {
     int gelu = p->precision != PRECISION_FP64 && recompute_options(p)->kind == RECOMPUTE_NONE;
     return PARITY_STEPS * (p->global_batch / p->micro_batch) * (p->layers * ((recompute ? 7 : 6) + gelu) + 1);
@@ -448,7 +458,8 @@ static void test_training_is_the_same_bit_for_bit(void **state) {
         assert_true(joined >= n_pairs(&p, i % 3 == 2));
         double u = p.precision == PRECISION_BF16 ? 0x1p-8 : p.precision == PRECISION_FP16 ? 0x1p-11 : 0x1p-24, q = 6;
         if (p.precision == PRECISION_FP64) assert_true(fused.bits == apart.bits);
-        assert_close(fused.first_loss, 0, 2 * q * sqrt(2 * 197) * 0.5 * u / log(131));       /* tests/test_device_parity.c */
+        /* tests/test_device_parity.c */
+        assert_close(fused.first_loss, 0, 2 * q * sqrt(2 * 197) * 0.5 * u / log(131));
         assert_close(fused.first_grad, 0, q * sqrt(2 * 405) * u);
         assert_close(fused.memory, 0, 0);
     }
@@ -501,8 +512,10 @@ static void test_fusion_keeps_the_events_of_params(void **state) {
 }
 
 TESTS(unit_test(test_linear_gelu_is_the_two_kernels), unit_test(test_linear_gelu_takes_the_sum_unrounded),
-      unit_test(test_linear_gelu_is_not_joined_over_scratch), unit_test(test_residual_layernorm_of_unaligned_operands), unit_test(test_fusion_keeps_the_events_of_params),
-      unit_test(test_residual_layernorm_is_the_two_kernels), unit_test(test_residual_layernorm_of_long_rows),
-      unit_test(test_residual_layernorm_writes_over_its_operands), unit_test(test_fusion_is_for_listed_ops_dtypes_and_devices),
-      unit_test(test_fusion_is_of_a_value_handed_over_as_it_is), unit_test(test_fusion_is_not_of_rows_that_share_memory),
-      unit_test(test_fusion_may_write_over_the_value_between), unit_test(test_training_is_the_same_bit_for_bit))
+      unit_test(test_linear_gelu_is_not_joined_over_scratch), unit_test(test_residual_layernorm_of_unaligned_operands),
+      unit_test(test_fusion_keeps_the_events_of_params), unit_test(test_residual_layernorm_is_the_two_kernels),
+      unit_test(test_residual_layernorm_of_long_rows), unit_test(test_residual_layernorm_writes_over_its_operands),
+      unit_test(test_fusion_is_for_listed_ops_dtypes_and_devices),
+      unit_test(test_fusion_is_of_a_value_handed_over_as_it_is),
+      unit_test(test_fusion_is_not_of_rows_that_share_memory), unit_test(test_fusion_may_write_over_the_value_between),
+      unit_test(test_training_is_the_same_bit_for_bit))

@@ -27,7 +27,8 @@ static void make_large(struct op_case *c, enum dtype dtype) {
     op_case_weight(c, op_type(dtype, "K", 401));
     op_case_finish(c);
 }
-/* 70 rows and 264 outputs: two chunks of rows and, in 16 bits, two strips of columns, the second cut short (linear_cuda.cu). */
+/* 70 rows and 264 outputs: two chunks of rows and, in 16 bits, two strips of columns, the second cut short
+ * (linear_cuda.cu). */
 static void make_strips(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_linear, 1);
     op_case_input(c, op_type(dtype, "BTC", 2, 35, 3));
@@ -73,7 +74,8 @@ static void test_linear_on_the_device_is_its_sibling_on_the_cpu(void **state) {
     op_case_check_siblings(make_strips, 264, 0);
 }
 
-/* More rows than 256 chunks of 64, none of them left out: the error of a sum of n terms of size 1 is below n^2 2^-53 = 3e-8. */
+/* More rows than 256 chunks of 64, none of them left out: the error of a sum of n terms of size 1 is below n^2 2^-53 =
+ * 3e-8. */
 static void test_linear_bias_gradient_adds_every_row(void **state) {
     (void)state;
     struct op_case c;

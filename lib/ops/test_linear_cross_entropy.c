@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* The loss by chunks against its slopes, in every precision, against linear and cross_entropy apart; however tokens are cut into
- * chunks and the vocabulary into blocks. */
+/* The loss by chunks against its slopes, in every precision, against linear and cross_entropy apart; however tokens are
+ * cut into chunks and the vocabulary into blocks. */
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/linear.h"
 #include "lib/ops/linear_cross_entropy.h"
@@ -40,8 +40,9 @@ static void test_loss_by_chunks_gradient_is_the_slope(void **state) {
     }
 }
 
-/* The longest sums: C channels of a logit, V terms of lse and of dx, 2 T rows of dw. Backward reads logits that were rounded, and
- * dlogits that were rounded once more. Chunks are of one size here, as in a narrow dtype dw is rounded after each: the case below. */
+/* The longest sums: C channels of a logit, V terms of lse and of dx, 2 T rows of dw. Backward reads logits that were
+ * rounded, and dlogits that were rounded once more. Chunks are of one size here, as in a narrow dtype dw is rounded
+ * after each: the case below. */
 static void test_loss_by_chunks_in_every_precision(void **state) {
     (void)state;
     sizes(7, 16, 77, 0);
@@ -64,7 +65,9 @@ static void test_chunks_round_a_narrow_gradient_once_each(void **state) {
 
 struct apart { struct op_case linear, loss; };
 
-static void give(const struct tensor *to, const struct tensor *from) { memcpy(to->data, from->data, (size_t)type_bytes(from->type)); }
+static void give(const struct tensor *to, const struct tensor *from) {
+    memcpy(to->data, from->data, (size_t)type_bytes(from->type));
+}
 
 static void run_apart(struct apart *a, const struct op_case *c) {
     op_case_start(&a->linear, &op_linear, 1);
@@ -87,7 +90,8 @@ static void run_apart(struct apart *a, const struct op_case *c) {
     op_case_run(&a->linear, ROW_BACKWARD_WEIGHT);
 }
 
-/* On one chunk the loss has the same terms, but for the order of the blocks' sums; the gradients' sums run over V, C and 2 T terms. */
+/* On one chunk the loss has the same terms, but for the order of the blocks' sums; the gradients' sums run over V, C
+ * and 2 T terms. */
 static void check_against_two_operations(void) {
     struct op_case c;
     struct apart a;
@@ -114,8 +118,8 @@ static void test_loss_by_chunks_is_linear_and_cross_entropy(void **state) {
         }
 }
 
-/* Columns beyond the vocabulary, here the end of the second block and all of the third, hold 100: they change nothing, and get
- * no gradient. */
+/* Columns beyond the vocabulary, here the end of the second block and all of the third, hold 100: they change nothing,
+ * and get no gradient. */
 static void test_loss_by_chunks_leaves_padding_out(void **state) {
     (void)state;
     struct op_case plain, wide;
@@ -186,7 +190,8 @@ static void test_loss_by_chunks_refuses_what_it_cannot(void **state) {
     make(&c, FP32);
     struct call call = op_case_call(&c, ROW_FORWARD);
     call.on = DEVICE_CUDA;
-    assert_fails(op_linear_cross_entropy.shape(&call, out), E_CONFIG, "linear_cross_entropy", "only there on the cpu", "loss-chunk 0");
+    assert_fails(op_linear_cross_entropy.shape(&call, out), E_CONFIG, "linear_cross_entropy", "only there on the cpu",
+                 "loss-chunk 0");
     call.on = DEVICE_CPU;
     c.weight_type[0].shape.axis[0].n = 40;
     assert_fails(op_linear_cross_entropy.shape(&call, out), E_CONFIG, "vocabulary is sharded");
@@ -214,7 +219,9 @@ static void test_loss_by_chunks_names_a_target_beyond_the_vocabulary(void **stat
 }
 
 TESTS(unit_test(test_loss_by_chunks_gradient_is_the_slope), unit_test(test_loss_by_chunks_in_every_precision),
-      unit_test(test_chunks_round_a_narrow_gradient_once_each), unit_test(test_loss_by_chunks_is_linear_and_cross_entropy),
-      unit_test(test_loss_by_chunks_leaves_padding_out), unit_test(test_loss_by_chunks_comes_with_backward_in_training),
-      unit_test(test_loss_by_chunks_needs_less_scratch_than_all_logits), unit_test(test_loss_by_chunks_costs_three_products),
-      unit_test(test_loss_by_chunks_refuses_what_it_cannot), unit_test(test_loss_by_chunks_names_a_target_beyond_the_vocabulary))
+      unit_test(test_chunks_round_a_narrow_gradient_once_each),
+      unit_test(test_loss_by_chunks_is_linear_and_cross_entropy), unit_test(test_loss_by_chunks_leaves_padding_out),
+      unit_test(test_loss_by_chunks_comes_with_backward_in_training),
+      unit_test(test_loss_by_chunks_needs_less_scratch_than_all_logits),
+      unit_test(test_loss_by_chunks_costs_three_products), unit_test(test_loss_by_chunks_refuses_what_it_cannot),
+      unit_test(test_loss_by_chunks_names_a_target_beyond_the_vocabulary))

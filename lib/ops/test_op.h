@@ -19,7 +19,7 @@ struct op_case {
     struct step step;
     struct call settings;                /* everything in a call that is no operand: seed, training, scales */
     int32_t n_tokens;                    /* int32 inputs are uniform in [0, n_tokens) */
-    double din_scale;                    /* op_case_check_siblings: din is compared relative to at least this, where it may be
+    double din_scale; /* op_case_check_siblings: din is compared relative to at least this, where it may be
                                           * a difference of nearly equal numbers. 0: relative to itself */
     struct type in_type[MAX_IN], out_type[MAX_OUT], weight_type[MAX_WEIGHTS], dweight_type[MAX_WEIGHTS];
     struct tensor in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS], din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
@@ -38,8 +38,8 @@ void op_case_weight(struct op_case *, struct type);
 void op_case_finish(struct op_case *);
 void op_case_free(struct op_case *);
 
-/** Run a row on the device that the tests are for (test_device): its operands, which are in host memory, are copied there and
- *  back; operands at one address stay at one address. */
+/** Run a row on the device that the tests are for (test_device): its operands, which are in host memory, are copied
+ *  there and back; operands at one address stay at one address. */
 enum status op_case_run_call(struct call *, enum row_kind);
 
 /** The call of a row: what the op declared, and NULL for the rest; no scratch. */
@@ -61,17 +61,17 @@ void op_case_check_precisions(op_case_maker *, double n, int stored);
 /** The same bits when out[0] lies over in[0] and din over dout, where the op says they may. */
 void op_case_check_aliases(op_case_maker *);
 
-/** The op on the CPU against the op on test_device(), on the same operands: forward, both backwards, and both on top of what is
- *  there; in each dtype for which the device has kernels; weights' gradients in the weight's dtype and in the accumulator's.
- *  Results start as NaN, so an element that nobody writes shows. Masks and other integers must be equal. n and stored as
- *  above. On the CPU it compares the op with itself, which says only that the maker is sound. */
+/** The op on the CPU against the op on test_device(), on the same operands: forward, both backwards, and both on top of
+ *  what is there; in each dtype for which the device has kernels; weights' gradients in the weight's dtype and in the
+ *  accumulator's. Results start as NaN, so an element that nobody writes shows. Masks and other integers must be equal.
+ *  n and stored as above. On the CPU it compares the op with itself, which says only that the maker is sound. */
 void op_case_check_siblings(op_case_maker *, double n, int stored);
 
 /** The same bits on one thread and on three. */
 void op_case_check_threads(op_case_maker *);
 
-/** A step that stores what dropout drew against one that draws it again: the same bits, in every precision; and backward
- * does read what was stored. */
+/** A step that stores what dropout drew against one that draws it again: the same bits, in every precision; and
+ * backward does read what was stored. */
 void op_case_check_stored_masks(op_case_maker *store, op_case_maker *redraw);
 
 /** Unit roundoff of a dtype: 2^-53, 2^-24, 2^-8 (bf16), 2^-11 (fp16). */

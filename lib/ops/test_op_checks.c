@@ -93,7 +93,8 @@ static int gradients_of(const struct op_case *c, enum row_kind kind, struct tens
     int n = 0;
     for (int i = 0; i < c->step.n_in && kind == ROW_BACKWARD_INPUT; i++)
         if (!(op->no_grad_in >> i & 1)) of[n++] = c->din[i];
-    for (int i = 0; i < c->step.n_weight && (kind == ROW_BACKWARD_WEIGHT || op->all_in_backward); i++) of[n++] = c->dweight[i];
+    for (int i = 0; i < c->step.n_weight && (kind == ROW_BACKWARD_WEIGHT || op->all_in_backward); i++)
+        of[n++] = c->dweight[i];
     return n;
 }
 
@@ -234,8 +235,8 @@ static void backward_siblings(struct op_case *device, struct op_case *cpu, doubl
     }
 }
 
-/* Both backwards read the CPU's outputs, so that they differ by their own roundings only; the second time they add to the
- * CPU's gradients. Weights' gradients start at the weights, as something to add to. */
+/* Both backwards read the CPU's outputs, so that they differ by their own roundings only; the second time they add to
+ * the CPU's gradients. Weights' gradients start at the weights, as something to add to. */
 static void siblings_in(op_case_maker *make, enum dtype dtype, bool high, double bound) {
     struct op_case cpu, device;
     make(&cpu, dtype);
@@ -336,7 +337,8 @@ static void assert_zeros(const struct tensor *x) {
     for (int64_t i = 0; i < type_n(x->type); i++) assert_close(dtype_get(x->data, x->type->dtype, i), 0, 0);
 }
 
-/* With everything dropped in what was stored, nothing comes back through the dropout: neither to x nor to the weights. */
+/* With everything dropped in what was stored, nothing comes back through the dropout: neither to x nor to the
+ * weights. */
 static void check_masks_are_read(struct op_case *c) {
     for (int i = 0; i < c->step.n_out; i++)
         if (c->step.op->dropout_out >> i & 1) memset(c->out[i].data, 0, (size_t)type_bytes(&c->out_type[i]));

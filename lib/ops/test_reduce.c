@@ -5,7 +5,8 @@
 #include <omp.h>
 #include <stdlib.h>
 
-enum { N = 600001, MANY = 300 };   /* more than one round of the CPU's blocks, and a remainder; more than two tables of buffers */
+enum { N = 600001, MANY = 300 };   /* more than one round of the CPU's blocks, and a remainder; more than two tables of
+                                    * buffers */
 
 static void *random_values(enum dtype dtype, int64_t n) {
     void *x = malloc((size_t)n * dtype_size(dtype));
@@ -51,7 +52,8 @@ static double squares_of(const void *x, enum dtype dtype, int64_t n) {
 
 /* ---- sum of squares ---- */
 
-/* All terms are positive, so the relative error of either sum is at most its depth in roundings: N for the plain one. */
+/* All terms are positive, so the relative error of either sum is at most its depth in roundings: N for the plain
+ * one. */
 static void test_sum_of_squares_is_the_sum(void **state) {
     (void)state;
     static const enum dtype dtypes[] = {FP64, FP32, BF16, FP16};
@@ -66,8 +68,8 @@ static void test_sum_of_squares_is_the_sum(void **state) {
     assert_close(reduced(reduce_sum_of_squares, &(struct reduce_buffer){NULL, FP32, 0}, 1), 0, 0);
 }
 
-/* Whole numbers are added exactly in any order. Buffers of every dtype and of every length from 0 on, that begin at any element
- * of one allocation: not one element may be missing, or counted twice, or be a neighbour's. */
+/* Whole numbers are added exactly in any order. Buffers of every dtype and of every length from 0 on, that begin at any
+ * element of one allocation: not one element may be missing, or counted twice, or be a neighbour's. */
 static void test_sum_of_squares_of_many_buffers_counts_each_element_once(void **state) {
     (void)state;
     static const enum dtype dtypes[] = {FP64, FP32, BF16, FP16};
@@ -144,7 +146,8 @@ static void test_non_finite_sees_every_place(void **state) {
         struct memory clean = up(x, N * size);
         dtype_set(x, d, places[i], i % 2 ? NAN : -INFINITY);
         struct memory bad = up(x, N * size);
-        const struct reduce_buffer b[] = {{clean.there, d, N}, {bad.there, d, N}, {(char *)bad.there + after * size, d, N - after}};
+        const struct reduce_buffer b[] = {{clean.there, d, N}, {bad.there, d, N},
+                                          {(char *)bad.there + after * size, d, N - after}};
         assert_close(reduced(reduce_non_finite, b, 1), 0, 0);
         assert_true(reduced(reduce_non_finite, b, 2) > 0);
         assert_true(reduced(reduce_non_finite, b + 1, 2) > 0);
@@ -194,8 +197,10 @@ static void test_reductions_refuse_integers(void **state) {
     assert_fails(reduce_add(test_device(), &out, &out, UINT8), E_CONFIG, "uint8");
 }
 
-TESTS(unit_test(test_sum_of_squares_is_the_sum), unit_test(test_sum_of_squares_of_many_buffers_counts_each_element_once),
+TESTS(unit_test(test_sum_of_squares_is_the_sum),
+      unit_test(test_sum_of_squares_of_many_buffers_counts_each_element_once),
       unit_test(test_sum_of_squares_of_more_than_a_grid_of_chunks),
-      unit_test(test_sum_of_squares_does_not_depend_on_threads), unit_test(test_sum_of_squares_passes_on_what_is_not_finite),
-      unit_test(test_non_finite_sees_every_place), unit_test(test_non_finite_does_not_overflow_by_itself),
-      unit_test(test_reduce_add_adds_the_first_element), unit_test(test_reductions_refuse_integers))
+      unit_test(test_sum_of_squares_does_not_depend_on_threads),
+      unit_test(test_sum_of_squares_passes_on_what_is_not_finite), unit_test(test_non_finite_sees_every_place),
+      unit_test(test_non_finite_does_not_overflow_by_itself), unit_test(test_reduce_add_adds_the_first_element),
+      unit_test(test_reductions_refuse_integers))

@@ -1,7 +1,7 @@
 /* ranks: 1  device: any */
-/* Every op's CUDA kernels against its CPU kernels, over shapes that are drawn once and for all: odd lengths, rows longer and
- * shorter than a warp, a block, and what a block keeps in registers; shards that start anywhere. A new op is a maker and a
- * row of the table. */
+/* Every op's CUDA kernels against its CPU kernels, over shapes that are drawn once and for all: odd lengths, rows
+ * longer and shorter than a warp, a block, and what a block keeps in registers; shards that start anywhere. A new op is
+ * a maker and a row of the table. */
 #include "lib/ops/add_position.h"
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/embedding.h"
@@ -21,7 +21,8 @@ static struct type part(enum dtype d) {
 
 static void make_layernorm(struct op_case *c, enum dtype d) {
     op_case_start(c, &op_layernorm, 2);
-    if (s.C <= 2) c->din_scale = 1 / sqrt(LAYERNORM_EPS);   /* d - mean d - n mean(d n) is zero but for rounding; times rstd */
+    if (s.C <= 2) c->din_scale = 1 / sqrt(LAYERNORM_EPS);   /* d - mean d - n mean(d n) is zero but for rounding; times
+                                                             * rstd */
     op_case_input(c, op_type(d, "BTC", s.B, s.T, s.C));
     op_case_weight(c, op_type(d, "C", s.C));
     op_case_weight(c, op_type(d, "C", s.C));
@@ -89,7 +90,9 @@ static void check_op(int i) {
 
 enum { N_SHAPES = 30, MOST_ELEMENTS = 2000 };   /* elements: as long as there are two rows or more */
 
-static int draw(int shape, int what, int n) { return (int)(rng_uniform(11, rng_stream("shapes"), (uint64_t)(shape * 16 + what)) * n); }
+static int draw(int shape, int what, int n) {
+    return (int)(rng_uniform(11, rng_stream("shapes"), (uint64_t)(shape * 16 + what)) * n);
+}
 
 static void draw_shape(int i) {
     static const int C[] = {1, 2, 3, 7, 8, 31, 33, 63, 64, 65, 127, 384, 768, 1023, 1600}, B[] = {1, 3, 5};
@@ -119,7 +122,8 @@ static void test_siblings_bias_dropout_residual(void **state) { (void)state; che
 static void test_siblings_add_position(void **state) { (void)state; check_drawn_shapes(3); }
 static void test_siblings_embedding(void **state) { (void)state; check_drawn_shapes(4); }
 
-/* Rows beyond what a block keeps in registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no multiple of 8. */
+/* Rows beyond what a block keeps in registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no
+ * multiple of 8. */
 static void test_siblings_layernorm_of_long_rows(void **state) {
     (void)state;
     for (s.C = 8196; s.C <= 16400; s.C += 16400 - 8196) {

@@ -1,5 +1,6 @@
-/* The vector registers of the machine that is compiled for. Loops that keep sums in registers size their blocks by them:
- * sums that no register is left for lie on the stack, at a quarter of the speed or less. Longer vectors are split. */
+/* The vector registers of the machine that is compiled for. Loops that keep sums in registers size their blocks by
+ * them: sums that no register is left for lie on the stack, at a quarter of the speed or less. Longer vectors are
+ * split. */
 #ifndef TRIVIUM_OPS_VECTOR_H
 #define TRIVIUM_OPS_VECTOR_H
 

@@ -12,12 +12,12 @@
  * Two ops, one function:
  *
  *   materialised   out[1] p (B,H,T,T). The formulas as they stand. Saves T numbers for each query and head: quadratic
- *                  in T. A step that stores its dropout also has out[2] the mask, uint8, and out[3] m p, both (B,H,T,T):
- *                  what an implementation by separate softmax, dropout and product saves (Korthikanti et al. 2022,
- *                  section 4.1). Otherwise backward makes them again, rounded as they would have been.
+ *                  in T. A step that stores its dropout also has out[2] the mask, uint8, and out[3] m p, both
+ *                  (B,H,T,T): what an implementation by separate softmax, dropout and product saves (Korthikanti et al.
+ *                  2022, section 4.1). Otherwise backward makes them again, rounded as they would have been.
  *   blocked        out[1] lse (B,H,T). Works on tiles of keys with a running maximum and sum, and computes p again
- *                  from lse in backward: nothing of size T x T exists, so its mask is always drawn again. Source: Dao et
- *                  al. 2022 (FlashAttention), Dao 2023; Milakov and Gimelshein 2018 for the running softmax.
+ *                  from lse in backward: nothing of size T x T exists, so its mask is always drawn again. Source: Dao
+ *                  et al. 2022 (FlashAttention), Dao 2023; Milakov and Gimelshein 2018 for the running softmax.
  *
  * Flops are counted for the full T x T square, as the MFU formula's 12 L C T does: forward 4 T C a token, backward 8. A
  * causal kernel does about half of that; the blocked backward makes s once more, which is not counted (it is
@@ -42,8 +42,8 @@ struct attention_sizes {
 };
 struct attention_sizes attention_sizes(const struct call *);
 
-/** Heads are worked on in parallel: how many threads have scratch, and how many reals each. A thread's last real is written in every row, so that
- * the planned bytes are the touched ones. */
+/** Heads are worked on in parallel: how many threads have scratch, and how many reals each. A thread's last real is
+ * written in every row, so that the planned bytes are the touched ones. */
 int attention_threads(const struct call *);
 int64_t attention_blocked_reals(const struct call *, enum row_kind);
 int64_t attention_materialised_reals(const struct call *, enum row_kind);
@@ -63,7 +63,8 @@ enum { ATTENTION_TILE = 64 };
 /** Scratch is handed out in whole cache lines: n words of 4 bytes, rounded up. */
 static inline int64_t attention_words(int64_t n) { return (n + 15) / 16 * 16; }
 
-/** Whose kernels will run the blocked op on CUDA, in words, as far as can be told without a GPU. Borrowed, until the next call. */
+/** Whose kernels will run the blocked op on CUDA, in words, as far as can be told without a GPU. Borrowed, until the
+ *  next call. */
 const char *attention_core_text(enum attention_core, enum dtype, int64_t T, int64_t D, double dropout);
 
 /** The largest head on CUDA, where a tile of vectors lies in shared memory. */

@@ -5,12 +5,12 @@
  * the maximum from M to M', what has been summed so far is multiplied by e^(M - M'). No exponent is ever positive.
  * Backward goes the other way round: for a tile of keys, whose dk and dv stay in scratch, over the tiles of queries.
  *
- * Where a tile of queries meets the keys of the same positions, what lies above the diagonal is left out, as far as blocks of rows allow.
- * While products are made, the memory of the head that comes next is asked for.
+ * Where a tile of queries meets the keys of the same positions, what lies above the diagonal is left out, as far as
+ * blocks of rows allow. While products are made, the memory of the head that comes next is asked for.
  *
- * What all tiles of the other side read is brought into scratch once a head, dense and in real: keys (transposed) and values in
- * forward, queries and dy in backward. It fits the second-level cache up to some thousand tokens. bf16 has kernels of its
- * own where the CPU multiplies pairs of bf16: attention_dots_cpu.c. */
+ * What all tiles of the other side read is brought into scratch once a head, dense and in real: keys (transposed) and
+ * values in forward, queries and dy in backward. It fits the second-level cache up to some thousand tokens. bf16 has
+ * kernels of its own where the CPU multiplies pairs of bf16: attention_dots_cpu.c. */
 #include "lib/ops/attention/attention_tile_cpu.h"
 #include <omp.h>
 
@@ -59,8 +59,8 @@ static void transpose_tile(real *restrict to, const real *restrict from, int64_t
 static enum tile_part part_if(bool diagonal, enum tile_part part) { return diagonal ? part : TILE_WHOLE; }
 
 /* s (nq,nk) = q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
-static void scores(struct tile_ahead *ahead, real *s, const real *q, const real *k_transposed, int64_t t0, int64_t nq, int64_t j0,
-                   int64_t nk, int64_t D) {
+static void scores(struct tile_ahead *ahead, real *s, const real *q, const real *k_transposed, int64_t t0, int64_t nq,
+                   int64_t j0, int64_t nk, int64_t D) {
     clear(s, nq * nk);
     tile_multiply_add(part_if(t0 == j0, TILE_C_LOWER), ahead, s, nq, nk, D, q, D, 1, k_transposed);
     hide_later_keys(s, t0, nq, j0, nk);
@@ -79,7 +79,8 @@ static void ask_for_qkv(struct tile_ahead *x, const struct head *head, const ele
     ask_for_rows(x, qkv + head->v_at, head->s.row);
 }
 
-/* All T rows of each, spread over the products of a head, `products` for each tile with each: from the first on, at least a row a block. */
+/* All T rows of each, spread over the products of a head, `products` for each tile with each: from the first on, at
+ * least a row a block. */
 static void spread(struct tile_ahead *x, const struct attention_sizes *s, int products) {
     int64_t tiles = (s->T + TILE - 1) / TILE, blocks = (min64(TILE, s->T) + TILE_ROWS - 1) / TILE_ROWS;
     int64_t times = tiles * (tiles + 1) / 2 * products * blocks;
@@ -182,7 +183,10 @@ enum status CPU(attention_blocked_forward)(const struct call *call) {
 
 /* ---- backward ---- */
 
-struct backward { real *q, *dy, *dq, *delta, *lse, *k, *k_transposed, *v_transposed, *dk, *dv, *p, *ds; struct tile_ahead *ahead; };
+struct backward {
+    real *q, *dy, *dq, *delta, *lse, *k, *k_transposed, *v_transposed, *dk, *dv, *p, *ds;
+    struct tile_ahead *ahead;
+};
 
 static struct backward backward_scratch(real *at, const struct attention_sizes *s, struct tile_ahead *ahead) {
     int64_t tile = min64(TILE, s->T), sequence = s->T * s->D, n = tile * s->D;

@@ -13,8 +13,10 @@ static enum status attention_cached_shape(const struct call *call, struct type o
     const struct type *qkv = call->in[0].type;
     const struct axis *a = qkv->shape.axis;
     struct type cache = attention_cache_type(qkv);
-    if (a[2].n != 3 || axis_is_sharded(&a[4])) return shape_refuse(call, "query, key, value and the head must be whole");
-    if (a[1].first < 0 || a[1].first + a[1].n > a[1].global) return shape_refuse(call, "the tokens lie beyond the sequence");
+    if (a[2].n != 3 || axis_is_sharded(&a[4]))
+        return shape_refuse(call, "query, key, value and the head must be whole");
+    if (a[1].first < 0 || a[1].first + a[1].n > a[1].global)
+        return shape_refuse(call, "the tokens lie beyond the sequence");
     if (!shape_same(&cache.shape, &call->weight[0].type->shape) || cache.dtype != call->weight[0].type->dtype)
         return shape_refuse(call, "the cache must be (2, B, H, T, D) of the input's dtype, with the whole sequence");
     out[0] = (struct type){qkv->dtype, {4, {a[0], a[1], a[3], a[4]}}};
@@ -24,15 +26,18 @@ static enum status attention_cached_shape(const struct call *call, struct type o
 /* A row of scores a thread, as long as the sequence may get. */
 static int64_t attention_cached_work(const struct call *call, enum row_kind kind) {
     (void)kind;
-    return attention_threads(call) * call->in[0].type->shape.axis[1].global * (int64_t)dtype_size(dtype_accumulator(op_dtype(call)));
+    return attention_threads(call) * call->in[0].type->shape.axis[1].global *
+           (int64_t)dtype_size(dtype_accumulator(op_dtype(call)));
 }
 
 /* Two multiply-adds for each channel of every key that is seen; every key and value that is there is read once. */
 static struct cost attention_cached_cost(const struct call *call, enum row_kind kind) {
     (void)kind;
     const struct axis *a = call->in[0].type->shape.axis;
-    double heads = (double)(a[0].n * a[3].n * a[4].n), seen = (double)(a[1].first + a[1].n), size = (double)dtype_size(op_dtype(call));
-    struct cost cost = {4 * heads * (double)a[1].n * (seen - 0.5 * (double)(a[1].n - 1)), 2 * heads * (seen + 3 * (double)a[1].n) * size};
+    double heads = (double)(a[0].n * a[3].n * a[4].n), seen = (double)(a[1].first + a[1].n),
+           size = (double)dtype_size(op_dtype(call));
+    struct cost cost = {4 * heads * (double)a[1].n * (seen - 0.5 * (double)(a[1].n - 1)),
+                        2 * heads * (seen + 3 * (double)a[1].n) * size};
     return cost;
 }
 
@@ -43,6 +48,8 @@ const struct op op_attention_cached = {
     .shape = attention_cached_shape,
     .work = attention_cached_work,
     .cost = attention_cached_cost,
-    .kernels = {[DEVICE_CPU] = {[FP64] = {attention_cached_forward_cpu_fp64, 0, 0}, [FP32] = {attention_cached_forward_cpu_fp32, 0, 0},
-                                [BF16] = {attention_cached_forward_cpu_bf16, 0, 0}, [FP16] = {attention_cached_forward_cpu_fp16, 0, 0}}},
+    .kernels = {[DEVICE_CPU] = {[FP64] = {attention_cached_forward_cpu_fp64, 0, 0},
+                                [FP32] = {attention_cached_forward_cpu_fp32, 0, 0},
+                                [BF16] = {attention_cached_forward_cpu_bf16, 0, 0},
+                                [FP16] = {attention_cached_forward_cpu_fp16, 0, 0}}},
 };

@@ -1,17 +1,21 @@
-/* Causal self-attention of a few new tokens over all that came before, whose keys and values are kept: the key-value cache.
+/* Causal self-attention of a few new tokens over all that came before, whose keys and values are kept: the key-value
+ * cache.
  *
- * in[0] holds positions first .. first + n - 1 of the sequence (its T axis says so). First their keys and values are written into the
- * cache; then, for each sample b and head h, the query of position t looks at the keys 0 .. t that are there:
+ * in[0] holds positions first .. first + n - 1 of the sequence (its T axis says so). First their keys and values are
+ * written into the cache; then, for each sample b and head h, the query of position t looks at the keys 0 .. t that are
+ * there:
  *
- *   s[j] = q[t] . k[j] / sqrt(D) for j <= t     p[j] = e^(s[j] - max s) / sum_j e^(s[j] - max s)     y[t] = sum_j p[j] v[j]
+ *   s[j] = q[t] . k[j] / sqrt(D) for j <= t     p[j] = e^(s[j] - max s) / sum_j e^(s[j] - max s)     y[t] = sum_j p[j]
+ *   v[j]
  *
- * That is attention.h's formula, row t of it: keys and values of a position never change once they are made, because no position
- * sees a later one. So a new token costs O(t) products instead of the O(t^2) of the whole sequence, and the tokens before it are not
- * gone through again by any layer.
+ * That is attention.h's formula, row t of it: keys and values of a position never change once they are made, because no
+ * position sees a later one. So a new token costs O(t) products instead of the O(t^2) of the whole sequence, and the
+ * tokens before it are not gone through again by any layer.
  *
- * in[0] qkv (B,T,3,H,D), T a part of the sequence   out[0] y (B,T,H,D)   weight[0] the cache (2,B,H,T,D), T whole: keys, then values,
- * each head's one after the other, so that a query reads memory from front to end. It is the one weight that a forward row writes.
- * Positions beyond the newest are never read, whatever lies there. Forward only, on the CPU; no dropout. */
+ * in[0] qkv (B,T,3,H,D), T a part of the sequence   out[0] y (B,T,H,D)   weight[0] the cache (2,B,H,T,D), T whole:
+ * keys, then values,
+ * each head's one after the other, so that a query reads memory from front to end. It is the one weight that a forward
+ * row writes. Positions beyond the newest are never read, whatever lies there. Forward only, on the CPU; no dropout. */
 #ifndef TRIVIUM_OPS_ATTENTION_CACHED_H
 #define TRIVIUM_OPS_ATTENTION_CACHED_H
 

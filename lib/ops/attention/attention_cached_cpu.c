@@ -1,5 +1,5 @@
-/* Attention over a cache of keys and values. See attention_cached.h. Threads divide the heads; a query is one row of scores, so nothing
- * is done by tiles: the work is reading the cache once. */
+/* Attention over a cache of keys and values. See attention_cached.h. Threads divide the heads; a query is one row of
+ * scores, so nothing is done by tiles: the work is reading the cache once. */
 #include "lib/ops/attention/attention_cached.h"
 #include "lib/ops/attention/attention_cpu.h"
 #include <omp.h>
@@ -59,7 +59,8 @@ enum status CPU(attention_cached_forward)(const struct call *call) {
         for (int64_t h = 0; h < s.H; h++) {
             struct cached_head c = cached_head_of(call, b, h);
             real *scores = (real *)call->work + omp_get_thread_num() * length;
-            scores[length - 1] = 0;                                  /* so that what is planned is what is touched (attention.h) */
+            scores[length - 1] = 0;                                  /* so that what is planned is what is touched
+                                                                      * (attention.h) */
             for (int64_t t = 0; t < s.T; t++) {
                 remember(&c, qkv, t);
                 real sum = weigh(&c, qkv + c.head.q_at + t * s.row, scores, c.first + t + 1);

@@ -21,8 +21,8 @@ static inline struct attention attention_of(const struct call *call) {
     return a;
 }
 
-/* One head of one sample: offsets of its position 0 in qkv and dqkv (position t: + t s.row), in y and dy (+ t y_row), in
- * lse and delta (+ t). */
+/* One head of one sample: offsets of its position 0 in qkv and dqkv (position t: + t s.row), in y and dy (+ t y_row),
+ * in lse and delta (+ t). */
 struct head { int64_t b, h, q, k, v, y, y_row, stat; };
 
 __device__ static inline struct head head_of(const struct attention *a, int64_t i) {
@@ -31,8 +31,8 @@ __device__ static inline struct head head_of(const struct attention *a, int64_t 
     return head;
 }
 
-/* A block has one tile of one head; the tiles of a head follow each other, so that blocks that run at the same time read
- * the same keys and values. */
+/* A block has one tile of one head; the tiles of a head follow each other, so that blocks that run at the same time
+ * read the same keys and values. */
 static inline unsigned tile_blocks(const struct attention *a, int tile) {
     return (unsigned)(a->s.B * a->s.H * divide_up(a->s.T, tile));
 }
@@ -50,7 +50,8 @@ __device__ static inline int64_t block_tile_from_end(const struct attention *a, 
 }
 
 /* m[t, j .. j+3], j a multiple of 4: one Philox block. Ones when dropout is off. */
-__device__ static inline void draw_four(real m[4], const struct attention *a, const struct head *head, int64_t t, int64_t j) {
+__device__ static inline void draw_four(real m[4], const struct attention *a, const struct head *head, int64_t t,
+                                        int64_t j) {
     if (!a->dropout.on) {
         m[0] = m[1] = m[2] = m[3] = 1;
         return;

@@ -104,7 +104,8 @@ static enum status handle_of(const struct device *device, cudnnHandle_t *out) {
     static cudnnHandle_t handle;
     cudnnStatus_t status = handle ? CUDNN_STATUS_SUCCESS : cudnnCreate(&handle);
     if (status == CUDNN_STATUS_SUCCESS) status = cudnnSetStream(handle, device->stream);
-    if (status != CUDNN_STATUS_SUCCESS) return FAIL(E_DEVICE, "cuDNN on %s: %s", device->name, cudnnGetErrorString(status));
+    if (status != CUDNN_STATUS_SUCCESS)
+        return FAIL(E_DEVICE, "cuDNN on %s: %s", device->name, cudnnGetErrorString(status));
     *out = handle;
     return OK;
 }
@@ -129,7 +130,8 @@ static void tell_choice(const struct cached *c, const struct attention_choice *c
 static enum status make_plan(struct cached *c, const struct call *call, enum row_kind kind) {
     cudnnHandle_t handle = NULL;
     TRY(handle_of(call->device, &handle));
-    TRY(attention_graph_build(&c->graph, &c->s, c->dtype == BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, c->backward, handle));
+    TRY(attention_graph_build(&c->graph, &c->s, c->dtype == BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, c->backward,
+                              handle));
     struct attention_choice choice;
     TRY(attention_graph_plan(&c->graph, handle, NULL, attention_cudnn_work(call, kind), &choice));
     c->plan = choice.plan;
@@ -140,8 +142,8 @@ static enum status make_plan(struct cached *c, const struct call *call, enum row
 /* What failed and for what, once for each shape; the own kernels go on. */
 static void tell_failure(const struct cached *c, const char *why) {
     log_info("cuDNN makes no plan for attention %s of (B %lld, T %lld, H %lld, D %lld) %s; our own kernels do it%s%s",
-             c->backward ? "backward" : "forward", (long long)c->s.B, (long long)c->s.T, (long long)c->s.H, (long long)c->s.D,
-             dtype_name(c->dtype), *why ? ": " : "", why);
+             c->backward ? "backward" : "forward", (long long)c->s.B, (long long)c->s.T, (long long)c->s.H,
+             (long long)c->s.D, dtype_name(c->dtype), *why ? ": " : "", why);
 }
 
 static struct cached *plan_of(const struct call *call, enum row_kind kind) {
@@ -149,7 +151,8 @@ static struct cached *plan_of(const struct call *call, enum row_kind kind) {
     bool backward = kind == ROW_BACKWARD_INPUT;
     struct attention_sizes s = attention_sizes(call);
     for (struct cached *c = all; c; c = c->next)
-        if (c->device == call->device->index && c->backward == backward && c->dtype == op_dtype(call) && same_sizes(&c->s, &s))
+        if (c->device == call->device->index && c->backward == backward && c->dtype == op_dtype(call) &&
+            same_sizes(&c->s, &s))
             return c;
     struct cached *c = calloc(1, sizeof *c);
     if (!c) return NULL;
@@ -187,7 +190,9 @@ static cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan
     cudnnBackendDescriptor_t pack = NULL;
     cudnnStatus_t s = cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
     if (!s) s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, v->n, v->names);
-    if (!s) s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, v->n, v->addresses);
+    if (!s)
+        s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, v->n,
+                                     v->addresses);
     if (!s) s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &work);
     if (!s) s = cudnnBackendFinalize(pack);
     if (!s) s = cudnnBackendExecute(handle, plan, pack);

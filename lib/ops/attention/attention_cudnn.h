@@ -1,14 +1,14 @@
-/* Blocked causal attention by cuDNN 9, where it has a kernel for it: bf16 and fp16, without dropout, on this op's own memory:
- * strides say where q, k and v lie in qkv; nothing is copied.
+/* Blocked causal attention by cuDNN 9, where it has a kernel for it: bf16 and fp16, without dropout, on this op's own
+ * memory: strides say where q, k and v lie in qkv; nothing is copied.
  *
- * cuDNN's graph API is given the formulas of attention.h, operation by operation (attention_graph_cudnn.c), and finds that
- * together they are a kernel that it has. A plan is made for each shape at its first use and kept for the life of the process.
+ * cuDNN's graph API is given the formulas of attention.h, operation by operation (attention_graph_cudnn.c), and finds
+ * that together they are a kernel that it has. A plan is made for each shape at its first use and kept for the life of
+ * the process.
  *
  * What is known of it and what is not: for sm_90 the heuristics of cuDNN 9.19 know both graphs, and the kernels that
- * they name first compile (tests/more/cudnn.sh; no GPU is needed for that). The numbers that come out have not been compared
- * with anything yet.
- * cuDNN's backward may add to dq atomically, so that its last bits may differ from run to run: where bits matter, prefer
- * ATTENTION_CORE_OWN (rules.h). */
+ * they name first compile (tests/more/cudnn.sh; no GPU is needed for that). The numbers that come out have not been
+ * compared with anything yet. cuDNN's backward may add to dq atomically, so that its last bits may differ from run to
+ * run: where bits matter, prefer ATTENTION_CORE_OWN (rules.h). */
 #ifndef TRIVIUM_OPS_ATTENTION_CUDNN_H
 #define TRIVIUM_OPS_ATTENTION_CUDNN_H
 
@@ -18,16 +18,17 @@
 extern "C" {
 #endif
 
-/** Could cuDNN run this row, as far as can be told from types and options? Asked for while planning, with no device. Never in
- *  a build without cuDNN. */
+/** Could cuDNN run this row, as far as can be told from types and options? Asked for while planning, with no device.
+ *  Never in a build without cuDNN. */
 bool attention_cudnn_planned(const struct call *, enum row_kind);
 
-/** Scratch that is planned for it: what the plans of cuDNN 9.19 for sm_90 ask for, which is fp32 and element-type copies of
- *  dq, and a few hundred bytes. A plan that wants more is not used. */
+/** Scratch that is planned for it: what the plans of cuDNN 9.19 for sm_90 ask for, which is fp32 and element-type
+ *  copies of dq, and a few hundred bytes. A plan that wants more is not used. */
 int64_t attention_cudnn_work(const struct call *, enum row_kind);
 
-/** Refuse, while planning, what was asked of cuDNN by name (ATTENTION_CORE_CUDNN) and it cannot do, or this build has not. The
- *  element type is not looked at: a program is first inferred in fp32, and narrowed later.  @errors E_CONFIG with the remedy */
+/** Refuse, while planning, what was asked of cuDNN by name (ATTENTION_CORE_CUDNN) and it cannot do, or this build has
+ *  not. The element type is not looked at: a program is first inferred in fp32, and narrowed later.  @errors E_CONFIG
+ *  with the remedy */
 enum status attention_cudnn_check(const struct call *);
 
 /** Who runs attention of these sizes, cuDNN or the project's own kernels, and why not cuDNN. Borrowed. */

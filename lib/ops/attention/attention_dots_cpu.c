@@ -1,14 +1,16 @@
-/* Blocked causal attention in bf16 on CPUs that multiply pairs of bf16. The algorithm, and which tiles meet when, are those of
- * attention_blocked_cpu.c, which serves everywhere else; here all six products are tile_dot.h's. So p and ds, which are fp32 when they
- * are made, are rounded to bf16 before they are multiplied, as FlashAttention does on a GPU; sums stay fp32.
+/* Blocked causal attention in bf16 on CPUs that multiply pairs of bf16. The algorithm, and which tiles meet when, are
+ * those of attention_blocked_cpu.c, which serves everywhere else; here all six products are tile_dot.h's. So p and ds,
+ * which are fp32 when they are made, are rounded to bf16 before they are multiplied, as FlashAttention does on a GPU;
+ * sums stay fp32.
  *
  * A product needs its factors paired along the axis that it sums over, and every matrix is summed over both its axes:
  *
  *   forward    q k^T  over d        p v    over keys
- *   backward   q k^T  over d        dy v^T over d       p^T dy  over queries     ds^T q  over queries     ds k  over keys
+ *   backward   q k^T  over d        dy v^T over d       p^T dy  over queries     ds^T q  over queries     ds k  over
+ *   keys
  *
- * hence two packings of most: "rows" (positions, pairs of d) for a left factor, "columns" (pairs of d, positions) transposed, and "pairs"
- * (pairs of positions, d) for a right one. They are made once a head or once a tile. */
+ * hence two packings of most: "rows" (positions, pairs of d) for a left factor, "columns" (pairs of d, positions)
+ * transposed, and "pairs" (pairs of positions, d) for a right one. They are made once a head or once a tile. */
 #include "lib/ops/attention/attention_tile_cpu.h"
 #include <omp.h>
 
@@ -20,8 +22,8 @@ kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
 
 static int64_t half(int64_t n) { return (n + 1) / 2; }
 
-/* The next n words of scratch. attention.c adds up the same. What lies last is cleared with the words that fill its last line, so
- * that all of the scratch is written (lib/device/arena.h). */
+/* The next n words of scratch. attention.c adds up the same. What lies last is cleared with the words that fill its
+ * last line, so that all of the scratch is written (lib/device/arena.h). */
 static void *take(uint32_t **next, int64_t n) {
     void *at = *next;
     *next += attention_words(n);
@@ -30,12 +32,15 @@ static void *take(uint32_t **next, int64_t n) {
 
 /* ---- packing: n positions of D numbers, `stride` apart ---- */
 
-static bf16_pair pair_at(const elem *x, int64_t p, int64_t D) { return pair_of(x[2 * p], 2 * p + 1 < D ? x[2 * p + 1] : 0); }
+static bf16_pair pair_at(const elem *x, int64_t p, int64_t D) {
+    return pair_of(x[2 * p], 2 * p + 1 < D ? x[2 * p + 1] : 0);
+}
 
 /* to (n, D/2) */
 static void pack_rows(bf16_pair *to, const elem *from, int64_t stride, int64_t n, int64_t D) {
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t p = 0; p < D / 2; p++) to[i * half(D) + p] = pair_of(from[i * stride + 2 * p], from[i * stride + 2 * p + 1]);
+        for (int64_t p = 0; p < D / 2; p++)
+            to[i * half(D) + p] = pair_of(from[i * stride + 2 * p], from[i * stride + 2 * p + 1]);
         if (D % 2) to[i * half(D) + D / 2] = pair_at(from + i * stride, D / 2, D);
     }
 }
@@ -46,7 +51,8 @@ static void pack_columns(bf16_pair *to, const elem *from, int64_t stride, int64_
         for (int64_t p = 0; p < D / 2; p += DOT_LANES) {
             dot_vec square[DOT_LANES];
             for (int l = 0; l < DOT_LANES; l++)
-                square[l] = (dot_vec)_mm512_maskz_loadu_epi32(i + l < n ? first_lanes(D / 2 - p) : 0, from + (i + l) * stride + 2 * p);
+                square[l] = (dot_vec)_mm512_maskz_loadu_epi32(i + l < n ? first_lanes(D / 2 - p) : 0,
+                                                              from + (i + l) * stride + 2 * p);
             store_transposed(to, square, n, D / 2, i, p);
         }
     for (int64_t i = 0; i < n && D % 2; i++) to[D / 2 * n + i] = pair_at(from + i * stride, D / 2, D);
@@ -60,8 +66,8 @@ static void pack_pairs(bf16_pair *to, const elem *from, int64_t stride, int64_t 
 }
 
 /* s (nq,nk) = scale q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
-static void scores(const struct head *head, real *s, const bf16_pair *q, const bf16_pair *k_columns, int64_t t0, int64_t nq,
-                   int64_t j0, int64_t nk) {
+static void scores(const struct head *head, real *s, const bf16_pair *q, const bf16_pair *k_columns, int64_t t0,
+                   int64_t nq, int64_t j0, int64_t nk) {
     int64_t D2 = half(head->s.D);
     real scale = (real)head->s.scale;
     clear(s, nq * nk);
@@ -135,15 +141,17 @@ enum status CPU(attention_blocked_forward)(const struct call *call) {
 
 /* ---- backward ---- */
 
-/* Of the sequence: q and dy as rows and as pairs, delta, lse, dq. Of a tile of keys: k and v as columns, k as pairs, dk, dv. Of a tile
- * of scores: p and ds; p^T and ds^T as left factors, (keys, pairs of queries); ds as rows. */
+/* Of the sequence: q and dy as rows and as pairs, delta, lse, dq. Of a tile of keys: k and v as columns, k as pairs,
+ * dk, dv. Of a tile of scores: p and ds; p^T and ds^T as left factors, (keys, pairs of queries); ds as rows. */
 struct backward {
-    bf16_pair *q_rows, *dy_rows, *q_pairs, *dy_pairs, *k_columns, *v_columns, *k_pairs, *p_columns, *ds_columns, *ds_rows;
+    bf16_pair *q_rows, *dy_rows, *q_pairs, *dy_pairs, *k_columns, *v_columns, *k_pairs, *p_columns, *ds_columns,
+        *ds_rows;
     real *dq, *delta, *lse, *dk, *dv, *p, *ds;
 };
 
 static struct backward backward_scratch(uint32_t *next, const struct attention_sizes *z) {
-    int64_t tile = min64(TILE, z->T), D2 = half(z->D), rows = z->T * D2, pairs = half(z->T) * z->D, square = tile * half(tile);
+    int64_t tile = min64(TILE, z->T), D2 = half(z->D), rows = z->T * D2, pairs = half(z->T) * z->D,
+            square = tile * half(tile);
     struct backward w;
     w.q_rows = take(&next, rows);
     w.dy_rows = take(&next, rows);
@@ -187,7 +195,8 @@ static void gradients_of_scores(const struct head *head, const struct backward *
 }
 
 /* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
-static void backward_tile(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0, int64_t nk) {
+static void backward_tile(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
+                          int64_t nk) {
     int64_t D = head->s.D, D2 = half(D);
     scores(head, w->p, w->q_rows + t0 * D2, w->k_columns, t0, nq, j0, nk);
     clear(w->ds, nq * nk);
@@ -200,7 +209,8 @@ static void backward_tile(const struct head *head, const struct backward *w, int
 
 static void backward_keys(const struct head *head, const struct call *call, const struct backward *w, int64_t j0) {
     int64_t T = head->s.T, D = head->s.D, row = head->s.row, nk = min64(TILE, T - j0);
-    const elem *k = (const elem *)call->in[0].data + head->k_at + j0 * row, *v = (const elem *)call->in[0].data + head->v_at + j0 * row;
+    const elem *k = (const elem *)call->in[0].data + head->k_at + j0 * row,
+               *v = (const elem *)call->in[0].data + head->v_at + j0 * row;
     elem *dqkv = (elem *)call->din[0].data + j0 * row;
     pack_columns(w->k_columns, k, row, nk, D);
     pack_columns(w->v_columns, v, row, nk, D);
@@ -217,7 +227,8 @@ static void backward_head(const struct head *head, const struct call *call, cons
     clear(w->dq, attention_words(T * D));
     load_queries(head, call, w);
     for (int64_t j0 = 0; j0 < T; j0 += TILE) backward_keys(head, call, w, j0);
-    store_tile((elem *)call->din[0].data + head->q_at, head->s.row, w->dq, T, D, (real)head->s.scale, accumulates(call, 0));
+    store_tile((elem *)call->din[0].data + head->q_at, head->s.row, w->dq, T, D, (real)head->s.scale,
+               accumulates(call, 0));
 }
 
 enum status CPU(attention_blocked_backward_input)(const struct call *call) {

@@ -1,10 +1,11 @@
-/* Blocked causal attention in fp32 and fp64, without tensor cores: the algorithm of attention_flash_wmma_*_cuda.cu in its
- * barest form. See attention.h for the formulas, attention_tile_cuda.h for who has which part of a tile.
+/* Blocked causal attention in fp32 and fp64, without tensor cores: the algorithm of attention_flash_wmma_*_cuda.cu in
+ * its barest form. See attention.h for the formulas, attention_tile_cuda.h for who has which part of a tile.
  *
  * Forward: a block has 32 queries and goes over the tiles of keys up to its own, with a running maximum and sum. When a
  * later tile raises the maximum from M to M', what was summed so far is multiplied by e^(M - M').
- * Backward, p again from lse, without atomics: one kernel gives a block 32 keys and goes over the queries from there on,
- * adding up dk and dv; another gives a block 32 queries and goes over the keys, adding up dq. Both make the scores. */
+ * Backward, p again from lse, without atomics: one kernel gives a block 32 keys and goes over the queries from there
+ * on, adding up dk and dv; another gives a block 32 queries and goes over the keys, adding up dq. Both make the
+ * scores. */
 #if defined ELEM_fp64 || defined ELEM_fp32
 #include "lib/ops/attention/attention_tile_cuda.h"
 
@@ -16,7 +17,8 @@ flash_forward_warp_per_four_queries(struct attention a, elem *y, real *lse, cons
     struct head head = head_of(&a, block_head(&a, TILE));
     int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
     int D = (int)a.s.D;
-    real *q = shared, *k = q + TILE * ld, *v = k + TILE * ld, *p = v + TILE * ld + first_row() * TILE, *m = p + TILE * TILE;
+    real *q = shared, *k = q + TILE * ld, *v = k + TILE * ld, *p = v + TILE * ld + first_row() * TILE,
+         *m = p + TILE * TILE;
     real s[ROWS], o[ROWS][CHUNKS], factor[ROWS];
     struct softmax run;
     softmax_start(&run);

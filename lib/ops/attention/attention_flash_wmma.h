@@ -1,18 +1,19 @@
-/* Flash attention on tensor cores, for bf16 and fp16: what forward and backward share. Only attention_flash_wmma_*_cuda.cu
- * files include this.
+/* Flash attention on tensor cores, for bf16 and fp16: what forward and backward share. Only
+ * attention_flash_wmma_*_cuda.cu files include this.
  *
- * A block is 4 warps and has a tile of 64 rows of one head (queries, or keys), of which a warp owns 16. It goes over tiles of
- * 64 columns (keys, or queries). Everything is made of two products per warp:
+ * A block is 4 warps and has a tile of 64 rows of one head (queries, or keys), of which a warp owns 16. It goes over
+ * tiles of 64 columns (keys, or queries). Everything is made of two products per warp:
  *
  *   wmma_scores       s (16,64) = a (16,D) b (64,D)^T          b: a tile of 64 vectors, shared by the block
  *   wmma_accumulate   c (16,D) += p (16,64) b (64,D)           c stays in registers for the whole loop
  *
- * Nobody may know which element of a fragment a thread holds. So what is done by rows goes through the warp's scratch in
- * shared memory, 16 rows of S_LD floats: first 64 scores, fp32; then in the same bytes 64 elems of p, and from float F_AT on
- * the row's factor, 16 times: loaded as a fragment, it multiplies each row of c by its own factor, element by element.
+ * Nobody may know which element of a fragment a thread holds. So what is done by rows goes through the warp's scratch
+ * in shared memory, 16 rows of S_LD floats: first 64 scores, fp32; then in the same bytes 64 elems of p, and from float
+ * F_AT on the row's factor, 16 times: loaded as a fragment, it multiplies each row of c by its own factor, element by
+ * element.
  *
- * Tiles hold D rounded up to DP, a compiled size, with zeros; a row has 8 elems more, so that 8 rows of one column of 16 bytes
- * lie in different banks. Positions behind T are zeros. */
+ * Tiles hold D rounded up to DP, a compiled size, with zeros; a row has 8 elems more, so that 8 rows of one column of
+ * 16 bytes lie in different banks. Positions behind T are zeros. */
 #ifndef TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
 #define TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
 
@@ -43,14 +44,17 @@ struct __align__(16) four_floats { float x[4]; };
 __device__ static inline int lane(void) { return threadIdx.x % 32; }
 __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's 16 */
 
-/* Bytes of shared memory: n tiles of vectors; n squares, each the scratch of all warps; two statistics of 64 positions. */
+/* Bytes of shared memory: n tiles of vectors; n squares, each the scratch of all warps; two statistics of 64
+ * positions. */
 static inline size_t wmma_shared(int DP, int n_tiles, int n_squares) {
-    return (size_t)n_tiles * TILE * (DP + 8) * sizeof(elem) + (size_t)(n_squares * TILE * S_LD + 2 * TILE) * sizeof(float);
+    return (size_t)n_tiles * TILE * (DP + 8) * sizeof(elem) +
+           (size_t)(n_squares * TILE * S_LD + 2 * TILE) * sizeof(float);
 }
 
 /* tile[i] = row t0 + i of `from`. 16 bytes at a time where the head size allows it. */
 template <int DP>
-__device__ static inline void wmma_load(elem *tile, const elem *from, int64_t stride, int64_t t0, const struct attention *a) {
+__device__ static inline void wmma_load(elem *tile, const elem *from, int64_t stride, int64_t t0,
+                                        const struct attention *a) {
     const int packs = DP / PACK, D = (int)a->s.D;
 #pragma unroll 4
     for (int i = threadIdx.x; i < TILE * packs; i += THREADS) {
@@ -89,7 +93,8 @@ template <int DP> __device__ static inline void wmma_scores(float *scratch, cons
     for (int n = 0; n < TILE / 16; n++) wmma::store_matrix_sync(scratch + n * 16, s[n], S_LD, wmma::mem_row_major);
 }
 
-template <int DP> __device__ static inline void wmma_accumulate(accumulator c[DP / 16], const float *scratch, const elem *b) {
+template <int DP>
+__device__ static inline void wmma_accumulate(accumulator c[DP / 16], const float *scratch, const elem *b) {
     const elem *p = (const elem *)scratch;
 #pragma unroll 1   /* more at once would not fit into registers */
     for (int k = 0; k < TILE; k += 16) {
@@ -134,8 +139,8 @@ __device__ static inline void store_eight(elem *to, const float *from, int n, fl
 
 /* Rows t, t + 1, ... t + 15 of `to` = or += factor c; through the scratch, 64 columns at a time. */
 template <int DP>
-__device__ static inline void wmma_store(elem *to, int64_t stride, int64_t t, const accumulator c[DP / 16], float factor,
-                                         float *scratch, const struct attention *a, int accumulate) {
+__device__ static inline void wmma_store(elem *to, int64_t stride, int64_t t, const accumulator c[DP / 16],
+                                         float factor, float *scratch, const struct attention *a, int accumulate) {
     int D = (int)a->s.D;
 #pragma unroll
     for (int first = 0; first < DP; first += TILE) {

@@ -1,13 +1,14 @@
-/* Flash attention backward, causal, on tensor cores: bf16 and fp16. See attention.h for the formulas, attention_flash_wmma.h
- * for the tiles. Source: Dao et al. 2022, Dao 2023.
+/* Flash attention backward, causal, on tensor cores: bf16 and fp16. See attention.h for the formulas,
+ * attention_flash_wmma.h for the tiles. Source: Dao et al. 2022, Dao 2023.
  *
- * p is made again from q, k and lse; ds = p (m dy v^T - delta). Two kernels, so that every sum has one owner and one order:
+ * p is made again from q, k and lse; ds = p (m dy v^T - delta). Two kernels, so that every sum has one owner and one
+ * order:
  *
  *   keys      a block has 64 keys and goes over the queries from there on:   dv += (m p)^T dy     dk += ds^T q
  *   queries   a block has 64 queries and goes over the keys up to there:     dq += ds k
  *
- * Both make scores and dy v^T: 7 products where one kernel with atomic additions to dq needs 5, but the same bits each time.
- * Scores, dy v^T and sums are fp32; p and ds are rounded to the element type once, for their products. */
+ * Both make scores and dy v^T: 7 products where one kernel with atomic additions to dq needs 5, but the same bits each
+ * time. Scores, dy v^T and sums are fp32; p and ds are rounded to the element type once, for their products. */
 #if defined ELEM_bf16 || defined ELEM_fp16
 #include "lib/ops/attention/attention_flash_wmma.h"
 
@@ -24,17 +25,19 @@ __device__ static inline void load_statistics(float *lse, float *delta, const st
     delta[threadIdx.x] = t < a->s.T ? o->delta[at] : 0.0f;
 }
 
-/* s (16 keys, 64 queries) becomes m p, dp = v dy^T becomes ds, as elems in the same rows. A lane has queries l and l + 32, and
- * of each four keys at a time, which are one Philox block. t0, j0: first query, first key. */
-__device__ static inline void score_gradient_of_keys(float *s, float *dp, const float *lse, const float *delta, int64_t t0,
-                                                     int64_t j0, const struct attention *a, const struct head *head) {
+/* s (16 keys, 64 queries) becomes m p, dp = v dy^T becomes ds, as elems in the same rows. A lane has queries l and l +
+ * 32, and of each four keys at a time, which are one Philox block. t0, j0: first query, first key. */
+__device__ static inline void score_gradient_of_keys(float *s, float *dp, const float *lse, const float *delta,
+                                                     int64_t t0, int64_t j0, const struct attention *a,
+                                                     const struct head *head) {
     float scale = (float)a->s.scale * LOG2_E;
 #pragma unroll 1
     for (int r = 0; r < ROWS; r += 4) {
         elem p[2][4], ds[2][4];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            int q = lane() + 32 * i, first_seen = t0 + q >= j0 + r ? (int)(t0 + q - (j0 + r) < 4 ? t0 + q - (j0 + r) : 3) : -1;
+            int q = lane() + 32 * i,
+                first_seen = t0 + q >= j0 + r ? (int)(t0 + q - (j0 + r) < 4 ? t0 + q - (j0 + r) : 3) : -1;
             float m[4];
             draw_four(m, a, head, t0 + q, j0 + r);
 #pragma unroll
@@ -99,10 +102,11 @@ flash_backward_keys_wmma(struct attention a, struct operands o) {
 
 /* ---- dq: rows are queries, columns keys ---- */
 
-/* s (16 queries, 64 keys) and dp = dy v^T become ds over s, as elems. Two lanes have a row; at step i they read groups 2i and
- * 2i + 1 of four keys, and then write their ds over what was group i. t: the lane's query; j0: first key. */
-__device__ static inline void score_gradient_of_queries(float *s, const float *dp, float lse, float delta, int64_t t, int64_t j0,
-                                                        const struct attention *a, const struct head *head) {
+/* s (16 queries, 64 keys) and dp = dy v^T become ds over s, as elems. Two lanes have a row; at step i they read groups
+ * 2i and 2i + 1 of four keys, and then write their ds over what was group i. t: the lane's query; j0: first key. */
+__device__ static inline void score_gradient_of_queries(float *s, const float *dp, float lse, float delta, int64_t t,
+                                                        int64_t j0, const struct attention *a,
+                                                        const struct head *head) {
     float *row = s + lane() / 2 * S_LD, scale = (float)a->s.scale * LOG2_E;
     const float *dp_row = dp + lane() / 2 * S_LD;
     int last = t - j0 < TILE ? (int)(t - j0) : TILE - 1;   /* last key that the query sees */

@@ -1,22 +1,25 @@
-/* Flash attention forward, causal, on tensor cores: bf16 and fp16. See attention.h for the formulas, attention_flash_wmma.h
- * for the tiles. Source: Dao et al. 2022; Dao 2023 (queries outside, keys inside); Milakov and Gimelshein 2018.
+/* Flash attention forward, causal, on tensor cores: bf16 and fp16. See attention.h for the formulas,
+ * attention_flash_wmma.h for the tiles. Source: Dao et al. 2022; Dao 2023 (queries outside, keys inside); Milakov and
+ * Gimelshein 2018.
  *
  * A block has 64 queries and goes over the tiles of keys up to its own:
  *
- *   s = q k^T / sqrt(D)     M' = max(M, max_j s)     p = e^(s - M')     l = l e^(M - M') + sum_j p     y = y e^(M - M') + (m p) v
+ *   s = q k^T / sqrt(D)     M' = max(M, max_j s)     p = e^(s - M')     l = l e^(M - M') + sum_j p     y = y e^(M - M')
+ *   + (m p) v
  *
- * and at the end y / l, lse = M + log l. Scores, M, l and y are fp32; p is rounded to the element type once, for its product
- * with v. A row of scores belongs to two lanes of one warp, which have every other group of four keys: a group is a Philox
- * block. The only barriers of the block are those around the loads of k and v. */
+ * and at the end y / l, lse = M + log l. Scores, M, l and y are fp32; p is rounded to the element type once, for its
+ * product with v. A row of scores belongs to two lanes of one warp, which have every other group of four keys: a group
+ * is a Philox block. The only barriers of the block are those around the loads of k and v. */
 #if defined ELEM_bf16 || defined ELEM_fp16
 #include "lib/ops/attention/attention_flash_wmma.h"
 
 /* The running softmax of one query, in powers of two; both lanes of a row have the same. */
 struct softmax { float max, sum; };
 
-/* The lane's row of scratch: scores become m p and the factor by which y shrinks. t: its query; j0: first key of the tile. */
-__device__ static inline void soften(float *scratch, struct softmax *run, int64_t t, int64_t j0, const struct attention *a,
-                                     const struct head *head) {
+/* The lane's row of scratch: scores become m p and the factor by which y shrinks. t: its query; j0: first key of the
+ * tile. */
+__device__ static inline void soften(float *scratch, struct softmax *run, int64_t t, int64_t j0,
+                                     const struct attention *a, const struct head *head) {
     float *row = scratch + lane() / 2 * S_LD, s[TILE / 2], tile_max = -INFINITY, tile_sum = 0;
     float scale = (float)a->s.scale * LOG2_E;
     int odd = lane() % 2, last = t - j0 < TILE ? (int)(t - j0) : TILE - 1;   /* last key that the query sees */
@@ -56,8 +59,9 @@ __device__ static inline void soften(float *scratch, struct softmax *run, int64_
 
 /* y / l, through the factors, and lse. */
 template <int DP>
-__device__ static inline void finish(elem *y, float *lse, accumulator o[DP / 16], float *scratch, const struct softmax *run,
-                                     int64_t t0, const struct attention *a, const struct head *head) {
+__device__ static inline void finish(elem *y, float *lse, accumulator o[DP / 16], float *scratch,
+                                     const struct softmax *run, int64_t t0, const struct attention *a,
+                                     const struct head *head) {
     float *factor = scratch + lane() / 2 * S_LD + F_AT + 8 * (lane() % 2);
     int64_t t = t0 + lane() / 2;
     __syncwarp();

@@ -94,8 +94,8 @@ static void add_op(graph *g, descriptor op, const char *at) {
     if (!g->failed) g->ops[g->n_ops++] = op;
 }
 
-static descriptor pointwise_of(graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis, descriptor x,
-                               descriptor b, descriptor t, descriptor y) {
+static descriptor pointwise_of(graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis,
+                               descriptor x, descriptor b, descriptor t, descriptor y) {
     descriptor how = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     SET(how, POINTWISE_MODE, POINTWISE_MODE, 1, &mode);
     SET(how, POINTWISE_MATH_PREC, DATA_TYPE, 1, &precision);
@@ -166,14 +166,16 @@ static descriptor causal_scores(graph *g, descriptor q, descriptor scale) {
     pointwise_of(g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_INT32, 3, s, NULL, NULL, key);
     descriptor seen = between(g, g->s.T, CUDNN_DATA_BOOLEAN);
     pointwise_of(g, CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, -1, row, key, NULL, seen);
-    return pointwise_of(g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, s, number(g, OPERAND_MASKED), seen, square(g));
+    return pointwise_of(g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, s, number(g, OPERAND_MASKED), seen,
+                        square(g));
 }
 
 /* y = (e^(s - max) / sum) v     lse = max + log sum */
 static void forward(graph *g) {
     descriptor q = vectors(g, OPERAND_Q, g->s.row), v = vectors(g, OPERAND_V, g->s.row);
     descriptor s = causal_scores(g, q, number(g, OPERAND_SCALE)), max = reduce(g, CUDNN_REDUCE_TENSOR_MAX, s);
-    descriptor e = pointwise(g, CUDNN_POINTWISE_EXP, pointwise(g, CUDNN_POINTWISE_SUB, s, max, square(g)), NULL, square(g));
+    descriptor e =
+        pointwise(g, CUDNN_POINTWISE_EXP, pointwise(g, CUDNN_POINTWISE_SUB, s, max, square(g)), NULL, square(g));
     descriptor sum = reduce(g, CUDNN_REDUCE_TENSOR_ADD, e);
     pointwise(g, CUDNN_POINTWISE_ADD, max, pointwise(g, CUDNN_POINTWISE_LOG, sum, NULL, column(g)), lse(g));
     descriptor p = pointwise(g, CUDNN_POINTWISE_DIV, e, sum, between(g, g->s.T, g->elem));
@@ -181,7 +183,8 @@ static void forward(graph *g) {
 }
 
 /* delta = rowsum(dy y)   p = e^(s - lse)   dv = p^T dy   ds = (dy v^T - delta) p scale   dq = ds k   dk = ds^T q
- * p second in ds: with p first, cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile (tests/more/cudnn.sh). */
+ * p second in ds: with p first, cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile
+ * (tests/more/cudnn.sh). */
 static void backward(graph *g) {
     int64_t row = g->s.row, y_row = g->s.H * g->s.D;
     descriptor q = vectors(g, OPERAND_Q, row), k = vectors(g, OPERAND_K, row), dy = vectors(g, OPERAND_DY, y_row);
@@ -249,8 +252,8 @@ static int configs_of(graph *g, cudnnBackendHeurMode_t mode, descriptor device, 
     if (g->failed || cudnnBackendFinalize(h) != CUDNN_STATUS_SUCCESS) return 0;
     for (int i = 0; i < MOST_CONFIGS; i++) configs[i] = make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     if (g->failed) return 0;
-    cudnnStatus_t status = cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS,
-                                                    &n, configs);
+    cudnnStatus_t status = cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                    MOST_CONFIGS, &n, configs);
     return status == CUDNN_STATUS_SUCCESS ? (int)(n < MOST_CONFIGS ? n : MOST_CONFIGS) : 0;
 }
 

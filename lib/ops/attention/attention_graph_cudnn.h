@@ -1,5 +1,5 @@
-/* Attention as a graph of cuDNN operations, and the plan that cuDNN makes of it. Only attention*_cudnn.c and their test include
- * this, and only where there is a cuDNN. */
+/* Attention as a graph of cuDNN operations, and the plan that cuDNN makes of it. Only attention*_cudnn.c and their test
+ * include this, and only where there is a cuDNN. */
 #ifndef TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
 #define TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
 
@@ -23,14 +23,15 @@ struct attention_graph {
     int64_t next_virtual;                                   /* name of the next tensor that has no address */
     struct attention_sizes s;
     cudnnDataType_t elem;
-    cudnnStatus_t failed;                                   /* the first failure, and at what; what follows is skipped */
+    cudnnStatus_t failed;                                   /* the first failure, and at what; what follows is
+                                                             * skipped */
     const char *at;
     cudnnBackendDescriptor_t graph;
 };
 
 /** The graph of a row, finalised. handle: the device's; NULL: none yet, to ask the heuristics only. @errors E_DEVICE */
-enum status attention_graph_build(struct attention_graph *, const struct attention_sizes *, cudnnDataType_t elem, bool backward,
-                                  cudnnHandle_t handle);
+enum status attention_graph_build(struct attention_graph *, const struct attention_sizes *, cudnnDataType_t elem,
+                                  bool backward, cudnnHandle_t handle);
 void attention_graph_destroy(struct attention_graph *);
 
 /* What became of the heuristics' configurations, in their order. */

@@ -27,8 +27,8 @@ __device__ static inline elem dropped_of(real m, elem p) { return store(m * load
 /* ---- forward ---- */
 
 /* The tile's part of everything that is saved: all T columns in the end, so that what is planned is what is written. */
-__device__ static void save_tile(const struct saved *saved, const real p[ROWS], const real m[ROWS], int64_t t0, int64_t j,
-                                 const struct attention *a, const struct head *head) {
+__device__ static void save_tile(const struct saved *saved, const real p[ROWS], const real m[ROWS], int64_t t0,
+                                 int64_t j, const struct attention *a, const struct head *head) {
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r, at = saved_row(a, head, t) + j;
         if (t >= a->s.T || j >= a->s.T) continue;
@@ -46,7 +46,8 @@ materialised_forward_warp_per_four_queries(struct attention a, elem *y, const el
     struct head head = head_of(&a, block_head(&a, TILE));
     int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
     int D = (int)a.s.D;
-    real *q = shared, *k = q + TILE * ld, *v = k + TILE * ld, *w = v + TILE * ld + first_row() * TILE, *drawn = w + TILE * TILE;
+    real *q = shared, *k = q + TILE * ld, *v = k + TILE * ld, *w = v + TILE * ld + first_row() * TILE,
+         *drawn = w + TILE * TILE;
     real s[ROWS], m[ROWS], o[ROWS][CHUNKS];
     struct softmax run;
     softmax_start(&run);
@@ -92,8 +93,8 @@ enum status CUDA(attention_materialised_forward)(const struct call *call) {
 
 /* ---- backward ---- */
 
-/* p, m and the rounded m p of the warp's four queries and key j = j0 + lane; zero where there is no such pair. `drawn` may be
- * used again after the next barrier. */
+/* p, m and the rounded m p of the warp's four queries and key j = j0 + lane; zero where there is no such pair. `drawn`
+ * may be used again after the next barrier. */
 struct pairs { real p[ROWS], m[ROWS], dropped[ROWS]; };
 
 __device__ static void load_pairs(struct pairs *x, const struct saved *saved, real *drawn, int64_t t0, int64_t j0,
@@ -113,8 +114,8 @@ __device__ static void load_pairs(struct pairs *x, const struct saved *saved, re
 /* dq, and delta for the kernel below. Rows are queries, columns keys. First delta[t] = sum_j p m dy[t] . v[j], then
  * ds = p (m dy[t] . v[j] - delta[t]). */
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-materialised_backward_warp_per_four_queries(struct attention a, elem *dqkv, real *delta, const elem *qkv, const elem *dy,
-                                            struct saved saved, int ld) {
+    materialised_backward_warp_per_four_queries(struct attention a, elem *dqkv, real *delta, const elem *qkv,
+                                                const elem *dy, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(&a, TILE));
     int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
@@ -158,16 +159,18 @@ __device__ static void put_square(real *to, const real x[ROWS]) {
 }
 __device__ static real from_square(const real *square, int r) { return square[lane() * (TILE + 1) + first_row() + r]; }
 
-/* dk and dv. Rows are keys, columns queries: what was saved is read with lanes along the keys, and turned in shared memory. */
+/* dk and dv. Rows are keys, columns queries: what was saved is read with lanes along the keys, and turned in shared
+ * memory. */
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-materialised_backward_warp_per_four_keys(struct attention a, elem *dqkv, const real *delta, const elem *qkv, const elem *dy,
-                                         struct saved saved, int ld) {
+    materialised_backward_warp_per_four_keys(struct attention a, elem *dqkv, const real *delta, const elem *qkv,
+                                             const elem *dy, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(&a, TILE));
     int64_t j0 = block_tile(&a, TILE), T = a.s.T;
     int D = (int)a.s.D;
     real *v = shared, *q = v + TILE * ld, *g = q + TILE * ld;
-    real *square_p = g + TILE * ld, *square_m = square_p + TILE * (TILE + 1), *square_dropped = square_m + TILE * (TILE + 1);
+    real *square_p = g + TILE * ld, *square_m = square_p + TILE * (TILE + 1),
+         *square_dropped = square_m + TILE * (TILE + 1);
     real *w = square_dropped + TILE * (TILE + 1) + first_row() * TILE, *ds = w + TILE * TILE;
     real dp[ROWS], dk[ROWS][CHUNKS], dv[ROWS][CHUNKS];
     struct pairs x;

@@ -1,5 +1,5 @@
-/* What the two blocked attention kernels of the CPU do with a tile of scores. See attention_blocked_cpu.c. Only *_cpu.c files
- * include this. */
+/* What the two blocked attention kernels of the CPU do with a tile of scores. See attention_blocked_cpu.c. Only *_cpu.c
+ * files include this. */
 #ifndef TRIVIUM_OPS_ATTENTION_TILE_CPU_H
 #define TRIVIUM_OPS_ATTENTION_TILE_CPU_H
 
@@ -23,8 +23,9 @@ static inline void hide_later_keys(real *s, int64_t t0, int64_t nq, int64_t j0, 
         for (int64_t j = t0 + i + 1 - j0; j < nk; j++) s[i * nk + j] = -(real)INFINITY;
 }
 
-/* The running softmax of a tile: s (nq,nk) becomes e^(s - max), and what was summed under the old maximum, sum and y (nq,D), is scaled
- * down. A step for all rows, then the next: rows do not wait for each other, but the steps of one would. */
+/* The running softmax of a tile: s (nq,nk) becomes e^(s - max), and what was summed under the old maximum, sum and y
+ * (nq,D), is scaled down. A step for all rows, then the next: rows do not wait for each other, but the steps of one
+ * would. */
 static inline void soften(real *s, int64_t nq, int64_t nk, real *max, real *sum, real *y, int64_t D) {
     real shrink[TILE];
     for (int64_t i = 0; i < nq; i++) {
@@ -57,8 +58,8 @@ static inline void finish_queries(const struct head *head, const real *y, const 
 }
 
 /* From scores and dy v^T: p becomes m p, ds becomes p (m dy v^T - delta), for one query. */
-static inline void score_gradient(const struct head *head, real *p, real *ds, real lse, real delta, int64_t t, int64_t j0,
-                                  int64_t nk) {
+static inline void score_gradient(const struct head *head, real *p, real *ds, real lse, real delta, int64_t t,
+                                  int64_t j0, int64_t nk) {
     real m[TILE];
     if (head->dropout.on)
         probability_factors(head, m, t, j0, nk);

@@ -1,9 +1,9 @@
 /* Tiles of 32 queries by 32 keys without tensor cores, for any element type: what the plain blocked kernels and the
- * materialised ones are made of. A block is 8 warps; a warp owns 4 rows of the tile, and its 32 lanes are the 32 columns.
- * So a row's maximum and sum are a warp's. Rows are queries and columns keys, or the other way round.
+ * materialised ones are made of. A block is 8 warps; a warp owns 4 rows of the tile, and its 32 lanes are the 32
+ * columns. So a row's maximum and sum are a warp's. Rows are queries and columns keys, or the other way round.
  *
- * Tiles lie in dynamic shared memory, in real: rows of D numbers, `ld` = D or D + 1 apart, which is odd, so that 32 lanes that
- * read one column hit 32 banks. Only attention*_cuda.cu files include this. */
+ * Tiles lie in dynamic shared memory, in real: rows of D numbers, `ld` = D or D + 1 apart, which is odd, so that 32
+ * lanes that read one column hit 32 banks. Only attention*_cuda.cu files include this. */
 #ifndef TRIVIUM_OPS_ATTENTION_TILE_CUDA_H
 #define TRIVIUM_OPS_ATTENTION_TILE_CUDA_H
 
@@ -17,16 +17,19 @@ enum { TILE_BLOCKS = sizeof(real) == 8 ? 1 : 2 };
 __device__ static inline int lane(void) { return threadIdx.x % 32; }
 __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's four */
 
-/* Bytes of shared memory: n tiles of vectors, and n squares of TILE x TILE numbers, of which each warp has ROWS x TILE. */
+/* Bytes of shared memory: n tiles of vectors, and n squares of TILE x TILE numbers, of which each warp has ROWS x
+ * TILE. */
 static inline int tile_ld(const struct attention *a) { return (int)a->s.D | 1; }
 static inline size_t tile_shared(const struct attention *a, int n_tiles, int n_squares) {
     return (size_t)(n_tiles * TILE * tile_ld(a) + n_squares * TILE * TILE) * sizeof(real);
 }
 
 /* tile[i] = row t0 + i of `from`; zero behind T. */
-__device__ static inline void tile_load(real *tile, int ld, const elem *from, int64_t stride, int64_t t0, int64_t T, int D) {
+__device__ static inline void tile_load(real *tile, int ld, const elem *from, int64_t stride, int64_t t0, int64_t T,
+                                        int D) {
     for (int i = threadIdx.x / 32; i < TILE; i += WARPS)
-        for (int d = lane(); d < D; d += 32) tile[i * ld + d] = t0 + i < T ? load(from[(t0 + i) * stride + d]) : (real)0;
+        for (int d = lane(); d < D; d += 32)
+            tile[i * ld + d] = t0 + i < T ? load(from[(t0 + i) * stride + d]) : (real)0;
 }
 
 /* s[r] = a[r] . b[lane] for the warp's rows r of tile a */
@@ -37,8 +40,8 @@ __device__ static inline void tile_dots(real s[ROWS], const real *a, const real 
         for (int r = 0; r < ROWS; r++) s[r] += rows[r * ld + d] * column[d];
 }
 
-/* c[r] += sum_j w[r][j] b[j]; lane l has the elements d = l, l + 32, ... of the four vectors; chunks of 32 behind D are left
- * out. w: the warp's, in shared memory, written before a __syncwarp. */
+/* c[r] += sum_j w[r][j] b[j]; lane l has the elements d = l, l + 32, ... of the four vectors; chunks of 32 behind D are
+ * left out. w: the warp's, in shared memory, written before a __syncwarp. */
 __device__ static inline void tile_add_products(real c[ROWS][CHUNKS], const real *w, const real *b, int ld, int D) {
     for (int j = 0; j < TILE; j++)
 #pragma unroll
@@ -66,8 +69,8 @@ __device__ static inline void tile_scale(real c[ROWS][CHUNKS], const real factor
 }
 
 /* Row t0 + r of `to` = or += factor x c[r], for the warp's rows. */
-__device__ static inline void tile_store(elem *to, int64_t stride, int64_t t0, int64_t T, int D, const real c[ROWS][CHUNKS],
-                                         real factor, int accumulate) {
+__device__ static inline void tile_store(elem *to, int64_t stride, int64_t t0, int64_t T, int D,
+                                         const real c[ROWS][CHUNKS], real factor, int accumulate) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -84,8 +87,8 @@ __device__ static inline void softmax_start(struct softmax *run) {
     for (int r = 0; r < ROWS; r++) run->max[r] = -(real)INFINITY, run->sum[r] = 0;
 }
 
-/* One more tile: s[r] becomes e^(s[r] - max) under the new maximum. What was summed under the old one is to be multiplied by
- * shrink[r]. No exponent is positive; each row has seen a key, so that no maximum is infinite. */
+/* One more tile: s[r] becomes e^(s[r] - max) under the new maximum. What was summed under the old one is to be
+ * multiplied by shrink[r]. No exponent is positive; each row has seen a key, so that no maximum is infinite. */
 __device__ static inline void softmax_add(struct softmax *run, real s[ROWS], real shrink[ROWS]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -97,7 +100,8 @@ __device__ static inline void softmax_add(struct softmax *run, real s[ROWS], rea
     }
 }
 
-/* s[r] = q[r] . k[lane] / sqrt(D); -infinity where the key is later than the query. t0, j0: first query and key of the tiles. */
+/* s[r] = q[r] . k[lane] / sqrt(D); -infinity where the key is later than the query. t0, j0: first query and key of the
+ * tiles. */
 __device__ static inline void tile_scores(real s[ROWS], const real *q, const real *k, int ld, const struct attention *a,
                                           int64_t t0, int64_t j0) {
     tile_dots(s, q, k, ld, (int)a->s.D);
@@ -105,8 +109,10 @@ __device__ static inline void tile_scores(real s[ROWS], const real *q, const rea
         s[r] = j0 + lane() <= t0 + first_row() + r ? (real)a->s.scale * s[r] : -(real)INFINITY;
 }
 
-/* m[r][j] for the warp's four queries and the tile's 32 keys, in shared memory: each lane draws four keys of one query. */
-__device__ static inline void tile_draw(real *m, const struct attention *a, const struct head *head, int64_t t0, int64_t j0) {
+/* m[r][j] for the warp's four queries and the tile's 32 keys, in shared memory: each lane draws four keys of one
+ * query. */
+__device__ static inline void tile_draw(real *m, const struct attention *a, const struct head *head, int64_t t0,
+                                        int64_t j0) {
     real four[4];
     int r = lane() / 8, j = lane() % 8 * 4;
     draw_four(four, a, head, t0 + first_row() + r, j0 + j);

@@ -124,8 +124,8 @@ static void test_attention_blocked_is_materialised(void **state) {
 }
 
 /* Sums over T = 67 keys, and about 16 roundings in scores and exponentials. Backward reads y (blocked) or p and m p
- * (materialised) as rounded, and its sums are over as many terms. m p is rounded from a rounded p: twice. Tensor cores take
- * p and ds rounded, so that on CUDA the terms of the blocked sums are rounded twice as well. */
+ * (materialised) as rounded, and its sums are over as many terms. m p is rounded from a rounded p: twice. Tensor cores
+ * take p and ds rounded, so that on CUDA the terms of the blocked sums are rounded twice as well. */
 static void test_attention_in_every_precision(void **state) {
     (void)state;
     sizes(67, heads(3), 5);
@@ -136,8 +136,8 @@ static void test_attention_in_every_precision(void **state) {
     op_case_check_threads(make_materialised);
 }
 
-/* Tiles and pairs of bf16 that end in every way: lengths around one tile and two, odd and even, heads around 16 and 64 channels. The
- * bound is the one above. */
+/* Tiles and pairs of bf16 that end in every way: lengths around one tile and two, odd and even, heads around 16 and 64
+ * channels. The bound is the one above. */
 static void test_blocked_attention_of_every_length_in_every_precision(void **state) {
     (void)state;
     static const struct { int T, D; } cases[] = {{1, 1},  {2, 3},   {15, 16},  {33, 17}, {63, 64}, {64, 64},
@@ -145,20 +145,22 @@ static void test_blocked_attention_of_every_length_in_every_precision(void **sta
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (cases[i].T > 66 && on_cuda()) continue;   /* more than two tiles of 32 */
         sizes(cases[i].T, heads(2), cases[i].D);
-        op_case_check_precisions(make_blocked, (cases[i].T > cases[i].D ? cases[i].T : cases[i].D) + 16, on_cuda() ? 2 : 1);
+        op_case_check_precisions(make_blocked, (cases[i].T > cases[i].D ? cases[i].T : cases[i].D) + 16,
+                                 on_cuda() ? 2 : 1);
     }
 }
 
-/* CUDA against the CPU, where tiles end in every way: T around 64 and around 32, D on both sides of every compiled size and
- * of 16 bytes; several samples; heads that begin elsewhere than at 0. Every second case drops; the small ones do both. The
- * materialised kernels are the same for every D, and redraw, store and drop nothing in turn. Sums over T keys or D channels, and
- * 16 roundings, as above. */
+/* CUDA against the CPU, where tiles end in every way: T around 64 and around 32, D on both sides of every compiled size
+ * and of 16 bytes; several samples; heads that begin elsewhere than at 0. Every second case drops; the small ones do
+ * both. The materialised kernels are the same for every D, and redraw, store and drop nothing in turn. Sums over T keys
+ * or D channels, and 16 roundings, as above. */
 static void test_attention_is_the_same_on_cuda(void **state) {
     (void)state;
     static const struct { int B, T, H, D, first, n; } cases[] = {
         {2, 1, 1, 1, 0, 1},  {2, 1, 3, 64, 0, 3},  {2, 5, 3, 4, 1, 2},   {3, 16, 2, 8, 0, 2},  {1, 31, 1, 33, 0, 1},
         {2, 63, 2, 16, 1, 1}, {1, 64, 1, 64, 0, 1}, {2, 65, 3, 20, 1, 2}, {1, 65, 1, 80, 0, 1}, {1, 33, 2, 64, 0, 2},
-        {2, 64, 1, 32, 0, 1}, {2, 16, 1, 96, 0, 1}, {1, 70, 1, 128, 0, 1}, {1, 130, 1, 24, 0, 1}, {1, 66, 1, 127, 0, 1}};
+        {2, 64, 1, 32, 0, 1}, {2, 16, 1, 96, 0, 1}, {1, 70, 1, 128, 0, 1}, {1, 130, 1, 24, 0, 1},
+        {1, 66, 1, 127, 0, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int dropout = 0; dropout < 2; dropout++) {
             if (cases[i].T > 33 && (i + (size_t)dropout) % 2) continue;
@@ -202,7 +204,8 @@ static void test_attention_survives_large_scores(void **state) {
         make_blocked(&c, d);
         int64_t n = type_n(&c.in_type[0]);
         for (int64_t i = 0; i < n; i++)
-            if (i / 3 % 3 < 2) dtype_set(c.in[0].data, d, i, 100 * dtype_get(c.in[0].data, d, i));   /* queries and keys */
+            /* queries and keys */
+            if (i / 3 % 3 < 2) dtype_set(c.in[0].data, d, i, 100 * dtype_get(c.in[0].data, d, i));
         op_case_run_all(&c);
         for (int64_t i = 0; i < type_n(&c.out_type[0]); i++)
             assert_true(fabs(dtype_get(c.out[0].data, d, i)) < 10);   /* a mean of normal values */
@@ -249,10 +252,10 @@ static void test_attention_cost_is_the_mfu_formulas(void **state) {
 
 TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_gradient_is_the_slope_over_two_tiles),
       unit_test(test_attention_stored_dropout_is_the_redrawn_one),
-      unit_test(test_attention_stores_the_mask_and_the_dropped_probabilities),
-      unit_test(test_attention_is_its_formula), unit_test(test_attention_blocked_is_materialised),
-      unit_test(test_attention_in_every_precision), unit_test(test_blocked_attention_of_every_length_in_every_precision), unit_test(test_attention_is_the_same_on_cuda),
-      unit_test(test_attention_shards_of_heads_make_the_whole),
+      unit_test(test_attention_stores_the_mask_and_the_dropped_probabilities), unit_test(test_attention_is_its_formula),
+      unit_test(test_attention_blocked_is_materialised), unit_test(test_attention_in_every_precision),
+      unit_test(test_blocked_attention_of_every_length_in_every_precision),
+      unit_test(test_attention_is_the_same_on_cuda), unit_test(test_attention_shards_of_heads_make_the_whole),
       unit_test(test_attention_survives_large_scores), unit_test(test_attention_refuses_a_sharded_sequence),
       unit_test(test_attention_refuses_a_head_that_cuda_has_no_room_for),
       unit_test(test_attention_cost_is_the_mfu_formulas))

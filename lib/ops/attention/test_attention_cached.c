@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * A sequence through the cache, a few tokens at a time, against blocked attention over all of it. The cache is full of NaN at first: a
- * position that is read before it was written shows. */
+ * A sequence through the cache, a few tokens at a time, against blocked attention over all of it. The cache is full of
+ * NaN at first: a position that is read before it was written shows. */
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/attention/attention_cached.h"
 #include "lib/ops/test_op.h"
@@ -28,7 +28,8 @@ static void make_cached(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-/* Tokens t .. t + n - 1, whose qkv are those of the whole sequence (operands are filled by global index), with the cache so far. */
+/* Tokens t .. t + n - 1, whose qkv are those of the whole sequence (operands are filled by global index), with the
+ * cache so far. */
 static double window_error(const struct op_case *whole, enum dtype dtype, int t, int n, const struct tensor *cache) {
     struct op_case c;
     first_t = t, n_t = n;
@@ -61,7 +62,8 @@ static void check(enum dtype dtype, int window) {
     struct type qkv = qkv_type(dtype), type = attention_cache_type(&qkv);
     struct tensor cache = tensor_new(&type);
     double error = 0;
-    for (int t = 0; t < T; t += window) error = worse(error, window_error(&whole, dtype, t, t + window < T ? window : T - t, &cache));
+    for (int t = 0; t < T; t += window)
+        error = worse(error, window_error(&whole, dtype, t, t + window < T ? window : T - t, &cache));
     assert_close(error, 0, op_error_bound(dtype, T + D + 16, 0));
     free(cache.data);
     op_case_free(&whole);
@@ -138,5 +140,6 @@ static void test_cached_attention_refuses_other_shapes(void **state) {
 }
 
 TESTS(unit_test(test_cached_attention_is_attention), unit_test(test_cached_attention_in_every_precision),
-      unit_test(test_cached_attention_of_some_heads), unit_test(test_cached_attention_is_the_same_on_any_number_of_threads),
+      unit_test(test_cached_attention_of_some_heads),
+      unit_test(test_cached_attention_is_the_same_on_any_number_of_threads),
       unit_test(test_cached_attention_costs_what_it_sees), unit_test(test_cached_attention_refuses_other_shapes))

@@ -53,15 +53,18 @@ static void test_attention_cudnn_is_planned_where_it_can(void **state) {
 static void test_attention_cudnn_is_named_where_it_runs(void **state) {
     (void)state;
     assert_non_null(strstr(attention_core_text(ATTENTION_CORE_AUTO, BF16, 1024, 64, 0), "cuDNN 9."));
-    assert_non_null(strstr(attention_core_text(ATTENTION_CORE_AUTO, FP32, 1024, 64, 0), "own kernels (cuDNN does bf16"));
-    assert_non_null(strstr(attention_core_text(ATTENTION_CORE_AUTO, BF16, 1000, 64, 0), "own kernels (cuDNN does bf16"));
+    assert_non_null(
+        strstr(attention_core_text(ATTENTION_CORE_AUTO, FP32, 1024, 64, 0), "own kernels (cuDNN does bf16"));
+    assert_non_null(
+        strstr(attention_core_text(ATTENTION_CORE_AUTO, BF16, 1000, 64, 0), "own kernels (cuDNN does bf16"));
     assert_string_equal(attention_core_text(ATTENTION_CORE_OWN, BF16, 1024, 64, 0), "own kernels");
 }
 
 /* Asked for by name: what shapes and dropout forbid is refused while planning. */
 static void test_attention_cudnn_by_name_refuses_what_it_cannot(void **state) {
     (void)state;
-    struct type good = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), odd = op_type(BF16, "BT3HD", 2, 65, 3, 2, 64), out[MAX_OUT];
+    struct type good = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), odd = op_type(BF16, "BT3HD", 2, 65, 3, 2, 64),
+                out[MAX_OUT];
     struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .attention.core = ATTENTION_CORE_CUDNN};
     struct call call = {.step = &step, .in = {{NULL, &good}}, .on = DEVICE_CUDA, .training = true};
     enum status fits = op_attention_blocked.shape(&call, out);
@@ -92,8 +95,8 @@ static enum status run_by_cudnn(struct op_case *c, enum row_kind kind) {
     return status;
 }
 
-/* As our own kernels on tensor cores (test_attention.c): sums over T or D terms, rounded twice. Backward reads the CPU's y and
- * lse. Needs a GPU. */
+/* As our own kernels on tensor cores (test_attention.c): sums over T or D terms, rounded twice. Backward reads the
+ * CPU's y and lse. Needs a GPU. */
 static void test_attention_cudnn_is_the_cpus(void **state) {
     (void)state;
     if (test_device()->kind != DEVICE_CUDA) {
@@ -144,7 +147,8 @@ static void test_attention_by_cudnn_is_refused_without_it(void **state) {
 
 static void test_attention_cudnn_is_not_in_this_build(void **state) {
     (void)state;
-    print_message("skipped: built without cuDNN, which has no fake (tests/simt); its graphs and numbers are not tested here\n");
+    print_message(
+        "skipped: built without cuDNN, which has no fake (tests/simt); its graphs and numbers are not tested here\n");
     skip();
 }
 

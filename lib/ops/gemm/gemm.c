@@ -57,11 +57,13 @@ static struct gemm block_product(const struct gemm *g, int64_t m, int64_t n, int
     return part;
 }
 
-/* What cuBLASLt keeps there: partial sums of C, when it cuts a long k in pieces so that the whole GPU has work. 32 MiB is
- * what NVIDIA recommends for Hopper; a C so small that 32 pieces of it fill less needs less, and small models plan little. */
+/* What cuBLASLt keeps there: partial sums of C, when it cuts a long k in pieces so that the whole GPU has work. 32 MiB
+ * is what NVIDIA recommends for Hopper; a C so small that 32 pieces of it fill less needs less, and small models plan
+ * little. */
 int64_t gemm_cuda_workspace(const struct gemm *g) {
     const int64_t least = 64 << 10, most = 32 << 20, pieces = 32;
-    int64_t bytes = arena_align_on(DEVICE_CUDA, pieces * g->m * g->n * (int64_t)dtype_size(dtype_accumulator(g->ab_dtype)));
+    int64_t bytes =
+        arena_align_on(DEVICE_CUDA, pieces * g->m * g->n * (int64_t)dtype_size(dtype_accumulator(g->ab_dtype)));
     return bytes < least ? least : smaller(bytes, most);
 }
 
@@ -134,7 +136,9 @@ enum status gemm_run(const struct gemm *g, const void *a, const void *b, const v
     if (g->ab_dtype == FP64) return fp64_run(g, a, b, bias, c);
     int64_t bytes = gemm_work(g, DEVICE_CPU, omp_get_max_threads());
     if (!work && bytes > 0)
-        return FAIL(E_INTERNAL, "a product of m=%lld n=%lld k=%lld in %s needs %lld bytes of scratch, and has none; give it gemm_work bytes",
+        return FAIL(E_INTERNAL,
+                    "a product of m=%lld n=%lld k=%lld in %s needs %lld bytes of scratch, and has none; give it "
+                    "gemm_work bytes",
                     (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->ab_dtype), (long long)bytes);
     if (g->ab_dtype == FP32)
         gemm_fp32_run(g, a, stride_a(g), b, stride_b(g), bias, c, g->n, work);

@@ -9,11 +9,11 @@
  *
  * Sums are taken in fp64 for fp64, else in fp32, and rounded once.
  *
- * What multiplies on the CPU: in fp32, and in bf16 where the processor that this is compiled for multiplies pairs of it (AVX512_BF16, AMX), a
- * packed kernel of our own (gemm_packed.h), at about nine tenths of the peak in every form (docs/benchmarks/); fp16, and bf16
- * elsewhere, in blocks that are widened into scratch and multiplied in fp32; in fp64 OpenBLAS. On a GPU cuBLASLt (gemm_cuda.c). A bias goes
- * with the product in all but fp64, where C starts from it. gelu does not: its backward reads what was before it, and a kernel that writes
- * both would save no arithmetic. */
+ * What multiplies on the CPU: in fp32, and in bf16 where the processor that this is compiled for multiplies pairs of it
+ * (AVX512_BF16, AMX), a packed kernel of our own (gemm_packed.h), at about nine tenths of the peak in every form
+ * (docs/benchmarks/); fp16, and bf16 elsewhere, in blocks that are widened into scratch and multiplied in fp32; in fp64
+ * OpenBLAS. On a GPU cuBLASLt (gemm_cuda.c). A bias goes with the product in all but fp64, where C starts from it. gelu
+ * does not: its backward reads what was before it, and a kernel that writes both would save no arithmetic. */
 #ifndef TRIVIUM_OPS_GEMM_H
 #define TRIVIUM_OPS_GEMM_H
 
@@ -34,10 +34,11 @@ struct gemm {
     enum dtype c_dtype;              /* ab_dtype, or its accumulator */
 };
 
-/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64; for fp32 and bf16 the smaller side of a product
- * whose A is transposed, packed; for fp16, and bf16 on a processor that does not multiply it, blocks widened; in bf16 with more than
- * 4096 summed, some for each of the OpenMP threads: no more than n_threads may run it. On CUDA the workspace of the library, up to
- * 32 MiB. The same whatever c_dtype is; of CUDA also in a build without it, so that any machine can plan. */
+/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64; for fp32 and bf16 the smaller
+ * side of a product whose A is transposed, packed; for fp16, and bf16 on a processor that does not multiply it, blocks
+ * widened; in bf16 with more than 4096 summed, some for each of the OpenMP threads: no more than n_threads may run it.
+ * On CUDA the workspace of the library, up to 32 MiB. The same whatever c_dtype is; of CUDA also in a build without it,
+ * so that any machine can plan. */
 int64_t gemm_work(const struct gemm *, enum device_kind, int n_threads);
 
 /** On the CPU.

@@ -16,7 +16,9 @@ enum { TOGETHER = 2 };
 INLINE __m256i sixteen(const number *x) { return _mm256_loadu_si256((const __m256i_u *)x); }
 INLINE vec above(__m256i x) { return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16); }
 
-INLINE vec multiply_add(vec sum, unit a, vec b) { return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b); }
+INLINE vec multiply_add(vec sum, unit a, vec b) {
+    return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
+}
 INLINE vec unit_rows(const number *x, int64_t stride) {
     return (vec)_mm512_or_si512(_mm512_cvtepu16_epi32(sixteen(x)), (__m512i)above(sixteen(x + stride)));
 }

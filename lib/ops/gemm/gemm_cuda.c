@@ -112,7 +112,8 @@ static enum status describe_matrix(const struct gemm *g, enum dtype dtype, int64
 static enum status point(const struct gemm *g, cublasLtMatmulDesc_t operation, const struct operands *x) {
     LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &x->bias, sizeof x->bias);
     if (x->aux)
-        LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &x->aux, sizeof x->aux);
+        LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &x->aux,
+           sizeof x->aux);
     return OK;
 }
 

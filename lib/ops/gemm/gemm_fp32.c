@@ -15,7 +15,7 @@ INLINE void narrow(number *to, vec x) { store(to, x); }
 
 int64_t gemm_fp32_work(const struct gemm *g) { return (int64_t)sizeof(number) * work_numbers(g, 1); }
 
-void gemm_fp32_run(const struct gemm *g, const float *a, int64_t lda, const float *b, int64_t ldb, const float *bias, float *c, int64_t ldc,
-                   void *work) {
+void gemm_fp32_run(const struct gemm *g, const float *a, int64_t lda, const float *b, int64_t ldb, const float *bias,
+                   float *c, int64_t ldc, void *work) {
     product(g, a, lda, b, ldb, bias, c, ldc, work);
 }

@@ -1,27 +1,34 @@
 /* Matrix products on the CPU, by a packed kernel of our own: fp32, and bf16 where the processor multiplies pairs of it.
  *
- * Idea. A tile of C, ROWS x COLUMNS, stays in registers while p runs over the depth: for each p it takes COLUMNS numbers of B and
- * ROWS of A, and makes ROWS * COLUMNS multiply-adds of them (8 x 48: 24 of AVX-512's vectors). That is the FMA units' limit, if what the
- * tile reads next lies next to what it read last, and near. So:
+ * Idea. A tile of C, ROWS x COLUMNS, stays in registers while p runs over the depth: for each p it takes COLUMNS
+ * numbers of B and ROWS of A, and makes ROWS * COLUMNS multiply-adds of them (8 x 48: 24 of AVX-512's vectors). That is
+ * the FMA units' limit, if what the tile reads next lies next to what it read last, and near. So:
  *
- *   B is packed      in panels of COLUMNS columns, (depth, COLUMNS) each. A few panels, up to 400 KB, fit a core's second-level cache:
+ *   B is packed      in panels of COLUMNS columns, (depth, COLUMNS) each. A few panels, up to 400 KB, fit a core's
+ *   second-level cache:
  *                    a thread packs them for itself, and all rows of A pass by.
- *                    Where B is stored by rows, the first tile that reads a whole panel packs it on its way (if the depth is one of whole units).
- *   A is not packed  where it is stored by rows: ROWS streams that the processor foretells by itself, read once for each few panels of B.
- *   Where A is stored transposed (dW = dy^T x), ROWS numbers of a p lie together but those of the next p lie a row away. Then the
- *                    smaller of A and B is packed whole into `work`, by all threads, and the other a few panels at a time.
- *   Memory is asked  for while a tile is made, a little at a time: the rows of A of the next panel, the tile's own part of C, and what the
- *                    thread packs next; for a tile is all arithmetic, and leaves the memory idle meanwhile. A thread therefore knows
- *                    its next task before it has ended this one.
+ *                    Where B is stored by rows, the first tile that reads a whole panel packs it on its way (if the
+ *                    depth is one of whole units).
+ *   A is not packed  where it is stored by rows: ROWS streams that the processor foretells by itself, read once for
+ *   each few panels of B.
+ *   Where A is stored transposed (dW = dy^T x), ROWS numbers of a p lie together but those of the next p lie a row
+ *   away. Then the
+ *                    smaller of A and B is packed whole into `work`, by all threads, and the other a few panels at a
+ *                    time.
+ *   Memory is asked  for while a tile is made, a little at a time: the rows of A of the next panel, the tile's own part
+ *   of C, and what the
+ *                    thread packs next; for a tile is all arithmetic, and leaves the memory idle meanwhile. A thread
+ *                    therefore knows its next task before it has ended this one.
  *
- * Of bf16 two neighbours in depth are a unit, and a multiply-add takes both. A row of A has them side by side; what is packed is packed in
- * units: in panels (depth / 2, COLUMNS, 2), the last unit of an odd depth filled with a zero. All that follows counts in numbers: a panel of
- * COLUMNS columns and k depths has COLUMNS * padded(k) of them, whatever a unit is. AMX takes 32 depths at once (a CHUNK, filled with zeros
- * too) and wants rows of A, so that where A is stored transposed, packing makes rows of it.
+ * Of bf16 two neighbours in depth are a unit, and a multiply-add takes both. A row of A has them side by side; what is
+ * packed is packed in units: in panels (depth / 2, COLUMNS, 2), the last unit of an odd depth filled with a zero. All
+ * that follows counts in numbers: a panel of COLUMNS columns and k depths has COLUMNS * padded(k) of them, whatever a
+ * unit is. AMX takes 32 depths at once (a CHUNK, filled with zeros too) and wants rows of A, so that where A is stored
+ * transposed, packing makes rows of it.
  *
- * Depth is cut in equal passes of at most DEPTH, and a pass adds to what the one before left in C, if C is fp32. If C is bf16, which
- * would round it, all of the depth is one pass; a thread then packs one panel of B at a time where it is more than DEPTH, and in `work`, not
- * on its stack, where it is more than twice that. So
+ * Depth is cut in equal passes of at most DEPTH, and a pass adds to what the one before left in C, if C is fp32. If C
+ * is bf16, which would round it, all of the depth is one pass; a thread then packs one panel of B at a time where it is
+ * more than DEPTH, and in `work`, not on its stack, where it is more than twice that. So
  *
  *   c[i,j] = beta c[i,j] + bias[j] + alpha sum_p a[i,p] b[p,j]  is summed in one order that k and C's type alone fix:
  *
@@ -29,8 +36,8 @@
  *
  * Who includes this defines before what gemm_tile.h lists, once for each kind of product.
  *
- * Source: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", sections 4 and 6; what is packed and what
- * is not, and by whom, is ours. */
+ * Source: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", sections 4 and 6; what is
+ * packed and what is not, and by whom, is ours. */
 #ifndef TRIVIUM_OPS_GEMM_PACKED_H
 #define TRIVIUM_OPS_GEMM_PACKED_H
 
@@ -42,11 +49,13 @@ enum {
     DEPTH = 1024 * TOGETHER,                         /* of a pass, at most, but where C is bf16 */
     TALLEST = (int)ROWS > 8 ? 64 : 48,               /* rows that a thread packs at a time, where rows are dealt out */
     WIDEST = 2 * TALLEST,                            /* columns that it does, at most: with DEPTH, 393 KB (AMX: 524) */
-    TASKS = 4,                                       /* for each thread, where there are rows enough: so that none waits long for the last */
+    TASKS = 4,                                       /* for each thread, where there are rows enough: so that none waits
+                                                      * long for the last */
     ALONE = 32 << 10,                                /* multiply-adds that are not worth a second thread */
 };
 /* A thread's stack holds WIDEST * DEPTH numbers: of groups of columns, of rows, and of one panel twice as deep. */
-_Static_assert(WIDEST % (int)COLUMNS == 0 && TALLEST % (int)ROWS == 0 && TALLEST >= (int)COLUMNS && WIDEST >= 2 * TALLEST && DEPTH % (int)LINE == 0,
+_Static_assert(WIDEST % (int)COLUMNS == 0 && TALLEST % (int)ROWS == 0 && TALLEST >= (int)COLUMNS &&
+                   WIDEST >= 2 * TALLEST && DEPTH % (int)LINE == 0,
                "panels fit their places");
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -54,7 +63,8 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 static int64_t padded(int64_t k) { return round_up(k, CHUNK); }
 
-/* One side of a product: the number of its row or column i at depth p lies at at[i stride + p step]. One of the two is 1. */
+/* One side of a product: the number of its row or column i at depth p lies at at[i stride + p step]. One of the two is
+ * 1. */
 struct side { const number *at; int64_t n, stride, step; };
 
 struct product {
@@ -64,15 +74,16 @@ struct product {
     int64_t ldc, widest;                             /* columns that a thread packs at a time */
     struct ending end;
     number *packed;                                  /* the side that is packed whole, if one is */
-    number *deep;                                    /* for each thread what it packs for itself, where its stack is too small */
+    number *deep;                                    /* for each thread what it packs for itself, where its stack is too
+                                                      * small */
     int64_t *taken;                                  /* tasks that threads have taken */
 };
 
 /* ---- a tile in its place ---- */
 
 /* A tile where the matrix ends before it does: made beside it, so that every number is made the same way. */
-static void tile_at_edge(tile_function *whole, int64_t k, const struct operands *operands, char *c, int64_t ldc, struct ending end,
-                         const struct ahead *ahead, int64_t rows, int64_t columns) {
+static void tile_at_edge(tile_function *whole, int64_t k, const struct operands *operands, char *c, int64_t ldc,
+                         struct ending end, const struct ahead *ahead, int64_t rows, int64_t columns) {
     _Alignas(64) char x[ROWS * COLUMNS * sizeof(float)] = {0};
     number bias[COLUMNS] = {0};
     int64_t size = c_size(&end), row = COLUMNS * size;
@@ -85,7 +96,8 @@ static void tile_at_edge(tile_function *whole, int64_t k, const struct operands 
 }
 
 /* A panel of A times one of B, to C from row i, column j on, in the pass that begins at depth p. */
-INLINE void panels(const struct product *g, int64_t i, int64_t j, int64_t p, const struct operands *x, const struct ahead *ahead) {
+INLINE void panels(const struct product *g, int64_t i, int64_t j, int64_t p, const struct operands *x,
+                   const struct ahead *ahead) {
     int64_t rows = smaller(ROWS, g->a.n - i), columns = smaller(COLUMNS, g->b.n - j), k = smaller(g->pass, g->k - p);
     tile_function *function = tile_for(x, rows);
     struct ending end = g->end;
@@ -98,7 +110,8 @@ INLINE void panels(const struct product *g, int64_t i, int64_t j, int64_t p, con
         tile_at_edge(function, k, x, c, g->ldc, end, ahead, rows, columns);
 }
 
-/* ---- packing: panels of `width` rows of A or columns of B, (depth, width) each, zeros where the side has ended ---- */
+/* ---- packing: panels of `width` rows of A or columns of B, (depth, width) each, zeros where the side has ended
+ * ---- */
 
 DEFINE_TRANSPOSE(transpose, vec, lanes, LANES)
 
@@ -108,7 +121,8 @@ static void fill_up(number *panel, int width, int64_t k) {
     memset(panel + from, 0, sizeof(number) * (size_t)(padded(k) * width - from));
 }
 
-/* COLUMNS rows of k numbers each, `stride` apart, to (k, COLUMNS). LANES rows after the other: as many streams as the processor foretells. */
+/* COLUMNS rows of k numbers each, `stride` apart, to (k, COLUMNS). LANES rows after the other: as many streams as the
+ * processor foretells. */
 static void pack_across(number *restrict out, const number *restrict x, int64_t stride, int64_t k) {
     fill_up(out, COLUMNS, k);
     for (int v = 0; v < VECTORS; v++, x += LANES * stride, out += LANES * TOGETHER) {
@@ -145,16 +159,20 @@ INLINE void pack_rows(number *restrict out, int width, const number *restrict x,
 }
 
 /* Rows that lie `stride` apart, to panels of `width` numbers of each. */
-INLINE void pack_along(number *restrict out, int width, int64_t panels, const number *restrict x, int64_t stride, int64_t k) {
+INLINE void pack_along(number *restrict out, int width, int64_t panels, const number *restrict x, int64_t stride,
+                       int64_t k) {
     int64_t p = 0, panel = padded(k) * width;
     for (int64_t q = 0; q < panels; q++) fill_up(out + q * panel, width, k);
     for (; p + TOGETHER <= k; p += TOGETHER)
 #pragma GCC unroll 8
-        for (int64_t q = 0; q < panels; q++) pack_rows(out + q * panel + p * width, width, x + p * stride + q * width, stride, TOGETHER);
-    for (int64_t q = 0; q < panels && p < k; q++) pack_rows(out + q * panel + p * width, width, x + p * stride + q * width, stride, (int)(k - p));
+        for (int64_t q = 0; q < panels; q++)
+            pack_rows(out + q * panel + p * width, width, x + p * stride + q * width, stride, TOGETHER);
+    for (int64_t q = 0; q < panels && p < k; q++)
+        pack_rows(out + q * panel + p * width, width, x + p * stride + q * width, stride, (int)(k - p));
 }
 
-/* B's columns first .. first + n-1 at depths p .. p + k-1. `rest`: only what tiles do not pack on their way, the panel at B's end. */
+/* B's columns first .. first + n-1 at depths p .. p + k-1. `rest`: only what tiles do not pack on their way, the panel
+ * at B's end. */
 static void pack_b(number *out, const struct side *b, int64_t first, int64_t n, int64_t p, int64_t k, bool rest) {
     const number *x = b->at + first * b->stride + p * b->step;
     int64_t full = n / COLUMNS, left = n % COLUMNS, panel = COLUMNS * padded(k);
@@ -206,8 +224,8 @@ static struct part part_of(const struct product *g, const struct side *s, int64_
     return (struct part){first, smaller(n, s->n - first), p, smaller(g->pass, g->k - p)};
 }
 
-/* What a tile asks for when `left` more come before this part is packed. At a line in each LINE depths, tiles as deep as the part ask for
- * all of it in n tiles, the last n; if a row of it is no whole number of lines, in some more. */
+/* What a tile asks for when `left` more come before this part is packed. At a line in each LINE depths, tiles as deep
+ * as the part ask for all of it in n tiles, the last n; if a row of it is no whole number of lines, in some more. */
 INLINE struct ahead ask_for(const struct side *s, const struct part *x, int64_t left) {
     int64_t lines = ceil_div(x->n, LINE), step = x->k / LINE;
     const number *at = s->at + x->first * s->stride + x->p * s->step;
@@ -216,7 +234,8 @@ INLINE struct ahead ask_for(const struct side *s, const struct part *x, int64_t 
     return (struct ahead){.line = at + left % lines * LINE + left / lines * step * s->step, .step = s->step};
 }
 
-/* The next task. A thread asks for it so early that it can ask for the memory too, and no earlier, lest another wait at the end. */
+/* The next task. A thread asks for it so early that it can ask for the memory too, and no earlier, lest another wait at
+ * the end. */
 static int64_t take(const struct product *g) {
     int64_t task;
 #pragma omp atomic capture
@@ -226,17 +245,19 @@ static int64_t take(const struct product *g) {
 
 /* ---- columns of C are dealt out: all rows of A pass by a few panels of B ---- */
 
-/* Tasks: `wide` groups of the widest, `narrow` ones of a panel, then panels whose rows are cut: the last, so that threads end together, or
- * all, where they are too few for the threads. */
+/* Tasks: `wide` groups of the widest, `narrow` ones of a panel, then panels whose rows are cut: the last, so that
+ * threads end together, or all, where they are too few for the threads. */
 struct tasks { int64_t n, wide, narrow, cuts, rows; };
 static struct tasks tasks_of(const struct product *g) {
     const int64_t in_group = g->widest / COLUMNS, least_rows = 8 * ROWS;
-    int64_t wanted = TASKS * omp_get_num_threads(), panels = ceil_div(g->b.n, COLUMNS), wide = g->b.n / g->widest - omp_get_num_threads();
+    int64_t wanted = TASKS * omp_get_num_threads(), panels = ceil_div(g->b.n, COLUMNS),
+            wide = g->b.n / g->widest - omp_get_num_threads();
     if (wide < 0) wide = 0;
     if (panels - wide * (in_group - 1) < wanted) wide = 0;
     bool few = panels < wanted;
     int64_t cut = few ? panels : omp_get_num_threads(), narrow = panels - wide * in_group - cut;
-    int64_t cuts = smaller(few ? ceil_div(wanted, panels) : TASKS, ceil_div(g->a.n, least_rows)), rows = round_up(ceil_div(g->a.n, cuts), ROWS);
+    int64_t cuts = smaller(few ? ceil_div(wanted, panels) : TASKS, ceil_div(g->a.n, least_rows)),
+            rows = round_up(ceil_div(g->a.n, cuts), ROWS);
     cuts = ceil_div(g->a.n, rows);                   /* rounded up, fewer may do: no task is empty */
     return (struct tasks){wide + narrow + cut * cuts, wide, narrow, cuts, rows};
 }
@@ -255,21 +276,27 @@ static struct rows rows_of(const struct product *g, const struct tasks *t, int64
     return cut < 0 ? (struct rows){0, g->a.n} : (struct rows){from, smaller(from + t->rows, g->a.n)};
 }
 
-/* B is packed by the tiles that read a panel first, if it lies by rows, and they have all their rows, and all chunks are whole. */
-static bool tiles_pack(const struct product *g, struct rows rows) { return g->b.step != 1 && rows.to - rows.from >= ROWS && g->k % CHUNK == 0; }
+/* B is packed by the tiles that read a panel first, if it lies by rows, and they have all their rows, and all chunks
+ * are whole. */
+static bool tiles_pack(const struct product *g, struct rows rows) {
+    return g->b.step != 1 && rows.to - rows.from >= ROWS && g->k % CHUNK == 0;
+}
 
 /* A where it lies from row i, depth p on; or of k packed depths the panel at `packed`. */
 static struct operands of_a(const struct product *g, int64_t i, int64_t p) {
     return (struct operands){.a = g->a.at + i * g->a.stride + p, .a_stride = g->a.stride, .a_step = TOGETHER};
 }
 static struct operands of_packed_a(const number *packed, int64_t k) {
-    return (struct operands){.a = packed, .a_stride = A_BY_ROWS ? padded(k) : TOGETHER, .a_step = A_BY_ROWS ? TOGETHER : ROWS * TOGETHER};
+    return (struct operands){.a = packed, .a_stride = A_BY_ROWS ? padded(k) : TOGETHER,
+                             .a_step = A_BY_ROWS ? TOGETHER : ROWS * TOGETHER};
 }
 
-static struct operands operands_at(const struct product *g, int64_t i, int64_t j, const struct part *now, number *packed, bool packs) {
+static struct operands operands_at(const struct product *g, int64_t i, int64_t j, const struct part *now,
+                                   number *packed, bool packs) {
     int64_t k = padded(now->k);
     number *panel = packed + j * k;
-    struct operands x = g->packed ? of_packed_a(g->packed + now->p * round_up(g->a.n, ROWS) + i * k, k) : of_a(g, i, now->p);
+    struct operands x =
+        g->packed ? of_packed_a(g->packed + now->p * round_up(g->a.n, ROWS) + i * k, k) : of_a(g, i, now->p);
     x.b = panel, x.b_step = COLUMNS * TOGETHER;
     if (!packs || j + COLUMNS > now->n) return x;
     x.pack = panel;
@@ -277,8 +304,10 @@ static struct operands operands_at(const struct product *g, int64_t i, int64_t j
     return x;
 }
 
-/* A pass of a task. `next` is what is packed after it; in the last pass, when it is not known yet, NULL, and *task becomes the next task. */
-static void columns_pass(const struct product *g, const struct tasks *t, int64_t *task, struct part now, const struct part *next, number *packed) {
+/* A pass of a task. `next` is what is packed after it; in the last pass, when it is not known yet, NULL, and *task
+ * becomes the next task. */
+static void columns_pass(const struct product *g, const struct tasks *t, int64_t *task, struct part now,
+                         const struct part *next, number *packed) {
     struct rows rows = rows_of(g, t, *task);
     int64_t left = ceil_div(rows.to - rows.from, ROWS) * ceil_div(now.n, COLUMNS);
     int64_t a_row = g->packed ? padded(now.k) : g->a.stride;   /* a packed panel is as long as ROWS rows of its depth */
@@ -324,7 +353,8 @@ static struct part part_of_rows(const struct product *g, const struct parts *t, 
 }
 
 /* As columns_pass. */
-static void rows_pass(const struct product *g, const struct parts *t, int64_t *task, struct part now, const struct part *next, number *packed) {
+static void rows_pass(const struct product *g, const struct parts *t, int64_t *task, struct part now,
+                      const struct part *next, number *packed) {
     int64_t columns = round_up(g->b.n, COLUMNS), left = ceil_div(now.n, ROWS) * (columns / COLUMNS), k = padded(now.k);
     struct part after;
     for (int64_t j = 0; j < g->b.n; j += COLUMNS)
@@ -382,8 +412,8 @@ static int64_t work_numbers(const struct gemm *g, int n_threads) {
     return packed_numbers(g) + (deep ? n_threads * TALLEST * padded(g->k) : 0);
 }
 
-static void product(const struct gemm *g, const number *a, int64_t lda, const number *b, int64_t ldb, const number *bias, void *c, int64_t ldc,
-                    number *work) {
+static void product(const struct gemm *g, const number *a, int64_t lda, const number *b, int64_t ldb,
+                    const number *bias, void *c, int64_t ldc, number *work) {
     bool wide = g->c_dtype == FP32;
     int64_t taken = 0, passes = wide && g->k > DEPTH ? ceil_div(g->k, DEPTH) : 1;
     struct product x = {.a = {a, g->m, g->transpose_a ? 1 : lda, g->transpose_a ? lda : 1},

@@ -46,7 +46,8 @@ static void test_gemm_of_larger_matrices(void **state) {
             check(g, true, 0);
             g.m = 67, g.n = 131, g.k = 399, g.beta = 1;
             check(g, false, 0);
-            g.m = 70, g.n = 50, g.k = 2100;          /* passes over k, and both sides of A transposed: more rows, more columns */
+            g.m = 70, g.n = 50, g.k = 2100;          /* passes over k, and both sides of A transposed: more rows, more
+                                                      * columns */
             check(g, true, 0);
             g.m = 50, g.n = 70;
             check(g, true, 0);
@@ -169,8 +170,8 @@ static void test_gemm_cuda_refuses_what_cublaslt_cannot(void **state) {
     assert_ok(gemm_cuda_run(&g, test_device(), NULL, NULL, NULL, NULL, NULL));
 }
 
-/* What the double must refuse because the library does: sizes of attributes as cuBLASLt 13.1 was seen to, the rest by its
- * documentation. */
+/* What the double must refuse because the library does: sizes of attributes as cuBLASLt 13.1 was seen to, the rest by
+ * its documentation. */
 struct raw {
     cublasLtHandle_t handle;
     cublasLtMatmulDesc_t operation;

@@ -76,10 +76,12 @@ static inline struct product product_new(struct gemm g, bool bias) {
     for (int64_t i = 0; i < g.m * g.n; i++) p.expected[i] = element(&p, i / g.n, i % g.n);
     return p;
 }
-static inline void product_free(struct product *p) { free(p->a), free(p->b), free(p->bias), free(p->c), free(p->expected); }
+static inline void product_free(struct product *p) {
+    free(p->a), free(p->b), free(p->bias), free(p->c), free(p->expected);
+}
 
-/* The same, and on the CPU behind it bytes that are no number, of which none may be read, for the zero that it is multiplied by does not help,
- * and none written. */
+/* The same, and on the CPU behind it bytes that are no number, of which none may be read, for the zero that it is
+ * multiplied by does not help, and none written. */
 enum { GUARD = 1024 };
 static inline struct there there_guarded(const void *host, int64_t bytes, int64_t offset) {
     if (test_device()->kind != DEVICE_CPU) return there_new(host, bytes, offset);
@@ -101,7 +103,8 @@ static inline enum status product_run(struct product *p, int shifted) {
     struct there a = there_guarded(p->a, g->m * g->k * size, shifted & 1 ? size : 0),
                  b = there_guarded(p->b, g->k * g->n * size, shifted & 2 ? size : 0),
                  c = there_new(p->c, g->m * g->n * c_size, shifted & 4 ? c_size : 0),
-                 bias = there_new(p->bias, p->bias ? g->n * size : 0, 0), work = there_guarded(NULL, bytes, ARENA_ALIGN_CUDA);
+                 bias = there_new(p->bias, p->bias ? g->n * size : 0, 0),
+                 work = there_guarded(NULL, bytes, ARENA_ALIGN_CUDA);
     enum status status = run_there(g, a.at, b.at, p->bias ? bias.at : NULL, c.at, work.at);
     there_check(&a), there_check(&b), there_check(&work);
     there_free(&a, NULL), there_free(&b, NULL), there_free(&bias, NULL), there_free(&work, NULL);

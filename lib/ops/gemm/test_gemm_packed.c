@@ -1,18 +1,21 @@
 /* ranks: 1  device: cpu */
-/* Our own products (gemm_packed.h): every number of C is made, once, however the work is cut, and no bit depends on the cut. */
+/* Our own products (gemm_packed.h): every number of C is made, once, however the work is cut, and no bit depends on the
+ * cut. */
 #include "lib/ops/gemm/test_gemm.h"
 #include <omp.h>
 
-/* What is multiplied, what C is, and to which of the depths below; bf16 on processors that do not multiply it, and fp16, go through the same
- * in blocks. */
+/* What is multiplied, what C is, and to which of the depths below; bf16 on processors that do not multiply it, and
+ * fp16, go through the same in blocks. */
 static const enum dtype KINDS[][2] = {{FP32, FP32}, {BF16, FP32}, {BF16, BF16}, {FP16, FP16}};
 static const int N_DEPTHS[] = {2, 3, 4, 1};
 enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
 
-/* Depths of one pass and of several, or of one where a thread packs one panel at a time, and not on its stack; odd ones end in half a pair. */
+/* Depths of one pass and of several, or of one where a thread packs one panel at a time, and not on its stack; odd ones
+ * end in half a pair. */
 static const int64_t DEPTHS[] = {1001, 2800, 4999, 5000};
 
-/* alpha, beta and bias that round; so many columns that a thread takes several panels, or of one form as many rows, which are dealt out then */
+/* alpha, beta and bias that round; so many columns that a thread takes several panels, or of one form as many rows,
+ * which are dealt out then */
 static struct gemm a_product(const enum dtype kind[2], int which, int64_t k) {
     struct gemm g = odd(kind[0], kind[1], which);
     const int64_t few = 27, many = 251;
@@ -74,12 +77,14 @@ static struct product part_of(const struct product *all, const struct part *at) 
     }
     for (int64_t q = 0; q < at->n; q++) copy_element(part.bias, q, all->bias, at->j + q, g->ab_dtype);
     for (int64_t r = 0; r < at->m; r++)
-        for (int64_t q = 0; q < at->n; q++) copy_element(part.c, r * at->n + q, all->c, (at->i + r) * g->n + at->j + q, g->c_dtype);
+        for (int64_t q = 0; q < at->n; q++)
+            copy_element(part.c, r * at->n + q, all->c, (at->i + r) * g->n + at->j + q, g->c_dtype);
     return part;
 }
 
 static void parts_have_the_bits_of_the_whole(struct gemm g) {
-    const struct part parts[] = {{0, 1, 0, g.n}, {g.m / 4, g.m / 2, 0, 7}, {0, g.m, g.n - 1, 1}, {g.m - 8, 8, g.n / 3, g.n / 2}};
+    const struct part parts[] = {{0, 1, 0, g.n}, {g.m / 4, g.m / 2, 0, 7}, {0, g.m, g.n - 1, 1},
+                                 {g.m - 8, 8, g.n / 3, g.n / 2}};
     struct product all = product_operands(g, true), part[4];
     size_t size = dtype_size(g.c_dtype);
     for (int i = 0; i < 4; i++) part[i] = part_of(&all, &parts[i]);
@@ -88,7 +93,8 @@ static void parts_have_the_bits_of_the_whole(struct gemm g) {
         assert_ok(product_run(&part[i], 0));
         for (int64_t r = 0; r < parts[i].m; r++)
             assert_memory_equal((char *)part[i].c + (size_t)(r * parts[i].n) * size,
-                                (char *)all.c + (size_t)((parts[i].i + r) * g.n + parts[i].j) * size, (size_t)parts[i].n * size);
+                                (char *)all.c + (size_t)((parts[i].i + r) * g.n + parts[i].j) * size,
+                                (size_t)parts[i].n * size);
         product_free(&part[i]);
     }
     product_free(&all);
@@ -99,12 +105,14 @@ static void test_gemm_packed_gives_a_part_of_c_the_bits_it_has_in_the_whole(void
     for_each_product(parts_have_the_bits_of_the_whole);
 }
 
-/* ---- what is not a number stays in its row and its column: no tile reads, and multiplies by zero, what is not its own ---- */
+/* ---- what is not a number stays in its row and its column: no tile reads, and multiplies by zero, what is not its own
+ * ---- */
 static void not_a_number_stays_where_it_is(struct gemm g) {
     const int64_t row = g.m / 2, column = g.n / 2, last = g.k - 1;
     struct product p = product_operands(g, true), q = product_operands(g, true);
     dtype_set(p.a, g.ab_dtype, g.transpose_a ? row : row * g.k, NAN);
-    for (int64_t at = 0; at <= last; at += last) dtype_set(p.b, g.ab_dtype, g.transpose_b ? column * g.k + at : at * g.n + column, INFINITY);
+    for (int64_t at = 0; at <= last; at += last)
+        dtype_set(p.b, g.ab_dtype, g.transpose_b ? column * g.k + at : at * g.n + column, INFINITY);
     assert_ok(product_run(&p, 0));
     assert_ok(product_run(&q, 0));
     for (int64_t i = 0; i < g.m; i++)
@@ -123,8 +131,8 @@ static void test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column(vo
     for_each_product(not_a_number_stays_where_it_is);
 }
 
-/* Sizes around those of tiles, panels and tasks; more threads than there are tasks; tasks cut by rows, where rounding leaves fewer tasks, or a
- * last one with fewer rows than a tile of eight. */
+/* Sizes around those of tiles, panels and tasks; more threads than there are tasks; tasks cut by rows, where rounding
+ * leaves fewer tasks, or a last one with fewer rows than a tile of eight. */
 static void every_cut_is_right(const enum dtype kind[2], int64_t k, int threads) {
     static const int64_t rows[] = {1, 9, 65, 513, 1000}, columns[] = {1, 17, 49, 190, 300};
     omp_set_num_threads(threads);
@@ -173,7 +181,8 @@ static void is_rounded_once(struct gemm g) {
     struct product p = product_operands(g, true), exact = product_operands(wide, true);
     assert_ok(product_run(&p, 0));
     assert_ok(product_run(&exact, 0));
-    double sum = 1e-6 * sqrt((double)g.k), u = dtype_roundoff(g.c_dtype); /* sums in fp32 are not the same to the last bit */
+    /* sums in fp32 are not the same to the last bit */
+    double sum = 1e-6 * sqrt((double)g.k), u = dtype_roundoff(g.c_dtype);
     for (int64_t i = 0; i < g.m * g.n; i++) {
         double x = dtype_get(exact.c, FP32, i);
         assert_true(fabs(dtype_get(p.c, g.c_dtype, i) - x) <= u * fabs(x) + sum);
@@ -199,7 +208,8 @@ static void test_gemm_packed_plans_scratch_for_deep_bf16(void **state) {
     struct gemm g = {.m = 100, .n = 80, .k = 4096, .transpose_a = true, .alpha = 1, .ab_dtype = BF16, .c_dtype = BF16};
     assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 2 * 4096 * (80 + panel));
     g.k = 4097; /* whole chunks, and a panel for each thread */
-    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 2 * padded * (80 + panel + panel * omp_get_max_threads()));
+    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()),
+                     2 * padded * (80 + panel + panel * omp_get_max_threads()));
     g.transpose_a = false;
     assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 2 * padded * panel * omp_get_max_threads());
     g.k = 4096;
@@ -208,6 +218,6 @@ static void test_gemm_packed_plans_scratch_for_deep_bf16(void **state) {
 
 TESTS(unit_test(test_gemm_packed_gives_the_same_bits_for_any_number_of_threads),
       unit_test(test_gemm_packed_gives_a_part_of_c_the_bits_it_has_in_the_whole),
-      unit_test(test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column), unit_test(test_gemm_packed_of_every_cut_is_right),
-      unit_test(test_gemm_packed_of_every_depth_is_right), unit_test(test_gemm_packed_rounds_once),
-      unit_test(test_gemm_packed_plans_scratch_for_deep_bf16))
+      unit_test(test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column),
+      unit_test(test_gemm_packed_of_every_cut_is_right), unit_test(test_gemm_packed_of_every_depth_is_right),
+      unit_test(test_gemm_packed_rounds_once), unit_test(test_gemm_packed_plans_scratch_for_deep_bf16))

@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu */
-/* The tiles' product against three loops, in small whole numbers: exact, whatever the order. Every number of rows and columns around
- * the sizes of its blocks, every part, A as it lies and transposed; and nothing outside of C is touched. */
+/* The tiles' product against three loops, in small whole numbers: exact, whatever the order. Every number of rows and
+ * columns around the sizes of its blocks, every part, A as it lies and transposed; and nothing outside of C is
+ * touched. */
 #define ELEM fp32
 #define ELEM_fp32
 #include "lib/ops/gemm/tile_product.h"
@@ -10,7 +11,8 @@ enum { MOST = 80, GUARD = 16 };
 
 static float small(int64_t i, int salt) { return (float)((i * 7 + salt) % 11 - 5); }
 
-/* What the part says of A is made true; what it says of C is all that is compared, but nothing may be wrong in any other way. */
+/* What the part says of A is made true; what it says of C is all that is compared, but nothing may be wrong in any
+ * other way. */
 static void check(enum tile_part part, int64_t m, int64_t n, int64_t k, bool transposed) {
     static float a[MOST * MOST], b[MOST * MOST], c[MOST * MOST + 2 * GUARD], expected[MOST * MOST + 2 * GUARD];
     int64_t row = transposed ? 1 : k, column = transposed ? m : 1;

@@ -2,16 +2,18 @@
  *
  *   c[i,j] += sum_p a[i,p] b[p,j]        c (m,n), b (k,n) dense; a[i,p] at a[i a_row + p a_column]
  *
- * Idea: a block of c, ROWS x STRIP, stays in registers while p runs. For each p it takes STRIP loads of b, which serve all rows,
- * and ROWS broadcasts of a. With 32 registers (AVX-512, NEON) a block has 6 x 4 sums: 4 loads and 6 broadcasts go with 24 multiply-adds,
- * and the arithmetic is the limit. With 16 (AVX2) it has 6 x 2 sums, 2 of b, one of a and one spare: 8 loads go with 12, which just
- * keeps pace with two multiply-adds per cycle. Sums that no register is left for lie on the stack, and the block takes ten times as long.
+ * Idea: a block of c, ROWS x STRIP, stays in registers while p runs. For each p it takes STRIP loads of b, which serve
+ * all rows, and ROWS broadcasts of a. With 32 registers (AVX-512, NEON) a block has 6 x 4 sums: 4 loads and 6
+ * broadcasts go with 24 multiply-adds, and the arithmetic is the limit. With 16 (AVX2) it has 6 x 2 sums, 2 of b, one
+ * of a and one spare: 8 loads go with 12, which just keeps pace with two multiply-adds per cycle. Sums that no register
+ * is left for lie on the stack, and the block takes ten times as long.
  *
- * Where tiles of causal attention lie on the diagonal, half of a product is known to be zero or is never looked at. Blocks that lie in it
- * wholly are left out: enum tile_part.
+ * Where tiles of causal attention lie on the diagonal, half of a product is known to be zero or is never looked at.
+ * Blocks that lie in it wholly are left out: enum tile_part.
  *
  * Written with gcc's vectors, as long as the machine's (vector.h).
- * Source: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4 (the inner kernel). */
+ * Source: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", section 4 (the inner
+ * kernel). */
 #ifndef TRIVIUM_OPS_TILE_PRODUCT_H
 #define TRIVIUM_OPS_TILE_PRODUCT_H
 
@@ -29,8 +31,8 @@ enum tile_part {
     TILE_A_UPPER,        /* a[i,p] is 0 for p < i */
 };
 
-/* What is asked for while products are made, so that it is near when it is wanted: the same rows of up to TILE_ARRAYS arrays, each row
- * `bytes` long; `each` of them after every block of a product, until there are no more. */
+/* What is asked for while products are made, so that it is near when it is wanted: the same rows of up to TILE_ARRAYS
+ * arrays, each row `bytes` long; `each` of them after every block of a product, until there are no more. */
 enum { TILE_ARRAYS = 8 };
 struct tile_ahead { const char *at[TILE_ARRAYS]; int64_t stride[TILE_ARRAYS], bytes, rows; int n, each, array; };
 
@@ -70,12 +72,14 @@ TILE_INLINE void tile_block(int rows, int vectors, real *restrict c, int64_t n, 
 static inline int64_t tile_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* All rows of `vectors` vectors of columns, from column j on. */
-TILE_INLINE void tile_strip(int vectors, int64_t j, enum tile_part part, struct tile_ahead *ahead, real *restrict c, int64_t m, int64_t n, int64_t k,
-                            const real *restrict a, int64_t a_row, int64_t a_column, const real *restrict b) {
+TILE_INLINE void tile_strip(int vectors, int64_t j, enum tile_part part, struct tile_ahead *ahead, real *restrict c,
+                            int64_t m, int64_t n, int64_t k, const real *restrict a, int64_t a_row, int64_t a_column,
+                            const real *restrict b) {
     for (int64_t i = 0; i < m; i += TILE_ROWS) {
         int64_t rows = tile_smaller(TILE_ROWS, m - i), from = part == TILE_A_UPPER ? tile_smaller(i, k) : 0;
         int64_t to = part == TILE_A_LOWER ? tile_smaller(i + rows, k) : k;
-        int64_t needed = part == TILE_C_LOWER ? tile_smaller((i + rows - j + TILE_LANES - 1) / TILE_LANES, vectors) : vectors;
+        int64_t needed =
+            part == TILE_C_LOWER ? tile_smaller((i + rows - j + TILE_LANES - 1) / TILE_LANES, vectors) : vectors;
         real *to_c = c + i * n + j;
         const real *from_a = a + i * a_row + from * a_column, *from_b = b + from * n + j;
         if (i + rows <= j && part == TILE_C_LOWER) continue;
@@ -108,8 +112,9 @@ static inline void tile_edge(real *restrict c, int64_t m, int64_t n, int64_t col
             for (int64_t j = 0; j < columns; j++) c[i * n + j] += a[i * a_row + p * a_column] * b[p * n + j];
 }
 
-static void tile_multiply_add(enum tile_part part, struct tile_ahead *ahead, real *restrict c, int64_t m, int64_t n, int64_t k, const real *restrict a,
-                              int64_t a_row, int64_t a_column, const real *restrict b) {
+static void tile_multiply_add(enum tile_part part, struct tile_ahead *ahead, real *restrict c, int64_t m, int64_t n,
+                              int64_t k, const real *restrict a, int64_t a_row, int64_t a_column,
+                              const real *restrict b) {
     int64_t j = 0;
     for (; j + TILE_STRIP * TILE_LANES <= n; j += TILE_STRIP * TILE_LANES)
         tile_strip(TILE_STRIP, j, part, ahead, c, m, n, k, a, a_row, a_column, b);
