@@ -1,8 +1,8 @@
 /* Groups of ranks and the collectives over them.
  *
  * Every operation is asynchronous: it starts here and ends in comm_wait, where every wait has a deadline. The blocking
- * forms are start + wait. Backends: `self` (one rank: nothing to do, nothing sent) and `mpi`; for memory of a GPU, `nccl`
- * or `staged` (comm_use_device). Only this folder looks at a group's size; nobody else asks whether it is one.
+ * forms are start + wait. Backends: `self` (one rank: nothing to do, nothing sent) and `mpi`; for memory of a GPU,
+ * `nccl` or `staged` (comm_use_device). Only this folder looks at a group's size; nobody else asks whether it is one.
  *
  * Waiting. Ranks may outnumber cores, and MPI makes no progress by itself, so a wait is MPI_Test + sched_yield until
  * done or until the deadline. At the deadline the rank calls the roll: every rank that is itself waiting answers with
@@ -10,7 +10,8 @@
  *
  * Counting. Each group keeps a ledger: calls, algorithm bytes, seconds, by operation. With n ranks and a buffer of S
  * bytes (the whole one, not the shard) the algorithm bytes that one rank sends are
- *   all_reduce 2 S (n-1)/n | all_gather, reduce_scatter, all_to_all S (n-1)/n | broadcast, reduce, send S | recv, barrier 0
+ *   all_reduce 2 S (n-1)/n | all_gather, reduce_scatter, all_to_all S (n-1)/n | broadcast, reduce, send S | recv,
+ *   barrier 0
  * which is what a ring moves, and what "bus bandwidth" divides by time (nccl-tests, PERFORMANCE.md). */
 #ifndef TRIVIUM_COMM_COMM_H
 #define TRIVIUM_COMM_COMM_H
@@ -28,7 +29,9 @@ enum comm_op {
     COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_BROADCAST, COMM_REDUCE, COMM_ALL_TO_ALL,
     COMM_SEND, COMM_RECV, COMM_BARRIER, N_COMM_OPS
 };
-enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN }; /* of floating types a NaN on any rank is the result of all three */
+/* Of floating types a NaN on any rank is the result of all three. */
+enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN };
+/** "all_reduce" */
 const char *comm_op_name(enum comm_op);
 
 struct ledger_entry { int64_t calls; double bytes, wait_s; };
@@ -47,8 +50,8 @@ struct comm_settings {
 enum status comm_start(int *argc, char ***argv);
 /** Change the settings of the world; before the first operation. */
 void comm_configure(const struct comm_settings *);
-/** Leave MPI. Unless `clean`, and when an operation that ran into its deadline is still under way, kills the job with exit code
- *  `code` (MPI_Abort). In a world of one there is nobody to kill: it returns, and the caller exits.
+/** Leave MPI. Unless `clean`, and when an operation that ran into its deadline is still under way, kills the job with
+ *  exit code `code` (MPI_Abort). In a world of one there is nobody to kill: it returns, and the caller exits.
  *  @collective{every process of the job, when clean} */
 void comm_finish(bool clean, int code);
 int comm_world_rank(void);
@@ -70,13 +73,13 @@ enum comm_transport {
     COMM_STAGED,   /* through pinned host memory and MPI: ranks may share a GPU */
     COMM_ALONE     /* nobody: only groups of one rank will be used. This call is not collective */
 };
-/** From here on, operations on memory that `device` owns go through the transport, in all groups, whenever made. An operation's
- *  buffers are all the device's or all the host's. A second call with the same arguments does nothing; another transport takes
- *  the place of the first. The CPU: nothing to do.
+/** From here on, operations on memory that `device` owns go through the transport, in all groups, whenever made. An
+ *  operation's buffers are all the device's or all the host's. A second call with the same arguments does nothing;
+ *  another transport takes the place of the first. The CPU: nothing to do.
  *
- *  Order: start puts the operation behind everything issued so far on the compute stream; comm_wait puts everything issued
- *  afterwards behind the operation. With NCCL neither waits: the data may still be on their way when comm_wait returns, and
- *  only the GPU must not look at them earlier. STAGED waits until they are on their way back to the GPU.
+ *  Order: start puts the operation behind everything issued so far on the compute stream; comm_wait puts everything
+ *  issued afterwards behind the operation. With NCCL neither waits: the data may still be on their way when comm_wait
+ *  returns, and only the GPU must not look at them earlier. STAGED waits until they are on their way back to the GPU.
  *  @collective{world, but COMM_ALONE} @errors E_CONFIG: NCCL, and ranks share a GPU; E_COMM, E_DEVICE, E_MEMORY */
 enum status comm_use_device(const struct device *device, enum comm_transport);
 /** Do two ranks compute on one GPU? Asked of the GPUs themselves, not of their numbers, which may be each rank's own.
@@ -85,9 +88,10 @@ enum status comm_device_shared(const struct device *device, bool *shared);
 /** Has an operation on the device failed since it was started? A look; does not wait. comm_wait_device looks too.
  *  @errors E_COMM, E_DEVICE */
 enum status comm_device_check(void);
-/** Wait for work on the device, `what`, until the deadline of every wait; meanwhile everything else goes on. At the deadline the
- *  roll is called, as in comm_wait, for the oldest operation on the device that has not ended; NCCL's communicators are then
- *  broken off, and device memory moves no more. @errors E_TIMEOUT, E_COMM, E_DEVICE  @collective{none} */
+/** Wait for work on the device, `what`, until the deadline of every wait; meanwhile everything else goes on. At the
+ *  deadline the roll is called, as in comm_wait, for the oldest operation on the device that has not ended; NCCL's
+ *  communicators are then broken off, and device memory moves no more. @errors E_TIMEOUT, E_COMM,
+ *  E_DEVICE  @collective{none} */
 enum status comm_wait_device(const struct device_mark *, const char *what);
 
 /* ---- groups ---- */
@@ -99,8 +103,8 @@ struct group *group_world(void);
 /** This rank alone; owned by comm, never destroyed. */
 struct group *group_self(void);
 void group_destroy(struct group **); /* @collective{group} */
-/** Messages between device buffers will travel in this group, along the ring of its ranks, with tags 0 and 1: comm_nccl.c needs
- *  to know before the first of them. @collective{group} @errors as group_create */
+/** Messages between device buffers will travel in this group, along the ring of its ranks, with tags 0 and 1:
+ *  comm_nccl.c needs to know before the first of them. @collective{group} @errors as group_create */
 enum status group_carry_messages(struct group *);
 int group_size(const struct group *);
 int group_rank(const struct group *);
@@ -110,18 +114,20 @@ void group_ledger_reset(struct group *);
 /** Algorithm bytes of one operation, as the ledger counts them. n: size of the group; bytes: of the whole buffer. */
 double comm_algorithm_bytes(enum comm_op, int n, double bytes);
 
-/** From here on a span is opened for each collective of more than one rank (messages are the schedule's to record): from its start until this
- *  rank learns that it is done, which is in comm_wait. Borrowed; NULL: no more. Between two calls no collective may be under way.
+/** From here on a span is opened for each collective of more than one rank (messages are the schedule's to record):
+ *  from its start until this rank learns that it is done, which is in comm_wait. Borrowed; NULL: no more. Between two
+ *  calls no collective may be under way.
  *  @collective{none} */
 void comm_record(struct spans *);
 
 /* ---- operations ---- All are @collective{group} but send and recv. Buffers stay the caller's and must not be touched
- * between start and wait. `count` is in elements, at most 2^31 - 1 in the whole buffer; buffers are host memory, or all of them
- * memory of the device in use (comm_use_device), where also MAX and MIN are of fp32, fp64 and integers only. Sums
- * of bf16 and fp16 are taken in fp32 per pair and rounded once. Results are the same bits on every rank, and the same
- * bits every time for the same group.
+ * between start and wait. `count` is in elements, at most 2^31 - 1 in the whole buffer; buffers are host memory, or all
+ * of them memory of the device in use (comm_use_device), where also MAX and MIN are of fp32, fp64 and integers only.
+ * Sums of bf16 and fp16 are taken in fp32 per pair and rounded once. Results are the same bits on every rank, and the
+ * same bits every time for the same group.
  * @errors E_COMM (also: more elements than MPI takes, or members that disagree under check_collectives); E_INTERNAL for
- * a rank or tag that does not exist; in comm_wait E_TIMEOUT (rank, operation, sequence number, group, who did not come) */
+ * a rank or tag that does not exist; in comm_wait E_TIMEOUT (rank, operation, sequence number, group, who did not
+ * come) */
 
 /** x[0..count) = reduction over the group, in place. */
 enum status comm_all_reduce_start(const struct group *, void *x, int64_t count, enum dtype, enum comm_reduction,
@@ -134,7 +140,8 @@ enum status comm_all_gather_start(const struct group *, const void *shard, void 
  *  rank; otherwise the two must not overlap. */
 enum status comm_reduce_scatter_start(const struct group *, const void *full, void *shard, int64_t count, enum dtype,
                                       struct comm_request *);
-enum status comm_broadcast_start(const struct group *, void *x, int64_t count, enum dtype, int root, struct comm_request *);
+enum status comm_broadcast_start(const struct group *, void *x, int64_t count, enum dtype, int root,
+                                 struct comm_request *);
 /** At root x becomes the reduction; elsewhere x is left as it was. */
 enum status comm_reduce_start(const struct group *, void *x, int64_t count, enum dtype, enum comm_reduction, int root,
                               struct comm_request *);
@@ -150,13 +157,13 @@ enum status comm_recv_start(const struct group *, void *x, int64_t count, enum d
                             struct comm_request *);
 enum status comm_barrier(const struct group *);
 /** A barrier for a rank that has nothing to do until the others come, which may take them hours: it looks every few
- *  milliseconds and sleeps between, so that it costs them no time, and it has no deadline (theirs end the job). They meet
- *  it in comm_barrier. */
+ *  milliseconds and sleeps between, so that it costs them no time, and it has no deadline (theirs end the job). They
+ *  meet it in comm_barrier. */
 enum status comm_stand_by(const struct group *);
 
 /** Wait until done or deadline; OK at once for a request that is not in flight. Afterwards it is not in flight.
- *  After E_TIMEOUT the operation cannot be taken back: MPI may touch its buffers until the process ends, so report and leave
- *  through comm_finish(false, 1). */
+ *  After E_TIMEOUT the operation cannot be taken back: MPI may touch its buffers until the process ends, so report and
+ *  leave through comm_finish(false, 1). */
 enum status comm_wait(struct comm_request *);
 /** Nudge everything in flight forward (MPI makes no progress by itself) and answer roll calls; call between rows. Never
  *  blocks. */
@@ -170,13 +177,14 @@ enum status comm_broadcast(const struct group *, void *x, int64_t count, enum dt
 
 /** Do all ranks of the group agree that things are well? Every rank passes its own status; if any failed, the lowest
  *  failing
- *  rank reports its line (status_report), and every rank gets that rank's code. OK only if all are OK. A rank that passes
- *  E_TIMEOUT asks nobody: it reports and gets E_TIMEOUT back. If the agreement itself fails, its line is recorded, not reported.
+ *  rank reports its line (status_report), and every rank gets that rank's code. OK only if all are OK. A rank that
+ *  passes E_TIMEOUT asks nobody: it reports and gets E_TIMEOUT back. If the agreement itself fails, its line is
+ *  recorded, not reported.
  *  @collective{group; every rank must reach it, failed or not} @errors any code; E_TIMEOUT, E_COMM of its own */
 enum status fail_agree(const struct group *, enum status mine);
 
-/** The same agreement for a driver that goes on after a failure: nobody reports; every rank gets the first failing rank's
- *  sentence (status_message) in text, "" when all are OK, and its own recorded line is forgotten.
+/** The same agreement for a driver that goes on after a failure: nobody reports; every rank gets the first failing
+ *  rank's sentence (status_message) in text, "" when all are OK, and its own recorded line is forgotten.
  *  @collective{group; every rank must reach it, failed or not} @errors as fail_agree */
 enum status fail_share(const struct group *, enum status mine, char *text, int64_t text_bytes);
 

@@ -58,7 +58,8 @@ static inline bool comm_is_message(enum comm_op op) { return op == COMM_SEND || 
 /* This process is "rank r/n @host" from here on. */
 void comm_world_identity(void);
 
-/* comm_group.c: the two groups that comm owns, a group's counters, and all groups of more than this rank, oldest first */
+/* comm_group.c: the two groups that comm owns, a group's counters, and all groups of more than this rank, oldest
+ * first */
 struct group *group_first(void);
 struct group *group_counting(const struct group *);
 enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
@@ -76,7 +77,9 @@ enum status comm_check(struct group *, const struct comm_call *, int64_t sequenc
 
 /* comm_wait.c */
 const struct comm_request *comm_waiting(void); /* what this rank waits for now, or NULL */
-void comm_wait_standing_by(bool on);           /* this rank waits for others that are busy: it naps, and has no deadline */
-bool comm_given_up_done(void);                 /* have the operations that ran into their deadline ended after all? @collective{none} */
+/* This rank waits for others that are busy: it naps, and has no deadline. */
+void comm_wait_standing_by(bool on);
+/* Have the operations that ran into their deadline ended after all? @collective{none} */
+bool comm_given_up_done(void);
 
 #endif

@@ -5,7 +5,8 @@
  * finds the same mismatch, says the same sentence and returns E_COMM; nobody waits.
  *
  * Cost: one small all_gather a collective, and every start becomes a meeting point, so that nothing overlaps. It is a
- * tool for finding faults, not for training. A member that calls no collective at all is found by the deadline instead. */
+ * tool for finding faults, not for training. A member that calls no collective at all is found by the deadline
+ * instead. */
 #include "lib/comm/comm_backend.h"
 
 #include <stdio.h>

@@ -18,10 +18,12 @@ enum status comm_backend_of(const struct group *group, const struct comm_call *c
     *out = group->backend;
     if (!device || call->count == 0 || !(owned(call->from) || owned(call->to))) return OK;
     if ((call->from && !owned(call->from)) || (call->to && !owned(call->to)))
-        return FAIL(E_INTERNAL, "%s in group %s between memory of %s and other memory; both buffers must be in one place",
+        return FAIL(E_INTERNAL,
+                    "%s in group %s between memory of %s and other memory; both buffers must be in one place",
                     comm_op_name(call->op), group->name, device->name);
     if (group->size > 1 && !mover)
-        return FAIL(E_INTERNAL, "%s of memory of %s in group %s (%d ranks), and nobody moves it; comm_use_device comes first",
+        return FAIL(E_INTERNAL,
+                    "%s of memory of %s in group %s (%d ranks), and nobody moves it; comm_use_device comes first",
                     comm_op_name(call->op), device->name, group->name, group->size);
     *out = group->size == 1 ? &comm_self_device : &mover->backend;
     return OK;

@@ -1,12 +1,15 @@
 /* Device memory in lib/comm: which operations go to whom. Private to this folder.
  *
- * A mover takes operations on device memory in groups of more than one rank: comm_nccl.c or comm_staged.c. What it promises:
+ * A mover takes operations on device memory in groups of more than one rank: comm_nccl.c or comm_staged.c. What it
+ * promises:
  *
  *   start   the operation comes after everything issued so far on the compute stream
- *   test    says "done" as soon as everything issued from now on on the compute stream comes after the operation. The data may
+ *   test    says "done" as soon as everything issued from now on on the compute stream comes after the operation. The
+ *   data may
  *           still be on their way: the GPU waits for them, the host need not
  *
- * Groups of one need no mover (comm_self_device.c). Host memory goes to the group's own backend as if there were no device. */
+ * Groups of one need no mover (comm_self_device.c). Host memory goes to the group's own backend as if there were no
+ * device. */
 #ifndef TRIVIUM_COMM_DEVICE_H
 #define TRIVIUM_COMM_DEVICE_H
 
@@ -18,7 +21,8 @@ struct comm_mover {
     enum status (*open)(const struct device *);      /* @collective{world} */
     void (*close)(void);
     enum status (*group_open)(struct group *);       /* sets group->side. @collective{group} */
-    enum status (*messages_open)(struct group *);    /* the group carries messages. NULL: no preparation. @collective{group} */
+    enum status (*messages_open)(struct group *);    /* the group carries messages. NULL: no preparation.
+                                                      * @collective{group} */
     void (*group_close)(struct group *);             /* @collective{group} */
     void (*progress)(void);                          /* never blocks */
     enum status (*check)(void);                      /* has anything failed since it was started? */
@@ -36,12 +40,15 @@ enum status comm_backend_of(const struct group *, const struct comm_call *, cons
 const struct device *comm_device(void);
 const struct comm_mover *comm_device_mover(void);
 void comm_device_set(const struct device *, const struct comm_mover *);
-enum status comm_device_group_open(struct group *);  /* @collective{group} @errors E_COMM, E_TIMEOUT, E_DEVICE, E_MEMORY */
+enum status comm_device_group_open(struct group *);  /* @collective{group} @errors E_COMM, E_TIMEOUT, E_DEVICE,
+                                                      * E_MEMORY */
 void comm_device_group_close(struct group *);        /* @collective{group} */
 void comm_device_progress(void);
-void comm_device_close(void);                        /* comm_use_device.c: the end of it, in all groups. @collective{world} */
+void comm_device_close(void);                        /* comm_use_device.c: the end of it, in all groups.
+                                                      * @collective{world} */
 const struct comm_request *comm_device_oldest(double *started_s); /* not ended, *started_s by clock_s; or NULL */
-/* comm_wait.c: the deadline has passed; who is missing? Breaks off what is on the device. @errors E_TIMEOUT  @collective{none} */
+/* comm_wait.c: the deadline has passed; who is missing? Breaks off what is on the device. @errors
+ * E_TIMEOUT  @collective{none} */
 enum status comm_device_late(const char *what);
 void comm_device_abort(void);
 int comm_nccl_version(void);                         /* 22105; 0: this build has none */

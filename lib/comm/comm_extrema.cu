@@ -1,13 +1,13 @@
 /* Floating-point numbers as integers of the same order.
  *
- * The bits of a positive number, read as an integer, grow with it. A negative one has the sign bit set, and its other bits grow
- * with its size: flipping them turns the order round. So with b the bits as a signed integer
+ * The bits of a positive number, read as an integer, grow with it. A negative one has the sign bit set, and its other
+ * bits grow with its size: flipping them turns the order round. So with b the bits as a signed integer
  *
  *   encode(b) = b >= 0 ? b : b ^ 0x7fffffff         and decode is the same function
  *
- * NaN are the numbers beyond infinity. For a maximum each becomes 0x7fffffff, a NaN above all; for a minimum 0x80000000, which
- * decodes to 0xffffffff, a NaN below all. -0 stands just below +0. Memory-bound; 8 bytes a thread would not be faster than the
- * links that carry the result. */
+ * NaN are the numbers beyond infinity. For a maximum each becomes 0x7fffffff, a NaN above all; for a minimum
+ * 0x80000000, which decodes to 0xffffffff, a NaN below all. -0 stands just below +0. Memory-bound; 8 bytes a thread
+ * would not be faster than the links that carry the result. */
 #include "lib/comm/comm_extrema.h"
 #include "lib/device/gpu.h"
 

@@ -1,15 +1,17 @@
 /* Making NCCL communicators, looking after them, and taking them down. See comm_lanes.h.
  *
- * Rank 0 of the group asks NCCL for an id, and the group's MPI communicator carries it to the others. All members are there: a
- * group is made by all of them together. Communicators are made with blocking = 0, so that a peer that never comes is found by
- * our deadline; every call may then answer "in progress", and is not queued on its stream before that is over.
+ * Rank 0 of the group asks NCCL for an id, and the group's MPI communicator carries it to the others. All members are
+ * there: a group is made by all of them together. Communicators are made with blocking = 0, so that a peer that never
+ * comes is found by our deadline; every call may then answer "in progress", and is not queued on its stream before that
+ * is over.
  *
- * What breaks: communicators that all run at once and do not all fit. NCCL runs an operation as a kernel of up to some tens of
- * blocks, and each needs the same block of its peers; if GPU A has room for this operation only and GPU B only for that one,
- * both wait forever. A ring's lanes get few blocks for that reason, and they leave the GPU to the kernels beside them.
+ * What breaks: communicators that all run at once and do not all fit. NCCL runs an operation as a kernel of up to some
+ * tens of blocks, and each needs the same block of its peers; if GPU A has room for this operation only and GPU B only
+ * for that one, both wait forever. A ring's lanes get few blocks for that reason, and they leave the GPU to the kernels
+ * beside them.
  *
- * Source: NCCL user guide, "Creating a Communicator" (with options), "Fault Tolerance" (non-blocking communicators, aborting),
- * "Using multiple NCCL communicators concurrently". */
+ * Source: NCCL user guide, "Creating a Communicator" (with options), "Fault Tolerance" (non-blocking communicators,
+ * aborting), "Using multiple NCCL communicators concurrently". */
 #include "lib/comm/comm_lanes.h"
 #include "lib/comm/comm_roll.h"
 
@@ -20,7 +22,8 @@ enum { RING_BLOCKS = 8 };
 
 static const char usage_remedy[] = "; do two ranks share a GPU? Use --comm mpi, or start one rank a GPU";
 
-static enum status nccl_failed(const struct group *group, const struct lane *lane, ncclResult_t result, const char *what) {
+static enum status nccl_failed(const struct group *group, const struct lane *lane, ncclResult_t result,
+                               const char *what) {
     const char *why = ncclGetLastError(lane->comm);
     return FAIL(E_COMM, "NCCL could not %s in group %s (%d ranks): %s%s%s%s", what, group->name, group->size,
                 ncclGetErrorString(result), why && *why ? ": " : "", why && *why ? why : "",
@@ -34,8 +37,10 @@ enum status lane_settle(const struct group *group, struct lane *lane, ncclResult
         if (looked != ncclSuccess) return nccl_failed(group, lane, looked, what);
         if (result != ncclInProgress) break;
         if (clock_s() >= deadline_s)
-            return FAIL(E_TIMEOUT, "NCCL did not %s in group %s (%d ranks) within %g s; a peer is missing, or raise --comm-timeout "
-                        "if it is only slow", what, group->name, group->size, timeout_s);
+            return FAIL(E_TIMEOUT,
+                        "NCCL did not %s in group %s (%d ranks) within %g s; a peer is missing, or raise "
+                        "--comm-timeout if it is only slow",
+                        what, group->name, group->size, timeout_s);
         roll_answer();
         sched_yield();
     }
@@ -70,12 +75,14 @@ static enum status lane_open(struct group *group, struct lane *lane, int max_blo
     if (group->rank == 0) invitation.made = ncclGetUniqueId(&invitation.id) == ncclSuccess;
     enum status status = make_stream(&lane->stream);
     TRY(share(group, &invitation));
-    if (!invitation.made) return FAIL(E_COMM, "NCCL gave rank 0 of group %s no id: %s", group->name, ncclGetLastError(NULL));
+    if (!invitation.made)
+        return FAIL(E_COMM, "NCCL gave rank 0 of group %s no id: %s", group->name, ncclGetLastError(NULL));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     if (max_blocks) config.maxCTAs = max_blocks;
     ncclResult_t result = ncclCommInitRankConfig(&lane->comm, group->size, invitation.id, group->rank, &config);
-    if (result != ncclSuccess && result != ncclInProgress) return nccl_failed(group, lane, result, "make a communicator");
+    if (result != ncclSuccess && result != ncclInProgress)
+        return nccl_failed(group, lane, result, "make a communicator");
     enum status settled = lane_settle(group, lane, result, "make a communicator");
     return status == OK ? settled : status;
 }
@@ -102,25 +109,29 @@ enum status lane_of(const struct group *group, const struct comm_call *call, str
     if (!comm_is_message(call->op)) return OK;
     const char *op = comm_op_name(call->op);
     if (!group->carries_messages)
-        return FAIL(E_INTERNAL, "%s of device memory in group %s, which carries none; group_carry_messages comes first", op,
-                    group->name);
+        return FAIL(E_INTERNAL, "%s of device memory in group %s, which carries none; group_carry_messages comes first",
+                    op, group->name);
     if (call->tag >= LANE_TAGS)
-        return FAIL(E_INTERNAL, "%s of device memory in group %s with tag %d; NCCL has lanes for tags 0 and 1", op, group->name,
-                    call->tag);
+        return FAIL(E_INTERNAL, "%s of device memory in group %s with tag %d; NCCL has lanes for tags 0 and 1", op,
+                    group->name, call->tag);
     int from = call->op == COMM_SEND ? group->rank : call->peer, to = call->op == COMM_SEND ? call->peer : group->rank;
     int edge = edge_of(from, to, call->tag, group->size);
     if (edge < 0)
-        return FAIL(E_INTERNAL, "%s of device memory from rank %d to rank %d of group %s with tag %d; tag 0 goes to the next rank, "
-                    "tag 1 to the one before", op, from, to, group->name, call->tag);
+        return FAIL(E_INTERNAL,
+                    "%s of device memory from rank %d to rank %d of group %s with tag %d; tag 0 goes to the next rank, "
+                    "tag 1 to the one before",
+                    op, from, to, group->name, call->tag);
     *out = &lanes->ring[call->tag][colour_of(edge, group->size)];
     return OK;
 }
 
 /* One byte along the edges of a lane: NCCL connects two peers at their first message, and both hosts wait for that. */
 static enum status say_hello(struct group *group, struct lane *lane, int tag, int colour, char *byte) {
-    int n = group->size, rank = group->rank, step = tag == 0 ? 1 : n - 1, next = (rank + step) % n, before = (rank + n - step) % n;
+    int n = group->size, rank = group->rank, step = tag == 0 ? 1 : n - 1, next = (rank + step) % n,
+        before = (rank + n - step) % n;
     ncclResult_t result = ncclSuccess;
-    if (colour_of(edge_of(rank, next, tag, n), n) == colour) result = ncclSend(byte, 1, ncclUint8, next, lane->comm, lane->stream);
+    if (colour_of(edge_of(rank, next, tag, n), n) == colour)
+        result = ncclSend(byte, 1, ncclUint8, next, lane->comm, lane->stream);
     else if (colour_of(edge_of(before, rank, tag, n), n) == colour)
         result = ncclRecv(byte, 1, ncclUint8, before, lane->comm, lane->stream);
     return lane_settle(group, lane, result, "connect neighbours");

@@ -30,7 +30,8 @@ static bool has_left(struct letter *letter) {
     return MPI_Test(&letter->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
 }
 
-/* A letter that has not left (its peer is leaving too, and reads no more) keeps its buffer: MPI may still look at it. */
+/* A letter that has not left (its peer is leaving too, and reads no more) keeps its buffer: MPI may still look at
+ * it. */
 void mail_close(void) {
     if (control == MPI_COMM_NULL) return;
     bool all_left = true;

@@ -25,7 +25,8 @@ void mail_close(void);        /* @collective{world} */
 /** Send to a world rank; dropped if an earlier message of this kind to it has not left yet.
  *  Never waits. @collective{none} */
 void mail_send(int to, const struct mail *);
-/** Take one message that has arrived, *from its sender's world rank; false if there is none. Also moves everything in flight forward.
+/** Take one message that has arrived, *from its sender's world rank; false if there is none. Also moves everything in
+ *  flight forward.
  *  @collective{none} */
 bool mail_receive(int *from, struct mail *);
 

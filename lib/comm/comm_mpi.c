@@ -4,8 +4,8 @@
  * Same bits. IEEE addition is commutative but not associative, so a sum depends on the order in which the ranks are
  * combined, and on nothing else. Open MPI's nonblocking collectives (libnbc) follow a tree fixed by group size, rank
  * and message size, and never by who arrives first; an in-place all_reduce is a reduction to one rank and a broadcast,
- * so that every rank gets the very same bits. test_comm_bits.c holds both. (A library that reduces in order of arrival would
- * break promise 1.)
+ * so that every rank gets the very same bits. test_comm_bits.c holds both. (A library that reduces in order of arrival
+ * would break promise 1.)
  *
  * What breaks: MPI counts are `int`. Larger buffers are refused below; gradient buckets and shards are far smaller. */
 #include "lib/comm/comm_mpi.h"
@@ -34,8 +34,9 @@ static int start_all_gather(const struct group *group, const struct comm_call *c
 /* MPI wants IN_PLACE at the root and the buffer as a source elsewhere. */
 static int start_reduce(const struct group *group, const struct comm_call *call, MPI_Request *request) {
     bool root = group->rank == call->peer;
-    return MPI_Ireduce(root ? MPI_IN_PLACE : call->from, root ? call->to : NULL, (int)call->count, mpi_type(call->dtype),
-                       mpi_reduction(call->dtype, call->reduction), call->peer, mpi_comm_of(group->communicator), request);
+    return MPI_Ireduce(root ? MPI_IN_PLACE : call->from, root ? call->to : NULL, (int)call->count,
+                       mpi_type(call->dtype), mpi_reduction(call->dtype, call->reduction), call->peer,
+                       mpi_comm_of(group->communicator), request);
 }
 
 static int start_call(const struct group *group, const struct comm_call *call, MPI_Request *request) {

@@ -10,7 +10,8 @@
 
 #include <mpi.h>
 
-_Static_assert(sizeof(MPI_Request) <= sizeof(void *) && sizeof(MPI_Comm) <= sizeof(void *), "handles must fit a pointer");
+_Static_assert(sizeof(MPI_Request) <= sizeof(void *) && sizeof(MPI_Comm) <= sizeof(void *),
+               "handles must fit a pointer");
 
 static inline void *mpi_request_handle(MPI_Request request) {
     void *handle = NULL;
@@ -33,8 +34,8 @@ static inline MPI_Comm mpi_comm_of(void *handle) {
     return comm;
 }
 
-/* comm_mpi_text.c: MPI's own words for an error code, in static storage; how a dtype travels; and the line for a request that MPI has
- * failed to `verb`. @errors E_COMM, always */
+/* comm_mpi_text.c: MPI's own words for an error code, in static storage; how a dtype travels; and the line for a
+ * request that MPI has failed to `verb`. @errors E_COMM, always */
 const char *mpi_error_text(int code);
 MPI_Datatype mpi_type(enum dtype);
 enum status mpi_failed(const struct comm_request *, const char *verb, int code);

@@ -7,28 +7,29 @@
  *   sum      to each peer p: my terms of part p        from each peer: its terms of part r, which I add to mine
  *   gather   to each peer: my part                     from each peer p: part p, straight to its place
  *
- *   reduce_scatter = sum: S (n-1)/n bytes a rank       all_gather = gather: S (n-1)/n       all_reduce = both: 2 S (n-1)/n
+ *   reduce_scatter = sum: S (n-1)/n bytes a rank       all_gather = gather: S (n-1)/n       all_reduce = both: 2 S
+ *   (n-1)/n
  *
- * which is the fewest that can be sent, with the adding shared out evenly. A ring sends as much; here nobody waits for a neighbour
- * of a neighbour, and within a machine all ranks are equally near.
+ * which is the fewest that can be sent, with the adding shared out evenly. A ring sends as much; here nobody waits for
+ * a neighbour of a neighbour, and within a machine all ranks are equally near.
  *
- * Overlap. All that a rank has to give is sent at the start. Within a machine "sent" means: announced; the receiver copies it out of the
- * sender's memory when it looks, even while the sender computes and looks at nothing.
+ * Overlap. All that a rank has to give is sent at the start. Within a machine "sent" means: announced; the receiver
+ * copies it out of the sender's memory when it looks, even while the sender computes and looks at nothing.
  *
- * Same bits. Rank r adds to its own terms those of rank r-1, then r-2, ... round the circle, whoever comes first. One rank
- * makes each sum, so all get the same.
+ * Same bits. Rank r adds to its own terms those of rank r-1, then r-2, ... round the circle, whoever comes first. One
+ * rank makes each sum, so all get the same.
  *
  * Terms come in segments into two buffers that stay in a core's cache: one is added while the other is on its way.
  *
- * What breaks: in all_reduce a part is overwritten by its gathered sum while its terms are still being read by the owner. So gathering
- * begins when all of the first phase's messages have left. And a rank that waits for one exchange must push all of them, or two
- * ranks wait for each other's second phase (comm_exchange_progress).
+ * What breaks: in all_reduce a part is overwritten by its gathered sum while its terms are still being read by the
+ * owner. So gathering begins when all of the first phase's messages have left. And a rank that waits for one exchange
+ * must push all of them, or two ranks wait for each other's second phase (comm_exchange_progress).
  *
- * Measured on two ranks of one machine, 64 MiB: reduce_scatter 57 ms by MPI, all_gather 14, all_reduce 113; the messages alone 7.5 ms
- * for half of it each way.
+ * Measured on two ranks of one machine, 64 MiB: reduce_scatter 57 ms by MPI, all_gather 14, all_reduce 113; the
+ * messages alone 7.5 ms for half of it each way.
  *
- * Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of Collective Communication Operations in MPICH", sections 4.1 to 4.4 (pairwise
- * exchange; reduce-scatter and all-gather make an all-reduce). */
+ * Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of Collective Communication Operations in MPICH", sections
+ * 4.1 to 4.4 (pairwise exchange; reduce-scatter and all-gather make an all-reduce). */
 #include "lib/comm/comm_mpi_exchange.h"
 
 #include "lib/comm/comm_mpi.h"
@@ -77,7 +78,9 @@ static int64_t part_n(const struct exchange *x, int p) {
     return left < 0 ? 0 : smaller(left, x->part);
 }
 static int64_t n_segments(const struct exchange *x, int p) { return (part_n(x, p) + x->segment - 1) / x->segment; }
-static int segment_n(const struct exchange *x, int p, int64_t s) { return (int)smaller(x->segment, part_n(x, p) - s * x->segment); }
+static int segment_n(const struct exchange *x, int p, int64_t s) {
+    return (int)smaller(x->segment, part_n(x, p) - s * x->segment);
+}
 
 static char *place(const struct exchange *x, const void *buffer, int p, int64_t s) {
     return (char *)buffer + (p * x->part + s * x->segment) * size_of(x);
@@ -96,7 +99,8 @@ static void note(struct exchange *x, int code) {
 }
 
 static void send(struct exchange *x, const void *from, int64_t n, int to) {
-    note(x, MPI_Isend(from, (int)n, mpi_type(x->call.dtype), to, x->tag + x->gathering, comm_of(x), &x->messages[x->n_messages++]));
+    note(x, MPI_Isend(from, (int)n, mpi_type(x->call.dtype), to, x->tag + x->gathering, comm_of(x),
+                      &x->messages[x->n_messages++]));
 }
 
 /* ---- phase one: sums ---- */
@@ -125,7 +129,8 @@ static void add(struct exchange *x) {
 
 static void start_sum(struct exchange *x) {
     const struct group *g = x->group;
-    if (x->call.op == COMM_REDUCE_SCATTER) memcpy(x->call.to, place(x, x->call.from, g->rank, 0), (size_t)(x->part * size_of(x)));
+    if (x->call.op == COMM_REDUCE_SCATTER)
+        memcpy(x->call.to, place(x, x->call.from, g->rank, 0), (size_t)(x->part * size_of(x)));
     for (int k = 1; k < g->size; k++) {
         int p = upwards(x, k);
         for (int64_t s = 0; s < n_segments(x, p); s++) send(x, place(x, x->call.from, p, s), segment_n(x, p, s), p);
@@ -156,10 +161,11 @@ static void start_gather(struct exchange *x) {
     for (int k = 1; k < g->size; k++) {
         int p = downwards(x, k);
         if (part_n(x, p) == 0) continue;
-        note(x, MPI_Irecv(place(x, x->call.to, p, 0), (int)part_n(x, p), mpi_type(x->call.dtype), p, x->tag + 1, comm_of(x),
-                          &x->messages[x->n_messages++]));
+        note(x, MPI_Irecv(place(x, x->call.to, p, 0), (int)part_n(x, p), mpi_type(x->call.dtype), p, x->tag + 1,
+                          comm_of(x), &x->messages[x->n_messages++]));
     }
-    for (int k = 1; k < g->size && part_n(x, g->rank) > 0; k++) send(x, place(x, x->call.to, g->rank, 0), part_n(x, g->rank), upwards(x, k));
+    for (int k = 1; k < g->size && part_n(x, g->rank) > 0; k++)
+        send(x, place(x, x->call.to, g->rank, 0), part_n(x, g->rank), upwards(x, k));
 }
 
 static bool messages_have_ended(struct exchange *x) {
@@ -205,12 +211,14 @@ static int64_t most_messages(const struct exchange *x) {
 static struct exchange *exchange_of(const struct comm_call *call, const struct comm_request *request) {
     struct exchange *x = calloc(1, sizeof *x);
     if (!x) return NULL;
-    const int64_t line = 64 / (int64_t)dtype_size(call->dtype);      /* parts begin at a cache line, if the buffer does */
+    const int64_t line = 64 / (int64_t)dtype_size(call->dtype);      /* parts begin at a cache line, if the buffer
+                                                                      * does */
     x->group = request->group;
     x->call = *call;
     x->segment = SEGMENT_BYTES / size_of(x);
     x->part = call->count;
-    if (call->op == COMM_ALL_REDUCE) x->part = ((call->count + x->group->size - 1) / x->group->size + line - 1) / line * line;
+    if (call->op == COMM_ALL_REDUCE)
+        x->part = ((call->count + x->group->size - 1) / x->group->size + line - 1) / line * line;
     x->tag = COMM_TAG_MAX + 1 + (int)(request->sequence % ((COMM_TAG_MAX + 1) / 2)) * 2;
     x->messages = calloc((size_t)most_messages(x), sizeof *x->messages);
     x->slots = call->op == COMM_ALL_GATHER ? NULL : aligned_alloc(64, SLOTS * SEGMENT_BYTES);

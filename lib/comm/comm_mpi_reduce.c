@@ -1,7 +1,8 @@
 /* The reductions that MPI does not have: sums of bf16 and fp16, and extrema in which NaN wins.
  *
  * A pair of 16-bit numbers is added in fp32 and rounded once: round16(float(a) + float(b)). Over n ranks a number
- * takes part in at most n - 1 such additions (log2(n) in a balanced tree); test_comm_bits.c derives its bound from that.
+ * takes part in at most n - 1 such additions (log2(n) in a balanced tree); test_comm_bits.c derives its bound from
+ * that.
  *
  * MPI_MAX compares with >, which is false for NaN, so whether a NaN survives depends on which side it stands. An
  * overflow in one rank's gradients must be seen by all, in every layout: here the maximum or minimum with a NaN is NaN.

@@ -47,7 +47,8 @@ enum status mpi_world_start(int *argc, char ***argv, struct mpi_place *place) {
     /* FUNNELED: OpenMP threads exist, and only the main one talks to MPI */
     MPI_TRY(MPI_Init_thread, argc, argv, MPI_THREAD_FUNNELED, &provided);
     if (provided < MPI_THREAD_FUNNELED)
-        log_warn("this MPI promises no thread support (level %d); use an MPI built with threads if runs crash", provided);
+        log_warn("this MPI promises no thread support (level %d); use an MPI built with threads if runs crash",
+                 provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* communicators made from these inherit it */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     TRY(find_place(place));

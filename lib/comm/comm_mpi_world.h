@@ -1,4 +1,5 @@
-/* The parts of MPI that are not operations: entering, leaving, splitting. Speaks no MPI type. Private to this folder. */
+/* The parts of MPI that are not operations: entering, leaving, splitting. Speaks no MPI type. Private to this
+ * folder. */
 #ifndef TRIVIUM_COMM_MPI_WORLD_H
 #define TRIVIUM_COMM_MPI_WORLD_H
 
@@ -16,10 +17,12 @@ enum status mpi_world_start(int *argc, char ***argv, struct mpi_place *);
 void mpi_world_finish(void);         /* @collective{job} */
 void mpi_world_kill(int code);       /* ends every process of the job; does not return */
 
-/** A communicator of the ranks with my colour, ordered by key, its size and my rank in it; colour < 0: of this rank alone.
+/** A communicator of the ranks with my colour, ordered by key, its size and my rank in it; colour < 0: of this rank
+ *  alone.
  *  @collective{job} @errors E_COMM */
 enum status mpi_split(int colour, int key, void **communicator, int *size, int *rank);
-/** members[0 .. size-1]: the world rank of every member of a communicator. @collective{none} @errors E_COMM, E_MEMORY */
+/** members[0 .. size-1]: the world rank of every member of a communicator. @collective{none} @errors E_COMM,
+ *  E_MEMORY */
 enum status mpi_members(void *communicator, int size, int *members);
 /** The same ranks again, apart from what is sent in the first. @collective{communicator} @errors E_COMM */
 enum status mpi_duplicate(void *communicator, void **out);

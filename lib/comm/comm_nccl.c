@@ -3,20 +3,21 @@
  *   compute stream  ..kernels.. |a   ..kernels that do not touch the buffer..   waits for b ..kernels..
  *   lane's stream               waits for a;  NCCL operation |b
  *
- * start records a and b; comm_wait only puts the second wait into the compute stream, and returns. The lane (comm_lanes.h) is
- * a communicator with a stream of its own, of the highest priority: communication that is ready should not stand behind
- * kernels that are.
+ * start records a and b; comm_wait only puts the second wait into the compute stream, and returns. The lane
+ * (comm_lanes.h) is a communicator with a stream of its own, of the highest priority: communication that is ready
+ * should not stand behind kernels that are.
  *
  * An operation that a peer does not join never ends, on this GPU too. The host notices where it waits for the GPU
- * (comm_wait_device): each operation's b is kept in a list, oldest first, until it has happened, so the oldest that is left is
- * the one to ask the others about.
+ * (comm_wait_device): each operation's b is kept in a list, oldest first, until it has happened, so the oldest that is
+ * left is the one to ask the others about.
  *
- * Sums of bf16 and fp16 are NCCL's own: two numbers are added in fp32 and rounded, as comm_mpi_reduce.c does, in an order that
- * the topology fixes. Every rank gets the same bits, and the same job on the same machines the same ones again, unless NCCL is
- * allowed to choose otherwise (NCCL_ALGO). A maximum or minimum of floats goes through integers, since NCCL's drops NaN
- * (comm_extrema.cu).
+ * Sums of bf16 and fp16 are NCCL's own: two numbers are added in fp32 and rounded, as comm_mpi_reduce.c does, in an
+ * order that the topology fixes. Every rank gets the same bits, and the same job on the same machines the same ones
+ * again, unless NCCL is allowed to choose otherwise (NCCL_ALGO). A maximum or minimum of floats goes through integers,
+ * since NCCL's drops NaN (comm_extrema.cu).
  *
- * Source: NCCL user guide, "CUDA Stream Semantics", "Collective Operations", "Point-to-point communication" (all-to-all). */
+ * Source: NCCL user guide, "CUDA Stream Semantics", "Collective Operations", "Point-to-point communication"
+ * (all-to-all). */
 #include "lib/comm/comm_extrema.h"
 #include "lib/comm/comm_lanes.h"
 
@@ -72,8 +73,8 @@ static void unlink_first(void) {
     if (f->waited) give_flight(f);
 }
 
-/* Oldest first, up to the first that is not finished: one look an operation, and not all of them each time. A failed GPU shows
- * wherever the device is waited for. */
+/* Oldest first, up to the first that is not finished: one look an operation, and not all of them each time. A failed
+ * GPU shows wherever the device is waited for. */
 static void sweep(void) {
     while (flights && cudaEventQuery(flights->event) == cudaSuccess) unlink_first();
 }
@@ -90,15 +91,19 @@ static ncclDataType_t nccl_type(const struct comm_call *call) {
     default: return ncclUint8;
     }
 }
-static ncclRedOp_t nccl_op(enum comm_reduction r) { return r == COMM_SUM ? ncclSum : r == COMM_MAX ? ncclMax : ncclMin; }
+static ncclRedOp_t nccl_op(enum comm_reduction r) {
+    return r == COMM_SUM ? ncclSum : r == COMM_MAX ? ncclMax : ncclMin;
+}
 
 static ncclResult_t all_to_all(const struct group *group, const struct comm_call *call, const struct lane *lane) {
     size_t count = (size_t)call->count, bytes = count * dtype_size(call->dtype);
     ncclResult_t result = ncclGroupStart();
     for (int r = 0; r < group->size && result == ncclSuccess; r++) {
-        result = ncclSend((const char *)call->from + (size_t)r * bytes, count, nccl_type(call), r, lane->comm, lane->stream);
+        result =
+            ncclSend((const char *)call->from + (size_t)r * bytes, count, nccl_type(call), r, lane->comm, lane->stream);
         if (result == ncclSuccess)
-            result = ncclRecv((char *)call->to + (size_t)r * bytes, count, nccl_type(call), r, lane->comm, lane->stream);
+            result =
+                ncclRecv((char *)call->to + (size_t)r * bytes, count, nccl_type(call), r, lane->comm, lane->stream);
     }
     ncclResult_t ended = ncclGroupEnd();
     return result == ncclSuccess ? ended : result;
@@ -115,7 +120,8 @@ static ncclResult_t issue(const struct group *group, const struct comm_call *cal
     case COMM_ALL_GATHER: return ncclAllGather(call->from, call->to, n, type, c, s);
     case COMM_REDUCE_SCATTER: return ncclReduceScatter(call->from, call->to, n, type, op, c, s);
     case COMM_BROADCAST: return ncclBroadcast(call->from, call->to, n, type, call->peer, c, s);
-    case COMM_REDUCE: return ncclReduce(call->from, group->rank == call->peer ? call->to : NULL, n, type, op, call->peer, c, s);
+    case COMM_REDUCE:
+        return ncclReduce(call->from, group->rank == call->peer ? call->to : NULL, n, type, op, call->peer, c, s);
     case COMM_ALL_TO_ALL: return all_to_all(group, call, lane);
     case COMM_SEND: return ncclSend(call->from, n, type, call->peer, c, s);
     case COMM_RECV: return ncclRecv(call->to, n, type, call->peer, c, s);
@@ -223,8 +229,10 @@ static enum status nccl_open(const struct device *wanted) {
     CUDA_TRY(cudaSetDevice(device->index));
     TRY(comm_device_shared(device, &shared));
     if (!shared) return OK;
-    return FAIL(E_CONFIG, "ranks share a GPU (%d ranks on this host, %d GPUs), and NCCL wants one for each; use --comm mpi, or start "
-                "one rank a GPU", comm_local_size(), device_cuda_count());
+    return FAIL(E_CONFIG,
+                "ranks share a GPU (%d ranks on this host, %d GPUs), and NCCL wants one for each; use --comm mpi, or "
+                "start one rank a GPU",
+                comm_local_size(), device_cuda_count());
 }
 
 /* The group's communicators are gone, so what flew in them has ended. */

@@ -1,5 +1,5 @@
-/* Pinned memory takes milliseconds to get, and getting it may stop the GPU. So it is got once and kept: a list for each power
- * of two. After the first step a training run asks for nothing that is not there. */
+/* Pinned memory takes milliseconds to get, and getting it may stop the GPU. So it is got once and kept: a list for each
+ * power of two. After the first step a training run asks for nothing that is not there. */
 #include "lib/comm/comm_device.h"
 
 #include <stdlib.h>

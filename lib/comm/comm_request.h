@@ -17,7 +17,8 @@ struct comm_request {
     enum comm_op op;
     int peer;                  /* destination or source of a message, as a rank of the group */
     int span;                  /* 1 + its span (comm_record); 0: it is not recorded */
-    int64_t sequence;          /* the how-manieth collective of its group from 0, or the how-manieth message of this rank */
+    int64_t sequence;          /* the how-manieth collective of its group from 0, or the how-manieth message of this
+                                * rank */
 };
 
 #ifdef __cplusplus

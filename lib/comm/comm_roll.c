@@ -11,8 +11,8 @@
  *   one second later: "no answer from rank C; rank B waits in recv #4 of group pp from rank C"
  *
  * Several ranks run into their deadlines almost together. Each calls the roll and answers the others meanwhile; a rank
- * that was pinged by a lower one, then or less than a second before, stands back for another second, so that the lower one's line
- * is the one that ends the job. */
+ * that was pinged by a lower one, then or less than a second before, stands back for another second, so that the lower
+ * one's line is the one that ends the job. */
 #include "lib/comm/comm_roll.h"
 
 #include <sched.h>

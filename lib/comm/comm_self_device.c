@@ -1,9 +1,10 @@
 /* Device memory in a group of one rank: copies on the compute stream, in the order of the calls. Nothing is waited for.
  *
- * A message to oneself (a pipeline whose stages all live on one rank) has to be held until it is received. Received first: the
- * send copies straight into the place that waits. Sent first: the message is kept in pinned host memory, since device memory
- * cannot be had in the middle of a step. Both copies are on the compute stream, which is all the order they need; a mark says
- * when the pinned memory is free again. Messages of one group and tag are received in the order in which they were sent. */
+ * A message to oneself (a pipeline whose stages all live on one rank) has to be held until it is received. Received
+ * first: the send copies straight into the place that waits. Sent first: the message is kept in pinned host memory,
+ * since device memory cannot be had in the middle of a step. Both copies are on the compute stream, which is all the
+ * order they need; a mark says when the pinned memory is free again. Messages of one group and tag are received in the
+ * order in which they were sent. */
 #include "lib/comm/comm_device.h"
 
 #include <stdlib.h>
@@ -24,11 +25,13 @@ static int64_t bytes_of(const struct comm_call *call) { return call->count * (in
 
 static struct letter **find(const struct comm_request *request, const struct comm_call *call, enum letter_state state) {
     struct letter **at = &letters;
-    while (*at && !((*at)->state == state && (*at)->group == request->group && (*at)->call.tag == call->tag)) at = &(*at)->next;
+    while (*at && !((*at)->state == state && (*at)->group == request->group && (*at)->call.tag == call->tag))
+        at = &(*at)->next;
     return at;
 }
 
-static enum status check_size(const struct comm_request *request, const struct comm_call *sent, const struct comm_call *awaited) {
+static enum status check_size(const struct comm_request *request, const struct comm_call *sent,
+                              const struct comm_call *awaited) {
     if (bytes_of(sent) == bytes_of(awaited)) return OK;
     return FAIL(E_COMM, "a message of %lld bytes to oneself in group %s (tag %d) is received as %lld bytes",
                 (long long)bytes_of(sent), request->group->name, sent->tag, (long long)bytes_of(awaited));
@@ -39,7 +42,8 @@ static void sweep(const struct device *device) {
     for (struct letter **at = &spent; *at;) {
         struct letter *l = *at;
         bool done = true;
-        if (device->mark_done(device, &l->mark, &done) != OK) status_clear();   /* shows wherever the device is waited for */
+        /* shows wherever the device is waited for */
+        if (device->mark_done(device, &l->mark, &done) != OK) status_clear();
         if (!done) {
             at = &l->next;
             continue;

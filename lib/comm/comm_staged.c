@@ -7,23 +7,23 @@
  *   host                                            "fetched"? MPI operation ... done?
  *   upload stream                                                            copy to the GPU |"landed"
  *
- * The host pushes each operation from state to state whenever it looks: in comm_progress, and in every comm_wait. comm_wait
- * returns when the upload has been issued and the compute stream told to wait for it; until then the host waits, as MPI moves
- * nothing by itself. The GPU goes on with what it was given before.
+ * The host pushes each operation from state to state whenever it looks: in comm_progress, and in every comm_wait.
+ * comm_wait returns when the upload has been issued and the compute stream told to wait for it; until then the host
+ * waits, as MPI moves nothing by itself. The GPU goes on with what it was given before.
  *
- * Order. MPI matches collectives by the order in which they are started, and that must be the same on all members. Downloads
- * end when they end; so operations enter MPI strictly in the order of the calls, those of all groups together: an operation
- * whose data are there waits for the one before it. They have communicators of their own (a duplicate for each group), so
- * that operations on host memory, which start at once, cannot come between.
+ * Order. MPI matches collectives by the order in which they are started, and that must be the same on all members.
+ * Downloads end when they end; so operations enter MPI strictly in the order of the calls, those of all groups
+ * together: an operation whose data are there waits for the one before it. They have communicators of their own (a
+ * duplicate for each group), so that operations on host memory, which start at once, cannot come between.
  *
- * No circle of waits: a download waits for kernels, and the compute stream waits only for uploads, which are issued before it
- * is told so.
+ * No circle of waits: a download waits for kernels, and the compute stream waits only for uploads, which are issued
+ * before it is told so.
  *
- * What breaks: pinned memory that goes back to the list before the copy from it has run. It is given back when "landed" has
- * happened, not when comm_wait returns.
+ * What breaks: pinned memory that goes back to the list before the copy from it has run. It is given back when "landed"
+ * has happened, not when comm_wait returns.
  *
- * Source: MPI 3.1, section 5.12 (nonblocking collectives are matched in the order of their calls); CUDA programming guide,
- * "Asynchronous Concurrent Execution". */
+ * Source: MPI 3.1, section 5.12 (nonblocking collectives are matched in the order of their calls); CUDA programming
+ * guide, "Asynchronous Concurrent Execution". */
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_mpi_world.h"
 
@@ -172,7 +172,8 @@ static void sweep(void) {
     for (struct staged **at = &landing; *at;) {
         struct staged *s = *at;
         bool done = s->state == FAILED;
-        if (s->waited && !done && happened(s->event, &done) != OK) status_clear(), done = true; /* told at the next wait */
+        /* told at the next wait */
+        if (s->waited && !done && happened(s->event, &done) != OK) status_clear(), done = true;
         if (s->waited && done) {
             *at = s->next;
             forget(s);
@@ -206,7 +207,8 @@ static void staged_progress(void) {
 static enum status fetch(struct staged *s, struct extent e) {
     CUDA_TRY(cudaEventRecord(s->event, (cudaStream_t)device->stream));
     CUDA_TRY(cudaStreamWaitEvent(download, s->event, 0));
-    if (e.up > 0) CUDA_TRY(cudaStreamWaitEvent(upload, s->event, 0));   /* kernels may still read what will be written */
+    /* kernels may still read what will be written */
+    if (e.up > 0) CUDA_TRY(cudaStreamWaitEvent(upload, s->event, 0));
     if (e.down > 0) CUDA_TRY(cudaMemcpyAsync(s->from, s->call.from, (size_t)e.down, cudaMemcpyDeviceToHost, download));
     if (e.down > 0) CUDA_TRY(cudaEventRecord(s->event, download));      /* the waits above keep the older record */
     return OK;
@@ -240,7 +242,8 @@ static enum status staged_test(struct comm_request *request, bool *done) {
     s->waited = true;
     request->handle = NULL;
     if (s->state == FAILED) return FAIL(s->failure, "%s", s->text);
-    if (extent_of(s->what.group, &s->call).up > 0) CUDA_TRY(cudaStreamWaitEvent((cudaStream_t)device->stream, s->event, 0));
+    if (extent_of(s->what.group, &s->call).up > 0)
+        CUDA_TRY(cudaStreamWaitEvent((cudaStream_t)device->stream, s->event, 0));
     return OK;
 }
 
@@ -312,6 +315,6 @@ static void staged_give_up(void) {}                          /* MPI has no way t
 
 const struct comm_mover comm_staged = {
     .backend = {"staged", staged_start, staged_test}, .open = staged_open, .close = staged_close,
-    .group_open = staged_group_open, .group_close = staged_group_close, .progress = staged_progress, .check = staged_check,
-    .oldest = staged_oldest, .give_up = staged_give_up,
+    .group_open = staged_group_open, .group_close = staged_group_close, .progress = staged_progress,
+    .check = staged_check, .oldest = staged_oldest, .give_up = staged_give_up,
 };

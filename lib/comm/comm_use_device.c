@@ -1,8 +1,8 @@
 /* A device comes into use, and leaves: who moves its memory from then on, and what that means for all groups.
  *
- * A group gets the mover's side (an NCCL communicator, or a second MPI communicator) when it is made, or when the device comes
- * into use, whichever is later: both are moments at which all its members are there. Groups are made by the whole world in one
- * order, so walking the list of groups meets the same members everywhere. */
+ * A group gets the mover's side (an NCCL communicator, or a second MPI communicator) when it is made, or when the
+ * device comes into use, whichever is later: both are moments at which all its members are there. Groups are made by
+ * the whole world in one order, so walking the list of groups meets the same members everywhere. */
 #include "lib/comm/comm_device.h"
 
 static enum comm_transport transport_in_use;
@@ -43,7 +43,8 @@ enum status comm_use_device(const struct device *wanted, enum comm_transport tra
         return OK;
     }
     int32_t news = !(mover && device == wanted && transport_in_use == transport);
-    TRY(comm_all_reduce(group_world(), &news, 1, INT32, COMM_MAX));  /* to one rank it may be the same GPU, to another not */
+    TRY(comm_all_reduce(group_world(), &news, 1, INT32, COMM_MAX));  /* to one rank it may be the same GPU, to another
+                                                                      * not */
     if (!news) return OK;
     comm_device_close();
     const struct comm_mover *next = mover_of(transport);

@@ -5,16 +5,16 @@
  * (docs/architecture.md, "Waiting"). A look also moves everything else forward, since MPI works only while it is
  * called.
  *
- * A rank that stands by is the exception: it waits for others to finish something long that needs it not, so its naps delay
- * nobody, and a deadline would only say that the others are busy.
+ * A rank that stands by is the exception: it waits for others to finish something long that needs it not, so its naps
+ * delay nobody, and a deadline would only say that the others are busy.
  *
  * While it waits a rank answers the pings of others, about every millisecond. At its own deadline it calls the roll
  * (comm_roll.c), and the operation is given up: MPI has no way to take back a collective, so it may still touch its
  * buffers, and nothing of this group can be trusted afterwards. The driver reports the line and ends the job.
  *
- * A GPU waits by itself. There comm_wait puts a wait into the compute stream and returns, and the deadline falls due where
- * the host wants the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the oldest
- * operation on the device that is not finished. */
+ * A GPU waits by itself. There comm_wait puts a wait into the compute stream and returns, and the deadline falls due
+ * where the host wants the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the
+ * oldest operation on the device that is not finished. */
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_mpi_exchange.h"
 #include "lib/comm/comm_roll.h"
@@ -88,8 +88,8 @@ enum status comm_wait(struct comm_request *request) {
         roll_call(request, found, sizeof found);
         roll_describe(operation, sizeof operation, &mine);
         keep_given_up(request);
-        status = FAIL(E_TIMEOUT, "%s did not finish within %g s; %s; raise --comm-timeout if it is only slow", operation,
-                      timeout_s, found);
+        status = FAIL(E_TIMEOUT, "%s did not finish within %g s; %s; raise --comm-timeout if it is only slow",
+                      operation, timeout_s, found);
     }
     waiting = NULL;
     return status;
@@ -99,19 +99,24 @@ enum status comm_wait(struct comm_request *request) {
 
 /* No operation of this rank is open: what runs on the GPU is only slow, or hangs by itself. */
 static enum status device_is_late(const struct device *device, const char *what, double timeout_s) {
-    return FAIL(E_TIMEOUT, "%s did not finish on %s within %g s, and no operation with other ranks is open there; raise "
-                "--comm-timeout if it is only slow", what, device->name, timeout_s);
+    return FAIL(E_TIMEOUT,
+                "%s did not finish on %s within %g s, and no operation with other ranks is open there; raise "
+                "--comm-timeout if it is only slow",
+                what, device->name, timeout_s);
 }
 
-static enum status operation_is_late(const struct comm_request *oldest, double since_s, const char *what, double timeout_s) {
+static enum status operation_is_late(const struct comm_request *oldest, double since_s, const char *what,
+                                     double timeout_s) {
     struct mail_state mine = roll_state(oldest);
     char operation[128], found[1536];
     waiting = oldest;
     roll_call(oldest, found, sizeof found);
     waiting = NULL;
     roll_describe(operation, sizeof operation, &mine);
-    return FAIL(E_TIMEOUT, "%s did not finish within %g s: %s on the device, issued %.1f s ago, has not ended; %s; raise "
-                "--comm-timeout if it is only slow", what, timeout_s, operation, since_s, found);
+    return FAIL(E_TIMEOUT,
+                "%s did not finish within %g s: %s on the device, issued %.1f s ago, has not ended; %s; raise "
+                "--comm-timeout if it is only slow",
+                what, timeout_s, operation, since_s, found);
 }
 
 enum status comm_device_late(const char *what) {

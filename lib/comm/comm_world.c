@@ -1,5 +1,5 @@
-/* Who this process is, how operations behave, what they are called and what they cost: what every other file of the folder may ask, and
- * which asks none of them. */
+/* Who this process is, how operations behave, what they are called and what they cost: what every other file of the
+ * folder may ask, and which asks none of them. */
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/comm_mpi_world.h"
 
@@ -17,7 +17,9 @@ int comm_world_rank(void) { return place.rank; }
 int comm_world_size(void) { return place.size; }
 int comm_local_rank(void) { return place.local_rank; }
 int comm_local_size(void) { return place.local_size; }
-double comm_local_cores(void) { return place.local_cores > 0 ? fmin(place.local_cores, cores_quota("")) : cores_allowed(); }
+double comm_local_cores(void) {
+    return place.local_cores > 0 ? fmin(place.local_cores, cores_quota("")) : cores_allowed();
+}
 
 void comm_configure(const struct comm_settings *wanted) { settings = *wanted; }
 const struct comm_settings *comm_settings_in_force(void) { return &settings; }

@@ -1,5 +1,6 @@
-/* What a step exchanges, named: with whom, which operation, how much, how often, and what may hide it. Ops and techniques append to one list
- * (lib/program/bill.h); bytes and messages are functions of it, and nobody else writes those formulas. */
+/* What a step exchanges, named: with whom, which operation, how much, how often, and what may hide it. Ops and
+ * techniques append to one list (lib/program/bill.h); bytes and messages are functions of it, and nobody else writes
+ * those formulas. */
 #ifndef TRIVIUM_COMM_EXCHANGE_H
 #define TRIVIUM_COMM_EXCHANGE_H
 

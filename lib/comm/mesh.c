@@ -3,7 +3,8 @@
  * The group along an axis holds the ranks that differ in its coordinates only, so its colour is the rank that results
  * when those are set to zero. With tp=2 dp=2 pp=2:
  *
- *   rank  0 1 2 3 4 5 6 7        tp: {0 1} {2 3} {4 5} {6 7}     dp: {0 2} {1 3} {4 6} {5 7}     pp: {0 4} {1 5} {2 6} {3 7} */
+ *   rank  0 1 2 3 4 5 6 7        tp: {0 1} {2 3} {4 5} {6 7}     dp: {0 2} {1 3} {4 6} {5 7}     pp: {0 4} {1 5} {2 6}
+ *   {3 7} */
 #include "lib/comm/mesh.h"
 
 #include <inttypes.h>
@@ -16,8 +17,8 @@ static bool at_an_end(const struct mesh_place *p) {
 }
 
 enum { ALL_DIMS = (1 << N_DIMS) - 1 };
-/* along: bits of the dimensions in which members differ. copies: what is not cut along the axis is the same on all its ranks. Where not all
- * ranks are in such a group: who is, and how many of them there are in one. */
+/* along: bits of the dimensions in which members differ. copies: what is not cut along the axis is the same on all its
+ * ranks. Where not all ranks are in such a group: who is, and how many of them there are in one. */
 static const struct axis_row {
     const char *name;
     unsigned along;
@@ -51,7 +52,8 @@ const char *mesh_sizes_text(const struct mesh_sizes *sizes, char *text, size_t s
     snprintf(text, size, "dp=%" PRId64, size_along(sizes, DIM_DP));
     for (int d = 0; d < N_DIMS && used < size; d++)
         if (size_along(sizes, d) != 1)
-            used += (size_t)snprintf(text + used, size - used, "%s%s=%" PRId64, used ? " x " : "", DIMS[d], sizes->at[d]);
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s=%" PRId64, used ? " x " : "", DIMS[d], sizes->at[d]);
     return text;
 }
 
@@ -75,7 +77,8 @@ const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size)
     size_t used = 0;
     text[0] = 0;
     for (int d = N_DIMS; d-- > 0 && used < size;)
-        if (p->n.at[d] > 1) used += (size_t)snprintf(text + used, size - used, "%s%s%d", used ? " " : "", DIMS[d], p->rank.at[d]);
+        if (p->n.at[d] > 1)
+            used += (size_t)snprintf(text + used, size - used, "%s%s%d", used ? " " : "", DIMS[d], p->rank.at[d]);
     return text;
 }
 

@@ -46,15 +46,15 @@ struct mesh_place mesh_place_of(const struct mesh_sizes *, int rank);
 int mesh_rank_of(const struct mesh_place *);
 /** "pp0 dp1 tp0", outermost first: the coordinates along dimensions larger than one; "" if none is. */
 const char *mesh_place_text(const struct mesh_place *, char *text, size_t size);
-/** Ranks of one colour along an axis form its group, in ascending order; the colour is the first of them. -1: the rank is
- *  alone. Pure. */
+/** Ranks of one colour along an axis form its group, in ascending order; the colour is the first of them. -1: the rank
+ *  is alone. Pure. */
 int mesh_colour(enum mesh_axis, const struct mesh_place *);
 /** Ranks of this rank's group along an axis; 1 if it is alone. Pure. */
 int mesh_size(enum mesh_axis, const struct mesh_place *);
 /** This rank is the first of its group, or alone. Pure. */
 bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
-/** Of something that is cut along these axes (bits), and is the same on all ranks of others that hold copies: is this rank the one that counts
- *  it, so that a sum over the mesh has it once? Pure. */
+/** Of something that is cut along these axes (bits), and is the same on all ranks of others that hold copies: is this
+ *  rank the one that counts it, so that a sum over the mesh has it once? Pure. */
 bool mesh_speaks(unsigned cuts, const struct mesh_place *);
 
 struct mesh {
@@ -62,8 +62,9 @@ struct mesh {
     struct group *group[N_MESH_AXES];
 };
 
-/** Groups of a layout over the first mesh_n_ranks of the world. Ranks beyond take part in the call and get groups of one.
- *  Sets the process identity to "rank r/n pp0 dp1 @host" until mesh_fini. All ranks get the same status (fail_agree).
+/** Groups of a layout over the first mesh_n_ranks of the world. Ranks beyond take part in the call and get groups of
+ *  one. Sets the process identity to "rank r/n pp0 dp1 @host" until mesh_fini. All ranks get the same status
+ *  (fail_agree).
  *  @collective{world} @errors E_CONFIG if the world is too small, E_COMM, E_MEMORY */
 enum status mesh_init(struct mesh *, const struct mesh_sizes *);
 void mesh_fini(struct mesh *); /* @collective{world} */

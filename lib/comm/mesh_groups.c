@@ -14,7 +14,8 @@ static void set_identity(const struct mesh_place *place) {
     char host[64], at[64], identity[192];
     comm_host_name(host, sizeof host);
     mesh_place_text(place, at, sizeof at);
-    snprintf(identity, sizeof identity, "rank %d/%d %s%s@%s", comm_world_rank(), comm_world_size(), at, at[0] ? " " : "", host);
+    snprintf(identity, sizeof identity, "rank %d/%d %s%s@%s", comm_world_rank(), comm_world_size(), at,
+             at[0] ? " " : "", host);
     status_identity(identity);
 }
 
@@ -23,8 +24,11 @@ static enum status check_sizes(const struct mesh_sizes *sizes, int world) {
     double n = mesh_n_ranks(sizes);
     for (int d = 0; d < N_DIMS; d++)
         if (sizes->at[d] < 0 || sizes->at[d] > INT_MAX)
-            return FAIL(E_CONFIG, "%s=%" PRId64 " is no number of ranks; use 1 to %d", mesh_dim_name((enum mesh_dim)d), sizes->at[d], world);
-    if (n > world) return FAIL(E_CONFIG, "%s needs %.0f ranks, and the world has %d", mesh_sizes_text(sizes, text, sizeof text), n, world);
+            return FAIL(E_CONFIG, "%s=%" PRId64 " is no number of ranks; use 1 to %d", mesh_dim_name((enum mesh_dim)d),
+                        sizes->at[d], world);
+    if (n > world)
+        return FAIL(E_CONFIG, "%s needs %.0f ranks, and the world has %d", mesh_sizes_text(sizes, text, sizeof text), n,
+                    world);
     return OK;
 }
 

@@ -1,5 +1,6 @@
 /* ranks: 1 2 4 8  device: cpu */
-/* Every operation against what it must give, worked out on each rank by itself from a value that any rank can compute. */
+/* Every operation against what it must give, worked out on each rank by itself from a value that any rank can
+ * compute. */
 #include "tests/test.h"
 
 #include "lib/base/rng.h"
@@ -164,7 +165,8 @@ static void test_operations_overlap(void **state) {
         ok &= comm_all_reduce_start(group_world(), x[k], 501, FP64, COMM_SUM, &request[k]) == OK;
         comm_progress();
     }
-    for (int k = N - 1; k >= 0; k--) ok &= comm_wait(&request[k]) == OK && !request[k].handle && comm_wait(&request[k]) == OK;
+    for (int k = N - 1; k >= 0; k--)
+        ok &= comm_wait(&request[k]) == OK && !request[k].handle && comm_wait(&request[k]) == OK;
     for (int k = 0; k < N; k++)
         for (int i = 0; i < 501; i++) ok &= x[k][i] == sum_of(comm_world_size(), k + i);
     assert_true(agree_all(ok));

@@ -9,7 +9,8 @@
 #include <time.h>
 
 enum { N_SIZES = 5, N_REPEATS = 6 };
-static const int64_t sizes[N_SIZES] = {1, 7, 1000, 30011, 300007};   /* the last is large enough for exchanges of several segments */
+static const int64_t sizes[N_SIZES] = {1, 7, 1000, 30011, 300007};   /* the last is large enough for exchanges of
+                                                                      * several segments */
 static const enum dtype types[] = {FP64, FP32, BF16, FP16};
 
 /* Numbers of very different size, so that every order of adding them rounds differently. */
@@ -36,13 +37,15 @@ static void come_late(int repeat) {
 }
 
 static bool same_on_all_ranks(double x) {
-    double largest = agree_max(x), smallest = -agree_max(-x); /* both, on every rank: && would skip the second on some */
+    double largest = agree_max(x), smallest = -agree_max(-x); /* both, on every rank: && would skip the second on
+                                                               * some */
     return largest == smallest;
 }
 
 /* One of the two sums over and over, from the same terms. Returns whether it repeats, and the hash of its result. */
 static bool repeats(bool scatter, enum dtype dtype, int64_t count, double *result) {
-    size_t part_bytes = (size_t)count * dtype_size(dtype), bytes = part_bytes * (scatter ? (size_t)comm_world_size() : 1);
+    size_t part_bytes = (size_t)count * dtype_size(dtype),
+           bytes = part_bytes * (scatter ? (size_t)comm_world_size() : 1);
     char *terms = malloc(bytes), *x = malloc(bytes), *part = malloc(part_bytes);
     bool ok = terms && x && part;
     fill(terms, dtype, comm_world_rank(), (int64_t)(bytes / dtype_size(dtype)));
@@ -121,5 +124,5 @@ static void test_sum_is_within_its_bound(void **state) {
     assert_true(agree_all(ok));
 }
 
-TESTS(unit_test(test_sum_has_the_same_bits_everywhere_and_always), unit_test(test_scattered_sum_has_the_same_bits_always),
-      unit_test(test_sum_is_within_its_bound))
+TESTS(unit_test(test_sum_has_the_same_bits_everywhere_and_always),
+      unit_test(test_scattered_sum_has_the_same_bits_always), unit_test(test_sum_is_within_its_bound))

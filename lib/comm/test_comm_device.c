@@ -8,7 +8,9 @@ static const int64_t sizes[] = {1, 13, 20011};
 struct work { const struct gpu *gpu; const struct group *group; int n, rank; enum dtype dtype; int64_t count, bytes; };
 typedef bool operation_test(struct work *);
 
-static bool finish(enum status started, struct comm_request *request) { return started == OK && comm_wait(request) == OK; }
+static bool finish(enum status started, struct comm_request *request) {
+    return started == OK && comm_wait(request) == OK;
+}
 
 static bool for_all(operation_test *test) {
     struct work w = {.gpu = test_gpu(), .group = group_world(), .n = comm_world_size(), .rank = comm_world_rank()};
@@ -21,7 +23,9 @@ static bool for_all(operation_test *test) {
                 w.count = sizes[s];
                 w.bytes = w.count * (int64_t)dtype_size(w.dtype);
                 bool fine = test(&w);
-                if (!fine) print_message("%s of %lld over transport %d\n", dtype_name(w.dtype), (long long)w.count, transports[t]);
+                if (!fine)
+                    print_message("%s of %lld over transport %d\n", dtype_name(w.dtype), (long long)w.count,
+                                  transports[t]);
                 ok &= fine;
             }
     }
@@ -41,7 +45,8 @@ static bool all_gather_collects(struct work *w) {
     ok &= comm_all_gather(w->group, g->d, g->a, w->count, w->dtype) == OK;
     ok &= comm_all_gather(w->group, own, g->b, w->count, w->dtype) == OK;
     for (int r = 0; r < w->n; r++)
-        ok &= holds(g, g->a + r * w->bytes, w->dtype, r, 0, w->count) && holds(g, g->b + r * w->bytes, w->dtype, r, 0, w->count);
+        ok &= holds(g, g->a + r * w->bytes, w->dtype, r, 0, w->count) &&
+              holds(g, g->b + r * w->bytes, w->dtype, r, 0, w->count);
     return ok;
 }
 
@@ -125,7 +130,9 @@ static void test_extrema_of_special_numbers(void **state) {
             dtype_set(&host, dtype, 0, mine);
             dtype_set(&x, dtype, 0, x);
             double given = dtype_get(&x, dtype, 0);          /* 1e-40 is no fp64 in fp32 */
-            double expected = comm_world_size() == 1 || isnan(given) ? given : reduction == COMM_MAX ? fmax(given, 0) : fmin(given, 0);
+            double expected = comm_world_size() == 1 || isnan(given) ? given
+                              : reduction == COMM_MAX                ? fmax(given, 0)
+                                                                     : fmin(given, 0);
             ok &= g->device->upload(g->device, g->a, &host, bytes) == OK;
             ok &= comm_all_reduce(group_world(), g->a, 1, dtype, reduction) == OK;
             ok &= g->device->download(g->device, &host, g->a, bytes) == OK;
@@ -135,9 +142,9 @@ static void test_extrema_of_special_numbers(void **state) {
     assert_true(agree_all(ok));
 }
 
-/* bf16 keeps 8 bits. n numbers in [1, 2) are added in fp32 pairs, each rounded to bf16: at most n - 1 roundings of a sum below
- * 2n, each off by at most half a unit, 2n 2^-9. (The GPUs' own order of adding is not fixed here, so neither are the bits.) All
- * ranks have the same ones. */
+/* bf16 keeps 8 bits. n numbers in [1, 2) are added in fp32 pairs, each rounded to bf16: at most n - 1 roundings of a
+ * sum below 2n, each off by at most half a unit, 2n 2^-9. (The GPUs' own order of adding is not fixed here, so neither
+ * are the bits.) All ranks have the same ones. */
 static void test_bf16_sums_within_their_bound_and_alike(void **state) {
     (void)state;
     enum { N = 4096 };
@@ -184,7 +191,8 @@ static void test_ledger_counts_as_for_the_host(void **state) {
             group_destroy(&group);
         }
         for (enum comm_op op = 0; op < N_COMM_OPS; op++)
-            ok &= ledger[0].entry[op].calls == ledger[1].entry[op].calls && ledger[0].entry[op].bytes == ledger[1].entry[op].bytes;
+            ok &= ledger[0].entry[op].calls == ledger[1].entry[op].calls &&
+                  ledger[0].entry[op].bytes == ledger[1].entry[op].bytes;
         ok &= ledger[1].entry[COMM_ALL_REDUCE].calls == 1 && ledger[1].entry[COMM_BROADCAST].calls == 1;
     }
     assert_true(agree_all(ok));
@@ -200,7 +208,8 @@ static void test_check_collectives_sees_device_operations(void **state) {
     for (int t = 0; t < 2; t++) {
         if (!use(g, transports[t])) continue;
         comm_configure(&checked);
-        ok &= put(g, g->a, FP32, comm_world_rank(), 0, 5) && comm_all_reduce(group_world(), g->a, 5, FP32, COMM_SUM) == OK;
+        ok &= put(g, g->a, FP32, comm_world_rank(), 0, 5) &&
+              comm_all_reduce(group_world(), g->a, 5, FP32, COMM_SUM) == OK;
         ok &= holds(g, g->a, FP32, -1, 0, 5);
         enum status status = comm_all_reduce(group_world(), g->a, 5 + (comm_world_rank() == 1), FP32, COMM_SUM);
         ok &= status == (comm_world_size() > 1 ? E_COMM : OK);

@@ -1,7 +1,8 @@
 /* What the tests of communication on device memory share: a GPU for each rank, memory on it, and numbers to move.
  *
- * DEVICE=cpu skips them. With NCCL each rank wants a GPU of its own; where there are fewer (a machine with one) the NCCL half
- * is left out. With tests/simt there are SIMT_GPUS=8, and SIMT_STREAMS says in which order queued work runs. */
+ * DEVICE=cpu skips them. With NCCL each rank wants a GPU of its own; where there are fewer (a machine with one) the
+ * NCCL half is left out. With tests/simt there are SIMT_GPUS=8, and SIMT_STREAMS says in which order queued work
+ * runs. */
 #ifndef TRIVIUM_COMM_TEST_COMM_DEVICE_H
 #define TRIVIUM_COMM_TEST_COMM_DEVICE_H
 
@@ -32,8 +33,8 @@ static inline const struct gpu *test_gpu(void) {
 
 static const enum comm_transport transports[] = {COMM_STAGED, COMM_NCCL};
 
-/* Brings the transport into use. False only where it cannot be: NCCL, and ranks share a GPU (the same on all ranks). One that
- * could be and does not open is a failure, on all ranks at once: comm_use_device agrees. */
+/* Brings the transport into use. False only where it cannot be: NCCL, and ranks share a GPU (the same on all ranks).
+ * One that could be and does not open is a failure, on all ranks at once: comm_use_device agrees. */
 static inline bool use(const struct gpu *gpu, enum comm_transport transport) {
     bool shared = false;
     if (transport == COMM_NCCL) assert_ok(comm_device_shared(gpu->device, &shared));

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: any */
-/* What must not go through quietly: ranks that share a GPU under NCCL, buffers of two kinds, messages that NCCL has no lane for,
- * and a peer that does not come. */
+/* What must not go through quietly: ranks that share a GPU under NCCL, buffers of two kinds, messages that NCCL has no
+ * lane for, and a peer that does not come. */
 #include "lib/comm/test_comm_device.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ static void test_ranks_that_share_a_gpu(void **state) {
     enum status refused = comm_use_device(d, COMM_NCCL);
     const char *said = test_stderr_text();
     ok &= refused == E_CONFIG;
-    if (comm_world_rank() == 0) ok &= line_has(said, "E_CONFIG") && line_has(said, "share a GPU") && line_has(said, "--comm mpi");
+    if (comm_world_rank() == 0)
+        ok &= line_has(said, "E_CONFIG") && line_has(said, "share a GPU") && line_has(said, "--comm mpi");
     else ok &= !*said;
     ok &= comm_use_device(d, COMM_STAGED) == OK && d->allocate(d, sizeof x, &on_gpu) == OK;
     for (int i = 0; i < N; i++) x[i] = (float)small(comm_world_rank(), i);
@@ -61,7 +62,8 @@ static void test_refuses_messages_without_a_lane(void **state) {
     int rank = comm_world_rank(), n = comm_world_size();
     if (n == 1 || !use(g, COMM_NCCL)) skip();
     bool ok = group_create("ring", 0, rank, &ring) == OK && group_carry_messages(ring) == OK;
-    ok &= comm_send_start(ring, g->a, 1, FP32, (rank + 1) % n, 2, &request) == E_INTERNAL && line_has(status_text(), "tag 2");
+    ok &= comm_send_start(ring, g->a, 1, FP32, (rank + 1) % n, 2, &request) == E_INTERNAL &&
+          line_has(status_text(), "tag 2");
     ok &= comm_send_start(ring, g->a, 1, FP32, rank, 0, &request) == E_INTERNAL && line_has(status_text(), "next rank");
     status_clear();
     ok &= comm_barrier(group_world()) == OK;
@@ -82,7 +84,8 @@ static void test_a_message_to_oneself_that_never_comes(void **state) {
     ok &= line_has(status_text(), "recv #");
     status_clear();
     comm_configure(&before);
-    ok &= comm_send_start(group_self(), g->b, 4, FP32, 0, 1, &late) == OK && comm_wait(&late) == OK; /* so that it ends after all */
+    /* so that it ends after all */
+    ok &= comm_send_start(group_self(), g->b, 4, FP32, 0, 1, &late) == OK && comm_wait(&late) == OK;
     ok &= comm_given_up_done();
     assert_true(agree_all(ok));
 }
@@ -94,8 +97,9 @@ static void nap(double seconds) {
     nanosleep(&t, NULL);
 }
 
-/* Over NCCL the host goes on, and learns it where it waits for the step. All ranks but the last start an all_reduce; the last
- * one sleeps through their deadline and their roll call. Afterwards the communicators are gone, for every rank that waited. */
+/* Over NCCL the host goes on, and learns it where it waits for the step. All ranks but the last start an all_reduce;
+ * the last one sleeps through their deadline and their roll call. Afterwards the communicators are gone, for every rank
+ * that waited. */
 static bool missing_over_nccl(const struct gpu *g, struct group *group) {
     struct comm_settings before = *comm_settings_in_force(), brief = before;
     struct device_mark mark = {0};

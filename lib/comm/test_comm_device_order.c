@@ -1,6 +1,7 @@
 /* ranks: 1 2 4 8  device: any */
-/* Operations on device memory against the compute stream: behind what was issued before them, before what is issued after
- * comm_wait, and without the host. Each of these gives wrong numbers where tests/simt runs streams late and a wait is missing. */
+/* Operations on device memory against the compute stream: behind what was issued before them, before what is issued
+ * after comm_wait, and without the host. Each of these gives wrong numbers where tests/simt runs streams late and a
+ * wait is missing. */
 #include "lib/comm/test_comm_device.h"
 
 enum { N = 3001, BYTES = N * 4 };
@@ -31,7 +32,8 @@ static bool starts_behind_the_compute_stream(const struct gpu *g) {
 /* A copy of the result, issued right after comm_wait; then the buffer is overwritten, and sent again. */
 static bool ends_before_what_comes_after(const struct gpu *g) {
     const struct device *d = g->device;
-    bool ok = put(g, g->a, FP32, comm_world_rank(), 0, N) && put(g, g->b, FP32, 1, 50, N) && put(g, g->d, FP32, comm_world_rank(), 9, N);
+    bool ok = put(g, g->a, FP32, comm_world_rank(), 0, N) && put(g, g->b, FP32, 1, 50, N) &&
+              put(g, g->d, FP32, comm_world_rank(), 9, N);
     ok &= comm_all_reduce(group_world(), g->a, N, FP32, COMM_SUM) == OK;
     ok &= d->copy(d, g->b, g->a, BYTES) == OK;
     ok &= d->copy(d, g->a, g->d, BYTES) == OK;
@@ -73,8 +75,8 @@ static bool many_overlap(const struct gpu *g) {
     return ok;
 }
 
-/* Who receives a broadcast has nothing to fetch, and is ready at once: it may not enter before the older sum, which others enter
- * first. */
+/* Who receives a broadcast has nothing to fetch, and is ready at once: it may not enter before the older sum, which
+ * others enter first. */
 static bool nothing_overtakes(const struct gpu *g) {
     struct comm_request sum, broadcast;
     bool ok = true;
@@ -109,7 +111,8 @@ static bool the_host_goes_on(const struct gpu *g) {
     const struct device *d = g->device;
     struct device_mark mark = {0};
     struct comm_request request[4];
-    bool ok = put(g, g->a, FP32, comm_world_rank(), 0, N) && put(g, g->b, FP32, comm_world_rank(), 0, (int64_t)N * comm_world_size());
+    bool ok = put(g, g->a, FP32, comm_world_rank(), 0, N) &&
+              put(g, g->b, FP32, comm_world_rank(), 0, (int64_t)N * comm_world_size());
     int64_t before = simt_host_waits ? simt_host_waits() : 0;
     for (int k = 0; k < 4; k++) {
         ok &= comm_reduce_scatter_start(group_world(), g->b, g->c + k * BYTES / 4 * 4, N, FP32, &request[k]) == OK;
@@ -125,9 +128,18 @@ static bool the_host_goes_on(const struct gpu *g) {
     return holds(g, g->d, FP32, -1, 0, N) && ok;
 }
 
-static void test_starts_behind_the_compute_stream(void **s) { (void)s; assert_true(for_transports(starts_behind_the_compute_stream)); }
-static void test_ends_before_what_comes_after(void **s) { (void)s; assert_true(for_transports(ends_before_what_comes_after)); }
-static void test_waits_for_readers_of_the_target(void **s) { (void)s; assert_true(for_transports(waits_for_readers_of_the_target)); }
+static void test_starts_behind_the_compute_stream(void **s) {
+    (void)s;
+    assert_true(for_transports(starts_behind_the_compute_stream));
+}
+static void test_ends_before_what_comes_after(void **s) {
+    (void)s;
+    assert_true(for_transports(ends_before_what_comes_after));
+}
+static void test_waits_for_readers_of_the_target(void **s) {
+    (void)s;
+    assert_true(for_transports(waits_for_readers_of_the_target));
+}
 static void test_many_overlap(void **s) { (void)s; assert_true(for_transports(many_overlap)); }
 static void test_nothing_overtakes(void **s) { (void)s; assert_true(for_transports(nothing_overtakes)); }
 static void test_host_and_device_mix(void **s) { (void)s; assert_true(for_transports(host_and_device_mix)); }
@@ -141,8 +153,8 @@ static bool ring_of_all(void) {
     return group_create("ring", 0, comm_world_rank(), &ring) == OK && group_carry_messages(ring) == OK;
 }
 
-/* Forward and backward at once, everybody sends before it receives, and two messages a direction: on one NCCL stream this would
- * hang. Then once more, with the buffers overwritten as soon as comm_wait allows. */
+/* Forward and backward at once, everybody sends before it receives, and two messages a direction: on one NCCL stream
+ * this would hang. Then once more, with the buffers overwritten as soon as comm_wait allows. */
 static bool both_ways_round_the_ring(const struct gpu *g) {
     int n = comm_world_size(), rank = comm_world_rank(), next = (rank + 1) % n, before = (rank + n - 1) % n;
     struct comm_request out[4], in[4];
@@ -182,14 +194,17 @@ static bool down_a_chain(const struct gpu *g) {
 static bool messages_to_oneself(const struct gpu *g) {
     struct comm_request in[2], out[3], first;
     const struct group *self = group_self();
-    bool ok = put(g, g->a, FP32, 1, 0, N) && put(g, g->a + BYTES, FP32, 2, 0, N) && put(g, g->a + 2 * BYTES, FP32, 3, 0, N);
+    bool ok =
+        put(g, g->a, FP32, 1, 0, N) && put(g, g->a + BYTES, FP32, 2, 0, N) && put(g, g->a + 2 * BYTES, FP32, 3, 0, N);
     ok &= comm_recv_start(self, g->b, N, FP32, 0, 1, &first) == OK && first.handle;
     for (int m = 0; m < 3; m++) ok &= comm_send_start(self, g->a + m * BYTES, N, FP32, 0, m == 1, &out[m]) == OK;
     ok &= g->device->clear(g->device, g->a, 3 * BYTES) == OK;
-    for (int m = 0; m < 2; m++) ok &= comm_recv_start(self, g->c + m * BYTES, N, FP32, 0, 0, &in[m]) == OK && comm_wait(&in[m]) == OK;
+    for (int m = 0; m < 2; m++)
+        ok &= comm_recv_start(self, g->c + m * BYTES, N, FP32, 0, 0, &in[m]) == OK && comm_wait(&in[m]) == OK;
     for (int m = 0; m < 3; m++) ok &= comm_wait(&out[m]) == OK;
     ok &= comm_wait(&first) == OK;
-    return holds(g, g->b, FP32, 2, 0, N) && holds(g, g->c, FP32, 1, 0, N) && holds(g, g->c + BYTES, FP32, 3, 0, N) && ok;
+    return holds(g, g->b, FP32, 2, 0, N) && holds(g, g->c, FP32, 1, 0, N) && holds(g, g->c + BYTES, FP32, 3, 0, N) &&
+           ok;
 }
 
 static void test_both_ways_round_the_ring(void **s) { (void)s; assert_true(for_transports(both_ways_round_the_ring)); }
@@ -197,6 +212,6 @@ static void test_down_a_chain(void **s) { (void)s; assert_true(for_transports(do
 static void test_messages_to_oneself(void **s) { (void)s; assert_true(for_transports(messages_to_oneself)); }
 
 TESTS(unit_test(test_starts_behind_the_compute_stream), unit_test(test_ends_before_what_comes_after),
-      unit_test(test_waits_for_readers_of_the_target), unit_test(test_many_overlap), unit_test(test_nothing_overtakes), unit_test(test_host_and_device_mix),
-      unit_test(test_the_host_goes_on), unit_test(test_both_ways_round_the_ring), unit_test(test_down_a_chain),
-      unit_test(test_messages_to_oneself))
+      unit_test(test_waits_for_readers_of_the_target), unit_test(test_many_overlap), unit_test(test_nothing_overtakes),
+      unit_test(test_host_and_device_mix), unit_test(test_the_host_goes_on), unit_test(test_both_ways_round_the_ring),
+      unit_test(test_down_a_chain), unit_test(test_messages_to_oneself))

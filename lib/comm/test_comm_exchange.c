@@ -1,6 +1,7 @@
 /* ranks: 2 4 8  device: cpu */
-/* Sums and gathers that are large enough to be exchanges (comm_mpi_exchange.c), against numbers worked out here. Whole numbers, so that
- * every order of adding is exact; parts that do not divide, parts that some ranks have none of, several segments. */
+/* Sums and gathers that are large enough to be exchanges (comm_mpi_exchange.c), against numbers worked out here. Whole
+ * numbers, so that every order of adding is exact; parts that do not divide, parts that some ranks have none of,
+ * several segments. */
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/comm_mpi_exchange.h"
 #include "tests/test.h"
@@ -107,8 +108,8 @@ static void test_a_nan_on_one_rank_is_the_maximum_on_all(void **state) {
     assert_true(agree_all(ok));
 }
 
-/* Even ranks wait for the first one first, odd ranks for the last one: each sum's second phase needs those who wait for another. A small
- * one and a message round the ring are among them. */
+/* Even ranks wait for the first one first, odd ranks for the last one: each sum's second phase needs those who wait for
+ * another. A small one and a message round the ring are among them. */
 static void test_ranks_may_wait_in_different_orders(void **state) {
     (void)state;
     enum { N = 5, LARGE = 100000 };

@@ -13,7 +13,9 @@ enum { SPECIAL = 7 };
 /* In ascending order; the last is NaN. */
 static const double special[SPECIAL] = {-INFINITY, -3.5, -1e-30, 0, 1e-30, 2.25, INFINITY};
 
-static int64_t integer(const void *x, int bytes, int i) { return bytes == 4 ? ((const int32_t *)x)[i] : ((const int64_t *)x)[i]; }
+static int64_t integer(const void *x, int bytes, int i) {
+    return bytes == 4 ? ((const int32_t *)x)[i] : ((const int64_t *)x)[i];
+}
 
 static void fill_in(void *x, int bytes) {
     for (int i = 0; i < N; i++) {

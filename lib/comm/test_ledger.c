@@ -6,7 +6,8 @@
 
 #include <time.h>
 
-/* S = 8000 bytes over 4 ranks, by hand: a ring passes n-1 = 3 pieces of S/n = 2000 bytes, all_reduce passes them twice. */
+/* S = 8000 bytes over 4 ranks, by hand: a ring passes n-1 = 3 pieces of S/n = 2000 bytes, all_reduce passes them
+ * twice. */
 static void test_formulas(void **state) {
     (void)state;
     assert_close(comm_algorithm_bytes(COMM_ALL_REDUCE, 4, 8000), 12000, 0);
@@ -24,7 +25,8 @@ static void test_formulas(void **state) {
 static void test_formulas_agree_with_each_other(void **state) {
     (void)state;
     for (int n = 1; n <= 64; n++) {
-        double halves = comm_algorithm_bytes(COMM_REDUCE_SCATTER, n, 960) + comm_algorithm_bytes(COMM_ALL_GATHER, n, 960);
+        double halves =
+            comm_algorithm_bytes(COMM_REDUCE_SCATTER, n, 960) + comm_algorithm_bytes(COMM_ALL_GATHER, n, 960);
         assert_close(comm_algorithm_bytes(COMM_ALL_REDUCE, n, 960), halves, 0);
     }
     for (enum comm_op op = 0; op < N_COMM_OPS; op++) assert_close(comm_algorithm_bytes(op, 1, 960), 0, 0);

@@ -82,7 +82,8 @@ static void test_groups_of_every_layout(void **state) {
     bool ok = true;
     for (int dp = 1; dp <= n; dp++)
         for (int tp = 1; dp * tp <= n; tp++)
-            for (int pp = 1; dp * tp * pp <= n; pp++) ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .tp = tp, .pp = pp});
+            for (int pp = 1; dp * tp * pp <= n; pp++)
+                ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .tp = tp, .pp = pp});
     assert_true(ok);
 }
 
@@ -121,9 +122,10 @@ static void test_too_large_a_layout_is_refused(void **state) {
     int n = comm_world_size();
     assert_fails(mesh_init(&mesh, &(struct mesh_sizes){.dp = n, .tp = 2}), E_CONFIG, "tp=2", "needs");
     assert_fails(mesh_init(&mesh, &(struct mesh_sizes){.pp = -1}), E_CONFIG, "pp=-1");
-    assert_fails(mesh_init(&mesh, &(struct mesh_sizes){.dp = INT_MAX, .tp = INT_MAX, .pp = INT_MAX}), E_CONFIG, "dp=2147483647");
+    assert_fails(mesh_init(&mesh, &(struct mesh_sizes){.dp = INT_MAX, .tp = INT_MAX, .pp = INT_MAX}), E_CONFIG,
+                 "dp=2147483647");
 }
 
-TESTS(unit_test(test_coordinates_are_a_bijection), unit_test(test_tp_is_innermost), unit_test(test_groups_of_every_layout),
-      unit_test(test_identity_names_the_place), unit_test(test_texts_leave_out_what_is_one),
-      unit_test(test_too_large_a_layout_is_refused))
+TESTS(unit_test(test_coordinates_are_a_bijection), unit_test(test_tp_is_innermost),
+      unit_test(test_groups_of_every_layout), unit_test(test_identity_names_the_place),
+      unit_test(test_texts_leave_out_what_is_one), unit_test(test_too_large_a_layout_is_refused))

@@ -12,7 +12,8 @@
 enum { LATE_MS = 3200 };
 
 static char line[2048];
-static float incoming[4], outgoing[4]; /* static: an operation that was given up still writes here when its peer comes */
+static float incoming[4], outgoing[4]; /* static: an operation that was given up still writes here when its peer
+                                        * comes */
 
 /* With a deadline of 0.2 s: wait, and keep the line. */
 static enum status wait_briefly(struct comm_request *request) {
@@ -58,8 +59,8 @@ static bool recv_patiently_from(int peer) {
     return comm_recv_start(group_world(), incoming, 4, FP32, peer, 9, &request) == OK && comm_wait(&request) == OK;
 }
 
-/* 0 waits for 1, which waits (with all the time in the world) for 2, which computes but looks at its mail; 3 is deaf. It is in
- * nobody's operation, and named all the same. */
+/* 0 waits for 1, which waits (with all the time in the world) for 2, which computes but looks at its mail; 3 is deaf.
+ * It is in nobody's operation, and named all the same. */
 static bool a_chain(int rank) {
     bool ok = true;
     outgoing[0] = (float)rank;
@@ -82,9 +83,9 @@ static bool all_ended(void) {
     return comm_given_up_done();
 }
 
-/* Half of the ranks wait in a collective and half in a message: all deadlines pass at nearly the same time, and all answers come. Rank
- * 0 may speak after one grace of a second; rank 3 was pinged by lower ranks and leaves them a second one. It comes a little later, so
- * that on a busy machine too the pings are there before its own deadline. */
+/* Half of the ranks wait in a collective and half in a message: all deadlines pass at nearly the same time, and all
+ * answers come. Rank 0 may speak after one grace of a second; rank 3 was pinged by lower ranks and leaves them a second
+ * one. It comes a little later, so that on a busy machine too the pings are there before its own deadline. */
 static bool a_disagreement(int rank) {
     const struct timespec later = {0, 300000000};
     struct comm_request request;

@@ -12,12 +12,13 @@ static const struct mail_state in_pp = {1, COMM_RECV, 4, 0, 3, 4, "pp"};        
 static void test_silent_members_come_first(void **state) {
     (void)state;
     struct roll_entry entry[6] = {
-        {.answered = true, .state = in_pp}, {.member = true}, {.answered = false}, {.member = true}, {.answered = false},
-        {.answered = true}};
+        {.answered = true, .state = in_pp}, {.member = true}, {.answered = false}, {.member = true},
+        {.answered = false}, {.answered = true}};
     char text[512];
     roll_text(text, sizeof text, entry, 6, 1, &in_dp);
-    assert_string_equal(text, "no answer from rank 3, 2, 4 (stopped, dead or computing); rank 0 waits in recv #4 of group "
-                              "pp (4 ranks) from rank 3; rank 5 is computing");
+    assert_string_equal(text,
+                        "no answer from rank 3, 2, 4 (stopped, dead or computing); rank 0 waits in recv #4 of group "
+                        "pp (4 ranks) from rank 3; rank 5 is computing");
 }
 
 static void test_who_waits_in_the_same_is_not_listed(void **state) {
