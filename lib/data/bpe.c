@@ -33,7 +33,8 @@ enum status bpe_index_merges(struct bpe *b, const char *path) {
         const struct bpe_merge *m = &b->merges[rank];
         int32_t before = bpe_rank(b, m->left, m->right);
         if (before >= 0)
-            return FAIL(E_FORMAT, "%s: merges %d and %d are the same pair; each has one rank: get the file again", path, before + 1, rank + 1);
+            return FAIL(E_FORMAT, "%s: merges %d and %d are the same pair; each has one rank: get the file again", path,
+                        before + 1, rank + 1);
         uint64_t s = slot_of(b, m->left, m->right);
         while (b->slots[s] >= 0) s = (s + 1) & (b->n_slots - 1);
         b->slots[s] = rank;
@@ -65,13 +66,16 @@ static uint64_t pop(uint64_t *heap, int64_t *n) {
 
 static enum status make_room(struct bpe *b, int64_t n) {
     if (n <= b->room) return OK;
-    if (n > MOST_PIECE) return FAIL(E_DATA, "%" PRId64 " bytes of text without a place to cut it, and the limit is %d; is it text?", n, MOST_PIECE);
+    if (n > MOST_PIECE)
+        return FAIL(E_DATA, "%" PRId64 " bytes of text without a place to cut it, and the limit is %d; is it text?", n,
+                    MOST_PIECE);
     free(b->symbols), free(b->heap), free(b->tokens);
     b->room = 0;
     b->symbols = malloc((size_t)(2 * n) * sizeof *b->symbols);
     b->heap = malloc((size_t)(2 * n) * 3 * sizeof *b->heap);     /* n - 1 pairs, and each of n - 1 merges makes two */
     b->tokens = malloc((size_t)(2 * n) * sizeof *b->tokens);
-    if (!b->symbols || !b->heap || !b->tokens) return FAIL(E_MEMORY, "no memory to tokenize %" PRId64 " bytes in one piece; close other programs", n);
+    if (!b->symbols || !b->heap || !b->tokens)
+        return FAIL(E_MEMORY, "no memory to tokenize %" PRId64 " bytes in one piece; close other programs", n);
     b->room = 2 * n;
     return OK;
 }

@@ -15,7 +15,9 @@ struct reader { struct bpe *b; const char *path; json_t *vocab; int16_t letter_b
 
 /* ---- letters ---- */
 
-static bool is_itself(int byte) { return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE; }
+static bool is_itself(int byte) {
+    return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+}
 
 static void fill_letters(struct reader *r) {
     for (int i = 0; i < LETTERS; i++) r->letter_byte[i] = -1;
@@ -28,7 +30,10 @@ static enum status bytes_of(const struct reader *r, const char *letters, char *o
     for (*n = 0; *at; ++*n) {
         int letter = *at < 0x80 ? at[0] : *at < 0xE0 ? (at[0] & 0x1F) << 6 | (at[1] & 0x3F) : LETTERS;
         if (letter >= LETTERS || r->letter_byte[letter] < 0)
-            return FAIL(E_FORMAT, "%s: character %" PRId64 " of token \"%.64s\" maps to no byte; is it a byte-level vocabulary, as GPT-2's is?", r->path, *n + 1, letters);
+            return FAIL(E_FORMAT,
+                        "%s: character %" PRId64
+                        " of token \"%.64s\" maps to no byte; is it a byte-level vocabulary, as GPT-2's is?",
+                        r->path, *n + 1, letters);
         out[*n] = (char)r->letter_byte[letter];
         at += *at < 0x80 ? 1 : 2;
     }
@@ -42,28 +47,35 @@ static enum status load_json(struct reader *r) {
     json_error_t why;
     enum status status = data_map(r->path, "--tokenizer", &map);
     if (status == OK && map.bytes > MOST_FILE_BYTES)
-        status = FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for a vocabulary is %d; is this a vocab.json?", r->path, map.bytes, MOST_FILE_BYTES);
+        status = FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for a vocabulary is %d; is this a vocab.json?",
+                      r->path, map.bytes, MOST_FILE_BYTES);
     if (status == OK) {
         r->vocab = json_loadb(map.at ? (const char *)map.at : "", (size_t)map.bytes, JSON_REJECT_DUPLICATES, &why);
-        if (!r->vocab) status = FAIL(E_FORMAT, "%s is not JSON: %s at line %d; get the file again", r->path, why.text, why.line);
+        if (!r->vocab)
+            status = FAIL(E_FORMAT, "%s is not JSON: %s at line %d; get the file again", r->path, why.text, why.line);
     }
     data_unmap(&map);
     TRY(status);
-    if (!json_is_object(r->vocab)) return FAIL(E_FORMAT, "%s is not a JSON object of tokens and their numbers; is it a vocab.json?", r->path);
+    if (!json_is_object(r->vocab))
+        return FAIL(E_FORMAT, "%s is not a JSON object of tokens and their numbers; is it a vocab.json?", r->path);
     return OK;
 }
 
-/* ids[id]: the token's letters, borrowed from the JSON. n tokens with n different numbers from 0 to n - 1 leave no gap. */
+/* ids[id]: the token's letters, borrowed from the JSON. n tokens with n different numbers from 0 to n - 1 leave no
+ * gap. */
 static enum status order_tokens(struct reader *r, const char **ids, int64_t *total) {
     const char *letters;
     json_t *value;
     json_object_foreach(r->vocab, letters, value) {
         int64_t id = json_is_integer(value) ? (int64_t)json_integer_value(value) : -1;
         if (id < 0 || id >= r->b->n_tokens)
-            return FAIL(E_FORMAT, "%s: token \"%.64s\" has no number from 0 to %d, and the %d tokens have one each, without gaps; get the file again",
+            return FAIL(E_FORMAT,
+                        "%s: token \"%.64s\" has no number from 0 to %d, and the %d tokens have one each, without "
+                        "gaps; get the file again",
                         r->path, letters, r->b->n_tokens - 1, r->b->n_tokens);
         if (ids[id])
-            return FAIL(E_FORMAT, "%s: \"%.64s\" and \"%.64s\" both have the number %" PRId64 "; get the file again", r->path, ids[id], letters, id);
+            return FAIL(E_FORMAT, "%s: \"%.64s\" and \"%.64s\" both have the number %" PRId64 "; get the file again",
+                        r->path, ids[id], letters, id);
         ids[id] = letters;
         *total += (int64_t)strlen(letters);
     }
@@ -82,7 +94,10 @@ static enum status spell_tokens(struct reader *r, const char *const *ids) {
     }
     for (int byte = 0; byte < 256; byte++)
         if (b->byte_token[byte] < 0)
-            return FAIL(E_FORMAT, "%s has no token for the byte 0x%02x, and needs one for each of the 256; is it a byte-level vocabulary?", r->path, byte);
+            return FAIL(E_FORMAT,
+                        "%s has no token for the byte 0x%02x, and needs one for each of the 256; is it a byte-level "
+                        "vocabulary?",
+                        r->path, byte);
     return OK;
 }
 
@@ -90,13 +105,16 @@ static enum status read_vocab(struct reader *r) {
     struct bpe *b = r->b;
     TRY(load_json(r));
     if (json_object_size(r->vocab) > MOST_TOKENS)
-        return FAIL(E_FORMAT, "%s has %zu tokens, and the limit is %d", r->path, json_object_size(r->vocab), MOST_TOKENS);
+        return FAIL(E_FORMAT, "%s has %zu tokens, and the limit is %d", r->path, json_object_size(r->vocab),
+                    MOST_TOKENS);
     b->n_tokens = (int32_t)json_object_size(r->vocab);
     int64_t total = 0;
     const char **ids = calloc((size_t)b->n_tokens + 1, sizeof *ids);
     b->bytes_at = calloc((size_t)b->n_tokens + 1, sizeof *b->bytes_at);
-    enum status status = ids && b->bytes_at ? order_tokens(r, ids, &total) : FAIL(E_MEMORY, "no memory for %s; close other programs", r->path);
-    if (status == OK && !(b->bytes = malloc((size_t)total + 1))) status = FAIL(E_MEMORY, "no memory for %s; close other programs", r->path);
+    enum status status = ids && b->bytes_at ? order_tokens(r, ids, &total)
+                                            : FAIL(E_MEMORY, "no memory for %s; close other programs", r->path);
+    if (status == OK && !(b->bytes = malloc((size_t)total + 1)))
+        status = FAIL(E_MEMORY, "no memory for %s; close other programs", r->path);
     if (status == OK) status = spell_tokens(r, ids);
     free(ids);
     TRY(status);
@@ -109,7 +127,10 @@ static enum status read_vocab(struct reader *r) {
 
 static enum status find_token(const struct reader *r, const char *letters, int64_t line, int32_t *id) {
     const json_t *value = json_object_get(r->vocab, letters);
-    if (!value) return FAIL(E_FORMAT, "%s line %" PRId64 ": \"%.64s\" is not in the vocabulary; the two files do not belong together", r->path, line, letters);
+    if (!value)
+        return FAIL(E_FORMAT,
+                    "%s line %" PRId64 ": \"%.64s\" is not in the vocabulary; the two files do not belong together",
+                    r->path, line, letters);
     *id = (int32_t)json_integer_value(value);
     return OK;
 }
@@ -118,7 +139,9 @@ static enum status find_token(const struct reader *r, const char *letters, int64
 static enum status read_merge(struct reader *r, char *text, int64_t line, struct bpe_merge *m) {
     char *blank = strchr(text, ' ');
     if (!blank || blank == text || !blank[1] || strchr(blank + 1, ' '))
-        return FAIL(E_FORMAT, "%s line %" PRId64 ": \"%.64s\" is not two tokens with a blank between them; get the file again", r->path, line, text);
+        return FAIL(E_FORMAT,
+                    "%s line %" PRId64 ": \"%.64s\" is not two tokens with a blank between them; get the file again",
+                    r->path, line, text);
     *blank = 0;
     TRY(find_token(r, text, line, &m->left));
     TRY(find_token(r, blank + 1, line, &m->right));
@@ -131,7 +154,8 @@ static enum status read_line(struct reader *r, const char *at, size_t bytes, int
     struct bpe *b = r->b;
     if (bytes > 0 && at[bytes - 1] == '\r') bytes--;
     if (bytes > MOST_LINE_BYTES || memchr(at, 0, bytes))
-        return FAIL(E_FORMAT, "%s line %" PRId64 " has %s; is it a merges.txt?", r->path, line, bytes > MOST_LINE_BYTES ? "more than 4096 bytes" : "a zero byte");
+        return FAIL(E_FORMAT, "%s line %" PRId64 " has %s; is it a merges.txt?", r->path, line,
+                    bytes > MOST_LINE_BYTES ? "more than 4096 bytes" : "a zero byte");
     memcpy(text, at, bytes);
     text[bytes] = 0;
     if (bytes == 0 || (line == 1 && !strncmp(text, "#version", 8))) return OK;
@@ -141,8 +165,10 @@ static enum status read_line(struct reader *r, const char *at, size_t bytes, int
 static enum status read_lines(struct reader *r, const struct data_map *map) {
     const char *at = map->at ? (const char *)map->at : "", *end = at + map->bytes; /* an empty file is not mapped */
     if (map->bytes > MOST_FILE_BYTES)
-        return FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for merges is %d; is it a merges.txt?", r->path, map->bytes, MOST_FILE_BYTES);
-    r->b->merges = malloc((size_t)(map->bytes / 4 + 1) * sizeof *r->b->merges);     /* "a b" and its end: four bytes at least */
+        return FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for merges is %d; is it a merges.txt?", r->path,
+                    map->bytes, MOST_FILE_BYTES);
+    /* "a b" and its end: four bytes at least */
+    r->b->merges = malloc((size_t)(map->bytes / 4 + 1) * sizeof *r->b->merges);
     if (!r->b->merges) return FAIL(E_MEMORY, "no memory for the merges of %s; close other programs", r->path);
     for (int64_t line = 1; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));

@@ -5,7 +5,8 @@
 #include "lib/data/bpe.h"
 
 struct bpe_merge { int32_t left, right, merged; };
-struct bpe_symbol { int32_t token, before, after; };   /* before, after: neighbours by place, -1: none. token -1: merged away */
+struct bpe_symbol { int32_t token, before, after; };   /* before, after: neighbours by place, -1: none. token -1: merged
+                                                        * away */
 
 struct bpe {
     int32_t n_tokens, end_of_text;

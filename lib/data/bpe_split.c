@@ -1,17 +1,23 @@
-/* GPT-2's pattern, by PCRE2. White space is spelled out: Unicode's, in any version of PCRE2 (whose own \s has U+180E as well). */
+/* GPT-2's pattern, by PCRE2. White space is spelled out: Unicode's, in any version of PCRE2 (whose own \s has U+180E as
+ * well). */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/data/bpe_private.h"
 
 #include <pcre2.h>
 
 #define SPACES "\\t-\\r \\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
-static const char PATTERN[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+";
+static const char PATTERN[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|[" SPACES
+                              "]+(?![^" SPACES "])|[" SPACES "]+";
 
 enum status bpe_split_open(struct bpe *b) {
     int code;
     PCRE2_SIZE at;
-    pcre2_code *pattern = b->pattern = pcre2_compile((PCRE2_SPTR)PATTERN, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_ANCHORED, &code, &at, NULL);
-    if (!pattern) return FAIL(E_INTERNAL, "PCRE2 refuses GPT-2's pattern: error %d at character %zu; it must be built with Unicode", code, at);
+    pcre2_code *pattern = b->pattern =
+        pcre2_compile((PCRE2_SPTR)PATTERN, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_ANCHORED, &code, &at, NULL);
+    if (!pattern)
+        return FAIL(E_INTERNAL,
+                    "PCRE2 refuses GPT-2's pattern: error %d at character %zu; it must be built with Unicode", code,
+                    at);
     (void)pcre2_jit_compile(pattern, PCRE2_JIT_COMPLETE);      /* where it cannot, matching is slower and the same */
     b->match = pcre2_match_data_create_from_pattern(pattern, NULL);
     return b->match ? OK : FAIL(E_MEMORY, "no memory for the tokenizer; close other programs");

@@ -1,12 +1,13 @@
 /* Token data: what the files are, which tokens make sample i, and in which order samples come.
  *
  * Sample i is tokens [i T, i T + T) with targets one further, so n tokens have (n - 1) / T samples. The order is a
- * keyed permutation of the sample index, drawn again each epoch; sample number s of a run (counting from 0 over all steps) is
- * a pure function of (seed, s). No rank, layout or batch size enters it: rank r simply asks for other s.
+ * keyed permutation of the sample index, drawn again each epoch; sample number s of a run (counting from 0 over all
+ * steps) is a pure function of (seed, s). No rank, layout or batch size enters it: rank r simply asks for other s.
  *
  * Formats, in the order in which they are looked for:
  *   llm.c     by content: magic 20240520, version 1, u16 tokens; magic 20240801, version 7, u32 tokens
- *   Megatron  NAME.bin with an index NAME.idx beside it: the tokens of all its sequences, in the index's order (megatron.h)
+ *   Megatron  NAME.bin with an index NAME.idx beside it: the tokens of all its sequences, in the index's order
+ *   (megatron.h)
  *   text      anything else: one token a byte, vocabulary 256; or, with a tokenizer, its tokens (bpe.h)
  * Files are memory-mapped and only read. Several files of one format are one stream (data_list.h). */
 #ifndef TRIVIUM_DATA_DATA_H
@@ -23,11 +24,13 @@ enum data_format { DATA_TEXT, DATA_LLMC_U16, DATA_LLMC_U32, DATA_MEGATRON };
 struct data_file;
 struct bpe;
 
-/** Map a file, or the files that a list or pattern names (data_list.h), as one stream. @errors E_DATA: missing, unreadable, empty,
- *  a directory, files of several formats; E_FORMAT: an llm.c header or a Megatron index that does not fit its file; E_MEMORY */
+/** Map a file, or the files that a list or pattern names (data_list.h), as one stream. @errors E_DATA: missing,
+ *  unreadable, empty, a directory, files of several formats; E_FORMAT: an llm.c header or a Megatron index that does
+ *  not fit its file; E_MEMORY */
 enum status data_open(const char *names, struct data_file **out);
-/** The same for text, tokenized here and now, and kept in memory: for tens of MB; what is larger is better written once by
- *  `trivium data tokenize`. The tokenizer is only used in the call. @errors also E_CONFIG: a file that holds tokens already */
+/** The same for text, tokenized here and now, and kept in memory: for tens of MB; what is larger is better written once
+ *  by `trivium data tokenize`. The tokenizer is only used in the call. @errors also E_CONFIG: a file that holds tokens
+ *  already */
 enum status data_open_tokenized(const char *names, struct bpe *tokenizer, struct data_file **out);
 void data_close(struct data_file **);
 
@@ -38,7 +41,8 @@ enum data_format data_format_of(const struct data_file *);
 const char *data_format_name(const struct data_file *);
 /** As it was given to data_open. */
 const char *data_path(const struct data_file *);
-/** 256 for text, the tokenizer's for tokenized text; 0 where the format does not say (the model's vocabulary counts). */
+/** 256 for text, the tokenizer's for tokenized text; 0 where the format does not say (the model's vocabulary
+ *  counts). */
 int64_t data_vocab(const struct data_file *);
 int data_n_files(const struct data_file *);
 /** Documents and sequences that a Megatron index lists; 0 for other formats. */
@@ -54,18 +58,22 @@ const char *data_text(const struct data_file *, int i, int64_t *bytes);
 /* A stretch of a file, cut into samples of T tokens. */
 struct data_split { const struct data_file *file; int64_t first, n_tokens, T; };
 
-/** The last `val_fraction` of the tokens is validation, the rest training. val_fraction 0: all training, *val has 0 tokens.
- *  @errors E_DATA: a part is shorter than one sample (says tokens, T, fraction); E_CONFIG: T or val_fraction out of range */
+/** The last `val_fraction` of the tokens is validation, the rest training. val_fraction 0: all training, *val has 0
+ *  tokens.
+ *  @errors E_DATA: a part is shorter than one sample (says tokens, T, fraction); E_CONFIG: T or val_fraction out of
+ *  range */
 enum status data_split_tail(const struct data_file *, int64_t T, double val_fraction, struct data_split *train,
                             struct data_split *val);
 /** The whole file as one part. @errors E_DATA: shorter than one sample; E_CONFIG: T out of range */
 enum status data_split_whole(const struct data_file *, int64_t T, struct data_split *);
 int64_t data_split_samples(const struct data_split *); /* (n_tokens - 1) / T */
 
-/** Which sample of the split is number s of a shuffled run, s >= 0; every epoch of data_split_samples is a new permutation. */
+/** Which sample of the split is number s of a shuffled run, s >= 0; every epoch of data_split_samples is a new
+ *  permutation. */
 int64_t data_shuffled(const struct data_split *, uint64_t seed, int64_t s);
 
-/** tokens[0..T) and targets[0..T) of sample i. @errors E_DATA: a token >= vocab or < 0 (value, position, file, limit) */
+/** tokens[0..T) and targets[0..T) of sample i. @errors E_DATA: a token >= vocab or < 0 (value, position, file,
+ *  limit) */
 enum status data_sample(const struct data_split *, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets);
 
 #ifdef __cplusplus

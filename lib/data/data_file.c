@@ -1,5 +1,5 @@
-/* A token stream: open the files, recognise each by content, and find token i. Sizes are checked by the formats' readers, once,
- * before anything trusts them. */
+/* A token stream: open the files, recognise each by content, and find token i. Sizes are checked by the formats'
+ * readers, once, before anything trusts them. */
 #include "lib/data/data_private.h"
 
 #include "lib/data/data_list.h"
@@ -35,7 +35,8 @@ static int64_t element_at(const struct data_stretch *s, int64_t i) {
 
 /* ---- opening ---- */
 
-/* Sequences that lie side by side become one stretch, so that an ordinary file is one, however many sequences it has. */
+/* Sequences that lie side by side become one stretch, so that an ordinary file is one, however many sequences it
+ * has. */
 enum status data_add(struct data_file *f, const unsigned char *at, int64_t n, enum data_element element) {
     struct data_stretch *last = f->n_stretches > 0 ? &f->stretches[f->n_stretches - 1] : NULL;
     int64_t first = f->n_tokens;
@@ -46,7 +47,9 @@ enum status data_add(struct data_file *f, const unsigned char *at, int64_t n, en
     if (f->n_stretches == f->room) {
         int64_t room = f->room ? 2 * f->room : 1;
         void *bigger = realloc(f->stretches, (size_t)room * sizeof *f->stretches);
-        if (!bigger) return FAIL(E_MEMORY, "no memory for the %" PRId64 " pieces that %s lies in; write it again, in order", room, f->path);
+        if (!bigger)
+            return FAIL(E_MEMORY, "no memory for the %" PRId64 " pieces that %s lies in; write it again, in order",
+                        room, f->path);
         f->stretches = bigger;
         f->room = room;
     }
@@ -57,7 +60,8 @@ enum status data_add(struct data_file *f, const unsigned char *at, int64_t n, en
 static enum status read_text(struct data_file *f, const struct data_part *part) {
     const struct data_map *map = &part->map;
     if (map->bytes >= MEGATRON_MAGIC_BYTES && !memcmp(map->at, megatron_magic, MEGATRON_MAGIC_BYTES))
-        return FAIL(E_FORMAT, "%s is the index of Megatron data, and no data itself; give the .bin beside it", map->path);
+        return FAIL(E_FORMAT, "%s is the index of Megatron data, and no data itself; give the .bin beside it",
+                    map->path);
     f->format = DATA_TEXT;
     f->vocab = 256;
     return data_add(f, map->at, map->bytes, DATA_U8);
@@ -75,7 +79,9 @@ static enum status read_part(struct data_file *f, const char *path) {
     if (!mine) TRY(megatron_read(f, part, &mine));
     if (!mine) TRY(read_text(f, part));
     if (f->n_parts > 1 && f->format != before)
-        return FAIL(E_DATA, "%s and %s are of several formats, and a list has one; convert them with trivium data tokenize, or train on one",
+        return FAIL(E_DATA,
+                    "%s and %s are of several formats, and a list has one; convert them with trivium data tokenize, or "
+                    "train on one",
                     f->parts[0].map.path, path);
     return OK;
 }
@@ -131,7 +137,8 @@ int64_t data_n_sequences(const struct data_file *f) { return f->n_sequences; }
 const char *data_format_name(const struct data_file *f) {
     static char text[48];
     if (f->format == DATA_TEXT) return f->parts[0].tokens ? "text, tokenized" : "text, one token a byte";
-    snprintf(text, sizeof text, "%s, %s tokens", f->format == DATA_MEGATRON ? "Megatron" : "llm.c", data_element_name(f->stretches[0].element));
+    snprintf(text, sizeof text, "%s, %s tokens", f->format == DATA_MEGATRON ? "Megatron" : "llm.c",
+             data_element_name(f->stretches[0].element));
     return text;
 }
 

@@ -18,8 +18,13 @@ static enum status add_pattern(struct data_list *list, const char *pattern) {
     glob_t found;
     enum status status = OK;
     int code = glob(pattern, GLOB_NOSORT, NULL, &found);
-    if (code == GLOB_NOMATCH) return FAIL(E_DATA, "no file fits the pattern %s; quote it, so that the shell leaves it alone, and look with ls", pattern);
-    if (code != 0) return FAIL(code == GLOB_NOSPACE ? E_MEMORY : E_DATA, "the pattern %s cannot be looked up; name the files", pattern);
+    if (code == GLOB_NOMATCH)
+        return FAIL(E_DATA,
+                    "no file fits the pattern %s; quote it, so that the shell leaves it alone, and look with ls",
+                    pattern);
+    if (code != 0)
+        return FAIL(code == GLOB_NOSPACE ? E_MEMORY : E_DATA, "the pattern %s cannot be looked up; name the files",
+                    pattern);
     for (size_t i = 0; i < found.gl_pathc && status == OK; i++) status = add(list, found.gl_pathv[i]);
     globfree(&found);
     return status;
@@ -36,7 +41,8 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 static enum status sort(struct data_list *list) {
     qsort(list->path, (size_t)list->n, sizeof *list->path, by_name);
     for (int i = 1; i < list->n; i++)
-        if (!strcmp(list->path[i - 1], list->path[i])) return FAIL(E_DATA, "%s is named twice; name it once", list->path[i]);
+        if (!strcmp(list->path[i - 1], list->path[i]))
+            return FAIL(E_DATA, "%s is named twice; name it once", list->path[i]);
     return OK;
 }
 
@@ -47,7 +53,8 @@ enum status data_list_init(struct data_list *out, const char *names) {
         char *words = strdup(names), *rest = words, *word;
         enum status status = words ? OK : FAIL(E_MEMORY, "no memory for the list %s; close other programs", names);
         while (status == OK && (word = strsep(&rest, ",")))
-            status = *word ? add_word(out, word) : FAIL(E_DATA, "the list %s has an empty name in it; remove the comma", names);
+            status = *word ? add_word(out, word)
+                           : FAIL(E_DATA, "the list %s has an empty name in it; remove the comma", names);
         free(words);
         TRY(status);
     }

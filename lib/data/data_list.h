@@ -4,8 +4,8 @@
  *   a.bin,b.bin      several, separated by commas; each a name or a pattern
  *   part-*.bin       a pattern as a shell's: * ? [...]
  *
- * Files come in the order of their names, byte by byte, whatever order they were given in: every rank and every machine sees the
- * same stream. */
+ * Files come in the order of their names, byte by byte, whatever order they were given in: every rank and every machine
+ * sees the same stream. */
 #ifndef TRIVIUM_DATA_DATA_LIST_H
 #define TRIVIUM_DATA_DATA_LIST_H
 

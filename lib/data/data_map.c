@@ -1,4 +1,5 @@
-/* A file in memory: the kernel pages it in as it is read, so it may be larger than memory, and all ranks of a host share one copy. */
+/* A file in memory: the kernel pages it in as it is read, so it may be larger than memory, and all ranks of a host
+ * share one copy. */
 #include "lib/data/data_private.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@ static enum status open_regular(const char *path, const char *option, int *fd, i
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0 || fstat(*fd, &info) != 0)
-        return FAIL(E_DATA, "cannot open %s: %s; give %s a file that exists and can be read", path, strerror(errno), option);
+        return FAIL(E_DATA, "cannot open %s: %s; give %s a file that exists and can be read", path, strerror(errno),
+                    option);
     if (S_ISDIR(info.st_mode)) return FAIL(E_DATA, "%s is a directory; give %s a file in it", path, option);
     if (!S_ISREG(info.st_mode))
         return FAIL(E_DATA, "%s is a pipe or a device, and it is not read in order; save it to a file first", path);
@@ -30,7 +32,8 @@ enum status data_map(const char *path, const char *option, struct data_map *map)
     if (status == OK && map->bytes > 0) {
         void *at = mmap(NULL, (size_t)map->bytes, PROT_READ, MAP_SHARED, fd, 0);
         if (at == MAP_FAILED)
-            status = FAIL(E_DATA, "cannot map %s (%lld bytes): %s; copy it to a local disk", path, (long long)map->bytes, strerror(errno));
+            status = FAIL(E_DATA, "cannot map %s (%lld bytes): %s; copy it to a local disk", path,
+                          (long long)map->bytes, strerror(errno));
         else map->at = at;
     }
     if (fd >= 0) close(fd); /* the mapping stays */

@@ -1,4 +1,5 @@
-/* What the files of lib/data share: one token stream made of parts (files) and stretches (tokens that lie side by side in one).
+/* What the files of lib/data share: one token stream made of parts (files) and stretches (tokens that lie side by side
+ * in one).
  *
  *   parts       a.bin                      b.bin
  *   stretches   [0, 700) [700, 1000)       [1000, 1800)        first token of each; the index of a.bin has a gap
@@ -33,8 +34,9 @@ struct data_file {
     int64_t vocab;                       /* 0: the format does not say */
 };
 
-/** Map a regular file; an empty one has no address. *map starts as zeros and is to be unmapped in any case. `option`: where another file can be
- *  named, for the remedy ("--data").  @errors E_DATA: missing, unreadable, no file; E_MEMORY */
+/** Map a regular file; an empty one has no address. *map starts as zeros and is to be unmapped in any case. `option`:
+ *  where another file can be named, for the remedy ("--data").  @errors E_DATA: missing, unreadable, no file;
+ *  E_MEMORY */
 enum status data_map(const char *path, const char *option, struct data_map *map);
 void data_unmap(struct data_map *);
 
@@ -42,7 +44,8 @@ int data_element_bytes(enum data_element);
 /** "u16" and so on. */
 const char *data_element_name(enum data_element);
 
-/** The next n tokens of the stream lie at `at`, in the newest part's memory. @errors E_MEMORY; E_FORMAT: 2^63 tokens or more */
+/** The next n tokens of the stream lie at `at`, in the newest part's memory. @errors E_MEMORY; E_FORMAT: 2^63 tokens or
+ *  more */
 enum status data_add(struct data_file *, const unsigned char *at, int64_t n, enum data_element);
 
 /** Is this part an llm.c file? If so *mine, and its tokens are added. @errors E_FORMAT */

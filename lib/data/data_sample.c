@@ -54,9 +54,12 @@ static enum status refuse(const struct data_file *file, int64_t i, int64_t token
     int64_t place;
     const char *path = data_file_of(file, i, &place);
     if (token < 0)
-        return FAIL(E_DATA, "%s: token %lld at position %lld is negative; tokenize the text again", path, (long long)token, (long long)place);
-    return FAIL(E_DATA, "%s: token %lld at position %lld is not below vocab=%lld; use --vocab %llu or more, or "
-                "the data this model was made for", path, (long long)token, (long long)place, (long long)vocab, (unsigned long long)token + 1);
+        return FAIL(E_DATA, "%s: token %lld at position %lld is negative; tokenize the text again", path,
+                    (long long)token, (long long)place);
+    return FAIL(E_DATA,
+                "%s: token %lld at position %lld is not below vocab=%lld; use --vocab %llu or more, or "
+                "the data this model was made for",
+                path, (long long)token, (long long)place, (long long)vocab, (unsigned long long)token + 1);
 }
 
 enum status data_sample(const struct data_split *split, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets) {

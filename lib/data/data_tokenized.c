@@ -12,7 +12,11 @@ static enum status keep(void *self, const int32_t *tokens, int64_t n) {
     if (n > t->room - t->n) {
         int64_t room = 2 * (t->n + n);
         int32_t *bigger = realloc(t->at, (size_t)room * sizeof *bigger);
-        if (!bigger) return FAIL(E_MEMORY, "no memory for %" PRId64 " tokens; write them once with trivium data tokenize, and give --data that", room);
+        if (!bigger)
+            return FAIL(E_MEMORY,
+                        "no memory for %" PRId64
+                        " tokens; write them once with trivium data tokenize, and give --data that",
+                        room);
         t->at = bigger;
         t->room = room;
     }
@@ -31,7 +35,8 @@ static enum status tokenize(struct data_file *f, struct data_part *part, struct 
 
 static enum status tokenize_all(struct data_file *f, struct bpe *tokenizer) {
     if (f->format != DATA_TEXT)
-        return FAIL(E_CONFIG, "%s holds tokens already (%s); leave --tokenizer out, or give --data the text", f->path, data_format_name(f));
+        return FAIL(E_CONFIG, "%s holds tokens already (%s); leave --tokenizer out, or give --data the text", f->path,
+                    data_format_name(f));
     f->n_stretches = f->n_tokens = 0;
     f->vocab = bpe_n_tokens(tokenizer);
     for (int i = 0; i < f->n_parts; i++) TRY(tokenize(f, &f->parts[i], tokenizer));

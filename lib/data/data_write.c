@@ -23,7 +23,9 @@ struct data_writer {
 
 /* ---- one file ---- */
 
-static enum status refused(const struct output *o, const char *what) { return FAIL(E_IO, "%s %s: %s", what, o->path, strerror(errno)); }
+static enum status refused(const struct output *o, const char *what) {
+    return FAIL(E_IO, "%s %s: %s", what, o->path, strerror(errno));
+}
 
 static enum status open_output(struct output *o, const char *path) {
     o->path = strdup(path);
@@ -68,7 +70,8 @@ static void close_output(struct output *o) {
 static enum status put_llmc_header(struct data_writer *w) {
     bool narrow = w->element == DATA_U16;
     unsigned char bytes[LLMC_HEADER_BYTES] = {0};
-    struct llmc_header header = {narrow ? LLMC_MAGIC_U16 : LLMC_MAGIC_U32, narrow ? LLMC_VERSION_U16 : LLMC_VERSION_U32, (int32_t)w->n_tokens};
+    struct llmc_header header = {narrow ? LLMC_MAGIC_U16 : LLMC_MAGIC_U32, narrow ? LLMC_VERSION_U16 : LLMC_VERSION_U32,
+                                 (int32_t)w->n_tokens};
     memcpy(bytes, &header, sizeof header);
     return put(&w->bin, bytes, sizeof bytes);
 }
@@ -87,7 +90,8 @@ static enum status put_index(struct data_writer *w) {
     TRY(put_u64(o, (uint64_t)w->n_documents + 1));
     TRY(put(o, w->lengths, (size_t)w->n_documents * sizeof *w->lengths));
     uint64_t at = 0;
-    for (int64_t i = 0; i < w->n_documents; at += (uint64_t)w->lengths[i++] * (uint64_t)data_element_bytes(w->element)) TRY(put_u64(o, at));
+    for (int64_t i = 0; i < w->n_documents; at += (uint64_t)w->lengths[i++] * (uint64_t)data_element_bytes(w->element))
+        TRY(put_u64(o, at));
     for (int64_t i = 0; i <= w->n_documents; i++) TRY(put_u64(o, (uint64_t)i));
     return flush(o);
 }
@@ -102,7 +106,9 @@ static enum data_element element_for(enum data_target target, int64_t vocab) {
 static enum status begin(struct data_writer *w, const char *path) {
     if (w->target == DATA_TO_MEGATRON) {
         char *index = megatron_index_path(path);
-        enum status status = index ? open_output(&w->index, index) : FAIL(E_CONFIG, "%s does not end in .bin, as the tokens of Megatron data must", path);
+        enum status status = index
+                                 ? open_output(&w->index, index)
+                                 : FAIL(E_CONFIG, "%s does not end in .bin, as the tokens of Megatron data must", path);
         free(index);
         TRY(status);
     }
@@ -123,10 +129,12 @@ enum status data_write_create(const char *path, enum data_target target, int64_t
 
 static enum status check_count(const struct data_writer *w, int64_t n) {
     if (w->target == DATA_TO_LLMC && n > INT32_MAX - w->n_tokens)
-        return FAIL(E_DATA, "%s would have more than %d tokens, llm.c's limit for a file; write several, or --format megatron", w->bin.path, INT32_MAX);
+        return FAIL(E_DATA,
+                    "%s would have more than %d tokens, llm.c's limit for a file; write several, or --format megatron",
+                    w->bin.path, INT32_MAX);
     if (n > INT32_MAX - (w->n_tokens - w->document_at))
-        return FAIL(E_DATA, "document %" PRId64 " of %s would have more than %d tokens, Megatron's limit; cut the text", w->n_documents + 1, w->bin.path,
-                    INT32_MAX);
+        return FAIL(E_DATA, "document %" PRId64 " of %s would have more than %d tokens, Megatron's limit; cut the text",
+                    w->n_documents + 1, w->bin.path, INT32_MAX);
     return OK;
 }
 
@@ -135,7 +143,8 @@ enum status data_write_tokens(struct data_writer *w, const int32_t *tokens, int6
     TRY(check_count(w, n));
     for (int64_t i = 0; i < n; i++) {
         if (tokens[i] < 0 || tokens[i] >= w->vocab)
-            return FAIL(E_INTERNAL, "token %d for %s, of a vocabulary of %" PRId64 "; please report this", tokens[i], w->bin.path, w->vocab);
+            return FAIL(E_INTERNAL, "token %d for %s, of a vocabulary of %" PRId64 "; please report this", tokens[i],
+                        w->bin.path, w->vocab);
         TRY(put(&w->bin, &tokens[i], (size_t)bytes));       /* little-endian: the low bytes come first */
     }
     w->n_tokens += n;
@@ -147,7 +156,8 @@ enum status data_write_end_document(struct data_writer *w) {
     if (w->n_documents == w->room) {
         int64_t room = w->room ? 2 * w->room : 64;
         int32_t *bigger = realloc(w->lengths, (size_t)room * sizeof *bigger);
-        if (!bigger) return FAIL(E_MEMORY, "no memory for the lengths of %" PRId64 " documents; write several files", room);
+        if (!bigger)
+            return FAIL(E_MEMORY, "no memory for the lengths of %" PRId64 " documents; write several files", room);
         w->lengths = bigger;
         w->room = room;
     }
@@ -161,7 +171,8 @@ int64_t data_write_n_documents(const struct data_writer *w) { return w->n_docume
 
 static enum status complete(struct data_writer *w) {
     TRY(data_write_end_document(w));
-    if (w->n_tokens == 0) return FAIL(E_DATA, "there are no tokens to write to %s; give a text that is not empty", w->bin.path);
+    if (w->n_tokens == 0)
+        return FAIL(E_DATA, "there are no tokens to write to %s; give a text that is not empty", w->bin.path);
     if (w->target == DATA_TO_LLMC) {
         if (fseek(w->bin.file, 0, SEEK_SET) != 0) return refused(&w->bin, "writing");
         TRY(put_llmc_header(w));

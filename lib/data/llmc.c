@@ -10,7 +10,8 @@
 #include "lib/data/llmc.h"
 #include <string.h>
 
-static const struct llmc_kind { int32_t magic, version; enum data_format format; enum data_element element; } kinds[] = {
+static const struct llmc_kind { int32_t magic,
+                                version; enum data_format format; enum data_element element; } kinds[] = {
     {LLMC_MAGIC_U16, LLMC_VERSION_U16, DATA_LLMC_U16, DATA_U16},
     {LLMC_MAGIC_U32, LLMC_VERSION_U32, DATA_LLMC_U32, DATA_U32},
 };
@@ -21,8 +22,10 @@ static enum status check(const struct data_map *f, const struct llmc_kind *kind,
                     "tokenize it again", f->path, kind->magic, (long long)f->bytes, LLMC_HEADER_BYTES);
     memcpy(header, f->at, sizeof *header);
     if (header->version != kind->version)
-        return FAIL(E_FORMAT, "%s: llm.c data version %d, and of magic %d only version %d can be read; tokenize it again "
-                    "with a current llm.c", f->path, header->version, kind->magic, kind->version);
+        return FAIL(E_FORMAT,
+                    "%s: llm.c data version %d, and of magic %d only version %d can be read; tokenize it again "
+                    "with a current llm.c",
+                    f->path, header->version, kind->magic, kind->version);
     if (header->n_tokens < 1)
         return FAIL(E_FORMAT, "%s: the llm.c header says %d tokens, at least 1 is needed; tokenize it again", f->path,
                     header->n_tokens);

@@ -9,8 +9,9 @@
  *   i64 [S]        byte of NAME.bin where each begins
  *   i64 [D]        0, then for each document the number of sequences up to its end
  *
- * All little-endian, nothing is aligned. With data of several modes one byte a sequence follows; those are no text, and refused.
- * An index that is read may come from anybody: its counts are held against its size, each sequence against the size of NAME.bin.
+ * All little-endian, nothing is aligned. With data of several modes one byte a sequence follows; those are no text, and
+ * refused. An index that is read may come from anybody: its counts are held against its size, each sequence against the
+ * size of NAME.bin.
  *
  * Source: NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py (_IndexWriter, _IndexReader). */
 #ifndef TRIVIUM_DATA_MEGATRON_H
@@ -27,7 +28,8 @@ int megatron_code(enum data_element);
 /** "NAME.idx" for "NAME.bin"; NULL: the path does not end so, or there is no memory. To be freed. */
 char *megatron_index_path(const char *bin_path);
 
-/** Is this part a .bin with an index beside it? If so *mine, and its tokens are added. @errors E_DATA, E_FORMAT, E_MEMORY */
+/** Is this part a .bin with an index beside it? If so *mine, and its tokens are added. @errors E_DATA, E_FORMAT,
+ *  E_MEMORY */
 enum status megatron_read(struct data_file *, const struct data_part *, bool *mine);
 
 #endif

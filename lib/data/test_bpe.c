@@ -59,7 +59,8 @@ static void test_tokens_are_those_of_another_encoder(void **state) {
         const json_t *text = json_object_get(row, "text"), *tokens = json_object_get(row, "tokens");
         struct kept k = encode(b, json_string_value(text), json_string_length(text));
         bool same = (size_t)k.n == json_array_size(tokens);
-        for (int64_t t = 0; same && t < k.n; t++) same = k.at[t] == json_integer_value(json_array_get(tokens, (size_t)t));
+        for (int64_t t = 0; same && t < k.n; t++)
+            same = k.at[t] == json_integer_value(json_array_get(tokens, (size_t)t));
         if (!same) print_error("row %zu: \"%s\"\n", i, json_string_value(text));
         assert_true(same);
         assert_round_trip(b, &k, json_string_value(text), json_string_length(text));
@@ -73,8 +74,16 @@ static void test_tokens_are_those_of_another_encoder(void **state) {
 static void test_bytes_that_are_no_utf8_come_back(void **state) {
     (void)state;
     struct bpe *b = fixture();
-    static const char texts[][16] = {
-        "\xff", "a\xff" "b", "\xe2\x82", "the \xe2\x82 the", "\xc3(\xa9", "\xed\xa0\x80 surrogate", "\xf4\x90\x80\x80", "\xc0\xaf", "\x80\x80\x80the"};
+    static const char texts[][16] = {"\xff",
+                                     "a\xff"
+                                     "b",
+                                     "\xe2\x82",
+                                     "the \xe2\x82 the",
+                                     "\xc3(\xa9",
+                                     "\xed\xa0\x80 surrogate",
+                                     "\xf4\x90\x80\x80",
+                                     "\xc0\xaf",
+                                     "\x80\x80\x80the"};
     char all[256];
     for (int i = 0; i < 256; i++) all[i] = (char)i;
     struct kept k = encode(b, all, 256);
@@ -116,7 +125,8 @@ static const char *write_text(const char *name, const char *text, size_t n) {
 }
 
 static char *append_letter(char *at, int byte) {
-    static const char *const plain = "!#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~";
+    static const char *const plain =
+        "!#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~";
     if (byte < 128 && strchr(plain, byte) && byte) return at + sprintf(at, "%c", byte);
     int letter = byte;
     bool itself = byte == '"' || byte == '\\' || (byte >= 0xA1 && byte != 0xAD);
@@ -261,12 +271,14 @@ static void test_text_opened_with_a_tokenizer(void **state) {
     data_close(&file);
     char llmc[1026] = {0};
     memcpy(llmc, (const int32_t[]){20240520, 1, 1}, 12);
-    assert_fails(data_open_tokenized(write_text("t.bin", llmc, sizeof llmc), b, &file), E_CONFIG, "t.bin", "tokens already", "--tokenizer");
+    assert_fails(data_open_tokenized(write_text("t.bin", llmc, sizeof llmc), b, &file), E_CONFIG, "t.bin",
+                 "tokens already", "--tokenizer");
     assert_null(file);
     bpe_close(&b);
 }
 
-TESTS(unit_test(test_tokens_are_those_of_another_encoder), unit_test(test_bytes_that_are_no_utf8_come_back), unit_test(test_end_of_text_is_one_token),
-      unit_test(test_a_sinks_failure_ends_the_encoding), unit_test(test_a_vocabulary_of_bytes_and_one_merge),
-      unit_test(test_a_bad_vocabulary_is_refused), unit_test(test_bad_merges_are_refused), unit_test(test_a_long_piece_is_no_trap),
+TESTS(unit_test(test_tokens_are_those_of_another_encoder), unit_test(test_bytes_that_are_no_utf8_come_back),
+      unit_test(test_end_of_text_is_one_token), unit_test(test_a_sinks_failure_ends_the_encoding),
+      unit_test(test_a_vocabulary_of_bytes_and_one_merge), unit_test(test_a_bad_vocabulary_is_refused),
+      unit_test(test_bad_merges_are_refused), unit_test(test_a_long_piece_is_no_trap),
       unit_test(test_text_opened_with_a_tokenizer))

@@ -121,7 +121,8 @@ static void test_a_path_must_be_a_readable_file(void **state) {
 
 static void test_a_sample_is_tokens_and_targets_one_further(void **state) {
     (void)state;
-    struct data_file *file = open_text("abcdefghi"); /* 9 tokens, T = 4: two samples, the last target is the last token */
+    struct data_file *file = open_text("abcdefghi"); /* 9 tokens, T = 4: two samples, the last target is the last
+                                                      * token */
     struct data_split all;
     int32_t tokens[4], targets[4];
     assert_ok(data_split_whole(file, 4, &all));
@@ -190,7 +191,8 @@ static uint64_t epoch_set(const struct data_split *split, uint64_t seed, int epo
     return seen;
 }
 
-static int n_same_place(const struct data_split *split, uint64_t seed, int64_t s, uint64_t other_seed, int64_t other_s) {
+static int n_same_place(const struct data_split *split, uint64_t seed, int64_t s, uint64_t other_seed,
+                        int64_t other_s) {
     int n = 0;
     for (int64_t i = 0; i < data_split_samples(split); i++)
         n += data_shuffled(split, seed, s + i) == data_shuffled(split, other_seed, other_s + i);
@@ -232,9 +234,10 @@ static void test_a_token_beyond_the_vocabulary_is_refused(void **state) {
     data_close(&file);
 }
 
-TESTS(unit_test(test_text_is_bytes), unit_test(test_one_byte_is_text), unit_test(test_llmc_u16), unit_test(test_llmc_u32),
-      unit_test(test_llmc_size_must_match_its_header), unit_test(test_llmc_version_must_be_known),
-      unit_test(test_a_path_must_be_a_readable_file), unit_test(test_a_sample_is_tokens_and_targets_one_further),
+TESTS(unit_test(test_text_is_bytes), unit_test(test_one_byte_is_text), unit_test(test_llmc_u16),
+      unit_test(test_llmc_u32), unit_test(test_llmc_size_must_match_its_header),
+      unit_test(test_llmc_version_must_be_known), unit_test(test_a_path_must_be_a_readable_file),
+      unit_test(test_a_sample_is_tokens_and_targets_one_further),
       unit_test(test_the_number_of_samples_counts_the_last_target), unit_test(test_the_tail_is_validation),
       unit_test(test_a_part_holds_a_sample), unit_test(test_each_epoch_is_a_new_permutation),
       unit_test(test_a_token_beyond_the_vocabulary_is_refused))

@@ -47,7 +47,8 @@ static void write_index(const char *name, const struct recipe *r) {
 /* 3 sequences of u16 in 2 documents; the sequences lie as the pointers say: 30 40 | 10 20 | 50 */
 static const uint16_t TOKENS[] = {10, 20, 30, 40, 50, 60};
 static struct recipe good(void) {
-    return (struct recipe){.magic = "MMIDIDX\0", .version = 1, .code = 8, .n_sequences = 3, .n_indices = 3, .lengths = {2, 2, 1}, .pointers = {4, 0, 8},
+    return (struct recipe){.magic = "MMIDIDX\0", .version = 1, .code = 8, .n_sequences = 3, .n_indices = 3,
+                           .lengths = {2, 2, 1}, .pointers = {4, 0, 8},
                            .indices = {0, 2, 3}, .n_lengths = 3, .n_pointers = 3, .n_i = 3};
 }
 
@@ -97,8 +98,8 @@ static void test_samples_go_over_the_edges_of_sequences(void **state) {
 
 static void test_every_integer_element_is_read(void **state) {
     (void)state;
-    struct recipe r = {.magic = "MMIDIDX\0", .version = 1, .n_sequences = 1, .n_indices = 2, .lengths = {2}, .indices = {0, 1}, .n_lengths = 1,
-                       .n_pointers = 1, .n_i = 2};
+    struct recipe r = {.magic = "MMIDIDX\0", .version = 1, .n_sequences = 1, .n_indices = 2, .lengths = {2},
+                       .indices = {0, 1}, .n_lengths = 1, .n_pointers = 1, .n_i = 2};
     const uint8_t u8[] = {200, 1};
     const int8_t i8[] = {-3, 1};
     const int16_t i16[] = {-300, 300};
@@ -106,7 +107,8 @@ static void test_every_integer_element_is_read(void **state) {
     const int64_t i64[] = {INT64_C(1) << 40, 7};
     const uint16_t u16[] = {65535, 2};
     const struct { int code; const void *tokens; size_t bytes; int64_t want[2]; } rows[] = {
-        {1, u8, 2, {200, 1}}, {2, i8, 2, {-3, 1}}, {3, i16, 4, {-300, 300}}, {4, i32, 8, {70000, -1}}, {5, i64, 16, {INT64_C(1) << 40, 7}}, {8, u16, 4, {65535, 2}}};
+        {1, u8, 2, {200, 1}}, {2, i8, 2, {-3, 1}}, {3, i16, 4, {-300, 300}}, {4, i32, 8, {70000, -1}},
+        {5, i64, 16, {INT64_C(1) << 40, 7}}, {8, u16, 4, {65535, 2}}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct data_file *file = NULL;
         r.code = rows[i].code;
@@ -118,8 +120,8 @@ static void test_every_integer_element_is_read(void **state) {
 
 static void test_a_token_that_no_model_has_is_refused(void **state) {
     (void)state;
-    struct recipe r = {.magic = "MMIDIDX\0", .version = 1, .code = 5, .n_sequences = 1, .n_indices = 2, .lengths = {2}, .indices = {0, 1}, .n_lengths = 1,
-                       .n_pointers = 1, .n_i = 2};
+    struct recipe r = {.magic = "MMIDIDX\0", .version = 1, .code = 5, .n_sequences = 1, .n_indices = 2, .lengths = {2},
+                       .indices = {0, 1}, .n_lengths = 1, .n_pointers = 1, .n_i = 2};
     const int64_t wide[] = {(INT64_C(1) << 32) + 7, 1}, negative[] = {1, -2};
     struct data_file *file = NULL;
     struct data_split all;
@@ -220,8 +222,8 @@ static void write_two_documents(const char *path, enum data_target target, int64
 static void test_what_is_written_is_read(void **state) {
     (void)state;
     const struct { enum data_target target; int64_t vocab; const char *name; } rows[] = {
-        {DATA_TO_MEGATRON, 65499, "Megatron, u16 tokens"}, {DATA_TO_MEGATRON, 65500, "Megatron, i32 tokens"}, {DATA_TO_LLMC, 65536, "llm.c, u16 tokens"},
-        {DATA_TO_LLMC, 65537, "llm.c, u32 tokens"}};
+        {DATA_TO_MEGATRON, 65499, "Megatron, u16 tokens"}, {DATA_TO_MEGATRON, 65500, "Megatron, i32 tokens"},
+        {DATA_TO_LLMC, 65536, "llm.c, u16 tokens"}, {DATA_TO_LLMC, 65537, "llm.c, u32 tokens"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct data_file *file = NULL;
         char path[256];
@@ -305,6 +307,7 @@ static void test_a_list_names_files_of_one_format_once(void **state) {
 TESTS(unit_test(test_sequences_come_in_the_indexs_order), unit_test(test_samples_go_over_the_edges_of_sequences),
       unit_test(test_every_integer_element_is_read), unit_test(test_a_token_that_no_model_has_is_refused),
       unit_test(test_a_header_must_be_whole_and_known), unit_test(test_counts_are_held_against_the_size),
-      unit_test(test_sequences_lie_inside_the_bin), unit_test(test_documents_are_in_order), unit_test(test_an_index_is_no_data),
-      unit_test(test_what_is_written_is_read), unit_test(test_nothing_is_left_of_what_fails), unit_test(test_several_files_are_one_stream),
+      unit_test(test_sequences_lie_inside_the_bin), unit_test(test_documents_are_in_order),
+      unit_test(test_an_index_is_no_data), unit_test(test_what_is_written_is_read),
+      unit_test(test_nothing_is_left_of_what_fails), unit_test(test_several_files_are_one_stream),
       unit_test(test_a_list_names_files_of_one_format_once))
