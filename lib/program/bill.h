@@ -22,7 +22,8 @@ struct bill {
 void bill_exchange(struct bill *, const struct mesh_place *, struct exchange);
 void bill_fini(struct bill *);
 
-/** Flops and exchanges of all rows of a step, and what the schedule sends over AXIS_PP. Adds to *bill; techniques add theirs.
+/** Flops and exchanges of all rows of a step, and what the schedule sends over AXIS_PP. Adds to *bill; techniques add
+ *  theirs.
  *  @collective{none} */
 void bill_rows(const struct program *, const struct chunk *chunks, const struct schedule *, struct bill *);
 void bill_sends(const struct program *, const struct schedule *, struct bill *);

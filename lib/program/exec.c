@@ -47,10 +47,16 @@ static void *value_at(const void *located, int v) {
     const struct located *l = located;
     return exec_value(l->exec, l->at, v);
 }
-static void *weight_at(const void *located, int param) { return ((const struct located *)located)->exec->program->params[param].weight; }
-static void *grad_at(const void *located, int param) { return ((const struct located *)located)->exec->program->params[param].grad; }
+static void *weight_at(const void *located, int param) {
+    return ((const struct located *)located)->exec->program->params[param].weight;
+}
+static void *grad_at(const void *located, int param) {
+    return ((const struct located *)located)->exec->program->params[param].grad;
+}
 
-void *exec_out(const struct exec *e, int chunk) { return exec_value(e, (struct place){.chunk = chunk}, e->chunks[chunk].out); }
+void *exec_out(const struct exec *e, int chunk) {
+    return exec_value(e, (struct place){.chunk = chunk}, e->chunks[chunk].out);
+}
 
 /* ---- rows ---- */
 static struct call call_of(const struct exec *e, struct place at, const struct row *r) {
@@ -73,8 +79,8 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
 }
 
 /* ---- gradients that hold nothing yet ----
- * An op sets one, if it can; else it is cleared before, and added to. What lies behind its elements (the padding of shards) is
- * cleared in either case. */
+ * An op sets one, if it can; else it is cleared before, and added to. What lies behind its elements (the padding of
+ * shards) is cleared in either case. */
 static bool is_fresh(struct place at, const struct row *r, int i) {
     return r->fresh >> i & 1 && (r->dweight[i] != RESIDENT || at.action->first);
 }
@@ -120,7 +126,8 @@ static enum status run_param_row(struct exec *e, struct place at, const struct r
     return e->hooks.param_event(e->hooks.self, r->kind, r->id, buffer, row_is_final(r, at.action));
 }
 
-static enum status run_events(struct exec *e, struct place at, const struct row *first, const struct row *end, enum row_kind kind) {
+static enum status run_events(struct exec *e, struct place at, const struct row *first, const struct row *end,
+                              enum row_kind kind) {
     for (const struct row *r = first; r < end; r++)
         if (r->kind == kind) TRY(run_param_row(e, at, r));
     return OK;
@@ -179,7 +186,8 @@ static enum status run_compute(struct exec *e, const struct action *a, struct pl
     enum tape_kind loss_tape = at.training ? k->loss_tape : TAPE_F;
     if (forward && (k->tokens >= 0 || k->targets >= 0)) {
         int span = span_open(e->recording, SPAN_FETCH, 0);
-        TRY(feed_microbatch(e->feed, &e->hooks, a->microbatch, exec_value(e, at, k->tokens), exec_value(e, at, k->targets)));
+        TRY(feed_microbatch(e->feed, &e->hooks, a->microbatch, exec_value(e, at, k->tokens),
+                            exec_value(e, at, k->targets)));
         span_close(e->recording, span);
     }
     TRY(run_tape(e, at, (enum tape_kind)a->kind));
@@ -194,7 +202,8 @@ enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     memset(e->seconds, 0, sizeof e->seconds);
     for (int i = 0; i < s->n; i++) {
         const struct action *a = &s->actions[i];
-        struct place at = {a->chunk, training ? a->microbatch : memory_first_microbatch(e->memory, a->chunk), a, training};
+        struct place at = {a->chunk, training ? a->microbatch : memory_first_microbatch(e->memory, a->chunk), a,
+                           training};
         int span = record_action(e, a, i);
         TRY(action_is_compute(a->kind) ? run_compute(e, a, at) : exec_transfer(e, a, at, span_at(e->recording, span)));
         span_close(e->recording, span);

@@ -1,8 +1,8 @@
-/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing: what is set, complete or
- * joined is marked in the rows (gradients.c, join.c).
+/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing: what is set,
+ * complete or joined is marked in the rows (gradients.c, join.c).
  *
- * What it owns: the requests in flight. What it is given: program, chunks, schedule, memory plan, arenas, mesh; and three
- * callbacks, for data, for parameter events and for nothing else. */
+ * What it owns: the requests in flight. What it is given: program, chunks, schedule, memory plan, arenas, mesh; and
+ * three callbacks, for data, for parameter events and for nothing else. */
 #ifndef TRIVIUM_PROGRAM_EXEC_H
 #define TRIVIUM_PROGRAM_EXEC_H
 
@@ -17,10 +17,11 @@ extern "C" {
 
 struct exec_hooks {
     void *self;
-    /* Write the tokens and targets ((B,T) int32) of a microbatch; either may be NULL when this rank does not need it. */
+    /* Write the tokens and targets ((B,T) int32) of a microbatch; either may be NULL when this rank does not need
+     * it. */
     enum status (*fetch)(void *self, int microbatch, int32_t *tokens, int32_t *targets);
-    /* ROW_PARAM_AHEAD, _NEEDED, _DONE: buffer is the weight to start filling, to have filled, to release. ROW_GRAD_READY: buffer is the gradient;
-     * final: no later row of this step adds to it. */
+    /* ROW_PARAM_AHEAD, _NEEDED, _DONE: buffer is the weight to start filling, to have filled, to release.
+     * ROW_GRAD_READY: buffer is the gradient; final: no later row of this step adds to it. */
     enum status (*param_event)(void *self, enum row_kind, int param, void *buffer, bool final);
 };
 
@@ -32,11 +33,12 @@ struct exec {
     const struct arena *arenas;          /* [N_ROLES] */
     const struct device *device;
     struct exec_hooks hooks;
-    double *loss_at;                     /* device memory: sum of the loss slot over this rank's microbatches; 0 where it has
+    double *loss_at; /* device memory: sum of the loss slot over this rank's microbatches; 0 where it has
                                           * none. NULL (CPU only): it goes to `loss` */
     bool watched;                        /* arenas' high-water marks are measured */
     bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
-    struct stopwatch *stopwatch;         /* times the rows of training on the device; NULL: by the host's clock. Borrowed */
+    struct stopwatch *stopwatch;         /* times the rows of training on the device; NULL: by the host's clock.
+                                          * Borrowed */
     struct spans *spans;                 /* actions and rows of training are recorded here; NULL: nowhere. Borrowed */
     /* per step, set by the run */
     uint64_t seed, n_step;
@@ -46,7 +48,8 @@ struct exec {
     double loss;                         /* where loss_at is NULL: the sum that it says */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
     double transfer_s;                   /* waiting for neighbours: the bubble, and the wire */
-    /* by step of the program, over all steps of training so far (ROW_FORWARD .. ROW_BACKWARD_WEIGHT); of a fused pair: the first's */
+    /* by step of the program, over all steps of training so far (ROW_FORWARD .. ROW_BACKWARD_WEIGHT); of a fused pair:
+     * the first's */
     double (*step_seconds)[ROW_WAIT];
     /* internals */
     struct spans *recording;             /* spans, while a step of training runs */
@@ -61,14 +64,14 @@ struct exec {
 enum status exec_init(struct exec *);
 void exec_fini(struct exec *);
 
-/** Run every action of the schedule. Whole gradients hold this step's alone afterwards, whatever they held; shards of gradients
- *  (RESIDENT_OWN) are their technique's to clear and to add to. training: dropout is on and frames are the microbatch's own; otherwise the schedule has
- *  only forward actions, and every microbatch uses frame 0.
+/** Run every action of the schedule. Whole gradients hold this step's alone afterwards, whatever they held; shards of
+ *  gradients (RESIDENT_OWN) are their technique's to clear and to add to. training: dropout is on and frames are the
+ *  microbatch's own; otherwise the schedule has only forward actions, and every microbatch uses frame 0.
  *  @collective{mesh} @errors of ops and comm */
 enum status exec_run(struct exec *, const struct schedule *, bool training);
 
-/** After exec_run: where the value lies that leaves a chunk's forward tape (its last block's out), in device memory; NULL: none does. Of a
- *  program that is forward only; in others, its frame may have gone on to another microbatch. */
+/** After exec_run: where the value lies that leaves a chunk's forward tape (its last block's out), in device memory;
+ *  NULL: none does. Of a program that is forward only; in others, its frame may have gone on to another microbatch. */
 void *exec_out(const struct exec *, int chunk);
 
 #ifdef __cplusplus

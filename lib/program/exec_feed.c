@@ -1,9 +1,9 @@
 /* Batches on their way to the device.
  *
- * The host writes a microbatch into pinned memory and queues the copy; the compute stream makes it when it gets there, which
- * may be milliseconds later. So the host reads the next batches from the file while the GPU works on earlier ones: it is
- * ahead of the device by as much as it has queued. A slot may be written again when the mark behind its copy is done; with a
- * slot for every microbatch of a step that is always long ago, and nobody waits.
+ * The host writes a microbatch into pinned memory and queues the copy; the compute stream makes it when it gets there,
+ * which may be milliseconds later. So the host reads the next batches from the file while the GPU works on earlier
+ * ones: it is ahead of the device by as much as it has queued. A slot may be written again when the mark behind its
+ * copy is done; with a slot for every microbatch of a step that is always long ago, and nobody waits.
  *
  * On the CPU the hooks write straight into the program's values. */
 #include "lib/program/exec_feed.h"
@@ -48,7 +48,8 @@ void feed_destroy(struct feed **feed) {
     *feed = NULL;
 }
 
-enum status feed_microbatch(struct feed *f, const struct exec_hooks *hooks, int microbatch, void *tokens, void *targets) {
+enum status feed_microbatch(struct feed *f, const struct exec_hooks *hooks, int microbatch, void *tokens,
+                            void *targets) {
     const struct device *d = f->device;
     if (d->kind == DEVICE_CPU) return hooks->fetch(hooks->self, microbatch, tokens, targets);
     int i = f->next++ % f->n_slots;

@@ -48,7 +48,8 @@ enum status record_row_start(struct exec *e, struct place at, const struct row *
     return e->stopwatch && counts(at, r) ? stopwatch_start(e->stopwatch) : OK;
 }
 
-enum status record_row_end(struct exec *e, struct place at, const struct tape *t, int row, const struct timed_row *timed) {
+enum status record_row_end(struct exec *e, struct place at, const struct tape *t, int row,
+                           const struct timed_row *timed) {
     TRY(note_time(e, at, &t->rows[row], clock_s() - timed->start_s));
     close_row(e, t, row, timed->span);
     return OK;

@@ -1,5 +1,5 @@
-/* What the executor's files share: the interpreter (exec.c), transfers between stages (exec_transfer.c), times and spans
- * (exec_record.c). Private to the three. */
+/* What the executor's files share: the interpreter (exec.c), transfers between stages (exec_transfer.c), times and
+ * spans (exec_record.c). Private to the three. */
 #ifndef TRIVIUM_PROGRAM_EXEC_STATE_H
 #define TRIVIUM_PROGRAM_EXEC_STATE_H
 

@@ -1,4 +1,5 @@
-/* Transfers between the stages of a pipeline: a receive lands in the value itself; a send leaves a copy in the ring and goes on. */
+/* Transfers between the stages of a pipeline: a receive lands in the value itself; a send leaves a copy in the ring and
+ * goes on. */
 #include "lib/program/exec_state.h"
 
 #include "lib/base/clock.h"

@@ -1,16 +1,18 @@
 /* The life of a gradient in a step.
  *
- * A weight's gradient is a sum over the microbatches, and over all rows that use the weight. The first of them finds nothing there
- * yet: it sets the gradient, or has it cleared before. After the last one the sum is complete, and may be sent away. Which
- * rows these are follows from the order of the actions. A tape is the same for every microbatch, so the first row is one of
- * some tape's first action in the step, and the last row one of some tape's last:
+ * A weight's gradient is a sum over the microbatches, and over all rows that use the weight. The first of them finds
+ * nothing there yet: it sets the gradient, or has it cleared before. After the last one the sum is complete, and may be
+ * sent away. Which rows these are follows from the order of the actions. A tape is the same for every microbatch, so
+ * the first row is one of some tape's first action in the step, and the last row one of some tape's last:
  *
- *     begins(row, action)    = row.fresh and action.first        of a gradient that lies in its arena; any other begins every time
+ *     begins(row, action)    = row.fresh and action.first        of a gradient that lies in its arena; any other begins
+ *     every time
  *     completes(row, action) = row.final and action.last
  *
  * This covers accumulation, tied weights, several chunks on a rank and weight gradients that are actions of their own.
  *
- * What breaks if it is wrong: a sum that keeps the step before, or loses a microbatch; a message that leaves with half a sum. */
+ * What breaks if it is wrong: a sum that keeps the step before, or loses a microbatch; a message that leaves with half
+ * a sum. */
 #include "lib/program/gradients.h"
 
 #include <stdlib.h>
@@ -40,7 +42,8 @@ static void begin(const struct program *p, struct row *r, bool *written) {
     }
 }
 
-static void mark_rows(const struct program *p, const struct chunk *chunks, const struct schedule *s, bool *written, struct row **latest) {
+static void mark_rows(const struct program *p, const struct chunk *chunks, const struct schedule *s, bool *written,
+                      struct row **latest) {
     struct row_walk at = {0};
     for (struct row *r; (r = schedule_next_row(s, chunks, &at));) {
         if (at.action->first && row_kind_is_step(r->kind)) begin(p, r, written);

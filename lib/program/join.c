@@ -1,12 +1,12 @@
 /* Two rows as one kernel (lib/ops/fusion.h): which neighbours are joined is settled here, once for all microbatches.
  *
- * Whether a pair may be joined is a question of ops, of types and of what lies over what. The last is known before there is
- * memory: in an action, the values of one class and role lie in one stretch, and each param by itself. So the operands are
- * bound to addresses in stretches that nobody owns, far from each other, and nobody looks there.
+ * Whether a pair may be joined is a question of ops, of types and of what lies over what. The last is known before
+ * there is memory: in an action, the values of one class and role lie in one stretch, and each param by itself. So the
+ * operands are bound to addresses in stretches that nobody owns, far from each other, and nobody looks there.
  *
- * Between the two rows may be events of params. What the second needs is then asked for before the kernel, a little earlier;
- * what is done is done after it, a little later. But only events that move no memory may change their order with it: the
- * buffer of a sharded param ends with DONE, and begins with AHEAD. */
+ * Between the two rows may be events of params. What the second needs is then asked for before the kernel, a little
+ * earlier; what is done is done after it, a little later. But only events that move no memory may change their order
+ * with it: the buffer of a sharded param ends with DONE, and begins with AHEAD. */
 #include "lib/program/lower.h"
 
 void row_bind(const struct row *r, const struct addresses *a, struct call *c) {
@@ -20,14 +20,18 @@ void row_bind(const struct row *r, const struct addresses *a, struct call *c) {
         c->dout[i].data = a->value(a->self, r->dout[i]);
     }
     for (int i = 0; i < s->n_weight; i++) {
-        c->weight[i].data = r->weight[i] == RESIDENT ? a->weight(a->self, s->weight[i]) : a->value(a->self, r->weight[i]);
-        c->dweight[i].data = r->dweight[i] == RESIDENT ? a->grad(a->self, s->weight[i]) : a->value(a->self, r->dweight[i]);
+        c->weight[i].data =
+            r->weight[i] == RESIDENT ? a->weight(a->self, s->weight[i]) : a->value(a->self, r->weight[i]);
+        c->dweight[i].data =
+            r->dweight[i] == RESIDENT ? a->grad(a->self, s->weight[i]) : a->value(a->self, r->dweight[i]);
     }
     c->work = a->value(a->self, r->work);
 }
 
 /* ---- addresses that nobody owns ---- */
-static void *in_stretch(int64_t number, int64_t offset) { return (void *)(uintptr_t)((number + 1) * ((int64_t)1 << 44) + offset); }
+static void *in_stretch(int64_t number, int64_t offset) {
+    return (void *)(uintptr_t)((number + 1) * ((int64_t)1 << 44) + offset);
+}
 enum { N_VALUE_STRETCHES = (SCRATCH + 1) * N_ROLES };
 
 static void *stretch_of_value(const void *chunk, int v) {

@@ -1,9 +1,9 @@
 /* Steps -> rows over values.
  *
- * Forward is the steps in order. Backward is the steps in reverse; for each, the light weight gradient first (so that dx may
- * overwrite dy), then dx, then the heavy weight gradient (so that it runs while dx is being summed over tp). The one question
- * that lowering keeps asking is: where is this slot's value when a backward row wants to read it? Kept, or to be replayed.
- * Around the rows that use a param lies its window: lower_windows.c. */
+ * Forward is the steps in order. Backward is the steps in reverse; for each, the light weight gradient first (so that
+ * dx may overwrite dy), then dx, then the heavy weight gradient (so that it runs while dx is being summed over tp). The
+ * one question that lowering keeps asking is: where is this slot's value when a backward row wants to read it? Kept, or
+ * to be replayed. Around the rows that use a param lies its window: lower_windows.c. */
 #include "lib/program/lower_state.h"
 
 #include "lib/base/grow.h"
@@ -99,8 +99,8 @@ static void emit_forward(struct lower *l, int id, enum tape_kind tape, enum row_
 
 static bool is_view(const struct step *s) { return s->op->forward_alias == ALIAS_VIEW; }
 
-/* The value of a slot for a backward row (or a replay) to read. What nobody here makes (a neighbour's activations, data) is
- * kept, marked or not: it cannot be made again. */
+/* The value of a slot for a backward row (or a replay) to read. What nobody here makes (a neighbour's activations,
+ * data) is kept, marked or not: it cannot be made again. */
 static int require(struct lower *l, int slot, enum tape_kind tape) {
     int from = l->producer[slot];
     if (from >= 0 && is_view(&l->p->steps[from])) return require(l, l->p->steps[from].in[0], tape);
@@ -194,7 +194,8 @@ static void emit_backward_input(struct lower *l, int id, enum tape_kind tape) {
         else *grad = passes_through(l, s, i) ? r->dout[0] : slot_value(l, s->in[i], tape, at);
         r->din[i] = lower_touch(l, *grad, tape, at);
     }
-    for (int i = 0; i < s->n_weight && s->op->all_in_backward; i++) r->dweight[i] = lower_grad_open(l, tape, s->weight[i], r, i, at);
+    for (int i = 0; i < s->n_weight && s->op->all_in_backward; i++)
+        r->dweight[i] = lower_grad_open(l, tape, s->weight[i], r, i, at);
     r->work = work_value(l, s, ROW_BACKWARD_INPUT, tape, at);
 }
 

@@ -5,8 +5,8 @@
  * A chunk is a run of consecutive blocks on one rank. Its tapes are what the rank does for one microbatch:
  *   F  forward rows       B  backward rows (replays, input gradients, weight gradients)
  *   W  deferred weight gradients, when a schedule splits them off; else they are in B and W is empty
- * A *value* is one buffer with a birth and a death on the time line F, B, W. Values that cross from one action to another
- * live in a *frame* (one a microbatch); the rest is *scratch* and is reused by every action.
+ * A *value* is one buffer with a birth and a death on the time line F, B, W. Values that cross from one action to
+ * another live in a *frame* (one a microbatch); the rest is *scratch* and is reused by every action.
  *
  * Everything about memory and order is decided here, from what ops declare. The executor derives nothing. */
 #ifndef TRIVIUM_PROGRAM_LOWER_H
@@ -30,10 +30,12 @@ struct row {
     int id;                    /* index of the step; of the param for PARAM_AHEAD, _NEEDED, _DONE, GRAD_READY */
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
     unsigned accumulate;       /* bit i: din[i] += */
-    unsigned fresh;            /* bit i: dweight[i] begins here, and holds nothing; a resident one in the step's first action (gradients.c) */
+    unsigned fresh;            /* bit i: dweight[i] begins here, and holds nothing; a resident one in the step's first
+                                * action (gradients.c) */
     bool final;                /* GRAD_READY: completes the gradient, in the step's last action (gradients.c) */
     int wait;                  /* the ROW_WAIT that ends this row; -1: it ends by itself */
-    fused_kernel *fused;       /* runs this row and the last of the `joined` rows that begin with it (join.c); NULL: each by itself */
+    fused_kernel *fused;       /* runs this row and the last of the `joined` rows that begin with it (join.c); NULL:
+                                * each by itself */
     int joined;
 };
 struct tape { int n; struct row *rows; };
@@ -59,7 +61,8 @@ struct chunk {
     struct storage *storages;
     int in, out, din, dout;            /* values that cross the chunk's edge; NO_VALUE: none */
     int tokens, targets, loss;
-    enum tape_kind loss_tape;          /* whose end the loss is there, in training; in evaluation TAPE_F's (op.h, all_in_backward) */
+    enum tape_kind loss_tape;          /* whose end the loss is there, in training; in evaluation TAPE_F's (op.h,
+                                        * all_in_backward) */
     int64_t frame_bytes[N_FRAMES];                 /* of one microbatch; role act */
     int64_t scratch_bytes[N_TAPES][N_ROLES];       /* packed over the tape's rows, each role by itself */
     int64_t scratch_floor[N_TAPES][N_ROLES];       /* the most that is alive at once: no packing can beat it */
@@ -83,7 +86,8 @@ void row_bind(const struct row *, const struct addresses *, struct call *);
 void chunk_join(const struct program *, struct chunk *);
 
 /* ---- storage.c: values that may share bytes, and their offsets ---- */
-/** Which values share storage (in-place ops), then frame and scratch offsets. Called by chunk_lower.  @errors E_MEMORY */
+/** Which values share storage (in-place ops), then frame and scratch offsets. Called by chunk_lower.  @errors
+ *  E_MEMORY */
 enum status chunk_place(const struct program *, struct chunk *);
 
 /* An interval of time that needs bytes; both ends included. */
@@ -93,8 +97,9 @@ struct packing {
     int64_t floor;             /* the most bytes alive at one time, which nothing can beat */
     int64_t looks;             /* what it cost: how often an interval, or the node of a tree, was looked at */
 };
-/** Give every interval an offset such that those that overlap in time do not overlap in bytes: first fit, biggest first,
- *  among equals the earliest first. Offsets are multiples of what the device aligns to. Reorders x; ids come back in x[i].id.
+/** Give every interval an offset such that those that overlap in time do not overlap in bytes: first fit, biggest
+ *  first, among equals the earliest first. Offsets are multiples of what the device aligns to. Reorders x; ids come
+ *  back in x[i].id.
  *  @errors E_MEMORY  @collective{none} */
 enum status interval_pack(struct interval *x, int n, enum device_kind on, struct packing *out);
 

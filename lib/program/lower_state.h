@@ -6,7 +6,8 @@
 
 enum { CLOSED = NO_VALUE };   /* no window is open for the param */
 
-/* Which params each block opens on each tape, and in which order the blocks come: [tape][block][param], [tape][block]. */
+/* Which params each block opens on each tape, and in which order the blocks come: [tape][block][param],
+ * [tape][block]. */
 struct foresight { bool *uses[N_TAPES]; int *next[N_TAPES]; };
 
 struct lower {
@@ -26,7 +27,8 @@ struct lower {
 /* n entries of `initial`, to be freed; NULL without memory. */
 int *lower_table(int n, int initial);
 
-/* A new value, born at this row; one that is used here, and lives at least until now; a new row at the end of the tape. */
+/* A new value, born at this row; one that is used here, and lives at least until now; a new row at the end of the
+ * tape. */
 int lower_value(struct lower *, const char *name, int64_t bytes, enum role, enum tape_kind, int row);
 int lower_touch(struct lower *, int value, enum tape_kind, int row);
 struct row *lower_row(struct lower *, enum tape_kind, enum row_kind, int id);

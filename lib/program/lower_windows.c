@@ -1,7 +1,8 @@
-/* Parameter windows. The first row of a block that uses a param is preceded by PARAM_NEEDED, the block ends with GRAD_READY
- * and PARAM_DONE. For a resident param these are only events; for a sharded one they bound the life of the gathered copy,
- * which is then a value like any other. Its life starts a block earlier, with PARAM_AHEAD, so that gathering hides behind the
- * block before. What the next block will use is known from lowering everything once without looking ahead. */
+/* Parameter windows. The first row of a block that uses a param is preceded by PARAM_NEEDED, the block ends with
+ * GRAD_READY and PARAM_DONE. For a resident param these are only events; for a sharded one they bound the life of the
+ * gathered copy, which is then a value like any other. Its life starts a block earlier, with PARAM_AHEAD, so that
+ * gathering hides behind the block before. What the next block will use is known from lowering everything once without
+ * looking ahead. */
 #include "lib/program/lower_state.h"
 
 #include <stdlib.h>
@@ -66,7 +67,8 @@ void lower_weight_open(struct lower *l, enum tape_kind tape, int param) {
     l->announced[tape][param] = true;
 }
 
-/* Where the gradient of a param is added up: its place in the grad arena, or a fresh value that is scattered at GRAD_READY. */
+/* Where the gradient of a param is added up: its place in the grad arena, or a fresh value that is scattered at
+ * GRAD_READY. */
 int lower_grad_open(struct lower *l, enum tape_kind tape, int param, struct row *r, int i, int at) {
     const struct param *w = &l->p->params[param];
     int *window = &l->grad_window[tape][param];

@@ -48,7 +48,8 @@ int memory_first_microbatch(const struct memory_plan *m, int chunk) {
     return 0;
 }
 
-/* Does this action open (or close) frames of the class? A frame opens when its input lands, so at a receive if there is one. */
+/* Does this action open (or close) frames of the class? A frame opens when its input lands, so at a receive if there is
+ * one. */
 static bool opens(enum frame_class c, enum action_kind k) {
     return c == FRAME_BW ? k == RECV_B || k == ACTION_B : k == RECV_F || k == ACTION_F;
 }
@@ -68,7 +69,8 @@ static void frame_intervals(const struct chunk *chunks, const struct schedule *s
     }
 }
 
-static enum status plan_frames(const struct chunk *chunks, const struct schedule *s, enum device_kind on, struct memory_plan *m) {
+static enum status plan_frames(const struct chunk *chunks, const struct schedule *s, enum device_kind on,
+                               struct memory_plan *m) {
     int n = N_FRAMES * m->n_chunks * m->n_microbatches, used = 0;
     struct interval *x = malloc((size_t)n * sizeof *x);
     m->frame_offset = malloc((size_t)n * sizeof *m->frame_offset);
@@ -96,7 +98,8 @@ static void plan_scratch(const struct chunk *chunks, struct memory_plan *m) {
     for (int k = 0; k < m->n_chunks; k++)
         for (enum tape_kind t = 0; t < N_TAPES; t++)
             for (enum role r = 0; r < N_ROLES; r++)
-                if (chunks[k].scratch_bytes[t][r] > m->scratch_bytes[r]) m->scratch_bytes[r] = chunks[k].scratch_bytes[t][r];
+                if (chunks[k].scratch_bytes[t][r] > m->scratch_bytes[r])
+                    m->scratch_bytes[r] = chunks[k].scratch_bytes[t][r];
 }
 
 /* A sender leaves a copy and goes on; so many slots are enough that no rank ever waits for a peer that waits for it. */
@@ -118,8 +121,8 @@ static void plan_ring(const struct chunk *chunks, const struct schedule *s, int 
 }
 
 /* comm: [ gathered params | a ring a channel | what techniques asked for ] */
-static void plan_comm(const struct chunk *chunks, const struct schedule *s, enum device_kind on, int64_t technique_bytes,
-                      struct memory_plan *m) {
+static void plan_comm(const struct chunk *chunks, const struct schedule *s, enum device_kind on,
+                      int64_t technique_bytes, struct memory_plan *m) {
     int64_t end = m->scratch_bytes[ROLE_COMM];
     for (int c = 0; c < N_CHANNELS; c++) plan_ring(chunks, s, c, on, &m->ring[c], &end);
     m->technique_offset = arena_align_on(on, end);

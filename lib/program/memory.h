@@ -1,13 +1,14 @@
 /* The static memory plan: every byte of every role gets its place before the first step.
  *
- *   act    [ scratch | frames ]   scratch: what one action needs and drops; frames: what a microbatch keeps from its F to its
+ *   act    [ scratch | frames ]   scratch: what one action needs and drops; frames: what a microbatch keeps from its F
+ *   to its
  *                                 B (or W), packed over the schedule's time line like rooms in a hotel
  *   work   [ the run's numbers | scratch ]
  *   comm   [ scratch (gathered params) | rings | techniques' buffers ]
  *   param, grad, optim            one place a param
  *
- * The peak of a role is the end of its highest byte. The same numbers are what arenas are allocated with, what `show memory`
- * prints, and what the high-water mark is compared with. */
+ * The peak of a role is the end of its highest byte. The same numbers are what arenas are allocated with, what `show
+ * memory` prints, and what the high-water mark is compared with. */
 #ifndef TRIVIUM_PROGRAM_MEMORY_H
 #define TRIVIUM_PROGRAM_MEMORY_H
 
@@ -21,7 +22,8 @@ struct memory_plan {
     int64_t bytes[N_ROLES];          /* planned peak by role, on the device */
     int64_t host_bytes[N_ROLES];     /* and in host memory, for what is offloaded */
     int64_t scratch_bytes[N_ROLES];  /* part of it: scratch */
-    int64_t scratch_offset[N_ROLES]; /* where it starts: 0; in work, after the run's numbers, which are always written */
+    int64_t scratch_offset[N_ROLES]; /* where it starts: 0; in work, after the run's numbers, which are always
+                                      * written */
     int64_t frames_floor;            /* most frame bytes alive at once */
     int n_chunks, n_microbatches;
     int64_t *frame_offset;           /* [class][chunk][microbatch] in the act arena; -1: no such frame */
@@ -34,14 +36,15 @@ struct memory_plan {
 /** First half: places for params, gradients and optimizer states; sets the params' offsets and starts *out.
  *  @collective{none} */
 void memory_plan_params(struct program *, struct memory_plan *out);
-/** Second half: everything else. technique_comm_bytes: what techniques asked for in the comm arena, knowing the first half;
- *  run_work_bytes: what the run wants in the work arena.
+/** Second half: everything else. technique_comm_bytes: what techniques asked for in the comm arena, knowing the first
+ *  half; run_work_bytes: what the run wants in the work arena.
  *  @errors E_MEMORY  @collective{none} */
 enum status memory_plan_rest(const struct program *, const struct chunk *chunks, const struct schedule *,
                              int64_t technique_comm_bytes, int64_t run_work_bytes, struct memory_plan *);
 void memory_plan_fini(struct memory_plan *);
 
-/** Bytes of the copy (role "save", host memory) that this rank's share of the program needs while a checkpoint is written beside training. */
+/** Bytes of the copy (role "save", host memory) that this rank's share of the program needs while a checkpoint is
+ *  written beside training. */
 int64_t memory_save_bytes(const struct program *);
 
 /** Where in the act arena the frame of a chunk's microbatch lies, in bytes; -1: it has none. */

@@ -60,7 +60,9 @@ struct walk {
     int64_t landed[N_ROLES];             /* received, for the action that comes next */
 };
 
-static bool dies_in(const struct chunk *k, int value, enum tape_kind tape) { return k->storages[k->values[value].storage].death.tape == tape; }
+static bool dies_in(const struct chunk *k, int value, enum tape_kind tape) {
+    return k->storages[k->values[value].storage].death.tape == tape;
+}
 
 static void add_value(const struct chunk *k, int value, int64_t to[N_ROLES]) {
     const struct storage *s = &k->storages[k->values[value].storage];
@@ -72,7 +74,8 @@ static void point_of_transfer(struct walk *w, const struct action *a, struct mem
     const struct chunk *k = &w->chunks[a->chunk];
     bool receives = a->kind == RECV_F || a->kind == RECV_B, forward = a->kind == SEND_F;
     if (receives) add_value(k, a->kind == RECV_F ? k->in : k->dout, w->landed);
-    else if (dies_in(k, forward ? k->out : k->din, forward ? TAPE_F : TAPE_B)) add_value(k, forward ? k->out : k->din, p->alive);
+    else if (dies_in(k, forward ? k->out : k->din, forward ? TAPE_F : TAPE_B))
+        add_value(k, forward ? k->out : k->din, p->alive);
     add(p->alive, w->between, 1);
     add(p->alive, w->landed, 1);
 }
@@ -113,7 +116,9 @@ static size_t count_points(const struct chunk *chunks, const struct schedule *s)
 
 static enum status check_points(size_t n, const struct schedule *s) {
     if (n <= MEMORY_TIMELINE_POINTS) return OK;
-    return FAIL(E_CONFIG, "a time line of %d microbatches has %zu rows, and the limit is %d; use a larger micro-batch or a smaller global-batch",
+    return FAIL(E_CONFIG,
+                "a time line of %d microbatches has %zu rows, and the limit is %d; use a larger micro-batch or a "
+                "smaller global-batch",
                 s->n_microbatches, n, MEMORY_TIMELINE_POINTS);
 }
 
@@ -123,8 +128,8 @@ static enum status count_tapes(const struct program *p, struct walk *w) {
     return OK;
 }
 
-enum status memory_timeline_make(const struct program *p, const struct chunk *chunks, const struct schedule *s, const struct memory_plan *m,
-                                 struct memory_timeline *out) {
+enum status memory_timeline_make(const struct program *p, const struct chunk *chunks, const struct schedule *s,
+                                 const struct memory_plan *m, struct memory_timeline *out) {
     size_t n = count_points(chunks, s);
     *out = (struct memory_timeline){0};
     TRY(check_points(n, s));
@@ -132,7 +137,8 @@ enum status memory_timeline_make(const struct program *p, const struct chunk *ch
     enum status status = OK;
     *out = (struct memory_timeline){.n_actions = s->n, .first = malloc(((size_t)s->n + 1) * sizeof *out->first),
                                     .points = malloc((n + 1) * sizeof *out->points)};
-    if (!w.tapes || !out->first || !out->points) TRY_DONE(FAIL(E_MEMORY, "no memory for the time line of %d actions", s->n));
+    if (!w.tapes || !out->first || !out->points)
+        TRY_DONE(FAIL(E_MEMORY, "no memory for the time line of %d actions", s->n));
     TRY_DONE(count_tapes(p, &w));
     count_resident(p, m, out->resident);
     for (int i = 0; i < s->n; i++) walk_action(&w, s, i, out);

@@ -1,14 +1,14 @@
 /* Memory over one step: how many bytes of each role are alive at every row, read off the plan; nothing has to run.
  *
- * A value is alive from the row in which it is born to the row in which it dies, both included (lib/program/lower.h). Between two
- * actions of a microbatch live those of its values that cross from one to the other. Params, gradients and optimizer states are
- * always there; so are, because the plan cannot know when a message has left, the pipeline's staging buffers, and what techniques and the run
- * keep (struct memory_plan).
+ * A value is alive from the row in which it is born to the row in which it dies, both included (lib/program/lower.h).
+ * Between two actions of a microbatch live those of its values that cross from one to the other. Params, gradients and
+ * optimizer states are always there; so are, because the plan cannot know when a message has left, the pipeline's
+ * staging buffers, and what techniques and the run keep (struct memory_plan).
  *
  *   alive[role] <= planned bytes[role]        at every point
  *
- * The two differ by what packing wastes: alignment, holes that no value fits in, and frames, which are kept whole from their first
- * value to their last. */
+ * The two differ by what packing wastes: alignment, holes that no value fits in, and frames, which are kept whole from
+ * their first value to their last. */
 #ifndef TRIVIUM_PROGRAM_MEMORY_TIMELINE_H
 #define TRIVIUM_PROGRAM_MEMORY_TIMELINE_H
 
@@ -25,15 +25,17 @@ struct memory_point { int action, row; int64_t alive[N_ROLES]; };
 
 struct memory_timeline {
     int n, n_actions;
-    struct memory_point *points;         /* [n], in the order of time: for each action of the schedule a point a row, or one */
-    int *first;                          /* [n_actions]: the action's first point; an action whose tape is empty has none */
+    struct memory_point *points;         /* [n], in the order of time: for each action of the schedule a point a row, or
+                                          * one */
+    int *first;                          /* [n_actions]: the action's first point; an action whose tape is empty has
+                                          * none */
     int64_t resident[N_ROLES];           /* part of every point: what is alive from start to end */
 };
 
 /** Of a rank that was planned: device memory only. Free with memory_timeline_fini, also after an error.
  *  @errors E_CONFIG beyond MEMORY_TIMELINE_POINTS; E_MEMORY  @collective{none} */
-enum status memory_timeline_make(const struct program *, const struct chunk *chunks, const struct schedule *, const struct memory_plan *,
-                                 struct memory_timeline *out);
+enum status memory_timeline_make(const struct program *, const struct chunk *chunks, const struct schedule *,
+                                 const struct memory_plan *, struct memory_timeline *out);
 void memory_timeline_fini(struct memory_timeline *);
 
 /** The most that is alive at once of a role. */

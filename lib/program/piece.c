@@ -55,9 +55,11 @@ static enum status common_of_row(const struct piece *to, const struct piece *fro
     int64_t begin = later(a->first, b->first), end = earlier(earlier(a->first + a->n, b->first + b->n), a->global);
     /* the runs' ends, on the same axis */
     begin = later(begin, later(to->first - row * to_n + a->first, from->first - other * from_n + b->first));
-    end = earlier(end, earlier(to->first + to->n - row * to_n + a->first, from->first + from->n - other * from_n + b->first));
+    end = earlier(end, earlier(to->first + to->n - row * to_n + a->first,
+                               from->first + from->n - other * from_n + b->first));
     if (begin >= end) return OK;
-    return extend(run, row * to_n + begin - a->first - to->first, other * from_n + begin - b->first - from->first, end - begin);
+    return extend(run, row * to_n + begin - a->first - to->first, other * from_n + begin - b->first - from->first,
+                  end - begin);
 }
 
 static bool same_global(const struct shape *a, const struct shape *b) {
@@ -71,7 +73,8 @@ enum status piece_common(const struct piece *to, const struct piece *from, piece
     int64_t width = last_n(&to->box);
     if (!same_global(&to->box, &from->box)) return FAIL(E_INTERNAL, "two pieces of different tensors are compared");
     if (to->n == 0 || from->n == 0 || width == 0) return OK;
-    for (int64_t row = to->first / width; row * width < to->first + to->n; row++) TRY(common_of_row(to, from, row, &run));
+    for (int64_t row = to->first / width; row * width < to->first + to->n; row++)
+        TRY(common_of_row(to, from, row, &run));
     return flush(&run);
 }
 
@@ -85,7 +88,8 @@ int64_t piece_real_n(const struct piece *p) {
     struct piece whole = *p;
     int64_t n = 0;
     whole.n = whole.first = 0;
-    for (int i = 0; i < whole.box.n_axes; i++) whole.box.axis[i].first = 0, whole.box.axis[i].n = whole.box.axis[i].global;
+    for (int i = 0; i < whole.box.n_axes; i++)
+        whole.box.axis[i].first = 0, whole.box.axis[i].n = whole.box.axis[i].global;
     whole.n = shape_n(&whole.box);
     (void)piece_common(p, &whole, count, &n);
     return n;

@@ -88,7 +88,8 @@ void *param_own_grad(const struct param *w) {
 }
 
 int64_t param_resident_n(const struct param *w, enum residence at) {
-    if (at == RESIDENT_OWN) return w->shard_n;                       /* one size on every rank, so that gathers are even */
+    if (at == RESIDENT_OWN) return w->shard_n;                       /* one size on every rank, so that gathers are
+                                                                      * even */
     return w->padded_n ? w->padded_n : type_n(&w->type);
 }
 int64_t param_state_n(const struct param *w) { return w->padded_n ? w->shard_n : w->own_n; }
@@ -131,8 +132,9 @@ static enum status refuse_two_runs(const struct step *s, const struct type *out)
     for (int k = 0; k < s->n_out; k++)
         for (int a = 0; a < out[k].shape.n_axes; a++)
             if (out[k].shape.axis[a].jump)
-                return FAIL(E_CONFIG, "%s: axis %c is in two runs (zig-zag), and device=cuda has kernels for one; use device cpu", s->op->name,
-                            out[k].shape.axis[a].tag);
+                return FAIL(E_CONFIG,
+                            "%s: axis %c is in two runs (zig-zag), and device=cuda has kernels for one; use device cpu",
+                            s->op->name, out[k].shape.axis[a].tag);
     return OK;
 }
 

@@ -6,8 +6,8 @@
  *   block   a stretch of steps with one slot in and one slot out: embedding | a layer | head and loss
  *
  * A model builds it (gpt/), techniques rewrite it (tp inserts steps and narrows axes, pp drops other stages' blocks,
- * recompute marks slots), and lowering (lower.h) turns it into rows. Nothing here needs a device or a peer: any process can
- * build and rewrite the program of any rank, so a laptop can plan a cluster. */
+ * recompute marks slots), and lowering (lower.h) turns it into rows. Nothing here needs a device or a peer: any process
+ * can build and rewrite the program of any rank, so a laptop can plan a cluster. */
 #ifndef TRIVIUM_PROGRAM_PROGRAM_H
 #define TRIVIUM_PROGRAM_PROGRAM_H
 
@@ -39,15 +39,18 @@ struct param {
     double init_std, init_constant;   /* init_constant + init_std x a standard normal of the global element */
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
     bool present;              /* some step of this rank uses it */
-    bool cache;                /* not learned: what steps remember from one token to the next (decode/). Zero at first; in no checkpoint */
+    bool cache;                /* not learned: what steps remember from one token to the next (decode/). Zero at first;
+                                * in no checkpoint */
     bool tied;                 /* another pipeline stage holds it too */
-    unsigned reduce;           /* over which axes of the mesh its gradient is a sum, as bits; worked out by program_infer */
-    bool counted;              /* this rank's own elements count in the gradient norm (somewhere each counts once); likewise */
+    unsigned reduce;           /* over which axes of the mesh its gradient is a sum, as bits; worked out by
+                                * program_infer */
+    bool counted;              /* this rank's own elements count in the gradient norm (somewhere each counts once);
+                                * likewise */
     bool no_grad;              /* no row of a step adds to its gradient, which is zero (gradients.c) */
     enum residence weight_at, grad_at;
     bool weight_on_host, state_on_host;  /* offloaded: in host memory, whatever the device */
-    /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that it
-     * cuts into equal shards of shard_n. Without zero: everything. */
+    /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that
+     * it cuts into equal shards of shard_n. Without zero: everything. */
     int64_t own_first, own_n, shard_n, padded_n;   /* cut: shard_n x ranks = padded_n; not cut: padded_n is 0 */
     /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
     int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
@@ -69,16 +72,19 @@ struct program {
     struct step *steps;
     struct block *blocks;
     int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
-    enum device_kind device;   /* where it will run, and by how many OpenMP threads a rank: scratch and kernels differ */
+    enum device_kind device;   /* where it will run, and by how many OpenMP threads a rank: scratch and kernels
+                                * differ */
     int n_threads;
     bool forward_only;         /* nobody learns: no backward tapes, and params have no own elements (decode/) */
 };
 
-/** Elements that lie in the param and grad arenas, and in each of the optimizer's arrays: whole or shard, padding included. */
+/** Elements that lie in the param and grad arenas, and in each of the optimizer's arrays: whole or shard, padding
+ *  included. */
 int64_t param_resident_n(const struct param *, enum residence);
 int64_t param_state_n(const struct param *);
 
-/* The three arrays that are saved of a param; and what each is saved in: weights as the optimizer keeps them, if it keeps its own. */
+/* The three arrays that are saved of a param; and what each is saved in: weights as the optimizer keeps them, if it
+ * keeps its own. */
 enum state_array { STATE_WEIGHT, STATE_MOMENT1, STATE_MOMENT2, N_STATE_ARRAYS };
 static inline enum dtype param_saved_dtype(const struct param *w, enum state_array a) {
     return w->master || a != STATE_WEIGHT ? w->state_dtype : w->type.dtype;
@@ -104,8 +110,8 @@ int program_insert(struct program *, int at, const struct step *);
 /** Run every op's shape, in order, and work out what follows for the params: which are present, over which ranks their
  *  gradients are to be summed, and which rank counts them. After the builder and after every rewrite.
  *
- *  A gradient adds up over what the step that uses the param sees. Where an axis of the mesh has cut that, but not the param
- *  itself, each rank has a part of the sum:
+ *  A gradient adds up over what the step that uses the param sees. Where an axis of the mesh has cut that, but not the
+ *  param itself, each rank has a part of the sum:
  *      reduce(w) = union over the steps that use w of  cuts(inputs, outputs) - cuts(w)
  *  and what is neither cut nor divided into shards is the same on all ranks of an axis: the first of them counts it.
  *  @errors E_CONFIG from the ops  @collective{none} */

@@ -1,5 +1,5 @@
-/* The schedule: what this rank does in a step, action by action. Pure functions make it (pp/, or schedule_accumulate below);
- * the executor, the memory planner, the simulator and the charts read the same table. */
+/* The schedule: what this rank does in a step, action by action. Pure functions make it (pp/, or schedule_accumulate
+ * below); the executor, the memory planner, the simulator and the charts read the same table. */
 #ifndef TRIVIUM_PROGRAM_SCHEDULE_H
 #define TRIVIUM_PROGRAM_SCHEDULE_H
 
@@ -24,10 +24,10 @@ static inline struct action action_of(enum action_kind kind, int chunk, int micr
     return (struct action){.kind = kind, .chunk = chunk, .microbatch = microbatch};
 }
 
-/* The edge from a chunk to its neighbour in the model: the next virtual stage, or the one before. rank: along AXIS_PP; -1: the
- * model ends here; this rank's own: handed over in memory, on no wire. A message travels on channel way, + 1 if it goes
- * backward: way is 0 where stages follow each other along the ranks, 2 against them. So each channel into a rank has one
- * sender, and messages of a channel are received in the order in which they were sent. */
+/* The edge from a chunk to its neighbour in the model: the next virtual stage, or the one before. rank: along AXIS_PP;
+ * -1: the model ends here; this rank's own: handed over in memory, on no wire. A message travels on channel way, + 1 if
+ * it goes backward: way is 0 where stages follow each other along the ranks, 2 against them. So each channel into a
+ * rank has one sender, and messages of a channel are received in the order in which they were sent. */
 struct hop { int rank, chunk, way; };
 enum { HOP_NEXT, HOP_BEFORE, N_CHANNELS = 4 };
 

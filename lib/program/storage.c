@@ -1,9 +1,9 @@
 /* From values to bytes: which values may be written over each other, and where each storage lies.
  *
- * An in-place op writes its result over its operand. That is allowed when the operand dies in that very row, the result is
- * born there, and both have the same size and role. It is decided here, after all lifetimes are known, so an op only has to
- * say that its kernel could. Backward may write over what it reads of forward, too: then the bytes of a frame go on as a
- * gradient (the logits, the largest tensor of all, become dlogits). */
+ * An in-place op writes its result over its operand. That is allowed when the operand dies in that very row, the result
+ * is born there, and both have the same size and role. It is decided here, after all lifetimes are known, so an op only
+ * has to say that its kernel could. Backward may write over what it reads of forward, too: then the bytes of a frame go
+ * on as a gradient (the logits, the largest tensor of all, become dlogits). */
 #include "lib/program/lower.h"
 
 #include <stdlib.h>
@@ -77,7 +77,8 @@ static void place_frames(enum device_kind on, struct chunk *k) {
     }
 }
 
-static enum status place_scratch(enum device_kind on, struct chunk *k, enum tape_kind tape, enum role role, struct interval *x) {
+static enum status place_scratch(enum device_kind on, struct chunk *k, enum tape_kind tape, enum role role,
+                                 struct interval *x) {
     struct packing packing;
     int n = 0;
     for (int i = 0; i < k->n_storages; i++) {
@@ -105,7 +106,8 @@ enum status chunk_place(const struct program *p, struct chunk *k) {
     place_frames(p->device, k);
     enum status status = OK;
     for (enum tape_kind t = 0; t < N_TAPES; t++)
-        for (enum role role = 0; role < N_ROLES && status == OK; role++) status = place_scratch(p->device, k, t, role, x);
+        for (enum role role = 0; role < N_ROLES && status == OK; role++)
+            status = place_scratch(p->device, k, t, role, x);
     free(x);
     return status;
 }

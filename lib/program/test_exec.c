@@ -70,11 +70,13 @@ static enum status sum_input(const struct call *c) {
 }
 
 #define KERNELS(...) .kernels = {[DEVICE_CPU] = {[FP64] = {__VA_ARGS__}}}
-static const struct op op_source = {.name = "source", .shape = source_shape, .needs = {.bw_in = IN(0)}, .no_grad_in = IN(0),
+static const struct op op_source = {.name = "source", .shape = source_shape, .needs = {.bw_in = IN(0)},
+                                    .no_grad_in = IN(0),
                                     .has_backward_weight = true, KERNELS(source_forward, NULL, source_weight)};
-static const struct op op_square = {.name = "square", .shape = tiny_shape, .needs = {.bi_in = IN(0)}, .has_backward_input = true,
-                                    KERNELS(square_forward, square_input, NULL)};
-static const struct op op_scale = {.name = "scale", .shape = tiny_shape, .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
+static const struct op op_square = {.name = "square", .shape = tiny_shape, .needs = {.bi_in = IN(0)},
+                                    .has_backward_input = true, KERNELS(square_forward, square_input, NULL)};
+static const struct op op_scale = {.name = "scale", .shape = tiny_shape,
+                                   .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
                                    .has_backward_input = true, .has_backward_weight = true, .defer_weight = true,
                                    KERNELS(scale_forward, scale_input, scale_weight)};
 static const struct op op_sum = {.name = "sum", .shape = sum_shape, .no_grad_out = OUT(0), .has_backward_input = true,
@@ -147,14 +149,16 @@ static void prepare(void) {
     assert_ok(gradients_mark(&b.program, &b.chunk, &b.schedule));
     memory_plan_params(&b.program, &b.memory);
     assert_ok(memory_plan_rest(&b.program, &b.chunk, &b.schedule, 0, 0, &b.memory));
-    for (enum role r = 0; r < N_ROLES; r++) assert_ok(arena_init(&b.arenas[r], device_cpu(), r, b.memory.bytes[r], true));
+    for (enum role r = 0; r < N_ROLES; r++)
+        assert_ok(arena_init(&b.arenas[r], device_cpu(), r, b.memory.bytes[r], true));
     for (int i = 0; i < TINY_N; i++) b.w[i] = 0.5 + i / 8.0;
     place_params();
     b.mesh.place = mesh_place_of(&(struct mesh_sizes){.dp = 1}, 0);
     for (int a = 0; a < N_MESH_AXES; a++) b.mesh.group[a] = group_self();
-    b.exec = (struct exec){.program = &b.program, .chunks = &b.chunk, .memory = &b.memory, .mesh = &b.mesh, .arenas = b.arenas,
-                           .device = device_cpu(), .hooks = {NULL, fetch, param_event}, .loss_scale = 1, .grad_scale = 1,
-                           .micro = 1};
+    b.exec = (struct exec){.program = &b.program, .chunks = &b.chunk, .memory = &b.memory, .mesh = &b.mesh,
+                           .arenas = b.arenas,
+                           .device = device_cpu(), .hooks = {NULL, fetch, param_event}, .loss_scale = 1,
+                           .grad_scale = 1, .micro = 1};
     assert_ok(exec_init(&b.exec));
 }
 
@@ -318,7 +322,8 @@ static const struct value *value_named(const char *name, enum tape_kind tape, in
     return NULL;
 }
 
-/* y is kept for z's backward. Let it be buried one action too early: with paint the mistake is seen, without it is not. */
+/* y is kept for z's backward. Let it be buried one action too early: with paint the mistake is seen, without it is
+ * not. */
 static void test_a_read_after_death_is_nan_when_painted(void **state) {
     (void)state;
     int v;
@@ -345,8 +350,8 @@ static void test_dead_values_hold_the_pattern_of_death(void **state) {
 }
 
 /* ---- the time line of memory, held against the memory ----
- * With painting, a word of the arena that is neither fresh nor dead is alive. It is counted behind every kernel, when what is born in the row
- * has been written, and what dies in it is not painted yet. */
+ * With painting, a word of the arena that is neither fresh nor dead is alive. It is counted behind every kernel, when
+ * what is born in the row has been written, and what dies in it is not painted yet. */
 enum { MAX_KERNELS = 64 };
 static const struct op *true_ops[8];
 static struct op counting_ops[8];
@@ -363,7 +368,8 @@ static enum status count_behind(const struct call *c, enum row_kind kind) {
     TRY((kind == ROW_FORWARD ? k.forward : kind == ROW_BACKWARD_INPUT ? k.backward_input : k.backward_weight)(c));
     const uint64_t *words = (const uint64_t *)b.arenas[ROLE_ACT].base;
     int64_t alive = 0;
-    for (int64_t i = 0; i < b.memory.bytes[ROLE_ACT] / 8; i++) alive += words[i] != ARENA_CANARY && words[i] != ARENA_DEAD;
+    for (int64_t i = 0; i < b.memory.bytes[ROLE_ACT] / 8; i++)
+        alive += words[i] != ARENA_CANARY && words[i] != ARENA_DEAD;
     counted[n_counted++] = 8 * alive;
     return OK;
 }
@@ -413,10 +419,12 @@ static void test_time_line_of_memory_is_what_is_alive(void **state) {
 static void test_time_line_of_memory_counts_frames(void **state) {
     (void)state;
     static const struct { enum action_kind kind; int microbatch; } actions[] = {
-        {ACTION_F, 0}, {ACTION_F, 1}, {ACTION_B, 1}, {ACTION_F, 2}, {ACTION_B, 0}, {ACTION_W, 1}, {ACTION_B, 2}, {ACTION_W, 2}, {ACTION_W, 0}};
+        {ACTION_F, 0}, {ACTION_F, 1}, {ACTION_B, 1}, {ACTION_F, 2}, {ACTION_B, 0}, {ACTION_W, 1}, {ACTION_B, 2},
+        {ACTION_W, 2}, {ACTION_W, 0}};
     schedule_fini(&b.schedule);
     b.schedule = (struct schedule){.n_microbatches = 3, .split_weight = true};
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) schedule_add(&b.schedule, actions[i].kind, 0, actions[i].microbatch);
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        schedule_add(&b.schedule, actions[i].kind, 0, actions[i].microbatch);
     count_everywhere();
     prepare();
     b.exec.paint = true;
@@ -471,10 +479,12 @@ static void test_other_events_are_never_final(void **state) {
         assert_false(b.seen[i].final);
         others++;
     }
-    assert_int_equal(others, 3 * 2 * (2 + 1));   /* needed and done: in F by both uses, in B by the one whose dx reads w */
+    assert_int_equal(others, 3 * 2 * (2 + 1));   /* needed and done: in F by both uses, in B by the one whose dx
+                                                  * reads w */
 }
 
-/* Every microbatch's gradient arrives by itself, in a buffer cleared for it; the weight comes from the event's hands. */
+/* Every microbatch's gradient arrives by itself, in a buffer cleared for it; the weight comes from the event's
+ * hands. */
 static void test_sharded_param_goes_through_buffers(void **state) {
     (void)state;
     struct param *w = &b.program.params[0];
@@ -525,9 +535,9 @@ TESTS(exec_test(test_loss_and_gradient_are_sums_over_microbatches),
       exec_test(test_split_weight_gives_the_same_gradient), exec_test(test_evaluation_runs_forward_only),
       exec_test(test_every_microbatch_is_fetched_once_in_order),
       exec_test(test_an_op_gets_what_it_declares_and_null_for_the_rest),
-      exec_test(test_calls_know_their_place_in_the_global_batch), exec_test(test_a_read_after_death_is_nan_when_painted),
-      exec_test(test_dead_values_hold_the_pattern_of_death), exec_test(test_time_line_of_memory_is_what_is_alive),
-      exec_test(test_time_line_of_memory_counts_frames),
+      exec_test(test_calls_know_their_place_in_the_global_batch),
+      exec_test(test_a_read_after_death_is_nan_when_painted), exec_test(test_dead_values_hold_the_pattern_of_death),
+      exec_test(test_time_line_of_memory_is_what_is_alive), exec_test(test_time_line_of_memory_counts_frames),
       exec_test(test_gradient_is_final_after_all_microbatches_and_uses),
       exec_test(test_gradient_is_final_after_the_last_weight_action), exec_test(test_other_events_are_never_final),
       exec_test(test_sharded_param_goes_through_buffers), exec_test(test_a_gradient_that_no_row_adds_to_is_zero),

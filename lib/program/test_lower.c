@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * What lowering decides about values, one decision a test, on programs of a few made-up ops: what is saved, what is a view, what
- * may be written over. Which rows there are, and in which order: test_lower_rows.c. */
+ * What lowering decides about values, one decision a test, on programs of a few made-up ops: what is saved, what is a
+ * view, what may be written over. Which rows there are, and in which order: test_lower_rows.c. */
 #include "lib/program/test_lower.h"
 
 /* ---- what is saved ---- */
@@ -97,7 +97,8 @@ static void test_a_view_makes_no_row_and_no_value(void **state) {
     assert_int_equal(forward_of("a.z")->in[0], forward_of("a.y")->out[0]);
     assert_int_equal(input_of("a.z")->in[0], forward_of("a.y")->out[0]);
     assert_int_equal(input_of("a.t")->dout[0], k.dout);
-    for (int v = 0; v < k.n_values; v++) assert_false(k.values[v].birth.tape == TAPE_F && !strcmp(k.values[v].name, "a.e"));
+    for (int v = 0; v < k.n_values; v++)
+        assert_false(k.values[v].birth.tape == TAPE_F && !strcmp(k.values[v].name, "a.e"));
 }
 
 /* x also goes past the view: then there is a gradient already, and the view's must be added to it by its kernel. */
@@ -138,7 +139,8 @@ static void test_in_place_does_not_share_what_a_later_step_reads(void **state) {
     assert_false(share(t->in[0], t->in[1]));
 }
 
-/* The operand of forward is not read again, so its bytes become its gradient; they stay in the frame that they crossed in. */
+/* The operand of forward is not read again, so its bytes become its gradient; they stay in the frame that they crossed
+ * in. */
 static void test_backward_over_in_shares_when_nobody_else_reads_the_operand(void **state) {
     (void)state;
     int y = add(&op_plain, "y", x), z = add(&op_over_in, "z", y);
@@ -260,18 +262,20 @@ static void test_a_chunk_has_its_own_blocks_only(void **state) {
 }
 
 TESTS(lower_test(test_a_value_that_backward_reads_crosses_into_a_frame),
-      lower_test(test_a_value_that_backward_does_not_read_stays_scratch), lower_test(test_a_value_dies_with_its_last_reader),
+      lower_test(test_a_value_that_backward_does_not_read_stays_scratch),
+      lower_test(test_a_value_dies_with_its_last_reader),
       lower_test(test_boundary_values_live_from_before_the_first_row_to_after_the_last),
       lower_test(test_undeclared_operands_are_no_value), lower_test(test_only_the_declared_one_of_two_inputs_is_kept),
       lower_test(test_second_gradient_of_a_slot_is_added), lower_test(test_a_view_makes_no_row_and_no_value),
       lower_test(test_a_view_whose_slot_has_a_gradient_already_adds),
       lower_test(test_in_place_shares_when_the_operand_dies_there),
       lower_test(test_in_place_does_not_share_what_backward_reads),
-      lower_test(test_in_place_does_not_share_what_a_later_step_reads), lower_test(test_in_place_chains_share_one_storage),
+      lower_test(test_in_place_does_not_share_what_a_later_step_reads),
+      lower_test(test_in_place_chains_share_one_storage),
       lower_test(test_backward_over_in_shares_when_nobody_else_reads_the_operand),
       lower_test(test_backward_over_in_does_not_share_what_is_read_later),
       lower_test(test_backward_over_in_does_not_share_a_gradient_that_is_added_to),
       lower_test(test_backward_over_in_lives_as_long_as_the_gradient),
-      lower_test(test_backward_over_in_shares_what_was_replayed),
-      lower_test(test_in_place_does_not_share_another_size), lower_test(test_in_place_does_not_share_when_it_accumulates),
-      lower_test(test_work_is_alive_for_its_row_only), lower_test(test_a_chunk_has_its_own_blocks_only))
+      lower_test(test_backward_over_in_shares_what_was_replayed), lower_test(test_in_place_does_not_share_another_size),
+      lower_test(test_in_place_does_not_share_when_it_accumulates), lower_test(test_work_is_alive_for_its_row_only),
+      lower_test(test_a_chunk_has_its_own_blocks_only))

@@ -13,12 +13,12 @@ static const struct op op_plain = {TINY("plain")};
 static const struct op op_reads_in = {TINY("reads_in"), .needs = {.bi_in = IN(0)}};
 static const struct op op_reads_out = {TINY("reads_out"), .needs = {.bi_out = OUT(0)}};
 static const struct op op_reads_second = {TINY("reads_second"), .needs = {.bi_in = IN(1)}};
-static const struct op op_matrix = {TINY("matrix"), .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)}, .has_backward_weight = true,
-                                    .defer_weight = true};
+static const struct op op_matrix = {TINY("matrix"), .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
+                                    .has_backward_weight = true, .defer_weight = true};
 static const struct op op_bias = {TINY("bias"), .has_backward_weight = true};
 static const struct op op_over = {TINY("over"), .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_IN_PLACE};
-static const struct op op_over_reads_in = {TINY("over_reads_in"), .needs = {.bi_in = IN(0)}, .forward_alias = ALIAS_IN_PLACE,
-                                           .backward_alias = ALIAS_IN_PLACE};
+static const struct op op_over_reads_in = {TINY("over_reads_in"), .needs = {.bi_in = IN(0)},
+                                           .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_IN_PLACE};
 static const struct op op_over_in = {TINY("over_in"), .needs = {.bi_in = IN(0)}, .backward_over_in = true};
 static const struct op op_enter = {TINY("enter"), .forward_alias = ALIAS_VIEW, .backward_alias = ALIAS_IN_PLACE,
                                    .async_backward = true};
@@ -73,15 +73,16 @@ static inline const struct row *row(enum tape_kind tape, enum row_kind kind, int
 static inline const struct row *forward_of(const char *slot) { return row(TAPE_F, ROW_FORWARD, step_named(slot)); }
 static inline const struct row *input_of(const char *slot) { return row(TAPE_B, ROW_BACKWARD_INPUT, step_named(slot)); }
 
-/* A tape in letters: f forward, r replay, i backward input, w backward weight, . wait, A ahead, N needed, D done, G grad
- * ready; each followed by the last letter of the slot's or the param's name. */
+/* A tape in letters: f forward, r replay, i backward input, w backward weight, . wait, A ahead, N needed, D done, G
+ * grad ready; each followed by the last letter of the slot's or the param's name. */
 static inline const char *letters(enum tape_kind tape) {
     static char text[512];
     int n = 0;
     for (int i = 0; i < k.tapes[tape].n; i++) {
         const struct row *r = &k.tapes[tape].rows[i];
         const char *name = r->kind >= ROW_PARAM_AHEAD ? p.params[r->id].name : p.slots[p.steps[r->id].out[0]].name;
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s%c%c", i ? " " : "", "friw.ANDG"[r->kind], name[strlen(name) - 1]);
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%c%c", i ? " " : "", "friw.ANDG"[r->kind],
+                      name[strlen(name) - 1]);
     }
     text[n] = 0;
     return text;

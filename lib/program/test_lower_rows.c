@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Which rows lowering makes, and in which order: recomputation, exchanges that overlap, weight gradients, parameter windows. */
+ * Which rows lowering makes, and in which order: recomputation, exchanges that overlap, weight gradients, parameter
+ * windows. */
 #include "lib/program/test_lower.h"
 
 /* ---- recomputation ---- */
@@ -155,7 +156,8 @@ static void test_windows_open_at_first_use_and_close_with_the_block(void **state
     assert_string_equal(letters(TAPE_B), "wu iu Nw is ws Gw Dw Gv Nw iz wz iy wy it Gw Dw");
 }
 
-/* The gathered copy of a sharded param is born where it is needed first and gone with the block, and so is its gradient. */
+/* The gathered copy of a sharded param is born where it is needed first and gone with the block, and so is its
+ * gradient. */
 static void test_sharded_params_are_gathered_into_values(void **state) {
     (void)state;
     int w = tiny_param(&p, "w");

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * The memory plan against brute force. Which bytes are in use when is worked out here from the rows alone: a value is in use
- * from the first row that names it to the last, in the actions of its microbatch. Lifetimes, storages and frames as the
- * lowering sees them are not asked, only where it has put each value. */
+ * The memory plan against brute force. Which bytes are in use when is worked out here from the rows alone: a value is
+ * in use from the first row that names it to the last, in the actions of its microbatch. Lifetimes, storages and frames
+ * as the lowering sees them are not asked, only where it has put each value. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
 #include "pp/pp.h"
@@ -86,15 +86,16 @@ static struct bytes *bytes_of(const struct chunk *k, const struct schedule *s, c
         for (int v = 0; v < k->n_values; v++) {
             if (u[v].first < 0) continue;
             int64_t at = address_of(k, m, v, mb);
-            b[(*n)++] = (struct bytes){at, at + k->values[v].bytes, time_of(s, u[v].first, mb), time_of(s, u[v].last, mb), v,
-                                       mb, k->values[v].role};
+            b[(*n)++] = (struct bytes){at, at + k->values[v].bytes, time_of(s, u[v].first, mb),
+                                       time_of(s, u[v].last, mb), v, mb, k->values[v].role};
         }
     free(u);
     return b;
 }
 
 static bool meet(const struct bytes *a, const struct bytes *b) {
-    return a->role == b->role && a->from <= b->to && b->from <= a->to && a->from_byte < b->to_byte && b->from_byte < a->to_byte;
+    return a->role == b->role && a->from <= b->to && b->from <= a->to && a->from_byte < b->to_byte &&
+           b->from_byte < a->to_byte;
 }
 
 /* An operand and the result that is written over it: same bytes, and one ends in the row in which the other begins. */
@@ -138,7 +139,8 @@ static void check_chunk(const struct chunk *k, const struct schedule *s, const s
     free(b);
     assert_true(n > 50);
     assert_int_equal(clashes, 0);
-    assert_int_equal(m->bytes[ROLE_ACT], act);                       /* the peak is reached: no byte is planned in vain */
+    assert_int_equal(m->bytes[ROLE_ACT], act);                       /* the peak is reached: no byte is planned in
+                                                                      * vain */
     assert_int_equal(m->bytes[ROLE_WORK], work);                     /* the scratch ends it */
     assert_int_equal(m->bytes[ROLE_WORK], arena_align(m->run_bytes) + m->scratch_bytes[ROLE_WORK]);
 }
@@ -208,8 +210,8 @@ static int distinct_frames(const struct memory_plan *m) {
     return n;
 }
 
-/* GPipe keeps all m microbatches, 1F1B as many as are on their way: min(p - i, m) on stage i. The activation arena is scratch
- * and so many frames, and nothing else. */
+/* GPipe keeps all m microbatches, 1F1B as many as are on their way: min(p - i, m) on stage i. The activation arena is
+ * scratch and so many frames, and nothing else. */
 static void check_frames(int schedule, int pp, int m) {
     for (int stage = 0; stage < pp; stage++) {
         struct run r;
@@ -366,7 +368,8 @@ static void test_on_cuda_everything_begins_at_256_bytes(void **state) {
     p.loss_chunk = 0;
     p.heads = p.layers = 3, p.hidden = 27;                           /* sizes that are multiples of nothing */
     assert_ok(run_compile(&r, &train_recipe, &p, 1, NULL, NULL));
-    int64_t begin = r.memory.scratch_offset[ROLE_WORK] | r.memory.technique_offset | r.memory.ring[0].offset | r.memory.ring[1].offset;
+    int64_t begin = r.memory.scratch_offset[ROLE_WORK] | r.memory.technique_offset | r.memory.ring[0].offset |
+                    r.memory.ring[1].offset;
     for (int i = 0; i < r.program.n_params; i++) {
         const struct param *w = &r.program.params[i];
         if (w->present) begin |= w->weight_offset | w->grad_offset | w->moment1_offset | w->moment2_offset;

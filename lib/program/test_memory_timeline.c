@@ -1,7 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * The time line of memory of whole models, for every rank of layouts that use everything: held against a slower count that asks every value
- * of every microbatch when it is born and when it dies, and against the plan. (That it is what is really alive in memory: test_exec.c.) */
+ * The time line of memory of whole models, for every rank of layouts that use everything: held against a slower count
+ * that asks every value of every microbatch when it is born and when it dies, and against the plan. (That it is what is
+ * really alive in memory: test_exec.c.) */
 #include "driver/recipe.h"
 #include "lib/program/memory_timeline.h"
 #include "pp/pp.h"
@@ -17,16 +18,22 @@
 /* The action of this kind on that chunk and microbatch. */
 static int find_action(const struct schedule *s, enum action_kind kind, int chunk, int microbatch) {
     for (int i = 0; i < s->n; i++)
-        if (s->actions[i].kind == kind && s->actions[i].chunk == chunk && s->actions[i].microbatch == microbatch) return i;
+        if (s->actions[i].kind == kind && s->actions[i].chunk == chunk && s->actions[i].microbatch == microbatch)
+            return i;
     return -1;
 }
 
-/* The point at which a moment is. Before the first row: at the receive, if it is what was received. Behind the last: at the send. */
-static int point_at(const struct run *r, const struct memory_timeline *t, const struct moment *m, int chunk, int microbatch, bool crosses) {
+/* The point at which a moment is. Before the first row: at the receive, if it is what was received. Behind the last: at
+ * the send. */
+static int point_at(const struct run *r, const struct memory_timeline *t, const struct moment *m, int chunk,
+                    int microbatch, bool crosses) {
     static const enum action_kind received[] = {RECV_F, RECV_B}, sent[] = {SEND_F, SEND_B};
-    int action = find_action(&r->schedule, (enum action_kind)m->tape, chunk, microbatch), n = r->chunks[chunk].tapes[m->tape].n, transfer = -1;
-    if (crosses && m->tape != TAPE_W && m->row < 0) transfer = find_action(&r->schedule, received[m->tape], chunk, microbatch);
-    if (crosses && m->tape != TAPE_W && m->row == n) transfer = find_action(&r->schedule, sent[m->tape], chunk, microbatch);
+    int action = find_action(&r->schedule, (enum action_kind)m->tape, chunk, microbatch),
+        n = r->chunks[chunk].tapes[m->tape].n, transfer = -1;
+    if (crosses && m->tape != TAPE_W && m->row < 0)
+        transfer = find_action(&r->schedule, received[m->tape], chunk, microbatch);
+    if (crosses && m->tape != TAPE_W && m->row == n)
+        transfer = find_action(&r->schedule, sent[m->tape], chunk, microbatch);
     if (transfer >= 0) return t->first[transfer];
     return t->first[action] + (m->row < 0 ? 0 : m->row < n ? m->row : n - 1);
 }
@@ -52,7 +59,8 @@ static void count_slowly(const struct run *r, const struct memory_timeline *t, i
 
 struct errors { int wrong, above_plan, above_floor; };
 
-static void check_points(const struct run *r, const struct memory_timeline *t, int64_t (*slow)[N_ROLES], struct errors *e) {
+static void check_points(const struct run *r, const struct memory_timeline *t, int64_t (*slow)[N_ROLES],
+                         struct errors *e) {
     for (int i = 0; i < t->n; i++)
         for (enum role role = 0; role < N_ROLES; role++) {
             e->wrong += t->points[i].alive[role] - t->resident[role] != slow[i][role];
@@ -103,8 +111,12 @@ static void test_time_line_equals_a_count_of_every_value(void **state) {
         p.micro_batch = 2;
         zero_options(&p)->stage = company % 4;
         tp_options(&p)->sp = company / 2 % 2;
-        recompute_options(&p)->kind = company % 3 == 0 ? RECOMPUTE_NONE : company % 3 == 1 ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
-        pp_options(&p)->schedule = company % 5 == 0 ? SCHEDULE_GPIPE : company % 5 < 3 ? SCHEDULE_1F1B : SCHEDULE_INTERLEAVED;
+        recompute_options(&p)->kind = company % 3 == 0   ? RECOMPUTE_NONE
+                                      : company % 3 == 1 ? RECOMPUTE_SELECTIVE
+                                                         : RECOMPUTE_FULL;
+        pp_options(&p)->schedule = company % 5 == 0  ? SCHEDULE_GPIPE
+                                   : company % 5 < 3 ? SCHEDULE_1F1B
+                                                     : SCHEDULE_INTERLEAVED;
         pp_options(&p)->chunks = pp_options(&p)->schedule == SCHEDULE_INTERLEAVED ? 2 : 1;
         p.loss_chunk = company % 2 ? 5 : 0;
         check_layout(p);
@@ -136,11 +148,13 @@ static void test_a_time_line_too_long_is_refused(void **state) {
     (void)state;
     struct program p = {.n_chunks = 1};
     struct chunk k = {.tapes[TAPE_F].n = INT_MAX};
-    struct action actions[] = {{.kind = ACTION_F}, {.kind = ACTION_F, .microbatch = 1}, {.kind = ACTION_F, .microbatch = 2}};
+    struct action actions[] = {{.kind = ACTION_F}, {.kind = ACTION_F, .microbatch = 1},
+                               {.kind = ACTION_F, .microbatch = 2}};
     struct schedule s = {.n = 3, .n_microbatches = 3, .actions = actions};
     struct memory_plan m = {0};
     struct memory_timeline t;
-    assert_fails(memory_timeline_make(&p, &k, &s, &m, &t), E_CONFIG, "3 microbatches has 6442450941 rows", "limit is 4000000", "larger micro-batch or a smaller global-batch");
+    assert_fails(memory_timeline_make(&p, &k, &s, &m, &t), E_CONFIG, "3 microbatches has 6442450941 rows",
+                 "limit is 4000000", "larger micro-batch or a smaller global-batch");
     memory_timeline_fini(&t);
     k.tapes[TAPE_F].n = MEMORY_TIMELINE_POINTS / 2;
     assert_fails(memory_timeline_make(&p, &k, &s, &m, &t), E_CONFIG, "6000000 rows");

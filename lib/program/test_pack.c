@@ -24,7 +24,9 @@ static struct packing packed(struct interval *x, int n) {
 }
 
 static int64_t end_of(const struct interval *x) { return x->offset + x->bytes; }
-static bool same_time(const struct interval *a, const struct interval *b) { return a->from <= b->to && b->from <= a->to; }
+static bool same_time(const struct interval *a, const struct interval *b) {
+    return a->from <= b->to && b->from <= a->to;
+}
 static bool same_bytes(const struct interval *a, const struct interval *b) {
     return a->offset < end_of(b) && b->offset < end_of(a);
 }

@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
-/* What two pieces share, against looking at every element: random boxes and runs of random tensors, padding included. */
+/* What two pieces share, against looking at every element: random boxes and runs of random tensors, padding
+ * included. */
 #include "lib/base/rng.h"
 #include "lib/program/piece.h"
 #include "tests/test.h"
@@ -7,7 +8,9 @@
 #include <string.h>
 
 static uint64_t drawn;
-static int64_t draw(int64_t n) { return n > 0 ? (int64_t)(rng_uniform(5, rng_stream("piece"), drawn++) * (double)n) : 0; }
+static int64_t draw(int64_t n) {
+    return n > 0 ? (int64_t)(rng_uniform(5, rng_stream("piece"), drawn++) * (double)n) : 0;
+}
 
 static struct shape random_global(void) {
     struct shape s = {.n_axes = (int)draw(5)};
@@ -74,7 +77,8 @@ static void test_common_elements_are_those_of_both(void **state) {
 
 static void test_equal_pieces_are_one_copy(void **state) {
     (void)state;
-    struct piece p = {{3, {axis_whole('3', 3), {.tag = 'H', .n = 4, .first = 4, .global = 16}, axis_whole('C', 32)}}, 100, 200};
+    struct piece p = {{3, {axis_whole('3', 3), {.tag = 'H', .n = 4, .first = 4, .global = 16}, axis_whole('C', 32)}},
+                      100, 200};
     int64_t marks[200];
     memset(marks, 0xff, sizeof marks);
     struct copied c = {&p, marks, 0};

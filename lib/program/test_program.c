@@ -48,7 +48,8 @@ static void test_builders_name_by_block_and_return_indices(void **state) {
     program_fini(&p);
 }
 
-/* The tables move while they grow: what was put in early must still be there, and a step may be copied from the table itself. */
+/* The tables move while they grow: what was put in early must still be there, and a step may be copied from the table
+ * itself. */
 static void test_tables_keep_their_rows_while_they_grow(void **state) {
     (void)state;
     struct program p;
@@ -177,12 +178,14 @@ static void test_infer_passes_a_refusal_on(void **state) {
     program_fini(&p);
 }
 
-/* Whoever holds which part: the model has as many parameters in every layout. Padding is not learned, so not counted. */
+/* Whoever holds which part: the model has as many parameters in every layout. Padding is not learned, so not
+ * counted. */
 static void test_parameters_are_counted_globally(void **state) {
     (void)state;
     struct program p;
     make(&p);
-    program_add_param(&p, "h1", "padded", (struct type){FP32, {1, {{.tag = 'V', .n = 4, .first = 8, .global = 11}}}}, 0, 0, true);
+    program_add_param(&p, "h1", "padded", (struct type){FP32, {1, {{.tag = 'V', .n = 4, .first = 8, .global = 11}}}}, 0,
+                      0, true);
     assert_int_equal(program_n_params(&p), 5 * 3 + 11);
     p.params[0].type = matrix_type(1, 4, 5);
     assert_int_equal(program_n_params(&p), 5 * 3 + 11);
@@ -232,9 +235,11 @@ static void test_an_axis_in_two_runs_is_refused_on_a_gpu(void **state) {
     program_fini(&p);
 }
 
-TESTS(unit_test(test_an_axis_in_two_runs_is_refused_on_a_gpu), unit_test(test_builders_name_by_block_and_return_indices), unit_test(test_tables_keep_their_rows_while_they_grow),
+TESTS(unit_test(test_an_axis_in_two_runs_is_refused_on_a_gpu),
+      unit_test(test_builders_name_by_block_and_return_indices), unit_test(test_tables_keep_their_rows_while_they_grow),
       unit_test(test_insert_shifts_what_is_behind), unit_test(test_long_names_are_cut),
       unit_test(test_param_starts_whole_counted_and_with_full_states), unit_test(test_infer_runs_shapes_in_order),
-      unit_test(test_infer_after_a_rewrite_follows_the_new_shapes), unit_test(test_infer_marks_which_params_are_present),
-      unit_test(test_infer_leaves_shards_alone), unit_test(test_infer_passes_a_refusal_on),
-      unit_test(test_parameters_are_counted_globally), unit_test(test_print_shows_blocks_steps_params_and_marks))
+      unit_test(test_infer_after_a_rewrite_follows_the_new_shapes),
+      unit_test(test_infer_marks_which_params_are_present), unit_test(test_infer_leaves_shards_alone),
+      unit_test(test_infer_passes_a_refusal_on), unit_test(test_parameters_are_counted_globally),
+      unit_test(test_print_shows_blocks_steps_params_and_marks))

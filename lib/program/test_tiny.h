@@ -1,5 +1,5 @@
-/* Tiny programs for the tests of this folder. Every slot and every param is a vector of TINY_N doubles: 88 bytes, so that
- * nothing is aligned by accident. Ops are plain tables, so a test declares those it needs:
+/* Tiny programs for the tests of this folder. Every slot and every param is a vector of TINY_N doubles: 88 bytes, so
+ * that nothing is aligned by accident. Ops are plain tables, so a test declares those it needs:
  *
  *   static const struct op op_square = {.name = "square", .shape = tiny_shape, .needs = {.bi_in = IN(0)},
  *                                       .has_backward_input = true};
@@ -21,7 +21,8 @@ static inline enum status tiny_shape(const struct call *c, struct type out[MAX_O
     return OK;
 }
 
-/** Open a block. Its input is the last block's output, or a new slot "x", which somebody else fills. @return the input */
+/** Open a block. Its input is the last block's output, or a new slot "x", which somebody else fills. @return the
+ *  input */
 static inline int tiny_block(struct program *p, const char *name) {
     int in = p->n_blocks ? p->blocks[p->n_blocks - 1].out : program_add_slot(p, "data", "x");
     if (p->n_blocks == 0) p->slots[in].type = tiny_type();
