@@ -5,7 +5,8 @@
 
 /* ---- types ---- */
 static struct axis axis_of(const struct plan *c, char tag) {
-    if (tag == 'B') return (struct axis){.tag = 'B', .n = c->micro_batch, .global = c->global_batch, .cut = 1u << AXIS_DP};
+    if (tag == 'B') return (struct axis){.tag = 'B', .n = c->micro_batch, .global = c->global_batch,
+                                         .cut = 1u << AXIS_DP};
     if (tag == 'T') return axis_whole('T', c->seq);
     if (tag == 'C') return axis_whole('C', c->hidden);
     if (tag == 'H') return axis_whole('H', c->heads);
@@ -29,7 +30,8 @@ int build_matrix(struct builder *b, const char *name, const char *axes, double s
 }
 
 int build_vector(struct builder *b, const char *name, const char *axes, double constant) {
-    return program_add_param(b->p, block_name(b), name, build_type(b->plan, axes, plan_dtype(b->plan)), 0, constant, false);
+    return program_add_param(b->p, block_name(b), name, build_type(b->plan, axes, plan_dtype(b->plan)), 0, constant,
+                             false);
 }
 
 /* ---- steps ---- */

@@ -1,7 +1,8 @@
-/* What a model writes its list of steps with (struct model, build): params and steps by name, in the block that was opened last, and axes by
- * letter, so that a technique can speak of "heads" and not of "dimension 1 of the qkv weight".
+/* What a model writes its list of steps with (struct model, build): params and steps by name, in the block that was
+ * opened last, and axes by letter, so that a technique can speak of "heads" and not of "dimension 1 of the qkv weight".
  *
- *   B sequences   T positions   C channels   H heads   D channels of a head   K hidden units (4 C)   V vocabulary   1 to 9: of that length */
+ *   B sequences   T positions   C channels   H heads   D channels of a head   K hidden units (4 C)   V vocabulary   1
+ *   to 9: of that length */
 #ifndef TRIVIUM_RUN_BUILD_H
 #define TRIVIUM_RUN_BUILD_H
 
@@ -17,7 +18,8 @@ struct builder { const struct plan *plan; struct program *p; };
 /** The whole tensor over these axes: "BTC". The vocabulary is padded as plan_vocab_rows says. @collective{none} */
 struct type build_type(const struct plan *, const char *axes, enum dtype);
 
-/** A param of the block, learned from normal values with this deviation, decaying; or from a constant, not decaying. @return its index */
+/** A param of the block, learned from normal values with this deviation, decaying; or from a constant, not decaying.
+ *  @return its index */
 int build_matrix(struct builder *, const char *name, const char *axes, double std);
 int build_vector(struct builder *, const char *name, const char *axes, double constant);
 
@@ -25,7 +27,8 @@ int build_vector(struct builder *, const char *name, const char *axes, double co
 enum { NONE = -1 };
 struct inputs { int x, second, weight, bias; };
 
-/** Append a step that makes slot `name`, and what else its op keeps: `name`.stat, `name`.mask. Its rule is the plan's, with dropout off.
+/** Append a step that makes slot `name`, and what else its op keeps: `name`.stat, `name`.mask. Its rule is the plan's,
+ *  with dropout off.
  *  @return its first output */
 int build_step(struct builder *, const struct op *, const char *name, struct inputs);
 /** Let the last step, whose op drops, do so with the plan's probability. @return slot */

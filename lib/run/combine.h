@@ -1,10 +1,12 @@
-/* Partial gradients: what a param's gradient is a sum over, beyond the replicas (dp and zero sum those, while backward runs).
+/* Partial gradients: what a param's gradient is a sum over, beyond the replicas (dp and zero sum those, while backward
+ * runs).
  *
- * With sequence parallelism a layernorm sees T/tp of the tokens, and has as much of its gradient on each tp rank; a tied
- * weight has one part from either end of the pipeline. Which params and which axes follows from the program
+ * With sequence parallelism a layernorm sees T/tp of the tokens, and has as much of its gradient on each tp rank; a
+ * tied weight has one part from either end of the pipeline. Which params and which axes follows from the program
  * (param.reduce, program_infer), so that one routine does for every technique.
  *
- * Sent when: behind the sum over replicas, own elements only. They are many and small: all of an axis are in flight at once. */
+ * Sent when: behind the sum over replicas, own elements only. They are many and small: all of an axis are in flight at
+ * once. */
 #ifndef TRIVIUM_RUN_COMBINE_H
 #define TRIVIUM_RUN_COMBINE_H
 

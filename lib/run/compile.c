@@ -1,5 +1,5 @@
-/* From a plan to tables, for any rank, by any process: build -> (check, rewrite) by each technique -> lower -> schedule ->
- * memory plan -> bill. */
+/* From a plan to tables, for any rank, by any process: build -> (check, rewrite) by each technique -> lower -> schedule
+ * -> memory plan -> bill. */
 #include "lib/run/run.h"
 #include "lib/program/gradients.h"
 #include "lib/run/combine.h"
@@ -15,8 +15,8 @@ static const char *holder_of(const struct run *r, unsigned claims) {
     return "?";
 }
 
-/* What the plan's recipe has and this run's has not, nor another of that name, must not be asked for: it would be left out
- * without a word. */
+/* What the plan's recipe has and this run's has not, nor another of that name, must not be asked for: it would be left
+ * out without a word. */
 static enum status refuse_absent(const struct run *r) {
     const struct recipe *all = r->plan.recipe;
     for (int i = 0; all && i < all->n_techniques; i++) {
@@ -88,7 +88,8 @@ static enum status bill_and_plan(struct run *r) {
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
     combine_bill(&r->program, &r->bill);
-    TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, run_work_bytes(r), &r->memory));
+    TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, run_work_bytes(r),
+                         &r->memory));
     if (r->plan.save_async && r->plan.save[0]) r->memory.host_bytes[ROLE_SAVE] = memory_save_bytes(&r->program);
     bill_rows(&r->program, r->chunks, &r->schedule, &r->bill);
     bill_sends(&r->program, &r->schedule, &r->bill);

@@ -1,20 +1,22 @@
 /* Evaluation: the forward half of the same rows, dropout off, over the validation split in order.
  *
- * A global batch at a time: sample eval_first + i is the batch's number i, so replicas share the work as in training. What
- * lies beyond the end has targets -1, which cross_entropy leaves out; so all of the split counts, each token once. */
+ * A global batch at a time: sample eval_first + i is the batch's number i, so replicas share the work as in training.
+ * What lies beyond the end has targets -1, which cross_entropy leaves out; so all of the split counts, each token
+ * once. */
 #include "lib/run/run.h"
 
 #include <inttypes.h>
 
-/* The forward half of the training schedule, in its order. What is left waits for nothing that it did not wait for before, so
- * the proof that the whole does not deadlock holds for the half. */
+/* The forward half of the training schedule, in its order. What is left waits for nothing that it did not wait for
+ * before, so the proof that the whole does not deadlock holds for the half. */
 static void forward_schedule(const struct run *r, struct schedule *s) {
     *s = r->schedule;
     s->actions = NULL;
     s->n = 0;
     for (int i = 0; i < r->schedule.n; i++) {
         const struct action *a = &r->schedule.actions[i];
-        if (a->kind == RECV_F || a->kind == ACTION_F || a->kind == SEND_F) schedule_add(s, a->kind, a->chunk, a->microbatch);
+        if (a->kind == RECV_F || a->kind == ACTION_F || a->kind == SEND_F)
+            schedule_add(s, a->kind, a->chunk, a->microbatch);
     }
 }
 

@@ -14,7 +14,9 @@ static enum status open_file(struct metrics *m, const char *path, const char *mo
     *m = (struct metrics){.path = path};
     if (!path[0]) return OK;
     m->file = fopen(path, mode);
-    return m->file ? OK : FAIL(E_USAGE, "cannot write metrics=%s: %s; give another path, or an empty one for none", path, strerror(errno));
+    return m->file ? OK
+                   : FAIL(E_USAGE, "cannot write metrics=%s: %s; give another path, or an empty one for none", path,
+                          strerror(errno));
 }
 
 enum status metrics_open(struct metrics *m, const char *path) { return open_file(m, path, "w"); }
@@ -78,18 +80,21 @@ enum status metrics_evaluation(struct metrics *m, int64_t step, double val_loss)
 
 enum status metrics_save(struct metrics *m, int64_t step, double save_s, double stall_s, int64_t failures) {
     if (!m->file) return OK;
-    return write_row(m, json_pack("{s:I, s:o, s:o, s:I}", "step", (json_int_t)step, "save_ms", number(1e3 * save_s), "stall_ms", number(1e3 * stall_s), "save_failures", (json_int_t)failures));
+    return write_row(m, json_pack("{s:I, s:o, s:o, s:I}", "step", (json_int_t)step, "save_ms", number(1e3 * save_s),
+                                  "stall_ms", number(1e3 * stall_s), "save_failures", (json_int_t)failures));
 }
 
 enum status metrics_rollback(struct metrics *m, const struct metrics_rollback *r) {
     if (!m->file) return OK;
-    return write_row(m, json_pack("{s:I, s:o, s:o, s:I, s:I, s:I}", "step", (json_int_t)r->step, "spike_loss", number(r->loss), "spike_limit", number(r->limit),
-                                  "rolled_back_to", (json_int_t)r->to_step, "skipped_first_sample", (json_int_t)r->first_sample, "skipped_samples",
-                                  (json_int_t)r->n_samples));
+    return write_row(m, json_pack("{s:I, s:o, s:o, s:I, s:I, s:I}", "step", (json_int_t)r->step, "spike_loss",
+                                  number(r->loss), "spike_limit", number(r->limit), "rolled_back_to",
+                                  (json_int_t)r->to_step, "skipped_first_sample", (json_int_t)r->first_sample,
+                                  "skipped_samples", (json_int_t)r->n_samples));
 }
 
 void metrics_print(const struct metrics_row *r) {
-    printf("step %" PRId64 "/%" PRId64 " | loss %.4f | norm %.2f | lr %.2e | %.1f ms | %.0f tok/s | mfu %.1f%% | mem %.0f MiB",
+    printf("step %" PRId64 "/%" PRId64
+           " | loss %.4f | norm %.2f | lr %.2e | %.1f ms | %.0f tok/s | mfu %.1f%% | mem %.0f MiB",
            r->step, r->steps, r->loss, r->grad_norm, r->lr, 1e3 * r->step_s, r->tokens_per_s, 100 * r->mfu,
            (double)r->mem_peak_bytes / (1 << 20));
     if (r->loss_scale != 1) printf(" | scale %.0f", r->loss_scale);

@@ -1,5 +1,5 @@
-/* What a step says of itself: one line for people, one JSON object a line for programs. Rank 0 writes; the others hold a
- * closed file. */
+/* What a step says of itself: one line for people, one JSON object a line for programs. Rank 0 writes; the others hold
+ * a closed file. */
 #ifndef TRIVIUM_RUN_METRICS_H
 #define TRIVIUM_RUN_METRICS_H
 
@@ -26,7 +26,8 @@ struct metrics {
 
 /** Open for writing, from the start. path "": no file. @errors E_USAGE with path and reason */
 enum status metrics_open(struct metrics *, const char *path);
-/** The same, after what is there; a half line at its end is closed first. @errors E_USAGE; E_IO: that could not be written */
+/** The same, after what is there; a half line at its end is closed first. @errors E_USAGE; E_IO: that could not be
+ *  written */
 enum status metrics_append(struct metrics *, const char *path);
 void metrics_close(struct metrics *);
 
@@ -39,16 +40,16 @@ enum status metrics_evaluation(struct metrics *, int64_t step, double val_loss);
 struct metrics_rollback { int64_t step; double loss, limit; int64_t to_step, first_sample, n_samples; };
 /** `step spike_loss spike_limit rolled_back_to skipped_first_sample skipped_samples`. @errors E_IO */
 enum status metrics_rollback(struct metrics *, const struct metrics_rollback *);
-/** A row of a checkpoint: `step save_ms stall_ms save_failures` (start to end; how long training stood still for it; how many have failed so
- *  far, this one included). @errors E_IO */
+/** A row of a checkpoint: `step save_ms stall_ms save_failures` (start to end; how long training stood still for it;
+ *  how many have failed so far, this one included). @errors E_IO */
 enum status metrics_save(struct metrics *, int64_t step, double save_s, double stall_s, int64_t failures);
 
 /** `step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB`, and
  *  ` | scale 65536` when the loss is scaled. To standard output. */
 void metrics_print(const struct metrics_row *);
 
-/** One group's ledger over all operations / all of this rank's groups together, since they were made: algorithm bytes that this rank
- *  sent, and seconds that it waited. */
+/** One group's ledger over all operations / all of this rank's groups together, since they were made: algorithm bytes
+ *  that this rank sent, and seconds that it waited. */
 void metrics_ledger(const struct group *, double *bytes, double *wait_s);
 void metrics_comm(const struct mesh *, double *bytes, double *wait_s);
 

@@ -4,8 +4,9 @@
  *   factor = min(1, clip / (norm + 1e-6))
  *
  * All of it happens where the gradients are: on a GPU the norm never visits the host, so the update is queued behind
- * backward without anybody waiting. The price: a number that is not finite cannot stop the host at once. adamw_decide turns
- * it into a multiplier of NaN, with which adamw_update changes nothing; the host reads the numbers later, and refuses then. */
+ * backward without anybody waiting. The price: a number that is not finite cannot stop the host at once. adamw_decide
+ * turns it into a multiplier of NaN, with which adamw_update changes nothing; the host reads the numbers later, and
+ * refuses then. */
 #include "lib/run/run.h"
 
 #include "lib/ops/adamw.h"
@@ -93,7 +94,8 @@ static enum status update_on_host(struct run *r, const struct adamw *a) {
 
 enum status optim_step(struct run *r, double lr) {
     const struct plan *p = &r->plan;
-    const struct adamw a = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .weight_decay = p->weight_decay,
+    const struct adamw a = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
+                            .weight_decay = p->weight_decay,
                             .grad_multiplier = &r->scalars[SCALAR_MULTIPLIER], .step = r->n_update + 1};
     TRY(update_on_device(r, &a));
     return update_on_host(r, &a);

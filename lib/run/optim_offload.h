@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/** Update one param's own elements with states in host memory. `a` is that of the device's update: its multiplier is read from
- *  the device. Waits for the device.  @collective{none} @errors E_MEMORY, E_DEVICE */
+/** Update one param's own elements with states in host memory. `a` is that of the device's update: its multiplier is
+ *  read from the device. Waits for the device.  @collective{none} @errors E_MEMORY, E_DEVICE */
 enum status optim_offload_update(struct run *, const struct adamw *a, const struct param *);
 
 #ifdef __cplusplus

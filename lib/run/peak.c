@@ -9,11 +9,12 @@
 #include <immintrin.h>
 #endif
 
-/* Chains of FMAs, each waiting for itself: enough to hide the latency (4 cycles, two or, on NEON, four units), and no more than registers,
- * with two left for the factors: chains on the stack would time the stack. */
+/* Chains of FMAs, each waiting for itself: enough to hide the latency (4 cycles, two or, on NEON, four units), and no
+ * more than registers, with two left for the factors: chains on the stack would time the stack. */
 typedef float vec_f __attribute__((vector_size(VECTOR_BYTES)));
 typedef double vec_d __attribute__((vector_size(VECTOR_BYTES)));
-enum { CHAINS = VECTOR_REGISTERS == 32 ? 16 : 12, ROUNDS = 20000, LANES_F = VECTOR_BYTES / 4, LANES_D = VECTOR_BYTES / 8 };
+enum { CHAINS = VECTOR_REGISTERS == 32 ? 16 : 12, ROUNDS = 20000, LANES_F = VECTOR_BYTES / 4,
+       LANES_D = VECTOR_BYTES / 8 };
 
 static volatile double sink;   /* keeps the loops from being removed */
 
@@ -33,8 +34,8 @@ static volatile double sink;   /* keeps the loops from being removed */
 TIME(time_fp32, vec_f)
 TIME(time_fp64, vec_d)
 
-/* Pairs of bf16, multiplied and added to a sum in fp32: what products in bf16 are made of where the processor can. With AMX four
- * chains of 16 x 16 sums of 16 pairs: as many lanes as 16 chains of 512 pairs. */
+/* Pairs of bf16, multiplied and added to a sum in fp32: what products in bf16 are made of where the processor can. With
+ * AMX four chains of 16 x 16 sums of 16 pairs: as many lanes as 16 chains of 512 pairs. */
 #if defined __AMX_BF16__
 enum { LANES_B = 2048 };
 static double time_bf16(void) {
@@ -83,13 +84,17 @@ double peak_flops_per_core(enum dtype dtype) {
 }
 
 double peak_flops_of_gpu(const char *name, enum dtype dtype) {
-    /* TFLOP/s of the SXM or largest form, dense: 16 bits on tensor cores, fp32 and fp64 (tensor cores where they have it). */
+    /* TFLOP/s of the SXM or largest form, dense: 16 bits on tensor cores, fp32 and fp64 (tensor cores where they have
+     * it). */
     static const struct { const char *name; double bits16, fp32, fp64; } gpus[] = {
-        {"H200", 989.5, 66.9, 66.9}, {"H100 PCIe", 756, 51, 51}, {"H100", 989.5, 66.9, 66.9}, {"GH200", 989.5, 66.9, 66.9},
+        {"H200", 989.5, 66.9, 66.9}, {"H100 PCIe", 756, 51, 51}, {"H100", 989.5, 66.9, 66.9},
+        {"GH200", 989.5, 66.9, 66.9},
         {"B200", 2250, 75, 37},      {"A100", 312, 19.5, 19.5},  {"L40S", 362, 91.6, 1.4},    {"L4", 121, 30.3, 0.47},
-        {"A10G", 70, 31.2, 0.49},    {"V100", 125, 15.7, 7.8},   {"RTX 4090", 165, 82.6, 1.3}, {"RTX 3090", 71, 35.6, 0.56},
+        {"A10G", 70, 31.2, 0.49},    {"V100", 125, 15.7, 7.8},   {"RTX 4090", 165, 82.6, 1.3},
+        {"RTX 3090", 71, 35.6, 0.56},
     };
     for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
-        if (strstr(name, gpus[i].name)) return 1e12 * (dtype == FP64 ? gpus[i].fp64 : dtype == FP32 ? gpus[i].fp32 : gpus[i].bits16);
+        if (strstr(name, gpus[i].name))
+            return 1e12 * (dtype == FP64 ? gpus[i].fp64 : dtype == FP32 ? gpus[i].fp32 : gpus[i].bits16);
     return 0;
 }

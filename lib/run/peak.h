@@ -5,12 +5,13 @@
 #include "lib/device/dtype.h"
 
 /** Flops a second of this thread in a loop of independent fused multiply-adds, fp64 or fp32 (best of a few runs, about
- *  20 ms); in bf16 of products of pairs added to fp32, where the processor that this is compiled for has them (AMX, AVX512_BF16). Otherwise bf16, like fp16,
- *  computes in fp32 and is measured as such. @collective{none} */
+ *  20 ms); in bf16 of products of pairs added to fp32, where the processor that this is compiled for has them (AMX,
+ *  AVX512_BF16). Otherwise bf16, like fp16, computes in fp32 and is measured as such. @collective{none} */
 double peak_flops_per_core(enum dtype);
 
-/** Dense flops a second of a GPU by the name that its driver gives, in the precision of matrix products; 0 for one that is not
- *  in the table. fp32 is without TF32, as training here computes.  @source NVIDIA's data sheets  @collective{none} */
+/** Dense flops a second of a GPU by the name that its driver gives, in the precision of matrix products; 0 for one that
+ *  is not in the table. fp32 is without TF32, as training here computes.  @source NVIDIA's data sheets 
+ *  @collective{none} */
 double peak_flops_of_gpu(const char *name, enum dtype);
 
 #endif

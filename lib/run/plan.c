@@ -11,70 +11,133 @@
 #define BIG 1e15
 
 static const struct option OPTIONS[] = {
-    {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "", "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b; sizes below override it", "model", AT(model)},
+    {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "",
+     "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b; sizes below override it",
+     "model", AT(model)},
     {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "transformer layers", "model", AT(layers)},
     {"hidden", OPTION_INT, NULL, 1, 1e6, NULL, "channels", "width of the residual stream", "model", AT(hidden)},
     {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "attention heads; must divide hidden", "model", AT(heads)},
     {"seq", OPTION_INT, NULL, 1, 1e9, NULL, "tokens", "sequence length", "model", AT(seq)},
-    {"vocab", OPTION_INT, NULL, 1, 2e9, NULL, "tokens", "vocabulary; the preset's, else the data's (256 for text)", "model", AT(vocab)},
-    {"dropout", OPTION_REAL, "0", 0, 0.999, NULL, "", "probability of dropping: embedding, attention, both residuals", "model", AT(dropout)},
-    {"attention", OPTION_CHOICE, "blocked", 0, 0, "blocked|materialised", "", "blocked never stores T x T; materialised does, for teaching", "model", AT(attention)},
+    {"vocab", OPTION_INT, NULL, 1, 2e9, NULL, "tokens", "vocabulary; the preset's, else the data's (256 for text)",
+     "model", AT(vocab)},
+    {"dropout", OPTION_REAL, "0", 0, 0.999, NULL, "", "probability of dropping: embedding, attention, both residuals",
+     "model", AT(dropout)},
+    {"attention", OPTION_CHOICE, "blocked", 0, 0, "blocked|materialised", "",
+     "blocked never stores T x T; materialised does, for teaching", "model", AT(attention)},
 
-    {"dropout-masks", OPTION_CHOICE, "redraw", 0, 0, "redraw|store", "", "redraw draws them again in backward, from the counter; store keeps them, as most frameworks do, and materialised attention's dropped probabilities (blocked attention always redraws: it stores nothing T x T)", "model", AT(dropout_masks)},
+    {"dropout-masks", OPTION_CHOICE, "redraw", 0, 0, "redraw|store", "",
+     "redraw draws them again in backward, from the counter; store keeps them, as most frameworks do, and materialised "
+     "attention's dropped probabilities (blocked attention always redraws: it stores nothing T x T)",
+     "model", AT(dropout_masks)},
 
-    {"loss-chunk", OPTION_INT, "-1", -1, 1e12, NULL, "tokens", "tokens of a microbatch whose logits exist at a time, so that head and loss are one operation (cpu only); 0: all of them, two operations; -1: on cpu as many as hidden, in fp32 and fp64 at least 1024, else 0", "model", AT(loss_chunk)},
+    {"loss-chunk", OPTION_INT, "-1", -1, 1e12, NULL, "tokens",
+     "tokens of a microbatch whose logits exist at a time, so that head and loss are one operation (cpu only); 0: all "
+     "of them, two operations; -1: on cpu as many as hidden, in fp32 and fp64 at least 1024, else 0",
+     "model", AT(loss_chunk)},
 
     {"steps", OPTION_INT, "100", 1, BIG, NULL, "steps", "optimizer steps", "training", AT(steps)},
-    {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences a step, over all ranks", "training", AT(global_batch)},
-    {"micro-batch", OPTION_INT, "0", 0, 1e12, NULL, "sequences", "sequences a rank works on at a time; 0: chosen (all of its share, or at least 2 pp microbatches)", "training", AT(micro_batch)},
+    {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences a step, over all ranks", "training",
+     AT(global_batch)},
+    {"micro-batch", OPTION_INT, "0", 0, 1e12, NULL, "sequences",
+     "sequences a rank works on at a time; 0: chosen (all of its share, or at least 2 pp microbatches)", "training",
+     AT(micro_batch)},
     {"lr", OPTION_REAL, "1e-3", 0, 1e6, NULL, "", "peak learning rate", "training", AT(lr)},
-    {"min-lr", OPTION_REAL, "-1", -1, 1e6, NULL, "", "learning rate at the last step; -1: lr / 10", "training", AT(min_lr)},
+    {"min-lr", OPTION_REAL, "-1", -1, 1e6, NULL, "", "learning rate at the last step; -1: lr / 10", "training",
+     AT(min_lr)},
     {"warmup", OPTION_INT, "0", 0, BIG, NULL, "steps", "linear warmup", "training", AT(warmup)},
     {"weight-decay", OPTION_REAL, "0.1", 0, 1e6, NULL, "", "decoupled; on matrices only", "training", AT(weight_decay)},
     {"beta1", OPTION_REAL, "0.9", 0, 0.999999, NULL, "", "Adam: decay of the first moment", "training", AT(beta1)},
     {"beta2", OPTION_REAL, "0.95", 0, 0.999999999, NULL, "", "Adam: decay of the second moment", "training", AT(beta2)},
     {"eps", OPTION_REAL, "1e-8", 0, 1, NULL, "", "Adam: added to the root of the second moment", "training", AT(eps)},
     {"clip", OPTION_REAL, "1", 0, 1e12, NULL, "", "largest global gradient norm; 0: no clipping", "training", AT(clip)},
-    {"seed", OPTION_INT, "1234", 0, BIG, NULL, "", "initial weights, dropout and the order of samples follow from it", "training", AT(seed)},
+    {"seed", OPTION_INT, "1234", 0, BIG, NULL, "", "initial weights, dropout and the order of samples follow from it",
+     "training", AT(seed)},
 
-    {"precision", OPTION_CHOICE, "auto", 0, 0, "fp32|fp64|bf16|fp16|auto", "", "what the model computes in; bf16 and fp16 keep fp32 master weights; auto: bf16 on cuda, fp32 on cpu", "precision", AT(precision)},
+    {"precision", OPTION_CHOICE, "auto", 0, 0, "fp32|fp64|bf16|fp16|auto", "",
+     "what the model computes in; bf16 and fp16 keep fp32 master weights; auto: bf16 on cuda, fp32 on cpu", "precision",
+     AT(precision)},
 
-    {"dp", OPTION_INT, "0", 0, 1e7, NULL, "ranks", "data parallel replicas; 0: world / (tp pp)", "parallelism", AT(mesh.dp)},
-    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism", AT(mesh.tp)},
+    {"dp", OPTION_INT, "0", 0, 1e7, NULL, "ranks", "data parallel replicas; 0: world / (tp pp)", "parallelism",
+     AT(mesh.dp)},
+    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism",
+     AT(mesh.tp)},
     {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(mesh.pp)},
-    {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: gradients summed at a time", "parallelism", AT(bucket_mb)},
+    {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: gradients summed at a time", "parallelism",
+     AT(bucket_mb)},
 
-    {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "", "where ranks compute; auto: cuda where this machine has a GPU. Rank r of a host takes GPU r modulo their number", "machine", AT(device)},
-    {"comm", OPTION_CHOICE, "auto", 0, 0, "auto|mpi|nccl", "", "cuda: who moves device memory; mpi stages it through the host, and lets ranks share a GPU; auto: nccl where each rank has a GPU", "machine", AT(comm)},
-    {"attention-core", OPTION_CHOICE, "auto", 0, 0, "auto|own|cudnn", "", "cuda, blocked attention: this project's own kernels, or cuDNN's; auto: cuDNN's where it has them", "machine", AT(attention_core)},
-    {"fuse", OPTION_BOOL, "on", 0, 0, NULL, "", "run neighbouring operations as one kernel where there is one", "machine", AT(fuse)},
-    {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine", AT(comm_timeout)},
-    {"threads", OPTION_INT, "0", 0, 4096, NULL, "", "OpenMP threads a rank; 0: cores / ranks of this host, and in show 1", "machine", AT(threads)},
-    {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "", "compare operation, count and dtype across the group before each collective", "machine", AT(check_collectives)},
-    {"peak-tflops", OPTION_REAL, "0", 0, 1e9, NULL, "TFLOP/s", "peak of the whole job, for mfu; 0: measured", "machine", AT(peak_tflops)},
+    {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "",
+     "where ranks compute; auto: cuda where this machine has a GPU. Rank r of a host takes GPU r modulo their number",
+     "machine", AT(device)},
+    {"comm", OPTION_CHOICE, "auto", 0, 0, "auto|mpi|nccl", "",
+     "cuda: who moves device memory; mpi stages it through the host, and lets ranks share a GPU; auto: nccl where each "
+     "rank has a GPU",
+     "machine", AT(comm)},
+    {"attention-core", OPTION_CHOICE, "auto", 0, 0, "auto|own|cudnn", "",
+     "cuda, blocked attention: this project's own kernels, or cuDNN's; auto: cuDNN's where it has them", "machine",
+     AT(attention_core)},
+    {"fuse", OPTION_BOOL, "on", 0, 0, NULL, "", "run neighbouring operations as one kernel where there is one",
+     "machine", AT(fuse)},
+    {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine",
+     AT(comm_timeout)},
+    {"threads", OPTION_INT, "0", 0, 4096, NULL, "",
+     "OpenMP threads a rank; 0: cores / ranks of this host, and in show 1", "machine", AT(threads)},
+    {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "compare operation, count and dtype across the group before each collective", "machine", AT(check_collectives)},
+    {"peak-tflops", OPTION_REAL, "0", 0, 1e9, NULL, "TFLOP/s", "peak of the whole job, for mfu; 0: measured", "machine",
+     AT(peak_tflops)},
 
-    {"data", OPTION_TEXT, "", 0, 0, NULL, "", "text, llm.c .bin or Megatron .bin (with its .idx beside it); several of a kind: a,b or a pattern; empty: configs/demo.txt", "data", AT(data)},
-    {"val-data", OPTION_TEXT, "", 0, 0, NULL, "", "validation file; empty: the last val-fraction of data", "data", AT(val_data)},
-    {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "", "folder of a byte-level BPE (vocab.json, merges.txt) that makes tokens of text data; empty: a token is a byte", "data", AT(tokenizer)},
-    {"val-fraction", OPTION_REAL, "0.1", 0, 0.9, NULL, "", "part of data held out; 0: no evaluation", "data", AT(val_fraction)},
-    {"eval-every", OPTION_INT, "250", 0, BIG, NULL, "steps", "evaluate every N steps and after the last; 0: only after the last", "data", AT(eval_every)},
-    {"eval-batches", OPTION_INT, "0", 0, BIG, NULL, "batches", "global batches of an evaluation; 0: all of the validation data", "data", AT(eval_batches)},
+    {"data", OPTION_TEXT, "", 0, 0, NULL, "",
+     "text, llm.c .bin or Megatron .bin (with its .idx beside it); several of a kind: a,b or a pattern; empty: "
+     "configs/demo.txt",
+     "data", AT(data)},
+    {"val-data", OPTION_TEXT, "", 0, 0, NULL, "", "validation file; empty: the last val-fraction of data", "data",
+     AT(val_data)},
+    {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",
+     "folder of a byte-level BPE (vocab.json, merges.txt) that makes tokens of text data; empty: a token is a byte",
+     "data", AT(tokenizer)},
+    {"val-fraction", OPTION_REAL, "0.1", 0, 0.9, NULL, "", "part of data held out; 0: no evaluation", "data",
+     AT(val_fraction)},
+    {"eval-every", OPTION_INT, "250", 0, BIG, NULL, "steps",
+     "evaluate every N steps and after the last; 0: only after the last", "data", AT(eval_every)},
+    {"eval-batches", OPTION_INT, "0", 0, BIG, NULL, "batches",
+     "global batches of an evaluation; 0: all of the validation data", "data", AT(eval_batches)},
 
-    {"save", OPTION_TEXT, "", 0, 0, NULL, "", "folder for checkpoints: after the last step, and each save-every; empty: none", "checkpoints", AT(save)},
-    {"save-every", OPTION_INT, "0", 0, BIG, NULL, "steps", "save each so many steps as well", "checkpoints", AT(save_every)},
-    {"save-async", OPTION_BOOL, "off", 0, 0, NULL, "", "copy the state and go on training while a thread writes it; costs memory for the copy", "checkpoints", AT(save_async)},
+    {"save", OPTION_TEXT, "", 0, 0, NULL, "",
+     "folder for checkpoints: after the last step, and each save-every; empty: none", "checkpoints", AT(save)},
+    {"save-every", OPTION_INT, "0", 0, BIG, NULL, "steps", "save each so many steps as well", "checkpoints",
+     AT(save_every)},
+    {"save-async", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "copy the state and go on training while a thread writes it; costs memory for the copy", "checkpoints",
+     AT(save_async)},
     {"keep", OPTION_INT, "2", 0, BIG, NULL, "", "newest checkpoints that are kept; 0: all", "checkpoints", AT(keep)},
-    {"spike-guard", OPTION_REAL, "0", 0, 1e6, NULL, "", "if the loss exceeds the mean of the last 64 by X standard deviations, or is not finite: restore the last checkpoint and skip the samples since; 0: off", "checkpoints", AT(spike_guard)},
-    {"time-limit", OPTION_REAL, "0", 0, 1e9, NULL, "s", "save and leave with code 75 after so much time; 0: none. SIGUSR1 asks for the same at any time", "checkpoints", AT(time_limit)},
-    {"mtbf", OPTION_REAL, "0", 0, 1e12, NULL, "s", "mean time between failures of the machines in use: the summary then says how often to save; 0: not known", "checkpoints", AT(mtbf)},
-    {"resume", OPTION_TEXT, "", 0, 0, NULL, "", "go on from a checkpoint, saved in any layout: a step's folder, or what save named", "checkpoints", AT(resume)},
+    {"spike-guard", OPTION_REAL, "0", 0, 1e6, NULL, "",
+     "if the loss exceeds the mean of the last 64 by X standard deviations, or is not finite: restore the last "
+     "checkpoint and skip the samples since; 0: off",
+     "checkpoints", AT(spike_guard)},
+    {"time-limit", OPTION_REAL, "0", 0, 1e9, NULL, "s",
+     "save and leave with code 75 after so much time; 0: none. SIGUSR1 asks for the same at any time", "checkpoints",
+     AT(time_limit)},
+    {"mtbf", OPTION_REAL, "0", 0, 1e12, NULL, "s",
+     "mean time between failures of the machines in use: the summary then says how often to save; 0: not known",
+     "checkpoints", AT(mtbf)},
+    {"resume", OPTION_TEXT, "", 0, 0, NULL, "",
+     "go on from a checkpoint, saved in any layout: a step's folder, or what save named", "checkpoints", AT(resume)},
     {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0", "checkpoints", AT(init)},
 
-    {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object a line; empty: none", "output", AT(metrics)},
-    {"metrics-append", OPTION_BOOL, "off", 0, 0, NULL, "", "add to what the metrics file has, as a restart does; of a step that is there twice the later row counts", "output", AT(metrics_append)},
-    {"profile", OPTION_BOOL, "off", 0, 0, NULL, "", "at the end, where rank 0's time went: each operation, forward and backward", "output", AT(profile)},
-    {"trace", OPTION_TEXT, "", 0, 0, NULL, "", "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; cpu only; empty: none", "output", AT(trace)},
-    {"trace-first", OPTION_INT, "0", 0, BIG, NULL, "step", "the first step that is traced, counted from 1; 0: this run's third, or earlier in a run too short for that", "output", AT(trace_first)},
+    {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object a line; empty: none", "output",
+     AT(metrics)},
+    {"metrics-append", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "add to what the metrics file has, as a restart does; of a step that is there twice the later row counts",
+     "output", AT(metrics_append)},
+    {"profile", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "at the end, where rank 0's time went: each operation, forward and backward", "output", AT(profile)},
+    {"trace", OPTION_TEXT, "", 0, 0, NULL, "",
+     "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; cpu only; empty: "
+     "none",
+     "output", AT(trace)},
+    {"trace-first", OPTION_INT, "0", 0, BIG, NULL, "step",
+     "the first step that is traced, counted from 1; 0: this run's third, or earlier in a run too short for that",
+     "output", AT(trace_first)},
     {"trace-steps", OPTION_INT, "2", 1, 1000, NULL, "steps", "how many are traced", "output", AT(trace_steps)},
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "how much is said", "output", AT(log)},
 };
@@ -102,7 +165,8 @@ static enum status settle_world(struct plan *p, int world) {
     double n = mesh_n_ranks(&p->mesh);                               /* with dp=0: of one replica */
     if (*dp == 0 && world > 0) {
         if (fmod(world, n) != 0)
-            return FAIL(E_CONFIG, "%s does not divide the %d ranks; use a multiple of %.0f ranks, or a smaller tp or pp",
+            return FAIL(E_CONFIG,
+                        "%s does not divide the %d ranks; use a multiple of %.0f ranks, or a smaller tp or pp",
                         mesh_sizes_text(&p->mesh, text, sizeof text), world, n);
         *dp = world / (int64_t)n;
     }
@@ -113,7 +177,8 @@ static enum status settle_world(struct plan *p, int world) {
         return FAIL(E_CONFIG, "%s needs %.0f ranks, and the limit is %d; use a smaller dp, tp or pp",
                     mesh_sizes_text(&p->mesh, text, sizeof text), n, INT_MAX);
     if (world > 0 && n != world)
-        return FAIL(E_CONFIG, "%s needs %.0f ranks, and there are %d; run `trivium launch -n %.0f train ...`, or leave --dp out",
+        return FAIL(E_CONFIG,
+                    "%s needs %.0f ranks, and there are %d; run `trivium launch -n %.0f train ...`, or leave --dp out",
                     mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
     return OK;
 }
@@ -137,37 +202,46 @@ static enum status settle_batch(struct plan *p) {
         return FAIL(E_CONFIG, "micro-batch=%" PRId64 " does not divide global-batch / dp = %" PRId64 "; use one of %s",
                     p->micro_batch, share, plan_divisors(share, PLAN_MAX_MICROBATCHES));
     if (share / p->micro_batch > PLAN_MAX_MICROBATCHES)
-        return FAIL(E_CONFIG, "%" PRId64 " microbatches a step; the limit is %d: raise micro-batch", share / p->micro_batch,
-                    PLAN_MAX_MICROBATCHES);
+        return FAIL(E_CONFIG, "%" PRId64 " microbatches a step; the limit is %d: raise micro-batch",
+                    share / p->micro_batch, PLAN_MAX_MICROBATCHES);
     p->n_microbatches = (int)(share / p->micro_batch);
     return OK;
 }
 
-/* Each chunk goes through the whole vocabulary's weights and their gradient once more: few tokens are slow. In 16 bits, where the chunk's logits
- * then fit into caches, fewer are best (docs/benchmarks/). */
+/* Each chunk goes through the whole vocabulary's weights and their gradient once more: few tokens are slow. In 16 bits,
+ * where the chunk's logits then fit into caches, fewer are best (docs/benchmarks/). */
 static int64_t chosen_loss_chunk(const struct plan *p) {
     bool narrow = p->precision == PRECISION_BF16 || p->precision == PRECISION_FP16;
     return narrow || p->hidden > 1024 ? p->hidden : 1024;
 }
 
-/* Bytes are counted in 64 bits from here on. More than a layer keeps of a token: 40 rows of hidden, and 5 of a T x T score if it is stored. */
+/* Bytes are counted in 64 bits from here on. More than a layer keeps of a token: 40 rows of hidden, and 5 of a T x T
+ * score if it is stored. */
 static enum status check_countable(const struct plan *p) {
     double tokens = (double)p->micro_batch * p->n_microbatches * (double)p->seq;
     double scores = p->attention == ATTENTION_MATERIALISED ? 5.0 * (double)p->heads * (double)p->seq : 0;
     double numbers = (double)(p->layers + 1) * (40.0 * (double)p->hidden + scores) + 8.0 * (double)p->vocab;
     if (8 * tokens * numbers < 0x1p62) return OK;
-    return FAIL(E_CONFIG, "a step of %.3g tokens a replica, with up to %.3g numbers each, is more than 64 bits can count; use a smaller global-batch, seq or model",
+    return FAIL(E_CONFIG,
+                "a step of %.3g tokens a replica, with up to %.3g numbers each, is more than 64 bits can count; use a "
+                "smaller global-batch, seq or model",
                 tokens, numbers);
 }
 
-/* "auto" becomes what this machine has. The two that follow from each other: fp64 and fp32 have no tensor cores to gain by. */
+/* "auto" becomes what this machine has. The two that follow from each other: fp64 and fp32 have no tensor cores to gain
+ * by. */
 enum status plan_settle_device(struct plan *p) {
     if (p->device == PLAN_DEVICE_AUTO) p->device = device_cuda_count() > 0 ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     if (p->precision == PRECISION_AUTO) p->precision = p->device == PLAN_DEVICE_CUDA ? PRECISION_BF16 : PRECISION_FP32;
     if (p->device == PLAN_DEVICE_CUDA && p->trace[0])
-        return FAIL(E_CONFIG, "trace=%.64s times rows as they return, and device=cuda only queues them; leave it out, and use nsys", p->trace);
+        return FAIL(E_CONFIG,
+                    "trace=%.64s times rows as they return, and device=cuda only queues them; leave it out, and use "
+                    "nsys",
+                    p->trace);
     if (p->device == PLAN_DEVICE_CUDA && p->loss_chunk > 0)
-        return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " is only there on the cpu, and device=cuda; leave it out, or use 0", p->loss_chunk);
+        return FAIL(E_CONFIG,
+                    "loss-chunk=%" PRId64 " is only there on the cpu, and device=cuda; leave it out, or use 0",
+                    p->loss_chunk);
     if (p->loss_chunk < 0) p->loss_chunk = p->device == PLAN_DEVICE_CPU ? chosen_loss_chunk(p) : 0;
     if (p->device == PLAN_DEVICE_CPU && p->comm == PLAN_COMM_NCCL)
         return FAIL(E_CONFIG, "comm=nccl moves GPU memory, and device=cpu; use comm=mpi, or leave comm out");
@@ -179,25 +253,32 @@ enum status plan_settle_device(struct plan *p) {
 enum status plan_settle(struct plan *p, int world) {
     TRY(plan_settle_device(p));
     if (p->hidden % p->heads)
-        return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 "; use one of %s", p->heads, p->hidden,
-                    plan_divisors(p->hidden, 256));
+        return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 "; use one of %s", p->heads,
+                    p->hidden, plan_divisors(p->hidden, 256));
     TRY(settle_world(p, world));
     TRY(settle_batch(p));
     TRY(check_countable(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;
     if (!p->trace[0] && p->trace_first > 0)
-        return FAIL(E_CONFIG, "trace-first=%" PRId64 " without trace; give --trace a file, or leave it out", p->trace_first);
+        return FAIL(E_CONFIG, "trace-first=%" PRId64 " without trace; give --trace a file, or leave it out",
+                    p->trace_first);
     if (p->trace[0] && p->trace_first > p->steps)
-        return FAIL(E_CONFIG, "trace-first=%" PRId64 " is behind the last step, and steps=%" PRId64 "; use a smaller one, or 0", p->trace_first, p->steps);
+        return FAIL(E_CONFIG,
+                    "trace-first=%" PRId64 " is behind the last step, and steps=%" PRId64 "; use a smaller one, or 0",
+                    p->trace_first, p->steps);
     if (p->save_every > 0 && !p->save[0])
         return FAIL(E_CONFIG, "save-every=%" PRId64 ", and no place to save; give --save a folder", p->save_every);
     if (p->save_async && !p->save[0]) return FAIL(E_CONFIG, "save-async, and no place to save; give --save a folder");
     if (p->spike_guard > 0 && (!p->save[0] || p->save_every == 0))
-        return FAIL(E_CONFIG, "spike-guard=%g goes back to the last checkpoint, and none is made; give --save and --save-every", p->spike_guard);
+        return FAIL(E_CONFIG,
+                    "spike-guard=%g goes back to the last checkpoint, and none is made; give --save and --save-every",
+                    p->spike_guard);
     if (p->time_limit > 0 && !p->save[0])
-        return FAIL(E_CONFIG, "time-limit=%g s, and no place to save what is done by then; give --save a folder", p->time_limit);
+        return FAIL(E_CONFIG, "time-limit=%g s, and no place to save what is done by then; give --save a folder",
+                    p->time_limit);
     if (p->resume[0] && p->init[0])
-        return FAIL(E_CONFIG, "resume=%.64s goes on with a run, and init=%.64s begins one; give one of them", p->resume, p->init);
+        return FAIL(E_CONFIG, "resume=%.64s goes on with a run, and init=%.64s begins one; give one of them", p->resume,
+                    p->init);
     if (p->min_lr > p->lr)
         return FAIL(E_CONFIG, "min-lr=%g is above lr=%g; lower it, or leave it out for lr / 10", p->min_lr, p->lr);
     p->settled = true;

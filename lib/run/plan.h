@@ -1,5 +1,6 @@
-/* The plan: what the user asked for. One struct in two states. A *requested* plan is what the option table filled in; it may leave
- * things open. plan_settle works them out and checks what was asked: a *settled* plan is read by everyone and changed by no one. */
+/* The plan: what the user asked for. One struct in two states. A *requested* plan is what the option table filled in;
+ * it may leave things open. plan_settle works them out and checks what was asked: a *settled* plan is read by everyone
+ * and changed by no one. */
 #ifndef TRIVIUM_RUN_PLAN_H
 #define TRIVIUM_RUN_PLAN_H
 
@@ -27,7 +28,8 @@ enum {
 struct recipe;
 struct model;
 
-/* Options that only one technique or model knows: `at` of each is an offset into a struct of its own, of so many bytes. */
+/* Options that only one technique or model knows: `at` of each is an offset into a struct of its own, of so many
+ * bytes. */
 struct own_options { const struct option *option; int n; size_t bytes; };
 
 struct plan {
@@ -65,7 +67,8 @@ struct plan {
     int64_t trace_first, trace_steps;
     int metrics_append, log;
 
-    const struct model *arch;            /* that `model` is a preset of (recipe_preset); until then the recipe's first */
+    const struct model *arch;            /* that `model` is a preset of (recipe_preset); until then the recipe's
+                                          * first */
     /* what the techniques and models of a recipe are told, each in its own part of this (plan_own) */
     const struct recipe *recipe;
     unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char: any type may be read from it */
@@ -79,13 +82,13 @@ struct plan {
 /** The option table of everything above but `own`, in --help order. */
 extern const struct option_table plan_options;
 
-/** The struct of whoever's options these are, in the plan: pp_options(plan) and the like. (Not const, as with strchr: who has a plan that
- *  may be changed may change this.) NULL: nobody's in the plan's recipe. */
+/** The struct of whoever's options these are, in the plan: pp_options(plan) and the like. (Not const, as with strchr:
+ *  who has a plan that may be changed may change this.) NULL: nobody's in the plan's recipe. */
 void *plan_own(const struct plan *, const struct own_options *);
 
-/** Fill in what follows from the rest (dp from the world, micro-batch as a technique wants it, min-lr, vocab) and refuse what cannot be: sizes that
- *  do not divide, a world that is not the mesh. A world of 0: as many ranks as the layout takes, dp=0 being 1. Pure
- *  but for plan_settle_device.
+/** Fill in what follows from the rest (dp from the world, micro-batch as a technique wants it, min-lr, vocab) and
+ *  refuse what cannot be: sizes that do not divide, a world that is not the mesh. A world of 0: as many ranks as the
+ *  layout takes, dp=0 being 1. Pure but for plan_settle_device.
  *  @errors E_CONFIG with value, limit and remedy  @collective{none} */
 enum status plan_settle(struct plan *, int world);
 /** The part of plan_settle that asks the machine: device and precision where they say auto. @errors E_CONFIG */
@@ -109,8 +112,8 @@ enum dtype plan_dtype(const struct plan *);
  *  where they do not, as with GPT-2's 50257, all three products of the head take slow kernels. */
 int64_t plan_vocab_rows(const struct plan *, int64_t parts);
 
-/** Learning rate of 0-based update n (a step that is not skipped): linear warmup to lr over `warmup` steps, then half a cosine down to min-lr at the last
- *  step. Source: Radford et al. 2018; Brown et al. 2020, appendix B. */
+/** Learning rate of 0-based update n (a step that is not skipped): linear warmup to lr over `warmup` steps, then half a
+ *  cosine down to min-lr at the last step. Source: Radford et al. 2018; Brown et al. 2020, appendix B. */
 double plan_lr(const struct plan *, int64_t n_step);
 
 /** "1 2 4 8 16": the divisors of n up to `limit`, for remedies. Static storage. */

@@ -47,12 +47,13 @@ void profile_print(const struct run *r, int64_t steps, double step_s, FILE *to) 
     int n;
     struct line *lines = lines_of(r, &n);
     double ms = 1e3 / (double)steps, known_s = r->update_s;
-    fprintf(to, "%-24s %10s %10s %10s %10s %7s\n", "ms a step", "forward", "backward x", "backward w", "together", "share");
+    fprintf(to, "%-24s %10s %10s %10s %10s %7s\n", "ms a step", "forward", "backward x", "backward w", "together",
+            "share");
     for (int i = 0; i < n; i++) {
         const struct line *l = &lines[i];
         known_s += total_s(l);
-        fprintf(to, "%-24s %10.3f %10.3f %10.3f %10.3f %6.1f%%\n", l->name, ms * l->forward_s, ms * l->input_s, ms * l->weight_s,
-                ms * total_s(l), 100 * total_s(l) / step_s);
+        fprintf(to, "%-24s %10.3f %10.3f %10.3f %10.3f %6.1f%%\n", l->name, ms * l->forward_s, ms * l->input_s,
+                ms * l->weight_s, ms * total_s(l), 100 * total_s(l) / step_s);
     }
     print_other("optimizer", ms, r->update_s, step_s, to);
     print_other("waiting and the rest", ms, step_s - known_s, step_s, to);

@@ -1,5 +1,5 @@
-/* Where a rank's time went, by operation. On the CPU a row is done when it has returned; on a GPU it is only queued, and two events
- * around it tell its time when the step is done (lib/device/stopwatch.h). */
+/* Where a rank's time went, by operation. On the CPU a row is done when it has returned; on a GPU it is only queued,
+ * and two events around it tell its time when the step is done (lib/device/stopwatch.h). */
 #ifndef TRIVIUM_RUN_PROFILE_H
 #define TRIVIUM_RUN_PROFILE_H
 
@@ -10,11 +10,12 @@
 extern "C" {
 #endif
 
-/** Forget what has been noted. After a run's first step, which touches all memory and compiles the products' kernels. */
+/** Forget what has been noted. After a run's first step, which touches all memory and compiles the products'
+ *  kernels. */
 void profile_restart(struct run *);
 
-/** A table: an operation a row (all its steps together, largest first), milliseconds of a step forward (with replays), backward
- *  to the input, backward to the weights, share of the step; then what is no operation.
+/** A table: an operation a row (all its steps together, largest first), milliseconds of a step forward (with replays),
+ *  backward to the input, backward to the weights, share of the step; then what is no operation.
  *  @param steps, step_s how many steps were noted, and the sum of their times */
 void profile_print(const struct run *, int64_t steps, double step_s, FILE *);
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- own options lie in a plan one behind the other: the techniques' in the order of the recipe, then the models' ---- */
+/* ---- own options lie in a plan one behind the other: the techniques' in the order of the recipe, then the models'
+ * ---- */
 static int n_owners(const struct recipe *r) { return r->n_techniques + r->n_models; }
 static const struct own_options *owner(const struct recipe *r, int i) {
     return i < r->n_techniques ? &r->techniques[i]->options : &r->models[i - r->n_techniques]->options;
@@ -35,8 +36,10 @@ enum status recipe_options_join(const struct recipe *recipe, struct option_table
     for (int i = 0; i < n_owners(recipe); i++) {
         const struct own_options *o = owner(recipe, i);
         if (used + o->bytes > PLAN_OWN_BYTES)
-            return FAIL(E_INTERNAL, "options of %s need %zu bytes, and %zu of the %d that a plan has for them are left; "
-                        "raise PLAN_OWN_BYTES", owner_name(recipe, i), o->bytes, PLAN_OWN_BYTES - used, PLAN_OWN_BYTES);
+            return FAIL(E_INTERNAL,
+                        "options of %s need %zu bytes, and %zu of the %d that a plan has for them are left; "
+                        "raise PLAN_OWN_BYTES",
+                        owner_name(recipe, i), o->bytes, PLAN_OWN_BYTES - used, PLAN_OWN_BYTES);
         for (int k = 0; k < o->n; k++) {
             all[table->n] = o->option[k];
             all[table->n++].at += offsetof(struct plan, own) + used;
@@ -79,5 +82,6 @@ enum status recipe_preset(struct plan *plan, struct options *o) {
         plan->arch = plan->recipe->models[i];
         return set_options(preset->options, o);
     }
-    return FAIL(E_CONFIG, "no preset is called model=%s; use one of %s", plan->model, all_names(plan->recipe, names, sizeof names));
+    return FAIL(E_CONFIG, "no preset is called model=%s; use one of %s", plan->model,
+                all_names(plan->recipe, names, sizeof names));
 }

@@ -1,4 +1,5 @@
-/* What a program can train: its models, and its techniques in the order of rewriting. The driver has the one list (driver/recipe.c). */
+/* What a program can train: its models, and its techniques in the order of rewriting. The driver has the one list
+ * (driver/recipe.c). */
 #ifndef TRIVIUM_RUN_RECIPE_H
 #define TRIVIUM_RUN_RECIPE_H
 
@@ -17,11 +18,13 @@ struct recipe {
     int n_models;
 };
 
-/** The options of a plan and, behind them, those of the recipe's techniques and models, for a struct that begins with a plan whose `recipe` is
- *  this one. table->option is the caller's to free, also after an error. @errors E_INTERNAL: they need more room than the plan has; E_MEMORY */
+/** The options of a plan and, behind them, those of the recipe's techniques and models, for a struct that begins with a
+ *  plan whose `recipe` is this one. table->option is the caller's to free, also after an error. @errors E_INTERNAL:
+ *  they need more room than the plan has; E_MEMORY */
 enum status recipe_options_join(const struct recipe *, struct option_table *table);
 
-/** The model and the sizes that plan->model names: sets plan->arch, and the options of its preset, below whatever the user set.
+/** The model and the sizes that plan->model names: sets plan->arch, and the options of its preset, below whatever the
+ *  user set.
  *  @errors E_CONFIG: unknown name (lists all) */
 enum status recipe_preset(struct plan *, struct options *);
 

@@ -16,12 +16,22 @@ enum run_watch {
     WATCH_NOTHING,
     WATCH_PEAKS,       /* arenas start full of canaries: the high-water mark of each role can be measured. Steps
                         * cost the same, but on CUDA products and attention then set 8 bytes each */
-    WATCH_LIFETIMES    /* and values are painted with NaN when they die, so that a read after death shows: slower, for tests */
+    WATCH_LIFETIMES    /* and values are painted with NaN when they die, so that a read after death shows: slower, for
+                        * tests */
 };
 
 /* The parts of a step, in their order. */
 enum run_phase {
-    PHASE_CLEAR, PHASE_SCHEDULE, PHASE_LOSS, PHASE_BACKWARD_END, PHASE_COMBINE, PHASE_UNSCALE, PHASE_NORM, PHASE_UPDATE, PHASE_PUBLISH, N_PHASES
+    PHASE_CLEAR,
+    PHASE_SCHEDULE,
+    PHASE_LOSS,
+    PHASE_BACKWARD_END,
+    PHASE_COMBINE,
+    PHASE_UNSCALE,
+    PHASE_NORM,
+    PHASE_UPDATE,
+    PHASE_PUBLISH,
+    N_PHASES
 };
 /** "clear gradients", "forward and backward", ... */
 const char *run_phase_name(enum run_phase);
@@ -36,13 +46,20 @@ enum run_scalar {
     SCALAR_LOSS,         /* mean loss a token of the global batch, once it is summed over the mesh */
     SCALAR_SQUARES,      /* sum of the squares of all gradients, as they lie (scaled) */
     SCALAR_NORM, SCALAR_MULTIPLIER,   /* what adamw_decide makes of it */
-    SCALAR_HEALTH,       /* the sum of everything that must be finite, since the start: once NaN, no weight changes any more */
+    SCALAR_HEALTH,       /* the sum of everything that must be finite, since the start: once NaN, no weight changes any
+                          * more */
     SCALAR_OVERFLOW,     /* fp16: is any gradient not finite? */
     N_SCALARS
 };
 
 /* A step that has been started: what the host knew then, and where the device's numbers come down. */
-struct step_record { int64_t n_step, n_update; double lr, loss_scale, unscale; bool skipped; double *scalars; struct device_mark mark; };
+struct step_record {
+    int64_t n_step, n_update;
+    double lr, loss_scale, unscale;
+    bool skipped;
+    double *scalars;
+    struct device_mark mark;
+};
 enum { STEPS_AHEAD = 2 };              /* a second step may be started before the first is finished */
 
 struct run {
@@ -77,12 +94,15 @@ struct run {
     int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
 
     int64_t n_step;                      /* steps started: the next one's number, from 0 */
-    int64_t resumed_step, resumed_samples;   /* the first step of this run, and how many samples those before it have used */
+    int64_t resumed_step, resumed_samples;   /* the first step of this run, and how many samples those before it have
+                                              * used */
     /* results of the last step that was finished */
     int64_t n_done;                      /* steps finished */
     double loss, grad_norm, clip_factor, lr;   /* of a skipped step the norm and the factor are NaN: nobody took them */
-    double loss_scale;                   /* what the step's gradients were multiplied by; exec.grad_scale is the next one's */
-    bool skipped;                        /* (also while a step is being started) GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
+    double loss_scale;                   /* what the step's gradients were multiplied by; exec.grad_scale is the next
+                                          * one's */
+    bool skipped;                        /* (also while a step is being started) GRAD_UNSCALE found an overflow on some
+                                          * rank: this step updates nothing */
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
     double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */
     int64_t n_update;                    /* steps that updated: Adam's t */
@@ -91,23 +111,23 @@ struct run {
     int step_span, phase_span;           /* those that are open */
 };
 
-/** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. Any process can
- *  compile any rank. plan must be settled; scratch is for its `threads`, of which 0 count as one. watcher may be NULL; it
- *  gets watcher_self back.
+/** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. Any process
+ *  can compile any rank. plan must be settled; scratch is for its `threads`, of which 0 count as one. watcher may be
+ *  NULL; it gets watcher_self back.
  *  @errors E_CONFIG from the techniques, E_MEMORY; E_INTERNAL: not settled  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
-/** Compile for this rank, allocate, initialise the parameters, attach. The layout has as many ranks as the world; or it has
- *  one, and then every process runs it by itself (the serial run that others are compared with). threads=0: as many as OpenMP would run now.
- *  Every rank learns of a failure: all return the first failing rank's status (fail_agree).
+/** Compile for this rank, allocate, initialise the parameters, attach. The layout has as many ranks as the world; or it
+ *  has one, and then every process runs it by itself (the serial run that others are compared with). threads=0: as many
+ *  as OpenMP would run now. Every rank learns of a failure: all return the first failing rank's status (fail_agree).
  *  @collective{world} @errors E_CONFIG, E_MEMORY, E_COMM */
 enum status run_create(struct run *, const struct recipe *, const struct plan *, enum run_watch);
-/** The second half of run_create, for a driver that compiles first and decides then: groups, memory, parameters, attach. For
- *  a layout that leaves ranks of the world unused, those call run_stand_by meanwhile. Failures are each rank's own: agree
- *  (fail_agree, fail_share) before the first step.  @collective{world} @errors E_MEMORY, E_COMM */
+/** The second half of run_create, for a driver that compiles first and decides then: groups, memory, parameters,
+ *  attach. For a layout that leaves ranks of the world unused, those call run_stand_by meanwhile. Failures are each
+ *  rank's own: agree (fail_agree, fail_share) before the first step.  @collective{world} @errors E_MEMORY, E_COMM */
 enum status run_open(struct run *compiled, enum run_watch);
-/** What a rank beyond the layout does while the others run_open: it takes part in making the groups. Nothing but run_destroy
- *  works on the result.  @collective{world} @errors E_MEMORY, E_COMM */
+/** What a rank beyond the layout does while the others run_open: it takes part in making the groups. Nothing but
+ *  run_destroy works on the result.  @collective{world} @errors E_MEMORY, E_COMM */
 enum status run_stand_by(struct run *, const struct plan *);
 /** Works after a failed create, a mere compile and run_stand_by, too. @collective{mesh, after run_create} */
 void run_destroy(struct run *);
@@ -116,12 +136,13 @@ void run_destroy(struct run *);
 void run_set_data(struct run *, const struct data_split *train, const struct data_split *val);
 
 /** One optimizer step: n_microbatches forward and backward, gradients summed, clipped, AdamW. Results in the struct.
- *  @collective{mesh} @errors E_NUMERIC: the loss or the norm is not finite (before any weight changes); E_TIMEOUT, E_COMM */
+ *  @collective{mesh} @errors E_NUMERIC: the loss or the norm is not finite (before any weight changes); E_TIMEOUT,
+ *  E_COMM */
 enum status run_step(struct run *);
-/** The two halves of run_step. Start queues everything, and on a GPU returns long before it is done; finish waits for the
- *  oldest step that was started, and fills in the results. A second step may be started before the first is finished, so that
- *  the GPU never waits for the host; its failure then shows one step later, and still no weight has changed since.
- *  Not with a loss scale (may_skip): there the host must know whether to skip.
+/** The two halves of run_step. Start queues everything, and on a GPU returns long before it is done; finish waits for
+ *  the oldest step that was started, and fills in the results. A second step may be started before the first is
+ *  finished, so that the GPU never waits for the host; its failure then shows one step later, and still no weight has
+ *  changed since. Not with a loss scale (may_skip): there the host must know whether to skip.
  *  @collective{mesh} @errors E_INTERNAL: more than STEPS_AHEAD; as run_step */
 enum status run_step_start(struct run *);
 enum status run_step_finish(struct run *);
@@ -130,14 +151,16 @@ enum status run_step_finish(struct run *);
  *  included), dropout off. @collective{mesh} @errors E_DATA, E_TIMEOUT, E_COMM */
 enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
 
-/** Samples that the finished steps have used, those of the runs that this one resumes included; or those before a step, counted from 0. */
+/** Samples that the finished steps have used, those of the runs that this one resumes included; or those before a step,
+ *  counted from 0. */
 int64_t run_samples_used(const struct run *);
 int64_t run_samples_before(const struct run *, int64_t step);
 /** The next step begins with this sample of the shuffled order. Between steps, on all ranks alike. */
 void run_go_on_at_sample(struct run *, int64_t sample);
 
-/** A piece of the comm arena for a technique, in the order of attaching; what cost() asked for in all. The technique's own until the run ends;
- *  its content is undefined at first. Pieces follow one another byte by byte: whoever takes a number that is no multiple of ARENA_ALIGN moves the next one.
+/** A piece of the comm arena for a technique, in the order of attaching; what cost() asked for in all. The technique's
+ *  own until the run ends; its content is undefined at first. Pieces follow one another byte by byte: whoever takes a
+ *  number that is no multiple of ARENA_ALIGN moves the next one.
  *  @errors E_INTERNAL: more than was planned */
 enum status run_take_comm(struct run *, int64_t bytes, void **out);
 
@@ -145,14 +168,16 @@ enum status run_take_comm(struct run *, int64_t bytes, void **out);
  *  @errors E_INTERNAL  @collective{none} */
 enum status run_check_threads(const struct run *);
 
-/** Measured high-water mark of each role in bytes, on the device and in host memory. @errors E_INTERNAL under WATCH_NOTHING */
+/** Measured high-water mark of each role in bytes, on the device and in host memory. @errors E_INTERNAL under
+ *  WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]);
 
 /** *value: a scalar of the step as it is now. Waits for the device. @collective{none} @errors E_DEVICE, E_TIMEOUT */
 enum status run_read_scalar(struct run *, enum run_scalar, double *value);
 
 /* ---- optim.c: everything on the device, in order; nothing waits ---- */
-/** SCALAR_SQUARES: each gradient element counted once over the mesh. @collective{mesh} @errors E_MEMORY, E_DEVICE, E_TIMEOUT, E_COMM */
+/** SCALAR_SQUARES: each gradient element counted once over the mesh. @collective{mesh} @errors E_MEMORY, E_DEVICE,
+ *  E_TIMEOUT, E_COMM */
 enum status optim_norm(struct run *);
 /** Is any own gradient, or the loss, not finite on any rank? Waits for the device. @collective{mesh}
  *  @errors E_MEMORY, E_DEVICE, E_TIMEOUT, E_COMM */

@@ -27,7 +27,8 @@ enum status run_param_event(void *self, enum row_kind kind, int param, void *buf
 
 /* ---- the step, and in it one phase after the other ---- */
 const char *run_phase_name(enum run_phase phase) {
-    static const char *const names[N_PHASES] = {"clear gradients", "forward and backward", "sum loss", "end of backward", "combine gradients",
+    static const char *const names[N_PHASES] = {"clear gradients", "forward and backward", "sum loss",
+                                                "end of backward", "combine gradients",
                                                 "unscale", "norm", "update", "publish"};
     return names[phase];
 }

@@ -60,7 +60,8 @@ static enum status open_device(struct run *r) {
     enum comm_transport transport = COMM_ALONE;
     int n = device_cuda_count();
     enum status status = device_cuda(n > 0 ? comm_local_rank() % n : 0, &r->device);
-    if (plan_ranks(&r->plan) > 1) {                                  /* else every process by itself: nobody to talk to */
+    if (plan_ranks(&r->plan) > 1) {                                  /* else every process by itself: nobody to talk
+                                                                      * to */
         TRY(fail_agree(group_world(), status));
         TRY(choose_transport(&r->plan, n, &transport));
     }
@@ -172,7 +173,8 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
 enum status run_check_threads(const struct run *r) {
     int now = omp_get_max_threads();
     if (now <= r->program.n_threads) return OK;
-    return FAIL(E_INTERNAL, "%d OpenMP threads, and scratch was planned for %d; set the threads before the run is created", now,
+    return FAIL(E_INTERNAL,
+                "%d OpenMP threads, and scratch was planned for %d; set the threads before the run is created", now,
                 r->program.n_threads);
 }
 

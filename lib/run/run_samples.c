@@ -4,14 +4,16 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Sample b of microbatch m on replica d is number (m dp + d) micro + b of the step's global batch: no layout enters beyond
- * who asks. */
+/* Sample b of microbatch m on replica d is number (m dp + d) micro + b of the step's global batch: no layout enters
+ * beyond who asks. */
 static int64_t batch_index(const struct plan *p, int microbatch, int64_t b) {
     return ((int64_t)microbatch * p->mesh.dp + p->place.rank.dp) * p->micro_batch + b;
 }
 
 /* Samples go on where they stopped, though the batch may be of another size now. */
-int64_t run_samples_before(const struct run *r, int64_t step) { return r->resumed_samples + (step - r->resumed_step) * r->plan.global_batch; }
+int64_t run_samples_before(const struct run *r, int64_t step) {
+    return r->resumed_samples + (step - r->resumed_step) * r->plan.global_batch;
+}
 int64_t run_samples_used(const struct run *r) { return run_samples_before(r, r->n_done); }
 void run_go_on_at_sample(struct run *r, int64_t sample) {
     r->resumed_step = r->n_step;

@@ -1,5 +1,5 @@
-/* What the files of a run share: its memory and groups (run_open.c), its samples (run_samples.c), what it tells (run_events.c), its
- * step (run_step.c) and the numbers of one (run_scalars.c). Private to them. */
+/* What the files of a run share: its memory and groups (run_open.c), its samples (run_samples.c), what it tells
+ * (run_events.c), its step (run_step.c) and the numbers of one (run_scalars.c). Private to them. */
 #ifndef TRIVIUM_RUN_RUN_STATE_H
 #define TRIVIUM_RUN_RUN_STATE_H
 
@@ -15,12 +15,14 @@ enum status run_fetch(void *run, int microbatch, int32_t *tokens, int32_t *targe
 enum status run_wait(const struct run *, const struct device_mark *, const char *what);
 
 /* ---- run_events.c ---- */
-/* The executor's hook, of a run: a row has come to what is done with a param, whose weight or gradient lies in `buffer`; whoever has
- * subscribed to the event learns of it. final: as in struct event.  @errors those of the subscribers */
+/* The executor's hook, of a run: a row has come to what is done with a param, whose weight or gradient lies in
+ * `buffer`; whoever has subscribed to the event learns of it. final: as in struct event.  @errors those of the
+ * subscribers */
 enum status run_param_event(void *run, enum row_kind, int param, void *buffer, bool final);
 /* An event that is of no param. @errors those of the subscribers */
 enum status run_emit(struct run *, enum event_kind);
-/* The step begins; this phase of it begins, and the one before ends; the step ends: spans, where they are recorded (lib/base/span.h). */
+/* The step begins; this phase of it begins, and the one before ends; the step ends: spans, where they are recorded
+ * (lib/base/span.h). */
 void run_record_step(struct run *);
 void run_enter(struct run *, enum run_phase);
 void run_record_end(struct run *);

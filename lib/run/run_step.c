@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Shards of gradients, which buckets are added to. Whole gradients are set by the first row that writes them (gradients.c). Neighbours in
- * the arena are cleared together. */
+/* Shards of gradients, which buckets are added to. Whole gradients are set by the first row that writes them
+ * (gradients.c). Neighbours in the arena are cleared together. */
 static enum status clear_gradients(struct run *r) {
     char *from = NULL, *end = NULL;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -49,8 +49,8 @@ static enum status update(struct run *r, double lr) {
     TRY(run_emit(r, EVENT_GRAD_NORM));
     TRY(optim_norm(r));
     TRY(note_health(r));
-    TRY(adamw_decide(r->device, &s[SCALAR_MULTIPLIER], &s[SCALAR_NORM], &s[SCALAR_SQUARES], &s[SCALAR_HEALTH], r->plan.clip,
-                     r->unscale));
+    TRY(adamw_decide(r->device, &s[SCALAR_MULTIPLIER], &s[SCALAR_NORM], &s[SCALAR_SQUARES], &s[SCALAR_HEALTH],
+                     r->plan.clip, r->unscale));
     run_enter(r, PHASE_UPDATE);
     TRY(optim_step(r, lr));
     if (r->exec.stopwatch) TRY(stopwatch_stop(r->exec.stopwatch, &r->update_s));
@@ -61,7 +61,8 @@ static enum status update(struct run *r, double lr) {
     return run_emit(r, EVENT_PARAM_PUBLISH);
 }
 
-/* The rate follows the updates, not the steps: while a dynamic loss scale finds its level, warmup waits. As Megatron. */
+/* The rate follows the updates, not the steps: while a dynamic loss scale finds its level, warmup waits. As
+ * Megatron. */
 static struct step_record begin_step(struct run *r) {
     r->exec.n_step = (uint64_t)r->n_step;
     r->skipped = false;
@@ -115,8 +116,10 @@ static enum status refuse_non_finite(struct run *r, const struct step_record *st
     if (isfinite(value)) return OK;
     r->n_step = step->n_step;
     r->n_update = step->n_update;
-    return FAIL(E_NUMERIC, "the %s of step %" PRId64 " is %g; no weight was changed. Lower lr=%g, raise warmup=%" PRId64
-                ", or look at the data", what, step->n_step + 1, isnan(value) ? fabs(value) : value, r->plan.lr, r->plan.warmup);
+    return FAIL(E_NUMERIC,
+                "the %s of step %" PRId64 " is %g; no weight was changed. Lower lr=%g, raise warmup=%" PRId64
+                ", or look at the data",
+                what, step->n_step + 1, isnan(value) ? fabs(value) : value, r->plan.lr, r->plan.warmup);
 }
 
 enum status run_step_finish(struct run *r) {

@@ -1,5 +1,6 @@
-/* A technique: one row of functions. It refuses what it cannot do, rewrites the program, says what it costs, and subscribes
- * to the run's events. It never includes another technique, asks whether another is on, or whether a group has size one. */
+/* A technique: one row of functions. It refuses what it cannot do, rewrites the program, says what it costs, and
+ * subscribes to the run's events. It never includes another technique, asks whether another is on, or whether a group
+ * has size one. */
 #ifndef TRIVIUM_RUN_TECHNIQUE_H
 #define TRIVIUM_RUN_TECHNIQUE_H
 
@@ -13,8 +14,8 @@ extern "C" {
 struct run;
 struct json_t;    /* jansson.h */
 
-/* What is known when a technique is asked for its cost: the rewritten program (params have their offsets), its rows, and the
- * order in which this rank runs them. */
+/* What is known when a technique is asked for its cost: the rewritten program (params have their offsets), its rows,
+ * and the order in which this rank runs them. */
 struct compiled { const struct program *program; const struct chunk *chunks; const struct schedule *schedule; };
 
 /* What only one technique can do in a run. The first in the driver's list that is wanted takes the claim. */
@@ -31,10 +32,12 @@ struct technique {
     enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
     enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; pure, no device */
     enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions; pure */
-    enum status (*cost)(const struct plan *, const struct compiled *, struct bill *); /* add wire and comm bytes; pure */
+    /* add wire and comm bytes; pure */
+    enum status (*cost)(const struct plan *, const struct compiled *, struct bill *);
     enum status (*attach)(struct run *, void **self);                 /* subscribe; may allocate *self */
     void (*detach)(struct run *, void *self);
-    struct json_t *(*save)(const void *self);                         /* what a checkpoint has to keep of it, the same on every rank; a new object */
+    struct json_t *(*save)(const void *self);                         /* what a checkpoint has to keep of it, the same
+                                                                       * on every rank; a new object */
     enum status (*load)(struct run *, void *self, const struct json_t *);  /* take it again. @errors E_FORMAT */
 };
 

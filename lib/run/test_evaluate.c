@@ -1,7 +1,7 @@
 /* ranks: 1 2  device: cpu
  *
- * Evaluation against GPT-2 in plain loops: one sequence at a time, nothing blocked, fused, saved or shared. Whatever the batch
- * or the layout, the validation loss is the mean over the tokens of the split. */
+ * Evaluation against GPT-2 in plain loops: one sequence at a time, nothing blocked, fused, saved or shared. Whatever
+ * the batch or the layout, the validation loss is the mean over the tokens of the split. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
 #include "tests/layouts.h"
@@ -37,7 +37,9 @@ static void product(double *y, int n_out, const double *x, int n_in, const doubl
     }
 }
 
-static double gelu(double x) { return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x))); }
+static double gelu(double x) {
+    return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
 
 /* One head at one position: softmax over what has come so far. qkv is (T,3,H,D). */
 static void attend(double *y, double qkv[T][3][HEADS][D], int t, int h) {
@@ -89,7 +91,8 @@ static double surprise(const struct run *r, const double *x, int target) {
 static double sequence_loss(const struct run *r, const int32_t *tokens, const int32_t *targets) {
     double x[T][C], sum = 0;
     for (int t = 0; t < T; t++)
-        for (int c = 0; c < C; c++) x[t][c] = weight(r, "embed", "wte")[tokens[t] * C + c] + weight(r, "embed", "wpe")[t * C + c];
+        for (int c = 0; c < C; c++)
+            x[t][c] = weight(r, "embed", "wte")[tokens[t] * C + c] + weight(r, "embed", "wpe")[t * C + c];
     for (int l = 0; l < LAYERS; l++) {
         char block[16];
         snprintf(block, sizeof block, "h%d", l);
@@ -247,6 +250,6 @@ static void test_no_validation_data_is_said(void **state) {
     assert_fails(status, E_DATA, "no validation data", "val-data", "val-fraction");
 }
 
-TESTS(unit_test(test_validation_loss_is_the_plain_mean_in_every_layout_and_batch), unit_test(test_eval_batches_limits_the_mean),
-      unit_test(test_samples_differ), unit_test(test_evaluation_leaves_training_alone),
-      unit_test(test_no_validation_data_is_said))
+TESTS(unit_test(test_validation_loss_is_the_plain_mean_in_every_layout_and_batch),
+      unit_test(test_eval_batches_limits_the_mean), unit_test(test_samples_differ),
+      unit_test(test_evaluation_leaves_training_alone), unit_test(test_no_validation_data_is_said))

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 static struct metrics_row example(void) {
-    return (struct metrics_row){.step = 12, .steps = 2000, .loss = 2.31072, .grad_norm = 0.8312, .lr = 6e-4, .step_s = 0.0412,
-                                .tokens_per_s = 49710.2, .mfu = 0.3812, .flops_per_token = 1.25e6,
+    return (struct metrics_row){.step = 12, .steps = 2000, .loss = 2.31072, .grad_norm = 0.8312, .lr = 6e-4,
+                                .step_s = 0.0412, .tokens_per_s = 49710.2, .mfu = 0.3812, .flops_per_token = 1.25e6,
                                 .mem_peak_bytes = (int64_t)412 << 20, .comm_bytes = 1e6 / 3, .comm_s = 0.0031,
                                 .bubble_s = 0.0017, .loss_scale = 1, .tokens_seen = 24576};
 }
@@ -63,12 +63,15 @@ static void check_keys(json_t *row, const char *const *keys, size_t n) {
 
 static void test_training_row_has_exactly_the_promised_keys(void **state) {
     (void)state;
-    const char *const keys[] = {"step", "loss", "grad_norm", "lr", "step_ms", "tokens_per_s", "mfu", "flops_per_token",
-                                "mem_peak_bytes", "comm_bytes", "comm_ms", "bubble_ms", "skipped", "loss_scale", "tokens_seen"};
+    const char *const keys[] = {"step",           "loss",         "grad_norm",  "lr",
+                                "step_ms",        "tokens_per_s", "mfu",        "flops_per_token",
+                                "mem_peak_bytes", "comm_bytes",   "comm_ms",    "bubble_ms",
+                                "skipped",        "loss_scale",   "tokens_seen"};
     struct metrics_row r = example();
     json_t *row = written(&r);
     check_keys(row, keys, sizeof keys / sizeof *keys);
-    assert_true(json_is_integer(json_object_get(row, "step")) && json_is_integer(json_object_get(row, "mem_peak_bytes")) &&
+    assert_true(json_is_integer(json_object_get(row, "step")) &&
+                json_is_integer(json_object_get(row, "mem_peak_bytes")) &&
                 json_is_integer(json_object_get(row, "tokens_seen")) && json_is_false(json_object_get(row, "skipped")));
     json_decref(row);
 }
@@ -163,7 +166,7 @@ static void test_each_row_is_one_line_and_there_at_once(void **state) {
     metrics_close(&m);
 }
 
-static void test_opening_starts_the_file_anew(void **state) {
+static void test_opening_starts_the_file_again(void **state) {
     (void)state;
     struct metrics_row r = example();
     json_decref(written(&r));
@@ -251,7 +254,8 @@ static void check_printed(const struct metrics_row *r, const char *expected) {
     free(text);
 }
 
-#define EXAMPLE_LINE "step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB"
+#define EXAMPLE_LINE \
+    "step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB"
 
 static void test_printed_line_is_the_promised_one(void **state) {
     (void)state;
@@ -286,7 +290,7 @@ TESTS(unit_test(test_appended_rows_follow_what_is_there), unit_test(test_trainin
       unit_test(test_every_value_lands_under_its_key_and_in_its_unit),
       unit_test(test_evaluation_row_has_val_loss_and_never_loss), unit_test(test_doubles_come_back_bit_for_bit),
       unit_test(test_what_is_no_number_becomes_null), unit_test(test_each_row_is_one_line_and_there_at_once),
-      unit_test(test_opening_starts_the_file_anew), unit_test(test_an_empty_path_means_no_file),
+      unit_test(test_opening_starts_the_file_again), unit_test(test_an_empty_path_means_no_file),
       unit_test(test_a_path_that_cannot_be_written_is_refused), unit_test(test_a_full_disk_is_said),
       unit_test(test_rows_go_on_when_there_is_room_again), unit_test(test_a_reader_that_leaves_is_said),
       unit_test(test_printed_line_is_the_promised_one))

@@ -64,8 +64,8 @@ static void adam_step(struct adam *a, const double *grad, double factor, double 
     }
 }
 
-/* By name, as a person would say it: biases, and layernorm's gain and bias, are vectors; the rest are matrices. The table's
- * own flag is what is tested. */
+/* By name, as a person would say it: biases, and layernorm's gain and bias, are vectors; the rest are matrices. The
+ * table's own flag is what is tested. */
 static bool decays(const struct param *w) {
     const char *end = w->name + strlen(w->name) - 2;
     return strcmp(end, ".b") != 0 && strcmp(end, ".g") != 0;
@@ -87,7 +87,8 @@ static double plain_factor(double norm) {
 }
 
 /* ---- norm and clipping ---- */
-/* n terms, all positive: a sum in any order is within n u of exact, u = 2^-53; the root halves it. Here n is about 10^4. */
+/* n terms, all positive: a sum in any order is within n u of exact, u = 2^-53; the root halves it. Here n is about
+ * 10^4. */
 static void test_norm_is_that_of_all_gradients(void **state) {
     (void)state;
     struct plan p = plan_with(0.5, 0.1);
@@ -193,7 +194,8 @@ static void test_decay_is_for_matrices_only(void **state) {
         assert_int_equal(r.program.params[i].decay, decays(&r.program.params[i]));
         n_matrices += r.program.params[i].decay;
     }
-    assert_int_equal(n_matrices, 2 + 4 * 2);                         /* wte and wpe; qkv, proj, fc and fc2 of each layer */
+    assert_int_equal(n_matrices, 2 + 4 * 2);                         /* wte and wpe; qkv, proj, fc and fc2 of each
+                                                                      * layer */
 }
 
 static void test_warmup_reaches_the_optimizer(void **state) {

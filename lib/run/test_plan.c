@@ -34,11 +34,14 @@ static size_t field_size(const struct option *o) {
 /* What scripts and configuration files rely on; an option may join them, none may leave. */
 static void test_table_has_the_promised_names(void **state) {
     (void)state;
-    const char *const promised[] = {
-        "model", "layers", "hidden", "heads", "seq", "vocab", "dropout", "eps", "steps", "global-batch", "micro-batch", "lr",
-        "min-lr", "warmup", "weight-decay", "beta1", "beta2", "clip", "seed", "dp", "tp", "pp", "schedule", "pp-split",
-        "precision", "attention", "bucket-mb", "comm-timeout", "threads", "check-collectives", "data", "val-data",
-        "val-fraction", "eval-every", "eval-batches", "metrics", "log"};
+    const char *const promised[] = {"model",       "layers",    "hidden",       "heads",      "seq",
+                                    "vocab",       "dropout",   "eps",          "steps",      "global-batch",
+                                    "micro-batch", "lr",        "min-lr",       "warmup",     "weight-decay",
+                                    "beta1",       "beta2",     "clip",         "seed",       "dp",
+                                    "tp",          "pp",        "schedule",     "pp-split",   "precision",
+                                    "attention",   "bucket-mb", "comm-timeout", "threads",    "check-collectives",
+                                    "data",        "val-data",  "val-fraction", "eval-every", "eval-batches",
+                                    "metrics",     "log"};
     struct option_table all = all_options();
     for (size_t i = 0; i < sizeof promised / sizeof *promised; i++) {
         bool found = false;
@@ -57,12 +60,14 @@ static void test_every_option_says_what_it_means(void **state) {
         assert_true((o->type == OPTION_CHOICE) == (o->choices != NULL));
         bool ranged = o->type == OPTION_INT || o->type == OPTION_REAL;
         if (ranged && !(o->min < o->max)) fail_msg("%s has an empty range", o->name);
-        if (o->type == OPTION_INT && o->max > 9007199254740992.0) fail_msg("%s: beyond 2^53 a double misses integers", o->name);
+        if (o->type == OPTION_INT && o->max > 9007199254740992.0)
+            fail_msg("%s: beyond 2^53 a double misses integers", o->name);
     }
 }
 
-/* Every field before those of techniques belongs to exactly one option: bytes that belong to none are padding before an 8-byte
- * field, fewer than 8 in a row. In `own` a technique's struct may have padding where it likes, and no byte has two options. */
+/* Every field before those of techniques belongs to exactly one option: bytes that belong to none are padding before an
+ * 8-byte field, fewer than 8 in a row. In `own` a technique's struct may have padding where it likes, and no byte has
+ * two options. */
 static void test_every_field_has_one_option(void **state) {
     (void)state;
     static int owners[sizeof(struct plan)];
@@ -93,8 +98,10 @@ static void test_defaults_are_the_promised_ones(void **state) {
     assert_close(p.val_fraction, 0.1, 0);
     assert_close(p.comm_timeout, 600, 0);
     assert_true(p.warmup == 0 && p.eval_every == 250 && p.eval_batches == 0 && p.layers == 0 && p.vocab == 0);
-    assert_true(p.mesh.dp == 0 && p.mesh.tp == 1 && p.mesh.pp == 1 && pp_options(&p)->schedule == SCHEDULE_1F1B && p.precision == PRECISION_AUTO);
-    assert_true(p.device == PLAN_DEVICE_AUTO && p.comm == PLAN_COMM_AUTO && p.attention_core == ATTENTION_CORE_AUTO && p.fuse);
+    assert_true(p.mesh.dp == 0 && p.mesh.tp == 1 && p.mesh.pp == 1 && pp_options(&p)->schedule == SCHEDULE_1F1B &&
+                p.precision == PRECISION_AUTO);
+    assert_true(p.device == PLAN_DEVICE_AUTO && p.comm == PLAN_COMM_AUTO && p.attention_core == ATTENTION_CORE_AUTO &&
+                p.fuse);
     assert_ok(plan_settle_device(&p));
     if (p.device == PLAN_DEVICE_CPU) assert_int_equal(p.precision, PRECISION_FP32);
     if (p.device == PLAN_DEVICE_CUDA) assert_int_equal(p.precision, PRECISION_BF16);
@@ -108,12 +115,14 @@ static void test_choices_are_in_the_order_of_their_enums(void **state) {
     (void)state;
     struct plan p;
     struct options *o;
-    char *const line[] = {"--schedule", "gpipe", "--precision", "fp64", "--attention", "materialised", "--log", "debug"};
+    char *const line[] = {"--schedule", "gpipe", "--precision", "fp64", "--attention", "materialised", "--log",
+                          "debug"};
     assert_ok(recipe_options_create(NULL, &p, &o));
     enum status status = options_parse(o, 8, line);
     options_destroy(&o);
     assert_ok(status);
-    assert_true(pp_options(&p)->schedule == SCHEDULE_GPIPE && p.precision == PRECISION_FP64 && p.attention == ATTENTION_MATERIALISED);
+    assert_true(pp_options(&p)->schedule == SCHEDULE_GPIPE && p.precision == PRECISION_FP64 &&
+                p.attention == ATTENTION_MATERIALISED);
     assert_int_equal(p.log, 3);
     assert_int_equal(plan_dtype(&p), FP64);
     p.precision = PRECISION_FP32;
@@ -152,8 +161,8 @@ static void test_settling_twice_changes_nothing(void **state) {
     assert_memory_equal(&again, &p, sizeof p);
 }
 
-/* One stage: all of the share at once. More: the largest that leaves at least 2 pp microbatches, to keep the bubble below a
- * third; and single sequences when there are not enough. */
+/* One stage: all of the share at once. More: the largest that leaves at least 2 pp microbatches, to keep the bubble
+ * below a third; and single sequences when there are not enough. */
 static void test_micro_batch_is_chosen_to_fill_the_pipeline(void **state) {
     (void)state;
     const struct { int64_t pp, global_batch, micro; int n_microbatches; } expected[] = {
@@ -211,7 +220,8 @@ static void test_refuses_a_layout_of_another_size_than_the_world(void **state) {
     p.mesh.dp = 2;
     p.mesh.tp = 3;
     p.mesh.pp = 2;
-    assert_fails(plan_settle(&p, 8), E_CONFIG, "tp=3 x dp=2 x pp=2", "needs 12", "are 8", "launch -n 12", "leave --dp out");
+    assert_fails(plan_settle(&p, 8), E_CONFIG, "tp=3 x dp=2 x pp=2", "needs 12", "are 8", "launch -n 12",
+                 "leave --dp out");
 }
 
 /* As show asks: no world yet. */
@@ -233,7 +243,8 @@ static void test_refuses_more_ranks_than_can_be_numbered(void **state) {
     (void)state;
     struct plan p = small_plan();
     p.mesh.dp = p.mesh.tp = p.heads = p.hidden = p.global_batch = 1000000;
-    assert_fails(plan_settle(&p, 0), E_CONFIG, "tp=1000000 x dp=1000000 needs", "needs 1000000000000 ranks", "limit is 2147483647", "use a smaller dp, tp or pp");
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "tp=1000000 x dp=1000000 needs", "needs 1000000000000 ranks",
+                 "limit is 2147483647", "use a smaller dp, tp or pp");
     assert_fails(plan_settle(&p, 8), E_CONFIG, "needs 1000000000000 ranks", "limit is 2147483647");
     p.mesh.dp = p.global_batch = 1 << 23;
     p.mesh.tp = 1 << 8;
@@ -313,7 +324,8 @@ static struct plan schedule_of(int64_t steps, int64_t warmup) {
     return p;
 }
 
-/* lr and min-lr are powers of two, and so is the warmup: the corners are exact. cos(pi) is -1 exactly, cos(pi/2) is 6e-17. */
+/* lr and min-lr are powers of two, and so is the warmup: the corners are exact. cos(pi) is -1 exactly, cos(pi/2) is
+ * 6e-17. */
 /* Each size is legal, and their product is beyond int64_t: the memory plan would add up negative bytes. */
 static void test_refuses_sizes_that_cannot_be_counted(void **state) {
     (void)state;
@@ -321,7 +333,8 @@ static void test_refuses_sizes_that_cannot_be_counted(void **state) {
     p.hidden = 1000000, p.heads = 1, p.seq = 1000000, p.global_batch = 1000000;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "more than 64 bits can count");
     p = small_plan();
-    p.layers = 96, p.hidden = 12288, p.heads = 96, p.seq = 131072, p.vocab = 50257, p.global_batch = 16384;   /* large, and meant */
+    /* large, and meant */
+    p.layers = 96, p.hidden = 12288, p.heads = 96, p.seq = 131072, p.vocab = 50257, p.global_batch = 16384;
     assert_ok(plan_settle(&p, 1));
 }
 
@@ -349,7 +362,8 @@ static void test_learning_rate_follows_half_a_cosine(void **state) {
 
 static void test_learning_rate_of_very_short_runs(void **state) {
     (void)state;
-    struct plan one = schedule_of(1, 0), two = schedule_of(2, 0), warming = schedule_of(4, 100), all_warmup = schedule_of(4, 4);
+    struct plan one = schedule_of(1, 0), two = schedule_of(2, 0), warming = schedule_of(4, 100),
+                all_warmup = schedule_of(4, 4);
     assert_close(plan_lr(&one, 0), 0.5, 0);
     assert_close(plan_lr(&two, 0), 0.5, 0);
     assert_close(plan_lr(&two, 1), 0.125, 0);
@@ -387,8 +401,10 @@ TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_
       unit_test(test_refuses_heads_that_do_not_divide), unit_test(test_refuses_a_world_that_tp_and_pp_do_not_divide),
       unit_test(test_refuses_a_layout_of_another_size_than_the_world),
       unit_test(test_a_world_of_0_is_what_the_layout_takes), unit_test(test_refuses_more_ranks_than_can_be_numbered),
-      unit_test(test_refuses_a_batch_that_dp_does_not_divide), unit_test(test_refuses_a_micro_batch_that_does_not_divide),
-      unit_test(test_refuses_a_huge_batch_at_once), unit_test(test_refuses_more_microbatches_than_a_table_holds),
-      unit_test(test_refuses_a_min_lr_above_lr), unit_test(test_refuses_sizes_that_cannot_be_counted), unit_test(test_divisors_are_all_and_stop_at_the_limit),
+      unit_test(test_refuses_a_batch_that_dp_does_not_divide),
+      unit_test(test_refuses_a_micro_batch_that_does_not_divide), unit_test(test_refuses_a_huge_batch_at_once),
+      unit_test(test_refuses_more_microbatches_than_a_table_holds), unit_test(test_refuses_a_min_lr_above_lr),
+      unit_test(test_refuses_sizes_that_cannot_be_counted), unit_test(test_divisors_are_all_and_stop_at_the_limit),
       unit_test(test_learning_rate_at_its_corners), unit_test(test_learning_rate_follows_half_a_cosine),
-      unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank), unit_test(test_refuses_a_trace_of_a_gpu))
+      unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank),
+      unit_test(test_refuses_a_trace_of_a_gpu))

@@ -12,7 +12,8 @@ static const struct option FIRST[] = {
     {"test-strength", OPTION_REAL, "0.5", 0, 1, NULL, "", "", "test", offsetof(struct first_own, strength)},
     {"test-on", OPTION_BOOL, "off", 0, 0, NULL, "", "", "test", offsetof(struct first_own, on)},
 };
-static const struct option SECOND[] = {{"test-every", OPTION_INT, "7", 1, 99, NULL, "", "", "test", offsetof(struct second_own, every)}};
+static const struct option SECOND[] = {{"test-every", OPTION_INT, "7", 1, 99, NULL, "", "", "test",
+                                        offsetof(struct second_own, every)}};
 static const struct technique first = {.name = "first", .options = {FIRST, 2, sizeof(struct first_own)}};
 static const struct technique stranger = {.name = "stranger"};
 static const struct technique none = {.name = "none"};
@@ -20,12 +21,15 @@ static const struct technique second = {.name = "second", .options = {SECOND, 1,
 
 /* A model with an option of its own, and two presets. */
 struct model_own { int64_t width; };
-static const struct option THIRD[] = {{"test-width", OPTION_INT, "4", 1, 99, NULL, "", "", "test", offsetof(struct model_own, width)}};
+static const struct option THIRD[] = {{"test-width", OPTION_INT, "4", 1, 99, NULL, "", "", "test",
+                                       offsetof(struct model_own, width)}};
 static const struct model_preset PRESETS[] = {{"narrow", "layers=2"}, {"wide", "layers=5 test-width=40"}, {NULL, NULL}};
-static const struct model model = {.name = "model", .presets = PRESETS, .options = {THIRD, 1, sizeof(struct model_own)}};
+static const struct model model = {.name = "model", .presets = PRESETS,
+                                   .options = {THIRD, 1, sizeof(struct model_own)}};
 static const struct model *const models[] = {&model};
 
-static enum status make(const struct recipe *recipe, struct plan *plan, struct option_table *table, struct options **options) {
+static enum status make(const struct recipe *recipe, struct plan *plan, struct option_table *table,
+                        struct options **options) {
     *options = NULL;
     TRY(recipe_options_join(recipe, table));
     plan->recipe = recipe;
@@ -97,5 +101,5 @@ static void test_a_preset_stands_below_what_was_typed(void **state) {
     free((void *)table.option);
 }
 
-TESTS(unit_test(test_a_preset_stands_below_what_was_typed), unit_test(test_techniques_bring_options_into_the_plan), unit_test(test_options_that_do_not_fit_are_refused),
-      unit_test(test_an_option_of_two_techniques_is_refused))
+TESTS(unit_test(test_a_preset_stands_below_what_was_typed), unit_test(test_techniques_bring_options_into_the_plan),
+      unit_test(test_options_that_do_not_fit_are_refused), unit_test(test_an_option_of_two_techniques_is_refused))

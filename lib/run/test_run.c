@@ -1,7 +1,7 @@
 /* ranks: 1 2  device: cpu
  *
- * A whole step of the whole model, in every layout of as many ranks as there are: are its gradients those of its loss, does it
- * see the data it should, and does it stop before it does harm? */
+ * A whole step of the whole model, in every layout of as many ranks as there are: are its gradients those of its loss,
+ * does it see the data it should, and does it stop before it does harm? */
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/run/profile.h"
@@ -25,8 +25,8 @@ static struct plan nth_layout(int n) {
 }
 static int n_layouts(void) { return comm_world_size() == 1 ? 1 : 3; }
 
-/* Fresh weights are so small that attention is nearly uniform and the logits nearly equal; eight times larger, everything
- * matters. */
+/* Fresh weights are so small that attention is nearly uniform and the logits nearly equal; eight times larger,
+ * everything matters. */
 static void sharpen(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -57,8 +57,8 @@ static struct data_file *demo(void) {
  *   d = (loss(w + h) - loss(w - h)) / 2h
  *
  * Rounding: the loss is about 10 and each evaluation within some 10 u of it, u = 2^-53: 10 x 10 u / h = 1e-9.
- * Truncation: h^2 / 6 times the third derivative, which is 1/w^2 of the first where layernorm divides by w: the embedding's
- * 0.2 makes that h^2 / 0.24 |g| = 4e-10 |g|. A wrong formula is wrong by a good part of g. */
+ * Truncation: h^2 / 6 times the third derivative, which is 1/w^2 of the first where layernorm divides by w: the
+ * embedding's 0.2 makes that h^2 / 0.24 |g| = 4e-10 |g|. A wrong formula is wrong by a good part of g. */
 enum { ELEMENTS = 5 };
 static const double H = 1e-5;
 static double bound(double grad) { return 1e-9 + 1e-8 * fabs(grad); }
@@ -86,7 +86,8 @@ static enum status loss_with(struct run *r, const struct param *w, int64_t at, d
 }
 
 /* Those who hold the element have the same gradient of it; all learn it. */
-static enum status gradient_of(const struct run *r, const double *grads, const struct param *w, int64_t at, double *grad) {
+static enum status gradient_of(const struct run *r, const double *grads, const struct param *w, int64_t at,
+                               double *grad) {
     double sum[2] = {0, at >= 0};
     if (at >= 0) sum[0] = grads[w->grad_offset / 8 + at];
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], sum, 2, FP64, COMM_SUM));
@@ -94,7 +95,8 @@ static enum status gradient_of(const struct run *r, const double *grads, const s
     return OK;
 }
 
-static enum status element_error(struct run *r, const double *grads, const struct param *w, int64_t global, double *error) {
+static enum status element_error(struct run *r, const double *grads, const struct param *w, int64_t global,
+                                 double *error) {
     int64_t at = local_index(w, global);
     double grad = 0, above = 0, below = 0;
     TRY(gradient_of(r, grads, w, at, &grad));
@@ -142,7 +144,8 @@ static void test_gradients_are_those_of_the_loss(void **state) {
 }
 
 /* ---- the order of data ---- */
-enum { T = 8, SAMPLES = 20, BATCH = 8, STEPS = 5 };   /* 40 draws: two epochs exactly, and batch 2 reaches into the second */
+enum { T = 8, SAMPLES = 20, BATCH = 8, STEPS = 5 };   /* 40 draws: two epochs exactly, and batch 2 reaches into the
+                                                       * second */
 
 /* A text whose sample i begins with byte i, so that a batch tells what it is made of. */
 static enum status open_numbered(struct data_file **out) {
@@ -174,8 +177,8 @@ static enum status train_and_listen(struct run *r) {
     return comm_all_reduce(r->mesh.group[AXIS_MESH], listener.seen, STEPS * SAMPLES, FP64, COMM_SUM);
 }
 
-/* Every layout draws sample number s of the run, and draws it once: over two epochs each sample is seen twice, and no sample
- * comes a second time before all have come once. */
+/* Every layout draws sample number s of the run, and draws it once: over two epochs each sample is seen twice, and no
+ * sample comes a second time before all have come once. */
 static void check_order(const struct run *r) {
     double expected[STEPS][SAMPLES] = {{0}}, total[SAMPLES] = {0}, first_epoch[SAMPLES] = {0};
     for (int s = 0; s < STEPS * BATCH; s++) {
@@ -224,7 +227,8 @@ struct outcome { enum status status; bool untouched, says; int64_t n_step; };
 static struct outcome failing_step(struct run *r, const char *what) {
     uint64_t before = hash_state(r);
     struct outcome o = {.status = run_step(r), .n_step = r->n_step};
-    o.says = strstr(status_text(), what) && strstr(status_text(), "of step 2") && strstr(status_text(), "no weight was changed");
+    o.says = strstr(status_text(), what) && strstr(status_text(), "of step 2") &&
+             strstr(status_text(), "no weight was changed");
     o.untouched = hash_state(r) == before;
     status_clear();
     return o;
@@ -234,7 +238,8 @@ static struct outcome failing_step(struct run *r, const char *what) {
 static void poison_weight(struct run *r) {
     for (int i = 0; i < r->program.n_params && comm_world_rank() == comm_world_size() - 1; i++) {
         const struct param *w = &r->program.params[i];
-        if (!w->present || !strcmp(w->name, "embed.wte")) continue;  /* of wte only the rows that are looked up matter */
+        if (!w->present || !strcmp(w->name, "embed.wte")) continue;  /* of wte only the rows that are looked up
+                                                                      * matter */
         ((double *)w->weight)[1] = NAN;
         return;
     }
@@ -256,7 +261,8 @@ static enum status good_then_bad(struct run *r, bool in_gradient, struct outcome
     return OK;
 }
 
-/* On every rank, also on those whose own numbers are all well: a rank that went on alone would wait for the others forever. */
+/* On every rank, also on those whose own numbers are all well: a rank that went on alone would wait for the others
+ * forever. */
 static void check_stops(bool in_gradient) {
     for (int n = 0; n < n_layouts(); n++) {
         struct plan p = nth_layout(n);
@@ -300,7 +306,8 @@ static void test_more_threads_than_planned_are_refused(void **state) {
     assert_fails(more, E_INTERNAL, "scratch was planned for");
 }
 
-/* What a rank needs is a function of its plan: threads of this process, and what it compiled before, are no part of it. */
+/* What a rank needs is a function of its plan: threads of this process, and what it compiled before, are no part of
+ * it. */
 static void test_compiling_is_a_function_of_the_plan(void **state) {
     (void)state;
     static const struct { int planned, running; } cases[] = {{4, 1}, {1, 1}, {0, 1}, {4, 3}, {1, 3}, {0, 3}};
@@ -357,9 +364,11 @@ static void test_the_profile_is_the_whole_step(void **state) {
     FILE *to = open_memstream(&table, &size);
     profile_print(&r, 2, clock_s() - start, to);
     fclose(to);
-    double shares = column(table, "\noptimizer", 1) + column(table, "\nwaiting and the rest", 1), optimizer = column(table, "\noptimizer", 0);
+    double shares = column(table, "\noptimizer", 1) + column(table, "\nwaiting and the rest", 1),
+           optimizer = column(table, "\noptimizer", 0);
     int ops = 0;
-    for (const char *line = strchr(table, '\n'); line && strncmp(line, "\noptimizer", 10) != 0; line = strchr(line + 1, '\n')) {
+    for (const char *line = strchr(table, '\n'); line && strncmp(line, "\noptimizer", 10) != 0;
+         line = strchr(line + 1, '\n')) {
         double f, x, w, all, share;
         char name[64];
         assert_int_equal(sscanf(line, " %63s %lf %lf %lf %lf %lf", name, &f, &x, &w, &all, &share), 6);
@@ -372,11 +381,13 @@ static void test_the_profile_is_the_whole_step(void **state) {
     free(table);
     run_destroy(&r);
     assert_true(optimizer > 0 && linear);
-    assert_int_equal(ops, 8);                                        /* embedding, add_position, layernorm, linear, attention, gelu, bdr, loss */
+    assert_int_equal(ops, 8);                                        /* embedding, add_position, layernorm, linear,
+                                                                      * attention, gelu, bdr, loss */
     assert_close(shares, 100, 0.05 * (ops + 2));
 }
 
 TESTS(unit_test(test_gradients_are_those_of_the_loss), unit_test(test_each_sample_of_an_epoch_is_seen_once),
-      unit_test(test_a_loss_that_is_no_number_changes_no_weight), unit_test(test_a_norm_that_is_no_number_changes_no_weight),
-      unit_test(test_more_threads_than_planned_are_refused), unit_test(test_compiling_is_a_function_of_the_plan),
-      unit_test(test_a_plan_that_is_not_settled_is_refused), unit_test(test_the_profile_is_the_whole_step))
+      unit_test(test_a_loss_that_is_no_number_changes_no_weight),
+      unit_test(test_a_norm_that_is_no_number_changes_no_weight), unit_test(test_more_threads_than_planned_are_refused),
+      unit_test(test_compiling_is_a_function_of_the_plan), unit_test(test_a_plan_that_is_not_settled_is_refused),
+      unit_test(test_the_profile_is_the_whole_step))

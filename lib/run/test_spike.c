@@ -28,5 +28,6 @@ static void test_only_the_last_losses_count(void **state) {
     assert_close(spike_limit(&s, 1), 2 + sqrt(64.0 / 63), 1e-14);
 }
 
-TESTS(unit_test(test_too_few_losses_have_no_limit), unit_test(test_the_limit_is_so_many_standard_deviations_above_the_mean),
+TESTS(unit_test(test_too_few_losses_have_no_limit),
+      unit_test(test_the_limit_is_so_many_standard_deviations_above_the_mean),
       unit_test(test_only_the_last_losses_count))

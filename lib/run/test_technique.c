@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * How techniques meet: who takes a claim, in which order they rewrite, what they are told during a step, and what they may take
- * of the comm arena. The techniques here do nothing but write down what happens to them. */
+ * How techniques meet: who takes a claim, in which order they rewrite, what they are told during a step, and what they
+ * may take of the comm arena. The techniques here do nothing but write down what happens to them. */
 #include "driver/recipe.h"
 #include "gpt/gpt.h"
 #include "lib/run/run.h"
@@ -130,7 +130,8 @@ static void test_two_that_insist_on_one_claim_are_refused(void **state) {
 static void test_one_that_yields_stands_back(void **state) {
     (void)state;
     const struct technique a = {.name = "a", .claims = CLAIM_GRAD_SUM, .wanted = always, .rewrite = rewrite_a};
-    const struct technique b = {.name = "b", .claims = CLAIM_GRAD_SUM, .yields = true, .wanted = always, .rewrite = rewrite_b};
+    const struct technique b = {.name = "b", .claims = CLAIM_GRAD_SUM, .yields = true, .wanted = always,
+                                .rewrite = rewrite_b};
     struct plan p = small_plan();
     RECIPE(both, &a, &b);
     RECIPE(alone, &b);
@@ -151,7 +152,8 @@ static enum status schedule_backwards(const struct plan *p, struct schedule *s) 
 
 static void test_the_schedule_comes_from_who_has_one(void **state) {
     (void)state;
-    const struct technique s = {.name = "s", .claims = CLAIM_SCHEDULE, .wanted = always, .schedule = schedule_backwards};
+    const struct technique s = {.name = "s", .claims = CLAIM_SCHEDULE, .wanted = always,
+                                .schedule = schedule_backwards};
     struct plan p = small_plan();
     struct run r;
     RECIPE(with, &s);
@@ -205,8 +207,8 @@ static void test_taking_more_or_less_than_asked_for_is_refused(void **state) {
 }
 
 /* ---- events ---- */
-/* Two microbatches. In each: forward needs (N) and drops (D) params, backward too, and reports gradients (g; G the final time).
- * Then, once each: B backward end, C combine, U unscale, M norm, O optimizer step, P publish. */
+/* Two microbatches. In each: forward needs (N) and drops (D) params, backward too, and reports gradients (g; G the
+ * final time). Then, once each: B backward end, C combine, U unscale, M norm, O optimizer step, P publish. */
 static void test_events_of_a_step_come_in_phases(void **state) {
     (void)state;
     const struct technique t = {.name = "t", .wanted = always, .attach = listen_to_all};
@@ -231,10 +233,12 @@ static void test_events_of_a_step_come_in_phases(void **state) {
     assert_string_equal(phases, "BCUMOP");
     assert_int_equal(of['N'], of['D']);
     assert_int_equal(of['G'], n_params);                             /* each param is final once */
-    assert_int_equal(of['g'], n_params + 2);                         /* and not in the first microbatch; wte twice in each */
+    assert_int_equal(of['g'], n_params + 2);                         /* and not in the first microbatch; wte twice in
+                                                                      * each */
 }
 
-TESTS(unit_test(test_techniques_rewrite_in_the_order_of_the_recipe), unit_test(test_a_refusing_check_ends_the_compilation),
-      unit_test(test_two_that_insist_on_one_claim_are_refused), unit_test(test_one_that_yields_stands_back),
-      unit_test(test_the_schedule_comes_from_who_has_one), unit_test(test_techniques_take_the_comm_bytes_they_asked_for),
+TESTS(unit_test(test_techniques_rewrite_in_the_order_of_the_recipe),
+      unit_test(test_a_refusing_check_ends_the_compilation), unit_test(test_two_that_insist_on_one_claim_are_refused),
+      unit_test(test_one_that_yields_stands_back), unit_test(test_the_schedule_comes_from_who_has_one),
+      unit_test(test_techniques_take_the_comm_bytes_they_asked_for),
       unit_test(test_taking_more_or_less_than_asked_for_is_refused), unit_test(test_events_of_a_step_come_in_phases))
