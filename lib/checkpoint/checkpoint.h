@@ -5,18 +5,20 @@
  *   SAVE/latest           one line: "step-00000120"
  *   SAVE/.lock            which job writes here; one at a time (checkpoint_lock.h)
  *
- * What is stored. Each element of each tensor once: by the rank whose own it is and that counts it (lib/program/program.h). Of a param
- * h0.qkv.w: "h0.qkv.w", the master weights where there are some, "h0.qkv.w.exp_avg" and "h0.qkv.w.exp_avg_sq", in the precision of the optimizer.
- * Padding of the vocabulary is left out. A tensor that is a whole box of the global one has the box's shape; a run of one (ZeRO) has
- * one axis. Which box and which run is in the file's metadata (piece.h), so that a file explains itself.
- * Besides: the step, the number of updates (Adam's t), the samples used so far, the seed, and what techniques keep (the loss scale). Dropout,
- * initial values and the order of samples follow from seed and counters: there is no other random state.
+ * What is stored. Each element of each tensor once: by the rank whose own it is and that counts it
+ * (lib/program/program.h). Of a param h0.qkv.w: "h0.qkv.w", the master weights where there are some, "h0.qkv.w.exp_avg"
+ * and "h0.qkv.w.exp_avg_sq", in the precision of the optimizer. Padding of the vocabulary is left out. A tensor that is
+ * a whole box of the global one has the box's shape; a run of one (ZeRO) has one axis. Which box and which run is in
+ * the file's metadata (piece.h), so that a file explains itself. Besides: the step, the number of updates (Adam's t),
+ * the samples used so far, the seed, and what techniques keep (the loss scale). Dropout, initial values and the order
+ * of samples follow from seed and counters: there is no other random state.
  *
  * Written so that a reader never sees half of it:
  *
  *   everybody   SAVE/.step-00000120/rank-*.safetensors, flushed to the disk
  *   all agree that all are there
- *   rank 0      manifest.json, flushed; the directory renamed to step-00000120; `latest` written beside, flushed, renamed
+ *   rank 0      manifest.json, flushed; the directory renamed to step-00000120; `latest` written beside, flushed,
+ *   renamed
  *
  * A save that fails removes what it has written: a full disk gets no fuller. A job that is killed on the way leaves a
  * directory that begins with a dot, which no reader looks at. The next job that takes SAVE removes it, and so does the
@@ -24,14 +26,16 @@
  *
  * Or beside the training (--save-async), which then stands still for a copy in memory only:
  *
- *   everybody   at the edge of a step, a copy of its own elements (role "save", in host memory); a thread writes it, and training goes on
- *   later edges "are all files there?", one small all-reduce; when they are, rank 0's thread writes the manifest and gives the names
+ *   everybody   at the edge of a step, a copy of its own elements (role "save", in host memory); a thread writes it,
+ *   and training goes on
+ *   later edges "are all files there?", one small all-reduce; when they are, rank 0's thread writes the manifest and
+ *   gives the names
  *
  * The manifest has a checksum of its own members too. Version 1 had none, and is still read: damage in its numbers goes
  * unseen, unless they cannot be. Programs that know version 1 alone refuse version 2 in one line.
  *
- * Read: the manifest; then each file's size and checksum, shared out over the ranks; then every rank takes from every file the
- * elements that it wants. In the same layout and precision that is bit for bit what was saved.
+ * Read: the manifest; then each file's size and checksum, shared out over the ranks; then every rank takes from every
+ * file the elements that it wants. In the same layout and precision that is bit for bit what was saved.
  *
  * Source for the files: safetensors.h. The names of the moments are PyTorch's (torch.optim.AdamW). */
 #ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_H
@@ -46,9 +50,9 @@ extern "C" {
 
 enum { CHECKPOINT_VERSION = 2, CHECKPOINT_PATH_MAX = 1024 };
 
-/** Write the state after the last finished step into `save` (made if need be), then remove all but the `keep` newest steps (0: none is
- *  removed). No other job may write there (checkpoint_lock.h). What was there before is untouched when it fails: every
- *  rank then has the same recorded line, nothing is printed, and training can go on.
+/** Write the state after the last finished step into `save` (made if need be), then remove all but the `keep` newest
+ *  steps (0: none is removed). No other job may write there (checkpoint_lock.h). What was there before is untouched
+ *  when it fails: every rank then has the same recorded line, nothing is printed, and training can go on.
  *  @collective{mesh} @errors E_IO with path and reason; E_CONFIG: too long a path; E_MEMORY */
 enum status checkpoint_save(struct run *, const char *save, int64_t keep);
 
@@ -60,15 +64,16 @@ struct checkpoint_saved {
     double save_s;                       /* from the start to the last byte, as this rank's thread saw it */
 };
 
-/** Copy the state after the last finished step, and let a thread write it. *out is NULL after a failure, which is every rank's as in
- *  checkpoint_save. One at a time.
+/** Copy the state after the last finished step, and let a thread write it. *out is NULL after a failure, which is every
+ *  rank's as in checkpoint_save. One at a time.
  *  @collective{mesh} @errors as checkpoint_save; E_INTERNAL: no copy was planned */
 enum status checkpoint_save_start(struct run *, const char *save, int64_t keep, struct checkpoint_saver **out);
-/** At the edge of a step: has it ended? `wait`: until it has. When it has ended, well or not, *saver is NULL; after E_TIMEOUT and E_COMM the
- *  thread is left alone, and the process should end.
+/** At the edge of a step: has it ended? `wait`: until it has. When it has ended, well or not, *saver is NULL; after
+ *  E_TIMEOUT and E_COMM the thread is left alone, and the process should end.
  *  @collective{mesh} @errors what any rank's thread met, the same on every rank; E_TIMEOUT, E_COMM */
 enum status checkpoint_save_poll(struct checkpoint_saver **saver, bool wait, struct checkpoint_saved *out);
-/** Wait for this rank's thread and forget the save; it stays unfinished on the disk. NULL is fine. Before run_destroy. @collective{none} */
+/** Wait for this rank's thread and forget the save; it stays unfinished on the disk. NULL is fine. Before run_destroy.
+ *  @collective{none} */
 void checkpoint_save_abandon(struct checkpoint_saver **);
 
 /** The step directory that `path` means: itself, if it has a manifest; else what its `latest` names.
@@ -82,10 +87,10 @@ enum status checkpoint_model(const char *step, struct checkpoint_model *out);
 
 enum checkpoint_part { CHECKPOINT_ALL, CHECKPOINT_WEIGHTS };
 
-/** Take the state, or the weights alone, from a step directory. After CHECKPOINT_ALL the next step is the one that would have followed.
- *  Every rank returns the same; after a failure the run is not to be used.
- *  @collective{mesh} @errors E_DATA: a file is missing; E_FORMAT: another model's, cut off, damaged, with a weight that is not
- *  finite, or CHECKPOINT_ALL of a checkpoint of weights alone (checkpoint_tensor.h); E_IO, E_MEMORY */
+/** Take the state, or the weights alone, from a step directory. After CHECKPOINT_ALL the next step is the one that
+ *  would have followed. Every rank returns the same; after a failure the run is not to be used.
+ *  @collective{mesh} @errors E_DATA: a file is missing; E_FORMAT: another model's, cut off, damaged, with a weight that
+ *  is not finite, or CHECKPOINT_ALL of a checkpoint of weights alone (checkpoint_tensor.h); E_IO, E_MEMORY */
 enum status checkpoint_load(struct run *, const char *step, enum checkpoint_part);
 
 /** What a checkpoint is of, its files, and its tensors with global shapes, as text; every file's checksum is compared.

@@ -1,7 +1,8 @@
 /* Saving beside the training (checkpoint.h tells the story): a copy at the edge of a step, and a thread that writes it.
  *
- * The thread writes this rank's file. Only the training thread talks to other ranks: at later edges it asks whether all files are there; then rank
- * 0's thread publishes. Whoever is killed meanwhile leaves what any unfinished save leaves. */
+ * The thread writes this rank's file. Only the training thread talks to other ranks: at later edges it asks whether all
+ * files are there; then rank 0's thread publishes. Whoever is killed meanwhile leaves what any unfinished save
+ * leaves. */
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_save.h"
@@ -34,7 +35,8 @@ static void copy_on_host(char *to, const char *from, int64_t bytes) {
     enum { PART = 1 << 20 };
     int64_t parts = (bytes + PART - 1) / PART;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < parts; i++) memcpy(to + i * PART, from + i * PART, (size_t)(bytes - i * PART < PART ? bytes - i * PART : PART));
+    for (int64_t i = 0; i < parts; i++)
+        memcpy(to + i * PART, from + i * PART, (size_t)(bytes - i * PART < PART ? bytes - i * PART : PART));
 }
 
 enum status checkpoint_take_copy(const struct run *r, struct shard_plan *plan) {
@@ -45,7 +47,9 @@ enum status checkpoint_take_copy(const struct run *r, struct shard_plan *plan) {
         char *to = arena_at(arena, arena_align(end));
         end = arena_align(end) + x->bytes;
         if (end > arena->bytes)
-            return FAIL(E_INTERNAL, "the copy of a checkpoint needs more than the %lld bytes that were planned; is save-async on?", (long long)arena->bytes);
+            return FAIL(E_INTERNAL,
+                        "the copy of a checkpoint needs more than the %lld bytes that were planned; is save-async on?",
+                        (long long)arena->bytes);
         if (x->device->kind == DEVICE_CPU) copy_on_host(to, x->at, x->bytes);
         else TRY(x->device->download(x->device, to, x->at, x->bytes));
         *x = (struct stored){device_cpu(), to, x->bytes};

@@ -15,7 +15,8 @@
 static enum status fits(int length, const char *folder) {
     return length < CHECKPOINT_PATH_MAX
                ? OK
-               : FAIL(E_CONFIG, "the path of a checkpoint in %.64s... has %d bytes; the limit is %d: save elsewhere", folder, length, CHECKPOINT_PATH_MAX - 1);
+               : FAIL(E_CONFIG, "the path of a checkpoint in %.64s... has %d bytes; the limit is %d: save elsewhere",
+                      folder, length, CHECKPOINT_PATH_MAX - 1);
 }
 
 enum status checkpoint_path(const char *folder, const char *name, char out[CHECKPOINT_PATH_MAX]) {
@@ -184,13 +185,18 @@ enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX])
     if (is_file(path, "manifest.json")) return fits(snprintf(step, CHECKPOINT_PATH_MAX, "%s", path), path);
     TRY(checkpoint_path(path, "latest", latest));
     FILE *f = is_file(path, "latest") ? fopen(latest, "r") : NULL;
-    if (!f) return FAIL(E_DATA, "%s is no checkpoint: it has neither manifest.json nor latest; give a step directory, or what --save named", path);
+    if (!f)
+        return FAIL(E_DATA,
+                    "%s is no checkpoint: it has neither manifest.json nor latest; give a step directory, or what "
+                    "--save named",
+                    path);
     bool read = fgets(name, sizeof name, f) != NULL;
     fclose(f);
     name[strcspn(name, "\n")] = 0;
     if (!read || step_of_name(name) < 0)
         return FAIL(E_FORMAT, "%s does not name a step, as in step-00000012; give the step directory itself", latest);
     TRY(checkpoint_path(path, name, step));
-    if (!is_file(step, "manifest.json")) return FAIL(E_DATA, "%s names %s, which has no manifest.json; give another step directory", latest, name);
+    if (!is_file(step, "manifest.json"))
+        return FAIL(E_DATA, "%s names %s, which has no manifest.json; give another step directory", latest, name);
     return OK;
 }

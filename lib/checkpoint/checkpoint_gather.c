@@ -24,7 +24,8 @@ static enum status take(void *self, int64_t to_at, int64_t from_at, int64_t n) {
     for (int64_t done = 0; done < n; done += most) {
         int64_t part = n - done < most ? n - done : most;
         TRY(safetensors_read(t->file, t->entry, (from_at + done) * size, part * size, t->buffer));
-        dtype_convert(t->at + (to_at + done) * (int64_t)dtype_size(t->dtype), t->dtype, t->buffer, t->entry->dtype, part);
+        dtype_convert(t->at + (to_at + done) * (int64_t)dtype_size(t->dtype), t->dtype, t->buffer, t->entry->dtype,
+                      part);
     }
     t->filled += n;
     return OK;
@@ -56,15 +57,22 @@ static enum status gather(const struct manifest *m, const char *param, enum stat
     for (int i = 0; i < m->n; i++) TRY(take_from(&m->shards[i], param, a, t));
     int64_t wanted = piece_real_n(&t->piece);
     if (t->filled != wanted)
-        return FAIL(E_FORMAT, "%s has %" PRId64 " of the %" PRId64 " elements of %s%s that are needed; the checkpoint is not whole", m->path,
-                    t->filled, wanted, param, state_suffix[a]);
-    return all_finite(t) ? OK : FAIL(E_FORMAT, "%s: %s%s has an element that is missing or not finite; use an earlier checkpoint", m->path, param, state_suffix[a]);
+        return FAIL(E_FORMAT,
+                    "%s has %" PRId64 " of the %" PRId64
+                    " elements of %s%s that are needed; the checkpoint is not whole",
+                    m->path, t->filled, wanted, param, state_suffix[a]);
+    return all_finite(t)
+               ? OK
+               : FAIL(E_FORMAT, "%s: %s%s has an element that is missing or not finite; use an earlier checkpoint",
+                      m->path, param, state_suffix[a]);
 }
 
-enum status checkpoint_gather(const struct manifest *m, const char *param, enum state_array a, const struct piece *piece, enum dtype dtype, void *to) {
+enum status checkpoint_gather(const struct manifest *m, const char *param, enum state_array a,
+                              const struct piece *piece, enum dtype dtype, void *to) {
     struct target t = {.piece = *piece, .dtype = dtype, .at = to, .buffer = malloc(READ_BYTES)};
     if (!t.buffer) return FAIL(E_MEMORY, "no memory to read %s", param);
-    memset(to, 0xff, (size_t)piece_real_n(piece) * dtype_size(dtype));   /* NaN: two files with the same part cannot hide that another is missing */
+    /* NaN: two files with the same part cannot hide that another is missing */
+    memset(to, 0xff, (size_t)piece_real_n(piece) * dtype_size(dtype));
     enum status status = gather(m, param, a, &t);
     free(t.buffer);
     return status;

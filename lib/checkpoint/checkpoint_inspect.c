@@ -14,7 +14,8 @@ static struct line *line_of(struct line *lines, int *n, const char *name) {
     return &lines[(*n)++];
 }
 
-static enum status add_array(const struct shard_file *s, const char *param, enum state_array a, const struct piece *piece, struct line *lines, int *n) {
+static enum status add_array(const struct shard_file *s, const char *param, enum state_array a,
+                             const struct piece *piece, struct line *lines, int *n) {
     char name[NAME_MAX_LEN + 16];
     snprintf(name, sizeof name, "%s%s", param, state_suffix[a]);
     const struct safetensors_entry *e = safetensors_find(s->file, name);
@@ -43,8 +44,10 @@ static void print_line(const struct line *l, FILE *to) {
     char shape[128] = "";
     size_t used = 0;
     for (int i = 0; i < l->global.n_axes; i++)
-        used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRId64, i ? " x " : "", l->global.axis[i].global);
-    fprintf(to, "%-28s %-5s %-24s %12" PRId64 " elements in %d piece%s\n", l->name, l->dtype, shape, l->n, l->pieces, l->pieces == 1 ? "" : "s");
+        used +=
+            (size_t)snprintf(shape + used, sizeof shape - used, "%s%" PRId64, i ? " x " : "", l->global.axis[i].global);
+    fprintf(to, "%-28s %-5s %-24s %12" PRId64 " elements in %d piece%s\n", l->name, l->dtype, shape, l->n, l->pieces,
+            l->pieces == 1 ? "" : "s");
 }
 
 static enum status print_tensors(const struct manifest *m, FILE *to) {
@@ -69,7 +72,9 @@ static enum status print_files(struct manifest *m, FILE *to) {
     enum status status = buffer ? OK : FAIL(E_MEMORY, "no memory to check %s", m->path);
     for (int i = 0; i < m->n && status == OK; i++) {
         status = manifest_check_shard(m, i, buffer);
-        if (status == OK) fprintf(to, "%-28s %12" PRId64 " bytes, xxh3 %016" PRIx64 ", whole\n", m->shards[i].name, m->shards[i].bytes, m->shards[i].hash);
+        if (status == OK)
+            fprintf(to, "%-28s %12" PRId64 " bytes, xxh3 %016" PRIx64 ", whole\n", m->shards[i].name,
+                    m->shards[i].bytes, m->shards[i].hash);
     }
     free(buffer);
     return status;
@@ -77,7 +82,8 @@ static enum status print_files(struct manifest *m, FILE *to) {
 
 static enum status inspect(struct manifest *m, const char *step, FILE *to) {
     TRY(manifest_read(m, step));
-    fprintf(to, "%s: step %" PRId64 ", %" PRId64 " updates, %" PRId64 " samples, seed %" PRId64 "\n", step, m->step, m->update, m->samples, m->seed);
+    fprintf(to, "%s: step %" PRId64 ", %" PRId64 " updates, %" PRId64 " samples, seed %" PRId64 "\n", step, m->step,
+            m->update, m->samples, m->seed);
     if (m->weights_only) fprintf(to, "holds      weights alone, for --init\n");
     print_values("model", json_object_get(m->json, "model"), to);
     print_values("saved by", json_object_get(m->json, "layout"), to);

@@ -20,7 +20,9 @@ static enum status same_model(const struct manifest *m, const struct plan *p) {
         int64_t theirs = 0;
         TRY(size_of(m, sizes[i].name, &theirs));
         if (theirs != sizes[i].ours)
-            return FAIL(E_FORMAT, "%s is of another model: %s is %" PRId64 " there and %" PRId64 " here; give the options that it was saved with",
+            return FAIL(E_FORMAT,
+                        "%s is of another model: %s is %" PRId64 " there and %" PRId64
+                        " here; give the options that it was saved with",
                         m->path, sizes[i].name, theirs, sizes[i].ours);
     }
     return OK;
@@ -29,7 +31,8 @@ static enum status same_model(const struct manifest *m, const struct plan *p) {
 enum status checkpoint_model(const char *step, struct checkpoint_model *out) {
     struct manifest m;
     const struct { const char *name; int64_t *to; } sizes[] = {
-        {"layers", &out->layers}, {"hidden", &out->hidden}, {"heads", &out->heads}, {"seq", &out->seq}, {"vocab", &out->vocab}};
+        {"layers", &out->layers}, {"hidden", &out->hidden}, {"heads", &out->heads}, {"seq", &out->seq},
+        {"vocab", &out->vocab}};
     enum status status = manifest_read(&m, step);
     for (int i = 0; i < 5 && status == OK; i++) status = size_of(&m, sizes[i].name, sizes[i].to);
     manifest_fini(&m);
@@ -39,11 +42,12 @@ enum status checkpoint_model(const char *step, struct checkpoint_model *out) {
 /* ---- tensors ---- */
 
 /* room_n: elements of the place, padding included. */
-static enum status load_tensor(const struct manifest *m, const struct param *w, enum state_array a, struct piece piece, enum dtype dtype,
-                               int64_t room_n, const struct device *device, void *to) {
+static enum status load_tensor(const struct manifest *m, const struct param *w, enum state_array a, struct piece piece,
+                               enum dtype dtype, int64_t room_n, const struct device *device, void *to) {
     int64_t bytes = room_n * (int64_t)dtype_size(dtype);
     void *at = calloc(1, (size_t)bytes + 1);                         /* padding stays zero, as it is in training */
-    enum status status = at ? checkpoint_gather(m, w->name, a, &piece, dtype, at) : FAIL(E_MEMORY, "no memory to read %s", w->name);
+    enum status status =
+        at ? checkpoint_gather(m, w->name, a, &piece, dtype, at) : FAIL(E_MEMORY, "no memory to read %s", w->name);
     if (status == OK) status = device->upload(device, to, at, bytes);
     free(at);
     return status;
@@ -57,10 +61,13 @@ static enum status load_states(struct run *r, const struct manifest *m, const st
 }
 
 static enum status load_weight(struct run *r, const struct manifest *m, const struct param *w) {
-    const struct device *weights = w->weight_on_host ? device_cpu() : r->device, *states = w->state_on_host ? device_cpu() : r->device;
+    const struct device *weights = w->weight_on_host ? device_cpu() : r->device,
+                        *states = w->state_on_host ? device_cpu() : r->device;
     struct piece own = {w->type.shape, w->own_first, w->own_n};
-    if (w->master) TRY(load_tensor(m, w, STATE_WEIGHT, own, w->state_dtype, param_state_n(w), states, w->master_weight));
-    return load_tensor(m, w, STATE_WEIGHT, param_resident_piece(w), w->type.dtype, param_resident_n(w, w->weight_at), weights, w->weight);
+    if (w->master)
+        TRY(load_tensor(m, w, STATE_WEIGHT, own, w->state_dtype, param_state_n(w), states, w->master_weight));
+    return load_tensor(m, w, STATE_WEIGHT, param_resident_piece(w), w->type.dtype, param_resident_n(w, w->weight_at),
+                       weights, w->weight);
 }
 
 static enum status load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {
@@ -90,13 +97,17 @@ static enum status load_progress(struct run *r, const struct manifest *m) {
 
 static enum status same_seed(const struct manifest *m, const struct plan *p) {
     if (m->seed == p->seed) return OK;
-    return FAIL(E_FORMAT, "%s was trained with seed=%" PRId64 ", and seed=%" PRId64 " is asked for: data and dropout would not go on; leave seed as it was",
+    return FAIL(E_FORMAT,
+                "%s was trained with seed=%" PRId64 ", and seed=%" PRId64
+                " is asked for: data and dropout would not go on; leave seed as it was",
                 m->path, m->seed, p->seed);
 }
 
 static enum status has_moments(const struct manifest *m) {
     if (!m->weights_only) return OK;
-    return FAIL(E_FORMAT, "%s holds weights alone, and no moments, steps or samples to go on with; begin a run with --init %s", m->path, m->folder);
+    return FAIL(E_FORMAT,
+                "%s holds weights alone, and no moments, steps or samples to go on with; begin a run with --init %s",
+                m->path, m->folder);
 }
 
 /* ---- together ---- */
@@ -109,7 +120,8 @@ enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_par
     if (status == OK && part == CHECKPOINT_ALL) status = has_moments(&m);
     if (status == OK && part == CHECKPOINT_ALL) status = same_seed(&m, &r->plan);
     status = fail_agree(mesh, status);
-    if (status == OK) status = fail_agree(mesh, manifest_check_shards(&m, group_rank(mesh), group_size(mesh)));   /* each its share */
+    /* each its share */
+    if (status == OK) status = fail_agree(mesh, manifest_check_shards(&m, group_rank(mesh), group_size(mesh)));
     if (status == OK) status = fail_agree(mesh, manifest_open_shards(&m));
     if (status == OK) {
         status = load_params(r, &m, part);

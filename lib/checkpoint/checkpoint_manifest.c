@@ -24,7 +24,8 @@ void manifest_fini(struct manifest *m) {
     json_decref(m->names);
 }
 
-/* 64-bit numbers are texts, of these digits alone: strtoull by itself would take blanks, signs and 0x too. 0: not one, *ok is false. */
+/* 64-bit numbers are texts, of these digits alone: strtoull by itself would take blanks, signs and 0x too. 0: not one,
+ * *ok is false. */
 static uint64_t digits(const json_t *from, const char *key, const char *letters, int base, bool *ok) {
     const char *text = json_string_value(json_object_get(from, key));
     *ok = text && *text && text[strspn(text, letters)] == 0;
@@ -38,7 +39,9 @@ static enum status read_count(const struct manifest *m, const json_t *from, cons
     bool ok;
     uint64_t x = digits(from, key, "0123456789", 10, &ok);
     *out = ok && x <= MANIFEST_MAX_COUNT ? (int64_t)x : 0;
-    return ok && x <= MANIFEST_MAX_COUNT ? OK : FAIL(E_FORMAT, "%s: %s is not a number in quotes, from 0 to %" PRId64, m->path, key, MANIFEST_MAX_COUNT);
+    return ok && x <= MANIFEST_MAX_COUNT ? OK
+                                         : FAIL(E_FORMAT, "%s: %s is not a number in quotes, from 0 to %" PRId64,
+                                                m->path, key, MANIFEST_MAX_COUNT);
 }
 
 static enum status read_hash(const struct manifest *m, const json_t *from, uint64_t *out) {
@@ -59,13 +62,15 @@ enum status manifest_hash(const json_t *manifest, uint64_t *out) {
 
 static bool is_shard_name(const char *name) {
     size_t n = name ? strlen(name) : 0;
-    return n > 0 && n < 64 && name[0] != '.' && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == n;
+    return n > 0 && n < 64 && name[0] != '.' &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == n;
 }
 
 static enum status read_shards(struct manifest *m) {
     const json_t *list = json_object_get(m->json, "shards");
     size_t n = json_array_size(list);
-    if (n == 0 || n > MAX_SHARDS) return FAIL(E_FORMAT, "%s: it lists %zu shards; there are 1 to %d", m->path, n, MAX_SHARDS);
+    if (n == 0 || n > MAX_SHARDS)
+        return FAIL(E_FORMAT, "%s: it lists %zu shards; there are 1 to %d", m->path, n, MAX_SHARDS);
     m->shards = calloc(n, sizeof *m->shards);
     m->names = json_object();
     if (!m->shards || !m->names) return FAIL(E_MEMORY, "no memory for %zu shards", n);
@@ -73,9 +78,12 @@ static enum status read_shards(struct manifest *m) {
         const json_t *row = json_array_get(list, i);
         const char *name = json_string_value(json_object_get(row, "file"));
         struct shard_file *s = &m->shards[m->n++];
-        if (!is_shard_name(name)) return FAIL(E_FORMAT, "%s: shard %zu has no name of A-Z, a-z, 0-9, '.', '_' and '-'", m->path, i);
+        if (!is_shard_name(name))
+            return FAIL(E_FORMAT, "%s: shard %zu has no name of A-Z, a-z, 0-9, '.', '_' and '-'", m->path, i);
         snprintf(s->name, sizeof s->name, "%s", name);
-        if (json_object_get(m->names, name)) return FAIL(E_FORMAT, "%s lists %s twice; its elements would count for others that are missing", m->path, name);
+        if (json_object_get(m->names, name))
+            return FAIL(E_FORMAT, "%s lists %s twice; its elements would count for others that are missing", m->path,
+                        name);
         if (json_object_set_new(m->names, name, json_true())) return FAIL(E_MEMORY, "no memory for %zu shards", n);
         TRY(read_count(m, row, "bytes", &s->bytes));
         TRY(read_hash(m, row, &s->hash));
@@ -161,11 +169,14 @@ enum status manifest_read(struct manifest *m, const char *folder) {
 static enum status open_shard(const struct shard_file *s, const char *path, int *fd) {
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0 || fstat(*fd, &info) != 0) return FAIL(E_DATA, "cannot open %s, which the manifest lists: %s", path, strerror(errno));
+    if (*fd < 0 || fstat(*fd, &info) != 0)
+        return FAIL(E_DATA, "cannot open %s, which the manifest lists: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s, which the manifest lists, is not a regular file", path);
     if (info.st_size == s->bytes) return OK;
-    return FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and %" PRId64 " were written: it is cut off or something was appended; use another checkpoint", path,
-                (int64_t)info.st_size, s->bytes);
+    return FAIL(E_FORMAT,
+                "%s has %" PRId64 " bytes, and %" PRId64
+                " were written: it is cut off or something was appended; use another checkpoint",
+                path, (int64_t)info.st_size, s->bytes);
 }
 
 enum status manifest_check_shard(const struct manifest *m, int i, void *buffer) {
@@ -173,7 +184,8 @@ enum status manifest_check_shard(const struct manifest *m, int i, void *buffer) 
     char path[CHECKPOINT_PATH_MAX];
     XXH3_state_t *hash = XXH3_createState();
     int fd = -1;
-    enum status status = hash ? checkpoint_path(m->folder, s->name, path) : FAIL(E_MEMORY, "no memory to check %s", s->name);
+    enum status status =
+        hash ? checkpoint_path(m->folder, s->name, path) : FAIL(E_MEMORY, "no memory to check %s", s->name);
     if (status == OK) status = open_shard(s, path, &fd);
     if (status == OK) XXH3_64bits_reset(hash);
     for (ssize_t n = 1; status == OK && n > 0;) {
@@ -183,8 +195,9 @@ enum status manifest_check_shard(const struct manifest *m, int i, void *buffer) 
         else if (n > 0) XXH3_64bits_update(hash, buffer, (size_t)n);
     }
     if (status == OK && XXH3_64bits_digest(hash) != s->hash)
-        status = FAIL(E_FORMAT, "%s is damaged: its checksum is %016" PRIx64 ", and was %016" PRIx64 "; use another checkpoint", path,
-                      (uint64_t)XXH3_64bits_digest(hash), s->hash);
+        status = FAIL(E_FORMAT,
+                      "%s is damaged: its checksum is %016" PRIx64 ", and was %016" PRIx64 "; use another checkpoint",
+                      path, (uint64_t)XXH3_64bits_digest(hash), s->hash);
     if (fd >= 0) close(fd);
     XXH3_freeState(hash);
     return status;
@@ -206,7 +219,8 @@ enum status manifest_open_shards(struct manifest *m) {
         TRY(safetensors_open(path, &m->shards[i].file));
         const char *pieces = safetensors_metadata(m->shards[i].file, "pieces");
         m->shards[i].pieces = pieces ? json_loads(pieces, JSON_REJECT_DUPLICATES, &why) : NULL;
-        if (!json_is_object(m->shards[i].pieces)) return FAIL(E_FORMAT, "%s does not say which parts of the tensors it has", path);
+        if (!json_is_object(m->shards[i].pieces))
+            return FAIL(E_FORMAT, "%s does not say which parts of the tensors it has", path);
     }
     return OK;
 }

@@ -25,8 +25,8 @@ struct manifest {
  *  @errors E_MEMORY */
 enum status manifest_hash(const json_t *manifest, uint64_t *out);
 
-/** Read and check manifest.json of a step directory. Its contents may come from anybody: sizes, names and numbers are checked before
- *  they are used. manifest_fini in any case.
+/** Read and check manifest.json of a step directory. Its contents may come from anybody: sizes, names and numbers are
+ *  checked before they are used. manifest_fini in any case.
  *  @errors E_DATA: not there; E_FORMAT, with the path */
 enum status manifest_read(struct manifest *, const char *folder);
 void manifest_fini(struct manifest *);
@@ -36,7 +36,8 @@ void manifest_fini(struct manifest *);
 enum status manifest_check_shard(const struct manifest *, int i, void *buffer);
 enum { MANIFEST_CHECK_BYTES = 1 << 20 };
 
-/** The same for every stride-th shard from the first: a rank's share, or all. @errors as manifest_check_shard; E_MEMORY */
+/** The same for every stride-th shard from the first: a rank's share, or all. @errors as manifest_check_shard;
+ *  E_MEMORY */
 enum status manifest_check_shards(const struct manifest *, int first, int stride);
 
 /** Open all files. @errors of safetensors_open; E_FORMAT: a file does not say which parts it has */

@@ -9,7 +9,8 @@ json_t *checkpoint_piece_json(const struct piece *p) {
     json_t *box = json_array();
     for (int i = 0; i < p->box.n_axes; i++) {
         const struct axis *a = &p->box.axis[i];
-        json_array_append_new(box, json_pack("[I, I, I]", (json_int_t)a->first, (json_int_t)a->n, (json_int_t)a->global));
+        json_array_append_new(box,
+                              json_pack("[I, I, I]", (json_int_t)a->first, (json_int_t)a->n, (json_int_t)a->global));
     }
     return json_pack("{s:o, s:[I, I]}", "box", box, "run", (json_int_t)p->first, (json_int_t)p->n);
 }
@@ -29,19 +30,24 @@ enum status checkpoint_piece_parse(const json_t *row, const char *where, struct 
         struct axis *a = &out->box.axis[out->box.n_axes++];
         const json_t *axis = json_array_get(box, i);
         *a = (struct axis){.tag = (char)('a' + i)};
-        ok = json_array_size(axis) == 3 && number(axis, 0, &a->first) && number(axis, 1, &a->n) && number(axis, 2, &a->global) &&
-             a->n <= a->global && a->first <= a->global - a->n && !__builtin_mul_overflow(n, a->n, &n);
+        ok = json_array_size(axis) == 3 && number(axis, 0, &a->first) && number(axis, 1, &a->n) &&
+             number(axis, 2, &a->global) && a->n <= a->global && a->first <= a->global - a->n &&
+             !__builtin_mul_overflow(n, a->n, &n);
     }
     ok = ok && number(run, 0, &out->first) && number(run, 1, &out->n) && out->first <= n && out->n <= n - out->first;
     return ok ? OK : FAIL(E_FORMAT, "%s: its metadata do not say which part of the tensor it has", where);
 }
 
 /* The number of elements follows from the shape, and must be that of the piece: else reading would go beyond. */
-enum status checkpoint_piece_check(const struct piece *p, const struct safetensors_entry *e, const char *where, const char *name) {
+enum status checkpoint_piece_check(const struct piece *p, const struct safetensors_entry *e, const char *where,
+                                   const char *name) {
     int64_t bytes;
     if (!e) return FAIL(E_FORMAT, "%s says that it has %s, and does not", where, name);
-    if (e->dtype > FP16) return FAIL(E_FORMAT, "%s: %s is of dtype %s; weights and moments are F64, F32, BF16 or F16", where, name, e->dtype_name);
+    if (e->dtype > FP16)
+        return FAIL(E_FORMAT, "%s: %s is of dtype %s; weights and moments are F64, F32, BF16 or F16", where, name,
+                    e->dtype_name);
     if (__builtin_mul_overflow(p->n, (int64_t)dtype_size(e->dtype), &bytes) || e->end - e->begin != bytes)
-        return FAIL(E_FORMAT, "%s: %s has %" PRId64 " bytes, and its part of the tensor %" PRId64 " elements", where, name, e->end - e->begin, p->n);
+        return FAIL(E_FORMAT, "%s: %s has %" PRId64 " bytes, and its part of the tensor %" PRId64 " elements", where,
+                    name, e->end - e->begin, p->n);
     return OK;
 }

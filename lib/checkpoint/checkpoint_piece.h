@@ -17,6 +17,7 @@ json_t *checkpoint_piece_json(const struct piece *);
 enum status checkpoint_piece_parse(const json_t *, const char *where, struct piece *out);
 /** Is this tensor of the file `where` one of numbers, and has it as many as the piece? entry may be NULL: not there.
  *  @errors E_FORMAT naming file and tensor */
-enum status checkpoint_piece_check(const struct piece *, const struct safetensors_entry *, const char *where, const char *name);
+enum status checkpoint_piece_check(const struct piece *, const struct safetensors_entry *, const char *where,
+                                   const char *name);
 
 #endif

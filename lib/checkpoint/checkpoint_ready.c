@@ -53,7 +53,10 @@ static enum status see_rank_0(const char *save) {
     char path[CHECKPOINT_PATH_MAX];
     TRY(probe_path(save, 0, path));
     if (access(path, R_OK) == 0) return OK;
-    return FAIL(E_IO, "rank 0 has written %s, and it is not here: %s; give --save a place in a file system that all hosts share", path, strerror(errno));
+    return FAIL(E_IO,
+                "rank 0 has written %s, and it is not here: %s; give --save a place in a file system that all hosts "
+                "share",
+                path, strerror(errno));
 }
 
 static enum status free_room(const char *save, double *bytes) {
@@ -85,6 +88,7 @@ enum status checkpoint_ready(const char *save, int64_t probe_bytes, struct check
 enum status checkpoint_room(const char *save, double free_bytes, double checkpoint_bytes, bool *tight) {
     *tight = free_bytes < 2 * checkpoint_bytes;
     if (free_bytes >= checkpoint_bytes) return OK;
-    return FAIL(E_IO, "%s has room for %.1f MiB, and a checkpoint takes %.1f MiB; make room, or give --save another place", save,
-                free_bytes / (1 << 20), checkpoint_bytes / (1 << 20));
+    return FAIL(E_IO,
+                "%s has room for %.1f MiB, and a checkpoint takes %.1f MiB; make room, or give --save another place",
+                save, free_bytes / (1 << 20), checkpoint_bytes / (1 << 20));
 }

@@ -11,8 +11,8 @@ struct checkpoint_ready {
     double probe_s;              /* that all ranks together needed to write their probes, flush and see them */
 };
 
-/** Make the folder `save`; each rank writes probe_bytes into a file of its own there, flushed; sees rank 0's, so that it is one folder for all of
- *  them; and removes its own. The same result on every rank.
+/** Make the folder `save`; each rank writes probe_bytes into a file of its own there, flushed; sees rank 0's, so that
+ *  it is one folder for all of them; and removes its own. The same result on every rank.
  *  @collective{world} @errors E_IO with path and reason: reported already, as by fail_agree; E_CONFIG: a
  *  path with no room for the names of a checkpoint; E_MEMORY */
 enum status checkpoint_ready(const char *save, int64_t probe_bytes, struct checkpoint_ready *out);

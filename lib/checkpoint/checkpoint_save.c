@@ -24,7 +24,8 @@ static json_t *shards_json(const struct shard *shards, int n) {
         char name[64], hash[24];
         snprintf(name, sizeof name, "rank-%05d.safetensors", i);
         snprintf(hash, sizeof hash, "%016" PRIx64, shards[i].hash);
-        json_array_append_new(list, json_pack("{s:s, s:o, s:s}", "file", name, "bytes", text_of_int(shards[i].bytes), "xxh3", hash));
+        json_array_append_new(list, json_pack("{s:s, s:o, s:s}", "file", name, "bytes", text_of_int(shards[i].bytes),
+                                              "xxh3", hash));
     }
     return list;
 }
@@ -33,7 +34,8 @@ static json_t *shards_json(const struct shard *shards, int n) {
 static json_t *techniques_json(const struct run *r) {
     json_t *all = json_object();
     for (int i = 0; i < r->n_active; i++)
-        if (r->active[i]->save && r->self[i]) json_object_set_new(all, r->active[i]->name, r->active[i]->save(r->self[i]));
+        if (r->active[i]->save && r->self[i])
+            json_object_set_new(all, r->active[i]->name, r->active[i]->save(r->self[i]));
     return all;
 }
 
@@ -50,12 +52,15 @@ static json_t *layout_json(const struct run *r) {
 
 json_t *checkpoint_manifest(const struct run *r) {
     const struct plan *p = &r->plan;
-    json_t *model = json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)p->layers, "hidden", (json_int_t)p->hidden, "heads",
+    json_t *model = json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)p->layers, "hidden",
+                              (json_int_t)p->hidden, "heads",
                               (json_int_t)p->heads, "seq", (json_int_t)p->seq, "vocab", (json_int_t)p->vocab);
-    json_t *adamw = json_pack("{s:f, s:f, s:f, s:f}", "beta1", p->beta1, "beta2", p->beta2, "eps", p->eps, "weight_decay", p->weight_decay);
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version", CHECKPOINT_VERSION, "step",
-                     text_of_int(r->n_done), "update", text_of_int(r->n_update), "samples", text_of_int(run_samples_used(r)), "seed",
-                     text_of_int(p->seed), "model", model, "layout", layout_json(r), "adamw", adamw, "techniques", techniques_json(r));
+    json_t *adamw = json_pack("{s:f, s:f, s:f, s:f}", "beta1", p->beta1, "beta2", p->beta2, "eps", p->eps,
+                              "weight_decay", p->weight_decay);
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version",
+                     CHECKPOINT_VERSION, "step", text_of_int(r->n_done), "update", text_of_int(r->n_update), "samples",
+                     text_of_int(run_samples_used(r)), "seed", text_of_int(p->seed), "model", model, "layout",
+                     layout_json(r), "adamw", adamw, "techniques", techniques_json(r));
 }
 
 static enum status write_manifest(json_t *manifest, const char *folder, const struct shard *shards, int n) {
@@ -66,20 +71,23 @@ static enum status write_manifest(json_t *manifest, const char *folder, const st
     snprintf(checksum, sizeof checksum, "%016" PRIx64, hash);
     whole = whole && json_object_set_new(manifest, "xxh3", json_string(checksum)) == 0;
     char *text = whole ? json_dumps(manifest, JSON_INDENT(1)) : NULL;
-    enum status status = text ? checkpoint_replace_text(folder, "manifest.json", text) : FAIL(E_MEMORY, "no memory for a manifest");
+    enum status status =
+        text ? checkpoint_replace_text(folder, "manifest.json", text) : FAIL(E_MEMORY, "no memory for a manifest");
     free(text);
     return status;
 }
 
-/* A step that is saved once more changes places with the old one, which pruning then removes: whatever `latest` names is there all the time. File
- * systems that cannot exchange (NFS and other shared ones) have a moment in between in which the step is not there. */
+/* A step that is saved once more changes places with the old one, which pruning then removes: whatever `latest` names
+ * is there all the time. File systems that cannot exchange (NFS and other shared ones) have a moment in between in
+ * which the step is not there. */
 static enum status give_name(const char *save, int64_t step, const char *unfinished, const char *final) {
     char aside[CHECKPOINT_PATH_MAX];
     if (rename(unfinished, final) == 0) return OK;
     bool there = errno == ENOTEMPTY || errno == EEXIST;
     if (there && renameat2(AT_FDCWD, unfinished, AT_FDCWD, final, RENAME_EXCHANGE) == 0) return OK;
     if (there && (errno == EINVAL || errno == ENOSYS)) {
-        TRY(checkpoint_step_path(save, step + 1, true, aside));      /* a name that pruning knows, and nobody has while this step is saved */
+        TRY(checkpoint_step_path(save, step + 1, true, aside));      /* a name that pruning knows, and nobody has while
+                                                                      * this step is saved */
         TRY(checkpoint_remove_folder(aside));
         if (rename(final, aside) == 0 && rename(unfinished, final) == 0) return OK;
     }
@@ -93,7 +101,8 @@ static void prune(const char *save, int64_t keep, int64_t step) {
     status_clear();
 }
 
-enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step, const struct shard *shards, int n, int64_t keep) {
+enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step, const struct shard *shards, int n,
+                               int64_t keep) {
     char unfinished[CHECKPOINT_PATH_MAX], final[CHECKPOINT_PATH_MAX];
     TRY(checkpoint_step_path(save, step, true, unfinished));
     TRY(checkpoint_step_path(save, step, false, final));
@@ -152,7 +161,8 @@ enum status checkpoint_save(struct run *r, const char *save, int64_t keep) {
     bool first = group_rank(mesh) == 0;
     char unfinished[CHECKPOINT_PATH_MAX];
     struct shard mine = {0}, *all = calloc((size_t)n, sizeof *all);
-    enum status status = all ? checkpoint_step_path(save, r->n_done, true, unfinished) : FAIL(E_MEMORY, "no memory for %d shards", n);
+    enum status status =
+        all ? checkpoint_step_path(save, r->n_done, true, unfinished) : FAIL(E_MEMORY, "no memory for %d shards", n);
     if (status == OK && first) status = checkpoint_begin(save, unfinished);
     status = checkpoint_agree(mesh, status);
     if (status == OK) status = checkpoint_agree(mesh, write_own(r, unfinished, &mine));

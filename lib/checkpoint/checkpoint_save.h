@@ -1,4 +1,5 @@
-/* The parts of a save, which saving at once (checkpoint_save.c) and beside the training (checkpoint_async.c) share. Private to checkpoint*.c. */
+/* The parts of a save, which saving at once (checkpoint_save.c) and beside the training (checkpoint_async.c) share.
+ * Private to checkpoint*.c. */
 #ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_SAVE_H
 #define TRIVIUM_CHECKPOINT_CHECKPOINT_SAVE_H
 
@@ -19,7 +20,8 @@ struct shard_plan {
     json_t *pieces;                      /* name -> which part of the tensor */
 };
 
-/** Which tensors this rank stores, and where they lie. To be released, also after a failure. @errors E_MEMORY  @collective{none} */
+/** Which tensors this rank stores, and where they lie. To be released, also after a failure. @errors
+ *  E_MEMORY  @collective{none} */
 enum status checkpoint_plan_shard(const struct run *, struct shard_plan *);
 void checkpoint_shard_plan_fini(struct shard_plan *);
 /** Write and flush the file. By any thread. @errors E_IO, E_MEMORY, E_DEVICE  @collective{none} */
@@ -40,11 +42,13 @@ static inline bool checkpoint_is_stranded(enum status status) { return status ==
  *  the next save may need.
  *  @errors `status` itself, with its sentence  @collective{none} */
 enum status checkpoint_undo(const struct group *, const char *save, int64_t step, enum status status);
-/** Rank 0, when all files are there: the manifest (which gets the shards), the folder's own name, `latest`; then older steps are removed. By any
- *  thread. @errors E_IO, E_CONFIG, E_MEMORY  @collective{none} */
-enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step, const struct shard *shards, int n, int64_t keep);
+/** Rank 0, when all files are there: the manifest (which gets the shards), the folder's own name, `latest`; then older
+ *  steps are removed. By any thread. @errors E_IO, E_CONFIG, E_MEMORY  @collective{none} */
+enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step, const struct shard *shards, int n,
+                               int64_t keep);
 
-/** A failure is every rank's, with the first failing rank's sentence; nothing is printed, as the caller may go on. @collective{group}
+/** A failure is every rank's, with the first failing rank's sentence; nothing is printed, as the caller may go on.
+ *  @collective{group}
  *  @errors that of the first rank that failed; E_TIMEOUT, E_COMM */
 enum status checkpoint_agree(const struct group *, enum status mine);
 

@@ -40,8 +40,8 @@ static enum status plan_param(const struct run *r, const struct param *w, struct
 
 enum status checkpoint_plan_shard(const struct run *r, struct shard_plan *s) {
     int most = r->program.n_params * N_STATE_ARRAYS;
-    *s = (struct shard_plan){.entries = calloc((size_t)most + 1, sizeof *s->entries), .stored = calloc((size_t)most + 1, sizeof *s->stored),
-                             .pieces = json_object()};
+    *s = (struct shard_plan){.entries = calloc((size_t)most + 1, sizeof *s->entries),
+                             .stored = calloc((size_t)most + 1, sizeof *s->stored), .pieces = json_object()};
     if (!s->entries || !s->stored || !s->pieces) return FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
     for (int i = 0; i < r->program.n_params; i++) TRY(plan_param(r, &r->program.params[i], s));
     return OK;

@@ -11,12 +11,14 @@ struct checkpoint_reader { struct manifest manifest; struct checkpoint_model mod
 
 enum status checkpoint_model_check(const struct checkpoint_model *m, const char *where) {
     const struct { const char *name; int64_t n, most; } sizes[] = {
-        {"layers", m->layers, 10000}, {"hidden", m->hidden, 1000000}, {"heads", m->heads, 1000000}, {"seq", m->seq, 1000000000},
-        {"vocab", m->vocab, 2000000000}};
+        {"layers", m->layers, 10000}, {"hidden", m->hidden, 1000000}, {"heads", m->heads, 1000000},
+        {"seq", m->seq, 1000000000}, {"vocab", m->vocab, 2000000000}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].n < 1 || sizes[i].n > sizes[i].most)
-            return FAIL(E_FORMAT, "%s: the model has %s=%" PRId64 ", which is not 1 to %" PRId64, where, sizes[i].name, sizes[i].n, sizes[i].most);
-    if (m->hidden % m->heads) return FAIL(E_FORMAT, "%s: heads=%" PRId64 " does not divide hidden=%" PRId64, where, m->heads, m->hidden);
+            return FAIL(E_FORMAT, "%s: the model has %s=%" PRId64 ", which is not 1 to %" PRId64, where, sizes[i].name,
+                        sizes[i].n, sizes[i].most);
+    if (m->hidden % m->heads)
+        return FAIL(E_FORMAT, "%s: heads=%" PRId64 " does not divide hidden=%" PRId64, where, m->heads, m->hidden);
     return OK;
 }
 
@@ -68,11 +70,13 @@ static enum status check_amount(const struct checkpoint_reader *r, const char *p
         if (e && e->dtype <= FP16) n += (e->end - e->begin) / (int64_t)dtype_size(e->dtype);
     }
     if (n == wanted) return OK;
-    return FAIL(E_FORMAT, "%s: its files hold %" PRId64 " elements of %s, which has %" PRId64 "; the checkpoint is not whole", r->manifest.path, n, param,
-                wanted);
+    return FAIL(E_FORMAT,
+                "%s: its files hold %" PRId64 " elements of %s, which has %" PRId64 "; the checkpoint is not whole",
+                r->manifest.path, n, param, wanted);
 }
 
-enum status checkpoint_read_weight(const struct checkpoint_reader *r, const char *param, const struct shape *shape, enum dtype dtype, void *to) {
+enum status checkpoint_read_weight(const struct checkpoint_reader *r, const char *param, const struct shape *shape,
+                                   enum dtype dtype, void *to) {
     struct piece whole = {.box = *shape};
     for (int i = 0; i < shape->n_axes; i++) whole.box.axis[i] = axis_whole(shape->axis[i].tag, shape->axis[i].global);
     whole.n = shape_n(&whole.box);

@@ -15,11 +15,13 @@ struct checkpoint_writer {
 
 /* ---- the file ---- */
 
-static enum status plan_file(const struct checkpoint_weight *weights, int n, struct safetensors_entry *entries, json_t *pieces) {
+static enum status plan_file(const struct checkpoint_weight *weights, int n, struct safetensors_entry *entries,
+                             json_t *pieces) {
     for (int i = 0; i < n; i++) {
         const struct shape *shape = &weights[i].shape;
         struct piece whole = {*shape, 0, shape_n(shape)};
-        entries[i] = (struct safetensors_entry){.name = (char *)weights[i].param, .dtype = weights[i].dtype, .n_axes = shape->n_axes};
+        entries[i] = (struct safetensors_entry){.name = (char *)weights[i].param, .dtype = weights[i].dtype,
+                                                .n_axes = shape->n_axes};
         for (int a = 0; a < shape->n_axes; a++) entries[i].shape[a] = shape->axis[a].n;
         if (json_object_set_new(pieces, weights[i].param, checkpoint_piece_json(&whole)) != 0)
             return FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
@@ -31,7 +33,8 @@ static enum status create_file(struct checkpoint_writer *w, const struct checkpo
     char path[CHECKPOINT_PATH_MAX];
     struct safetensors_entry *entries = calloc((size_t)n + 1, sizeof *entries);
     json_t *pieces = json_object();
-    enum status status = entries && pieces ? checkpoint_shard_path(w->unfinished, 0, path) : FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
+    enum status status = entries && pieces ? checkpoint_shard_path(w->unfinished, 0, path)
+                                           : FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
     if (status == OK) status = plan_file(weights, n, entries, pieces);
     char *text = status == OK ? json_dumps(pieces, JSON_COMPACT) : NULL;
     if (status == OK && !text) status = FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
@@ -48,10 +51,12 @@ static enum status create_file(struct checkpoint_writer *w, const struct checkpo
 static enum status refuse_others(const char *save) {
     char latest[CHECKPOINT_PATH_MAX];
     TRY(checkpoint_path(save, "latest", latest));
-    return access(latest, F_OK) != 0 ? OK : FAIL(E_CONFIG, "%s has checkpoints already; give a folder of its own", save);
+    return access(latest, F_OK) != 0 ? OK
+                                     : FAIL(E_CONFIG, "%s has checkpoints already; give a folder of its own", save);
 }
 
-static enum status create(struct checkpoint_writer *w, const char *save, const struct checkpoint_weight *weights, int n) {
+static enum status create(struct checkpoint_writer *w, const char *save, const struct checkpoint_weight *weights,
+                          int n) {
     TRY(checkpoint_step_path(save, 0, true, w->unfinished));
     snprintf(w->save, sizeof w->save, "%s", save);
     TRY(checkpoint_lock(save, &w->lock));
@@ -61,8 +66,8 @@ static enum status create(struct checkpoint_writer *w, const char *save, const s
     return create_file(w, weights, n);
 }
 
-enum status checkpoint_weights_create(const char *save, const struct checkpoint_model *model, const struct checkpoint_weight *weights, int n,
-                                      struct checkpoint_writer **out) {
+enum status checkpoint_weights_create(const char *save, const struct checkpoint_model *model,
+                                      const struct checkpoint_weight *weights, int n, struct checkpoint_writer **out) {
     struct checkpoint_writer *w = *out = calloc(1, sizeof *w);
     if (!w) return FAIL(E_MEMORY, "no memory to write %s", save);
     w->model = *model;
@@ -76,9 +81,11 @@ enum status checkpoint_weights_append(struct checkpoint_writer *w, const void *f
 }
 
 static json_t *manifest_json(const struct checkpoint_model *m) {
-    json_t *model = json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)m->layers, "hidden", (json_int_t)m->hidden, "heads",
+    json_t *model = json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)m->layers, "hidden",
+                              (json_int_t)m->hidden, "heads",
                               (json_int_t)m->heads, "seq", (json_int_t)m->seq, "vocab", (json_int_t)m->vocab);
-    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:o}", "format", "trivium checkpoint", "version", CHECKPOINT_VERSION, "holds", "weights", "step",
+    return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:o}", "format", "trivium checkpoint", "version",
+                     CHECKPOINT_VERSION, "holds", "weights", "step",
                      "0", "update", "0", "samples", "0", "seed", "0", "model", model);
 }
 

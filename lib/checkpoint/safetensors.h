@@ -1,7 +1,8 @@
 /* safetensors: named tensors in one file, readable without running anything.
  *
  *   8 bytes    n, the header's length, little-endian
- *   n bytes    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..., "__metadata__": {"key": "text"}}
+ *   n bytes    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..., "__metadata__":
+ *   {"key": "text"}}
  *   the rest   the tensors' bytes, row-major, little-endian; offsets count from here
  *
  * A file that is read may come from anybody. Before any number of it is trusted: the header is at most 16 MiB and
@@ -26,7 +27,8 @@ enum { SAFETENSORS_MAX_AXES = 8, SAFETENSORS_MAX_HEADER = 16 << 20 };
 struct safetensors_entry {
     char *name;
     char dtype_name[8];                  /* as it stands there: "F32" */
-    enum dtype dtype;                    /* N_DTYPES: one that Trivium does not compute with; its size was checked all the same */
+    enum dtype dtype;                    /* N_DTYPES: one that Trivium does not compute with; its size was checked all
+                                          * the same */
     int n_axes;
     int64_t shape[SAFETENSORS_MAX_AXES];
     int64_t begin, end;                  /* bytes, from the first tensor's first */
@@ -50,20 +52,24 @@ const struct safetensors_entry *safetensors_find(const struct safetensors *, con
 const char *safetensors_metadata(const struct safetensors *, const char *key);
 
 /** `bytes` bytes of a tensor, from its byte `from`. @errors E_IO; E_INTERNAL: beyond its end  @collective{none} */
-enum status safetensors_read(const struct safetensors *, const struct safetensors_entry *, int64_t from, int64_t bytes, void *to);
+enum status safetensors_read(const struct safetensors *, const struct safetensors_entry *, int64_t from, int64_t bytes,
+                             void *to);
 
 /* ---- writing: all entries are known before the first byte ---- */
 
 struct safetensors_writer;
 struct safetensors_pair { const char *key, *text; };
 
-/** Create `path` (which must not exist) and write the header. Offsets are worked out here: entries[i].begin and .end are filled in, in
- *  the order given. Only dtype, name, n_axes and shape are read.  @errors E_IO with the system's reason; E_MEMORY  @collective{none} */
-enum status safetensors_create(const char *path, struct safetensors_entry *entries, int n, const struct safetensors_pair *metadata, int n_metadata,
+/** Create `path` (which must not exist) and write the header. Offsets are worked out here: entries[i].begin and .end
+ *  are filled in, in the order given. Only dtype, name, n_axes and shape are read.  @errors E_IO with the system's
+ *  reason; E_MEMORY  @collective{none} */
+enum status safetensors_create(const char *path, struct safetensors_entry *entries, int n,
+                               const struct safetensors_pair *metadata, int n_metadata,
                                struct safetensors_writer **out);
 /** The next bytes, of however many tensors. @errors E_IO; E_INTERNAL: more than the entries say */
 enum status safetensors_append(struct safetensors_writer *, const void *from, int64_t bytes);
-/** Flush to the disk (fsync) and close. *bytes and *hash (XXH3, 64 bits) are of the whole file. *writer becomes NULL in any case.
+/** Flush to the disk (fsync) and close. *bytes and *hash (XXH3, 64 bits) are of the whole file. *writer becomes NULL in
+ *  any case.
  *  @errors E_IO; E_INTERNAL: bytes are missing */
 enum status safetensors_finish(struct safetensors_writer **, int64_t *bytes, uint64_t *hash);
 /** Close without finishing; the file stays as far as it was written. */

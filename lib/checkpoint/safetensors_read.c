@@ -20,9 +20,10 @@ struct safetensors {
 /* ---- element types of the format ---- */
 
 static const struct kind { const char *name; int bits; enum dtype dtype; } KINDS[] = {
-    {"F64", 64, FP64},      {"F32", 32, FP32},      {"F16", 16, FP16},     {"BF16", 16, BF16},    {"I32", 32, INT32},    {"U8", 8, UINT8},
-    {"I64", 64, N_DTYPES},  {"U64", 64, N_DTYPES},  {"U32", 32, N_DTYPES}, {"I16", 16, N_DTYPES}, {"U16", 16, N_DTYPES}, {"I8", 8, N_DTYPES},
-    {"BOOL", 8, N_DTYPES},  {"F8_E4M3", 8, N_DTYPES}, {"F8_E5M2", 8, N_DTYPES}};
+    {"F64", 64, FP64},      {"F32", 32, FP32},      {"F16", 16, FP16},     {"BF16", 16, BF16},    {"I32", 32, INT32},
+    {"U8", 8, UINT8},
+    {"I64", 64, N_DTYPES},  {"U64", 64, N_DTYPES},  {"U32", 32, N_DTYPES}, {"I16", 16, N_DTYPES}, {"U16", 16, N_DTYPES},
+    {"I8", 8, N_DTYPES}, {"BOOL", 8, N_DTYPES},  {"F8_E4M3", 8, N_DTYPES}, {"F8_E5M2", 8, N_DTYPES}};
 
 static const struct kind *kind_named(const char *name) {
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
@@ -43,7 +44,8 @@ static enum status read_at(const struct safetensors *f, int64_t at, int64_t byte
         ssize_t n = pread(f->fd, (char *)to + done, (size_t)(bytes - done), (off_t)(at + done));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return FAIL(E_IO, "%s: reading at byte %" PRId64 ": %s", f->path, at + done, strerror(errno));
-        if (n == 0) return FAIL(E_IO, "%s ends at byte %" PRId64 "; it was longer when it was opened", f->path, at + done);
+        if (n == 0)
+            return FAIL(E_IO, "%s ends at byte %" PRId64 "; it was longer when it was opened", f->path, at + done);
         done += n;
     }
     return OK;
@@ -69,7 +71,9 @@ static enum status read_header(struct safetensors *f, json_t **header) {
     TRY(read_at(f, 0, 8, prefix));
     for (int i = 7; i >= 0; i--) n = n << 8 | prefix[i];
     if (n > SAFETENSORS_MAX_HEADER || (int64_t)n > bytes - 8)
-        return FAIL(E_FORMAT, "%s says its header has %" PRIu64 " bytes; the limit is %d, and %" PRId64 " follow: it is no safetensors file, or cut off",
+        return FAIL(E_FORMAT,
+                    "%s says its header has %" PRIu64 " bytes; the limit is %d, and %" PRId64
+                    " follow: it is no safetensors file, or cut off",
                     f->path, n, SAFETENSORS_MAX_HEADER, bytes - 8);
     f->data_at = 8 + (int64_t)n;
     f->data_bytes = bytes - f->data_at;
@@ -90,7 +94,8 @@ static bool whole(const json_t *x, int64_t *out) {
     return *out >= 0;
 }
 
-static enum status read_shape(const struct safetensors *f, const json_t *shape, struct safetensors_entry *e, int64_t *n) {
+static enum status read_shape(const struct safetensors *f, const json_t *shape, struct safetensors_entry *e,
+                              int64_t *n) {
     if (!json_is_array(shape) || json_array_size(shape) > SAFETENSORS_MAX_AXES)
         return FAIL(E_FORMAT, "%s: tensor %s has no shape of at most %d axes", f->path, e->name, SAFETENSORS_MAX_AXES);
     *n = 1;
@@ -103,22 +108,28 @@ static enum status read_shape(const struct safetensors *f, const json_t *shape, 
     return OK;
 }
 
-static enum status read_entry(const struct safetensors *f, const char *name, const json_t *row, struct safetensors_entry *e) {
+static enum status read_entry(const struct safetensors *f, const char *name, const json_t *row,
+                              struct safetensors_entry *e) {
     e->name = strdup(name);
     if (!e->name) return FAIL(E_MEMORY, "no memory for the names in %s", f->path);
     const char *dtype = json_string_value(json_object_get(row, "dtype"));
     const struct kind *kind = dtype ? kind_named(dtype) : NULL;
-    if (!kind) return FAIL(E_FORMAT, "%s: tensor %.64s has dtype %.16s, which the format does not know", f->path, name, dtype ? dtype : "none");
+    if (!kind)
+        return FAIL(E_FORMAT, "%s: tensor %.64s has dtype %.16s, which the format does not know", f->path, name,
+                    dtype ? dtype : "none");
     snprintf(e->dtype_name, sizeof e->dtype_name, "%s", kind->name);
     e->dtype = kind->dtype;
     int64_t n = 0, bytes = 0;
     TRY(read_shape(f, json_object_get(row, "shape"), e, &n));
     const json_t *offsets = json_object_get(row, "data_offsets");
-    if (json_array_size(offsets) != 2 || !whole(json_array_get(offsets, 0), &e->begin) || !whole(json_array_get(offsets, 1), &e->end))
+    if (json_array_size(offsets) != 2 || !whole(json_array_get(offsets, 0), &e->begin) ||
+        !whole(json_array_get(offsets, 1), &e->end))
         return FAIL(E_FORMAT, "%s: tensor %.64s has no data_offsets", f->path, name);
     if (__builtin_mul_overflow(n, kind->bits / 8, &bytes) || e->end - e->begin != bytes || e->end > f->data_bytes)
-        return FAIL(E_FORMAT, "%s: tensor %.64s has %" PRId64 " elements of %s and bytes %" PRId64 " to %" PRId64 " of %" PRId64
-                    "; the file is damaged or cut off", f->path, name, n, kind->name, e->begin, e->end, f->data_bytes);
+        return FAIL(E_FORMAT,
+                    "%s: tensor %.64s has %" PRId64 " elements of %s and bytes %" PRId64 " to %" PRId64 " of %" PRId64
+                    "; the file is damaged or cut off",
+                    f->path, name, n, kind->name, e->begin, e->end, f->data_bytes);
     return OK;
 }
 
@@ -134,10 +145,13 @@ static enum status check_places(struct safetensors *f) {
     qsort(f->entries, (size_t)f->n, sizeof *f->entries, by_place);
     for (int i = 0; i < f->n; end = f->entries[i++].end)
         if (f->entries[i].begin != end)
-            return FAIL(E_FORMAT, "%s: tensor %.64s begins at byte %" PRId64 ", and the one before ends at %" PRId64 ": %s", f->path,
-                        f->entries[i].name, f->entries[i].begin, end, f->entries[i].begin < end ? "they overlap" : "there is a hole");
+            return FAIL(E_FORMAT,
+                        "%s: tensor %.64s begins at byte %" PRId64 ", and the one before ends at %" PRId64 ": %s",
+                        f->path, f->entries[i].name, f->entries[i].begin, end,
+                        f->entries[i].begin < end ? "they overlap" : "there is a hole");
     if (end != f->data_bytes)
-        return FAIL(E_FORMAT, "%s: its tensors end at byte %" PRId64 " of %" PRId64 "; something is appended", f->path, end, f->data_bytes);
+        return FAIL(E_FORMAT, "%s: its tensors end at byte %" PRId64 " of %" PRId64 "; something is appended", f->path,
+                    end, f->data_bytes);
     return OK;
 }
 
@@ -191,10 +205,14 @@ const struct safetensors_entry *safetensors_find(const struct safetensors *f, co
     return NULL;
 }
 
-const char *safetensors_metadata(const struct safetensors *f, const char *key) { return json_string_value(json_object_get(f->metadata, key)); }
+const char *safetensors_metadata(const struct safetensors *f, const char *key) {
+    return json_string_value(json_object_get(f->metadata, key));
+}
 
-enum status safetensors_read(const struct safetensors *f, const struct safetensors_entry *e, int64_t from, int64_t bytes, void *to) {
+enum status safetensors_read(const struct safetensors *f, const struct safetensors_entry *e, int64_t from,
+                             int64_t bytes, void *to) {
     if (from < 0 || bytes < 0 || from > e->end - e->begin - bytes)
-        return FAIL(E_INTERNAL, "%" PRId64 " bytes from byte %" PRId64 " of tensor %s, which has %" PRId64, bytes, from, e->name, e->end - e->begin);
+        return FAIL(E_INTERNAL, "%" PRId64 " bytes from byte %" PRId64 " of tensor %s, which has %" PRId64, bytes, from,
+                    e->name, e->end - e->begin);
     return read_at(f, f->data_at + e->begin + from, bytes, to);
 }

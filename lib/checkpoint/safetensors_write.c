@@ -1,7 +1,8 @@
-/* A file goes to the disk in parts of some MiB, past the system's cache where the file system can (O_DIRECT): a checkpoint is not read again soon, and
- * filling the cache with it costs more than the disk does. Measured with 1.5 GB on a machine whose disk takes 1.1 GB/s: 1.5 s in this way, 4.8 s
- * through the cache and flushed, nearly all of it the processor's. Direct writes need memory, place and length in multiples of BLOCK: hence the buffer;
- * what is left at the end goes through the cache. */
+/* A file goes to the disk in parts of some MiB, past the system's cache where the file system can (O_DIRECT): a
+ * checkpoint is not read again soon, and filling the cache with it costs more than the disk does. Measured with 1.5 GB
+ * on a machine whose disk takes 1.1 GB/s: 1.5 s in this way, 4.8 s through the cache and flushed, nearly all of it the
+ * processor's. Direct writes need memory, place and length in multiples of BLOCK: hence the buffer; what is left at the
+ * end goes through the cache. */
 #define _GNU_SOURCE /* O_DIRECT */
 #include "lib/checkpoint/safetensors.h"
 
@@ -20,7 +21,8 @@ struct safetensors_writer {
     char *path;
     int fd;
     bool direct;                         /* past the cache */
-    int64_t written, total;              /* bytes of the file: taken so far, the last of them still in `part`; and in all */
+    int64_t written, total;              /* bytes of the file: taken so far, the last of them still in `part`; and in
+                                          * all */
     char *part;                          /* [PART_BYTES] */
     int64_t part_bytes;
     XXH3_state_t *hash;
@@ -41,7 +43,9 @@ static enum status write_part(struct safetensors_writer *w) {
             stop_direct(w);
             continue;
         }
-        if (n < 0) return FAIL(E_IO, "writing %s at byte %" PRId64 ": %s", w->path, w->written - w->part_bytes + done, strerror(errno));
+        if (n < 0)
+            return FAIL(E_IO, "writing %s at byte %" PRId64 ": %s", w->path, w->written - w->part_bytes + done,
+                        strerror(errno));
         done += n;
     }
     w->part_bytes = 0;
@@ -82,11 +86,13 @@ static json_t *row_of(struct safetensors_entry *e, int64_t *end) {
     e->begin = *end;
     e->end = *end += n * (int64_t)dtype_size(e->dtype);
     snprintf(e->dtype_name, sizeof e->dtype_name, "%s", safetensors_dtype_name(e->dtype));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", e->dtype_name, "shape", shape, "data_offsets", (json_int_t)e->begin, (json_int_t)e->end);
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", e->dtype_name, "shape", shape, "data_offsets",
+                     (json_int_t)e->begin, (json_int_t)e->end);
 }
 
 /* The header as text, filled up with blanks so that the tensors begin at a multiple of 8. */
-static char *header_of(struct safetensors_entry *entries, int n, const struct safetensors_pair *metadata, int n_metadata, int64_t *data_bytes) {
+static char *header_of(struct safetensors_entry *entries, int n, const struct safetensors_pair *metadata,
+                       int n_metadata, int64_t *data_bytes) {
     json_t *header = json_object(), *texts = n_metadata ? json_object() : NULL;
     for (int i = 0; i < n_metadata; i++) json_object_set_new(texts, metadata[i].key, json_string(metadata[i].text));
     if (texts) json_object_set_new(header, "__metadata__", texts);
@@ -118,7 +124,8 @@ static enum status begin(struct safetensors_writer *w, const char *header, int64
     return out(w, header, (int64_t)n);
 }
 
-enum status safetensors_create(const char *path, struct safetensors_entry *entries, int n, const struct safetensors_pair *metadata, int n_metadata,
+enum status safetensors_create(const char *path, struct safetensors_entry *entries, int n,
+                               const struct safetensors_pair *metadata, int n_metadata,
                                struct safetensors_writer **result) {
     struct safetensors_writer *w = *result = calloc(1, sizeof *w);
     int64_t data_bytes;
@@ -129,7 +136,8 @@ enum status safetensors_create(const char *path, struct safetensors_entry *entri
         w->hash = XXH3_createState();
         w->part = aligned_alloc(BLOCK, PART_BYTES);
     }
-    enum status status = w && w->path && w->hash && w->part && header ? OK : FAIL(E_MEMORY, "no memory to write %s", path);
+    enum status status =
+        w && w->path && w->hash && w->part && header ? OK : FAIL(E_MEMORY, "no memory to write %s", path);
     if (status == OK) {
         XXH3_64bits_reset(w->hash);
         status = begin(w, header, data_bytes);
@@ -141,14 +149,16 @@ enum status safetensors_create(const char *path, struct safetensors_entry *entri
 
 enum status safetensors_append(struct safetensors_writer *w, const void *from, int64_t bytes) {
     if (bytes > w->total - w->written)
-        return FAIL(E_INTERNAL, "%s is %" PRId64 " bytes long; %" PRId64 " more would go beyond", w->path, w->total, bytes);
+        return FAIL(E_INTERNAL, "%s is %" PRId64 " bytes long; %" PRId64 " more would go beyond", w->path, w->total,
+                    bytes);
     return out(w, from, bytes);
 }
 
 enum status safetensors_finish(struct safetensors_writer **writer, int64_t *bytes, uint64_t *hash) {
     struct safetensors_writer *w = *writer;
     enum status status = OK;
-    if (w->written != w->total) status = FAIL(E_INTERNAL, "%s has %" PRId64 " of its %" PRId64 " bytes", w->path, w->written, w->total);
+    if (w->written != w->total)
+        status = FAIL(E_INTERNAL, "%s has %" PRId64 " of its %" PRId64 " bytes", w->path, w->written, w->total);
     if (status == OK) status = write_part(w);
     if (status == OK && fsync(w->fd) != 0) status = FAIL(E_IO, "flushing %s to the disk: %s", w->path, strerror(errno));
     int fd = w->fd;

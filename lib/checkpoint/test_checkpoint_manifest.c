@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
-/* A checkpoint from elsewhere: what its manifest and its files' metadata may not say. Nothing of it is believed because it is there. */
+/* A checkpoint from elsewhere: what its manifest and its files' metadata may not say. Nothing of it is believed because
+ * it is there. */
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/checkpoint/checkpoint_piece.h"
@@ -30,7 +31,9 @@ static void write_file(const char *name, const char *text) {
 static enum status read_with(struct manifest *m, const char *step, const char *samples, const char *shards) {
     char text[2048];
     snprintf(text, sizeof text,
-             "{\"format\": \"trivium checkpoint\", \"version\": 1, \"step\": %s, \"update\": \"2\", \"samples\": %s, \"seed\": \"7\", \"shards\": [%s]}", step, samples, shards);
+             "{\"format\": \"trivium checkpoint\", \"version\": 1, \"step\": %s, \"update\": \"2\", \"samples\": %s, "
+             "\"seed\": \"7\", \"shards\": [%s]}",
+             step, samples, shards);
     write_file("manifest.json", text);
     return manifest_read(m, test_path("step"));
 }
@@ -157,7 +160,8 @@ static void test_a_manifest_is_as_large_as_its_shards_allow(void **state) {
 /* strtoull takes all of these but the large ones: -18446744073709551613 as 3. */
 static void test_a_manifests_counts_are_digits_and_bounded(void **state) {
     (void)state;
-    const char *const wrong[] = {"3", "\"\"", "\" 3\"", "\"+3\"", "\"-3\"", "\" -18446744073709551613\"", "\"0x3\"", "\"3 \"", "\"3e2\"", "null", "\"2305843009213693952\"",
+    const char *const wrong[] = {"3", "\"\"", "\" 3\"", "\"+3\"", "\"-3\"", "\" -18446744073709551613\"", "\"0x3\"",
+                                 "\"3 \"", "\"3e2\"", "null", "\"2305843009213693952\"",
                                  "\"9223372036854775808\"", "\"18446744073709551616\""};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         refused(wrong[i], "\"5\"", GOOD, "step is not a number in quotes");
@@ -170,10 +174,12 @@ static void test_a_manifests_counts_are_digits_and_bounded(void **state) {
 
 static void test_shards_have_plain_names_and_each_once(void **state) {
     (void)state;
-    const char *const wrong[] = {SHARD("", "1", "0"), SHARD("..", "1", "0"), SHARD(".hidden", "1", "0"), SHARD("a/b", "1", "0"), SHARD("a b", "1", "0"),
+    const char *const wrong[] = {SHARD("", "1", "0"), SHARD("..", "1", "0"), SHARD(".hidden", "1", "0"),
+                                 SHARD("a/b", "1", "0"), SHARD("a b", "1", "0"),
                                  SHARD("a\\nb", "1", "0"), SHARD("\\u00e4", "1", "0"), "{}", "7",
                                  SHARD("0123456789012345678901234567890123456789012345678901234567890123", "1", "0")};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) refused("\"3\"", "\"5\"", wrong[i], "shard 0 has no name");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        refused("\"3\"", "\"5\"", wrong[i], "shard 0 has no name");
     refused("\"3\"", "\"5\"", "", "0 shards");
     refused("\"3\"", "\"5\"", GOOD "," SHARD("b", "1", "0") "," GOOD, "lists rank-00000.safetensors twice");
 }
@@ -213,13 +219,23 @@ static void test_a_piece_lies_in_its_tensor(void **state) {
     struct piece p;
     assert_ok(parse("{\"box\": [[2, 3, 5], [0, 4, 4]], \"run\": [5, 7]}", &p));
     assert_true(p.box.n_axes == 2 && p.box.axis[0].first == 2 && p.first == 5 && p.n == 7);
-    const char *const wrong[] = {"{\"box\": [[3, 3, 5]], \"run\": [0, 3]}", "{\"box\": [[0, 6, 5]], \"run\": [0, 3]}", "{\"box\": [[0, 5, 5]], \"run\": [3, 3]}",
-                                 "{\"box\": [[-1, 3, 5]], \"run\": [0, 3]}", "{\"box\": [[0, 3, 5]], \"run\": [-1, 3]}", "{\"box\": [[0, 3]], \"run\": [0, 3]}",
-                                 "{\"box\": [[0, 1.5, 5]], \"run\": [0, 1]}", "{\"box\": {}, \"run\": [0, 0]}", "{\"box\": [], \"run\": [0, 2]}", "{\"run\": [0, 1]}", "[]",
-                                 "{\"box\": [[9223372036854775807, 1, 9223372036854775807]], \"run\": [0, 1]}",
-                                 "{\"box\": [[0, 4294967296, 4294967296], [0, 4294967296, 4294967296]], \"run\": [0, 0]}",
-                                 "{\"box\": [[0,1,1],[0,1,1],[0,1,1],[0,1,1],[0,1,1],[0,1,1]], \"run\": [0, 1]}"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_fails(parse(wrong[i], &p), E_FORMAT, "shard", "which part of the tensor");
+    const char *const wrong[] =
+        {"{\"box\": [[3, 3, 5]], \"run\": [0, 3]}",
+         "{\"box\": [[0, 6, 5]], \"run\": [0, 3]}",
+         "{\"box\": [[0, 5, 5]], \"run\": [3, 3]}",
+         "{\"box\": [[-1, 3, 5]], \"run\": [0, 3]}",
+         "{\"box\": [[0, 3, 5]], \"run\": [-1, 3]}",
+         "{\"box\": [[0, 3]], \"run\": [0, 3]}",
+         "{\"box\": [[0, 1.5, 5]], \"run\": [0, 1]}",
+         "{\"box\": {}, \"run\": [0, 0]}",
+         "{\"box\": [], \"run\": [0, 2]}",
+         "{\"run\": [0, 1]}",
+         "[]",
+         "{\"box\": [[9223372036854775807, 1, 9223372036854775807]], \"run\": [0, 1]}",
+         "{\"box\": [[0, 4294967296, 4294967296], [0, 4294967296, 4294967296]], \"run\": [0, 0]}",
+         "{\"box\": [[0,1,1],[0,1,1],[0,1,1],[0,1,1],[0,1,1],[0,1,1]], \"run\": [0, 1]}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_fails(parse(wrong[i], &p), E_FORMAT, "shard", "which part of the tensor");
 }
 
 /* 2^61 elements of 8 bytes are 0 bytes in 64 bits: a tensor without any would pass for them. */
@@ -234,9 +250,11 @@ static void test_a_piece_has_as_many_elements_as_its_tensor(void **state) {
     assert_fails(checkpoint_piece_check(&p, NULL, "shard", "w"), E_FORMAT, "says that it has w");
     e.dtype = INT32;
     assert_fails(checkpoint_piece_check(&p, &e, "shard", "w"), E_FORMAT, "weights and moments are");
-    assert_ok(parse("{\"box\": [[0, 2305843009213693952, 2305843009213693952]], \"run\": [0, 2305843009213693952]}", &p));
+    assert_ok(
+        parse("{\"box\": [[0, 2305843009213693952, 2305843009213693952]], \"run\": [0, 2305843009213693952]}", &p));
     e = (struct safetensors_entry){.dtype = FP64, .dtype_name = "F64"};
-    assert_fails(checkpoint_piece_check(&p, &e, "shard", "w"), E_FORMAT, "w has 0 bytes", "2305843009213693952 elements");
+    assert_fails(checkpoint_piece_check(&p, &e, "shard", "w"), E_FORMAT, "w has 0 bytes",
+                 "2305843009213693952 elements");
 }
 
 TESTS(unit_test(test_a_changed_manifest_is_refused), unit_test(test_a_manifest_without_a_checksum_is_read_with_care),

@@ -18,7 +18,8 @@ static const char *shared_path(const char *name) {
 static int files_in(const char *folder) {
     int n = 0;
     DIR *d = opendir(folder);
-    for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d)) n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d))
+        n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     if (d) closedir(d);
     return d ? n : -1;
 }
@@ -50,7 +51,8 @@ static void test_names_that_do_not_fit_are_refused_at_once(void **state) {
     assert_true(agree_all(status == E_CONFIG && said == (comm_world_rank() == 0)));
 }
 
-/* Each rank has a folder of its own, as hosts have that share no file system: all but rank 0 miss its file, and all hear of it. */
+/* Each rank has a folder of its own, as hosts have that share no file system: all but rank 0 miss its file, and all
+ * hear of it. */
 static void test_folder_of_one_host_only_is_refused(void **state) {
     (void)state;
     if (comm_world_size() == 1) return;

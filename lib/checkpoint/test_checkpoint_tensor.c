@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Whole weights out of a checkpoint's files, and checkpoints of weights alone; files with gaps, and what is left of a failure. */
+/* Whole weights out of a checkpoint's files, and checkpoints of weights alone; files with gaps, and what is left of a
+ * failure. */
 #include "lib/checkpoint/checkpoint_save.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "tests/test.h"
@@ -10,7 +11,9 @@
 
 static const struct checkpoint_model MODEL = {1, 4, 2, 3, 5};
 
-static struct shape shape_2d(int64_t rows, int64_t columns) { return (struct shape){2, {axis_whole('V', rows), axis_whole('C', columns)}}; }
+static struct shape shape_2d(int64_t rows, int64_t columns) {
+    return (struct shape){2, {axis_whole('V', rows), axis_whole('C', columns)}};
+}
 
 static bool is_there(const char *folder, const char *name) {
     char path[CHECKPOINT_PATH_MAX];
@@ -25,7 +28,8 @@ struct rows { int64_t first, n; };
 static json_t *write_rows(const char *folder, int rank, struct rows rows, struct shard *out) {
     char path[CHECKPOINT_PATH_MAX];
     double x[8];
-    struct piece p = {{2, {{.tag = 'V', .n = rows.n, .first = rows.first, .global = 4}, axis_whole('C', 2)}}, 0, 2 * rows.n};
+    struct piece p = {{2, {{.tag = 'V', .n = rows.n, .first = rows.first, .global = 4}, axis_whole('C', 2)}}, 0,
+                      2 * rows.n};
     struct safetensors_entry entry = {.name = "w", .dtype = FP64, .n_axes = 2, .shape = {rows.n, 2}};
     struct safetensors_writer *w;
     json_t *pieces = json_pack("{s:o}", "w", checkpoint_piece_json(&p));
@@ -49,14 +53,16 @@ static const char *by_hand(const char *name, int n, const struct rows *rows) {
     assert_ok(checkpoint_begin(save, unfinished));
     for (int i = 0; i < n; i++) json_decref(write_rows(unfinished, i, rows[i], &shards[i]));
     json_t *model = json_pack("{s:i, s:i, s:i, s:i, s:i}", "layers", 1, "hidden", 4, "heads", 2, "seq", 3, "vocab", 5);
-    json_t *manifest = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:o}", "format", "trivium checkpoint", "version", CHECKPOINT_VERSION, "step", "7", "update",
+    json_t *manifest = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:o}", "format", "trivium checkpoint", "version",
+                                 CHECKPOINT_VERSION, "step", "7", "update",
                                  "7", "samples", "7", "seed", "1", "model", model);
     assert_ok(checkpoint_publish(manifest, save, 7, shards, n, 0));
     json_decref(manifest);
     return save;
 }
 
-#define BY_HAND(name, ...) by_hand(name, sizeof((struct rows[]){__VA_ARGS__}) / sizeof(struct rows), (struct rows[]){__VA_ARGS__})
+#define BY_HAND(name, ...) \
+    by_hand(name, sizeof((struct rows[]){__VA_ARGS__}) / sizeof(struct rows), (struct rows[]){__VA_ARGS__})
 
 static void test_a_weight_is_put_together_from_its_files(void **state) {
     (void)state;
@@ -70,7 +76,8 @@ static void test_a_weight_is_put_together_from_its_files(void **state) {
     assert_int_equal(checkpoint_model_of(r).vocab, 5);
     assert_ok(checkpoint_read_weight(r, "w", &shape, FP32, x));
     for (int i = 0; i < 8; i++) assert_close(x[i], i + 1, 0);
-    shape.axis[0] = (struct axis){.tag = 'V', .n = 1, .first = 1, .global = 4};                     /* a rank's place in it plays no part */
+    /* a rank's place in it plays no part */
+    shape.axis[0] = (struct axis){.tag = 'V', .n = 1, .first = 1, .global = 4};
     memset(x, 0, sizeof x);
     assert_ok(checkpoint_read_weight(r, "w", &shape, FP32, x));
     for (int i = 0; i < 8; i++) assert_close(x[i], i + 1, 0);
@@ -89,7 +96,8 @@ static enum status read_of(const char *save, struct shape shape) {
 static void test_gaps_are_refused(void **state) {
     (void)state;
     assert_fails(read_of(BY_HAND("gap", {0, 2}, {3, 1}), shape_2d(4, 2)), E_FORMAT, "6 elements of w", "not whole");
-    assert_fails(read_of(BY_HAND("twice", {0, 2}, {0, 2}), shape_2d(4, 2)), E_FORMAT, "w has an element that is missing");
+    assert_fails(read_of(BY_HAND("twice", {0, 2}, {0, 2}), shape_2d(4, 2)), E_FORMAT,
+                 "w has an element that is missing");
     assert_fails(read_of(BY_HAND("shape", {0, 4}), shape_2d(2, 4)), E_FORMAT, "another shape");
 }
 
@@ -183,6 +191,7 @@ static void test_sizes_of_no_model_are_refused(void **state) {
     assert_fails(checkpoint_model_check(&m, "here"), E_FORMAT, "heads=3", "hidden=4");
 }
 
-TESTS(unit_test(test_a_weight_is_put_together_from_its_files), unit_test(test_gaps_are_refused), unit_test(test_a_weight_that_no_file_has_is_refused),
-      unit_test(test_a_damaged_file_is_not_opened), unit_test(test_weights_alone_are_read_back),
-      unit_test(test_nothing_is_left_of_what_was_not_finished), unit_test(test_sizes_of_no_model_are_refused))
+TESTS(unit_test(test_a_weight_is_put_together_from_its_files), unit_test(test_gaps_are_refused),
+      unit_test(test_a_weight_that_no_file_has_is_refused), unit_test(test_a_damaged_file_is_not_opened),
+      unit_test(test_weights_alone_are_read_back), unit_test(test_nothing_is_left_of_what_was_not_finished),
+      unit_test(test_sizes_of_no_model_are_refused))

@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Files of the format: what is written is read back, by the format's own rules; and what breaks a rule is refused in one line. */
+/* Files of the format: what is written is read back, by the format's own rules; and what breaks a rule is refused in
+ * one line. */
 #include "lib/checkpoint/safetensors.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -22,11 +23,11 @@ static const char *file_of(const char *header, int64_t data_bytes) {
     return path;
 }
 
-#define REFUSED(header, bytes, ...)                                                                                    \
-    do {                                                                                                               \
-        struct safetensors *file_;                                                                                     \
-        assert_fails(safetensors_open(file_of(header, bytes), &file_), E_FORMAT, "hostile.safetensors", __VA_ARGS__);   \
-        assert_null(file_);                                                                                            \
+#define REFUSED(header, bytes, ...) \
+    do { \
+        struct safetensors *file_; \
+        assert_fails(safetensors_open(file_of(header, bytes), &file_), E_FORMAT, "hostile.safetensors", __VA_ARGS__); \
+        assert_null(file_); \
     } while (0)
 
 /* ---- what the format says ---- */
@@ -34,9 +35,12 @@ static const char *file_of(const char *header, int64_t data_bytes) {
 static void test_a_file_by_hand_is_read(void **state) {
     (void)state;
     struct safetensors *f;
-    assert_ok(safetensors_open(file_of("{\"b\":{\"dtype\":\"U8\",\"shape\":[2,2],\"data_offsets\":[8,12]},\"a\":{\"dtype\":\"F32\",\"shape\":[2],"
-                                       "\"data_offsets\":[0,8]},\"s\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[12,20]},"
-                                       "\"__metadata__\":{\"format\":\"pt\"}}  ", 20), &f));
+    assert_ok(safetensors_open(file_of("{\"b\":{\"dtype\":\"U8\",\"shape\":[2,2],\"data_offsets\":[8,12]},\"a\":{"
+                                       "\"dtype\":\"F32\",\"shape\":[2],"
+                                       "\"data_offsets\":[0,8]},\"s\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":"
+                                       "[12,20]},\"__metadata__\":{\"format\":\"pt\"}}  ",
+                                       20),
+                               &f));
     assert_int_equal(safetensors_n(f), 3);
     assert_string_equal(safetensors_at(f, 0)->name, "a");           /* in the order of the bytes */
     assert_string_equal(safetensors_metadata(f, "format"), "pt");
@@ -83,8 +87,12 @@ static void test_what_breaks_a_rule_is_refused(void **state) {
     REFUSED(ONE("F32", "[2]", "[0,8]"), 7, "of 7", "cut off");
     REFUSED(ONE("F32", "[2]", "[0,8]"), 9, "end at byte 8 of 9");
     REFUSED(ONE("F32", "[2]", "[1,9]"), 9, "hole");
-    REFUSED("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[2,6]}}", 6, "overlap");
-    REFUSED("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2, "not JSON", "duplicate");
+    REFUSED("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],"
+            "\"data_offsets\":[2,6]}}",
+            6, "overlap");
+    REFUSED("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[1],"
+            "\"data_offsets\":[1,2]}}",
+            2, "not JSON", "duplicate");
 }
 
 static const char *raw_file(const void *bytes, size_t n) {
@@ -139,7 +147,8 @@ static void test_what_is_written_is_read_back(void **state) {
     assert_true(f && fread(all, 1, (size_t)bytes, f) == (size_t)bytes);
     fclose(f);
     assert_true(XXH3_64bits(all, (size_t)bytes) == hash);
-    assert_int_equal((all[0] & 255) % 8, 0);                         /* the header is filled up: tensors begin at a multiple of 8 */
+    assert_int_equal((all[0] & 255) % 8, 0);                         /* the header is filled up: tensors begin at a
+                                                                      * multiple of 8 */
     free(all);
     struct safetensors *file;
     assert_ok(safetensors_open(path, &file));
@@ -180,6 +189,7 @@ static void test_a_full_disk_is_named(void **state) {
     unlink(path);
 }
 
-TESTS(unit_test(test_a_file_by_hand_is_read), unit_test(test_an_empty_file_of_tensors_is_one), unit_test(test_what_breaks_a_rule_is_refused),
-      unit_test(test_a_length_is_not_trusted), unit_test(test_what_is_written_is_read_back), unit_test(test_an_unfinished_file_is_no_success),
+TESTS(unit_test(test_a_file_by_hand_is_read), unit_test(test_an_empty_file_of_tensors_is_one),
+      unit_test(test_what_breaks_a_rule_is_refused), unit_test(test_a_length_is_not_trusted),
+      unit_test(test_what_is_written_is_read_back), unit_test(test_an_unfinished_file_is_no_success),
       unit_test(test_a_full_disk_is_named))
