@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Real steps, traced, in layouts that use every lane: is everything recorded that happened, once, in its place, on one clock, and without
- * changing a number? */
+ * Real steps, traced, in layouts that use every lane: is everything recorded that happened, once, in its place, on one
+ * clock, and without changing a number? */
 #include "driver/recipe.h"
 #include "lib/trace/trace.h"
 #include "pp/pp.h"
@@ -114,14 +114,18 @@ static const char *check_actions(const struct traced *t) {
             const struct span *s = &r->spans[i];
             if (s->kind != SPAN_ACTION) continue;
             const struct action *a = &compiled.schedule.actions[seen % n];
-            if ((int)a->kind != s->what || a->chunk != s->chunk || a->microbatch != s->microbatch || s->action != seen % n) wrong = "another action";
+            if ((int)a->kind != s->what || a->chunk != s->chunk || a->microbatch != s->microbatch ||
+                s->action != seen % n)
+                wrong = "another action";
             if (s->step != WARM + seen++ / n) wrong = "an action of another step";
         }
         run_destroy(&compiled);
         if (wrong || seen != TRACED * n) return wrong ? wrong : "not as many actions as the schedule has";
         if (r->dropped) return "spans were dropped";
     }
-    return t->data.n_ranks == comm_world_size() && t->data.first_step == WARM && t->data.n_steps == TRACED ? NULL : "not the steps that were traced";
+    return t->data.n_ranks == comm_world_size() && t->data.first_step == WARM && t->data.n_steps == TRACED
+               ? NULL
+               : "not the steps that were traced";
 }
 
 /* In the action, one after the other; every row of a step's kernel, by its place in the tape. */
@@ -138,8 +142,11 @@ static const char *check_rows(const struct traced *t) {
             }
             if (s->kind != SPAN_ROW) continue;
             n_rows++;
-            if (!action || s->start_s < action->start_s || s->end_s > action->end_s || s->microbatch != action->microbatch) return "a row outside of its action";
-            if (row && (s->start_s < row->end_s || s->row <= row->row)) return "a row before the one before it has ended";
+            if (!action || s->start_s < action->start_s || s->end_s > action->end_s ||
+                s->microbatch != action->microbatch)
+                return "a row outside of its action";
+            if (row && (s->start_s < row->end_s || s->row <= row->row))
+                return "a row before the one before it has ended";
             if (!strlen(trace_span_name(r, s))) return "a row without a name";
             row = s;
         }
@@ -156,7 +163,9 @@ static const char *check_bytes(const struct traced *t) {
             const struct span *s = &t->data.ranks[rank].spans[i];
             if (s->kind == SPAN_COMM) bytes[s->axis] += s->bytes;
             else if (s->kind == SPAN_ACTION && (s->what == SEND_F || s->what == SEND_B)) bytes[0] += s->bytes;
-            if (s->kind == SPAN_COMM && (s->end_s < s->start_s || (s->wait_s != 0 && (s->wait_s < s->start_s || s->wait_s > s->end_s)))) return "a collective that ends before its wait";
+            if (s->kind == SPAN_COMM &&
+                (s->end_s < s->start_s || (s->wait_s != 0 && (s->wait_s < s->start_s || s->wait_s > s->end_s))))
+                return "a collective that ends before its wait";
         }
     for (int axis = AXIS_TP; axis < N_MESH_AXES; axis++)
         if (bytes[axis] != t->ledger_bytes[axis]) return mesh_axis_name((enum mesh_axis)axis);
@@ -168,7 +177,9 @@ static const struct span *find_send(const struct trace_rank *r, const struct spa
     int wanted = receive->what == RECV_F ? SEND_F : SEND_B;
     for (int i = 0; i < r->n_spans; i++) {
         const struct span *s = &r->spans[i];
-        if (s->kind == SPAN_ACTION && s->what == wanted && s->microbatch == receive->microbatch && s->step == receive->step && s->chunk == chunk) return s;
+        if (s->kind == SPAN_ACTION && s->what == wanted && s->microbatch == receive->microbatch &&
+            s->step == receive->step && s->chunk == chunk)
+            return s;
     }
     return NULL;
 }
@@ -202,8 +213,10 @@ static const char *check_memory(const struct traced *t) {
             if (m->bytes > most[m->role]) most[m->role] = m->bytes;
         }
         for (int role = 0; role < N_ROLES; role++)
-            if (most[role] > r->planned[role] || first[role] != last[role]) return "memory above the plan, or left over";
-        if (most[ROLE_ACT] < r->planned[ROLE_ACT] / 2 || last[ROLE_ACT] != 0) return "activations that come to nothing near the plan";
+            if (most[role] > r->planned[role] || first[role] != last[role])
+                return "memory above the plan, or left over";
+        if (most[ROLE_ACT] < r->planned[ROLE_ACT] / 2 || last[ROLE_ACT] != 0)
+            return "activations that come to nothing near the plan";
     }
     return NULL;
 }
@@ -214,8 +227,10 @@ struct lane { json_int_t pid, tid; double ends[MAX_DEPTH]; int depth; };
 
 /* In the order of the file a span begins after the one before it in its lane; it lies in it, or behind it. */
 static const char *check_nesting(const json_t *event, struct lane *lanes, int *n_lanes) {
-    json_int_t pid = json_integer_value(json_object_get(event, "pid")), tid = json_integer_value(json_object_get(event, "tid"));
-    double start = json_number_value(json_object_get(event, "ts")), end = start + json_number_value(json_object_get(event, "dur"));
+    json_int_t pid = json_integer_value(json_object_get(event, "pid")),
+               tid = json_integer_value(json_object_get(event, "tid"));
+    double start = json_number_value(json_object_get(event, "ts")),
+           end = start + json_number_value(json_object_get(event, "dur"));
     const double ns = 1e-3;
     int i = 0;
     while (i < *n_lanes && (lanes[i].pid != pid || lanes[i].tid != tid)) i++;
@@ -233,7 +248,8 @@ static const char *check_nesting(const json_t *event, struct lane *lanes, int *n
 struct census { int spans, actions, sends, receives, counters, processes; };
 
 static const char *check_event(const json_t *event, struct lane *lanes, int *n_lanes, struct census *c) {
-    const char *ph = json_string_value(json_object_get(event, "ph")), *name = json_string_value(json_object_get(event, "name"));
+    const char *ph = json_string_value(json_object_get(event, "ph")),
+               *name = json_string_value(json_object_get(event, "name"));
     const char *cat = json_string_value(json_object_get(event, "cat"));
     if (!ph || !name) return "an event without a phase or a name";
     if (!strcmp(ph, "X")) {
@@ -291,8 +307,10 @@ static const char *check_events(const struct traced *t, const json_t *events) {
             n_actions += action_is_compute((enum action_kind)s->what);
             n_messages += s->what == SEND_F || s->what == SEND_B;
         }
-    if (c.actions != n_actions || c.processes != t->data.n_ranks || c.counters == 0) return "not all of the actions, ranks and counters";
-    if (c.sends != n_messages || c.receives != n_messages || !arrows_match(events, n_messages)) return "arrows that lead nowhere";
+    if (c.actions != n_actions || c.processes != t->data.n_ranks || c.counters == 0)
+        return "not all of the actions, ranks and counters";
+    if (c.sends != n_messages || c.receives != n_messages || !arrows_match(events, n_messages))
+        return "arrows that lead nowhere";
     return NULL;
 }
 
@@ -304,7 +322,9 @@ static const char *check_file(const struct traced *t) {
     if (!file) return "no JSON";
     const json_t *ranks = json_object_get(json_object_get(file, "otherData"), "ranks");
     const char *wrong = check_events(t, json_object_get(file, "traceEvents"));
-    if (json_array_size(ranks) != (size_t)t->data.n_ranks || !json_object_get(json_array_get(ranks, 0), "clock_uncertainty_us")) wrong = "nothing said of the clocks";
+    if (json_array_size(ranks) != (size_t)t->data.n_ranks ||
+        !json_object_get(json_array_get(ranks, 0), "clock_uncertainty_us"))
+        wrong = "nothing said of the clocks";
     json_decref(file);
     return wrong;
 }
@@ -312,7 +332,8 @@ static const char *check_file(const struct traced *t) {
 /* ---- all of it, in every layout ---- */
 static const char *check_all(const struct traced *t) {
     static const struct { const char *name; const char *(*check)(const struct traced *); } CHECKS[] = {
-        {"actions", check_actions}, {"rows", check_rows}, {"bytes", check_bytes}, {"messages", check_messages}, {"memory", check_memory}, {"file", check_file}};
+        {"actions", check_actions}, {"rows", check_rows}, {"bytes", check_bytes}, {"messages", check_messages},
+        {"memory", check_memory}, {"file", check_file}};
     static char text[128];
     if (comm_world_rank() != 0) return t->data.n_ranks ? "data beyond rank 0" : NULL;
     for (size_t i = 0; i < sizeof CHECKS / sizeof *CHECKS; i++) {
@@ -344,8 +365,10 @@ static void test_tracing_changes_no_number(void **state) {
     struct traced with, without;
     bool fine = train(plans[0], true, &with) == OK && train(plans[0], false, &without) == OK;
     const struct arena *a = &with.run.arenas[ROLE_PARAM], *b = &without.run.arenas[ROLE_PARAM];
-    fine = fine && !memcmp(with.loss, without.loss, sizeof with.loss) && !memcmp(with.norm, without.norm, sizeof with.norm) &&
-           !memcmp(with.ledger_bytes, without.ledger_bytes, sizeof with.ledger_bytes) && !memcmp(a->base, b->base, (size_t)a->bytes);
+    fine = fine && !memcmp(with.loss, without.loss, sizeof with.loss) &&
+           !memcmp(with.norm, without.norm, sizeof with.norm) &&
+           !memcmp(with.ledger_bytes, without.ledger_bytes, sizeof with.ledger_bytes) &&
+           !memcmp(a->base, b->base, (size_t)a->bytes);
     fine = agree_all(fine);
     finish(&with);
     finish(&without);
@@ -356,19 +379,22 @@ static void test_a_file_that_cannot_be_written_is_named(void **state) {
     (void)state;
     struct plan p = parity_plan();
     struct trace_data none = {0};
-    assert_fails(trace_write(&none, &p, "/nonexistent/trace.json"), E_IO, "trace=/nonexistent/trace.json", "another path");
+    assert_fails(trace_write(&none, &p, "/nonexistent/trace.json"), E_IO, "trace=/nonexistent/trace.json",
+                 "another path");
 }
 
 static void test_a_full_disk_is_named(void **state) {
     (void)state;
-    enum { MANY = 64 };                                              /* more than one buffer full, so that more than the end fails */
+    enum { MANY = 64 };                                              /* more than one buffer full, so that more than the
+                                                                      * end fails */
     static struct trace_rank ranks[MANY];
     struct plan p = parity_plan();
     const struct trace_data d = {.n_ranks = MANY, .ranks = ranks, .n_steps = 1};
     assert_fails(trace_write(&d, &p, "/dev/full"), E_IO, "trace=/dev/full", "No space left");
 }
 
-/* Latin-1, and UTF-8 cut in the middle of a character: the file is JSON all the same; a name that is UTF-8 stays as it is. */
+/* Latin-1, and UTF-8 cut in the middle of a character: the file is JSON all the same; a name that is UTF-8 stays as it
+ * is. */
 static void test_a_host_may_have_any_name(void **state) {
     (void)state;
     static const char *const expected[] = {"k?ln", "knoten?", "k\xc3\xb6ln"};
@@ -384,7 +410,8 @@ static void test_a_host_may_have_any_name(void **state) {
     unlink(path);
     assert_ok(status);
     assert_int_equal(json_array_size(named), 3);
-    for (size_t i = 0; i < 3; i++) assert_string_equal(json_string_value(json_object_get(json_array_get(named, i), "host")), expected[i]);
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(json_string_value(json_object_get(json_array_get(named, i), "host")), expected[i]);
     json_decref(x);
 }
 
@@ -412,6 +439,6 @@ static void test_bubble_is_what_is_left_of_the_window(void **state) {
     assert_close(bubble.idle_s, 4, 1e-12);
 }
 
-TESTS(unit_test(test_a_trace_says_what_happened), unit_test(test_tracing_changes_no_number), unit_test(test_a_file_that_cannot_be_written_is_named),
-      unit_test(test_a_full_disk_is_named), unit_test(test_a_host_may_have_any_name),
-      unit_test(test_bubble_is_what_is_left_of_the_window))
+TESTS(unit_test(test_a_trace_says_what_happened), unit_test(test_tracing_changes_no_number),
+      unit_test(test_a_file_that_cannot_be_written_is_named), unit_test(test_a_full_disk_is_named),
+      unit_test(test_a_host_may_have_any_name), unit_test(test_bubble_is_what_is_left_of_the_window))

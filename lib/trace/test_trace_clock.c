@@ -40,7 +40,8 @@ static void test_a_clock_that_runs_fast_is_held_by_two_measurements(void **state
     assert_close(clock_at_rank_0(&before, &before, 150), 100, 1e-12);
 }
 
-/* Every rank's clock is ahead of rank 0's by 100 seconds a rank. All run on this host, whose own clock tells the truth. */
+/* Every rank's clock is ahead of rank 0's by 100 seconds a rank. All run on this host, whose own clock tells the
+ * truth. */
 static double skewed_clock(void) { return clock_s() + 100 * comm_world_rank(); }
 
 static void test_skewed_clocks_are_found(void **state) {
@@ -48,7 +49,8 @@ static void test_skewed_clocks_are_found(void **state) {
     struct clock_offset o;
     enum status status = clock_measure(group_world(), skewed_clock, &o);
     double error_s = o.offset_s + 100 * comm_world_rank();
-    bool right = status == OK && fabs(error_s) <= o.uncertainty_s + 1e-9 && o.uncertainty_s >= 0 && (comm_world_rank() != 0 || o.offset_s == 0);
+    bool right = status == OK && fabs(error_s) <= o.uncertainty_s + 1e-9 && o.uncertainty_s >= 0 &&
+                 (comm_world_rank() != 0 || o.offset_s == 0);
     assert_true(agree_all(right));
 }
 

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 
 /* ---- how many spans a step may have ----
- * Rows, actions and phases are known. Collectives belong to techniques: a row starts at most one or two, and what is done param by
- * param outside of rows comes to at most two a param. Too much room costs memory, too little is counted and told (dropped). */
+ * Rows, actions and phases are known. Collectives belong to techniques: a row starts at most one or two, and what is
+ * done param by param outside of rows comes to at most two a param. Too much room costs memory, too little is counted
+ * and told (dropped). */
 static int64_t spans_of_step(const struct run *r) {
     int64_t rows = (int64_t)schedule_n_rows(&r->schedule, r->chunks);
     return 3 * rows + 2 * r->schedule.n + 2 * r->program.n_params + N_PHASES + 64;
@@ -15,7 +16,8 @@ static int64_t spans_of_step(const struct run *r) {
 
 enum status trace_create(struct run *r, int64_t n_steps, struct trace **out) {
     *out = NULL;
-    if (r->plan.device != PLAN_DEVICE_CPU) return FAIL(E_INTERNAL, "a trace of a GPU's steps: rows are only queued there");
+    if (r->plan.device != PLAN_DEVICE_CPU)
+        return FAIL(E_INTERNAL, "a trace of a GPU's steps: rows are only queued there");
     struct trace *t = calloc(1, sizeof *t);
     if (!t) return FAIL(E_MEMORY, "no memory for a trace");
     t->run = r;
@@ -45,7 +47,8 @@ int64_t trace_room_bytes(const struct trace *t) { return (int64_t)t->spans.capac
 
 enum status trace_start(struct trace *t) {
     TRY(clock_measure(t->run->mesh.group[AXIS_MESH], clock_s, &t->before));
-    TRY(comm_barrier(t->run->mesh.group[AXIS_MESH]));                /* rank 0 has measured with one after the other: let none be ahead */
+    TRY(comm_barrier(t->run->mesh.group[AXIS_MESH]));                /* rank 0 has measured with one after the other:
+                                                                      * let none be ahead */
     spans_clear(&t->spans);
     t->first_step = t->run->n_step;
     t->recording = true;
@@ -63,17 +66,23 @@ enum status trace_stop(struct trace *t) {
 
 /* ---- names ---- */
 static const char *row_suffix(enum row_kind kind) {
-    static const char *const suffixes[N_ROW_KINDS] = {
-        [ROW_FORWARD] = "forward", [ROW_REPLAY] = "replay", [ROW_BACKWARD_INPUT] = "backward_input", [ROW_BACKWARD_WEIGHT] = "backward_weight",
-        [ROW_WAIT] = "wait", [ROW_PARAM_AHEAD] = "ahead", [ROW_PARAM_NEEDED] = "needed", [ROW_PARAM_DONE] = "done", [ROW_GRAD_READY] = "gradient ready"};
+    static const char *const suffixes[N_ROW_KINDS] = {[ROW_FORWARD] = "forward",
+                                                      [ROW_REPLAY] = "replay",
+                                                      [ROW_BACKWARD_INPUT] = "backward_input",
+                                                      [ROW_BACKWARD_WEIGHT] = "backward_weight",
+                                                      [ROW_WAIT] = "wait",
+                                                      [ROW_PARAM_AHEAD] = "ahead",
+                                                      [ROW_PARAM_NEEDED] = "needed",
+                                                      [ROW_PARAM_DONE] = "done",
+                                                      [ROW_GRAD_READY] = "gradient ready"};
     return suffixes[kind];
 }
 
 static const char *row_name(const struct trace_rank *r, const struct span *s) {
     static char text[4 * NAME_MAX_LEN + 64];
     bool is_param = s->what >= ROW_PARAM_AHEAD, is_pair = s->other >= 0;
-    snprintf(text, sizeof text, "%s%s%s %s", r->names[is_param ? r->n_steps + s->id : s->id], is_pair ? " + " : "", is_pair ? r->names[s->other] : "",
-             row_suffix((enum row_kind)s->what));
+    snprintf(text, sizeof text, "%s%s%s %s", r->names[is_param ? r->n_steps + s->id : s->id], is_pair ? " + " : "",
+             is_pair ? r->names[s->other] : "", row_suffix((enum row_kind)s->what));
     return text;
 }
 
@@ -92,7 +101,9 @@ const char *trace_span_name(const struct trace_rank *r, const struct span *s) {
 /* ---- the bubble ---- */
 struct stretch { double from_s, to_s; };
 
-static bool is_compute(const struct span *s) { return s->kind == SPAN_ACTION && action_is_compute((enum action_kind)s->what); }
+static bool is_compute(const struct span *s) {
+    return s->kind == SPAN_ACTION && action_is_compute((enum action_kind)s->what);
+}
 
 /* From the first compute action of any rank in this step to the end of the last. */
 static struct stretch window_of(const struct trace_data *d, int64_t step) {

@@ -10,16 +10,18 @@
  *   ... data.ranks[r].spans[i], at rank 0 of the mesh ...
  *   trace_data_fini(&data);
  *
- * All but the last are @collective{mesh}: every rank of the layout calls them, ranks beyond it do not. start, stop and gather may be
- * repeated; each start forgets what was recorded before. CPU only: on a GPU rows are queued, and what the host sees of them are not
- * their times (plan_settle_device refuses --trace; whoever calls these functions has to look at plan.device).
+ * All but the last are @collective{mesh}: every rank of the layout calls them, ranks beyond it do not. start, stop and
+ * gather may be repeated; each start forgets what was recorded before. CPU only: on a GPU rows are queued, and what the
+ * host sees of them are not their times (plan_settle_device refuses --trace; whoever calls these functions has to look
+ * at plan.device).
  *
- * Cost. Off: one branch a row. On: two readings of the clock and 72 bytes a row; no allocation, no formatting, no message. The room
- * (trace_room_bytes) is no part of the memory plan: it counts as unaccounted. While gathering, rank 0 holds the spans of all ranks.
+ * Cost. Off: one branch a row. On: two readings of the clock and 72 bytes a row; no allocation, no formatting, no
+ * message. The room (trace_room_bytes) is no part of the memory plan: it counts as unaccounted. While gathering, rank 0
+ * holds the spans of all ranks.
  *
- * Clocks. CLOCK_MONOTONIC of two hosts have nothing in common, and on one host that they agree is a habit, not a promise. So every rank asks
- * rank 0 for the time (trace_clock.h), before the first step and after the last, and its times are moved to rank 0's clock by the line
- * through both. */
+ * Clocks. CLOCK_MONOTONIC of two hosts have nothing in common, and on one host that they agree is a habit, not a
+ * promise. So every rank asks rank 0 for the time (trace_clock.h), before the first step and after the last, and its
+ * times are moved to rank 0's clock by the line through both. */
 #ifndef TRIVIUM_TRACE_TRACE_H
 #define TRIVIUM_TRACE_TRACE_H
 
@@ -32,7 +34,8 @@ extern "C" {
 
 struct trace;
 
-/** Room for n_steps >= 1 steps of an opened run (that is borrowed). *out is NULL after an error, which is each rank's own: agree.
+/** Room for n_steps >= 1 steps of an opened run (that is borrowed). *out is NULL after an error, which is each rank's
+ *  own: agree.
  *  @errors E_MEMORY, E_INTERNAL on a GPU  @collective{none} */
 enum status trace_create(struct run *, int64_t n_steps, struct trace **out);
 void trace_destroy(struct trace **);
@@ -73,18 +76,20 @@ struct trace_data {
 enum status trace_gather(struct trace *, struct trace_data *out);
 void trace_data_fini(struct trace_data *);
 
-/** What a span is called, without its numbers: "F", "recv_B", "linear h0.qkv backward_weight", "all_reduce". Static storage. */
+/** What a span is called, without its numbers: "F", "recv_B", "linear h0.qkv backward_weight", "all_reduce". Static
+ *  storage. */
 const char *trace_span_name(const struct trace_rank *, const struct span *);
 
-/* The bubble as it was: in the time from the first compute action of any rank to the end of the last of any rank, a step, what a rank spends
- * outside of compute actions (SPAN_ACTION, action_is_compute): waiting for neighbours, and fetching messages. Means over steps and
- * ranks. forward_s, backward_s: of a microbatch, through all chunks of a rank. What a collective inside of an action waits for counts as compute. */
+/* The bubble as it was: in the time from the first compute action of any rank to the end of the last of any rank, a
+ * step, what a rank spends outside of compute actions (SPAN_ACTION, action_is_compute): waiting for neighbours, and
+ * fetching messages. Means over steps and ranks. forward_s, backward_s: of a microbatch, through all chunks of a rank.
+ * What a collective inside of an action waits for counts as compute. */
 struct trace_bubble { double window_s, idle_s, forward_s, backward_s; };
 /** Of gathered data with at least one whole step, at rank 0 of the mesh. @collective{none} */
 struct trace_bubble trace_bubble(const struct trace_data *);
 
-/** Write the file: Trace Event Format (JSON object form), which ui.perfetto.dev and chrome://tracing open. docs/trace.md says what is in
- *  it. @errors E_IO with path and reason  @collective{none} */
+/** Write the file: Trace Event Format (JSON object form), which ui.perfetto.dev and chrome://tracing open.
+ *  docs/trace.md says what is in it. @errors E_IO with path and reason  @collective{none} */
 enum status trace_write(const struct trace_data *, const struct plan *, const char *path);
 
 #ifdef __cplusplus

@@ -1,13 +1,13 @@
 /* One clock for all ranks.
  *
- * Idea: ask rank 0 for the time. The answer was right at some moment between sending the question and getting the answer; taking the
- * middle, one is wrong by half of the round trip at most, however unequal the two ways are:
+ * Idea: ask rank 0 for the time. The answer was right at some moment between sending the question and getting the
+ * answer; taking the middle, one is wrong by half of the round trip at most, however unequal the two ways are:
  *
  *   sent <= moment <= back     offset = there - (sent + back) / 2     |error| <= (back - sent) / 2
  *
- * A rank that had to wait for a core, or a message in a queue, only makes the round trip longer, so of many questions the one that came back
- * soonest says most. Clocks of two machines also run at different speeds, by some ten microseconds a second; so the offset is measured
- * before and after what is recorded, and between the two goes a line.
+ * A rank that had to wait for a core, or a message in a queue, only makes the round trip longer, so of many questions
+ * the one that came back soonest says most. Clocks of two machines also run at different speeds, by some ten
+ * microseconds a second; so the offset is measured before and after what is recorded, and between the two goes a line.
  *
  * Source: Cristian, "Probabilistic clock synchronization", 1989; Mills, RFC 5905 (NTP) takes the same minimum. */
 #include "lib/trace/trace_clock.h"
@@ -21,7 +21,8 @@ struct clock_offset clock_offset_of(const struct clock_ping *ping, int n) {
     for (int i = 1; i < n; i++)
         if (ping[i].back_s - ping[i].sent_s < best->back_s - best->sent_s) best = &ping[i];
     double middle_s = (best->sent_s + best->back_s) / 2;
-    return (struct clock_offset){.at_s = middle_s, .offset_s = best->there_s - middle_s, .uncertainty_s = (best->back_s - best->sent_s) / 2};
+    return (struct clock_offset){.at_s = middle_s, .offset_s = best->there_s - middle_s,
+                                 .uncertainty_s = (best->back_s - best->sent_s) / 2};
 }
 
 double clock_at_rank_0(const struct clock_offset *before, const struct clock_offset *after, double time_s) {
@@ -32,7 +33,8 @@ double clock_at_rank_0(const struct clock_offset *before, const struct clock_off
 
 static enum status pass(const struct group *g, double *x, int peer, int tag, bool sends) {
     struct comm_request request = {0};
-    TRY(sends ? comm_send_start(g, x, 1, FP64, peer, tag, &request) : comm_recv_start(g, x, 1, FP64, peer, tag, &request));
+    TRY(sends ? comm_send_start(g, x, 1, FP64, peer, tag, &request)
+              : comm_recv_start(g, x, 1, FP64, peer, tag, &request));
     return comm_wait(&request);
 }
 

@@ -18,7 +18,8 @@ struct clock_offset { double at_s, offset_s, uncertainty_s; };
 /** The best of n >= 1 pings: the one that came back soonest. Pure. */
 struct clock_offset clock_offset_of(const struct clock_ping *, int n);
 
-/** A time of this rank on rank 0's clock: the line through two measurements, beyond them too; their offset if they are the same. Pure. */
+/** A time of this rank on rank 0's clock: the line through two measurements, beyond them too; their offset if they are
+ *  the same. Pure. */
 double clock_at_rank_0(const struct clock_offset *before, const struct clock_offset *after, double time_s);
 
 /** Measure this rank's offset to rank 0 of the group, by now(), which is clock_s but for tests. On rank 0: exactly 0.

@@ -1,5 +1,5 @@
-/* All ranks' spans to rank 0 of the mesh, on its clock. A rank makes up by itself what it has to say; then rank 0 takes one rank after the
- * other: a header of one size, and what the header counts. */
+/* All ranks' spans to rank 0 of the mesh, on its clock. A rank makes up by itself what it has to say; then rank 0 takes
+ * one rank after the other: a header of one size, and what the header counts. */
 #include "lib/base/grow.h"
 #include "lib/comm/comm_request.h"
 #include "lib/trace/trace_state.h"
@@ -94,16 +94,18 @@ static void pack_memory(const struct trace *t, struct parcel *p) {
     for (int i = 0; i < p->header.n_spans; i++) {
         const struct span *s = &p->spans[i];
         if (s->kind == SPAN_ROW) sample_row(&to, t, s);
-        else if (s->kind == SPAN_ACTION && !action_is_compute((enum action_kind)s->what)) sample(&to, s, t->timeline.points[t->timeline.first[s->action]].alive);
-        else if (s->kind == SPAN_STEP || (s->kind == SPAN_PHASE && s->what != PHASE_SCHEDULE)) sample(&to, s, t->timeline.resident);
+        else if (s->kind == SPAN_ACTION && !action_is_compute((enum action_kind)s->what))
+            sample(&to, s, t->timeline.points[t->timeline.first[s->action]].alive);
+        else if (s->kind == SPAN_STEP || (s->kind == SPAN_PHASE && s->what != PHASE_SCHEDULE))
+            sample(&to, s, t->timeline.resident);
     }
 }
 
 static enum status pack(const struct trace *t, struct parcel *p) {
     const struct run *r = t->run;
     double before_s = t->before.uncertainty_s, after_s = t->after.uncertainty_s;
-    p->header = (struct header){.place = r->mesh.place, .offset_s = t->before.offset_s, .uncertainty_s = before_s > after_s ? before_s : after_s,
-                                .dropped = t->spans.dropped};
+    p->header = (struct header){.place = r->mesh.place, .offset_s = t->before.offset_s,
+                                .uncertainty_s = before_s > after_s ? before_s : after_s, .dropped = t->spans.dropped};
     comm_host_name(p->header.host, sizeof p->header.host);
     memcpy(p->header.planned, r->memory.bytes, sizeof p->header.planned);
     memcpy(p->header.planned_host, r->memory.host_bytes, sizeof p->header.planned_host);
@@ -121,7 +123,8 @@ static enum status pass(const struct group *g, void *x, int64_t bytes, int peer,
     for (int64_t at = 0; at < bytes; at += message_limit) {
         int64_t n = bytes - at < message_limit ? bytes - at : message_limit;
         struct comm_request request = {0};
-        TRY(sends ? comm_send_start(g, (char *)x + at, n, UINT8, peer, tag, &request) : comm_recv_start(g, (char *)x + at, n, UINT8, peer, tag, &request));
+        TRY(sends ? comm_send_start(g, (char *)x + at, n, UINT8, peer, tag, &request)
+                  : comm_recv_start(g, (char *)x + at, n, UINT8, peer, tag, &request));
         TRY(comm_wait(&request));
     }
     return OK;
@@ -148,8 +151,10 @@ static enum status receive(const struct group *g, int rank, struct parcel *p) {
 /* Takes the parcel over. */
 static enum status unpack(struct parcel *p, struct trace_rank *out) {
     const struct header *h = &p->header;
-    *out = (struct trace_rank){.place = h->place, .offset_s = h->offset_s, .uncertainty_s = h->uncertainty_s, .dropped = h->dropped, .n_spans = h->n_spans,
-                               .n_memory = h->n_memory, .n_names = h->n_names, .n_steps = h->n_steps, .spans = p->spans, .memory = p->memory, .text = p->text};
+    *out = (struct trace_rank){.place = h->place, .offset_s = h->offset_s, .uncertainty_s = h->uncertainty_s,
+                               .dropped = h->dropped, .n_spans = h->n_spans,
+                               .n_memory = h->n_memory, .n_names = h->n_names, .n_steps = h->n_steps, .spans = p->spans,
+                               .memory = p->memory, .text = p->text};
     memcpy(out->host, h->host, sizeof out->host);
     memcpy(out->planned, h->planned, sizeof out->planned);
     memcpy(out->planned_host, h->planned_host, sizeof out->planned_host);
@@ -185,7 +190,8 @@ static enum status collect(const struct group *g, struct parcel *mine, struct tr
     return OK;
 }
 
-/* Rank 0 stays where it is when it lacks memory, and its peers in their sends: a failure that ends the job, like any in a step. */
+/* Rank 0 stays where it is when it lacks memory, and its peers in their sends: a failure that ends the job, like any in
+ * a step. */
 static enum status pass_all(const struct group *g, struct parcel *mine, struct trace_data *out) {
     if (group_rank(g) == 0) return collect(g, mine, out);
     TRY(pass(g, &mine->header, sizeof mine->header, 0, HEADER_TAG, true));

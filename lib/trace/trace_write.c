@@ -1,8 +1,8 @@
-/* The file: Trace Event Format (JSON object form). A rank is a process, a lane one of its threads; times are microseconds since the first
- * span, printed from whole nanoseconds, so that what nests in memory nests in the file.
+/* The file: Trace Event Format (JSON object form). A rank is a process, a lane one of its threads; times are
+ * microseconds since the first span, printed from whole nanoseconds, so that what nests in memory nests in the file.
  *
- * Collectives of one group may be under way at the same time. A thread can only show what nests, so each collective goes to the first lane of its
- * group ("dp", "dp 2", ...) where nothing else is under way.
+ * Collectives of one group may be under way at the same time. A thread can only show what nests, so each collective
+ * goes to the first lane of its group ("dp", "dp 2", ...) where nothing else is under way.
  *
  * Source: Trace Event Format, the Chromium project; ui.perfetto.dev reads it. */
 #include "lib/trace/trace.h"
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANE_STEP = 1, LANE_COMPUTE, LANE_PIPELINE, LANES_A_GROUP = 1 << 16 };   /* thread numbers; a group has its own from (axis + 1) x LANES_A_GROUP */
+/* thread numbers; a group has its own from (axis + 1) x LANES_A_GROUP */
+enum { LANE_STEP = 1, LANE_COMPUTE, LANE_PIPELINE, LANES_A_GROUP = 1 << 16 };
 
 struct writer {
     FILE *f;
@@ -23,14 +24,17 @@ struct writer {
     const struct trace_rank *rank;       /* whose turn it is */
     int pid;
     bool comma;
-    int error;                           /* errno of the first failure: what fails behind it, and fclose, may say something else */
+    int error;                           /* errno of the first failure: what fails behind it, and fclose, may say
+                                          * something else */
     /* by group: when the last collective of each of its lanes ends */
     double *busy_until_s[N_MESH_AXES];
     int n_lanes[N_MESH_AXES];
 };
 
 /* ---- pieces of events ---- */
-static int64_t ns_of(const struct writer *w, double time_s) { return (int64_t)((time_s - w->data->start_s) * 1e9 + 0.5); }
+static int64_t ns_of(const struct writer *w, double time_s) {
+    return (int64_t)((time_s - w->data->start_s) * 1e9 + 0.5);
+}
 static void print_us(FILE *f, int64_t ns) { fprintf(f, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000)); }
 
 static void begin_event(struct writer *w, const char *phase, const char *name, int tid) {
@@ -44,7 +48,8 @@ static void print_time(struct writer *w, const char *key, int64_t ns) {
     print_us(w->f, ns);
 }
 
-static void begin_span(struct writer *w, const char *name, const char *category, int tid, double start_s, double end_s) {
+static void begin_span(struct writer *w, const char *name, const char *category, int tid, double start_s,
+                       double end_s) {
     int64_t start = ns_of(w, start_s), end = ns_of(w, end_s);
     begin_event(w, "X", name, tid);
     fprintf(w->f, ",\"cat\":\"%s\"", category);
@@ -105,14 +110,16 @@ static void write_comm(struct writer *w, const struct span *s) {
     double waited_s = s->wait_s == 0 ? 0 : s->end_s - s->wait_s;
     begin_span(w, trace_span_name(w->rank, s), "comm", tid, s->start_s, s->end_s);
     print_place(w, s);
-    fprintf(w->f, ",\"group\":\"%s\",\"count\":%d,\"bytes\":%.0f,\"waited_us\":%.3f}}", group_text(s->axis), s->count, s->bytes, 1e6 * waited_s);
+    fprintf(w->f, ",\"group\":\"%s\",\"count\":%d,\"bytes\":%.0f,\"waited_us\":%.3f}}", group_text(s->axis), s->count,
+            s->bytes, 1e6 * waited_s);
     if (s->wait_s == 0) return;
     begin_span(w, "wait", "wait", tid, s->wait_s > s->start_s ? s->wait_s : s->start_s, s->end_s);
     fputc('}', w->f);
 }
 
 /* ---- messages: an arrow from the send to the receive ---- */
-/* The same number at both ends: step, direction, which boundary of the pipeline, microbatch, and which of the pipelines. */
+/* The same number at both ends: step, direction, which boundary of the pipeline, microbatch, and which of the
+ * pipelines. */
 static int64_t message_of(const struct writer *w, const struct span *s) {
     const struct mesh_place *p = &w->rank->place;
     bool backward = s->what == SEND_B || s->what == RECV_B, above = s->what == SEND_F || s->what == RECV_B;
@@ -149,7 +156,8 @@ static void write_span(struct writer *w, const struct span *s) {
     else {
         bool step = s->kind == SPAN_STEP || s->kind == SPAN_PHASE;
         snprintf(name, sizeof name, "step %d", s->step + 1);
-        begin_span(w, s->kind == SPAN_STEP ? name : trace_span_name(w->rank, s), step ? "step" : "row", step ? LANE_STEP : LANE_COMPUTE, s->start_s, s->end_s);
+        begin_span(w, s->kind == SPAN_STEP ? name : trace_span_name(w->rank, s), step ? "step" : "row",
+                   step ? LANE_STEP : LANE_COMPUTE, s->start_s, s->end_s);
         print_place(w, s);
         fputs("}}", w->f);
     }
@@ -169,9 +177,12 @@ static void write_rank(struct writer *w) {
     name_rank(w);
     for (int i = 0; i < r->n_spans; i++) write_span(w, &r->spans[i]);
     for (int i = 0; i < r->n_memory; i++)
-        if (r->planned[r->memory[i].role] > 0) write_counter(w, "memory", (enum role)r->memory[i].role, r->memory[i].time_s, r->memory[i].bytes);
+        if (r->planned[r->memory[i].role] > 0)
+            write_counter(w, "memory", (enum role)r->memory[i].role, r->memory[i].time_s, r->memory[i].bytes);
     for (enum role role = 0; role < N_ROLES; role++)
-        if (r->planned_host[role] > 0) write_counter(w, "host memory", role, r->n_spans ? r->spans[0].start_s : w->data->start_s, r->planned_host[role]);
+        if (r->planned_host[role] > 0)
+            write_counter(w, "host memory", role, r->n_spans ? r->spans[0].start_s : w->data->start_s,
+                          r->planned_host[role]);
 }
 
 /* ---- what the file says of itself ---- */
@@ -182,7 +193,8 @@ static json_t *roles_json(const int64_t bytes[N_ROLES]) {
     return o;
 }
 
-/* A host's name is bytes; where they are no UTF-8 (cut in the middle of a character, too) only ASCII is kept of them. */
+/* A host's name is bytes; where they are no UTF-8 (cut in the middle of a character, too) only ASCII is kept of
+ * them. */
 static json_t *host_json(const char *host) {
     char plain[sizeof ((struct trace_rank *)0)->host];
     json_t *x = json_string(host);
@@ -197,22 +209,28 @@ static json_t *ranks_json(const struct trace_data *d) {
     json_t *ranks = json_array();
     for (int i = 0; i < d->n_ranks; i++) {
         const struct trace_rank *r = &d->ranks[i];
-        json_array_append_new(ranks, json_pack("{s:i, s:o, s:f, s:f, s:I, s:o, s:o}", "rank", i, "host", host_json(r->host), "clock_offset_us", 1e6 * r->offset_s,
-                                               "clock_uncertainty_us", 1e6 * r->uncertainty_s, "spans_dropped", (json_int_t)r->dropped,
-                                               "planned_bytes", roles_json(r->planned), "planned_host_bytes", roles_json(r->planned_host)));
+        json_array_append_new(ranks, json_pack("{s:i, s:o, s:f, s:f, s:I, s:o, s:o}", "rank", i, "host",
+                                               host_json(r->host), "clock_offset_us", 1e6 * r->offset_s,
+                                               "clock_uncertainty_us", 1e6 * r->uncertainty_s, "spans_dropped",
+                                               (json_int_t)r->dropped, "planned_bytes", roles_json(r->planned),
+                                               "planned_host_bytes", roles_json(r->planned_host)));
     }
     return ranks;
 }
 
 static json_t *about_json(const struct trace_data *d, const struct plan *p) {
     struct trace_bubble b = trace_bubble(d);
-    json_t *about = json_pack("{s:s, s:s, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:s, s:s, s:o}", "program", "trivium", "model", p->model,
-                     "first_step", (json_int_t)d->first_step + 1, "steps", (json_int_t)d->n_steps,
-                     "microbatches", p->n_microbatches, "pipeline_window_us", 1e6 * b.window_s, "bubble_us", 1e6 * b.idle_s,
-                     "forward_us", 1e6 * b.forward_s, "backward_us", 1e6 * b.backward_s,
-                     "clock", "microseconds on rank 0's clock since the first span; a rank's times are off by at most its clock_uncertainty_us",
-                     "memory", "bytes alive by the plan when a row begins; planned_bytes, which is allocated, is more by what packing wastes",
-                     "ranks", ranks_json(d));
+    json_t *about =
+        json_pack("{s:s, s:s, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:s, s:s, s:o}", "program", "trivium", "model",
+                  p->model, "first_step", (json_int_t)d->first_step + 1, "steps", (json_int_t)d->n_steps,
+                  "microbatches", p->n_microbatches, "pipeline_window_us", 1e6 * b.window_s, "bubble_us",
+                  1e6 * b.idle_s, "forward_us", 1e6 * b.forward_s, "backward_us", 1e6 * b.backward_s, "clock",
+                  "microseconds on rank 0's clock since the first span; a rank's times are off by at most its "
+                  "clock_uncertainty_us",
+                  "memory",
+                  "bytes alive by the plan when a row begins; planned_bytes, which is allocated, is more by what "
+                  "packing wastes",
+                  "ranks", ranks_json(d));
     for (int k = 0; about && k < N_DIMS; k++) json_object_set_new(about, mesh_dim_name(k), json_integer(p->mesh.at[k]));
     return about;
 }
