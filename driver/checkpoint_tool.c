@@ -8,14 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char HELP[] =
-    "trivium checkpoint inspect DIR\n"
-    "trivium checkpoint export DIR --to hf|llmc FILE [--precision fp32|bf16]\n"
-    "trivium checkpoint import --from hf|llmc FILE --to DIR [--heads N]\n\n"
-    "  inspect   what a checkpoint holds, and whether its files are what was written. DIR: a step's folder, or what --save named\n"
-    "  export    its weights for another project: hf, a GPT-2 of Hugging Face (FILE.safetensors in F32, of an fp64 run in F64, and\n"
-    "            config.json beside it); llmc, a model file of llm.c (fp32, or bf16)\n"
-    "  import    the other way round: a checkpoint of weights alone, for train --init DIR. hf: heads are config.json's, else hidden / 64\n";
+static const char HELP[] = "trivium checkpoint inspect DIR\n"
+                           "trivium checkpoint export DIR --to hf|llmc FILE [--precision fp32|bf16]\n"
+                           "trivium checkpoint import --from hf|llmc FILE --to DIR [--heads N]\n\n"
+                           "  inspect   what a checkpoint holds, and whether its files are what was written. DIR: a "
+                           "step's folder, or what --save named\n"
+                           "  export    its weights for another project: hf, a GPT-2 of Hugging Face (FILE.safetensors "
+                           "in F32, of an fp64 run in F64, and\n"
+                           "            config.json beside it); llmc, a model file of llm.c (fp32, or bf16)\n"
+                           "  import    the other way round: a checkpoint of weights alone, for train --init DIR. hf: "
+                           "heads are config.json's, else hidden / 64\n";
 
 /* ---- words that are no options ---- */
 
@@ -35,14 +37,17 @@ static enum status sort_words(int argc, char **argv, struct words *w) {
     return OK;
 }
 
-static enum status read_options(const struct option *option, int n, void *target, const struct words *w, struct options **out) {
+static enum status read_options(const struct option *option, int n, void *target, const struct words *w,
+                                struct options **out) {
     struct option_table table = {option, n};
     TRY(options_create(&table, 1, target, out));
     return options_parse(*out, w->n_options, w->option);
 }
 
 static enum status must_be_given(const struct options *o, const char *command, const char *name) {
-    return options_source(o, name) != FROM_DEFAULT ? OK : FAIL(E_USAGE, "checkpoint %s does not say --%s; see checkpoint --help", command, name);
+    return options_source(o, name) != FROM_DEFAULT
+               ? OK
+               : FAIL(E_USAGE, "checkpoint %s does not say --%s; see checkpoint --help", command, name);
 }
 
 /* ---- the commands ---- */
@@ -51,18 +56,23 @@ enum { FORMAT_HF, FORMAT_LLMC };
 
 struct export_request { int to, precision; };
 static const struct option EXPORT[] = {
-    {"to", OPTION_CHOICE, NULL, 0, 0, "hf|llmc", "", "format of the file", "export", offsetof(struct export_request, to)},
-    {"precision", OPTION_CHOICE, NULL, 0, 0, "fp32|bf16", "", "llmc: of the weights", "export", offsetof(struct export_request, precision)},
+    {"to", OPTION_CHOICE, NULL, 0, 0, "hf|llmc", "", "format of the file", "export",
+     offsetof(struct export_request, to)},
+    {"precision", OPTION_CHOICE, NULL, 0, 0, "fp32|bf16", "", "llmc: of the weights", "export",
+     offsetof(struct export_request, precision)},
 };
 
 static enum status run_export(const struct export_request *q, const struct options *o, const struct words *w) {
     struct checkpoint_reader *r;
     TRY(must_be_given(o, "export", "to"));
-    if (w->n_plain != 2) return FAIL(E_USAGE, "checkpoint export takes a folder and a file, and %d words are there", w->n_plain);
+    if (w->n_plain != 2)
+        return FAIL(E_USAGE, "checkpoint export takes a folder and a file, and %d words are there", w->n_plain);
     if (q->to == FORMAT_HF && options_source(o, "precision") != FROM_DEFAULT)
-        return FAIL(E_USAGE, "precision is llmc's choice; hf files have F32, and F64 where the checkpoint has: leave it out");
+        return FAIL(E_USAGE,
+                    "precision is llmc's choice; hf files have F32, and F64 where the checkpoint has: leave it out");
     TRY(checkpoint_open(w->plain[0], &r));
-    enum status status = q->to == FORMAT_HF ? gpt_hf_export(r, w->plain[1]) : gpt_llmc_export(r, q->precision ? BF16 : FP32, w->plain[1]);
+    enum status status = q->to == FORMAT_HF ? gpt_hf_export(r, w->plain[1])
+                                            : gpt_llmc_export(r, q->precision ? BF16 : FP32, w->plain[1]);
     if (status == OK) printf("exported: %s to %s\n", checkpoint_folder(r), w->plain[1]);
     checkpoint_close(&r);
     return status;
@@ -70,10 +80,11 @@ static enum status run_export(const struct export_request *q, const struct optio
 
 struct import_request { int from; char to[OPTION_TEXT_MAX]; int64_t heads; };
 static const struct option IMPORT[] = {
-    {"from", OPTION_CHOICE, NULL, 0, 0, "hf|llmc", "", "format of the file", "import", offsetof(struct import_request, from)},
+    {"from", OPTION_CHOICE, NULL, 0, 0, "hf|llmc", "", "format of the file", "import",
+     offsetof(struct import_request, from)},
     {"to", OPTION_TEXT, "", 0, 0, NULL, "", "folder for the checkpoint", "import", offsetof(struct import_request, to)},
-    {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "hf: attention heads; default: config.json's, else hidden / 64", "import",
-     offsetof(struct import_request, heads)},
+    {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "hf: attention heads; default: config.json's, else hidden / 64",
+     "import", offsetof(struct import_request, heads)},
 };
 
 static enum status run_import(const struct import_request *q, const struct options *o, const struct words *w) {
@@ -81,12 +92,14 @@ static enum status run_import(const struct import_request *q, const struct optio
     TRY(must_be_given(o, "import", "from"));
     TRY(must_be_given(o, "import", "to"));
     if (w->n_plain != 1) return FAIL(E_USAGE, "checkpoint import takes one file, and %d words are there", w->n_plain);
-    if (q->from == FORMAT_LLMC && q->heads) return FAIL(E_USAGE, "an llm.c file says its heads itself; leave --heads out");
+    if (q->from == FORMAT_LLMC && q->heads)
+        return FAIL(E_USAGE, "an llm.c file says its heads itself; leave --heads out");
     if (q->from == FORMAT_HF) TRY(gpt_hf_import(w->plain[0], q->heads, q->to, &m));
     else TRY(gpt_llmc_import(w->plain[0], q->to, &m));
     printf("imported: %s to %s\n", w->plain[0], q->to);
-    printf("train with: --init %s --layers %" PRId64 " --hidden %" PRId64 " --heads %" PRId64 " --seq %" PRId64 " --vocab %" PRId64 "\n", q->to,
-           m.layers, m.hidden, m.heads, m.seq, m.vocab);
+    printf("train with: --init %s --layers %" PRId64 " --hidden %" PRId64 " --heads %" PRId64 " --seq %" PRId64
+           " --vocab %" PRId64 "\n",
+           q->to, m.layers, m.hidden, m.heads, m.seq, m.vocab);
     return OK;
 }
 
@@ -117,7 +130,9 @@ static enum status run_command(int argc, char **argv) {
     if (!strcmp(name, "export")) return export_command(argc - 1, argv + 1);
     if (!strcmp(name, "import")) return import_command(argc - 1, argv + 1);
     if (strcmp(name, "inspect") != 0)
-        return FAIL(E_USAGE, "checkpoint %.32s is no command; use checkpoint inspect, export or import (checkpoint --help)", name);
+        return FAIL(E_USAGE,
+                    "checkpoint %.32s is no command; use checkpoint inspect, export or import (checkpoint --help)",
+                    name);
     if (argc != 2) return FAIL(E_USAGE, "checkpoint inspect takes one folder, and %d words follow", argc - 1);
     return checkpoint_inspect(argv[1], stdout);
 }

@@ -24,14 +24,19 @@ struct request {
 
 #define AT(field) offsetof(struct request, field)
 static const struct option TOKENIZER_OPTIONS[] = {
-    {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "", "folder of a byte-level BPE (GPT-2's): vocab.json and merges.txt; empty: a token is a byte", "tokenizer", AT(tokenizer)},
+    {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",
+     "folder of a byte-level BPE (GPT-2's): vocab.json and merges.txt; empty: a token is a byte", "tokenizer",
+     AT(tokenizer)},
     {"vocab", OPTION_TEXT, "", 0, 0, NULL, "", "the same, file by file: vocab.json", "tokenizer", AT(vocab)},
     {"merges", OPTION_TEXT, "", 0, 0, NULL, "", "and merges.txt", "tokenizer", AT(merges)},
 };
 static const struct option TOKENIZE_OPTIONS[] = {
-    {"to", OPTION_TEXT, "", 0, 0, NULL, "", "the file to write; for Megatron NAME.bin, and NAME.idx is written beside it", "output", AT(to)},
-    {"format", OPTION_CHOICE, "auto", 0, 0, "auto|llmc|megatron", "", "auto: megatron if the file to write is called .idx, else llmc", "output", AT(format)},
-    {"end-of-text", OPTION_BOOL, "off", 0, 0, NULL, "", "put <|endoftext|> behind each input", "output", AT(end_of_text)},
+    {"to", OPTION_TEXT, "", 0, 0, NULL, "",
+     "the file to write; for Megatron NAME.bin, and NAME.idx is written beside it", "output", AT(to)},
+    {"format", OPTION_CHOICE, "auto", 0, 0, "auto|llmc|megatron", "",
+     "auto: megatron if the file to write is called .idx, else llmc", "output", AT(format)},
+    {"end-of-text", OPTION_BOOL, "off", 0, 0, NULL, "", "put <|endoftext|> behind each input", "output",
+     AT(end_of_text)},
 };
 static const struct option INSPECT_OPTIONS[] = {
     {"tokens", OPTION_INT, "16", 0, 1e6, NULL, "", "how many of the first tokens are shown", "output", AT(tokens)},
@@ -44,8 +49,10 @@ static const struct option_table INSPECT_TABLES[] = {TABLE(INSPECT_OPTIONS), TAB
 static enum status open_tokenizer(const struct request *q, struct bpe **out) {
     bool folder = q->tokenizer[0], files = q->vocab[0] || q->merges[0];
     *out = NULL;
-    if (folder && files) return FAIL(E_USAGE, "--tokenizer names both files, and --vocab and --merges each; give the one or the others");
-    if (files && !(q->vocab[0] && q->merges[0])) return FAIL(E_USAGE, "--vocab and --merges belong together; give both, or --tokenizer FOLDER");
+    if (folder && files)
+        return FAIL(E_USAGE, "--tokenizer names both files, and --vocab and --merges each; give the one or the others");
+    if (files && !(q->vocab[0] && q->merges[0]))
+        return FAIL(E_USAGE, "--vocab and --merges belong together; give both, or --tokenizer FOLDER");
     if (folder) return bpe_open_folder(q->tokenizer, out);
     return files ? bpe_open(q->vocab, q->merges, out) : OK;
 }
@@ -55,7 +62,12 @@ static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 /* ---- tokenize ---- */
 
 /* Tokens on their way to the file. bpe NULL: bytes. */
-struct job { struct data_writer *writer; struct bpe *bpe; int64_t done_bytes, all_bytes, look_at; double started, word_at; };
+struct job {
+    struct data_writer *writer;
+    struct bpe *bpe;
+    int64_t done_bytes, all_bytes, look_at;
+    double started, word_at;
+};
 
 static void say_progress(struct job *j) {
     double now = clock_s();
@@ -101,8 +113,9 @@ static enum status tokenize_files(const struct request *q, struct job *j, const 
     for (int i = 0; i < data_n_files(data); i++) TRY(tokenize_file(q, j, data, i));
     int64_t tokens = data_write_n_tokens(j->writer), documents = data_write_n_documents(j->writer);
     TRY(data_write_finish(&j->writer));
-    printf("%s: %" PRId64 " token%s of %" PRId64 " bytes (%.2f bytes a token), vocabulary %d, %" PRId64 " document%s\n", q->to, tokens, plural(tokens),
-           j->all_bytes, (double)j->all_bytes / (double)tokens, j->bpe ? bpe_n_tokens(j->bpe) : 256, documents, plural(documents));
+    printf("%s: %" PRId64 " token%s of %" PRId64 " bytes (%.2f bytes a token), vocabulary %d, %" PRId64 " document%s\n",
+           q->to, tokens, plural(tokens), j->all_bytes, (double)j->all_bytes / (double)tokens,
+           j->bpe ? bpe_n_tokens(j->bpe) : 256, documents, plural(documents));
     return OK;
 }
 
@@ -128,17 +141,22 @@ static bool is_written_to(const struct request *q, const struct stat *from) {
     stem -= stem > 4 && (!strcmp(q->to + stem - 4, ".bin") || !strcmp(q->to + stem - 4, ".idx")) ? 4 : 0;
     for (int i = 0; i < 2; i++) {
         snprintf(beside, sizeof beside, "%.*s%s", (int)stem, q->to, i ? ".idx" : ".bin");
-        if (q->format == FORMAT_MEGATRON && stat(beside, &to) == 0 && from->st_dev == to.st_dev && from->st_ino == to.st_ino) return true;
+        if (q->format == FORMAT_MEGATRON && stat(beside, &to) == 0 && from->st_dev == to.st_dev &&
+            from->st_ino == to.st_ino)
+            return true;
     }
     return false;
 }
 
-static enum status check_inputs(const struct request *q, const struct data_file *data, const struct bpe *bpe, int64_t *bytes) {
+static enum status check_inputs(const struct request *q, const struct data_file *data, const struct bpe *bpe,
+                                int64_t *bytes) {
     struct stat from;
     if (data_format_of(data) != DATA_TEXT)
-        return FAIL(E_CONFIG, "%s holds tokens already (%s); give the text that they were made of", data_path(data), data_format_name(data));
+        return FAIL(E_CONFIG, "%s holds tokens already (%s); give the text that they were made of", data_path(data),
+                    data_format_name(data));
     if (q->end_of_text && (!bpe || bpe_end_of_text(bpe) < 0))
-        return FAIL(E_CONFIG, "--end-of-text, and the vocabulary has no <|endoftext|>; leave it out, or give a --tokenizer that has");
+        return FAIL(E_CONFIG, "--end-of-text, and the vocabulary has no <|endoftext|>; leave it out, or give a "
+                              "--tokenizer that has");
     for (int i = *bytes = 0; i < data_n_files(data); i++) {
         int64_t n, first;
         const char *path = data_file_of(data, *bytes, &first);
@@ -214,10 +232,14 @@ static void print_data(const struct request *q, const struct data_file *data, co
     int64_t documents = data_n_documents(data), sequences = data_n_sequences(data);
     printf("file:          %s", data_path(data));
     if (data_n_files(data) > 1) printf(" (%d files)", data_n_files(data));
-    printf("\nformat:        %s\ntokens:        %" PRId64 "\nlargest token: %" PRId64, data_format_name(data), data_n_tokens(data), r.most);
+    printf("\nformat:        %s\ntokens:        %" PRId64 "\nlargest token: %" PRId64, data_format_name(data),
+           data_n_tokens(data), r.most);
     if (r.least < 0) printf(", and the least is %" PRId64 ": no model has negative tokens", r.least);
-    else printf("; a model of vocab %" PRId64 " or more can read it", data_vocab(data) > r.most ? data_vocab(data) : r.most + 1);
-    if (data_format_of(data) == DATA_MEGATRON) printf("\ndocuments:     %" PRId64 ", in %" PRId64 " sequence%s", documents, sequences, plural(sequences));
+    else
+        printf("; a model of vocab %" PRId64 " or more can read it",
+               data_vocab(data) > r.most ? data_vocab(data) : r.most + 1);
+    if (data_format_of(data) == DATA_MEGATRON)
+        printf("\ndocuments:     %" PRId64 ", in %" PRId64 " sequence%s", documents, sequences, plural(sequences));
     if (r.ends > 0) printf("\nends of text:  %" PRId64, r.ends);
     putchar('\n');
     print_first(q, data, bpe);
@@ -257,7 +279,9 @@ static enum status run_request(struct request *q, struct options *o, bool writes
     int n = 0;
     while (n < argc && is_word(argv[n])) n++;
     TRY(options_parse(o, argc - n, argv + n));
-    if (n == 0) return FAIL(E_USAGE, "data %s needs a file, before the options: data %s FILE", writes ? "tokenize" : "inspect", writes ? "tokenize" : "inspect");
+    if (n == 0)
+        return FAIL(E_USAGE, "data %s needs a file, before the options: data %s FILE", writes ? "tokenize" : "inspect",
+                    writes ? "tokenize" : "inspect");
     char *inputs = join(n, argv);
     if (!inputs) return FAIL(E_MEMORY, "no memory for the names of %d files", n);
     enum status status = writes ? tokenize(q, inputs) : inspect(q, inputs);
@@ -270,11 +294,14 @@ static enum status run_command(int argc, char **argv, bool help) {
     struct request q = {0};
     struct options *o = NULL;
     if (!writes && (argc < 1 || (strcmp(argv[0], "inspect") && !help)))
-        return FAIL(E_USAGE, "data %.32s is no command; use data tokenize INPUT... --to OUT.bin, or data inspect FILE", argc < 1 ? "" : argv[0]);
+        return FAIL(E_USAGE, "data %.32s is no command; use data tokenize INPUT... --to OUT.bin, or data inspect FILE",
+                    argc < 1 ? "" : argv[0]);
     enum status status = options_create(writes ? TOKENIZE_TABLES : INSPECT_TABLES, 2, &q, &o);
     if (status == OK && options_ask_for_help(argc, argv)) {
-        printf(writes ? "trivium data tokenize INPUT... --to OUT.bin [options]\nInputs are text; their names come first.\n"
-                      : "trivium data inspect FILE... [options]        (trivium data tokenize --help: the other command)\n");
+        printf(
+            writes
+                ? "trivium data tokenize INPUT... --to OUT.bin [options]\nInputs are text; their names come first.\n"
+                : "trivium data inspect FILE... [options]        (trivium data tokenize --help: the other command)\n");
         options_help(o, stdout);
     } else if (status == OK) {
         status = run_request(&q, o, writes, argc - 1, argv + 1);

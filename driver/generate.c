@@ -1,7 +1,7 @@
 /* trivium generate: load a checkpoint's weights, read a prompt, write what the model would write next.
  *
- * The model's sizes are the checkpoint's. The layout is free: any number of ranks that divides the heads (tp). Every rank reads, computes and draws
- * the same; rank 0 prints. How: decode/decode.c. */
+ * The model's sizes are the checkpoint's. The layout is free: any number of ranks that divides the heads (tp). Every
+ * rank reads, computes and draws the same; rank 0 prints. How: decode/decode.c. */
 #include "driver/generate.h"
 
 #include "decode/decode.h"
@@ -28,19 +28,34 @@ struct request {
 };
 
 static const struct option OPTIONS[] = {
-    {"checkpoint", OPTION_TEXT, "", 0, 0, NULL, "", "whose weights: a step's folder, or what train's --save named; saved in any layout", "text", offsetof(struct request, checkpoint)},
-    {"prompt", OPTION_TEXT, "", 0, 0, NULL, "", "how the text begins, for a model that reads bytes, or with its --tokenizer", "text", offsetof(struct request, prompt)},
-    {"prompt-tokens", OPTION_TEXT, "", 0, 0, NULL, "tokens", "the same as numbers, for any model: 1,2,3", "text", offsetof(struct request, prompt_tokens)},
-    {"tokens", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "how many are written; 0: until seq is full", "text", offsetof(struct request, tokens)},
-    {"temperature", OPTION_REAL, "1", 0, 1e6, NULL, "", "scores are divided by it before the draw; 0: no draw, always the most likely token", "text", offsetof(struct request, temperature)},
-    {"top-k", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "sample from the k most likely tokens; 0: all", "text", offsetof(struct request, top_k)},
-    {"seed", OPTION_INT, "1234", 0, 1e15, NULL, "", "the draws follow from it: the same seed, the same text, on any number of ranks", "text", offsetof(struct request, plan.seed)},
-    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size, the number of ranks; must divide heads", "machine", offsetof(struct request, plan.mesh.tp)},
-    {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "", "auto: cpu. Attention over a cache has no kernel for GPUs yet", "machine", offsetof(struct request, plan.device)},
+    {"checkpoint", OPTION_TEXT, "", 0, 0, NULL, "",
+     "whose weights: a step's folder, or what train's --save named; saved in any layout", "text",
+     offsetof(struct request, checkpoint)},
+    {"prompt", OPTION_TEXT, "", 0, 0, NULL, "",
+     "how the text begins, for a model that reads bytes, or with its --tokenizer", "text",
+     offsetof(struct request, prompt)},
+    {"prompt-tokens", OPTION_TEXT, "", 0, 0, NULL, "tokens", "the same as numbers, for any model: 1,2,3", "text",
+     offsetof(struct request, prompt_tokens)},
+    {"tokens", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "how many are written; 0: until seq is full", "text",
+     offsetof(struct request, tokens)},
+    {"temperature", OPTION_REAL, "1", 0, 1e6, NULL, "",
+     "scores are divided by it before the draw; 0: no draw, always the most likely token", "text",
+     offsetof(struct request, temperature)},
+    {"top-k", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "sample from the k most likely tokens; 0: all", "text",
+     offsetof(struct request, top_k)},
+    {"seed", OPTION_INT, "1234", 0, 1e15, NULL, "",
+     "the draws follow from it: the same seed, the same text, on any number of ranks", "text",
+     offsetof(struct request, plan.seed)},
+    {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size, the number of ranks; must divide heads",
+     "machine", offsetof(struct request, plan.mesh.tp)},
+    {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "",
+     "auto: cpu. Attention over a cache has no kernel for GPUs yet", "machine", offsetof(struct request, plan.device)},
 };
 
-/* Options of a training run that mean the same here. The sizes may be repeated; others than the checkpoint's are refused. */
-static const char *const SHARED[] = {"layers", "hidden", "heads", "seq", "vocab", "tokenizer", "precision", "threads", "comm-timeout", "check-collectives", "log"};
+/* Options of a training run that mean the same here. The sizes may be repeated; others than the checkpoint's are
+ * refused. */
+static const char *const SHARED[] = {"layers", "hidden", "heads", "seq", "vocab", "tokenizer", "precision", "threads",
+                                     "comm-timeout", "check-collectives", "log"};
 enum { N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
 
 struct generation {
@@ -80,7 +95,8 @@ static enum status create_options(struct request *q, struct options **out) {
 
 static enum status read_sizes(struct generation *g, char step[CHECKPOINT_PATH_MAX]) {
     struct checkpoint_model m;
-    if (!g->request.checkpoint[0]) return FAIL(E_USAGE, "generate needs the weights of a model; use --checkpoint DIR, what train's --save named");
+    if (!g->request.checkpoint[0])
+        return FAIL(E_USAGE, "generate needs the weights of a model; use --checkpoint DIR, what train's --save named");
     TRY(checkpoint_resolve(g->request.checkpoint, step));
     TRY(checkpoint_model(step, &m));
     const struct { const char *name; int64_t n; } sizes[] = {
@@ -88,15 +104,18 @@ static enum status read_sizes(struct generation *g, char step[CHECKPOINT_PATH_MA
     for (int i = 0; i < 5; i++) {
         char text[32];
         snprintf(text, sizeof text, "%" PRId64, sizes[i].n);
-        TRY(options_set(g->options, sizes[i].name, text, FROM_DATA));   /* what was typed stands, and checkpoint_load compares */
+        /* what was typed stands, and checkpoint_load compares */
+        TRY(options_set(g->options, sizes[i].name, text, FROM_DATA));
     }
     return OK;
 }
 
 static enum status settle_plan(struct plan *p, int world) {
     if (p->mesh.tp != world)
-        return FAIL(E_CONFIG, "%d rank%s and tp=%" PRId64 ": generate divides the model over tp alone; give --tp %d, or launch -n %" PRId64, world,
-                    world == 1 ? "" : "s", p->mesh.tp, world, p->mesh.tp);
+        return FAIL(E_CONFIG,
+                    "%d rank%s and tp=%" PRId64
+                    ": generate divides the model over tp alone; give --tp %d, or launch -n %" PRId64,
+                    world, world == 1 ? "" : "s", p->mesh.tp, world, p->mesh.tp);
     p->mesh.dp = 1;
     generate_plan(p);
     log_set_level((enum log_level)p->log);
@@ -107,12 +126,17 @@ static enum status read_prompt(struct generation *g) {
     struct request *q = &g->request;
     int64_t vocab = q->plan.vocab, seq = q->plan.seq;
     if (q->plan.tokenizer[0]) TRY(bpe_open_folder(q->plan.tokenizer, &g->bpe));
-    if (!q->prompt[0] == !q->prompt_tokens[0]) return FAIL(E_USAGE, "give the text's beginning: one of --prompt TEXT and --prompt-tokens 1,2,3");
+    if (!q->prompt[0] == !q->prompt_tokens[0])
+        return FAIL(E_USAGE, "give the text's beginning: one of --prompt TEXT and --prompt-tokens 1,2,3");
     if (q->prompt[0]) TRY(text_encode(q->prompt, vocab, g->bpe, &g->prompt, &g->n_prompt));
     else TRY(text_read_tokens(q->prompt_tokens, vocab, &g->prompt, &g->n_prompt));
     if (g->n_prompt >= seq || q->tokens > seq - g->n_prompt)
-        return FAIL(E_CONFIG, "the model reads seq=%" PRId64 " tokens, and the prompt has %" PRId64 " of them with tokens=%" PRId64 " to follow; %s", seq, g->n_prompt,
-                    q->tokens, g->n_prompt < seq ? "ask for fewer tokens (0: as many as there is room for)" : "shorten the prompt");
+        return FAIL(E_CONFIG,
+                    "the model reads seq=%" PRId64 " tokens, and the prompt has %" PRId64
+                    " of them with tokens=%" PRId64 " to follow; %s",
+                    seq, g->n_prompt, q->tokens,
+                    g->n_prompt < seq ? "ask for fewer tokens (0: as many as there is room for)"
+                                      : "shorten the prompt");
     if (q->tokens == 0) q->tokens = seq - g->n_prompt;
     return OK;
 }
@@ -173,8 +197,9 @@ static void summarise(const struct generation *g) {
     putchar('\n');
     fflush(stdout);
     if (log_get_level() < LOG_INFO) return;
-    fprintf(stderr, "prompt %" PRId64 " tokens in %.2f s, generated %" PRId64 " tokens, %.1f tok/s, cache %.2f MiB%s\n", g->n_prompt, prompt_s, g->n_written,
-            g->n_written > 1 ? (double)(g->n_written - 1) / rest_s : 1 / prompt_s, (double)decode_cache_bytes(&g->request.plan) / (1 << 20), g->request.plan.mesh.tp > 1 ? " a rank" : "");
+    fprintf(stderr, "prompt %" PRId64 " tokens in %.2f s, generated %" PRId64 " tokens, %.1f tok/s, cache %.2f MiB%s\n",
+            g->n_prompt, prompt_s, g->n_written, g->n_written > 1 ? (double)(g->n_written - 1) / rest_s : 1 / prompt_s,
+            (double)decode_cache_bytes(&g->request.plan) / (1 << 20), g->request.plan.mesh.tp > 1 ? " a rank" : "");
 }
 
 static void release(struct generation *g) {

@@ -1,7 +1,8 @@
 #ifndef TRIVIUM_DRIVER_GENERATE_H
 #define TRIVIUM_DRIVER_GENERATE_H
 
-/** `trivium generate --checkpoint DIR --prompt TEXT [options]`, one rank of it; starts and leaves MPI. Returns the exit code.
+/** `trivium generate --checkpoint DIR --prompt TEXT [options]`, one rank of it; starts and leaves MPI. Returns the exit
+ *  code.
  *  @collective{job} */
 int generate_main(int argc, char **argv);
 

@@ -25,7 +25,9 @@ static enum status append(void *self, const int32_t *tokens, int64_t n) {
 static enum status encode_by_bpe(const char *text, int64_t vocab, struct bpe *bpe, int32_t *tokens, int64_t *n) {
     struct encoded e = {tokens, 0};
     if (bpe_n_tokens(bpe) > vocab)
-        return FAIL(E_CONFIG, "tokenizer: it has %" PRId32 " tokens, and the model vocab=%" PRId64 "; give the tokenizer that the model was trained with",
+        return FAIL(E_CONFIG,
+                    "tokenizer: it has %" PRId32 " tokens, and the model vocab=%" PRId64
+                    "; give the tokenizer that the model was trained with",
                     bpe_n_tokens(bpe), vocab);
     TRY(bpe_encode(bpe, text, (int64_t)strlen(text), append, &e));
     *n = e.n;
@@ -35,7 +37,10 @@ static enum status encode_by_bpe(const char *text, int64_t vocab, struct bpe *bp
 enum status text_encode(const char *text, int64_t vocab, struct bpe *bpe, int32_t **tokens, int64_t *n) {
     *tokens = NULL;
     if (!bpe && vocab != BYTES)
-        return FAIL(E_CONFIG, "prompt: the model has vocab=%" PRId64 ", so its tokens are not the text's bytes; give its --tokenizer, or numbers with --prompt-tokens", vocab);
+        return FAIL(E_CONFIG,
+                    "prompt: the model has vocab=%" PRId64
+                    ", so its tokens are not the text's bytes; give its --tokenizer, or numbers with --prompt-tokens",
+                    vocab);
     TRY(tokens_new(strlen(text), tokens));
     if (bpe) return encode_by_bpe(text, vocab, bpe, *tokens, n);
     for (*n = 0; text[*n]; ++*n) (*tokens)[*n] = (unsigned char)text[*n];

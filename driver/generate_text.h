@@ -7,8 +7,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/** The tokens of a text for a model of this vocabulary. @param bpe NULL: a token is a byte. *tokens is to be freed, also after a failure.
- *  @errors E_CONFIG: the model's tokens are no bytes, and there is no tokenizer, or one with more tokens than the model has
+/** The tokens of a text for a model of this vocabulary. @param bpe NULL: a token is a byte. *tokens is to be freed,
+ *  also after a failure.
+ *  @errors E_CONFIG: the model's tokens are no bytes, and there is no tokenizer, or one with more tokens than the model
+ *  has
  *  @collective{none} */
 enum status text_encode(const char *text, int64_t vocab, struct bpe *bpe, int32_t **tokens, int64_t *n);
 

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-double goodput_interval_s(double stall_s, double mtbf_s) { return stall_s > 0 && mtbf_s > 0 ? sqrt(2 * stall_s * mtbf_s) : NAN; }
+double goodput_interval_s(double stall_s, double mtbf_s) {
+    return stall_s > 0 && mtbf_s > 0 ? sqrt(2 * stall_s * mtbf_s) : NAN;
+}
 
 int64_t goodput_interval_steps(double stall_s, double mtbf_s, double step_s) {
     double steps = goodput_interval_s(stall_s, mtbf_s) / step_s;
@@ -21,11 +23,14 @@ void goodput_advice(double stall_s, double mtbf_s, double step_s, char *out, siz
     int64_t steps = goodput_interval_steps(stall_s, mtbf_s, step_s);
     *out = 0;
     if (steps > 0)
-        snprintf(out, size, "training stands still %.3f s for a save; with a failure every %.0f s, save every %.1f s: --save-every %" PRId64 " (Young 1974)",
+        snprintf(out, size,
+                 "training stands still %.3f s for a save; with a failure every %.0f s, save every %.1f s: "
+                 "--save-every %" PRId64 " (Young 1974)",
                  stall_s, mtbf_s, goodput_interval_s(stall_s, mtbf_s), steps);
 }
 
-/* ---- the rows of several attempts: steps done so far, on a stack, from which a step that comes again takes itself and what followed ---- */
+/* ---- the rows of several attempts: steps done so far, on a stack, from which a step that comes again takes itself and
+ * what followed ---- */
 struct done { int64_t step; double s; };
 struct stack { struct done *done; int64_t n, room; };
 
@@ -49,7 +54,8 @@ static enum status push(struct stack *stack, int64_t step, double s) {
 }
 
 static enum status take_row(const json_t *row, struct stack *stack, struct goodput_rows *rows) {
-    const json_t *step = json_object_get(row, "step"), *step_ms = json_object_get(row, "step_ms"), *stall_ms = json_object_get(row, "stall_ms");
+    const json_t *step = json_object_get(row, "step"), *step_ms = json_object_get(row, "step_ms"),
+                 *stall_ms = json_object_get(row, "stall_ms");
     if (json_is_number(stall_ms)) {
         rows->n_saves++;
         rows->stalls_s += 1e-3 * json_number_value(stall_ms);

@@ -1,13 +1,15 @@
 /* How much of a job's time went into steps that count, and how often it should save.
  *
- *   goodput = seconds in steps that count / all seconds        not: set-up, loading, standing still for saves, evaluation, waiting for a
+ *   goodput = seconds in steps that count / all seconds        not: set-up, loading, standing still for saves,
+ *   evaluation, waiting for a
  *                                                              restart, steps that a failure has undone
- *   Young's interval = sqrt(2 d M)                             d: seconds that training stands still for a save, M: mean seconds between failures
+ *   Young's interval = sqrt(2 d M)                             d: seconds that training stands still for a save, M:
+ *   mean seconds between failures
  *
- * Why: saving every t seconds costs d / t of the time, and a failure, one in M seconds, costs half an interval: t / (2 M). The sum d / t + t / (2 M)
- * is least where its derivative -d / t^2 + 1 / (2 M) is zero. Good while d is small against M; Daly has the terms that follow.
- * Source: Young 1974, "A first order approximation to the optimum checkpoint interval"; Daly 2006, "A higher order estimate of the optimum
- * checkpoint interval for restart dumps". */
+ * Why: saving every t seconds costs d / t of the time, and a failure, one in M seconds, costs half an interval: t / (2
+ * M). The sum d / t + t / (2 M) is least where its derivative -d / t^2 + 1 / (2 M) is zero. Good while d is small
+ * against M; Daly has the terms that follow. Source: Young 1974, "A first order approximation to the optimum checkpoint
+ * interval"; Daly 2006, "A higher order estimate of the optimum checkpoint interval for restart dumps". */
 #ifndef TRIVIUM_DRIVER_GOODPUT_H
 #define TRIVIUM_DRIVER_GOODPUT_H
 
@@ -24,18 +26,20 @@ double goodput_interval_s(double stall_s, double mtbf_s);
 /** The same in whole steps, at least one. 0: not known. */
 int64_t goodput_interval_steps(double stall_s, double mtbf_s, double step_s);
 
-/** "a save takes 0.210 s; with a failure every 3600 s, save every 38.9 s: --save-every 94 (Young 1974)"; "" where something is not known. */
+/** "a save takes 0.210 s; with a failure every 3600 s, save every 38.9 s: --save-every 94 (Young 1974)"; "" where
+ *  something is not known. */
 void goodput_advice(double stall_s, double mtbf_s, double step_s, char *out, size_t size);
 
 /* What the rows of a metrics file say of all attempts together. */
 struct goodput_rows {
-    int64_t n_steps, n_undone;     /* that count; that were done again, or lost with what came after the last checkpoint */
+    int64_t n_steps, n_undone;     /* that count; that were done again, or lost with what came after the last
+                                    * checkpoint */
     double steps_s, undone_s;      /* seconds in them */
     int64_t n_saves;
     double stalls_s;               /* seconds of standing still for saves */
 };
-/** Read rows from byte `from` on. A step that comes again undoes its earlier row and all later ones; steps after last_step are lost.
- *  Lines that are no rows are passed over. @errors E_IO: there is no such file; E_MEMORY */
+/** Read rows from byte `from` on. A step that comes again undoes its earlier row and all later ones; steps after
+ *  last_step are lost. Lines that are no rows are passed over. @errors E_IO: there is no such file; E_MEMORY */
 enum status goodput_read(const char *path, int64_t from, int64_t last_step, struct goodput_rows *out);
 
 #ifdef __cplusplus

@@ -34,7 +34,8 @@ static bool is_of(const struct launch_outcome *o, enum status code) {
     return strncmp(reason, status_name(code), n) == 0 && reason[n] == ',';
 }
 
-enum launch_verdict_of_attempt launch_judge(const struct launch_outcome *o, int n_restarts, int max_restarts, int n_stuck) {
+enum launch_verdict_of_attempt launch_judge(const struct launch_outcome *o, int n_restarts, int max_restarts,
+                                            int n_stuck) {
     if (o->code != 1 || o->end.asked || is_of(o, E_NUMERIC)) return ATTEMPT_DONE;
     if (n_stuck >= LAUNCH_MOST_STUCK) return ATTEMPT_STUCK;
     return n_restarts < max_restarts ? ATTEMPT_AGAIN : ATTEMPT_NO_MORE;
@@ -64,7 +65,8 @@ static bool is_replaced(const char *word, const struct launch_change *change) {
     return change->dp && is_option(word, "--dp");
 }
 
-enum status launch_changed_words(char *const *command, int n_words, const struct launch_change *change, char dp_text[24], char ***out, int *n_out) {
+enum status launch_changed_words(char *const *command, int n_words, const struct launch_change *change,
+                                 char dp_text[24], char ***out, int *n_out) {
     enum { MOST_NEW = 8 };
     char **words = calloc((size_t)n_words + MOST_NEW, sizeof *words);
     *out = words;
@@ -72,7 +74,8 @@ enum status launch_changed_words(char *const *command, int n_words, const struct
     int n = 0;
     for (int i = 0; i < n_words; i++) {
         if (!is_replaced(command[i], change)) words[n++] = command[i];
-        else if (!strchr(command[i], '=') && i + 1 < n_words && strncmp(command[i + 1], "--", 2) != 0) i++; /* its value */
+        /* its value */
+        else if (!strchr(command[i], '=') && i + 1 < n_words && strncmp(command[i + 1], "--", 2) != 0) i++;
     }
     if (change->resume) {
         words[n++] = "--resume";

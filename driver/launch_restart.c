@@ -34,11 +34,15 @@ struct supervision {
 static enum status read_command(struct supervision *s) {
     const struct launch_request *r = s->first;
     if (strcmp(r->command[0], "train") != 0)
-        return FAIL(E_USAGE, "--max-restarts %d is for train, and the command is %s; leave it out", r->max_restarts, r->command[0]);
+        return FAIL(E_USAGE, "--max-restarts %d is for train, and the command is %s; leave it out", r->max_restarts,
+                    r->command[0]);
     TRY(recipe_options_create(NULL, &s->plan, &s->options));
     TRY(options_parse(s->options, r->n_words - 1, r->command + 1));
     if (s->plan.save[0]) return OK;
-    return FAIL(E_CONFIG, "--max-restarts %d, and train saves nothing to restart from; give train --save a folder, and --save-every", r->max_restarts);
+    return FAIL(E_CONFIG,
+                "--max-restarts %d, and train saves nothing to restart from; give train --save a folder, and "
+                "--save-every",
+                r->max_restarts);
 }
 
 /* No checkpoint, or one that cannot be found, is none. */
@@ -67,7 +71,8 @@ static void forget_words(struct supervision *s) {
 static bool may_resume(const struct supervision *s) { return launch_is_newer(&s->latest, &s->at_start); }
 
 static enum status prepare_next(struct supervision *s, bool progress) {
-    int fewer = s->first->min_ranks && !progress ? launch_fewer_ranks(&s->plan, s->now.n_ranks, s->first->min_ranks) : 0;
+    int fewer =
+        s->first->min_ranks && !progress ? launch_fewer_ranks(&s->plan, s->now.n_ranks, s->first->min_ranks) : 0;
     if (fewer) s->now.n_ranks = fewer;
     bool shrunk = s->now.n_ranks != s->first->n_ranks && s->plan.mesh.dp > 0;
     struct launch_change change = {
@@ -75,23 +80,26 @@ static enum status prepare_next(struct supervision *s, bool progress) {
         .no_init = s->plan.init[0] && options_source(s->options, "init") == FROM_FILE,
         .dp = shrunk ? s->now.n_ranks / plan_replica_ranks(&s->plan) : 0};
     forget_words(s);
-    return launch_changed_words(s->first->command, s->first->n_words, &change, s->dp_text, &s->now.command, &s->now.n_words);
+    return launch_changed_words(s->first->command, s->first->n_words, &change, s->dp_text, &s->now.command,
+                                &s->now.n_words);
 }
 
 static void say_next(const struct supervision *s, const struct launch_outcome *o, double wait_s) {
     char reason[256];
     launch_reason(o->line, reason, sizeof reason);
-    log_info("restart %d of %d in %g s, %d ranks, from %s: %s", s->n_restarts, s->first->max_restarts, wait_s, s->now.n_ranks,
-             may_resume(s) ? s->latest.step : "the beginning (no checkpoint yet)", reason);
+    log_info("restart %d of %d in %g s, %d ranks, from %s: %s", s->n_restarts, s->first->max_restarts, wait_s,
+             s->now.n_ranks, may_resume(s) ? s->latest.step : "the beginning (no checkpoint yet)", reason);
 }
 
 static void say_last(const struct supervision *s, enum launch_verdict_of_attempt verdict) {
     const char *step = s->latest.step[0] ? s->latest.step : "none";
     if (verdict == ATTEMPT_STUCK)
-        log_warn("no other restart: %d in a row brought no new checkpoint (the last: %s); the line above says what keeps coming back, or "
-                 "save more often", LAUNCH_MOST_STUCK, step);
+        log_warn("no other restart: %d in a row brought no new checkpoint (the last: %s); the line above says what "
+                 "keeps coming back, or save more often",
+                 LAUNCH_MOST_STUCK, step);
     if (verdict == ATTEMPT_NO_MORE)
-        log_warn("no other restart: --max-restarts %d are used up (the last checkpoint: %s)", s->first->max_restarts, step);
+        log_warn("no other restart: --max-restarts %d are used up (the last checkpoint: %s)", s->first->max_restarts,
+                 step);
 }
 
 /* A TERM while nothing runs is what it is at other times: leave, to be resumed. */
@@ -144,8 +152,10 @@ static void say_goodput(const struct supervision *s, int code) {
     }
     log_info("goodput of %d attempts %.1f%%: %.2f s in %" PRId64 " steps that count, of %.2f s; %.2f s in %" PRId64
              " steps done again or lost, %.2f s between attempts",
-             s->n_restarts + 1, 100 * r.steps_s / total_s, r.steps_s, r.n_steps, total_s, r.undone_s, r.n_undone, total_s - s->up_s);
-    goodput_advice(r.n_saves ? r.stalls_s / (double)r.n_saves : 0, mtbf_s, r.n_steps ? r.steps_s / (double)r.n_steps : 0, advice, sizeof advice);
+             s->n_restarts + 1, 100 * r.steps_s / total_s, r.steps_s, r.n_steps, total_s, r.undone_s, r.n_undone,
+             total_s - s->up_s);
+    goodput_advice(r.n_saves ? r.stalls_s / (double)r.n_saves : 0, mtbf_s,
+                   r.n_steps ? r.steps_s / (double)r.n_steps : 0, advice, sizeof advice);
     if (*advice) log_info("%s", advice);
 }
 

@@ -15,11 +15,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const char HELP[] =
-    "trivium launch -n N [--host LIST] preflight [--save DIR] [--device D] [--comm C] [--threads T] [options of train, which are ignored]\n\n"
-    "Before a long job: ranks of each host, cores and threads, devices, library versions, the bus bandwidth of a 16 MiB all-reduce, and how fast\n"
-    "DIR can be written. What looks wrong is said in a line each. Exit code: 0; 1 a folder or the network fails; 2 ranks of different programs\n"
-    "or libraries, bad request.\n";
+static const char HELP[] = "trivium launch -n N [--host LIST] preflight [--save DIR] [--device D] [--comm C] "
+                           "[--threads T] [options of train, which are ignored]\n\n"
+                           "Before a long job: ranks of each host, cores and threads, devices, library versions, the "
+                           "bus bandwidth of a 16 MiB all-reduce, and how fast\n"
+                           "DIR can be written. What looks wrong is said in a line each. Exit code: 0; 1 a folder or "
+                           "the network fails; 2 ranks of different programs\nor libraries, bad request.\n";
 
 enum { MOST_HOSTS = 8, REPEATS = 5 };
 static const int64_t all_reduce_bytes = 16 << 20, write_bytes = 16 << 20, probe_bytes = 4096;
@@ -62,19 +63,23 @@ static enum status gather(const struct preflight_rank *mine, struct preflight_ra
 
 /* ---- train ---- */
 
-double preflight_checkpoint_bytes(const struct plan *p) { return 3.0 * (double)dtype_size(plan_dtype(p)) * (double)p->arch->n_params(p); }
+double preflight_checkpoint_bytes(const struct plan *p) {
+    return 3.0 * (double)dtype_size(plan_dtype(p)) * (double)p->arch->n_params(p);
+}
 
-static void say_ready(const struct plan *p, const struct preflight_rank *all, const struct checkpoint_ready *ready, bool tight) {
+static void say_ready(const struct plan *p, const struct preflight_rank *all, const struct checkpoint_ready *ready,
+                      bool tight) {
     char hosts[600];
     int n_hosts, n = comm_world_size();
     double bytes = preflight_checkpoint_bytes(p);
     if (tight)
-        log_warn("%s has room for %.1f MiB, and a checkpoint takes %.1f MiB: there is room for one only, and the next is written before it is removed", p->save,
-                 ready->free_bytes / MIB, bytes / MIB);
+        log_warn("%s has room for %.1f MiB, and a checkpoint takes %.1f MiB: there is room for one only, and the next "
+                 "is written before it is removed",
+                 p->save, ready->free_bytes / MIB, bytes / MIB);
     if (log_get_level() < LOG_INFO) return;
     preflight_hosts(all, n, MOST_HOSTS, hosts, sizeof hosts, &n_hosts);
-    printf("preflight: %d rank%s on %s; %s; %s has room for %.1f MiB, a checkpoint takes %.1f MiB\n", n, n == 1 ? "" : "s", hosts, all[0].device, p->save,
-           ready->free_bytes / MIB, bytes / MIB);
+    printf("preflight: %d rank%s on %s; %s; %s has room for %.1f MiB, a checkpoint takes %.1f MiB\n", n,
+           n == 1 ? "" : "s", hosts, all[0].device, p->save, ready->free_bytes / MIB, bytes / MIB);
     fflush(stdout);
 }
 
@@ -102,7 +107,8 @@ static enum status open_device(const struct plan *p, const struct device **out) 
     TRY(fail_agree(group_world(), device_cuda(n > 0 ? comm_local_rank() % n : 0, out)));
     int32_t own = comm_local_size() <= n;
     TRY(comm_all_reduce(group_world(), &own, 1, INT32, COMM_MIN));
-    return comm_use_device(*out, p->comm == PLAN_COMM_NCCL || (p->comm == PLAN_COMM_AUTO && own) ? COMM_NCCL : COMM_STAGED);
+    return comm_use_device(*out,
+                           p->comm == PLAN_COMM_NCCL || (p->comm == PLAN_COMM_AUTO && own) ? COMM_NCCL : COMM_STAGED);
 }
 
 /* On a GPU the sum is done when the device is; on the host when the call returns. */
@@ -134,14 +140,16 @@ static void print_ranks(const struct preflight_rank *all, int n) {
     int n_hosts;
     preflight_hosts(all, n, MOST_HOSTS, hosts, sizeof hosts, &n_hosts);
     printf("ranks       %d on %s\n", n, hosts);
-    printf("cores       %d threads a rank; rank 0 may use %d of the %d cores of %s\n", all[0].threads, all[0].allowed_cores, all[0].cores, all[0].host);
+    printf("cores       %d threads a rank; rank 0 may use %d of the %d cores of %s\n", all[0].threads,
+           all[0].allowed_cores, all[0].cores, all[0].host);
     printf("device      %s\n", all[0].device);
     printf("libraries   %s; trivium %016" PRIx64 "\n", all[0].library, all[0].program);
 }
 
 static void print_network(int n, double seconds) {
     double moved = comm_algorithm_bytes(COMM_ALL_REDUCE, n, (double)all_reduce_bytes);
-    printf("all-reduce  %.0f MiB in %.2f ms: bus bandwidth %.2f GB/s (2 S (n-1)/n / t)\n", (double)all_reduce_bytes / MIB, 1e3 * seconds, moved / seconds / 1e9);
+    printf("all-reduce  %.0f MiB in %.2f ms: bus bandwidth %.2f GB/s (2 S (n-1)/n / t)\n",
+           (double)all_reduce_bytes / MIB, 1e3 * seconds, moved / seconds / 1e9);
     fflush(stdout);
 }
 
@@ -151,8 +159,8 @@ static enum status look_at_folder(const struct plan *p) {
     TRY(checkpoint_ready(p->save, write_bytes, &ready));
     double bytes = (double)write_bytes * comm_world_size();
     if (is_rank_0())
-        printf("save        %s: %.0f MiB by all ranks, flushed, in %.0f ms: %.0f MB/s; room for %.0f MiB\n", p->save, bytes / MIB, 1e3 * ready.probe_s,
-               bytes / ready.probe_s / 1e6, ready.free_bytes / MIB);
+        printf("save        %s: %.0f MiB by all ranks, flushed, in %.0f ms: %.0f MB/s; room for %.0f MiB\n", p->save,
+               bytes / MIB, 1e3 * ready.probe_s, bytes / ready.probe_s / 1e6, ready.free_bytes / MIB);
     return OK;
 }
 
@@ -161,7 +169,9 @@ static enum status conclude(const struct preflight_rank *all, int n) {
     int found = is_rank_0() ? preflight_findings(all, n, stdout, &differ) : 0;
     if (is_rank_0() && found == 0) puts("nothing looks wrong");
     fflush(stdout);
-    return fail_agree(group_world(), differ ? FAIL(E_CONFIG, "the ranks run different programs or libraries; see the lines above") : OK);
+    return fail_agree(group_world(),
+                      differ ? FAIL(E_CONFIG, "the ranks run different programs or libraries; see the lines above")
+                             : OK);
 }
 
 static enum status look(const struct plan *p, struct preflight_rank **all) {

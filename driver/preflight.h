@@ -1,7 +1,8 @@
 /* Before a long job: what could be wrong with hosts, devices, network and disk, found in seconds instead of hours.
  *
  *   trivium train --save DIR ...            looks at DIR before the first step (preflight_train)
- *   trivium launch -n N preflight [--save DIR] [train's options]      the table: who is where, what differs, how fast */
+ *   trivium launch -n N preflight [--save DIR] [train's options]      the table: who is where, what differs, how
+ *   fast */
 #ifndef TRIVIUM_DRIVER_PREFLIGHT_H
 #define TRIVIUM_DRIVER_PREFLIGHT_H
 
@@ -14,13 +15,14 @@
 extern "C" {
 #endif
 
-/** argv: words after `preflight`, train's options; it looks at save, device, comm, threads and comm-timeout. @return the exit code: 0 also where
- *  something looks wrong but works; 1 the folder or the network fails; 2 bad request, or ranks of different programs or libraries.
+/** argv: words after `preflight`, train's options; it looks at save, device, comm, threads and comm-timeout. @return
+ *  the exit code: 0 also where something looks wrong but works; 1 the folder or the network fails; 2 bad request, or
+ *  ranks of different programs or libraries.
  *  @collective{every process of the job} */
 int preflight_main(int argc, char **argv);
 
-/** Can the folder be written, by all, and has it room? Says ranks, hosts, device and room in one line, with a warning where there is room for
- *  only one checkpoint. Nothing to do without --save.
+/** Can the folder be written, by all, and has it room? Says ranks, hosts, device and room in one line, with a warning
+ *  where there is room for only one checkpoint. Nothing to do without --save.
  *  @collective{world} @errors as checkpoint_ready and checkpoint_room, the same on every rank and reported */
 enum status preflight_train(const struct plan *, const struct device *);
 

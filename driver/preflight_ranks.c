@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static bool same_host(const struct preflight_rank *a, const struct preflight_rank *b) { return strcmp(a->host, b->host) == 0; }
+static bool same_host(const struct preflight_rank *a, const struct preflight_rank *b) {
+    return strcmp(a->host, b->host) == 0;
+}
 
 static bool is_first_of_host(const struct preflight_rank *rank, int r) {
     for (int before = 0; before < r; before++)
@@ -30,7 +32,8 @@ void preflight_hosts(const struct preflight_rank *rank, int n_ranks, int most, c
     for (int r = 0; r < n_ranks; r++) {
         if (!is_first_of_host(rank, r)) continue;
         if ((*n_hosts)++ < most && used < sizeof list)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s x %d", used ? ", " : "", rank[r].host, ranks_of_host(rank, n_ranks, r));
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s x %d", used ? ", " : "", rank[r].host,
+                                     ranks_of_host(rank, n_ranks, r));
     }
     snprintf(out, size, "%d host%s: %s%s", *n_hosts, *n_hosts == 1 ? "" : "s", list, *n_hosts > most ? ", ..." : "");
 }
@@ -50,14 +53,16 @@ static int find_differences(const struct preflight_rank *rank, int n_ranks, FILE
         if (strcmp(model_of(rank[r].device), model_of(rank[0].device)) != 0) device = r;
     }
     if (program)
-        fprintf(to, "wrong: rank %d on %s runs another build of trivium than rank 0 on %s: copy it there, or use a shared folder\n", program,
-                rank[program].host, rank[0].host);
+        fprintf(to,
+                "wrong: rank %d on %s runs another build of trivium than rank 0 on %s: copy it there, or use a shared "
+                "folder\n",
+                program, rank[program].host, rank[0].host);
     if (library)
-        fprintf(to, "wrong: rank %d on %s has %s, rank 0 on %s has %s: load the same modules on all hosts\n", library, rank[library].host,
-                rank[library].library, rank[0].host, rank[0].library);
+        fprintf(to, "wrong: rank %d on %s has %s, rank 0 on %s has %s: load the same modules on all hosts\n", library,
+                rank[library].host, rank[library].library, rank[0].host, rank[0].library);
     if (device)
-        fprintf(to, "wrong: rank %d on %s computes on %s, rank 0 on %s on %s: the slowest sets the pace\n", device, rank[device].host, rank[device].device,
-                rank[0].host, rank[0].device);
+        fprintf(to, "wrong: rank %d on %s computes on %s, rank 0 on %s on %s: the slowest sets the pace\n", device,
+                rank[device].host, rank[device].device, rank[0].host, rank[0].device);
     *differ = program || library;
     return (program > 0) + (library > 0) + (device > 0);
 }
@@ -71,14 +76,16 @@ static int find_placement(const struct preflight_rank *rank, int n_ranks, FILE *
         if (rank[r].gpu_shared) shared = r;
     }
     if (uneven)
-        fprintf(to, "wrong: %s has %d ranks and %s %d: give each host as many\n", rank[uneven].host, ranks_of_host(rank, n_ranks, uneven), rank[0].host,
-                ranks_of_host(rank, n_ranks, 0));
+        fprintf(to, "wrong: %s has %d ranks and %s %d: give each host as many\n", rank[uneven].host,
+                ranks_of_host(rank, n_ranks, uneven), rank[0].host, ranks_of_host(rank, n_ranks, 0));
     if (bound >= 0)
-        fprintf(to, "wrong: rank %d on %s has %d threads and is bound to %d cores: start with --bind-to none, or set threads\n", bound, rank[bound].host,
-                rank[bound].threads, rank[bound].allowed_cores);
+        fprintf(to,
+                "wrong: rank %d on %s has %d threads and is bound to %d cores: start with --bind-to none, or set "
+                "threads\n",
+                bound, rank[bound].host, rank[bound].threads, rank[bound].allowed_cores);
     if (crowded >= 0)
-        fprintf(to, "wrong: %s has %d threads on %d cores, all ranks together: fewer ranks, or fewer threads\n", rank[crowded].host,
-                threads_of_host(rank, n_ranks, crowded), rank[crowded].cores);
+        fprintf(to, "wrong: %s has %d threads on %d cores, all ranks together: fewer ranks, or fewer threads\n",
+                rank[crowded].host, threads_of_host(rank, n_ranks, crowded), rank[crowded].cores);
     if (shared >= 0) fprintf(to, "wrong: rank %d on %s shares its GPU: one rank a GPU\n", shared, rank[shared].host);
     return (uneven > 0) + (bound >= 0) + (crowded >= 0) + (shared >= 0);
 }

@@ -1,5 +1,5 @@
-/* The one place that knows all techniques and models. To add one: include it, and put it in the list. The order is that of rewriting:
- * tp changes what a layer is, pp picks this rank's layers, the rest mark what is left. */
+/* The one place that knows all techniques and models. To add one: include it, and put it in the list. The order is that
+ * of rewriting: tp changes what a layer is, pp picks this rank's layers, the rest mark what is left. */
 #include "driver/recipe.h"
 
 #include "decode/decode.h"
@@ -19,11 +19,14 @@ static const struct technique *const TECHNIQUES[] = {
 
 static const struct model *const MODELS[] = {&model_gpt};
 
-const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS, sizeof MODELS / sizeof *MODELS};
+const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS,
+                                    sizeof MODELS / sizeof *MODELS};
 
-static const struct technique *const GENERATE_TECHNIQUES[] = {&technique_tp, &technique_mixed_precision, &technique_decode};
+static const struct technique *const GENERATE_TECHNIQUES[] = {&technique_tp, &technique_mixed_precision,
+                                                              &technique_decode};
 
-const struct recipe generate_recipe = {GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES, NULL, 0};
+const struct recipe generate_recipe = {GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES,
+                                       NULL, 0};
 
 void generate_plan(struct plan *p) {
     p->global_batch = p->micro_batch = 1;

@@ -19,13 +19,17 @@ struct request {
 
 #define AT(field) offsetof(struct request, field)
 static const struct option OPTIONS[] = {
-    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "", "order of forward and backward microbatches", "schedule", AT(schedule)},
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "", "order of forward and backward microbatches",
+     "schedule", AT(schedule)},
     {"pp", OPTION_INT, "4", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "schedule", AT(pp)},
-    {"microbatches", OPTION_INT, "8", 1, 1 << 20, NULL, "", "microbatches a step: global-batch / dp / micro-batch", "schedule", AT(microbatches)},
+    {"microbatches", OPTION_INT, "8", 1, 1 << 20, NULL, "", "microbatches a step: global-batch / dp / micro-batch",
+     "schedule", AT(microbatches)},
     {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a stage", "schedule", AT(chunks)},
-    {"time-f", OPTION_REAL, "1", 1e-6, 1e6, NULL, "", "time of a microbatch's forward in all layers of a stage; a chunk takes its part", "time", AT(time_f)},
+    {"time-f", OPTION_REAL, "1", 1e-6, 1e6, NULL, "",
+     "time of a microbatch's forward in all layers of a stage; a chunk takes its part", "time", AT(time_f)},
     {"time-b", OPTION_REAL, "2", 1e-6, 1e6, NULL, "", "time of its backward", "time", AT(time_b)},
-    {"time-c", OPTION_REAL, "0", 0, 1e6, NULL, "", "time of a message from stage to stage; nobody is busy meanwhile", "time", AT(time_c)},
+    {"time-c", OPTION_REAL, "0", 0, 1e6, NULL, "", "time of a message from stage to stage; nobody is busy meanwhile",
+     "time", AT(time_c)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "output", AT(json)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "also draw the chart into this file", "output", AT(svg)},
 };
@@ -45,13 +49,15 @@ static void print_bubble(const struct schedule_chart *c) {
     printf("bubble   %g; closed form (p-1)(F+B)%s = %g%s; %.1f%% of the step, %.1f%% of the work\n", c->bubble,
            c->n_chunks > 1 ? "/v" : "", formula, c->transfer > 0 ? " without transfers" : "",
            100 * c->bubble / c->timeline.makespan, 100 * c->bubble / c->work);
-    printf("checked  each forward has its backward, each send its receive; no deadlock with %d staging buffer%s a direction\n",
+    printf("checked  each forward has its backward, each send its receive; no deadlock with %d staging buffer%s a "
+           "direction\n",
            c->send_depth, c->send_depth == 1 ? "" : "s");
 }
 
 static void print_peaks(const struct schedule_chart *c) {
     const struct pp_shape shape = schedule_chart_shape(c);
-    printf("\nstage   peak in flight   closed form%s\n", c->n_chunks > 1 ? "   (chunks of microbatches)" : "   (microbatches)");
+    printf("\nstage   peak in flight   closed form%s\n",
+           c->n_chunks > 1 ? "   (chunks of microbatches)" : "   (microbatches)");
     for (int i = 0; i < c->n_stages; i++)
         printf("%5d   %14d   %11d\n", i, pp_peak_in_flight(&c->stages[i]), c->row->peak(&shape, i));
 }
@@ -63,7 +69,8 @@ static json_t *actions_json(const struct schedule_chart *c, int stage, bool comp
         const struct action *a = &c->stages[stage].actions[i];
         struct pp_span span = c->timeline.span[stage][i];
         if (action_is_compute(a->kind) != compute) continue;
-        json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:f, s:f}", "kind", action_name(a->kind), "chunk", a->chunk,
+        json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:f, s:f}", "kind", action_name(a->kind), "chunk",
+                                             a->chunk,
                                              "microbatch", a->microbatch, "start", span.start, "end", span.end));
     }
     return all;
@@ -72,15 +79,17 @@ static json_t *actions_json(const struct schedule_chart *c, int stage, bool comp
 static void print_json(const struct schedule_chart *c) {
     json_t *stages = json_array(), *peaks = json_array();
     for (int i = 0; i < c->n_stages; i++) {
-        json_array_append_new(stages, json_pack("{s:i, s:o, s:o}", "stage", i, "actions", actions_json(c, i, true), "transfers",
-                                                actions_json(c, i, false)));
+        json_array_append_new(stages, json_pack("{s:i, s:o, s:o}", "stage", i, "actions", actions_json(c, i, true),
+                                                "transfers", actions_json(c, i, false)));
         json_array_append_new(peaks, json_integer(pp_peak_in_flight(&c->stages[i])));
     }
-    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f}", "schedule", c->row->name, "pp", c->n_stages, "microbatches",
-                            c->n_microbatches, "chunks", c->n_chunks, "time_f", c->forward, "time_b", c->backward, "time_c", c->transfer);
-    json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:i, s:o, s:o}", "makespan", c->timeline.makespan, "bubble", c->bubble,
-                             "bubble_fraction", c->bubble / c->timeline.makespan, "bubble_over_work", c->bubble / c->work,
-                             "send_depth", c->send_depth, "peak_in_flight", peaks, "stages", stages);
+    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f}", "schedule", c->row->name, "pp", c->n_stages,
+                            "microbatches", c->n_microbatches, "chunks", c->n_chunks, "time_f", c->forward, "time_b",
+                            c->backward, "time_c", c->transfer);
+    json_t *more =
+        json_pack("{s:f, s:f, s:f, s:f, s:i, s:o, s:o}", "makespan", c->timeline.makespan, "bubble", c->bubble,
+                  "bubble_fraction", c->bubble / c->timeline.makespan, "bubble_over_work", c->bubble / c->work,
+                  "send_depth", c->send_depth, "peak_in_flight", peaks, "stages", stages);
     json_object_update(all, more);
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');

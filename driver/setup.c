@@ -28,7 +28,10 @@ static enum status settle_vocab(struct options *o, const struct plan *plan, cons
     snprintf(text, sizeof text, "%" PRId64, vocab);
     if (vocab) TRY(options_set(o, "vocab", text, FROM_DATA));
     if (plan->vocab == 0)
-        return FAIL(E_CONFIG, "%s does not say how large its vocabulary is; give --vocab (50257 for GPT-2's tokens; trivium data inspect shows the largest)", data_path(data));
+        return FAIL(E_CONFIG,
+                    "%s does not say how large its vocabulary is; give --vocab (50257 for GPT-2's tokens; trivium data "
+                    "inspect shows the largest)",
+                    data_path(data));
     return OK;
 }
 
@@ -62,8 +65,11 @@ static enum status split_data(struct setup *s) {
     }
     int64_t samples = data_split_samples(&s->train);
     if (samples >= p->global_batch) return OK;
-    return FAIL(E_DATA, "%s has %" PRId64 " training samples of seq=%" PRId64 " tokens, fewer than one batch: global-batch=%" PRId64
-                "; use a longer text, a smaller batch or a shorter seq", data_path(s->data), samples, p->seq, p->global_batch);
+    return FAIL(E_DATA,
+                "%s has %" PRId64 " training samples of seq=%" PRId64
+                " tokens, fewer than one batch: global-batch=%" PRId64
+                "; use a longer text, a smaller batch or a shorter seq",
+                data_path(s->data), samples, p->seq, p->global_batch);
 }
 
 enum status setup_plan(struct options *o, struct plan *plan, int world) {

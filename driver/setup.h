@@ -13,7 +13,8 @@ struct setup {
     struct data_split train, val;
 };
 
-/** Options, preset, data, vocabulary, settled plan for `world` ranks. Pure but for reading files; every rank does the same.
+/** Options, preset, data, vocabulary, settled plan for `world` ranks. Pure but for reading files; every rank does the
+ *  same.
  *  @errors E_USAGE, E_CONFIG, E_DATA, E_FORMAT  @collective{none} */
 enum status setup_init(struct setup *, int argc, char **argv, int world);
 /** The same for a setup whose options somebody else has made (for its plan, and more) and read.
@@ -21,8 +22,9 @@ enum status setup_init(struct setup *, int argc, char **argv, int world);
 enum status setup_open(struct setup *, int world);
 void setup_fini(struct setup *);
 
-/** The part without data, for `show`: *plan is the first member of the target of `options`. world 0: dp tp pp, dp at least 1.
- *  vocab falls back to 256. @errors E_USAGE: an unknown preset; E_CONFIG: what cannot be together  @collective{none} */
+/** The part without data, for `show`: *plan is the first member of the target of `options`. world 0: dp tp pp, dp at
+ *  least 1. vocab falls back to 256. @errors E_USAGE: an unknown preset; E_CONFIG: what cannot be
+ *  together  @collective{none} */
 enum status setup_plan(struct options *, struct plan *plan, int world);
 
 /** Use plan->threads (or comm_local_cores / local ranks) OpenMP threads; warn when this rank may not run on as many

@@ -1,5 +1,5 @@
-/* trivium show: what a run would do and need. Everything comes from run_compile, the function that the run itself uses; it is
- * pure, so any rank of any layout can be shown from one process. */
+/* trivium show: what a run would do and need. Everything comes from run_compile, the function that the run itself uses;
+ * it is pure, so any rank of any layout can be shown from one process. */
 #include "driver/show.h"
 
 #include "driver/chart/memory_chart.h"
@@ -14,16 +14,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct request { struct plan plan; int64_t rank, node; int json, rows, decode; double params; char svg[OPTION_TEXT_MAX]; };   /* plan first: plan_options' offsets hold */
+/* plan first: plan_options' offsets hold */
+struct request {
+    struct plan plan;
+    int64_t rank, node;
+    int json, rows, decode;
+    double params;
+    char svg[OPTION_TEXT_MAX];
+};
 
 static const struct option OPTIONS[] = {
-    {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show, or whose memory to draw", "show", offsetof(struct request, rank)},
+    {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show, or whose memory to draw", "show",
+     offsetof(struct request, rank)},
     {"node", OPTION_INT, "8", 1, 1e6, NULL, "ranks", "mesh: ranks a node", "show", offsetof(struct request, node)},
-    {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show", offsetof(struct request, rows)},
-    {"decode", OPTION_BOOL, "off", 0, 0, NULL, "", "program and memory: as trivium generate runs it, one token at a time with a cache", "show", offsetof(struct request, decode)},
+    {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show",
+     offsetof(struct request, rows)},
+    {"decode", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "program and memory: as trivium generate runs it, one token at a time with a cache", "show",
+     offsetof(struct request, decode)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
-    {"params", OPTION_REAL, "0", 0, 1e17, NULL, "", "memory: no model, but the states of so many parameters, by formula (dp, zero, precision); 0: the model", "show", offsetof(struct request, params)},
-    {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "memory: also draw the bytes of a rank over one step, by role, into this file; with params, those of the four ZeRO stages", "show", offsetof(struct request, svg)},
+    {"params", OPTION_REAL, "0", 0, 1e17, NULL, "",
+     "memory: no model, but the states of so many parameters, by formula (dp, zero, precision); 0: the model", "show",
+     offsetof(struct request, params)},
+    {"svg", OPTION_TEXT, "", 0, 0, NULL, "",
+     "memory: also draw the bytes of a rank over one step, by role, into this file; with params, those of the four "
+     "ZeRO stages",
+     "show", offsetof(struct request, svg)},
 };
 
 /* ---- show program ---- */
@@ -31,8 +47,9 @@ static void print_rewrite(void *self, const char *name, const struct program *p)
     const struct request *request = self;
     if (name == request->plan.arch->name)
         printf("the model: %" PRId64 " parameters; step, op, inputs | params -> output, its type and axes\n"
-               "axes: B sequences, T positions, C channels, 3 of q, k and v, H heads, D channels of a head, K hidden units, V vocabulary;\n"
-               "H 2/4@0: two of four, from the first\n", request->plan.arch->n_params(&request->plan));
+               "axes: B sequences, T positions, C channels, 3 of q, k and v, H heads, D channels of a head, K hidden "
+               "units, V vocabulary;\nH 2/4@0: two of four, from the first\n",
+               request->plan.arch->n_params(&request->plan));
     else printf("\nafter %s, on rank %" PRId64 ":\n", name, request->rank);
     program_print(p, stdout);
 }
@@ -64,7 +81,8 @@ static void print_saved(const struct run *r) {
 
 static void print_operands(const struct chunk *k, const char *label, const int *v, int n) {
     for (int i = 0; i < n; i++)
-        if (v[i] >= 0) printf(" %s=%s@%" PRId64, label, k->values[v[i]].name, k->storages[k->values[v[i]].storage].offset);
+        if (v[i] >= 0)
+            printf(" %s=%s@%" PRId64, label, k->values[v[i]].name, k->storages[k->values[v[i]].storage].offset);
 }
 
 static void print_row(const struct run *r, const struct chunk *k, enum tape_kind tape, int i) {
@@ -83,7 +101,8 @@ static void print_row(const struct run *r, const struct chunk *k, enum tape_kind
 }
 
 static void print_rows(const struct run *r) {
-    printf("\nrows of the tapes F, B and W; value@offset in bytes, in the microbatch's frame (what lives from F to B) or in scratch:\n");
+    printf("\nrows of the tapes F, B and W; value@offset in bytes, in the microbatch's frame (what lives from F to B) "
+           "or in scratch:\n");
     for (int k = 0; k < r->program.n_chunks; k++)
         for (enum tape_kind t = 0; t < N_TAPES; t++)
             for (int i = 0; i < r->chunks[k].tapes[t].n; i++) print_row(r, &r->chunks[k], t, i);
@@ -94,13 +113,15 @@ static void print_schedule(const struct run *r) {
     for (int i = 0; i < r->schedule.n; i++)
         printf(r->program.n_chunks > 1 ? " %s%d.%d" : " %s%d", action_name(r->schedule.actions[i].kind),
                r->schedule.actions[i].microbatch, r->schedule.actions[i].chunk);
-    printf("\n(F forward, B backward, W backward of the weights alone, of a microbatch; send and recv: from and to the next stage)\n");
+    printf("\n(F forward, B backward, W backward of the weights alone, of a microbatch; send and recv: from and to the "
+           "next stage)\n");
 }
 
 static enum status show_program(struct request *q) {
     struct run r;
     if (q->rank >= plan_ranks(&q->plan))
-        return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan), plan_ranks(&q->plan) - 1);
+        return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan),
+                    plan_ranks(&q->plan) - 1);
     TRY(run_compile(&r, q->decode ? &generate_recipe : &train_recipe, &q->plan, (int)q->rank, print_rewrite, q));
     print_saved(&r);
     print_schedule(&r);
@@ -134,13 +155,16 @@ static enum status saved_add(struct saved *s, const struct run *r) {
     return OK;
 }
 
-static bool same_kind(const struct saved *s, int i, int j) { return i == j || (s->blocks[i].is_layer && s->blocks[j].is_layer); }
+static bool same_kind(const struct saved *s, int i, int j) {
+    return i == j || (s->blocks[i].is_layer && s->blocks[j].is_layer);
+}
 static bool same_saved(const struct saved *s, int i, int j) {
     const struct activations *a = &s->activations[i], *b = &s->activations[j];
     return same_kind(s, i, j) && a->bytes == b->bytes && a->statistics == b->statistics;
 }
 
-/* A line for the first of each kind; layers that differ (some recomputed, say) are named by their first, and counted. */
+/* A line for the first of each kind; layers that differ (some recomputed, say) are named by their first, and
+ * counted. */
 static void print_saved_kind(const struct saved *s, int i) {
     int kind = 0, same = 0;
     for (int j = 0; j < s->n; j++) {
@@ -194,13 +218,16 @@ static void print_largest(const struct memory_line *l) {
 
 static json_t *memory_json(const struct memory_line *l) {
     json_t *bytes = json_object();
-    for (enum role role = 0; role < N_ROLES; role++) json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
-    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.rank.pp, "dp_rank", l->place.rank.dp,
+    for (enum role role = 0; role < N_ROLES; role++)
+        json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
+    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.rank.pp, "dp_rank",
+                     l->place.rank.dp,
                      "tp_rank", l->place.rank.tp, "bytes", bytes, "total", (json_int_t)l->total, "host",
                      (json_int_t)l->host);
 }
 
-/* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a stage. */
+/* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a
+ * stage. */
 static bool is_shown(const struct plan *plan, int rank) {
     struct mesh_place place = mesh_place_of(&plan->mesh, rank);
     return plan_ranks(plan) <= 64 || mesh_colour(AXIS_PP, &place) == 0;
@@ -212,9 +239,11 @@ static enum status show_memory(struct request *q) {
     struct memory_line largest = {0};
     enum status status = OK;
     if (!q->json) {
-        printf("%" PRId64 " parameters; planned bytes of a rank, by role: param weights, grad gradients, optim moments and masters,\n"
-               "act activations and their gradients, comm buckets, gathered weights and staging, work scratch of kernels, save checkpoints\n"
-               " rank   pp  dp  tp", q->plan.arch->n_params(&q->plan));
+        printf("%" PRId64 " parameters; planned bytes of a rank, by role: param weights, grad gradients, optim moments "
+                          "and masters,\n"
+               "act activations and their gradients, comm buckets, gathered weights and staging, work scratch of "
+               "kernels, save checkpoints\n rank   pp  dp  tp",
+               q->plan.arch->n_params(&q->plan));
         for (enum role role = 0; role < N_ROLES; role++) printf(" %12s", role_name(role));
         printf(" %13s\n", "total");
     }
@@ -229,8 +258,8 @@ static enum status show_memory(struct request *q) {
     }
     if (status == OK && !q->json) print_largest(&largest);
     for (int i = 0; i < saved.n && status == OK && !q->json; i++) print_saved_kind(&saved, i);
-    json_t *all = json_pack("{s:I, s:o, s:o}", "parameters", (json_int_t)q->plan.arch->n_params(&q->plan), "ranks", ranks, "activations",
-                            saved_json(&saved));
+    json_t *all = json_pack("{s:I, s:o, s:o}", "parameters", (json_int_t)q->plan.arch->n_params(&q->plan), "ranks",
+                            ranks, "activations", saved_json(&saved));
     if (status == OK && q->json) {
         json_dumpf(all, stdout, JSON_INDENT(2));
         putchar('\n');
@@ -260,7 +289,8 @@ static enum status make_chart(const struct request *q, struct memory_chart *char
 static enum status write_memory_svg(const struct request *q) {
     struct memory_chart chart = {0};
     if (q->rank >= plan_ranks(&q->plan))
-        return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan), plan_ranks(&q->plan) - 1);
+        return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan),
+                    plan_ranks(&q->plan) - 1);
     FILE *f = NULL;
     enum status status = make_chart(q, &chart);
     if (status == OK) status = chart_file_open(q->svg, &f);
@@ -269,15 +299,16 @@ static enum status write_memory_svg(const struct request *q) {
         status = chart_file_close(q->svg, f);
     }
     memory_chart_fini(&chart);
-    if (status == OK && !q->json) printf("\nthe memory of rank %" PRId64 " over a step is drawn in %s\n", q->rank, q->svg);
+    if (status == OK && !q->json)
+        printf("\nthe memory of rank %" PRId64 " over a step is drawn in %s\n", q->rank, q->svg);
     return status;
 }
 
 /* ---- show options ---- */
 static void add_option(void *self, const struct option *o, const char *value, enum option_source source) {
     static const char *const sources[] = {"default", "data", "preset", "file", "command line"};
-    json_t *entry = json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", o->name, "value", value, "source", sources[source], "unit",
-                              o->unit ? o->unit : "", "meaning", o->meaning);
+    json_t *entry = json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", o->name, "value", value, "source", sources[source],
+                              "unit", o->unit ? o->unit : "", "meaning", o->meaning);
     json_array_append_new(self, entry);
 }
 static void print_option(void *self, const struct option *o, const char *value, enum option_source source) {
@@ -304,7 +335,8 @@ static enum status refuse_what_is_for_another(const struct options *o, const cha
     for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++) {
         const char *meaning = OPTIONS[i].meaning, *colon = strchr(meaning, ':'), *named = strstr(meaning, what);
         if (!colon || (named && named < colon) || options_source(o, OPTIONS[i].name) == FROM_DEFAULT) continue;
-        return FAIL(E_USAGE, "--%s is for show %.*s; show %s does not read it", OPTIONS[i].name, (int)(colon - meaning), meaning, what);
+        return FAIL(E_USAGE, "--%s is for show %.*s; show %s does not read it", OPTIONS[i].name, (int)(colon - meaning),
+                    meaning, what);
     }
     return OK;
 }
@@ -315,7 +347,8 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
         return FAIL(E_USAGE, "show what? use show program, show memory, show mesh or show options, not '%s'", what);
     TRY(options_parse(o, argc - 1, argv + 1));
     TRY(refuse_what_is_for_another(o, what));
-    if (q->json && !strcmp(what, "program")) return FAIL(E_USAGE, "--json is for show memory, mesh and options; a program is text");
+    if (q->json && !strcmp(what, "program"))
+        return FAIL(E_USAGE, "--json is for show memory, mesh and options; a program is text");
     if (!strcmp(what, "memory") && q->params > 0) {
         TRY(show_params(&q->plan, q->params, q->json));
         return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;

@@ -1,7 +1,8 @@
 /* trivium show mesh.
  *
- * The groups are the mesh's own: ranks of one colour (lib/comm/mesh.h). The bytes are the bill's: what run_compile adds up
- * from the rows that will run. Ranks of one stage send the same, but for a padded row, so one rank a stage is compiled. */
+ * The groups are the mesh's own: ranks of one colour (lib/comm/mesh.h). The bytes are the bill's: what run_compile adds
+ * up from the rows that will run. Ranks of one stage send the same, but for a padded row, so one rank a stage is
+ * compiled. */
 #include "driver/show_mesh.h"
 
 #include "driver/recipe.h"
@@ -80,7 +81,8 @@ static void print_group(const struct lines *l, int group) {
 
 static void print_lines(const struct lines *l, int node) {
     int stride = members_of(l, 0)[1] - members_of(l, 0)[0];
-    printf("%-4s %6d %6d %7d %6d %16.0f  ", mesh_axis_name(l->axis), l->n, l->size, stride, nodes_of(l, node), l->bytes);
+    printf("%-4s %6d %6d %7d %6d %16.0f  ", mesh_axis_name(l->axis), l->n, l->size, stride, nodes_of(l, node),
+           l->bytes);
     for (int g = 0; g < l->n; g++) {
         if (g == 2 && l->n > 3) printf(" ..."), g = l->n - 1;
         print_group(l, g);
@@ -96,7 +98,9 @@ static void print_head(const struct plan *plan, int node) {
     printf("%d ranks =", plan_ranks(plan));
     for (int d = N_DIMS; d-- > 0;) printf(" %s %" PRId64 "%s", mesh_dim_name(d), plan->mesh.at[d], d ? " x" : "");
     printf(", the last innermost; nodes of %d ranks\n"
-           "axis groups  ranks  stride  nodes   bytes a step   which ranks (nodes: that a group spreads over; bytes: sent by a rank)\n", node);
+           "axis groups  ranks  stride  nodes   bytes a step   which ranks (nodes: that a group spreads over; bytes: "
+           "sent by a rank)\n",
+           node);
 }
 
 /* ---- json ---- */
@@ -107,12 +111,14 @@ static json_t *lines_json(const struct lines *l, int node) {
         for (int i = 0; i < l->size; i++) json_array_append_new(group, json_integer(members_of(l, g)[i]));
         json_array_append_new(groups, group);
     }
-    return json_pack("{s:s, s:i, s:i, s:f, s:o}", "axis", mesh_axis_name(l->axis), "size", l->size, "nodes", nodes_of(l, node),
-                     "bytes", l->bytes, "groups", groups);
+    return json_pack("{s:s, s:i, s:i, s:f, s:o}", "axis", mesh_axis_name(l->axis), "size", l->size, "nodes",
+                     nodes_of(l, node), "bytes", l->bytes, "groups", groups);
 }
 
 static enum status write_json(json_t *axes) {
-    return json_dumpf(axes, stdout, JSON_INDENT(1)) || putchar('\n') == EOF ? FAIL(E_IO, "cannot write the groups of the mesh") : OK;
+    return json_dumpf(axes, stdout, JSON_INDENT(1)) || putchar('\n') == EOF
+               ? FAIL(E_IO, "cannot write the groups of the mesh")
+               : OK;
 }
 
 enum status show_mesh(const struct plan *plan, int node, bool json) {

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of a parameter's weight, gradient and optimizer states: two moments, and where the weight has 16 bits a master copy. */
+/* Bytes of a parameter's weight, gradient and optimizer states: two moments, and where the weight has 16 bits a master
+ * copy. */
 struct state_bytes { double weight, grad, optim; };
 
 static struct state_bytes bytes_undivided(const struct plan *plan) {
@@ -28,10 +29,13 @@ static struct state_bytes bytes_of(const struct plan *plan, int zero, double par
 
 static enum status refuse_the_rest(const struct plan *plan) {
     if (plan->mesh.tp * plan->mesh.pp > 1)
-        return FAIL(E_CONFIG, "params counts what the replicas of one dp group share, and tp=%" PRId64 " pp=%" PRId64
-                    "; leave tp and pp out, and give params / %" PRId64, plan->mesh.tp, plan->mesh.pp, plan->mesh.tp * plan->mesh.pp);
+        return FAIL(E_CONFIG,
+                    "params counts what the replicas of one dp group share, and tp=%" PRId64 " pp=%" PRId64
+                    "; leave tp and pp out, and give params / %" PRId64,
+                    plan->mesh.tp, plan->mesh.pp, plan->mesh.tp * plan->mesh.pp);
     if (zero_options(plan)->offload != OFFLOAD_NONE)
-        return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or params out");
+        return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or "
+                              "params out");
     return OK;
 }
 
@@ -41,10 +45,12 @@ static const char *precision_name(const struct plan *plan) {
 }
 
 static void print_json(const struct plan *plan, double params, struct state_bytes x) {
-    json_t *bytes = json_pack("{s:I, s:I, s:I}", "param", (json_int_t)x.weight, "grad", (json_int_t)x.grad, "optim", (json_int_t)x.optim);
+    json_t *bytes = json_pack("{s:I, s:I, s:I}", "param", (json_int_t)x.weight, "grad", (json_int_t)x.grad, "optim",
+                              (json_int_t)x.optim);
     json_t *all = json_pack("{s:I, s:I, s:I, s:s, s:o, s:I}", "parameters", (json_int_t)params, "dp",
-                            (json_int_t)(plan->mesh.dp ? plan->mesh.dp : 1), "zero", (json_int_t)zero_options(plan)->stage, "precision", precision_name(plan),
-                            "bytes", bytes, "total", (json_int_t)(x.weight + x.grad + x.optim));
+                            (json_int_t)(plan->mesh.dp ? plan->mesh.dp : 1), "zero",
+                            (json_int_t)zero_options(plan)->stage, "precision", precision_name(plan), "bytes", bytes,
+                            "total", (json_int_t)(x.weight + x.grad + x.optim));
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);
@@ -52,7 +58,8 @@ static void print_json(const struct plan *plan, double params, struct state_byte
 
 static void print_line(const struct plan *plan, double params, struct state_bytes x) {
     printf("%.0f parameters, dp=%" PRId64 " zero=%" PRId64 " %s: a rank keeps %.4g GB (1e9 bytes) of model states: "
-           "%.4g param + %.4g grad + %.4g optim\n", params, plan->mesh.dp ? plan->mesh.dp : 1, zero_options(plan)->stage, precision_name(plan),
+           "%.4g param + %.4g grad + %.4g optim\n",
+           params, plan->mesh.dp ? plan->mesh.dp : 1, zero_options(plan)->stage, precision_name(plan),
            (x.weight + x.grad + x.optim) / 1e9, x.weight / 1e9, x.grad / 1e9, x.optim / 1e9);
 }
 
@@ -68,7 +75,8 @@ enum status show_params(const struct plan *asked, double params, bool json) {
 
 /* ---- as a picture ---- */
 static void draw_stages(const struct plan *plan, double params, FILE *f) {
-    static const char *const names[4] = {"zero=0: every rank has all of it", "zero=1: optimizer states sharded", "zero=2: and gradients", "zero=3: and weights"};
+    static const char *const names[4] = {"zero=0: every rank has all of it", "zero=1: optimizer states sharded",
+                                         "zero=2: and gradients", "zero=3: and weights"};
     struct chart_group groups[4] = {{0}};
     char title[128];
     for (int zero = 0; zero < 4; zero++) {
@@ -79,8 +87,9 @@ static void draw_stages(const struct plan *plan, double params, FILE *f) {
         value[ROLE_GRAD] = x.grad / 1e9;
         value[ROLE_OPTIM] = x.optim / 1e9;
     }
-    snprintf(title, sizeof title, "Model states of a rank: %.4g%s parameters, dp=%" PRId64 ", %s", params < 1e9 ? params : params / 1e9,
-             params < 1e9 ? "" : " billion", plan->mesh.dp ? plan->mesh.dp : 1, precision_name(plan));
+    snprintf(title, sizeof title, "Model states of a rank: %.4g%s parameters, dp=%" PRId64 ", %s",
+             params < 1e9 ? params : params / 1e9, params < 1e9 ? "" : " billion", plan->mesh.dp ? plan->mesh.dp : 1,
+             precision_name(plan));
     chart_bars_svg(&(struct chart_bars){title, "GB (1e9 bytes)", memory_chart_roles, N_ROLES, groups, 4}, f);
 }
 

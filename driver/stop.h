@@ -1,10 +1,11 @@
-/* Requests to stop. SIGUSR1, as a batch system or `launch` sends it before the time is up: save first. SIGINT, Ctrl-C: at once.
+/* Requests to stop. SIGUSR1, as a batch system or `launch` sends it before the time is up: save first. SIGINT, Ctrl-C:
+ * at once.
  *
- * SIGUSR1 is blocked in every thread, and who wants to know asks the system whether one is pending: no handler ever runs. One must not:
- * a library's kernel may point the stack register at a buffer of its own (oneDNN's products up to 3.11 do, uxlfoundation/oneDNN issue
- * 4845), and a handler's frame, written below it, would overwrite what lies there.
- * SIGINT is blocked too, where nobody else (mpirun, launch) sees it, and a thread waits for it that does nothing else: whatever the
- * process is busy with, or stuck in, it says one line and ends as a shell expects. */
+ * SIGUSR1 is blocked in every thread, and who wants to know asks the system whether one is pending: no handler ever
+ * runs. One must not: a library's kernel may point the stack register at a buffer of its own (oneDNN's products up to
+ * 3.11 do, uxlfoundation/oneDNN issue 4845), and a handler's frame, written below it, would overwrite what lies there.
+ * SIGINT is blocked too, where nobody else (mpirun, launch) sees it, and a thread waits for it that does nothing else:
+ * whatever the process is busy with, or stuck in, it says one line and ends as a shell expects. */
 #ifndef TRIVIUM_DRIVER_STOP_H
 #define TRIVIUM_DRIVER_STOP_H
 
@@ -14,10 +15,12 @@
 extern "C" {
 #endif
 
-/** From here on SIGUSR1 is kept for stop_was_asked instead of ending the process, and in a process that mpirun did not start SIGINT ends it
- *  with the line above and that code. First thing in main, before any thread is started: a request may come while MPI still starts. */
+/** From here on SIGUSR1 is kept for stop_was_asked instead of ending the process, and in a process that mpirun did not
+ *  start SIGINT ends it with the line above and that code. First thing in main, before any thread is started: a request
+ *  may come while MPI still starts. */
 void stop_listen(void);
-/** Has this process been asked, now or before? Others may not have been yet: agree before acting. Not for two threads at once. */
+/** Has this process been asked, now or before? Others may not have been yet: agree before acting. Not for two threads
+ *  at once. */
 bool stop_was_asked(void);
 
 enum { EXIT_INTERRUPTED = 128 + 2 }; /* as a shell says it of any program that SIGINT ends */

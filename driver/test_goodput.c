@@ -10,7 +10,8 @@
 
 static double cost(double t, double d, double m) { return d / t + t / (2 * m); }
 
-/* Young's interval is the one that costs least: more than either neighbour it cannot be, and 60 s with an hour's saves of half a second is known. */
+/* Young's interval is the one that costs least: more than either neighbour it cannot be, and 60 s with an hour's saves
+ * of half a second is known. */
 static void test_young_interval_is_the_cheapest(void **state) {
     (void)state;
     assert_close(goodput_interval_s(0.5, 3600), 60, 1e-12);
@@ -46,7 +47,8 @@ static const char *file_of(const char *text) {
     return path;
 }
 
-/* Steps 1 to 4, a failure, on from the checkpoint of step 2: 3 and 4 come again, and the half line of the one that was killed is none. */
+/* Steps 1 to 4, a failure, on from the checkpoint of step 2: 3 and 4 come again, and the half line of the one that was
+ * killed is none. */
 #define ATTEMPTS                                                                                                       \
     "{\"step\":1,\"loss\":3,\"step_ms\":1000}\n{\"step\":2,\"loss\":3,\"step_ms\":1000}\n"                             \
     "{\"step\":2,\"save_ms\":700,\"stall_ms\":500,\"save_failures\":0}\n{\"step\":3,\"step_ms\":4000}\n"               \
@@ -72,7 +74,8 @@ static void test_rows_after_the_last_checkpoint_are_lost(void **state) {
     assert_int_equal(r.n_steps, 4);
     assert_close(r.steps_s, 4, 1e-12);
     assert_int_equal(r.n_undone, 3);
-    assert_ok(goodput_read(file_of(ATTEMPTS), (int64_t)strlen("{\"step\":1,\"loss\":3,\"step_ms\":1000}\n"), INT64_MAX, &r));
+    assert_ok(
+        goodput_read(file_of(ATTEMPTS), (int64_t)strlen("{\"step\":1,\"loss\":3,\"step_ms\":1000}\n"), INT64_MAX, &r));
     assert_int_equal(r.n_steps, 4); /* what was in the file before */
     assert_fails(goodput_read("/nowhere/rows", 0, 4, &r), E_IO, "/nowhere/rows", "No such file");
 }

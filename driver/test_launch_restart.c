@@ -16,7 +16,8 @@ static const char *reason(const char *line) {
 
 static void test_reason_is_code_and_sentence(void **state) {
     (void)state;
-    assert_string_equal(reason("[rank 5/8 pp0 dp1 tp1 @node03] E_COMM launch.c:41 explain: rank 2 was killed: by 9; do this\n"),
+    assert_string_equal(reason("[rank 5/8 pp0 dp1 tp1 @node03] E_COMM launch.c:41 explain: rank 2 was killed: by 9; do "
+                               "this\n"),
                         "E_COMM, rank 2 was killed: by 9");
     assert_string_equal(reason("E_IO a.c:1 f: no room\n"), "E_IO, no room");
     assert_string_equal(reason(""), "it gave no reason");
@@ -31,8 +32,9 @@ static struct launch_outcome ended(int code, const char *line) {
 
 static void test_only_what_died_is_started_again(void **state) {
     (void)state;
-    struct launch_outcome died = ended(1, "[rank 0/2] E_TIMEOUT comm.c:7 f: no answer; look"), done = ended(0, ""), later = ended(75, ""),
-                          bad = ended(2, "E_CONFIG a.c:1 f: x"), nan = ended(1, "[rank 0/2 @a] E_NUMERIC run.c:7 f: the loss; lower lr");
+    struct launch_outcome died = ended(1, "[rank 0/2] E_TIMEOUT comm.c:7 f: no answer; look"), done = ended(0, ""),
+                          later = ended(75, ""), bad = ended(2, "E_CONFIG a.c:1 f: x"),
+                          nan = ended(1, "[rank 0/2 @a] E_NUMERIC run.c:7 f: the loss; lower lr");
     assert_int_equal(launch_judge(&died, 0, 3, 0), ATTEMPT_AGAIN);
     assert_int_equal(launch_judge(&done, 0, 3, 0), ATTEMPT_DONE);
     assert_int_equal(launch_judge(&later, 0, 3, 0), ATTEMPT_DONE);
@@ -52,7 +54,8 @@ static void test_restarts_end(void **state) {
 
 static void test_checkpoint_is_new_by_name_or_time(void **state) {
     (void)state;
-    struct launch_latest none = {0}, old = {"step-00000100", 5}, again = {"step-00000100", 6}, next = {"step-00000200", 7};
+    struct launch_latest none = {0}, old = {"step-00000100", 5}, again = {"step-00000100", 6},
+    next = {"step-00000200", 7};
     assert_true(launch_is_newer(&old, &none));
     assert_true(launch_is_newer(&next, &old));
     assert_true(launch_is_newer(&again, &old)); /* another run's step 100, replaced by this one's */
@@ -62,7 +65,8 @@ static void test_checkpoint_is_new_by_name_or_time(void **state) {
 
 static void test_progress_is_a_further_step_of_this_job(void **state) {
     (void)state;
-    struct launch_latest none = {0}, old = {"step-00000900", 5}, first = {"step-00000100", 6}, again = {"step-00000100", 7}, next = {"step-00000200", 8};
+    struct launch_latest none = {0}, old = {"step-00000900", 5}, first = {"step-00000100", 6},
+    again = {"step-00000100", 7}, next = {"step-00000200", 8};
     int64_t best = -1;
     assert_false(launch_is_further(&none, &none, &best));
     assert_false(launch_is_further(&old, &old, &best)); /* an older run's */
@@ -119,8 +123,10 @@ static void test_words_resume_from_the_save_folder(void **state) {
     assert_string_equal(changed("train --save S --init w --dp 2", none), "train --save S --init w --dp 2");
     assert_string_equal(changed("train --save S", resume), "train --save S --resume S --metrics-append");
     assert_string_equal(changed("train --resume other --save S", resume), "train --save S --resume S --metrics-append");
-    assert_string_equal(changed("train --resume=other --init=w --save S", resume), "train --save S --resume S --metrics-append");
-    assert_string_equal(changed("train --init w --save S --sp", resume), "train --save S --sp --resume S --metrics-append");
+    assert_string_equal(changed("train --resume=other --init=w --save S", resume),
+                        "train --save S --resume S --metrics-append");
+    assert_string_equal(changed("train --init w --save S --sp", resume),
+                        "train --save S --sp --resume S --metrics-append");
     resume.no_init = true;
     assert_string_equal(changed("train --config c", resume), "train --config c --resume S --metrics-append --init=");
 }
@@ -128,7 +134,8 @@ static void test_words_resume_from_the_save_folder(void **state) {
 static void test_words_take_nothing_else_away(void **state) {
     (void)state;
     struct launch_change resume = {.resume = "S"}, shrink = {.dp = 3};
-    assert_string_equal(changed("train --resumed x --save S", resume), "train --resumed x --save S --resume S --metrics-append");
+    assert_string_equal(changed("train --resumed x --save S", resume),
+                        "train --resumed x --save S --resume S --metrics-append");
     assert_string_equal(changed("train --resume --steps 4", resume), "train --steps 4 --resume S --metrics-append");
     assert_string_equal(changed("train --dp 4 --dp-x 1 --resume o", shrink), "train --dp-x 1 --resume o --dp 3");
 }
@@ -144,7 +151,8 @@ static void test_mark_is_a_whole_variable(void **state) {
     assert_false(launch_mark_in("", 0, "TRIVIUM_JOB=12.5"));
 }
 
-TESTS(unit_test(test_reason_is_code_and_sentence), unit_test(test_only_what_died_is_started_again), unit_test(test_restarts_end),
-      unit_test(test_checkpoint_is_new_by_name_or_time), unit_test(test_progress_is_a_further_step_of_this_job), unit_test(test_wait_doubles_up_to_a_minute),
+TESTS(unit_test(test_reason_is_code_and_sentence), unit_test(test_only_what_died_is_started_again),
+      unit_test(test_restarts_end), unit_test(test_checkpoint_is_new_by_name_or_time),
+      unit_test(test_progress_is_a_further_step_of_this_job), unit_test(test_wait_doubles_up_to_a_minute),
       unit_test(test_fewer_ranks_keep_tp_pp_and_divide_the_batch), unit_test(test_words_resume_from_the_save_folder),
       unit_test(test_words_take_nothing_else_away), unit_test(test_mark_is_a_whole_variable))

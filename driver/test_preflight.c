@@ -46,7 +46,8 @@ static void test_differences_name_the_first_rank_that_has_them(void **state) {
     good(rank);
     strcpy(rank[2].library, "Open MPI v5.0.1");
     strcpy(rank[3].library, "Open MPI v5.0.1");
-    assert_non_null(strstr(findings(rank, 1, true), "rank 2 on n02 has Open MPI v5.0.1, rank 0 on n01 has Open MPI v4.1.4"));
+    assert_non_null(
+        strstr(findings(rank, 1, true), "rank 2 on n02 has Open MPI v5.0.1, rank 0 on n01 has Open MPI v4.1.4"));
     good(rank);
     rank[3].program = 8;
     assert_non_null(strstr(findings(rank, 1, true), "rank 3 on n02 runs another build"));
@@ -60,7 +61,8 @@ static void test_placement(void **state) {
     struct preflight_rank rank[N];
     good(rank);
     strcpy(rank[2].host, "n01");
-    assert_non_null(strstr(findings(rank, 2, false), "n02 has 1 ranks and n01 3")); /* and 12 threads on n01's 8 cores */
+    /* and 12 threads on n01's 8 cores */
+    assert_non_null(strstr(findings(rank, 2, false), "n02 has 1 ranks and n01 3"));
     good(rank);
     rank[1].allowed_cores = 1;
     assert_non_null(strstr(findings(rank, 1, false), "rank 1 on n01 has 4 threads and is bound to 1 cores"));
@@ -99,12 +101,13 @@ static void test_room_for_one_is_needed_and_two_wanted(void **state) {
 /* GPT-2 124M in fp32: 124439808 parameters, with two moments of 4 bytes each. */
 static void test_checkpoint_is_master_and_two_moments(void **state) {
     (void)state;
-    struct plan p = {.layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .precision = PRECISION_BF16, .arch = &model_gpt};
+    struct plan p = {.layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .precision = PRECISION_BF16,
+                     .arch = &model_gpt};
     assert_close(preflight_checkpoint_bytes(&p), 124439808.0 * 12, 0);
     p.precision = PRECISION_FP64;
     assert_close(preflight_checkpoint_bytes(&p), 124439808.0 * 24, 0);
 }
 
-TESTS(unit_test(test_equal_ranks_are_fine), unit_test(test_differences_name_the_first_rank_that_has_them), unit_test(test_placement),
-      unit_test(test_hosts_are_counted_wherever_their_ranks_are), unit_test(test_room_for_one_is_needed_and_two_wanted),
-      unit_test(test_checkpoint_is_master_and_two_moments))
+TESTS(unit_test(test_equal_ranks_are_fine), unit_test(test_differences_name_the_first_rank_that_has_them),
+      unit_test(test_placement), unit_test(test_hosts_are_counted_wherever_their_ranks_are),
+      unit_test(test_room_for_one_is_needed_and_two_wanted), unit_test(test_checkpoint_is_master_and_two_moments))

@@ -7,7 +7,8 @@
 #include <string.h>
 
 /** Run `trivium show WHAT OPTIONS` (words between blanks, 32 at most) and keep what it prints.
- *  @param code written: its exit status  @return to be freed. Needs _GNU_SOURCE, for stdout is put in another's place */
+ *  @param code written: its exit status  @return to be freed. Needs _GNU_SOURCE, for stdout is put in another's
+ *  place */
 static inline char *show_text(const char *what, const char *options, int *code) {
     char words[512], *argv[32] = {words}, *said = NULL;
     int argc = 0;

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * `show mesh` against the mesh itself: every rank is in one group of each axis, with exactly the ranks that differ in that coordinate
- * only; 8 x 4 x 3 ranks by hand; bytes are the bill's. */
+ * `show mesh` against the mesh itself: every rank is in one group of each axis, with exactly the ranks that differ in
+ * that coordinate only; 8 x 4 x 3 ranks by hand; bytes are the bill's. */
 #define _GNU_SOURCE /* open_memstream */
 #include "driver/test_show.h"
 #include "lib/comm/mesh.h"
@@ -24,7 +24,8 @@ static json_t *show(const char *options, int *code) {
 
 static json_t *axis_of(json_t *axes, const char *name) {
     for (size_t i = 0; i < json_array_size(axes); i++)
-        if (!strcmp(json_string_value(json_object_get(json_array_get(axes, i), "axis")), name)) return json_array_get(axes, i);
+        if (!strcmp(json_string_value(json_object_get(json_array_get(axes, i), "axis")), name))
+            return json_array_get(axes, i);
     fail_msg("no axis %s", name);
     return NULL;
 }
@@ -89,12 +90,14 @@ static void test_show_mesh_groups_are_partitions(void **state) {
     json_decref(axes);
 }
 
-/* tp/README.md: (4 L + 2) sums of B T C numbers and 3 B T for the loss, 2 S (n-1)/n each; middle stages send both ways. */
+/* tp/README.md: (4 L + 2) sums of B T C numbers and 3 B T for the loss, 2 S (n-1)/n each; middle stages send both
+ * ways. */
 static void test_show_mesh_bytes_are_the_bills(void **state) {
     (void)state;
     int code;
     json_t *axes = show("--tp 2 --layers 3 --hidden 64 --seq 32 --global-batch 4", &code);
-    assert_close(json_number_value(json_object_get(axis_of(axes, "tp"), "bytes")), 4 * ((4 * 3 + 2) * 4 * 32 * 64 + 3 * 4 * 32), 0);
+    assert_close(json_number_value(json_object_get(axis_of(axes, "tp"), "bytes")),
+                 4 * ((4 * 3 + 2) * 4 * 32 * 64 + 3 * 4 * 32), 0);
     json_decref(axes);
     axes = show("--pp 3 --layers 3 --hidden 64 --seq 32 --global-batch 4 --micro-batch 1", &code);
     assert_close(json_number_value(json_object_get(axis_of(axes, "pp"), "bytes")), 4 * 2 * 4 * 32 * 64, 0);

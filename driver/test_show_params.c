@@ -61,7 +61,8 @@ static void test_show_params_says_it_in_words(void **state) {
     (void)state;
     int code;
     char *said = show("--params 7.5e9 --dp 64 --zero 1 --precision bf16", &code);
-    bool right = strstr(said, "7500000000 parameters, dp=64 zero=1 bf16") && strstr(said, "31.41 GB") && strstr(said, "15 param + 15 grad + 1.406 optim");
+    bool right = strstr(said, "7500000000 parameters, dp=64 zero=1 bf16") && strstr(said, "31.41 GB") &&
+                 strstr(said, "15 param + 15 grad + 1.406 optim");
     free(said);
     assert_int_equal(code, 0);
     assert_true(right);
@@ -75,7 +76,9 @@ static double last_digit(const char *cell) {
 
 static void check_row(const char *line) {
     char dp[16], params[16], cells[3][16];
-    assert_int_equal(sscanf(line, "%15[^,],%15[^,],%15[^,],%15[^,],%15[^,\n]", dp, params, cells[0], cells[1], cells[2]), 5);
+    assert_int_equal(sscanf(line, "%15[^,],%15[^,],%15[^,],%15[^,],%15[^,\n]", dp, params, cells[0], cells[1],
+                            cells[2]),
+                     5);
     for (int zero = 1; zero <= 3; zero++) {
         char options[128];
         snprintf(options, sizeof options, "--params %se9 --dp %s --zero %d --precision bf16", params, dp, zero);
@@ -100,7 +103,8 @@ static void test_show_params_reproduces_the_papers_table(void **state) {
     assert_int_equal(rows, 18);
 }
 
-static void check_line(const char *what, const char *options, const char *error, const char *value, const char *remedy) {
+static void check_line(const char *what, const char *options, const char *error, const char *value,
+                       const char *remedy) {
     int code;
     test_stderr_keep();
     free(show_text(what, options, &code));
@@ -110,7 +114,9 @@ static void check_line(const char *what, const char *options, const char *error,
     assert_true(right);
 }
 
-static void check_refused(const char *options, const char *value, const char *remedy) { check_line("memory", options, "E_CONFIG", value, remedy); }
+static void check_refused(const char *options, const char *value, const char *remedy) {
+    check_line("memory", options, "E_CONFIG", value, remedy);
+}
 
 static void test_show_refuses_options_that_it_would_not_read(void **state) {
     (void)state;
@@ -128,6 +134,8 @@ static void test_show_params_refuses_what_the_formulas_do_not_know(void **state)
     check_refused("--params 1e9 --zero 1 --offload optimizer", "offload", "leave offload or params out");
 }
 
-TESTS(unit_test(test_show_params_counts_states_by_stage_and_precision), unit_test(test_show_params_repeats_what_it_was_asked),
-      unit_test(test_show_params_says_it_in_words), unit_test(test_show_params_reproduces_the_papers_table),
-      unit_test(test_show_refuses_options_that_it_would_not_read), unit_test(test_show_params_refuses_what_the_formulas_do_not_know))
+TESTS(unit_test(test_show_params_counts_states_by_stage_and_precision),
+      unit_test(test_show_params_repeats_what_it_was_asked), unit_test(test_show_params_says_it_in_words),
+      unit_test(test_show_params_reproduces_the_papers_table),
+      unit_test(test_show_refuses_options_that_it_would_not_read),
+      unit_test(test_show_params_refuses_what_the_formulas_do_not_know))

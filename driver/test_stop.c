@@ -9,7 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In a process of its own: it has one thread, as a rank has when it begins to listen. @return its exit code, or 128 + signal */
+/* In a process of its own: it has one thread, as a rank has when it begins to listen. @return its exit code, or 128 +
+ * signal */
 static int outcome_of(int (*work)(void)) {
     int status;
     pid_t child = fork();

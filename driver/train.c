@@ -1,9 +1,9 @@
 /* trivium train: set up, then step, print, evaluate.
  *
- * Failures. Before the first step, and at step edges, the ranks agree: the first failing one prints its line, all leave MPI
- * cleanly with the same exit code. In the middle of a step there is nobody to agree with (a peer may be dead): the rank that
- * notices prints its line and ends the job. While ranks start up, MPI itself can wait forever for a process that never came;
- * a deadline ends that. */
+ * Failures. Before the first step, and at step edges, the ranks agree: the first failing one prints its line, all leave
+ * MPI cleanly with the same exit code. In the middle of a step there is nobody to agree with (a peer may be dead): the
+ * rank that notices prints its line and ends the job. While ranks start up, MPI itself can wait forever for a process
+ * that never came; a deadline ends that. */
 #include "driver/train.h"
 
 #include "driver/deadline.h"
@@ -77,18 +77,21 @@ static enum status find_memory(struct training *t) {
 
 static const char *attention_of(const struct plan *p) {
     if (p->attention != ATTENTION_BLOCKED) return "materialised";
-    return attention_core_text((enum attention_core)p->attention_core, dtype_of_products(p), p->seq, p->hidden / p->heads, p->dropout);
+    return attention_core_text((enum attention_core)p->attention_core, dtype_of_products(p), p->seq,
+                               p->hidden / p->heads, p->dropout);
 }
 
 static void announce(const struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     if (!is_rank_0() || log_get_level() < LOG_INFO) return;
-    printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64 ", %" PRId64
-           " parameters\n", p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
+    printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64
+           ", %" PRId64 " parameters\n",
+           p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
     if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention_of(p));
-    printf("layout: %d rank%s = dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64 ", %d thread%s a rank, %s; batch %" PRId64 " = micro %" PRId64
-           " x dp %" PRId64 " x %d microbatches\n", plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, p->mesh.tp, p->mesh.pp, threads, threads == 1 ? "" : "s", setup_binding(),
-           p->global_batch, p->micro_batch, p->mesh.dp, p->n_microbatches);
+    printf("layout: %d rank%s = dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64
+           ", %d thread%s a rank, %s; batch %" PRId64 " = micro %" PRId64 " x dp %" PRId64 " x %d microbatches\n",
+           plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, p->mesh.tp, p->mesh.pp, threads,
+           threads == 1 ? "" : "s", setup_binding(), p->global_batch, p->micro_batch, p->mesh.dp, p->n_microbatches);
     printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
            data_split_samples(&t->setup.train), data_split_samples(&t->setup.val));
     fflush(stdout);
@@ -145,7 +148,8 @@ static enum status report_step(struct training *t, double step_s, double comm_by
     struct metrics_row row = {
         .step = r->n_done, .steps = p->steps, .loss = r->loss, .grad_norm = r->grad_norm, .lr = r->lr, .step_s = step_s,
         .tokens_per_s = tokens / step_s, .mfu = flops * tokens / step_s / t->peak_flops, .flops_per_token = flops,
-        .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = comm_bytes, .comm_s = comm_s, .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
+        .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = comm_bytes, .comm_s = comm_s,
+        .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
         .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_done};
     if (!is_rank_0()) return OK;
     if (log_get_level() >= LOG_INFO) metrics_print(&row);
@@ -169,12 +173,12 @@ static bool evaluation_is_due(const struct training *t, int64_t n_step) {
     return n_step == p->steps || (p->eval_every && n_step % p->eval_every == 0);
 }
 
-/* On a GPU the next step is queued before this one's numbers are waited for: the GPU never waits for the host. Not across an
- * evaluation, which wants the weights as they are; and not where the host must see the gradients first. */
+/* On a GPU the next step is queued before this one's numbers are waited for: the GPU never waits for the host. Not
+ * across an evaluation, which wants the weights as they are; and not where the host must see the gradients first. */
 static bool may_start_another(const struct training *t) {
     const struct run *r = &t->run;
-    return t->setup.plan.device == PLAN_DEVICE_CUDA && !r->may_skip && t->setup.plan.spike_guard == 0 && !t->stopping && r->n_step < t->setup.plan.steps &&
-           !evaluation_is_due(t, r->n_step) && !train_save_is_due(t, r->n_step);
+    return t->setup.plan.device == PLAN_DEVICE_CUDA && !r->may_skip && t->setup.plan.spike_guard == 0 && !t->stopping &&
+           r->n_step < t->setup.plan.steps && !evaluation_is_due(t, r->n_step) && !train_save_is_due(t, r->n_step);
 }
 
 /* The first step is left out, if there is another. */
@@ -213,7 +217,8 @@ static enum status evaluate(struct training *t) {
 
 /* Every quarter of a minute: how far, and how long still. */
 static void tell_progress(struct training *t) {
-    double now = clock_s(), done = (double)(t->run.n_done - t->first_step) / (double)(t->setup.plan.steps - t->first_step);
+    double now = clock_s(),
+           done = (double)(t->run.n_done - t->first_step) / (double)(t->setup.plan.steps - t->first_step);
     if (!is_rank_0() || now - t->told_s < 15 || done >= 1) return;
     t->told_s = now;
     int left = (int)((now - t->started_s) * (1 - done) / done);
@@ -247,9 +252,12 @@ static enum status train(struct training *t) {
 static void print_goodput(const struct training *t, int64_t steps) {
     char advice[256];
     double total_s = clock_s() - t->born_s, setup_s = t->started_s - t->born_s;
-    printf("goodput %.1f%%: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s standing still for %" PRId64 " saves, %.2f s evaluation and others\n",
-           100 * t->spent_s / total_s, t->spent_s, total_s, setup_s, t->stalls_s, t->n_saves, total_s - setup_s - t->spent_s - t->stalls_s);
-    goodput_advice(t->n_saves ? t->stalls_s / (double)t->n_saves : 0, t->setup.plan.mtbf, t->spent_s / (double)steps, advice, sizeof advice);
+    printf("goodput %.1f%%: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s standing still for %" PRId64
+           " saves, %.2f s evaluation and others\n",
+           100 * t->spent_s / total_s, t->spent_s, total_s, setup_s, t->stalls_s, t->n_saves,
+           total_s - setup_s - t->spent_s - t->stalls_s);
+    goodput_advice(t->n_saves ? t->stalls_s / (double)t->n_saves : 0, t->setup.plan.mtbf, t->spent_s / (double)steps,
+                   advice, sizeof advice);
     if (*advice) printf("%s\n", advice);
 }
 
@@ -260,8 +268,10 @@ static void summarise(const struct training *t) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double resident = (double)usage.ru_maxrss / 1024, planned = 0;
-    for (enum role r = 0; r < N_ROLES; r++) planned += (double)(t->run.memory.bytes[r] + t->run.memory.host_bytes[r]) / (1 << 20);
-    printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted %.1f MiB (code, libraries, MPI)\n",
+    for (enum role r = 0; r < N_ROLES; r++)
+        planned += (double)(t->run.memory.bytes[r] + t->run.memory.host_bytes[r]) / (1 << 20);
+    printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted "
+                            "%.1f MiB (code, libraries, MPI)\n",
            steps, t->spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
            resident - planned);
     print_goodput(t, steps);
@@ -288,7 +298,8 @@ int train_main(int argc, char **argv) {
         return 0;
     }
     stop_listen();
-    signal(SIGXFSZ, SIG_IGN);                                        /* a file that may not grow is a failed write, as on a full disk */
+    signal(SIGXFSZ, SIG_IGN);                                        /* a file that may not grow is a failed write, as
+                                                                      * on a full disk */
     deadline_set_for_start(argc, argv);
     struct training *t = calloc(1, sizeof *t);
     if (t) t->born_s = clock_s();
@@ -306,7 +317,8 @@ int train_main(int argc, char **argv) {
     bool agreed = status != OK && (!prepared || status == E_NUMERIC || t->leaves_unsaved);
     if (agreed && prepared) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
     if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* what is being saved is from before that */
-    if (status != OK) status_report();                               /* nothing is left to report when the ranks agreed */
+    if (status != OK) status_report();                               /* nothing is left to report when the ranks
+                                                                      * agreed */
     if (status == OK) summarise(t);
     if (status == OK && !t->stopping) {
         status = tell_unwritten(t);

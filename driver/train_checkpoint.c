@@ -14,7 +14,9 @@ static bool is_rank_0(void) { return comm_world_rank() == 0; }
 static void warn_of_others(const char *save) {
     char step[CHECKPOINT_PATH_MAX];
     if (checkpoint_resolve(save, step) == OK && is_rank_0())
-        log_warn("%s is of an earlier run, and this one starts from scratch: its checkpoints will be replaced; give --resume %s to go on, or --save another folder", step, save);
+        log_warn("%s is of an earlier run, and this one starts from scratch: its checkpoints will be replaced; give "
+                 "--resume %s to go on, or --save another folder",
+                 step, save);
     status_clear();
 }
 
@@ -30,7 +32,9 @@ enum status train_take_checkpoint(struct training *t) {
     t->first_step = t->saved_step = t->run.n_done;
     if (!is_rank_0() || log_get_level() < LOG_INFO) return OK;
     if (!resume) printf("init: weights of %s\n", step);
-    else if (t->run.n_done >= p->steps) printf("resume: %s is at step %" PRId64 " of %" PRId64 ": there is nothing left to do\n", step, t->run.n_done, p->steps);
+    else if (t->run.n_done >= p->steps)
+        printf("resume: %s is at step %" PRId64 " of %" PRId64 ": there is nothing left to do\n", step, t->run.n_done,
+               p->steps);
     else printf("resume: %s, at step %" PRId64 " of %" PRId64 "\n", step, t->run.n_done, p->steps);
     fflush(stdout);
     return OK;
@@ -39,7 +43,8 @@ enum status train_take_checkpoint(struct training *t) {
 /* ---- saving ---- */
 bool train_save_is_due(const struct training *t, int64_t n_step) {
     const struct plan *p = &t->setup.plan;
-    return p->save[0] && n_step != t->saved_step && (n_step == p->steps || (p->save_every && n_step % p->save_every == 0));
+    return p->save[0] && n_step != t->saved_step &&
+           (n_step == p->steps || (p->save_every && n_step % p->save_every == 0));
 }
 
 /* A disk that is full now may have room later: training goes on, and the run only fails if its last save does. */
@@ -65,13 +70,16 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
     t->saved_step = step;
     t->saved_spent_s = t->spent_at_save_s;
     if (is_rank_0() && log_get_level() >= LOG_INFO)
-        printf("saved %s/step-%08" PRId64 " | %.1f ms, training stood still for %.1f ms\n", t->setup.plan.save, step, 1e3 * save_s, 1e3 * stall_s);
+        printf("saved %s/step-%08" PRId64 " | %.1f ms, training stood still for %.1f ms\n", t->setup.plan.save, step,
+               1e3 * save_s, 1e3 * stall_s);
     fflush(stdout);
     return OK;
 }
 
 /* The last one is waited for in any case, and needs no copy. */
-static bool saves_beside(const struct training *t) { return t->setup.plan.save_async && !t->stopping && t->run.n_done < t->setup.plan.steps; }
+static bool saves_beside(const struct training *t) {
+    return t->setup.plan.save_async && !t->stopping && t->run.n_done < t->setup.plan.steps;
+}
 
 enum status train_save(struct training *t) {
     const struct plan *p = &t->setup.plan;
@@ -79,7 +87,8 @@ enum status train_save(struct training *t) {
     if (t->saved_step == t->run.n_done) return OK;
     double start = clock_s();
     t->spent_at_save_s = t->spent_s;
-    enum status status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, p->keep, &t->saver) : checkpoint_save(&t->run, p->save, p->keep);
+    enum status status = saves_beside(t) ? checkpoint_save_start(&t->run, p->save, p->keep, &t->saver)
+                                         : checkpoint_save(&t->run, p->save, p->keep);
     t->stall_s = clock_s() - start;
     return status == OK && t->saver ? OK : note_save(t, status, t->run.n_done, t->stall_s, t->stall_s);
 }
@@ -99,19 +108,25 @@ enum status train_agree_to_stop(struct training *t) {
     const struct plan *p = &t->setup.plan;
     int32_t stop = stop_was_asked();
     if (!p->save[0])
-        return stop ? FAIL(E_IO, "asked to stop after step %" PRId64 ", and there is nowhere to save; give --save a folder", t->run.n_done) : OK;
+        return stop ? FAIL(E_IO,
+                           "asked to stop after step %" PRId64 ", and there is nowhere to save; give --save a folder",
+                           t->run.n_done)
+                    : OK;
     if (is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->born_s >= p->time_limit;
     TRY(comm_all_reduce(group_world(), &stop, 1, INT32, COMM_MAX));
     t->stopping |= stop;
     return OK;
 }
 
-bool train_may_leave(const struct training *t) { return t->stopping && t->run.n_started == 0 && t->run.n_done < t->setup.plan.steps; }
+bool train_may_leave(const struct training *t) {
+    return t->stopping && t->run.n_started == 0 && t->run.n_done < t->setup.plan.steps;
+}
 
 enum status train_leave(struct training *t) {
     if (t->saved_step != t->run.n_done) TRY(train_save(t));
     if (is_rank_0() && log_get_level() >= LOG_WARN)
-        printf("stopped after step %" PRId64 " of %" PRId64 "; go on with --resume %s\n", t->run.n_done, t->setup.plan.steps, t->setup.plan.save);
+        printf("stopped after step %" PRId64 " of %" PRId64 "; go on with --resume %s\n", t->run.n_done,
+               t->setup.plan.steps, t->setup.plan.save);
     fflush(stdout);
     return OK;
 }

@@ -1,8 +1,10 @@
-/* The guard against spikes of the loss (lib/run/spike.h): back to the last checkpoint, and on with the samples behind those that led to the spike.
+/* The guard against spikes of the loss (lib/run/spike.h): back to the last checkpoint, and on with the samples behind
+ * those that led to the spike.
  *
- * What is left out: every sample between the checkpoint and the spike, the spike's own step included. The checkpoint's sample counter says where
- * training is, so whatever is saved later goes on behind them too; and a run that is killed before that meets the same spike again, and does the
- * same. The same checkpoint is gone back to at most three times; then a loss that is finite is taken for what it is. */
+ * What is left out: every sample between the checkpoint and the spike, the spike's own step included. The checkpoint's
+ * sample counter says where training is, so whatever is saved later goes on behind them too; and a run that is killed
+ * before that meets the same spike again, and does the same. The same checkpoint is gone back to at most three times;
+ * then a loss that is finite is taken for what it is. */
 #include "driver/train_state.h"
 #include "lib/base/log.h"
 #include <inttypes.h>
@@ -18,15 +20,19 @@ enum status train_guard_begin(struct training *t) {
     t->saved_step = -1;
     TRY(train_save(t));                                              /* something to go back to */
     t->leaves_unsaved = t->save_failed;
-    return t->save_failed ? FAIL(E_IO, "spike-guard goes back to the last checkpoint, and the first cannot be saved; point --save at a writable directory, or leave the guard out") : OK;
+    return t->save_failed ? FAIL(E_IO, "spike-guard goes back to the last checkpoint, and the first cannot be saved; "
+                                       "point --save at a writable directory, or leave the guard out")
+                          : OK;
 }
 
 static void note(struct training *t, const struct metrics_rollback *row) {
     if (!is_rank_0()) return;
     char why[64] = "is not finite";
-    if (isfinite(row->loss) && row->loss > row->limit) snprintf(why, sizeof why, "is %.4g, above %.4g", row->loss, row->limit);
-    log_warn("the loss of step %" PRId64 " %s: back to step %" PRId64 ", leaving out %" PRId64 " samples from number %" PRId64, row->step, why, row->to_step,
-             row->n_samples, row->first_sample);
+    if (isfinite(row->loss) && row->loss > row->limit)
+        snprintf(why, sizeof why, "is %.4g, above %.4g", row->loss, row->limit);
+    log_warn("the loss of step %" PRId64 " %s: back to step %" PRId64 ", leaving out %" PRId64
+             " samples from number %" PRId64,
+             row->step, why, row->to_step, row->n_samples, row->first_sample);
     train_pass_over_file(t, metrics_rollback(&t->metrics, row));
 }
 

@@ -30,7 +30,8 @@ struct training {
     int64_t n_saves;                     /* and how many */
     bool save_failed;                    /* the last one */
     bool leaves_unsaved;                 /* the job's last save failed: on every rank at once */
-    double spent_at_save_s, saved_spent_s;   /* seconds in steps when the save was begun, and those before what was saved last */
+    double spent_at_save_s, saved_spent_s;   /* seconds in steps when the save was begun, and those before what was
+                                              * saved last */
     int64_t save_failures;
     struct spike spike;                  /* --spike-guard: the losses so far; */
     int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
@@ -53,7 +54,8 @@ void train_pass_over_file(struct training *, enum status);
 
 /* ---- train_trace.c: --trace ---- */
 
-/* Room for the spans, and a file that can be written; before the first step. @collective{world} @errors E_IO, E_MEMORY */
+/* Room for the spans, and a file that can be written; before the first step. @collective{world} @errors E_IO,
+ * E_MEMORY */
 enum status train_trace_prepare(struct training *);
 /* At the edge of a step: begin, or end, gather and write. `leaving`: this was the last one.
  * @collective{world} @errors E_TIMEOUT, E_COMM */
@@ -61,7 +63,8 @@ enum status train_trace(struct training *, bool leaving);
 
 /* ---- train_checkpoint.c ---- */
 
-/* Take what --resume or --init name, if one is given. @collective{world} @errors of checkpoint_resolve and checkpoint_load */
+/* Take what --resume or --init name, if one is given. @collective{world} @errors of checkpoint_resolve and
+ * checkpoint_load */
 enum status train_take_checkpoint(struct training *);
 
 /* Is the state after step n_step to be saved? */
@@ -76,7 +79,8 @@ enum status train_poll_save(struct training *, bool wait);
 /* At the edge of a step: has any rank been asked to stop, or is the time up? Then t->stopping on every rank.
  * @collective{world, where there is a place to save} @errors E_IO: asked, and nowhere to save */
 enum status train_agree_to_stop(struct training *);
-/* Asked to stop, and no step is under way. (A step that has been started is finished before a checkpoint is made of it.) */
+/* Asked to stop, and no step is under way. (A step that has been started is finished before a checkpoint is made of
+ * it.) */
 bool train_may_leave(const struct training *);
 /* The last checkpoint, and where to go on. @collective{world} @errors of train_save */
 enum status train_leave(struct training *);
@@ -86,7 +90,8 @@ enum status train_leave(struct training *);
 
 /* Before the first step: saves, so that there is something to go back to. @collective{world} @errors of train_save */
 enum status train_guard_begin(struct training *);
-/* After each step, with what came of it: is its loss a spike, or not finite? Then back to the last checkpoint and on behind the samples since.
+/* After each step, with what came of it: is its loss a spike, or not finite? Then back to the last checkpoint and on
+ * behind the samples since.
  * @return `status` where it does nothing, or can do no more  @collective{world} @errors of checkpoint_load */
 enum status train_guard(struct training *, enum status status, bool *went_back);
 

@@ -10,7 +10,8 @@ enum { LEGEND_LINE = 22, SWATCH = 13, TITLE_CHARACTERS = 98 };
 
 /* ---- axes and numbers ---- */
 const char *chart_colour(enum chart_colour colour) {
-    static const char *const colours[N_CHART_COLOURS] = {"#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c8c8c", "#dcdcd8"};
+    static const char *const colours[N_CHART_COLOURS] = {"#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7",
+                                                         "#56b4e9", "#8c8c8c", "#dcdcd8"};
     return colours[colour];
 }
 
@@ -22,7 +23,9 @@ struct chart_scale chart_scale_of(double most) {
     return (struct chart_scale){n * step, step, n};
 }
 
-double chart_scale_at(const struct chart_scale *s, double value) { return isfinite(value) && value > 0 ? value / s->end : 0; }
+double chart_scale_at(const struct chart_scale *s, double value) {
+    return isfinite(value) && value > 0 ? value / s->end : 0;
+}
 
 const char *chart_number(double value, char text[CHART_NUMBER_BYTES]) {
     double size = fabs(value);
@@ -34,10 +37,14 @@ const char *chart_number(double value, char text[CHART_NUMBER_BYTES]) {
 
 /* ---- boxes, lines, words ---- */
 void chart_open(FILE *f, double width, double height, const char *title) {
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-            "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"" CHART_INK "\">\n<title>", width, height, width, height);
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f "
+            "%.0f\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"" CHART_INK "\">\n<title>",
+            width, height, width, height);
     markup_text(f, title);
-    fprintf(f, "</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"%d\" font-size=\"15\" font-weight=\"bold\">",
+    fprintf(f,
+            "</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"%d\" "
+            "font-size=\"15\" font-weight=\"bold\">",
             CHART_MARGIN, CHART_TITLE_BASE);
     markup_short(f, title, TITLE_CHARACTERS);
     fprintf(f, "</text>\n");
@@ -59,8 +66,10 @@ void chart_line(FILE *f, double x1, double y1, double x2, double y2, const char 
 }
 
 void chart_box(FILE *f, double x, double y, double width, double height, enum chart_colour colour, const char *hint) {
-    fprintf(f, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"%s\">", x, y, width, height,
-            chart_colour(colour), width < 4 ? "0" : "0.7");
+    fprintf(f,
+            "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"%s\" stroke=\"#ffffff\" "
+            "stroke-width=\"%s\">",
+            x, y, width, height, chart_colour(colour), width < 4 ? "0" : "0.7");
     if (hint) {
         fprintf(f, "<title>");
         markup_text(f, hint);

@@ -1,8 +1,10 @@
-/* Pictures as SVG: stacked bars, stacked areas over a time line, their axes and legends. A picture is one <svg> element, readable as a file of
- * its own and inside an HTML page; it needs no script and no other file. All text is escaped (driver/chart/markup.h).
+/* Pictures as SVG: stacked bars, stacked areas over a time line, their axes and legends. A picture is one <svg>
+ * element, readable as a file of its own and inside an HTML page; it needs no script and no other file. All text is
+ * escaped (driver/chart/markup.h).
  *
- * What is not a number is never drawn: a bar of it says "not known". Zero has no length but its number. Whatever the ratio of the
- * largest to the smallest, each bar has its number behind it, so that nothing is lost where a length is below a pixel. */
+ * What is not a number is never drawn: a bar of it says "not known". Zero has no length but its number. Whatever the
+ * ratio of the largest to the smallest, each bar has its number behind it, so that nothing is lost where a length is
+ * below a pixel. */
 #ifndef TRIVIUM_DRIVER_CHART_H
 #define TRIVIUM_DRIVER_CHART_H
 
@@ -12,19 +14,23 @@
 
 enum { CHART_WIDTH = 860, CHART_MOST_SERIES = 8, CHART_MOST_BARS = 4, CHART_MOST_TICKS = 8, CHART_NUMBER_BYTES = 32 };
 
-/* Eight colours that differ also to the colour-blind. Source: Okabe and Ito, "Color universal design", 2008 (black is grey here). */
-enum chart_colour { CHART_BLUE, CHART_ORANGE, CHART_GREEN, CHART_VERMILION, CHART_PURPLE, CHART_SKY, CHART_GREY, CHART_PALE, N_CHART_COLOURS };
+/* Eight colours that differ also to the colour-blind. Source: Okabe and Ito, "Color universal design", 2008 (black is
+ * grey here). */
+enum chart_colour { CHART_BLUE, CHART_ORANGE, CHART_GREEN, CHART_VERMILION, CHART_PURPLE, CHART_SKY, CHART_GREY,
+                    CHART_PALE, N_CHART_COLOURS };
 const char *chart_colour(enum chart_colour);                         /* "#0072b2" */
 
 /* ---- axes ---- */
 /* An axis from 0 to `end`, in steps of 1, 2 or 5 times a power of ten. */
 struct chart_scale { double end, step; int n_steps; };
 
-/** The axis that holds 0 ... most, with at most CHART_MOST_TICKS steps. Of nothing (zero, negative, not finite) it goes from 0 to 1. */
+/** The axis that holds 0 ... most, with at most CHART_MOST_TICKS steps. Of nothing (zero, negative, not finite) it goes
+ *  from 0 to 1. */
 struct chart_scale chart_scale_of(double most);
 /** Where `value` lies on the axis, 0 to 1; what is not a number, or below the axis, lies at 0. */
 double chart_scale_at(const struct chart_scale *, double value);
-/** "1234", "12.3", "0.00123": about three digits, and an exponent only beyond 1e7 and below 1e-4; "not known" for what is not finite. */
+/** "1234", "12.3", "0.00123": about three digits, and an exponent only beyond 1e7 and below 1e-4; "not known" for what
+ *  is not finite. */
 const char *chart_number(double value, char text[CHART_NUMBER_BYTES]);
 
 /* ---- stacked bars, lying, in groups under a name ---- */
@@ -69,7 +75,8 @@ double chart_areas_svg(const struct chart_areas *, FILE *);
 
 /* ---- the file of a picture that --svg names ---- */
 
-/** @param out to be closed by chart_file_close; NULL on error  @errors E_IO, with the path and the system's reason  @collective{none} */
+/** @param out to be closed by chart_file_close; NULL on error  @errors E_IO, with the path and the system's
+ *  reason  @collective{none} */
 enum status chart_file_open(const char *path, FILE **out);
 /** Close it. @errors E_IO when not all of it could be written  @collective{none} */
 enum status chart_file_close(const char *path, FILE *);

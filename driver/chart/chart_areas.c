@@ -39,11 +39,14 @@ static unsigned used_series(const struct chart_areas *c) {
 static struct canvas canvas_of(const struct chart_areas *c, FILE *f) {
     unsigned used = used_series(c);
     double top = chart_legend(NULL, c->series, c->n_series, used, TOP) + (c->n_marks ? MARK_LINE : 6);
-    return (struct canvas){c, f, chart_scale_of(c->x_end), chart_scale_of(highest(c)), top, CHART_WIDTH - CHART_MARGIN, used};
+    return (struct canvas){c, f, chart_scale_of(c->x_end), chart_scale_of(highest(c)), top, CHART_WIDTH - CHART_MARGIN,
+                           used};
 }
 
 /* The x axis ends where the last value does, not at a round number. */
-static double x_of(const struct canvas *v, double x) { return v->c->x_end > 0 ? LEFT + (v->right - LEFT) * x / v->c->x_end : LEFT; }
+static double x_of(const struct canvas *v, double x) {
+    return v->c->x_end > 0 ? LEFT + (v->right - LEFT) * x / v->c->x_end : LEFT;
+}
 static double y_of(const struct canvas *v, double y) { return v->top + PLOT * (1 - chart_scale_at(&v->y, y)); }
 
 static void draw_axes(const struct canvas *v) {
@@ -64,9 +67,11 @@ static void draw_axes(const struct canvas *v) {
     chart_label(v->f, v->right, bottom + 36, CHART_RIGHT, v->c->x_name, 110);
 }
 
-/* Does an edge of the series move here? Where none does the step is left out, which makes files of long steps much smaller. */
+/* Does an edge of the series move here? Where none does the step is left out, which makes files of long steps much
+ * smaller. */
 static bool moves(const struct chart_areas *c, int point, int series) {
-    return point == 0 || stack(c, point, series) != stack(c, point - 1, series) || stack(c, point, series + 1) != stack(c, point - 1, series + 1);
+    return point == 0 || stack(c, point, series) != stack(c, point - 1, series) ||
+           stack(c, point, series + 1) != stack(c, point - 1, series + 1);
 }
 
 /* An edge as a staircase, from left to right or back. */
@@ -91,7 +96,8 @@ static void draw_edge(const struct canvas *v, int series, int below, bool back) 
 /* Along the upper edge from left to right, and back along the lower one. */
 static void draw_area(const struct canvas *v, int series) {
     const struct chart_areas *c = v->c;
-    fprintf(v->f, "<path fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"0.4\" d=\"M", chart_colour(c->series[series].colour));
+    fprintf(v->f, "<path fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"0.4\" d=\"M",
+            chart_colour(c->series[series].colour));
     draw_edge(v, series, series + 1, false);
     draw_edge(v, series, series, true);
     fprintf(v->f, " Z\"><title>");
@@ -99,8 +105,8 @@ static void draw_area(const struct canvas *v, int series) {
     fprintf(v->f, "</title></path>\n");
 }
 
-/* A word that would run into the one before it is left out. So is a line less than MARK_GAP behind the last one, with its word: however many marks
- * there are, the picture has no more than fit. */
+/* A word that would run into the one before it is left out. So is a line less than MARK_GAP behind the last one, with
+ * its word: however many marks there are, the picture has no more than fit. */
 static void draw_marks(const struct canvas *v) {
     double free_from = LEFT, line_from = LEFT;
     for (int i = 0; i < v->c->n_marks; i++) {

@@ -1,12 +1,20 @@
-/* Stacked bars in groups. A group is a line with its name, and under it a bar a line: names may then be as long as the picture is wide. */
+/* Stacked bars in groups. A group is a line with its name, and under it a bar a line: names may then be as long as the
+ * picture is wide. */
 #include "driver/chart/chart_draw.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum { NAME_LINE = 19, BAR = 15, BAR_LINE = 18, GROUP_GAP = 9, AXIS = 44, LABELS = 80, NUMBERS = 84, TOP = 38, NAME_CHARACTERS = 118, REASON_CHARACTERS = 112 };
+enum { NAME_LINE = 19, BAR = 15, BAR_LINE = 18, GROUP_GAP = 9, AXIS = 44, LABELS = 80, NUMBERS = 84, TOP = 38,
+       NAME_CHARACTERS = 118, REASON_CHARACTERS = 112 };
 
-struct canvas { const struct chart_bars *c; FILE *f; struct chart_scale scale; double left, right, top, bottom; unsigned used; };
+struct canvas {
+    const struct chart_bars *c;
+    FILE *f;
+    struct chart_scale scale;
+    double left, right, top, bottom;
+    unsigned used;
+};
 
 /* NAN where a part is not known. */
 static double total_of(const struct chart_bar *bar, int n_series) {
@@ -18,7 +26,8 @@ static double total_of(const struct chart_bar *bar, int n_series) {
 static double largest_total(const struct chart_bars *c) {
     double most = 0;
     for (int g = 0; g < c->n_groups; g++)
-        for (int b = 0; !c->groups[g].reason && b < c->groups[g].n_bars; b++) most = fmax(most, total_of(&c->groups[g].bar[b], c->n_series));
+        for (int b = 0; !c->groups[g].reason && b < c->groups[g].n_bars; b++)
+            most = fmax(most, total_of(&c->groups[g].bar[b], c->n_series));
     return most;
 }
 
@@ -39,10 +48,13 @@ static bool has_labels(const struct chart_bars *c) {
     return false;
 }
 
-static double group_height(const struct chart_group *g) { return NAME_LINE + BAR_LINE * (g->reason ? 1 : g->n_bars) + GROUP_GAP; }
+static double group_height(const struct chart_group *g) {
+    return NAME_LINE + BAR_LINE * (g->reason ? 1 : g->n_bars) + GROUP_GAP;
+}
 
 static struct canvas canvas_of(const struct chart_bars *c, FILE *f) {
-    struct canvas v = {.c = c, .f = f, .scale = chart_scale_of(largest_total(c)), .left = CHART_MARGIN + (has_labels(c) ? LABELS : 0),
+    struct canvas v = {.c = c, .f = f, .scale = chart_scale_of(largest_total(c)),
+                       .left = CHART_MARGIN + (has_labels(c) ? LABELS : 0),
                        .right = CHART_WIDTH - CHART_MARGIN - NUMBERS, .used = used_series(c)};
     v.top = chart_legend(NULL, c->series, c->n_series, v.used, TOP) + 4;
     v.bottom = v.top;
@@ -50,7 +62,9 @@ static struct canvas canvas_of(const struct chart_bars *c, FILE *f) {
     return v;
 }
 
-static double x_of(const struct canvas *v, double value) { return v->left + (v->right - v->left) * chart_scale_at(&v->scale, value); }
+static double x_of(const struct canvas *v, double value) {
+    return v->left + (v->right - v->left) * chart_scale_at(&v->scale, value);
+}
 
 static void draw_axis(const struct canvas *v) {
     char text[CHART_NUMBER_BYTES];
@@ -70,8 +84,8 @@ static void draw_bar(const struct canvas *v, const struct chart_bar *bar, double
     if (bar->label) chart_label(v->f, v->left - 8, y + 12, CHART_RIGHT, bar->label, 12);
     for (int i = 0; isfinite(total) && i < c->n_series; i++) {
         double x = x_of(v, from), width = x_of(v, from + bar->value[i]) - x;
-        snprintf(hint, sizeof hint, "%s%s%s: %s %s", bar->label ? bar->label : "", bar->label ? " " : "", c->series[i].name,
-                 chart_number(bar->value[i], number), c->unit);
+        snprintf(hint, sizeof hint, "%s%s%s: %s %s", bar->label ? bar->label : "", bar->label ? " " : "",
+                 c->series[i].name, chart_number(bar->value[i], number), c->unit);
         if (bar->value[i] > 0) chart_box(v->f, x, y, width, BAR, c->series[i].colour, hint);
         from += bar->value[i];
     }
@@ -87,7 +101,8 @@ static void draw_words(const struct canvas *v, double x, double y, const char *w
 
 static double draw_group(const struct canvas *v, const struct chart_group *g, double y) {
     draw_words(v, CHART_MARGIN, y + 14, g->name, NAME_CHARACTERS, "font-weight=\"bold\"");
-    if (g->reason) draw_words(v, CHART_MARGIN, y + NAME_LINE + 12, g->reason, REASON_CHARACTERS, "font-style=\"italic\"");
+    if (g->reason)
+        draw_words(v, CHART_MARGIN, y + NAME_LINE + 12, g->reason, REASON_CHARACTERS, "font-style=\"italic\"");
     for (int b = 0; !g->reason && b < g->n_bars; b++) draw_bar(v, &g->bar[b], y + NAME_LINE + b * BAR_LINE);
     return y + group_height(g);
 }

@@ -12,7 +12,8 @@ enum { CHART_MARGIN = 16, CHART_TITLE_BASE = 26 };
 void chart_open(FILE *, double width, double height, const char *title);
 void chart_close(FILE *);
 
-/** A swatch and a name a series that is used (bit i of `used`), in as many lines as they need, from height `top` on. f NULL: only measure.
+/** A swatch and a name a series that is used (bit i of `used`), in as many lines as they need, from height `top` on. f
+ *  NULL: only measure.
  *  @return the height under the last line; `top` for a single series, which needs none */
 double chart_legend(FILE *f, const struct chart_series *, int n_series, unsigned used, double top);
 

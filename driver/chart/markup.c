@@ -5,12 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The character at `text`: *n_bytes it takes, and whether XML 1.0 has it. An overlong form, a surrogate and a broken sequence are one bad
- * byte each. */
+/* The character at `text`: *n_bytes it takes, and whether XML 1.0 has it. An overlong form, a surrogate and a broken
+ * sequence are one bad byte each. */
 static bool next_character(const char *text, int *n_bytes) {
     const unsigned char *x = (const unsigned char *)text;
     static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int n = x[0] < 0x80 ? 1 : x[0] >= 0xc2 && x[0] < 0xe0 ? 2 : x[0] >= 0xe0 && x[0] < 0xf0 ? 3 : x[0] >= 0xf0 && x[0] < 0xf5 ? 4 : 0;
+    int n = x[0] < 0x80                   ? 1
+            : x[0] >= 0xc2 && x[0] < 0xe0 ? 2
+            : x[0] >= 0xe0 && x[0] < 0xf0 ? 3
+            : x[0] >= 0xf0 && x[0] < 0xf5 ? 4
+                                          : 0;
     unsigned code = n == 1 ? x[0] : x[0] & (0xffu >> (n + 1));
     *n_bytes = 1;
     for (int i = 1; i < n; i++) {

@@ -6,8 +6,10 @@
 static const double MIB = 1 << 20;
 
 const struct chart_series memory_chart_roles[N_ROLES] = {
-    [ROLE_PARAM] = {"param", CHART_BLUE}, [ROLE_GRAD] = {"grad", CHART_VERMILION}, [ROLE_OPTIM] = {"optim", CHART_GREEN},
-    [ROLE_ACT] = {"act", CHART_ORANGE}, [ROLE_COMM] = {"comm", CHART_PURPLE}, [ROLE_WORK] = {"work", CHART_SKY}, [ROLE_SAVE] = {"save", CHART_GREY},
+    [ROLE_PARAM] = {"param", CHART_BLUE}, [ROLE_GRAD] = {"grad", CHART_VERMILION},
+    [ROLE_OPTIM] = {"optim", CHART_GREEN},
+    [ROLE_ACT] = {"act", CHART_ORANGE}, [ROLE_COMM] = {"comm", CHART_PURPLE}, [ROLE_WORK] = {"work", CHART_SKY},
+    [ROLE_SAVE] = {"save", CHART_GREY},
 };
 
 /* Params below, as what is always there; activations on top, as what moves. */
@@ -26,7 +28,8 @@ static enum status allocate(struct memory_chart *d, int n_points, int n_actions)
     d->value = calloc(((size_t)n_points + 1) * N_ROLES, sizeof *d->value);
     d->marks = calloc((size_t)n_actions + 1, sizeof *d->marks);
     d->labels = calloc((size_t)n_actions + 1, sizeof *d->labels);
-    return d->x && d->value && d->marks && d->labels ? OK : FAIL(E_MEMORY, "no memory for a picture of %d rows", n_points);
+    return d->x && d->value && d->marks && d->labels ? OK
+                                                     : FAIL(E_MEMORY, "no memory for a picture of %d rows", n_points);
 }
 
 static int64_t alive(const struct memory_point *p) {
@@ -53,12 +56,14 @@ static void fill_points(struct memory_chart *d, const struct memory_timeline *t)
 }
 
 /* "F3", or "F3.1" where there are chunks, at the first row of each forward and backward. */
-static void fill_marks(struct memory_chart *d, const struct memory_timeline *t, const struct schedule *s, int n_chunks) {
+static void fill_marks(struct memory_chart *d, const struct memory_timeline *t, const struct schedule *s,
+                       int n_chunks) {
     for (int i = 0; i < s->n && i < t->n_actions; i++) {
         const struct action *a = &s->actions[i];
         char *label = d->labels[d->n_marks];
         if (!action_is_compute(a->kind) || t->first[i] < 0 || t->first[i] >= t->n) continue;
-        if (n_chunks > 1) snprintf(label, MEMORY_CHART_LABEL_BYTES, "%s%d.%d", action_name(a->kind), a->microbatch, a->chunk);
+        if (n_chunks > 1)
+            snprintf(label, MEMORY_CHART_LABEL_BYTES, "%s%d.%d", action_name(a->kind), a->microbatch, a->chunk);
         else snprintf(label, MEMORY_CHART_LABEL_BYTES, "%s%d", action_name(a->kind), a->microbatch);
         d->marks[d->n_marks++] = (struct chart_mark){t->first[i], label};
     }
@@ -85,7 +90,8 @@ double memory_chart_svg(const struct memory_chart *d, const char *title, double 
     for (int i = 0; i < N_ROLES; i++) series[i] = memory_chart_roles[ORDER[i]];
     snprintf(level, sizeof level, "planned peaks of all roles together: %s MiB", chart_number(d->planned, number));
     return chart_areas_svg(&(struct chart_areas){
-        .title = title, .x_name = "rows of a step, in their order: F forward, B backward of a microbatch", .unit = "MiB", .series = series, .n_series = N_ROLES,
-        .n_points = d->n_points, .n_marks = d->n_marks, .x = d->x, .value = d->value, .x_end = d->n_rows, .highest = highest, .level = d->planned,
-        .level_name = level, .marks = d->marks}, f);
+        .title = title, .x_name = "rows of a step, in their order: F forward, B backward of a microbatch",
+        .unit = "MiB", .series = series, .n_series = N_ROLES,
+        .n_points = d->n_points, .n_marks = d->n_marks, .x = d->x, .value = d->value, .x_end = d->n_rows,
+        .highest = highest, .level = d->planned, .level_name = level, .marks = d->marks}, f);
 }

@@ -1,4 +1,5 @@
-/* Memory over one step as a picture: bytes alive by role, row by row, read off the plan (lib/program/memory_timeline.h). */
+/* Memory over one step as a picture: bytes alive by role, row by row, read off the plan
+ * (lib/program/memory_timeline.h). */
 #ifndef TRIVIUM_DRIVER_MEMORY_CHART_H
 #define TRIVIUM_DRIVER_MEMORY_CHART_H
 
@@ -15,7 +16,8 @@ enum { MEMORY_CHART_POINTS = 1500, MEMORY_CHART_LABEL_BYTES = 24 };
 /* All in MiB. Zero is a chart without points. */
 struct memory_chart {
     int n_rows, n_points, n_marks;
-    double *x, *value;                                    /* [n_points]; [n_points][N_ROLES], from the lowest series to the highest */
+    double *x, *value;                                    /* [n_points]; [n_points][N_ROLES], from the lowest series to
+                                                           * the highest */
     struct chart_mark *marks;                             /* [n_marks]: the first row of each forward and backward */
     char (*labels)[MEMORY_CHART_LABEL_BYTES];             /* "F3"; "F3.1" of chunk 1 where there are several */
     double planned;                                       /* the planned peaks of all roles: what is allocated */
@@ -26,7 +28,8 @@ struct memory_chart {
 enum status memory_chart_make(const struct run *compiled, struct memory_chart *out);
 void memory_chart_fini(struct memory_chart *);
 
-/** Write one <svg>. highest: what the axis has to hold at least, so that pictures beside each other have one scale; 0: as it fits.
+/** Write one <svg>. highest: what the axis has to hold at least, so that pictures beside each other have one scale; 0:
+ *  as it fits.
  *  @return its height in pixels; CHART_WIDTH wide */
 double memory_chart_svg(const struct memory_chart *, const char *title, double highest, FILE *);
 

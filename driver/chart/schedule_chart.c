@@ -13,8 +13,9 @@ struct pp_shape schedule_chart_shape(const struct schedule_chart *c) {
 static enum status make_stages(struct schedule_chart *c) {
     int p = c->n_stages, v = c->n_chunks, m = c->n_microbatches;
     if ((double)p * v * m > MAX_ACTIONS)
-        return FAIL(E_CONFIG, "pp=%d x chunks=%d x microbatches=%d = %.0f forwards; the limit is %d: use fewer microbatches", p, v, m,
-                    (double)p * v * m, MAX_ACTIONS);
+        return FAIL(E_CONFIG,
+                    "pp=%d x chunks=%d x microbatches=%d = %.0f forwards; the limit is %d: use fewer microbatches", p,
+                    v, m, (double)p * v * m, MAX_ACTIONS);
     c->stages = calloc((size_t)p, sizeof *c->stages);
     if (!c->stages) return FAIL(E_MEMORY, "no memory for %d stages", p);
     struct pp_shape shape = schedule_chart_shape(c);
@@ -43,7 +44,7 @@ void schedule_chart_fini(struct schedule_chart *c) {
 }
 
 void schedule_chart_title(const struct schedule_chart *c, FILE *f) {
-    fprintf(f, "%s: %d stage%s, %d microbatch%s", c->row->name, c->n_stages, c->n_stages == 1 ? "" : "s", c->n_microbatches,
-            c->n_microbatches == 1 ? "" : "es");
+    fprintf(f, "%s: %d stage%s, %d microbatch%s", c->row->name, c->n_stages, c->n_stages == 1 ? "" : "s",
+            c->n_microbatches, c->n_microbatches == 1 ? "" : "es");
     if (c->n_chunks > 1) fprintf(f, ", %d chunks a stage", c->n_chunks);
 }

@@ -12,7 +12,8 @@ struct schedule_chart {
     int n_stages, n_chunks, n_microbatches;
     double forward, backward, transfer;      /* time of a microbatch in all chunks of a stage; of a message's flight */
     const char *heading, *unit;              /* of the picture: above its title; of its time. NULL: none. Borrowed */
-    double plot, width;                      /* of the picture, in pixels: the time line, and at least in all; 0: as it fits */
+    double plot, width;                      /* of the picture, in pixels: the time line, and at least in all; 0: as it
+                                              * fits */
     /* what follows */
     int send_depth;
     struct schedule *stages;
@@ -20,7 +21,8 @@ struct schedule_chart {
     double work, bubble;                     /* of a stage; all stages have the same work, so all idle the same */
 };
 
-/** Make the schedules of all stages, check them, run them against the clock. The chart is to be freed also after an error.
+/** Make the schedules of all stages, check them, run them against the clock. The chart is to be freed also after an
+ *  error.
  *  @errors E_CONFIG: not legal, or too large; E_INTERNAL: the schedule is not sound; E_MEMORY */
 enum status schedule_chart_make(struct schedule_chart *);
 void schedule_chart_fini(struct schedule_chart *);

@@ -4,9 +4,11 @@
 #include "driver/chart/markup.h"
 #include <math.h>
 
-enum { LEFT = 74, TOP = 62, RIGHT = 26, MAX_PLOT = 1600, MIN_PLOT = 560, ROOMY_BOX = 24, MAX_TITLES = 20000, LEGEND = 86 };
+enum { LEFT = 74, TOP = 62, RIGHT = 26, MAX_PLOT = 1600, MIN_PLOT = 560, ROOMY_BOX = 24, MAX_TITLES = 20000,
+       LEGEND = 86 };
 
-struct canvas { const struct schedule_chart *c; FILE *f; double scale, row, plot; };   /* pixels a unit of time, a row, in all */
+/* pixels a unit of time, a row, in all */
+struct canvas { const struct schedule_chart *c; FILE *f; double scale, row, plot; };
 
 static struct canvas canvas_of(const struct schedule_chart *c, FILE *f) {
     double shortest = fmin(c->forward, c->backward) / c->n_chunks, makespan = c->timeline.makespan;
@@ -32,18 +34,23 @@ static const char *colour(const struct canvas *v, bool forward, int chunk) {
     snprintf(text, sizeof text, "#%02x%02x%02x", rgb[0] & 255, rgb[1] & 255, rgb[2] & 255);
     return text;
 }
-static const char *ink(const struct canvas *v, int chunk) { return depth_of_shade(v, chunk) > 0.55 ? "#ffffff" : "#1a1a1a"; }
+static const char *ink(const struct canvas *v, int chunk) {
+    return depth_of_shade(v, chunk) > 0.55 ? "#ffffff" : "#1a1a1a";
+}
 
 /* ---- boxes ---- */
 static void box(const struct canvas *v, double x, double y, double width, double height, const char *fill) {
-    fprintf(v->f, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"%s\"",
+    fprintf(v->f,
+            "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" "
+            "stroke-width=\"%s\"",
             x, y, width, height, fill, width < 4 ? "0.3" : "1");
 }
 
 static void number(const struct canvas *v, double x, double y, double width, double height, int n, const char *fill) {
     double needed = 4 + 6.2 * (n < 10 ? 1 : n < 100 ? 2 : n < 1000 ? 3 : 6);
     if (width < needed || height < 12) return;
-    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\" fill=\"%s\">%d</text>\n", x + width / 2, y + height / 2 + 4, fill, n);
+    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\" fill=\"%s\">%d</text>\n", x + width / 2,
+            y + height / 2 + 4, fill, n);
 }
 
 static void draw_action(const struct canvas *v, int stage, const struct action *a, struct pp_span span, bool titled) {
@@ -51,8 +58,8 @@ static void draw_action(const struct canvas *v, int stage, const struct action *
     double x = x_of(v, span.start), y = y_of(v, stage), width = (span.end - span.start) * v->scale;
     box(v, x, y + 1, width, v->row - 2, colour(v, forward, a->chunk));
     if (titled)
-        fprintf(v->f, "><title>%s of microbatch %d, chunk %d: %.6g to %.6g</title></rect>\n", forward ? "forward" : "backward",
-                a->microbatch, a->chunk, span.start, span.end);
+        fprintf(v->f, "><title>%s of microbatch %d, chunk %d: %.6g to %.6g</title></rect>\n",
+                forward ? "forward" : "backward", a->microbatch, a->chunk, span.start, span.end);
     else fprintf(v->f, "/>\n");
     number(v, x, y, width, v->row, a->microbatch, ink(v, a->chunk));
 }
@@ -62,9 +69,12 @@ static void draw_stage(const struct canvas *v, int stage) {
     bool titled = (double)s->n * v->c->n_stages < MAX_TITLES, labelled = v->row >= 12 || stage % 10 == 0;
     box(v, LEFT, y_of(v, stage) + 1, v->plot, v->row - 2, "#eeeeec");
     fprintf(v->f, "/>\n");
-    if (labelled) fprintf(v->f, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">stage %d</text>\n", LEFT - 8, y_of(v, stage) + v->row / 2 + 4, stage);
+    if (labelled)
+        fprintf(v->f, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">stage %d</text>\n", LEFT - 8,
+                y_of(v, stage) + v->row / 2 + 4, stage);
     for (int i = 0; i < s->n; i++)
-        if (action_is_compute(s->actions[i].kind)) draw_action(v, stage, &s->actions[i], v->c->timeline.span[stage][i], titled);
+        if (action_is_compute(s->actions[i].kind))
+            draw_action(v, stage, &s->actions[i], v->c->timeline.span[stage][i], titled);
 }
 
 /* ---- around them ---- */
@@ -91,14 +101,18 @@ static void draw_title(const struct canvas *v) {
 static void draw_head(const struct canvas *v) {
     const struct schedule_chart *c = v->c;
     double width = width_of(v), height = height_of(v);
-    fprintf(v->f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-            "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" fill=\"#1a1a1a\">\n", width, height, width, height);
+    fprintf(v->f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+            "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" fill=\"#1a1a1a\">\n",
+            width, height, width, height);
     fprintf(v->f, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\" "
             "font-weight=\"bold\">", LEFT);
     draw_title(v);
-    int digits = c->unit ? 4 : 6;                                    /* what has a unit was measured, or is worth no more */
-    fprintf(v->f, "a step takes %.*g%s%s: %.*g of work and a bubble of %.*g (%.1f%% of the step)</text>\n", digits, c->timeline.makespan, c->unit ? " " : "",
-            c->unit ? c->unit : "", digits, c->work, digits, c->bubble, 100 * c->bubble / c->timeline.makespan);
+    int digits = c->unit ? 4 : 6;                                    /* what has a unit was measured, or is worth no
+                                                                      * more */
+    fprintf(v->f, "a step takes %.*g%s%s: %.*g of work and a bubble of %.*g (%.1f%% of the step)</text>\n", digits,
+            c->timeline.makespan, c->unit ? " " : "", c->unit ? c->unit : "", digits, c->work, digits, c->bubble,
+            100 * c->bubble / c->timeline.makespan);
 }
 
 /* 1, 2 or 5 times a power of ten, at least 60 pixels apart. */
@@ -109,20 +123,25 @@ static double tick_step(const struct canvas *v) {
 
 static void draw_axis(const struct canvas *v) {
     double y = y_of(v, v->c->n_stages) + 4, step = tick_step(v);
-    fprintf(v->f, "<line x1=\"%d\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\" stroke=\"#1a1a1a\"/>\n", LEFT, y, LEFT + v->plot, y);
+    fprintf(v->f, "<line x1=\"%d\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\" stroke=\"#1a1a1a\"/>\n", LEFT, y, LEFT + v->plot,
+            y);
     for (int i = 0; i * step <= v->c->timeline.makespan * (1 + 1e-9); i++) {
         double x = x_of(v, i * step);
-        fprintf(v->f, "<line x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\" stroke=\"#1a1a1a\"/><text x=\"%.2f\" y=\"%.2f\" "
-                "text-anchor=\"middle\">%.4g</text>\n", x, y, x, y + 5, x, y + 18, i * step);
+        fprintf(v->f,
+                "<line x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\" stroke=\"#1a1a1a\"/><text x=\"%.2f\" y=\"%.2f\" "
+                "text-anchor=\"middle\">%.4g</text>\n",
+                x, y, x, y + 5, x, y + 18, i * step);
     }
-    fprintf(v->f, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n", LEFT - 20, y + 18, v->c->unit ? v->c->unit : "time");
+    fprintf(v->f, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n", LEFT - 20, y + 18,
+            v->c->unit ? v->c->unit : "time");
 }
 
 /* "forward" and a swatch a chunk, numbered where there is room. Returns where the next entry may start. */
 static double draw_swatches(const struct canvas *v, double x, double y, bool forward) {
     int n = v->c->n_chunks;
     double width = n <= 8 ? 22 : 176.0 / n;
-    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\">%s%s</text>\n", x, y + 12, forward ? "forward" : "backward", n > 1 ? ", chunk" : "");
+    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\">%s%s</text>\n", x, y + 12, forward ? "forward" : "backward",
+            n > 1 ? ", chunk" : "");
     x += (forward ? 50 : 60) + (n > 1 ? 42 : 0);
     for (int k = 0; k < n; k++, x += width) {
         box(v, x, y, width, 16, colour(v, forward, k));

@@ -7,12 +7,14 @@
 
 enum { MAX_WIDTH = 200, MAX_ROWS = 64, MAX_LETTERS = 26 };
 
-/* A column is `unit` of time and `cell` characters wide: 1, or wide enough for a letter, a microbatch's number and a blank. */
+/* A column is `unit` of time and `cell` characters wide: 1, or wide enough for a letter, a microbatch's number and a
+ * blank. */
 struct grid { double unit; int columns, cell; bool rounded; };
 
 static bool is_multiple(double x, double unit) { return fabs(x / unit - round(x / unit)) < 1e-9; }
 
-/* The largest unit that everything is a multiple of: a fraction of a chunk's forward. Not found: a sixtieth, and rounded. */
+/* The largest unit that everything is a multiple of: a fraction of a chunk's forward. Not found: a sixtieth, and
+ * rounded. */
 static double common_unit(const struct schedule_chart *c) {
     double forward = c->forward / c->n_chunks, backward = c->backward / c->n_chunks;
     for (int k = 1; k < 60; k++)
@@ -25,7 +27,8 @@ static int digits(int n) { return n < 10 ? 1 : 1 + digits(n / 10); }
 static struct grid grid_of(const struct schedule_chart *c) {
     struct grid g = {.unit = common_unit(c), .cell = 2 + digits(c->n_microbatches - 1)};
     double makespan = c->timeline.makespan;
-    g.rounded = makespan / g.unit > MAX_WIDTH || !is_multiple(c->backward / c->n_chunks, g.unit) || !is_multiple(c->transfer, g.unit);
+    g.rounded = makespan / g.unit > MAX_WIDTH || !is_multiple(c->backward / c->n_chunks, g.unit) ||
+                !is_multiple(c->transfer, g.unit);
     if (makespan / g.unit > MAX_WIDTH) g.unit = makespan / MAX_WIDTH;
     g.columns = (int)round(makespan / g.unit);
     if (g.columns * g.cell > MAX_WIDTH) g.cell = 1;
@@ -34,7 +37,8 @@ static struct grid grid_of(const struct schedule_chart *c) {
 
 /* Columns longer than an action would hide actions, and the picture would mislead. */
 static bool fits(const struct schedule_chart *c, const struct grid *g) {
-    return g->unit <= fmin(c->forward, c->backward) / c->n_chunks && c->n_stages <= MAX_ROWS && c->n_chunks <= MAX_LETTERS;
+    return g->unit <= fmin(c->forward, c->backward) / c->n_chunks && c->n_stages <= MAX_ROWS &&
+           c->n_chunks <= MAX_LETTERS;
 }
 
 static char letter(const struct schedule_chart *c, const struct action *a) {
@@ -43,7 +47,8 @@ static char letter(const struct schedule_chart *c, const struct action *a) {
 }
 
 /* "F12-----" from its first to its last column, with a blank behind it where there is room for one. */
-static void draw_action(const struct schedule_chart *c, const struct grid *g, const struct action *a, struct pp_span span, char *row) {
+static void draw_action(const struct schedule_chart *c, const struct grid *g, const struct action *a,
+                        struct pp_span span, char *row) {
     int from = (int)round(span.start / g->unit) * g->cell, end = (int)round(span.end / g->unit) * g->cell;
     char label[16];
     int n = snprintf(label, sizeof label, "%c%d", letter(c, a), a->microbatch);

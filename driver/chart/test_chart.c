@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Axes, numbers and escaping; and that a picture has what it was given: hostile names, zeros, ratios of a million, what is not a number. */
+/* Axes, numbers and escaping; and that a picture has what it was given: hostile names, zeros, ratios of a million, what
+ * is not a number. */
 #define _GNU_SOURCE /* open_memstream */
 #include "tests/test.h"
 
@@ -98,15 +99,18 @@ static void test_markup_escapes_and_replaces(void **state) {
     check_written(write_text, "\xc3", "\xef\xbf\xbd");                                           /* broken off */
     check_written(write_text, "\xc0\xbc", "\xef\xbf\xbd\xef\xbf\xbd");                           /* an overlong < */
     check_written(write_text, "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");           /* a surrogate */
-    check_written(write_text, "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");  /* beyond Unicode */
-    check_written(write_text, "\xef\xbf\xbf", "\xef\xbf\xbd");                                   /* no character of XML */
+    /* beyond Unicode */
+    check_written(write_text, "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+    /* no character of XML */
+    check_written(write_text, "\xef\xbf\xbf", "\xef\xbf\xbd");
 }
 
 static void test_markup_cuts_between_characters(void **state) {
     (void)state;
     check_written(write_eight, "12345678", "12345678");
     check_written(write_eight, "123456789", "12345...");
-    check_written(write_eight, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4<\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4&lt;...");
+    check_written(write_eight, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4<\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4",
+                  "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4&lt;...");
     assert_int_equal(markup_length("\xc3\xa4\xff" "b"), 3);
 }
 
@@ -141,8 +145,10 @@ static void test_chart_bars_show_every_group(void **state) {
     assert_int_equal(count(x, "<svg "), 1);
     assert_int_equal(count(x, "a &amp; b"), 1);
     assert_int_equal(count(x, "<text"), count(x, "</text>"));
-    assert_int_equal(count(x, "<rect"), 1 + 2 + 4);                  /* behind all; the legend; bars that are more than nothing */
-    assert_int_equal(count(x, ">3000000<") + count(x, ">1000000<") + count(x, ">0.001<"), 3 + 2);   /* two of them on the axis too */
+    assert_int_equal(count(x, "<rect"), 1 + 2 + 4);                  /* behind all; the legend; bars that are more than
+                                                                      * nothing */
+    /* two of them on the axis too */
+    assert_int_equal(count(x, ">3000000<") + count(x, ">1000000<") + count(x, ">0.001<"), 3 + 2);
     assert_int_equal(count(x, ">not known<"), 1);
     assert_int_equal(count(x, "refused: &lt;E_CONFIG&gt;"), 1);
     assert_int_equal(count(x, "nan") + count(x, "inf") + count(x, "=\"-"), 0);
@@ -162,11 +168,14 @@ static void test_chart_areas_stand_on_each_other(void **state) {
     const double x[] = {0, 1, 3}, value[] = {1, 1, 2, NAN, 3, 1};
     const struct chart_mark marks[] = {{0, "F0"}, {3, "B0"}};
     char *text = written(write_areas, &(struct chart_areas){
-        .title = "areas", .x_name = "rows", .unit = "MiB", .series = two, .n_series = 2, .n_points = 3, .n_marks = 2, .x = x, .value = value, .x_end = 4,
-        .level = 4.5, .level_name = "planned", .marks = marks});
-    /* the axis goes to 5; the plot is 250 high under a top of 38 + 22 + 18: 1 lies at 278, 2 at 228, 3 at 178, 4 at 128 */
+        .title = "areas", .x_name = "rows", .unit = "MiB", .series = two, .n_series = 2, .n_points = 3, .n_marks = 2,
+        .x = x, .value = value, .x_end = 4, .level = 4.5, .level_name = "planned", .marks = marks});
+    /* the axis goes to 5; the plot is 250 high under a top of 38 + 22 + 18: 1 lies at 278, 2 at 228, 3 at 178, 4 at
+     * 128 */
     assert_non_null(strstr(text, "d=\"M 74.0 278.0 266.5 278.0 266.5 228.0 651.5 228.0 651.5 178.0 844.0 178.0"));
-    assert_non_null(strstr(text, "d=\"M 74.0 228.0 266.5 228.0 266.5 228.0 651.5 228.0 651.5 128.0 844.0 128.0 844.0 178.0 651.5 178.0"));
+    assert_non_null(
+        strstr(text,
+               "d=\"M 74.0 228.0 266.5 228.0 266.5 228.0 651.5 228.0 651.5 128.0 844.0 128.0 844.0 178.0 651.5 178.0"));
     assert_int_equal(count(text, ">F0<") + count(text, ">B0<") + count(text, ">planned<"), 3);
     assert_int_equal(count(text, "nan"), 0);
     free(text);
@@ -180,7 +189,8 @@ static void test_chart_areas_leave_out_marks_that_stand_too_close(void **state) 
     struct chart_mark *marks = calloc(MANY, sizeof *marks);
     assert_non_null(marks);
     for (int i = 0; i < MANY; i++) marks[i] = (struct chart_mark){i, "F"};
-    struct chart_areas c = {.title = "areas", .x_name = "rows", .unit = "MiB", .series = two, .n_series = 2, .n_points = 1, .n_marks = MANY, .x = x,
+    struct chart_areas c = {.title = "areas", .x_name = "rows", .unit = "MiB", .series = two, .n_series = 2,
+                            .n_points = 1, .n_marks = MANY, .x = x,
                             .value = value, .x_end = MANY, .level = NAN, .marks = marks};
     char *text = written(write_areas, &c);
     assert_in_range(count(text, "#00000040"), 250, 257);
@@ -194,8 +204,9 @@ static void test_chart_areas_leave_out_marks_that_stand_too_close(void **state) 
 }
 
 TESTS(unit_test(test_chart_scale_has_round_steps), unit_test(test_chart_scale_holds_the_largest_in_few_steps),
-      unit_test(test_chart_scale_of_nothing_is_still_an_axis), unit_test(test_chart_numbers_are_short_and_without_exponents),
-      unit_test(test_chart_colours_differ), unit_test(test_markup_escapes_and_replaces), unit_test(test_markup_cuts_between_characters),
-      unit_test(test_markup_plain_is_utf8_without_entities),
-      unit_test(test_chart_bars_show_every_group), unit_test(test_chart_of_no_group_is_a_picture),
-      unit_test(test_chart_areas_stand_on_each_other), unit_test(test_chart_areas_leave_out_marks_that_stand_too_close))
+      unit_test(test_chart_scale_of_nothing_is_still_an_axis),
+      unit_test(test_chart_numbers_are_short_and_without_exponents), unit_test(test_chart_colours_differ),
+      unit_test(test_markup_escapes_and_replaces), unit_test(test_markup_cuts_between_characters),
+      unit_test(test_markup_plain_is_utf8_without_entities), unit_test(test_chart_bars_show_every_group),
+      unit_test(test_chart_of_no_group_is_a_picture), unit_test(test_chart_areas_stand_on_each_other),
+      unit_test(test_chart_areas_leave_out_marks_that_stand_too_close))

@@ -1,18 +1,19 @@
 /* trivium compare: train the same steps under several strategies, one after the other, and put them beside each other.
  *
- * One launch runs them all. A strategy passes through four gates, and at each the ranks of the world agree (fail_share), so
- * that a strategy that cannot run becomes a row with its sentence and the next one begins:
+ * One launch runs them all. A strategy passes through four gates, and at each the ranks of the world agree
+ * (fail_share), so that a strategy that cannot run becomes a row with its sentence and the next one begins:
  *
  *   judge     options, data, plan, compilation, the memory limit: pure, each rank for itself
  *   open      groups, memory, parameters                            ranks beyond the layout: run_stand_by
  *   train     the steps; only a non-finite loss is agreed on        ranks beyond the layout: comm_stand_by, asleep
  *   gather    what each rank measured, to rank 0
  *
- * A failure in the middle of a step has nobody to agree with, as in train: the rank that notices ends the job. The report is
- * written after every row, so what was compared until then is not lost.
+ * A failure in the middle of a step has nobody to agree with, as in train: the rank that notices ends the job. The
+ * report is written after every row, so what was compared until then is not lost.
  *
- * What is fair: same steps, data, seed and process; threads are the cores divided by the ranks that a strategy uses, and ranks
- * that it does not use sleep. What is not: ranks that outnumber cores take turns, so times then tell little of a cluster. */
+ * What is fair: same steps, data, seed and process; threads are the cores divided by the ranks that a strategy uses,
+ * and ranks that it does not use sleep. What is not: ranks that outnumber cores take turns, so times then tell little
+ * of a cluster. */
 #include "driver/compare/compare.h"
 
 #include "driver/compare/compare_html.h"
@@ -41,9 +42,16 @@ struct request {
 };
 
 static const struct option OPTIONS[] = {
-    {"strategies", OPTION_TEXT, "", 0, 0, NULL, "", "what to compare, as in \"dp=8 | dp=8 zero=3 | tp=2 pp=2 sp\": settings of the options above; an empty one changes nothing", "compare", offsetof(struct request, strategies)},
-    {"out", OPTION_TEXT, "report", 0, 0, NULL, "", "directory for report.html, compare.csv, compare.json and the pictures (SVG)", "compare", offsetof(struct request, out)},
-    {"memory-limit", OPTION_REAL, "0", 0, 1e12, NULL, "MiB", "a strategy with a rank that needs more device memory is not run; 0: no limit", "compare", offsetof(struct request, memory_limit)},
+    {"strategies", OPTION_TEXT, "", 0, 0, NULL, "",
+     "what to compare, as in \"dp=8 | dp=8 zero=3 | tp=2 pp=2 sp\": settings of the options above; an empty one "
+     "changes nothing",
+     "compare", offsetof(struct request, strategies)},
+    {"out", OPTION_TEXT, "report", 0, 0, NULL, "",
+     "directory for report.html, compare.csv, compare.json and the pictures (SVG)", "compare",
+     offsetof(struct request, out)},
+    {"memory-limit", OPTION_REAL, "0", 0, 1e12, NULL, "MiB",
+     "a strategy with a rank that needs more device memory is not run; 0: no limit", "compare",
+     offsetof(struct request, memory_limit)},
 };
 
 struct comparison {
@@ -79,11 +87,12 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
 static enum status refuse_trains_own(const struct options *o) {
     static const char traced[] = " (pipelines are traced for report.html anyhow)";
     static const struct { const char *option, *remark; } of_train[] = {
-        {"trace", traced}, {"trace-first", traced}, {"trace-steps", traced}, {"profile", ""}, {"save", ""}, {"save-every", ""},
-        {"save-async", ""}, {"resume", ""}, {"spike-guard", ""}};
+        {"trace", traced}, {"trace-first", traced}, {"trace-steps", traced}, {"profile", ""}, {"save", ""},
+        {"save-every", ""}, {"save-async", ""}, {"resume", ""}, {"spike-guard", ""}};
     for (size_t i = 0; i < sizeof of_train / sizeof *of_train; i++)
         if (options_source(o, of_train[i].option) == FROM_COMMAND_LINE)
-            return FAIL(E_USAGE, "%s is an option of train; compare does not support it; leave it out%s", of_train[i].option, of_train[i].remark);
+            return FAIL(E_USAGE, "%s is an option of train; compare does not support it; leave it out%s",
+                        of_train[i].option, of_train[i].remark);
     return OK;
 }
 
@@ -131,7 +140,8 @@ static enum status check_limit(const struct run *r, double limit_mib) {
                 comm_world_rank(), mib, limit_mib);
 }
 
-/* Ranks of this host that the layout uses. Ranks are numbered host by host, as mpirun and srun do unless told otherwise. */
+/* Ranks of this host that the layout uses. Ranks are numbered host by host, as mpirun and srun do unless told
+ * otherwise. */
 static int used_on_host(int n_ranks) {
     int used = n_ranks - (comm_world_rank() - comm_local_rank());
     if (used < 1) return 1;
@@ -210,8 +220,9 @@ static void tell_row(const struct comparison *c, int i) {
     printf("strategy %d/%d | %s | ", i + 1, c->strategies.n, compare_row_name(row));
     if (row->status != OK) printf("%s: %s\n", compare_row_status(row), status_name(row->status));
     else
-        printf("%d rank%s, %d thread%s each | %" PRId64 " steps | %.1f ms | loss %.4f\n", row->n_ranks, row->n_ranks == 1 ? "" : "s",
-               row->n_threads, row->n_threads == 1 ? "" : "s", row->n_steps, 1e3 * row->step_s, row->loss);
+        printf("%d rank%s, %d thread%s each | %" PRId64 " steps | %.1f ms | loss %.4f\n", row->n_ranks,
+               row->n_ranks == 1 ? "" : "s", row->n_threads, row->n_threads == 1 ? "" : "s", row->n_steps,
+               1e3 * row->step_s, row->loss);
     fflush(stdout);
 }
 
@@ -298,7 +309,8 @@ static int print_help(void) {
 
 int compare_main(int argc, char **argv) {
     if (options_ask_for_help(argc, argv)) return print_help();
-    unsetenv("OMP_NUM_THREADS");                                     /* said for one number of ranks; here it changes (--threads) */
+    unsetenv("OMP_NUM_THREADS");                                     /* said for one number of ranks; here it changes
+                                                                      * (--threads) */
     deadline_set_for_start(argc, argv);
     struct comparison *c = calloc(1, sizeof *c);
     enum status status = c ? comm_start(&argc, &argv) : FAIL(E_MEMORY, "no memory to start with");
@@ -310,7 +322,8 @@ int compare_main(int argc, char **argv) {
     bool agreed = true;
     status = prepare(c, argc, argv);
     if (status == OK) status = compare(c, &agreed);
-    status_report();                                                 /* nothing is left to report when the ranks agreed */
+    status_report();                                                 /* nothing is left to report when the ranks
+                                                                      * agreed */
     int code = status_exit_code(status);
     if (agreed) release(c);
     comm_finish(agreed, code);

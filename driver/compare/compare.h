@@ -1,7 +1,8 @@
 #ifndef TRIVIUM_DRIVER_COMPARE_H
 #define TRIVIUM_DRIVER_COMPARE_H
 
-/** `trivium compare [options] --strategies "a | b | ..."`, one rank of it; starts and leaves MPI. Returns the exit code.
+/** `trivium compare [options] --strategies "a | b | ..."`, one rank of it; starts and leaves MPI. Returns the exit
+ *  code.
  *  @collective{job} */
 int compare_main(int argc, char **argv);
 

@@ -35,21 +35,26 @@ void compare_about_here(struct compare_about *a) {
     strftime(a->date, sizeof a->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
     processor_name(processor, sizeof processor);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    snprintf(a->machine, sizeof a->machine, "%s%s%ld core%s; %d rank%s launched, %d of them here; %.60s", processor, *processor ? ", " : "", cores,
-             cores == 1 ? "" : "s", comm_world_size(), comm_world_size() == 1 ? "" : "s", comm_local_size(), comm_library());
+    snprintf(a->machine, sizeof a->machine, "%s%s%ld core%s; %d rank%s launched, %d of them here; %.60s", processor,
+             *processor ? ", " : "", cores, cores == 1 ? "" : "s", comm_world_size(), comm_world_size() == 1 ? "" : "s",
+             comm_local_size(), comm_library());
 }
 
 /* ---- head ---- */
 static const char STYLE[] =
-    "body{font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",Helvetica,Arial,sans-serif;color:#1a1a1a;background:#fdfdfb;margin:0}\n"
+    "body{font:16px/1.5 system-ui,-apple-system,\"Segoe "
+    "UI\",Helvetica,Arial,sans-serif;color:#1a1a1a;background:#fdfdfb;margin:0}\n"
     "main{max-width:76rem;margin:0 auto;padding:1.5rem}\n"
     "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.2rem;margin:2.2rem 0 .4rem;border-bottom:1px solid #dcdcd8}\n"
     "p{max-width:52rem}.small{color:#4a4a4a;font-size:.9rem}\n"
     ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}\n"
     "caption{text-align:left;padding:.3rem 0;color:#4a4a4a;font-size:.9rem}\n"
-    "th,td{padding:.25rem .55rem;border-bottom:1px solid #e4e4e0;text-align:right;vertical-align:top;white-space:nowrap}\n"
+    "th,td{padding:.25rem .55rem;border-bottom:1px solid "
+    "#e4e4e0;text-align:right;vertical-align:top;white-space:nowrap}\n"
     "thead th{vertical-align:bottom;white-space:normal}th:first-child,td:first-child,td.text{text-align:left}\n"
-    "tbody th{font-weight:600;white-space:normal;min-width:12rem;overflow-wrap:anywhere}td.text{white-space:normal;overflow-wrap:anywhere}\n"
+    "tbody "
+    "th{font-weight:600;white-space:normal;min-width:12rem;overflow-wrap:anywhere}td.text{white-space:normal;overflow-"
+    "wrap:anywhere}\n"
     "td.reason{text-align:left;white-space:normal;color:#8a2b00}svg{max-width:100%;height:auto}figure{margin:1rem 0}\n"
     "@media print{main{max-width:none}h2{break-after:avoid}figure{break-inside:avoid}}\n";
 
@@ -59,15 +64,18 @@ static void write_count(FILE *f, const struct page *p) {
 }
 
 static void write_head(FILE *f, const struct page *p) {
-    fprintf(f, "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>Trivium: a comparison of ");
+    fprintf(f, "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta "
+               "charset=\"utf-8\"/>\n"
+               "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>Trivium: a "
+               "comparison of ");
     write_count(f, p);
     fprintf(f, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>A comparison of ", STYLE);
     write_count(f, p);
     fprintf(f, "</h1>\n<p class=\"small\">Begun %s. ", p->about->date);
     markup_text(f, p->about->machine);
     fprintf(f, ".</p>\n");
-    if (p->n_rows < p->about->n_strategies) fprintf(f, "<p><strong>Not complete:</strong> %d of them are done.</p>\n", p->n_rows);
+    if (p->n_rows < p->about->n_strategies)
+        fprintf(f, "<p><strong>Not complete:</strong> %d of them are done.</p>\n", p->n_rows);
 }
 
 /* ---- what was run ---- */
@@ -85,15 +93,18 @@ static void write_option(void *self, const struct option *o, const char *value, 
 }
 
 static void write_options(FILE *f, const struct page *p) {
-    fprintf(f, "<h2 id=\"options\">What was run</h2>\n<p>Every strategy trained the same steps on the same samples from the same seed, one after the other in one launch. "
-            "What they have in common, beside the defaults:</p>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">option</th>"
-            "<th scope=\"col\" class=\"text\">value</th><th scope=\"col\">from</th><th scope=\"col\">meaning</th></tr></thead>\n<tbody>\n");
+    fprintf(f, "<h2 id=\"options\">What was run</h2>\n<p>Every strategy trained the same steps on the same samples "
+               "from the same seed, one after the other in one launch. "
+               "What they have in common, beside the defaults:</p>\n<div class=\"wide\"><table>\n<thead><tr><th "
+               "scope=\"col\">option</th><th scope=\"col\" class=\"text\">value</th><th scope=\"col\">from</th><th "
+               "scope=\"col\">meaning</th></tr></thead>\n<tbody>\n");
     if (p->about->options) options_each(p->about->options, write_option, f);
     fprintf(f, "</tbody>\n</table></div>\n");
 }
 
 /* ---- tables ---- */
-static void write_columns(FILE *f, const struct compare_columns *c, const struct compare_entry *entries, int n, int *n_used) {
+static void write_columns(FILE *f, const struct compare_columns *c, const struct compare_entry *entries, int n,
+                          int *n_used) {
     fprintf(f, "<thead><tr><th scope=\"col\">strategy</th>");
     *n_used = 0;
     for (int i = 0; i < c->n; i++) {
@@ -105,7 +116,8 @@ static void write_columns(FILE *f, const struct compare_columns *c, const struct
     fprintf(f, "</tr></thead>\n");
 }
 
-static void write_cells(FILE *f, const struct compare_columns *c, const struct compare_entry *entries, int n, const struct compare_entry *e) {
+static void write_cells(FILE *f, const struct compare_columns *c, const struct compare_entry *entries, int n,
+                        const struct compare_entry *e) {
     char text[COMPARE_CELL_BYTES];
     for (int i = 0; i < c->n; i++) {
         if (!compare_column_used(&c->column[i], entries, n)) continue;
@@ -117,12 +129,14 @@ static void write_cells(FILE *f, const struct compare_columns *c, const struct c
 }
 
 static void write_reason(FILE *f, const struct compare_row *row, int n_columns) {
-    fprintf(f, "<td class=\"reason\" colspan=\"%d\">%s: %s ", n_columns ? n_columns : 1, compare_row_status(row), status_name(row->status));
+    fprintf(f, "<td class=\"reason\" colspan=\"%d\">%s: %s ", n_columns ? n_columns : 1, compare_row_status(row),
+            status_name(row->status));
     markup_text(f, row->reason);
     fprintf(f, "</td>");
 }
 
-static void write_table(FILE *f, const char *id, const struct compare_columns *c, const struct compare_entry *entries, int n) {
+static void write_table(FILE *f, const char *id, const struct compare_columns *c, const struct compare_entry *entries,
+                        int n) {
     int n_used;
     fprintf(f, "<div class=\"wide\"><table id=\"%s\">\n<caption>", id);
     markup_text(f, c->caption);
@@ -161,8 +175,10 @@ static enum status write_tables(FILE *f, const struct page *p) {
     enum status status = write_conclusion(f, entries, p->n_rows);
     write_table(f, "memory-table", &compare_memory_columns, entries, p->n_rows);
     write_table(f, "speed-table", &compare_speed_columns, entries, p->n_rows);
-    fprintf(f, "<p class=\"small\">Bytes are those of the rank that has most, for each column by itself, so that roles need not sum to the total. A column's key in "
-            "compare.json and compare.csv shows while the pointer is over its head; these files have all digits, and every rank.</p>\n");
+    fprintf(f, "<p class=\"small\">Bytes are those of the rank that has most, for each column by itself, so that roles "
+               "need not sum to the total. A column's key in "
+               "compare.json and compare.csv shows while the pointer is over its head; these files have all digits, "
+               "and every rank.</p>\n");
     free(entries);
     return status;
 }
@@ -176,7 +192,8 @@ static enum status write_picture(FILE *f, const struct page *p, const struct com
     enum status status = picture->draw(p->rows, p->n_rows, svg);
     if (fclose(svg)) status = FAIL(E_MEMORY, "no memory for a picture");
     if (status == OK && bytes)
-        fprintf(f, "<h2 id=\"%s\">%s</h2>\n<p class=\"small\">%s</p>\n<figure>\n%s</figure>\n", picture->name, picture->heading, picture->meaning, text);
+        fprintf(f, "<h2 id=\"%s\">%s</h2>\n<p class=\"small\">%s</p>\n<figure>\n%s</figure>\n", picture->name,
+                picture->heading, picture->meaning, text);
     free(text);
     return status;
 }
@@ -193,7 +210,8 @@ static enum status write_page(FILE *f, const struct page *p) {
 
 static int put(FILE *f, const void *text) { return fputs(text, f) < 0; }
 
-enum status compare_html_write(const char *dir, const struct compare_about *about, const struct compare_row *rows, int n_rows) {
+enum status compare_html_write(const char *dir, const struct compare_about *about, const struct compare_row *rows,
+                               int n_rows) {
     struct page page = {about, rows, n_rows};
     char *text = NULL;
     size_t bytes = 0;

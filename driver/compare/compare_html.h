@@ -1,5 +1,5 @@
-/* The comparison as one page, DIR/report.html: what was run, the tables, the pictures. It needs no other file, no network and no script, and is
- * well-formed XML. Everything that a person or a file could have named is escaped. */
+/* The comparison as one page, DIR/report.html: what was run, the tables, the pictures. It needs no other file, no
+ * network and no script, and is well-formed XML. Everything that a person or a file could have named is escaped. */
 #ifndef TRIVIUM_DRIVER_COMPARE_HTML_H
 #define TRIVIUM_DRIVER_COMPARE_HTML_H
 
@@ -15,7 +15,8 @@ struct compare_about {
 /** Now, and this machine: processor, cores, ranks, MPI.  @collective{none} */
 void compare_about_here(struct compare_about *);
 
-/** Replace the page; of the strategies asked for the first n_rows are done. @errors E_IO, E_MEMORY  @collective{none} */
+/** Replace the page; of the strategies asked for the first n_rows are done. @errors E_IO, E_MEMORY 
+ *  @collective{none} */
 enum status compare_html_write(const char *dir, const struct compare_about *, const struct compare_row *, int n_rows);
 
 #endif

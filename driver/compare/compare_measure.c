@@ -52,12 +52,14 @@ static enum status end_recording(struct run *r, struct trace *trace, struct tall
     if (!trace) return OK;
     add_ledgers(t, &r->mesh, 1);
     TRY(trace_stop(trace));
-    TRY(trace_gather(trace, out));                                   /* now: it takes the steps up to here for those recorded */
+    TRY(trace_gather(trace, out));                                   /* now: it takes the steps up to here for those
+                                                                      * recorded */
     add_ledgers(t, &r->mesh, -1);
     return OK;
 }
 
-static enum status run_steps(struct run *r, struct trace *trace, int64_t n_warm, double *seconds, struct tally *t, struct trace_data *traces) {
+static enum status run_steps(struct run *r, struct trace *trace, int64_t n_warm, double *seconds, struct tally *t,
+                             struct trace_data *traces) {
     double told_s = clock_s();
     int64_t traced = n_warm + COMPARE_TRACED < r->plan.steps ? n_warm + COMPARE_TRACED : r->plan.steps;
     while (r->n_step < r->plan.steps) {

@@ -29,8 +29,9 @@ static void name_group(const struct compare_row *row, struct chart_group *g, str
     snprintf(w->reason, sizeof w->reason, "%s: %s %s", compare_row_status(row), status_name(row->status), row->reason);
 }
 
-static enum status draw_bars(const struct compare_row *rows, int n_rows, void (*fill)(const struct compare_row *, struct chart_group *),
-                             struct chart_bars chart, FILE *f) {
+static enum status draw_bars(const struct compare_row *rows, int n_rows,
+                             void (*fill)(const struct compare_row *, struct chart_group *), struct chart_bars chart,
+                             FILE *f) {
     struct bars b = {calloc((size_t)n_rows, sizeof *b.groups), calloc((size_t)n_rows, sizeof *b.words)};
     enum status status = b.groups && b.words ? OK : FAIL(E_MEMORY, "no memory for a picture of %d strategies", n_rows);
     for (int i = 0; status == OK && i < n_rows; i++) {
@@ -61,7 +62,9 @@ static void fill_memory(const struct compare_row *row, struct chart_group *g) {
 }
 
 static enum status draw_memory(const struct compare_row *rows, int n_rows, FILE *f) {
-    return draw_bars(rows, n_rows, fill_memory, (struct chart_bars){.title = "Memory of the fullest rank, by role", .unit = "MiB", .series = memory_chart_roles, .n_series = N_ROLES}, f);
+    return draw_bars(rows, n_rows, fill_memory, (struct chart_bars){.title = "Memory of the fullest rank, by role",
+                                                                    .unit = "MiB", .series = memory_chart_roles,
+                                                                    .n_series = N_ROLES}, f);
 }
 
 /* ---- speed ---- */
@@ -72,12 +75,14 @@ static void fill_throughput(const struct compare_row *row, struct chart_group *g
 
 static enum status draw_throughput(const struct compare_row *rows, int n_rows, FILE *f) {
     static const struct chart_series one = {"tokens", CHART_BLUE};
-    return draw_bars(rows, n_rows, fill_throughput, (struct chart_bars){.title = "Throughput", .unit = "tokens/s", .series = &one, .n_series = 1}, f);
+    return draw_bars(rows, n_rows, fill_throughput, (struct chart_bars){.title = "Throughput", .unit = "tokens/s",
+                                                                        .series = &one, .n_series = 1}, f);
 }
 
 enum { PART_COMPUTE, PART_DP, PART_TP, PART_PP, PART_BUBBLE, PART_REST, N_PARTS };
 static const struct chart_series TIMES[N_PARTS] = {
-    {"computing", CHART_BLUE}, {"waiting for dp", CHART_ORANGE}, {"tp", CHART_GREEN}, {"pp", CHART_PURPLE}, {"bubble (pipeline neighbours)", CHART_PALE}, {"rest", CHART_VERMILION},
+    {"computing", CHART_BLUE}, {"waiting for dp", CHART_ORANGE}, {"tp", CHART_GREEN}, {"pp", CHART_PURPLE},
+    {"bubble (pipeline neighbours)", CHART_PALE}, {"rest", CHART_VERMILION},
 };
 
 /* What is not waiting is computing. The bubble is part of what was waited for pp. */
@@ -97,11 +102,14 @@ static void fill_time(const struct compare_row *row, struct chart_group *g) {
 }
 
 static enum status draw_time(const struct compare_row *rows, int n_rows, FILE *f) {
-    return draw_bars(rows, n_rows, fill_time, (struct chart_bars){.title = "Where the time of a step goes", .unit = "ms, mean of the ranks", .series = TIMES, .n_series = N_PARTS}, f);
+    return draw_bars(rows, n_rows, fill_time, (struct chart_bars){.title = "Where the time of a step goes",
+                                                                  .unit = "ms, mean of the ranks", .series = TIMES,
+                                                                  .n_series = N_PARTS}, f);
 }
 
 enum { WIRE_DP, WIRE_TP, WIRE_PP, WIRE_REST, N_WIRES };
-static const struct chart_series WIRES[N_WIRES] = {{"dp", CHART_ORANGE}, {"tp", CHART_GREEN}, {"pp", CHART_PURPLE}, {"rest (tied embedding; loss, norm)", CHART_VERMILION}};
+static const struct chart_series WIRES[N_WIRES] = {{"dp", CHART_ORANGE}, {"tp", CHART_GREEN}, {"pp", CHART_PURPLE},
+                                                   {"rest (tied embedding; loss, norm)", CHART_VERMILION}};
 
 static double sent_by(const struct compare_rank *rank) {
     double sum = 0;
@@ -113,13 +121,16 @@ static void fill_wire(const struct compare_row *row, struct chart_group *g) {
     const struct compare_rank *most = row->ranks;
     for (int i = 1; i < row->n_ranks; i++)
         if (sent_by(&row->ranks[i]) > sent_by(most)) most = &row->ranks[i];
-    const double *sent = most->sent_bytes, part[N_WIRES] = {sent[AXIS_DP], sent[AXIS_TP], sent[AXIS_PP], sent[AXIS_TIE] + sent[AXIS_MESH]};
+    const double *sent = most->sent_bytes, part[N_WIRES] = {sent[AXIS_DP], sent[AXIS_TP], sent[AXIS_PP],
+                                                            sent[AXIS_TIE] + sent[AXIS_MESH]};
     g->n_bars = 1;
     for (int i = 0; i < N_WIRES; i++) g->bar[0].value[i] = part[i] / (1 << 20);
 }
 
 static enum status draw_wire(const struct compare_row *rows, int n_rows, FILE *f) {
-    return draw_bars(rows, n_rows, fill_wire, (struct chart_bars){.title = "Bytes on the wire in a step, by axis", .unit = "MiB sent by the rank that sends most", .series = WIRES, .n_series = N_WIRES}, f);
+    return draw_bars(rows, n_rows, fill_wire, (struct chart_bars){.title = "Bytes on the wire in a step, by axis",
+                                                                  .unit = "MiB sent by the rank that sends most",
+                                                                  .series = WIRES, .n_series = N_WIRES}, f);
 }
 
 /* ---- memory through a step ---- */
@@ -138,7 +149,8 @@ static double pile_timelines(const struct compare_row *rows, int n_rows, FILE *f
     *n = 0;
     for (int i = 0; i < n_rows; i++) {
         if (!rows[i].timeline.n_points) continue;
-        snprintf(title, sizeof title, "%.900s: rank %d of %d", compare_row_name(&rows[i]), compare_fullest(&rows[i]), rows[i].n_ranks);
+        snprintf(title, sizeof title, "%.900s: rank %d of %d", compare_row_name(&rows[i]), compare_fullest(&rows[i]),
+                 rows[i].n_ranks);
         fprintf(f, "<g transform=\"translate(0 %.0f)\">\n", y);
         y += TIMELINE_GAP + memory_chart_svg(&rows[i].timeline, title, most, f);
         fprintf(f, "</g>\n");
@@ -156,7 +168,9 @@ static enum status draw_timeline(const struct compare_row *rows, int n_rows, FIL
     double height = pile_timelines(rows, n_rows, charts, &n);
     if (fclose(charts)) return FAIL(E_MEMORY, "no memory for a picture");
     if (n)
-        fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\">\n<title>Memory over a step</title>\n%s</svg>\n",
+        fprintf(f,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d "
+                "%.0f\">\n<title>Memory over a step</title>\n%s</svg>\n",
                 CHART_WIDTH, height, CHART_WIDTH, height, text);
     free(text);
     return OK;
@@ -164,17 +178,30 @@ static enum status draw_timeline(const struct compare_row *rows, int n_rows, FIL
 
 /* ---- all of them ---- */
 const struct compare_picture compare_pictures[] = {
-    {"memory", "Memory", "Bytes of the rank whose planned total is largest. Predicted: the static memory plan, made before the first step. Measured: the high-water "
-     "mark of bytes that were written, in arenas that started full of canaries. The two have to agree to the byte.", draw_memory},
+    {"memory", "Memory",
+     "Bytes of the rank whose planned total is largest. Predicted: the static memory plan, made before the first step. "
+     "Measured: the high-water "
+     "mark of bytes that were written, in arenas that started full of canaries. The two have to agree to the byte.",
+     draw_memory},
     {"throughput", "Throughput", "Global batch x sequence length / median time of a timed step.", draw_throughput},
-    {"time", "Time of a step", "Mean of the ranks over the timed steps. What a rank does not wait is counted as computing; communication that hides behind computation is not seen.",
+    {"time", "Time of a step",
+     "Mean of the ranks over the timed steps. What a rank does not wait is counted as computing; communication that "
+     "hides behind computation is not seen.",
      draw_time},
-    {"wire", "Bytes on the wire", "Algorithm bytes, as a ring sends them: all-reduce 2 S (n-1)/n, all-gather and reduce-scatter S (n-1)/n, send S.", draw_wire},
-    {"pipeline", "Pipelines", "Predicted: the schedule run against a clock. All stages are alike, a forward or backward (with its replays) is as long as its floating-point "
-     "operations, mean of the ranks, and messages take no time. Traced: the fastest of up to four timed steps as it was, the first replica's ranks on one clock; ranks that share "
-     "a core take turns inside of their boxes. Predicted charts have one scale, and traced ones another.", compare_pipeline_draw},
-    {"timeline", "Memory over a step", "Bytes alive in each row of a step, on the rank whose planned total is largest; from the plan alone. What is allocated is the "
-     "dashed line: the peaks of the roles, which need not come at one time, and what packing wastes.", draw_timeline},
+    {"wire", "Bytes on the wire",
+     "Algorithm bytes, as a ring sends them: all-reduce 2 S (n-1)/n, all-gather and reduce-scatter S (n-1)/n, send S.",
+     draw_wire},
+    {"pipeline", "Pipelines",
+     "Predicted: the schedule run against a clock. All stages are alike, a forward or backward (with its replays) is "
+     "as long as its floating-point "
+     "operations, mean of the ranks, and messages take no time. Traced: the fastest of up to four timed steps as it "
+     "was, the first replica's ranks on one clock; ranks that share "
+     "a core take turns inside of their boxes. Predicted charts have one scale, and traced ones another.",
+     compare_pipeline_draw},
+    {"timeline", "Memory over a step",
+     "Bytes alive in each row of a step, on the rank whose planned total is largest; from the plan alone. What is "
+     "allocated is the dashed line: the peaks of the roles, which need not come at one time, and what packing wastes.",
+     draw_timeline},
 };
 const int compare_n_pictures = sizeof compare_pictures / sizeof *compare_pictures;
 
@@ -184,7 +211,8 @@ static int write_drawing(FILE *f, const void *self) {
     return fwrite(d->text, 1, d->bytes, f) != d->bytes;
 }
 
-static enum status write_picture(const char *dir, const struct compare_picture *p, const struct compare_row *rows, int n_rows) {
+static enum status write_picture(const char *dir, const struct compare_picture *p, const struct compare_row *rows,
+                                 int n_rows) {
     char name[64], path[PATH_MAX];
     struct drawing d = {0};
     FILE *f = open_memstream(&d.text, &d.bytes);

@@ -1,7 +1,8 @@
-/* The comparison as pictures: DIR/NAME.svg each, and all of them in DIR/report.html. A row that did not run is in each with its reason.
+/* The comparison as pictures: DIR/NAME.svg each, and all of them in DIR/report.html. A row that did not run is in each
+ * with its reason.
  *
- * Memory is drawn for the rank whose planned total is largest, so that its roles add up (the table's roles are each the largest of
- * any rank). Times are means over the ranks. */
+ * Memory is drawn for the rank whose planned total is largest, so that its roles add up (the table's roles are each the
+ * largest of any rank). Times are means over the ranks. */
 #ifndef TRIVIUM_DRIVER_COMPARE_PICTURES_H
 #define TRIVIUM_DRIVER_COMPARE_PICTURES_H
 
@@ -16,7 +17,8 @@ struct compare_picture {
 extern const struct compare_picture compare_pictures[];
 extern const int compare_n_pictures;
 
-/** Replace the files. One that would be empty is removed, so that no earlier comparison's stays. @errors E_IO, E_MEMORY  @collective{none} */
+/** Replace the files. One that would be empty is removed, so that no earlier comparison's stays. @errors E_IO,
+ *  E_MEMORY  @collective{none} */
 enum status compare_pictures_write(const char *dir, const struct compare_row *, int n_rows);
 
 #endif

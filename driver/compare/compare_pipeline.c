@@ -16,13 +16,15 @@ static struct times times_of(const struct compare_row *row) {
         forward += row->ranks[i].forward_flops;
         all += row->ranks[i].flops + row->ranks[i].replay_flops;
     }
-    return forward > 0 && all > forward ? (struct times){forward * scale, (all - forward) * scale} : (struct times){1, 2};
+    return forward > 0 && all > forward ? (struct times){forward * scale,
+                                                         (all - forward) * scale} : (struct times){1, 2};
 }
 
 static enum status make_predicted(const struct compare_row *row, struct schedule_chart *c) {
     struct times t = times_of(row);
     *c = (struct schedule_chart){.row = row->schedule, .n_stages = row->layout.n.pp, .n_chunks = row->n_chunks,
-                                 .n_microbatches = row->n_microbatches, .forward = t.forward, .backward = t.backward, .unit = "Gflop", .width = WIDTH};
+                                 .n_microbatches = row->n_microbatches, .forward = t.forward, .backward = t.backward,
+                                 .unit = "Gflop", .width = WIDTH};
     return schedule_chart_make(c);
 }
 
@@ -50,7 +52,8 @@ static const struct trace_rank *rank_of_stage(const struct trace_data *d, int st
     return NULL;
 }
 
-/* From the first start of any stage; in ms. Work: the mean of the stages, so that the bubble is what a stage idles on average. */
+/* From the first start of any stage; in ms. Work: the mean of the stages, so that the bubble is what a stage idles on
+ * average. */
 static void count_from_zero(struct schedule_chart *c) {
     double first = DBL_MAX, last = -DBL_MAX, work = 0;
     for (int stage = 0; stage < c->n_stages; stage++)
@@ -71,7 +74,8 @@ static void count_from_zero(struct schedule_chart *c) {
     c->bubble = c->timeline.makespan - c->work;
 }
 
-/* Put the times of a step in the place of the predicted ones. false: it is not there, or has holes, and what is in the chart is worth nothing. */
+/* Put the times of a step in the place of the predicted ones. false: it is not there, or has holes, and what is in the
+ * chart is worth nothing. */
 static bool take_step(const struct trace_data *d, int64_t step, struct schedule_chart *c) {
     for (int stage = 0; stage < c->n_stages; stage++) {
         const struct trace_rank *r = rank_of_stage(d, stage);
@@ -96,7 +100,8 @@ static enum status make_traced(const struct compare_row *row, struct schedule_ch
     return OK;
 }
 
-static enum status make_chart(const struct compare_row *row, bool traced, char heading[HEADING_BYTES], struct schedule_chart *c, bool *there) {
+static enum status make_chart(const struct compare_row *row, bool traced, char heading[HEADING_BYTES],
+                              struct schedule_chart *c, bool *there) {
     *c = (struct schedule_chart){0};
     *there = true;
     TRY(traced ? make_traced(row, c, there) : make_predicted(row, c));
@@ -141,8 +146,10 @@ enum status compare_pipeline_draw(const struct compare_row *rows, int n_rows, FI
     TRY(add_charts(&p, rows, n_rows));
     if (p.height == 0) return OK;
     p.f = f;
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\">\n<title>Pipelines</title>\n", WIDTH,
-            p.height - GAP, WIDTH, p.height - GAP);
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d "
+            "%.0f\">\n<title>Pipelines</title>\n",
+            WIDTH, p.height - GAP, WIDTH, p.height - GAP);
     TRY(add_charts(&p, rows, n_rows));
     fprintf(f, "</svg>\n");
     return OK;

@@ -32,7 +32,8 @@ static void set_int(json_t *o, bool known, int64_t x, const char *prefix, const 
 }
 
 /* predicted_param_bytes ... predicted_total_bytes predicted_host_bytes */
-static void set_memory(json_t *o, bool known, const char *which, const int64_t roles[N_ROLES], int64_t total, int64_t host) {
+static void set_memory(json_t *o, bool known, const char *which, const int64_t roles[N_ROLES], int64_t total,
+                       int64_t host) {
     for (enum role role = 0; role < N_ROLES; role++) set_int(o, known, roles[role], which, role_name(role), "_bytes");
     set_int(o, known, total, which, "total", "_bytes");
     set_int(o, known, host, which, "host", "_bytes");

@@ -1,5 +1,6 @@
-/* The comparison as files: DIR/compare.json, with every rank of every row, and DIR/compare.csv, a line a row. Both hold the
- * same keys (docs/metrics.md). They are replaced whole after each row, so that a job that dies leaves the rows before. */
+/* The comparison as files: DIR/compare.json, with every rank of every row, and DIR/compare.csv, a line a row. Both hold
+ * the same keys (docs/metrics.md). They are replaced whole after each row, so that a job that dies leaves the rows
+ * before. */
 #ifndef TRIVIUM_DRIVER_COMPARE_REPORT_H
 #define TRIVIUM_DRIVER_COMPARE_REPORT_H
 
@@ -14,7 +15,8 @@ enum status compare_report_prepare(const char *dir);
  *  @errors E_IO, E_MEMORY  @collective{none} */
 enum status compare_report_write(const char *dir, const struct compare_row *rows, int n_rows);
 
-/** Write a file of the report: beside it first, and in its place when it is whole. write(f, self) returns other than 0 when it failed.
+/** Write a file of the report: beside it first, and in its place when it is whole. write(f, self) returns other than 0
+ *  when it failed.
  *  @errors E_IO  @collective{none} */
 typedef int compare_writer(FILE *, const void *self);
 enum status compare_report_replace(const char *dir, const char *name, compare_writer *write, const void *self);

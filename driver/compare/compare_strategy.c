@@ -65,14 +65,16 @@ static enum status set_word(char *word, const struct option_table *known, bool *
 
 static enum status set_words(char *text, const struct option_table *known, bool *given, struct options *o) {
     char *rest = NULL;
-    for (char *word = strtok_r(text, blanks, &rest); word; word = strtok_r(NULL, blanks, &rest)) TRY(set_word(word, known, given, o));
+    for (char *word = strtok_r(text, blanks, &rest); word; word = strtok_r(NULL, blanks, &rest))
+        TRY(set_word(word, known, given, o));
     return OK;
 }
 
 enum status strategy_apply(const char *text, int number, const struct option_table *known, struct options *o) {
     char *copy = strdup(text);
     bool *given = calloc((size_t)known->n, sizeof *given);
-    enum status status = copy && given ? set_words(copy, known, given, o) : FAIL(E_MEMORY, "no memory for its settings");
+    enum status status =
+        copy && given ? set_words(copy, known, given, o) : FAIL(E_MEMORY, "no memory for its settings");
     free(copy);
     free(given);
     return status == OK ? OK : FAIL(status, "strategy %d, '%s': %s", number, text, status_message());

@@ -1,5 +1,5 @@
-/* A table is a list of columns, a column a title and a function that writes a cell. Columns are as wide as their widest cell,
- * and those without any text are left out. */
+/* A table is a list of columns, a column a title and a function that writes a cell. Columns are as wide as their widest
+ * cell, and those without any text are left out. */
 #include "driver/compare/compare_table.h"
 
 #include <math.h>
@@ -17,25 +17,45 @@ void compare_mib(double bytes, char *text, size_t text_bytes) {
 static void cell_mib(double bytes, char *text) { compare_mib(bytes, text, COMPARE_CELL_BYTES); }
 static void cell_percent(double share, char *text) { snprintf(text, COMPARE_CELL_BYTES, "%.1f", 100 * share); }
 
-static void cell_role(const struct compare_entry *e, int role, char *text) { cell_mib((double)e->sum.predicted[role], text); }
+static void cell_role(const struct compare_entry *e, int role, char *text) {
+    cell_mib((double)e->sum.predicted[role], text);
+}
 static void cell_rare_role(const struct compare_entry *e, int role, char *text) {
     if (e->sum.predicted[role]) cell_role(e, role, text);
 }
-static void cell_total(const struct compare_entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.predicted_total, text); }
-static void cell_measured(const struct compare_entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.measured_total, text); }
+static void cell_total(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    cell_mib((double)e->sum.predicted_total, text);
+}
+static void cell_measured(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    cell_mib((double)e->sum.measured_total, text);
+}
 static void cell_host(const struct compare_entry *e, int which, char *text) {
     (void)which;
     if (e->sum.predicted_host) cell_mib((double)e->sum.predicted_host, text);
 }
-static void cell_resident(const struct compare_entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.resident, text); }
-static void cell_unaccounted(const struct compare_entry *e, int which, char *text) { (void)which; cell_mib((double)e->sum.unaccounted, text); }
+static void cell_resident(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    cell_mib((double)e->sum.resident, text);
+}
+static void cell_unaccounted(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    cell_mib((double)e->sum.unaccounted, text);
+}
 
 static void cell_ranks(const struct compare_entry *e, int which, char *text) {
     (void)which;
     snprintf(text, COMPARE_CELL_BYTES, "%d x %d", e->row->n_ranks, e->row->n_threads);
 }
-static void cell_step(const struct compare_entry *e, int which, char *text) { (void)which; snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->step_s); }
-static void cell_tokens(const struct compare_entry *e, int which, char *text) { (void)which; snprintf(text, COMPARE_CELL_BYTES, "%.0f", e->row->tokens_per_s); }
+static void cell_step(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->step_s);
+}
+static void cell_tokens(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    snprintf(text, COMPARE_CELL_BYTES, "%.0f", e->row->tokens_per_s);
+}
 static void cell_sent(const struct compare_entry *e, int axis, char *text) { cell_mib(e->sum.sent_bytes[axis], text); }
 /* Of the axes that have no column. */
 static double rest_of(const double by_axis[N_MESH_AXES]) {
@@ -48,41 +68,68 @@ static void cell_sent_rest(const struct compare_entry *e, int which, char *text)
     (void)which;
     cell_mib(rest_of(e->sum.sent_bytes), text);
 }
-static void cell_waited(const struct compare_entry *e, int axis, char *text) { snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->sum.waited_s[axis]); }
+static void cell_waited(const struct compare_entry *e, int axis, char *text) {
+    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->sum.waited_s[axis]);
+}
 static void cell_waited_rest(const struct compare_entry *e, int which, char *text) {
     (void)which;
     snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * rest_of(e->sum.waited_s));
 }
-static void cell_bubble(const struct compare_entry *e, int which, char *text) { (void)which; cell_percent(e->sum.bubble_share, text); }
-static void cell_extra_flops(const struct compare_entry *e, int which, char *text) { (void)which; cell_percent(e->sum.extra_flops, text); }
-static void cell_loss(const struct compare_entry *e, int which, char *text) { (void)which; snprintf(text, COMPARE_CELL_BYTES, "%.6f", e->row->loss); }
-static void cell_distance(const struct compare_entry *e, int which, char *text) { (void)which; snprintf(text, COMPARE_CELL_BYTES, "%.1g", e->row->distance); }
+static void cell_bubble(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    cell_percent(e->sum.bubble_share, text);
+}
+static void cell_extra_flops(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    cell_percent(e->sum.extra_flops, text);
+}
+static void cell_loss(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    snprintf(text, COMPARE_CELL_BYTES, "%.6f", e->row->loss);
+}
+static void cell_distance(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    snprintf(text, COMPARE_CELL_BYTES, "%.1g", e->row->distance);
+}
 
 static const struct compare_column MEMORY[] = {
-    {"param", "param", "predicted_param_bytes", cell_role, ROLE_PARAM}, {"grad", "grad", "predicted_grad_bytes", cell_role, ROLE_GRAD},
-    {"optim", "optim", "predicted_optim_bytes", cell_role, ROLE_OPTIM}, {"act", "act", "predicted_act_bytes", cell_role, ROLE_ACT},
-    {"comm", "comm", "predicted_comm_bytes", cell_role, ROLE_COMM}, {"work", "work", "predicted_work_bytes", cell_role, ROLE_WORK},
-    {"save", "save", "predicted_save_bytes", cell_rare_role, ROLE_SAVE}, {"total", "total", "predicted_total_bytes", cell_total, 0},
-    {"measured", "measured total", "measured_total_bytes", cell_measured, 0}, {"on host", "on host", "predicted_host_bytes", cell_host, 0},
-    {"resident", "resident", "resident_bytes", cell_resident, 0}, {"unaccounted", "unaccounted", "unaccounted_bytes", cell_unaccounted, 0},
+    {"param", "param", "predicted_param_bytes", cell_role, ROLE_PARAM},
+    {"grad", "grad", "predicted_grad_bytes", cell_role, ROLE_GRAD},
+    {"optim", "optim", "predicted_optim_bytes", cell_role, ROLE_OPTIM},
+    {"act", "act", "predicted_act_bytes", cell_role, ROLE_ACT},
+    {"comm", "comm", "predicted_comm_bytes", cell_role, ROLE_COMM},
+    {"work", "work", "predicted_work_bytes", cell_role, ROLE_WORK},
+    {"save", "save", "predicted_save_bytes", cell_rare_role, ROLE_SAVE},
+    {"total", "total", "predicted_total_bytes", cell_total, 0},
+    {"measured", "measured total", "measured_total_bytes", cell_measured, 0},
+    {"on host", "on host", "predicted_host_bytes", cell_host, 0},
+    {"resident", "resident", "resident_bytes", cell_resident, 0},
+    {"unaccounted", "unaccounted", "unaccounted_bytes", cell_unaccounted, 0},
 };
 static const struct compare_column SPEED[] = {
     {"ranks", "ranks x threads", "ranks x threads", cell_ranks, 0}, {"step ms", "step, ms", "step_ms", cell_step, 0},
-    {"tok/s", "tokens/s", "tokens_per_s", cell_tokens, 0}, {"sent dp", "sent dp, MiB", "comm_dp_bytes", cell_sent, AXIS_DP},
-    {"tp", "sent tp, MiB", "comm_tp_bytes", cell_sent, AXIS_TP}, {"pp", "sent pp, MiB", "comm_pp_bytes", cell_sent, AXIS_PP},
+    {"tok/s", "tokens/s", "tokens_per_s", cell_tokens, 0},
+    {"sent dp", "sent dp, MiB", "comm_dp_bytes", cell_sent, AXIS_DP},
+    {"tp", "sent tp, MiB", "comm_tp_bytes", cell_sent, AXIS_TP},
+    {"pp", "sent pp, MiB", "comm_pp_bytes", cell_sent, AXIS_PP},
     {"rest", "sent rest, MiB", "comm_tie_bytes + comm_mesh_bytes", cell_sent_rest, 0},
-    {"wait dp", "waited dp, ms", "comm_dp_ms", cell_waited, AXIS_DP}, {"tp", "waited tp, ms", "comm_tp_ms", cell_waited, AXIS_TP},
-    {"pp", "waited pp, ms", "comm_pp_ms", cell_waited, AXIS_PP}, {"rest", "waited rest, ms", "comm_tie_ms + comm_mesh_ms", cell_waited_rest, 0},
-    {"bubble %", "bubble, %", "bubble_share", cell_bubble, 0}, {"flops +%", "more flops, %", "extra_flops", cell_extra_flops, 0},
+    {"wait dp", "waited dp, ms", "comm_dp_ms", cell_waited, AXIS_DP},
+    {"tp", "waited tp, ms", "comm_tp_ms", cell_waited, AXIS_TP},
+    {"pp", "waited pp, ms", "comm_pp_ms", cell_waited, AXIS_PP},
+    {"rest", "waited rest, ms", "comm_tie_ms + comm_mesh_ms", cell_waited_rest, 0},
+    {"bubble %", "bubble, %", "bubble_share", cell_bubble, 0},
+    {"flops +%", "more flops, %", "extra_flops", cell_extra_flops, 0},
     {"loss", "loss", "loss", cell_loss, 0}, {"distance", "distance of loss", "loss_distance", cell_distance, 0},
 };
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
-const struct compare_columns compare_memory_columns = {
-    "Memory, MiB on the rank that has most: planned peak by role; measured in the arenas; resident in the process", MEMORY, COUNT(MEMORY)};
-const struct compare_columns compare_speed_columns = {
-    "Speed, a step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: part of the step spent waiting for pipeline "
-    "neighbours", SPEED, COUNT(SPEED)};
+const struct compare_columns compare_memory_columns =
+    {"Memory, MiB on the rank that has most: planned peak by role; measured in the arenas; resident in the process",
+     MEMORY, COUNT(MEMORY)};
+const struct compare_columns compare_speed_columns =
+    {"Speed, a step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: part of the step "
+     "spent waiting for pipeline neighbours",
+     SPEED, COUNT(SPEED)};
 
 struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows) {
     struct compare_entry *entries = calloc((size_t)n_rows, sizeof *entries);
@@ -195,7 +242,9 @@ static void print_table(FILE *f, struct table t, const struct compare_entry *ent
 static void print_fastest(FILE *f, const struct compare_entry *fastest) {
     double cores = comm_local_cores();
     if (comm_local_size() > cores)
-        fprintf(f, "Which is the fastest cannot be seen here: %d ranks share %.3g core%s. Memory and bytes do not depend on that.\n",
+        fprintf(f,
+                "Which is the fastest cannot be seen here: %d ranks share %.3g core%s. Memory and bytes do not depend "
+                "on that.\n",
                 comm_local_size(), cores, cores == 1 ? "" : "s");
     else
         fprintf(f, "Most tokens a second: %s (%.0f).\n", compare_row_name(fastest->row), fastest->row->tokens_per_s);
@@ -216,7 +265,8 @@ void compare_conclusion(FILE *f, const struct compare_entry *entries, int n) {
     print_fastest(f, fastest);
 }
 
-static void print_columns(FILE *f, const struct compare_columns *c, const struct compare_entry *entries, int n, bool reasons) {
+static void print_columns(FILE *f, const struct compare_columns *c, const struct compare_entry *entries, int n,
+                          bool reasons) {
     fprintf(f, "\n%s\n", c->caption);
     print_table(f, (struct table){.columns = c->column, .n_columns = c->n}, entries, n, reasons);
 }
@@ -226,8 +276,8 @@ void compare_table_print(FILE *f, const struct compare_row *rows, int n_rows) {
     if (!entries) return;                                            /* the files have it all */
     print_columns(f, &compare_memory_columns, entries, n_rows, true);
     print_columns(f, &compare_speed_columns, entries, n_rows, false);
-    fprintf(f, "\nunaccounted: code, libraries, MPI, the heap; rest: tied weights and what all ranks agree on; distance: of the last loss from the "
-               "first row's, relative\n");
+    fprintf(f, "\nunaccounted: code, libraries, MPI, the heap; rest: tied weights and what all ranks agree on; "
+               "distance: of the last loss from the first row's, relative\n");
     compare_conclusion(f, entries, n_rows);
     fflush(f);
     free(entries);

@@ -37,7 +37,8 @@ static void test_bars_separate_and_blanks_do_not_matter(void **state) {
 
 /* A strategy of plan options and one that compare has beside them. */
 struct target { struct plan plan; char out[OPTION_TEXT_MAX]; };
-static const struct option OUT[] = {{"out", OPTION_TEXT, "report", 0, 0, NULL, "", "", "", offsetof(struct target, out)}};
+static const struct option OUT[] = {{"out", OPTION_TEXT, "report", 0, 0, NULL, "", "", "",
+                                     offsetof(struct target, out)}};
 
 static enum status apply(const char *text, struct target *t) {
     const struct option_table own = {OUT, 1};
@@ -118,11 +119,14 @@ static void test_resident_peak_starts_again(void **state) {
 
 /* ---- rows ---- */
 static struct compare_rank ranks[2] = {
-    {.predicted = {[ROLE_PARAM] = 10, [ROLE_ACT] = 5}, .measured = {[ROLE_PARAM] = 10, [ROLE_ACT] = 5}, .resident_bytes = 100,
-     .predicted_host = {[ROLE_OPTIM] = 7}, .sent_bytes = {[AXIS_PP] = 3}, .waited_s = {[AXIS_PP] = 1}, .bubble_s = 1, .step_s = 4,
-     .flops = 10, .replay_flops = 1},
-    {.predicted = {[ROLE_PARAM] = 8, [ROLE_ACT] = 6}, .measured = {[ROLE_PARAM] = 8, [ROLE_ACT] = 6}, .resident_bytes = 90,
-     .sent_bytes = {[AXIS_PP] = 5}, .waited_s = {[AXIS_PP] = 2}, .bubble_s = 0.5, .step_s = 4, .flops = 20, .replay_flops = 5}};
+    {.predicted = {[ROLE_PARAM] = 10, [ROLE_ACT] = 5}, .measured = {[ROLE_PARAM] = 10, [ROLE_ACT] = 5},
+     .resident_bytes = 100,
+     .predicted_host = {[ROLE_OPTIM] = 7}, .sent_bytes = {[AXIS_PP] = 3}, .waited_s = {[AXIS_PP] = 1}, .bubble_s = 1,
+     .step_s = 4, .flops = 10, .replay_flops = 1},
+    {.predicted = {[ROLE_PARAM] = 8, [ROLE_ACT] = 6}, .measured = {[ROLE_PARAM] = 8, [ROLE_ACT] = 6},
+     .resident_bytes = 90,
+     .sent_bytes = {[AXIS_PP] = 5}, .waited_s = {[AXIS_PP] = 2}, .bubble_s = 0.5, .step_s = 4, .flops = 20,
+     .replay_flops = 5}};
 
 static void test_a_row_is_its_fullest_rank_and_its_mean_wait(void **state) {
     (void)state;
@@ -141,8 +145,8 @@ static void test_a_row_is_its_fullest_rank_and_its_mean_wait(void **state) {
 }
 
 static const struct compare_row rows[2] = {
-    {.strategy = "dp=2 data=\"a,b\"", .n_ranks = 2, .n_threads = 1, .n_steps = 4, .n_timed = 3, .step_s = 0.5, .tokens_per_s = 1000,
-     .loss = 2.5, .ranks = ranks},
+    {.strategy = "dp=2 data=\"a,b\"", .n_ranks = 2, .n_threads = 1, .n_steps = 4, .n_timed = 3, .step_s = 0.5,
+     .tokens_per_s = 1000, .loss = 2.5, .ranks = ranks},
     {.strategy = "tp=3", .status = E_CONFIG, .reason = "tp=3 does not divide heads=4; use 1, 2, 4"}};
 
 static char *file_text(const char *path) {

@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
-/* The page and its pictures from rows that are made up: what is escaped, which rank is drawn, which traced step. Whole comparisons: tests/report.sh */
+/* The page and its pictures from rows that are made up: what is escaped, which rank is drawn, which traced step. Whole
+ * comparisons: tests/report.sh */
 #define _GNU_SOURCE /* open_memstream */
 #include "tests/test.h"
 
@@ -21,7 +22,8 @@ static int count(const char *text, const char *words) {
     return n;
 }
 
-static char *drawn(enum status (*draw)(const struct compare_row *, int, FILE *), const struct compare_row *rows, int n) {
+static char *drawn(enum status (*draw)(const struct compare_row *, int, FILE *), const struct compare_row *rows,
+                   int n) {
     char *text = NULL;
     size_t bytes;
     FILE *f = open_memstream(&text, &bytes);
@@ -32,11 +34,14 @@ static char *drawn(enum status (*draw)(const struct compare_row *, int, FILE *),
 
 /* Rank 1 has more in all, rank 0 more of act. */
 static struct compare_rank ranks[2] = {
-    {.predicted = {[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20}, .measured = {[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20}, .step_s = 0.5, .flops = 1},
-    {.predicted = {[ROLE_PARAM] = 5 << 20, [ROLE_ACT] = 2 << 20}, .measured = {[ROLE_PARAM] = 5 << 20, [ROLE_ACT] = 2 << 20}, .step_s = 0.5, .flops = 1}};
+    {.predicted = {[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20},
+     .measured = {[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20}, .step_s = 0.5, .flops = 1},
+    {.predicted = {[ROLE_PARAM] = 5 << 20, [ROLE_ACT] = 2 << 20},
+     .measured = {[ROLE_PARAM] = 5 << 20, [ROLE_ACT] = 2 << 20}, .step_s = 0.5, .flops = 1}};
 
 static struct compare_row rows[2] = {
-    {.strategy = "dp=2 data=<b>&\"x'", .n_ranks = 2, .n_threads = 1, .n_steps = 4, .n_timed = 3, .step_s = 0.5, .tokens_per_s = NAN, .loss = 2.5, .ranks = ranks},
+    {.strategy = "dp=2 data=<b>&\"x'", .n_ranks = 2, .n_threads = 1, .n_steps = 4, .n_timed = 3, .step_s = 0.5,
+     .tokens_per_s = NAN, .loss = 2.5, .ranks = ranks},
     {.strategy = "tp=3", .status = E_CONFIG, .reason = "tp=3 does not <divide>"}};
 
 /* ---- the page ---- */
@@ -50,26 +55,34 @@ static void test_report_page_escapes_and_refuses(void **state) {
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
     assert_int_equal(count(text, "<b>") + count(text, "<divide>") + count(text, "<machine>"), 0);
-    assert_int_equal(count(text, "<th scope=\"row\">dp=2 data=&lt;b&gt;&amp;&quot;x&#39;</th>"), 2);       /* a row of each table */
-    assert_int_equal(count(text, "<td class=\"reason\" colspan=\"10\">refused: E_CONFIG tp=3 does not &lt;divide&gt;</td>"), 1);
+    /* a row of each table */
+    assert_int_equal(count(text, "<th scope=\"row\">dp=2 data=&lt;b&gt;&amp;&quot;x&#39;</th>"), 2);
+    assert_int_equal(count(text,
+                           "<td class=\"reason\" colspan=\"10\">refused: E_CONFIG tp=3 does not &lt;divide&gt;</td>"),
+                     1);
     assert_int_equal(count(text, "2 of them are done"), 1);
-    assert_int_equal(count(text, ">not known<"), 1);                                                 /* tokens a second */
+    /* tokens a second */
+    assert_int_equal(count(text, ">not known<"), 1);
 }
 
 static void test_memory_is_drawn_of_one_rank(void **state) {
     (void)state;
     assert_int_equal(compare_fullest(&rows[0]), 1);
     char *x = drawn(compare_pictures[0].draw, rows, 2);
-    assert_int_equal(count(x, "predicted param: 5 MiB") + count(x, "predicted act: 2 MiB") + count(x, "measured act: 2 MiB"), 3);
+    assert_int_equal(count(x, "predicted param: 5 MiB") + count(x, "predicted act: 2 MiB") +
+                         count(x, "measured act: 2 MiB"),
+                     3);
     assert_int_equal(count(x, "act: 3 MiB"), 0);
-    assert_int_equal(count(x, ">7<"), 2 + 1);                                                        /* both bars; and the axis ends there */
+    /* both bars; and the axis ends there */
+    assert_int_equal(count(x, ">7<"), 2 + 1);
     free(x);
 }
 
 /* ---- traced pipelines ---- */
 enum { STAGES = 2, MICROBATCHES = 3, STEPS = 2, STAGE_SPANS = 2 * MICROBATCHES };
 
-/* gpipe's spans of two steps, each action 1 s long, and those of the second step half as long; the first action of a step at 10 s or 20 s. */
+/* gpipe's spans of two steps, each action 1 s long, and those of the second step half as long; the first action of a
+ * step at 10 s or 20 s. */
 static void make_trace(struct trace_rank traced[STAGES], struct span spans[STAGES][STEPS * STAGE_SPANS]) {
     for (int stage = 0; stage < STAGES; stage++) {
         struct schedule s;
@@ -79,17 +92,21 @@ static void make_trace(struct trace_rank traced[STAGES], struct span spans[STAGE
             for (int i = 0, k = 0; i < s.n; i++) {
                 if (!action_is_compute(s.actions[i].kind)) continue;
                 double start = 10 * (step + 1) + (stage + k) * (step ? 0.5 : 1), end = start + (step ? 0.5 : 1);
-                spans[stage][n++] = (struct span){.start_s = start, .end_s = end, .step = 4 + step, .action = i, .kind = SPAN_ACTION, .what = (uint8_t)s.actions[i].kind};
+                spans[stage][n++] = (struct span){.start_s = start, .end_s = end, .step = 4 + step, .action = i,
+                                                  .kind = SPAN_ACTION, .what = (uint8_t)s.actions[i].kind};
                 k++;
             }
-        traced[stage] = (struct trace_rank){.place = mesh_place_of(&(struct mesh_sizes){.pp = STAGES}, stage), .n_spans = n, .spans = spans[stage]};
+        traced[stage] = (struct trace_rank){.place = mesh_place_of(&(struct mesh_sizes){.pp = STAGES}, stage),
+                                            .n_spans = n, .spans = spans[stage]};
         schedule_fini(&s);
     }
 }
 
 static struct compare_row traced_row(struct trace_rank *traced) {
-    return (struct compare_row){.strategy = "pp=2", .layout = mesh_place_of(&(struct mesh_sizes){.pp = STAGES}, 0), .n_ranks = 2, .ranks = ranks, .schedule = &pp_gpipe, .n_chunks = 1,
-                                .n_microbatches = MICROBATCHES, .trace = {.n_ranks = STAGES, .ranks = traced, .first_step = 4, .n_steps = STEPS}};
+    return (struct compare_row){.strategy = "pp=2", .layout = mesh_place_of(&(struct mesh_sizes){.pp = STAGES}, 0),
+                                .n_ranks = 2, .ranks = ranks, .schedule = &pp_gpipe, .n_chunks = 1,
+                                .n_microbatches = MICROBATCHES,
+                                .trace = {.n_ranks = STAGES, .ranks = traced, .first_step = 4, .n_steps = STEPS}};
 }
 
 static void test_traced_pipeline_is_the_fastest_step(void **state) {
@@ -111,7 +128,8 @@ static void test_traced_pipeline_with_a_hole_is_not_drawn(void **state) {
     struct span spans[STAGES][STEPS * STAGE_SPANS];
     make_trace(traced, spans);
     struct compare_row row = traced_row(traced);
-    traced[1].n_spans--;                                             /* the second step has lost its last action: the first is drawn */
+    traced[1].n_spans--;                                             /* the second step has lost its last action: the
+                                                                      * first is drawn */
     char *x = drawn(compare_pipeline_draw, &row, 1);
     assert_int_equal(count(x, "a step takes 7000 ms"), 1);
     free(x);

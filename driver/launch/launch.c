@@ -1,4 +1,5 @@
-/* trivium launch: from the request to mpirun's words and settings, and from mpirun's end to one line and an exit code. */
+/* trivium launch: from the request to mpirun's words and settings, and from mpirun's end to one line and an exit
+ * code. */
 #include "driver/launch/launch.h"
 
 #include "driver/limits.h"
@@ -26,18 +27,20 @@ static const char help[] =
     "  --hostfile FILE  the same from a file, one `host slots=ranks` a line\n"
     "\n"
     "For `train --save DIR`: what to do when the job dies (a rank killed, failing or stuck, or mpirun itself).\n"
-    "  --max-restarts N start it again from the last checkpoint, at most N times (default: 0). Not after a bad request, a loss\n"
-    "                   that is not finite, a checkpoint that was asked for (code 75) or a signal to launch; and no longer after two\n"
-    "                   restarts in a row without a new checkpoint\n"
-    "  --backoff S      wait S seconds before the first restart, twice as long before each next one, at most 60 (default: 1)\n"
-    "  --min-ranks M    after an attempt without a new checkpoint use fewer ranks, but at least M: the next smaller dp that divides\n"
-    "                   the batch. Never more again (default: always N)\n"
-    "\n"
+    "  --max-restarts N start it again from the last checkpoint, at most N times (default: 0). Not after a bad "
+    "request, a loss\n"
+    "                   that is not finite, a checkpoint that was asked for (code 75) or a signal to launch; and no "
+    "longer after two\n                   restarts in a row without a new checkpoint\n"
+    "  --backoff S      wait S seconds before the first restart, twice as long before each next one, at most 60 "
+    "(default: 1)\n"
+    "  --min-ranks M    after an attempt without a new checkpoint use fewer ranks, but at least M: the next smaller dp "
+    "that divides\n                   the batch. Never more again (default: always N)\n\n"
     "SIGTERM asks train for a checkpoint (code 75); a second one and Ctrl-C end the ranks, after 10 s\n"
     "or at the next one by force.\n"
     "trivium launch -n N preflight looks at hosts, network and disk before a long job.\n"
     "Settings of Open MPI (OMPI_MCA_...) and OMP_NUM_THREADS are respected where they are set.\n"
-    "Exit code: 0 done, 1 failed, 2 bad request, 75 checkpointed, to be resumed, 130 interrupted, 141 no reader (| head).\n";
+    "Exit code: 0 done, 1 failed, 2 bad request, 75 checkpointed, to be resumed, 130 interrupted, 141 no reader (| "
+    "head).\n";
 
 enum { MOST_RANKS = 65536 };
 
@@ -48,7 +51,8 @@ static enum status parse_count(const char *name, const char *text, int least, in
     errno = 0;
     long n = strtol(text, &end, 10);
     if (*end || end == text) return FAIL(E_USAGE, "%s %s is not a number; use %s 8, for instance", name, text, name);
-    if (errno || n < least || n > MOST_RANKS) return FAIL(E_USAGE, "%s %s is out of range; use %d to %d", name, text, least, MOST_RANKS);
+    if (errno || n < least || n > MOST_RANKS)
+        return FAIL(E_USAGE, "%s %s is out of range; use %d to %d", name, text, least, MOST_RANKS);
     *count = (int)n;
     return OK;
 }
@@ -63,19 +67,31 @@ static enum status parse_seconds(const char *name, const char *text, double *sec
 }
 
 /* ---- the options ---- */
-static enum status take_ranks(struct launch_request *r, const char *name, const char *value) { return parse_count(name, value, 1, &r->n_ranks); }
-static enum status take_host(struct launch_request *r, const char *name, const char *value) { return (void)name, r->host = value, OK; }
+static enum status take_ranks(struct launch_request *r, const char *name, const char *value) {
+    return parse_count(name, value, 1, &r->n_ranks);
+}
+static enum status take_host(struct launch_request *r, const char *name, const char *value) {
+    return (void)name, r->host = value, OK;
+}
 static enum status take_hostfile(struct launch_request *r, const char *name, const char *value) {
     if (access(value, R_OK) != 0)
-        return FAIL(E_USAGE, "cannot read %s %s: %s; give a file of lines `host slots=ranks`", name, value, strerror(errno));
+        return FAIL(E_USAGE, "cannot read %s %s: %s; give a file of lines `host slots=ranks`", name, value,
+                    strerror(errno));
     r->hostfile = value;
     return OK;
 }
-static enum status take_restarts(struct launch_request *r, const char *name, const char *value) { return parse_count(name, value, 0, &r->max_restarts); }
-static enum status take_min_ranks(struct launch_request *r, const char *name, const char *value) { return parse_count(name, value, 1, &r->min_ranks); }
-static enum status take_backoff(struct launch_request *r, const char *name, const char *value) { return parse_seconds(name, value, &r->backoff_s); }
+static enum status take_restarts(struct launch_request *r, const char *name, const char *value) {
+    return parse_count(name, value, 0, &r->max_restarts);
+}
+static enum status take_min_ranks(struct launch_request *r, const char *name, const char *value) {
+    return parse_count(name, value, 1, &r->min_ranks);
+}
+static enum status take_backoff(struct launch_request *r, const char *name, const char *value) {
+    return parse_seconds(name, value, &r->backoff_s);
+}
 
-static const struct launch_option { const char *name; enum status (*take)(struct launch_request *, const char *name, const char *value); } LAUNCH_OPTIONS[] = {
+static const struct launch_option { const char *name; enum status (*take)(struct launch_request *, const char *name,
+                                                                          const char *value); } LAUNCH_OPTIONS[] = {
     {"-n", take_ranks}, {"--host", take_host}, {"--hostfile", take_hostfile},
     {"--max-restarts", take_restarts}, {"--min-ranks", take_min_ranks}, {"--backoff", take_backoff}};
 enum { N_LAUNCH_OPTIONS = sizeof LAUNCH_OPTIONS / sizeof *LAUNCH_OPTIONS };
@@ -84,8 +100,10 @@ static enum status parse_option(struct launch_request *request, const char *name
     int i = 0;
     while (i < N_LAUNCH_OPTIONS && strcmp(name, LAUNCH_OPTIONS[i].name) != 0) i++;
     if (i == N_LAUNCH_OPTIONS)
-        return FAIL(E_USAGE, "launch has no option %s; it knows -n, --host, --hostfile, --max-restarts, --min-ranks and --backoff, and the "
-                    "command's own options come after the command", name);
+        return FAIL(E_USAGE,
+                    "launch has no option %s; it knows -n, --host, --hostfile, --max-restarts, --min-ranks and "
+                    "--backoff, and the command's own options come after the command",
+                    name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
     return LAUNCH_OPTIONS[i].take(request, name, value);
 }
@@ -103,21 +121,25 @@ enum status launch_parse(int argc, char **argv, struct launch_request *out) {
     if (out->n_ranks == 0) return FAIL(E_USAGE, "launch needs the number of ranks; use trivium launch -n 8 train ...");
     if (out->host && out->hostfile) return FAIL(E_USAGE, "--host and --hostfile both name the hosts; use one of them");
     if (out->min_ranks > out->n_ranks)
-        return FAIL(E_USAGE, "--min-ranks %d is more than -n %d; use at most %d", out->min_ranks, out->n_ranks, out->n_ranks);
+        return FAIL(E_USAGE, "--min-ranks %d is more than -n %d; use at most %d", out->min_ranks, out->n_ranks,
+                    out->n_ranks);
     if (out->min_ranks && !out->max_restarts)
-        return FAIL(E_USAGE, "--min-ranks %d is for restarts, and there are none; give --max-restarts too", out->min_ranks);
+        return FAIL(E_USAGE, "--min-ranks %d is for restarts, and there are none; give --max-restarts too",
+                    out->min_ranks);
     if (i >= argc) return FAIL(E_USAGE, "launch needs a command; use trivium launch -n %d train ...", out->n_ranks);
     out->command = argv + i;
     out->n_words = argc - i;
     return OK;
 }
 
-enum status launch_words(const struct launch_request *request, const char *program, const char *ranks_text, char ***out) {
+enum status launch_words(const struct launch_request *request, const char *program, const char *ranks_text,
+                         char ***out) {
     const char *fixed[] = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks_text};
     enum { N_FIXED = sizeof fixed / sizeof *fixed, MOST_OPTIONAL = 4 };
     const char **words = calloc((size_t)(N_FIXED + MOST_OPTIONAL + 1 + request->n_words + 1), sizeof *words);
     *out = (char **)words; /* execvp promises not to write to them, its type does not say so */
-    if (!words) return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", request->n_words);
+    if (!words)
+        return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", request->n_words);
     int n = 0;
     for (; n < N_FIXED; n++) words[n] = fixed[n];
     bool elsewhere = request->host || request->hostfile;

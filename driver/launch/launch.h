@@ -2,11 +2,11 @@
  *
  *   trivium launch -n 8 [--host LIST | --hostfile FILE] COMMAND args...
  *
- * forks Open MPI's `mpirun`, which runs this same program with `COMMAND args...` as each rank, and waits. Ranks' standard
- * output passes through untouched; when its reader leaves, the job ends. Standard error is read line by line, because a
- * failing job has much to say there and one thing to tell: the first E_ line goes through, the others that follow from
- * it, and mpirun's remarks on them, do not. With --max-restarts a job that dies is started again from its last
- * checkpoint (launch_restart.h).
+ * forks Open MPI's `mpirun`, which runs this same program with `COMMAND args...` as each rank, and waits. Ranks'
+ * standard output passes through untouched; when its reader leaves, the job ends. Standard error is read line by line,
+ * because a failing job has much to say there and one thing to tell: the first E_ line goes through, the others that
+ * follow from it, and mpirun's remarks on them, do not. With --max-restarts a job that dies is started again from its
+ * last checkpoint (launch_restart.h).
  *
  * Exit code: 0 done, 1 a rank failed, was killed or never started, 2 bad request, 75 checkpointed and to be resumed,
  * 130 interrupted (Ctrl-C), 141 the reader of standard output left (`| head`). */
@@ -29,7 +29,8 @@ enum {
 
 struct launch_request;
 
-/** What looks after a job that may be started again (--max-restarts): attempts until one is the last. *code is launch's. Signals are watched.
+/** What looks after a job that may be started again (--max-restarts): attempts until one is the last. *code is
+ *  launch's. Signals are watched.
  *  @errors its own, and those of launch_attempt */
 typedef enum status launch_supervisor(const struct launch_request *, int *code);
 
@@ -52,8 +53,8 @@ struct launch_request {
 /** @errors E_USAGE: -n missing, not a number or below 1; an unknown launch option; no command */
 enum status launch_parse(int argc, char **argv, struct launch_request *out);
 
-/** The words of mpirun's command line, NULL at the end. *out is owned, `free` it; the words are borrowed from the request,
- *  `program` and `ranks_text`, which is n_ranks as text. @errors E_MEMORY */
+/** The words of mpirun's command line, NULL at the end. *out is owned, `free` it; the words are borrowed from the
+ *  request, `program` and `ranks_text`, which is n_ranks as text. @errors E_MEMORY */
 enum status launch_words(const struct launch_request *, const char *program, const char *ranks_text, char ***out);
 
 /* ---- one run of it: launch.c ---- */
@@ -81,12 +82,14 @@ struct launch_filter {
     char held[256]; /* a line of dashes, until the next line tells what it opens */
 };
 
-enum launch_verdict { LINE_DROP, LINE_PASS, LINE_HOLD /* not yet */, LINE_PASS_HELD /* filter->held first, then the line */ };
+enum launch_verdict { LINE_DROP, LINE_PASS, LINE_HOLD /* not yet */,
+                      LINE_PASS_HELD /* filter->held first, then the line */ };
 
 /** As before the first line: outside of any message of mpirun, no facts yet. */
 void launch_filter_init(struct launch_filter *);
 
-/** Judge one line (NUL-terminated, with or without its line end) and keep its facts. Pure: writes nothing anywhere else. */
+/** Judge one line (NUL-terminated, with or without its line end) and keep its facts. Pure: writes nothing anywhere
+ *  else. */
 enum launch_verdict launch_filter_line(struct launch_filter *, const char *line);
 
 /** The text that is held back, "" for none, when no further line comes. Borrowed until the next call. */
@@ -140,8 +143,10 @@ struct launch_end {
     int text_lost;   /* errno, when standard output could not be written */
 };
 
-/** Run words[0] from PATH, its standard error through the filter, and pass signals on, until it ends and nothing is left of it.
- *  @errors E_CONFIG: it is not installed; E_IO: the system refused a pipe or a process; E_COMM: a process that does not end */
+/** Run words[0] from PATH, its standard error through the filter, and pass signals on, until it ends and nothing is
+ *  left of it.
+ *  @errors E_CONFIG: it is not installed; E_IO: the system refused a pipe or a process; E_COMM: a process that does not
+ *  end */
 enum status launch_job(char *const *words, struct launch_filter *, struct launch_end *out);
 
 /* ---- what it leaves: launch_remains.c ---- */

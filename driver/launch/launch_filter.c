@@ -1,8 +1,9 @@
 /* Which lines of mpirun's standard error a person wants to read.
  *
- * mpirun says what it has to say in blocks between two lines of dashes. Those that restate "a rank has failed" are dropped and
- * their facts kept; all others (no such host, not enough slots) pass, and so does whatever the ranks print themselves, except
- * E_ lines after the first: one failure strands all ranks, and seven complaints about the eighth hide the cause. */
+ * mpirun says what it has to say in blocks between two lines of dashes. Those that restate "a rank has failed" are
+ * dropped and their facts kept; all others (no such host, not enough slots) pass, and so does whatever the ranks print
+ * themselves, except E_ lines after the first: one failure strands all ranks, and seven complaints about the eighth
+ * hide the cause. */
 #include "driver/launch/launch.h"
 
 #include <errno.h>
@@ -37,7 +38,8 @@ static bool is_dashes(const char *line) {
 /* As a rule of a rank that still starts when another is dead and the job's files are gone. */
 #define NO_SHARED_MEMORY "A system call failed during shared memory initialization"
 
-/* The first line of a block that says no more than that a rank has ended badly. `mpirun` calls itself prterun in Open MPI 5. */
+/* The first line of a block that says no more than that a rank has ended badly. `mpirun` calls itself prterun in Open
+ * MPI 5. */
 static bool opens_boilerplate(const char *line) {
     return starts_with(line, "Primary job ") || starts_with(line, "MPI_ABORT was invoked on rank ") ||
            starts_with(line, NO_SHARED_MEMORY) || strstr(line, "run noticed that process rank ") ||
@@ -52,8 +54,8 @@ static bool is_read_of_the_dead(const char *line) {
     return text && sscanf(text, "] Read %d, expected %d, errno = %d", &got, &wanted, &reason) == 3 && reason == ESRCH;
 }
 
-/* Remarks outside blocks: on the signal that launch itself sent, on blocks that several ranks have sent alike, and on one
- * that Open MPI 4.1 at times cannot unpack (MPI_ABORT's). */
+/* Remarks outside blocks: on the signal that launch itself sent, on blocks that several ranks have sent alike, and on
+ * one that Open MPI 4.1 at times cannot unpack (MPI_ABORT's). */
 static bool is_remark(const char *line) {
     if (is_read_of_the_dead(line)) return true;
     if (strstr(line, "ORTE_ERROR_LOG: ") && strstr(line, "show_help.c")) return true;
@@ -65,8 +67,8 @@ static void read_facts(struct launch_facts *facts, const char *line) {
     if (starts_with(line, NO_SHARED_MEMORY)) facts->no_shared_memory = true;
     const char *noticed = strstr(line, "noticed that process rank ");
     if (noticed && facts->signal == 0) /* a signal is the better explanation of a rank's end than any exit code */
-        sscanf(noticed, "noticed that process rank %d with PID %*d on node %63s exited on signal %d (%47[^)])", &facts->rank,
-               facts->host, &facts->signal, facts->signal_name);
+        sscanf(noticed, "noticed that process rank %d with PID %*d on node %63s exited on signal %d (%47[^)])",
+               &facts->rank, facts->host, &facts->signal, facts->signal_name);
     if (facts->rank < 0) sscanf(line, "MPI_ABORT was invoked on rank %d", &facts->rank);
     if (facts->rank < 0) sscanf(line, " Process name: [[%*d,%*d],%d]", &facts->rank);
     if (facts->exit_code == 0) sscanf(line, " Exit code: %d", &facts->exit_code);

@@ -155,7 +155,8 @@ static void become_mpirun(char *const *words, int out_fd, int err_fd, int failur
     prctl(PR_SET_PDEATHSIG, SIGTERM);
 #endif
     if (getppid() != parent) _exit(1); /* it died before that */
-    signal(SIGUSR1, SIG_IGN);          /* before mpirun handles it and after: a request must not kill it. Ranks start afresh */
+    signal(SIGUSR1, SIG_IGN);          /* before mpirun handles it and after: a request must not kill it. Ranks start
+                                        * afresh */
     signal(SIGPIPE, SIG_DFL);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);

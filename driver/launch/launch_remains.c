@@ -1,9 +1,9 @@
 /* No process of an attempt may outlive it: a rank that still writes would be in the way of the next attempt's.
  *
- * As a rule mpirun has ended them all. But when mpirun itself is killed, its ranks are nobody's children any more, each has a process
- * group of its own, and one that is stopped never notices. So every process of this launch carries a mark in its environment, which
- * no other process has, and those are looked up in /proc (Linux). On other hosts it is Open MPI's daemon that ends its ranks when it
- * loses mpirun.
+ * As a rule mpirun has ended them all. But when mpirun itself is killed, its ranks are nobody's children any more, each
+ * has a process group of its own, and one that is stopped never notices. So every process of this launch carries a mark
+ * in its environment, which no other process has, and those are looked up in /proc (Linux). On other hosts it is Open
+ * MPI's daemon that ends its ranks when it loses mpirun.
  *
  * Files: mpirun removes its own, and the ranks' shared memory (4 MiB a rank in /dev/shm), unless it is killed. So both
  * are told to use folders that launch makes and removes. */
@@ -105,5 +105,8 @@ static int wait_for_them(double seconds, int number) {
 enum status launch_end_remains(double patience_s) {
     if (patience_s > 0 && wait_for_them(patience_s, 0) == 0) return OK;
     int n = wait_for_them(dies_s, SIGKILL);
-    return n == 0 ? OK : FAIL(E_COMM, "%d processes of the job do not end, %.0f s after they were killed; look for them with ps", n, dies_s);
+    return n == 0 ? OK
+                  : FAIL(E_COMM,
+                         "%d processes of the job do not end, %.0f s after they were killed; look for them with ps", n,
+                         dies_s);
 }

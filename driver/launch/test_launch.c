@@ -37,7 +37,8 @@ static void assert_unchanged(const char *text) {
 static void test_filter_passes_what_ranks_say(void **state) {
     (void)state;
     assert_unchanged("warning: 4 threads\n\nstep 1\n[rank 1/2] is not an error\nE_ is none either\nE_lower \n");
-    assert_unchanged("the word E_COMM in a sentence\n E_COMM not at the start\n[node:12] E_COMM bracket of something else\n");
+    assert_unchanged(
+        "the word E_COMM in a sentence\n E_COMM not at the start\n[node:12] E_COMM bracket of something else\n");
     assert_false(filter.facts.error_seen);
 }
 
@@ -54,8 +55,10 @@ static void test_filter_passes_the_first_error_only(void **state) {
 
 static void test_filter_reads_who_was_killed(void **state) {
     (void)state;
-    assert_string_equal(through(DASHES ENDED_EARLY DASHES DASHES "mpirun noticed that process rank 3 with PID 0 on node n07 "
-                                "exited on signal 9 (Killed).\n" DASHES), "");
+    assert_string_equal(through(DASHES ENDED_EARLY DASHES DASHES
+                                "mpirun noticed that process rank 3 with PID 0 on node n07 "
+                                "exited on signal 9 (Killed).\n" DASHES),
+                        "");
     assert_int_equal(filter.facts.rank, 3);
     assert_int_equal(filter.facts.signal, 9);
     assert_string_equal(filter.facts.host, "n07");
@@ -65,9 +68,11 @@ static void test_filter_reads_who_was_killed(void **state) {
 
 static void test_filter_reads_who_ended_with_which_code(void **state) {
     (void)state;
-    assert_string_equal(through(DASHES "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+    assert_string_equal(through(DASHES
+                                "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
                                 "the job to be terminated. The first process to do so was:\n\n"
-                                "  Process name: [[31450,1],3]\n  Exit code:    75\n" DASHES), "");
+                                "  Process name: [[31450,1],3]\n  Exit code:    75\n" DASHES),
+                        "");
     assert_int_equal(filter.facts.rank, 3);
     assert_int_equal(filter.facts.exit_code, 75);
     assert_int_equal(filter.facts.signal, 0);
@@ -75,10 +80,12 @@ static void test_filter_reads_who_ended_with_which_code(void **state) {
 
 static void test_filter_reads_who_aborted(void **state) {
     (void)state;
-    assert_string_equal(through(DASHES "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n\n"
+    assert_string_equal(through(DASHES
+                                "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n\n"
                                 "NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.\n" DASHES
                                 "[n1:99] 3 more processes have sent help message help-mpi-api.txt / mpi-abort\n"
-                                "[n1:99] Set MCA parameter \"orte_base_help_aggregate\" to 0 to see all help / error messages\n"),
+                                "[n1:99] Set MCA parameter \"orte_base_help_aggregate\" to 0 to see all help / error "
+                                "messages\n"),
                         "");
     assert_int_equal(filter.facts.rank, 2);
     assert_int_equal(filter.facts.exit_code, 1);
@@ -93,8 +100,10 @@ static void test_filter_drops_reads_of_a_dead_rank(void **state) {
 
 static void test_filter_prefers_the_signal_whatever_the_order(void **state) {
     (void)state;
-    const char *killed = DASHES "prterun noticed that process rank 1 with PID 7 on node a exited on signal 11.\n" DASHES;
-    const char *aborted = DASHES "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n" DASHES;
+    const char *killed =
+        DASHES "prterun noticed that process rank 1 with PID 7 on node a exited on signal 11.\n" DASHES;
+    const char *aborted =
+        DASHES "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n" DASHES;
     for (int order = 0; order < 2; order++) {
         char text[1024];
         snprintf(text, sizeof text, "%s%s", order ? killed : aborted, order ? aborted : killed);
@@ -109,7 +118,8 @@ static void test_filter_finds_an_error_inside_a_block(void **state) {
     (void)state;
     const char *error = "[rank 0/2] E_NUMERIC loss.c:3 f: loss is nan\n";
     char text[1024];
-    snprintf(text, sizeof text, DASHES "Primary job  terminated normally, but 1 process returned\n%s" DASHES "after\n", error);
+    snprintf(text, sizeof text, DASHES "Primary job  terminated normally, but 1 process returned\n%s" DASHES "after\n",
+             error);
     assert_string_equal(through(text), "[rank 0/2] E_NUMERIC loss.c:3 f: loss is nan\nafter\n");
 }
 
@@ -120,7 +130,8 @@ static void test_filter_passes_other_blocks(void **state) {
     assert_unchanged(DASHES);
     assert_unchanged("--- short ---\n-----\n");
     /* and is not misled about where the next one begins */
-    assert_string_equal(through(DASHES "a rule alone\n" DASHES ENDED_EARLY DASHES "end\n"), DASHES "a rule alone\nend\n");
+    assert_string_equal(through(DASHES "a rule alone\n" DASHES ENDED_EARLY DASHES "end\n"),
+                        DASHES "a rule alone\nend\n");
 }
 
 static void test_filter_keeps_the_want_of_shared_memory_for_the_end(void **state) {
@@ -131,7 +142,8 @@ static void test_filter_keeps_the_want_of_shared_memory_for_the_end(void **state
     assert_int_equal(filter.facts.rank, -1);
 }
 
-static enum status parse(struct launch_request *request, const char *w0, const char *w1, const char *w2, const char *w3) {
+static enum status parse(struct launch_request *request, const char *w0, const char *w1, const char *w2,
+                         const char *w3) {
     static char *words[5];
     char *given[] = {(char *)w0, (char *)w1, (char *)w2, (char *)w3, NULL};
     memcpy(words, given, sizeof words);
