@@ -1,18 +1,19 @@
 /* Data parallelism.
  *
- * Idea: dp replicas of the model, each with its own samples of the batch. The gradient of the whole batch's loss is the sum of
- * the replicas' gradients, so one sum a step keeps all replicas equal forever: same weights in, same gradient, same update.
+ * Idea: dp replicas of the model, each with its own samples of the batch. The gradient of the whole batch's loss is the
+ * sum of the replicas' gradients, so one sum a step keeps all replicas equal forever: same weights in, same gradient,
+ * same update.
  *
  * Formula: the loss is sum over all tokens / (global tokens); every rank scales by the *global* count at the start
  * (call->loss_scale), so gradients are summed and never averaged:
  *     g = sum_r g_r,   g_r = d/dw  1/(B T)  sum over r's tokens of loss(token)
- * Averaging per-rank means, as loss.mean() and DistributedDataParallel do, is the same only if all ranks have equally many
- * tokens.
+ * Averaging per-rank means, as loss.mean() and DistributedDataParallel do, is the same only if all ranks have equally
+ * many tokens.
  *
  * Stored where: everything whole on every rank. Memory does not shrink with dp; that is what zero/ is for.
- * Sent when: GRAD_READY with `final` set completes a bucket, which starts its all-reduce while backward goes on with earlier
- * layers; BACKWARD_END waits. Bytes a rank and step: 2 S (dp-1)/dp for S bytes of gradients.
- * What breaks: a sum that starts too early (see dp_bucket.c); replicas that disagree about the order of buckets.
+ * Sent when: GRAD_READY with `final` set completes a bucket, which starts its all-reduce while backward goes on with
+ * earlier layers; BACKWARD_END waits. Bytes a rank and step: 2 S (dp-1)/dp for S bytes of gradients. What breaks: a sum
+ * that starts too early (see dp_bucket.c); replicas that disagree about the order of buckets.
  *
  * Source: Li et al., "PyTorch Distributed: experiences on accelerating data parallel training", VLDB 2020. */
 #include "dp/dp.h"

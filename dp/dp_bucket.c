@@ -1,13 +1,13 @@
 /* Buckets.
  *
- * Idea: an all-reduce costs latency + bytes / bandwidth. One for every small gradient pays the latency hundreds of times; one
- * for all of them cannot start before backward has ended. A bucket is the compromise: large enough to be efficient, small
- * enough that the first sum flies while backward still works on earlier layers.
+ * Idea: an all-reduce costs latency + bytes / bandwidth. One for every small gradient pays the latency hundreds of
+ * times; one for all of them cannot start before backward has ended. A bucket is the compromise: large enough to be
+ * efficient, small enough that the first sum flies while backward still works on earlier layers.
  *
- * Where. Gradients lie in the grad arena in the order of the param table, and backward finishes them roughly from the end of
- * the table to its start. So a bucket is simply a range of that arena: nothing is copied, no memory is added, and the sum
- * lands where the optimizer reads it. (DistributedDataParallel packs into separate flat buffers unless gradient_as_bucket_view
- * is set.) The price: the few bytes of alignment between params travel too.
+ * Where. Gradients lie in the grad arena in the order of the param table, and backward finishes them roughly from the
+ * end of the table to its start. So a bucket is simply a range of that arena: nothing is copied, no memory is added,
+ * and the sum lands where the optimizer reads it. (DistributedDataParallel packs into separate flat buffers unless
+ * gradient_as_bucket_view is set.) The price: the few bytes of alignment between params travel too.
  *
  * What breaks if it is wrong: a bucket that starts before its last gradient is final sums half a gradient; that is why
  * `n_ready` counts final gradients only (a tied weight, or a microbatch, may still be to come).
@@ -71,7 +71,8 @@ enum status dp_buckets_finish(struct dp_buckets *d) {
     for (int i = 0; i < d->n; i++) {
         struct dp_bucket *b = &d->bucket[i];
         if (b->n_ready != b->n_params)
-            return FAIL(E_INTERNAL, "bucket %d has %d final gradients of %d at the end of backward", i, b->n_ready, b->n_params);
+            return FAIL(E_INTERNAL, "bucket %d has %d final gradients of %d at the end of backward", i, b->n_ready,
+                        b->n_params);
         TRY(comm_wait(&b->request));
         b->n_ready = 0;
     }
@@ -81,7 +82,8 @@ enum status dp_buckets_finish(struct dp_buckets *d) {
 void dp_buckets_bill(const struct dp_buckets *d, const struct mesh_place *place, struct bill *bill) {
     for (int i = 0; i < d->n; i++) {
         const struct dp_bucket *b = &d->bucket[i];
-        bill_exchange(bill, place, (struct exchange){.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = b->bytes / (int64_t)dtype_size(b->dtype),
+        bill_exchange(bill, place, (struct exchange){.axis = AXIS_DP, .op = COMM_ALL_REDUCE,
+                                                     .count = b->bytes / (int64_t)dtype_size(b->dtype),
                                                      .dtype = b->dtype, .when = BEHIND_BACKWARD});
     }
 }

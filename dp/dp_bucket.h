@@ -5,7 +5,8 @@
 #include "lib/comm/comm_request.h"
 #include "lib/program/bill.h"
 
-/* Params first .. last of the table (those present), and the bytes of the grad arena they span, gaps of alignment included. */
+/* Params first .. last of the table (those present), and the bytes of the grad arena they span, gaps of alignment
+ * included. */
 struct dp_bucket {
     int first, last, n_params;
     int64_t offset, bytes;
@@ -15,16 +16,16 @@ struct dp_bucket {
 };
 struct dp_buckets { int n; struct dp_bucket *bucket; int *of_param; };
 
-/** Cut the param table into buckets of at least `bytes` (one param at least), from the last param to the first: the order in
- *  which backward finishes them. @errors E_MEMORY  @collective{none} */
+/** Cut the param table into buckets of at least `bytes` (one param at least), from the last param to the first: the
+ *  order in which backward finishes them. @errors E_MEMORY  @collective{none} */
 enum status dp_buckets_init(struct dp_buckets *, const struct program *, int64_t bytes);
 void dp_buckets_fini(struct dp_buckets *);
 
-/** Param's gradient is final. When that completes its bucket, start the sum over the group. grad_base: where the grad arena
- *  lies. @collective{group, in the same order on all ranks} @errors E_COMM */
+/** Param's gradient is final. When that completes its bucket, start the sum over the group. grad_base: where the grad
+ *  arena lies. @collective{group, in the same order on all ranks} @errors E_COMM */
 enum status dp_bucket_ready(struct dp_buckets *, int param, void *grad_base, const struct group *);
-/** Wait for every bucket, and make ready for the next step. @collective{group} @errors E_TIMEOUT, E_COMM; E_INTERNAL: a bucket
- *  was never completed */
+/** Wait for every bucket, and make ready for the next step. @collective{group} @errors E_TIMEOUT, E_COMM; E_INTERNAL: a
+ *  bucket was never completed */
 enum status dp_buckets_finish(struct dp_buckets *);
 
 /** A step's sums, by name: one a bucket over AXIS_DP, behind backward. place: of the rank whose bill it is. */

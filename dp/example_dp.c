@@ -5,15 +5,16 @@
  *     y = x W^T        L = 1/(2B) sum over samples b of |y[b] - t[b]|^2
  *     dy[b] = (y[b] - t[b]) / B                dW = sum over samples b of dy[b]^T x[b]
  *
- * The gradient is a sum over samples, and a sum may be taken in parts. So every rank gets all of W but only its share of the
- * samples, works out its part of dW, and one all-reduce adds the parts. Then every rank has the gradient of the whole batch,
- * makes the same update, and still has the same W as the others before the next batch.
+ * The gradient is a sum over samples, and a sum may be taken in parts. So every rank gets all of W but only its share
+ * of the samples, works out its part of dW, and one all-reduce adds the parts. Then every rank has the gradient of the
+ * whole batch, makes the same update, and still has the same W as the others before the next batch.
  *
  * The one trap is B. It is the size of the *whole* batch, which every rank knows; a rank that divided by its own share
  * would make the sum too large by the number of ranks.
  *
- * All values are small whole numbers and B is a power of two. fp64 adds such numbers exactly in any order, so the result
- * must equal the serial one to the bit. (Ordinary numbers would differ in the last digits: another order, another rounding.)
+ * All values are small whole numbers and B is a power of two. fp64 adds such numbers exactly in any order, so the
+ * result must equal the serial one to the bit. (Ordinary numbers would differ in the last digits: another order,
+ * another rounding.)
  *
  * dp/dp.c does this for every parameter of a GPT, in buckets, while the backward pass is still running. */
 #include "lib/base/rng.h"
@@ -62,15 +63,16 @@ static void tell_matrix(const char *what, const double *dW) {
 static void tell_bytes(void) {
     const struct ledger_entry *e = &group_ledger(group_world())->entry[COMM_ALL_REDUCE];
     if (is_rank_0())
-        printf("  sent: %d bytes of dW in %d all-reduce, %.0f bytes a rank: 2 S (n-1)/n\n", (int)(K * C * sizeof(double)),
-               (int)e->calls, e->bytes);
+        printf("  sent: %d bytes of dW in %d all-reduce, %.0f bytes a rank: 2 S (n-1)/n\n",
+               (int)(K * C * sizeof(double)), (int)e->calls, e->bytes);
 }
 
 /* ---- the example ---- */
 static enum status same(const double *dW, const double *serial) {
     for (int i = 0; i < K * C; i++)
         if (!(dW[i] == serial[i]))
-            return FAIL(E_INTERNAL, "dW[%d] is %.17g in parallel and %.17g serially; they must be equal", i, dW[i], serial[i]);
+            return FAIL(E_INTERNAL, "dW[%d] is %.17g in parallel and %.17g serially; they must be equal", i, dW[i],
+                        serial[i]);
     return OK;
 }
 

@@ -72,7 +72,9 @@ static bool tell_all_ready(struct run *r, bool final) {
     return ok;
 }
 
-static int64_t n_sums(const struct run *r) { return group_ledger(r->mesh.group[AXIS_DP])->entry[COMM_ALL_REDUCE].calls; }
+static int64_t n_sums(const struct run *r) {
+    return group_ledger(r->mesh.group[AXIS_DP])->entry[COMM_ALL_REDUCE].calls;
+}
 
 static int64_t n_buckets(struct run *r) {
     struct dp_buckets d;
@@ -102,7 +104,8 @@ static struct outcome run_events(void) {
     struct plan plan = small_plan(comm_world_size());
     o.created = plan_settle(&plan, comm_world_size()) == OK && run_create(&r, &RECIPE, &plan, true) == OK;
     if (!agree_all(o.created)) return o;
-    for (int i = 0; i < r.program.n_params; i++) memset(r.program.params[i].grad, 0, (size_t)type_bytes(&r.program.params[i].type));
+    for (int i = 0; i < r.program.n_params; i++)
+        memset(r.program.params[i].grad, 0, (size_t)type_bytes(&r.program.params[i].type));
     group_ledger_reset(r.mesh.group[AXIS_DP]);
     o.waits_for_final = tell_all_ready(&r, false) && n_sums(&r) == 0;
     if (o.waits_for_final)                              /* else sums are under way already, and must not start again */

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Buckets over a table of params with odd sizes, so that gaps of alignment lie between them, one that this rank has not, and one
- * of another dtype. Gradients are small whole numbers: sums are exact, and compared with ==. */
+ * Buckets over a table of params with odd sizes, so that gaps of alignment lie between them, one that this rank has
+ * not, and one of another dtype. Gradients are small whole numbers: sums are exact, and compared with ==. */
 #include "dp/dp_bucket.h"
 #include "lib/ops/test_op.h"
 #include "lib/program/memory.h"
@@ -40,9 +40,11 @@ static void check_cover(const struct program *p, const struct dp_buckets *d) {
     }
     for (int k = 0; k < d->n; k++) {
         if (members[k] != d->bucket[k].n_params)
-            print_error("bucket %d of %d: n_params is %d, of_param gives it %d\n", k, d->n, d->bucket[k].n_params, members[k]);
+            print_error("bucket %d of %d: n_params is %d, of_param gives it %d\n", k, d->n, d->bucket[k].n_params,
+                        members[k]);
         assert_int_equal(members[k], d->bucket[k].n_params);
-        if (k > 0) assert_true(d->bucket[k].offset + d->bucket[k].bytes <= d->bucket[k - 1].offset);   /* no byte twice */
+        /* no byte twice */
+        if (k > 0) assert_true(d->bucket[k].offset + d->bucket[k].bytes <= d->bucket[k - 1].offset);
     }
 }
 
@@ -60,8 +62,8 @@ static void test_dp_bucket_covers_every_present_param_once(void **state) {
     program_fini(&p);
 }
 
-/* Full enough: only the end of the table and another dtype may cut a bucket short. Not too full: without its last param, which
- * is the first of the table, it was below the limit. */
+/* Full enough: only the end of the table and another dtype may cut a bucket short. Not too full: without its last
+ * param, which is the first of the table, it was below the limit. */
 static void check_size(const struct program *p, const struct dp_bucket *b, int64_t limit) {
     bool cut_by_end = b->first == 0, cut_by_dtype = b->first == DOUBLE || b->first == DOUBLE + 1;
     assert_true(b->bytes >= limit || cut_by_end || cut_by_dtype);
@@ -94,7 +96,9 @@ static void test_dp_bucket_respects_size_and_dtype(void **state) {
 }
 
 /* ---- sums ---- */
-static int gradient_of(int rank, int param, int element, int step) { return (element * 7 + param + 1) % 11 * (rank + 1) + step; }
+static int gradient_of(int rank, int param, int element, int step) {
+    return (element * 7 + param + 1) % 11 * (rank + 1) + step;
+}
 
 static void write_gradient(const struct param *w, char *base, int param, int step) {
     for (int e = 0; e < SIZE[param]; e++)
@@ -122,9 +126,9 @@ static int64_t n_sums(void) { return group_ledger(group_world())->entry[COMM_ALL
 
 struct outcome { bool went_well, started_in_time, sums, wire; };
 
-/* One step: gradients become final from the last param to the first, or in the order 0 3 6 9 2 5 8 1 4 7; the same on all ranks.
- * Each is written only then, so that a sum that began before has not seen it. After each, as many sums have started as buckets
- * are complete. */
+/* One step: gradients become final from the last param to the first, or in the order 0 3 6 9 2 5 8 1 4 7; the same on
+ * all ranks. Each is written only then, so that a sum that began before has not seen it. After each, as many sums have
+ * started as buckets are complete. */
 static void run_one_step(struct outcome *o, struct dp_buckets *d, const struct program *p, char *base, int step) {
     int64_t before = n_sums(), complete = 0;
     int left[N_PARAMS];
