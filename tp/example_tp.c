@@ -1,12 +1,12 @@
 /* ranks: 2
  *
- * Tensor parallelism in its barest form: two linear layers with an elementwise function phi between them, cut over any number
- * of ranks that divides K.
+ * Tensor parallelism in its barest form: two linear layers with an elementwise function phi between them, cut over any
+ * number of ranks that divides K.
  *
  *     y = phi(x A) B      x (R,C) whole on every rank    A = [A_1 | A_2] cut by columns    B = [B_1 ; B_2] cut by rows
  *
- * Columns first: x A_r is r's columns of x A, and phi needs no more, because it works element by element. Rows second: r's
- * columns of phi(x A) meet just r's rows of B, and y is the sum of those products. So the whole of forward needs one sum:
+ * Columns first: x A_r is r's columns of x A, and phi needs no more, because it works element by element. Rows second:
+ * r's columns of phi(x A) meet just r's rows of B, and y is the sum of those products. So forward needs one sum:
  *
  *     h_r = phi(x A_r)    y = sum over r of h_r B_r                                    an all-reduce, "g" in the paper
  *
@@ -15,11 +15,10 @@
  *     dB_r = h_r^T dy     dh_r = dy B_r^T     da_r = phi'(x A_r) dh_r   dA_r = x^T da_r     neither needs another rank
  *     dx = sum over r of da_r A_r^T                                                    an all-reduce, "f" in the paper
  *
- * Cut in the other order, phi would need the sum before it and the columns after it: two exchanges each way instead of one.
+ * Cut in the other order, phi would need the sum before it and the columns after it: two exchanges each way, not one.
  *
- * The values are small whole numbers and phi(a) = a^2 keeps them whole; gelu would do as well. fp64 adds whole numbers exactly
- * in any order, so the result must equal the uncut layer's to the bit. The uncut layer is the same code over a group of
- * one, where an all-reduce does nothing.
+ * The values are small whole numbers, phi(a) = a^2 keeps them whole, and fp64 adds those exactly in any order: so
+ * the result must equal the uncut layer's to the bit. That is the same code over a group of one.
  *
  * tp/tp.c does this to a GPT's attention and MLP. Source: Shoeybi et al. 2019, "Megatron-LM", section 3. */
 #include "lib/base/rng.h"
@@ -43,15 +42,15 @@ static double element(const char *name, int i) { return floor(5 * rng_uniform(1,
 static void fill(struct layer *l, int first, int n) {
     *l = (struct layer){.first = first, .n = n};
     for (int i = 0; i < R * C; i++) l->x[i] = element("x", i);
-    for (int i = 0; i < C * n; i++) l->A[i] = element("A", i / n * K + first + i % n);   /* columns first .. first + n */
+    for (int i = 0; i < C * n; i++) l->A[i] = element("A", i / n * K + first + i % n);   /* columns first .. */
     for (int i = 0; i < n * C; i++) l->B[i] = element("B", first * C + i);               /* rows first .. first + n */
 }
 
 enum { A_T = 1, B_T = 2 };   /* transpose the first, the second */
 /* c (m,n) = a b, where a is (m,k), or stored (k,m) with A_T; b is (k,n), or stored (n,k) with B_T */
 static enum status product(int m, int n, int k, int transposed, const double *a, const double *b, double *c) {
-    struct gemm g = {.m = m, .n = n, .k = k, .transpose_a = transposed & A_T, .transpose_b = transposed & B_T, .alpha = 1,
-                     .ab_dtype = FP64, .c_dtype = FP64};
+    struct gemm g = {.m = m, .n = n, .k = k, .transpose_a = transposed & A_T, .transpose_b = transposed & B_T,
+                     .alpha = 1, .ab_dtype = FP64, .c_dtype = FP64};
     return gemm_run(&g, a, b, NULL, c, NULL);
 }
 
@@ -72,12 +71,13 @@ static enum status backward(struct layer *l, const struct group *group) {
     return comm_all_reduce(group, l->dx, R * C, FP64, COMM_SUM);      /* f */
 }
 
-/* value[i] must equal whole[i / n * stride + first + i % n]: this rank's columns, or everything */
-static enum status same(const char *name, const double *value, int count, const double *whole, int n, int stride, int first) {
+/* x[i] must equal all[i / n * stride + first + i % n]: this rank's columns, or everything */
+static enum status same(const char *name, const double *x, int count, const double *all, int n, int stride, int first) {
     for (int i = 0; i < count; i++) {
-        double expected = whole[i / n * stride + first + i % n];
-        if (!(value[i] == expected))
-            return FAIL(E_INTERNAL, "%s[%d] is %.17g cut and %.17g whole; they must be equal", name, i, value[i], expected);
+        double expected = all[i / n * stride + first + i % n];
+        if (!(x[i] == expected))
+            return FAIL(E_INTERNAL, "%s[%d] is %.17g cut and %.17g whole; they must be equal", name, i, x[i],
+                        expected);
     }
     if (comm_world_rank() == 0) printf("  %-3s %3d numbers on rank 0, equal to the uncut layer's\n", name, count);
     return OK;
@@ -87,8 +87,9 @@ static void tell(const struct layer *l, const struct ledger_entry *sent) {
     if (comm_world_rank() != 0) return;
     printf("y = phi(x A) B with x (%d,%d), A (%d,%d), B (%d,%d), over %d ranks\n", R, C, C, K, K, C, K / l->n);
     printf("  rank 0 has all of x, columns 0 to %d of A, rows 0 to %d of B\n", l->n - 1, l->n - 1);
-    printf("  sent: y forward and dx backward, S = %d bytes each, in %d all-reduces of n = %d ranks; %.0f bytes a rank: "
-           "2 x 2 S (n-1)/n\n", (int)sizeof l->y, (int)sent->calls, K / l->n, sent->bytes);
+    printf("  sent: y forward and dx backward, S = %d bytes each, in %d all-reduces of n = %d ranks; %.0f bytes a "
+           "rank: 2 x 2 S (n-1)/n\n",
+           (int)sizeof l->y, (int)sent->calls, K / l->n, sent->bytes);
 }
 
 static enum status tensor_parallel(void) {

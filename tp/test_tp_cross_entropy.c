@@ -1,8 +1,8 @@
 /* ranks: 1 2 4 8  device: any
  *
- * The loss over a cut vocabulary against op_cross_entropy over the whole one, which every rank runs by itself. The vocabularies
- * do not divide: 13 over 4 ranks leaves 12 .. 15 to the last, three of them padding; 5 over 4 leaves it padding only; so does 1
- * over any. Padding holds 100 in every logit, so reading it shows. */
+ * The loss over a cut vocabulary against op_cross_entropy over the whole one, which every rank runs by itself. The
+ * vocabularies do not divide: 13 over 4 ranks leaves 12 .. 15 to the last, three of them padding; 5 over 4 leaves it
+ * padding only; so does 1 over any. Padding holds 100 in every logit, so reading it shows. */
 #include "lib/comm/comm.h"
 #include "lib/program/bill.h"
 #include "lib/ops/cross_entropy.h"
@@ -57,7 +57,8 @@ static bool run_both(struct pair *p) {
     return run(&p->cut, ROW_FORWARD, 0) && run(&p->cut, ROW_BACKWARD_INPUT, 0) && ok;
 }
 
-/* max|value - reference| over this shard's elements; padding must be zero. Not relative: over one token everything is zero. */
+/* max|value - reference| over this shard's elements; padding must be zero. Not relative: over one token everything is
+ * zero. */
 static double difference(const struct tensor *value, const struct tensor *whole) {
     double max = 0;
     for (int64_t i = 0; i < type_n(value->type); i++) {
@@ -69,10 +70,11 @@ static double difference(const struct tensor *value, const struct tensor *whole)
     return max;
 }
 
-/* Logits are normal, so below 6; lse is below 6 + log 131 < 11. A sum of V positive terms, each good to 4 u (subtract, exp), has
- * a relative error of at most (V + 4) u, and so the logarithm an absolute one; rounding lse, hit and their difference adds 3 x
- * 11 u. Two computations may lie on both sides: (V + 37) u twice. The mean over rows has no larger error, and adds N_ROWS
- * roundings of 11 u. A gradient is e^(x - lse) <= 1 with the absolute error of its exponent, times its scale. */
+/* Logits are normal, so below 6; lse is below 6 + log 131 < 11. A sum of V positive terms, each good to 4 u (subtract,
+ * exp), has a relative error of at most (V + 4) u, and so the logarithm an absolute one; rounding lse, hit and their
+ * difference adds 3 x 11 u. Two computations may lie on both sides: (V + 37) u twice. The mean over rows has no larger
+ * error, and adds N_ROWS roundings of 11 u. A gradient is e^(x - lse) <= 1 with the absolute error of its exponent,
+ * times its scale. */
 static double bound(enum dtype dtype, int vocab) { return 2 * (vocab + 37 + 11 * N_ROWS) * dtype_roundoff(dtype); }
 
 struct errors { bool ran; double loss, lse, gradient; };
@@ -108,8 +110,8 @@ static void test_tp_cross_entropy_equals_the_whole_vocabularys_fp32(void **state
     check_dtype(FP32);
 }
 
-/* Adding a constant to all logits changes nothing, however large; e^5000 would be infinite. Rounding x + 5000 to a multiple of
- * 2^-40 moves each logit by at most 2^-41, and lse by no more. */
+/* Adding a constant to all logits changes nothing, however large; e^5000 would be infinite. Rounding x + 5000 to a
+ * multiple of 2^-40 moves each logit by at most 2^-41, and lse by no more. */
 static void test_tp_cross_entropy_survives_large_logits(void **state) {
     (void)state;
     struct pair p;
@@ -143,7 +145,8 @@ static void test_tp_cross_entropy_ignores_negative_targets(void **state) {
     make(&c, &op_tp_cross_entropy, FP64, 13, comm_world_size(), comm_world_rank());
     bool ok = run(&c, ROW_FORWARD, 0) && run(&c, ROW_BACKWARD_INPUT, 0);
     int64_t n = c.in_type[0].shape.axis[2].n;
-    for (int64_t k = 0; k < n; k++) ok &= ((double *)c.din[0].data)[4 * n + k] == 0 && ((double *)c.din[0].data)[9 * n + k] == 0;
+    for (int64_t k = 0; k < n; k++)
+        ok &= ((double *)c.din[0].data)[4 * n + k] == 0 && ((double *)c.din[0].data)[9 * n + k] == 0;
     for (int r = 0; r < N_ROWS; r++) ((int32_t *)c.in[1].data)[r] = -1;
     ok &= run(&c, ROW_FORWARD, 0) && dtype_get(c.out[0].data, FP64, 0) == 0;   /* nothing counts: no loss */
     op_case_free(&c);
@@ -216,8 +219,9 @@ static void test_tp_cross_entropy_refuses_a_target_beyond_the_vocabulary(void **
 
 TESTS(unit_test(test_tp_cross_entropy_equals_the_whole_vocabularys_fp64),
       unit_test(test_tp_cross_entropy_equals_the_whole_vocabularys_fp32),
-      unit_test(test_tp_cross_entropy_survives_large_logits), unit_test(test_tp_cross_entropy_is_the_same_on_every_rank),
+      unit_test(test_tp_cross_entropy_survives_large_logits),
+      unit_test(test_tp_cross_entropy_is_the_same_on_every_rank),
       unit_test(test_tp_cross_entropy_ignores_negative_targets), unit_test(test_tp_cross_entropy_accumulates),
-      unit_test(test_tp_cross_entropy_siblings_agree),
-      unit_test(test_tp_cross_entropy_bills_what_it_sends), unit_test(test_tp_cross_entropy_wants_two_numbers_a_row),
+      unit_test(test_tp_cross_entropy_siblings_agree), unit_test(test_tp_cross_entropy_bills_what_it_sends),
+      unit_test(test_tp_cross_entropy_wants_two_numbers_a_row),
       unit_test(test_tp_cross_entropy_refuses_a_target_beyond_the_vocabulary))

@@ -20,7 +20,8 @@ static void check(int64_t rows, int64_t columns, int64_t bytes, int at) {
     for (int64_t i = 0; i < room; i++) source[i] = (unsigned char)(i * 7 + i / 251);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
-            memcpy(expected + MARGIN + at + (c * rows + r) * bytes, source + at + (r * columns + c) * bytes, (size_t)bytes);
+            memcpy(expected + MARGIN + at + (c * rows + r) * bytes, source + at + (r * columns + c) * bytes,
+                   (size_t)bytes);
     memset(result, 0xee, (size_t)room);
     assert_ok(d->allocate(d, room, &from));
     assert_ok(d->allocate(d, room, &to));

@@ -30,7 +30,8 @@ static int sum_of(int i) {
 /* forward: in -> out. backward: dout -> din. */
 static void region_init(struct region *r, const struct op *op, enum dtype dtype, bool in_place) {
     *r = (struct region){.type = op_type(dtype, "BTC", B, T, C),
-                         .step = {.op = op, .n_in = 1, .n_out = 1, .parts = comm_world_size(), .part = comm_world_rank()}};
+                         .step = {.op = op, .n_in = 1, .n_out = 1, .parts = comm_world_size(),
+                                  .part = comm_world_rank()}};
     struct tensor from = {r->from, &r->type}, to = {in_place ? r->from : r->to, &r->type};
     r->call = (struct call){.step = &r->step, .device = device_cpu(), .group = group_world(), .request = &r->request};
     r->call.in[0] = r->call.dout[0] = from;

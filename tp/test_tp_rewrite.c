@@ -93,7 +93,8 @@ static void test_tp_rewrite_keeps_the_residual_stream_whole(void **state) {
     rewritten(&p, 4, 2);
     for (int i = 0; i < p.n_slots; i++) {
         const struct shape *s = &p.slots[i].type.shape;
-        const struct axis *c = shape_axis(s, 'C'), *h = shape_axis(s, 'H'), *k = shape_axis(s, 'K'), *v = shape_axis(s, 'V');
+        const struct axis *c = shape_axis(s, 'C'), *h = shape_axis(s, 'H'), *k = shape_axis(s, 'K'),
+                          *v = shape_axis(s, 'V');
         if (c) assert_int_equal(c->n, c->global);
         if (h) assert_true(h->n == 2 && h->first == 4 && h->global == 8);
         if (k) assert_true(k->n == 16 && k->first == 32 && k->global == 64);
@@ -206,8 +207,9 @@ static void test_tp_check_refuses_what_does_not_divide_the_heads(void **state) {
     }
 }
 
-TESTS(unit_test(test_tp_rewrite_puts_enter_and_exit_around_what_is_cut), unit_test(test_tp_rewrite_connects_the_new_steps),
-      unit_test(test_tp_rewrite_names_the_new_slots), unit_test(test_tp_rewrite_keeps_the_residual_stream_whole),
+TESTS(unit_test(test_tp_rewrite_puts_enter_and_exit_around_what_is_cut),
+      unit_test(test_tp_rewrite_connects_the_new_steps), unit_test(test_tp_rewrite_names_the_new_slots),
+      unit_test(test_tp_rewrite_keeps_the_residual_stream_whole),
       unit_test(test_tp_rewrite_holds_each_cut_element_once_and_counts_all_once),
       unit_test(test_tp_rewrite_pads_the_vocabulary), unit_test(test_tp_rewrite_takes_a_vocabulary_smaller_than_tp),
       unit_test(test_tp_is_wanted_above_one), unit_test(test_tp_check_refuses_what_does_not_divide_the_heads))

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * sp_enter and sp_exit against plain gathers and sums; which params sp makes partial, and what it sends. Values are whole
- * numbers so small that every dtype adds them exactly: compared with ==. */
+ * sp_enter and sp_exit against plain gathers and sums; which params sp makes partial, and what it sends. Values are
+ * whole numbers so small that every dtype adds them exactly: compared with ==. */
 #include "driver/recipe.h"
 #include "lib/comm/comm_request.h"
 #include "lib/program/bill.h"
@@ -24,7 +24,9 @@ struct passage {
     void *work;
 };
 
-static bool gathers(const struct op *op, enum row_kind kind) { return (op == &op_sp_enter) == (kind != ROW_BACKWARD_INPUT); }
+static bool gathers(const struct op *op, enum row_kind kind) {
+    return (op == &op_sp_enter) == (kind != ROW_BACKWARD_INPUT);
+}
 
 /* What rank has at global element g; and its rank that has the element's token. */
 static int value(int rank, int64_t g) { return (int)(g * 7 % 11) - 5 + rank * (int)(g % 3); }
@@ -47,7 +49,8 @@ static void exchange_init(struct passage *x, const struct op *op, enum row_kind 
     x->call = (struct call){.step = &x->step, .device = device_cpu(), .group = group_world(), .request = &x->request};
     x->call.in[0] = x->call.din[0] = (struct tensor){forward ? x->from : x->to, enter ? &x->shard : &x->whole};
     x->call.out[0] = x->call.dout[0] = (struct tensor){forward ? x->to : x->from, enter ? &x->whole : &x->shard};
-    for (int64_t i = 0; i < type_n(from.type); i++) dtype_set(x->from, dtype, i, value(rank, shape_global_index(&from.type->shape, i)));
+    for (int64_t i = 0; i < type_n(from.type); i++)
+        dtype_set(x->from, dtype, i, value(rank, shape_global_index(&from.type->shape, i)));
     for (int64_t i = 0; i < type_n(to.type); i++) dtype_set(x->to, dtype, i, NAN);
     x->call.work = x->work = malloc((size_t)op_work(&x->call, kind) + 1);   /* not a byte more, for the sanitizer */
 }
@@ -141,7 +144,8 @@ static bool bills_what_is_sent(const struct op *op, enum row_kind kind) {
     exchange_init(&x, op, kind, FP32, 2);
     group_ledger_reset(group_world());
     bool ok = exchange_run(&x, kind);
-    return agree_all(ok && group_ledger(group_world())->entry[sends].bytes == formula && bill_row_bytes(&x.call, kind) == formula);
+    return agree_all(ok && group_ledger(group_world())->entry[sends].bytes == formula &&
+                     bill_row_bytes(&x.call, kind) == formula);
 }
 
 static void test_sp_ops_bill_what_they_send(void **state) {
@@ -170,13 +174,15 @@ static void compile(struct run *r, int tp, int sp, int rank) {
 }
 
 static bool is_partial_by_name(const char *name) {
-    static const char *const partial[] = {"wpe", "ln1.g", "ln1.b", "ln2.g", "ln2.b", "proj.b", "fc2.b", "lnf.g", "lnf.b"};
+    static const char *const partial[] = {"wpe", "ln1.g", "ln1.b", "ln2.g", "ln2.b", "proj.b", "fc2.b", "lnf.g",
+                                          "lnf.b"};
     for (size_t i = 0; i < sizeof partial / sizeof *partial; i++)
         if (!strcmp(strchr(name, '.') + 1, partial[i])) return true;
     return false;
 }
 
-/* Layernorms, the biases after the sums and the position table see this rank's tokens only; all others see all tokens. */
+/* Layernorms, the biases after the sums and the position table see this rank's tokens only; all others see all
+ * tokens. */
 static void test_sp_makes_partial_what_is_whole_and_sees_a_part(void **state) {
     (void)state;
     for (int tp = 2; tp <= 8; tp *= 2)
@@ -185,7 +191,8 @@ static void test_sp_makes_partial_what_is_whole_and_sees_a_part(void **state) {
             compile(&with, tp, 1, rank);
             compile(&without, tp, 0, rank);
             for (int i = 0; i < with.program.n_params; i++) {
-                assert_int_equal(with.program.params[i].reduce >> AXIS_TP & 1, is_partial_by_name(with.program.params[i].name));
+                assert_int_equal(with.program.params[i].reduce >> AXIS_TP & 1,
+                                 is_partial_by_name(with.program.params[i].name));
                 assert_false(without.program.params[i].reduce >> AXIS_TP & 1);
             }
             run_destroy(&with);
@@ -213,15 +220,16 @@ static void test_sp_cuts_the_residual_stream(void **state) {
     run_destroy(&r);
 }
 
-/* Enter and exit send what tp's do. What sp adds: a second gather at each enter, for the weight gradient; and once a step an
- * all-reduce of every partial gradient. */
+/* Enter and exit send what tp's do. What sp adds: a second gather at each enter, for the weight gradient; and once a
+ * step an all-reduce of every partial gradient. */
 static void test_sp_sends_two_gathers_a_layer_and_the_partial_gradients_more(void **state) {
     (void)state;
     for (int tp = 2; tp <= 8; tp *= 2) {
         struct run with, without;
         compile(&with, tp, 1, 0);
         compile(&without, tp, 0, 0);
-        double share = (tp - 1.) / tp, S = 4 * 8 * 16 * 8, m = with.plan.n_microbatches, gathers_again = m * (2 * 2 + 1) * S * share;
+        double share = (tp - 1.) / tp, S = 4 * 8 * 16 * 8, m = with.plan.n_microbatches,
+               gathers_again = m * (2 * 2 + 1) * S * share;
         double partial = 2 * share * 8 * (8 * 16 + 2 * 6 * 16 + 2 * 16);      /* wpe; ln1 ln2 proj.b fc2.b; lnf */
         assert_close(with.bill.wire_bytes[AXIS_TP] - without.bill.wire_bytes[AXIS_TP], gathers_again + partial, 1e-6);
         run_destroy(&with);
@@ -244,5 +252,6 @@ TESTS(unit_test(test_sp_enter_gathers_forward_and_scatters_sums_backward),
       unit_test(test_sp_exit_scatters_sums_forward_and_gathers_backward), unit_test(test_sp_ops_refuse_to_accumulate),
       unit_test(test_sp_ops_change_the_sequence_and_nothing_else), unit_test(test_sp_ops_refuse_other_shapes),
       unit_test(test_sp_ops_bill_what_they_send), unit_test(test_sp_makes_partial_what_is_whole_and_sees_a_part),
-      unit_test(test_sp_cuts_the_residual_stream), unit_test(test_sp_sends_two_gathers_a_layer_and_the_partial_gradients_more),
+      unit_test(test_sp_cuts_the_residual_stream),
+      unit_test(test_sp_sends_two_gathers_a_layer_and_the_partial_gradients_more),
       unit_test(test_sp_refuses_what_it_cannot_cut))

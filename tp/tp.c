@@ -1,31 +1,34 @@
 /* Tensor parallelism.
  *
- * Idea: cut every matrix product of a layer in two matching ways, so that one all-reduce per half layer is all the communication.
+ * Idea: cut every matrix product of a layer in two matching ways, so that one all-reduce per half layer is all the
+ * communication.
  *
- *   Y = gelu(X A) B       A cut by columns: A = [A_1 | A_2]      rank r has gelu(X A_r): gelu is elementwise, no talk needed
+ *   Y = gelu(X A) B       A cut by columns: A = [A_1 | A_2]      rank r has gelu(X A_r): gelu is elementwise, no talk
+ *   needed
  *                         B cut by rows:    B = [B_1 ; B_2]      Y = sum_r gelu(X A_r) B_r: one all-reduce
  *
- * Attention is the same with heads for columns: qkv gives rank r its own heads, each head works alone, proj is cut by rows.
- * The vocabulary is cut too: rank r looks up the tokens of its rows of wte (the others give zero, one sum), and computes the
- * logits of its part; the loss is taken without ever gathering them (tp_cross_entropy.c, and by chunks of tokens
- * tp_linear_cross_entropy.c).
+ * Attention is the same with heads for columns: qkv gives rank r its own heads, each head works alone, proj is cut by
+ * rows. The vocabulary is cut too: rank r looks up the tokens of its rows of wte (the others give zero, one sum), and
+ * computes the logits of its part; the loss is taken without ever gathering them (tp_cross_entropy.c, and by chunks of
+ * tokens tp_linear_cross_entropy.c).
  *
- * How it is said here. Axes carry letters: H heads, K hidden units of the MLP, V vocabulary. tp narrows those axes of every
- * param to its part; everything else follows from the shapes:
+ * How it is said here. Axes carry letters: H heads, K hidden units of the MLP, V vocabulary. tp narrows those axes of
+ * every param to its part; everything else follows from the shapes:
  *   a product that makes a narrowed axis     reads a whole input:     tp_enter before it   (f: backward sums)
  *   a product that sums over a narrowed axis leaves a part of a sum:  tp_exit after it     (g: forward sums)
  *
- * Stored where: matrices 1/tp each; layernorms, the position table and the biases added after the sum are whole on every rank,
- * and stay equal because their gradients are.
- * Sent when, a layer: two all-reduces of (B,T,C) forward (proj, fc2), two backward (qkv, fc): 4 x 2 (tp-1)/tp B T C elements.
- * What breaks: a bias added before the sum is counted tp times; dropout after the sum must draw the same mask on every rank,
- * dropout on heads another one each: both follow from drawing by global index.
- * With --sp the sequence is cut between regions: tp_enter and tp_exit become sp_enter and sp_exit (tp_sequence.c), and a weight that
- * is whole but sees only T/tp tokens (layernorms, biases after the sum, the position table) has a part of its gradient on
- * every rank; the run adds the parts (lib/run/combine.h). Which weights those are follows from the shapes.
- * Padding: V need not divide by tp; the last ranks then have rows beyond the vocabulary, zero, excluded from the softmax.
+ * Stored where: matrices 1/tp each; layernorms, the position table and the biases added after the sum are whole on
+ * every rank, and stay equal because their gradients are. Sent when, a layer: two all-reduces of (B,T,C) forward (proj,
+ * fc2), two backward (qkv, fc): 4 x 2 (tp-1)/tp B T C elements. What breaks: a bias added before the sum is counted tp
+ * times; dropout after the sum must draw the same mask on every rank, dropout on heads another one each: both follow
+ * from drawing by global index. With --sp the sequence is cut between regions: tp_enter and tp_exit become sp_enter and
+ * sp_exit (tp_sequence.c), and a weight that is whole but sees only T/tp tokens (layernorms, biases after the sum, the
+ * position table) has a part of its gradient on every rank; the run adds the parts (lib/run/combine.h). Which weights
+ * those are follows from the shapes. Padding: V need not divide by tp; the last ranks then have rows beyond the
+ * vocabulary, zero, excluded from the softmax.
  *
- * Source: Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, section 4.2 (sequence parallelism). */
+ * Source: Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, section 4.2 (sequence
+ * parallelism). */
 #include "tp/tp.h"
 
 #include "lib/ops/cross_entropy.h"
@@ -54,11 +57,13 @@ static enum status tp_check(const struct plan *plan) {
     if (plan->heads % plan->mesh.tp)
         return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->mesh.tp, plan->heads,
                     plan_divisors(plan->heads, plan->heads));
-    if (tp_options(plan)->sp && plan->mesh.tp == 1) return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
+    if (tp_options(plan)->sp && plan->mesh.tp == 1)
+        return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
     if (tp_options(plan)->sp && plan->seq % plan->mesh.tp)
-        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)", plan->mesh.tp, plan->seq,
-                    plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
-    return OK;                                                       /* then it divides the 4 x hidden units of the MLP too */
+        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)",
+                    plan->mesh.tp, plan->seq, plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
+    return OK;                                                       /* then it divides the 4 x hidden units of the MLP
+                                                                      * too */
 }
 
 /* ---- narrowing ---- */
@@ -101,8 +106,8 @@ static bool sums_over_cut_axis(const struct program *p, const struct step *s) {
 }
 
 static struct step region_step(const struct plan *plan, const struct op *op, int block, int in, int out) {
-    return (struct step){.op = op, .n_in = 1, .n_out = 1, .in = {in}, .out = {out}, .block = block, .mesh_axis = AXIS_TP,
-                         .parts = (int)plan->mesh.tp, .part = plan->place.rank.tp};
+    return (struct step){.op = op, .n_in = 1, .n_out = 1, .in = {in}, .out = {out}, .block = block,
+                         .mesh_axis = AXIS_TP, .parts = (int)plan->mesh.tp, .part = plan->place.rank.tp};
 }
 
 static int slot_like(struct program *p, int slot, const char *suffix) {
@@ -120,14 +125,16 @@ static int slot_like(struct program *p, int slot, const char *suffix) {
 static void insert_exit(const struct plan *plan, struct program *p, int at) {
     int whole = p->steps[at].out[0], part = slot_like(p, whole, "part");
     p->steps[at].out[0] = part;
-    struct step s = region_step(plan, tp_options(plan)->sp ? &op_sp_exit : &op_tp_exit, p->steps[at].block, part, whole);
+    struct step s =
+        region_step(plan, tp_options(plan)->sp ? &op_sp_exit : &op_tp_exit, p->steps[at].block, part, whole);
     program_insert(p, at + 1, &s);
 }
 
 /* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in) */
 static void insert_enter(const struct plan *plan, struct program *p, int at) {
     int whole = p->steps[at].in[0], entered = slot_like(p, whole, "in");
-    struct step s = region_step(plan, tp_options(plan)->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
+    struct step s =
+        region_step(plan, tp_options(plan)->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
     p->slots[entered].replay = tp_options(plan)->sp; /* keep the shard; gather again for the weight gradient */
     p->steps[at].in[0] = entered;
     program_insert(p, at, &s);
@@ -141,7 +148,8 @@ static void divide_loss(const struct plan *plan, struct step *s, const struct op
 }
 
 static void insert_regions(const struct plan *plan, struct program *p) {
-    for (int i = p->n_steps - 1; i >= 0; i--) {                      /* backwards, so that inserting does not disturb i */
+    for (int i = p->n_steps - 1; i >= 0; i--) {                      /* backwards, so that inserting does not disturb
+                                                                      * i */
         struct step *s = &p->steps[i];
         bool enter = makes_cut_axis(p, s), leave = sums_over_cut_axis(p, s);
         if (s->op == &op_cross_entropy) divide_loss(plan, s, &op_tp_cross_entropy);
@@ -158,4 +166,5 @@ static enum status tp_rewrite(const struct plan *plan, struct program *p) {
 }
 
 const struct technique technique_tp = {
-    .name = "tp", .options = {OPTIONS, 1, sizeof(struct tp_options)}, .wanted = tp_wanted, .check = tp_check, .rewrite = tp_rewrite};
+    .name = "tp", .options = {OPTIONS, 1, sizeof(struct tp_options)}, .wanted = tp_wanted, .check = tp_check,
+    .rewrite = tp_rewrite};

@@ -1,7 +1,7 @@
 /* Vocabulary-parallel softmax cross-entropy.
  *
- * Each rank has V/tp columns of the logits. Gathering them would move B T V numbers; but the loss needs only three numbers a
- * token from every rank:
+ * Each rank has V/tp columns of the logits. Gathering them would move B T V numbers; but the loss needs only three
+ * numbers a token from every rank:
  *
  *   max[r]  = max over ranks of max_k x[r,k]                          all-reduce of B T, maximum
  *   sum[r]  = sum over ranks of sum_k e^(x[r,k] - max[r])             all-reduce of 2 B T, sum,
@@ -81,7 +81,8 @@ static enum status backward_input(const struct call *c) {
 #define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
 
 const struct op op_tp_cross_entropy = {
-    .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1)}, .no_grad_in = IN(1), .no_grad_out = OUT(0) | OUT(1), .statistic_out = OUT(1),
+    .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1)},
+    .no_grad_in = IN(1), .no_grad_out = OUT(0) | OUT(1), .statistic_out = OUT(1),
     .backward_over_in = true, .has_backward_input = true, .work = work, .cost = cost, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward, backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({forward, backward_input, NULL}))}};

@@ -1,8 +1,8 @@
 /* The head and its loss by chunks of tokens (lib/ops/linear_cross_entropy.h), over a vocabulary that is cut over tp.
  *
- * Each rank makes the logits of its columns, a chunk at a time; maximum, sum and hit of a chunk's tokens are reduced over the ranks as
- * tp_cross_entropy.c does for all tokens at once: the same numbers and the same bytes, in more and smaller messages. dx is this
- * rank's part of a sum; tp_enter before the op sums it. */
+ * Each rank makes the logits of its columns, a chunk at a time; maximum, sum and hit of a chunk's tokens are reduced
+ * over the ranks as tp_cross_entropy.c does for all tokens at once: the same numbers and the same bytes, in more and
+ * smaller messages. dx is this rank's part of a sum; tp_enter before the op sums it. */
 #include "tp/tp_linear_cross_entropy.h"
 
 #include "lib/comm/exchange.h"
@@ -12,7 +12,9 @@ static enum status reduce(const struct call *c, void *x, int64_t n, bool maximum
     return comm_all_reduce(c->group, x, n, dtype_accumulator(op_dtype(c)), maximum ? COMM_MAX : COMM_SUM);
 }
 
-static enum status forward(const struct call *c) { return c->training ? OK : linear_cross_entropy_run(c, false, reduce); }
+static enum status forward(const struct call *c) {
+    return c->training ? OK : linear_cross_entropy_run(c, false, reduce);
+}
 static enum status backward_input(const struct call *c) { return linear_cross_entropy_run(c, true, reduce); }
 
 /* The maximum of every row; then sum and hit; each chunk by chunk. */
@@ -29,7 +31,9 @@ static int exchanges(const struct call *c, enum row_kind kind, struct exchange o
 
 #define KERNELS {forward, backward_input, NULL}
 const struct op op_tp_linear_cross_entropy = {
-    .name = "tp_linear_cross_entropy", .rule = RULE_HEAD, .shape = linear_cross_entropy_shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0), .bi_weight = WEIGHT(0)},
-    .no_grad_in = IN(1), .no_grad_out = OUT(0), .has_backward_input = true, .all_in_backward = true, .sets_dweight = WEIGHT(0), .work = linear_cross_entropy_work, .cost = linear_cross_entropy_cost,
+    .name = "tp_linear_cross_entropy", .rule = RULE_HEAD, .shape = linear_cross_entropy_shape,
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0), .bi_weight = WEIGHT(0)},
+    .no_grad_in = IN(1), .no_grad_out = OUT(0), .has_backward_input = true, .all_in_backward = true,
+    .sets_dweight = WEIGHT(0), .work = linear_cross_entropy_work, .cost = linear_cross_entropy_cost,
     .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = {[FP64] = KERNELS, [FP32] = KERNELS, [BF16] = KERNELS, [FP16] = KERNELS}}};

@@ -1,7 +1,7 @@
 /* to[column][row] = from[row][column], each element a piece of many bytes. See tp_pieces.h.
  *
- * Pieces are whole tokens of whole rows of activations, long enough to be read and written side by side; so a plain copy, in
- * the widest words that every piece begins and ends with: 16 bytes nearly always. */
+ * Pieces are whole tokens of whole rows of activations, long enough to be read and written side by side; so a plain
+ * copy, in the widest words that every piece begins and ends with: 16 bytes nearly always. */
 #include "tp/tp_pieces.h"
 
 #include "lib/device/gpu.h"
@@ -11,8 +11,10 @@ enum { MOST_THREADS = 256, MOST_PIECES = 4096, MOST_BLOCKS = 4096 };
 struct __align__(16) word16 { uint64_t half[2]; };
 
 /* Piece blockIdx.y, and those gridDim.y further on; blocks along x divide its words. */
-template <class Word> __global__ static void __launch_bounds__(MOST_THREADS)
-tp_pieces_transpose_words(Word *__restrict__ to, const Word *__restrict__ from, int64_t rows, int64_t columns, int64_t words) {
+template <class Word>
+__global__ static void __launch_bounds__(MOST_THREADS)
+    tp_pieces_transpose_words(Word *__restrict__ to, const Word *__restrict__ from, int64_t rows, int64_t columns,
+                              int64_t words) {
     int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t piece = blockIdx.y; piece < rows * columns; piece += gridDim.y) {
         int64_t r = piece / columns, c = piece - r * columns;
@@ -23,17 +25,21 @@ tp_pieces_transpose_words(Word *__restrict__ to, const Word *__restrict__ from, 
     }
 }
 
-template <class Word> static void launch(void *stream, void *to, const void *from, int64_t rows, int64_t columns, int64_t bytes) {
+template <class Word>
+static void launch(void *stream, void *to, const void *from, int64_t rows, int64_t columns, int64_t bytes) {
     int64_t words = bytes / (int64_t)sizeof(Word), pieces = rows * columns < MOST_PIECES ? rows * columns : MOST_PIECES;
     int64_t warps = (words + 31) / 32, threads = warps * 32 < MOST_THREADS ? warps * 32 : MOST_THREADS;
     int64_t along = (words + threads - 1) / threads, most = (MOST_BLOCKS + pieces - 1) / pieces;
     dim3 grid((unsigned)(along < most ? along : most), (unsigned)pieces);
-    LAUNCH(tp_pieces_transpose_words<Word>, grid, (unsigned)threads, 0, stream)((Word *)to, (const Word *)from, rows, columns, words);
+    LAUNCH(tp_pieces_transpose_words<Word>, grid, (unsigned)threads, 0, stream)
+    ((Word *)to, (const Word *)from, rows, columns, words);
 }
 
-enum status tp_pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns, int64_t bytes) {
+enum status tp_pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns,
+                                     int64_t bytes) {
     if (rows * columns * bytes == 0) return OK;
-    uintptr_t boundary = (uintptr_t)to | (uintptr_t)from | (uintptr_t)bytes;     /* what all pieces begin at a multiple of */
+    /* what all pieces begin at a multiple of */
+    uintptr_t boundary = (uintptr_t)to | (uintptr_t)from | (uintptr_t)bytes;
     if (boundary % 16 == 0) launch<struct word16>(stream, to, from, rows, columns, bytes);
     else if (boundary % 4 == 0) launch<uint32_t>(stream, to, from, rows, columns, bytes);
     else if (boundary % 2 == 0) launch<uint16_t>(stream, to, from, rows, columns, bytes);

@@ -3,12 +3,13 @@
  *   tp_enter (f)   forward: nothing       y = x           backward: all-reduce   dx = sum_r dy_r
  *   tp_exit  (g)   forward: all-reduce    y = sum_r x_r   backward: nothing      dx = dy
  *
- * Why: between the two, rank r computes with its own columns and then its own rows of two matrices. What enters is the same
- * on all ranks, but each rank knows only its own part's effect on the loss, so the gradients must be added (f backward). What
- * leaves is only rank r's part of the sum (g forward); once added, everyone's gradient is the same (g backward).
+ * Why: between the two, rank r computes with its own columns and then its own rows of two matrices. What enters is the
+ * same on all ranks, but each rank knows only its own part's effect on the loss, so the gradients must be added (f
+ * backward). What leaves is only rank r's part of the sum (g forward); once added, everyone's gradient is the same (g
+ * backward).
  *
- * "Nothing" is a VIEW: no memory, no kernel, no row. The all-reduces are in place. f's backward is asynchronous: the lowering
- * puts the weight gradient of the layer above between its start and its wait.
+ * "Nothing" is a VIEW: no memory, no kernel, no row. The all-reduces are in place. f's backward is asynchronous: the
+ * lowering puts the weight gradient of the layer above between its start and its wait.
  *
  * Source: Shoeybi et al. 2019, "Megatron-LM", section 3 and figure 3. */
 #include "tp/tp_region.h"
@@ -41,7 +42,8 @@ static enum status copy(const struct call *c, const struct tensor *to, const str
 }
 
 static enum status enter_backward_input(const struct call *c) {
-    if (c->accumulate) return FAIL(E_INTERNAL, "tp_enter's input has another consumer; its gradient cannot be summed in place");
+    if (c->accumulate)
+        return FAIL(E_INTERNAL, "tp_enter's input has another consumer; its gradient cannot be summed in place");
     const struct type *type = c->din[0].type;
     TRY(copy(c, &c->din[0], &c->dout[0]));
     return comm_all_reduce_start(c->group, c->din[0].data, type_n(type), type->dtype, COMM_SUM, c->request);

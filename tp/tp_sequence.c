@@ -1,17 +1,20 @@
 /* Sequence parallelism: the ends of a region, when the sequence is cut between regions.
  *
- * With tp alone, layernorms, residuals and dropout work on the whole (B,T,C), the same on every rank: tp times the same memory
- * and the same work. But they work on each token by itself, so each rank can have T/tp tokens. Then a region starts by
- * gathering tokens and ends by handing out sums:
+ * With tp alone, layernorms, residuals and dropout work on the whole (B,T,C), the same on every rank: tp times the same
+ * memory and the same work. But they work on each token by itself, so each rank can have T/tp tokens. Then a region
+ * starts by gathering tokens and ends by handing out sums:
  *
- *   sp_enter (g)       forward: all-gather        y = [x_0 ; x_1 ; ...]        backward: reduce-scatter  dx_r = part r of sum dy
- *   sp_exit  (g-bar)   forward: reduce-scatter    y_r = part r of sum x        backward: all-gather      dx = [dy_0 ; dy_1 ; ...]
+ *   sp_enter (g)       forward: all-gather        y = [x_0 ; x_1 ; ...]        backward: reduce-scatter  dx_r = part r
+ *   of sum dy
+ *   sp_exit  (g-bar)   forward: reduce-scatter    y_r = part r of sum x        backward: all-gather      dx = [dy_0 ;
+ *   dy_1 ; ...]
  *
- * Sent: an all-reduce is a reduce-scatter and an all-gather, so the bytes are those of tp_enter and tp_exit. Stored: 1/tp of what
- * lies outside of regions. What sp_enter makes is not kept for backward (slot.replay): it is gathered once more, one all-gather
- * a product, as Megatron does.
+ * Sent: an all-reduce is a reduce-scatter and an all-gather, so the bytes are those of tp_enter and tp_exit. Stored:
+ * 1/tp of what lies outside of regions. What sp_enter makes is not kept for backward (slot.replay): it is gathered once
+ * more, one all-gather a product, as Megatron does.
  *
- * Layout. A rank's tokens are a piece of every sequence of the batch, so in (B,T,C) the pieces of one rank lie apart; the
+ * Layout. A rank's tokens are a piece of every sequence of the batch, so in (B,T,C) the pieces of one rank lie apart;
+ * the
  * collectives want them together. With B > 1 the pieces pass through scratch:  (B,T,C) <-> (tp,B,T/tp,C).
  *
  * Source: Korthikanti et al. 2022, section 4.2.2. */
@@ -78,7 +81,8 @@ static enum status scatter_start(const struct call *c, const struct tensor *whol
 
 static enum status refuse_accumulate(const struct call *c) {
     if (!c->accumulate) return OK;
-    return FAIL(E_INTERNAL, "%s's input has another consumer; its gradient cannot be exchanged in place", c->step->op->name);
+    return FAIL(E_INTERNAL, "%s's input has another consumer; its gradient cannot be exchanged in place",
+                c->step->op->name);
 }
 
 /* ---- kernels ---- */
@@ -120,8 +124,8 @@ static int exchanges(const struct call *c, enum row_kind kind, struct exchange o
 #define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
 
 const struct op op_sp_enter = {
-    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work, .exchanges = exchanges,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
+    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work,
+    .exchanges = exchanges, .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}))}};
 
 const struct op op_sp_exit = {

@@ -1,5 +1,5 @@
-/* sp_enter and sp_exit: the ends of a tensor parallel region when what lies between regions is cut along the sequence. See
- * tp_sequence.c. */
+/* sp_enter and sp_exit: the ends of a tensor parallel region when what lies between regions is cut along the sequence.
+ * See tp_sequence.c. */
 #ifndef TRIVIUM_TP_TP_SEQUENCE_H
 #define TRIVIUM_TP_TP_SEQUENCE_H
 
