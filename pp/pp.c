@@ -1,22 +1,22 @@
 /* Pipeline parallelism.
  *
- * Idea: cut the model by depth. Stage i has a run of consecutive layers, gets activations from stage i-1, hands its own to
- * stage i+1, and gradients come back the other way. One batch alone would leave all stages but one idle; so it is cut into
- * microbatches that follow each other like cars on an assembly line.
+ * Idea: cut the model by depth. Stage i has a run of consecutive layers, gets activations from stage i-1, hands its own
+ * to stage i+1, and gradients come back the other way. One batch alone would leave all stages but one idle; so it is
+ * cut into microbatches that follow each other like cars on an assembly line.
  *
- * Formula: with p stages and m microbatches a step takes (m + p - 1)(F + B) instead of m (F + B): the bubble is (p-1)/m of the
- * useful time. Sent a microbatch and boundary: (B,T,C) activations forward, as many gradients backward; nothing else, which
- * is why pp spans nodes well.
+ * Formula: with p stages and m microbatches a step takes (m + p - 1)(F + B) instead of m (F + B): the bubble is (p-1)/m
+ * of the useful time. Sent a microbatch and boundary: (B,T,C) activations forward, as many gradients backward; nothing
+ * else, which is why pp spans nodes well.
  *
- * Chunks: with `chunks` = v a stage has v runs of layers instead of one, and the model winds through all stages v times. What
- * was said of stages holds for p v *virtual stages*: number s is chunk s / p of stage s % p.
+ * Chunks: with `chunks` = v a stage has v runs of layers instead of one, and the model winds through all stages v
+ * times. What was said of stages holds for p v *virtual stages*: number s is chunk s / p of stage s % p.
  *
- * Stored where: a stage has its own layers; the first also the embedding, the last also the final layernorm and the head (the
- * first virtual stage is on the first stage and the last on the last, whatever v is). The head's matrix is the embedding's
- * (tied), so both ends hold a copy, start equal (initial values go by name and global index), add their gradients together each
- * step (AXIS_TIE, lib/run/combine.h), and so stay equal.
- * Sent when: the schedule says (pp_schedule.c); a send leaves a copy in a ring of `send_depth` buffers and goes on.
- * What breaks: the tied gradient not summed, or counted twice in the norm; a stage boundary off by one.
+ * Stored where: a stage has its own layers; the first also the embedding, the last also the final layernorm and the
+ * head (the first virtual stage is on the first stage and the last on the last, whatever v is). The head's matrix is
+ * the embedding's (tied), so both ends hold a copy, start equal (initial values go by name and global index), add their
+ * gradients together each step (AXIS_TIE, lib/run/combine.h), and so stay equal. Sent when: the schedule says
+ * (pp_schedule.c); a send leaves a copy in a ring of `send_depth` buffers and goes on. What breaks: the tied gradient
+ * not summed, or counted twice in the norm; a stage boundary off by one.
  *
  * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2021 (Megatron-LM), section 2.2. */
 #include "pp/pp.h"
@@ -28,10 +28,12 @@
 
 #define AT(field) offsetof(struct pp_options, field)
 static const struct option OPTIONS[] = {
-    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "", "order of forward and backward microbatches", "parallelism", AT(schedule)},
-    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a rank (virtual stages a stage)", "parallelism", AT(chunks)},
-    {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers", "layers of each stage, as in 3,4,5; empty: even, the first stages one more",
-     "parallelism", AT(split)},
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "", "order of forward and backward microbatches",
+     "parallelism", AT(schedule)},
+    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a rank (virtual stages a stage)",
+     "parallelism", AT(chunks)},
+    {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers",
+     "layers of each stage, as in 3,4,5; empty: even, the first stages one more", "parallelism", AT(split)},
 };
 
 static bool pp_wanted(const struct plan *plan) {
@@ -51,7 +53,9 @@ static const char *stages_text(const struct plan *plan) {
     static char text[128];
     int64_t pp = plan->mesh.pp, chunks = pp_options(plan)->chunks;
     if (chunks == 1) snprintf(text, sizeof text, "pp=%" PRId64 " stages", pp);
-    else snprintf(text, sizeof text, "pp=%" PRId64 " x chunks=%" PRId64 " = %" PRId64 " virtual stages", pp, chunks, n_virtual(plan));
+    else
+        snprintf(text, sizeof text, "pp=%" PRId64 " x chunks=%" PRId64 " = %" PRId64 " virtual stages", pp, chunks,
+                 n_virtual(plan));
     return text;
 }
 
@@ -63,8 +67,10 @@ static enum status assign_evenly(const struct plan *plan, int *stage_of) {
 }
 
 static enum status refuse_split(const struct plan *plan) {
-    return FAIL(E_CONFIG, "pp-split=%s does not split layers=%" PRId64 " over %s; give %" PRId64 " positive counts, separated by "
-                "commas, that sum to %" PRId64, pp_options(plan)->split, plan->layers, stages_text(plan), n_virtual(plan), plan->layers);
+    return FAIL(E_CONFIG,
+                "pp-split=%s does not split layers=%" PRId64 " over %s; give %" PRId64 " positive counts, separated by "
+                "commas, that sum to %" PRId64,
+                pp_options(plan)->split, plan->layers, stages_text(plan), n_virtual(plan), plan->layers);
 }
 
 static enum status assign_as_told(const struct plan *plan, int *stage_of) {
@@ -74,7 +80,8 @@ static enum status assign_as_told(const struct plan *plan, int *stage_of) {
         char *end;
         long n = strtol(at, &end, 10);
         more = *end == ',';
-        if (end == at || (*end && !more) || n < 1 || n > plan->layers - layer || stage >= n_virtual(plan)) return refuse_split(plan);
+        if (end == at || (*end && !more) || n < 1 || n > plan->layers - layer || stage >= n_virtual(plan))
+            return refuse_split(plan);
         for (long i = 0; i < n; i++) stage_of[layer++] = (int)stage;
         at = end + 1;
     }
@@ -83,8 +90,9 @@ static enum status assign_as_told(const struct plan *plan, int *stage_of) {
 
 static enum status refuse_too_many(const struct plan *plan) {
     bool fewer_chunks = plan->mesh.pp <= plan->layers && pp_options(plan)->chunks > 1;
-    return FAIL(E_CONFIG, "%s are more than layers=%" PRId64 "; use %s %" PRId64 " or less", stages_text(plan), plan->layers,
-                fewer_chunks ? "chunks" : "pp", fewer_chunks ? plan->layers / plan->mesh.pp : plan->layers);
+    return FAIL(E_CONFIG, "%s are more than layers=%" PRId64 "; use %s %" PRId64 " or less", stages_text(plan),
+                plan->layers, fewer_chunks ? "chunks" : "pp",
+                fewer_chunks ? plan->layers / plan->mesh.pp : plan->layers);
 }
 
 enum status pp_assign_layers(const struct plan *plan, int *stage_of) {
@@ -102,8 +110,8 @@ static enum status stages_of_layers(const struct plan *plan, int **out) {
     return status;
 }
 
-/* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share allows, and as many
- * as the schedule takes. */
+/* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share
+ * allows, and as many as the schedule takes. */
 static int64_t pp_micro_batch(const struct plan *plan, int64_t share) {
     const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
     struct pp_shape shape = shape_of(plan);
@@ -185,9 +193,13 @@ static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
     pp_schedule_make(row, &shape, plan->place.rank.pp, out);
     if (shape.n_stages == 1) return OK;
     out->send_depth = pp_send_depth(row, &shape);
-    return out->send_depth ? OK : FAIL(E_INTERNAL, "the schedule of %s and %d microbatches deadlocks", stages_text(plan), shape.n_microbatches);
+    return out->send_depth ? OK
+                           : FAIL(E_INTERNAL, "the schedule of %s and %d microbatches deadlocks", stages_text(plan),
+                                  shape.n_microbatches);
 }
 
 const struct technique technique_pp = {
-    .name = "pp", .claims = CLAIM_SCHEDULE, .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct pp_options)},
-    .wanted = pp_wanted, .micro_batch = pp_micro_batch, .check = pp_check, .rewrite = pp_rewrite, .schedule = pp_schedule};
+    .name = "pp", .claims = CLAIM_SCHEDULE, .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS,
+                                                        sizeof(struct pp_options)},
+    .wanted = pp_wanted, .micro_batch = pp_micro_batch, .check = pp_check, .rewrite = pp_rewrite,
+    .schedule = pp_schedule};

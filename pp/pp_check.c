@@ -1,13 +1,15 @@
 /* The schedule checker: what every schedule must keep to, whoever made it.
  *
- *   by itself       a stage runs F, then B (then W, if weight gradients are split off) of every chunk and microbatch, each once
- *   transfers       a receive stands directly before the action that reads it and a send directly after the one that made it:
- *                   what is sent lies in scratch memory that the next action writes over. The first virtual stage has nobody
- *                   before it, the last nobody after it; every other edge has both ends
+ *   by itself       a stage runs F, then B (then W, if weight gradients are split off) of every chunk and microbatch,
+ *   each once
+ *   transfers       a receive stands directly before the action that reads it and a send directly after the one that
+ *   made it:
+ *                   what is sent lies in scratch memory that the next action writes over. The first virtual stage has
+ *                   nobody before it, the last nobody after it; every other edge has both ends
  *   with others     in simulation, each receive meets its own message, none is left over, and all come to their end
  *
- * What breaks if it is wrong: a gradient that is missing or counted twice trains a slightly different model, and nothing else
- * would say so. */
+ * What breaks if it is wrong: a gradient that is missing or counted twice trains a slightly different model, and
+ * nothing else would say so. */
 #include "pp/pp_check.h"
 
 #include "pp/pp_timeline.h"
@@ -16,9 +18,11 @@
 /* The stage that is looked at; seen: how often [kind][chunk][microbatch] has run so far. */
 struct check { const struct schedule *s; int stage, n_stages, n_chunks; unsigned char *seen; };
 
-/* Which compute action a transfer stands at, on which side, and whether its other end is the virtual stage below or above. */
+/* Which compute action a transfer stands at, on which side, and whether its other end is the virtual stage below or
+ * above. */
 static const struct transfer { enum action_kind kind, compute; int side; bool below; } TRANSFERS[] = {
-    {RECV_F, ACTION_F, -1, true}, {SEND_F, ACTION_F, +1, false}, {RECV_B, ACTION_B, -1, false}, {SEND_B, ACTION_B, +1, true}};
+    {RECV_F, ACTION_F, -1, true}, {SEND_F, ACTION_F, +1, false}, {RECV_B, ACTION_B, -1, false},
+    {SEND_B, ACTION_B, +1, true}};
 enum { N_TRANSFERS = sizeof TRANSFERS / sizeof *TRANSFERS };
 
 static enum status fault(const struct check *c, int i, const char *what) {
@@ -26,21 +30,25 @@ static enum status fault(const struct check *c, int i, const char *what) {
 }
 
 static unsigned char *seen(const struct check *c, enum action_kind kind, int chunk, int microbatch) {
-    return &c->seen[((size_t)kind * (size_t)c->n_chunks + (size_t)chunk) * (size_t)c->s->n_microbatches + (size_t)microbatch];
+    return &c->seen[((size_t)kind * (size_t)c->n_chunks + (size_t)chunk) * (size_t)c->s->n_microbatches +
+                    (size_t)microbatch];
 }
 
 /* ---- one stage ---- */
 static enum status check_range(const struct check *c, int i) {
     const struct action *a = &c->s->actions[i];
-    if ((unsigned)a->kind >= N_ACTIONS) return FAIL(E_INTERNAL, "stage %d, action %d: %d is no kind of action", c->stage, i, a->kind);
+    if ((unsigned)a->kind >= N_ACTIONS)
+        return FAIL(E_INTERNAL, "stage %d, action %d: %d is no kind of action", c->stage, i, a->kind);
     if (a->chunk < 0 || a->chunk >= c->n_chunks) return fault(c, i, "is of a chunk that does not exist");
-    if (a->microbatch < 0 || a->microbatch >= c->s->n_microbatches) return fault(c, i, "is of a microbatch that does not exist");
+    if (a->microbatch < 0 || a->microbatch >= c->s->n_microbatches)
+        return fault(c, i, "is of a microbatch that does not exist");
     return OK;
 }
 
 static enum status check_compute(const struct check *c, int i) {
     const struct action *a = &c->s->actions[i];
-    if (a->kind == ACTION_W && !c->s->split_weight) return fault(c, i, "in a schedule that does not split weight gradients off");
+    if (a->kind == ACTION_W && !c->s->split_weight)
+        return fault(c, i, "in a schedule that does not split weight gradients off");
     if (a->kind != ACTION_F && !*seen(c, a->kind - 1, a->chunk, a->microbatch))
         return fault(c, i, a->kind == ACTION_B ? "comes before its forward" : "comes before its backward");
     if ((*seen(c, a->kind, a->chunk, a->microbatch))++) return fault(c, i, "comes a second time");
@@ -62,7 +70,8 @@ static enum status check_transfer(const struct check *c, int i, const struct tra
     const struct action *a = &c->s->actions[i];
     bool wanted = has_other_end(c, t, a->chunk);
     if (a->kind == t->kind && !wanted) return fault(c, i, "goes beyond the end of the pipeline");
-    if (a->kind == t->kind && !is_at(c, i - t->side, t->compute, a)) return fault(c, i, "does not stand directly at its action");
+    if (a->kind == t->kind && !is_at(c, i - t->side, t->compute, a))
+        return fault(c, i, "does not stand directly at its action");
     if (a->kind == t->compute && wanted && !is_at(c, i + t->side, t->kind, a))
         return fault(c, i, t->side < 0 ? "has no receive directly before it" : "has no send directly after it");
     return OK;
@@ -75,7 +84,8 @@ static enum status check_nothing_missing(const struct check *c) {
             for (int m = 0; m < c->s->n_microbatches; m++) {
                 const struct action a = action_of(kind, chunk, m);
                 if (!*seen(c, kind, chunk, m))
-                    return FAIL(E_INTERNAL, "stage %d, action %d (its end): %s is missing", c->stage, c->s->n, pp_action_text(&a));
+                    return FAIL(E_INTERNAL, "stage %d, action %d (its end): %s is missing", c->stage, c->s->n,
+                                pp_action_text(&a));
             }
     return OK;
 }

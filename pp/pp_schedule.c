@@ -3,18 +3,21 @@
  *   GPipe         all forwards, then all backwards       F0 F1 F2 F3 | B0 B1 B2 B3
  *   1F1B          warm up with p - 1 - stage forwards, then one forward, one backward; then drain
  *                   stage 0 of 2:  F0 F1 B0 F2 B1 F3 B2 B3          stage 1 of 2:  F0 B0 F1 B1 F2 B2 F3 B3
- *   interleaved   1F1B over v chunks of the model a stage: virtual stage = chunk p + stage, so the model winds through all
- *                 stages v times, and filling and draining take steps that are v times shorter. Microbatches go in groups of p:
- *                 a group passes all chunks before the next one starts. With v = 2, chunks a and b, capital backward:
- *                   stage 0 of 2:  a0 a1 b0 b1 a2 B0 a3 B1 b2 A0 b3 A1 ...     stage 1 of 2:  a0 a1 b0 B0 b1 B1 a2 A0 ...
+ *   interleaved   1F1B over v chunks of the model a stage: virtual stage = chunk p + stage, so the model winds through
+ *   all
+ *                 stages v times, and filling and draining take steps that are v times shorter. Microbatches go in
+ *                 groups of p: a group passes all chunks before the next one starts. With v = 2, chunks a and b,
+ *                 capital backward:
+ *                   stage 0 of 2:  a0 a1 b0 b1 a2 B0 a3 B1 b2 A0 b3 A1 ...     stage 1 of 2:  a0 a1 b0 B0 b1 B1 a2 A0
+ *                   ...
  *
- * GPipe and 1F1B idle (p-1)(F+B) a step: filling and draining. The difference is memory: GPipe keeps all m microbatches'
- * activations, 1F1B at most min(p - stage, m). Interleaved idles (p-1)(F+B)/v, keeps a little more (the warm-up is longer) and
- * sends v times as often.
+ * GPipe and 1F1B idle (p-1)(F+B) a step: filling and draining. The difference is memory: GPipe keeps all m
+ * microbatches' activations, 1F1B at most min(p - stage, m). Interleaved idles (p-1)(F+B)/v, keeps a little more (the
+ * warm-up is longer) and sends v times as often.
  *
- * All are one rule, "keep at most `warm` + 1 forwards ahead of the backwards": warm = everything for GPipe; p - 1 - stage for
- * 1F1B; for interleaved the first group's way through the earlier chunks, (v - 1) p, and 2 (p - 1 - stage), since between two
- * forwards of the last chunk a backward has to come up the pipe.
+ * All are one rule, "keep at most `warm` + 1 forwards ahead of the backwards": warm = everything for GPipe; p - 1 -
+ * stage for 1F1B; for interleaved the first group's way through the earlier chunks, (v - 1) p, and 2 (p - 1 - stage),
+ * since between two forwards of the last chunk a backward has to come up the pipe.
  *
  * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2019 (PipeDream), 2021 (Megatron-LM, section 2.2). */
 #include "pp/pp_schedule.h"
@@ -64,8 +67,11 @@ const struct pp_schedule pp_gpipe = {.name = "gpipe", .order = gpipe_order, .pea
 static void one_f_one_b_order(const struct pp_shape *x, int stage, struct schedule *out) {
     keep_ahead(x, x->n_stages - 1 - stage, out);
 }
-static int one_f_one_b_peak(const struct pp_shape *x, int stage) { return least(x->n_stages - stage, x->n_microbatches); }
-const struct pp_schedule pp_1f1b = {.name = "1f1b", .order = one_f_one_b_order, .peak = one_f_one_b_peak, .bubble = bubble};
+static int one_f_one_b_peak(const struct pp_shape *x, int stage) {
+    return least(x->n_stages - stage, x->n_microbatches);
+}
+const struct pp_schedule pp_1f1b = {.name = "1f1b", .order = one_f_one_b_order, .peak = one_f_one_b_peak,
+                                    .bubble = bubble};
 
 /* ---- interleaved: with one chunk it is 1F1B ---- */
 static int interleaved_warmup(const struct pp_shape *x, int stage) {
@@ -81,12 +87,14 @@ static int interleaved_peak(const struct pp_shape *x, int stage) {
 static enum status interleaved_legal(const struct pp_shape *x) {
     int p = x->n_stages, m = x->n_microbatches;
     if (m % p == 0) return OK;
-    return FAIL(E_CONFIG, "schedule=interleaved takes microbatches in groups of pp=%d, and there are %d (global-batch / dp / "
-                "micro-batch); use a multiple, such as %d", p, m, (m / p + 1) * p);
+    return FAIL(E_CONFIG,
+                "schedule=interleaved takes microbatches in groups of pp=%d, and there are %d (global-batch / dp / "
+                "micro-batch); use a multiple, such as %d",
+                p, m, (m / p + 1) * p);
 }
 const struct pp_schedule pp_interleaved = {
-    .name = "interleaved", .chunked = true, .legal = interleaved_legal, .order = interleaved_order, .peak = interleaved_peak,
-    .bubble = bubble};
+    .name = "interleaved", .chunked = true, .legal = interleaved_legal, .order = interleaved_order,
+    .peak = interleaved_peak, .bubble = bubble};
 
 /* ---- what it keeps ---- */
 int pp_peak_in_flight(const struct schedule *s) {

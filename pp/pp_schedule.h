@@ -1,23 +1,27 @@
 /* Pipeline schedules: a row of pure functions each, what is made of a row, and the proof that it does not deadlock.
- * The rows are in pp_schedule.c, the list of them and the rest in pp_schedules.c. How to add one: docs/how-to/add-a-schedule.md. */
+ * The rows are in pp_schedule.c, the list of them and the rest in pp_schedules.c. How to add one:
+ * docs/how-to/add-a-schedule.md. */
 #ifndef TRIVIUM_PP_PP_SCHEDULE_H
 #define TRIVIUM_PP_PP_SCHEDULE_H
 
 #include "lib/program/schedule.h"
 
-/** What a schedule is made for: the stages of a pipeline, the chunks of the model on each, the microbatches of a step. */
+/** What a schedule is made for: the stages of a pipeline, the chunks of the model on each, the microbatches of a
+ *  step. */
 struct pp_shape { int n_stages, n_chunks, n_microbatches; };
 
 struct pp_schedule {
     const char *name;                  /* as typed */
     bool chunked;                      /* a stage may have more than one chunk */
-    /* Refuse a shape that the order cannot be made for; NULL: none. n_stages and n_microbatches are at least 1; n_chunks is 1
-     * unless chunked. @errors E_CONFIG */
+    /* Refuse a shape that the order cannot be made for; NULL: none. n_stages and n_microbatches are at least 1;
+     * n_chunks is 1 unless chunked. @errors E_CONFIG */
     enum status (*legal)(const struct pp_shape *);
-    /* What `stage` computes, in order: pp_add(out, {ACTION_F, chunk, microbatch}) and so on. Of out, all but the actions is set. */
+    /* What `stage` computes, in order: pp_add(out, {ACTION_F, chunk, microbatch}) and so on. Of out, all but the
+     * actions is set. */
     void (*order)(const struct pp_shape *, int stage, struct schedule *out);
-    /* Closed forms, by which the tests judge the order. Peak: of pp_peak_in_flight. Bubble: what a stage idles in a step when a
-     * microbatch's forward and backward through all of a stage's chunks take so long, and a transfer takes no time. */
+    /* Closed forms, by which the tests judge the order. Peak: of pp_peak_in_flight. Bubble: what a stage idles in a
+     * step when a microbatch's forward and backward through all of a stage's chunks take so long, and a transfer takes
+     * no time. */
     int (*peak)(const struct pp_shape *, int stage);
     double (*bubble)(const struct pp_shape *, double forward, double backward);
 };
@@ -38,20 +42,21 @@ enum status pp_schedule_legal(const struct pp_schedule *, const struct pp_shape 
  *  @collective{none} */
 void pp_schedule_make(const struct pp_schedule *, const struct pp_shape *, int stage, struct schedule *out);
 
-/** One compute action with its transfers: a receive directly before, a send directly after, wherever the chunk has a neighbour. */
+/** One compute action with its transfers: a receive directly before, a send directly after, wherever the chunk has a
+ *  neighbour. */
 void pp_add(struct schedule *, struct action);
 
 /** Virtual stage s is chunk s / n_stages of stage s % n_stages: the model winds through all stages, chunk by chunk. The
  *  neighbours of each chunk of `stage`, into out. */
 void pp_place(const struct pp_shape *, int stage, struct schedule *out);
 
-/** Run all stages' schedules against each other, sends blocking as soon as `depth` of them are not received yet. True when
- *  every stage gets to its end, every receive meets the send it stands for, and nothing sent is left over. pp_timeline.h says
- *  why not, when it is false. */
+/** Run all stages' schedules against each other, sends blocking as soon as `depth` of them are not received yet. True
+ *  when every stage gets to its end, every receive meets the send it stands for, and nothing sent is left over.
+ *  pp_timeline.h says why not, when it is false. */
 bool pp_simulate(const struct schedule *stages, int n_stages, int depth);
 
-/** The least depth with which pp_simulate succeeds; 0 when none up to n_microbatches does. More than 4 n_stages microbatches
- *  are not simulated: time and memory do not grow with them. */
+/** The least depth with which pp_simulate succeeds; 0 when none up to n_microbatches does. More than 4 n_stages
+ *  microbatches are not simulated: time and memory do not grow with them. */
 int pp_send_depth(const struct pp_schedule *, const struct pp_shape *);
 
 /** Most forwards (of a chunk and microbatch) that have run and whose backward has not, at any time in this schedule. */

@@ -1,4 +1,5 @@
-/* The list of schedules, and what is made of a row: its legality, where chunks lie, a stage's actions, the staging buffers. */
+/* The list of schedules, and what is made of a row: its legality, where chunks lie, a stage's actions, the staging
+ * buffers. */
 #include "pp/pp_schedule.h"
 
 #include "lib/base/grow.h"
@@ -17,15 +18,18 @@ static const char *chunked_names(void) {
     static char text[256];
     text[0] = 0;
     for (int i = 0; i < N_ROWS; i++)
-        if (ROWS[i]->chunked) snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] ? ", " : "", ROWS[i]->name);
+        if (ROWS[i]->chunked)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] ? ", " : "", ROWS[i]->name);
     return text;
 }
 
 enum status pp_schedule_legal(const struct pp_schedule *row, const struct pp_shape *x) {
     if (x->n_chunks > 1 && !row->chunked)
-        return FAIL(E_CONFIG, "chunks=%d needs schedule=%s; ask for that, or leave chunks at 1", x->n_chunks, chunked_names());
+        return FAIL(E_CONFIG, "chunks=%d needs schedule=%s; ask for that, or leave chunks at 1", x->n_chunks,
+                    chunked_names());
     if (x->n_chunks > 1 && x->n_stages == 1)
-        return FAIL(E_CONFIG, "chunks=%d needs a pipeline, and pp=1 has none; use pp 2 or more, or chunks 1", x->n_chunks);
+        return FAIL(E_CONFIG, "chunks=%d needs a pipeline, and pp=1 has none; use pp 2 or more, or chunks 1",
+                    x->n_chunks);
     return row->legal ? row->legal(x) : OK;
 }
 

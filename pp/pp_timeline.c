@@ -1,14 +1,16 @@
 /* The simulator.
  *
- * Idea: a stage is a clock and a place in its schedule. Every stage goes on until it must wait, in turn, until nobody moves.
- * That each message goes to one receiver, in order, and that nobody looks whether a message is there without waiting for it,
- * makes the result independent of the turns (Kahn 1974): so what this finds without clocks holds for real ranks, however fast.
+ * Idea: a stage is a clock and a place in its schedule. Every stage goes on until it must wait, in turn, until nobody
+ * moves. That each message goes to one receiver, in order, and that nobody looks whether a message is there without
+ * waiting for it, makes the result independent of the turns (Kahn 1974): so what this finds without clocks holds for
+ * real ranks, however fast.
  *
- * Wires: one into each stage for each channel, first in first out, as the executor's messages are (lib/program/exec_transfer.c: the tag is
- * the channel). Where each message goes is in the table (schedule.h, hops).
+ * Wires: one into each stage for each channel, first in first out, as the executor's messages are
+ * (lib/program/exec_transfer.c: the tag is the channel). Where each message goes is in the table (schedule.h, hops).
  *
  * Formula: start = max(own clock, when what it waits for happens); end = start + the time of its kind.
- * What breaks if it is wrong: a run that hangs. Source: Kahn, "The semantics of a simple language for parallel programming". */
+ * What breaks if it is wrong: a run that hangs. Source: Kahn, "The semantics of a simple language for parallel
+ * programming". */
 #include "pp/pp_timeline.h"
 
 #include "lib/base/grow.h"
@@ -23,7 +25,8 @@ struct simulation {
     int n_stages, depth;
     const struct pp_times *times;
     struct pp_timeline *line;
-    struct stage_state { int done; double clock; struct wire in[2 * N_CHANNELS]; } *state;   /* wires by channel; then those from itself */
+    /* wires by channel; then those from itself */
+    struct stage_state { int done; double clock; struct wire in[2 * N_CHANNELS]; } *state;
 };
 
 enum progress { WAITS, MOVED, BROKEN };
@@ -48,7 +51,8 @@ static struct wire *wire_of(const struct simulation *s, int stage, const struct 
 
 /* Who reads it: the same microbatch in the neighbour's chunk. */
 static struct action reader_of(const struct simulation *s, int stage, const struct action *send) {
-    return action_of(is_backward(send->kind) ? RECV_B : RECV_F, schedule_hop(&s->stages[stage], send).chunk, send->microbatch);
+    return action_of(is_backward(send->kind) ? RECV_B : RECV_F, schedule_hop(&s->stages[stage], send).chunk,
+                     send->microbatch);
 }
 
 static enum progress send(struct simulation *s, int stage, const struct action *a, struct pp_span *span) {
@@ -65,8 +69,8 @@ static enum progress receive(struct simulation *s, int stage, const struct actio
     if (w->n_received == w->n_sent) return WAITS;
     struct message *m = &w->messages[w->n_received++];
     if (m->read_by.chunk != a->chunk || m->read_by.microbatch != a->microbatch) {
-        FAIL(E_INTERNAL, "stage %d, action %d: %s meets the message for %s", stage, s->state[stage].done, pp_action_text(a),
-             pp_action_text(&m->read_by));
+        FAIL(E_INTERNAL, "stage %d, action %d: %s meets the message for %s", stage, s->state[stage].done,
+             pp_action_text(a), pp_action_text(&m->read_by));
         return BROKEN;
     }
     span->end = m->received = later(span->end, m->arrives);
@@ -76,7 +80,8 @@ static enum progress receive(struct simulation *s, int stage, const struct actio
 static enum progress transfer(struct simulation *s, int stage, const struct action *a, struct pp_span *span) {
     if (schedule_hop(&s->stages[stage], a).rank >= 0)
         return a->kind == SEND_F || a->kind == SEND_B ? send(s, stage, a, span) : receive(s, stage, a, span);
-    FAIL(E_INTERNAL, "stage %d, action %d: %s goes beyond the end of the pipeline", stage, s->state[stage].done, pp_action_text(a));
+    FAIL(E_INTERNAL, "stage %d, action %d: %s goes beyond the end of the pipeline", stage, s->state[stage].done,
+         pp_action_text(a));
     return BROKEN;
 }
 
@@ -112,7 +117,8 @@ static enum status refuse_deadlock(const struct simulation *s, int stage) {
     const struct action *a = &s->stages[stage].actions[s->state[stage].done];
     bool sends = a->kind == SEND_F || a->kind == SEND_B;
     int other = schedule_hop(&s->stages[stage], a).rank;
-    return FAIL(E_INTERNAL, "stage %d, action %d: %s waits forever for stage %d, which %s (%d staging buffer%s a direction)", stage,
+    return FAIL(E_INTERNAL,
+                "stage %d, action %d: %s waits forever for stage %d, which %s (%d staging buffer%s a direction)", stage,
                 s->state[stage].done, pp_action_text(a), other, sends ? "does not receive" : "does not send", s->depth,
                 s->depth == 1 ? "" : "s");
 }
@@ -127,7 +133,8 @@ static enum status judge_end(struct simulation *s) {
         if (s->state[i].done < s->stages[i].n) return refuse_deadlock(s, i);
     for (int i = 0; i < s->n_stages; i++)
         for (int d = 0; d < 2 * N_CHANNELS; d++)
-            if (s->state[i].in[d].n_received < s->state[i].in[d].n_sent) return refuse_leftover(s, i, &s->state[i].in[d]);
+            if (s->state[i].in[d].n_received < s->state[i].in[d].n_sent)
+                return refuse_leftover(s, i, &s->state[i].in[d]);
     for (int i = 0; i < s->n_stages; i++) s->line->makespan = later(s->line->makespan, s->state[i].clock);
     return OK;
 }

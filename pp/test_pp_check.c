@@ -149,11 +149,13 @@ static void test_the_chunk_of_a_message_is_checked(void **state) {
         int f1 = find(&t.stage[0], ACTION_F, 1, m), f2 = find(&t.stage[0], ACTION_F, 2, m);
         for (int by = -1; by <= 1; by++) swap(&t.stage[0], f1 + by, f2 + by);
     }
-    assert_fails(pp_check_schedules(t.stage, 2, 3, 4), E_INTERNAL, "stage 0", "recv_F of chunk 2, microbatch 0 meets the message for recv_F of chunk 1");
+    assert_fails(pp_check_schedules(t.stage, 2, 3, 4), E_INTERNAL, "stage 0",
+                 "recv_F of chunk 2, microbatch 0 meets the message for recv_F of chunk 1");
     table_fini(&t);
 }
 
-/* All forwards first on stage 0, 1F1B on stage 1: each is sound, and with one buffer each waits for the other to receive. */
+/* All forwards first on stage 0, 1F1B on stage 1: each is sound, and with one buffer each waits for the other to
+ * receive. */
 static void test_deadlock_is_named(void **state) {
     (void)state;
     struct table t = {.p = 2, .v = 1};

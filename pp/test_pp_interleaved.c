@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Interleaved: its order, its equality with 1F1B where it has one chunk, and the programs of virtual stages. Tables only. */
+ * Interleaved: its order, its equality with 1F1B where it has one chunk, and the programs of virtual stages. Tables
+ * only. */
 #include "gpt/gpt.h"
 #include "pp/pp.h"
 #include "pp/pp_schedule.h"
@@ -26,7 +27,8 @@ static const char *order_of(int p, int v, int stage, int m) {
     return text;
 }
 
-/* Worked out by hand: warm-up 2 (p - 1 - stage) + (v - 1) p, then one forward, one backward; microbatches in groups of p. */
+/* Worked out by hand: warm-up 2 (p - 1 - stage) + (v - 1) p, then one forward, one backward; microbatches in groups of
+ * p. */
 static void test_interleaved_order_is_the_papers(void **state) {
     (void)state;
     assert_string_equal(order_of(2, 2, 0, 4), "a0 a1 b0 b1 a2 B0 a3 B1 b2 A0 b3 A1 B2 B3 A2 A3");
@@ -61,7 +63,8 @@ static void test_interleaved_needs_one_staging_buffer_a_direction(void **state) 
     (void)state;
     for (int p = 2; p <= 16; p++)
         for (int v = 1; v <= 4; v++)
-            for (int m = p; m <= 4 * p; m += p) assert_int_equal(pp_send_depth(&pp_interleaved, &(struct pp_shape){p, v, m}), 1);
+            for (int m = p; m <= 4 * p; m += p) assert_int_equal(pp_send_depth(&pp_interleaved,
+                                                                               &(struct pp_shape){p, v, m}), 1);
 }
 
 /* ---- layers on virtual stages ---- */
@@ -82,7 +85,8 @@ static const char *virtual_stages(int layers, int pp, int chunks, const char *sp
     int stage_of[16];
     size_t n = 0;
     assert_ok(pp_assign_layers(&plan, stage_of));
-    for (int i = 0; i < layers; i++) n += (size_t)snprintf(text + n, sizeof text - n, "%s%d", i ? " " : "", stage_of[i]);
+    for (int i = 0; i < layers; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%d", i ? " " : "", stage_of[i]);
     return text;
 }
 
@@ -97,7 +101,8 @@ static void test_split_counts_virtual_stages(void **state) {
 
 static void test_impossible_chunks_are_refused(void **state) {
     (void)state;
-    struct plan other = plan_of(8, 2, 2, ""), alone = plan_of(8, 1, 2, ""), groups = plan_of(8, 4, 2, ""), many = plan_of(8, 4, 3, "");
+    struct plan other = plan_of(8, 2, 2, ""), alone = plan_of(8, 1, 2, ""), groups = plan_of(8, 4, 2, ""),
+                many = plan_of(8, 4, 3, "");
     pp_options(&other)->schedule = SCHEDULE_1F1B;
     groups.n_microbatches = 6;
     assert_fails(technique_pp.check(&other), E_CONFIG, "chunks=2", "schedule=interleaved");

@@ -45,7 +45,8 @@ static void stages_fini(struct stages *s) {
 }
 
 static void each_split(void (*check)(const struct stages *)) {
-    static const struct { int p; const char *split; } cases[] = {{1, ""}, {2, ""}, {3, ""}, {4, ""}, {8, ""}, {2, "3,5"}, {4, "1,3,2,2"}};
+    static const struct { int p; const char *split; } cases[] = {{1, ""}, {2, ""}, {3, ""}, {4, ""}, {8, ""},
+                                                                 {2, "3,5"}, {4, "1,3,2,2"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct stages s;
         stages_init(&s, cases[i].p, cases[i].split);
@@ -55,21 +56,23 @@ static void each_split(void (*check)(const struct stages *)) {
 }
 
 /* ---- steps ---- */
-/* A step is known by what it does, what it makes, and for whom; its operands are the same indices, as the tables are whole. */
+/* A step is known by what it does, what it makes, and for whom; its operands are the same indices, as the tables are
+ * whole. */
 static bool rule_same(const struct step *a, const struct step *b) {
     const struct dropout_rule *x = step_dropout(a), *y = step_dropout(b);
     return !x || (x->stream == y->stream && x->p == y->p);
 }
 static bool step_same(const struct step *a, const struct step *b) {
-    bool same = a->op == b->op && a->block == b->block && rule_same(a, b) && a->n_in == b->n_in && a->n_out == b->n_out &&
-                a->n_weight == b->n_weight;
+    bool same = a->op == b->op && a->block == b->block && rule_same(a, b) && a->n_in == b->n_in &&
+                a->n_out == b->n_out && a->n_weight == b->n_weight;
     for (int i = 0; same && i < a->n_in; i++) same = a->in[i] == b->in[i];
     for (int i = 0; same && i < a->n_out; i++) same = a->out[i] == b->out[i];
     for (int i = 0; same && i < a->n_weight; i++) same = a->weight[i] == b->weight[i];
     return same;
 }
 
-/* The stages' steps, one stage after the other, are the whole model's steps: none missing, none twice, none out of order. */
+/* The stages' steps, one stage after the other, are the whole model's steps: none missing, none twice, none out of
+ * order. */
 static void check_steps(const struct stages *s) {
     int at = 0;
     for (int i = 0; i < s->p; i++)
@@ -193,6 +196,7 @@ static void test_pp_schedule_is_legal_with_one_stage(void **state) {
 }
 
 TESTS(unit_test(test_pp_rewrite_partitions_the_steps), unit_test(test_pp_rewrite_gives_each_block_to_one_stage),
-      unit_test(test_pp_rewrite_cuts_where_it_was_told), unit_test(test_pp_rewrite_ties_the_embedding_and_counts_it_once),
+      unit_test(test_pp_rewrite_cuts_where_it_was_told),
+      unit_test(test_pp_rewrite_ties_the_embedding_and_counts_it_once),
       unit_test(test_pp_bills_the_tied_gradient_at_both_ends), unit_test(test_pp_schedule_of_a_plan_is_this_stages),
       unit_test(test_pp_schedule_is_legal_with_one_stage))

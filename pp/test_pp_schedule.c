@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Schedules are pure tables: every one up to 16 stages and 32 microbatches is made, looked at, and run in simulation. */
+ * Schedules are pure tables: every one up to 16 stages and 32 microbatches is made, looked at, and run in
+ * simulation. */
 #include "lib/run/plan.h"
 #include "pp/pp_schedule.h"
 #include "tests/test.h"
@@ -112,7 +113,8 @@ static void test_pp_schedule_1f1b_of_two_stages_is_the_textbooks(void **state) {
         for (int i = 0; i < t.stage[stage].n; i++) {
             const struct action *a = &t.stage[stage].actions[i];
             size_t used = strlen(text);
-            if (action_is_compute(a->kind)) snprintf(text + used, sizeof text - used, "%s%d ", action_name(a->kind), a->microbatch);
+            if (action_is_compute(a->kind))
+                snprintf(text + used, sizeof text - used, "%s%d ", action_name(a->kind), a->microbatch);
         }
         assert_string_equal(text, expected[stage]);
     }
@@ -120,7 +122,8 @@ static void test_pp_schedule_1f1b_of_two_stages_is_the_textbooks(void **state) {
 }
 
 /* ---- all stages together ---- */
-/* For both schedules one message under way a direction is enough, at any size. With none, nothing could ever be sent. */
+/* For both schedules one message under way a direction is enough, at any size. With none, nothing could ever be
+ * sent. */
 static void check_depth(const struct table *t) {
     int depth = pp_send_depth(t->row, &(struct pp_shape){t->p, 1, t->m});
     require(depth == 1, t, -1, "the depth is not 1");
@@ -134,8 +137,8 @@ static void test_pp_schedule_depth_is_the_least_that_does_not_deadlock(void **st
     each_table(check_depth);
 }
 
-/* What is found with the first rounds holds for all of them. And a million microbatches of 64 stages cost no more than 256: all
- * their actions, 15 GB of them, were simulated by every rank before the first step. */
+/* What is found with the first rounds holds for all of them. And a million microbatches of 64 stages cost no more than
+ * 256: all their actions, 15 GB of them, were simulated by every rank before the first step. */
 static void test_pp_schedule_depth_of_many_microbatches_is_that_of_few(void **state) {
     (void)state;
     for (int k = 0; pp_schedule_at(k); k++)
@@ -143,7 +146,8 @@ static void test_pp_schedule_depth_of_many_microbatches_is_that_of_few(void **st
             for (int v = 1; v <= (pp_schedule_at(k)->chunked ? 3 : 1); v++) {
                 struct schedule stages[5];
                 int m = 9 * p;
-                for (int i = 0; i < p; i++) pp_schedule_make(pp_schedule_at(k), &(struct pp_shape){p, v, m}, i, &stages[i]);
+                for (int i = 0; i < p; i++) pp_schedule_make(pp_schedule_at(k), &(struct pp_shape){p, v, m}, i,
+                                                             &stages[i]);
                 assert_true(pp_simulate(stages, p, pp_send_depth(pp_schedule_at(k), &(struct pp_shape){p, v, m})));
                 for (int i = 0; i < p; i++) schedule_fini(&stages[i]);
             }
@@ -265,11 +269,13 @@ static void test_pp_schedule_bubble_is_its_closed_form(void **state) {
 static void test_pp_schedules_are_in_the_order_of_their_names(void **state) {
     (void)state;
     char names[256] = "";
-    for (int i = 0; pp_schedule_at(i); i++) snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "", pp_schedule_at(i)->name);
+    for (int i = 0; pp_schedule_at(i); i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "", pp_schedule_at(i)->name);
     assert_string_equal(names, PP_SCHEDULES);
 }
 
-TESTS(unit_test(test_pp_schedules_are_in_the_order_of_their_names), unit_test(test_pp_schedule_runs_every_microbatch_in_order), unit_test(test_pp_schedule_peak_is_its_closed_form),
+TESTS(unit_test(test_pp_schedules_are_in_the_order_of_their_names),
+      unit_test(test_pp_schedule_runs_every_microbatch_in_order), unit_test(test_pp_schedule_peak_is_its_closed_form),
       unit_test(test_pp_schedule_1f1b_of_two_stages_is_the_textbooks),
       unit_test(test_pp_schedule_depth_is_the_least_that_does_not_deadlock),
       unit_test(test_pp_schedule_depth_of_many_microbatches_is_that_of_few),

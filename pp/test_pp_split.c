@@ -72,15 +72,33 @@ static void test_pp_split_does_as_told(void **state) {
 
 static void test_pp_split_refuses_every_bad_form(void **state) {
     (void)state;
-    static const char *const bad[] = {
-        "8", "3,4", "3,6", "2,2,4", "3,5,", ",8", "3,,5", ",", "0,8", "8,0", "-1,9", "3;5", "3 5", "3,5x", "x3,5", "3.5,4.5",
-        "eight", "99999999999999999999,1", "-99999999999999999999,1", "1,99999999999999999999"};
+    static const char *const bad[] = {"8",
+                                      "3,4",
+                                      "3,6",
+                                      "2,2,4",
+                                      "3,5,",
+                                      ",8",
+                                      "3,,5",
+                                      ",",
+                                      "0,8",
+                                      "8,0",
+                                      "-1,9",
+                                      "3;5",
+                                      "3 5",
+                                      "3,5x",
+                                      "x3,5",
+                                      "3.5,4.5",
+                                      "eight",
+                                      "99999999999999999999,1",
+                                      "-99999999999999999999,1",
+                                      "1,99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct plan plan = plan_of(8, 2, bad[i]);
         int stage_of[MAX_LAYERS];
         char told[64];
         snprintf(told, sizeof told, "pp-split=%s does not split", bad[i]);
-        assert_fails(pp_assign_layers(&plan, stage_of), E_CONFIG, told, "layers=8", "pp=2", "give 2 positive counts", "sum to 8");
+        assert_fails(pp_assign_layers(&plan, stage_of), E_CONFIG, told, "layers=8", "pp=2", "give 2 positive counts",
+                     "sum to 8");
         assert_fails(technique_pp.check(&plan), E_CONFIG, told);
     }
 }
@@ -98,7 +116,8 @@ static void test_pp_split_refuses_more_stages_than_layers(void **state) {
 /* A schedule other than the default, or a split, is legal at pp=1 and must be obeyed or refused, so pp is on. */
 static void test_pp_is_wanted_when_anything_of_it_is_asked_for(void **state) {
     (void)state;
-    struct plan none = plan_of(4, 1, ""), stages2 = plan_of(4, 2, ""), split = plan_of(4, 1, "4"), gpipe = plan_of(4, 1, "");
+    struct plan none = plan_of(4, 1, ""), stages2 = plan_of(4, 2, ""), split = plan_of(4, 1, "4"),
+                gpipe = plan_of(4, 1, "");
     pp_options(&gpipe)->schedule = SCHEDULE_GPIPE;
     assert_false(technique_pp.wanted(&none));
     assert_true(technique_pp.wanted(&stages2));

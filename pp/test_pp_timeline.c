@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Schedules against the clock: bubble and peak are their closed forms, and small cases are what one works out by hand. Times
- * are whole numbers, which doubles add exactly: so equal means equal. */
+ * Schedules against the clock: bubble and peak are their closed forms, and small cases are what one works out by hand.
+ * Times are whole numbers, which doubles add exactly: so equal means equal. */
 #include "pp/pp_schedule.h"
 #include "pp/pp_timeline.h"
 #include "tests/test.h"
@@ -79,8 +79,8 @@ static void test_interleaved_is_its_closed_form(void **state) {
 }
 
 /* ---- worked out by hand ---- */
-static void assert_span(const struct table *t, const struct pp_timeline *line, int stage, enum action_kind kind, int microbatch,
-                        double start, double end) {
+static void assert_span(const struct table *t, const struct pp_timeline *line, int stage, enum action_kind kind,
+                        int microbatch, double start, double end) {
     for (int i = 0; i < t->stage[stage].n; i++) {
         const struct action *a = &t->stage[stage].actions[i];
         if (a->kind != kind || a->microbatch != microbatch) continue;
@@ -119,7 +119,8 @@ static void test_messages_take_their_time(void **state) {
     table_fini(&t);
 }
 
-/* The receiver computes for 5 between its receives: with one buffer the second send waits until 5, with two for nothing. */
+/* The receiver computes for 5 between its receives: with one buffer the second send waits until 5, with two for
+ * nothing. */
 static void test_a_full_buffer_holds_the_sender(void **state) {
     (void)state;
     const struct pp_times times = {{[TAPE_F] = 5}, 0};
@@ -144,15 +145,18 @@ static void test_timeline_refuses_what_never_ends(void **state) {
     struct pp_timeline line;
     for (int i = 0; i < 2; i++) pp_place(&(struct pp_shape){2, 1, 5}, i, &s[i]);
     schedule_add(&s[1], RECV_F, 0, 3);
-    assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 0: recv_F of chunk 0, microbatch 3",
+    assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL,
+                 "stage 1, action 0: recv_F of chunk 0, microbatch 3",
                  "waits forever for stage 0, which does not send");
     pp_timeline_fini(&line);
     schedule_add(&s[0], SEND_F, 0, 3), schedule_add(&s[0], SEND_F, 0, 4);
-    assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 1 (its end)", "microbatch 4 is left over");
+    assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 1 (its end)",
+                 "microbatch 4 is left over");
     pp_timeline_fini(&line);
     s[0].n = s[1].n = 0;
     schedule_add(&s[1], SEND_F, 0, 0);
-    assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 0: send_F of chunk 0, microbatch 0", "beyond the end");
+    assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL,
+                 "stage 1, action 0: send_F of chunk 0, microbatch 0", "beyond the end");
     pp_timeline_fini(&line);
     schedule_fini(&s[0]), schedule_fini(&s[1]);
 }
