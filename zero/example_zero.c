@@ -4,15 +4,16 @@
  *
  *     y = x W^T      dy = (y - t) / B      dx = dy W      dW = sum over samples b of dy[b]^T x[b]      W = AdamW(W, dW)
  *
- * Data parallel ranks all keep W, dW and both moments, and make the same update. Here rank r owns, and updates, an n-th:
+ * Data parallel ranks all keep W, dW and both moments, and make the same update. Here rank r owns, and updates, an
+ * n-th:
  *
  *     stage 1   own dW = reduce-scatter(dW)     own W = AdamW(own W, own dW)     W = all-gather(own W)
  *     stage 2   dW is scattered after each microbatch and forgotten: only own dW stays, and is added to
  *     stage 3   W is forgotten too: gathered for forward, again for backward, and not after the update
  *
- * What is forgotten becomes NaN, so that a read of it would show. The values are whole numbers and B is a power of two: fp64
- * sums are exact in any order, and AdamW treats each number by itself. So the step must equal the undivided one to the bit.
- * zero/zero.c does this for a GPT. Source: Rajbhandari et al. 2020, "ZeRO", section 5. */
+ * What is forgotten becomes NaN, so that a read of it would show. The values are whole numbers and B is a power of two:
+ * fp64 sums are exact in any order, and AdamW treats each number by itself. So the step must equal the undivided one to
+ * the bit. zero/zero.c does this for a GPT. Source: Rajbhandari et al. 2020, "ZeRO", section 5. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
 #include "lib/ops/adamw.h"
@@ -39,7 +40,8 @@ static enum status scatter(struct state *s) {
 }
 static enum status update(struct state *s) {
     const double as_it_is = 1;
-    struct adamw a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_multiplier = &as_it_is, .step = 1};
+    struct adamw a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+                      .grad_multiplier = &as_it_is, .step = 1};
     struct adamw_elements own = {s->shard, s->own_W, FP64, s->own_dW, FP64, s->m, s->v, NULL, .decay = true};
     return adamw_update(device_cpu(), &a, &own, 1);
 }
@@ -54,7 +56,8 @@ static enum status microbatch(struct state *s, int stage, int first, int n) {
     fill(t, "t", first * K, n * K);
     if (stage == 3) TRY(gather(s));
     TRY(gemm_run(&forward, x, s->W, NULL, y, NULL));
-    if (stage == 3) forget(s->W);                                    /* the other layers run, each with its own weights */
+    if (stage == 3) forget(s->W);                                    /* the other layers run, each with its own
+                                                                      * weights */
     if (stage == 3) TRY(gather(s));
     for (int i = 0; i < n * K; i++) y[i] = (y[i] - t[i]) / B;        /* from here on dy */
     TRY(gemm_run(&weight, y, x, NULL, s->dW, NULL));
@@ -89,14 +92,18 @@ static enum status compare(int stage, const struct state *whole) {
     struct state s;
     group_ledger_reset(group_world());
     TRY(run_stage(&s, group_world(), stage));
-    double sent = e[COMM_ALL_GATHER].bytes + e[COMM_REDUCE_SCATTER].bytes, formula = transfers[stage] * 8. * (N - s.shard);
+    double sent = e[COMM_ALL_GATHER].bytes + e[COMM_REDUCE_SCATTER].bytes,
+           formula = transfers[stage] * 8. * (N - s.shard);
     int wrong = 0, all = 8 * N, own = 8 * s.shard, n = B * C / group_size(s.group), first = group_rank(s.group) * n;
     if (comm_world_rank() == 0)
-        printf("  stage %d %9d %9d %8d %6g = %d S\n", stage, stage < 3 ? all : own, stage < 2 ? all : own, 2 * own, sent, transfers[stage]);
+        printf("  stage %d %9d %9d %8d %6g = %d S\n", stage, stage < 3 ? all : own, stage < 2 ? all : own, 2 * own,
+               sent, transfers[stage]);
     if (stage == 3) TRY(gather(&s));                                 /* to look at it */
     for (int i = 0; i < N; i++) wrong += !(s.W[i] == whole->W[i]);
     for (int i = first; i < first + n; i++) wrong += !(s.dx[i] == whole->dx[i]);
-    return !wrong && sent == formula ? OK : FAIL(E_INTERNAL, "stage %d: %d wrong numbers; sent %g bytes, and not %g", stage, wrong, sent, formula);
+    return !wrong && sent == formula
+               ? OK
+               : FAIL(E_INTERNAL, "stage %d: %d wrong numbers; sent %g bytes, and not %g", stage, wrong, sent, formula);
 }
 
 static enum status zero(void) {
@@ -104,8 +111,9 @@ static enum status zero(void) {
     struct state whole;
     if (n != 1 && n != 2 && n != 4) return FAIL(E_CONFIG, "%d ranks; use 1, 2 or 4", n);
     if (comm_world_rank() == 0)
-        printf("%d weights, rank r of %d owns %d from number %d r; bytes on a rank:\n            weights gradients  moments   sent"
-               "\n  dp      %9d %9d %8d %6d = 2 S\n", N, n, N / n, N / n, 8 * N, 8 * N, 16 * N, 16 * (N - N / n));
+        printf("%d weights, rank r of %d owns %d from number %d r; bytes on a rank:\n            weights gradients  "
+               "moments   sent\n  dp      %9d %9d %8d %6d = 2 S\n",
+               N, n, N / n, N / n, 8 * N, 8 * N, 16 * N, 16 * (N - N / n));
     TRY(run_stage(&whole, group_self(), 1));                         /* one rank that owns everything */
     for (int stage = 1; stage <= 3; stage++) TRY(compare(stage, &whole));
     return OK;

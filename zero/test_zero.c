@@ -81,7 +81,8 @@ static void tally(const struct run *r, int (*updated)[MOST_ELEMENTS], int (*coun
 }
 
 static void check_mesh(const struct plan *plan) {
-    int(*updated)[MOST_ELEMENTS] = calloc(MAX_PARAMS, sizeof *updated), (*counted)[MOST_ELEMENTS] = calloc(MAX_PARAMS, sizeof *counted);
+    int(*updated)[MOST_ELEMENTS] = calloc(MAX_PARAMS, sizeof *updated),
+    (*counted)[MOST_ELEMENTS] = calloc(MAX_PARAMS, sizeof *counted);
     int64_t n[MAX_PARAMS], n_params = 0;
     for (int rank = 0; rank < plan_ranks(plan); rank++) {
         struct run r;
@@ -135,12 +136,14 @@ static int64_t walk(int64_t *end, int64_t offset, int64_t bytes) {
     return bytes;
 }
 
-struct precision { int plan, grad_fp32; int64_t weight, grad; int states; };   /* bytes; how many arrays of 4 bytes (8: fp64) */
+/* bytes; how many arrays of 4 bytes (8: fp64) */
+struct precision { int plan, grad_fp32; int64_t weight, grad; int states; };
 
-/* Every array is where the formula's bytes put it, and nothing else lies in its role: so the role's bytes are the formula's and
- * the gaps of alignment, which are walked over. */
+/* Every array is where the formula's bytes put it, and nothing else lies in its role: so the role's bytes are the
+ * formula's and the gaps of alignment, which are walked over. */
 static void check_states(const struct run *r, const struct precision *x) {
-    int64_t param = 0, grad = 0, optim = 0, sum = 0, N = r->plan.mesh.dp, zero = zero_options(&r->plan)->stage, state_size = x->plan == PRECISION_FP64 ? 8 : 4;
+    int64_t param = 0, grad = 0, optim = 0, sum = 0, N = r->plan.mesh.dp, zero = zero_options(&r->plan)->stage,
+            state_size = x->plan == PRECISION_FP64 ? 8 : 4;
     double formula = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -151,7 +154,8 @@ static void check_states(const struct run *r, const struct precision *x) {
         sum += walk(&optim, w->moment1_offset, shard * state_size);
         sum += walk(&optim, w->moment2_offset, shard * state_size);
         if (x->states == 3) sum += walk(&optim, w->master_offset, shard * state_size);
-        formula += (double)whole * zero_bytes_per_param((int)zero, N, (double)x->weight, (double)x->grad, (double)(x->states * state_size));
+        formula += (double)whole * zero_bytes_per_param((int)zero, N, (double)x->weight, (double)x->grad,
+                                                        (double)(x->states * state_size));
     }
     assert_close((double)sum, formula, formula * 1e-12);
     assert_int_equal(r->memory.bytes[ROLE_PARAM], param);
@@ -162,8 +166,8 @@ static void check_states(const struct run *r, const struct precision *x) {
 static void test_zero_model_states_are_the_papers_formulas(void **state) {
     (void)state;
     static const struct precision precisions[] = {
-        {PRECISION_FP64, 0, 8, 8, 2}, {PRECISION_FP32, 0, 4, 4, 2}, {PRECISION_BF16, 0, 2, 2, 3}, {PRECISION_FP16, 0, 2, 2, 3},
-        {PRECISION_BF16, 1, 2, 4, 3}};
+        {PRECISION_FP64, 0, 8, 8, 2}, {PRECISION_FP32, 0, 4, 4, 2}, {PRECISION_BF16, 0, 2, 2, 3},
+        {PRECISION_FP16, 0, 2, 2, 3}, {PRECISION_BF16, 1, 2, 4, 3}};
     for (int k = 0; k < 5; k++)
         for (int zero = 1; zero <= 3; zero++)
             for (int dp = 1; dp <= 8; dp++) {
@@ -221,7 +225,8 @@ static void test_zero_is_wanted_with_a_stage_or_offload(void **state) {
     (void)state;
     struct plan plan = small_plan(2, 1, 1, 0);
     assert_false(technique_zero.wanted(&plan));
-    for (zero_options(&plan)->stage = 1; zero_options(&plan)->stage <= 3; zero_options(&plan)->stage++) assert_true(technique_zero.wanted(&plan));
+    for (zero_options(&plan)->stage = 1; zero_options(&plan)->stage <= 3; zero_options(&plan)->stage++)
+        assert_true(technique_zero.wanted(&plan));
     zero_options(&plan)->stage = 0;
     zero_options(&plan)->offload = OFFLOAD_OPTIMIZER;
     assert_true(technique_zero.wanted(&plan));                       /* to be refused, and not ignored */
@@ -234,8 +239,8 @@ static void test_zero_refuses_offload_of_what_is_not_divided(void **state) {
     assert_fails(technique_zero.check(&plan), E_CONFIG, "zero=0", "use zero 1, 2 or 3");
     zero_options(&plan)->offload = OFFLOAD_PARAMS;
     for (zero_options(&plan)->stage = 1; zero_options(&plan)->stage <= 2; zero_options(&plan)->stage++)
-        assert_fails(technique_zero.check(&plan), E_CONFIG, "offload=params", zero_options(&plan)->stage == 1 ? "zero=1" : "zero=2", "use zero 3",
-                     "offload optimizer");
+        assert_fails(technique_zero.check(&plan), E_CONFIG, "offload=params",
+                     zero_options(&plan)->stage == 1 ? "zero=1" : "zero=2", "use zero 3", "offload optimizer");
     zero_options(&plan)->stage = 3;
     assert_ok(technique_zero.check(&plan));
 }
@@ -254,5 +259,5 @@ static void test_zero_takes_the_sum_from_dp(void **state) {
 TESTS(unit_test(test_zero_shards_cover_every_element_once), unit_test(test_zero_counts_every_element_of_the_model_once),
       unit_test(test_zero_stage_says_what_is_divided), unit_test(test_zero_model_states_are_the_papers_formulas),
       unit_test(test_zero_formulas_in_16_bits), unit_test(test_zero_offload_moves_bytes_to_the_host),
-      unit_test(test_zero_is_wanted_with_a_stage_or_offload), unit_test(test_zero_refuses_offload_of_what_is_not_divided),
-      unit_test(test_zero_takes_the_sum_from_dp))
+      unit_test(test_zero_is_wanted_with_a_stage_or_offload),
+      unit_test(test_zero_refuses_offload_of_what_is_not_divided), unit_test(test_zero_takes_the_sum_from_dp))

@@ -105,7 +105,8 @@ static void test_zero_bucket_foretells_each_readiness_or_the_final_one(void **st
     for (int i = 0; i < MICROBATCHES * READY; i++) assert_int_equal(f.z.params[i], ORDER[i % READY]);
     fixture_fini(&f);
     assert_true(fixture_init(&f, 2, 0, false, 1));
-    assert_int_equal(f.z.n_params, 9);                     /* of the second microbatch, and of the tied param its second use */
+    assert_int_equal(f.z.n_params, 9);                     /* of the second microbatch, and of the tied param its second
+                                                            * use */
     for (int i = 0; i < 9; i++) assert_int_equal(f.z.params[i], ORDER[i + 1]);
     fixture_fini(&f);
 }
@@ -135,7 +136,8 @@ static enum status run_and_record(struct run *r, int zero, struct record *record
     struct plan plan = parity_plan();
     struct data_file *file;
     struct data_split train, val;
-    plan.mesh.pp = comm_world_size() == 4 ? 2 : 1;              /* 4 ranks: the ends of the tied weight on two stages, in chunks */
+    plan.mesh.pp = comm_world_size() == 4 ? 2 : 1;              /* 4 ranks: the ends of the tied weight on two stages,
+                                                                 * in chunks */
     plan.mesh.dp = comm_world_size() / plan.mesh.pp;
     pp_options(&plan)->schedule = plan.mesh.pp == 2 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
     pp_options(&plan)->chunks = plan.mesh.pp;
@@ -168,7 +170,9 @@ static void test_zero_bucket_foretells_what_a_run_does(void **state) {
 }
 
 /* ---- cutting ---- */
-static int64_t bucket_bytes(const struct zero_bucket *b, int n_ranks) { return b->count * n_ranks * (int64_t)dtype_size(b->dtype); }
+static int64_t bucket_bytes(const struct zero_bucket *b, int n_ranks) {
+    return b->count * n_ranks * (int64_t)dtype_size(b->dtype);
+}
 
 /* Each gradient of the sequence is in one bucket, which has room for exactly its members. */
 static void check_cover(const struct fixture *f) {
@@ -206,7 +210,8 @@ static void test_zero_bucket_cuts_by_size_and_dtype(void **state) {
             check_cover(&f);
             for (int k = 0; k < f.z.n; k++) check_size(&f, k, limit);
             if (limit == 1) assert_int_equal(f.z.n, 20);              /* one gradient each */
-            if (limit > 15000) assert_int_equal(f.z.n, 9);            /* 0 9 | 8 | 7 | 6 | 5 4 2 1 0 0 9 | 8 | 7 | 6 | 5 4 2 1 0 */
+            if (limit > 15000) assert_int_equal(f.z.n, 9);            /* 0 9 | 8 | 7 | 6 | 5 4 2 1 0 0 9 | 8 | 7 | 6 | 5
+                                                                       * 4 2 1 0 */
             fixture_fini(&f);
         }
 }
@@ -217,7 +222,8 @@ static void check_slots(const struct fixture *f) {
     for (int i = 0; i < ZERO_SLOTS; i++) {
         int64_t full = 0;
         for (int k = i; k < f->z.n; k += ZERO_SLOTS)
-            if (bucket_bytes(&f->z.buckets[k], f->z.n_ranks) > full) full = bucket_bytes(&f->z.buckets[k], f->z.n_ranks);
+            if (bucket_bytes(&f->z.buckets[k], f->z.n_ranks) > full)
+                full = bucket_bytes(&f->z.buckets[k], f->z.n_ranks);
         assert_int_equal(s[i].full_bytes, full);
         assert_int_equal(s[i].shard_bytes, full / f->z.n_ranks);
         assert_int_equal((s[i].full - f->comm) % ARENA_ALIGN, 0);
@@ -241,7 +247,9 @@ static void test_zero_bucket_slots_hold_their_largest_bucket(void **state) {
 
 /* ---- running ---- */
 /* Readiness t of the step; the padding is zero, as lowering leaves it. */
-static int gradient_of(int rank, int param, int element, int t) { return (element * 7 + param + 1) % 3 * (rank + 1) + t % 2; }
+static int gradient_of(int rank, int param, int element, int t) {
+    return (element * 7 + param + 1) % 3 * (rank + 1) + t % 2;
+}
 
 static void add_gradient(const struct param *w, int param, int t, bool replace, void *buffer) {
     for (int e = 0; e < w->padded_n && replace; e++) dtype_set(buffer, w->grad_type.dtype, e, 0);
@@ -250,8 +258,9 @@ static void add_gradient(const struct param *w, int param, int t, bool replace, 
                   dtype_get(buffer, w->grad_type.dtype, e) + gradient_of(comm_world_rank(), param, e, t));
 }
 
-/* The t-th row of the step: at stages 2 and 3 a fresh whole gradient is ready and leaves; at stage 1 the one that lies in the
- * grad arena is added to, and leaves when it is final. The buffer is overwritten at once: it must have been copied. */
+/* The t-th row of the step: at stages 2 and 3 a fresh whole gradient is ready and leaves; at stage 1 the one that lies
+ * in the grad arena is added to, and leaves when it is final. The buffer is overwritten at once: it must have been
+ * copied. */
 static enum status give(struct fixture *f, int param, int t, bool every, bool final, const struct group *group) {
     const struct param *w = &f->p.params[param];
     double fresh[MOST];
@@ -327,7 +336,8 @@ static struct outcome run_steps(int64_t limit, bool every) {
 static void check_runs(bool every) {
     for (int64_t limit = 1; limit < 20000; limit = limit * 4 + 50) {
         struct outcome o = run_steps(limit, every);
-        bool ran = agree_all(o.ran), sums = agree_all(o.sums), in_time = agree_all(o.started_in_time), wire = agree_all(o.wire);
+        bool ran = agree_all(o.ran), sums = agree_all(o.sums), in_time = agree_all(o.started_in_time),
+             wire = agree_all(o.wire);
         assert_true(ran);
         assert_true(sums);
         assert_true(in_time);
@@ -352,14 +362,16 @@ static void test_zero_bucket_is_laid_out_rank_by_rank(void **state) {
     bool right = fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20);
     assert_true(right);
     assert_ok(give(&f, 0, 0, true, false, group_world()));
-    assert_ok(give(&f, 9, 1, true, false, group_world()));           /* 0 and 9 fill the bucket: the next has another dtype */
+    assert_ok(give(&f, 9, 1, true, false, group_world()));           /* 0 and 9 fill the bucket: the next has another
+                                                                      * dtype */
     const struct zero_bucket *b = &f.z.buckets[0];
     assert_int_equal(b->n, 2);
     for (int r = 0, at = 0; r < comm_world_size(); r++)
         for (int k = 0; k < 2; k++) {
             const struct param *w = &f.p.params[f.z.params[k]];
             for (int i = 0; i < w->shard_n; i++, at++) {
-                int e = r * (int)w->shard_n + i, value = e < SIZE[f.z.params[k]] ? gradient_of(comm_world_rank(), f.z.params[k], e, k) : 0;
+                int e = r * (int)w->shard_n + i,
+                    value = e < SIZE[f.z.params[k]] ? gradient_of(comm_world_rank(), f.z.params[k], e, k) : 0;
                 right &= dtype_get(f.z.slots[0].full, b->dtype, at) == value;
             }
         }
@@ -396,7 +408,8 @@ static void test_zero_bucket_refuses_another_order(void **state) {
     double gradient[MOST] = {0};
     assert_true(fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20));
     assert_ok(zero_buckets_ready(&f.z, &f.p, 0, gradient, true, group_world()));
-    assert_fails(zero_buckets_ready(&f.z, &f.p, 8, gradient, true, group_world()), E_INTERNAL, "gradient 1", "w8", "foretold");
+    assert_fails(zero_buckets_ready(&f.z, &f.p, 8, gradient, true, group_world()), E_INTERNAL, "gradient 1", "w8",
+                 "foretold");
     fixture_fini(&f);
 }
 
@@ -426,8 +439,9 @@ static void test_zero_bucket_refuses_to_finish_unfinished(void **state) {
     fixture_fini(&f);
 }
 
-TESTS(unit_test(test_zero_bucket_foretells_each_readiness_or_the_final_one), unit_test(test_zero_bucket_foretells_what_a_run_does),
-      unit_test(test_zero_bucket_cuts_by_size_and_dtype), unit_test(test_zero_bucket_slots_hold_their_largest_bucket),
+TESTS(unit_test(test_zero_bucket_foretells_each_readiness_or_the_final_one),
+      unit_test(test_zero_bucket_foretells_what_a_run_does), unit_test(test_zero_bucket_cuts_by_size_and_dtype),
+      unit_test(test_zero_bucket_slots_hold_their_largest_bucket),
       unit_test(test_zero_bucket_sums_of_microbatches_land_at_their_owners),
       unit_test(test_zero_bucket_final_sums_land_at_their_owners), unit_test(test_zero_bucket_is_laid_out_rank_by_rank),
       unit_test(test_zero_bucket_wire_is_its_formula), unit_test(test_zero_bucket_refuses_another_order),

@@ -1,7 +1,7 @@
 /* ranks: 1  device: any
  *
- * Shards into a bucket, and sums out of it: at every place where a shard may begin, in every dtype; and what lies around
- * stays. */
+ * Shards into a bucket, and sums out of it: at every place where a shard may begin, in every dtype; and what lies
+ * around stays. */
 #include "lib/base/rng.h"
 #include "tests/test.h"
 #include "zero/zero_pack.h"
@@ -57,8 +57,8 @@ static void test_zero_pack_puts_each_shard_into_its_ranks_part(void **state) {
 
 /* ---- out ---- */
 
-/* Bit for bit the sum in double, rounded once: that of two floats in double is exact, or so nearly that rounding to float, and
- * then to 16 bits, gives what adding in float gives. */
+/* Bit for bit the sum in double, rounded once: that of two floats in double is exact, or so nearly that rounding to
+ * float, and then to 16 bits, gives what adding in float gives. */
 static void check_add(enum dtype dtype, int64_t n, int64_t own_first, int64_t sum_first) {
     static char own[MOST], sum[MOST], expected[MOST];
     int64_t size = (int64_t)dtype_size(dtype);

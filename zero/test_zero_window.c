@@ -1,7 +1,8 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Stage 3's gathered weights: when they are there. On the rows: PARAM_AHEAD of a block stands before the block before, the value
- * lives from AHEAD to DONE, never are more than two blocks' weights there. In a run: what was released is gone. */
+ * Stage 3's gathered weights: when they are there. On the rows: PARAM_AHEAD of a block stands before the block before,
+ * the value lives from AHEAD to DONE, never are more than two blocks' weights there. In a run: what was released is
+ * gone. */
 #include "driver/recipe.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
@@ -45,7 +46,8 @@ static struct window window_of(const struct program *p, const struct tape *t, in
     return w;
 }
 
-/* The first row of the block that runs before `block` on this tape; for the first block, which has none, the tape's end. */
+/* The first row of the block that runs before `block` on this tape; for the first block, which has none, the tape's
+ * end. */
 static int first_row_of_block_before(const struct program *p, const struct tape *t, int block) {
     int first = t->n, current = -1;
     for (int i = 0; i < t->n; i++) {
@@ -91,7 +93,8 @@ static void check_tape(const struct program *p, const struct chunk *k, enum tape
     const struct tape *t = &k->tapes[tape];
     for (int i = 0; i < t->n; i++) {
         if (t->rows[i].kind == ROW_PARAM_AHEAD) check_window(p, k, tape, i);
-        for (int j = 0; j < MAX_WEIGHTS && is_compute(&t->rows[i]); j++) assert_int_not_equal(t->rows[i].weight[j], RESIDENT);
+        for (int j = 0; j < MAX_WEIGHTS && is_compute(&t->rows[i]); j++)
+            assert_int_not_equal(t->rows[i].weight[j], RESIDENT);
         if (!is_compute(&t->rows[i])) continue;
         int present = blocks_present(p, t, i);
         if (present > *most) *most = present;
@@ -142,7 +145,8 @@ static bool none_nan(const double *x, int64_t n) {
     return true;
 }
 
-/* Runs of DONE rows end a block: at each, what the ones before it released is painted, because nothing else ran since. */
+/* Runs of DONE rows end a block: at each, what the ones before it released is painted, because nothing else ran
+ * since. */
 static enum status on_done(struct run *r, void *self, const struct event *e) {
     struct watch *w = self;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -152,7 +156,8 @@ static enum status on_done(struct run *r, void *self, const struct event *e) {
     }
     w->released[e->param] = e->buffer;
     w->n_released++;
-    return none_nan(e->buffer, r->program.params[e->param].padded_n) ? OK : FAIL(E_INTERNAL, "released before its time");
+    return none_nan(e->buffer, r->program.params[e->param].padded_n) ? OK
+                                                                     : FAIL(E_INTERNAL, "released before its time");
 }
 
 /* From here on rows run again, and other things may come to the same place. */

@@ -1,15 +1,15 @@
 /* ranks: 1  device: cpu
  *
- * What travels, by the formula: every gather and every scatter of a param moves its padded bytes (N-1)/N. How many there are of
- * each is counted here by hand, from the params' names, for several numbers of microbatches m:
+ * What travels, by the formula: every gather and every scatter of a param moves its padded bytes (N-1)/N. How many
+ * there are of each is counted here by hand, from the params' names, for several numbers of microbatches m:
  *
  *   stage 1    scattered once, gathered once                           2
  *   stage 2    scattered in each microbatch, gathered once             m + 1
  *   stage 3    and gathered in each forward and each backward          3 m
  *
- * A tied weight goes once a use: the embedding's table also makes the logits. At stage 3 a weight is gathered for backward only
- * if backward reads it: dx of a product reads the matrix, dx of a layernorm its gain; nothing reads a bias, or the position
- * table, and the embedding has no dx. */
+ * A tied weight goes once a use: the embedding's table also makes the logits. At stage 3 a weight is gathered for
+ * backward only if backward reads it: dx of a product reads the matrix, dx of a layernorm its gain; nothing reads a
+ * bias, or the position table, and the embedding has no dx. */
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -54,7 +54,9 @@ static double expected_bytes(const struct run *r, int m) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         int64_t shard = (type_n(&w->type) + r->plan.mesh.dp - 1) / r->plan.mesh.dp;
-        if (w->present) bytes += transfers(w->name, &r->plan, m) * (double)shard * N * (double)dtype_size(w->type.dtype) * (N - 1) / N;
+        if (w->present)
+            bytes +=
+                transfers(w->name, &r->plan, m) * (double)shard * N * (double)dtype_size(w->type.dtype) * (N - 1) / N;
     }
     return bytes;
 }

@@ -1,7 +1,7 @@
 /* ZeRO: the zero redundancy optimizer.
  *
- * Idea: N replicas hold the same weights w, the same summed gradients g and the same optimizer states s. Let replica r own
- * one N-th of each, and keep only as much of the rest as it must:
+ * Idea: N replicas hold the same weights w, the same summed gradients g and the same optimizer states s. Let replica r
+ * own one N-th of each, and keep only as much of the rest as it must:
  *
  *   stage 1   s divided        each owner updates its part, then the weights are gathered from the owners
  *   stage 2   s, g divided     a gradient is summed straight to its owner, and the rest of it forgotten
@@ -10,17 +10,18 @@
  * Formula (bytes a parameter and rank; w = g = 2, s = 12 in bf16 with fp32 states):
  *   stage 1   w + g + s/N = 4 + 12/N       stage 2   w + (g + s)/N = 2 + 14/N       stage 3   (w + g + s)/N = 16/N
  *
- * Stored where: every param is cut by itself into N equal shards, rounded up; rank r owns elements [r shard, (r+1) shard). So a
- * tied weight is cut alike on both pipeline stages. Whole gradients (stages 2, 3) and gathered weights (stage 3) are values of
- * the program, alive from their first to their last use in a block.
+ * Stored where: every param is cut by itself into N equal shards, rounded up; rank r owns elements [r shard, (r+1)
+ * shard). So a tied weight is cut alike on both pipeline stages. Whole gradients (stages 2, 3) and gathered weights
+ * (stage 3) are values of the program, alive from their first to their last use in a block.
  *
  * Sent when, for P bytes of weights or gradients, m microbatches, S = P (N-1)/N:
- *   stage 1   GRAD_READY, final: reduce-scatter S      PARAM_PUBLISH: gather S              2 S: what an all-reduce costs
+ *   stage 1   GRAD_READY, final: reduce-scatter S      PARAM_PUBLISH: gather S              2 S: what an all-reduce
+ *   costs
  *   stage 2   GRAD_READY, each microbatch: m S         PARAM_PUBLISH: gather S              (m + 1) S
  *   stage 3   GRAD_READY, each microbatch: m S         gathers in forward and backward 2m S 3 m S
- * A tied weight is gathered and scattered once a use; what backward does not read (a bias, the position table) is gathered for
- * forward only. Weights come a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits), sums travel in buckets while backward
- * goes on (zero_bucket.c).
+ * A tied weight is gathered and scattered once a use; what backward does not read (a bias, the position table) is
+ * gathered for forward only. Weights come a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits), sums travel in
+ * buckets while backward goes on (zero_bucket.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) lie in host memory, and the update runs there.
  *
@@ -42,10 +43,11 @@ double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, do
 
 #define AT(field) offsetof(struct zero_options, field)
 static const struct option OPTIONS[] = {
-    {"zero", OPTION_INT, "0", 0, 3, NULL, "", "what is divided over dp: 1 optimizer states, 2 also gradients, 3 also parameters",
-     "parallelism", AT(stage)},
+    {"zero", OPTION_INT, "0", 0, 3, NULL, "",
+     "what is divided over dp: 1 optimizer states, 2 also gradients, 3 also parameters", "parallelism", AT(stage)},
     {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "",
-     "kept in host memory: optimizer states (and their update), at zero 3 also parameter shards", "parallelism", AT(offload)},
+     "kept in host memory: optimizer states (and their update), at zero 3 also parameter shards", "parallelism",
+     AT(offload)},
 };
 
 static bool zero_wanted(const struct plan *plan) {
@@ -56,7 +58,9 @@ static enum status zero_check(const struct plan *plan) {
     const struct zero_options *o = zero_options(plan);
     if (o->stage == 0) return FAIL(E_CONFIG, "offload is a part of zero, and zero=0; use zero 1, 2 or 3");
     if (o->offload == OFFLOAD_PARAMS && o->stage < 3)
-        return FAIL(E_CONFIG, "offload=params needs divided parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer", o->stage);
+        return FAIL(E_CONFIG,
+                    "offload=params needs divided parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
+                    o->stage);
     return OK;
 }
 
@@ -87,7 +91,8 @@ static enum status foretell(const struct plan *plan, const struct compiled *c, s
     return zero_buckets_init(z, c, (int)plan->mesh.dp, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
 }
 
-/* How often each param is gathered in a step. Stages 1 and 2 publish every weight once; stage 3 gathers wherever the rows say so. */
+/* How often each param is gathered in a step. Stages 1 and 2 publish every weight once; stage 3 gathers wherever the
+ * rows say so. */
 static void count_gathers(const struct plan *plan, const struct compiled *c, int64_t *times) {
     const struct program *p = c->program;
     for (int i = 0; i < p->n_params; i++) times[i] = zero_options(plan)->stage < 3 && p->params[i].present;
@@ -106,7 +111,8 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
         if (times[i])
-            bill_exchange(bill, &p->place, (struct exchange){AXIS_DP, COMM_ALL_GATHER, w->padded_n, w->type.dtype, 1, times[i], when});
+            bill_exchange(bill, &p->place, (struct exchange){AXIS_DP, COMM_ALL_GATHER, w->padded_n, w->type.dtype, 1,
+                                                             times[i], when});
     }
     free(times);
     return OK;
@@ -210,4 +216,5 @@ static void zero_detach(struct run *r, void *self) {
 const struct technique technique_zero = {
     .name = "zero", .claims = CLAIM_GRAD_SUM | CLAIM_OPTIM_SHARD,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct zero_options)},
-    .wanted = zero_wanted, .check = zero_check, .rewrite = zero_rewrite, .cost = zero_cost, .attach = zero_attach, .detach = zero_detach};
+    .wanted = zero_wanted, .check = zero_check, .rewrite = zero_rewrite, .cost = zero_cost, .attach = zero_attach,
+    .detach = zero_detach};

@@ -1,17 +1,19 @@
 /* Gradients on their way to their owners.
  *
- * A reduce-scatter for every gradient pays its latency hundreds of times a step, so gradients travel in buckets. Each param is
- * cut into n equal shards by itself (so that tied copies on two pipeline stages are cut alike), but a reduce-scatter gives rank
- * r one contiguous piece. A bucket is therefore laid out rank by rank: all shards 0 of its params, then all shards 1, ...
+ * A reduce-scatter for every gradient pays its latency hundreds of times a step, so gradients travel in buckets. Each
+ * param is cut into n equal shards by itself (so that tied copies on two pipeline stages are cut alike), but a
+ * reduce-scatter gives rank r one contiguous piece. A bucket is therefore laid out rank by rank: all shards 0 of its
+ * params, then all shards 1, ...
  *
  *   params      a0 a1 | b0 b1 | c0 c1           x_r: what rank r owns of x
  *   full        a0 b0 c0 | a1 b1 c1             reduce-scatter: rank r gets the sum of its part
  *
- * Copying has a use of its own: the gradient's buffer is free as soon as it has been copied, which is what lets stages 2 and 3
- * keep no whole gradients but one block's at a time.
+ * Copying has a use of its own: the gradient's buffer is free as soon as it has been copied, which is what lets stages
+ * 2 and 3 keep no whole gradients but one block's at a time.
  *
- * Two slots alternate: one bucket is filled while the other flies. Which gradients come in which order is read off the rows
- * and the schedule beforehand, so every bucket's size, and the memory of the slots, is known before the first step.
+ * Two slots alternate: one bucket is filled while the other flies. Which gradients come in which order is read off the
+ * rows and the schedule beforehand, so every bucket's size, and the memory of the slots, is known before the first
+ * step.
  *
  * Source: Rajbhandari et al. 2020, section 5; DeepSpeed's stage_1_and_2.py for what is done in practice. */
 #include "zero/zero_bucket.h"
@@ -60,7 +62,8 @@ static void size_slots(struct zero_buckets *z) {
     }
 }
 
-enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every, int64_t bytes) {
+enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every,
+                              int64_t bytes) {
     *z = (struct zero_buckets){.n_ranks = n_ranks};
     foretell(z, c, every);
     cut(z, c->program, bytes);
@@ -101,7 +104,8 @@ void zero_buckets_place(struct zero_buckets *z, const struct device *device, voi
 
 void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
     for (int i = 0; i < z->n; i++)
-        bill_exchange(bill, place, (struct exchange){.axis = AXIS_DP, .op = COMM_REDUCE_SCATTER, .count = z->buckets[i].count * z->n_ranks,
+        bill_exchange(bill, place, (struct exchange){.axis = AXIS_DP, .op = COMM_REDUCE_SCATTER,
+                                                     .count = z->buckets[i].count * z->n_ranks,
                                                      .dtype = z->buckets[i].dtype, .when = BEHIND_BACKWARD});
 }
 
@@ -130,8 +134,8 @@ static enum status arrive(struct zero_buckets *z, const struct program *p, struc
 }
 
 /* Copy shard r of the gradient behind what rank r's part of the bucket has already. */
-static enum status pack(const struct zero_buckets *z, const struct zero_bucket *b, struct zero_slot *s, const struct param *w,
-                        const void *gradient) {
+static enum status pack(const struct zero_buckets *z, const struct zero_bucket *b, struct zero_slot *s,
+                        const struct param *w, const void *gradient) {
     int64_t size = (int64_t)dtype_size(b->dtype), bytes = w->shard_n * size;
     return zero_pack(z->device, s->full + z->filled * size, b->count * size, gradient, bytes, z->n_ranks);
 }
@@ -139,7 +143,8 @@ static enum status pack(const struct zero_buckets *z, const struct zero_bucket *
 enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, int param, const void *buffer,
                                bool accumulate, const struct group *group) {
     if (z->at >= z->n_params || z->params[z->at] != param)
-        return FAIL(E_INTERNAL, "gradient %d of the step is that of %s, and not the one foretold", z->at, p->params[param].name);
+        return FAIL(E_INTERNAL, "gradient %d of the step is that of %s, and not the one foretold", z->at,
+                    p->params[param].name);
     const struct zero_bucket *b = &z->buckets[z->current];
     struct zero_slot *s = &z->slots[z->current % ZERO_SLOTS];
     if (z->filled == 0) TRY(arrive(z, p, s, accumulate));            /* who was here before has to leave */

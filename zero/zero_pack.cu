@@ -1,7 +1,8 @@
 /* Shards into a bucket, and arrived sums into the owner's gradient; see zero_pack.h.
  *
- * Both only move memory. A gradient's place in a bucket begins wherever the ones before it end, so words are as wide as the
- * addresses allow; an addition that cannot go 16 bytes at a time goes element by element, neighbours side by side. */
+ * Both only move memory. A gradient's place in a bucket begins wherever the ones before it end, so words are as wide as
+ * the addresses allow; an addition that cannot go 16 bytes at a time goes element by element, neighbours side by
+ * side. */
 #include "zero/zero_pack.h"
 
 #include "lib/device/gpu.h"
@@ -27,14 +28,16 @@ zero_pack_words(Word *__restrict__ bucket, int64_t stride, const Word *__restric
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) to[i] = from[i];
 }
 
-template <class Word> static void launch_pack(void *stream, void *bucket, int64_t stride, const void *gradient, int64_t bytes,
-                                              int n_ranks) {
+template <class Word>
+static void launch_pack(void *stream, void *bucket, int64_t stride, const void *gradient, int64_t bytes, int n_ranks) {
     const int64_t size = sizeof(Word), words = bytes / size;
     dim3 grid(blocks_of(words, MOST_BLOCKS / n_ranks + 1), (unsigned)n_ranks);
-    LAUNCH(zero_pack_words<Word>, grid, THREADS, 0, stream)((Word *)bucket, stride / size, (const Word *)gradient, words);
+    LAUNCH(zero_pack_words<Word>, grid, THREADS, 0, stream)
+    ((Word *)bucket, stride / size, (const Word *)gradient, words);
 }
 
-enum status zero_pack_cuda(void *stream, void *bucket, int64_t stride, const void *gradient, int64_t bytes, int n_ranks) {
+enum status zero_pack_cuda(void *stream, void *bucket, int64_t stride, const void *gradient, int64_t bytes,
+                           int n_ranks) {
     if (bytes == 0) return OK;
     uintptr_t boundary = (uintptr_t)bucket | (uintptr_t)stride | (uintptr_t)gradient | (uintptr_t)bytes;
     if (boundary % 16 == 0) launch_pack<struct word16>(stream, bucket, stride, gradient, bytes, n_ranks);
