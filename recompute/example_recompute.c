@@ -6,14 +6,14 @@
  *
  *     dy = y - 1     dD = g^T dy     dg = dy D^T     dh = gelu'(h) m dg     dA = x^T dh     dx = dh A^T
  *
- * Backward reads x, h and g. An ordinary run keeps all three from forward to backward, for every microbatch in flight. Here
- * only x is kept: backward runs h = x A and g = m gelu(h) once more, into scratch that every layer can share. y = g D is not
- * run again, because nobody in backward reads y.
+ * Backward reads x, h and g. An ordinary run keeps all three from forward to backward, for every microbatch in flight.
+ * Here only x is kept: backward runs h = x A and g = m gelu(h) once more, into scratch that every layer can share. y =
+ * g D is not run again, because nobody in backward reads y.
  *
- * The one trap is dropout. The second g must drop what the first one dropped, or the gradient is that of a function which was
- * never evaluated. A generator with a state would have to be set back. A counter has none: element i's draw is a function of
- * (seed, site, i), and drawing again gives the same mask; so the mask need not be kept either. To see the trap, backward is
- * run a third time with the numbers that a generator would draw next.
+ * The one trap is dropout. The second g must drop what the first one dropped, or the gradient is that of a function
+ * which was never evaluated. A generator with a state would have to be set back. A counter has none: element i's draw
+ * is a function of (seed, site, i), and drawing again gives the same mask; so the mask need not be kept either. To see
+ * the trap, backward is run a third time with the numbers that a generator would draw next.
  *
  * The same kernels on the same numbers give the same bits, so gradients are compared with ==.
  *
@@ -52,7 +52,8 @@ static enum status product(int m, int n, int k, bool at, bool bt, const double *
 static enum status gelu(enum row_kind kind, double *x, double *y, double *dy, double *dx) {
     const struct type type = {FP64, {2, {axis_whole('B', R), axis_whole('K', K)}}};
     const struct step step = {.op = &op_gelu, .n_in = 1, .n_out = 1, .parts = 1};
-    struct call c = {.step = &step, .in = {{x, &type}}, .out = {{y, &type}}, .dout = {{dy, &type}}, .din = {{dx, &type}}};
+    struct call c = {.step = &step, .in = {{x, &type}}, .out = {{y, &type}}, .dout = {{dy, &type}},
+                     .din = {{dx, &type}}};
     return op_run(&c, kind);
 }
 
@@ -99,10 +100,12 @@ static enum status recompute(void) {
     TRY(backward(&c, &m, 0, y, &kept));
     TRY(backward(&c, NULL, 0, y, &again));
     TRY(backward(&c, NULL, R * K, y, &other));
-    int wrong = differences(&kept, &again), mixed_up = differences(&kept, &other), n = (int)(sizeof kept / sizeof(double));
+    int wrong = differences(&kept, &again), mixed_up = differences(&kept, &other),
+        n = (int)(sizeof kept / sizeof(double));
     printf("y = (m gelu(x A)) D with x (%d,%d), A (%d,%d), D (%d,%d); from forward to backward\n", R, C, C, K, K, C);
     printf("  keeping x, h, g   %4d bytes\n", (int)(sizeof c.x + sizeof m));
-    printf("  keeping x         %4d bytes, and x A and gelu run twice: %d of %d gradients differ\n", (int)sizeof c.x, wrong, n);
+    printf("  keeping x         %4d bytes, and x A and gelu run twice: %d of %d gradients differ\n", (int)sizeof c.x,
+           wrong, n);
     printf("  another mask      %4d bytes, the same work: %d of %d gradients differ\n", (int)sizeof c.x, mixed_up, n);
     if (wrong) return FAIL(E_INTERNAL, "%d of %d gradients differ when h and g are made again; none may", wrong, n);
     return mixed_up ? OK : FAIL(E_INTERNAL, "a mask from other counters makes no difference; dropout is not at work");

@@ -1,21 +1,25 @@
 /* Recomputation (activation checkpointing).
  *
- * Idea: backward reads what forward made, so forward's values wait in memory from one to the other. Those that are cheap to
- * make again, or large, need not: drop them, and run their steps once more just before backward wants them.
+ * Idea: backward reads what forward made, so forward's values wait in memory from one to the other. Those that are
+ * cheap to make again, or large, need not: drop them, and run their steps once more just before backward wants them.
  *
- *   selective   the attention core when it is materialised (T x T numbers a head), else the outputs of layernorm and gelu:
+ *   selective   the attention core when it is materialised (T x T numbers a head), else the outputs of layernorm and
+ *   gelu:
  *               much memory for few flops
- *   full        everything inside a layer: only the layer's input is kept; one more forward, but for fc2: 2/9 more flops
+ *   full        everything inside a layer: only the layer's input is kept; one more forward, but for fc2: 2/9 more
+ *   flops
  *   uniform:N   layers in groups of N; only the input of a group is kept. Backward of a group first replays all of it
  *   block:N     the first N layers of a stage as with full, the others not at all
  *
- * How it is said here: a slot is marked `replay`. That is all. The lowering then drops its value after forward, and emits replay
- * rows where a backward row asks for it, recursively down to what was kept, each at most once. So steps that nobody asks for
- * are not replayed (the last product of a layer and its sum over tp, in `full`), dropout draws the same mask because it draws
- * by counter, and a collective is replayed only when its result is wanted; the bill counts replay rows like all others.
+ * How it is said here: a slot is marked `replay`. That is all. The lowering then drops its value after forward, and
+ * emits replay rows where a backward row asks for it, recursively down to what was kept, each at most once. So steps
+ * that nobody asks for are not replayed (the last product of a layer and its sum over tp, in `full`), dropout draws the
+ * same mask because it draws by counter, and a collective is replayed only when its result is wanted; the bill counts
+ * replay rows like all others.
  *
  * Stored where: less in the frames, a little more in scratch. Sent when: as the replay rows say.
- * What breaks: a replay that draws another mask; a replay after the weights have changed (they change only between steps).
+ * What breaks: a replay that draws another mask; a replay after the weights have changed (they change only between
+ * steps).
  *
  * Source: Chen et al. 2016; Korthikanti et al. 2022, sections 4.2 and 5 (selective). */
 #include "recompute/recompute.h"
@@ -27,8 +31,9 @@
 
 static const struct option OPTIONS[] = {
     {"recompute", OPTION_CHOICE, "none", 0, 0, "none|selective|full|uniform:N|block:N", "",
-     "what is dropped after forward and computed again: selective the cheap and large, full all of a layer, uniform:N in groups of N "
-     "layers, block:N the first N layers of a stage", "parallelism", offsetof(struct recompute_options, kind)},
+     "what is dropped after forward and computed again: selective the cheap and large, full all of a layer, uniform:N "
+     "in groups of N layers, block:N the first N layers of a stage",
+     "parallelism", offsetof(struct recompute_options, kind)},
 };
 
 static bool recompute_wanted(const struct plan *plan) { return recompute_options(plan)->kind != RECOMPUTE_NONE; }
@@ -83,4 +88,5 @@ static enum status recompute_rewrite(const struct plan *plan, struct program *p)
 }
 
 const struct technique technique_recompute = {
-    .name = "recompute", .options = {OPTIONS, 1, sizeof(struct recompute_options)}, .wanted = recompute_wanted, .check = recompute_check, .rewrite = recompute_rewrite};
+    .name = "recompute", .options = {OPTIONS, 1, sizeof(struct recompute_options)}, .wanted = recompute_wanted,
+    .check = recompute_check, .rewrite = recompute_rewrite};

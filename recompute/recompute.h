@@ -1,4 +1,5 @@
-/* Recomputation: activations are dropped after forward and computed again where backward wants them. See recompute.c. */
+/* Recomputation: activations are dropped after forward and computed again where backward wants them. See
+ * recompute.c. */
 #ifndef TRIVIUM_RECOMPUTE_RECOMPUTE_H
 #define TRIVIUM_RECOMPUTE_RECOMPUTE_H
 
@@ -8,6 +9,8 @@ extern const struct technique technique_recompute;
 
 enum recompute_kind { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
 struct recompute_options { int kind, n; };   /* n: of uniform:N and block:N */
-static inline struct recompute_options *recompute_options(const struct plan *p) { return plan_own(p, &technique_recompute.options); }
+static inline struct recompute_options *recompute_options(const struct plan *p) {
+    return plan_own(p, &technique_recompute.options);
+}
 
 #endif

@@ -84,7 +84,8 @@ static void test_recompute_none_marks_nothing(void **state) {
     check_marked(&plan, "");
 }
 
-/* ---- groups of layers: 'o' the output is kept, '.' it is made again, '-' nothing of the layer is; a space between chunks ---- */
+/* ---- groups of layers: 'o' the output is kept, '.' it is made again, '-' nothing of the layer is; a space between
+ * chunks ---- */
 static char layer_sign(const struct program *p, int block) {
     char text[512];
     list_marked(p, p->blocks[block].name, text);
@@ -108,7 +109,8 @@ static void check_groups(const struct plan *plan, int rank, const char *expected
 
 static void test_recompute_uniform_keeps_one_input_a_group(void **state) {
     (void)state;
-    static const char *const whole[] = {"oooooooo", ".o.o.o.o", "..o..o.o", "...o...o", "....o..o", ".....o.o", "......oo", ".......o"};
+    static const char *const whole[] = {"oooooooo", ".o.o.o.o", "..o..o.o", "...o...o", "....o..o", ".....o.o",
+                                        "......oo", ".......o"};
     for (int n = 1; n <= LAYERS; n++) {
         struct plan plan = plan_of(RECOMPUTE_UNIFORM, n);
         check_groups(&plan, 0, whole[n - 1]);
@@ -164,7 +166,8 @@ static int64_t saved_bytes(const struct plan *plan, int64_t layer[LAYERS]) {
 static void test_recompute_saves_less_the_more_it_drops(void **state) {
     (void)state;
     static const struct { int attention, masks; } cores[] = {
-        {ATTENTION_BLOCKED, MASKS_REDRAW}, {ATTENTION_MATERIALISED, MASKS_REDRAW}, {ATTENTION_MATERIALISED, MASKS_STORE}};
+        {ATTENTION_BLOCKED, MASKS_REDRAW}, {ATTENTION_MATERIALISED, MASKS_REDRAW},
+        {ATTENTION_MATERIALISED, MASKS_STORE}};
     for (int i = 0; i < 3; i++) {
         static const int kinds[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
         int64_t layer[LAYERS], bytes[3], peak[3];
@@ -183,11 +186,13 @@ static void test_recompute_saves_less_the_more_it_drops(void **state) {
     }
 }
 
-/* full: each layer keeps its input, (B,T,C) in fp64, and nothing else. uniform: the first of each group keeps it for all. */
+/* full: each layer keeps its input, (B,T,C) in fp64, and nothing else. uniform: the first of each group keeps it for
+ * all. */
 static void test_recompute_full_saves_the_input_alone(void **state) {
     (void)state;
     int64_t layer[LAYERS], input = MICRO * 8 * 16 * 8;
-    struct plan full = plan_of(RECOMPUTE_FULL, 0), uniform = plan_of(RECOMPUTE_UNIFORM, 3), block = plan_of(RECOMPUTE_BLOCK, 3);
+    struct plan full = plan_of(RECOMPUTE_FULL, 0), uniform = plan_of(RECOMPUTE_UNIFORM, 3),
+                block = plan_of(RECOMPUTE_BLOCK, 3);
     saved_bytes(&full, layer);
     for (int i = 0; i < LAYERS; i++) assert_int_equal(layer[i], input);
     saved_bytes(&uniform, layer);
@@ -255,12 +260,13 @@ static void test_recompute_replays_each_step_at_most_once(void **state) {
     check_replays(&plan, " att ");
     plan = plan_of(RECOMPUTE_FULL, 0);
     check_replays(&plan, " ln1 qkv att proj res1 ln2 fc gelu ");
-    plan.dropout_masks = MASKS_STORE;                                /* then the last residual is run again for its mask */
+    plan.dropout_masks = MASKS_STORE;                                /* then the last residual is run again for its
+                                                                      * mask */
     check_replays(&plan, " ln1 qkv att proj res1 ln2 fc gelu fc2 res2 ");
 }
 
-/* With tp: proj's sum is made again, fc2's is not; enter is a view and has no row. With sp: its gathers too, the head's as well,
- * but those are sp's own wish, with or without recomputation. */
+/* With tp: proj's sum is made again, fc2's is not; enter is a view and has no row. With sp: its gathers too, the head's
+ * as well, but those are sp's own wish, with or without recomputation. */
 static void test_recompute_replays_collectives_only_when_wanted(void **state) {
     (void)state;
     struct plan plan = plan_of(RECOMPUTE_FULL, 0);
@@ -299,10 +305,12 @@ static struct bill bill_of(const struct plan *plan) {
 }
 
 /* Of a token: a product of (n,k) is 2 n k flops, attention 4 T C. full runs a layer's forward again but for fc2 (4C,C):
- *   qkv 2 x 3 C^2 + attention 4 T C + proj 2 C^2 + fc 2 x 4 C^2 = 16 C^2 + 4 T C,  where the layer's forward is 24 C^2 + 4 T C */
+ *   qkv 2 x 3 C^2 + attention 4 T C + proj 2 C^2 + fc 2 x 4 C^2 = 16 C^2 + 4 T C,  where the layer's forward is 24 C^2
+ *   + 4 T C */
 static void test_recompute_flops_are_the_layers_forward_without_fc2(void **state) {
     (void)state;
-    struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0), uniform = plan_of(RECOMPUTE_UNIFORM, 4);
+    struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0),
+                uniform = plan_of(RECOMPUTE_UNIFORM, 4);
     none.loss_chunk = full.loss_chunk = uniform.loss_chunk = 0;      /* the head's product is in forward then */
     double C = 16, T = 8, V = 131, tokens = (double)none.global_batch * T, layer = 24 * C * C + 4 * T * C;
     assert_close(bill_of(&none).flops[ROW_REPLAY], 0, 0);
@@ -327,7 +335,8 @@ static void test_recompute_full_sends_projs_sum_again(void **state) {
     struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0);
     none.mesh.tp = full.mesh.tp = 4;
     double S = (double)MICRO * 8 * 16 * 8, m = (double)none.global_batch / MICRO;
-    assert_close(bill_of(&full).wire_bytes[AXIS_TP] - bill_of(&none).wire_bytes[AXIS_TP], m * LAYERS * 2 * S * 3 / 4, 1e-6);
+    assert_close(bill_of(&full).wire_bytes[AXIS_TP] - bill_of(&none).wire_bytes[AXIS_TP], m * LAYERS * 2 * S * 3 / 4,
+                 1e-6);
 }
 
 /* ---- refused ---- */
@@ -341,12 +350,15 @@ static void test_recompute_refuses_groups_larger_than_the_model(void **state) {
     assert_ok(technique_recompute.check(&block));
 }
 
-TESTS(unit_test(test_recompute_selective_marks_the_cheap_and_large), unit_test(test_recompute_full_marks_all_but_the_output),
-      unit_test(test_recompute_none_marks_nothing), unit_test(test_recompute_uniform_keeps_one_input_a_group),
+TESTS(unit_test(test_recompute_selective_marks_the_cheap_and_large),
+      unit_test(test_recompute_full_marks_all_but_the_output), unit_test(test_recompute_none_marks_nothing),
+      unit_test(test_recompute_uniform_keeps_one_input_a_group),
       unit_test(test_recompute_uniform_groups_end_with_the_chunk),
-      unit_test(test_recompute_block_takes_the_first_layers_of_each_chunk), unit_test(test_recompute_saves_less_the_more_it_drops),
-      unit_test(test_recompute_full_saves_the_input_alone), unit_test(test_recompute_drops_what_is_marked),
-      unit_test(test_recompute_replays_each_step_at_most_once), unit_test(test_recompute_replays_collectives_only_when_wanted),
+      unit_test(test_recompute_block_takes_the_first_layers_of_each_chunk),
+      unit_test(test_recompute_saves_less_the_more_it_drops), unit_test(test_recompute_full_saves_the_input_alone),
+      unit_test(test_recompute_drops_what_is_marked), unit_test(test_recompute_replays_each_step_at_most_once),
+      unit_test(test_recompute_replays_collectives_only_when_wanted),
       unit_test(test_recompute_uniform_replays_whole_layers_but_the_last),
       unit_test(test_recompute_flops_are_the_layers_forward_without_fc2), unit_test(test_recompute_selective_flops),
-      unit_test(test_recompute_full_sends_projs_sum_again), unit_test(test_recompute_refuses_groups_larger_than_the_model))
+      unit_test(test_recompute_full_sends_projs_sum_again),
+      unit_test(test_recompute_refuses_groups_larger_than_the_model))
