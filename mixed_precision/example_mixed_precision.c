@@ -1,6 +1,6 @@
 /* ranks: 1 */
-/* Mixed precision in its barest form: one linear layer y = x W^T, and one weight. Two things go wrong in 16 bits, and each
- * has its remedy:
+/* Mixed precision in its barest form: one linear layer y = x W^T, and one weight. Two things go wrong in 16 bits, and
+ * each has its remedy:
  *
  *   1. fp16 gradients are too small to be seen.    Multiply the loss by S; divide by S where there are 32 bits.
  *   2. Updates are too small to change a weight.   Add them to an fp32 master copy; compute with the copy, rounded.

@@ -1,28 +1,30 @@
 /* The dynamic loss scale.
  *
- * Idea: the best scale is the largest that does not overflow, and nobody knows it beforehand; it also changes as gradients
- * shrink in training. So try: an overflow is harmless (the step is skipped), and tells that the scale is too large.
+ * Idea: the best scale is the largest that does not overflow, and nobody knows it beforehand; it also changes as
+ * gradients shrink in training. So try: an overflow is harmless (the step is skipped), and tells that the scale is too
+ * large.
  *
  *   overflow                                 credit - 1; when none is left: scale = max(scale / 2, min)
  *   `window` steps without overflow          scale = 2 scale; credit = hysteresis
  *
- * The credit (hysteresis) forgives a single bad batch without giving the scale away, which would take `window` steps to win
- * back. Overflows need not be adjacent to use it up, and at the start, from 2^32 downward, it is used up once: after that
- * each overflow halves.
+ * The credit (hysteresis) forgives a single bad batch without giving the scale away, which would take `window` steps to
+ * win back. Overflows need not be adjacent to use it up, and at the start, from 2^32 downward, it is used up once:
+ * after that each overflow halves.
  *
  * Powers of two change the exponent only: scaling and unscaling cost no digit.
  *
- * What breaks: at the lowest scale overflows change nothing any more, and such a run would skip forever, silently. That is
- * what `n_stuck` counts; a fixed scale is at its lowest from the start.
+ * What breaks: at the lowest scale overflows change nothing any more, and such a run would skip forever, silently. That
+ * is what `n_stuck` counts; a fixed scale is at its lowest from the start.
  *
- * Source: Micikevicius et al. 2018, section 3.2; Megatron-LM, megatron/core/optimizer/grad_scaler.py (the same rule, which
- * skips forever; DeepSpeed stops at the first overflow at the minimum). */
+ * Source: Micikevicius et al. 2018, section 3.2; Megatron-LM, megatron/core/optimizer/grad_scaler.py (the same rule,
+ * which skips forever; DeepSpeed stops at the first overflow at the minimum). */
 #include "mixed_precision/loss_scale.h"
 
 #include <math.h>
 
 void loss_scale_init(struct loss_scale *s, double first, double min, int64_t window, int64_t hysteresis) {
-    *s = (struct loss_scale){.min = min, .window = window, .hysteresis = hysteresis, .scale = first, .credit = hysteresis};
+    *s = (struct loss_scale){.min = min, .window = window, .hysteresis = hysteresis, .scale = first,
+                             .credit = hysteresis};
 }
 
 void loss_scale_init_fixed(struct loss_scale *s, double scale, int64_t hysteresis) {

@@ -1,27 +1,29 @@
 /* Mixed precision.
  *
- * Idea: matrix products in 16 bits are faster and move half the bytes, and 8 (bf16) or 11 (fp16) bits of significand are
- * enough for activations and gradients: their errors are small, random, and average out. Two things are not good enough:
+ * Idea: matrix products in 16 bits are faster and move half the bytes, and 8 (bf16) or 11 (fp16) bits of significand
+ * are enough for activations and gradients: their errors are small, random, and average out. Two things are not good
+ * enough:
  *
  * 1. The weights' sum. A step changes a weight by about lr = 1e-4 of itself; half a unit in the last place of bf16 is
- *    2^-9 = 2e-3 of it at least (fp16: 2^-12), so w + dw rounds back to w and nothing is learned. Hence a master copy in
- *    fp32, which is what AdamW updates; the weight that the model computes with is the master, rounded:
+ *    2^-9 = 2e-3 of it at least (fp16: 2^-12), so w + dw rounds back to w and nothing is learned. Hence a master copy
+ *    in fp32, which is what AdamW updates; the weight that the model computes with is the master, rounded:
  *        w16 = round(w32)
  *
- * 2. The range of fp16. Its smallest number is 2^-24 = 6e-8, and many gradients of activations are below: they become zero. So
+ * 2. The range of fp16. Its smallest number is 2^-24 = 6e-8, and many gradients of activations are below: they become
+ * zero. So
  *    the loss is multiplied by S, backward is linear, and every gradient arrives times S, out of the underflow:
  *        g16 = S g        norm = |g16| / S        w32 = AdamW(w32, clip g16 / S)
- *    1/S (run->unscale) is applied inside the norm and inside AdamW, in fp32 and better. Never in place: a 16-bit g16 / S
- *    would underflow exactly as if there had been no scale. bf16 has fp32's range and needs none: S = 1.
- *    Which S: loss_scale.c. Too large an S overflows to infinity: then the step is skipped.
+ *    1/S (run->unscale) is applied inside the norm and inside AdamW, in fp32 and better. Never in place: a 16-bit g16 /
+ *    S would underflow exactly as if there had been no scale. bf16 has fp32's range and needs none: S = 1. Which S:
+ *    loss_scale.c. Too large an S overflows to infinity: then the step is skipped.
  *
- * Stored where, bytes a parameter: weight 2 + gradient 2 (4 with grad-fp32) + optimizer 4 + 4 + 4 (moments and master) =
- * 16 (18), as many as fp32's 4 + 4 + 8. What shrinks is the activations: half. Statistics of layernorm, attention and the
- * loss stay in fp32; every op sums in fp32 and rounds once, when it stores.
- * Sent when: nothing of its own but one number a step, whether anything overflowed. Everybody else's traffic (gradient
- * buckets, activations between stages, partial sums of tp) halves, because it follows the tensors' types.
- * What breaks: a skip that is not agreed. One rank alone sees an infinity in its part; if it alone skipped, weights would
- * differ between ranks forever, and nothing would tell. So all ranks take the maximum over the mesh (AXIS_MESH).
+ * Stored where, bytes a parameter: weight 2 + gradient 2 (4 with grad-fp32) + optimizer 4 + 4 + 4 (moments and master)
+ * = 16 (18), as many as fp32's 4 + 4 + 8. What shrinks is the activations: half. Statistics of layernorm, attention and
+ * the loss stay in fp32; every op sums in fp32 and rounds once, when it stores. Sent when: nothing of its own but one
+ * number a step, whether anything overflowed. Everybody else's traffic (gradient buckets, activations between stages,
+ * partial sums of tp) halves, because it follows the tensors' types. What breaks: a skip that is not agreed. One rank
+ * alone sees an infinity in its part; if it alone skipped, weights would differ between ranks forever, and nothing
+ * would tell. So all ranks take the maximum over the mesh (AXIS_MESH).
  *
  * Source: Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019 for bf16. */
 #include "mixed_precision/mixed_precision.h"
@@ -39,23 +41,29 @@ static bool is_16_bit(const struct plan *plan) {
 
 #define AT(field) offsetof(struct mixed_precision_options, field)
 static const struct option OPTIONS[] = {
-    {"grad-fp32", OPTION_BOOL, "off", 0, 0, NULL, "", "bf16, fp16: add gradients up (and send them) in fp32", "precision", AT(grad_fp32)},
+    {"grad-fp32", OPTION_BOOL, "off", 0, 0, NULL, "", "bf16, fp16: add gradients up (and send them) in fp32",
+     "precision", AT(grad_fp32)},
     {"loss-scale", OPTION_REAL, "0", 0, 1e30, NULL, "", "fp16: a fixed loss scale; 0: dynamic", "precision", AT(scale)},
-    {"loss-scale-init", OPTION_REAL, "4294967296", 1, 1e30, NULL, "", "dynamic loss scale: first value", "precision", AT(init)},
-    {"loss-scale-window", OPTION_INT, "1000", 1, 1e15, NULL, "steps", "dynamic loss scale: doubled after so many steps without overflow",
-     "precision", AT(window)},
-    {"loss-scale-hysteresis", OPTION_INT, "2", 1, 1e6, NULL, "steps", "dynamic loss scale: overflows before it is halved", "precision",
-     AT(hysteresis)},
-    {"loss-scale-min", OPTION_REAL, "1", 1e-30, 1e30, NULL, "", "dynamic loss scale: never below", "precision", AT(min)},
+    {"loss-scale-init", OPTION_REAL, "4294967296", 1, 1e30, NULL, "", "dynamic loss scale: first value", "precision",
+     AT(init)},
+    {"loss-scale-window", OPTION_INT, "1000", 1, 1e15, NULL, "steps",
+     "dynamic loss scale: doubled after so many steps without overflow", "precision", AT(window)},
+    {"loss-scale-hysteresis", OPTION_INT, "2", 1, 1e6, NULL, "steps",
+     "dynamic loss scale: overflows before it is halved", "precision", AT(hysteresis)},
+    {"loss-scale-min", OPTION_REAL, "1", 1e-30, 1e30, NULL, "", "dynamic loss scale: never below", "precision",
+     AT(min)},
 };
 
 /* Also when only a loss scale is asked for: check then says that it does not go with the precision. */
-static bool mixed_precision_wanted(const struct plan *plan) { return is_16_bit(plan) || mixed_precision_options(plan)->scale != 0; }
+static bool mixed_precision_wanted(const struct plan *plan) {
+    return is_16_bit(plan) || mixed_precision_options(plan)->scale != 0;
+}
 
 static enum status mixed_precision_check(const struct plan *plan) {
     const struct mixed_precision_options *o = mixed_precision_options(plan);
     if (o->scale != 0 && plan->precision != PRECISION_FP16)
-        return FAIL(E_CONFIG, "loss-scale=%g is for precision=fp16, which alone underflows; leave loss-scale out, or use fp16",
+        return FAIL(E_CONFIG,
+                    "loss-scale=%g is for precision=fp16, which alone underflows; leave loss-scale out, or use fp16",
                     o->scale);
     if (o->scale == 0 && o->init < o->min)
         return FAIL(E_CONFIG, "loss-scale-init=%g is below loss-scale-min=%g; raise the one or lower the other",
@@ -74,8 +82,8 @@ static void narrow_params(struct program *p, enum dtype compute, enum dtype grad
     }
 }
 
-/* What this rank makes follows from the params (program_infer). What a neighbouring stage makes has no producer here and must
- * be said, or sender and receiver would disagree about the bytes. */
+/* What this rank makes follows from the params (program_infer). What a neighbouring stage makes has no producer here
+ * and must be said, or sender and receiver would disagree about the bytes. */
 static void narrow_boundaries(struct program *p, enum dtype compute) {
     for (int b = 0; b < p->n_blocks; b++) {
         if (p->blocks[b].in >= 0) p->slots[p->blocks[b].in].type.dtype = compute;
@@ -92,9 +100,11 @@ static enum status mixed_precision_rewrite(const struct plan *plan, struct progr
 
 /* ---- fp16: look for overflow, agree, move the scale ---- */
 static enum status refuse_to_skip_for_ever(const struct run *r, const struct loss_scale *s) {
-    return FAIL(E_NUMERIC, "gradients overflow at step %" PRId64 ", for the %" PRId64 "th time in a row at loss scale %g, which "
-                "may not go lower; no weight was changed. Lower lr=%g, lower %s=%g, or use precision=bf16", r->n_step + 1,
-                s->n_stuck, s->scale, r->plan.lr, mixed_precision_options(&r->plan)->scale != 0 ? "loss-scale" : "loss-scale-min", s->min);
+    return FAIL(E_NUMERIC,
+                "gradients overflow at step %" PRId64 ", for the %" PRId64 "th time in a row at loss scale %g, which "
+                "may not go lower; no weight was changed. Lower lr=%g, lower %s=%g, or use precision=bf16",
+                r->n_step + 1, s->n_stuck, s->scale, r->plan.lr,
+                mixed_precision_options(&r->plan)->scale != 0 ? "loss-scale" : "loss-scale-min", s->min);
 }
 
 static enum status unscale_or_skip(struct run *r, void *self, const struct event *e) {
@@ -123,8 +133,8 @@ static enum status mixed_precision_attach(struct run *r, void **self) {
 /* ---- checkpoints ---- */
 static json_t *mixed_precision_save(const void *self) {
     const struct loss_scale *s = self;
-    return json_pack("{s:f, s:I, s:I, s:I}", "scale", s->scale, "n_clean", (json_int_t)s->n_clean, "credit", (json_int_t)s->credit, "n_stuck",
-                     (json_int_t)s->n_stuck);
+    return json_pack("{s:f, s:I, s:I, s:I}", "scale", s->scale, "n_clean", (json_int_t)s->n_clean, "credit",
+                     (json_int_t)s->credit, "n_stuck", (json_int_t)s->n_stuck);
 }
 
 /* Not negative, and far from overflow: with a negative credit the scale would never be halved. */
@@ -138,8 +148,8 @@ static enum status mixed_precision_load(struct run *r, void *self, const json_t 
     struct loss_scale *s = self, kept = *s;
     if (mixed_precision_options(&r->plan)->scale != 0) return OK; /* fixed: what the plan says */
     kept.scale = json_number_value(json_object_get(from, "scale"));  /* 0 for what is no number */
-    if (!(kept.scale > 0) || isinf(kept.scale) || !load_count(from, "n_clean", &kept.n_clean) || !load_count(from, "credit", &kept.credit) ||
-        !load_count(from, "n_stuck", &kept.n_stuck))
+    if (!(kept.scale > 0) || isinf(kept.scale) || !load_count(from, "n_clean", &kept.n_clean) ||
+        !load_count(from, "credit", &kept.credit) || !load_count(from, "n_stuck", &kept.n_stuck))
         return FAIL(E_FORMAT, "the checkpoint's loss scale is not a positive number with three counts");
     *s = kept;
     r->exec.grad_scale = s->scale;
@@ -152,7 +162,8 @@ static void mixed_precision_detach(struct run *r, void *self) {
 }
 
 const struct technique technique_mixed_precision = {
-    .name = "mixed_precision", .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct mixed_precision_options)},
+    .name = "mixed_precision", .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS,
+                                           sizeof(struct mixed_precision_options)},
     .wanted = mixed_precision_wanted, .check = mixed_precision_check,
     .rewrite = mixed_precision_rewrite, .attach = mixed_precision_attach, .detach = mixed_precision_detach,
     .save = mixed_precision_save, .load = mixed_precision_load};

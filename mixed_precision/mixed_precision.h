@@ -11,6 +11,8 @@ struct mixed_precision_options {
     double scale, init, min;             /* of the loss scale. scale 0: dynamic, from init down to min */
     int64_t window, hysteresis;
 };
-static inline struct mixed_precision_options *mixed_precision_options(const struct plan *p) { return plan_own(p, &technique_mixed_precision.options); }
+static inline struct mixed_precision_options *mixed_precision_options(const struct plan *p) {
+    return plan_own(p, &technique_mixed_precision.options);
+}
 
 #endif

@@ -2,8 +2,8 @@
 #include "mixed_precision/loss_scale.h"
 #include "tests/test.h"
 
-/* From 16, between 2 and infinity, window 3, hysteresis 2. 'x' is an overflow, '.' a clean step; `after` is the scale behind
- * each. Worked out by hand from Megatron's rule. */
+/* From 16, between 2 and infinity, window 3, hysteresis 2. 'x' is an overflow, '.' a clean step; `after` is the scale
+ * behind each. Worked out by hand from Megatron's rule. */
 struct sequence { const char *says, *events; double after[12]; };
 static const struct sequence sequences[] = {
     {"a window doubles", ".......", {16, 16, 32, 32, 32, 64, 64}},
@@ -25,8 +25,8 @@ static void test_loss_scale_follows_the_table_of_events(void **state) {
         for (int k = 0; sequences[i].events[k]; k++) {
             loss_scale_update(&s, sequences[i].events[k] == 'x');
             if (s.scale != sequences[i].after[k])
-                fail_msg("%s: after event %d of %s the scale is %g, not %g", sequences[i].says, k + 1, sequences[i].events,
-                         s.scale, sequences[i].after[k]);
+                fail_msg("%s: after event %d of %s the scale is %g, not %g", sequences[i].says, k + 1,
+                         sequences[i].events, s.scale, sequences[i].after[k]);
         }
     }
 }
@@ -61,7 +61,8 @@ static void test_loss_scale_is_stuck_after_overflows_at_the_minimum_only(void **
     (void)state;
     struct loss_scale s;
     loss_scale_init(&s, 16, 2, 3, 2);
-    assert_int_equal(overflows_until_stuck(&s), 4 + LOSS_SCALE_PATIENCE * 2);   /* 16 16->8 8->4 4->2, and then in vain */
+    /* 16 16->8 8->4 4->2, and then in vain */
+    assert_int_equal(overflows_until_stuck(&s), 4 + LOSS_SCALE_PATIENCE * 2);
     loss_scale_init_fixed(&s, 16, 2);
     assert_int_equal(overflows_until_stuck(&s), LOSS_SCALE_PATIENCE * 2);
 }
@@ -71,7 +72,8 @@ static void test_a_clean_step_frees_a_stuck_loss_scale(void **state) {
     struct loss_scale s;
     loss_scale_init_fixed(&s, 16, 2);
     for (int i = 0; i < 100; i++) {
-        loss_scale_update(&s, i % 4 != 3);                           /* three overflows, one clean step: four would be too many */
+        loss_scale_update(&s, i % 4 != 3);                           /* three overflows, one clean step: four would be
+                                                                      * too many */
         assert_false(loss_scale_is_stuck(&s));
     }
 }
@@ -87,6 +89,8 @@ static void test_a_loss_scale_grows_in_a_window_that_became_smaller(void **state
 }
 
 TESTS(unit_test(test_loss_scale_follows_the_table_of_events),
-      unit_test(test_loss_scale_stops_at_a_minimum_that_is_no_power_of_two), unit_test(test_fixed_loss_scale_never_moves),
+      unit_test(test_loss_scale_stops_at_a_minimum_that_is_no_power_of_two),
+      unit_test(test_fixed_loss_scale_never_moves),
       unit_test(test_loss_scale_is_stuck_after_overflows_at_the_minimum_only),
-      unit_test(test_a_clean_step_frees_a_stuck_loss_scale), unit_test(test_a_loss_scale_grows_in_a_window_that_became_smaller))
+      unit_test(test_a_clean_step_frees_a_stuck_loss_scale),
+      unit_test(test_a_loss_scale_grows_in_a_window_that_became_smaller))

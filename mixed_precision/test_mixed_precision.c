@@ -114,7 +114,8 @@ static void check_gradient_traffic(int grad_fp32) {
     mixed_precision_options(&p)->grad_fp32 = grad_fp32;
     enum status status = start(&r, &p);
     if (agree_all(status == OK)) status = run_step(&r);
-    double ranks = (double)p.mesh.dp, sent = status == OK ? group_ledger(r.mesh.group[AXIS_DP])->entry[COMM_ALL_REDUCE].bytes : 0;
+    double ranks = (double)p.mesh.dp,
+           sent = status == OK ? group_ledger(r.mesh.group[AXIS_DP])->entry[COMM_ALL_REDUCE].bytes : 0;
     run_destroy(&r);
     assert_ok(status);
     assert_close(sent, 2 * (grad_fp32 ? 4 : 2) * (double)gpt_n_params(&p) * (ranks - 1) / ranks, 0.5);
@@ -167,7 +168,8 @@ static enum status first_step_of(const struct plan *plan, struct first_step *out
     struct run r;
     enum status status = start(&r, plan);
     if (status == OK) status = run_step(&r);
-    *out = (struct first_step){.norm = r.grad_norm, .lr = r.lr, .moments = malloc((size_t)gpt_n_params(plan) * sizeof(double))};
+    *out = (struct first_step){.norm = r.grad_norm, .lr = r.lr,
+                               .moments = malloc((size_t)gpt_n_params(plan) * sizeof(double))};
     for (int i = 0; status == OK && i < r.program.n_params; i++)
         for (int64_t k = 0; k < r.program.params[i].own_n; k++)
             out->moments[out->n++] = dtype_get(r.program.params[i].moment1, FP32, k);
@@ -184,9 +186,9 @@ static double largest_difference(const struct first_step *a, const struct first_
     return most / largest;
 }
 
-/* fp16 gradients differ from fp32's by less than 0.083 (derived in tests/test_parity_mixed.c); with a scale left in, by a
- * factor of 4096. With and without clipping, since clipping would hide a scale that is in the norm as well. A window of one
- * step: the scale doubles behind this very step, which must be unscaled by what it was scaled with. */
+/* fp16 gradients differ from fp32's by less than 0.083 (derived in tests/test_parity_mixed.c); with a scale left in, by
+ * a factor of 4096. With and without clipping, since clipping would hide a scale that is in the norm as well. A window
+ * of one step: the scale doubles behind this very step, which must be unscaled by what it was scaled with. */
 static void check_unscaling(double clip) {
     struct plan half = plan_of(PRECISION_FP16), full = plan_of(PRECISION_FP32);
     struct first_step a = {0}, b = {0};
@@ -240,18 +242,18 @@ static enum status poisoned_step(struct run *r, struct poison *poison, int rank,
     uint64_t weights = hash_arena(r, ROLE_PARAM), states = hash_arena(r, ROLE_OPTIM);
     poison->rank = rank;
     TRY(run_step(r));
-    *out = (struct seen){r->skipped, hash_arena(r, ROLE_PARAM) == weights, hash_arena(r, ROLE_OPTIM) == states, r->n_update,
-                         r->loss_scale, r->exec.grad_scale, r->grad_norm};
+    *out = (struct seen){r->skipped, hash_arena(r, ROLE_PARAM) == weights, hash_arena(r, ROLE_OPTIM) == states,
+                         r->n_update, r->loss_scale, r->exec.grad_scale, r->grad_norm};
     return OK;
 }
 
 static bool was_skipped(const struct seen *s, int64_t n_update, double used, double next) {
-    return s->skipped && s->weights_same && s->states_same && s->n_update == n_update && s->used == used && s->next == next &&
-           isnan(s->norm);
+    return s->skipped && s->weights_same && s->states_same && s->n_update == n_update && s->used == used &&
+           s->next == next && isnan(s->norm);
 }
 static bool was_taken(const struct seen *s, int64_t n_update, double used) {
-    return !s->skipped && !s->weights_same && !s->states_same && s->n_update == n_update && s->used == used && s->next == used &&
-           isfinite(s->norm);
+    return !s->skipped && !s->weights_same && !s->states_same && s->n_update == n_update && s->used == used &&
+           s->next == used && isfinite(s->norm);
 }
 
 static void check_skipping(const struct plan *plan) {
@@ -262,7 +264,8 @@ static void check_skipping(const struct plan *plan) {
     enum status status = start(&r, plan);
     if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, put_infinity, &poison);
     for (int i = 0; i < 4 && status == OK; i++) status = poisoned_step(&r, &poison, poisoned[i], &seen[i]);
-    double next = mixed_precision_options(plan)->scale != 0 ? mixed_precision_options(plan)->scale : 2048, first = mixed_precision_options(plan)->scale != 0 ? mixed_precision_options(plan)->scale : 4096;
+    double next = mixed_precision_options(plan)->scale != 0 ? mixed_precision_options(plan)->scale : 2048,
+           first = mixed_precision_options(plan)->scale != 0 ? mixed_precision_options(plan)->scale : 4096;
     bool ok = was_taken(&seen[0], 1, first) && was_skipped(&seen[1], 1, first, first) &&
               was_skipped(&seen[2], 1, first, next) && was_taken(&seen[3], 2, next);
     ok = agree_all(ok);
@@ -280,7 +283,8 @@ static void test_one_rank_overflows_and_all_skip(void **state) {
 static void test_one_rank_overflows_and_all_skip_under_zero(void **state) {
     (void)state;
     struct plan p = plan_of(PRECISION_FP16);
-    for (zero_options(&p)->stage = 1; zero_options(&p)->stage <= 3; zero_options(&p)->stage++) each_layout(p, check_skipping);
+    for (zero_options(&p)->stage = 1; zero_options(&p)->stage <= 3; zero_options(&p)->stage++)
+        each_layout(p, check_skipping);
     zero_options(&p)->stage = 3;
     zero_options(&p)->offload = OFFLOAD_PARAMS;
     each_layout(p, check_skipping);
@@ -384,21 +388,30 @@ static void test_a_checkpoints_loss_scale_is_looked_at(void **state) {
     struct loss_scale s;
     r.plan = parity_plan();
     loss_scale_init(&s, 16, 2, 3, 2);
-    const char *const wrong[] = {"[]", "{}", "{\"scale\": 0, \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}", "{\"scale\": 8, \"n_clean\": 1, \"credit\": -1, \"n_stuck\": 0}",
-                                 "{\"scale\": -8, \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}", "{\"scale\": 8, \"n_clean\": 1.5, \"credit\": 1, \"n_stuck\": 0}",
-                                 "{\"scale\": \"8\", \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}", "{\"scale\": 8, \"n_clean\": 1, \"credit\": 1}",
+    const char *const wrong[] = {"[]",
+                                 "{}",
+                                 "{\"scale\": 0, \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}",
+                                 "{\"scale\": 8, \"n_clean\": 1, \"credit\": -1, \"n_stuck\": 0}",
+                                 "{\"scale\": -8, \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}",
+                                 "{\"scale\": 8, \"n_clean\": 1.5, \"credit\": 1, \"n_stuck\": 0}",
+                                 "{\"scale\": \"8\", \"n_clean\": 1, \"credit\": 1, \"n_stuck\": 0}",
+                                 "{\"scale\": 8, \"n_clean\": 1, \"credit\": 1}",
                                  "{\"scale\": 8, \"n_clean\": 9223372036854775807, \"credit\": 1, \"n_stuck\": 0}"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_fails(load_scale(&r, &s, wrong[i]), E_FORMAT, "loss scale");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_fails(load_scale(&r, &s, wrong[i]), E_FORMAT, "loss scale");
     assert_true(s.scale == 16 && s.n_clean == 0 && s.credit == 2);   /* nothing of those is kept */
     assert_ok(load_scale(&r, &s, "{\"scale\": 8, \"n_clean\": 2, \"credit\": 1, \"n_stuck\": 0}"));
     assert_true(s.scale == 8 && s.n_clean == 2 && s.credit == 1 && s.window == 3 && r.exec.grad_scale == 8);
 }
 
 TESTS(unit_test(test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12),
-      unit_test(test_values_are_narrow_and_statistics_wide), unit_test(test_neighbouring_stages_agree_about_message_bytes),
-      unit_test(test_gradients_travel_in_their_own_precision), unit_test(test_weights_equal_rounded_masters_bit_for_bit),
+      unit_test(test_values_are_narrow_and_statistics_wide),
+      unit_test(test_neighbouring_stages_agree_about_message_bytes),
+      unit_test(test_gradients_travel_in_their_own_precision),
+      unit_test(test_weights_equal_rounded_masters_bit_for_bit),
       unit_test(test_norm_and_moments_hold_unscaled_gradients), unit_test(test_one_rank_overflows_and_all_skip),
-      unit_test(test_one_rank_overflows_and_all_skip_under_zero),
-      unit_test(test_fixed_loss_scale_skips_too), unit_test(test_a_skipped_step_keeps_its_learning_rate_for_the_next),
+      unit_test(test_one_rank_overflows_and_all_skip_under_zero), unit_test(test_fixed_loss_scale_skips_too),
+      unit_test(test_a_skipped_step_keeps_its_learning_rate_for_the_next),
       unit_test(test_overflow_that_no_scale_avoids_ends_the_run), unit_test(test_bf16_has_no_scale_and_does_not_skip),
-      unit_test(test_options_that_do_not_go_together_are_refused), unit_test(test_a_checkpoints_loss_scale_is_looked_at))
+      unit_test(test_options_that_do_not_go_together_are_refused),
+      unit_test(test_a_checkpoints_loss_scale_is_looked_at))
