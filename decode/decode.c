@@ -1,34 +1,41 @@
 /* Decoding.
  *
- * Idea: a language model writes one token after the other, each from all before it. Seen from the training program that is the same
- * forward pass over and over, over a sequence that has grown by one; and nearly all of it has been done before. In a causal model
- * position j sees nothing after it, so its keys and values are the same in every pass: they are kept (the key-value cache), and a
- * pass is made for the new token alone.
+ * Idea: a language model writes one token after the other, each from all before it. Seen from the training program that
+ * is the same forward pass over and over, over a sequence that has grown by one; and nearly all of it has been done
+ * before. In a causal model position j sees nothing after it, so its keys and values are the same in every pass: they
+ * are kept (the key-value cache), and a pass is made for the new token alone.
  *
- *   y[t] = sum_{j <= t} softmax_j(q[t] . k[j] / sqrt(D)) v[j]        one query over t + 1 keys that are there: O(t), not O(t^2);
+ *   y[t] = sum_{j <= t} softmax_j(q[t] . k[j] / sqrt(D)) v[j]        one query over t + 1 keys that are there: O(t),
+ *   not O(t^2);
  *                                                                    all other steps see one token instead of t + 1
  *
- * How it is said here. Decoding is a rewrite of the model's table, as a technique is, and the executor runs what comes out:
- *   tokens          the T axis is one token, at `first`; program_infer carries that through, and so add_position takes row `first` of
- *                   its table, as it does for a sequence that is cut over ranks. decode_move changes `first`, and nothing else
- *   attention       becomes attention_cached, with a param for its cache, of which H follows from the qkv that tp has cut already
+ * How it is said here. Decoding is a rewrite of the model's table, as a technique is, and the executor runs what comes
+ * out:
+ *   tokens          the T axis is one token, at `first`; program_infer carries that through, and so add_position takes
+ *   row `first` of
+ *                   its table, as it does for a sequence that is cut over ranks. decode_move changes `first`, and
+ *                   nothing else
+ *   attention       becomes attention_cached, with a param for its cache, of which H follows from the qkv that tp has
+ *   cut already
  *   loss            is dropped: the program ends with the logits
  *   all params      no gradient, no optimizer state, no master weight; the schedule is one forward action
  *
- * Stored where: the weights, as in training, 1/tp of the matrices on each rank; and the cache, on the rank that has the heads:
+ * Stored where: the weights, as in training, 1/tp of the matrices on each rank; and the cache, on the rank that has the
+ * heads:
  *   bytes = 2 x layers x heads/tp x seq x D x bytes of an element          (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
- * Sent when: with tp the two all-reduces a layer of its forward pass, of one token (C elements); the tokens' embedding, another one. The
- * logits are gathered behind the program (decode_step.c). The cache is never sent.
- * Time: every weight is read once for a token and used for two operations, so memory sets the pace, not arithmetic: tokens a second are at most
- * memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms a token in fp32, 15.5 in bf16, 18 and
- * 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) That is also why more sequences at once would cost nearly nothing; this reads one.
- * The prompt is read the same way, a token at a time: one program with one set of offsets does both. A pass over all of the prompt
- * would read the weights once instead of once a token, and is what servers do.
- * What breaks: a cache row written at another position than the token's, or a position embedding that stays at 0, still gives a text,
- * just a worse one. So the tests hold the logits of every position against the training program's.
+ * Sent when: with tp the two all-reduces a layer of its forward pass, of one token (C elements); the tokens' embedding,
+ * another one. The logits are gathered behind the program (decode_step.c). The cache is never sent. Time: every weight
+ * is read once for a token and used for two operations, so memory sets the pace, not arithmetic: tokens a second are at
+ * most memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms a token in fp32, 15.5 in bf16, 18
+ * and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) That is also why more sequences at once
+ * would cost nearly nothing; this reads one. The prompt is read the same way, a token at a time: one program with one
+ * set of offsets does both. A pass over all of the prompt would read the weights once instead of once a token, and is
+ * what servers do. What breaks: a cache row written at another position than the token's, or a position embedding that
+ * stays at 0, still gives a text, just a worse one. So the tests hold the logits of every position against the training
+ * program's.
  *
- * Source: Shazeer 2019, "Fast Transformer Decoding", section 2.3 (incremental attention); Pope et al. 2022, "Efficiently Scaling
- * Transformer Inference", section 2 (what is stored, and what bounds the speed). */
+ * Source: Shazeer 2019, "Fast Transformer Decoding", section 2.3 (incremental attention); Pope et al. 2022,
+ * "Efficiently Scaling Transformer Inference", section 2 (what is stored, and what bounds the speed). */
 #include "decode/decode.h"
 
 #include "lib/ops/attention/attention.h"
@@ -45,15 +52,18 @@ static bool decode_wanted(const struct plan *plan) {
 static enum status check_cache(const struct plan *p) {
     double bytes = 2.0 * (double)p->layers * (double)p->seq * (double)p->hidden * sizeof(double), most = 1e15;
     if (bytes < most) return OK;
-    return FAIL(E_CONFIG, "layers=%" PRId64 ", seq=%" PRId64 " and hidden=%" PRId64 " make a cache of %.0e bytes; the limit is %.0e", p->layers, p->seq, p->hidden,
-                bytes, most);
+    return FAIL(E_CONFIG,
+                "layers=%" PRId64 ", seq=%" PRId64 " and hidden=%" PRId64
+                " make a cache of %.0e bytes; the limit is %.0e",
+                p->layers, p->seq, p->hidden, bytes, most);
 }
 
 static enum status decode_check(const struct plan *plan) {
     if (plan->device == PLAN_DEVICE_CUDA)
         return FAIL(E_CONFIG, "device=cuda: attention over a cache has no kernel for GPUs yet; use device cpu");
     if (plan->loss_chunk != 0)
-        return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " never has the logits of a token; decoding needs loss-chunk 0", plan->loss_chunk);
+        return FAIL(E_CONFIG, "loss-chunk=%" PRId64 " never has the logits of a token; decoding needs loss-chunk 0",
+                    plan->loss_chunk);
     return check_cache(plan);
 }
 
@@ -77,7 +87,8 @@ static void remember_keys(struct program *p) {
         s->op = &op_attention_cached;
         s->dropout.p = 0;
         s->n_out = s->n_weight = 1;
-        s->weight[0] = program_add_param(p, p->blocks[s->block].name, "cache", attention_cache_type(&p->slots[s->in[0]].type), 0, 0, false);
+        s->weight[0] = program_add_param(p, p->blocks[s->block].name, "cache",
+                                         attention_cache_type(&p->slots[s->in[0]].type), 0, 0, false);
         p->params[s->weight[0]].cache = true;
     }
 }
@@ -87,7 +98,8 @@ static void learn_nothing(struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         p->params[i].grad_at = RESIDENT_OWN;                         /* and own are none (program_infer): no bytes */
         p->params[i].master = false;
-        p->params[i].init_std = 0;                                   /* the weights come from a checkpoint: no draws to wait for */
+        p->params[i].init_std = 0;                                   /* the weights come from a checkpoint: no draws to
+                                                                      * wait for */
     }
 }
 
@@ -104,7 +116,8 @@ static enum status refuse_cut_sequence(const struct program *p) {
         const struct shape *s = &p->slots[p->steps[i].out[0]].type.shape;
         for (int a = 0; a < s->n_axes; a++)
             if (s->axis[a].tag == 'T' && axis_is_sharded(&s->axis[a]))
-                return FAIL(E_CONFIG, "the sequence is cut over ranks, and decoding makes one token at a time; leave sp out");
+                return FAIL(E_CONFIG,
+                            "the sequence is cut over ranks, and decoding makes one token at a time; leave sp out");
     }
     return OK;
 }
@@ -129,7 +142,8 @@ static enum status decode_schedule(const struct plan *plan, struct schedule *out
 static enum status decode_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
     const struct type *scores = &p->slots[p->blocks[p->n_blocks - 1].out].type;
-    bill_exchange(bill, &p->place, (struct exchange){.axis = AXIS_TP, .op = COMM_ALL_GATHER, .count = plan->mesh.tp * type_n(scores),
+    bill_exchange(bill, &p->place, (struct exchange){.axis = AXIS_TP, .op = COMM_ALL_GATHER,
+                                                     .count = plan->mesh.tp * type_n(scores),
                                                      .dtype = scores->dtype, .when = AT_END});
     return OK;
 }
@@ -140,5 +154,5 @@ int64_t decode_cache_bytes(const struct plan *p) {
 }
 
 const struct technique technique_decode = {
-    .name = "decode", .claims = CLAIM_SCHEDULE, .wanted = decode_wanted, .check = decode_check, .rewrite = decode_rewrite, .schedule = decode_schedule,
-    .cost = decode_cost};
+    .name = "decode", .claims = CLAIM_SCHEDULE, .wanted = decode_wanted, .check = decode_check,
+    .rewrite = decode_rewrite, .schedule = decode_schedule, .cost = decode_cost};

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The k-th largest of x (1: the largest), which is reordered: quickselect. Each round puts what is larger than a pivot before what is
- * smaller, and goes on with the side that has place k - 1. Source: Hoare 1961, algorithm 65. */
+/* The k-th largest of x (1: the largest), which is reordered: quickselect. Each round puts what is larger than a pivot
+ * before what is smaller, and goes on with the side that has place k - 1. Source: Hoare 1961, algorithm 65. */
 static double kth_largest(double *x, int64_t n, int64_t k) {
     for (int64_t low = 0, high = n - 1; low < high;) {
         double pivot = x[low + (high - low) / 2];
@@ -62,10 +62,13 @@ int32_t sample_pick(const double *weights, int64_t n, double sum, double u) {
     return last;
 }
 
-enum status sample_token(const struct sampling *s, const double *logits, int64_t n, int64_t position, double *weights, int32_t *token) {
+enum status sample_token(const struct sampling *s, const double *logits, int64_t n, int64_t position, double *weights,
+                         int32_t *token) {
     for (int64_t v = 0; v < n; v++)
         if (!isfinite(logits[v]))
-            return FAIL(E_NUMERIC, "the score of token %" PRId64 " for position %" PRId64 " is %g; the weights are damaged, or fp16 overflows: use fp32",
+            return FAIL(E_NUMERIC,
+                        "the score of token %" PRId64 " for position %" PRId64
+                        " is %g; the weights are damaged, or fp16 overflows: use fp32",
                         v, position, fabs(logits[v]));
     if (s->temperature == 0) {
         *token = (int32_t)highest(logits, n);

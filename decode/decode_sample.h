@@ -1,11 +1,13 @@
 /* Choosing the next token: a pure function of the scores, the seed and the position.
  *
- *   p[v] = e^(l[v] / T) / sum over the candidates                 T: temperature. Candidates: the k tokens with the highest scores
+ *   p[v] = e^(l[v] / T) / sum over the candidates                 T: temperature. Candidates: the k tokens with the
+ *   highest scores
  *   token = the first v with  u < p[0] + ... + p[v]               u: uniform in (0, 1), drawn by (seed, position) alone
  *
- * T to 0 leaves the highest score: T = 0 means that, and draws nothing. T to infinity makes all candidates alike. Among equal scores the lowest
- * token comes first, for the highest and for the k-th. All in fp64, in the order of the tokens: ranks that have the same scores have the
- * same token, and so does another layout, unless its rounding moves a score across a draw. */
+ * T to 0 leaves the highest score: T = 0 means that, and draws nothing. T to infinity makes all candidates alike. Among
+ * equal scores the lowest token comes first, for the highest and for the k-th. All in fp64, in the order of the tokens:
+ * ranks that have the same scores have the same token, and so does another layout, unless its rounding moves a score
+ * across a draw. */
 #ifndef TRIVIUM_DECODE_DECODE_SAMPLE_H
 #define TRIVIUM_DECODE_DECODE_SAMPLE_H
 
@@ -23,12 +25,14 @@ struct sampling { double temperature; int64_t top_k; uint64_t seed; };
  *  @param logits (n) finite    @param weights (n) written    @return their sum */
 double sample_weights(const struct sampling *, const double *logits, int64_t n, double *weights);
 
-/** The first token whose weight, added to those before it, is above u x sum. weights: (n), as sample_weights left them. u in [0, 1). */
+/** The first token whose weight, added to those before it, is above u x sum. weights: (n), as sample_weights left them.
+ *  u in [0, 1). */
 int32_t sample_pick(const double *weights, int64_t n, double sum, double u);
 
 /** The token for a position (0: the sequence's first).
  *  @param logits (n)   @param weights (n) scratch   @errors E_NUMERIC: a score that is not finite  @collective{none} */
-enum status sample_token(const struct sampling *, const double *logits, int64_t n, int64_t position, double *weights, int32_t *token);
+enum status sample_token(const struct sampling *, const double *logits, int64_t n, int64_t position, double *weights,
+                         int32_t *token);
 
 #ifdef __cplusplus
 }

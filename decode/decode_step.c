@@ -1,8 +1,10 @@
-/* A token through the decoding program. The weights and the cache lie in the run's param arena; here is only where we are.
+/* A token through the decoding program. The weights and the cache lie in the run's param arena; here is only where we
+ * are.
  *
- * Logits with tp: rank r computed those of its part of the vocabulary, V/tp rounded up, padding last. They are gathered, so that every rank has
- * them all, to the bit, and draws the next token by itself: nobody has to tell it. That moves V elements a token (GPT-2, fp32:
- * 196 KiB), little beside the weights that are read meanwhile; candidates alone (each rank's k best) would be less, for top-k only. */
+ * Logits with tp: rank r computed those of its part of the vocabulary, V/tp rounded up, padding last. They are
+ * gathered, so that every rank has them all, to the bit, and draws the next token by itself: nobody has to tell it.
+ * That moves V elements a token (GPT-2, fp32: 196 KiB), little beside the weights that are read meanwhile; candidates
+ * alone (each rank's k best) would be less, for top-k only. */
 #include "decode/decode_step.h"
 
 #include "decode/decode.h"
@@ -34,7 +36,8 @@ enum status decoder_init(struct decoder *d, struct run *r) {
     d->gathered = malloc((size_t)n * dtype_size(part_type(r)->dtype));
     d->logits = malloc((size_t)n * sizeof *d->logits);
     d->weights = malloc((size_t)n * sizeof *d->weights);
-    if (!d->gathered || !d->logits || !d->weights) return FAIL(E_MEMORY, "no memory for the scores of %" PRId64 " tokens", n);
+    if (!d->gathered || !d->logits || !d->weights)
+        return FAIL(E_MEMORY, "no memory for the scores of %" PRId64 " tokens", n);
     r->exec.hooks = (struct exec_hooks){d, fetch_token, ignore_param};
     return OK;
 }
@@ -60,7 +63,9 @@ enum status decoder_read(struct decoder *d, int32_t token, const double **logits
     if (token < 0 || token >= r->plan.vocab)
         return FAIL(E_CONFIG, "token %" PRId32 " is not in the vocabulary, 0 to %" PRId64, token, r->plan.vocab - 1);
     if (d->position >= r->plan.seq)
-        return FAIL(E_CONFIG, "the model reads seq=%" PRId64 " tokens, and they are read; use fewer tokens, or a shorter prompt", r->plan.seq);
+        return FAIL(E_CONFIG,
+                    "the model reads seq=%" PRId64 " tokens, and they are read; use fewer tokens, or a shorter prompt",
+                    r->plan.seq);
     TRY(run_check_threads(r));
     d->token = token;
     TRY(decode_move(&r->program, d->position));
@@ -71,8 +76,8 @@ enum status decoder_read(struct decoder *d, int32_t token, const double **logits
     return gather(d);
 }
 
-enum status decoder_write(struct decoder *d, const struct sampling *sampling, const int32_t *prompt, int64_t n_prompt, int64_t n, decoder_emit *emit,
-                          void *self) {
+enum status decoder_write(struct decoder *d, const struct sampling *sampling, const int32_t *prompt, int64_t n_prompt,
+                          int64_t n, decoder_emit *emit, void *self) {
     const double *logits;
     int32_t token;
     for (int64_t i = 0; i + 1 < n_prompt; i++) TRY(decoder_read(d, prompt[i], NULL));

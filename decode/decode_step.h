@@ -22,15 +22,17 @@ struct decoder {
 enum status decoder_init(struct decoder *, struct run *);
 void decoder_fini(struct decoder *);
 
-/** Read the token of the next position. With `logits` not NULL: *logits, borrowed until the next call, are (vocab) scores of the token after
- *  it, the same bits on every rank.
- *  @collective{mesh} @errors E_CONFIG: a token that the vocabulary has not, or more tokens than seq; E_TIMEOUT, E_COMM */
+/** Read the token of the next position. With `logits` not NULL: *logits, borrowed until the next call, are (vocab)
+ *  scores of the token after it, the same bits on every rank.
+ *  @collective{mesh} @errors E_CONFIG: a token that the vocabulary has not, or more tokens than seq; E_TIMEOUT,
+ *  E_COMM */
 enum status decoder_read(struct decoder *, int32_t token, const double **logits);
 
-/** Read the prompt, then write n tokens, each chosen from the scores after the one before it and handed to `emit`, on every rank.
- *  n_prompt >= 1.  @collective{mesh} @errors as decoder_read and sample_token; those of emit */
+/** Read the prompt, then write n tokens, each chosen from the scores after the one before it and handed to `emit`, on
+ *  every rank. n_prompt >= 1.  @collective{mesh} @errors as decoder_read and sample_token; those of emit */
 typedef enum status decoder_emit(void *self, int32_t token);
-enum status decoder_write(struct decoder *, const struct sampling *, const int32_t *prompt, int64_t n_prompt, int64_t n, decoder_emit *, void *self);
+enum status decoder_write(struct decoder *, const struct sampling *, const int32_t *prompt, int64_t n_prompt, int64_t n,
+                          decoder_emit *, void *self);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * A token at a time with a cache against the training program's forward pass over the whole sequence: the same scores at every position.
- * Both load the same checkpoint, which a layout of all ranks has saved. */
+ * A token at a time with a cache against the training program's forward pass over the whole sequence: the same scores
+ * at every position. Both load the same checkpoint, which a layout of all ranks has saved. */
 #include "decode/decode.h"
 #include "decode/decode_step.h"
 #include "driver/recipe.h"
@@ -42,11 +42,13 @@ static void enlarge(struct run *r) {
 static void set(struct run *r, const char *name, double value) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        for (int64_t k = 0; w->present && !strcmp(w->name, name) && k < w->own_n; k++) ((double *)param_own_weight(w))[k] = value;
+        for (int64_t k = 0; w->present && !strcmp(w->name, name) && k < w->own_n; k++)
+            ((double *)param_own_weight(w))[k] = value;
     }
 }
 
-/* Every score of a token is far below 0, and a row that is no token, which is zero, has 0: whoever looks at it takes it. */
+/* Every score of a token is far below 0, and a row that is no token, which is zero, has 0: whoever looks at it takes
+ * it. */
 static void shun_all_tokens(struct run *r) {
     set(r, "head.lnf.g", 0);
     set(r, "head.lnf.b", 1);
@@ -57,7 +59,8 @@ static void shun_all_tokens(struct run *r) {
     }
 }
 
-/* steps of training by all ranks (dp 2 where there are 4, tp 2, zero 1), a change, a checkpoint. step: its folder, the same for all ranks.
+/* steps of training by all ranks (dp 2 where there are 4, tp 2, zero 1), a change, a checkpoint. step: its folder, the
+ * same for all ranks.
  * @collective{world} */
 static enum status make_checkpoint(int steps, void (*change)(struct run *), char step[CHECKPOINT_PATH_MAX]) {
     static int n;
@@ -117,7 +120,8 @@ static enum status forward(struct run *r, const char *step, int32_t *tokens, dou
     schedule_add(&s, ACTION_F, 0, 0);
     enum status status = exec_run(&r->exec, &s, false);
     schedule_fini(&s);
-    for (int i = 0; i < T * V && status == OK; i++) logits[i / V][i % V] = dtype_get(logits_of(r), plan_dtype(&r->plan), i);
+    for (int i = 0; i < T * V && status == OK; i++)
+        logits[i / V][i % V] = dtype_get(logits_of(r), plan_dtype(&r->plan), i);
     return status;
 }
 
@@ -135,10 +139,12 @@ static enum status whole_logits(const char *step, int precision, int32_t *tokens
 
 /* ---- decoding ---- */
 
-/* Where keys and values lie becomes NaN: whatever is read before it was written shows, and what was written can be counted. */
+/* Where keys and values lie becomes NaN: whatever is read before it was written shows, and what was written can be
+ * counted. */
 static void poison(const struct run *r) {
     for (int i = 0; i < r->program.n_params; i++)
-        if (r->program.params[i].cache) memset(r->program.params[i].weight, 0xff, (size_t)type_bytes(&r->program.params[i].type));
+        if (r->program.params[i].cache)
+            memset(r->program.params[i].weight, 0xff, (size_t)type_bytes(&r->program.params[i].type));
 }
 
 static int64_t written_bytes(const struct run *r) {
@@ -224,8 +230,8 @@ static enum status nth_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]) {
 
 /* ---- the tests ---- */
 
-/* fp64: two ways to do the same few thousand operations, the scores below 100: far below 1e-12 for a rank alone. Sums over ranks
- * are in another order: 1e-10 is promised. */
+/* fp64: two ways to do the same few thousand operations, the scores below 100: far below 1e-12 for a rank alone. Sums
+ * over ranks are in another order: 1e-10 is promised. */
 static void test_decode_has_the_scores_of_the_whole_forward_pass(void **state) {
     (void)state;
     static double whole[T][V], one[T][V], all[T][V];
@@ -311,7 +317,8 @@ static void test_decode_draws_the_same_text_on_any_number_of_ranks(void **state)
     enum status status = nth_checkpoint(1, step);
     for (int i = 0; i < 3 && agree_all(status == OK); i++) {
         status = write_text(step, cases[i].precision, 1, cases[i].sampling, &alone[i]);
-        if (agree_all(status == OK)) status = write_text(step, cases[i].precision, comm_world_size(), cases[i].sampling, &together[i]);
+        if (agree_all(status == OK))
+            status = write_text(step, cases[i].precision, comm_world_size(), cases[i].sampling, &together[i]);
         differ += status != OK || memcmp(&alone[i], &together[i], sizeof alone[i]) != 0;
     }
     differ = (int)agree_max(differ);
@@ -336,14 +343,19 @@ static void test_decode_never_writes_what_is_no_token(void **state) {
     assert_int_equal(beyond, 0);
 }
 
-/* What n tokens leave in the cache is n / T of its bytes; all roles are as planned; the wire is what decode.c says, and the bill. */
+/* What n tokens leave in the cache is n / T of its bytes; all roles are as planned; the wire is what decode.c says, and
+ * the bill. */
 struct books { double cache, planned, wire, bill, roles; };
 
 static enum status keep_books(const char *step, int precision, int n, struct books *off) {
     struct run r;
     struct decoder d;
     const double *row;
-    int64_t measured[N_ROLES], host[N_ROLES], size = precision == PRECISION_BF16 ? 2 : precision == PRECISION_FP32 ? 4 : 8, tp = comm_world_size();
+    int64_t measured[N_ROLES], host[N_ROLES],
+        size = precision == PRECISION_BF16   ? 2
+               : precision == PRECISION_FP32 ? 4
+                                             : 8,
+        tp = comm_world_size();
     int64_t formula = 2 * LAYERS * (HEADS / tp) * T * (CHANNELS / HEADS) * size;
     double bytes = 0, shares = (double)(tp - 1) / (double)tp, padded = (double)((V + tp - 1) / tp * tp);
     enum status status = open_decoder(&r, &d, step, precision, (int)tp);
@@ -353,10 +365,12 @@ static enum status keep_books(const char *step, int precision, int n, struct boo
     for (int op = 0; op < N_COMM_OPS && l; op++) bytes += l->entry[op].bytes;
     if (status == OK) status = run_measure(&r, measured, host);
     if (status == OK) {
-        *off = (struct books){(double)(written_bytes(&r) - formula * n / T), (double)(decode_cache_bytes(&r.plan) - formula),
+        *off = (struct books){(double)(written_bytes(&r) - formula * n / T),
+                              (double)(decode_cache_bytes(&r.plan) - formula),
                               bytes - n * shares * (double)size * (2 * (2 * LAYERS + 1) * CHANNELS + padded),
                               fabs(bytes - n * r.bill.wire_bytes[AXIS_TP]), 0};
-        for (enum role role = 0; role < N_ROLES; role++) off->roles += fabs((double)(measured[role] - r.memory.bytes[role]));
+        for (enum role role = 0; role < N_ROLES; role++)
+            off->roles += fabs((double)(measured[role] - r.memory.bytes[role]));
         off->roles += (double)(r.memory.bytes[ROLE_GRAD] + r.memory.bytes[ROLE_OPTIM]);
     }
     close_decoder(&r, &d);
@@ -454,6 +468,7 @@ static int all_threads(void **state) {
 #define alone_test(function) cmocka_unit_test_setup_teardown(function, one_thread, all_threads)
 
 TESTS(alone_test(test_decode_has_the_scores_of_the_whole_forward_pass), alone_test(test_decode_in_less_precise_numbers),
-      alone_test(test_decode_writes_what_the_whole_forward_pass_says), alone_test(test_decode_draws_the_same_text_on_any_number_of_ranks),
+      alone_test(test_decode_writes_what_the_whole_forward_pass_says),
+      alone_test(test_decode_draws_the_same_text_on_any_number_of_ranks),
       alone_test(test_decode_never_writes_what_is_no_token), alone_test(test_decode_keeps_to_its_formulas),
       alone_test(test_decode_refuses_tokens_it_cannot_read), alone_test(test_decode_refuses_other_layouts))

@@ -58,7 +58,8 @@ static void test_sample_top_k_of_awkward_orders(void **state) {
     (void)state;
     double logits[N];
     for (int order = 0; order < 5; order++) {
-        for (int v = 0; v < N; v++) logits[v] = order == 0 ? 1 : order == 1 ? v : order == 2 ? -v : order == 3 ? v % 2 : -(v % 2);
+        for (int v = 0; v < N; v++)
+            logits[v] = order == 0 ? 1 : order == 1 ? v : order == 2 ? -v : order == 3 ? v % 2 : -(v % 2);
         for (int k = 1; k <= N; k++) check_weights(logits, 2, k);
     }
 }
@@ -90,7 +91,8 @@ static void test_sample_temperature_limits(void **state) {
         assert_int_equal(token_at(&one, logits, N, p), 17);
     }
     double sum = sample_weights(&hot, logits, N, weights);
-    for (int v = 0; v < N; v++) assert_close(weights[v] / sum, 1. / N, 2e-4 / N);   /* scores are within 115 of each other: e^(115/1e6) */
+    /* scores are within 115 of each other: e^(115/1e6) */
+    for (int v = 0; v < N; v++) assert_close(weights[v] / sum, 1. / N, 2e-4 / N);
 }
 
 /* u moves through the tokens in order, and each has as much of it as its weight. */
@@ -100,11 +102,12 @@ static void test_sample_pick_goes_by_the_running_sum(void **state) {
     for (int i = 0; i < 8; i++) assert_int_equal(sample_pick(weights, 6, 8, (i + 0.5) / 8), i < 2 ? 1 : i < 3 ? 3 : 4);
     assert_int_equal(sample_pick(weights, 6, 8, 0), 1);
     assert_int_equal(sample_pick(weights, 6, 8, 1 - 0x1p-33), 4);
-    assert_int_equal(sample_pick(weights, 6, 8, 1), 4);              /* rounding may take u x sum to the sum: still a candidate */
+    assert_int_equal(sample_pick(weights, 6, 8, 1), 4);              /* rounding may take u x sum to the sum: still a
+                                                                      * candidate */
 }
 
-/* Frequencies of 20000 positions. sum (seen - expected)^2 / expected has mean 19 and deviation sqrt(38) = 6.2 for 20 tokens: 50 is five
- * deviations away, and what a wrong draw gives is in the thousands. */
+/* Frequencies of 20000 positions. sum (seen - expected)^2 / expected has mean 19 and deviation sqrt(38) = 6.2 for 20
+ * tokens: 50 is five deviations away, and what a wrong draw gives is in the thousands. */
 static void test_sample_frequencies_are_the_probabilities(void **state) {
     (void)state;
     enum { TOKENS = 20, DRAWS = 20000 };
@@ -149,6 +152,8 @@ static void test_sample_refuses_scores_that_are_not_finite(void **state) {
 }
 
 TESTS(unit_test(test_sample_weights_are_the_softmax_of_the_candidates), unit_test(test_sample_top_k_of_awkward_orders),
-      unit_test(test_sample_at_temperature_zero_is_the_lowest_of_the_highest), unit_test(test_sample_temperature_limits),
-      unit_test(test_sample_pick_goes_by_the_running_sum), unit_test(test_sample_frequencies_are_the_probabilities),
-      unit_test(test_sample_draws_follow_seed_and_position_alone), unit_test(test_sample_refuses_scores_that_are_not_finite))
+      unit_test(test_sample_at_temperature_zero_is_the_lowest_of_the_highest),
+      unit_test(test_sample_temperature_limits), unit_test(test_sample_pick_goes_by_the_running_sum),
+      unit_test(test_sample_frequencies_are_the_probabilities),
+      unit_test(test_sample_draws_follow_seed_and_position_alone),
+      unit_test(test_sample_refuses_scores_that_are_not_finite))
