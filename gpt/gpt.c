@@ -1,7 +1,7 @@
-/* The model, written down step by step; gpt.h has it as formulas. Each function below adds a stretch of steps to the list
- * (lib/program/program.h says what slots, params, steps and blocks are) and returns the slot that it ends in. No number is
- * computed here: what a step does is its op's business (lib/ops/op.h). Axes carry letters, and those are all that a
- * technique has to know of a model. */
+/* The model, written down step by step; gpt.h has it as formulas. Each function below adds a stretch of steps to the
+ * list (lib/program/program.h says what slots, params, steps and blocks are) and returns the slot that it ends in. No
+ * number is computed here: what a step does is its op's business (lib/ops/op.h). Axes carry letters, and those are all
+ * that a technique has to know of a model. */
 #include "gpt/gpt.h"
 
 #include "lib/ops/add_position.h"
@@ -17,21 +17,25 @@
 #include <math.h>
 
 static int layernorm(struct builder *b, const char *name, const char *gain, const char *bias, int x) {
-    return build_step(b, &op_layernorm, name, (struct inputs){x, NONE, build_vector(b, gain, "C", 1), build_vector(b, bias, "C", 0)});
+    return build_step(b, &op_layernorm, name, (struct inputs){x, NONE, build_vector(b, gain, "C", 1),
+                                                              build_vector(b, bias, "C", 0)});
 }
 
 static int residual(struct builder *b, const char *name, const char *bias, int x, int stream) {
-    int y = build_step(b, &op_bias_dropout_residual, name, (struct inputs){x, stream, build_vector(b, bias, "C", 0), NONE});
+    int y = build_step(b, &op_bias_dropout_residual, name,
+                       (struct inputs){x, stream, build_vector(b, bias, "C", 0), NONE});
     return build_dropout(b, y);
 }
 
 static int attention_half(struct builder *b, int x, double residual_std) {
-    const struct op *core = b->plan->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
+    const struct op *core =
+        b->plan->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
     int h = layernorm(b, "ln1", "ln1.g", "ln1.b", x);
     int w = build_matrix(b, "qkv.w", "3HDC", 0.02), bias = build_vector(b, "qkv.b", "3HD", 0);
     h = build_step(b, &op_linear, "qkv", (struct inputs){h, NONE, w, bias});
     h = build_dropout(b, build_step(b, core, "att", (struct inputs){h, NONE, NONE, NONE}));
-    h = build_step(b, &op_linear, "proj", (struct inputs){h, NONE, build_matrix(b, "proj.w", "CHD", residual_std), NONE});
+    h = build_step(b, &op_linear, "proj", (struct inputs){h, NONE, build_matrix(b, "proj.w", "CHD", residual_std),
+                                                          NONE});
     return residual(b, "res1", "proj.b", h, x);
 }
 
@@ -86,10 +90,13 @@ int64_t gpt_n_params(const struct plan *c) {
     int64_t C = c->hidden;
     return c->vocab * C + c->seq * C + c->layers * (12 * C * C + 13 * C) + 2 * C;
 }
-int64_t gpt_matmul_params(const struct plan *c) { return c->layers * 12 * c->hidden * c->hidden + c->vocab * c->hidden; }
+int64_t gpt_matmul_params(const struct plan *c) {
+    return c->layers * 12 * c->hidden * c->hidden + c->vocab * c->hidden;
+}
 double gpt_flops_per_token(const struct plan *c) {
     return 6.0 * (double)gpt_matmul_params(c) + 12.0 * (double)c->layers * (double)c->hidden * (double)c->seq;
 }
 
 const struct model model_gpt = {
-    .name = "gpt", .presets = gpt_presets, .build = gpt_build, .n_params = gpt_n_params, .flops_per_token = gpt_flops_per_token};
+    .name = "gpt", .presets = gpt_presets, .build = gpt_build, .n_params = gpt_n_params,
+    .flops_per_token = gpt_flops_per_token};

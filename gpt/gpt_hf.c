@@ -63,8 +63,11 @@ static enum status choose_heads(const struct hf_file *f, int64_t heads, struct c
     m->heads = heads ? heads : said ? said : m->hidden % 64 ? 0 : m->hidden / 64;
     if (m->heads > 0 && m->hidden % m->heads == 0) return OK;
     if (m->heads == 0)
-        return FAIL(E_CONFIG, "%s has hidden=%" PRId64 ", no multiple of 64, and there is no %s to say the heads; give --heads", f->path, m->hidden, config);
-    return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 " of %s; give --heads that do", m->heads, m->hidden, f->path);
+        return FAIL(E_CONFIG,
+                    "%s has hidden=%" PRId64 ", no multiple of 64, and there is no %s to say the heads; give --heads",
+                    f->path, m->hidden, config);
+    return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 " of %s; give --heads that do", m->heads,
+                m->hidden, f->path);
 }
 
 static enum status read_model(struct hf_file *f, int64_t heads, struct checkpoint_model *m) {
@@ -91,11 +94,14 @@ static enum status find_weight(struct hf_file *f, int i) {
     name_of(w, f->prefix, name);
     const struct safetensors_entry *e = f->entry[i] = safetensors_find(f->file, name);
     if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", f->path, name);
-    if (e->dtype > FP16) return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", f->path, name, e->dtype_name);
-    if (e->n_axes != n_axes) return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", f->path, name, e->n_axes, n_axes);
+    if (e->dtype > FP16)
+        return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", f->path, name, e->dtype_name);
+    if (e->n_axes != n_axes)
+        return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", f->path, name, e->n_axes, n_axes);
     for (int a = 0; a < n_axes; a++)
         if (e->shape[a] != shape[a])
-            return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, f->path, a, name, e->shape[a], shape[a]);
+            return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, f->path, a, name,
+                        e->shape[a], shape[a]);
     return OK;
 }
 
@@ -117,21 +123,25 @@ static enum status check_head(const struct hf_file *f, const struct safetensors_
     enum { PART = 1 << 16 };
     static char a[PART], b[PART];
     int64_t bytes = wte->end - wte->begin;
-    bool same = head->dtype == wte->dtype && head->n_axes == 2 && head->shape[0] == wte->shape[0] && head->shape[1] == wte->shape[1];
+    bool same = head->dtype == wte->dtype && head->n_axes == 2 && head->shape[0] == wte->shape[0] &&
+                head->shape[1] == wte->shape[1];
     for (int64_t at = 0; same && at < bytes; at += PART) {
         int64_t n = bytes - at < PART ? bytes - at : PART;
         TRY(safetensors_read(f->file, wte, at, n, a));
         TRY(safetensors_read(f->file, head, at, n, b));
         same = !memcmp(a, b, (size_t)n);
     }
-    return same ? OK : FAIL(E_FORMAT, "%s: lm_head.weight is not wte.weight; Trivium's head is tied to the embedding", f->path);
+    return same ? OK
+                : FAIL(E_FORMAT, "%s: lm_head.weight is not wte.weight; Trivium's head is tied to the embedding",
+                       f->path);
 }
 
 static enum status check_others(const struct hf_file *f) {
     for (int i = 0; i < safetensors_n(f->file); i++) {
         const struct safetensors_entry *e = safetensors_at(f->file, i);
         if (!strcmp(e->name, "lm_head.weight")) TRY(check_head(f, e));
-        else if (!is_mask(f, e->name) && !is_weight(f, e)) return FAIL(E_FORMAT, "%s: tensor %.80s is none of a GPT-2's", f->path, e->name);
+        else if (!is_mask(f, e->name) && !is_weight(f, e))
+            return FAIL(E_FORMAT, "%s: tensor %.80s is none of a GPT-2's", f->path, e->name);
     }
     return OK;
 }
@@ -153,7 +163,9 @@ static enum status make_buffer(struct hf_file *f) {
     return f->buffer ? OK : FAIL(E_MEMORY, "no memory for a tensor of %" PRId64 " bytes", most);
 }
 
-static enum dtype source_dtype(const struct gpt_source *s, int i) { return ((const struct hf_file *)s->self)->entry[i]->dtype; }
+static enum dtype source_dtype(const struct gpt_source *s, int i) {
+    return ((const struct hf_file *)s->self)->entry[i]->dtype;
+}
 
 static enum status source_read(const struct gpt_source *s, int i, void *to) {
     const struct hf_file *f = s->self;
@@ -191,7 +203,8 @@ struct hf_output { struct safetensors_writer *writer; void *buffer; enum dtype d
 static enum status put(void *self, const struct gpt_weight *w, const void *elements) {
     struct hf_output *o = self;
     if (w->kind->transposed) gpt_transpose(o->buffer, elements, w->rows, w->columns, o->dtype);
-    return safetensors_append(o->writer, w->kind->transposed ? o->buffer : elements, gpt_weight_n(w) * (int64_t)dtype_size(o->dtype));
+    return safetensors_append(o->writer, w->kind->transposed ? o->buffer : elements,
+                              gpt_weight_n(w) * (int64_t)dtype_size(o->dtype));
 }
 
 static enum status create(const struct gpt_weights *g, const char *path, struct hf_output *o) {

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAGIC = 20240326, VERSION_FP32 = 3, VERSION_BF16 = 5, PADDED_TO = 128, HEADER_INTS = 256, HEADER_BYTES = HEADER_INTS * 4 };
+enum { MAGIC = 20240326, VERSION_FP32 = 3, VERSION_BF16 = 5, PADDED_TO = 128, HEADER_INTS = 256,
+       HEADER_BYTES = HEADER_INTS * 4 };
 /* Places in the header. */
 enum { AT_MAGIC, AT_VERSION, AT_SEQ, AT_VOCAB, AT_LAYERS, AT_HEADS, AT_CHANNELS, AT_PADDED_VOCAB };
 
@@ -26,41 +27,49 @@ struct llmc_file {
 
 static enum status open_file(struct llmc_file *f) {
     struct stat info;
-    if (stat(f->path, &info) == 0 && !S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s is not a regular file", f->path);   /* opening a pipe waits */
+    /* opening a pipe waits */
+    if (stat(f->path, &info) == 0 && !S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s is not a regular file", f->path);
     f->file = fopen(f->path, "rb");
-    if (!f->file || fstat(fileno(f->file), &info) != 0) return FAIL(E_DATA, "cannot open %s: %s", f->path, strerror(errno));
+    if (!f->file || fstat(fileno(f->file), &info) != 0)
+        return FAIL(E_DATA, "cannot open %s: %s", f->path, strerror(errno));
     f->bytes = info.st_size;
     return OK;
 }
 
 static enum status read_bytes(const struct llmc_file *f, int64_t at, int64_t bytes, void *to) {
     if (fseeko(f->file, (off_t)at, SEEK_SET) == 0 && fread(to, 1, (size_t)bytes, f->file) == (size_t)bytes) return OK;
-    return FAIL(E_IO, "reading %s at byte %" PRId64 ": %s", f->path, at, ferror(f->file) ? strerror(errno) : "it ends there");
+    return FAIL(E_IO, "reading %s at byte %" PRId64 ": %s", f->path, at,
+                ferror(f->file) ? strerror(errno) : "it ends there");
 }
 
 static enum status read_version(struct llmc_file *f, const int32_t *header) {
     if (header[AT_MAGIC] != MAGIC)
         return FAIL(E_FORMAT, "%s begins with %d; an llm.c model begins with %d", f->path, header[AT_MAGIC], MAGIC);
     if (header[AT_VERSION] != VERSION_FP32 && header[AT_VERSION] != VERSION_BF16)
-        return FAIL(E_FORMAT, "%s is an llm.c model of version %d; versions %d (fp32) and %d (bf16) can be read", f->path, header[AT_VERSION],
-                    VERSION_FP32, VERSION_BF16);
+        return FAIL(E_FORMAT, "%s is an llm.c model of version %d; versions %d (fp32) and %d (bf16) can be read",
+                    f->path, header[AT_VERSION], VERSION_FP32, VERSION_BF16);
     f->dtype = header[AT_VERSION] == VERSION_FP32 ? FP32 : BF16;
     return OK;
 }
 
 static enum status read_header(struct llmc_file *f, struct checkpoint_model *m) {
     int32_t header[HEADER_INTS];
-    if (f->bytes < HEADER_BYTES) return FAIL(E_FORMAT, "%s has %" PRId64 " bytes; the header of an llm.c model has %d", f->path, f->bytes, HEADER_BYTES);
+    if (f->bytes < HEADER_BYTES)
+        return FAIL(E_FORMAT, "%s has %" PRId64 " bytes; the header of an llm.c model has %d", f->path, f->bytes,
+                    HEADER_BYTES);
     TRY(read_bytes(f, 0, HEADER_BYTES, header));
     TRY(read_version(f, header));
-    *m = (struct checkpoint_model){header[AT_LAYERS], header[AT_CHANNELS], header[AT_HEADS], header[AT_SEQ], header[AT_VOCAB]};
+    *m = (struct checkpoint_model){header[AT_LAYERS], header[AT_CHANNELS], header[AT_HEADS], header[AT_SEQ],
+                                   header[AT_VOCAB]};
     f->padded_vocab = header[AT_PADDED_VOCAB];
     TRY(checkpoint_model_check(m, f->path));
     if (f->padded_vocab >= m->vocab) return OK;
-    return FAIL(E_FORMAT, "%s: padded_vocab_size is %" PRId64 ", less than vocab_size %" PRId64, f->path, f->padded_vocab, m->vocab);
+    return FAIL(E_FORMAT, "%s: padded_vocab_size is %" PRId64 ", less than vocab_size %" PRId64, f->path,
+                f->padded_vocab, m->vocab);
 }
 
-/* Where each weight begins follows from the header; so does where the last one ends, and that must be where the file does. */
+/* Where each weight begins follows from the header; so does where the last one ends, and that must be where the file
+ * does. */
 static enum status find_places(struct llmc_file *f) {
     const struct gpt_weights *g = &f->weights;
     int64_t at = HEADER_BYTES, size = (int64_t)dtype_size(f->dtype);
@@ -71,8 +80,8 @@ static enum status find_places(struct llmc_file *f) {
         at += (i == 0 ? f->padded_vocab * g->weight[0].columns : gpt_weight_n(&g->weight[i])) * size;
     }
     if (at == f->bytes) return OK;
-    return FAIL(E_FORMAT, "%s is %s: its header makes %" PRId64 " bytes, and it has %" PRId64, f->path, f->bytes < at ? "cut off" : "too long", at,
-                f->bytes);
+    return FAIL(E_FORMAT, "%s is %s: its header makes %" PRId64 " bytes, and it has %" PRId64, f->path,
+                f->bytes < at ? "cut off" : "too long", at, f->bytes);
 }
 
 /* ---- import ---- */
@@ -110,7 +119,9 @@ enum status gpt_llmc_import(const char *path, const char *save, struct checkpoin
 struct llmc_output { const char *path; FILE *file; int64_t padded_vocab; enum dtype dtype; };
 
 static enum status put_bytes(const struct llmc_output *o, const void *from, int64_t bytes) {
-    return fwrite(from, 1, (size_t)bytes, o->file) == (size_t)bytes ? OK : FAIL(E_IO, "writing %s: %s", o->path, strerror(errno));
+    return fwrite(from, 1, (size_t)bytes, o->file) == (size_t)bytes
+               ? OK
+               : FAIL(E_IO, "writing %s: %s", o->path, strerror(errno));
 }
 
 static enum status put_padding(const struct llmc_output *o, int64_t bytes) {
@@ -146,13 +157,15 @@ static enum status put(void *self, const struct gpt_weight *w, const void *eleme
 static enum status write_file(const struct gpt_weights *g, const struct checkpoint_reader *r, struct llmc_output *o) {
     TRY(put_header(o, &g->model));
     TRY(gpt_weights_export(g, r, o->dtype, put, o));
-    return fflush(o->file) == 0 && fsync(fileno(o->file)) == 0 ? OK : FAIL(E_IO, "writing %s: %s", o->path, strerror(errno));
+    return fflush(o->file) == 0 && fsync(fileno(o->file)) == 0 ? OK
+                                                               : FAIL(E_IO, "writing %s: %s", o->path, strerror(errno));
 }
 
 /* All sizes are int32 in the header; checkpoint_model_check's limits let only the padding go beyond. */
 static enum status export(const struct gpt_weights *g, const struct checkpoint_reader *r, struct llmc_output *o) {
     o->padded_vocab = (g->model.vocab + PADDED_TO - 1) / PADDED_TO * PADDED_TO;
-    if (o->padded_vocab > INT32_MAX) return FAIL(E_CONFIG, "vocab=%" PRId64 " does not fit into llm.c's header", g->model.vocab);
+    if (o->padded_vocab > INT32_MAX) return FAIL(E_CONFIG, "vocab=%" PRId64 " does not fit into llm.c's header",
+                                                 g->model.vocab);
     o->file = fopen(o->path, "wbx");
     if (!o->file) return FAIL(E_IO, "cannot create %s: %s", o->path, strerror(errno));
     enum status status = write_file(g, r, o);

@@ -35,7 +35,8 @@ static const struct shape *shape_named(const struct program *p, const char *name
     return NULL;
 }
 
-static enum status add_weight(struct gpt_weights *g, const struct program *p, const struct gpt_weight_kind *kind, int64_t layer, int *at) {
+static enum status add_weight(struct gpt_weights *g, const struct program *p, const struct gpt_weight_kind *kind,
+                              int64_t layer, int *at) {
     struct gpt_weight *w = &g->weight[g->n++];
     *w = (struct gpt_weight){.kind = kind, .layer = layer};
     if (kind->in_layers) snprintf(w->name, sizeof w->name, "h%" PRId64 ".%s", layer, kind->ours);
@@ -54,15 +55,18 @@ static enum status add_all(struct gpt_weights *g, const struct program *p) {
     if (!g->weight) return FAIL(E_MEMORY, "no memory for the list of %d weights", p->n_params);
     for (int k = 0; k < N_KINDS; k++)
         for (int64_t l = 0; l < (KINDS[k].in_layers ? g->model.layers : 1); l++) {
-            if (g->n == p->n_params) return FAIL(E_INTERNAL, "the model has %d weights, and there are more in the list", p->n_params);
+            if (g->n == p->n_params)
+                return FAIL(E_INTERNAL, "the model has %d weights, and there are more in the list", p->n_params);
             TRY(add_weight(g, p, &KINDS[k], l, &at));
         }
-    return g->n == p->n_params ? OK : FAIL(E_INTERNAL, "the model has %d weights, and %d are in the list", p->n_params, g->n);
+    return g->n == p->n_params
+               ? OK
+               : FAIL(E_INTERNAL, "the model has %d weights, and %d are in the list", p->n_params, g->n);
 }
 
 enum status gpt_weights_init(struct gpt_weights *g, const struct checkpoint_model *m) {
-    struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .seq = m->seq, .vocab = m->vocab, .micro_batch = 1,
-                        .global_batch = 1};
+    struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .seq = m->seq, .vocab = m->vocab,
+                        .micro_batch = 1, .global_batch = 1};
     struct program p;
     *g = (struct gpt_weights){.model = *m};
     program_init(&p);
@@ -115,21 +119,25 @@ static enum status make_room(const struct gpt_weights *g, enum dtype dtype, void
 
 /* ---- a checkpoint of them ---- */
 
-static enum status copy_weights(const struct gpt_weights *g, const struct gpt_source *s, struct checkpoint_writer *w, void *room) {
+static enum status copy_weights(const struct gpt_weights *g, const struct gpt_source *s, struct checkpoint_writer *w,
+                                void *room) {
     for (int i = 0; i < g->n; i++) {
         enum dtype dtype = s->dtype(s, i);
         int64_t n = gpt_weight_n(&g->weight[i]);
         TRY(s->read(s, i, room));
-        if (!all_finite(room, dtype, n)) return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", s->path, g->weight[i].name);
+        if (!all_finite(room, dtype, n))
+            return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", s->path, g->weight[i].name);
         TRY(checkpoint_weights_append(w, room, n * (int64_t)dtype_size(dtype)));
     }
     return OK;
 }
 
-static enum status create_checkpoint(const struct gpt_weights *g, const struct gpt_source *s, const char *save, struct checkpoint_writer **w) {
+static enum status create_checkpoint(const struct gpt_weights *g, const struct gpt_source *s, const char *save,
+                                     struct checkpoint_writer **w) {
     struct checkpoint_weight *list = calloc((size_t)g->n, sizeof *list);
     if (!list) return FAIL(E_MEMORY, "no memory for the list of %d weights", g->n);
-    for (int i = 0; i < g->n; i++) list[i] = (struct checkpoint_weight){g->weight[i].name, g->weight[i].shape, s->dtype(s, i)};
+    for (int i = 0; i < g->n; i++) list[i] = (struct checkpoint_weight){g->weight[i].name, g->weight[i].shape,
+                                                                        s->dtype(s, i)};
     enum status status = checkpoint_weights_create(save, &g->model, list, g->n, w);
     free(list);
     return status;
@@ -147,7 +155,8 @@ enum status gpt_weights_import(const struct gpt_weights *g, const struct gpt_sou
     return status;
 }
 
-enum status gpt_weights_export(const struct gpt_weights *g, const struct checkpoint_reader *r, enum dtype dtype, gpt_sink *sink, void *self) {
+enum status gpt_weights_export(const struct gpt_weights *g, const struct checkpoint_reader *r, enum dtype dtype,
+                               gpt_sink *sink, void *self) {
     void *room = NULL;
     TRY(make_room(g, dtype, &room));
     enum status status = OK;

@@ -1,4 +1,5 @@
-/* GPT-2's weights by the names that others give them: what the formats of other projects (gpt_hf.h, gpt_llmc.h) have in common.
+/* GPT-2's weights by the names that others give them: what the formats of other projects (gpt_hf.h, gpt_llmc.h) have in
+ * common.
  *
  *   ours        shape          Hugging Face             llm.c
  *   embed.wte   (V, C)         wte.weight               wte, rows up to a multiple of 128
@@ -15,9 +16,10 @@
  *   hN.fc2.b    (C)            h.N.mlp.c_proj.bias      fcprojb
  *   head.lnf.g/b (C)           ln_f.weight/bias         lnfw, lnfb
  *
- * The query, key and value parts follow each other, each with its heads one after another, in all three: only matrices have to be turned
- * over, and only for Hugging Face, whose GPT-2 keeps them as (in, out) (its Conv1D, as OpenAI's TensorFlow code did).
- * All three compute the same function: GELU in its tanh form, layernorm with 1e-5, the head tied to wte, scores over sqrt(D). */
+ * The query, key and value parts follow each other, each with its heads one after another, in all three: only matrices
+ * have to be turned over, and only for Hugging Face, whose GPT-2 keeps them as (in, out) (its Conv1D, as OpenAI's
+ * TensorFlow code did). All three compute the same function: GELU in its tanh form, layernorm with 1e-5, the head tied
+ * to wte, scores over sqrt(D). */
 #ifndef TRIVIUM_GPT_GPT_WEIGHTS_H
 #define TRIVIUM_GPT_GPT_WEIGHTS_H
 
@@ -28,7 +30,8 @@
 extern "C" {
 #endif
 
-/* A row of the table. hf: behind "h.N." where there is one in each layer. input: a matrix' input channels, 'C' or 'K'; 0: a vector. */
+/* A row of the table. hf: behind "h.N." where there is one in each layer. input: a matrix' input channels, 'C' or 'K';
+ * 0: a vector. */
 struct gpt_weight_kind { const char *ours, *hf; char input; bool in_layers, transposed; };
 
 struct gpt_weight {
@@ -60,14 +63,18 @@ struct gpt_source {
 };
 
 /** Write a checkpoint of weights alone into `save`, with what the source gives, in its precision.
- *  @errors of the source, of checkpoint_weights_create; E_FORMAT naming a weight that is not finite; E_MEMORY  @collective{none} */
+ *  @errors of the source, of checkpoint_weights_create; E_FORMAT naming a weight that is not finite;
+ *  E_MEMORY  @collective{none} */
 enum status gpt_weights_import(const struct gpt_weights *, const struct gpt_source *, const char *save);
 
-/* How a format takes them: called for each weight of the list, in order, with its elements in our order and the asked-for dtype. */
+/* How a format takes them: called for each weight of the list, in order, with its elements in our order and the
+ * asked-for dtype. */
 typedef enum status gpt_sink(void *self, const struct gpt_weight *, const void *elements);
 
-/** Hand every weight of the checkpoint to the sink. @errors of checkpoint_read_weight and of the sink; E_MEMORY  @collective{none} */
-enum status gpt_weights_export(const struct gpt_weights *, const struct checkpoint_reader *, enum dtype, gpt_sink *, void *self);
+/** Hand every weight of the checkpoint to the sink. @errors of checkpoint_read_weight and of the sink;
+ *  E_MEMORY  @collective{none} */
+enum status gpt_weights_export(const struct gpt_weights *, const struct checkpoint_reader *, enum dtype, gpt_sink *,
+                               void *self);
 
 #ifdef __cplusplus
 }

@@ -43,7 +43,8 @@ static void test_gpt2_sizes_have_exactly_the_published_parameters(void **state) 
     }
 }
 
-/* Brown et al. 2020, table 2.1, gives two or three digits; "13B" there has hidden 5140, which 40 heads do not divide. */
+/* Brown et al. 2020, table 2.1, gives two or three digits; "13B" there has hidden 5140, which 40 heads do not
+ * divide. */
 static void test_gpt3_sizes_are_what_their_names_say(void **state) {
     (void)state;
     const struct { char *name; double n; } sizes[] = {{"gpt3-125m", 125e6}, {"gpt3-350m", 350e6}, {"gpt3-760m", 760e6},
@@ -59,14 +60,14 @@ static void test_gpt3_sizes_are_what_their_names_say(void **state) {
 }
 
 /* ---- how many flops ----
- * The MFU formula and the bill count the same things, so they agree to the last one. N: parameters in matrix products; a token
- * costs
+ * The MFU formula and the bill count the same things, so they agree to the last one. N: parameters in matrix products;
+ * a token costs
  *   forward          2 N + 4 L C T     a multiply-add for each weight; q k^T and p v over the full T x T square
  *   backward input   2 N + 8 L C T     dy W; four products for dq, dk, dv and dp. p is made again from lse, which is
  *                                      recomputation, and not counted
  *   backward weight  2 N               dy^T x
- * The causal half that kernels leave out is counted (as everyone does), layernorm, gelu and the like are not. A head with its loss by
- * chunks does all of its three products in backward input. */
+ * The causal half that kernels leave out is counted (as everyone does), layernorm, gelu and the like are not. A head
+ * with its loss by chunks does all of its three products in backward input. */
 static void check_flops(const struct plan *plan) {
     struct run r;
     assert_ok(run_compile(&r, &train_recipe, plan, 0, NULL, NULL));
@@ -127,7 +128,8 @@ static void test_formula_by_hand(void **state) {
 static void test_unknown_preset_lists_the_known(void **state) {
     (void)state;
     struct plan p;
-    assert_fails(PLAN(&p, "--model", "gpt2-125m"), E_CONFIG, "model=gpt2-125m", "tiny, gpt2-124m", "gpt2-1558m", "gpt3-175b");
+    assert_fails(PLAN(&p, "--model", "gpt2-125m"), E_CONFIG, "model=gpt2-125m", "tiny, gpt2-124m", "gpt2-1558m",
+                 "gpt3-175b");
 }
 
 static void test_tiny_is_as_documented_and_takes_the_vocabulary_of_its_data(void **state) {
@@ -183,12 +185,14 @@ static void test_embedding_and_head_are_tied_by_one_param(void **state) {
         for (int k = 0; k < p.steps[i].n_weight; k++) uses += p.steps[i].weight[k] == wte;
     assert_int_equal(uses, 2);
     assert_int_equal(p.steps[0].weight[0], wte);
-    const struct step *last = &p.steps[p.n_steps - 1];               /* the loss, and by itself or before it the logits */
+    const struct step *last = &p.steps[p.n_steps - 1];               /* the loss, and by itself or before it the
+                                                                      * logits */
     assert_int_equal(last->n_weight ? last->weight[0] : last[-1].weight[0], wte);
     program_fini(&p);
 }
 
-/* Dropout in the four places of GPT-2, each with a stream of its own: two sites that drew the same mask would be correlated. */
+/* Dropout in the four places of GPT-2, each with a stream of its own: two sites that drew the same mask would be
+ * correlated. */
 static void test_dropout_sites_draw_from_streams_of_their_own(void **state) {
     (void)state;
     struct plan plan;
@@ -204,7 +208,8 @@ static void test_dropout_sites_draw_from_streams_of_their_own(void **state) {
             assert_true(!other || other->stream != site->stream);
         }
     }
-    assert_int_equal(sites, 1 + 3 * (int)plan.layers);               /* embedding; attention and both residuals a layer */
+    assert_int_equal(sites, 1 + 3 * (int)plan.layers);               /* embedding; attention and both residuals a
+                                                                      * layer */
     program_fini(&p);
 }
 
@@ -213,7 +218,8 @@ static void test_initial_values_follow_gpt2(void **state) {
     (void)state;
     struct plan plan;
     struct program p = program_of_tiny(&plan);
-    const char *const scaled[] = {"h3.proj.w", "h0.fc2.w"}, *const plain[] = {"embed.wte", "embed.wpe", "h1.qkv.w", "h2.fc.w"};
+    const char *const scaled[] = {"h3.proj.w", "h0.fc2.w"},
+    *const plain[] = {"embed.wte", "embed.wpe", "h1.qkv.w", "h2.fc.w"};
     for (int i = 0; i < 2; i++) assert_close(p.params[param_named(&p, scaled[i])].init_std, 0.02 / sqrt(2 * 4), 1e-18);
     for (int i = 0; i < 4; i++) assert_close(p.params[param_named(&p, plain[i])].init_std, 0.02, 0);
     for (int i = 0; i < p.n_params; i++) {
@@ -230,16 +236,18 @@ static void test_initial_values_follow_gpt2(void **state) {
 /* ---- what a layer keeps for its backward pass, and what it does not ---- */
 static bool is_kept(const struct chunk *k, const char *name) {
     for (int v = 0; v < k->n_values; v++)
-        if (!strcmp(k->values[v].name, name) && k->values[v].birth.tape == TAPE_F) return k->values[v].death.tape == TAPE_B;
+        if (!strcmp(k->values[v].name, name) && k->values[v].birth.tape == TAPE_F)
+            return k->values[v].death.tape == TAPE_B;
     fail_msg("the forward pass makes no %s", name);
     return false;
 }
 
-/* qkv, fc and the like are read by backward. proj and fc2 go straight into a sum, whose gradient is the sum's own; the sum is
- * written over them. */
+/* qkv, fc and the like are read by backward. proj and fc2 go straight into a sum, whose gradient is the sum's own; the
+ * sum is written over them. */
 static void test_a_layer_keeps_what_backward_reads_and_nothing_else(void **state) {
     (void)state;
-    const char *const kept[] = {"ln1", "ln1.stat", "qkv", "att", "att.stat", "res1", "ln2", "ln2.stat", "fc", "gelu", "res2"};
+    const char *const kept[] = {"ln1", "ln1.stat", "qkv", "att", "att.stat", "res1", "ln2", "ln2.stat", "fc", "gelu",
+                                "res2"};
     const char *const dropped[] = {"proj", "fc2"};
     struct plan plan;
     struct run r;
@@ -276,10 +284,11 @@ static void test_cuda_pads_the_vocabulary(void **state) {
 }
 
 TESTS(unit_test(test_gpt2_sizes_have_exactly_the_published_parameters), unit_test(test_cuda_pads_the_vocabulary),
-      unit_test(test_gpt3_sizes_are_what_their_names_say),
-      unit_test(test_formula_counts_the_flops_of_the_bill), unit_test(test_flops_of_all_ranks_add_up_to_the_formula),
-      unit_test(test_formula_by_hand), unit_test(test_unknown_preset_lists_the_known),
+      unit_test(test_gpt3_sizes_are_what_their_names_say), unit_test(test_formula_counts_the_flops_of_the_bill),
+      unit_test(test_flops_of_all_ranks_add_up_to_the_formula), unit_test(test_formula_by_hand),
+      unit_test(test_unknown_preset_lists_the_known),
       unit_test(test_tiny_is_as_documented_and_takes_the_vocabulary_of_its_data),
       unit_test(test_explicit_options_stand_above_the_preset), unit_test(test_a_file_stands_above_the_preset_too),
-      unit_test(test_embedding_and_head_are_tied_by_one_param), unit_test(test_dropout_sites_draw_from_streams_of_their_own),
-      unit_test(test_initial_values_follow_gpt2), unit_test(test_a_layer_keeps_what_backward_reads_and_nothing_else))
+      unit_test(test_embedding_and_head_are_tied_by_one_param),
+      unit_test(test_dropout_sites_draw_from_streams_of_their_own), unit_test(test_initial_values_follow_gpt2),
+      unit_test(test_a_layer_keeps_what_backward_reads_and_nothing_else))

@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Hugging Face's files: every element comes to its place, from any dtype, and what is not this model is refused by name. */
+/* Hugging Face's files: every element comes to its place, from any dtype, and what is not this model is refused by
+ * name. */
 #include "gpt/gpt_hf.h"
 #include "lib/checkpoint/safetensors.h"
 #include "tests/test.h"
@@ -85,8 +86,8 @@ static void write_model(const struct small_model *m, const char *path) {
     uint64_t hash;
     for (int i = 0; i < m->n; i++) {
         const struct file_tensor *t = &m->tensor[i];
-        entries[i] = (struct safetensors_entry){.name = (char *)t->name, .dtype = m->dtype, .n_axes = t->columns ? 2 : 1,
-                                                .shape = {t->rows, t->columns}};
+        entries[i] = (struct safetensors_entry){.name = (char *)t->name, .dtype = m->dtype,
+                                                .n_axes = t->columns ? 2 : 1, .shape = {t->rows, t->columns}};
     }
     unlink(path);
     assert_ok(safetensors_create(path, entries, m->n, NULL, 0, &w));
@@ -119,23 +120,34 @@ static enum status import_model(const struct small_model *m, int64_t heads) {
 /* ---- every element ---- */
 
 /* Element (o, i) of ours is (i, o) of a Conv1D's. */
-static void check_weight(const struct checkpoint_reader *r, const char *ours, const char *theirs, int64_t outputs, int64_t inputs, bool transposed) {
+static void check_weight(const struct checkpoint_reader *r, const char *ours, const char *theirs, int64_t outputs,
+                         int64_t inputs, bool transposed) {
     struct shape shape = {2, {axis_whole('C', outputs), axis_whole('C', inputs)}};
     double x[4 * C * C];
-    if (!strcmp(ours + 3, "qkv.w")) shape = (struct shape){4, {axis_whole('3', 3), axis_whole('H', H), axis_whole('D', C / H), axis_whole('C', C)}};
-    else if (!strcmp(ours + 3, "proj.w")) shape = (struct shape){3, {axis_whole('C', C), axis_whole('H', H), axis_whole('D', C / H)}};
-    else if (!strcmp(ours + 3, "qkv.b")) shape = (struct shape){3, {axis_whole('3', 3), axis_whole('H', H), axis_whole('D', C / H)}};
+    if (!strcmp(ours + 3, "qkv.w")) shape = (struct shape){4,
+                                                           {axis_whole('3', 3), axis_whole('H', H),
+                                                            axis_whole('D', C / H), axis_whole('C', C)}};
+    else if (!strcmp(ours + 3, "proj.w")) shape = (struct shape){3,
+                                                                 {axis_whole('C', C), axis_whole('H', H),
+                                                                  axis_whole('D', C / H)}};
+    else if (!strcmp(ours + 3, "qkv.b")) shape = (struct shape){3,
+                                                                {axis_whole('3', 3), axis_whole('H', H),
+                                                                 axis_whole('D', C / H)}};
     else if (outputs == 1) shape = (struct shape){1, {axis_whole('C', inputs)}};
     assert_ok(checkpoint_read_weight(r, ours, &shape, FP64, x));
     for (int64_t o = 0; o < outputs; o++)
-        for (int64_t i = 0; i < inputs; i++) assert_close(x[o * inputs + i], value(theirs, transposed ? i * outputs + o : o * inputs + i), 0);
+        for (int64_t i = 0; i < inputs; i++)
+            assert_close(x[o * inputs + i], value(theirs, transposed ? i * outputs + o : o * inputs + i), 0);
 }
 
 static void check_layer(const struct checkpoint_reader *r, int l) {
     static const struct { const char *ours, *theirs; int64_t outputs, inputs; } rows[] = {
-        {"ln1.g", "ln_1.weight", 1, C}, {"ln1.b", "ln_1.bias", 1, C}, {"qkv.w", "attn.c_attn.weight", 3 * C, C}, {"qkv.b", "attn.c_attn.bias", 1, 3 * C},
-        {"proj.w", "attn.c_proj.weight", C, C}, {"proj.b", "attn.c_proj.bias", 1, C}, {"ln2.g", "ln_2.weight", 1, C}, {"ln2.b", "ln_2.bias", 1, C},
-        {"fc.w", "mlp.c_fc.weight", 4 * C, C}, {"fc.b", "mlp.c_fc.bias", 1, 4 * C}, {"fc2.w", "mlp.c_proj.weight", C, 4 * C}, {"fc2.b", "mlp.c_proj.bias", 1, C}};
+        {"ln1.g", "ln_1.weight", 1, C}, {"ln1.b", "ln_1.bias", 1, C}, {"qkv.w", "attn.c_attn.weight", 3 * C, C},
+        {"qkv.b", "attn.c_attn.bias", 1, 3 * C},
+        {"proj.w", "attn.c_proj.weight", C, C}, {"proj.b", "attn.c_proj.bias", 1, C}, {"ln2.g", "ln_2.weight", 1, C},
+        {"ln2.b", "ln_2.bias", 1, C},
+        {"fc.w", "mlp.c_fc.weight", 4 * C, C}, {"fc.b", "mlp.c_fc.bias", 1, 4 * C},
+        {"fc2.w", "mlp.c_proj.weight", C, 4 * C}, {"fc2.b", "mlp.c_proj.bias", 1, C}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char ours[32], theirs[64];
         snprintf(ours, sizeof ours, "h%d.%s", l, rows[i].ours);
@@ -240,14 +252,21 @@ static enum status import_with(const char *config, struct checkpoint_model *out)
 static void test_config_says_the_heads_and_may_not_ask_for_another_function(void **state) {
     (void)state;
     struct checkpoint_model out;
-    assert_ok(import_with("{\"n_head\": 4, \"n_inner\": null, \"n_layer\": 2, \"activation_function\": \"gelu_new\", \"layer_norm_epsilon\": 1e-05}", &out));
+    assert_ok(import_with("{\"n_head\": 4, \"n_inner\": null, \"n_layer\": 2, \"activation_function\": \"gelu_new\", "
+                          "\"layer_norm_epsilon\": 1e-05}",
+                          &out));
     assert_int_equal(out.heads, 4);
     static const struct { const char *config, *words; } cases[] = {
-        {"{", "is no JSON object"}, {"[]", "is no JSON object"}, {"{\"n_head\": 3}", "heads=3"}, {"{\"n_head\": \"4\"}", "n_head"},
-        {"{\"model_type\": \"gpt_neo\"}", "gpt_neo"}, {"{\"activation_function\": \"gelu\"}", "activation_function is gelu;"},
-        {"{\"layer_norm_epsilon\": 1e-6}", "layer_norm_epsilon is 1e-06"}, {"{\"n_layer\": 12}", "n_layer=12"}, {"{\"n_embd\": 9}", "n_embd=9"},
-        {"{\"n_positions\": 5}", "n_positions=5"}, {"{\"vocab_size\": 6}", "vocab_size=6"}, {"{\"n_inner\": 31}", "n_inner=31"},
-        {"{\"scale_attn_weights\": false}", "scale_attn_weights is not true"}, {"{\"tie_word_embeddings\": false}", "tie_word_embeddings is not true"},
+        {"{", "is no JSON object"}, {"[]", "is no JSON object"}, {"{\"n_head\": 3}", "heads=3"},
+        {"{\"n_head\": \"4\"}", "n_head"},
+        {"{\"model_type\": \"gpt_neo\"}", "gpt_neo"}, {"{\"activation_function\": \"gelu\"}",
+                                                       "activation_function is gelu;"},
+        {"{\"layer_norm_epsilon\": 1e-6}", "layer_norm_epsilon is 1e-06"}, {"{\"n_layer\": 12}", "n_layer=12"},
+        {"{\"n_embd\": 9}", "n_embd=9"},
+        {"{\"n_positions\": 5}", "n_positions=5"}, {"{\"vocab_size\": 6}", "vocab_size=6"},
+        {"{\"n_inner\": 31}", "n_inner=31"},
+        {"{\"scale_attn_weights\": false}", "scale_attn_weights is not true"},
+        {"{\"tie_word_embeddings\": false}", "tie_word_embeddings is not true"},
         {"{\"scale_attn_by_inverse_layer_idx\": true}", "scale_attn_by_inverse_layer_idx is not false"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum status status = import_with(cases[i].config, &out);
@@ -276,5 +295,7 @@ static void test_what_is_there_is_not_written_over(void **state) {
 }
 
 TESTS(unit_test(test_every_element_comes_to_its_place), unit_test(test_masks_and_a_tied_head_are_left_out),
-      unit_test(test_tensors_that_are_not_as_they_should_be_are_named), unit_test(test_heads_are_asked_for_where_nobody_says_them),
-      unit_test(test_config_says_the_heads_and_may_not_ask_for_another_function), unit_test(test_what_is_there_is_not_written_over))
+      unit_test(test_tensors_that_are_not_as_they_should_be_are_named),
+      unit_test(test_heads_are_asked_for_where_nobody_says_them),
+      unit_test(test_config_says_the_heads_and_may_not_ask_for_another_function),
+      unit_test(test_what_is_there_is_not_written_over))

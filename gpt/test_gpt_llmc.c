@@ -8,13 +8,16 @@
 #include <unistd.h>
 
 enum { L = 2, C = 8, H = 2, T = 4, V = 5, PADDED = 7, HEADER_BYTES = 1024 };
-/* Elements of a layer's weights, in the order of the file: ln1w ln1b qkvw qkvb attprojw attprojb ln2w ln2b fcw fcb fcprojw fcprojb */
+/* Elements of a layer's weights, in the order of the file: ln1w ln1b qkvw qkvb attprojw attprojb ln2w ln2b fcw fcb
+ * fcprojw fcprojb */
 static const int PER_LAYER[12] = {C, C, 3 * C * C, 3 * C, C * C, C, C, C, 4 * C * C, 4 * C, 4 * C * C, C};
-static const char *const OURS[12] = {"ln1.g", "ln1.b", "qkv.w", "qkv.b", "proj.w", "proj.b", "ln2.g", "ln2.b", "fc.w", "fc.b", "fc2.w", "fc2.b"};
+static const char *const OURS[12] = {"ln1.g", "ln1.b", "qkv.w", "qkv.b", "proj.w", "proj.b", "ln2.g", "ln2.b", "fc.w",
+                                     "fc.b", "fc2.w", "fc2.b"};
 #define WHOLE(letter, size) {.tag = letter, .n = size, .global = size}
 static const struct shape SHAPES[12] = {
     {1, {WHOLE('C', C)}}, {1, {WHOLE('C', C)}}, {4, {WHOLE('3', 3), WHOLE('H', H), WHOLE('D', C / H), WHOLE('C', C)}},
-    {3, {WHOLE('3', 3), WHOLE('H', H), WHOLE('D', C / H)}}, {3, {WHOLE('C', C), WHOLE('H', H), WHOLE('D', C / H)}}, {1, {WHOLE('C', C)}},
+    {3, {WHOLE('3', 3), WHOLE('H', H), WHOLE('D', C / H)}}, {3, {WHOLE('C', C), WHOLE('H', H), WHOLE('D', C / H)}},
+    {1, {WHOLE('C', C)}},
     {1, {WHOLE('C', C)}}, {1, {WHOLE('C', C)}}, {2, {WHOLE('K', 4 * C), WHOLE('C', C)}}, {1, {WHOLE('K', 4 * C)}},
     {2, {WHOLE('C', C), WHOLE('K', 4 * C)}}, {1, {WHOLE('C', C)}}};
 
@@ -61,7 +64,8 @@ static void check_weight(const struct checkpoint_reader *r, const char *name, co
 }
 
 static void check_places(const struct checkpoint_reader *r, int padded) {
-    const struct shape wte = {2, {axis_whole('V', V), axis_whole('C', C)}}, wpe = {2, {axis_whole('T', T), axis_whole('C', C)}};
+    const struct shape wte = {2, {axis_whole('V', V), axis_whole('C', C)}},
+    wpe = {2, {axis_whole('T', T), axis_whole('C', C)}};
     int64_t at = (padded + T) * C;
     check_weight(r, "embed.wte", &wte, 0);
     check_weight(r, "embed.wpe", &wpe, padded * C);
@@ -122,7 +126,8 @@ static void check_export(enum dtype dtype, int version) {
     assert_memory_equal(header, expected, sizeof expected);
     for (int i = 8; i < 256; i++) assert_int_equal(header[i], 0);
     for (int64_t i = 0; i < 128 * C; i++) assert_close(dtype_get(x, dtype, i), i < V * C ? value(i) : 0, 0);
-    for (int64_t i = 128 * C; i < all_elements(128); i++) assert_close(dtype_get(x, dtype, i), value(i - (128 - PADDED) * C), 0);
+    for (int64_t i = 128 * C; i < all_elements(128); i++)
+        assert_close(dtype_get(x, dtype, i), value(i - (128 - PADDED) * C), 0);
     free(x);
 }
 
