@@ -1,16 +1,18 @@
-/* Every access that a kernel makes to memory, checked. Compiled with -fsanitize=thread, kernels call the functions at the end of
- * this file (__tsan_read4 and the like) before each access; the sanitizer's own runtime is not linked.
+/* Every access that a kernel makes to memory, checked. Compiled with -fsanitize=thread, kernels call the functions at
+ * the end of this file (__tsan_read4 and the like) before each access; the sanitizer's own runtime is not linked.
  *
- * Race: two accesses to the same bytes by different threads, at least one of them a write, not both atomic, and nothing between
- * them that orders them. What orders, for threads of one block: a __syncthreads; for lanes of one warp also a __syncwarp. Blocks
- * of one launch are never ordered. Launches always are: on one stream they are, and streams are the fake's business. So
- * "how many barriers has the block passed, how many its warp" at either access is all that is to be known:
+ * Race: two accesses to the same bytes by different threads, at least one of them a write, not both atomic, and nothing
+ * between them that orders them. What orders, for threads of one block: a __syncthreads; for lanes of one warp also a
+ * __syncwarp. Blocks of one launch are never ordered. Launches always are: on one stream they are, and streams are the
+ * fake's business. So "how many barriers has the block passed, how many its warp" at either access is all that is to be
+ * known:
  *
- *   ordered(old, new)   same thread, or old.block_epoch < new.block_epoch, or same warp and old.warp_epoch < new.warp_epoch
+ *   ordered(old, new)   same thread, or old.block_epoch < new.block_epoch, or same warp and old.warp_epoch <
+ *   new.warp_epoch
  *
- * A cell remembers the last write, and two reads: the newest of one warp and one of another warp. More are not needed: whichever
- * thread writes later, one of the two is not of its warp, and no barrier stands between. Several lanes of one warp
- * that read at one epoch are one read with the flag ANY_LANE. */
+ * A cell remembers the last write, and two reads: the newest of one warp and one of another warp. More are not needed:
+ * whichever thread writes later, one of the two is not of its warp, and no barrier stands between. Several lanes of one
+ * warp that read at one epoch are one read with the flag ANY_LANE. */
 #include "check.h"
 #include "fiber.h"
 #include "tests/simt/state.h"
@@ -28,9 +30,12 @@ extern "C" const char __executable_start[], _end[];          /* the program, as 
 
 enum flags {
     ATOMIC = 1,
-    ANY_LANE = 2,                                            /* more lanes than the one that is named, or nobody knows which */
-    ANY_WARP = 4, ANY_BLOCK = 8,                             /* atomics: warps of the block, blocks of the launch before it */
-    FRAGMENT = 16, INPUT = 32,                               /* by a tensor core (simt_wmma.h); its inputs, not accumulators */
+    ANY_LANE = 2,                                            /* more lanes than the one that is named, or nobody knows
+                                                              * which */
+    ANY_WARP = 4, ANY_BLOCK = 8,                             /* atomics: warps of the block, blocks of the launch before
+                                                              * it */
+    FRAGMENT = 16, INPUT = 32,                               /* by a tensor core (simt_wmma.h); its inputs, not
+                                                              * accumulators */
     SPLIT = 64                                               /* the word's bytes have cells of their own */
 };
 
@@ -50,7 +55,9 @@ static const char *memory_text(const struct touch *t) {
     static const char *const names[] = {"global", "shared", "dynamic shared"};
     return names[t->region->kind];
 }
-static const char *verb(const struct touch *t) { return t->mark.flags & ATOMIC ? "changes" : t->is_write ? "writes" : "reads"; }
+static const char *verb(const struct touch *t) {
+    return t->mark.flags & ATOMIC ? "changes" : t->is_write ? "writes" : "reads";
+}
 static const char *code_of(const struct mark *m) { return m->code ? (const char *)__executable_start + m->code : NULL; }
 
 static const char *offset_text(const struct touch *t) {
@@ -63,8 +70,10 @@ static const char *offset_text(const struct touch *t) {
 
 static const char *missing_order(const struct touch *t, const struct mark *old) {
     if (old->serial != t->mark.serial || old->flags & ANY_BLOCK) return "in the same launch; blocks are in no order";
-    if (old->thread / WARP != t->mark.thread / WARP || old->flags & ANY_WARP) return "with no __syncthreads between them";
-    if ((old->flags | t->mark.flags) & FRAGMENT) return "with no __syncwarp between them; which lane has which element is not known";
+    if (old->thread / WARP != t->mark.thread / WARP || old->flags & ANY_WARP)
+        return "with no __syncthreads between them";
+    if ((old->flags | t->mark.flags) & FRAGMENT)
+        return "with no __syncwarp between them; which lane has which element is not known";
     return "with no barrier between them";
 }
 
@@ -114,7 +123,9 @@ static inline bool harmless(const struct touch *t, const struct mark *old) {
     return both & FRAGMENT && !(either & INPUT) && old->thread == t->mark.thread && old->serial == t->mark.serial;
 }
 
-static inline bool races(const struct touch *t, const struct mark *old) { return unordered(t, old) && !harmless(t, old); }
+static inline bool races(const struct touch *t, const struct mark *old) {
+    return unordered(t, old) && !harmless(t, old);
+}
 
 /* Atomics gather: the mark of the newest also stands for the older ones that are not ordered before it. */
 static void note_atomic(const struct touch *t, struct mark *write) {
@@ -133,7 +144,8 @@ static inline void note_read(const struct touch *t, struct mark read[2]) {
     struct mark *place = NULL;
     for (int i = 0; i < 2; i++) {
         struct mark *r = &read[i];
-        bool mine = r->serial == m->serial, stale = r->serial < t->first_serial || (mine && r->block_epoch != m->block_epoch);
+        bool mine = r->serial == m->serial,
+             stale = r->serial < t->first_serial || (mine && r->block_epoch != m->block_epoch);
         if (stale) {
             if (!place) place = r;
         } else if (mine && r->thread / WARP == m->thread / WARP) {
@@ -154,8 +166,8 @@ static inline bool touch_cell(const struct touch *t, struct cell *c) {
     const struct mark *m = &t->mark;
     if (t->region->kind != GLOBAL_MEMORY && c->write.serial != m->serial && (!t->is_write || m->flags & ATOMIC)) {
         report("uninitialised shared memory", t->code, NULL,
-               "%s %s %s memory%s that no thread of this block has written", thread_text(m->thread), verb(t), memory_text(t),
-               offset_text(t));
+               "%s %s %s memory%s that no thread of this block has written", thread_text(m->thread), verb(t),
+               memory_text(t), offset_text(t));
         return false;
     }
     bool good = !races(t, &c->write);
@@ -196,8 +208,10 @@ static inline bool touch_word(const struct touch *t, size_t word, unsigned first
 
 /* ---- one access ---- */
 static bool is_elsewhere(const struct touch *t) {
-    if (t->at - (uintptr_t)__executable_start < (uintptr_t)(_end - __executable_start)) return true;   /* constants, host's tables */
-    out_of_bounds(t, t->at < 4096 ? "a null pointer" : "no memory of the device, or freed, or beyond the end of an allocation");
+    /* constants, host's tables */
+    if (t->at - (uintptr_t)__executable_start < (uintptr_t)(_end - __executable_start)) return true;
+    out_of_bounds(t, t->at < 4096 ? "a null pointer"
+                                  : "no memory of the device, or freed, or beyond the end of an allocation");
     return true;
 }
 
@@ -206,7 +220,8 @@ static bool is_outside(const struct touch *t) {
     uintptr_t end = t->at + t->bytes;
     char text[TURN_BYTES];
     if (r->kind == DYNAMIC_SHARED ? end > r->from + r->bytes : end > r->to) {
-        snprintf(text, sizeof text, "byte %zu of %zu bytes of %s memory", (size_t)(t->at - r->from), r->bytes, memory_text(t));
+        snprintf(text, sizeof text, "byte %zu of %zu bytes of %s memory", (size_t)(t->at - r->from), r->bytes,
+                 memory_text(t));
         out_of_bounds(t, text);
     } else if (t->at < r->zone_end && end > r->zone) {
         out_of_bounds(t, "before or behind a shared array");
@@ -223,14 +238,16 @@ static void check_access(const void *address, size_t bytes, bool is_write, unsig
     uint32_t distance = (uintptr_t)code - (uintptr_t)__executable_start <= UINT32_MAX
                             ? (uint32_t)((uintptr_t)code - (uintptr_t)__executable_start) : 0;
     struct touch t = {at, bytes, is_write, code, region_of(at), simt_serial,
-                      {simt_serial, thread, now.block_epoch, now.warp_epoch[thread / WARP], (uint8_t)flags, 0, distance}};
+                      {simt_serial, thread, now.block_epoch, now.warp_epoch[thread / WARP], (uint8_t)flags, 0,
+                       distance}};
     if (!t.region) {
         is_elsewhere(&t);
         return;
     }
     if (t.region->kind == GLOBAL_MEMORY) t.first_serial = now.first_serial;
     if (is_outside(&t)) return;
-    if (traffic_counts() && !(flags & FRAGMENT)) traffic_access(at, bytes, is_write, t.region->kind != GLOBAL_MEMORY, code);
+    if (traffic_counts() && !(flags & FRAGMENT))
+        traffic_access(at, bytes, is_write, t.region->kind != GLOBAL_MEMORY, code);
     size_t word = (at - t.region->from) / 4;
     unsigned first_byte = (unsigned)(at & 3);
     while (bytes > 0) {
@@ -244,7 +261,8 @@ static void check_access(const void *address, size_t bytes, bool is_write, unsig
 static void check_aligned(const void *address, size_t bytes, bool is_write, const void *code) {
     if (now.launch && (uintptr_t)address % bytes && !fiber_owns(address))
         report("misaligned access", code, NULL, "%s %s %zu bytes at %p, %zu bytes after a multiple of %zu",
-               thread_text(now.thread), is_write ? "writes" : "reads", bytes, address, (size_t)((uintptr_t)address % bytes), bytes);
+               thread_text(now.thread), is_write ? "writes" : "reads", bytes, address,
+               (size_t)((uintptr_t)address % bytes), bytes);
     check_access(address, bytes, is_write, 0, code);
 }
 

@@ -1,4 +1,5 @@
-/* What the two files of the checker share: check_memory.cpp knows what memory there is, check.cpp who may touch it when. */
+/* What the two files of the checker share: check_memory.cpp knows what memory there is, check.cpp who may touch it
+ * when. */
 #ifndef TRIVIUM_SIMT_CHECK_H
 #define TRIVIUM_SIMT_CHECK_H
 
@@ -7,12 +8,14 @@
 
 namespace simt {
 
-/* Who touched a piece of memory, and when: the block by its number, then how many barriers the block and the warp had passed. */
+/* Who touched a piece of memory, and when: the block by its number, then how many barriers the block and the warp had
+ * passed. */
 struct mark {
     uint32_t serial;                                         /* 0: nobody */
     uint16_t thread, block_epoch, warp_epoch;
     uint8_t flags, other_lane;                               /* with ANY_LANE: who else */
-    uint32_t code;                                           /* where in the program: its distance from simt_code_base */
+    uint32_t code;                                           /* where in the program: its distance from
+                                                              * simt_code_base */
 };
 /* The last write, and reads that a later write would race with. */
 struct cell { struct mark write, read[2]; };
@@ -24,7 +27,8 @@ struct region {
     enum region_kind kind;
     size_t bytes;                                            /* what was asked for */
     uintptr_t zone, zone_end;                                /* part of it that belongs to nobody */
-    const uint32_t *serial;                                  /* of static shared memory: the block that declared it last */
+    const uint32_t *serial;                                  /* of static shared memory: the block that declared it
+                                                              * last */
     struct cell *words, *parts;                              /* parts: NULL until one is needed */
 };
 

@@ -1,5 +1,5 @@
-/* What memory kernels may touch: allocations of the runtime's fake, declarations of shared memory, the dynamic piece. Each is a
- * region with cells of its own, 12 bytes for each byte; pages of cells appear when the memory is touched. */
+/* What memory kernels may touch: allocations of the runtime's fake, declarations of shared memory, the dynamic piece.
+ * Each is a region with cells of its own, 12 bytes for each byte; pages of cells appear when the memory is touched. */
 #include "check.h"
 #include "tests/simt/state.h"
 
@@ -19,7 +19,8 @@ static struct region *recent[RECENT];                        /* where the last a
 
 /* ---- cells ---- */
 static struct cell *map_cells(size_t n) {
-    void *at = mmap(NULL, n * sizeof(struct cell), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *at =
+        mmap(NULL, n * sizeof(struct cell), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at != MAP_FAILED) return (struct cell *)at;
     perror("simt: no address space for the checker's notes");
     abort();
@@ -99,7 +100,8 @@ struct region *region_of(uintptr_t at) {
 }
 
 /* ---- who has memory ---- */
-void check_shared(unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes, const uint32_t *serial) {
+void check_shared(unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes,
+                  const uint32_t *serial) {
     struct region *r = region_of((uintptr_t)from);
     if (!r) r = region_add((uintptr_t)from, (uintptr_t)to, STATIC_SHARED);
     r->zone = (uintptr_t)zone;
@@ -121,7 +123,8 @@ void simt_memory_allocated(void *at, size_t bytes) {
 }
 void simt_memory_freed(void *at) {
     int place = region_behind((uintptr_t)at) - 1;
-    if (place >= 0 && regions[place]->from == (uintptr_t)at && regions[place]->kind == GLOBAL_MEMORY) region_remove(place);
+    if (place >= 0 && regions[place]->from == (uintptr_t)at && regions[place]->kind == GLOBAL_MEMORY)
+        region_remove(place);
 }
 
 #else

@@ -7,13 +7,15 @@
  *   fake_nccl*.cpp    NCCL over MPI
  *   fake_cublaslt.cpp cuBLASLt; its work goes through fake_enqueue
  *
- * A GPU does what it is told some time later, and the host runs ahead. A double that did everything at once would pass every
- * program that forgets to wait. So here nothing runs until somebody waits or asks, and then in the least convenient order that
- * CUDA allows; what was not waited for shows as wrong numbers. Settings, all by environment:
+ * A GPU does what it is told some time later, and the host runs ahead. A double that did everything at once would pass
+ * every program that forgets to wait. So here nothing runs until somebody waits or asks, and then in the least
+ * convenient order that CUDA allows; what was not waited for shows as wrong numbers. Settings, all by environment:
  *
- *   SIMT_STREAMS  late (default)  work runs when somebody waits or asks: the youngest stream first, each as far as it can go,
+ *   SIMT_STREAMS  late (default)  work runs when somebody waits or asks: the youngest stream first, each as far as it
+ *   can go,
  *                                 and no further than what was asked for
- *                 oldest          the same with the oldest stream first: the compute stream before those that send and copy
+ *                 oldest          the same with the oldest stream first: the compute stream before those that send and
+ *                 copy
  *                 eager           everything that can run runs when it is issued
  *                 random          any order that CUDA allows, drawn with SIMT_SEED (default 1)
  *   SIMT_GPUS     how many GPUs there are (8)
@@ -51,7 +53,8 @@ void fake_memory_close(void);
 /* ---- fake_streams.cpp ---- */
 /** Something that a stream does. Returns whether it is done; false: it was tried, and must be tried again. */
 typedef std::function<bool()> piece;
-/** Queue a piece. It may touch device memory; one that does so seldom opens it itself (touches false). @errors cudaErrorInvalidResourceHandle: no such stream of this device */
+/** Queue a piece. It may touch device memory; one that does so seldom opens it itself (touches false). @errors
+ *  cudaErrorInvalidResourceHandle: no such stream of this device */
 cudaError_t fake_enqueue(cudaStream_t, const char *what, piece, bool touches = true);
 int fake_stream_device(cudaStream_t);                     /* -1: no such stream */
 /** Let streams run, for somebody who asks and does not wait. */

@@ -124,7 +124,8 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
     struct operation *o = object_new(sizeof *o, OPERATION);
     *out = (cublasLtMatmulDesc_t)(void *)o;
     if (!o) return CUBLAS_STATUS_ALLOC_FAILED;
-    *o = (struct operation){OPERATION, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL, 0};
+    *o = (struct operation){OPERATION, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL,
+                            0};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t o) { return object_destroy(o, OPERATION); }
@@ -425,7 +426,8 @@ static cublasStatus_t check_aux(const struct product *p, struct span written, st
     struct layout like_d = p->d_layout;
     like_d.ld = p->o.aux_ld;
     struct span aux = span_of(p->o.aux, &like_d);
-    if (alignment_of(p->o.aux) < 16 || !on_device(p->o.aux)) return INVALID("aux less aligned than 16, or not in device memory");
+    if (alignment_of(p->o.aux) < 16 || !on_device(p->o.aux))
+        return INVALID("aux less aligned than 16, or not in device memory");
     if (overlap(aux, written) || overlap(aux, work) || overlap(aux, span_of(p->a, &p->a_layout)) ||
         overlap(aux, span_of(p->b, &p->b_layout)))
         return INVALID("aux overlaps an operand");

@@ -1,8 +1,9 @@
 /* The CUDA runtime's functions that this project uses: devices, copies, errors. Memory and streams: see fake.h.
  *
- * Stricter than CUDA where CUDA leaves things to chance: a copy whose direction does not fit its addresses, or which crosses the
- * end of an allocation, is refused with a line; pinned memory is read and written when the copy runs, pageable memory is read
- * at the call (CUDA stages it) and written before the call returns (runtime API, "API synchronization behavior"). */
+ * Stricter than CUDA where CUDA leaves things to chance: a copy whose direction does not fit its addresses, or which
+ * crosses the end of an allocation, is refused with a line; pinned memory is read and written when the copy runs,
+ * pageable memory is read at the call (CUDA stages it) and written before the call returns (runtime API, "API
+ * synchronization behavior"). */
 #include "tests/simt/fake.h"
 
 #include <stdarg.h>
@@ -33,8 +34,8 @@ cudaError_t fake_fail(cudaError_t error, const char *format, ...) {
     return error;
 }
 
-/* What queued work did wrong (kernels: tests/simt says so) shows at the next synchronization, and as the last error. CUDA then
- * refuses everything for good; here the next test goes on. */
+/* What queued work did wrong (kernels: tests/simt says so) shows at the next synchronization, and as the last error.
+ * CUDA then refuses everything for good; here the next test goes on. */
 cudaError_t fake_async_error(void) {
     if (simt_take_error && simt_take_error()) async_error = last_error = cudaErrorLaunchFailure;
     cudaError_t error = async_error;
@@ -54,8 +55,8 @@ static cudaError_t check_side(const char *call, const char *side, struct range r
         return fake_fail(cudaErrorInvalidValue, "%s: %s is %s", call, side, place_name(r));
     if (!r.fits) return fake_fail(cudaErrorInvalidValue, "%s: %s crosses the end of its allocation", call, side);
     if (device_wanted && r.device != device)
-        return fake_fail(cudaErrorInvalidValue, "%s: %s is memory of GPU %d, and the stream is GPU %d's", call, side, r.device,
-                           device);
+        return fake_fail(cudaErrorInvalidValue, "%s: %s is memory of GPU %d, and the stream is GPU %d's", call, side,
+                         r.device, device);
     return cudaSuccess;
 }
 
@@ -179,7 +180,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
     if (!kernel) return fake_fail(cudaErrorInvalidValue, "cudaFuncSetAttribute: no kernel");
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value > 227 << 10)
-        return fake_fail(cudaErrorInvalidValue, "%d bytes of dynamic shared memory; a block has at most %d", value, 227 << 10);
+        return fake_fail(cudaErrorInvalidValue, "%d bytes of dynamic shared memory; a block has at most %d", value,
+                         227 << 10);
     return cudaSuccess;
 }
 

@@ -1,9 +1,10 @@
 /* Device memory and pinned memory of the fakes.
  *
- * Device memory is mapped page by page, and closed (PROT_NONE) while host code runs: a host that follows a device pointer is
- * stopped with a line, as a real one would crash. While streams run, a block opens at the first touch by a kernel or a copy,
- * and stays open until they rest: what nobody touches costs nothing, however large. Each block ends at a page that is never open; new memory is all 0xff bytes, NaN in every floating type. Freed memory stays closed, at an
- * address that is not given out again for a while. */
+ * Device memory is mapped page by page, and closed (PROT_NONE) while host code runs: a host that follows a device
+ * pointer is stopped with a line, as a real one would crash. While streams run, a block opens at the first touch by a
+ * kernel or a copy, and stays open until they rest: what nobody touches costs nothing, however large. Each block ends
+ * at a page that is never open; new memory is all 0xff bytes, NaN in every floating type. Freed memory stays closed, at
+ * an address that is not given out again for a while. */
 #include "tests/simt/fake.h"
 
 #include <atomic>
@@ -26,7 +27,8 @@ static std::map<uintptr_t, struct block> blocks;            /* by address; also 
 static std::deque<uintptr_t> quarantine;
 static size_t used[64];                                     /* bytes, by device */
 static bool is_open;                                        /* streams run */
-static std::vector<uintptr_t> opened;                       /* since then; has room for all, as signal handlers add to it */
+static std::vector<uintptr_t> opened;                       /* since then; has room for all, as signal handlers add to
+                                                             * it */
 
 static bool guarded(void) {
     static int on = -1;
@@ -65,8 +67,8 @@ static void protect(const struct block *b, int protection) {
         perror("simt: mprotect");
 }
 
-/* The touch of a closed block while streams run: open it, and the instruction is done again. A library's fake has several
- * threads, which may come to the same block at once. */
+/* The touch of a closed block while streams run: open it, and the instruction is done again. A library's fake has
+ * several threads, which may come to the same block at once. */
 static bool opens(struct block *b, const void *at) {
     static std::atomic_flag busy = ATOMIC_FLAG_INIT;
     if (!is_open || b->place != PLACE_DEVICE || (const char *)at >= b->at + (b->mapped - PAGE)) return false;

@@ -1,12 +1,13 @@
 /* The fake of NCCL: communicators, and the calls that queue operations. It speaks MPI beneath; see fake_nccl_ops.cpp.
  *
- * As NCCL: a communicator is made from an id that only its maker's process and its members know; its members meet at the maker
- * (a member itself here). A communicator with blocking = 0 answers ncclInProgress, to its creation and to its first operation,
- * and does what it was asked while somebody looks with ncclCommGetAsyncError; a program that records an event before it has
- * looked records it too early. Two ranks on one GPU are refused. Operations of an ncclGroup run as one.
+ * As NCCL: a communicator is made from an id that only its maker's process and its members know; its members meet at
+ * the maker (a member itself here). A communicator with blocking = 0 answers ncclInProgress, to its creation and to its
+ * first operation, and does what it was asked while somebody looks with ncclCommGetAsyncError; a program that records
+ * an event before it has looked records it too early. Two ranks on one GPU are refused. Operations of an ncclGroup run
+ * as one.
  *
- * Stricter: host memory, memory of another GPU or beyond the end of an allocation, and buffers that overlap in other ways than
- * the guide allows are refused.
+ * Stricter: host memory, memory of another GPU or beyond the end of an allocation, and buffers that overlap in other
+ * ways than the guide allows are refused.
  *
  * Source: NCCL user guide, "Creating a Communicator", "Group Calls", "Fault Tolerance", "In-place Operations". */
 #include "tests/simt/fake_nccl.h"
@@ -73,12 +74,14 @@ static void judge(ncclComm *c, const std::vector<card> &table) {
     std::vector<int> members(c->n, -1);
     for (const card &a : table) {
         if (a.n != c->n || a.rank < 0 || a.rank >= c->n || members[a.rank] >= 0)
-            return nccl_break(c, ncclInvalidArgument, "rank %d of %d joins a communicator of %d, or twice", a.rank, a.n, c->n);
+            return nccl_break(c, ncclInvalidArgument, "rank %d of %d joins a communicator of %d, or twice", a.rank, a.n,
+                              c->n);
         members[a.rank] = a.world_rank;
         for (const card &b : table)
             if (a.rank < b.rank && a.device == b.device && strcmp(a.host, b.host) == 0)
-                return nccl_break(c, ncclInvalidUsage, "Duplicate GPU detected : rank %d and rank %d both on CUDA device %d",
-                                  a.rank, b.rank, a.device);
+                return nccl_break(c, ncclInvalidUsage,
+                                  "Duplicate GPU detected : rank %d and rank %d both on CUDA device %d", a.rank, b.rank,
+                                  a.device);
     }
     c->n_sent = c->n_received = c->next_sent = c->next_received = std::vector<uint64_t>(c->n, 0);
     c->members = members;
@@ -99,7 +102,8 @@ static void collect_cards(ncclComm *c) {
     if ((int)table.size() < c->n) return;
     for (const card &to : table)
         if (to.world_rank != c->root)
-            PMPI_Send(table.data(), (int)(table.size() * sizeof(card)), MPI_BYTE, to.world_rank, c->tag + TAG_TABLE, fake_world);
+            PMPI_Send(table.data(), (int)(table.size() * sizeof(card)), MPI_BYTE, to.world_rank, c->tag + TAG_TABLE,
+                      fake_world);
     judge(c, table);
     meeting.erase(c);
 }
@@ -201,7 +205,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *state) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
     comm_ptr c = comm_of(handle);
-    if (!c || c->state != ncclSuccess) return refuse(ncclInvalidUsage, "ncclCommFinalize of a communicator that is not at rest");
+    if (!c || c->state != ncclSuccess)
+        return refuse(ncclInvalidUsage, "ncclCommFinalize of a communicator that is not at rest");
     c->state = ncclInProgress;
     return c->blocking ? settle(c.get()) : ncclInProgress;
 }
@@ -226,8 +231,13 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
 }
 
 const char *ncclGetErrorString(ncclResult_t result) {
-    static const char *const texts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error",
-                                        "invalid argument", "invalid usage", "remote process exited or there was a network error",
+    static const char *const texts[] = {"no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
                                         "NCCL operation in progress"};
     return (unsigned)result < sizeof texts / sizeof *texts ? texts[result] : "unknown result code";
 }
@@ -288,7 +298,9 @@ static ncclResult_t launch_group(void) {
 }
 
 static uint64_t number(ncclComm *c, const nccl_operation &o) {
-    return o.header.kind == SEND ? c->n_sent[o.peer]++ : o.header.kind == RECV ? c->n_received[o.peer]++ : c->n_collectives++;
+    return o.header.kind == SEND   ? c->n_sent[o.peer]++
+           : o.header.kind == RECV ? c->n_received[o.peer]++
+                                   : c->n_collectives++;
 }
 
 /* ---- what is asked for ---- */
@@ -298,12 +310,13 @@ static ncclResult_t check_buffer(const ncclComm *c, const char *call, const char
     if (r.place != PLACE_DEVICE) return refuse(ncclInvalidArgument, "%s: %s %p is not device memory", call, which, at);
     if (!r.fits) return refuse(ncclInvalidArgument, "%s: %s crosses the end of its allocation", call, which);
     if (r.device != c->device)
-        return refuse(ncclInvalidArgument, "%s: %s is memory of GPU %d, the communicator is GPU %d's", call, which, r.device,
-                      c->device);
+        return refuse(ncclInvalidArgument, "%s: %s is memory of GPU %d, the communicator is GPU %d's", call, which,
+                      r.device, c->device);
     return ncclSuccess;
 }
 
-struct sizes { size_t from, to, place; };                   /* bytes of both; where `from` may lie in `to`, or `to` in `from` */
+struct sizes { size_t from, to, place; };                   /* bytes of both; where `from` may lie in `to`, or `to` in
+                                                             * `from` */
 
 static struct sizes sizes_of(const ncclComm *c, int kind, size_t bytes, int root) {
     size_t n = (size_t)c->n, mine = (size_t)c->rank * bytes;
@@ -321,16 +334,18 @@ static struct sizes sizes_of(const ncclComm *c, int kind, size_t bytes, int root
 static ncclResult_t check_overlap(const char *call, int kind, const char *from, const char *to, struct sizes s) {
     if (s.from == 0 || s.to == 0 || from + s.from <= to || to + s.to <= from) return ncclSuccess;
     bool in_place = kind == REDUCE_SCATTER ? to == from + s.place : from == to + s.place;
-    return in_place ? ncclSuccess : refuse(ncclInvalidArgument, "%s: the buffers overlap, and not as in-place operations do", call);
+    return in_place ? ncclSuccess
+                    : refuse(ncclInvalidArgument, "%s: the buffers overlap, and not as in-place operations do", call);
 }
 
-static ncclResult_t ask(int kind, const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t reduction, int root,
-                        int peer, ncclComm_t handle, cudaStream_t stream) {
+static ncclResult_t ask(int kind, const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t reduction,
+                        int root, int peer, ncclComm_t handle, cudaStream_t stream) {
     const char *call = nccl_kind_name(kind);
     comm_ptr c = comm_of(handle);
     if (!c) return refuse(ncclInvalidArgument, "%s: no such communicator", call);
     if (c->state != ncclSuccess)
-        return refuse(ncclInvalidUsage, "%s on a communicator that is not ready: %s", call, ncclGetErrorString(c->state));
+        return refuse(ncclInvalidUsage, "%s on a communicator that is not ready: %s", call,
+                      ncclGetErrorString(c->state));
     if (nccl_type_bytes(type) == 0 || (unsigned)reduction > ncclMin || reduction == ncclProd)
         return refuse(ncclInvalidArgument, "%s: type %d or reduction %d is not in this double", call, type, reduction);
     if (root < 0 || root >= c->n || peer < 0 || peer >= c->n)
@@ -344,7 +359,8 @@ static ncclResult_t ask(int kind, const void *from, void *to, size_t count, nccl
     if (result != ncclSuccess) return result;
 
     nccl_operation o = {};
-    o.header.count = count, o.header.kind = kind, o.header.type = type, o.header.reduction = reduction, o.header.root = root;
+    o.header.count = count, o.header.kind = kind, o.header.type = type, o.header.reduction = reduction,
+    o.header.root = root;
     o.from = from, o.to = to, o.peer = peer;
     o.header.sequence = number(c.get(), o);
     if (group_depth == 0) return launch(c, stream, {o});
@@ -367,18 +383,20 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
                            cudaStream_t s) {
     return ask(ALL_REDUCE, from, to, count, type, op, 0, 0, c, s);
 }
-ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t c,
-                               cudaStream_t s) {
+ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t c, cudaStream_t s) {
     return ask(REDUCE_SCATTER, from, to, count, type, op, 0, 0, c, s);
 }
-ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t c, cudaStream_t s) {
+ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t c,
+                           cudaStream_t s) {
     return ask(ALL_GATHER, from, to, count, type, ncclSum, 0, 0, c, s);
 }
-ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root, ncclComm_t c, cudaStream_t s) {
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root, ncclComm_t c,
+                           cudaStream_t s) {
     return ask(BROADCAST, from, to, count, type, ncclSum, root, 0, c, s);
 }
-ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t c,
-                        cudaStream_t s) {
+ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t c, cudaStream_t s) {
     return ask(REDUCE, from, to, count, type, op, root, 0, c, s);
 }
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t s) {

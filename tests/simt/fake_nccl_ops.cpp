@@ -1,10 +1,10 @@
-/* How NCCL's fake carries out an operation: every member sends its part to every other, by nonblocking MPI, and reduces what it
- * gets in the order of the ranks. Slow and simple; what matters is that it starts when its stream reaches it, ends when all
- * members have come, and gives the same bits everywhere.
+/* How NCCL's fake carries out an operation: every member sends its part to every other, by nonblocking MPI, and reduces
+ * what it gets in the order of the ranks. Slow and simple; what matters is that it starts when its stream reaches it,
+ * ends when all members have come, and gives the same bits everywhere.
  *
- * Before the data each member shows what it calls. NCCL would hang or mix up bytes where these differ; here the communicator
- * breaks, with a line. A message is sent when the receiver has come to it (MPI_Issend): NCCL holds nothing in between that a
- * program could rely on. A maximum drops NaN, as fmax does and as NCCL's does. */
+ * Before the data each member shows what it calls. NCCL would hang or mix up bytes where these differ; here the
+ * communicator breaks, with a line. A message is sent when the receiver has come to it (MPI_Issend): NCCL holds nothing
+ * in between that a program could rely on. A maximum drops NaN, as fmax does and as NCCL's does. */
 #include "tests/simt/fake_nccl.h"
 
 #include "lib/device/dtype.h"
@@ -25,7 +25,8 @@ size_t nccl_type_bytes(ncclDataType_t type) {
 }
 
 const char *nccl_kind_name(int kind) {
-    static const char *const names[] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast", "Reduce", "Send", "Recv"};
+    static const char *const names[] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast", "Reduce", "Send",
+                                        "Recv"};
     return names[kind];
 }
 
@@ -40,7 +41,8 @@ template <class T> static T combine(T a, T b, int reduction) {
 
 /* to[i] = the reduction of part[0][i], part[1][i], ...; 16-bit types in fp32, rounded once. */
 template <class Storage, class Wide, class Read, class Write>
-static void reduce_as(void *to, const std::vector<const char *> &part, size_t count, int reduction, Read read, Write write) {
+static void reduce_as(void *to, const std::vector<const char *> &part, size_t count, int reduction, Read read,
+                      Write write) {
     for (size_t i = 0; i < count; i++) {
         Storage x;
         Wide sum = 0;
@@ -89,8 +91,8 @@ static void send_part(ncclComm *c, nccl_operation &o, int peer) {
     int tag = c->tag + (is_message(o) ? TAG_MESSAGE : TAG_COLLECTIVE);
     o.sent[peer] = payload(c, o, peer);
     MPI_Request request;
-    (is_message(o) ? PMPI_Issend : PMPI_Isend)(o.sent[peer].data(), (int)o.sent[peer].size(), MPI_BYTE, c->members[peer], tag,
-                                               fake_world, &request);
+    (is_message(o) ? PMPI_Issend : PMPI_Isend)(o.sent[peer].data(), (int)o.sent[peer].size(), MPI_BYTE,
+                                               c->members[peer], tag, fake_world, &request);
     o.requests.push_back(request);
 }
 
@@ -126,8 +128,8 @@ static bool agrees(ncclComm *c, const nccl_operation &o, int peer) {
     return false;
 }
 
-/* Messages of one kind from one peer arrive in the order of their sequence numbers, and are taken by the operation they are
- * for and by no other. */
+/* Messages of one kind from one peer arrive in the order of their sequence numbers, and are taken by the operation they
+ * are for and by no other. */
 static bool take(ncclComm *c, nccl_operation &o, int peer) {
     int tag = c->tag + (is_message(o) ? TAG_MESSAGE : TAG_COLLECTIVE), found = 0, bytes;
     MPI_Status status;
@@ -201,8 +203,8 @@ static bool step(ncclComm *c, nccl_operation &o) {
     return (o.finished || o.header.kind == SEND) && have_left(o);
 }
 
-/* A communicator's bundles start in the order in which they were issued, whatever streams they are on. One that is broken
- * stands still until it is aborted. */
+/* A communicator's bundles start in the order in which they were issued, whatever streams they are on. One that is
+ * broken stands still until it is aborted. */
 bool nccl_bundle_step(ncclComm *c, nccl_bundle *b) {
     if (c->aborted) return true;
     if (c->state != ncclSuccess && c->state != ncclInProgress) return false;

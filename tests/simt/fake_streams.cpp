@@ -1,9 +1,9 @@
 /* Streams and events of the fakes: queues, and places in them.
  *
- * A stream runs its pieces in order; pieces of different streams have no order but what events give them. A wait for an event
- * means the record that the event had when the wait was issued (CUDA programming guide, "Events"; runtime API,
- * cudaStreamWaitEvent), so no circle of waits can be built. Nothing here is threaded: streams run inside the call that waits
- * or asks. */
+ * A stream runs its pieces in order; pieces of different streams have no order but what events give them. A wait for an
+ * event means the record that the event had when the wait was issued (CUDA programming guide, "Events"; runtime API,
+ * cudaStreamWaitEvent), so no circle of waits can be built. Nothing here is threaded: streams run inside the call that
+ * waits or asks. */
 #include "tests/simt/fake.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ struct stream { int device; bool destroyed; std::deque<job> queue; };
 struct record { bool done = false; double at_s = 0; };
 struct event { bool timed; std::shared_ptr<record> latest; };
 
-static std::vector<stream *> streams;                       /* oldest first; a device's own (null) stream comes first of all */
+static std::vector<stream *> streams;                       /* oldest first; a device's own (null) stream comes first of
+                                                             * all */
 static std::vector<event *> events;
 static stream *null_stream[64];
 static bool running;                                        /* inside a piece */
@@ -33,7 +34,8 @@ enum order { LATE, OLDEST, EAGER, RANDOM };
 static enum order order_wanted(void) {
     const char *text = getenv("SIMT_STREAMS");
     if (!&simt_submit) return EAGER;                        /* kernels that run at the launch: then all must */
-    static const struct { const char *name; enum order order; } names[] = {{"oldest", OLDEST}, {"eager", EAGER}, {"random", RANDOM}};
+    static const struct { const char *name; enum order order; } names[] = {{"oldest", OLDEST}, {"eager", EAGER},
+                                                                           {"random", RANDOM}};
     for (const auto &n : names)
         if (text && strcmp(text, n.name) == 0) return n.order;
     return LATE;
@@ -48,7 +50,8 @@ static unsigned draw(unsigned n) {
 }
 
 /* ---- running ---- */
-/* The job leaves the queue before it runs: should it never come back (a test's assertion jumps out), it is not run twice. */
+/* The job leaves the queue before it runs: should it never come back (a test's assertion jumps out), it is not run
+ * twice. */
 static bool run_one(stream *s) {
     if (s->queue.empty()) return false;
     job first = std::move(s->queue.front());
@@ -84,16 +87,19 @@ static bool oldest_first(const std::function<bool()> &enough) {
 
 static bool in_any_order(const std::function<bool()> &enough) {
     bool moved = false;
-    for (size_t i = 0; i < 4 * streams.size() && !enough(); i++) moved |= run_one(streams[draw((unsigned)streams.size())]);
+    for (size_t i = 0; i < 4 * streams.size() && !enough(); i++)
+        moved |= run_one(streams[draw((unsigned)streams.size())]);
     return moved;
 }
 
-/* One round. Host functions and kernels must not call CUDA; a piece that was jumped out of leaves `running` behind, so the next
- * call of the host starts again. */
+/* One round. Host functions and kernels must not call CUDA; a piece that was jumped out of leaves `running` behind, so
+ * the next call of the host starts again. */
 static bool run_streams(const std::function<bool()> &enough) {
     running = true;
     enum order order = order_in_force();
-    bool moved = order == RANDOM ? in_any_order(enough) : order == OLDEST ? oldest_first(enough) : youngest_first(enough);
+    bool moved = order == RANDOM   ? in_any_order(enough)
+                 : order == OLDEST ? oldest_first(enough)
+                                   : youngest_first(enough);
     running = false;
     fake_memory_close();
     bury();
@@ -181,8 +187,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     fake_wait([s] { return s->queue.empty(); });
     return fake_async_error();
 }
-/* The answer is what holds now; the streams move after it, so that the first look never finds fresh work done. "Not ready" is
- * no error that cudaGetLastError would tell of (programming guide, "Error checking"). */
+/* The answer is what holds now; the streams move after it, so that the first look never finds fresh work done. "Not
+ * ready" is no error that cudaGetLastError would tell of (programming guide, "Error checking"). */
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
     stream *s = stream_at(handle);
     if (!s) return fake_fail(cudaErrorInvalidResourceHandle, "cudaStreamQuery: no such stream");
@@ -258,7 +264,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
     event *a = event_at(from), *b = event_at(to);
     if (!a || !b) return no_such_event("cudaEventElapsedTime");
     if (!a->timed || !b->timed || !a->latest || !b->latest)
-        return fake_fail(cudaErrorInvalidResourceHandle, "cudaEventElapsedTime: an event without timing, or never recorded");
+        return fake_fail(cudaErrorInvalidResourceHandle,
+                         "cudaEventElapsedTime: an event without timing, or never recorded");
     if (!a->latest->done || !b->latest->done) return cudaErrorNotReady;
     *ms = (float)(1e3 * (b->latest->at_s - a->latest->at_s));
     return cudaSuccess;

@@ -1,8 +1,8 @@
 /* Stacks and the switch between them. See fiber.h.
  *
- * A switch is a function call that returns on another stack: the callee-saved registers of the platform's calling convention
- * are pushed, the stack pointer is exchanged, and the same registers are popped from the other stack. A new stack is laid out
- * as if its fiber had once been switched away from just before fiber_main. */
+ * A switch is a function call that returns on another stack: the callee-saved registers of the platform's calling
+ * convention are pushed, the stack pointer is exchanged, and the same registers are popped from the other stack. A new
+ * stack is laid out as if its fiber had once been switched away from just before fiber_main. */
 #include "fiber.h"
 
 #include <stdint.h>
@@ -20,7 +20,8 @@ static char *stacks;                                        /* MAX_FIBERS of STA
 
 /* ---- the switch ---- */
 #if defined __x86_64__
-enum { SAVED_WORDS = 6, RETURN_WORD = 6, FRAME_WORDS = 8 };  /* rbp rbx r12-r15, the return address, one for alignment */
+enum { SAVED_WORDS = 6, RETURN_WORD = 6, FRAME_WORDS = 8 };  /* rbp rbx r12-r15, the return address, one for
+                                                              * alignment */
 asm(R"(
     .text
     .globl simt_fiber_switch
@@ -44,7 +45,8 @@ simt_fiber_switch:
     .size simt_fiber_switch, . - simt_fiber_switch
 )");
 #elif defined __aarch64__
-enum { SAVED_WORDS = 20, RETURN_WORD = 11, FRAME_WORDS = 20 };   /* x19-x28, x29 (frame), x30 (return address), d8-d15 */
+enum { SAVED_WORDS = 20, RETURN_WORD = 11, FRAME_WORDS = 20 };   /* x19-x28, x29 (frame), x30 (return address),
+                                                                  * d8-d15 */
 asm(R"(
     .text
     .globl simt_fiber_switch
@@ -87,8 +89,8 @@ void fiber_switch(struct fiber *from, struct fiber *to) { simt_fiber_switch(&fro
 
 /* ---- stacks ---- */
 
-/* Stacks lie a power of two apart, so the hot ends of all would share few sets of the cache: each starts some lines lower
- * than the one before it. Without this a barrier costs 20 to 50 % more. */
+/* Stacks lie a power of two apart, so the hot ends of all would share few sets of the cache: each starts some lines
+ * lower than the one before it. Without this a barrier costs 20 to 50 % more. */
 static char *stack_top(size_t i) {
     return stacks + (i + 1) * STACK_BYTES - i % 61 * 3 * LINE;
 }

@@ -1,7 +1,7 @@
 /* Fibers: stacks of their own on one OS thread, and the switch between them.
  *
- * A fiber runs `fiber_main`, which never returns. A fiber that is given back keeps its place in fiber_main and goes on there
- * when it is taken again; fiber_reset starts it afresh (its frames are dropped, nothing in them is destroyed). */
+ * A fiber runs `fiber_main`, which never returns. A fiber that is given back keeps its place in fiber_main and goes on
+ * there when it is taken again; fiber_reset starts it afresh (its frames are dropped, nothing in them is destroyed). */
 #ifndef TRIVIUM_SIMT_FIBER_H
 #define TRIVIUM_SIMT_FIBER_H
 

@@ -1,6 +1,6 @@
-/* From an address of code to "file:line", with the program's own debug information, read by addr2line. Slow (a process each), so
- * only for reports, and once for each address. Functions that were inlined: the innermost place, and the outermost, which is
- * the kernel's. */
+/* From an address of code to "file:line", with the program's own debug information, read by addr2line. Slow (a process
+ * each), so only for reports, and once for each address. Functions that were inlined: the innermost place, and the
+ * outermost, which is the kernel's. */
 #include "tests/simt/state.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,8 @@ using namespace simt;
 static void shorten(char *place) {
     char here[TURN_BYTES];
     size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
-    if (n > 0 && strncmp(place, here, n) == 0 && place[n] == '/') memmove(place, place + n + 1, strlen(place + n + 1) + 1);
+    if (n > 0 && strncmp(place, here, n) == 0 && place[n] == '/')
+        memmove(place, place + n + 1, strlen(place + n + 1) + 1);
     if (strncmp(place, "./", 2) == 0) memmove(place, place + 2, strlen(place + 2) + 1);
     place[strcspn(place, " \n")] = 0;
 }

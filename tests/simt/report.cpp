@@ -77,8 +77,8 @@ static bool remember(const char *kind, const void *at, const void *other) {
 
 static void report_line(const char *kind, const char *place, const char *format, va_list arguments) {
     struct uint3 b = blockIdx;
-    int n = snprintf(newest, sizeof newest, "simt: %s in %s (%s): block (%u,%u,%u): ", kind, now.launch->kernel->name, place, b.x,
-                     b.y, b.z);
+    int n = snprintf(newest, sizeof newest, "simt: %s in %s (%s): block (%u,%u,%u): ", kind, now.launch->kernel->name,
+                     place, b.x, b.y, b.z);
     vsnprintf(newest + n, sizeof newest - (size_t)n, format, arguments);
     keep();
 }
@@ -113,7 +113,8 @@ void report_at(const char *kind, const struct simt_site *site, const struct simt
 __attribute__((destructor)) static void end_with_code_66(void) {
     if (n_reports == 0) return;
     char line[100];
-    snprintf(line, sizeof line, "simt: %d report%s; the process ends with code 66", n_reports, n_reports == 1 ? "" : "s");
+    snprintf(line, sizeof line, "simt: %d report%s; the process ends with code 66", n_reports,
+             n_reports == 1 ? "" : "s");
     write_line(line);
     fflush(NULL);
     _exit(66);

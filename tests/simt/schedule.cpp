@@ -1,12 +1,13 @@
 /* The threads of a block, on one OS thread.
  *
- * A worker is a fiber that runs threads from their first line to their last, one after the other, as long as none has to
- * wait: a kernel without barriers needs one stack. A thread that waits (at a barrier, for lanes of its warp) keeps its stack, and
- * another worker goes on: first with threads that may go on, then with threads that have not begun. So a block of n threads
- * with a barrier holds n stacks, and passing the barrier is one switch of stacks for each thread.
+ * A worker is a fiber that runs threads from their first line to their last, one after the other, as long as none has
+ * to wait: a kernel without barriers needs one stack. A thread that waits (at a barrier, for lanes of its warp) keeps
+ * its stack, and another worker goes on: first with threads that may go on, then with threads that have not begun. So a
+ * block of n threads with a barrier holds n stacks, and passing the barrier is one switch of stacks for each thread.
  *
- * Order: threads begin in the order of their number (SIMT_FORWARD) or against it, and go on in the order in which they came.
- * When nobody can go on and not all have ended, they wait for one another forever: the block is given up, and says so. */
+ * Order: threads begin in the order of their number (SIMT_FORWARD) or against it, and go on in the order in which they
+ * came. When nobody can go on and not all have ended, they wait for one another forever: the block is given up, and
+ * says so. */
 #include "fiber.h"
 #include "tests/simt/state.h"
 
@@ -26,7 +27,8 @@ static inline int ready_take(void) {
     return thread;
 }
 
-/* All that wait at the barrier may go on. In most kernels nobody else is ready then, and the two lists change places. */
+/* All that wait at the barrier may go on. In most kernels nobody else is ready then, and the two lists change
+ * places. */
 static void ready_put_barrier(void) {
     if (n_ready == 0) {
         int *full = at_barrier;
@@ -50,7 +52,8 @@ static struct fiber *current, *fiber_of[MAX_THREADS];        /* who runs; whom a
 static const struct simt_site *waits_at[MAX_THREADS];        /* and where it waits */
 
 static struct simt_site *barrier_site;
-static int barrier_votes, barrier_result;                    /* of the barrier that fills, and of the last one that opened */
+static int barrier_votes, barrier_result;                    /* of the barrier that fills, and of the last one that
+                                                              * opened */
 
 /* threadIdx of every thread, for the present blockDim */
 static struct uint3 index_of[MAX_THREADS];
@@ -60,7 +63,8 @@ static void make_indices(void) {
     if (index_dim.x == blockDim.x && index_dim.y == blockDim.y && index_dim.z == blockDim.z) return;
     index_dim = blockDim;
     for (int t = 0; t < now.n_threads; t++)
-        index_of[t] = {(unsigned)t % blockDim.x, (unsigned)t / blockDim.x % blockDim.y, (unsigned)t / blockDim.x / blockDim.y};
+        index_of[t] = {(unsigned)t % blockDim.x, (unsigned)t / blockDim.x % blockDim.y,
+                       (unsigned)t / blockDim.x / blockDim.y};
 }
 
 namespace simt {
@@ -94,10 +98,11 @@ __attribute__((noinline, cold)) static void stuck(void) {
         if (waits(other) && waits_at[other] != waits_at[first]) break;
     const struct simt_site *a = waits_at[first], *b = other < now.n_threads ? waits_at[other] : NULL;
     if (b)
-        report_at("deadlock", a, b, "%s waits at %s, %s at %s%s, and nobody can go on; the launch is given up", thread_text(first),
-                  a->what, thread_text(other), b->what, site_text(b));
+        report_at("deadlock", a, b, "%s waits at %s, %s at %s%s, and nobody can go on; the launch is given up",
+                  thread_text(first), a->what, thread_text(other), b->what, site_text(b));
     else
-        report_at("deadlock", a, NULL, "%s waits at %s, and nobody can go on; the launch is given up", thread_text(first), a->what);
+        report_at("deadlock", a, NULL, "%s waits at %s, and nobody can go on; the launch is given up",
+                  thread_text(first), a->what);
     give_up();
 }
 
@@ -138,11 +143,13 @@ static void barrier_opens(void) {
 
 __attribute__((noinline, cold)) static void check_arrival(const struct simt_site *site) {
     if (now.n_live < now.n_threads)
-        report_at("divergent barrier", site, NULL, "%s waits at %s, and %d of the block's %d threads have ended before it",
-                  thread_text(now.thread), site->what, now.n_threads - now.n_live, now.n_threads);
+        report_at("divergent barrier", site, NULL,
+                  "%s waits at %s, and %d of the block's %d threads have ended before it", thread_text(now.thread),
+                  site->what, now.n_threads - now.n_live, now.n_threads);
     if (n_at_barrier > 0 && !site_same_place(site, barrier_site))
-        report_at("divergent barrier", site, barrier_site, "%s waits at %s, %s at another %s%s", thread_text(now.thread), site->what,
-                  thread_text(at_barrier[0]), barrier_site->what, site_text(barrier_site));
+        report_at("divergent barrier", site, barrier_site, "%s waits at %s, %s at another %s%s",
+                  thread_text(now.thread), site->what, thread_text(at_barrier[0]), barrier_site->what,
+                  site_text(barrier_site));
 }
 
 static inline void block_barrier(struct simt_site *site) {
@@ -172,8 +179,8 @@ void simt_trap(struct simt_site *site) {
 
 /* ---- running ---- */
 __attribute__((noinline, cold)) static void barrier_without_me(void) {
-    report_at("divergent barrier", barrier_site, NULL, "%s has ended, while the other %u threads wait at %s", thread_text(now.thread),
-              n_at_barrier, barrier_site->what);
+    report_at("divergent barrier", barrier_site, NULL, "%s has ended, while the other %u threads wait at %s",
+              thread_text(now.thread), n_at_barrier, barrier_site->what);
     barrier_opens();
 }
 

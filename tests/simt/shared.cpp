@@ -1,5 +1,5 @@
-/* Shared memory of the running block: sections of the program for the static kind, one piece of memory for the dynamic kind.
- * Each is filled with 0xff bytes before a block uses it: NaN, and for integers an index that nothing survives. */
+/* Shared memory of the running block: sections of the program for the static kind, one piece of memory for the dynamic
+ * kind. Each is filled with 0xff bytes before a block uses it: NaN, and for integers an index that nothing survives. */
 #include "tests/simt/state.h"
 
 #include <stdio.h>
@@ -32,7 +32,8 @@ static struct section *section_of(unsigned char *from) {
 /* Through a volatile function: the compiler must not see that nobody reads what is filled here. */
 static void *(*volatile fill)(void *, int, size_t) = memset;
 
-void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes) {
+void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to, unsigned char *zone,
+                       size_t zone_bytes) {
     struct section *s = section_of(from);
     *serial = simt_serial;
     check_shared(from, to, zone, zone_bytes, &s->serial);

@@ -1,4 +1,5 @@
-/* A launch: is it allowed, and then its blocks one after the other, each with an empty shared memory. See docs/simt.md. */
+/* A launch: is it allowed, and then its blocks one after the other, each with an empty shared memory. See
+ * docs/simt.md. */
 #include "tests/simt/state.h"
 
 #include <stdarg.h>
@@ -51,8 +52,8 @@ static int n_opted_in;
 cudaError_t simt_allow_shared(const void *kernel, int attribute, int bytes) {
     if (attribute != (int)cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
     if (!kernel || bytes < 0 || bytes > limits.shared_bytes_opt_in) {
-        refuse(cudaErrorInvalidValue, "%d bytes of dynamic shared memory asked for a kernel; a block has at most %lld", bytes,
-               (long long)limits.shared_bytes_opt_in);
+        refuse(cudaErrorInvalidValue, "%d bytes of dynamic shared memory asked for a kernel; a block has at most %lld",
+               bytes, (long long)limits.shared_bytes_opt_in);
         return cudaErrorInvalidValue;
     }
     int i = 0;
@@ -75,17 +76,21 @@ bool simt_launch_allowed(const struct simt_launch *l) {
     uint64_t threads = (uint64_t)l->block.x * l->block.y * l->block.z;
     dim3 g = l->grid, b = l->block;
     if (threads == 0 || g.x == 0 || g.y == 0 || g.z == 0)
-        return refuse(cudaErrorInvalidConfiguration, "%s: grid (%u,%u,%u) of blocks (%u,%u,%u) has a size of zero", name, g.x, g.y,
-                      g.z, b.x, b.y, b.z);
+        return refuse(cudaErrorInvalidConfiguration, "%s: grid (%u,%u,%u) of blocks (%u,%u,%u) has a size of zero",
+                      name, g.x, g.y, g.z, b.x, b.y, b.z);
     if (b.x > limits.threads || b.y > limits.threads || b.z > limits.block_z || threads > (uint64_t)limits.threads)
-        return refuse(cudaErrorInvalidConfiguration, "%s: a block of (%u,%u,%u) threads; the limit is %lld, of the last %lld", name,
-                      b.x, b.y, b.z, (long long)limits.threads, (long long)limits.block_z);
+        return refuse(cudaErrorInvalidConfiguration,
+                      "%s: a block of (%u,%u,%u) threads; the limit is %lld, of the last %lld", name, b.x, b.y, b.z,
+                      (long long)limits.threads, (long long)limits.block_z);
     if (g.x > limits.grid_x || g.y > limits.grid_yz || g.z > limits.grid_yz)
-        return refuse(cudaErrorInvalidConfiguration, "%s: a grid of (%u,%u,%u) blocks; the limits are %lld, %lld, %lld", name, g.x,
-                      g.y, g.z, (long long)limits.grid_x, (long long)limits.grid_yz, (long long)limits.grid_yz);
+        return refuse(cudaErrorInvalidConfiguration, "%s: a grid of (%u,%u,%u) blocks; the limits are %lld, %lld, %lld",
+                      name, g.x, g.y, g.z, (long long)limits.grid_x, (long long)limits.grid_yz,
+                      (long long)limits.grid_yz);
     if ((int64_t)l->shared_bytes > shared_limit(l->function))
-        return refuse(cudaErrorInvalidValue, "%s: %zu bytes of dynamic shared memory; allowed are %lld, with GPU_ALLOW_SHARED up to "
-                      "%lld", name, l->shared_bytes, (long long)shared_limit(l->function), (long long)limits.shared_bytes_opt_in);
+        return refuse(cudaErrorInvalidValue,
+                      "%s: %zu bytes of dynamic shared memory; allowed are %lld, with GPU_ALLOW_SHARED up to %lld",
+                      name, l->shared_bytes, (long long)shared_limit(l->function),
+                      (long long)limits.shared_bytes_opt_in);
     return true;
 }
 
@@ -116,7 +121,8 @@ struct uint3 block_index(uint32_t n) {
 }
 }
 
-/* Numbers of blocks go over all launches. Before they would run over they start again: what was noted of old ones is void. */
+/* Numbers of blocks go over all launches. Before they would run over they start again: what was noted of old ones is
+ * void. */
 static void number_blocks(uint64_t n) {
     if (simt_serial + n >= UINT32_MAX) simt_serial = 0, check_forget();
     now.first_serial = simt_serial + 1;
@@ -139,7 +145,8 @@ void simt_launch_run(const struct simt_launch *l, void (*thread)(void *), void *
         bool ended = block_run(thread, context);
         traffic_block_ends();
         if (!ended) {
-            refuse(cudaErrorLaunchFailure, "%s: block (%u,%u,%u) was given up", l->kernel->name, blockIdx.x, blockIdx.y, blockIdx.z);
+            refuse(cudaErrorLaunchFailure, "%s: block (%u,%u,%u) was given up", l->kernel->name, blockIdx.x, blockIdx.y,
+                   blockIdx.z);
             break;
         }
     }

@@ -1,5 +1,5 @@
-/* CUDA's dialect for g++, so that .cu files run on the CPU as they are. The compiler's command line includes this file first
- * (g++ -x c++ -include tests/simt/simt.h kernel.cu). Idea, checks and limits: docs/simt.md.
+/* CUDA's dialect for g++, so that .cu files run on the CPU as they are. The compiler's command line includes this file
+ * first (g++ -x c++ -include tests/simt/simt.h kernel.cu). Idea, checks and limits: docs/simt.md.
  *
  *   simt_launch.h    LAUNCH, and what has to be allowed before it
  *   simt_barrier.h   __syncthreads, __syncwarp, shared memory
@@ -7,8 +7,8 @@
  *   simt_math.h      intrinsic functions          simt_types.h    16-bit floats
  *   simt_wmma.h      tensor cores: nvcuda::wmma
  *
- * Types come from the CUDA toolkit's own headers; where there is none, from tests/simt/toolkit. Names that CUDA does not have all
- * begin with simt_. */
+ * Types come from the CUDA toolkit's own headers; where there is none, from tests/simt/toolkit. Names that CUDA does
+ * not have all begin with simt_. */
 #ifndef TRIVIUM_SIMT_SIMT_H
 #define TRIVIUM_SIMT_SIMT_H
 

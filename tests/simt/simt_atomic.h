@@ -1,5 +1,6 @@
-/* Atomics: one OS thread runs everything, so an operation that is not interrupted by a barrier is atomic. The race check knows
- * that atomics do not race with one another, and that they do with plain accesses. Each returns the old value. */
+/* Atomics: one OS thread runs everything, so an operation that is not interrupted by a barrier is atomic. The race
+ * check knows that atomics do not race with one another, and that they do with plain accesses. Each returns the old
+ * value. */
 #ifndef TRIVIUM_SIMT_SIMT_ATOMIC_H
 #define TRIVIUM_SIMT_SIMT_ATOMIC_H
 

@@ -1,15 +1,17 @@
 /* Barriers, fences, and shared memory.
  *
- * Every barrier in the text is a site: an object of its own, which knows file and line. Shared memory is static memory in linker
- * sections, one for each line (and element type) of the source: blocks run one after the other, so one copy serves all. The
- * first thread of a block that comes to a declaration has it filled with 0xff bytes, NaN in every floating type. */
+ * Every barrier in the text is a site: an object of its own, which knows file and line. Shared memory is static memory
+ * in linker sections, one for each line (and element type) of the source: blocks run one after the other, so one copy
+ * serves all. The first thread of a block that comes to a declaration has it filled with 0xff bytes, NaN in every
+ * floating type. */
 #ifndef TRIVIUM_SIMT_SIMT_BARRIER_H
 #define TRIVIUM_SIMT_SIMT_BARRIER_H
 
 struct simt_site {
     const char *what, *file;
     int line;
-    uint64_t on_in_launch;                                   /* the last launch in which it was looked up, and found on */
+    uint64_t on_in_launch;                                   /* the last launch in which it was looked up, and found
+                                                              * on */
 };
 #define SIMT_SITE(what)                                                                                                \
     ({                                                                                                                 \
@@ -45,7 +47,8 @@ extern uint32_t simt_serial;                                 /* the number of th
 extern unsigned char *simt_dynamic;                          /* its dynamic shared memory, 128-byte aligned */
 /** A declaration, met for the first time by this block: its bytes, from .. to, hold what nobody wrote; the zone around
  *  them is for nobody to touch. *serial becomes simt_serial. */
-void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes);
+void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to, unsigned char *zone,
+                       size_t zone_bytes);
 }
 
 #ifdef ELEM

@@ -1,7 +1,7 @@
 /* LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments...), and permission for much shared memory.
  *
- * A launch is checked when it is issued, as CUDA does. Then the grid, the kernel and its arguments become one block of plain
- * bytes that can be run now, or copied and run when its stream comes to it (simt_submit, simt_test.h). */
+ * A launch is checked when it is issued, as CUDA does. Then the grid, the kernel and its arguments become one block of
+ * plain bytes that can be run now, or copied and run when its stream comes to it (simt_submit, simt_test.h). */
 #ifndef TRIVIUM_SIMT_SIMT_LAUNCH_H
 #define TRIVIUM_SIMT_SIMT_LAUNCH_H
 
@@ -51,17 +51,21 @@ template <class... Parameters> struct simt_launcher {
 };
 
 template <class... Parameters>
-inline simt_launcher<Parameters...> simt_launch_of(void (*function)(Parameters...), const struct simt_kernel *kernel, dim3 grid,
-                                                   dim3 block, size_t shared_bytes, void *stream) {
+inline simt_launcher<Parameters...> simt_launch_of(void (*function)(Parameters...), const struct simt_kernel *kernel,
+                                                   dim3 grid, dim3 block, size_t shared_bytes, void *stream) {
     return {function, {kernel, (const void *)function, grid, block, shared_bytes, stream}};
 }
 }
 
-#define LAUNCH(kernel, grid, block, shared_bytes, stream)                                                              \
-    simt_launch_of(kernel, ({ static const struct simt_kernel simt_kernel_ = {#kernel, __FILE__, __LINE__}; &simt_kernel_; }), \
+#define LAUNCH(kernel, grid, block, shared_bytes, stream) \
+    simt_launch_of(kernel, ({ \
+                       static const struct simt_kernel simt_kernel_ = {#kernel, __FILE__, __LINE__}; \
+                       &simt_kernel_; \
+                   }), \
                    (grid), (block), (size_t)(shared_bytes), (void *)(stream))
 
 /* The runtime does not know kernels here; tests/simt does. */
-#define cudaFuncSetAttribute(kernel, attribute, value) simt_allow_shared((const void *)(kernel), (int)(attribute), (value))
+#define cudaFuncSetAttribute(kernel, attribute, value) \
+    simt_allow_shared((const void *)(kernel), (int)(attribute), (value))
 
 #endif

@@ -1,5 +1,5 @@
-/* CUDA's functions that C's library does not have. The fast ones (__expf) are exact here and off by some units in the last place
- * on a GPU: a test with a tolerance of its own must leave room for that. */
+/* CUDA's functions that C's library does not have. The fast ones (__expf) are exact here and off by some units in the
+ * last place on a GPU: a test with a tolerance of its own must leave room for that. */
 #ifndef TRIVIUM_SIMT_SIMT_MATH_H
 #define TRIVIUM_SIMT_SIMT_MATH_H
 
@@ -51,7 +51,9 @@ static inline double __drcp_rn(double x) { return 1.0 / x; }
 static inline double __dsqrt_rn(double x) { return sqrt(x); }
 static inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 /* 0 for 2^126 < |y| < 2^128, as the guide says. */
-static inline float __fdividef(float x, float y) { return fabsf(y) > 0x1p126f && fabsf(y) <= 0x1.fffffep127f ? 0.0f * x : x / y; }
+static inline float __fdividef(float x, float y) {
+    return fabsf(y) > 0x1p126f && fabsf(y) <= 0x1.fffffep127f ? 0.0f * x : x / y;
+}
 static inline float __saturatef(float x) { return x > 0 ? x < 1 ? x : 1.0f : 0.0f; }
 
 /* ---- conversions ---- */

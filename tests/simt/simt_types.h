@@ -1,4 +1,5 @@
-/* Arithmetic of 16-bit floats that NVIDIA's headers declare for GPUs only. As on a GPU: computed in float, rounded once. */
+/* Arithmetic of 16-bit floats that NVIDIA's headers declare for GPUs only. As on a GPU: computed in float, rounded
+ * once. */
 #ifndef TRIVIUM_SIMT_SIMT_TYPES_H
 #define TRIVIUM_SIMT_SIMT_TYPES_H
 
@@ -9,8 +10,8 @@ static inline void simt_round(float *to, float x) { *to = x; }
 static inline void simt_round(__half *to, float x) { *to = __float2half_rn(x); }
 static inline void simt_round(__nv_bfloat16 *to, float x) { *to = __float2bfloat16_rn(x); }
 
-/* x y has at most 22 bits, so in double x y + z is exact but for its last rounding, and the rounding to float before the one
- * to 16 bits is to odd: what it cuts off stays visible. */
+/* x y has at most 22 bits, so in double x y + z is exact but for its last rounding, and the rounding to float before
+ * the one to 16 bits is to odd: what it cuts off stays visible. */
 static inline float simt_fma_to_odd(float x, float y, float z) {
     double exact = (double)x * y + z;
     float result = (float)exact;
@@ -35,7 +36,8 @@ SIMT_16_BITS(__half)
 SIMT_16_BITS(__nv_bfloat16)
 
 static inline __half2 __hfma2(__half2 x, __half2 y, __half2 z) {
-    return __halves2half2(__hfma(__low2half(x), __low2half(y), __low2half(z)), __hfma(__high2half(x), __high2half(y), __high2half(z)));
+    return __halves2half2(__hfma(__low2half(x), __low2half(y), __low2half(z)),
+                          __hfma(__high2half(x), __high2half(y), __high2half(z)));
 }
 static inline __nv_bfloat162 __hfma2(__nv_bfloat162 x, __nv_bfloat162 y, __nv_bfloat162 z) {
     return __halves2bfloat162(__hfma(__low2bfloat16(x), __low2bfloat16(y), __low2bfloat16(z)),

@@ -1,7 +1,8 @@
 /* What the lanes of a warp do together: shuffles and votes. CUDA C++ programming guide, "Warp shuffle functions".
  *
- * All lanes that the mask names must come; each brings a value and gets back the value that its source lane brought. A shuffle
- * moves registers only: it does not order memory (the guide says so), so the race check does not count it as a barrier. */
+ * All lanes that the mask names must come; each brings a value and gets back the value that its source lane brought. A
+ * shuffle moves registers only: it does not order memory (the guide says so), so the race check does not count it as a
+ * barrier. */
 #ifndef TRIVIUM_SIMT_SIMT_WARP_H
 #define TRIVIUM_SIMT_SIMT_WARP_H
 
@@ -10,7 +11,8 @@ extern "C" {
 uint64_t simt_warp_exchange(struct simt_site *, unsigned mask, uint64_t value, int source);
 /** The lanes of the mask that brought a predicate that is not zero. */
 unsigned simt_warp_ballot(struct simt_site *, unsigned mask, int predicate);
-/** All 32 lanes bring a pointer, mine is this one's; the last one calls together() with all of them before any goes on. */
+/** All 32 lanes bring a pointer, mine is this one's; the last one calls together() with all of them before any goes
+ *  on. */
 void simt_warp_together(struct simt_site *, void *mine, void (*together)(void *const lanes[32]));
 unsigned simt_warp_active(void);
 int simt_lane(void);
@@ -25,17 +27,20 @@ template <class T> SIMT_MACHINE inline T simt_shuffle(struct simt_site *site, un
     return value;
 }
 
-/* Segments of `width` lanes are independent; a source outside of the lane's own means the lane itself. Only xor may look into
- * an earlier segment. */
-template <class T> inline T simt_shuffle_idx(struct simt_site *site, unsigned mask, T value, int source, int width = 32) {
+/* Segments of `width` lanes are independent; a source outside of the lane's own means the lane itself. Only xor may
+ * look into an earlier segment. */
+template <class T>
+inline T simt_shuffle_idx(struct simt_site *site, unsigned mask, T value, int source, int width = 32) {
     int first = simt_lane() & ~(width - 1);
     return simt_shuffle(site, mask, value, first + (source & (width - 1)));
 }
-template <class T> inline T simt_shuffle_up(struct simt_site *site, unsigned mask, T value, unsigned delta, int width = 32) {
+template <class T>
+inline T simt_shuffle_up(struct simt_site *site, unsigned mask, T value, unsigned delta, int width = 32) {
     int lane = simt_lane(), first = lane & ~(width - 1), source = lane - (int)delta;
     return simt_shuffle(site, mask, value, source < first ? lane : source);
 }
-template <class T> inline T simt_shuffle_down(struct simt_site *site, unsigned mask, T value, unsigned delta, int width = 32) {
+template <class T>
+inline T simt_shuffle_down(struct simt_site *site, unsigned mask, T value, unsigned delta, int width = 32) {
     int lane = simt_lane(), last = lane | (width - 1), source = lane + (int)delta;
     return simt_shuffle(site, mask, value, source > last ? lane : source);
 }

@@ -1,9 +1,10 @@
 /* Tensor cores through nvcuda::wmma: 16x16x16 products of half or bfloat16, summed in float (half also in half).
  *
- * Which lane holds which elements of a fragment is not specified by CUDA. Here lane l holds elements 8l .. 8l+7 of the matrix in
- * row-major order; num_elements is NVIDIA's (half inputs are held twice). The race check takes every access as made by
- * some lane of the warp, nobody knows which: so a store that another lane's load relies on needs a __syncwarp between.
- * CUDA C++ programming guide, "Warp matrix functions": pointers are 32-byte aligned, strides multiples of 16 bytes. */
+ * Which lane holds which elements of a fragment is not specified by CUDA. Here lane l holds elements 8l .. 8l+7 of the
+ * matrix in row-major order; num_elements is NVIDIA's (half inputs are held twice). The race check takes every access
+ * as made by some lane of the warp, nobody knows which: so a store that another lane's load relies on needs a
+ * __syncwarp between. CUDA C++ programming guide, "Warp matrix functions": pointers are 32-byte aligned, strides
+ * multiples of 16 bytes. */
 #ifndef TRIVIUM_SIMT_SIMT_WMMA_H
 #define TRIVIUM_SIMT_SIMT_WMMA_H
 
@@ -55,8 +56,8 @@ inline size_t simt_offset(int i, unsigned stride, bool rows) {
 
 /* The warp comes together without order of memory: PTX, wmma.load.sync. `code` is the caller's place, for reports. */
 template <class T, int N>
-SIMT_MACHINE inline void simt_load_elements(struct simt_site *site, simt_fragment<T, N> &f, const T *from, unsigned stride,
-                                            bool rows, enum simt_fragment_use use, const void *code) {
+SIMT_MACHINE inline void simt_load_elements(struct simt_site *site, simt_fragment<T, N> &f, const T *from,
+                                            unsigned stride, bool rows, enum simt_fragment_use use, const void *code) {
     (void)code;
     simt_warp_together(site, NULL, NULL);
     simt_fragment_place(site, from, stride * sizeof(T));
@@ -68,8 +69,10 @@ SIMT_MACHINE inline void simt_load_elements(struct simt_site *site, simt_fragmen
     }
 }
 template <class U, class T, class L>
-SIMT_MACHINE inline void simt_load(struct simt_site *site, fragment<U, 16, 16, 16, T, L> &f, const T *from, unsigned stride) {
-    simt_load_elements(site, f, from, stride, std::is_same<L, row_major>::value, SIMT_INPUT, __builtin_return_address(0));
+SIMT_MACHINE inline void simt_load(struct simt_site *site, fragment<U, 16, 16, 16, T, L> &f, const T *from,
+                                   unsigned stride) {
+    simt_load_elements(site, f, from, stride, std::is_same<L, row_major>::value, SIMT_INPUT,
+                       __builtin_return_address(0));
 }
 template <class T>
 SIMT_MACHINE inline void simt_load(struct simt_site *site, fragment<accumulator, 16, 16, 16, T> &f, const T *from,

@@ -1,8 +1,8 @@
 /* Places in the text of kernels, and the barriers among them.
  *
- * A site is an object of one compilation: block_sum in a header gives one for each .cu file and element type. A barrier is what
- * tests want to name: file and line, and the kernel that ran. A site keeps the launch for which it was looked up and found on,
- * so that passing it costs one comparison. */
+ * A site is an object of one compilation: block_sum in a header gives one for each .cu file and element type. A barrier
+ * is what tests want to name: file and line, and the kernel that ran. A site keeps the launch for which it was looked
+ * up and found on, so that passing it costs one comparison. */
 #include "tests/simt/state.h"
 
 #include <stdio.h>
@@ -71,9 +71,11 @@ __attribute__((destructor)) static void say_if_nothing_was_off(void) {
     bool met = false;
     for (int i = 0; text && i < n_barriers; i++) met |= is_off_at_start(&barriers[i].barrier);
     if (!text || met || now.launch_number == 0) return;
-    fprintf(stderr, "simt: SIMT_NO_BARRIER=%s: no such barrier was met%s\n", text, n_barriers ? "; these were:" : ", nor any other");
+    fprintf(stderr, "simt: SIMT_NO_BARRIER=%s: no such barrier was met%s\n", text,
+            n_barriers ? "; these were:" : ", nor any other");
     for (int i = 0; i < n_barriers && i < 20; i++)
-        fprintf(stderr, "simt:   %s:%d,%s\n", barriers[i].barrier.file, barriers[i].barrier.line, barriers[i].barrier.kernel);
+        fprintf(stderr, "simt:   %s:%d,%s\n", barriers[i].barrier.file, barriers[i].barrier.line,
+                barriers[i].barrier.kernel);
 }
 
 int simt_barriers(void) { return n_barriers; }

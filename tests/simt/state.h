@@ -24,7 +24,8 @@ struct running {
     uint32_t first_serial;                                  /* the number of this launch's first block */
     int n_threads, n_live;                                  /* of the block; how many have not ended */
     uint16_t block_epoch, warp_epoch[MAX_WARPS];            /* how many barriers the block and its warps have passed */
-    unsigned ended[MAX_WARPS], arrived[MAX_WARPS];          /* lanes that have ended; that wait for others of their warp */
+    unsigned ended[MAX_WARPS], arrived[MAX_WARPS];          /* lanes that have ended; that wait for others of their
+                                                             * warp */
     int thread;                                             /* who runs: threadIdx as one number */
     bool reverse;
 };
@@ -74,13 +75,14 @@ char *turn_text(void);
 enum { TURN_BYTES = 512 };
 
 /* ---- place.cpp ---- */
-/** "lib/ops/x.cu:41", or with where it was called from when it was inlined: "lib/ops/cuda.h:57, from lib/ops/x.cu:41"; the
- *  address itself where nothing is known. Looked up once for each address; valid until the process ends. */
+/** "lib/ops/x.cu:41", or with where it was called from when it was inlined: "lib/ops/cuda.h:57, from lib/ops/x.cu:41";
+ *  the address itself where nothing is known. Looked up once for each address; valid until the process ends. */
 const char *place_of(const void *code);
 
 /* ---- check.cpp (empty in a build without checks) ---- */
 /** The shared memory that a declaration names: a region of its own, whose `zone` belongs to nobody. */
-void check_shared(unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes, const uint32_t *serial);
+void check_shared(unsigned char *from, unsigned char *to, unsigned char *zone, size_t zone_bytes,
+                  const uint32_t *serial);
 void check_dynamic(unsigned char *from, size_t capacity, size_t bytes);
 void check_forget(void);
 

@@ -145,7 +145,8 @@ static void test_wmma_is_a_plain_product(void **state) {
             for (int column = 0; column < 16; column++) {
                 float sum = (float)(16 * row + column);
                 for (int k = 0; k < 16; k++)
-                    sum += from_bits(a[16 * row + k], bfloat16) * from_bits(b[columns ? 16 * column + k : 16 * k + column], bfloat16);
+                    sum += from_bits(a[16 * row + k], bfloat16) *
+                           from_bits(b[columns ? 16 * column + k : 16 * k + column], bfloat16);
                 assert_close(c[16 * row + column], sum, 0);
             }
     }
@@ -174,7 +175,8 @@ static void test_16_bit_floats_round_as_the_cpus(void **state) {
     uint16_t *h = device_zeros(2 * N * sizeof *h), *b = h + N;
     for (int i = 0; i < 65536; i++) {
         float y = fp16_to_float((uint16_t)i), next = fp16_to_float((uint16_t)(i + 1)), middle = y + (next - y) / 2;
-        float some[5] = {y, middle, nextafterf(middle, y), nextafterf(middle, next), bf16_to_float((uint16_t)i) * 1.00390625f};
+        float some[5] = {y, middle, nextafterf(middle, y), nextafterf(middle, next),
+                         bf16_to_float((uint16_t)i) * 1.00390625f};
         for (int j = 0; j < 5; j++) x[5 * i + j] = some[j];
     }
     simt_test_convert(x, N, h, b, h_back, b_back);
@@ -192,15 +194,18 @@ static void test_16_bit_floats_round_as_the_cpus(void **state) {
     device_free(h);
 }
 
-static const struct { unsigned threads, blocks, blocks_y; size_t shared_bytes; int allow; const char *value, *limit; } refused[] = {
-    {1025, 1, 1, 0, 0, "1025", "1024"}, {0, 1, 1, 0, 0, "(0,1,1)", "size of zero"}, {32, 0, 1, 0, 0, "(0,1,1)", "size of zero"},
+static const struct { unsigned threads, blocks, blocks_y; size_t shared_bytes; int allow; const char *value,
+                      *limit; } refused[] = {
+    {1025, 1, 1, 0, 0, "1025", "1024"}, {0, 1, 1, 0, 0, "(0,1,1)", "size of zero"},
+    {32, 0, 1, 0, 0, "(0,1,1)", "size of zero"},
     {32, 1, 65536, 0, 0, "65536", "65535"}, {32, 1, 1, (48 << 10) + 4, 0, "49156", "49152"},
     {32, 1, 1, (227 << 10) + 4, 1, "232452", "232448"}};
 
 static void test_launches_beyond_a_limit_are_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        simt_test_launch(refused[i].threads, refused[i].blocks, refused[i].blocks_y, refused[i].shared_bytes, refused[i].allow);
+        simt_test_launch(refused[i].threads, refused[i].blocks, refused[i].blocks_y, refused[i].shared_bytes,
+                         refused[i].allow);
         assert_int_not_equal(simt_take_error(), 0);
         assert_non_null(strstr(simt_error_text(), "nothing"));
         assert_non_null(strstr(simt_error_text(), refused[i].value));
@@ -230,10 +235,11 @@ static void test_warp_synchronous_code_is_right(void **state) {
     device_free(bytes);
 }
 
-/* One warp. Neighbours: 32 x 4 bytes are 4 sectors. Floats 32 apart: a sector each. Four a thread, one by one: each of the four
- * requests touches all 16 sectors; as one vector, one request does. All from one place: one sector. */
+/* One warp. Neighbours: 32 x 4 bytes are 4 sectors. Floats 32 apart: a sector each. Four a thread, one by one: each of
+ * the four requests touches all 16 sectors; as one vector, one request does. All from one place: one sector. */
 static const struct { int stride, n, vector; int64_t requests, sectors, bytes; } traffic[] = {
-    {1, 1, 0, 1, 4, 128}, {2, 1, 0, 1, 8, 128}, {32, 1, 0, 1, 32, 128}, {4, 4, 0, 4, 64, 512}, {4, 4, 1, 1, 16, 512}, {36, 4, 1, 1, 32, 512}};
+    {1, 1, 0, 1, 4, 128}, {2, 1, 0, 1, 8, 128}, {32, 1, 0, 1, 32, 128}, {4, 4, 0, 4, 64, 512}, {4, 4, 1, 1, 16, 512},
+    {36, 4, 1, 1, 32, 512}};
 
 static void test_traffic_is_counted_in_sectors(void **state) {
     (void)state;
@@ -253,7 +259,8 @@ static void test_traffic_is_counted_in_sectors(void **state) {
     device_free(x);
 }
 
-/* Word stride i is in bank stride i % 32: gcd(stride, 32) threads meet in a bank. The read of one word by all is one wavefront. */
+/* Word stride i is in bank stride i % 32: gcd(stride, 32) threads meet in a bank. The read of one word by all is one
+ * wavefront. */
 static void test_bank_conflicts_are_counted_in_wavefronts(void **state) {
     (void)state;
     static const int strides[] = {1, 2, 8, 31, 32, 33}, meet[] = {1, 2, 8, 1, 32, 1};
@@ -269,9 +276,9 @@ static void test_bank_conflicts_are_counted_in_wavefronts(void **state) {
     device_free(y);
 }
 
-/* Four requests of one sector. The lanes that went through the inner loop once are not a request behind forever: the barrier is where
- * all begin again. */
-static void test_requests_begin_anew_behind_a_barrier(void **state) {
+/* Four requests of one sector. The lanes that went through the inner loop once are not a request behind forever: the
+ * barrier is where all begin again. */
+static void test_requests_begin_again_behind_a_barrier(void **state) {
     (void)state;
     float *x = device_zeros(256 * sizeof *x), *y = x + 128;
     simt_count(1);
@@ -283,9 +290,11 @@ static void test_requests_begin_anew_behind_a_barrier(void **state) {
     device_free(x);
 }
 
-TESTS(simt_unit_test(test_requests_begin_anew_behind_a_barrier), simt_unit_test(test_traffic_is_counted_in_sectors), simt_unit_test(test_bank_conflicts_are_counted_in_wavefronts),
-      simt_unit_test(test_shuffles_stay_in_their_segment), simt_unit_test(test_votes), simt_unit_test(test_atomics_lose_nothing),
-      simt_unit_test(test_both_orders_show), simt_unit_test(test_shared_memory_static_and_dynamic),
-      simt_unit_test(test_barriers_that_count), simt_unit_test(test_wmma_is_a_plain_product), simt_unit_test(test_indices),
+TESTS(simt_unit_test(test_requests_begin_again_behind_a_barrier), simt_unit_test(test_traffic_is_counted_in_sectors),
+      simt_unit_test(test_bank_conflicts_are_counted_in_wavefronts),
+      simt_unit_test(test_shuffles_stay_in_their_segment), simt_unit_test(test_votes),
+      simt_unit_test(test_atomics_lose_nothing), simt_unit_test(test_both_orders_show),
+      simt_unit_test(test_shared_memory_static_and_dynamic), simt_unit_test(test_barriers_that_count),
+      simt_unit_test(test_wmma_is_a_plain_product), simt_unit_test(test_indices),
       simt_unit_test(test_16_bit_floats_round_as_the_cpus), simt_unit_test(test_launches_beyond_a_limit_are_refused),
       simt_unit_test(test_warp_synchronous_code_is_right))

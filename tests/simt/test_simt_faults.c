@@ -1,6 +1,6 @@
 /* ranks: 1  device: simt */
-/* Kernels with one mistake each (test_simt_faults.cu): the first report must say which kernel, which line, which block, which
- * threads. Races, bounds and reads before writes are only seen in the checked build (SIMT=check). */
+/* Kernels with one mistake each (test_simt_faults.cu): the first report must say which kernel, which line, which block,
+ * which threads. Races, bounds and reads before writes are only seen in the checked build (SIMT=check). */
 #include "tests/simt/test_simt.h"
 #include "tests/test.h"
 
@@ -11,19 +11,26 @@
 enum { N = 128, SLACK = 64 };                                /* behind the 128 ints is room for what goes wrong */
 
 /* Kind, kernel and what else the report must contain, in forward order; {line} is the marked line. */
-static const struct expected { enum simt_fault fault; bool always; const char *kind, *kernel, *block, *words[4]; } faults[] = {
-    {RACE_SHARED, false, "data race", "race_shared", "(0,0,0)", {"thread 32 ", "thread 0 ", "wrote", "no __syncthreads"}},
+static const struct expected { enum simt_fault fault; bool always; const char *kind, *kernel, *block,
+                               *words[4]; } faults[] = {
+    {RACE_SHARED, false, "data race", "race_shared", "(0,0,0)",
+     {"thread 32 ", "thread 0 ", "wrote", "no __syncthreads"}},
     {RACE_WARP, false, "data race", "race_warp", "(0,0,0)", {"thread 1 ", "thread 0 ", "wrote", "no barrier between"}},
     {RACE_BLOCKS, false, "data race", "race_blocks", "(1,0,0)", {"thread 0 ", "thread 0 of block (0,0,0)", "no order"}},
     {RACE_ATOMIC, false, "data race", "race_atomic", "(0,0,0)", {"thread 32 ", "changed", "thread ", "global"}},
     {RACE_TENSOR, false, "data race", "race_tensor", "(0,0,0)", {"thread 0 ", "another lane", "no __syncwarp"}},
     {BEYOND_GLOBAL, false, "out of bounds", "beyond_global", "(1,0,0)", {"thread 63 ", "writes 4 bytes"}},
     {BEYOND_SHARED, false, "out of bounds", "beyond_shared", "(0,0,0)", {"thread 60 ", "shared array"}},
-    {BEYOND_DYNAMIC, false, "out of bounds", "beyond_dynamic", "(0,0,0)", {"thread 60 ", "byte 240 of 240", "dynamic shared"}},
-    {UNINITIALISED, false, "uninitialised shared", "uninitialised", "(0,0,0)", {"thread 63 ", "no thread of this block has written"}},
-    {MISALIGNED, false, "misaligned", "misaligned", "(0,0,0)", {"thread 0 ", "reads 8 bytes", "4 bytes after a multiple of 8"}},
-    {BARRIER_ELSEWHERE, true, "divergent barrier", "barrier_elsewhere", "(0,0,0)", {"thread 32 ", "thread 0 ", "another"}},
-    {BARRIER_ENDED, true, "divergent barrier", "barrier_ended", "(0,0,0)", {"thread 41 ", "1 of the block's 64 threads have ended"}},
+    {BEYOND_DYNAMIC, false, "out of bounds", "beyond_dynamic", "(0,0,0)",
+     {"thread 60 ", "byte 240 of 240", "dynamic shared"}},
+    {UNINITIALISED, false, "uninitialised shared", "uninitialised", "(0,0,0)",
+     {"thread 63 ", "no thread of this block has written"}},
+    {MISALIGNED, false, "misaligned", "misaligned", "(0,0,0)",
+     {"thread 0 ", "reads 8 bytes", "4 bytes after a multiple of 8"}},
+    {BARRIER_ELSEWHERE, true, "divergent barrier", "barrier_elsewhere", "(0,0,0)",
+     {"thread 32 ", "thread 0 ", "another"}},
+    {BARRIER_ENDED, true, "divergent barrier", "barrier_ended", "(0,0,0)",
+     {"thread 41 ", "1 of the block's 64 threads have ended"}},
     {LANE_ENDED, true, "missing lanes", "lane_ended", "(0,0,0)", {"thread 4 has ended", "thread 31 waits"}},
     {LANE_UNNAMED, true, "missing lanes", "lane_unnamed", "(0,0,0)", {"thread 16 ", "own mask 0000ffff"}},
     {LANE_SOURCE, true, "missing lanes", "lane_source", "(0,0,0)", {"thread 8 ", "lane 16", "takes no part"}},

@@ -80,7 +80,9 @@ __global__ static void lane_unnamed(int *global) {
     global[blockIdx.x * 64 + threadIdx.x] = 0;
 }
 __global__ static void lane_source(int *global) {
-    if (threadIdx.x % LANES < 16) { AT global[blockIdx.x * 64 + threadIdx.x] = __shfl_down_sync(0xffff, (int)threadIdx.x, 8); }
+    if (threadIdx.x % LANES < 16) {
+        AT global[blockIdx.x * 64 + threadIdx.x] = __shfl_down_sync(0xffff, (int)threadIdx.x, 8);
+    }
 }
 __global__ static void lanes_apart(int *global) {
     if (threadIdx.x % 2) __syncwarp();

@@ -110,8 +110,10 @@ __global__ static void convert(const float *x, int n, __half *h, __nv_bfloat16 *
     from_h[i] = __half2float(h[i]);
     from_b[i] = __bfloat162float(b[i]);
 }
-void simt_test_convert(const float *x, int n, uint16_t *half, uint16_t *bfloat16, float *half_back, float *bfloat16_back) {
-    LAUNCH(convert, (n + 255) / 256, 256, 0, NULL)(x, n, (__half *)half, (__nv_bfloat16 *)bfloat16, half_back, bfloat16_back);
+void simt_test_convert(const float *x, int n, uint16_t *half, uint16_t *bfloat16, float *half_back,
+                       float *bfloat16_back) {
+    LAUNCH(convert, (n + 255) / 256, 256, 0, NULL)
+    (x, n, (__half *)half, (__nv_bfloat16 *)bfloat16, half_back, bfloat16_back);
 }
 
 __global__ static void nothing(void) {}

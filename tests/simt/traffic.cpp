@@ -1,18 +1,21 @@
-/* How much memory a kernel's warps ask for, in the units that a GPU moves it in. For lessons and tests; only in the checked build.
+/* How much memory a kernel's warps ask for, in the units that a GPU moves it in. For lessons and tests; only in the
+ * checked build.
  *
- * A GPU serves a warp, not a thread. When the lanes of a warp come to a load, the addresses that they bring are one *request*, which
- * costs as many *sectors* (32 bytes, aligned) as they touch: 32 lanes that read 32 neighbouring floats touch 4, 32 lanes that read
- * floats 4 KiB apart touch 32, and of each they use 4 bytes. Shared memory has 32 banks, word w in bank w % 32, and gives one word a
- * bank at a time: a request takes as many *wavefronts* as the busiest bank has different words.
+ * A GPU serves a warp, not a thread. When the lanes of a warp come to a load, the addresses that they bring are one
+ * *request*, which costs as many *sectors* (32 bytes, aligned) as they touch: 32 lanes that read 32 neighbouring floats
+ * touch 4, 32 lanes that read floats 4 KiB apart touch 32, and of each they use 4 bytes. Shared memory has 32 banks,
+ * word w in bank w % 32, and gives one word a bank at a time: a request takes as many *wavefronts* as the busiest bank
+ * has different words.
  *
- * Lanes run one after the other here, so which accesses are one request has to be put together: between two barriers, the n-th time that
- * each lane of a warp comes to one place in the code is the same request. Where lanes go through a loop different numbers of times
- * that is right as long as the extra rounds come last. The compiler may take a vector load (float4) apart into four; an access that
- * continues one of the lane's last from another place in the code, within the same aligned 16 bytes, is put together with it again. Four
- * scalar accesses written out side by side look the same, and are counted as one vector.
+ * Lanes run one after the other here, so which accesses are one request has to be put together: between two barriers,
+ * the n-th time that each lane of a warp comes to one place in the code is the same request. Where lanes go through a
+ * loop different numbers of times that is right as long as the extra rounds come last. The compiler may take a vector
+ * load (float4) apart into four; an access that continues one of the lane's last from another place in the code, within
+ * the same aligned 16 bytes, is put together with it again. Four scalar accesses written out side by side look the
+ * same, and are counted as one vector.
  *
- * Sectors are what the L1 cache is asked for; what misses it, and DRAM moves, is for a GPU to tell. Tensor cores' fragments are
- * not counted, atomics count as stores. */
+ * Sectors are what the L1 cache is asked for; what misses it, and DRAM moves, is for a GPU to tell. Tensor cores'
+ * fragments are not counted, atomics count as stores. */
 #include "check.h"
 #include "tests/simt/state.h"
 
@@ -43,7 +46,8 @@ static std::map<name, request> requests;                     /* of the running b
 static std::vector<lane> lanes;                              /* by thread */
 static struct simt_counts counts, before;                    /* since simt_count; when the running launch began */
 
-static struct request *request_continued(struct lane *l, uintptr_t at, bool is_write, bool is_shared, const void *code) {
+static struct request *request_continued(struct lane *l, uintptr_t at, bool is_write, bool is_shared,
+                                         const void *code) {
     for (int i = 0; i < OPEN; i++) {
         struct access *a = &l->open[i];
         if (!a->request || a->end != at || at % VECTOR == 0 || a->code == code) continue;
@@ -108,8 +112,10 @@ void traffic_block_ends(void) {
 }
 }
 
-static void show_part(const char *name, const struct simt_traffic *after, const struct simt_traffic *then, const char *unit) {
-    long long n = after->requests - then->requests, units = after->units - then->units, bytes = after->bytes - then->bytes;
+static void show_part(const char *name, const struct simt_traffic *after, const struct simt_traffic *then,
+                      const char *unit) {
+    long long n = after->requests - then->requests, units = after->units - then->units,
+              bytes = after->bytes - then->bytes;
     if (n > 0)
         fprintf(stderr, "simt:   %-6s %7lld requests %8lld %s (%.1f a request) for %lld bytes\n", name, n, units, unit,
                 (double)units / (double)n, bytes);

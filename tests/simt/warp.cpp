@@ -1,9 +1,9 @@
-/* The lanes of a warp at one operation: each notes what it brings, and waits; the last one that the mask names gives everyone
- * their results and wakes them.
+/* The lanes of a warp at one operation: each notes what it brings, and waits; the last one that the mask names gives
+ * everyone their results and wakes them.
  *
- * Wrong is: a lane outside of its own mask; lanes at different operations, or with different masks; a mask that names a lane
- * that has ended; a shuffle whose source takes no part. Lanes that the block does not have (48 threads: half a warp)
- * may be named, as on a GPU, and not read. */
+ * Wrong is: a lane outside of its own mask; lanes at different operations, or with different masks; a mask that names a
+ * lane that has ended; a shuffle whose source takes no part. Lanes that the block does not have (48 threads: half a
+ * warp) may be named, as on a GPU, and not read. */
 #include "tests/simt/state.h"
 
 #include <string.h>
@@ -59,11 +59,11 @@ __attribute__((cold)) static bool check_lanes(const struct warp *w, unsigned lan
         const struct simt_site *at = w->site[b], *other = w->site[a];
         if (at == other && w->mask[b] == w->mask[a]) continue;
         if (!site_same_place(at, other))
-            report_at("missing lanes", at, other, "%s is at %s, and %s of the same warp at %s%s", lane_text(w, b), at->what,
-                      lane_text(w, a), other->what, site_text(other));
+            report_at("missing lanes", at, other, "%s is at %s, and %s of the same warp at %s%s", lane_text(w, b),
+                      at->what, lane_text(w, a), other->what, site_text(other));
         else if (w->mask[b] != w->mask[a])
-            report_at("missing lanes", at, other, "%s names lanes %08x at %s, and %s names %08x", lane_text(w, b), w->mask[b],
-                      at->what, lane_text(w, a), w->mask[a]);
+            report_at("missing lanes", at, other, "%s names lanes %08x at %s, and %s names %08x", lane_text(w, b),
+                      w->mask[b], at->what, lane_text(w, a), w->mask[a]);
         else continue;
         return false;
     }
@@ -73,8 +73,8 @@ __attribute__((cold)) static bool check_lanes(const struct warp *w, unsigned lan
 __attribute__((cold)) static void check_ended(const struct warp *w, int lane) {
     unsigned ended = w->mask[lane] & w->all & ~live_lanes(w);
     if (ended)
-        report_at("missing lanes", w->site[lane], NULL, "%s waits at %s for lanes %08x, and %s has ended", lane_text(w, lane),
-                  w->site[lane]->what, w->mask[lane], lane_text(w, first_lane(ended)));
+        report_at("missing lanes", w->site[lane], NULL, "%s waits at %s for lanes %08x, and %s has ended",
+                  lane_text(w, lane), w->site[lane]->what, w->mask[lane], lane_text(w, first_lane(ended)));
 }
 
 /* ---- the operations ---- */
@@ -83,14 +83,15 @@ static void finish_shuffle(struct warp *w, unsigned lanes) {
         int lane = first_lane(rest), source = w->source[lane];
         w->result[lane] = lanes >> source & 1 ? w->value[source] : ~(uint64_t)0;
         if (!(lanes >> source & 1))
-            report_at("missing lanes", w->site[lane], NULL, "%s reads from lane %d at %s, which takes no part", lane_text(w, lane),
-                      source, w->site[lane]->what);
+            report_at("missing lanes", w->site[lane], NULL, "%s reads from lane %d at %s, which takes no part",
+                      lane_text(w, lane), source, w->site[lane]->what);
     }
 }
 
 static void finish_ballot(struct warp *w, unsigned lanes) {
     unsigned votes = 0;
-    for (unsigned rest = lanes; rest; rest &= rest - 1) votes |= (unsigned)w->value[first_lane(rest)] << first_lane(rest);
+    for (unsigned rest = lanes; rest; rest &= rest - 1)
+        votes |= (unsigned)w->value[first_lane(rest)] << first_lane(rest);
     for (unsigned rest = lanes; rest; rest &= rest - 1) w->result[first_lane(rest)] = votes;
 }
 
@@ -130,11 +131,13 @@ static inline void try_complete(struct warp *w, int lane) {
 
 static bool in_own_mask(const struct simt_site *site, unsigned mask) {
     if (mask >> simt_lane() & 1) return true;
-    report_at("missing lanes", site, NULL, "%s is not in its own mask %08x at %s", thread_text(now.thread), mask, site->what);
+    report_at("missing lanes", site, NULL, "%s is not in its own mask %08x at %s", thread_text(now.thread), mask,
+              site->what);
     return false;
 }
 
-static inline uint64_t come(struct simt_site *site, unsigned mask, uint64_t value, int source, finish_function *finish) {
+static inline uint64_t come(struct simt_site *site, unsigned mask, uint64_t value, int source,
+                            finish_function *finish) {
     struct warp *w = my_warp();
     int lane = simt_lane();
     if (!(mask >> lane & 1) && !in_own_mask(site, mask)) return value;
@@ -175,9 +178,9 @@ void simt_warp_together(struct simt_site *site, void *mine, together_function *f
 
 void simt_fragment_place(struct simt_site *site, const void *at, size_t stride_bytes) {
     if ((uintptr_t)at % 32)
-        report_at("misaligned access", site, NULL, "%s gives %s an address that is %d bytes after a multiple of 32", thread_text(now.thread),
-                  site->what, (int)((uintptr_t)at % 32));
+        report_at("misaligned access", site, NULL, "%s gives %s an address that is %d bytes after a multiple of 32",
+                  thread_text(now.thread), site->what, (int)((uintptr_t)at % 32));
     else if (stride_bytes % 16)
-        report_at("misaligned access", site, NULL, "%s gives %s a stride of %zu bytes, no multiple of 16", thread_text(now.thread),
-                  site->what, stride_bytes);
+        report_at("misaligned access", site, NULL, "%s gives %s a stride of %zu bytes, no multiple of 16",
+                  thread_text(now.thread), site->what, stride_bytes);
 }

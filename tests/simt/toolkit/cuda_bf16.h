@@ -27,7 +27,9 @@ static inline __nv_bfloat16 __float2bfloat16_rn(float x) { return __nv_bfloat16(
 TOOLKIT_OPERATORS(__nv_bfloat16, __float2bfloat16_rn, __bfloat162float)
 
 static inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return __nv_bfloat162{x, y}; }
-static inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return __nv_bfloat162{__nv_bfloat16(x), __nv_bfloat16(y)}; }
+static inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+    return __nv_bfloat162{__nv_bfloat16(x), __nv_bfloat16(y)};
+}
 static inline __nv_bfloat16 __low2bfloat16(__nv_bfloat162 v) { return v.x; }
 static inline __nv_bfloat16 __high2bfloat16(__nv_bfloat162 v) { return v.y; }
 static inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }

@@ -1,6 +1,6 @@
-/* The part of CUDA's runtime interface that Trivium uses, for machines without a toolkit: declarations only, with NVIDIA's names
- * and numbers; tests/simt/fake_*.cpp does what they promise. Where there is a toolkit its own headers are used instead, and the
- * tests that pass with either say that the two agree. */
+/* The part of CUDA's runtime interface that Trivium uses, for machines without a toolkit: declarations only, with
+ * NVIDIA's names and numbers; tests/simt/fake_*.cpp does what they promise. Where there is a toolkit its own headers
+ * are used instead, and the tests that pass with either say that the two agree. */
 #ifndef TRIVIUM_TOOLKIT_CUDA_RUNTIME_API_H
 #define TRIVIUM_TOOLKIT_CUDA_RUNTIME_API_H
 
@@ -35,7 +35,8 @@ enum cudaMemcpyKind {
     cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault
 };
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout = 9 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+                         cudaFuncAttributePreferredSharedMemoryCarveout = 9 };
 
 struct cudaPointerAttributes { enum cudaMemoryType type; int device; void *devicePointer, *hostPointer; };
 struct cudaUUID { char bytes[16]; };

@@ -1,4 +1,5 @@
-/* The part of NCCL's interface that Trivium uses, for machines without it; tests/simt/fake_nccl*.cpp does it over MPI. */
+/* The part of NCCL's interface that Trivium uses, for machines without it; tests/simt/fake_nccl*.cpp does it over
+ * MPI. */
 #ifndef TRIVIUM_TOOLKIT_NCCL_H
 #define TRIVIUM_TOOLKIT_NCCL_H
 
@@ -11,13 +12,27 @@ extern "C" {
 #endif
 
 typedef enum {
-    ncclSuccess, ncclUnhandledCudaError, ncclSystemError, ncclInternalError, ncclInvalidArgument, ncclInvalidUsage, ncclRemoteError,
+    ncclSuccess,
+    ncclUnhandledCudaError,
+    ncclSystemError,
+    ncclInternalError,
+    ncclInvalidArgument,
+    ncclInvalidUsage,
+    ncclRemoteError,
     ncclInProgress
 } ncclResult_t;
 typedef enum { ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg } ncclRedOp_t;
 typedef enum {
-    ncclInt8 = 0, ncclUint8 = 1, ncclInt32 = 2, ncclUint32 = 3, ncclInt64 = 4, ncclUint64 = 5, ncclFloat16 = 6, ncclFloat32 = 7,
-    ncclFloat64 = 8, ncclBfloat16 = 9
+    ncclInt8 = 0,
+    ncclUint8 = 1,
+    ncclInt32 = 2,
+    ncclUint32 = 3,
+    ncclInt64 = 4,
+    ncclUint64 = 5,
+    ncclFloat16 = 6,
+    ncclFloat32 = 7,
+    ncclFloat64 = 8,
+    ncclBfloat16 = 9
 } ncclDataType_t;
 
 typedef struct ncclComm *ncclComm_t;
@@ -38,11 +53,15 @@ const char *ncclGetLastError(ncclComm_t);
 
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
-ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t);
-ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t);
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                           cudaStream_t);
+ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                               cudaStream_t);
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t, ncclComm_t, cudaStream_t);
-ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t, int root, ncclComm_t, cudaStream_t);
-ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t, ncclRedOp_t, int root, ncclComm_t, cudaStream_t);
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t, int root, ncclComm_t,
+                           cudaStream_t);
+ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t, ncclRedOp_t, int root, ncclComm_t,
+                        cudaStream_t);
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t, int peer, ncclComm_t, cudaStream_t);
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t, int peer, ncclComm_t, cudaStream_t);
 

@@ -1,5 +1,5 @@
-/* What cuda_fp16.h and cuda_bf16.h share: a float of 16 bits is its bits; arithmetic is in float, rounded once, to nearest and
- * ties to even, as the hardware does. */
+/* What cuda_fp16.h and cuda_bf16.h share: a float of 16 bits is its bits; arithmetic is in float, rounded once, to
+ * nearest and ties to even, as the hardware does. */
 #ifndef TRIVIUM_TOOLKIT_HALF_H
 #define TRIVIUM_TOOLKIT_HALF_H
 

@@ -1,4 +1,5 @@
-/* CUDA's short vectors and dim3, for machines without a toolkit: the same sizes and alignments as NVIDIA's vector_types.h. */
+/* CUDA's short vectors and dim3, for machines without a toolkit: the same sizes and alignments as NVIDIA's
+ * vector_types.h. */
 #ifndef TRIVIUM_TOOLKIT_VECTOR_TYPES_H
 #define TRIVIUM_TOOLKIT_VECTOR_TYPES_H
 
