@@ -5,9 +5,10 @@
  *     slot    0 x (B,T,C)   1 u (B,T,K)   2 h (B,T,K)   3 y (B,T,C)
  *     step    u = x W1^T + b1        h = gelu(u)        y = h W2^T              loss = sum of y r, for some fixed r
  *
- * Forward runs the rows from the first to the last. Backward runs them from the last to the first, and asks each op for the gradient of
- * its input and of its weights. What has to be saved between the two is nowhere written down: it follows from what each op says that its
- * backward reads (struct needs). And whether the gradients are right can be asked of forward alone:
+ * Forward runs the rows from the first to the last. Backward runs them from the last to the first, and asks each op for
+ * the gradient of its input and of its weights. What has to be saved between the two is nowhere written down: it
+ * follows from what each op says that its backward reads (struct needs). And whether the gradients are right can be
+ * asked of forward alone:
  *
  *     dloss/dw = (loss(w + h) - loss(w - h)) / 2h + O(h^2) + O(rounding / h)
  *
@@ -21,14 +22,17 @@
 
 enum { B = 2, T = 3, C = 4, K = 16, MOST = B * T * K, N_SLOTS = 4, N_PARAMS = 3, N_STEPS = 3 };
 
-static double slot_data[N_SLOTS][MOST], dslot_data[N_SLOTS][MOST], param_data[N_PARAMS][MOST], dparam_data[N_PARAMS][MOST], r[MOST];
+static double slot_data[N_SLOTS][MOST], dslot_data[N_SLOTS][MOST], param_data[N_PARAMS][MOST],
+    dparam_data[N_PARAMS][MOST], r[MOST];
 static const char *const slot_names[N_SLOTS] = {"x", "u", "h", "y"}, *const param_names[N_PARAMS] = {"W1", "b1", "W2"};
 
 /* The table: what the model is. */
 #define WHOLE(letter, size) {.tag = letter, .n = size, .global = size}
-static struct type slot_types[N_SLOTS] = {{FP64, {3, {WHOLE('B', B), WHOLE('T', T), WHOLE('C', C)}}}};   /* the others follow */
+/* the others follow */
+static struct type slot_types[N_SLOTS] = {{FP64, {3, {WHOLE('B', B), WHOLE('T', T), WHOLE('C', C)}}}};
 static const struct type param_types[N_PARAMS] = {
-    {FP64, {2, {WHOLE('K', K), WHOLE('C', C)}}}, {FP64, {1, {WHOLE('K', K)}}}, {FP64, {2, {WHOLE('C', C), WHOLE('K', K)}}}};
+    {FP64, {2, {WHOLE('K', K), WHOLE('C', C)}}}, {FP64, {1, {WHOLE('K', K)}}},
+    {FP64, {2, {WHOLE('C', C), WHOLE('K', K)}}}};
 static const struct step steps[N_STEPS] = {
     {.op = &op_linear, .n_in = 1, .n_out = 1, .n_weight = 2, .in = {0}, .out = {1}, .weight = {0, 1}},
     {.op = &op_gelu, .n_in = 1, .n_out = 1, .in = {1}, .out = {2}},
@@ -91,10 +95,12 @@ static void show_table(void) {
         saved[steps[i].in[0]] |= (n->bi_in | n->bw_in) & 1;
         saved[steps[i].out[0]] |= (n->bi_out | n->bw_out) & 1;
         shape_print(&slot_types[steps[i].out[0]].shape, shape, sizeof shape);
-        printf("%d  %-7s %s -> %s %s\n", i, steps[i].op->name, slot_names[steps[i].in[0]], slot_names[steps[i].out[0]], shape);
+        printf("%d  %-7s %s -> %s %s\n", i, steps[i].op->name, slot_names[steps[i].in[0]], slot_names[steps[i].out[0]],
+               shape);
     }
     for (int s = 0; s < N_SLOTS; s++)
-        printf("%s  %3d bytes, %s\n", slot_names[s], (int)type_bytes(&slot_types[s]), saved[s] ? "saved for backward" : "gone after forward");
+        printf("%s  %3d bytes, %s\n", slot_names[s], (int)type_bytes(&slot_types[s]),
+               saved[s] ? "saved for backward" : "gone after forward");
 }
 
 /* One parameter's gradient against the slope of the loss, for h = 1, 1e-2, 1e-4, ... */
@@ -108,7 +114,8 @@ static enum status show_slopes(int p, int i) {
         *w = at - h;
         TRY(forward(&below));
         *w = at;
-        printf("  h = %.0e   %.15f   off by %.0e\n", h, (above - below) / (2 * h), fabs((above - below) / (2 * h) / gradient - 1));
+        printf("  h = %.0e   %.15f   off by %.0e\n", h, (above - below) / (2 * h),
+               fabs((above - below) / (2 * h) / gradient - 1));
     }
     return OK;
 }
@@ -117,7 +124,9 @@ static enum status example(void) {
     double loss;
     for (int s = 0; s < N_PARAMS; s++)
         for (int i = 0; i < MOST; i++) param_data[s][i] = 0.5 * rng_normal(1, rng_stream(param_names[s]), (uint64_t)i);
-    for (int i = 0; i < MOST; i++) slot_data[0][i] = rng_normal(1, rng_stream("x"), (uint64_t)i), r[i] = rng_normal(1, rng_stream("r"), (uint64_t)i);
+    for (int i = 0; i < MOST; i++)
+        slot_data[0][i] = rng_normal(1, rng_stream("x"), (uint64_t)i),
+        r[i] = rng_normal(1, rng_stream("r"), (uint64_t)i);
     TRY(infer());
     show_table();
     TRY(forward(&loss));

@@ -1,10 +1,13 @@
 /* ranks: 4
  *
- * All-reduce in three ways, from sends and receives: what each sends, and how long it takes beside what the alpha-beta model says.
+ * All-reduce in three ways, from sends and receives: what each sends, and how long it takes beside what the alpha-beta
+ * model says.
  *
  *     mpirun --oversubscribe -n 4 build/example_all_reduce          what is sent
- *     mpirun --oversubscribe -n 4 build/example_all_reduce time     how long it takes: alpha and beta are fitted, then the model is tried
- *     mpirun --oversubscribe -n 4 build/example_all_reduce send-first 100000      everybody waits for the send of so many bytes first
+ *     mpirun --oversubscribe -n 4 build/example_all_reduce time     how long it takes: alpha and beta are fitted, then
+ *     the model is tried
+ *     mpirun --oversubscribe -n 4 build/example_all_reduce send-first 100000      everybody waits for the send of so
+ *     many bytes first
  *
  * The three are the reference of this lesson's exercise (all_reduce/reference.c), the model that of the second one. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
@@ -16,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct { const char *name; enum status (*run)(const struct group *, float *, int64_t, float *); } ways[] = {
+static const struct { const char *name; enum status (*run)(const struct group *, float *, int64_t,
+                                                           float *); } ways[] = {
     [RING] = {"ring", all_reduce_ring},
     [TREE] = {"tree", all_reduce_tree},
     [HALVING_DOUBLING] = {"halving-doubling", all_reduce_halving_doubling},
@@ -39,7 +43,8 @@ static enum status check(const float *x, const char *name) {
 
 /* Every rank tells rank 0 what its ledger says. */
 static enum status show_sent(const struct group *world, const char *name) {
-    double mine[2] = {(double)group_ledger(world)->entry[COMM_SEND].calls, group_ledger(world)->entry[COMM_SEND].bytes}, all[2 * 64];
+    double mine[2] = {(double)group_ledger(world)->entry[COMM_SEND].calls, group_ledger(world)->entry[COMM_SEND].bytes},
+    all[2 * 64];
     TRY(comm_all_gather(world, mine, all, 2, FP64));
     double messages = 0, bytes = 0;
     if (is_rank_0()) printf("%-18s", name);
@@ -54,7 +59,8 @@ static enum status show_sent(const struct group *world, const char *name) {
 static enum status what_is_sent(const struct group *world) {
     static float x[COUNT], scratch[COUNT];
     if (is_rank_0())
-        printf("%d floats, S = %d bytes, over %d ranks: messages x bytes of rank 0, 1, ...; of all\n", COUNT, 4 * COUNT, group_size(world));
+        printf("%d floats, S = %d bytes, over %d ranks: messages x bytes of rank 0, 1, ...; of all\n", COUNT, 4 * COUNT,
+               group_size(world));
     for (int a = 0; a < N_ALL_REDUCE_ALGORITHMS; a++) {
         for (int i = 0; i < COUNT; i++) x[i] = (float)(i % 7 + comm_world_rank());
         group_ledger_reset((struct group *)world);
@@ -79,8 +85,8 @@ static enum status step(const struct group *g, float *x, int64_t count, float *s
 }
 
 /* The least of REPEATS times; each is the mean of as many calls as make some milliseconds, on the slowest rank. */
-static enum status seconds_of(enum status (*run)(const struct group *, float *, int64_t, float *), const struct group *g, float *x, int64_t count,
-                              float *scratch, double *least) {
+static enum status seconds_of(enum status (*run)(const struct group *, float *, int64_t, float *),
+                              const struct group *g, float *x, int64_t count, float *scratch, double *least) {
     int calls = count > 1 << 18 ? 1 : count > 1 << 12 ? 20 : 100;
     *least = 1e9;
     for (int k = 0; k <= REPEATS; k++) {                             /* the first is a warm-up */
@@ -112,7 +118,8 @@ static enum status fit(const struct group *g, float *x, float *scratch, struct l
     link->gamma_s = add_s / (4.0 * MOST);
     TRY(cost_fit(bytes, seconds, 6, link));
     for (int i = 0; i < 6 && is_rank_0(); i++)
-        printf("%-18s %10.0f %14.1f %14.1f\n", "a step of the ring", bytes[i], 1e6 * (link->alpha_s + bytes[i] * link->beta_s), 1e6 * seconds[i]);
+        printf("%-18s %10.0f %14.1f %14.1f\n", "a step of the ring", bytes[i],
+               1e6 * (link->alpha_s + bytes[i] * link->beta_s), 1e6 * seconds[i]);
     return OK;
 }
 
@@ -121,12 +128,13 @@ static enum status how_long(const struct group *world) {
     struct link_cost link;
     enum status status = x && scratch ? OK : FAIL(E_MEMORY, "no memory for %d floats", 2 * MOST);
     TRY_DONE(fail_agree(world, status));
-    for (int i = 0; i < MOST; i++) x[i] = scratch[i] = (float)(i % 7);   /* or all their pages would be the system's one page of zeros */
+    /* or all their pages would be the system's one page of zeros */
+    for (int i = 0; i < MOST; i++) x[i] = scratch[i] = (float)(i % 7);
     if (is_rank_0()) printf("%-18s %10s %14s %14s %10s\n", "", "bytes", "predicted us", "measured us", "bus GB/s");
     TRY_DONE(fit(world, x, scratch, &link));
     if (is_rank_0())
-        printf("%d ranks at once: alpha %.1f us, beta %.3f ns a byte (%.2f GB/s), gamma %.3f ns a byte\n", group_size(world), 1e6 * link.alpha_s,
-               1e9 * link.beta_s, 1e-9 / link.beta_s, 1e9 * link.gamma_s);
+        printf("%d ranks at once: alpha %.1f us, beta %.3f ns a byte (%.2f GB/s), gamma %.3f ns a byte\n",
+               group_size(world), 1e6 * link.alpha_s, 1e9 * link.beta_s, 1e-9 / link.beta_s, 1e9 * link.gamma_s);
     for (int s = 0; s < SIZES; s++) {
         int64_t count = (int64_t)256 << (7 * s);                     /* 1 KiB, 128 KiB, 16 MiB */
         for (int a = 0; a < N_ALL_REDUCE_ALGORITHMS; a++) {
@@ -135,7 +143,8 @@ static enum status how_long(const struct group *world) {
             TRY_DONE(seconds_of(ways[a].run, world, x, count, scratch, &measured));
             TRY_DONE(cost_bus_bandwidth(group_size(world), 4.0 * (double)count, measured, &bus));
             if (is_rank_0())
-                printf("%-18s %10lld %14.1f %14.1f %10.2f\n", ways[a].name, (long long)(4 * count), 1e6 * predicted, 1e6 * measured, 1e-9 * bus);
+                printf("%-18s %10lld %14.1f %14.1f %10.2f\n", ways[a].name, (long long)(4 * count), 1e6 * predicted,
+                       1e6 * measured, 1e-9 * bus);
         }
     }
 done:
@@ -152,7 +161,8 @@ static enum status send_first(const struct group *g, int64_t bytes) {
     static uint8_t out[1 << 24], in[1 << 24];
     struct comm_request send, receive;
     comm_configure(&(struct comm_settings){.timeout_s = 3});
-    if (bytes < 0 || bytes > (int64_t)sizeof out) return FAIL(E_USAGE, "send-first takes 0 to %lld bytes", (long long)sizeof out);
+    if (bytes < 0 || bytes > (int64_t)sizeof out)
+        return FAIL(E_USAGE, "send-first takes 0 to %lld bytes", (long long)sizeof out);
     TRY(comm_send_start(g, out, bytes, UINT8, (r + 1) % n, 0, &send));
     TRY(comm_wait(&send));                                            /* nobody has asked for it yet */
     TRY(comm_recv_start(g, in, bytes, UINT8, (r + n - 1) % n, 0, &receive));

@@ -1,8 +1,8 @@
 /* ranks: 1
  *
- * Floating-point formats, computed and not copied: what a sign, e bits of exponent and m bits of mantissa can say; where the numbers
- * lie; what rounding does; and how long a weight stands still under updates that are too small. Exits with 0 if what it prints is
- * what it claims. */
+ * Floating-point formats, computed and not copied: what a sign, e bits of exponent and m bits of mantissa can say;
+ * where the numbers lie; what rounding does; and how long a weight stands still under updates that are too small. Exits
+ * with 0 if what it prints is what it claims. */
 #include "lib/device/dtype.h"
 #include <math.h>
 #include <stdbool.h>
@@ -30,24 +30,31 @@ static double largest(struct format f) { return ldexp(2 - ldexp(1, -f.m), bias(f
 static double smallest_normal(struct format f) { return ldexp(1, 1 - bias(f)); }
 static double smallest(struct format f) { return ldexp(smallest_normal(f), -f.m); }
 /* The distance from x to the next number: 2^(exponent of x) has 2^m numbers up to the next power of two. */
-static double spacing(struct format f, double x) { return ldexp(1, (x < smallest_normal(f) ? 1 - bias(f) : ilogb(x)) - f.m); }
+static double spacing(struct format f, double x) {
+    return ldexp(1, (x < smallest_normal(f) ? 1 - bias(f) : ilogb(x)) - f.m);
+}
 
 static void show_formats(void) {
-    printf("1. formats\n       sign exp mantissa   largest    smallest normal   smallest   spacing at 1   at 1000   at 0.001\n");
+    printf("1. formats\n       sign exp mantissa   largest    smallest normal   smallest   spacing at 1   at 1000   at "
+           "0.001\n");
     for (int i = 0; i < N; i++) {
         struct format f = formats[i];
-        printf("  %s   1  %2d       %2d   %.3e        %.3e  %.3e      %.2e  %.2e   %.2e\n", dtype_name(f.dtype), f.e, f.m, largest(f),
-               smallest_normal(f), smallest(f), spacing(f, 1), spacing(f, 1000), spacing(f, 0.001));
-        claim("the largest and the smallest are numbers of the format", rounded(f.dtype, largest(f)) == largest(f) && rounded(f.dtype, smallest(f)) == smallest(f));
+        printf("  %s   1  %2d       %2d   %.3e        %.3e  %.3e      %.2e  %.2e   %.2e\n", dtype_name(f.dtype), f.e,
+               f.m, largest(f), smallest_normal(f), smallest(f), spacing(f, 1), spacing(f, 1000), spacing(f, 0.001));
+        claim("the largest and the smallest are numbers of the format",
+              rounded(f.dtype, largest(f)) == largest(f) && rounded(f.dtype, smallest(f)) == smallest(f));
         claim("half a spacing more than the largest is infinite, half of the smallest is zero",
-              isinf(rounded(f.dtype, largest(f) + spacing(f, largest(f)) / 2)) && rounded(f.dtype, smallest(f) / 2) == 0);
-        claim("between 1 and 1 + spacing there is nothing", rounded(f.dtype, 1 + 0.49 * spacing(f, 1)) == 1 && rounded(f.dtype, 1 + 0.51 * spacing(f, 1)) > 1);
+              isinf(rounded(f.dtype, largest(f) + spacing(f, largest(f)) / 2)) &&
+                  rounded(f.dtype, smallest(f) / 2) == 0);
+        claim("between 1 and 1 + spacing there is nothing",
+              rounded(f.dtype, 1 + 0.49 * spacing(f, 1)) == 1 && rounded(f.dtype, 1 + 0.51 * spacing(f, 1)) > 1);
     }
 }
 
 /* ---- 2. rounding: to nearest, ties to even ---- */
 static void show_rounding(void) {
-    static const double x[] = {0.1, 1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-11, 1 + 3 * 0x1p-11, 65504, 65519, 65520, 1e-5, 3e-8, 2.9e-8, 1e-40};
+    static const double x[] = {0.1, 1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-11, 1 + 3 * 0x1p-11, 65504, 65519, 65520, 1e-5,
+                               3e-8, 2.9e-8, 1e-40};
     printf("2. rounding\n  %-22s  %-22s  %s\n", "x", "bf16", "fp16");
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) {
         uint16_t b, h;
@@ -67,8 +74,8 @@ static void show_updates(void) {
     static const double steps[] = {1e-2, 3e-3, 1e-3, 3e-4, 1e-4};
     printf("3. 1 + 1000 steps of\n  %-10s %-10s %-10s %-10s %s\n", "", "exact", "fp32", "bf16", "fp16");
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        printf("  %-10g %-10.4f %-10.4f %-10.4f %.4f\n", steps[i], 1 + 1000 * steps[i], add_up(FP32, 1, steps[i]), add_up(BF16, 1, steps[i]),
-               add_up(FP16, 1, steps[i]));
+        printf("  %-10g %-10.4f %-10.4f %-10.4f %.4f\n", steps[i], 1 + 1000 * steps[i], add_up(FP32, 1, steps[i]),
+               add_up(BF16, 1, steps[i]), add_up(FP16, 1, steps[i]));
     claim("a step below 2^-8, half the spacing at 1, never moves a bf16 weight", add_up(BF16, 1, 0.99 * 0x1p-8) == 1);
     claim("nor one below 2^-11 an fp16 weight", add_up(FP16, 1, 0.99 * 0x1p-11) == 1);
     claim("fp32 follows", fabs(add_up(FP32, 1, 1e-4) - 1.1) < 1000 * 0x1p-24);

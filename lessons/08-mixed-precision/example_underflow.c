@@ -1,15 +1,16 @@
 /* ranks: 1
  *
- * What is left of the gradients of one real step when backward runs in 16 bits, for many loss scales S. A small GPT reads its first batch of
- * configs/demo.txt; its gradients in fp32 are the truth t. In 16 bits every gradient arrives as g = S t, rounded, and so does every
- * gradient of an activation on the way. Printed for each S:
+ * What is left of the gradients of one real step when backward runs in 16 bits, for many loss scales S. A small GPT
+ * reads its first batch of configs/demo.txt; its gradients in fp32 are the truth t. In 16 bits every gradient arrives
+ * as g = S t, rounded, and so does every gradient of an activation on the way. Printed for each S:
  *
  *   zero       the share of weights whose gradient is exactly zero, and is not zero in fp32
  *   overflow   the share that is infinite or NaN
  *   error      |g / S - t| / |t|, over all weights at once
  *
- * The loss is a mean over 512 tokens. A mean over n times as many has gradients n times as small at every token, so S = 2^-12 shows
- * what a batch of two million tokens would meet without a loss scale. Exits with 0 if what it prints is what it claims. */
+ * The loss is a mean over 512 tokens. A mean over n times as many has gradients n times as small at every token, so S =
+ * 2^-12 shows what a batch of two million tokens would meet without a loss scale. Exits with 0 if what it prints is
+ * what it claims. */
 #include "driver/recipe.h"
 #include <math.h>
 #include <omp.h>
@@ -29,13 +30,15 @@ static enum status take(struct run *r, void *self, const struct event *e) {
     double *to = g->x;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        for (int64_t k = 0; k < w->own_n; k++) *to++ = dtype_get(param_own_grad(w), w->grad_type.dtype, k) / r->exec.grad_scale;
+        for (int64_t k = 0; k < w->own_n; k++)
+            *to++ = dtype_get(param_own_grad(w), w->grad_type.dtype, k) / r->exec.grad_scale;
     }
     return OK;
 }
 
 static enum status one_step(const char *precision, double S, struct data_file *text, struct gradients *out) {
-    static const char *const sizes[][2] = {{"layers", "2"}, {"hidden", "64"}, {"heads", "2"}, {"seq", "32"}, {"vocab", "256"},
+    static const char *const sizes[][2] = {{"layers", "2"}, {"hidden", "64"}, {"heads", "2"}, {"seq", "32"},
+                                           {"vocab", "256"},
                                            {"global-batch", "16"}, {"device", "cpu"}, {"threads", "1"}};
     static struct plan plan;
     static struct run run;
@@ -44,7 +47,8 @@ static enum status one_step(const char *precision, double S, struct data_file *t
     char scale[40];
     snprintf(scale, sizeof scale, "%.17g", S);
     TRY(recipe_options_create(NULL, &plan, &options));
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) TRY(options_set(options, sizes[i][0], sizes[i][1], FROM_COMMAND_LINE));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        TRY(options_set(options, sizes[i][0], sizes[i][1], FROM_COMMAND_LINE));
     TRY(options_set(options, "precision", precision, FROM_COMMAND_LINE));
     if (S != 0) TRY(options_set(options, "loss-scale", scale, FROM_COMMAND_LINE));
     options_destroy(&options);
@@ -76,7 +80,8 @@ static void claim(const char *text, bool holds) {
     wrong += !holds;
 }
 
-static enum status show(const char *precision, const char *name, double S, struct data_file *text, const struct gradients *truth, struct damage *out) {
+static enum status show(const char *precision, const char *name, double S, struct data_file *text,
+                        const struct gradients *truth, struct damage *out) {
     struct gradients g = {0};
     TRY(one_step(precision, S, text, &g));
     *out = compare(&g, truth);

@@ -1,10 +1,11 @@
-/* Layer normalisation, forward, in four versions: the same numbers, and less and less traffic. lib/ops/layernorm.h has the formula,
- * lib/ops/layernorm_cuda.cu the kernel that the project runs, README.md beside this file the story.
+/* Layer normalisation, forward, in four versions: the same numbers, and less and less traffic. lib/ops/layernorm.h has
+ * the formula, lib/ops/layernorm_cuda.cu the kernel that the project runs, README.md beside this file the story.
  *
- *   mean = sum_c x[c] / C     var = sum_c (x[c] - mean)^2 / C     y[c] = (x[c] - mean) rstd g[c] + b[c],  rstd = 1 / sqrt(var + eps)
+ *   mean = sum_c x[c] / C     var = sum_c (x[c] - mean)^2 / C     y[c] = (x[c] - mean) rstd g[c] + b[c],  rstd = 1 /
+ *   sqrt(var + eps)
  *
- * x and y are R rows of C floats. Usage: layernorm [rows columns]; exits with 0 if every version is within the bound of an fp64
- * reference. It runs on the emulator (docs/simt.md), whose checker watches every access. */
+ * x and y are R rows of C floats. Usage: layernorm [rows columns]; exits with 0 if every version is within the bound of
+ * an fp64 reference. It runs on the emulator (docs/simt.md), whose checker watches every access. */
 #include "lib/device/gpu.h"
 #include "tests/simt/simt_test.h"
 
@@ -78,7 +79,8 @@ __global__ static void in_registers(float *y, const float *x, const float *g, co
     float4 *to = (float4 *)(y + (size_t)r * C), kept[KEPT];
     float sum = 0, squares = 0;
 #pragma unroll
-    for (int k = 0; k < KEPT; k++) {                         /* indices that the compiler knows: an array of registers */
+    for (int k = 0; k < KEPT; k++) {                         /* indices that the compiler knows: an array of
+                                                              * registers */
         int i = lane + k * LANES;
         kept[k] = i < C / GROUP ? row[i] : make_float4(0, 0, 0, 0);
         sum += kept[k].x + kept[k].y + kept[k].z + kept[k].w;
@@ -96,7 +98,8 @@ __global__ static void in_registers(float *y, const float *x, const float *g, co
         int i = lane + k * LANES;
         if (i >= C / GROUP) continue;
         float4 n = kept[k], s = scale[i], t = shift[i];
-        to[i] = make_float4(n.x * rstd * s.x + t.x, n.y * rstd * s.y + t.y, n.z * rstd * s.z + t.z, n.w * rstd * s.w + t.w);
+        to[i] =
+            make_float4(n.x * rstd * s.x + t.x, n.y * rstd * s.y + t.y, n.z * rstd * s.z + t.z, n.w * rstd * s.w + t.w);
     }
 }
 
@@ -127,10 +130,12 @@ static int wrong;
 static void show(const char *name, float *y, const float *x, const float *g, const float *b, int R, int C) {
     struct simt_counts n = simt_counts();
     double error = worst_error(y, x, g, b, R, C);
-    printf("%-14s %8lld %9lld %6.1f %9lld %6.1f %8lld   %.0e\n", name, (long long)n.load.requests, (long long)n.load.units,
-           n.load.requests ? (double)n.load.units / (double)n.load.requests : 0, (long long)n.store.units,
-           n.store.requests ? (double)n.store.units / (double)n.store.requests : 0, (long long)n.shared.units, error);
-    wrong += !(error <= C * 0x1p-22);                        /* C additions of up to 4, each off by 2^-24 of the sum at most */
+    printf("%-14s %8lld %9lld %6.1f %9lld %6.1f %8lld   %.0e\n", name, (long long)n.load.requests,
+           (long long)n.load.units, n.load.requests ? (double)n.load.units / (double)n.load.requests : 0,
+           (long long)n.store.units, n.store.requests ? (double)n.store.units / (double)n.store.requests : 0,
+           (long long)n.shared.units, error);
+    wrong += !(error <= C * 0x1p-22);                        /* C additions of up to 4, each off by 2^-24 of the sum at
+                                                              * most */
     for (int i = 0; i < R * C; i++) y[i] = NAN;
     simt_count(1);
 }
@@ -138,7 +143,8 @@ static void show(const char *name, float *y, const float *x, const float *g, con
 int main(int argc, char **argv) {
     int R = argc > 1 ? atoi(argv[1]) : 64, C = argc > 2 ? atoi(argv[2]) : 768;
     if (R < 1 || C < 1 || C > 4096 || R > 4096) return fprintf(stderr, "rows and columns: 1 to 4096\n"), 2;
-    float *x = device_floats((size_t)R * C), *y = device_floats((size_t)R * C), *g = device_floats(C), *b = device_floats(C);
+    float *x = device_floats((size_t)R * C), *y = device_floats((size_t)R * C), *g = device_floats(C),
+          *b = device_floats(C);
     for (int i = 0; i < R * C; i++) x[i] = sinf((float)(i % 9973)) + 3;
     for (int c = 0; c < C; c++) g[c] = 1 + 0.1f * cosf((float)c), b[c] = 0.01f * (float)(c % 7);
     printf("%d rows of %d floats; x and y are %d sectors each, all of g and b together %d\n", R, C, R * C / 8, C / 4);

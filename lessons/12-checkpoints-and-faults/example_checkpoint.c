@@ -1,19 +1,23 @@
 /* ranks: 4
  *
- * A checkpoint in its barest form: four ranks hold a quarter of a vector each, save it, and any number of ranks takes it up again.
+ * A checkpoint in its barest form: four ranks hold a quarter of a vector each, save it, and any number of ranks takes
+ * it up again.
  *
  *     rank 0   a b c      file rank-0   "0 3  a b c"              of 3 readers, reader 1 wants elements 4 .. 8:
  *     rank 1   d e f      file rank-1   "3 3  d e f"                  from rank-1   e f
  *     rank 2   g h i      file rank-2   "6 3  g h i"                  from rank-2   g h
  *     rank 3   j k l      file rank-3   "9 3  j k l"
  *
- * A file says which piece of the whole it has, and nothing of the layout that wrote it. A reader asks every file for what the two share.
+ * A file says which piece of the whole it has, and nothing of the layout that wrote it. A reader asks every file for
+ * what the two share.
  *
- * The order makes it safe. Every rank writes its own file and flushes it; then all agree that all are there; only then does rank 0 write `latest`, the
- * name that readers start from. A job that is killed before leaves files that nobody looks at. Each file is written by atomic_replace: beside, flushed, renamed
- * (the reference of this lesson's exercise), here on a real folder: the six functions below.
+ * The order makes it safe. Every rank writes its own file and flushes it; then all agree that all are there; only then
+ * does rank 0 write `latest`, the name that readers start from. A job that is killed before leaves files that nobody
+ * looks at. Each file is written by atomic_replace: beside, flushed, renamed (the reference of this lesson's exercise),
+ * here on a real folder: the six functions below.
  *
- * lib/checkpoint/checkpoint_save.c does this for every tensor of a GPT and both of its moments; lib/program/piece.h has pieces of more than one axis. */
+ * lib/checkpoint/checkpoint_save.c does this for every tensor of a GPT and both of its moments; lib/program/piece.h has
+ * pieces of more than one axis. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
 
 #include "lib/comm/comm.h"
@@ -37,7 +41,9 @@ static const char *path_of(const char *folder, const char *name) {
     snprintf(path[at], PATH, "%s/%s", folder, name);
     return path[at];
 }
-static enum status done(bool ok, const char *what, const char *name) { return ok ? OK : FAIL(E_IO, "%s %s: %s", what, name, strerror(errno)); }
+static enum status done(bool ok, const char *what, const char *name) {
+    return ok ? OK : FAIL(E_IO, "%s %s: %s", what, name, strerror(errno));
+}
 
 static enum status with(const char *path, int flags, const void *data, int64_t bytes, bool flush, const char *what) {
     int fd = open(path, flags | O_CLOEXEC, 0666);
@@ -46,14 +52,22 @@ static enum status with(const char *path, int flags, const void *data, int64_t b
     if (fd >= 0) close(fd);
     return status;
 }
-static enum status create(void *folder, const char *name) { return with(path_of(folder, name), O_WRONLY | O_CREAT | O_TRUNC, NULL, 0, false, "create"); }
+static enum status create(void *folder, const char *name) {
+    return with(path_of(folder, name), O_WRONLY | O_CREAT | O_TRUNC, NULL, 0, false, "create");
+}
 static enum status append(void *folder, const char *name, const void *data, int64_t bytes) {
     return with(path_of(folder, name), O_WRONLY | O_APPEND, data, bytes, false, "write");
 }
-static enum status flush(void *folder, const char *name) { return with(path_of(folder, name), O_WRONLY, NULL, 0, true, "flush"); }
+static enum status flush(void *folder, const char *name) {
+    return with(path_of(folder, name), O_WRONLY, NULL, 0, true, "flush");
+}
 static enum status flush_folder(void *folder) { return with(folder, O_RDONLY | O_DIRECTORY, NULL, 0, true, "flush"); }
-static enum status move(void *folder, const char *from, const char *to) { return done(rename(path_of(folder, from), path_of(folder, to)) == 0, "rename", from); }
-static enum status take_away(void *folder, const char *name) { return done(unlink(path_of(folder, name)) == 0, "remove", name); }
+static enum status move(void *folder, const char *from, const char *to) {
+    return done(rename(path_of(folder, from), path_of(folder, to)) == 0, "rename", from);
+}
+static enum status take_away(void *folder, const char *name) {
+    return done(unlink(path_of(folder, name)) == 0, "remove", name);
+}
 
 /* ---- saving ---- */
 static double value(int i) { return i * i + 0.5; }
@@ -64,7 +78,8 @@ static enum status save(const struct disk *disk) {
     struct piece mine = {.first = rank * n, .n = n};
     for (int i = 0; i < n; i++) mine.x[i] = value(mine.first + i);
     snprintf(name, sizeof name, "rank-%d", rank);
-    TRY(fail_agree(group_world(), atomic_replace(disk, name, &mine, sizeof mine)));      /* all are there, or nobody goes on */
+    /* all are there, or nobody goes on */
+    TRY(fail_agree(group_world(), atomic_replace(disk, name, &mine, sizeof mine)));
     snprintf(name, sizeof name, "%d files\n", comm_world_size());
     return fail_agree(group_world(), is_rank_0() ? atomic_replace(disk, "latest", name, (int64_t)strlen(name)) : OK);
 }
@@ -100,7 +115,9 @@ static enum status load_everywhere(const char *folder) {
         for (int r = 0; r < layouts[k]; r++) TRY(load(folder, r, layouts[k], x, &n_shared));
         for (int i = 0; i < N; i++) wrong += !(x[i] == value(i));
         if (is_rank_0()) printf("  read by %d: %d elements found, %d wrong\n", layouts[k], n_shared, wrong);
-        if (wrong || n_shared != N) return FAIL(E_INTERNAL, "%d of %d elements found and %d wrong by %d readers", n_shared, N, wrong, layouts[k]);
+        if (wrong || n_shared != N)
+            return FAIL(E_INTERNAL, "%d of %d elements found and %d wrong by %d readers", n_shared, N, wrong,
+                        layouts[k]);
     }
     return OK;
 }
@@ -108,11 +125,15 @@ static enum status load_everywhere(const char *folder) {
 static enum status checkpoint(void) {
     char folder[PATH] = "/tmp/trivium-example-XXXXXX";
     struct disk disk = {folder, create, append, flush, move, take_away, flush_folder};
-    if (N % comm_world_size()) return FAIL(E_CONFIG, "%d ranks do not divide %d elements; use 1, 2, 3, 4 or 6", comm_world_size(), N);
-    TRY(fail_agree(group_world(), is_rank_0() && !mkdtemp(folder) ? FAIL(E_IO, "cannot make %s: %s", folder, strerror(errno)) : OK));
+    if (N % comm_world_size())
+        return FAIL(E_CONFIG, "%d ranks do not divide %d elements; use 1, 2, 3, 4 or 6", comm_world_size(), N);
+    TRY(fail_agree(group_world(),
+                   is_rank_0() && !mkdtemp(folder) ? FAIL(E_IO, "cannot make %s: %s", folder, strerror(errno)) : OK));
     TRY(comm_broadcast(group_world(), folder, PATH, UINT8, 0));
     TRY(save(&disk));
-    if (is_rank_0()) printf("%d elements saved by %d ranks, %d bytes each\n", N, comm_world_size(), (int)(N / comm_world_size() * sizeof(double)));
+    if (is_rank_0())
+        printf("%d elements saved by %d ranks, %d bytes each\n", N, comm_world_size(),
+               (int)(N / comm_world_size() * sizeof(double)));
     TRY(fail_agree(group_world(), load_everywhere(folder)));
     char name[ATOMIC_NAME];
     snprintf(name, sizeof name, "rank-%d", comm_world_rank());

@@ -7,12 +7,14 @@ static const struct batch demo = {.global_batch = 16, .micro_batch = 2, .dp = 2,
 
 /* f(b) is `wanted`; what is said otherwise names f and b. */
 #define assert_gives(f, b, wanted) assert_gives_((f), #f, (b), (wanted), __FILE__, __LINE__)
-static void assert_gives_(enum status f(const struct batch *, int64_t *), const char *name, struct batch b, int64_t wanted, const char *file, int line) {
+static void assert_gives_(enum status f(const struct batch *, int64_t *), const char *name, struct batch b,
+                          int64_t wanted, const char *file, int line) {
     int64_t out = -1;
     assert_ok_(f(&b, &out), name, file, line);
     if (out == wanted) return;
-    print_error("%s is %lld, not %lld, for global-batch=%lld micro-batch=%lld dp=%lld seq=%lld\n", name, (long long)out, (long long)wanted,
-                (long long)b.global_batch, (long long)b.micro_batch, (long long)b.dp, (long long)b.seq);
+    print_error("%s is %lld, not %lld, for global-batch=%lld micro-batch=%lld dp=%lld seq=%lld\n", name, (long long)out,
+                (long long)wanted, (long long)b.global_batch, (long long)b.micro_batch, (long long)b.dp,
+                (long long)b.seq);
     _fail(file, line);
 }
 
@@ -44,7 +46,8 @@ static void test_tokens_count_all_replicas(void **state) {
     assert_gives(batch_tokens, ((struct batch){1 << 20, 1, 1, 1 << 20}), 1LL << 40);
 }
 
-/* 1024 tokens of 5 Mflop each are 5.12 Gflop; in 50 ms on a machine of 256 Gflop a second that is 0.4 of what it can do. */
+/* 1024 tokens of 5 Mflop each are 5.12 Gflop; in 50 ms on a machine of 256 Gflop a second that is 0.4 of what it can
+ * do. */
 static void test_mfu_of_the_printed_step(void **state) {
     (void)state;
     double mfu = -1;
@@ -52,5 +55,6 @@ static void test_mfu_of_the_printed_step(void **state) {
     assert_close(mfu, 0.4, 1e-12);
 }
 
-TESTS(unit_test(test_share_is_the_batch_over_dp), unit_test(test_impossible_batches_are_refused), unit_test(test_microbatches_cover_the_share),
-      unit_test(test_tokens_count_all_replicas), unit_test(test_mfu_of_the_printed_step))
+TESTS(unit_test(test_share_is_the_batch_over_dp), unit_test(test_impossible_batches_are_refused),
+      unit_test(test_microbatches_cover_the_share), unit_test(test_tokens_count_all_replicas),
+      unit_test(test_mfu_of_the_printed_step))

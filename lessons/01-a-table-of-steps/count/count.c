@@ -16,7 +16,8 @@ enum status count_static_bytes(const struct gpt_shape *m, bool mixed, struct sta
     return FAIL(E_TODO, "count_static_bytes is not written yet");
 }
 
-enum status count_layer_activations(const struct gpt_shape *m, int64_t micro_batch, int64_t element_bytes, bool stored, int64_t *out) {
+enum status count_layer_activations(const struct gpt_shape *m, int64_t micro_batch, int64_t element_bytes, bool stored,
+                                    int64_t *out) {
     (void)m, (void)micro_batch, (void)element_bytes, (void)stored, (void)out;
     return FAIL(E_TODO, "count_layer_activations is not written yet");
 }

@@ -7,7 +7,8 @@
 #include "tests/layouts.h"
 #include "tests/test.h"
 
-static const struct gpt_shape shapes[] = {{4, 128, 4, 64, 256}, {3, 96, 6, 40, 64}, {2, 320, 5, 16, 512}, {12, 768, 12, 1024, 50304}};
+static const struct gpt_shape shapes[] = {{4, 128, 4, 64, 256}, {3, 96, 6, 40, 64}, {2, 320, 5, 16, 512},
+                                          {12, 768, 12, 1024, 50304}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, MICRO_BATCH = 3, MAX_BLOCKS = 16 };
 
 static struct plan plan_of(const struct gpt_shape *m) {
@@ -42,7 +43,8 @@ static int64_t parameters(struct gpt_shape m) {
     return n;
 }
 
-/* GPT-2 small and XL, and GPT-3: as counted from the released weights, and from table 2.1 of Brown et al. 2020 with GPT-2's vocabulary. */
+/* GPT-2 small and XL, and GPT-3: as counted from the released weights, and from table 2.1 of Brown et al. 2020 with
+ * GPT-2's vocabulary. */
 static void test_parameters_of_known_models(void **state) {
     (void)state;
     assert_int_equal(parameters((struct gpt_shape){12, 768, 12, 1024, 50257}), 124439808);
@@ -113,5 +115,6 @@ static void test_stored_attention_is_the_papers(void **state) {
     assert_int_equal(bytes, 114LL * 2048 * 12288);
 }
 
-TESTS(unit_test(test_parameters_of_known_models), unit_test(test_flops_are_those_of_the_mfu), unit_test(test_static_bytes_are_planned),
-      unit_test(test_a_layer_saves_what_is_planned), unit_test(test_stored_attention_is_the_papers))
+TESTS(unit_test(test_parameters_of_known_models), unit_test(test_flops_are_those_of_the_mfu),
+      unit_test(test_static_bytes_are_planned), unit_test(test_a_layer_saves_what_is_planned),
+      unit_test(test_stored_attention_is_the_papers))

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
-/* One row of four, small enough for pen and paper: x = (1, 3, 3, 1), mean 2, variance 1, so n = (-1, 1, 1, -1) but for eps. With
- * g = (1, 2, 1, 2), b = (0, 0, 1, 1) and dy = (1, 0, 0, 0): d = dy g = (1, 0, 0, 0), sum d / C = 1/4, sum d n / C = -1/4,
- * dx = d - 1/4 + n / 4 = (1/2, 0, 0, -1/2). */
+/* One row of four, small enough for pen and paper: x = (1, 3, 3, 1), mean 2, variance 1, so n = (-1, 1, 1, -1) but for
+ * eps. With g = (1, 2, 1, 2), b = (0, 0, 1, 1) and dy = (1, 0, 0, 0): d = dy g = (1, 0, 0, 0), sum d / C = 1/4, sum d n
+ * / C = -1/4, dx = d - 1/4 + n / 4 = (1/2, 0, 0, -1/2). */
 #include "lib/ops/layernorm.h"
 #include "lib/ops/test_op.h"
 
@@ -63,4 +63,5 @@ static void test_layernorm_weight_gradients_by_hand(void **state) {
     op_case_free(&c);
 }
 
-TESTS(unit_test(test_layernorm_forward_by_hand), unit_test(test_layernorm_input_gradient_by_hand), unit_test(test_layernorm_weight_gradients_by_hand))
+TESTS(unit_test(test_layernorm_forward_by_hand), unit_test(test_layernorm_input_gradient_by_hand),
+      unit_test(test_layernorm_weight_gradients_by_hand))

@@ -1,6 +1,7 @@
 /* ranks: 2 4 8  device: cpu */
-/* All-reduce from sends and receives: sums that are exact in any order, at counts that the ranks do not divide; messages and bytes by the ledger
- * of the group; the same bits everywhere. Each test has a group of its own, so that a deadlock in one does not disturb the next. */
+/* All-reduce from sends and receives: sums that are exact in any order, at counts that the ranks do not divide;
+ * messages and bytes by the ledger of the group; the same bits everywhere. Each test has a group of its own, so that a
+ * deadlock in one does not disturb the next. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 #include "lib/base/rng.h"
 #include "lib/comm/comm_backend.h"
@@ -12,7 +13,8 @@ typedef enum status way(const struct group *, float *, int64_t, float *);
 
 enum { MOST = 200003, GUARD = 8 };
 static const float guard = -12345;
-static const int64_t counts[] = {1, 2, 3, 5, 7, 8, 64, 1000, 1001, MOST};   /* the last is too large to be sent before it is asked for */
+/* the last is too large to be sent before it is asked for */
+static const int64_t counts[] = {1, 2, 3, 5, 7, 8, 64, 1000, 1001, MOST};
 enum { N_COUNTS = sizeof counts / sizeof *counts };
 
 static float all_x[MOST + 2 * GUARD], all_scratch[MOST + 2 * GUARD];
@@ -33,7 +35,8 @@ static void fill(const struct group *g, int64_t count) {
 
 static enum status guards_stand(int64_t count) {
     for (int i = 1; i <= GUARD; i++) {
-        if (x[-i] != guard || x[count + i - 1] != guard) return FAIL(E_INTERNAL, "x was written outside of its %lld elements", (long long)count);
+        if (x[-i] != guard || x[count + i - 1] != guard)
+            return FAIL(E_INTERNAL, "x was written outside of its %lld elements", (long long)count);
         if (scratch[-i] != guard || scratch[count + i - 1] != guard)
             return FAIL(E_INTERNAL, "scratch was written outside of its %lld elements", (long long)count);
     }
@@ -44,13 +47,14 @@ static enum status guards_stand(int64_t count) {
 static enum status sums_are_right(const struct group *g, const char *what, int64_t count, int64_t from, int64_t to) {
     for (int64_t i = from; i < to; i++)
         if (!(x[i] == sum_at(g, i)))
-            return FAIL(E_NUMERIC, "%s of %lld elements, rank %d of %d: x[%lld] is %g, the sum is %g", what, (long long)count, group_rank(g),
-                        group_size(g), (long long)i, (double)x[i], (double)sum_at(g, i));
+            return FAIL(E_NUMERIC, "%s of %lld elements, rank %d of %d: x[%lld] is %g, the sum is %g", what,
+                        (long long)count, group_rank(g), group_size(g), (long long)i, (double)x[i],
+                        (double)sum_at(g, i));
     return guards_stand(count);
 }
 
-/* A short deadline, for the exercise only: whoever fails at once waits longer for the others' agreement than they wait for it. Shorter still
- * once somebody has waited in vain, or a deadlock in all ten tests would take minutes. */
+/* A short deadline, for the exercise only: whoever fails at once waits longer for the others' agreement than they wait
+ * for it. Shorter still once somebody has waited in vain, or a deadlock in all ten tests would take minutes. */
 static double deadline_s = 2;
 
 static enum status in_time(way *run, const struct group *g, int64_t count) {
@@ -114,11 +118,17 @@ static enum status every_part(const struct group *g, const char *what, way *run,
     return sums_are_right(g, what, count, 0, count);
 }
 
-static void test_reduce_scatter_leaves_part_r_at_rank_r(void **state) { (void)state, test_in_group(0, "reduce-scatter", reduce_scatter_ring, my_part); }
-static void test_all_gather_brings_every_part(void **state) { (void)state, test_in_group(0, "all-gather", gather, every_part); }
+static void test_reduce_scatter_leaves_part_r_at_rank_r(void **state) {
+    (void)state, test_in_group(0, "reduce-scatter", reduce_scatter_ring, my_part);
+}
+static void test_all_gather_brings_every_part(void **state) {
+    (void)state, test_in_group(0, "all-gather", gather, every_part);
+}
 static void test_ring_sums(void **state) { (void)state, test_in_group(0, "ring", all_reduce_ring, whole_sum); }
 static void test_tree_sums(void **state) { (void)state, test_in_group(0, "tree", all_reduce_tree, whole_sum); }
-static void test_halving_doubling_sums(void **state) { (void)state, test_in_group(0, "halving-doubling", all_reduce_halving_doubling, whole_sum); }
+static void test_halving_doubling_sums(void **state) {
+    (void)state, test_in_group(0, "halving-doubling", all_reduce_halving_doubling, whole_sum);
+}
 
 /* In a world of 4 or 8: three ranks, and groups of one. */
 static void test_any_number_of_ranks(void **state) {
@@ -141,14 +151,16 @@ static int log2_up(int n) {
 static enum status sent(const struct group *g, int64_t *messages, double *bytes, double *of_all) {
     const struct ledger_entry *e = group_ledger(g)->entry;
     for (enum comm_op op = 0; op < N_COMM_OPS; op++)
-        if (op != COMM_SEND && op != COMM_RECV && e[op].calls > 0) return FAIL(E_CONFIG, "%s was called; only sends and receives may be", comm_op_name(op));
+        if (op != COMM_SEND && op != COMM_RECV && e[op].calls > 0)
+            return FAIL(E_CONFIG, "%s was called; only sends and receives may be", comm_op_name(op));
     *messages = e[COMM_SEND].calls;
     *of_all = *bytes = e[COMM_SEND].bytes;
     return comm_all_reduce(g, of_all, 1, FP64, COMM_SUM);
 }
 
 /* Parts differ by an element at most: so do the two that a rank does not send from their mean. The total is exact. */
-static enum status sends_the_least(const struct group *g, const char *what, way *run, int64_t count, int messages_wanted) {
+static enum status sends_the_least(const struct group *g, const char *what, way *run, int64_t count,
+                                   int messages_wanted) {
     int n = group_size(g);
     int64_t messages;
     double bytes, of_all, wanted = 2 * 4.0 * (double)count * (n - 1) / n;
@@ -156,11 +168,13 @@ static enum status sends_the_least(const struct group *g, const char *what, way 
     TRY(sent(g, &messages, &bytes, &of_all));
     TRY(status);
     if (of_all != 2 * 4.0 * (double)count * (n - 1) || fabs(bytes - wanted) > 4.0 * 2 * log2_up(2 * n))
-        return FAIL(E_CONFIG, "%s of %lld bytes: rank %d of %d sent %.0f bytes and all ranks %.0f; wanted 2 S (n-1)/n = %.0f and %.0f", what,
-                    4 * (long long)count, group_rank(g), n, bytes, of_all, wanted, wanted * n);
+        return FAIL(E_CONFIG,
+                    "%s of %lld bytes: rank %d of %d sent %.0f bytes and all ranks %.0f; wanted 2 S (n-1)/n = %.0f and "
+                    "%.0f",
+                    what, 4 * (long long)count, group_rank(g), n, bytes, of_all, wanted, wanted * n);
     if (messages > messages_wanted || (count >= n && messages != messages_wanted))
-        return FAIL(E_CONFIG, "%s of %lld elements: rank %d of %d sent %lld messages; wanted %d", what, (long long)count, group_rank(g), n,
-                    (long long)messages, messages_wanted);
+        return FAIL(E_CONFIG, "%s of %lld elements: rank %d of %d sent %lld messages; wanted %d", what,
+                    (long long)count, group_rank(g), n, (long long)messages, messages_wanted);
     return OK;
 }
 static enum status ring_sends(const struct group *g, const char *what, way *run, int64_t count) {
@@ -178,15 +192,20 @@ static enum status tree_sends(const struct group *g, const char *what, way *run,
     TRY(sent(g, &messages, &bytes, &of_all));
     TRY(status);
     if (of_all != 2 * 4.0 * (double)count * (n - 1))
-        return FAIL(E_CONFIG, "%s of %lld bytes over %d ranks: %.0f bytes were sent in all; wanted 2 (n-1) S = %.0f", what, 4 * (long long)count, n,
-                    of_all, 8.0 * (double)count * (n - 1));
+        return FAIL(E_CONFIG, "%s of %lld bytes over %d ranks: %.0f bytes were sent in all; wanted 2 (n-1) S = %.0f",
+                    what, 4 * (long long)count, n, of_all, 8.0 * (double)count * (n - 1));
     if (r == 0 && messages != log2_up(n))
-        return FAIL(E_CONFIG, "%s over %d ranks: rank 0 sent %lld messages; wanted ceil(log2 n) = %d", what, n, (long long)messages, log2_up(n));
+        return FAIL(E_CONFIG, "%s over %d ranks: rank 0 sent %lld messages; wanted ceil(log2 n) = %d", what, n,
+                    (long long)messages, log2_up(n));
     return OK;
 }
 
-static void test_ring_sends_the_least(void **state) { (void)state, test_in_group(0, "ring", all_reduce_ring, ring_sends); }
-static void test_tree_takes_log_n_rounds(void **state) { (void)state, test_in_group(0, "tree", all_reduce_tree, tree_sends); }
+static void test_ring_sends_the_least(void **state) {
+    (void)state, test_in_group(0, "ring", all_reduce_ring, ring_sends);
+}
+static void test_tree_takes_log_n_rounds(void **state) {
+    (void)state, test_in_group(0, "tree", all_reduce_tree, tree_sends);
+}
 static void test_halving_doubling_sends_the_least(void **state) {
     (void)state, test_in_group(0, "halving-doubling", all_reduce_halving_doubling, halving_sends);
 }
@@ -196,14 +215,15 @@ static void test_halving_doubling_sends_the_least(void **state) {
 /* Numbers whose sum depends on the order; rank 0's bits against everybody's. */
 static enum status same_bits(const struct group *g, const char *what, way *run, int64_t count) {
     static float of_rank_0[MOST];
-    for (int64_t i = 0; i < count; i++) x[i] = (float)rng_normal(1, rng_stream("x"), (uint64_t)(i * 64 + group_rank(g)));
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (float)rng_normal(1, rng_stream("x"), (uint64_t)(i * 64 + group_rank(g)));
     TRY(in_time(run, g, count));
     memcpy(of_rank_0, x, (size_t)count * sizeof *x);
     TRY(comm_broadcast(g, of_rank_0, count, FP32, 0));
     for (int64_t i = 0; i < count; i++)
         if (memcmp(&x[i], &of_rank_0[i], sizeof *x) != 0)
-            return FAIL(E_NUMERIC, "%s of %lld elements: x[%lld] is %.9g on rank %d and %.9g on rank 0", what, (long long)count, (long long)i,
-                        (double)x[i], group_rank(g), (double)of_rank_0[i]);
+            return FAIL(E_NUMERIC, "%s of %lld elements: x[%lld] is %.9g on rank %d and %.9g on rank 0", what,
+                        (long long)count, (long long)i, (double)x[i], group_rank(g), (double)of_rank_0[i]);
     return OK;
 }
 
@@ -214,6 +234,8 @@ static void test_same_bits_on_every_rank(void **state) {
     test_in_group(0, "halving-doubling", all_reduce_halving_doubling, same_bits);
 }
 
-TESTS(unit_test(test_reduce_scatter_leaves_part_r_at_rank_r), unit_test(test_all_gather_brings_every_part), unit_test(test_ring_sums),
-      unit_test(test_ring_sends_the_least), unit_test(test_tree_sums), unit_test(test_tree_takes_log_n_rounds), unit_test(test_halving_doubling_sums),
-      unit_test(test_halving_doubling_sends_the_least), unit_test(test_any_number_of_ranks), unit_test(test_same_bits_on_every_rank))
+TESTS(unit_test(test_reduce_scatter_leaves_part_r_at_rank_r), unit_test(test_all_gather_brings_every_part),
+      unit_test(test_ring_sums), unit_test(test_ring_sends_the_least), unit_test(test_tree_sums),
+      unit_test(test_tree_takes_log_n_rounds), unit_test(test_halving_doubling_sums),
+      unit_test(test_halving_doubling_sends_the_least), unit_test(test_any_number_of_ranks),
+      unit_test(test_same_bits_on_every_rank))

@@ -2,7 +2,8 @@
 #include "lessons/02-collectives/cost/cost.h"
 
 /* Three formulas; mind that tree and halving-doubling count rounds of powers of two when n is none. */
-enum status cost_all_reduce(enum all_reduce_algorithm algorithm, int n, double bytes, const struct link_cost *link, double *seconds) {
+enum status cost_all_reduce(enum all_reduce_algorithm algorithm, int n, double bytes, const struct link_cost *link,
+                            double *seconds) {
     (void)algorithm, (void)n, (void)bytes, (void)link, (void)seconds;
     return FAIL(E_TODO, "cost_all_reduce is not written yet");
 }
@@ -18,7 +19,8 @@ enum status cost_crossover(int n, const struct link_cost *link, double *bytes) {
     return FAIL(E_TODO, "cost_crossover is not written yet");
 }
 
-/* Dividing by seconds[i] makes it plain least squares with weights 1 / seconds[i]^2: two equations for alpha and beta. */
+/* Dividing by seconds[i] makes it plain least squares with weights 1 / seconds[i]^2: two equations for alpha and
+ * beta. */
 enum status cost_fit(const double *bytes, const double *seconds, int n, struct link_cost *out) {
     (void)bytes, (void)seconds, (void)n, (void)out;
     return FAIL(E_TODO, "cost_fit is not written yet");

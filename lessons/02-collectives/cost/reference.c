@@ -8,14 +8,16 @@ static int log2_up(int n) {
     return l;
 }
 
-enum status cost_all_reduce(enum all_reduce_algorithm algorithm, int n, double bytes, const struct link_cost *link, double *seconds) {
+enum status cost_all_reduce(enum all_reduce_algorithm algorithm, int n, double bytes, const struct link_cost *link,
+                            double *seconds) {
     int up = log2_up(n), p = 1 << (up - (1 << up > n));              /* p: the largest power of two up to n */
     double alpha = link->alpha_s, whole = bytes * link->beta_s, added = bytes * link->gamma_s;
     switch (algorithm) {
     case RING: *seconds = (n - 1) * (2 * alpha + (2 * whole + added) / n); return OK;
     case TREE: *seconds = up * (2 * alpha + 2 * whole + added); return OK;
     case HALVING_DOUBLING:
-        *seconds = 2 * log2_up(p) * alpha + (2 * whole + added) * (p - 1) / p + (p < n ? 2 * alpha + 2 * whole + added : 0);
+        *seconds =
+            2 * log2_up(p) * alpha + (2 * whole + added) * (p - 1) / p + (p < n ? 2 * alpha + 2 * whole + added : 0);
         return OK;
     default: return FAIL(E_INTERNAL, "algorithm %d; there are %d", (int)algorithm, (int)N_ALL_REDUCE_ALGORITHMS);
     }
@@ -33,7 +35,8 @@ enum status cost_crossover(int n, const struct link_cost *link, double *bytes) {
     return OK;
 }
 
-/* With weights w = 1 / t^2 the normal equations of alpha + m beta = t are  sum w [1 m; m m^2] [alpha; beta] = sum w t [1; m]. */
+/* With weights w = 1 / t^2 the normal equations of alpha + m beta = t are  sum w [1 m; m m^2] [alpha; beta] = sum w t
+ * [1; m]. */
 enum status cost_fit(const double *bytes, const double *seconds, int n, struct link_cost *out) {
     double s = 0, sm = 0, smm = 0, st = 0, smt = 0;
     for (int i = 0; i < n; i++) {

@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
-/* The cost formulas against numbers worked out by hand: alpha = 1 s, beta = 1/4 s a byte, gamma = 1/8 s a byte, all exact in binary. */
+/* The cost formulas against numbers worked out by hand: alpha = 1 s, beta = 1/4 s a byte, gamma = 1/8 s a byte, all
+ * exact in binary. */
 #include "lessons/02-collectives/cost/cost.h"
 #include "tests/test.h"
 
@@ -30,7 +31,8 @@ static void test_tree_counts_rounds(void **state) {
     assert_close(seconds(TREE, 1, 64), 0, 0);
 }
 
-/* n = 4, S = 64: exchanges of 32, 16, 16, 32 bytes: 4 + 24 = 28; additions of 32 and 16: 6. n = 6: two whole messages and an addition more. */
+/* n = 4, S = 64: exchanges of 32, 16, 16, 32 bytes: 4 + 24 = 28; additions of 32 and 16: 6. n = 6: two whole messages
+ * and an addition more. */
 static void test_halving_doubling_is_the_best_of_both(void **state) {
     (void)state;
     assert_close(seconds(HALVING_DOUBLING, 4, 64), 34, 1e-9);
@@ -75,8 +77,8 @@ static void test_fit_finds_the_line(void **state) {
     assert_fails(cost_fit(bytes, times, 1, &link), E_CONFIG, "1");
 }
 
-/* The largest message comes 50 % late, as one that no longer fits the cache does. In absolute errors its line goes through it, and alpha is
- * off by a hundred times; in relative ones the five small messages hold alpha. */
+/* The largest message comes 50 % late, as one that no longer fits the cache does. In absolute errors its line goes
+ * through it, and alpha is off by a hundred times; in relative ones the five small messages hold alpha. */
 static void test_fit_weighs_small_messages_as_much_as_large_ones(void **state) {
     (void)state;
     double bytes[] = {8, 16, 32, 64, 128, 1e6, 1e7}, times[7];
@@ -88,6 +90,7 @@ static void test_fit_weighs_small_messages_as_much_as_large_ones(void **state) {
     assert_true(link.beta_s > 1e-9 && link.beta_s < 1.5e-9);
 }
 
-TESTS(unit_test(test_ring_is_two_times_n_minus_one_steps), unit_test(test_tree_counts_rounds), unit_test(test_halving_doubling_is_the_best_of_both),
-      unit_test(test_bus_bandwidth_is_that_of_nccl_tests), unit_test(test_crossover_is_where_both_are_equal), unit_test(test_fit_finds_the_line),
+TESTS(unit_test(test_ring_is_two_times_n_minus_one_steps), unit_test(test_tree_counts_rounds),
+      unit_test(test_halving_doubling_is_the_best_of_both), unit_test(test_bus_bandwidth_is_that_of_nccl_tests),
+      unit_test(test_crossover_is_where_both_are_equal), unit_test(test_fit_finds_the_line),
       unit_test(test_fit_weighs_small_messages_as_much_as_large_ones))

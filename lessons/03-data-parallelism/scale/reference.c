@@ -1,5 +1,5 @@
-/* The gradient of a batch whose ranks hold different numbers of tokens: gradients are divided at their source by the number of all tokens, and
- * from there on only added. Then it does not matter who has how many. */
+/* The gradient of a batch whose ranks hold different numbers of tokens: gradients are divided at their source by the
+ * number of all tokens, and from there on only added. Then it does not matter who has how many. */
 #include "lessons/03-data-parallelism/scale/scale.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@ enum status scale_count_tokens(const struct group *group, const struct microbatc
 }
 
 /* Loss and gradient travel together: one latency. */
-enum status scale_step(const struct group *group, const struct microbatch *mine, int n, const double w[SCALE_C], double *loss, double g[SCALE_C]) {
+enum status scale_step(const struct group *group, const struct microbatch *mine, int n, const double w[SCALE_C],
+                       double *loss, double g[SCALE_C]) {
     double all, sum[1 + SCALE_C] = {0};
     TRY(scale_count_tokens(group, mine, n, &all));
     for (int i = 0; i < n; i++) microbatch_add(&mine[i], w, 1 / all, &sum[0], &sum[1]);

@@ -1,10 +1,13 @@
 /* A batch whose ranks hold different numbers of tokens: the contract of this exercise.
  *
- * The model has C weights and predicts one number a token, y = sum over c of w[c] x[c]. The loss of a token is 1/2 (y - t)^2. Sequences
- * were cut to different lengths (or prompts are masked), so every microbatch has its own number of tokens, and a rank may have none at all.
+ * The model has C weights and predicts one number a token, y = sum over c of w[c] x[c]. The loss of a token is 1/2 (y -
+ * t)^2. Sequences were cut to different lengths (or prompts are masked), so every microbatch has its own number of
+ * tokens, and a rank may have none at all.
  *
- *     L = 1/N_tok  sum over all tokens of all microbatches of all ranks of loss(token)    N_tok: how many tokens these are
- *     g = dL/dw                                                                           what every rank has to end up with */
+ *     L = 1/N_tok  sum over all tokens of all microbatches of all ranks of loss(token)    N_tok: how many tokens these
+ *     are
+ *     g = dL/dw                                                                           what every rank has to end up
+ *     with */
 #ifndef TRIVIUM_LESSONS_SCALE_H
 #define TRIVIUM_LESSONS_SCALE_H
 
@@ -18,7 +21,8 @@ struct microbatch { int64_t n_tokens; const double *x, *t; };
 /* ---- given ---- */
 
 /** *loss += factor x sum over the microbatch's tokens of loss(token), and g[c] += factor x d/dw[c] of the same sum. */
-static inline void microbatch_add(const struct microbatch *b, const double w[SCALE_C], double factor, double *loss, double g[SCALE_C]) {
+static inline void microbatch_add(const struct microbatch *b, const double w[SCALE_C], double factor, double *loss,
+                                  double g[SCALE_C]) {
     for (int64_t i = 0; i < b->n_tokens; i++) {
         double y = 0;
         for (int c = 0; c < SCALE_C; c++) y += w[c] * b->x[i * SCALE_C + c];
@@ -29,18 +33,22 @@ static inline void microbatch_add(const struct microbatch *b, const double w[SCA
 
 /* ---- to be written, in scale.c ---- */
 
-/** *all = the tokens of all microbatches of all ranks of the group. A number of type FP64 holds whole numbers up to 2^53 exactly.
+/** *all = the tokens of all microbatches of all ranks of the group. A number of type FP64 holds whole numbers up to
+ *  2^53 exactly.
  *  @collective{group} @errors E_COMM, E_TIMEOUT */
 enum status scale_count_tokens(const struct group *group, const struct microbatch *mine, int n, double *all);
 
-/** The loss L and the gradient g of the whole batch, the same on every rank of the group: whatever was in *loss and g before is gone.
- *  Gradients are summed over the ranks once, after the last microbatch. No tokens on any rank: both are 0.
+/** The loss L and the gradient g of the whole batch, the same on every rank of the group: whatever was in *loss and g
+ *  before is gone. Gradients are summed over the ranks once, after the last microbatch. No tokens on any rank: both are
+ *  0.
  *  @collective{group} @errors E_COMM, E_TIMEOUT */
-enum status scale_step(const struct group *group, const struct microbatch *mine, int n, const double w[SCALE_C], double *loss, double g[SCALE_C]);
+enum status scale_step(const struct group *group, const struct microbatch *mine, int n, const double w[SCALE_C],
+                       double *loss, double g[SCALE_C]);
 
-/** For a framework that cannot be changed: each rank's loss is the mean over its own tokens, and its wrapper averages the gradients of the
- *  n_ranks ranks. *factor is what a rank with own_tokens of all_tokens has to multiply its loss by so that the average is g.
- *  A rank without tokens has the loss 0; a finite factor is fine there. all_tokens > 0.  @collective{none} */
+/** For a framework that cannot be changed: each rank's loss is the mean over its own tokens, and its wrapper averages
+ *  the gradients of the n_ranks ranks. *factor is what a rank with own_tokens of all_tokens has to multiply its loss by
+ *  so that the average is g. A rank without tokens has the loss 0; a finite factor is fine there. all_tokens >
+ *  0.  @collective{none} */
 enum status scale_factor_of_mean(double own_tokens, double all_tokens, int n_ranks, double *factor);
 
 #endif

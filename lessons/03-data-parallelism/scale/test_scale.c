@@ -1,7 +1,8 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Ranks with different numbers of tokens, one of them with none; held against all tokens on one rank. Every number that is compared is a
- * sum of at most 100 products of numbers below 4, taken in another order: the bound is 100 roundings of 100 x 16. */
+ * Ranks with different numbers of tokens, one of them with none; held against all tokens on one rank. Every number that
+ * is compared is a sum of at most 100 products of numbers below 4, taken in another order: the bound is 100 roundings
+ * of 100 x 16. */
 #include "lessons/03-data-parallelism/scale/scale.h"
 #include "lib/base/rng.h"
 #include "tests/test.h"
@@ -19,7 +20,8 @@ static int64_t n_tokens(enum counts counts, int r, int m) {
 
 struct batch { double x[N_MICRO][MOST_TOKENS * SCALE_C], t[N_MICRO][MOST_TOKENS]; struct microbatch micro[N_MICRO]; };
 
-/* The same tokens whoever asks: a function of (rank, microbatch, place). Ranks differ in what they are asked to predict, too. */
+/* The same tokens whoever asks: a function of (rank, microbatch, place). Ranks differ in what they are asked to
+ * predict, too. */
 static void make_batch(struct batch *b, enum counts counts, int r) {
     for (int m = 0; m < N_MICRO; m++) {
         uint64_t stream = (uint64_t)(r * N_MICRO + m);
@@ -119,7 +121,8 @@ static void test_scale_sums_once_a_step(void **state) {
 /* What DistributedDataParallel would do with it: the mean over ranks of factor x (mean over own tokens). */
 static void test_scale_factor_repairs_the_mean_of_means(void **state) {
     (void)state;
-    static const double tokens[][4] = {{4, 4, 4, 4}, {1, 2, 3, 10}, {0, 5, 1, 2}, {700, 1, 1, 1}}, mean[] = {3, -2, 0.5, 7};
+    static const double tokens[][4] = {{4, 4, 4, 4}, {1, 2, 3, 10}, {0, 5, 1, 2}, {700, 1, 1, 1}},
+    mean[] = {3, -2, 0.5, 7};
     for (int k = 0; k < 4; k++) {
         double all = 0, sum = 0, average = 0;
         for (int r = 0; r < 4; r++) all += tokens[k][r];
@@ -135,5 +138,5 @@ static void test_scale_factor_repairs_the_mean_of_means(void **state) {
 }
 
 TESTS(unit_test(test_scale_counts_the_tokens_of_all_ranks), unit_test(test_scale_gradient_is_that_of_the_whole_batch),
-      unit_test(test_scale_loss_is_the_mean_over_all_tokens), unit_test(test_scale_of_no_tokens_is_zero), unit_test(test_scale_sums_once_a_step),
-      unit_test(test_scale_factor_repairs_the_mean_of_means))
+      unit_test(test_scale_loss_is_the_mean_over_all_tokens), unit_test(test_scale_of_no_tokens_is_zero),
+      unit_test(test_scale_sums_once_a_step), unit_test(test_scale_factor_repairs_the_mean_of_means))

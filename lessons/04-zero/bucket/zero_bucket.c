@@ -1,18 +1,21 @@
-/* Gradients on their way to their owners: the starter of lesson 04, exercise "bucket". It stands in for zero/zero_bucket.c. zero/zero_bucket.h says what
- * each function promises, lesson 04 why ("Stage 2: buckets on their way to their owners"). What foretells the sequence is given.
+/* Gradients on their way to their owners: the starter of lesson 04, exercise "bucket". It stands in for
+ * zero/zero_bucket.c. zero/zero_bucket.h says what each function promises, lesson 04 why ("Stage 2: buckets on their
+ * way to their owners"). What foretells the sequence is given.
  *
- * A reduce-scatter for every gradient pays its latency hundreds of times a step, so gradients travel in buckets. Each param is
- * cut into n equal shards by itself (so that tied copies on two pipeline stages are cut alike), but a reduce-scatter gives rank
- * r one contiguous piece. A bucket is therefore laid out rank by rank: all shards 0 of its params, then all shards 1, ...
+ * A reduce-scatter for every gradient pays its latency hundreds of times a step, so gradients travel in buckets. Each
+ * param is cut into n equal shards by itself (so that tied copies on two pipeline stages are cut alike), but a
+ * reduce-scatter gives rank r one contiguous piece. A bucket is therefore laid out rank by rank: all shards 0 of its
+ * params, then all shards 1, ...
  *
  *   params      a0 a1 | b0 b1 | c0 c1           x_r: what rank r owns of x
  *   full        a0 b0 c0 | a1 b1 c1             reduce-scatter: rank r gets the sum of its part
  *
- * Copying has a use of its own: the gradient's buffer is free as soon as it has been copied, which is what lets stages 2 and 3
- * keep no whole gradients but one block's at a time.
+ * Copying has a use of its own: the gradient's buffer is free as soon as it has been copied, which is what lets stages
+ * 2 and 3 keep no whole gradients but one block's at a time.
  *
- * Two slots alternate: one bucket is filled while the other flies. Which gradients come in which order is read off the rows
- * and the schedule beforehand, so every bucket's size, and the memory of the slots, is known before the first step.
+ * Two slots alternate: one bucket is filled while the other flies. Which gradients come in which order is read off the
+ * rows and the schedule beforehand, so every bucket's size, and the memory of the slots, is known before the first
+ * step.
  *
  * Source: Rajbhandari et al. 2020, section 5; DeepSpeed's stage_1_and_2.py for what is done in practice. */
 #include "zero/zero_bucket.h"
@@ -32,9 +35,10 @@ static void foretell(struct zero_buckets *z, const struct compiled *c, bool ever
     }
 }
 
-/* z->params[0 .. n_params) is the sequence. Cut it into z->buckets, in order: a gradient goes into the last bucket if that is of its dtype and its n_ranks
- * parts together have fewer than `bytes` bytes; else it starts a new one. A bucket's count is the elements of one part: the shard_n of its params; dtype_size
- * (lib/device/dtype.h) makes bytes of elements, table_grow (lib/base/grow.h) makes room as above. */
+/* z->params[0 .. n_params) is the sequence. Cut it into z->buckets, in order: a gradient goes into the last bucket if
+ * that is of its dtype and its n_ranks parts together have fewer than `bytes` bytes; else it starts a new one. A
+ * bucket's count is the elements of one part: the shard_n of its params; dtype_size (lib/device/dtype.h) makes bytes of
+ * elements, table_grow (lib/base/grow.h) makes room as above. */
 static enum status cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
     (void)z, (void)p, (void)bytes;
     return FAIL(E_TODO, "cutting the sequence into buckets is still to be written");
@@ -46,7 +50,8 @@ static enum status size_slots(struct zero_buckets *z) {
     return FAIL(E_TODO, "the sizes of the slots are still to be written");
 }
 
-enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every, int64_t bytes) {
+enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every,
+                              int64_t bytes) {
     *z = (struct zero_buckets){.n_ranks = n_ranks};
     foretell(z, c, every);
     TRY(cut(z, c->program, bytes));
@@ -61,7 +66,8 @@ void zero_buckets_fini(struct zero_buckets *z) {
 
 /* ---- memory and bill ---- */
 
-/* What both slots need, each with its `full` and its `shard`. arena_align(end) is the next offset at which an array may begin. */
+/* What both slots need, each with its `full` and its `shard`. arena_align(end) is the next offset at which an array may
+ * begin. */
 int64_t zero_buckets_comm_bytes(const struct zero_buckets *z) {
     (void)z;
     return 0;
@@ -72,16 +78,18 @@ void zero_buckets_place(struct zero_buckets *z, const struct device *device, voi
     (void)z, (void)device, (void)comm;
 }
 
-/* One reduce-scatter a bucket, by name (bill_exchange, lib/program/bill.h): over AXIS_DP, BEHIND_BACKWARD, of so many elements of the whole. */
+/* One reduce-scatter a bucket, by name (bill_exchange, lib/program/bill.h): over AXIS_DP, BEHIND_BACKWARD, of so many
+ * elements of the whole. */
 void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
     (void)z, (void)place, (void)bill;
 }
 
 /* ---- running ---- */
 
-/* 1. Is it the param that was foretold? 2. A bucket's first gradient needs the slot: who flies there has to have arrived. 3. Pack the shards rank by rank.
- * 4. With the bucket's last gradient, start comm_reduce_scatter_start. A sum that has arrived goes to the owner's gradient: w->grad where only the own part is
- * kept (w->grad_at == RESIDENT_OWN), else at element own_first of it. */
+/* 1. Is it the param that was foretold? 2. A bucket's first gradient needs the slot: who flies there has to have
+ * arrived. 3. Pack the shards rank by rank. 4. With the bucket's last gradient, start comm_reduce_scatter_start. A sum
+ * that has arrived goes to the owner's gradient: w->grad where only the own part is kept (w->grad_at == RESIDENT_OWN),
+ * else at element own_first of it. */
 enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, int param, const void *buffer,
                                bool accumulate, const struct group *group) {
     (void)z, (void)p, (void)param, (void)buffer, (void)accumulate, (void)group;

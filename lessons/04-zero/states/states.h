@@ -1,4 +1,5 @@
-/* What a rank keeps and sends under ZeRO: the contract of this exercise. The theory is in lesson 04, "Who keeps what" and "What is on the wire".
+/* What a rank keeps and sends under ZeRO: the contract of this exercise. The theory is in lesson 04, "Who keeps what"
+ * and "What is on the wire".
  *
  * n ranks are replicas of each other (data parallelism). stage 0 is plain data parallelism, 1 to 3 are ZeRO's. */
 #ifndef TRIVIUM_LESSONS_STATES_H
@@ -7,7 +8,8 @@
 #include "lib/base/status.h"
 #include <stdint.h>
 
-/* Bytes of one parameter's weight, gradient and optimizer states. fp32: 4, 4, 8. bf16 with fp32 master weights: 2, 2, 12. */
+/* Bytes of one parameter's weight, gradient and optimizer states. fp32: 4, 4, 8. bf16 with fp32 master weights: 2, 2,
+ * 12. */
 struct states { double weight, grad, optim; };
 
 /** *bytes = what a rank keeps for each parameter of the model, on average. n >= 1.  @collective{none} */
@@ -16,17 +18,20 @@ enum status states_per_param(int stage, int n, struct states x, double *bytes);
 /** *params = the largest model, in parameters, whose states fit into `room` bytes a rank.  @collective{none} */
 enum status states_largest_model(int stage, int n, struct states x, double room, double *params);
 
-/** *n = the fewest ranks on which a model of `params` parameters fits into `room` bytes a rank; 0: it does not fit on any number of ranks.
+/** *n = the fewest ranks on which a model of `params` parameters fits into `room` bytes a rank; 0: it does not fit on
+ *  any number of ranks.
  *  @collective{none} */
 enum status states_fewest_ranks(int stage, double params, struct states x, double room, int *n);
 
-/** *bytes = what a rank sends in a step of m microbatches. weight_bytes: of all weights together, and as many of all gradients. Sums and gathers send what a
- *  ring does (lesson 02). At stages 2 and 3 a gradient leaves in every microbatch; at stage 3 weights are gathered in forward and again in backward, and not
- *  after the update. Nothing is left out because backward does not need it.  @collective{none} */
+/** *bytes = what a rank sends in a step of m microbatches. weight_bytes: of all weights together, and as many of all
+ *  gradients. Sums and gathers send what a ring does (lesson 02). At stages 2 and 3 a gradient leaves in every
+ *  microbatch; at stage 3 weights are gathered in forward and again in backward, and not after the update. Nothing is
+ *  left out because backward does not need it.  @collective{none} */
 enum status states_sent(int stage, int n, int m, double weight_bytes, double *bytes);
 
-/** *bytes = exactly what a rank keeps of n_tensors tensors of size[i] elements. Each tensor is cut by itself into n equal shards, rounded up; a rank that keeps
- *  a tensor whole keeps all n shards of it, with the padding of the last ones. x has whole numbers.  @collective{none} */
+/** *bytes = exactly what a rank keeps of n_tensors tensors of size[i] elements. Each tensor is cut by itself into n
+ *  equal shards, rounded up; a rank that keeps a tensor whole keeps all n shards of it, with the padding of the last
+ *  ones. x has whole numbers.  @collective{none} */
 enum status states_of_rank(int stage, int n, struct states x, const int64_t *size, int n_tensors, int64_t *bytes);
 
 #endif

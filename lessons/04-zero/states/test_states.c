@@ -45,7 +45,8 @@ static int search(int stage, double params, struct states x, double room) {
 
 static void test_states_fewest_ranks_is_the_first_that_fits(void **state) {
     (void)state;
-    static const double params[] = {1 << 20, 5 << 20, 16 << 20, 100 << 20}, rooms[] = {1 << 20, 16 << 20, 64 << 20, 80 << 20, 2e9};
+    static const double params[] = {1 << 20, 5 << 20, 16 << 20, 100 << 20},
+    rooms[] = {1 << 20, 16 << 20, 64 << 20, 80 << 20, 2e9};
     for (int stage = 0; stage <= 3; stage++)
         for (int p = 0; p < 4; p++)
             for (int r = 0; r < 5; r++) {
@@ -59,8 +60,8 @@ static void test_states_fewest_ranks_is_the_first_that_fits(void **state) {
 static void test_states_sent_counts_gathers_and_scatters(void **state) {
     (void)state;
     static const struct { int stage, n, m; double bytes; } cases[] = {
-        {0, 4, 1, 1500}, {0, 4, 3, 1500}, {1, 4, 1, 1500}, {1, 4, 3, 1500}, {2, 4, 1, 1500}, {2, 4, 3, 3000}, {3, 4, 1, 2250}, {3, 4, 3, 6750},
-        {0, 1, 2, 0}, {3, 1, 2, 0}, {1, 8, 1, 1750}, {3, 2, 1, 1500}};
+        {0, 4, 1, 1500}, {0, 4, 3, 1500}, {1, 4, 1, 1500}, {1, 4, 3, 1500}, {2, 4, 1, 1500}, {2, 4, 3, 3000},
+        {3, 4, 1, 2250}, {3, 4, 3, 6750}, {0, 1, 2, 0}, {3, 1, 2, 0}, {1, 8, 1, 1750}, {3, 2, 1, 1500}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double bytes = NAN;
         assert_ok(states_sent(cases[i].stage, cases[i].n, cases[i].m, 1000, &bytes));
@@ -119,5 +120,5 @@ static void test_states_of_a_rank_are_the_planners(void **state) {
 }
 
 TESTS(unit_test(test_states_of_the_papers_example), unit_test(test_states_largest_model_just_fits),
-      unit_test(test_states_fewest_ranks_is_the_first_that_fits), unit_test(test_states_sent_counts_gathers_and_scatters),
-      unit_test(test_states_of_a_rank_are_the_planners))
+      unit_test(test_states_fewest_ranks_is_the_first_that_fits),
+      unit_test(test_states_sent_counts_gathers_and_scatters), unit_test(test_states_of_a_rank_are_the_planners))

@@ -1,12 +1,13 @@
-/* Exercise: softmax cross-entropy over a vocabulary that is cut over the ranks (lesson 05, "A loss without the logits").
+/* Exercise: softmax cross-entropy over a vocabulary that is cut over the ranks (lesson 05, "A loss without the
+ * logits").
  *
  * Each rank has V/tp columns of the logits. Gathering them would move B T V numbers. The loss
  *
  *   loss = loss_scale sum_r (lse[r] - x[r, target[r]])        lse[r] = log sum_k e^x[r,k], k over the whole vocabulary
  *
- * needs only three numbers a token from every rank. Which, and reduced how? lib/ops/cross_entropy.h has what a rank does with its own
- * columns (struct cross_entropy_pieces: row_max, row_sum, loss, gradient); what is missing is what passes between ranks, and
- * where. Two all-reduces are enough. Backward needs none.
+ * needs only three numbers a token from every rank. Which, and reduced how? lib/ops/cross_entropy.h has what a rank
+ * does with its own columns (struct cross_entropy_pieces: row_max, row_sum, loss, gradient); what is missing is what
+ * passes between ranks, and where. Two all-reduces are enough. Backward needs none.
  *
  * Columns that pad the vocabulary to a multiple of tp are no part of the sum: the pieces see to that. */
 #include "tp/tp_cross_entropy.h"
@@ -29,8 +30,8 @@ static int64_t n_rows(const struct call *c) { return type_n(c->in[1].type); }
 static enum dtype accumulator(const struct call *c) { return dtype_accumulator(c->in[0].type->dtype); }
 static bool is_forward(enum row_kind kind) { return kind == ROW_FORWARD || kind == ROW_REPLAY; }
 
-/* TODO: bytes of scratch (c->work) that a row of this kind needs: n_rows, accumulator and dtype_size above. Lay what is reduced by
- * one all-reduce side by side. */
+/* TODO: bytes of scratch (c->work) that a row of this kind needs: n_rows, accumulator and dtype_size above. Lay what is
+ * reduced by one all-reduce side by side. */
 static int64_t work(const struct call *c, enum row_kind kind) {
     (void)c, (void)kind;
     return 0;
@@ -41,7 +42,8 @@ static struct cost cost(const struct call *c, enum row_kind kind) {
     return (struct cost){.bytes = (double)type_bytes(c->in[0].type)};
 }
 
-/* TODO: op, count and dtype of what a row of this kind exchanges (lib/comm/exchange.h), and how many exchanges that are. */
+/* TODO: op, count and dtype of what a row of this kind exchanges (lib/comm/exchange.h), and how many exchanges that
+ * are. */
 static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
     (void)c, (void)kind, (void)out, (void)is_forward, (void)n_rows, (void)accumulator;
     return 0;
@@ -55,14 +57,15 @@ static const struct cross_entropy_pieces *pieces_of(const struct call *c) {
     return cross_entropy_pieces(c->on, c->in[0].type->dtype);
 }
 
-/* TODO: out[0] the loss, the same on every rank, scaled by c->loss_scale; out[1] lse. c->group is the tp group; COMM_MAX and COMM_SUM are
- * how comm_all_reduce combines. */
+/* TODO: out[0] the loss, the same on every rank, scaled by c->loss_scale; out[1] lse. c->group is the tp group;
+ * COMM_MAX and COMM_SUM are how comm_all_reduce combines. */
 static enum status forward(const struct call *c) {
     (void)rows_of, (void)pieces_of;
     return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name);
 }
 
-/* TODO: din[0] = or, when c->accumulate & 1, += loss_scale grad_scale (e^(x[r,k] - lse[r]) - [k = target[r]]), this rank's columns. */
+/* TODO: din[0] = or, when c->accumulate & 1, += loss_scale grad_scale (e^(x[r,k] - lse[r]) - [k = target[r]]), this
+ * rank's columns. */
 static enum status backward_input(const struct call *c) {
     return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
 }
@@ -70,7 +73,8 @@ static enum status backward_input(const struct call *c) {
 #define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
 
 const struct op op_tp_cross_entropy = {
-    .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1)}, .no_grad_in = IN(1), .no_grad_out = OUT(0) | OUT(1), .statistic_out = OUT(1),
+    .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1)},
+    .no_grad_in = IN(1), .no_grad_out = OUT(0) | OUT(1), .statistic_out = OUT(1),
     .backward_over_in = true, .has_backward_input = true, .work = work, .cost = cost, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward, backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({forward, backward_input, NULL}))}};

@@ -3,18 +3,19 @@
  *   tp_enter (f)   forward: nothing   y = x        backward: ?
  *   tp_exit  (g)   forward: ?                      backward: nothing   dx = dy
  *
- * What enters a region is the same on every rank; each rank uses it for its own part of the layer. What leaves is rank r's part
- * of a sum. Work out what stands for the two question marks, then fill in what says TODO. Wanted are
+ * What enters a region is the same on every rank; each rank uses it for its own part of the layer. What leaves is rank
+ * r's part of a sum. Work out what stands for the two question marks, then fill in what says TODO. Wanted are
  *
  *   - the type of what comes out, of both;
  *   - the two kernels, for any dtype: both may be called in place (the operands' data is one address) or not;
  *   - in the table at the end, which direction is a view (lib/ops/op.h: enum alias): no memory, no kernel, no row;
- *   - what a row of each op exchanges (struct exchange, lib/comm/exchange.h), by row kind. A ROW_REPLAY is forward once more
+ *   - what a row of each op exchanges (struct exchange, lib/comm/exchange.h), by row kind. A ROW_REPLAY is forward once
+ *   more
  *     (lesson 09): it exchanges what forward does.
  *
- * A kernel's call (lib/ops/op.h: struct call) has in[0] and out[0] forward, dout[0] and din[0] backward, each with data and type;
- * group is the tp group; type_n(type) is how many elements a type has, type_bytes(type) how many bytes. Backward of
- * tp_enter is asynchronous: it starts its sum and leaves c->request to a row that waits. */
+ * A kernel's call (lib/ops/op.h: struct call) has in[0] and out[0] forward, dout[0] and din[0] backward, each with data
+ * and type; group is the tp group; type_n(type) is how many elements a type has, type_bytes(type) how many bytes.
+ * Backward of tp_enter is asynchronous: it starts its sum and leaves c->request to a row that waits. */
 #include "tp/tp_region.h"
 
 #include "lib/comm/comm_request.h"
@@ -63,8 +64,8 @@ static enum status never_called(const struct call *c) {
 
 /* TODO: forward_alias and backward_alias of both. The direction that sums can do so in place: ALIAS_IN_PLACE. */
 const struct op op_tp_enter = {
-    .name = "tp_enter", .shape = region_shape, .has_backward_input = true, .async_backward = true, .exchanges = enter_exchanges,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({never_called, enter_backward_input, NULL}),
+    .name = "tp_enter", .shape = region_shape, .has_backward_input = true, .async_backward = true,
+    .exchanges = enter_exchanges, .kernels = {[DEVICE_CPU] = EVERY_DTYPE({never_called, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({never_called, enter_backward_input, NULL}))}};
 
 const struct op op_tp_exit = {

@@ -1,7 +1,8 @@
 /* ranks: 2 4  device: cpu
  *
- * The table of the sharding puzzle as a technique of its own: it narrows the axes that the table names and inserts enter and exit
- * where it says so, in the place of tp/tp.c. The run is then a run like any other, and is held against the serial one. */
+ * The table of the sharding puzzle as a technique of its own: it narrows the axes that the table names and inserts
+ * enter and exit where it says so, in the place of tp/tp.c. The run is then a run like any other, and is held against
+ * the serial one. */
 #include "driver/recipe.h"
 #include "gpt/gpt.h"
 #include "lib/ops/cross_entropy.h"
@@ -16,14 +17,15 @@
 #include <string.h>
 
 enum cut { COLUMN, ROW, REPLICATED };
-/* A parameter of the model: the axis that its product makes, and the one that it sums over (0: none); and what the table says of it. */
+/* A parameter of the model: the axis that its product makes, and the one that it sums over (0: none); and what the
+ * table says of it. */
 struct axes { const char *name; char column, row; };
 struct line { const struct axes *of; bool given; enum cut cut; bool enter, exit, all; };
 enum { N_LINES = 16 };
 static const struct axes AXES[N_LINES] = {
     {"wte", 'C', 'V'}, {"wpe", 'C', 'T'}, {"ln1.g", 'C', 0}, {"ln1.b", 'C', 0}, {"qkv.w", 'H', 'C'}, {"qkv.b", 'H', 0},
-    {"proj.w", 'C', 'H'}, {"proj.b", 'C', 0}, {"ln2.g", 'C', 0}, {"ln2.b", 'C', 0}, {"fc.w", 'K', 'C'}, {"fc.b", 'K', 0},
-    {"fc2.w", 'C', 'K'}, {"fc2.b", 'C', 0}, {"lnf.g", 'C', 0}, {"lnf.b", 'C', 0}};
+    {"proj.w", 'C', 'H'}, {"proj.b", 'C', 0}, {"ln2.g", 'C', 0}, {"ln2.b", 'C', 0}, {"fc.w", 'K', 'C'},
+    {"fc.b", 'K', 0}, {"fc2.w", 'C', 'K'}, {"fc2.b", 'C', 0}, {"lnf.g", 'C', 0}, {"lnf.b", 'C', 0}};
 static struct line table[N_LINES];
 
 /* ---- reading ---- */
@@ -51,10 +53,13 @@ static enum status read_line(char *text, int number) {
     if (n != 5) return FAIL(E_FORMAT, "line %d: wanted are five words: param cut enter exit counted", number);
     if (!l) return FAIL(E_FORMAT, "line %d: the model has no parameter %s", number, name);
     if (l->given) return FAIL(E_FORMAT, "line %d: %s a second time", number, name);
-    int c = word_of(cut, "column|row|replicated"), e = word_of(in, "no|yes"), x = word_of(out, "no|yes"), all = word_of(counted, "first|all");
+    int c = word_of(cut, "column|row|replicated"), e = word_of(in, "no|yes"), x = word_of(out, "no|yes"),
+        all = word_of(counted, "first|all");
     if (strchr(text, '?')) return FAIL(E_TODO, "line %d: %s is yours to decide", number, name);
     if (c < 0 || e < 0 || x < 0 || all < 0)
-        return FAIL(E_FORMAT, "line %d: %s: cut is column, row or replicated, enter and exit yes or no, counted all or first", number, name);
+        return FAIL(E_FORMAT,
+                    "line %d: %s: cut is column, row or replicated, enter and exit yes or no, counted all or first",
+                    number, name);
     *l = (struct line){l->of, true, (enum cut)c, e == 1, x == 1, all == 1};
     return OK;
 }
@@ -80,10 +85,11 @@ static char axis_cut(const struct line *l) { return l->cut == COLUMN ? l->of->co
 
 static enum status refuse_stream(const struct line *l) {
     if (l->cut == ROW && !l->of->row) return FAIL(E_CONFIG, "%s is a vector: it has no rows to be cut by", l->of->name);
-    if (axis_cut(l) == 'T') return FAIL(E_CONFIG, "%s cut by rows is cut by positions, and every rank has all tokens here", l->of->name);
+    if (axis_cut(l) == 'T')
+        return FAIL(E_CONFIG, "%s cut by rows is cut by positions, and every rank has all tokens here", l->of->name);
     if (axis_cut(l) == 'C')
-        return FAIL(E_CONFIG, "%s cut by %ss is cut along C, and the residual stream has all C channels on every rank", l->of->name,
-                    l->cut == ROW ? "row" : "column");
+        return FAIL(E_CONFIG, "%s cut by %ss is cut along C, and the residual stream has all C channels on every rank",
+                    l->of->name, l->cut == ROW ? "row" : "column");
     return OK;
 }
 
@@ -101,8 +107,8 @@ static enum status narrow(const struct plan *plan, struct param *w) {
 }
 
 static struct step region(const struct plan *plan, const struct op *op, int block, int in, int out) {
-    return (struct step){.op = op, .n_in = 1, .n_out = 1, .in = {in}, .out = {out}, .block = block, .mesh_axis = AXIS_TP,
-                         .parts = (int)plan->mesh.tp, .part = plan->place.rank.tp};
+    return (struct step){.op = op, .n_in = 1, .n_out = 1, .in = {in}, .out = {out}, .block = block,
+                         .mesh_axis = AXIS_TP, .parts = (int)plan->mesh.tp, .part = plan->place.rank.tp};
 }
 
 static int slot_like(struct program *p, int slot) {
@@ -153,7 +159,10 @@ static const struct technique *const PUZZLE[] = {&technique_puzzle};
 static const struct recipe puzzle_recipe = {.techniques = PUZZLE, .n_techniques = 1};
 
 /* ---- a run of it ---- */
-struct result { enum status read, made; double loss[PARITY_STEPS], norm[PARITY_STEPS], bytes, least, whole, wire, wire_least; };
+struct result {
+    enum status read, made;
+    double loss[PARITY_STEPS], norm[PARITY_STEPS], bytes, least, whole, wire, wire_least;
+};
 static struct result result;   /* made once, and read by every test */
 
 static struct plan puzzle_plan(int tp) {
@@ -191,7 +200,8 @@ static enum status train(const struct plan *plan) {
     result.bytes = state_bytes(&r);
     result.wire = r.bill.wire_bytes[AXIS_TP];
     if (status == OK) status = layout_use_demo(&r);
-    for (int i = 0; i < r.program.n_params; i++)                     /* as the table says, whatever follows from the cuts */
+    for (int i = 0; i < r.program.n_params; i++)                     /* as the table says, whatever follows from the
+                                                                      * cuts */
         r.program.params[i].counted = line_of_param(&r.program.params[i])->all || r.plan.place.rank.tp == 0;
     for (int i = 0; status == OK && i < PARITY_STEPS; i++) {
         status = run_step(&r);
@@ -249,17 +259,20 @@ static void test_sharding_counts_everything_once(void **state) {
 static void test_sharding_saves_memory(void **state) {
     (void)state;
     assert_ok(play());
-    if (comm_world_rank() == 0) printf("    a rank's states: %.0f bytes of %.0f whole; %.0f are enough\n", result.bytes, result.whole, result.least);
+    if (comm_world_rank() == 0)
+        printf("    a rank's states: %.0f bytes of %.0f whole; %.0f are enough\n", result.bytes, result.whole,
+               result.least);
     assert_true(result.bytes <= result.least);
 }
 static void test_sharding_talks_no_more_than_needed(void **state) {
     (void)state;
     assert_ok(play());
-    if (comm_world_rank() == 0) printf("    sent a step: %.0f bytes; %.0f are enough\n", result.wire, result.wire_least);
+    if (comm_world_rank() == 0)
+        printf("    sent a step: %.0f bytes; %.0f are enough\n", result.wire, result.wire_least);
     assert_true(result.bytes <= result.least);   /* sending nothing is easy for whoever cuts nothing */
     assert_true(result.wire <= result.wire_least);
 }
 
-TESTS(unit_test(test_sharding_is_a_program), unit_test(test_sharding_goes_forward), unit_test(test_sharding_goes_backward),
-      unit_test(test_sharding_counts_everything_once), unit_test(test_sharding_saves_memory),
-      unit_test(test_sharding_talks_no_more_than_needed))
+TESTS(unit_test(test_sharding_is_a_program), unit_test(test_sharding_goes_forward),
+      unit_test(test_sharding_goes_backward), unit_test(test_sharding_counts_everything_once),
+      unit_test(test_sharding_saves_memory), unit_test(test_sharding_talks_no_more_than_needed))

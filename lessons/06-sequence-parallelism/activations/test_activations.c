@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * The learner's formulas against compiled programs: what their layers save, what their bill says, and which gradients they add over tp. */
+ * The learner's formulas against compiled programs: what their layers save, what their bill says, and which gradients
+ * they add over tp. */
 #include "lessons/06-sequence-parallelism/activations/activations.h"
 #include "driver/recipe.h"
 #include "lib/program/activations.h"
@@ -39,21 +40,28 @@ static struct truth truth_of(const struct layout *l, int precision) {
 }
 
 static void check(struct layout l, bool saved) {
-    static const struct { int precision; int64_t element, statistic; } kinds[] = {{PRECISION_FP64, 8, 8}, {PRECISION_FP32, 4, 4}, {PRECISION_BF16, 2, 4}};
+    static const struct { int precision; int64_t element,
+                          statistic; } kinds[] = {{PRECISION_FP64, 8, 8}, {PRECISION_FP32, 4, 4},
+                                                  {PRECISION_BF16, 2, 4}};
     for (int k = 0; k < 3; k++) {
         l.element = kinds[k].element;
         struct truth t = truth_of(&l, kinds[k].precision);
-        double mine = saved ? (double)saved_bytes(&l) : sent_bytes(&l, kinds[k].statistic), right = saved ? (double)t.saved : t.sent;
+        double mine = saved ? (double)saved_bytes(&l) : sent_bytes(&l, kinds[k].statistic),
+               right = saved ? (double)t.saved : t.sent;
         if (*status_text()) fail_msg("%s", status_text());
         if (fabs(mine - right) > 1e-6 * right)
-            fail_msg("L=%d B=%d T=%d C=%d heads=%d tp=%d%s, %d bytes a number%s%s: %.0f by your formula, and the program %s %.0f", (int)l.layers,
-                     (int)l.B, (int)l.T, (int)l.C, (int)l.heads, (int)l.tp, l.sp ? " sp" : "", (int)l.element, l.stored_masks ? ", stored masks" : "",
+            fail_msg("L=%d B=%d T=%d C=%d heads=%d tp=%d%s, %d bytes a number%s%s: %.0f by your formula, and the "
+                     "program %s %.0f",
+                     (int)l.layers, (int)l.B, (int)l.T, (int)l.C, (int)l.heads, (int)l.tp, l.sp ? " sp" : "",
+                     (int)l.element, l.stored_masks ? ", stored masks" : "",
                      l.materialised ? ", materialised attention" : "", mine, saved ? "saves" : "sends", right);
     }
 }
 
-static const struct layout SMALL = {.layers = 2, .B = 2, .T = 8, .C = 32, .heads = 8, .microbatches = 3, .tp = 1, .element = 0};
-static const struct layout ODD = {.layers = 5, .B = 3, .T = 24, .C = 120, .heads = 24, .microbatches = 1, .tp = 1, .element = 0};
+static const struct layout SMALL = {.layers = 2, .B = 2, .T = 8, .C = 32, .heads = 8, .microbatches = 3, .tp = 1,
+                                    .element = 0};
+static const struct layout ODD = {.layers = 5, .B = 3, .T = 24, .C = 120, .heads = 24, .microbatches = 1, .tp = 1,
+                                  .element = 0};
 
 static struct layout with(struct layout l, int tp, bool sp, bool masks, bool materialised) {
     l.tp = tp, l.sp = sp, l.stored_masks = masks, l.materialised = materialised;
@@ -121,12 +129,14 @@ static void check_gradients(const struct layout *l) {
 }
 static void test_gradients_are_parts_under_sp(void **state) {
     (void)state;
-    const struct layout one = with(SMALL, 1, false, false, false), tp = with(ODD, 2, false, false, false), sp = with(ODD, 4, true, false, false);
+    const struct layout one = with(SMALL, 1, false, false, false), tp = with(ODD, 2, false, false, false),
+                        sp = with(ODD, 4, true, false, false);
     check_gradients(&sp);
     check_gradients(&tp);
     check_gradients(&one);
 }
 
-TESTS(unit_test(test_a_layer_saves_on_one_rank), unit_test(test_a_layer_saves_under_tp), unit_test(test_a_layer_saves_under_sp),
-      unit_test(test_materialised_attention_saves_its_scores), unit_test(test_a_step_sends_under_tp), unit_test(test_a_step_sends_under_sp),
+TESTS(unit_test(test_a_layer_saves_on_one_rank), unit_test(test_a_layer_saves_under_tp),
+      unit_test(test_a_layer_saves_under_sp), unit_test(test_materialised_attention_saves_its_scores),
+      unit_test(test_a_step_sends_under_tp), unit_test(test_a_step_sends_under_sp),
       unit_test(test_gradients_are_parts_under_sp))

@@ -5,13 +5,14 @@
  *                                                                                            (B,T,C) -> (B,T/tp,C)
  *   backward of each: work it out. Which of the collectives of lib/comm/comm.h are they?
  *
- * Layout. A collective over n ranks has n equal pieces that lie together, one behind the other: piece r is rank r's. A rank's tokens are a
- * piece of every sequence of the batch, so in (B,T,C) they lie apart unless B is 1. Between the two orders, (B,tp,T/tp,C) as it lies and
- * (tp,B,T/tp,C) as the collectives want it, lies a transposition of a matrix whose elements are pieces of T/tp tokens: tp_pieces_transpose
- * (tp/tp_pieces.h), into and out of scratch (c->work). With B = 1 nothing has to move, and no scratch is asked for.
+ * Layout. A collective over n ranks has n equal pieces that lie together, one behind the other: piece r is rank r's. A
+ * rank's tokens are a piece of every sequence of the batch, so in (B,T,C) they lie apart unless B is 1. Between the two
+ * orders, (B,tp,T/tp,C) as it lies and (tp,B,T/tp,C) as the collectives want it, lies a transposition of a matrix whose
+ * elements are pieces of T/tp tokens: tp_pieces_transpose (tp/tp_pieces.h), into and out of scratch (c->work). With B =
+ * 1 nothing has to move, and no scratch is asked for.
  *
- * Forward of both and backward of sp_exit are needed at once: wait. Backward of sp_enter is asynchronous: start the exchange and leave
- * c->request to the row that waits; what it reads (scratch, too) stays until then. */
+ * Forward of both and backward of sp_exit are needed at once: wait. Backward of sp_enter is asynchronous: start the
+ * exchange and leave c->request to the row that waits; what it reads (scratch, too) stays until then. */
 #include "tp/tp_sequence.h"
 
 #include "lib/comm/comm_request.h"
@@ -42,17 +43,22 @@ static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
 
 static enum status refuse_accumulate(const struct call *c) {
     if (!c->accumulate) return OK;
-    return FAIL(E_INTERNAL, "%s's input has another consumer; its gradient cannot be exchanged in place", c->step->op->name);
+    return FAIL(E_INTERNAL, "%s's input has another consumer; its gradient cannot be exchanged in place",
+                c->step->op->name);
 }
 
 /* ---- kernels: TODO. Backward ones begin with refuse_accumulate ---- */
-static enum status enter_forward(const struct call *c) { return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name); }
+static enum status enter_forward(const struct call *c) {
+    return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name);
+}
 static enum status enter_backward_input(const struct call *c) {
     TRY(refuse_accumulate(c));
     return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
 }
 
-static enum status exit_forward(const struct call *c) { return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name); }
+static enum status exit_forward(const struct call *c) {
+    return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name);
+}
 static enum status exit_backward_input(const struct call *c) {
     TRY(refuse_accumulate(c));
     return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
@@ -73,8 +79,8 @@ static int exchanges(const struct call *c, enum row_kind kind, struct exchange o
 #define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
 
 const struct op op_sp_enter = {
-    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work, .exchanges = exchanges,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
+    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work,
+    .exchanges = exchanges, .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}))}};
 
 const struct op op_sp_exit = {

@@ -2,24 +2,31 @@
  *
  *   GPipe         all forwards, then all backwards       F0 F1 F2 F3 | B0 B1 B2 B3
  *   1F1B          stage i of p warms up with p - 1 - i forwards; then one forward, one backward; then it drains
- *   interleaved   1F1B over v chunks of the model a stage: virtual stage = chunk p + stage. Microbatches go in groups of p: a group
+ *   interleaved   1F1B over v chunks of the model a stage: virtual stage = chunk p + stage. Microbatches go in groups
+ *   of p: a group
  *                 passes all chunks before the next one starts. Warm-up: 2 (p - 1 - i) + (v - 1) p
  *
  * A schedule is a row (struct pp_schedule): its order is a list of actions (lib/program/schedule.h), made with
- * schedule_add(out, kind, chunk, microbatch). A receive stands directly before the action that reads it and a send directly after
- * the one that made it: RECV_F F SEND_F, RECV_B B SEND_B. Who a chunk's neighbours are is given: out->hops[chunk][HOP_NEXT] and
- * out->hops[chunk][HOP_BEFORE]; rank -1: none, the model begins or ends here. The run will send what the table says and nothing else.
+ * schedule_add(out, kind, chunk, microbatch). A receive stands directly before the action that reads it and a send
+ * directly after the one that made it: RECV_F F SEND_F, RECV_B B SEND_B. Who a chunk's neighbours are is given:
+ * out->hops[chunk][HOP_NEXT] and out->hops[chunk][HOP_BEFORE]; rank -1: none, the model begins or ends here. The run
+ * will send what the table says and nothing else.
  *
  * pp_schedule.h says what each function returns. Start with pp_add, then 1F1B: n_chunks is 1 there. */
 #include "pp/pp_schedule.h"
 
-/* TODO: the action, F or B (or W, which has no transfers), with its receive before and its send after where there are neighbours. */
+/* TODO: the action, F or B (or W, which has no transfers), with its receive before and its send after where there are
+ * neighbours. */
 void pp_add(struct schedule *s, struct action a) { (void)s, (void)a; }
 
 /* TODO: all actions of `stage`, in order. One function may do for all three. */
 static void gpipe_order(const struct pp_shape *x, int stage, struct schedule *out) { (void)x, (void)stage, (void)out; }
-static void one_f_one_b_order(const struct pp_shape *x, int stage, struct schedule *out) { (void)x, (void)stage, (void)out; }
-static void interleaved_order(const struct pp_shape *x, int stage, struct schedule *out) { (void)x, (void)stage, (void)out; }
+static void one_f_one_b_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    (void)x, (void)stage, (void)out;
+}
+static void interleaved_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    (void)x, (void)stage, (void)out;
+}
 
 /* TODO: walk the table and count. */
 int pp_peak_in_flight(const struct schedule *s) {
@@ -33,18 +40,23 @@ static int one_f_one_b_peak(const struct pp_shape *x, int stage) { return (void)
 static int interleaved_peak(const struct pp_shape *x, int stage) { return (void)x, (void)stage, -1; }
 
 /* TODO: what a stage idles in a step, for all three. */
-static double bubble(const struct pp_shape *x, double forward, double backward) { return (void)x, (void)forward, (void)backward, -1; }
+static double bubble(const struct pp_shape *x, double forward, double backward) {
+    return (void)x, (void)forward, (void)backward, -1;
+}
 
 /* ---- given ---- */
 static enum status interleaved_legal(const struct pp_shape *x) {
     int p = x->n_stages, m = x->n_microbatches;
     if (m % p == 0) return OK;
-    return FAIL(E_CONFIG, "schedule=interleaved takes microbatches in groups of pp=%d, and there are %d (global-batch / dp / "
-                "micro-batch); use a multiple, such as %d", p, m, (m / p + 1) * p);
+    return FAIL(E_CONFIG,
+                "schedule=interleaved takes microbatches in groups of pp=%d, and there are %d (global-batch / dp / "
+                "micro-batch); use a multiple, such as %d",
+                p, m, (m / p + 1) * p);
 }
 
 const struct pp_schedule pp_gpipe = {.name = "gpipe", .order = gpipe_order, .peak = gpipe_peak, .bubble = bubble};
-const struct pp_schedule pp_1f1b = {.name = "1f1b", .order = one_f_one_b_order, .peak = one_f_one_b_peak, .bubble = bubble};
+const struct pp_schedule pp_1f1b = {.name = "1f1b", .order = one_f_one_b_order, .peak = one_f_one_b_peak,
+                                    .bubble = bubble};
 const struct pp_schedule pp_interleaved = {
-    .name = "interleaved", .chunked = true, .legal = interleaved_legal, .order = interleaved_order, .peak = interleaved_peak,
-    .bubble = bubble};
+    .name = "interleaved", .chunked = true, .legal = interleaved_legal, .order = interleaved_order,
+    .peak = interleaved_peak, .bubble = bubble};

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * Schedules written by hand, against the checker and the clock that the project's own schedules go through (pp/pp_check.h,
- * pp/pp_timeline.h). The table has the order of F, B and W; the transfers that belong to them are put in here. What is
- * too slow or too large is drawn as it would run. */
+ * Schedules written by hand, against the checker and the clock that the project's own schedules go through
+ * (pp/pp_check.h, pp/pp_timeline.h). The table has the order of F, B and W; the transfers that belong to them are put
+ * in here. What is too slow or too large is drawn as it would run. */
 #include "driver/chart/schedule_chart.h"
 #include "pp/pp_check.h"
 #include "pp/pp_timeline.h"
@@ -28,7 +28,8 @@ static enum status read_cell(struct table *t, const char *cell, int number) {
         return FAIL(E_FORMAT, "line %d: '%s' is no cell; use F0 to F%d, B0 to B%d, or .", number, cell, M - 1, M - 1);
     enum action_kind kind = (enum action_kind)(letter - letters);
     int m = cell[1] - '0';
-    if (kind == ACTION_W && !t->of->split) return FAIL(E_FORMAT, "line %d: %s in a puzzle whose backwards are in one piece", number, cell);
+    if (kind == ACTION_W && !t->of->split)
+        return FAIL(E_FORMAT, "line %d: %s in a puzzle whose backwards are in one piece", number, cell);
     pp_add(&t->stage[t->n], action_of(kind, 0, m));
     return OK;
 }
@@ -93,8 +94,8 @@ static const char *too_much(const struct table *t, int puzzle, double time, bool
     for (int i = t->of->p - 1; small && i >= 0; i--) {
         int held = most_held(&t->stage[i]);
         if (held > t->of->most[i])
-            snprintf(text, sizeof text, "puzzle %d: stage %d holds %d microbatches at a time; %d are allowed", puzzle, i,
-                     held, t->of->most[i]);
+            snprintf(text, sizeof text, "puzzle %d: stage %d holds %d microbatches at a time; %d are allowed", puzzle,
+                     i, held, t->of->most[i]);
     }
     if (fast && time > t->of->longest)
         snprintf(text, sizeof text, "puzzle %d takes %g; %g would do", puzzle, time, t->of->longest);
@@ -123,5 +124,6 @@ static void test_table_2_is_fast_and_small(void **state) { (void)state; check(2,
 static void test_table_3_runs(void **state) { (void)state; check(3, false, false); }
 static void test_table_3_is_fast_and_small(void **state) { (void)state; check(3, true, true); }
 
-TESTS(unit_test(test_table_1_runs), unit_test(test_table_1_is_fast), unit_test(test_table_1_is_small), unit_test(test_table_2_runs),
-      unit_test(test_table_2_is_fast_and_small), unit_test(test_table_3_runs), unit_test(test_table_3_is_fast_and_small))
+TESTS(unit_test(test_table_1_runs), unit_test(test_table_1_is_fast), unit_test(test_table_1_is_small),
+      unit_test(test_table_2_runs), unit_test(test_table_2_is_fast_and_small), unit_test(test_table_3_runs),
+      unit_test(test_table_3_is_fast_and_small))

@@ -1,8 +1,8 @@
 /* Conversions between fp32 and the two 16-bit formats, with integers alone.
  *
- * A finite number is significand x 2^(exponent), and rounding is dropping the significand's last bits: add half of what is dropped, and
- * on a tie only if the bit that stays last is 1. A carry out of the significand goes into the exponent, where it is right: 1.11..1 rounds
- * to 10.0, and the largest number to the pattern of infinity. */
+ * A finite number is significand x 2^(exponent), and rounding is dropping the significand's last bits: add half of what
+ * is dropped, and on a tie only if the bit that stays last is 1. A carry out of the significand goes into the exponent,
+ * where it is right: 1.11..1 rounds to 10.0, and the largest number to the pattern of infinity. */
 #include "lessons/08-mixed-precision/convert/convert.h"
 
 enum { INFINITE = 0x7f800000, SIGN_16 = 0x8000 };
@@ -15,7 +15,8 @@ static uint32_t dropped(uint32_t x, int drop) {
 
 static uint16_t bf16_of(float x) {
     uint32_t bits = bits_of(x), sign = bits >> 16 & SIGN_16, magnitude = bits & 0x7fffffff;
-    if (magnitude > INFINITE) return (uint16_t)(sign | magnitude >> 16 | 0x40);   /* a NaN of low bits alone must not become infinity */
+    /* a NaN of low bits alone must not become infinity */
+    if (magnitude > INFINITE) return (uint16_t)(sign | magnitude >> 16 | 0x40);
     return (uint16_t)(sign | dropped(magnitude, 16));
 }
 
@@ -25,9 +26,11 @@ static uint16_t fp16_of(float x) {
     int exponent = (int)(magnitude >> 23) - 127;
     uint32_t significand = (magnitude & 0x7fffff) | 0x800000;                    /* with the hidden bit: 24 bits */
     if (exponent > 15) return (uint16_t)(sign | 0x7c00);
-    if (exponent < -14 - 11) return (uint16_t)sign;                              /* below half of the smallest; fp32's subnormals, too */
+    /* below half of the smallest; fp32's subnormals, too */
+    if (exponent < -14 - 11) return (uint16_t)sign;
     if (exponent < -14) return (uint16_t)(sign | dropped(significand, 13 - 14 - exponent));
-    return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + dropped(significand, 13)));   /* the hidden bit adds the missing 1 */
+    /* the hidden bit adds the missing 1 */
+    return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + dropped(significand, 13)));
 }
 
 /* A subnormal is mantissa x 2^-24: shift until the hidden bit is there. */

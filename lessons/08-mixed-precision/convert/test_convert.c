@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu */
-/* Conversions, against those of lib/device/dtype.h (which are tested against the compiler's): all 65536 values one way; the other way every
- * number of the format, every tie between two neighbours and the floats just beside it, and a stride through all floats. */
+/* Conversions, against those of lib/device/dtype.h (which are tested against the compiler's): all 65536 values one way;
+ * the other way every number of the format, every tie between two neighbours and the floats just beside it, and a
+ * stride through all floats. */
 #include "lessons/08-mixed-precision/convert/convert.h"
 #include "lib/device/dtype.h"
 #include "tests/test.h"
@@ -10,9 +11,15 @@
 
 typedef enum status narrow(uint16_t *, const float *, int64_t);
 typedef enum status widen(float *, const uint16_t *, int64_t);
-static const struct format { const char *name; narrow *narrow; widen *widen; uint16_t (*narrow_right)(float); float (*widen_right)(uint16_t); uint16_t infinity; }
-    bf16 = {"bf16", convert_to_bf16, convert_from_bf16, bf16_from_float, bf16_to_float, 0x7f80},
-    fp16 = {"fp16", convert_to_fp16, convert_from_fp16, fp16_from_float, fp16_to_float, 0x7c00};
+static const struct format {
+    const char *name;
+    narrow *narrow;
+    widen *widen;
+    uint16_t (*narrow_right)(float);
+    float (*widen_right)(uint16_t);
+    uint16_t infinity;
+} bf16 = {"bf16", convert_to_bf16, convert_from_bf16, bf16_from_float, bf16_to_float, 0x7f80},
+  fp16 = {"fp16", convert_to_fp16, convert_from_fp16, fp16_from_float, fp16_to_float, 0x7c00};
 
 static bool is_nan(const struct format *f, uint16_t x) { return (x & 0x7fff) > f->infinity; }
 
@@ -25,7 +32,8 @@ static void check_narrow(const struct format *f, const float *x, int64_t n) {
     for (int64_t i = 0; i < n && status == OK && !text[0]; i++) {
         uint16_t right = f->narrow_right(x[i]);
         if (isnan(x[i]) ? !is_nan(f, mine[i]) : mine[i] != right)
-            snprintf(text, sizeof text, "%s of %a (%.9g, bits %08x) is %04x, and should be %04x", f->name, (double)x[i], (double)x[i], bits_of(x[i]), mine[i], right);
+            snprintf(text, sizeof text, "%s of %a (%.9g, bits %08x) is %04x, and should be %04x", f->name, (double)x[i],
+                     (double)x[i], bits_of(x[i]), mine[i], right);
     }
     free(mine);
     assert_ok(status);
@@ -40,7 +48,8 @@ static void check_widen(const struct format *f) {
     for (int i = 0; i < 65536; i++) {
         float right = f->widen_right(x[i]);
         if (isnan(right) ? !isnan(mine[i]) : bits_of(mine[i]) != bits_of(right))
-            fail_msg("%04x, in %s, is %a (%.9g), and should be %a", i, f->name, (double)mine[i], (double)mine[i], (double)right);
+            fail_msg("%04x, in %s, is %a (%.9g), and should be %a", i, f->name, (double)mine[i], (double)mine[i],
+                     (double)right);
     }
 }
 static void test_convert_widens_all_65536_values(void **state) {
@@ -49,18 +58,22 @@ static void test_convert_widens_all_65536_values(void **state) {
     check_widen(&fp16);
 }
 
-/* Both signs of all finite numbers, and of what lies between each and the next: the tie and, for `beside`, the floats next to it. */
+/* Both signs of all finite numbers, and of what lies between each and the next: the tie and, for `beside`, the floats
+ * next to it. */
 static void check_between(const struct format *f, bool numbers, bool tie, bool beside) {
     enum { MOST = 8 * 65536 };
     static float x[MOST];
     int64_t n = 0;
     for (uint32_t i = 0; i < f->infinity; i++) {
-        float low = f->widen_right((uint16_t)i), high = i + 1u < f->infinity ? f->widen_right((uint16_t)(i + 1)) : low + (low - f->widen_right((uint16_t)(i - 1)));
+        float low = f->widen_right((uint16_t)i), high = i + 1u < f->infinity
+                                                            ? f->widen_right((uint16_t)(i + 1))
+                                                            : low + (low - f->widen_right((uint16_t)(i - 1)));
         float middle = isinf(high) ? float_of(bits_of(low) | 0x8000) : low + (high - low) / 2;
         for (int sign = -1; sign <= 1; sign += 2) {
             if (numbers) x[n++] = (float)sign * low;
             if (tie) x[n++] = (float)sign * middle;
-            if (beside) x[n++] = (float)sign * nextafterf(middle, 0), x[n++] = (float)sign * nextafterf(middle, INFINITY);
+            if (beside)
+                x[n++] = (float)sign * nextafterf(middle, 0), x[n++] = (float)sign * nextafterf(middle, INFINITY);
         }
     }
     check_narrow(f, x, n);
@@ -85,7 +98,8 @@ static void test_convert_keeps_nan_and_infinity(void **state) {
     (void)state;
     float x[100];
     int n = 0;
-    for (uint32_t bit = 1; bit < 0x800000; bit <<= 1) x[n++] = float_of(0x7f800000 | bit), x[n++] = float_of(0xff800000 | bit);
+    for (uint32_t bit = 1; bit < 0x800000; bit <<= 1)
+        x[n++] = float_of(0x7f800000 | bit), x[n++] = float_of(0xff800000 | bit);
     x[n++] = float_of(0x7fffffff), x[n++] = INFINITY, x[n++] = -INFINITY;
     check_narrow(&bf16, x, n);
     check_narrow(&fp16, x, n);
@@ -94,7 +108,8 @@ static void test_convert_keeps_nan_and_infinity(void **state) {
 /* 65519.996 is the last float below half a spacing beyond 65504; fp32's largest rounds up in bf16. */
 static void test_convert_overflows_to_infinity(void **state) {
     (void)state;
-    float x[] = {65504, 65519, nextafterf(65520, 0), 65520, 65536, 1e6f, 1e30f, float_of(0x7f7fffff), float_of(0x7f7f7fff), float_of(0x7f7f8000)};
+    float x[] = {65504, 65519, nextafterf(65520, 0), 65520, 65536, 1e6f, 1e30f, float_of(0x7f7fffff),
+                 float_of(0x7f7f7fff), float_of(0x7f7f8000)};
     for (int sign = 0; sign < 2; sign++) {
         for (int i = 0; i < 10; i++) x[i] = -x[i];
         check_narrow(&bf16, x, 10);
@@ -109,7 +124,8 @@ static void test_convert_makes_subnormals_and_zeros(void **state) {
     static float x[N];
     for (int i = 0; i < 4097; i++) x[2 * i] = ldexpf((float)i, -26), x[2 * i + 1] = -x[2 * i];
     check_narrow(&fp16, x, N);
-    float tiny[] = {0x1p-25f, nextafterf(0x1p-25f, 1), 0x1p-26f, 0x1p-100f, 0x1p-149f, 0x1p-134f, 0x1.8p-134f, -0x1p-25f, -0x1p-149f, 0, -0.0f};
+    float tiny[] = {0x1p-25f, nextafterf(0x1p-25f, 1), 0x1p-26f, 0x1p-100f, 0x1p-149f, 0x1p-134f, 0x1.8p-134f,
+                    -0x1p-25f, -0x1p-149f, 0, -0.0f};
     check_narrow(&fp16, tiny, 11);
     check_narrow(&bf16, tiny, 11);
 }

@@ -1,10 +1,11 @@
-/* The dynamic loss scale, for you to write; mixed_precision/loss_scale.h says what each function does, lesson 08 why ("Dynamic scaling").
+/* The dynamic loss scale, for you to write; mixed_precision/loss_scale.h says what each function does, lesson 08 why
+ * ("Dynamic scaling").
  *
  *   overflow                                 credit - 1; when none is left: scale = max(scale / 2, min)
  *   `window` steps without overflow          scale = 2 scale; credit = hysteresis
  *
- * Work one case out on paper first: scale 16, min 2, window 3, hysteresis 2; the steps are overflow, clean, overflow, overflow, clean, clean,
- * clean. What is the scale behind each? (16 16 8 4 4 4 8)
+ * Work one case out on paper first: scale 16, min 2, window 3, hysteresis 2; the steps are overflow, clean, overflow,
+ * overflow, clean, clean, clean. What is the scale behind each? (16 16 8 4 4 4 8)
  *
  *   make grade LESSON=08 FILE=lessons/08-mixed-precision/loss_scale/loss_scale.c */
 #include "mixed_precision/loss_scale.h"
@@ -23,8 +24,8 @@ void loss_scale_init_fixed(struct loss_scale *s, double scale, int64_t hysteresi
     *s = (struct loss_scale){0};   /* E_TODO */
 }
 
-/* A step is over. Count what has to be counted (n_clean, credit, n_stuck), and move the scale when it is time. n_stuck counts overflows in a
- * row at the lowest scale, where halving changes nothing. */
+/* A step is over. Count what has to be counted (n_clean, credit, n_stuck), and move the scale when it is time. n_stuck
+ * counts overflows in a row at the lowest scale, where halving changes nothing. */
 void loss_scale_update(struct loss_scale *s, bool overflow) {
     (void)s, (void)overflow;       /* E_TODO */
 }

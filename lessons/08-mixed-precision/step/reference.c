@@ -1,7 +1,8 @@
 /* An optimizer step with fp16 gradients and an fp32 master copy.
  *
- * Gradients are looked at once, in their scaled form: squares are summed in fp64, where neither 65504^2 nor (6e-8)^2 is a problem, and the
- * scale is divided out of the norm. Then ranks agree: the maximum of "I have seen an overflow". Only after that does anybody write. */
+ * Gradients are looked at once, in their scaled form: squares are summed in fp64, where neither 65504^2 nor (6e-8)^2 is
+ * a problem, and the scale is divided out of the norm. Then ranks agree: the maximum of "I have seen an overflow". Only
+ * after that does anybody write. */
 #include "lessons/08-mixed-precision/step/half_step.h"
 
 #include <math.h>
@@ -18,8 +19,8 @@ static struct seen look(const uint16_t *gradient, int64_t n) {
     return seen;
 }
 
-enum status half_step(const struct group *group, const struct half_options *o, int64_t n, uint16_t *weight, float *master,
-                      const uint16_t *gradient, struct half_result *out) {
+enum status half_step(const struct group *group, const struct half_options *o, int64_t n, uint16_t *weight,
+                      float *master, const uint16_t *gradient, struct half_result *out) {
     struct seen seen = look(gradient, n);
     TRY(comm_all_reduce(group, &seen.overflow, 1, FP64, COMM_MAX));
     TRY(comm_all_reduce(group, &seen.squares, 1, FP64, COMM_SUM));

@@ -13,7 +13,8 @@ struct part { int64_t n; double w[MOST], g[MOST]; uint16_t weight[MOST], gradien
 
 static int64_t own_n(void) { return comm_world_size() > 1 && comm_world_rank() == 0 ? 0 : 8 + 3 * comm_world_rank(); }
 
-/* True gradients of about `size`, as they arrive with that loss scale; g is what is left of them after their one rounding. */
+/* True gradients of about `size`, as they arrive with that loss scale; g is what is left of them after their one
+ * rounding. */
 static void part_make(struct part *p, double size, double scale) {
     memset(p, 0, sizeof *p);
     p->n = own_n();
@@ -37,7 +38,8 @@ static double true_norm(const struct part *p) {
 }
 
 /* The sentence about what is wrong on this rank; NULL: nothing. */
-static const char *check_part(const struct part *p, const struct half_options *o, double norm, const struct half_result *r) {
+static const char *check_part(const struct part *p, const struct half_options *o, double norm,
+                              const struct half_result *r) {
     static char text[200];
     double factor = fmin(1, o->clip / (norm + 1e-6));
     if (r->skipped) return "the step was skipped";
@@ -48,12 +50,13 @@ static const char *check_part(const struct part *p, const struct half_options *o
     for (int64_t i = 0; i < p->n; i++) {
         double want = p->w[i] - o->lr * factor * p->g[i], step = fabs(want - p->w[i]);
         if (!(fabs((double)p->master[i] - want) <= 0x1p-23 * fabs(want) + 1e-5 * step)) {
-            snprintf(text, sizeof text, "master %d went from %.9g to %.9g, and should be %.9g", (int)i, p->w[i], (double)p->master[i], want);
+            snprintf(text, sizeof text, "master %d went from %.9g to %.9g, and should be %.9g", (int)i, p->w[i],
+                     (double)p->master[i], want);
             return text;
         }
         if (p->weight[i] != fp16_from_float(p->master[i])) {
-            snprintf(text, sizeof text, "weight %d is %.9g; its master, rounded, is %.9g", (int)i, (double)fp16_to_float(p->weight[i]),
-                     (double)fp16_to_float(fp16_from_float(p->master[i])));
+            snprintf(text, sizeof text, "weight %d is %.9g; its master, rounded, is %.9g", (int)i,
+                     (double)fp16_to_float(p->weight[i]), (double)fp16_to_float(fp16_from_float(p->master[i])));
             return text;
         }
     }
@@ -124,7 +127,8 @@ static void check_skip(uint16_t bad, int who) {
     bool ok = agree_all(status == OK), all_same = agree_all(same), all_skipped = agree_all(skipped);
     assert_ok(status);
     assert_true(ok);
-    if (!skipped) fail_msg("rank %d alone sees an overflow (%04x), and this rank does not say: skipped, norm NaN", who, bad);
+    if (!skipped)
+        fail_msg("rank %d alone sees an overflow (%04x), and this rank does not say: skipped, norm NaN", who, bad);
     if (!same) fail_msg("rank %d alone sees an overflow (%04x), and this rank has changed something", who, bad);
     assert_true(all_same && all_skipped);
 }
@@ -135,6 +139,8 @@ static void test_half_step_of_one_ranks_overflow_is_skipped_by_all(void **state)
     if (comm_world_size() > 2) check_skip(bad[0], 1);
 }
 
-TESTS(unit_test(test_half_step_without_clipping_is_gradient_descent), unit_test(test_half_step_keeps_gradients_below_fp16s_range),
-      unit_test(test_half_step_clips_the_norm_of_all_ranks_without_the_scale), unit_test(test_half_step_adds_up_small_updates),
+TESTS(unit_test(test_half_step_without_clipping_is_gradient_descent),
+      unit_test(test_half_step_keeps_gradients_below_fp16s_range),
+      unit_test(test_half_step_clips_the_norm_of_all_ranks_without_the_scale),
+      unit_test(test_half_step_adds_up_small_updates),
       unit_test(test_half_step_of_one_ranks_overflow_is_skipped_by_all))

@@ -14,12 +14,14 @@ static void fill_table(double *least, const struct candidate *values, int n, int
     for (int i = 0; i < n; i++) {
         const double *above = least + i * (need + 1);
         double *row = least + (i + 1) * (need + 1);
-        for (int64_t u = 0; u <= need; u++) row[u] = fmin(above[u], above[u - less(u, values[i].bytes / unit)] + values[i].flops);
+        for (int64_t u = 0; u <= need; u++)
+            row[u] = fmin(above[u], above[u - less(u, values[i].bytes / unit)] + values[i].flops);
     }
 }
 
 /* From the last value to the first: was it dropped on the way to the least? */
-static void read_back(const double *least, const struct candidate *values, int n, int64_t unit, int64_t need, bool *drop) {
+static void read_back(const double *least, const struct candidate *values, int n, int64_t unit, int64_t need,
+                      bool *drop) {
     int64_t u = need;
     for (int i = n - 1; i >= 0; i--) {
         drop[i] = least[(i + 1) * (need + 1) + u] < least[i * (need + 1) + u];
@@ -31,7 +33,9 @@ enum status choose_values(const struct candidate *values, int n, int64_t unit, i
     int64_t all = 0, fixed = 0;
     for (int i = 0; i < n; i++) all += values[i].bytes;
     for (int i = 0; i < n; i++) fixed += isinf(values[i].flops) ? values[i].bytes : 0;
-    if (fixed > budget) return FAIL(E_CONFIG, "%" PRId64 " bytes cannot be made again, and the budget is %" PRId64 "; allow more", fixed, budget);
+    if (fixed > budget)
+        return FAIL(E_CONFIG, "%" PRId64 " bytes cannot be made again, and the budget is %" PRId64 "; allow more",
+                    fixed, budget);
     int64_t need = all > budget ? (all - budget + unit - 1) / unit : 0;
     double *least = malloc((size_t)((n + 1) * (need + 1)) * sizeof *least);
     if (!least) return FAIL(E_MEMORY, "no memory to choose among %d values", n);

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Choices against trying all, against what a large model's best choice must cost, and in the real program: slots are marked as chosen, and the planner says
- * what a layer then saves and which flops are done again. */
+ * Choices against trying all, against what a large model's best choice must cost, and in the real program: slots are
+ * marked as chosen, and the planner says what a layer then saves and which flops are done again. */
 #include "lessons/09-recompute/choose/choose.h"
 
 #include "gpt/gpt.h"
@@ -42,7 +42,8 @@ static double try_all(const struct candidate *v, int n, int64_t budget) {
 static void make_values(struct candidate v[FEW], int k) {
     for (int i = 0; i < FEW; i++) {
         uint64_t at = (uint64_t)(k * FEW + i);
-        v[i] = (struct candidate){"value", 64 * (1 + (int64_t)(6 * rng_uniform(1, 1, at))), floor(21 * rng_uniform(1, 2, at))};
+        v[i] = (struct candidate){"value", 64 * (1 + (int64_t)(6 * rng_uniform(1, 1, at))),
+                                  floor(21 * rng_uniform(1, 2, at))};
         if (rng_uniform(1, 3, at) < 0.2) v[i].flops = INFINITY;
     }
 }
@@ -103,7 +104,8 @@ enum { PER_LAYER = 8 };
 static const struct candidate LAYER[PER_LAYER] = {{"input", 1, INFINITY}, {"ln1", 1, 0}, {"qkv", 3, 3}, {"att", 1, 0.5},
                                               {"res1", 1, 1},         {"ln2", 1, 0}, {"fc", 4, 4},  {"gelu", 4, 0}};
 
-/* 64 layers. What costs nothing frees 6 units a layer; then attention frees one for 1/2; then every unit costs 1, and all sums can be made. */
+/* 64 layers. What costs nothing frees 6 units a layer; then attention frees one for 1/2; then every unit costs 1, and
+ * all sums can be made. */
 static double cheapest(int layers, int need) {
     int cost_free = 6 * layers, half = layers;
     if (need <= cost_free) return 0;
@@ -142,13 +144,15 @@ static struct plan small_plan(void) {
     return plan;
 }
 
-/* Which of LAYER's values a slot belongs to: proj is what res1 is made of, and is only there while res1 is made again. -1: none. */
+/* Which of LAYER's values a slot belongs to: proj is what res1 is made of, and is only there while res1 is made again.
+ * -1: none. */
 static int value_of(const char *name) {
     const char *dot = strchr(name, '.');
     if (!dot) return -1;
     if (!strcmp(dot, ".proj")) return 4;
     for (int i = 1; i < PER_LAYER; i++)
-        if (!strncmp(dot + 1, LAYER[i].name, strlen(LAYER[i].name)) && (dot[1 + strlen(LAYER[i].name)] & ~'.') == 0) return i;
+        if (!strncmp(dot + 1, LAYER[i].name, strlen(LAYER[i].name)) && (dot[1 + strlen(LAYER[i].name)] & ~'.') == 0)
+            return i;
     return -1;
 }
 
@@ -167,7 +171,8 @@ static enum status mark_chosen(const struct plan *plan, struct program *p) {
 }
 static const struct technique technique_chosen = {.name = "chosen", .wanted = always, .rewrite = mark_chosen};
 static const struct technique *const CHOSEN[] = {&technique_chosen}, *const RECOMPUTE[] = {&technique_recompute};
-static const struct recipe chosen_recipe = {.techniques = CHOSEN, .n_techniques = 1}, recompute_recipe = {.techniques = RECOMPUTE, .n_techniques = 1};
+static const struct recipe chosen_recipe = {.techniques = CHOSEN, .n_techniques = 1},
+recompute_recipe = {.techniques = RECOMPUTE, .n_techniques = 1};
 
 struct measured { int64_t saved, peak; double flops; };
 
@@ -186,7 +191,8 @@ static struct measured measure(void) {
     return m;
 }
 
-/* The planner finds saved exactly what was chosen to be kept, and done again exactly the flops that were foretold; and the peak sinks with the budget. */
+/* The planner finds saved exactly what was chosen to be kept, and done again exactly the flops that were foretold; and
+ * the peak sinks with the budget. */
 static void test_choose_is_what_the_planner_finds(void **state) {
     (void)state;
     struct candidate v[LAYERS * PER_LAYER];
@@ -203,7 +209,8 @@ static void test_choose_is_what_the_planner_finds(void **state) {
         assert_int_equal(m.saved, kept(v, LAYERS * PER_LAYER, &chosen[0][0]));
         assert_true(m.saved <= units * unit);
         assert_close(m.flops, again(v, LAYERS * PER_LAYER, &chosen[0][0]), 1e-6);
-        if (units < 16 * LAYERS - 14) assert_true(m.peak < peak);    /* the first steps may hide behind the head's peak */
+        if (units < 16 * LAYERS - 14) assert_true(m.peak < peak);    /* the first steps may hide behind the head's
+                                                                      * peak */
         peak = m.peak;
     }
 }
@@ -211,7 +218,8 @@ static void test_choose_is_what_the_planner_finds(void **state) {
 /* ---- groups ---- */
 static void test_choose_group_has_the_least_bytes(void **state) {
     (void)state;
-    static const struct { int layers, in_flight, group; } cases[] = {{1, 1, 1}, {8, 1, 1}, {64, 1, 2}, {32, 1, 1}, {64, 4, 4}, {12, 3, 2}, {96, 8, 6}, {10, 100, 10}};
+    static const struct { int layers, in_flight, group; } cases[] = {{1, 1, 1}, {8, 1, 1}, {64, 1, 2}, {32, 1, 1},
+                                                                     {64, 4, 4}, {12, 3, 2}, {96, 8, 6}, {10, 100, 10}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int group = -1;
         assert_ok(choose_group(cases[i].layers, cases[i].in_flight, 1, 16, &group));
@@ -246,6 +254,7 @@ static void test_choose_group_is_the_planners_best(void **state) {
     }
 }
 
-TESTS(unit_test(test_choose_keeps_within_the_budget), unit_test(test_choose_takes_the_least_flops), unit_test(test_choose_drops_nothing_without_need),
-      unit_test(test_choose_refuses_what_cannot_fit), unit_test(test_choose_among_hundreds), unit_test(test_choose_is_what_the_planner_finds),
+TESTS(unit_test(test_choose_keeps_within_the_budget), unit_test(test_choose_takes_the_least_flops),
+      unit_test(test_choose_drops_nothing_without_need), unit_test(test_choose_refuses_what_cannot_fit),
+      unit_test(test_choose_among_hundreds), unit_test(test_choose_is_what_the_planner_finds),
       unit_test(test_choose_group_has_the_least_bytes), unit_test(test_choose_group_is_the_planners_best))

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Layouts for clusters that are not here: the project's own planner says what every rank would keep and send (run_compile is pure), and a simple
- * model says how long a step would take. layout.txt states both. */
+ * Layouts for clusters that are not here: the project's own planner says what every rank would keep and send
+ * (run_compile is pure), and a simple model says how long a step would take. layout.txt states both. */
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "gpt/gpt.h"
@@ -12,13 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A cluster and a model: ranks, ranks a node; bytes of memory a rank; bytes/s that a rank sends within a node and between nodes; flop/s
- * that a rank does. */
+/* A cluster and a model: ranks, ranks a node; bytes of memory a rank; bytes/s that a rank sends within a node and
+ * between nodes; flop/s that a rank does. */
 struct puzzle { int ranks, node; double memory, within, between, flops; const char *model; double good, best; };
 enum { N_PUZZLES = 2 };
 static const struct puzzle PUZZLES[N_PUZZLES] = {
     {8, 8, 8e9, 200e9, 20e9, 150e12, "--model gpt3-1.3b --precision bf16 --global-batch 64 --loss-chunk 0", 1.2, 1.1},
-    {32, 8, 12e9, 200e9, 5e9, 150e12, "--model gpt3-6.7b --precision bf16 --global-batch 256 --loss-chunk 0", 6.5, 5.9}};
+    {32, 8, 12e9, 200e9, 5e9, 150e12, "--model gpt3-6.7b --precision bf16 --global-batch 256 --loss-chunk 0", 6.5,
+     5.9}};
 
 /* ---- reading ---- */
 /* What a layout may say; the model and the cluster are given. */
@@ -27,9 +28,14 @@ static const char *const ALLOWED[] = {"dp", "tp", "pp", "sp", "zero", "recompute
 static enum status allow(const char *word) {
     for (size_t i = 0; i < sizeof ALLOWED / sizeof *ALLOWED; i++) {
         size_t n = strlen(ALLOWED[i]);
-        if (!strncmp(word, "--", 2) && !strncmp(word + 2, ALLOWED[i], n) && (!word[n + 2] || word[n + 2] == '=')) return OK;
+        if (!strncmp(word, "--", 2) && !strncmp(word + 2, ALLOWED[i], n) && (!word[n + 2] || word[n + 2] == '='))
+            return OK;
     }
-    return word[0] == '-' ? FAIL(E_FORMAT, "%s is given; a layout may say dp, tp, pp, sp, zero, recompute, micro-batch, schedule, chunks", word) : OK;
+    return word[0] == '-'
+               ? FAIL(E_FORMAT,
+                      "%s is given; a layout may say dp, tp, pp, sp, zero, recompute, micro-batch, schedule, chunks",
+                      word)
+               : OK;
 }
 
 /* The options behind "N:" in the file of SUBMISSION. */
@@ -76,7 +82,8 @@ static enum status parse(const struct puzzle *p, char *layout, struct plan *plan
 struct estimate { double memory, compute, bubble, wire[N_MESH_AXES], seconds; };
 
 static double bandwidth(const struct puzzle *p, const struct plan *plan, enum mesh_axis axis) {
-    int64_t span = axis == AXIS_TP ? plan->mesh.tp : axis == AXIS_DP ? plan->mesh.tp * plan->mesh.dp : plan_ranks(plan);   /* first to last rank of a group, at most */
+    /* first to last rank of a group, at most */
+    int64_t span = axis == AXIS_TP ? plan->mesh.tp : axis == AXIS_DP ? plan->mesh.tp * plan->mesh.dp : plan_ranks(plan);
     return span <= p->node && p->node % span == 0 ? p->within : p->between;
 }
 
@@ -114,9 +121,12 @@ static enum status judge(int number, struct estimate *e) {
     TRY(read_layout(number, text));
     TRY(parse(p, text, &plan));
     TRY(estimate(p, &plan, e));
-    printf("    layout %d: dp %" PRId64 " tp %" PRId64 " pp %" PRId64 ", %d microbatches: %.1f GB of %.0f; compute %.2f s, bubble %.2f, tp %.2f, pp %.2f, dp "
-           "%.2f: %.2f s, and %.2f is wanted\n", number, plan.mesh.dp, plan.mesh.tp, plan.mesh.pp, plan.n_microbatches, e->memory / 1e9, p->memory / 1e9, e->compute,
-           e->bubble, e->wire[AXIS_TP], e->wire[AXIS_PP], e->wire[AXIS_DP] + e->wire[AXIS_TIE], e->seconds, p->best);
+    printf("    layout %d: dp %" PRId64 " tp %" PRId64 " pp %" PRId64
+           ", %d microbatches: %.1f GB of %.0f; compute %.2f s, bubble %.2f, tp %.2f, pp %.2f, dp "
+           "%.2f: %.2f s, and %.2f is wanted\n",
+           number, plan.mesh.dp, plan.mesh.tp, plan.mesh.pp, plan.n_microbatches, e->memory / 1e9, p->memory / 1e9,
+           e->compute, e->bubble, e->wire[AXIS_TP], e->wire[AXIS_PP], e->wire[AXIS_DP] + e->wire[AXIS_TIE], e->seconds,
+           p->best);
     return OK;
 }
 
@@ -124,9 +134,12 @@ static void check(int number, bool best) {
     struct estimate e;
     const struct puzzle *p = &PUZZLES[number - 1];
     assert_ok(judge(number, &e));
-    if (e.memory > p->memory) fail_msg("layout %d keeps %.2f GB on its fullest rank; there are %.0f", number, e.memory / 1e9, p->memory / 1e9);
+    if (e.memory > p->memory)
+        fail_msg("layout %d keeps %.2f GB on its fullest rank; there are %.0f", number, e.memory / 1e9,
+                 p->memory / 1e9);
     double wanted = best ? p->best : p->good;
-    if (e.seconds > wanted) fail_msg("layout %d takes %.2f s a step; at most %.2f are wanted", number, e.seconds, wanted);
+    if (e.seconds > wanted)
+        fail_msg("layout %d takes %.2f s a step; at most %.2f are wanted", number, e.seconds, wanted);
 }
 
 static void test_layout_1_fits_and_is_good(void **state) { (void)state; check(1, false); }
@@ -134,5 +147,5 @@ static void test_layout_1_is_among_the_best(void **state) { (void)state; check(1
 static void test_layout_2_fits_and_is_good(void **state) { (void)state; check(2, false); }
 static void test_layout_2_is_among_the_best(void **state) { (void)state; check(2, true); }
 
-TESTS(unit_test(test_layout_1_fits_and_is_good), unit_test(test_layout_1_is_among_the_best), unit_test(test_layout_2_fits_and_is_good),
-      unit_test(test_layout_2_is_among_the_best))
+TESTS(unit_test(test_layout_1_fits_and_is_good), unit_test(test_layout_1_is_among_the_best),
+      unit_test(test_layout_2_fits_and_is_good), unit_test(test_layout_2_is_among_the_best))

@@ -2,12 +2,12 @@
  *
  *   rank = rank.tp + n.tp (rank.dp + n.dp rank.pp)
  *
- * tp is innermost: its ranks are neighbours. Dimensions are numbered from the innermost: at[DIM_TP], at[DIM_DP], at[DIM_PP] are
- * other names of .tp, .dp, .pp. The group of a rank along an axis holds the ranks that differ from it in that coordinate only.
- * Groups are made by splitting the world: every rank says a colour, and ranks of one colour form a group (group_create,
- * lib/comm/comm.h), in the order of their ranks. So all that has to be found is the way back from a rank to its coordinates,
- * and for each axis a number that all ranks of a group have in common and no other rank has: here, the first rank of the group.
- * The rest is given. */
+ * tp is innermost: its ranks are neighbours. Dimensions are numbered from the innermost: at[DIM_TP], at[DIM_DP],
+ * at[DIM_PP] are other names of .tp, .dp, .pp. The group of a rank along an axis holds the ranks that differ from it in
+ * that coordinate only. Groups are made by splitting the world: every rank says a colour, and ranks of one colour form
+ * a group (group_create, lib/comm/comm.h), in the order of their ranks. So all that has to be found is the way back
+ * from a rank to its coordinates, and for each axis a number that all ranks of a group have in common and no other rank
+ * has: here, the first rank of the group. The rest is given. */
 #include "lib/comm/mesh.h"
 
 #include <inttypes.h>
@@ -20,8 +20,8 @@ static bool at_an_end(const struct mesh_place *p) {
 }
 
 enum { ALL_DIMS = (1 << N_DIMS) - 1 };
-/* along: bits of the dimensions in which members differ. copies: what is not cut along the axis is the same on all its ranks. Where not all
- * ranks are in such a group: who is, and how many of them there are in one. */
+/* along: bits of the dimensions in which members differ. copies: what is not cut along the axis is the same on all its
+ * ranks. Where not all ranks are in such a group: who is, and how many of them there are in one. */
 static const struct axis_row {
     const char *name;
     unsigned along;
@@ -55,7 +55,8 @@ const char *mesh_sizes_text(const struct mesh_sizes *sizes, char *text, size_t s
     snprintf(text, size, "dp=%" PRId64, size_along(sizes, DIM_DP));
     for (int d = 0; d < N_DIMS && used < size; d++)
         if (size_along(sizes, d) != 1)
-            used += (size_t)snprintf(text + used, size - used, "%s%s=%" PRId64, used ? " x " : "", DIMS[d], sizes->at[d]);
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s=%" PRId64, used ? " x " : "", DIMS[d], sizes->at[d]);
     return text;
 }
 
@@ -77,13 +78,14 @@ const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size)
     size_t used = 0;
     text[0] = 0;
     for (int d = N_DIMS; d-- > 0 && used < size;)
-        if (p->n.at[d] > 1) used += (size_t)snprintf(text + used, size - used, "%s%s%d", used ? " " : "", DIMS[d], p->rank.at[d]);
+        if (p->n.at[d] > 1)
+            used += (size_t)snprintf(text + used, size - used, "%s%s%d", used ? " " : "", DIMS[d], p->rank.at[d]);
     return text;
 }
 
-/* TODO: the first rank of this rank's group along an axis; -1: the rank has no group there. AXIS_TP, AXIS_DP, AXIS_PP as
- * said above. AXIS_TIE: the first and the last stage of a pipeline, which both hold the tied embedding; no rank where there
- * is one stage. AXIS_MESH: all ranks. The table AXES says so too: use it, or write a switch. */
+/* TODO: the first rank of this rank's group along an axis; -1: the rank has no group there. AXIS_TP, AXIS_DP, AXIS_PP
+ * as said above. AXIS_TIE: the first and the last stage of a pipeline, which both hold the tied embedding; no rank
+ * where there is one stage. AXIS_MESH: all ranks. The table AXES says so too: use it, or write a switch. */
 int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
     (void)axis, (void)p;
     return -1;

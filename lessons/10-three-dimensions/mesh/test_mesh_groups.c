@@ -47,7 +47,8 @@ static void test_mesh_trains_in_three_dimensions(void **state) {
     struct plan plan = parity_plan();
     int n = comm_world_size();
     plan.layers = 2;
-    bool meshed = agree_all(mesh_init(&mesh, &(struct mesh_sizes){.dp = n}) == OK);        /* does it take place at all? One rank's serial run would */
+    /* does it take place at all? One rank's serial run would */
+    bool meshed = agree_all(mesh_init(&mesh, &(struct mesh_sizes){.dp = n}) == OK);
     meshed = meshed && agree_all(group_size(mesh.group[AXIS_MESH]) == n && mesh.place.rank.dp == comm_world_rank());
     mesh_fini(&mesh);
     assert_true(meshed);

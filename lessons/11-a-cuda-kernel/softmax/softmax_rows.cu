@@ -5,8 +5,8 @@
  *   2. neighbouring threads on neighbouring columns                   coalesced loads and stores
  *   3. the row in registers between the maximum, the sum and y        each number read once
  *
- * Watch out for threads that have no column (what is the neutral element of a maximum, of a sum?), for lanes that must not leave before a
- * shuffle, and for shared memory that is used twice. Try it:
+ * Watch out for threads that have no column (what is the neutral element of a maximum, of a sum?), for lanes that must
+ * not leave before a shuffle, and for shared memory that is used twice. Try it:
  *
  *   make grade LESSON=11 FILE=lessons/11-a-cuda-kernel/softmax/softmax_rows.cu */
 #include "lib/device/gpu.h"

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct { int R, C; } sizes[] = {{1, 1}, {3, 2}, {4, 31}, {2, 32}, {5, 33}, {3, 100}, {3, 127}, {2, 257}, {3, 1000}, {2, 1024}, {2, 1025}, {1, 2500}};
+static const struct { int R, C; } sizes[] = {{1, 1}, {3, 2}, {4, 31}, {2, 32}, {5, 33}, {3, 100}, {3, 127}, {2, 257},
+                                             {3, 1000}, {2, 1024}, {2, 1025}, {1, 2500}};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 /* x and y on the device, of exactly R C floats each: one more is out of bounds. y is NaN before. */
@@ -46,8 +47,8 @@ static void run(struct rows *rows, enum simt_order order) {
     if (simt_take_error()) rows->status = FAIL(E_DEVICE, "%s", simt_error_text());
 }
 
-/* y / want - 1: x - m is off by 2^-24 of itself (here up to 16), which exp makes a relative error; the sum of C numbers by C 2^-24 at most;
- * exp and the division by some units more. */
+/* y / want - 1: x - m is off by 2^-24 of itself (here up to 16), which exp makes a relative error; the sum of C numbers
+ * by C 2^-24 at most; exp and the division by some units more. */
 static const char *first_wrong(const struct rows *rows) {
     static char text[200];
     for (int r = 0; r < rows->R; r++) {
@@ -58,7 +59,8 @@ static const char *first_wrong(const struct rows *rows) {
         for (int c = 0; c < rows->C; c++) {
             double want = exp((double)x[c] - most) / sum;
             if (fabs((double)y[c] - want) <= want * (rows->C + 64) * 0x1p-23) continue;
-            snprintf(text, sizeof text, "R=%d C=%d: y[%d,%d] is %.9g, and should be %.9g", rows->R, rows->C, r, c, (double)y[c], want);
+            snprintf(text, sizeof text, "R=%d C=%d: y[%d,%d] is %.9g, and should be %.9g", rows->R, rows->C, r, c,
+                     (double)y[c], want);
             return text;
         }
     }
@@ -118,7 +120,8 @@ static void test_softmax_has_the_same_bits_in_both_orders(void **state) {
     }
 }
 
-/* ---- traffic, apart from the numbers: a kernel that lacks a barrier may move well what it moves, but it has to move all ---- */
+/* ---- traffic, apart from the numbers: a kernel that lacks a barrier may move well what it moves, but it has to move
+ * all ---- */
 static struct simt_counts traffic_of(int R, int C) {
     struct rows rows = rows_create(R, C, 4, -2);
     simt_count(1);
@@ -139,7 +142,8 @@ static void at_most(const char *what, int R, int C, int64_t count, double limit)
     if ((double)count > limit) fail_msg("R=%d C=%d: %s: %lld; at most %.0f", R, C, what, (long long)count, limit);
 }
 
-/* R C / 8 sectors are all of x. Rows that begin on a sector: 3 times that; where they do not, 32 floats lie in 5 sectors and not in 4. */
+/* R C / 8 sectors are all of x. Rows that begin on a sector: 3 times that; where they do not, 32 floats lie in 5
+ * sectors and not in 4. */
 static void test_softmax_loads_and_stores_are_coalesced(void **state) {
     (void)state;
     static const int columns[] = {1024, 999}, slack[] = {4, 5};
@@ -165,6 +169,7 @@ static void test_softmax_has_no_bank_conflicts(void **state) {
     at_most("wavefronts of shared memory", 8, 1024, n.shared.units, (double)n.shared.requests);
 }
 
-TESTS(unit_test(test_softmax_equals_fp64_on_every_size), unit_test(test_softmax_of_large_numbers), unit_test(test_softmax_of_masked_rows),
-      unit_test(test_softmax_has_the_same_bits_in_both_orders), unit_test(test_softmax_loads_and_stores_are_coalesced),
-      unit_test(test_softmax_reads_each_number_once), unit_test(test_softmax_has_no_bank_conflicts))
+TESTS(unit_test(test_softmax_equals_fp64_on_every_size), unit_test(test_softmax_of_large_numbers),
+      unit_test(test_softmax_of_masked_rows), unit_test(test_softmax_has_the_same_bits_in_both_orders),
+      unit_test(test_softmax_loads_and_stores_are_coalesced), unit_test(test_softmax_reads_each_number_once),
+      unit_test(test_softmax_has_no_bank_conflicts))

@@ -1,6 +1,6 @@
 /* ranks: 1  device: simt */
-/* The transpose, number for number; and apart from the numbers what it asks of memory. What the checker of memory reports
- * fails the test that ran then. */
+/* The transpose, number for number; and apart from the numbers what it asks of memory. What the checker of memory
+ * reports fails the test that ran then. */
 #include "lessons/11-a-cuda-kernel/transpose/transpose.h"
 #include "tests/simt/simt_test.h"
 #include "tests/test.h"
@@ -35,8 +35,8 @@ static enum status run(float *y, const float *x, int R, int C, enum simt_order o
     return status;
 }
 
-/* Transposes one matrix, and says what was moved. *wrong: the first number of y that is not right, R C if all are; *found:
- * that number. */
+/* Transposes one matrix, and says what was moved. *wrong: the first number of y that is not right, R C if all are;
+ * *found: that number. */
 static struct simt_counts measure(int R, int C, enum simt_order order, size_t *wrong, float *found) {
     size_t n = *wrong = (size_t)R * (size_t)C;
     float *x = device_floats(n), *y = device_floats(n);
@@ -58,10 +58,12 @@ static void check(int R, int C, enum simt_order order) {
     float found;
     measure(R, C, order, &wrong, &found);
     if (wrong < n)
-        fail_msg("R=%d C=%d: y[%zu,%zu] is %g; x[r,c] is r C + c", R, C, wrong / (size_t)R, wrong % (size_t)R, (double)found);
+        fail_msg("R=%d C=%d: y[%zu,%zu] is %g; x[r,c] is r C + c", R, C, wrong / (size_t)R, wrong % (size_t)R,
+                 (double)found);
 }
 
-static const struct { int R, C; } sizes[] = {{1, 1}, {32, 32}, {1, 40}, {40, 1}, {31, 33}, {33, 31}, {64, 96}, {50, 7}, {100, 65}};
+static const struct { int R, C; } sizes[] = {{1, 1}, {32, 32}, {1, 40}, {40, 1}, {31, 33}, {33, 31}, {64, 96}, {50, 7},
+                                             {100, 65}};
 
 static void check_sizes(enum simt_order order) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) check(sizes[i].R, sizes[i].C, order);
@@ -106,5 +108,6 @@ static void test_transpose_has_no_bank_conflicts(void **state) {
     check_traffic("wavefronts of shared memory", n.shared.bytes, 2 * BYTES, n.shared.units, n.shared.requests);
 }
 
-TESTS(unit_test(test_transpose_of_every_size), unit_test(test_transpose_in_the_opposite_order), unit_test(test_transpose_loads_whole_sectors),
-      unit_test(test_transpose_stores_whole_sectors), unit_test(test_transpose_has_no_bank_conflicts))
+TESTS(unit_test(test_transpose_of_every_size), unit_test(test_transpose_in_the_opposite_order),
+      unit_test(test_transpose_loads_whole_sectors), unit_test(test_transpose_stores_whole_sectors),
+      unit_test(test_transpose_has_no_bank_conflicts))

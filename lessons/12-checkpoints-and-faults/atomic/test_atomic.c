@@ -1,19 +1,22 @@
 /* ranks: 1  device: cpu
  *
- * A disk in memory that can be stopped after any operation, and that knows what a power cut may leave: of every file the flushed bytes, half or all of the others; of
- * the changes of names since the last flush of the folder any subset. Every such remainder is looked at. */
+ * A disk in memory that can be stopped after any operation, and that knows what a power cut may leave: of every file
+ * the flushed bytes, half or all of the others; of the changes of names since the last flush of the folder any subset.
+ * Every such remainder is looked at. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
 
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FILES = 64, MOST_NAMES = 24, MOST_CHANGES = 64, MOST_SUBSETS = 10, FILE_BYTES = 512, STATE_BYTES = 300, NEVER = -1 };
+enum { MOST_FILES = 64, MOST_NAMES = 24, MOST_CHANGES = 64, MOST_SUBSETS = 10, FILE_BYTES = 512, STATE_BYTES = 300,
+       NEVER = -1 };
 
 struct content { char data[FILE_BYTES]; int64_t n; };
 struct file { struct content now, flushed; };
 struct names { char name[MOST_NAMES][ATOMIC_NAME]; int file[MOST_NAMES], n; };
-struct change { char from[ATOMIC_NAME], to[ATOMIC_NAME]; int file; };   /* "" to "a": made; "a" to "b": moved; "a" to "": removed */
+/* "" to "a": made; "a" to "b": moved; "a" to "": removed */
+struct change { char from[ATOMIC_NAME], to[ATOMIC_NAME]; int file; };
 
 struct play {
     struct file files[MOST_FILES];
@@ -21,7 +24,8 @@ struct play {
     struct names now, flushed;
     struct change changes[MOST_CHANGES];     /* from flushed to now */
     int n_changes;
-    int at, stop_at, fail_at;                /* operations so far; from which one on the disk is gone; which one alone fails */
+    int at, stop_at, fail_at;                /* operations so far; from which one on the disk is gone; which one alone
+                                              * fails */
     bool removing;                           /* the one that failed was a removal */
 };
 
@@ -59,7 +63,9 @@ static bool works(struct play *p) {
     int at = p->at++;
     return at != p->fail_at && (p->stop_at == NEVER || at < p->stop_at);
 }
-static enum status broken(const char *what, const char *name) { return FAIL(E_IO, "%s %s: Input/output error", what, name); }
+static enum status broken(const char *what, const char *name) {
+    return FAIL(E_IO, "%s %s: Input/output error", what, name);
+}
 
 static enum status op_create(void *self, const char *name) {
     struct play *p = self;
@@ -119,7 +125,9 @@ static enum status op_flush_folder(void *self) {
     return OK;
 }
 
-static struct disk disk_of(struct play *p) { return (struct disk){p, op_create, op_append, op_flush, op_rename, op_remove, op_flush_folder}; }
+static struct disk disk_of(struct play *p) {
+    return (struct disk){p, op_create, op_append, op_flush, op_rename, op_remove, op_flush_folder};
+}
 
 /* ---- what a reader finds ---- */
 
@@ -132,7 +140,8 @@ static void make_state(char state[STATE_BYTES], int64_t step, int version) {
 static struct content survived(const struct file *f, int mode) {
     if (mode == 0) return f->flushed;
     struct content c = f->now;
-    if (mode == 1 && (f->flushed.n != f->now.n || memcmp(f->flushed.data, f->now.data, (size_t)f->now.n))) c.n = f->now.n / 2;
+    if (mode == 1 && (f->flushed.n != f->now.n || memcmp(f->flushed.data, f->now.data, (size_t)f->now.n)))
+        c.n = f->now.n / 2;
     return c;
 }
 
@@ -165,7 +174,8 @@ static bool same(struct found a, struct found b) { return a.step == b.step && a.
 
 /* Is one of the two found, whatever the power cut leaves? */
 static bool always_found(const struct play *p, struct found a, struct found b) {
-    int n = p->n_changes < MOST_SUBSETS ? p->n_changes : MOST_SUBSETS;     /* the last ones may be lost; those before them are there */
+    /* the last ones may be lost; those before them are there */
+    int n = p->n_changes < MOST_SUBSETS ? p->n_changes : MOST_SUBSETS;
     for (int mask = 0; mask < 1 << n; mask++) {
         struct names d = p->flushed;
         for (int i = 0; i < p->n_changes; i++)
@@ -196,7 +206,15 @@ static void start(struct play *p) {
 }
 
 /* What each test does before the save that something happens to, and that save. */
-static const struct story { const char *what; int n_before; struct { int64_t step; int version; int64_t old; } save[3]; } stories[] = {
+static const struct story {
+    const char *what;
+    int n_before;
+    struct {
+        int64_t step;
+        int version;
+        int64_t old;
+    } save[3];
+} stories[] = {
     {"the first save", 0, {{1, 0, -1}}},
     {"the second save", 1, {{1, 0, -1}, {2, 0, -1}}},
     {"a save that lets the one before go", 1, {{1, 0, -1}, {2, 0, 1}}},
@@ -205,7 +223,9 @@ static const struct story { const char *what; int n_before; struct { int64_t ste
 };
 enum { N_STORIES = sizeof stories / sizeof *stories };
 
-static struct found told(const struct story *s, int i) { return i < 0 ? (struct found){-1, -1} : (struct found){s->save[i].step, s->save[i].version}; }
+static struct found told(const struct story *s, int i) {
+    return i < 0 ? (struct found){-1, -1} : (struct found){s->save[i].step, s->save[i].version};
+}
 
 /* The disk as it is before the last save of the story; operations are counted from there. */
 static void begin(struct play *p, const struct story *s) {
@@ -213,7 +233,9 @@ static void begin(struct play *p, const struct story *s) {
     for (int i = 0; i < s->n_before; i++) assert_ok(save(p, s->save[i].step, s->save[i].version, s->save[i].old));
     p->at = 0;
 }
-static enum status last(struct play *p, const struct story *s) { return save(p, s->save[s->n_before].step, s->save[s->n_before].version, s->save[s->n_before].old); }
+static enum status last(struct play *p, const struct story *s) {
+    return save(p, s->save[s->n_before].step, s->save[s->n_before].version, s->save[s->n_before].old);
+}
 static int n_operations(const struct story *s) {
     struct play p;
     begin(&p, s);
@@ -266,8 +288,11 @@ static void stop_everywhere(bool power) {
             p.stop_at = k;
             assert_int_equal(last(&p, s), E_IO);
             status_clear();
-            bool whole = power ? always_found(&p, told(s, s->n_before - 1), told(s, s->n_before)) : found_now(&p, told(s, s->n_before - 1), told(s, s->n_before));
-            if (!whole) print_message("    %s, %s operation %d of %d: neither the old state nor the new one is found\n", s->what, power ? "the power goes in" : "killed in", k + 1, n);
+            bool whole = power ? always_found(&p, told(s, s->n_before - 1), told(s, s->n_before))
+                               : found_now(&p, told(s, s->n_before - 1), told(s, s->n_before));
+            if (!whole)
+                print_message("    %s, %s operation %d of %d: neither the old state nor the new one is found\n",
+                              s->what, power ? "the power goes in" : "killed in", k + 1, n);
             assert_true(whole);
         }
     }
@@ -282,7 +307,8 @@ static void test_atomic_power_lost_anywhere_leaves_a_whole_state(void **state) {
     stop_everywhere(true);
 }
 
-/* One operation fails: a full disk, say. The save says so, harms nothing, and can be repeated. (Whether a step that cannot be removed fails a save is left open.) */
+/* One operation fails: a full disk, say. The save says so, harms nothing, and can be repeated. (Whether a step that
+ * cannot be removed fails a save is left open.) */
 static void test_atomic_failure_is_told_and_can_be_repeated(void **state) {
     (void)state;
     for (int i = 0; i < N_STORIES; i++) {
@@ -316,6 +342,8 @@ static void test_atomic_old_step_goes_and_nothing_else_stays(void **state) {
     assert_true(find(&p.now, "step-00000003") >= 0);
 }
 
-TESTS(unit_test(test_atomic_replaces_a_file), unit_test(test_atomic_save_is_found), unit_test(test_atomic_save_outlives_the_power),
-      unit_test(test_atomic_killed_anywhere_leaves_a_whole_state), unit_test(test_atomic_power_lost_anywhere_leaves_a_whole_state),
-      unit_test(test_atomic_failure_is_told_and_can_be_repeated), unit_test(test_atomic_old_step_goes_and_nothing_else_stays))
+TESTS(unit_test(test_atomic_replaces_a_file), unit_test(test_atomic_save_is_found),
+      unit_test(test_atomic_save_outlives_the_power), unit_test(test_atomic_killed_anywhere_leaves_a_whole_state),
+      unit_test(test_atomic_power_lost_anywhere_leaves_a_whole_state),
+      unit_test(test_atomic_failure_is_told_and_can_be_repeated),
+      unit_test(test_atomic_old_step_goes_and_nothing_else_stays))

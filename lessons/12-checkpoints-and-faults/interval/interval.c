@@ -24,8 +24,8 @@ enum status interval_steps(struct faults f, double step_s, int64_t *steps) {
 }
 
 enum status interval_wasted_exactly(struct faults f, double tau, double *fraction) {
-    /* Let E be the expected seconds for a stretch of a = tau + save seconds without a failure. Either it succeeds at once, or it fails after some seconds t < a, costs
-     * t + restart, and E begins again. Solve for E. */
+    /* Let E be the expected seconds for a stretch of a = tau + save seconds without a failure. Either it succeeds at
+     * once, or it fails after some seconds t < a, costs t + restart, and E begins again. Solve for E. */
     (void)f, (void)tau, (void)fraction;
     return FAIL(E_TODO, "interval_wasted_exactly is still to be written");
 }

@@ -30,7 +30,8 @@ enum status interval_steps(struct faults f, double step_s, int64_t *steps) {
     return OK;
 }
 
-/* E = a e^(-a/M) + integral over t < a of (t + restart + E) e^(-t/M) / M dt; solved: E = (M + restart) (e^(a/M) - 1). */
+/* E = a e^(-a/M) + integral over t < a of (t + restart + E) e^(-t/M) / M dt; solved: E = (M + restart) (e^(a/M) -
+ * 1). */
 enum status interval_wasted_exactly(struct faults f, double tau, double *fraction) {
     *fraction = 1 - tau / ((f.mtbf + f.restart) * expm1((tau + f.save) / f.mtbf));
     return OK;

@@ -1,7 +1,9 @@
 /* ranks: 1  device: cpu
  *
- * The formulas against a job that is played: stretches of work and saves, failures drawn from the exponential distribution. With k failures a mean has a relative error of
- * about 1/sqrt(k): 200000 stretches have at least 2000 failures here, and bounds are several times 1/sqrt(k) of the part that failures waste. The draws are the same in every run. */
+ * The formulas against a job that is played: stretches of work and saves, failures drawn from the exponential
+ * distribution. With k failures a mean has a relative error of about 1/sqrt(k): 200000 stretches have at least 2000
+ * failures here, and bounds are several times 1/sqrt(k) of the part that failures waste. The draws are the same in
+ * every run. */
 #include "lessons/12-checkpoints-and-faults/interval/interval.h"
 
 #include "lib/base/rng.h"
@@ -12,7 +14,8 @@ static double play(struct faults f, double tau, int n) {
     double all = 0, need = tau + f.save;
     uint64_t draw = 0;
     for (int done = 0; done < n;) {
-        double until = -f.mtbf * log1p(-rng_uniform(12, 1, draw++));      /* the process has no memory: drawing again for each stretch is the same */
+        /* the process has no memory: drawing again for each stretch is the same */
+        double until = -f.mtbf * log1p(-rng_uniform(12, 1, draw++));
         all += until < need ? until + f.restart : need;
         done += until >= need;
     }
@@ -28,12 +31,15 @@ static void test_interval_mtbf_shrinks_with_the_nodes(void **state) {
     assert_close(mtbf, 19531.25, 1e-9);
 }
 
-/* Far from failures the estimate is right to first order: the next terms are of the size of (tau + save)/mtbf, squared. */
+/* Far from failures the estimate is right to first order: the next terms are of the size of (tau + save)/mtbf,
+ * squared. */
 static void test_interval_wasted_is_right_to_first_order(void **state) {
     (void)state;
-    static const struct { struct faults f; double tau; } cases[] = {{{1, 0, 1e4}, 100}, {{2, 30, 1e4}, 150}, {{0.5, 100, 5e4}, 400}, {{5, 5, 2e4}, 300}};
+    static const struct { struct faults f; double tau; } cases[] = {{{1, 0, 1e4}, 100}, {{2, 30, 1e4}, 150},
+                                                                    {{0.5, 100, 5e4}, 400}, {{5, 5, 2e4}, 300}};
     for (int i = 0; i < 4; i++) {
-        double fraction = NAN, x = (cases[i].tau + cases[i].f.save) / cases[i].f.mtbf, played = play(cases[i].f, cases[i].tau, 200000);
+        double fraction = NAN, x = (cases[i].tau + cases[i].f.save) / cases[i].f.mtbf,
+               played = play(cases[i].f, cases[i].tau, 200000);
         assert_ok(interval_wasted(cases[i].f, cases[i].tau, &fraction));
         double of_failures = (cases[i].tau / 2 + cases[i].f.restart) / cases[i].f.mtbf;
         assert_close(fraction, played, 0.1 * of_failures + 2 * x * x + 0.02 * fraction);
@@ -71,7 +77,8 @@ static void test_interval_best_wins_when_played(void **state) {
 static void test_interval_in_whole_steps(void **state) {
     (void)state;
     static const struct { struct faults f; double step_s; } cases[] = {
-        {{0.5, 0, 3600}, 0.25}, {{0.5, 9, 3600}, 7}, {{0.5, 0, 3600}, 100}, {{2, 0, 100}, 13.9}, {{2, 0, 100}, 6.1}, {{8, 0, 100}, 29}, {{8, 0, 900}, 11}};
+        {{0.5, 0, 3600}, 0.25}, {{0.5, 9, 3600}, 7}, {{0.5, 0, 3600}, 100}, {{2, 0, 100}, 13.9}, {{2, 0, 100}, 6.1},
+        {{8, 0, 100}, 29}, {{8, 0, 900}, 11}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t steps = -1, best = 1;
         double s = cases[i].step_s, least = INFINITY;
@@ -84,14 +91,16 @@ static void test_interval_in_whole_steps(void **state) {
         assert_int_equal(steps, best);
     }
     int64_t steps = -1;
-    assert_ok(interval_steps((struct faults){1, 0, 100}, 9.6, &steps));  /* 14.14 s lie between one step (9.6) and two (19.2): 0.1522 and 0.1481 */
+    /* 14.14 s lie between one step (9.6) and two (19.2): 0.1522 and 0.1481 */
+    assert_ok(interval_steps((struct faults){1, 0, 100}, 9.6, &steps));
     assert_int_equal(steps, 2);
 }
 
 /* Also where failures are frequent, and the first order says more than everything. */
 static void test_interval_wasted_exactly_is_what_is_played(void **state) {
     (void)state;
-    static const struct { struct faults f; double tau; } cases[] = {{{1, 0, 1000}, 100}, {{30, 60, 300}, 100}, {{10, 0, 100}, 200}, {{100, 400, 1000}, 450}};
+    static const struct { struct faults f; double tau; } cases[] = {{{1, 0, 1000}, 100}, {{30, 60, 300}, 100},
+                                                                    {{10, 0, 100}, 200}, {{100, 400, 1000}, 450}};
     for (int i = 0; i < 4; i++) {
         double fraction = NAN, played = play(cases[i].f, cases[i].tau, 200000);
         assert_ok(interval_wasted_exactly(cases[i].f, cases[i].tau, &fraction));
@@ -100,5 +109,6 @@ static void test_interval_wasted_exactly_is_what_is_played(void **state) {
     }
 }
 
-TESTS(unit_test(test_interval_mtbf_shrinks_with_the_nodes), unit_test(test_interval_wasted_is_right_to_first_order), unit_test(test_interval_best_is_the_cheapest),
-      unit_test(test_interval_best_wins_when_played), unit_test(test_interval_in_whole_steps), unit_test(test_interval_wasted_exactly_is_what_is_played))
+TESTS(unit_test(test_interval_mtbf_shrinks_with_the_nodes), unit_test(test_interval_wasted_is_right_to_first_order),
+      unit_test(test_interval_best_is_the_cheapest), unit_test(test_interval_best_wins_when_played),
+      unit_test(test_interval_in_whole_steps), unit_test(test_interval_wasted_exactly_is_what_is_played))
