@@ -17,19 +17,26 @@
 #include <string.h>
 #include <unistd.h>
 
-/* prints: what it prints is what it makes. A training run whose log is lost has still trained, and is not to be started again. */
+/* prints: what it prints is what it makes. A training run whose log is lost has still trained, and is not to be started
+ * again. */
 struct command { const char *name; int (*main)(int argc, char **argv); bool prints; const char *meaning; };
 
 static const struct command COMMANDS[] = {
     {"train", train_main, false, "train a GPT; alone, or as one rank under launch, mpirun or srun"},
-    {"compare", compare_main, true, "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
+    {"compare", compare_main, true,
+     "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
     {"launch", launch_main, false, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
-    {"preflight", preflight_main, true, "under launch, before a long job: who is where, what differs, how fast are network and disk"},
+    {"preflight", preflight_main, true,
+     "under launch, before a long job: who is where, what differs, how fast are network and disk"},
     {"show", show_main, true, "show program|memory|mesh|options: what a run would do and need, without running it"},
-    {"generate", generate_main, true, "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
-    {"checkpoint", checkpoint_main, true, "checkpoint inspect|export|import: what a checkpoint holds; to and from Hugging Face and llm.c"},
-    {"data", data_main, true, "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},
-    {"schedule", schedule_main, true, "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
+    {"generate", generate_main, true,
+     "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
+    {"checkpoint", checkpoint_main, true,
+     "checkpoint inspect|export|import: what a checkpoint holds; to and from Hugging Face and llm.c"},
+    {"data", data_main, true,
+     "data tokenize TEXT... --to OUT.bin | inspect FILE: files of tokens, written and looked at"},
+    {"schedule", schedule_main, true,
+     "schedule --schedule NAME --pp P --microbatches M: a pipeline schedule checked, timed and drawn"},
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
@@ -40,14 +47,16 @@ static void print_help(FILE *f) {
                "  trivium COMMAND --help                             its options\n");
 }
 
-/* OpenMP threads that wait for one another shall soon sleep. GNU's spin for milliseconds: on a quiet machine nobody notices, but where something
- * else runs, each barrier lasts until the spinning thread has used up its turn, and two threads were 20 times slower than one; with a
- * thousand turns, 2 times. (To sleep at once costs small models half their speed on a quiet machine.) The library reads this before main, so the
- * program starts itself once more. Who has set either variable has decided. */
+/* OpenMP threads that wait for one another shall soon sleep. GNU's spin for milliseconds: on a quiet machine nobody
+ * notices, but where something else runs, each barrier lasts until the spinning thread has used up its turn, and two
+ * threads were 20 times slower than one; with a thousand turns, 2 times. (To sleep at once costs small models half
+ * their speed on a quiet machine.) The library reads this before main, so the program starts itself once more. Who has
+ * set either variable has decided. */
 static void wait_briefly(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("GOMP_SPINCOUNT", "1000", 1)) return;
     char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);     /* by its own name, by which ps and pgrep know it */
+    /* by its own name, by which ps and pgrep know it */
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n <= 0) return;
     path[n] = 0;
     execv(path, argv);
@@ -82,7 +91,10 @@ int main(int argc, char **argv) {
         print_help(stdout);
         return unless_output_was_lost(argc > 1 ? 0 : 2);
     }
-    FAIL(E_USAGE, "no command is called %s; use train, compare, launch, preflight, show, generate, checkpoint, data or schedule (trivium --help)", name);
+    FAIL(E_USAGE,
+         "no command is called %s; use train, compare, launch, preflight, show, generate, checkpoint, data or schedule "
+         "(trivium --help)",
+         name);
     status_report();
     return status_exit_code(E_USAGE);
 }

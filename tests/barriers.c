@@ -1,8 +1,9 @@
 /* Every barrier of every kernel, taken away. See barriers.h.
  *
- * Each run is a process of its own, forked before any test has run: a report ends it at once, and no run sees what another has
- * left behind. First every test runs as it is, for at most LIMIT_S seconds of processor time, and notes which barriers it
- * passes; then for each barrier the tests that pass it run without it, those that come to it soonest first. */
+ * Each run is a process of its own, forked before any test has run: a report ends it at once, and no run sees what
+ * another has left behind. First every test runs as it is, for at most LIMIT_S seconds of processor time, and notes
+ * which barriers it passes; then for each barrier the tests that pass it run without it, those that come to it soonest
+ * first. */
 #include "tests/barriers.h"
 
 #include "lib/comm/comm.h"
@@ -24,7 +25,8 @@ enum { MAX_TESTS = 1024, MAX_BARRIERS = 512, LIMIT_S = 2 };
 enum ending { WELL, REPORTED, TEST_FAILED, OUT_OF_TIME, DIED }; /* of a run; the first four are exit codes */
 
 struct one_test { const char *file; const struct CMUnitTest *test; };
-struct missed_by { int test; double after_s; };                 /* a test that passes a barrier, and when it first did */
+struct missed_by { int test; double after_s; };                 /* a test that passes a barrier, and when it first
+                                                                 * did */
 struct site { struct simt_barrier barrier; struct missed_by by[MAX_TESTS]; int n; };
 
 static struct one_test tests[MAX_TESTS];
@@ -61,7 +63,8 @@ static void look(int signal) {
 }
 
 static void every(double seconds, void (*handler)(int)) {
-    struct itimerval interval = {.it_value = {(time_t)seconds, (suseconds_t)(1e6 * (seconds - (double)(time_t)seconds))}};
+    struct itimerval interval = {.it_value = {(time_t)seconds,
+                                              (suseconds_t)(1e6 * (seconds - (double)(time_t)seconds))}};
     interval.it_interval = interval.it_value;
     signal(SIGPROF, handler);
     setitimer(ITIMER_PROF, &interval, NULL);
@@ -103,7 +106,8 @@ static enum ending run_as_it_is(const struct one_test *t) {
     return wait_for(child);
 }
 
-static enum ending run_without(const struct one_test *t, const struct simt_barrier *b, enum simt_order order, double limit_s) {
+static enum ending run_without(const struct one_test *t, const struct simt_barrier *b, enum simt_order order,
+                               double limit_s) {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -122,11 +126,13 @@ static enum ending run_without(const struct one_test *t, const struct simt_barri
 static void collect_tests(const char *filter) {
     for (const struct test_suite *suite = test_suites; suite; suite = suite->next)
         for (size_t i = 0; i < suite->n && n_tests < MAX_TESTS; i++)
-            if (test_selected(suite, suite->tests[i].name, filter)) tests[n_tests++] = (struct one_test){suite->file, &suite->tests[i]};
+            if (test_selected(suite, suite->tests[i].name,
+                              filter)) tests[n_tests++] = (struct one_test){suite->file, &suite->tests[i]};
 }
 
 static bool same(const struct simt_barrier *a, const struct simt_barrier *b) {
-    return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->kernel, b->kernel) == 0 && strcmp(a->what, b->what) == 0;
+    return a->line == b->line && strcmp(a->file, b->file) == 0 && strcmp(a->kernel, b->kernel) == 0 &&
+           strcmp(a->what, b->what) == 0;
 }
 
 static struct site *site_of(const struct simt_barrier *b) {
@@ -181,8 +187,8 @@ static bool is_missed_soon_or_late(const struct site *s, int ways[DIED + 1]) {
 
 static void show(const struct site *s) {
     const struct simt_barrier *b = &s->barrier;
-    printf("FAILED nobody misses %s of %s: SIMT_NO_BARRIER='%s:%d,%s', %d test%s, soonest %s\n", b->what, b->kernel, b->file, b->line,
-           b->kernel, s->n, s->n == 1 ? "" : "s", tests[s->by[0].test].test->name);
+    printf("FAILED nobody misses %s of %s: SIMT_NO_BARRIER='%s:%d,%s', %d test%s, soonest %s\n", b->what, b->kernel,
+           b->file, b->line, b->kernel, s->n, s->n == 1 ? "" : "s", tests[s->by[0].test].test->name);
     fflush(stdout);
 }
 
@@ -205,8 +211,8 @@ int barriers_run(const char *filter) {
         if (!missed) show(&sites[i]);
         n_missed += missed;
     }
-    printf("%d of %d barriers are missed when they are off: %d by a report, %d by a test, %d by a crash (%.0f s)\n", n_missed, n_sites,
-           ways[REPORTED], ways[TEST_FAILED], ways[DIED], children_s());
+    printf("%d of %d barriers are missed when they are off: %d by a report, %d by a test, %d by a crash (%.0f s)\n",
+           n_missed, n_sites, ways[REPORTED], ways[TEST_FAILED], ways[DIED], children_s());
     printf("%d passed, %d failed, 0 skipped\n", n_missed, n_sites - n_missed + n_ill);
     fflush(stdout);
     comm_finish(true, 0);

@@ -1,7 +1,7 @@
-/* build-simt/trivium-tests-check --barriers [filter]: no barrier of a kernel is there for nothing, and no missing one goes
- * unnoticed. Every __syncthreads and __syncwarp that a test passes (tests/simt numbers them: one for each kernel that comes to it)
- * is taken away in turn, and the tests that pass it are run again until one fails or tests/simt reports something: threads in
- * forward order first, then in reverse. tests/barriers.c. */
+/* build-simt/trivium-tests-check --barriers [filter]: no barrier of a kernel is there for nothing, and no missing one
+ * goes unnoticed. Every __syncthreads and __syncwarp that a test passes (tests/simt numbers them: one for each kernel
+ * that comes to it) is taken away in turn, and the tests that pass it are run again until one fails or tests/simt
+ * reports something: threads in forward order first, then in reverse. tests/barriers.c. */
 #ifndef TRIVIUM_TESTS_BARRIERS_H
 #define TRIVIUM_TESTS_BARRIERS_H
 

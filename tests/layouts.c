@@ -37,15 +37,17 @@ static const char *if_more(char text[32], const char *name, int64_t n, int64_t u
 }
 
 const char *layout_name(const struct plan *p) {
-    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved"}, *const offloads[] = {"", " offload-optimizer", " offload-params"};
+    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved"},
+    *const offloads[] = {"", " offload-optimizer", " offload-params"};
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
     static char name[192];
     char chunks[32], zero[32];
     const struct pp_options *pipe = pp_options(p);
     const struct zero_options *z = zero_options(p);
-    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", (int)p->mesh.dp, (int)p->mesh.tp, (int)p->mesh.pp,
-             tp_options(p)->sp ? " sp" : "", schedules[pipe->schedule], if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch,
-             pipe->split[0] ? " split " : "", pipe->split, if_more(zero, "zero", z->stage, 0), offloads[z->offload],
+    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", (int)p->mesh.dp, (int)p->mesh.tp,
+             (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "", schedules[pipe->schedule],
+             if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch, pipe->split[0] ? " split " : "",
+             pipe->split, if_more(zero, "zero", z->stage, 0), offloads[z->offload],
              recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
              p->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "");
     return name;
@@ -129,7 +131,8 @@ static double largest(const double *x, int64_t n) {
 }
 
 /* max |x - reference| over own elements, which are found by their global index. */
-static double own_difference(const struct param *w, const void *own, enum dtype dtype, const double *reference, double *padding) {
+static double own_difference(const struct param *w, const void *own, enum dtype dtype, const double *reference,
+                             double *padding) {
     double max = 0;
     for (int64_t i = 0; i < w->own_n; i++) {
         int64_t global = shape_global_index(&w->type.shape, w->own_first + i);
@@ -233,8 +236,8 @@ static enum status steps_compare(struct run *r, const struct reference *ref, str
 }
 
 static void agree(struct difference *d) {
-    double *const fields[] = {&d->loss, &d->norm, &d->grad, &d->weight, &d->first_loss, &d->first_grad, &d->weight_absolute,
-                              &d->memory, &d->wire, &d->padding};
+    double *const fields[] = {&d->loss, &d->norm, &d->grad, &d->weight, &d->first_loss, &d->first_grad,
+                              &d->weight_absolute, &d->memory, &d->wire, &d->padding};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) *fields[i] = agree_max(*fields[i]);
 }
 
@@ -266,7 +269,8 @@ static void each_split(const struct plan *base, void (*visit)(void *, const stru
 
 static void each_schedule(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
-    for (pp_options(&p)->schedule = SCHEDULE_GPIPE; pp_options(&p)->schedule <= SCHEDULE_1F1B; pp_options(&p)->schedule++)
+    for (pp_options(&p)->schedule = SCHEDULE_GPIPE; pp_options(&p)->schedule <= SCHEDULE_1F1B;
+         pp_options(&p)->schedule++)
         for (p.micro_batch = 1; p.micro_batch <= p.global_batch / p.mesh.dp; p.micro_batch *= 2) {
             struct plan settled = p;
             if (plan_settle(&settled, plan_ranks(&p)) == OK) each_split(&settled, visit, self);
@@ -278,7 +282,8 @@ static void each_schedule(const struct plan *base, void (*visit)(void *, const s
 static void each_interleaved(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
     pp_options(&p)->schedule = SCHEDULE_INTERLEAVED;
-    for (pp_options(&p)->chunks = 2; p.mesh.pp > 1 && p.mesh.pp * pp_options(&p)->chunks <= p.layers; pp_options(&p)->chunks *= 2)
+    for (pp_options(&p)->chunks = 2; p.mesh.pp > 1 && p.mesh.pp * pp_options(&p)->chunks <= p.layers;
+         pp_options(&p)->chunks *= 2)
         for (p.micro_batch = 1; p.micro_batch <= 2; p.micro_batch *= 2) {
             struct plan settled = p;
             bool legal = plan_settle(&settled, plan_ranks(&p)) == OK && settled.n_microbatches % p.mesh.pp == 0;
@@ -300,18 +305,21 @@ void layouts_each(const struct plan *base, int world, void (*visit)(void *, cons
 
 /* ---- every technique ---- */
 /* `order`: which dimension gets the first factor of two of the world, which the second and the third. */
-static const struct companion { const char *order; int zero, offload, recompute, recompute_n, sp, chunks; } companies[N_COMPANIES] = {
+static const struct companion { const char *order; int zero, offload, recompute, recompute_n, sp,
+                                chunks; } companies[N_COMPANIES] = {
     {"dtp", .zero = 1}, {"dtp", .zero = 2}, {"dtp", .zero = 3}, {"dpt", .zero = 1, .offload = OFFLOAD_OPTIMIZER},
     {"dpt", .zero = 3, .offload = OFFLOAD_PARAMS}, {"tpd", .recompute = RECOMPUTE_SELECTIVE},
     {"pdt", .recompute = RECOMPUTE_FULL}, {"dtp", .recompute = RECOMPUTE_UNIFORM, .recompute_n = 2}, {"tdp", .sp = 1},
-    {"pdt", .chunks = 2}, {"tdp", .zero = 3, .recompute = RECOMPUTE_FULL, .sp = 1}, {"ptd", .zero = 2, .chunks = 2, .sp = 1}};
+    {"pdt", .chunks = 2}, {"tdp", .zero = 3, .recompute = RECOMPUTE_FULL, .sp = 1},
+    {"ptd", .zero = 2, .chunks = 2, .sp = 1}};
 
 struct plan layout_in_company(struct plan p, int company) {
     const struct companion *c = &companies[company];
     const char *next = c->order;
     for (int world = comm_world_size(); world > 1; world /= 2, next++)
         *(*next == 'd' ? &p.mesh.dp : *next == 't' ? &p.mesh.tp : &p.mesh.pp) *= 2;
-    zero_options(&p)->stage = c->zero, zero_options(&p)->offload = c->offload, recompute_options(&p)->kind = c->recompute, recompute_options(&p)->n = c->recompute_n;
+    zero_options(&p)->stage = c->zero, zero_options(&p)->offload = c->offload,
+    recompute_options(&p)->kind = c->recompute, recompute_options(&p)->n = c->recompute_n;
     tp_options(&p)->sp = c->sp && p.mesh.tp > 1;
     if (c->chunks && p.mesh.pp > 1) pp_options(&p)->schedule = SCHEDULE_INTERLEAVED, pp_options(&p)->chunks = c->chunks;
     p.micro_batch = 2;

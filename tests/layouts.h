@@ -1,4 +1,5 @@
-/* Layouts to try, a serial run to hold them against, and what "the same" means (docs/architecture.md, promises 1 and 2). */
+/* Layouts to try, a serial run to hold them against, and what "the same" means (docs/architecture.md, promises 1 and
+ * 2). */
 #ifndef TRIVIUM_TESTS_LAYOUTS_H
 #define TRIVIUM_TESTS_LAYOUTS_H
 
@@ -6,9 +7,9 @@
 
 enum { PARITY_STEPS = 3, MAX_PARAMS = 256 };
 
-/* Small, and nothing divides by accident: vocabulary 131 is prime, 8 layers, 8 heads, sequences of 8, dropout on, clipping
- * active. Adam's eps is 1e-6: the key third of the qkv bias has a zero gradient, and a smaller eps turns its rounding noise
- * into updates. */
+/* Small, and nothing divides by accident: vocabulary 131 is prime, 8 layers, 8 heads, sequences of 8, dropout on,
+ * clipping active. Adam's eps is 1e-6: the key third of the qkv bias has a zero gradient, and a smaller eps turns its
+ * rounding noise into updates. */
 struct plan parity_plan(void);
 
 /** Give the run the demonstration text, opened once. @errors E_DATA */
@@ -29,16 +30,19 @@ struct difference {
     double loss, norm, grad, weight;   /* loss and grad: of the first step and over all steps (see below) */
     double first_loss, first_grad;
     double weight_absolute;
-    double memory;                     /* bytes by which a role's measured mark differs from the plan of rank 0 for that rank */
-    double wire;                       /* relative difference of the ledger's bytes from the bill, and how many operations it is off, over all axes */
+    double memory;                     /* bytes by which a role's measured mark differs from the plan of rank 0 for that
+                                        * rank */
+    double wire;                       /* relative difference of the ledger's bytes from the bill, and how many
+                                        * operations it is off, over all axes */
     double padding;                    /* largest weight beyond the vocabulary: must stay zero */
     uint64_t bits;                     /* hash of this rank's losses and weights: two equal runs have equal bits */
 };
 /** Train the layout and compare. @collective{world} */
 enum status layout_compare(const struct plan *, const struct reference *, struct difference *);
 
-/** The plan in one of N_COMPANIES layouts of this world that go through all techniques: zero 1 to 3, offload, every recompute,
- *  sp, interleaved, each with the world's factors given to dp, tp and pp in another order. Microbatches of 2; not settled. */
+/** The plan in one of N_COMPANIES layouts of this world that go through all techniques: zero 1 to 3, offload, every
+ *  recompute, sp, interleaved, each with the world's factors given to dp, tp and pp in another order. Microbatches of
+ *  2; not settled. */
 enum { N_COMPANIES = 12 };
 struct plan layout_in_company(struct plan, int company);
 

@@ -1,22 +1,23 @@
 /* What the runner tells a grader (tools/grade): which test begins, what became of it, and that the run came to its end.
  *
- * TEST_REPORT names a file that holds a token, one line. Before any test runs, rank 0 takes the token out of it; from then on the file
- * is the report:
+ * TEST_REPORT names a file that holds a token, one line. Before any test runs, rank 0 takes the token out of it; from
+ * then on the file is the report:
  *
  *   run FILE NAME              the test begins, on all ranks
  *   pass|fail|skip FILE NAME   the worst verdict of all ranks
  *   end HASH                   the last line: main has come to its end
  *
  * HASH is XXH3 (64 bits, 16 hexadecimal digits) of all lines before it, with the token as its secret. The code that is
- * graded runs in this very process. It may exit, and it may change, replace or redirect the file, but it does not know the
- * token unless it searches the memory for it; a grader believes no report whose last line does not fit the others. */
+ * graded runs in this very process. It may exit, and it may change, replace or redirect the file, but it does not know
+ * the token unless it searches the memory for it; a grader believes no report whose last line does not fit the
+ * others. */
 #ifndef TRIVIUM_TESTS_REPORT_H
 #define TRIVIUM_TESTS_REPORT_H
 
 #include "tests/barriers.h"
 
-/** Take the token; on rank 0, before the other ranks can begin a test. Nothing to do without TEST_REPORT. False: the file cannot be
- *  used, and a line on stderr says why. */
+/** Take the token; on rank 0, before the other ranks can begin a test. Nothing to do without TEST_REPORT. False: the
+ *  file cannot be used, and a line on stderr says why. */
 bool report_open(void);
 void report_begin(const char *file, const char *name);
 void report_verdict(enum verdict, const char *file, const char *name);

@@ -1,12 +1,13 @@
 /* build/trivium-tests [filter]: runs the suites that want this many ranks and this device.
  *
  * Each test runs by itself on all ranks, then the ranks agree: it has failed if it failed anywhere. A failing rank
- * speaks at once and by itself; what CMocka says otherwise stays unheard. Run it from the project's root, through tests/run or
- * by hand: the first line of each suite's source file says which ranks and device it is for.
+ * speaks at once and by itself; what CMocka says otherwise stays unheard. Run it from the project's root, through
+ * tests/run or by hand: the first line of each suite's source file says which ranks and device it is for.
  *
  *   filter   run only tests whose file or name contains it
  *   TEST_NOT=tests/   none of the suites whose file begins so; several, with blanks between them
- *   TEST_FILES, TEST_NAMES, TEST_NAMES_NOT   only these suites, only these tests, none of these; whole names, with blanks between them
+ *   TEST_FILES, TEST_NAMES, TEST_NAMES_NOT   only these suites, only these tests, none of these; whole names, with
+ *   blanks between them
  *   TEST_REPORT, TEST_TIMEOUT   a report for a grader (tests/report.h); seconds that a rank waits for others (60)
  *   TEST_COLLECTIVES=1   before each collective ranks compare what they are about to call (lib/comm/comm_check.c)
  *   --barriers [filter]: see tests/barriers.h
@@ -115,8 +116,9 @@ static void show_failure(const char *file, const char *name, const char *said) {
 }
 
 /* CMocka and the test write into memory (glibc's stdout and stderr are variables). File descriptors stay as they are,
- * so that a sanitizer's or MPI's last words reach the terminal even if this process never comes back. One memory for all tests, and never
- * closed: the first C++ library that is loaded while a test runs (cuDNN's are) ties std::cout to what is stdout then, for good. */
+ * so that a sanitizer's or MPI's last words reach the terminal even if this process never comes back. One memory for
+ * all tests, and never closed: the first C++ library that is loaded while a test runs (cuDNN's are) ties std::cout to
+ * what is stdout then, for good. */
 enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
     static char *said;
     static size_t bytes;
@@ -194,7 +196,8 @@ static struct counts run_suite(const struct test_suite *suite, const char *filte
         n++;
     }
     if (n > 0 && comm_world_rank() == 0) {
-        printf("%-44s %3d test%s %7.2f s%s", suite->file, n, n == 1 ? " " : "s", clock_s() - started_s, counts.of[FAILED] ? "  FAILED" : "");
+        printf("%-44s %3d test%s %7.2f s%s", suite->file, n, n == 1 ? " " : "s", clock_s() - started_s,
+               counts.of[FAILED] ? "  FAILED" : "");
         if (counts.of[SKIPPED]) printf("  %d skipped", counts.of[SKIPPED]);
         putchar('\n');
     }
@@ -204,8 +207,8 @@ static struct counts run_suite(const struct test_suite *suite, const char *filte
 
 bool test_selected(const struct test_suite *suite, const char *name, const char *filter) {
     struct demand demand;
-    return read_demand(suite->file, &demand) && demand.wants_this_size && device_matches(&demand) && !left_out(suite->file) &&
-           selected(filter, suite->file, name);
+    return read_demand(suite->file, &demand) && demand.wants_this_size && device_matches(&demand) &&
+           !left_out(suite->file) && selected(filter, suite->file, name);
 }
 
 static struct counts run_suites(const char *filter) {

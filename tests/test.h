@@ -1,13 +1,14 @@
 /* What every test file includes. A test file looks like this:
  *
- *   /[*] ranks: 1 2 4  device: cpu [*]/              the first line: the world sizes and devices it wants; the runner obeys.
+ *   /[*] ranks: 1 2 4  device: cpu [*]/              the first line: the world sizes and devices it wants; the runner
+ *   obeys.
  *                                                    "any": it runs on test_device(), whichever that is
  *   #include "tests/test.h"
  *   static void test_sum_is_exact(void **state) { (void)state; ... assert_close(...); }
  *   TESTS(unit_test(test_sum_is_exact))
  *
- * In tests of more than one rank never assert between collectives: an assert jumps out and strands the peers. Compute, agree
- * across ranks (agree_max, agree_all), then assert. */
+ * In tests of more than one rank never assert between collectives: an assert jumps out and strands the peers. Compute,
+ * agree across ranks (agree_max, agree_all), then assert. */
 #ifndef TRIVIUM_TESTS_TEST_H
 #define TRIVIUM_TESTS_TEST_H
 
@@ -39,8 +40,8 @@ extern struct test_suite *test_suites; /* all that are linked in, by file name; 
 #define assert_close(value, reference, bound) assert_close_((value), (reference), (bound), #value, __FILE__, __LINE__)
 void assert_close_(double value, double reference, double bound, const char *text, const char *file, int line);
 
-/** The call failed with this status, and its line contains every one of the words (a value, a limit, a remedy). The recorded
- *  line is cleared. assert_fails(f(x), E_CONFIG, "tp=3", "heads=16") */
+/** The call failed with this status, and its line contains every one of the words (a value, a limit, a remedy). The
+ *  recorded line is cleared. assert_fails(f(x), E_CONFIG, "tp=3", "heads=16") */
 #define assert_fails(call, code, ...)                                                                                  \
     assert_fails_((call), (code), (const char *const[]){__VA_ARGS__, NULL}, #call, __FILE__, __LINE__)
 void assert_fails_(int status, int code, const char *const *words, const char *text, const char *file, int line);
@@ -61,12 +62,12 @@ void test_stderr_keep(void);
 /** What was kept; ends the keeping. Static storage. */
 const char *test_stderr_text(void);
 
-/** The device that the tests are for: DEVICE=cpu (default), or cuda and simt, which are both the CUDA device: in a build for a
- *  GPU, or one with tests/simt. Fails the test where it cannot be opened. */
+/** The device that the tests are for: DEVICE=cpu (default), or cuda and simt, which are both the CUDA device: in a
+ *  build for a GPU, or one with tests/simt. Fails the test where it cannot be opened. */
 const struct device *test_device(void);
 
-/** A path in a directory that is made for this test process and removed at its end: "/tmp/trivium-test-PID/name". Static
- *  storage, 8 in turn. */
+/** A path in a directory that is made for this test process and removed at its end: "/tmp/trivium-test-PID/name".
+ *  Static storage, 8 in turn. */
 const char *test_path(const char *name);
 
 /** Both are there, and hold the same bytes. */

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
  * Activation memory to the byte: what a layer saves from forward to backward, as compiled, against the formulas of
- * Korthikanti et al. 2022 (section 4 and table 2), and against the same count for other element sizes, attention and masks.
- * Nothing runs here; that the compiled bytes are the ones that are used is what the parity tests measure. */
+ * Korthikanti et al. 2022 (section 4 and table 2), and against the same count for other element sizes, attention and
+ * masks. Nothing runs here; that the compiled bytes are the ones that are used is what the parity tests measure. */
 #include "driver/recipe.h"
 #include "lib/program/activations.h"
 #include "mixed_precision/mixed_precision.h"
@@ -40,7 +40,8 @@ struct saved { struct activations block[MAX_BLOCKS]; bool is_layer[MAX_BLOCKS], 
 static int64_t frame_of(const struct chunk *k) {
     int64_t bytes = 0;
     for (int i = 0; i < k->n_storages; i++)
-        if (k->storages[i].birth.tape == TAPE_F && storage_class(&k->storages[i]) != SCRATCH) bytes += k->storages[i].bytes;
+        if (k->storages[i].birth.tape == TAPE_F && storage_class(&k->storages[i]) != SCRATCH)
+            bytes += k->storages[i].bytes;
     return bytes;
 }
 
@@ -84,16 +85,20 @@ static void assert_layers(const struct plan *p, int64_t bytes, int64_t statistic
 
 /* Table 2, as printed there; the first row is tp's with t = 1. */
 static int64_t paper_bytes(const struct plan *p) {
-    int64_t sbh = p->seq * p->micro_batch * p->hidden, asbs = p->heads * p->seq * p->micro_batch * p->seq, t = p->mesh.tp;
+    int64_t sbh = p->seq * p->micro_batch * p->hidden, asbs = p->heads * p->seq * p->micro_batch * p->seq,
+            t = p->mesh.tp;
     if (recompute_options(p)->kind == RECOMPUTE_FULL) return 2 * sbh / (tp_options(p)->sp ? t : 1);
-    if (recompute_options(p)->kind == RECOMPUTE_SELECTIVE) return tp_options(p)->sp ? 34 * sbh / t : 10 * sbh + 24 * sbh / t;
+    if (recompute_options(p)->kind == RECOMPUTE_SELECTIVE)
+        return tp_options(p)->sp ? 34 * sbh / t : 10 * sbh + 24 * sbh / t;
     return tp_options(p)->sp ? (34 * sbh + 5 * asbs) / t : 10 * sbh + 24 * sbh / t + 5 * asbs / t;
 }
 
 /* Mean and rstd of two layernorms in fp32; none when the layer is made again. */
 static int64_t layernorm_bytes(const struct plan *p) {
     int64_t size = p->precision == PRECISION_FP64 ? 8 : 4;
-    return recompute_options(p)->kind == RECOMPUTE_FULL ? 0 : 2 * 2 * p->seq * p->micro_batch * size / (tp_options(p)->sp ? p->mesh.tp : 1);
+    return recompute_options(p)->kind == RECOMPUTE_FULL
+               ? 0
+               : 2 * 2 * p->seq * p->micro_batch * size / (tp_options(p)->sp ? p->mesh.tp : 1);
 }
 
 static void test_a_layer_saves_what_korthikanti_et_al_print(void **state) {
@@ -140,7 +145,8 @@ static int64_t statistics_bytes(const struct plan *p) {
 static void check_every_kind(struct plan *p) {
     for (p->attention = ATTENTION_BLOCKED; p->attention <= ATTENTION_MATERIALISED; p->attention++)
         for (p->dropout_masks = MASKS_REDRAW; p->dropout_masks <= MASKS_STORE; p->dropout_masks++)
-            for (p->dropout = 0; p->dropout < 0.2; p->dropout += 0.1) assert_layers(p, counted_bytes(p), statistics_bytes(p));
+            for (p->dropout = 0; p->dropout < 0.2; p->dropout += 0.1)
+                assert_layers(p, counted_bytes(p), statistics_bytes(p));
 }
 
 static void test_a_layer_saves_by_element_size_attention_and_masks(void **state) {
@@ -179,7 +185,8 @@ static void test_the_embedding_saves_tokens_and_a_mask(void **state) {
     assert_int_equal(saved.block[0].statistics, 0);
 }
 
-/* A stage's first layer saves what any does, though its input comes from another rank; other stages' blocks save nothing here. */
+/* A stage's first layer saves what any does, though its input comes from another rank; other stages' blocks save
+ * nothing here. */
 static void test_stages_save_what_their_blocks_save(void **state) {
     (void)state;
     struct plan p = plan_of(&SHAPES[1], 2), whole = p;

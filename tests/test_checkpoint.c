@@ -1,9 +1,9 @@
 /* ranks: 1 2 4 8  device: any
  *
- * Promise 5: a checkpoint of any layout loads in any other. Ten layouts that go through all techniques each train two steps, save, and
- * train three more. Then one layout after the other takes another's checkpoint, and its next three losses must be those that the
- * uninterrupted run had: within 1e-10 (fp64), and to the bit where it is the same layout. LONG=1: every pair. And what is not a whole
- * checkpoint of this model is refused in one line. */
+ * Promise 5: a checkpoint of any layout loads in any other. Ten layouts that go through all techniques each train two
+ * steps, save, and train three more. Then one layout after the other takes another's checkpoint, and its next three
+ * losses must be those that the uninterrupted run had: within 1e-10 (fp64), and to the bit where it is the same layout.
+ * LONG=1: every pair. And what is not a whole checkpoint of this model is refused in one line. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -41,7 +41,8 @@ static enum status steps(struct run *r, int n, double *losses) {
 
 static struct plan nth_plan(int i) { return layout_in_company(parity_plan(), i); }
 
-/* Between the files and a GPU are only copies: there two layouts do, on up to two ranks, and what is refused on the host is refused already. */
+/* Between the files and a GPU are only copies: there two layouts do, on up to two ranks, and what is refused on the
+ * host is refused already. */
 static bool on_cuda(void) { return test_device()->kind == DEVICE_CUDA; }
 
 /* ---- any layout from any other ---- */
@@ -156,7 +157,8 @@ static void test_a_loss_scale_goes_on_where_it_was(void **state) {
     assert_true(agree_all(ok));
 }
 
-/* Weights of a bf16 run are its masters, in fp32: an fp32 run that takes them has the bf16 run's validation loss, but for bf16's rounding. */
+/* Weights of a bf16 run are its masters, in fp32: an fp32 run that takes them has the bf16 run's validation loss, but
+ * for bf16's rounding. */
 static void test_a_bf16_checkpoint_loads_in_fp32(void **state) {
     (void)state;
     if (on_cuda() && comm_world_size() > 2) skip();
@@ -189,7 +191,9 @@ static void do_damage(damage *what, const char *step) {
     (void)comm_barrier(group_world());
 }
 
-static void shard_of(const char *step, char path[CHECKPOINT_PATH_MAX]) { snprintf(path, CHECKPOINT_PATH_MAX, "%s/rank-00000.safetensors", step); }
+static void shard_of(const char *step, char path[CHECKPOINT_PATH_MAX]) {
+    snprintf(path, CHECKPOINT_PATH_MAX, "%s/rank-00000.safetensors", step);
+}
 
 static void flip(const char *path, long at) {
     FILE *f = fopen(path, "r+");
@@ -267,8 +271,10 @@ static void test_what_is_not_a_whole_checkpoint_is_refused(void **state) {
     (void)state;
     if (on_cuda()) skip();
     static const struct { damage *what; enum status status; const char *words; } cases[] = {
-        {flip_in_length, E_FORMAT, "is damaged"}, {flip_in_header, E_FORMAT, "is damaged"}, {flip_in_tensor, E_FORMAT, "is damaged"},
-        {cut_off, E_FORMAT, "cut off"}, {take_away, E_DATA, "which the manifest lists"}, {spoil_manifest, E_FORMAT, "is not JSON"}};
+        {flip_in_length, E_FORMAT, "is damaged"}, {flip_in_header, E_FORMAT, "is damaged"},
+        {flip_in_tensor, E_FORMAT, "is damaged"},
+        {cut_off, E_FORMAT, "cut off"}, {take_away, E_DATA, "which the manifest lists"},
+        {spoil_manifest, E_FORMAT, "is not JSON"}};
     bool ok = true;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char folder[CHECKPOINT_PATH_MAX], name[32], first[CHECKPOINT_PATH_MAX + 16], second[CHECKPOINT_PATH_MAX];
@@ -309,7 +315,8 @@ static void test_a_weight_that_is_no_number_is_refused(void **state) {
     enum status status = open_run(&r, nth_plan(0));
     for (int i = 0; i < r.program.n_params && status == OK; i++) {
         const struct param *w = &r.program.params[i];
-        if (w->present && w->own_n > 2) status = r.device->upload(r.device, (double *)param_own_weight(w) + 1, &nan, sizeof nan);
+        if (w->present && w->own_n > 2)
+            status = r.device->upload(r.device, (double *)param_own_weight(w) + 1, &nan, sizeof nan);
     }
     if (status == OK) status = checkpoint_save(&r, folder, 0);
     run_destroy(&r);
@@ -336,14 +343,15 @@ static void test_old_checkpoints_go_and_unfinished_ones_too(void **state) {
     for (int i = 0; i < 4; i++) {
         ok &= agree_all(steps(&r, 1, NULL) == OK);
         if (i == 3 && comm_world_rank() == 0) {                      /* as if a save had been killed */
-            snprintf(left, sizeof left, "mkdir -p %s/.step-00000002 && touch %s/.step-00000002/rank-00000.safetensors", folder, folder);
+            snprintf(left, sizeof left, "mkdir -p %s/.step-00000002 && touch %s/.step-00000002/rank-00000.safetensors",
+                     folder, folder);
             ok &= system(left) == 0;
         }
         ok &= agree_all(checkpoint_save(&r, folder, 2) == OK);
     }
     run_destroy(&r);
-    ok &= !is_there(folder, "step-00000001") && !is_there(folder, "step-00000002") && is_there(folder, "step-00000003") &&
-          is_there(folder, "step-00000004") && !is_there(folder, ".step-00000002");
+    ok &= !is_there(folder, "step-00000001") && !is_there(folder, "step-00000002") &&
+          is_there(folder, "step-00000003") && is_there(folder, "step-00000004") && !is_there(folder, ".step-00000002");
     ok &= checkpoint_resolve(folder, step) == OK && strstr(step, "step-00000004") != NULL;
     assert_true(agree_all(ok));
 }
@@ -355,7 +363,8 @@ static void test_a_step_may_be_saved_twice(void **state) {
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
     shared_path("twice", folder);
     bool ok = agree_all(save_steps(folder, 1) == OK) && agree_all(save_steps(folder, 1) == OK);
-    ok &= agree_all(checkpoint_resolve(folder, step) == OK) && agree_all(try_to_load(step, nth_plan(0)) == OK) && !is_there(folder, ".step-00000001");
+    ok &= agree_all(checkpoint_resolve(folder, step) == OK) && agree_all(try_to_load(step, nth_plan(0)) == OK) &&
+          !is_there(folder, ".step-00000001");
     assert_true(agree_all(ok));
 }
 

@@ -1,8 +1,8 @@
 /* ranks: 1 2 4 8  device: any
  *
- * A checkpoint that is written beside the training is of the step at whose edge it was begun, whatever the weights are by the time that
- * it is on the disk: its files have the bytes of those that are written at once. Its copy takes the memory that was planned. A file that cannot be
- * written is every rank's failure, and training goes on. */
+ * A checkpoint that is written beside the training is of the step at whose edge it was begun, whatever the weights are
+ * by the time that it is on the disk: its files have the bytes of those that are written at once. Its copy takes the
+ * memory that was planned. A file that cannot be written is every rank's failure, and training goes on. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_save.h"
@@ -72,7 +72,8 @@ static enum status save_beside(struct run *r, const char *folder, bool *ended) {
 
 static bool copy_is_as_planned(const struct run *r) {
     int64_t bytes[N_ROLES], host[N_ROLES], planned = r->memory.host_bytes[ROLE_SAVE];
-    bool ok = run_measure(r, bytes, host) == OK && host[ROLE_SAVE] == planned && planned == memory_save_bytes(&r->program);
+    bool ok =
+        run_measure(r, bytes, host) == OK && host[ROLE_SAVE] == planned && planned == memory_save_bytes(&r->program);
     if (!ok) print_message("the copy: %" PRId64 " bytes planned, %" PRId64 " measured\n", planned, host[ROLE_SAVE]);
     return ok;
 }
@@ -173,7 +174,8 @@ static void test_a_save_that_is_given_up_names_nothing(void **state) {
     struct checkpoint_saver *saver = NULL;
     struct run r;
     shared_path("given-up", folder);
-    bool ok = agree_all(open_run(&r, 0, PRECISION_FP64) == OK) && agree_all(checkpoint_save_start(&r, folder, 0, &saver) == OK);
+    bool ok = agree_all(open_run(&r, 0, PRECISION_FP64) == OK) &&
+              agree_all(checkpoint_save_start(&r, folder, 0, &saver) == OK);
     checkpoint_save_abandon(&saver);
     run_destroy(&r);
     ok &= saver == NULL && checkpoint_resolve(folder, step) == E_DATA;

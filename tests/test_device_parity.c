@@ -1,9 +1,9 @@
 /* ranks: 1 2 4 8  device: any
  *
- * Promise 1 between devices: what the CUDA device trains, in layouts that go through every technique, equals the serial run on
- * the CPU; and promise 2 there: planned bytes are the high-water marks, the ledger is the bill. On a machine with no GPU the
- * kernels run by tests/simt and the libraries are doubles (DEVICE=simt). In fp64 all of it is exact to 1e-10; in 16 bits within
- * the bounds of test_parity_mixed.c, which hold for any order of sums. */
+ * Promise 1 between devices: what the CUDA device trains, in layouts that go through every technique, equals the serial
+ * run on the CPU; and promise 2 there: planned bytes are the high-water marks, the ledger is the bill. On a machine
+ * with no GPU the kernels run by tests/simt and the libraries are doubles (DEVICE=simt). In fp64 all of it is exact to
+ * 1e-10; in 16 bits within the bounds of test_parity_mixed.c, which hold for any order of sums. */
 #include "driver/recipe.h"
 #include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
@@ -27,12 +27,19 @@ static bool bytes_agree(const struct difference *d) { return d->memory == 0 && d
 
 static void report(const struct plan *p, const struct difference *d, enum status status) {
     if (comm_world_rank() != 0) return;
-    fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e | first loss %.1e first grad %.1e weight %.1e | memory %g B "
-            "wire %.1e padding %g\n", layout_name(p), status_name(status), d->loss, d->norm, d->grad, d->weight, d->first_loss,
-            d->first_grad, d->weight_absolute, d->memory, d->wire, d->padding);
+    fprintf(stderr,
+            "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e | first loss %.1e first grad %.1e weight %.1e | memory "
+            "%g B wire %.1e padding %g\n",
+            layout_name(p), status_name(status), d->loss, d->norm, d->grad, d->weight, d->first_loss, d->first_grad,
+            d->weight_absolute, d->memory, d->wire, d->padding);
 }
 
-struct trial { const struct reference *reference; bool (*accept)(const struct difference *, double); double u; int failed; };
+struct trial {
+    const struct reference *reference;
+    bool (*accept)(const struct difference *, double);
+    double u;
+    int failed;
+};
 
 static void try_layout(struct trial *t, const struct plan *p) {
     struct difference d = {0};
@@ -43,9 +50,10 @@ static void try_layout(struct trial *t, const struct plan *p) {
     status_report();
 }
 
-/* Every `stride`-th company, beginning with another one in each size of world: with a stride of 4, every company is tried on one
- * of 1, 2, 4 and 8 ranks; with 2, on two. */
-static void check(struct plan plan, bool (*accept)(const struct difference *, double), double u, int first, int stride) {
+/* Every `stride`-th company, beginning with another one in each size of world: with a stride of 4, every company is
+ * tried on one of 1, 2, 4 and 8 ranks; with 2, on two. */
+static void check(struct plan plan, bool (*accept)(const struct difference *, double), double u, int first,
+                  int stride) {
     struct reference ref;
     struct trial t = {&ref, accept, u, 0};
     enum status status = reference_init(&ref, &plan);
@@ -103,5 +111,6 @@ static void test_cuda_equals_cpu_within_fp16_bounds(void **state) {
     check(small_plan(PRECISION_FP16), is_close, 0x1p-11, 2, 4);
 }
 
-TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks),
+TESTS(unit_test(test_cuda_equals_cpu_in_fp64),
+      unit_test(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks),
       unit_test(test_cuda_equals_cpu_within_bf16_bounds), unit_test(test_cuda_equals_cpu_within_fp16_bounds))

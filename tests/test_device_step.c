@@ -1,9 +1,9 @@
 /* ranks: 1 2 4  device: any
  *
- * A step on a GPU is queued, not waited for: from run_step_start to its return the host never waits for the device; a second
- * step can be queued before the first is finished; and a number that is not finite stops the weights though the host learns
- * of it a step later. Only the double of the CUDA runtime can count waits (tests/simt/fake.h); elsewhere that part is
- * tools/gpu-check's. */
+ * A step on a GPU is queued, not waited for: from run_step_start to its return the host never waits for the device; a
+ * second step can be queued before the first is finished; and a number that is not finite stops the weights though the
+ * host learns of it a step later. Only the double of the CUDA runtime can count waits (tests/simt/fake.h); elsewhere
+ * that part is tools/gpu-check's. */
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/run/profile.h"
@@ -109,7 +109,8 @@ static void *weights_of(const struct run *r, int64_t *bytes) {
     return r->device->download(r->device, copy, param_own_weight(w), *bytes) == OK ? copy : NULL;
 }
 
-/* A weight that is not a number on its way through two queued steps: both are refused, and no other weight has moved. */
+/* A weight that is not a number on its way through two queued steps: both are refused, and no other weight has
+ * moved. */
 static void test_no_weight_changes_after_a_number_that_is_not_finite(void **state) {
     (void)state;
     if (on_cpu() || comm_world_size() > 1) skip();
@@ -133,8 +134,8 @@ static void test_no_weight_changes_after_a_number_that_is_not_finite(void **stat
     assert_true(same);
 }
 
-/* --profile: the device's own time of each operation, read when the step is done; the shares are the whole step. The GPU is ahead of
- * the host's clock nowhere, so nothing is more than all. */
+/* --profile: the device's own time of each operation, read when the step is done; the shares are the whole step. The
+ * GPU is ahead of the host's clock nowhere, so nothing is more than all. */
 static double share_of(const char *table, const char *line) {
     const char *at = strstr(table, line), *percent = at ? strchr(at, '%') : NULL;
     while (percent && percent > at && percent[-1] != ' ') percent--;
@@ -172,5 +173,6 @@ static void test_the_profile_is_the_devices_time(void **state) {
     run_destroy(&r);
 }
 
-TESTS(unit_test(test_the_profile_is_the_devices_time), unit_test(test_a_step_is_queued_without_waiting), unit_test(test_a_step_started_early_is_the_same_step),
+TESTS(unit_test(test_the_profile_is_the_devices_time), unit_test(test_a_step_is_queued_without_waiting),
+      unit_test(test_a_step_started_early_is_the_same_step),
       unit_test(test_no_weight_changes_after_a_number_that_is_not_finite))

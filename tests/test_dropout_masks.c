@@ -1,7 +1,7 @@
 /* ranks: 1 2 4 8  device: cpu
  *
- * Dropout that is stored against dropout that is drawn again: the same bits, losses and weights, in a layout of every kind of
- * rank; with recomputation too, which draws stored masks a second time. */
+ * Dropout that is stored against dropout that is drawn again: the same bits, losses and weights, in a layout of every
+ * kind of rank; with recomputation too, which draws stored masks a second time. */
 #include "driver/recipe.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"

@@ -2,10 +2,11 @@
  *
  * Promises 1 and 2 for combinations: every technique with every other. All legal combinations of
  *
- *   dp x tp x pp   sp   zero 0-3 with offload   recompute   schedule with chunks   microbatch size   attention, masks and loss chunk
+ *   dp x tp x pp   sp   zero 0-3 with offload   recompute   schedule with chunks   microbatch size   attention, masks
+ *   and loss chunk
  *
- * are enumerated; a subset is run in which every pair of values that can meet does meet (pairwise covering). LONG=1 runs all of
- * them (with microbatches of 1, and attention in turn). MATRIX=text runs those whose name contains it. */
+ * are enumerated; a subset is run in which every pair of values that can meet does meet (pairwise covering). LONG=1
+ * runs all of them (with microbatches of 1, and attention in turn). MATRIX=text runs those whose name contains it. */
 #include "driver/recipe.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
@@ -30,8 +31,8 @@ static const struct { int kind, chunks; } SCHEDULES[] = {
     {SCHEDULE_GPIPE, 1}, {SCHEDULE_1F1B, 1}, {SCHEDULE_INTERLEAVED, 2}, {SCHEDULE_INTERLEAVED, 4}};
 static const int MICROS[] = {1, 2};
 static const struct { int attention, masks, loss_chunk; } CORES[] = {
-    {ATTENTION_BLOCKED, MASKS_REDRAW, 0}, {ATTENTION_BLOCKED, MASKS_REDRAW, 5}, {ATTENTION_MATERIALISED, MASKS_REDRAW, 5},
-    {ATTENTION_MATERIALISED, MASKS_STORE, 0}};
+    {ATTENTION_BLOCKED, MASKS_REDRAW, 0}, {ATTENTION_BLOCKED, MASKS_REDRAW, 5},
+    {ATTENTION_MATERIALISED, MASKS_REDRAW, 5}, {ATTENTION_MATERIALISED, MASKS_STORE, 0}};
 #define COUNT(x) ((int)(sizeof(x) / sizeof *(x)))
 
 static struct { int dp, tp, pp; } shapes[MAX_VALUES];
@@ -142,8 +143,8 @@ static struct list choose_all(const struct list *all) {
 
 /* ---- running ---- */
 static bool is_same(const struct difference *d) {
-    return d->loss < 1e-10 && d->norm < 1e-10 && d->grad < 1e-10 && d->weight < 1e-10 && d->memory == 0 && d->wire < 1e-12 &&
-           d->padding == 0;
+    return d->loss < 1e-10 && d->norm < 1e-10 && d->grad < 1e-10 && d->weight < 1e-10 && d->memory == 0 &&
+           d->wire < 1e-12 && d->padding == 0;
 }
 
 static bool try_combination(const struct combination *c, const struct reference *ref) {
@@ -154,8 +155,8 @@ static bool try_combination(const struct combination *c, const struct reference 
     enum status status = layout_compare(&p, ref, &d);
     bool ok = agree_all(status == OK && is_same(&d));
     if ((!ok || filter) && comm_world_rank() == 0)
-        fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e padding %g\n", layout_name(&p),
-                status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
+        fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e padding %g\n",
+                layout_name(&p), status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
     status_report();
     return ok;
 }
@@ -172,7 +173,8 @@ static void test_every_pair_of_techniques_composes(void **state) {
     enum status status = reference_init(&ref, &plan);
     bool ready = agree_all(status == OK && chosen.n > 0);
     for (int i = 0; ready && i < chosen.n; i++) failed += !try_combination(&chosen.at[i], &ref);
-    if (comm_world_rank() == 0) printf("    %d of %d legal combinations of %d ranks\n", chosen.n, all.n, comm_world_size());
+    if (comm_world_rank() == 0)
+        printf("    %d of %d legal combinations of %d ranks\n", chosen.n, all.n, comm_world_size());
     reference_fini(&ref);
     free(all.at);
     free(chosen.at);

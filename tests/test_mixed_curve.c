@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Does 16-bit training learn as fp32 does? 200 steps on the demonstration text from the same weights, with the same batches;
- * single losses are noisy, so means over 10 steps are compared, at every step: within 2%. */
+ * Does 16-bit training learn as fp32 does? 200 steps on the demonstration text from the same weights, with the same
+ * batches; single losses are noisy, so means over 10 steps are compared, at every step: within 2%. */
 #include "driver/recipe.h"
 #include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
@@ -15,7 +15,8 @@ static struct plan curve_plan(enum plan_precision precision) {
     p.steps = STEPS, p.warmup = 20, p.global_batch = p.micro_batch = 8;
     p.lr = 1e-3, p.min_lr = 1e-4, p.eps = 1e-8, p.clip = 1;
     p.precision = precision;
-    mixed_precision_options(&p)->init = 65536, mixed_precision_options(&p)->min = 1, mixed_precision_options(&p)->window = 1000, mixed_precision_options(&p)->hysteresis = 2;
+    mixed_precision_options(&p)->init = 65536, mixed_precision_options(&p)->min = 1,
+    mixed_precision_options(&p)->window = 1000, mixed_precision_options(&p)->hysteresis = 2;
     return p;
 }
 
@@ -54,7 +55,8 @@ static void check_curve(enum plan_precision precision) {
     double loss[STEPS];
     if (reference[0] == 0) assert_ok(curve_of(PRECISION_FP32, reference));
     assert_ok(curve_of(precision, loss));
-    assert_true(reference[STEPS - 1] < 3);                           /* from ln 256 = 5.5: there is something to follow */
+    assert_true(reference[STEPS - 1] < 3);                           /* from ln 256 = 5.5: there is something to
+                                                                      * follow */
     for (int i = SMOOTHED - 1; i < STEPS; i++) {
         double expected = mean_until(reference, i);
         assert_close(mean_until(loss, i), expected, 0.02 * expected);

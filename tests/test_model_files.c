@@ -1,8 +1,8 @@
 /* ranks: 8  device: cpu
  *
- * Out and in again: what eight ranks (dp2 tp2 pp2, zero 1) have trained is exported, imported and exported once more; weights and files
- * are the same to the byte. And what was imported trains the same in every layout (--init),
- * while --resume refuses it. */
+ * Out and in again: what eight ranks (dp2 tp2 pp2, zero 1) have trained is exported, imported and exported once more;
+ * weights and files are the same to the byte. And what was imported trains the same in every layout (--init), while
+ * --resume refuses it. */
 #include "driver/recipe.h"
 #include "gpt/gpt_hf.h"
 #include "gpt/gpt_llmc.h"
@@ -105,7 +105,8 @@ static enum status round_trip(const char *save, const struct places *p, bool hf,
 }
 
 /* Rank 0's work; `exact`: the format holds the checkpoint's precision. */
-static bool comes_back(const char *save, int precision, bool hf, enum dtype dtype, bool exact, char imported[CHECKPOINT_PATH_MAX]) {
+static bool comes_back(const char *save, int precision, bool hf, enum dtype dtype, bool exact,
+                       char imported[CHECKPOINT_PATH_MAX]) {
     char name[32];
     snprintf(name, sizeof name, "%s-%d-%d", hf ? "hf" : "llmc", precision, dtype);
     struct places p = places_of(name);
@@ -139,13 +140,15 @@ static enum status losses_from(const char *save, struct plan p, double losses[ST
     return status;
 }
 
-/* `limit`: of the relative difference. Where rounding is the model's own (bf16 and fp32) losses of a first step agree to its precision. */
+/* `limit`: of the relative difference. Where rounding is the model's own (bf16 and fp32) losses of a first step agree
+ * to its precision. */
 static bool trains_the_same(const char *save, int precision, int n, double limit) {
     double serial[STEPS] = {0}, parallel[STEPS] = {0};
     bool ok = agree_all(losses_from(save, plan_of(false, precision), serial) == OK);
     ok = ok && agree_all(losses_from(save, plan_of(true, precision), parallel) == OK);
     for (int i = 0; i < n && ok; i++) ok = fabs(parallel[i] / serial[i] - 1) <= limit;
-    if (!ok && comm_world_rank() == 0) print_message("precision %d: losses %.17g and %.17g\n", precision, serial[0], parallel[0]);
+    if (!ok && comm_world_rank() == 0)
+        print_message("precision %d: losses %.17g and %.17g\n", precision, serial[0], parallel[0]);
     return agree_all(ok);
 }
 

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4 8  device: cpu
  *
- * Promise 1, the same numbers in every layout, and promise 2, predicted bytes are measured bytes: every layout of as many
- * ranks as there are, against the serial run. PARITY=text runs only the layouts whose name contains it. */
+ * Promise 1, the same numbers in every layout, and promise 2, predicted bytes are measured bytes: every layout of as
+ * many ranks as there are, against the serial run. PARITY=text runs only the layouts whose name contains it. */
 #include "driver/recipe.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
@@ -14,8 +14,8 @@ struct tally { const struct reference *reference; bool (*accept)(const struct di
 
 static void report(const struct plan *p, const struct difference *d, enum status status) {
     if (comm_world_rank() != 0) return;
-    fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e padding %g\n", layout_name(p),
-            status_name(status), d->loss, d->norm, d->grad, d->weight, d->memory, d->wire, d->padding);
+    fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e padding %g\n",
+            layout_name(p), status_name(status), d->loss, d->norm, d->grad, d->weight, d->memory, d->wire, d->padding);
 }
 
 static void try_layout(void *self, const struct plan *p) {
@@ -47,7 +47,8 @@ static void test_every_layout_equals_serial_fp64(void **state) {
     if (agree_all(status == OK)) layouts_each(&plan, comm_world_size(), try_layout, &t);
     reference_fini(&ref);
     assert_ok(status);
-    if (comm_world_rank() == 0) printf("    %d layouts of %d ranks equal the serial run\n", t.seen - t.failed, comm_world_size());
+    if (comm_world_rank() == 0)
+        printf("    %d layouts of %d ranks equal the serial run\n", t.seen - t.failed, comm_world_size());
     assert_true(getenv("PARITY") || t.seen >= 10);
     assert_int_equal(t.failed, 0);
 }
@@ -71,13 +72,14 @@ static void test_materialised_attention_equals_blocked_serial(void **state) {
 }
 
 /* ---- fp32 ----
- * A computed sum of n terms is off by at most n u relative to the sum of magnitudes, u = 2^-24. The longest sums here have 131
- * terms (the vocabulary), a gradient passes at most 15 steps a layer through 8 layers and back: relative errors stay below
- * 2 x 8 x 15 x 131 u, worst case. The weights: an AdamW step moves a weight by at most lr (beta1 = 0.9, beta2 = 0.95), so two
- * runs are at most 2 lr apart a step. */
+ * A computed sum of n terms is off by at most n u relative to the sum of magnitudes, u = 2^-24. The longest sums here
+ * have 131 terms (the vocabulary), a gradient passes at most 15 steps a layer through 8 layers and back: relative
+ * errors stay below 2 x 8 x 15 x 131 u, worst case. The weights: an AdamW step moves a weight by at most lr (beta1 =
+ * 0.9, beta2 = 0.95), so two runs are at most 2 lr apart a step. */
 static bool within_fp32_bounds(const struct difference *d) {
     const double u = 1.0 / (1 << 24), bound = 2.0 * 8 * 15 * 131 * u, lr = 1e-2;
-    return d->first_loss < bound && d->first_grad < bound && d->weight_absolute <= 2 * lr * PARITY_STEPS && bytes_agree(d);
+    return d->first_loss < bound && d->first_grad < bound && d->weight_absolute <= 2 * lr * PARITY_STEPS &&
+           bytes_agree(d);
 }
 
 static void only_small_microbatches(void *self, const struct plan *p) {

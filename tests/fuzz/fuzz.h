@@ -2,8 +2,8 @@
  *
  *   /[*] parses: lib/base lib/checkpoint/safetensors_read.c [*]/       folders (all of their sources) and files
  *
- * and that defines LLVMFuzzerTestOneInput: give the bytes to a parser; when it accepts them, check with MUST what it promises. The
- * inputs to start from are in corpus/NAME/. docs/fuzzing.md has the rest. */
+ * and that defines LLVMFuzzerTestOneInput: give the bytes to a parser; when it accepts them, check with MUST what it
+ * promises. The inputs to start from are in corpus/NAME/. docs/fuzzing.md has the rest. */
 #ifndef TRIVIUM_TESTS_FUZZ_H
 #define TRIVIUM_TESTS_FUZZ_H
 

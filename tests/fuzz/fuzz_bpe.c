@@ -1,6 +1,7 @@
 /* parses: lib/base lib/data */
-/* A tokenizer's files and a text, with zero bytes between: what vocab.json has after the 256 tokens of one byte (without those no mutation
- * would be a vocabulary), merges.txt, and the text. What comes out of the text must be its bytes. */
+/* A tokenizer's files and a text, with zero bytes between: what vocab.json has after the 256 tokens of one byte
+ * (without those no mutation would be a vocabulary), merges.txt, and the text. What comes out of the text must be its
+ * bytes. */
 #include "lib/data/bpe.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
@@ -41,7 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static size_t n_letters;
     char vocab_path[128], merges_path[128];
     if (!n_letters) n_letters = write_bytes_as_letters(letters, sizeof letters);
-    size_t more = part_end(data, size), merges_at = more + (more < size), merges = part_end(data + merges_at, size - merges_at);
+    size_t more = part_end(data, size), merges_at = more + (more < size),
+           merges = part_end(data + merges_at, size - merges_at);
     size_t text_at = merges_at + merges + (merges_at + merges < size);
     char *vocab = malloc(n_letters + more + 1);
     MUST(vocab);

@@ -1,6 +1,8 @@
-/* parses: lib/base lib/device lib/checkpoint/safetensors_read.c lib/checkpoint/checkpoint_manifest.c lib/checkpoint/checkpoint_files.c lib/checkpoint/checkpoint_inspect.c lib/checkpoint/checkpoint_piece.c */
-/* `trivium checkpoint inspect` of a checkpoint with two files: the input is their header, in both. Its first two bytes say how many bytes of
- * tensors follow; sizes and checksums in the manifest are right, or no mutation would get past those. */
+/* parses: lib/base lib/device lib/checkpoint/safetensors_read.c lib/checkpoint/checkpoint_manifest.c
+ * lib/checkpoint/checkpoint_files.c lib/checkpoint/checkpoint_inspect.c lib/checkpoint/checkpoint_piece.c */
+/* `trivium checkpoint inspect` of a checkpoint with two files: the input is their header, in both. Its first two bytes
+ * say how many bytes of tensors follow; sizes and checksums in the manifest are right, or no mutation would get past
+ * those. */
 #include "lib/checkpoint/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 #include <inttypes.h>
@@ -11,8 +13,10 @@
 static void write_manifest(size_t bytes, uint64_t hash) {
     char text[1024];
     int n = snprintf(text, sizeof text,
-                     "{\"format\": \"trivium checkpoint\", \"version\": 1, \"step\": \"3\", \"update\": \"3\", \"samples\": \"24\", \"seed\": \"1\", \"shards\": ["
-                     "{\"file\": \"a\", \"bytes\": \"%zu\", \"xxh3\": \"%016" PRIx64 "\"}, {\"file\": \"b\", \"bytes\": \"%zu\", \"xxh3\": \"%016" PRIx64 "\"}]}",
+                     "{\"format\": \"trivium checkpoint\", \"version\": 1, \"step\": \"3\", \"update\": \"3\", "
+                     "\"samples\": \"24\", \"seed\": \"1\", \"shards\": ["
+                     "{\"file\": \"a\", \"bytes\": \"%zu\", \"xxh3\": \"%016" PRIx64
+                     "\"}, {\"file\": \"b\", \"bytes\": \"%zu\", \"xxh3\": \"%016" PRIx64 "\"}]}",
                      bytes, hash, bytes, hash);
     fuzz_write("manifest.json", text, (size_t)n);
 }

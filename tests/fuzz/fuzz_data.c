@@ -16,12 +16,16 @@ static void samples_must_lie_inside(const struct data_split *split, int64_t voca
         MUST(chosen[i] >= 0 && chosen[i] < n);
         enum status status = data_sample(split, chosen[i], vocab, tokens, targets);
         MUST(status == OK || status == E_DATA);
-        for (int64_t t = 0; status == OK && t < split->T; t++) MUST(tokens[t] >= 0 && tokens[t] < vocab && targets[t] >= 0 && targets[t] < vocab);
+        for (int64_t t = 0; status == OK && t < split->T; t++)
+            MUST(tokens[t] >= 0 && tokens[t] < vocab && targets[t] >= 0 && targets[t] < vocab);
     }
-    MUST(data_sample(split, n, vocab, tokens, targets) == E_INTERNAL && data_sample(split, -1, vocab, tokens, targets) == E_INTERNAL);
+    MUST(data_sample(split, n, vocab, tokens, targets) == E_INTERNAL &&
+         data_sample(split, -1, vocab, tokens, targets) == E_INTERNAL);
 }
 
-static int64_t token_bytes(enum data_format format) { return format == DATA_TEXT ? 1 : format == DATA_LLMC_U16 ? 2 : 4; }
+static int64_t token_bytes(enum data_format format) {
+    return format == DATA_TEXT ? 1 : format == DATA_LLMC_U16 ? 2 : 4;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_bytes in = {data, size};

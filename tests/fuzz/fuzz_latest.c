@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum status status = checkpoint_resolve(fuzz_folder(), step);
     MUST(status == E_FORMAT || status == E_DATA); /* never OK: there is no step */
     if (status == E_FORMAT) return 0;
-    MUST(strncmp(step, fuzz_folder(), folder) == 0 && strncmp(step + folder, "/step-", 6) == 0 && strlen(step + folder) <= 24);
+    MUST(strncmp(step, fuzz_folder(), folder) == 0 && strncmp(step + folder, "/step-", 6) == 0 &&
+         strlen(step + folder) <= 24);
     for (const char *c = step + folder + 6; *c; c++) MUST(isdigit((unsigned char)*c));
     return 0;
 }

@@ -15,9 +15,12 @@ static void judge(struct launch_filter *f, const char *line) {
     enum launch_verdict verdict = launch_filter_line(f, line);
     MUST(verdict >= LINE_DROP && verdict <= LINE_PASS_HELD && memchr(f->held, 0, sizeof f->held));
     if (verdict == LINE_PASS_HELD) MUST(before.state == FILTER_AFTER_DASHES && f->state == FILTER_OUTSIDE);
-    if (verdict == LINE_HOLD) MUST(f->state == FILTER_AFTER_DASHES && line[0] == '-' && strncmp(line, f->held, strlen(f->held)) == 0);
-    if (strncmp(line, "E_DATA ", 7) == 0) MUST(verdict == (before.facts.error_seen ? LINE_DROP : LINE_PASS) && f->facts.error_seen);
-    if (strncmp(line, "step ", 5) == 0 && before.state == FILTER_OUTSIDE && !strstr(line, "run: Forw") && !strstr(line, "help") && !strstr(line, "orte"))
+    if (verdict == LINE_HOLD)
+        MUST(f->state == FILTER_AFTER_DASHES && line[0] == '-' && strncmp(line, f->held, strlen(f->held)) == 0);
+    if (strncmp(line, "E_DATA ", 7) == 0)
+        MUST(verdict == (before.facts.error_seen ? LINE_DROP : LINE_PASS) && f->facts.error_seen);
+    if (strncmp(line, "step ", 5) == 0 && before.state == FILTER_OUTSIDE && !strstr(line, "run: Forw") &&
+        !strstr(line, "help") && !strstr(line, "orte"))
         MUST(verdict == LINE_PASS);
     facts_must_hold(&f->facts);
 }

@@ -1,4 +1,5 @@
-/* parses: lib/base lib/device/dtype.c lib/checkpoint/safetensors_read.c lib/checkpoint/checkpoint_manifest.c lib/checkpoint/checkpoint_files.c */
+/* parses: lib/base lib/device/dtype.c lib/checkpoint/safetensors_read.c lib/checkpoint/checkpoint_manifest.c
+ * lib/checkpoint/checkpoint_files.c */
 /* manifest.json of a checkpoint. */
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "tests/fuzz/fuzz.h"

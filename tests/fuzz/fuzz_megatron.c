@@ -1,5 +1,6 @@
 /* parses: lib/base lib/data */
-/* A Megatron index and its tokens. The first two bytes say how many bytes of what follows are the index; the rest are the tokens. */
+/* A Megatron index and its tokens. The first two bytes say how many bytes of what follows are the index; the rest are
+ * the tokens. */
 #include "lib/data/data.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
@@ -23,13 +24,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status != OK) return 0;
     int64_t n = data_n_tokens(f);
     MUST(data_n_files(f) == 1 && n >= 1 && data_n_sequences(f) >= 1 && data_n_documents(f) >= 0);
-    for (int64_t i = 0; i < n && i < MAX_BIN; i++) (void)data_token(f, i); /* the map is page by page: what is beyond the file is a signal, or 0 */
+    /* the map is page by page: what is beyond the file is a signal, or 0 */
+    for (int64_t i = 0; i < n && i < MAX_BIN; i++) (void)data_token(f, i);
     (void)data_token(f, n - 1);
     if (data_split_whole(f, 4, &split) == OK)
         for (int64_t i = 0; i < data_split_samples(&split) && i < 64; i++) {
             status = data_sample(&split, i, 50257, tokens, targets);
             MUST(status == OK || status == E_DATA);
-            for (int t = 0; status == OK && t < 4; t++) MUST(tokens[t] >= 0 && tokens[t] < 50257 && targets[t] >= 0 && targets[t] < 50257);
+            for (int t = 0; status == OK && t < 4; t++)
+                MUST(tokens[t] >= 0 && tokens[t] < 50257 && targets[t] >= 0 && targets[t] < 50257);
         }
     data_close(&f);
     return 0;

@@ -1,6 +1,6 @@
 /* parses: lib/base lib/device/tensor.c lib/device/dtype.c lib/checkpoint/checkpoint_piece.c lib/program/piece.c */
-/* Which part of a tensor a checkpoint's file has, as its metadata say; and what two such parts share: the input is two, with a
- * line between them. */
+/* Which part of a tensor a checkpoint's file has, as its metadata say; and what two such parts share: the input is two,
+ * with a line between them. */
 #include "lib/checkpoint/checkpoint_piece.h"
 #include "tests/fuzz/fuzz.h"
 #include <string.h>
@@ -20,7 +20,8 @@ static void piece_must_hold(const struct piece *p) {
 static bool same_piece(const struct piece *a, const struct piece *b) {
     bool same = a->box.n_axes == b->box.n_axes && a->first == b->first && a->n == b->n;
     for (int i = 0; same && i < a->box.n_axes; i++)
-        same = a->box.axis[i].first == b->box.axis[i].first && a->box.axis[i].n == b->box.axis[i].n && a->box.axis[i].global == b->box.axis[i].global;
+        same = a->box.axis[i].first == b->box.axis[i].first && a->box.axis[i].n == b->box.axis[i].n &&
+               a->box.axis[i].global == b->box.axis[i].global;
     return same;
 }
 
@@ -48,7 +49,8 @@ static enum status see(void *self, int64_t to_at, int64_t from_at, int64_t n) {
     MUST(n > 0 && to_at >= 0 && from_at >= 0 && to_at + n <= c->to->n && from_at + n <= c->from->n);
     for (int64_t i = 0; i < n; i++) {
         MUST(!c->seen[to_at + i]++);
-        MUST(shape_global_index(&c->to->box, c->to->first + to_at + i) == shape_global_index(&c->from->box, c->from->first + from_at + i));
+        MUST(shape_global_index(&c->to->box, c->to->first + to_at + i) ==
+             shape_global_index(&c->from->box, c->from->first + from_at + i));
     }
     c->n += n;
     return OK;
@@ -62,7 +64,8 @@ static int64_t common_by_looking(const struct piece *a, const struct piece *b) {
     return n;
 }
 
-/* Small ones are counted; of large ones it is enough that the numbers stay in range. Walking over many rows is allowed to take long. */
+/* Small ones are counted; of large ones it is enough that the numbers stay in range. Walking over many rows is allowed
+ * to take long. */
 static void compare(const struct piece *a, const struct piece *b) {
     struct common c = {.to = a, .from = b};
     if (a->n > 64 || b->n > 64) return;

@@ -1,5 +1,5 @@
-/* A fuzz target without a fuzzer: every input of its corpus, then mutations of them, the same ones on every machine. So that
- * `make check` runs the targets with any compiler. Finding new paths is libFuzzer's business (`make fuzz`).
+/* A fuzz target without a fuzzer: every input of its corpus, then mutations of them, the same ones on every machine. So
+ * that `make check` runs the targets with any compiler. Finding new paths is libFuzzer's business (`make fuzz`).
  *
  *   replay-NAME N FAILED FILE|FOLDER...      N mutations; an input that ends the process is kept in FAILED */
 #include "tests/fuzz/fuzz.h"
@@ -108,7 +108,8 @@ static void replace(size_t at, size_t cut, const void *with, size_t n) {
 
 /* Numbers at which parsers err, in the bytes of a binary file ... */
 static void put_binary_number(size_t at) {
-    static const uint64_t numbers[] = {0, 1, 7, 8, 127, 128, 255, 256, 32767, 32768, 65535, 65536, INT32_MAX, 1ull << 31, UINT32_MAX, 1ull << 32,
+    static const uint64_t numbers[] = {0, 1, 7, 8, 127, 128, 255, 256, 32767, 32768, 65535, 65536, INT32_MAX,
+                                       1ull << 31, UINT32_MAX, 1ull << 32,
                                        100000000, 100000001, INT64_MAX, 1ull << 63, UINT64_MAX, 1ull << 61, 1ull << 62};
     uint64_t x = numbers[draw(sizeof numbers / sizeof *numbers)];
     size_t n = (size_t)1 << draw(4);
@@ -117,8 +118,24 @@ static void put_binary_number(size_t at) {
 
 /* ... and in place of a number in a text. */
 static void put_decimal_number(size_t at) {
-    static const char *const numbers[] = {"0", "-1", "1", "2", "127", "2147483647", "2147483648", "4294967296", "9007199254740993", "9223372036854775807",
-                                          "9223372036854775808", "18446744073709551615", "2305843009213693952", "1e308", "1e999", "-0", "0x10", "nan"};
+    static const char *const numbers[] = {"0",
+                                          "-1",
+                                          "1",
+                                          "2",
+                                          "127",
+                                          "2147483647",
+                                          "2147483648",
+                                          "4294967296",
+                                          "9007199254740993",
+                                          "9223372036854775807",
+                                          "9223372036854775808",
+                                          "18446744073709551615",
+                                          "2305843009213693952",
+                                          "1e308",
+                                          "1e999",
+                                          "-0",
+                                          "0x10",
+                                          "nan"};
     const char *number = numbers[draw(sizeof numbers / sizeof *numbers)];
     size_t n = 0;
     while (at < n_bytes && (bytes[at] < '0' || bytes[at] > '9')) at++;

@@ -10,7 +10,8 @@ static int64_t element_bytes(const char *dtype) {
     return digit ? strtol(digit, NULL, 10) / 8 : 1;
 }
 
-static void entry_must_hold(const struct safetensors *f, const struct safetensors_entry *e, const unsigned char *data, int64_t begin) {
+static void entry_must_hold(const struct safetensors *f, const struct safetensors_entry *e, const unsigned char *data,
+                            int64_t begin) {
     __int128 bytes = element_bytes(e->dtype_name);
     MUST(e->n_axes >= 0 && e->n_axes <= SAFETENSORS_MAX_AXES);
     for (int i = 0; i < e->n_axes; i++) {
@@ -39,7 +40,8 @@ void safetensors_must_hold(const void *bytes, int64_t n_bytes) {
     memcpy(&header, bytes, 8);
     MUST(header <= SAFETENSORS_MAX_HEADER && (int64_t)header <= n_bytes - 8);
     const unsigned char *data = (const unsigned char *)bytes + 8 + header;
-    for (int i = 0; i < safetensors_n(f); end = safetensors_at(f, i++)->end) entry_must_hold(f, safetensors_at(f, i), data, end);
+    for (int i = 0; i < safetensors_n(f); end = safetensors_at(f, i++)->end)
+        entry_must_hold(f, safetensors_at(f, i), data, end);
     MUST(8 + (int64_t)header + end == n_bytes);
     (void)safetensors_metadata(f, "format");
     safetensors_close(&f);

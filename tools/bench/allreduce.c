@@ -2,18 +2,19 @@
  *
  *   mpirun --oversubscribe -n 4 build/bench-allreduce [--smallest BYTES] [--largest BYTES] [--only NAME] [--samples N]
  *
- * A line a way and size: algorithm, ranks, bytes, seconds, bus_bandwidth, least_seconds. Each is first run on small whole numbers and its sum
- * checked; a wrong one ends the job. Then samples are taken: a barrier, and so many runs in a row that they take some milliseconds; a sample is
- * as long as on the slowest rank. Seconds are the median sample's; least_seconds, the best one's, says how much else went on meanwhile.
+ * A line a way and size: algorithm, ranks, bytes, seconds, bus_bandwidth, least_seconds. Each is first run on small
+ * whole numbers and its sum checked; a wrong one ends the job. Then samples are taken: a barrier, and so many runs in a
+ * row that they take some milliseconds; a sample is as long as on the slowest rank. Seconds are the median sample's;
+ * least_seconds, the best one's, says how much else went on meanwhile.
  *
- * Bus bandwidth, the formula of nccl-tests (PERFORMANCE.md). An all-reduce of S bytes on n ranks has to move 2 S (n-1)/n in and out of every
- * rank: each of the S/elements sums needs n-1 additions somewhere, and its result n-1 copies, which is 2 (n-1) transfers of an element for
- * n ranks that can send at the same time. So
+ * Bus bandwidth, the formula of nccl-tests (PERFORMANCE.md). An all-reduce of S bytes on n ranks has to move 2 S
+ * (n-1)/n in and out of every rank: each of the S/elements sums needs n-1 additions somewhere, and its result n-1
+ * copies, which is 2 (n-1) transfers of an element for n ranks that can send at the same time. So
  *
  *     bus_bandwidth = (S / seconds) 2 (n-1)/n            bytes/s
  *
- * is what the wire of a rank carries if nothing is sent twice, and can be held against that wire's speed, whatever n is. What an algorithm
- * sends beyond that (a tree does) does not count in its favour. */
+ * is what the wire of a rank carries if nothing is sent twice, and can be held against that wire's speed, whatever n
+ * is. What an algorithm sends beyond that (a tree does) does not count in its favour. */
 #include "driver/compare/compare_measure.h"
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 #include "lib/base/clock.h"
@@ -29,7 +30,8 @@ struct request { int64_t smallest, largest, samples; char only[OPTION_TEXT_MAX];
 
 #define AT(field) offsetof(struct request, field)
 static const struct option OPTIONS[] = {
-    {"smallest", OPTION_INT, "1024", 4, 1 << 30, NULL, "bytes", "the first size; each is four times the one before", "bench", AT(smallest)},
+    {"smallest", OPTION_INT, "1024", 4, 1 << 30, NULL, "bytes", "the first size; each is four times the one before",
+     "bench", AT(smallest)},
     {"largest", OPTION_INT, "16777216", 4, 1 << 30, NULL, "bytes", "no size above", "bench", AT(largest)},
     {"samples", OPTION_INT, "7", 1, 1000, NULL, "", "of which the median is taken", "bench", AT(samples)},
     {"only", OPTION_TEXT, "", 0, 0, NULL, "", "this way alone", "bench", AT(only)},
@@ -63,7 +65,8 @@ static enum status check(const struct way *way, struct buffers *b) {
     TRY(way->run(group_world(), b->x, b->count, b->scratch));
     for (int64_t i = 0; i < b->count; i++)
         if (b->x[i] != (float)(base + n * (int)(i % 7)))
-            return FAIL(E_INTERNAL, "%s: element %" PRId64 " of %" PRId64 " is %g, not %d", way->name, i, b->count, (double)b->x[i], base + n * (int)(i % 7));
+            return FAIL(E_INTERNAL, "%s: element %" PRId64 " of %" PRId64 " is %g, not %d", way->name, i, b->count,
+                        (double)b->x[i], base + n * (int)(i % 7));
     return OK;
 }
 
@@ -75,7 +78,9 @@ static enum status sample(const struct way *way, struct buffers *b, int runs, do
     return comm_all_reduce(group_world(), seconds, 1, FP64, COMM_MAX);
 }
 
-static enum status measure(const struct way *way, struct buffers *b, int64_t n_samples, double *seconds, double *samples) {   /* samples: sorted afterwards */
+/* samples: sorted afterwards */
+static enum status measure(const struct way *way, struct buffers *b, int64_t n_samples, double *seconds,
+                           double *samples) {
     memset(b->x, 0, (size_t)b->count * sizeof *b->x);                /* sums stay zero, however often they are taken */
     TRY(sample(way, b, 1, seconds));
     int runs = (int)fmin(1000, fmax(1, ceil(SAMPLE_S / *seconds)));  /* the same on all ranks, as seconds is */
@@ -91,7 +96,8 @@ static enum status run_way(const struct way *way, const struct request *q, struc
         TRY(fail_agree(group_world(), check(way, b)));
         TRY(measure(way, b, q->samples, &seconds, samples));
         double bandwidth = (double)bytes / seconds * 2 * (n - 1) / n;
-        if (is_rank_0()) printf("%s,%.0f,%" PRId64 ",%.9g,%.6g,%.9g\n", way->name, n, bytes, seconds, bandwidth, samples[0]);
+        if (is_rank_0())
+            printf("%s,%.0f,%" PRId64 ",%.9g,%.6g,%.9g\n", way->name, n, bytes, seconds, bandwidth, samples[0]);
         fflush(stdout);
     }
     return OK;
@@ -106,13 +112,17 @@ static enum status run_ways(const struct request *q, struct buffers *b, double *
         TRY(run_way(&WAYS[i], q, b, samples));
         any = true;
     }
-    return fail_agree(group_world(), any ? OK : FAIL(E_USAGE, "no way is called only=%s; use lib/comm, ring, tree or halving-doubling", q->only));
+    return fail_agree(group_world(),
+                      any ? OK
+                          : FAIL(E_USAGE, "no way is called only=%s; use lib/comm, ring, tree or halving-doubling",
+                                 q->only));
 }
 
 static enum status read_request(struct options *o, int argc, char **argv, const struct request *q) {
     TRY(options_parse(o, argc - 1, argv + 1));
     if (q->smallest <= q->largest) return OK;
-    return FAIL(E_CONFIG, "smallest=%" PRId64 " is above largest=%" PRId64 "; lower it, or raise largest", q->smallest, q->largest);
+    return FAIL(E_CONFIG, "smallest=%" PRId64 " is above largest=%" PRId64 "; lower it, or raise largest", q->smallest,
+                q->largest);
 }
 
 static enum status bench(int argc, char **argv) {
@@ -125,7 +135,8 @@ static enum status bench(int argc, char **argv) {
     TRY(status);
     struct buffers b = {malloc((size_t)q.largest), malloc((size_t)q.largest), 0};
     double *samples = malloc((size_t)q.samples * sizeof *samples);
-    status = b.x && b.scratch && samples ? OK : FAIL(E_MEMORY, "no memory for two buffers of %" PRId64 " bytes", q.largest);
+    status =
+        b.x && b.scratch && samples ? OK : FAIL(E_MEMORY, "no memory for two buffers of %" PRId64 " bytes", q.largest);
     status = fail_agree(group_world(), status);
     if (status == OK) status = run_ways(&q, &b, samples);
     free(b.x);
@@ -135,7 +146,8 @@ static enum status bench(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    alarm(600);                                                      /* MPI can wait forever for a process that never came */
+    alarm(600);                                                      /* MPI can wait forever for a process that never
+                                                                      * came */
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = bench(argc, argv);
     status_report();

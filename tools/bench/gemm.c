@@ -1,12 +1,14 @@
-/* build/bench-gemm: fp32 products of a linear layer on this machine's CPU, ours (lib/ops/gemm/gemm_fp32.h) beside oneDNN's sgemm, as CSV.
+/* build/bench-gemm: fp32 products of a linear layer on this machine's CPU, ours (lib/ops/gemm/gemm_fp32.h) beside
+ * oneDNN's sgemm, as CSV.
  *
  *   OMP_NUM_THREADS=2 build/bench-gemm [--tokens 1024] [--hidden 768] [--vocab 4096] [--rounds 9]
  *
- * A line a product: form (N as stored, T transposed, of A and B), m, n, k, and medians of the rounds: GFLOP/s of both, their ratio, and of ours
- * the share of the FMA peak of so many cores, which is measured before each product, as a machine's clock and neighbours change. The two
- * take turns. Operands rotate through half a GiB, so that none is in a cache; where there is a bias, oneDNN gets it as what C starts from, and the
- * time of writing it there is counted. Both results are compared; if they differ by more than rounding, that is an error. So is
- * a product of ours that is faster than 1.02 of the peak: then the peak is measured wrongly, and so are the shares of it. */
+ * A line a product: form (N as stored, T transposed, of A and B), m, n, k, and medians of the rounds: GFLOP/s of both,
+ * their ratio, and of ours the share of the FMA peak of so many cores, which is measured before each product, as a
+ * machine's clock and neighbours change. The two take turns. Operands rotate through half a GiB, so that none is in a
+ * cache; where there is a bias, oneDNN gets it as what C starts from, and the time of writing it there is counted. Both
+ * results are compared; if they differ by more than rounding, that is an error. So is a product of ours that is faster
+ * than 1.02 of the peak: then the peak is measured wrongly, and so are the shares of it. */
 #include "lib/base/clock.h"
 #include "lib/base/option.h"
 #include "lib/ops/gemm/gemm.h"
@@ -23,7 +25,8 @@ struct request { int64_t tokens, hidden, vocab, rounds; };
 static const struct option OPTIONS[] = {
     {"tokens", OPTION_INT, "1024", 1, 1 << 20, NULL, "", "rows of x", "bench", AT(tokens)},
     {"hidden", OPTION_INT, "768", 1, 1 << 16, NULL, "", "channels", "bench", AT(hidden)},
-    {"vocab", OPTION_INT, "4096", 1, 1 << 20, NULL, "", "columns of the head that are multiplied at a time", "bench", AT(vocab)},
+    {"vocab", OPTION_INT, "4096", 1, 1 << 20, NULL, "", "columns of the head that are multiplied at a time", "bench",
+     AT(vocab)},
     {"rounds", OPTION_INT, "9", 1, 99, NULL, "", "of which the median is taken", "bench", AT(rounds)},
 };
 
@@ -49,12 +52,15 @@ static enum status by_onednn(const struct gemm *g, const struct operands *x) {
     if (x->bias)
 #pragma omp parallel for
         for (int64_t i = 0; i < g->m; i++) memcpy(x->c + i * g->n, x->bias, sizeof(float) * (size_t)g->n);
-    dnnl_status_t code = dnnl_sgemm(g->transpose_a ? 'T' : 'N', g->transpose_b ? 'T' : 'N', g->m, g->n, g->k, 1, x->a, g->transpose_a ? g->m : g->k,
-                                    x->b, g->transpose_b ? g->k : g->n, x->bias ? 1 : 0, x->c, g->n);
+    dnnl_status_t code =
+        dnnl_sgemm(g->transpose_a ? 'T' : 'N', g->transpose_b ? 'T' : 'N', g->m, g->n, g->k, 1, x->a,
+                   g->transpose_a ? g->m : g->k, x->b, g->transpose_b ? g->k : g->n, x->bias ? 1 : 0, x->c, g->n);
     return code == dnnl_success ? OK : FAIL(E_DEVICE, "dnnl_sgemm: status %d", (int)code);
 }
 
-static enum status by_us(const struct gemm *g, const struct operands *x) { return gemm_run(g, x->a, x->b, x->bias, x->c, x->work); }
+static enum status by_us(const struct gemm *g, const struct operands *x) {
+    return gemm_run(g, x->a, x->b, x->bias, x->c, x->work);
+}
 
 static double peak(void) {
     double all = 0;
@@ -63,7 +69,9 @@ static double peak(void) {
     return all;
 }
 
-static int rising(const void *x, const void *y) { return (*(const double *)x > *(const double *)y) - (*(const double *)x < *(const double *)y); }
+static int rising(const void *x, const void *y) {
+    return (*(const double *)x > *(const double *)y) - (*(const double *)x < *(const double *)y);
+}
 static double median(double *x, int64_t n) {
     qsort(x, (size_t)n, sizeof *x, rising);
     return x[n / 2];
@@ -73,7 +81,8 @@ static double median(double *x, int64_t n) {
 static enum status compare(const struct gemm *g, const float *ours, const float *theirs) {
     double bound = 2 * (double)(g->k + 1) * 0x1p-24;
     for (int64_t i = 0; i < g->m * g->n; i++)
-        if (!(fabs((double)ours[i] - theirs[i]) <= bound * theirs[i])) return FAIL(E_INTERNAL, "element %lld is %g and %g", (long long)i, ours[i], theirs[i]);
+        if (!(fabs((double)ours[i] - theirs[i]) <= bound * theirs[i]))
+            return FAIL(E_INTERNAL, "element %lld is %g and %g", (long long)i, ours[i], theirs[i]);
     return OK;
 }
 
@@ -96,8 +105,9 @@ static enum status measure(struct gemm g, bool bias, int64_t rounds, void *work)
         for (int64_t i = 0; i < 2 * g.m * g.n; i++) c[i / (g.m * g.n)][i % (g.m * g.n)] = (float)(i % 251) / 502;
         if (r >= 0) of_peak[r] = rate[1][r] / most, ratio[r] = rate[1][r] / rate[0][r];
     }
-    printf("%c%c,%lld,%lld,%lld,%.1f,%.1f,%.3f,%.3f\n", g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', (long long)g.m, (long long)g.n,
-           (long long)g.k, 1e-9 * median(rate[0], rounds), 1e-9 * median(rate[1], rounds), median(ratio, rounds), median(of_peak, rounds));
+    printf("%c%c,%lld,%lld,%lld,%.1f,%.1f,%.3f,%.3f\n", g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N',
+           (long long)g.m, (long long)g.n, (long long)g.k, 1e-9 * median(rate[0], rounds),
+           1e-9 * median(rate[1], rounds), median(ratio, rounds), median(of_peak, rounds));
     fflush(stdout);
     most_seen = fmax(most_seen, median(of_peak, rounds));
     return OK;
@@ -122,7 +132,9 @@ static enum status bench(int argc, char **argv) {
     int64_t C = q.hidden, wide = 4 * C > q.vocab ? 4 * C : q.vocab, largest = wide > q.tokens ? wide : q.tokens;
     struct gemm most = {.m = largest, .n = C, .k = q.tokens, .transpose_a = true, .ab_dtype = FP32, .c_dtype = FP32};
     if (6 * largest * (4 * C > q.tokens ? 4 * C : q.tokens) > POOL)
-        return FAIL(E_CONFIG, "a matrix of %lld rows is too large for the pool of %d numbers; lower tokens, hidden or vocab", (long long)largest, POOL);
+        return FAIL(E_CONFIG,
+                    "a matrix of %lld rows is too large for the pool of %d numbers; lower tokens, hidden or vocab",
+                    (long long)largest, POOL);
     void *work = malloc((size_t)gemm_work(&most, DEVICE_CPU, omp_get_max_threads()));
     pool = malloc(sizeof(float) * POOL);
     if (!work || !pool) return FAIL(E_MEMORY, "no memory for %d numbers", POOL);
@@ -134,7 +146,8 @@ static enum status bench(int argc, char **argv) {
     free(work), free(pool);
     TRY(status);
     fprintf(stderr, "the fastest product of ours: %.3f of the peak, at most %.2f wanted\n", most_seen, MOST_OF_PEAK);
-    return most_seen <= MOST_OF_PEAK ? OK : FAIL(E_INTERNAL, "a product above the peak: lib/run/peak.c measures it wrongly");
+    return most_seen <= MOST_OF_PEAK ? OK
+                                     : FAIL(E_INTERNAL, "a product above the peak: lib/run/peak.c measures it wrongly");
 }
 
 int main(int argc, char **argv) {

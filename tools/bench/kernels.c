@@ -5,13 +5,15 @@
  *   --filter TEXT   only subjects with TEXT in their name
  *   --model NAME    only these sizes (default: both)
  *   --json FILE     the table as JSON
- *   --small         tiny sizes, few samples: tries the program, for instance on the emulated device; its times say nothing
+ *   --small         tiny sizes, few samples: tries the program, for instance on the emulated device; its times say
+ *   nothing
  *
- * How it measures. Operands hold random numbers. Each subject has several sets of them, together more than any cache holds, and
- * runs go around the sets. After a warm-up a sample is so many runs that it takes a few milliseconds, between two events on the
- * compute stream; the time is the median of the samples, divided. The yardsticks are taken in the same minute: a large copy
- * within the device's memory (bytes read plus bytes written), and a large bf16 product. An op's bytes are those that must move:
- * each operand once. So "of copy" is the share of the bandwidth that any kernel could reach. */
+ * How it measures. Operands hold random numbers. Each subject has several sets of them, together more than any cache
+ * holds, and runs go around the sets. After a warm-up a sample is so many runs that it takes a few milliseconds,
+ * between two events on the compute stream; the time is the median of the samples, divided. The yardsticks are taken in
+ * the same minute: a large copy within the device's memory (bytes read plus bytes written), and a large bf16 product.
+ * An op's bytes are those that must move: each operand once. So "of copy" is the share of the bandwidth that any kernel
+ * could reach. */
 #include "tools/bench/kernels.h"
 
 #include "lib/run/peak.h"
@@ -69,10 +71,12 @@ static int runs_of_sample(const struct subject *s, double run_s, double sample_s
     return (int)rounds * s->n_sets;
 }
 
-static enum status time_with(const struct subject *s, const struct scale *scale, cudaEvent_t (*event)[2], struct times *out) {
+static enum status time_with(const struct subject *s, const struct scale *scale, cudaEvent_t (*event)[2],
+                             struct times *out) {
     double seconds[MAX_SAMPLES];
     int n = scale->samples;
-    TRY(take_samples(s, 1, 2 * s->n_sets, event, seconds));        /* the first runs load modules and choose algorithms */
+    TRY(take_samples(s, 1, 2 * s->n_sets, event, seconds));        /* the first runs load modules and choose
+                                                                    * algorithms */
     TRY(take_samples(s, 1, s->n_sets, event, seconds));
     out->runs = runs_of_sample(s, seconds[0], scale->sample_s);
     TRY(take_samples(s, 1, out->runs, event, seconds));
@@ -125,7 +129,8 @@ static enum status copy_run(const struct subject *s, int set) {
 }
 
 static enum status measure_copy(const struct pool *pool, const struct scale *scale, double *bytes_s) {
-    struct subject s = {.run = copy_run, .n_sets = 2, .device = pool->device, .memory_bytes = scale->small ? 1 << 20 : (int64_t)4 << 30};
+    struct subject s = {.run = copy_run, .n_sets = 2, .device = pool->device,
+                        .memory_bytes = scale->small ? 1 << 20 : (int64_t)4 << 30};
     struct times times = {0};
     TRY(s.device->allocate(s.device, s.memory_bytes, &s.memory));
     enum status status = pool_fill(pool, s.memory, pool->normal_bf16, s.memory_bytes, 0);
@@ -152,26 +157,30 @@ static const char *verdict(const struct subject *s, double share, int64_t bad) {
     return share >= WANTED ? "ok" : "below 85%";
 }
 
-static json_t *row_of(const struct subject *s, const struct sizes *z, const struct times *t, const struct ceilings *c, int64_t bad) {
+static json_t *row_of(const struct subject *s, const struct sizes *z, const struct times *t, const struct ceilings *c,
+                      int64_t bad) {
     double share = s->bytes / t->median_s / c->copy_bytes_s;
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:b, s:s, s:I}",
-                     "op", s->name, "model", z->model, "shape", s->shape, "median_us", 1e6 * t->median_s, "best_us", 1e6 * t->best_s,
-                     "worst_us", 1e6 * t->worst_s, "runs_a_sample", t->runs, "sets", s->n_sets, "bytes", s->bytes, "flops", s->flops,
-                     "gb_s", 1e-9 * s->bytes / t->median_s, "share_of_copy", share, "tflop_s", 1e-12 * s->flops / t->median_s,
-                     "wanted", (int)s->memory_bound, "verdict", verdict(s, share, bad), "not_numbers", (json_int_t)bad);
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:b, s:s, s:I}", "op", s->name,
+                     "model", z->model, "shape", s->shape, "median_us", 1e6 * t->median_s, "best_us", 1e6 * t->best_s,
+                     "worst_us", 1e6 * t->worst_s, "runs_a_sample", t->runs, "sets", s->n_sets, "bytes", s->bytes,
+                     "flops", s->flops, "gb_s", 1e-9 * s->bytes / t->median_s, "share_of_copy", share, "tflop_s",
+                     1e-12 * s->flops / t->median_s, "wanted", (int)s->memory_bound, "verdict", verdict(s, share, bad),
+                     "not_numbers", (json_int_t)bad);
 }
 
 static void print_row(const struct subject *s, const struct times *t, const struct ceilings *c, int64_t bad) {
     double share = s->bytes / t->median_s / c->copy_bytes_s;
-    printf("%-34s %-26s %9.1f %8.0f %6.1f%%", s->name, s->shape, 1e6 * t->median_s, 1e-9 * s->bytes / t->median_s, 100 * share);
-    if (s->flops > 0) printf(" %8.1f %5.1f%%", 1e-12 * s->flops / t->median_s, 100 * s->flops / t->median_s / c->product_flops_s);
+    printf("%-34s %-26s %9.1f %8.0f %6.1f%%", s->name, s->shape, 1e6 * t->median_s, 1e-9 * s->bytes / t->median_s,
+           100 * share);
+    if (s->flops > 0)
+        printf(" %8.1f %5.1f%%", 1e-12 * s->flops / t->median_s, 100 * s->flops / t->median_s / c->product_flops_s);
     else printf(" %8s %6s", "", "");
     printf("  %s\n", verdict(s, share, bad));
     fflush(stdout);
 }
 
-static enum status measure(subject_maker *make, const struct pool *pool, const struct sizes *z, const struct settings *set,
-                           const struct ceilings *c, json_t *rows) {
+static enum status measure(subject_maker *make, const struct pool *pool, const struct sizes *z,
+                           const struct settings *set, const struct ceilings *c, json_t *rows) {
     struct subject s = {.device = pool->device};
     struct times times;
     int64_t bad = 0;
@@ -188,13 +197,16 @@ done:
 }
 
 /* A subject that cannot run is a row of its own; the others go on, unless the device is lost. */
-static enum status measure_all(const struct pool *pool, const struct settings *set, const struct ceilings *c, json_t *rows) {
-    const struct sizes real[] = {{"gpt2-124m", 32, 1024, 768, 12, 50304, 12}, {"gpt2-1558m", 8, 1024, 1600, 25, 50304, 48}};
+static enum status measure_all(const struct pool *pool, const struct settings *set, const struct ceilings *c,
+                               json_t *rows) {
+    const struct sizes real[] = {{"gpt2-124m", 32, 1024, 768, 12, 50304, 12},
+                                 {"gpt2-1558m", 8, 1024, 1600, 25, 50304, 48}};
     const struct sizes small[] = {{"small", 1, 64, 64, 2, 512, 2}};
     const struct sizes *sizes = set->scale.small ? small : real;
     for (int m = 0; m < (set->scale.small ? 1 : 2); m++) {
         if (set->model && strcmp(set->model, sizes[m].model)) continue;
-        printf("%s: batch %" PRId64 ", seq %" PRId64 ", hidden %" PRId64 "\n", sizes[m].model, sizes[m].B, sizes[m].T, sizes[m].C);
+        printf("%s: batch %" PRId64 ", seq %" PRId64 ", hidden %" PRId64 "\n", sizes[m].model, sizes[m].B, sizes[m].T,
+               sizes[m].C);
         printf("%-34s %-26s %9s %8s %7s %8s %6s\n", "", "shape", "us", "GB/s", "of copy", "TFLOP/s", "of mm");
         for (subject_maker *const *make = subject_makers; *make; make++) {
             enum status status = measure(*make, pool, &sizes[m], set, c, rows);
@@ -210,8 +222,8 @@ static enum status measure_all(const struct pool *pool, const struct settings *s
 
 /* ---- main ---- */
 static json_t *report_of(const struct device *d, const struct ceilings *c, const struct settings *set, json_t *rows) {
-    return json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:O}", "device", d->name, "small", (int)set->scale.small, "copy_gb_s",
-                     1e-9 * c->copy_bytes_s, "product_tflop_s", 1e-12 * c->product_flops_s, "peak_tflop_s",
+    return json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:O}", "device", d->name, "small", (int)set->scale.small,
+                     "copy_gb_s", 1e-9 * c->copy_bytes_s, "product_tflop_s", 1e-12 * c->product_flops_s, "peak_tflop_s",
                      1e-12 * c->peak_flops_s, "wanted_share", WANTED, "rows", rows);
 }
 
@@ -225,11 +237,13 @@ static enum status run(const struct settings *set, json_t *rows) {
     TRY_DONE(measure_copy(&pool, &set->scale, &c.copy_bytes_s));
     TRY_DONE(measure_product(&pool, &set->scale, &c.product_flops_s));
     c.peak_flops_s = peak_flops_of_gpu(d->name, BF16);
-    printf("%s: copy %.0f GB/s (read + written), bf16 product %.0f TFLOP/s, data sheet %.0f\n", d->name, 1e-9 * c.copy_bytes_s,
-           1e-12 * c.product_flops_s, 1e-12 * c.peak_flops_s);
+    printf("%s: copy %.0f GB/s (read + written), bf16 product %.0f TFLOP/s, data sheet %.0f\n", d->name,
+           1e-9 * c.copy_bytes_s, 1e-12 * c.product_flops_s, 1e-12 * c.peak_flops_s);
     TRY_DONE(measure_all(&pool, set, &c, rows));
     if (json_array_size(rows) == 0)
-        status = FAIL(E_USAGE, "nothing to measure is called --filter %s in --model %s; models are gpt2-124m and gpt2-1558m, or small with --small",
+        status = FAIL(E_USAGE,
+                      "nothing to measure is called --filter %s in --model %s; models are gpt2-124m and gpt2-1558m, or "
+                      "small with --small",
                       set->filter ? set->filter : "(any)", set->model ? set->model : "(any)");
 done:;
     json_t *report = report_of(d, &c, set, rows);
@@ -249,7 +263,10 @@ static enum status parse(int argc, char **argv, struct settings *set) {
         }
         const char **place = !strcmp(name, "--filter") ? &set->filter : !strcmp(name, "--model") ? &set->model
                              : !strcmp(name, "--json") ? &set->json : NULL;
-        if (!place || !value) return FAIL(E_USAGE, "%s is no option, or lacks its value; use --filter TEXT, --model NAME, --json FILE, --small", name);
+        if (!place || !value)
+            return FAIL(E_USAGE,
+                        "%s is no option, or lacks its value; use --filter TEXT, --model NAME, --json FILE, --small",
+                        name);
         *place = value;
         i++;
     }

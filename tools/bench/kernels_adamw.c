@@ -19,7 +19,8 @@ struct update {
 };
 
 static void param(struct update *u, int64_t n, bool decay) {
-    if (u->n < MAX_PARAMS) u->of[u->n++] = (struct adamw_elements){.n = n, .weight_dtype = BF16, .grad_dtype = BF16, .decay = decay};
+    if (u->n < MAX_PARAMS) u->of[u->n++] = (struct adamw_elements){.n = n, .weight_dtype = BF16, .grad_dtype = BF16,
+                                                                   .decay = decay};
     u->elements += n;
 }
 static void list_params(struct update *u, const struct sizes *z) {

@@ -1,8 +1,9 @@
-/* The subjects of bench-kernels: GPT-2's ops at the sizes of a model, each with enough sets of operands to leave the caches.
+/* The subjects of bench-kernels: GPT-2's ops at the sizes of a model, each with enough sets of operands to leave the
+ * caches.
  *
- * An op's operands are laid out as a training run has them: what the op did not declare in `needs` is not there, gradients are
- * in the weights' dtype, weights' gradients are added to. Before a backward row is timed, its forward row runs once on each set,
- * for the statistics that backward reads. */
+ * An op's operands are laid out as a training run has them: what the op did not declare in `needs` is not there,
+ * gradients are in the weights' dtype, weights' gradients are added to. Before a backward row is timed, its forward row
+ * runs once on each set, for the statistics that backward reads. */
 #include "tools/bench/kernels.h"
 
 #include "lib/base/rng.h"
@@ -32,7 +33,8 @@ enum status pool_init(struct pool *p, const struct device *d, int64_t bytes) {
     int64_t n = bytes / 4;
     float *x = malloc((size_t)bytes);
     uint16_t *narrow = malloc((size_t)bytes);
-    enum status status = x && narrow ? OK : FAIL(E_MEMORY, "no %" PRId64 " bytes of host memory for random numbers", 2 * bytes);
+    enum status status =
+        x && narrow ? OK : FAIL(E_MEMORY, "no %" PRId64 " bytes of host memory for random numbers", 2 * bytes);
     if (status == OK) {
 #pragma omp parallel for
         for (int64_t i = 0; i < n; i++) x[i] = (float)rng_normal(1, 1, (uint64_t)i);
@@ -86,7 +88,8 @@ static struct type type_make(enum dtype dtype, const char *tags, ...) {
     struct type type = {.dtype = dtype};
     va_list sizes;
     va_start(sizes, tags);
-    for (; *tags && type.shape.n_axes < MAX_AXES; tags++) type.shape.axis[type.shape.n_axes++] = axis_whole(*tags, va_arg(sizes, int64_t));
+    for (; *tags && type.shape.n_axes < MAX_AXES; tags++)
+        type.shape.axis[type.shape.n_axes++] = axis_whole(*tags, va_arg(sizes, int64_t));
     va_end(sizes);
     return type;
 }
@@ -105,8 +108,8 @@ static void op_weight(struct op_subject *o, struct type type) { o->weight_type[o
 
 /* A call with all types and no data. */
 static struct call empty_call(const struct op_subject *o, const struct device *d) {
-    struct call c = {.step = &o->step, .training = true, .seed = 7, .n_step = 3, .loss_scale = o->loss_scale, .grad_scale = 1,
-                     .on = d->kind, .device = d};
+    struct call c = {.step = &o->step, .training = true, .seed = 7, .n_step = 3, .loss_scale = o->loss_scale,
+                     .grad_scale = 1, .on = d->kind, .device = d};
     for (int i = 0; i < o->step.n_in; i++) c.in[i].type = c.din[i].type = &o->in_type[i];
     for (int i = 0; i < o->step.n_out; i++) c.out[i].type = c.dout[i].type = &o->out_type[i];
     for (int i = 0; i < o->step.n_weight; i++) c.weight[i].type = c.dweight[i].type = &o->weight_type[i];
@@ -119,7 +122,8 @@ static int64_t lay_out(const struct op_subject *o, struct call *c, char *memory)
     int64_t at = 0;
     struct { struct tensor *t; int n; unsigned mask; } groups[] = {
         {c->in, o->step.n_in, ~0u}, {c->out, o->step.n_out, ~0u}, {c->weight, o->step.n_weight, ~0u},
-        {c->dout, o->step.n_out, ~op->no_grad_out}, {c->din, o->step.n_in, ~op->no_grad_in}, {c->dweight, o->step.n_weight, ~0u}};
+        {c->dout, o->step.n_out, ~op->no_grad_out}, {c->din, o->step.n_in, ~op->no_grad_in},
+        {c->dweight, o->step.n_weight, ~0u}};
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
         for (int i = 0; i < groups[g].n; i++)
             if (groups[g].mask >> i & 1) {
@@ -198,7 +202,8 @@ static enum status op_subject_run(const struct subject *s, int set) {
 static double traffic(const struct op_subject *o) {
     const struct op *op = o->step.op;
     double bytes = op_cost(&o->call[0], o->kind).bytes;
-    if (o->kind == ROW_BACKWARD_INPUT && op->backward_alias == ALIAS_VIEW) bytes -= (double)type_bytes(&o->in_type[op->alias_in]);
+    if (o->kind == ROW_BACKWARD_INPUT && op->backward_alias == ALIAS_VIEW)
+        bytes -= (double)type_bytes(&o->in_type[op->alias_in]);
     return bytes;
 }
 
@@ -206,7 +211,8 @@ static void note_results(struct subject *s, const struct op_subject *o) {
     const struct call *c = &o->call[0];
     if (o->kind == ROW_FORWARD) s->result[s->n_results++] = c->out[0];
     if (o->kind == ROW_BACKWARD_INPUT) s->result[s->n_results++] = c->din[0];
-    for (int i = 0; i < o->step.n_weight && o->kind == ROW_BACKWARD_WEIGHT; i++) s->result[s->n_results++] = c->dweight[i];
+    for (int i = 0; i < o->step.n_weight && o->kind == ROW_BACKWARD_WEIGHT; i++)
+        s->result[s->n_results++] = c->dweight[i];
 }
 
 /* Memory for the sets, filled; takes `o` over. As many sets as it takes to move rotate_bytes, and one at least. */
@@ -236,12 +242,14 @@ static const char *const kind_name[] = {[ROW_FORWARD] = "forward", [ROW_BACKWARD
                                         [ROW_BACKWARD_WEIGHT] = "backward, weight"};
 
 /* ---- the ops ---- */
-#define MAKER(function)                                                                                                \
-    static enum status function(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale)
+#define MAKER(function) \
+    static enum status function(struct subject *s, const struct pool *p, const struct sizes *z, \
+                                const struct scale *scale)
 #define OF_KIND(function, make, kind)                                                                                  \
     MAKER(function) { return make(s, p, z, scale, kind); }
 
-static enum status layernorm(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale, enum row_kind kind) {
+static enum status layernorm(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
+                             enum row_kind kind) {
     NEW(o, &op_layernorm, kind);
     op_in(o, type_make(BF16, "BTC", z->B, z->T, z->C));
     op_weight(o, type_make(BF16, "C", z->C));
@@ -254,7 +262,8 @@ OF_KIND(layernorm_forward, layernorm, ROW_FORWARD)
 OF_KIND(layernorm_backward_input, layernorm, ROW_BACKWARD_INPUT)
 OF_KIND(layernorm_backward_weight, layernorm, ROW_BACKWARD_WEIGHT)
 
-static enum status gelu(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale, enum row_kind kind) {
+static enum status gelu(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
+                        enum row_kind kind) {
     NEW(o, &op_gelu, kind);
     op_in(o, type_make(BF16, "BTK", z->B, z->T, 4 * z->C));
     snprintf(s->name, sizeof s->name, "gelu %s", kind_name[kind]);
@@ -264,8 +273,8 @@ static enum status gelu(struct subject *s, const struct pool *p, const struct si
 OF_KIND(gelu_forward, gelu, ROW_FORWARD)
 OF_KIND(gelu_backward, gelu, ROW_BACKWARD_INPUT)
 
-static enum status residual(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale, enum row_kind kind,
-                            double dropout) {
+static enum status residual(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
+                            enum row_kind kind, double dropout) {
     NEW(o, &op_bias_dropout_residual, kind);
     o->step.dropout.p = dropout;
     op_in(o, type_make(BF16, "BTC", z->B, z->T, z->C));
@@ -279,7 +288,8 @@ MAKER(residual_forward_dropout) { return residual(s, p, z, scale, ROW_FORWARD, 0
 MAKER(residual_backward_dropout) { return residual(s, p, z, scale, ROW_BACKWARD_INPUT, 0.1); }
 MAKER(residual_backward_weight) { return residual(s, p, z, scale, ROW_BACKWARD_WEIGHT, 0); }
 
-static enum status loss(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale, enum row_kind kind) {
+static enum status loss(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
+                        enum row_kind kind) {
     NEW(o, &op_cross_entropy, kind);
     int64_t B = z->B > 8 ? 8 : z->B;     /* the logits of 8192 tokens take 0.8 GB */
     o->n_tokens = z->V;
@@ -293,7 +303,8 @@ static enum status loss(struct subject *s, const struct pool *p, const struct si
 OF_KIND(loss_backward, loss, ROW_BACKWARD_INPUT)
 
 /* Uniform tokens: the worst case for forward's reads, and few equal ones for backward to add up. */
-static enum status embedding(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale, enum row_kind kind) {
+static enum status embedding(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
+                             enum row_kind kind) {
     NEW(o, &op_embedding, kind);
     o->n_tokens = z->V;
     op_in(o, type_make(INT32, "BT", z->B, z->T));
@@ -304,7 +315,8 @@ static enum status embedding(struct subject *s, const struct pool *p, const stru
 OF_KIND(embedding_forward, embedding, ROW_FORWARD)
 OF_KIND(embedding_backward, embedding, ROW_BACKWARD_WEIGHT)
 
-static enum status position(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale, enum row_kind kind) {
+static enum status position(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
+                            enum row_kind kind) {
     NEW(o, &op_add_position, kind);
     op_in(o, type_make(BF16, "BTC", z->B, z->T, z->C));
     op_weight(o, type_make(BF16, "TC", z->T, z->C));
@@ -318,7 +330,8 @@ OF_KIND(position_backward, position, ROW_BACKWARD_WEIGHT)
 static void count_causal_flops(struct subject *s, const struct sizes *z, enum row_kind kind) {
     s->flops = (kind == ROW_FORWARD ? 2.0 : 5.0) * (double)(z->B * z->T) * (double)(z->T * z->C);
 }
-static enum status attention(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale, enum row_kind kind) {
+static enum status attention(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
+                             enum row_kind kind) {
     NEW(o, &op_attention_blocked, kind);
     op_in(o, type_make(BF16, "BT3HD", z->B, z->T, (int64_t)3, z->H, z->C / z->H));
     snprintf(s->name, sizeof s->name, "attention %s", kind_name[kind]);
@@ -330,8 +343,8 @@ OF_KIND(attention_forward, attention, ROW_FORWARD)
 OF_KIND(attention_backward, attention, ROW_BACKWARD_INPUT)
 
 /* y (R,K) = x (R,N) W (K,N)^T + b */
-static enum status linear(struct subject *s, const struct pool *p, int64_t R, int64_t K, int64_t N, bool bias, const struct scale *scale,
-                          const char *what, enum row_kind kind) {
+static enum status linear(struct subject *s, const struct pool *p, int64_t R, int64_t K, int64_t N, bool bias,
+                          const struct scale *scale, const char *what, enum row_kind kind) {
     NEW(o, &op_linear, kind);
     op_in(o, type_make(BF16, "TC", R, N));
     op_weight(o, type_make(BF16, "KC", K, N));
@@ -359,10 +372,40 @@ enum status large_product(struct subject *s, const struct pool *p, const struct 
     return linear(s, p, n, n, n, false, scale, "product", ROW_FORWARD);
 }
 
-subject_maker *const subject_makers[] = {
-    layernorm_forward, layernorm_backward_input, layernorm_backward_weight, gelu_forward, gelu_backward, adamw_subject, norm_subject,
-    loss_backward, residual_forward, residual_forward_dropout, residual_backward_dropout, residual_backward_weight, embedding_forward,
-    embedding_backward, position_forward, position_backward, attention_forward, attention_backward, qkv_forward, qkv_backward_input,
-    qkv_backward_weight, proj_forward, proj_backward_input, proj_backward_weight, fc_forward, fc_backward_input, fc_backward_weight,
-    fc2_forward, fc2_backward_input, fc2_backward_weight, head_forward, head_backward_input, head_backward_weight, head_odd_forward,
-    head_odd_backward_input, head_odd_backward_weight, NULL};
+subject_maker *const subject_makers[] = {layernorm_forward,
+                                         layernorm_backward_input,
+                                         layernorm_backward_weight,
+                                         gelu_forward,
+                                         gelu_backward,
+                                         adamw_subject,
+                                         norm_subject,
+                                         loss_backward,
+                                         residual_forward,
+                                         residual_forward_dropout,
+                                         residual_backward_dropout,
+                                         residual_backward_weight,
+                                         embedding_forward,
+                                         embedding_backward,
+                                         position_forward,
+                                         position_backward,
+                                         attention_forward,
+                                         attention_backward,
+                                         qkv_forward,
+                                         qkv_backward_input,
+                                         qkv_backward_weight,
+                                         proj_forward,
+                                         proj_backward_input,
+                                         proj_backward_weight,
+                                         fc_forward,
+                                         fc_backward_input,
+                                         fc_backward_weight,
+                                         fc2_forward,
+                                         fc2_backward_input,
+                                         fc2_backward_weight,
+                                         head_forward,
+                                         head_backward_input,
+                                         head_backward_weight,
+                                         head_odd_forward,
+                                         head_odd_backward_input,
+                                         head_odd_backward_weight,
+                                         NULL};

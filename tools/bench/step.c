@@ -1,17 +1,19 @@
 /* build/bench-step: does the host wait for the GPU anywhere inside a training step?
  *
- *   build/bench-step [--json FILE] [train's options]        e.g. --layers 2 --hidden 768 --heads 12 --seq 1024 --precision bf16
+ *   build/bench-step [--json FILE] [train's options]        e.g. --layers 2 --hidden 768 --heads 12 --seq 1024
+ *   --precision bf16
  *
- * The proof: before a step is started, the compute stream is blocked by a host function that returns only when it is told to.
- * Nothing behind it can run. If run_step_start comes back while the stream still stands still, then no call in it, of this
- * project or of cuBLASLt, cuDNN or NCCL, waited for the work of the step or for anything before it. If something does wait, the
- * block gives way after HOLD_S seconds, and the run fails. Steps before have loaded the kernels and made the libraries' plans,
- * which may wait. Calls of the CUDA runtime that wait, from this project's code, are counted by name too (the linker's
- * --wrap), so that a failure says where to look.
+ * The proof: before a step is started, the compute stream is blocked by a host function that returns only when it is
+ * told to. Nothing behind it can run. If run_step_start comes back while the stream still stands still, then no call in
+ * it, of this project or of cuBLASLt, cuDNN or NCCL, waited for the work of the step or for anything before it. If
+ * something does wait, the block gives way after HOLD_S seconds, and the run fails. Steps before have loaded the
+ * kernels and made the libraries' plans, which may wait. Calls of the CUDA runtime that wait, from this project's code,
+ * are counted by name too (the linker's --wrap), so that a failure says where to look.
  *
- * What breaks it: a GPU takes about a thousand launches ahead, and then the host waits for room. So the model is small in
- * layers; a longer one queues the same calls more often. Between cudaProfilerStart and Stop lies one step, unblocked, for
- * `nsys profile --capture-range=cudaProfilerApi`. The emulated device counts its host's waits itself, and that count must agree. */
+ * What breaks it: a GPU takes about a thousand launches ahead, and then the host waits for room. So the model is small
+ * in layers; a longer one queues the same calls more often. Between cudaProfilerStart and Stop lies one step,
+ * unblocked, for `nsys profile --capture-range=cudaProfilerApi`. The emulated device counts its host's waits itself,
+ * and that count must agree. */
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "lib/base/clock.h"
@@ -116,17 +118,19 @@ static enum status check(struct run *r, struct result *out) {
 
 /* ---- what it says ---- */
 static enum status report(const struct run *r, const struct result *x, const char *json) {
-    printf("%s, %" PRId64 " layers: %d of %d steps were queued while the device stood still, %d waits%s", r->device->name, r->plan.layers,
-           x->blocked_steps, CHECKED_STEPS, waits_of(x), x->emulated ? " (emulated, and counted there too)\n" : "; ");
+    printf("%s, %" PRId64 " layers: %d of %d steps were queued while the device stood still, %d waits%s",
+           r->device->name, r->plan.layers, x->blocked_steps, CHECKED_STEPS, waits_of(x),
+           x->emulated ? " (emulated, and counted there too)\n" : "; ");
     if (!x->emulated) printf("queued in at most %.2f ms, a step takes %.2f ms\n", x->queue_ms, x->step_ms);
     json_t *names = json_object();
     for (int i = 0; i < 8 && waits[i].name; i++) {
         printf("  waits in a step: %s, %d times\n", waits[i].name, waits[i].n);
         json_object_set_new(names, waits[i].name, json_integer(waits[i].n));
     }
-    json_t *all = json_pack("{s:s, s:b, s:I, s:i, s:i, s:i, s:f, s:f, s:o}", "device", r->device->name, "emulated", (int)x->emulated,
-                            "layers", (json_int_t)r->plan.layers, "steps", CHECKED_STEPS, "steps_queued_behind_a_blocked_gpu",
-                            x->blocked_steps, "waits", waits_of(x), "queue_ms", x->queue_ms, "step_ms", x->step_ms, "waiting_calls", names);
+    json_t *all = json_pack("{s:s, s:b, s:I, s:i, s:i, s:i, s:f, s:f, s:o}", "device", r->device->name, "emulated",
+                            (int)x->emulated, "layers", (json_int_t)r->plan.layers, "steps", CHECKED_STEPS,
+                            "steps_queued_behind_a_blocked_gpu", x->blocked_steps, "waits", waits_of(x), "queue_ms",
+                            x->queue_ms, "step_ms", x->step_ms, "waiting_calls", names);
     int failed = json && json_dump_file(all, json, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     json_decref(all);
     return failed ? FAIL(E_IO, "cannot write %s", json) : OK;
@@ -147,8 +151,10 @@ static enum status run(int argc, char **argv, const char *json) {
     TRY_DONE(check(&r, &result));
     if (comm_world_rank() == 0) TRY_DONE(report(&r, &result, json));
     if (waits_of(&result) > 0)
-        status = FAIL(E_DEVICE, "the host waited for the device inside a step: %d of %d steps were not queued while it stood still",
-                      result.let_through, CHECKED_STEPS);
+        status =
+            FAIL(E_DEVICE,
+                 "the host waited for the device inside a step: %d of %d steps were not queued while it stood still",
+                 result.let_through, CHECKED_STEPS);
 done:
     run_destroy(&r);
     setup_fini(&setup);

@@ -1,9 +1,9 @@
 /* Kernels that nvcc compiled, run by the interpreter of their PTX instead of a GPU.
  *
- * nvcc makes two things of a .cu file: PTX for the GPU, and host code that hands a launch to the CUDA runtime. This is the part of the
- * runtime that the host code calls: it passes PTX, grid, arguments and all of device memory to tools/ptx/server.py over a socket,
- * waits, and takes the memory back. The rest of the runtime are tests/simt's fakes. So the launchers, their grids and their
- * arguments are the real ones too.
+ * nvcc makes two things of a .cu file: PTX for the GPU, and host code that hands a launch to the CUDA runtime. This is
+ * the part of the runtime that the host code calls: it passes PTX, grid, arguments and all of device memory to
+ * tools/ptx/server.py over a socket, waits, and takes the memory back. The rest of the runtime are tests/simt's fakes.
+ * So the launchers, their grids and their arguments are the real ones too.
  *
  *   module  I BYTES, text                                 the PTX of the I-th object that was linked
  *   sizes   I KERNEL                  -> sizes of its arguments in bytes
@@ -34,7 +34,8 @@ static std::map<const void *, kernel> &kernels(void) {
 
 /* ---- the socket ---- */
 [[noreturn]] static void give_up(const char *what) {
-    fprintf(stderr, "ptx: %s: %s\n", what, "the interpreter is gone (its reason is above); PTX_SOCKET is set by tools/ptx/run");
+    fprintf(stderr, "ptx: %s: %s\n", what,
+            "the interpreter is gone (its reason is above); PTX_SOCKET is set by tools/ptx/run");
     _exit(3);
 }
 static int server(void) {
@@ -67,8 +68,8 @@ struct call { const kernel *k; dim3 grid, block; size_t shared; std::vector<char
 
 static bool run(const call &c) {
     char numbers[200];
-    snprintf(numbers, sizeof numbers, " %u %u %u %u %u %u %zu %zu %zu", c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y,
-             c.block.z, c.shared, c.arguments.size(), memory.size());
+    snprintf(numbers, sizeof numbers, " %u %u %u %u %u %u %zu %zu %zu", c.grid.x, c.grid.y, c.grid.z, c.block.x,
+             c.block.y, c.block.z, c.shared, c.arguments.size(), memory.size());
     send_line("launch " + std::to_string(c.k->module) + " " + c.k->name + numbers);
     send_bytes(c.arguments.data(), c.arguments.size());
     for (const auto &m : memory) {
@@ -96,8 +97,8 @@ int simt_take_error(void) {
     return was;
 }
 
-/* A fat binary's wrapper points to its header (16 bytes, the last 8 the size of what follows); uncompressed, the PTX lies
- * in there as it is. */
+/* A fat binary's wrapper points to its header (16 bytes, the last 8 the size of what follows); uncompressed, the PTX
+ * lies in there as it is. */
 void **__cudaRegisterFatBinary(void *wrapper) {
     static int n_modules;
     const char *header = *(const char *const *)((const char *)wrapper + 8);
@@ -107,13 +108,15 @@ void **__cudaRegisterFatBinary(void *wrapper) {
         fprintf(stderr, "ptx: %s\n", text ? "PTX_SOCKET is not set: run this by tools/ptx/run" : "no PTX in an object");
         _exit(3);
     }
-    send_line("module " + std::to_string(n_modules) + " " + std::to_string(strnlen(text, bytes - (size_t)(text - header))));
+    send_line("module " + std::to_string(n_modules) + " " +
+              std::to_string(strnlen(text, bytes - (size_t)(text - header))));
     send_bytes(text, strnlen(text, bytes - (size_t)(text - header)));
     return (void **)(intptr_t)++n_modules;
 }
 void __cudaRegisterFatBinaryEnd(void **) {}
 void __cudaUnregisterFatBinary(void **) {}
-void __cudaRegisterFunction(void **module, const char *host, char *, const char *name, int, uint3 *, uint3 *, dim3 *, dim3 *, int *) {
+void __cudaRegisterFunction(void **module, const char *host, char *, const char *name, int, uint3 *, uint3 *, dim3 *,
+                            dim3 *, int *) {
     kernels()[host] = kernel{(int)(intptr_t)module - 1, name, {}, false};
 }
 
@@ -140,11 +143,11 @@ cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *host) {
     *out = (cudaKernel_t)&k;
     return cudaSuccess;
 }
-cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void **arguments, size_t shared,
+                               cudaStream_t stream) {
     call c = {(const kernel *)handle, grid, block, shared, {}};
     for (size_t i = 0; i < c.k->sizes.size(); i++)
         c.arguments.insert(c.arguments.end(), (char *)arguments[i], (char *)arguments[i] + c.k->sizes[i]);
     return fake_enqueue(stream, "kernel", [c] { return run(c); });
 }
-
 }

@@ -1,4 +1,5 @@
-/* What a submission might do instead of its exercise; tests/more/grade.sh puts one of these into every function of a solution. PROOF: a path outside. */
+/* What a submission might do instead of its exercise; tests/more/grade.sh puts one of these into every function of a
+ * solution. PROOF: a path outside. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -62,9 +63,11 @@ static int attack(void) {
     kill(-1, SIGKILL);
     for (;;) pause();
 #elif defined ATTACK_write
-    static const char *const paths[] = {PROOF, "/work/program", "/tree/tests/proof", "/usr/proof", "/dev/proof", "/proof"};
+    static const char *const paths[] = {PROOF, "/work/program", "/tree/tests/proof", "/usr/proof", "/dev/proof",
+                                        "/proof"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (open(paths[i], O_WRONLY | O_CREAT, 0666) >= 0 && i > 0) return 0;    /* the first lies in its own /tmp: it may */
+        /* the first lies in its own /tmp: it may */
+        if (open(paths[i], O_WRONLY | O_CREAT, 0666) >= 0 && i > 0) return 0;
     exit(3);
 #elif defined ATTACK_forge
     static const char line[] = "pass lessons/x y\nend 0\n";
