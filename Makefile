@@ -212,6 +212,7 @@ help:
 	@echo 'make bench          how fast it trains here, beside the newest PyTorch, which it installs (BENCH=--quick)'
 	@echo 'make figures        the pictures of the course, from runs on this machine, into docs/figures'
 	@echo 'make check-deps     who may include whom'
+	@echo 'make sizes          lines of each part, beside its budget; circles of files (after make check-build)'
 	@echo 'make check-lessons  lessons and pages: anchors, links, and what their commands print (LESSON=03, LONG=1, ANCHORS=1)'
 	@echo 'make docs           the site of pages, lessons and sources: build/docs/html/index.html'
 	@echo 'make fuzz           the parsers against hostile input, with clang (SECONDS=60 each, TARGET=one of tests/fuzz; docs/fuzzing.md)'
@@ -296,6 +297,11 @@ fuzz: deps
 check-deps:
 	@tools/check-deps
 
+# How large each part is, and which files of a folder need each other
+sizes:
+	@tools/sizes
+	@tools/circles
+
 # Are the lessons and pages still true? LESSON=03 or a path: only that; ANCHORS=1: nothing is run; LONG=1: long blocks too
 check-lessons: deps
 	@$(if $(ANCHORS),true,$(MAKE) --no-print-directory $(ON_ALL_CORES) build examples)
@@ -336,4 +342,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build check-all check-mutants check-lessons docs grade grade-all handout check-exercises fuzz check-deps clean
+.PHONY: build nano examples bench bench-allreduce bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build check-all check-mutants check-lessons docs grade grade-all handout check-exercises fuzz check-deps sizes clean

@@ -19,6 +19,8 @@ if tools/check-headers >"$work/out" 2>&1; then echo "ok docs_headers_say_what_ca
 else not_ok docs_headers_say_what_callers_must_know "see below"; fi
 if tools/check-deps >"$work/out" 2>&1; then echo "ok docs_the_picture_of_includes_is_true"
 else not_ok docs_the_picture_of_includes_is_true "see below"; fi
+if tools/check-style >"$work/out" 2>&1; then echo "ok docs_lines_and_phrases_are_in_style"
+else not_ok docs_lines_and_phrases_are_in_style "see below"; fi
 if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_those_of_the_program"
 else not_ok docs_options_are_those_of_the_program "see below"; fi
 
