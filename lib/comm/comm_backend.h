@@ -76,7 +76,7 @@ enum status comm_barrier_start(const struct group *, struct comm_request *);
 enum status comm_check(struct group *, const struct comm_call *, int64_t sequence);
 
 /* comm_wait.c */
-const struct comm_request *comm_waiting(void); /* what this rank waits for now, or NULL */
+const struct comm_request *comm_waiting(void); /* what this rank is waiting for, or NULL */
 /* This rank waits for others that are busy: it naps, and has no deadline. */
 void comm_wait_standing_by(bool on);
 /* Have the operations that ran into their deadline ended after all? @collective{none} */

@@ -104,6 +104,7 @@ static enum status prepare_gradients(struct exec *e, struct place at, const stru
     return OK;
 }
 
+/* A gradient that no row adds to is zero. */
 static enum status clear_unwritten(const struct exec *e) {
     for (int i = 0; i < e->program->n_params; i++) {
         const struct param *w = &e->program->params[i];

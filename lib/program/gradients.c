@@ -5,10 +5,10 @@
  * sent away. Which rows these are follows from the order of the actions. A tape is the same for every microbatch, so
  * the first row is one of some tape's first action in the step, and the last row one of some tape's last:
  *
- *     begins(row, action)    = row.fresh and action.first        of a gradient that lies in its arena; any other begins
- *     every time
+ *     begins(row, action)    = row.fresh and action.first
  *     completes(row, action) = row.final and action.last
  *
+ * The first is of gradients that lie in their arena; one that is a value of the chunk begins with every action.
  * This covers accumulation, tied weights, several chunks on a rank and weight gradients that are actions of their own.
  *
  * What breaks if it is wrong: a sum that keeps the step before, or loses a microbatch; a message that leaves with half
