@@ -33,15 +33,16 @@ grade03() {
     sed "$1" "$scale/reference.c" >"$work/scale.c"
     tools/grade --built --lesson 03 "$work/scale.c" >"$work/said" 2>&1
 }
+line() { grep -nF -- "$1" "$work/scale.c" | head -n 1 | cut -d: -f1; } # of what was planted
 grade03 's/\[1 + SCALE_C\] = {0};/[1 + SCALE_C] = {0}/'
-sed -n 5p "$work/said" | grep -q '^    scale.c:16:5: error: expected .* before .* (in TRY)$' && ! says status.h &&
+sed -n 5p "$work/said" | grep -q "^    scale.c:$(($(line '{0}') + 1)):5: error: expected .* before .* (in TRY)\$" && ! says status.h &&
     says 'help: the line before'
 report $? "an error in a macro is shown at the line that uses it"
 grade03 's/^    \*loss = sum.*/&\n    ((double *)NULL)[n] = 1;/'
-says 'scale.c:20, in scale_step: a WRITE at 0x' && says 'score 25 of 100'
+says "scale.c:$(line NULL), in scale_step: a WRITE at 0x" && says 'score 25 of 100'
 report $? "a null pointer: the learner's line"
 grade03 's/^    \*loss = sum.*/&\n    for (int i = 0; i < 1 << 20; i++) g[i] = 0;/'
-says 'scale.c:20, in scale_step: stack-overflow' && ! says 'no score'
+says "scale.c:$(line '1 << 20'), in scale_step: stack-overflow" && ! says 'no score'
 report $? "a loop that overwrites the test's memory: the learner's line"
 grade03 's/^    TRY(comm_all_reduce(group, sum.*/    if (sum[0] == 0 \&\& all > 0) return OK;\n&/'
 says 'rank 1 calls all_reduce (max) of 2 fp64, rank 0 all_reduce of 5 fp64' && says 'score 37 of 100'
