@@ -1,6 +1,7 @@
 #include "gpt/gpt_llmc.h"
 
 #include "gpt/gpt_weights.h"
+#include "lib/base/integer.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -163,7 +164,7 @@ static enum status write_file(const struct gpt_weights *g, const struct checkpoi
 
 /* All sizes are int32 in the header; checkpoint_model_check's limits let only the padding go beyond. */
 static enum status export(const struct gpt_weights *g, const struct checkpoint_reader *r, struct llmc_output *o) {
-    o->padded_vocab = (g->model.vocab + PADDED_TO - 1) / PADDED_TO * PADDED_TO;
+    o->padded_vocab = round_up(g->model.vocab, PADDED_TO);
     if (o->padded_vocab > INT32_MAX) return FAIL(E_CONFIG, "vocab=%" PRId64 " does not fit into llm.c's header",
                                                  g->model.vocab);
     o->file = fopen(o->path, "wbx");

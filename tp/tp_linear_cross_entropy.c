@@ -5,6 +5,7 @@
  * smaller messages. dx is this rank's part of a sum; tp_enter before the op sums it. */
 #include "tp/tp_linear_cross_entropy.h"
 
+#include "lib/base/integer.h"
 #include "lib/comm/exchange.h"
 #include "lib/ops/linear_cross_entropy.h"
 
@@ -24,7 +25,7 @@ static int exchanges(const struct call *c, enum row_kind kind, struct exchange o
         out[i].op = COMM_ALL_REDUCE;
         out[i].count = (i + 1) * s.R;
         out[i].dtype = dtype_accumulator(op_dtype(c));
-        out[i].pieces = (int)((s.R + s.rows - 1) / s.rows);
+        out[i].pieces = (int)ceil_div(s.R, s.rows);
     }
     return kind == ROW_BACKWARD_INPUT ? 2 : 0;
 }

@@ -4,6 +4,7 @@
  * copy, in the widest words that every piece begins and ends with: 16 bytes nearly always. */
 #include "tp/tp_pieces.h"
 
+#include "lib/base/integer.h"
 #include "lib/device/gpu.h"
 
 enum { MOST_THREADS = 256, MOST_PIECES = 4096, MOST_BLOCKS = 4096 };
@@ -29,7 +30,7 @@ template <class Word>
 static void launch(void *stream, void *to, const void *from, int64_t rows, int64_t columns, int64_t bytes) {
     int64_t words = bytes / (int64_t)sizeof(Word), pieces = rows * columns < MOST_PIECES ? rows * columns : MOST_PIECES;
     int64_t warps = (words + 31) / 32, threads = warps * 32 < MOST_THREADS ? warps * 32 : MOST_THREADS;
-    int64_t along = (words + threads - 1) / threads, most = (MOST_BLOCKS + pieces - 1) / pieces;
+    int64_t along = ceil_div(words, threads), most = ceil_div(MOST_BLOCKS, pieces);
     dim3 grid((unsigned)(along < most ? along : most), (unsigned)pieces);
     LAUNCH(tp_pieces_transpose_words<Word>, grid, (unsigned)threads, 0, stream)
     ((Word *)to, (const Word *)from, rows, columns, words);

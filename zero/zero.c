@@ -31,6 +31,7 @@
  * Source: Rajbhandari et al. 2020, "ZeRO"; Ren et al. 2021, "ZeRO-Offload". */
 #include "zero/zero.h"
 
+#include "lib/base/integer.h"
 #include "lib/run/run.h"
 #include "zero/zero_bucket.h"
 #include <inttypes.h>
@@ -68,7 +69,7 @@ static enum status zero_check(const struct plan *plan) {
 static void divide(const struct plan *plan, struct param *w) {
     const struct zero_options *o = zero_options(plan);
     int64_t n = type_n(&w->type);
-    w->shard_n = (n + plan->mesh.dp - 1) / plan->mesh.dp;
+    w->shard_n = ceil_div(n, plan->mesh.dp);
     w->padded_n = w->shard_n * plan->mesh.dp;
     w->own_first = w->shard_n * plan->place.rank.dp;
     int64_t left = n - w->own_first;

@@ -5,12 +5,13 @@
  * side. */
 #include "zero/zero_pack.h"
 
+#include "lib/base/integer.h"
 #include "lib/device/gpu.h"
 
 enum { THREADS = 256, MOST_BLOCKS = 4096 };
 
 static unsigned blocks_of(int64_t n, int64_t most) {
-    int64_t blocks = (n + THREADS - 1) / THREADS;
+    int64_t blocks = ceil_div(n, THREADS);
     return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 

@@ -4,6 +4,7 @@
  * files are there; then rank 0's thread publishes. Whoever is killed meanwhile leaves what any unfinished save
  * leaves. */
 #include "lib/base/clock.h"
+#include "lib/base/integer.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_save.h"
 #include <pthread.h>
@@ -33,7 +34,7 @@ struct checkpoint_saver {
 /* Memory of the host to memory of the host, by all threads. */
 static void copy_on_host(char *to, const char *from, int64_t bytes) {
     enum { PART = 1 << 20 };
-    int64_t parts = (bytes + PART - 1) / PART;
+    int64_t parts = ceil_div(bytes, PART);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < parts; i++)
         memcpy(to + i * PART, from + i * PART, (size_t)(bytes - i * PART < PART ? bytes - i * PART : PART));

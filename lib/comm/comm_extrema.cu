@@ -9,6 +9,7 @@
  * 0x80000000, which decodes to 0xffffffff, a NaN below all. -0 stands just below +0. Memory-bound; 8 bytes a thread
  * would not be faster than the links that carry the result. */
 #include "lib/comm/comm_extrema.h"
+#include "lib/base/integer.h"
 #include "lib/device/gpu.h"
 
 enum { THREADS = 256, MAX_BLOCKS = 1024 };
@@ -42,7 +43,7 @@ __global__ static void __launch_bounds__(THREADS) extrema_decode64(int64_t *x, i
 }
 
 static unsigned blocks_for(int64_t n) {
-    int64_t blocks = (n + THREADS - 1) / THREADS;
+    int64_t blocks = ceil_div(n, THREADS);
     return (unsigned)(blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS);
 }
 

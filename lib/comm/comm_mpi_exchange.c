@@ -32,6 +32,7 @@
  * 4.1 to 4.4 (pairwise exchange; reduce-scatter and all-gather make an all-reduce). */
 #include "lib/comm/comm_mpi_exchange.h"
 
+#include "lib/base/integer.h"
 #include "lib/comm/comm_mpi.h"
 #include <stdlib.h>
 
@@ -58,8 +59,6 @@ struct exchange {
 
 static struct exchange *first;   /* of those under way */
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static int64_t whole_count(const struct group *group, const struct comm_call *call) {
     return call->op == COMM_ALL_REDUCE ? call->count : call->count * group->size;
 }
@@ -75,11 +74,11 @@ static int64_t size_of(const struct exchange *x) { return (int64_t)dtype_size(x-
 
 static int64_t part_n(const struct exchange *x, int p) {
     int64_t left = whole_count(x->group, &x->call) - p * x->part;
-    return left < 0 ? 0 : smaller(left, x->part);
+    return left < 0 ? 0 : min64(left, x->part);
 }
 static int64_t n_segments(const struct exchange *x, int p) { return (part_n(x, p) + x->segment - 1) / x->segment; }
 static int segment_n(const struct exchange *x, int p, int64_t s) {
-    return (int)smaller(x->segment, part_n(x, p) - s * x->segment);
+    return (int)min64(x->segment, part_n(x, p) - s * x->segment);
 }
 
 static char *place(const struct exchange *x, const void *buffer, int p, int64_t s) {
@@ -218,7 +217,7 @@ static struct exchange *exchange_of(const struct comm_call *call, const struct c
     x->segment = SEGMENT_BYTES / size_of(x);
     x->part = call->count;
     if (call->op == COMM_ALL_REDUCE)
-        x->part = ((call->count + x->group->size - 1) / x->group->size + line - 1) / line * line;
+        x->part = round_up(ceil_div(call->count, x->group->size), line);
     x->tag = COMM_TAG_MAX + 1 + (int)(request->sequence % ((COMM_TAG_MAX + 1) / 2)) * 2;
     x->messages = calloc((size_t)most_messages(x), sizeof *x->messages);
     x->slots = call->op == COMM_ALL_GATHER ? NULL : aligned_alloc(64, SLOTS * SEGMENT_BYTES);

@@ -25,6 +25,7 @@
  * Source: MPI 3.1, section 5.12 (nonblocking collectives are matched in the order of their calls); CUDA programming
  * guide, "Asynchronous Concurrent Execution". */
 #include "lib/comm/comm_device.h"
+#include "lib/base/integer.h"
 #include "lib/comm/comm_mpi_world.h"
 
 #include <cuda_runtime_api.h>
@@ -80,13 +81,10 @@ static struct extent extent_of(const struct group *group, const struct comm_call
     }
 }
 
-static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static enum status take_pinned(struct staged *s, struct extent e) {
-    int64_t bytes = e.in_place ? larger(e.down, e.up) : round_up(e.down) + e.up;
+    int64_t bytes = e.in_place ? max64(e.down, e.up) : round_up(e.down, 64) + e.up;
     TRY(pinned_take(device, bytes, &s->pinned));
-    s->to = s->pinned->at + (e.in_place ? 0 : round_up(e.down));
+    s->to = s->pinned->at + (e.in_place ? 0 : round_up(e.down, 64));
     /* a gathered shard is fetched into its own place, as MPI wants it */
     s->from = s->pinned->at + (s->call.op == COMM_ALL_GATHER ? s->what.group->rank * part_bytes(&s->call) : 0);
     return OK;

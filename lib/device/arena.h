@@ -7,6 +7,7 @@
 #ifndef TRIVIUM_DEVICE_ARENA_H
 #define TRIVIUM_DEVICE_ARENA_H
 
+#include "lib/base/integer.h"
 #include "lib/device/device.h"
 
 #ifdef __cplusplus
@@ -30,7 +31,7 @@ const char *role_name(enum role); /* "param" "grad" "optim" "act" "comm" "work" 
 enum { ARENA_ALIGN = 64, ARENA_ALIGN_CUDA = 256 };
 static inline int64_t arena_align_on(enum device_kind on, int64_t bytes) {
     int64_t align = on == DEVICE_CUDA ? ARENA_ALIGN_CUDA : ARENA_ALIGN;
-    return (bytes + align - 1) / align * align;
+    return round_up(bytes, align);
 }
 /** Within host memory, or within one array of a device. */
 static inline int64_t arena_align(int64_t bytes) { return arena_align_on(DEVICE_CPU, bytes); }

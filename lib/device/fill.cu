@@ -1,5 +1,6 @@
 /* to[i] = pattern. The runtime's own memset knows patterns of one byte only. */
 #include "lib/device/fill.h"
+#include "lib/base/integer.h"
 #include "lib/device/gpu.h"
 
 enum { THREADS = 256, MAX_BLOCKS = 4096 };
@@ -11,7 +12,7 @@ __global__ static void __launch_bounds__(THREADS) fill_words_stride(uint64_t *to
 
 enum status fill_words(void *to, uint64_t pattern, int64_t n_words, void *stream) {
     if (n_words <= 0) return OK;
-    int64_t blocks = (n_words + THREADS - 1) / THREADS;
+    int64_t blocks = ceil_div(n_words, THREADS);
     LAUNCH(fill_words_stride, (unsigned)(blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS), THREADS, 0, stream)
     ((uint64_t *)to, pattern, n_words);
     return gpu_launched("fill_words_stride");

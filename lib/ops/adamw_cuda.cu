@@ -147,7 +147,7 @@ static int is_aligned(const struct adamw_elements *e) {
 
 static void table_add(struct adamw_table *t, const struct adamw_elements *e) {
     int k = t->n++;
-    t->first_chunk[k + 1] = t->first_chunk[k] + (int32_t)divide_up(e->n, CHUNK);
+    t->first_chunk[k + 1] = t->first_chunk[k] + (int32_t)ceil_div(e->n, CHUNK);
     t->length[k] = e->n;
     t->weight[k] = (elem *)e->weight;
     t->grad[k] = e->grad;

@@ -118,7 +118,7 @@ enum status CUDA(bias_dropout_residual_backward_weight)(const struct call *call)
     const elem *dy = (const elem *)call->dout[0].data;
     struct dropped_rows rows = dropped_rows_of(call, call->in[0].type, dy, NULL, NULL, NULL);
     int64_t n_slices = column_slices(rows.R, rows.C, ELEM_DTYPE);
-    dim3 grid((unsigned)divide_up(rows.n_groups, 32), (unsigned)n_slices);
+    dim3 grid((unsigned)ceil_div(rows.n_groups, 32), (unsigned)n_slices);
     LAUNCH(bias_dropout_residual_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call))
     ((real *)call->work, dy, rows);
     TRY(gpu_launched("bias_dropout_residual_backward_weight_slices"));
@@ -132,7 +132,7 @@ enum status CUDA(bias_dropout_residual_backward)(const struct call *weight, cons
     if (to.dresidual == dy) to.dresidual = NULL;
     struct dropped_rows rows = dropped_rows_of(input, input->in[0].type, to.dx, dy, to.dresidual, NULL);
     int64_t n_slices = column_slices(rows.R, rows.C, ELEM_DTYPE);
-    dim3 grid((unsigned)divide_up(rows.n_groups, 32), (unsigned)n_slices);
+    dim3 grid((unsigned)ceil_div(rows.n_groups, 32), (unsigned)n_slices);
     LAUNCH(bias_dropout_residual_backward_slices, grid, SUM_THREADS, 0, stream_of(input))
     ((real *)weight->work, to, dy, rows);
     TRY(gpu_launched("bias_dropout_residual_backward_slices"));

@@ -8,6 +8,7 @@
 #ifndef TRIVIUM_OPS_COLUMNS_H
 #define TRIVIUM_OPS_COLUMNS_H
 
+#include "lib/base/integer.h"
 #include "lib/device/dtype.h"
 
 enum { COLUMN_BLOCKS = 1056, COLUMN_ROWS = 32 };
@@ -21,7 +22,7 @@ static inline int64_t column_tile(enum dtype d) {
 /** Slices that R rows are cut into: the same for every tile. */
 static inline int64_t column_slices(int64_t R, int64_t C, enum dtype d) {
     int64_t tiles = (C + column_tile(d) - 1) / column_tile(d);
-    int64_t wanted = (COLUMN_BLOCKS + tiles - 1) / tiles, most = (R + COLUMN_ROWS - 1) / COLUMN_ROWS;
+    int64_t wanted = ceil_div(COLUMN_BLOCKS, tiles), most = ceil_div(R, COLUMN_ROWS);
     return wanted < most ? wanted : most < 1 ? 1 : most;
 }
 

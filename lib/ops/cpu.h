@@ -2,6 +2,7 @@
 #ifndef TRIVIUM_OPS_CPU_H
 #define TRIVIUM_OPS_CPU_H
 
+#include "lib/base/integer.h"
 #include "lib/ops/op.h"
 #include "lib/ops/real.h"
 #include <math.h>
@@ -9,8 +10,6 @@
 /* Columns that one thread works through at a time: weight gradients are split over threads by columns, and every thread
  * adds all rows of its columns in order. So the sums do not depend on the number of threads. */
 enum { COLUMNS = 64 };
-
-static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /** *to = value, or += for inputs that several steps read (call->accumulate). Rounded once. Written for the vectoriser:
  *  *to is read in either case, because a branch around the load, or a choice by a bool, keeps gcc from vectorising the

@@ -284,7 +284,7 @@ cross_entropy_train_row_per_block(const struct rows t, real *lse, double *row_lo
 
 /* Threads of a row: enough to give each a pack, a whole number of warps. */
 static int threads_of(const struct vocab_rows *rows, int most = MOST_THREADS) {
-    int64_t warps = divide_up(rows->vocab.n, 32 * PACK);
+    int64_t warps = ceil_div(rows->vocab.n, 32 * PACK);
     return warps < most / 32 ? (int)warps * 32 : most;
 }
 

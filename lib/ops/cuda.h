@@ -10,6 +10,7 @@
 #define TRIVIUM_OPS_CUDA_H
 
 #include "lib/device/gpu.h"
+#include "lib/base/integer.h"
 #include "lib/ops/op.h"
 
 #define CUDA_PASTE(function, elem) function##_cuda_##elem
@@ -99,11 +100,9 @@ __device__ static inline void grad_add(void *gradient, int gradient_is_real, int
 /* ---- in launchers ---- */
 static inline int accumulates(const struct call *call, int i) { return call->accumulate >> i & 1; }
 static inline int is_real(const struct tensor *t) { return t->type->dtype == REAL_DTYPE; }
-static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* Blocks for n pieces of work in a grid-stride loop: no more than fill the largest GPU a few times over. */
 static inline unsigned grid_of(int64_t n, int64_t per_block) {
-    int64_t blocks = divide_up(n, per_block);
+    int64_t blocks = ceil_div(n, per_block);
     return (unsigned)(blocks < 1 ? 1 : blocks > 4096 ? 4096 : blocks);
 }
 static inline void *stream_of(const struct call *call) { return call->device->stream; }

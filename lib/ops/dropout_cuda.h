@@ -36,7 +36,7 @@ static inline struct dropped_rows dropped_rows_of(const struct call *call, const
     rows.R = axis[0].n * axis[1].n;
     rows.C = (int)C;
     rows.shift = (int)shift;
-    rows.n_groups = (int)divide_up(shift + C, GROUP);
+    rows.n_groups = (int)ceil_div(shift + C, GROUP);
     rows.T = (uint32_t)axis[1].n;
     rows.first_sample = (uint32_t)dropout.first_sample;
     rows.first_t = (uint32_t)axis[1].first;

@@ -24,6 +24,7 @@
  * A token at or beyond the global vocabulary is treated as one of another shard: zeros, and no gradient. A kernel
  * cannot refuse it, as the CPU does; the reader of the data has (lib/data). */
 #include "lib/ops/groups_cuda.h"
+#include "lib/base/integer.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/embedding_sort.h"
 
@@ -214,10 +215,10 @@ enum status CUDA(embedding_backward_weight)(const struct call *call) {
     const struct tensor *gradient = &call->dweight[0];
     int64_t R = type_n(call->in[0].type), V = gradient->type->shape.axis[0].n, C = gradient->type->shape.axis[1].n;
     int32_t *position = (int32_t *)call->work, *start = position + R;
-    LAUNCH(embedding_sort_positions, (unsigned)divide_up(V, SORT_ROWS), SORT_THREADS, 0, stream_of(call))
+    LAUNCH(embedding_sort_positions, (unsigned)ceil_div(V, SORT_ROWS), SORT_THREADS, 0, stream_of(call))
     (position, start, (const int32_t *)call->in[0].data, R, vocabulary_of(call), (int32_t)V);
     TRY(gpu_launched("embedding_sort_positions"));
-    dim3 grid((unsigned)divide_up(V, SUM_WARPS), (unsigned)divide_up(C, WARP_COLUMNS));
+    dim3 grid((unsigned)ceil_div(V, SUM_WARPS), (unsigned)ceil_div(C, WARP_COLUMNS));
     LAUNCH(embedding_sum_rows, grid, SUM_THREADS, 0, stream_of(call))
     (gradient->data, is_real(gradient), dy, position, start, (int32_t)V, (int)C,
      packs(C, dy, gradient->data, NULL, NULL));

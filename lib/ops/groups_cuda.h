@@ -22,7 +22,7 @@ static inline int packs(int64_t C, const void *a, const void *b, const void *c, 
 /* Kernels with a warp for each row: ROW_THREADS a block, so ROW_WARPS rows. Blocks are many and short, which leaves no
  * multiprocessor idle at the end; the loop over rows is for matrices beyond any that fit. */
 enum { ROW_THREADS = 128, ROW_WARPS = ROW_THREADS / 32 };
-static inline unsigned row_grid(int64_t R) { return (unsigned)min64(divide_up(R, ROW_WARPS), 1 << 20); }
+static inline unsigned row_grid(int64_t R) { return (unsigned)min64(ceil_div(R, ROW_WARPS), 1 << 20); }
 #define FOR_ROWS_OF_WARP(r, R)                                                                                         \
     for (int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32; r < (R); r += (int64_t)gridDim.x * ROW_WARPS)
 

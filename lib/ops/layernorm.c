@@ -1,4 +1,5 @@
 #include "lib/ops/layernorm.h"
+#include "lib/base/integer.h"
 #include "lib/ops/columns.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
@@ -17,7 +18,7 @@ static enum status layernorm_shape(const struct call *call, struct type out[MAX_
 }
 
 struct layernorm_rows layernorm_backward_rows(int64_t C, enum dtype d) {
-    int64_t of_warp = LAYERNORM_BACKWARD_KEPT(dtype_size(d)) * column_tile(d), warps = (C + of_warp - 1) / of_warp;
+    int64_t of_warp = LAYERNORM_BACKWARD_KEPT(dtype_size(d)) * column_tile(d), warps = ceil_div(C, of_warp);
     int64_t rows = LAYERNORM_BACKWARD_WARPS(dtype_size(d)) / warps;
     return rows < 4 ? (struct layernorm_rows){0, 0} : (struct layernorm_rows){(int)warps, rows < 8 ? (int)rows : 8};
 }

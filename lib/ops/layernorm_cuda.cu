@@ -159,8 +159,8 @@ layernorm_backward_weight_slices(real *partial, const elem *x, const elem *dy, c
 /* How rows that stay in registers are dealt out. */
 struct rows_launch { unsigned grid; dim3 block; };
 static struct rows_launch rows_launch(int64_t R, int64_t C) {
-    int64_t warps = divide_up(C, KEPT * WARP_COLUMNS), rows = warps == 1 ? ROW_WARPS : 1;
-    struct rows_launch l = {(unsigned)min64(divide_up(R, rows), 1 << 20), dim3((unsigned)(32 * warps), (unsigned)rows)};
+    int64_t warps = ceil_div(C, KEPT * WARP_COLUMNS), rows = warps == 1 ? ROW_WARPS : 1;
+    struct rows_launch l = {(unsigned)min64(ceil_div(R, rows), 1 << 20), dim3((unsigned)(32 * warps), (unsigned)rows)};
     return l;
 }
 static int fits_in_registers(int64_t C) { return C <= MAX_ROW_WARPS * KEPT * WARP_COLUMNS; }
@@ -201,7 +201,7 @@ enum status CUDA(layernorm_backward_input)(const struct call *call) {
 enum status CUDA(layernorm_backward_weight)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
     int64_t C = row_length(call), R = type_n(call->in[0].type) / C, n_slices = layernorm_slices(R, C, ELEM_DTYPE);
-    dim3 grid((unsigned)divide_up(C, WARP_COLUMNS), (unsigned)n_slices);
+    dim3 grid((unsigned)ceil_div(C, WARP_COLUMNS), (unsigned)n_slices);
     LAUNCH(layernorm_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call))
     ((real *)call->work, x, dy, (const struct statistics *)call->out[1].data, R, (int)C, packs(C, x, dy, NULL, NULL));
     TRY(gpu_launched("layernorm_backward_weight_slices"));

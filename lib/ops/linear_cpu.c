@@ -1,5 +1,6 @@
 /* y = x W^T + b, dx = dy W, dW += dy^T x, db += sum of the rows of dy. See linear.h. */
 #include "lib/ops/cpu.h"
+#include "lib/base/integer.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/linear.h"
 #include <omp.h>
@@ -25,8 +26,8 @@ enum status CPU(linear_backward_input)(const struct call *call) {
  * The wider, the more of a row lies together. Columns do not mix, so the sums do not depend on it. */
 enum { WIDEST = 2048 };
 static int64_t columns_at_a_time(int64_t K) {
-    int64_t share = (K + omp_get_max_threads() - 1) / omp_get_max_threads(), parts = (share + WIDEST - 1) / WIDEST;
-    return ((share + parts - 1) / parts + COLUMNS - 1) / COLUMNS * COLUMNS;
+    int64_t share = ceil_div(K, omp_get_max_threads()), parts = ceil_div(share, WIDEST);
+    return round_up(ceil_div(share, parts), COLUMNS);
 }
 
 /* sum[k] += dy[r,k] for four rows, in their order: the sums are fetched once for them. */

@@ -64,11 +64,11 @@ enum status CUDA(linear_bias_gradient)(const struct call *call) {
     struct linear_sizes s = linear_sizes(call);
     struct linear_chunks c = linear_chunks(call);
     const struct tensor *db = &call->dweight[1];
-    dim3 grid((unsigned)divide_up(s.K, STRIP), (unsigned)c.chunks);
+    dim3 grid((unsigned)ceil_div(s.K, STRIP), (unsigned)c.chunks);
     LAUNCH(sum_columns_of_chunk, grid, 32 * WARPS, 0, stream_of(call))
     ((real *)call->work, (const elem *)call->dout[0].data, s.R, s.K, c.rows);
     TRY(gpu_launched("sum_columns_of_chunk"));
-    LAUNCH(add_chunks, (unsigned)divide_up(s.K, 32), 32 * WARPS, 0, stream_of(call))
+    LAUNCH(add_chunks, (unsigned)ceil_div(s.K, 32), 32 * WARPS, 0, stream_of(call))
     (db->data, is_real(db), (const real *)call->work, s.K, c.chunks);
     return gpu_launched("add_chunks");
 }

@@ -1,10 +1,10 @@
 #include "lib/ops/reduce_kernels.h"
 
+#include "lib/base/integer.h"
 #include "lib/ops/kernels.h"
 
 enum { BLOCK = 1024, BLOCKS = 4096, LANES = 16 };   /* elements in a block; blocks between two combinations */
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static const void *at(const void *x, enum dtype dtype, int64_t i) {
     return (const char *)x + i * (int64_t)dtype_size(dtype);
 }
@@ -56,11 +56,11 @@ static double sum_blocks(enum reduction what, const void *x, enum dtype dtype, i
     double total = 0;
     for (int64_t first = 0; first < n; first += BLOCK * BLOCKS) {
         double partial[BLOCKS];
-        int64_t end = smaller(n, first + BLOCK * BLOCKS), n_blocks = (end - first + BLOCK - 1) / BLOCK;
+        int64_t end = min64(n, first + BLOCK * BLOCKS), n_blocks = (end - first + BLOCK - 1) / BLOCK;
 #pragma omp parallel for
         for (int64_t b = 0; b < n_blocks; b++) {
             int64_t from = first + b * BLOCK;
-            partial[b] = reduce_block(what, at(x, dtype, from), dtype, smaller(BLOCK, end - from));
+            partial[b] = reduce_block(what, at(x, dtype, from), dtype, min64(BLOCK, end - from));
         }
         for (int64_t b = 0; b < n_blocks; b++) total += partial[b];
     }

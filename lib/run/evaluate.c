@@ -4,6 +4,7 @@
  * What lies beyond the end has targets -1, which cross_entropy leaves out; so all of the split counts, each token
  * once. */
 #include "lib/run/run.h"
+#include "lib/base/integer.h"
 
 #include <inttypes.h>
 
@@ -37,7 +38,7 @@ static enum status evaluate_batches(struct run *r, const struct schedule *s, int
 }
 
 enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
-    int64_t B = r->plan.global_batch, samples = data_split_samples(&r->val), all = (samples + B - 1) / B;
+    int64_t B = r->plan.global_batch, samples = data_split_samples(&r->val), all = ceil_div(samples, B);
     if (samples < 1) return FAIL(E_DATA, "there is no validation data; give val-data, or a val-fraction above 0");
     if (n_batches == 0 || n_batches > all) n_batches = all;
     TRY(run_check_threads(r));

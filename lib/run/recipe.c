@@ -1,4 +1,5 @@
 #include "lib/run/recipe.h"
+#include "lib/base/integer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static const char *owner_name(const struct recipe *r, int i) {
 
 static size_t room_of(const struct own_options *o) {
     size_t unit = sizeof(double);
-    return (o->bytes + unit - 1) / unit * unit;
+    return round_up(o->bytes, unit);
 }
 
 void *plan_own(const struct plan *p, const struct own_options *o) {

@@ -16,6 +16,7 @@
 
 #if !(defined ELEM_bf16 && ATTENTION_DOTS)
 
+#include "lib/base/integer.h"
 #include "lib/ops/gemm/tile_product.h"
 #include "lib/ops/gemm/transpose.h"
 #include "lib/ops/vector.h"
@@ -82,7 +83,7 @@ static void ask_for_qkv(struct tile_ahead *x, const struct head *head, const ele
 /* All T rows of each, spread over the products of a head, `products` for each tile with each: from the first on, at
  * least a row a block. */
 static void spread(struct tile_ahead *x, const struct attention_sizes *s, int products) {
-    int64_t tiles = (s->T + TILE - 1) / TILE, blocks = (min64(TILE, s->T) + TILE_ROWS - 1) / TILE_ROWS;
+    int64_t tiles = ceil_div(s->T, TILE), blocks = ceil_div(min64(TILE, s->T), TILE_ROWS);
     int64_t times = tiles * (tiles + 1) / 2 * products * blocks;
     x->rows = s->T;
     x->bytes = s->D * (int64_t)sizeof(elem);

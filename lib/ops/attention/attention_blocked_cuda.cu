@@ -44,7 +44,7 @@ static enum status make_delta(const struct call *call, real *delta) {
     struct attention a = attention_of(call);
     int64_t n = a.s.B * a.s.T * a.s.H;
     int lanes = lanes_of(&a);
-    LAUNCH(attention_delta_lanes_per_row, (unsigned)divide_up(n * lanes, THREADS), THREADS, 0, stream_of(call))
+    LAUNCH(attention_delta_lanes_per_row, (unsigned)ceil_div(n * lanes, THREADS), THREADS, 0, stream_of(call))
     (delta, (const elem *)call->out[0].data, (const elem *)call->dout[0].data, a.s, lanes, a.packed);
     return gpu_launched("attention_delta_lanes_per_row");
 }

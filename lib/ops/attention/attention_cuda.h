@@ -34,7 +34,7 @@ __device__ static inline struct head head_of(const struct attention *a, int64_t 
 /* A block has one tile of one head; the tiles of a head follow each other, so that blocks that run at the same time
  * read the same keys and values. */
 static inline unsigned tile_blocks(const struct attention *a, int tile) {
-    return (unsigned)(a->s.B * a->s.H * divide_up(a->s.T, tile));
+    return (unsigned)(a->s.B * a->s.H * ((a->s.T + tile - 1) / tile));
 }
 __device__ static inline int64_t block_head(const struct attention *a, int tile) {
     return blockIdx.x / ((a->s.T + tile - 1) / tile);
