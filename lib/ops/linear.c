@@ -1,4 +1,5 @@
 #include "lib/ops/linear.h"
+#include "lib/base/integer.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/kernels.h"
@@ -54,7 +55,7 @@ static enum status linear_shape(const struct call *call, struct type out[MAX_OUT
 struct gemm linear_gemm(const struct call *call, enum row_kind kind) {
     struct linear_sizes s = linear_sizes(call);
     enum dtype dtype = call->in[0].type->dtype;
-    struct gemm g = {.alpha = 1, .ab_dtype = dtype, .c_dtype = dtype};
+    struct gemm g = {.alpha = 1, .ab_dtype = dtype, .c_dtype = dtype, .plain = call->plain_gemm};
     switch (kind) {
     case ROW_BACKWARD_INPUT:
         g.m = s.R, g.n = s.N, g.k = s.K;
@@ -73,9 +74,9 @@ struct gemm linear_gemm(const struct call *call, enum row_kind kind) {
 struct linear_chunks linear_chunks(const struct call *call) {
     const int64_t least_rows = 64, most_chunks = 256;
     struct linear_sizes s = linear_sizes(call);
-    struct linear_chunks c = {(s.R + most_chunks - 1) / most_chunks, 0, 0};
+    struct linear_chunks c = {ceil_div(s.R, most_chunks), 0, 0};
     if (c.rows < least_rows) c.rows = least_rows;
-    c.chunks = (s.R + c.rows - 1) / c.rows;
+    c.chunks = ceil_div(s.R, c.rows);
     c.bytes = c.chunks * s.K * (int64_t)dtype_size(dtype_accumulator(call->in[0].type->dtype));
     return c;
 }

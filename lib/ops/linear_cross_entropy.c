@@ -1,4 +1,5 @@
 #include "lib/ops/linear_cross_entropy.h"
+#include "lib/base/integer.h"
 #include "lib/device/arena.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/kernels.h"
@@ -7,8 +8,6 @@
 /* Columns of a block of the vocabulary: wide enough for a product to run at full speed. */
 enum { BLOCK_COLUMNS = 4096 };
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static bool is_forward(enum row_kind kind) { return kind == ROW_FORWARD || kind == ROW_REPLAY; }
 
 enum status linear_cross_entropy_shape(const struct call *call, struct type out[MAX_OUT]) {
@@ -40,17 +39,17 @@ static enum status whole_vocabulary(const struct call *call, struct type out[MAX
 struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *call) {
     const struct shape *w = &call->weight[0].type->shape;
     struct linear_cross_entropy_sizes s = {.R = type_n(call->in[1].type), .C = w->axis[1].n, .V = w->axis[0].n};
-    int64_t most = call->step->head.rows > 0 ? smaller(call->step->head.rows, s.R) : s.R,
-            chunks = most ? (s.R + most - 1) / most : 1;
-    s.rows = (s.R + chunks - 1) / chunks;
-    s.columns = smaller(BLOCK_COLUMNS, s.V);
+    int64_t most = call->step->head.rows > 0 ? min64(call->step->head.rows, s.R) : s.R,
+            chunks = most ? ceil_div(s.R, most) : 1;
+    s.rows = ceil_div(s.R, chunks);
+    s.columns = min64(BLOCK_COLUMNS, s.V);
     return s;
 }
 
 /* ---- scratch ---- */
 
 static int64_t product_work(const struct call *call, int64_t m, int64_t n, int64_t k, struct gemm form) {
-    form.m = m, form.n = n, form.k = k, form.alpha = 1, form.ab_dtype = op_dtype(call);
+    form.m = m, form.n = n, form.k = k, form.alpha = 1, form.ab_dtype = op_dtype(call), form.plain = call->plain_gemm;
     return gemm_work(&form, DEVICE_CPU, call->n_threads);
 }
 
@@ -59,10 +58,10 @@ static int64_t products_work(const struct call *call, int64_t rows, int64_t colu
     enum dtype d = op_dtype(call);
     int64_t work = product_work(call, rows, columns, C, (struct gemm){.transpose_b = true, .c_dtype = d});
     for (int beta = 0; gradient && beta < 2; beta++)
-        work = larger(work, product_work(call, rows, C, columns,
-                                         (struct gemm){.beta = beta, .c_dtype = dtype_accumulator(d)}));
-    if (gradient) work = larger(work, product_work(call, columns, C, rows,
-                                                   (struct gemm){.transpose_a = true, .beta = 1, .c_dtype = d}));
+        work = max64(work, product_work(call, rows, C, columns,
+                                        (struct gemm){.beta = beta, .c_dtype = dtype_accumulator(d)}));
+    if (gradient) work = max64(work, product_work(call, columns, C, rows,
+                                                  (struct gemm){.transpose_a = true, .beta = 1, .c_dtype = d}));
     return work;
 }
 
@@ -74,8 +73,8 @@ struct linear_cross_entropy_scratch linear_cross_entropy_scratch(const struct ca
     int64_t last_rows = s.rows ? s.R - (s.R - 1) / s.rows * s.rows : 0,
             last_columns = s.V - (s.V - 1) / s.columns * s.columns;
     for (int i = 0; i < 4; i++)
-        work = larger(work,
-                      products_work(call, i & 1 ? last_rows : s.rows, i & 2 ? last_columns : s.columns, s.C, gradient));
+        work = max64(work,
+                     products_work(call, i & 1 ? last_rows : s.rows, i & 2 ? last_columns : s.columns, s.C, gradient));
     struct linear_cross_entropy_scratch x = {.logits = arena_align(work)};
     x.dx = x.logits + arena_align(s.rows * s.V * size);
     x.numbers = x.dx + (gradient && size != real_size ? arena_align(s.rows * s.C * real_size) : 0);

@@ -60,7 +60,7 @@ static const elem *w_of(const struct head_loss *h, struct part p) {
 
 static enum status make_logits(const struct head_loss *h, struct part p) {
     struct gemm g = {.m = p.n, .n = p.width, .k = h->s.C, .transpose_b = true, .alpha = 1, .ab_dtype = ELEM_DTYPE,
-                     .c_dtype = ELEM_DTYPE};
+                     .c_dtype = ELEM_DTYPE, .plain = h->call->plain_gemm};
     return gemm_run(&g, x_of(h, p), w_of(h, p), NULL, h->logits + p.n * p.first, h->call->work);
 }
 
@@ -111,7 +111,7 @@ static real *dx_of(const struct head_loss *h, int64_t r) {
 static enum status add_dx(const struct head_loss *h, struct part p) {
     bool add = p.first > 0 || (sizeof(elem) == sizeof(real) && accumulates(h->call, 0));
     struct gemm g = {.m = p.n, .n = h->s.C, .k = p.width, .alpha = 1, .beta = add, .ab_dtype = ELEM_DTYPE,
-                     .c_dtype = REAL_DTYPE};
+                     .c_dtype = REAL_DTYPE, .plain = h->call->plain_gemm};
     return gemm_run(&g, h->logits + p.n * p.first, w_of(h, p), NULL, dx_of(h, p.r), h->call->work);
 }
 
@@ -119,7 +119,7 @@ static enum status add_dw(const struct head_loss *h, struct part p) {
     const struct tensor *dw = &h->call->dweight[0];
     bool add = p.r > 0 || !(h->call->fresh & 1);
     struct gemm g = {.m = p.width, .n = h->s.C, .k = p.n, .transpose_a = true, .alpha = 1, .beta = add,
-                     .ab_dtype = ELEM_DTYPE, .c_dtype = dw->type->dtype};
+                     .ab_dtype = ELEM_DTYPE, .c_dtype = dw->type->dtype, .plain = h->call->plain_gemm};
     char *to = (char *)dw->data + p.first * h->s.C * (int64_t)dtype_size(dw->type->dtype);
     return gemm_run(&g, h->logits + p.n * p.first, x_of(h, p), NULL, to, h->call->work);
 }

@@ -75,9 +75,9 @@ struct call {
                                       * tokens) */
     double grad_scale;               /* cross_entropy: gradients leave multiplied by this as well (dynamic loss
                                       * scale) */
-    enum device_kind on;             /* where it runs, and by how many OpenMP threads at most: known before there is a
-                                      * device, as scratch */
-    int n_threads;                   /* may depend on it */
+    enum device_kind on;             /* where it runs; this and the next two are known before there is a device, */
+    int n_threads;                   /* because scratch depends on them: OpenMP threads, at most, and */
+    bool plain_gemm;                 /* products in plain loops (struct gemm) */
     const struct device *device;     /* set when it runs; NULL while shapes, work and cost are asked for */
     const struct group *group;       /* of step->mesh_axis */
     struct comm_request *request;    /* async_backward: start here, the executor waits at ROW_WAIT */

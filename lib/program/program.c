@@ -59,7 +59,7 @@ int program_insert(struct program *p, int at, const struct step *step) {
 }
 
 struct call program_call(const struct program *p, const struct step *s) {
-    struct call c = {.step = s, .on = p->device, .n_threads = p->n_threads};
+    struct call c = {.step = s, .on = p->device, .n_threads = p->n_threads, .plain_gemm = p->plain_gemm};
     for (int i = 0; i < s->n_in; i++) c.in[i].type = c.din[i].type = &p->slots[s->in[i]].type;
     for (int i = 0; i < s->n_out; i++) c.out[i].type = c.dout[i].type = &p->slots[s->out[i]].type;
     for (int i = 0; i < s->n_weight; i++) c.weight[i].type = &p->params[s->weight[i]].type;

@@ -72,9 +72,9 @@ struct program {
     struct step *steps;
     struct block *blocks;
     int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
-    enum device_kind device;   /* where it will run, and by how many OpenMP threads a rank: scratch and kernels
-                                * differ */
-    int n_threads;
+    enum device_kind device;   /* where it will run, with how many OpenMP threads per rank, and whether products are */
+    int n_threads;             /* plain loops: scratch and kernels depend on all three */
+    bool plain_gemm;
     bool forward_only;         /* nobody learns: no backward tapes, and params have no own elements (decode/) */
 };
 

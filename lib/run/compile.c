@@ -106,6 +106,7 @@ enum status run_compile(struct run *r, const struct recipe *recipe, const struct
     r->program.place = r->plan.place;
     r->program.device = plan->device == PLAN_DEVICE_CUDA ? DEVICE_CUDA : DEVICE_CPU;
     r->program.n_threads = plan->threads ? (int)plan->threads : 1;
+    r->program.plain_gemm = plan->gemm == PLAN_GEMM_PLAIN;
     TRY(refuse_absent(r));
     TRY(choose_techniques(r));
     TRY(rewrite_program(r, watcher, watcher_self));

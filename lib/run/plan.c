@@ -1,5 +1,6 @@
 #include "lib/run/recipe.h"
 
+#include "lib/base/integer.h"
 #include "lib/device/device.h"
 
 #include <inttypes.h>
@@ -77,6 +78,10 @@ static const struct option OPTIONS[] = {
      AT(attention_core)},
     {"fuse", OPTION_BOOL, "on", 0, 0, NULL, "", "run neighbouring operations as one kernel where there is one",
      "machine", AT(fuse)},
+    {"gemm", OPTION_CHOICE, "packed", 0, 0, "packed|plain", "",
+     "cpu: matrix products by fast packed kernels, or by three plain loops that can be read in a minute and take much "
+     "longer",
+     "machine", AT(gemm)},
     {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine",
      AT(comm_timeout)},
     {"threads", OPTION_INT, "0", 0, 4096, NULL, "",
@@ -146,8 +151,8 @@ const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTI
 enum dtype plan_dtype(const struct plan *p) { return p->precision == PRECISION_FP64 ? FP64 : FP32; }
 
 int64_t plan_vocab_rows(const struct plan *p, int64_t parts) {
-    int64_t rows = (p->vocab + parts - 1) / parts;
-    return p->device == PLAN_DEVICE_CUDA ? (rows + 63) / 64 * 64 : rows;
+    int64_t rows = ceil_div(p->vocab, parts);
+    return p->device == PLAN_DEVICE_CUDA ? round_up(rows, 64) : rows;
 }
 
 const char *plan_divisors(int64_t n, int64_t limit) {
@@ -242,6 +247,8 @@ enum status plan_settle_device(struct plan *p) {
         return FAIL(E_CONFIG,
                     "loss-chunk=%" PRId64 " is only there on the cpu, and device=cuda; leave it out, or use 0",
                     p->loss_chunk);
+    if (p->device == PLAN_DEVICE_CUDA && p->gemm == PLAN_GEMM_PLAIN)
+        return FAIL(E_CONFIG, "gemm=plain is only there on the cpu, and device=cuda; leave it out, or use device=cpu");
     if (p->loss_chunk < 0) p->loss_chunk = p->device == PLAN_DEVICE_CPU ? chosen_loss_chunk(p) : 0;
     if (p->device == PLAN_DEVICE_CPU && p->comm == PLAN_COMM_NCCL)
         return FAIL(E_CONFIG, "comm=nccl moves GPU memory, and device=cpu; use comm=mpi, or leave comm out");

@@ -15,6 +15,7 @@ extern "C" {
 #endif
 
 enum plan_device { PLAN_DEVICE_AUTO, PLAN_DEVICE_CPU, PLAN_DEVICE_CUDA };
+enum plan_gemm { PLAN_GEMM_PACKED, PLAN_GEMM_PLAIN };
 enum plan_comm { PLAN_COMM_AUTO, PLAN_COMM_MPI, PLAN_COMM_NCCL };
 enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_AUTO };
 enum plan_masks { MASKS_REDRAW, MASKS_STORE };
@@ -48,7 +49,7 @@ struct plan {
     struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
     double bucket_mb;
     /* machine */
-    int device, comm, attention_core, fuse;   /* attention_core: enum attention_core */
+    int device, comm, attention_core, fuse, gemm;   /* attention_core: enum attention_core */
     double comm_timeout;
     int64_t threads;                     /* OpenMP's, a rank; 0: not said, see run_compile and run_create */
     int check_collectives, profile;

@@ -1,8 +1,10 @@
 #include "lib/ops/gemm/gemm.h"
 
+#include "lib/base/integer.h"
 #include "lib/device/arena.h"
 #include "lib/ops/gemm/gemm_bf16.h"
 #include "lib/ops/gemm/gemm_fp32.h"
+#include "lib/ops/gemm/gemm_plain.h"
 #include <cblas.h>
 #include <omp.h>
 
@@ -10,7 +12,6 @@
  * multiply-adds it takes part in; three blocks of fp32 fit the second-level cache of a few cores. */
 enum { BLOCK = 384 };
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t stride_a(const struct gemm *g) { return g->transpose_a ? g->m : g->k; }
 static int64_t stride_b(const struct gemm *g) { return g->transpose_b ? g->k : g->n; }
 
@@ -44,7 +45,7 @@ static enum status fp64_run(const struct gemm *g, const double *a, const double 
 struct blocks { int64_t m, n, k; float *a, *b, *c; void *product; };
 
 static struct blocks blocks_of(const struct gemm *g, void *work) {
-    struct blocks s = {smaller(g->m, BLOCK), smaller(g->n, BLOCK), smaller(g->k, BLOCK), work, NULL, NULL, NULL};
+    struct blocks s = {min64(g->m, BLOCK), min64(g->n, BLOCK), min64(g->k, BLOCK), work, NULL, NULL, NULL};
     if (work) s.b = s.a + s.m * s.k, s.c = s.b + s.k * s.n, s.product = s.c + s.m * s.n;
     return s;
 }
@@ -64,12 +65,12 @@ int64_t gemm_cuda_workspace(const struct gemm *g) {
     const int64_t least = 64 << 10, most = 32 << 20, pieces = 32;
     int64_t bytes =
         arena_align_on(DEVICE_CUDA, pieces * g->m * g->n * (int64_t)dtype_size(dtype_accumulator(g->ab_dtype)));
-    return bytes < least ? least : smaller(bytes, most);
+    return bytes < least ? least : min64(bytes, most);
 }
 
 int64_t gemm_work(const struct gemm *g, enum device_kind on, int n_threads) {
     if (on == DEVICE_CUDA) return gemm_cuda_workspace(g);
-    if (g->ab_dtype == FP64) return 0;
+    if (g->plain || g->ab_dtype == FP64) return 0;
     if (g->ab_dtype == FP32) return gemm_fp32_work(g);
     if (gemm_bf16_can(g)) return gemm_bf16_work(g, n_threads);
     struct blocks s = blocks_of(g, NULL);
@@ -113,10 +114,10 @@ static void start_block(const struct gemm *g, const void *bias, const void *c, f
 /* One block of C: start, add the products over all of k, round once. */
 static void narrow_block(const struct gemm *g, const struct blocks *s, const void *a, const void *b,
                                 const void *bias, void *c, int64_t i, int64_t j) {
-    struct gemm part = block_product(g, smaller(s->m, g->m - i), smaller(s->n, g->n - j), 0);
+    struct gemm part = block_product(g, min64(s->m, g->m - i), min64(s->n, g->n - j), 0);
     start_block(g, bias, c, s->c, i, j, part.m, part.n);
     for (int64_t p = 0; p < g->k; p += s->k) {
-        part.k = smaller(s->k, g->k - p);
+        part.k = min64(s->k, g->k - p);
         widen(s->a, a, g->ab_dtype, g->transpose_a, stride_a(g), i, p, part.m, part.k);
         widen(s->b, b, g->ab_dtype, g->transpose_b, stride_b(g), p, j, part.k, part.n);
         gemm_fp32_run(&part, s->a, stride_a(&part), s->b, stride_b(&part), NULL, s->c, part.n, s->product);
@@ -132,7 +133,13 @@ static void narrow(const struct gemm *g, const void *a, const void *b, const voi
 }
 
 enum status gemm_run(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
+    static gemm_plain *const plain[N_DTYPES] = {[FP64] = gemm_plain_cpu_fp64, [FP32] = gemm_plain_cpu_fp32,
+                                                [BF16] = gemm_plain_cpu_bf16, [FP16] = gemm_plain_cpu_fp16};
     if (g->m == 0 || g->n == 0) return OK;
+    if (g->plain) {
+        plain[g->ab_dtype](g, a, b, bias, c);
+        return OK;
+    }
     if (g->ab_dtype == FP64) return fp64_run(g, a, b, bias, c);
     int64_t bytes = gemm_work(g, DEVICE_CPU, omp_get_max_threads());
     if (!work && bytes > 0)

@@ -12,8 +12,9 @@
  * What multiplies on the CPU: in fp32, and in bf16 where the processor that this is compiled for multiplies pairs of it
  * (AVX512_BF16, AMX), a packed kernel of our own (gemm_packed.h), at about nine tenths of the peak in every form
  * (docs/benchmarks/); fp16, and bf16 elsewhere, in blocks that are widened into scratch and multiplied in fp32; in fp64
- * OpenBLAS. On a GPU cuBLASLt (gemm_cuda.c). A bias goes with the product in all but fp64, where C starts from it. gelu
- * does not: its backward reads what was before it, and a kernel that writes both would save no arithmetic. */
+ * OpenBLAS. Who wants to read a product rather than have it soon says `--gemm plain`: gemm_plain_cpu.c, the formula in
+ * three loops. On a GPU cuBLASLt (gemm_cuda.c). A bias goes with the product in all but fp64, where C starts from it.
+ * gelu does not: its backward reads what was before it, and a kernel that writes both would save no arithmetic. */
 #ifndef TRIVIUM_OPS_GEMM_H
 #define TRIVIUM_OPS_GEMM_H
 
@@ -32,13 +33,14 @@ struct gemm {
     double alpha, beta;              /* beta = 0: C is not read, whatever it holds */
     enum dtype ab_dtype;             /* of A, B and bias */
     enum dtype c_dtype;              /* ab_dtype, or its accumulator */
+    bool plain;                      /* on the CPU: in three loops, gemm_plain_cpu.c */
 };
 
-/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64; for fp32 and bf16 the smaller
- * side of a product whose A is transposed, packed; for fp16, and bf16 on a processor that does not multiply it, blocks
- * widened; in bf16 with more than 4096 summed, some for each of the OpenMP threads: no more than n_threads may run it.
- * On CUDA the workspace of the library, up to 32 MiB. The same whatever c_dtype is; of CUDA also in a build without it,
- * so that any machine can plan. */
+/** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64 and if plain; for fp32 and bf16
+ * the smaller side of a product whose A is transposed, packed; for fp16, and bf16 on a processor that does not multiply
+ * it, blocks widened; in bf16 with more than 4096 summed, some for each of the OpenMP threads: no more than n_threads
+ * may run it. On CUDA the workspace of the library, up to 32 MiB. The same whatever c_dtype is; of CUDA also in a build
+ * without it, so that any machine can plan. */
 int64_t gemm_work(const struct gemm *, enum device_kind, int n_threads);
 
 /** On the CPU.

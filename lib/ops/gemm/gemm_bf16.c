@@ -7,7 +7,7 @@
 
 typedef uint16_t number;
 typedef uint32_t unit;
-enum { TOGETHER = 2 };
+enum { PER_UNIT = 2 };
 #include "lib/ops/gemm/gemm_vector.h"
 #ifdef __AMX_BF16__
 #define GEMM_AMX

@@ -1,6 +1,6 @@
 /* bf16 products on CPUs that multiply pairs of bf16 themselves, by the packed kernel of gemm_packed.h: with AVX512_BF16
- * up to twice the rate of fp32, with AMX (gemm_tile_amx.h) up to sixteen times; half of its memory, and no widening.
- * Private to gemm.c, but for the first function. With AVX512_BF16
+ * up to twice the rate of fp32, with AMX (gemm_micro_kernel_amx.h) up to sixteen times; half of its memory, and no
+ * widening. Private to gemm.c, but for the first function. With AVX512_BF16
  *
  *   sum += a[i,2p+1] b[2p+1,j], then sum += a[i,2p] b[2p,j]        in fp32, for a pair at a time; C is rounded once
  *

@@ -4,7 +4,7 @@
 
 typedef float number;
 typedef float unit;
-enum { TOGETHER = 1 };
+enum { PER_UNIT = 1 };
 #include "lib/ops/gemm/gemm_vector.h"
 
 INLINE vec multiply_add(vec sum, unit a, vec b) { return sum + a * b; }

@@ -1,5 +1,5 @@
-/* Vectors of fp32, or of units of 32 bits, on this machine; for the products that gemm_tile.h makes. Included where
- * `number` is defined. */
+/* Vectors of fp32, or of units of 32 bits, on this machine; for gemm_micro_kernel.h. Included after `number` is
+ * defined. */
 #ifndef TRIVIUM_OPS_GEMM_VECTOR_H
 #define TRIVIUM_OPS_GEMM_VECTOR_H
 
