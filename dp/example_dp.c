@@ -44,17 +44,16 @@ static enum status gradient(int first, int n, double *dW) {
 }
 
 /* ---- telling ---- */
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
 
 static void tell_cut(int n_ranks) {
-    if (!is_rank_0()) return;
+    if (!comm_is_rank_0()) return;
     printf("y = x W^T with x (%d,%d), W (%d,%d), over %d ranks\n", B, C, K, C, n_ranks);
     printf("  every rank has all of W; rank r has samples %d r to %d r + %d of x\n", B / n_ranks, B / n_ranks,
            B / n_ranks - 1);
 }
 
 static void tell_matrix(const char *what, const double *dW) {
-    if (!is_rank_0()) return;
+    if (!comm_is_rank_0()) return;
     printf("  %-32s", what);
     for (int i = 0; i < K * C; i++) printf("%s%8.3f", i % C == 0 ? " |" : "", dW[i]);
     printf(" |\n");
@@ -62,7 +61,7 @@ static void tell_matrix(const char *what, const double *dW) {
 
 static void tell_bytes(void) {
     const struct ledger_entry *e = &group_ledger(group_world())->entry[COMM_ALL_REDUCE];
-    if (is_rank_0())
+    if (comm_is_rank_0())
         printf("  sent: %d bytes of dW in %d all-reduce, %.0f bytes a rank: 2 S (n-1)/n\n",
                (int)(K * C * sizeof(double)), (int)e->calls, e->bytes);
 }
@@ -95,7 +94,7 @@ int main(int argc, char **argv) {
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = fail_agree(group_world(), data_parallel());
     else status_report();
-    if (status == OK && is_rank_0()) printf("equal to the bit, on every rank\n");
+    if (status == OK && comm_is_rank_0()) printf("equal to the bit, on every rank\n");
     comm_finish(true, status_exit_code(status));
     return status_exit_code(status);
 }

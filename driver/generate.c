@@ -71,8 +71,6 @@ struct generation {
     bool to_terminal;                    /* the text; control bytes are escaped then */
 };
 
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
-
 /* ---- the request ---- */
 
 /* Everything else of the plan is as it is by default. */
@@ -172,7 +170,7 @@ static bool is_terminal(void) {
 }
 
 static enum status print_text(const struct generation *g, int32_t token) {
-    return is_rank_0() ? text_print(stdout, token, g->request.plan.vocab, g->bpe, g->to_terminal) : OK;
+    return comm_is_rank_0() ? text_print(stdout, token, g->request.plan.vocab, g->bpe, g->to_terminal) : OK;
 }
 
 static enum status print_token(void *self, int32_t token) {
@@ -193,7 +191,7 @@ static enum status generate(struct generation *g) {
 /* The first token comes with the prompt's last: what follows is the pace of writing. */
 static void summarise(const struct generation *g) {
     double prompt_s = g->first_s - g->started_s, rest_s = clock_s() - g->first_s;
-    if (!is_rank_0()) return;
+    if (!comm_is_rank_0()) return;
     putchar('\n');
     fflush(stdout);
     if (log_get_level() < LOG_INFO) return;

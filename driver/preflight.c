@@ -26,8 +26,6 @@ enum { MOST_HOSTS = 8, REPEATS = 5 };
 static const int64_t all_reduce_bytes = 16 << 20, write_bytes = 16 << 20, probe_bytes = 4096;
 #define MIB (1024.0 * 1024.0)
 
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
-
 /* ---- who is where ---- */
 
 static enum status hash_program(uint64_t *hash) {
@@ -92,7 +90,7 @@ enum status preflight_train(const struct plan *p, const struct device *device) {
     TRY(fail_agree(group_world(), checkpoint_room(p->save, ready.free_bytes, preflight_checkpoint_bytes(p), &tight)));
     describe(&mine, device, (int)p->threads);
     enum status status = gather(&mine, &all);
-    if (status == OK && is_rank_0()) say_ready(p, all, &ready, tight);
+    if (status == OK && comm_is_rank_0()) say_ready(p, all, &ready, tight);
     free(all);
     return status;
 }
@@ -158,7 +156,7 @@ static enum status look_at_folder(const struct plan *p) {
     if (!p->save[0]) return OK;
     TRY(checkpoint_ready(p->save, write_bytes, &ready));
     double bytes = (double)write_bytes * comm_world_size();
-    if (is_rank_0())
+    if (comm_is_rank_0())
         printf("save        %s: %.0f MiB by all ranks, flushed, in %.0f ms: %.0f MB/s; room for %.0f MiB\n", p->save,
                bytes / MIB, 1e3 * ready.probe_s, bytes / ready.probe_s / 1e6, ready.free_bytes / MIB);
     return OK;
@@ -166,8 +164,8 @@ static enum status look_at_folder(const struct plan *p) {
 
 static enum status conclude(const struct preflight_rank *all, int n) {
     bool differ = false;
-    int found = is_rank_0() ? preflight_findings(all, n, stdout, &differ) : 0;
-    if (is_rank_0() && found == 0) puts("nothing looks wrong");
+    int found = comm_is_rank_0() ? preflight_findings(all, n, stdout, &differ) : 0;
+    if (comm_is_rank_0() && found == 0) puts("nothing looks wrong");
     fflush(stdout);
     return fail_agree(group_world(),
                       differ ? FAIL(E_CONFIG, "the ranks run different programs or libraries; see the lines above")
@@ -186,9 +184,9 @@ static enum status look(const struct plan *p, struct preflight_rank **all) {
     TRY(comm_device_shared(device, &shared));
     mine.gpu_shared = shared;
     TRY(gather(&mine, all));
-    if (is_rank_0()) print_ranks(*all, n);
+    if (comm_is_rank_0()) print_ranks(*all, n);
     TRY(measure_network(device, &seconds));
-    if (is_rank_0() && n > 1) print_network(n, seconds);
+    if (comm_is_rank_0() && n > 1) print_network(n, seconds);
     TRY(look_at_folder(p));
     return conclude(*all, n);
 }

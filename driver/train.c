@@ -30,8 +30,6 @@
 #include <sys/resource.h>
 #include <time.h>
 
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
-
 /* ---- before the first step ---- */
 static enum dtype dtype_of_products(const struct plan *p) {
     return p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
@@ -83,7 +81,7 @@ static const char *attention_of(const struct plan *p) {
 
 static void announce(const struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
-    if (!is_rank_0() || log_get_level() < LOG_INFO) return;
+    if (!comm_is_rank_0() || log_get_level() < LOG_INFO) return;
     printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64
            ", %" PRId64 " parameters\n",
            p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
@@ -100,7 +98,7 @@ static void announce(const struct training *t, int threads) {
 /* Rank 0's files: a job that may not save where another one does leaves that one's metrics alone too. */
 static enum status open_files(struct training *t) {
     const struct plan *p = &t->setup.plan;
-    if (!is_rank_0()) return OK;
+    if (!comm_is_rank_0()) return OK;
     if (p->save[0]) TRY(checkpoint_lock(p->save, &t->lock));
     return (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
 }
@@ -151,7 +149,7 @@ static enum status report_step(struct training *t, double step_s, double comm_by
         .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = comm_bytes, .comm_s = comm_s,
         .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
         .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_done};
-    if (!is_rank_0()) return OK;
+    if (!comm_is_rank_0()) return OK;
     if (log_get_level() >= LOG_INFO) metrics_print(&row);
     train_pass_over_file(t, metrics_step(&t->metrics, &row));
     return OK;
@@ -206,7 +204,7 @@ static enum status one_step(struct training *t) {
 static enum status evaluate(struct training *t) {
     double loss, start = clock_s();
     TRY(run_evaluate(&t->run, t->setup.plan.eval_batches, &loss));
-    if (!is_rank_0()) return OK;
+    if (!comm_is_rank_0()) return OK;
     if (log_get_level() >= LOG_INFO)
         printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f | %.1f ms\n", t->run.n_done, t->setup.plan.steps, loss,
                1e3 * (clock_s() - start));
@@ -219,7 +217,7 @@ static enum status evaluate(struct training *t) {
 static void tell_progress(struct training *t) {
     double now = clock_s(),
            done = (double)(t->run.n_done - t->first_step) / (double)(t->setup.plan.steps - t->first_step);
-    if (!is_rank_0() || now - t->told_s < 15 || done >= 1) return;
+    if (!comm_is_rank_0() || now - t->told_s < 15 || done >= 1) return;
     t->told_s = now;
     int left = (int)((now - t->started_s) * (1 - done) / done);
     log_info("progress %.0f%%, about %d:%02d:%02d left", 100 * done, left / 3600, left / 60 % 60, left % 60);
@@ -264,7 +262,7 @@ static void print_goodput(const struct training *t, int64_t steps) {
 static void summarise(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     int64_t steps = t->run.n_done - t->first_step;
-    if (!is_rank_0() || log_get_level() < LOG_INFO || steps <= 0) return;
+    if (!comm_is_rank_0() || log_get_level() < LOG_INFO || steps <= 0) return;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double resident = (double)usage.ru_maxrss / 1024, planned = 0;

@@ -7,13 +7,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
-
 /* ---- at the start ---- */
 /* A run that starts from scratch in a folder of an earlier one takes over its steps and `latest`. */
 static void warn_of_others(const char *save) {
     char step[CHECKPOINT_PATH_MAX];
-    if (checkpoint_resolve(save, step) == OK && is_rank_0())
+    if (checkpoint_resolve(save, step) == OK && comm_is_rank_0())
         log_warn("%s is of an earlier run, and this one starts from scratch: its checkpoints will be replaced; give "
                  "--resume %s to go on, or --save another folder",
                  step, save);
@@ -30,7 +28,7 @@ enum status train_take_checkpoint(struct training *t) {
     TRY(fail_agree(group_world(), status));
     TRY(checkpoint_load(&t->run, step, resume ? CHECKPOINT_ALL : CHECKPOINT_WEIGHTS));
     t->first_step = t->saved_step = t->run.n_done;
-    if (!is_rank_0() || log_get_level() < LOG_INFO) return OK;
+    if (!comm_is_rank_0() || log_get_level() < LOG_INFO) return OK;
     if (!resume) printf("init: weights of %s\n", step);
     else if (t->run.n_done >= p->steps)
         printf("resume: %s is at step %" PRId64 " of %" PRId64 ": there is nothing left to do\n", step, t->run.n_done,
@@ -51,7 +49,7 @@ bool train_save_is_due(const struct training *t, int64_t n_step) {
 static enum status pass_over(struct training *t, enum status status, int64_t step) {
     t->leaves_unsaved = step == t->run.n_done && (t->stopping || step == t->setup.plan.steps);
     if (t->leaves_unsaved) return status;
-    if (is_rank_0()) log_warn("step %" PRId64 " is not saved, and training goes on: %s", step, status_message());
+    if (comm_is_rank_0()) log_warn("step %" PRId64 " is not saved, and training goes on: %s", step, status_message());
     status_clear();
     return OK;
 }
@@ -65,11 +63,11 @@ static enum status note_save(struct training *t, enum status status, int64_t ste
     t->save_failures += t->save_failed;
     t->stalls_s += stall_s;
     t->n_saves++;
-    if (is_rank_0()) train_pass_over_file(t, metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
+    if (comm_is_rank_0()) train_pass_over_file(t, metrics_save(&t->metrics, step, save_s, stall_s, t->save_failures));
     if (t->save_failed) return pass_over(t, FAIL(status, "%s", why), step);
     t->saved_step = step;
     t->saved_spent_s = t->spent_at_save_s;
-    if (is_rank_0() && log_get_level() >= LOG_INFO)
+    if (comm_is_rank_0() && log_get_level() >= LOG_INFO)
         printf("saved %s/step-%08" PRId64 " | %.1f ms, training stood still for %.1f ms\n", t->setup.plan.save, step,
                1e3 * save_s, 1e3 * stall_s);
     fflush(stdout);
@@ -112,7 +110,7 @@ enum status train_agree_to_stop(struct training *t) {
                            "asked to stop after step %" PRId64 ", and there is nowhere to save; give --save a folder",
                            t->run.n_done)
                     : OK;
-    if (is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->born_s >= p->time_limit;
+    if (comm_is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->born_s >= p->time_limit;
     TRY(comm_all_reduce(group_world(), &stop, 1, INT32, COMM_MAX));
     t->stopping |= stop;
     return OK;
@@ -124,7 +122,7 @@ bool train_may_leave(const struct training *t) {
 
 enum status train_leave(struct training *t) {
     if (t->saved_step != t->run.n_done) TRY(train_save(t));
-    if (is_rank_0() && log_get_level() >= LOG_WARN)
+    if (comm_is_rank_0() && log_get_level() >= LOG_WARN)
         printf("stopped after step %" PRId64 " of %" PRId64 "; go on with --resume %s\n", t->run.n_done,
                t->setup.plan.steps, t->setup.plan.save);
     fflush(stdout);

@@ -13,8 +13,6 @@
 
 enum { MOST_RETURNS = 3 };
 
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
-
 enum status train_guard_begin(struct training *t) {
     if (t->setup.plan.spike_guard == 0) return OK;
     t->saved_step = -1;
@@ -26,7 +24,7 @@ enum status train_guard_begin(struct training *t) {
 }
 
 static void note(struct training *t, const struct metrics_rollback *row) {
-    if (!is_rank_0()) return;
+    if (!comm_is_rank_0()) return;
     char why[64] = "is not finite";
     if (isfinite(row->loss) && row->loss > row->limit)
         snprintf(why, sizeof why, "is %.4g, above %.4g", row->loss, row->limit);

@@ -22,7 +22,7 @@ static void choose_steps(struct training *t) {
 
 /* Can it be written? What is there stays until there is a trace to take its place. */
 static enum status try_file(const char *path) {
-    if (comm_world_rank() != 0) return OK;
+    if (!comm_is_rank_0()) return OK;
     struct stat info;
     /* its reader would take the end of this test for the end of the trace; /dev/stdout and >(...) are links: fine */
     if (lstat(path, &info) == 0 && S_ISFIFO(info.st_mode))
@@ -40,7 +40,7 @@ enum status train_trace_prepare(struct training *t) {
     if (!p->trace[0]) return OK;
     choose_steps(t);
     if (t->trace_first < t->run.n_done || t->trace_end <= t->trace_first) {
-        if (comm_world_rank() == 0)
+        if (comm_is_rank_0())
             log_warn("nothing will be traced: this run goes on behind step %" PRId64 " of %" PRId64, t->run.n_done,
                      p->steps);
         return OK;
@@ -109,7 +109,7 @@ enum status train_trace(struct training *t, bool leaving) {
     if (!t->trace) return OK;
     if (t->tracing && t->n_rollbacks != t->trace_rollbacks) go_back(t);
     if (t->tracing && (t->run.n_done >= t->trace_end || leaving)) return finish(t);
-    if (leaving && comm_world_rank() == 0)
+    if (leaving && comm_is_rank_0())
         log_warn("nothing was traced: this run ends behind step %" PRId64 ", and step %" PRId64 " was to be the first",
                  t->run.n_done, t->trace_first + 1);
     if (t->tracing || leaving || t->run.n_done != t->trace_first) return OK;

@@ -9,25 +9,22 @@
  * is cut into M microbatches, and the stages work on different ones:
  *
  *     time ->     0    1    2    3    4    5    6    7    8    9
- *     stage 0    F0   F1    .   B0   F2   B1   F3   B2    .   B3     . idle, the bubble: (stages - 1) / M of the useful
- *     time
- *     stage 1     .   F0   B0   F1   B1   F2   B2   F3   B3    .
+ *     stage 0    F0   F1    .   B0   F2   B1   F3   B2    .   B3     . idle: the bubble, (stages - 1) / M of the
+ *     stage 1     .   F0   B0   F1   B1   F2   B2   F3   B3    .     useful time
  *
- * This order is 1F1B: a few forwards to fill the pipeline, then one forward, one backward. A stage is at most (stages -
- * stage) microbatches ahead and needs memory for so many, not for M. The microbatches' gradients add up to the batch's.
- * A send does not wait for its receiver, who may be sending too: it starts here and ends at the end.
+ * This order is 1F1B: a few forwards to fill the pipeline, then one forward, one backward. A stage has at most
+ * (stages - stage) microbatches in flight and needs memory for these, not for M. Their gradients add up to the batch's.
+ * A send does not wait for its receiver, which may be sending too: it starts here and ends at the end.
  *
  * The values are small whole numbers, which fp64 adds exactly in any order: the result must equal the unsplit model's
- * to the bit. pp/pp_schedule.c has the orders for real, and the proof that they do not deadlock. Source: Narayanan et
- * al. 2019. */
+ * to the bit. pp/pp_schedule.c has the real orders. Source: Narayanan et al. 2019. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm_request.h"
 #include "lib/ops/gemm/gemm.h"
 #include <math.h>
 #include <stdio.h>
 
-enum { STAGES = 2, M = 4, R = 2, C = 3, N = R * C, TEXT = 64 };   /* microbatches, rows of each, channels, numbers of
-                                                                   * each */
+enum { STAGES = 2, M = 4, R = 2, C = 3, N = R * C, TEXT = 64 };   /* M microbatches of R rows, C channels */
 
 struct stage {
     int index;
@@ -48,9 +45,8 @@ static enum status layer_forward(int rows, const double *x, const double *W, dou
 }
 static enum status layer_backward(int rows, const double *x, const double *W, const double *dy, double *dx,
                                   double *dW) {
-    struct gemm weight = {.m = C, .n = C, .k = rows, .transpose_a = true, .alpha = 1, .beta = 1, .ab_dtype = FP64,
-                          .c_dtype = FP64};
-    struct gemm input = {.m = rows, .n = C, .k = C, .transpose_b = true, .alpha = 1, .ab_dtype = FP64, .c_dtype = FP64};
+    struct gemm weight = {C, C, rows, true, false, .alpha = 1, .beta = 1, .ab_dtype = FP64, .c_dtype = FP64};
+    struct gemm input = {rows, C, C, false, true, .alpha = 1, .ab_dtype = FP64, .c_dtype = FP64};
     TRY(gemm_run(&weight, x, dy, NULL, dW, NULL));      /* dW += x^T dy */
     return gemm_run(&input, dy, W, NULL, dx, NULL);     /* dx = dy W^T */
 }
@@ -89,8 +85,7 @@ static enum status check(const struct stage *s) {
     TRY(layer_backward(M * R, x, W[0], dh, dx, dW[0]));
     for (int i = 0; i < C * C; i++)
         if (!(s->dW[i] == dW[s->index][i]))
-            return FAIL(E_INTERNAL, "dW_%d[%d] is %g, unsplit %g; they must be equal", s->index, i, s->dW[i],
-                        dW[s->index][i]);
+            return FAIL(E_INTERNAL, "dW_%d[%d] is %g, unsplit %g", s->index, i, s->dW[i], dW[s->index][i]);
     return OK;
 }
 
@@ -106,8 +101,7 @@ static enum status tell(const struct stage *s) {
 
 static enum status pipeline_parallel(void) {
     struct stage s = {.index = comm_world_rank()};
-    if (comm_world_size() != STAGES)
-        return FAIL(E_CONFIG, "%d ranks; this example wants %d", comm_world_size(), STAGES);
+    if (comm_world_size() != STAGES) return FAIL(E_CONFIG, "%d ranks; use %d", comm_world_size(), STAGES);
     fill(s.W, "W", s.index * C * C, C * C);
     for (int f = 0, b = 0; b < M;)                      /* forward while that leaves at most STAGES - index ahead */
         TRY(f < M && f - b < STAGES - s.index ? forward(&s, f++) : backward(&s, b++));
@@ -120,8 +114,7 @@ int main(int argc, char **argv) {
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = fail_agree(group_world(), pipeline_parallel());
     else status_report();
-    if (status == OK && comm_world_rank() == 0)
-        printf("gradients equal the unsplit model's to the bit, on both stages\n");
+    if (status == OK && comm_is_rank_0()) printf("gradients equal the unsplit model's to the bit, on both stages\n");
     comm_finish(true, status_exit_code(status));
     return status_exit_code(status);
 }

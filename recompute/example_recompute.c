@@ -1,14 +1,14 @@
 /* ranks: 1
  *
- * Recomputation in its barest form: a chain whose middle is dropped after forward and made again in backward.
+ * Recomputation in its barest form: a chain whose middle is dropped after forward and recomputed in backward.
  *
  *     h = x A        g = m gelu(h)       y = g D        loss = 1/2 |y - 1|^2       m: dropout's mask, 0 or 1 / (1 - p)
  *
  *     dy = y - 1     dD = g^T dy     dg = dy D^T     dh = gelu'(h) m dg     dA = x^T dh     dx = dh A^T
  *
  * Backward reads x, h and g. An ordinary run keeps all three from forward to backward, for every microbatch in flight.
- * Here only x is kept: backward runs h = x A and g = m gelu(h) once more, into scratch that every layer can share. y =
- * g D is not run again, because nobody in backward reads y.
+ * Here only x is kept: backward runs h = x A and g = m gelu(h) once more, into scratch that every layer can share.
+ * y = g D is not run again, because nothing in backward reads y.
  *
  * The one trap is dropout. The second g must drop what the first one dropped, or the gradient is that of a function
  * which was never evaluated. A generator with a state would have to be set back. A counter has none: element i's draw
@@ -100,14 +100,13 @@ static enum status recompute(void) {
     TRY(backward(&c, &m, 0, y, &kept));
     TRY(backward(&c, NULL, 0, y, &again));
     TRY(backward(&c, NULL, R * K, y, &other));
-    int wrong = differences(&kept, &again), mixed_up = differences(&kept, &other),
-        n = (int)(sizeof kept / sizeof(double));
+    int wrong = differences(&kept, &again), mixed_up = differences(&kept, &other), n = sizeof kept / sizeof(double);
     printf("y = (m gelu(x A)) D with x (%d,%d), A (%d,%d), D (%d,%d); from forward to backward\n", R, C, C, K, K, C);
     printf("  keeping x, h, g   %4d bytes\n", (int)(sizeof c.x + sizeof m));
-    printf("  keeping x         %4d bytes, and x A and gelu run twice: %d of %d gradients differ\n", (int)sizeof c.x,
-           wrong, n);
-    printf("  another mask      %4d bytes, the same work: %d of %d gradients differ\n", (int)sizeof c.x, mixed_up, n);
-    if (wrong) return FAIL(E_INTERNAL, "%d of %d gradients differ when h and g are made again; none may", wrong, n);
+    int kept_bytes = (int)sizeof c.x;
+    printf("  keeping x         %4d bytes, x A and gelu run twice: %d of %d gradients differ\n", kept_bytes, wrong, n);
+    printf("  another mask      %4d bytes, the same work: %d of %d gradients differ\n", kept_bytes, mixed_up, n);
+    if (wrong) return FAIL(E_INTERNAL, "%d of %d gradients differ when h and g are recomputed; none may", wrong, n);
     return mixed_up ? OK : FAIL(E_INTERNAL, "a mask from other counters makes no difference; dropout is not at work");
 }
 
@@ -115,7 +114,7 @@ int main(int argc, char **argv) {
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = fail_agree(group_world(), recompute());
     else status_report();
-    if (status == OK) printf("made again, equal to the bit\n");
+    if (status == OK) printf("recomputed, equal to the bit\n");
     comm_finish(true, status_exit_code(status));
     return status_exit_code(status);
 }

@@ -190,7 +190,7 @@ static enum status compare_memory(const struct run *r, struct difference *d) {
     int64_t measured[2 * N_ROLES], all[64][2 * N_ROLES];             /* device, then host */
     TRY(run_measure(r, measured, measured + N_ROLES));
     TRY(comm_all_gather(group_world(), measured, all, sizeof measured, UINT8));
-    for (int rank = 0; rank < plan_ranks(&r->plan) && comm_world_rank() == 0; rank++) {
+    for (int rank = 0; rank < plan_ranks(&r->plan) && comm_is_rank_0(); rank++) {
         struct run ghost;
         TRY(run_compile(&ghost, &train_recipe, &r->plan, rank, NULL, NULL));
         for (enum role role = 0; role < N_ROLES; role++) {

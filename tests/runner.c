@@ -195,7 +195,7 @@ static struct counts run_suite(const struct test_suite *suite, const char *filte
         counts.of[run_everywhere(suite->file, &suite->tests[i])]++;
         n++;
     }
-    if (n > 0 && comm_world_rank() == 0) {
+    if (n > 0 && comm_is_rank_0()) {
         printf("%-44s %3d test%s %7.2f s%s", suite->file, n, n == 1 ? " " : "s", clock_s() - started_s,
                counts.of[FAILED] ? "  FAILED" : "");
         if (counts.of[SKIPPED]) printf("  %d skipped", counts.of[SKIPPED]);
@@ -217,7 +217,7 @@ static struct counts run_suites(const char *filter) {
         struct demand demand;
         struct counts counts = {{0}};
         if (!read_demand(suite->file, &demand)) {
-            if (comm_world_rank() == 0)
+            if (comm_is_rank_0())
                 printf("FAILED %s: its first line must read /* ranks: ...  device: any */, with ranks out of 1 2 4 8, "
                        "and the working directory must be the project's root\n", suite->file);
             counts.of[FAILED] = 1;
@@ -238,7 +238,7 @@ static enum status start(int *argc, char ***argv) {
     bool check = getenv("TEST_COLLECTIVES") != NULL;
     comm_configure(&(struct comm_settings){.timeout_s = timeout ? atof(timeout) : 60, .check_collectives = check});
     /* no rank leaves group_create, and begins a test, before rank 0 has come to it */
-    if (comm_world_rank() == 0 && !report_open()) return FAIL(E_CONFIG, "there is no report to write");
+    if (comm_is_rank_0() && !report_open()) return FAIL(E_CONFIG, "there is no report to write");
     return group_create("runner", 0, comm_world_rank(), &runner_group);
 }
 
@@ -252,7 +252,7 @@ int main(int argc, char **argv) {
     const char *filter = argc > 1 + barriers ? argv[1 + barriers] : NULL;
     if (barriers) return barriers_run(filter);
     struct counts total = run_suites(filter);
-    if (comm_world_rank() == 0)
+    if (comm_is_rank_0())
         printf("%d passed, %d failed, %d skipped\n", total.of[PASSED], total.of[FAILED], total.of[SKIPPED]);
     fflush(stdout);
     report_end();

@@ -87,7 +87,7 @@ static double difference(const double *a, const double *b) {
 static bool same_losses(const double *found, const double *expected, bool to_the_bit, int layout, int from) {
     double d = difference(found, expected);
     bool ok = to_the_bit ? d == 0 : d < 1e-10;
-    if (!ok && comm_world_rank() == 0) print_message("layout %d from %d: the losses differ by %g\n", layout, from, d);
+    if (!ok && comm_is_rank_0()) print_message("layout %d from %d: the losses differ by %g\n", layout, from, d);
     return ok;
 }
 
@@ -187,7 +187,7 @@ static void test_a_bf16_checkpoint_loads_in_fp32(void **state) {
 /* Rank 0 does something to the files; all wait. */
 typedef void damage(const char *step);
 static void do_damage(damage *what, const char *step) {
-    if (comm_world_rank() == 0) what(step);
+    if (comm_is_rank_0()) what(step);
     (void)comm_barrier(group_world());
 }
 
@@ -342,7 +342,7 @@ static void test_old_checkpoints_go_and_unfinished_ones_too(void **state) {
     bool ok = agree_all(open_run(&r, nth_plan(0)) == OK);
     for (int i = 0; i < 4; i++) {
         ok &= agree_all(steps(&r, 1, NULL) == OK);
-        if (i == 3 && comm_world_rank() == 0) {                      /* as if a save had been killed */
+        if (i == 3 && comm_is_rank_0()) {                      /* as if a save had been killed */
             snprintf(left, sizeof left, "mkdir -p %s/.step-00000002 && touch %s/.step-00000002/rank-00000.safetensors",
                      folder, folder);
             ok &= system(left) == 0;

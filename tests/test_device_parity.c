@@ -26,7 +26,7 @@ static bool is_close(const struct difference *d, double u) {
 static bool bytes_agree(const struct difference *d) { return d->memory == 0 && d->wire < 1e-12 && d->padding == 0; }
 
 static void report(const struct plan *p, const struct difference *d, enum status status) {
-    if (comm_world_rank() != 0) return;
+    if (!comm_is_rank_0()) return;
     fprintf(stderr,
             "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e | first loss %.1e first grad %.1e weight %.1e | memory "
             "%g B wire %.1e padding %g\n",

@@ -154,7 +154,7 @@ static bool try_combination(const struct combination *c, const struct reference 
     if (!plan_of(c, &p) || (filter && !strstr(layout_name(&p), filter))) return true;
     enum status status = layout_compare(&p, ref, &d);
     bool ok = agree_all(status == OK && is_same(&d));
-    if ((!ok || filter) && comm_world_rank() == 0)
+    if ((!ok || filter) && comm_is_rank_0())
         fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e padding %g\n",
                 layout_name(&p), status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
     status_report();
@@ -173,7 +173,7 @@ static void test_every_pair_of_techniques_composes(void **state) {
     enum status status = reference_init(&ref, &plan);
     bool ready = agree_all(status == OK && chosen.n > 0);
     for (int i = 0; ready && i < chosen.n; i++) failed += !try_combination(&chosen.at[i], &ref);
-    if (comm_world_rank() == 0)
+    if (comm_is_rank_0())
         printf("    %d of %d legal combinations of %d ranks\n", chosen.n, all.n, comm_world_size());
     reference_fini(&ref);
     free(all.at);

@@ -111,7 +111,7 @@ static bool comes_back(const char *save, int precision, bool hf, enum dtype dtyp
     snprintf(name, sizeof name, "%s-%d-%d", hf ? "hf" : "llmc", precision, dtype);
     struct places p = places_of(name);
     strcpy(imported, p.imported);
-    if (comm_world_rank() != 0) return agree_all(true);
+    if (!comm_is_rank_0()) return agree_all(true);
     struct run serial;
     struct plan plan = plan_of(false, precision);
     bool same = plan_settle(&plan, 1) == OK && run_compile(&serial, &train_recipe, &plan, 0, NULL, NULL) == OK;
@@ -147,7 +147,7 @@ static bool trains_the_same(const char *save, int precision, int n, double limit
     bool ok = agree_all(losses_from(save, plan_of(false, precision), serial) == OK);
     ok = ok && agree_all(losses_from(save, plan_of(true, precision), parallel) == OK);
     for (int i = 0; i < n && ok; i++) ok = fabs(parallel[i] / serial[i] - 1) <= limit;
-    if (!ok && comm_world_rank() == 0)
+    if (!ok && comm_is_rank_0())
         print_message("precision %d: losses %.17g and %.17g\n", precision, serial[0], parallel[0]);
     return agree_all(ok);
 }

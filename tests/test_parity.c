@@ -13,7 +13,7 @@
 struct tally { const struct reference *reference; bool (*accept)(const struct difference *); int seen, failed; };
 
 static void report(const struct plan *p, const struct difference *d, enum status status) {
-    if (comm_world_rank() != 0) return;
+    if (!comm_is_rank_0()) return;
     fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e padding %g\n",
             layout_name(p), status_name(status), d->loss, d->norm, d->grad, d->weight, d->memory, d->wire, d->padding);
 }
@@ -47,7 +47,7 @@ static void test_every_layout_equals_serial_fp64(void **state) {
     if (agree_all(status == OK)) layouts_each(&plan, comm_world_size(), try_layout, &t);
     reference_fini(&ref);
     assert_ok(status);
-    if (comm_world_rank() == 0)
+    if (comm_is_rank_0())
         printf("    %d layouts of %d ranks equal the serial run\n", t.seen - t.failed, comm_world_size());
     assert_true(getenv("PARITY") || t.seen >= 10);
     assert_int_equal(t.failed, 0);

@@ -55,7 +55,7 @@ static bool is_within_bounds(const struct difference *d, double u) {
 }
 
 static void report(const struct plan *p, const struct difference *d, enum status status) {
-    if (comm_world_rank() != 0) return;
+    if (!comm_is_rank_0()) return;
     fprintf(stderr, "%s: %s, first loss %.1e first grad %.1e weight %.1e memory %g B wire %.1e padding %g\n",
             layout_name(p), status_name(status), d->first_loss, d->first_grad, d->weight_absolute, d->memory, d->wire,
             d->padding);

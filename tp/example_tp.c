@@ -79,12 +79,12 @@ static enum status same(const char *name, const double *x, int count, const doub
             return FAIL(E_INTERNAL, "%s[%d] is %.17g cut and %.17g whole; they must be equal", name, i, x[i],
                         expected);
     }
-    if (comm_world_rank() == 0) printf("  %-3s %3d numbers on rank 0, equal to the uncut layer's\n", name, count);
+    if (comm_is_rank_0()) printf("  %-3s %3d numbers on rank 0, equal to the uncut layer's\n", name, count);
     return OK;
 }
 
 static void tell(const struct layer *l, const struct ledger_entry *sent) {
-    if (comm_world_rank() != 0) return;
+    if (!comm_is_rank_0()) return;
     printf("y = phi(x A) B with x (%d,%d), A (%d,%d), B (%d,%d), over %d ranks\n", R, C, C, K, K, C, K / l->n);
     printf("  rank 0 has all of x, columns 0 to %d of A, rows 0 to %d of B\n", l->n - 1, l->n - 1);
     printf("  sent: y forward and dx backward, S = %d bytes each, in %d all-reduces of n = %d ranks; %.0f bytes a "
@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = fail_agree(group_world(), tensor_parallel());
     else status_report();
-    if (status == OK && comm_world_rank() == 0) printf("equal to the bit, on every rank\n");
+    if (status == OK && comm_is_rank_0()) printf("equal to the bit, on every rank\n");
     comm_finish(true, status_exit_code(status));
     return status_exit_code(status);
 }

@@ -78,8 +78,6 @@ static enum status backward_input(const struct call *c) {
                                   c->din[0].data);
 }
 
-#define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
-
 const struct op op_tp_cross_entropy = {
     .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1)},
     .no_grad_in = IN(1), .no_grad_out = OUT(0) | OUT(1), .statistic_out = OUT(1),

@@ -59,8 +59,6 @@ static enum status never_called(const struct call *c) {
     return FAIL(E_INTERNAL, "%s is a view here and has no kernel", c->step->op->name);
 }
 
-#define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
-
 const struct op op_tp_enter = {
     .name = "tp_enter", .shape = region_shape, .forward_alias = ALIAS_VIEW, .backward_alias = ALIAS_IN_PLACE,
     .has_backward_input = true, .async_backward = true, .exchanges = enter_exchanges,

@@ -121,8 +121,6 @@ static int exchanges(const struct call *c, enum row_kind kind, struct exchange o
     return 1;
 }
 
-#define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
-
 const struct op op_sp_enter = {
     .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work,
     .exchanges = exchanges, .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),

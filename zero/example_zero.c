@@ -4,16 +4,15 @@
  *
  *     y = x W^T      dy = (y - t) / B      dx = dy W      dW = sum over samples b of dy[b]^T x[b]      W = AdamW(W, dW)
  *
- * Data parallel ranks all keep W, dW and both moments, and make the same update. Here rank r owns, and updates, an
- * n-th:
+ * Data parallel ranks all keep W, dW and both moments, and make the same update. Here a rank owns and updates 1 / n:
  *
  *     stage 1   own dW = reduce-scatter(dW)     own W = AdamW(own W, own dW)     W = all-gather(own W)
  *     stage 2   dW is scattered after each microbatch and forgotten: only own dW stays, and is added to
  *     stage 3   W is forgotten too: gathered for forward, again for backward, and not after the update
  *
  * What is forgotten becomes NaN, so that a read of it would show. The values are whole numbers and B is a power of two:
- * fp64 sums are exact in any order, and AdamW treats each number by itself. So the step must equal the undivided one to
- * the bit. zero/zero.c does this for a GPT. Source: Rajbhandari et al. 2020, "ZeRO", section 5. */
+ * fp64 sums are exact in any order. So the step must equal the unsharded one to the bit. Source: Rajbhandari et al.
+ * 2020, "ZeRO", section 5; zero/zero.c does this for a GPT. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
 #include "lib/ops/adamw.h"
@@ -25,7 +24,7 @@ enum { B = 8, C = 4, K = 2, N = K * C, M = 2 };   /* samples, channels in and ou
 /* W and dW are whole; own_W to v are this rank's shard; dx is of its samples. */
 struct state { const struct group *group; int shard; double W[N], dW[N], own_W[N], own_dW[N], m[N], v[N], dx[B * C]; };
 
-/* x[i] = element first + i of the tensor of that name: a whole number from -2 to 2, the same for whoever asks. */
+/* x[i] = element first + i of the tensor of that name: a whole number from -2 to 2, the same on every rank. */
 static void fill(double *x, const char *name, int first, int n) {
     for (int i = 0; i < n; i++) x[i] = floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)(first + i))) - 2;
 }
@@ -40,8 +39,7 @@ static enum status scatter(struct state *s) {
 }
 static enum status update(struct state *s) {
     const double as_it_is = 1;
-    struct adamw a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
-                      .grad_multiplier = &as_it_is, .step = 1};
+    struct adamw a = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .grad_multiplier = &as_it_is, .step = 1};
     struct adamw_elements own = {s->shard, s->own_W, FP64, s->own_dW, FP64, s->m, s->v, NULL, .decay = true};
     return adamw_update(device_cpu(), &a, &own, 1);
 }
@@ -56,8 +54,7 @@ static enum status microbatch(struct state *s, int stage, int first, int n) {
     fill(t, "t", first * K, n * K);
     if (stage == 3) TRY(gather(s));
     TRY(gemm_run(&forward, x, s->W, NULL, y, NULL));
-    if (stage == 3) forget(s->W);                                    /* the other layers run, each with its own
-                                                                      * weights */
+    if (stage == 3) forget(s->W);                                    /* other layers run, with their own weights */
     if (stage == 3) TRY(gather(s));
     for (int i = 0; i < n * K; i++) y[i] = (y[i] - t[i]) / B;        /* from here on dy */
     TRY(gemm_run(&weight, y, x, NULL, s->dW, NULL));
@@ -85,35 +82,32 @@ static enum status run_stage(struct state *s, const struct group *group, int sta
     return zero_step(s, stage);
 }
 
-/* Every number must equal the undivided step's, and the bytes their formula, in units of S = 8 N (n-1)/n. */
+/* Every number must equal the unsharded step's, and the bytes their formula, in units of S = 8 N (n-1)/n. */
 static enum status compare(int stage, const struct state *whole) {
     static const int transfers[] = {0, 2, M + 1, 3 * M};
     const struct ledger_entry *e = group_ledger(group_world())->entry;
     struct state s;
     group_ledger_reset(group_world());
     TRY(run_stage(&s, group_world(), stage));
-    double sent = e[COMM_ALL_GATHER].bytes + e[COMM_REDUCE_SCATTER].bytes,
-           formula = transfers[stage] * 8. * (N - s.shard);
+    double sent = e[COMM_ALL_GATHER].bytes + e[COMM_REDUCE_SCATTER].bytes, S = 8. * (N - s.shard);
     int wrong = 0, all = 8 * N, own = 8 * s.shard, n = B * C / group_size(s.group), first = group_rank(s.group) * n;
-    if (comm_world_rank() == 0)
-        printf("  stage %d %9d %9d %8d %6g = %d S\n", stage, stage < 3 ? all : own, stage < 2 ? all : own, 2 * own,
-               sent, transfers[stage]);
+    if (comm_is_rank_0()) printf("  stage %d %9d %9d %8d %6g = %d S\n", stage, stage < 3 ? all : own,
+                                 stage < 2 ? all : own, 2 * own, sent, transfers[stage]);
     if (stage == 3) TRY(gather(&s));                                 /* to look at it */
     for (int i = 0; i < N; i++) wrong += !(s.W[i] == whole->W[i]);
     for (int i = first; i < first + n; i++) wrong += !(s.dx[i] == whole->dx[i]);
-    return !wrong && sent == formula
-               ? OK
-               : FAIL(E_INTERNAL, "stage %d: %d wrong numbers; sent %g bytes, and not %g", stage, wrong, sent, formula);
+    if (!wrong && sent == transfers[stage] * S) return OK;
+    return FAIL(E_INTERNAL, "stage %d: %d wrong numbers; sent %g bytes, S %g", stage, wrong, sent, S);
 }
 
 static enum status zero(void) {
-    int n = comm_world_size();
     struct state whole;
+    int n = comm_world_size();
     if (n != 1 && n != 2 && n != 4) return FAIL(E_CONFIG, "%d ranks; use 1, 2 or 4", n);
-    if (comm_world_rank() == 0)
-        printf("%d weights, rank r of %d owns %d from number %d r; bytes on a rank:\n            weights gradients  "
-               "moments   sent\n  dp      %9d %9d %8d %6d = 2 S\n",
-               N, n, N / n, N / n, 8 * N, 8 * N, 16 * N, 16 * (N - N / n));
+    if (comm_is_rank_0())
+        printf("%d weights, rank r of %d owns %d from number %d r; bytes per rank:\n%19s%10s%9s%7s\n"
+               "  dp      %9d %9d %8d %6d = 2 S\n", N, n, N / n, N / n, "weights", "gradients", "moments", "sent",
+               8 * N, 8 * N, 16 * N, 16 * (N - N / n));
     TRY(run_stage(&whole, group_self(), 1));                         /* one rank that owns everything */
     for (int stage = 1; stage <= 3; stage++) TRY(compare(stage, &whole));
     return OK;
@@ -123,7 +117,7 @@ int main(int argc, char **argv) {
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = fail_agree(group_world(), zero());
     else status_report();
-    if (status == OK && comm_world_rank() == 0) printf("each equals the undivided step to the bit, on every rank\n");
+    if (status == OK && comm_is_rank_0()) printf("each equals the unsharded step to the bit, on every rank\n");
     comm_finish(true, status_exit_code(status));
     return status_exit_code(status);
 }

@@ -62,8 +62,6 @@ struct comparison {
     struct compare_about about;
 };
 
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
-
 /* ---- the request ---- */
 static enum status create_options(struct request *q) {
     const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
@@ -118,7 +116,7 @@ static enum status read_strategies(struct comparison *c, int argc, char **argv) 
 static enum status prepare(struct comparison *c, int argc, char **argv) {
     enum status status = read_base(c, argc, argv);
     if (status == OK) status = read_strategies(c, argc, argv);
-    if (status == OK && is_rank_0()) status = compare_report_prepare(c->base.out);
+    if (status == OK && comm_is_rank_0()) status = compare_report_prepare(c->base.out);
     c->about = (struct compare_about){.options = c->base.setup.options, .n_strategies = c->strategies.n};
     compare_about_here(&c->about);
     return fail_agree(group_world(), status);
@@ -239,7 +237,7 @@ static void take_timeline(const struct plan *p, struct compare_row *row) {
 }
 
 static enum status finish_row(struct comparison *c, int i) {
-    if (!is_rank_0()) return OK;
+    if (!comm_is_rank_0()) return OK;
     if (c->rows[i].status == OK) {
         set_distance(c, i);
         take_timeline(&c->requests[i].setup.plan, &c->rows[i]);
@@ -260,7 +258,7 @@ static enum status run_strategy(struct comparison *c, int i) {
     enum status status = run_gates(&c->requests[i], row, &r, &trace);
     omp_set_num_threads(threads);
     bool agreed = status == row->status && is_a_row(status);
-    if (status != OK && !agreed) return *status_text() || !is_rank_0() ? status : FAIL(status, "%s", row->reason);
+    if (status != OK && !agreed) return *status_text() || !comm_is_rank_0() ? status : FAIL(status, "%s", row->reason);
     trace_destroy(&trace);
     run_destroy(&r);
     status = finish_row(c, i);
@@ -279,7 +277,7 @@ static enum status compare(struct comparison *c, bool *agreed) {
     *agreed = false;
     for (int i = 0; i < c->strategies.n; i++) TRY(run_strategy(c, i));
     *agreed = true;
-    if (is_rank_0()) compare_table_print(stdout, c->rows, c->strategies.n);
+    if (comm_is_rank_0()) compare_table_print(stdout, c->rows, c->strategies.n);
     if (!none_ran(c)) return OK;
     return fail_agree(group_world(), FAIL(c->rows[0].status, "no strategy ran; the first: %s", c->rows[0].reason));
 }

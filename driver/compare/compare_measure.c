@@ -37,7 +37,7 @@ static void add_ledgers(struct tally *t, const struct mesh *mesh, double factor)
 
 /* Rank 0, every quarter of a minute. */
 static void tell_progress(const struct run *r, double *told_s) {
-    if (comm_world_rank() != 0 || clock_s() - *told_s < 15) return;
+    if (!comm_is_rank_0() || clock_s() - *told_s < 15) return;
     *told_s = clock_s();
     log_info("step %" PRId64 "/%" PRId64, r->n_step, r->plan.steps);
 }

@@ -27,8 +27,6 @@ static const struct { const char *name; enum status (*run)(const struct group *,
 };
 enum { COUNT = 1000, MOST = 4 << 20, SIZES = 3, REPEATS = 5 };
 
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
-
 /* ---- what is sent ---- */
 
 /* Small whole numbers: their sum is exact in any order. */
@@ -47,18 +45,18 @@ static enum status show_sent(const struct group *world, const char *name) {
     all[2 * 64];
     TRY(comm_all_gather(world, mine, all, 2, FP64));
     double messages = 0, bytes = 0;
-    if (is_rank_0()) printf("%-18s", name);
+    if (comm_is_rank_0()) printf("%-18s", name);
     for (int r = 0; r < group_size(world); r++) {
-        if (is_rank_0()) printf(" %3.0f x %6.0f", all[2 * r], all[2 * r + 1] / (all[2 * r] > 0 ? all[2 * r] : 1));
+        if (comm_is_rank_0()) printf(" %3.0f x %6.0f", all[2 * r], all[2 * r + 1] / (all[2 * r] > 0 ? all[2 * r] : 1));
         messages += all[2 * r], bytes += all[2 * r + 1];
     }
-    if (is_rank_0()) printf("   %3.0f, %6.0f bytes\n", messages, bytes);
+    if (comm_is_rank_0()) printf("   %3.0f, %6.0f bytes\n", messages, bytes);
     return OK;
 }
 
 static enum status what_is_sent(const struct group *world) {
     static float x[COUNT], scratch[COUNT];
-    if (is_rank_0())
+    if (comm_is_rank_0())
         printf("%d floats, S = %d bytes, over %d ranks: messages x bytes of rank 0, 1, ...; of all\n", COUNT, 4 * COUNT,
                group_size(world));
     for (int a = 0; a < N_ALL_REDUCE_ALGORITHMS; a++) {
@@ -68,7 +66,7 @@ static enum status what_is_sent(const struct group *world) {
         TRY(show_sent(world, ways[a].name));
         TRY(check(x, ways[a].name));
     }
-    if (is_rank_0()) printf("all sums are right, on every rank\n");
+    if (comm_is_rank_0()) printf("all sums are right, on every rank\n");
     return OK;
 }
 
@@ -117,7 +115,7 @@ static enum status fit(const struct group *g, float *x, float *scratch, struct l
     TRY(seconds_of(add, g, x, MOST, scratch, &add_s));
     link->gamma_s = add_s / (4.0 * MOST);
     TRY(cost_fit(bytes, seconds, 6, link));
-    for (int i = 0; i < 6 && is_rank_0(); i++)
+    for (int i = 0; i < 6 && comm_is_rank_0(); i++)
         printf("%-18s %10.0f %14.1f %14.1f\n", "a step of the ring", bytes[i],
                1e6 * (link->alpha_s + bytes[i] * link->beta_s), 1e6 * seconds[i]);
     return OK;
@@ -130,9 +128,9 @@ static enum status how_long(const struct group *world) {
     TRY_DONE(fail_agree(world, status));
     /* or all their pages would be the system's one page of zeros */
     for (int i = 0; i < MOST; i++) x[i] = scratch[i] = (float)(i % 7);
-    if (is_rank_0()) printf("%-18s %10s %14s %14s %10s\n", "", "bytes", "predicted us", "measured us", "bus GB/s");
+    if (comm_is_rank_0()) printf("%-18s %10s %14s %14s %10s\n", "", "bytes", "predicted us", "measured us", "bus GB/s");
     TRY_DONE(fit(world, x, scratch, &link));
-    if (is_rank_0())
+    if (comm_is_rank_0())
         printf("%d ranks at once: alpha %.1f us, beta %.3f ns a byte (%.2f GB/s), gamma %.3f ns a byte\n",
                group_size(world), 1e6 * link.alpha_s, 1e9 * link.beta_s, 1e-9 / link.beta_s, 1e9 * link.gamma_s);
     for (int s = 0; s < SIZES; s++) {
@@ -142,7 +140,7 @@ static enum status how_long(const struct group *world) {
             TRY_DONE(cost_all_reduce(a, group_size(world), 4.0 * (double)count, &link, &predicted));
             TRY_DONE(seconds_of(ways[a].run, world, x, count, scratch, &measured));
             TRY_DONE(cost_bus_bandwidth(group_size(world), 4.0 * (double)count, measured, &bus));
-            if (is_rank_0())
+            if (comm_is_rank_0())
                 printf("%-18s %10lld %14.1f %14.1f %10.2f\n", ways[a].name, (long long)(4 * count), 1e6 * predicted,
                        1e6 * measured, 1e-9 * bus);
         }
@@ -167,7 +165,7 @@ static enum status send_first(const struct group *g, int64_t bytes) {
     TRY(comm_wait(&send));                                            /* nobody has asked for it yet */
     TRY(comm_recv_start(g, in, bytes, UINT8, (r + n - 1) % n, 0, &receive));
     TRY(comm_wait(&receive));
-    if (is_rank_0()) printf("%lld bytes went round\n", (long long)bytes);
+    if (comm_is_rank_0()) printf("%lld bytes went round\n", (long long)bytes);
     return OK;
 }
 

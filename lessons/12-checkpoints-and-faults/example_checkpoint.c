@@ -31,8 +31,6 @@
 enum { N = 12, PATH = 256 };
 struct piece { int first, n; double x[N]; };
 
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
-
 /* ---- a folder as a disk ---- */
 static const char *path_of(const char *folder, const char *name) {
     static _Thread_local char path[2][PATH];
@@ -81,7 +79,8 @@ static enum status save(const struct disk *disk) {
     /* all are there, or nobody goes on */
     TRY(fail_agree(group_world(), atomic_replace(disk, name, &mine, sizeof mine)));
     snprintf(name, sizeof name, "%d files\n", comm_world_size());
-    return fail_agree(group_world(), is_rank_0() ? atomic_replace(disk, "latest", name, (int64_t)strlen(name)) : OK);
+    bool writes_latest = comm_is_rank_0();
+    return fail_agree(group_world(), writes_latest ? atomic_replace(disk, "latest", name, (int64_t)strlen(name)) : OK);
 }
 
 /* ---- loading, as reader r of n ---- */
@@ -114,7 +113,7 @@ static enum status load_everywhere(const char *folder) {
         int n_shared = 0, wrong = 0;
         for (int r = 0; r < layouts[k]; r++) TRY(load(folder, r, layouts[k], x, &n_shared));
         for (int i = 0; i < N; i++) wrong += !(x[i] == value(i));
-        if (is_rank_0()) printf("  read by %d: %d elements found, %d wrong\n", layouts[k], n_shared, wrong);
+        if (comm_is_rank_0()) printf("  read by %d: %d elements found, %d wrong\n", layouts[k], n_shared, wrong);
         if (wrong || n_shared != N)
             return FAIL(E_INTERNAL, "%d of %d elements found and %d wrong by %d readers", n_shared, N, wrong,
                         layouts[k]);
@@ -127,25 +126,25 @@ static enum status checkpoint(void) {
     struct disk disk = {folder, create, append, flush, move, take_away, flush_folder};
     if (N % comm_world_size())
         return FAIL(E_CONFIG, "%d ranks do not divide %d elements; use 1, 2, 3, 4 or 6", comm_world_size(), N);
-    TRY(fail_agree(group_world(),
-                   is_rank_0() && !mkdtemp(folder) ? FAIL(E_IO, "cannot make %s: %s", folder, strerror(errno)) : OK));
+    bool made = !comm_is_rank_0() || mkdtemp(folder);
+    TRY(fail_agree(group_world(), made ? OK : FAIL(E_IO, "cannot make %s: %s", folder, strerror(errno))));
     TRY(comm_broadcast(group_world(), folder, PATH, UINT8, 0));
     TRY(save(&disk));
-    if (is_rank_0())
+    if (comm_is_rank_0())
         printf("%d elements saved by %d ranks, %d bytes each\n", N, comm_world_size(),
                (int)(N / comm_world_size() * sizeof(double)));
     TRY(fail_agree(group_world(), load_everywhere(folder)));
     char name[ATOMIC_NAME];
     snprintf(name, sizeof name, "rank-%d", comm_world_rank());
     TRY(fail_agree(group_world(), take_away(folder, name)));
-    return is_rank_0() ? done(take_away(folder, "latest") == OK && rmdir(folder) == 0, "remove", folder) : OK;
+    return comm_is_rank_0() ? done(take_away(folder, "latest") == OK && rmdir(folder) == 0, "remove", folder) : OK;
 }
 
 int main(int argc, char **argv) {
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = fail_agree(group_world(), checkpoint());
     else status_report();
-    if (status == OK && is_rank_0()) printf("whoever wrote it, whoever reads it: the same elements\n");
+    if (status == OK && comm_is_rank_0()) printf("whoever wrote it, whoever reads it: the same elements\n");
     comm_finish(true, status_exit_code(status));
     return status_exit_code(status);
 }

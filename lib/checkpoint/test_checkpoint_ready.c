@@ -48,7 +48,7 @@ static void test_names_that_do_not_fit_are_refused_at_once(void **state) {
     enum status status = checkpoint_ready(save, 1000, &ready);
     bool said = strstr(test_stderr_text(), "the limit is 1023") != NULL;
     status_clear();
-    assert_true(agree_all(status == E_CONFIG && said == (comm_world_rank() == 0)));
+    assert_true(agree_all(status == E_CONFIG && said == comm_is_rank_0()));
 }
 
 /* Each rank has a folder of its own, as hosts have that share no file system: all but rank 0 miss its file, and all

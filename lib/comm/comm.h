@@ -56,6 +56,8 @@ void comm_configure(const struct comm_settings *);
 void comm_finish(bool clean, int code);
 int comm_world_rank(void);
 int comm_world_size(void);
+/** Of the world: it speaks for all. */
+static inline bool comm_is_rank_0(void) { return comm_world_rank() == 0; }
 int comm_local_rank(void);     /* place among the ranks of this host, and how many there are */
 int comm_local_size(void);
 /** Cores that the ranks of this host may use together: those of all their affinity masks, no more than the cgroup's

@@ -14,8 +14,8 @@
 #define TRIVIUM_COMM_LANES_H
 
 #include "lib/comm/comm_device.h"
+#include "lib/device/cuda_try.h"
 
-#include <cuda_runtime_api.h>
 #include <nccl.h>
 
 enum { LANE_TAGS = 2, LANE_COLOURS = 3 };
@@ -26,12 +26,6 @@ struct lanes {                                   /* group->side */
     struct lane collectives;
     struct lane ring[LANE_TAGS][LANE_COLOURS];   /* only of groups that carry messages */
 };
-
-#define CUDA_TRY(call)                                                                                                 \
-    do {                                                                                                               \
-        cudaError_t error_ = (call);                                                                                   \
-        if (error_ != cudaSuccess) return FAIL(E_DEVICE, "%s: %s", #call, cudaGetErrorString(error_));                 \
-    } while (0)
 
 /** Bring up the lane of a group's collectives; or the ring's, and send a byte along each, so that NCCL connects the
  *  peers now and not in the middle of a step. Sets group->side. @collective{group} @errors E_COMM, E_DEVICE, E_MEMORY,

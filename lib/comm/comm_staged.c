@@ -27,16 +27,10 @@
 #include "lib/comm/comm_device.h"
 #include "lib/base/integer.h"
 #include "lib/comm/comm_mpi_world.h"
+#include "lib/device/cuda_try.h"
 
-#include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define CUDA_TRY(call)                                                                                                 \
-    do {                                                                                                               \
-        cudaError_t error_ = (call);                                                                                   \
-        if (error_ != cudaSuccess) return FAIL(E_DEVICE, "%s: %s", #call, cudaGetErrorString(error_));                 \
-    } while (0)
 
 enum state { FETCHING, ON_THE_WIRE, LANDING, FAILED };
 

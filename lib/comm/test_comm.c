@@ -210,7 +210,7 @@ static void test_stand_by_has_patience_and_sleeps(void **state) {
     struct timespec busy = {0, BUSY_MS * 1000000L};
     clock_t used = clock();
     bool ok = true;
-    if (comm_world_rank() == 0) {
+    if (comm_is_rank_0()) {
         nanosleep(&busy, NULL);
         comm_configure(&before);
         ok = comm_barrier(group_world()) == OK;

@@ -25,7 +25,7 @@ static void test_ranks_that_share_a_gpu(void **state) {
     enum status refused = comm_use_device(d, COMM_NCCL);
     const char *said = test_stderr_text();
     ok &= refused == E_CONFIG;
-    if (comm_world_rank() == 0)
+    if (comm_is_rank_0())
         ok &= line_has(said, "E_CONFIG") && line_has(said, "share a GPU") && line_has(said, "--comm mpi");
     else ok &= !*said;
     ok &= comm_use_device(d, COMM_STAGED) == OK && d->allocate(d, sizeof x, &on_gpu) == OK;

@@ -7,8 +7,8 @@
  * the line of code that started the copy; only a mark set behind the copy says when it is free. */
 #include "lib/device/device.h"
 
+#include "lib/device/cuda_try.h"
 #include "lib/device/fill.h"
-#include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +21,6 @@ struct gpu {
     struct { char *at; int64_t bytes; } block[MAX_BLOCKS];   /* what allocate gave out */
 };
 static struct gpu *gpus[MAX_GPUS];
-
-#define CUDA_TRY(call)                                                                                                 \
-    do {                                                                                                               \
-        cudaError_t error_ = (call);                                                                                   \
-        if (error_ != cudaSuccess) return FAIL(E_DEVICE, "%s: %s", #call, cudaGetErrorString(error_));                 \
-    } while (0)
 
 static struct gpu *gpu_of(const struct device *d) { return gpus[d->index]; }
 static cudaStream_t stream_of(const struct device *d) { return (cudaStream_t)d->stream; }

@@ -16,6 +16,9 @@
 #define WITH_CUDA(...)
 #endif
 
+/* One set of kernels for all element types: EVERY_DTYPE({forward, backward_input, NULL}). */
+#define EVERY_DTYPE(...) {[FP64] = __VA_ARGS__, [FP32] = __VA_ARGS__, [BF16] = __VA_ARGS__, [FP16] = __VA_ARGS__}
+
 #define DECLARE_KERNEL(function, device) \
     kernel function##_##device##_fp64, function##_##device##_fp32, function##_##device##_bf16, \
         function##_##device##_fp16

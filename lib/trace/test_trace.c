@@ -335,7 +335,7 @@ static const char *check_all(const struct traced *t) {
         {"actions", check_actions}, {"rows", check_rows}, {"bytes", check_bytes}, {"messages", check_messages},
         {"memory", check_memory}, {"file", check_file}};
     static char text[128];
-    if (comm_world_rank() != 0) return t->data.n_ranks ? "data beyond rank 0" : NULL;
+    if (!comm_is_rank_0()) return t->data.n_ranks ? "data beyond rank 0" : NULL;
     for (size_t i = 0; i < sizeof CHECKS / sizeof *CHECKS; i++) {
         const char *wrong = CHECKS[i].check(t);
         snprintf(text, sizeof text, "%s: %s", CHECKS[i].name, wrong ? wrong : "");

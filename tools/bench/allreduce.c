@@ -54,8 +54,6 @@ static const struct way { const char *name; reducer *run; } WAYS[] = {
 enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
 static const double SAMPLE_S = 4e-3;
 
-static bool is_rank_0(void) { return comm_world_rank() == 0; }
-
 /* ---- one way, one size ---- */
 
 /* Whole numbers below 2^24: exact in any order. Element i of rank r is r + i mod 7. */
@@ -96,7 +94,7 @@ static enum status run_way(const struct way *way, const struct request *q, struc
         TRY(fail_agree(group_world(), check(way, b)));
         TRY(measure(way, b, q->samples, &seconds, samples));
         double bandwidth = (double)bytes / seconds * 2 * (n - 1) / n;
-        if (is_rank_0())
+        if (comm_is_rank_0())
             printf("%s,%.0f,%" PRId64 ",%.9g,%.6g,%.9g\n", way->name, n, bytes, seconds, bandwidth, samples[0]);
         fflush(stdout);
     }
@@ -106,7 +104,7 @@ static enum status run_way(const struct way *way, const struct request *q, struc
 /* ---- all of them ---- */
 static enum status run_ways(const struct request *q, struct buffers *b, double *samples) {
     bool any = false;
-    if (is_rank_0()) printf("algorithm,ranks,bytes,seconds,bus_bandwidth,least_seconds\n");
+    if (comm_is_rank_0()) printf("algorithm,ranks,bytes,seconds,bus_bandwidth,least_seconds\n");
     for (int i = 0; i < N_WAYS; i++) {
         if (q->only[0] && strcmp(q->only, WAYS[i].name)) continue;
         TRY(run_way(&WAYS[i], q, b, samples));

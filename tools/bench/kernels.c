@@ -16,20 +16,14 @@
  * could reach. */
 #include "tools/bench/kernels.h"
 
+#include "lib/device/cuda_try.h"
 #include "lib/run/peak.h"
-#include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CUDA_TRY(call)                                                                                                 \
-    do {                                                                                                               \
-        cudaError_t error_ = (call);                                                                                   \
-        if (error_ != cudaSuccess) return FAIL(E_DEVICE, "%s: %s", #call, cudaGetErrorString(error_));                 \
-    } while (0)
 
 enum { MAX_SAMPLES = 32 };
 static const double WANTED = 0.85;   /* of the copy bandwidth, for the ops that only move memory */

@@ -149,7 +149,7 @@ static enum status run(int argc, char **argv, const char *json) {
     TRY_DONE(run_create(&r, &train_recipe, &setup.plan, WATCH_NOTHING));
     run_set_data(&r, &setup.train, &setup.val);
     TRY_DONE(check(&r, &result));
-    if (comm_world_rank() == 0) TRY_DONE(report(&r, &result, json));
+    if (comm_is_rank_0()) TRY_DONE(report(&r, &result, json));
     if (waits_of(&result) > 0)
         status =
             FAIL(E_DEVICE,

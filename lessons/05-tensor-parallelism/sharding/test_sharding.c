@@ -259,7 +259,7 @@ static void test_sharding_counts_everything_once(void **state) {
 static void test_sharding_saves_memory(void **state) {
     (void)state;
     assert_ok(play());
-    if (comm_world_rank() == 0)
+    if (comm_is_rank_0())
         printf("    a rank's states: %.0f bytes of %.0f whole; %.0f are enough\n", result.bytes, result.whole,
                result.least);
     assert_true(result.bytes <= result.least);
@@ -267,7 +267,7 @@ static void test_sharding_saves_memory(void **state) {
 static void test_sharding_talks_no_more_than_needed(void **state) {
     (void)state;
     assert_ok(play());
-    if (comm_world_rank() == 0)
+    if (comm_is_rank_0())
         printf("    sent a step: %.0f bytes; %.0f are enough\n", result.wire, result.wire_least);
     assert_true(result.bytes <= result.least);   /* sending nothing is easy for whoever cuts nothing */
     assert_true(result.wire <= result.wire_least);
