@@ -1,8 +1,9 @@
 #include "driver/checkpoint_tool.h"
 
-#include "gpt/gpt_hf.h"
-#include "gpt/gpt_llmc.h"
+#include "driver/recipe.h"
 #include "lib/base/option.h"
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -52,50 +53,55 @@ static enum status must_be_given(const struct options *o, const char *command, c
 
 /* ---- the commands ---- */
 
-enum { FORMAT_HF, FORMAT_LLMC };
+/* The row of that name, of the first model that has one. */
+static enum status format_of(const char *name, const struct model_format **out) {
+    char all[256] = "";
+    for (int i = 0; i < train_recipe.n_models; i++)
+        for (*out = train_recipe.models[i]->formats; *out && (*out)->name; ++*out) {
+            if (!strcmp((*out)->name, name)) return OK;
+            snprintf(strchr(all, 0), sizeof all - strlen(all), "%s%s", *all ? ", " : "", (*out)->name);
+        }
+    return FAIL(E_CONFIG, "there is no format %.32s; use one of: %s", name, all);
+}
 
-struct export_request { int to, precision; };
+struct export_request { char to[OPTION_TEXT_MAX]; int precision; };
 static const struct option EXPORT[] = {
-    {"to", OPTION_CHOICE, NULL, 0, 0, "hf|llmc", "", "format of the file", "export",
-     offsetof(struct export_request, to)},
+    {"to", OPTION_TEXT, "", 0, 0, NULL, "", "format of the file", "export", offsetof(struct export_request, to)},
     {"precision", OPTION_CHOICE, NULL, 0, 0, "fp32|bf16", "", "llmc: of the weights", "export",
      offsetof(struct export_request, precision)},
 };
 
 static enum status run_export(const struct export_request *q, const struct options *o, const struct words *w) {
+    const struct model_format *format;
     struct checkpoint_reader *r;
     TRY(must_be_given(o, "export", "to"));
+    TRY(format_of(q->to, &format));
     if (w->n_plain != 2)
         return FAIL(E_USAGE, "checkpoint export takes a folder and a file, and %d words are there", w->n_plain);
-    if (q->to == FORMAT_HF && options_source(o, "precision") != FROM_DEFAULT)
-        return FAIL(E_USAGE,
-                    "precision is llmc's choice; hf files have F32, and F64 where the checkpoint has: leave it out");
     TRY(checkpoint_open(w->plain[0], &r));
-    enum status status = q->to == FORMAT_HF ? gpt_hf_export(r, w->plain[1])
-                                            : gpt_llmc_export(r, q->precision ? BF16 : FP32, w->plain[1]);
+    enum dtype dtype = options_source(o, "precision") == FROM_DEFAULT ? N_DTYPES : q->precision ? BF16 : FP32;
+    enum status status = format->export(r, dtype, w->plain[1]);
     if (status == OK) printf("exported: %s to %s\n", checkpoint_folder(r), w->plain[1]);
     checkpoint_close(&r);
     return status;
 }
 
-struct import_request { int from; char to[OPTION_TEXT_MAX]; int64_t heads; };
+struct import_request { char from[OPTION_TEXT_MAX], to[OPTION_TEXT_MAX]; int64_t heads; };
 static const struct option IMPORT[] = {
-    {"from", OPTION_CHOICE, NULL, 0, 0, "hf|llmc", "", "format of the file", "import",
-     offsetof(struct import_request, from)},
+    {"from", OPTION_TEXT, "", 0, 0, NULL, "", "format of the file", "import", offsetof(struct import_request, from)},
     {"to", OPTION_TEXT, "", 0, 0, NULL, "", "folder for the checkpoint", "import", offsetof(struct import_request, to)},
     {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "hf: attention heads; default: config.json's, else hidden / 64",
      "import", offsetof(struct import_request, heads)},
 };
 
 static enum status run_import(const struct import_request *q, const struct options *o, const struct words *w) {
+    const struct model_format *format;
     struct checkpoint_model m;
     TRY(must_be_given(o, "import", "from"));
     TRY(must_be_given(o, "import", "to"));
     if (w->n_plain != 1) return FAIL(E_USAGE, "checkpoint import takes one file, and %d words are there", w->n_plain);
-    if (q->from == FORMAT_LLMC && q->heads)
-        return FAIL(E_USAGE, "an llm.c file says its heads itself; leave --heads out");
-    if (q->from == FORMAT_HF) TRY(gpt_hf_import(w->plain[0], q->heads, q->to, &m));
-    else TRY(gpt_llmc_import(w->plain[0], q->to, &m));
+    TRY(format_of(q->from, &format));
+    TRY(format->import(w->plain[0], q->heads, q->to, &m));
     printf("imported: %s to %s\n", w->plain[0], q->to);
     printf("train with: --init %s --layers %" PRId64 " --hidden %" PRId64 " --heads %" PRId64 " --seq %" PRId64
            " --vocab %" PRId64 "\n",

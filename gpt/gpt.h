@@ -19,6 +19,7 @@ extern "C" {
 
 extern const struct model model_gpt;
 extern const struct model_preset gpt_presets[];
+extern const struct model_format gpt_formats[];
 
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
 enum status gpt_build(const struct plan *, struct program *out);

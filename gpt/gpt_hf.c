@@ -249,7 +249,10 @@ static enum status export(const struct gpt_weights *g, const struct checkpoint_r
     return status;
 }
 
-enum status gpt_hf_export(const struct checkpoint_reader *r, const char *path) {
+enum status gpt_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
+    if (dtype != N_DTYPES)
+        return FAIL(E_USAGE, "precision=%s, and hf files have fp32, or fp64 where the checkpoint has: leave it out",
+                    dtype_name(dtype));
     struct checkpoint_model model = checkpoint_model_of(r);
     struct gpt_weights weights;
     TRY(gpt_weights_init(&weights, &model));

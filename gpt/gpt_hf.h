@@ -28,9 +28,10 @@ extern "C" {
  *  @collective{none} */
 enum status gpt_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 
-/** Write the checkpoint's weights to `path`, and config.json beside it; neither may be there.
- *  @errors E_IO; and of checkpoint_read_weight  @collective{none} */
-enum status gpt_hf_export(const struct checkpoint_reader *, const char *path);
+/** Write the checkpoint's weights to `path`, and config.json beside it; neither may be there. dtype: N_DTYPES, for
+ *  there is no choice.
+ *  @errors E_USAGE: a dtype; E_IO; and of checkpoint_read_weight  @collective{none} */
+enum status gpt_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
 
 #ifdef __cplusplus
 }

@@ -106,7 +106,8 @@ static enum status import(struct llmc_file *f, const char *save, struct checkpoi
     return gpt_weights_import(&f->weights, &source, save);
 }
 
-enum status gpt_llmc_import(const char *path, const char *save, struct checkpoint_model *out) {
+enum status gpt_llmc_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
+    if (heads) return FAIL(E_USAGE, "heads=%" PRId64 ", and an llm.c file says its heads itself; leave it out", heads);
     struct llmc_file f = {.path = path};
     enum status status = import(&f, save, out);
     free(f.at);
@@ -178,7 +179,9 @@ static enum status export(const struct gpt_weights *g, const struct checkpoint_r
 enum status gpt_llmc_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
     struct checkpoint_model model = checkpoint_model_of(r);
     struct gpt_weights weights;
-    struct llmc_output o = {.path = path, .dtype = dtype};
+    struct llmc_output o = {.path = path, .dtype = dtype == N_DTYPES ? FP32 : dtype};
+    if (o.dtype != FP32 && o.dtype != BF16)
+        return FAIL(E_USAGE, "precision=%s, and llm.c files have fp32 or bf16", dtype_name(o.dtype));
     TRY(gpt_weights_init(&weights, &model));
     enum status status = export(&weights, r, &o);
     gpt_weights_fini(&weights);

@@ -18,14 +18,16 @@
 extern "C" {
 #endif
 
-/** Make a checkpoint of weights alone in `save` of the file, in its precision. *out is what model it is.
- *  @errors E_DATA: no such file; E_FORMAT: its header, or its size; E_IO, E_MEMORY; and of checkpoint_weights_create
- *  @collective{none} */
-enum status gpt_llmc_import(const char *path, const char *save, struct checkpoint_model *out);
+/** Make a checkpoint of weights alone in `save` of the file, in its precision. heads: 0, for the file says them. *out
+ *  is what model it is.
+ *  @errors E_USAGE: heads; E_DATA: no such file; E_FORMAT: its header, or its size; E_IO, E_MEMORY; and of
+ *  checkpoint_weights_create  @collective{none} */
+enum status gpt_llmc_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
 
-/** Write the checkpoint's weights to `path`, which may not be there; dtype FP32 (version 3) or BF16 (version 5),
- *  rounded to it.
- *  @errors E_IO; E_CONFIG: sizes that the header has no room for; and of checkpoint_read_weight  @collective{none} */
+/** Write the checkpoint's weights to `path`, which may not be there, rounded to dtype: FP32 or N_DTYPES (version 3), or
+ *  BF16 (version 5).
+ *  @errors E_USAGE: another dtype; E_IO; E_CONFIG: sizes that the header has no room for; and of
+ *  checkpoint_read_weight  @collective{none} */
 enum status gpt_llmc_export(const struct checkpoint_reader *, enum dtype, const char *path);
 
 #ifdef __cplusplus

@@ -284,11 +284,11 @@ static void test_what_is_there_is_not_written_over(void **state) {
     assert_ok(gpt_hf_import(path, H, save, &out));
     assert_fails(gpt_hf_import(path, H, save, &out), E_CONFIG, "has checkpoints already");
     assert_ok(checkpoint_open(save, &r));
-    assert_fails(gpt_hf_export(r, path), E_IO, "model.safetensors", "exists");
+    assert_fails(gpt_hf_export(r, N_DTYPES, path), E_IO, "model.safetensors", "exists");
     assert_true(access(path, F_OK) == 0 && access(path_in(folder, "config.json"), F_OK) != 0);
     write_text(path_in(folder, "config.json"), "{}");
     const char *other = path_in(folder, "other.safetensors");
-    assert_fails(gpt_hf_export(r, other), E_IO, "config.json is there already");
+    assert_fails(gpt_hf_export(r, N_DTYPES, other), E_IO, "config.json is there already");
     assert_true(access(other, F_OK) != 0);
     checkpoint_close(&r);
     assert_fails(gpt_hf_import("/nowhere/model.safetensors", 0, save, &out), E_DATA, "/nowhere");

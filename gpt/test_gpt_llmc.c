@@ -87,7 +87,7 @@ static void check_import(int version) {
     const char *save = new_save();
     memcpy(header, HEADER, sizeof header);
     header[1] = version;
-    assert_ok(gpt_llmc_import(file_of(header, all_elements(PADDED)), save, &out));
+    assert_ok(gpt_llmc_import(file_of(header, all_elements(PADDED)), 0, save, &out));
     assert_true(out.layers == L && out.hidden == C && out.heads == H && out.seq == T && out.vocab == V);
     assert_ok(checkpoint_open(save, &r));
     assert_ok(checkpoint_weight_dtype(r, "embed.wte", &stored));
@@ -108,7 +108,7 @@ static void check_export(enum dtype dtype, int version) {
     struct checkpoint_model out;
     struct checkpoint_reader *r;
     const char *save = new_save(), *path = test_path(dtype == BF16 ? "out5.bin" : "out3.bin");
-    assert_ok(gpt_llmc_import(file_of(HEADER, all_elements(PADDED)), save, &out));
+    assert_ok(gpt_llmc_import(file_of(HEADER, all_elements(PADDED)), 0, save, &out));
     assert_ok(checkpoint_open(save, &r));
     assert_ok(gpt_llmc_export(r, dtype, path));
     assert_fails(gpt_llmc_export(r, dtype, path), E_IO, path, "exists");
@@ -144,7 +144,7 @@ static enum status import_with(int place, int32_t x, int64_t elements) {
     int32_t header[8];
     memcpy(header, HEADER, sizeof header);
     header[place] = x;
-    return gpt_llmc_import(file_of(header, elements), new_save(), &out);
+    return gpt_llmc_import(file_of(header, elements), 0, new_save(), &out);
 }
 
 static void test_headers_that_lie_are_refused(void **state) {
@@ -171,9 +171,9 @@ static void test_what_is_no_file_of_llmc_is_refused(void **state) {
     struct checkpoint_model out;
     const char *path = file_of(HEADER, 0);
     assert_int_equal(truncate(path, HEADER_BYTES - 1), 0);
-    assert_fails(gpt_llmc_import(path, new_save(), &out), E_FORMAT, "1023 bytes", "1024");
-    assert_fails(gpt_llmc_import("/nowhere/model.bin", new_save(), &out), E_DATA, "/nowhere/model.bin");
-    assert_fails(gpt_llmc_import("/tmp", new_save(), &out), E_DATA, "not a regular file");
+    assert_fails(gpt_llmc_import(path, 0, new_save(), &out), E_FORMAT, "1023 bytes", "1024");
+    assert_fails(gpt_llmc_import("/nowhere/model.bin", 0, new_save(), &out), E_DATA, "/nowhere/model.bin");
+    assert_fails(gpt_llmc_import("/tmp", 0, new_save(), &out), E_DATA, "not a regular file");
 }
 
 TESTS(unit_test(test_weights_are_found_in_their_order), unit_test(test_an_exported_file_is_padded_with_zeros),

@@ -92,7 +92,7 @@ static struct places places_of(const char *name) {
 static enum status export_to(const char *save, const char *path, bool hf, enum dtype dtype) {
     struct checkpoint_reader *r;
     TRY(checkpoint_open(save, &r));
-    enum status status = hf ? gpt_hf_export(r, path) : gpt_llmc_export(r, dtype, path);
+    enum status status = hf ? gpt_hf_export(r, N_DTYPES, path) : gpt_llmc_export(r, dtype, path);
     checkpoint_close(&r);
     return status;
 }
@@ -100,7 +100,7 @@ static enum status export_to(const char *save, const char *path, bool hf, enum d
 static enum status round_trip(const char *save, const struct places *p, bool hf, enum dtype dtype) {
     struct checkpoint_model m;
     TRY(export_to(save, p->file, hf, dtype));
-    TRY(hf ? gpt_hf_import(p->file, 0, p->imported, &m) : gpt_llmc_import(p->file, p->imported, &m));
+    TRY(hf ? gpt_hf_import(p->file, 0, p->imported, &m) : gpt_llmc_import(p->file, 0, p->imported, &m));
     return export_to(p->imported, p->again, hf, dtype);
 }
 

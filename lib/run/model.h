@@ -14,17 +14,31 @@ extern "C" {
  * them. */
 struct model_preset { const char *name, *options; };
 
+struct checkpoint_model;
+struct checkpoint_reader;
+
+/* A file of another project that holds this model's weights: `checkpoint import --from` and `export --to` its name.
+ * Both functions are called by one process. */
+struct model_format {
+    const char *name;
+    /** Make a checkpoint of weights alone in `save` of the file at `path`. heads: 0 if the user does not say them.
+     *  *out is what model it is. @errors E_USAGE: heads that the file says itself; E_DATA, E_FORMAT, E_CONFIG, E_IO */
+    enum status (*import)(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
+    /** Write the checkpoint's weights to `path`, which may not be there. dtype: N_DTYPES if the user does not say it.
+     *  @errors E_USAGE: a dtype that the format does not have; E_CONFIG, E_IO */
+    enum status (*export)(const struct checkpoint_reader *, enum dtype, const char *path);
+};
+
 struct model {
     const char *name;
-    const struct model_preset *presets;                               /* by which --model chooses this row; ends with
-                                                                       * {NULL} */
-    struct own_options options;                                       /* beside those that all models share, which are
-                                                                       * the plan's */
-    enum status (*build)(const struct plan *, struct program *);      /* for one rank, whole and unaltered; pure */
-    int64_t (*n_params)(const struct plan *);                         /* of the whole model; what is tied counts once,
-                                                                       * padding not at all */
-    double (*flops_per_token)(const struct plan *);                   /* forward and backward, no recomputation: what
-                                                                       * MFU counts */
+    const struct model_preset *presets; /* by which --model chooses this row; ends with {NULL} */
+    const struct model_format *formats; /* ends with {NULL}; NULL: none */
+    struct own_options options;         /* beside those that all models share, which are the plan's */
+    enum status (*build)(const struct plan *, struct program *); /* for one rank, whole and unaltered; pure */
+    /* Of the whole model; a tied param counts once, padding not at all. */
+    int64_t (*n_params)(const struct plan *);
+    /* Forward and backward, without recomputation: what MFU counts. */
+    double (*flops_per_token)(const struct plan *);
 };
 
 #ifdef __cplusplus

@@ -1,0 +1,10 @@
+/* Files of other projects that hold a GPT-2. */
+#include "gpt/gpt.h"
+#include "gpt/gpt_hf.h"
+#include "gpt/gpt_llmc.h"
+
+const struct model_format gpt_formats[] = {
+    {"hf", gpt_hf_import, gpt_hf_export},
+    {"llmc", gpt_llmc_import, gpt_llmc_export},
+    {NULL, NULL, NULL},
+};
