@@ -14,7 +14,7 @@ wait_step=0.02
 # shellcheck source=tests/processes.bash
 . tests/processes.bash
 trap 'end_all; rm -rf "$work"' EXIT
-cd "$work" || exit 1
+cd "$work" && touch born || exit 1
 if [ ! -r /proc/self/environ ]; then
     echo "skip signals: without /proc the ranks cannot be found"
     exit 0
@@ -98,7 +98,8 @@ speaks() {
         if ! grep -qF -- "$word" err; then not_ok "$name" "does not say \"$word\""; return 1; fi
     done
 }
-scratch() { find /dev/shm "${TMPDIR:-/tmp}" -maxdepth 1 -name "trivium.$job.*" 2>/dev/null; }
+# newer: a launcher that was killed long ago had the same number, perhaps
+scratch() { find /dev/shm "${TMPDIR:-/tmp}" -maxdepth 1 -name "trivium.$job.*" -newer "$work/born" 2>/dev/null; }
 no_scratch() { [ -z "$(scratch)" ]; }
 leaves_nothing() { # NAME
     if ! wait_for 15 is_alone; then not_ok "$1" "processes are left: $(pids | tr '\n' ' ')"; end_all; return 1; fi
