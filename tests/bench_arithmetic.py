@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import cpu
-import cpu_subjects
+import cpu_cases
 import cpu_tables
 import torch_venv
 
@@ -65,7 +65,7 @@ def test_products_above_the_peak_break_the_claim():
         return cpu_tables.product_rate(dict(step_ms=144, by_op={"linear": 50.0}, peak_flops=peak), shape)
 
     assert math.isclose(rate(1e12), 1)
-    trivium = cpu_subjects.Trivium("build", shape, "fp32", 1)
+    trivium = cpu_cases.Trivium("build", shape, "fp32", 1)
     for peak, n_broken in ((1e12, 0), (0.99e12, 0), (0.97e12, 1)):
         rows = {trivium.name: cpu_tables.summarise(runs(144, by_op={"linear": 50.0}, peak_flops=peak, flops=1))}
         with contextlib.redirect_stdout(io.StringIO()):
@@ -80,7 +80,7 @@ def test_a_loss_of_other_work_is_seen():
         assert len(cpu_tables.different_losses(rows_of(trivium=runs(1), torch=other))) == n, loss
 
 
-def test_settings_of_the_shell_reach_no_subject():
+def test_settings_of_the_shell_reach_no_case():
     names = [
         "OPENBLAS_CORETYPE",
         "OPENBLAS_L2_SIZE",
@@ -91,7 +91,7 @@ def test_settings_of_the_shell_reach_no_subject():
     ]
     kept = dict(os.environ)
     os.environ.update({n: "" for n in names})
-    clean = cpu_subjects.clean_environment(OMP_NUM_THREADS="3")
+    clean = cpu_cases.clean_environment(OMP_NUM_THREADS="3")
     os.environ.clear()
     os.environ.update(kept)
     assert clean["OMP_NUM_THREADS"] == "3" and not set(names[:2] + names[3:]) & set(clean)

@@ -4,8 +4,8 @@
  * (fail_share), so that a strategy that cannot run becomes a row with its sentence and the next one begins:
  *
  *   judge     options, data, plan, compilation, the memory limit: pure, each rank for itself
- *   open      groups, memory, parameters                            ranks beyond the layout: run_stand_by
- *   train     the steps; only a non-finite loss is agreed on        ranks beyond the layout: comm_stand_by, asleep
+ *   open      groups, memory, parameters                            ranks beyond the layout: run_idle
+ *   train     the steps; only a non-finite loss is agreed on        ranks beyond the layout: comm_idle, asleep
  *   gather    what each rank measured, to rank 0
  *
  * A failure in the middle of a step has nobody to agree with, as in train: the rank that notices ends the job. The
@@ -167,7 +167,7 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     row->layout = mesh_place_of(&p->mesh, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);
     deadline_set(p->comm_timeout, "set-up of a strategy");           /* making groups has no deadline of its own */
-    enum status status = is_used(row) ? run_open(r, WATCH_PEAKS) : run_stand_by(r, p);
+    enum status status = is_used(row) ? run_open(r, WATCH_PEAKS) : run_idle(r, p);
     deadline_lift();
     TRY(status);
     if (is_used(row) && p->mesh.pp > 1 && p->device == PLAN_DEVICE_CPU) TRY(trace_create(r, COMPARE_TRACED, trace));
@@ -176,7 +176,7 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
 }
 
 static enum status train(struct compare_row *row, struct run *r, struct trace *trace, struct compare_rank *mine) {
-    if (!is_used(row)) return comm_stand_by(group_world());
+    if (!is_used(row)) return comm_idle(group_world());
     enum status status = compare_measure(r, trace, row, mine);
     if (status != OK && status != E_NUMERIC) return status;
     TRY(comm_barrier(group_world()));

@@ -8,9 +8,9 @@
  *   comm_check.c   do all members make the same call?     mesh.c             coordinates -> groups
  *   comm_wait.c    wait for it, with a deadline           fail_agree.c       one failure, known to all
  *   comm_roll*.c   the deadline passed: who is missing?
- *   comm_device.c  memory of a GPU: who moves it          comm_nccl*.c       mover: NCCL
+ *   comm_device.c  memory of a GPU: who moves it          comm_nccl*.c       transport: NCCL
  *   comm_use_device.c   from here on a GPU's memory is moved, too
- *   comm_pinned.c  pinned memory, kept                    comm_staged.c      mover: pinned memory and MPI
+ *   comm_pinned.c  pinned memory, kept                    comm_staged.c      transport: pinned memory and MPI
  *   comm_self_device.c   memory of a GPU in a group of one
  *
  * An operation passes through ops -> (check) -> backend.start, and later wait -> backend.test until done or deadline.

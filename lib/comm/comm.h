@@ -161,7 +161,7 @@ enum status comm_barrier(const struct group *);
 /** A barrier for a rank that has nothing to do until the others come, which may take them hours: it looks every few
  *  milliseconds and sleeps between, so that it costs them no time, and it has no deadline (theirs end the job). They
  *  meet it in comm_barrier. */
-enum status comm_stand_by(const struct group *);
+enum status comm_idle(const struct group *);
 
 /** Wait until done or deadline; OK at once for a request that is not in flight. Afterwards it is not in flight.
  *  After E_TIMEOUT the operation cannot be taken back: MPI may touch its buffers until the process ends, so report and

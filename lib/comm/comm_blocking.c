@@ -33,7 +33,7 @@ enum status comm_broadcast(const struct group *group, void *x, int64_t count, en
     return comm_wait(&request);
 }
 
-enum status comm_stand_by(const struct group *group) {
+enum status comm_idle(const struct group *group) {
     comm_wait_standing_by(true);
     enum status status = comm_barrier(group);
     comm_wait_standing_by(false);

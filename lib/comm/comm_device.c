@@ -2,13 +2,13 @@
 #include "lib/comm/comm_device.h"
 
 static const struct device *device;          /* whose memory is not the host's */
-static const struct comm_mover *mover;       /* of groups of more than one rank */
+static const struct comm_device_transport *transport;       /* of groups of more than one rank */
 
 const struct device *comm_device(void) { return device; }
-const struct comm_mover *comm_device_mover(void) { return mover; }
-void comm_device_set(const struct device *now, const struct comm_mover *by) {
+const struct comm_device_transport *comm_device_transport(void) { return transport; }
+void comm_device_set(const struct device *now, const struct comm_device_transport *by) {
     device = now;
-    mover = by;
+    transport = by;
 }
 
 /* ---- which backend ---- */
@@ -21,31 +21,31 @@ enum status comm_backend_of(const struct group *group, const struct comm_call *c
         return FAIL(E_INTERNAL,
                     "%s in group %s between memory of %s and other memory; both buffers must be in one place",
                     comm_op_name(call->op), group->name, device->name);
-    if (group->size > 1 && !mover)
+    if (group->size > 1 && !transport)
         return FAIL(E_INTERNAL,
                     "%s of memory of %s in group %s (%d ranks), and nobody moves it; comm_use_device comes first",
                     comm_op_name(call->op), device->name, group->name, group->size);
-    *out = group->size == 1 ? &comm_self_device : &mover->backend;
+    *out = group->size == 1 ? &comm_self_device : &transport->backend;
     return OK;
 }
 
 /* ---- groups ---- */
 enum status comm_device_group_open(struct group *group) {
-    if (!mover || group->size == 1) return OK;
-    TRY(mover->group_open(group));
-    return group->carries_messages && mover->messages_open ? mover->messages_open(group) : OK;
+    if (!transport || group->size == 1) return OK;
+    TRY(transport->group_open(group));
+    return group->carries_messages && transport->messages_open ? transport->messages_open(group) : OK;
 }
 
 void comm_device_group_close(struct group *group) {
-    if (mover && group->side) mover->group_close(group);
+    if (transport && group->side) transport->group_close(group);
     group->side = NULL;
 }
 
 enum status group_carry_messages(struct group *group) {
     bool before = group->carries_messages;
     group->carries_messages = true;
-    if (before || !mover || group->size == 1 || !mover->messages_open) return OK;
-    return mover->messages_open(group);
+    if (before || !transport || group->size == 1 || !transport->messages_open) return OK;
+    return transport->messages_open(group);
 }
 
 #ifndef TRIVIUM_CUDA
@@ -59,10 +59,12 @@ int comm_nccl_version(void) { return 0; }
 
 /* ---- under way ---- */
 void comm_device_progress(void) {
-    if (mover) mover->progress();
+    if (transport) transport->progress();
 }
-enum status comm_device_check(void) { return mover ? mover->check() : OK; }
-const struct comm_request *comm_device_oldest(double *started_s) { return mover ? mover->oldest(started_s) : NULL; }
+enum status comm_device_check(void) { return transport ? transport->check() : OK; }
+const struct comm_request *comm_device_oldest(double *started_s) {
+    return transport ? transport->oldest(started_s) : NULL;
+}
 void comm_device_abort(void) {
-    if (mover) mover->give_up();
+    if (transport) transport->give_up();
 }

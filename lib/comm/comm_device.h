@@ -1,6 +1,6 @@
 /* Device memory in lib/comm: which operations go to whom. Private to this folder.
  *
- * A mover takes operations on device memory in groups of more than one rank: comm_nccl.c or comm_staged.c. What it
+ * A transport takes operations on device memory in groups of more than one rank: comm_nccl.c or comm_staged.c. What it
  * promises:
  *
  *   start   the operation comes after everything issued so far on the compute stream
@@ -8,7 +8,7 @@
  *   data may
  *           still be on their way: the GPU waits for them, the host need not
  *
- * Groups of one need no mover (comm_self_device.c). Host memory goes to the group's own backend as if there were no
+ * Groups of one need no transport (comm_self_device.c). Host memory goes to the group's own backend as if there were no
  * device. */
 #ifndef TRIVIUM_COMM_DEVICE_H
 #define TRIVIUM_COMM_DEVICE_H
@@ -16,7 +16,7 @@
 #include "lib/comm/comm_backend.h"
 #include "lib/device/device.h"
 
-struct comm_mover {
+struct comm_device_transport {
     struct comm_backend backend;
     enum status (*open)(const struct device *);      /* @collective{world} */
     void (*close)(void);
@@ -30,16 +30,16 @@ struct comm_mover {
     const struct comm_request *(*oldest)(double *started_s);
     void (*give_up)(void);                            /* end what is under way, without the peers */
 };
-extern const struct comm_mover comm_staged, comm_nccl;
+extern const struct comm_device_transport comm_staged, comm_nccl;
 extern const struct comm_backend comm_self_device;
 
-/** The backend of this call: by its buffers. @errors E_INTERNAL: one buffer here and one there, or no mover */
+/** The backend of this call: by its buffers. @errors E_INTERNAL: one buffer here and one there, or no transport */
 enum status comm_backend_of(const struct group *, const struct comm_call *, const struct comm_backend **out);
 
-/* comm_device.c: the device in use and its mover, NULL before comm_use_device; a group is born or dies */
+/* comm_device.c: the device in use and its transport, NULL before comm_use_device; a group is born or dies */
 const struct device *comm_device(void);
-const struct comm_mover *comm_device_mover(void);
-void comm_device_set(const struct device *, const struct comm_mover *);
+const struct comm_device_transport *comm_device_transport(void);
+void comm_device_set(const struct device *, const struct comm_device_transport *);
 enum status comm_device_group_open(struct group *);  /* @collective{group} @errors E_COMM, E_TIMEOUT, E_DEVICE,
                                                       * E_MEMORY */
 void comm_device_group_close(struct group *);        /* @collective{group} */

@@ -1,4 +1,4 @@
-/* NCCL as the mover of device memory: every operation is queued on a stream, and the host waits for none.
+/* NCCL as the transport of device memory: every operation is queued on a stream, and the host waits for none.
  *
  *   compute stream  ..kernels.. |a   ..kernels that do not touch the buffer..   waits for b ..kernels..
  *   lane's stream               waits for a;  NCCL operation |b
@@ -261,7 +261,7 @@ static void nccl_close(void) {
     }
 }
 
-const struct comm_mover comm_nccl = {
+const struct comm_device_transport comm_nccl = {
     .backend = {"nccl", nccl_start, nccl_test}, .open = nccl_open, .close = nccl_close, .group_open = lanes_open,
     .messages_open = lanes_open_ring, .group_close = nccl_group_close, .progress = nccl_progress, .check = nccl_check,
     .oldest = nccl_oldest, .give_up = nccl_give_up,

@@ -1,13 +1,13 @@
 /* A device comes into use, and leaves: who moves its memory from then on, and what that means for all groups.
  *
- * A group gets the mover's side (an NCCL communicator, or a second MPI communicator) when it is made, or when the
- * device comes into use, whichever is later: both are moments at which all its members are there. Groups are made by
+ * A group gets the transport's side (an NCCL communicator, or a second MPI communicator) when it is made, or when the
+ * device comes into use, whichever is later: at both times all its members are there. Groups are made by
  * the whole world in one order, so walking the list of groups meets the same members everywhere. */
 #include "lib/comm/comm_device.h"
 
 static enum comm_transport transport_in_use;
 
-static const struct comm_mover *mover_of(enum comm_transport transport) {
+static const struct comm_device_transport *device_transport_of(enum comm_transport transport) {
 #ifdef TRIVIUM_CUDA
     return transport == COMM_NCCL ? &comm_nccl : transport == COMM_STAGED ? &comm_staged : NULL;
 #else
@@ -16,9 +16,9 @@ static const struct comm_mover *mover_of(enum comm_transport transport) {
 }
 
 void comm_device_close(void) {
-    const struct comm_mover *mover = comm_device_mover();
-    for (struct group *g = group_first(); g && mover; g = g->next) comm_device_group_close(g);
-    if (mover) mover->close();
+    const struct comm_device_transport *transport = comm_device_transport();
+    for (struct group *g = group_first(); g && transport; g = g->next) comm_device_group_close(g);
+    if (transport) transport->close();
     if (comm_device()) pinned_close(comm_device());
     comm_device_set(NULL, NULL);
 }
@@ -34,20 +34,20 @@ static enum status open_groups(void) {
 
 enum status comm_use_device(const struct device *wanted, enum comm_transport transport) {
     const struct device *device = comm_device();
-    const struct comm_mover *mover = comm_device_mover();
+    const struct comm_device_transport *current = comm_device_transport();
     if (wanted->kind == DEVICE_CPU) return OK;           /* host memory all the same */
     if (transport == COMM_ALONE) {
-        if (mover && device != wanted)
+        if (current && device != wanted)
             return FAIL(E_INTERNAL, "%s has groups open; %s cannot be used beside it", device->name, wanted->name);
-        comm_device_set(wanted, mover);
+        comm_device_set(wanted, current);
         return OK;
     }
-    int32_t news = !(mover && device == wanted && transport_in_use == transport);
+    int32_t news = !(current && device == wanted && transport_in_use == transport);
     TRY(comm_all_reduce(group_world(), &news, 1, INT32, COMM_MAX));  /* to one rank it may be the same GPU, to another
                                                                       * not */
     if (!news) return OK;
     comm_device_close();
-    const struct comm_mover *next = mover_of(transport);
+    const struct comm_device_transport *next = device_transport_of(transport);
     enum status status = fail_agree(group_world(), next->open(wanted));
     if (status != OK) {
         next->close();

@@ -24,15 +24,15 @@
 static const double answer_every_s = 1e-3;
 static double next_answer_s; /* outlives a wait: many short waits in a row must answer too */
 static const struct comm_request *waiting;
-static const struct timespec stand_by_nap = {0, 5000000};
-static bool standing_by;
+static const struct timespec idle_sleep = {0, 5000000};
+static bool idle;
 
 enum { MAX_GIVEN_UP = 8 };
 static struct comm_request given_up[MAX_GIVEN_UP];
 static int n_given_up;
 
 const struct comm_request *comm_waiting(void) { return waiting; }
-void comm_wait_standing_by(bool on) { standing_by = on; }
+void comm_wait_standing_by(bool on) { idle = on; }
 
 static enum status test_until(struct comm_request *request, double deadline_s, bool *done) {
     for (;;) {
@@ -41,12 +41,12 @@ static enum status test_until(struct comm_request *request, double deadline_s, b
         comm_exchange_progress();
         comm_device_progress();
         double now_s = clock_s(); /* after the look: a rank that was itself asleep finds what came meanwhile */
-        if (now_s >= deadline_s && !standing_by) return OK;
+        if (now_s >= deadline_s && !idle) return OK;
         if (now_s >= next_answer_s) {
             roll_answer();
             next_answer_s = now_s + answer_every_s;
         }
-        if (standing_by) nanosleep(&stand_by_nap, NULL);
+        if (idle) nanosleep(&idle_sleep, NULL);
         else sched_yield();
     }
 }

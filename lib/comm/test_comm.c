@@ -202,7 +202,7 @@ static void test_refuses_what_cannot_be(void **state) {
 }
 
 /* Everybody but rank 0 stands by while it is busy for longer than the deadline, and uses next to none of the time. */
-static void test_stand_by_has_patience_and_sleeps(void **state) {
+static void test_idle_has_patience_and_sleeps(void **state) {
     (void)state;
     enum { BUSY_MS = 600 };
     struct comm_settings before = *comm_settings_in_force();
@@ -215,7 +215,7 @@ static void test_stand_by_has_patience_and_sleeps(void **state) {
         comm_configure(&before);
         ok = comm_barrier(group_world()) == OK;
     } else {
-        ok = comm_stand_by(group_world()) == OK;
+        ok = comm_idle(group_world()) == OK;
     }
     comm_configure(&before);
     double used_ms = 1e3 * (double)(clock() - used) / CLOCKS_PER_SEC;
@@ -227,4 +227,4 @@ TESTS(unit_test(test_all_reduce_sums), unit_test(test_all_reduce_finds_extrema),
       unit_test(test_reduce_scatter_sums), unit_test(test_broadcast_copies), unit_test(test_reduce_sums_at_root),
       unit_test(test_all_to_all_transposes), unit_test(test_messages_keep_order), unit_test(test_operations_overlap),
       unit_test(test_nan_wins_in_extrema), unit_test(test_refuses_what_cannot_be),
-      unit_test(test_stand_by_has_patience_and_sleeps))
+      unit_test(test_idle_has_patience_and_sleeps))

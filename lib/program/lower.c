@@ -75,8 +75,8 @@ static int slot_value(struct lower *l, int slot, enum tape_kind tape, int row) {
 /* The value is used here: it lives at least until now. */
 int lower_touch(struct lower *l, int v, enum tape_kind tape, int row) {
     if (v < 0) return v;
-    struct moment *death = &l->k->values[v].death;
-    if (tape > death->tape || (tape == death->tape && row > death->row)) *death = (struct moment){tape, row};
+    struct row_time *death = &l->k->values[v].death;
+    if (tape > death->tape || (tape == death->tape && row > death->row)) *death = (struct row_time){tape, row};
     return v;
 }
 
@@ -292,15 +292,15 @@ static bool any_sharded(const struct program *p) {
     return false;
 }
 
-/* One pass over the chunk's steps; either of learn and ahead may be NULL. */
-static enum status lower_pass(const struct program *p, int chunk, bool split_weight, struct foresight *learn,
-                              const struct foresight *ahead, struct chunk *k) {
+/* One pass over the chunk's steps; either of recorded and ahead may be NULL. */
+static enum status lower_pass(const struct program *p, int chunk, bool split_weight, struct lookahead *recorded,
+                              const struct lookahead *ahead, struct chunk *k) {
     struct lower l;
     chunk_init(k);
     enum status status = OK;
     if (!lower_init(&l, p, chunk, k)) status = FAIL(E_MEMORY, "no memory to lower %d steps", p->n_steps);
     else if (l.n_steps == 0) status = FAIL(E_INTERNAL, "chunk %d has no steps", chunk);
-    l.learn = learn;
+    l.recorded = recorded;
     l.ahead = ahead;
     if (status == OK) lower_all(&l, split_weight);
     lower_fini(&l);
@@ -308,14 +308,14 @@ static enum status lower_pass(const struct program *p, int chunk, bool split_wei
 }
 
 static enum status lower_looking_ahead(const struct program *p, int chunk, bool split_weight, struct chunk *k) {
-    struct foresight f;
-    enum status status = foresight_init(&f, p) ? OK : FAIL(E_MEMORY, "no memory to look %d blocks ahead", p->n_blocks);
+    struct lookahead f;
+    enum status status = lookahead_init(&f, p) ? OK : FAIL(E_MEMORY, "no memory to look %d blocks ahead", p->n_blocks);
     if (status == OK) status = lower_pass(p, chunk, split_weight, &f, NULL, k);
     if (status == OK) {
         chunk_fini(k);
         status = lower_pass(p, chunk, split_weight, NULL, &f, k);
     }
-    foresight_fini(&f);
+    lookahead_fini(&f);
     return status;
 }
 

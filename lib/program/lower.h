@@ -40,15 +40,15 @@ struct row {
 };
 struct tape { int n; struct row *rows; };
 
-struct moment { enum tape_kind tape; int row; };   /* row -1: before the first; n: after the last */
+struct row_time { enum tape_kind tape; int row; };   /* row -1: before the first; n: after the last */
 struct value {
     const char *name;
     int64_t bytes;
     enum role role;
-    struct moment birth, death;
+    struct row_time birth, death;
     int storage;               /* values written over each other share one */
 };
-struct storage { int64_t bytes, offset; enum role role; struct moment birth, death; };
+struct storage { int64_t bytes, offset; enum role role; struct row_time birth, death; };
 
 /* By the first and the last tape that touch a storage. */
 enum frame_class { FRAME_FB, FRAME_FW, FRAME_BW, N_FRAMES, SCRATCH };

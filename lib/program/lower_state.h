@@ -8,7 +8,7 @@ enum { CLOSED = NO_VALUE };   /* no window is open for the param */
 
 /* Which params each block opens on each tape, and in which order the blocks come: [tape][block][param],
  * [tape][block]. */
-struct foresight { bool *uses[N_TAPES]; int *next[N_TAPES]; };
+struct lookahead { bool *uses[N_TAPES]; int *next[N_TAPES]; };
 
 struct lower {
     const struct program *p;
@@ -19,8 +19,8 @@ struct lower {
     int *weight_owner[N_TAPES];                  /* by param: the block that its window is open for */
     bool *announced[N_TAPES];                    /* by param: PARAM_NEEDED has been emitted for that block */
     int open_block[N_TAPES];                     /* which block is being emitted */
-    struct foresight *learn;                     /* first pass: filled */
-    const struct foresight *ahead;               /* second pass: followed */
+    struct lookahead *recorded;                     /* first pass: filled */
+    const struct lookahead *ahead;               /* second pass: followed */
     int *steps, n_steps;                         /* the chunk's steps, in order */
 };
 
@@ -44,7 +44,7 @@ void lower_weight_open(struct lower *, enum tape_kind, int param);
 int lower_grad_open(struct lower *, enum tape_kind, int param, struct row *r, int i, int at);
 
 /* Room for what each block of a program uses; false: no memory. */
-bool foresight_init(struct foresight *, const struct program *);
-void foresight_fini(struct foresight *);
+bool lookahead_init(struct lookahead *, const struct program *);
+void lookahead_fini(struct lookahead *);
 
 #endif

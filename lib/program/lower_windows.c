@@ -52,14 +52,14 @@ void lower_window_enter(struct lower *l, enum tape_kind tape, int block) {
     if (before == block) return;
     lower_windows_close(l, tape);
     l->open_block[tape] = block;
-    if (l->learn && before >= 0) l->learn->next[tape][before] = block;
+    if (l->recorded && before >= 0) l->recorded->next[tape][before] = block;
     if (l->ahead) look_ahead(l, tape, block);
 }
 
 /* A row of the open block is about to use the param. */
 void lower_weight_open(struct lower *l, enum tape_kind tape, int param) {
     int block = l->open_block[tape];
-    if (l->learn) l->learn->uses[tape][block * l->p->n_params + param] = true;
+    if (l->recorded) l->recorded->uses[tape][block * l->p->n_params + param] = true;
     if (l->announced[tape][param]) return;
     if (l->weight_window[tape][param] == CLOSED) window_open(l, tape, param, block);
     int v = l->weight_window[tape][param], at = l->k->tapes[tape].n;
@@ -81,15 +81,15 @@ int lower_grad_open(struct lower *l, enum tape_kind tape, int param, struct row 
     return lower_touch(l, *window, tape, at);
 }
 
-/* ---- foresight ---- */
-void foresight_fini(struct foresight *f) {
+/* ---- lookahead ---- */
+void lookahead_fini(struct lookahead *f) {
     for (enum tape_kind t = 0; t < N_TAPES; t++) {
         free(f->uses[t]);
         free(f->next[t]);
     }
 }
 
-bool foresight_init(struct foresight *f, const struct program *p) {
+bool lookahead_init(struct lookahead *f, const struct program *p) {
     bool ok = true;
     for (enum tape_kind t = 0; t < N_TAPES; t++) {
         f->uses[t] = calloc((size_t)p->n_blocks * (size_t)p->n_params + 1, sizeof *f->uses[t]);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool later(struct moment a, struct moment b) { return a.tape != b.tape ? a.tape > b.tape : a.row > b.row; }
+static bool later(struct row_time a, struct row_time b) { return a.tape != b.tape ? a.tape > b.tape : a.row > b.row; }
 static void add(int64_t to[N_ROLES], const int64_t x[N_ROLES], int sign) {
     for (enum role r = 0; r < N_ROLES; r++) to[r] += sign * x[r];
 }
@@ -34,7 +34,7 @@ struct tape_bytes {
 
 /* Alive from `from` to `to`, rows of the tape. A value may be born before the first row, and die behind the last. */
 static void count_storage(const struct storage *s, enum tape_kind tape, int n_rows, struct tape_bytes *out) {
-    struct moment begin = {tape, 0}, end = {tape, n_rows - 1};
+    struct row_time begin = {tape, 0}, end = {tape, n_rows - 1};
     if (later(s->birth, end) || later(begin, s->death)) return;
     int from = later(begin, s->birth) ? 0 : s->birth.row, to = later(s->death, end) ? n_rows - 1 : s->death.row;
     for (int row = from; row <= to; row++) out->at[row][s->role] += s->bytes;

@@ -8,15 +8,15 @@
 
 #include <stdlib.h>
 
-static bool later(struct moment a, struct moment b) { return a.tape != b.tape ? a.tape > b.tape : a.row > b.row; }
-static bool same_moment(struct moment a, struct moment b) { return a.tape == b.tape && a.row == b.row; }
+static bool later(struct row_time a, struct row_time b) { return a.tape != b.tape ? a.tape > b.tape : a.row > b.row; }
+static bool same_time(struct row_time a, struct row_time b) { return a.tape == b.tape && a.row == b.row; }
 
-static void share(struct chunk *k, int operand, int result, struct moment now) {
+static void share(struct chunk *k, int operand, int result, struct row_time now) {
     if (operand < 0 || result < 0 || operand == result) return;
     const struct value *from = &k->values[operand];
     struct value *to = &k->values[result];
     struct storage *s = &k->storages[from->storage];
-    if (from->bytes != to->bytes || from->role != to->role || !same_moment(to->birth, now)) return;
+    if (from->bytes != to->bytes || from->role != to->role || !same_time(to->birth, now)) return;
     if (later(from->death, now) || later(s->death, now)) return;
     k->storages[to->storage].bytes = 0;                              /* the result's own storage is not needed */
     to->storage = from->storage;
@@ -27,7 +27,7 @@ static void share(struct chunk *k, int operand, int result, struct moment now) {
  * result does. */
 static void keep_until_wait(struct chunk *k, const struct row *r, enum tape_kind tape) {
     const int flying[] = {r->dout[0], r->din[0], r->work};
-    struct moment end = {tape, r->wait};
+    struct row_time end = {tape, r->wait};
     for (int i = 0; i < 3; i++) {
         if (flying[i] < 0) continue;
         struct storage *s = &k->storages[k->values[flying[i]].storage];
@@ -37,7 +37,7 @@ static void keep_until_wait(struct chunk *k, const struct row *r, enum tape_kind
 
 static void share_row(const struct program *p, struct chunk *k, enum tape_kind tape, int i) {
     const struct row *r = &k->tapes[tape].rows[i];
-    struct moment now = {tape, i};
+    struct row_time now = {tape, i};
     if (r->kind > ROW_BACKWARD_INPUT) return;
     const struct op *op = p->steps[r->id].op;
     if (r->kind != ROW_BACKWARD_INPUT) {

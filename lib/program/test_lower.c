@@ -31,7 +31,7 @@ static void test_a_value_dies_with_its_last_reader(void **state) {
     (void)state;
     add(&op_reads_in, "z", add(&op_plain, "y", add(&op_reads_in, "t", x)));
     lower(false);
-    struct moment death = k.values[k.in].death;
+    struct row_time death = k.values[k.in].death;
     assert_int_equal(death.tape, TAPE_B);
     assert_int_equal(death.row, find(TAPE_B, ROW_BACKWARD_INPUT, step_named("a.t")));
     int between = forward_of("a.t")->out[0];

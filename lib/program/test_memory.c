@@ -14,7 +14,7 @@
 
 /* ---- when a value is in use: moments of the tapes F, B, W laid end to end; -1: not met yet ---- */
 enum { MAX_ROWS = 10000 };   /* of a tape */
-static int moment_of(enum tape_kind tape, int row) { return tape * MAX_ROWS + row + 1; }
+static int row_time_of(enum tape_kind tape, int row) { return tape * MAX_ROWS + row + 1; }
 
 struct use { int first, last; };
 
@@ -35,8 +35,8 @@ static void use_row(struct use *u, const struct row *r, int moment) {
 static void use_until_wait(struct use *u, const struct chunk *k, const struct row *r, enum tape_kind tape) {
     if (r->wait < 0) return;
     bool in_place = k->values[r->dout[0]].storage == k->values[r->din[0]].storage;
-    use_at(u, r->din[0], moment_of(tape, r->wait));
-    if (!in_place) use_at(u, r->dout[0], moment_of(tape, r->wait));
+    use_at(u, r->din[0], row_time_of(tape, r->wait));
+    if (!in_place) use_at(u, r->dout[0], row_time_of(tape, r->wait));
 }
 
 /* Somebody outside writes the chunk's inputs before the first row, and reads its outputs after the last. */
@@ -45,14 +45,14 @@ static struct use *uses_of(const struct chunk *k) {
     for (int v = 0; v < k->n_values; v++) u[v] = (struct use){-1, -1};
     for (enum tape_kind t = 0; t < N_TAPES; t++)
         for (int i = 0; i < k->tapes[t].n; i++) {
-            use_row(u, &k->tapes[t].rows[i], moment_of(t, i));
+            use_row(u, &k->tapes[t].rows[i], row_time_of(t, i));
             use_until_wait(u, k, &k->tapes[t].rows[i], t);
         }
     const int before_f[] = {k->in, k->tokens, k->targets}, after_f[] = {k->out, k->loss};
-    for (int i = 0; i < 3; i++) use_at(u, before_f[i], moment_of(TAPE_F, -1));
-    for (int i = 0; i < 2; i++) use_at(u, after_f[i], moment_of(TAPE_F, k->tapes[TAPE_F].n));
-    use_at(u, k->dout, moment_of(TAPE_B, -1));
-    use_at(u, k->din, moment_of(TAPE_B, k->tapes[TAPE_B].n));
+    for (int i = 0; i < 3; i++) use_at(u, before_f[i], row_time_of(TAPE_F, -1));
+    for (int i = 0; i < 2; i++) use_at(u, after_f[i], row_time_of(TAPE_F, k->tapes[TAPE_F].n));
+    use_at(u, k->dout, row_time_of(TAPE_B, -1));
+    use_at(u, k->din, row_time_of(TAPE_B, k->tapes[TAPE_B].n));
     return u;
 }
 

@@ -23,9 +23,9 @@ static int find_action(const struct schedule *s, enum action_kind kind, int chun
     return -1;
 }
 
-/* The point at which a moment is. Before the first row: at the receive, if it is what was received. Behind the last: at
+/* The point of a row_time. Before the first row: at the receive, if it is what was received. After the last: at
  * the send. */
-static int point_at(const struct run *r, const struct memory_timeline *t, const struct moment *m, int chunk,
+static int point_at(const struct run *r, const struct memory_timeline *t, const struct row_time *m, int chunk,
                     int microbatch, bool crosses) {
     static const enum action_kind received[] = {RECV_F, RECV_B}, sent[] = {SEND_F, SEND_B};
     int action = find_action(&r->schedule, (enum action_kind)m->tape, chunk, microbatch),

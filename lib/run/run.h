@@ -123,13 +123,13 @@ enum status run_compile(struct run *, const struct recipe *, const struct plan *
  *  @collective{world} @errors E_CONFIG, E_MEMORY, E_COMM */
 enum status run_create(struct run *, const struct recipe *, const struct plan *, enum run_watch);
 /** The second half of run_create, for a driver that compiles first and decides then: groups, memory, parameters,
- *  attach. For a layout that leaves ranks of the world unused, those call run_stand_by meanwhile. Failures are each
+ *  attach. For a layout that leaves ranks of the world unused, those call run_idle meanwhile. Failures are each
  *  rank's own: agree (fail_agree, fail_share) before the first step.  @collective{world} @errors E_MEMORY, E_COMM */
 enum status run_open(struct run *compiled, enum run_watch);
 /** What a rank beyond the layout does while the others run_open: it takes part in making the groups. Nothing but
  *  run_destroy works on the result.  @collective{world} @errors E_MEMORY, E_COMM */
-enum status run_stand_by(struct run *, const struct plan *);
-/** Works after a failed create, a mere compile and run_stand_by, too. @collective{mesh, after run_create} */
+enum status run_idle(struct run *, const struct plan *);
+/** Works after a failed create, a mere compile and run_idle, too. @collective{mesh, after run_create} */
 void run_destroy(struct run *);
 
 /** Which data the run trains on and evaluates with; borrowed files. val may have 0 tokens. */

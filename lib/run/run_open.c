@@ -114,7 +114,7 @@ enum status run_open(struct run *r, enum run_watch watch) {
     return furnish(r, watch);
 }
 
-enum status run_stand_by(struct run *r, const struct plan *plan) {
+enum status run_idle(struct run *r, const struct plan *plan) {
     *r = (struct run){.plan = *plan};
     return make_mesh(r, plan);
 }

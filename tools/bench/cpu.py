@@ -4,7 +4,7 @@
 
 A table is a shape, an instruction set (native: what this machine has; x86-64-v3: AVX2, a build by
 `make ARCH=x86-64-v3 BUILD_NAME=build-v3`), a precision and a number of threads; or a comparison of jobs of several
-ranks. Every subject (cpu_subjects.py) is a process of its own. The subjects of a table take turns, round after round,
+ranks. Every case (cpu_cases.py) is a process of its own. The cases of a table take turns, round after round,
 so that whatever the machine does meanwhile happens to all; a figure is the median of the rounds, with smallest and
 largest beside it, and a ratio is the quotient of two medians of one table. The first steps of a process are left out.
 
@@ -29,7 +29,7 @@ import platform
 import re
 import sys
 
-from cpu_subjects import ROOT, SHAPES, WAYS, LlmC, Torch, Trivium, intels_openmp
+from cpu_cases import ROOT, SHAPES, WAYS, LlmC, Torch, Trivium, intels_openmp
 from cpu_tables import (
     PRODUCT_LIMIT,
     beside_others,
@@ -47,7 +47,7 @@ from torch_venv import said_by, torch_python
 
 NATIVE = os.environ.get("BUILD", "build")
 
-# Jobs of ranks: shape; subjects, of Trivium as (threads, ranks, layout) and of PyTorch as its way; who is beside whom.
+# Jobs of ranks: shape; cases, of Trivium as (threads, ranks, layout) and of PyTorch as its way; who is beside whom.
 ONE = (2, 1, "")
 RANKS = {
     "torchrun-small": (
@@ -67,16 +67,16 @@ RANKS = {
 
 
 class Table:
-    def __init__(self, name, shape, subjects, pairs=()):
-        self.name, self.shape, self.subjects = name, shape, {s.name: s for s in subjects}
-        names = list(self.subjects)
+    def __init__(self, name, shape, cases, pairs=()):
+        self.name, self.shape, self.cases = name, shape, {s.name: s for s in cases}
+        names = list(self.cases)
         self.pairs = [(names[a], names[b]) for a, b in pairs if max(a, b) < len(names)]
 
     def measure(self, n_rounds):
-        runs, names = {}, list(self.subjects)
+        runs, names = {}, list(self.cases)
         for i in range(n_rounds):
             for n in names:
-                runs.setdefault(n, []).append(self.subjects[n].measure())
+                runs.setdefault(n, []).append(self.cases[n].measure())
                 print(f"  {self.name}: {n}: {runs[n][-1]['step_ms']:.1f} ms", file=sys.stderr, flush=True)
             if i == 0 and not self.pairs:
                 names = worth_another_round(names, runs)
@@ -97,22 +97,22 @@ def torch_ways(python, isa, shape, precision, threads):
 
 def beside_table(o, python, isa, shape, precision, threads):
     s = SHAPES[shape]
-    subjects = [Trivium(NATIVE if isa == "native" else o.v3, s, precision, threads)]
+    cases = [Trivium(NATIVE if isa == "native" else o.v3, s, precision, threads)]
     if python:
-        subjects += [
+        cases += [
             Torch(python, s, of, threads, way, isa) for of, way in torch_ways(python, isa, shape, precision, threads)
         ]
     if precision == "fp32":
-        subjects += [
+        cases += [
             LlmC(d, s, threads) for d in o.llmc if LlmC.fits(d, s) and LlmC.uses_avx512(d) == (isa == "native")
         ]
-    return Table(f"{shape}-{isa}-{precision}-{threads}t", s, subjects)
+    return Table(f"{shape}-{isa}-{precision}-{threads}t", s, cases)
 
 
 def ranks_table(python, name):
     shape, wanted, pairs = RANKS[name]
     s = SHAPES[shape]
-    subjects = [
+    cases = [
         (
             Trivium(NATIVE, s, "fp32", *w)
             if isinstance(w, tuple)
@@ -120,9 +120,9 @@ def ranks_table(python, name):
         )
         for w in wanted
     ]
-    if not all(subjects):
-        subjects, pairs = [x for x in subjects if x], []
-    return Table(name, s, subjects, pairs)
+    if not all(cases):
+        cases, pairs = [x for x in cases if x], []
+    return Table(name, s, cases, pairs)
 
 
 def tables(o, python):
@@ -164,7 +164,7 @@ def broken_claims(table, rows):
     ]
     rates = {
         n: median(rows[n]["runs"], lambda r: product_rate(r, table.shape))
-        for n, s in table.subjects.items()
+        for n, s in table.cases.items()
         if s.ranks == 1
     }
     for n, rate in rates.items():
@@ -199,7 +199,7 @@ def arguments():
     p.add_argument("--rounds", type=int, help="default: 5, or 1 if --quick")
     p.add_argument("--quick", action="store_true", help="the small GPT on two threads")
     p.add_argument("--only", default="", help="tables with this in their name (a regular expression)")
-    p.add_argument("--list", action="store_true", help="only say which tables and subjects there are")
+    p.add_argument("--list", action="store_true", help="only say which tables and cases there are")
     p.add_argument("--v3", default="build-v3", help="the build for x86-64-v3")
     p.add_argument("--no-torch", action="store_true")
     p.add_argument("--update", action="store_true", help="look for a newer PyTorch than the one that is installed")
@@ -221,7 +221,7 @@ def main():
         print(f"PyTorch {result['torch']}")
     for table in tables(o, python):
         if o.list:
-            print(f"{table.name}: " + "; ".join(table.subjects))
+            print(f"{table.name}: " + "; ".join(table.cases))
             continue
         rows = table.measure(o.rounds or (1 if o.quick else 5))
         result["tables"][table.name] = rows

@@ -22,7 +22,7 @@ import subprocess
 import sys
 
 from cpu import NATIVE, machine
-from cpu_subjects import Trivium
+from cpu_cases import Trivium
 
 HIDDEN, HEADS, VOCAB, STEPS = 384, 6, 256, 7
 LINES = {

@@ -1,5 +1,5 @@
-"""The arithmetic of cpu.py's tables, and the tables. A run: what measure() of cpu_subjects.py returned. A row: a
-subject's runs and their medians."""
+"""The arithmetic of cpu.py's tables, and the tables. A run: what measure() of cpu_cases.py returned. A row: a
+case's runs and their medians."""
 
 import statistics
 
@@ -45,7 +45,7 @@ def summarise(runs):
 
 
 def fastest(rows, beginning):
-    """The name of the fastest of the subjects whose names begin so; None where there is none."""
+    """The name of the fastest of the cases whose names begin so; None where there is none."""
     return min((n for n in rows if n.startswith(beginning)), key=lambda n: rows[n]["step_ms"], default=None)
 
 
@@ -100,9 +100,9 @@ def print_table(name, rows):
     print(f"\n### {name}\n\n| | ms a step | lowest to highest | GFLOP/s | time over the floor | resident MiB | runs |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     flops = next((r["runs"][0]["flops"] for r in rows.values() if "flops" in r["runs"][0]), 0)
-    for subject, r in rows.items():
+    for case, r in rows.items():
         cells = [
-            subject,
+            case,
             f"{r['step_ms']:.1f}",
             f"{r['low_ms']:.1f} to {r['high_ms']:.1f}",
             f"{flops / r['step_ms'] / 1e6:.0f}",
@@ -119,7 +119,7 @@ def print_pairs(rows, pairs):
 
 
 def print_shares(rows):
-    """Time by operation, of the subjects that say it, in their last run."""
+    """Time by operation, of the cases that say it, in their last run."""
     known = {name: r["runs"][-1]["by_op"] for name, r in rows.items() if r["runs"][-1].get("by_op")}
     ops = sorted(
         {op for by_op in known.values() for op in by_op}, key=lambda op: -max(b.get(op, 0) for b in known.values())

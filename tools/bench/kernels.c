@@ -2,13 +2,13 @@
  *
  *   build/bench-kernels [--filter TEXT] [--model gpt2-124m|gpt2-1558m] [--json FILE] [--small]
  *
- *   --filter TEXT   only subjects with TEXT in their name
+ *   --filter TEXT   only cases with TEXT in their name
  *   --model NAME    only these sizes (default: both)
  *   --json FILE     the table as JSON
  *   --small         tiny sizes, few samples: tries the program, for instance on the emulated device; its times say
  *   nothing
  *
- * How it measures. Operands hold random numbers. Each subject has several sets of them, together more than any cache
+ * How it measures. Operands hold random numbers. Each case has several sets of them, together more than any cache
  * holds, and runs go around the sets. After a warm-up a sample is so many runs that it takes a few milliseconds,
  * between two events on the compute stream; the time is the median of the samples, divided. The yardsticks are taken in
  * the same minute: a large copy within the device's memory (bytes read plus bytes written), and a large bf16 product.
@@ -39,14 +39,14 @@ static int compare_doubles(const void *a, const void *b) {
 }
 
 /* `runs` runs between two events. */
-static enum status queue_sample(const struct subject *s, int runs, cudaEvent_t from, cudaEvent_t to) {
+static enum status queue_sample(const struct bench_case *s, int runs, cudaEvent_t from, cudaEvent_t to) {
     CUDA_TRY(cudaEventRecord(from, (cudaStream_t)s->device->stream));
     for (int i = 0; i < runs; i++) TRY(s->run(s, i % s->n_sets));
     CUDA_TRY(cudaEventRecord(to, (cudaStream_t)s->device->stream));
     return OK;
 }
 
-static enum status take_samples(const struct subject *s, int n, int runs, cudaEvent_t (*event)[2], double *seconds) {
+static enum status take_samples(const struct bench_case *s, int n, int runs, cudaEvent_t (*event)[2], double *seconds) {
     for (int i = 0; i < n; i++) TRY(queue_sample(s, runs, event[i][0], event[i][1]));
     TRY(s->device->finish(s->device));
     for (int i = 0; i < n; i++) {
@@ -58,14 +58,14 @@ static enum status take_samples(const struct subject *s, int n, int runs, cudaEv
 }
 
 /* So many runs that a sample takes sample_s, and every set has its turn equally often. */
-static int runs_of_sample(const struct subject *s, double run_s, double sample_s) {
+static int runs_of_sample(const struct bench_case *s, double run_s, double sample_s) {
     double rounds = ceil(sample_s / (run_s * s->n_sets + 1e-9));
     if (rounds < 1) rounds = 1;
     if (rounds * s->n_sets > 4000) rounds = floor(4000.0 / s->n_sets);
     return (int)rounds * s->n_sets;
 }
 
-static enum status time_with(const struct subject *s, const struct scale *scale, cudaEvent_t (*event)[2],
+static enum status time_with(const struct bench_case *s, const struct scale *scale, cudaEvent_t (*event)[2],
                              struct times *out) {
     double seconds[MAX_SAMPLES];
     int n = scale->samples;
@@ -82,7 +82,7 @@ static enum status time_with(const struct subject *s, const struct scale *scale,
     return OK;
 }
 
-static enum status time_subject(const struct subject *s, const struct scale *scale, struct times *out) {
+static enum status time_case(const struct bench_case *s, const struct scale *scale, struct times *out) {
     cudaEvent_t event[MAX_SAMPLES][2];
     for (int i = 0; i < scale->samples; i++)
         for (int k = 0; k < 2; k++) CUDA_TRY(cudaEventCreate(&event[i][k]));
@@ -105,7 +105,7 @@ static enum status look_at(const struct device *d, const struct tensor *t, int64
 }
 
 /* The beginning and the end of each result, which was full of NaN before. */
-static enum status check_results(const struct subject *s, int64_t *bad) {
+static enum status check_results(const struct bench_case *s, int64_t *bad) {
     *bad = 0;
     for (int i = 0; i < s->n_results; i++) {
         int64_t n = type_n(s->result[i].type), part = n < LOOK ? n : LOOK;
@@ -116,43 +116,43 @@ static enum status check_results(const struct subject *s, int64_t *bad) {
 }
 
 /* ---- the yardsticks ---- */
-static enum status copy_run(const struct subject *s, int set) {
+static enum status copy_run(const struct bench_case *s, int set) {
     int64_t half = s->memory_bytes / 2 / s->n_sets;
     char *from = (char *)s->memory + 2 * half * set;
     return s->device->copy(s->device, from + half, from, half);
 }
 
 static enum status measure_copy(const struct pool *pool, const struct scale *scale, double *bytes_s) {
-    struct subject s = {.run = copy_run, .n_sets = 2, .device = pool->device,
+    struct bench_case s = {.run = copy_run, .n_sets = 2, .device = pool->device,
                         .memory_bytes = scale->small ? 1 << 20 : (int64_t)4 << 30};
     struct times times = {0};
     TRY(s.device->allocate(s.device, s.memory_bytes, &s.memory));
     enum status status = pool_fill(pool, s.memory, pool->normal_bf16, s.memory_bytes, 0);
-    if (status == OK) status = time_subject(&s, scale, &times);
+    if (status == OK) status = time_case(&s, scale, &times);
     s.device->release(s.device, s.memory, s.memory_bytes);
     if (status == OK) *bytes_s = (double)s.memory_bytes / s.n_sets / times.median_s;
     return status;
 }
 
 static enum status measure_product(const struct pool *pool, const struct scale *scale, double *flops_s) {
-    struct subject s = {.device = pool->device};
+    struct bench_case s = {.device = pool->device};
     struct times times = {0};
     TRY(large_product(&s, pool, NULL, scale));
-    enum status status = time_subject(&s, scale, &times);
+    enum status status = time_case(&s, scale, &times);
     if (status == OK) *flops_s = s.flops / times.median_s;
-    subject_fini(&s);
+    bench_case_fini(&s);
     return status;
 }
 
 /* ---- the table ---- */
-static const char *verdict(const struct subject *s, double share, int64_t bad) {
+static const char *verdict(const struct bench_case *s, double share, int64_t bad) {
     if (bad) return "NOT A NUMBER";
     if (!s->memory_bound) return "";
     return share >= WANTED ? "ok" : "below 85%";
 }
 
-static json_t *row_of(const struct subject *s, const struct sizes *z, const struct times *t, const struct ceilings *c,
-                      int64_t bad) {
+static json_t *row_of(const struct bench_case *s, const struct sizes *z, const struct times *t,
+                      const struct ceilings *c, int64_t bad) {
     double share = s->bytes / t->median_s / c->copy_bytes_s;
     return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:b, s:s, s:I}", "op", s->name,
                      "model", z->model, "shape", s->shape, "median_us", 1e6 * t->median_s, "best_us", 1e6 * t->best_s,
@@ -162,7 +162,7 @@ static json_t *row_of(const struct subject *s, const struct sizes *z, const stru
                      "not_numbers", (json_int_t)bad);
 }
 
-static void print_row(const struct subject *s, const struct times *t, const struct ceilings *c, int64_t bad) {
+static void print_row(const struct bench_case *s, const struct times *t, const struct ceilings *c, int64_t bad) {
     double share = s->bytes / t->median_s / c->copy_bytes_s;
     printf("%-34s %-26s %9.1f %8.0f %6.1f%%", s->name, s->shape, 1e6 * t->median_s, 1e-9 * s->bytes / t->median_s,
            100 * share);
@@ -173,24 +173,24 @@ static void print_row(const struct subject *s, const struct times *t, const stru
     fflush(stdout);
 }
 
-static enum status measure(subject_maker *make, const struct pool *pool, const struct sizes *z,
+static enum status measure(case_maker *make, const struct pool *pool, const struct sizes *z,
                            const struct settings *set, const struct ceilings *c, json_t *rows) {
-    struct subject s = {.device = pool->device};
+    struct bench_case s = {.device = pool->device};
     struct times times;
     int64_t bad = 0;
     enum status status = make(&s, pool, z, &set->scale);
     if (status == OK && s.name[0] && (!set->filter || strstr(s.name, set->filter))) {
-        TRY_DONE(time_subject(&s, &set->scale, &times));
+        TRY_DONE(time_case(&s, &set->scale, &times));
         TRY_DONE(check_results(&s, &bad));
         print_row(&s, &times, c, bad);
         json_array_append_new(rows, row_of(&s, z, &times, c, bad));
     }
 done:
-    subject_fini(&s);
+    bench_case_fini(&s);
     return status;
 }
 
-/* A subject that cannot run is a row of its own; the others go on, unless the device is lost. */
+/* A case that cannot run is a row of its own; the others go on, unless the device is lost. */
 static enum status measure_all(const struct pool *pool, const struct settings *set, const struct ceilings *c,
                                json_t *rows) {
     const struct sizes real[] = {{"gpt2-124m", 32, 1024, 768, 12, 50304, 12},
@@ -202,7 +202,7 @@ static enum status measure_all(const struct pool *pool, const struct settings *s
         printf("%s: batch %" PRId64 ", seq %" PRId64 ", hidden %" PRId64 "\n", sizes[m].model, sizes[m].B, sizes[m].T,
                sizes[m].C);
         printf("%-34s %-26s %9s %8s %7s %8s %6s\n", "", "shape", "us", "GB/s", "of copy", "TFLOP/s", "of mm");
-        for (subject_maker *const *make = subject_makers; *make; make++) {
+        for (case_maker *const *make = case_makers; *make; make++) {
             enum status status = measure(*make, pool, &sizes[m], set, c, rows);
             if (status == OK) continue;
             printf("failed: %s\n", status_message());

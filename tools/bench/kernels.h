@@ -1,4 +1,4 @@
-/* Timing single ops on a GPU: what a subject is, and who makes them. See kernels.c. */
+/* Timing single ops on a GPU: what a case is, and who makes them. See kernels.c. */
 #ifndef TRIVIUM_BENCH_KERNELS_H
 #define TRIVIUM_BENCH_KERNELS_H
 
@@ -7,13 +7,13 @@
 
 enum { MAX_SETS = 16, MAX_OPERANDS = 2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) };
 
-/* Sizes that subjects are made for. */
+/* Sizes that cases are made for. */
 struct sizes { const char *model; int64_t B, T, C, H, V, L; };
 
-/* What is timed: run(subject, i) queues it once on set i of its operands. */
-struct subject {
+/* What is timed: run(case, i) queues it once on set i of its operands. */
+struct bench_case {
     char name[64], shape[64];
-    enum status (*run)(const struct subject *, int set);
+    enum status (*run)(const struct bench_case *, int set);
     double bytes, flops;             /* of one run: memory traffic with perfect caches; multiply-adds count two */
     bool memory_bound;               /* one that should come near the copy bandwidth */
     int n_sets;
@@ -35,12 +35,12 @@ void pool_fini(struct pool *);
 /** Fill n bytes (a multiple of 8) at `to` from one of the pool's blocks; `turn` says where in it to begin. */
 enum status pool_fill(const struct pool *, void *to, const void *block, int64_t n, int64_t turn);
 
-typedef enum status subject_maker(struct subject *, const struct pool *, const struct sizes *, const struct scale *);
+typedef enum status case_maker(struct bench_case *, const struct pool *, const struct sizes *, const struct scale *);
 
-extern subject_maker large_product, adamw_subject, norm_subject;
-/** All subjects, in the order of the table; NULL ends them. */
-extern subject_maker *const subject_makers[];
-/** A subject whose name stays empty has nothing to time (no such library here). Frees what a maker made. */
-void subject_fini(struct subject *);
+extern case_maker large_product, adamw_case, norm_case;
+/** All cases, in the order of the table; NULL ends them. */
+extern case_maker *const case_makers[];
+/** A case whose name stays empty has nothing to time (no such library here). Frees what a maker made. */
+void bench_case_fini(struct bench_case *);
 
 #endif

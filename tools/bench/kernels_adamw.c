@@ -63,20 +63,20 @@ static enum status fill_update(struct update *u, const struct pool *p, char *mem
     return p->device->upload(p->device, multiplier, &one, sizeof one);
 }
 
-static enum status run_update(const struct subject *s, int set) {
+static enum status run_update(const struct bench_case *s, int set) {
     (void)set;
     const struct update *u = s->self;
     return adamw_update(s->device, &u->adamw, u->of, u->n);
 }
-static enum status run_norm(const struct subject *s, int set) {
+static enum status run_norm(const struct bench_case *s, int set) {
     (void)set;
     const struct update *u = s->self;
     return reduce_sum_of_squares(s->device, u->grad, u->n, u->sum, u->work);
 }
 
-static enum status make_update(struct subject *s, const struct pool *p, const struct sizes *z) {
+static enum status make_update(struct bench_case *s, const struct pool *p, const struct sizes *z) {
     struct update *u = calloc(1, sizeof *u);
-    if (!u) return FAIL(E_MEMORY, "no memory for a subject");
+    if (!u) return FAIL(E_MEMORY, "no memory for a case");
     s->self = u;
     list_params(u, z);
     u->adamw = (struct adamw){.lr = 1e-5, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .step = 100};
@@ -89,7 +89,7 @@ static enum status make_update(struct subject *s, const struct pool *p, const st
 }
 
 /* read: gradient 2, master, m, v 4 each; written: weight 2, master, m, v 4 each */
-enum status adamw_subject(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale) {
+enum status adamw_case(struct bench_case *s, const struct pool *p, const struct sizes *z, const struct scale *scale) {
     (void)scale;
     TRY(make_update(s, p, z));
     snprintf(s->name, sizeof s->name, "adamw");
@@ -98,7 +98,7 @@ enum status adamw_subject(struct subject *s, const struct pool *p, const struct 
     s->memory_bound = true;
     return OK;
 }
-enum status norm_subject(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale) {
+enum status norm_case(struct bench_case *s, const struct pool *p, const struct sizes *z, const struct scale *scale) {
     (void)scale;
     TRY(make_update(s, p, z));
     snprintf(s->name, sizeof s->name, "gradient norm");

@@ -1,4 +1,4 @@
-/* The subjects of bench-kernels: GPT-2's ops at the sizes of a model, each with enough sets of operands to leave the
+/* The cases of bench-kernels: GPT-2's ops at the sizes of a model, each with enough sets of operands to leave the
  * caches.
  *
  * An op's operands are laid out as a training run has them: what the op did not declare in `needs` is not there,
@@ -68,14 +68,14 @@ enum status pool_fill(const struct pool *p, void *to, const void *block, int64_t
     return OK;
 }
 
-void subject_fini(struct subject *s) {
+void bench_case_fini(struct bench_case *s) {
     if (s->memory) s->device->release(s->device, s->memory, s->memory_bytes);
     free(s->self);
     s->memory = s->self = NULL;
 }
 
-/* ---- an op as a subject ---- */
-struct op_subject {
+/* ---- an op as a case ---- */
+struct timed_op {
     struct step step;
     enum row_kind kind;
     int64_t n_tokens;                /* int32 operands are in [0, n_tokens) */
@@ -94,8 +94,8 @@ static struct type type_make(enum dtype dtype, const char *tags, ...) {
     return type;
 }
 
-static struct op_subject *op_start(const struct op *op, enum row_kind kind) {
-    struct op_subject *o = calloc(1, sizeof *o);
+static struct timed_op *op_start(const struct op *op, enum row_kind kind) {
+    struct timed_op *o = calloc(1, sizeof *o);
     if (!o) return NULL;
     o->step = (struct step){.op = op, .n_out = op_n_out(op, false), .parts = 1};
     if (step_dropout(&o->step)) o->step.dropout.stream = 11;
@@ -103,11 +103,11 @@ static struct op_subject *op_start(const struct op *op, enum row_kind kind) {
     o->loss_scale = 1;
     return o;
 }
-static void op_in(struct op_subject *o, struct type type) { o->in_type[o->step.n_in++] = type; }
-static void op_weight(struct op_subject *o, struct type type) { o->weight_type[o->step.n_weight++] = type; }
+static void op_in(struct timed_op *o, struct type type) { o->in_type[o->step.n_in++] = type; }
+static void op_weight(struct timed_op *o, struct type type) { o->weight_type[o->step.n_weight++] = type; }
 
 /* A call with all types and no data. */
-static struct call empty_call(const struct op_subject *o, const struct device *d) {
+static struct call empty_call(const struct timed_op *o, const struct device *d) {
     struct call c = {.step = &o->step, .training = true, .seed = 7, .n_step = 3, .loss_scale = o->loss_scale,
                      .grad_scale = 1, .on = d->kind, .device = d};
     for (int i = 0; i < o->step.n_in; i++) c.in[i].type = c.din[i].type = &o->in_type[i];
@@ -117,7 +117,7 @@ static struct call empty_call(const struct op_subject *o, const struct device *d
 }
 
 /* All operands of a set, one behind the other; memory NULL: only say how many bytes they take. */
-static int64_t lay_out(const struct op_subject *o, struct call *c, char *memory) {
+static int64_t lay_out(const struct timed_op *o, struct call *c, char *memory) {
     const struct op *op = o->step.op;
     int64_t at = 0;
     struct { struct tensor *t; int n; unsigned mask; } groups[] = {
@@ -141,7 +141,7 @@ static void keep(struct tensor *t, unsigned mask) {
 }
 
 /* What a run would give this row. A gradient that is a view of another lies at its address. */
-static struct call call_of_row(const struct op_subject *o, const struct call *all) {
+static struct call call_of_row(const struct timed_op *o, const struct call *all) {
     const struct op *op = o->step.op;
     struct call c = *all;
     bool forward = o->kind == ROW_FORWARD, input = o->kind == ROW_BACKWARD_INPUT;
@@ -168,7 +168,7 @@ static enum status fill_tokens(const struct device *d, const struct tensor *t, i
     return status;
 }
 
-static enum status fill(const struct op_subject *o, const struct pool *p, const struct tensor *t, int n, int64_t turn) {
+static enum status fill(const struct timed_op *o, const struct pool *p, const struct tensor *t, int n, int64_t turn) {
     for (int i = 0; i < n; i++) {
         if (!t[i].data) continue;
         if (t[i].type->dtype == INT32) TRY(fill_tokens(p->device, &t[i], o->n_tokens));
@@ -179,7 +179,7 @@ static enum status fill(const struct op_subject *o, const struct pool *p, const 
 }
 
 /* Results start as NaN, gradients of weights as zero. */
-static enum status prepare_set(struct op_subject *o, const struct pool *p, char *memory, int64_t bytes, int set) {
+static enum status prepare_set(struct timed_op *o, const struct pool *p, char *memory, int64_t bytes, int set) {
     const struct device *d = p->device;
     struct call *c = &o->forward[set];
     *c = empty_call(o, d);
@@ -193,13 +193,13 @@ static enum status prepare_set(struct op_subject *o, const struct pool *p, char 
     return o->kind == ROW_FORWARD ? OK : op_run(c, ROW_FORWARD);
 }
 
-static enum status op_subject_run(const struct subject *s, int set) {
-    const struct op_subject *o = s->self;
+static enum status timed_op_run(const struct bench_case *s, int set) {
+    const struct timed_op *o = s->self;
     return op_run(&o->call[set], o->kind);
 }
 
 /* A view is not written; its bytes do not move. */
-static double traffic(const struct op_subject *o) {
+static double traffic(const struct timed_op *o) {
     const struct op *op = o->step.op;
     double bytes = op_cost(&o->call[0], o->kind).bytes;
     if (o->kind == ROW_BACKWARD_INPUT && op->backward_alias == ALIAS_VIEW)
@@ -207,7 +207,7 @@ static double traffic(const struct op_subject *o) {
     return bytes;
 }
 
-static void note_results(struct subject *s, const struct op_subject *o) {
+static void note_results(struct bench_case *s, const struct timed_op *o) {
     const struct call *c = &o->call[0];
     if (o->kind == ROW_FORWARD) s->result[s->n_results++] = c->out[0];
     if (o->kind == ROW_BACKWARD_INPUT) s->result[s->n_results++] = c->din[0];
@@ -216,10 +216,11 @@ static void note_results(struct subject *s, const struct op_subject *o) {
 }
 
 /* Memory for the sets, filled; takes `o` over. As many sets as it takes to move rotate_bytes, and one at least. */
-static enum status op_finish(struct subject *s, struct op_subject *o, const struct pool *p, const struct scale *scale) {
+static enum status op_finish(struct bench_case *s, struct timed_op *o, const struct pool *p,
+                             const struct scale *scale) {
     const struct device *d = p->device;
     s->self = o;
-    s->run = op_subject_run;
+    s->run = timed_op_run;
     struct call c = empty_call(o, d);
     TRY(o->step.op->shape(&c, o->out_type));
     int64_t bytes = lay_out(o, &c, NULL), n = scale->rotate_bytes / bytes + 1;
@@ -235,21 +236,21 @@ static enum status op_finish(struct subject *s, struct op_subject *o, const stru
 }
 
 #define NEW(o, op, kind)                                                                                               \
-    struct op_subject *o = op_start(op, kind);                                                                         \
-    if (!o) return FAIL(E_MEMORY, "no memory for a subject")
+    struct timed_op *o = op_start(op, kind);                                                                         \
+    if (!o) return FAIL(E_MEMORY, "no memory for a case")
 
 static const char *const kind_name[] = {[ROW_FORWARD] = "forward", [ROW_BACKWARD_INPUT] = "backward, input",
                                         [ROW_BACKWARD_WEIGHT] = "backward, weight"};
 
 /* ---- the ops ---- */
 #define MAKER(function) \
-    static enum status function(struct subject *s, const struct pool *p, const struct sizes *z, \
+    static enum status function(struct bench_case *s, const struct pool *p, const struct sizes *z, \
                                 const struct scale *scale)
 #define OF_KIND(function, make, kind)                                                                                  \
     MAKER(function) { return make(s, p, z, scale, kind); }
 
-static enum status layernorm(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
-                             enum row_kind kind) {
+static enum status layernorm(struct bench_case *s, const struct pool *p, const struct sizes *z,
+                             const struct scale *scale, enum row_kind kind) {
     NEW(o, &op_layernorm, kind);
     op_in(o, type_make(BF16, "BTC", z->B, z->T, z->C));
     op_weight(o, type_make(BF16, "C", z->C));
@@ -262,7 +263,7 @@ OF_KIND(layernorm_forward, layernorm, ROW_FORWARD)
 OF_KIND(layernorm_backward_input, layernorm, ROW_BACKWARD_INPUT)
 OF_KIND(layernorm_backward_weight, layernorm, ROW_BACKWARD_WEIGHT)
 
-static enum status gelu(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
+static enum status gelu(struct bench_case *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
                         enum row_kind kind) {
     NEW(o, &op_gelu, kind);
     op_in(o, type_make(BF16, "BTK", z->B, z->T, 4 * z->C));
@@ -273,8 +274,8 @@ static enum status gelu(struct subject *s, const struct pool *p, const struct si
 OF_KIND(gelu_forward, gelu, ROW_FORWARD)
 OF_KIND(gelu_backward, gelu, ROW_BACKWARD_INPUT)
 
-static enum status residual(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
-                            enum row_kind kind, double dropout) {
+static enum status residual(struct bench_case *s, const struct pool *p, const struct sizes *z,
+                            const struct scale *scale, enum row_kind kind, double dropout) {
     NEW(o, &op_bias_dropout_residual, kind);
     o->step.dropout.p = dropout;
     op_in(o, type_make(BF16, "BTC", z->B, z->T, z->C));
@@ -288,7 +289,7 @@ MAKER(residual_forward_dropout) { return residual(s, p, z, scale, ROW_FORWARD, 0
 MAKER(residual_backward_dropout) { return residual(s, p, z, scale, ROW_BACKWARD_INPUT, 0.1); }
 MAKER(residual_backward_weight) { return residual(s, p, z, scale, ROW_BACKWARD_WEIGHT, 0); }
 
-static enum status loss(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
+static enum status loss(struct bench_case *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
                         enum row_kind kind) {
     NEW(o, &op_cross_entropy, kind);
     int64_t B = z->B > 8 ? 8 : z->B;     /* the logits of 8192 tokens take 0.8 GB */
@@ -303,8 +304,8 @@ static enum status loss(struct subject *s, const struct pool *p, const struct si
 OF_KIND(loss_backward, loss, ROW_BACKWARD_INPUT)
 
 /* Uniform tokens: the worst case for forward's reads, and few equal ones for backward to add up. */
-static enum status embedding(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
-                             enum row_kind kind) {
+static enum status embedding(struct bench_case *s, const struct pool *p, const struct sizes *z,
+                             const struct scale *scale, enum row_kind kind) {
     NEW(o, &op_embedding, kind);
     o->n_tokens = z->V;
     op_in(o, type_make(INT32, "BT", z->B, z->T));
@@ -315,8 +316,8 @@ static enum status embedding(struct subject *s, const struct pool *p, const stru
 OF_KIND(embedding_forward, embedding, ROW_FORWARD)
 OF_KIND(embedding_backward, embedding, ROW_BACKWARD_WEIGHT)
 
-static enum status position(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
-                            enum row_kind kind) {
+static enum status position(struct bench_case *s, const struct pool *p, const struct sizes *z,
+                            const struct scale *scale, enum row_kind kind) {
     NEW(o, &op_add_position, kind);
     op_in(o, type_make(BF16, "BTC", z->B, z->T, z->C));
     op_weight(o, type_make(BF16, "TC", z->T, z->C));
@@ -327,11 +328,11 @@ OF_KIND(position_forward, position, ROW_FORWARD)
 OF_KIND(position_backward, position, ROW_BACKWARD_WEIGHT)
 
 /* Flops that a causal kernel needs: half of the square that the MFU formula counts, forward 2 products, backward 5. */
-static void count_causal_flops(struct subject *s, const struct sizes *z, enum row_kind kind) {
+static void count_causal_flops(struct bench_case *s, const struct sizes *z, enum row_kind kind) {
     s->flops = (kind == ROW_FORWARD ? 2.0 : 5.0) * (double)(z->B * z->T) * (double)(z->T * z->C);
 }
-static enum status attention(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale,
-                             enum row_kind kind) {
+static enum status attention(struct bench_case *s, const struct pool *p, const struct sizes *z,
+                             const struct scale *scale, enum row_kind kind) {
     NEW(o, &op_attention_blocked, kind);
     op_in(o, type_make(BF16, "BT3HD", z->B, z->T, (int64_t)3, z->H, z->C / z->H));
     snprintf(s->name, sizeof s->name, "attention %s", kind_name[kind]);
@@ -343,7 +344,7 @@ OF_KIND(attention_forward, attention, ROW_FORWARD)
 OF_KIND(attention_backward, attention, ROW_BACKWARD_INPUT)
 
 /* y (R,K) = x (R,N) W (K,N)^T + b */
-static enum status linear(struct subject *s, const struct pool *p, int64_t R, int64_t K, int64_t N, bool bias,
+static enum status linear(struct bench_case *s, const struct pool *p, int64_t R, int64_t K, int64_t N, bool bias,
                           const struct scale *scale, const char *what, enum row_kind kind) {
     NEW(o, &op_linear, kind);
     op_in(o, type_make(BF16, "TC", R, N));
@@ -366,46 +367,19 @@ LINEAR(head, (z->B > 8 ? 8 : z->B) * z->T, z->V, z->C, false)
 /* GPT-2's own vocabulary, 50257, is odd: rows of logits then start at no useful alignment. */
 LINEAR(head_odd, (z->B > 8 ? 8 : z->B) * z->T, z->V - 47, z->C, false)
 
-enum status large_product(struct subject *s, const struct pool *p, const struct sizes *z, const struct scale *scale) {
+enum status large_product(struct bench_case *s, const struct pool *p, const struct sizes *z,
+                          const struct scale *scale) {
     (void)z;
     int64_t n = scale->small ? 64 : 8192;
     return linear(s, p, n, n, n, false, scale, "product", ROW_FORWARD);
 }
 
-subject_maker *const subject_makers[] = {layernorm_forward,
-                                         layernorm_backward_input,
-                                         layernorm_backward_weight,
-                                         gelu_forward,
-                                         gelu_backward,
-                                         adamw_subject,
-                                         norm_subject,
-                                         loss_backward,
-                                         residual_forward,
-                                         residual_forward_dropout,
-                                         residual_backward_dropout,
-                                         residual_backward_weight,
-                                         embedding_forward,
-                                         embedding_backward,
-                                         position_forward,
-                                         position_backward,
-                                         attention_forward,
-                                         attention_backward,
-                                         qkv_forward,
-                                         qkv_backward_input,
-                                         qkv_backward_weight,
-                                         proj_forward,
-                                         proj_backward_input,
-                                         proj_backward_weight,
-                                         fc_forward,
-                                         fc_backward_input,
-                                         fc_backward_weight,
-                                         fc2_forward,
-                                         fc2_backward_input,
-                                         fc2_backward_weight,
-                                         head_forward,
-                                         head_backward_input,
-                                         head_backward_weight,
-                                         head_odd_forward,
-                                         head_odd_backward_input,
-                                         head_odd_backward_weight,
-                                         NULL};
+case_maker *const case_makers[] = {
+    layernorm_forward, layernorm_backward_input, layernorm_backward_weight, gelu_forward, gelu_backward,
+    adamw_case, norm_case, loss_backward, residual_forward, residual_forward_dropout, residual_backward_dropout,
+    residual_backward_weight, embedding_forward, embedding_backward, position_forward, position_backward,
+    attention_forward, attention_backward, qkv_forward, qkv_backward_input, qkv_backward_weight, proj_forward,
+    proj_backward_input, proj_backward_weight, fc_forward, fc_backward_input, fc_backward_weight, fc2_forward,
+    fc2_backward_input, fc2_backward_weight, head_forward, head_backward_input, head_backward_weight,
+    head_odd_forward, head_odd_backward_input, head_odd_backward_weight, NULL,
+};

@@ -1,4 +1,4 @@
-"""What cpu.py times: Trivium, PyTorch, llm.c. A subject has a name; measure() runs it in a process of its own."""
+"""What cpu.py times: Trivium, PyTorch, llm.c. A case has a name; measure() runs it in a process of its own."""
 
 import json
 import os
