@@ -117,7 +117,7 @@ static enum status refuse_cut_sequence(const struct program *p) {
         for (int a = 0; a < s->n_axes; a++)
             if (s->axis[a].tag == 'T' && axis_is_sharded(&s->axis[a]))
                 return FAIL(E_CONFIG,
-                            "the sequence is cut over ranks, and decoding makes one token at a time; leave sp out");
+                            "the sequence is sharded over ranks, and decoding makes one token at a time; leave sp out");
     }
     return OK;
 }

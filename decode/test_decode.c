@@ -435,13 +435,13 @@ static void test_decode_refuses_other_layouts(void **state) {
     assert_ok(compile(p));
     struct plan q = p;
     q.mesh.dp = 2;
-    assert_fails(compile(q), E_CONFIG, "dp is asked for");
+    assert_fails(compile(q), E_CONFIG, "dp is requested");
     q = p, q.mesh.pp = 2;
-    assert_fails(compile(q), E_CONFIG, "pp is asked for");
+    assert_fails(compile(q), E_CONFIG, "pp is requested");
     q = p, q.mesh.tp = 2, tp_options(&q)->sp = 1;
-    assert_fails(compile(q), E_CONFIG, "the sequence is cut", "leave sp out");
+    assert_fails(compile(q), E_CONFIG, "the sequence is sharded", "leave sp out");
     q = p, zero_options(&q)->stage = 3;
-    assert_fails(compile(q), E_CONFIG, "zero is asked for", "leave its options out");
+    assert_fails(compile(q), E_CONFIG, "zero is requested", "leave its options out");
     q = p, q.loss_chunk = 4;
     assert_fails(compile(q), E_CONFIG, "loss-chunk=4");
     q = p, q.device = PLAN_DEVICE_CUDA;

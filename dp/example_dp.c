@@ -62,7 +62,7 @@ static void tell_matrix(const char *what, const double *dW) {
 static void tell_bytes(void) {
     const struct ledger_entry *e = &group_ledger(group_world())->entry[COMM_ALL_REDUCE];
     if (comm_is_rank_0())
-        printf("  sent: %d bytes of dW in %d all-reduce, %.0f bytes a rank: 2 S (n-1)/n\n",
+        printf("  sent: %d bytes of dW in %d all-reduce, %.0f bytes per rank: 2 S (n-1)/n\n",
                (int)(K * C * sizeof(double)), (int)e->calls, e->bytes);
 }
 

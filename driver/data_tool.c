@@ -35,7 +35,7 @@ static const struct option TOKENIZE_OPTIONS[] = {
      "the file to write; for Megatron NAME.bin, and NAME.idx is written beside it", "output", AT(to)},
     {"format", OPTION_CHOICE, "auto", 0, 0, "auto|llmc|megatron", "",
      "auto: megatron if the file to write is called .idx, else llmc", "output", AT(format)},
-    {"end-of-text", OPTION_BOOL, "off", 0, 0, NULL, "", "put <|endoftext|> behind each input", "output",
+    {"end-of-text", OPTION_BOOL, "off", 0, 0, NULL, "", "put <|endoftext|> after each input", "output",
      AT(end_of_text)},
 };
 static const struct option INSPECT_OPTIONS[] = {
@@ -127,7 +127,7 @@ static enum status settle_output(struct request *q) {
     if (q->format == FORMAT_AUTO) q->format = strcmp(end, ".idx") ? FORMAT_LLMC : FORMAT_MEGATRON;
     if (q->format == FORMAT_LLMC || !strcmp(end, ".bin")) return OK;
     if (!strcmp(end, ".idx")) q->to[n - 4] = 0;
-    else if (n + 5 > sizeof q->to) return FAIL(E_USAGE, "--to is too long for .bin behind it; use a shorter name");
+    else if (n + 5 > sizeof q->to) return FAIL(E_USAGE, "--to is too long for .bin after it; use a shorter name");
     strcat(q->to, ".bin");
     return OK;
 }

@@ -23,7 +23,7 @@ static void say_and_end(int number) {
 
 void deadline_set(double seconds, const char *what) {
     alarm(0);
-    FAIL(E_TIMEOUT, "%s did not end within %g s: a rank, a pipe or MPI stands still; look for ranks that are stopped "
+    FAIL(E_TIMEOUT, "%s did not end within %g s: a rank, a pipe or MPI is stuck; look for ranks that are stopped "
          "or never started, and raise --comm-timeout if it is only slow", what, seconds);
     snprintf(line, sizeof line, "%s\n", status_text());
     line_bytes = strlen(line);

@@ -133,7 +133,7 @@ static enum status read_prompt(struct generation *g) {
                     "the model reads seq=%" PRId64 " tokens, and the prompt has %" PRId64
                     " of them with tokens=%" PRId64 " to follow; %s",
                     seq, g->n_prompt, q->tokens,
-                    g->n_prompt < seq ? "ask for fewer tokens (0: as many as there is room for)"
+                    g->n_prompt < seq ? "request fewer tokens (0: as many as fit)"
                                       : "shorten the prompt");
     if (q->tokens == 0) q->tokens = seq - g->n_prompt;
     return OK;
@@ -197,7 +197,7 @@ static void summarise(const struct generation *g) {
     if (log_get_level() < LOG_INFO) return;
     fprintf(stderr, "prompt %" PRId64 " tokens in %.2f s, generated %" PRId64 " tokens, %.1f tok/s, cache %.2f MiB%s\n",
             g->n_prompt, prompt_s, g->n_written, g->n_written > 1 ? (double)(g->n_written - 1) / rest_s : 1 / prompt_s,
-            (double)decode_cache_bytes(&g->request.plan) / (1 << 20), g->request.plan.mesh.tp > 1 ? " a rank" : "");
+            (double)decode_cache_bytes(&g->request.plan) / (1 << 20), g->request.plan.mesh.tp > 1 ? " per rank" : "");
 }
 
 static void release(struct generation *g) {

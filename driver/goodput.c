@@ -24,7 +24,7 @@ void goodput_advice(double stall_s, double mtbf_s, double step_s, char *out, siz
     *out = 0;
     if (steps > 0)
         snprintf(out, size,
-                 "training stands still %.3f s for a save; with a failure every %.0f s, save every %.1f s: "
+                 "training stops for %.3f s to save; with a failure every %.0f s, save every %.1f s: "
                  "--save-every %" PRId64 " (Young 1974)",
                  stall_s, mtbf_s, goodput_interval_s(stall_s, mtbf_s), steps);
 }

@@ -1,6 +1,6 @@
 /* How much of a job's time went into steps that count, and how often it should save.
  *
- *   goodput = seconds in steps that count / all seconds        not: set-up, loading, standing still for saves,
+ *   goodput = seconds in steps that count / all seconds        not: set-up, loading, stopped for saves,
  *   evaluation, waiting for a
  *                                                              restart, steps that a failure has undone
  *   Young's interval = sqrt(2 d M)                             d: seconds that training stands still for a save, M:
@@ -36,7 +36,7 @@ struct goodput_rows {
                                     * checkpoint */
     double steps_s, undone_s;      /* seconds in them */
     int64_t n_saves;
-    double stalls_s;               /* seconds of standing still for saves */
+    double stalls_s;               /* seconds of stopped for saves */
 };
 /** Read rows from byte `from` on. A step that comes again undoes its earlier row and all later ones; steps after
  *  last_step are lost. Lines that are no rows are passed over. @errors E_IO: there is no such file; E_MEMORY */

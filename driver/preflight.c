@@ -19,7 +19,7 @@ static const char HELP[] = "trivium launch -n N [--host LIST] preflight [--save 
                            "[--threads T] [options of train, which are ignored]\n\n"
                            "Before a long job: ranks of each host, cores and threads, devices, library versions, the "
                            "bus bandwidth of a 16 MiB all-reduce, and how fast\n"
-                           "DIR can be written. What looks wrong is said in a line each. Exit code: 0; 1 a folder or "
+                           "DIR can be written. Each finding is one line. Exit code: 0; 1 a folder or "
                            "the network fails; 2 ranks of different programs\nor libraries, bad request.\n";
 
 enum { MOST_HOSTS = 8, REPEATS = 5 };
@@ -138,7 +138,7 @@ static void print_ranks(const struct preflight_rank *all, int n) {
     int n_hosts;
     preflight_hosts(all, n, MOST_HOSTS, hosts, sizeof hosts, &n_hosts);
     printf("ranks       %d on %s\n", n, hosts);
-    printf("cores       %d threads a rank; rank 0 may use %d of the %d cores of %s\n", all[0].threads,
+    printf("cores       %d threads per rank; rank 0 may use %d of the %d cores of %s\n", all[0].threads,
            all[0].allowed_cores, all[0].cores, all[0].host);
     printf("device      %s\n", all[0].device);
     printf("libraries   %s; trivium %016" PRIx64 "\n", all[0].library, all[0].program);

@@ -86,7 +86,7 @@ static int find_placement(const struct preflight_rank *rank, int n_ranks, FILE *
     if (crowded >= 0)
         fprintf(to, "wrong: %s has %d threads on %d cores, all ranks together: fewer ranks, or fewer threads\n",
                 rank[crowded].host, threads_of_host(rank, n_ranks, crowded), rank[crowded].cores);
-    if (shared >= 0) fprintf(to, "wrong: rank %d on %s shares its GPU: one rank a GPU\n", shared, rank[shared].host);
+    if (shared >= 0) fprintf(to, "wrong: rank %d on %s shares its GPU: one rank per GPU\n", shared, rank[shared].host);
     return (uneven > 0) + (bound >= 0) + (crowded >= 0) + (shared >= 0);
 }
 

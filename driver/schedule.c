@@ -19,16 +19,16 @@ struct request {
 
 #define AT(field) offsetof(struct request, field)
 static const struct option OPTIONS[] = {
-    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "", "order of forward and backward microbatches",
-     "schedule", AT(schedule)},
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "",
+     "pipeline schedule: the order of forwards and backwards", "schedule", AT(schedule)},
     {"pp", OPTION_INT, "4", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "schedule", AT(pp)},
-    {"microbatches", OPTION_INT, "8", 1, 1 << 20, NULL, "", "microbatches a step: global-batch / dp / micro-batch",
+    {"microbatches", OPTION_INT, "8", 1, 1 << 20, NULL, "", "microbatches per step: global-batch / dp / micro-batch",
      "schedule", AT(microbatches)},
-    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a stage", "schedule", AT(chunks)},
+    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks per stage", "schedule", AT(chunks)},
     {"time-f", OPTION_REAL, "1", 1e-6, 1e6, NULL, "",
-     "time of a microbatch's forward in all layers of a stage; a chunk takes its part", "time", AT(time_f)},
+     "time of a microbatch's forward in all layers of a stage; a chunk takes its share", "time", AT(time_f)},
     {"time-b", OPTION_REAL, "2", 1e-6, 1e6, NULL, "", "time of its backward", "time", AT(time_b)},
-    {"time-c", OPTION_REAL, "0", 0, 1e6, NULL, "", "time of a message from stage to stage; nobody is busy meanwhile",
+    {"time-c", OPTION_REAL, "0", 0, 1e6, NULL, "", "time of a message from stage to stage; no stage is busy meanwhile",
      "time", AT(time_c)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "output", AT(json)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "also draw the chart into this file", "output", AT(svg)},

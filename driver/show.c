@@ -26,7 +26,7 @@ struct request {
 static const struct option OPTIONS[] = {
     {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show, or whose memory to draw", "show",
      offsetof(struct request, rank)},
-    {"node", OPTION_INT, "8", 1, 1e6, NULL, "ranks", "mesh: ranks a node", "show", offsetof(struct request, node)},
+    {"node", OPTION_INT, "8", 1, 1e6, NULL, "ranks", "mesh: ranks per node", "show", offsetof(struct request, node)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show",
      offsetof(struct request, rows)},
     {"decode", OPTION_BOOL, "off", 0, 0, NULL, "",
@@ -34,7 +34,7 @@ static const struct option OPTIONS[] = {
      offsetof(struct request, decode)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
     {"params", OPTION_REAL, "0", 0, 1e17, NULL, "",
-     "memory: no model, but the states of so many parameters, by formula (dp, zero, precision); 0: the model", "show",
+     "memory: no model, but the states of N parameters, by formula (dp, zero, precision); 0: the model", "show",
      offsetof(struct request, params)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "",
      "memory: also draw the bytes of a rank over one step, by role, into this file; with params, those of the four "
@@ -75,7 +75,7 @@ static void print_saved(const struct run *r) {
             total += s->bytes;
         }
     }
-    printf("  %-18s %12" PRId64 " bytes, %d microbatch%s a step\n", "in all", total, r->schedule.n_microbatches,
+    printf("  %-18s %12" PRId64 " bytes, %d microbatch%s per step\n", "in all", total, r->schedule.n_microbatches,
            r->schedule.n_microbatches == 1 ? "" : "es");
 }
 

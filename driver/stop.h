@@ -24,7 +24,7 @@ void stop_listen(void);
 bool stop_was_asked(void);
 
 enum { EXIT_INTERRUPTED = 128 + 2 }; /* as a shell says it of any program that SIGINT ends */
-#define INTERRUPTED "interrupted: the steps since the last checkpoint (--save) are lost; --resume goes on from it"
+#define INTERRUPTED "interrupted: the steps since the last checkpoint (--save) are lost; --resume continues from it"
 
 #ifdef __cplusplus
 }

@@ -45,7 +45,7 @@ static double peak_of_gpus(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     double gpus = fmin(device_cuda_count(), comm_local_size());
     double peak = peak_flops_of_gpu(t->run.device->name, dtype_of_products(p));
-    if (peak == 0) log_warn("the peak of %s is not known, so mfu is not; give peak-tflops", t->run.device->name);
+    if (peak == 0) log_warn("the peak of %s is unknown, so mfu is too; give peak-tflops", t->run.device->name);
     return peak * gpus;
 }
 
@@ -87,7 +87,7 @@ static void announce(const struct training *t, int threads) {
            p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
     if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention_of(p));
     printf("layout: %d rank%s = dp %" PRId64 " x tp %" PRId64 " x pp %" PRId64
-           ", %d thread%s a rank, %s; batch %" PRId64 " = micro %" PRId64 " x dp %" PRId64 " x %d microbatches\n",
+           ", %d thread%s per rank, %s; batch %" PRId64 " = micro %" PRId64 " x dp %" PRId64 " x %d microbatches\n",
            plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, p->mesh.tp, p->mesh.pp, threads,
            threads == 1 ? "" : "s", setup_binding(), p->global_batch, p->micro_batch, p->mesh.dp, p->n_microbatches);
     printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
@@ -127,7 +127,7 @@ void train_pass_over_file(struct training *t, enum status status) {
     if (status == OK) return;
     if (!t->unwritten[0]) {
         snprintf(t->unwritten, sizeof t->unwritten, "%s", status_message());
-        log_warn("%s; training goes on", t->unwritten);
+        log_warn("%s; training continues", t->unwritten);
     }
     status_clear();
 }
@@ -250,7 +250,7 @@ static enum status train(struct training *t) {
 static void print_goodput(const struct training *t, int64_t steps) {
     char advice[256];
     double total_s = clock_s() - t->born_s, setup_s = t->started_s - t->born_s;
-    printf("goodput %.1f%%: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s standing still for %" PRId64
+    printf("goodput %.1f%%: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s stopped for %" PRId64
            " saves, %.2f s evaluation and others\n",
            100 * t->spent_s / total_s, t->spent_s, total_s, setup_s, t->stalls_s, t->n_saves,
            total_s - setup_s - t->spent_s - t->stalls_s);

@@ -13,7 +13,7 @@ static void warn_of_others(const char *save) {
     char step[CHECKPOINT_PATH_MAX];
     if (checkpoint_resolve(save, step) == OK && comm_is_rank_0())
         log_warn("%s is of an earlier run, and this one starts from scratch: its checkpoints will be replaced; give "
-                 "--resume %s to go on, or --save another folder",
+                 "--resume %s to continue, or --save another folder",
                  step, save);
     status_clear();
 }
@@ -49,7 +49,7 @@ bool train_save_is_due(const struct training *t, int64_t n_step) {
 static enum status pass_over(struct training *t, enum status status, int64_t step) {
     t->leaves_unsaved = step == t->run.n_done && (t->stopping || step == t->setup.plan.steps);
     if (t->leaves_unsaved) return status;
-    if (comm_is_rank_0()) log_warn("step %" PRId64 " is not saved, and training goes on: %s", step, status_message());
+    if (comm_is_rank_0()) log_warn("step %" PRId64 " is not saved, and training continues: %s", step, status_message());
     status_clear();
     return OK;
 }
@@ -123,7 +123,7 @@ bool train_may_leave(const struct training *t) {
 enum status train_leave(struct training *t) {
     if (t->saved_step != t->run.n_done) TRY(train_save(t));
     if (comm_is_rank_0() && log_get_level() >= LOG_WARN)
-        printf("stopped after step %" PRId64 " of %" PRId64 "; go on with --resume %s\n", t->run.n_done,
+        printf("stopped after step %" PRId64 " of %" PRId64 "; continue with --resume %s\n", t->run.n_done,
                t->setup.plan.steps, t->setup.plan.save);
     fflush(stdout);
     return OK;

@@ -41,7 +41,7 @@ enum status train_trace_prepare(struct training *t) {
     choose_steps(t);
     if (t->trace_first < t->run.n_done || t->trace_end <= t->trace_first) {
         if (comm_is_rank_0())
-            log_warn("nothing will be traced: this run goes on behind step %" PRId64 " of %" PRId64, t->run.n_done,
+            log_warn("nothing will be traced: this run starts after step %" PRId64 " of %" PRId64, t->run.n_done,
                      p->steps);
         return OK;
     }
@@ -56,7 +56,7 @@ static void tell_bubble(const struct plan *p, const struct trace_data *d) {
     const struct pp_shape shape = {(int)p->mesh.pp, (int)pp_options(p)->chunks, p->n_microbatches};
     double formula_s = pp_schedule_at(pp_options(p)->schedule)->bubble(&shape, b.forward_s, b.backward_s);
     double work_s = p->n_microbatches * (b.forward_s + b.backward_s);
-    printf("bubble %.2f ms a step, %.1f%% of forward and backward; closed form (p-1)(F+B)/v %.2f ms, %.1f%%, with F "
+    printf("bubble %.2f ms per step, %.1f%% of forward and backward; closed form (p-1)(F+B)/v %.2f ms, %.1f%%, with F "
            "%.2f ms and B %.2f ms\n",
            1e3 * b.idle_s, 100 * b.idle_s / b.window_s, 1e3 * formula_s, 100 * formula_s / (formula_s + work_s),
            1e3 * b.forward_s, 1e3 * b.backward_s);
@@ -71,11 +71,11 @@ static void tell(const struct training *t, const struct trace_data *d) {
         uncertainty_s = fmax(uncertainty_s, d->ranks[i].uncertainty_s);
     }
     if (dropped)
-        log_warn("trace: %" PRId64 " spans found no room, and are missing; what its bubble would be is not known",
+        log_warn("trace: %" PRId64 " spans did not fit and are missing; its bubble is unknown",
                  dropped);
     if (log_get_level() < LOG_INFO) return;
     printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64
-           " spans (%.1f MiB a rank beside the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
+           " spans (%.1f MiB per rank beside the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
            t->setup.plan.trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks, d->n_ranks == 1 ? "" : "s",
            spans, (double)trace_room_bytes(t->trace) / (1 << 20), 1e6 * uncertainty_s);
     if (!dropped) tell_bubble(&t->setup.plan, d);
@@ -110,7 +110,7 @@ enum status train_trace(struct training *t, bool leaving) {
     if (t->tracing && t->n_rollbacks != t->trace_rollbacks) go_back(t);
     if (t->tracing && (t->run.n_done >= t->trace_end || leaving)) return finish(t);
     if (leaving && comm_is_rank_0())
-        log_warn("nothing was traced: this run ends behind step %" PRId64 ", and step %" PRId64 " was to be the first",
+        log_warn("nothing was traced: this run ends after step %" PRId64 ", and step %" PRId64 " was to be the first",
                  t->run.n_done, t->trace_first + 1);
     if (t->tracing || leaving || t->run.n_done != t->trace_first) return OK;
     t->tracing = true;

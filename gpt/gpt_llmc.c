@@ -82,7 +82,7 @@ static enum status find_places(struct llmc_file *f) {
     }
     if (at == f->bytes) return OK;
     return FAIL(E_FORMAT, "%s is %s: its header makes %" PRId64 " bytes, and it has %" PRId64, f->path,
-                f->bytes < at ? "cut off" : "too long", at, f->bytes);
+                f->bytes < at ? "truncated" : "too long", at, f->bytes);
 }
 
 /* ---- import ---- */

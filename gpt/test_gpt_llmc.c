@@ -155,13 +155,13 @@ static void test_headers_that_lie_are_refused(void **state) {
     assert_fails(import_with(2, 0, n), E_FORMAT, "seq=0");
     assert_fails(import_with(3, -1, n), E_FORMAT, "vocab=-1");
     assert_fails(import_with(3, PADDED + 1, n), E_FORMAT, "padded_vocab_size is 7", "8");
-    assert_fails(import_with(4, 3, n), E_FORMAT, "cut off");
+    assert_fails(import_with(4, 3, n), E_FORMAT, "truncated");
     assert_fails(import_with(4, 2000000000, n), E_FORMAT, "layers=2000000000");
     assert_fails(import_with(5, 3, n), E_FORMAT, "heads=3", "hidden=8");
     assert_fails(import_with(5, 0, n), E_FORMAT, "heads=0");
     assert_fails(import_with(6, 2147483646, n), E_FORMAT, "hidden=2147483646");
-    assert_fails(import_with(7, 2147483647, n), E_FORMAT, "cut off");
-    assert_fails(import_with(1, 3, n - 1), E_FORMAT, "cut off");
+    assert_fails(import_with(7, 2147483647, n), E_FORMAT, "truncated");
+    assert_fails(import_with(1, 3, n - 1), E_FORMAT, "truncated");
     assert_fails(import_with(1, 3, n + 1), E_FORMAT, "too long");
     assert_fails(import_with(1, 5, 2 * n), E_FORMAT, "too long");
 }

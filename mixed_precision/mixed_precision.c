@@ -41,13 +41,13 @@ static bool is_16_bit(const struct plan *plan) {
 
 #define AT(field) offsetof(struct mixed_precision_options, field)
 static const struct option OPTIONS[] = {
-    {"grad-fp32", OPTION_BOOL, "off", 0, 0, NULL, "", "bf16, fp16: add gradients up (and send them) in fp32",
+    {"grad-fp32", OPTION_BOOL, "off", 0, 0, NULL, "", "bf16, fp16: accumulate (and reduce) gradients in fp32",
      "precision", AT(grad_fp32)},
     {"loss-scale", OPTION_REAL, "0", 0, 1e30, NULL, "", "fp16: a fixed loss scale; 0: dynamic", "precision", AT(scale)},
     {"loss-scale-init", OPTION_REAL, "4294967296", 1, 1e30, NULL, "", "dynamic loss scale: first value", "precision",
      AT(init)},
     {"loss-scale-window", OPTION_INT, "1000", 1, 1e15, NULL, "steps",
-     "dynamic loss scale: doubled after so many steps without overflow", "precision", AT(window)},
+     "dynamic loss scale: doubled after N steps without overflow", "precision", AT(window)},
     {"loss-scale-hysteresis", OPTION_INT, "2", 1, 1e6, NULL, "steps",
      "dynamic loss scale: overflows before it is halved", "precision", AT(hysteresis)},
     {"loss-scale-min", OPTION_REAL, "1", 1e-30, 1e30, NULL, "", "dynamic loss scale: never below", "precision",

@@ -28,12 +28,12 @@
 
 #define AT(field) offsetof(struct pp_options, field)
 static const struct option OPTIONS[] = {
-    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "", "order of forward and backward microbatches",
-     "parallelism", AT(schedule)},
-    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks a rank (virtual stages a stage)",
-     "parallelism", AT(chunks)},
+    {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "",
+     "pipeline schedule: the order of forwards and backwards", "parallelism", AT(schedule)},
+    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks per rank (virtual stages)", "parallelism",
+     AT(chunks)},
     {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers",
-     "layers of each stage, as in 3,4,5; empty: even, the first stages one more", "parallelism", AT(split)},
+     "layers of each stage, as in 3,4,5; empty: even, the remainder to the first stages", "parallelism", AT(split)},
 };
 
 static bool pp_wanted(const struct plan *plan) {

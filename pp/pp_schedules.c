@@ -25,7 +25,7 @@ static const char *chunked_names(void) {
 
 enum status pp_schedule_legal(const struct pp_schedule *row, const struct pp_shape *x) {
     if (x->n_chunks > 1 && !row->chunked)
-        return FAIL(E_CONFIG, "chunks=%d needs schedule=%s; ask for that, or leave chunks at 1", x->n_chunks,
+        return FAIL(E_CONFIG, "chunks=%d needs schedule=%s; use that, or leave chunks at 1", x->n_chunks,
                     chunked_names());
     if (x->n_chunks > 1 && x->n_stages == 1)
         return FAIL(E_CONFIG, "chunks=%d needs a pipeline, and pp=1 has none; use pp 2 or more, or chunks 1",

@@ -31,7 +31,8 @@
 
 static const struct option OPTIONS[] = {
     {"recompute", OPTION_CHOICE, "none", 0, 0, "none|selective|full|uniform:N|block:N", "",
-     "what is dropped after forward and computed again: selective the cheap and large, full all of a layer, uniform:N "
+     "activations that are dropped after forward and recomputed: selective the cheap and large, full all of a layer, "
+     "uniform:N "
      "in groups of N layers, block:N the first N layers of a stage",
      "parallelism", offsetof(struct recompute_options, kind)},
 };

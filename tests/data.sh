@@ -140,7 +140,7 @@ cp "$bpe/merges.txt" .
 refuses malformed_vocabulary 2 E_FORMAT 'not JSON' data tokenize a.txt --tokenizer . --to x.bin
 head -c 33 meg.idx >cut.idx
 cp meg.bin cut.bin
-refuses truncated_index 2 E_FORMAT 'cut.idx is cut off' data inspect cut.bin
+refuses truncated_index 2 E_FORMAT 'cut.idx is truncated' data inspect cut.bin
 if [ -z "$(ls x.bin* nowhere 2>/dev/null)" ]; then echo "ok refusals_write_nothing"; else not_ok refusals_write_nothing "$(ls)"; fi
 
 # ---- training: the same tokens from text, llm.c and Megatron give the same losses ----

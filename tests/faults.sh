@@ -131,8 +131,8 @@ refuses data_missing 2 E_DATA absent.txt "No such file" -- train --data absent.t
 refuses data_is_a_directory 2 E_DATA "folder is a directory" -- train --data folder
 refuses data_is_empty 2 E_DATA "empty is empty" -- train --data empty
 refuses data_is_a_pipe 2 E_DATA "pipe is a pipe" -- train --data pipe
-refuses data_truncated 2 E_FORMAT cut.bin "cut off" "1000 tokens" 3024 2824 -- train --data cut.bin --vocab 50257
-refuses data_truncated_in_its_header 2 E_FORMAT header.bin "cut off" "100 bytes" -- train --data header.bin --vocab 50257
+refuses data_truncated 2 E_FORMAT cut.bin "truncated" "1000 tokens" 3024 2824 -- train --data cut.bin --vocab 50257
+refuses data_truncated_in_its_header 2 E_FORMAT header.bin "truncated" "100 bytes" -- train --data header.bin --vocab 50257
 refuses data_too_long 2 E_FORMAT long.bin "too long" -- train --data long.bin --vocab 50257
 refuses data_of_another_version 2 E_FORMAT version.bin "version 9" -- train --data version.bin --vocab 50257
 refuses data_without_vocabulary 2 E_CONFIG whole.bin vocab -- train --data whole.bin
@@ -199,7 +199,7 @@ refuses ranks_global_batch_not_dividing 2 E_CONFIG dp=2 global-batch=7 "global-b
 refuses ranks_pp_split 2 E_CONFIG pp-split=3,2 layers=4 pp=2 -- launch -n 2 train --pp 2 --pp-split 3,2
 refuses ranks_more_stages_than_layers 2 E_CONFIG pp=2 layers=1 "pp 1 or less" -- launch -n 2 train --pp 2 --layers 1
 refuses ranks_tp_not_dividing_heads 2 "[rank 0/4" E_CONFIG tp=4 heads=6 "1, 2, 3, 6" -- launch -n 4 train --tp 4 --heads 6 --hidden 96
-refuses ranks_data_truncated 2 E_FORMAT cut.bin "cut off" -- launch -n 2 train --data cut.bin --vocab 50257
+refuses ranks_data_truncated 2 E_FORMAT cut.bin "truncated" -- launch -n 2 train --data cut.bin --vocab 50257
 refuses ranks_metrics_unwritable 2 "[rank 0/2" absent/metrics.jsonl -- launch -n 2 train --metrics absent/metrics.jsonl
 # not at set-up but in the middle of a step, and on one rank before the other
 refuses ranks_token_beyond_the_vocabulary 2 E_DATA "vocab=100" -- launch -n 2 train --pp 2 --vocab 100 --metrics ""
@@ -281,7 +281,7 @@ leaves_nothing launch_output_full
 if command -v taskset >/dev/null; then
     env -u OMP_NUM_THREADS taskset -c "$(taskset -cp $$ | grep -oE '[0-9]+$')" \
         "$trivium" train "${small[@]}" --steps 1 --val-fraction 0 >out 2>err
-    if grep -qE "1 thread a rank, (bound to 1 of|free on 1 core)" out; then echo "ok threads_of_the_mask"
+    if grep -qE "1 thread per rank, (bound to 1 of|free on 1 core)" out; then echo "ok threads_of_the_mask"
     else not_ok threads_of_the_mask "$(grep layout out)"; fi
 else
     echo "skip threads_of_the_mask: without taskset"

@@ -60,7 +60,7 @@ cp out alone
 
 if ! "$trivium" launch -n 2 generate --threads 1 --tp 2 "${words[@]}" --seed 7 >out 2>err; then not_ok generate_on_two_ranks "exit code $?"
 elif ! cmp -s out alone; then not_ok generate_on_two_ranks "says something else than one rank"
-elif ! grep -q 'cache 0.01 MiB a rank' err; then not_ok generate_on_two_ranks "does not have half of the cache"
+elif ! grep -q 'cache 0.01 MiB per rank' err; then not_ok generate_on_two_ranks "does not have half of the cache"
 else echo "ok generate_on_two_ranks"
 fi
 

@@ -82,7 +82,7 @@ died_and_resumed() {
     if ! grep -q '^restart 3 of 3 in 1.2 s, 2 ranks, from step-' err; then not_ok $name "does not say from where"; return; fi
     if ! has_all_rows rows; then not_ok $name "rows of steps are missing from the metrics"; return; fi
     if ! grep -q "^goodput of 4 attempts [0-9.]*%: [0-9.]* s in $steps steps that count" err; then not_ok $name "no goodput"; return; fi
-    if ! grep -q "^training stands still .*--save-every" err; then not_ok $name "does not say how often to save"; return; fi
+    if ! grep -q "^training stops .*--save-every" err; then not_ok $name "does not say how often to save"; return; fi
     if same_bytes hurt; then echo "ok $name"; else not_ok $name "it ends with other bytes"; fi
 }
 

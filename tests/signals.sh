@@ -81,7 +81,7 @@ hurt() {
 
 # ---- what is left ----
 error='^(\[rank [^]]*\] )?E_[A-Z]+ [a-z_]+\.c:[0-9]+ [a-z_]+: '
-rest='^(warning: |restart |goodput |training stands still |\[rank [^]]*\] warning: |stopped by signal |interrupted: )'
+rest='^(warning: |restart |goodput |training stops |\[rank [^]]*\] warning: |stopped by signal |interrupted: )'
 # speaks NAME N WORDS: these words (| between them); N error lines and no other program's. N any: a crash has more to say
 speaks() {
     local name=$1 n=$2 words=$3 word

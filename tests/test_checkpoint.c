@@ -273,7 +273,7 @@ static void test_what_is_not_a_whole_checkpoint_is_refused(void **state) {
     static const struct { damage *what; enum status status; const char *words; } cases[] = {
         {flip_in_length, E_FORMAT, "is damaged"}, {flip_in_header, E_FORMAT, "is damaged"},
         {flip_in_tensor, E_FORMAT, "is damaged"},
-        {cut_off, E_FORMAT, "cut off"}, {take_away, E_DATA, "which the manifest lists"},
+        {cut_off, E_FORMAT, "truncated"}, {take_away, E_DATA, "which the manifest lists"},
         {spoil_manifest, E_FORMAT, "is not JSON"}};
     bool ok = true;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

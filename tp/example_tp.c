@@ -76,7 +76,7 @@ static enum status same(const char *name, const double *x, int count, const doub
     for (int i = 0; i < count; i++) {
         double expected = all[i / n * stride + first + i % n];
         if (!(x[i] == expected))
-            return FAIL(E_INTERNAL, "%s[%d] is %.17g cut and %.17g whole; they must be equal", name, i, x[i],
+            return FAIL(E_INTERNAL, "%s[%d] is %.17g sharded and %.17g whole; they must be equal", name, i, x[i],
                         expected);
     }
     if (comm_is_rank_0()) printf("  %-3s %3d numbers on rank 0, equal to the uncut layer's\n", name, count);
@@ -87,7 +87,7 @@ static void tell(const struct layer *l, const struct ledger_entry *sent) {
     if (!comm_is_rank_0()) return;
     printf("y = phi(x A) B with x (%d,%d), A (%d,%d), B (%d,%d), over %d ranks\n", R, C, C, K, K, C, K / l->n);
     printf("  rank 0 has all of x, columns 0 to %d of A, rows 0 to %d of B\n", l->n - 1, l->n - 1);
-    printf("  sent: y forward and dx backward, S = %d bytes each, in %d all-reduces of n = %d ranks; %.0f bytes a "
+    printf("  sent: y forward and dx backward, S = %d bytes each, in %d all-reduces of n = %d ranks; %.0f bytes per "
            "rank: 2 x 2 S (n-1)/n\n",
            (int)sizeof l->y, (int)sent->calls, K / l->n, sent->bytes);
 }

@@ -45,8 +45,8 @@
 
 static const struct option OPTIONS[] = {
     {"sp", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "sequence parallelism: what lies between tp regions is cut along the sequence; tp must divide seq", "parallelism",
-     offsetof(struct tp_options, sp)},
+     "sequence parallelism: activations between tp regions are sharded along the sequence; tp must divide seq",
+     "parallelism", offsetof(struct tp_options, sp)},
 };
 
 static bool tp_wanted(const struct plan *plan) { return plan->mesh.tp > 1 || tp_options(plan)->sp; }
@@ -58,7 +58,7 @@ static enum status tp_check(const struct plan *plan) {
         return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->mesh.tp, plan->heads,
                     plan_divisors(plan->heads, plan->heads));
     if (tp_options(plan)->sp && plan->mesh.tp == 1)
-        return FAIL(E_CONFIG, "sp cuts the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
+        return FAIL(E_CONFIG, "sp shards the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
     if (tp_options(plan)->sp && plan->seq % plan->mesh.tp)
         return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)",
                     plan->mesh.tp, plan->seq, plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));

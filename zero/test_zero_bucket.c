@@ -409,7 +409,7 @@ static void test_zero_bucket_refuses_another_order(void **state) {
     assert_true(fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20));
     assert_ok(zero_buckets_ready(&f.z, &f.p, 0, gradient, true, group_world()));
     assert_fails(zero_buckets_ready(&f.z, &f.p, 8, gradient, true, group_world()), E_INTERNAL, "gradient 1", "w8",
-                 "foretold");
+                 "predicted");
     fixture_fini(&f);
 }
 

@@ -45,7 +45,7 @@ double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, do
 #define AT(field) offsetof(struct zero_options, field)
 static const struct option OPTIONS[] = {
     {"zero", OPTION_INT, "0", 0, 3, NULL, "",
-     "what is divided over dp: 1 optimizer states, 2 also gradients, 3 also parameters", "parallelism", AT(stage)},
+     "what is sharded over dp: 1 optimizer states, 2 also gradients, 3 also parameters", "parallelism", AT(stage)},
     {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "",
      "kept in host memory: optimizer states (and their update), at zero 3 also parameter shards", "parallelism",
      AT(offload)},
@@ -57,10 +57,10 @@ static bool zero_wanted(const struct plan *plan) {
 
 static enum status zero_check(const struct plan *plan) {
     const struct zero_options *o = zero_options(plan);
-    if (o->stage == 0) return FAIL(E_CONFIG, "offload is a part of zero, and zero=0; use zero 1, 2 or 3");
+    if (o->stage == 0) return FAIL(E_CONFIG, "offload belongs to zero, and zero=0; use zero 1, 2 or 3");
     if (o->offload == OFFLOAD_PARAMS && o->stage < 3)
         return FAIL(E_CONFIG,
-                    "offload=params needs divided parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
+                    "offload=params needs sharded parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
                     o->stage);
     return OK;
 }

@@ -143,7 +143,7 @@ static enum status pack(const struct zero_buckets *z, const struct zero_bucket *
 enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, int param, const void *buffer,
                                bool accumulate, const struct group *group) {
     if (z->at >= z->n_params || z->params[z->at] != param)
-        return FAIL(E_INTERNAL, "gradient %d of the step is that of %s, and not the one foretold", z->at,
+        return FAIL(E_INTERNAL, "gradient %d of the step is that of %s, and not the predicted one", z->at,
                     p->params[param].name);
     const struct zero_bucket *b = &z->buckets[z->current];
     struct zero_slot *s = &z->slots[z->current % ZERO_SLOTS];

@@ -127,7 +127,7 @@ const struct compare_columns compare_memory_columns =
     {"Memory, MiB on the rank that has most: planned peak by role; measured in the arenas; resident in the process",
      MEMORY, COUNT(MEMORY)};
 const struct compare_columns compare_speed_columns =
-    {"Speed, a step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: part of the step "
+    {"Speed, per step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: share of the step "
      "spent waiting for pipeline neighbours",
      SPEED, COUNT(SPEED)};
 

@@ -24,7 +24,7 @@ static const char help[] =
     "\n"
     "  -n N             number of ranks; they may outnumber the cores\n"
     "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
-    "  --hostfile FILE  the same from a file, one `host slots=ranks` a line\n"
+    "  --hostfile FILE  the same from a file, one `host slots=ranks` per line\n"
     "\n"
     "For `train --save DIR`: what to do when the job dies (a rank killed, failing or stuck, or mpirun itself).\n"
     "  --max-restarts N start it again from the last checkpoint, at most N times (default: 0). Not after a bad "
@@ -250,7 +250,7 @@ static enum status explain(const struct launch_request *request, const struct la
         return FAIL(E_COMM, "a rank was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
                     signal_remedy(end->code - 128));
     return FAIL(E_COMM, "mpirun ended with code %d and names no rank that failed: it was sent a signal (those are for "
-                "launch), or could not go on; see what is above, and start it again", end->code);
+                "launch), or could not continue; see what is above, and start it again", end->code);
 }
 
 static void conclude(const struct launch_request *request, struct launch_outcome *o) {

@@ -99,14 +99,14 @@ static enum status same_seed(const struct manifest *m, const struct plan *p) {
     if (m->seed == p->seed) return OK;
     return FAIL(E_FORMAT,
                 "%s was trained with seed=%" PRId64 ", and seed=%" PRId64
-                " is asked for: data and dropout would not go on; leave seed as it was",
+                " is requested: data and dropout would not continue; leave seed as it was",
                 m->path, m->seed, p->seed);
 }
 
 static enum status has_moments(const struct manifest *m) {
     if (!m->weights_only) return OK;
     return FAIL(E_FORMAT,
-                "%s holds weights alone, and no moments, steps or samples to go on with; begin a run with --init %s",
+                "%s holds weights alone, and no moments, steps or samples to continue with; begin a run with --init %s",
                 m->path, m->folder);
 }
 

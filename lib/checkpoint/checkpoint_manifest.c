@@ -175,7 +175,7 @@ static enum status open_shard(const struct shard_file *s, const char *path, int 
     if (info.st_size == s->bytes) return OK;
     return FAIL(E_FORMAT,
                 "%s has %" PRId64 " bytes, and %" PRId64
-                " were written: it is cut off or something was appended; use another checkpoint",
+                " were written: it is truncated or something was appended; use another checkpoint",
                 path, (int64_t)info.st_size, s->bytes);
 }
 

@@ -73,7 +73,7 @@ static enum status read_header(struct safetensors *f, json_t **header) {
     if (n > SAFETENSORS_MAX_HEADER || (int64_t)n > bytes - 8)
         return FAIL(E_FORMAT,
                     "%s says its header has %" PRIu64 " bytes; the limit is %d, and %" PRId64
-                    " follow: it is no safetensors file, or cut off",
+                    " follow: it is no safetensors file, or truncated",
                     f->path, n, SAFETENSORS_MAX_HEADER, bytes - 8);
     f->data_at = 8 + (int64_t)n;
     f->data_bytes = bytes - f->data_at;
@@ -128,7 +128,7 @@ static enum status read_entry(const struct safetensors *f, const char *name, con
     if (__builtin_mul_overflow(n, kind->bits / 8, &bytes) || e->end - e->begin != bytes || e->end > f->data_bytes)
         return FAIL(E_FORMAT,
                     "%s: tensor %.64s has %" PRId64 " elements of %s and bytes %" PRId64 " to %" PRId64 " of %" PRId64
-                    "; the file is damaged or cut off",
+                    "; the file is damaged or truncated",
                     f->path, name, n, kind->name, e->begin, e->end, f->data_bytes);
     return OK;
 }

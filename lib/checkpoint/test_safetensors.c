@@ -79,12 +79,12 @@ static void test_what_breaks_a_rule_is_refused(void **state) {
     REFUSED(ONE("F32", "[-2]", "[0,8]"), 8, "axis 0 of tensor w");
     REFUSED(ONE("F32", "[2.5]", "[0,8]"), 8, "axis 0 of tensor w");
     REFUSED(ONE("F32", "[4294967296,4294967296]", "[0,8]"), 8, "axis 1 of tensor w", "too large");
-    REFUSED(ONE("F32", "[4611686018427387904]", "[0,0]"), 0, "cut off");   /* times 4 is 0 in 64 bits */
+    REFUSED(ONE("F32", "[4611686018427387904]", "[0,0]"), 0, "truncated");   /* times 4 is 0 in 64 bits */
     REFUSED(ONE("F32", "[2]", "[0]"), 8, "no data_offsets");
     REFUSED(ONE("F32", "[2]", "[-8,0]"), 8, "no data_offsets");
     REFUSED(ONE("F32", "[2]", "[0,9]"), 9, "bytes 0 to 9");
     REFUSED(ONE("F32", "[2]", "[8,0]"), 8, "bytes 8 to 0");
-    REFUSED(ONE("F32", "[2]", "[0,8]"), 7, "of 7", "cut off");
+    REFUSED(ONE("F32", "[2]", "[0,8]"), 7, "of 7", "truncated");
     REFUSED(ONE("F32", "[2]", "[0,8]"), 9, "end at byte 8 of 9");
     REFUSED(ONE("F32", "[2]", "[1,9]"), 9, "hole");
     REFUSED("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],"

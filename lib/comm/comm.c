@@ -45,7 +45,7 @@ void comm_finish(bool clean, int code) {
     fflush(NULL); /* MPI_Abort throws unwritten lines away */
     if (clean && !comm_given_up_done()) {
         log_warn(
-            "an operation that ran into its deadline is still under way; ending the job instead of waiting for it");
+            "an operation that ran into its deadline is still in flight; ending the job instead of waiting for it");
         clean = false;
     }
     /* In a world of one there is nobody to strand and nobody to kill: the caller ends with its own code. */

@@ -23,7 +23,7 @@ enum status comm_backend_of(const struct group *group, const struct comm_call *c
                     comm_op_name(call->op), group->name, device->name);
     if (group->size > 1 && !transport)
         return FAIL(E_INTERNAL,
-                    "%s of memory of %s in group %s (%d ranks), and nobody moves it; comm_use_device comes first",
+                    "%s of memory of %s in group %s (%d ranks), and no transport moves it; call comm_use_device first",
                     comm_op_name(call->op), device->name, group->name, group->size);
     *out = group->size == 1 ? &comm_self_device : &transport->backend;
     return OK;

@@ -20,7 +20,7 @@
 
 enum { RING_BLOCKS = 8 };
 
-static const char usage_remedy[] = "; do two ranks share a GPU? Use --comm mpi, or start one rank a GPU";
+static const char usage_remedy[] = "; do two ranks share a GPU? Use --comm mpi, or start one rank per GPU";
 
 static enum status nccl_failed(const struct group *group, const struct lane *lane, ncclResult_t result,
                                const char *what) {
@@ -190,7 +190,7 @@ static void abort_lane(struct lane *lane, void *with) {
 
 static void close_lane(struct lane *lane, void *with) {
     const struct group *group = with;
-    if (lane->comm && lane_settle(group, lane, ncclCommFinalize(lane->comm), "finish what is under way") == OK)
+    if (lane->comm && lane_settle(group, lane, ncclCommFinalize(lane->comm), "finish what is in flight") == OK)
         ncclCommDestroy(lane->comm);
     else if (lane->comm) ncclCommAbort(lane->comm), status_clear();
     drop_stream(lane);

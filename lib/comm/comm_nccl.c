@@ -231,7 +231,7 @@ static enum status nccl_open(const struct device *wanted) {
     if (!shared) return OK;
     return FAIL(E_CONFIG,
                 "ranks share a GPU (%d ranks on this host, %d GPUs), and NCCL wants one for each; use --comm mpi, or "
-                "start one rank a GPU",
+                "start one rank per GPU",
                 comm_local_size(), device_cuda_count());
 }
 

@@ -67,8 +67,8 @@ static uint64_t pop(uint64_t *heap, int64_t *n) {
 static enum status make_room(struct bpe *b, int64_t n) {
     if (n <= b->room) return OK;
     if (n > MOST_PIECE)
-        return FAIL(E_DATA, "%" PRId64 " bytes of text without a place to cut it, and the limit is %d; is it text?", n,
-                    MOST_PIECE);
+        return FAIL(E_DATA, "%" PRId64 " bytes of text without a place to split it, and the limit is %d; is it text?",
+                    n, MOST_PIECE);
     free(b->symbols), free(b->heap), free(b->tokens);
     b->room = 0;
     b->symbols = malloc((size_t)(2 * n) * sizeof *b->symbols);

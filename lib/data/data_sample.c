@@ -65,7 +65,7 @@ static enum status refuse(const struct data_file *file, int64_t i, int64_t token
 enum status data_sample(const struct data_split *split, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets) {
     int64_t T = split->T, first = split->first + i * T;
     if (i < 0 || i >= data_split_samples(split))
-        return FAIL(E_INTERNAL, "%s: sample %lld of %lld was asked for; please report this", data_path(split->file),
+        return FAIL(E_INTERNAL, "%s: sample %lld of %lld was requested; please report this", data_path(split->file),
                     (long long)i, (long long)data_split_samples(split));
     for (int64_t t = 0; t <= T; t++) {
         int64_t token = data_token(split->file, first + t);

@@ -18,7 +18,7 @@ static const struct llmc_kind { int32_t magic,
 
 static enum status check(const struct data_map *f, const struct llmc_kind *kind, struct llmc_header *header) {
     if (f->bytes < LLMC_HEADER_BYTES)
-        return FAIL(E_FORMAT, "%s has llm.c's magic %d and is cut off: %lld bytes, its header alone is %d; copy or "
+        return FAIL(E_FORMAT, "%s has llm.c's magic %d and is truncated: %lld bytes, its header alone is %d; copy or "
                     "tokenize it again", f->path, kind->magic, (long long)f->bytes, LLMC_HEADER_BYTES);
     memcpy(header, f->at, sizeof *header);
     if (header->version != kind->version)
@@ -32,7 +32,7 @@ static enum status check(const struct data_map *f, const struct llmc_kind *kind,
     int64_t expected = LLMC_HEADER_BYTES + (int64_t)header->n_tokens * data_element_bytes(kind->element);
     if (f->bytes != expected)
         return FAIL(E_FORMAT, "%s is %s: the llm.c header says %d tokens, which is %lld bytes, and the file has %lld; "
-                    "copy or tokenize it again", f->path, f->bytes < expected ? "cut off" : "too long",
+                    "copy or tokenize it again", f->path, f->bytes < expected ? "truncated" : "too long",
                     header->n_tokens, (long long)expected, (long long)f->bytes);
     return OK;
 }

@@ -70,7 +70,7 @@ static enum status read_counts(struct index *x) {
     if (n < 1) return FAIL(E_FORMAT, "%s lists no sequences; at least 1 is needed: tokenize the text again", path);
     if (n > (uint64_t)rest / 12 || d > ((uint64_t)rest - 12 * n) / 8)
         return FAIL(E_FORMAT,
-                    "%s is cut off: it says %" PRIu64 " sequences and %" PRIu64
+                    "%s is truncated: it says %" PRIu64 " sequences and %" PRIu64
                     " document indices, 12 and 8 bytes each, and has %" PRId64 " bytes after its header; copy it again",
                     path, n, d, rest);
     x->n_sequences = (int64_t)n;
@@ -96,7 +96,7 @@ static enum status read_header(struct index *x) {
                     "write both again",
                     path, x->bin_path);
     if (x->map.bytes < MEGATRON_HEADER_BYTES)
-        return FAIL(E_FORMAT, "%s is cut off: %" PRId64 " bytes, its header alone is %d; copy it again", path,
+        return FAIL(E_FORMAT, "%s is truncated: %" PRId64 " bytes, its header alone is %d; copy it again", path,
                     x->map.bytes, MEGATRON_HEADER_BYTES);
     uint64_t version = u64_at(x->map.at + MEGATRON_MAGIC_BYTES);
     if (version != MEGATRON_VERSION)

@@ -84,14 +84,15 @@ static void test_llmc_size_must_match_its_header(void **state) {
     const uint16_t tokens[4] = {1, 2, 3, 4};
     struct data_file *file = NULL;
     /* 5 tokens are 1024 + 10 bytes, 3 are 1024 + 6; 1024 + 8 are there */
-    assert_fails(data_open(write_llmc(20240520, 1, 5, tokens, 8), &file), E_FORMAT, "cut off", "1034", "1032", "again");
+    assert_fails(data_open(write_llmc(20240520, 1, 5, tokens, 8), &file), E_FORMAT, "truncated", "1034", "1032",
+                 "again");
     assert_null(file);
     assert_fails(data_open(write_llmc(20240520, 1, 3, tokens, 8), &file), E_FORMAT, "too long", "1030", "1032");
     assert_fails(data_open(write_llmc(20240520, 1, 0, tokens, 0), &file), E_FORMAT, "0 tokens", "at least 1");
     assert_fails(data_open(write_llmc(20240520, 1, -4, tokens, 8), &file), E_FORMAT, "-4 tokens");
     assert_fails(data_open(write_llmc(20240801, 7, 2147483647, tokens, 8), &file), E_FORMAT, "8589935612", "1032");
     const int32_t magic_alone = 20240520;
-    assert_fails(data_open(write_file("cut.bin", &magic_alone, 4), &file), E_FORMAT, "cut off", "4 bytes", "1024");
+    assert_fails(data_open(write_file("cut.bin", &magic_alone, 4), &file), E_FORMAT, "truncated", "4 bytes", "1024");
 }
 
 static void test_llmc_version_must_be_known(void **state) {

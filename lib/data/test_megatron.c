@@ -150,7 +150,7 @@ static void test_a_token_that_no_model_has_is_refused(void **state) {
 static void test_a_header_must_be_whole_and_known(void **state) {
     (void)state;
     assert_refused(r.magic = "MMIDIDY\0", "no Megatron index", "m.bin");
-    assert_refused(r.cut = 12 * 3 + 8 * 3 + 1, "cut off", "33 bytes", "34");
+    assert_refused(r.cut = 12 * 3 + 8 * 3 + 1, "truncated", "33 bytes", "34");
     assert_refused(r.cut = 12 * 3 + 8 * 3 + 30, "no Megatron index");
     assert_refused(r.version = 2, "version 2", "version 1");
     assert_refused(r.version = UINT64_MAX, "version 18446744073709551615");
@@ -163,12 +163,12 @@ static void test_a_header_must_be_whole_and_known(void **state) {
 static void test_counts_are_held_against_the_size(void **state) {
     (void)state;
     assert_refused(r.n_sequences = 0, "no sequences");
-    assert_refused(r.n_sequences = 6, "cut off", "6 sequences", "60 bytes");
-    assert_refused(r.n_sequences = UINT64_C(1) << 62, "cut off");          /* times 4: 0 */
-    assert_refused(r.n_sequences = UINT64_C(0x1555555555555556), "cut off"); /* times 12: 8 */
-    assert_refused(r.n_indices = UINT64_C(1) << 61, "cut off");            /* times 8: 0 */
+    assert_refused(r.n_sequences = 6, "truncated", "6 sequences", "60 bytes");
+    assert_refused(r.n_sequences = UINT64_C(1) << 62, "truncated");          /* times 4: 0 */
+    assert_refused(r.n_sequences = UINT64_C(0x1555555555555556), "truncated"); /* times 12: 8 */
+    assert_refused(r.n_indices = UINT64_C(1) << 61, "truncated");            /* times 8: 0 */
     assert_refused(r.n_indices = 2, "too long", "52 bytes", "60");
-    assert_refused(r.cut = 1, "cut off", "59 bytes");
+    assert_refused(r.cut = 1, "truncated", "59 bytes");
     assert_refused(r.extra = 3, "too long", "63", "several modes");
     assert_refused(r.extra = 4, "too long", "64");
 }

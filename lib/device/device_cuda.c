@@ -194,7 +194,7 @@ enum status device_cuda(int index, const struct device **out) {
     int n = device_cuda_count();
     if (n == 0) return FAIL(E_DEVICE, "there is no GPU here, or no driver for it; use --device cpu");
     if (index < 0 || index >= n)
-        return FAIL(E_DEVICE, "GPU %d of %d was asked for; they are numbered from 0", index, n);
+        return FAIL(E_DEVICE, "GPU %d of %d was requested; they are numbered from 0", index, n);
     if (!gpus[index]) {
         struct gpu *g = calloc(1, sizeof *g);
         if (!g) return FAIL(E_MEMORY, "no memory for the state of GPU %d", index);

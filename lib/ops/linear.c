@@ -40,7 +40,7 @@ static enum status linear_shape(const struct call *call, struct type out[MAX_OUT
     if (summed == 0) return shape_refuse(call, "the last axes differ");
     for (int i = 0; i < summed; i++)
         if (!axis_same(&x->shape.axis[kept_x + i], &w->shape.axis[kept_w + i]))
-            return shape_refuse(call, "an axis to be summed over is not the same part in both");
+            return shape_refuse(call, "the summed axis is sharded differently in the two");
     if (kept_x + kept_w > MAX_AXES) return shape_refuse(call, "the output has more than 5 axes");
     if (x->dtype != w->dtype) return shape_refuse(call, "input and weight have different dtypes");
     if (call->step->n_weight > 1 &&

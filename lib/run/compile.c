@@ -24,7 +24,8 @@ static enum status refuse_absent(const struct run *r) {
         bool present = false;
         for (int k = 0; k < r->recipe->n_techniques; k++) present |= !strcmp(r->recipe->techniques[k]->name, t->name);
         if (!present && t->wanted(&r->plan))
-            return FAIL(E_CONFIG, "%s is asked for, and is not for this command; leave its options out", t->name);
+            return FAIL(E_CONFIG, "%s is requested, and this command does not support it; leave its options out",
+                        t->name);
     }
     return OK;
 }
@@ -37,7 +38,7 @@ static enum status choose_techniques(struct run *r) {
         if (!t->wanted(&r->plan)) continue;
         if (t->claims & taken) {
             if (t->yields) continue;
-            return FAIL(E_CONFIG, "%s and %s both insist on the same part of the run; leave one of them out", t->name,
+            return FAIL(E_CONFIG, "%s and %s both claim the same part of the run; leave one of them out", t->name,
                         holder_of(r, t->claims));
         }
         taken |= t->claims;

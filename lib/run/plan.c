@@ -37,10 +37,10 @@ static const struct option OPTIONS[] = {
      "model", AT(loss_chunk)},
 
     {"steps", OPTION_INT, "100", 1, BIG, NULL, "steps", "optimizer steps", "training", AT(steps)},
-    {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences a step, over all ranks", "training",
+    {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences per step, over all ranks", "training",
      AT(global_batch)},
     {"micro-batch", OPTION_INT, "0", 0, 1e12, NULL, "sequences",
-     "sequences a rank works on at a time; 0: chosen (all of its share, or at least 2 pp microbatches)", "training",
+     "sequences per microbatch of a rank; 0: chosen (all of its share, or at least 2 pp microbatches)", "training",
      AT(micro_batch)},
     {"lr", OPTION_REAL, "1e-3", 0, 1e6, NULL, "", "peak learning rate", "training", AT(lr)},
     {"min-lr", OPTION_REAL, "-1", -1, 1e6, NULL, "", "learning rate at the last step; -1: lr / 10", "training",
@@ -63,15 +63,15 @@ static const struct option OPTIONS[] = {
     {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism",
      AT(mesh.tp)},
     {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(mesh.pp)},
-    {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: gradients summed at a time", "parallelism",
+    {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: size of a gradient bucket", "parallelism",
      AT(bucket_mb)},
 
     {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "",
      "where ranks compute; auto: cuda where this machine has a GPU. Rank r of a host takes GPU r modulo their number",
      "machine", AT(device)},
     {"comm", OPTION_CHOICE, "auto", 0, 0, "auto|mpi|nccl", "",
-     "cuda: who moves device memory; mpi stages it through the host, and lets ranks share a GPU; auto: nccl where each "
-     "rank has a GPU",
+     "cuda: transport of device memory; mpi stages it through the host, and lets ranks share a GPU; auto: nccl "
+     "where each rank has a GPU",
      "machine", AT(comm)},
     {"attention-core", OPTION_CHOICE, "auto", 0, 0, "auto|own|cudnn", "",
      "cuda, blocked attention: this project's own kernels, or cuDNN's; auto: cuDNN's where it has them", "machine",
@@ -85,7 +85,7 @@ static const struct option OPTIONS[] = {
     {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine",
      AT(comm_timeout)},
     {"threads", OPTION_INT, "0", 0, 4096, NULL, "",
-     "OpenMP threads a rank; 0: cores / ranks of this host, and in show 1", "machine", AT(threads)},
+     "OpenMP threads per rank; 0: cores / ranks of this host, and in show 1", "machine", AT(threads)},
     {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "",
      "compare operation, count and dtype across the group before each collective", "machine", AT(check_collectives)},
     {"peak-tflops", OPTION_REAL, "0", 0, 1e9, NULL, "TFLOP/s", "peak of the whole job, for mfu; 0: measured", "machine",
@@ -109,10 +109,10 @@ static const struct option OPTIONS[] = {
 
     {"save", OPTION_TEXT, "", 0, 0, NULL, "",
      "folder for checkpoints: after the last step, and each save-every; empty: none", "checkpoints", AT(save)},
-    {"save-every", OPTION_INT, "0", 0, BIG, NULL, "steps", "save each so many steps as well", "checkpoints",
-     AT(save_every)},
+    {"save-every", OPTION_INT, "0", 0, BIG, NULL, "steps", "save every N steps as well; 0: only after the last",
+     "checkpoints", AT(save_every)},
     {"save-async", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "copy the state and go on training while a thread writes it; costs memory for the copy", "checkpoints",
+     "copy the state and continue training while a thread writes it; costs memory for the copy", "checkpoints",
      AT(save_async)},
     {"keep", OPTION_INT, "2", 0, BIG, NULL, "", "newest checkpoints that are kept; 0: all", "checkpoints", AT(keep)},
     {"spike-guard", OPTION_REAL, "0", 0, 1e6, NULL, "",
@@ -120,20 +120,20 @@ static const struct option OPTIONS[] = {
      "checkpoint and skip the samples since; 0: off",
      "checkpoints", AT(spike_guard)},
     {"time-limit", OPTION_REAL, "0", 0, 1e9, NULL, "s",
-     "save and leave with code 75 after so much time; 0: none. SIGUSR1 asks for the same at any time", "checkpoints",
+     "save and exit with code 75 after this time; 0: none. SIGUSR1 requests the same at any time", "checkpoints",
      AT(time_limit)},
     {"mtbf", OPTION_REAL, "0", 0, 1e12, NULL, "s",
-     "mean time between failures of the machines in use: the summary then says how often to save; 0: not known",
+     "mean time between failures of the machines in use: the summary then says how often to save; 0: unknown",
      "checkpoints", AT(mtbf)},
     {"resume", OPTION_TEXT, "", 0, 0, NULL, "",
-     "go on from a checkpoint, saved in any layout: a step's folder, or what save named", "checkpoints", AT(resume)},
+     "continue from a checkpoint, saved in any layout: a step's folder, or what save named", "checkpoints", AT(resume)},
     {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0", "checkpoints", AT(init)},
 
-    {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object a line; empty: none", "output",
+    {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "", "one JSON object per line; empty: none", "output",
      AT(metrics)},
     {"metrics-append", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "add to what the metrics file has, as a restart does; of a step that is there twice the later row counts",
-     "output", AT(metrics_append)},
+     "append to the metrics file, as a restart does; where a step occurs twice, the later row counts", "output",
+     AT(metrics_append)},
     {"profile", OPTION_BOOL, "off", 0, 0, NULL, "",
      "at the end, where rank 0's time went: each operation, forward and backward", "output", AT(profile)},
     {"trace", OPTION_TEXT, "", 0, 0, NULL, "",
@@ -144,7 +144,7 @@ static const struct option OPTIONS[] = {
      "the first step that is traced, counted from 1; 0: this run's third, or earlier in a run too short for that",
      "output", AT(trace_first)},
     {"trace-steps", OPTION_INT, "2", 1, 1000, NULL, "steps", "how many are traced", "output", AT(trace_steps)},
-    {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "how much is said", "output", AT(log)},
+    {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "verbosity of the log", "output", AT(log)},
 };
 const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
 
@@ -207,7 +207,7 @@ static enum status settle_batch(struct plan *p) {
         return FAIL(E_CONFIG, "micro-batch=%" PRId64 " does not divide global-batch / dp = %" PRId64 "; use one of %s",
                     p->micro_batch, share, plan_divisors(share, PLAN_MAX_MICROBATCHES));
     if (share / p->micro_batch > PLAN_MAX_MICROBATCHES)
-        return FAIL(E_CONFIG, "%" PRId64 " microbatches a step; the limit is %d: raise micro-batch",
+        return FAIL(E_CONFIG, "%" PRId64 " microbatches per step; the limit is %d: raise micro-batch",
                     share / p->micro_batch, PLAN_MAX_MICROBATCHES);
     p->n_microbatches = (int)(share / p->micro_batch);
     return OK;
@@ -228,8 +228,8 @@ static enum status check_countable(const struct plan *p) {
     double numbers = (double)(p->layers + 1) * (40.0 * (double)p->hidden + scores) + 8.0 * (double)p->vocab;
     if (8 * tokens * numbers < 0x1p62) return OK;
     return FAIL(E_CONFIG,
-                "a step of %.3g tokens a replica, with up to %.3g numbers each, is more than 64 bits can count; use a "
-                "smaller global-batch, seq or model",
+                "a step of %.3g tokens per replica, with up to %.3g numbers each, is more than 64 bits can count; "
+                "use a smaller global-batch, seq or model",
                 tokens, numbers);
 }
 
@@ -271,7 +271,7 @@ enum status plan_settle(struct plan *p, int world) {
                     p->trace_first);
     if (p->trace[0] && p->trace_first > p->steps)
         return FAIL(E_CONFIG,
-                    "trace-first=%" PRId64 " is behind the last step, and steps=%" PRId64 "; use a smaller one, or 0",
+                    "trace-first=%" PRId64 " is after the last step, and steps=%" PRId64 "; use a smaller one, or 0",
                     p->trace_first, p->steps);
     if (p->save_every > 0 && !p->save[0])
         return FAIL(E_CONFIG, "save-every=%" PRId64 ", and no place to save; give --save a folder", p->save_every);
@@ -284,7 +284,7 @@ enum status plan_settle(struct plan *p, int world) {
         return FAIL(E_CONFIG, "time-limit=%g s, and no place to save what is done by then; give --save a folder",
                     p->time_limit);
     if (p->resume[0] && p->init[0])
-        return FAIL(E_CONFIG, "resume=%.64s goes on with a run, and init=%.64s begins one; give one of them", p->resume,
+        return FAIL(E_CONFIG, "resume=%.64s continues a run, and init=%.64s begins one; give one of them", p->resume,
                     p->init);
     if (p->min_lr > p->lr)
         return FAIL(E_CONFIG, "min-lr=%g is above lr=%g; lower it, or leave it out for lr / 10", p->min_lr, p->lr);

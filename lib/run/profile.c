@@ -47,7 +47,7 @@ void profile_print(const struct run *r, int64_t steps, double step_s, FILE *to) 
     int n;
     struct line *lines = lines_of(r, &n);
     double ms = 1e3 / (double)steps, known_s = r->update_s;
-    fprintf(to, "%-24s %10s %10s %10s %10s %7s\n", "ms a step", "forward", "backward x", "backward w", "together",
+    fprintf(to, "%-24s %10s %10s %10s %10s %7s\n", "ms per step", "forward", "backward x", "backward w", "together",
             "share");
     for (int i = 0; i < n; i++) {
         const struct line *l = &lines[i];

@@ -93,7 +93,7 @@ static enum status attach(struct run *r) {
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->attach) TRY(r->active[i]->attach(r, &r->self[i]));
     if (r->comm_taken != r->bill.technique_comm_bytes)
-        return FAIL(E_INTERNAL, "techniques asked for %" PRId64 " comm bytes and took %" PRId64,
+        return FAIL(E_INTERNAL, "techniques requested %" PRId64 " comm bytes and took %" PRId64,
                     r->bill.technique_comm_bytes, r->comm_taken);
     return OK;
 }

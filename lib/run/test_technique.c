@@ -114,7 +114,7 @@ static void test_a_refusing_check_ends_the_compilation(void **state) {
     assert_string_equal(diary, "check_a ");
 }
 
-static void test_two_that_insist_on_one_claim_are_refused(void **state) {
+static void test_two_with_one_claim_are_refused(void **state) {
     (void)state;
     const struct technique a = {.name = "a", .claims = CLAIM_SCHEDULE | CLAIM_GRAD_SUM, .wanted = always};
     const struct technique b = {.name = "b", .claims = CLAIM_GRAD_SUM, .wanted = always};
@@ -122,7 +122,7 @@ static void test_two_that_insist_on_one_claim_are_refused(void **state) {
     struct plan p = small_plan();
     RECIPE(both, &a, &other, &b);
     RECIPE(peaceful, &a, &other);
-    assert_fails(compile(&both, &p), E_CONFIG, "b and a both insist", "leave one of them out");
+    assert_fails(compile(&both, &p), E_CONFIG, "b and a both claim", "leave one of them out");
     assert_ok(compile(&peaceful, &p));
 }
 
@@ -203,7 +203,7 @@ static void test_taking_more_or_less_than_asked_for_is_refused(void **state) {
     const struct technique more = {.name = "more", .wanted = always, .cost = wants_100_bytes, .attach = take_101_bytes};
     const struct technique less = {.name = "less", .wanted = always, .cost = wants_100_bytes};
     check_refused_take(&more, "101 comm bytes wanted, 100 of 100 left");
-    check_refused_take(&less, "asked for 100 comm bytes and took 0");
+    check_refused_take(&less, "requested 100 comm bytes and took 0");
 }
 
 /* ---- events ---- */
@@ -238,7 +238,7 @@ static void test_events_of_a_step_come_in_phases(void **state) {
 }
 
 TESTS(unit_test(test_techniques_rewrite_in_the_order_of_the_recipe),
-      unit_test(test_a_refusing_check_ends_the_compilation), unit_test(test_two_that_insist_on_one_claim_are_refused),
+      unit_test(test_a_refusing_check_ends_the_compilation), unit_test(test_two_with_one_claim_are_refused),
       unit_test(test_one_that_yields_stands_back), unit_test(test_the_schedule_comes_from_who_has_one),
       unit_test(test_techniques_take_the_comm_bytes_they_asked_for),
       unit_test(test_taking_more_or_less_than_asked_for_is_refused), unit_test(test_events_of_a_step_come_in_phases))

@@ -83,7 +83,7 @@ def n_threads(n):
 
 def shares(text):
     """What --profile printed: operation -> percent of rank 0's step."""
-    table = text.partition("ms a step ")[2]
+    table = text.partition("ms per step ")[2]
     return {m.group(1): float(m.group(2)) for m in re.finditer(r"^(\S.*?)  .* ([0-9.]+)%$", table, re.M)}
 
 

@@ -67,7 +67,7 @@ def plot(result, path):
     script = [
         f'set terminal svg size 1080,320 font "sans,11"; set output "{path}"',
         "set multiplot layout 1,3",
-        'set ylabel "ms a step"',
+        'set ylabel "ms per step"',
         "set xrange [0:*]; set yrange [0:*]",
         "set key top left",
     ]

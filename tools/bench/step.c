@@ -153,7 +153,7 @@ static enum status run(int argc, char **argv, const char *json) {
     if (waits_of(&result) > 0)
         status =
             FAIL(E_DEVICE,
-                 "the host waited for the device inside a step: %d of %d steps were not queued while it stood still",
+                 "the host waited for the device inside a step: %d of %d steps were not queued while it was stopped",
                  result.let_through, CHECKED_STEPS);
 done:
     run_destroy(&r);
