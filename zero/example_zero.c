@@ -82,22 +82,22 @@ static enum status run_stage(struct state *s, const struct group *group, int sta
     return zero_step(s, stage);
 }
 
-/* Every number must equal the unsharded step's, and the bytes their formula, in units of S = 8 N (n-1)/n. */
+/* Every number must equal the unsharded step's, and the bytes their formula, in units of U = 8 N (n-1)/n. */
 static enum status compare(int stage, const struct state *whole) {
     static const int transfers[] = {0, 2, M + 1, 3 * M};
     const struct ledger_entry *e = group_ledger(group_world())->entry;
     struct state s;
     group_ledger_reset(group_world());
     TRY(run_stage(&s, group_world(), stage));
-    double sent = e[COMM_ALL_GATHER].bytes + e[COMM_REDUCE_SCATTER].bytes, S = 8. * (N - s.shard);
+    double sent = e[COMM_ALL_GATHER].bytes + e[COMM_REDUCE_SCATTER].bytes, U = 8. * (N - s.shard);
     int wrong = 0, all = 8 * N, own = 8 * s.shard, n = B * C / group_size(s.group), first = group_rank(s.group) * n;
-    if (comm_is_rank_0()) printf("  stage %d %9d %9d %8d %6g = %d S\n", stage, stage < 3 ? all : own,
+    if (comm_is_rank_0()) printf("  stage %d %9d %9d %8d %6g = %d U\n", stage, stage < 3 ? all : own,
                                  stage < 2 ? all : own, 2 * own, sent, transfers[stage]);
     if (stage == 3) TRY(gather(&s));                                 /* to look at it */
     for (int i = 0; i < N; i++) wrong += !(s.W[i] == whole->W[i]);
     for (int i = first; i < first + n; i++) wrong += !(s.dx[i] == whole->dx[i]);
-    if (!wrong && sent == transfers[stage] * S) return OK;
-    return FAIL(E_INTERNAL, "stage %d: %d wrong numbers; sent %g bytes, S %g", stage, wrong, sent, S);
+    if (!wrong && sent == transfers[stage] * U) return OK;
+    return FAIL(E_INTERNAL, "stage %d: %d wrong numbers; sent %g bytes, U %g", stage, wrong, sent, U);
 }
 
 static enum status zero(void) {
@@ -106,7 +106,7 @@ static enum status zero(void) {
     if (n != 1 && n != 2 && n != 4) return FAIL(E_CONFIG, "%d ranks; use 1, 2 or 4", n);
     if (comm_is_rank_0())
         printf("%d weights, rank r of %d owns %d from number %d r; bytes per rank:\n%19s%10s%9s%7s\n"
-               "  dp      %9d %9d %8d %6d = 2 S\n", N, n, N / n, N / n, "weights", "gradients", "moments", "sent",
+               "  dp      %9d %9d %8d %6d = 2 U\n", N, n, N / n, N / n, "weights", "gradients", "moments", "sent",
                8 * N, 8 * N, 16 * N, 16 * (N - N / n));
     TRY(run_stage(&whole, group_self(), 1));                         /* one rank that owns everything */
     for (int stage = 1; stage <= 3; stage++) TRY(compare(stage, &whole));
