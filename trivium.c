@@ -47,7 +47,7 @@ static void print_help(FILE *f) {
                "  trivium COMMAND --help                             its options\n");
 }
 
-/* OpenMP threads that wait for one another shall soon sleep. GNU's spin for milliseconds: on a quiet machine nobody
+/* OpenMP threads that wait for one another shall soon sleep. GNU's spin for milliseconds: on a quiet machine no one
  * notices, but where something else runs, each barrier lasts until the spinning thread has used up its turn, and two
  * threads were 20 times slower than one; with a thousand turns, 2 times. (To sleep at once costs small models half
  * their speed on a quiet machine.) The library reads this before main, so the program starts itself once more. Who has

@@ -23,10 +23,10 @@
  * Stored where: the weights, as in training, 1/tp of the matrices on each rank; and the cache, on the rank that has the
  * heads:
  *   bytes = 2 x layers x heads/tp x seq x D x bytes of an element          (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
- * Sent when: with tp the two all-reduces a layer of its forward pass, of one token (C elements); the tokens' embedding,
+ * Sent when: with tp its forward's two all-reduces per layer, of one token (C elements); the tokens' embedding,
  * another one. The logits are gathered behind the program (decode_step.c). The cache is never sent. Time: every weight
- * is read once for a token and used for two operations, so memory sets the pace, not arithmetic: tokens a second are at
- * most memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms a token in fp32, 15.5 in bf16, 18
+ * is read once for a token and used for two operations, so memory is the limit: tokens per second are at most
+ * memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms per token in fp32, 15.5 in bf16, 18
  * and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) That is also why more sequences at once
  * would cost nearly nothing; this reads one. The prompt is read the same way, a token at a time: one program with one
  * set of offsets does both. A pass over all of the prompt would read the weights once instead of once a token, and is
@@ -110,7 +110,7 @@ enum status decode_move(struct program *p, int64_t position) {
     return program_infer(p);
 }
 
-/* The tokens come one at a time: their axis is for nobody else to cut. */
+/* The tokens come one at a time: no technique may shard their axis. */
 static enum status refuse_cut_sequence(const struct program *p) {
     for (int i = 0; i < p->n_steps; i++) {
         const struct shape *s = &p->slots[p->steps[i].out[0]].type.shape;

@@ -2,7 +2,7 @@
  * are.
  *
  * Logits with tp: rank r computed those of its part of the vocabulary, V/tp rounded up, padding last. They are
- * gathered, so that every rank has them all, to the bit, and draws the next token by itself: nobody has to tell it.
+ * gathered, so that every rank has them all, to the bit, and draws the next token by itself.
  * That moves V elements a token (GPT-2, fp32: 196 KiB), little beside the weights that are read meanwhile; candidates
  * alone (each rank's k best) would be less, for top-k only. */
 #include "decode/decode_step.h"

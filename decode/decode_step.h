@@ -11,7 +11,7 @@ extern "C" {
 
 struct decoder {
     struct run *run;            /* borrowed; made from a recipe with technique_decode, its weights loaded */
-    int64_t position;           /* of the next token: so many have been read */
+    int64_t position;           /* of the next token: as many have been read */
     int32_t token;              /* the one that is being read */
     void *gathered;             /* [tp parts of the padded vocabulary] in the logits' dtype */
     double *logits, *weights;   /* [padded vocabulary]; the vocabulary's own come first. weights: scratch for a draw */

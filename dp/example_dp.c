@@ -25,7 +25,7 @@
 
 enum { B = 8, C = 3, K = 2 };   /* samples, channels in, channels out */
 
-/* x[i] = element first + i of the tensor of that name: a whole number from -2 to 2, the same for whoever asks. */
+/* x[i] = element first + i of the tensor of that name: a whole number from -2 to 2, the same on every rank. */
 static void fill(double *x, const char *name, int64_t first, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)(first + i))) - 2;
 }

@@ -108,7 +108,7 @@ static struct outcome run_events(void) {
         memset(r.program.params[i].grad, 0, (size_t)type_bytes(&r.program.params[i].type));
     group_ledger_reset(r.mesh.group[AXIS_DP]);
     o.waits_for_final = tell_all_ready(&r, false) && n_sums(&r) == 0;
-    if (o.waits_for_final)                              /* else sums are under way already, and must not start again */
+    if (o.waits_for_final)                              /* else sums are in flight already, and must not start again */
         o.sums_once_final = tell_all_ready(&r, true) && n_sums(&r) == (comm_world_size() > 1 ? n_buckets(&r) : 0);
     o.sums_once_final &= tell(&r, EVENT_BACKWARD_END, 0, false);
     o.no_gap_is_nan = comm_world_size() == 1 || gaps_are_numbers(&r);

@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/** From here until deadline_lift, or until it is set again: after so many seconds (rounded up) one E_TIMEOUT line, and
+/** From here until deadline_lift or the next call: after this many seconds (rounded up) one E_TIMEOUT line, and
  *  code 1.
  *  @param what "set-up": copied  @collective{none} */
 void deadline_set(double seconds, const char *what);

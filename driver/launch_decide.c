@@ -79,7 +79,7 @@ enum status launch_changed_words(char *const *command, int n_words, const struct
     }
     if (change->resume) {
         words[n++] = "--resume";
-        words[n++] = (char *)change->resume; /* as in launch_words: nobody writes to it */
+        words[n++] = (char *)change->resume; /* as in launch_words: never written to */
         words[n++] = "--metrics-append";
     }
     if (change->resume && change->no_init) words[n++] = "--init=";

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/** Open files, file sizes, TMPDIR and shared memory for mpirun and so many ranks on this host. Looked at when they are
+/** Open files, file sizes, TMPDIR and shared memory for mpirun and n ranks on this host. Looked at when they are
  *  about to start; that a job outgrows them later is said where it happens.
  *  @errors E_IO, E_MEMORY: which limit, what it is, what is needed  @collective{none} */
 enum status limits_look(int n_ranks);

@@ -16,7 +16,7 @@ struct lines { enum mesh_axis axis; int size, n, *member; double bytes; };
 
 static const int *members_of(const struct lines *l, int group) { return l->member + (ptrdiff_t)group * l->size; }
 
-/* A group is numbered when its first rank comes, which is its colour. work: 3 numbers a rank, zero. */
+/* A group is numbered when its first rank comes, which is its colour. work: 3 numbers per rank, zero. */
 static void fill(struct lines *l, const struct plan *plan, int *work) {
     int n = plan_ranks(plan), n_members = 0, *colour = work, *number = work + n, *filled = work + 2 * (ptrdiff_t)n;
     for (int rank = 0; rank < n; rank++) {

@@ -1,4 +1,4 @@
-/* What a rank keeps of so many parameters, without a model: `trivium show memory --params N`. */
+/* What a rank keeps of N parameters, without a model: `trivium show memory --params N`. */
 #ifndef TRIVIUM_DRIVER_SHOW_PARAMS_H
 #define TRIVIUM_DRIVER_SHOW_PARAMS_H
 

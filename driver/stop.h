@@ -4,7 +4,7 @@
  * SIGUSR1 is blocked in every thread, and who wants to know asks the system whether one is pending: no handler ever
  * runs. One must not: a library's kernel may point the stack register at a buffer of its own (oneDNN's products up to
  * 3.11 do, uxlfoundation/oneDNN issue 4845), and a handler's frame, written below it, would overwrite what lies there.
- * SIGINT is blocked too, where nobody else (mpirun, launch) sees it, and a thread waits for it that does nothing else:
+ * SIGINT is blocked too, where no other process (mpirun, launch) sees it; a thread of its own waits for it:
  * whatever the process is busy with, or stuck in, it says one line and ends as a shell expects. */
 #ifndef TRIVIUM_DRIVER_STOP_H
 #define TRIVIUM_DRIVER_STOP_H

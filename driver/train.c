@@ -1,7 +1,7 @@
 /* trivium train: set up, then step, print, evaluate.
  *
  * Failures. Before the first step, and at step edges, the ranks agree: the first failing one prints its line, all leave
- * MPI cleanly with the same exit code. In the middle of a step there is nobody to agree with (a peer may be dead): the
+ * MPI cleanly with the same exit code. In the middle of a step nothing can be agreed on (a peer may be dead): the
  * rank that notices prints its line and ends the job. While ranks start up, MPI itself can wait forever for a process
  * that never came; a deadline ends that. */
 #include "driver/train.h"

@@ -101,7 +101,7 @@ enum status train_poll_save(struct training *t, bool wait) {
 }
 
 /* ---- stopping before the end ---- */
-/* Whoever was asked tells the others; rank 0's clock is the one that counts. */
+/* The rank that was asked tells the others; rank 0's clock is the one that counts. */
 enum status train_agree_to_stop(struct training *t) {
     const struct plan *p = &t->setup.plan;
     int32_t stop = stop_was_asked();

@@ -79,7 +79,7 @@ enum status train_poll_save(struct training *, bool wait);
 /* At the edge of a step: has any rank been asked to stop, or is the time up? Then t->stopping on every rank.
  * @collective{world, where there is a place to save} @errors E_IO: asked, and nowhere to save */
 enum status train_agree_to_stop(struct training *);
-/* Asked to stop, and no step is under way. (A step that has been started is finished before a checkpoint is made of
+/* Asked to stop, and no step is in flight. (A step that has been started is finished before a checkpoint is made of
  * it.) */
 bool train_may_leave(const struct training *);
 /* The last checkpoint, and where to go on. @collective{world} @errors of train_save */

@@ -63,7 +63,7 @@ static void test_gpt3_sizes_are_what_their_names_say(void **state) {
  * The MFU formula and the bill count the same things, so they agree to the last one. N: parameters in matrix products;
  * a token costs
  *   forward          2 N + 4 L C T     a multiply-add for each weight; q k^T and p v over the full T x T square
- *   backward input   2 N + 8 L C T     dy W; four products for dq, dk, dv and dp. p is made again from lse, which is
+ *   backward input   2 N + 8 L C T     dy W; four products for dq, dk, dv and dp. p is recomputed from lse, which is
  *                                      recomputation, and not counted
  *   backward weight  2 N               dy^T x
  * The causal half that kernels leave out is counted (as everyone does), layernorm, gelu and the like are not. A head

@@ -1,6 +1,6 @@
 /* The dynamic loss scale.
  *
- * Idea: the best scale is the largest that does not overflow, and nobody knows it beforehand; it also changes as
+ * Idea: the best scale is the largest that does not overflow, and it is not known beforehand; it also changes as
  * gradients shrink in training. So try: an overflow is harmless (the step is skipped), and tells that the scale is too
  * large.
  *

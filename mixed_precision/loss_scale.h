@@ -25,7 +25,7 @@ void loss_scale_init_fixed(struct loss_scale *, double scale, int64_t hysteresis
 /** A step is over; overflow: some gradient was infinite or NaN. */
 void loss_scale_update(struct loss_scale *, bool overflow);
 
-/** So many overflows in a row at the lowest scale (LOSS_SCALE_PATIENCE x hysteresis) that the scale cannot be the
+/** This many overflows in a row at the lowest scale (LOSS_SCALE_PATIENCE x hysteresis) that the scale cannot be the
  *  reason. */
 enum { LOSS_SCALE_PATIENCE = 2 };
 bool loss_scale_is_stuck(const struct loss_scale *);

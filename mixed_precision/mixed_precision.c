@@ -17,7 +17,7 @@
  *    S would underflow exactly as if there had been no scale. bf16 has fp32's range and needs none: S = 1. Which S:
  *    loss_scale.c. Too large an S overflows to infinity: then the step is skipped.
  *
- * Stored where, bytes a parameter: weight 2 + gradient 2 (4 with grad-fp32) + optimizer 4 + 4 + 4 (moments and master)
+ * Stored where, bytes per parameter: weight 2 + gradient 2 (4 with grad-fp32) + optimizer 4 + 4 + 4 (moments, master)
  * = 16 (18), as many as fp32's 4 + 4 + 8. What shrinks is the activations: half. Statistics of layernorm, attention and
  * the loss stay in fp32; every op sums in fp32 and rounds once, when it stores. Sent when: nothing of its own but one
  * number a step, whether anything overflowed. Everybody else's traffic (gradient buckets, activations between stages,

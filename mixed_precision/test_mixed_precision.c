@@ -22,7 +22,7 @@ static struct plan plan_of(enum plan_precision precision) {
     return p;
 }
 
-/* Sizes of which every param fills whole cache lines in two bytes an element, so that bytes count elements exactly. */
+/* Sizes of which every param fills whole cache lines in two bytes per element, so that bytes count elements exactly. */
 static struct plan round_plan(enum plan_precision precision) {
     struct plan p = plan_of(precision);
     p.layers = 2, p.hidden = 64, p.heads = 4, p.seq = 32, p.vocab = 256;

@@ -34,7 +34,7 @@ struct stage {
     char order[TEXT];                                   /* what was done when, to be printed */
 };
 
-/* x[i] = element first + i of the tensor of that name: a whole number from -2 to 2, the same for whoever asks. */
+/* x[i] = element first + i of the tensor of that name: a whole number from -2 to 2, the same on every rank. */
 static void fill(double *x, const char *name, int first, int n) {
     for (int i = 0; i < n; i++) x[i] = floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)(first + i))) - 2;
 }

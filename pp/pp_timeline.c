@@ -1,7 +1,7 @@
 /* The simulator.
  *
- * Idea: a stage is a clock and a place in its schedule. Every stage goes on until it must wait, in turn, until nobody
- * moves. That each message goes to one receiver, in order, and that nobody looks whether a message is there without
+ * Idea: a stage is a clock and a place in its schedule. Every stage goes on until it must wait, in turn, until none
+ * moves. That each message goes to one receiver, in order, and that no stage polls for a message without
  * waiting for it, makes the result independent of the turns (Kahn 1974): so what this finds without clocks holds for
  * real ranks, however fast.
  *

@@ -18,7 +18,7 @@ struct pp_timeline {
  *  no bound) of the stage's messages in that direction are not received yet; a receive waits for the message. *out is
  *  valid, to be freed with pp_timeline_fini, also after an error.
  *  @errors E_INTERNAL naming stage, action and fault: a deadlock, a receive that meets another message than its own, a
- *  message nobody receives; E_MEMORY  @collective{none} */
+ *  message that is not received; E_MEMORY  @collective{none} */
 enum status pp_timeline_make(const struct schedule *stages, int n_stages, int depth, const struct pp_times *,
                              struct pp_timeline *out);
 void pp_timeline_fini(struct pp_timeline *);

@@ -122,7 +122,7 @@ static void test_pp_schedule_1f1b_of_two_stages_is_the_textbooks(void **state) {
 }
 
 /* ---- all stages together ---- */
-/* For both schedules one message under way a direction is enough, at any size. With none, nothing could ever be
+/* For both schedules one message in flight a direction is enough, at any size. With none, nothing could ever be
  * sent. */
 static void check_depth(const struct table *t) {
     int depth = pp_send_depth(t->row, &(struct pp_shape){t->p, 1, t->m});

@@ -65,7 +65,7 @@ static enum status run_middle(struct chain *c, struct middle *m, int first) {
     return OK;
 }
 
-/* kept: what forward left behind, or NULL: then it is made again, with dropout's counter at `first`. */
+/* kept: what forward left behind, or NULL: then it is recomputed, with dropout's counter at `first`. */
 static enum status backward(struct chain *c, struct middle *kept, int first, const double *y, struct gradients *g) {
     struct middle again;
     double dy[R * C], dg[R * K], dh[R * K];

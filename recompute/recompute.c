@@ -13,7 +13,7 @@
  *
  * How it is said here: a slot is marked `replay`. That is all. The lowering then drops its value after forward, and
  * emits replay rows where a backward row asks for it, recursively down to what was kept, each at most once. So steps
- * that nobody asks for are not replayed (the last product of a layer and its sum over tp, in `full`), dropout draws the
+ * that nothing needs are not replayed (the last product of a layer and its sum over tp, in `full`), dropout draws the
  * same mask because it draws by counter, and a collective is replayed only when its result is wanted; the bill counts
  * replay rows like all others.
  *

@@ -84,7 +84,7 @@ static void test_recompute_none_marks_nothing(void **state) {
     check_marked(&plan, "");
 }
 
-/* ---- groups of layers: 'o' the output is kept, '.' it is made again, '-' nothing of the layer is; a space between
+/* ---- groups of layers: 'o' the output is kept, '.' it is recomputed, '-' nothing of the layer is; a space between
  * chunks ---- */
 static char layer_sign(const struct program *p, int block) {
     char text[512];
@@ -117,7 +117,7 @@ static void test_recompute_uniform_keeps_one_input_a_group(void **state) {
     }
 }
 
-/* Groups start again with each stage and chunk: what a neighbour sends cannot be made again here. */
+/* Groups start again with each stage and chunk: what a neighbour sends cannot be recomputed here. */
 static void test_recompute_uniform_groups_end_with_the_chunk(void **state) {
     (void)state;
     static const char *const stages[] = {"oooo", ".o.o", "..oo", "...o"};
@@ -265,7 +265,7 @@ static void test_recompute_replays_each_step_at_most_once(void **state) {
     check_replays(&plan, " ln1 qkv att proj res1 ln2 fc gelu fc2 res2 ");
 }
 
-/* With tp: proj's sum is made again, fc2's is not; enter is a view and has no row. With sp: its gathers too, the head's
+/* With tp: proj's sum is recomputed, fc2's is not; enter is a view and has no row. With sp: its gathers too, the head's
  * as well, but those are sp's own wish, with or without recomputation. */
 static void test_recompute_replays_collectives_only_when_wanted(void **state) {
     (void)state;
@@ -278,7 +278,7 @@ static void test_recompute_replays_collectives_only_when_wanted(void **state) {
     check_replays(&plan, " ln1.in ln2.in lnf.in ");
 }
 
-/* In a group all layers but the last give their output to the next one's replay, so theirs is made again as a whole. */
+/* In a group all layers but the last give their output to the next one's replay, so theirs is recomputed as a whole. */
 static void test_recompute_uniform_replays_whole_layers_but_the_last(void **state) {
     (void)state;
     struct run r;

@@ -81,7 +81,7 @@ static void assert_layers(const struct plan *p, int64_t bytes, int64_t statistic
     assert_int_equal(sum, saved.frame);
 }
 
-/* ---- the paper, with its 2 bytes an element ---- */
+/* ---- the paper, with its 2 bytes per element ---- */
 
 /* Table 2, as printed there; the first row is tp's with t = 1. */
 static int64_t paper_bytes(const struct plan *p) {
@@ -93,7 +93,7 @@ static int64_t paper_bytes(const struct plan *p) {
     return tp_options(p)->sp ? (34 * sbh + 5 * asbs) / t : 10 * sbh + 24 * sbh / t + 5 * asbs / t;
 }
 
-/* Mean and rstd of two layernorms in fp32; none when the layer is made again. */
+/* Mean and rstd of two layernorms in fp32; none when the layer is recomputed. */
 static int64_t layernorm_bytes(const struct plan *p) {
     int64_t size = p->precision == PRECISION_FP64 ? 8 : 4;
     return recompute_options(p)->kind == RECOMPUTE_FULL

@@ -36,7 +36,7 @@ struct layer {
     double x[R * C], y[R * C], dx[R * C], dy[R * C], a[R * K], h[R * K], da[R * K];
 };
 
-/* Element i of the tensor of that name: a whole number from -2 to 2, the same for whoever asks. */
+/* Element i of the tensor of that name: a whole number from -2 to 2, the same on every rank. */
 static double element(const char *name, int i) { return floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)i)) - 2; }
 
 static void fill(struct layer *l, int first, int n) {

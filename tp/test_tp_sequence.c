@@ -11,7 +11,7 @@
 #include "tp/tp_sequence.h"
 #include <stdlib.h>
 
-enum { SHARE = 3, C = 5, MOST = 3 * 4 * SHARE * C };   /* tokens a rank; channels; at most 3 sequences on 4 ranks */
+enum { SHARE = 3, C = 5, MOST = 3 * 4 * SHARE * C };   /* tokens per rank; channels; at most 3 sequences on 4 ranks */
 static const enum dtype DTYPES[] = {FP64, FP32, BF16, FP16};
 
 /* One row: a whole (B,T,C) and a shard (B,T/tp,C), of which one goes in and the other comes out. */

@@ -1,7 +1,7 @@
 /* Vocabulary-parallel softmax cross-entropy.
  *
  * Each rank has V/tp columns of the logits. Gathering them would move B T V numbers; but the loss needs only three
- * numbers a token from every rank:
+ * numbers per token from every rank:
  *
  *   max[r]  = max over ranks of max_k x[r,k]                          all-reduce of B T, maximum
  *   sum[r]  = sum over ranks of sum_k e^(x[r,k] - max[r])             all-reduce of 2 B T, sum,

@@ -1,6 +1,6 @@
 /* ranks: 2
  *
- * ZeRO in its barest form: one linear layer, a batch of 8 samples in M microbatches a rank, 1, 2 or 4 ranks.
+ * ZeRO in its barest form: one linear layer, a batch of 8 samples in M microbatches per rank, 1, 2 or 4 ranks.
  *
  *     y = x W^T      dy = (y - t) / B      dx = dy W      dW = sum over samples b of dy[b]^T x[b]      W = AdamW(W, dW)
  *
@@ -20,7 +20,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { B = 8, C = 4, K = 2, N = K * C, M = 2 };   /* samples, channels in and out, weights, microbatches a rank */
+enum { B = 8, C = 4, K = 2, N = K * C, M = 2 };   /* samples, channels in and out, weights, microbatches per rank */
 /* W and dW are whole; own_W to v are this rank's shard; dx is of its samples. */
 struct state { const struct group *group; int shard; double W[N], dW[N], own_W[N], own_dW[N], m[N], v[N], dx[B * C]; };
 

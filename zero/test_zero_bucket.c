@@ -111,7 +111,7 @@ static void test_zero_bucket_foretells_each_readiness_or_the_final_one(void **st
     fixture_fini(&f);
 }
 
-/* ---- foretelling, against a run: what GRAD_READY says while a step of a GPT is under way ---- */
+/* ---- foretelling, against a run: what GRAD_READY says while a step of a GPT is in flight ---- */
 struct record { int n, n_final, all[4096], final[4096]; };
 
 static enum status note(struct run *r, void *self, const struct event *e) {

@@ -7,7 +7,7 @@
  *   stage 2   s, g divided     a gradient is summed straight to its owner, and the rest of it forgotten
  *   stage 3   s, g, w divided  a block's weights are gathered just before they are used, and forgotten after
  *
- * Formula (bytes a parameter and rank; w = g = 2, s = 12 in bf16 with fp32 states):
+ * Formula (bytes per parameter and rank; w = g = 2, s = 12 in bf16 with fp32 states):
  *   stage 1   w + g + s/N = 4 + 12/N       stage 2   w + (g + s)/N = 2 + 14/N       stage 3   (w + g + s)/N = 16/N
  *
  * Stored where: every param is cut by itself into N equal shards, rounded up; rank r owns elements [r shard, (r+1)

@@ -17,7 +17,7 @@ void chart_close(FILE *);
  *  @return the height under the last line; `top` for a single series, which needs none */
 double chart_legend(FILE *f, const struct chart_series *, int n_series, unsigned used, double top);
 
-/** About how wide a text of so many characters is. */
+/** The approximate width of a text of n characters. */
 double chart_text_width(int n_characters);
 enum chart_anchor { CHART_LEFT, CHART_MIDDLE, CHART_RIGHT };
 void chart_label(FILE *, double x, double y, enum chart_anchor, const char *text, int most_characters);

@@ -10,7 +10,7 @@
 /* The colours of the roles, the same in every picture. [N_ROLES] */
 extern const struct chart_series memory_chart_roles[];
 
-/* A picture has at most so many points; where a step has more rows, a point is the fullest of several. */
+/* A picture has at most this many points; where a step has more rows, a point is the fullest of several. */
 enum { MEMORY_CHART_POINTS = 1500, MEMORY_CHART_LABEL_BYTES = 24 };
 
 /* All in MiB. Zero is a chart without points. */

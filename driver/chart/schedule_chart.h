@@ -29,7 +29,7 @@ void schedule_chart_fini(struct schedule_chart *);
 /** Its stages, chunks and microbatches. */
 struct pp_shape schedule_chart_shape(const struct schedule_chart *);
 
-/** "interleaved: 4 stages, 8 microbatches, 2 chunks a stage" */
+/** "interleaved: 4 stages, 8 microbatches, 2 chunks per stage" */
 void schedule_chart_title(const struct schedule_chart *, FILE *);
 /** As text: a row a stage and a column a unit of time; a sentence instead when it is too wide for that. */
 void schedule_chart_text(const struct schedule_chart *, FILE *);

@@ -8,7 +8,7 @@
  *   train     the steps; only a non-finite loss is agreed on        ranks beyond the layout: comm_idle, asleep
  *   gather    what each rank measured, to rank 0
  *
- * A failure in the middle of a step has nobody to agree with, as in train: the rank that notices ends the job. The
+ * A failure in the middle of a step cannot be agreed on, as in train: the rank that notices ends the job. The
  * report is written after every row, so what was compared until then is not lost.
  *
  * What is fair: same steps, data, seed and process; threads are the cores divided by the ranks that a strategy uses,
@@ -185,7 +185,7 @@ static enum status train(struct compare_row *row, struct run *r, struct trace *t
 
 /* ---- a strategy ---- */
 
-/* A failure that belongs to the strategy: the ranks agreed on it, and nothing of it is under way. */
+/* A failure that belongs to the strategy: the ranks agreed on it, and nothing of it is in flight. */
 static bool is_a_row(enum status status) { return status != E_COMM && status != E_TIMEOUT && status != E_DEVICE; }
 
 /* All ranks have come to the end of a gate. The first failure becomes the row's. */
@@ -200,7 +200,7 @@ static enum status run_gates(struct request *q, struct compare_row *row, struct 
     TRY(agree(row, open_run(q, row, r, trace)));
     row->started = true;
     enum status trained = train(row, r, *trace, &mine);
-    if (trained != OK && trained != E_NUMERIC) return trained;       /* in the middle of a step: nobody to agree with */
+    if (trained != OK && trained != E_NUMERIC) return trained;       /* in the middle of a step: no agreement */
     TRY(agree(row, trained));
     return comm_all_gather(group_world(), &mine, row->ranks, sizeof mine, UINT8);
 }

@@ -8,7 +8,7 @@
 /** Every table of `trivium compare`, of all rows, as text. */
 void compare_table_print(FILE *, const struct compare_row *rows, int n_rows);
 
-/* ---- the same tables for whoever lays them out otherwise (driver/compare/compare_html.c) ---- */
+/* ---- the same tables for another layout (driver/compare/compare_html.c) ---- */
 enum { COMPARE_CELL_BYTES = 32 };
 
 struct compare_entry { const struct compare_row *row; struct compare_summary sum; };
@@ -28,10 +28,10 @@ struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows
 void compare_cell(const struct compare_column *, const struct compare_entry *, char text[COMPARE_CELL_BYTES]);
 /** Does any row have something to say there? */
 bool compare_column_used(const struct compare_column *, const struct compare_entry *, int n);
-/** "Least memory ... Most tokens a second ...", a line; nothing when no row ran. */
+/** "Least memory ... Most tokens per second ...", a line; nothing when no row ran. */
 void compare_conclusion(FILE *, const struct compare_entry *, int n);
 
-/** "12.34" of so many bytes: MiB with about four digits. */
+/** "12.34" of a number of bytes: MiB with about four digits. */
 void compare_mib(double bytes, char *text, size_t text_bytes);
 
 #endif

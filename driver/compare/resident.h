@@ -8,7 +8,7 @@
  *  (Linux does, through /proc/self/clear_refs), the peak stays that of the whole process. */
 void resident_reset(void);
 
-/** The most bytes that were resident at once since the reset; 0 where nobody knows. */
+/** The most bytes that were resident at once since the reset; 0 where it is unknown. */
 int64_t resident_peak_bytes(void);
 
 #endif

@@ -61,7 +61,7 @@ static void test_report_page_escapes_and_refuses(void **state) {
                            "<td class=\"reason\" colspan=\"10\">refused: E_CONFIG tp=3 does not &lt;divide&gt;</td>"),
                      1);
     assert_int_equal(count(text, "2 of them are done"), 1);
-    /* tokens a second */
+    /* tokens per second */
     assert_int_equal(count(text, ">not known<"), 1);
 }
 

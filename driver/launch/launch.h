@@ -139,7 +139,7 @@ struct launch_end {
     int stop_signal; /* the last of HUP INT QUIT TERM that reached launch; 0: none */
     bool asked;      /* one of these, or USR1, has reached launch */
     bool forced;     /* mpirun did not end when it was told to, and was killed */
-    bool reader_left; /* nobody reads standard output any more, which ended the job */
+    bool reader_left; /* standard output has no reader any more, which ended the job */
     int text_lost;   /* errno, when standard output could not be written */
 };
 
@@ -161,7 +161,7 @@ void launch_scratch_make(void);
 void launch_scratch_remove(void);
 bool launch_mark_in(const char *environment, size_t bytes, const char *mark);
 enum { LAUNCH_LEAVES_S = 1 }; /* what Open MPI starts beside a program goes a moment after it */
-/** Kill what has the mark and is still there after so many seconds, and wait until it is gone. Nothing else is touched.
+/** Kill what has the mark and still exists after this many seconds, and wait until it is gone. Nothing else is touched.
  *  @errors E_COMM */
 enum status launch_end_remains(double patience_s);
 

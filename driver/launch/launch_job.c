@@ -2,10 +2,10 @@
  *
  * Signals. mpirun has a process group of its own, so that neither Ctrl-C nor `timeout` reaches it except through here.
  *   TERM       "your time is up": becomes USR1, which mpirun forwards and at which ranks save and leave with code 75
- *   TERM again, INT, HUP, QUIT, or nobody reads standard output any more: "stop now": a TERM, at which mpirun ends the
+ *   TERM again, INT, HUP, QUIT, or standard output has no reader any more: "stop now": a TERM, at which mpirun ends the
  *   ranks. One that stands still is killed, with all that is left of the job, 10 s later, or when "stop now" comes
  *   again
- *   USR1       forwarded: the same request as TERM, from whoever knows it by that name
+ *   USR1       forwarded: the same request as TERM, by its other name
  * Should launch itself be killed outright, the kernel sends mpirun a TERM (Linux), and the guard, a process that waits
  * for nothing else, kills what is left after 10 s: no rank is ever left behind. */
 #include "driver/launch/launch.h"
@@ -38,7 +38,7 @@ struct job {
     double started_s, term_s /* first TERM; 0: none */, asked_s /* last USR1 sent for it */;
     double stop_s; /* "stop now"; 0: none */
     struct launch_text text;
-    bool gives_up; /* on text that nobody reads, after mpirun's end */
+    bool gives_up; /* on text that has no reader, after mpirun's end */
 };
 
 /* ---- signals ---- */
@@ -117,7 +117,7 @@ static void guard(int alive) {
 #endif
     for (size_t k = 0; k < sizeof ignored / sizeof *ignored; k++) signal(ignored[k], SIG_IGN);
     for (int fd = 0; fd < MOST_FD; fd++)
-        if (fd != alive) close(fd); /* nobody who reads launch's output waits for the guard */
+        if (fd != alive) close(fd); /* a reader of launch's output does not wait for the guard */
     while (read(alive, &byte, 1) < 0 && errno == EINTR) continue;
     launch_end_remains(ends_s);
     launch_scratch_remove();

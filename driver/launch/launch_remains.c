@@ -1,11 +1,11 @@
 /* No process of an attempt may outlive it: a rank that still writes would be in the way of the next attempt's.
  *
- * As a rule mpirun has ended them all. But when mpirun itself is killed, its ranks are nobody's children any more, each
+ * As a rule mpirun has ended them all. But when mpirun itself is killed, its ranks are orphans, each
  * has a process group of its own, and one that is stopped never notices. So every process of this launch carries a mark
  * in its environment, which no other process has, and those are looked up in /proc (Linux). On other hosts it is Open
  * MPI's daemon that ends its ranks when it loses mpirun.
  *
- * Files: mpirun removes its own, and the ranks' shared memory (4 MiB a rank in /dev/shm), unless it is killed. So both
+ * Files: mpirun removes its own and the ranks' shared memory (4 MiB per rank in /dev/shm), unless it is killed. So both
  * are told to use folders that launch makes and removes. */
 #define _GNU_SOURCE /* nftw */
 #include "driver/launch/launch.h"

@@ -1,7 +1,7 @@
 /* What mpirun and its ranks write: standard output goes through as it comes, standard error by the filter.
  *
  * Standard output has a pipe of its own as well: mpirun crashes when its reader leaves (`launch ... | head`), and
- * launch knows what that means. Whoever reads slowly must not keep launch from its signals, so nothing is written
+ * launch knows what that means. A slow reader must not keep launch from its signals, so nothing is written
  * before poll says that there is room; a pipe then takes at least 4096 bytes. */
 #include "driver/launch/launch.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IDLE_MS = 250 }; /* nobody else writes into the middle of one of mpirun's messages for that long */
+enum { IDLE_MS = 250 }; /* a message of mpirun is not interrupted for that long */
 
 void launch_text_init(struct launch_text *text, struct launch_filter *filter, int out_fd, int err_fd) {
     *text = (struct launch_text){.filter = filter, .out_fd = out_fd, .err_fd = err_fd};
@@ -51,7 +51,7 @@ static void show(const struct launch_text *text, const char *line) {
     if (text->lost == EPIPE) return; /* what the end of a job says whose reader has left */
     for (size_t left = strlen(line); left > 0;) {
         ssize_t n = write(STDERR_FILENO, line, left);
-        if (n < 0 && errno != EINTR) return; /* closed: nobody reads it */
+        if (n < 0 && errno != EINTR) return; /* closed: it has no reader */
         if (n < 0) continue;
         line += n;
         left -= (size_t)n;

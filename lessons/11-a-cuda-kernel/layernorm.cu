@@ -70,7 +70,7 @@ __global__ static void one_warp(float *y, const float *x, const float *g, const 
     for (int c = lane; c < C; c += LANES) to[c] = (row[c] - mean) * rstd * g[c] + b[c];
 }
 
-/* ---- 4. the row stays in registers: x is read once, 16 bytes a lane at a time ---- */
+/* ---- 4. the row stays in registers: x is read once, 16 bytes per lane at a time ---- */
 enum { GROUP = 4, KEPT = 8, MAX_COLUMNS = KEPT * LANES * GROUP };
 __global__ static void in_registers(float *y, const float *x, const float *g, const float *b, int R, int C) {
     int r = blockIdx.x * ROWS + threadIdx.x / LANES, lane = threadIdx.x % LANES;

@@ -1,4 +1,4 @@
-/* What the option*.c files share. Nobody else includes this. */
+/* What the option*.c files share. No other file includes this. */
 #ifndef TRIVIUM_BASE_OPTION_PRIVATE_H
 #define TRIVIUM_BASE_OPTION_PRIVATE_H
 

@@ -2,7 +2,7 @@
  *
  * A recorder is an array. Opening a span takes the next element and reads the clock, closing it reads the clock again;
  * nothing is allocated, formatted or sent until somebody asks (lib/trace/trace.h). Who can be recorded holds a pointer
- * to a recorder, NULL when nobody records: then each of the functions below is one branch that is always taken the same
+ * to a recorder, NULL when nothing is recorded: then each function below is one branch that is always taken the same
  * way.
  *
  * Spans lie in the order in which they were opened. What an element means (whose step, which row) only those know who
@@ -67,7 +67,7 @@ static inline void spans_outside(struct spans *s) {
     s->now.action = s->now.microbatch = s->now.other = s->now.chunk = -1;
 }
 
-/** @return the span's index, to close it with; -1: nobody records, or there is no room */
+/** @return the span's index, to close it with; -1: nothing is recorded, or there is no room */
 static inline int span_open_at(struct spans *s, enum span_kind kind, int what, double start_s) {
     if (!s) return -1;
     if (s->n == s->capacity) {

@@ -1,4 +1,4 @@
-/* The one-line error: recorded where it happens, kept per thread, written once by whoever reports it. */
+/* The one-line error: recorded where it happens, kept per thread, written once, where it is reported. */
 #include "lib/base/status.h"
 
 #include <stdarg.h>
@@ -89,7 +89,7 @@ const char *status_message(void) {
     return *recorded ? recorded + message_at : "";
 }
 
-/* The callers, innermost first: for whoever debugs Trivium itself. */
+/* The callers, innermost first: to debug Trivium itself. */
 static size_t append_frames(char *text, size_t used, size_t size) {
     for (int i = 0; i < n_frames && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "    from %s:%d %s\n", base_name(frames[i].file),
@@ -105,7 +105,7 @@ void status_report(void) {
     if (show && strcmp(show, "1") == 0) used = append_frames(text, used, sizeof text);
     /* one write: the lines of several ranks share a terminal, and must not mix */
     ssize_t written = write(STDERR_FILENO, text, used);
-    (void)written; /* nobody is left to tell */
+    (void)written; /* nothing is left to tell it to */
     status_clear();
 }
 

@@ -56,7 +56,7 @@ enum status status_frame(enum status code, const char *file, int line, const cha
 /** The recorded line, without a newline; "" when there is none. Borrowed until the next FAIL of this thread. */
 const char *status_text(void);
 
-/** Its sentence alone, without rank, code and place, for whoever puts it into another one: FAIL(code, "strategy 2: %s",
+/** Its sentence alone, without rank, code and place, to put it into another one: FAIL(code, "strategy 2: %s",
  *  status_message()). Borrowed likewise. */
 const char *status_message(void);
 

@@ -57,7 +57,7 @@ enum { CHECKPOINT_VERSION = 2, CHECKPOINT_PATH_MAX = 1024 };
 enum status checkpoint_save(struct run *, const char *save, int64_t keep);
 
 /* ---- the same beside the training ---- */
-struct checkpoint_saver;                 /* a save under way */
+struct checkpoint_saver;                 /* a save in flight */
 struct checkpoint_saved {
     bool ended;                          /* the step has its name, and `latest` names it */
     int64_t step;

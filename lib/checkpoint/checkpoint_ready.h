@@ -17,7 +17,7 @@ struct checkpoint_ready {
  *  path with no room for the names of a checkpoint; E_MEMORY */
 enum status checkpoint_ready(const char *save, int64_t probe_bytes, struct checkpoint_ready *out);
 
-/** Is there room for a checkpoint of so many bytes (it is written before an old one is removed), and for two? Pure.
+/** Is there room for a checkpoint of this many bytes (it is written before an old one is removed), and for two? Pure.
  *  @errors E_IO: not even for one */
 enum status checkpoint_room(const char *save, double free_bytes, double checkpoint_bytes, bool *tight);
 

@@ -86,7 +86,7 @@ static enum status give_name(const char *save, int64_t step, const char *unfinis
     bool there = errno == ENOTEMPTY || errno == EEXIST;
     if (there && renameat2(AT_FDCWD, unfinished, AT_FDCWD, final, RENAME_EXCHANGE) == 0) return OK;
     if (there && (errno == EINVAL || errno == ENOSYS)) {
-        TRY(checkpoint_step_path(save, step + 1, true, aside));      /* a name that pruning knows, and nobody has while
+        TRY(checkpoint_step_path(save, step + 1, true, aside));      /* a name that pruning knows, and no rank has while
                                                                       * this step is saved */
         TRY(checkpoint_remove_folder(aside));
         if (rename(final, aside) == 0 && rename(unfinished, final) == 0) return OK;
@@ -116,7 +116,7 @@ enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step,
 
 enum status checkpoint_begin(const char *save, const char *unfinished) {
     TRY(checkpoint_make_folder(save));
-    (void)checkpoint_remove_unfinished(save);                        /* what stays of others is in nobody's way */
+    (void)checkpoint_remove_unfinished(save);                        /* what stays of others does no harm */
     TRY(checkpoint_remove_folder(unfinished));
     return checkpoint_make_folder(unfinished);
 }

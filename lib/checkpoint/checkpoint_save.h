@@ -36,7 +36,7 @@ json_t *checkpoint_manifest(const struct run *);
 /** Rank 0, before any rank writes: `save`, without what is unfinished there, and in it an empty folder for the step.
  *  @errors E_IO  @collective{none} */
 enum status checkpoint_begin(const char *save, const char *unfinished);
-/** A rank did not answer: nobody knows what it still writes, or whether it hangs in the file system. */
+/** A rank did not answer: it is unknown what it still writes, or whether it hangs in the file system. */
 static inline bool checkpoint_is_stranded(enum status status) { return status == E_TIMEOUT || status == E_COMM; }
 /** After a save that failed on every rank, when no rank writes any more: rank 0 removes the step's folder, whose room
  *  the next save may need.

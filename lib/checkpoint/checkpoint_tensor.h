@@ -2,8 +2,8 @@
  * of tensors that come from elsewhere.
  *
  * A checkpoint that is made so holds weights alone: a run may begin with it (--init, in any layout and precision), and
- * cannot go on with it (--resume). It is one file, written as checkpoint.h says: beside, flushed, renamed; whoever is
- * killed on the way leaves a folder that nobody reads. */
+ * cannot go on with it (--resume). It is one file, written as checkpoint.h says: beside, flushed, renamed; a process
+ * killed on the way leaves a folder that is never read. */
 #ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_TENSOR_H
 #define TRIVIUM_CHECKPOINT_CHECKPOINT_TENSOR_H
 

@@ -101,7 +101,7 @@ enum status checkpoint_weights_finish(struct checkpoint_writer **writer) {
     return status;
 }
 
-/* What cannot be removed keeps its dot, and nobody reads it. */
+/* What cannot be removed keeps its dot, and is never read. */
 void checkpoint_weights_abandon(struct checkpoint_writer **writer) {
     struct checkpoint_writer *w = *writer;
     if (!w) return;

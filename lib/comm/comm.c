@@ -48,7 +48,7 @@ void comm_finish(bool clean, int code) {
             "an operation that ran into its deadline is still in flight; ending the job instead of waiting for it");
         clean = false;
     }
-    /* In a world of one there is nobody to strand and nobody to kill: the caller ends with its own code. */
+    /* In a world of one there is no peer to strand or to kill: the caller ends with its own code. */
     if (!clean && comm_world_size() > 1) mpi_world_kill(code ? code : 1);
     comm_device_close();
     group_close_world();

@@ -2,7 +2,7 @@
  *
  * Every operation is asynchronous: it starts here and ends in comm_wait, where every wait has a deadline. The blocking
  * forms are start + wait. Backends: `self` (one rank: nothing to do, nothing sent) and `mpi`; for memory of a GPU,
- * `nccl` or `staged` (comm_use_device). Only this folder looks at a group's size; nobody else asks whether it is one.
+ * `nccl` or `staged` (comm_use_device). Only this folder looks at a group's size; no other code asks whether it is one.
  *
  * Waiting. Ranks may outnumber cores, and MPI makes no progress by itself, so a wait is MPI_Test + sched_yield until
  * done or until the deadline. At the deadline the rank calls the roll: every rank that is itself waiting answers with
@@ -50,8 +50,8 @@ struct comm_settings {
 enum status comm_start(int *argc, char ***argv);
 /** Change the settings of the world; before the first operation. */
 void comm_configure(const struct comm_settings *);
-/** Leave MPI. Unless `clean`, and when an operation that ran into its deadline is still under way, kills the job with
- *  exit code `code` (MPI_Abort). In a world of one there is nobody to kill: it returns, and the caller exits.
+/** Leave MPI. Unless `clean`, and when an operation that ran into its deadline is still in flight, kills the job with
+ *  exit code `code` (MPI_Abort). In a world of one there is no peer to kill: it returns, and the caller exits.
  *  @collective{every process of the job, when clean} */
 void comm_finish(bool clean, int code);
 int comm_world_rank(void);
@@ -73,7 +73,7 @@ const char *comm_library(void);
 enum comm_transport {
     COMM_NCCL,     /* NCCL, on streams of its own: a GPU for each rank */
     COMM_STAGED,   /* through pinned host memory and MPI: ranks may share a GPU */
-    COMM_ALONE     /* nobody: only groups of one rank will be used. This call is not collective */
+    COMM_ALONE     /* none: only groups of one rank will be used. This call is not collective */
 };
 /** From here on, operations on memory that `device` owns go through the transport, in all groups, whenever made. An
  *  operation's buffers are all the device's or all the host's. A second call with the same arguments does nothing;
@@ -118,7 +118,7 @@ double comm_algorithm_bytes(enum comm_op, int n, double bytes);
 
 /** From here on a span is opened for each collective of more than one rank (messages are the schedule's to record):
  *  from its start until this rank learns that it is done, which is in comm_wait. Borrowed; NULL: no more. Between two
- *  calls no collective may be under way.
+ *  calls no collective may be in flight.
  *  @collective{none} */
 void comm_record(struct spans *);
 
@@ -180,12 +180,12 @@ enum status comm_broadcast(const struct group *, void *x, int64_t count, enum dt
 /** Do all ranks of the group agree that things are well? Every rank passes its own status; if any failed, the lowest
  *  failing
  *  rank reports its line (status_report), and every rank gets that rank's code. OK only if all are OK. A rank that
- *  passes E_TIMEOUT asks nobody: it reports and gets E_TIMEOUT back. If the agreement itself fails, its line is
+ *  passes E_TIMEOUT asks no peer: it reports and gets E_TIMEOUT back. If the agreement itself fails, its line is
  *  recorded, not reported.
  *  @collective{group; every rank must reach it, failed or not} @errors any code; E_TIMEOUT, E_COMM of its own */
 enum status fail_agree(const struct group *, enum status mine);
 
-/** The same agreement for a driver that goes on after a failure: nobody reports; every rank gets the first failing
+/** The same agreement for a driver that continues after a failure: no rank reports; every rank gets the first failing
  *  rank's sentence (status_message) in text, "" when all are OK, and its own recorded line is forgotten.
  *  @collective{group; every rank must reach it, failed or not} @errors as fail_agree */
 enum status fail_share(const struct group *, enum status mine, char *text, int64_t text_bytes);

@@ -2,7 +2,7 @@
  *
  * Ranks that call different collectives do not fail in MPI: they hang, or they exchange bytes that mean something else.
  * With the check each rank gathers a card of every member and compares them all with the first, so that every member
- * finds the same mismatch, says the same sentence and returns E_COMM; nobody waits.
+ * finds the same mismatch, says the same sentence and returns E_COMM; no rank waits.
  *
  * Cost: one small all_gather a collective, and every start becomes a meeting point, so that nothing overlaps. It is a
  * tool for finding faults, not for training. A member that calls no collective at all is found by the deadline

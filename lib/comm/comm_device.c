@@ -57,7 +57,7 @@ enum status comm_device_shared(const struct device *wanted, bool *shared) {
 int comm_nccl_version(void) { return 0; }
 #endif
 
-/* ---- under way ---- */
+/* ---- in flight ---- */
 void comm_device_progress(void) {
     if (transport) transport->progress();
 }

@@ -28,7 +28,7 @@ struct comm_device_transport {
     enum status (*check)(void);                      /* has anything failed since it was started? */
     /* The operation of this rank that was started longest ago and is not finished, or NULL; and when it was started. */
     const struct comm_request *(*oldest)(double *started_s);
-    void (*give_up)(void);                            /* end what is under way, without the peers */
+    void (*give_up)(void);                            /* end what is in flight, without the peers */
 };
 extern const struct comm_device_transport comm_staged, comm_nccl;
 extern const struct comm_backend comm_self_device;

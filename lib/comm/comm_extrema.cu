@@ -6,7 +6,7 @@
  *   encode(b) = b >= 0 ? b : b ^ 0x7fffffff         and decode is the same function
  *
  * NaN are the numbers beyond infinity. For a maximum each becomes 0x7fffffff, a NaN above all; for a minimum
- * 0x80000000, which decodes to 0xffffffff, a NaN below all. -0 stands just below +0. Memory-bound; 8 bytes a thread
+ * 0x80000000, which decodes to 0xffffffff, a NaN below all. -0 stands just below +0. Memory-bound; 8 bytes per thread
  * would not be faster than the links that carry the result. */
 #include "lib/comm/comm_extrema.h"
 #include "lib/base/integer.h"

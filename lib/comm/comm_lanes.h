@@ -32,9 +32,9 @@ struct lanes {                                   /* group->side */
  *  E_TIMEOUT */
 enum status lanes_open(struct group *);
 enum status lanes_open_ring(struct group *);
-/** Wait for what is under way, within the deadline, and take the lanes down. @collective{group} */
+/** Wait for what is in flight, within the deadline, and take the lanes down. @collective{group} */
 void lanes_close(struct group *);
-/** Take them down at once, with what is under way. @collective{none} */
+/** Take them down at once, with what is in flight. @collective{none} */
 void lanes_abort(struct group *);
 
 /** The lane of a call. @errors E_INTERNAL: a message in a group that carries none, not along the ring, or with another

@@ -1,8 +1,8 @@
 /* Control messages: a duplicate of the world's communicator, and an outbox with one place for each kind and peer.
  *
  * MPI_Isend needs its buffer until the message has left, and a stopped peer may never let it. So each (kind, peer) has
- * a buffer of its own, and a second message of that kind to that peer is dropped while the first is under way: nothing
- * can pile up, and nobody waits. The messages are small enough to be sent eagerly, before the receiver has asked for
+ * a buffer of its own, and a second message of that kind to that peer is dropped while the first is in flight: nothing
+ * can pile up, and no rank waits. The messages are small enough to be sent eagerly, before the receiver has asked for
  * them. */
 #include "lib/comm/comm_mail.h"
 

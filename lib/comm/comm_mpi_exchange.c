@@ -7,16 +7,16 @@
  *   sum      to each peer p: my terms of part p        from each peer: its terms of part r, which I add to mine
  *   gather   to each peer: my part                     from each peer p: part p, straight to its place
  *
- *   reduce_scatter = sum: S (n-1)/n bytes a rank       all_gather = gather: S (n-1)/n       all_reduce = both: 2 S
+ *   reduce_scatter = sum: S (n-1)/n bytes per rank       all_gather = gather: S (n-1)/n       all_reduce = both: 2 S
  *   (n-1)/n
  *
- * which is the fewest that can be sent, with the adding shared out evenly. A ring sends as much; here nobody waits for
+ * which is the fewest that can be sent, with the adding shared out evenly. A ring sends as much; here no rank waits for
  * a neighbour of a neighbour, and within a machine all ranks are equally near.
  *
  * Overlap. All that a rank has to give is sent at the start. Within a machine "sent" means: announced; the receiver
  * copies it out of the sender's memory when it looks, even while the sender computes and looks at nothing.
  *
- * Same bits. Rank r adds to its own terms those of rank r-1, then r-2, ... round the circle, whoever comes first. One
+ * Same bits. Rank r adds to its own terms those of rank r-1, then r-2, ... round the circle, however they arrive. One
  * rank makes each sum, so all get the same.
  *
  * Terms come in segments into two buffers that stay in a core's cache: one is added while the other is on its way.
@@ -57,7 +57,7 @@ struct exchange {
     int64_t n_asked, n_added;    /* segments of terms */
 };
 
-static struct exchange *first;   /* of those under way */
+static struct exchange *first;   /* of those in flight */
 
 static int64_t whole_count(const struct group *group, const struct comm_call *call) {
     return call->op == COMM_ALL_REDUCE ? call->count : call->count * group->size;

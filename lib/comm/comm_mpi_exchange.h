@@ -10,7 +10,7 @@ bool comm_exchange_takes(const struct group *, const struct comm_call *);
 /* request->group must have a communicator. */
 extern const struct comm_backend comm_exchange;
 
-/** Push every exchange forward. Whoever waits for anything calls this, since a peer may need what comes next of another
+/** Push every exchange forward. Every wait calls this, since a peer may need what comes next of another
  *  one.
  *  @collective{none} */
 void comm_exchange_progress(void);

@@ -34,7 +34,7 @@ struct flight {
 };
 
 static const struct device *device;
-static struct flight *flights, **flights_end = &flights, *unused;   /* under way, oldest first */
+static struct flight *flights, **flights_end = &flights, *unused;   /* in flight, oldest first */
 static bool broken;                    /* aborted after a deadline */
 static double next_look_s;
 static enum status failure;            /* what a look at the communicators has found */

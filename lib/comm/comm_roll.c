@@ -1,7 +1,7 @@
 /* The roll call: at its deadline a rank asks everybody "are you there, and what do you wait for?"
  *
  * The peer that did not come is often innocent: A waits for B, B waits for C, and C was stopped. So the question goes
- * to every rank of the world, not only to the group. Whoever is inside comm_wait or comm_progress answers at once, with
+ * to every rank of the world, not only to the group. A rank inside comm_wait or comm_progress answers at once, with
  * the operation it waits in. Silence for a second then means stopped, dead, or computing without a look at its mail; an
  * answer that names another operation means that the program's order differs between ranks, or shows the next link of
  * the chain.

@@ -248,7 +248,7 @@ static enum status staged_open(const struct device *wanted) {
     return OK;
 }
 
-/* What is still under way (after a deadline) keeps its memory: MPI and the GPU may still touch it. */
+/* What is still in flight (after a deadline) keeps its memory: MPI and the GPU may still touch it. */
 static void staged_close(void) {
     if (download) cudaStreamSynchronize(download);
     if (upload) cudaStreamSynchronize(upload);

@@ -6,7 +6,7 @@
  * called.
  *
  * A rank that stands by is the exception: it waits for others to finish something long that needs it not, so its naps
- * delay nobody, and a deadline would only say that the others are busy.
+ * delay no rank, and a deadline would only say that the others are busy.
  *
  * While it waits a rank answers the pings of others, about every millisecond. At its own deadline it calls the roll
  * (comm_roll.c), and the operation is given up: MPI has no way to take back a collective, so it may still touch its

@@ -1,5 +1,5 @@
 /* What a step exchanges, named: with whom, which operation, how much, how often, and what may hide it. Ops and
- * techniques append to one list (lib/program/bill.h); bytes and messages are functions of it, and nobody else writes
+ * techniques append to one list (lib/program/bill.h); bytes and messages are functions of it, and no other code writes
  * those formulas. */
 #ifndef TRIVIUM_COMM_EXCHANGE_H
 #define TRIVIUM_COMM_EXCHANGE_H
@@ -24,7 +24,7 @@ struct exchange {
     enum comm_op op;
     int64_t count;     /* elements of the whole: what is reduced, sent, gathered from all or scattered to all */
     enum dtype dtype;
-    int pieces;        /* so many operations carry it together; 0 is 1 */
+    int pieces;        /* the number of operations that carry it together; 0 is 1 */
     int64_t times;     /* a step; 0 is 1 */
     enum exchange_when when;
 };

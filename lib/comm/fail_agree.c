@@ -4,7 +4,7 @@
  * the lowest failing rank and its code at once. That rank speaks; the others forget their own lines, which say the same
  * or follow from it.
  *
- * What breaks: after E_TIMEOUT the group has an operation under way that its peers may never join, so no agreement over
+ * What breaks: after E_TIMEOUT the group has an operation in flight that its peers may never join, so no agreement over
  * it can be trusted: the rank speaks for itself, and its driver ends the job. */
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
@@ -19,7 +19,7 @@ static enum status without_agreement(enum status agreement, enum status mine, co
     return agreement;
 }
 
-struct first_failure { int rank; enum status code; }; /* code OK: nobody failed */
+struct first_failure { int rank; enum status code; }; /* code OK: no rank failed */
 
 static enum status find_first(const struct group *group, enum status mine, struct first_failure *out) {
     char my_line[1024];

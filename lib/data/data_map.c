@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opening alone would accept a directory, and block on a pipe that nobody writes to. */
+/* Opening alone would accept a directory, and block on a pipe without a writer. */
 static enum status open_regular(const char *path, const char *option, int *fd, int64_t *bytes) {
     struct stat info;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -28,7 +28,7 @@ struct device {
     /* 4096-byte aligned memory of the device. *out is owned by the caller, returned with `release`. @errors E_MEMORY */
     enum status (*allocate)(const struct device *, int64_t bytes, void **out);
     void (*release)(const struct device *, void *memory, int64_t bytes);
-    /* Is this address in memory that `allocate` gave out? Host memory is nobody's but the CPU's. */
+    /* Is this address in memory that `allocate` gave out? Host memory is the CPU's alone. */
     bool (*owns)(const struct device *, const void *address);
 
     /* ---- in order on the compute stream; the host does not wait ---- */

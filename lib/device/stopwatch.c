@@ -5,7 +5,7 @@
 
 struct piece { struct device_mark from, to; double *seconds; };
 
-/* Pieces 0 .. n-1 are under way, in the order of the stream; behind them are some whose events may be used again. */
+/* Pieces 0 .. n-1 are in flight, in the order of the stream; behind them are some whose events may be used again. */
 struct stopwatch { const struct device *device; struct piece *pieces; int n, made; };
 
 enum status stopwatch_create(const struct device *device, struct stopwatch **out) {

@@ -1,6 +1,6 @@
 /* AdamW over many tensors at once; see adamw.h, and adamw_cpu.c for the same arithmetic.
  *
- * Memory-bound: with fp32 states 28 bytes an element (bf16 weight and gradient, master) for a few dozen operations. A
+ * Memory-bound: with fp32 states 28 bytes per element (bf16 weight and gradient, master) for a few dozen operations. A
  * thread block takes one chunk of one tensor; a thread moves VEC elements at a time: 16 bytes of the moments and the
  * master, side by side with its neighbours', and as many elements of weight and gradient. A set of elements that does
  * not start at such a boundary everywhere (a shard may start at any element of a weight) is moved element by element,
@@ -15,7 +15,7 @@
 
 extern "C" { adamw_cuda_launcher CUDA(adamw); }
 
-/* BLOCKS on a multiprocessor at a time: in float 1280 threads with 48 bytes or more under way each. */
+/* BLOCKS on a multiprocessor at a time: in float 1280 threads with 48 bytes or more in flight each. */
 enum { THREADS = 256, BLOCKS = sizeof(real) == 8 ? 2 : 5, VEC = 16 / sizeof(real), CHUNK = THREADS * VEC * 4 };
 
 /* VEC elements of any type, moved as one (doubles beside floats: as two). */

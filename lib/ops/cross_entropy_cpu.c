@@ -49,7 +49,7 @@ static enum status row_sum(const struct device *device, const struct vocab_rows 
     return OK;
 }
 
-/* In order, on one thread: it reads three numbers a row. */
+/* In order, on one thread: it reads three numbers per row. */
 static enum status loss(const struct device *device, const struct vocab_rows *rows, const void *max, const void *sum,
                         const void *hit, void *lse, double scale, void *loss_out) {
     double total = 0;

@@ -29,7 +29,7 @@ extern const struct cross_entropy_pieces CUDA(cross_entropy_pieces);
  * spill. */
 enum { MOST_THREADS = 256, BLOCKS = sizeof(real) == 8 ? 4 : 8, TOTAL_THREADS = 1024, UNROLL = 4 };
 enum { TRAIN_THREADS = sizeof(real) == 8 ? 512 : 768, TRAIN_BLOCKS = sizeof(real) == 8 ? 1 : 2 };
-enum { MOST_KEPT = 226 * 1024 };   /* of an H100's 227 KiB a block; an A100 has 163, and refuses more */
+enum { MOST_KEPT = 226 * 1024 };   /* of an H100's 227 KiB per block; an A100 has 163, and refuses more */
 
 #if defined ELEM_fp64
 #define LOWEST (-DBL_MAX)
@@ -60,7 +60,7 @@ template <class Fold> __device__ static inline void take_one(const elem *x, int 
     fold->take(load(v));
 }
 
-/* Hand this thread's part of the n columns to `fold`; two loads are under way at a time. kept: a copy of the row,
+/* Hand this thread's part of the n columns to `fold`; two loads are in flight at a time. kept: a copy of the row,
  * which lies as x does against 16-byte boundaries; NULL: none. */
 template <class Fold> __device__ static inline void over_row(const elem *x, int n, Fold *fold, elem *kept = NULL) {
     int head = to_boundary(x, n), packs = (n - head) / PACK, i = threadIdx.x, step = blockDim.x;

@@ -39,7 +39,7 @@ __device__ static inline int32_t local_row(int32_t token, struct vocabulary v) {
 
 /* ---- forward ---- */
 
-enum { AHEAD = 4 };   /* loads under way in each lane, before the first of them is waited for */
+enum { AHEAD = 4 };   /* loads in flight in each lane, before the first of them is waited for */
 
 __device__ static inline void write_group(elem *row, const group &g, int c, int C, int packed) {
     if (packed) store_whole((group *)(row + c), g);
@@ -153,7 +153,7 @@ __global__ static void __launch_bounds__(SORT_THREADS)
 enum { ALONE = 64, IN_FLIGHT = 8 };
 
 /* sum[j] += dy[position[i], c + j] for i = begin .. end-1, in order. Each waits for its position and then for its row,
- * so IN_FLIGHT are under way together. */
+ * so IN_FLIGHT are in flight together. */
 __device__ static inline void add_positions(real *sum, const elem *dy, const int32_t *position, int32_t begin,
                                             int32_t end, int c, int C, int packed) {
     for (int32_t i = begin; i < end; i += IN_FLIGHT) {

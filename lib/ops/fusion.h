@@ -17,7 +17,7 @@
  * comparison. A fused kernel that cannot do a shape runs the two kernels apart. Whether it changes bits, its file says.
  *
  * What breaks: memory. The plan gives the second's results the place of anything that dies with the first row: its
- * operands, its scratch, a result that nobody reads. Run apart, that is right; run together, one is written while the
+ * operands, its scratch, a result that is never read. Run apart, that is right; run together, one is written while the
  * other is still read. Such a pair is not joined. The exception is the value between them, or the dy of both: the
  * second may write over what it reads. And the second's weights must be there before the first runs. */
 #ifndef TRIVIUM_OPS_FUSION_H

@@ -1,10 +1,10 @@
 /* y = x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3), s the logistic function. See gelu.h.
  *
  * Memory-bound: 2 (forward) or 3 (backward) elements moved for each one computed. A thread moves 16 bytes at a time,
- * AHEAD times over before it computes, so that a multiprocessor has some 64 KiB under way: at 5 TB/s and a latency of 1
+ * AHEAD times over before it computes, so that a multiprocessor has some 64 KiB in flight: at 5 TB/s and a latency of 1
  * us, 40 KiB are in flight.
  *
- * Just so: at 2 bytes an element and 5 TB/s there is time for some 20 instructions for each. A correctly rounded
+ * Just so: at 2 bytes per element and 5 TB/s there is time for some 20 instructions for each. A correctly rounded
  * exponential and quotient take more, so for bf16 and fp16 they are the hardware's approximations, good to 22 bits
  * where the result keeps 8 or 11. */
 #include "lib/ops/gelu.h"

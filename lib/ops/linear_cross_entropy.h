@@ -58,7 +58,7 @@ struct linear_cross_entropy_sizes {
 struct linear_cross_entropy_sizes linear_cross_entropy_sizes(const struct call *);
 
 /** Scratch, in bytes from its beginning: what the products want, a chunk's logits, its dx if that is rounded at the
- *  end, and five numbers a token. */
+ *  end, and five numbers per token. */
 struct linear_cross_entropy_scratch { int64_t logits, dx, numbers, bytes; };
 struct linear_cross_entropy_scratch linear_cross_entropy_scratch(const struct call *, enum row_kind);
 

@@ -5,7 +5,7 @@
  * two kernels apart would take it after: y is nearer to the true value by up to a rounding of the sum, |gelu'| <= 1.13,
  * and has other bits.
  *
- * Where gelu may write over its input, nobody reads the input later, and it is not kept.
+ * Where gelu may write over its input, the input is not read later, and not kept.
  *
  * Apart: without a bias; rows of a length that the library cannot keep; and whenever it offers no algorithm (fp64).
  *

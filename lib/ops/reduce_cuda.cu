@@ -1,6 +1,6 @@
 /* Partial sums over many buffers of one dtype; see reduce.h.
  *
- * Memory-bound: every element is read once, 16 bytes a thread, and meets one conversion and one fused multiply-add in
+ * Memory-bound: every element is read once, 16 bytes per thread, and meets one conversion and one fused multiply-add in
  * double. Thread block b of n takes chunks b, b + n, ...; threads walk a chunk side by side; the threads' sums are
  * added in a fixed order. A buffer that does not start at a 16-byte boundary is read element by element. */
 #include "lib/ops/chunks.h"
@@ -10,7 +10,7 @@
 
 extern "C" { reduce_launcher CUDA(reduce_partials); reduce_add_launcher CUDA(reduce_add); }
 
-enum { THREADS = 256, CHUNK = REDUCE_CHUNK_BYTES / sizeof(elem) };   /* 8 times 16 bytes a thread */
+enum { THREADS = 256, CHUNK = REDUCE_CHUNK_BYTES / sizeof(elem) };   /* 8 times 16 bytes per thread */
 
 struct square {
     __device__ static inline double of(real x) { return (double)x * (double)x; }

@@ -6,7 +6,7 @@
  * adds what to the mean, is as in layernorm_cuda.cu.
  *
  * The bits are those of the two kernels apart: s is rounded to the element type before it is normalised, dropout draws
- * by the same counters, and sums are taken in the same order. Whoever changes the one file changes the other;
+ * by the same counters, and sums are taken in the same order. A change to one file is a change to the other;
  * test_fusion.c compares bits. Rows that layernorm would not keep in registers, longer ones or of odd length, run
  * apart. */
 #include "lib/ops/dropout_cuda.h"

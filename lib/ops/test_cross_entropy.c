@@ -116,7 +116,7 @@ static void test_cross_entropy_makes_the_loss_in_backward(void **state) {
     }
 }
 
-/* A step reads the logits once and writes their gradient once: sectors of 32 bytes. Beside them a few numbers a row,
+/* A step reads the logits once and writes their gradient once: sectors of 32 bytes. Beside them a few numbers per row,
  * of which each warp reads the target. */
 static void test_cross_entropy_moves_the_logits_twice(void **state) {
     (void)state;

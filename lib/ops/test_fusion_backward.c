@@ -135,7 +135,7 @@ static void test_layernorm_backward_is_the_two_kernels(void **state) {
         }
 }
 
-/* 1048: two warps a row, in fp64 too long. 2056: three warps of 16-bit elements, two rows a block less; in fp32 too
+/* 1048: two warps per row, in fp64 too long. 2056: three warps of 16-bit elements, two rows a block less; in fp32 too
  * long. 3080: too long. */
 static void test_layernorm_backward_is_the_cpus(void **state) {
     (void)state;

@@ -10,7 +10,7 @@ extern "C" {
 
 struct feed;
 
-/** Pinned buffers for the batches of this program: as many as microbatches are under way, at most FEED_SLOTS. On the
+/** Pinned buffers for the batches of this program: as many as microbatches are in flight, at most FEED_SLOTS. On the
  *  CPU there is nothing to allocate. @errors E_MEMORY  @collective{none} */
 enum { FEED_SLOTS = 32 };
 enum status feed_create(const struct device *, const struct program *, int n_microbatches, struct feed **out);

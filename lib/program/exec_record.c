@@ -25,7 +25,7 @@ int record_action(struct exec *e, const struct action *a, int index) {
     return span_open(e->recording, SPAN_ACTION, (int)a->kind);
 }
 
-/* An event that nobody had anything to do for says nothing, and there are as many of them as of all others. */
+/* An event in which no technique had anything to do says nothing, and there are as many of them as of all others. */
 static const double shortest_event_s = 1e-6;
 
 static void close_row(struct exec *e, const struct tape *t, int i, int span) {

@@ -19,7 +19,7 @@ enum status exec_transfer(struct exec *, const struct action *, struct place, st
 enum status exec_finish_sends(struct exec *);
 
 /* ---- exec_record.c ---- */
-/* @return the action's span, to be closed; -1: nobody records */
+/* @return the action's span, to be closed; -1: nothing is recorded */
 int record_action(struct exec *, const struct action *, int index);
 /* Around a row, or a pair that runs as one. @errors E_DEVICE */
 struct timed_row { double start_s; int span; };

@@ -2,7 +2,7 @@
  *
  * Whether a pair may be joined is a question of ops, of types and of what lies over what. The last is known before
  * there is memory: in an action, the values of one class and role lie in one stretch, and each param by itself. So the
- * operands are bound to addresses in stretches that nobody owns, far from each other, and nobody looks there.
+ * operands are bound to addresses in stretches without an owner, far from each other, and never read.
  *
  * Between the two rows may be events of params. What the second needs is then asked for before the kernel, a little
  * earlier; what is done is done after it, a little later. But only events that move no memory may change their order
@@ -28,7 +28,7 @@ void row_bind(const struct row *r, const struct addresses *a, struct call *c) {
     c->work = a->value(a->self, r->work);
 }
 
-/* ---- addresses that nobody owns ---- */
+/* ---- addresses without an owner ---- */
 static void *in_stretch(int64_t number, int64_t offset) {
     return (void *)(uintptr_t)((number + 1) * ((int64_t)1 << 44) + offset);
 }

@@ -99,8 +99,8 @@ static void emit_forward(struct lower *l, int id, enum tape_kind tape, enum row_
 
 static bool is_view(const struct step *s) { return s->op->forward_alias == ALIAS_VIEW; }
 
-/* The value of a slot for a backward row (or a replay) to read. What nobody here makes (a neighbour's activations,
- * data) is kept, marked or not: it cannot be made again. */
+/* The value of a slot for a backward row (or a replay) to read. What no row here computes (a neighbor's activations,
+ * data) is kept, marked or not: it cannot be recomputed. */
 static int require(struct lower *l, int slot, enum tape_kind tape) {
     int from = l->producer[slot];
     if (from >= 0 && is_view(&l->p->steps[from])) return require(l, l->p->steps[from].in[0], tape);

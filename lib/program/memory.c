@@ -102,7 +102,7 @@ static void plan_scratch(const struct chunk *chunks, struct memory_plan *m) {
                     m->scratch_bytes[r] = chunks[k].scratch_bytes[t][r];
 }
 
-/* A sender leaves a copy and goes on; so many slots are enough that no rank ever waits for a peer that waits for it. */
+/* A sender leaves a copy and goes on; enough slots that no rank ever waits for a peer that waits for it. */
 static void plan_ring(const struct chunk *chunks, const struct schedule *s, int channel, enum device_kind on,
                       struct stage_ring *ring, int64_t *end) {
     int n_sends = 0;

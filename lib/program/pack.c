@@ -3,7 +3,7 @@
  * First fit, biggest first; among equals the earliest first. For intervals of one size this is optimal (it is interval
  * colouring, greedy by start); for mixed sizes it is a heuristic, and `floor` says how far from the bound it ended.
  *
- * A step may have a million frames, so nobody compares all with all:
+ * A step may have a million frames, so not all are compared with all:
  *   the biggest   meet only each other. One sweep over the time line gives each the lowest slot that is free: n log n
  *   the others    each looks at those that overlap it in time, and only at those: a tree over the starts finds them */
 #include "lib/program/lower.h"

@@ -114,7 +114,7 @@ static void infer_reduce(struct program *p) {
     }
 }
 
-/* The loss of these targets is counted by whoever counts them. */
+/* The rank that counts these targets counts their loss. */
 bool program_counts_loss(const struct program *p) {
     return p->targets >= 0 && mesh_speaks(shape_cuts(&p->slots[p->targets].type.shape), &p->place);
 }

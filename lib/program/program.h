@@ -75,7 +75,7 @@ struct program {
     enum device_kind device;   /* where it will run, with how many OpenMP threads per rank, and whether products are */
     int n_threads;             /* plain loops: scratch and kernels depend on all three */
     bool plain_gemm;
-    bool forward_only;         /* nobody learns: no backward tapes, and params have no own elements (decode/) */
+    bool forward_only;         /* no training: no backward tapes, and params have no own elements (decode/) */
 };
 
 /** Elements that lie in the param and grad arenas, and in each of the optimizer's arrays: whole or shard, padding

@@ -182,7 +182,7 @@ static void test_backward_over_in_lives_as_long_as_the_gradient(void **state) {
     assert_int_equal(storage_class(storage_of(input_of("a.z")->din[0])), FRAME_FW);
 }
 
-/* What is made again for backward is written over all the same. */
+/* What is recomputed for backward is written over all the same. */
 static void test_backward_over_in_shares_what_was_replayed(void **state) {
     (void)state;
     int y = add(&op_plain, "y", x);

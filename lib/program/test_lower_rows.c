@@ -7,7 +7,7 @@
 /* ---- recomputation ---- */
 static void mark_replay(const char *slot) { p.slots[p.steps[step_named(slot)].out[0]].replay = true; }
 
-/* t wants z, z is made from y, y from x: x is kept, the two are made again, in order, for the two readers once. */
+/* t wants z, z is made from y, y from x: x is kept, the two are recomputed, in order, for the two readers once. */
 static void test_replay_emits_the_needed_producers_recursively_and_once(void **state) {
     (void)state;
     int z = add(&op_plain, "z", add(&op_plain, "y", x));
@@ -60,7 +60,7 @@ static void test_replay_passes_views_and_opens_param_windows(void **state) {
     assert_int_equal(input_of("a.z")->in[0], row(TAPE_B, ROW_REPLAY, step_named("a.y"))->out[0]);
 }
 
-/* What a neighbour has sent cannot be made again here: it is kept, whatever a technique marks. */
+/* What a neighbour has sent cannot be recomputed here: it is kept, whatever a technique marks. */
 static void test_an_incoming_slot_marked_replay_is_kept(void **state) {
     (void)state;
     add(&op_reads_in, "y", x);

@@ -1,4 +1,4 @@
-/* Initial values: element g of the global tensor is init_constant + init_std x normal(seed, name, g), whoever holds it.
+/* Initial values: element g of the global tensor is init_constant + init_std x normal(seed, name, g), on any rank.
  *
  * They are made in host memory, the weight and the master beside each other, and uploaded: a param at a time. */
 #include "lib/run/run.h"

@@ -21,7 +21,7 @@ static enum status open_file(struct metrics *m, const char *path, const char *mo
 
 enum status metrics_open(struct metrics *m, const char *path) { return open_file(m, path, "w"); }
 
-/* Whoever was killed while writing has left half a line: it is ended, so that it spoils no other. */
+/* A process killed while writing has left half a line: it is ended, so that it spoils no other. */
 enum status metrics_append(struct metrics *m, const char *path) {
     TRY(open_file(m, path, "a+"));
     bool half = m->file && fseek(m->file, -1, SEEK_END) == 0 && fgetc(m->file) != '\n';

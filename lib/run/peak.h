@@ -9,7 +9,7 @@
  *  AVX512_BF16). Otherwise bf16, like fp16, computes in fp32 and is measured as such. @collective{none} */
 double peak_flops_per_core(enum dtype);
 
-/** Dense flops a second of a GPU by the name that its driver gives, in the precision of matrix products; 0 for one that
+/** Dense flops per second of a GPU by its driver's name of it, in the precision of matrix products; 0 for one that
  *  is not in the table. fp32 is without TF32, as training here computes.  @source NVIDIA's data sheets 
  *  @collective{none} */
 double peak_flops_of_gpu(const char *name, enum dtype);

@@ -22,14 +22,14 @@ enum plan_masks { MASKS_REDRAW, MASKS_STORE };
 enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum {
     PLAN_MAX_STAGES = 512,
-    PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each; and nobody waits for a search through more */
+    PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each, and searching more takes too long */
     PLAN_OWN_BYTES = 4096
 };
 
 struct recipe;
 struct model;
 
-/* Options that only one technique or model knows: `at` of each is an offset into a struct of its own, of so many
+/* Options that only one technique or model knows: `at` of each is an offset into a struct of its own, of `bytes`
  * bytes. */
 struct own_options { const struct option *option; int n; size_t bytes; };
 
@@ -83,8 +83,8 @@ struct plan {
 /** The option table of everything above but `own`, in --help order. */
 extern const struct option_table plan_options;
 
-/** The struct of whoever's options these are, in the plan: pp_options(plan) and the like. (Not const, as with strchr:
- *  who has a plan that may be changed may change this.) NULL: nobody's in the plan's recipe. */
+/** The struct of these options' owner, in the plan: pp_options(plan) and the like. (Not const, as with strchr:
+ *  who has a plan that may be changed may change this.) NULL: their owner is not in the plan's recipe. */
 void *plan_own(const struct plan *, const struct own_options *);
 
 /** Fill in what follows from the rest (dp from the world, micro-batch as a technique wants it, min-lr, vocab) and
@@ -109,7 +109,7 @@ static inline int64_t plan_replica_ranks(const struct plan *p) {
 enum dtype plan_dtype(const struct plan *);
 
 /** Rows of the vocabulary that each of `parts` ranks has. What they have beyond the vocabulary is padding: zero,
- *  trained by nobody, saved nowhere. On CUDA a multiple of 64, so that rows of logits start at multiples of 16 bytes:
+ *  never trained, never saved. On CUDA a multiple of 64, so that rows of logits start at multiples of 16 bytes:
  *  where they do not, as with GPT-2's 50257, all three products of the head take slow kernels. */
 int64_t plan_vocab_rows(const struct plan *, int64_t parts);
 

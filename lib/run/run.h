@@ -98,7 +98,7 @@ struct run {
                                               * used */
     /* results of the last step that was finished */
     int64_t n_done;                      /* steps finished */
-    double loss, grad_norm, clip_factor, lr;   /* of a skipped step the norm and the factor are NaN: nobody took them */
+    double loss, grad_norm, clip_factor, lr;   /* of a skipped step norm and factor are NaN: not computed */
     double loss_scale;                   /* what the step's gradients were multiplied by; exec.grad_scale is the next
                                           * one's */
     bool skipped;                        /* (also while a step is being started) GRAD_UNSCALE found an overflow on some
@@ -158,9 +158,9 @@ int64_t run_samples_before(const struct run *, int64_t step);
 /** The next step begins with this sample of the shuffled order. Between steps, on all ranks alike. */
 void run_go_on_at_sample(struct run *, int64_t sample);
 
-/** A piece of the comm arena for a technique, in the order of attaching; what cost() asked for in all. The technique's
- *  own until the run ends; its content is undefined at first. Pieces follow one another byte by byte: whoever takes a
- *  number that is no multiple of ARENA_ALIGN moves the next one.
+/** Memory of the comm arena for a technique, in the order of attaching; in all what cost() requested. The technique's
+ *  own until the run ends; its content is undefined at first. There is no gap between two: a size that is no multiple of
+ *  ARENA_ALIGN misaligns the next one.
  *  @errors E_INTERNAL: more than was planned */
 enum status run_take_comm(struct run *, int64_t bytes, void **out);
 

@@ -16,7 +16,7 @@ enum status run_wait(const struct run *, const struct device_mark *, const char 
 
 /* ---- run_events.c ---- */
 /* The executor's hook, of a run: a row has come to what is done with a param, whose weight or gradient lies in
- * `buffer`; whoever has subscribed to the event learns of it. final: as in struct event.  @errors those of the
+ * `buffer`; its subscribers are told. final: as in struct event.  @errors those of the
  * subscribers */
 enum status run_param_event(void *run, enum row_kind, int param, void *buffer, bool final);
 /* An event that is of no param. @errors those of the subscribers */

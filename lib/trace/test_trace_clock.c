@@ -40,7 +40,7 @@ static void test_a_clock_that_runs_fast_is_held_by_two_measurements(void **state
     assert_close(clock_at_rank_0(&before, &before, 150), 100, 1e-12);
 }
 
-/* Every rank's clock is ahead of rank 0's by 100 seconds a rank. All run on this host, whose own clock tells the
+/* Every rank's clock is ahead of rank 0's by 100 seconds per rank. All run on this host, whose own clock tells the
  * truth. */
 static double skewed_clock(void) { return clock_s() + 100 * comm_world_rank(); }
 

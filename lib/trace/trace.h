@@ -1,7 +1,7 @@
 /* A trace: the steps of a run as spans on a time line, those of all ranks on one clock.
  *
  *   struct trace *t;
- *   trace_create(run, n_steps, &t);      room for so many steps                            after run_create / run_open
+ *   trace_create(run, n_steps, &t);      room for n_steps steps                            after run_create / run_open
  *   trace_start(t);                      measures the clocks, and records from here on     between two steps
  *   ... run_step ...
  *   trace_stop(t);                       measures the clocks again                         between two steps
@@ -12,10 +12,10 @@
  *
  * All but the last are @collective{mesh}: every rank of the layout calls them, ranks beyond it do not. start, stop and
  * gather may be repeated; each start forgets what was recorded before. CPU only: on a GPU rows are queued, and what the
- * host sees of them are not their times (plan_settle_device refuses --trace; whoever calls these functions has to look
+ * host sees of them are not their times (plan_settle_device refuses --trace; a caller of these functions has to look
  * at plan.device).
  *
- * Cost. Off: one branch a row. On: two readings of the clock and 72 bytes a row; no allocation, no formatting, no
+ * Cost. Off: one branch a row. On: two readings of the clock and 72 bytes per row; no allocation, no formatting, no
  * message. The room (trace_room_bytes) is no part of the memory plan: it counts as unaccounted. While gathering, rank 0
  * holds the spans of all ranks.
  *

@@ -7,7 +7,7 @@
  *
  * A rank that had to wait for a core, or a message in a queue, only makes the round trip longer, so of many questions
  * the one that came back soonest says most. Clocks of two machines also run at different speeds, by some ten
- * microseconds a second; so the offset is measured before and after what is recorded, and between the two goes a line.
+ * microseconds per second; so the offset is measured before and after the recording, and interpolated in between.
  *
  * Source: Cristian, "Probabilistic clock synchronization", 1989; Mills, RFC 5905 (NTP) takes the same minimum. */
 #include "lib/trace/trace_clock.h"

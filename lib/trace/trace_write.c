@@ -1,8 +1,8 @@
 /* The file: Trace Event Format (JSON object form). A rank is a process, a lane one of its threads; times are
  * microseconds since the first span, printed from whole nanoseconds, so that what nests in memory nests in the file.
  *
- * Collectives of one group may be under way at the same time. A thread can only show what nests, so each collective
- * goes to the first lane of its group ("dp", "dp 2", ...) where nothing else is under way.
+ * Collectives of one group may be in flight at the same time. A thread can only show what nests, so each collective
+ * goes to the first lane of its group ("dp", "dp 2", ...) where nothing else is in flight.
  *
  * Source: Trace Event Format, the Chromium project; ui.perfetto.dev reads it. */
 #include "lib/trace/trace.h"

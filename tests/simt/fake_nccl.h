@@ -43,7 +43,7 @@ struct ncclComm {
     std::vector<int> members;                     /* world ranks; empty until all have met */
     uint64_t issued = 0, started = 0, ended = 0;  /* bundles */
     uint64_t n_collectives = 0, next_collective = 0;
-    std::vector<uint64_t> n_sent, n_received, next_sent, next_received;   /* messages, by peer: issued, and under way */
+    std::vector<uint64_t> n_sent, n_received, next_sent, next_received;   /* messages, by peer: issued, and in flight */
     std::vector<std::function<void()>> postponed; /* what a communicator that does not block does at the next look */
     bool used = false;
 };

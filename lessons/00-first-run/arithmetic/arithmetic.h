@@ -1,6 +1,6 @@
 /* The arithmetic of a step: the contract of lesson 00's exercise.
  *
- *     global-batch sequences a step = dp replicas x microbatches x micro-batch          tokens = global-batch x seq */
+ *     global-batch sequences per step = dp replicas x microbatches x micro-batch        tokens = global-batch x seq */
 #ifndef TRIVIUM_LESSONS_ARITHMETIC_H
 #define TRIVIUM_LESSONS_ARITHMETIC_H
 
@@ -29,7 +29,7 @@ enum status batch_tokens(const struct batch *, int64_t *out);
 /** Model flops utilisation: flops that the model needs for the step's tokens, over what the machine could have done in
  *  that time. A fraction.
  *  @param flops_per_token forward and backward   @param step_s seconds of the step
- *  @param peak_flops flops a second of all devices together */
+ *  @param peak_flops flops per second of all devices together */
 enum status batch_mfu(const struct batch *, double flops_per_token, double step_s, double peak_flops, double *out);
 
 #endif

@@ -2,7 +2,7 @@
  * and doubling".
  *
  * You need comm_send_start, comm_recv_start and comm_wait (lib/comm/comm.h), and a struct comm_request for each message
- * under way. All messages are FP32; any tag will do. Begin with reduce_scatter_ring on two ranks. */
+ * in flight. All messages are FP32; any tag will do. Begin with reduce_scatter_ring on two ranks. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 
 #include "lib/comm/comm_request.h"

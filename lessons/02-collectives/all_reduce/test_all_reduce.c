@@ -85,7 +85,7 @@ static void test_in_group(int colour, const char *what, way *run, check *one) {
     if (status == OK) status = for_all_counts(g, what, run, one);
     bool all = agree_all(status == OK);
     if (!agree_all(status != E_TIMEOUT)) deadline_s = 0.5;
-    if (all) group_destroy(&g);                          /* else messages may still be under way */
+    if (all) group_destroy(&g);                          /* else messages may still be in flight */
     assert_ok(status);
     assert_true(all);
 }

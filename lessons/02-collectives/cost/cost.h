@@ -18,13 +18,13 @@
 
 enum all_reduce_algorithm { RING, TREE, HALVING_DOUBLING, N_ALL_REDUCE_ALGORITHMS };
 
-/* Seconds of an empty message; seconds a byte sent; seconds a byte added. */
+/* Seconds of an empty message; seconds per byte sent; seconds per byte added. */
 struct link_cost { double alpha_s, beta_s, gamma_s; };
 
 /** Seconds of an all-reduce of `bytes` over n >= 1 ranks; 0 for n = 1. */
 enum status cost_all_reduce(enum all_reduce_algorithm, int n, double bytes, const struct link_cost *, double *seconds);
 
-/** Bus bandwidth in bytes a second, as nccl-tests defines it: S / t times 2 (n-1)/n. It can be compared with a link's
+/** Bus bandwidth in bytes per second, as nccl-tests defines it: S / t times 2 (n-1)/n. It can be compared with a link's
  *  bandwidth whatever n is. n >= 2, seconds > 0. */
 enum status cost_bus_bandwidth(int n, double bytes, double seconds, double *out);
 

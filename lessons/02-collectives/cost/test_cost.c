@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* The cost formulas against numbers worked out by hand: alpha = 1 s, beta = 1/4 s a byte, gamma = 1/8 s a byte, all
+/* The cost formulas against numbers worked out by hand: alpha = 1 s, beta = 1/4 s per byte, gamma = 1/8 s per byte, all
  * exact in binary. */
 #include "lessons/02-collectives/cost/cost.h"
 #include "tests/test.h"

@@ -15,10 +15,10 @@ struct states { double weight, grad, optim; };
 /** *bytes = what a rank keeps for each parameter of the model, on average. n >= 1.  @collective{none} */
 enum status states_per_param(int stage, int n, struct states x, double *bytes);
 
-/** *params = the largest model, in parameters, whose states fit into `room` bytes a rank.  @collective{none} */
+/** *params = the largest model, in parameters, whose states fit into `room` bytes per rank.  @collective{none} */
 enum status states_largest_model(int stage, int n, struct states x, double room, double *params);
 
-/** *n = the fewest ranks on which a model of `params` parameters fits into `room` bytes a rank; 0: it does not fit on
+/** *n = the fewest ranks on which a model of `params` parameters fits into `room` bytes per rank; 0: it does not fit on
  *  any number of ranks.
  *  @collective{none} */
 enum status states_fewest_ranks(int stage, double params, struct states x, double room, int *n);

@@ -5,7 +5,7 @@
  *
  *   loss = loss_scale sum_r (lse[r] - x[r, target[r]])        lse[r] = log sum_k e^x[r,k], k over the whole vocabulary
  *
- * needs only three numbers a token from every rank. Which, and reduced how? lib/ops/cross_entropy.h has what a rank
+ * needs only three numbers per token from every rank. Which, and reduced how? lib/ops/cross_entropy.h has what a rank
  * does with its own columns (struct cross_entropy_pieces: row_max, row_sum, loss, gradient); what is missing is what
  * passes between ranks, and where. Two all-reduces are enough. Backward needs none.
  *

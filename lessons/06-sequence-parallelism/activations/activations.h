@@ -11,7 +11,7 @@ struct layout {
     int64_t microbatches;             /* a step */
     int64_t tp;                       /* >= 1; divides heads and T */
     bool sp;                          /* only with tp > 1 */
-    int64_t element;                  /* bytes a number: of activations and gradients */
+    int64_t element;                  /* bytes per number: of activations and gradients */
     bool stored_masks;                /* a byte an element for each dropout of the two residuals; else drawn again:
                                        * nothing */
     bool materialised;                /* attention keeps its (B, heads, T, T) probabilities; with stored masks also
@@ -24,7 +24,7 @@ struct layout {
 int64_t saved_bytes(const struct layout *);
 
 /** Bytes that a rank sends in the tp group in a step: enters and exits of all layers, of the embedding and of the head;
- *  the loss over the cut vocabulary, whose three numbers a token have `statistic` bytes each; with sp what is gathered
+ *  the loss over the sharded vocabulary: three numbers per token of `statistic` bytes; with sp what is gathered
  *  again in backward, and the partial gradients, once a step. */
 double sent_bytes(const struct layout *, int64_t statistic);
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* A value that forward makes and backward reads. It is kept, which takes `bytes` from forward to backward; or it is
- * dropped, and made again, which takes `flops` whatever else is dropped. INFINITY: it cannot be made again, and must be
+ * dropped, and made again, which takes `flops` whatever else is dropped. INFINITY: it cannot be recomputed, and must be
  * kept. */
 struct candidate { const char *name; int64_t bytes; double flops; };
 
@@ -18,8 +18,8 @@ struct candidate { const char *name; int64_t bytes; double flops; };
  *  E_MEMORY  @collective{none} */
 enum status choose_values(const struct candidate *values, int n, int64_t unit, int64_t budget, bool *drop);
 
-/** Layers in groups of N, of which each keeps its input only, and is made again as a whole before its backward
- *  (`--recompute uniform:N`). A microbatch then keeps `input` bytes a group, the last of which may be smaller, and
+/** Layers in groups of N, of which each keeps its input only, and is recomputed as a whole before its backward
+ *  (`--recompute uniform:N`). A microbatch then keeps `input` bytes per group, the last of which may be smaller, and
  *  `in_flight` microbatches wait at a time. While a group's backward runs, all that its layers save is there once: N x
  *  `saved`. *group = the N from 1 to n_layers with the least bytes; of two that are equal the smaller one, which does
  *  less work again.  @collective{none} */

@@ -78,7 +78,7 @@ static void test_choose_takes_the_least_flops(void **state) {
         }
 }
 
-/* Nothing has to be freed: nothing is made again, not even what costs nothing. */
+/* Nothing has to be freed: nothing is recomputed, not even what costs nothing. */
 static void test_choose_drops_nothing_without_need(void **state) {
     (void)state;
     struct candidate v[] = {{"a", 64, 0}, {"b", 128, 5}, {"c", 64, 0}};
@@ -144,7 +144,7 @@ static struct plan small_plan(void) {
     return plan;
 }
 
-/* Which of LAYER's values a slot belongs to: proj is what res1 is made of, and is only there while res1 is made again.
+/* Which of LAYER's values a slot belongs to: proj is what res1 is made of, and is only there while res1 is recomputed.
  * -1: none. */
 static int value_of(const char *name) {
     const char *dot = strchr(name, '.');

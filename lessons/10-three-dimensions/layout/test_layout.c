@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A cluster and a model: ranks, ranks a node; bytes of memory a rank; bytes/s that a rank sends within a node and
+/* A cluster and a model: ranks, ranks per node; bytes of memory a rank; bytes/s that a rank sends within a node and
  * between nodes; flop/s that a rank does. */
 struct puzzle { int ranks, node; double memory, within, between, flops; const char *model; double good, best; };
 enum { N_PUZZLES = 2 };

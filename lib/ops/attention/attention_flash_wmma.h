@@ -7,7 +7,7 @@
  *   wmma_scores       s (16,64) = a (16,D) b (64,D)^T          b: a tile of 64 vectors, shared by the block
  *   wmma_accumulate   c (16,D) += p (16,64) b (64,D)           c stays in registers for the whole loop
  *
- * Nobody may know which element of a fragment a thread holds. So what is done by rows goes through the warp's scratch
+ * Which element of a fragment a thread holds is unspecified. So what is done by rows goes through the warp's scratch
  * in shared memory, 16 rows of S_LD floats: first 64 scores, fp32; then in the same bytes 64 elems of p, and from float
  * F_AT on the row's factor, 16 times: loaded as a fragment, it multiplies each row of c by its own factor, element by
  * element.

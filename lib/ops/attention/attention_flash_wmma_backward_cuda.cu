@@ -1,7 +1,7 @@
 /* Flash attention backward, causal, on tensor cores: bf16 and fp16. See attention.h for the formulas,
  * attention_flash_wmma.h for the tiles. Source: Dao et al. 2022, Dao 2023.
  *
- * p is made again from q, k and lse; ds = p (m dy v^T - delta). Two kernels, so that every sum has one owner and one
+ * p is recomputed from q, k and lse; ds = p (m dy v^T - delta). Two kernels, so that every sum has one owner and one
  * order:
  *
  *   keys      a block has 64 keys and goes over the queries from there on:   dv += (m p)^T dy     dk += ds^T q
@@ -61,7 +61,7 @@ __device__ static inline void score_gradient_of_keys(float *s, float *dp, const 
     __syncwarp();
 }
 
-/* With heads up to 64 a multiprocessor's shared memory has room for so many blocks, on H100 and A100: registers
+/* With heads up to 64 a multiprocessor's shared memory has room for this many blocks, on H100 and A100: registers
  * must not be what leaves one out. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 900
 enum { KEYS_BLOCKS = 2 };

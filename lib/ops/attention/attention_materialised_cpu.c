@@ -37,7 +37,7 @@ static void draw(const struct head *head, real *m, int64_t t, int64_t n) {
         for (int64_t j = 0; j < n; j++) m[j] = 1;
 }
 
-/* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is made again. */
+/* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is recomputed. */
 static elem dropped_of(real m, elem p) { return store(m * load(p)); }
 
 /* Row t of everything that is saved: all T columns, so that what is planned is what is written. */

@@ -21,7 +21,7 @@ __device__ static inline int64_t saved_row(const struct attention *a, const stru
     return ((head->b * a->s.H + head->h) * a->s.T + t) * a->s.T;
 }
 
-/* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is made again. */
+/* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is recomputed. */
 __device__ static inline elem dropped_of(real m, elem p) { return store(m * load(p)); }
 
 /* ---- forward ---- */
