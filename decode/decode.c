@@ -6,17 +6,16 @@
  * are kept (the key-value cache), and a pass is made for the new token alone.
  *
  *   y[t] = sum_{j <= t} softmax_j(q[t] . k[j] / sqrt(D)) v[j]        one query over t + 1 keys that are there: O(t),
- *   not O(t^2);
- *                                                                    all other steps see one token instead of t + 1
+ *                                                                    not O(t^2); all other steps see one token instead
+ *                                                                    of t + 1
  *
  * How it is said here. Decoding is a rewrite of the model's table, as a technique is, and the executor runs what comes
  * out:
  *   tokens          the T axis is one token, at `first`; program_infer carries that through, and so add_position takes
- *   row `first` of
- *                   its table, as it does for a sequence that is cut over ranks. decode_move changes `first`, and
- *                   nothing else
+ *                   row `first` of its table, as it does for a sequence that is cut over ranks. decode_move changes
+ *                   `first`, and nothing else
  *   attention       becomes attention_cached, with a param for its cache, of which H follows from the qkv that tp has
- *   cut already
+ *                   cut already
  *   loss            is dropped: the program ends with the logits
  *   all params      no gradient, no optimizer state, no master weight; the schedule is one forward action
  *
@@ -96,7 +95,7 @@ static void remember_keys(struct program *p) {
 static void learn_nothing(struct program *p) {
     p->forward_only = true;
     for (int i = 0; i < p->n_params; i++) {
-        p->params[i].grad_at = RESIDENT_OWN;                         /* and own are none (program_infer): no bytes */
+        p->params[i].grad_residence = RESIDENT_OWN; /* and own are none (program_infer): no bytes */
         p->params[i].master = false;
         p->params[i].init_std = 0;                                   /* the weights come from a checkpoint: no draws to
                                                                       * wait for */

@@ -1,8 +1,7 @@
 /* Choosing the next token: a pure function of the scores, the seed and the position.
  *
- *   p[v] = e^(l[v] / T) / sum over the candidates                 T: temperature. Candidates: the k tokens with the
- *   highest scores
- *   token = the first v with  u < p[0] + ... + p[v]               u: uniform in (0, 1), drawn by (seed, position) alone
+ *   p[v] = e^(l[v] / T) / sum over the candidates         T: temperature. Candidates: the k tokens of highest scores
+ *   token = the first v with  u < p[0] + ... + p[v]       u: uniform in (0, 1), drawn by (seed, position) alone
  *
  * T to 0 leaves the highest score: T = 0 means that, and draws nothing. T to infinity makes all candidates alike. Among
  * equal scores the lowest token comes first, for the highest and for the k-th. All in fp64, in the order of the tokens:

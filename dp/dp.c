@@ -5,7 +5,7 @@
  * same update.
  *
  * Formula: the loss is sum over all tokens / (global tokens); every rank scales by the *global* count at the start
- * (call->loss_scale), so gradients are summed and never averaged:
+ * (call->loss_weight), so gradients are summed and never averaged:
  *     g = sum_r g_r,   g_r = d/dw  1/(B T)  sum over r's tokens of loss(token)
  * Averaging per-rank means, as loss.mean() and DistributedDataParallel do, is the same only if all ranks have equally
  * many tokens.
@@ -45,7 +45,7 @@ static enum status dp_backward_end(struct run *r, void *self, const struct event
     return dp_buckets_finish(self);
 }
 
-/* The gaps between params are summed along; make them numbers. */
+/* Alignment gaps between params are all-reduced too: zero them, so that they never hold NaN. */
 static enum status clear_gaps(struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {

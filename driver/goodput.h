@@ -1,10 +1,9 @@
 /* How much of a job's time went into steps that count, and how often it should save.
  *
- *   goodput = seconds in steps that count / all seconds        not: set-up, loading, stopped for saves,
- *   evaluation, waiting for a
- *                                                              restart, steps that a failure has undone
+ *   goodput = seconds in steps that count / all seconds        not: set-up, loading, stopped for saves, evaluation,
+ *                                                              waiting for a restart, steps that a failure has undone
  *   Young's interval = sqrt(2 d M)                             d: seconds that training stands still for a save, M:
- *   mean seconds between failures
+ *                                                              mean seconds between failures
  *
  * Why: saving every t seconds costs d / t of the time, and a failure, one in M seconds, costs half an interval: t / (2
  * M). The sum d / t + t / (2 M) is least where its derivative -d / t^2 + 1 / (2 M) is zero. Good while d is small

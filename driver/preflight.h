@@ -2,7 +2,7 @@
  *
  *   trivium train --save DIR ...            looks at DIR before the first step (preflight_train)
  *   trivium launch -n N preflight [--save DIR] [train's options]      the table: who is where, what differs, how
- *   fast */
+ *                                                                     fast */
 #ifndef TRIVIUM_DRIVER_PREFLIGHT_H
 #define TRIVIUM_DRIVER_PREFLIGHT_H
 

@@ -1,9 +1,9 @@
 /* Weights in llm.c's model format.
  *
  *   256 int32     magic 20240326, version, max_seq_len, vocab_size, num_layers, num_heads, channels, padded_vocab_size,
- *   zeros
+ *                 zeros
  *   the weights   in the order of gpt_weights.h, each over all layers: wte (padded_vocab_size, C), wpe, ln1w (L, C),
- *   ln1b, qkvw (L, 3 C, C), ...
+ *                 ln1b, qkvw (L, 3 C, C), ...
  *
  * Version 3 has them in fp32, version 5 in bf16, all of them; both little-endian. Rows of wte beyond the vocabulary are
  * padding: left out when read, zero when written, up to a multiple of 128. Versions before 3 had none, and are refused.

@@ -72,7 +72,7 @@ static enum status mixed_precision_check(const struct plan *plan) {
 }
 
 /* ---- rewrite ---- */
-static void narrow_params(struct program *p, enum dtype compute, enum dtype gradient) {
+static void set_param_dtypes(struct program *p, enum dtype compute, enum dtype gradient) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
         w->type.dtype = compute;
@@ -84,7 +84,7 @@ static void narrow_params(struct program *p, enum dtype compute, enum dtype grad
 
 /* What this rank makes follows from the params (program_infer). What a neighbouring stage makes has no producer here
  * and must be said, or sender and receiver would disagree about the bytes. */
-static void narrow_boundaries(struct program *p, enum dtype compute) {
+static void set_boundary_dtypes(struct program *p, enum dtype compute) {
     for (int b = 0; b < p->n_blocks; b++) {
         if (p->blocks[b].in >= 0) p->slots[p->blocks[b].in].type.dtype = compute;
         if (p->blocks[b].out >= 0) p->slots[p->blocks[b].out].type.dtype = compute;
@@ -93,8 +93,8 @@ static void narrow_boundaries(struct program *p, enum dtype compute) {
 
 static enum status mixed_precision_rewrite(const struct plan *plan, struct program *p) {
     enum dtype compute = plan->precision == PRECISION_BF16 ? BF16 : FP16;
-    narrow_params(p, compute, mixed_precision_options(plan)->grad_fp32 ? FP32 : compute);
-    narrow_boundaries(p, compute);
+    set_param_dtypes(p, compute, mixed_precision_options(plan)->grad_fp32 ? FP32 : compute);
+    set_boundary_dtypes(p, compute);
     return OK;
 }
 
@@ -111,9 +111,9 @@ static enum status unscale_or_skip(struct run *r, void *self, const struct event
     (void)e;
     struct loss_scale *s = self;
     TRY(optim_non_finite(r, &r->skipped));
-    r->unscale = 1 / r->exec.grad_scale;
+    r->unscale = 1 / r->exec.loss_scale;
     loss_scale_update(s, r->skipped);
-    r->exec.grad_scale = s->scale;                                   /* of the next step's backward */
+    r->exec.loss_scale = s->scale;                                   /* of the next step's backward */
     return loss_scale_is_stuck(s) ? refuse_to_skip_for_ever(r, s) : OK;
 }
 
@@ -125,7 +125,7 @@ static enum status mixed_precision_attach(struct run *r, void **self) {
     *self = s;
     if (o->scale != 0) loss_scale_init_fixed(s, o->scale, o->hysteresis);
     else loss_scale_init(s, o->init, o->min, o->window, o->hysteresis);
-    r->exec.grad_scale = s->scale;
+    r->exec.loss_scale = s->scale;
     r->may_skip = true;
     return run_subscribe(r, EVENT_GRAD_UNSCALE, unscale_or_skip, s);
 }
@@ -152,7 +152,7 @@ static enum status mixed_precision_load(struct run *r, void *self, const json_t 
         !load_count(from, "credit", &kept.credit) || !load_count(from, "n_stuck", &kept.n_stuck))
         return FAIL(E_FORMAT, "the checkpoint's loss scale is not a positive number with three counts");
     *s = kept;
-    r->exec.grad_scale = s->scale;
+    r->exec.loss_scale = s->scale;
     return OK;
 }
 

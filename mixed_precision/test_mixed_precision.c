@@ -243,7 +243,7 @@ static enum status poisoned_step(struct run *r, struct poison *poison, int rank,
     poison->rank = rank;
     TRY(run_step(r));
     *out = (struct seen){r->skipped, hash_arena(r, ROLE_PARAM) == weights, hash_arena(r, ROLE_OPTIM) == states,
-                         r->n_update, r->loss_scale, r->exec.grad_scale, r->grad_norm};
+                         r->n_update, r->loss_scale, r->exec.loss_scale, r->grad_norm};
     return OK;
 }
 
@@ -401,7 +401,7 @@ static void test_a_checkpoints_loss_scale_is_looked_at(void **state) {
         assert_fails(load_scale(&r, &s, wrong[i]), E_FORMAT, "loss scale");
     assert_true(s.scale == 16 && s.n_clean == 0 && s.credit == 2);   /* nothing of those is kept */
     assert_ok(load_scale(&r, &s, "{\"scale\": 8, \"n_clean\": 2, \"credit\": 1, \"n_stuck\": 0}"));
-    assert_true(s.scale == 8 && s.n_clean == 2 && s.credit == 1 && s.window == 3 && r.exec.grad_scale == 8);
+    assert_true(s.scale == 8 && s.n_clean == 2 && s.credit == 1 && s.window == 3 && r.exec.loss_scale == 8);
 }
 
 TESTS(unit_test(test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12),

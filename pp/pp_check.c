@@ -1,11 +1,10 @@
 /* The schedule checker: what every schedule must obey, however it was made.
  *
  *   by itself       a stage runs F, then B (then W, if weight gradients are split off) of every chunk and microbatch,
- *   each once
+ *                   each once
  *   transfers       a receive stands directly before the action that reads it and a send directly after the one that
- *   made it:
- *                   what is sent lies in scratch memory that the next action writes over. The first virtual stage has
- *                   no stage before it, the last none after it; every other edge has both ends
+ *                   made it: what is sent lies in scratch memory that the next action writes over. The first virtual
+ *                   stage has no stage before it, the last none after it; every other edge has both ends
  *   with others     in simulation, each receive meets its own message, none is left over, and all come to their end
  *
  * What breaks if it is wrong: a gradient that is missing or counted twice trains a slightly different model, and

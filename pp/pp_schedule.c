@@ -3,15 +3,14 @@
  *   GPipe         all forwards, then all backwards       F0 F1 F2 F3 | B0 B1 B2 B3
  *   1F1B          warm up with p - 1 - stage forwards, then one forward, one backward; then drain
  *                   stage 0 of 2:  F0 F1 B0 F2 B1 F3 B2 B3          stage 1 of 2:  F0 B0 F1 B1 F2 B2 F3 B3
- *   interleaved   1F1B over v chunks of the model a stage: virtual stage = chunk p + stage, so the model winds through
- *   all
- *                 stages v times, and filling and draining take steps that are v times shorter. Microbatches go in
- *                 groups of p: a group passes all chunks before the next one starts. With v = 2, chunks a and b,
- *                 capital backward:
- *                   stage 0 of 2:  a0 a1 b0 b1 a2 B0 a3 B1 b2 A0 b3 A1 ...     stage 1 of 2:  a0 a1 b0 B0 b1 B1 a2 A0
- *                   ...
+ *   interleaved   1F1B over v chunks of the model per stage: virtual stage = chunk p + stage. The model passes all
+ *                 stages v times, so the steps of filling and draining are v times shorter. Microbatches go in groups
+ *                 of p: a group passes all chunks before the next one starts. With v = 2, chunks a and b, capital
+ *                 letters for backward:
+ *                   stage 0 of 2:  a0 a1 b0 b1 a2 B0 a3 B1 b2 A0 b3 A1 ...
+ *                   stage 1 of 2:  a0 a1 b0 B0 b1 B1 a2 A0 ...
  *
- * GPipe and 1F1B idle (p-1)(F+B) a step: filling and draining. The difference is memory: GPipe keeps all m
+ * GPipe and 1F1B idle (p-1)(F+B) per step: filling and draining. The difference is memory: GPipe keeps all m
  * microbatches' activations, 1F1B at most min(p - stage, m). Interleaved idles (p-1)(F+B)/v, keeps a little more (the
  * warm-up is longer) and sends v times as often.
  *

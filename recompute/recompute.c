@@ -4,18 +4,17 @@
  * cheap to make again, or large, need not: drop them, and run their steps once more just before backward wants them.
  *
  *   selective   the attention core when it is materialised (T x T numbers a head), else the outputs of layernorm and
- *   gelu:
- *               much memory for few flops
+ *               gelu: much memory for few flops
  *   full        everything inside a layer: only the layer's input is kept; one more forward, but for fc2: 2/9 more
- *   flops
+ *               flops
  *   uniform:N   layers in groups of N; only the input of a group is kept. Backward of a group first replays all of it
  *   block:N     the first N layers of a stage as with full, the others not at all
  *
- * How it is said here: a slot is marked `replay`. That is all. The lowering then drops its value after forward, and
- * emits replay rows where a backward row asks for it, recursively down to what was kept, each at most once. So steps
- * that nothing needs are not replayed (the last product of a layer and its sum over tp, in `full`), dropout draws the
- * same mask because it draws by counter, and a collective is replayed only when its result is wanted; the bill counts
- * replay rows like all others.
+ * How it is said here: a slot is marked `replay`. The lowering then drops its value after forward, and emits replay
+ * rows where a backward row needs it (lib/program/lower.c: require, emit_forward), recursively down to what was kept,
+ * each at most once. So steps that nothing needs are not replayed (with `full` the last product of a layer and its
+ * all-reduce over tp), dropout draws the same mask because it draws by counter, and a collective is replayed only when
+ * its result is needed; the bill counts replay rows like all others.
  *
  * Stored where: less in the frames, a little more in scratch. Sent when: as the replay rows say.
  * What breaks: a replay that draws another mask; a replay after the weights have changed (they change only between
@@ -54,7 +53,7 @@ static void mark_selective(const struct plan *plan, struct program *p, const str
     if (!materialised && (s->op == &op_layernorm || s->op == &op_gelu)) p->slots[s->out[0]].replay = true;
 }
 
-/* Everything that the step makes; the block's output only when a later layer of its group can have it made again. */
+/* All outputs of the step; the block's output too, unless it is the next group's input. */
 static void mark_full(struct program *p, const struct step *s, bool output_too) {
     for (int k = 0; k < s->n_out; k++)
         if (output_too || s->out[k] != p->blocks[s->block].out) p->slots[s->out[k]].replay = true;

@@ -305,8 +305,8 @@ static struct bill bill_of(const struct plan *plan) {
 }
 
 /* Of a token: a product of (n,k) is 2 n k flops, attention 4 T C. full runs a layer's forward again but for fc2 (4C,C):
- *   qkv 2 x 3 C^2 + attention 4 T C + proj 2 C^2 + fc 2 x 4 C^2 = 16 C^2 + 4 T C,  where the layer's forward is 24 C^2
- *   + 4 T C */
+ *   qkv 2 x 3 C^2 + attention 4 T C + proj 2 C^2 + fc 2 x 4 C^2 = 16 C^2 + 4 T C
+ * where the layer's forward is 24 C^2 + 4 T C. */
 static void test_recompute_flops_are_the_layers_forward_without_fc2(void **state) {
     (void)state;
     struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0),

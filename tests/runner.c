@@ -7,7 +7,7 @@
  *   filter   run only tests whose file or name contains it
  *   TEST_NOT=tests/   none of the suites whose file begins so; several, with blanks between them
  *   TEST_FILES, TEST_NAMES, TEST_NAMES_NOT   only these suites, only these tests, none of these; whole names, with
- *   blanks between them
+ *                                            blanks between them
  *   TEST_REPORT, TEST_TIMEOUT   a report for a grader (tests/report.h); seconds that a rank waits for others (60)
  *   TEST_COLLECTIVES=1   before each collective ranks compare what they are about to call (lib/comm/comm_check.c)
  *   --barriers [filter]: see tests/barriers.h

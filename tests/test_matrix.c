@@ -2,8 +2,8 @@
  *
  * Promises 1 and 2 for combinations: every technique with every other. All legal combinations of
  *
- *   dp x tp x pp   sp   zero 0-3 with offload   recompute   schedule with chunks   microbatch size   attention, masks
- *   and loss chunk
+ *   dp x tp x pp   sp   zero 0-3 with offload   recompute   schedule with chunks   microbatch size
+ *   attention, masks and loss chunk
  *
  * are enumerated; a subset is run in which every pair of values that can meet does meet (pairwise covering). LONG=1
  * runs all of them (with microbatches of 1, and attention in turn). MATRIX=text runs those whose name contains it. */

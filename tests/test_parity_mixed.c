@@ -7,16 +7,11 @@
  * The bound. A number is rounded to 16 bits whenever it is stored; inside an op sums are in fp32, whose errors are
  * smaller by 2^-13 at least and are left out. u = 2^-8 for bf16, 2^-11 for fp16. How many roundings N lie on the
  * longest way from the tokens to a gradient?
- *   forward, a layer:   ln1 qkv att proj res1 ln2 fc gelu fc2 res2                                                   
- *   10
- *                       with tp, proj and fc2 are sums of up to 8 partial results: 7 more each (comm sums pairwise)  +
- *                       14
- *   backward, a layer:  as many values again; with tp two sums (qkv, fc) of up to 8 parts                             +
- *   24
- *   8 layers, and embedding, position, final layernorm, logits and the gradient of the logits                        +
- *   5
- *   the gradient itself: one addition a microbatch and replica, at most 16                                            +
- *   16
+ *   forward, per layer:   ln1 qkv att proj res1 ln2 fc gelu fc2 res2                                     10
+ *                         with tp, proj and fc2 are sums of up to 8 partial results, added pairwise     + 14
+ *   backward, per layer:  as many values again; with tp two sums (qkv, fc) of up to 8 parts             + 24
+ *   8 layers, and embedding, position, final layernorm, logits and the gradient of the logits           +  5
+ *   the gradient itself: one addition per microbatch and replica, at most 16                            + 16
  * so N = 8 x 48 + 21 = 405. In the worst case all errors have one sign: N u > 1 for bf16, which says nothing. But
  * roundings to nearest are as good as random, and of N independent errors of at most u the sum exceeds q sqrt(N) u with
  * a probability below 2 exp(-q^2 / 2) (Hoeffding's inequality, as in Higham and Mary 2019, "A new approach to

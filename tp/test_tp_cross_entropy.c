@@ -19,8 +19,8 @@ static void make(struct op_case *c, const struct op *op, enum dtype dtype, int v
     int n = (vocab + parts - 1) / parts;
     op_case_start(c, op, 2);
     c->n_tokens = vocab;
-    c->settings.loss_scale = LOSS_SCALE;
-    c->settings.grad_scale = GRAD_SCALE;
+    c->settings.loss_weight = LOSS_SCALE;
+    c->settings.loss_scale = GRAD_SCALE;
     c->settings.group = group_world();
     c->step.parts = parts;
     c->step.part = part;

@@ -1,21 +1,20 @@
 /* Tensor parallelism.
  *
- * Idea: cut every matrix product of a layer in two matching ways, so that one all-reduce per half layer is all the
- * communication.
+ * Idea: shard the two matrix products of a half layer in matching ways, by columns and then by rows. Then one
+ * all-reduce per half layer is all the communication.
  *
- *   Y = gelu(X A) B       A cut by columns: A = [A_1 | A_2]      rank r has gelu(X A_r): gelu is elementwise, no talk
- *   needed
- *                         B cut by rows:    B = [B_1 ; B_2]      Y = sum_r gelu(X A_r) B_r: one all-reduce
+ *   Y = gelu(X A) B       A by columns: A = [A_1 | A_2]      rank r computes gelu(X A_r): elementwise, no communication
+ *                         B by rows:    B = [B_1 ; B_2]      Y = sum_r gelu(X A_r) B_r: one all-reduce
  *
- * Attention is the same with heads for columns: qkv gives rank r its own heads, each head works alone, proj is cut by
- * rows. The vocabulary is cut too: rank r looks up the tokens of its rows of wte (the others give zero, one sum), and
- * computes the logits of its part; the loss is taken without ever gathering them (tp_cross_entropy.c, and by chunks of
- * tokens tp_linear_cross_entropy.c).
+ * Attention is the same with heads for columns: qkv gives rank r its own heads, each head works alone, proj is sharded
+ * by rows. So is the vocabulary: rank r looks up the tokens of its rows of wte (the others give zero, one all-reduce)
+ * and computes the logits of its rows; the loss needs no gathered logits (tp_cross_entropy.c, and by chunks of tokens
+ * tp_linear_cross_entropy.c).
  *
- * How it is said here. Axes carry letters: H heads, K hidden units of the MLP, V vocabulary. tp narrows those axes of
- * every param to its part; everything else follows from the shapes:
- *   a product that makes a narrowed axis     reads a whole input:     tp_enter before it   (f: backward sums)
- *   a product that sums over a narrowed axis leaves a part of a sum:  tp_exit after it     (g: forward sums)
+ * How it is said here. Axes carry letters: H heads, K hidden units of the MLP, V vocabulary. tp shards those axes of
+ * every param; everything else follows from the shapes:
+ *   a product that makes a sharded axis      reads a whole input:         tp_enter before it   (f: backward all-reduce)
+ *   a product that sums over a sharded axis  makes a partial sum:         tp_exit after it     (g: forward all-reduce)
  *
  * Stored where: matrices 1/tp each; layernorms, the position table and the biases added after the sum are whole on
  * every rank, and stay equal because their gradients are. Sent when, a layer: two all-reduces of (B,T,C) forward (proj,
@@ -67,7 +66,7 @@ static enum status tp_check(const struct plan *plan) {
 }
 
 /* ---- narrowing ---- */
-static bool is_cut(char tag) { return strchr("HKV", tag) != NULL; }
+static bool is_tp_axis(char tag) { return strchr("HKV", tag) != NULL; }
 
 /* This rank's part of an axis; the vocabulary is rounded up, so that parts are equal. */
 static void narrow(struct axis *a, const struct plan *plan) {
@@ -76,18 +75,18 @@ static void narrow(struct axis *a, const struct plan *plan) {
     a->cut |= 1u << AXIS_TP;
 }
 
-static void narrow_params(const struct plan *plan, struct program *p) {
+static void set_param_dtypes(const struct plan *plan, struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct shape *shape = &p->params[i].type.shape;
         for (int k = 0; k < shape->n_axes; k++)
-            if (is_cut(shape->axis[k].tag)) narrow(&shape->axis[k], plan);
+            if (is_tp_axis(shape->axis[k].tag)) narrow(&shape->axis[k], plan);
     }
 }
 
 /* ---- enter and exit ---- */
 static bool any_cut(const struct axis *a, int n) {
     for (int i = 0; i < n; i++)
-        if (is_cut(a[i].tag)) return true;
+        if (is_tp_axis(a[i].tag)) return true;
     return false;
 }
 
@@ -160,7 +159,7 @@ static void insert_regions(const struct plan *plan, struct program *p) {
 }
 
 static enum status tp_rewrite(const struct plan *plan, struct program *p) {
-    narrow_params(plan, p);
+    set_param_dtypes(plan, p);
     insert_regions(plan, p);
     return OK;
 }

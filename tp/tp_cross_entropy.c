@@ -6,7 +6,7 @@
  *   max[r]  = max over ranks of max_k x[r,k]                          all-reduce of B T, maximum
  *   sum[r]  = sum over ranks of sum_k e^(x[r,k] - max[r])             all-reduce of 2 B T, sum,
  *   hit[r]  = sum over ranks of x[r, target[r]] where it is here      both in one
- *   loss    = loss_scale sum_r (max[r] + log sum[r] - hit[r])
+ *   loss    = loss_weight sum_r (max[r] + log sum[r] - hit[r])
  *
  * Backward needs no talk: dx[r,k] = e^(x[r,k] - lse[r]) - [k = target], each rank its own columns.
  * Columns that pad the vocabulary to a multiple of tp are no part of the sum, and their gradient is zero.
@@ -69,12 +69,12 @@ static enum status forward(const struct call *c) {
     TRY(comm_all_reduce(c->group, max, n, accumulator(c), COMM_MAX));
     TRY(pieces->row_sum(c->device, &rows, max, sum, hit));
     TRY(comm_all_reduce(c->group, sum, 2 * n, accumulator(c), COMM_SUM));
-    return pieces->loss(c->device, &rows, max, sum, hit, c->out[1].data, c->loss_scale, c->out[0].data);
+    return pieces->loss(c->device, &rows, max, sum, hit, c->out[1].data, c->loss_weight, c->out[0].data);
 }
 
 static enum status backward_input(const struct call *c) {
     struct vocab_rows rows = rows_of(c);
-    return pieces_of(c)->gradient(c->device, &rows, c->out[1].data, c->loss_scale * c->grad_scale, c->accumulate & 1,
+    return pieces_of(c)->gradient(c->device, &rows, c->out[1].data, c->loss_weight * c->loss_scale, c->accumulate & 1,
                                   c->din[0].data);
 }
 

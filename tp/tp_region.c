@@ -9,7 +9,7 @@
  * backward).
  *
  * "Nothing" is a VIEW: no memory, no kernel, no row. The all-reduces are in place. f's backward is asynchronous: the
- * lowering puts the weight gradient of the layer above between its start and its wait.
+ * lowering puts the weight gradient of the product that reads it between its start and its wait.
  *
  * Source: Shoeybi et al. 2019, "Megatron-LM", section 3 and figure 3. */
 #include "tp/tp_region.h"

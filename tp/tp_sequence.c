@@ -1,21 +1,20 @@
-/* Sequence parallelism: the ends of a region, when the sequence is cut between regions.
+/* Sequence parallelism: the ends of a region, when the sequence is sharded between regions.
  *
  * With tp alone, layernorms, residuals and dropout work on the whole (B,T,C), the same on every rank: tp times the same
  * memory and the same work. But they work on each token by itself, so each rank can have T/tp tokens. Then a region
- * starts by gathering tokens and ends by handing out sums:
+ * starts with an all-gather of tokens and ends with a reduce-scatter:
  *
- *   sp_enter (g)       forward: all-gather        y = [x_0 ; x_1 ; ...]        backward: reduce-scatter  dx_r = part r
- *   of sum dy
- *   sp_exit  (g-bar)   forward: reduce-scatter    y_r = part r of sum x        backward: all-gather      dx = [dy_0 ;
- *   dy_1 ; ...]
+ *   sp_enter (g)       forward   all-gather       y = [x_0 ; x_1 ; ...]
+ *                      backward  reduce-scatter   dx_r = part r of sum dy
+ *   sp_exit  (g-bar)   forward   reduce-scatter   y_r = part r of sum x
+ *                      backward  all-gather       dx = [dy_0 ; dy_1 ; ...]
  *
  * Sent: an all-reduce is a reduce-scatter and an all-gather, so the bytes are those of tp_enter and tp_exit. Stored:
  * 1/tp of what lies outside of regions. What sp_enter makes is not kept for backward (slot.replay): it is gathered once
- * more, one all-gather a product, as Megatron does.
+ * more, one all-gather per product, as Megatron does.
  *
- * Layout. A rank's tokens are a piece of every sequence of the batch, so in (B,T,C) the pieces of one rank lie apart;
- * the
- * collectives want them together. With B > 1 the pieces pass through scratch:  (B,T,C) <-> (tp,B,T/tp,C).
+ * Layout. A rank has a run of tokens of every sequence of the batch, so in (B,T,C) its runs lie apart; the collectives
+ * need them together. With B > 1 they pass through scratch:  (B,T,C) <-> (tp,B,T/tp,C).
  *
  * Source: Korthikanti et al. 2022, section 4.2.2. */
 #include "tp/tp_sequence.h"

@@ -120,8 +120,8 @@ static void test_zero_stage_says_what_is_divided(void **state) {
         for (int i = 0; i < r.program.n_params; i++) {
             const struct param *w = &r.program.params[i];
             assert_int_equal(param_state_n(w), w->shard_n);
-            assert_int_equal(w->grad_at, zero >= 2 ? RESIDENT_OWN : RESIDENT_WHOLE);
-            assert_int_equal(w->weight_at, zero >= 3 ? RESIDENT_OWN : RESIDENT_WHOLE);
+            assert_int_equal(w->grad_residence, zero >= 2 ? RESIDENT_OWN : RESIDENT_WHOLE);
+            assert_int_equal(w->weight_residence, zero >= 3 ? RESIDENT_OWN : RESIDENT_WHOLE);
             assert_false(w->state_on_host || w->weight_on_host);
         }
         run_destroy(&r);

@@ -35,7 +35,7 @@ static void divide(struct param *w, int n_ranks, int rank, bool keeps_own) {
     w->padded_n = w->shard_n * n_ranks;
     w->own_first = w->shard_n * rank;
     w->own_n = w->own_first >= n ? 0 : n - w->own_first < w->shard_n ? n - w->own_first : w->shard_n;
-    w->grad_at = keeps_own ? RESIDENT_OWN : RESIDENT_WHOLE;
+    w->grad_residence = keeps_own ? RESIDENT_OWN : RESIDENT_WHOLE;
 }
 
 static void make_params(struct fixture *f, int n_ranks, int rank, bool keeps_own) {
@@ -296,7 +296,7 @@ static void run_one_step(struct fixture *f, bool every, struct outcome *o) {
 /* This rank's own elements, summed over ranks and over every row of the step that was about the param. */
 static bool own_sums_are_right(const struct fixture *f, int param) {
     const struct param *w = &f->p.params[param];
-    int64_t at = w->grad_at == RESIDENT_OWN ? 0 : w->own_first;
+    int64_t at = w->grad_residence == RESIDENT_OWN ? 0 : w->own_first;
     for (int i = 0; i < w->own_n; i++) {
         int sum = 0;
         for (int t = 0; t < MICROBATCHES * READY; t++)

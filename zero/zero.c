@@ -14,14 +14,13 @@
  * shard). So a tied weight is cut alike on both pipeline stages. Whole gradients (stages 2, 3) and gathered weights
  * (stage 3) are values of the program, alive from their first to their last use in a block.
  *
- * Sent when, for P bytes of weights or gradients, m microbatches, S = P (N-1)/N:
- *   stage 1   GRAD_READY, final: reduce-scatter S      PARAM_PUBLISH: gather S              2 S: what an all-reduce
- *   costs
- *   stage 2   GRAD_READY, each microbatch: m S         PARAM_PUBLISH: gather S              (m + 1) S
- *   stage 3   GRAD_READY, each microbatch: m S         gathers in forward and backward 2m S 3 m S
- * A tied weight is gathered and scattered once a use; what backward does not read (a bias, the position table) is
- * gathered for forward only. Weights come a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits), sums travel in
- * buckets while backward goes on (zero_bucket.c).
+ * Sent when, for S bytes of weights or gradients, m microbatches, U = S (N-1)/N:
+ *   stage 1   GRAD_READY, final: reduce-scatter U      PARAM_PUBLISH: gather U               2 U, as an all-reduce
+ *   stage 2   GRAD_READY, each microbatch: m U         PARAM_PUBLISH: gather U               (m + 1) U
+ *   stage 3   GRAD_READY, each microbatch: m U         gathers in forward and backward 2m U  3 m U
+ * A tied weight is gathered and scattered once per use; what backward does not read (a bias, the position table) is
+ * gathered for forward only. Weights are prefetched a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits), gradients
+ * are reduced in buckets while backward continues (zero_bucket.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) lie in host memory, and the update runs there.
  *
@@ -74,8 +73,8 @@ static void divide(const struct plan *plan, struct param *w) {
     w->own_first = w->shard_n * plan->place.rank.dp;
     int64_t left = n - w->own_first;
     w->own_n = left < 0 ? 0 : left < w->shard_n ? left : w->shard_n;
-    if (o->stage >= 2) w->grad_at = RESIDENT_OWN;
-    if (o->stage >= 3) w->weight_at = RESIDENT_OWN;
+    if (o->stage >= 2) w->grad_residence = RESIDENT_OWN;
+    if (o->stage >= 3) w->weight_residence = RESIDENT_OWN;
     w->state_on_host = o->offload != OFFLOAD_NONE;
     w->weight_on_host = o->offload == OFFLOAD_PARAMS;
 }
@@ -146,7 +145,7 @@ static enum status bring_up(struct run *r, const struct param *w, char *whole, c
 static enum status gather_start(struct run *r, struct zero *z, int param, void *whole) {
     const struct param *w = &r->program.params[param];
     const char *own = w->weight;
-    if (w->weight_at == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
+    if (w->weight_residence == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
     if (w->weight_on_host && r->device->kind != DEVICE_CPU) TRY(bring_up(r, w, whole, &own));
     return comm_all_gather_start(r->mesh.group[AXIS_DP], own, whole, w->shard_n, w->type.dtype, &z->gathers[param]);
 }
@@ -179,7 +178,7 @@ static enum status zero_param_publish(struct run *r, void *self, const struct ev
     struct zero *z = self;
     (void)e;
     for (int i = 0; i < r->program.n_params; i++)
-        if (r->program.params[i].present && r->program.params[i].weight_at == RESIDENT_WHOLE)
+        if (r->program.params[i].present && r->program.params[i].weight_residence == RESIDENT_WHOLE)
             TRY(gather_start(r, z, i, r->program.params[i].weight));
     for (int i = 0; i < r->program.n_params; i++) TRY(comm_wait(&z->gathers[i]));
     return OK;

@@ -112,7 +112,7 @@ void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *pl
 /* ---- running ---- */
 /* This rank's shard of a whole gradient, or the shard that is all it keeps. */
 static void *own_grad(const struct param *w) {
-    int64_t first = w->grad_at == RESIDENT_OWN ? 0 : w->own_first;
+    int64_t first = w->grad_residence == RESIDENT_OWN ? 0 : w->own_first;
     return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
 }
 
@@ -147,7 +147,7 @@ enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, 
                     p->params[param].name);
     const struct zero_bucket *b = &z->buckets[z->current];
     struct zero_slot *s = &z->slots[z->current % ZERO_SLOTS];
-    if (z->filled == 0) TRY(arrive(z, p, s, accumulate));            /* who was here before has to leave */
+    if (z->filled == 0) TRY(arrive(z, p, s, accumulate));            /* the slot's previous bucket */
     TRY(pack(z, b, s, &p->params[param], buffer));
     z->filled += p->params[param].shard_n;
     z->at++;

@@ -1,11 +1,10 @@
 /* mpirun as a child process: start it, pass its text and our signals on, see it end.
  *
  * Signals. mpirun has a process group of its own, so that neither Ctrl-C nor `timeout` reaches it except through here.
- *   TERM       "your time is up": becomes USR1, which mpirun forwards and at which ranks save and leave with code 75
- *   TERM again, INT, HUP, QUIT, or standard output has no reader any more: "stop now": a TERM, at which mpirun ends the
- *   ranks. One that stands still is killed, with all that is left of the job, 10 s later, or when "stop now" comes
- *   again
- *   USR1       forwarded: the same request as TERM, by its other name
+ *   TERM, USR1       "your time is up": mpirun gets USR1 and forwards it; ranks save and exit with code 75
+ *   TERM again, INT, HUP, QUIT, or standard output has no reader any more
+ *                    "stop now": mpirun gets TERM and ends the ranks. What is left of the job 10 s later, or when "stop
+ *                    now" comes again, is killed
  * Should launch itself be killed outright, the kernel sends mpirun a TERM (Linux), and the guard, a process that waits
  * for nothing else, kills what is left after 10 s: no rank is ever left behind. */
 #include "driver/launch/launch.h"

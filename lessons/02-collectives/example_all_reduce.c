@@ -5,9 +5,9 @@
  *
  *     mpirun --oversubscribe -n 4 build/example_all_reduce          what is sent
  *     mpirun --oversubscribe -n 4 build/example_all_reduce time     how long it takes: alpha and beta are fitted, then
- *     the model is tried
+ *                                                                   the model is tried
  *     mpirun --oversubscribe -n 4 build/example_all_reduce send-first 100000      everybody waits for the send of so
- *     many bytes first
+ *                                                                                 many bytes first
  *
  * The three are the reference of this lesson's exercise (all_reduce/reference.c), the model that of the second one. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"

@@ -31,7 +31,7 @@ static enum status take(struct run *r, void *self, const struct event *e) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         for (int64_t k = 0; k < w->own_n; k++)
-            *to++ = dtype_get(param_own_grad(w), w->grad_type.dtype, k) / r->exec.grad_scale;
+            *to++ = dtype_get(param_own_grad(w), w->grad_type.dtype, k) / r->exec.loss_scale;
     }
     return OK;
 }

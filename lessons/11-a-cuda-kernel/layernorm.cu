@@ -1,8 +1,8 @@
 /* Layer normalisation, forward, in four versions: the same numbers, and less and less traffic. lib/ops/layernorm.h has
  * the formula, lib/ops/layernorm_cuda.cu the kernel that the project runs, README.md beside this file the story.
  *
- *   mean = sum_c x[c] / C     var = sum_c (x[c] - mean)^2 / C     y[c] = (x[c] - mean) rstd g[c] + b[c],  rstd = 1 /
- *   sqrt(var + eps)
+ *   mean = sum_c x[c] / C     var = sum_c (x[c] - mean)^2 / C
+ *   y[c] = (x[c] - mean) rstd g[c] + b[c],  rstd = 1 / sqrt(var + eps)
  *
  * x and y are R rows of C floats. Usage: layernorm [rows columns]; exits with 0 if every version is within the bound of
  * an fp64 reference. It runs on the emulator (docs/simt.md), whose checker watches every access. */

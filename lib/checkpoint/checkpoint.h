@@ -18,7 +18,7 @@
  *   everybody   SAVE/.step-00000120/rank-*.safetensors, flushed to the disk
  *   all agree that all are there
  *   rank 0      manifest.json, flushed; the directory renamed to step-00000120; `latest` written beside, flushed,
- *   renamed
+ *               renamed
  *
  * A save that fails removes what it has written: a full disk gets no fuller. A job that is killed on the way leaves a
  * directory that begins with a dot, which no reader looks at. The next job that takes SAVE removes it, and so does the
@@ -27,7 +27,7 @@
  * Or beside the training (--save-async), which then stands still for a copy in memory only:
  *
  *   everybody   at the edge of a step, a copy of its own elements (role "save", in host memory); a thread writes it,
- *   and training goes on
+ *               and training goes on
  *   later edges "are all files there?", one small all-reduce; when they are, rank 0's thread writes the manifest and
  *   gives the names
  *

@@ -66,8 +66,8 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
     struct piece own = {w->type.shape, w->own_first, w->own_n};
     if (w->master)
         TRY(load_tensor(m, w, STATE_WEIGHT, own, w->state_dtype, param_state_n(w), states, w->master_weight));
-    return load_tensor(m, w, STATE_WEIGHT, param_resident_piece(w), w->type.dtype, param_resident_n(w, w->weight_at),
-                       weights, w->weight);
+    return load_tensor(m, w, STATE_WEIGHT, param_resident_piece(w), w->type.dtype,
+                       param_resident_n(w, w->weight_residence), weights, w->weight);
 }
 
 static enum status load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {

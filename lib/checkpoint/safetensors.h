@@ -2,7 +2,7 @@
  *
  *   8 bytes    n, the header's length, little-endian
  *   n bytes    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..., "__metadata__":
- *   {"key": "text"}}
+ *              {"key": "text"}}
  *   the rest   the tensors' bytes, row-major, little-endian; offsets count from here
  *
  * A file that is read may come from anybody. Before any number of it is trusted: the header is at most 16 MiB and

@@ -7,8 +7,8 @@
  *   sum      to each peer p: my terms of part p        from each peer: its terms of part r, which I add to mine
  *   gather   to each peer: my part                     from each peer p: part p, straight to its place
  *
- *   reduce_scatter = sum: S (n-1)/n bytes per rank       all_gather = gather: S (n-1)/n       all_reduce = both: 2 S
- *   (n-1)/n
+ *   bytes per rank:   reduce_scatter = sum: S (n-1)/n     all_gather = gather: S (n-1)/n
+ *                     all_reduce = both: 2 S (n-1)/n
  *
  * which is the fewest that can be sent, with the adding shared out evenly. A ring sends as much; here no rank waits for
  * a neighbour of a neighbour, and within a machine all ranks are equally near.

@@ -3,8 +3,7 @@
  * The group along an axis holds the ranks that differ in its coordinates only, so its colour is the rank that results
  * when those are set to zero. With tp=2 dp=2 pp=2:
  *
- *   rank  0 1 2 3 4 5 6 7        tp: {0 1} {2 3} {4 5} {6 7}     dp: {0 2} {1 3} {4 6} {5 7}     pp: {0 4} {1 5} {2 6}
- *   {3 7} */
+ *   tp: {0 1} {2 3} {4 5} {6 7}     dp: {0 2} {1 3} {4 6} {5 7}     pp: {0 4} {1 5} {2 6} {3 7} */
 #include "lib/comm/mesh.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
  * Formats, in the order in which they are looked for:
  *   llm.c     by content: magic 20240520, version 1, u16 tokens; magic 20240801, version 7, u32 tokens
  *   Megatron  NAME.bin with an index NAME.idx beside it: the tokens of all its sequences, in the index's order
- *   (megatron.h)
+ *             (megatron.h)
  *   text      anything else: one token a byte, vocabulary 256; or, with a tokenizer, its tokens (bpe.h)
  * Files are memory-mapped and only read. Several files of one format are one stream (data_list.h). */
 #ifndef TRIVIUM_DATA_DATA_H

@@ -2,8 +2,7 @@
  *
  *   nvcc   the real thing
  *   g++    on a machine with no GPU: the compiler's command line includes tests/simt/simt.h, which declares the same
- *   names and
- *          runs blocks and threads on the CPU, with checks that a GPU does not give (docs/simt.md)
+ *          names and runs blocks and threads on the CPU, with checks that a GPU does not give (docs/simt.md)
  *
  * A kernel launch is written LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments...). Kernels never leave their
  * file; what does are extern "C" launchers, which return gpu_launched("name"). No template may have __shared__

@@ -42,8 +42,8 @@ struct adamw_elements {
 
 /** What one step's gradients are multiplied by, decided where the norm is, so that the host need not wait for it:
  *
- *    *norm = sqrt(*sum_of_squares) |unscale|        *multiplier = min(1, clip / (*norm + 1e-6)) unscale;  clip 0:
- *    unscale
+ *    *norm       = sqrt(*sum_of_squares) |unscale|
+ *    *multiplier = min(1, clip / (*norm + 1e-6)) unscale; with clip 0: unscale
  *
  *  and NaN if the norm or *loss is not finite: then adamw_update changes nothing, and the host, which learns of it
  *  later, refuses or skips the step. unscale: what undoes the loss scale. All pointers are to the device's memory; loss

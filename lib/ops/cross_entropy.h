@@ -1,7 +1,7 @@
 /* Softmax cross-entropy over the vocabulary:
  *
- *   lse[r] = log sum_k e^x[r,k]       loss = loss_scale sum_r (lse[r] - x[r, target[r]])
- *   dx[r,k] = loss_scale grad_scale (e^(x[r,k] - lse[r]) - [k = target[r]])
+ *   lse[r] = log sum_k e^x[r,k]       loss = loss_weight sum_r (lse[r] - x[r, target[r]])
+ *   dx[r,k] = loss_weight loss_scale (e^(x[r,k] - lse[r]) - [k = target[r]])
  *
  * in[0] logits (B,T,V)   in[1] targets int32 (B,T)   out[0] loss (1) and out[1] lse (B,T), in the accumulator's dtype
  *

@@ -103,7 +103,7 @@ static enum status whole_loss(const struct call *call) {
     real *sum = call->work, *hit = sum + rows.n_rows, *lse = call->out[1].data;
     TRY(row_max(call->device, &rows, lse));
     TRY(row_sum(call->device, &rows, lse, sum, hit));
-    return loss(call->device, &rows, lse, sum, hit, lse, call->loss_scale, call->out[0].data);
+    return loss(call->device, &rows, lse, sum, hit, lse, call->loss_weight, call->out[0].data);
 }
 
 enum status CPU(cross_entropy_forward)(const struct call *call) { return call->training ? OK : whole_loss(call); }
@@ -111,6 +111,6 @@ enum status CPU(cross_entropy_forward)(const struct call *call) { return call->t
 enum status CPU(cross_entropy_backward_input)(const struct call *call) {
     struct vocab_rows rows = rows_of_call(call);
     TRY(whole_loss(call));
-    return gradient(call->device, &rows, call->out[1].data, call->loss_scale * call->grad_scale, accumulates(call, 0),
+    return gradient(call->device, &rows, call->out[1].data, call->loss_weight * call->loss_scale, accumulates(call, 0),
                     call->din[0].data);
 }

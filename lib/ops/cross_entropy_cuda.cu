@@ -334,7 +334,7 @@ static struct vocab_rows rows_of_call(const struct call *call) {
 
 static enum status total(const struct call *call, int64_t n_rows) {
     LAUNCH(cross_entropy_total_one_block, 1, TOTAL_THREADS, 0, stream_of(call))
-    ((const double *)call->work, n_rows, call->loss_scale, (real *)call->out[0].data);
+    ((const double *)call->work, n_rows, call->loss_weight, (real *)call->out[0].data);
     return gpu_launched("cross_entropy_total_one_block");
 }
 
@@ -362,7 +362,7 @@ enum status CUDA(cross_entropy_backward_input)(const struct call *call) {
     size_t bytes = bytes_kept(&rows);
     int threads = threads_of(&rows, TRAIN_THREADS);
     LAUNCH(cross_entropy_train_row_per_block, (unsigned)rows.n_rows, threads, bytes, stream_of(call))
-    (rows_of(&rows), (real *)call->out[1].data, (double *)call->work, (real)(call->loss_scale * call->grad_scale),
+    (rows_of(&rows), (real *)call->out[1].data, (double *)call->work, (real)(call->loss_weight * call->loss_scale),
      accumulates(call, 0), (elem *)call->din[0].data, bytes > 0);
     TRY(gpu_launched("cross_entropy_train_row_per_block"));
     return total(call, rows.n_rows);

@@ -1,7 +1,7 @@
 /* Dropout: y = x m / (1 - p), where the bit m is a pure function of the element's place in the run.
  *
  *   key      (seed, site, optimizer step)              site: dropout.stream, the stream of "embedding", "attention",
- *   ...
+ *                                                      ...
  *   counter  {element / 4, t, head, sample}            all *global* indices; the draw is word (element % 4) of the
  * block keep     when draw >= p 2^32
  *

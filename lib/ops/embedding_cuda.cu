@@ -6,13 +6,11 @@
  * positions are sorted by token first, and then summed, row by row:
  *
  *   sort   a block takes SORT_ROWS rows of the table and reads all tokens, twice: counting its own, by row and by warp,
- *   and those
- *          of lower rows, which is where its part of the list begins; then putting its positions in their places. A
- *          warp reads its own stretch of the tokens, so order by (row, warp, place in the stretch) is order by (row,
- *          position). Counts are integers, whose sum knows no order.
+ *          and those of lower rows, which is where its part of the list begins; then putting its positions in their
+ *          places. A warp reads its own stretch of the tokens, so order by (row, warp, place in the stretch) is order
+ *          by (row, position). Counts are integers, whose sum knows no order.
  *   sum    a warp adds one row's positions, in order; a row with more than ALONE of them is cut into a piece for each
- *   of the
- *          block's warps, and the pieces are added in order.
+ *          of the block's warps, and the pieces are added in order.
  *
  * Cost for 65536 tokens, 50304 rows of 768 channels in bf16, gradients in fp32: sort reads 197 x 2 x 256 KiB = 100 MB,
  * from the L2 cache; sum reads dy once (101 MB) and reads and writes the rows that occur (at most 309 MB), from memory.

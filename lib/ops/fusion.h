@@ -4,14 +4,13 @@
  * one kernel. The program does not change: the same values exist, in the same places, for as long; backward, memory
  * plan and bill know nothing of it. What is saved is the trip of a value through memory between the two.
  *
- *   linear, gelu                               y and gelu(y) from one product's epilogue           linear_gelu_cuda.c
- *   bias_dropout_residual, layernorm           the sum and its normalisation, row by row          
- *   residual_layernorm_cuda.cu
+ *   linear, gelu                        y and gelu(y) from one product's epilogue       linear_gelu_cuda.c
+ *   bias_dropout_residual, layernorm    the sum and its normalization, row by row       residual_layernorm_cuda.cu
  *
  * Backward, the two rows are those of one step: the gradients of its weights and of its input, from the same dy.
  *
- *   layernorm                                  x and dy are read once                 layernorm_backward_cuda.cu
- *   bias_dropout_residual                      dy is read once                        bias_dropout_residual_cuda.cu
+ *   layernorm                           x and dy are read once                          layernorm_backward_cuda.cu
+ *   bias_dropout_residual               dy is read once                                 bias_dropout_residual_cuda.cu
  *
  * Which rows are joined is settled when they are lowered (lib/program/join.c); `--fuse off` leaves it out, for
  * comparison. A fused kernel that cannot do a shape runs the two kernels apart. Whether it changes bits, its file says.

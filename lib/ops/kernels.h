@@ -1,7 +1,6 @@
 /* Filling an op's kernel table: one line for each device instead of four entries of three kernels.
  *
- *   DECLARE_KERNELS_FB(gelu, cpu);                                  gelu_forward_cpu_fp64,
- *   gelu_backward_input_cpu_fp64, ...
+ *   DECLARE_KERNELS_FB(gelu, cpu);              declares gelu_forward_cpu_fp64, gelu_backward_input_cpu_fp64, ...
  *   .kernels = {[DEVICE_CPU] = KERNELS_FB(gelu, cpu)}
  *
  * The letters say which kernels the op has: F forward, B backward_input, W backward_weight. */

@@ -1,9 +1,8 @@
 /* The head and its loss in one: softmax cross-entropy of x W^T, by chunks of tokens, so that logits for all tokens
  * never exist.
  *
- *   logits[r,k] = sum_c x[r,c] W[k,c]       loss = loss_scale sum_r (lse[r] - logits[r, target[r]])      
- *   (cross_entropy.h)
- *   dx = dlogits W                          dW += dlogits^T x
+ *   logits[r,k] = sum_c x[r,c] W[k,c]       loss = loss_weight sum_r (lse[r] - logits[r, target[r]])
+ *   dx = dlogits W                          dW += dlogits^T x                        (lse, dlogits: cross_entropy.h)
  *
  * in[0] x (B,T,C)   in[1] targets int32 (B,T)   weight[0] W (V,C)   out[0] loss (1), in the accumulator's dtype
  * head.rows    tokens of a chunk; 0: all at once

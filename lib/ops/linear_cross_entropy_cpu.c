@@ -31,7 +31,7 @@ static struct head_loss head_loss_of(const struct call *call, bool gradient, voc
     h.block_max = h.chunk_sum + 2 * h.s.rows;
     h.max = h.block_max + h.s.rows;
     h.sum = h.max + R, h.hit = h.sum + R, h.lse = h.hit + R;
-    h.scale = call->loss_scale * call->grad_scale;
+    h.scale = call->loss_weight * call->loss_scale;
     return h;
 }
 
@@ -98,7 +98,7 @@ static enum status loss_of(const struct head_loss *h, int64_t r, int64_t n) {
     struct vocab_rows rows = {NULL, (const int32_t *)h->call->in[1].data + r, n,
                               h->call->weight[0].type->shape.axis[0]};
     return CPU(cross_entropy_pieces).loss(h->call->device, &rows, h->max + r, h->sum + r, h->hit + r, h->lse + r,
-                                          h->call->loss_scale, h->call->out[0].data);
+                                          h->call->loss_weight, h->call->out[0].data);
 }
 
 /* ---- its gradients ---- */

@@ -71,9 +71,9 @@ struct call {
     bool watched;                    /* its memory's high-water mark is measured: see op_touch_work */
     uint64_t seed, n_step;           /* with dropout.stream: the dropout key */
     int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
-    double loss_scale;               /* cross_entropy: the loss is loss_scale x the sum over tokens (1 / global
+    double loss_weight;               /* cross_entropy: the loss is loss_weight x the sum over tokens (1 / global
                                       * tokens) */
-    double grad_scale;               /* cross_entropy: gradients leave multiplied by this as well (dynamic loss
+    double loss_scale;               /* cross_entropy: gradients leave multiplied by this as well (dynamic loss
                                       * scale) */
     enum device_kind on;             /* where it runs; this and the next two are known before there is a device, */
     int n_threads;                   /* because scratch depends on them: OpenMP threads, at most, and */

@@ -4,11 +4,9 @@
  * Sums are in double. The result depends on the contents and the lengths only:
  *
  *   CPU    a buffer is cut into blocks of a fixed size; threads divide the blocks; the blocks' results are combined in
- *   order,
- *          and then the buffers'
+ *          order, and then the buffers'
  *   CUDA   a grid of fixed size walks over all buffers, hundreds of them in a launch; each thread block leaves one
- *   partial
- *          sum in `work`, and one block adds the partials in order
+ *          partial sum in `work`, and one block adds the partials in order
  *
  * Everything is issued in order on the device's compute stream, and the results stay in the device's memory: nothing
  * waits. */

@@ -11,8 +11,8 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_cross_entropy, 2);
     c->n_tokens = n_vocab;
     c->settings.training = false;        /* in training forward leaves all to backward, which asks nobody */
-    c->settings.loss_scale = 1. / 14;
-    c->settings.grad_scale = 8;
+    c->settings.loss_weight = 1. / 14;
+    c->settings.loss_scale = 8;
     op_case_input(c, op_type_part(op_type(dtype, "BTV", 2, 7, n_vocab), 'V', 0, n_padded));
     op_case_input(c, op_type(INT32, "BT", 2, 7));
     op_case_finish(c);

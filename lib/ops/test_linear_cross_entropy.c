@@ -21,8 +21,8 @@ static void make(struct op_case *c, enum dtype dtype) {
     c->n_tokens = V;
     c->step.head.rows = rows;
     c->settings.training = training;
-    c->settings.loss_scale = 1. / 14;
-    c->settings.grad_scale = 8;
+    c->settings.loss_weight = 1. / 14;
+    c->settings.loss_scale = 8;
     op_case_input(c, op_type(dtype, "BTC", 2, T, C));
     op_case_input(c, op_type(INT32, "BT", 2, T));
     op_case_weight(c, op_type_part(op_type(dtype, "VC", V, C), 'V', 0, padded));

@@ -60,7 +60,7 @@ void op_case_start(struct op_case *c, const struct op *op, int n_out) {
     c->settings.seed = 7;
     c->settings.n_step = 3;
     c->settings.first_sample = 0;
-    c->settings.loss_scale = c->settings.grad_scale = 1;
+    c->settings.loss_weight = c->settings.loss_scale = 1;
 }
 void op_case_input(struct op_case *c, struct type type) { c->in_type[c->step.n_in++] = type; }
 void op_case_weight(struct op_case *c, struct type type) {

@@ -51,7 +51,7 @@ void tensor_copy_values(const struct tensor *to, const struct tensor *from) {
 /* The scalar whose gradient backward makes: the loss itself, or dout . out. */
 static double objective(struct op_case *c) {
     op_case_run(c, ROW_FORWARD);
-    if (c->step.op->no_grad_out & 1) return dtype_get(c->out[0].data, c->out_type[0].dtype, 0) * c->settings.grad_scale;
+    if (c->step.op->no_grad_out & 1) return dtype_get(c->out[0].data, c->out_type[0].dtype, 0) * c->settings.loss_scale;
     double sum = 0;
     for (int64_t i = 0; i < type_n(&c->out_type[0]); i++)
         sum += ((double *)c->out[0].data)[i] * ((double *)c->dout[0].data)[i];

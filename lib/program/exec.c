@@ -70,8 +70,8 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     c.seed = e->seed;
     c.n_step = e->n_step;
     c.first_sample = ((int64_t)at.action->microbatch * m->n.dp + m->rank.dp) * e->micro;
+    c.loss_weight = e->loss_weight;
     c.loss_scale = e->loss_scale;
-    c.grad_scale = e->grad_scale;
     c.device = e->device;
     c.group = e->mesh->group[c.step->mesh_axis];
     c.request = &e->step_requests[r->id];
@@ -86,7 +86,7 @@ static bool is_fresh(struct place at, const struct row *r, int i) {
 }
 
 static int64_t resident_bytes(const struct param *w) {
-    return param_resident_n(w, w->grad_at) * (int64_t)dtype_size(w->grad_type.dtype);
+    return param_resident_n(w, w->grad_residence) * (int64_t)dtype_size(w->grad_type.dtype);
 }
 
 static enum status prepare_gradients(struct exec *e, struct place at, const struct row *r, struct call *c) {

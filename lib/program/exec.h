@@ -43,7 +43,7 @@ struct exec {
     /* per step, set by the run */
     uint64_t seed, n_step;
     int64_t micro;                       /* sequences of a microbatch */
-    double loss_scale, grad_scale;
+    double loss_weight, loss_scale;
     /* results of exec_run */
     double loss;                         /* where loss_at is NULL: the sum that it says */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */

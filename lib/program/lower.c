@@ -288,7 +288,7 @@ static void lower_all(struct lower *l, bool split_weight) {
 
 static bool any_sharded(const struct program *p) {
     for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present && p->params[i].weight_at == RESIDENT_OWN) return true;
+        if (p->params[i].present && p->params[i].weight_residence == RESIDENT_OWN) return true;
     return false;
 }
 

@@ -28,7 +28,9 @@ void lower_windows_close(struct lower *l, enum tape_kind tape) {
     }
 }
 
-static bool is_sharded(const struct lower *l, int param) { return l->p->params[param].weight_at == RESIDENT_OWN; }
+static bool is_sharded(const struct lower *l, int param) {
+    return l->p->params[param].weight_residence == RESIDENT_OWN;
+}
 
 /* Open a param's window for a block; a sharded one becomes a value, and PARAM_AHEAD may start to fill it. */
 static void window_open(struct lower *l, enum tape_kind tape, int param, int block) {
@@ -72,7 +74,7 @@ void lower_weight_open(struct lower *l, enum tape_kind tape, int param) {
 int lower_grad_open(struct lower *l, enum tape_kind tape, int param, struct row *r, int i, int at) {
     const struct param *w = &l->p->params[param];
     int *window = &l->grad_window[tape][param];
-    if (*window == CLOSED && w->grad_at == RESIDENT_OWN) {
+    if (*window == CLOSED && w->grad_residence == RESIDENT_OWN) {
         *window = lower_value(l, w->name, w->padded_n * (int64_t)dtype_size(w->grad_type.dtype), ROLE_COMM, tape, at);
         r->fresh |= 1u << i;
     } else if (*window == CLOSED) {

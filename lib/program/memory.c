@@ -19,8 +19,8 @@ static struct bump end_of(struct memory_plan *m, enum role role, bool on_host, e
 static void plan_param(struct param *w, enum device_kind device, struct memory_plan *m) {
     struct bump weights = end_of(m, ROLE_PARAM, w->weight_on_host, device), grads = end_of(m, ROLE_GRAD, false, device);
     struct bump states = end_of(m, ROLE_OPTIM, w->state_on_host, device);
-    w->weight_offset = take(weights, param_resident_n(w, w->weight_at), w->type.dtype);
-    w->grad_offset = take(grads, param_resident_n(w, w->grad_at), w->grad_type.dtype);
+    w->weight_offset = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
+    w->grad_offset = take(grads, param_resident_n(w, w->grad_residence), w->grad_type.dtype);
     w->moment1_offset = take(states, param_state_n(w), w->state_dtype);
     w->moment2_offset = take(states, param_state_n(w), w->state_dtype);
     if (w->master) w->master_offset = take(states, param_state_n(w), w->state_dtype);

@@ -1,8 +1,7 @@
 /* The static memory plan: every byte of every role gets its place before the first step.
  *
  *   act    [ scratch | frames ]   scratch: what one action needs and drops; frames: what a microbatch keeps from its F
- *   to its
- *                                 B (or W), packed over the schedule's time line like rooms in a hotel
+ *                                 to its B (or W), packed over the schedule's time line like rooms in a hotel
  *   work   [ the run's numbers | scratch ]
  *   comm   [ scratch (gathered params) | rings | techniques' buffers ]
  *   param, grad, optim            one place a param

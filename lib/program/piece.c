@@ -115,6 +115,6 @@ struct piece param_own_piece(const struct param *w) {
 }
 
 struct piece param_resident_piece(const struct param *w) {
-    bool own = w->weight_at == RESIDENT_OWN;
+    bool own = w->weight_residence == RESIDENT_OWN;
     return (struct piece){w->type.shape, own ? w->own_first : 0, own ? w->own_n : type_n(&w->type)};
 }

@@ -78,12 +78,12 @@ static void params_settle(struct program *p) {
 }
 
 void *param_own_weight(const struct param *w) {
-    int64_t first = w->weight_at == RESIDENT_OWN ? 0 : w->own_first;
+    int64_t first = w->weight_residence == RESIDENT_OWN ? 0 : w->own_first;
     return (char *)w->weight + first * (int64_t)dtype_size(w->type.dtype);
 }
 
 void *param_own_grad(const struct param *w) {
-    int64_t first = w->grad_at == RESIDENT_OWN ? 0 : w->own_first;
+    int64_t first = w->grad_residence == RESIDENT_OWN ? 0 : w->own_first;
     return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
 }
 

@@ -47,7 +47,7 @@ struct param {
     bool counted;              /* this rank's own elements count in the gradient norm (somewhere each counts once);
                                 * likewise */
     bool no_grad;              /* no row of a step adds to its gradient, which is zero (gradients.c) */
-    enum residence weight_at, grad_at;
+    enum residence weight_residence, grad_residence;
     bool weight_on_host, state_on_host;  /* offloaded: in host memory, whatever the device */
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that
      * it cuts into equal shards of shard_n. Without zero: everything. */

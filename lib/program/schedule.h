@@ -25,9 +25,9 @@ static inline struct action action_of(enum action_kind kind, int chunk, int micr
 }
 
 /* The edge from a chunk to its neighbour in the model: the next virtual stage, or the one before. rank: along AXIS_PP;
- * -1: the model ends here; this rank's own: handed over in memory, on no wire. A message travels on channel way, + 1 if
- * it goes backward: way is 0 where stages follow each other along the ranks, 2 against them. So each channel into a
- * rank has one sender, and messages of a channel are received in the order in which they were sent. */
+ * -1: the model ends here; this rank's own: handed over in memory, on no wire. A message travels on channel
+ * way + (backward ? 1 : 0); way is 0 where stages follow each other along the ranks, 2 against them. So each channel
+ * into a rank has one sender, and its messages are received in the order in which they were sent. */
 struct hop { int rank, chunk, way; };
 enum { HOP_NEXT, HOP_BEFORE, N_CHANNELS = 4 };
 

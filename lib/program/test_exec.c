@@ -61,11 +61,11 @@ static enum status scale_weight(const struct call *c) {
 static enum status sum_forward(const struct call *c) {
     double sum = 0;
     for (int i = 0; i < TINY_N; i++) sum += ((double *)c->in[0].data)[i];
-    *(double *)c->out[0].data = c->loss_scale * sum;
+    *(double *)c->out[0].data = c->loss_weight * sum;
     return OK;
 }
 static enum status sum_input(const struct call *c) {
-    for (int i = 0; i < TINY_N; i++) ((double *)c->din[0].data)[i] = c->loss_scale * c->grad_scale;
+    for (int i = 0; i < TINY_N; i++) ((double *)c->din[0].data)[i] = c->loss_weight * c->loss_scale;
     return OK;
 }
 
@@ -112,7 +112,8 @@ static enum status fetch(void *self, int microbatch, int32_t *tokens, int32_t *t
 /* As zero does it: fill a gathered weight, and poison it when it is released. */
 static enum status param_event(void *self, enum row_kind kind, int param, void *buffer, bool final) {
     (void)self;
-    if (b.program.params[param].weight_at == RESIDENT_OWN && kind == ROW_PARAM_NEEDED) memcpy(buffer, b.w, sizeof b.w);
+    if (b.program.params[param].weight_residence == RESIDENT_OWN && kind == ROW_PARAM_NEEDED)
+        memcpy(buffer, b.w, sizeof b.w);
     b.seen[b.n_seen++] = (struct seen){kind, param, final, *(double *)buffer};
     return OK;
 }
@@ -137,8 +138,8 @@ static void place_params(void) {
         struct param *w = &b.program.params[i];
         w->weight = arena_at(&b.arenas[ROLE_PARAM], w->weight_offset);
         w->grad = arena_at(&b.arenas[ROLE_GRAD], w->grad_offset);
-        if (w->weight_at == RESIDENT_WHOLE) memcpy(w->weight, b.w, sizeof b.w);
-        if (w->grad_at == RESIDENT_WHOLE) memset(w->grad, 0, sizeof b.w);
+        if (w->weight_residence == RESIDENT_WHOLE) memcpy(w->weight, b.w, sizeof b.w);
+        if (w->grad_residence == RESIDENT_WHOLE) memset(w->grad, 0, sizeof b.w);
     }
 }
 
@@ -157,8 +158,8 @@ static void prepare(void) {
     for (int a = 0; a < N_MESH_AXES; a++) b.mesh.group[a] = group_self();
     b.exec = (struct exec){.program = &b.program, .chunks = &b.chunk, .memory = &b.memory, .mesh = &b.mesh,
                            .arenas = b.arenas,
-                           .device = device_cpu(), .hooks = {NULL, fetch, param_event}, .loss_scale = 1,
-                           .grad_scale = 1, .micro = 1};
+                           .device = device_cpu(), .hooks = {NULL, fetch, param_event}, .loss_weight = 1,
+                           .loss_scale = 1, .micro = 1};
     assert_ok(exec_init(&b.exec));
 }
 
@@ -211,8 +212,8 @@ static void test_loss_and_gradient_are_sums_over_microbatches(void **state) {
 static void test_grad_scale_multiplies_gradients_and_not_the_loss(void **state) {
     (void)state;
     prepare();
-    b.exec.loss_scale = 0.5;
-    b.exec.grad_scale = 8;
+    b.exec.loss_weight = 0.5;
+    b.exec.loss_scale = 8;
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     assert_close(b.exec.loss, 0.5 * expected_loss(), 0);
     check_gradient(4);
@@ -488,7 +489,7 @@ static void test_other_events_are_never_final(void **state) {
 static void test_sharded_param_goes_through_buffers(void **state) {
     (void)state;
     struct param *w = &b.program.params[0];
-    w->weight_at = w->grad_at = RESIDENT_OWN;
+    w->weight_residence = w->grad_residence = RESIDENT_OWN;
     w->own_n = w->shard_n = w->padded_n = TINY_N;
     prepare();
     b.exec.paint = true;

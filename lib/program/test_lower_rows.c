@@ -161,7 +161,7 @@ static void test_windows_open_at_first_use_and_close_with_the_block(void **state
 static void test_sharded_params_are_gathered_into_values(void **state) {
     (void)state;
     int w = tiny_param(&p, "w");
-    p.params[w].weight_at = p.params[w].grad_at = RESIDENT_OWN;
+    p.params[w].weight_residence = p.params[w].grad_residence = RESIDENT_OWN;
     p.params[w].padded_n = TINY_N + 1;
     add_weighted(&op_matrix, "z", add_weighted(&op_matrix, "y", x, w), w);
     add(&op_plain, "t", p.blocks[0].out);
@@ -181,7 +181,7 @@ static void test_sharded_params_are_gathered_into_values(void **state) {
 static void test_gradients_of_sharded_params_are_cleared_once_and_live_until_ready(void **state) {
     (void)state;
     int w = tiny_param(&p, "w");
-    p.params[w].grad_at = RESIDENT_OWN;
+    p.params[w].grad_residence = RESIDENT_OWN;
     p.params[w].padded_n = TINY_N + 1;
     add_weighted(&op_matrix, "z", add_weighted(&op_matrix, "y", x, w), w);
     lower(false);

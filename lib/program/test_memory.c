@@ -324,7 +324,8 @@ static void test_master_weights_have_a_place_of_their_own(void **state) {
 static void test_own_params_take_a_shard(void **state) {
     (void)state;
     struct param w[2] = {{.type = {FP32, {1, {axis_whole('C', 10)}}}, .grad_type = {FP32, {1, {axis_whole('C', 10)}}},
-                          .state_dtype = FP32, .present = true, .weight_at = RESIDENT_OWN, .grad_at = RESIDENT_WHOLE,
+                          .state_dtype = FP32, .present = true,
+                           .weight_residence = RESIDENT_OWN, .grad_residence = RESIDENT_WHOLE,
                           .own_first = 8, .own_n = 2, .shard_n = 4, .padded_n = 12}};
     w[1] = w[0];
     struct program p = {.n_params = 2, .params = w};

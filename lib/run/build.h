@@ -1,8 +1,8 @@
 /* What a model writes its list of steps with (struct model, build): params and steps by name, in the block that was
  * opened last, and axes by letter, so that a technique can speak of "heads" and not of "dimension 1 of the qkv weight".
  *
- *   B sequences   T positions   C channels   H heads   D channels of a head   K hidden units (4 C)   V vocabulary   1
- *   to 9: of that length */
+ *   B sequences   T positions   C channels   H heads   D channels of a head   K hidden units (4 C)   V vocabulary
+ *   1 to 9: of that length */
 #ifndef TRIVIUM_RUN_BUILD_H
 #define TRIVIUM_RUN_BUILD_H
 

@@ -22,8 +22,8 @@ static void forward_schedule(const struct run *r, struct schedule *s) {
 }
 
 static enum status evaluate_batches(struct run *r, const struct schedule *s, int64_t n_batches, double *sum) {
-    double scale = r->exec.loss_scale;
-    r->exec.loss_scale = 1;                                          /* the plain sum over tokens */
+    double scale = r->exec.loss_weight;
+    r->exec.loss_weight = 1;                                          /* the plain sum over tokens */
     enum status status = OK;
     for (int64_t i = 0; i < n_batches && status == OK; i++) {
         r->eval_first = i * r->plan.global_batch;
@@ -32,7 +32,7 @@ static enum status evaluate_batches(struct run *r, const struct schedule *s, int
         if (status == OK) status = run_read_scalar(r, SCALAR_LOSS, &loss);
         if (status == OK) *sum += loss;
     }
-    r->exec.loss_scale = scale;
+    r->exec.loss_weight = scale;
     r->eval_first = -1;
     return status;
 }

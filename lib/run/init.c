@@ -11,7 +11,7 @@
 struct initial { char *weight, *master; int64_t weight_bytes, state_bytes; };
 
 static enum status initial_new(const struct param *w, struct initial *v) {
-    v->weight_bytes = param_resident_n(w, w->weight_at) * (int64_t)dtype_size(w->type.dtype);
+    v->weight_bytes = param_resident_n(w, w->weight_residence) * (int64_t)dtype_size(w->type.dtype);
     v->state_bytes = param_state_n(w) * (int64_t)dtype_size(w->state_dtype);
     v->weight = calloc(1, (size_t)v->weight_bytes + 1);
     v->master = calloc(1, (size_t)v->state_bytes + 1);
@@ -22,8 +22,8 @@ static enum status initial_new(const struct param *w, struct initial *v) {
 
 static void draw(const struct param *w, uint64_t seed, const struct initial *v) {
     uint64_t stream = rng_stream(w->name);
-    int64_t first = w->weight_at == RESIDENT_OWN ? w->own_first : 0;
-    int64_t n = w->weight_at == RESIDENT_OWN ? w->own_n : type_n(&w->type);
+    int64_t first = w->weight_residence == RESIDENT_OWN ? w->own_first : 0;
+    int64_t n = w->weight_residence == RESIDENT_OWN ? w->own_n : type_n(&w->type);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
         int64_t global = shape_global_index(&w->type.shape, first + i);

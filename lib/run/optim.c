@@ -66,7 +66,7 @@ static struct adamw_elements elements_of(const struct param *w) {
                                    w->moment1, w->moment2, w->master_weight, w->decay};
 }
 
-/* States in host memory are updated by the host, and only then where the device is another one. */
+/* States in host memory are updated on the host, unless the device is the CPU anyway. */
 static bool updated_by_host(const struct run *r, const struct param *w) {
     return w->state_on_host && r->device->kind != DEVICE_CPU;
 }

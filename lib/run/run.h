@@ -99,7 +99,7 @@ struct run {
     /* results of the last step that was finished */
     int64_t n_done;                      /* steps finished */
     double loss, grad_norm, clip_factor, lr;   /* of a skipped step norm and factor are NaN: not computed */
-    double loss_scale;                   /* what the step's gradients were multiplied by; exec.grad_scale is the next
+    double loss_scale;                   /* what the step's gradients were multiplied by; exec.loss_scale is the next
                                           * one's */
     bool skipped;                        /* (also while a step is being started) GRAD_UNSCALE found an overflow on some
                                           * rank: this step updates nothing */
@@ -159,7 +159,7 @@ int64_t run_samples_before(const struct run *, int64_t step);
 void run_go_on_at_sample(struct run *, int64_t sample);
 
 /** Memory of the comm arena for a technique, in the order of attaching; in all what cost() requested. The technique's
- *  own until the run ends; its content is undefined at first. There is no gap between two: a size that is no multiple of
+ *  own until the run ends; its content is undefined at first. There is no gap: a size that is no multiple of
  *  ARENA_ALIGN misaligns the next one.
  *  @errors E_INTERNAL: more than was planned */
 enum status run_take_comm(struct run *, int64_t bytes, void **out);

@@ -10,18 +10,18 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Shards of gradients, which buckets are added to. Whole gradients are set by the first row that writes them
- * (gradients.c). Neighbours in the arena are cleared together. */
+/* Clears sharded gradients (ZeRO 2 and 3), to which buckets are added; whole ones are overwritten by the first row that
+ * writes them (gradients.c). Neighbors in the arena are cleared together. */
 static enum status clear_gradients(struct run *r) {
     char *from = NULL, *end = NULL;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (!w->present || w->grad_at == RESIDENT_WHOLE) continue;
+        if (!w->present || w->grad_residence == RESIDENT_WHOLE) continue;
         if (w->grad != end) {
             TRY(r->device->clear(r->device, from, end - from));
             from = w->grad;
         }
-        end = (char *)w->grad + param_resident_n(w, w->grad_at) * (int64_t)dtype_size(w->grad_type.dtype);
+        end = (char *)w->grad + param_resident_n(w, w->grad_residence) * (int64_t)dtype_size(w->grad_type.dtype);
     }
     return r->device->clear(r->device, from, end - from);
 }
@@ -33,7 +33,7 @@ static enum status sum_loss(struct run *r) {
     return comm_all_reduce(r->mesh.group[AXIS_MESH], loss, 1, FP64, COMM_SUM);
 }
 
-/* What is not finite once keeps every later update from changing a weight, however late the host learns of it. */
+/* A sticky flag: after any NaN or infinity no later update changes a weight, however late the host reads it. */
 static enum status note_health(struct run *r) {
     double *health = &r->scalars[SCALAR_HEALTH];
     if (r->may_skip) return OK;
@@ -67,7 +67,7 @@ static struct step_record begin_step(struct run *r) {
     r->exec.n_step = (uint64_t)r->n_step;
     r->skipped = false;
     return (struct step_record){.n_step = r->n_step, .n_update = r->n_update, .lr = plan_lr(&r->plan, r->n_update),
-                                .loss_scale = r->exec.grad_scale};
+                                .loss_scale = r->exec.loss_scale};
 }
 
 /* The step's numbers start on their way to the host; the mark says when they are there. */

@@ -236,7 +236,7 @@ static void test_own_elements_lie_where_the_param_is_kept(void **state) {
                       .weight = weight, .grad = grad, .own_first = 4, .own_n = 3};
     assert_ptr_equal(param_own_weight(&w), weight + 4);              /* whole: in the middle of it */
     assert_ptr_equal(param_own_grad(&w), grad + 4);
-    w.weight_at = w.grad_at = RESIDENT_OWN;                          /* only the own part is there */
+    w.weight_residence = w.grad_residence = RESIDENT_OWN;                          /* only the own part is there */
     assert_ptr_equal(param_own_weight(&w), weight);
     assert_ptr_equal(param_own_grad(&w), grad);
 }

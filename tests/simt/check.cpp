@@ -7,8 +7,8 @@
  * fake's business. So "how many barriers has the block passed, how many its warp" at either access is all that is to be
  * known:
  *
- *   ordered(old, new)   same thread, or old.block_epoch < new.block_epoch, or same warp and old.warp_epoch <
- *   new.warp_epoch
+ *   ordered(old, new)   same thread, or old.block_epoch < new.block_epoch,
+ *                       or same warp and old.warp_epoch < new.warp_epoch
  *
  * A cell remembers the last write, and two reads: the newest of one warp and one of another warp. More are not needed:
  * whichever thread writes later, one of the two is not of its warp, and no barrier stands between. Several lanes of one

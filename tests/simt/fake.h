@@ -12,10 +12,9 @@
  * convenient order that CUDA allows; what was not waited for shows as wrong numbers. Settings, all by environment:
  *
  *   SIMT_STREAMS  late (default)  work runs when somebody waits or asks: the youngest stream first, each as far as it
- *   can go,
- *                                 and no further than what was asked for
+ *                                 can go, and no further than what was asked for
  *                 oldest          the same with the oldest stream first: the compute stream before those that send and
- *                 copy
+ *                                 copy
  *                 eager           everything that can run runs when it is issued
  *                 random          any order that CUDA allows, drawn with SIMT_SEED (default 1)
  *   SIMT_GPUS     how many GPUs there are (8)

@@ -6,7 +6,7 @@
  *   --model NAME    only these sizes (default: both)
  *   --json FILE     the table as JSON
  *   --small         tiny sizes, few samples: tries the program, for instance on the emulated device; its times say
- *   nothing
+ *                   nothing
  *
  * How it measures. Operands hold random numbers. Each case has several sets of them, together more than any cache
  * holds, and runs go around the sets. After a warm-up a sample is so many runs that it takes a few milliseconds,

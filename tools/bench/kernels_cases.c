@@ -79,7 +79,7 @@ struct timed_op {
     struct step step;
     enum row_kind kind;
     int64_t n_tokens;                /* int32 operands are in [0, n_tokens) */
-    double loss_scale;
+    double loss_weight;
     struct type in_type[MAX_IN], out_type[MAX_OUT], weight_type[MAX_WEIGHTS];
     struct call call[MAX_SETS], forward[MAX_SETS];
 };
@@ -100,7 +100,7 @@ static struct timed_op *op_start(const struct op *op, enum row_kind kind) {
     o->step = (struct step){.op = op, .n_out = op_n_out(op, false), .parts = 1};
     if (step_dropout(&o->step)) o->step.dropout.stream = 11;
     o->kind = kind;
-    o->loss_scale = 1;
+    o->loss_weight = 1;
     return o;
 }
 static void op_in(struct timed_op *o, struct type type) { o->in_type[o->step.n_in++] = type; }
@@ -108,8 +108,8 @@ static void op_weight(struct timed_op *o, struct type type) { o->weight_type[o->
 
 /* A call with all types and no data. */
 static struct call empty_call(const struct timed_op *o, const struct device *d) {
-    struct call c = {.step = &o->step, .training = true, .seed = 7, .n_step = 3, .loss_scale = o->loss_scale,
-                     .grad_scale = 1, .on = d->kind, .device = d};
+    struct call c = {.step = &o->step, .training = true, .seed = 7, .n_step = 3, .loss_weight = o->loss_weight,
+                     .loss_scale = 1, .on = d->kind, .device = d};
     for (int i = 0; i < o->step.n_in; i++) c.in[i].type = c.din[i].type = &o->in_type[i];
     for (int i = 0; i < o->step.n_out; i++) c.out[i].type = c.dout[i].type = &o->out_type[i];
     for (int i = 0; i < o->step.n_weight; i++) c.weight[i].type = c.dweight[i].type = &o->weight_type[i];
@@ -294,7 +294,7 @@ static enum status loss(struct bench_case *s, const struct pool *p, const struct
     NEW(o, &op_cross_entropy, kind);
     int64_t B = z->B > 8 ? 8 : z->B;     /* the logits of 8192 tokens take 0.8 GB */
     o->n_tokens = z->V;
-    o->loss_scale = 1.0 / (double)(B * z->T);
+    o->loss_weight = 1.0 / (double)(B * z->T);
     op_in(o, type_make(BF16, "BTV", B, z->T, z->V));
     op_in(o, type_make(INT32, "BT", B, z->T));
     snprintf(s->name, sizeof s->name, "cross_entropy %s", kind_name[kind]);

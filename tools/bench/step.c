@@ -1,7 +1,6 @@
 /* build/bench-step: does the host wait for the GPU anywhere inside a training step?
  *
- *   build/bench-step [--json FILE] [train's options]        e.g. --layers 2 --hidden 768 --heads 12 --seq 1024
- *   --precision bf16
+ *   build/bench-step [--json FILE] [train's options]    e.g. --layers 2 --hidden 768 --heads 12 --seq 1024
  *
  * The proof: before a step is started, the compute stream is blocked by a host function that returns only when it is
  * told to. Nothing behind it can run. If run_step_start comes back while the stream still stands still, then no call in

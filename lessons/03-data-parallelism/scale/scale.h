@@ -4,10 +4,8 @@
  * t)^2. Sequences were cut to different lengths (or prompts are masked), so every microbatch has its own number of
  * tokens, and a rank may have none at all.
  *
- *     L = 1/N_tok  sum over all tokens of all microbatches of all ranks of loss(token)    N_tok: how many tokens these
- *     are
- *     g = dL/dw                                                                           what every rank has to end up
- *     with */
+ *     L = 1/N_tok  sum of loss(token) over the N_tok tokens of all microbatches of all ranks
+ *     g = dL/dw    what every rank must have in the end */
 #ifndef TRIVIUM_LESSONS_SCALE_H
 #define TRIVIUM_LESSONS_SCALE_H
 

@@ -88,7 +88,7 @@ void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *pl
 
 /* 1. Is it the param that was foretold? 2. A bucket's first gradient needs the slot: who flies there has to have
  * arrived. 3. Pack the shards rank by rank. 4. With the bucket's last gradient, start comm_reduce_scatter_start. A sum
- * that has arrived goes to the owner's gradient: w->grad where only the own part is kept (w->grad_at == RESIDENT_OWN),
+ * that has arrived goes to the owner's gradient: w->grad where only the own shard is kept (RESIDENT_OWN),
  * else at element own_first of it. */
 enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, int param, const void *buffer,
                                bool accumulate, const struct group *group) {

@@ -88,8 +88,8 @@ static int64_t planned_bytes(const struct run *r, struct states x, int64_t *size
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         size[i] = type_n(&w->type);
-        bytes += (w->weight_at == RESIDENT_OWN ? w->shard_n : w->padded_n) * (int64_t)x.weight;
-        bytes += (w->grad_at == RESIDENT_OWN ? w->shard_n : w->padded_n) * (int64_t)x.grad;
+        bytes += (w->weight_residence == RESIDENT_OWN ? w->shard_n : w->padded_n) * (int64_t)x.weight;
+        bytes += (w->grad_residence == RESIDENT_OWN ? w->shard_n : w->padded_n) * (int64_t)x.grad;
         bytes += param_state_n(w) * (int64_t)x.optim;
     }
     return bytes;

@@ -3,7 +3,7 @@
  *
  * Each rank has V/tp columns of the logits. Gathering them would move B T V numbers. The loss
  *
- *   loss = loss_scale sum_r (lse[r] - x[r, target[r]])        lse[r] = log sum_k e^x[r,k], k over the whole vocabulary
+ *   loss = loss_weight sum_r (lse[r] - x[r, target[r]])        lse[r] = log sum_k e^x[r,k], k over the whole vocabulary
  *
  * needs only three numbers per token from every rank. Which, and reduced how? lib/ops/cross_entropy.h has what a rank
  * does with its own columns (struct cross_entropy_pieces: row_max, row_sum, loss, gradient); what is missing is what
@@ -57,14 +57,14 @@ static const struct cross_entropy_pieces *pieces_of(const struct call *c) {
     return cross_entropy_pieces(c->on, c->in[0].type->dtype);
 }
 
-/* TODO: out[0] the loss, the same on every rank, scaled by c->loss_scale; out[1] lse. c->group is the tp group;
+/* TODO: out[0] the loss, the same on every rank, scaled by c->loss_weight; out[1] lse. c->group is the tp group;
  * COMM_MAX and COMM_SUM are how comm_all_reduce combines. */
 static enum status forward(const struct call *c) {
     (void)rows_of, (void)pieces_of;
     return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name);
 }
 
-/* TODO: din[0] = or, when c->accumulate & 1, += loss_scale grad_scale (e^(x[r,k] - lse[r]) - [k = target[r]]), this
+/* TODO: din[0] = or, when c->accumulate & 1, += loss_weight loss_scale (e^(x[r,k] - lse[r]) - [k = target[r]]), this
  * rank's columns. */
 static enum status backward_input(const struct call *c) {
     return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);

@@ -14,8 +14,8 @@ struct half_result { bool skipped; double norm; };           /* norm of the true
 
 /** One step of gradient descent with clipping:
  *
- *     g = gradient / scale     norm = |g| over all ranks' weights     master -= lr min(1, clip / (norm + 1e-6)) g    
- *     weight = round(master)
+ *     g = gradient / scale                                norm = |g| over all ranks' weights
+ *     master -= lr min(1, clip / (norm + 1e-6)) g         weight = round(master)
  *
  *  If any rank's gradient holds an infinity or a NaN, no rank changes anything, and all say so: skipped.
  *  @param weight (n) fp16, written    @param master (n) fp32, the weights as they are remembered, written

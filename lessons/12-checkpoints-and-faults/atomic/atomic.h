@@ -16,8 +16,8 @@
  *   power lost           a file has at least what was flushed; of what came after it some, all or nothing
  *                        a name (made, moved or removed) is as it was at the last flush_folder; of what came after it
  *                        any part, in any order
- *   rename               one name at a time, all or nothing: under `to` is the old file or the new one, never neither,
- *   never half */
+ *   rename               one name at a time, all or nothing: under `to` is the old file or the new one, never
+ *                        neither, never half */
 #ifndef TRIVIUM_LESSONS_ATOMIC_H
 #define TRIVIUM_LESSONS_ATOMIC_H
 

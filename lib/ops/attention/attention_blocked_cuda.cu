@@ -1,8 +1,7 @@
 /* Causal attention by tiles, on the GPU: see attention.h for the formulas. This file chooses the kernels:
  *
  *   bf16, fp16   cuDNN's where it can and may (attention_cudnn.h), else the project's own flash attention on tensor
- *   cores
- *                (attention_flash_wmma_*_cuda.cu)
+ *                cores (attention_flash_wmma_*_cuda.cu)
  *   fp32, fp64   the same algorithm without tensor cores (attention_flash_plain_cuda.cu)
  *
  * and makes delta[t] = dy[t] . y[t], which every backward kernel of ours reads: one number for each query and head. */

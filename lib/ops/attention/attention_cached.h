@@ -5,8 +5,8 @@
  * written into the cache; then, for each sample b and head h, the query of position t looks at the keys 0 .. t that are
  * there:
  *
- *   s[j] = q[t] . k[j] / sqrt(D) for j <= t     p[j] = e^(s[j] - max s) / sum_j e^(s[j] - max s)     y[t] = sum_j p[j]
- *   v[j]
+ *   s[j] = q[t] . k[j] / sqrt(D) for j <= t
+ *   p[j] = e^(s[j] - max s) / sum_j e^(s[j] - max s)     y[t] = sum_j p[j] v[j]
  *
  * That is attention.h's formula, row t of it: keys and values of a position never change once they are made, because no
  * position sees a later one. So a new token costs O(t) products instead of the O(t^2) of the whole sequence, and the

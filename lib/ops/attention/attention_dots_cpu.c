@@ -6,8 +6,8 @@
  * A product needs its factors paired along the axis that it sums over, and every matrix is summed over both its axes:
  *
  *   forward    q k^T  over d        p v    over keys
- *   backward   q k^T  over d        dy v^T over d       p^T dy  over queries     ds^T q  over queries     ds k  over
- *   keys
+ *   backward   q k^T  over d        dy v^T over d
+ *              p^T dy over queries  ds^T q over queries  ds k over keys
  *
  * hence two packings of most: "rows" (positions, pairs of d) for a left factor, "columns" (pairs of d, positions)
  * transposed, and "pairs" (pairs of positions, d) for a right one. They are made once a head or once a tile. */

@@ -4,8 +4,8 @@
  *
  * A block has 64 queries and goes over the tiles of keys up to its own:
  *
- *   s = q k^T / sqrt(D)     M' = max(M, max_j s)     p = e^(s - M')     l = l e^(M - M') + sum_j p     y = y e^(M - M')
- *   + (m p) v
+ *   s = q k^T / sqrt(D)               M' = max(M, max_j s)               p = e^(s - M')
+ *   l = l e^(M - M') + sum_j p        y = y e^(M - M') + (m p) v
  *
  * and at the end y / l, lse = M + log l. Scores, M, l and y are fp32; p is rounded to the element type once, for its
  * product with v. A row of scores belongs to two lanes of one warp, which have every other group of four keys: a group
