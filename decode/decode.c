@@ -23,7 +23,7 @@
  * heads:
  *   bytes = 2 x layers x heads/tp x seq x D x bytes of an element          (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
  * Sent when: with tp its forward's two all-reduces per layer, of one token (C elements); the tokens' embedding,
- * another one. The logits are gathered behind the program (decode_step.c). The cache is never sent. Time: every weight
+ * another one. The logits are gathered after the program (decode_step.c). The cache is never sent. Time: every weight
  * is read once for a token and used for two operations, so memory is the limit: tokens per second are at most
  * memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms per token in fp32, 15.5 in bf16, 18
  * and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) That is also why more sequences at once

@@ -28,7 +28,7 @@ enum status dp_bucket_ready(struct dp_buckets *, int param, void *grad_base, con
  *  bucket was never completed */
 enum status dp_buckets_finish(struct dp_buckets *);
 
-/** A step's sums, by name: one a bucket over AXIS_DP, behind backward. place: of the rank whose bill it is. */
+/** A step's sums, by name: one a bucket over AXIS_DP, after backward. place: of the rank whose bill it is. */
 void dp_buckets_bill(const struct dp_buckets *, const struct mesh_place *, struct bill *);
 
 #endif

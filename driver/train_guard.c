@@ -1,8 +1,8 @@
-/* The guard against spikes of the loss (lib/run/spike.h): back to the last checkpoint, and on with the samples behind
+/* The guard against spikes of the loss (lib/run/spike.h): back to the last checkpoint, and on with the samples after
  * those that led to the spike.
  *
  * What is left out: every sample between the checkpoint and the spike, the spike's own step included. The checkpoint's
- * sample counter says where training is, so whatever is saved later goes on behind them too; and a run that is killed
+ * sample counter says where training is, so whatever is saved later goes on after them too; and a run that is killed
  * before that meets the same spike again, and does the same. The same checkpoint is gone back to at most three times;
  * then a loss that is finite is taken for what it is. */
 #include "driver/train_state.h"

@@ -91,7 +91,7 @@ enum status train_leave(struct training *);
 /* Before the first step: saves, so that there is something to go back to. @collective{world} @errors of train_save */
 enum status train_guard_begin(struct training *);
 /* After each step, with what came of it: is its loss a spike, or not finite? Then back to the last checkpoint and on
- * behind the samples since.
+ * after the samples since.
  * @return `status` where it does nothing, or can do no more  @collective{world} @errors of checkpoint_load */
 enum status train_guard(struct training *, enum status status, bool *went_back);
 

@@ -3,7 +3,7 @@
 #include "tests/test.h"
 
 /* From 16, between 2 and infinity, window 3, hysteresis 2. 'x' is an overflow, '.' a clean step; `after` is the scale
- * behind each. Worked out by hand from Megatron's rule. */
+ * after each. Worked out by hand from Megatron's rule. */
 struct sequence { const char *says, *events; double after[12]; };
 static const struct sequence sequences[] = {
     {"a window doubles", ".......", {16, 16, 32, 32, 32, 64, 64}},

@@ -188,7 +188,7 @@ static double largest_difference(const struct first_step *a, const struct first_
 
 /* fp16 gradients differ from fp32's by less than 0.083 (derived in tests/test_parity_mixed.c); with a scale left in, by
  * a factor of 4096. With and without clipping, since clipping would hide a scale that is in the norm as well. A window
- * of one step: the scale doubles behind this very step, which must be unscaled by what it was scaled with. */
+ * of one step: the scale doubles after this very step, which must be unscaled by what it was scaled with. */
 static void check_unscaling(double clip) {
     struct plan half = plan_of(PRECISION_FP16), full = plan_of(PRECISION_FP32);
     struct first_step a = {0}, b = {0};

@@ -131,7 +131,7 @@ enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
     int failures = _cmocka_run_group_tests(test->name, test, 1, NULL, NULL);
     if (simt_reports && simt_reports() > reports) failures++, fprintf(memory, "%s\n", simt_report_text());
     stdout = terminal[0], stderr = terminal[1];
-    fputc('\0', memory);                                             /* what is behind it was said by an earlier test */
+    fputc('\0', memory);                                             /* what is after it was said by an earlier test */
     if (fflush(memory) != 0) return FAILED;
     enum verdict verdict = failures ? FAILED : strstr(said, "[  SKIPPED ]") ? SKIPPED : PASSED;
     if (verdict == FAILED) show_failure(file, test->name, said);

@@ -129,7 +129,7 @@ static void test_zero_stage_says_what_is_divided(void **state) {
 }
 
 /* ---- model states, byte for byte ---- */
-/* An array that must lie directly behind `*end`, at the next aligned offset. */
+/* An array that must lie directly after `*end`, at the next aligned offset. */
 static int64_t walk(int64_t *end, int64_t offset, int64_t bytes) {
     assert_int_equal(offset, arena_align(*end));
     *end = offset + bytes;

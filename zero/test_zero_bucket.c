@@ -355,7 +355,7 @@ static void test_zero_bucket_final_sums_land_at_their_owners(void **state) {
     check_runs(false);
 }
 
-/* Behind one another: all shards 0 of the bucket's params, then all shards 1, ... */
+/* After one another: all shards 0 of the bucket's params, then all shards 1, ... */
 static void test_zero_bucket_is_laid_out_rank_by_rank(void **state) {
     (void)state;
     struct fixture f;

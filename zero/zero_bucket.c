@@ -133,7 +133,7 @@ static enum status arrive(struct zero_buckets *z, const struct program *p, struc
     return OK;
 }
 
-/* Copy shard r of the gradient behind what rank r's part of the bucket has already. */
+/* Copy shard r of the gradient after what rank r's part of the bucket has already. */
 static enum status pack(const struct zero_buckets *z, const struct zero_bucket *b, struct zero_slot *s,
                         const struct param *w, const void *gradient) {
     int64_t size = (int64_t)dtype_size(b->dtype), bytes = w->shard_n * size;

@@ -41,7 +41,7 @@ void zero_buckets_fini(struct zero_buckets *);
  *  gradients. */
 int64_t zero_buckets_comm_bytes(const struct zero_buckets *);
 void zero_buckets_place(struct zero_buckets *, const struct device *, void *comm);
-/** A step's sums, by name: one a bucket over AXIS_DP, behind backward. place: of the rank whose bill it is. */
+/** A step's sums, by name: one a bucket over AXIS_DP, after backward. place: of the rank whose bill it is. */
 void zero_buckets_bill(const struct zero_buckets *, const struct mesh_place *, struct bill *);
 
 /** The gradient of the sequence's next param is ready in `buffer` (padded_n elements): copy it into its bucket; a full

@@ -3,7 +3,7 @@
  * escaped (driver/chart/markup.h).
  *
  * What is not a number is never drawn: a bar of it says "not known". Zero has no length but its number. Whatever the
- * ratio of the largest to the smallest, each bar has its number behind it, so that nothing is lost where a length is
+ * ratio of the largest to the smallest, each bar has its number after it, so that nothing is lost where a length is
  * below a pixel. */
 #ifndef TRIVIUM_DRIVER_CHART_H
 #define TRIVIUM_DRIVER_CHART_H

@@ -105,7 +105,7 @@ static void draw_area(const struct canvas *v, int series) {
     fprintf(v->f, "</title></path>\n");
 }
 
-/* A word that would run into the one before it is left out. So is a line less than MARK_GAP behind the last one, with
+/* A word that would run into the one before it is left out. So is a line less than MARK_GAP after the last one, with
  * its word: however many marks there are, the picture has no more than fit. */
 static void draw_marks(const struct canvas *v) {
     double free_from = LEFT, line_from = LEFT;

@@ -61,7 +61,7 @@ void launch_scratch_remove(void) {
         if (scratch[k][0]) nftw(scratch[k], remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Is the mark one of the variables in this environment (NUL-terminated strings, one behind the other)? */
+/* Is the mark one of the variables in this environment (NUL-terminated strings, one after the other)? */
 bool launch_mark_in(const char *environment, size_t bytes, const char *wanted) {
     size_t n = strlen(wanted) + 1;
     for (size_t at = 0; at + n <= bytes; at += strnlen(environment + at, bytes - at) + 1)

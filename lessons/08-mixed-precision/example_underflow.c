@@ -19,7 +19,7 @@
 
 struct gradients { int64_t n; double *x; };
 
-/* All of them, in the order of the parameters, behind the first step's backward. */
+/* All of them, in the order of the parameters, after the first step's backward. */
 static enum status take(struct run *r, void *self, const struct event *e) {
     (void)e;
     struct gradients *g = self;

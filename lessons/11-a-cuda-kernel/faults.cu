@@ -37,7 +37,7 @@ __global__ static void shuffle_in_loop(float *sums, const float *x) {
     if (lane == 0) sums[blockIdx.x] = sum;
 }
 
-/* A warp for each row, in steps of 32 up to the next multiple of 32: into the next row, and behind the last. */
+/* A warp for each row, in steps of 32 up to the next multiple of 32: into the next row, and after the last. */
 __global__ static void beyond_the_row(float *sums, const float *x) {
     int lane = threadIdx.x;
     float sum = 0;

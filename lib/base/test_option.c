@@ -71,7 +71,7 @@ static void test_defaults_fill_every_field(void **state) {
     assert_int_equal(target.recompute, 0);
     assert_int_equal(target.recompute_n, 0);
     assert_int_equal(target.schedule, 1);
-    assert_int_equal(target.after_schedule, 0x55555555); /* only a choice with :N has a number behind it */
+    assert_int_equal(target.after_schedule, 0x55555555); /* only a choice with :N has a number after it */
     assert_string_equal(target.data, "");
     assert_int_equal(options_source(options, "layers"), FROM_DEFAULT);
     assert_int_equal(options_source(options, "no-such"), FROM_DEFAULT);

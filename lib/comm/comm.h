@@ -65,7 +65,7 @@ int comm_local_size(void);
 double comm_local_cores(void);
 /** "node03": this machine, without its domain. */
 void comm_host_name(char *host, size_t bytes);
-/** "Open MPI v4.1.4", and "NCCL 2.21.5" behind it in builds for GPUs. Static storage. */
+/** "Open MPI v4.1.4", and "NCCL 2.21.5" after it in builds for GPUs. Static storage. */
 const char *comm_library(void);
 
 /* ---- device memory ---- */
@@ -79,8 +79,8 @@ enum comm_transport {
  *  operation's buffers are all the device's or all the host's. A second call with the same arguments does nothing;
  *  another transport takes the place of the first. The CPU: nothing to do.
  *
- *  Order: start puts the operation behind everything issued so far on the compute stream; comm_wait puts everything
- *  issued afterwards behind the operation. With NCCL neither waits: the data may still be on their way when comm_wait
+ *  Order: start puts the operation after everything issued so far on the compute stream; comm_wait puts everything
+ *  issued afterwards after the operation. With NCCL neither waits: the data may still be on their way when comm_wait
  *  returns, and only the GPU must not look at them earlier. STAGED waits until they are on their way back to the GPU.
  *  @collective{world, but COMM_ALONE} @errors E_CONFIG: NCCL, and ranks share a GPU; E_COMM, E_DEVICE, E_MEMORY */
 enum status comm_use_device(const struct device *device, enum comm_transport);

@@ -185,7 +185,7 @@ static void drop_stream(struct lane *lane) {
 static void abort_lane(struct lane *lane, void *with) {
     (void)with;
     if (lane->comm) ncclCommAbort(lane->comm);
-    lane->comm = NULL;                           /* the stream goes on: what comes behind in it is ours */
+    lane->comm = NULL;                           /* the stream goes on: what follows in it is ours */
 }
 
 static void close_lane(struct lane *lane, void *with) {

@@ -5,7 +5,7 @@
  *
  * start records a and b; comm_wait only puts the second wait into the compute stream, and returns. The lane
  * (comm_lanes.h) is a communicator with a stream of its own, of the highest priority: communication that is ready
- * should not stand behind kernels that are.
+ * should not queue after kernels that are.
  *
  * An operation that a peer does not join never ends, on this GPU too. The host notices where it waits for the GPU
  * (comm_wait_device): each operation's b is kept in a list, oldest first, until it has happened, so the oldest that is

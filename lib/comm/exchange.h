@@ -12,7 +12,7 @@ extern "C" {
 
 /* What else may run meanwhile. */
 enum exchange_when {
-    IN_ROW,            /* nothing, or the weight gradient that stands behind an asynchronous row */
+    IN_ROW,            /* nothing, or the weight gradient that stands after an asynchronous row */
     BESIDE_BLOCKS,     /* the pipeline's other microbatches */
     BEHIND_BACKWARD,   /* the rest of backward */
     BEHIND_BLOCK,      /* the block before the one that needs it */

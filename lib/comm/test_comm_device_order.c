@@ -1,5 +1,5 @@
 /* ranks: 1 2 4 8  device: any */
-/* Operations on device memory against the compute stream: behind what was issued before them, before what is issued
+/* Operations on device memory against the compute stream: after what was issued before them, before what is issued
  * after comm_wait, and without the host. Each of these gives wrong numbers where tests/simt runs streams late and a
  * wait is missing. */
 #include "lib/comm/test_comm_device.h"

@@ -57,7 +57,7 @@ static void test_numbers_and_their_integers_have_one_order(void **state) {
 static void test_numbers_and_their_integers_have_one_order(void **state) { (void)state, skip(); }
 #endif
 
-/* device->fill: the pattern in all 8-byte words, and in none behind them. */
+/* device->fill: the pattern in all 8-byte words, and in none after them. */
 static void test_fill_ends_where_it_should(void **state) {
     (void)state;
     const struct device *d = test_device();

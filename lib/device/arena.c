@@ -1,4 +1,4 @@
-/* Arenas: one allocation each, a guard behind it, and the canary that measures what was really written. */
+/* Arenas: one allocation each, a guard after it, and the canary that measures what was really written. */
 #include "lib/device/arena.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ const char *role_name(enum role role) {
     return (unsigned)role < N_ROLES ? names[role] : "unknown";
 }
 
-/* What lies behind base: the plan, rounded up to whole words, and the guard. */
+/* What lies after base: the plan, rounded up to whole words, and the guard. */
 static int64_t held_bytes(const struct arena *a) {
     return arena_align(a->bytes) + GUARD_BYTES;
 }

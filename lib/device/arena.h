@@ -2,7 +2,7 @@
  * same things. All offsets are fixed before the first step (lib/program); an arena only owns the bytes and watches
  * them.
  *
- * Watching: a fresh arena is filled with a canary, with a guard behind its end. The highest byte that no longer holds
+ * Watching: a fresh arena is filled with a canary, with a guard after its end. The highest byte that no longer holds
  * the canary is the measured high-water mark; it is found without the plan, so it can contradict the plan. */
 #ifndef TRIVIUM_DEVICE_ARENA_H
 #define TRIVIUM_DEVICE_ARENA_H
@@ -45,7 +45,7 @@ static inline int64_t arena_align(int64_t bytes) { return arena_align_on(DEVICE_
 struct arena {
     const struct device *device;
     enum role role;
-    int64_t bytes;               /* planned size; the guard lies behind it */
+    int64_t bytes;               /* planned size; the guard lies after it */
     char *base;
     bool watched;                /* filled with the canary: arena_measure works */
 };

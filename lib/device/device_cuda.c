@@ -4,7 +4,7 @@
  * The only calls that wait are upload, download and finish; a training step uses none of them (it pins, starts, marks).
  *
  * What breaks: a pinned buffer that the host writes again before the copy from it has run. The GPU reads it later than
- * the line of code that started the copy; only a mark set behind the copy says when it is free. */
+ * the line of code that started the copy; only a mark set after the copy says when it is free. */
 #include "lib/device/device.h"
 
 #include "lib/device/cuda_try.h"

@@ -1,4 +1,4 @@
-/* How long pieces of the compute stream take, without waiting for them: an event before each and one behind it, read
+/* How long pieces of the compute stream take, without waiting for them: an event before each and one after it, read
  * when both have passed. Two events cost the stream about a microsecond; they are there only where somebody asks for
  * the times. */
 #ifndef TRIVIUM_DEVICE_STOPWATCH_H

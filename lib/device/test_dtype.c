@@ -166,7 +166,7 @@ static void test_convert_every_pair_over_odd_lengths(void **state) {
                 memset(to, 0x5a, MOST * 8 + 8);
                 dtype_convert(to, b, from, a, n);
                 for (int64_t i = 0; i < n; i++) assert_close(dtype_get(to, b, i), (double)(i % 255) - 127, 0);
-                assert_int_equal((unsigned char)to[n * (int64_t)dtype_size(b)], 0x5a); /* nothing behind the end */
+                assert_int_equal((unsigned char)to[n * (int64_t)dtype_size(b)], 0x5a); /* nothing after the end */
             }
     free(from);
     free(to);

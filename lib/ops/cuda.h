@@ -68,7 +68,7 @@ __device__ static inline real warp_max(real v) {
     return v;
 }
 
-/* shared: 32 reals of the block's, which may be used again behind the caller's next __syncthreads; the block is a
+/* shared: 32 reals of the block's, which may be used again after the caller's next __syncthreads; the block is a
  * multiple of 32 threads, one-dimensional. */
 __device__ static inline real block_sum(real v, real *shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_warps = blockDim.x / 32;

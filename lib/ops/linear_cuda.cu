@@ -14,7 +14,7 @@ extern "C" { kernel CUDA(linear_bias_gradient); }
 
 enum { WARPS = 8, STRIP = 32 * PACK };   /* a strip: the columns of one block, PACK a lane; at most 256 = 32 WARPS */
 
-/* PACK elements of the row from column k on; zeros behind its end. Rows start at multiples of 16 bytes if PACK divides
+/* PACK elements of the row from column k on; zeros after its end. Rows start at multiples of 16 bytes if PACK divides
  * K. */
 __device__ static inline pack load_columns(const elem *row, int64_t k, int64_t K) {
     if (K % PACK == 0 && k < K) return pack_load(row + k);

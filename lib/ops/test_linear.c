@@ -12,7 +12,7 @@ static void make_qkv(struct op_case *c, enum dtype dtype) {
     op_case_weight(c, op_type(dtype, "3HD", 3, 3, 3));
     op_case_finish(c);
 }
-/* x (2,1,3,3) with W (5,3,3), no bias: the projection behind attention, summed over two axes. */
+/* x (2,1,3,3) with W (5,3,3), no bias: the projection after attention, summed over two axes. */
 static void make_proj(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_linear, 1);
     op_case_input(c, op_type(dtype, "BTHD", 2, 1, 3, 3));

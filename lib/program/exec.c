@@ -79,7 +79,7 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
 }
 
 /* ---- gradients that hold nothing yet ----
- * An op sets one, if it can; else it is cleared before, and added to. What lies behind its elements (the padding of
+ * An op sets one, if it can; else it is cleared before, and added to. What lies after its elements (the padding of
  * shards) is cleared in either case. */
 static bool is_fresh(struct place at, const struct row *r, int i) {
     return r->fresh >> i & 1 && (r->dweight[i] != RESIDENT || at.action->first);

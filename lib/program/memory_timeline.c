@@ -33,7 +33,7 @@ struct tape_bytes {
     int64_t after[N_ROLES];              /* alive from the end of this tape to the next one's begin */
 };
 
-/* Alive from `from` to `to`, rows of the tape. A value may be born before the first row, and die behind the last. */
+/* Alive from `from` to `to`, rows of the tape. A value may be born before the first row, and die after the last. */
 static void count_storage(const struct storage *s, enum tape_kind tape, int n_rows, struct tape_bytes *out) {
     struct row_time begin = {tape, 0}, end = {tape, n_rows - 1};
     if (later(s->birth, end) || later(begin, s->death)) return;
@@ -70,7 +70,7 @@ static void add_value(const struct chunk *k, int value, int64_t to[N_ROLES]) {
     to[s->role] += s->bytes;
 }
 
-/* A receive's value is there before the action's first row; a send's result still is behind its last. */
+/* A receive's value is there before the action's first row; a send's result still is after its last. */
 static void point_of_transfer(struct walk *w, const struct action *a, struct memory_point *p) {
     const struct chunk *k = &w->chunks[a->chunk];
     bool receives = a->kind == RECV_F || a->kind == RECV_B, forward = a->kind == SEND_F;

@@ -351,7 +351,7 @@ static void test_dead_values_hold_the_pattern_of_death(void **state) {
 }
 
 /* ---- the time line of memory, held against the memory ----
- * With painting, a word of the arena that is neither fresh nor dead is alive. It is counted behind every kernel, when
+ * With painting, a word of the arena that is neither fresh nor dead is alive. It is counted after every kernel, when
  * what is born in the row has been written, and what dies in it is not painted yet. */
 enum { MAX_KERNELS = 64 };
 static const struct op *true_ops[8];
@@ -359,7 +359,7 @@ static struct op counting_ops[8];
 static int64_t counted[MAX_KERNELS];
 static int n_counted;
 
-/* The loss dies behind the last row, where it is read, and nobody paints it: the next kernel's counter does. */
+/* The loss dies after the last row, where it is read, and nobody paints it: the next kernel's counter does. */
 static uint64_t *dead_loss;
 
 static enum status count_behind(const struct call *c, enum row_kind kind) {

@@ -127,7 +127,7 @@ static void test_infer_runs_shapes_in_order(void **state) {
     program_fini(&p);
 }
 
-/* What a technique changes in a param reaches every slot behind it, and the param's own gradient. */
+/* What a technique changes in a param reaches every slot after it, and the param's own gradient. */
 static void test_infer_after_a_rewrite_follows_the_new_shapes(void **state) {
     (void)state;
     struct program p;

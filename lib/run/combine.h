@@ -5,7 +5,7 @@
  * tied weight has one part from either end of the pipeline. Which params and which axes follows from the program
  * (param.reduce, program_infer), so that one routine does for every technique.
  *
- * Sent when: behind the sum over replicas, own elements only. They are many and small: all of an axis are in flight at
+ * Sent when: after the sum over replicas, own elements only. They are many and small: all of an axis are in flight at
  * once. */
 #ifndef TRIVIUM_RUN_COMBINE_H
 #define TRIVIUM_RUN_COMBINE_H

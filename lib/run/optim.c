@@ -3,7 +3,7 @@
  *   norm^2 = sum over the mesh of sum over counted params of g^2      each element of the model counted by one rank
  *   factor = min(1, clip / (norm + 1e-6))
  *
- * All of it happens where the gradients are: on a GPU the norm never visits the host, so the update is queued behind
+ * All of it happens where the gradients are: on a GPU the norm never visits the host, so the update is queued after
  * backward without anybody waiting. The price: a number that is not finite cannot stop the host at once. adamw_decide
  * turns it into a multiplier of NaN, with which adamw_update changes nothing; the host reads the numbers later, and
  * refuses then. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- own options lie in a plan one behind the other: the techniques' in the order of the recipe, then the models'
+/* ---- own options lie in a plan one after the other: the techniques' in the order of the recipe, then the models'
  * ---- */
 static int n_owners(const struct recipe *r) { return r->n_techniques + r->n_models; }
 static const struct own_options *owner(const struct recipe *r, int i) {

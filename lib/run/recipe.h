@@ -18,7 +18,7 @@ struct recipe {
     int n_models;
 };
 
-/** The options of a plan and, behind them, those of the recipe's techniques and models, for a struct that begins with a
+/** The options of a plan and, after them, those of the recipe's techniques and models, for a struct that begins with a
  *  plan whose `recipe` is this one. table->option is the caller's to free, also after an error. @errors E_INTERNAL:
  *  they need more room than the plan has; E_MEMORY */
 enum status recipe_options_join(const struct recipe *, struct option_table *table);

@@ -41,7 +41,7 @@ struct subscription { enum event_kind kind; subscriber *fn; void *self; };
 /* Seen after every rewrite, by `show program`. `name` is the model's for the model itself. */
 typedef void rewrite_watcher(void *self, const char *name, const struct program *);
 
-/* Numbers that a step makes and uses on the device (doubles). The host reads copies of some, behind the step. */
+/* Numbers that a step makes and uses on the device (doubles). The host reads copies of some, after the step. */
 enum run_scalar {
     SCALAR_LOSS,         /* mean loss a token of the global batch, once it is summed over the mesh */
     SCALAR_SQUARES,      /* sum of the squares of all gradients, as they lie (scaled) */

@@ -11,7 +11,7 @@
 enum status run_fetch(void *run, int microbatch, int32_t *tokens, int32_t *targets);
 
 /* ---- run_scalars.c ---- */
-/* Until the mark behind `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
+/* Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
 enum status run_wait(const struct run *, const struct device_mark *, const char *what);
 
 /* ---- run_events.c ---- */

@@ -225,7 +225,7 @@ static const char *check_memory(const struct traced *t) {
 enum { MAX_LANES = 1024, MAX_DEPTH = 16 };
 struct lane { json_int_t pid, tid; double ends[MAX_DEPTH]; int depth; };
 
-/* In the order of the file a span begins after the one before it in its lane; it lies in it, or behind it. */
+/* In the order of the file a span begins after the one before it in its lane; it lies in it, or after it. */
 static const char *check_nesting(const json_t *event, struct lane *lanes, int *n_lanes) {
     json_int_t pid = json_integer_value(json_object_get(event, "pid")),
                tid = json_integer_value(json_object_get(event, "tid"));

@@ -61,7 +61,7 @@ struct trace_rank {
     struct span *spans;                  /* in the order of start_s; times are rank 0's */
     struct trace_memory *memory;         /* in the order of time; a row where a role's bytes change */
     int n_steps;                         /* of the program: names[0 .. n_steps) are their steps, "linear h0.qkv"; ... */
-    const char **names;                  /* [n_names]: ... behind them params, "h0.attn.w" */
+    const char **names;                  /* [n_names]: ... after them params, "h0.attn.w" */
     char *text;                          /* what names point to */
 };
 struct trace_data {

@@ -24,7 +24,7 @@ struct writer {
     const struct trace_rank *rank;       /* whose turn it is */
     int pid;
     bool comma;
-    int error;                           /* errno of the first failure: what fails behind it, and fclose, may say
+    int error;                           /* errno of the first failure: what fails after it, and fclose, may say
                                           * something else */
     /* by group: when the last collective of each of its lanes ends */
     double *busy_until_s[N_MESH_AXES];

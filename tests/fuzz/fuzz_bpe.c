@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* {"!": 0, ... , with the letters of bpe.h; the caller's text and the brace go behind it. */
+/* {"!": 0, ... , with the letters of bpe.h; the caller's text and the brace go after it. */
 static size_t write_bytes_as_letters(char *out, size_t room) {
     size_t n = (size_t)snprintf(out, room, "{");
     for (int byte = 0, next = 256; byte < 256; byte++) {

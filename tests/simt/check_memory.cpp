@@ -48,7 +48,7 @@ void check_forget(void) {
 }
 
 /* ---- the table ---- */
-/* The first region that begins behind the address. */
+/* The first region that begins after the address. */
 static int region_behind(uintptr_t at) {
     int low = 0, high = n_regions;
     while (low < high) {

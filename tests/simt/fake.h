@@ -18,7 +18,7 @@
  *                 eager           everything that can run runs when it is issued
  *                 random          any order that CUDA allows, drawn with SIMT_SEED (default 1)
  *   SIMT_GPUS     how many GPUs there are (8)
- *   SIMT_MEMORY   bytes of each, with K, M or G behind it (2G)
+ *   SIMT_MEMORY   bytes of each, with K, M or G after it (2G)
  *   SIMT_GUARD    1 (default): host code that touches device memory is ended with a line on stderr; 0: it may */
 #ifndef TRIVIUM_SIMT_FAKE_H
 #define TRIVIUM_SIMT_FAKE_H

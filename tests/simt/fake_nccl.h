@@ -37,7 +37,7 @@ struct ncclComm {
     bool blocking, aborted = false;
     ncclResult_t state = ncclInProgress;          /* what ncclCommGetAsyncError says */
     std::string why;
-    int tag;                                      /* this one and the three behind it are this communicator's, in
+    int tag;                                      /* this one and the three after it are this communicator's, in
                                                    * fake_world */
     int root;                                     /* world rank of whoever made the id */
     std::vector<int> members;                     /* world ranks; empty until all have met */

@@ -56,7 +56,7 @@ static size_t address_in_file(const char *code, const Dl_info *info) {
     return header->e_type == ET_EXEC ? (size_t)code : (size_t)(code - (const char *)info->dli_fbase);
 }
 
-/* The call has pushed the address behind itself; one less lies in it. */
+/* The call has pushed the address after itself; one less lies in it. */
 static std::string look_up(const void *code) {
     char text[TURN_BYTES], program[TURN_BYTES], innermost[TURN_BYTES], outermost[TURN_BYTES];
     Dl_info info;

@@ -1,5 +1,5 @@
 /* Reports: one line each, once for each place; counted, and the first ones written. They are written straight to file
- * descriptor 2, so that a crash behind them, or a test that collects its output, does not swallow them. */
+ * descriptor 2, so that a crash after them, or a test that collects its output, does not swallow them. */
 #include "tests/simt/state.h"
 
 #include <stdarg.h>

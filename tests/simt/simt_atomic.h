@@ -5,7 +5,7 @@
 #define TRIVIUM_SIMT_SIMT_ATOMIC_H
 
 #ifdef SIMT_CHECK
-/* Tell the checker of an atomic access of so many bytes; code: the instruction behind it. */
+/* Tell the checker of an atomic access of so many bytes; code: the instruction after it. */
 extern "C" void simt_check_atomic(const void *at, size_t bytes, const void *code);
 #define SIMT_ATOMIC_CHECK(at) simt_check_atomic((at), sizeof *(at), __builtin_return_address(0))
 #else

@@ -11,7 +11,7 @@
 enum simt_fragment_use { SIMT_INPUT, SIMT_ACCUMULATOR, SIMT_STORE };
 
 #ifdef SIMT_CHECK
-/* Tell the checker of bytes that some lane reads or writes for a fragment: at, and code, the instruction behind it. */
+/* Tell the checker of bytes that some lane reads or writes for a fragment: at, and code, the instruction after it. */
 extern "C" void simt_check_fragment(const void *at, size_t bytes, int use, const void *code);
 #define SIMT_FRAGMENT_CHECK(at, use, code) simt_check_fragment((at), sizeof *(at), (use), (code))
 #else

@@ -40,7 +40,7 @@ void simt_test_warp_synchronous(int *x, unsigned char *bytes);
 void simt_test_traffic(float *y, const float *x, int stride, int n, int vector);
 /** Thread i of 32 writes word `stride` i of shared memory, and all read word 0. stride <= 33 */
 void simt_test_banks(float *y, int stride);
-/** One block of 32 threads; twice, with a barrier behind: all read float 64 i of x, then the first 16 alone float 64 i
+/** One block of 32 threads; twice, with a barrier after: all read float 64 i of x, then the first 16 alone float 64 i
  *  + 8. */
 void simt_test_rounds(float *y, const float *x);
 

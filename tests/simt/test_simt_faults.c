@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 128, SLACK = 64 };                                /* behind the 128 ints is room for what goes wrong */
+enum { N = 128, SLACK = 64 };                                /* after the 128 ints is room for what goes wrong */
 
 /* Kind, kernel and what else the report must contain, in forward order; {line} is the marked line. */
 static const struct expected { enum simt_fault fault; bool always; const char *kind, *kernel, *block,

@@ -122,7 +122,7 @@ void simt_test_launch(unsigned threads, unsigned blocks, unsigned blocks_y, size
     LAUNCH(nothing, dim3(blocks, blocks_y), threads, shared_bytes, NULL)();
 }
 
-/* Every thread's own byte of a word, then its neighbour's, behind a __syncwarp; lane 0's word to all. */
+/* Every thread's own byte of a word, then its neighbour's, after a __syncwarp; lane 0's word to all. */
 __global__ static void warp_synchronous(int *x, unsigned char *bytes) {
     __shared__ int row[128];
     __shared__ unsigned char part[128];

@@ -116,7 +116,7 @@ static struct call empty_call(const struct timed_op *o, const struct device *d) 
     return c;
 }
 
-/* All operands of a set, one behind the other; memory NULL: only say how many bytes they take. */
+/* All operands of a set, one after the other; memory NULL: only say how many bytes they take. */
 static int64_t lay_out(const struct timed_op *o, struct call *c, char *memory) {
     const struct op *op = o->step.op;
     int64_t at = 0;

@@ -3,7 +3,7 @@
  *   build/bench-step [--json FILE] [train's options]    e.g. --layers 2 --hidden 768 --heads 12 --seq 1024
  *
  * The proof: before a step is started, the compute stream is blocked by a host function that returns only when it is
- * told to. Nothing behind it can run. If run_step_start comes back while the stream still stands still, then no call in
+ * told to. Nothing after it can run. If run_step_start comes back while the stream still stands still, then no call in
  * it, of this project or of cuBLASLt, cuDNN or NCCL, waited for the work of the step or for anything before it. If
  * something does wait, the block gives way after HOLD_S seconds, and the run fails. Steps before have loaded the
  * kernels and made the libraries' plans, which may wait. Calls of the CUDA runtime that wait, from this project's code,
@@ -75,7 +75,7 @@ static void stand_in_the_way(void *self) {
 struct result { double queue_ms, step_ms; int blocked_steps, let_through, counted; bool emulated; };
 static int waits_of(const struct result *x) { return x->let_through + x->counted + named_waits(); }
 
-/* A step that is queued behind the block. */
+/* A step that is queued after the block. */
 static enum status step_behind_a_block(struct run *r, struct result *out) {
     static struct gate gate;         /* outlives an error return: the driver's thread may still look at it */
     gate = (struct gate){0};

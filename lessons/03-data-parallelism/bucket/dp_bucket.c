@@ -48,7 +48,7 @@ enum status dp_buckets_finish(struct dp_buckets *d) {
 }
 
 /* What the buckets exchange in a step, by name: of each its axis (AXIS_DP), operation, how many elements of which
- * dtype, and that it goes on behind backward (BEHIND_BACKWARD). Bytes follow from that. */
+ * dtype, and that it goes on after backward (BEHIND_BACKWARD). Bytes follow from that. */
 void dp_buckets_bill(const struct dp_buckets *d, const struct mesh_place *place, struct bill *bill) {
     (void)d, (void)place, (void)bill;
 }

@@ -5,7 +5,7 @@
  *                                                                                            (B,T,C) -> (B,T/tp,C)
  *   backward of each: work it out. Which of the collectives of lib/comm/comm.h are they?
  *
- * Layout. A collective over n ranks has n equal pieces that lie together, one behind the other: piece r is rank r's. A
+ * Layout. A collective over n ranks has n equal pieces that lie together, one after the other: piece r is rank r's. A
  * rank's tokens are a piece of every sequence of the batch, so in (B,T,C) they lie apart unless B is 1. Between the two
  * orders, (B,tp,T/tp,C) as it lies and (tp,B,T/tp,C) as the collectives want it, lies a transposition of a matrix whose
  * elements are pieces of T/tp tokens: tp_pieces_transpose (tp/tp_pieces.h), into and out of scratch (c->work). With B =

@@ -5,7 +5,7 @@
  *   `window` steps without overflow          scale = 2 scale; credit = hysteresis
  *
  * Work one case out on paper first: scale 16, min 2, window 3, hysteresis 2; the steps are overflow, clean, overflow,
- * overflow, clean, clean, clean. What is the scale behind each? (16 16 8 4 4 4 8)
+ * overflow, clean, clean, clean. What is the scale after each? (16 16 8 4 4 4 8)
  *
  *   make grade LESSON=08 FILE=lessons/08-mixed-precision/loss_scale/loss_scale.c */
 #include "mixed_precision/loss_scale.h"

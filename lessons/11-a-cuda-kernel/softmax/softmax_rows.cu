@@ -17,7 +17,7 @@
  *   __global__ static void softmax_kernel(float *y, const float *x, int R, int C) { ... }
  *   LAUNCH(softmax_kernel, blocks, threads, 0, NULL)(y, x, R, C);
  *
- * Grid and block are unsigned or dim3. Return OK behind the launch. */
+ * Grid and block are unsigned or dim3. Return OK after the launch. */
 enum status softmax_rows(float *y, const float *x, int R, int C) {
     (void)y, (void)x, (void)R, (void)C;
     return FAIL(E_TODO, "softmax_rows is not written yet");

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* n floats and not one more; what a wrong kernel writes behind them is reported, and harms nobody. */
+/* n floats and not one more; what a wrong kernel writes after them is reported, and harms nobody. */
 static float *device_floats(size_t n) {
     enum { SLACK = 1 << 17 };
     float *at = aligned_alloc(256, (n * sizeof *at + SLACK) / 256 * 256);

@@ -13,7 +13,7 @@ extern "C" { kernel CUDA(attention_blocked_forward), CUDA(attention_blocked_back
 enum { THREADS = 256 };
 
 /* y and dy are rows of D numbers, (B,T,H) of them; delta is (B,H,T). `lanes` neighbours, a power of two, share a row.
- * Every thread comes to the shuffles, those behind the last row too. */
+ * Every thread comes to the shuffles, those after the last row too. */
 __global__ static void __launch_bounds__(THREADS)
 attention_delta_lanes_per_row(real *delta, const elem *y, const elem *dy, struct attention_sizes s, int lanes,
                               int packed) {

@@ -13,7 +13,7 @@
  * element.
  *
  * Tiles hold D rounded up to DP, a compiled size, with zeros; a row has 8 elems more, so that 8 rows of one column of
- * 16 bytes lie in different banks. Positions behind T are zeros. */
+ * 16 bytes lie in different banks. Positions after T are zeros. */
 #ifndef TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
 #define TRIVIUM_OPS_ATTENTION_FLASH_WMMA_H
 
@@ -26,7 +26,7 @@ enum {
     ROWS = TILE / WARPS,   /* of a warp */
     S_LD = TILE + 8,       /* floats: 8 rows a quarter of a warp apart lie in different banks */
     P_LD = 2 * S_LD,       /* the same row in elems */
-    F_AT = TILE / 2        /* behind 64 elems: 128 bytes */
+    F_AT = TILE / 2        /* after 64 elems: 128 bytes */
 };
 
 #define LOG2_E 1.4426950408889634f   /* e^x = 2^(x log2 e): the hardware has the second */

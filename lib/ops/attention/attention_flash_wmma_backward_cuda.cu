@@ -16,7 +16,7 @@ struct operands { elem *dqkv; const elem *qkv, *dy; const float *lse, *delta; };
 
 /* ---- dk and dv: rows are keys, columns queries ---- */
 
-/* lse (in powers of two) and delta of 64 queries; behind T an infinite lse, which makes p zero. */
+/* lse (in powers of two) and delta of 64 queries; after T an infinite lse, which makes p zero. */
 __device__ static inline void load_statistics(float *lse, float *delta, const struct operands *o, int64_t t0,
                                               const struct attention *a, const struct head *head) {
     int64_t t = t0 + threadIdx.x, at = head->stat + t;

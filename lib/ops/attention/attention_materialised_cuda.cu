@@ -61,7 +61,7 @@ materialised_forward_warp_per_four_queries(struct attention a, elem *y, const el
     }
     tile_clear(o);
     for (int64_t j0 = 0; j0 < T; j0 += TILE) {
-        for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p of the keys behind the queries */
+        for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p of the keys after the queries */
         __syncthreads();
         if (j0 <= t0) {   /* the same for the whole block */
             tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);

@@ -24,7 +24,7 @@ static inline size_t tile_shared(const struct attention *a, int n_tiles, int n_s
     return (size_t)(n_tiles * TILE * tile_ld(a) + n_squares * TILE * TILE) * sizeof(real);
 }
 
-/* tile[i] = row t0 + i of `from`; zero behind T. */
+/* tile[i] = row t0 + i of `from`; zero after T. */
 __device__ static inline void tile_load(real *tile, int ld, const elem *from, int64_t stride, int64_t t0, int64_t T,
                                         int D) {
     for (int i = threadIdx.x / 32; i < TILE; i += WARPS)
@@ -40,7 +40,7 @@ __device__ static inline void tile_dots(real s[ROWS], const real *a, const real 
         for (int r = 0; r < ROWS; r++) s[r] += rows[r * ld + d] * column[d];
 }
 
-/* c[r] += sum_j w[r][j] b[j]; lane l has the elements d = l, l + 32, ... of the four vectors; chunks of 32 behind D are
+/* c[r] += sum_j w[r][j] b[j]; lane l has the elements d = l, l + 32, ... of the four vectors; chunks of 32 after D are
  * left out. w: the warp's, in shared memory, written before a __syncwarp. */
 __device__ static inline void tile_add_products(real c[ROWS][CHUNKS], const real *w, const real *b, int ld, int D) {
     for (int j = 0; j < TILE; j++)

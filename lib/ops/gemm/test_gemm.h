@@ -80,7 +80,7 @@ static inline void product_free(struct product *p) {
     free(p->a), free(p->b), free(p->bias), free(p->c), free(p->expected);
 }
 
-/* The same, and on the CPU behind it bytes that are no number, of which none may be read, for the zero that it is
+/* The same, and on the CPU after it bytes that are no number, of which none may be read, for the zero that it is
  * multiplied by does not help, and none written. */
 enum { GUARD = 1024 };
 static inline struct there there_guarded(const void *host, int64_t bytes, int64_t offset) {
