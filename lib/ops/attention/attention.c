@@ -60,29 +60,12 @@ int attention_threads(const struct call *call) {
     return (int)(n < heads ? n : heads);
 }
 
-/* In words of 4 bytes, of attention_dots_cpu.c: what its structs hold, in that order. */
-static int64_t dots_words(const struct attention_sizes *s, bool backward) {
-    int64_t T = s->T, D = s->D, T2 = (T + 1) / 2, D2 = (D + 1) / 2, tile = T < ATTENTION_TILE ? T : ATTENTION_TILE;
-    const int64_t sequence[] = {T * D2, T2 * D}, rows = tile * D2, pairs = (tile + 1) / 2 * D,
-    square = tile * ((tile + 1) / 2);
-    int64_t words = attention_words(sequence[0]) + attention_words(sequence[1]);
-    if (!backward)
-        return words + attention_words(rows) + attention_words(square) + attention_words(tile * D) +
-               attention_words(tile * tile) + 2 * attention_words(tile);
-    return 2 * words + attention_words(T * D) + 2 * attention_words(T) + 2 * attention_words(rows) +
-           attention_words(pairs) + 2 * attention_words(tile * D) + 2 * attention_words(tile * tile) +
-           3 * attention_words(square);
-}
-
-/* Of a sequence, forward: k transposed, v; backward: q, dy, dq, delta, lse. Of a tile, forward: q, y; s; the running
- * maximum and sum; backward: k, k and v transposed, dk, dv; p and ds. Written in this order, see
- * attention_blocked_cpu.c. */
 int64_t attention_blocked_reals(const struct call *call, enum row_kind kind) {
+    static attention_reals *const reals[] = {
+        [FP64] = attention_blocked_reals_cpu_fp64, [FP32] = attention_blocked_reals_cpu_fp32,
+        [BF16] = attention_blocked_reals_cpu_bf16, [FP16] = attention_blocked_reals_cpu_fp16};
     struct attention_sizes s = attention_sizes(call);
-    if (ATTENTION_DOTS && op_dtype(call) == BF16) return dots_words(&s, kind == ROW_BACKWARD_INPUT);
-    int64_t tile = s.T < ATTENTION_TILE ? s.T : ATTENTION_TILE;
-    if (kind == ROW_BACKWARD_INPUT) return 3 * s.T * s.D + 2 * s.T + 5 * tile * s.D + 2 * tile * tile;
-    return 2 * s.T * s.D + 2 * tile * s.D + tile * tile + 2 * tile;
+    return reals[op_dtype(call)](&s, kind);
 }
 
 /* Forward: a row of the mask, a row of p. Backward: a row of dp, a row of the mask; dk and dv of the sequence, a row of

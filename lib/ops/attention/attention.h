@@ -46,6 +46,9 @@ struct attention_sizes attention_sizes(const struct call *);
  * written in every row, so that the planned bytes are the touched ones. */
 int attention_threads(const struct call *);
 int64_t attention_blocked_reals(const struct call *, enum row_kind);
+typedef int64_t attention_reals(const struct attention_sizes *, enum row_kind);
+attention_reals attention_blocked_reals_cpu_fp64, attention_blocked_reals_cpu_fp32, attention_blocked_reals_cpu_bf16,
+    attention_blocked_reals_cpu_fp16;
 int64_t attention_materialised_reals(const struct call *, enum row_kind);
 
 /** Scratch of our own kernels on CUDA: delta (B,H,T), in backward. All else is in shared memory. */
@@ -60,8 +63,6 @@ enum { ATTENTION_TILE = 64 };
 #else
 #define ATTENTION_DOTS 0
 #endif
-/** Scratch is handed out in whole cache lines: n words of 4 bytes, rounded up. */
-static inline int64_t attention_words(int64_t n) { return (n + 15) / 16 * 16; }
 
 /** Whose kernels will run the blocked op on CUDA, in words, as far as can be told without a GPU. Borrowed, until the
  *  next call. */

@@ -127,10 +127,16 @@ static struct tile_ahead ahead_in_backward(const struct call *call, const struct
 /* k_transposed (T,D): each tile of keys transposed by itself */
 struct forward { real *k_transposed, *v, *q, *y, *s, *max, *sum; struct tile_ahead *ahead; };
 
-static struct forward forward_scratch(real *at, const struct attention_sizes *s, struct tile_ahead *ahead) {
+static struct forward forward_scratch(struct scratch *x, const struct attention_sizes *s, struct tile_ahead *ahead) {
     int64_t tile = min64(TILE, s->T), sequence = s->T * s->D, vectors = tile * s->D;
-    real *q = at + 2 * sequence, *square = q + 2 * vectors, *rest = square + tile * tile;
-    struct forward w = {at, at + sequence, q, q + vectors, square, rest, rest + tile, ahead};
+    struct forward w = {.ahead = ahead};
+    w.k_transposed = take(x, sequence);
+    w.v = take(x, sequence);
+    w.q = take(x, vectors);
+    w.y = take(x, vectors);
+    w.s = take(x, tile * tile);
+    w.max = take(x, tile);
+    w.sum = take(x, tile);
     return w;
 }
 
@@ -176,7 +182,8 @@ enum status CPU(attention_blocked_forward)(const struct call *call) {
         for (int64_t h = 0; h < s.H; h++) {
             struct head head = head_of(call, b, h);
             struct tile_ahead ahead = ahead_in_forward(call, &head);
-            struct forward w = forward_scratch((real *)call->work + omp_get_thread_num() * reals, &s, &ahead);
+            struct scratch scratch = {(real *)call->work + omp_get_thread_num() * reals, 0};
+            struct forward w = forward_scratch(&scratch, &s, &ahead);
             forward_head(&head, call->in[0].data, call->out[0].data, call->out[1].data, &w);
         }
     return OK;
@@ -189,12 +196,29 @@ struct backward {
     struct tile_ahead *ahead;
 };
 
-static struct backward backward_scratch(real *at, const struct attention_sizes *s, struct tile_ahead *ahead) {
-    int64_t tile = min64(TILE, s->T), sequence = s->T * s->D, n = tile * s->D;
-    real *delta = at + 3 * sequence, *k = delta + 2 * s->T, *p = k + 5 * n;
-    struct backward w = {at, at + sequence, at + 2 * sequence, delta, delta + s->T,
-                         k, k + n, k + 2 * n, k + 3 * n, k + 4 * n, p, p + tile * tile, ahead};
+static struct backward backward_scratch(struct scratch *x, const struct attention_sizes *s, struct tile_ahead *ahead) {
+    int64_t tile = min64(TILE, s->T), sequence = s->T * s->D, vectors = tile * s->D;
+    struct backward w = {.ahead = ahead};
+    w.q = take(x, sequence);
+    w.dy = take(x, sequence);
+    w.dq = take(x, sequence);
+    w.delta = take(x, s->T);
+    w.lse = take(x, s->T);
+    w.k = take(x, vectors);
+    w.k_transposed = take(x, vectors);
+    w.v_transposed = take(x, vectors);
+    w.dk = take(x, vectors);
+    w.dv = take(x, vectors);
+    w.p = take(x, tile * tile);
+    w.ds = take(x, tile * tile);
     return w;
+}
+
+int64_t CPU(attention_blocked_reals)(const struct attention_sizes *s, enum row_kind kind) {
+    struct scratch x = {NULL, 0};
+    if (kind == ROW_BACKWARD_INPUT) backward_scratch(&x, s, NULL);
+    else forward_scratch(&x, s, NULL);
+    return x.n;
 }
 
 /* What all queries of the head need: q / sqrt(D), dy, lse and delta. */
@@ -254,7 +278,8 @@ enum status CPU(attention_blocked_backward_input)(const struct call *call) {
         for (int64_t h = 0; h < s.H; h++) {
             struct head head = head_of(call, b, h);
             struct tile_ahead ahead = ahead_in_backward(call, &head);
-            struct backward w = backward_scratch((real *)call->work + omp_get_thread_num() * reals, &s, &ahead);
+            struct scratch scratch = {(real *)call->work + omp_get_thread_num() * reals, 0};
+            struct backward w = backward_scratch(&scratch, &s, &ahead);
             backward_head(&head, call, &w);
         }
     return OK;

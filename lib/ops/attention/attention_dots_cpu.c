@@ -22,13 +22,9 @@ kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
 
 static int64_t half(int64_t n) { return (n + 1) / 2; }
 
-/* The next n words of scratch. attention.c adds up the same. What lies last is cleared with the words that fill its
- * last line, so that all of the scratch is written (lib/device/arena.h). */
-static void *take(uint32_t **next, int64_t n) {
-    void *at = *next;
-    *next += attention_words(n);
-    return at;
-}
+/* Scratch is handed out in whole cache lines: n words of 4 bytes, rounded up. What lies last is cleared with the words
+ * that fill its last line, so that all of the scratch is written (lib/device/arena.h). */
+static int64_t lines(int64_t n) { return round_up(n, 16); }
 
 /* ---- packing: n positions of D numbers, `stride` apart ---- */
 
@@ -81,17 +77,17 @@ static void scores(const struct head *head, real *s, const bf16_pair *q, const b
 /* Of the sequence: columns of keys, a tile after the other, and pairs of values. Of a tile of queries: the rest. */
 struct forward { bf16_pair *k_columns, *v_pairs, *q, *p; real *y, *s, *max, *sum; };
 
-static struct forward forward_scratch(uint32_t *next, const struct attention_sizes *z) {
+static struct forward forward_scratch(struct scratch *x, const struct attention_sizes *z) {
     int64_t tile = min64(TILE, z->T), D2 = half(z->D);
     struct forward w;
-    w.k_columns = take(&next, z->T * D2);
-    w.v_pairs = take(&next, half(z->T) * z->D);
-    w.q = take(&next, tile * D2);
-    w.p = take(&next, tile * half(tile));
-    w.y = take(&next, tile * z->D);
-    w.s = take(&next, tile * tile);
-    w.max = take(&next, tile);
-    w.sum = take(&next, tile);
+    w.k_columns = take(x, lines(z->T * D2));
+    w.v_pairs = take(x, lines(half(z->T) * z->D));
+    w.q = take(x, lines(tile * D2));
+    w.p = take(x, lines(tile * half(tile)));
+    w.y = take(x, lines(tile * z->D));
+    w.s = take(x, lines(tile * tile));
+    w.max = take(x, lines(tile));
+    w.sum = take(x, lines(tile));
     return w;
 }
 
@@ -120,7 +116,7 @@ static void forward_head(const struct head *head, const elem *qkv, elem *y, real
         pack_rows(w->q, qkv + head->q_at + t0 * head->s.row, head->s.row, nq, D);
         clear(w->y, nq * D);
         for (int64_t i = 0; i < nq; i++) w->max[i] = -(real)INFINITY;
-        clear(w->sum, attention_words(nq));
+        clear(w->sum, lines(nq));
         for (int64_t j0 = 0; j0 <= t0; j0 += TILE) forward_keys(head, w, t0, nq, j0);
         finish_queries(head, w->y, w->max, w->sum, t0, nq, y, lse);
     }
@@ -133,7 +129,8 @@ enum status CPU(attention_blocked_forward)(const struct call *call) {
     for (int64_t b = 0; b < s.B; b++)
         for (int64_t h = 0; h < s.H; h++) {
             struct head head = head_of(call, b, h);
-            struct forward w = forward_scratch((uint32_t *)call->work + omp_get_thread_num() * words, &s);
+            struct scratch scratch = {(real *)call->work + omp_get_thread_num() * words, 0};
+            struct forward w = forward_scratch(&scratch, &s);
             forward_head(&head, call->in[0].data, call->out[0].data, call->out[1].data, &w);
         }
     return OK;
@@ -149,28 +146,35 @@ struct backward {
     real *dq, *delta, *lse, *dk, *dv, *p, *ds;
 };
 
-static struct backward backward_scratch(uint32_t *next, const struct attention_sizes *z) {
+static struct backward backward_scratch(struct scratch *x, const struct attention_sizes *z) {
     int64_t tile = min64(TILE, z->T), D2 = half(z->D), rows = z->T * D2, pairs = half(z->T) * z->D,
             square = tile * half(tile);
     struct backward w;
-    w.q_rows = take(&next, rows);
-    w.dy_rows = take(&next, rows);
-    w.q_pairs = take(&next, pairs);
-    w.dy_pairs = take(&next, pairs);
-    w.delta = take(&next, z->T);
-    w.lse = take(&next, z->T);
-    w.k_columns = take(&next, D2 * tile);
-    w.v_columns = take(&next, D2 * tile);
-    w.k_pairs = take(&next, half(tile) * z->D);
-    w.dk = take(&next, tile * z->D);
-    w.dv = take(&next, tile * z->D);
-    w.p = take(&next, tile * tile);
-    w.ds = take(&next, tile * tile);
-    w.p_columns = take(&next, square);
-    w.ds_columns = take(&next, square);
-    w.ds_rows = take(&next, square);
-    w.dq = take(&next, z->T * z->D);
+    w.q_rows = take(x, lines(rows));
+    w.dy_rows = take(x, lines(rows));
+    w.q_pairs = take(x, lines(pairs));
+    w.dy_pairs = take(x, lines(pairs));
+    w.delta = take(x, lines(z->T));
+    w.lse = take(x, lines(z->T));
+    w.k_columns = take(x, lines(D2 * tile));
+    w.v_columns = take(x, lines(D2 * tile));
+    w.k_pairs = take(x, lines(half(tile) * z->D));
+    w.dk = take(x, lines(tile * z->D));
+    w.dv = take(x, lines(tile * z->D));
+    w.p = take(x, lines(tile * tile));
+    w.ds = take(x, lines(tile * tile));
+    w.p_columns = take(x, lines(square));
+    w.ds_columns = take(x, lines(square));
+    w.ds_rows = take(x, lines(square));
+    w.dq = take(x, lines(z->T * z->D));
     return w;
+}
+
+int64_t CPU(attention_blocked_reals)(const struct attention_sizes *s, enum row_kind kind) {
+    struct scratch x = {NULL, 0};
+    if (kind == ROW_BACKWARD_INPUT) backward_scratch(&x, s);
+    else forward_scratch(&x, s);
+    return x.n;
 }
 
 static void load_queries(const struct head *head, const struct call *call, const struct backward *w) {
@@ -224,7 +228,7 @@ static void backward_keys(const struct head *head, const struct call *call, cons
 
 static void backward_head(const struct head *head, const struct call *call, const struct backward *w) {
     int64_t T = head->s.T, D = head->s.D;
-    clear(w->dq, attention_words(T * D));
+    clear(w->dq, lines(T * D));
     load_queries(head, call, w);
     for (int64_t j0 = 0; j0 < T; j0 += TILE) backward_keys(head, call, w, j0);
     store_tile((elem *)call->din[0].data + head->q_at, head->s.row, w->dq, T, D, (real)head->s.scale,
@@ -238,7 +242,8 @@ enum status CPU(attention_blocked_backward_input)(const struct call *call) {
     for (int64_t b = 0; b < s.B; b++)
         for (int64_t h = 0; h < s.H; h++) {
             struct head head = head_of(call, b, h);
-            struct backward w = backward_scratch((uint32_t *)call->work + omp_get_thread_num() * words, &s);
+            struct scratch scratch = {(real *)call->work + omp_get_thread_num() * words, 0};
+            struct backward w = backward_scratch(&scratch, &s);
             backward_head(&head, call, &w);
         }
     return OK;

@@ -7,6 +7,14 @@
 
 enum { TILE = ATTENTION_TILE };
 
+/* A thread's scratch, handed out from its beginning. at NULL: it is only counted, for the plan. */
+struct scratch { real *at; int64_t n; };
+static inline void *take(struct scratch *x, int64_t n) {
+    void *at = x->at ? x->at + x->n : NULL;
+    x->n += n;
+    return at;
+}
+
 static inline void clear(real *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = 0;
 }
