@@ -38,13 +38,6 @@ static enum status sort_words(int argc, char **argv, struct words *w) {
     return OK;
 }
 
-static enum status read_options(const struct option *option, int n, void *target, const struct words *w,
-                                struct options **out) {
-    struct option_table table = {option, n};
-    TRY(options_create(&table, 1, target, out));
-    return options_parse(*out, w->n_options, w->option);
-}
-
 static enum status must_be_given(const struct options *o, const char *command, const char *name) {
     return options_source(o, name) != FROM_DEFAULT
                ? OK
@@ -71,7 +64,8 @@ static const struct option EXPORT[] = {
      offsetof(struct export_request, precision)},
 };
 
-static enum status run_export(const struct export_request *q, const struct options *o, const struct words *w) {
+static enum status run_export(const void *request, const struct options *o, const struct words *w) {
+    const struct export_request *q = request;
     const struct model_format *format;
     struct checkpoint_reader *r;
     TRY(must_be_given(o, "export", "to"));
@@ -94,7 +88,8 @@ static const struct option IMPORT[] = {
      "import", offsetof(struct import_request, heads)},
 };
 
-static enum status run_import(const struct import_request *q, const struct options *o, const struct words *w) {
+static enum status run_import(const void *request, const struct options *o, const struct words *w) {
+    const struct import_request *q = request;
     const struct model_format *format;
     struct checkpoint_model m;
     TRY(must_be_given(o, "import", "from"));
@@ -109,32 +104,27 @@ static enum status run_import(const struct import_request *q, const struct optio
     return OK;
 }
 
-static enum status export_command(int argc, char **argv) {
-    struct export_request request = {0};
+/* Its options into `request`, then the command. */
+static enum status parse_and_run(const struct option_table *table, void *request, int argc, char **argv,
+                                 enum status (*run)(const void *, const struct options *, const struct words *)) {
     struct options *o = NULL;
     struct words w;
     TRY(sort_words(argc, argv, &w));
-    enum status status = read_options(EXPORT, sizeof EXPORT / sizeof *EXPORT, &request, &w, &o);
-    if (status == OK) status = run_export(&request, o, &w);
-    options_destroy(&o);
-    return status;
-}
-
-static enum status import_command(int argc, char **argv) {
-    struct import_request request = {0};
-    struct options *o = NULL;
-    struct words w;
-    TRY(sort_words(argc, argv, &w));
-    enum status status = read_options(IMPORT, sizeof IMPORT / sizeof *IMPORT, &request, &w, &o);
-    if (status == OK) status = run_import(&request, o, &w);
+    TRY(options_create(table, 1, request, &o));
+    enum status status = options_parse(o, w.n_options, w.option);
+    if (status == OK) status = run(request, o, &w);
     options_destroy(&o);
     return status;
 }
 
 static enum status run_command(int argc, char **argv) {
+    static const struct option_table exports = {EXPORT, sizeof EXPORT / sizeof *EXPORT},
+                                     imports = {IMPORT, sizeof IMPORT / sizeof *IMPORT};
+    struct export_request to = {0};
+    struct import_request from = {0};
     const char *name = argc < 1 ? "" : argv[0];
-    if (!strcmp(name, "export")) return export_command(argc - 1, argv + 1);
-    if (!strcmp(name, "import")) return import_command(argc - 1, argv + 1);
+    if (!strcmp(name, "export")) return parse_and_run(&exports, &to, argc - 1, argv + 1, run_export);
+    if (!strcmp(name, "import")) return parse_and_run(&imports, &from, argc - 1, argv + 1, run_import);
     if (strcmp(name, "inspect") != 0)
         return FAIL(E_USAGE,
                     "checkpoint %.32s is no command; use checkpoint inspect, export or import (checkpoint --help)",
