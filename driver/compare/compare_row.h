@@ -17,12 +17,10 @@ struct compare_rank {
     int64_t predicted_host[N_ROLES], measured_host[N_ROLES];   /* host memory that something was offloaded to */
     int64_t resident_bytes;                                    /* of the whole process, at its peak */
     double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES];     /* a step */
-    double bubble_s;                                           /* a step, waiting for pipeline neighbours; part of
-                                                                * waited_s */
-    double step_s;                                             /* mean */
-    double flops, replay_flops;                                /* a step: forward and backward; what recomputation
-                                                                * adds */
-    double forward_flops;                                      /* part of flops */
+    double bubble_s;              /* per step, waiting for pipeline neighbors; part of waited_s */
+    double step_s;                /* mean */
+    double flops, replay_flops;   /* per step: forward and backward; what recomputation adds */
+    double forward_flops;         /* part of flops */
 };
 
 struct compare_row {
@@ -36,11 +34,9 @@ struct compare_row {
     int n_chunks, n_microbatches;        /* chunks of a stage; microbatches of a replica in a step */
     int64_t n_steps, n_timed;
     double step_s, tokens_per_s;         /* median of the timed steps on rank 0, and what follows from it */
-    double loss, distance;               /* of the last step; relative to the first row that ran, NaN where there is
-                                          * none */
+    double loss, distance;               /* of the last step; relative to the first row that ran, NaN without one */
     struct compare_rank *ranks;          /* [n_ranks], owned */
-    struct trace_data trace;             /* rank 0, on CPUs, of pipelines: some timed steps, of all ranks; else no ranks
-                                          * in it. Owned */
+    struct trace_data trace;             /* rank 0, CPU, pipelines: timed steps of all ranks; else empty. Owned */
     struct memory_chart timeline;        /* rank 0: of the fullest rank. Owned */
 };
 /** Free what the row owns. */
@@ -53,8 +49,7 @@ const char *compare_row_status(const struct compare_row *);
 struct compare_summary {
     int64_t predicted[N_ROLES], measured[N_ROLES];
     int64_t predicted_total, measured_total, predicted_host, measured_host;
-    int64_t resident, unaccounted;       /* resident beyond all that was predicted: code, libraries, MPI, tables, the
-                                          * data */
+    int64_t resident, unaccounted;       /* beyond all that was predicted: code, libraries, MPI, tables, the data */
     double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES], bubble_s;
     double bubble_share;                 /* of the step's time */
     double extra_flops;                  /* recomputation / (forward + backward) */

@@ -20,8 +20,7 @@ struct comm_device_transport {
     enum status (*open)(const struct device *);      /* @collective{world} */
     void (*close)(void);
     enum status (*group_open)(struct group *);       /* sets group->side. @collective{group} */
-    enum status (*messages_open)(struct group *);    /* the group carries messages. NULL: no preparation.
-                                                      * @collective{group} */
+    enum status (*messages_open)(struct group *);    /* it carries messages. NULL: no preparation. @collective{group} */
     void (*group_close)(struct group *);             /* @collective{group} */
     void (*progress)(void);                          /* never blocks */
     enum status (*check)(void);                      /* has anything failed since it was started? */
@@ -39,12 +38,10 @@ enum status comm_backend_of(const struct group *, const struct comm_call *, cons
 const struct device *comm_device(void);
 const struct comm_device_transport *comm_device_transport(void);
 void comm_device_set(const struct device *, const struct comm_device_transport *);
-enum status comm_device_group_open(struct group *);  /* @collective{group} @errors E_COMM, E_TIMEOUT, E_DEVICE,
-                                                      * E_MEMORY */
+enum status comm_device_group_open(struct group *);  /* @collective{group} @errors as of comm_use_device */
 void comm_device_group_close(struct group *);        /* @collective{group} */
 void comm_device_progress(void);
-void comm_device_close(void);                        /* comm_use_device.c: the end of it, in all groups.
-                                                      * @collective{world} */
+void comm_device_close(void);                        /* comm_use_device.c: its end, in all groups. @collective{world} */
 const struct comm_request *comm_device_oldest(double *started_s); /* not ended, *started_s by clock_s; or NULL */
 /* comm_wait.c: the deadline has passed; who is missing? Breaks off what is on the device. @errors
  * E_TIMEOUT  @collective{none} */

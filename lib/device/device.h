@@ -46,8 +46,7 @@ struct device {
      * ---- */
     enum status (*upload)(const struct device *, void *to, const void *from_host, int64_t bytes);
     enum status (*download)(const struct device *, void *to_host, const void *from, int64_t bytes);
-    enum status (*finish)(const struct device *);        /* everything issued is done; late errors of kernels show
-                                                          * here */
+    enum status (*finish)(const struct device *);        /* everything issued is done; late errors show here */
 
     /* ---- pinned host memory, which copies can reach without the host ---- */
     enum status (*pin)(const struct device *, int64_t bytes, void **out);

@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-enum { MAX_IN = 3, MAX_OUT = 4, MAX_WEIGHTS = 2 };       /* sizes of tables; ops of more operands raise them, up to the
-                                                          * bits of a set */
+/* Sizes of tables; ops of more operands raise them, up to the bits of a set. */
+enum { MAX_IN = 3, MAX_OUT = 4, MAX_WEIGHTS = 2 };
 
 /* A set of operands, as ops declare them: IN(0) | IN(1). */
 #define IN(i) (1u << (i))
@@ -39,7 +39,7 @@ struct step {
     int in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS];   /* indices into the program's slots and params */
     int block;                                           /* index into the program's blocks */
     int mesh_axis;                                       /* ops that communicate: over which axis (lib/comm/mesh.h) */
-    int parts, part;                                     /* ... its size and this rank's place in it; 1, 0 otherwise */
+    int parts, part;                                     /* ... its size and this rank's index in it; 1, 0 otherwise */
     union {                                              /* which of them: op->rule */
         struct dropout_rule dropout;
         struct attention_rule attention;                 /* begins with its dropout */
@@ -65,20 +65,20 @@ struct call {
     struct tensor din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
     void *work;                      /* op->work bytes, aligned as arenas are on the device; content undefined */
     unsigned accumulate;             /* bit i: din[i] += instead of = */
-    unsigned fresh;                  /* bit i, of an op with sets_dweight bit i: dweight[i] = instead of +=; it holds
-                                      * nothing yet */
+    unsigned fresh;                  /* bit i: dweight[i] = instead of +=, as it holds nothing yet (op->sets_dweight) */
     bool training;                   /* false: evaluation; dropout is the identity */
     bool watched;                    /* its memory's high-water mark is measured: see op_touch_work */
     uint64_t seed, n_step;           /* with dropout.stream: the dropout key */
     int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
-    double loss_weight;               /* cross_entropy: the loss is loss_weight x the sum over tokens (1 / global
-                                      * tokens) */
-    double loss_scale;               /* cross_entropy: gradients leave multiplied by this as well (dynamic loss
-                                      * scale) */
-    enum device_kind on;             /* where it runs; this and the next two are known before there is a device, */
-    int n_threads;                   /* because scratch depends on them: OpenMP threads, at most, and */
-    bool plain_gemm;                 /* products in plain loops (struct gemm) */
-    const struct device *device;     /* set when it runs; NULL while shapes, work and cost are asked for */
+    /* Of the loss (cross_entropy): it is loss_weight, 1 / global tokens, times the sum over tokens; its gradients are
+     * multiplied by loss_scale as well, against underflow. */
+    double loss_weight, loss_scale;
+    /* Known before there is a device, because scratch depends on them: where it runs, how many OpenMP threads run it at
+     * most, and whether products are plain loops (struct gemm). */
+    enum device_kind on;
+    int n_threads;
+    bool plain_gemm;
+    const struct device *device;     /* set when it runs; NULL in shape, work and cost */
     const struct group *group;       /* of step->mesh_axis */
     struct comm_request *request;    /* async_backward: start here, the executor waits at ROW_WAIT */
 };
@@ -112,31 +112,36 @@ struct op {
      * Runs again after every rewrite; must refuse what it cannot do. @errors E_CONFIG */
     enum status (*shape)(const struct call *, struct type out[MAX_OUT]);
     struct needs needs;
-    unsigned no_grad_in;             /* bit i: in[i] has no gradient (token ids) */
-    unsigned no_grad_out;            /* bit i: out[i] has none: a statistic, the loss, a mask */
+
+    /* Sets of operands. */
+    unsigned no_grad_in;             /* in[i] has no gradient (token ids) */
+    unsigned no_grad_out;            /* out[i] has none: a statistic, the loss, a mask */
+    unsigned statistic_out;          /* out[i] is a number or two per row; counted apart from the activations */
+    /* out[i] keeps what dropout drew, the first of them the mask. They come last, and a step that draws again in
+     * backward has none of them (step->n_out). */
+    unsigned dropout_out;
     const char *out_name[MAX_OUT];   /* of out[1] and on, for the slots' names; NULL: the op has no more outputs */
-    unsigned statistic_out;          /* bit i: out[i] is a number or two a row; counted apart from the activations */
-    unsigned dropout_out; /* bit i: out[i] keeps what dropout drew, the first of them the mask; last, and left out
-                                      * (step->n_out) by a step that draws it again in backward */
+
+    /* Memory. */
     enum alias forward_alias;        /* out[0] over in[0] */
     enum alias backward_alias;       /* din[alias_in] over dout[0] */
     int alias_in;
     bool backward_over_in;           /* din[0] may be written over in[0], when in[0] dies in this row */
+
+    /* Backward. */
     bool has_backward_input, has_backward_weight;
-    unsigned sets_dweight;           /* bit i: knows call->fresh. For other weights a new gradient is cleared before,
-                                      * and added to */
-    bool defer_weight;               /* backward_weight is a heavy GEMM: run it after dx, where it can hide
-                                      * communication */
-    bool all_in_backward; /* in training forward does nothing, and backward_input does all of it: it writes the outputs
-                                      * too, which `needs` must name, and adds the weights' gradients; no
-                                      * backward_weight */
+    unsigned sets_dweight;           /* WEIGHT(i): reads call->fresh. Others are cleared before, and added to */
+    bool defer_weight;               /* backward_weight is a heavy GEMM: after dx it can hide communication */
     bool async_backward;             /* backward_input only starts an exchange; a ROW_WAIT ends it */
-    int64_t (*work)(const struct call *, enum row_kind);   /* scratch bytes of a row; NULL: none */
+    /* In training forward does nothing and backward_input does all of it: it writes the outputs too, which `needs` must
+     * name, and adds the weights' gradients; there is no backward_weight. */
+    bool all_in_backward;
+
+    int64_t (*work)(const struct call *, enum row_kind);     /* scratch bytes of a row; NULL: none */
     struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */
     /* op, count, dtype and pieces of each collective of a row, the rest is zero; how many there are. NULL: none */
     int (*exchanges)(const struct call *, enum row_kind, struct exchange *out /* [MAX_EXCHANGES] */);
-    struct op_kernels kernels[N_DEVICES][N_DTYPES];        /* by the dtype of in[0]; of weight[0] when in[0] is
-                                                            * integer */
+    struct op_kernels kernels[N_DEVICES][N_DTYPES]; /* by the dtype of in[0]; if that is integer, of weight[0] */
 };
 
 /** The dtype by which kernels are chosen and in which the step computes. */

@@ -33,12 +33,11 @@ struct exec {
     const struct arena *arenas;          /* [N_ROLES] */
     const struct device *device;
     struct exec_hooks hooks;
-    double *loss_at; /* device memory: sum of the loss slot over this rank's microbatches; 0 where it has
-                                          * none. NULL (CPU only): it goes to `loss` */
+    /* Device memory: the sum of the loss over this rank's microbatches, 0 if none. NULL (CPU only): `loss`. */
+    double *loss_at;
     bool watched;                        /* arenas' high-water marks are measured */
     bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
-    struct stopwatch *stopwatch;         /* times the rows of training on the device; NULL: by the host's clock.
-                                          * Borrowed */
+    struct stopwatch *stopwatch;         /* times rows of training on the device; NULL: the host's clock. Borrowed */
     struct spans *spans;                 /* actions and rows of training are recorded here; NULL: nowhere. Borrowed */
     /* per step, set by the run */
     uint64_t seed, n_step;

@@ -30,12 +30,11 @@ struct row {
     int id;                    /* index of the step; of the param for PARAM_AHEAD, _NEEDED, _DONE, GRAD_READY */
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
     unsigned accumulate;       /* bit i: din[i] += */
-    unsigned fresh;            /* bit i: dweight[i] begins here, and holds nothing; a resident one in the step's first
-                                * action (gradients.c) */
+    unsigned fresh;            /* bit i: dweight[i] holds nothing yet; a resident one in the step's first action only */
     bool final;                /* GRAD_READY: completes the gradient, in the step's last action (gradients.c) */
     int wait;                  /* the ROW_WAIT that ends this row; -1: it ends by itself */
-    fused_kernel *fused;       /* runs this row and the last of the `joined` rows that begin with it (join.c); NULL:
-                                * each by itself */
+    /* One kernel for this row and the last of the `joined` rows that begin with it (join.c); NULL: each by itself. */
+    fused_kernel *fused;
     int joined;
 };
 struct tape { int n; struct row *rows; };
@@ -61,8 +60,7 @@ struct chunk {
     struct storage *storages;
     int in, out, din, dout;            /* values that cross the chunk's edge; NO_VALUE: none */
     int tokens, targets, loss;
-    enum tape_kind loss_tape;          /* whose end the loss is there, in training; in evaluation TAPE_F's (op.h,
-                                        * all_in_backward) */
+    enum tape_kind loss_tape;          /* at its end there is the loss, in training (all_in_backward); else TAPE_F */
     int64_t frame_bytes[N_FRAMES];                 /* of one microbatch; role act */
     int64_t scratch_bytes[N_TAPES][N_ROLES];       /* packed over the tape's rows, each role by itself */
     int64_t scratch_floor[N_TAPES][N_ROLES];       /* the most that is alive at once: no packing can beat it */

@@ -25,10 +25,8 @@ struct memory_point { int action, row; int64_t alive[N_ROLES]; };
 
 struct memory_timeline {
     int n, n_actions;
-    struct memory_point *points;         /* [n], in the order of time: for each action of the schedule a point a row, or
-                                          * one */
-    int *first;                          /* [n_actions]: the action's first point; an action whose tape is empty has
-                                          * none */
+    struct memory_point *points;         /* [n], in time: per action of the schedule a point per row, or one */
+    int *first;                          /* [n_actions]: its first point; an action with an empty tape has none */
     int64_t resident[N_ROLES];           /* part of every point: what is alive from start to end */
 };
 

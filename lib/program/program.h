@@ -32,26 +32,25 @@ enum residence { RESIDENT_WHOLE, RESIDENT_OWN };
 
 struct param {
     char name[NAME_MAX_LEN];
-    struct type type;          /* what this rank computes with; axes narrowed by tp */
-    struct type grad_type;     /* the same shape, in the precision that gradients are added up in */
+    struct type type;          /* what this rank computes with; axes sharded by tp */
+    struct type grad_type;     /* the same shape, in the precision in which gradients are accumulated */
     enum dtype state_dtype;    /* of moments and master weights */
     bool master;               /* a state_dtype copy of the weights is kept, because `type` is less precise */
     double init_std, init_constant;   /* init_constant + init_std x a standard normal of the global element */
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
     bool present;              /* some step of this rank uses it */
-    bool cache;                /* not learned: what steps remember from one token to the next (decode/). Zero at first;
-                                * in no checkpoint */
+    bool cache;                /* not learned: what decode/ keeps from token to token. Zero at first, never saved */
     bool tied;                 /* another pipeline stage holds it too */
-    unsigned reduce;           /* over which axes of the mesh its gradient is a sum, as bits; worked out by
-                                * program_infer */
-    bool counted;              /* this rank's own elements count in the gradient norm (somewhere each counts once);
-                                * likewise */
+    /* Set by program_infer: the axes of the mesh, as bits, over which its gradient is a sum; and whether this rank's
+     * own elements count in the gradient norm (each element counts on one rank). */
+    unsigned reduce;
+    bool counted;
     bool no_grad;              /* no row of a step adds to its gradient, which is zero (gradients.c) */
     enum residence weight_residence, grad_residence;
     bool weight_on_host, state_on_host;  /* offloaded: in host memory, whatever the device */
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that
-     * it cuts into equal shards of shard_n. Without zero: everything. */
-    int64_t own_first, own_n, shard_n, padded_n;   /* cut: shard_n x ranks = padded_n; not cut: padded_n is 0 */
+     * it makes equal shards of shard_n; 0 if it is not sharded. Without zero: everything. */
+    int64_t own_first, own_n, shard_n, padded_n;   /* sharded: shard_n x ranks = padded_n */
     /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
     int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
     void *weight, *grad, *moment1, *moment2, *master_weight;

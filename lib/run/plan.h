@@ -68,8 +68,7 @@ struct plan {
     int64_t trace_first, trace_steps;
     int metrics_append, log;
 
-    const struct model *arch;            /* that `model` is a preset of (recipe_preset); until then the recipe's
-                                          * first */
+    const struct model *arch;            /* whose preset `model` is (recipe_preset); until then the recipe's first */
     /* what the techniques and models of a recipe are told, each in its own part of this (plan_own) */
     const struct recipe *recipe;
     unsigned char own[PLAN_OWN_BYTES] __attribute__((aligned(8)));   /* char: any type may be read from it */

@@ -94,15 +94,12 @@ struct run {
     int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
 
     int64_t n_step;                      /* steps started: the next one's number, from 0 */
-    int64_t resumed_step, resumed_samples;   /* the first step of this run, and how many samples those before it have
-                                              * used */
+    int64_t resumed_step, resumed_samples;   /* the first step of this run, and the samples used before it */
     /* results of the last step that was finished */
     int64_t n_done;                      /* steps finished */
     double loss, grad_norm, clip_factor, lr;   /* of a skipped step norm and factor are NaN: not computed */
-    double loss_scale;                   /* what the step's gradients were multiplied by; exec.loss_scale is the next
-                                          * one's */
-    bool skipped;                        /* (also while a step is being started) GRAD_UNSCALE found an overflow on some
-                                          * rank: this step updates nothing */
+    double loss_scale;                   /* of this step's gradients; exec.loss_scale is the next step's */
+    bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
     double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */
     int64_t n_update;                    /* steps that updated: Adam's t */
