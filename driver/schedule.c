@@ -46,8 +46,8 @@ static void print_bubble(const struct schedule_chart *c) {
     const struct pp_shape shape = schedule_chart_shape(c);
     double formula = c->row->bubble(&shape, c->forward, c->backward);
     printf("\nstep     %g = %g of work + %g idle, on every stage\n", c->timeline.makespan, c->work, c->bubble);
-    printf("bubble   %g; closed form (p-1)(F+B)%s = %g%s; %.1f%% of the step, %.1f%% of the work\n", c->bubble,
-           c->n_chunks > 1 ? "/v" : "", formula, c->transfer > 0 ? " without transfers" : "",
+    printf("bubble   %g; closed form %s = %g%s; %.1f%% of the step, %.1f%% of the work\n", c->bubble,
+           c->row->bubble_text, formula, c->transfer > 0 ? " without transfers" : "",
            100 * c->bubble / c->timeline.makespan, 100 * c->bubble / c->work);
     printf("checked  each forward has its backward, each send its receive; no deadlock with %d staging buffer%s a "
            "direction\n",

@@ -60,7 +60,8 @@ static int gpipe_peak(const struct pp_shape *x, int stage) {
 static double bubble(const struct pp_shape *x, double forward, double backward) {
     return (x->n_stages - 1) * (forward + backward) / x->n_chunks;
 }
-const struct pp_schedule pp_gpipe = {.name = "gpipe", .order = gpipe_order, .peak = gpipe_peak, .bubble = bubble};
+const struct pp_schedule pp_gpipe = {.name = "gpipe", .order = gpipe_order, .peak = gpipe_peak, .bubble = bubble,
+                                     .bubble_text = "(p-1)(F+B)"};
 
 /* ---- 1F1B ---- */
 static void one_f_one_b_order(const struct pp_shape *x, int stage, struct schedule *out) {
@@ -70,7 +71,7 @@ static int one_f_one_b_peak(const struct pp_shape *x, int stage) {
     return least(x->n_stages - stage, x->n_microbatches);
 }
 const struct pp_schedule pp_1f1b = {.name = "1f1b", .order = one_f_one_b_order, .peak = one_f_one_b_peak,
-                                    .bubble = bubble};
+                                    .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
 
 /* ---- interleaved: with one chunk it is 1F1B ---- */
 static int interleaved_warmup(const struct pp_shape *x, int stage) {
@@ -93,7 +94,7 @@ static enum status interleaved_legal(const struct pp_shape *x) {
 }
 const struct pp_schedule pp_interleaved = {
     .name = "interleaved", .chunked = true, .legal = interleaved_legal, .order = interleaved_order,
-    .peak = interleaved_peak, .bubble = bubble};
+    .peak = interleaved_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)/v"};
 
 /* ---- what it keeps ---- */
 int pp_peak_in_flight(const struct schedule *s) {

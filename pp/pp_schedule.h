@@ -1,6 +1,6 @@
 /* Pipeline schedules: a row of pure functions each, what is made of a row, and the proof that it does not deadlock.
- * The rows are in pp_schedule.c, the list of them and the rest in pp_schedules.c. How to add one:
- * docs/how-to/add-a-schedule.md. */
+ * GPipe, 1F1B and interleaved are in pp_schedule.c, others in files of their own; the list of them and the rest are in
+ * pp_schedules.c. How to add one: docs/how-to/add-a-schedule.md. */
 #ifndef TRIVIUM_PP_PP_SCHEDULE_H
 #define TRIVIUM_PP_PP_SCHEDULE_H
 
@@ -16,14 +16,18 @@ struct pp_schedule {
     /* Refuse a shape that the order cannot be made for; NULL: none. n_stages and n_microbatches are at least 1;
      * n_chunks is 1 unless chunked. @errors E_CONFIG */
     enum status (*legal)(const struct pp_shape *);
-    /* What `stage` computes, in order: pp_add(out, {ACTION_F, chunk, microbatch}) and so on. Of out, all but the
-     * actions is set. */
+    /* What `stage` computes, in any order: pp_add(out, action_of(ACTION_F, chunk, microbatch)) and so on. Of out, all
+     * but the actions is set. */
     void (*order)(const struct pp_shape *, int stage, struct schedule *out);
-    /* Closed forms, by which the tests judge the order. Peak: of pp_peak_in_flight. Bubble: what a stage idles in a
-     * step when a microbatch's forward and backward through all of a stage's chunks take so long, and a transfer takes
-     * no time. */
+    /* Staging buffers per direction with which no send ever waits for room, the least number of them: so many copies of
+     * sent activations a stage keeps. NULL: 1. */
+    int (*depth)(const struct pp_shape *);
+    /* Closed forms, by which the tests judge the order. Peak: of pp_peak_in_flight. Bubble, and its formula in words:
+     * what a stage idles in a step when one microbatch's forward and backward through all of a stage's chunks take this
+     * long, and a transfer takes no time. */
     int (*peak)(const struct pp_shape *, int stage);
     double (*bubble)(const struct pp_shape *, double forward, double backward);
+    const char *bubble_text;
 };
 
 /** Huang et al. 2019 | Narayanan et al. 2019 | Narayanan et al. 2021, section 2.2 */
@@ -55,8 +59,7 @@ void pp_place(const struct pp_shape *, int stage, struct schedule *out);
  *  pp_timeline.h says why not, when it is false. */
 bool pp_simulate(const struct schedule *stages, int n_stages, int depth);
 
-/** The least depth with which pp_simulate succeeds; 0 when none up to n_microbatches does. More than 4 n_stages
- *  microbatches are not simulated: time and memory do not grow with them. */
+/** The row's depth. */
 int pp_send_depth(const struct pp_schedule *, const struct pp_shape *);
 
 /** Most forwards (of a chunk and microbatch) that have run and whose backward has not, at any time in this schedule. */

@@ -5,7 +5,6 @@
 #include "lib/base/grow.h"
 #include "pp/pp_timeline.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct pp_schedule *const ROWS[] = {&pp_gpipe, &pp_1f1b, &pp_interleaved};
@@ -65,17 +64,4 @@ bool pp_simulate(const struct schedule *stages, int n_stages, int depth) {
     return status == OK;
 }
 
-/* Filling and draining take less than two rounds of n_stages microbatches; all that more of them add is the same round
- * again. So a step of a million is simulated with four rounds. */
-int pp_send_depth(const struct pp_schedule *row, const struct pp_shape *x) {
-    struct pp_shape few = *x;
-    struct schedule *stages = calloc((size_t)x->n_stages, sizeof *stages);
-    int depth = 0;
-    if (few.n_microbatches > 4 * few.n_stages) few.n_microbatches = 4 * few.n_stages;
-    for (int i = 0; stages && i < x->n_stages; i++) pp_schedule_make(row, &few, i, &stages[i]);
-    for (int d = 1; stages && d <= few.n_microbatches && !depth; d++)
-        if (pp_simulate(stages, x->n_stages, d)) depth = d;
-    for (int i = 0; stages && i < x->n_stages; i++) schedule_fini(&stages[i]);
-    free(stages);
-    return depth;
-}
+int pp_send_depth(const struct pp_schedule *row, const struct pp_shape *x) { return row->depth ? row->depth(x) : 1; }

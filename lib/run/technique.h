@@ -36,7 +36,7 @@ struct technique {
     enum status (*cost)(const struct plan *, const struct compiled *, struct bill *);
     enum status (*attach)(struct run *, void **self);                 /* subscribe; may allocate *self */
     void (*detach)(struct run *, void *self);
-    struct json_t *(*save)(const void *self);                         /* for a checkpoint, the same on every rank; a new object */
+    struct json_t *(*save)(const void *self);                         /* to a checkpoint, alike on all ranks; new */
     enum status (*load)(struct run *, void *self, const struct json_t *);  /* take it again. @errors E_FORMAT */
 };
 
