@@ -1,37 +1,36 @@
 /* Decoding.
  *
- * Idea: a language model writes one token after the other, each from all before it. Seen from the training program that
- * is the same forward pass over and over, over a sequence that has grown by one; and nearly all of it has been done
- * before. In a causal model position j sees nothing after it, so its keys and values are the same in every pass: they
- * are kept (the key-value cache), and a pass is made for the new token alone.
+ * Idea: a language model generates one token after the other, each from all before it. The training program would run a
+ * whole forward pass per token, over a sequence that has grown by one, and nearly all of that was computed before. In a
+ * causal model position j sees nothing after it, so its keys and values are the same in every pass. Keep them (the
+ * key-value cache), and run a pass for the new token alone.
  *
- *   y[t] = sum_{j <= t} softmax_j(q[t] . k[j] / sqrt(D)) v[j]        one query over t + 1 keys that are there: O(t),
- *                                                                    not O(t^2); all other steps see one token instead
- *                                                                    of t + 1
+ *   y[t] = sum_{j <= t} softmax_j(q[t] . k[j] / sqrt(D)) v[j]
  *
- * How it is said here. Decoding is a rewrite of the model's table, as a technique is, and the executor runs what comes
- * out:
- *   tokens          the T axis is one token, at `first`; program_infer carries that through, and so add_position takes
- *                   row `first` of its table, as it does for a sequence that is cut over ranks. decode_move changes
- *                   `first`, and nothing else
- *   attention       becomes attention_cached, with a param for its cache, of which H follows from the qkv that tp has
- *                   cut already
+ * One query over t + 1 cached keys costs O(t), not O(t^2); all other steps process one token instead of t + 1.
+ *
+ * In the code: decoding rewrites the model's table, like a technique, and the executor runs the result:
+ *   tokens          the T axis is one token, at `first`. program_infer propagates that, so add_position takes row
+ *                   `first` of its table, as for a sharded sequence. decode_move changes only `first`
+ *   attention       becomes attention_cached, with a param for its cache; its H follows from qkv, already sharded by tp
  *   loss            is dropped: the program ends with the logits
  *   all params      no gradient, no optimizer state, no master weight; the schedule is one forward action
  *
- * Stored where: the weights, as in training, 1/tp of the matrices on each rank; and the cache, on the rank that has the
+ * Stored where: the weights as in training, 1/tp of the matrices on each rank; the cache on the rank that has the
  * heads:
- *   bytes = 2 x layers x heads/tp x seq x D x bytes of an element          (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
- * Sent when: with tp its forward's two all-reduces per layer, of one token (C elements); the tokens' embedding,
- * another one. The logits are gathered after the program (decode_step.c). The cache is never sent. Time: every weight
- * is read once for a token and used for two operations, so memory is the limit: tokens per second are at most
- * memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms per token in fp32, 15.5 in bf16, 18
- * and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) That is also why more sequences at once
- * would cost nearly nothing; this reads one. The prompt is read the same way, a token at a time: one program with one
- * set of offsets does both. A pass over all of the prompt would read the weights once instead of once a token, and is
- * what servers do. What breaks: a cache row written at another position than the token's, or a position embedding that
- * stays at 0, still gives a text, just a worse one. So the tests hold the logits of every position against the training
- * program's.
+ *   bytes = 2 x layers x heads/tp x seq x D x bytes per element            (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
+ *
+ * Sent when: with tp, the forward's two all-reduces per layer, of one token (C elements), and one for the embedding.
+ * The logits are all-gathered after the program (decode_step.c). The cache is never sent.
+ *
+ * Time: every weight is read once per token and used for two operations, so memory is the limit: tokens per second are
+ * at most memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms per token in fp32, 15.5 in
+ * bf16, 18 and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) So a batch of sequences would
+ * cost little more than one; this reads one. The prompt is read a token at a time by the same program with the same
+ * offsets. Servers read the whole prompt in one pass, and so read the weights once instead of once per token.
+ *
+ * What breaks: a cache row at another position than the token's, or a position embedding that stays at 0, still gives a
+ * text, only a worse one. So the tests compare the logits of every position with the training program's.
  *
  * Source: Shazeer 2019, "Fast Transformer Decoding", section 2.3 (incremental attention); Pope et al. 2022,
  * "Efficiently Scaling Transformer Inference", section 2 (what is stored, and what bounds the speed). */
@@ -44,10 +43,10 @@
 
 static bool decode_wanted(const struct plan *plan) {
     (void)plan;
-    return true;                                                     /* it is in recipes for decoding only */
+    return true;                                                     /* only recipes for decoding contain it */
 }
 
-/* The sizes may come from a file that anybody wrote: no sum of bytes may overflow. */
+/* The sizes may come from an untrusted file: no sum of bytes may overflow. */
 static enum status check_cache(const struct plan *p) {
     double bytes = 2.0 * (double)p->layers * (double)p->seq * (double)p->hidden * sizeof(double), most = 1e15;
     if (bytes < most) return OK;
@@ -68,7 +67,7 @@ static enum status decode_check(const struct plan *plan) {
 
 /* ---- rewrite ---- */
 
-/* The step that made the loss is the last. What it read is what the program ends with now. */
+/* The last step makes the loss. Drop it: its input is the program's output now. */
 static enum status end_with_logits(struct program *p) {
     const struct step *loss = &p->steps[p->n_steps - 1];
     if (p->loss < 0 || loss->out[0] != p->loss || loss->n_weight > 0)
@@ -95,10 +94,9 @@ static void remember_keys(struct program *p) {
 static void learn_nothing(struct program *p) {
     p->forward_only = true;
     for (int i = 0; i < p->n_params; i++) {
-        p->params[i].grad_residence = RESIDENT_OWN; /* and own are none (program_infer): no bytes */
+        p->params[i].grad_residence = RESIDENT_OWN;                  /* it owns none (program_infer): no bytes */
         p->params[i].master = false;
-        p->params[i].init_std = 0;                                   /* the weights come from a checkpoint: no draws to
-                                                                      * wait for */
+        p->params[i].init_std = 0;                                   /* the checkpoint has the weights: no draws */
     }
 }
 
@@ -137,7 +135,7 @@ static enum status decode_schedule(const struct plan *plan, struct schedule *out
     return OK;
 }
 
-/* Of a token whose scores are wanted; rows bill themselves. */
+/* The gather of a token's scores; rows bill themselves. */
 static enum status decode_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
     const struct type *scores = &p->slots[p->blocks[p->n_blocks - 1].out].type;

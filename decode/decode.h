@@ -8,14 +8,14 @@
 extern "C" {
 #endif
 
-/** Stands last in a recipe, after those that say what a rank holds (tp) and in which precision. */
+/** The last technique in a recipe, after those that determine a rank's shards (tp) and the precision. */
 extern const struct technique technique_decode;
 
-/** The next token stands at this position, from 0: one axis is moved, and every op is asked for its shape again.
+/** The next token is at this position, from 0: change one axis, and infer every op's shapes again.
  *  @errors E_CONFIG: beyond the sequence  @collective{none} */
 enum status decode_move(struct program *, int64_t position);
 
-/** Bytes that a rank's keys and values take: 2 x layers x seq x hidden / tp x bytes of an element. */
+/** Bytes of a rank's keys and values: 2 x layers x seq x hidden / tp x bytes of an element. */
 int64_t decode_cache_bytes(const struct plan *);
 
 #ifdef __cplusplus

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The k-th largest of x (1: the largest), which is reordered: quickselect. Each round puts what is larger than a pivot
- * before what is smaller, and goes on with the side that has place k - 1. Source: Hoare 1961, algorithm 65. */
+/* The k-th largest of x (1: the largest), by quickselect, which reorders x. Each round puts elements larger than a
+ * pivot before smaller ones, and continues with the side that has index k - 1. Source: Hoare 1961, algorithm 65. */
 static double kth_largest(double *x, int64_t n, int64_t k) {
     for (int64_t low = 0, high = n - 1; low < high;) {
         double pivot = x[low + (high - low) / 2];
@@ -21,7 +21,7 @@ static double kth_largest(double *x, int64_t n, int64_t k) {
         }
         if (k - 1 <= j) high = j;
         else if (k - 1 >= i) low = i;
-        else break;                                                  /* between the two all are equal to the pivot */
+        else break;                                                  /* between j and i all are equal to the pivot */
     }
     return x[k - 1];
 }
@@ -35,7 +35,7 @@ static int64_t highest(const double *logits, int64_t n) {
 
 double sample_weights(const struct sampling *s, const double *logits, int64_t n, double *weights) {
     double max = logits[highest(logits, n)], least = -INFINITY, sum = 0;
-    int64_t at_least = n;                                            /* candidates that have just the least score */
+    int64_t at_least = n;                                            /* candidates whose score equals the least */
     if (s->top_k > 0 && s->top_k < n) {
         memcpy(weights, logits, (size_t)n * sizeof *weights);
         least = kth_largest(weights, n, s->top_k);

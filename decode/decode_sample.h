@@ -3,10 +3,10 @@
  *   p[v] = e^(l[v] / T) / sum over the candidates         T: temperature. Candidates: the k tokens of highest scores
  *   token = the first v with  u < p[0] + ... + p[v]       u: uniform in (0, 1), drawn by (seed, position) alone
  *
- * T to 0 leaves the highest score: T = 0 means that, and draws nothing. T to infinity makes all candidates alike. Among
- * equal scores the lowest token comes first, for the highest and for the k-th. All in fp64, in the order of the tokens:
- * ranks that have the same scores have the same token, and so does another layout, unless its rounding moves a score
- * across a draw. */
+ * As T goes to 0 only the highest score remains: T = 0 means that, and draws nothing. As T goes to infinity all
+ * candidates become equally likely. Among equal scores the lowest token comes first, for the highest and for the k-th.
+ * All in fp64, in the order of the tokens: ranks with the same scores choose the same token. So does another layout,
+ * unless its rounding moves a score across a draw. */
 #ifndef TRIVIUM_DECODE_DECODE_SAMPLE_H
 #define TRIVIUM_DECODE_DECODE_SAMPLE_H
 

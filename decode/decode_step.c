@@ -1,10 +1,10 @@
-/* A token through the decoding program. The weights and the cache lie in the run's param arena; here is only where we
- * are.
+/* A token through the decoding program. The weights and the cache are in the run's param arena; a decoder only keeps
+ * the position.
  *
- * Logits with tp: rank r computed those of its part of the vocabulary, V/tp rounded up, padding last. They are
- * gathered, so that every rank has them all, to the bit, and draws the next token by itself.
- * That moves V elements a token (GPT-2, fp32: 196 KiB), little beside the weights that are read meanwhile; candidates
- * alone (each rank's k best) would be less, for top-k only. */
+ * Logits with tp: rank r computes those of its shard of the vocabulary, V/tp rounded up, padding last. They are
+ * all-gathered, so every rank has all of them, equal to the bit, and draws the next token by itself. That sends V
+ * elements per token (GPT-2, fp32: 196 KiB), little compared with the weights read meanwhile. For top-k, each rank's k
+ * best would be enough. */
 #include "decode/decode_step.h"
 
 #include "decode/decode.h"
@@ -14,7 +14,7 @@
 
 static enum status fetch_token(void *self, int microbatch, int32_t *tokens, int32_t *targets) {
     const struct decoder *d = self;
-    (void)microbatch, (void)targets;                                 /* one microbatch, and no loss */
+    (void)microbatch, (void)targets;                                 /* one microbatch, no loss */
     tokens[0] = d->token;
     return OK;
 }

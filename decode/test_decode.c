@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 131 tokens: prime, so that with tp the last rank has a row that is no token. */
+/* 131 tokens: prime, so that with tp the last rank has a padding row. */
 enum { T = 10, V = 131, LAYERS = 2, CHANNELS = 16, HEADS = 4 };
 
 static struct plan plan_of(int precision) {
@@ -47,8 +47,7 @@ static void set(struct run *r, const char *name, double value) {
     }
 }
 
-/* Every score of a token is far below 0, and a row that is no token, which is zero, has 0: whoever looks at it takes
- * it. */
+/* Every token's score is far below 0, and a padding row, which is zero, scores 0: a read of it would win. */
 static void shun_all_tokens(struct run *r) {
     set(r, "head.lnf.g", 0);
     set(r, "head.lnf.b", 1);
@@ -59,9 +58,8 @@ static void shun_all_tokens(struct run *r) {
     }
 }
 
-/* steps of training by all ranks (dp 2 where there are 4, tp 2, zero 1), a change, a checkpoint. step: its folder, the
- * same for all ranks.
- * @collective{world} */
+/* `steps` of training by all ranks (dp 2 if there are 4, tp 2, zero 1), a change, a checkpoint. step: its folder, the
+ * same on all ranks. @collective{world} */
 static enum status make_checkpoint(int steps, void (*change)(struct run *), char step[CHECKPOINT_PATH_MAX]) {
     static int n;
     char folder[CHECKPOINT_PATH_MAX], name[32];
@@ -100,7 +98,7 @@ static enum status no_event(void *self, enum row_kind kind, int param, void *buf
     return OK;
 }
 
-/* The logits lie in the microbatch's frame until its backward. */
+/* The logits are in the microbatch's frame until its backward. */
 static const void *logits_of(const struct run *r) {
     const struct chunk *k = &r->chunks[0];
     for (int v = 0; v < k->n_values; v++) {
@@ -139,8 +137,7 @@ static enum status whole_logits(const char *step, int precision, int32_t *tokens
 
 /* ---- decoding ---- */
 
-/* Where keys and values lie becomes NaN: whatever is read before it was written shows, and what was written can be
- * counted. */
+/* Fill keys and values with NaN: a read before the write shows, and written elements can be counted. */
 static void poison(const struct run *r) {
     for (int i = 0; i < r->program.n_params; i++)
         if (r->program.params[i].cache)
@@ -207,7 +204,7 @@ static enum status write_text(const char *step, int precision, int tp, struct sa
     return status;
 }
 
-/* NaN is worse than anything: fmax would forget it. */
+/* NaN is the worst: fmax would ignore it. */
 static double worse(double a, double b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
 
 static double worst(double a[T][V], double b[T][V]) {
@@ -220,7 +217,7 @@ static void prompt_of(int n, int32_t tokens[T]) {
     for (int t = 0; t < T; t++) tokens[t] = (int32_t)((n * 53 + t * (n + 31)) % V);
 }
 
-/* Untrained; trained for a little while. Made once. */
+/* Untrained; trained for a few steps. Made once. */
 static enum status nth_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]) {
     static char made[2][CHECKPOINT_PATH_MAX];
     if (!made[n][0]) TRY(make_checkpoint(n == 0 ? 0 : 3, n == 0 ? NULL : enlarge, made[n]));
@@ -230,8 +227,8 @@ static enum status nth_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]) {
 
 /* ---- the tests ---- */
 
-/* fp64: two ways to do the same few thousand operations, the scores below 100: far below 1e-12 for a rank alone. Sums
- * over ranks are in another order: 1e-10 is promised. */
+/* fp64: the same few thousand operations in two ways, scores below 100: far below 1e-12 on a single rank. Sums over
+ * ranks are in another order: the promise is 1e-10. */
 static void test_decode_has_the_scores_of_the_whole_forward_pass(void **state) {
     (void)state;
     static double whole[T][V], one[T][V], all[T][V];
@@ -306,7 +303,7 @@ static void test_decode_writes_what_the_whole_forward_pass_says(void **state) {
     assert_int_equal(differ, 0);
 }
 
-/* On every rank, the text of a rank alone. */
+/* On every rank, the text of a single rank. */
 static void test_decode_draws_the_same_text_on_any_number_of_ranks(void **state) {
     (void)state;
     const struct { int precision; struct sampling sampling; } cases[] = {
@@ -343,8 +340,7 @@ static void test_decode_never_writes_what_is_no_token(void **state) {
     assert_int_equal(beyond, 0);
 }
 
-/* What n tokens leave in the cache is n / T of its bytes; all roles are as planned; the wire is what decode.c says, and
- * the bill. */
+/* n tokens fill n / T of the cache's bytes; all roles are as planned; the bytes sent equal the formula and the bill. */
 struct books { double cache, planned, wire, bill, roles; };
 
 static enum status keep_books(const char *step, int precision, int n, struct books *off) {

@@ -10,7 +10,7 @@
 
 enum { N = 50 };
 
-/* Scores with equal ones among them: every third is that of its left neighbour. */
+/* Scores with equal ones among them: every third is that of its left neighbor. */
 static void fill(double logits[N], uint64_t seed) {
     for (int v = 0; v < N; v++) logits[v] = v % 3 == 2 ? logits[v - 1] : 3 * rng_normal(seed, 1, (uint64_t)v);
 }
@@ -102,8 +102,7 @@ static void test_sample_pick_goes_by_the_running_sum(void **state) {
     for (int i = 0; i < 8; i++) assert_int_equal(sample_pick(weights, 6, 8, (i + 0.5) / 8), i < 2 ? 1 : i < 3 ? 3 : 4);
     assert_int_equal(sample_pick(weights, 6, 8, 0), 1);
     assert_int_equal(sample_pick(weights, 6, 8, 1 - 0x1p-33), 4);
-    assert_int_equal(sample_pick(weights, 6, 8, 1), 4);              /* rounding may take u x sum to the sum: still a
-                                                                      * candidate */
+    assert_int_equal(sample_pick(weights, 6, 8, 1), 4);              /* u x sum may round to sum: still a candidate */
 }
 
 /* Frequencies of 20000 positions. sum (seen - expected)^2 / expected has mean 19 and deviation sqrt(38) = 6.2 for 20

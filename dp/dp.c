@@ -1,19 +1,21 @@
 /* Data parallelism.
  *
  * Idea: dp replicas of the model, each with its own samples of the batch. The gradient of the whole batch's loss is the
- * sum of the replicas' gradients, so one sum a step keeps all replicas equal forever: same weights in, same gradient,
- * same update.
+ * sum of the replicas' gradients. So one all-reduce per step keeps all replicas equal forever: same weights, same
+ * gradient, same update.
  *
- * Formula: the loss is sum over all tokens / (global tokens); every rank scales by the *global* count at the start
- * (call->loss_weight), so gradients are summed and never averaged:
+ * Formula: the loss is the sum over all tokens / (global tokens). Every rank scales its loss by the *global* count
+ * (call->loss_weight). So gradients are summed and never averaged:
  *     g = sum_r g_r,   g_r = d/dw  1/(B T)  sum over r's tokens of loss(token)
- * Averaging per-rank means, as loss.mean() and DistributedDataParallel do, is the same only if all ranks have equally
- * many tokens.
+ * Averaging per-rank means, as loss.mean() and DistributedDataParallel do, is the same only if all ranks have equal
+ * numbers of tokens.
  *
  * Stored where: everything whole on every rank. Memory does not shrink with dp; that is what zero/ is for.
- * Sent when: GRAD_READY with `final` set completes a bucket, which starts its all-reduce while backward goes on with
- * earlier layers; BACKWARD_END waits. Bytes a rank and step: 2 S (dp-1)/dp for S bytes of gradients. What breaks: a sum
- * that starts too early (see dp_bucket.c); replicas that disagree about the order of buckets.
+ *
+ * Sent when: the last GRAD_READY of a bucket with `final` set starts its all-reduce, while backward goes on with
+ * earlier layers. BACKWARD_END waits. Bytes per rank and step: 2 S (dp-1)/dp for S bytes of gradients.
+ *
+ * What breaks: an all-reduce that starts too early (see dp_bucket.c); replicas that disagree on the order of buckets.
  *
  * Source: Li et al., "PyTorch Distributed: experiences on accelerating data parallel training", VLDB 2020. */
 #include "dp/dp.h"
@@ -36,7 +38,7 @@ static enum status dp_cost(const struct plan *plan, const struct compiled *c, st
 
 /* ---- events ---- */
 static enum status dp_grad_ready(struct run *r, void *self, const struct event *e) {
-    if (!e->final) return OK;           /* more microbatches, or the other use of a tied weight, are to come */
+    if (!e->final) return OK;           /* more microbatches, or another use of a tied weight, follow */
     return dp_bucket_ready(self, e->param, r->arenas[ROLE_GRAD].base, r->mesh.group[AXIS_DP]);
 }
 
@@ -45,7 +47,7 @@ static enum status dp_backward_end(struct run *r, void *self, const struct event
     return dp_buckets_finish(self);
 }
 
-/* Alignment gaps between params are all-reduced too: zero them, so that they never hold NaN. */
+/* Alignment gaps between params are all-reduced too: zero them so that they never hold NaN. */
 static enum status clear_gaps(struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {

@@ -1,4 +1,4 @@
-/* Data parallelism: every replica has the whole model and its share of the batch; gradients are summed. See dp.c. */
+/* Data parallelism: each replica has the whole model and a share of the batch; gradients are all-reduced. See dp.c. */
 #ifndef TRIVIUM_DP_DP_H
 #define TRIVIUM_DP_DP_H
 

@@ -1,16 +1,16 @@
 /* Buckets.
  *
- * Idea: an all-reduce costs latency + bytes / bandwidth. One for every small gradient pays the latency hundreds of
- * times; one for all of them cannot start before backward has ended. A bucket is the compromise: large enough to be
- * efficient, small enough that the first sum flies while backward still works on earlier layers.
+ * Idea: an all-reduce costs latency + bytes / bandwidth. One per gradient pays the latency hundreds of times. A single
+ * one for all of them cannot start before backward has ended. A bucket is the compromise: large enough to be efficient,
+ * small enough that the first all-reduce is in flight while backward still works on earlier layers.
  *
- * Where. Gradients lie in the grad arena in the order of the param table, and backward finishes them roughly from the
- * end of the table to its start. So a bucket is simply a range of that arena: nothing is copied, no memory is added,
- * and the sum lands where the optimizer reads it. (DistributedDataParallel packs into separate flat buffers unless
- * gradient_as_bucket_view is set.) The price: the few bytes of alignment between params travel too.
+ * Where: gradients are stored in the grad arena in the order of the param table, and backward finishes them roughly
+ * from the end of the table to its start. So a bucket is simply a range of that arena: no copy, no extra memory, and
+ * the result is already where the optimizer reads it. (DistributedDataParallel packs into separate flat buffers unless
+ * gradient_as_bucket_view is set.) The price: the few bytes of alignment between params are sent too.
  *
- * What breaks if it is wrong: a bucket that starts before its last gradient is final sums half a gradient; that is why
- * `n_ready` counts final gradients only (a tied weight, or a microbatch, may still be to come).
+ * What breaks: a bucket that starts before its last gradient is final reduces an incomplete gradient. That is why
+ * `n_ready` counts final gradients only: another microbatch, or another use of a tied weight, may follow.
  *
  * Source: Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.3. */
 #include "dp/dp_bucket.h"
@@ -20,7 +20,7 @@
 
 static int64_t grad_end(const struct param *w) { return w->grad_offset + type_bytes(&w->grad_type); }
 
-/* Does the bucket still take this param? Another dtype cannot be summed in the same call. */
+/* Does this param still fit? One all-reduce has one dtype. */
 static bool has_room(const struct dp_bucket *b, const struct param *w, int64_t bytes) {
     return b->bytes < bytes && b->dtype == w->grad_type.dtype;
 }

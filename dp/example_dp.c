@@ -1,20 +1,20 @@
 /* ranks: 2
  *
- * Data parallelism in its barest form: one linear layer, a batch of 8 samples, any number of ranks that divides 8.
+ * Minimal data parallelism: one linear layer, a batch of 8 samples, any number of ranks that divides 8.
  *
  *     y = x W^T        L = 1/(2B) sum over samples b of |y[b] - t[b]|^2
  *     dy[b] = (y[b] - t[b]) / B                dW = sum over samples b of dy[b]^T x[b]
  *
- * The gradient is a sum over samples, and a sum may be taken in parts. So every rank gets all of W but only its share
- * of the samples, works out its part of dW, and one all-reduce adds the parts. Then every rank has the gradient of the
- * whole batch, makes the same update, and still has the same W as the others before the next batch.
+ * The gradient is a sum over samples, so partial sums can be added later. Every rank holds all of W but only its share
+ * of the samples, computes its partial dW, and one all-reduce adds the partial sums. Then every rank has the gradient
+ * of the whole batch, applies the same update, and starts the next batch with the same W as the others.
  *
- * The one trap is B. It is the size of the *whole* batch, which every rank knows; a rank that divided by its own share
- * would make the sum too large by the number of ranks.
+ * The one trap is B: it is the size of the *whole* batch, which every rank knows. A rank that divided by its own share
+ * would make the sum too large by a factor of the number of ranks.
  *
- * All values are small whole numbers and B is a power of two. fp64 adds such numbers exactly in any order, so the
- * result must equal the serial one to the bit. (Ordinary numbers would differ in the last digits: another order,
- * another rounding.)
+ * All values are small integers and B is a power of two. fp64 adds such numbers exactly in any order, so the result
+ * must equal the serial one to the bit. (Ordinary numbers would differ in the last digits: another order, another
+ * rounding.)
  *
  * dp/dp.c does this for every parameter of a GPT, in buckets, while the backward pass is still running. */
 #include "lib/base/rng.h"
@@ -25,12 +25,12 @@
 
 enum { B = 8, C = 3, K = 2 };   /* samples, channels in, channels out */
 
-/* x[i] = element first + i of the tensor of that name: a whole number from -2 to 2, the same on every rank. */
+/* x[i] = element first + i of the tensor of that name: an integer from -2 to 2, the same on every rank. */
 static void fill(double *x, const char *name, int64_t first, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)(first + i))) - 2;
 }
 
-/* Forward, loss and backward over the samples first .. first + n of the batch: their part of dW (K,C). */
+/* Forward, loss and backward over the samples first .. first + n of the batch: their partial dW (K,C). */
 static enum status gradient(int first, int n, double *dW) {
     double x[B * C], t[B * K], W[K * C], y[B * K], dy[B * K];
     fill(x, "x", (int64_t)first * C, (int64_t)n * C);
@@ -43,7 +43,7 @@ static enum status gradient(int first, int n, double *dW) {
     return gemm_run(&backward, dy, x, NULL, dW, NULL);                /* dW = dy^T x */
 }
 
-/* ---- telling ---- */
+/* ---- report ---- */
 
 static void tell_cut(int n_ranks) {
     if (!comm_is_rank_0()) return;
@@ -84,7 +84,7 @@ static enum status data_parallel(void) {
     tell_matrix("dW of rank 0's samples", dW);
     TRY(comm_all_reduce(group_world(), dW, K * C, FP64, COMM_SUM));   /* this line is data parallelism */
     tell_matrix("dW after the all-reduce", dW);
-    TRY(gradient(0, B, serial));                                      /* all samples, without any help */
+    TRY(gradient(0, B, serial));                                      /* all samples, on one rank */
     tell_matrix("dW of the whole batch, serially", serial);
     tell_bytes();
     return same(dW, serial);

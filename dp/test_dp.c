@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * The technique: what it counts, what it bills, and that it acts on final gradients only. */
+ * The technique: its norm, its bill, and that it acts on final gradients only. */
 #include "dp/dp.h"
 #include "dp/dp_bucket.h"
 #include "gpt/gpt.h"
@@ -11,7 +11,7 @@
 static const struct technique *const ONLY_DP[] = {&technique_dp};
 static const struct recipe RECIPE = {.techniques = ONLY_DP, .n_techniques = 1};
 
-/* fp32 with 24 channels, so that vectors end between two cache lines and gaps of alignment follow them. */
+/* fp32 with 24 channels, so that vectors end inside a cache line and alignment gaps follow them. */
 static struct plan small_plan(int dp) {
     struct plan plan = parity_plan();
     plan.layers = 2;
@@ -29,7 +29,7 @@ static void test_dp_is_wanted_only_with_replicas(void **state) {
     assert_true(technique_dp.wanted(&two));
 }
 
-/* All replicas have the same summed gradient: over the replicas each param counts once in the norm. */
+/* All replicas have the same all-reduced gradient: in the norm each param counts once, not once per replica. */
 static void test_dp_counts_each_param_on_one_replica(void **state) {
     (void)state;
     int times[MAX_PARAMS] = {0}, n = 0;
@@ -57,7 +57,7 @@ static void test_dp_bills_the_ring_formula(void **state) {
     run_destroy(&r);
 }
 
-/* ---- events, told by hand ---- */
+/* ---- events, sent by hand ---- */
 static bool tell(struct run *r, enum event_kind kind, int param, bool final) {
     struct event e = {.kind = kind, .param = param, .final = final};
     bool ok = true;
@@ -86,7 +86,7 @@ static int64_t n_buckets(struct run *r) {
 
 struct outcome { bool created, waits_for_final, sums_once_final, no_gap_is_nan; };
 
-/* The arena of a watched run starts as NaN; a gap that stayed so would travel, and is nobody's number. */
+/* The arena of a watched run starts as NaN; a gap left as NaN would be all-reduced. */
 static bool gaps_are_numbers(const struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -108,7 +108,7 @@ static struct outcome run_events(void) {
         memset(r.program.params[i].grad, 0, (size_t)type_bytes(&r.program.params[i].type));
     group_ledger_reset(r.mesh.group[AXIS_DP]);
     o.waits_for_final = tell_all_ready(&r, false) && n_sums(&r) == 0;
-    if (o.waits_for_final)                              /* else sums are in flight already, and must not start again */
+    if (o.waits_for_final)                              /* else all-reduces are in flight and must not start again */
         o.sums_once_final = tell_all_ready(&r, true) && n_sums(&r) == (comm_world_size() > 1 ? n_buckets(&r) : 0);
     o.sums_once_final &= tell(&r, EVENT_BACKWARD_END, 0, false);
     o.no_gap_is_nan = comm_world_size() == 1 || gaps_are_numbers(&r);

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Buckets over a table of params with odd sizes, so that gaps of alignment lie between them, one that this rank has
- * not, and one of another dtype. Gradients are small whole numbers: sums are exact, and compared with ==. */
+ * Buckets over a table of params with odd sizes (so that there are alignment gaps), one param absent on this rank, and
+ * one of another dtype. Gradients are small integers: sums are exact, and compared with ==. */
 #include "dp/dp_bucket.h"
 #include "lib/ops/test_op.h"
 #include "lib/program/memory.h"
@@ -26,7 +26,7 @@ static int64_t make_params(struct program *p) {
 
 static int64_t grad_end(const struct param *w) { return w->grad_offset + type_bytes(&w->grad_type); }
 
-/* ---- where the cuts are ---- */
+/* ---- bucket boundaries ---- */
 static void check_cover(const struct program *p, const struct dp_buckets *d) {
     int members[N_PARAMS] = {0};
     for (int i = 0; i < N_PARAMS; i++) {
@@ -43,7 +43,7 @@ static void check_cover(const struct program *p, const struct dp_buckets *d) {
             print_error("bucket %d of %d: n_params is %d, of_param gives it %d\n", k, d->n, d->bucket[k].n_params,
                         members[k]);
         assert_int_equal(members[k], d->bucket[k].n_params);
-        /* no byte twice */
+        /* no byte is in two buckets */
         if (k > 0) assert_true(d->bucket[k].offset + d->bucket[k].bytes <= d->bucket[k - 1].offset);
     }
 }
@@ -62,8 +62,8 @@ static void test_dp_bucket_covers_every_present_param_once(void **state) {
     program_fini(&p);
 }
 
-/* Full enough: only the end of the table and another dtype may cut a bucket short. Not too full: without its last
- * param, which is the first of the table, it was below the limit. */
+/* Full enough: only the end of the table and another dtype may end a bucket early. Not too full: without the param
+ * added last, which comes first in the table, it was below the limit. */
 static void check_size(const struct program *p, const struct dp_bucket *b, int64_t limit) {
     bool cut_by_end = b->first == 0, cut_by_dtype = b->first == DOUBLE || b->first == DOUBLE + 1;
     assert_true(b->bytes >= limit || cut_by_end || cut_by_dtype);
@@ -95,7 +95,7 @@ static void test_dp_bucket_respects_size_and_dtype(void **state) {
     program_fini(&p);
 }
 
-/* ---- sums ---- */
+/* ---- all-reduces ---- */
 static int gradient_of(int rank, int param, int element, int step) {
     return (element * 7 + param + 1) % 11 * (rank + 1) + step;
 }
@@ -115,7 +115,7 @@ static bool sums_are_serial(const struct program *p, const char *base, int step)
     return true;
 }
 
-/* Is it OK, too? Else the first such line is shown with the test: what a starter says of itself, for one. */
+/* Still OK? The first failure is printed with the test: its message may be E_TODO's from an exercise. */
 static bool well(bool so_far, enum status status) {
     if (so_far && status != OK) print_error("%s\n", status_text());
     status_clear();
@@ -127,8 +127,8 @@ static int64_t n_sums(void) { return group_ledger(group_world())->entry[COMM_ALL
 struct outcome { bool went_well, started_in_time, sums, wire; };
 
 /* One step: gradients become final from the last param to the first, or in the order 0 3 6 9 2 5 8 1 4 7; the same on
- * all ranks. Each is written only then, so that a sum that began before has not seen it. After each, as many sums have
- * started as buckets are complete. */
+ * all ranks. Each is written only then: an all-reduce that began before has not seen it. After each, the number of
+ * all-reduces started equals the number of complete buckets. */
 static void run_one_step(struct outcome *o, struct dp_buckets *d, const struct program *p, char *base, int step) {
     int64_t before = n_sums(), complete = 0;
     int left[N_PARAMS];
@@ -145,7 +145,7 @@ static void run_one_step(struct outcome *o, struct dp_buckets *d, const struct p
     o->started_in_time &= o->went_well && complete == d->n;
 }
 
-/* What a rank of n sends, by the bill. */
+/* What each of n ranks sends, by the bill. */
 static double wire_of(const struct dp_buckets *d, int n) {
     const struct mesh_place place = mesh_place_of(&(struct mesh_sizes){.dp = n}, 0);
     struct bill bill = {0};
@@ -194,7 +194,7 @@ static void test_dp_bucket_starts_with_its_last_gradient_and_not_before(void **s
     }
 }
 
-/* The formula, by hand for one bucket of everything but the fp64 cut; and the ledger counts the same. */
+/* The formula, by hand for one bucket of everything but the fp64 param; the ledger counts the same. */
 static void test_dp_bucket_wire_is_its_formula(void **state) {
     (void)state;
     struct program p;
@@ -209,7 +209,7 @@ static void test_dp_bucket_wire_is_its_formula(void **state) {
     assert_true(agree_all(run_steps(600).wire));
 }
 
-/* A gradient that never becomes final must not go unnoticed: the sum of its bucket never started. */
+/* A gradient that never becomes final must be an error: its bucket's all-reduce never started. */
 static void test_dp_bucket_refuses_to_finish_unfinished(void **state) {
     (void)state;
     struct program p;

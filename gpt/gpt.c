@@ -1,7 +1,7 @@
-/* The model, written down step by step; gpt.h has it as formulas. Each function below adds a stretch of steps to the
- * list (lib/program/program.h says what slots, params, steps and blocks are) and returns the slot that it ends in. No
- * number is computed here: what a step does is its op's business (lib/ops/op.h). Axes carry letters, and those are all
- * that a technique has to know of a model. */
+/* The model as a list of steps; gpt.h has the formulas. Each function below appends some steps to the list and returns
+ * the slot of the last one's output (lib/program/program.h defines slots, params, steps and blocks). Nothing is
+ * computed here: a step is computed by its op (lib/ops/op.h). Axes carry letters, which are all that a technique needs
+ * to know of a model. */
 #include "gpt/gpt.h"
 
 #include "lib/ops/add_position.h"

@@ -1,10 +1,10 @@
-/* GPT-2 as a list of steps, and the sizes people know it by.
+/* GPT-2 as a list of steps, and its well-known sizes.
  *
  *   embedding   x = wte[token] + wpe[position], dropout
  *   layer       x = x + proj(attention(qkv(layernorm(x))))        both residuals with bias and dropout
  *               x = x + fc2(gelu(fc(layernorm(x))))
  *   head        loss = cross_entropy(layernorm(x) wte^T)           wte is tied: one param, used twice
- *               two steps, or with --loss-chunk one, so that logits exist for a chunk of tokens at a time
+ *               two steps; with --loss-chunk one step, so that logits exist only for a chunk of tokens at a time
  *
  * No technique is mentioned here; tp, pp and the others rewrite what gpt_build makes.
  * Source: Radford et al. 2019 (GPT-2); Brown et al. 2020, table 2.1 (GPT-3 sizes). */
@@ -26,7 +26,8 @@ enum status gpt_build(const struct plan *, struct program *out);
 
 /** N of the MFU formula: parameters in matrix products, that is all but the embedding tables, plus the head. */
 int64_t gpt_matmul_params(const struct plan *);
-/** Flops a token, forward and backward, no recomputation: 6 N + 12 L C T. Source: Chowdhery et al. 2022, appendix B. */
+/** Flops per token, forward and backward, no recomputation: 6 N + 12 L C T.
+ *  Source: Chowdhery et al. 2022, appendix B. */
 double gpt_flops_per_token(const struct plan *);
 /** Parameters of the whole model; the tied head counts once, padding not at all. */
 int64_t gpt_n_params(const struct plan *);

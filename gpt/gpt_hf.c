@@ -17,7 +17,7 @@ static void name_of(const struct gpt_weight *w, const char *prefix, char name[HF
     else snprintf(name, HF_NAME_MAX, "%s%s", prefix, w->kind->hf);
 }
 
-/* Their shape: a matrix that is turned over has its inputs first. Returns how many axes. */
+/* The shape in the file: a transposed matrix has its inputs first. @return the number of axes */
 static int shape_of(const struct gpt_weight *w, int64_t shape[2]) {
     shape[0] = w->kind->transposed ? w->columns : w->rows;
     shape[1] = w->kind->transposed ? w->rows : w->columns;
@@ -26,17 +26,17 @@ static int shape_of(const struct gpt_weight *w, int64_t shape[2]) {
     return 1;
 }
 
-/* ---- a file that is read ---- */
+/* ---- reading a file ---- */
 
 struct hf_file {
     const char *path, *prefix;
     struct safetensors *file;
     struct gpt_weights weights;
-    const struct safetensors_entry **entry;  /* of each weight */
-    void *buffer;                            /* a matrix before it is turned over */
+    const struct safetensors_entry **entry;  /* for each weight */
+    void *buffer;                            /* a matrix before its transposition */
 };
 
-/* What is behind "h.N." in a name, and N; NULL for a name that does not begin so. */
+/* The name after "h.N.", and N; NULL if the name has no such prefix. */
 static const char *in_layer(const struct hf_file *f, const char *name, int64_t *layer) {
     size_t n = strlen(f->prefix);
     if (strncmp(name, f->prefix, n) != 0 || strncmp(name + n, "h.", 2) != 0) return NULL;
@@ -84,7 +84,7 @@ static enum status read_model(struct hf_file *f, int64_t heads, struct checkpoin
     return choose_heads(f, heads, m);
 }
 
-/* ---- is everything there, and nothing else? ---- */
+/* ---- all tensors, and no others ---- */
 
 static enum status find_weight(struct hf_file *f, int i) {
     const struct gpt_weight *w = &f->weights.weight[i];
@@ -117,7 +117,7 @@ static bool is_weight(const struct hf_file *f, const struct safetensors_entry *e
     return false;
 }
 
-/* The head that is not tied is another model. */
+/* An untied head is another model. */
 static enum status check_head(const struct hf_file *f, const struct safetensors_entry *head) {
     const struct safetensors_entry *wte = f->entry[0];
     enum { PART = 1 << 16 };
@@ -226,7 +226,7 @@ static enum status create(const struct gpt_weights *g, const char *path, struct 
 static enum status write_file(const struct gpt_weights *g, const struct checkpoint_reader *r, struct hf_output *o) {
     int64_t bytes = 4 * g->model.hidden * g->model.hidden * (int64_t)dtype_size(o->dtype), written;
     uint64_t hash;
-    o->buffer = malloc((size_t)bytes);                               /* the largest matrix that is turned over */
+    o->buffer = malloc((size_t)bytes);                               /* the largest transposed matrix */
     if (!o->buffer) return FAIL(E_MEMORY, "no memory for a tensor of %" PRId64 " bytes", bytes);
     TRY(gpt_weights_export(g, r, o->dtype, put, o));
     return safetensors_finish(&o->writer, &written, &hash);

@@ -19,7 +19,7 @@ enum status gpt_hf_config_path(const char *path, char out[CHECKPOINT_PATH_MAX]) 
 
 /* ---- reading ---- */
 
-/* A key that is not there, or null, has GPT2Config's default, which is what Trivium computes. */
+/* A key that is missing or null has GPT2Config's default, which is what Trivium computes. */
 static bool is_said(const json_t *x) { return x && !json_is_null(x); }
 
 static enum status check_sizes(const char *path, const json_t *config, const struct checkpoint_model *m) {

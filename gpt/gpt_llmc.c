@@ -12,10 +12,10 @@
 
 enum { MAGIC = 20240326, VERSION_FP32 = 3, VERSION_BF16 = 5, PADDED_TO = 128, HEADER_INTS = 256,
        HEADER_BYTES = HEADER_INTS * 4 };
-/* Places in the header. */
+/* Indices in the header. */
 enum { AT_MAGIC, AT_VERSION, AT_SEQ, AT_VOCAB, AT_LAYERS, AT_HEADS, AT_CHANNELS, AT_PADDED_VOCAB };
 
-/* ---- a file that is read ---- */
+/* ---- reading a file ---- */
 
 struct llmc_file {
     const char *path;
@@ -23,12 +23,12 @@ struct llmc_file {
     int64_t bytes, padded_vocab;
     enum dtype dtype;
     struct gpt_weights weights;
-    int64_t *at;                         /* the byte at which each weight begins */
+    int64_t *at;                         /* byte offset of each weight */
 };
 
 static enum status open_file(struct llmc_file *f) {
     struct stat info;
-    /* opening a pipe waits */
+    /* opening a pipe would block */
     if (stat(f->path, &info) == 0 && !S_ISREG(info.st_mode)) return FAIL(E_DATA, "%s is not a regular file", f->path);
     f->file = fopen(f->path, "rb");
     if (!f->file || fstat(fileno(f->file), &info) != 0)
@@ -69,8 +69,7 @@ static enum status read_header(struct llmc_file *f, struct checkpoint_model *m) 
                 f->padded_vocab, m->vocab);
 }
 
-/* Where each weight begins follows from the header; so does where the last one ends, and that must be where the file
- * does. */
+/* The header determines the offset of each weight, and the end of the last one, which must be the end of the file. */
 static enum status find_places(struct llmc_file *f) {
     const struct gpt_weights *g = &f->weights;
     int64_t at = HEADER_BYTES, size = (int64_t)dtype_size(f->dtype);
@@ -163,7 +162,7 @@ static enum status write_file(const struct gpt_weights *g, const struct checkpoi
                                                                : FAIL(E_IO, "writing %s: %s", o->path, strerror(errno));
 }
 
-/* All sizes are int32 in the header; checkpoint_model_check's limits let only the padding go beyond. */
+/* All sizes are int32 in the header; within checkpoint_model_check's limits only the padded vocabulary can overflow. */
 static enum status export(const struct gpt_weights *g, const struct checkpoint_reader *r, struct llmc_output *o) {
     o->padded_vocab = round_up(g->model.vocab, PADDED_TO);
     if (o->padded_vocab > INT32_MAX) return FAIL(E_CONFIG, "vocab=%" PRId64 " does not fit into llm.c's header",

@@ -28,7 +28,7 @@ enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
 
 /* ---- the list ---- */
 
-/* The model's params are in another order, but neighbours are near: the search goes on where the last one ended. */
+/* The model's params are in another order, but neighbors are near: the search continues where the last one ended. */
 static const struct shape *shape_named(const struct program *p, const char *name, int *at) {
     for (int i = 0; i < p->n_params; i++, *at = (*at + 1) % p->n_params)
         if (!strcmp(p->params[*at].name, name)) return &p->params[*at].type.shape;
@@ -84,7 +84,7 @@ void gpt_weights_fini(struct gpt_weights *g) {
 
 /* ---- elements ---- */
 
-enum { TILE = 32 };                      /* a tile of both sides stays in the cache */
+enum { TILE = 32 };                      /* a tile of both matrices fits in the cache */
 
 void gpt_transpose(void *to, const void *from, int64_t rows, int64_t columns, enum dtype dtype) {
     size_t size = dtype_size(dtype);
@@ -110,14 +110,14 @@ static int64_t most_elements(const struct gpt_weights *g) {
     return most;
 }
 
-/* Room for any one weight. */
+/* A buffer for any one weight. */
 static enum status make_room(const struct gpt_weights *g, enum dtype dtype, void **room) {
     size_t bytes = (size_t)most_elements(g) * dtype_size(dtype);
     *room = malloc(bytes);
     return *room ? OK : FAIL(E_MEMORY, "no memory for a weight of %zu bytes", bytes);
 }
 
-/* ---- a checkpoint of them ---- */
+/* ---- import and export ---- */
 
 static enum status copy_weights(const struct gpt_weights *g, const struct gpt_source *s, struct checkpoint_writer *w,
                                 void *room) {

@@ -1,5 +1,4 @@
-/* GPT-2's weights by the names that others give them: what the formats of other projects (gpt_hf.h, gpt_llmc.h) have in
- * common.
+/* GPT-2's weights and their names in other projects: the common part of their formats (gpt_hf.h, gpt_llmc.h).
  *
  *   ours        shape          Hugging Face             llm.c
  *   embed.wte   (V, C)         wte.weight               wte, rows up to a multiple of 128
@@ -16,10 +15,10 @@
  *   hN.fc2.b    (C)            h.N.mlp.c_proj.bias      fcprojb
  *   head.lnf.g/b (C)           ln_f.weight/bias         lnfw, lnfb
  *
- * The query, key and value parts follow each other, each with its heads one after another, in all three: only matrices
- * have to be turned over, and only for Hugging Face, whose GPT-2 keeps them as (in, out) (its Conv1D, as OpenAI's
- * TensorFlow code did). All three compute the same function: GELU in its tanh form, layernorm with 1e-5, the head tied
- * to wte, scores over sqrt(D). */
+ * In all three formats qkv is query, key, value, each with its heads in order. So only matrices must be transposed, and
+ * only for Hugging Face, whose GPT-2 stores them as (in, out) (its Conv1D, as in OpenAI's TensorFlow code). All three
+ * compute the same function: GELU in its tanh form, layernorm with epsilon 1e-5, the head tied to wte, scores divided
+ * by sqrt(D). */
 #ifndef TRIVIUM_GPT_GPT_WEIGHTS_H
 #define TRIVIUM_GPT_GPT_WEIGHTS_H
 
@@ -30,13 +29,13 @@
 extern "C" {
 #endif
 
-/* A row of the table. hf: behind "h.N." where there is one in each layer. input: a matrix' input channels, 'C' or 'K';
- * 0: a vector. */
+/* A row of the table. hf: the name, after "h.N." for a weight of each layer. input: a matrix's input channels, 'C' or
+ * 'K'; 0: a vector. */
 struct gpt_weight_kind { const char *ours, *hf; char input; bool in_layers, transposed; };
 
 struct gpt_weight {
     const struct gpt_weight_kind *kind;
-    int64_t layer;                       /* 0 where there is but one */
+    int64_t layer;                       /* 0 for a weight outside layers */
     char name[NAME_MAX_LEN];             /* ours */
     struct shape shape;                  /* whole */
     int64_t rows, columns;               /* as a matrix: columns are the input's; a vector is 1 row */
@@ -45,7 +44,7 @@ struct gpt_weight {
 /* In llm.c's order: row by row of the table, each over all layers. */
 struct gpt_weights { struct checkpoint_model model; struct gpt_weight *weight; int n; };
 
-/** The list for a model of these sizes, which were checked. @errors E_MEMORY; of gpt_build  @collective{none} */
+/** The list for a model of these sizes, already checked. @errors E_MEMORY; those of gpt_build  @collective{none} */
 enum status gpt_weights_init(struct gpt_weights *, const struct checkpoint_model *);
 void gpt_weights_fini(struct gpt_weights *);
 
@@ -54,7 +53,7 @@ static inline int64_t gpt_weight_n(const struct gpt_weight *w) { return w->rows 
 /** to (columns, rows) = from (rows, columns)^T, elements of dtype. */
 void gpt_transpose(void *to, const void *from, int64_t rows, int64_t columns, enum dtype);
 
-/* How a format gives its weights: dtype of the i-th of the list, and its elements, in our order. */
+/* A format as a source of weights: dtype of the i-th of the list, and its elements, in our order. */
 struct gpt_source {
     const char *path;
     enum dtype (*dtype)(const struct gpt_source *, int i);
@@ -62,16 +61,15 @@ struct gpt_source {
     void *self;
 };
 
-/** Write a checkpoint of weights alone into `save`, with what the source gives, in its precision.
- *  @errors of the source, of checkpoint_weights_create; E_FORMAT naming a weight that is not finite;
+/** Write a weights-only checkpoint into `save` from the source, in its precision.
+ *  @errors those of the source and of checkpoint_weights_create; E_FORMAT naming a weight that is not finite;
  *  E_MEMORY  @collective{none} */
 enum status gpt_weights_import(const struct gpt_weights *, const struct gpt_source *, const char *save);
 
-/* How a format takes them: called for each weight of the list, in order, with its elements in our order and the
- * asked-for dtype. */
+/* A format as a sink: called for each weight of the list in order, with its elements in our order and this dtype. */
 typedef enum status gpt_sink(void *self, const struct gpt_weight *, const void *elements);
 
-/** Hand every weight of the checkpoint to the sink. @errors of checkpoint_read_weight and of the sink;
+/** Pass every weight of the checkpoint to the sink. @errors those of checkpoint_read_weight and of the sink;
  *  E_MEMORY  @collective{none} */
 enum status gpt_weights_export(const struct gpt_weights *, const struct checkpoint_reader *, enum dtype, gpt_sink *,
                                void *self);

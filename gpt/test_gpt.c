@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- plans from what a person types ---- */
-/* Words as on the command line, for one rank; vocab 256 from the data when nothing stronger says otherwise. */
+/* ---- plans from the command line ---- */
+/* Words as on the command line, for one rank; vocab 256 from the data unless something stronger sets it. */
 static enum status plan_of(struct plan *p, int argc, char *const *argv) {
     struct options *o;
     TRY(recipe_options_create(NULL, p, &o));
@@ -21,7 +21,7 @@ static enum status plan_of(struct plan *p, int argc, char *const *argv) {
 }
 #define PLAN(p, ...) plan_of((p), sizeof((char *[]){__VA_ARGS__}) / sizeof(char *), (char *[]){__VA_ARGS__})
 
-/* ---- how many parameters ---- */
+/* ---- number of parameters ---- */
 static int64_t count_by_program(const struct plan *plan) {
     struct program p;
     program_init(&p);
@@ -43,8 +43,7 @@ static void test_gpt2_sizes_have_exactly_the_published_parameters(void **state) 
     }
 }
 
-/* Brown et al. 2020, table 2.1, gives two or three digits; "13B" there has hidden 5140, which 40 heads do not
- * divide. */
+/* Brown et al. 2020, table 2.1, gives two or three digits; its "13B" has hidden 5140, no multiple of 40 heads. */
 static void test_gpt3_sizes_are_what_their_names_say(void **state) {
     (void)state;
     const struct { char *name; double n; } sizes[] = {{"gpt3-125m", 125e6}, {"gpt3-350m", 350e6}, {"gpt3-760m", 760e6},
@@ -185,14 +184,12 @@ static void test_embedding_and_head_are_tied_by_one_param(void **state) {
         for (int k = 0; k < p.steps[i].n_weight; k++) uses += p.steps[i].weight[k] == wte;
     assert_int_equal(uses, 2);
     assert_int_equal(p.steps[0].weight[0], wte);
-    const struct step *last = &p.steps[p.n_steps - 1];               /* the loss, and by itself or before it the
-                                                                      * logits */
+    const struct step *last = &p.steps[p.n_steps - 1];               /* the loss, with the logits or after them */
     assert_int_equal(last->n_weight ? last->weight[0] : last[-1].weight[0], wte);
     program_fini(&p);
 }
 
-/* Dropout in the four places of GPT-2, each with a stream of its own: two sites that drew the same mask would be
- * correlated. */
+/* GPT-2's four dropout sites, each with a stream of its own: two sites with the same mask would be correlated. */
 static void test_dropout_sites_draw_from_streams_of_their_own(void **state) {
     (void)state;
     struct plan plan;
@@ -208,8 +205,7 @@ static void test_dropout_sites_draw_from_streams_of_their_own(void **state) {
             assert_true(!other || other->stream != site->stream);
         }
     }
-    assert_int_equal(sites, 1 + 3 * (int)plan.layers);               /* embedding; attention and both residuals a
-                                                                      * layer */
+    assert_int_equal(sites, 1 + 3 * (int)plan.layers);               /* embedding; per layer attention, two residuals */
     program_fini(&p);
 }
 
@@ -266,7 +262,7 @@ static void test_a_layer_keeps_what_backward_reads_and_nothing_else(void **state
     run_destroy(&r);
 }
 
-/* Rows of logits start at multiples of 16 bytes, which the fast products want: 50257 is odd, 50304 = 64 x 786. */
+/* Rows of logits start at multiples of 16 bytes, which the fast products need: 50257 is odd, 50304 = 64 x 786. */
 static void test_cuda_pads_the_vocabulary(void **state) {
     (void)state;
     for (int on = PLAN_DEVICE_CPU; on <= PLAN_DEVICE_CUDA; on++) {

@@ -1,6 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Hugging Face's files: every element comes to its place, from any dtype, and what is not this model is refused by
- * name. */
+/* Hugging Face's files: every element is stored at its index, from any dtype; any other model is refused by name. */
 #include "gpt/gpt_hf.h"
 #include "lib/checkpoint/safetensors.h"
 #include "tests/test.h"
@@ -46,7 +45,7 @@ static struct file_tensor *tensor_of(struct small_model *m, const char *name) {
     return NULL;
 }
 
-/* Of its own for each tensor and element, as far as 8 bits of precision (bf16) can tell. */
+/* Different for each tensor and element, as far as 8 bits of precision (bf16) allow. */
 static double value(const char *name, int64_t i) {
     unsigned seed = 0;
     for (; *name; name++) seed = seed * 31 + (unsigned char)*name;
@@ -102,7 +101,7 @@ static void write_text(const char *path, const char *text) {
     fclose(f);
 }
 
-/* A new folder for each checkpoint: nothing may be there yet. */
+/* A new folder for each checkpoint: it must not exist yet. */
 static const char *new_save(void) {
     static int n;
     char name[32];

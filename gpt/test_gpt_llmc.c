@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* llm.c's model files: weights in their order, padding left out and put in, and headers that lie. */
+/* llm.c's model files: weights in their order, padding removed and added, and false headers. */
 #include "gpt/gpt_llmc.h"
 #include "tests/test.h"
 #include <stdio.h>

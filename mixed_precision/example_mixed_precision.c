@@ -1,8 +1,8 @@
 /* ranks: 1 */
-/* Mixed precision in its barest form: one linear layer y = x W^T, and one weight. Two things go wrong in 16 bits, and
- * each has its remedy:
+/* Minimal mixed precision: one linear layer y = x W^T, and one weight. Two things go wrong in 16 bits, each with its
+ * remedy:
  *
- *   1. fp16 gradients are too small to be seen.    Multiply the loss by S; divide by S where there are 32 bits.
+ *   1. Gradients underflow in fp16.                Multiply the loss by S; divide by S in fp32.
  *   2. Updates are too small to change a weight.   Add them to an fp32 master copy; compute with the copy, rounded.
  *
  * Exits with 0 if what it prints is what it claims. */
@@ -49,7 +49,7 @@ static double true_gradient(int k, int n) {
     return sum;
 }
 
-/* The largest |dW / S - truth|, relative to the largest truth. 1: nothing is left of the gradient. */
+/* The largest |dW / S - truth|, relative to the largest truth. 1: all of the gradient is lost. */
 static double error_of(const uint16_t dW[K * N], double S) {
     double worst = 0, largest = 0;
     for (int i = 0; i < K * N; i++) {
@@ -97,7 +97,7 @@ static double train(int steps, double lr, float *master) {
 
 static void show_master(void) {
     enum { STEPS = 100 };
-    const double lr = 1e-3, half_ulp = 0x1p-9;   /* below 1, bf16 counts in steps of 2^-8 = 4e-3 */
+    const double lr = 1e-3, half_ulp = 0x1p-9;   /* below 1, bf16 has a spacing of 2^-8 = 4e-3 */
     float master = 1;
     printf("2. %d updates of %g to a bf16 weight of 1; half a unit in its last place is %.1e\n", STEPS, lr, half_ulp);
     double without = train(STEPS, lr, NULL), with = train(STEPS, lr, &master);

@@ -1,20 +1,19 @@
 /* The dynamic loss scale.
  *
- * Idea: the best scale is the largest that does not overflow, and it is not known beforehand; it also changes as
- * gradients shrink in training. So try: an overflow is harmless (the step is skipped), and tells that the scale is too
- * large.
+ * Idea: the best scale is the largest that does not overflow. It is not known in advance, and it changes as gradients
+ * shrink in training. So try: an overflow is harmless (the step is skipped), and shows that the scale is too large.
  *
  *   overflow                                 credit - 1; when none is left: scale = max(scale / 2, min)
  *   `window` steps without overflow          scale = 2 scale; credit = hysteresis
  *
- * The credit (hysteresis) forgives a single bad batch without giving the scale away, which would take `window` steps to
- * win back. Overflows need not be adjacent to use it up, and at the start, from 2^32 downward, it is used up once:
- * after that each overflow halves.
+ * The credit (hysteresis) forgives a single bad batch: halving at once would cost `window` steps to double again.
+ * Overflows need not be adjacent to use it up. At the start, from 2^32 downward, it is used up once: after that each
+ * overflow halves.
  *
- * Powers of two change the exponent only: scaling and unscaling cost no digit.
+ * Powers of two change the exponent only: scaling and unscaling lose no digit.
  *
- * What breaks: at the lowest scale overflows change nothing any more, and such a run would skip forever, silently. That
- * is what `n_stuck` counts; a fixed scale is at its lowest from the start.
+ * What breaks: at the lowest scale an overflow changes nothing, so a run could skip forever without any error.
+ * `n_stuck` counts these overflows. A fixed scale is at its lowest from the start.
  *
  * Source: Micikevicius et al. 2018, section 3.2; Megatron-LM, megatron/core/optimizer/grad_scaler.py (the same rule,
  * which skips forever; DeepSpeed stops at the first overflow at the minimum). */
@@ -41,7 +40,7 @@ static void after_overflow(struct loss_scale *s) {
 static void after_clean_step(struct loss_scale *s) {
     s->n_stuck = 0;
     s->n_clean++;
-    if (s->window == 0 || s->n_clean < s->window) return; /* more than: a run that goes on with a smaller window */
+    if (s->window == 0 || s->n_clean < s->window) return; /* n_clean > window: resumed with a smaller window */
     s->n_clean = 0;
     s->credit = s->hysteresis;
     s->scale *= 2;

@@ -1,29 +1,30 @@
 /* Mixed precision.
  *
- * Idea: matrix products in 16 bits are faster and move half the bytes, and 8 (bf16) or 11 (fp16) bits of significand
- * are enough for activations and gradients: their errors are small, random, and average out. Two things are not good
- * enough:
+ * Idea: matrix products in 16 bits are faster and move half the bytes. For activations and gradients 8 (bf16) or 11
+ * (fp16) bits of significand are enough: their errors are small, random, and average out. There are two exceptions:
  *
- * 1. The weights' sum. A step changes a weight by about lr = 1e-4 of itself; half a unit in the last place of bf16 is
- *    2^-9 = 2e-3 of it at least (fp16: 2^-12), so w + dw rounds back to w and nothing is learned. Hence a master copy
- *    in fp32, which is what AdamW updates; the weight that the model computes with is the master, rounded:
+ * 1. The precision of weights. A step changes a weight by about lr = 1e-4 of itself. Half a unit in the last place of
+ *    bf16 is at least 2^-9 = 2e-3 of it (fp16: 2^-12), so w + dw rounds back to w and the model does not learn. So
+ *    AdamW updates a master copy in fp32, and the model computes with the rounded master:
  *        w16 = round(w32)
  *
- * 2. The range of fp16. Its smallest number is 2^-24 = 6e-8, and many gradients of activations are below: they become
- * zero. So
- *    the loss is multiplied by S, backward is linear, and every gradient arrives times S, out of the underflow:
+ * 2. The range of fp16. Its smallest number is 2^-24 = 6e-8. Many gradients of activations are smaller and become zero.
+ *    So the loss is multiplied by S. Backward is linear, so every gradient is S times as large and does not underflow:
  *        g16 = S g        norm = |g16| / S        w32 = AdamW(w32, clip g16 / S)
- *    1/S (run->unscale) is applied inside the norm and inside AdamW, in fp32 and better. Never in place: a 16-bit g16 /
- *    S would underflow exactly as if there had been no scale. bf16 has fp32's range and needs none: S = 1. Which S:
- *    loss_scale.c. Too large an S overflows to infinity: then the step is skipped.
+ *    1/S (run->unscale) is applied inside the norm and inside AdamW, in fp32 or better. Never in place: g16 / S in 16
+ *    bits would underflow just as without a scale. Too large an S overflows to infinity: then the step is skipped.
+ *    loss_scale.c chooses S. bf16 has fp32's range: S = 1.
  *
  * Stored where, bytes per parameter: weight 2 + gradient 2 (4 with grad-fp32) + optimizer 4 + 4 + 4 (moments, master)
- * = 16 (18), as many as fp32's 4 + 4 + 8. What shrinks is the activations: half. Statistics of layernorm, attention and
- * the loss stay in fp32; every op sums in fp32 and rounds once, when it stores. Sent when: nothing of its own but one
- * number a step, whether anything overflowed. Everybody else's traffic (gradient buckets, activations between stages,
- * partial sums of tp) halves, because it follows the tensors' types. What breaks: a skip that is not agreed. One rank
- * alone sees an infinity in its part; if it alone skipped, weights would differ between ranks forever, and nothing
- * would tell. So all ranks take the maximum over the mesh (AXIS_MESH).
+ * = 16 (18), as many as fp32's 4 + 4 + 8. Activations take half. Statistics of layernorm, attention and the loss stay
+ * in fp32; every op sums in fp32 and rounds once, when it stores.
+ *
+ * Sent when: one number per step, whether anything overflowed. All other traffic (gradient buckets, activations between
+ * stages, partial sums of tp) halves, because it follows the tensors' types.
+ *
+ * What breaks: a skip that ranks do not agree on. An infinity may be in one rank's shard only. If that rank alone
+ * skipped, weights would differ between ranks forever, without any error. So all ranks take the maximum over the mesh
+ * (AXIS_MESH).
  *
  * Source: Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019 for bf16. */
 #include "mixed_precision/mixed_precision.h"
@@ -54,7 +55,7 @@ static const struct option OPTIONS[] = {
      AT(min)},
 };
 
-/* Also when only a loss scale is asked for: check then says that it does not go with the precision. */
+/* Also if only a loss scale is given: check then refuses it for this precision. */
 static bool mixed_precision_wanted(const struct plan *plan) {
     return is_16_bit(plan) || mixed_precision_options(plan)->scale != 0;
 }
@@ -82,8 +83,8 @@ static void set_param_dtypes(struct program *p, enum dtype compute, enum dtype g
     }
 }
 
-/* What this rank makes follows from the params (program_infer). What a neighbouring stage makes has no producer here
- * and must be said, or sender and receiver would disagree about the bytes. */
+/* The types of this rank's values follow from the params (program_infer). Values of a neighboring stage have no
+ * producer here: set their types, or sender and receiver would disagree on the number of bytes. */
 static void set_boundary_dtypes(struct program *p, enum dtype compute) {
     for (int b = 0; b < p->n_blocks; b++) {
         if (p->blocks[b].in >= 0) p->slots[p->blocks[b].in].type.dtype = compute;
@@ -98,7 +99,7 @@ static enum status mixed_precision_rewrite(const struct plan *plan, struct progr
     return OK;
 }
 
-/* ---- fp16: look for overflow, agree, move the scale ---- */
+/* ---- fp16: detect overflow, agree, adjust the scale ---- */
 static enum status refuse_to_skip_for_ever(const struct run *r, const struct loss_scale *s) {
     return FAIL(E_NUMERIC,
                 "gradients overflow at step %" PRId64 ", for the %" PRId64 "th time in a row at loss scale %g, which "
@@ -146,8 +147,8 @@ static bool load_count(const json_t *from, const char *key, int64_t *out) {
 
 static enum status mixed_precision_load(struct run *r, void *self, const json_t *from) {
     struct loss_scale *s = self, kept = *s;
-    if (mixed_precision_options(&r->plan)->scale != 0) return OK; /* fixed: what the plan says */
-    kept.scale = json_number_value(json_object_get(from, "scale"));  /* 0 for what is no number */
+    if (mixed_precision_options(&r->plan)->scale != 0) return OK; /* fixed: the plan's value */
+    kept.scale = json_number_value(json_object_get(from, "scale"));  /* 0 if not a number */
     if (!(kept.scale > 0) || isinf(kept.scale) || !load_count(from, "n_clean", &kept.n_clean) ||
         !load_count(from, "credit", &kept.credit) || !load_count(from, "n_stuck", &kept.n_stuck))
         return FAIL(E_FORMAT, "the checkpoint's loss scale is not a positive number with three counts");

@@ -1,4 +1,4 @@
-/* Mixed precision: bf16 or fp16 to compute with, fp32 to remember with. See mixed_precision.c. */
+/* Mixed precision: compute in bf16 or fp16, keep masters and states in fp32. See mixed_precision.c. */
 #ifndef TRIVIUM_MIXED_PRECISION_MIXED_PRECISION_H
 #define TRIVIUM_MIXED_PRECISION_MIXED_PRECISION_H
 
@@ -7,7 +7,7 @@
 extern const struct technique technique_mixed_precision;
 
 struct mixed_precision_options {
-    int grad_fp32;                       /* add gradients up in fp32 */
+    int grad_fp32;                       /* accumulate gradients in fp32 */
     double scale, init, min;             /* of the loss scale. scale 0: dynamic, from init down to min */
     int64_t window, hysteresis;
 };

@@ -3,7 +3,7 @@
 #include "tests/test.h"
 
 /* From 16, between 2 and infinity, window 3, hysteresis 2. 'x' is an overflow, '.' a clean step; `after` is the scale
- * after each. Worked out by hand from Megatron's rule. */
+ * after each. Computed by hand from Megatron-LM's rule. */
 struct sequence { const char *says, *events; double after[12]; };
 static const struct sequence sequences[] = {
     {"a window doubles", ".......", {16, 16, 32, 32, 32, 64, 64}},
@@ -61,7 +61,7 @@ static void test_loss_scale_is_stuck_after_overflows_at_the_minimum_only(void **
     (void)state;
     struct loss_scale s;
     loss_scale_init(&s, 16, 2, 3, 2);
-    /* 16 16->8 8->4 4->2, and then in vain */
+    /* 16 16->8 8->4 4->2, then stays */
     assert_int_equal(overflows_until_stuck(&s), 4 + LOSS_SCALE_PATIENCE * 2);
     loss_scale_init_fixed(&s, 16, 2);
     assert_int_equal(overflows_until_stuck(&s), LOSS_SCALE_PATIENCE * 2);
@@ -72,13 +72,12 @@ static void test_a_clean_step_frees_a_stuck_loss_scale(void **state) {
     struct loss_scale s;
     loss_scale_init_fixed(&s, 16, 2);
     for (int i = 0; i < 100; i++) {
-        loss_scale_update(&s, i % 4 != 3);                           /* three overflows, one clean step: four would be
-                                                                      * too many */
+        loss_scale_update(&s, i % 4 != 3);                           /* three overflows, one clean step: not four */
         assert_false(loss_scale_is_stuck(&s));
     }
 }
 
-/* A checkpoint may hold more clean steps than the window of the run that goes on with it. */
+/* A checkpoint may hold more clean steps than the window of the run that resumes it. */
 static void test_a_loss_scale_grows_in_a_window_that_became_smaller(void **state) {
     (void)state;
     struct loss_scale s;

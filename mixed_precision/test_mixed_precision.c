@@ -41,7 +41,7 @@ static enum status start(struct run *r, const struct plan *plan) {
     return OK;
 }
 
-/* The layouts of this many ranks that cut one or two dimensions in two. */
+/* The layouts of this number of ranks with one or two axes of size 2. */
 static void each_layout(struct plan p, void (*visit)(const struct plan *)) {
     static const int layouts[][3] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 2}};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
@@ -106,7 +106,7 @@ static void test_neighbouring_stages_agree_about_message_bytes(void **state) {
     run_destroy(&second);
 }
 
-/* Gradient bytes S on two replicas: an all-reduce sends 2 S (2-1)/2 = S a rank. */
+/* Gradient bytes S on two replicas: an all-reduce sends 2 S (2-1)/2 = S per rank. */
 static void check_gradient_traffic(int grad_fp32) {
     struct plan p = round_plan(PRECISION_BF16);
     struct run r;
@@ -211,7 +211,7 @@ static void test_norm_and_moments_hold_unscaled_gradients(void **state) {
 }
 
 /* ---- a step is skipped by all or by none ---- */
-struct poison { int rank; };                                         /* -1: nobody */
+struct poison { int rank; };                                         /* -1: none */
 
 /* An overflow that one rank alone can see. */
 static enum status put_infinity(struct run *r, void *self, const struct event *e) {
@@ -279,7 +279,7 @@ static void test_one_rank_overflows_and_all_skip(void **state) {
     each_layout(plan_of(PRECISION_FP16), check_skipping);
 }
 
-/* With divided gradients it is the rule, not the exception, that one rank alone sees an overflow. */
+/* With sharded gradients it is normal that only one rank sees an overflow. */
 static void test_one_rank_overflows_and_all_skip_under_zero(void **state) {
     (void)state;
     struct plan p = plan_of(PRECISION_FP16);

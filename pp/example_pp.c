@@ -1,12 +1,12 @@
 /* ranks: 2
  *
- * Pipeline parallelism in its barest form: a model of two linear layers, one on each of two ranks.
+ * Minimal pipeline parallelism: a model of two linear layers, one on each of two ranks.
  *
  *     stage 0: y = x W_0          -- y -->       stage 1: y = x W_1      loss = 1/2 |y - 1|^2,  dy = y - 1
  *              dW_0 += x^T dy     <-- dx --               dW_1 += x^T dy,  dx = dy W_1^T
  *
- * A layer's input is the output of the layer before; with the batch in one piece only one stage would ever work. So it
- * is cut into M microbatches, and the stages work on different ones:
+ * A layer's input is the output of the previous layer, so with a single batch only one stage would work at a time. So
+ * the batch is split into M microbatches, and the stages work on different ones:
  *
  *     time ->     0    1    2    3    4    5    6    7    8    9
  *     stage 0    F0   F1    .   B0   F2   B1   F3   B2    .   B3     . idle: the bubble, (stages - 1) / M of the
@@ -14,10 +14,10 @@
  *
  * This order is 1F1B: a few forwards to fill the pipeline, then one forward, one backward. A stage has at most
  * (stages - stage) microbatches in flight and needs memory for these, not for M. Their gradients add up to the batch's.
- * A send does not wait for its receiver, which may be sending too: it starts here and ends at the end.
+ * A send does not wait for its receiver, which may be sending too: it starts here and is completed at the end.
  *
- * The values are small whole numbers, which fp64 adds exactly in any order: the result must equal the unsplit model's
- * to the bit. pp/pp_schedule.c has the real orders. Source: Narayanan et al. 2019. */
+ * The values are small integers, which fp64 adds exactly in any order: the result must equal the unsplit model's to the
+ * bit. pp/pp_schedule.c has the real orders. Source: Narayanan et al. 2019. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm_request.h"
 #include "lib/ops/gemm/gemm.h"
@@ -29,12 +29,12 @@ enum { STAGES = 2, M = 4, R = 2, C = 3, N = R * C, TEXT = 64 };   /* M microbatc
 struct stage {
     int index;
     double W[C * C], dW[C * C];
-    double x[M][N], y[M][N], dy[M][N], dx[M][N];        /* for all M, to be plain */
+    double x[M][N], y[M][N], dy[M][N], dx[M][N];        /* for all M, for simplicity */
     struct comm_request sent[M];
     char order[TEXT];                                   /* what was done when, to be printed */
 };
 
-/* x[i] = element first + i of the tensor of that name: a whole number from -2 to 2, the same on every rank. */
+/* x[i] = element first + i of the tensor of that name: an integer from -2 to 2, the same on every rank. */
 static void fill(double *x, const char *name, int first, int n) {
     for (int i = 0; i < n; i++) x[i] = floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)(first + i))) - 2;
 }
@@ -103,7 +103,7 @@ static enum status pipeline_parallel(void) {
     struct stage s = {.index = comm_world_rank()};
     if (comm_world_size() != STAGES) return FAIL(E_CONFIG, "%d ranks; use %d", comm_world_size(), STAGES);
     fill(s.W, "W", s.index * C * C, C * C);
-    for (int f = 0, b = 0; b < M;)                      /* forward while that leaves at most STAGES - index ahead */
+    for (int f = 0, b = 0; b < M;)                      /* forward while fewer than STAGES - index are in flight */
         TRY(f < M && f - b < STAGES - s.index ? forward(&s, f++) : backward(&s, b++));
     for (int m = 0; m < M; m++) TRY(comm_wait(&s.sent[m]));
     TRY(tell(&s));

@@ -1,22 +1,25 @@
 /* Pipeline parallelism.
  *
- * Idea: cut the model by depth. Stage i has a run of consecutive layers, gets activations from stage i-1, hands its own
- * to stage i+1, and gradients come back the other way. One batch alone would leave all stages but one idle; so it is
- * cut into microbatches that follow each other like cars on an assembly line.
+ * Idea: partition the model by depth. Stage i has a run of consecutive layers, receives activations from stage i-1 and
+ * sends its own to stage i+1; gradients come back the other way. A single batch would leave all stages but one idle. So
+ * it is split into microbatches that follow each other like cars on an assembly line.
  *
  * Formula: with p stages and m microbatches a step takes (m + p - 1)(F + B) instead of m (F + B): the bubble is (p-1)/m
- * of the useful time. Sent a microbatch and boundary: (B,T,C) activations forward, as many gradients backward; nothing
- * else, which is why pp spans nodes well.
+ * of the useful time. Sent per microbatch and boundary: (B,T,C) activations forward, as many gradients backward. There
+ * is no other traffic, which is why pp works well across nodes.
  *
- * Chunks: with `chunks` = v a stage has v runs of layers instead of one, and the model winds through all stages v
- * times. What was said of stages holds for p v *virtual stages*: number s is chunk s / p of stage s % p.
+ * Chunks: with `chunks` = v a stage has v runs of layers instead of one, and the model passes all stages v times. The
+ * above then holds for p v *virtual stages*: number s is chunk s / p of stage s % p.
  *
  * Stored where: a stage has its own layers; the first also the embedding, the last also the final layernorm and the
- * head (the first virtual stage is on the first stage and the last on the last, whatever v is). The head's matrix is
- * the embedding's (tied), so both ends hold a copy, start equal (initial values go by name and global index), add their
- * gradients together each step (AXIS_TIE, lib/run/combine.h), and so stay equal. Sent when: the schedule says
- * (pp_schedule.c); a send leaves a copy in a ring of `send_depth` buffers and goes on. What breaks: the tied gradient
- * not summed, or counted twice in the norm; a stage boundary off by one.
+ * head (for any v, the first virtual stage is on the first stage and the last on the last). The head's matrix is the
+ * embedding's (tied), so both ends hold a copy. They start equal, because initial values depend on name and global
+ * index only, and stay equal, because their gradients are all-reduced each step (AXIS_TIE, lib/run/combine.h).
+ *
+ * Sent when: in the order of the schedule (pp_schedule.c). A send leaves a copy in a ring of `send_depth` buffers and
+ * goes on.
+ *
+ * What breaks: the tied gradient not all-reduced, or counted twice in the norm; a stage boundary off by one.
  *
  * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2021 (Megatron-LM), section 2.2. */
 #include "pp/pp.h"
@@ -110,8 +113,8 @@ static enum status stages_of_layers(const struct plan *plan, int **out) {
     return status;
 }
 
-/* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, where the share
- * allows, and as many as the schedule takes. */
+/* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, if the share
+ * allows, and a number of them that the schedule accepts. */
 static int64_t pp_micro_batch(const struct plan *plan, int64_t share) {
     const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
     struct pp_shape shape = shape_of(plan);
@@ -134,7 +137,7 @@ static enum status pp_check(const struct plan *plan) {
 }
 
 /* ---- rewrite: keep this stage's blocks ---- */
-/* Block -> virtual stage: what comes before the layers is on the first, what comes after on the last. */
+/* Block -> virtual stage: blocks before the layers are on the first, blocks after them on the last. */
 static void assign_blocks(const struct plan *plan, const struct program *p, const int *stage_of, int *stage_of_block) {
     for (int b = 0, layer = 0; b < p->n_blocks; b++)
         stage_of_block[b] = p->blocks[b].is_layer ? stage_of[layer++] : layer == 0 ? 0 : (int)n_virtual(plan) - 1;

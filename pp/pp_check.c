@@ -1,24 +1,22 @@
-/* The schedule checker: what every schedule must obey, however it was made.
+/* The schedule checker: the rules of every schedule, however it was made.
  *
  *   by itself       a stage runs F, then B (then W, if weight gradients are split off) of every chunk and microbatch,
  *                   each once
- *   transfers       a receive stands directly before the action that reads it and a send directly after the one that
- *                   made it: what is sent lies in scratch memory that the next action writes over. The first virtual
+ *   transfers       a receive is directly before the action that reads it and a send directly after the action that
+ *                   made it: the sent data is in scratch memory, which the next action overwrites. The first virtual
  *                   stage has no stage before it, the last none after it; every other edge has both ends
- *   with others     in simulation, each receive meets its own message, none is left over, and all come to their end
+ *   with others     in simulation, each receive gets its own message, none is left over, and all stages finish
  *
- * What breaks if it is wrong: a gradient that is missing or counted twice trains a slightly different model, and
- * nothing else would say so. */
+ * What breaks: a gradient that is missing or counted twice trains a slightly different model, without any error. */
 #include "pp/pp_check.h"
 
 #include "pp/pp_timeline.h"
 #include <stdlib.h>
 
-/* The stage that is looked at; seen: how often [kind][chunk][microbatch] has run so far. */
+/* The stage to check; seen: how often [kind][chunk][microbatch] has run so far. */
 struct check { const struct schedule *s; int stage, n_stages, n_chunks; unsigned char *seen; };
 
-/* Which compute action a transfer stands at, on which side, and whether its other end is the virtual stage below or
- * above. */
+/* Per transfer: its compute action, on which side of it the transfer is, and whether it connects to the stage below. */
 static const struct transfer { enum action_kind kind, compute; int side; bool below; } TRANSFERS[] = {
     {RECV_F, ACTION_F, -1, true}, {SEND_F, ACTION_F, +1, false}, {RECV_B, ACTION_B, -1, false},
     {SEND_B, ACTION_B, +1, true}};

@@ -4,9 +4,9 @@
  *   1F1B          warm up with p - 1 - stage forwards, then one forward, one backward; then drain
  *                   stage 0 of 2:  F0 F1 B0 F2 B1 F3 B2 B3          stage 1 of 2:  F0 B0 F1 B1 F2 B2 F3 B3
  *   interleaved   1F1B over v chunks of the model per stage: virtual stage = chunk p + stage. The model passes all
- *                 stages v times, so the steps of filling and draining are v times shorter. Microbatches go in groups
- *                 of p: a group passes all chunks before the next one starts. With v = 2, chunks a and b, capital
- *                 letters for backward:
+ *                 stages v times, so filling and draining are v times shorter. Microbatches come in groups of p: a
+ *                 group passes all chunks before the next one starts. With v = 2, chunks a and b, capital letters for
+ *                 backward:
  *                   stage 0 of 2:  a0 a1 b0 b1 a2 B0 a3 B1 b2 A0 b3 A1 ...
  *                   stage 1 of 2:  a0 a1 b0 B0 b1 B1 a2 A0 ...
  *
@@ -14,9 +14,11 @@
  * microbatches' activations, 1F1B at most min(p - stage, m). Interleaved idles (p-1)(F+B)/v, keeps a little more (the
  * warm-up is longer) and sends v times as often.
  *
- * All are one rule, "keep at most `warm` + 1 forwards ahead of the backwards": warm = everything for GPipe; p - 1 -
- * stage for 1F1B; for interleaved the first group's way through the earlier chunks, (v - 1) p, and 2 (p - 1 - stage),
- * since between two forwards of the last chunk a backward has to come up the pipe.
+ * All are one rule: forwards are at most `warm` + 1 ahead of backwards.
+ *   GPipe         warm = everything
+ *   1F1B          warm = p - 1 - stage
+ *   interleaved   warm = (v - 1) p, the first group's way through the earlier chunks, plus 2 (p - 1 - stage): between
+ *                 two forwards of the last chunk a backward must come back through the pipeline
  *
  * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2019 (PipeDream), 2021 (Megatron-LM, section 2.2). */
 #include "pp/pp_schedule.h"
@@ -26,7 +28,7 @@ static int least(int a, int b) { return a < b ? a : b; }
 /* ---- the order ---- */
 void pp_add(struct schedule *s, struct action a) {
     const struct hop *hop = s->hops[a.chunk];
-    bool forward = a.kind == ACTION_F, alone = a.kind == ACTION_W;   /* a weight gradient is the stage's own affair */
+    bool forward = a.kind == ACTION_F, alone = a.kind == ACTION_W;   /* a weight gradient needs no transfer */
     bool receives = !alone && hop[forward ? HOP_BEFORE : HOP_NEXT].rank >= 0;
     bool sends = !alone && hop[forward ? HOP_NEXT : HOP_BEFORE].rank >= 0;
     if (receives) schedule_add(s, forward ? RECV_F : RECV_B, a.chunk, a.microbatch);

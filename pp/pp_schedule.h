@@ -6,14 +6,13 @@
 
 #include "lib/program/schedule.h"
 
-/** What a schedule is made for: the stages of a pipeline, the chunks of the model on each, the microbatches of a
- *  step. */
+/** The input of a schedule: stages of the pipeline, model chunks per stage, microbatches per step. */
 struct pp_shape { int n_stages, n_chunks, n_microbatches; };
 
 struct pp_schedule {
     const char *name;                  /* as typed */
     bool chunked;                      /* a stage may have more than one chunk */
-    /* Refuse a shape that the order cannot be made for; NULL: none. n_stages and n_microbatches are at least 1;
+    /* Refuse a shape that `order` does not support; NULL: it supports all. n_stages and n_microbatches are at least 1;
      * n_chunks is 1 unless chunked. @errors E_CONFIG */
     enum status (*legal)(const struct pp_shape *);
     /* What `stage` computes, in any order: pp_add(out, action_of(ACTION_F, chunk, microbatch)) and so on. Of out, all
@@ -38,31 +37,31 @@ enum { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED };
 /** All of them, in that order; NULL beyond the last. */
 const struct pp_schedule *pp_schedule_at(int i);
 
-/** Refuse what no schedule can be made for. Pure.
- *  @errors E_CONFIG: chunks without a schedule for them, or without a pipeline; what the row refuses */
+/** Refuse a shape that has no schedule. Pure.
+ *  @errors E_CONFIG: chunks with a schedule that takes none, or without a pipeline; what the row refuses */
 enum status pp_schedule_legal(const struct pp_schedule *, const struct pp_shape *);
 
 /** The actions of one stage of a legal schedule: 0 <= stage < n_stages. send_depth is left 0. Free with schedule_fini.
  *  @collective{none} */
 void pp_schedule_make(const struct pp_schedule *, const struct pp_shape *, int stage, struct schedule *out);
 
-/** One compute action with its transfers: a receive directly before, a send directly after, wherever the chunk has a
- *  neighbour. */
+/** Append one compute action with its transfers: a receive directly before it, a send directly after it, wherever the
+ *  chunk has a neighbor. */
 void pp_add(struct schedule *, struct action);
 
-/** Virtual stage s is chunk s / n_stages of stage s % n_stages: the model winds through all stages, chunk by chunk. The
- *  neighbours of each chunk of `stage`, into out. */
+/** Write the neighbors of each chunk of `stage` into out. Virtual stage s is chunk s / n_stages of stage s % n_stages:
+ *  the model passes all stages, then again with the next chunk. */
 void pp_place(const struct pp_shape *, int stage, struct schedule *out);
 
-/** Run all stages' schedules against each other, sends blocking as soon as `depth` of them are not received yet. True
- *  when every stage gets to its end, every receive meets the send it stands for, and nothing sent is left over.
- *  pp_timeline.h says why not, when it is false. */
+/** Run all stages' schedules against each other; a send blocks while `depth` earlier ones are not received. True if
+ *  every stage reaches its end, every receive gets its own message, and no message is left over. If false,
+ *  pp_timeline_make says why. */
 bool pp_simulate(const struct schedule *stages, int n_stages, int depth);
 
 /** The row's depth. */
 int pp_send_depth(const struct pp_schedule *, const struct pp_shape *);
 
-/** Most forwards (of a chunk and microbatch) that have run and whose backward has not, at any time in this schedule. */
+/** The largest number of (chunk, microbatch) pairs in flight at any time: forward has run, backward has not. */
 int pp_peak_in_flight(const struct schedule *);
 
 #endif

@@ -1,5 +1,5 @@
-/* The list of schedules, and what is made of a row: its legality, where chunks lie, a stage's actions, the staging
- * buffers. */
+/* The list of schedules, and what is computed from a row: its legality, the neighbors of chunks, a stage's actions, the
+ * number of staging buffers. */
 #include "pp/pp_schedule.h"
 
 #include "lib/base/grow.h"

@@ -1,16 +1,17 @@
 /* The simulator.
  *
- * Idea: a stage is a clock and a place in its schedule. Every stage goes on until it must wait, in turn, until none
- * moves. That each message goes to one receiver, in order, and that no stage polls for a message without
- * waiting for it, makes the result independent of the turns (Kahn 1974): so what this finds without clocks holds for
- * real ranks, however fast.
+ * Idea: a stage is a clock and a position in its schedule. The stages take turns: each runs until it must wait, and the
+ * simulation ends when none can move. Each message goes to one receiver, in order, and no stage polls for a message
+ * without waiting for it. So the result does not depend on the turns (Kahn 1974), and a deadlock found or excluded here
+ * holds for real ranks of any speed.
  *
- * Wires: one into each stage for each channel, first in first out, as the executor's messages are
- * (lib/program/exec_transfer.c: the tag is the channel). Where each message goes is in the table (schedule.h, hops).
+ * Wires: one into each stage per channel, first in first out, like the executor's messages
+ * (lib/program/exec_transfer.c: the tag is the channel). The table says where each message goes (schedule.h, hops).
  *
- * Formula: start = max(own clock, when what it waits for happens); end = start + the time of its kind.
- * What breaks if it is wrong: a run that hangs. Source: Kahn, "The semantics of a simple language for parallel
- * programming". */
+ * Formula: start = max(own clock, time of the awaited event); end = start + the time of its kind.
+ * What breaks: a run that hangs.
+ *
+ * Source: Kahn 1974, "The semantics of a simple language for parallel programming". */
 #include "pp/pp_timeline.h"
 
 #include "lib/base/grow.h"
@@ -25,7 +26,7 @@ struct simulation {
     int n_stages, depth;
     const struct pp_times *times;
     struct pp_timeline *line;
-    /* wires by channel; then those from itself */
+    /* wires by channel, then those from the stage itself */
     struct stage_state { int done; double clock; struct wire in[2 * N_CHANNELS]; } *state;
 };
 
@@ -43,13 +44,13 @@ const char *pp_action_text(const struct action *a) {
 }
 
 /* ---- one action ---- */
-/* A message that a stage leaves for itself is on a wire of its own. */
+/* A message from a stage to itself is on a wire of its own. */
 static struct wire *wire_of(const struct simulation *s, int stage, const struct action *a, bool sends) {
     int other = schedule_hop(&s->stages[stage], a).rank, channel = schedule_channel(&s->stages[stage], a);
     return &s->state[sends ? other : stage].in[channel + (other == stage ? N_CHANNELS : 0)];
 }
 
-/* Who reads it: the same microbatch in the neighbour's chunk. */
+/* Its reader: the same microbatch in the neighbor's chunk. */
 static struct action reader_of(const struct simulation *s, int stage, const struct action *send) {
     return action_of(is_backward(send->kind) ? RECV_B : RECV_F, schedule_hop(&s->stages[stage], send).chunk,
                      send->microbatch);
@@ -155,7 +156,7 @@ enum status pp_timeline_make(const struct schedule *stages, int n_stages, int de
     enum status status = OK;
     *out = (struct pp_timeline){.n_stages = n_stages};
     if (!allocate(&s)) status = FAIL(E_MEMORY, "no memory for the timeline of %d stages", n_stages);
-    else if (take_turns(&s) == BROKEN) status = E_INTERNAL;          /* its sentence has been said */
+    else if (take_turns(&s) == BROKEN) status = E_INTERNAL;          /* FAIL has set the message */
     else status = judge_end(&s);
     for (int i = 0; s.state && i < n_stages; i++)
         for (int d = 0; d < 2 * N_CHANNELS; d++) free(s.state[i].in[d].messages);

@@ -4,29 +4,29 @@
 
 #include "lib/program/schedule.h"
 
-/* In any unit: an action of each kind on one chunk and microbatch; a message's flight. */
+/* In any unit: an action of each kind on one chunk and microbatch; a message's transfer. */
 struct pp_times { double tape[N_TAPES], transfer; };
 
 struct pp_span { double start, end; };
 struct pp_timeline {
     int n_stages;
-    struct pp_span **span;     /* [stage][action]; of a send or receive: how long it waited */
-    double makespan;           /* end of the last action of all */
+    struct pp_span **span;     /* [stage][action]; for a send or receive: the time it waited */
+    double makespan;           /* end of the last action of all stages */
 };
 
-/** Run the schedules of all stages, each action as early as it can. A send costs no time unless `depth` (>= 1; INT_MAX:
- *  no bound) of the stage's messages in that direction are not received yet; a receive waits for the message. *out is
- *  valid, to be freed with pp_timeline_fini, also after an error.
- *  @errors E_INTERNAL naming stage, action and fault: a deadlock, a receive that meets another message than its own, a
- *  message that is not received; E_MEMORY  @collective{none} */
+/** Run the schedules of all stages, each action as early as possible. A send takes no time unless `depth` (>= 1;
+ *  INT_MAX: no bound) of the stage's messages in that direction are not received yet. A receive waits for its message.
+ *  Free *out with pp_timeline_fini, also after an error.
+ *  @errors E_INTERNAL naming stage, action and fault: a deadlock, a receive that gets another message than its own, a
+ *  message that is never received; E_MEMORY  @collective{none} */
 enum status pp_timeline_make(const struct schedule *stages, int n_stages, int depth, const struct pp_times *,
                              struct pp_timeline *out);
 void pp_timeline_fini(struct pp_timeline *);
 
-/** The part of the makespan in which a stage neither goes forward nor backward: its bubble. */
+/** The part of the makespan in which a stage computes nothing: its bubble. */
 double pp_timeline_idle(const struct pp_timeline *, const struct schedule *stages, int stage);
 
-/** "recv_F of chunk 0, microbatch 3": an action in a sentence. Static storage, 2 in turn. */
+/** "recv_F of chunk 0, microbatch 3": an action as text. Static storage, 2 in turn. */
 const char *pp_action_text(const struct action *);
 
 #endif

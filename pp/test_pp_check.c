@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The checker passes what pp_schedule.c makes, and names stage, action and fault of what has been broken. */
+ * The checker passes what pp_schedule.c makes, and names stage, action and fault of a broken one. */
 #include "pp/pp_check.h"
 #include "pp/pp_schedule.h"
 #include "tests/test.h"
@@ -77,7 +77,7 @@ static void rename_microbatch(struct schedule *s, int chunk, int from, int to) {
         if (s->actions[i].chunk == chunk && s->actions[i].microbatch == from) s->actions[i].microbatch = to;
 }
 
-/* After the break, the checker says so of this stage and action. */
+/* After the break, the checker names this stage and action. */
 static void assert_found(struct table *t, int stage, int action, const char *what) {
     char where[48];
     snprintf(where, sizeof where, "stage %d, action %d", stage, action);
@@ -127,7 +127,7 @@ static void test_transfers_that_belong_to_nothing_are_named(void **state) {
     table_fini(&t);
 }
 
-/* Stage 2 takes two microbatches of chunk 0 the other way round: a sound stage, that its neighbours do not fit to. */
+/* Stage 2 takes two microbatches of chunk 0 in the other order: sound by itself, but its neighbors do not match. */
 static void test_messages_out_of_order_are_named(void **state) {
     (void)state;
     struct table t;
@@ -145,7 +145,7 @@ static void test_the_chunk_of_a_message_is_checked(void **state) {
     (void)state;
     struct table t = {.p = 2, .v = 3};
     for (int i = 0; i < 2; i++) pp_schedule_make(&pp_interleaved, &(struct pp_shape){2, 3, 2}, i, &t.stage[i]);
-    for (int m = 0; m < 2; m++) {                                    /* stage 0: chunks 1 and 2 change places */
+    for (int m = 0; m < 2; m++) {                                    /* stage 0: swap chunks 1 and 2 */
         int f1 = find(&t.stage[0], ACTION_F, 1, m), f2 = find(&t.stage[0], ACTION_F, 2, m);
         for (int by = -1; by <= 1; by++) swap(&t.stage[0], f1 + by, f2 + by);
     }
@@ -154,8 +154,7 @@ static void test_the_chunk_of_a_message_is_checked(void **state) {
     table_fini(&t);
 }
 
-/* All forwards first on stage 0, 1F1B on stage 1: each is sound, and with one buffer each waits for the other to
- * receive. */
+/* All forwards first on stage 0, 1F1B on stage 1: each is sound, but with one buffer each waits for the other. */
 static void test_deadlock_is_named(void **state) {
     (void)state;
     struct table t = {.p = 2, .v = 1};

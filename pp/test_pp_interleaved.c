@@ -1,7 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Interleaved: its order, its equality with 1F1B where it has one chunk, and the programs of virtual stages. Tables
- * only. */
+ * Interleaved: its order, its equality with 1F1B for one chunk, and the programs of virtual stages. Tables only. */
 #include "gpt/gpt.h"
 #include "pp/pp.h"
 #include "pp/pp_schedule.h"
@@ -27,8 +26,7 @@ static const char *order_of(int p, int v, int stage, int m) {
     return text;
 }
 
-/* Worked out by hand: warm-up 2 (p - 1 - stage) + (v - 1) p, then one forward, one backward; microbatches in groups of
- * p. */
+/* By hand: warm-up 2 (p - 1 - stage) + (v - 1) p, then one forward, one backward; microbatches in groups of p. */
 static void test_interleaved_order_is_the_papers(void **state) {
     (void)state;
     assert_string_equal(order_of(2, 2, 0, 4), "a0 a1 b0 b1 a2 B0 a3 B1 b2 A0 b3 A1 B2 B3 A2 A3");
@@ -109,7 +107,7 @@ static void test_impossible_chunks_are_refused(void **state) {
     assert_fails(technique_pp.check(&alone), E_CONFIG, "chunks=2", "pp=1", "pp 2 or more");
     assert_fails(technique_pp.check(&groups), E_CONFIG, "pp=4", "there are 6", "such as 8");
     assert_fails(technique_pp.check(&many), E_CONFIG, "pp=4 x chunks=3 = 12", "layers=8", "chunks 2 or less");
-    assert_true(technique_pp.wanted(&alone));   /* or nobody would refuse it */
+    assert_true(technique_pp.wanted(&alone));   /* otherwise no check would refuse it */
 }
 
 /* ---- the programs ---- */

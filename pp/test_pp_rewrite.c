@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The program after pp's rewrite, for every stage: pure tables, so one process can look at all of them. */
+ * The program after pp's rewrite, for every stage: pure tables, so one process can check all of them. */
 #include "gpt/gpt.h"
 #include "lib/run/combine.h"
 #include "pp/pp.h"
@@ -11,7 +11,7 @@
 
 enum { MAX_STAGES = 8 };
 
-/* Eight layers over p stages, or as told. */
+/* Eight layers over p stages, or as the split says. */
 struct stages { struct plan plan; int p; struct program whole, at[MAX_STAGES]; };
 
 static struct plan plan_at(const struct stages *s, int stage) {
@@ -56,8 +56,7 @@ static void each_split(void (*check)(const struct stages *)) {
 }
 
 /* ---- steps ---- */
-/* A step is known by what it does, what it makes, and for whom; its operands are the same indices, as the tables are
- * whole. */
+/* A step is identified by its op, its output and its block; operands have the same indices, as the tables are whole. */
 static bool rule_same(const struct step *a, const struct step *b) {
     const struct dropout_rule *x = step_dropout(a), *y = step_dropout(b);
     return !x || (x->stream == y->stream && x->p == y->p);
@@ -71,8 +70,7 @@ static bool step_same(const struct step *a, const struct step *b) {
     return same;
 }
 
-/* The stages' steps, one stage after the other, are the whole model's steps: none missing, none twice, none out of
- * order. */
+/* The stages' steps, one stage after the other, are the whole model's: none missing, none twice, none out of order. */
 static void check_steps(const struct stages *s) {
     int at = 0;
     for (int i = 0; i < s->p; i++)
@@ -180,7 +178,7 @@ static void test_pp_schedule_of_a_plan_is_this_stages(void **state) {
     }
 }
 
-/* GPipe without a pipeline: all forwards, all backwards, nobody to send to. */
+/* GPipe without a pipeline: all forwards, all backwards, no stage to send to. */
 static void test_pp_schedule_is_legal_with_one_stage(void **state) {
     (void)state;
     struct plan plan = parity_plan();

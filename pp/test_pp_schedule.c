@@ -1,7 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Schedules are pure tables: every one up to 16 stages and 32 microbatches is made, looked at, and run in
- * simulation. */
+ * Schedules are pure tables: every one up to 16 stages and 32 microbatches is made, checked and simulated. */
 #include "lib/run/plan.h"
 #include "pp/pp_schedule.h"
 #include "pp/pp_timeline.h"
@@ -24,7 +23,7 @@ static void table_fini(struct table *t) {
     for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
 }
 
-/* A failure shall say which of the thousand tables it was. */
+/* A failure must say which of the thousand tables it was. */
 static void require(bool ok, const struct table *t, int stage, const char *what) {
     if (!ok) fail_msg("%s p=%d m=%d stage %d: %s", t->row->name, t->p, t->m, stage, what);
 }
@@ -124,8 +123,7 @@ static void test_pp_schedule_1f1b_of_two_stages_is_the_textbooks(void **state) {
 }
 
 /* ---- all stages together ---- */
-/* For both schedules one message in flight a direction is enough, at any size. With none, nothing could ever be
- * sent. */
+/* For both schedules one message in flight per direction is enough, at any size. With none, no send could end. */
 static void check_depth(const struct table *t) {
     int depth = pp_send_depth(t->row, &(struct pp_shape){t->p, 1, t->m});
     require(depth == 1, t, -1, "the depth is not 1");

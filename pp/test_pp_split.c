@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Which layer is on which stage: even, uneven, as told, and every way of telling it wrong. */
+ * Which layer is on which stage: even, uneven, as given, and every invalid way to give it. */
 #include "driver/recipe.h"
 #include "pp/pp.h"
 #include "tests/test.h"

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Schedules against the clock: bubble and peak are their closed forms, and small cases are what one works out by hand.
- * Times are whole numbers, which doubles add exactly: so equal means equal. */
+ * Schedules against the clock: bubble and peak are their closed forms, and small cases are as computed by hand.
+ * Times are integers, which doubles add exactly: compared with ==. */
 #include "pp/pp_schedule.h"
 #include "pp/pp_timeline.h"
 #include "tests/test.h"
@@ -27,7 +27,7 @@ static struct pp_timeline run(const struct table *t, int depth, double forward, 
     return line;
 }
 
-/* A failure shall say which of the tables it was. */
+/* A failure must say which of the tables it was. */
 static void require(bool ok, const struct table *t, int stage, const char *what) {
     if (!ok) fail_msg("%s p=%d v=%d m=%d stage %d: %s", t->row->name, t->p, t->v, t->m, stage, what);
 }
@@ -78,7 +78,7 @@ static void test_interleaved_is_its_closed_form(void **state) {
             for (int m = p; m <= 4 * p; m += p) check_table(&pp_interleaved, p, v, m);
 }
 
-/* ---- worked out by hand ---- */
+/* ---- computed by hand ---- */
 static void assert_span(const struct table *t, const struct pp_timeline *line, int stage, enum action_kind kind,
                         int microbatch, double start, double end) {
     for (int i = 0; i < t->stage[stage].n; i++) {
@@ -108,7 +108,7 @@ static void test_timeline_of_two_stages(void **state) {
     table_fini(&t);
 }
 
-/* One microbatch has nobody to hide behind: it pays for each of the 2 (p - 1) messages. */
+/* With one microbatch nothing overlaps: it waits for each of the 2 (p - 1) messages. */
 static void test_messages_take_their_time(void **state) {
     (void)state;
     struct table t;
@@ -119,8 +119,7 @@ static void test_messages_take_their_time(void **state) {
     table_fini(&t);
 }
 
-/* The receiver computes for 5 between its receives: with one buffer the second send waits until 5, with two for
- * nothing. */
+/* The receiver computes for 5 between its receives: with one buffer the second send waits until 5, with two never. */
 static void test_a_full_buffer_holds_the_sender(void **state) {
     (void)state;
     const struct pp_times times = {{[TAPE_F] = 5}, 0};

@@ -1,23 +1,23 @@
 /* ranks: 1
  *
- * Recomputation in its barest form: a chain whose middle is dropped after forward and recomputed in backward.
+ * Minimal recomputation: a chain whose middle is dropped after forward and recomputed in backward.
  *
  *     h = x A        g = m gelu(h)       y = g D        loss = 1/2 |y - 1|^2       m: dropout's mask, 0 or 1 / (1 - p)
  *
  *     dy = y - 1     dD = g^T dy     dg = dy D^T     dh = gelu'(h) m dg     dA = x^T dh     dx = dh A^T
  *
  * Backward reads x, h and g. An ordinary run keeps all three from forward to backward, for every microbatch in flight.
- * Here only x is kept: backward runs h = x A and g = m gelu(h) once more, into scratch that every layer can share.
- * y = g D is not run again, because nothing in backward reads y.
+ * Here only x is kept: backward runs h = x A and g = m gelu(h) once more, into scratch that all layers can share.
+ * y = g D is not run again, because backward never reads y.
  *
- * The one trap is dropout. The second g must drop what the first one dropped, or the gradient is that of a function
- * which was never evaluated. A generator with a state would have to be set back. A counter has none: element i's draw
- * is a function of (seed, site, i), and drawing again gives the same mask; so the mask need not be kept either. To see
+ * The one trap is dropout. The second g must drop the same elements as the first, or the gradient is that of a function
+ * which was never evaluated. A generator with a state would have to be reset. A counter has no state: element i's draw
+ * is a function of (seed, site, i), and drawing again gives the same mask. So the mask need not be kept either. To show
  * the trap, backward is run a third time with the numbers that a generator would draw next.
  *
  * The same kernels on the same numbers give the same bits, so gradients are compared with ==.
  *
- * recompute/recompute.c marks what a GPT drops; lib/program/lower.c works out what must be run again, and when.
+ * recompute/recompute.c marks what a GPT drops; lib/program/lower.c determines what to replay, and when.
  * Source: Chen et al. 2016, "Training deep nets with sublinear memory cost". */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
@@ -65,7 +65,7 @@ static enum status run_middle(struct chain *c, struct middle *m, int first) {
     return OK;
 }
 
-/* kept: what forward left behind, or NULL: then it is recomputed, with dropout's counter at `first`. */
+/* kept: the results of forward; NULL: recompute them, with dropout's counter at `first`. */
 static enum status backward(struct chain *c, struct middle *kept, int first, const double *y, struct gradients *g) {
     struct middle again;
     double dy[R * C], dg[R * K], dh[R * K];
@@ -73,13 +73,13 @@ static enum status backward(struct chain *c, struct middle *kept, int first, con
     for (int i = 0; i < R * C; i++) dy[i] = y[i] - 1;
     TRY(product(K, C, R, true, false, kept->g, dy, g->dD));
     TRY(product(R, K, C, false, true, dy, c->D, dg));
-    drop(dg, dg, first);                                              /* the mask is drawn here too, and never kept */
+    drop(dg, dg, first);                                              /* draws the mask again: it is never kept */
     TRY(gelu(ROW_BACKWARD_INPUT, kept->h, NULL, dg, dh));
     TRY(product(C, K, R, true, false, c->x, dh, g->dA));
     return product(R, C, K, false, true, dh, c->A, g->dx);
 }
 
-/* ---- checking and telling ---- */
+/* ---- check and report ---- */
 static int differences(const struct gradients *a, const struct gradients *b) {
     int n = 0;
     for (int i = 0; i < C * K; i++) n += !(a->dA[i] == b->dA[i]) + !(a->dD[i] == b->dD[i]);

@@ -1,22 +1,21 @@
 /* Recomputation (activation checkpointing).
  *
- * Idea: backward reads what forward made, so forward's values wait in memory from one to the other. Those that are
- * cheap to make again, or large, need not: drop them, and run their steps once more just before backward wants them.
+ * Idea: backward reads the results of forward, so these stay in memory in between. Drop those that are large or cheap
+ * to recompute, and run their ops once more just before backward needs them.
  *
- *   selective   the attention core when it is materialised (T x T numbers a head), else the outputs of layernorm and
+ *   selective   the attention core if it is materialised (T x T numbers per head), else the outputs of layernorm and
  *               gelu: much memory for few flops
- *   full        everything inside a layer: only the layer's input is kept; one more forward, but for fc2: 2/9 more
- *               flops
- *   uniform:N   layers in groups of N; only the input of a group is kept. Backward of a group first replays all of it
+ *   full        everything inside a layer: only the layer's input is kept. One more forward without fc2: 2/9 more flops
+ *   uniform:N   layers in groups of N: only the input of a group is kept. Backward of a group first replays all of it
  *   block:N     the first N layers of a stage as with full, the others not at all
  *
- * How it is said here: a slot is marked `replay`. The lowering then drops its value after forward, and emits replay
- * rows where a backward row needs it (lib/program/lower.c: require, emit_forward), recursively down to what was kept,
- * each at most once. So steps that nothing needs are not replayed (with `full` the last product of a layer and its
- * all-reduce over tp), dropout draws the same mask because it draws by counter, and a collective is replayed only when
- * its result is needed; the bill counts replay rows like all others.
+ * In the code: a slot is marked `replay`. The lowering then drops its value after forward, and emits replay rows where
+ * a backward row needs it (lib/program/lower.c: require, emit_forward), recursively down to the values that were kept,
+ * each at most once. So ops whose results are not needed are not replayed: with `full` these include the last product
+ * of a layer and its all-reduce over tp. A collective is replayed only if its result is needed. Dropout draws the same
+ * mask because it draws by counter. The bill counts replay rows like all others.
  *
- * Stored where: less in the frames, a little more in scratch. Sent when: as the replay rows say.
+ * Stored where: less in the frames, a little more in scratch. Sent when: at the replay rows.
  * What breaks: a replay that draws another mask; a replay after the weights have changed (they change only between
  * steps).
  *
@@ -45,7 +44,7 @@ static enum status recompute_check(const struct plan *plan) {
                 o->kind == RECOMPUTE_UNIFORM ? "uniform" : "block", o->n, plan->layers, plan->layers);
 }
 
-/* T x T outputs of the attention core, or the outputs of layernorm and gelu. Statistics are small, and stay. */
+/* T x T outputs of the attention core, or the outputs of layernorm and gelu. Statistics are small and are kept. */
 static void mark_selective(const struct plan *plan, struct program *p, const struct step *s) {
     bool materialised = plan->attention == ATTENTION_MATERIALISED;
     if (materialised && s->op == &op_attention_materialised)
@@ -59,7 +58,7 @@ static void mark_full(struct program *p, const struct step *s, bool output_too) 
         if (output_too || s->out[k] != p->blocks[s->block].out) p->slots[s->out[k]].replay = true;
 }
 
-/* How many layers of the block's chunk come before it; whether it is the chunk's last. */
+/* @return how many layers of the block's chunk come before it. *last: it is the chunk's last */
 static int place_in_chunk(const struct program *p, int block, bool *last) {
     int place = 0, layers = 0;
     for (int b = 0; b < p->n_blocks; b++) {

@@ -1,5 +1,4 @@
-/* Recomputation: activations are dropped after forward and computed again where backward wants them. See
- * recompute.c. */
+/* Recomputation: activations are dropped after forward and recomputed where backward needs them. See recompute.c. */
 #ifndef TRIVIUM_RECOMPUTE_RECOMPUTE_H
 #define TRIVIUM_RECOMPUTE_RECOMPUTE_H
 

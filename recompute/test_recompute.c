@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * What is marked, what is saved, what is run again: read off compiled programs, for every rank of a layout. */
+ * What is marked, what is saved, what is replayed: read from compiled programs, for every rank of a layout. */
 #include "driver/recipe.h"
 #include "lib/program/activations.h"
 #include "pp/pp.h"
@@ -84,8 +84,8 @@ static void test_recompute_none_marks_nothing(void **state) {
     check_marked(&plan, "");
 }
 
-/* ---- groups of layers: 'o' the output is kept, '.' it is recomputed, '-' nothing of the layer is; a space between
- * chunks ---- */
+/* ---- groups of layers ---- */
+/* 'o' the output is kept, '.' it is recomputed, '-' nothing of the layer is; a space between chunks. */
 static char layer_sign(const struct program *p, int block) {
     char text[512];
     list_marked(p, p->blocks[block].name, text);
@@ -117,7 +117,7 @@ static void test_recompute_uniform_keeps_one_input_a_group(void **state) {
     }
 }
 
-/* Groups start again with each stage and chunk: what a neighbour sends cannot be recomputed here. */
+/* Groups start again with each stage and chunk: what a neighbor sends cannot be recomputed here. */
 static void test_recompute_uniform_groups_end_with_the_chunk(void **state) {
     (void)state;
     static const char *const stages[] = {"oooo", ".o.o", "..oo", "...o"};
@@ -182,12 +182,11 @@ static void test_recompute_saves_less_the_more_it_drops(void **state) {
             run_destroy(&r);
         }
         assert_true(bytes[0] > bytes[1] && bytes[1] > bytes[2]);
-        assert_true(peak[0] > peak[1] && peak[1] > peak[2]);         /* and scratch does not eat up what frames save */
+        assert_true(peak[0] > peak[1] && peak[1] > peak[2]);         /* scratch does not use up what frames save */
     }
 }
 
-/* full: each layer keeps its input, (B,T,C) in fp64, and nothing else. uniform: the first of each group keeps it for
- * all. */
+/* full: each layer keeps only its input, (B,T,C) in fp64. uniform: only the first layer of each group does. */
 static void test_recompute_full_saves_the_input_alone(void **state) {
     (void)state;
     int64_t layer[LAYERS], input = MICRO * 8 * 16 * 8;
@@ -201,7 +200,7 @@ static void test_recompute_full_saves_the_input_alone(void **state) {
     for (int i = 0; i < LAYERS; i++) assert_true(i < 3 ? layer[i] == input : layer[i] > 10 * input);
 }
 
-/* A marked value that forward made is gone when forward ends. */
+/* A marked value of forward is freed by the end of forward. */
 static void test_recompute_drops_what_is_marked(void **state) {
     (void)state;
     struct run r;
@@ -222,7 +221,7 @@ static void test_recompute_drops_what_is_marked(void **state) {
     run_destroy(&r);
 }
 
-/* ---- what is run again ---- */
+/* ---- what is replayed ---- */
 /* times[step]: how often one backward replays it. */
 static void count_replays(const struct run *r, int *times) {
     for (int k = 0; k < r->program.n_chunks; k++)
@@ -251,7 +250,7 @@ static void check_replays(const struct plan *plan, const char *steps) {
     run_destroy(&r);
 }
 
-/* Nobody reads fc2's product, nor its sum over tp, nor the layer's output: they are not made again. */
+/* No op reads fc2's product, its all-reduce over tp, or the layer's output: they are not recomputed. */
 static void test_recompute_replays_each_step_at_most_once(void **state) {
     (void)state;
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
@@ -260,13 +259,12 @@ static void test_recompute_replays_each_step_at_most_once(void **state) {
     check_replays(&plan, " att ");
     plan = plan_of(RECOMPUTE_FULL, 0);
     check_replays(&plan, " ln1 qkv att proj res1 ln2 fc gelu ");
-    plan.dropout_masks = MASKS_STORE;                                /* then the last residual is run again for its
-                                                                      * mask */
+    plan.dropout_masks = MASKS_STORE;                                /* then the last residual is replayed, too */
     check_replays(&plan, " ln1 qkv att proj res1 ln2 fc gelu fc2 res2 ");
 }
 
-/* With tp: proj's sum is recomputed, fc2's is not; enter is a view and has no row. With sp: its gathers too, the head's
- * as well, but those are sp's own wish, with or without recomputation. */
+/* With tp: proj's all-reduce is replayed, fc2's is not; enter is a view and has no row. With sp: its gathers too, also
+ * the head's, but sp replays those with or without recomputation. */
 static void test_recompute_replays_collectives_only_when_wanted(void **state) {
     (void)state;
     struct plan plan = plan_of(RECOMPUTE_FULL, 0);
@@ -278,7 +276,7 @@ static void test_recompute_replays_collectives_only_when_wanted(void **state) {
     check_replays(&plan, " ln1.in ln2.in lnf.in ");
 }
 
-/* In a group all layers but the last give their output to the next one's replay, so theirs is recomputed as a whole. */
+/* In a group, the next layer's replay reads the output of every layer but the last: these are replayed as a whole. */
 static void test_recompute_uniform_replays_whole_layers_but_the_last(void **state) {
     (void)state;
     struct run r;
@@ -304,7 +302,7 @@ static struct bill bill_of(const struct plan *plan) {
     return bill;
 }
 
-/* Of a token: a product of (n,k) is 2 n k flops, attention 4 T C. full runs a layer's forward again but for fc2 (4C,C):
+/* Per token: a product of (n,k) is 2 n k flops, attention 4 T C. full replays a layer's forward without fc2 (4C,C):
  *   qkv 2 x 3 C^2 + attention 4 T C + proj 2 C^2 + fc 2 x 4 C^2 = 16 C^2 + 4 T C
  * where the layer's forward is 24 C^2 + 4 T C. */
 static void test_recompute_flops_are_the_layers_forward_without_fc2(void **state) {
@@ -319,7 +317,7 @@ static void test_recompute_flops_are_the_layers_forward_without_fc2(void **state
     assert_close(bill_of(&uniform).flops[ROW_REPLAY], tokens * (LAYERS * layer - LAYERS / 4 * 8 * C * C), 1e-6);
 }
 
-/* Nothing of what selective runs again counts, but the core of materialised attention. */
+/* Of the ops that selective replays, only the core of materialised attention counts flops. */
 static void test_recompute_selective_flops(void **state) {
     (void)state;
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
@@ -329,7 +327,7 @@ static void test_recompute_selective_flops(void **state) {
     assert_close(bill_of(&plan).flops[ROW_REPLAY], tokens * LAYERS * 4 * 8 * 16, 1e-6);
 }
 
-/* One more all-reduce a layer and microbatch, of proj's (B,T,C): 2 S (tp-1)/tp. */
+/* One more all-reduce per layer and microbatch, of proj's (B,T,C): 2 S (tp-1)/tp. */
 static void test_recompute_full_sends_projs_sum_again(void **state) {
     (void)state;
     struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0);

@@ -1,24 +1,24 @@
 /* ranks: 2
  *
- * Tensor parallelism in its barest form: two linear layers with an elementwise function phi between them, cut over any
- * number of ranks that divides K.
+ * Minimal tensor parallelism: two linear layers with an elementwise function phi between them, sharded over any number
+ * of ranks that divides K.
  *
- *     y = phi(x A) B      x (R,C) whole on every rank    A = [A_1 | A_2] cut by columns    B = [B_1 ; B_2] cut by rows
+ *     y = phi(x A) B      x (R,C) whole on every rank    A = [A_1 | A_2] by columns    B = [B_1 ; B_2] by rows
  *
- * Columns first: x A_r is r's columns of x A, and phi needs no more, because it works element by element. Rows second:
- * r's columns of phi(x A) meet just r's rows of B, and y is the sum of those products. So forward needs one sum:
+ * Columns first: x A_r is r's columns of x A, and phi needs no more because it is elementwise. Rows second: r's columns
+ * of phi(x A) multiply exactly r's rows of B, and y is the sum of those products. So forward needs one all-reduce:
  *
  *     h_r = phi(x A_r)    y = sum over r of h_r B_r                                    an all-reduce, "g" in the paper
  *
- * Backward, every rank has all of dy (it has all of y) and stays among its own columns until dx, which is again a sum:
+ * Backward, every rank has all of dy (it has all of y) and needs only its own columns until dx, which is again a sum:
  *
  *     dB_r = h_r^T dy     dh_r = dy B_r^T     da_r = phi'(x A_r) dh_r   dA_r = x^T da_r     neither needs another rank
  *     dx = sum over r of da_r A_r^T                                                    an all-reduce, "f" in the paper
  *
- * Cut in the other order, phi would need the sum before it and the columns after it: two exchanges each way, not one.
+ * Rows first and columns second, phi would need a collective before and after it: two each way instead of one.
  *
- * The values are small whole numbers, phi(a) = a^2 keeps them whole, and fp64 adds those exactly in any order: so
- * the result must equal the uncut layer's to the bit. That is the same code over a group of one.
+ * The values are small integers, phi(a) = a^2 keeps them integers, and fp64 adds those exactly in any order. So the
+ * result must equal the unsharded layer's to the bit. That is the same code over a group of one.
  *
  * tp/tp.c does this to a GPT's attention and MLP. Source: Shoeybi et al. 2019, "Megatron-LM", section 3. */
 #include "lib/base/rng.h"
@@ -29,14 +29,14 @@
 
 enum { R = 4, C = 3, K = 8 };   /* rows of x, channels, hidden units */
 
-/* One rank's share of the layer: hidden units first .. first + n, so A is (C,n) and B is (n,C). */
+/* One rank's shard of the layer: hidden units first .. first + n, so A is (C,n) and B is (n,C). */
 struct layer {
     int first, n;
     double A[C * K], B[K * C], dA[C * K], dB[K * C];
     double x[R * C], y[R * C], dx[R * C], dy[R * C], a[R * K], h[R * K], da[R * K];
 };
 
-/* Element i of the tensor of that name: a whole number from -2 to 2, the same on every rank. */
+/* Element i of the tensor of that name: an integer from -2 to 2, the same on every rank. */
 static double element(const char *name, int i) { return floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)i)) - 2; }
 
 static void fill(struct layer *l, int first, int n) {

@@ -1,8 +1,8 @@
 /* ranks: 1 2 4 8  device: any
  *
- * The loss over a cut vocabulary against op_cross_entropy over the whole one, which every rank runs by itself. The
- * vocabularies do not divide: 13 over 4 ranks leaves 12 .. 15 to the last, three of them padding; 5 over 4 leaves it
- * padding only; so does 1 over any. Padding holds 100 in every logit, so reading it shows. */
+ * The loss over a sharded vocabulary against op_cross_entropy over the whole one, which every rank runs by itself. The
+ * vocabularies are no multiples of tp: 13 over 4 ranks gives the last 12 .. 15, three of them padding; 5 over 4 gives
+ * it only padding, and so does 1 over any. Padding holds 100 in every logit, so reading it shows. */
 #include "lib/comm/comm.h"
 #include "lib/program/bill.h"
 #include "lib/ops/cross_entropy.h"
@@ -57,8 +57,7 @@ static bool run_both(struct pair *p) {
     return run(&p->cut, ROW_FORWARD, 0) && run(&p->cut, ROW_BACKWARD_INPUT, 0) && ok;
 }
 
-/* max|value - reference| over this shard's elements; padding must be zero. Not relative: over one token everything is
- * zero. */
+/* max|value - reference| over this shard's elements; padding must be zero. Not relative: for V = 1 everything is 0. */
 static double difference(const struct tensor *value, const struct tensor *whole) {
     double max = 0;
     for (int64_t i = 0; i < type_n(value->type); i++) {
@@ -72,9 +71,9 @@ static double difference(const struct tensor *value, const struct tensor *whole)
 
 /* Logits are normal, so below 6; lse is below 6 + log 131 < 11. A sum of V positive terms, each good to 4 u (subtract,
  * exp), has a relative error of at most (V + 4) u, and so the logarithm an absolute one; rounding lse, hit and their
- * difference adds 3 x 11 u. Two computations may lie on both sides: (V + 37) u twice. The mean over rows has no larger
- * error, and adds N_ROWS roundings of 11 u. A gradient is e^(x - lse) <= 1 with the absolute error of its exponent,
- * times its scale. */
+ * difference adds 3 x 11 u. The two computations may be off in opposite directions: (V + 37) u twice. The mean over
+ * rows has no larger error, and adds N_ROWS roundings of 11 u. A gradient is e^(x - lse) <= 1 with the absolute error
+ * of its exponent, times its scale. */
 static double bound(enum dtype dtype, int vocab) { return 2 * (vocab + 37 + 11 * N_ROWS) * dtype_roundoff(dtype); }
 
 struct errors { bool ran; double loss, lse, gradient; };
@@ -127,7 +126,7 @@ static void test_tp_cross_entropy_survives_large_logits(void **state) {
     assert_close(gradient, 0, 8 * ldexp(1, -41));
 }
 
-/* The loss is every rank's, bit for bit: the run adds it up from one of them. */
+/* Every rank has the same loss, bit for bit: the run takes it from one of them. */
 static void test_tp_cross_entropy_is_the_same_on_every_rank(void **state) {
     (void)state;
     struct pair p;
@@ -165,7 +164,7 @@ static void test_tp_cross_entropy_accumulates(void **state) {
     assert_close(gradient, 0, LOSS_SCALE * GRAD_SCALE * bound(FP64, 13));
 }
 
-/* One rank's shard on the device that the tests are for: the passes over a shard, with nobody to talk to. */
+/* One rank's shard on the device that the tests are for: the passes over a shard, in a group of one. */
 static void make_on_one_rank(struct op_case *c, enum dtype dtype) { make(c, &op_tp_cross_entropy, dtype, 131, 1, 0); }
 
 static void test_tp_cross_entropy_siblings_agree(void **state) {
@@ -207,7 +206,7 @@ static void test_tp_cross_entropy_refuses_a_target_beyond_the_vocabulary(void **
     (void)state;
     struct op_case c;
     make(&c, &op_tp_cross_entropy, FP32, 13, comm_world_size(), comm_world_rank());
-    ((int32_t *)c.in[1].data)[3] = 13;   /* within the padding of a cut vocabulary, and still no token */
+    ((int32_t *)c.in[1].data)[3] = 13;   /* within the padding of a sharded vocabulary: still no token */
     struct call call = op_case_call(&c, ROW_FORWARD);
     call.device = device_cpu();
     call.work = malloc((size_t)op_work(&call, ROW_FORWARD));

@@ -1,6 +1,6 @@
 /* ranks: 1  device: any
  *
- * Pieces of every length and at every address, so that each width of words is taken; and what lies around stays. */
+ * Pieces of every length and at every address, so that each word width is used; the memory around them is untouched. */
 #include "tests/test.h"
 #include "tp/tp_pieces.h"
 #include <stdlib.h>

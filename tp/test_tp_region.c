@@ -1,7 +1,7 @@
 /* ranks: 1 2 4 8  device: cpu
  *
- * f and g: identity one way, sum over the ranks the other. Values are whole numbers so small that every dtype adds them
- * exactly: compared with ==. */
+ * f and g: identity one way, all-reduce the other. Values are integers small enough that every dtype adds them exactly:
+ * compared with ==. */
 #include "lib/comm/comm_request.h"
 #include "lib/program/bill.h"
 #include "lib/ops/test_op.h"
@@ -53,7 +53,7 @@ static bool is_summed(const struct region *r) {
     return true;
 }
 
-/* The operand survives when the result has a place of its own. */
+/* The operand survives if the result has memory of its own. */
 static bool is_unharmed(const struct region *r) {
     for (int i = 0; i < N && r->call.out[0].data != r->from; i++)
         if (dtype_get(r->from, r->type.dtype, i) != element(comm_world_rank(), i)) return false;
@@ -95,7 +95,7 @@ static void test_tp_region_other_direction_is_a_view(void **state) {
     assert_fails(op_run(&r.call, ROW_BACKWARD_INPUT), E_INTERNAL, "tp_exit", "view");
 }
 
-/* Summing in place would sum over the ranks what another consumer has put there already. */
+/* All-reducing in place would also add up what another consumer has already written there. */
 static void test_tp_enter_refuses_to_accumulate(void **state) {
     (void)state;
     struct region r;
@@ -117,7 +117,7 @@ static void test_tp_region_keeps_the_type(void **state) {
     }
 }
 
-/* What is billed for a row is what its group's ledger counts: 2 S (n-1)/n where it sums, else nothing. */
+/* What is billed for a row is what its group's ledger counts: 2 S (n-1)/n for an all-reduce, else nothing. */
 static bool bills_what_is_sent(const struct op *op, enum row_kind kind) {
     struct region r;
     const struct ledger *ledger = group_ledger(group_world());

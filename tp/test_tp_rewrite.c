@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The program after tp's rewrite, for every rank of a layout: pure tables, so one process can look at all of them. */
+ * The program after tp's rewrite, for every rank of a layout: pure tables, so one process can check all of them. */
 #include "gpt/gpt.h"
 #include "lib/ops/linear.h"
 #include "tests/layouts.h"
@@ -30,7 +30,7 @@ static void rewritten(struct program *p, int tp, int rank) {
     assert_ok(program_infer(p));
 }
 
-/* ---- where enter and exit stand ---- */
+/* ---- positions of enter and exit ---- */
 static const char *const EMBEDDING = " embedding tp_exit add_position";
 static const char *const LAYER = " layernorm tp_enter linear attention_blocked linear tp_exit bias_dropout_residual"
                                  " layernorm tp_enter linear gelu linear tp_exit bias_dropout_residual";
@@ -54,7 +54,7 @@ static bool communicates(const struct step *s) {
     return s->op == &op_tp_enter || s->op == &op_tp_exit || s->op == &op_tp_cross_entropy;
 }
 
-/* Each reads what the step before it made, or is what the step after it reads; and it knows its axis and its place. */
+/* Each reads the output of the step before it, or is the input of the step after it; axis and index are set. */
 static void test_tp_rewrite_connects_the_new_steps(void **state) {
     (void)state;
     struct program p;
@@ -72,7 +72,7 @@ static void test_tp_rewrite_connects_the_new_steps(void **state) {
     program_fini(&p);
 }
 
-/* A new slot is named after the one it stands beside; what others read keeps its name and place. */
+/* A new slot is named after its neighbor; slots that others read keep their name and index. */
 static void test_tp_rewrite_names_the_new_slots(void **state) {
     (void)state;
     struct program p;
@@ -86,7 +86,7 @@ static void test_tp_rewrite_names_the_new_slots(void **state) {
     program_fini(&p);
 }
 
-/* Between enter and exit slots are narrow, outside they are whole. */
+/* Between enter and exit slots are sharded, outside they are whole. */
 static void test_tp_rewrite_keeps_the_residual_stream_whole(void **state) {
     (void)state;
     struct program p;
@@ -145,7 +145,7 @@ static void test_tp_rewrite_holds_each_cut_element_once_and_counts_all_once(void
     }
 }
 
-/* The vocabulary is rounded up to equal parts, on CUDA to multiples of 64; the last ranks' surplus rows are padding. */
+/* The vocabulary is rounded up to equal shards, on CUDA to multiples of 64; the last ranks' extra rows are padding. */
 static void check_padding(enum plan_device device, int64_t rows) {
     int64_t padding = 0;
     for (int rank = 0; rank < 4; rank++) {

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * sp_enter and sp_exit against plain gathers and sums; which params sp makes partial, and what it sends. Values are
- * whole numbers so small that every dtype adds them exactly: compared with ==. */
+ * sp_enter and sp_exit against plain gathers and sums; which params get partial gradients, and what sp sends. Values
+ * are integers small enough that every dtype adds them exactly: compared with ==. */
 #include "driver/recipe.h"
 #include "lib/comm/comm_request.h"
 #include "lib/program/bill.h"
@@ -28,7 +28,7 @@ static bool gathers(const struct op *op, enum row_kind kind) {
     return (op == &op_sp_enter) == (kind != ROW_BACKWARD_INPUT);
 }
 
-/* What rank has at global element g; and its rank that has the element's token. */
+/* The value of rank at global element g; and the rank that holds the element's token. */
 static int value(int rank, int64_t g) { return (int)(g * 7 % 11) - 5 + rank * (int)(g % 3); }
 static int owner(int64_t g) { return (int)(g / C % (SHARE * comm_world_size()) / SHARE); }
 
@@ -68,7 +68,7 @@ static bool is_right(const struct passage *x, bool gathered) {
     return true;
 }
 
-/* Of one sequence, which the collective takes as it lies, and of several, whose pieces must be sorted. */
+/* One sequence, which the collective takes as it is stored, and several, whose pieces must be transposed. */
 static bool exchanges_rightly(const struct op *op, enum row_kind kind) {
     bool ok = true;
     for (int d = 0; d < 4; d++)
@@ -107,7 +107,7 @@ static void test_sp_ops_refuse_to_accumulate(void **state) {
     }
 }
 
-/* Whatever rank looks: after enter the sequence is whole, after exit it is this rank's part. */
+/* On every rank: after enter the sequence is whole, after exit it is this rank's shard. */
 static void test_sp_ops_change_the_sequence_and_nothing_else(void **state) {
     (void)state;
     struct passage x;
@@ -181,7 +181,7 @@ static bool is_partial_by_name(const char *name) {
     return false;
 }
 
-/* Layernorms, the biases after the sums and the position table see this rank's tokens only; all others see all
+/* Layernorms, the biases after the exits and the position table see this rank's tokens only; all others see all
  * tokens. */
 static void test_sp_makes_partial_what_is_whole_and_sees_a_part(void **state) {
     (void)state;
@@ -220,7 +220,7 @@ static void test_sp_cuts_the_residual_stream(void **state) {
     run_destroy(&r);
 }
 
-/* Enter and exit send what tp's do. What sp adds: a second gather at each enter, for the weight gradient; and once a
+/* Enter and exit send what tp's do. What sp adds: a second gather at each enter, for the weight gradient; and once per
  * step an all-reduce of every partial gradient. */
 static void test_sp_sends_two_gathers_a_layer_and_the_partial_gradients_more(void **state) {
     (void)state;
@@ -240,7 +240,7 @@ static void test_sp_sends_two_gathers_a_layer_and_the_partial_gradients_more(voi
 static void test_sp_refuses_what_it_cannot_cut(void **state) {
     (void)state;
     struct plan alone = plan_of(1, 1), odd = plan_of(4, 1);
-    assert_true(technique_tp.wanted(&alone));                        /* to be refused, and not ignored */
+    assert_true(technique_tp.wanted(&alone));                        /* refused, not ignored */
     assert_fails(technique_tp.check(&alone), E_CONFIG, "tp=1", "use tp 2 or more");
     odd.seq = 10;
     assert_fails(technique_tp.check(&odd), E_CONFIG, "sp", "tp=4", "seq=10", "use 1, 2 (1: without sp)");

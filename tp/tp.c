@@ -8,26 +8,26 @@
  *
  * Attention is the same with heads for columns: qkv gives rank r its own heads, each head works alone, proj is sharded
  * by rows. So is the vocabulary: rank r looks up the tokens of its rows of wte (the others give zero, one all-reduce)
- * and computes the logits of its rows; the loss needs no gathered logits (tp_cross_entropy.c, and by chunks of tokens
- * tp_linear_cross_entropy.c).
+ * and computes the logits of its rows. The loss gathers no logits (tp_cross_entropy.c, tp_linear_cross_entropy.c).
  *
- * How it is said here. Axes carry letters: H heads, K hidden units of the MLP, V vocabulary. tp shards those axes of
- * every param; everything else follows from the shapes:
+ * In the code, axes carry letters: H heads, K hidden units of the MLP, V vocabulary. tp shards those axes of every
+ * param; everything else follows from the shapes:
  *   a product that makes a sharded axis      reads a whole input:         tp_enter before it   (f: backward all-reduce)
  *   a product that sums over a sharded axis  makes a partial sum:         tp_exit after it     (g: forward all-reduce)
  *
- * Stored where: matrices 1/tp each; layernorms, the position table and the biases added after the sum are whole on
- * every rank, and stay equal because their gradients are. Sent when, a layer: two all-reduces of (B,T,C) forward (proj,
- * fc2), two backward (qkv, fc): 4 x 2 (tp-1)/tp B T C elements. What breaks: a bias added before the sum is counted tp
- * times; dropout after the sum must draw the same mask on every rank, dropout on heads another one each: both follow
- * from drawing by global index. With --sp the sequence is cut between regions: tp_enter and tp_exit become sp_enter and
- * sp_exit (tp_sequence.c), and a weight that is whole but sees only T/tp tokens (layernorms, biases after the sum, the
- * position table) has a part of its gradient on every rank; the run adds the parts (lib/run/combine.h). Which weights
- * those are follows from the shapes. Padding: V need not divide by tp; the last ranks then have rows beyond the
- * vocabulary, zero, excluded from the softmax.
+ * Stored where: 1/tp of each matrix. Layernorms, the position table and the biases of proj and fc2 are whole on every
+ * rank, and stay equal because their gradients are. V need not be a multiple of tp: the last ranks pad with zero rows,
+ * which the softmax leaves out. Sent when, per layer: two all-reduces of (B,T,C) forward (proj, fc2) and two backward
+ * (qkv, fc): 4 x 2 (tp-1)/tp B T C elements.
  *
- * Source: Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, section 4.2 (sequence
- * parallelism). */
+ * What breaks: a bias added before the all-reduce is counted tp times. Dropout after the all-reduce must draw the same
+ * mask on every rank, dropout within heads a different one: both follow from drawing by global index.
+ *
+ * With --sp the sequence is sharded between regions: tp_enter and tp_exit become sp_enter and sp_exit (tp_sequence.c).
+ * A whole weight that sees only T/tp tokens (layernorms, biases of proj and fc2, the position table) then has a partial
+ * gradient on every rank, which the run all-reduces (lib/run/combine.h). The shapes tell which weights those are.
+ *
+ * Source: Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, section 4.2 (--sp). */
 #include "tp/tp.h"
 
 #include "lib/ops/cross_entropy.h"
@@ -61,14 +61,14 @@ static enum status tp_check(const struct plan *plan) {
     if (tp_options(plan)->sp && plan->seq % plan->mesh.tp)
         return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)",
                     plan->mesh.tp, plan->seq, plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
-    return OK;                                                       /* then it divides the 4 x hidden units of the MLP
-                                                                      * too */
+    /* A divisor of heads also divides the hidden units of the MLP, 4 x channels. */
+    return OK;
 }
 
-/* ---- narrowing ---- */
+/* ---- sharding ---- */
 static bool is_tp_axis(char tag) { return strchr("HKV", tag) != NULL; }
 
-/* This rank's part of an axis; the vocabulary is rounded up, so that parts are equal. */
+/* This rank's shard of an axis; the vocabulary is rounded up so that shards are equal. */
 static void narrow(struct axis *a, const struct plan *plan) {
     a->n = a->tag == 'V' ? plan_vocab_rows(plan, plan->mesh.tp) : a->global / plan->mesh.tp;
     a->first = a->n * plan->place.rank.tp;
@@ -90,7 +90,7 @@ static bool any_cut(const struct axis *a, int n) {
     return false;
 }
 
-/* A linear weight's leading axes are made, its trailing ones summed over (as many as x has beyond B and T). */
+/* A linear op makes its weight's leading axes and sums over its trailing ones (as many as x has after B and T). */
 static bool makes_cut_axis(const struct program *p, const struct step *s) {
     if (s->op != &op_linear && s->op != &op_linear_cross_entropy) return false;
     const struct shape *w = &p->params[s->weight[0]].type.shape, *x = &p->slots[s->in[0]].type.shape;
@@ -147,8 +147,8 @@ static void divide_loss(const struct plan *plan, struct step *s, const struct op
 }
 
 static void insert_regions(const struct plan *plan, struct program *p) {
-    for (int i = p->n_steps - 1; i >= 0; i--) {                      /* backwards, so that inserting does not disturb
-                                                                      * i */
+    /* From last to first: an insertion does not shift the steps still to visit. */
+    for (int i = p->n_steps - 1; i >= 0; i--) {
         struct step *s = &p->steps[i];
         bool enter = makes_cut_axis(p, s), leave = sums_over_cut_axis(p, s);
         if (s->op == &op_cross_entropy) divide_loss(plan, s, &op_tp_cross_entropy);

@@ -1,4 +1,4 @@
-/* Tensor parallelism: each layer's matrices are cut over tp ranks. See tp.c. */
+/* Tensor parallelism: each layer's matrices are sharded over tp ranks. See tp.c. */
 #ifndef TRIVIUM_TP_TP_H
 #define TRIVIUM_TP_TP_H
 

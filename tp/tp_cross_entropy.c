@@ -1,15 +1,15 @@
 /* Vocabulary-parallel softmax cross-entropy.
  *
- * Each rank has V/tp columns of the logits. Gathering them would move B T V numbers; but the loss needs only three
- * numbers per token from every rank:
+ * Each rank has V/tp columns of the logits. Gathering them would send B T V numbers. The loss needs only three numbers
+ * per token from every rank:
  *
  *   max[r]  = max over ranks of max_k x[r,k]                          all-reduce of B T, maximum
  *   sum[r]  = sum over ranks of sum_k e^(x[r,k] - max[r])             all-reduce of 2 B T, sum,
  *   hit[r]  = sum over ranks of x[r, target[r]] where it is here      both in one
  *   loss    = loss_weight sum_r (max[r] + log sum[r] - hit[r])
  *
- * Backward needs no talk: dx[r,k] = e^(x[r,k] - lse[r]) - [k = target], each rank its own columns.
- * Columns that pad the vocabulary to a multiple of tp are no part of the sum, and their gradient is zero.
+ * Backward needs no communication: dx[r,k] = e^(x[r,k] - lse[r]) - [k = target], each rank its own columns.
+ * Columns that pad the vocabulary to a multiple of tp are not in the sum, and their gradient is zero.
  *
  * Source: Shoeybi et al. 2019, section 3 (fusing the parallel logits with the cross-entropy loss). */
 #include "tp/tp_cross_entropy.h"
@@ -32,7 +32,7 @@ static int64_t n_rows(const struct call *c) { return type_n(c->in[1].type); }
 static enum dtype accumulator(const struct call *c) { return dtype_accumulator(c->in[0].type->dtype); }
 static bool is_forward(enum row_kind kind) { return kind == ROW_FORWARD || kind == ROW_REPLAY; }
 
-/* sum and hit, side by side, so that one all-reduce takes both; the maximum lies in out[1] until lse replaces it. */
+/* sum and hit, contiguous, so that one all-reduce adds both; out[1] holds the maximum until lse replaces it. */
 static int64_t work(const struct call *c, enum row_kind kind) {
     return is_forward(kind) ? 2 * n_rows(c) * (int64_t)dtype_size(accumulator(c)) : 0;
 }

@@ -1,4 +1,4 @@
-/* The loss over a vocabulary that is cut over tp. See tp_cross_entropy.c. */
+/* The loss over a vocabulary sharded over tp. See tp_cross_entropy.c. */
 #ifndef TRIVIUM_TP_TP_CROSS_ENTROPY_H
 #define TRIVIUM_TP_TP_CROSS_ENTROPY_H
 

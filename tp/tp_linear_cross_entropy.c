@@ -1,8 +1,8 @@
-/* The head and its loss by chunks of tokens (lib/ops/linear_cross_entropy.h), over a vocabulary that is cut over tp.
+/* The head and its loss by chunks of tokens (lib/ops/linear_cross_entropy.h), over a vocabulary sharded over tp.
  *
- * Each rank makes the logits of its columns, a chunk at a time; maximum, sum and hit of a chunk's tokens are reduced
- * over the ranks as tp_cross_entropy.c does for all tokens at once: the same numbers and the same bytes, in more and
- * smaller messages. dx is this rank's part of a sum; tp_enter before the op sums it. */
+ * Each rank computes the logits of its columns, a chunk of tokens at a time. Maximum, sum and hit of a chunk's tokens
+ * are all-reduced as tp_cross_entropy.c does for all tokens at once: the same numbers and the same bytes, in more and
+ * smaller messages. dx is a partial sum; the backward of the tp_enter before the op all-reduces it. */
 #include "tp/tp_linear_cross_entropy.h"
 
 #include "lib/base/integer.h"
@@ -18,7 +18,7 @@ static enum status forward(const struct call *c) {
 }
 static enum status backward_input(const struct call *c) { return linear_cross_entropy_run(c, true, reduce); }
 
-/* The maximum of every row; then sum and hit; each chunk by chunk. */
+/* The maximum of every row, then sum and hit: each one chunk by chunk. */
 static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
     struct linear_cross_entropy_sizes s = linear_cross_entropy_sizes(c);
     for (int i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/* The head with its loss by chunks of tokens, over a vocabulary that is cut over tp. See tp_linear_cross_entropy.c. */
+/* The head and its loss by chunks of tokens, over a vocabulary sharded over tp. See tp_linear_cross_entropy.c. */
 #ifndef TRIVIUM_TP_TP_LINEAR_CROSS_ENTROPY_H
 #define TRIVIUM_TP_TP_LINEAR_CROSS_ENTROPY_H
 

@@ -1,7 +1,7 @@
 /* to[column][row] = from[row][column], each element a piece of many bytes. See tp_pieces.h.
  *
- * Pieces are whole tokens of whole rows of activations, long enough to be read and written side by side; so a plain
- * copy, in the widest words that every piece begins and ends with: 16 bytes nearly always. */
+ * A piece is a run of whole tokens, long enough for coalesced reads and writes. So this is a plain copy, in the widest
+ * words that all pieces are aligned to: 16 bytes nearly always. */
 #include "tp/tp_pieces.h"
 
 #include "lib/base/integer.h"
@@ -11,7 +11,7 @@ enum { MOST_THREADS = 256, MOST_PIECES = 4096, MOST_BLOCKS = 4096 };
 
 struct __align__(16) word16 { uint64_t half[2]; };
 
-/* Piece blockIdx.y, and those gridDim.y further on; blocks along x divide its words. */
+/* Pieces blockIdx.y, blockIdx.y + gridDim.y, ...; blocks along x share a piece's words. */
 template <class Word>
 __global__ static void __launch_bounds__(MOST_THREADS)
     tp_pieces_transpose_words(Word *__restrict__ to, const Word *__restrict__ from, int64_t rows, int64_t columns,
@@ -39,7 +39,7 @@ static void launch(void *stream, void *to, const void *from, int64_t rows, int64
 enum status tp_pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns,
                                      int64_t bytes) {
     if (rows * columns * bytes == 0) return OK;
-    /* what all pieces begin at a multiple of */
+    /* its lowest set bit: the alignment of all pieces */
     uintptr_t boundary = (uintptr_t)to | (uintptr_t)from | (uintptr_t)bytes;
     if (boundary % 16 == 0) launch<struct word16>(stream, to, from, rows, columns, bytes);
     else if (boundary % 4 == 0) launch<uint32_t>(stream, to, from, rows, columns, bytes);

@@ -3,13 +3,12 @@
  *   tp_enter (f)   forward: nothing       y = x           backward: all-reduce   dx = sum_r dy_r
  *   tp_exit  (g)   forward: all-reduce    y = sum_r x_r   backward: nothing      dx = dy
  *
- * Why: between the two, rank r computes with its own columns and then its own rows of two matrices. What enters is the
- * same on all ranks, but each rank knows only its own part's effect on the loss, so the gradients must be added (f
- * backward). What leaves is only rank r's part of the sum (g forward); once added, everyone's gradient is the same (g
- * backward).
+ * Why: between the two, rank r computes with its own columns of one matrix and its own rows of the next.
+ *   f: x is the same on all ranks, but each rank knows only its own shard's effect on the loss: add the gradients.
+ *   g: x_r is a partial sum: add forward. The gradient of the sum is the same on all ranks: nothing to do backward.
  *
- * "Nothing" is a VIEW: no memory, no kernel, no row. The all-reduces are in place. f's backward is asynchronous: the
- * lowering puts the weight gradient of the product that reads it between its start and its wait.
+ * "Nothing" is a VIEW: no memory, no kernel, no row. The all-reduces are in place. f's backward is asynchronous:
+ * between its start and its wait, the lowering puts the weight gradient of the product that reads y.
  *
  * Source: Shoeybi et al. 2019, "Megatron-LM", section 3 and figure 3. */
 #include "tp/tp_region.h"
@@ -36,7 +35,7 @@ static int exit_exchanges(const struct call *c, enum row_kind kind, struct excha
     return all_reduce(c, kind == ROW_FORWARD || kind == ROW_REPLAY, out);
 }
 
-/* In place when the lowering could share the bytes; else a copy first. */
+/* In place if the lowering could share the memory; otherwise a copy first. */
 static enum status copy(const struct call *c, const struct tensor *to, const struct tensor *from) {
     return to->data == from->data ? OK : c->device->copy(c->device, to->data, from->data, type_bytes(from->type));
 }

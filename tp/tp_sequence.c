@@ -1,20 +1,20 @@
 /* Sequence parallelism: the ends of a region, when the sequence is sharded between regions.
  *
- * With tp alone, layernorms, residuals and dropout work on the whole (B,T,C), the same on every rank: tp times the same
- * memory and the same work. But they work on each token by itself, so each rank can have T/tp tokens. Then a region
- * starts with an all-gather of tokens and ends with a reduce-scatter:
+ * With tp alone, layernorms, residuals and dropout work on the whole (B,T,C), the same on every rank: tp times the
+ * memory and the work. But they treat each token by itself, so each rank can keep T/tp tokens. Then a region starts
+ * with an all-gather of tokens and ends with a reduce-scatter:
  *
  *   sp_enter (g)       forward   all-gather       y = [x_0 ; x_1 ; ...]
- *                      backward  reduce-scatter   dx_r = part r of sum dy
- *   sp_exit  (g-bar)   forward   reduce-scatter   y_r = part r of sum x
+ *                      backward  reduce-scatter   dx_r = shard r of sum dy
+ *   sp_exit  (g-bar)   forward   reduce-scatter   y_r = shard r of sum x
  *                      backward  all-gather       dx = [dy_0 ; dy_1 ; ...]
  *
- * Sent: an all-reduce is a reduce-scatter and an all-gather, so the bytes are those of tp_enter and tp_exit. Stored:
- * 1/tp of what lies outside of regions. What sp_enter makes is not kept for backward (slot.replay): it is gathered once
- * more, one all-gather per product, as Megatron does.
+ * Sent: an all-reduce is a reduce-scatter and an all-gather, so these send the bytes of tp_enter and tp_exit. Stored:
+ * 1/tp of the activations outside regions. The output of sp_enter is not kept for backward (slot.replay) but gathered
+ * again, one all-gather per product, as in Megatron-LM.
  *
- * Layout. A rank has a run of tokens of every sequence of the batch, so in (B,T,C) its runs lie apart; the collectives
- * need them together. With B > 1 they pass through scratch:  (B,T,C) <-> (tp,B,T/tp,C).
+ * Layout: a rank has a run of tokens of every sequence of the batch. In (B,T,C) its runs are not contiguous, and the
+ * collectives need them contiguous. So with B > 1 they are transposed through scratch:  (B,T,C) <-> (tp,B,T/tp,C).
  *
  * Source: Korthikanti et al. 2022, section 4.2.2. */
 #include "tp/tp_sequence.h"
@@ -26,7 +26,7 @@
 #include "tp/tp_pieces.h"
 #include <inttypes.h>
 
-/* ---- shapes: T whole, T cut ---- */
+/* ---- shapes: T whole, T sharded ---- */
 static enum status enter_shape(const struct call *c, struct type out[MAX_OUT]) {
     TRY(shape_expect_tags(c, 0, "BTC"));
     out[0] = *c->in[0].type;
@@ -45,7 +45,7 @@ static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
     return OK;
 }
 
-/* ---- between (B,T,C) and (tp,B,T/tp,C): a matrix of pieces, transposed ---- */
+/* ---- (B,T,C) <-> (tp,B,T/tp,C): transpose of a matrix of pieces ---- */
 struct pieces { int64_t B, parts, bytes; };   /* bytes of one sequence's tokens of one rank */
 
 static struct pieces pieces_of(const struct call *c, const struct type *whole) {
@@ -69,7 +69,7 @@ static enum status gather(const struct call *c, const struct tensor *shard, cons
     return p.B > 1 ? by_sequence(c, p, whole->data, to) : OK;
 }
 
-/* shard = this rank's part of the sum of all ranks' wholes. */
+/* shard = this rank's shard of the sum of all ranks' whole tensors. */
 static enum status scatter_start(const struct call *c, const struct tensor *whole, const struct tensor *shard,
                                  struct comm_request *request) {
     struct pieces p = pieces_of(c, whole->type);
@@ -110,7 +110,7 @@ static int64_t work(const struct call *c, enum row_kind kind) {
     (void)kind;
     return whole->shape.axis[0].n > 1 ? type_bytes(whole) : 0;
 }
-/* Of both ops: enter gathers forward and scatters backward, exit the other way round. */
+/* For both ops: enter gathers forward and scatters backward, exit the reverse. */
 static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
     bool forward = kind == ROW_FORWARD || kind == ROW_REPLAY, enters = c->step->op == &op_sp_enter;
     const struct type *whole = whole_type(c);

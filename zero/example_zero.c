@@ -1,17 +1,17 @@
 /* ranks: 2
  *
- * ZeRO in its barest form: one linear layer, a batch of 8 samples in M microbatches per rank, 1, 2 or 4 ranks.
+ * Minimal ZeRO: one linear layer, a batch of 8 samples in M microbatches per rank, 1, 2 or 4 ranks.
  *
  *     y = x W^T      dy = (y - t) / B      dx = dy W      dW = sum over samples b of dy[b]^T x[b]      W = AdamW(W, dW)
  *
- * Data parallel ranks all keep W, dW and both moments, and make the same update. Here a rank owns and updates 1 / n:
+ * Data parallel ranks all keep W, dW and both moments, and apply the same update. Here a rank owns and updates 1 / n:
  *
  *     stage 1   own dW = reduce-scatter(dW)     own W = AdamW(own W, own dW)     W = all-gather(own W)
- *     stage 2   dW is scattered after each microbatch and forgotten: only own dW stays, and is added to
- *     stage 3   W is forgotten too: gathered for forward, again for backward, and not after the update
+ *     stage 2   dW is reduce-scattered after each microbatch and freed: only own dW stays, and accumulates
+ *     stage 3   W is freed too: gathered for forward, again for backward, but not after the update
  *
- * What is forgotten becomes NaN, so that a read of it would show. The values are whole numbers and B is a power of two:
- * fp64 sums are exact in any order. So the step must equal the unsharded one to the bit. Source: Rajbhandari et al.
+ * Freed here means set to NaN, so that a read of it shows. The values are integers and B is a power of two: fp64 sums
+ * are exact in any order. So the step must equal the unsharded one to the bit. Source: Rajbhandari et al.
  * 2020, "ZeRO", section 5; zero/zero.c does this for a GPT. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
@@ -24,7 +24,7 @@ enum { B = 8, C = 4, K = 2, N = K * C, M = 2 };   /* samples, channels in and ou
 /* W and dW are whole; own_W to v are this rank's shard; dx is of its samples. */
 struct state { const struct group *group; int shard; double W[N], dW[N], own_W[N], own_dW[N], m[N], v[N], dx[B * C]; };
 
-/* x[i] = element first + i of the tensor of that name: a whole number from -2 to 2, the same on every rank. */
+/* x[i] = element first + i of the tensor of that name: an integer from -2 to 2, the same on every rank. */
 static void fill(double *x, const char *name, int first, int n) {
     for (int i = 0; i < n; i++) x[i] = floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)(first + i))) - 2;
 }
@@ -34,7 +34,7 @@ static enum status gather(struct state *s) { return comm_all_gather(s->group, s-
 static enum status scatter(struct state *s) {
     double sum[N];
     TRY(comm_reduce_scatter(s->group, s->dW, sum, s->shard, FP64));
-    for (int i = 0; i < s->shard; i++) s->own_dW[i] += sum[i];       /* of all microbatches: adds, never replaces */
+    for (int i = 0; i < s->shard; i++) s->own_dW[i] += sum[i];       /* over all microbatches: adds, never replaces */
     return OK;
 }
 static enum status update(struct state *s) {
@@ -44,7 +44,7 @@ static enum status update(struct state *s) {
     return adamw_update(device_cpu(), &a, &own, 1);
 }
 
-/* Samples first .. first + n: their dx, and in dW their part of the gradient. */
+/* Samples first .. first + n: their dx, and their partial gradient in dW. */
 static enum status microbatch(struct state *s, int stage, int first, int n) {
     double x[B * C], y[B * K], t[B * K];
     struct gemm forward = {n, K, C, false, true, .alpha = 1, .ab_dtype = FP64, .c_dtype = FP64};
@@ -56,12 +56,12 @@ static enum status microbatch(struct state *s, int stage, int first, int n) {
     TRY(gemm_run(&forward, x, s->W, NULL, y, NULL));
     if (stage == 3) forget(s->W);                                    /* other layers run, with their own weights */
     if (stage == 3) TRY(gather(s));
-    for (int i = 0; i < n * K; i++) y[i] = (y[i] - t[i]) / B;        /* from here on dy */
+    for (int i = 0; i < n * K; i++) y[i] = (y[i] - t[i]) / B;        /* y is dy from here on */
     TRY(gemm_run(&weight, y, x, NULL, s->dW, NULL));
     return gemm_run(&input, y, s->W, NULL, s->dx + first * C, NULL);
 }
 
-/* This rank's share of the samples; at stage 1 in one piece, because dW is scattered only when it is complete. */
+/* This rank's share of the samples; at stage 1 in one microbatch, because dW is scattered only when complete. */
 static enum status zero_step(struct state *s, int stage) {
     int share = B / group_size(s->group), pieces = stage == 1 ? 1 : M, n = share / pieces;
     for (int m = 0; m < pieces; m++) {
@@ -74,7 +74,7 @@ static enum status zero_step(struct state *s, int stage) {
     return stage == 3 ? OK : gather(s);
 }
 
-/* ---- checking and telling ---- */
+/* ---- check and report ---- */
 static enum status run_stage(struct state *s, const struct group *group, int stage) {
     *s = (struct state){.group = group, .shard = N / group_size(group)};
     fill(s->W, "W", 0, N);
@@ -93,7 +93,7 @@ static enum status compare(int stage, const struct state *whole) {
     int wrong = 0, all = 8 * N, own = 8 * s.shard, n = B * C / group_size(s.group), first = group_rank(s.group) * n;
     if (comm_is_rank_0()) printf("  stage %d %9d %9d %8d %6g = %d U\n", stage, stage < 3 ? all : own,
                                  stage < 2 ? all : own, 2 * own, sent, transfers[stage]);
-    if (stage == 3) TRY(gather(&s));                                 /* to look at it */
+    if (stage == 3) TRY(gather(&s));                                 /* for the comparison */
     for (int i = 0; i < N; i++) wrong += !(s.W[i] == whole->W[i]);
     for (int i = first; i < first + n; i++) wrong += !(s.dx[i] == whole->dx[i]);
     if (!wrong && sent == transfers[stage] * U) return OK;

@@ -32,7 +32,7 @@ static void compile(struct run *r, const struct plan *plan, int rank) {
 }
 
 /* ---- shards ---- */
-/* Over the replicas of one place in the model, every element of what they hold is owned once, and padding never. */
+/* Over the replicas of one shard of the model, every element is owned exactly once, and padding never. */
 static void check_shards(const struct run *replicas, int dp, int param) {
     int owners[MOST_ELEMENTS] = {0};
     int64_t n = type_n(&replicas[0].program.params[param].type);
@@ -129,7 +129,7 @@ static void test_zero_stage_says_what_is_divided(void **state) {
 }
 
 /* ---- model states, byte for byte ---- */
-/* An array that must lie directly after `*end`, at the next aligned offset. */
+/* An array that must be directly after `*end`, at the next aligned offset. */
 static int64_t walk(int64_t *end, int64_t offset, int64_t bytes) {
     assert_int_equal(offset, arena_align(*end));
     *end = offset + bytes;
@@ -139,8 +139,8 @@ static int64_t walk(int64_t *end, int64_t offset, int64_t bytes) {
 /* bytes; how many arrays of 4 bytes (8: fp64) */
 struct precision { int plan, grad_fp32; int64_t weight, grad; int states; };
 
-/* Every array is where the formula's bytes put it, and nothing else lies in its role: so the role's bytes are the
- * formula's and the gaps of alignment, which are walked over. */
+/* Every array is where the formula's bytes put it, and nothing else is in its role: so the role's bytes are the
+ * formula's plus alignment gaps, which are skipped. */
 static void check_states(const struct run *r, const struct precision *x) {
     int64_t param = 0, grad = 0, optim = 0, sum = 0, N = r->plan.mesh.dp, zero = zero_options(&r->plan)->stage,
             state_size = x->plan == PRECISION_FP64 ? 8 : 4;
@@ -229,7 +229,7 @@ static void test_zero_is_wanted_with_a_stage_or_offload(void **state) {
         assert_true(technique_zero.wanted(&plan));
     zero_options(&plan)->stage = 0;
     zero_options(&plan)->offload = OFFLOAD_OPTIMIZER;
-    assert_true(technique_zero.wanted(&plan));                       /* to be refused, and not ignored */
+    assert_true(technique_zero.wanted(&plan));                       /* refused, not ignored */
 }
 
 static void test_zero_refuses_offload_of_what_is_not_divided(void **state) {
@@ -245,7 +245,7 @@ static void test_zero_refuses_offload_of_what_is_not_divided(void **state) {
     assert_ok(technique_zero.check(&plan));
 }
 
-/* dp stands back: gradients are summed by one of the two. */
+/* dp yields: only one of the two reduces gradients. */
 static void test_zero_takes_the_sum_from_dp(void **state) {
     (void)state;
     struct run r;

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
  * Buckets over a table of params whose sizes no number of ranks divides, one of another dtype, one tied (ready twice a
- * microbatch), one that this rank has not. Gradients are small whole numbers: sums are exact in every dtype here, and
+ * microbatch), one absent on this rank. Gradients are small integers: sums are exact in every dtype here, and
  * compared with ==. */
 #include "driver/recipe.h"
 #include "lib/ops/test_op.h"
@@ -18,7 +18,7 @@ static const int SIZE[N_PARAMS] = {1, 7, 33, 50, 5, 131, 17, 3, 65, 999};
 /* A microbatch's backward: the tied param first and last, the others in reverse. */
 static const int ORDER[] = {0, 9, 8, 7, 6, 5, 4, 2, 1, 0};
 
-/* What a compiled run offers to foretell from, made by hand; and the buckets with their memory. */
+/* The tables of a compiled run for the prediction, made by hand; and the buckets with their memory. */
 struct fixture {
     struct program p;
     struct row rows[2 * READY];
@@ -28,7 +28,7 @@ struct fixture {
     char *comm;
 };
 
-/* As zero.c divides: equal shards, rounded up. keeps_own: only the shard of the gradient stays (stages 2 and 3). */
+/* As zero.c shards: equal shards, rounded up. keeps_own: only the shard of the gradient stays (stages 2 and 3). */
 static void divide(struct param *w, int n_ranks, int rank, bool keeps_own) {
     int64_t n = type_n(&w->type);
     w->shard_n = (n + n_ranks - 1) / n_ranks;
@@ -57,7 +57,7 @@ static void add_row(struct fixture *f, enum row_kind kind, int id) {
     f->rows[f->chunk.tapes[TAPE_B].n++] = (struct row){.kind = kind, .id = id};
 }
 
-/* With rows between that are none of the buckets' business. */
+/* With rows between that do not concern the buckets. */
 static void make_rows(struct fixture *f) {
     f->chunk.tapes[TAPE_B].rows = f->rows;
     for (int i = 0; i < READY; i++) {
@@ -66,7 +66,7 @@ static void make_rows(struct fixture *f) {
     }
 }
 
-/* Is it OK, too? Else the first such line is shown with the test: what a starter says of itself, for one. */
+/* Still OK? The first failure is printed with the test: its message may be E_TODO's from an exercise. */
 static bool well(bool so_far, enum status status) {
     if (so_far && status != OK) print_error("%s\n", status_text());
     status_clear();
@@ -96,7 +96,7 @@ static void fixture_fini(struct fixture *f) {
 
 static int64_t whole_bytes(const struct param *w) { return w->padded_n * (int64_t)dtype_size(w->grad_type.dtype); }
 
-/* ---- foretelling, by hand ---- */
+/* ---- prediction, by hand ---- */
 static void test_zero_bucket_foretells_each_readiness_or_the_final_one(void **state) {
     (void)state;
     struct fixture f;
@@ -105,13 +105,12 @@ static void test_zero_bucket_foretells_each_readiness_or_the_final_one(void **st
     for (int i = 0; i < MICROBATCHES * READY; i++) assert_int_equal(f.z.params[i], ORDER[i % READY]);
     fixture_fini(&f);
     assert_true(fixture_init(&f, 2, 0, false, 1));
-    assert_int_equal(f.z.n_params, 9);                     /* of the second microbatch, and of the tied param its second
-                                                            * use */
+    assert_int_equal(f.z.n_params, 9);                     /* second microbatch; of the tied param its second use */
     for (int i = 0; i < 9; i++) assert_int_equal(f.z.params[i], ORDER[i + 1]);
     fixture_fini(&f);
 }
 
-/* ---- foretelling, against a run: what GRAD_READY says while a step of a GPT is in flight ---- */
+/* ---- prediction, against a run: what GRAD_READY says while a step of a GPT is in flight ---- */
 struct record { int n, n_final, all[4096], final[4096]; };
 
 static enum status note(struct run *r, void *self, const struct event *e) {
@@ -136,8 +135,7 @@ static enum status run_and_record(struct run *r, int zero, struct record *record
     struct plan plan = parity_plan();
     struct data_file *file;
     struct data_split train, val;
-    plan.mesh.pp = comm_world_size() == 4 ? 2 : 1;              /* 4 ranks: the ends of the tied weight on two stages,
-                                                                 * in chunks */
+    plan.mesh.pp = comm_world_size() == 4 ? 2 : 1;              /* 4 ranks: tied weight on two stages, in chunks */
     plan.mesh.dp = comm_world_size() / plan.mesh.pp;
     pp_options(&plan)->schedule = plan.mesh.pp == 2 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
     pp_options(&plan)->chunks = plan.mesh.pp;
@@ -169,7 +167,7 @@ static void test_zero_bucket_foretells_what_a_run_does(void **state) {
     }
 }
 
-/* ---- cutting ---- */
+/* ---- bucket boundaries ---- */
 static int64_t bucket_bytes(const struct zero_bucket *b, int n_ranks) {
     return b->count * n_ranks * (int64_t)dtype_size(b->dtype);
 }
@@ -210,8 +208,8 @@ static void test_zero_bucket_cuts_by_size_and_dtype(void **state) {
             check_cover(&f);
             for (int k = 0; k < f.z.n; k++) check_size(&f, k, limit);
             if (limit == 1) assert_int_equal(f.z.n, 20);              /* one gradient each */
-            if (limit > 15000) assert_int_equal(f.z.n, 9);            /* 0 9 | 8 | 7 | 6 | 5 4 2 1 0 0 9 | 8 | 7 | 6 | 5
-                                                                       * 4 2 1 0 */
+            /* 0 9 | 8 | 7 | 6 | 5 4 2 1 0 0 9 | 8 | 7 | 6 | 5 4 2 1 0 */
+            if (limit > 15000) assert_int_equal(f.z.n, 9);
             fixture_fini(&f);
         }
 }
@@ -258,9 +256,8 @@ static void add_gradient(const struct param *w, int param, int t, bool replace, 
                   dtype_get(buffer, w->grad_type.dtype, e) + gradient_of(comm_world_rank(), param, e, t));
 }
 
-/* The t-th row of the step: at stages 2 and 3 a fresh whole gradient is ready and leaves; at stage 1 the one that lies
- * in the grad arena is added to, and leaves when it is final. The buffer is overwritten at once: it must have been
- * copied. */
+/* The t-th row of the step: at stages 2 and 3 a new whole gradient is ready and sent; at stage 1 the one in the grad
+ * arena is added to, and sent when it is final. The buffer is overwritten at once: it must have been copied. */
 static enum status give(struct fixture *f, int param, int t, bool every, bool final, const struct group *group) {
     const struct param *w = &f->p.params[param];
     double fresh[MOST];
@@ -307,7 +304,7 @@ static bool own_sums_are_right(const struct fixture *f, int param) {
     return true;
 }
 
-/* What a rank sends, by the bill. */
+/* What each rank sends, by the bill. */
 static double wire_of(const struct zero_buckets *z) {
     const struct mesh_place place = mesh_place_of(&(struct mesh_sizes){.dp = z->n_ranks}, 0);
     struct bill bill = {0};
@@ -345,7 +342,7 @@ static void check_runs(bool every) {
     }
 }
 
-/* Each test also looks at when sums start (with a bucket's last gradient, not before) and at what the ledger counts. */
+/* Each test also checks when a reduce-scatter starts (with its bucket's last gradient) and what the ledger counts. */
 static void test_zero_bucket_sums_of_microbatches_land_at_their_owners(void **state) {
     (void)state;
     check_runs(true);
@@ -362,8 +359,7 @@ static void test_zero_bucket_is_laid_out_rank_by_rank(void **state) {
     bool right = fixture_init(&f, comm_world_size(), comm_world_rank(), true, 1 << 20);
     assert_true(right);
     assert_ok(give(&f, 0, 0, true, false, group_world()));
-    assert_ok(give(&f, 9, 1, true, false, group_world()));           /* 0 and 9 fill the bucket: the next has another
-                                                                      * dtype */
+    assert_ok(give(&f, 9, 1, true, false, group_world()));           /* ends the bucket: the next dtype differs */
     const struct zero_bucket *b = &f.z.buckets[0];
     assert_int_equal(b->n, 2);
     for (int r = 0, at = 0; r < comm_world_size(); r++)
@@ -401,7 +397,7 @@ static void test_zero_bucket_wire_is_its_formula(void **state) {
     }
 }
 
-/* ---- what must not go unnoticed ---- */
+/* ---- faults that must be reported ---- */
 static void test_zero_bucket_refuses_another_order(void **state) {
     (void)state;
     struct fixture f;
@@ -413,7 +409,7 @@ static void test_zero_bucket_refuses_another_order(void **state) {
     fixture_fini(&f);
 }
 
-/* After the sequence's end nothing is foretold any more, not even its first param again. */
+/* After the sequence's end nothing is predicted any more, not even its first param again. */
 static void test_zero_bucket_refuses_a_gradient_too_many(void **state) {
     (void)state;
     struct fixture f;

@@ -1,7 +1,7 @@
 /* ranks: 1  device: any
  *
- * Shards into a bucket, and sums out of it: at every place where a shard may begin, in every dtype; and what lies
- * around stays. */
+ * Shards into a bucket, and sums out of it: at every offset where a shard may begin, in every dtype; the memory
+ * around them is untouched. */
 #include "lib/base/rng.h"
 #include "tests/test.h"
 #include "zero/zero_pack.h"
@@ -11,7 +11,7 @@
 enum { N = 9000, MOST = 8 * N };   /* elements; bytes of the largest */
 static const enum dtype DTYPES[] = {FP64, FP32, BF16, FP16};
 
-/* An operand: what is in the host's memory goes to the device's, and comes back. */
+/* An operand: uploaded from host memory, and downloaded again. */
 static char *up(const void *x, int64_t bytes) {
     const struct device *d = test_device();
     void *there;
@@ -27,7 +27,7 @@ static void down(void *x, char *there, int64_t bytes) {
 
 /* ---- in ---- */
 
-/* Shards of `bytes` go to `at` in each rank's part of a bucket, which has `rest` bytes after them. */
+/* Shards of `bytes` go to `at` in each rank's range of a bucket, which has `rest` bytes after them. */
 static void check_pack(int n_ranks, int64_t bytes, int64_t at, int64_t rest) {
     static unsigned char gradient[MOST], bucket[MOST], expected[MOST];
     int64_t stride = at + bytes + rest, room = stride * n_ranks;

@@ -1,8 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Stage 3's gathered weights: when they are there. On the rows: PARAM_AHEAD of a block stands before the block before,
- * the value lives from AHEAD to DONE, never are more than two blocks' weights there. In a run: what was released is
- * gone. */
+ * Stage 3's gathered weights: when they are live. On the rows: PARAM_AHEAD of a block is before the previous block, the
+ * value lives from AHEAD to DONE, and at most two blocks' weights are live. In a run: a released weight is gone. */
 #include "driver/recipe.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
@@ -46,8 +45,7 @@ static struct window window_of(const struct program *p, const struct tape *t, in
     return w;
 }
 
-/* The first row of the block that runs before `block` on this tape; for the first block, which has none, the tape's
- * end. */
+/* The first row of the block that runs before `block` on this tape; for the first block, the tape's end. */
 static int first_row_of_block_before(const struct program *p, const struct tape *t, int block) {
     int first = t->n, current = -1;
     for (int i = 0; i < t->n; i++) {
@@ -73,7 +71,7 @@ static void check_window(const struct program *p, const struct chunk *k, enum ta
     assert_true(ahead < first_row_of_block_before(p, t, w.block));
 }
 
-/* Which blocks' weights are there at row i: the one that runs, and the next. */
+/* Which blocks' weights are live at row i: the one that runs, and the next. */
 static int blocks_present(const struct program *p, const struct tape *t, int i) {
     int blocks[16], n = 0;
     for (int a = 0; a <= i; a++) {
@@ -145,8 +143,7 @@ static bool none_nan(const double *x, int64_t n) {
     return true;
 }
 
-/* Runs of DONE rows end a block: at each, what the ones before it released is painted, because nothing else ran
- * since. */
+/* Runs of DONE rows end a block: each fills with NaN what the earlier ones released, as nothing else ran since. */
 static enum status on_done(struct run *r, void *self, const struct event *e) {
     struct watch *w = self;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -160,7 +157,7 @@ static enum status on_done(struct run *r, void *self, const struct event *e) {
                                                                      : FAIL(E_INTERNAL, "released before its time");
 }
 
-/* From here on rows run again, and other things may come to the same place. */
+/* From here on rows run again, and other values may use the same memory. */
 static void forget_released(struct run *r, struct watch *w) {
     for (int i = 0; i < r->program.n_params; i++) w->released[i] = NULL;
 }

@@ -1,13 +1,13 @@
 /* ranks: 1  device: cpu
  *
- * What travels, by the formula: every gather and every scatter of a param moves its padded bytes (N-1)/N. How many
+ * Bytes sent, by the formula: every gather and every scatter of a param sends its padded bytes (N-1)/N. How many
  * there are of each is counted here by hand, from the params' names, for several numbers of microbatches m:
  *
  *   stage 1    scattered once, gathered once                           2
  *   stage 2    scattered in each microbatch, gathered once             m + 1
  *   stage 3    and gathered in each forward and each backward          3 m
  *
- * A tied weight goes once a use: the embedding's table also makes the logits. At stage 3 a weight is gathered for
+ * A tied weight is sent once per use: the embedding's table also makes the logits. At stage 3 a weight is gathered for
  * backward only if backward reads it: dx of a product reads the matrix, dx of a layernorm its gain; nothing reads a
  * bias, or the position table, and the embedding has no dx. */
 #include "driver/recipe.h"

@@ -1,31 +1,31 @@
 /* ZeRO: the zero redundancy optimizer.
  *
- * Idea: N replicas hold the same weights w, the same summed gradients g and the same optimizer states s. Let replica r
- * own one N-th of each, and keep only as much of the rest as it must:
+ * Idea: N replicas hold the same weights w, the same all-reduced gradients g and the same optimizer states s. Let
+ * replica r own one N-th of each, and keep the rest only while it is needed:
  *
- *   stage 1   s divided        each owner updates its part, then the weights are gathered from the owners
- *   stage 2   s, g divided     a gradient is summed straight to its owner, and the rest of it forgotten
- *   stage 3   s, g, w divided  a block's weights are gathered just before they are used, and forgotten after
+ *   stage 1   s sharded        each owner updates its shard, then the weights are all-gathered from the owners
+ *   stage 2   s, g sharded     a gradient is reduce-scattered to its owners, and the whole gradient freed
+ *   stage 3   s, g, w sharded  a block's weights are all-gathered just before they are used, and freed after
  *
  * Formula (bytes per parameter and rank; w = g = 2, s = 12 in bf16 with fp32 states):
  *   stage 1   w + g + s/N = 4 + 12/N       stage 2   w + (g + s)/N = 2 + 14/N       stage 3   (w + g + s)/N = 16/N
  *
- * Stored where: every param is cut by itself into N equal shards, rounded up; rank r owns elements [r shard, (r+1)
- * shard). So a tied weight is cut alike on both pipeline stages. Whole gradients (stages 2, 3) and gathered weights
- * (stage 3) are values of the program, alive from their first to their last use in a block.
+ * Stored where: every param is sharded by itself into N equal shards, rounded up; rank r owns elements r shard to
+ * (r + 1) shard - 1. So a tied weight has the same shards on both pipeline stages. Whole gradients (stages 2, 3) and
+ * gathered weights (stage 3) are values of the program, live from their first to their last use in a block.
  *
  * Sent when, for S bytes of weights or gradients, m microbatches, U = S (N-1)/N:
  *   stage 1   GRAD_READY, final: reduce-scatter U      PARAM_PUBLISH: gather U               2 U, as an all-reduce
  *   stage 2   GRAD_READY, each microbatch: m U         PARAM_PUBLISH: gather U               (m + 1) U
  *   stage 3   GRAD_READY, each microbatch: m U         gathers in forward and backward 2m U  3 m U
- * A tied weight is gathered and scattered once per use; what backward does not read (a bias, the position table) is
- * gathered for forward only. Weights are prefetched a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits), gradients
- * are reduced in buckets while backward continues (zero_bucket.c).
+ * A tied weight is gathered and scattered once per use; weights that backward does not read (biases, the position
+ * table) are gathered for forward only. Weights are prefetched a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits).
+ * Gradients are reduced in buckets while backward continues (zero_bucket.c).
  *
- * Offload: optimizer states (and at stage 3 the weight shards) lie in host memory, and the update runs there.
+ * Offload: optimizer states (and at stage 3 the weight shards) are in host memory, and the update runs there.
  *
- * What breaks: reading a weight after it was forgotten; adding a microbatch's sum twice; a norm that forgets the other
- * shards (each rank counts what it owns, and the sum goes over all ranks).
+ * What breaks: reading a weight after it was freed; adding a microbatch's gradient twice; a norm that leaves out the
+ * other shards (each rank counts what it owns, and the squares are all-reduced over all ranks).
  *
  * Source: Rajbhandari et al. 2020, "ZeRO"; Ren et al. 2021, "ZeRO-Offload". */
 #include "zero/zero.h"
@@ -91,8 +91,7 @@ static enum status foretell(const struct plan *plan, const struct compiled *c, s
     return zero_buckets_init(z, c, (int)plan->mesh.dp, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
 }
 
-/* How often each param is gathered in a step. Stages 1 and 2 publish every weight once; stage 3 gathers wherever the
- * rows say so. */
+/* Gathers of each param per step: one at PARAM_PUBLISH (stages 1 and 2), or one per PARAM_AHEAD row (stage 3). */
 static void count_gathers(const struct plan *plan, const struct compiled *c, int64_t *times) {
     const struct program *p = c->program;
     for (int i = 0; i < p->n_params; i++) times[i] = zero_options(plan)->stage < 3 && p->params[i].present;
@@ -130,10 +129,10 @@ static enum status zero_cost(const struct plan *plan, const struct compiled *c, 
 /* ---- events ---- */
 struct zero {
     struct zero_buckets buckets;
-    struct comm_request *gathers;    /* by param: its weights are on their way */
+    struct comm_request *gathers;    /* by param: the gather of its weights */
 };
 
-/* A shard that is kept in host memory goes up first, to its own place in the whole. */
+/* A shard in host memory is uploaded first, to its offset in the whole weight. */
 static enum status bring_up(struct run *r, const struct param *w, char *whole, const char **own) {
     int64_t bytes = w->shard_n * (int64_t)dtype_size(w->type.dtype);
     char *place = whole + r->plan.place.rank.dp * bytes;
@@ -173,7 +172,7 @@ static enum status zero_backward_end(struct run *r, void *self, const struct eve
     return zero_buckets_finish(&z->buckets, &r->program, scatters_every(&r->plan));
 }
 
-/* Stages 1 and 2: everybody needs the whole weights again. All gathers fly at once, each in place. */
+/* Stages 1 and 2: all ranks need the whole weights again. All gathers are in flight at once, each in place. */
 static enum status zero_param_publish(struct run *r, void *self, const struct event *e) {
     struct zero *z = self;
     (void)e;

@@ -1,4 +1,4 @@
-/* ZeRO: what data parallel replicas hold twice is divided among them. See zero.c. */
+/* ZeRO: data parallel replicas shard the states that each of them would otherwise hold whole. See zero.c. */
 #ifndef TRIVIUM_ZERO_ZERO_H
 #define TRIVIUM_ZERO_ZERO_H
 

@@ -1,21 +1,20 @@
-/* Gradients on their way to their owners.
+/* Buckets of gradients, reduce-scattered to their owners.
  *
- * A reduce-scatter for every gradient pays its latency hundreds of times a step, so gradients travel in buckets. Each
- * param is cut into n equal shards by itself (so that tied copies on two pipeline stages are cut alike), but a
- * reduce-scatter gives rank r one contiguous piece. A bucket is therefore laid out rank by rank: all shards 0 of its
- * params, then all shards 1, ...
+ * A reduce-scatter per gradient would pay the latency hundreds of times per step, so gradients are sent in buckets.
+ * Each param is sharded by itself into n equal shards, so that tied copies on two pipeline stages have the same shards.
+ * But a reduce-scatter gives rank r one contiguous range. A bucket is therefore laid out rank by rank: shard 0 of all
+ * its params, then shard 1 of all, ...
  *
  *   params      a0 a1 | b0 b1 | c0 c1           x_r: what rank r owns of x
- *   full        a0 b0 c0 | a1 b1 c1             reduce-scatter: rank r gets the sum of its part
+ *   full        a0 b0 c0 | a1 b1 c1             reduce-scatter: rank r gets the sum of its shards
  *
- * Copying has a use of its own: the gradient's buffer is free as soon as it has been copied, which is what lets stages
- * 2 and 3 keep no whole gradients but one block's at a time.
+ * The copy has a second use: the gradient's buffer is free as soon as it has been copied. So stages 2 and 3 keep whole
+ * gradients of only one block at a time.
  *
- * Two slots alternate: one bucket is filled while the other flies. Which gradients come in which order is read off the
- * rows and the schedule beforehand, so every bucket's size, and the memory of the slots, is known before the first
- * step.
+ * Two slots alternate: one bucket is filled while the other is in flight. The order of gradients is predicted from the
+ * rows and the schedule, so every bucket's size, and the memory of the slots, is known before the first step.
  *
- * Source: Rajbhandari et al. 2020, section 5; DeepSpeed's stage_1_and_2.py for what is done in practice. */
+ * Source: Rajbhandari et al. 2020, section 5; DeepSpeed's stage_1_and_2.py for the practice. */
 #include "zero/zero_bucket.h"
 
 #include "lib/base/grow.h"
@@ -24,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- foretelling ---- */
+/* ---- prediction ---- */
 static void foretell(struct zero_buckets *z, const struct compiled *c, bool every) {
     struct row_walk at = {0};
     for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));) {
@@ -78,7 +77,7 @@ void zero_buckets_fini(struct zero_buckets *z) {
 }
 
 /* ---- memory and bill ---- */
-/* Lay the slots out from base, which may be NULL to learn the extent. */
+/* Lay the slots out from base; base NULL: only compute the extent. @return bytes */
 static int64_t lay_out(struct zero_slot slots[ZERO_SLOTS], char *base) {
     int64_t end = 0;
     for (int i = 0; i < ZERO_SLOTS; i++) {
@@ -110,13 +109,13 @@ void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *pl
 }
 
 /* ---- running ---- */
-/* This rank's shard of a whole gradient, or the shard that is all it keeps. */
+/* This rank's shard of the gradient, stored within the whole or alone. */
 static void *own_grad(const struct param *w) {
     int64_t first = w->grad_residence == RESIDENT_OWN ? 0 : w->own_first;
     return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
 }
 
-/* The sums of a slot's bucket have arrived: hand them to their params. */
+/* Wait for the slot's bucket, and hand the results to their params. */
 static enum status arrive(struct zero_buckets *z, const struct program *p, struct zero_slot *s, bool accumulate) {
     if (s->bucket < 0) return OK;
     const struct zero_bucket *b = &z->buckets[s->bucket];
@@ -133,7 +132,7 @@ static enum status arrive(struct zero_buckets *z, const struct program *p, struc
     return OK;
 }
 
-/* Copy shard r of the gradient after what rank r's part of the bucket has already. */
+/* Append shard r of the gradient to rank r's range of the bucket, for all r. */
 static enum status pack(const struct zero_buckets *z, const struct zero_bucket *b, struct zero_slot *s,
                         const struct param *w, const void *gradient) {
     int64_t size = (int64_t)dtype_size(b->dtype), bytes = w->shard_n * size;

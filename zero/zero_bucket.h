@@ -1,4 +1,4 @@
-/* Buckets of gradients on their way to their owners. See zero_bucket.c. */
+/* Buckets of gradients, reduce-scattered to their owners. See zero_bucket.c. */
 #ifndef TRIVIUM_ZERO_ZERO_BUCKET_H
 #define TRIVIUM_ZERO_ZERO_BUCKET_H
 
@@ -7,12 +7,10 @@
 
 enum { ZERO_SLOTS = 2 };             /* buckets at a time: one being filled, one in flight */
 
-/* Gradients first .. first + n - 1 of the step's sequence, summed in one reduce-scatter of count elements to every
- * rank. */
+/* Gradients first .. first + n - 1 of the step's sequence, sent in one reduce-scatter of `count` elements per rank. */
 struct zero_bucket { int first, n; int64_t count; enum dtype dtype; };
 
-/* Where a bucket lies while it is filled and sent: its whole gradients, rank by rank, and this rank's part of the
- * sum. */
+/* Memory of a bucket while it is filled and sent: whole gradients, rank by rank, and this rank's shard of the sum. */
 struct zero_slot {
     int64_t full_bytes, shard_bytes;     /* of the largest bucket that uses the slot */
     char *full, *shard;
@@ -21,36 +19,36 @@ struct zero_slot {
 };
 
 struct zero_buckets {
-    const struct device *device;         /* where gradients and slots lie */
+    const struct device *device;         /* whose memory holds gradients and slots */
     int n_ranks, n, n_params;            /* n_params: the length of the sequence */
-    int *params;                         /* whose gradient is ready, in the order of the rows that will run */
+    int *params;                         /* params whose gradient gets ready, in the order of the rows */
     struct zero_bucket *buckets;
     struct zero_slot slots[ZERO_SLOTS];
-    int at;                              /* how much of the sequence this step has seen */
-    int current;                         /* the bucket that is being filled */
-    int64_t filled;                      /* and how many elements a rank it has */
+    int at;                              /* position in the sequence */
+    int current;                         /* the bucket being filled */
+    int64_t filled;                      /* its elements per rank so far */
 };
 
-/** Foretell the step's sequence of gradients from rows and schedule, and cut it into buckets of at least `bytes` (one
- *  gradient at least). every: each GRAD_READY counts (stages 2 and 3); else only the final one of a param (stage 1).
+/** Predict the step's sequence of gradients from rows and schedule, and group it into buckets of at least `bytes` and
+ *  at least one gradient. every: each GRAD_READY counts (stages 2 and 3); else only the final one of a param (stage 1).
  *  @errors E_MEMORY  @collective{none} */
 enum status zero_buckets_init(struct zero_buckets *, const struct compiled *, int n_ranks, bool every, int64_t bytes);
 void zero_buckets_fini(struct zero_buckets *);
 
-/** Bytes of comm memory for the slots; and their addresses, once it is there: memory of the device, like all
- *  gradients. */
+/** Bytes of comm memory for the slots. */
 int64_t zero_buckets_comm_bytes(const struct zero_buckets *);
+/** Lay the slots out in comm: that many bytes of the device's memory, which holds all gradients too. */
 void zero_buckets_place(struct zero_buckets *, const struct device *, void *comm);
-/** A step's sums, by name: one a bucket over AXIS_DP, after backward. place: of the rank whose bill it is. */
+/** Bills the reduce-scatters of a step: one per bucket over AXIS_DP, after backward. place: of the billed rank. */
 void zero_buckets_bill(const struct zero_buckets *, const struct mesh_place *, struct bill *);
 
-/** The gradient of the sequence's next param is ready in `buffer` (padded_n elements): copy it into its bucket; a full
- *  bucket flies off. accumulate: sums that arrive are added to the owners' gradients; else they replace them.
- *  @collective{group, in the same order on all ranks} @errors E_INTERNAL: not the param that was foretold; E_COMM,
- *  E_TIMEOUT */
+/** The gradient of the sequence's next param is ready in `buffer` (padded_n elements): copy it into its bucket, and
+ *  start the bucket's reduce-scatter if it is full. accumulate: results are added to the owners' gradients; else they
+ *  replace them. @collective{group, in the same order on all ranks} @errors E_INTERNAL: not the predicted param;
+ *  E_COMM, E_TIMEOUT */
 enum status zero_buckets_ready(struct zero_buckets *, const struct program *, int param, const void *buffer,
                                bool accumulate, const struct group *);
-/** Wait for what is in flight and make ready for the next step. @collective{group} @errors E_COMM, E_TIMEOUT,
+/** Wait for all buckets in flight, and reset for the next step. @collective{group} @errors E_COMM, E_TIMEOUT,
  *  E_INTERNAL */
 enum status zero_buckets_finish(struct zero_buckets *, const struct program *, bool accumulate);
 

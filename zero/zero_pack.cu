@@ -1,8 +1,8 @@
-/* Shards into a bucket, and arrived sums into the owner's gradient; see zero_pack.h.
+/* Shards into a bucket, and reduced shards into the owner's gradient; see zero_pack.h.
  *
- * Both only move memory. A gradient's place in a bucket begins wherever the ones before it end, so words are as wide as
- * the addresses allow; an addition that cannot go 16 bytes at a time goes element by element, neighbours side by
- * side. */
+ * Both kernels are bound by memory bandwidth. A gradient begins in a bucket where the one before it ends, so the copy
+ * uses the widest words that the addresses allow. The addition takes 16 bytes per thread where it can, else one element
+ * per thread; both are coalesced. */
 #include "zero/zero_pack.h"
 
 #include "lib/base/integer.h"
@@ -19,7 +19,7 @@ static unsigned blocks_of(int64_t n, int64_t most) {
 
 struct __align__(16) word16 { uint64_t half[2]; };
 
-/* Shard blockIdx.y; blocks along x divide its words. */
+/* Shard blockIdx.y; blocks along x share its words. */
 template <class Word> __global__ static void __launch_bounds__(THREADS)
 zero_pack_words(Word *__restrict__ bucket, int64_t stride, const Word *__restrict__ gradient, int64_t words) {
     const Word *from = gradient + blockIdx.y * words;
@@ -59,7 +59,7 @@ __device__ static inline __half sum_of(__half a, __half b) { return __float2half
 
 template <class T> struct __align__(16) pack_of { T x[16 / sizeof(T)]; };
 
-/* packed: how many elements, from the first on, go 16 bytes at a time. */
+/* The first `packed` elements are added 16 bytes at a time. */
 template <class T> __global__ static void __launch_bounds__(THREADS)
 zero_add_packed(T *own, const T *sum, int64_t n, int64_t packed) {
     const int width = 16 / sizeof(T);

@@ -1,4 +1,4 @@
-/* Into a bucket and out of it: the only two things that ZeRO does with elements itself. See zero_bucket.c. */
+/* Copy into a bucket, add out of it: the only kernels that ZeRO has of its own. See zero_bucket.c. */
 #ifndef TRIVIUM_ZERO_ZERO_PACK_H
 #define TRIVIUM_ZERO_ZERO_PACK_H
 
@@ -9,9 +9,8 @@
 extern "C" {
 #endif
 
-/** Shard r of a whole gradient, `bytes` long, to bucket + r stride, for r < n_ranks; bucket points to the gradient's
- *  place in rank 0's part. In the device's memory, in order on the compute stream. @errors E_DEVICE 
- *  @collective{none} */
+/** Copy shard r of a whole gradient, `bytes` long, to bucket + r stride, for r < n_ranks. bucket: where the gradient
+ *  begins in rank 0's shard. In device memory, in order on the compute stream. @errors E_DEVICE  @collective{none} */
 enum status zero_pack(const struct device *, void *bucket, int64_t stride, const void *gradient, int64_t bytes,
                       int n_ranks);
 
@@ -19,7 +18,7 @@ enum status zero_pack(const struct device *, void *bucket, int64_t stride, const
  *  @errors E_DEVICE  @collective{none} */
 enum status zero_add(const struct device *, void *own, const void *sum, int64_t n, enum dtype);
 
-/** The same on a CUDA device's stream: bucket and gradient, own and sum as above. @errors E_DEVICE 
+/** The same on a CUDA device's stream: bucket and gradient, own and sum as above. @errors E_DEVICE
  *  @collective{none} */
 enum status zero_pack_cuda(void *stream, void *bucket, int64_t stride, const void *gradient, int64_t bytes,
                            int n_ranks);
