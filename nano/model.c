@@ -132,7 +132,7 @@ static struct layer layer_new(const struct model *m) {
 }
 
 struct kept *kept_new(const struct model *m) {
-    static struct layer shared;                      /* with --recompute: one layer's, of all microbatches */
+    static struct layer shared;                      /* with --recompute: shared by all microbatches */
     int64_t R = (int64_t)m->B * m->T;
     struct kept *k = room(1, sizeof *k);
     k->x = room(m->n_layers + 1, sizeof *k->x);

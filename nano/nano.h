@@ -1,8 +1,8 @@
 /* nano: a GPT trained in three dimensions, small enough to be read in an hour.
  *
  *   ops.c       what a layer computes: forward and backward of five operations, as loops
- *   model.c     the GPT: which weights there are, and a layer forward and backward, cut by tensor parallelism
- *   parallel.c  who is where in the grid of ranks, and the five messages they exchange
+ *   model.c     the GPT: which weights there are, and a layer forward and backward, sharded by tensor parallelism
+ *   parallel.c  who is where in the grid of ranks, and the messages they exchange
  *   train.c     a step: microbatches through the pipeline (1F1B), gradients summed, AdamW with sharded states (ZeRO-1)
  *
  * The large project does the same with tables instead of calls, on GPUs too. Both give the same losses (make nano).
@@ -44,7 +44,7 @@ void dp_all_gather(real *x, int64_t n);
 /** x = its sum over the first and the last stage, which both hold the tied embedding. Other stages return at once. */
 void tie_sum(real *x, int64_t n);
 double world_sum(double x);
-/** Activations go up the pipeline, their gradients down. A send returns at once; its data may change after the call. */
+/** Activations go up the pipeline, their gradients down. A send copies its data and waits for the one before. */
 enum { UP = 1, DOWN = -1 };
 void stage_send(int way, const real *x, int64_t n);
 void stage_receive(int way, real *x, int64_t n);

@@ -3,8 +3,8 @@
  * Ranks form a grid of p x d x t. A rank is in three groups, each of the ranks that differ from it in one coordinate
  * only:
  *
- *   tensor    t ranks share a layer's matrices      they sum activations, four times a layer and microbatch
- *   data      d ranks hold the same weights         they sum gradients, once a step
+ *   tensor    t ranks share a layer's matrices      all-reduce of activations, twice per layer and pass
+ *   data      d ranks hold the same weights         all-reduce of gradients, once per step
  *   pipeline  p ranks hold consecutive layers       neighbours send activations up and their gradients down
  *
  * With t=2 d=2 p=2:   rank  0 1 2 3 4 5 6 7     tensor {0 1} {2 3} {4 5} {6 7}
@@ -42,7 +42,7 @@ void grid_init(int t, int d, int p) {
         MPI_Barrier(MPI_COMM_WORLD);                 /* rank 0 ends the job */
     }
     grid = (struct grid){grid.rank, grid.n, t, d, p, grid.rank % t, grid.rank / t % d, grid.rank / (t * d)};
-    /* a group: the ranks that are the same number when its own coordinate is left out */
+    /* a group: the ranks that agree in the other two coordinates */
     MPI_Comm_split(MPI_COMM_WORLD, grid.p_i * d + grid.d_i, grid.rank, &tensor);
     MPI_Comm_split(MPI_COMM_WORLD, grid.p_i * t + grid.t_i, grid.rank, &data);
     MPI_Comm_split(MPI_COMM_WORLD, grid.d_i * t + grid.t_i, grid.rank, &pipeline);
@@ -117,7 +117,7 @@ double random_normal(uint64_t seed, const char *name, int64_t element) {
     return sqrt(-2 * log(u)) * cos(6.283185307179586476925 * v);   /* Box and Muller */
 }
 
-/* Where sample i comes in an epoch's order: a permutation of 0 .. n-1 that needs no table. Eight rounds of a Feistel
+/* Which sample is the i-th in an epoch's order: a permutation of 0 .. n-1 that needs no table. Eight rounds of a Feistel
  * network permute 0 .. 4^half - 1; a place outside of n is sent through again. */
 int64_t random_permute(uint64_t seed, const char *name, uint64_t epoch, uint64_t n, uint64_t i) {
     uint64_t key = key_of(seed, name, epoch);

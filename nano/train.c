@@ -71,7 +71,7 @@ static void data_sample(const struct plan *p, int64_t s, int *tokens, int *targe
     }
 }
 
-/* Microbatch k of this replica: which samples it has depends on nothing but the step. */
+/* Microbatch k of this replica. The samples of a step, over all replicas, depend on nothing but the step. */
 static void data_microbatch(const struct plan *p, int64_t step, int k, int *tokens, int *targets) {
     for (int b = 0; b < p->micro_batch; b++) {
         int64_t s = step * p->global_batch + ((int64_t)k * grid.d + grid.d_i) * p->micro_batch + b;
@@ -148,8 +148,8 @@ static void adamw(struct model *m, const struct states *s, int64_t from, int64_t
     }
 }
 
-/* Own is, without ZeRO, everything; with it shard d_i. The norm takes a shard of each replica in any case: each number
- * once. */
+/* This rank updates everything, or with ZeRO shard d_i. For the norm it counts shard d_i either way, so that each
+ * number counts once. */
 static double update(struct model *m, const struct states *s, int step) {
     int64_t from = m->shard * grid.d_i, to = from + m->shard;
     model_tie(m);

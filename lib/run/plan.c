@@ -171,15 +171,15 @@ static enum status settle_world(struct plan *p, int world) {
     if (*dp == 0 && world > 0) {
         if (fmod(world, n) != 0)
             return FAIL(E_CONFIG,
-                        "%s does not divide the %d ranks; use a multiple of %.0f ranks, or a smaller tp or pp",
-                        mesh_sizes_text(&p->mesh, text, sizeof text), world, n);
+                        "%s needs a multiple of %.0f ranks, and there are %d; start that many, or use smaller sizes",
+                        mesh_sizes_text(&p->mesh, text, sizeof text), n, world);
         *dp = world / (int64_t)n;
     }
     for (int d = 0; d < N_DIMS; d++)
         if (p->mesh.at[d] == 0) p->mesh.at[d] = 1;
     n = mesh_n_ranks(&p->mesh);
     if (n > INT_MAX)
-        return FAIL(E_CONFIG, "%s needs %.0f ranks, and the limit is %d; use a smaller dp, tp or pp",
+        return FAIL(E_CONFIG, "%s needs %.0f ranks, and the limit is %d; use smaller sizes",
                     mesh_sizes_text(&p->mesh, text, sizeof text), n, INT_MAX);
     if (world > 0 && n != world)
         return FAIL(E_CONFIG,

@@ -211,7 +211,7 @@ static void test_refuses_a_world_that_tp_and_pp_do_not_divide(void **state) {
     struct plan p = small_plan();
     p.mesh.tp = 3;
     p.mesh.pp = 2;
-    assert_fails(plan_settle(&p, 8), E_CONFIG, "tp=3", "pp=2", "8 ranks", "multiple of 6");
+    assert_fails(plan_settle(&p, 8), E_CONFIG, "tp=3", "pp=2", "there are 8", "multiple of 6");
 }
 
 static void test_refuses_a_layout_of_another_size_than_the_world(void **state) {
@@ -244,7 +244,7 @@ static void test_refuses_more_ranks_than_can_be_numbered(void **state) {
     struct plan p = small_plan();
     p.mesh.dp = p.mesh.tp = p.heads = p.hidden = p.global_batch = 1000000;
     assert_fails(plan_settle(&p, 0), E_CONFIG, "tp=1000000 x dp=1000000 needs", "needs 1000000000000 ranks",
-                 "limit is 2147483647", "use a smaller dp, tp or pp");
+                 "limit is 2147483647", "use smaller sizes");
     assert_fails(plan_settle(&p, 8), E_CONFIG, "needs 1000000000000 ranks", "limit is 2147483647");
     p.mesh.dp = p.global_batch = 1 << 23;
     p.mesh.tp = 1 << 8;
