@@ -117,7 +117,7 @@ double random_normal(uint64_t seed, const char *name, int64_t element) {
     return sqrt(-2 * log(u)) * cos(6.283185307179586476925 * v);   /* Box and Muller */
 }
 
-/* Which sample is the i-th in an epoch's order: a permutation of 0 .. n-1 that needs no table. Eight rounds of a Feistel
+/* The i-th sample in an epoch's order: a permutation of 0 .. n-1 that needs no table. Eight rounds of a Feistel
  * network permute 0 .. 4^half - 1; a place outside of n is sent through again. */
 int64_t random_permute(uint64_t seed, const char *name, uint64_t epoch, uint64_t n, uint64_t i) {
     uint64_t key = key_of(seed, name, epoch);
