@@ -97,7 +97,7 @@ static void fixture_fini(struct fixture *f) {
 static int64_t whole_bytes(const struct param *w) { return w->padded_n * (int64_t)dtype_size(w->grad_type.dtype); }
 
 /* ---- prediction, by hand ---- */
-static void test_zero_bucket_foretells_each_readiness_or_the_final_one(void **state) {
+static void test_zero_bucket_predicts_each_readiness_or_the_final_one(void **state) {
     (void)state;
     struct fixture f;
     assert_true(fixture_init(&f, 2, 0, true, 1));
@@ -122,7 +122,7 @@ static enum status note(struct run *r, void *self, const struct event *e) {
     return OK;
 }
 
-static bool foretold(const struct run *r, bool every, const int *seen, int n) {
+static bool predicted(const struct run *r, bool every, const int *seen, int n) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     struct zero_buckets z;
     if (!well(true, zero_buckets_init(&z, &compiled, (int)r->plan.mesh.dp, every, 1))) return false;
@@ -152,15 +152,15 @@ static enum status run_and_record(struct run *r, int zero, struct record *record
     return status;
 }
 
-static void test_zero_bucket_foretells_what_a_run_does(void **state) {
+static void test_zero_bucket_predicts_what_a_run_does(void **state) {
     (void)state;
     for (int zero = 1; zero <= 3; zero++) {
         static struct record record;
         struct run r;
         record.n = record.n_final = 0;
         bool ran = well(true, run_and_record(&r, zero, &record));
-        bool all = agree_all(ran && foretold(&r, true, record.all, record.n));
-        bool final = agree_all(ran && foretold(&r, false, record.final, record.n_final));
+        bool all = agree_all(ran && predicted(&r, true, record.all, record.n));
+        bool final = agree_all(ran && predicted(&r, false, record.final, record.n_final));
         run_destroy(&r);
         assert_true(all);
         assert_true(final);
@@ -435,8 +435,8 @@ static void test_zero_bucket_refuses_to_finish_unfinished(void **state) {
     fixture_fini(&f);
 }
 
-TESTS(unit_test(test_zero_bucket_foretells_each_readiness_or_the_final_one),
-      unit_test(test_zero_bucket_foretells_what_a_run_does), unit_test(test_zero_bucket_cuts_by_size_and_dtype),
+TESTS(unit_test(test_zero_bucket_predicts_each_readiness_or_the_final_one),
+      unit_test(test_zero_bucket_predicts_what_a_run_does), unit_test(test_zero_bucket_cuts_by_size_and_dtype),
       unit_test(test_zero_bucket_slots_hold_their_largest_bucket),
       unit_test(test_zero_bucket_sums_of_microbatches_land_at_their_owners),
       unit_test(test_zero_bucket_final_sums_land_at_their_owners), unit_test(test_zero_bucket_is_laid_out_rank_by_rank),

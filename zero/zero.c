@@ -87,7 +87,7 @@ static enum status zero_rewrite(const struct plan *plan, struct program *p) {
 /* ---- cost ---- */
 static bool scatters_every(const struct plan *plan) { return zero_options(plan)->stage >= 2; }
 
-static enum status foretell(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
+static enum status predict(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
     return zero_buckets_init(z, c, (int)plan->mesh.dp, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
 }
 
@@ -119,7 +119,7 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
 
 static enum status zero_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct zero_buckets z;
-    TRY(foretell(plan, c, &z));
+    TRY(predict(plan, c, &z));
     bill->technique_comm_bytes += zero_buckets_comm_bytes(&z);
     zero_buckets_bill(&z, &c->program->place, bill);
     zero_buckets_fini(&z);
@@ -198,7 +198,7 @@ static enum status zero_attach(struct run *r, void **self) {
     if (!z) return FAIL(E_MEMORY, "no memory for the tables of zero");
     z->gathers = calloc((size_t)r->program.n_params + 1, sizeof *z->gathers);
     if (!z->gathers) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
-    TRY(foretell(&r->plan, &compiled, &z->buckets));
+    TRY(predict(&r->plan, &compiled, &z->buckets));
     TRY(run_take_comm(r, zero_buckets_comm_bytes(&z->buckets), &comm));
     zero_buckets_place(&z->buckets, r->device, comm);
     return subscribe(r, z);

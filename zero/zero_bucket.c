@@ -24,7 +24,7 @@
 #include <string.h>
 
 /* ---- prediction ---- */
-static void foretell(struct zero_buckets *z, const struct compiled *c, bool every) {
+static void predict(struct zero_buckets *z, const struct compiled *c, bool every) {
     struct row_walk at = {0};
     for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));) {
         if (r->kind != ROW_GRAD_READY || (!every && !row_is_final(r, at.action))) continue;
@@ -64,7 +64,7 @@ static void size_slots(struct zero_buckets *z) {
 enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every,
                               int64_t bytes) {
     *z = (struct zero_buckets){.n_ranks = n_ranks};
-    foretell(z, c, every);
+    predict(z, c, every);
     cut(z, c->program, bytes);
     size_slots(z);
     return OK;

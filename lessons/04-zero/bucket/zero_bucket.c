@@ -1,6 +1,6 @@
 /* Gradients on their way to their owners: the starter of lesson 04, exercise "bucket". It stands in for
  * zero/zero_bucket.c. zero/zero_bucket.h says what each function promises, lesson 04 why ("Stage 2: buckets on their
- * way to their owners"). What foretells the sequence is given.
+ * way to their owners"). What predicts the sequence is given.
  *
  * A reduce-scatter for every gradient pays its latency hundreds of times a step, so gradients travel in buckets. Each
  * param is cut into n equal shards by itself (so that tied copies on two pipeline stages are cut alike), but a
@@ -25,8 +25,8 @@
 #include "zero/zero_pack.h" /* zero_pack, zero_add: the two things that are done with elements */
 #include <stdlib.h>
 
-/* ---- foretelling ---- */
-static void foretell(struct zero_buckets *z, const struct compiled *c, bool every) {
+/* ---- predicting ---- */
+static void predict(struct zero_buckets *z, const struct compiled *c, bool every) {
     struct row_walk at = {0};
     for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));) {
         if (r->kind != ROW_GRAD_READY || (!every && !row_is_final(r, at.action))) continue;
@@ -53,7 +53,7 @@ static enum status size_slots(struct zero_buckets *z) {
 enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every,
                               int64_t bytes) {
     *z = (struct zero_buckets){.n_ranks = n_ranks};
-    foretell(z, c, every);
+    predict(z, c, every);
     TRY(cut(z, c->program, bytes));
     return size_slots(z);
 }
@@ -86,7 +86,7 @@ void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *pl
 
 /* ---- running ---- */
 
-/* 1. Is it the param that was foretold? 2. A bucket's first gradient needs the slot: who flies there has to have
+/* 1. Is it the param that was predicted? 2. A bucket's first gradient needs the slot: who flies there has to have
  * arrived. 3. Pack the shards rank by rank. 4. With the bucket's last gradient, start comm_reduce_scatter_start. A sum
  * that has arrived goes to the owner's gradient: w->grad where only the own shard is kept (RESIDENT_OWN),
  * else at element own_first of it. */
@@ -96,7 +96,7 @@ enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, 
     return FAIL(E_TODO, "taking a gradient into its bucket is still to be written");
 }
 
-/* Everything foretold has come, everything in flight arrives; then the step may begin again. */
+/* Every predicted gradient has come, everything in flight arrives; then the step may begin again. */
 enum status zero_buckets_finish(struct zero_buckets *z, const struct program *p, bool accumulate) {
     (void)z, (void)p, (void)accumulate;
     return FAIL(E_TODO, "waiting for the buckets is still to be written");

@@ -67,17 +67,17 @@ static void scores(struct tile_ahead *ahead, real *s, const real *q, const real 
     hide_later_keys(s, t0, nq, j0, nk);
 }
 
-/* ---- memory, asked for while products are made: rows of a head are far apart, so no processor foretells them ---- */
+/* ---- prefetch while products are made: rows of a head are far apart, so no hardware prefetches them ---- */
 
-static void ask_for_rows(struct tile_ahead *x, const elem *at, int64_t stride) {
+static void prefetch_rows(struct tile_ahead *x, const elem *at, int64_t stride) {
     x->at[x->n] = (const char *)at;
     x->stride[x->n++] = stride * (int64_t)sizeof(elem);
 }
 
-static void ask_for_qkv(struct tile_ahead *x, const struct head *head, const elem *qkv) {
-    ask_for_rows(x, qkv + head->q_at, head->s.row);
-    ask_for_rows(x, qkv + head->k_at, head->s.row);
-    ask_for_rows(x, qkv + head->v_at, head->s.row);
+static void prefetch_qkv(struct tile_ahead *x, const struct head *head, const elem *qkv) {
+    prefetch_rows(x, qkv + head->q_at, head->s.row);
+    prefetch_rows(x, qkv + head->k_at, head->s.row);
+    prefetch_rows(x, qkv + head->v_at, head->s.row);
 }
 
 /* All T rows of each, spread over the products of a head, `products` for each tile with each: from the first on, at
@@ -102,8 +102,8 @@ static struct tile_ahead ahead_in_forward(const struct call *call, const struct 
     struct tile_ahead x = {0};
     struct head next;
     if (!next_head(call, head, &next)) return x;
-    ask_for_qkv(&x, &next, call->in[0].data);
-    ask_for_rows(&x, (elem *)call->out[0].data + next.y_at, next.y_row);
+    prefetch_qkv(&x, &next, call->in[0].data);
+    prefetch_rows(&x, (elem *)call->out[0].data + next.y_at, next.y_row);
     spread(&x, &head->s, 2);
     return x;
 }
@@ -112,11 +112,11 @@ static struct tile_ahead ahead_in_forward(const struct call *call, const struct 
 static struct tile_ahead ahead_in_backward(const struct call *call, const struct head *head) {
     struct tile_ahead x = {0};
     struct head next;
-    ask_for_qkv(&x, head, call->din[0].data);
+    prefetch_qkv(&x, head, call->din[0].data);
     if (next_head(call, head, &next)) {
-        ask_for_qkv(&x, &next, call->in[0].data);
-        ask_for_rows(&x, (elem *)call->out[0].data + next.y_at, next.y_row);
-        ask_for_rows(&x, (elem *)call->dout[0].data + next.y_at, next.y_row);
+        prefetch_qkv(&x, &next, call->in[0].data);
+        prefetch_rows(&x, (elem *)call->out[0].data + next.y_at, next.y_row);
+        prefetch_rows(&x, (elem *)call->dout[0].data + next.y_at, next.y_row);
     }
     spread(&x, &head->s, 5);
     return x;
