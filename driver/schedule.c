@@ -12,7 +12,7 @@
 struct request {
     int schedule;
     int64_t pp, microbatches, chunks;
-    double time_f, time_b, time_c;
+    double time_f, time_b, time_w, time_c;
     int json;
     char svg[OPTION_TEXT_MAX];
 };
@@ -24,10 +24,13 @@ static const struct option OPTIONS[] = {
     {"pp", OPTION_INT, "4", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "schedule", AT(pp)},
     {"microbatches", OPTION_INT, "8", 1, 1 << 20, NULL, "", "microbatches per step: global-batch / dp / micro-batch",
      "schedule", AT(microbatches)},
-    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks per stage", "schedule", AT(chunks)},
+    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "model chunks per stage, for schedules that take them",
+     "schedule", AT(chunks)},
     {"time-f", OPTION_REAL, "1", 1e-6, 1e6, NULL, "",
      "time of a microbatch's forward in all layers of a stage; a chunk takes its share", "time", AT(time_f)},
     {"time-b", OPTION_REAL, "2", 1e-6, 1e6, NULL, "", "time of its backward", "time", AT(time_b)},
+    {"time-w", OPTION_REAL, "0", 0, 1e6, NULL, "",
+     "how much of that is weight gradients, which some schedules run apart; 0: half of it", "time", AT(time_w)},
     {"time-c", OPTION_REAL, "0", 0, 1e6, NULL, "", "time of a message from stage to stage; no stage is busy meanwhile",
      "time", AT(time_c)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "output", AT(json)},
@@ -37,18 +40,24 @@ static const struct option OPTIONS[] = {
 /* ---- as text ---- */
 static void print_head(const struct schedule_chart *c) {
     schedule_chart_title(c, stdout);
-    printf("; forward %g, backward %g", c->forward, c->backward);
+    printf("; forward %g, backward %g", c->time.f, c->time.bi + c->time.w);
+    if (c->row->split_weight) printf(", %g of it weight gradients", c->time.w);
     if (c->transfer > 0) printf(", transfer %g", c->transfer);
     printf("\n\n");
 }
 
 static void print_bubble(const struct schedule_chart *c) {
     const struct pp_shape shape = schedule_chart_shape(c);
-    double formula = c->row->bubble(&shape, c->forward, c->backward);
-    printf("\nstep     %g = %g of work + %g idle, on every stage\n", c->timeline.makespan, c->work, c->bubble);
-    printf("bubble   %g; closed form %s = %g%s; %.1f%% of the step, %.1f%% of the work\n", c->bubble,
-           c->row->bubble_text, formula, c->transfer > 0 ? " without transfers" : "",
-           100 * c->bubble / c->timeline.makespan, 100 * c->bubble / c->work);
+    printf("\nstep     %g = %g of work + %g idle, on every stage\n", c->timeline.makespan, c->work, c->idle);
+    printf("bubble   %g; ", c->bubble);
+    if (c->row->bubble)
+        printf("closed form %s = %g%s; ", c->row->bubble_text, c->row->bubble(&shape, &c->time),
+               c->transfer > 0 ? " without transfers" : "");
+    printf("%.1f%% of the step, %.1f%% of the work\n", 100 * c->bubble / c->timeline.makespan,
+           100 * c->bubble / c->work);
+    if (c->idle > c->bubble * (1 + 1e-9))
+        printf("         from a stage's own first action to its last; with a sum over all stages at the end, %g\n",
+               c->idle);
     printf("checked  each forward has its backward, each send its receive; no deadlock with %d staging buffer%s a "
            "direction\n",
            c->send_depth, c->send_depth == 1 ? "" : "s");
@@ -56,10 +65,13 @@ static void print_bubble(const struct schedule_chart *c) {
 
 static void print_peaks(const struct schedule_chart *c) {
     const struct pp_shape shape = schedule_chart_shape(c);
-    printf("\nstage   peak in flight   closed form%s\n",
+    printf("\nstage   peak in flight%s%s\n", c->row->peak ? "   closed form" : "",
            c->n_chunks > 1 ? "   (chunks of microbatches)" : "   (microbatches)");
-    for (int i = 0; i < c->n_stages; i++)
-        printf("%5d   %14d   %11d\n", i, pp_peak_in_flight(&c->stages[i]), c->row->peak(&shape, i));
+    for (int i = 0; i < c->n_stages; i++) {
+        printf("%5d   %14d", i, pp_peak_in_flight(&c->stages[i]));
+        if (c->row->peak) printf("   %11d", c->row->peak(&shape, i));
+        putchar('\n');
+    }
 }
 
 /* ---- as JSON ---- */
@@ -83,12 +95,13 @@ static void print_json(const struct schedule_chart *c) {
                                                 "transfers", actions_json(c, i, false)));
         json_array_append_new(peaks, json_integer(pp_peak_in_flight(&c->stages[i])));
     }
-    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f}", "schedule", c->row->name, "pp", c->n_stages,
-                            "microbatches", c->n_microbatches, "chunks", c->n_chunks, "time_f", c->forward, "time_b",
-                            c->backward, "time_c", c->transfer);
+    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "schedule", c->row->name, "pp", c->n_stages,
+                            "microbatches", c->n_microbatches, "chunks", c->n_chunks, "time_f", c->time.f, "time_b",
+                            c->time.bi + c->time.w, "time_w", c->time.w, "time_c", c->transfer);
     json_t *more =
-        json_pack("{s:f, s:f, s:f, s:f, s:i, s:o, s:o}", "makespan", c->timeline.makespan, "bubble", c->bubble,
-                  "bubble_fraction", c->bubble / c->timeline.makespan, "bubble_over_work", c->bubble / c->work,
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:i, s:o, s:o}", "makespan", c->timeline.makespan, "idle", c->idle,
+                  "bubble", c->bubble, "bubble_fraction", c->bubble / c->timeline.makespan, "bubble_over_work",
+                  c->bubble / c->work,
                   "send_depth", c->send_depth, "peak_in_flight", peaks, "stages", stages);
     json_object_update(all, more);
     json_dumpf(all, stdout, JSON_INDENT(2));
@@ -124,9 +137,13 @@ static enum status show(const struct request *q, struct schedule_chart *c) {
 
 static enum status parse_and_show(struct request *q, struct options *o, int argc, char **argv) {
     TRY(options_parse(o, argc, argv));
+    double weight = q->time_w > 0 ? q->time_w : q->time_b / 2;
+    if (weight >= q->time_b)
+        return FAIL(E_CONFIG, "time-w=%g is part of time-b=%g, which is the whole backward; use less", q->time_w,
+                    q->time_b);
     struct schedule_chart c = {.row = pp_schedule_at(q->schedule), .n_stages = (int)q->pp,
-                               .n_chunks = (int)q->chunks, .n_microbatches = (int)q->microbatches, .forward = q->time_f,
-                               .backward = q->time_b, .transfer = q->time_c};
+                               .n_chunks = (int)q->chunks, .n_microbatches = (int)q->microbatches, 
+                               .time = {q->time_f, q->time_b - weight, weight}, .transfer = q->time_c};
     enum status status = show(q, &c);
     schedule_chart_fini(&c);
     return status;

@@ -1,8 +1,8 @@
 /* --trace: which steps, when the file is written, and the line that says what is in it. */
 #include "driver/train_state.h"
+#include "driver/chart/schedule_chart.h"
 #include "lib/base/log.h"
 #include "pp/pp.h"
-#include "pp/pp_schedule.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -50,19 +50,26 @@ enum status train_trace_prepare(struct training *t) {
     return fail_agree(group_world(), status);
 }
 
-/* What was measured, beside pp.c's closed form for the mean F and B of a microbatch. */
-static void tell_bubble(const struct plan *p, const struct trace_data *d) {
+/* What was measured, beside what the schedule idles against a clock with the mean F, B and W of a microbatch. */
+static enum status tell_bubble(const struct plan *p, const struct trace_data *d) {
     struct trace_bubble b = trace_bubble(d);
-    const struct pp_shape shape = {(int)p->mesh.pp, (int)pp_options(p)->chunks, p->n_microbatches};
-    double formula_s = pp_schedule_at(pp_options(p)->schedule)->bubble(&shape, b.forward_s, b.backward_s);
-    double work_s = p->n_microbatches * (b.forward_s + b.backward_s);
-    printf("bubble %.2f ms per step, %.1f%% of forward and backward; closed form (p-1)(F+B)/v %.2f ms, %.1f%%, with F "
-           "%.2f ms and B %.2f ms\n",
-           1e3 * b.idle_s, 100 * b.idle_s / b.window_s, 1e3 * formula_s, 100 * formula_s / (formula_s + work_s),
-           1e3 * b.forward_s, 1e3 * b.backward_s);
+    struct schedule_chart c = {.row = pp_schedule_at(pp_options(p)->schedule), .n_stages = (int)p->mesh.pp,
+                               .n_chunks = (int)pp_options(p)->chunks, .n_microbatches = p->n_microbatches,
+                               .time = {b.forward_s, b.backward_s, b.weight_s}};
+    enum status status = schedule_chart_make(&c);
+    if (status == OK) {
+        printf("bubble %.2f ms per step, %.1f%% of forward and backward; by the schedule %.2f ms, %.1f%%, with F %.2f "
+               "ms and %s %.2f ms",
+               1e3 * b.idle_s, 100 * b.idle_s / b.window_s, 1e3 * c.idle, 100 * c.idle / c.timeline.makespan,
+               1e3 * c.time.f, c.row->split_weight ? "Bi" : "B", 1e3 * c.time.bi);
+        if (c.row->split_weight) printf(" and W %.2f ms", 1e3 * c.time.w);
+        putchar('\n');
+    }
+    schedule_chart_fini(&c);
+    return status;
 }
 
-static void tell(const struct training *t, const struct trace_data *d) {
+static enum status tell(const struct training *t, const struct trace_data *d) {
     double uncertainty_s = 0;
     int64_t spans = 0, dropped = 0;
     for (int i = 0; i < d->n_ranks; i++) {
@@ -73,13 +80,14 @@ static void tell(const struct training *t, const struct trace_data *d) {
     if (dropped)
         log_warn("trace: %" PRId64 " spans did not fit and are missing; its bubble is unknown",
                  dropped);
-    if (log_get_level() < LOG_INFO) return;
+    if (log_get_level() < LOG_INFO) return OK;
     printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64
            " spans (%.1f MiB per rank beside the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",
            t->setup.plan.trace, d->first_step + 1, d->first_step + d->n_steps, d->n_ranks, d->n_ranks == 1 ? "" : "s",
            spans, (double)trace_room_bytes(t->trace) / (1 << 20), 1e6 * uncertainty_s);
-    if (!dropped) tell_bubble(&t->setup.plan, d);
+    enum status status = dropped ? OK : tell_bubble(&t->setup.plan, d);
     fflush(stdout);
+    return status;
 }
 
 static enum status finish(struct training *t) {
@@ -89,7 +97,7 @@ static enum status finish(struct training *t) {
     enum status status = trace_gather(t->trace, &data);
     if (status == OK && data.n_ranks > 0 && data.n_steps > 0) {
         enum status written = trace_write(&data, &t->setup.plan, t->setup.plan.trace);
-        if (written == OK) tell(t, &data);
+        if (written == OK) status = tell(t, &data);
         train_pass_over_file(t, written);
     }
     trace_data_fini(&data);

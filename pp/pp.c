@@ -33,8 +33,8 @@
 static const struct option OPTIONS[] = {
     {"schedule", OPTION_CHOICE, "1f1b", 0, 0, PP_SCHEDULES, "",
      "pipeline schedule: the order of forwards and backwards", "parallelism", AT(schedule)},
-    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "", "interleaved: model chunks per rank (virtual stages)", "parallelism",
-     AT(chunks)},
+    {"chunks", OPTION_INT, "1", 1, 1024, NULL, "",
+     "model chunks per rank (virtual stages), for schedules that take them", "parallelism", AT(chunks)},
     {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers",
      "layers of each stage, as in 3,4,5; empty: even, the remainder to the first stages", "parallelism", AT(split)},
 };
@@ -44,63 +44,9 @@ static bool pp_wanted(const struct plan *plan) {
     return plan->mesh.pp > 1 || o->schedule != SCHEDULE_1F1B || o->chunks > 1 || o->split[0];
 }
 
-static struct pp_shape shape_of(const struct plan *plan) {
-    return (struct pp_shape){(int)plan->mesh.pp, (int)pp_options(plan)->chunks, plan->n_microbatches};
-}
-
-/* ---- which layers on which (virtual) stage ---- */
-static int64_t n_virtual(const struct plan *plan) { return plan->mesh.pp * pp_options(plan)->chunks; }
-
-/* "pp=2 stages", or "pp=2 x chunks=4 = 8 virtual stages". Static storage. */
-static const char *stages_text(const struct plan *plan) {
-    static char text[128];
-    int64_t pp = plan->mesh.pp, chunks = pp_options(plan)->chunks;
-    if (chunks == 1) snprintf(text, sizeof text, "pp=%" PRId64 " stages", pp);
-    else
-        snprintf(text, sizeof text, "pp=%" PRId64 " x chunks=%" PRId64 " = %" PRId64 " virtual stages", pp, chunks,
-                 n_virtual(plan));
-    return text;
-}
-
-static enum status assign_evenly(const struct plan *plan, int *stage_of) {
-    int64_t each = plan->layers / n_virtual(plan), more = plan->layers % n_virtual(plan);
-    for (int64_t stage = 0, layer = 0; stage < n_virtual(plan); stage++)
-        for (int64_t i = 0; i < each + (stage < more); i++) stage_of[layer++] = (int)stage;
-    return OK;
-}
-
-static enum status refuse_split(const struct plan *plan) {
-    return FAIL(E_CONFIG,
-                "pp-split=%s does not split layers=%" PRId64 " over %s; give %" PRId64 " positive counts, separated by "
-                "commas, that sum to %" PRId64,
-                pp_options(plan)->split, plan->layers, stages_text(plan), n_virtual(plan), plan->layers);
-}
-
-static enum status assign_as_told(const struct plan *plan, int *stage_of) {
-    int64_t layer = 0, stage = 0;
-    const char *at = pp_options(plan)->split;
-    for (bool more = true; more; stage++) {
-        char *end;
-        long n = strtol(at, &end, 10);
-        more = *end == ',';
-        if (end == at || (*end && !more) || n < 1 || n > plan->layers - layer || stage >= n_virtual(plan))
-            return refuse_split(plan);
-        for (long i = 0; i < n; i++) stage_of[layer++] = (int)stage;
-        at = end + 1;
-    }
-    return layer == plan->layers && stage == n_virtual(plan) ? OK : refuse_split(plan);
-}
-
-static enum status refuse_too_many(const struct plan *plan) {
-    bool fewer_chunks = plan->mesh.pp <= plan->layers && pp_options(plan)->chunks > 1;
-    return FAIL(E_CONFIG, "%s are more than layers=%" PRId64 "; use %s %" PRId64 " or less", stages_text(plan),
-                plan->layers, fewer_chunks ? "chunks" : "pp",
-                fewer_chunks ? plan->layers / plan->mesh.pp : plan->layers);
-}
-
-enum status pp_assign_layers(const struct plan *plan, int *stage_of) {
-    if (n_virtual(plan) > plan->layers) return refuse_too_many(plan);
-    return pp_options(plan)->split[0] ? assign_as_told(plan, stage_of) : assign_evenly(plan, stage_of);
+struct pp_shape pp_shape_of_plan(const struct plan *plan) {
+    const struct pp_options *o = pp_options(plan);
+    return pp_shape_of(pp_schedule_at(o->schedule), (int)plan->mesh.pp, o->chunks, plan->n_microbatches);
 }
 
 static enum status stages_of_layers(const struct plan *plan, int **out) {
@@ -117,61 +63,78 @@ static enum status stages_of_layers(const struct plan *plan, int **out) {
  * allows, and a number of them that the schedule accepts. */
 static int64_t pp_micro_batch(const struct plan *plan, int64_t share) {
     const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
-    struct pp_shape shape = shape_of(plan);
+    struct pp_shape shape = pp_shape_of_plan(plan);
     if (plan->mesh.pp == 1) return share;
     for (int64_t n = 2 * plan->mesh.pp; n <= share && n <= PLAN_MAX_MICROBATCHES; n++) {
         shape.n_microbatches = (int)n;
-        if (share % n == 0 && (!row->legal || row->legal(&shape) == OK)) return share / n;
+        if (share % n == 0 && pp_schedule_legal(row, &shape) == OK) return share / n;
     }
     status_clear();
     return 1;
 }
 
+/* Head and loss as one operation make their weight gradient inside of backward: then the last stage has nothing to put
+ * off, and its backward is longer than the others'. Two operations do not. */
+static void pp_prefer(struct plan *plan) {
+    const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
+    if (row->split_weight && plan->loss_chunk < 0) plan->loss_chunk = 0;
+}
+
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
-    struct pp_shape shape = shape_of(plan);
+    struct pp_shape shape = pp_shape_of_plan(plan);
     TRY(pp_schedule_legal(pp_schedule_at(pp_options(plan)->schedule), &shape));
     TRY(stages_of_layers(plan, &stage_of));
     free(stage_of);
     return OK;
 }
 
-/* ---- rewrite: keep this stage's blocks ---- */
+/* ---- rewrite: keep this rank's blocks ---- */
 /* Block -> virtual stage: blocks before the layers are on the first, blocks after them on the last. */
-static void assign_blocks(const struct plan *plan, const struct program *p, const int *stage_of, int *stage_of_block) {
+static void assign_blocks(const struct program *p, const int *stage_of, int last_stage, int *stage_of_block) {
     for (int b = 0, layer = 0; b < p->n_blocks; b++)
-        stage_of_block[b] = p->blocks[b].is_layer ? stage_of[layer++] : layer == 0 ? 0 : (int)n_virtual(plan) - 1;
+        stage_of_block[b] = p->blocks[b].is_layer ? stage_of[layer++] : layer == 0 ? 0 : last_stage;
 }
 
-struct users { int first_stage, last_stage; };   /* of a param; first_stage -1: none */
+struct users { int first_rank, last_rank; };   /* of a param; first_rank -1: none */
 
-static void note_user(struct users *u, int stage) {
-    if (u->first_stage < 0 || stage < u->first_stage) u->first_stage = stage;
-    if (stage > u->last_stage) u->last_stage = stage;
+static void note_user(struct users *u, int rank) {
+    if (u->first_rank < 0 || rank < u->first_rank) u->first_rank = rank;
+    if (rank > u->last_rank) u->last_rank = rank;
 }
 
-/* A param that two stages use is tied. Only first and last stage share (AXIS_TIE). */
-static void mark_tied(struct program *p, const struct users *users, int here) {
+/* A param that two ranks use is shared: by the model's two ends, or by every rank and its mirror image. */
+static void mark_shared(struct program *p, const struct users *users, int here, enum mesh_axis axis) {
     for (int i = 0; i < p->n_params; i++) {
         const struct users *u = &users[i];
-        if (u->first_stage == u->last_stage || (here != u->first_stage && here != u->last_stage)) continue;
-        p->params[i].tied = true;
+        if (u->first_rank != u->last_rank && (here == u->first_rank || here == u->last_rank))
+            p->params[i].shared = axis;
     }
+}
+
+/* Where a block is of this rank's; in both directions, if there are two: who uses its params. chunk -1: not here. */
+static int chunk_here(const struct plan *plan, int virtual_stage, const struct step *s, struct users *users) {
+    const struct pp_shape shape = pp_shape_of_plan(plan);
+    const struct pp_placement *place = pp_schedule_at(pp_options(plan)->schedule)->place;
+    int chunk = -1;
+    for (int pipe = 0; pipe < place->n_pipes; pipe++) {
+        struct hop at = place->where(&shape, pipe, virtual_stage);
+        for (int k = 0; s && k < s->n_weight; k++) note_user(&users[s->weight[k]], at.rank);
+        if (at.rank == plan->place.rank.pp) chunk = at.chunk;
+    }
+    return chunk;
 }
 
 static void keep_steps(const struct plan *plan, struct program *p, const int *stage_of_block, struct users *users) {
-    int kept = 0, n_stages = (int)plan->mesh.pp, here = plan->place.rank.pp;
+    int kept = 0;
     for (int i = 0; i < p->n_params; i++) users[i] = (struct users){-1, -1};
     for (int i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
-        int stage = stage_of_block[s->block] % n_stages;
-        for (int k = 0; k < s->n_weight; k++) note_user(&users[s->weight[k]], stage);
-        if (stage == here) p->steps[kept++] = p->steps[i];
+        if (chunk_here(plan, stage_of_block[s->block], s, users) >= 0) p->steps[kept++] = *s;
     }
     p->n_steps = kept;
-    p->n_chunks = (int)pp_options(plan)->chunks;
-    for (int b = 0; b < p->n_blocks; b++)
-        p->blocks[b].chunk = stage_of_block[b] % n_stages == here ? stage_of_block[b] / n_stages : -1;
+    p->n_chunks = pp_shape_of_plan(plan).n_chunks;
+    for (int b = 0; b < p->n_blocks; b++) p->blocks[b].chunk = chunk_here(plan, stage_of_block[b], NULL, NULL);
 }
 
 static enum status pp_rewrite(const struct plan *plan, struct program *p) {
@@ -180,9 +143,10 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
     enum status status = stages_of_layers(plan, &stage_of);
     if (status == OK && (!stage_of_block || !users)) status = FAIL(E_MEMORY, "no memory for %d blocks", p->n_blocks);
     if (status == OK) {
-        assign_blocks(plan, p, stage_of, stage_of_block);
+        assign_blocks(p, stage_of, stage_of[plan->layers - 1], stage_of_block);
         keep_steps(plan, p, stage_of_block, users);
-        mark_tied(p, users, plan->place.rank.pp);
+        bool two_pipes = pp_schedule_at(pp_options(plan)->schedule)->place->n_pipes > 1;
+        mark_shared(p, users, plan->place.rank.pp, two_pipes ? AXIS_MIRROR : AXIS_TIE);
     }
     free(stage_of);
     free(stage_of_block);
@@ -192,7 +156,7 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
 
 static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
     const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
-    struct pp_shape shape = shape_of(plan);
+    struct pp_shape shape = pp_shape_of_plan(plan);
     pp_schedule_make(row, &shape, plan->place.rank.pp, out);
     if (shape.n_stages == 1) return OK;
     out->send_depth = pp_send_depth(row, &shape);
@@ -202,5 +166,6 @@ static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
 const struct technique technique_pp = {
     .name = "pp", .claims = CLAIM_SCHEDULE, .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS,
                                                         sizeof(struct pp_options)},
-    .wanted = pp_wanted, .micro_batch = pp_micro_batch, .check = pp_check, .rewrite = pp_rewrite,
+    .wanted = pp_wanted, .micro_batch = pp_micro_batch, .prefer = pp_prefer,
+    .check = pp_check, .rewrite = pp_rewrite,
     .schedule = pp_schedule};

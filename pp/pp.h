@@ -14,9 +14,12 @@ struct pp_options {
 };
 static inline struct pp_options *pp_options(const struct plan *p) { return plan_own(p, &technique_pp.options); }
 
-/** Which virtual stage (chunk * pp + stage) each layer is on: as --pp-split says, or evenly with the remainder on the
+/** Stages, chunks and microbatches of a plan. */
+struct pp_shape pp_shape_of_plan(const struct plan *);
+
+/** Which virtual stage each layer is on: as --pp-split says, or evenly with the remainder on the
  *  first ones. stage_of has plan->layers entries. @errors E_CONFIG: more virtual stages than layers; a split that does
- *  not name pp * chunks positive counts that sum to layers */
+ *  not name as many positive counts that sum to layers */
 enum status pp_assign_layers(const struct plan *, int *stage_of);
 
 #endif

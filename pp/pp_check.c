@@ -39,6 +39,7 @@ static enum status check_range(const struct check *c, int i) {
     if (a->chunk < 0 || a->chunk >= c->n_chunks) return fault(c, i, "is of a chunk that does not exist");
     if (a->microbatch < 0 || a->microbatch >= c->s->n_microbatches)
         return fault(c, i, "is of a microbatch that does not exist");
+    if (!schedule_passes(c->s, a->chunk, a->microbatch)) return fault(c, i, "is of a microbatch of the other pipe");
     return OK;
 }
 
@@ -80,7 +81,7 @@ static enum status check_nothing_missing(const struct check *c) {
         for (int chunk = 0; chunk < c->n_chunks; chunk++)
             for (int m = 0; m < c->s->n_microbatches; m++) {
                 const struct action a = action_of(kind, chunk, m);
-                if (!*seen(c, kind, chunk, m))
+                if (schedule_passes(c->s, chunk, m) && !*seen(c, kind, chunk, m))
                     return FAIL(E_INTERNAL, "stage %d, action %d (its end): %s is missing", c->stage, c->s->n,
                                 pp_action_text(&a));
             }

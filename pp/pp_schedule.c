@@ -1,29 +1,38 @@
-/* Schedules.
+/* GPipe, 1F1B and interleaved 1F1B. Here p = 4 stages, m = 8 microbatches, F = 1 and B = 2; . is idle.
  *
- *   GPipe         all forwards, then all backwards       F0 F1 F2 F3 | B0 B1 B2 B3
- *   1F1B          warm up with p - 1 - stage forwards, then one forward, one backward; then drain
- *                   stage 0 of 2:  F0 F1 B0 F2 B1 F3 B2 B3          stage 1 of 2:  F0 B0 F1 B1 F2 B2 F3 B3
- *   interleaved   1F1B over v chunks of the model per stage: virtual stage = chunk p + stage. The model passes all
- *                 stages v times, so filling and draining are v times shorter. Microbatches come in groups of p: a
- *                 group passes all chunks before the next one starts. With v = 2, chunks a and b, capital letters for
- *                 backward:
- *                   stage 0 of 2:  a0 a1 b0 b1 a2 B0 a3 B1 b2 A0 b3 A1 ...
- *                   stage 1 of 2:  a0 a1 b0 B0 b1 B1 a2 A0 ...
+ * GPipe: all forwards, then all backwards. Invented to keep all stages busy at once, by cutting the batch.
+ * Bubble (p-1)(F+B), filling and draining; peak m microbatches in flight; 1 copy of the weights.
+ * 0  F0 F1 F2 F3 F4 F5 F6 F7 .  .  .  .  .  .  .  .  .  B0--- B1--- B2--- B3--- B4--- B5--- B6--- B7---
+ * 1  .  F0 F1 F2 F3 F4 F5 F6 F7 .  .  .  .  .  .  B0--- B1--- B2--- B3--- B4--- B5--- B6--- B7--- .  .
+ * 2  .  .  F0 F1 F2 F3 F4 F5 F6 F7 .  .  .  B0--- B1--- B2--- B3--- B4--- B5--- B6--- B7--- .  .  .  .
+ * 3  .  .  .  F0 F1 F2 F3 F4 F5 F6 F7 B0--- B1--- B2--- B3--- B4--- B5--- B6--- B7--- .  .  .  .  .  .
  *
- * GPipe and 1F1B idle (p-1)(F+B) per step: filling and draining. The difference is memory: GPipe keeps all m
- * microbatches' activations, 1F1B at most min(p - stage, m). Interleaved idles (p-1)(F+B)/v, keeps a little more (the
- * warm-up is longer) and sends v times as often.
+ * 1F1B: p - 1 - stage forwards to fill, then one forward, one backward; then drain. Invented because GPipe keeps all m
+ * microbatches' activations. Bubble (p-1)(F+B), the same; peak min(p - stage, m); 1 copy.
+ * 0  F0 F1 F2 F3 .  .  .  .  .  .  B0--- F4 B1--- F5 B2--- F6 B3--- F7 B4--- .  B5--- .  B6--- .  B7---
+ * 1  .  F0 F1 F2 .  .  .  .  B0--- F3 B1--- F4 B2--- F5 B3--- F6 B4--- F7 B5--- .  B6--- .  B7--- .  .
+ * 2  .  .  F0 F1 .  .  B0--- F2 B1--- F3 B2--- F4 B3--- F5 B4--- F6 B5--- F7 B6--- .  B7--- .  .  .  .
+ * 3  .  .  .  F0 B0--- F1 B1--- F2 B2--- F3 B3--- F4 B4--- F5 B5--- F6 B6--- F7 B7--- .  .  .  .  .  .
  *
- * All are one rule: forwards are at most `warm` + 1 ahead of backwards.
+ * Interleaved, v = 2: 1F1B over v chunks of the model per stage, here F, B and f, b. Virtual stage = chunk p + stage:
+ * the model passes all stages v times, and filling and draining are v times shorter, for v times as many messages.
+ * Microbatches come in groups of p: a group passes all chunks before the next one starts.
+ * Bubble (p-1)(F+B)/v; peak min(2(p-1-stage) + (v-1)p + 1, m v) chunks; 1 copy.
+ * 0  F0F1F2F3f0f1f2f3F4F5F6. . . b0- F7b1- . f4b2- f5b3- f6B0- f7B1- B2- . B3- . b4- . b5- . b6- . b7- B4- B5- B6- B7-
+ * 1  . F0F1F2F3f0f1f2f3F4. . b0- F5b1- F6b2- F7b3- f4B0- f5B1- f6B2- f7B3- . b4- . b5- . b6- . b7- B4- B5- B6- B7- . .
+ * 2  . . F0F1F2F3f0f1f2. b0- f3b1- F4b2- F5b3- F6B0- F7B1- f4B2- f5B3- f6b4- f7b5- . b6- . b7- B4- B5- B6- B7- . . . .
+ * 3  . . . F0F1F2F3f0b0- f1b1- f2b2- f3b3- F4B0- F5B1- F6B2- F7B3- f4b4- f5b5- f6b6- f7b7- B4- B5- B6- B7- . . . . . .
+ *
+ * All are one rule (pp_count.c): forwards are at most `warm` + 1 ahead of backwards.
  *   GPipe         warm = everything
  *   1F1B          warm = p - 1 - stage
  *   interleaved   warm = (v - 1) p, the first group's way through the earlier chunks, plus 2 (p - 1 - stage): between
  *                 two forwards of the last chunk a backward must come back through the pipeline
  *
  * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2019 (PipeDream), 2021 (Megatron-LM, section 2.2). */
-#include "pp/pp_schedule.h"
+#include "pp/pp_count.h"
 
-static int least(int a, int b) { return a < b ? a : b; }
+#include "lib/base/integer.h"
 
 /* ---- the order ---- */
 void pp_add(struct schedule *s, struct action a) {
@@ -36,44 +45,30 @@ void pp_add(struct schedule *s, struct action a) {
     if (sends) schedule_add(s, forward ? SEND_F : SEND_B, a.chunk, a.microbatch);
 }
 
-/* The k-th forward (or backward) of a stage. Backwards take the chunks from the last to the first. */
-static struct action nth(enum action_kind kind, const struct pp_shape *x, int k) {
-    int group = x->n_stages * x->n_chunks, chunk = k % group / x->n_stages;
-    int microbatch = k / group * x->n_stages + k % x->n_stages;
-    return action_of(kind, kind == ACTION_F ? chunk : x->n_chunks - 1 - chunk, microbatch);
-}
-
-static void keep_ahead(const struct pp_shape *x, int warm, struct schedule *out) {
-    int n = x->n_microbatches * x->n_chunks;
-    for (int f = 0, b = 0; b < n;)
-        if (f < n && f - b <= warm) pp_add(out, nth(ACTION_F, x, f++));
-        else pp_add(out, nth(ACTION_B, x, b++));
-}
-
 /* ---- GPipe ---- */
 static void gpipe_order(const struct pp_shape *x, int stage, struct schedule *out) {
     (void)stage;
-    keep_ahead(x, x->n_microbatches, out);
+    pp_count(x, (struct pp_count){.warm = x->n_microbatches, .group = x->n_microbatches}, out);
 }
 static int gpipe_peak(const struct pp_shape *x, int stage) {
     (void)stage;
     return x->n_microbatches;
 }
-static double bubble(const struct pp_shape *x, double forward, double backward) {
-    return (x->n_stages - 1) * (forward + backward) / x->n_chunks;
+static double bubble(const struct pp_shape *x, const struct pp_work *t) {
+    return (x->n_stages - 1) * (t->f + t->bi + t->w) / x->n_chunks;
 }
-const struct pp_schedule pp_gpipe = {.name = "gpipe", .order = gpipe_order, .peak = gpipe_peak, .bubble = bubble,
-                                     .bubble_text = "(p-1)(F+B)"};
+const struct pp_schedule pp_gpipe = {.name = "gpipe", .place = &pp_wind, .order = gpipe_order, .peak = gpipe_peak,
+                                     .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
 
 /* ---- 1F1B ---- */
 static void one_f_one_b_order(const struct pp_shape *x, int stage, struct schedule *out) {
-    keep_ahead(x, x->n_stages - 1 - stage, out);
+    pp_count(x, (struct pp_count){.warm = x->n_stages - 1 - stage, .group = x->n_microbatches}, out);
 }
 static int one_f_one_b_peak(const struct pp_shape *x, int stage) {
-    return least(x->n_stages - stage, x->n_microbatches);
+    return (int)min64(x->n_stages - stage, x->n_microbatches);
 }
-const struct pp_schedule pp_1f1b = {.name = "1f1b", .order = one_f_one_b_order, .peak = one_f_one_b_peak,
-                                    .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
+const struct pp_schedule pp_1f1b = {.name = "1f1b", .place = &pp_wind, .order = one_f_one_b_order,
+                                    .peak = one_f_one_b_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
 
 /* ---- interleaved: with one chunk it is 1F1B ---- */
 static int interleaved_warmup(const struct pp_shape *x, int stage) {
@@ -81,21 +76,13 @@ static int interleaved_warmup(const struct pp_shape *x, int stage) {
     return x->n_chunks == 1 ? after : 2 * after + (x->n_chunks - 1) * x->n_stages;
 }
 static void interleaved_order(const struct pp_shape *x, int stage, struct schedule *out) {
-    keep_ahead(x, interleaved_warmup(x, stage), out);
+    pp_count(x, (struct pp_count){.warm = interleaved_warmup(x, stage), .group = x->n_stages}, out);
 }
 static int interleaved_peak(const struct pp_shape *x, int stage) {
-    return least(interleaved_warmup(x, stage) + 1, x->n_microbatches * x->n_chunks);
-}
-static enum status interleaved_legal(const struct pp_shape *x) {
-    int p = x->n_stages, m = x->n_microbatches;
-    if (m % p == 0) return OK;
-    return FAIL(E_CONFIG,
-                "schedule=interleaved takes microbatches in groups of pp=%d, and there are %d (global-batch / dp / "
-                "micro-batch); use a multiple, such as %d",
-                p, m, (m / p + 1) * p);
+    return (int)min64(interleaved_warmup(x, stage) + 1, x->n_microbatches * x->n_chunks);
 }
 const struct pp_schedule pp_interleaved = {
-    .name = "interleaved", .chunked = true, .legal = interleaved_legal, .order = interleaved_order,
+    .name = "interleaved", .place = &pp_wind, .chunked = true, .grouped = true, .order = interleaved_order,
     .peak = interleaved_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)/v"};
 
 /* ---- what it keeps ---- */
@@ -103,7 +90,7 @@ int pp_peak_in_flight(const struct schedule *s) {
     int now = 0, peak = 0;
     for (int i = 0; i < s->n; i++) {
         if (s->actions[i].kind == ACTION_F && ++now > peak) peak = now;
-        if (s->actions[i].kind == ACTION_B) now--;
+        if (s->actions[i].kind == (s->split_weight ? ACTION_W : ACTION_B)) now--;
     }
     return peak;
 }

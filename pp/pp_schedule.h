@@ -1,4 +1,7 @@
 /* Pipeline schedules: a row of pure functions each, what is made of a row, and the proof that it does not deadlock.
+ *
+ *   schedule = placement (which rank has which virtual stage: pp_place.c) + order (what each rank computes, and when)
+ *
  * GPipe, 1F1B and interleaved are in pp_schedule.c, others in files of their own; the list of them and the rest are in
  * pp_schedules.c. How to add one: docs/how-to/add-a-schedule.md. */
 #ifndef TRIVIUM_PP_PP_SCHEDULE_H
@@ -6,36 +9,68 @@
 
 #include "lib/program/schedule.h"
 
-/** The input of a schedule: stages of the pipeline, model chunks per stage, microbatches per step. */
+/* The input of a schedule: stages of the pipeline (ranks along pp), model chunks per stage, microbatches per step. */
 struct pp_shape { int n_stages, n_chunks, n_microbatches; };
+
+/* How long a stage's forward, input gradient and weight gradient of a microbatch take, in all its chunks together. */
+struct pp_work { double f, bi, w; };
+
+/* The virtual stages of the model, in its order, and who has them. */
+struct pp_placement {
+    int n_pipes;    /* 2: microbatches pass the ranks in two directions, each through its own copy of the model */
+    int n_chunks;   /* of a rank; 0: as --chunks says */
+    struct hop (*where)(const struct pp_shape *, int pipe, int virtual_stage);   /* its rank and chunk */
+};
+/** wind: stage after stage, and around again for each chunk; vee: down the ranks and back; mirror: down in one pipe, up
+ *  in the other. */
+extern const struct pp_placement pp_wind, pp_vee, pp_mirror;
 
 struct pp_schedule {
     const char *name;                  /* as typed */
-    bool chunked;                      /* a stage may have more than one chunk */
+    const struct pp_placement *place;
+    bool chunked;                      /* takes --chunks */
+    bool grouped;                      /* takes microbatches in groups of n_stages */
+    bool split_weight;                 /* weight gradients are actions of their own */
     /* Refuse a shape that `order` does not support; NULL: it supports all. n_stages and n_microbatches are at least 1;
-     * n_chunks is 1 unless chunked. @errors E_CONFIG */
+     * n_chunks is the placement's unless chunked. @errors E_CONFIG */
     enum status (*legal)(const struct pp_shape *);
     /* What `stage` computes, in any order: pp_add(out, action_of(ACTION_F, chunk, microbatch)) and so on. Of out, all
      * but the actions is set. */
     void (*order)(const struct pp_shape *, int stage, struct schedule *out);
-    /* Staging buffers per direction with which no send ever waits for room, the least number of them: so many copies of
+    /* Staging buffers per channel with which no send ever waits for room, the least number of them: so many copies of
      * sent activations a stage keeps. NULL: 1. */
-    int (*depth)(const struct pp_shape *);
-    /* Closed forms, by which the tests judge the order. Peak: of pp_peak_in_flight. Bubble, and its formula in words:
-     * what a stage idles in a step when one microbatch's forward and backward through all of a stage's chunks take this
-     * long, and a transfer takes no time. */
+    int (*depth)(const struct pp_schedule *, const struct pp_shape *);
+    /* Closed forms, by which the tests judge the order; NULL: none is known. Peak: of pp_peak_in_flight. Bubble, and
+     * its formula in words: what a stage idles from its own first action to its last, when a transfer takes no time. */
     int (*peak)(const struct pp_shape *, int stage);
-    double (*bubble)(const struct pp_shape *, double forward, double backward);
+    double (*bubble)(const struct pp_shape *, const struct pp_work *);
     const char *bubble_text;
 };
 
-/** Huang et al. 2019 | Narayanan et al. 2019 | Narayanan et al. 2021, section 2.2 */
-extern const struct pp_schedule pp_gpipe, pp_1f1b, pp_interleaved;
+/* Every schedule: its number, its row, its name as typed. One line more makes it a choice of --schedule. */
+#define EVERY_SCHEDULE(X)                                             \
+    X(SCHEDULE_GPIPE, pp_gpipe, "gpipe")                              \
+    X(SCHEDULE_1F1B, pp_1f1b, "1f1b")                                 \
+    X(SCHEDULE_INTERLEAVED, pp_interleaved, "interleaved")            \
+    X(SCHEDULE_NAIVE, pp_naive, "naive")                              \
+    X(SCHEDULE_BREADTH_FIRST, pp_breadth_first, "breadth-first")      \
+    X(SCHEDULE_ZB_H1, pp_zb_h1, "zb-h1")                              \
+    X(SCHEDULE_ZB_H2, pp_zb_h2, "zb-h2")                              \
+    X(SCHEDULE_INTERLEAVED_ZB, pp_interleaved_zb, "interleaved-zb")
 
-enum { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED };
-#define PP_SCHEDULES "gpipe|1f1b|interleaved"        /* as typed, in the order above */
+#define SCHEDULE_NUMBER(number, row, name) number,
+#define SCHEDULE_ROW(number, row, name) extern const struct pp_schedule row;
+#define SCHEDULE_NAME(number, row, name) "|" name
+enum { EVERY_SCHEDULE(SCHEDULE_NUMBER) N_SCHEDULES };   /** what --schedule is in pp_options */
+EVERY_SCHEDULE(SCHEDULE_ROW)                            /** pp_gpipe and so on */
+#define PP_SCHEDULES (EVERY_SCHEDULE(SCHEDULE_NAME) + 1)   /* "gpipe|1f1b|...", as typed */
 /** All of them, in that order; NULL beyond the last. */
 const struct pp_schedule *pp_schedule_at(int i);
+
+/** The shape of a row: chunks as --chunks says, where the placement leaves them open. Pure. */
+struct pp_shape pp_shape_of(const struct pp_schedule *, int n_stages, int64_t chunks, int n_microbatches);
+/** Virtual stages of a pipe. */
+int pp_n_virtual(const struct pp_placement *, const struct pp_shape *);
 
 /** Refuse a shape that has no schedule. Pure.
  *  @errors E_CONFIG: chunks with a schedule that takes none, or without a pipeline; what the row refuses */
@@ -49,19 +84,22 @@ void pp_schedule_make(const struct pp_schedule *, const struct pp_shape *, int s
  *  chunk has a neighbor. */
 void pp_add(struct schedule *, struct action);
 
-/** Write the neighbors of each chunk of `stage` into out. Virtual stage s is chunk s / n_stages of stage s % n_stages:
- *  the model passes all stages, then again with the next chunk. */
-void pp_place(const struct pp_shape *, int stage, struct schedule *out);
+/** Write the neighbors of each chunk of `stage` into out, and how many pipes there are. */
+void pp_place(const struct pp_placement *, const struct pp_shape *, int stage, struct schedule *out);
 
 /** Run all stages' schedules against each other; a send blocks while `depth` earlier ones are not received. True if
  *  every stage reaches its end, every receive gets its own message, and no message is left over. If false,
  *  pp_timeline_make says why. */
 bool pp_simulate(const struct schedule *stages, int n_stages, int depth);
 
+/** A `depth` for rows without a formula: all stages are made and run against a clock, F, Bi and W alike. */
+int pp_simulated_depth(const struct pp_schedule *, const struct pp_shape *);
+
 /** The row's depth. */
 int pp_send_depth(const struct pp_schedule *, const struct pp_shape *);
 
-/** The largest number of (chunk, microbatch) pairs in flight at any time: forward has run, backward has not. */
+/** The largest number of (chunk, microbatch) pairs in flight at any time: forward has run, what frees its activations
+ *  (backward, or the weight gradient where that is apart) has not. */
 int pp_peak_in_flight(const struct schedule *);
 
 #endif

@@ -170,9 +170,35 @@ void pp_timeline_fini(struct pp_timeline *t) {
     *t = (struct pp_timeline){0};
 }
 
+/* ---- what is read off it ---- */
+struct pp_times pp_times_of(const struct pp_schedule *row, const struct pp_shape *x, const struct pp_work *work,
+                            double transfer) {
+    double part = (double)row->place->n_pipes / x->n_chunks, w = work->w * part, b = work->bi * part;
+    return (struct pp_times){{work->f * part, row->split_weight ? b : b + w, row->split_weight ? w : 0}, transfer};
+}
+
+struct stretch { double first, last, busy; };
+static struct stretch stretch_of(const struct pp_timeline *t, const struct schedule *s, int stage) {
+    struct stretch x = {t->makespan, 0, 0};
+    for (int i = 0; i < s->n; i++) {
+        struct pp_span span = t->span[stage][i];
+        if (!action_is_compute(s->actions[i].kind)) continue;
+        x.busy += span.end - span.start;
+        if (span.start < x.first) x.first = span.start;
+        if (span.end > x.last) x.last = span.end;
+    }
+    return x;
+}
+
 double pp_timeline_idle(const struct pp_timeline *t, const struct schedule *stages, int stage) {
-    double busy = 0;
-    for (int i = 0; i < stages[stage].n; i++)
-        if (action_is_compute(stages[stage].actions[i].kind)) busy += t->span[stage][i].end - t->span[stage][i].start;
-    return t->makespan - busy;
+    return t->makespan - stretch_of(t, &stages[stage], stage).busy;
+}
+
+double pp_timeline_bubble(const struct pp_timeline *t, const struct schedule *stages) {
+    double most = 0;
+    for (int i = 0; i < t->n_stages; i++) {
+        struct stretch x = stretch_of(t, &stages[i], i);
+        most = later(most, x.last - x.first - x.busy);
+    }
+    return most;
 }

@@ -2,10 +2,14 @@
 #ifndef TRIVIUM_PP_PP_TIMELINE_H
 #define TRIVIUM_PP_PP_TIMELINE_H
 
-#include "lib/program/schedule.h"
+#include "pp/pp_schedule.h"
 
 /* In any unit: an action of each kind on one chunk and microbatch; a message's transfer. */
 struct pp_times { double tape[N_TAPES], transfer; };
+
+/** Those of a row's actions, when a stage's work on a microbatch takes this long; a chunk takes its share of it. */
+struct pp_times pp_times_of(const struct pp_schedule *, const struct pp_shape *, const struct pp_work *,
+                            double transfer);
 
 struct pp_span { double start, end; };
 struct pp_timeline {
@@ -23,8 +27,11 @@ enum status pp_timeline_make(const struct schedule *stages, int n_stages, int de
                              struct pp_timeline *out);
 void pp_timeline_fini(struct pp_timeline *);
 
-/** The part of the makespan in which a stage computes nothing: its bubble. */
+/** The part of the makespan in which a stage computes nothing. */
 double pp_timeline_idle(const struct pp_timeline *, const struct schedule *stages, int stage);
+/** What stages idle between their own first action and their own last, the most of all: the bubble of a schedule whose
+ *  steps follow each other without a sum over all stages in between. Else they idle as above. */
+double pp_timeline_bubble(const struct pp_timeline *, const struct schedule *stages);
 
 /** "recv_F of chunk 0, microbatch 3": an action as text. Static storage, 2 in turn. */
 const char *pp_action_text(const struct action *);

@@ -130,9 +130,9 @@ static void check_params(const struct stages *s) {
             bool at_an_end = i == 0 || i == s->p - 1;
             held += w->present;
             counted += w->present && w->counted;
-            tied += w->tied;
+            tied += w->shared == AXIS_TIE;
             if (is_wte(w)) assert_int_equal(w->present, at_an_end);
-            if (is_wte(w) && s->p > 1) assert_int_equal(w->tied, at_an_end);
+            if (is_wte(w) && s->p > 1) assert_int_equal(w->shared == AXIS_TIE, at_an_end);
         }
         bool shared = is_wte(&s->whole.params[k]) && s->p > 1;
         assert_int_equal(held, shared ? 2 : 1);

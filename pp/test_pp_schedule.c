@@ -139,10 +139,9 @@ static void test_pp_schedule_depth_is_the_least_that_does_not_deadlock(void **st
 
 /* With the row's depth no stage ever waits for room: a step takes as long as with any number of buffers. With one less
  * it takes longer, or forever. Every row of the list, steps of up to nine rounds of microbatches. */
-static double step_time(const struct schedule *stages, int p, int depth) {
-    const struct pp_times times = {.tape = {[TAPE_F] = 1, [TAPE_B] = 2, [TAPE_W] = 1}};
+static double step_time(const struct schedule *stages, int p, int depth, const struct pp_times *times) {
     struct pp_timeline t;
-    enum status status = depth > 0 ? pp_timeline_make(stages, p, depth, &times, &t) : E_INTERNAL;
+    enum status status = depth > 0 ? pp_timeline_make(stages, p, depth, times, &t) : E_INTERNAL;
     double end = status == OK ? t.makespan : INFINITY;
     status_clear();
     if (depth > 0) pp_timeline_fini(&t);
@@ -155,7 +154,9 @@ static void test_pp_schedule_depth_is_the_least_that_never_waits(void **state) {
         for (int p = 2; p <= 5; p++)
             for (int v = 1; v <= (pp_schedule_at(k)->chunked ? 3 : 1); v++)
                 for (int m = 1; m <= 9 * p; m += m < 3 * p ? 1 : 2 * p) {
-                    const struct pp_shape x = {p, v, m};
+                    const struct pp_shape x = pp_shape_of(pp_schedule_at(k), p, v, m);
+                    const struct pp_times times =
+                        pp_times_of(pp_schedule_at(k), &x, &(struct pp_work){1, 1, 1}, 0);
                     struct schedule stages[5];
                     if (pp_schedule_legal(pp_schedule_at(k), &x) != OK) {
                         status_clear();
@@ -163,9 +164,9 @@ static void test_pp_schedule_depth_is_the_least_that_never_waits(void **state) {
                     }
                     for (int i = 0; i < p; i++) pp_schedule_make(pp_schedule_at(k), &x, i, &stages[i]);
                     int depth = pp_send_depth(pp_schedule_at(k), &x);
-                    double best = step_time(stages, p, INT_MAX);
-                    assert_close(step_time(stages, p, depth), best, 0);
-                    assert_true(step_time(stages, p, depth - 1) > best);
+                    double best = step_time(stages, p, INT_MAX, &times);
+                    assert_close(step_time(stages, p, depth, &times), best, 0);
+                    assert_true(step_time(stages, p, depth - 1, &times) > best);
                     for (int i = 0; i < p; i++) schedule_fini(&stages[i]);
                 }
 }
@@ -178,7 +179,7 @@ static void test_pp_simulate_finds_a_deadlock_of_full_wires(void **state) {
     (void)state;
     const struct pp_shape shape = {2, 1, 3};
     struct schedule s[2] = {{0}};
-    for (int i = 0; i < 2; i++) pp_place(&shape, i, &s[i]);
+    for (int i = 0; i < 2; i++) pp_place(&pp_wind, &shape, i, &s[i]);
     add_all(&s[0], SEND_F, 3), add_all(&s[0], RECV_B, 3);
     add_all(&s[1], SEND_B, 3), add_all(&s[1], RECV_F, 3);
     assert_false(pp_simulate(s, 2, 1));

@@ -37,15 +37,14 @@ static const char *if_more(char text[32], const char *name, int64_t n, int64_t u
 }
 
 const char *layout_name(const struct plan *p) {
-    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved"},
-    *const offloads[] = {"", " offload-optimizer", " offload-params"};
+    static const char *const offloads[] = {"", " offload-optimizer", " offload-params"};
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
     static char name[192];
     char chunks[32], zero[32];
     const struct pp_options *pipe = pp_options(p);
     const struct zero_options *z = zero_options(p);
     snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", (int)p->mesh.dp, (int)p->mesh.tp,
-             (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "", schedules[pipe->schedule],
+             (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "", pp_schedule_at(pipe->schedule)->name,
              if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch, pipe->split[0] ? " split " : "",
              pipe->split, if_more(zero, "zero", z->stage, 0), offloads[z->offload],
              recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
@@ -210,7 +209,7 @@ static int64_t operations(const struct bill *b, enum mesh_axis axis, enum comm_o
 }
 
 static void compare_wire(const struct run *r, struct difference *d) {
-    for (enum mesh_axis a = AXIS_TP; a <= AXIS_TIE; a++) {
+    for (enum mesh_axis a = AXIS_TP; a < AXIS_MESH; a++) {
         double bytes = 0, billed = PARITY_STEPS * r->bill.wire_bytes[a];
         const struct ledger *l = group_ledger(r->mesh.group[a]);
         for (int op = 0; op < N_COMM_OPS; op++) bytes += l->entry[op].bytes;
@@ -261,7 +260,8 @@ static void each_split(const struct plan *base, void (*visit)(void *, const stru
     struct plan p = *base;
     pp_options(&p)->split[0] = 0;
     visit(self, &p);
-    int64_t n = p.mesh.pp * pp_options(&p)->chunks;
+    const struct pp_shape shape = pp_shape_of_plan(&p);
+    int n = pp_n_virtual(pp_schedule_at(pp_options(&p)->schedule)->place, &shape);
     if (n != 2 && n != 4) return;
     snprintf(pp_options(&p)->split, sizeof pp_options(&p)->split, "%s", uneven[n]);
     visit(self, &p);
@@ -278,6 +278,12 @@ static void each_schedule(const struct plan *base, void (*visit)(void *, const s
         }
 }
 
+static bool is_legal(const struct plan *p) {
+    const struct pp_schedule *row = pp_schedule_at(pp_options(p)->schedule);
+    const struct pp_shape shape = pp_shape_of_plan(p);
+    return pp_n_virtual(row->place, &shape) <= p->layers && pp_schedule_legal(row, &shape) == OK;
+}
+
 /* Small microbatches only: then there are enough for groups of pp. */
 static void each_interleaved(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
@@ -286,8 +292,21 @@ static void each_interleaved(const struct plan *base, void (*visit)(void *, cons
          pp_options(&p)->chunks *= 2)
         for (p.micro_batch = 1; p.micro_batch <= 2; p.micro_batch *= 2) {
             struct plan settled = p;
-            bool legal = plan_settle(&settled, plan_ranks(&p)) == OK && settled.n_microbatches % p.mesh.pp == 0;
-            if (legal) each_split(&settled, visit, self);
+            if (plan_settle(&settled, plan_ranks(&p)) == OK && is_legal(&settled)) each_split(&settled, visit, self);
+            status_clear();
+        }
+}
+
+/* The other schedules, in pipelines only. */
+static void each_other(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
+    struct plan p = *base;
+    for (int k = SCHEDULE_INTERLEAVED + 1; p.mesh.pp > 1 && k < N_SCHEDULES; k++)
+        for (p.micro_batch = 1; p.micro_batch <= 4; p.micro_batch *= 2) {
+            struct plan settled = p;
+            pp_options(&settled)->schedule = k;
+            pp_options(&settled)->chunks = pp_schedule_at(k)->chunked && 2 * p.mesh.pp <= p.layers ? 2 : 1;
+            settled.loss_chunk = p.micro_batch == 2 ? 0 : -1;        /* two operations; as each schedule wants */
+            if (plan_settle(&settled, plan_ranks(&p)) == OK && is_legal(&settled)) each_split(&settled, visit, self);
             status_clear();
         }
 }
@@ -300,6 +319,7 @@ void layouts_each(const struct plan *base, int world, void (*visit)(void *, cons
             if (p.mesh.dp * p.mesh.tp * p.mesh.pp != world || p.heads % p.mesh.tp || p.mesh.pp > p.layers) continue;
             each_schedule(&p, visit, self);
             each_interleaved(&p, visit, self);
+            each_other(&p, visit, self);
         }
 }
 

@@ -51,7 +51,7 @@ says schedule_draws_1f1b \
 says schedule_draws_gpipe \
     'stage  0  F0 F1 F2 .  .  .  .  .  .  B0--- B1--- B2---' '(p-1)(F+B) = 6' -- --schedule gpipe --pp 3 --microbatches 3
 says schedule_draws_interleaved \
-    'stage  0  a0 a1 b0 b1 a2 .  B0--- a3' 'bubble   1.5; closed form (p-1)(F+B)/v = 1.5' \
+    'stage  0  F0 F1 f0 f1 F2 .  b0--- F3' 'bubble   1.5; closed form (p-1)(F+B)/v = 1.5' \
     -- --schedule interleaved --pp 2 --microbatches 4 --chunks 2
 says schedule_draws_letters_where_numbers_do_not_fit 'stage  0  FFFFFFFFFF' -- --schedule gpipe --pp 2 --microbatches 40
 says schedule_too_large_to_draw 'too large to draw' 'closed form (p-1)(F+B) = 189' -- --pp 64 --microbatches 256

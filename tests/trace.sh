@@ -21,7 +21,7 @@ traces() {
     rm -f "$work/t.json"
     "$trivium" launch -n "$ranks" train "${small[@]}" --trace "$work/t.json" "$@" >"$work/out" 2>"$work/err" || { not_ok "$name" "exit code $?"; return; }
     grep -q "^trace .*: steps $steps, $ranks rank" "$work/out" || { not_ok "$name" "does not say: steps $steps"; return; }
-    grep -qE '^bubble [0-9.]+ ms per step, .*closed form' "$work/out" || { not_ok "$name" "says nothing of the bubble"; return; }
+    grep -qE '^bubble [0-9.]+ ms per step, .*by the schedule' "$work/out" || { not_ok "$name" "says nothing of the bubble"; return; }
     [ "$(grep -c '"name":"process_name"' "$work/t.json")" = "$ranks" ] || { not_ok "$name" "not every rank is in the file"; return; }
     local said
     said=$(grep -oE '"name":"step [0-9]+","pid":0' "$work/t.json" | tr -dc '0-9\n' | sed 's/0$//' | paste -sd' ')

@@ -7,32 +7,33 @@
 enum { MAX_ACTIONS = 1 << 22 };
 
 struct pp_shape schedule_chart_shape(const struct schedule_chart *c) {
-    return (struct pp_shape){c->n_stages, c->n_chunks, c->n_microbatches};
+    return pp_shape_of(c->row, c->n_stages, c->n_chunks, c->n_microbatches);
 }
 
 static enum status make_stages(struct schedule_chart *c) {
-    int p = c->n_stages, v = c->n_chunks, m = c->n_microbatches;
+    struct pp_shape shape = schedule_chart_shape(c);
+    int p = c->n_stages, v = shape.n_chunks, m = c->n_microbatches;
     if ((double)p * v * m > MAX_ACTIONS)
         return FAIL(E_CONFIG,
                     "pp=%d x chunks=%d x microbatches=%d = %.0f forwards; the limit is %d: use fewer microbatches", p,
                     v, m, (double)p * v * m, MAX_ACTIONS);
     c->stages = calloc((size_t)p, sizeof *c->stages);
     if (!c->stages) return FAIL(E_MEMORY, "no memory for %d stages", p);
-    struct pp_shape shape = schedule_chart_shape(c);
     for (int i = 0; i < p; i++) pp_schedule_make(c->row, &shape, i, &c->stages[i]);
     c->send_depth = pp_send_depth(c->row, &shape);
     return pp_check_schedules(c->stages, p, v, c->send_depth);
 }
 
 enum status schedule_chart_make(struct schedule_chart *c) {
-    const double part = 1.0 / c->n_chunks;
-    const struct pp_times times = {{[TAPE_F] = c->forward * part, [TAPE_B] = c->backward * part}, c->transfer};
     const struct pp_shape shape = schedule_chart_shape(c);
     TRY(pp_schedule_legal(c->row, &shape));
+    c->n_chunks = shape.n_chunks;
+    c->times = pp_times_of(c->row, &shape, &c->time, c->transfer);
     TRY(make_stages(c));
-    TRY(pp_timeline_make(c->stages, c->n_stages, c->send_depth, &times, &c->timeline));
-    c->work = c->n_microbatches * (c->forward + c->backward);
-    c->bubble = pp_timeline_idle(&c->timeline, c->stages, 0);
+    TRY(pp_timeline_make(c->stages, c->n_stages, c->send_depth, &c->times, &c->timeline));
+    c->work = c->n_microbatches * (c->time.f + c->time.bi + c->time.w);
+    c->idle = pp_timeline_idle(&c->timeline, c->stages, 0);
+    c->bubble = pp_timeline_bubble(&c->timeline, c->stages);
     return OK;
 }
 
@@ -46,5 +47,6 @@ void schedule_chart_fini(struct schedule_chart *c) {
 void schedule_chart_title(const struct schedule_chart *c, FILE *f) {
     fprintf(f, "%s: %d stage%s, %d microbatch%s", c->row->name, c->n_stages, c->n_stages == 1 ? "" : "s",
             c->n_microbatches, c->n_microbatches == 1 ? "" : "es");
-    if (c->n_chunks > 1) fprintf(f, ", %d chunks a stage", c->n_chunks);
+    if (c->row->place->n_pipes > 1) fprintf(f, ", in two directions");
+    else if (c->n_chunks > 1) fprintf(f, ", %d chunks a stage", c->n_chunks);
 }

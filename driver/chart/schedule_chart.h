@@ -10,7 +10,8 @@ struct schedule_chart {
     /* what is asked for */
     const struct pp_schedule *row;
     int n_stages, n_chunks, n_microbatches;
-    double forward, backward, transfer;      /* time of a microbatch in all chunks of a stage; of a message's flight */
+    struct pp_work time;                     /* of a microbatch in all chunks of a stage */
+    double transfer;                         /* of a message's flight */
     const char *heading, *unit;              /* of the picture: above its title; of its time. NULL: none. Borrowed */
     double plot, width;                      /* of the picture, in pixels: the time line, and at least in all; 0: as it
                                               * fits */
@@ -18,7 +19,10 @@ struct schedule_chart {
     int send_depth;
     struct schedule *stages;
     struct pp_timeline timeline;
-    double work, bubble;                     /* of a stage; all stages have the same work, so all idle the same */
+    struct pp_times times;                   /* of one action */
+    /* Of a stage; all stages have the same work, so all idle the same in a step. bubble: from a stage's own first
+     * action to its last. */
+    double work, idle, bubble;
 };
 
 /** Make the schedules of all stages, check them, run them against the clock. The chart is to be freed also after an

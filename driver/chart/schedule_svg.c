@@ -1,4 +1,5 @@
-/* A Gantt chart as SVG: forward blue, backward orange, chunks from light to dark, idle grey. */
+/* A Gantt chart as SVG: forward blue, backward orange, weight gradients green, chunks from light to dark, a second
+ * direction hatched, idle grey. */
 #include "driver/chart/schedule_chart.h"
 
 #include "driver/chart/markup.h"
@@ -11,7 +12,7 @@ enum { LEFT = 74, TOP = 62, RIGHT = 26, MAX_PLOT = 1600, MIN_PLOT = 560, ROOMY_B
 struct canvas { const struct schedule_chart *c; FILE *f; double scale, row, plot; };
 
 static struct canvas canvas_of(const struct schedule_chart *c, FILE *f) {
-    double shortest = fmin(c->forward, c->backward) / c->n_chunks, makespan = c->timeline.makespan;
+    double shortest = fmin(c->times.tape[TAPE_F], c->times.tape[TAPE_B]), makespan = c->timeline.makespan;
     double plot = c->plot > 0 ? c->plot : fmax(MIN_PLOT, fmin(MAX_PLOT, makespan / shortest * ROOMY_BOX));
     double row = fmax(5, fmin(26, 900.0 / c->n_stages));
     return (struct canvas){c, f, plot / makespan, row, plot};
@@ -20,17 +21,22 @@ static struct canvas canvas_of(const struct schedule_chart *c, FILE *f) {
 static double x_of(const struct canvas *v, double time) { return LEFT + time * v->scale; }
 static double y_of(const struct canvas *v, int stage) { return TOP + stage * v->row; }
 
+/* What an action is called, and how many pixels that takes. */
+static const struct { const char *name; int width; } KINDS[N_TAPES] = {
+    [ACTION_F] = {"forward", 50}, [ACTION_B] = {"backward", 60}, [ACTION_W] = {"weight gradients", 98}};
+
 /* ---- colours ---- */
 static double depth_of_shade(const struct canvas *v, int chunk) {
     return v->c->n_chunks == 1 ? 0.4 : (double)chunk / (v->c->n_chunks - 1);
 }
 
-static const char *colour(const struct canvas *v, bool forward, int chunk) {
-    static const int light[2][3] = {{253, 214, 170}, {200, 222, 243}}, dark[2][3] = {{198, 84, 8}, {24, 92, 164}};
+static const char *colour(const struct canvas *v, enum action_kind kind, int chunk) {
+    static const int light[N_TAPES][3] = {{200, 222, 243}, {253, 214, 170}, {205, 233, 205}},
+                     dark[N_TAPES][3] = {{24, 92, 164}, {198, 84, 8}, {34, 120, 60}};
     static char text[8];
     double t = depth_of_shade(v, chunk);
     int rgb[3];
-    for (int i = 0; i < 3; i++) rgb[i] = (int)lround(light[forward][i] + t * (dark[forward][i] - light[forward][i]));
+    for (int i = 0; i < 3; i++) rgb[i] = (int)lround(light[kind][i] + t * (dark[kind][i] - light[kind][i]));
     snprintf(text, sizeof text, "#%02x%02x%02x", rgb[0] & 255, rgb[1] & 255, rgb[2] & 255);
     return text;
 }
@@ -54,12 +60,11 @@ static void number(const struct canvas *v, double x, double y, double width, dou
 }
 
 static void draw_action(const struct canvas *v, int stage, const struct action *a, struct pp_span span, bool titled) {
-    bool forward = a->kind == ACTION_F;
     double x = x_of(v, span.start), y = y_of(v, stage), width = (span.end - span.start) * v->scale;
-    box(v, x, y + 1, width, v->row - 2, colour(v, forward, a->chunk));
+    box(v, x, y + 1, width, v->row - 2, colour(v, a->kind, a->chunk));
     if (titled)
         fprintf(v->f, "><title>%s of microbatch %d, chunk %d: %.6g to %.6g</title></rect>\n",
-                forward ? "forward" : "backward", a->microbatch, a->chunk, span.start, span.end);
+                KINDS[a->kind].name, a->microbatch, a->chunk, span.start, span.end);
     else fprintf(v->f, "/>\n");
     number(v, x, y, width, v->row, a->microbatch, ink(v, a->chunk));
 }
@@ -110,9 +115,9 @@ static void draw_head(const struct canvas *v) {
     draw_title(v);
     int digits = c->unit ? 4 : 6;                                    /* what has a unit was measured, or is worth no
                                                                       * more */
-    fprintf(v->f, "a step takes %.*g%s%s: %.*g of work and a bubble of %.*g (%.1f%% of the step)</text>\n", digits,
-            c->timeline.makespan, c->unit ? " " : "", c->unit ? c->unit : "", digits, c->work, digits, c->bubble,
-            100 * c->bubble / c->timeline.makespan);
+    fprintf(v->f, "a step takes %.*g%s%s: %.*g of work, %.*g idle (%.1f%% of the step)</text>\n", digits,
+            c->timeline.makespan, c->unit ? " " : "", c->unit ? c->unit : "", digits, c->work, digits, c->idle,
+            100 * c->idle / c->timeline.makespan);
 }
 
 /* 1, 2 or 5 times a power of ten, at least 60 pixels apart. */
@@ -137,14 +142,13 @@ static void draw_axis(const struct canvas *v) {
 }
 
 /* "forward" and a swatch a chunk, numbered where there is room. Returns where the next entry may start. */
-static double draw_swatches(const struct canvas *v, double x, double y, bool forward) {
+static double draw_swatches(const struct canvas *v, double x, double y, enum action_kind kind) {
     int n = v->c->n_chunks;
     double width = n <= 8 ? 22 : 176.0 / n;
-    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\">%s%s</text>\n", x, y + 12, forward ? "forward" : "backward",
-            n > 1 ? ", chunk" : "");
-    x += (forward ? 50 : 60) + (n > 1 ? 42 : 0);
+    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\">%s%s</text>\n", x, y + 12, KINDS[kind].name, n > 1 ? ", chunk" : "");
+    x += KINDS[kind].width + (n > 1 ? 42 : 0);
     for (int k = 0; k < n; k++, x += width) {
-        box(v, x, y, width, 16, colour(v, forward, k));
+        box(v, x, y, width, 16, colour(v, kind, k));
         fprintf(v->f, "/>\n");
         if (n > 1) number(v, x, y, width, 16, k, ink(v, k));
     }
@@ -152,8 +156,9 @@ static double draw_swatches(const struct canvas *v, double x, double y, bool for
 }
 
 static void draw_legend(const struct canvas *v) {
-    double y = y_of(v, v->c->n_stages) + 46, x = draw_swatches(v, LEFT, y, true);
-    x = draw_swatches(v, x, y, false);
+    double y = y_of(v, v->c->n_stages) + 46, x = draw_swatches(v, LEFT, y, ACTION_F);
+    x = draw_swatches(v, x, y, ACTION_B);
+    if (v->c->row->split_weight) x = draw_swatches(v, x, y, ACTION_W);
     fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\">idle</text>\n", x, y + 12);
     box(v, x + 28, y, 22, 16, "#eeeeec");
     fprintf(v->f, "/>\n<text x=\"%.2f\" y=\"%.2f\">numbers in boxes: microbatches</text>\n", x + 80, y + 12);

@@ -5,20 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WIDTH = 200, MAX_ROWS = 64, MAX_LETTERS = 26 };
+enum { MAX_WIDTH = 200, WIDTH = 116, MAX_ROWS = 64, MAX_LETTERS = 26 };
 
-/* A column is `unit` of time and `cell` characters wide: 1, or wide enough for a letter, a microbatch's number and a
- * blank. */
+/* A column is `unit` of time and `cell` characters wide: enough for a letter, a microbatch's number and a blank;
+ * without the blank where that is too wide; else 1. */
 struct grid { double unit; int columns, cell; bool rounded; };
 
 static bool is_multiple(double x, double unit) { return fabs(x / unit - round(x / unit)) < 1e-9; }
 
+static bool all_multiples(const struct schedule_chart *c, double unit) {
+    const double *tape = c->times.tape;
+    return is_multiple(tape[TAPE_B], unit) && is_multiple(tape[TAPE_W], unit) && is_multiple(c->transfer, unit);
+}
+
 /* The largest unit that everything is a multiple of: a fraction of a chunk's forward. Not found: a sixtieth, and
  * rounded. */
 static double common_unit(const struct schedule_chart *c) {
-    double forward = c->forward / c->n_chunks, backward = c->backward / c->n_chunks;
+    double forward = c->times.tape[TAPE_F];
     for (int k = 1; k < 60; k++)
-        if (is_multiple(backward, forward / k) && is_multiple(c->transfer, forward / k)) return forward / k;
+        if (all_multiples(c, forward / k)) return forward / k;
     return forward / 60;
 }
 
@@ -27,23 +32,26 @@ static int digits(int n) { return n < 10 ? 1 : 1 + digits(n / 10); }
 static struct grid grid_of(const struct schedule_chart *c) {
     struct grid g = {.unit = common_unit(c), .cell = 2 + digits(c->n_microbatches - 1)};
     double makespan = c->timeline.makespan;
-    g.rounded = makespan / g.unit > MAX_WIDTH || !is_multiple(c->backward / c->n_chunks, g.unit) ||
-                !is_multiple(c->transfer, g.unit);
+    g.rounded = makespan / g.unit > MAX_WIDTH || !all_multiples(c, g.unit);
     if (makespan / g.unit > MAX_WIDTH) g.unit = makespan / MAX_WIDTH;
     g.columns = (int)round(makespan / g.unit);
-    if (g.columns * g.cell > MAX_WIDTH) g.cell = 1;
+    if (g.columns * g.cell > WIDTH) g.cell--;
+    if (g.columns * g.cell > WIDTH) g.cell = 1;
     return g;
 }
 
 /* Columns longer than an action would hide actions, and the picture would mislead. */
 static bool fits(const struct schedule_chart *c, const struct grid *g) {
-    return g->unit <= fmin(c->forward, c->backward) / c->n_chunks && c->n_stages <= MAX_ROWS &&
-           c->n_chunks <= MAX_LETTERS;
+    const double *tape = c->times.tape;
+    double shortest = fmin(tape[TAPE_F], tape[TAPE_B]);
+    if (c->row->split_weight) shortest = fmin(shortest, tape[TAPE_W]);
+    return g->unit <= shortest && c->n_stages <= MAX_ROWS && c->n_chunks <= MAX_LETTERS;
 }
 
+/* F, B and W, of a second chunk f, b and w; with more chunks a, b, c ... forward and A, B, C ... backward. */
 static char letter(const struct schedule_chart *c, const struct action *a) {
-    if (c->n_chunks == 1 || a->kind == ACTION_W) return "FBW"[a->kind];
-    return (char)((a->kind == ACTION_F ? 'a' : 'A') + a->chunk);
+    if (c->n_chunks <= 2) return (a->chunk ? "fbw" : "FBW")[a->kind];
+    return a->kind == ACTION_W ? 'w' : (char)((a->kind == ACTION_F ? 'a' : 'A') + a->chunk);
 }
 
 /* "F12-----" from its first to its last column, with a blank after it where there is room for one. */
@@ -54,7 +62,7 @@ static void draw_action(const struct schedule_chart *c, const struct grid *g, co
     int n = snprintf(label, sizeof label, "%c%d", letter(c, a), a->microbatch);
     for (int x = from; x < end; x++)
         if (g->cell == 1) row[x] = label[0];
-        else row[x] = x == end - 1 ? ' ' : x - from < n ? label[x - from] : '-';
+        else row[x] = x - from < n ? label[x - from] : x == end - 1 ? ' ' : '-';
 }
 
 static void print_row(const struct schedule_chart *c, const struct grid *g, int stage, FILE *f) {
@@ -84,9 +92,11 @@ static void print_axis(const struct grid *g, FILE *f) {
 
 static void print_legend(const struct schedule_chart *c, const struct grid *g, FILE *f) {
     const char *number = g->cell > 1 ? "0" : "", *of = g->cell > 1 ? " of microbatch 0" : "";
-    if (c->n_chunks == 1) fprintf(f, "F%s forward%s, B%s backward", number, of, number);
+    if (c->n_chunks <= 2) fprintf(f, "F%s forward%s, B%s backward", number, of, number);
     else fprintf(f, "a%s forward%s in a stage's first chunk, A%s backward; b, B its second, ...", number, of, number);
-    if (c->stages[0].split_weight) fprintf(f, ", W%s its weight gradients", number);
+    if (c->row->split_weight) fprintf(f, ", %c%s its weight gradients", c->n_chunks <= 2 ? 'W' : 'w', number);
+    if (c->row->place->n_pipes > 1) fprintf(f, "; small letters: the other direction");
+    else if (c->n_chunks == 2) fprintf(f, "; small letters: a stage's second chunk");
     fprintf(f, "; . idle; a column is %s%.4g of time\n", g->rounded ? "(rounded) " : "", g->unit);
 }
 

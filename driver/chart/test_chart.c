@@ -6,6 +6,7 @@
 
 #include "driver/chart/chart.h"
 #include "driver/chart/markup.h"
+#include "driver/chart/schedule_chart.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -203,7 +204,57 @@ static void test_chart_areas_leave_out_marks_that_stand_too_close(void **state) 
     free(marks);
 }
 
-TESTS(unit_test(test_chart_scale_has_round_steps), unit_test(test_chart_scale_holds_the_largest_in_few_steps),
+/* ---- schedules: the pictures that open their files are what their tables are ---- */
+/* All of a file, to be freed. */
+static char *text_of(const char *path) {
+    FILE *f = fopen(path, "r");
+    size_t room = 1 << 16;
+    char *text = calloc(room + 1, 1);
+    assert_true(f && text && fread(text, 1, room, f) < room);
+    fclose(f);
+    return text;
+}
+
+/* Are all lines "stage  0  F0 ..." of the drawing in the file, as " * 0  F0 ..."? */
+static bool shows(const char *file, char *drawing) {
+    int n = 0;
+    for (char *line = strtok(drawing, "\n"); line; line = strtok(NULL, "\n")) {
+        char wanted[256];
+        if (strncmp(line, "stage  ", 7) != 0) continue;
+        snprintf(wanted, sizeof wanted, "\n * %.200s\n", line + 7);
+        if (!strstr(file, wanted)) return false;
+        n++;
+    }
+    return n == 4;
+}
+
+static void test_every_schedule_opens_with_its_table(void **state) {
+    (void)state;
+    static const char *const paths[] = {"pp/pp_schedule.c", "pp/pp_naive.c", "pp/pp_breadth_first.c",
+                                        "pp/pp_zero_bubble.c"};
+    for (int k = 0; pp_schedule_at(k); k++) {
+        struct schedule_chart c = {.row = pp_schedule_at(k), .n_stages = 4, .n_microbatches = 8, .time = {1, 1, 1}};
+        char *drawing = NULL;
+        size_t bytes;
+        bool found = false;
+        c.n_chunks = c.row->chunked ? 2 : 1;
+        assert_ok(schedule_chart_make(&c));
+        for (size_t i = 0; i < sizeof paths / sizeof *paths && !found; i++) {
+            FILE *f = open_memstream(&drawing, &bytes);
+            schedule_chart_text(&c, f);
+            fclose(f);
+            char *file = text_of(paths[i]);
+            found = shows(file, drawing);
+            free(file);
+            free(drawing);
+        }
+        if (!found) fail_msg("%s: no file of pp/ shows its table", c.row->name);
+        schedule_chart_fini(&c);
+    }
+}
+
+TESTS(unit_test(test_every_schedule_opens_with_its_table), unit_test(test_chart_scale_has_round_steps),
+      unit_test(test_chart_scale_holds_the_largest_in_few_steps),
       unit_test(test_chart_scale_of_nothing_is_still_an_axis),
       unit_test(test_chart_numbers_are_short_and_without_exponents), unit_test(test_chart_colours_differ),
       unit_test(test_markup_escapes_and_replaces), unit_test(test_markup_cuts_between_characters),

@@ -102,6 +102,7 @@ static enum status take_memory(struct compare_rank *mine, const struct run *r) {
 static void take_bill(struct compare_rank *mine, const struct run *r) {
     const double *flops = r->bill.flops;
     mine->forward_flops = flops[ROW_FORWARD];
+    mine->weight_flops = flops[ROW_BACKWARD_WEIGHT];
     mine->flops = flops[ROW_FORWARD] + flops[ROW_BACKWARD_INPUT] + flops[ROW_BACKWARD_WEIGHT];
     mine->replay_flops = flops[ROW_REPLAY];
 }
@@ -109,7 +110,7 @@ static void take_bill(struct compare_rank *mine, const struct run *r) {
 static void fill_row(struct compare_row *row, const struct run *r, double *seconds, int64_t n_timed) {
     const struct plan *p = &r->plan;
     row->schedule = pp_schedule_at(pp_options(p)->schedule);
-    row->n_chunks = (int)pp_options(p)->chunks;
+    row->n_chunks = r->program.n_chunks;
     row->n_microbatches = p->n_microbatches;
     row->n_steps = p->steps;
     row->n_timed = n_timed;

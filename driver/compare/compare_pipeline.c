@@ -8,23 +8,23 @@ enum { GAP = 14, WIDTH = 900, PLOT = 790, HEADING_BYTES = 256 };   /* PLOT: what
 
 static bool has_stages(const struct compare_row *row) { return row->status == OK && row->layout.n.pp > 1; }
 
-/* Operations of a microbatch, mean of the ranks: that is what a forward and a backward (with its replays) are long. */
-struct times { double forward, backward; };
-static struct times times_of(const struct compare_row *row) {
-    double forward = 0, all = 0, scale = 1e-9 / row->n_ranks / row->n_microbatches;
+/* Operations of a microbatch, mean of the ranks: that is how long a forward and a backward (with its replays) are. */
+static struct pp_work work_of(const struct compare_row *row) {
+    double scale = 1e-9 / row->n_ranks / row->n_microbatches;
+    struct pp_work w = {0};
     for (int i = 0; i < row->n_ranks; i++) {
-        forward += row->ranks[i].forward_flops;
-        all += row->ranks[i].flops + row->ranks[i].replay_flops;
+        const struct compare_rank *r = &row->ranks[i];
+        w.f += scale * r->forward_flops;
+        w.bi += scale * (r->flops - r->forward_flops - r->weight_flops + r->replay_flops);
+        w.w += scale * r->weight_flops;
     }
-    return forward > 0 && all > forward ? (struct times){forward * scale,
-                                                         (all - forward) * scale} : (struct times){1, 2};
+    return w.f > 0 && w.bi > 0 && w.w > 0 ? w : (struct pp_work){1, 1, 1};
 }
 
 static enum status make_predicted(const struct compare_row *row, struct schedule_chart *c) {
-    struct times t = times_of(row);
     *c = (struct schedule_chart){.row = row->schedule, .n_stages = row->layout.n.pp, .n_chunks = row->n_chunks,
-                                 .n_microbatches = row->n_microbatches, .forward = t.forward, .backward = t.backward,
-                                 .unit = "Gflop", .width = WIDTH};
+                                 .n_microbatches = row->n_microbatches, .time = work_of(row), .unit = "Gflop",
+                                 .width = WIDTH};
     return schedule_chart_make(c);
 }
 
@@ -52,7 +52,7 @@ static const struct trace_rank *rank_of_stage(const struct trace_data *d, int st
     return NULL;
 }
 
-/* From the first start of any stage; in ms. Work: the mean of the stages, so that the bubble is what a stage idles on
+/* From the first start of any stage; in ms. Work: the mean of the stages, so that idle is what a stage idles on
  * average. */
 static void count_from_zero(struct schedule_chart *c) {
     double first = DBL_MAX, last = -DBL_MAX, work = 0;
@@ -71,7 +71,7 @@ static void count_from_zero(struct schedule_chart *c) {
         }
     c->timeline.makespan = 1e3 * (last - first);
     c->work = 1e3 * work / c->n_stages;
-    c->bubble = c->timeline.makespan - c->work;
+    c->idle = c->timeline.makespan - c->work;
 }
 
 /* Put the times of a step in the place of the predicted ones. false: it is not there, or has holes, and what is in the

@@ -20,7 +20,7 @@ struct compare_rank {
     double bubble_s;              /* per step, waiting for pipeline neighbors; part of waited_s */
     double step_s;                /* mean */
     double flops, replay_flops;   /* per step: forward and backward; what recomputation adds */
-    double forward_flops;         /* part of flops */
+    double forward_flops, weight_flops;   /* parts of flops */
 };
 
 struct compare_row {

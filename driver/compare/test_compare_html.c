@@ -117,7 +117,7 @@ static void test_traced_pipeline_is_the_fastest_step(void **state) {
     struct compare_row row = traced_row(traced);
     char *x = drawn(compare_pipeline_draw, &row, 1);
     assert_int_equal(count(x, ">predicted: pp=2<") + count(x, ">traced: pp=2<"), 2);
-    assert_int_equal(count(x, "a step takes 3500 ms: 3000 of work and a bubble of 500 (14.3% of the step)"), 1);
+    assert_int_equal(count(x, "a step takes 3500 ms: 3000 of work, 500 idle (14.3% of the step)"), 1);
     assert_int_equal(count(x, "<title>forward of microbatch 0, chunk 0: 500 to 1000</title>"), 1);   /* of stage 1 */
     free(x);
 }

@@ -11,25 +11,30 @@
 
 static const char *const DIMS[N_DIMS] = {[DIM_TP] = "tp", [DIM_DP] = "dp", [DIM_PP] = "pp"};
 
-static bool at_an_end(const struct mesh_place *p) {
-    return p->n.pp > 1 && (p->rank.pp == 0 || p->rank.pp == p->n.pp - 1);
+/* Groups of some stages only: the first stage of this one's group; -1: it is alone. */
+static int first_of_ends(const struct mesh_place *p) {
+    return p->n.pp > 1 && (p->rank.pp == 0 || p->rank.pp == p->n.pp - 1) ? 0 : -1;
+}
+static int first_of_mirror(const struct mesh_place *p) {
+    int image = p->n.pp - 1 - p->rank.pp;
+    return image == p->rank.pp ? -1 : image < p->rank.pp ? image : p->rank.pp;
 }
 
 enum { ALL_DIMS = (1 << N_DIMS) - 1 };
 /* along: bits of the dimensions in which members differ. copies: what is not cut along the axis is the same on all its
- * ranks. Where not all ranks are in such a group: who is, and how many of them there are in one. */
+ * ranks. first_stage: where a group is a pair of stages, its first; NULL: all that `along` says. */
 static const struct axis_row {
     const char *name;
     unsigned along;
     bool copies;
-    bool (*member)(const struct mesh_place *);
-    int n_members;
+    int (*first_stage)(const struct mesh_place *);
 } AXES[N_MESH_AXES] = {
     [AXIS_SELF] = {.name = "self"},
     [AXIS_TP]   = {.name = "tp", .along = 1 << DIM_TP, .copies = true},
     [AXIS_DP]   = {.name = "dp", .along = 1 << DIM_DP, .copies = true},
     [AXIS_PP]   = {.name = "pp", .along = 1 << DIM_PP},
-    [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .member = at_an_end, .n_members = 2},
+    [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .first_stage = first_of_ends},
+    [AXIS_MIRROR] = {.name = "mirror", .along = 1 << DIM_PP, .first_stage = first_of_mirror},
     [AXIS_MESH] = {.name = "mesh", .along = ALL_DIMS},
 };
 
@@ -83,18 +88,18 @@ const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size)
 
 int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
     struct mesh_place first = *p;
-    if (AXES[axis].member && !AXES[axis].member(p)) return -1;
     for (int d = 0; d < N_DIMS; d++)
         if (AXES[axis].along >> d & 1) first.rank.at[d] = 0;
-    return mesh_rank_of(&first);
+    if (AXES[axis].first_stage) first.rank.pp = AXES[axis].first_stage(p);
+    return first.rank.pp < 0 ? -1 : mesh_rank_of(&first);
 }
 
 int mesh_size(enum mesh_axis axis, const struct mesh_place *p) {
     int n = 1;
-    if (mesh_colour(axis, p) < 0) return 1;
+    if (AXES[axis].first_stage) return AXES[axis].first_stage(p) < 0 ? 1 : 2;
     for (int d = 0; d < N_DIMS; d++)
         if (AXES[axis].along >> d & 1) n *= p->n.at[d];
-    return AXES[axis].member ? AXES[axis].n_members : n;
+    return n;
 }
 
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) {

@@ -23,6 +23,7 @@ enum mesh_axis {
     AXIS_SELF,  /* this rank alone */
     AXIS_TP, AXIS_DP, AXIS_PP,
     AXIS_TIE,   /* the first and last pipeline stage: both hold the tied embedding */
+    AXIS_MIRROR,/* stage i and stage pp - 1 - i: with pipelines in both directions they hold the same layers */
     AXIS_MESH,  /* every rank of the layout */
     N_MESH_AXES
 };

@@ -43,6 +43,8 @@ static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place
     case AXIS_DP: return same_tp && same_pp;
     case AXIS_PP: return same_tp && same_dp;
     case AXIS_TIE: return same_tp && same_dp && (same_pp || (a_outer && b_outer));
+    case AXIS_MIRROR:
+        return same_tp && same_dp && (same_pp || a.rank.pp + b.rank.pp == a.n.pp - 1);
     case AXIS_MESH: return true;
     default: return same_tp && same_dp && same_pp;
     }

@@ -103,7 +103,7 @@ static unsigned cuts_seen(const struct program *p, const struct step *s) {
 }
 
 static void infer_reduce(struct program *p) {
-    for (int i = 0; i < p->n_params; i++) p->params[i].reduce = p->params[i].tied ? 1u << AXIS_TIE : 0;
+    for (int i = 0; i < p->n_params; i++) p->params[i].reduce = 1u << p->params[i].shared & ~1u;
     for (int i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
         unsigned seen = cuts_seen(p, s);
@@ -123,7 +123,7 @@ static void infer_counted(struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
         unsigned cut = shape_cuts(&w->type.shape) | (w->padded_n ? 1u << AXIS_DP : 0);
-        w->counted = mesh_speaks(cut, &p->place) && (!w->tied || mesh_is_first(AXIS_TIE, &p->place));
+        w->counted = mesh_speaks(cut, &p->place) && mesh_is_first(w->shared, &p->place);
     }
 }
 

@@ -40,7 +40,7 @@ struct param {
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
     bool present;              /* some step of this rank uses it */
     bool cache;                /* not learned: what decode/ keeps from token to token. Zero at first, never saved */
-    bool tied;                 /* another pipeline stage holds it too */
+    enum mesh_axis shared;     /* another rank along this axis holds it too (pp/); AXIS_SELF: none */
     /* Set by program_infer: the axes of the mesh, as bits, over which its gradient is a sum; and whether this rank's
      * own elements count in the gradient norm (each element counts on one rank). */
     unsigned reduce;

@@ -22,6 +22,10 @@ int schedule_channel(const struct schedule *s, const struct action *a) {
     return schedule_hop(s, a).way + (a->kind == SEND_B || a->kind == RECV_B);
 }
 
+bool schedule_passes(const struct schedule *s, int chunk, int microbatch) {
+    return s->n_pipes < 2 || (microbatch >= (s->n_microbatches + 1) / 2) == chunk;
+}
+
 struct row *schedule_next_row(const struct schedule *s, const struct chunk *chunks, struct row_walk *w) {
     for (; w->next_action < s->n; w->next_action++, w->next_row = 0) {
         w->action = &s->actions[w->next_action];

@@ -36,6 +36,7 @@ struct schedule {
     struct action *actions;
     int n_microbatches;
     int rank;              /* along AXIS_PP, whose schedule it is */
+    int n_pipes;           /* 2: two directions, and chunk k of each rank is of pipe k; 0 and 1: one */
     struct hop (*hops)[2]; /* by chunk; NULL: nothing is sent */
     bool split_weight;     /* weight gradients are actions of their own */
     int send_depth;        /* staging buffers a channel that a deadlock-free run needs; 0: no neighbours */
@@ -47,6 +48,9 @@ void schedule_fini(struct schedule *);
 /** Where the other end of a send or receive is, and on which channel it travels. */
 struct hop schedule_hop(const struct schedule *, const struct action *transfer);
 int schedule_channel(const struct schedule *, const struct action *transfer);
+
+/** Does the microbatch pass this chunk? Of two pipes the first has the first half of the microbatches. */
+bool schedule_passes(const struct schedule *, int chunk, int microbatch);
 
 /* The rows of a step, in their order. Begin with {0}; *action is the one that the last row returned belongs to. */
 struct row_walk { const struct action *action; int next_action, next_row; };

@@ -108,7 +108,7 @@ static void test_param_starts_whole_counted_and_with_full_states(void **state) {
     half.dtype = BF16;
     int half_param = program_add_param(&p, "h0", "half", half, 0, 1, false);
     const struct param *w = &p.params[half_param];
-    assert_true(w->counted && !w->tied && !w->master && !w->decay);
+    assert_true(w->counted && w->shared == AXIS_SELF && !w->master && !w->decay);
     assert_int_equal(w->weight_residence, RESIDENT_WHOLE);
     assert_int_equal(w->state_dtype, FP32);
     assert_int_equal(w->grad_type.dtype, BF16);

@@ -233,6 +233,13 @@ static enum status check_countable(const struct plan *p) {
                 tokens, numbers);
 }
 
+static void ask_techniques(struct plan *p) {
+    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
+        const struct technique *t = p->recipe->techniques[i];
+        if (t->prefer && t->wanted(p)) t->prefer(p);
+    }
+}
+
 /* "auto" becomes what this machine has. The two that follow from each other: fp64 and fp32 have no tensor cores to gain
  * by. */
 enum status plan_settle_device(struct plan *p) {
@@ -249,6 +256,7 @@ enum status plan_settle_device(struct plan *p) {
                     p->loss_chunk);
     if (p->device == PLAN_DEVICE_CUDA && p->gemm == PLAN_GEMM_PLAIN)
         return FAIL(E_CONFIG, "gemm=plain is only there on the cpu, and device=cuda; leave it out, or use device=cpu");
+    ask_techniques(p);
     if (p->loss_chunk < 0) p->loss_chunk = p->device == PLAN_DEVICE_CPU ? chosen_loss_chunk(p) : 0;
     if (p->device == PLAN_DEVICE_CPU && p->comm == PLAN_COMM_NCCL)
         return FAIL(E_CONFIG, "comm=nccl moves GPU memory, and device=cpu; use comm=mpi, or leave comm out");

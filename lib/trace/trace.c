@@ -118,13 +118,13 @@ static struct stretch window_of(const struct trace_data *d, int64_t step) {
     return w;
 }
 
-/* Seconds in compute actions, forward or backward, of all steps and ranks; *n_microbatches: of one rank and step. */
-static double compute_s(const struct trace_data *d, bool forward, int *n_microbatches) {
+/* Seconds in compute actions of a kind, of all steps and ranks; *n_microbatches: of one rank and step. */
+static double compute_s(const struct trace_data *d, enum action_kind kind, int *n_microbatches) {
     double sum = 0;
     for (int r = 0; r < d->n_ranks; r++)
         for (int i = 0; i < d->ranks[r].n_spans; i++) {
             const struct span *s = &d->ranks[r].spans[i];
-            if (!is_compute(s) || (s->what == ACTION_F) != forward) continue;
+            if (!is_compute(s) || s->what != kind) continue;
             sum += s->end_s - s->start_s;
             if (s->microbatch >= *n_microbatches) *n_microbatches = s->microbatch + 1;
         }
@@ -139,9 +139,12 @@ struct trace_bubble trace_bubble(const struct trace_data *d) {
         struct stretch w = window_of(d, step);
         b.window_s += (w.to_s - w.from_s) / steps;
     }
-    double forward_s = compute_s(d, true, &n_microbatches), backward_s = compute_s(d, false, &n_microbatches);
-    b.forward_s = forward_s / n / n_microbatches;
-    b.backward_s = backward_s / n / n_microbatches;
-    b.idle_s = b.window_s - (forward_s + backward_s) / n;
+    double sum_s[N_TAPES], all_s = 0;
+    for (enum action_kind kind = ACTION_F; kind <= ACTION_W; kind++)
+        all_s += sum_s[kind] = compute_s(d, kind, &n_microbatches);
+    b.forward_s = sum_s[ACTION_F] / n / n_microbatches;
+    b.backward_s = sum_s[ACTION_B] / n / n_microbatches;
+    b.weight_s = sum_s[ACTION_W] / n / n_microbatches;
+    b.idle_s = b.window_s - all_s / n;
     return b;
 }

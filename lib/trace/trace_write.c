@@ -221,10 +221,11 @@ static json_t *ranks_json(const struct trace_data *d) {
 static json_t *about_json(const struct trace_data *d, const struct plan *p) {
     struct trace_bubble b = trace_bubble(d);
     json_t *about =
-        json_pack("{s:s, s:s, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:s, s:s, s:o}", "program", "trivium", "model",
+        json_pack("{s:s, s:s, s:I, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:s, s:s, s:o}", "program", "trivium", "model",
                   p->model, "first_step", (json_int_t)d->first_step + 1, "steps", (json_int_t)d->n_steps,
                   "microbatches", p->n_microbatches, "pipeline_window_us", 1e6 * b.window_s, "bubble_us",
-                  1e6 * b.idle_s, "forward_us", 1e6 * b.forward_s, "backward_us", 1e6 * b.backward_s, "clock",
+                  1e6 * b.idle_s, "forward_us", 1e6 * b.forward_s, "backward_us", 1e6 * b.backward_s,
+                  "weight_us", 1e6 * b.weight_s, "clock",
                   "microseconds on rank 0's clock since the first span; a rank's times are off by at most its "
                   "clock_uncertainty_us",
                   "memory",

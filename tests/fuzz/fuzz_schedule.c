@@ -1,4 +1,5 @@
-/* parses: lib/base pp/pp_schedule.c pp/pp_schedules.c pp/pp_check.c pp/pp_timeline.c lib/program/schedule.c
+/* parses: lib/base pp/pp_schedule.c pp/pp_schedules.c pp/pp_count.c pp/pp_place.c pp/pp_naive.c pp/pp_breadth_first.c
+ * pp/pp_zero_bubble.c pp/pp_check.c pp/pp_timeline.c lib/program/schedule.c
  * driver/chart/schedule_chart.c driver/chart/schedule_text.c driver/chart/schedule_svg.c */
 /* `trivium schedule`: numbers of any size, and the times as doubles of any bits. */
 #include "driver/chart/schedule_chart.h"
@@ -17,10 +18,10 @@ static double time_of(struct fuzz_bytes *in) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_bytes in = {data, size};
-    struct schedule_chart c = {.row = pp_schedule_at(fuzz_number(&in, 1) % 3)};
+    struct schedule_chart c = {.row = pp_schedule_at((int)(fuzz_number(&in, 1) % N_SCHEDULES))};
     c.n_stages = 1 + (int)(fuzz_number(&in, 1) % 24), c.n_chunks = 1 + (int)(fuzz_number(&in, 1) % 12),
     c.n_microbatches = 1 + (int)(fuzz_number(&in, 2) % 300);
-    c.forward = time_of(&in), c.backward = time_of(&in), c.transfer = time_of(&in);
+    c.time.f = time_of(&in), c.time.bi = time_of(&in), c.time.w = time_of(&in), c.transfer = time_of(&in);
     if (c.n_stages * c.n_chunks * c.n_microbatches > 600) c.n_microbatches = 1 + c.n_microbatches % 8; /* quick ones */
     enum status status = schedule_chart_make(&c);
     MUST(status == OK || status == E_CONFIG);

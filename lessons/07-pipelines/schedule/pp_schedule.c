@@ -27,7 +27,7 @@ static void interleaved_order(const struct pp_shape *x, int stage, struct schedu
     (void)x, (void)stage, (void)out;
 }
 
-/* TODO: walk the table and count. */
+/* TODO: walk the table and count. Where weight gradients are apart (s->split_weight), W frees what F has kept. */
 int pp_peak_in_flight(const struct schedule *s) {
     (void)s;
     return -1;
@@ -39,23 +39,13 @@ static int one_f_one_b_peak(const struct pp_shape *x, int stage) { return (void)
 static int interleaved_peak(const struct pp_shape *x, int stage) { return (void)x, (void)stage, -1; }
 
 /* TODO: what a stage idles in a step, for all three. */
-static double bubble(const struct pp_shape *x, double forward, double backward) {
-    return (void)x, (void)forward, (void)backward, -1;
-}
+static double bubble(const struct pp_shape *x, const struct pp_work *t) { return (void)x, (void)t, -1; }
 
 /* ---- given ---- */
-static enum status interleaved_legal(const struct pp_shape *x) {
-    int p = x->n_stages, m = x->n_microbatches;
-    if (m % p == 0) return OK;
-    return FAIL(E_CONFIG,
-                "schedule=interleaved takes microbatches in groups of pp=%d, and there are %d (global-batch / dp / "
-                "micro-batch); use a multiple, such as %d",
-                p, m, (m / p + 1) * p);
-}
-
-const struct pp_schedule pp_gpipe = {.name = "gpipe", .order = gpipe_order, .peak = gpipe_peak, .bubble = bubble};
-const struct pp_schedule pp_1f1b = {.name = "1f1b", .order = one_f_one_b_order, .peak = one_f_one_b_peak,
-                                    .bubble = bubble};
+const struct pp_schedule pp_gpipe = {.name = "gpipe", .place = &pp_wind, .order = gpipe_order, .peak = gpipe_peak,
+                                     .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
+const struct pp_schedule pp_1f1b = {.name = "1f1b", .place = &pp_wind, .order = one_f_one_b_order,
+                                    .peak = one_f_one_b_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
 const struct pp_schedule pp_interleaved = {
-    .name = "interleaved", .chunked = true, .legal = interleaved_legal, .order = interleaved_order,
-    .peak = interleaved_peak, .bubble = bubble};
+    .name = "interleaved", .place = &pp_wind, .chunked = true, .grouped = true, .order = interleaved_order,
+    .peak = interleaved_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)/v"};

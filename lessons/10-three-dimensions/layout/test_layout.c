@@ -97,7 +97,7 @@ static enum status add_stage(const struct puzzle *p, const struct plan *plan, in
     for (int kind = 0; kind < N_ROW_KINDS; kind++) compute += r.bill.flops[kind] / p->flops;
     if (memory > e->memory) e->memory = memory;
     if (compute > e->compute) e->compute = compute;
-    for (enum mesh_axis a = AXIS_TP; a <= AXIS_TIE; a++) {
+    for (enum mesh_axis a = AXIS_TP; a < AXIS_MESH; a++) {
         double seconds = r.bill.wire_bytes[a] / bandwidth(p, plan, a);
         if (seconds > e->wire[a]) e->wire[a] = seconds;
     }

@@ -1,0 +1,63 @@
+/* Which layers are on which virtual stage. */
+#include "pp/pp.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int64_t n_virtual(const struct plan *plan) {
+    const struct pp_shape shape = pp_shape_of_plan(plan);
+    return pp_n_virtual(pp_schedule_at(pp_options(plan)->schedule)->place, &shape);
+}
+
+/* "pp=2 stages", or "pp=2 x chunks=4 = 8 virtual stages". Static storage. */
+static const char *stages_text(const struct plan *plan) {
+    static char text[128];
+    int64_t pp = plan->mesh.pp, chunks = n_virtual(plan) / pp;
+    if (chunks == 1) snprintf(text, sizeof text, "pp=%" PRId64 " stages", pp);
+    else
+        snprintf(text, sizeof text, "pp=%" PRId64 " x chunks=%" PRId64 " = %" PRId64 " virtual stages", pp, chunks,
+                 n_virtual(plan));
+    return text;
+}
+
+static enum status assign_evenly(const struct plan *plan, int *stage_of) {
+    int64_t each = plan->layers / n_virtual(plan), more = plan->layers % n_virtual(plan);
+    for (int64_t stage = 0, layer = 0; stage < n_virtual(plan); stage++)
+        for (int64_t i = 0; i < each + (stage < more); i++) stage_of[layer++] = (int)stage;
+    return OK;
+}
+
+static enum status refuse_split(const struct plan *plan) {
+    return FAIL(E_CONFIG,
+                "pp-split=%s does not split layers=%" PRId64 " over %s; give %" PRId64 " positive counts, separated by "
+                "commas, that sum to %" PRId64,
+                pp_options(plan)->split, plan->layers, stages_text(plan), n_virtual(plan), plan->layers);
+}
+
+static enum status assign_as_told(const struct plan *plan, int *stage_of) {
+    int64_t layer = 0, stage = 0;
+    const char *at = pp_options(plan)->split;
+    for (bool more = true; more; stage++) {
+        char *end;
+        long n = strtol(at, &end, 10);
+        more = *end == ',';
+        if (end == at || (*end && !more) || n < 1 || n > plan->layers - layer || stage >= n_virtual(plan))
+            return refuse_split(plan);
+        for (long i = 0; i < n; i++) stage_of[layer++] = (int)stage;
+        at = end + 1;
+    }
+    return layer == plan->layers && stage == n_virtual(plan) ? OK : refuse_split(plan);
+}
+
+static enum status refuse_too_many(const struct plan *plan) {
+    bool fewer_chunks = plan->mesh.pp <= plan->layers && pp_options(plan)->chunks > 1;
+    return FAIL(E_CONFIG, "%s are more than layers=%" PRId64 "; use %s %" PRId64 " or less", stages_text(plan),
+                plan->layers, fewer_chunks ? "chunks" : "pp",
+                fewer_chunks ? plan->layers / plan->mesh.pp : plan->layers);
+}
+
+enum status pp_assign_layers(const struct plan *plan, int *stage_of) {
+    if (n_virtual(plan) > plan->layers) return refuse_too_many(plan);
+    return pp_options(plan)->split[0] ? assign_as_told(plan, stage_of) : assign_evenly(plan, stage_of);
+}

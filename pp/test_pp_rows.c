@@ -1,0 +1,167 @@
+/* ranks: 1  device: cpu
+ *
+ * Every row of the list of schedules: it is sound, and what its closed forms say is what the simulator sees. The rates
+ * of the zero-bubble paper come out of the tables alone. */
+#include "pp/pp_check.h"
+#include "pp/pp_timeline.h"
+#include "tests/test.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_P = 32 };
+
+/* All stages of a row, and their step against a clock; false: the row has no schedule of this shape. */
+struct made {
+    const struct pp_schedule *row;
+    struct pp_shape x;
+    struct schedule stage[MAX_P];
+    struct pp_timeline line;
+};
+
+static bool make(struct made *m, const struct pp_schedule *row, int p, int v, int n, struct pp_work work,
+                 double transfer) {
+    *m = (struct made){.row = row, .x = pp_shape_of(row, p, v, n)};
+    if (pp_schedule_legal(row, &m->x) != OK) {
+        status_clear();
+        return false;
+    }
+    for (int i = 0; i < p; i++) pp_schedule_make(row, &m->x, i, &m->stage[i]);
+    const struct pp_times times = pp_times_of(row, &m->x, &work, transfer);
+    assert_ok(pp_timeline_make(m->stage, p, 1 << 20, &times, &m->line));
+    return true;
+}
+static void drop(struct made *m) {
+    for (int i = 0; i < m->x.n_stages; i++) schedule_fini(&m->stage[i]);
+    pp_timeline_fini(&m->line);
+}
+
+static void require(bool ok, const struct made *m, const char *what) {
+    if (!ok) fail_msg("%s p=%d v=%d m=%d: %s", m->row->name, m->x.n_stages, m->x.n_chunks, m->x.n_microbatches, what);
+}
+
+static void each_row(struct pp_work work, int max_p, void (*visit)(struct made *, struct pp_work)) {
+    for (int k = 0; pp_schedule_at(k); k++)
+        for (int p = 1; p <= max_p; p++)
+            for (int v = 1; v <= (pp_schedule_at(k)->chunked && p > 1 ? 3 : 1); v++)
+                for (int n = 1; n <= 4 * p; n += n < p || n % p == 0 ? 1 : p < 5 ? 1 : p - 1) {
+                    struct made m;
+                    if (!make(&m, pp_schedule_at(k), p, v, n, work, 0)) continue;
+                    visit(&m, work);
+                    drop(&m);
+                }
+}
+
+/* ---- sound: the rules, and in simulation no deadlock with its own depth ---- */
+static void check_sound(struct made *m, struct pp_work work) {
+    (void)work;
+    enum status status = pp_check_schedules(m->stage, m->x.n_stages, m->x.n_chunks, pp_send_depth(m->row, &m->x));
+    require(status == OK, m, status_message());
+}
+static void test_every_row_is_sound(void **state) {
+    (void)state;
+    each_row((struct pp_work){1, 1, 1}, 16, check_sound);
+}
+
+/* ---- closed forms ---- */
+/* F = Bi = W, whatever m; else m has to be large enough for a steady state to come about. */
+static void check_bubble(struct made *m, struct pp_work work) {
+    bool alike = work.f == work.bi && work.bi == work.w;
+    if (!m->row->bubble || (m->row->split_weight && m->x.n_microbatches < 2 * m->x.n_stages) ||
+        (m->row->split_weight && !alike && m->x.n_microbatches < 3 * m->x.n_stages))
+        return;
+    double bubble = pp_timeline_bubble(&m->line, m->stage), formula = m->row->bubble(&m->x, &work);
+    if (fabs(bubble - formula) > 1e-9)
+        fail_msg("%s p=%d v=%d m=%d: a bubble of %g, and by its closed form %g", m->row->name, m->x.n_stages,
+                 m->x.n_chunks, m->x.n_microbatches, bubble, formula);
+}
+static void check_peaks(struct made *m, struct pp_work work) {
+    (void)work;
+    for (int i = 0; m->row->peak && i < m->x.n_stages; i++)
+        if (pp_peak_in_flight(&m->stage[i]) != m->row->peak(&m->x, i))
+            fail_msg("%s p=%d v=%d m=%d: stage %d has %d in flight, and by its closed form %d", m->row->name,
+                     m->x.n_stages, m->x.n_chunks, m->x.n_microbatches, i, pp_peak_in_flight(&m->stage[i]),
+                     m->row->peak(&m->x, i));
+}
+static void test_every_rows_bubble_is_its_closed_form(void **state) {
+    (void)state;
+    each_row((struct pp_work){1, 1, 1}, 12, check_bubble);
+    each_row((struct pp_work){18.5, 18.1, 9.3}, 8, check_bubble);    /* W shorter than the others, as GPUs have it */
+}
+static void test_every_rows_peak_is_its_closed_form(void **state) {
+    (void)state;
+    each_row((struct pp_work){1, 1, 1}, 16, check_peaks);
+}
+
+/* ---- naive: what talks on pipelines count ---- */
+static void test_naive_makes_its_rounds(void **state) {
+    (void)state;
+    for (int p = 2; p <= 16; p++) {
+        struct made m;
+        int kept = 0, sent_back = 0;
+        assert_true(make(&m, &pp_naive, p, 1, 1, (struct pp_work){0, 0, 0}, 1));
+        assert_close(m.line.makespan, 2 * p - 2, 0);                 /* rounds: nothing but messages takes time */
+        for (int i = 0; i < p; i++)
+            for (int k = 0; k < m.stage[i].n; k++) {
+                kept += m.stage[i].actions[k].kind == ACTION_F;
+                sent_back += m.stage[i].actions[k].kind == SEND_B;
+            }
+        assert_int_equal(kept + sent_back, 2 * p - 1);
+        drop(&m);
+    }
+}
+
+/* ---- the zero-bubble paper, tables 5 and 9: rates to 4 digits ---- */
+static double rate(const struct pp_schedule *row, int p, int v, int m, struct pp_work work, double transfer) {
+    struct made made;
+    assert_true(make(&made, row, p, v, m, work, transfer));
+    double bubble = pp_timeline_bubble(&made.line, made.stage);
+    drop(&made);
+    return bubble / (bubble + m * (work.f + work.bi + work.w));
+}
+
+struct line {
+    char model[16];
+    int p, m, v;
+    struct pp_work work;
+    double transfer, r_1f1b, r_interleaved, r_h1, r_h2, r_2p;
+};
+
+/* The next line of the table, past comments and its head; false: there is none. */
+static bool next_line(FILE *f, struct line *l) {
+    char text[512];
+    while (fgets(text, sizeof text, f)) {
+        int n = sscanf(text, "%15[^,],%d,%d,%lf,%lf,%lf,%lf,%d,%lf,%lf,%lf,%lf,%lf", l->model, &l->p, &l->m, &l->work.f,
+                       &l->work.bi, &l->work.w, &l->transfer, &l->v, &l->r_1f1b, &l->r_interleaved, &l->r_h1, &l->r_h2,
+                       &l->r_2p);
+        if (n == 13) return true;
+    }
+    return false;
+}
+
+static void test_rates_of_the_zero_bubble_paper(void **state) {
+    (void)state;
+    FILE *f = fopen("tests/anchors/zero_bubble.csv", "r");
+    struct line l;
+    int n = 0;
+    assert_non_null(f);
+    for (; next_line(f, &l); n++) {
+        const double digit = 0.5e-4 + 1e-9;
+        assert_close(rate(&pp_1f1b, l.p, 1, l.m, l.work, l.transfer), l.r_1f1b, digit);
+        assert_close(rate(&pp_zb_h1, l.p, 1, l.m, l.work, l.transfer), l.r_h1, digit);
+        assert_close(rate(&pp_zb_h2, l.p, 1, l.m, l.work, l.transfer), l.r_h2, digit);
+        /* The paper's closed form has (2pv - p - 2) Tc in messages; the order that it describes waits for p more. */
+        double work = l.work.f + l.work.bi + l.work.w, paper = (l.p - 1) * work / l.v;
+        double waits = (2 * l.p * l.v - 2) * l.transfer, fewer = waits - l.p * l.transfer;
+        double all = l.m * work, ours = rate(&pp_interleaved, l.p, l.v, l.m, l.work, l.transfer);
+        assert_close(ours, (paper + waits) / (paper + waits + all), 1e-9);
+        assert_close((paper + fewer) / (paper + fewer + all), l.r_interleaved, digit);
+    }
+    fclose(f);
+    assert_int_equal(n, 12);
+}
+
+TESTS(unit_test(test_every_row_is_sound), unit_test(test_every_rows_bubble_is_its_closed_form),
+      unit_test(test_every_rows_peak_is_its_closed_form), unit_test(test_naive_makes_its_rounds),
+      unit_test(test_rates_of_the_zero_bubble_paper))
