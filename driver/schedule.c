@@ -12,7 +12,8 @@
 struct request {
     int schedule;
     int64_t pp, microbatches, chunks;
-    double time_f, time_b, time_w, time_c;
+    double time_f, time_b, time_w, time_c, held;
+    int64_t memory;
     int json;
     char svg[OPTION_TEXT_MAX];
 };
@@ -33,6 +34,10 @@ static const struct option OPTIONS[] = {
      "how much of that is weight gradients, which some schedules run apart; 0: half of it", "time", AT(time_w)},
     {"time-c", OPTION_REAL, "0", 0, 1e6, NULL, "", "time of a message from stage to stage; no stage is busy meanwhile",
      "time", AT(time_c)},
+    {"memory", OPTION_INT, "0", 0, 1 << 20, NULL, "microbatches",
+     "zb-2p: how many a rank keeps activations of; 0: 2 pp", "schedule", AT(memory)},
+    {"held", OPTION_REAL, "1", 0.001, 1, NULL, "", "zb-2p: the share of activations that weight gradients need",
+     "schedule", AT(held)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "output", AT(json)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "also draw the chart into this file", "output", AT(svg)},
 };
@@ -143,7 +148,8 @@ static enum status parse_and_show(struct request *q, struct options *o, int argc
                     q->time_b);
     struct schedule_chart c = {.row = pp_schedule_at(q->schedule), .n_stages = (int)q->pp,
                                .n_chunks = (int)q->chunks, .n_microbatches = (int)q->microbatches, 
-                               .time = {q->time_f, q->time_b - weight, weight}, .transfer = q->time_c};
+                               .time = {q->time_f, q->time_b - weight, weight}, .transfer = q->time_c,
+                               .memory = (int)q->memory, .held = q->held};
     enum status status = show(q, &c);
     schedule_chart_fini(&c);
     return status;

@@ -37,16 +37,26 @@ static const struct option OPTIONS[] = {
      "model chunks per rank (virtual stages), for schedules that take them", "parallelism", AT(chunks)},
     {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers",
      "layers of each stage, as in 3,4,5; empty: even, the remainder to the first stages", "parallelism", AT(split)},
+    {"schedule-times", OPTION_TEXT, "", 0, 0, NULL, "",
+     "zb-2p: times of a forward, its input and its weight gradients, and of a message, as in 2.1,2.0,1.1,0.1 (any "
+     "unit; --trace measures them); a fifth number: the share of activations that weight gradients need. Empty: "
+     "1,1,1,0,1",
+     "parallelism", AT(times)},
+    {"schedule-memory", OPTION_INT, "0", 0, PLAN_MAX_MICROBATCHES, NULL, "microbatches",
+     "zb-2p: how many a rank keeps activations of; 0: 2 pp", "parallelism", AT(memory)},
 };
 
 static bool pp_wanted(const struct plan *plan) {
     const struct pp_options *o = pp_options(plan);
-    return plan->mesh.pp > 1 || o->schedule != SCHEDULE_1F1B || o->chunks > 1 || o->split[0];
+    return plan->mesh.pp > 1 || o->schedule != SCHEDULE_1F1B || o->chunks > 1 || o->split[0] || o->times[0] ||
+           o->memory;
 }
 
 struct pp_shape pp_shape_of_plan(const struct plan *plan) {
     const struct pp_options *o = pp_options(plan);
-    return pp_shape_of(pp_schedule_at(o->schedule), (int)plan->mesh.pp, o->chunks, plan->n_microbatches);
+    struct pp_shape x = pp_shape_of(pp_schedule_at(o->schedule), (int)plan->mesh.pp, o->chunks, plan->n_microbatches);
+    pp_read_times(o, &x.cost);
+    return x;
 }
 
 static enum status stages_of_layers(const struct plan *plan, int **out) {
@@ -83,6 +93,7 @@ static void pp_prefer(struct plan *plan) {
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
     struct pp_shape shape = pp_shape_of_plan(plan);
+    TRY(pp_check_times(pp_options(plan)));
     TRY(pp_schedule_legal(pp_schedule_at(pp_options(plan)->schedule), &shape));
     TRY(stages_of_layers(plan, &stage_of));
     free(stage_of);
@@ -158,7 +169,6 @@ static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
     const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
     struct pp_shape shape = pp_shape_of_plan(plan);
     pp_schedule_make(row, &shape, plan->place.rank.pp, out);
-    if (shape.n_stages == 1) return OK;
     out->send_depth = pp_send_depth(row, &shape);
     return OK;
 }

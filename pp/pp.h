@@ -11,11 +11,18 @@ struct pp_options {
     int schedule;                        /* pp_schedule_at */
     int64_t chunks;
     char split[OPTION_TEXT_MAX];         /* "3,4,5": layers of each virtual stage; "": evenly */
+    char times[OPTION_TEXT_MAX];         /* "2.1,2.0,1.1,0.1": F, Bi, W and a message; "": F = Bi = W */
+    int64_t memory;                      /* microbatches that a rank keeps at most; 0: as many as the schedule says */
 };
 static inline struct pp_options *pp_options(const struct plan *p) { return plan_own(p, &technique_pp.options); }
 
 /** Stages, chunks and microbatches of a plan. */
 struct pp_shape pp_shape_of_plan(const struct plan *);
+
+/** The costs that --schedule-times and --schedule-memory say; false: they are no numbers, or too few. */
+bool pp_read_times(const struct pp_options *, struct pp_costs *);
+/** @errors E_CONFIG: they cannot be read, or the schedule does not go by them */
+enum status pp_check_times(const struct pp_options *);
 
 /** Which virtual stage each layer is on: as --pp-split says, or evenly with the remainder on the
  *  first ones. stage_of has plan->layers entries. @errors E_CONFIG: more virtual stages than layers; a split that does

@@ -11,7 +11,7 @@
  * Bubble (p-1)(F+B)/v, if m is at least p; peak m v chunks, as GPipe; 1 copy of the weights.
  *
  * Source: Lamy-Poirier 2022, "Breadth-first pipeline parallelism". */
-#include "pp/pp_count.h"
+#include "pp/pp_orders.h"
 
 #include "lib/base/integer.h"
 

@@ -7,7 +7,7 @@
  * Where weight gradients are actions of their own (split_weight), W follows its B at a distance of `late` microbatches
  * while there are forwards to run. After the last forward one W comes after each B, where 1F1B waits for the next
  * gradient; then come the rest. */
-#include "pp/pp_count.h"
+#include "pp/pp_orders.h"
 
 /* The k-th forward (or backward, or weight gradient) of a stage. */
 static struct action nth(enum action_kind kind, const struct pp_shape *x, int group, int k) {

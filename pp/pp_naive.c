@@ -11,7 +11,7 @@
  *
  * A microbatch makes 2p - 2 hops, one after the other, and leaves 2p - 1 tensors on its way: the p inputs that stages
  * keep, and the p - 1 gradients that come back. */
-#include "pp/pp_count.h"
+#include "pp/pp_orders.h"
 
 static void order(const struct pp_shape *x, int stage, struct schedule *out) {
     (void)stage;

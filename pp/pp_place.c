@@ -17,6 +17,7 @@
 #include "pp/pp_schedule.h"
 
 #include "lib/base/grow.h"
+#include <math.h>
 
 static struct hop wind(const struct pp_shape *x, int pipe, int s) {
     (void)pipe;
@@ -34,7 +35,14 @@ const struct pp_placement pp_wind = {1, 0, wind}, pp_vee = {1, 2, vee}, pp_mirro
 
 struct pp_shape pp_shape_of(const struct pp_schedule *row, int n_stages, int64_t chunks, int n_microbatches) {
     bool open = row->place->n_chunks == 0 || chunks > 1;             /* chunks > 1 is refused then: pp_schedule_legal */
-    return (struct pp_shape){n_stages, open ? (int)chunks : row->place->n_chunks, n_microbatches};
+    return (struct pp_shape){.n_stages = n_stages, .n_chunks = open ? (int)chunks : row->place->n_chunks,
+                             .n_microbatches = n_microbatches};
+}
+
+/* Of seconds, microseconds are left; of anything else, millionths. */
+struct pp_costs pp_costs_of(const struct pp_work *t, double transfer, double held, int memory) {
+    return (struct pp_costs){llround(1e6 * t->f), llround(1e6 * t->bi), llround(1e6 * t->w), llround(1e6 * transfer),
+                             (int)lround(1e3 * held), memory};
 }
 
 int pp_n_virtual(const struct pp_placement *place, const struct pp_shape *x) {
@@ -57,9 +65,10 @@ void pp_place(const struct pp_placement *place, const struct pp_shape *x, int st
     for (int c = 0; c < x->n_chunks; c++) out->hops = table_grow(out->hops, c, sizeof *out->hops);
     for (int pipe = 0; pipe < place->n_pipes; pipe++)
         for (int s = 0; s < pp_n_virtual(place, x); s++) {
-            struct hop here = place->where(x, pipe, s);
+            struct hop here = place->where(x, pipe, s), next = neighbor(place, x, pipe, s, +1);
+            if (next.rank >= 0 && next.rank != here.rank) out->n_ways = next.way > 0 || out->n_ways == 2 ? 2 : 1;
             if (here.rank != stage) continue;
-            out->hops[here.chunk][HOP_NEXT] = neighbor(place, x, pipe, s, +1);
+            out->hops[here.chunk][HOP_NEXT] = next;
             out->hops[here.chunk][HOP_BEFORE] = neighbor(place, x, pipe, s, -1);
         }
 }

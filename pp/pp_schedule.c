@@ -30,7 +30,7 @@
  *                 two forwards of the last chunk a backward must come back through the pipeline
  *
  * Source: Huang et al. 2019 (GPipe); Narayanan et al. 2019 (PipeDream), 2021 (Megatron-LM, section 2.2). */
-#include "pp/pp_count.h"
+#include "pp/pp_orders.h"
 
 #include "lib/base/integer.h"
 

@@ -10,7 +10,13 @@
 #include "lib/program/schedule.h"
 
 /* The input of a schedule: stages of the pipeline (ranks along pp), model chunks per stage, microbatches per step. */
-struct pp_shape { int n_stages, n_chunks, n_microbatches; };
+struct pp_shape {
+    int n_stages, n_chunks, n_microbatches;
+    /* What orders by list scheduling go by: the times of an action's F, Bi and W and of a message, integers of any
+     * unit; of what F keeps, how much W needs, in thousandths; and how many chunks of microbatches a rank may keep. 0:
+     * F = Bi = W, all of it, and as many as the row says. */
+    struct pp_costs { int64_t f, bi, w, transfer; int held, memory; } cost;
+};
 
 /* How long a stage's forward, input gradient and weight gradient of a microbatch take, in all its chunks together. */
 struct pp_work { double f, bi, w; };
@@ -31,12 +37,14 @@ struct pp_schedule {
     bool chunked;                      /* takes --chunks */
     bool grouped;                      /* takes microbatches in groups of n_stages */
     bool split_weight;                 /* weight gradients are actions of their own */
+    bool timed;                        /* its order follows the shape's cost */
     /* Refuse a shape that `order` does not support; NULL: it supports all. n_stages and n_microbatches are at least 1;
      * n_chunks is the placement's unless chunked. @errors E_CONFIG */
     enum status (*legal)(const struct pp_shape *);
     /* What `stage` computes, in any order: pp_add(out, action_of(ACTION_F, chunk, microbatch)) and so on. Of out, all
      * but the actions is set. */
     void (*order)(const struct pp_shape *, int stage, struct schedule *out);
+    void (*order_all)(const struct pp_shape *, struct schedule *stages);   /* of all stages at once, in its place */
     /* Staging buffers per channel with which no send ever waits for room, the least number of them: so many copies of
      * sent activations a stage keeps. NULL: 1. */
     int (*depth)(const struct pp_schedule *, const struct pp_shape *);
@@ -56,7 +64,12 @@ struct pp_schedule {
     X(SCHEDULE_BREADTH_FIRST, pp_breadth_first, "breadth-first")      \
     X(SCHEDULE_ZB_H1, pp_zb_h1, "zb-h1")                              \
     X(SCHEDULE_ZB_H2, pp_zb_h2, "zb-h2")                              \
-    X(SCHEDULE_INTERLEAVED_ZB, pp_interleaved_zb, "interleaved-zb")
+    X(SCHEDULE_INTERLEAVED_ZB, pp_interleaved_zb, "interleaved-zb")   \
+    X(SCHEDULE_ZB_2P, pp_zb_2p, "zb-2p")                              \
+    X(SCHEDULE_ZB_V, pp_zb_v, "zb-v")                                 \
+    X(SCHEDULE_DUALPIPE_V, pp_dualpipe_v, "dualpipe-v")               \
+    X(SCHEDULE_CHIMERA, pp_chimera, "chimera")                        \
+    X(SCHEDULE_DUALPIPE, pp_dualpipe, "dualpipe")
 
 #define SCHEDULE_NUMBER(number, row, name) number,
 #define SCHEDULE_ROW(number, row, name) extern const struct pp_schedule row;
@@ -71,6 +84,8 @@ const struct pp_schedule *pp_schedule_at(int i);
 struct pp_shape pp_shape_of(const struct pp_schedule *, int n_stages, int64_t chunks, int n_microbatches);
 /** Virtual stages of a pipe. */
 int pp_n_virtual(const struct pp_placement *, const struct pp_shape *);
+/** The shape's cost, of times in any unit and the share of a microbatch's activations that W needs (0: all of it). */
+struct pp_costs pp_costs_of(const struct pp_work *, double transfer, double held, int memory);
 
 /** Refuse a shape that has no schedule. Pure.
  *  @errors E_CONFIG: chunks with a schedule that takes none, or without a pipeline; what the row refuses */
@@ -79,6 +94,8 @@ enum status pp_schedule_legal(const struct pp_schedule *, const struct pp_shape 
 /** The actions of one stage of a legal schedule: 0 <= stage < n_stages. send_depth is left 0. Free with schedule_fini.
  *  @collective{none} */
 void pp_schedule_make(const struct pp_schedule *, const struct pp_shape *, int stage, struct schedule *out);
+/** Those of all stages: stages[n_stages]. */
+void pp_schedules_make(const struct pp_schedule *, const struct pp_shape *, struct schedule *stages);
 
 /** Append one compute action with its transfers: a receive directly before it, a send directly after it, wherever the
  *  chunk has a neighbor. */

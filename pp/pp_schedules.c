@@ -2,6 +2,8 @@
  * buffers. */
 #include "pp/pp_schedule.h"
 
+#include "lib/base/grow.h"
+#include "pp/pp_orders.h"
 #include "pp/pp_timeline.h"
 #include <limits.h>
 #include <math.h>
@@ -29,7 +31,7 @@ enum status pp_schedule_legal(const struct pp_schedule *row, const struct pp_sha
     if (x->n_chunks != chunks && !row->chunked)
         return FAIL(E_CONFIG, "chunks=%d needs schedule=%s; use that, or leave chunks at 1", x->n_chunks,
                     chunked_names());
-    if (x->n_chunks > 1 && x->n_stages == 1)
+    if (row->chunked && x->n_chunks > 1 && x->n_stages == 1)
         return FAIL(E_CONFIG, "chunks=%d needs a pipeline, and pp=1 has none; use pp 2 or more, or chunks 1",
                     x->n_chunks);
     if (row->grouped && x->n_microbatches % x->n_stages)
@@ -41,10 +43,33 @@ enum status pp_schedule_legal(const struct pp_schedule *row, const struct pp_sha
 }
 
 /* ---- a stage's schedule ---- */
-void pp_schedule_make(const struct pp_schedule *row, const struct pp_shape *x, int stage, struct schedule *out) {
+static void begin(const struct pp_schedule *row, const struct pp_shape *x, int stage, struct schedule *out) {
     *out = (struct schedule){.n_microbatches = x->n_microbatches, .split_weight = row->split_weight};
     pp_place(row->place, x, stage, out);
-    row->order(x, stage, out);
+}
+
+void pp_begin_all(const struct pp_schedule *row, const struct pp_shape *x, struct schedule *stages) {
+    for (int i = 0; i < x->n_stages; i++) begin(row, x, i, &stages[i]);
+}
+
+void pp_schedules_make(const struct pp_schedule *row, const struct pp_shape *x, struct schedule *stages) {
+    pp_begin_all(row, x, stages);
+    for (int i = 0; row->order && i < x->n_stages; i++) row->order(x, i, &stages[i]);
+    if (row->order_all) row->order_all(x, stages);
+}
+
+void pp_schedule_make(const struct pp_schedule *row, const struct pp_shape *x, int stage, struct schedule *out) {
+    if (row->order) {
+        begin(row, x, stage, out);
+        row->order(x, stage, out);
+        return;
+    }
+    struct schedule *all = table_new(x->n_stages, sizeof *all);
+    pp_schedules_make(row, x, all);
+    *out = all[stage];
+    all[stage] = (struct schedule){0};
+    for (int i = 0; i < x->n_stages; i++) schedule_fini(&all[i]);
+    free(all);
 }
 
 /* ---- the proof, by running it ---- */
@@ -64,10 +89,10 @@ bool pp_simulate(const struct schedule *stages, int n_stages, int depth) {
 }
 
 int pp_simulated_depth(const struct pp_schedule *row, const struct pp_shape *x) {
-    struct schedule *stages = calloc((size_t)x->n_stages, sizeof *stages);
+    struct schedule *stages = table_new(x->n_stages, sizeof *stages);
     const struct pp_times times = pp_times_of(row, x, &(struct pp_work){1, 1, 1}, 0);
     int depth = 1;
-    for (int i = 0; i < x->n_stages; i++) pp_schedule_make(row, x, i, &stages[i]);
+    pp_schedules_make(row, x, stages);
     double best = step_time(stages, x->n_stages, INT_MAX, &times);
     while (depth < x->n_microbatches * x->n_chunks && step_time(stages, x->n_stages, depth, &times) > best) depth++;
     for (int i = 0; i < x->n_stages; i++) schedule_fini(&stages[i]);

@@ -30,7 +30,7 @@
  * The activations of a microbatch are needed until its W; what B alone frees is less (`trivium show memory`).
  *
  * Source: Qi et al. 2023, "Zero bubble pipeline parallelism", section 2. */
-#include "pp/pp_count.h"
+#include "pp/pp_orders.h"
 
 #include "lib/base/integer.h"
 

@@ -7,7 +7,9 @@
 enum { MAX_ACTIONS = 1 << 22 };
 
 struct pp_shape schedule_chart_shape(const struct schedule_chart *c) {
-    return pp_shape_of(c->row, c->n_stages, c->n_chunks, c->n_microbatches);
+    struct pp_shape x = pp_shape_of(c->row, c->n_stages, c->n_chunks, c->n_microbatches);
+    if (c->row->timed) x.cost = pp_costs_of(&c->time, c->transfer, c->held, c->memory);
+    return x;
 }
 
 static enum status make_stages(struct schedule_chart *c) {
@@ -19,7 +21,7 @@ static enum status make_stages(struct schedule_chart *c) {
                     v, m, (double)p * v * m, MAX_ACTIONS);
     c->stages = calloc((size_t)p, sizeof *c->stages);
     if (!c->stages) return FAIL(E_MEMORY, "no memory for %d stages", p);
-    for (int i = 0; i < p; i++) pp_schedule_make(c->row, &shape, i, &c->stages[i]);
+    pp_schedules_make(c->row, &shape, c->stages);
     c->send_depth = pp_send_depth(c->row, &shape);
     return pp_check_schedules(c->stages, p, v, c->send_depth);
 }

@@ -12,6 +12,8 @@ struct schedule_chart {
     int n_stages, n_chunks, n_microbatches;
     struct pp_work time;                     /* of a microbatch in all chunks of a stage */
     double transfer;                         /* of a message's flight */
+    int memory;                              /* for schedules that go by it, and by the times; 0: as they say */
+    double held;                             /* for them: the share of activations that W needs; 0: all of it */
     const char *heading, *unit;              /* of the picture: above its title; of its time. NULL: none. Borrowed */
     double plot, width;                      /* of the picture, in pixels: the time line, and at least in all; 0: as it
                                               * fits */

@@ -105,9 +105,10 @@ struct group *group_world(void);
 /** This rank alone; owned by comm, never destroyed. */
 struct group *group_self(void);
 void group_destroy(struct group **); /* @collective{group} */
-/** Messages between device buffers will travel in this group, along the ring of its ranks, with tags 0 and 1:
- *  comm_nccl.c needs to know before the first of them. @collective{group} @errors as group_create */
-enum status group_carry_messages(struct group *);
+/** Messages between device buffers will travel in this group, between neighbors in the ring of its ranks, with tags 0
+ *  to n_tags - 1 (at most 4): comm_lanes_nccl.c needs to know before the first of them. Tags 0 and 3 go to the next
+ *  rank, 1 and 2 to the one before. @collective{group} @errors as group_create */
+enum status group_carry_messages(struct group *, int n_tags);
 int group_size(const struct group *);
 int group_rank(const struct group *);
 const char *group_name(const struct group *);

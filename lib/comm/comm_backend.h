@@ -39,7 +39,7 @@ struct group {
     const struct comm_backend *backend;   /* of operations on host memory; device memory: comm_device.h */
     void *communicator;            /* the backend's (an MPI_Comm) */
     void *side;                    /* what the transport of device memory has for this group */
-    bool carries_messages;         /* group_carry_messages */
+    int n_tags;                    /* group_carry_messages */
     struct group *next;            /* the group that was made after this one */
     int *members;                  /* world rank of each rank of the group */
     int axis;                      /* enum mesh_axis of a mesh's group; 0 of any other */

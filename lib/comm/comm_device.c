@@ -33,7 +33,7 @@ enum status comm_backend_of(const struct group *group, const struct comm_call *c
 enum status comm_device_group_open(struct group *group) {
     if (!transport || group->size == 1) return OK;
     TRY(transport->group_open(group));
-    return group->carries_messages && transport->messages_open ? transport->messages_open(group) : OK;
+    return group->n_tags && transport->messages_open ? transport->messages_open(group, 0) : OK;
 }
 
 void comm_device_group_close(struct group *group) {
@@ -41,11 +41,11 @@ void comm_device_group_close(struct group *group) {
     group->side = NULL;
 }
 
-enum status group_carry_messages(struct group *group) {
-    bool before = group->carries_messages;
-    group->carries_messages = true;
-    if (before || !transport || group->size == 1 || !transport->messages_open) return OK;
-    return transport->messages_open(group);
+enum status group_carry_messages(struct group *group, int n_tags) {
+    int before = group->n_tags;
+    if (n_tags <= before) return OK;
+    group->n_tags = n_tags;
+    return transport && group->size > 1 && transport->messages_open ? transport->messages_open(group, before) : OK;
 }
 
 #ifndef TRIVIUM_CUDA

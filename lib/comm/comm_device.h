@@ -20,7 +20,8 @@ struct comm_device_transport {
     enum status (*open)(const struct device *);      /* @collective{world} */
     void (*close)(void);
     enum status (*group_open)(struct group *);       /* sets group->side. @collective{group} */
-    enum status (*messages_open)(struct group *);    /* it carries messages. NULL: no preparation. @collective{group} */
+    /* It carries messages with tags first .. group->n_tags - 1, too. NULL: no preparation. @collective{group} */
+    enum status (*messages_open)(struct group *, int first);
     void (*group_close)(struct group *);             /* @collective{group} */
     void (*progress)(void);                          /* never blocks */
     enum status (*check)(void);                      /* has anything failed since it was started? */

@@ -1,9 +1,9 @@
 /* NCCL communicators with the stream that each runs on. Part of comm_nccl.c.
  *
  * NCCL has no tags, and runs what it is given on a stream in order; a send holds its stream until the peer receives. So
- * messages that may overtake each other need lanes of their own. Messages travel along the ring of the group's ranks,
- * forward (tag 0, to the next rank) or backward (tag 1). Edge e of the ring joins rank e and the next; neighbouring
- * edges get different colours,
+ * messages that may overtake each other need lanes of their own. Messages travel between neighbors in the ring of the
+ * group's ranks, on four tags, the channels of a schedule: tags 0 and 3 to the next rank, 1 and 2 to the one before.
+ * Edge e of the ring joins rank e and the next; neighboring edges get different colours,
  *
  *   colour(e) = e mod 2, but 2 for the last edge of an odd ring         rank 0 --0-- 1 --1-- 2 --2-- (0)
  *
@@ -18,7 +18,7 @@
 
 #include <nccl.h>
 
-enum { LANE_TAGS = 2, LANE_COLOURS = 3 };
+enum { LANE_TAGS = 4, LANE_COLOURS = 3 };
 
 struct lane { ncclComm_t comm; cudaStream_t stream; };
 
@@ -31,7 +31,7 @@ struct lanes {                                   /* group->side */
  *  peers now and not in the middle of a step. Sets group->side. @collective{group} @errors E_COMM, E_DEVICE, E_MEMORY,
  *  E_TIMEOUT */
 enum status lanes_open(struct group *);
-enum status lanes_open_ring(struct group *);
+enum status lanes_open_ring(struct group *, int first_tag);
 /** Wait for what is in flight, within the deadline, and take the lanes down. @collective{group} */
 void lanes_close(struct group *);
 /** Take them down at once, with what is in flight. @collective{none} */

@@ -96,10 +96,12 @@ enum status lanes_open(struct group *group) {
 /* ---- the ring ---- */
 static int colour_of(int edge, int n) { return n % 2 && edge == n - 1 ? 2 : edge % 2; }
 
+static bool to_next(int tag) { return tag == 0 || tag == 3; }
+
 /* The edge that a message of this tag from `from` to `to` takes; -1: none. */
 static int edge_of(int from, int to, int tag, int n) {
-    if (tag == 0 && to == (from + 1) % n) return from;
-    if (tag == 1 && from == (to + 1) % n) return to;
+    if (to_next(tag) && to == (from + 1) % n) return from;
+    if (!to_next(tag) && from == (to + 1) % n) return to;
     return -1;
 }
 
@@ -108,18 +110,18 @@ enum status lane_of(const struct group *group, const struct comm_call *call, str
     *out = &lanes->collectives;
     if (!comm_is_message(call->op)) return OK;
     const char *op = comm_op_name(call->op);
-    if (!group->carries_messages)
+    if (!group->n_tags)
         return FAIL(E_INTERNAL, "%s of device memory in group %s, which carries none; group_carry_messages comes first",
                     op, group->name);
-    if (call->tag >= LANE_TAGS)
-        return FAIL(E_INTERNAL, "%s of device memory in group %s with tag %d; NCCL has lanes for tags 0 and 1", op,
-                    group->name, call->tag);
+    if (call->tag >= group->n_tags)
+        return FAIL(E_INTERNAL, "%s of device memory in group %s with tag %d; it has lanes for tags below %d", op,
+                    group->name, call->tag, group->n_tags);
     int from = call->op == COMM_SEND ? group->rank : call->peer, to = call->op == COMM_SEND ? call->peer : group->rank;
     int edge = edge_of(from, to, call->tag, group->size);
     if (edge < 0)
         return FAIL(E_INTERNAL,
-                    "%s of device memory from rank %d to rank %d of group %s with tag %d; tag 0 goes to the next rank, "
-                    "tag 1 to the one before",
+                    "%s of device memory from rank %d to rank %d of group %s with tag %d; tags 0 and 3 go to the next "
+                    "rank, 1 and 2 to the one before",
                     op, from, to, group->name, call->tag);
     *out = &lanes->ring[call->tag][colour_of(edge, group->size)];
     return OK;
@@ -127,7 +129,7 @@ enum status lane_of(const struct group *group, const struct comm_call *call, str
 
 /* One byte along the edges of a lane: NCCL connects two peers at their first message, and both hosts wait for that. */
 static enum status say_hello(struct group *group, struct lane *lane, int tag, int colour, char *byte) {
-    int n = group->size, rank = group->rank, step = tag == 0 ? 1 : n - 1, next = (rank + step) % n,
+    int n = group->size, rank = group->rank, step = to_next(tag) ? 1 : n - 1, next = (rank + step) % n,
         before = (rank + n - step) % n;
     ncclResult_t result = ncclSuccess;
     if (colour_of(edge_of(rank, next, tag, n), n) == colour)
@@ -137,12 +139,12 @@ static enum status say_hello(struct group *group, struct lane *lane, int tag, in
     return lane_settle(group, lane, result, "connect neighbours");
 }
 
-enum status lanes_open_ring(struct group *group) {
+enum status lanes_open_ring(struct group *group, int first_tag) {
     struct lanes *lanes = group->side;
     const struct device *device = comm_device();
     void *byte = NULL;
     enum status status = device->allocate(device, 1, &byte);
-    for (int tag = 0; tag < LANE_TAGS; tag++)
+    for (int tag = first_tag; tag < group->n_tags; tag++)
         for (int colour = 0; colour < (group->size % 2 ? 3 : 2); colour++) {
             struct lane *lane = &lanes->ring[tag][colour];
             enum status made = lane_open(group, lane, RING_BLOCKS);

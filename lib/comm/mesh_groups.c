@@ -44,7 +44,6 @@ enum status mesh_init(struct mesh *mesh, const struct mesh_sizes *sizes) {
     for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) {
         int colour = used ? mesh_colour(axis, &mesh->place) : -1;
         enum status made = group_create(mesh_axis_name(axis), colour, rank, &mesh->group[axis]);
-        if (made == OK && axis == AXIS_PP) made = group_carry_messages(mesh->group[axis]);
         if (made == OK) mesh->group[axis]->axis = (int)axis;
         if (status == OK) status = made;
     }

@@ -61,7 +61,7 @@ static void test_refuses_messages_without_a_lane(void **state) {
     struct comm_request request;
     int rank = comm_world_rank(), n = comm_world_size();
     if (n == 1 || !use(g, COMM_NCCL)) skip();
-    bool ok = group_create("ring", 0, rank, &ring) == OK && group_carry_messages(ring) == OK;
+    bool ok = group_create("ring", 0, rank, &ring) == OK && group_carry_messages(ring, 2) == OK;
     ok &= comm_send_start(ring, g->a, 1, FP32, (rank + 1) % n, 2, &request) == E_INTERNAL &&
           line_has(status_text(), "tag 2");
     ok &= comm_send_start(ring, g->a, 1, FP32, rank, 0, &request) == E_INTERNAL && line_has(status_text(), "next rank");

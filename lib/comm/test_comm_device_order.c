@@ -150,28 +150,33 @@ static void test_the_host_goes_on(void **s) { (void)s; assert_true(for_transport
 static struct group *ring;
 
 static bool ring_of_all(void) {
-    return group_create("ring", 0, comm_world_rank(), &ring) == OK && group_carry_messages(ring) == OK;
+    return group_create("ring", 0, comm_world_rank(), &ring) == OK && group_carry_messages(ring, 2) == OK &&
+           group_carry_messages(ring, 4) == OK;
 }
 
 /* Forward and backward at once, everybody sends before it receives, and two messages a direction: on one NCCL stream
  * this would hang. Then once more, with the buffers overwritten as soon as comm_wait allows. */
-static bool both_ways_round_the_ring(const struct gpu *g) {
+static bool ways_round_the_ring(const struct gpu *g, int n_tags) {
     int n = comm_world_size(), rank = comm_world_rank(), next = (rank + 1) % n, before = (rank + n - 1) % n;
+    const int to[4] = {next, before, before, next}, from[4] = {before, next, next, before};
     struct comm_request out[4], in[4];
     bool ok = ring_of_all();
     for (int turn = 0; turn < 2 && ok; turn++) {
         for (int m = 0; m < 4; m++) ok &= put(g, g->a + m * BYTES, FP32, rank, 10 * turn + m, N);
         for (int m = 0; m < 4; m++)
-            ok &= comm_send_start(ring, g->a + m * BYTES, BYTES, UINT8, m % 2 ? before : next, m % 2, &out[m]) == OK;
+            ok &= comm_send_start(ring, g->a + m * BYTES, BYTES, UINT8, to[m % n_tags], m % n_tags, &out[m]) == OK;
         for (int m = 0; m < 4; m++)
-            ok &= comm_recv_start(ring, g->b + m * BYTES, BYTES, UINT8, m % 2 ? next : before, m % 2, &in[m]) == OK;
+            ok &= comm_recv_start(ring, g->b + m * BYTES, BYTES, UINT8, from[m % n_tags], m % n_tags, &in[m]) == OK;
         for (int m = 0; m < 4; m++) ok &= comm_wait(&in[m]) == OK && comm_wait(&out[m]) == OK;
         ok &= g->device->clear(g->device, g->a, 4 * BYTES) == OK;
-        for (int m = 0; m < 4; m++) ok &= holds(g, g->b + m * BYTES, FP32, m % 2 ? next : before, 10 * turn + m, N);
+        for (int m = 0; m < 4; m++) ok &= holds(g, g->b + m * BYTES, FP32, from[m % n_tags], 10 * turn + m, N);
     }
     group_destroy(&ring);
     return ok;
 }
+
+static bool both_ways_round_the_ring(const struct gpu *g) { return ways_round_the_ring(g, 2); }
+static bool four_channels_round_the_ring(const struct gpu *g) { return ways_round_the_ring(g, 4); }
 
 /* Down a chain, as a pipeline without interleaving: each rank waits for its input, works on it, sends it on. */
 static bool down_a_chain(const struct gpu *g) {
@@ -208,10 +213,15 @@ static bool messages_to_oneself(const struct gpu *g) {
 }
 
 static void test_both_ways_round_the_ring(void **s) { (void)s; assert_true(for_transports(both_ways_round_the_ring)); }
+static void test_four_channels_round_the_ring(void **s) {
+    (void)s;
+    assert_true(for_transports(four_channels_round_the_ring));
+}
 static void test_down_a_chain(void **s) { (void)s; assert_true(for_transports(down_a_chain)); }
 static void test_messages_to_oneself(void **s) { (void)s; assert_true(for_transports(messages_to_oneself)); }
 
 TESTS(unit_test(test_starts_behind_the_compute_stream), unit_test(test_ends_before_what_comes_after),
       unit_test(test_waits_for_readers_of_the_target), unit_test(test_many_overlap), unit_test(test_nothing_overtakes),
       unit_test(test_host_and_device_mix), unit_test(test_the_host_goes_on), unit_test(test_both_ways_round_the_ring),
+      unit_test(test_four_channels_round_the_ring),
       unit_test(test_down_a_chain), unit_test(test_messages_to_oneself))

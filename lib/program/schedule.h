@@ -36,10 +36,11 @@ struct schedule {
     struct action *actions;
     int n_microbatches;
     int rank;              /* along AXIS_PP, whose schedule it is */
+    int n_ways;            /* of any rank's messages: 0 none, 1 along the ranks, 2 against them, too */
     int n_pipes;           /* 2: two directions, and chunk k of each rank is of pipe k; 0 and 1: one */
     struct hop (*hops)[2]; /* by chunk; NULL: nothing is sent */
     bool split_weight;     /* weight gradients are actions of their own */
-    int send_depth;        /* staging buffers a channel that a deadlock-free run needs; 0: no neighbours */
+    int send_depth;        /* staging buffers a channel that a deadlock-free run needs; of what is sent at all */
 };
 
 /** One more action at the end. */

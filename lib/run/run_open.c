@@ -100,7 +100,8 @@ static enum status attach(struct run *r) {
 
 static enum status make_mesh(struct run *r, const struct plan *p) {
     TRY(open_device(r));
-    return mesh_init(&r->mesh, &p->mesh);
+    TRY(mesh_init(&r->mesh, &p->mesh));
+    return fail_agree(group_world(), group_carry_messages(r->mesh.group[AXIS_PP], 2 * r->schedule.n_ways));
 }
 
 /* Alone: each rank may fail by itself in here, and no other waits for it. */

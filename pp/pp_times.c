@@ -1,0 +1,34 @@
+/* --schedule-times and --schedule-memory: what an order by list scheduling goes by. */
+#include "pp/pp.h"
+
+#include <stdlib.h>
+
+/* Four positive numbers (a message may take no time), or five. */
+bool pp_read_times(const struct pp_options *o, struct pp_costs *out) {
+    double t[5] = {1, 1, 1, 0, 0};
+    const char *at = o->times;
+    int n = 0;
+    for (; *at && n < 5; n++) {
+        char *end;
+        t[n] = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(t[n] < 1e6) || t[n] < (n == 3 ? 0 : 1e-6)) return false;
+        at = *end ? end + 1 : end;
+    }
+    *out = pp_costs_of(&(struct pp_work){t[0], t[1], t[2]}, t[3], t[4], (int)o->memory);
+    return n == 0 || (n >= 4 && !*at && t[4] <= 1);
+}
+
+enum status pp_check_times(const struct pp_options *o) {
+    struct pp_costs unused;
+    const struct pp_schedule *row = pp_schedule_at(o->schedule);
+    if (!pp_read_times(o, &unused))
+        return FAIL(E_CONFIG,
+                    "schedule-times=%.64s: give four numbers, for a forward, input gradients, weight gradients and a "
+                    "message, as in 2.1,2.0,1.1,0.1; or a fifth, 0 to 1, for the share of activations that weight "
+                    "gradients need",
+                    o->times);
+    if (!row->timed && (o->times[0] || o->memory))
+        return FAIL(E_CONFIG, "%s: schedule=%s goes by neither times nor memory; use schedule=zb-2p, or leave it out",
+                    o->times[0] ? "schedule-times" : "schedule-memory", row->name);
+    return OK;
+}

@@ -1,0 +1,81 @@
+/* ranks: 4 8  device: cpu
+ *
+ * Every pipeline schedule in company with every other technique: zero 1 to 3, offload, every recomputation, sp, tp and
+ * dp, with head and loss as one operation and as two. PARITY=text runs only the layouts whose name contains it. */
+#include "driver/recipe.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include "tp/tp.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The company with a pipeline in it, and this schedule. */
+static struct plan in_company(const struct plan *serial, int company, int schedule) {
+    struct plan p = layout_in_company(*serial, company);
+    struct mesh_sizes *n = &p.mesh;
+    if (n->pp == 1) n->pp = 2, *(n->dp > 1 ? &n->dp : &n->tp) /= 2;
+    if (n->tp == 1) tp_options(&p)->sp = 0;
+    pp_options(&p)->schedule = schedule;
+    pp_options(&p)->chunks = pp_schedule_at(schedule)->chunked ? 2 : 1;
+    p.loss_chunk = company % 2 ? 0 : -1;
+    return p;
+}
+
+static void test_every_schedule_in_company(void **state) {
+    (void)state;
+    struct plan serial = parity_plan();
+    struct reference reference;
+    const char *filter = getenv("PARITY");
+    int seen = 0, failed = 0;
+    enum status status = reference_init(&reference, &serial);
+    for (int c = 0; agree_all(status == OK) && c < N_COMPANIES; c++)
+        for (int k = SCHEDULE_INTERLEAVED + 1; k < N_SCHEDULES; k++) {
+            struct plan p = in_company(&serial, c, k);
+            struct difference d = {0};
+            enum status tried = plan_settle(&p, comm_world_size());
+            if (filter && !strstr(layout_name(&p), filter)) continue;
+            if (tried == OK) tried = layout_compare(&p, &reference, &d);
+            bool ok = agree_all(tried == OK && d.loss < 1e-10 && d.norm < 1e-10 && d.grad < 1e-10 && d.weight < 1e-10 &&
+                                d.memory == 0 && d.wire < 1e-12 && d.padding == 0);
+            seen++;
+            failed += !ok;
+            if (!ok && comm_is_rank_0())
+                fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e\n",
+                        layout_name(&p), status_name(tried), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire);
+            status_report();
+        }
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_true(filter || seen == N_COMPANIES * (N_SCHEDULES - 3));
+    assert_int_equal(failed, 0);
+}
+
+/* The validation loss is the model's, not the layout's: between steps of training, through every schedule's forward
+ * half. */
+static void test_every_schedule_evaluates_alike(void **state) {
+    (void)state;
+    double first = 0;
+    for (int k = 0; k < N_SCHEDULES; k++) {
+        struct plan p = parity_plan();
+        struct run r;
+        double loss = 0;
+        p.mesh.pp = 4, p.mesh.dp = comm_world_size() / 4, p.micro_batch = 2;
+        pp_options(&p)->schedule = k;
+        pp_options(&p)->chunks = pp_schedule_at(k)->chunked ? 2 : 1;
+        enum status status = plan_settle(&p, comm_world_size());
+        if (status == OK) status = run_create(&r, &train_recipe, &p, WATCH_LIFETIMES);
+        if (status == OK) status = layout_use_demo(&r);
+        if (status == OK) status = run_step(&r);
+        if (status == OK) status = run_evaluate(&r, 3, &loss);
+        if (status == OK) status = run_step(&r);
+        run_destroy(&r);
+        assert_ok(status);
+        if (k == 0) first = loss;
+        assert_close(loss, first, 1e-12 * first);
+    }
+}
+
+TESTS(unit_test(test_every_schedule_in_company), unit_test(test_every_schedule_evaluates_alike))
