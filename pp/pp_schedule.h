@@ -67,6 +67,8 @@ struct pp_schedule {
     X(SCHEDULE_INTERLEAVED_ZB, pp_interleaved_zb, "interleaved-zb")   \
     X(SCHEDULE_ZB_2P, pp_zb_2p, "zb-2p")                              \
     X(SCHEDULE_ZB_V, pp_zb_v, "zb-v")                                 \
+    X(SCHEDULE_V_HALF, pp_v_half, "v-half")                           \
+    X(SCHEDULE_V_MIN, pp_v_min, "v-min")                              \
     X(SCHEDULE_DUALPIPE_V, pp_dualpipe_v, "dualpipe-v")               \
     X(SCHEDULE_CHIMERA, pp_chimera, "chimera")                        \
     X(SCHEDULE_DUALPIPE, pp_dualpipe, "dualpipe")

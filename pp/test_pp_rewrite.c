@@ -178,6 +178,22 @@ static void test_pp_schedule_of_a_plan_is_this_stages(void **state) {
     }
 }
 
+/* Head and loss as one operation have nothing to put off: a schedule with W apart takes two, unless told otherwise. */
+static void test_split_schedules_take_head_and_loss_apart(void **state) {
+    (void)state;
+    for (int k = 0; k < N_SCHEDULES; k++) {
+        struct plan open = parity_plan(), told;
+        open.mesh.pp = 2, open.micro_batch = 2, open.loss_chunk = -1;
+        pp_options(&open)->schedule = k;
+        told = open;
+        told.loss_chunk = 64;
+        assert_ok(plan_settle(&open, 2));
+        assert_ok(plan_settle(&told, 2));
+        assert_true((open.loss_chunk == 0) == pp_schedule_at(k)->split_weight);
+        assert_int_equal(told.loss_chunk, 64);
+    }
+}
+
 /* GPipe without a pipeline: all forwards, all backwards, no stage to send to. */
 static void test_pp_schedule_is_legal_with_one_stage(void **state) {
     (void)state;
@@ -196,4 +212,5 @@ TESTS(unit_test(test_pp_rewrite_partitions_the_steps), unit_test(test_pp_rewrite
       unit_test(test_pp_rewrite_cuts_where_it_was_told),
       unit_test(test_pp_rewrite_ties_the_embedding_and_counts_it_once),
       unit_test(test_pp_bills_the_tied_gradient_at_both_ends), unit_test(test_pp_schedule_of_a_plan_is_this_stages),
-      unit_test(test_pp_schedule_is_legal_with_one_stage))
+      unit_test(test_pp_schedule_is_legal_with_one_stage),
+      unit_test(test_split_schedules_take_head_and_loss_apart))

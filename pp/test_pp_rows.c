@@ -3,6 +3,7 @@
  * Every row of the list of schedules: it is sound, and what its closed forms say is what the simulator sees. The rates
  * of the zero-bubble paper come out of the tables alone. */
 #include "pp/pp_check.h"
+#include "pp/pp_orders.h"
 #include "pp/pp_timeline.h"
 #include "tests/test.h"
 #include <math.h>
@@ -202,6 +203,68 @@ static void test_zb_v_has_no_bubble_in_1f1bs_memory(void **state) {
         }
 }
 
+/* Half and a third of 1F1B's 2p chunks, and 2 more. */
+static void test_v_half_and_v_min_keep_what_they_say(void **state) {
+    (void)state;
+    for (int p = 1; p <= 16; p++)
+        for (int n = 1; n <= 4 * p; n += p) {
+            struct made half, least;
+            assert_true(make(&half, &pp_v_half, p, 1, n, (struct pp_work){2, 2, 2}, 0));
+            assert_true(make(&least, &pp_v_min, p, 1, n, (struct pp_work){2, 2, 2}, 0));
+            require(most_in_flight(&half) <= p + 2, &half, "more than p + 2 chunks in flight");
+            require(most_in_flight(&least) <= (2 * p + 2) / 3 + 2, &least, "more than 2p/3 + 2 chunks in flight");
+            drop(&half);
+            drop(&least);
+        }
+}
+
+/* With less memory a list still ends, because a shallow stage leaves room for the deeper one of its rank. */
+static void test_a_list_obeys_its_memory(void **state) {
+    (void)state;
+    static const struct { int memory, idle; } cases[] = {{3, 66}, {4, 30}, {5, 11}};
+    const struct pp_times times = {{1, 1, 1}, 0};
+    for (int k = 0; k < 3; k++) {
+        struct made m = {.row = &pp_zb_v, .x = pp_shape_of(&pp_zb_v, 4, 1, 12)};
+        const struct pp_policy policy = {.memory = cases[k].memory, .gap = 50};
+        pp_begin_all(m.row, &m.x, m.stage);
+        assert_true(pp_list(m.row, &m.x, &policy, m.stage));
+        assert_ok(pp_check_schedules(m.stage, 4, 2, 1));
+        assert_ok(pp_timeline_make(m.stage, 4, 1, &times, &m.line));
+        assert_close(pp_timeline_idle(&m.line, m.stage, 0), cases[k].idle, 0);
+        assert_int_equal(most_in_flight(&m), cases[k].memory);
+        drop(&m);
+    }
+}
+
+/* Chunk and rank say which virtual stage it is, and back; a neighbor's neighbor is oneself; both ends of a message know
+ * its channel. */
+static void check_places(struct made *m, struct pp_work work) {
+    (void)work;
+    for (int i = 0; i < m->x.n_stages; i++)
+        for (int c = 0; c < m->x.n_chunks; c++)
+            for (int side = 0; side < 2; side++) {
+                struct hop h = m->stage[i].hops[c][side];
+                if (h.rank < 0) continue;
+                struct hop back = m->stage[h.rank].hops[h.chunk][!side];
+                require(back.rank == i && back.chunk == c, m, "a neighbor's neighbor is another");
+                require(back.way == h.way, m, "the ends of a message have other channels");
+            }
+    const struct pp_placement *place = m->row->place;
+    bool seen[MAX_P][4] = {{false}};
+    for (int pipe = 0; pipe < place->n_pipes; pipe++)
+        for (int s = 0; s < pp_n_virtual(place, &m->x); s++) {
+            struct hop at = place->where(&m->x, pipe, s);
+            require(!seen[at.rank][at.chunk], m, "two stages on one chunk");
+            seen[at.rank][at.chunk] = true;
+        }
+    for (int i = 0; i < m->x.n_stages; i++)
+        for (int c = 0; c < m->x.n_chunks; c++) require(seen[i][c], m, "a chunk without a stage");
+}
+static void test_placements_are_one_to_one(void **state) {
+    (void)state;
+    each_row((struct pp_work){1, 1, 1}, 8, check_places);
+}
+
 /* The paper's ratio, for F = B and N microbatches: (D-2)/(2N+D-2); for B = 2F and N = D: (D-2)/(3N/2+D-2). */
 static void test_chimera_is_its_closed_form(void **state) {
     (void)state;
@@ -241,7 +304,8 @@ static void test_dualpipe_is_no_worse_than_its_formula(void **state) {
 }
 
 TESTS(unit_test(test_zb_2p_is_close_to_the_papers), unit_test(test_zb_v_has_no_bubble_in_1f1bs_memory),
-      unit_test(test_chimera_is_its_closed_form), unit_test(test_dualpipe_is_no_worse_than_its_formula),
-      unit_test(test_every_row_is_sound), unit_test(test_every_rows_bubble_is_its_closed_form),
-      unit_test(test_every_rows_peak_is_its_closed_form), unit_test(test_naive_makes_its_rounds),
-      unit_test(test_rates_of_the_zero_bubble_paper))
+      unit_test(test_v_half_and_v_min_keep_what_they_say), unit_test(test_a_list_obeys_its_memory),
+      unit_test(test_placements_are_one_to_one), unit_test(test_chimera_is_its_closed_form),
+      unit_test(test_dualpipe_is_no_worse_than_its_formula), unit_test(test_every_row_is_sound),
+      unit_test(test_every_rows_bubble_is_its_closed_form), unit_test(test_every_rows_peak_is_its_closed_form),
+      unit_test(test_naive_makes_its_rounds), unit_test(test_rates_of_the_zero_bubble_paper))

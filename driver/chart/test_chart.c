@@ -231,7 +231,8 @@ static bool shows(const char *file, char *drawing) {
 static void test_every_schedule_opens_with_its_table(void **state) {
     (void)state;
     static const char *const paths[] = {"pp/pp_schedule.c", "pp/pp_naive.c", "pp/pp_breadth_first.c",
-                                        "pp/pp_zero_bubble.c", "pp/pp_zb_2p.c", "pp/pp_vee.c", "pp/pp_mirror.c"};
+                                        "pp/pp_zero_bubble.c", "pp/pp_zb_2p.c", "pp/pp_vee.c", "pp/pp_mirror.c",
+                                        "pp/pp_blocks.c"};
     for (int k = 0; pp_schedule_at(k); k++) {
         struct schedule_chart c = {.row = pp_schedule_at(k), .n_stages = 4, .n_microbatches = 8, .time = {1, 1, 1}};
         char *drawing = NULL;
