@@ -2,8 +2,8 @@
  * (pp/pp_schedule.c); what is measured here stands beside its closed form. */
 #include "driver/schedule.h"
 
-#include "driver/chart/schedule_chart.h"
 #include "lib/run/plan.h"
+#include "pp/pp_table.h"
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -11,10 +11,12 @@
 
 struct request {
     int schedule;
+    char file[OPTION_TEXT_MAX];
     int64_t pp, microbatches, chunks;
     double time_f, time_b, time_w, time_c, held;
     int64_t memory;
-    int json;
+    int json, csv, all;
+    struct schedule_sizes sizes;
     char svg[OPTION_TEXT_MAX];
 };
 
@@ -38,7 +40,14 @@ static const struct option OPTIONS[] = {
      "zb-2p: how many a rank keeps activations of; 0: 2 pp", "schedule", AT(memory)},
     {"held", OPTION_REAL, "1", 0.001, 1, NULL, "", "zb-2p: the share of activations that weight gradients need",
      "schedule", AT(held)},
+    {"all", OPTION_BOOL, "off", 0, 0, NULL, "", "every schedule of this pp, microbatches and times, in one table",
+     "output", AT(all)},
+    {"act-mib", OPTION_REAL, "1", 0, 1e9, NULL, "MiB", "what a stage keeps of a microbatch, for --all", "output",
+     AT(sizes.activations)},
+    {"message-mib", OPTION_REAL, "1", 0, 1e9, NULL, "MiB", "of a message from stage to stage, for --all", "output",
+     AT(sizes.message)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "output", AT(json)},
+    {"csv", OPTION_BOOL, "off", 0, 0, NULL, "", "as a file that --schedule file:PATH reads", "output", AT(csv)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "also draw the chart into this file", "output", AT(svg)},
 };
 
@@ -115,6 +124,19 @@ static void print_json(const struct schedule_chart *c) {
     json_decref(all);
 }
 
+/* ---- as a file ---- */
+static enum status print_csv(const struct schedule_chart *c) {
+    const struct pp_shape shape = schedule_chart_shape(c);
+    if (c->row->place->n_pipes > 1)
+        return FAIL(E_CONFIG, "schedule=%s is two pipelines, and a file describes one; use another schedule",
+                    c->row->name);
+    printf("# ");
+    schedule_chart_title(c, stdout);
+    printf("\n");
+    pp_table_write(c->row, &shape, c->stages, stdout);
+    return OK;
+}
+
 /* ---- the command ---- */
 static enum status write_svg(const struct schedule_chart *c, const char *path) {
     FILE *f = fopen(path, "w");
@@ -128,6 +150,7 @@ static enum status write_svg(const struct schedule_chart *c, const char *path) {
 static enum status show(const struct request *q, struct schedule_chart *c) {
     TRY(schedule_chart_make(c));
     if (q->svg[0]) TRY(write_svg(c, q->svg));
+    if (q->csv) return print_csv(c);
     if (q->json) {
         print_json(c);
         return OK;
@@ -150,7 +173,12 @@ static enum status parse_and_show(struct request *q, struct options *o, int argc
                                .n_chunks = (int)q->chunks, .n_microbatches = (int)q->microbatches, 
                                .time = {q->time_f, q->time_b - weight, weight}, .transfer = q->time_c,
                                .memory = (int)q->memory, .held = q->held};
-    enum status status = show(q, &c);
+    const struct pp_table *table;
+    if (q->schedule == SCHEDULE_FILE) {
+        TRY(pp_table_of(q->file, &table));
+        c.row = &table->row, c.n_stages = table->n_ranks, c.n_chunks = 1, c.n_microbatches = table->n_microbatches;
+    }
+    enum status status = q->all ? schedule_all(&c, &q->sizes) : show(q, &c);
     schedule_chart_fini(&c);
     return status;
 }

@@ -1,6 +1,15 @@
 #ifndef TRIVIUM_DRIVER_SCHEDULE_H
 #define TRIVIUM_DRIVER_SCHEDULE_H
 
+#include "driver/chart/schedule_chart.h"
+
+/* MiB of a message, and of what a stage keeps of a microbatch. */
+struct schedule_sizes { double message, activations; };
+
+/** Print every schedule of the shape and times of `like` in one table, those that have none with the reason.
+ *  @errors E_INTERNAL, E_MEMORY */
+enum status schedule_all(const struct schedule_chart *like, const struct schedule_sizes *);
+
 /** `trivium schedule --schedule NAME --pp P --microbatches M [--chunks V] [--json] [--svg FILE]`: a pipeline schedule
  *  checked, run against a clock, and drawn; no device, no peers. Returns the exit code. */
 int schedule_main(int argc, char **argv);

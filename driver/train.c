@@ -91,9 +91,9 @@ static void announce(const struct training *t, int threads) {
            ", %d thread%s per rank, %s; batch %" PRId64 " = micro %" PRId64 " x dp %" PRId64 " x %d microbatches\n",
            plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, p->mesh.tp, p->mesh.pp, threads,
            threads == 1 ? "" : "s", setup_binding(), p->global_batch, p->micro_batch, p->mesh.dp, p->n_microbatches);
-    if (pp_schedule_at(pp_options(p)->schedule)->split_weight)
+    if (pp_row(p)->split_weight)
         printf("schedule: %s puts weight gradients off; loss-chunk %" PRId64 "%s\n",
-               pp_schedule_at(pp_options(p)->schedule)->name, p->loss_chunk,
+               pp_row(p)->name, p->loss_chunk,
                p->loss_chunk == 0 ? ": the last stage keeps whole logits" : "; 0 lets the last stage do so, too");
     printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
            data_split_samples(&t->setup.train), data_split_samples(&t->setup.val));

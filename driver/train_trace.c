@@ -53,7 +53,7 @@ enum status train_trace_prepare(struct training *t) {
 /* What was measured, beside what the schedule idles against a clock with the mean F, B and W of a microbatch. */
 static enum status tell_bubble(const struct plan *p, const struct trace_data *d) {
     struct trace_bubble b = trace_bubble(d);
-    struct schedule_chart c = {.row = pp_schedule_at(pp_options(p)->schedule), .n_stages = (int)p->mesh.pp,
+    struct schedule_chart c = {.row = pp_row(p), .n_stages = (int)p->mesh.pp,
                                .n_chunks = (int)pp_options(p)->chunks, .n_microbatches = p->n_microbatches,
                                .time = {b.forward_s, b.backward_s, b.weight_s}};
     enum status status = schedule_chart_make(&c);

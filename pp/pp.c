@@ -25,7 +25,7 @@
 #include "pp/pp.h"
 
 #include "lib/run/run.h"
-#include "pp/pp_schedule.h"
+#include "pp/pp_table.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -52,9 +52,18 @@ static bool pp_wanted(const struct plan *plan) {
            o->memory;
 }
 
+const struct pp_schedule *pp_row(const struct plan *plan) {
+    const struct pp_options *o = pp_options(plan);
+    if (o->schedule != SCHEDULE_FILE) return pp_schedule_at(o->schedule);
+    const struct pp_table *t;
+    if (pp_table_of(o->file, &t) == OK) return &t->row;
+    status_clear();                                                  /* pp_check says it */
+    return &pp_1f1b;
+}
+
 struct pp_shape pp_shape_of_plan(const struct plan *plan) {
     const struct pp_options *o = pp_options(plan);
-    struct pp_shape x = pp_shape_of(pp_schedule_at(o->schedule), (int)plan->mesh.pp, o->chunks, plan->n_microbatches);
+    struct pp_shape x = pp_shape_of(pp_row(plan), (int)plan->mesh.pp, o->chunks, plan->n_microbatches);
     pp_read_times(o, &x.cost);
     return x;
 }
@@ -72,10 +81,11 @@ static enum status stages_of_layers(const struct plan *plan, int **out) {
 /* The largest microbatch that divides the share and fills the pipeline: at least 2 pp microbatches, if the share
  * allows, and a number of them that the schedule accepts. */
 static int64_t pp_micro_batch(const struct plan *plan, int64_t share) {
-    const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
+    const struct pp_schedule *row = pp_row(plan);
     struct pp_shape shape = pp_shape_of_plan(plan);
     if (plan->mesh.pp == 1) return share;
-    for (int64_t n = 2 * plan->mesh.pp; n <= share && n <= PLAN_MAX_MICROBATCHES; n++) {
+    for (int64_t n = row->table ? row->table->n_microbatches : 2 * plan->mesh.pp;
+         n <= share && n <= PLAN_MAX_MICROBATCHES; n++) {
         shape.n_microbatches = (int)n;
         if (share % n == 0 && pp_schedule_legal(row, &shape) == OK) return share / n;
     }
@@ -86,15 +96,17 @@ static int64_t pp_micro_batch(const struct plan *plan, int64_t share) {
 /* Head and loss as one operation make their weight gradient inside of backward: then the last stage has nothing to put
  * off, and its backward is longer than the others'. Two operations do not. */
 static void pp_prefer(struct plan *plan) {
-    const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
+    const struct pp_schedule *row = pp_row(plan);
     if (row->split_weight && plan->loss_chunk < 0) plan->loss_chunk = 0;
 }
 
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
     struct pp_shape shape = pp_shape_of_plan(plan);
-    TRY(pp_check_times(pp_options(plan)));
-    TRY(pp_schedule_legal(pp_schedule_at(pp_options(plan)->schedule), &shape));
+    const struct pp_table *table;
+    if (pp_options(plan)->schedule == SCHEDULE_FILE) TRY(pp_table_of(pp_options(plan)->file, &table));
+    TRY(pp_check_times(plan));
+    TRY(pp_schedule_legal(pp_row(plan), &shape));
     TRY(stages_of_layers(plan, &stage_of));
     free(stage_of);
     return OK;
@@ -114,19 +126,27 @@ static void note_user(struct users *u, int rank) {
     if (rank > u->last_rank) u->last_rank = rank;
 }
 
-/* A param that two ranks use is shared: by the model's two ends, or by every rank and its mirror image. */
-static void mark_shared(struct program *p, const struct users *users, int here, enum mesh_axis axis) {
+/* A param that two ranks use is shared: by the pipeline's two ends, or by every rank and its mirror image. */
+static enum status mark_shared(struct program *p, const struct users *users, const struct mesh_place *place,
+                               enum mesh_axis axis) {
     for (int i = 0; i < p->n_params; i++) {
         const struct users *u = &users[i];
-        if (u->first_rank != u->last_rank && (here == u->first_rank || here == u->last_rank))
-            p->params[i].shared = axis;
+        if (u->first_rank == u->last_rank) continue;
+        if (axis == AXIS_TIE && (u->first_rank > 0 || u->last_rank < place->n.pp - 1))
+            return FAIL(E_CONFIG,
+                        "%s is used on ranks %d and %d of pp=%d, and only the first and the last can share one; put "
+                        "its "
+                        "stages there, or on one rank",
+                        p->params[i].name, u->first_rank, u->last_rank, place->n.pp);
+        if (place->rank.pp == u->first_rank || place->rank.pp == u->last_rank) p->params[i].shared = axis;
     }
+    return OK;
 }
 
 /* Where a block is of this rank's; in both directions, if there are two: who uses its params. chunk -1: not here. */
 static int chunk_here(const struct plan *plan, int virtual_stage, const struct step *s, struct users *users) {
     const struct pp_shape shape = pp_shape_of_plan(plan);
-    const struct pp_placement *place = pp_schedule_at(pp_options(plan)->schedule)->place;
+    const struct pp_placement *place = pp_row(plan)->place;
     int chunk = -1;
     for (int pipe = 0; pipe < place->n_pipes; pipe++) {
         struct hop at = place->where(&shape, pipe, virtual_stage);
@@ -156,8 +176,8 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
     if (status == OK) {
         assign_blocks(p, stage_of, stage_of[plan->layers - 1], stage_of_block);
         keep_steps(plan, p, stage_of_block, users);
-        bool two_pipes = pp_schedule_at(pp_options(plan)->schedule)->place->n_pipes > 1;
-        mark_shared(p, users, plan->place.rank.pp, two_pipes ? AXIS_MIRROR : AXIS_TIE);
+        bool two_pipes = pp_row(plan)->place->n_pipes > 1;
+        status = mark_shared(p, users, &plan->place, two_pipes ? AXIS_MIRROR : AXIS_TIE);
     }
     free(stage_of);
     free(stage_of_block);
@@ -166,7 +186,7 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
 }
 
 static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
-    const struct pp_schedule *row = pp_schedule_at(pp_options(plan)->schedule);
+    const struct pp_schedule *row = pp_row(plan);
     struct pp_shape shape = pp_shape_of_plan(plan);
     pp_schedule_make(row, &shape, plan->place.rank.pp, out);
     out->send_depth = pp_send_depth(row, &shape);

@@ -8,7 +8,8 @@
 extern const struct technique technique_pp;
 
 struct pp_options {
-    int schedule;                        /* pp_schedule_at */
+    int schedule;                        /* pp_schedule_at, or SCHEDULE_FILE */
+    char file[OPTION_TEXT_MAX];          /* of SCHEDULE_FILE; the option's type wants it here */
     int64_t chunks;
     char split[OPTION_TEXT_MAX];         /* "3,4,5": layers of each virtual stage; "": evenly */
     char times[OPTION_TEXT_MAX];         /* "2.1,2.0,1.1,0.1": F, Bi, W and a message; "": F = Bi = W */
@@ -16,13 +17,15 @@ struct pp_options {
 };
 static inline struct pp_options *pp_options(const struct plan *p) { return plan_own(p, &technique_pp.options); }
 
+/** The schedule of a plan: a row of the list, or that of its file; where that cannot be read, check refuses it. */
+const struct pp_schedule *pp_row(const struct plan *);
 /** Stages, chunks and microbatches of a plan. */
 struct pp_shape pp_shape_of_plan(const struct plan *);
 
 /** The costs that --schedule-times and --schedule-memory say; false: they are no numbers, or too few. */
 bool pp_read_times(const struct pp_options *, struct pp_costs *);
 /** @errors E_CONFIG: they cannot be read, or the schedule does not go by them */
-enum status pp_check_times(const struct pp_options *);
+enum status pp_check_times(const struct plan *);
 
 /** Which virtual stage each layer is on: as --pp-split says, or evenly with the remainder on the
  *  first ones. stage_of has plan->layers entries. @errors E_CONFIG: more virtual stages than layers; a split that does

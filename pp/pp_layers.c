@@ -7,7 +7,7 @@
 
 static int64_t n_virtual(const struct plan *plan) {
     const struct pp_shape shape = pp_shape_of_plan(plan);
-    return pp_n_virtual(pp_schedule_at(pp_options(plan)->schedule)->place, &shape);
+    return pp_n_virtual(pp_row(plan)->place, &shape);
 }
 
 /* "pp=2 stages", or "pp=2 x chunks=4 = 8 virtual stages". Static storage. */

@@ -36,7 +36,7 @@ const struct pp_placement pp_wind = {1, 0, wind}, pp_vee = {1, 2, vee}, pp_mirro
 struct pp_shape pp_shape_of(const struct pp_schedule *row, int n_stages, int64_t chunks, int n_microbatches) {
     bool open = row->place->n_chunks == 0 || chunks > 1;             /* chunks > 1 is refused then: pp_schedule_legal */
     return (struct pp_shape){.n_stages = n_stages, .n_chunks = open ? (int)chunks : row->place->n_chunks,
-                             .n_microbatches = n_microbatches};
+                             .n_microbatches = n_microbatches, .table = row->table};
 }
 
 /* Of seconds, microseconds are left; of anything else, millionths. */

@@ -16,6 +16,7 @@ struct pp_shape {
      * unit; of what F keeps, how much W needs, in thousandths; and how many chunks of microbatches a rank may keep. 0:
      * F = Bi = W, all of it, and as many as the row says. */
     struct pp_costs { int64_t f, bi, w, transfer; int held, memory; } cost;
+    const struct pp_table *table;   /* of a user's schedule */
 };
 
 /* How long a stage's forward, input gradient and weight gradient of a microbatch take, in all its chunks together. */
@@ -53,6 +54,7 @@ struct pp_schedule {
     int (*peak)(const struct pp_shape *, int stage);
     double (*bubble)(const struct pp_shape *, const struct pp_work *);
     const char *bubble_text;
+    const struct pp_table *table;      /* of a user's schedule (pp_table.h) */
 };
 
 /* Every schedule: its number, its row, its name as typed. One line more makes it a choice of --schedule. */
@@ -76,9 +78,9 @@ struct pp_schedule {
 #define SCHEDULE_NUMBER(number, row, name) number,
 #define SCHEDULE_ROW(number, row, name) extern const struct pp_schedule row;
 #define SCHEDULE_NAME(number, row, name) "|" name
-enum { EVERY_SCHEDULE(SCHEDULE_NUMBER) N_SCHEDULES };   /** what --schedule is in pp_options */
+enum { EVERY_SCHEDULE(SCHEDULE_NUMBER) N_SCHEDULES, SCHEDULE_FILE = N_SCHEDULES };   /** --schedule in pp_options */
 EVERY_SCHEDULE(SCHEDULE_ROW)                            /** pp_gpipe and so on */
-#define PP_SCHEDULES (EVERY_SCHEDULE(SCHEDULE_NAME) + 1)   /* "gpipe|1f1b|...", as typed */
+#define PP_SCHEDULES (EVERY_SCHEDULE(SCHEDULE_NAME) "|file:PATH" + 1)   /* "gpipe|1f1b|...", as typed */
 /** All of them, in that order; NULL beyond the last. */
 const struct pp_schedule *pp_schedule_at(int i);
 

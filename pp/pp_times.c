@@ -18,9 +18,10 @@ bool pp_read_times(const struct pp_options *o, struct pp_costs *out) {
     return n == 0 || (n >= 4 && !*at && t[4] <= 1);
 }
 
-enum status pp_check_times(const struct pp_options *o) {
+enum status pp_check_times(const struct plan *plan) {
+    const struct pp_options *o = pp_options(plan);
     struct pp_costs unused;
-    const struct pp_schedule *row = pp_schedule_at(o->schedule);
+    const struct pp_schedule *row = pp_row(plan);
     if (!pp_read_times(o, &unused))
         return FAIL(E_CONFIG,
                     "schedule-times=%.64s: give four numbers, for a forward, input gradients, weight gradients and a "

@@ -12,7 +12,7 @@ struct table { int p, v; struct schedule stage[MAX_P]; };
 
 static void table_init(struct table *t, const struct pp_schedule *row, int p, int v, int m) {
     *t = (struct table){.p = p, .v = v};
-    for (int i = 0; i < p; i++) pp_schedule_make(row, &(struct pp_shape){p, v, m, {0}}, i, &t->stage[i]);
+    for (int i = 0; i < p; i++) pp_schedule_make(row, &(struct pp_shape){p, v, m, {0}, NULL}, i, &t->stage[i]);
 }
 static void table_fini(struct table *t) {
     for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
@@ -144,7 +144,8 @@ static void test_messages_out_of_order_are_named(void **state) {
 static void test_the_chunk_of_a_message_is_checked(void **state) {
     (void)state;
     struct table t = {.p = 2, .v = 3};
-    for (int i = 0; i < 2; i++) pp_schedule_make(&pp_interleaved, &(struct pp_shape){2, 3, 2, {0}}, i, &t.stage[i]);
+    for (int i = 0; i < 2; i++)
+        pp_schedule_make(&pp_interleaved, &(struct pp_shape){2, 3, 2, {0}, NULL}, i, &t.stage[i]);
     for (int m = 0; m < 2; m++) {                                    /* stage 0: swap chunks 1 and 2 */
         int f1 = find(&t.stage[0], ACTION_F, 1, m), f2 = find(&t.stage[0], ACTION_F, 2, m);
         for (int by = -1; by <= 1; by++) swap(&t.stage[0], f1 + by, f2 + by);
@@ -158,8 +159,8 @@ static void test_the_chunk_of_a_message_is_checked(void **state) {
 static void test_deadlock_is_named(void **state) {
     (void)state;
     struct table t = {.p = 2, .v = 1};
-    pp_schedule_make(&pp_gpipe, &(struct pp_shape){2, 1, 4, {0}}, 0, &t.stage[0]);
-    pp_schedule_make(&pp_1f1b, &(struct pp_shape){2, 1, 4, {0}}, 1, &t.stage[1]);
+    pp_schedule_make(&pp_gpipe, &(struct pp_shape){2, 1, 4, {0}, NULL}, 0, &t.stage[0]);
+    pp_schedule_make(&pp_1f1b, &(struct pp_shape){2, 1, 4, {0}, NULL}, 1, &t.stage[1]);
     assert_ok(pp_check_schedules(t.stage, 2, 1, 2));
     assert_fails(pp_check_schedules(t.stage, 2, 1, 1), E_INTERNAL, "stage 0, action 7: send_F of chunk 0, microbatch 3",
                  "waits forever for stage 1, which does not receive", "1 staging buffer a direction");

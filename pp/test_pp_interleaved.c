@@ -15,7 +15,7 @@ static const char *order_of(int p, int v, int stage, int m) {
     static char text[512];
     struct schedule s;
     size_t n = 0;
-    pp_schedule_make(&pp_interleaved, &(struct pp_shape){p, v, m, {0}}, stage, &s);
+    pp_schedule_make(&pp_interleaved, &(struct pp_shape){p, v, m, {0}, NULL}, stage, &s);
     for (int i = 0; i < s.n; i++) {
         const struct action *a = &s.actions[i];
         if (!action_is_compute(a->kind)) continue;
@@ -49,8 +49,8 @@ static void test_interleaved_with_one_chunk_is_1f1b(void **state) {
         for (int m = p; m <= 4 * p; m += p)
             for (int stage = 0; stage < p; stage++) {
                 struct schedule one, other;
-                pp_schedule_make(&pp_interleaved, &(struct pp_shape){p, 1, m, {0}}, stage, &one);
-                pp_schedule_make(&pp_1f1b, &(struct pp_shape){p, 1, m, {0}}, stage, &other);
+                pp_schedule_make(&pp_interleaved, &(struct pp_shape){p, 1, m, {0}, NULL}, stage, &one);
+                pp_schedule_make(&pp_1f1b, &(struct pp_shape){p, 1, m, {0}, NULL}, stage, &other);
                 assert_true(same_schedule(&one, &other));
                 schedule_fini(&one);
                 schedule_fini(&other);
@@ -61,8 +61,8 @@ static void test_interleaved_needs_one_staging_buffer_a_direction(void **state) 
     (void)state;
     for (int p = 2; p <= 16; p++)
         for (int v = 1; v <= 4; v++)
-            for (int m = p; m <= 4 * p; m += p) assert_int_equal(pp_send_depth(&pp_interleaved,
-                                                                               &(struct pp_shape){p, v, m, {0}}), 1);
+            for (int m = p; m <= 4 * p; m += p)
+                assert_int_equal(pp_send_depth(&pp_interleaved, &(struct pp_shape){p, v, m, {0}, NULL}), 1);
 }
 
 /* ---- layers on virtual stages ---- */

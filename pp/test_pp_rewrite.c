@@ -169,10 +169,10 @@ static void test_pp_schedule_of_a_plan_is_this_stages(void **state) {
         struct schedule made, expected;
         struct plan here = plan_at(&s, i);
         assert_ok(technique_pp.schedule(&here, &made));
-        pp_schedule_make(&pp_1f1b, &(struct pp_shape){4, 1, 6, {0}}, i, &expected);
+        pp_schedule_make(&pp_1f1b, &(struct pp_shape){4, 1, 6, {0}, NULL}, i, &expected);
         assert_int_equal(made.n, expected.n);
         assert_memory_equal(made.actions, expected.actions, (size_t)made.n * sizeof *made.actions);
-        assert_int_equal(made.send_depth, pp_send_depth(&pp_1f1b, &(struct pp_shape){4, 1, 6, {0}}));
+        assert_int_equal(made.send_depth, pp_send_depth(&pp_1f1b, &(struct pp_shape){4, 1, 6, {0}, NULL}));
         schedule_fini(&made);
         schedule_fini(&expected);
     }

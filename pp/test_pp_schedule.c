@@ -17,7 +17,7 @@ struct table { const struct pp_schedule *row; int p, m; struct schedule stage[MA
 
 static void table_init(struct table *t, const struct pp_schedule *row, int p, int m) {
     *t = (struct table){.row = row, .p = p, .m = m};
-    for (int i = 0; i < p; i++) pp_schedule_make(row, &(struct pp_shape){p, 1, m, {0}}, i, &t->stage[i]);
+    for (int i = 0; i < p; i++) pp_schedule_make(row, &(struct pp_shape){p, 1, m, {0}, NULL}, i, &t->stage[i]);
 }
 static void table_fini(struct table *t) {
     for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
@@ -125,7 +125,7 @@ static void test_pp_schedule_1f1b_of_two_stages_is_the_textbooks(void **state) {
 /* ---- all stages together ---- */
 /* For both schedules one message in flight per direction is enough, at any size. With none, no send could end. */
 static void check_depth(const struct table *t) {
-    int depth = pp_send_depth(t->row, &(struct pp_shape){t->p, 1, t->m, {0}});
+    int depth = pp_send_depth(t->row, &(struct pp_shape){t->p, 1, t->m, {0}, NULL});
     require(depth == 1, t, -1, "the depth is not 1");
     require(pp_simulate(t->stage, t->p, depth), t, -1, "its own depth is not enough");
     require(t->p == 1 || !pp_simulate(t->stage, t->p, depth - 1), t, -1, "a smaller depth would be enough");
@@ -177,7 +177,7 @@ static void add_all(struct schedule *s, enum action_kind kind, int n) {
 }
 static void test_pp_simulate_finds_a_deadlock_of_full_wires(void **state) {
     (void)state;
-    const struct pp_shape shape = {2, 1, 3, {0}};
+    const struct pp_shape shape = {2, 1, 3, {0}, NULL};
     struct schedule s[2] = {{0}};
     for (int i = 0; i < 2; i++) pp_place(&pp_wind, &shape, i, &s[i]);
     add_all(&s[0], SEND_F, 3), add_all(&s[0], RECV_B, 3);
@@ -281,9 +281,10 @@ static void test_pp_schedule_bubble_is_its_closed_form(void **state) {
 /* --schedule is the index of a row. */
 static void test_pp_schedules_are_in_the_order_of_their_names(void **state) {
     (void)state;
-    char names[256] = "";
+    char names[512] = "";
     for (int i = 0; pp_schedule_at(i); i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "", pp_schedule_at(i)->name);
+    snprintf(names + strlen(names), sizeof names - strlen(names), "|file:PATH");
     assert_string_equal(names, PP_SCHEDULES);
 }
 

@@ -14,7 +14,7 @@ struct table { const struct pp_schedule *row; int p, v, m; struct schedule stage
 
 static void table_init(struct table *t, const struct pp_schedule *row, int p, int v, int m) {
     *t = (struct table){.row = row, .p = p, .v = v, .m = m};
-    for (int i = 0; i < p; i++) pp_schedule_make(row, &(struct pp_shape){p, v, m, {0}}, i, &t->stage[i]);
+    for (int i = 0; i < p; i++) pp_schedule_make(row, &(struct pp_shape){p, v, m, {0}, NULL}, i, &t->stage[i]);
 }
 static void table_fini(struct table *t) {
     for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
@@ -44,7 +44,7 @@ static int peak_of(const struct table *t, int i) {
 /* With one staging buffer: the depth that avoids deadlock costs no time either. */
 static void check_table(const struct pp_schedule *row, int p, int v, int m) {
     struct table t;
-    const struct pp_shape shape = {p, v, m, {0}};
+    const struct pp_shape shape = {p, v, m, {0}, NULL};
     table_init(&t, row, p, v, m);
     struct pp_timeline line = run(&t, 1, F, B, 0);
     double bubble = (double)(p - 1) * (F + B) / v;
@@ -125,7 +125,7 @@ static void test_a_full_buffer_holds_the_sender(void **state) {
     const struct pp_times times = {{[TAPE_F] = 5}, 0};
     struct table t = {.p = 2, .v = 1};
     struct pp_timeline line;
-    for (int i = 0; i < 2; i++) pp_place(&pp_wind, &(struct pp_shape){2, 1, 2, {0}}, i, &t.stage[i]);
+    for (int i = 0; i < 2; i++) pp_place(&pp_wind, &(struct pp_shape){2, 1, 2, {0}, NULL}, i, &t.stage[i]);
     for (int m = 0; m < 2; m++) schedule_add(&t.stage[0], SEND_F, 0, m);
     for (int m = 0; m < 2; m++) schedule_add(&t.stage[1], ACTION_F, 0, m), schedule_add(&t.stage[1], RECV_F, 0, m);
     for (int depth = 1; depth <= 2; depth++) {
@@ -142,7 +142,7 @@ static void test_timeline_refuses_what_never_ends(void **state) {
     const struct pp_times times = {{0}, 0};
     struct schedule s[2] = {{0}};
     struct pp_timeline line;
-    for (int i = 0; i < 2; i++) pp_place(&pp_wind, &(struct pp_shape){2, 1, 5, {0}}, i, &s[i]);
+    for (int i = 0; i < 2; i++) pp_place(&pp_wind, &(struct pp_shape){2, 1, 5, {0}, NULL}, i, &s[i]);
     schedule_add(&s[1], RECV_F, 0, 3);
     assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL,
                  "stage 1, action 0: recv_F of chunk 0, microbatch 3",

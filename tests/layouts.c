@@ -44,7 +44,7 @@ const char *layout_name(const struct plan *p) {
     const struct pp_options *pipe = pp_options(p);
     const struct zero_options *z = zero_options(p);
     snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", (int)p->mesh.dp, (int)p->mesh.tp,
-             (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "", pp_schedule_at(pipe->schedule)->name,
+             (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "", pp_row(p)->name,
              if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch, pipe->split[0] ? " split " : "",
              pipe->split, if_more(zero, "zero", z->stage, 0), offloads[z->offload],
              recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
@@ -261,7 +261,7 @@ static void each_split(const struct plan *base, void (*visit)(void *, const stru
     pp_options(&p)->split[0] = 0;
     visit(self, &p);
     const struct pp_shape shape = pp_shape_of_plan(&p);
-    int n = pp_n_virtual(pp_schedule_at(pp_options(&p)->schedule)->place, &shape);
+    int n = pp_n_virtual(pp_row(&p)->place, &shape);
     if (n != 2 && n != 4) return;
     snprintf(pp_options(&p)->split, sizeof pp_options(&p)->split, "%s", uneven[n]);
     visit(self, &p);
@@ -279,7 +279,7 @@ static void each_schedule(const struct plan *base, void (*visit)(void *, const s
 }
 
 static bool is_legal(const struct plan *p) {
-    const struct pp_schedule *row = pp_schedule_at(pp_options(p)->schedule);
+    const struct pp_schedule *row = pp_row(p);
     const struct pp_shape shape = pp_shape_of_plan(p);
     return pp_n_virtual(row->place, &shape) <= p->layers && pp_schedule_legal(row, &shape) == OK;
 }

@@ -109,7 +109,7 @@ static void take_bill(struct compare_rank *mine, const struct run *r) {
 
 static void fill_row(struct compare_row *row, const struct run *r, double *seconds, int64_t n_timed) {
     const struct plan *p = &r->plan;
-    row->schedule = pp_schedule_at(pp_options(p)->schedule);
+    row->schedule = pp_row(p);
     row->n_chunks = r->program.n_chunks;
     row->n_microbatches = p->n_microbatches;
     row->n_steps = p->steps;

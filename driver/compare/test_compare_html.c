@@ -87,7 +87,7 @@ static void make_trace(struct trace_rank traced[STAGES], struct span spans[STAGE
     for (int stage = 0; stage < STAGES; stage++) {
         struct schedule s;
         int n = 0;
-        pp_schedule_make(&pp_gpipe, &(struct pp_shape){STAGES, 1, MICROBATCHES, {0}}, stage, &s);
+        pp_schedule_make(&pp_gpipe, &(struct pp_shape){STAGES, 1, MICROBATCHES, {0}, NULL}, stage, &s);
         for (int step = 0; step < STEPS; step++)
             for (int i = 0, k = 0; i < s.n; i++) {
                 if (!action_is_compute(s.actions[i].kind)) continue;

@@ -25,7 +25,8 @@ struct option {
     const char *initial;   /* default, as text; NULL: none, the field starts as zero or "" */
     double min, max;       /* legal range of INT and REAL, both inclusive */
     const char *choices;   /* CHOICE: "none|selective|full"; the field gets the index. A choice ending in ":N" (as in
-                              "uniform:N") takes a positive integer, stored in the int right after the field */
+                              "uniform:N") takes a positive integer, stored in the int right after the field; one
+                              ending in ":PATH" a path, stored in the char[OPTION_TEXT_MAX] there */
     const char *unit;      /* "tokens", "s", "" */
     const char *meaning;   /* one sentence for --help and the reference page */
     const char *group;     /* heading in --help: "model", "training", "parallelism" ... */

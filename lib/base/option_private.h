@@ -18,7 +18,10 @@ struct options {
 /* A value as it lies in the field, before anybody has decided that it may go there. */
 union option_value {
     int flag;
-    int choice[2]; /* index, and the N of a choice ending in ":N" */
+    struct {
+        int index;
+        union { int count; char path[OPTION_TEXT_MAX]; };   /* of a choice ending in ":N", ":PATH" */
+    } choice;
     int64_t integer;
     double real;
     char text[OPTION_TEXT_MAX];

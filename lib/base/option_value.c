@@ -96,19 +96,38 @@ static bool read_count(const char *text, int *out) {
     return true;
 }
 
-static bool choice_matches(const char *choice, size_t length, const char *text, int *count) {
-    *count = 0;
-    if (length > 2 && memcmp(choice + length - 2, ":N", 2) == 0)
-        return strncmp(text, choice, length - 1) == 0 && read_count(text + length - 1, count);
+/* The path of "file:PATH": not empty. */
+static bool read_path(const char *text, char *out) {
+    size_t n = strlen(text);
+    if (n == 0 || n >= OPTION_TEXT_MAX) return false;
+    memcpy(out, text, n + 1);
+    return true;
+}
+
+/* Does a choice end so? Then *stem is its length up to the colon, and with it. */
+static bool takes(const char *choice, size_t length, const char *ending, size_t *stem) {
+    size_t n = strlen(ending);
+    if (length <= n || memcmp(choice + length - n, ending, n) != 0) return false;
+    *stem = length - n + 1;
+    return true;
+}
+
+static bool choice_matches(const char *choice, size_t length, const char *text, union option_value *out) {
+    size_t stem;
+    memset(&out->choice, 0, sizeof out->choice);
+    if (takes(choice, length, ":N", &stem))
+        return strncmp(text, choice, stem) == 0 && read_count(text + stem, &out->choice.count);
+    if (takes(choice, length, ":PATH", &stem))
+        return strncmp(text, choice, stem) == 0 && read_path(text + stem, out->choice.path);
     return strlen(text) == length && memcmp(text, choice, length) == 0;
 }
 
-static enum status read_choice(const struct option *o, const char *text, const char *shown, int out[2]) {
+static enum status read_choice(const struct option *o, const char *text, const char *shown, union option_value *out) {
     const char *choice = o->choices;
     for (int index = 0; *choice; index++) {
         size_t length = strcspn(choice, "|");
-        if (choice_matches(choice, length, text, &out[1])) {
-            out[0] = index;
+        if (choice_matches(choice, length, text, out)) {
+            out->choice.index = index;
             return OK;
         }
         choice += length + (choice[length] == '|');
@@ -121,9 +140,14 @@ enum status option_read_value(const struct option *o, const char *text, const ch
     case OPTION_BOOL: return read_bool(o, text, shown, &out->flag);
     case OPTION_INT: return read_integer(o, text, shown, &out->integer);
     case OPTION_REAL: return read_real(o, text, shown, &out->real);
-    case OPTION_CHOICE: return read_choice(o, text, shown, out->choice);
+    case OPTION_CHOICE: return read_choice(o, text, shown, out);
     default: return read_text(o, text, shown, out->text);
     }
+}
+
+static size_t choice_bytes(const struct option *o) {
+    if (strstr(o->choices, ":PATH")) return sizeof(int) + OPTION_TEXT_MAX;
+    return strstr(o->choices, ":N") ? 2 * sizeof(int) : sizeof(int);
 }
 
 void option_store(const struct option *o, const union option_value *value, void *field) {
@@ -131,7 +155,7 @@ void option_store(const struct option *o, const union option_value *value, void 
     case OPTION_BOOL: *(int *)field = value->flag; break;
     case OPTION_INT: *(int64_t *)field = value->integer; break;
     case OPTION_REAL: *(double *)field = value->real; break;
-    case OPTION_CHOICE: memcpy(field, value->choice, strstr(o->choices, ":N") ? 2 * sizeof(int) : sizeof(int)); break;
+    case OPTION_CHOICE: memcpy(field, &value->choice, choice_bytes(o)); break;
     default: memcpy(field, value->text, strlen(value->text) + 1);
     }
 }
@@ -153,11 +177,11 @@ static void print_choice(const struct option *o, const int *field, char *text, s
         choice += strcspn(choice, "|");
         choice += *choice == '|';
     }
-    int length = (int)strcspn(choice, "|");
-    if (length > 2 && memcmp(choice + length - 2, ":N", 2) == 0)
-        snprintf(text, size, "%.*s%d", length - 1, choice, field[1]);
-    else
-        snprintf(text, size, "%.*s", length, choice);
+    size_t length = strcspn(choice, "|"), stem;
+    if (takes(choice, length, ":N", &stem)) snprintf(text, size, "%.*s%d", (int)stem, choice, field[1]);
+    else if (takes(choice, length, ":PATH", &stem))
+        snprintf(text, size, "%.*s%s", (int)stem, choice, (const char *)&field[1]);
+    else snprintf(text, size, "%.*s", (int)length, choice);
 }
 
 void option_print_value(const struct option *o, const void *field, char *text, size_t size) {

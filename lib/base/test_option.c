@@ -11,6 +11,8 @@ struct target {
     double lr, tokens;
     int sp, recompute, recompute_n, schedule, after_schedule;
     char data[OPTION_TEXT_MAX];
+    int order;
+    char order_path[OPTION_TEXT_MAX];
 };
 
 static const struct option MODEL[] = {
@@ -27,8 +29,9 @@ static const struct option TRAINING[] = {
     {"schedule", OPTION_CHOICE, "1f1b", 0, 0, "gpipe|1f1b", "", "order of microbatches", "parallelism",
      offsetof(struct target, schedule)},
     {"data", OPTION_TEXT, "", 0, 0, NULL, "", "file of tokens", "data", offsetof(struct target, data)},
+    {"order", OPTION_CHOICE, "one", 0, 0, "one|file:PATH", "", "which order", "data", offsetof(struct target, order)},
 };
-static const struct option_table TABLES[] = {{MODEL, 2}, {TRAINING, 6}};
+static const struct option_table TABLES[] = {{MODEL, 2}, {TRAINING, 7}};
 
 static struct target target;
 static struct options *options;
@@ -120,6 +123,25 @@ static void test_choice_with_a_number(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_fails(options_set(options, "recompute", wrong[i], FROM_COMMAND_LINE), E_USAGE, wrong[i], "not a choice",
                      "use one of none, selective, uniform:N");
+    end();
+}
+
+static void test_choice_with_a_path(void **state) {
+    (void)state;
+    char text[64];
+    begin();
+    assert_ok(parse("--order file:a/b.csv"));
+    assert_int_equal(target.order, 1);
+    assert_string_equal(target.order_path, "a/b.csv");
+    option_print_value(&TRAINING[6], &target.order, text, sizeof text);
+    assert_string_equal(text, "file:a/b.csv");
+    assert_ok(parse("--order one"));
+    assert_int_equal(target.order, 0);
+    assert_string_equal(target.order_path, "");
+    static const char *const wrong[] = {"file", "file:", "fil:x", "one:x"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_fails(options_set(options, "order", wrong[i], FROM_COMMAND_LINE), E_USAGE, wrong[i], "not a choice",
+                     "use one of one, file:PATH");
     end();
 }
 
@@ -389,7 +411,7 @@ static void test_each_visits_all_in_order_with_text_that_reads_back(void **state
     options_each(options, list, &listing);
     assert_string_equal(listing.text,
                         "layers=4/0 tokens=10000000000/4 seed=1234/0 lr=0.1/4 sp=on/4 recompute=uniform:3/4 "
-                        "schedule=1f1b/0 data=x.bin/4 ");
+                        "schedule=1f1b/0 data=x.bin/4 order=one/0 ");
     end();
 }
 
@@ -432,6 +454,7 @@ static void test_help_groups_and_explains(void **state) {
 
 TESTS(unit_test(test_defaults_fill_every_field), unit_test(test_command_line_takes_both_forms),
       unit_test(test_flags_take_a_word_or_none), unit_test(test_choice_with_a_number),
+      unit_test(test_choice_with_a_path),
       unit_test(test_numbers_that_are_refused), unit_test(test_integers_keep_all_64_bits),
       unit_test(test_missing_values_and_stray_words), unit_test(test_unknown_options_get_the_nearest_name),
       unit_test(test_edit_distance), unit_test(test_text_that_does_not_fit_is_refused),

@@ -23,7 +23,7 @@ enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum {
     PLAN_MAX_STAGES = 512,
     PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each, and searching more takes too long */
-    PLAN_OWN_BYTES = 4096
+    PLAN_OWN_BYTES = 8192
 };
 
 struct recipe;

@@ -67,7 +67,7 @@ static void test_options_that_do_not_fit_are_refused(void **state) {
     const struct technique *const list[] = {&large, &second};
     const struct recipe recipe = {.techniques = list, .n_techniques = 2};
     struct option_table table;
-    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "options of second", "8 bytes", "0 of the 4096");
+    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "options of second", "8 bytes", "0 of the 8192");
     free((void *)table.option);
 }
 

@@ -36,7 +36,7 @@ static enum status read_cell(struct table *t, const char *cell, int number) {
 
 static enum status read_stage(struct table *t, char *text, int number) {
     if (t->n == t->of->p) return FAIL(E_FORMAT, "line %d: a stage too many; this puzzle has %d", number, t->of->p);
-    pp_place(&pp_wind, &(struct pp_shape){t->of->p, 1, M, {0}}, t->n, &t->stage[t->n]);
+    pp_place(&pp_wind, &(struct pp_shape){t->of->p, 1, M, {0}, NULL}, t->n, &t->stage[t->n]);
     t->stage[t->n].n_microbatches = M;
     t->stage[t->n].split_weight = t->of->split;
     for (char *cell = strtok(text, " \t\r\n"); cell; cell = strtok(NULL, " \t\r\n")) TRY(read_cell(t, cell, number));

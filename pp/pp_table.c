@@ -1,0 +1,214 @@
+/* Schedules from a file: one line per rank, cells separated by commas.
+ *
+ *     # two ranks, two microbatches, 1F1B
+ *     0F0, 0F1, 0B0, 0B1
+ *     1F0, 1B0, 1F1, 1B1
+ *
+ * A cell is a virtual stage, a letter and a microbatch: F forward, B backward; or I and W, the gradients of the input
+ * and of the weights apart. Empty cells mean nothing, # begins a comment. Transfers are derived: a receive before what
+ * reads it, a send after what makes it. So is the placement: whoever runs a stage has it. `trivium schedule --csv`
+ * writes any schedule in one direction as such a file. */
+#include "pp/pp_table.h"
+
+#include "lib/base/grow.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_LINE = 1 << 20, MAX_NUMBER = 1 << 16, MAX_CELLS = 1 << 22 };
+
+/* ---- cells ---- */
+/* A number of at most MAX_NUMBER; moves on. -1: there is none. */
+static int take_number(const char **at) {
+    int n = -1;
+    for (; isdigit((unsigned char)**at) && n <= MAX_NUMBER; (*at)++) n = (n < 0 ? 0 : 10 * n) + **at - '0';
+    return n <= MAX_NUMBER ? n : -1;
+}
+
+static enum status read_cell(const struct pp_table *t, const char *text, struct pp_cell *c) {
+    const char *at = text, *letter;
+    c->stage = take_number(&at);
+    letter = *at ? strchr("FBIW", *at) : NULL;
+    if (letter) at++;
+    c->microbatch = take_number(&at);
+    if (c->stage < 0 || c->microbatch < 0 || !letter || *at)
+        return FAIL(E_CONFIG, "%s, line %d, cell %d: \"%.40s\" is no action; write one as 0F3 and 0B3, or 0I3 and 0W3",
+                    t->path, c->line, c->cell, text);
+    c->kind = *letter == 'F' ? ACTION_F : *letter == 'W' ? ACTION_W : ACTION_B;
+    return OK;
+}
+
+/* B makes both gradients, I and W one each: a table uses the one or the other. */
+static enum status note_split(struct pp_table *t, const char *text, const struct pp_cell *c, const char **first) {
+    bool split = c->kind == ACTION_W || (c->kind == ACTION_B && strchr(text, 'I'));
+    if (c->kind == ACTION_F) return OK;
+    if (!*first) *first = split ? "I and W" : "B", t->row.split_weight = split;
+    if (split == t->row.split_weight) return OK;
+    return FAIL(E_CONFIG,
+                "%s, line %d, cell %d: \"%s\" in a table that has %s; use B (both gradients) or I and W, not all",
+                t->path, c->line, c->cell, text, *first);
+}
+
+static char *trimmed(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    for (size_t n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]);) text[--n] = 0;
+    return text;
+}
+
+static enum status read_line(struct pp_table *t, char *text, int line, const char **first) {
+    text[strcspn(text, "#")] = 0;
+    if (!*trimmed(text)) return OK;
+    t->ranks = table_grow(t->ranks, t->n_ranks, sizeof *t->ranks);
+    struct pp_line *r = &t->ranks[t->n_ranks++];
+    *r = (struct pp_line){.line = line};
+    for (int cell = 1; text; cell++) {
+        char *end = strchr(text, ',');
+        if (end) *end = 0;
+        char *word = trimmed(text);
+        text = end ? end + 1 : NULL;
+        if (!*word) continue;
+        struct pp_cell c = {.line = line, .cell = cell};
+        TRY(read_cell(t, word, &c));
+        TRY(note_split(t, word, &c, first));
+        r->cells = table_grow(r->cells, r->n, sizeof *r->cells);
+        r->cells[r->n++] = c;
+    }
+    return OK;
+}
+
+/* ---- who has which stage ---- */
+static void note_largest(struct pp_table *t) {
+    for (int i = 0; i < t->n_ranks; i++)
+        for (int k = 0; k < t->ranks[i].n; k++) {
+            const struct pp_cell *c = &t->ranks[i].cells[k];
+            if (c->stage >= t->n_stages) t->n_stages = c->stage + 1;
+            if (c->microbatch >= t->n_microbatches) t->n_microbatches = c->microbatch + 1;
+        }
+}
+
+static enum status find_places(struct pp_table *t) {
+    note_largest(t);
+    if (t->n_stages == 0)
+        return FAIL(E_CONFIG, "%s has no action; write one line for each rank, as in 0F0, 0B0", t->path);
+    t->at = table_new(t->n_stages, sizeof *t->at);
+    for (int s = 0; s < t->n_stages; s++) t->at[s].rank = -1;
+    for (int i = 0; i < t->n_ranks; i++)
+        for (int k = 0; k < t->ranks[i].n; k++) {
+            const struct pp_cell *c = &t->ranks[i].cells[k];
+            int *rank = &t->at[c->stage].rank;
+            if (*rank >= 0 && *rank != i)
+                return FAIL(E_CONFIG,
+                            "%s, line %d, cell %d: stage %d is on line %d's rank already; a stage is on one rank",
+                            t->path, c->line, c->cell, c->stage, t->ranks[*rank].line);
+            *rank = i;
+        }
+    return OK;
+}
+
+/* Chunks count up along the model; every rank has as many. */
+static enum status number_chunks(struct pp_table *t) {
+    int *chunks = table_new(t->n_ranks, sizeof *chunks), few = 0;
+    enum status status = OK;
+    for (int s = 0; s < t->n_stages && status == OK; s++)
+        if (t->at[s].rank < 0)
+            status = FAIL(E_CONFIG, "%s: stage %d is on no line, and stage %d is the last; number them without a gap",
+                          t->path, s, t->n_stages - 1);
+        else t->at[s].chunk = chunks[t->at[s].rank]++;
+    for (int i = 0; i < t->n_ranks && status == OK; i++)
+        if (chunks[i] < chunks[few]) few = i;
+    t->n_chunks = chunks[0];
+    for (int i = 0; i < t->n_ranks && status == OK; i++)
+        if (chunks[i] != chunks[few])
+            status = FAIL(E_CONFIG, "%s, line %d: %d stages, and line %d has %d; give every rank as many", t->path,
+                          t->ranks[i].line, chunks[i], t->ranks[few].line, chunks[few]);
+    free(chunks);
+    return status;
+}
+
+/* ---- as a row ---- */
+static struct hop where(const struct pp_shape *x, int pipe, int s) {
+    (void)pipe;
+    return x->table->at[s];
+}
+static void order(const struct pp_shape *x, int stage, struct schedule *out) {
+    const struct pp_line *r = &x->table->ranks[stage];
+    for (int k = 0; k < r->n; k++)
+        pp_add(out, action_of(r->cells[k].kind, x->table->at[r->cells[k].stage].chunk, r->cells[k].microbatch));
+}
+static enum status legal(const struct pp_shape *x) {
+    const struct pp_table *t = x->table;
+    if (x->n_stages == t->n_ranks && x->n_microbatches == t->n_microbatches) return OK;
+    return FAIL(E_CONFIG,
+                "%s has %d ranks and %d microbatches, and there are pp=%d and %d (global-batch / dp / micro-batch); "
+                "make "
+                "them equal",
+                t->path, t->n_ranks, t->n_microbatches, x->n_stages, x->n_microbatches);
+}
+
+static void make_row(struct pp_table *t) {
+    t->place = (struct pp_placement){.n_pipes = 1, .n_chunks = t->n_chunks, .where = where};
+    t->row = (struct pp_schedule){.name = t->path, .place = &t->place, .split_weight = t->row.split_weight,
+                                  .legal = legal, .order = order, .depth = pp_simulated_depth,
+                                  .table = t};
+}
+
+/* ---- the file ---- */
+static enum status read_lines(FILE *f, struct pp_table *t) {
+    char *text = table_new(MAX_LINE, 1);
+    const char *first = NULL;
+    enum status status = OK;
+    for (int line = 1; status == OK && fgets(text, MAX_LINE, f); line++)
+        status = strlen(text) < MAX_LINE - 1
+                     ? read_line(t, text, line, &first)
+                     : FAIL(E_CONFIG, "%s, line %d: longer than %d bytes", t->path, line, MAX_LINE);
+    free(text);
+    return status;
+}
+
+enum status pp_table_read(const char *path, struct pp_table **out) {
+    struct pp_table *t = *out = table_new(1, sizeof *t);
+    snprintf(t->path, sizeof t->path, "%s", path);
+    FILE *f = fopen(path, "r");
+    if (!f) return FAIL(E_DATA, "cannot read schedule=file:%.200s: %s", path, strerror(errno));
+    enum status status = read_lines(f, t);
+    fclose(f);
+    TRY(status);
+    TRY(find_places(t));
+    TRY(number_chunks(t));
+    make_row(t);
+    return pp_table_check(t);
+}
+
+void pp_table_free(struct pp_table **table) {
+    struct pp_table *t = *table;
+    for (int i = 0; t && i < t->n_ranks; i++) free(t->ranks[i].cells);
+    if (t) free(t->ranks), free(t->at);
+    free(t);
+    *table = NULL;
+}
+
+enum status pp_table_of(const char *path, const struct pp_table **out) {
+    static struct pp_table *kept;
+    if (!kept || strncmp(kept->path, path, sizeof kept->path - 1) != 0) {
+        pp_table_free(&kept);
+        enum status status = pp_table_read(path, &kept);
+        if (status != OK) pp_table_free(&kept);
+        TRY(status);
+    }
+    *out = kept;
+    return OK;
+}
+
+void pp_table_write(const struct pp_schedule *row, const struct pp_shape *x, const struct schedule *stages, FILE *f) {
+    for (int i = 0; i < x->n_stages; i++)
+        for (int k = 0, n = 0; k <= stages[i].n; k++) {
+            const struct action *a = &stages[i].actions[k];
+            int s = 0;
+            if (k == stages[i].n) fputc('\n', f);
+            if (k == stages[i].n || !action_is_compute(a->kind)) continue;
+            while (row->place->where(x, 0, s).rank != i || row->place->where(x, 0, s).chunk != a->chunk) s++;
+            char letter = a->kind == ACTION_F ? 'F' : a->kind == ACTION_W ? 'W' : row->split_weight ? 'I' : 'B';
+            fprintf(f, "%s%d%c%d", n++ ? ", " : "", s, letter, a->microbatch);
+        }
+}
