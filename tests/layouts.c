@@ -325,13 +325,17 @@ void layouts_each(const struct plan *base, int world, void (*visit)(void *, cons
 
 /* ---- every technique ---- */
 /* `order`: which dimension gets the first factor of two of the world, which the second and the third. */
-static const struct companion { const char *order; int zero, offload, recompute, recompute_n, sp,
-                                chunks; } companies[N_COMPANIES] = {
+static const struct companion {
+    const char *order;
+    int zero, offload, recompute, recompute_n, sp, chunks, schedule;
+} companies[N_COMPANIES] = {
     {"dtp", .zero = 1}, {"dtp", .zero = 2}, {"dtp", .zero = 3}, {"dpt", .zero = 1, .offload = OFFLOAD_OPTIMIZER},
     {"dpt", .zero = 3, .offload = OFFLOAD_PARAMS}, {"tpd", .recompute = RECOMPUTE_SELECTIVE},
     {"pdt", .recompute = RECOMPUTE_FULL}, {"dtp", .recompute = RECOMPUTE_UNIFORM, .recompute_n = 2}, {"tdp", .sp = 1},
     {"pdt", .chunks = 2}, {"tdp", .zero = 3, .recompute = RECOMPUTE_FULL, .sp = 1},
-    {"ptd", .zero = 2, .chunks = 2, .sp = 1}};
+    {"ptd", .zero = 2, .chunks = 2, .sp = 1}, {"pdt", .zero = 1, .schedule = SCHEDULE_ZB_V},
+    {"pdt", .zero = 3, .schedule = SCHEDULE_CHIMERA}, {"ptd", .sp = 1, .schedule = SCHEDULE_DUALPIPE},
+    {"pdt", .recompute = RECOMPUTE_FULL, .schedule = SCHEDULE_ZB_H2}};
 
 struct plan layout_in_company(struct plan p, int company) {
     const struct companion *c = &companies[company];
@@ -342,6 +346,7 @@ struct plan layout_in_company(struct plan p, int company) {
     recompute_options(&p)->kind = c->recompute, recompute_options(&p)->n = c->recompute_n;
     tp_options(&p)->sp = c->sp && p.mesh.tp > 1;
     if (c->chunks && p.mesh.pp > 1) pp_options(&p)->schedule = SCHEDULE_INTERLEAVED, pp_options(&p)->chunks = c->chunks;
+    if (c->schedule && p.mesh.pp > 1) pp_options(&p)->schedule = c->schedule;
     p.micro_batch = 2;
     return p;
 }

@@ -41,9 +41,9 @@ struct difference {
 enum status layout_compare(const struct plan *, const struct reference *, struct difference *);
 
 /** The plan in one of N_COMPANIES layouts of this world that go through all techniques: zero 1 to 3, offload, every
- *  recompute, sp, interleaved, each with the world's factors given to dp, tp and pp in another order. Microbatches of
+ *  recompute, sp, interleaved, pipelines that split backward or run both ways, each with the world's factors given to dp, tp and pp in another order. Microbatches of
  *  2; not settled. */
-enum { N_COMPANIES = 12 };
+enum { N_COMPANIES = 16 };
 struct plan layout_in_company(struct plan, int company);
 
 /** "dp2 tp2 pp2 1f1b micro2 split 3,5". Static storage. */

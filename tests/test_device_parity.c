@@ -6,6 +6,7 @@
  * 1e-10; in 16 bits within the bounds of test_parity_mixed.c, which hold for any order of sums. */
 #include "driver/recipe.h"
 #include "mixed_precision/mixed_precision.h"
+#include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -90,6 +91,32 @@ static void test_cuda_equals_cpu_in_fp64(void **state) {
     check(small_plan(PRECISION_FP64), is_exact, 0, 0, 2);
 }
 
+/* Every pipeline schedule, over NCCL and staged in turns: four channels, and what a rank leaves itself. */
+static void test_every_schedule_on_the_device_equals_cpu(void **state) {
+    (void)state;
+    skip_on_cpu();
+    if (comm_world_size() == 1) skip();
+    struct reference ref;
+    struct plan plan = small_plan(PRECISION_FP64);
+    struct trial t = {&ref, is_exact, 0, 0};
+    enum status status = reference_init(&ref, &plan);
+    for (int k = 0; k < N_SCHEDULES && agree_all(status == OK); k++) {
+        struct plan p = plan;
+        p.device = PLAN_DEVICE_CUDA;
+        p.comm = k % 2 ? PLAN_COMM_MPI : PLAN_COMM_AUTO;
+        p.mesh.pp = comm_world_size(), p.micro_batch = 4;
+        pp_options(&p)->schedule = k;
+        pp_options(&p)->chunks = pp_schedule_at(k)->chunked && 2 * p.mesh.pp <= p.layers ? 2 : 1;
+        status = plan_settle(&p, comm_world_size());
+        if (pp_schedule_at(k)->grouped && p.n_microbatches % p.mesh.pp) continue;
+        if (pp_schedule_at(k)->place == &pp_vee && 2 * p.mesh.pp > p.layers) continue;
+        if (status == OK) try_layout(&t, &p);
+    }
+    reference_fini(&ref);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
 static void test_cuda_equals_cpu_with_materialised_attention_and_stored_masks(void **state) {
     (void)state;
     skip_on_cpu();
@@ -111,6 +138,6 @@ static void test_cuda_equals_cpu_within_fp16_bounds(void **state) {
     check(small_plan(PRECISION_FP16), is_close, 0x1p-11, 2, 4);
 }
 
-TESTS(unit_test(test_cuda_equals_cpu_in_fp64),
+TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_every_schedule_on_the_device_equals_cpu),
       unit_test(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks),
       unit_test(test_cuda_equals_cpu_within_bf16_bounds), unit_test(test_cuda_equals_cpu_within_fp16_bounds))
