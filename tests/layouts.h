@@ -41,8 +41,8 @@ struct difference {
 enum status layout_compare(const struct plan *, const struct reference *, struct difference *);
 
 /** The plan in one of N_COMPANIES layouts of this world that go through all techniques: zero 1 to 3, offload, every
- *  recompute, sp, interleaved, pipelines that split backward or run both ways, each with the world's factors given to dp, tp and pp in another order. Microbatches of
- *  2; not settled. */
+ *  recompute, sp, interleaved, pipelines that split backward or run both ways, each with the world's factors given to
+ *  dp, tp and pp in another order. Microbatches of 2; not settled. */
 enum { N_COMPANIES = 16 };
 struct plan layout_in_company(struct plan, int company);
 

@@ -5,15 +5,16 @@
 #include "driver/chart/markup.h"
 #include <math.h>
 
-enum { LEFT = 74, TOP = 62, RIGHT = 26, MAX_PLOT = 1600, MIN_PLOT = 560, ROOMY_BOX = 24, MAX_TITLES = 20000,
-       LEGEND = 86 };
+enum { LEFT = 74, TOP = 62, RIGHT = 26, LEGEND = 86, MAX_TITLES = 20000 };
+enum { MAX_PLOT = 1600, MIN_PLOT = 560, MIN_SPLIT = 790, ROOMY_BOX = 24 };   /* the legend is longer where W is apart */
 
 /* pixels a unit of time, a row, in all */
 struct canvas { const struct schedule_chart *c; FILE *f; double scale, row, plot; };
 
 static struct canvas canvas_of(const struct schedule_chart *c, FILE *f) {
     double shortest = fmin(c->times.tape[TAPE_F], c->times.tape[TAPE_B]), makespan = c->timeline.makespan;
-    double plot = c->plot > 0 ? c->plot : fmax(MIN_PLOT, fmin(MAX_PLOT, makespan / shortest * ROOMY_BOX));
+    double least = c->row->split_weight ? MIN_SPLIT : MIN_PLOT;
+    double plot = c->plot > 0 ? c->plot : fmax(least, fmin(MAX_PLOT, makespan / shortest * ROOMY_BOX));
     double row = fmax(5, fmin(26, 900.0 / c->n_stages));
     return (struct canvas){c, f, plot / makespan, row, plot};
 }
@@ -52,6 +53,13 @@ static void box(const struct canvas *v, double x, double y, double width, double
             x, y, width, height, fill, width < 4 ? "0.3" : "1");
 }
 
+/* Over what goes in the second direction. */
+static void hatch(const struct canvas *v, double x, double y, double width, double height, int chunk) {
+    if (v->c->row->place->n_pipes > 1 && chunk == 1)
+        fprintf(v->f, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"url(#hatch)\"/>\n", x, y,
+                width, height);
+}
+
 static void number(const struct canvas *v, double x, double y, double width, double height, int n, const char *fill) {
     double needed = 4 + 6.2 * (n < 10 ? 1 : n < 100 ? 2 : n < 1000 ? 3 : 6);
     if (width < needed || height < 12) return;
@@ -66,6 +74,7 @@ static void draw_action(const struct canvas *v, int stage, const struct action *
         fprintf(v->f, "><title>%s of microbatch %d, chunk %d: %.6g to %.6g</title></rect>\n",
                 KINDS[a->kind].name, a->microbatch, a->chunk, span.start, span.end);
     else fprintf(v->f, "/>\n");
+    hatch(v, x, y + 1, width, v->row - 2, a->chunk);
     number(v, x, y, width, v->row, a->microbatch, ink(v, a->chunk));
 }
 
@@ -110,6 +119,10 @@ static void draw_head(const struct canvas *v) {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
             "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" fill=\"#1a1a1a\">\n",
             width, height, width, height);
+    if (c->row->place->n_pipes > 1)
+        fprintf(v->f, "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
+                      "patternTransform=\"rotate(45)\"><line y2=\"6\" stroke=\"#ffffff\" stroke-width=\"2.4\" "
+                      "stroke-opacity=\"0.55\"/></pattern></defs>\n");
     fprintf(v->f, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fdfdfb\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\" "
             "font-weight=\"bold\">", LEFT);
     draw_title(v);
@@ -145,11 +158,15 @@ static void draw_axis(const struct canvas *v) {
 static double draw_swatches(const struct canvas *v, double x, double y, enum action_kind kind) {
     int n = v->c->n_chunks;
     double width = n <= 8 ? 22 : 176.0 / n;
-    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\">%s%s</text>\n", x, y + 12, KINDS[kind].name, n > 1 ? ", chunk" : "");
+    fprintf(v->f, "<text x=\"%.2f\" y=\"%.2f\">%s%s</text>\n", x, y + 12, KINDS[kind].name,
+            n <= 1                          ? ""
+            : v->c->row->place->n_pipes > 1 ? ", way"
+                                            : ", chunk");
     x += KINDS[kind].width + (n > 1 ? 42 : 0);
     for (int k = 0; k < n; k++, x += width) {
         box(v, x, y, width, 16, colour(v, kind, k));
         fprintf(v->f, "/>\n");
+        hatch(v, x, y, width, 16, k);
         if (n > 1) number(v, x, y, width, 16, k, ink(v, k));
     }
     return x + 30;
