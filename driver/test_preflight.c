@@ -102,7 +102,7 @@ static void test_room_for_one_is_needed_and_two_wanted(void **state) {
 static void test_checkpoint_is_master_and_two_moments(void **state) {
     (void)state;
     struct plan p = {.layers = 12, .hidden = 768, .heads = 12, .seq = 1024, .vocab = 50257, .precision = PRECISION_BF16,
-                     .arch = &model_gpt};
+                     .tie = 1, .arch = &model_gpt};
     assert_close(preflight_checkpoint_bytes(&p), 124439808.0 * 12, 0);
     p.precision = PRECISION_FP64;
     assert_close(preflight_checkpoint_bytes(&p), 124439808.0 * 24, 0);

@@ -68,12 +68,13 @@ static int embedding(struct builder *b, int *wte) {
 static void head(struct builder *b, int x, int wte) {
     struct program *p = b->p;
     program_add_block(p, "head", x, false);
-    int targets = build_targets(b), h = layernorm(b, "lnf", "lnf.g", "lnf.b", x);
+    int targets = build_targets(b), h = layernorm(b, "lnf", "lnf.g", "lnf.b", x), w = wte;
+    if (!b->plan->tie) w = build_matrix(b, "w", "VC", 0.02);
     if (b->plan->loss_chunk > 0) {
-        p->loss = build_step(b, &op_linear_cross_entropy, "loss", (struct inputs){h, targets, wte, NONE});
+        p->loss = build_step(b, &op_linear_cross_entropy, "loss", (struct inputs){h, targets, w, NONE});
         return;
     }
-    h = build_step(b, &op_linear, "logits", (struct inputs){h, NONE, wte, NONE});
+    h = build_step(b, &op_linear, "logits", (struct inputs){h, NONE, w, NONE});
     p->loss = build_step(b, &op_cross_entropy, "loss", (struct inputs){h, targets, NONE, NONE});
 }
 
@@ -88,7 +89,7 @@ enum status gpt_build(const struct plan *plan, struct program *p) {
 /* ---- counting ---- */
 int64_t gpt_n_params(const struct plan *c) {
     int64_t C = c->hidden;
-    return c->vocab * C + c->seq * C + c->layers * (12 * C * C + 13 * C) + 2 * C;
+    return (c->tie ? 1 : 2) * c->vocab * C + c->seq * C + c->layers * (12 * C * C + 13 * C) + 2 * C;
 }
 int64_t gpt_matmul_params(const struct plan *c) {
     return c->layers * 12 * c->hidden * c->hidden + c->vocab * c->hidden;

@@ -61,7 +61,7 @@ static enum status read_header(struct llmc_file *f, struct checkpoint_model *m) 
     TRY(read_bytes(f, 0, HEADER_BYTES, header));
     TRY(read_version(f, header));
     *m = (struct checkpoint_model){header[AT_LAYERS], header[AT_CHANNELS], header[AT_HEADS], header[AT_SEQ],
-                                   header[AT_VOCAB]};
+                                   header[AT_VOCAB], 0};
     f->padded_vocab = header[AT_PADDED_VOCAB];
     TRY(checkpoint_model_check(m, f->path));
     if (f->padded_vocab >= m->vocab) return OK;
@@ -181,6 +181,10 @@ enum status gpt_llmc_export(const struct checkpoint_reader *r, enum dtype dtype,
     struct llmc_output o = {.path = path, .dtype = dtype == N_DTYPES ? FP32 : dtype};
     if (o.dtype != FP32 && o.dtype != BF16)
         return FAIL(E_USAGE, "precision=%s, and llm.c files have fp32 or bf16", dtype_name(o.dtype));
+    if (model.untied)
+        return FAIL(E_CONFIG,
+                    "this checkpoint was trained with tie=off, and llm.c files have no head; train with tie=on "
+                    "to export");
     TRY(gpt_weights_init(&weights, &model));
     enum status status = export(&weights, r, &o);
     gpt_weights_fini(&weights);

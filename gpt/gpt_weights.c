@@ -66,7 +66,7 @@ static enum status add_all(struct gpt_weights *g, const struct program *p) {
 
 enum status gpt_weights_init(struct gpt_weights *g, const struct checkpoint_model *m) {
     struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .seq = m->seq, .vocab = m->vocab,
-                        .micro_batch = 1, .global_batch = 1};
+                        .micro_batch = 1, .global_batch = 1, .tie = 1};
     struct program p;
     *g = (struct gpt_weights){.model = *m};
     program_init(&p);

@@ -189,6 +189,23 @@ static void test_embedding_and_head_are_tied_by_one_param(void **state) {
     program_fini(&p);
 }
 
+static void test_an_untied_head_has_a_matrix_of_its_own(void **state) {
+    (void)state;
+    struct plan plan;
+    struct program tied = program_of_tiny(&plan), p;
+    plan.tie = 0;
+    program_init(&p);
+    assert_ok(gpt_build(&plan, &p));
+    assert_ok(program_infer(&p));
+    const struct param *head = &p.params[param_named(&p, "head.w")];
+    assert_int_equal(type_n(&head->type), plan.vocab * plan.hidden);
+    assert_true(head->init_std == 0.02 && head->decay);
+    assert_int_equal(program_n_params(&p), gpt_n_params(&plan));
+    assert_int_equal(program_n_params(&p) - program_n_params(&tied), plan.vocab * plan.hidden);
+    program_fini(&p);
+    program_fini(&tied);
+}
+
 /* GPT-2's four dropout sites, each with a stream of its own: two sites with the same mask would be correlated. */
 static void test_dropout_sites_draw_from_streams_of_their_own(void **state) {
     (void)state;
@@ -286,5 +303,6 @@ TESTS(unit_test(test_gpt2_sizes_have_exactly_the_published_parameters), unit_tes
       unit_test(test_tiny_is_as_documented_and_takes_the_vocabulary_of_its_data),
       unit_test(test_explicit_options_stand_above_the_preset), unit_test(test_a_file_stands_above_the_preset_too),
       unit_test(test_embedding_and_head_are_tied_by_one_param),
+      unit_test(test_an_untied_head_has_a_matrix_of_its_own),
       unit_test(test_dropout_sites_draw_from_streams_of_their_own), unit_test(test_initial_values_follow_gpt2),
       unit_test(test_a_layer_keeps_what_backward_reads_and_nothing_else))

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4 8  device: any
  *
- * Promise 5: a checkpoint of any layout loads in any other. Sixteen layouts that go through all techniques each train two
+ * Promise 5: a checkpoint of any layout loads in any other. Sixteen layouts that go through all techniques train two
  * steps, save, and train three more. Then one layout after the other takes another's checkpoint, and its next three
  * losses must be those that the uninterrupted run had: within 1e-10 (fp64), and to the bit where it is the same layout.
  * LONG=1: every pair. And what is not a whole checkpoint of this model is refused in one line. */

@@ -8,6 +8,8 @@
 
 static enum status size_of(const struct manifest *m, const char *name, int64_t *out) {
     const json_t *x = json_object_get(json_object_get(m->json, "model"), name);
+    *out = 0;
+    if (!x && !strcmp(name, "untied")) return OK;
     if (!json_is_integer(x)) return FAIL(E_FORMAT, "%s does not say the model's %s", m->path, name);
     *out = json_integer_value(x);
     return OK;
@@ -15,8 +17,9 @@ static enum status size_of(const struct manifest *m, const char *name, int64_t *
 
 static enum status same_model(const struct manifest *m, const struct plan *p) {
     const struct { const char *name; int64_t ours; } sizes[] = {
-        {"layers", p->layers}, {"hidden", p->hidden}, {"heads", p->heads}, {"seq", p->seq}, {"vocab", p->vocab}};
-    for (int i = 0; i < 5; i++) {
+        {"layers", p->layers}, {"hidden", p->hidden}, {"heads", p->heads}, {"seq", p->seq}, {"vocab", p->vocab},
+        {"untied", !p->tie}};
+    for (int i = 0; i < 6; i++) {
         int64_t theirs = 0;
         TRY(size_of(m, sizes[i].name, &theirs));
         if (theirs != sizes[i].ours)
@@ -32,9 +35,9 @@ enum status checkpoint_model(const char *step, struct checkpoint_model *out) {
     struct manifest m;
     const struct { const char *name; int64_t *to; } sizes[] = {
         {"layers", &out->layers}, {"hidden", &out->hidden}, {"heads", &out->heads}, {"seq", &out->seq},
-        {"vocab", &out->vocab}};
+        {"vocab", &out->vocab}, {"untied", &out->untied}};
     enum status status = manifest_read(&m, step);
-    for (int i = 0; i < 5 && status == OK; i++) status = size_of(&m, sizes[i].name, sizes[i].to);
+    for (int i = 0; i < 6 && status == OK; i++) status = size_of(&m, sizes[i].name, sizes[i].to);
     manifest_fini(&m);
     return status;
 }

@@ -55,6 +55,7 @@ json_t *checkpoint_manifest(const struct run *r) {
     json_t *model = json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)p->layers, "hidden",
                               (json_int_t)p->hidden, "heads",
                               (json_int_t)p->heads, "seq", (json_int_t)p->seq, "vocab", (json_int_t)p->vocab);
+    if (!p->tie) json_object_set_new(model, "untied", json_integer(1));
     json_t *adamw = json_pack("{s:f, s:f, s:f, s:f}", "beta1", p->beta1, "beta2", p->beta2, "eps", p->eps,
                               "weight_decay", p->weight_decay);
     return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version",

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct checkpoint_model MODEL = {1, 4, 2, 3, 5};
+static const struct checkpoint_model MODEL = {1, 4, 2, 3, 5, 0};
 
 static struct shape shape_2d(int64_t rows, int64_t columns) {
     return (struct shape){2, {axis_whole('V', rows), axis_whole('C', columns)}};

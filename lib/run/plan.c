@@ -25,6 +25,9 @@ static const struct option OPTIONS[] = {
      "model", AT(dropout)},
     {"attention", OPTION_CHOICE, "blocked", 0, 0, "blocked|materialised", "",
      "blocked never stores T x T; materialised does, for teaching", "model", AT(attention)},
+    {"tie", OPTION_BOOL, "on", 0, 0, NULL, "",
+     "the head's matrix is the embedding's, as in GPT-2; off: a matrix of its own, which asynchronous pipelines need",
+     "model", AT(tie)},
 
     {"dropout-masks", OPTION_CHOICE, "redraw", 0, 0, "redraw|store", "",
      "redraw draws them again in backward, from the counter; store keeps them, as most frameworks do, and materialised "

@@ -39,6 +39,7 @@ struct plan {
     int64_t layers, hidden, heads, seq, vocab;
     double dropout;
     int attention;
+    int tie;                             /* the head's matrix is the embedding's */
     int dropout_masks;
     int64_t loss_chunk;
     /* training */
