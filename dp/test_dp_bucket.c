@@ -20,7 +20,7 @@ static int64_t make_params(struct program *p) {
         program_add_param(p, "test", name, op_type(i == DOUBLE ? FP64 : FP32, "C", SIZE[i]), 0, 0, true);
         p->params[i].present = i != ABSENT;
     }
-    memory_plan_params(p, &memory);
+    memory_plan_params(p, &(struct schedule){0}, &memory);
     return memory.bytes[ROLE_GRAD];
 }
 

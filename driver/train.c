@@ -21,6 +21,7 @@
 #include "lib/run/metrics.h"
 #include "lib/run/peak.h"
 #include "lib/run/profile.h"
+#include "lib/run/versions.h"
 #include "pp/pp.h"
 #include <inttypes.h>
 #include <math.h>
@@ -95,6 +96,9 @@ static void announce(const struct training *t, int threads) {
         printf("schedule: %s puts weight gradients off; loss-chunk %" PRId64 "%s\n",
                pp_row(p)->name, p->loss_chunk,
                p->loss_chunk == 0 ? ": the last stage keeps whole logits" : "; 0 lets the last stage do so, too");
+    if (pp_row(p)->endless)
+        printf("schedule: %s drains for evaluations and checkpoints only; its numbers depend on when they are\n",
+               pp_row(p)->name);
     printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
            data_split_samples(&t->setup.train), data_split_samples(&t->setup.val));
     fflush(stdout);
@@ -194,8 +198,20 @@ static void note_profile(struct training *t, double step_s) {
     t->profiled_s += step_s;
 }
 
+/* An asynchronous pipeline is empty when something else wants the weights; a request to stop has to wait for what all
+ * ranks have begun. */
+static void plan_flush(struct training *t) {
+    struct run *r = &t->run;
+    int64_t soon = r->n_step + versions_steps_to_flush(r);
+    if (t->stopping && r->exec.since_flush > 0 && r->flush_at > soon) r->flush_at = soon;
+    if (r->exec.since_flush > 0 || !r->schedule.n_frames) return;
+    for (r->flush_at = r->n_step + 1; r->flush_at < t->setup.plan.steps; r->flush_at++)
+        if (evaluation_is_due(t, r->flush_at) || train_save_is_due(t, r->flush_at)) break;
+}
+
 static enum status one_step(struct training *t) {
     double start = clock_s();
+    plan_flush(t);
     if (t->run.n_started == 0) TRY(start_step(t));
     if (may_start_another(t)) TRY(start_step(t));
     TRY(run_step_finish(&t->run));

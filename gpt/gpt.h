@@ -3,7 +3,7 @@
  *   embedding   x = wte[token] + wpe[position], dropout
  *   layer       x = x + proj(attention(qkv(layernorm(x))))        both residuals with bias and dropout
  *               x = x + fc2(gelu(fc(layernorm(x))))
- *   head        loss = cross_entropy(layernorm(x) wte^T)           wte is tied: one param, used twice. --tie off: its own
+ *   head        loss = cross_entropy(layernorm(x) wte^T)           wte is tied: one param, used twice; --tie off: two
  *               two steps; with --loss-chunk one step, so that logits exist only for a chunk of tokens at a time
  *
  * No technique is mentioned here; tp, pp and the others rewrite what gpt_build makes.

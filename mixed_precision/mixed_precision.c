@@ -69,6 +69,10 @@ static enum status mixed_precision_check(const struct plan *plan) {
     if (o->scale == 0 && o->init < o->min)
         return FAIL(E_CONFIG, "loss-scale-init=%g is below loss-scale-min=%g; raise the one or lower the other",
                     o->init, o->min);
+    if (plan_is_asynchronous(plan) && plan->precision == PRECISION_FP16 && o->scale == 0)
+        return FAIL(E_CONFIG,
+                    "a dynamic loss scale skips an update on all ranks at once, and an asynchronous schedule has "
+                    "no such moment; give loss-scale a number, or use precision=bf16");
     return OK;
 }
 

@@ -100,6 +100,32 @@ static void pp_prefer(struct plan *plan) {
     if (row->split_weight && plan->loss_chunk < 0) plan->loss_chunk = 0;
 }
 
+static bool pp_asynchronous(const struct plan *plan) { return pp_row(plan)->endless; }
+
+/* A tied matrix and the norm of all gradients want weights of one age on all stages. */
+static enum status check_endless(const struct plan *plan) {
+    const char *name = pp_row(plan)->name;
+    if (!pp_row(plan)->endless) return OK;
+    if (plan->tie && plan->mesh.pp > 1 && !pp_row(plan)->one_age)
+        return FAIL(E_CONFIG,
+                    "schedule=%s reads weights of another age on every stage, and with tie=on the first and the last "
+                    "share "
+                    "a matrix; use tie=off, or schedule=2bw",
+                    name);
+    if (plan->clip > 0 && !pp_row(plan)->one_age)
+        return FAIL(E_CONFIG,
+                    "schedule=%s takes the gradients of an update at weights of different ages, and clip=%g wants the "
+                    "norm "
+                    "of one gradient; use clip=0, or schedule=2bw",
+                    name, plan->clip);
+    if (plan->spike_guard > 0)
+        return FAIL(E_CONFIG,
+                    "spike-guard=%g undoes steps that are over, and with schedule=%s the next have begun; leave "
+                    "it out",
+                    plan->spike_guard, name);
+    return OK;
+}
+
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
     struct pp_shape shape = pp_shape_of_plan(plan);
@@ -109,7 +135,7 @@ static enum status pp_check(const struct plan *plan) {
     TRY(pp_schedule_legal(pp_row(plan), &shape));
     TRY(stages_of_layers(plan, &stage_of));
     free(stage_of);
-    return OK;
+    return check_endless(plan);
 }
 
 /* ---- rewrite: keep this rank's blocks ---- */
@@ -196,6 +222,6 @@ static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
 const struct technique technique_pp = {
     .name = "pp", .claims = CLAIM_SCHEDULE, .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS,
                                                         sizeof(struct pp_options)},
-    .wanted = pp_wanted, .micro_batch = pp_micro_batch, .prefer = pp_prefer,
+    .wanted = pp_wanted, .micro_batch = pp_micro_batch, .prefer = pp_prefer, .asynchronous = pp_asynchronous,
     .check = pp_check, .rewrite = pp_rewrite,
     .schedule = pp_schedule};

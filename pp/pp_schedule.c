@@ -42,6 +42,7 @@ void pp_add(struct schedule *s, struct action a) {
     bool sends = !alone && hop[forward ? HOP_NEXT : HOP_BEFORE].rank >= 0;
     if (receives) schedule_add(s, forward ? RECV_F : RECV_B, a.chunk, a.microbatch);
     schedule_add(s, a.kind, a.chunk, a.microbatch);
+    s->actions[s->n - 1].age = a.age;
     if (sends) schedule_add(s, forward ? SEND_F : SEND_B, a.chunk, a.microbatch);
 }
 

@@ -39,6 +39,8 @@ struct pp_schedule {
     bool grouped;                      /* takes microbatches in groups of n_stages */
     bool split_weight;                 /* weight gradients are actions of their own */
     bool timed;                        /* its order follows the shape's cost */
+    bool endless;                      /* without a flush: asynchronous (pp_async.c) */
+    bool one_age;                      /* and yet every microbatch reads weights of one age, on all stages */
     /* Refuse a shape that `order` does not support; NULL: it supports all. n_stages and n_microbatches are at least 1;
      * n_chunks is the placement's unless chunked. @errors E_CONFIG */
     enum status (*legal)(const struct pp_shape *);
@@ -73,12 +75,17 @@ struct pp_schedule {
     X(SCHEDULE_V_MIN, pp_v_min, "v-min")                              \
     X(SCHEDULE_DUALPIPE_V, pp_dualpipe_v, "dualpipe-v")               \
     X(SCHEDULE_CHIMERA, pp_chimera, "chimera")                        \
-    X(SCHEDULE_DUALPIPE, pp_dualpipe, "dualpipe")
+    X(SCHEDULE_DUALPIPE, pp_dualpipe, "dualpipe")                     \
+    X(SCHEDULE_PIPEDREAM, pp_pipedream, "pipedream")                  \
+    X(SCHEDULE_VERTICAL, pp_vertical, "vertical")                     \
+    X(SCHEDULE_2BW, pp_2bw, "2bw")                                    \
+    X(SCHEDULE_PIPEMARE, pp_pipemare, "pipemare")
 
 #define SCHEDULE_NUMBER(number, row, name) number,
 #define SCHEDULE_ROW(number, row, name) extern const struct pp_schedule row;
 #define SCHEDULE_NAME(number, row, name) "|" name
-enum { EVERY_SCHEDULE(SCHEDULE_NUMBER) N_SCHEDULES, SCHEDULE_FILE = N_SCHEDULES };   /** --schedule in pp_options */
+enum { EVERY_SCHEDULE(SCHEDULE_NUMBER) N_SCHEDULES, SCHEDULE_FILE = N_SCHEDULES,   /** --schedule in pp_options */
+       N_SYNCHRONOUS = SCHEDULE_PIPEDREAM };   /* those before it end each step with a flush */
 EVERY_SCHEDULE(SCHEDULE_ROW)                            /** pp_gpipe and so on */
 #define PP_SCHEDULES (EVERY_SCHEDULE(SCHEDULE_NAME) "|file:PATH" + 1)   /* "gpipe|1f1b|...", as typed */
 /** All of them, in that order; NULL beyond the last. */
@@ -100,6 +107,10 @@ enum status pp_schedule_legal(const struct pp_schedule *, const struct pp_shape 
 void pp_schedule_make(const struct pp_schedule *, const struct pp_shape *, int stage, struct schedule *out);
 /** Those of all stages: stages[n_stages]. */
 void pp_schedules_make(const struct pp_schedule *, const struct pp_shape *, struct schedule *stages);
+
+/** A schedule without a flush as a table with an end: the fill, this many updates, and the drain. Its hops are the
+ *  original's; free the actions alone. */
+void pp_unroll(const struct schedule *, int updates, struct schedule *out);
 
 /** Append one compute action with its transfers: a receive directly before it, a send directly after it, wherever the
  *  chunk has a neighbor. */

@@ -29,6 +29,12 @@ static bool make(struct made *m, const struct pp_schedule *row, int p, int v, in
         return false;
     }
     pp_schedules_make(row, &m->x, m->stage);
+    for (int i = 0; row->endless && i < p; i++) {
+        struct schedule all;
+        pp_unroll(&m->stage[i], 3 + p, &all);   /* more than are in flight */
+        free(m->stage[i].actions);
+        m->stage[i] = all;
+    }
     const struct pp_times times = pp_times_of(row, &m->x, &work, transfer);
     assert_ok(pp_timeline_make(m->stage, p, 1 << 20, &times, &m->line));
     return true;

@@ -150,7 +150,7 @@ static double step_time(const struct schedule *stages, int p, int depth, const s
 
 static void test_pp_schedule_depth_is_the_least_that_never_waits(void **state) {
     (void)state;
-    for (int k = 0; pp_schedule_at(k); k++)
+    for (int k = 0; k < N_SYNCHRONOUS; k++)
         for (int p = 2; p <= 5; p++)
             for (int v = 1; v <= (pp_schedule_at(k)->chunked ? 3 : 1); v++)
                 for (int m = 1; m <= 9 * p; m += m < 3 * p ? 1 : 2 * p) {

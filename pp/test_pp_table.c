@@ -48,7 +48,7 @@ static void check_same(const struct pp_schedule *row, int p, int v, int m) {
 
 static void test_a_schedule_written_is_read_back_the_same(void **state) {
     (void)state;
-    for (int k = 0; k < N_SCHEDULES; k++)
+    for (int k = 0; k < N_SYNCHRONOUS; k++)
         for (int p = 2; p <= 4; p++) {
             const struct pp_schedule *row = pp_schedule_at(k);
             if (row->place->n_pipes == 1) check_same(row, p, row->chunked ? 2 : 1, 2 * p);

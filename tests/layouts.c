@@ -208,15 +208,29 @@ static int64_t operations(const struct bill *b, enum mesh_axis axis, enum comm_o
     return n;
 }
 
-static void compare_wire(const struct run *r, struct difference *d) {
+static void compare_wire(const struct run *r, int n_steps, struct difference *d) {
     for (enum mesh_axis a = AXIS_TP; a < AXIS_MESH; a++) {
-        double bytes = 0, billed = PARITY_STEPS * r->bill.wire_bytes[a];
+        double bytes = 0, billed = n_steps * r->bill.wire_bytes[a];
         const struct ledger *l = group_ledger(r->mesh.group[a]);
         for (int op = 0; op < N_COMM_OPS; op++) bytes += l->entry[op].bytes;
         d->wire = worse(d->wire, fabs(bytes - billed) / (billed > 1 ? billed : 1));
         for (enum comm_op op = 0; group_size(r->mesh.group[a]) > 1 && op < COMM_RECV; op++)
-            d->wire = worse(d->wire, fabs((double)(l->entry[op].calls - PARITY_STEPS * operations(&r->bill, a, op))));
+            d->wire = worse(d->wire, fabs((double)(l->entry[op].calls - n_steps * operations(&r->bill, a, op))));
     }
+}
+
+enum status layout_compare_bytes(const struct run *r, int n_steps, struct difference *d) {
+    compare_wire(r, n_steps, d);
+    return compare_memory(r, d);
+}
+
+double layout_own_difference(const struct run *r, const struct param *w, bool gradient, const double *reference) {
+    double padding = 0;
+    void *own = gradient ? own_grad(r, w) : own_weight(r, w);
+    double diff =
+        own ? own_difference(w, own, gradient ? w->grad_type.dtype : w->type.dtype, reference, &padding) : NAN;
+    free(own);
+    return diff;
 }
 
 static enum status steps_compare(struct run *r, const struct reference *ref, struct difference *d) {
@@ -230,8 +244,7 @@ static enum status steps_compare(struct run *r, const struct reference *ref, str
     }
     compare_weights(r, ref, d);
     hash_weights(r, d);
-    compare_wire(r, d);
-    return compare_memory(r, d);
+    return layout_compare_bytes(r, PARITY_STEPS, d);
 }
 
 static void agree(struct difference *d) {
@@ -300,7 +313,7 @@ static void each_interleaved(const struct plan *base, void (*visit)(void *, cons
 /* The other schedules, in pipelines only. */
 static void each_other(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
-    for (int k = SCHEDULE_INTERLEAVED + 1; p.mesh.pp > 1 && k < N_SCHEDULES; k++)
+    for (int k = SCHEDULE_INTERLEAVED + 1; p.mesh.pp > 1 && k < N_SYNCHRONOUS; k++)
         for (p.micro_batch = 1; p.micro_batch <= 4; p.micro_batch *= 2) {
             struct plan settled = p;
             pp_options(&settled)->schedule = k;

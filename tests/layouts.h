@@ -40,6 +40,11 @@ struct difference {
 /** Train the layout and compare. @collective{world} */
 enum status layout_compare(const struct plan *, const struct reference *, struct difference *);
 
+/** Of a run that has done n_steps: memory and wire; rank 0 has the memory of all. @collective{world} */
+enum status layout_compare_bytes(const struct run *, int n_steps, struct difference *);
+/** max |x - reference| over this rank's own elements of a param, reference by global element. @collective{none} */
+double layout_own_difference(const struct run *, const struct param *, bool gradient, const double *reference);
+
 /** The plan in one of N_COMPANIES layouts of this world that go through all techniques: zero 1 to 3, offload, every
  *  recompute, sp, interleaved, pipelines that split backward or run both ways, each with the world's factors given to
  *  dp, tp and pp in another order. Microbatches of 2; not settled. */

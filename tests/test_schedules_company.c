@@ -32,7 +32,7 @@ static void test_every_schedule_in_company(void **state) {
     int seen = 0, failed = 0;
     enum status status = reference_init(&reference, &serial);
     for (int c = 0; agree_all(status == OK) && c < N_COMPANIES; c++)
-        for (int k = SCHEDULE_INTERLEAVED + 1; k < N_SCHEDULES; k++) {
+        for (int k = SCHEDULE_INTERLEAVED + 1; k < N_SYNCHRONOUS; k++) {
             struct plan p = in_company(&serial, c, k);
             struct difference d = {0};
             enum status tried = plan_settle(&p, comm_world_size());
@@ -49,7 +49,7 @@ static void test_every_schedule_in_company(void **state) {
         }
     reference_fini(&reference);
     assert_ok(status);
-    assert_true(filter || seen == N_COMPANIES * (N_SCHEDULES - 3));
+    assert_true(filter || seen == N_COMPANIES * (N_SYNCHRONOUS - 3));
     assert_int_equal(failed, 0);
 }
 
@@ -58,7 +58,7 @@ static void test_every_schedule_in_company(void **state) {
 static void test_every_schedule_evaluates_alike(void **state) {
     (void)state;
     double first = 0;
-    for (int k = 0; k < N_SCHEDULES; k++) {
+    for (int k = 0; k < N_SYNCHRONOUS; k++) {
         struct plan p = parity_plan();
         struct run r;
         double loss = 0;

@@ -61,6 +61,12 @@ static enum status zero_check(const struct plan *plan) {
         return FAIL(E_CONFIG,
                     "offload=params needs sharded parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
                     o->stage);
+    if (plan_is_asynchronous(plan) && (o->stage > 1 || o->offload != OFFLOAD_NONE))
+        return FAIL(E_CONFIG,
+                    "an asynchronous schedule keeps several versions of whole weights, and zero=%" PRId64
+                    "%s shards or "
+                    "moves them; use zero=1 without offload, or schedule=1f1b",
+                    o->stage, o->offload != OFFLOAD_NONE ? " with offload" : "");
     return OK;
 }
 

@@ -6,6 +6,9 @@
 
 enum { MAX_ACTIONS = 1 << 22 };
 
+/* Updates of a schedule without a flush that are drawn: until every stage has been full. */
+static int updates_of(const struct schedule_chart *c) { return 2 + (c->n_stages - 1) / c->n_microbatches; }
+
 struct pp_shape schedule_chart_shape(const struct schedule_chart *c) {
     struct pp_shape x = pp_shape_of(c->row, c->n_stages, c->n_chunks, c->n_microbatches);
     if (c->row->timed) x.cost = pp_costs_of(&c->time, c->transfer, c->held, c->memory);
@@ -22,6 +25,12 @@ static enum status make_stages(struct schedule_chart *c) {
     c->stages = calloc((size_t)p, sizeof *c->stages);
     if (!c->stages) return FAIL(E_MEMORY, "no memory for %d stages", p);
     pp_schedules_make(c->row, &shape, c->stages);
+    for (int i = 0; c->row->endless && i < p; i++) {
+        struct schedule all;
+        pp_unroll(&c->stages[i], updates_of(c), &all);
+        free(c->stages[i].actions);
+        c->stages[i] = all;
+    }
     c->send_depth = pp_send_depth(c->row, &shape);
     return pp_check_schedules(c->stages, p, v, c->send_depth);
 }
@@ -33,7 +42,7 @@ enum status schedule_chart_make(struct schedule_chart *c) {
     c->times = pp_times_of(c->row, &shape, &c->time, c->transfer);
     TRY(make_stages(c));
     TRY(pp_timeline_make(c->stages, c->n_stages, c->send_depth, &c->times, &c->timeline));
-    c->work = c->n_microbatches * (c->time.f + c->time.bi + c->time.w);
+    c->work = c->stages[0].n_microbatches * (c->time.f + c->time.bi + c->time.w);
     c->idle = pp_timeline_idle(&c->timeline, c->stages, 0);
     c->bubble = pp_timeline_bubble(&c->timeline, c->stages);
     return OK;
@@ -49,6 +58,7 @@ void schedule_chart_fini(struct schedule_chart *c) {
 void schedule_chart_title(const struct schedule_chart *c, FILE *f) {
     fprintf(f, "%s: %d stage%s, %d microbatch%s", c->row->name, c->n_stages, c->n_stages == 1 ? "" : "s",
             c->n_microbatches, c->n_microbatches == 1 ? "" : "es");
+    if (c->row->endless) fprintf(f, " per update, %d updates", updates_of(c));
     if (c->row->place->n_pipes > 1) fprintf(f, ", in two directions");
     else if (c->n_chunks > 1) fprintf(f, ", %d chunks a stage", c->n_chunks);
 }

@@ -30,7 +30,7 @@ static double common_unit(const struct schedule_chart *c) {
 static int digits(int n) { return n < 10 ? 1 : 1 + digits(n / 10); }
 
 static struct grid grid_of(const struct schedule_chart *c) {
-    struct grid g = {.unit = common_unit(c), .cell = 2 + digits(c->n_microbatches - 1)};
+    struct grid g = {.unit = common_unit(c), .cell = 2 + digits(c->stages[0].n_microbatches - 1)};
     double makespan = c->timeline.makespan;
     g.rounded = makespan / g.unit > MAX_WIDTH || !all_multiples(c, g.unit);
     if (makespan / g.unit > MAX_WIDTH) g.unit = makespan / MAX_WIDTH;
@@ -100,6 +100,29 @@ static void print_legend(const struct schedule_chart *c, const struct grid *g, F
     fprintf(f, "; . idle; a column is %s%.4g of time\n", g->rounded ? "(rounded) " : "", g->unit);
 }
 
+/* Which weights a stage's actions of a kind read: how many updates they have had since the last flush. */
+static void print_reads(const struct schedule_chart *c, const struct schedule *s, enum action_kind kind, FILE *f) {
+    int done = 0;                                                    /* backwards; an update after n_microbatches */
+    fprintf(f, "  %s", action_name(kind));
+    for (int i = 0; i < s->n; i++) {
+        const struct action *a = &s->actions[i];
+        int newest = done / c->n_microbatches;
+        if (a->kind == kind) fprintf(f, " %d", newest > a->age ? newest - a->age : 0);
+        done += a->kind == ACTION_B;
+    }
+}
+
+static void print_versions(const struct schedule_chart *c, FILE *f) {
+    fprintf(f, "\nupdates that the weights have had which microbatch 0, 1, 2 ... reads, forward and backward\n");
+    for (int i = 0; i < c->n_stages; i++) {
+        int n = schedule_versions(&c->stages[i]);
+        fprintf(f, "stage %2d", i);
+        print_reads(c, &c->stages[i], ACTION_F, f);
+        print_reads(c, &c->stages[i], ACTION_B, f);
+        fprintf(f, "  %d version%s\n", n, n == 1 ? "" : "s");
+    }
+}
+
 void schedule_chart_text(const struct schedule_chart *c, FILE *f) {
     struct grid g = grid_of(c);
     if (!fits(c, &g)) {
@@ -109,4 +132,5 @@ void schedule_chart_text(const struct schedule_chart *c, FILE *f) {
     print_axis(&g, f);
     for (int i = 0; i < c->n_stages; i++) print_row(c, &g, i, f);
     print_legend(c, &g, f);
+    if (c->row->endless && c->stages[0].n_microbatches <= 50) print_versions(c, f);
 }

@@ -225,20 +225,21 @@ static bool shows(const char *file, char *drawing) {
         if (!strstr(file, wanted)) return false;
         n++;
     }
-    return n == 4;
+    return n == 4 || n == 8;                                         /* without a flush: and the versions */
 }
 
 static void test_every_schedule_opens_with_its_table(void **state) {
     (void)state;
     static const char *const paths[] = {"pp/pp_schedule.c", "pp/pp_naive.c", "pp/pp_breadth_first.c",
                                         "pp/pp_zero_bubble.c", "pp/pp_zb_2p.c", "pp/pp_vee.c", "pp/pp_mirror.c",
-                                        "pp/pp_blocks.c"};
+                                        "pp/pp_blocks.c", "pp/pp_async.c"};
     for (int k = 0; pp_schedule_at(k); k++) {
-        struct schedule_chart c = {.row = pp_schedule_at(k), .n_stages = 4, .n_microbatches = 8, .time = {1, 1, 1}};
+        struct schedule_chart c = {.row = pp_schedule_at(k), .n_stages = 4, .time = {1, 1, 1}};
         char *drawing = NULL;
         size_t bytes;
         bool found = false;
         c.n_chunks = c.row->chunked ? 2 : 1;
+        c.n_microbatches = c.row->endless ? 4 : 8;
         assert_ok(schedule_chart_make(&c));
         for (size_t i = 0; i < sizeof paths / sizeof *paths && !found; i++) {
             FILE *f = open_memstream(&drawing, &bytes);

@@ -66,6 +66,7 @@ static enum status run_steps(struct run *r, struct trace *trace, int64_t n_warm,
         bool timed = r->n_step >= n_warm;
         if (r->n_step == n_warm) TRY(begin_counting(r, trace, t));
         double start = clock_s();
+        r->flush_at = r->plan.steps;
         TRY(run_step(r));
         double step_s = clock_s() - start;
         if (timed) {

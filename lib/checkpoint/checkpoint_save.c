@@ -158,6 +158,8 @@ static enum status publish(const struct run *r, const char *save, const struct s
 
 enum status checkpoint_save(struct run *r, const char *save, int64_t keep) {
     const struct group *mesh = r->mesh.group[AXIS_MESH];
+    if (r->exec.since_flush > 0)
+        return FAIL(E_INTERNAL, "a checkpoint after step %" PRId64 ", and the pipeline is not empty", r->n_done);
     int n = group_size(mesh);
     bool first = group_rank(mesh) == 0;
     char unfinished[CHECKPOINT_PATH_MAX];

@@ -40,7 +40,7 @@ static void bill_row(const struct program *p, const struct row *r, int64_t times
 /* How often an action comes in a step. */
 static int64_t times_of(const struct schedule *s, enum action_kind kind, int chunk) {
     int64_t times = 0;
-    for (int i = 0; i < s->n; i++) times += s->actions[i].kind == kind && s->actions[i].chunk == chunk;
+    for (int i = s->n_fill; i < s->n; i++) times += s->actions[i].kind == kind && s->actions[i].chunk == chunk;
     return times;
 }
 

@@ -48,7 +48,12 @@ static void *value_at(const void *located, int v) {
     return exec_value(l->exec, l->at, v);
 }
 static void *weight_at(const void *located, int param) {
-    return ((const struct located *)located)->exec->program->params[param].weight;
+    const struct located *l = located;
+    const struct param *w = &l->exec->program->params[param];
+    if (!w->version_bytes) return w->weight;
+    int n = schedule_versions(l->exec->schedule);
+    int64_t version = l->exec->since_flush - l->at.action->age + n;  /* age < n */
+    return (char *)w->weight_versions + version % n * w->version_bytes;
 }
 static void *grad_at(const void *located, int param) {
     return ((const struct located *)located)->exec->program->params[param].grad;
@@ -68,8 +73,8 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     c.training = at.training;
     c.watched = e->watched;
     c.seed = e->seed;
-    c.n_step = e->n_step;
-    c.first_sample = ((int64_t)at.action->microbatch * m->n.dp + m->rank.dp) * e->micro;
+    c.n_step = e->n_step + (uint64_t)(at.action->microbatch / e->schedule->n_microbatches); /* without a flush: later */
+    c.first_sample = ((int64_t)(at.action->microbatch % e->schedule->n_microbatches) * m->n.dp + m->rank.dp) * e->micro;
     c.loss_weight = e->loss_weight;
     c.loss_scale = e->loss_scale;
     c.device = e->device;
@@ -195,15 +200,22 @@ static enum status run_compute(struct exec *e, const struct action *a, struct pl
     return k->loss >= 0 && (enum tape_kind)a->kind == loss_tape ? add_loss(e, exec_value(e, at, k->loss)) : OK;
 }
 
+/* Without a flush microbatches are counted on from step to step. */
+static int frame_of(const struct exec *e, const struct action *a) {
+    int64_t n = schedule_frames(e->schedule), before = e->since_flush % n * (e->schedule->n_microbatches % n);
+    return (int)((before + a->microbatch) % n);
+}
+
 enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     e->recording = training ? e->spans : NULL;
     e->schedule = s;
     e->loss = e->transfer_s = 0;
     if (e->loss_at) TRY(e->device->clear(e->device, e->loss_at, sizeof *e->loss_at));
     memset(e->seconds, 0, sizeof e->seconds);
-    for (int i = 0; i < s->n; i++) {
+    for (int i = e->since_flush ? s->n_fill : 0; i < s->n; i++) {
         const struct action *a = &s->actions[i];
-        struct place at = {a->chunk, training ? a->microbatch : memory_first_microbatch(e->memory, a->chunk), a,
+        if (s->n_frames && a->microbatch >= e->n_begin) continue;
+        struct place at = {a->chunk, training ? frame_of(e, a) : memory_first_microbatch(e->memory, a->chunk), a,
                            training};
         int span = record_action(e, a, i);
         TRY(action_is_compute(a->kind) ? run_compute(e, a, at) : exec_transfer(e, a, at, span_at(e->recording, span)));
@@ -211,5 +223,6 @@ enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     }
     spans_outside(e->recording);
     if (training) TRY(clear_unwritten(e));
-    return exec_finish_sends(e);
+    bool goes_on = s->n_frames && e->n_begin > s->n_microbatches;
+    return goes_on ? OK : exec_finish_sends(e);
 }

@@ -56,6 +56,10 @@ struct exec {
     struct comm_request *ring_requests[N_CHANNELS];
     int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* taken: what this rank has handed to itself */
     const struct schedule *schedule;     /* that is running */
+    /* Of a schedule without a flush, set by the run: the step's number since the last flush, and how many microbatches
+     * from its first on may be begun (INT_MAX: all). */
+    int64_t since_flush;
+    int n_begin;
     struct feed *feed;                   /* batches on their way to the device (exec_feed.c) */
 };
 

@@ -16,20 +16,24 @@ static struct bump end_of(struct memory_plan *m, enum role role, bool on_host, e
     return on_host ? (struct bump){&m->host_bytes[role], DEVICE_CPU} : (struct bump){&m->bytes[role], device};
 }
 
-static void plan_param(struct param *w, enum device_kind device, struct memory_plan *m) {
+static void plan_param(struct param *w, int n_versions, enum device_kind device, struct memory_plan *m) {
     struct bump weights = end_of(m, ROLE_PARAM, w->weight_on_host, device), grads = end_of(m, ROLE_GRAD, false, device);
     struct bump states = end_of(m, ROLE_OPTIM, w->state_on_host, device);
     w->weight_offset = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
+    for (int i = 1; i < n_versions; i++) {
+        int64_t next = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
+        if (i == 1) w->version_bytes = next - w->weight_offset;
+    }
     w->grad_offset = take(grads, param_resident_n(w, w->grad_residence), w->grad_type.dtype);
     w->moment1_offset = take(states, param_state_n(w), w->state_dtype);
     w->moment2_offset = take(states, param_state_n(w), w->state_dtype);
     if (w->master) w->master_offset = take(states, param_state_n(w), w->state_dtype);
 }
 
-void memory_plan_params(struct program *p, struct memory_plan *m) {
+void memory_plan_params(struct program *p, const struct schedule *s, struct memory_plan *m) {
     *m = (struct memory_plan){0};
     for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present) plan_param(&p->params[i], p->device, m);
+        if (p->params[i].present) plan_param(&p->params[i], schedule_versions(s), p->device, m);
 }
 
 /* ---- frames: from the action that first writes one to the action that last reads it ---- */
@@ -61,8 +65,12 @@ static void frame_intervals(const struct chunk *chunks, const struct schedule *s
     for (int t = 0; t < s->n; t++) {
         const struct action *a = &s->actions[t];
         for (enum frame_class c = 0; c < N_FRAMES; c++) {
-            struct interval *frame = &x[frame_index(m, c, a->chunk, a->microbatch)];
+            struct interval *frame = &x[frame_index(m, c, a->chunk, a->microbatch % m->n_microbatches)];
             frame->bytes = chunks[a->chunk].frame_bytes[c];
+            if (s->n_frames) {                                       /* taken in turns, without an end */
+                frame->from = 0, frame->to = s->n;
+                continue;
+            }
             if (opens(c, a->kind) && frame->from < 0) frame->from = t;
             if (closes(c, a->kind)) frame->to = t;
         }
@@ -132,7 +140,7 @@ static void plan_comm(const struct chunk *chunks, const struct schedule *s, enum
 enum status memory_plan_rest(const struct program *p, const struct chunk *chunks, const struct schedule *s,
                              int64_t technique_comm_bytes, int64_t run_work_bytes, struct memory_plan *out) {
     out->n_chunks = p->n_chunks;
-    out->n_microbatches = s->n_microbatches;
+    out->n_microbatches = schedule_frames(s);
     plan_scratch(chunks, out);
     TRY(plan_frames(chunks, s, p->device, out));
     plan_comm(chunks, s, p->device, technique_comm_bytes, out);

@@ -23,7 +23,7 @@ struct memory_plan {
     int64_t scratch_bytes[N_ROLES];  /* part of it: scratch */
     int64_t scratch_offset[N_ROLES]; /* where it starts: 0; in work after the run's numbers, which are always written */
     int64_t frames_floor;            /* most frame bytes alive at once */
-    int n_chunks, n_microbatches;
+    int n_chunks, n_microbatches;    /* n_microbatches: frames that microbatches take turns in (schedule_frames) */
     int64_t *frame_offset;           /* [class][chunk][microbatch] in the act arena; -1: no such frame */
     /* comm: a ring of staging buffers for each channel that this rank sends on */
     struct stage_ring { int slots; int64_t offset, bytes; } ring[N_CHANNELS];
@@ -31,9 +31,9 @@ struct memory_plan {
     int64_t run_bytes;               /* work: what the run keeps there, at the arena's start */
 };
 
-/** First half: places for params, gradients and optimizer states; sets the params' offsets and starts *out.
- *  @collective{none} */
-void memory_plan_params(struct program *, struct memory_plan *out);
+/** First half: places for params (as many versions as the schedule keeps), gradients and optimizer states; sets the
+ *  params' offsets and starts *out. @collective{none} */
+void memory_plan_params(struct program *, const struct schedule *, struct memory_plan *out);
 /** Second half: everything else. technique_comm_bytes: what techniques asked for in the comm arena, knowing the first
  *  half; run_work_bytes: what the run wants in the work arena.
  *  @errors E_MEMORY  @collective{none} */

@@ -18,6 +18,7 @@ static inline bool action_is_compute(enum action_kind k) { return k <= ACTION_W;
 struct action {
     enum action_kind kind;
     int chunk, microbatch;
+    int age;               /* how many updates ago the weights were made that it reads; 0: the newest */
     bool first, last;      /* the step's first and last run of this chunk's tape (gradients.c); false for transfers */
 };
 static inline struct action action_of(enum action_kind kind, int chunk, int microbatch) {
@@ -34,7 +35,12 @@ enum { HOP_NEXT, HOP_BEFORE, N_CHANNELS = 4 };
 struct schedule {
     int n;
     struct action *actions;
-    int n_microbatches;
+    int n_microbatches;    /* of a step */
+    /* Without a flush (asynchronous): the first n_fill actions come once, the rest are every step's, and microbatch
+     * n_microbatches + 1 is the next step's second; n_ahead of them have some rank begun when another ends its step.
+     * n_versions of the weights are kept, for actions with an age. 0: a step is the whole table, and begins when the
+     * one before has ended. */
+    int n_fill, n_frames, n_ahead, n_versions;
     int rank;              /* along AXIS_PP, whose schedule it is */
     int n_ways;            /* of any rank's messages: 0 none, 1 along the ranks, 2 against them, too */
     int n_pipes;           /* 2: two directions, and chunk k of each rank is of pipe k; 0 and 1: one */
@@ -50,6 +56,9 @@ void schedule_fini(struct schedule *);
 struct hop schedule_hop(const struct schedule *, const struct action *transfer);
 int schedule_channel(const struct schedule *, const struct action *transfer);
 
+/** Frames that microbatches take turns in, and versions of the weights. */
+static inline int schedule_frames(const struct schedule *s) { return s->n_frames ? s->n_frames : s->n_microbatches; }
+static inline int schedule_versions(const struct schedule *s) { return s->n_versions ? s->n_versions : 1; }
 /** Does the microbatch pass this chunk? Of two pipes the first has the first half of the microbatches. */
 bool schedule_passes(const struct schedule *, int chunk, int microbatch);
 

@@ -148,7 +148,7 @@ static void prepare(void) {
     assert_ok(program_infer(&b.program));
     assert_ok(chunk_lower(&b.program, 0, b.schedule.split_weight, &b.chunk));
     assert_ok(gradients_mark(&b.program, &b.chunk, &b.schedule));
-    memory_plan_params(&b.program, &b.memory);
+    memory_plan_params(&b.program, &b.schedule, &b.memory);
     assert_ok(memory_plan_rest(&b.program, &b.chunk, &b.schedule, 0, 0, &b.memory));
     for (enum role r = 0; r < N_ROLES; r++)
         assert_ok(arena_init(&b.arenas[r], device_cpu(), r, b.memory.bytes[r], true));

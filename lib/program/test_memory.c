@@ -183,7 +183,7 @@ static void check_split(bool replay) {
     if (replay) replay_every_second_slot(&r.program);
     assert_ok(chunk_lower(&r.program, 0, true, &k));
     split_schedule(p.n_microbatches, &s);
-    memory_plan_params(&r.program, &m);
+    memory_plan_params(&r.program, &r.schedule, &m);
     assert_ok(memory_plan_rest(&r.program, &k, &s, 0, 0, &m));
     check_chunk(&k, &s, &m);
     assert_true(k.frame_bytes[FRAME_FW] > 0 && k.frame_bytes[FRAME_BW] > 0);
@@ -315,7 +315,7 @@ static void test_master_weights_have_a_place_of_their_own(void **state) {
         r.program.params[i].state_dtype = FP32;
         r.program.params[i].master = i % 2;
     }
-    memory_plan_params(&r.program, &m);
+    memory_plan_params(&r.program, &r.schedule, &m);
     check_params(&r.program, &m);
     run_destroy(&r);
 }
@@ -330,7 +330,7 @@ static void test_own_params_take_a_shard(void **state) {
     w[1] = w[0];
     struct program p = {.n_params = 2, .params = w};
     struct memory_plan m;
-    memory_plan_params(&p, &m);
+    memory_plan_params(&p, &(struct schedule){0}, &m);
     assert_int_equal(m.bytes[ROLE_PARAM], ARENA_ALIGN + 4 * 4);
     assert_int_equal(m.bytes[ROLE_GRAD], ARENA_ALIGN + 12 * 4);
     assert_int_equal(m.bytes[ROLE_OPTIM], 3 * ARENA_ALIGN + 4 * 4);
@@ -352,7 +352,7 @@ static void test_comm_holds_rings_and_then_techniques(void **state) {
     assert_int_equal(backward->offset, forward->slots * arena_align(boundary));
     int64_t rings = backward->offset + (backward->slots - 1) * arena_align(boundary) + boundary;
     assert_int_equal(r.memory.bytes[ROLE_COMM], rings);
-    memory_plan_params(&r.program, &m);
+    memory_plan_params(&r.program, &r.schedule, &m);
     assert_ok(memory_plan_rest(&r.program, r.chunks, &r.schedule, 100, 0, &m));
     assert_int_equal(m.technique_offset, arena_align(rings));
     assert_int_equal(m.bytes[ROLE_COMM], m.technique_offset + 100);

@@ -85,7 +85,7 @@ static int64_t run_work_bytes(const struct run *r) {
 
 static enum status bill_and_plan(struct run *r) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
-    memory_plan_params(&r->program, &r->memory);
+    memory_plan_params(&r->program, &r->schedule, &r->memory);
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
     combine_bill(&r->program, &r->bill);

@@ -13,10 +13,11 @@
 static void forward_schedule(const struct run *r, struct schedule *s) {
     *s = r->schedule;
     s->actions = NULL;
-    s->n = 0;
+    s->n = s->n_fill = s->n_frames = 0;
     for (int i = 0; i < r->schedule.n; i++) {
         const struct action *a = &r->schedule.actions[i];
-        if (a->kind == RECV_F || a->kind == ACTION_F || a->kind == SEND_F)
+        bool forward = a->kind == RECV_F || a->kind == ACTION_F || a->kind == SEND_F;
+        if (forward && a->microbatch < s->n_microbatches)
             schedule_add(s, a->kind, a->chunk, a->microbatch);
     }
 }
@@ -42,6 +43,8 @@ enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     if (samples < 1) return FAIL(E_DATA, "there is no validation data; give val-data, or a val-fraction above 0");
     if (n_batches == 0 || n_batches > all) n_batches = all;
     TRY(run_check_threads(r));
+    if (r->exec.since_flush > 0)
+        return FAIL(E_INTERNAL, "evaluation after step %" PRId64 ", and the pipeline is not empty", r->n_done);
     double sum = 0;
     struct schedule s;
     forward_schedule(r, &s);

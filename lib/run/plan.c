@@ -191,6 +191,14 @@ static enum status settle_world(struct plan *p, int world) {
     return OK;
 }
 
+bool plan_is_asynchronous(const struct plan *p) {
+    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
+        const struct technique *t = p->recipe->techniques[i];
+        if (t->asynchronous && t->wanted(p) && t->asynchronous(p)) return true;
+    }
+    return false;
+}
+
 static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
     for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
         const struct technique *t = p->recipe->techniques[i];

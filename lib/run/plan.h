@@ -94,6 +94,8 @@ void *plan_own(const struct plan *, const struct own_options *);
 enum status plan_settle(struct plan *, int world);
 /** The part of plan_settle that asks the machine: device and precision where they say auto. @errors E_CONFIG */
 enum status plan_settle_device(struct plan *);
+/** Do steps overlap, so that ranks are at different updates at one time? Who cannot work so refuses in its check. */
+bool plan_is_asynchronous(const struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
 /** Of a settled plan: plan_settle refuses more than an int holds. */

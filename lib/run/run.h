@@ -94,6 +94,9 @@ struct run {
     int64_t eval_first;                  /* evaluation: first sample of the batch that is running; -1 in training */
 
     int64_t n_step;                      /* steps started: the next one's number, from 0 */
+    /* For schedules without a flush (versions.h): after so many steps in all the pipeline is to be empty; later ones
+     * must not be set while it is not. What is past already: after every step. */
+    int64_t flush_at;
     int64_t resumed_step, resumed_samples;   /* the first step of this run, and the samples used before it */
     /* results of the last step that was finished */
     int64_t n_done;                      /* steps finished */

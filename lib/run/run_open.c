@@ -13,7 +13,7 @@ static void bind_params(struct run *r) {
         if (!w->present) continue;
         const struct arena *weights = w->weight_on_host ? r->host_arenas : r->arenas;
         const struct arena *states = w->state_on_host ? r->host_arenas : r->arenas;
-        w->weight = arena_at(&weights[ROLE_PARAM], w->weight_offset);
+        w->weight = w->weight_versions = arena_at(&weights[ROLE_PARAM], w->weight_offset);
         w->grad = arena_at(&r->arenas[ROLE_GRAD], w->grad_offset);
         w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);
         w->moment2 = arena_at(&states[ROLE_OPTIM], w->moment2_offset);

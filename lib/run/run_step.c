@@ -6,6 +6,7 @@
 #include "lib/ops/adamw.h"
 #include "lib/ops/reduce.h"
 #include "lib/run/combine.h"
+#include "lib/run/versions.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,6 +53,7 @@ static enum status update(struct run *r, double lr) {
     TRY(adamw_decide(r->device, &s[SCALAR_MULTIPLIER], &s[SCALAR_NORM], &s[SCALAR_SQUARES], &s[SCALAR_HEALTH],
                      r->plan.clip, r->unscale));
     run_enter(r, PHASE_UPDATE);
+    TRY(versions_begin_update(r));
     TRY(optim_step(r, lr));
     if (r->exec.stopwatch) TRY(stopwatch_stop(r->exec.stopwatch, &r->update_s));
     else r->update_s += clock_s() - start;
@@ -94,6 +96,7 @@ enum status run_step_start(struct run *r) {
     TRY(run_check_threads(r));
     run_record_step(r);
     run_enter(r, PHASE_CLEAR);
+    TRY(versions_begin_step(r));
     TRY(clear_gradients(r));
     run_enter(r, PHASE_SCHEDULE);
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
@@ -107,6 +110,7 @@ enum status run_step_start(struct run *r) {
     run_enter(r, PHASE_UNSCALE);
     TRY(run_emit(r, EVENT_GRAD_UNSCALE));
     if (!r->skipped) TRY(update(r, step.lr));
+    TRY(versions_end_step(r));
     run_record_end(r);
     return end_step(r, &step);
 }

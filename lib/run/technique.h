@@ -29,6 +29,7 @@ struct technique {
     bool (*wanted)(const struct plan *);
     /* how many of `share` sequences to work on at a time, when the user leaves it open; NULL: no opinion. Pure */
     int64_t (*micro_batch)(const struct plan *, int64_t share);
+    bool (*asynchronous)(const struct plan *);                        /* do steps overlap? NULL: no */
     void (*prefer)(struct plan *);                                    /* choose what the user leaves open; pure */
     enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
     enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; pure, no device */

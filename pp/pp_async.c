@@ -1,0 +1,144 @@
+/* Without a flush: PipeDream, vertical sync, 2BW and PipeMare. Here p = 4, k = 4 microbatches per update, two updates.
+ *
+ * 1F1B that never drains: after the fill every rank alternates forward and backward for good, and updates when the k
+ * backwards of an update are done. No bubble but for fill and drain, (p-1)(F+B) per flush; peak p - stage microbatches.
+ * 0  F0 F1 F2 F3 .  .  .  .  .  .  B0--- F4 B1--- F5 B2--- F6 B3--- F7 B4--- .  B5--- .  B6--- .  B7---
+ * 1  .  F0 F1 F2 .  .  .  .  B0--- F3 B1--- F4 B2--- F5 B3--- F6 B4--- F7 B5--- .  B6--- .  B7--- .  .
+ * 2  .  .  F0 F1 .  .  B0--- F2 B1--- F3 B2--- F4 B3--- F5 B4--- F6 B5--- F7 B6--- .  B7--- .  .  .  .
+ * 3  .  .  .  F0 B0--- F1 B1--- F2 B2--- F3 B3--- F4 B4--- F5 B5--- F6 B6--- F7 B7--- .  .  .  .  .  .
+ *
+ * The price: a gradient is stale, and which weights a microbatch reads depends on its stage. With w = p - 1 - stage and
+ * t the microbatch since the last flush, the updates that the weights have had which t reads:
+ *
+ * PipeDream: max(0, floor((t - w) / k)), forward and backward. A stage keeps (stashes) what a microbatch's forward has
+ * read until its backward. Invented to remove the flush. ceil(w / k) + 1 versions of the weights.
+ * 0  F 0 0 0 0 0 0 0 1  B 0 0 0 0 0 0 0 1  2 versions
+ * 1  F 0 0 0 0 0 0 1 1  B 0 0 0 0 0 0 1 1  2 versions
+ * 2  F 0 0 0 0 0 1 1 1  B 0 0 0 0 0 1 1 1  2 versions
+ * 3  F 0 0 0 0 1 1 1 1  B 0 0 0 0 1 1 1 1  1 version
+ * Vertical sync: max(0, floor((t - (p-1)) / k)) on every stage: a microbatch reads weights of one update everywhere.
+ * Invented to make PipeDream's gradient one of a single model. ceil((p-1) / k) + 1 versions on every stage.
+ * 0  F 0 0 0 0 0 0 0 1  B 0 0 0 0 0 0 0 1  2 versions
+ * 1  F 0 0 0 0 0 0 0 1  B 0 0 0 0 0 0 0 1  2 versions
+ * 2  F 0 0 0 0 0 0 0 1  B 0 0 0 0 0 0 0 1  2 versions
+ * 3  F 0 0 0 0 0 0 0 1  B 0 0 0 0 0 0 0 1  2 versions
+ * 2BW: max(0, floor(t / k) - 1) on every stage: one update late, always. Invented to need two versions, however deep
+ * the pipeline. k has to be at least p.
+ * 0  F 0 0 0 0 0 0 0 0  B 0 0 0 0 0 0 0 0  2 versions
+ * 1  F 0 0 0 0 0 0 0 0  B 0 0 0 0 0 0 0 0  2 versions
+ * 2  F 0 0 0 0 0 0 0 0  B 0 0 0 0 0 0 0 0  2 versions
+ * 3  F 0 0 0 0 0 0 0 0  B 0 0 0 0 0 0 0 0  2 versions
+ * PipeMare: the newest, in forward and in backward, which may differ. Invented to need no memory: one version.
+ * 0  F 0 0 0 0 0 0 0 1  B 0 0 0 0 1 1 1 1  1 version
+ * 1  F 0 0 0 0 0 0 1 1  B 0 0 0 0 1 1 1 1  1 version
+ * 2  F 0 0 0 0 0 1 1 1  B 0 0 0 0 1 1 1 1  1 version
+ * 3  F 0 0 0 0 1 1 1 1  B 0 0 0 0 1 1 1 1  1 version
+ *
+ * The schedule says how many updates ago the weights were made that an action reads (its age), as seen from the newest
+ * on its rank; the executor finds the slot (lib/run/versions.h).
+ *
+ * Source: Narayanan et al. 2019 (PipeDream), section 3.3; Narayanan et al. 2021, "Memory-efficient pipeline-parallel
+ * DNN training" (2BW); Yang et al. 2021 (PipeMare). */
+#include "pp/pp_orders.h"
+
+#include "lib/base/integer.h"
+
+/* How old the weights are that a stage reads for the forward of microbatch j + w of a step, the backward of j. */
+struct ages { int64_t forward, backward; };
+
+static void endless(const struct pp_shape *x, int stage, struct ages (*ages)(const struct pp_shape *, int stage, int j),
+                    struct schedule *out) {
+    int warm = x->n_stages - 1 - stage;
+    for (int f = 0; f < warm; f++) pp_add(out, action_of(ACTION_F, 0, f));
+    out->n_fill = out->n;
+    for (int j = 0; j < x->n_microbatches; j++) {
+        struct ages age = ages(x, stage, j);
+        struct action f = action_of(ACTION_F, 0, j + warm), b = action_of(ACTION_B, 0, j);
+        f.age = (int)age.forward, b.age = (int)age.backward;
+        pp_add(out, f);
+        pp_add(out, b);
+    }
+    out->n_frames = warm + 1;
+    out->n_ahead = x->n_stages - 1;
+}
+
+static int peak(const struct pp_shape *x, int stage) { return x->n_stages - stage; }
+static double bubble(const struct pp_shape *x, const struct pp_work *t) {
+    return (x->n_stages - 1) * (t->f + t->bi + t->w);
+}
+
+/* ---- PipeDream ---- */
+static struct ages stashed(const struct pp_shape *x, int stage, int j) {
+    int64_t warm = x->n_stages - 1 - stage;
+    return (struct ages){0, ceil_div(max64(0, warm - j), x->n_microbatches)};
+}
+static void pipedream_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    endless(x, stage, stashed, out);
+    out->n_versions = 1 + (int)ceil_div(x->n_stages - 1 - stage, x->n_microbatches);
+}
+
+/* ---- vertical sync ---- */
+static struct ages vertical(const struct pp_shape *x, int stage, int j) {
+    return (struct ages){ceil_div(max64(0, stage - j), x->n_microbatches),
+                         ceil_div(max64(0, x->n_stages - 1 - j), x->n_microbatches)};
+}
+static void vertical_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    endless(x, stage, vertical, out);
+    out->n_versions = 1 + (int)ceil_div(x->n_stages - 1, x->n_microbatches);
+}
+
+/* ---- 2BW ---- */
+static struct ages double_buffered(const struct pp_shape *x, int stage, int j) {
+    bool of_next_update = j + x->n_stages - 1 - stage >= x->n_microbatches;
+    return (struct ages){of_next_update ? 0 : 1, 1};
+}
+static void two_bw_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    endless(x, stage, double_buffered, out);
+    out->n_versions = 2;
+}
+static enum status two_bw_legal(const struct pp_shape *x) {
+    if (x->n_microbatches >= x->n_stages) return OK;
+    return FAIL(E_CONFIG,
+                "schedule=2bw is one update late and no more if there are as many microbatches per update as stages; "
+                "pp=%d "
+                "and %d microbatches: use a smaller micro-batch, or schedule=pipedream",
+                x->n_stages, x->n_microbatches);
+}
+
+/* ---- PipeMare ---- */
+static struct ages newest(const struct pp_shape *x, int stage, int j) {
+    (void)x, (void)stage, (void)j;
+    return (struct ages){0, 0};
+}
+static void pipemare_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    endless(x, stage, newest, out);
+    out->n_versions = 1;
+}
+
+#define ENDLESS \
+    .place = &pp_wind, .endless = true, .peak = peak, .bubble = bubble, .bubble_text = "per flush (p-1)(F+B)"
+const struct pp_schedule pp_pipedream = {.name = "pipedream", ENDLESS, .order = pipedream_order};
+const struct pp_schedule pp_vertical = {.name = "vertical", ENDLESS, .order = vertical_order};
+const struct pp_schedule pp_2bw = {.name = "2bw",
+                                   ENDLESS,
+                                   .one_age = true,
+                                   .order = two_bw_order,
+                                   .legal = two_bw_legal};
+const struct pp_schedule pp_pipemare = {.name = "pipemare", ENDLESS, .order = pipemare_order};
+
+/* ---- as a table with an end ---- */
+void pp_unroll(const struct schedule *s, int updates, struct schedule *out) {
+    int k = s->n_microbatches;
+    *out = *s;
+    out->actions = NULL;
+    out->n = out->n_fill = out->n_frames = 0;
+    out->n_microbatches = updates * k;
+    for (int u = 0; u < updates; u++)
+        for (int i = u ? s->n_fill : 0; i < s->n; i++) {
+            struct action a = s->actions[i];
+            a.microbatch += u * k;
+            if (a.microbatch >= out->n_microbatches) continue;
+            schedule_add(out, a.kind, a.chunk, a.microbatch);
+            out->actions[out->n - 1].age = a.age;
+        }
+}
