@@ -52,22 +52,6 @@ static bool pp_wanted(const struct plan *plan) {
            o->memory;
 }
 
-const struct pp_schedule *pp_row(const struct plan *plan) {
-    const struct pp_options *o = pp_options(plan);
-    if (o->schedule != SCHEDULE_FILE) return pp_schedule_at(o->schedule);
-    const struct pp_table *t;
-    if (pp_table_of(o->file, &t) == OK) return &t->row;
-    status_clear();                                                  /* pp_check says it */
-    return &pp_1f1b;
-}
-
-struct pp_shape pp_shape_of_plan(const struct plan *plan) {
-    const struct pp_options *o = pp_options(plan);
-    struct pp_shape x = pp_shape_of(pp_row(plan), (int)plan->mesh.pp, o->chunks, plan->n_microbatches);
-    pp_read_times(o, &x.cost);
-    return x;
-}
-
 static enum status stages_of_layers(const struct plan *plan, int **out) {
     *out = malloc((size_t)plan->layers * sizeof **out);
     if (!*out) return FAIL(E_MEMORY, "no memory for %" PRId64 " layers", plan->layers);
@@ -102,30 +86,6 @@ static void pp_prefer(struct plan *plan) {
 
 static bool pp_asynchronous(const struct plan *plan) { return pp_row(plan)->endless; }
 
-/* A tied matrix and the norm of all gradients want weights of one age on all stages. */
-static enum status check_endless(const struct plan *plan) {
-    const char *name = pp_row(plan)->name;
-    if (!pp_row(plan)->endless) return OK;
-    if (plan->tie && plan->mesh.pp > 1 && !pp_row(plan)->one_age)
-        return FAIL(E_CONFIG,
-                    "schedule=%s reads weights of another age on every stage, and with tie=on the first and the last "
-                    "share "
-                    "a matrix; use tie=off, or schedule=2bw",
-                    name);
-    if (plan->clip > 0 && !pp_row(plan)->one_age)
-        return FAIL(E_CONFIG,
-                    "schedule=%s takes the gradients of an update at weights of different ages, and clip=%g wants the "
-                    "norm "
-                    "of one gradient; use clip=0, or schedule=2bw",
-                    name, plan->clip);
-    if (plan->spike_guard > 0)
-        return FAIL(E_CONFIG,
-                    "spike-guard=%g undoes steps that are over, and with schedule=%s the next have begun; leave "
-                    "it out",
-                    plan->spike_guard, name);
-    return OK;
-}
-
 static enum status pp_check(const struct plan *plan) {
     int *stage_of;
     struct pp_shape shape = pp_shape_of_plan(plan);
@@ -135,7 +95,7 @@ static enum status pp_check(const struct plan *plan) {
     TRY(pp_schedule_legal(pp_row(plan), &shape));
     TRY(stages_of_layers(plan, &stage_of));
     free(stage_of);
-    return check_endless(plan);
+    return pp_check_endless(plan);
 }
 
 /* ---- rewrite: keep this rank's blocks ---- */

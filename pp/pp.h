@@ -26,6 +26,8 @@ struct pp_shape pp_shape_of_plan(const struct plan *);
 bool pp_read_times(const struct pp_options *, struct pp_costs *);
 /** @errors E_CONFIG: they cannot be read, or the schedule does not go by them */
 enum status pp_check_times(const struct plan *);
+/** @errors E_CONFIG: a schedule without a flush, and something that needs all stages at one update */
+enum status pp_check_endless(const struct plan *);
 
 /** Which virtual stage each layer is on: as --pp-split says, or evenly with the remainder on the
  *  first ones. stage_of has plan->layers entries. @errors E_CONFIG: more virtual stages than layers; a split that does

@@ -1,10 +1,28 @@
-/* Which layers are on which virtual stage. */
+/* What a plan says of its pipeline: schedule, shape, and which layers are on which virtual stage. */
 #include "pp/pp.h"
+#include "pp/pp_table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+const struct pp_schedule *pp_row(const struct plan *plan) {
+    const struct pp_options *o = pp_options(plan);
+    if (o->schedule != SCHEDULE_FILE) return pp_schedule_at(o->schedule);
+    const struct pp_table *t;
+    if (pp_table_of(o->file, &t) == OK) return &t->row;
+    status_clear();                                                  /* pp_check says it */
+    return &pp_1f1b;
+}
+
+struct pp_shape pp_shape_of_plan(const struct plan *plan) {
+    const struct pp_options *o = pp_options(plan);
+    struct pp_shape x = pp_shape_of(pp_row(plan), (int)plan->mesh.pp, o->chunks, plan->n_microbatches);
+    pp_read_times(o, &x.cost);
+    return x;
+}
+
+/* ---- layers ---- */
 static int64_t n_virtual(const struct plan *plan) {
     const struct pp_shape shape = pp_shape_of_plan(plan);
     return pp_n_virtual(pp_row(plan)->place, &shape);

@@ -72,6 +72,13 @@ void pp_schedule_make(const struct pp_schedule *row, const struct pp_shape *x, i
     free(all);
 }
 
+/* ---- its times ---- */
+struct pp_times pp_times_of(const struct pp_schedule *row, const struct pp_shape *x, const struct pp_work *work,
+                            double transfer) {
+    double part = (double)row->place->n_pipes / x->n_chunks, w = work->w * part, b = work->bi * part;
+    return (struct pp_times){{work->f * part, row->split_weight ? b : b + w, row->split_weight ? w : 0}, transfer};
+}
+
 /* ---- the proof, by running it ---- */
 /* Time of a step; infinite if it does not end. */
 static double step_time(const struct schedule *stages, int n_stages, int depth, const struct pp_times *times) {

@@ -29,6 +29,10 @@ enum status pp_table_of(const char *path, const struct pp_table **out);
 /** Write the compute actions of all stages as such a file. One pipe. */
 void pp_table_write(const struct pp_schedule *, const struct pp_shape *, const struct schedule *stages, FILE *);
 
+/* ---- pp_table_row.c ---- */
+/** Its row and placement, of what has been read. */
+void pp_table_make_row(struct pp_table *);
+
 /* ---- pp_table_check.c ---- */
 /** Can the ranks run their lines, each in its order? @errors E_CONFIG with line and cell */
 enum status pp_table_check(const struct pp_table *);

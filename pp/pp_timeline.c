@@ -171,12 +171,6 @@ void pp_timeline_fini(struct pp_timeline *t) {
 }
 
 /* ---- what is read off it ---- */
-struct pp_times pp_times_of(const struct pp_schedule *row, const struct pp_shape *x, const struct pp_work *work,
-                            double transfer) {
-    double part = (double)row->place->n_pipes / x->n_chunks, w = work->w * part, b = work->bi * part;
-    return (struct pp_times){{work->f * part, row->split_weight ? b : b + w, row->split_weight ? w : 0}, transfer};
-}
-
 struct stretch { double first, last, busy; };
 static struct stretch stretch_of(const struct pp_timeline *t, const struct schedule *s, int stage) {
     struct stretch x = {t->makespan, 0, 0};

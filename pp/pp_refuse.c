@@ -1,4 +1,5 @@
-/* --schedule-times and --schedule-memory: what an order by list scheduling goes by. */
+/* What a plan may not ask of its schedule: times that it does not go by (--schedule-times, --schedule-memory), and what
+ * cannot be without a flush. */
 #include "pp/pp.h"
 
 #include <stdlib.h>
@@ -31,5 +32,30 @@ enum status pp_check_times(const struct plan *plan) {
     if (!row->timed && (o->times[0] || o->memory))
         return FAIL(E_CONFIG, "%s: schedule=%s goes by neither times nor memory; use schedule=zb-2p, or leave it out",
                     o->times[0] ? "schedule-times" : "schedule-memory", row->name);
+    return OK;
+}
+
+/* ---- without a flush ---- */
+/* A tied matrix and the norm of all gradients want weights of one age on all stages. */
+enum status pp_check_endless(const struct plan *plan) {
+    const char *name = pp_row(plan)->name;
+    if (!pp_row(plan)->endless) return OK;
+    if (plan->tie && plan->mesh.pp > 1 && !pp_row(plan)->one_age)
+        return FAIL(E_CONFIG,
+                    "schedule=%s reads weights of another age on every stage, and with tie=on the first and the last "
+                    "share "
+                    "a matrix; use tie=off, or schedule=2bw",
+                    name);
+    if (plan->clip > 0 && !pp_row(plan)->one_age)
+        return FAIL(E_CONFIG,
+                    "schedule=%s takes the gradients of an update at weights of different ages, and clip=%g wants the "
+                    "norm "
+                    "of one gradient; use clip=0, or schedule=2bw",
+                    name, plan->clip);
+    if (plan->spike_guard > 0)
+        return FAIL(E_CONFIG,
+                    "spike-guard=%g undoes steps that are over, and with schedule=%s the next have begun; leave "
+                    "it out",
+                    plan->spike_guard, name);
     return OK;
 }
