@@ -95,9 +95,9 @@ static json_t *actions_json(const struct schedule_chart *c, int stage, bool comp
         const struct action *a = &c->stages[stage].actions[i];
         struct pp_span span = c->timeline.span[stage][i];
         if (action_is_compute(a->kind) != compute) continue;
-        json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:f, s:f}", "kind", action_name(a->kind), "chunk",
-                                             a->chunk,
-                                             "microbatch", a->microbatch, "start", span.start, "end", span.end));
+        json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:i, s:f, s:f}", "kind", action_name(a->kind), "chunk",
+                                             a->chunk, "microbatch", a->microbatch, "age", a->age, "start", span.start,
+                                             "end", span.end));
     }
     return all;
 }
@@ -105,11 +105,13 @@ static json_t *actions_json(const struct schedule_chart *c, int stage, bool comp
 static void print_json(const struct schedule_chart *c) {
     json_t *stages = json_array(), *peaks = json_array();
     for (int i = 0; i < c->n_stages; i++) {
-        json_array_append_new(stages, json_pack("{s:i, s:o, s:o}", "stage", i, "actions", actions_json(c, i, true),
+        json_array_append_new(stages, json_pack("{s:i, s:i, s:o, s:o}", "stage", i, "weight_versions",
+                                                schedule_versions(&c->stages[i]), "actions", actions_json(c, i, true),
                                                 "transfers", actions_json(c, i, false)));
         json_array_append_new(peaks, json_integer(pp_peak_in_flight(&c->stages[i])));
     }
-    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "schedule", c->row->name, "pp", c->n_stages,
+    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "schedule", c->row->name, "weight_copies",
+                            c->row->place->n_pipes, "pp", c->n_stages,
                             "microbatches", c->n_microbatches, "chunks", c->n_chunks, "time_f", c->time.f, "time_b",
                             c->time.bi + c->time.w, "time_w", c->time.w, "time_c", c->transfer);
     json_t *more =

@@ -60,6 +60,28 @@ says schedule_counts_messages 'closed form (p-1)(F+B) = 3 without transfers' '23
 says schedule_of_one_stage '1f1b: 1 stage, 1 microbatch;' '0 idle' -- --pp 1 --microbatches 1
 says schedule_has_help '--microbatches' '--time-f' -- --help
 
+says schedule_draws_weight_gradients 'stage  3  .  .  .  F0 B0 F1 B1 F2 B2 F3 B3 W0' 'W0 its weight gradients' '(p-1)(F+Bi-W) = 3' \
+    -- --schedule zb-h1 --pp 4 --microbatches 8
+says schedule_tells_a_parallelogram 'bubble   0; closed form (p-1)(F+Bi-2W) = 0' 'with a sum over all stages at the end, 3' \
+    -- --schedule zb-h2 --pp 4 --microbatches 8
+says schedule_draws_two_directions 'chimera: 4 stages, 4 microbatches, in two directions' 'small letters: the other direction' '(p-2)B (if F = B or m = p) = 4' \
+    -- --schedule chimera --pp 4 --microbatches 4
+says schedule_tells_versions 'stage  0  F 0 0 0 1  B 0 0 0 1  2 versions' 'stage  1  F 0 0 1 1  B 0 0 1 1  1 version' \
+    -- --schedule pipedream --pp 2 --microbatches 2
+says schedule_follows_times '33 = 30 of work + 3 idle' -- --schedule zb-2p --pp 2 --microbatches 6 --time-f 2 --time-b 3 --time-w 1 --memory 2
+says schedule_uses_the_memory_it_has '32 = 30 of work + 2 idle' -- --schedule zb-2p --pp 2 --microbatches 6 --time-f 2 --time-b 3 --time-w 1
+says schedule_of_all 'zb-v                 25.5       1.5         0         0       4' 'dualpipe               25' '2bw ' \
+    -- --all --pp 4 --microbatches 8
+says schedule_of_all_tells_why_not 'chimera         not of this shape: a pipeline in both directions takes an even pp' -- --all --pp 3 --microbatches 6
+run --schedule zb-v --pp 2 --microbatches 4 --csv && cp "$work/out" "$work/zb-v.csv"
+says schedule_of_a_file "$work/zb-v.csv: 2 stages, 4 microbatches, 2 chunks a stage" 'bubble   0;' -- --schedule "file:$work/zb-v.csv"
+sed -i 's/0F1/0X1/' "$work/zb-v.csv"
+refuses schedule_refuses_a_broken_file E_CONFIG 'line 2, cell 2: "0X1" is no action' --schedule "file:$work/zb-v.csv"
+refuses schedule_refuses_two_pipelines_as_a_file E_CONFIG 'schedule=dualpipe is two pipelines' --schedule dualpipe --csv
+refuses schedule_refuses_an_odd_pp E_CONFIG 'even pp and 2 microbatches or more, and there are pp=3' --schedule chimera --pp 3
+refuses schedule_refuses_too_few_microbatches E_CONFIG 'pp=4 and 2 microbatches' --schedule 2bw --pp 4 --microbatches 2
+refuses schedule_refuses_weights_longer_than_backward E_CONFIG 'time-w=3 is part of time-b=2' --time-w 3
+
 # ---- JSON ----
 read_json='
 import json, sys
