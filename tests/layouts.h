@@ -54,6 +54,9 @@ struct plan layout_in_company(struct plan, int company);
 /** "dp2 tp2 pp2 1f1b micro2 split 3,5". Static storage. */
 const char *layout_name(const struct plan *);
 
+/** LONG=1: whatever there is, where otherwise a choice does that covers it. */
+bool layouts_want_all(void);
+
 /** Call visit for every legal layout of `world` ranks: factorisations, schedules, microbatch sizes, stage splits. */
 void layouts_each(const struct plan *base, int world, void (*visit)(void *, const struct plan *), void *self);
 

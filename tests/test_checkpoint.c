@@ -96,7 +96,7 @@ static void test_a_checkpoint_of_any_layout_loads_in_any_other(void **state) {
     if (on_cuda() && comm_world_size() > 2) skip();
     double expected[N_LAYOUTS][AFTER], found[AFTER];
     int n = on_cuda() ? 2 : N_LAYOUTS;
-    bool ok = true, every = on_cuda() || (getenv("LONG") && !strcmp(getenv("LONG"), "1"));
+    bool ok = true, every = on_cuda() || layouts_want_all();
     for (int i = 0; i < n; i++) {
         ok &= agree_all(train_and_save(i, expected[i]) == OK);
         ok = ok && same_losses(expected[i], expected[0], false, i, 0);

@@ -1,7 +1,8 @@
 /* ranks: 1 2 4 8  device: cpu
  *
  * Promise 1, the same numbers in every layout, and promise 2, predicted bytes are measured bytes: every layout of as
- * many ranks as there are, against the serial run. PARITY=text runs only the layouts whose name contains it. */
+ * many ranks as there are, against the serial run. Of the newer pipeline schedules one size of microbatches each;
+ * LONG=1: all. PARITY=text runs only the layouts whose name contains it. */
 #include "driver/recipe.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
