@@ -276,8 +276,8 @@ void compare_table_print(FILE *f, const struct compare_row *rows, int n_rows) {
     if (!entries) return;                                            /* the files have it all */
     print_columns(f, &compare_memory_columns, entries, n_rows, true);
     print_columns(f, &compare_speed_columns, entries, n_rows, false);
-    fprintf(f, "\nunaccounted: code, libraries, MPI, the heap; rest: tied weights and what all ranks agree on; "
-               "distance: of the last loss from the first row's, relative\n");
+    fprintf(f, "\nunaccounted: code, libraries, MPI, the heap; rest: weights that two stages share, and what all "
+               "ranks agree on; distance: of the last loss from the first row's, relative\n");
     compare_conclusion(f, entries, n_rows);
     fflush(f);
     free(entries);
