@@ -56,6 +56,11 @@ static enum status tell_bubble(const struct plan *p, const struct trace_data *d)
     struct schedule_chart c = {.row = pp_row(p), .n_stages = (int)p->mesh.pp,
                                .n_chunks = (int)pp_options(p)->chunks, .n_microbatches = p->n_microbatches,
                                .time = {b.forward_s, b.backward_s, b.weight_s}};
+    if (c.row->endless) {                                            /* steps overlap: none idles by itself */
+        printf("bubble %.2f ms per step, %.1f%% of forward and backward\n", 1e3 * b.idle_s,
+               100 * b.idle_s / b.window_s);
+        return OK;
+    }
     enum status status = schedule_chart_make(&c);
     if (status == OK) {
         printf("bubble %.2f ms per step, %.1f%% of forward and backward; by the schedule %.2f ms, %.1f%%, with F %.2f "

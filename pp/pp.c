@@ -121,8 +121,7 @@ static enum status mark_shared(struct program *p, const struct users *users, con
         if (axis == AXIS_TIE && (u->first_rank > 0 || u->last_rank < place->n.pp - 1))
             return FAIL(E_CONFIG,
                         "%s is used on ranks %d and %d of pp=%d, and only the first and the last can share one; put "
-                        "its "
-                        "stages there, or on one rank",
+                        "its stages there, or on one rank",
                         p->params[i].name, u->first_rank, u->last_rank, place->n.pp);
         if (place->rank.pp == u->first_rank || place->rank.pp == u->last_rank) p->params[i].shared = axis;
     }

@@ -43,14 +43,12 @@ enum status pp_check_endless(const struct plan *plan) {
     if (plan->tie && plan->mesh.pp > 1 && !pp_row(plan)->one_age)
         return FAIL(E_CONFIG,
                     "schedule=%s reads weights of another age on every stage, and with tie=on the first and the last "
-                    "share "
-                    "a matrix; use tie=off, or schedule=2bw",
+                    "share a matrix; use tie=off, or schedule=2bw",
                     name);
     if (plan->clip > 0 && !pp_row(plan)->one_age)
         return FAIL(E_CONFIG,
                     "schedule=%s takes the gradients of an update at weights of different ages, and clip=%g wants the "
-                    "norm "
-                    "of one gradient; use clip=0, or schedule=2bw",
+                    "norm of one gradient; use clip=0, or schedule=2bw",
                     name, plan->clip);
     if (plan->spike_guard > 0)
         return FAIL(E_CONFIG,

@@ -7,7 +7,7 @@
  *
  * At a flush the pipeline is empty and everything is the newest: then checkpoints, evaluation and another layout find
  * ordinary weights. A flush changes the numbers of an asynchronous run (the first microbatches after it read fresh
- * weights), so it is part of what is trained: run_flush_at. */
+ * weights), so it is part of what is trained: run.flush_at. */
 #ifndef TRIVIUM_RUN_VERSIONS_H
 #define TRIVIUM_RUN_VERSIONS_H
 
