@@ -38,7 +38,7 @@ enum status decoder_init(struct decoder *d, struct run *r) {
     d->weights = malloc((size_t)n * sizeof *d->weights);
     if (!d->gathered || !d->logits || !d->weights)
         return FAIL(E_MEMORY, "no memory for the scores of %" PRId64 " tokens", n);
-    r->exec.hooks = (struct exec_hooks){d, fetch_token, ignore_param};
+    r->exec.hooks = (struct exec_hooks){.self = d, .fetch = fetch_token, .param_event = ignore_param};
     return OK;
 }
 

@@ -114,7 +114,7 @@ static const void *logits_of(const struct run *r) {
 static enum status forward(struct run *r, const char *step, int32_t *tokens, double logits[T][V]) {
     struct schedule s = {.n_microbatches = 1};
     TRY(checkpoint_load(r, step, CHECKPOINT_WEIGHTS));
-    r->exec.hooks = (struct exec_hooks){tokens, fetch_sequence, no_event};
+    r->exec.hooks = (struct exec_hooks){.self = tokens, .fetch = fetch_sequence, .param_event = no_event};
     schedule_add(&s, ACTION_F, 0, 0);
     enum status status = exec_run(&r->exec, &s, false);
     schedule_fini(&s);

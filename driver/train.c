@@ -96,6 +96,11 @@ static void announce(const struct training *t, int threads) {
         printf("schedule: %s puts weight gradients off; loss-chunk %" PRId64 "%s\n",
                pp_row(p)->name, p->loss_chunk,
                p->loss_chunk == 0 ? ": the last stage keeps whole logits" : "; 0 lets the last stage do so, too");
+    if (pp_options(p)->optim_sync == OPTIM_SYNC_VALIDATE)
+        printf("optim-sync: updates are guessed while loss and norm are summed%s\n",
+               run_overlaps(&t->run) && p->spike_guard == 0
+                   ? "; the next step begins meanwhile"
+                   : "; with a loss scale or spike-guard no step begins meanwhile, and nothing is gained");
     if (pp_row(p)->endless)
         printf("schedule: %s drains for evaluations and checkpoints only; its numbers depend on when they are\n",
                pp_row(p)->name);
@@ -166,11 +171,13 @@ static enum status report_step(struct training *t, double step_s, double comm_by
 
 static enum status start_step(struct training *t) {
     double bytes_before, wait_before, bytes, wait_s;
-    struct traffic *traffic = &t->traffic[t->run.n_step % STEPS_AHEAD];
+    struct started *step = &t->started[t->run.n_step % STEPS_AHEAD];
+    step->start_s = clock_s();
     metrics_comm(&t->run.mesh, &bytes_before, &wait_before);
     TRY(run_step_start(&t->run));
     metrics_comm(&t->run.mesh, &bytes, &wait_s);
-    *traffic = (struct traffic){bytes - bytes_before, wait_s - wait_before};
+    step->bytes = bytes - bytes_before;
+    step->wait_s = wait_s - wait_before;
     return OK;
 }
 
@@ -180,12 +187,16 @@ static bool evaluation_is_due(const struct training *t, int64_t n_step) {
     return n_step == p->steps || (p->eval_every && n_step % p->eval_every == 0);
 }
 
-/* On a GPU the next step is queued before this one's numbers are waited for: the GPU never waits for the host. Not
- * across an evaluation, which wants the weights as they are; and not where the host must see the gradients first. */
+/* On a GPU the next step is queued before this one's numbers are waited for: the GPU never waits for the host. Where
+ * steps overlap it is so everywhere: no stage waits for the others' loss and norm. Not across an evaluation, which
+ * wants the weights as they are, nor the edge of a trace; and not where the host must see the gradients first. */
 static bool may_start_another(const struct training *t) {
     const struct run *r = &t->run;
-    return t->setup.plan.device == PLAN_DEVICE_CUDA && !r->may_skip && t->setup.plan.spike_guard == 0 && !t->stopping &&
-           r->n_step < t->setup.plan.steps && !evaluation_is_due(t, r->n_step) && !train_save_is_due(t, r->n_step);
+    const struct plan *p = &t->setup.plan;
+    int64_t n = r->n_step;
+    if (p->device != PLAN_DEVICE_CUDA && !run_overlaps(r)) return false;
+    if (r->may_skip || p->spike_guard > 0 || t->stopping || n >= p->steps) return false;
+    return !evaluation_is_due(t, n) && !train_save_is_due(t, n) && !train_trace_is_due(t, n);
 }
 
 /* The first step is left out, if there is another. */
@@ -209,17 +220,22 @@ static void plan_flush(struct training *t) {
         if (evaluation_is_due(t, r->flush_at) || train_save_is_due(t, r->flush_at)) break;
 }
 
+/* Of a step that is finished: when the next one was started, or is about to be. */
+static double start_of_next(const struct training *t) {
+    return t->run.n_started ? t->started[t->run.n_done % STEPS_AHEAD].start_s : clock_s();
+}
+
 static enum status one_step(struct training *t) {
     double start = clock_s();
+    const struct started *step = &t->started[t->run.n_done % STEPS_AHEAD];
     plan_flush(t);
     if (t->run.n_started == 0) TRY(start_step(t));
     if (may_start_another(t)) TRY(start_step(t));
     TRY(run_step_finish(&t->run));
-    double step_s = clock_s() - start;
+    double step_s = run_overlaps(&t->run) ? start_of_next(t) - step->start_s : clock_s() - start;
     t->spent_s += step_s;
     note_profile(t, step_s);
-    const struct traffic *traffic = &t->traffic[(t->run.n_done - 1) % STEPS_AHEAD];
-    return report_step(t, step_s, traffic->bytes, traffic->wait_s);
+    return report_step(t, step_s, step->bytes, step->wait_s);
 }
 
 static enum status evaluate(struct training *t) {
@@ -294,6 +310,9 @@ static void summarise(const struct training *t) {
            steps, t->spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,
            resident - planned);
     print_goodput(t, steps);
+    if (t->run.schedule.validates)
+        printf("optim-sync: %" PRId64 " of %" PRId64 " updates were guessed wrong and redone\n", t->run.n_redone,
+               steps);
     if (p->profile) profile_print(&t->run, t->profiled, t->profiled_s, stdout);
     fflush(stdout);
 }

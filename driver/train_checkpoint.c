@@ -101,7 +101,14 @@ enum status train_poll_save(struct training *t, bool wait) {
 }
 
 /* ---- stopping before the end ---- */
-/* The rank that was asked tells the others; rank 0's clock is the one that counts. */
+static enum status hear_who_was_asked(struct training *t) {
+    TRY(comm_wait(&t->asking));
+    t->stopping |= t->asked;
+    return OK;
+}
+
+/* The rank that was asked tells the others; rank 0's clock is the one that counts. Where steps overlap, no rank waits
+ * for the others here: all learn of it a step later. */
 enum status train_agree_to_stop(struct training *t) {
     const struct plan *p = &t->setup.plan;
     int32_t stop = stop_was_asked();
@@ -111,9 +118,11 @@ enum status train_agree_to_stop(struct training *t) {
                            t->run.n_done)
                     : OK;
     if (comm_is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->born_s >= p->time_limit;
-    TRY(comm_all_reduce(group_world(), &stop, 1, INT32, COMM_MAX));
-    t->stopping |= stop;
-    return OK;
+    TRY(hear_who_was_asked(t));
+    t->asked = stop;
+    TRY(comm_all_reduce_start(group_world(), &t->asked, 1, INT32, COMM_MAX, &t->asking));
+    bool later = run_overlaps(&t->run) && !t->trace && t->run.n_done < p->steps;
+    return later ? OK : hear_who_was_asked(t);
 }
 
 bool train_may_leave(const struct training *t) {
@@ -121,6 +130,7 @@ bool train_may_leave(const struct training *t) {
 }
 
 enum status train_leave(struct training *t) {
+    TRY(hear_who_was_asked(t));
     if (t->saved_step != t->run.n_done) TRY(train_save(t));
     if (comm_is_rank_0() && log_get_level() >= LOG_WARN)
         printf("stopped after step %" PRId64 " of %" PRId64 "; continue with --resume %s\n", t->run.n_done,

@@ -11,19 +11,21 @@
 #include "lib/run/spike.h"
 #include "lib/trace/trace.h"
 
-struct traffic { double bytes, wait_s; };   /* of one step's communication */
+struct started { double start_s, bytes, wait_s; };   /* a step: when, and its communication */
 
 struct training {
     struct setup setup;
     struct run run;
     struct checkpoint_lock *lock;        /* rank 0, if the job saves */
     struct metrics metrics;
-    struct traffic traffic[STEPS_AHEAD];
+    struct started started[STEPS_AHEAD];
     double peak_flops;               /* of the job, a second */
     int64_t mem_peak_bytes;          /* of the rank that needs most */
     double started_s, told_s, spent_s;   /* begin of training; last progress line; seconds in steps */
     double born_s;                       /* when the process began: --time-limit counts from here */
-    bool stopping;                       /* asked to save and leave */
+    bool stopping;                       /* asked to save and leave: on every rank */
+    int32_t asked;                       /* on any rank; its sum is on its way */
+    struct comm_request asking;
     struct checkpoint_saver *saver;      /* --save-async: what is being written */
     double stall_s;                      /* how long training has stood still for it */
     double stalls_s;                     /* for all of them, */
@@ -60,6 +62,9 @@ enum status train_trace_prepare(struct training *);
 /* At the edge of a step: begin, or end, gather and write. `leaving`: this was the last one.
  * @collective{world} @errors E_TIMEOUT, E_COMM */
 enum status train_trace(struct training *, bool leaving);
+
+/* Does the trace begin, or end, after step n_step? */
+bool train_trace_is_due(const struct training *, int64_t n_step);
 
 /* ---- train_checkpoint.c ---- */
 

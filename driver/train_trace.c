@@ -118,6 +118,10 @@ static void go_back(struct training *t) {
     t->tracing = false;
 }
 
+bool train_trace_is_due(const struct training *t, int64_t n_step) {
+    return t->trace && (n_step == t->trace_first || n_step == t->trace_end);
+}
+
 enum status train_trace(struct training *t, bool leaving) {
     if (!t->trace) return OK;
     if (t->tracing && t->n_rollbacks != t->trace_rollbacks) go_back(t);

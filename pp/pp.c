@@ -44,12 +44,16 @@ static const struct option OPTIONS[] = {
      "parallelism", AT(times)},
     {"schedule-memory", OPTION_INT, "0", 0, PLAN_MAX_MICROBATCHES, NULL, "microbatches",
      "zb-2p: how many a rank keeps activations of; 0: 2 pp", "parallelism", AT(memory)},
+    {"optim-sync", OPTION_CHOICE, "wait", 0, 0, "wait|validate", "",
+     "wait: update when the gradient norm of all stages is known; validate: guess that it is below clip, begin the "
+     "next step, and do both again where that was wrong: the same bits, and no bubble between steps",
+     "parallelism", AT(optim_sync)},
 };
 
 static bool pp_wanted(const struct plan *plan) {
     const struct pp_options *o = pp_options(plan);
     return plan->mesh.pp > 1 || o->schedule != SCHEDULE_1F1B || o->chunks > 1 || o->split[0] || o->times[0] ||
-           o->memory;
+           o->memory || o->optim_sync;
 }
 
 static enum status stages_of_layers(const struct plan *plan, int **out) {
@@ -175,6 +179,7 @@ static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
     struct pp_shape shape = pp_shape_of_plan(plan);
     pp_schedule_make(row, &shape, plan->place.rank.pp, out);
     out->send_depth = pp_send_depth(row, &shape);
+    if (pp_options(plan)->optim_sync == OPTIM_SYNC_VALIDATE) pp_validate(row, &shape, out);
     return OK;
 }
 

@@ -7,6 +7,8 @@
 
 extern const struct technique technique_pp;
 
+enum { OPTIM_SYNC_WAIT, OPTIM_SYNC_VALIDATE };
+
 struct pp_options {
     int schedule;                        /* pp_schedule_at, or SCHEDULE_FILE */
     char file[OPTION_TEXT_MAX];          /* of SCHEDULE_FILE; the option's type wants it here */
@@ -14,6 +16,7 @@ struct pp_options {
     char split[OPTION_TEXT_MAX];         /* "3,4,5": layers of each virtual stage; "": evenly */
     char times[OPTION_TEXT_MAX];         /* "2.1,2.0,1.1,0.1": F, Bi, W and a message; "": F = Bi = W */
     int64_t memory;                      /* microbatches that a rank keeps at most; 0: as many as the schedule says */
+    int optim_sync;                      /* how an update waits for loss and norm (lib/run/update.h) */
 };
 static inline struct pp_options *pp_options(const struct plan *p) { return plan_own(p, &technique_pp.options); }
 

@@ -40,6 +40,11 @@ enum status pp_check_times(const struct plan *plan) {
 enum status pp_check_endless(const struct plan *plan) {
     const char *name = pp_row(plan)->name;
     if (!pp_row(plan)->endless) return OK;
+    if (pp_options(plan)->optim_sync == OPTIM_SYNC_VALIDATE)
+        return FAIL(E_CONFIG,
+                    "optim-sync=validate puts the end of a step right, and with schedule=%s steps have none; leave it "
+                    "out",
+                    name);
     if (plan->tie && plan->mesh.pp > 1 && !pp_row(plan)->one_age)
         return FAIL(E_CONFIG,
                     "schedule=%s reads weights of another age on every stage, and with tie=on the first and the last "

@@ -112,6 +112,10 @@ void pp_schedules_make(const struct pp_schedule *, const struct pp_shape *, stru
  *  original's; free the actions alone. */
 void pp_unroll(const struct schedule *, int updates, struct schedule *out);
 
+/** The stage's schedule, made before, will begin steps before the one before is known to be right: its early actions,
+ *  and what of others' is under way then (struct schedule; pp_validate.c). */
+void pp_validate(const struct pp_schedule *, const struct pp_shape *, struct schedule *stage);
+
 /** Append one compute action with its transfers: a receive directly before it, a send directly after it, wherever the
  *  chunk has a neighbor. */
 void pp_add(struct schedule *, struct action);

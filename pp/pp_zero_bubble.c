@@ -14,7 +14,7 @@
  * ZB-H2: twice the warm-up, and W twice as far behind, so that the fill is full, too. Invented to have no bubble:
  * (p-1)(F+Bi-2W), from a stage's own first action to its last. The steps of the stages are shifted against each other:
  * a sum over all stages at the end of a step (the gradient norm) makes a rectangle of this parallelogram, and then H2
- * takes as long as H1. Peak min(2p-1, m); 1 copy.
+ * takes as long as H1, unless no stage waits for it (--optim-sync validate). Peak min(2p-1, m); 1 copy.
  * 0  F0 F1 F2 F3 F4 F5 F6 B0 W0 F7 B1 W1 B2 W2 B3 W3 B4 W4 B5 W5 B6 W6 B7 W7 .  .  .
  * 1  .  F0 F1 F2 F3 F4 B0 F5 B1 F6 B2 W0 F7 B3 W1 B4 W2 B5 W3 B6 W4 B7 W5 W6 W7 .  .
  * 2  .  .  F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 W0 F7 B5 W1 B6 W2 B7 W3 W4 W5 W6 W7 .

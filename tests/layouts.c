@@ -310,6 +310,17 @@ static void each_interleaved(const struct plan *base, void (*visit)(void *, cons
         }
 }
 
+struct plan layout_scheduled_in_company(struct plan serial, int company, int schedule) {
+    struct plan p = layout_in_company(serial, company);
+    struct mesh_sizes *n = &p.mesh;
+    if (n->pp == 1) n->pp = 2, *(n->dp > 1 ? &n->dp : &n->tp) /= 2;
+    if (n->tp == 1) tp_options(&p)->sp = 0;
+    pp_options(&p)->schedule = schedule;
+    pp_options(&p)->chunks = pp_schedule_at(schedule)->chunked ? 2 : 1;
+    p.loss_chunk = company % 2 ? 0 : -1;
+    return p;
+}
+
 bool layouts_want_all(void) {
     const char *text = getenv("LONG");
     return text && !strcmp(text, "1");

@@ -50,6 +50,8 @@ double layout_own_difference(const struct run *, const struct param *, bool grad
  *  dp, tp and pp in another order. Microbatches of 2; not settled. */
 enum { N_COMPANIES = 16 };
 struct plan layout_in_company(struct plan, int company);
+/** The company with a pipeline in it, and this schedule (pp_schedule_at). */
+struct plan layout_scheduled_in_company(struct plan, int company, int schedule);
 
 /** "dp2 tp2 pp2 1f1b micro2 split 3,5". Static storage. */
 const char *layout_name(const struct plan *);

@@ -82,7 +82,7 @@ static enum status update(struct oracle *o, const struct trial *x, int first, in
             double loss;
             put_weights(o, x, first, t, kind == ACTION_B);
             TRY(run_action(o, kind, j, x->k));
-            TRY(run_read_scalar(r, SCALAR_LOSS, &loss));             /* of the action that makes it; else 0 */
+            TRY(run_read_scalar(r, &r->scalars[SCALAR_LOSS], &loss));    /* of the action that makes it; else 0 */
             o->loss[u] += loss;
         }
     }
@@ -91,10 +91,10 @@ static enum status update(struct oracle *o, const struct trial *x, int first, in
         o->grad[u][i] = copy_of(w->grad, type_n(&w->type));
         memcpy(w->weight, o->weight[u][i], (size_t)type_n(&w->type) * sizeof(double));
     }
-    TRY(optim_norm(r));
+    TRY(optim_squares(r));
     TRY(adamw_decide(r->device, &r->scalars[SCALAR_MULTIPLIER], &r->scalars[SCALAR_NORM], &r->scalars[SCALAR_SQUARES],
-                     &r->scalars[SCALAR_HEALTH], r->plan.clip, 1));
-    TRY(optim_step(r, plan_lr(&r->plan, u)));
+                     r->health, r->plan.clip, 1));
+    TRY(optim_step(r, &(struct step_record){.n_update = u, .lr = plan_lr(&r->plan, u), .on_device = r->scalars}));
     r->n_update++;
     keep_weights(o, u + 1);
     return OK;

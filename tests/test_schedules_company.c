@@ -5,25 +5,11 @@
  * comes; LONG=1: all. PARITY=text runs only the layouts whose name contains it. */
 #include "driver/recipe.h"
 #include "pp/pp.h"
-#include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "tp/tp.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The company with a pipeline in it, and this schedule. */
-static struct plan in_company(const struct plan *serial, int company, int schedule) {
-    struct plan p = layout_in_company(*serial, company);
-    struct mesh_sizes *n = &p.mesh;
-    if (n->pp == 1) n->pp = 2, *(n->dp > 1 ? &n->dp : &n->tp) /= 2;
-    if (n->tp == 1) tp_options(&p)->sp = 0;
-    pp_options(&p)->schedule = schedule;
-    pp_options(&p)->chunks = pp_schedule_at(schedule)->chunked ? 2 : 1;
-    p.loss_chunk = company % 2 ? 0 : -1;
-    return p;
-}
 
 static void test_every_schedule_in_company(void **state) {
     (void)state;
@@ -35,7 +21,7 @@ static void test_every_schedule_in_company(void **state) {
     for (int c = 0; agree_all(status == OK) && c < N_COMPANIES; c++)
         for (int k = SCHEDULE_INTERLEAVED + 1; k < N_SYNCHRONOUS; k++) {
             if ((c + k) % 3 && !layouts_want_all()) continue;
-            struct plan p = in_company(&serial, c, k);
+            struct plan p = layout_scheduled_in_company(serial, c, k);
             struct difference d = {0};
             enum status tried = plan_settle(&p, comm_world_size());
             if (filter && !strstr(layout_name(&p), filter)) continue;

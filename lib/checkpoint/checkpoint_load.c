@@ -90,7 +90,7 @@ static enum status load_progress(struct run *r, const struct manifest *m) {
     r->n_step = r->n_done = r->resumed_step = m->step;
     r->n_update = m->update;
     r->resumed_samples = m->samples;
-    TRY(r->device->clear(r->device, &r->scalars[SCALAR_HEALTH], sizeof(double)));   /* all is finite again */
+    TRY(r->device->clear(r->device, r->health, sizeof(double)));   /* all is finite again */
     for (int i = 0; i < r->n_active; i++) {
         const json_t *kept = json_object_get(techniques, r->active[i]->name);
         if (kept && r->active[i]->load && r->self[i]) TRY(r->active[i]->load(r, r->self[i], kept));

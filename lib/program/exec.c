@@ -206,6 +206,30 @@ static int frame_of(const struct exec *e, const struct action *a) {
     return (int)((before + a->microbatch) % n);
 }
 
+/* ---- a step ---- */
+/* What early actions have made is dropped, and what others' have made and is still on its way here: into the buffer of
+ * the channel's first message, which comes again. */
+static enum status drop_early(struct exec *e, const struct schedule *s) {
+    int left[N_CHANNELS];
+    memcpy(left, s->under_way, sizeof left);
+    for (int i = 0; i < s->n; i++) {
+        const struct action *a = &s->actions[i];
+        if (a->kind != RECV_F) continue;
+        const struct place at = {a->chunk, frame_of(e, a), a, true};
+        for (int *n = &left[schedule_channel(s, a)]; *n > 0; --*n) TRY(exec_transfer(e, a, at, NULL));
+    }
+    return e->loss_at ? e->device->clear(e->device, e->loss_at, sizeof *e->loss_at) : OK;
+}
+
+/* *next: the action to go on with. */
+static enum status settle(struct exec *e, const struct schedule *s, int *next) {
+    bool again = false;
+    TRY(e->hooks.settle(e->hooks.self, &again));
+    if (!again) return OK;
+    *next = 0;
+    return drop_early(e, s);
+}
+
 enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     e->recording = training ? e->spans : NULL;
     e->schedule = s;
@@ -213,6 +237,7 @@ enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     if (e->loss_at) TRY(e->device->clear(e->device, e->loss_at, sizeof *e->loss_at));
     memset(e->seconds, 0, sizeof e->seconds);
     for (int i = e->since_flush ? s->n_fill : 0; i < s->n; i++) {
+        if (training && s->validates && i == s->n_early) TRY(settle(e, s, &i));
         const struct action *a = &s->actions[i];
         if (s->n_frames && a->microbatch >= e->n_begin) continue;
         struct place at = {a->chunk, training ? frame_of(e, a) : memory_first_microbatch(e->memory, a->chunk), a,

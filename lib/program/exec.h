@@ -23,6 +23,9 @@ struct exec_hooks {
     /* ROW_PARAM_AHEAD, _NEEDED, _DONE: buffer is the weight to start filling, to have filled, to release.
      * ROW_GRAD_READY: buffer is the gradient; final: no later row of this step adds to it. */
     enum status (*param_event)(void *self, enum row_kind, int param, void *buffer, bool final);
+    /* Of a schedule that validates, after its early actions: *again: they have read wrong weights, and the right ones
+     * are in place now. */
+    enum status (*settle)(void *self, bool *again);
 };
 
 struct exec {
@@ -67,9 +70,10 @@ struct exec {
 enum status exec_init(struct exec *);
 void exec_fini(struct exec *);
 
-/** Run every action of the schedule. Whole gradients hold this step's alone afterwards, whatever they held; shards of
- *  gradients (RESIDENT_OWN) are their technique's to clear and to add to. training: dropout is on and frames are the
- *  microbatch's own; otherwise the schedule has only forward actions, and every microbatch uses frame 0.
+/** Run every action of the schedule, early ones twice if need be. Whole gradients hold this step's alone afterwards,
+ *  whatever they held; shards of gradients (RESIDENT_OWN) are their technique's to clear and to add to. training:
+ *  dropout is on and frames are the microbatch's own; otherwise the schedule has only forward actions, and every
+ *  microbatch uses frame 0.
  *  @collective{mesh} @errors of ops and comm */
 enum status exec_run(struct exec *, const struct schedule *, bool training);
 

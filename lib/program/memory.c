@@ -16,6 +16,15 @@ static struct bump end_of(struct memory_plan *m, enum role role, bool on_host, e
     return on_host ? (struct bump){&m->host_bytes[role], DEVICE_CPU} : (struct bump){&m->bytes[role], device};
 }
 
+/* What an update may change, as it was before: beside the original, on the device or in host memory. */
+static void plan_shadow(struct param *w, enum device_kind device, struct memory_plan *m) {
+    struct bump weights = end_of(m, ROLE_OPTIM, w->weight_on_host, device);
+    struct bump states = end_of(m, ROLE_OPTIM, w->state_on_host, device);
+    w->shadow_offset[SHADOW_WEIGHT] = take(weights, w->own_n, w->type.dtype);
+    for (enum shadow a = SHADOW_MOMENT1; a < (w->master ? N_SHADOWS : SHADOW_MASTER); a++)
+        w->shadow_offset[a] = take(states, param_state_n(w), w->state_dtype);
+}
+
 static void plan_param(struct param *w, int n_versions, enum device_kind device, struct memory_plan *m) {
     struct bump weights = end_of(m, ROLE_PARAM, w->weight_on_host, device), grads = end_of(m, ROLE_GRAD, false, device);
     struct bump states = end_of(m, ROLE_OPTIM, w->state_on_host, device);
@@ -34,6 +43,8 @@ void memory_plan_params(struct program *p, const struct schedule *s, struct memo
     *m = (struct memory_plan){0};
     for (int i = 0; i < p->n_params; i++)
         if (p->params[i].present) plan_param(&p->params[i], schedule_versions(s), p->device, m);
+    for (int i = 0; i < p->n_params; i++)
+        if (p->params[i].present && s->validates) plan_shadow(&p->params[i], p->device, m);
 }
 
 /* ---- frames: from the action that first writes one to the action that last reads it ---- */

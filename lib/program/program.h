@@ -27,6 +27,9 @@ struct slot {
     bool replay;               /* drop after forward; re-run the producing step where backward wants it (recompute) */
 };
 
+/* What an update changes of a param. */
+enum shadow { SHADOW_WEIGHT, SHADOW_MOMENT1, SHADOW_MOMENT2, SHADOW_MASTER, N_SHADOWS };
+
 /* Where a param's tensor is kept between steps: whole, or only the part this rank owns. */
 enum residence { RESIDENT_WHOLE, RESIDENT_OWN };
 
@@ -56,6 +59,9 @@ struct param {
     int64_t version_bytes;     /* from one version of the weight to the next, where several are kept */
     void *weight_versions;     /* the first of them; `weight` is the newest */
     void *weight, *grad, *moment1, *moment2, *master_weight;
+    /* Where an update may be taken back (lib/run/shadow.h): own elements as they were before it. */
+    int64_t shadow_offset[N_SHADOWS];
+    void *shadow[N_SHADOWS];
 };
 
 struct block {

@@ -46,6 +46,11 @@ struct schedule {
     int n_pipes;           /* 2: two directions, and chunk k of each rank is of pipe k; 0 and 1: one */
     struct hop (*hops)[2]; /* by chunk; NULL: nothing is sent */
     bool split_weight;     /* weight gradients are actions of their own */
+    /* A step that begins before the update of the one before is known to be right (lib/run/update.h): it is looked at
+     * after the first n_early actions, of forwards alone. Where it was wrong they run again; then so many messages a
+     * channel are under way to here that others sent from their own early actions. */
+    bool validates;
+    int n_early, under_way[N_CHANNELS];
     int send_depth;        /* staging buffers a channel that a deadlock-free run needs; of what is sent at all */
 };
 

@@ -80,7 +80,7 @@ static enum status lower_chunks(struct run *r) {
 }
 
 static int64_t run_work_bytes(const struct run *r) {
-    return arena_align(N_SCALARS * sizeof(double)) + reduce_work(r->program.device);
+    return arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double)) + reduce_work(r->program.device);
 }
 
 static enum status bill_and_plan(struct run *r) {

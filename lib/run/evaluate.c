@@ -30,7 +30,7 @@ static enum status evaluate_batches(struct run *r, const struct schedule *s, int
         r->eval_first = i * r->plan.global_batch;
         status = exec_run(&r->exec, s, false);
         double loss;
-        if (status == OK) status = run_read_scalar(r, SCALAR_LOSS, &loss);
+        if (status == OK) status = run_read_scalar(r, &r->scalars[SCALAR_LOSS], &loss);
         if (status == OK) *sum += loss;
     }
     r->exec.loss_weight = scale;

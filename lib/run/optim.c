@@ -30,14 +30,13 @@ static struct reduce_buffer *buffers_new(const struct run *r) {
     return malloc(((size_t)r->program.n_params + 1) * sizeof(struct reduce_buffer));
 }
 
-enum status optim_norm(struct run *r) {
+enum status optim_squares(struct run *r) {
     struct reduce_buffer *buffers = buffers_new(r);
     if (!buffers) return FAIL(E_MEMORY, "no memory for a table of %d gradients", r->program.n_params);
     int n = own_gradients(r, true, buffers);
     enum status status = reduce_sum_of_squares(r->device, buffers, n, &r->scalars[SCALAR_SQUARES], r->reduce_work);
     free(buffers);
-    TRY(status);
-    return comm_all_reduce(r->mesh.group[AXIS_MESH], &r->scalars[SCALAR_SQUARES], 1, FP64, COMM_SUM);
+    return status;
 }
 
 enum status optim_non_finite(struct run *r, bool *found) {
@@ -51,7 +50,7 @@ enum status optim_non_finite(struct run *r, bool *found) {
     /* Every element is some rank's own, so together they see all; and all get the same answer. */
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &r->scalars[SCALAR_OVERFLOW], 1, FP64, COMM_MAX));
     double count;
-    TRY(run_read_scalar(r, SCALAR_OVERFLOW, &count));
+    TRY(run_read_scalar(r, &r->scalars[SCALAR_OVERFLOW], &count));
     *found = count != 0;
     return OK;
 }
@@ -92,11 +91,11 @@ static enum status update_on_host(struct run *r, const struct adamw *a) {
     return OK;
 }
 
-enum status optim_step(struct run *r, double lr) {
+enum status optim_step(struct run *r, const struct step_record *s) {
     const struct plan *p = &r->plan;
-    const struct adamw a = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
+    const struct adamw a = {.lr = s->lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
                             .weight_decay = p->weight_decay,
-                            .grad_multiplier = &r->scalars[SCALAR_MULTIPLIER], .step = r->n_update + 1};
+                            .grad_multiplier = &s->on_device[SCALAR_MULTIPLIER], .step = s->n_update + 1};
     TRY(update_on_device(r, &a));
     return update_on_host(r, &a);
 }

@@ -46,8 +46,6 @@ enum run_scalar {
     SCALAR_LOSS,         /* mean loss a token of the global batch, once it is summed over the mesh */
     SCALAR_SQUARES,      /* sum of the squares of all gradients, as they lie (scaled) */
     SCALAR_NORM, SCALAR_MULTIPLIER,   /* what adamw_decide makes of it */
-    SCALAR_HEALTH,       /* the sum of everything that must be finite, since the start: once NaN, no weight changes any
-                          * more */
     SCALAR_OVERFLOW,     /* fp16: is any gradient not finite? */
     N_SCALARS
 };
@@ -57,7 +55,9 @@ struct step_record {
     int64_t n_step, n_update;
     double lr, loss_scale, unscale;
     bool skipped;
-    double *scalars;
+    bool settled;                        /* the sums below are known, and so its update is right (update.h) */
+    struct comm_request loss, squares;   /* their sums over the mesh, on their way */
+    double *on_device, *scalars;         /* [N_SCALARS] there, and here when the mark is reached */
     struct device_mark mark;
 };
 enum { STEPS_AHEAD = 2 };              /* a second step may be started before the first is finished */
@@ -85,7 +85,9 @@ struct run {
     int64_t comm_taken;                  /* of the techniques' part of the comm arena */
     enum run_watch watch;
 
-    double *scalars;                     /* [N_SCALARS], device memory */
+    /* Device memory: [N_SCALARS] of the step that was started last; and the sum of everything that must be finite, of
+     * all steps: once it is NaN, no weight changes any more. */
+    double *scalars, *health;
     void *reduce_work, *offload_staging;
     struct step_record record[STEPS_AHEAD];
     int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */
@@ -106,6 +108,7 @@ struct run {
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
     double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */
     int64_t n_update;                    /* steps that updated: Adam's t */
+    int64_t n_redone;                    /* of them: on a wrong guess first (update.h) */
     double update_s;                     /* time in optim_norm and optim_step (profile.h) */
     struct spans *spans;                 /* where steps and phases are recorded; NULL: nowhere. Borrowed (trace.h) */
     int step_span, phase_span;           /* those that are open */
@@ -141,11 +144,15 @@ void run_set_data(struct run *, const struct data_split *train, const struct dat
 enum status run_step(struct run *);
 /** The two halves of run_step. Start queues everything, and on a GPU returns long before it is done; finish waits for
  *  the oldest step that was started, and fills in the results. A second step may be started before the first is
- *  finished, so that the GPU never waits for the host; its failure then shows one step later, and still no weight has
- *  changed since. Not with a loss scale (may_skip): there the host must know whether to skip.
+ *  finished, so that the GPU never waits for the host, nor a stage of the pipeline for the others (run_overlaps); its
+ *  failure then shows one step later, and still no weight has changed since (but for schedules without a flush). Not
+ *  with a loss scale (may_skip): there the host must know whether to skip.
  *  @collective{mesh} @errors E_INTERNAL: more than STEPS_AHEAD; as run_step */
 enum status run_step_start(struct run *);
 enum status run_step_finish(struct run *);
+
+/** Does a step end without waiting for all ranks (update.h)? Then a second one is worth starting on a CPU, too. */
+bool run_overlaps(const struct run *);
 
 /** Mean loss a token over the validation split: n_batches global batches from its start (0: all of it, the ragged end
  *  included), dropout off. @collective{mesh} @errors E_DATA, E_TIMEOUT, E_COMM */
@@ -172,21 +179,22 @@ enum status run_check_threads(const struct run *);
  *  WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]);
 
-/** *value: a scalar of the step as it is now. Waits for the device. @collective{none} @errors E_DEVICE, E_TIMEOUT */
-enum status run_read_scalar(struct run *, enum run_scalar, double *value);
+/** *value: one of the run's scalars, on_device, as it is now. Waits for the device. @collective{none} @errors E_DEVICE,
+ *  E_TIMEOUT */
+enum status run_read_scalar(struct run *, const double *on_device, double *value);
 
 /* ---- optim.c: everything on the device, in order; nothing waits ---- */
-/** SCALAR_SQUARES: each gradient element counted once over the mesh. @collective{mesh} @errors E_MEMORY, E_DEVICE,
- *  E_TIMEOUT, E_COMM */
-enum status optim_norm(struct run *);
+/** SCALAR_SQUARES of this rank: of all ranks together, each gradient element counted once. @collective{none}
+ *  @errors E_MEMORY, E_DEVICE */
+enum status optim_squares(struct run *);
 /** Is any own gradient, or the loss, not finite on any rank? Waits for the device. @collective{mesh}
  *  @errors E_MEMORY, E_DEVICE, E_TIMEOUT, E_COMM */
 enum status optim_non_finite(struct run *, bool *found);
 /** min(1, clip / (norm + 1e-6)); 1 when clip is 0. As PyTorch and Megatron. */
 double optim_clip_factor(double norm, double clip);
-/** AdamW over own elements, gradients times SCALAR_MULTIPLIER (NaN: nothing changes). @collective{none}
- *  @errors E_MEMORY, E_DEVICE */
-enum status optim_step(struct run *, double lr);
+/** AdamW over own elements, as a step's record says: its rate, gradients times its SCALAR_MULTIPLIER (NaN: nothing
+ *  changes), as update n_update. @collective{none} @errors E_MEMORY, E_DEVICE */
+enum status optim_step(struct run *, const struct step_record *);
 
 /* ---- init.c ---- */
 /** Initial values of what this rank holds: a pure function of (seed, name, global element). Moments are zero.

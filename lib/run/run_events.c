@@ -41,7 +41,7 @@ void run_record_step(struct run *r) {
 }
 
 void run_enter(struct run *r, enum run_phase phase) {
-    if (!r->spans) return;
+    if (!r->spans || r->spans->now.step < 0) return;                 /* an update that is done again after its step */
     span_close(r->spans, r->phase_span);
     r->phase_span = span_open(r->spans, SPAN_PHASE, (int)phase);
 }

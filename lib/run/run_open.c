@@ -18,6 +18,8 @@ static void bind_params(struct run *r) {
         w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);
         w->moment2 = arena_at(&states[ROLE_OPTIM], w->moment2_offset);
         if (w->master) w->master_weight = arena_at(&states[ROLE_OPTIM], w->master_offset);
+        for (enum shadow a = 0; a < N_SHADOWS; a++)
+            w->shadow[a] = arena_at(&(a == SHADOW_WEIGHT ? weights : states)[ROLE_OPTIM], w->shadow_offset[a]);
     }
 }
 
@@ -25,7 +27,7 @@ static void prepare_exec(struct run *r) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas,
-        .device = r->device, .loss_at = &r->scalars[SCALAR_LOSS], .hooks = {r, run_fetch, run_param_event},
+        .device = r->device, .loss_at = r->scalars, .hooks = {r, run_fetch, run_param_event, run_settle},
         .watched = r->watch != WATCH_NOTHING,
         .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
         .micro = p->micro_batch, .loss_weight = 1.0 / ((double)p->global_batch * (double)p->seq), .loss_scale = 1};
@@ -36,13 +38,15 @@ static enum status place_scalars(struct run *r) {
     const struct device *d = r->device;
     char *at = arena_at(&r->arenas[ROLE_WORK], 0);
     TRY(d->clear(d, at, r->memory.run_bytes));
-    r->scalars = (double *)at;
-    r->reduce_work = at + arena_align(N_SCALARS * sizeof(double));
+    r->health = (double *)at;
+    r->reduce_work = at + arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double));
     for (int i = 0; i < STEPS_AHEAD; i++) {
         void *pinned;
         TRY(d->pin(d, N_SCALARS * sizeof(double), &pinned));
         r->record[i].scalars = pinned;
+        r->record[i].on_device = r->health + 1 + i * N_SCALARS;
     }
+    r->scalars = r->record[0].on_device;
     return OK;
 }
 

@@ -6,11 +6,11 @@ enum status run_wait(const struct run *r, const struct device_mark *mark, const 
     return r->device->kind == DEVICE_CPU ? OK : comm_wait_device(mark, what);
 }
 
-enum status run_read_scalar(struct run *r, enum run_scalar which, double *value) {
+enum status run_read_scalar(struct run *r, const double *on_device, double *value) {
     struct step_record *free_record = &r->record[r->n_step % STEPS_AHEAD];
-    TRY(r->device->download_start(r->device, &free_record->scalars[which], &r->scalars[which], sizeof *value));
+    TRY(r->device->download_start(r->device, free_record->scalars, on_device, sizeof *value));
     TRY(r->device->mark_set(r->device, &free_record->mark));
     TRY(run_wait(r, &free_record->mark, "a number of the step"));
-    *value = free_record->scalars[which];
+    *value = *free_record->scalars;
     return OK;
 }

@@ -14,6 +14,11 @@ enum status run_fetch(void *run, int microbatch, int32_t *tokens, int32_t *targe
 /* Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
 enum status run_wait(const struct run *, const struct device_mark *, const char *what);
 
+/* ---- run_step.c ---- */
+/* The executor's hook, of a run: the step before this one is settled (update.h), and gradients may be written.
+ * @collective{mesh} @errors those of update_settle */
+enum status run_settle(void *run, bool *again);
+
 /* ---- run_events.c ---- */
 /* The executor's hook, of a run: a row has come to what is done with a param, whose weight or gradient lies in
  * `buffer`; its subscribers are told. final: as in struct event.  @errors those of the

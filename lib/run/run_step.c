@@ -1,11 +1,9 @@
 /* A step: the whole algorithm in one screen, see run_step_start. */
 #include "lib/run/run_state.h"
 
-#include "lib/base/clock.h"
 #include "lib/device/stopwatch.h"
-#include "lib/ops/adamw.h"
-#include "lib/ops/reduce.h"
 #include "lib/run/combine.h"
+#include "lib/run/update.h"
 #include "lib/run/versions.h"
 #include <inttypes.h>
 #include <math.h>
@@ -27,81 +25,59 @@ static enum status clear_gradients(struct run *r) {
     return r->device->clear(r->device, from, end - from);
 }
 
-/* The last stage has the loss; of ranks that have the same one (tp's), one speaks. Every rank learns it. */
-static enum status sum_loss(struct run *r) {
-    double *loss = &r->scalars[SCALAR_LOSS];
-    if (!program_counts_loss(&r->program)) TRY(r->device->clear(r->device, loss, sizeof *loss));
-    return comm_all_reduce(r->mesh.group[AXIS_MESH], loss, 1, FP64, COMM_SUM);
-}
-
-/* A sticky flag: after any NaN or infinity no later update changes a weight, however late the host reads it. */
-static enum status note_health(struct run *r) {
-    double *health = &r->scalars[SCALAR_HEALTH];
-    if (r->may_skip) return OK;
-    TRY(reduce_add(r->device, health, &r->scalars[SCALAR_LOSS], FP64));
-    return reduce_add(r->device, health, &r->scalars[SCALAR_SQUARES], FP64);
-}
-
-/* Gradients are complete, own elements summed over all replicas: norm, clipping, AdamW, and publishing what changed. */
-static enum status update(struct run *r, double lr) {
-    double *s = r->scalars, start = clock_s();
-    run_enter(r, PHASE_NORM);
-    if (r->exec.stopwatch) TRY(stopwatch_start(r->exec.stopwatch));
-    TRY(run_emit(r, EVENT_GRAD_NORM));
-    TRY(optim_norm(r));
-    TRY(note_health(r));
-    TRY(adamw_decide(r->device, &s[SCALAR_MULTIPLIER], &s[SCALAR_NORM], &s[SCALAR_SQUARES], &s[SCALAR_HEALTH],
-                     r->plan.clip, r->unscale));
-    run_enter(r, PHASE_UPDATE);
-    TRY(versions_begin_update(r));
-    TRY(optim_step(r, lr));
-    if (r->exec.stopwatch) TRY(stopwatch_stop(r->exec.stopwatch, &r->update_s));
-    else r->update_s += clock_s() - start;
-    r->n_update++;
-    TRY(run_emit(r, EVENT_OPTIM_STEP));
-    run_enter(r, PHASE_PUBLISH);
-    return run_emit(r, EVENT_PARAM_PUBLISH);
-}
-
 /* The rate follows the updates, not the steps: while a dynamic loss scale finds its level, warmup waits. As
  * Megatron. */
-static struct step_record begin_step(struct run *r) {
+static struct step_record *begin_step(struct run *r) {
+    struct step_record *s = &r->record[r->n_step % STEPS_AHEAD];
     r->exec.n_step = (uint64_t)r->n_step;
-    r->skipped = false;
-    return (struct step_record){.n_step = r->n_step, .n_update = r->n_update, .lr = plan_lr(&r->plan, r->n_update),
-                                .loss_scale = r->exec.loss_scale};
+    r->skipped = s->settled = false;
+    r->scalars = s->on_device;
+    r->exec.loss_at = &r->scalars[SCALAR_LOSS];
+    s->n_step = r->n_step;
+    s->n_update = r->n_update;
+    s->lr = plan_lr(&r->plan, r->n_update);
+    s->loss_scale = r->exec.loss_scale;
+    return s;
 }
 
-/* The step's numbers start on their way to the host; the mark says when they are there. */
-static enum status end_step(struct run *r, const struct step_record *step) {
-    struct step_record *to = &r->record[r->n_step % STEPS_AHEAD];
-    double *pinned = to->scalars;
-    struct device_mark mark = to->mark;
-    *to = *step;
-    to->scalars = pinned;
-    to->mark = mark;
-    to->skipped = r->skipped;
-    to->unscale = r->unscale;
-    TRY(r->device->download_start(r->device, pinned, r->scalars, N_SCALARS * sizeof *pinned));
-    TRY(r->device->mark_set(r->device, &to->mark));
+/* The step before the one that runs, if it still waits for its loss and norm. */
+static struct step_record *unsettled(struct run *r) {
+    struct step_record *last = &r->record[(r->n_step + STEPS_AHEAD - 1) % STEPS_AHEAD];
+    return r->n_started > 0 && !last->settled ? last : NULL;
+}
+
+enum status run_settle(void *self, bool *again) {
+    struct run *r = self;
+    struct step_record *last = unsettled(r);
+    if (!last) return OK;
+    TRY(update_settle(r, last, again));
+    run_enter(r, PHASE_SCHEDULE);
+    return clear_gradients(r);
+}
+
+/* Who awaits the sums has them: the step's numbers start on their way to the host. */
+static enum status end_step(struct run *r, struct step_record *step) {
+    bool again;
+    step->skipped = r->skipped;
     r->n_step++;
     r->n_started++;
-    return OK;
+    return run_overlaps(r) ? OK : update_settle(r, step, &again);
 }
 
 enum status run_step_start(struct run *r) {
     if (r->n_started >= (r->may_skip ? 1 : STEPS_AHEAD))
         return FAIL(E_INTERNAL, "%d steps are started and none of them is finished", r->n_started);
-    struct step_record step = begin_step(r);
     TRY(run_check_threads(r));
+    struct step_record *step = begin_step(r);
     run_record_step(r);
     run_enter(r, PHASE_CLEAR);
     TRY(versions_begin_step(r));
-    TRY(clear_gradients(r));
+    if (!r->schedule.validates || !unsettled(r)) TRY(clear_gradients(r));   /* else run_settle does, when they are done
+                                                                             * with */
     run_enter(r, PHASE_SCHEDULE);
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
     run_enter(r, PHASE_LOSS);
-    TRY(sum_loss(r));
+    TRY(update_sum_loss(r, step));
     run_enter(r, PHASE_BACKWARD_END);
     TRY(run_emit(r, EVENT_BACKWARD_END));
     run_enter(r, PHASE_COMBINE);
@@ -109,27 +85,33 @@ enum status run_step_start(struct run *r) {
     TRY(run_emit(r, EVENT_GRAD_COMBINE));
     run_enter(r, PHASE_UNSCALE);
     TRY(run_emit(r, EVENT_GRAD_UNSCALE));
-    if (!r->skipped) TRY(update(r, step.lr));
+    if (!r->skipped) TRY(update_begin(r, step));
     TRY(versions_end_step(r));
     run_record_end(r);
-    return end_step(r, &step);
+    return end_step(r, step);
 }
 
-/* Nothing has changed a weight since that step: it is undone by counting it as not done. */
+/* Nothing has changed a weight since that step (with a flush): it is undone by counting it as not done. */
 static enum status refuse_non_finite(struct run *r, const struct step_record *step, const char *what, double value) {
+    struct step_record *later = unsettled(r);
+    bool again;
     if (isfinite(value)) return OK;
+    if (later) TRY(update_settle(r, later, &again));                 /* nothing of it stays on its way */
     r->n_step = step->n_step;
     r->n_update = step->n_update;
     return FAIL(E_NUMERIC,
-                "the %s of step %" PRId64 " is %g; no weight was changed. Lower lr=%g, raise warmup=%" PRId64
-                ", or look at the data",
-                what, step->n_step + 1, isnan(value) ? fabs(value) : value, r->plan.lr, r->plan.warmup);
+                "the %s of step %" PRId64 " is %g; %s. Lower lr=%g, raise warmup=%" PRId64 ", or look at the data",
+                what, step->n_step + 1, isnan(value) ? fabs(value) : value,
+                r->schedule.n_frames ? "other stages may have updated by then" : "no weight was changed", r->plan.lr,
+                r->plan.warmup);
 }
 
 enum status run_step_finish(struct run *r) {
     if (r->n_started == 0) return FAIL(E_INTERNAL, "no step has been started");
-    const struct step_record *step = &r->record[(r->n_step - r->n_started) % STEPS_AHEAD];
+    struct step_record *step = &r->record[(r->n_step - r->n_started) % STEPS_AHEAD];
+    bool again;
     char what[48];
+    TRY(update_settle(r, step, &again));                             /* if a later step has not yet */
     snprintf(what, sizeof what, "step %" PRId64, step->n_step + 1);
     TRY(run_wait(r, &step->mark, what));
     if (r->exec.stopwatch) TRY(stopwatch_collect(r->exec.stopwatch));

@@ -107,10 +107,10 @@ static void test_norm_leaves_out_what_is_counted_elsewhere(void **state) {
     assert_ok(run_step(&r));
     struct param *w = &r.program.params[0];
     w->counted = false;
-    assert_ok(optim_norm(&r));
+    assert_ok(optim_squares(&r));
     double without = sqrt(r.scalars[SCALAR_SQUARES]);
     w->counted = true;
-    assert_ok(optim_norm(&r));
+    assert_ok(optim_squares(&r));
     double norm = sqrt(r.scalars[SCALAR_SQUARES]);
     double its = 0;
     for (int64_t i = 0; i < type_n(&w->type); i++) its += pow(((double *)w->grad)[i], 2);
@@ -220,7 +220,7 @@ static void test_only_own_elements_are_updated(void **state) {
     w->own_first = 3;
     w->own_n = 20;
     r.scalars[SCALAR_MULTIPLIER] = 1;
-    enum status status = optim_step(&r, 0.1);
+    enum status status = optim_step(&r, &(struct step_record){.lr = 0.1, .on_device = r.scalars});
     int moved_own = 0, moved_other = 0;
     for (int64_t i = 0; i < n; i++) *(i >= 3 && i < 23 ? &moved_own : &moved_other) += before[i] != after[i];
     free(before);

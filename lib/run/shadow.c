@@ -1,0 +1,27 @@
+#include "lib/run/shadow.h"
+
+/* One array of a param: where it is, and how long. */
+struct original { void *at; int64_t bytes; bool on_host; };
+
+static struct original original_of(const struct param *w, enum shadow a) {
+    void *const state[N_SHADOWS] = {NULL, w->moment1, w->moment2, w->master_weight};
+    if (a == SHADOW_WEIGHT)
+        return (struct original){param_own_weight(w), w->own_n * (int64_t)dtype_size(w->type.dtype), w->weight_on_host};
+    int64_t bytes = state[a] ? param_state_n(w) * (int64_t)dtype_size(w->state_dtype) : 0;
+    return (struct original){state[a], bytes, w->state_on_host};
+}
+
+static enum status copy_all(struct run *r, bool back) {
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        for (enum shadow a = 0; w->present && a < N_SHADOWS; a++) {
+            struct original o = original_of(w, a);
+            const struct device *device = o.on_host ? device_cpu() : r->device;
+            if (o.bytes) TRY(device->copy(device, back ? o.at : w->shadow[a], back ? w->shadow[a] : o.at, o.bytes));
+        }
+    }
+    return OK;
+}
+
+enum status shadow_take(struct run *r) { return copy_all(r, false); }
+enum status shadow_restore(struct run *r) { return copy_all(r, true); }

@@ -1,0 +1,110 @@
+#include "lib/run/update.h"
+
+#include "lib/base/clock.h"
+#include "lib/device/stopwatch.h"
+#include "lib/ops/adamw.h"
+#include "lib/ops/reduce.h"
+#include "lib/run/run_state.h"
+#include "lib/run/shadow.h"
+#include "lib/run/versions.h"
+
+/* Without a flush the norm is asked for by clipping alone. A loss scale wants to know at once. */
+bool run_overlaps(const struct run *r) {
+    return !r->may_skip && (r->schedule.validates || (r->schedule.n_frames > 0 && r->plan.clip == 0));
+}
+
+/* A sticky flag: after any NaN or infinity no later update changes a weight, however late the host reads it. */
+static enum status note_health(struct run *r, const struct step_record *s) {
+    if (r->may_skip) return OK;
+    TRY(reduce_add(r->device, r->health, &s->on_device[SCALAR_LOSS], FP64));
+    return reduce_add(r->device, r->health, &s->on_device[SCALAR_SQUARES], FP64);
+}
+
+/* The factor, from the squares as they are now: one rank's or all ranks'. */
+static enum status decide(struct run *r, const struct step_record *s, double clip) {
+    double *x = s->on_device;
+    return adamw_decide(r->device, &x[SCALAR_MULTIPLIER], &x[SCALAR_NORM], &x[SCALAR_SQUARES], r->health, clip,
+                        s->unscale);
+}
+
+static enum status know_sums(struct run *r, struct step_record *s) {
+    TRY(comm_wait(&s->loss));
+    TRY(comm_wait(&s->squares));
+    TRY(note_health(r, s));
+    return decide(r, s, r->plan.clip);
+}
+
+/* ---- its time, on the device's clock, if there is one; else on the host's ---- */
+static enum status time_from(struct run *r, double *start) {
+    *start = clock_s();
+    return r->exec.stopwatch ? stopwatch_start(r->exec.stopwatch) : OK;
+}
+static enum status time_to(struct run *r, double start) {
+    if (r->exec.stopwatch) return stopwatch_stop(r->exec.stopwatch, &r->update_s);
+    r->update_s += clock_s() - start;
+    return OK;
+}
+
+/* The update, and publishing what has changed. */
+static enum status apply(struct run *r, const struct step_record *s) {
+    double start;
+    run_enter(r, PHASE_UPDATE);
+    TRY(time_from(r, &start));
+    TRY(versions_begin_update(r));
+    TRY(optim_step(r, s));
+    TRY(time_to(r, start));
+    r->n_update = s->n_update + 1;
+    TRY(run_emit(r, EVENT_OPTIM_STEP));
+    run_enter(r, PHASE_PUBLISH);
+    return run_emit(r, EVENT_PARAM_PUBLISH);
+}
+
+/* The last stage has the loss; of ranks that have the same one (tp's), one speaks. Every rank learns it. */
+enum status update_sum_loss(struct run *r, struct step_record *s) {
+    double *loss = &s->on_device[SCALAR_LOSS];
+    if (!program_counts_loss(&r->program)) TRY(r->device->clear(r->device, loss, sizeof *loss));
+    TRY(comm_all_reduce_start(r->mesh.group[AXIS_MESH], loss, 1, FP64, COMM_SUM, &s->loss));
+    return run_overlaps(r) ? OK : comm_wait(&s->loss);
+}
+
+/* The squares: this rank's, and the guess that follows from them; then everybody's. */
+static enum status sum_squares(struct run *r, struct step_record *s) {
+    double start;
+    TRY(time_from(r, &start));
+    TRY(optim_squares(r));
+    if (run_overlaps(r)) TRY(decide(r, s, 0));
+    TRY(comm_all_reduce_start(r->mesh.group[AXIS_MESH], &s->on_device[SCALAR_SQUARES], 1, FP64, COMM_SUM, &s->squares));
+    if (!run_overlaps(r)) TRY(know_sums(r, s));
+    return time_to(r, start);
+}
+
+enum status update_begin(struct run *r, struct step_record *s) {
+    run_enter(r, PHASE_NORM);
+    s->unscale = r->unscale;
+    TRY(run_emit(r, EVENT_GRAD_NORM));
+    TRY(sum_squares(r, s));
+    if (run_overlaps(r) && r->schedule.validates) TRY(shadow_take(r));
+    return apply(r, s);
+}
+
+/* ---- settling ---- */
+/* The factor is known now. Was it guessed right? Not a number is never right, and nobody goes on from there. */
+static enum status put_right(struct run *r, struct step_record *s, bool *again) {
+    double factor;
+    TRY(run_read_scalar(r, &s->on_device[SCALAR_MULTIPLIER], &factor));
+    *again = factor != s->unscale;
+    if (!*again) return OK;
+    r->n_redone++;
+    TRY(shadow_restore(r));
+    return apply(r, s);
+}
+
+enum status update_settle(struct run *r, struct step_record *s, bool *again) {
+    const struct device *d = r->device;
+    if (s->settled) return OK;
+    if (run_overlaps(r)) TRY(know_sums(r, s));
+    if (run_overlaps(r) && r->schedule.validates) TRY(put_right(r, s, again));
+    TRY(d->download_start(d, s->scalars, s->on_device, N_SCALARS * sizeof *s->scalars));
+    s->settled = true;
+    return d->mark_set(d, &s->mark);
+}

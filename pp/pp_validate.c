@@ -1,0 +1,75 @@
+/* How far a step may go on weights that may be wrong (--optim-sync validate; lib/run/update.h).
+ *
+ * Early actions of a stage are its first forwards: all that it does before a backward writes gradients. They run again
+ * when the weights were wrong, on all stages together; until then a stage waits for nobody. So no early action may wait
+ * for one that is not early on its own stage: the cut is *consistent*.
+ *
+ *   early(stage)  = the longest beginning of its order without a backward, whose receives all have early sends
+ *
+ * From the first backward on, and from a receive whose send is late, the cut moves to the front until that holds. On a
+ * line it holds at once: every stage warms up longer than the next. On a V it may not.
+ *
+ * What was sent early need not have been received early: those messages come to a stage that has begun again, and it
+ * drops so many of each channel before (under_way). Here p = 4, m = 8 of ZB-H2: stage 0 has 7 early forwards, stage 1
+ * has 5: two are under way.
+ *
+ * The idea of a consistent cut: Chandy and Lamport 1985. */
+#include "pp/pp_schedule.h"
+
+#include "lib/base/grow.h"
+#include <stdlib.h>
+
+static int first_backward(const struct schedule *s) {
+    int i = 0;
+    while (i < s->n && s->actions[i].kind != RECV_B && s->actions[i].kind != ACTION_B) i++;
+    return i;
+}
+
+/* Is what this receive gets sent early? */
+static bool sent_early(const struct schedule *stages, const struct schedule *s, const struct action *receive) {
+    struct hop from = schedule_hop(s, receive);
+    const struct schedule *sender = &stages[from.rank];
+    for (int i = 0; i < sender->n_early; i++) {
+        const struct action *a = &sender->actions[i];
+        if (a->kind == SEND_F && a->chunk == from.chunk && a->microbatch == receive->microbatch) return true;
+    }
+    return false;
+}
+
+/* @return did the cut move? */
+static bool move_cut(const struct schedule *stages, struct schedule *s) {
+    for (int i = 0; i < s->n_early; i++)
+        if (s->actions[i].kind == RECV_F && !sent_early(stages, s, &s->actions[i])) {
+            s->n_early = i;
+            return true;
+        }
+    return false;
+}
+
+/* Early messages to this stage, a channel, less those that it receives early. */
+static void count_under_way(const struct schedule *stages, int n_stages, struct schedule *out) {
+    for (int k = 0; k < n_stages; k++)
+        for (int i = 0; i < stages[k].n_early; i++) {
+            const struct action *a = &stages[k].actions[i];
+            if (a->kind == SEND_F && schedule_hop(&stages[k], a).rank == out->rank)
+                out->under_way[schedule_channel(&stages[k], a)]++;
+        }
+    for (int i = 0; i < out->n_early; i++)
+        if (out->actions[i].kind == RECV_F) out->under_way[schedule_channel(out, &out->actions[i])]--;
+}
+
+void pp_validate(const struct pp_schedule *row, const struct pp_shape *x, struct schedule *out) {
+    struct schedule *stages = table_new(x->n_stages, sizeof *stages);
+    bool moved = true;
+    pp_schedules_make(row, x, stages);
+    for (int i = 0; i < x->n_stages; i++) stages[i].n_early = first_backward(&stages[i]);
+    while (moved) {
+        moved = false;
+        for (int i = 0; i < x->n_stages; i++) moved |= move_cut(stages, &stages[i]);
+    }
+    out->validates = true;
+    out->n_early = stages[out->rank].n_early;
+    count_under_way(stages, x->n_stages, out);
+    for (int i = 0; i < x->n_stages; i++) schedule_fini(&stages[i]);
+    free(stages);
+}
