@@ -100,6 +100,18 @@ tools/grade-all --built --trusted --lessons 02 --exercise cost --out "$work/scor
 row ann 100,8,8,graded || row ann 100,7,7,graded
 report $? "a table of scores, without a sandbox for those that are trusted"
 
+
+# ---- a leaderboard ----
+mkdir -p "$work/par/ann" "$work/par/bob" "$work/par/eve" "$work/par/tom"
+cp lessons/07-pipelines/par/reference.csv "$work/par/ann/par.csv"
+cp lessons/07-pipelines/par/reference.csv "$work/par/tom/par.csv"
+cp lessons/07-pipelines/par/par.csv "$work/par/eve/par.csv"
+"$BUILD/trivium" schedule --schedule v-half --pp 4 --microbatches 8 --csv >"$work/par/bob/par.csv"
+tools/grade-all --built --trusted --lessons 07 --exercise par --out "$work/par.csv" "$work/par" >"$work/said" 2>&1
+[ "$(grep -A 9 '^leaderboard' "$work/said" | sed 's/ *$//')" = "$(printf 'leaderboard of 07 par: step\n   1  26.5     ann\n   1  26.5     tom\n   3  29.5     bob\n4 lines in %s' "$work/par.csv")" ] &&
+    grep -q '^bob,07,par,50,3,6,graded,.*,29.5' "$work/par.csv"
+report $? "a leaderboard of those who have a figure, the smallest first"
+
 if ! command -v bwrap >/dev/null; then echo "skip grade-all: there is no bubblewrap"; exit; fi
 for attack in loop forks exit flood memory kill write forge rewrite child steal network calls bomb; do
     submit "$attack" "$attack"

@@ -6,7 +6,7 @@ import re
 from . import ROOT, Trouble
 
 KINDS = ("c", "cu", "table")
-KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit"}
+KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit", "figure"}
 
 
 class Claim:
@@ -23,6 +23,7 @@ class Exercise:
         self.label = f"{self.number} {self.name}"
         self.title, self.file, self.kind, self.limit = words["title"], words["file"], words["kind"], words["limit"]
         self.replaces, self.tests, self.ranks = words["replaces"], words["tests"], words["ranks"]
+        self.figure = words["figure"]                     # what a leaderboard sorts by, the smallest first; "": there is none
         self.starter = os.path.join(folder, self.file)
         self.reference = self.replaces or os.path.join(folder, words["reference"])
 
@@ -84,8 +85,10 @@ def read(lesson, folder, root=ROOT):
         "reference": said.get("reference", "reference.c"),
         "limit": positive(said.get("limit", "60"), "limit", ini),
         "tests": [beside(folder, root, t, ini, "tests") for t in said["tests"].split()],
-        "ranks": [positive(n, "ranks", ini) for n in said.get("ranks", "1").split()],
+        "ranks": [positive(n, "ranks", ini) for n in said.get("ranks", "1").split()], "figure": said.get("figure", ""),
     }
+    if words["figure"] and kind != "table":
+        raise Trouble(f"{ini}: figure = {words['figure']}; a submission that runs could print any, so it is for kind = table")
     if set(words["ranks"]) - {1, 2, 4, 8}:
         raise Trouble(f"{ini}: ranks = {said['ranks']}; the runner knows 1, 2, 4 and 8")
     claims = [read_claim(test, value, ini) for test, value in parser["claims"].items()]

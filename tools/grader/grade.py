@@ -24,6 +24,7 @@ class Grade:
     def __init__(self, exercise, status="graded", message=""):
         self.exercise, self.status, self.message, self.warnings, self.n_lines = exercise, status, message, "", 0
         self.claims, self.rest, self.after = [], {}, ""
+        self.figure = None                                    # of an exercise that has one, when its tests have found it
 
     def holds(self, outcome):
         return outcome.failed_on is None and bool(outcome.held)
@@ -58,6 +59,7 @@ class Runner:
     def __init__(self, base, place, name, only=(), timeout=None):
         self.base, self.place, self.name, self.only = base, place, name, set(only)
         self.outcomes, self.timeouts, self.after, self.stop, self.void = {}, 0, "", "", ""
+        self.figure = None
         self.until = time.monotonic() + BUDGET * base.exercise.limit
         self.environment = {"SUBMISSION": f"{place.work}/{name}"} if base.exercise.kind == "table" else {}
         self.checked = place.checks and base.exercise.kind == "c" and not base.sanitized
@@ -96,6 +98,8 @@ class Runner:
         run = launch.run_tests(self.base, self.place, ranks, env)
         said = launch.failures(run.ended.text)
         new = [t for t, verdict in run.verdicts.items() if verdict == "fail"]
+        for figure in re.findall(r"^figure ([0-9.e+-]+)$", run.ended.text, re.M) if self.base.exercise.figure else []:
+            self.figure = float(figure)
         for test in new:
             rank, lines = telling(said.get(test[1], [(0, [])]))
             self.fail(test, ranks, [*brief(lines), *([f"(on rank {rank} of {ranks})"] if ranks > 1 else [])])
@@ -200,7 +204,7 @@ def grade(base, place, name, only=(), timeout=None):
             outcome = Outcome()
             outcome.why = [f"it did not run{': ' + runner.stop if runner.stop else ''}"]
         result.claims.append((claim, outcome))
-    result.rest, result.after = by_name, runner.after
+    result.rest, result.after, result.figure = by_name, runner.after, runner.figure
     if runner.stop and not result.after:
         result.after = runner.stop
     return result
@@ -254,7 +258,8 @@ def show(result, shown):
         if result.after:
             lines.append("           " + result.after)
     held, total = result.counts()
-    return "\n".join([*lines, "", f"score {result.score()} of 100   ({held} of {total})"])
+    figure = [] if result.figure is None else [f"{e.figure} {result.figure:g}"]
+    return "\n".join([*lines, "", *figure, f"score {result.score()} of 100   ({held} of {total})"])
 
 
 def by_hand(base, place, result):
