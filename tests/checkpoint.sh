@@ -29,10 +29,12 @@ job() { # SAVE [ARGUMENTS...]
         --dp 2 --tp 2 --zero 1 --dropout 0.1 --val-fraction 0 --log warn --metrics "" --save "$save" --save-every 1 --keep 2 "$@"
 }
 
+whole=whole # what nobody killed,
+options=()  # and what else all jobs are told
 same_bytes() { # the last steps of two folders
     local file last
     last=$(printf 'step-%08d' $steps)
-    for file in whole/"$last"/*; do cmp -s "$file" "$1/$last/$(basename "$file")" || return 1; done
+    for file in "$whole/$last"/*; do cmp -s "$file" "$1/$last/$(basename "$file")" || return 1; done
 }
 
 job whole || { echo "not ok killed_job_resumes a job that nobody kills fails"; exit 1; }
@@ -49,6 +51,7 @@ wait_for_first() { # SAVE
 kill_one_run() { # NUMBER. Every other one is killed while a thread writes
     local save=killed-$1 victims beside=()
     [ $(($1 % 2)) = 0 ] || beside=(--save-async)
+    beside+=("${options[@]}")
     job "$save" "${beside[@]}" >/dev/null 2>&1 &
     wait_for_first "$save" || { echo "not ok killed_job_$1_resumes no checkpoint within a minute"; end_all; wait; return; }
     sleep 0.$((RANDOM % 60 + 10))
@@ -57,7 +60,7 @@ kill_one_run() { # NUMBER. Every other one is killed while a thread writes
     [ -z "$victims" ] || kill -KILL $victims 2>/dev/null
     wait
     end_all
-    if ! job "$save" --resume "$save" >resumed 2>&1; then
+    if ! job "$save" "${options[@]}" --resume "$save" >resumed 2>&1; then
         echo "not ok killed_job_$1_resumes (SEED=$seed) what latest names, $(cat "$save/latest"), cannot be resumed: $(grep E_ resumed)"
     elif ! same_bytes "$save"; then
         echo "not ok killed_job_$1_resumes (SEED=$seed) it ends with other bytes"
@@ -280,3 +283,8 @@ asked_to_stop USR1 usr1_stops
 asked_to_stop TERM term_stops
 time_is_up
 for ((i = 1; i <= kills; i++)); do kill_one_run $i; done
+
+# Without a flush: a checkpoint is one, so a job that is killed between two has lost no more than what came after the first.
+whole=whole-2bw options=(--dp 1 --tp 1 --pp 4 --zero 0 --layers 4 --schedule 2bw --micro-batch 1 --clip 0 --save-every 3)
+job whole-2bw "${options[@]}" || { echo "not ok killed_job_of_2bw a job that nobody kills fails"; exit 1; }
+for ((i = kills + 1; i <= kills + 2; i++)); do kill_one_run $i; done
