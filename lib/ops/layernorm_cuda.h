@@ -33,9 +33,9 @@ __device__ static inline void add_to_sums(struct sums *sums, const group &x, con
                                           const elem *g, int c, int C, int packed) {
     group scale = group_load(g, c, C, packed);
     for (int j = 0; j < GROUP; j++) {       /* beyond the row dy and g are zero */
-        real d = load(dy.x[j]) * load(scale.x[j]);
-        sums->d += d;
-        sums->dn += d * normal(x.x[j], s);
+        real gradient = load(dy.x[j]), weight = load(scale.x[j]);
+        sums->d = fma(gradient, weight, sums->d);
+        sums->dn = fma(gradient * weight, normal(x.x[j], s), sums->dn);
     }
 }
 
@@ -46,14 +46,14 @@ __device__ static inline void write_gradient(elem *dx, const group &x, const gro
     group scale = group_load(g, c, C, packed);
     real v[GROUP];
     for (int j = 0; j < GROUP; j++)
-        v[j] = s.rstd * (load(dy.x[j]) * load(scale.x[j]) - mean.d - normal(x.x[j], s) * mean.dn);
+        v[j] = s.rstd * fma(-normal(x.x[j], s), mean.dn, fma(load(dy.x[j]), load(scale.x[j]), -mean.d));
     group_put(dx, c, C, packed, v, accumulate);
 }
 
 /* dg[c] += dy[r,c] n[r,c]   db[c] += dy[r,c]   of one row */
 __device__ static inline void add_row(real *dg, real *db, const group &x, const group &dy, struct statistics s) {
     for (int j = 0; j < GROUP; j++) {
-        dg[j] += load(dy.x[j]) * normal(x.x[j], s);
+        dg[j] = fma(load(dy.x[j]), normal(x.x[j], s), dg[j]);
         db[j] += load(dy.x[j]);
     }
 }
