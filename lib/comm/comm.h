@@ -98,7 +98,9 @@ enum status comm_wait_device(const struct device_mark *, const char *what);
 
 /* ---- groups ---- */
 /** Split the world: ranks of one colour form a group, ordered by key (ties by world rank). colour < 0: *out is a group
- *  of one. `name` ("tp") is copied and appears in errors and ledgers. @collective{world} @errors E_COMM, E_MEMORY */
+ *  of one; GROUP_ALL_ALONE: so it is on every rank, and nothing need be agreed on. `name` ("tp") is copied and appears
+ *  in errors and ledgers. @collective{world} @errors E_COMM, E_MEMORY */
+enum { GROUP_ALL_ALONE = -2 };
 enum status group_create(const char *name, int colour, int key, struct group **out);
 /** The whole world; owned by comm, never destroyed. */
 struct group *group_world(void);

@@ -67,8 +67,9 @@ void mpi_world_kill(int code) {
 }
 
 enum status mpi_split(int colour, int key, void **communicator, int *size, int *rank) {
-    MPI_Comm comm;
-    MPI_TRY(MPI_Comm_split, MPI_COMM_WORLD, colour < 0 ? MPI_UNDEFINED : colour, key, &comm);
+    MPI_Comm comm = MPI_COMM_NULL;
+    if (colour != GROUP_ALL_ALONE)
+        MPI_TRY(MPI_Comm_split, MPI_COMM_WORLD, colour < 0 ? MPI_UNDEFINED : colour, key, &comm);
     if (comm == MPI_COMM_NULL) MPI_TRY(MPI_Comm_dup, MPI_COMM_SELF, &comm);
     *communicator = mpi_comm_handle(comm);
     MPI_TRY(MPI_Comm_size, comm, size);
