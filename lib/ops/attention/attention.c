@@ -1,5 +1,6 @@
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/attention/attention_cudnn.h"
+#include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -60,12 +61,9 @@ int attention_threads(const struct call *call) {
     return (int)(n < heads ? n : heads);
 }
 
-int64_t attention_blocked_reals(const struct call *call, enum row_kind kind) {
-    static attention_reals *const reals[] = {
-        [FP64] = attention_blocked_reals_cpu_fp64, [FP32] = attention_blocked_reals_cpu_fp32,
-        [BF16] = attention_blocked_reals_cpu_bf16, [FP16] = attention_blocked_reals_cpu_fp16};
+static int64_t blocked_reals(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
-    return reals[op_dtype(call)](&s, kind);
+    return attention_pair_cpu(op_dtype(call))->reals(s.T, s.T, s.D, kind == ROW_BACKWARD_INPUT);
 }
 
 /* Forward: a row of the mask, a row of p. Backward: a row of dp, a row of the mask; dk and dv of the sequence, a row of
@@ -90,7 +88,7 @@ static int64_t blocked_cuda_work(const struct call *call, enum row_kind kind) {
 }
 static int64_t blocked_work(const struct call *call, enum row_kind kind) {
     if (call->on == DEVICE_CUDA) return blocked_cuda_work(call, kind);
-    return bytes_of_reals(call, attention_blocked_reals(call, kind));
+    return bytes_of_reals(call, blocked_reals(call, kind));
 }
 static int64_t materialised_work(const struct call *call, enum row_kind kind) {
     if (call->on == DEVICE_CUDA) return attention_delta_bytes(call, kind);
@@ -105,7 +103,53 @@ static struct cost attention_cost(const struct call *call, enum row_kind kind) {
     return cost;
 }
 
-DECLARE_KERNELS_FB(attention_blocked, cpu);
+/* ---- blocked attention on the CPU: one pair, the whole sequence with itself ---- */
+
+const struct attention_pair_kernels *attention_pair_cpu(enum dtype d) {
+#define PAIR_KERNELS(t)                                                                                               \
+    {attention_pair_forward_cpu_##t, attention_pair_backward_cpu_##t, attention_pair_reals_cpu_##t,                  \
+     attention_merge_begin_cpu_##t, attention_merge_cpu_##t, attention_merge_end_cpu_##t, attention_pack_cpu_##t,    \
+     attention_unpack_cpu_##t}
+    static const struct attention_pair_kernels kernels[N_DTYPES] = {
+        [FP64] = PAIR_KERNELS(fp64), [FP32] = PAIR_KERNELS(fp32), [BF16] = PAIR_KERNELS(bf16),
+        [FP16] = PAIR_KERNELS(fp16)};
+    return &kernels[d];
+}
+
+/* Query, key or value in (B,T,3,H,D). */
+static struct attention_vectors part_of(const struct call *call, const struct tensor *qkv, int part) {
+    struct attention_sizes s = attention_sizes(call);
+    char *at = qkv->data;
+    return (struct attention_vectors){at ? at + part * s.H * s.D * (int64_t)dtype_size(op_dtype(call)) : NULL,
+                                      s.T * s.row, s.row};
+}
+
+struct attention_pair attention_pair_of(const struct call *call) {
+    struct attention_sizes s = attention_sizes(call);
+    const struct axis *T = &call->in[0].type->shape.axis[1];
+    int64_t row = s.H * s.D, sample = s.T * row;
+    return (struct attention_pair){
+        .B = s.B, .H = s.H, .D = s.D, .Tq = s.T, .Tk = s.T, .scale = s.scale, .causal = true,
+        .dropout = dropout_of(call), .queries = *T, .keys = *T, .first_head = s.first_head,
+        .q = part_of(call, &call->in[0], 0), .k = part_of(call, &call->in[0], 1), .v = part_of(call, &call->in[0], 2),
+        .dq = part_of(call, &call->din[0], 0), .dk = part_of(call, &call->din[0], 1),
+        .dv = part_of(call, &call->din[0], 2), .y = {call->out[0].data, sample, row},
+        .dy = {call->dout[0].data, sample, row}, .lse = call->out[1].data, .lse_row = s.T,
+        .add = call->accumulate & 1, .n_threads = attention_threads(call), .work = call->work};
+}
+
+static enum status blocked_forward(const struct call *call) {
+    const struct attention_pair pair = attention_pair_of(call);
+    attention_pair_cpu(op_dtype(call))->forward(&pair);
+    return OK;
+}
+
+static enum status blocked_backward_input(const struct call *call) {
+    const struct attention_pair pair = attention_pair_of(call);
+    attention_pair_cpu(op_dtype(call))->backward(&pair);
+    return OK;
+}
+
 DECLARE_KERNELS_FB(attention_materialised, cpu);
 DECLARE_KERNELS_FB(attention_blocked, cuda);
 DECLARE_KERNELS_FB(attention_materialised, cuda);
@@ -121,7 +165,7 @@ const struct op op_attention_blocked = {
     .has_backward_input = true,
     .work = blocked_work,
     .cost = attention_cost,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(attention_blocked, cpu),
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({blocked_forward, blocked_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(attention_blocked, cuda))},
 };
 

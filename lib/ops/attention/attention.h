@@ -45,10 +45,6 @@ struct attention_sizes attention_sizes(const struct call *);
 /** Heads are worked on in parallel: how many threads have scratch, and how many reals each. A thread's last real is
  * written in every row, so that the planned bytes are the touched ones. */
 int attention_threads(const struct call *);
-int64_t attention_blocked_reals(const struct call *, enum row_kind);
-typedef int64_t attention_reals(const struct attention_sizes *, enum row_kind);
-attention_reals attention_blocked_reals_cpu_fp64, attention_blocked_reals_cpu_fp32, attention_blocked_reals_cpu_bf16,
-    attention_blocked_reals_cpu_fp16;
 int64_t attention_materialised_reals(const struct call *, enum row_kind);
 
 /** Scratch of our own kernels on CUDA: delta (B,H,T), in backward. All else is in shared memory. */

@@ -12,13 +12,10 @@
  * hence two packings of most: "rows" (positions, pairs of d) for a left factor, "columns" (pairs of d, positions)
  * transposed, and "pairs" (pairs of positions, d) for a right one. They are made once a head or once a tile. */
 #include "lib/ops/attention/attention_tile_cpu.h"
-#include <omp.h>
 
 #if defined ELEM_bf16 && ATTENTION_DOTS
 
 #include "lib/ops/gemm/tile_dot.h"
-
-kernel CPU(attention_blocked_forward), CPU(attention_blocked_backward_input);
 
 static int64_t half(int64_t n) { return (n + 1) / 2; }
 
@@ -62,14 +59,13 @@ static void pack_pairs(bf16_pair *to, const elem *from, int64_t stride, int64_t 
 }
 
 /* s (nq,nk) = scale q k^T for queries t0 .. and keys j0 .., -infinity where a key is later than its query. */
-static void scores(const struct head *head, real *s, const bf16_pair *q, const bf16_pair *k_columns, int64_t t0,
+static void scores(const struct pair_head *x, real *s, const bf16_pair *q, const bf16_pair *k_columns, int64_t t0,
                    int64_t nq, int64_t j0, int64_t nk) {
-    int64_t D2 = half(head->s.D);
-    real scale = (real)head->s.scale;
+    real scale = (real)x->pair->scale;
     clear(s, nq * nk);
-    tile_dot_add(s, nq, nk, D2, q, k_columns);
+    tile_dot_add(s, nq, nk, half(x->pair->D), q, k_columns);
     for (int64_t i = 0; i < nq * nk; i++) s[i] *= scale;
-    hide_later_keys(s, t0, nq, j0, nk);
+    hide_later_keys(x, s, t0, nq, j0, nk);
 }
 
 /* ---- forward ---- */
@@ -77,63 +73,62 @@ static void scores(const struct head *head, real *s, const bf16_pair *q, const b
 /* Of the sequence: columns of keys, a tile after the other, and pairs of values. Of a tile of queries: the rest. */
 struct forward { bf16_pair *k_columns, *v_pairs, *q, *p; real *y, *s, *max, *sum; };
 
-static struct forward forward_scratch(struct scratch *x, const struct attention_sizes *z) {
-    int64_t tile = min64(TILE, z->T), D2 = half(z->D);
+static struct forward forward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D) {
+    int64_t tile = min64(TILE, Tq), keys = min64(TILE, Tk), D2 = half(D);
     struct forward w;
-    w.k_columns = take(x, lines(z->T * D2));
-    w.v_pairs = take(x, lines(half(z->T) * z->D));
+    w.k_columns = take(x, lines(Tk * D2));
+    w.v_pairs = take(x, lines(half(Tk) * D));
     w.q = take(x, lines(tile * D2));
-    w.p = take(x, lines(tile * half(tile)));
-    w.y = take(x, lines(tile * z->D));
-    w.s = take(x, lines(tile * tile));
+    w.p = take(x, lines(tile * half(keys)));
+    w.y = take(x, lines(tile * D));
+    w.s = take(x, lines(tile * keys));
     w.max = take(x, lines(tile));
     w.sum = take(x, lines(tile));
     return w;
 }
 
-static void load_keys(const struct head *head, const elem *qkv, const struct forward *w) {
-    int64_t T = head->s.T, D = head->s.D, row = head->s.row;
-    for (int64_t j0 = 0; j0 < T; j0 += TILE)
-        pack_columns(w->k_columns + j0 * half(D), qkv + head->k_at + j0 * row, row, min64(TILE, T - j0), D);
-    pack_pairs(w->v_pairs, qkv + head->v_at, row, T, D);
+static void load_keys(const struct pair_head *x, const struct forward *w) {
+    int64_t Tk = x->pair->Tk, D = x->pair->D, row = x->pair->k.row;
+    for (int64_t j0 = 0; j0 < Tk; j0 += TILE)
+        pack_columns(w->k_columns + j0 * half(D), x->k + j0 * row, row, min64(TILE, Tk - j0), D);
+    pack_pairs(w->v_pairs, x->v, x->pair->v.row, Tk, D);
 }
 
-static void forward_keys(const struct head *head, const struct forward *w, int64_t t0, int64_t nq, int64_t j0) {
-    int64_t D = head->s.D, nk = min64(TILE, head->s.T - j0);
-    scores(head, w->s, w->q, w->k_columns + j0 * half(D), t0, nq, j0, nk);
+static void forward_keys(const struct pair_head *x, const struct forward *w, int64_t t0, int64_t nq, int64_t j0) {
+    int64_t D = x->pair->D, nk = min64(TILE, x->pair->Tk - j0);
+    scores(x, w->s, w->q, w->k_columns + j0 * half(D), t0, nq, j0, nk);
     soften(w->s, nq, nk, w->max, w->sum, w->y, D);
-    if (head->dropout.on)
-        for (int64_t i = 0; i < nq; i++) apply_dropout(head, w->s + i * nk, t0 + i, j0, nk);
+    if (x->pair->dropout.on)
+        for (int64_t i = 0; i < nq; i++) apply_dropout(x, w->s + i * nk, t0 + i, j0, nk);
     for (int64_t i = 0; i < nq; i++) pairs_of_row(w->p + i * half(nk), w->s + i * nk, nk);
     tile_dot_add(w->y, nq, D, half(nk), w->p, w->v_pairs + j0 / 2 * D);
 }
 
-static void forward_head(const struct head *head, const elem *qkv, elem *y, real *lse, const struct forward *w) {
-    int64_t T = head->s.T, D = head->s.D;
-    load_keys(head, qkv, w);
-    for (int64_t t0 = 0; t0 < T; t0 += TILE) {
-        int64_t nq = min64(TILE, T - t0);
-        pack_rows(w->q, qkv + head->q_at + t0 * head->s.row, head->s.row, nq, D);
-        clear(w->y, nq * D);
+static void forward_head(const struct pair_head *x, const struct forward *w) {
+    const struct attention_pair *p = x->pair;
+    load_keys(x, w);
+    for (int64_t t0 = 0; t0 < p->Tq; t0 += TILE) {
+        int64_t nq = min64(TILE, p->Tq - t0);
+        pack_rows(w->q, x->q + t0 * p->q.row, p->q.row, nq, p->D);
+        clear(w->y, nq * p->D);
         for (int64_t i = 0; i < nq; i++) w->max[i] = -(real)INFINITY;
         clear(w->sum, lines(nq));
-        for (int64_t j0 = 0; j0 <= t0; j0 += TILE) forward_keys(head, w, t0, nq, j0);
-        finish_queries(head, w->y, w->max, w->sum, t0, nq, y, lse);
+        for (int64_t j0 = 0; j0 < end_of_keys(p, t0); j0 += TILE) forward_keys(x, w, t0, nq, j0);
+        finish_queries(x, w->y, w->max, w->sum, t0, nq);
     }
 }
 
-enum status CPU(attention_blocked_forward)(const struct call *call) {
-    struct attention_sizes s = attention_sizes(call);
-    int64_t words = attention_blocked_reals(call, ROW_FORWARD);
-#pragma omp parallel for collapse(2) num_threads(attention_threads(call))
-    for (int64_t b = 0; b < s.B; b++)
-        for (int64_t h = 0; h < s.H; h++) {
-            struct head head = head_of(call, b, h);
-            struct scratch scratch = {(real *)call->work + omp_get_thread_num() * words, 0};
-            struct forward w = forward_scratch(&scratch, &s);
-            forward_head(&head, call->in[0].data, call->out[0].data, call->out[1].data, &w);
+void CPU(attention_pair_forward)(const struct attention_pair *p) {
+    int64_t words = CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, false);
+#pragma omp parallel for collapse(2) num_threads(p->n_threads)
+    for (int64_t b = 0; b < p->B; b++)
+        for (int64_t h = 0; h < p->H; h++) {
+            struct pair_head head = pair_head_of(p, b, h);
+            struct scratch scratch = {(real *)p->work + omp_get_thread_num() * words, 0};
+            struct forward w = forward_scratch(&scratch, p->Tq, p->Tk, p->D);
+            forward_head(&head, &w);
+            head_is_done(p);
         }
-    return OK;
 }
 
 /* ---- backward ---- */
@@ -146,52 +141,50 @@ struct backward {
     real *dq, *delta, *lse, *dk, *dv, *p, *ds;
 };
 
-static struct backward backward_scratch(struct scratch *x, const struct attention_sizes *z) {
-    int64_t tile = min64(TILE, z->T), D2 = half(z->D), rows = z->T * D2, pairs = half(z->T) * z->D,
-            square = tile * half(tile);
+static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D) {
+    int64_t tile = min64(TILE, Tq), keys = min64(TILE, Tk), D2 = half(D), rows = Tq * D2, pairs = half(Tq) * D;
     struct backward w;
     w.q_rows = take(x, lines(rows));
     w.dy_rows = take(x, lines(rows));
     w.q_pairs = take(x, lines(pairs));
     w.dy_pairs = take(x, lines(pairs));
-    w.delta = take(x, lines(z->T));
-    w.lse = take(x, lines(z->T));
-    w.k_columns = take(x, lines(D2 * tile));
-    w.v_columns = take(x, lines(D2 * tile));
-    w.k_pairs = take(x, lines(half(tile) * z->D));
-    w.dk = take(x, lines(tile * z->D));
-    w.dv = take(x, lines(tile * z->D));
-    w.p = take(x, lines(tile * tile));
-    w.ds = take(x, lines(tile * tile));
-    w.p_columns = take(x, lines(square));
-    w.ds_columns = take(x, lines(square));
-    w.ds_rows = take(x, lines(square));
-    w.dq = take(x, lines(z->T * z->D));
+    w.delta = take(x, lines(Tq));
+    w.lse = take(x, lines(Tq));
+    w.k_columns = take(x, lines(D2 * keys));
+    w.v_columns = take(x, lines(D2 * keys));
+    w.k_pairs = take(x, lines(half(keys) * D));
+    w.dk = take(x, lines(keys * D));
+    w.dv = take(x, lines(keys * D));
+    w.p = take(x, lines(tile * keys));
+    w.ds = take(x, lines(tile * keys));
+    w.p_columns = take(x, lines(keys * half(tile)));
+    w.ds_columns = take(x, lines(keys * half(tile)));
+    w.ds_rows = take(x, lines(tile * half(keys)));
+    w.dq = take(x, lines(Tq * D));
     return w;
 }
 
-int64_t CPU(attention_blocked_reals)(const struct attention_sizes *s, enum row_kind kind) {
+int64_t CPU(attention_pair_reals)(int64_t Tq, int64_t Tk, int64_t D, bool backward) {
     struct scratch x = {NULL, 0};
-    if (kind == ROW_BACKWARD_INPUT) backward_scratch(&x, s);
-    else forward_scratch(&x, s);
+    if (backward) backward_scratch(&x, Tq, Tk, D);
+    else forward_scratch(&x, Tq, Tk, D);
     return x.n;
 }
 
-static void load_queries(const struct head *head, const struct call *call, const struct backward *w) {
-    const elem *q = (const elem *)call->in[0].data + head->q_at, *dy = (const elem *)call->dout[0].data + head->y_at;
-    int64_t T = head->s.T, D = head->s.D;
-    pack_rows(w->q_rows, q, head->s.row, T, D);
-    pack_rows(w->dy_rows, dy, head->y_row, T, D);
-    pack_pairs(w->q_pairs, q, head->s.row, T, D);
-    pack_pairs(w->dy_pairs, dy, head->y_row, T, D);
-    load_statistics(head, call, w->lse, w->delta);
+static void load_queries(const struct pair_head *x, const struct backward *w) {
+    const struct attention_pair *p = x->pair;
+    pack_rows(w->q_rows, x->q, p->q.row, p->Tq, p->D);
+    pack_rows(w->dy_rows, x->dy, p->dy.row, p->Tq, p->D);
+    pack_pairs(w->q_pairs, x->q, p->q.row, p->Tq, p->D);
+    pack_pairs(w->dy_pairs, x->dy, p->dy.row, p->Tq, p->D);
+    load_statistics(x, w->lse, w->delta);
 }
 
 /* From scores and dy v^T: p and ds, rounded, in the packings that the products want. */
-static void gradients_of_scores(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
+static void gradients_of_scores(const struct pair_head *x, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                                 int64_t nk) {
     for (int64_t i = 0; i < nq; i++) {
-        score_gradient(head, w->p + i * nk, w->ds + i * nk, w->lse[t0 + i], w->delta[t0 + i], t0 + i, j0, nk);
+        score_gradient(x, w->p + i * nk, w->ds + i * nk, w->lse[t0 + i], w->delta[t0 + i], t0 + i, j0, nk);
         pairs_of_row(w->ds_rows + i * half(nk), w->ds + i * nk, nk);
     }
     pairs_of_columns(w->p_columns, w->p, nq, nk);
@@ -199,54 +192,51 @@ static void gradients_of_scores(const struct head *head, const struct backward *
 }
 
 /* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
-static void backward_tile(const struct head *head, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
+static void backward_tile(const struct pair_head *x, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                           int64_t nk) {
-    int64_t D = head->s.D, D2 = half(D);
-    scores(head, w->p, w->q_rows + t0 * D2, w->k_columns, t0, nq, j0, nk);
+    int64_t D = x->pair->D, D2 = half(D);
+    scores(x, w->p, w->q_rows + t0 * D2, w->k_columns, t0, nq, j0, nk);
     clear(w->ds, nq * nk);
     tile_dot_add(w->ds, nq, nk, D2, w->dy_rows + t0 * D2, w->v_columns);
-    gradients_of_scores(head, w, t0, nq, j0, nk);
+    gradients_of_scores(x, w, t0, nq, j0, nk);
     tile_dot_add(w->dv, nk, D, half(nq), w->p_columns, w->dy_pairs + t0 / 2 * D);
     tile_dot_add(w->dk, nk, D, half(nq), w->ds_columns, w->q_pairs + t0 / 2 * D);
     tile_dot_add(w->dq + t0 * D, nq, D, half(nk), w->ds_rows, w->k_pairs);
 }
 
-static void backward_keys(const struct head *head, const struct call *call, const struct backward *w, int64_t j0) {
-    int64_t T = head->s.T, D = head->s.D, row = head->s.row, nk = min64(TILE, T - j0);
-    const elem *k = (const elem *)call->in[0].data + head->k_at + j0 * row,
-               *v = (const elem *)call->in[0].data + head->v_at + j0 * row;
-    elem *dqkv = (elem *)call->din[0].data + j0 * row;
-    pack_columns(w->k_columns, k, row, nk, D);
-    pack_columns(w->v_columns, v, row, nk, D);
-    pack_pairs(w->k_pairs, k, row, nk, D);
+static void backward_keys(const struct pair_head *x, const struct backward *w, int64_t j0) {
+    const struct attention_pair *p = x->pair;
+    const elem *k = x->k + j0 * p->k.row, *v = x->v + j0 * p->v.row;
+    int64_t D = p->D, nk = min64(TILE, p->Tk - j0);
+    pack_columns(w->k_columns, k, p->k.row, nk, D);
+    pack_columns(w->v_columns, v, p->v.row, nk, D);
+    pack_pairs(w->k_pairs, k, p->k.row, nk, D);
     clear(w->dk, nk * D);
     clear(w->dv, nk * D);
-    for (int64_t t0 = j0; t0 < T; t0 += TILE) backward_tile(head, w, t0, min64(TILE, T - t0), j0, nk);
-    store_tile(dqkv + head->k_at, row, w->dk, nk, D, (real)head->s.scale, accumulates(call, 0));
-    store_tile(dqkv + head->v_at, row, w->dv, nk, D, 1, accumulates(call, 0));
+    for (int64_t t0 = first_query(p, j0); t0 < p->Tq; t0 += TILE)
+        backward_tile(x, w, t0, min64(TILE, p->Tq - t0), j0, nk);
+    store_gradients(x, &p->dk, j0, nk, w->dk, (real)p->scale);
+    store_gradients(x, &p->dv, j0, nk, w->dv, 1);
 }
 
-static void backward_head(const struct head *head, const struct call *call, const struct backward *w) {
-    int64_t T = head->s.T, D = head->s.D;
-    clear(w->dq, lines(T * D));
-    load_queries(head, call, w);
-    for (int64_t j0 = 0; j0 < T; j0 += TILE) backward_keys(head, call, w, j0);
-    store_tile((elem *)call->din[0].data + head->q_at, head->s.row, w->dq, T, D, (real)head->s.scale,
-               accumulates(call, 0));
+static void backward_head(const struct pair_head *x, const struct backward *w) {
+    clear(w->dq, lines(x->pair->Tq * x->pair->D));
+    load_queries(x, w);
+    for (int64_t j0 = 0; j0 < x->pair->Tk; j0 += TILE) backward_keys(x, w, j0);
+    store_gradients(x, &x->pair->dq, 0, x->pair->Tq, w->dq, (real)x->pair->scale);
 }
 
-enum status CPU(attention_blocked_backward_input)(const struct call *call) {
-    struct attention_sizes s = attention_sizes(call);
-    int64_t words = attention_blocked_reals(call, ROW_BACKWARD_INPUT);
-#pragma omp parallel for collapse(2) num_threads(attention_threads(call))
-    for (int64_t b = 0; b < s.B; b++)
-        for (int64_t h = 0; h < s.H; h++) {
-            struct head head = head_of(call, b, h);
-            struct scratch scratch = {(real *)call->work + omp_get_thread_num() * words, 0};
-            struct backward w = backward_scratch(&scratch, &s);
-            backward_head(&head, call, &w);
+void CPU(attention_pair_backward)(const struct attention_pair *p) {
+    int64_t words = CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, true);
+#pragma omp parallel for collapse(2) num_threads(p->n_threads)
+    for (int64_t b = 0; b < p->B; b++)
+        for (int64_t h = 0; h < p->H; h++) {
+            struct pair_head head = pair_head_of(p, b, h);
+            struct scratch scratch = {(real *)p->work + omp_get_thread_num() * words, 0};
+            struct backward w = backward_scratch(&scratch, p->Tq, p->Tk, p->D);
+            backward_head(&head, &w);
+            head_is_done(p);
         }
-    return OK;
 }
 
 #endif
