@@ -1,7 +1,9 @@
 /* The one place that knows all techniques and models. To add one: include it, and put it in the list. The order is that
- * of rewriting: tp changes what a layer is, pp picks this rank's layers, the rest mark what is left. */
+ * of rewriting: cp cuts the sequence, tp changes what a layer is, pp picks this rank's layers, the rest mark what is
+ * left. */
 #include "driver/recipe.h"
 
+#include "cp/cp.h"
 #include "decode/decode.h"
 #include "dp/dp.h"
 #include "gpt/gpt.h"
@@ -14,7 +16,8 @@
 #include <stdlib.h>
 
 static const struct technique *const TECHNIQUES[] = {
-    &technique_tp, &technique_pp, &technique_mixed_precision, &technique_recompute, &technique_zero, &technique_dp,
+    &technique_cp, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_recompute, &technique_zero,
+    &technique_dp,
 };
 
 static const struct model *const MODELS[] = {&model_gpt};

@@ -201,8 +201,13 @@ static enum status compile_line(const struct plan *plan, int rank, struct memory
     return status;
 }
 
+/* Coordinates, outermost first; cp's only where there is any. */
+static bool has_column(int dim, int64_t cp) { return dim != DIM_CP || cp > 1; }
+
 static void print_memory_line(const struct memory_line *l) {
-    printf("%5d  %3d %3d %3d", l->rank, l->place.rank.pp, l->place.rank.dp, l->place.rank.tp);
+    printf("%5d ", l->rank);
+    for (int d = N_DIMS; d-- > 0;)
+        if (has_column(d, l->place.n.cp)) printf(" %3d", l->place.rank.at[d]);
     for (enum role role = 0; role < N_ROLES; role++) printf(" %12" PRId64, l->bytes[role]);
     printf(" %13" PRId64, l->total);
     if (l->host) printf("  + %" PRId64 " in host memory", l->host);
@@ -220,10 +225,9 @@ static json_t *memory_json(const struct memory_line *l) {
     json_t *bytes = json_object();
     for (enum role role = 0; role < N_ROLES; role++)
         json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
-    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.rank.pp, "dp_rank",
-                     l->place.rank.dp,
-                     "tp_rank", l->place.rank.tp, "bytes", bytes, "total", (json_int_t)l->total, "host",
-                     (json_int_t)l->host);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.rank.pp,
+                     "dp_rank", l->place.rank.dp, "cp_rank", l->place.rank.cp, "tp_rank", l->place.rank.tp, "bytes",
+                     bytes, "total", (json_int_t)l->total, "host", (json_int_t)l->host);
 }
 
 /* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a
@@ -242,8 +246,10 @@ static enum status show_memory(struct request *q) {
         printf("%" PRId64 " parameters; planned bytes of a rank, by role: param weights, grad gradients, optim moments "
                           "and masters,\n"
                "act activations and their gradients, comm buckets, gathered weights and staging, work scratch of "
-               "kernels, save checkpoints\n rank   pp  dp  tp",
+               "kernels, save checkpoints\n rank ",
                q->plan.arch->n_params(&q->plan));
+        for (int d = N_DIMS; d-- > 0;)
+            if (has_column(d, q->plan.mesh.cp)) printf(" %3s", mesh_dim_name(d));
         for (enum role role = 0; role < N_ROLES; role++) printf(" %12s", role_name(role));
         printf(" %13s\n", "total");
     }

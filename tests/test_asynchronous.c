@@ -114,7 +114,7 @@ static void find_stages(struct oracle *o, const struct plan *pipeline) {
 static enum status oracle_init(struct oracle *o, const struct trial *x, const struct plan *pipeline) {
     struct plan serial = *pipeline;
     memset(o, 0, sizeof *o);
-    serial.mesh = (struct mesh_sizes){{{1, 1, 1}}};
+    serial.mesh = (struct mesh_sizes){.cp_heads = 1};
     serial.micro_batch = pipeline->micro_batch * pipeline->mesh.dp;
     serial.settled = false;
     pp_options(&serial)->schedule = SCHEDULE_1F1B;

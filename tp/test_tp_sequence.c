@@ -44,6 +44,7 @@ static void exchange_init(struct passage *x, const struct op *op, enum row_kind 
     *x = (struct passage){.whole = op_type(dtype, "BTC", B, tp * SHARE, C),
                            .step = {.op = op, .n_in = 1, .n_out = 1, .parts = tp, .part = rank}};
     x->shard = op_type_part(x->whole, 'T', rank * SHARE, SHARE);
+    x->step.gather.whole = *shape_axis(&x->whole.shape, 'T');
     bool enter = op == &op_sp_enter, gather = gathers(op, kind), forward = kind != ROW_BACKWARD_INPUT;
     struct tensor from = {x->from, gather ? &x->shard : &x->whole}, to = {x->to, gather ? &x->whole : &x->shard};
     x->call = (struct call){.step = &x->step, .device = device_cpu(), .group = group_world(), .request = &x->request};
@@ -130,7 +131,7 @@ static void test_sp_ops_refuse_other_shapes(void **state) {
     free(x.work);
     x.step.parts = 4;
     x.call.in[0].type = &odd;
-    assert_fails(op_sp_exit.shape(&x.call, out), E_CONFIG, "tp=4", "seq=7");
+    assert_fails(op_sp_exit.shape(&x.call, out), E_CONFIG, "tp=4", "the 7 tokens");
     x.call.in[0].type = &heads;
     assert_fails(op_sp_exit.shape(&x.call, out), E_CONFIG, "BTC");
     assert_fails(op_sp_enter.shape(&x.call, out), E_CONFIG, "BTC");

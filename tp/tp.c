@@ -58,9 +58,11 @@ static enum status tp_check(const struct plan *plan) {
                     plan_divisors(plan->heads, plan->heads));
     if (tp_options(plan)->sp && plan->mesh.tp == 1)
         return FAIL(E_CONFIG, "sp shards the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
-    if (tp_options(plan)->sp && plan->seq % plan->mesh.tp)
-        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)",
-                    plan->mesh.tp, plan->seq, plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
+    int64_t held = plan->seq / (plan->mesh.cp ? plan->mesh.cp : 1);
+    if (tp_options(plan)->sp && held % plan->mesh.tp)
+        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide %s=%" PRId64 "; use %s (1: without sp)",
+                    plan->mesh.tp, plan->mesh.cp > 1 ? "seq / cp" : "seq", held,
+                    plan_divisors(common_divisor(held, plan->heads), plan->heads));
     /* A divisor of heads also divides the hidden units of the MLP, 4 x channels. */
     return OK;
 }
@@ -134,6 +136,7 @@ static void insert_enter(const struct plan *plan, struct program *p, int at) {
     int whole = p->steps[at].in[0], entered = slot_like(p, whole, "in");
     struct step s =
         region_step(plan, tp_options(plan)->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
+    if (tp_options(plan)->sp) s.gather.whole = *shape_axis(&p->slots[p->tokens].type.shape, 'T');
     p->slots[entered].replay = tp_options(plan)->sp; /* keep the shard; gather again for the weight gradient */
     p->steps[at].in[0] = entered;
     program_insert(p, at, &s);

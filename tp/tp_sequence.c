@@ -22,15 +22,15 @@
 #include "lib/comm/comm_request.h"
 #include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
+#include "lib/ops/pieces.h"
 #include "lib/ops/shapes.h"
-#include "tp/tp_pieces.h"
 #include <inttypes.h>
 
 /* ---- shapes: T whole, T sharded ---- */
 static enum status enter_shape(const struct call *c, struct type out[MAX_OUT]) {
     TRY(shape_expect_tags(c, 0, "BTC"));
     out[0] = *c->in[0].type;
-    out[0].shape.axis[1] = axis_whole('T', out[0].shape.axis[1].global);
+    out[0].shape.axis[1] = c->step->gather.whole;
     return OK;
 }
 
@@ -38,8 +38,9 @@ static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
     TRY(shape_expect_tags(c, 0, "BTC"));
     out[0] = *c->in[0].type;
     struct axis *t = &out[0].shape.axis[1];
-    if (t->global % c->step->parts)
-        return FAIL(E_CONFIG, "sp: tp=%d does not divide seq=%" PRId64, c->step->parts, t->global);
+    if (t->n % c->step->parts)
+        return FAIL(E_CONFIG, "sp: tp=%d does not divide the %" PRId64 " tokens of a sequence that a rank has",
+                    c->step->parts, t->n);
     *t = axis_part(t, c->step->parts, c->step->part);
     t->cut |= 1u << c->step->mesh_axis;
     return OK;
@@ -55,10 +56,10 @@ static struct pieces pieces_of(const struct call *c, const struct type *whole) {
 }
 
 static enum status by_rank(const struct call *c, struct pieces p, void *to, const void *whole) {
-    return tp_pieces_transpose(c->device, to, whole, p.B, p.parts, p.bytes);
+    return pieces_transpose(c->device, to, whole, p.B, p.parts, p.bytes);
 }
 static enum status by_sequence(const struct call *c, struct pieces p, void *whole, const void *from) {
-    return tp_pieces_transpose(c->device, whole, from, p.parts, p.B, p.bytes);
+    return pieces_transpose(c->device, whole, from, p.parts, p.B, p.bytes);
 }
 
 /* whole = the shards of all ranks. */
@@ -121,8 +122,9 @@ static int exchanges(const struct call *c, enum row_kind kind, struct exchange o
 }
 
 const struct op op_sp_enter = {
-    .name = "sp_enter", .shape = enter_shape, .has_backward_input = true, .async_backward = true, .work = work,
-    .exchanges = exchanges, .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
+    .name = "sp_enter", .rule = RULE_GATHER, .shape = enter_shape, .has_backward_input = true, .async_backward = true,
+    .work = work, .exchanges = exchanges,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}))}};
 
 const struct op op_sp_exit = {

@@ -74,9 +74,10 @@ static enum status zero_check(const struct plan *plan) {
 static void divide(const struct plan *plan, struct param *w) {
     const struct zero_options *o = zero_options(plan);
     int64_t n = type_n(&w->type);
-    w->shard_n = ceil_div(n, plan->mesh.dp);
-    w->padded_n = w->shard_n * plan->mesh.dp;
-    w->own_first = w->shard_n * plan->place.rank.dp;
+    int n_ranks = mesh_size(AXIS_DP, &plan->place);
+    w->shard_n = ceil_div(n, n_ranks);
+    w->padded_n = w->shard_n * n_ranks;
+    w->own_first = w->shard_n * mesh_index(AXIS_DP, &plan->place);
     int64_t left = n - w->own_first;
     w->own_n = left < 0 ? 0 : left < w->shard_n ? left : w->shard_n;
     if (o->stage >= 2) w->grad_residence = RESIDENT_OWN;
@@ -94,7 +95,8 @@ static enum status zero_rewrite(const struct plan *plan, struct program *p) {
 static bool scatters_every(const struct plan *plan) { return zero_options(plan)->stage >= 2; }
 
 static enum status predict(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
-    return zero_buckets_init(z, c, (int)plan->mesh.dp, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
+    return zero_buckets_init(z, c, mesh_size(AXIS_DP, &plan->place), scatters_every(plan),
+                             (int64_t)(plan->bucket_mb * 1024 * 1024));
 }
 
 /* Gathers of each param per step: one at PARAM_PUBLISH (stages 1 and 2), or one per PARAM_AHEAD row (stage 3). */
@@ -141,7 +143,7 @@ struct zero {
 /* A shard in host memory is uploaded first, to its offset in the whole weight. */
 static enum status bring_up(struct run *r, const struct param *w, char *whole, const char **own) {
     int64_t bytes = w->shard_n * (int64_t)dtype_size(w->type.dtype);
-    char *place = whole + r->plan.place.rank.dp * bytes;
+    char *place = whole + mesh_index(AXIS_DP, &r->plan.place) * bytes;
     TRY(r->device->upload_start(r->device, place, *own, bytes));
     *own = place;
     return OK;

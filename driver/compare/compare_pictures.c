@@ -95,7 +95,7 @@ static void fill_time(const struct compare_row *row, struct chart_group *g) {
     part[PART_TP] = s.waited_s[AXIS_TP];
     part[PART_BUBBLE] = fmin(s.bubble_s, s.waited_s[AXIS_PP]);
     part[PART_PP] = s.waited_s[AXIS_PP] - part[PART_BUBBLE];
-    part[PART_REST] = s.waited_s[AXIS_TIE] + s.waited_s[AXIS_MIRROR] + s.waited_s[AXIS_MESH];
+    part[PART_REST] = compare_rest_of(s.waited_s);
     for (int i = PART_DP; i < N_PARTS; i++) waited += part[i];
     part[PART_COMPUTE] = step_s < waited ? 0 : step_s - waited;      /* NaN stays NaN */
     for (int i = 0; i < N_PARTS; i++) part[i] *= 1e3;
@@ -122,7 +122,7 @@ static void fill_wire(const struct compare_row *row, struct chart_group *g) {
     for (int i = 1; i < row->n_ranks; i++)
         if (sent_by(&row->ranks[i]) > sent_by(most)) most = &row->ranks[i];
     const double *sent = most->sent_bytes, part[N_WIRES] = {sent[AXIS_DP], sent[AXIS_TP], sent[AXIS_PP],
-                                                            sent[AXIS_TIE] + sent[AXIS_MIRROR] + sent[AXIS_MESH]};
+                                                            compare_rest_of(sent)};
     g->n_bars = 1;
     for (int i = 0; i < N_WIRES; i++) g->bar[0].value[i] = part[i] / (1 << 20);
 }

@@ -56,6 +56,8 @@ struct compare_summary {
 };
 /** @collective{none} */
 struct compare_summary compare_summarise(const struct compare_row *);
+/** The sum of by_axis over the axes that have no column of their own. */
+double compare_rest_of(const double by_axis[N_MESH_AXES]);
 
 /** The rank whose planned total is largest, the first of several. Of a row that ran. */
 int compare_fullest(const struct compare_row *);

@@ -57,8 +57,7 @@ static void cell_tokens(const struct compare_entry *e, int which, char *text) {
     snprintf(text, COMPARE_CELL_BYTES, "%.0f", e->row->tokens_per_s);
 }
 static void cell_sent(const struct compare_entry *e, int axis, char *text) { cell_mib(e->sum.sent_bytes[axis], text); }
-/* Of the axes that have no column. */
-static double rest_of(const double by_axis[N_MESH_AXES]) {
+double compare_rest_of(const double by_axis[N_MESH_AXES]) {
     double rest = 0;
     for (enum mesh_axis a = AXIS_SELF + 1; a < N_MESH_AXES; a++)
         if (a != AXIS_TP && a != AXIS_DP && a != AXIS_PP) rest += by_axis[a];
@@ -66,14 +65,14 @@ static double rest_of(const double by_axis[N_MESH_AXES]) {
 }
 static void cell_sent_rest(const struct compare_entry *e, int which, char *text) {
     (void)which;
-    cell_mib(rest_of(e->sum.sent_bytes), text);
+    cell_mib(compare_rest_of(e->sum.sent_bytes), text);
 }
 static void cell_waited(const struct compare_entry *e, int axis, char *text) {
     snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->sum.waited_s[axis]);
 }
 static void cell_waited_rest(const struct compare_entry *e, int which, char *text) {
     (void)which;
-    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * rest_of(e->sum.waited_s));
+    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * compare_rest_of(e->sum.waited_s));
 }
 static void cell_bubble(const struct compare_entry *e, int which, char *text) {
     (void)which;

@@ -1,9 +1,11 @@
 /* The mesh: rank <-> coordinates, and the group of this rank along every axis.
  *
- *   rank = rank.tp + n.tp (rank.dp + n.dp rank.pp)
+ *   rank = rank.tp + n.tp (rank.cp + n.cp (rank.dp + n.dp rank.pp))
  *
  * Dimensions are listed innermost first. tp is innermost, so that its ranks, which talk most, are neighbours and stay
- * within a node; pp is outermost, since it sends least. Source: Narayanan et al. 2021, section 3.2. */
+ * within a node; then cp, which talks in every layer, too; pp is outermost, since it sends least. dp cp ranks hold the
+ * same weights and see other tokens: they are *replicas*, whose gradients are one sum. Source: Narayanan et al. 2021,
+ * section 3.2. */
 #ifndef TRIVIUM_COMM_MESH_H
 #define TRIVIUM_COMM_MESH_H
 
@@ -15,13 +17,17 @@ extern "C" {
 
 /** What a rank has a coordinate for: as at[DIM_TP] where all are gone through, as .tp where one is meant. A dimension
  *  more is a name in both lines and a row in mesh.c. */
-enum mesh_dim { DIM_TP, DIM_DP, DIM_PP, N_DIMS };
-#define MESH_DIMS(type) union { type at[N_DIMS]; struct { type tp, dp, pp; }; }
+enum mesh_dim { DIM_TP, DIM_CP, DIM_DP, DIM_PP, N_DIMS };
+#define MESH_DIMS(type) union { type at[N_DIMS]; struct { type tp, cp, dp, pp; }; }
 
 /** Who talks to whom: ranks that differ in one coordinate only, and other sets that some technique needs. */
 enum mesh_axis {
     AXIS_SELF,  /* this rank alone */
-    AXIS_TP, AXIS_DP, AXIS_PP,
+    AXIS_TP,
+    AXIS_CP,    /* whose shards of a sequence meet: cp / cp-heads ranks; */
+    AXIS_CP_HEADS, /* and neighbors among the ranks of cp that shard heads instead */
+    AXIS_DP,    /* replicas: all that see other tokens, dp x cp of them */
+    AXIS_PP,
     AXIS_TIE,   /* the first and last pipeline stage: both hold the tied embedding */
     AXIS_MIRROR,/* stage i and stage pp - 1 - i: with pipelines in both directions they hold the same layers */
     AXIS_MESH,  /* every rank of the layout */
@@ -31,11 +37,12 @@ enum mesh_axis {
 const char *mesh_dim_name(enum mesh_dim);
 const char *mesh_axis_name(enum mesh_axis);
 
-/** Ranks along each dimension, as options give them. 0: not given, and counts as 1. */
-struct mesh_sizes { MESH_DIMS(int64_t); };
+/** Ranks along each dimension, as options give them; and of those along cp, how many shard heads together. 0: not
+ * given, and counts as 1. */
+struct mesh_sizes { MESH_DIMS(int64_t); int64_t cp_heads; };
 
 /** One rank of a layout: how many there are along each dimension, and which of them it is. */
-struct mesh_place { MESH_DIMS(int) n, rank; };
+struct mesh_place { MESH_DIMS(int) n, rank; int cp_heads; };
 
 /** The product of the sizes: exact below 2^53. */
 double mesh_n_ranks(const struct mesh_sizes *);
@@ -50,8 +57,9 @@ const char *mesh_place_text(const struct mesh_place *, char *text, size_t size);
 /** Ranks of one colour along an axis form its group, in ascending order; the colour is the first of them. -1: the rank
  *  is alone. Pure. */
 int mesh_colour(enum mesh_axis, const struct mesh_place *);
-/** Ranks of this rank's group along an axis; 1 if it is alone. Pure. */
+/** Ranks of this rank's group along an axis, and which of them it is; 1 and 0 if it is alone. Pure. */
 int mesh_size(enum mesh_axis, const struct mesh_place *);
+int mesh_index(enum mesh_axis, const struct mesh_place *);
 /** This rank is the first of its group, or alone. Pure. */
 bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
 /** Of something that is cut along these axes (bits), and is the same on all ranks of others that hold copies: is this

@@ -37,7 +37,7 @@ enum status mesh_init(struct mesh *mesh, const struct mesh_sizes *sizes) {
     *mesh = (struct mesh){0};
     TRY(check_sizes(sizes, comm_world_size()));
     bool used = rank < mesh_n_ranks(sizes);
-    mesh->place = used ? mesh_place_of(sizes, rank) : mesh_place_of(&(struct mesh_sizes){{{0}}}, 0);
+    mesh->place = used ? mesh_place_of(sizes, rank) : mesh_place_of(&(struct mesh_sizes){.cp_heads = 1}, 0);
 
     enum status status = OK;
     mesh->group[AXIS_SELF] = group_self();

@@ -44,6 +44,8 @@ struct step {
         struct dropout_rule dropout;
         struct attention_rule attention;                 /* begins with its dropout */
         struct head_rule head;
+        struct gather_rule gather;
+        struct reshard_rule reshard;
     };
 };
 

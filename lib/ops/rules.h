@@ -3,9 +3,9 @@
 #ifndef TRIVIUM_OPS_RULES_H
 #define TRIVIUM_OPS_RULES_H
 
-#include <stdint.h>
+#include "lib/device/tensor.h"
 
-enum op_rule { RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_HEAD };
+enum op_rule { RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_HEAD, RULE_GATHER, RULE_RESHARD };
 
 /* add_position, bias_dropout_residual (dropout.h). */
 struct dropout_rule {
@@ -23,5 +23,12 @@ struct attention_rule {
 
 /* linear_cross_entropy. */
 struct head_rule { int64_t rows; };      /* tokens whose logits exist at a time; 0: all */
+
+/* sp_enter: what the sharded axis was before, which a part of two runs cannot tell. */
+struct gather_rule { struct axis whole; };
+
+/* reshard: the tag of the axis that becomes whole, and of that which is sharded instead; `moves`: which bits of
+ * axis.cut go along. whole: what the first was before, if it is no run of places (n 0: it is one). */
+struct reshard_rule { char gathers, cuts; unsigned moves; struct axis whole; };
 
 #endif

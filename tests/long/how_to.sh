@@ -22,6 +22,6 @@ try() {
 }
 try a-technique "2 4" wire16
 try a-model "1 2 4" mlp
-try an-axis "2 4 8" cp a-model
+try an-axis "2 4 8" lp a-model
 try an-op 1 relu2
 try a-schedule "1 4" eager

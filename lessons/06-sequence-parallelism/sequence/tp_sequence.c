@@ -8,7 +8,7 @@
  * Layout. A collective over n ranks has n equal pieces that lie together, one after the other: piece r is rank r's. A
  * rank's tokens are a piece of every sequence of the batch, so in (B,T,C) they lie apart unless B is 1. Between the two
  * orders, (B,tp,T/tp,C) as it lies and (tp,B,T/tp,C) as the collectives want it, lies a transposition of a matrix whose
- * elements are pieces of T/tp tokens: tp_pieces_transpose (tp/tp_pieces.h), into and out of scratch (c->work). With B =
+ * elements are pieces of T/tp tokens: pieces_transpose (lib/ops/pieces.h), into and out of scratch (c->work). With B =
  * 1 nothing has to move, and no scratch is asked for.
  *
  * Forward of both and backward of sp_exit are needed at once: wait. Backward of sp_enter is asynchronous: start the
@@ -18,8 +18,8 @@
 #include "lib/comm/comm_request.h"
 #include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
+#include "lib/ops/pieces.h"
 #include "lib/ops/shapes.h"
-#include "tp/tp_pieces.h"
 #include <inttypes.h>
 
 /* ---- shapes: T whole, T cut ---- */

@@ -1,9 +1,9 @@
 /* Exercise: the arithmetic of the mesh (lesson 10, "Ranks and coordinates").
  *
- *   rank = rank.tp + n.tp (rank.dp + n.dp rank.pp)
+ *   rank = rank.tp + n.tp (rank.cp + n.cp (rank.dp + n.dp rank.pp))
  *
- * tp is innermost: its ranks are neighbours. Dimensions are numbered from the innermost: at[DIM_TP], at[DIM_DP],
- * at[DIM_PP] are other names of .tp, .dp, .pp. The group of a rank along an axis holds the ranks that differ from it in
+ * tp is innermost: its ranks are neighbours. Dimensions are numbered from the innermost: at[DIM_TP], at[DIM_CP],
+ * ... are other names of .tp, .cp, ... The group of a rank along an axis holds the ranks that differ from it in
  * that coordinate only. Groups are made by splitting the world: every rank says a colour, and ranks of one colour form
  * a group (group_create, lib/comm/comm.h), in the order of their ranks. So all that has to be found is the way back
  * from a rank to its coordinates, and for each axis a number that all ranks of a group have in common and no other rank
@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const char *const DIMS[N_DIMS] = {[DIM_TP] = "tp", [DIM_DP] = "dp", [DIM_PP] = "pp"};
+static const char *const DIMS[N_DIMS] = {[DIM_TP] = "tp", [DIM_CP] = "cp", [DIM_DP] = "dp", [DIM_PP] = "pp"};
 
 /* Groups of some stages only: the first stage of this one's group; -1: it is alone. */
 static int first_of_ends(const struct mesh_place *p) {
@@ -25,17 +25,22 @@ static int first_of_mirror(const struct mesh_place *p) {
 }
 
 enum { ALL_DIMS = (1 << N_DIMS) - 1 };
-/* along: bits of the dimensions in which members differ. copies: what is not cut along the axis is the same on all its
- * ranks. first_stage: where a group is a pair of stages, its first; NULL: all that `along` says. */
+/* A group may be a part of those that differ along these dimensions: so many neighbors, or one of each such part. */
+enum part { WHOLE, NEIGHBORS, ONE_OF_EACH };
+/* along: bits of the dimensions in which members differ; part, of how many. copies: what is not cut along the axis is
+ * the same on all its ranks. first_stage: where a group is a pair of stages, its first; NULL: all that `along` says. */
 static const struct axis_row {
     const char *name;
     unsigned along;
     bool copies;
+    enum part part;
     int (*first_stage)(const struct mesh_place *);
 } AXES[N_MESH_AXES] = {
     [AXIS_SELF] = {.name = "self"},
     [AXIS_TP]   = {.name = "tp", .along = 1 << DIM_TP, .copies = true},
-    [AXIS_DP]   = {.name = "dp", .along = 1 << DIM_DP, .copies = true},
+    [AXIS_CP]   = {.name = "cp", .along = 1 << DIM_CP, .part = ONE_OF_EACH},
+    [AXIS_CP_HEADS] = {.name = "heads", .along = 1 << DIM_CP, .part = NEIGHBORS},
+    [AXIS_DP]   = {.name = "dp", .along = 1 << DIM_DP | 1 << DIM_CP, .copies = true},
     [AXIS_PP]   = {.name = "pp", .along = 1 << DIM_PP},
     [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .first_stage = first_of_ends},
     [AXIS_MIRROR] = {.name = "mirror", .along = 1 << DIM_PP, .first_stage = first_of_mirror},
@@ -69,6 +74,7 @@ const char *mesh_sizes_text(const struct mesh_sizes *sizes, char *text, size_t s
 struct mesh_place mesh_place_of(const struct mesh_sizes *sizes, int rank) {
     struct mesh_place p;
     for (int d = 0; d < N_DIMS; d++) p.n.at[d] = (int)size_along(sizes, d), p.rank.at[d] = -1;
+    p.cp_heads = sizes->cp_heads ? (int)sizes->cp_heads : 1;
     (void)rank;
     return p;
 }
@@ -88,22 +94,52 @@ const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size)
     return text;
 }
 
-/* TODO: the first rank of this rank's group along an axis; -1: the rank has no group there. AXIS_TP, AXIS_DP, AXIS_PP
- * as said above. AXIS_TIE: the first and the last stage of a pipeline, which both hold the tied embedding; no rank
- * where there is one stage. AXIS_MIRROR: stage i and stage pp - 1 - i, if that is another. AXIS_MESH: all ranks. The
- * table AXES says so too: use it, or write a switch. */
+/* ---- groups ---- */
+/* Ranks that differ along the axis's dimensions, all of them: how many, and which of them this is (the innermost
+ * dimension counts first, so that they ascend). */
+static int size_of(const struct mesh_place *p, int d) { return p->n.at[d] ? p->n.at[d] : 1; }   /* 0: no layout yet */
+static int n_along(enum mesh_axis axis, const struct mesh_place *p) {
+    int n = 1;
+    for (int d = 0; d < N_DIMS; d++)
+        if (AXES[axis].along >> d & 1) n *= size_of(p, d);
+    return n;
+}
+static int index_along(enum mesh_axis axis, const struct mesh_place *p) {
+    int index = 0;
+    for (int d = N_DIMS; d-- > 0;)
+        if (AXES[axis].along >> d & 1) index = index * p->n.at[d] + p->rank.at[d];
+    return index;
+}
+
+/* Of this rank's group: its size, the rank's number in it, and its first one's number among all. */
+struct group_of { int size, index, first; };
+static struct group_of group_of(enum mesh_axis axis, const struct mesh_place *p) {
+    int n = n_along(axis, p), i = index_along(axis, p), part = p->cp_heads ? p->cp_heads : 1;
+    switch (AXES[axis].part) {
+    case NEIGHBORS: return (struct group_of){part, i % part, i - i % part};
+    case ONE_OF_EACH: return (struct group_of){n / part, i / part, i % part};
+    default: return (struct group_of){n, i, 0};
+    }
+}
+
+/* TODO: the first rank of this rank's group along an axis; -1: the rank has no group there. AXIS_TP and AXIS_PP as said
+ * above. AXIS_DP, AXIS_CP and AXIS_CP_HEADS as the table AXES says: group_of gives the number of the first among all
+ * ranks along the axis's dimensions; the way back from a number to coordinates is yours. AXIS_TIE: the first and the
+ * last stage of a pipeline, which both hold the tied embedding; no rank where there is one stage. AXIS_MIRROR: stage i
+ * and stage pp - 1 - i, if that is another. AXIS_MESH: all ranks. */
 int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
     (void)axis, (void)p;
     return -1;
 }
 
-/* ---- given ---- */
 int mesh_size(enum mesh_axis axis, const struct mesh_place *p) {
-    int n = 1;
     if (AXES[axis].first_stage) return AXES[axis].first_stage(p) < 0 ? 1 : 2;
-    for (int d = 0; d < N_DIMS; d++)
-        if (AXES[axis].along >> d & 1) n *= p->n.at[d];
-    return n;
+    return group_of(axis, p).size;
+}
+
+int mesh_index(enum mesh_axis axis, const struct mesh_place *p) {
+    if (AXES[axis].first_stage) return AXES[axis].first_stage(p) < 0 ? 0 : AXES[axis].first_stage(p) != p->rank.pp;
+    return group_of(axis, p).index;
 }
 
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) {

@@ -2,7 +2,7 @@
  *
  * Pieces of every length and at every address, so that each word width is used; the memory around them is untouched. */
 #include "tests/test.h"
-#include "tp/tp_pieces.h"
+#include "lib/ops/pieces.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,14 +27,14 @@ static void check(int64_t rows, int64_t columns, int64_t bytes, int at) {
     assert_ok(d->allocate(d, room, &to));
     assert_ok(d->upload(d, from, source, room));
     assert_ok(d->upload(d, to, result, room));
-    assert_ok(tp_pieces_transpose(d, (char *)to + MARGIN + at, (char *)from + at, rows, columns, bytes));
+    assert_ok(pieces_transpose(d, (char *)to + MARGIN + at, (char *)from + at, rows, columns, bytes));
     assert_ok(d->download(d, result, to, room));
     d->release(d, from, room);
     d->release(d, to, room);
     assert_memory_equal(result, expected, (size_t)room);
 }
 
-static void test_tp_pieces_are_transposed_whatever_their_length(void **state) {
+static void test_pieces_are_transposed_whatever_their_length(void **state) {
     (void)state;
     static const int64_t lengths[] = {1, 2, 6, 8, 16, 30, 48, 64, 100, 1024, 4096, 4112, 10007, 20000};
     for (int i = 0; i < 14; i++) {
@@ -45,7 +45,7 @@ static void test_tp_pieces_are_transposed_whatever_their_length(void **state) {
     }
 }
 
-static void test_tp_pieces_begin_at_any_address(void **state) {
+static void test_pieces_begin_at_any_address(void **state) {
     (void)state;
     static const int starts[] = {1, 2, 4, 8, 16, 20};
     for (int i = 0; i < 6; i++) {
@@ -55,16 +55,16 @@ static void test_tp_pieces_begin_at_any_address(void **state) {
 }
 
 /* More pieces than a grid has rows. */
-static void test_tp_pieces_may_be_very_many(void **state) {
+static void test_pieces_may_be_very_many(void **state) {
     (void)state;
     check(2500, 2, 16, 0);
 }
 
-static void test_tp_pieces_of_nothing_are_nothing(void **state) {
+static void test_pieces_of_nothing_are_nothing(void **state) {
     (void)state;
     check(0, 4, 16, 0);
     check(3, 4, 0, 0);
 }
 
-TESTS(unit_test(test_tp_pieces_are_transposed_whatever_their_length), unit_test(test_tp_pieces_begin_at_any_address),
-      unit_test(test_tp_pieces_may_be_very_many), unit_test(test_tp_pieces_of_nothing_are_nothing))
+TESTS(unit_test(test_pieces_are_transposed_whatever_their_length), unit_test(test_pieces_begin_at_any_address),
+      unit_test(test_pieces_may_be_very_many), unit_test(test_pieces_of_nothing_are_nothing))

@@ -1,4 +1,4 @@
-#include "tp/tp_pieces.h"
+#include "lib/ops/pieces.h"
 
 #include "lib/ops/kernels.h"
 #include <string.h>
@@ -10,10 +10,10 @@ static enum status transpose_cpu(char *to, const char *from, int64_t rows, int64
     return OK;
 }
 
-enum status tp_pieces_transpose(const struct device *device, void *to, const void *from, int64_t rows, int64_t columns,
+enum status pieces_transpose(const struct device *device, void *to, const void *from, int64_t rows, int64_t columns,
                                 int64_t bytes) {
     WITH_CUDA(if (device->kind == DEVICE_CUDA)
-                  return tp_pieces_transpose_cuda(device->stream, to, from, rows, columns, bytes);)
+                  return pieces_transpose_cuda(device->stream, to, from, rows, columns, bytes);)
     (void)device;
     return transpose_cpu(to, from, rows, columns, bytes);
 }

@@ -1,8 +1,8 @@
-/* to[column][row] = from[row][column], each element a piece of many bytes. See tp_pieces.h.
+/* to[column][row] = from[row][column], each element a piece of many bytes. See pieces.h.
  *
  * A piece is a run of whole tokens, long enough for coalesced reads and writes. So this is a plain copy, in the widest
  * words that all pieces are aligned to: 16 bytes nearly always. */
-#include "tp/tp_pieces.h"
+#include "lib/ops/pieces.h"
 
 #include "lib/base/integer.h"
 #include "lib/device/gpu.h"
@@ -14,7 +14,7 @@ struct __align__(16) word16 { uint64_t half[2]; };
 /* Pieces blockIdx.y, blockIdx.y + gridDim.y, ...; blocks along x share a piece's words. */
 template <class Word>
 __global__ static void __launch_bounds__(MOST_THREADS)
-    tp_pieces_transpose_words(Word *__restrict__ to, const Word *__restrict__ from, int64_t rows, int64_t columns,
+    pieces_transpose_words(Word *__restrict__ to, const Word *__restrict__ from, int64_t rows, int64_t columns,
                               int64_t words) {
     int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t piece = blockIdx.y; piece < rows * columns; piece += gridDim.y) {
@@ -32,11 +32,11 @@ static void launch(void *stream, void *to, const void *from, int64_t rows, int64
     int64_t warps = (words + 31) / 32, threads = warps * 32 < MOST_THREADS ? warps * 32 : MOST_THREADS;
     int64_t along = ceil_div(words, threads), most = ceil_div(MOST_BLOCKS, pieces);
     dim3 grid((unsigned)(along < most ? along : most), (unsigned)pieces);
-    LAUNCH(tp_pieces_transpose_words<Word>, grid, (unsigned)threads, 0, stream)
+    LAUNCH(pieces_transpose_words<Word>, grid, (unsigned)threads, 0, stream)
     ((Word *)to, (const Word *)from, rows, columns, words);
 }
 
-enum status tp_pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns,
+enum status pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns,
                                      int64_t bytes) {
     if (rows * columns * bytes == 0) return OK;
     /* its lowest set bit: the alignment of all pieces */
@@ -45,5 +45,5 @@ enum status tp_pieces_transpose_cuda(void *stream, void *to, const void *from, i
     else if (boundary % 4 == 0) launch<uint32_t>(stream, to, from, rows, columns, bytes);
     else if (boundary % 2 == 0) launch<uint16_t>(stream, to, from, rows, columns, bytes);
     else launch<uint8_t>(stream, to, from, rows, columns, bytes);
-    return gpu_launched("tp_pieces_transpose_words");
+    return gpu_launched("pieces_transpose_words");
 }

@@ -1,7 +1,7 @@
 /* Transpose of a matrix whose elements are pieces of memory: it converts between a batch of whole sequences and the
  * ranks' shards of it. See tp_sequence.c. */
-#ifndef TRIVIUM_TP_TP_PIECES_H
-#define TRIVIUM_TP_TP_PIECES_H
+#ifndef TRIVIUM_OPS_PIECES_H
+#define TRIVIUM_OPS_PIECES_H
 
 #include "lib/device/device.h"
 
@@ -11,11 +11,11 @@ extern "C" {
 
 /** to[column][row] = from[row][column], elements of `bytes` bytes, in device memory; to and from do not overlap.
  *  In order on the compute stream. @errors E_DEVICE  @collective{none} */
-enum status tp_pieces_transpose(const struct device *, void *to, const void *from, int64_t rows, int64_t columns,
+enum status pieces_transpose(const struct device *, void *to, const void *from, int64_t rows, int64_t columns,
                                 int64_t bytes);
 
 /** The same on a CUDA stream: to and from as above. @errors E_DEVICE  @collective{none} */
-enum status tp_pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns,
+enum status pieces_transpose_cuda(void *stream, void *to, const void *from, int64_t rows, int64_t columns,
                                      int64_t bytes);
 
 #ifdef __cplusplus

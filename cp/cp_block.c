@@ -1,0 +1,155 @@
+/* Zig-zag: of 2 cp pieces of the sequence rank r has numbers r and 2 cp - 1 - r (axis_zigzag). Of a contiguous cut the
+ * last rank would see all keys and the first only its own, and everyone would wait for the last. Which of r's pieces of
+ * queries meet which of j's pieces of keys:
+ *
+ *   j = r    a causal sequence of its own
+ *   j < r    all queries see the first piece of keys, none the second
+ *   j > r    the second piece of queries sees all keys, the first none
+ *
+ * So apart from the first, a meeting is a rectangle without a mask, half of the square, whoever meets whom.
+ *
+ * Source: Grattafiori et al. 2024 (Llama 3), section 3.3.2. */
+#include "cp/cp_block.h"
+
+#include "lib/ops/attention/attention.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/shapes.h"
+#include <string.h>
+
+enum status cp_attention_shape(const struct call *call, struct type out[MAX_OUT]) {
+    TRY(shape_expect_tags(call, 0, "BT3HD"));
+    const struct axis *a = call->in[0].type->shape.axis;
+    enum dtype dtype = call->in[0].type->dtype;
+    const struct axis own = axis_zigzag('T', a[1].global, call->step->parts, call->step->part);
+    if (!axis_same(&own, &a[1])) return shape_refuse(call, "the sequence is not sharded zig-zag over cp");
+    out[0] = (struct type){dtype, {4, {a[0], a[1], a[3], a[4]}}};
+    out[1] = (struct type){dtype_accumulator(dtype), {3, {a[0], a[3], a[1]}}};
+    return OK;
+}
+
+struct cost cp_attention_cost(const struct call *c, enum row_kind kind) {
+    struct attention_sizes s = attention_sizes(c);
+    struct cost cost = cost_traffic(c, kind);
+    double pairs = (double)(s.B * s.T) * (double)c->in[0].type->shape.axis[1].global * (double)(s.H * s.D);
+    cost.flops = (kind == ROW_BACKWARD_INPUT ? 8 : 4) * pairs;
+    return cost;
+}
+
+/* ---- memory ---- */
+static enum dtype real_of(const struct cp_blocks *x) { return dtype_accumulator(op_dtype(x->call)); }
+
+struct cp_blocks cp_blocks_of(const struct call *call, int n, int n_sums) {
+    struct cp_blocks x = {.call = call, .pair = attention_pair_of(call), .k = attention_pair_cpu(op_dtype(call)),
+                          .n = n, .n_sums = n_sums};
+    const struct attention_pair *p = &x.pair;
+    x.count = 2 * p->B * p->Tq * p->H * p->D;
+    x.bytes = x.count * (int64_t)dtype_size(op_dtype(call));
+    x.sum_bytes = x.count * (int64_t)dtype_size(real_of(&x));
+    x.merge = (struct attention_merge){.B = p->B, .T = p->Tq, .H = p->H, .D = p->D, .n_threads = p->n_threads};
+    return x;
+}
+
+/* The most that a thread needs for one of the three kinds of meetings. */
+static int64_t reals_of_thread(const struct cp_blocks *x, bool backward) {
+    int64_t T = x->pair.Tq, D = x->pair.D, half = T / 2, most = x->k->reals(T, T, D, backward);
+    int64_t wide = x->k->reals(half, T, D, backward), high = x->k->reals(T, half, D, backward);
+    if (wide > most) most = wide;
+    return high > most ? high : most;
+}
+
+/* threads' scratch | blocks | forward: sums of y and lse, and both of a meeting; backward: dq | gradients of blocks. at
+ * NULL: only counted.  @return bytes */
+static int64_t lay_out(struct cp_blocks *x, char *at, bool backward) {
+    int64_t real = (int64_t)dtype_size(real_of(x)), rows = x->count / 2 / x->pair.D * real, end = 0;
+    const struct { void **to; int64_t bytes; bool in_forward, in_backward; } parts[] = {
+        {&x->pair.work, x->pair.n_threads * reals_of_thread(x, backward) * real, true, true},
+        {(void **)&x->blocks, x->n * x->bytes, true, true},
+        {&x->merge.y, x->sum_bytes / 2, true, false}, {&x->merge.lse, rows, true, false},
+        {&x->merge.lse_pair, rows, true, false}, {&x->merge.y_pair, x->bytes / 2, true, false},
+        {&x->dq, x->sum_bytes / 2, false, true}, {(void **)&x->sums, x->n_sums * x->sum_bytes, false, true}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (backward ? !parts[i].in_backward : !parts[i].in_forward) continue;
+        *parts[i].to = at ? at + end : NULL;
+        end += parts[i].bytes;
+    }
+    return end;
+}
+
+int64_t cp_blocks_work(const struct call *call, int n, int n_sums, bool backward) {
+    struct cp_blocks x = cp_blocks_of(call, n, n_sums);
+    return lay_out(&x, NULL, backward);
+}
+
+struct cp_blocks cp_blocks_begin(const struct call *call, int n, int n_sums, bool backward) {
+    struct cp_blocks x = cp_blocks_of(call, n, n_sums);
+    lay_out(&x, call->work, backward);
+    if (backward) memset(x.dq, 0, (size_t)x.sum_bytes / 2);
+    else x.k->merge_begin(&x.merge);
+    return x;
+}
+
+/* ---- who meets whom ---- */
+int cp_peer(const struct call *c, int by) { return (c->step->part + by + c->step->parts) % c->step->parts; }
+
+/* Dense vectors (B,T,H,D) at `at`, from position `first` on. */
+static struct attention_vectors dense(const struct cp_blocks *x, void *at, int64_t first, enum dtype dtype) {
+    int64_t row = x->pair.H * x->pair.D;
+    return (struct attention_vectors){(char *)at + first * row * (int64_t)dtype_size(dtype), x->pair.Tk * row, row};
+}
+
+static void skip(struct attention_vectors *v, int64_t first, enum dtype dtype) {
+    if (v->at) v->at = (char *)v->at + first * v->row * (int64_t)dtype_size(dtype);
+}
+
+/* Own queries from *first on, with keys and values of rank `other`. */
+static struct attention_pair pair_with(const struct cp_blocks *x, int other, char *block, int64_t *first) {
+    int own = x->call->step->part;
+    enum dtype dtype = op_dtype(x->call);
+    struct attention_pair p = x->pair;
+    int64_t half = p.Tq / 2;
+    p.keys = axis_zigzag('T', p.keys.global, x->call->step->parts, other);
+    p.k = dense(x, block, 0, dtype);
+    p.v = dense(x, block + x->bytes / 2, 0, dtype);
+    p.causal = other == own;
+    *first = other > own ? half : 0;
+    if (other < own) p.Tk = half;
+    p.Tq -= *first;
+    if (*first) p.queries = axis_part(&p.queries, 2, 1);
+    skip(&p.q, *first, dtype), skip(&p.y, *first, dtype), skip(&p.dy, *first, dtype);
+    p.lse = (char *)p.lse + *first * (int64_t)dtype_size(real_of(x));
+    return p;
+}
+
+void cp_pack_own(const struct cp_blocks *x, void *block) {
+    const struct attention_pair *p = &x->pair;
+    x->k->pack(&p->k, p->B, p->Tq, p->H * p->D, block);
+    x->k->pack(&p->v, p->B, p->Tq, p->H * p->D, (char *)block + x->bytes / 2);
+}
+
+void cp_meet(struct cp_blocks *x, int other, char *block) {
+    struct attention_pair pair = pair_with(x, other, block, &x->merge.first);
+    pair.y = dense(x, x->merge.y_pair, x->merge.first, op_dtype(x->call));
+    pair.lse = (char *)x->merge.lse_pair + x->merge.first * (int64_t)dtype_size(real_of(x));
+    x->k->forward(&pair);
+    x->k->merge(&x->merge);
+}
+
+void cp_meet_backward(struct cp_blocks *x, int other, char *block, char *sums) {
+    int64_t first;
+    struct attention_pair pair = pair_with(x, other, block, &first);
+    pair.sums = true;
+    pair.dq = dense(x, x->dq, first, real_of(x));
+    pair.dk = dense(x, sums, 0, real_of(x));
+    pair.dv = dense(x, sums + x->sum_bytes / 2, 0, real_of(x));
+    x->k->backward(&pair);
+}
+
+void cp_finish(const struct cp_blocks *x) { x->k->merge_end(&x->merge, x->call->out[0].data, x->call->out[1].data); }
+
+void cp_finish_backward(const struct cp_blocks *x, const char *own_sums) {
+    const struct attention_pair *p = &x->pair;
+    int64_t width = p->H * p->D;
+    x->k->unpack(x->dq, p->B, p->Tq, width, &p->dq, p->add);
+    x->k->unpack(own_sums, p->B, p->Tq, width, &p->dk, p->add);
+    x->k->unpack(own_sums + x->sum_bytes / 2, p->B, p->Tq, width, &p->dv, p->add);
+}

@@ -1,0 +1,52 @@
+/* A rank's queries and the keys of one rank after the other: what the ring (cp_ring.c) and the gather (cp_gather.c)
+ * have in common. */
+#ifndef TRIVIUM_CP_CP_BLOCK_H
+#define TRIVIUM_CP_CP_BLOCK_H
+
+#include "lib/ops/attention/attention_pair.h"
+
+/* Blocks: keys and values of a rank, (2,B,T/cp,H,D), dense; and their gradients, as reals. Ring: 2 of each, in turns.
+ * Gather: one a rank, and one more of gradients. */
+struct cp_blocks {
+    const struct call *call;
+    struct attention_pair pair;          /* of the rank's own queries; cp_pair_with says what it sees */
+    const struct attention_pair_kernels *k;
+    int n, n_sums;                       /* that are there at a time */
+    int64_t count, bytes, sum_bytes;     /* of a block: elements, bytes, bytes of its gradients */
+    char *blocks, *sums;                 /* [n] and, in backward, [n_sums] */
+    void *dq;                            /* reals (B,T/cp,H,D), in backward */
+    struct attention_merge merge;        /* in forward */
+};
+
+/** For a call: without memory / with the call's, nothing met yet. */
+struct cp_blocks cp_blocks_of(const struct call *, int n, int n_sums);
+struct cp_blocks cp_blocks_begin(const struct call *, int n, int n_sums, bool backward);
+int64_t cp_blocks_work(const struct call *, int n, int n_sums, bool backward);
+
+/** The rank `by` further in the ring. */
+int cp_peer(const struct call *, int by);
+static inline char *cp_block(const struct cp_blocks *x, int i) { return x->blocks + (i % x->n) * x->bytes; }
+static inline char *cp_sums(const struct cp_blocks *x, int i) { return x->sums + (i % x->n_sums) * x->sum_bytes; }
+
+/** Own keys and values into a block. */
+void cp_pack_own(const struct cp_blocks *, void *block);
+/** What the queries find at rank `other`, whose keys are in `block`: merged. @collective{none} */
+void cp_meet(struct cp_blocks *, int other, char *block);
+/** Gradients of the same meeting: added to dq and to `sums`. @collective{none} */
+void cp_meet_backward(struct cp_blocks *, int other, char *block, char *sums);
+/** y and lse of all meetings / the gradient of the input. */
+void cp_finish(const struct cp_blocks *);
+void cp_finish_backward(const struct cp_blocks *, const char *own_sums);
+
+/* ---- what both ops declare ---- */
+/** Zig-zag over cp: (B,T,3,H,D) to y (B,T,H,D) and lse (B,H,T). @errors E_CONFIG */
+enum status cp_attention_shape(const struct call *, struct type out[MAX_OUT]);
+/** Flops of the whole sequence's square, as attention counts it: this rank's rows. */
+struct cost cp_attention_cost(const struct call *, enum row_kind);
+
+#define CP_ATTENTION                                                                                                   \
+    .rule = RULE_ATTENTION, .shape = cp_attention_shape, .needs = {.bi_in = IN(0), .bi_out = OUT(0) | OUT(1)},         \
+    .no_grad_out = OUT(1), .out_name = {[1] = "stat"}, .statistic_out = OUT(1), .has_backward_input = true,            \
+    .cost = cp_attention_cost
+
+#endif

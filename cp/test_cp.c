@@ -1,0 +1,102 @@
+/* ranks: 1 2 4 8  device: cpu
+ *
+ * Context parallelism equals the serial run, beside every other technique. */
+#include "cp/cp.h"
+#include "driver/recipe.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct trial { int cp, heads, dp, tp, pp, sp, zero, offload, recompute, schedule, micro; } TRIALS[] = {
+    {.cp = 2}, {.cp = 2, .zero = 1, .micro = 4}, {.cp = 2, .zero = 2}, {.cp = 2, .zero = 3, .micro = 8},
+    {.cp = 2, .recompute = RECOMPUTE_FULL}, {.cp = 2, .recompute = RECOMPUTE_SELECTIVE},
+    {.cp = 4}, {.cp = 4, .zero = 3}, {.cp = 2, .dp = 2}, {.cp = 2, .dp = 2, .zero = 1}, {.cp = 2, .dp = 2, .zero = 3},
+    {.cp = 4, .heads = 2}, {.cp = 4, .heads = 2, .zero = 3, .micro = 4}, {.cp = 4, .heads = 4},
+    {.cp = 2, .tp = 2}, {.cp = 2, .tp = 2, .sp = 1}, {.cp = 2, .tp = 2, .sp = 1, .zero = 2, .micro = 4},
+    {.cp = 2, .pp = 2, .micro = 4}, {.cp = 2, .pp = 2, .micro = 2, .schedule = SCHEDULE_ZB_V},
+    {.cp = 2, .dp = 2, .zero = 1, .offload = OFFLOAD_OPTIMIZER},
+    {.cp = 8}, {.cp = 4, .dp = 2, .zero = 2}, {.cp = 4, .tp = 2}, {.cp = 2, .dp = 2, .tp = 2, .sp = 1, .zero = 3},
+    {.cp = 8, .heads = 2}, {.cp = 4, .heads = 2, .tp = 2, .sp = 1, .zero = 1},
+    {.cp = 4, .heads = 2, .pp = 2, .micro = 4},
+    {.cp = 2, .tp = 2, .pp = 2, .sp = 1, .micro = 4, .recompute = RECOMPUTE_FULL},
+    {.cp = 2, .dp = 2, .pp = 2, .micro = 2, .zero = 1, .schedule = SCHEDULE_INTERLEAVED},
+    {.cp = 2, .pp = 4, .micro = 2, .schedule = SCHEDULE_CHIMERA},
+};
+enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS };
+
+static int at_least_1(int n) { return n ? n : 1; }
+
+static struct plan plan_of(const struct trial *t, int by) {
+    struct plan p = parity_plan();
+    p.mesh.cp = t->cp, p.mesh.dp = at_least_1(t->dp), p.mesh.tp = at_least_1(t->tp), p.mesh.pp = at_least_1(t->pp);
+    cp_options(&p)->by = by;
+    p.mesh.cp_heads = at_least_1(t->heads);
+    p.micro_batch = t->micro ? t->micro : 16 / p.mesh.dp;
+    tp_options(&p)->sp = t->sp;
+    zero_options(&p)->stage = t->zero;
+    zero_options(&p)->offload = t->offload;
+    recompute_options(&p)->kind = t->recompute;
+    pp_options(&p)->schedule = t->schedule ? t->schedule : SCHEDULE_1F1B;
+    pp_options(&p)->chunks = t->schedule == SCHEDULE_INTERLEAVED ? 2 : 1;
+    return p;
+}
+
+static void test_every_layout_with_cp_equals_serial_fp64(void **state) {
+    (void)state;
+    struct plan serial = parity_plan();
+    struct reference reference;
+    int seen = 0, failed = 0;
+    enum status status = reference_init(&reference, &serial);
+    for (int k = 0; agree_all(status == OK) && k < 3 * N_TRIALS; k++) {
+        int i = k / 3, by = k % 3;
+        struct plan p = plan_of(&TRIALS[i], by);
+        struct difference d = {0};
+        if (mesh_n_ranks(&p.mesh) != comm_world_size() || (by != CP_BY_ULYSSES && p.mesh.cp == 8) ||
+            (by == CP_BY_ULYSSES && TRIALS[i].heads))
+            continue;
+        enum status tried = plan_settle(&p, comm_world_size());
+        if (tried == OK) tried = layout_compare(&p, &reference, &d);
+        bool ok = agree_all(tried == OK && d.loss < 1e-10 && d.norm < 1e-10 && d.grad < 1e-10 && d.weight < 1e-10 &&
+                            d.memory == 0 && d.wire < 1e-12 && d.padding == 0);
+        seen++;
+        failed += !ok;
+        if (!ok && comm_is_rank_0())
+            fprintf(stderr,
+                    "cp%d heads%d by %d %s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e\n",
+                    TRIALS[i].cp, TRIALS[i].heads, by, layout_name(&p), status_name(tried), d.loss, d.norm, d.grad,
+                    d.weight, d.memory, d.wire);
+        status_report();
+    }
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_true(seen > 0 || comm_world_size() == 1);
+    assert_int_equal(failed, 0);
+}
+
+static void check_refused(struct plan p, const char *what, const char *remedy) {
+    assert_ok(plan_settle(&p, 0));
+    assert_fails(technique_cp.check(&p), E_CONFIG, what, remedy);
+}
+
+static void test_cp_refuses(void **state) {
+    (void)state;
+    struct plan p = plan_of(&(struct trial){.cp = 8}, CP_BY_RING);
+    check_refused(p, "cp=8 makes 16 pieces", "seq=8");
+    p = plan_of(&(struct trial){.cp = 4, .tp = 4}, CP_BY_ULYSSES);
+    check_refused(p, "heads=8", "cp-by ring");
+    p = plan_of(&(struct trial){.cp = 4, .heads = 3}, CP_BY_RING);
+    check_refused(p, "cp-heads=3 does not divide cp=4", "1, 2, 4");
+    p = plan_of(&(struct trial){.cp = 4, .heads = 2}, CP_BY_ULYSSES);
+    check_refused(p, "cp-by=ulysses", "leave one of them out");
+    p = plan_of(&(struct trial){.cp = 2}, CP_BY_GATHER);
+    p.attention = ATTENTION_MATERIALISED;
+    check_refused(p, "cp-by=gather", "attention=blocked");
+}
+
+TESTS(unit_test(test_every_layout_with_cp_equals_serial_fp64), unit_test(test_cp_refuses))

@@ -1,0 +1,23 @@
+/* An all-to-all as an op: an axis that was sharded becomes whole, and another one is sharded instead.
+ *
+ *   (.., G/n, .., K, ..)  ->  (.., G, .., K/n, ..)     step->reshard: the tags of G and of K
+ *
+ * Backward is the same with the two exchanged. Nothing is computed: the result is bitwise. Before attention, Ulysses
+ * gathers tokens and shards heads; expert parallelism gathers groups of tokens and shards experts.
+ *
+ * G is a run of places on each rank, or the rule says what it was (zig-zag). Sent: S (n-1)/n of the S bytes that a rank
+ * holds, over step->mesh_axis, forward and backward. An exchange takes equal pieces that lie together, so they are
+ * transposed before it, into scratch, and after it (lib/ops/pieces.h):
+ *
+ *   K behind G    (rows, n, K/n ..)  ->  (n, rows, K/n ..)   exchange   (n, outer, G/n ..)  ->  (outer, n, G/n ..)
+ *   K before G    (outer, n, K/n ..) ->  (n, outer, K/n ..)  exchange   (n, rows, G/n ..)   ->  (rows, n, G/n ..)
+ *
+ * Source: Jacobs et al. 2023, "DeepSpeed Ulysses"; Lepikhin et al. 2020, "GShard". */
+#ifndef TRIVIUM_PROGRAM_RESHARD_H
+#define TRIVIUM_PROGRAM_RESHARD_H
+
+#include "lib/ops/op.h"
+
+extern const struct op op_reshard;
+
+#endif
