@@ -39,7 +39,7 @@ static bool cp_wanted(const struct plan *plan) { return plan->mesh.cp > 1 || pla
 
 /* Ranks of cp that shard heads: all of them with ulysses. */
 static void cp_prefer(struct plan *plan) {
-    if (cp_options(plan)->by == CP_BY_ULYSSES && plan->mesh.cp_heads == 1) plan->mesh.cp_heads = plan->mesh.cp;
+    if (cp_options(plan)->by == CP_BY_ULYSSES && plan->mesh.cp_heads <= 1) plan->mesh.cp_heads = plan->mesh.cp;
 }
 
 static enum status check_sizes(const struct plan *plan, int64_t in_ring, int64_t heads) {
@@ -61,12 +61,17 @@ static enum status check_sizes(const struct plan *plan, int64_t in_ring, int64_t
 }
 
 static enum status cp_check(const struct plan *plan) {
-    int64_t heads = plan->mesh.cp_heads, in_ring = plan->mesh.cp / heads;
+    int64_t heads = plan->mesh.cp_heads ? plan->mesh.cp_heads : 1, in_ring = plan->mesh.cp / heads;
     int by = cp_options(plan)->by;
     if (by == CP_BY_ULYSSES && heads != plan->mesh.cp)
-        return FAIL(E_CONFIG, "cp-by=ulysses shards heads over all of cp=%" PRId64 ", and cp-heads=%" PRId64
-                              "; leave one of them out", plan->mesh.cp, heads);
+        return FAIL(E_CONFIG,
+                    "cp-by=ulysses shards heads over all of cp=%" PRId64 ", and cp-heads=%" PRId64
+                    "; leave one of them out",
+                    plan->mesh.cp, heads);
     TRY(check_sizes(plan, in_ring, heads));
+    if (in_ring > 1 && plan->device == PLAN_DEVICE_CUDA)
+        return FAIL(E_CONFIG, "cp-by=%s has no kernels on cuda yet; use cp-by ulysses, or device cpu",
+                    by == CP_BY_RING ? "ring" : "gather");
     if (in_ring > 1 && plan->attention != ATTENTION_BLOCKED)
         return FAIL(E_CONFIG,
                     "cp-by=%s never has all probabilities of a query; use attention=blocked, or cp-by ulysses",
@@ -143,5 +148,4 @@ static enum status cp_rewrite(const struct plan *plan, struct program *p) {
 
 const struct technique technique_cp = {
     .name = "cp", .options = {OPTIONS, 1, sizeof(struct cp_options)}, .wanted = cp_wanted, .prefer = cp_prefer,
-    .check = cp_check,
-    .rewrite = cp_rewrite};
+    .check = cp_check, .rewrite = cp_rewrite};

@@ -56,22 +56,12 @@ static void test_every_layout_with_cp_equals_serial_fp64(void **state) {
     for (int k = 0; agree_all(status == OK) && k < 3 * N_TRIALS; k++) {
         int i = k / 3, by = k % 3;
         struct plan p = plan_of(&TRIALS[i], by);
-        struct difference d = {0};
         if (mesh_n_ranks(&p.mesh) != comm_world_size() || (by != CP_BY_ULYSSES && p.mesh.cp == 8) ||
             (by == CP_BY_ULYSSES && TRIALS[i].heads))
             continue;
         enum status tried = plan_settle(&p, comm_world_size());
-        if (tried == OK) tried = layout_compare(&p, &reference, &d);
-        bool ok = agree_all(tried == OK && d.loss < 1e-10 && d.norm < 1e-10 && d.grad < 1e-10 && d.weight < 1e-10 &&
-                            d.memory == 0 && d.wire < 1e-12 && d.padding == 0);
+        failed += !layout_is_serial(&p, tried, &reference);
         seen++;
-        failed += !ok;
-        if (!ok && comm_is_rank_0())
-            fprintf(stderr,
-                    "cp%d heads%d by %d %s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e\n",
-                    TRIALS[i].cp, TRIALS[i].heads, by, layout_name(&p), status_name(tried), d.loss, d.norm, d.grad,
-                    d.weight, d.memory, d.wire);
-        status_report();
     }
     reference_fini(&reference);
     assert_ok(status);
@@ -97,6 +87,9 @@ static void test_cp_refuses(void **state) {
     p = plan_of(&(struct trial){.cp = 2}, CP_BY_GATHER);
     p.attention = ATTENTION_MATERIALISED;
     check_refused(p, "cp-by=gather", "attention=blocked");
+    p = plan_of(&(struct trial){.cp = 2}, CP_BY_RING);
+    p.device = PLAN_DEVICE_CUDA;
+    check_refused(p, "cp-by=ring", "ulysses");
 }
 
 TESTS(unit_test(test_every_layout_with_cp_equals_serial_fp64), unit_test(test_cp_refuses))

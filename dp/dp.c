@@ -24,7 +24,10 @@
 #include "lib/run/run.h"
 #include <stdlib.h>
 
-static bool dp_wanted(const struct plan *plan) { return plan->mesh.dp > 1 || plan->mesh.cp > 1; }
+static bool dp_wanted(const struct plan *plan) {
+    const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
+    return mesh_size(AXIS_DP, &first) > 1;
+}
 
 static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bucket_mb * 1024 * 1024); }
 

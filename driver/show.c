@@ -201,13 +201,10 @@ static enum status compile_line(const struct plan *plan, int rank, struct memory
     return status;
 }
 
-/* Coordinates, outermost first; cp's only where there is any. */
-static bool has_column(int dim, int64_t cp) { return dim != DIM_CP || cp > 1; }
-
 static void print_memory_line(const struct memory_line *l) {
     printf("%5d ", l->rank);
     for (int d = N_DIMS; d-- > 0;)
-        if (has_column(d, l->place.n.cp)) printf(" %3d", l->place.rank.at[d]);
+        if (mesh_dim_is_shown((enum mesh_dim)d, l->place.n.at[d])) printf(" %3d", l->place.rank.at[d]);
     for (enum role role = 0; role < N_ROLES; role++) printf(" %12" PRId64, l->bytes[role]);
     printf(" %13" PRId64, l->total);
     if (l->host) printf("  + %" PRId64 " in host memory", l->host);
@@ -249,7 +246,7 @@ static enum status show_memory(struct request *q) {
                "kernels, save checkpoints\n rank ",
                q->plan.arch->n_params(&q->plan));
         for (int d = N_DIMS; d-- > 0;)
-            if (has_column(d, q->plan.mesh.cp)) printf(" %3s", mesh_dim_name(d));
+            if (mesh_dim_is_shown((enum mesh_dim)d, q->plan.mesh.at[d])) printf(" %3s", mesh_dim_name(d));
         for (enum role role = 0; role < N_ROLES; role++) printf(" %12s", role_name(role));
         printf(" %13s\n", "total");
     }

@@ -97,7 +97,7 @@ static void print_head(const struct plan *plan, int node) {
     }
     printf("%d ranks =", plan_ranks(plan));
     for (int d = N_DIMS; d-- > 0;)
-        if (d != DIM_CP || plan->mesh.cp > 1)
+        if (mesh_dim_is_shown((enum mesh_dim)d, plan->mesh.at[d]))
             printf(" %s %" PRId64 "%s", mesh_dim_name(d), plan->mesh.at[d], d ? " x" : "");
     printf(", the last innermost; nodes of %d ranks\n"
            "axis groups  ranks  stride  nodes     bytes/step   which ranks (nodes: that a group spreads over; bytes: "

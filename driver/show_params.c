@@ -21,7 +21,8 @@ static struct state_bytes bytes_undivided(const struct plan *plan) {
 
 static struct state_bytes bytes_of(const struct plan *plan, int zero, double params) {
     struct state_bytes x = bytes_undivided(plan);
-    int64_t dp = plan->mesh.dp ? plan->mesh.dp : 1;
+    const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
+    int64_t dp = mesh_size(AXIS_DP, &first);
     return (struct state_bytes){round(params * zero_bytes_per_param(zero, dp, x.weight, 0, 0)),
                                 round(params * zero_bytes_per_param(zero, dp, 0, x.grad, 0)),
                                 round(params * zero_bytes_per_param(zero, dp, 0, 0, x.optim))};
@@ -57,9 +58,11 @@ static void print_json(const struct plan *plan, double params, struct state_byte
 }
 
 static void print_line(const struct plan *plan, double params, struct state_bytes x) {
-    printf("%.0f parameters, dp=%" PRId64 " zero=%" PRId64 " %s: a rank keeps %.4g GB (1e9 bytes) of model states: "
+    char cp[48] = "";
+    if (plan->mesh.cp > 1) snprintf(cp, sizeof cp, " cp=%" PRId64, plan->mesh.cp);
+    printf("%.0f parameters, dp=%" PRId64 "%s zero=%" PRId64 " %s: a rank keeps %.4g GB (1e9 bytes) of model states: "
            "%.4g param + %.4g grad + %.4g optim\n",
-           params, plan->mesh.dp ? plan->mesh.dp : 1, zero_options(plan)->stage, precision_name(plan),
+           params, plan->mesh.dp ? plan->mesh.dp : 1, cp, zero_options(plan)->stage, precision_name(plan),
            (x.weight + x.grad + x.optim) / 1e9, x.weight / 1e9, x.grad / 1e9, x.optim / 1e9);
 }
 

@@ -1,5 +1,6 @@
 #include "tests/layouts.h"
 
+#include "cp/cp.h"
 #include "driver/recipe.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
@@ -39,12 +40,16 @@ static const char *if_more(char text[32], const char *name, int64_t n, int64_t u
 const char *layout_name(const struct plan *p) {
     static const char *const offloads[] = {"", " offload-optimizer", " offload-params"};
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
-    static char name[192];
-    char chunks[32], zero[32];
+    static const char *const cp_forms[] = {"ring", "ulysses", "gather"};
+    static char name[256];
+    char chunks[32], zero[32], cp[64] = "";
     const struct pp_options *pipe = pp_options(p);
     const struct zero_options *z = zero_options(p);
-    snprintf(name, sizeof name, "dp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", (int)p->mesh.dp, (int)p->mesh.tp,
-             (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "", pp_row(p)->name,
+    if (p->mesh.cp > 1)
+        snprintf(cp, sizeof cp, "cp%d %s heads%d ", (int)p->mesh.cp, cp_forms[cp_options(p)->by],
+                 (int)p->mesh.cp_heads);
+    snprintf(name, sizeof name, "%sdp%d tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", cp, (int)p->mesh.dp,
+             (int)p->mesh.tp, (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "", pp_row(p)->name,
              if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch, pipe->split[0] ? " split " : "",
              pipe->split, if_more(zero, "zero", z->stage, 0), offloads[z->offload],
              recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
@@ -308,6 +313,18 @@ static void each_interleaved(const struct plan *base, void (*visit)(void *, cons
             if (plan_settle(&settled, plan_ranks(&p)) == OK && is_legal(&settled)) each_split(&settled, visit, self);
             status_clear();
         }
+}
+
+bool layout_is_serial(const struct plan *p, enum status settled, const struct reference *reference) {
+    struct difference d = {0};
+    enum status status = settled == OK ? layout_compare(p, reference, &d) : settled;
+    bool ok = agree_all(status == OK && d.loss < 1e-10 && d.norm < 1e-10 && d.grad < 1e-10 && d.weight < 1e-10 &&
+                        d.memory == 0 && d.wire < 1e-12 && d.padding == 0);
+    if (!ok && comm_is_rank_0())
+        fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e\n", layout_name(p),
+                status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire);
+    status_report();
+    return ok;
 }
 
 struct plan layout_scheduled_in_company(struct plan serial, int company, int schedule) {

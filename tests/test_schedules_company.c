@@ -22,18 +22,10 @@ static void test_every_schedule_in_company(void **state) {
         for (int k = SCHEDULE_INTERLEAVED + 1; k < N_SYNCHRONOUS; k++) {
             if ((c + k) % 3 && !layouts_want_all()) continue;
             struct plan p = layout_scheduled_in_company(serial, c, k);
-            struct difference d = {0};
             enum status tried = plan_settle(&p, comm_world_size());
             if (filter && !strstr(layout_name(&p), filter)) continue;
-            if (tried == OK) tried = layout_compare(&p, &reference, &d);
-            bool ok = agree_all(tried == OK && d.loss < 1e-10 && d.norm < 1e-10 && d.grad < 1e-10 && d.weight < 1e-10 &&
-                                d.memory == 0 && d.wire < 1e-12 && d.padding == 0);
+            failed += !layout_is_serial(&p, tried, &reference);
             seen++;
-            failed += !ok;
-            if (!ok && comm_is_rank_0())
-                fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e\n",
-                        layout_name(&p), status_name(tried), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire);
-            status_report();
         }
     reference_fini(&reference);
     assert_ok(status);

@@ -58,11 +58,9 @@ static enum status tp_check(const struct plan *plan) {
                     plan_divisors(plan->heads, plan->heads));
     if (tp_options(plan)->sp && plan->mesh.tp == 1)
         return FAIL(E_CONFIG, "sp shards the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
-    int64_t held = plan->seq / (plan->mesh.cp ? plan->mesh.cp : 1);
-    if (tp_options(plan)->sp && held % plan->mesh.tp)
-        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide %s=%" PRId64 "; use %s (1: without sp)",
-                    plan->mesh.tp, plan->mesh.cp > 1 ? "seq / cp" : "seq", held,
-                    plan_divisors(common_divisor(held, plan->heads), plan->heads));
+    if (tp_options(plan)->sp && plan->seq % plan->mesh.tp)
+        return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)",
+                    plan->mesh.tp, plan->seq, plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
     /* A divisor of heads also divides the hidden units of the MLP, 4 x channels. */
     return OK;
 }

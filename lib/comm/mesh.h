@@ -36,6 +36,8 @@ enum mesh_axis {
 /** "tp" and so on, as in options, errors and ledgers. */
 const char *mesh_dim_name(enum mesh_dim);
 const char *mesh_axis_name(enum mesh_axis);
+/** Does a report of layouts name the dimension, of n ranks? tp, dp and pp always, others where n is above 1. Pure. */
+bool mesh_dim_is_shown(enum mesh_dim, int64_t n);
 
 /** Ranks along each dimension, as options give them; and of those along cp, how many shard heads together. 0: not
  * given, and counts as 1. */

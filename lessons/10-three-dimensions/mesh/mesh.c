@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 static const char *const DIMS[N_DIMS] = {[DIM_TP] = "tp", [DIM_CP] = "cp", [DIM_DP] = "dp", [DIM_PP] = "pp"};
+enum { ALWAYS_SHOWN = 1 << DIM_TP | 1 << DIM_DP | 1 << DIM_PP };   /* others where there are ranks along them */
 
 /* Groups of some stages only: the first stage of this one's group; -1: it is alone. */
 static int first_of_ends(const struct mesh_place *p) {
@@ -48,6 +49,7 @@ static const struct axis_row {
 };
 
 const char *mesh_dim_name(enum mesh_dim dim) { return (unsigned)dim < N_DIMS ? DIMS[dim] : "unknown dimension"; }
+bool mesh_dim_is_shown(enum mesh_dim dim, int64_t n) { return ALWAYS_SHOWN >> dim & 1 || n > 1; }
 const char *mesh_axis_name(enum mesh_axis axis) {
     return (unsigned)axis < N_MESH_AXES ? AXES[axis].name : "unknown axis";
 }
