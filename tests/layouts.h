@@ -40,8 +40,9 @@ struct difference {
 /** Train the layout and compare. @collective{world} */
 enum status layout_compare(const struct plan *, const struct reference *, struct difference *);
 
-/** Does the layout equal the serial run in fp64: loss, norm, gradients and weights within 1e-10, no byte off, no padding
- *  trained? settled: what plan_settle said. Where it does not, rank 0 says how far it is off. @collective{world} */
+/** Does the layout equal the serial run in fp64: loss, norm, gradients and weights within 1e-10, no byte off, no
+ *  padding trained? settled: what plan_settle said. Where it does not, rank 0 says how far it is off.
+ *  @collective{world} */
 bool layout_is_serial(const struct plan *, enum status settled, const struct reference *);
 /** Of a run that has done n_steps: memory and wire; rank 0 has the memory of all. @collective{world} */
 enum status layout_compare_bytes(const struct run *, int n_steps, struct difference *);

@@ -179,18 +179,14 @@ static void forward_head(const struct pair_head *x, const struct forward *w) {
     }
 }
 
+static void run_forward(const struct pair_head *x, struct scratch scratch) {
+    struct tile_ahead ahead = ahead_in_forward(x);
+    struct forward w = forward_scratch(&scratch, x->pair->Tq, x->pair->Tk, x->pair->D, &ahead);
+    forward_head(x, &w);
+}
+
 void CPU(attention_pair_forward)(const struct attention_pair *p) {
-    int64_t reals = CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, false);
-#pragma omp parallel for collapse(2) num_threads(p->n_threads)
-    for (int64_t b = 0; b < p->B; b++)
-        for (int64_t h = 0; h < p->H; h++) {
-            struct pair_head head = pair_head_of(p, b, h);
-            struct tile_ahead ahead = ahead_in_forward(&head);
-            struct scratch scratch = {(real *)p->work + omp_get_thread_num() * reals, 0};
-            struct forward w = forward_scratch(&scratch, p->Tq, p->Tk, p->D, &ahead);
-            forward_head(&head, &w);
-            head_is_done(p);
-        }
+    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, false), run_forward);
 }
 
 /* ---- backward ---- */
@@ -272,18 +268,14 @@ static void backward_head(const struct pair_head *x, const struct backward *w) {
     store_gradients(x, &x->pair->dq, 0, x->pair->Tq, w->dq, (real)x->pair->scale);
 }
 
+static void run_backward(const struct pair_head *x, struct scratch scratch) {
+    struct tile_ahead ahead = ahead_in_backward(x);
+    struct backward w = backward_scratch(&scratch, x->pair->Tq, x->pair->Tk, x->pair->D, &ahead);
+    backward_head(x, &w);
+}
+
 void CPU(attention_pair_backward)(const struct attention_pair *p) {
-    int64_t reals = CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, true);
-#pragma omp parallel for collapse(2) num_threads(p->n_threads)
-    for (int64_t b = 0; b < p->B; b++)
-        for (int64_t h = 0; h < p->H; h++) {
-            struct pair_head head = pair_head_of(p, b, h);
-            struct tile_ahead ahead = ahead_in_backward(&head);
-            struct scratch scratch = {(real *)p->work + omp_get_thread_num() * reals, 0};
-            struct backward w = backward_scratch(&scratch, p->Tq, p->Tk, p->D, &ahead);
-            backward_head(&head, &w);
-            head_is_done(p);
-        }
+    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, true), run_backward);
 }
 
 #endif

@@ -35,8 +35,16 @@ static inline struct pair_head pair_head_of(const struct attention_pair *p, int6
     return x;
 }
 
-static inline void head_is_done(const struct attention_pair *p) {
-    if (p->between && omp_get_thread_num() == 0) p->between();
+/* All heads, divided over the threads, each with `reals` of scratch. */
+static inline void each_head(const struct attention_pair *p, int64_t reals,
+                             void (*run)(const struct pair_head *, struct scratch)) {
+#pragma omp parallel for collapse(2) num_threads(p->n_threads)
+    for (int64_t b = 0; b < p->B; b++)
+        for (int64_t h = 0; h < p->H; h++) {
+            struct pair_head head = pair_head_of(p, b, h);
+            run(&head, (struct scratch){(real *)p->work + omp_get_thread_num() * reals, 0});
+            if (p->between && omp_get_thread_num() == 0) p->between();
+        }
 }
 
 static inline void clear(real *x, int64_t n) {
