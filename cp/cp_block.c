@@ -17,13 +17,12 @@
 #include <string.h>
 
 enum status cp_attention_shape(const struct call *call, struct type out[MAX_OUT]) {
-    TRY(shape_expect_tags(call, 0, "BT3HD"));
+    TRY(attention_check(call));
     const struct axis *a = call->in[0].type->shape.axis;
-    enum dtype dtype = call->in[0].type->dtype;
     const struct axis own = axis_zigzag('T', a[1].global, call->step->parts, call->step->part);
     if (!axis_same(&own, &a[1])) return shape_refuse(call, "the sequence is not sharded zig-zag over cp");
-    out[0] = (struct type){dtype, {4, {a[0], a[1], a[3], a[4]}}};
-    out[1] = (struct type){dtype_accumulator(dtype), {3, {a[0], a[3], a[1]}}};
+    out[0] = attention_out(call);
+    out[1] = attention_lse(call);
     return OK;
 }
 
@@ -42,17 +41,19 @@ struct cp_blocks cp_blocks_of(const struct call *call, int n, int n_sums) {
     struct cp_blocks x = {.call = call, .pair = attention_pair_of(call), .k = attention_pair_cpu(op_dtype(call)),
                           .n = n, .n_sums = n_sums};
     const struct attention_pair *p = &x.pair;
-    x.count = 2 * p->B * p->Tq * p->H * p->D;
+    x.count = 2 * p->B * p->Tq * p->H / p->shared_by * p->D;
     x.bytes = x.count * (int64_t)dtype_size(op_dtype(call));
     x.sum_bytes = x.count * (int64_t)dtype_size(real_of(&x));
+    x.queries = p->B * p->Tq * p->H * p->D;
     x.merge = (struct attention_merge){.B = p->B, .T = p->Tq, .H = p->H, .D = p->D, .n_threads = p->n_threads};
     return x;
 }
 
 /* The most that a thread needs for one of the three kinds of meetings. */
 static int64_t reals_of_thread(const struct cp_blocks *x, bool backward) {
-    int64_t T = x->pair.Tq, D = x->pair.D, half = T / 2, most = x->k->reals(T, T, D, backward);
-    int64_t wide = x->k->reals(half, T, D, backward), high = x->k->reals(T, half, D, backward);
+    int64_t T = x->pair.Tq, D = x->pair.D, shared = x->pair.shared_by, half = T / 2;
+    int64_t most = x->k->reals(T, T, D, shared, backward), wide = x->k->reals(half, T, D, shared, backward),
+            high = x->k->reals(T, half, D, shared, backward);
     if (wide > most) most = wide;
     return high > most ? high : most;
 }
@@ -60,13 +61,14 @@ static int64_t reals_of_thread(const struct cp_blocks *x, bool backward) {
 /* threads' scratch | blocks | forward: sums of y and lse, and both of a meeting; backward: dq | gradients of blocks. at
  * NULL: only counted.  @return bytes */
 static int64_t lay_out(struct cp_blocks *x, char *at, bool backward) {
-    int64_t real = (int64_t)dtype_size(real_of(x)), rows = x->count / 2 / x->pair.D * real, end = 0;
+    int64_t real = (int64_t)dtype_size(real_of(x)), elem = (int64_t)dtype_size(op_dtype(x->call));
+    int64_t rows = x->queries / x->pair.D * real, end = 0;
     const struct { void **to; int64_t bytes; bool in_forward, in_backward; } parts[] = {
         {&x->pair.work, x->pair.n_threads * reals_of_thread(x, backward) * real, true, true},
         {(void **)&x->blocks, x->n * x->bytes, true, true},
-        {&x->merge.y, x->sum_bytes / 2, true, false}, {&x->merge.lse, rows, true, false},
-        {&x->merge.lse_pair, rows, true, false}, {&x->merge.y_pair, x->bytes / 2, true, false},
-        {&x->dq, x->sum_bytes / 2, false, true}, {(void **)&x->sums, x->n_sums * x->sum_bytes, false, true}};
+        {&x->merge.y, x->queries * real, true, false}, {&x->merge.lse, rows, true, false},
+        {&x->merge.lse_pair, rows, true, false}, {&x->merge.y_pair, x->queries * elem, true, false},
+        {&x->dq, x->queries * real, false, true}, {(void **)&x->sums, x->n_sums * x->sum_bytes, false, true}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (backward ? !parts[i].in_backward : !parts[i].in_forward) continue;
         *parts[i].to = at ? at + end : NULL;
@@ -83,7 +85,7 @@ int64_t cp_blocks_work(const struct call *call, int n, int n_sums, bool backward
 struct cp_blocks cp_blocks_begin(const struct call *call, int n, int n_sums, bool backward) {
     struct cp_blocks x = cp_blocks_of(call, n, n_sums);
     lay_out(&x, call->work, backward);
-    if (backward) memset(x.dq, 0, (size_t)x.sum_bytes / 2);
+    if (backward) memset(x.dq, 0, (size_t)x.queries * dtype_size(real_of(&x)));
     else x.k->merge_begin(&x.merge);
     return x;
 }
@@ -91,10 +93,14 @@ struct cp_blocks cp_blocks_begin(const struct call *call, int n, int n_sums, boo
 /* ---- who meets whom ---- */
 int cp_peer(const struct call *c, int by) { return (c->step->part + by + c->step->parts) % c->step->parts; }
 
-/* Dense vectors (B,T,H,D) at `at`, from position `first` on. */
+/* Dense vectors of the queries' places (B,T,H,D) at `at`, from position `first` on; and of the keys' (B,T,J,D). */
 static struct attention_vectors dense(const struct cp_blocks *x, void *at, int64_t first, enum dtype dtype) {
     int64_t row = x->pair.H * x->pair.D;
-    return (struct attention_vectors){(char *)at + first * row * (int64_t)dtype_size(dtype), x->pair.Tk * row, row};
+    return (struct attention_vectors){(char *)at + first * row * (int64_t)dtype_size(dtype), x->pair.Tk * row, row, 1};
+}
+static struct attention_vectors dense_keys(const struct cp_blocks *x, void *at) {
+    int64_t shared = x->pair.shared_by, row = x->pair.H / shared * x->pair.D;
+    return (struct attention_vectors){at, x->pair.Tk * row, row, shared};
 }
 
 static void skip(struct attention_vectors *v, int64_t first, enum dtype dtype) {
@@ -108,8 +114,8 @@ static struct attention_pair pair_with(const struct cp_blocks *x, int other, cha
     struct attention_pair p = x->pair;
     int64_t half = p.Tq / 2;
     p.keys = axis_zigzag('T', p.keys.global, x->call->step->parts, other);
-    p.k = dense(x, block, 0, dtype);
-    p.v = dense(x, block + x->bytes / 2, 0, dtype);
+    p.k = dense_keys(x, block);
+    p.v = dense_keys(x, block + x->bytes / 2);
     p.causal = other == own;
     *first = other > own ? half : 0;
     if (other < own) p.Tk = half;
@@ -122,8 +128,9 @@ static struct attention_pair pair_with(const struct cp_blocks *x, int other, cha
 
 void cp_pack_own(const struct cp_blocks *x, void *block) {
     const struct attention_pair *p = &x->pair;
-    x->k->pack(&p->k, p->B, p->Tq, p->H * p->D, block);
-    x->k->pack(&p->v, p->B, p->Tq, p->H * p->D, (char *)block + x->bytes / 2);
+    int64_t width = p->H / p->shared_by * p->D;
+    x->k->pack(&p->k, p->B, p->Tq, width, block);
+    x->k->pack(&p->v, p->B, p->Tq, width, (char *)block + x->bytes / 2);
 }
 
 void cp_meet(struct cp_blocks *x, int other, char *block) {
@@ -139,8 +146,8 @@ void cp_meet_backward(struct cp_blocks *x, int other, char *block, char *sums) {
     struct attention_pair pair = pair_with(x, other, block, &first);
     pair.sums = true;
     pair.dq = dense(x, x->dq, first, real_of(x));
-    pair.dk = dense(x, sums, 0, real_of(x));
-    pair.dv = dense(x, sums + x->sum_bytes / 2, 0, real_of(x));
+    pair.dk = dense_keys(x, sums);
+    pair.dv = dense_keys(x, sums + x->sum_bytes / 2);
     x->k->backward(&pair);
 }
 
@@ -148,8 +155,8 @@ void cp_finish(const struct cp_blocks *x) { x->k->merge_end(&x->merge, x->call->
 
 void cp_finish_backward(const struct cp_blocks *x, const char *own_sums) {
     const struct attention_pair *p = &x->pair;
-    int64_t width = p->H * p->D;
-    x->k->unpack(x->dq, p->B, p->Tq, width, &p->dq, p->add);
-    x->k->unpack(own_sums, p->B, p->Tq, width, &p->dk, p->add);
-    x->k->unpack(own_sums + x->sum_bytes / 2, p->B, p->Tq, width, &p->dv, p->add);
+    int64_t width = p->H * p->D, shared = width / p->shared_by;
+    x->k->unpack(x->dq, p->B, p->Tq, width, &p->dq, p->add_queries);
+    x->k->unpack(own_sums, p->B, p->Tq, shared, &p->dk, p->add_keys);
+    x->k->unpack(own_sums + x->sum_bytes / 2, p->B, p->Tq, shared, &p->dv, p->add_keys);
 }

@@ -5,7 +5,7 @@
 
 #include "lib/ops/attention/attention_pair.h"
 
-/* Blocks: keys and values of a rank, (2,B,T/cp,H,D), dense; and their gradients, as reals. Ring: 2 of each, in turns.
+/* Blocks: keys and values of a rank, (2,B,T/cp,J,D), dense; and their gradients, as reals. Ring: 2 of each, in turns.
  * Gather: one a rank, and one more of gradients. */
 struct cp_blocks {
     const struct call *call;
@@ -13,6 +13,7 @@ struct cp_blocks {
     const struct attention_pair_kernels *k;
     int n, n_sums;                       /* that are there at a time */
     int64_t count, bytes, sum_bytes;     /* of a block: elements, bytes, bytes of its gradients */
+    int64_t queries;                     /* elements of the rank's queries */
     char *blocks, *sums;                 /* [n] and, in backward, [n_sums] */
     void *dq;                            /* reals (B,T/cp,H,D), in backward */
     struct attention_merge merge;        /* in forward */
@@ -45,7 +46,7 @@ enum status cp_attention_shape(const struct call *, struct type out[MAX_OUT]);
 struct cost cp_attention_cost(const struct call *, enum row_kind);
 
 #define CP_ATTENTION                                                                                                   \
-    .rule = RULE_ATTENTION, .shape = cp_attention_shape, .needs = {.bi_in = IN(0), .bi_out = OUT(0) | OUT(1)},         \
+    .rule = RULE_ATTENTION, .shape = cp_attention_shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)},         \
     .no_grad_out = OUT(1), .out_name = {[1] = "stat"}, .statistic_out = OUT(1), .has_backward_input = true,            \
     .cost = cp_attention_cost
 

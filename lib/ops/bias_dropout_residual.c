@@ -7,7 +7,7 @@
 static enum status bias_dropout_residual_shape(const struct call *call, struct type out[MAX_OUT]) {
     TRY(shape_expect_tags(call, 0, "BTC"));
     TRY(shape_expect_tags(call, 1, "BTC"));
-    TRY(shape_expect_vector(call, 0));
+    if (call->step->n_weight > 0) TRY(shape_expect_vector(call, 0));
     if (!shape_same(&call->in[0].type->shape, &call->in[1].type->shape) ||
         call->in[0].type->dtype != call->in[1].type->dtype)
         return shape_refuse(call, "x and residual differ in type");
@@ -46,4 +46,20 @@ const struct op op_bias_dropout_residual = {
     .cost = cost_traffic,
     .kernels = {[DEVICE_CPU] = KERNELS_FBW(bias_dropout_residual, cpu),
                 WITH_CUDA([DEVICE_CUDA] = KERNELS_FBW(bias_dropout_residual, cuda))},
+};
+
+const struct op op_dropout_residual = {
+    .name = "dropout_residual",
+    .rule = RULE_DROPOUT,
+    .shape = bias_dropout_residual_shape,
+    .needs = {.bi_out = OUT(1)},
+    .no_grad_out = OUT(1),
+    .out_name = {[1] = "mask"},
+    .dropout_out = OUT(1),
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_VIEW,
+    .alias_in = 1,
+    .has_backward_input = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(bias_dropout_residual, cpu)},
 };

@@ -6,7 +6,8 @@ kernel CPU(bias_dropout_residual_forward), CPU(bias_dropout_residual_backward_in
     CPU(bias_dropout_residual_backward_weight);
 
 enum status CPU(bias_dropout_residual_forward)(const struct call *call) {
-    const elem *x = call->in[0].data, *residual = call->in[1].data, *b = call->weight[0].data;
+    const elem *x = call->in[0].data, *residual = call->in[1].data;
+    const elem *b = call->step->n_weight > 0 ? call->weight[0].data : NULL;
     elem *y = call->out[0].data;
     struct rows rows = rows_of(call->in[0].type);
     struct dropout dropout = dropout_of(call);
@@ -14,11 +15,12 @@ enum status CPU(bias_dropout_residual_forward)(const struct call *call) {
     for (int64_t r = 0; r < rows.n; r++)
         for (int64_t first = 0; first < rows.C; first += COLUMNS) {
             int64_t at = r * rows.C + first, n = min64(COLUMNS, rows.C - first);
-            real m[COLUMNS];
+            real m[COLUMNS], bias[COLUMNS] = {0};
+            for (int64_t c = 0; c < n && b; c++) bias[c] = load(b[first + c]);
             row_factors_forward(&dropout, &rows, m, r, first, n);
 #pragma omp simd /* y may lie over x, element for element */
             for (int64_t c = 0; c < n; c++)
-                y[at + c] = store(load(residual[at + c]) + m[c] * (load(x[at + c]) + load(b[first + c])));
+                y[at + c] = store(load(residual[at + c]) + m[c] * (load(x[at + c]) + bias[c]));
         }
     return OK;
 }

@@ -46,6 +46,7 @@ struct step {
         struct head_rule head;
         struct gather_rule gather;
         struct reshard_rule reshard;
+        struct rope_rule rope;
     };
 };
 

@@ -5,7 +5,7 @@
 
 #include "lib/device/tensor.h"
 
-enum op_rule { RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_HEAD, RULE_GATHER, RULE_RESHARD };
+enum op_rule { RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE };
 
 /* add_position, bias_dropout_residual (dropout.h). */
 struct dropout_rule {
@@ -20,6 +20,9 @@ struct attention_rule {
     struct dropout_rule dropout;         /* of the probabilities */
     enum attention_core core;
 };
+
+/* rope: the base of its angles. */
+struct rope_rule { double theta; };
 
 /* linear_cross_entropy. */
 struct head_rule { int64_t rows; };      /* tokens whose logits exist at a time; 0: all */

@@ -19,6 +19,14 @@ static void make_with(struct op_case *c, enum dtype dtype, bool store) {
     op_case_finish(c);
 }
 static void make(struct op_case *c, enum dtype dtype) { make_with(c, dtype, false); }
+static void make_without_bias(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_dropout_residual, 1);
+    c->step.dropout.p = p;
+    c->settings.first_sample = first_b;
+    op_case_input(c, part_type(dtype));
+    op_case_input(c, part_type(dtype));
+    op_case_finish(c);
+}
 static void make_store(struct op_case *c, enum dtype dtype) { make_with(c, dtype, true); }
 
 static void test_bias_dropout_residual_gradient_is_the_slope(void **state) {
@@ -35,6 +43,26 @@ static void test_bias_dropout_residual_in_every_precision(void **state) {
     op_case_check_precisions(make, 14, 0);
     op_case_check_aliases(make);
     op_case_check_threads(make);
+    n_channels = 5;
+}
+
+/* The same bits as with a bias of zero. */
+static void test_dropout_residual_has_no_bias(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CPU) return;
+    for (n_channels = 5; n_channels <= 77; n_channels += 72) {
+        struct op_case c, with;
+        op_case_check_gradients(make_without_bias);
+        make_without_bias(&c, FP64);
+        make(&with, FP64);
+        memset(with.weight[0].data, 0, (size_t)type_bytes(&with.weight_type[0]));
+        op_case_run_all(&c);
+        op_case_run_all(&with);
+        assert_close(tensor_error(&c.out[0], &with.out[0]), 0, 0);
+        assert_close(tensor_error(&c.din[0], &with.din[0]), 0, 0);
+        op_case_free(&c);
+        op_case_free(&with);
+    }
     n_channels = 5;
 }
 
@@ -104,7 +132,7 @@ static void test_evaluation_does_not_drop(void **state) {
     op_case_free(&c);
 }
 
-TESTS(unit_test(test_bias_dropout_residual_gradient_is_the_slope),
+TESTS(unit_test(test_dropout_residual_has_no_bias), unit_test(test_bias_dropout_residual_gradient_is_the_slope),
       unit_test(test_bias_dropout_residual_in_every_precision), unit_test(test_dropout_draws_by_global_index),
       unit_test(test_stored_mask_is_the_redrawn_one),
       unit_test(test_bias_dropout_residual_shards_make_the_whole), unit_test(test_evaluation_does_not_drop))

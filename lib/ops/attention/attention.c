@@ -7,40 +7,81 @@
 #include <math.h>
 
 struct attention_sizes attention_sizes(const struct call *call) {
-    const struct axis *a = call->in[0].type->shape.axis;
-    struct attention_sizes s = {
-        a[0].n, a[1].n, a[3].n, a[4].n, 3 * a[3].n * a[4].n, a[3].first, 1 / sqrt((double)a[4].n)};
+    const struct shape *q = &call->in[0].type->shape;
+    const struct axis *a = q->axis, *h = &a[q->n_axes - 2];
+    struct attention_sizes s = {.B = a[0].n, .T = a[1].n, .H = h->n, .D = h[1].n, .J = h->n, .first_head = h->first,
+                                .scale = 1 / sqrt((double)h[1].n)};
+    s.row = s.key_row = 3 * s.H * s.D;
+    if (call->step->n_in == 1) return s;
+    s.J = call->in[1].type->shape.axis[3].n;
+    s.row = s.H * s.D;
+    s.key_row = 2 * s.J * s.D;
     return s;
 }
 
-/* Axes B, T, H, D of in[0]. */
-static enum status check_axes(const struct call *call) {
-    const struct axis *a = call->in[0].type->shape.axis;
-    TRY(shape_expect_tags(call, 0, "BT3HD"));
-    if (axis_is_sharded(&a[1])) return shape_refuse(call, "attention needs the whole sequence");
-    if (a[2].n != 3 || axis_is_sharded(&a[4]))
+/* Queries (B,T,H,D), keys and values (B,T,2,J,D), of the same places; every head's keys are here. */
+static enum status check_shared(const struct call *call) {
+    TRY(shape_expect_tags(call, 0, "BTHD"));
+    TRY(shape_expect_tags(call, 1, "BT2JD"));
+    const struct axis *q = call->in[0].type->shape.axis, *kv = call->in[1].type->shape.axis;
+    if (!axis_same(&q[0], &kv[0]) || !axis_same(&q[1], &kv[1]) || !axis_same(&q[3], &kv[4]) || kv[2].n != 2 ||
+        call->in[0].type->dtype != call->in[1].type->dtype)
+        return shape_refuse(call, "queries and keys differ in samples, positions, the head's size or type");
+    if (q[2].n % kv[3].n || q[2].first * kv[3].n != kv[3].first * q[2].n)
+        return shape_refuse(call, "the heads' keys are not here: as many heads must share each key head");
+    if (call->on == DEVICE_CUDA) return shape_refuse(call, "shared keys have no kernels on CUDA yet: use the cpu");
+    return OK;
+}
+
+enum status attention_check(const struct call *call) {
+    if (call->step->n_in > 1) TRY(check_shared(call));
+    else TRY(shape_expect_tags(call, 0, "BT3HD"));
+    const struct shape *q = &call->in[0].type->shape;
+    const struct axis *d = &q->axis[q->n_axes - 1];
+    if (axis_is_sharded(d) || (q->n_axes == 5 && q->axis[2].n != 3))
         return shape_refuse(call, "query, key, value and the head must be whole");
-    if (call->on == DEVICE_CUDA && a[4].n > ATTENTION_CUDA_MAX_D)
+    if (call->on == DEVICE_CUDA && d->n > ATTENTION_CUDA_MAX_D)
         return shape_refuse(call, "a head on CUDA has at most 128 channels: use more heads, or the cpu");
     return OK;
 }
 
+struct type attention_out(const struct call *call) {
+    const struct type *q = call->in[0].type;
+    const struct axis *a = q->shape.axis, *h = &a[q->shape.n_axes - 2];
+    return (struct type){q->dtype, {4, {a[0], a[1], h[0], h[1]}}};
+}
+
+/* Axes B, H, and after them `more`. */
+static struct shape shape_by_head(const struct call *call) {
+    struct shape y = attention_out(call).shape;
+    return (struct shape){3, {y.axis[0], y.axis[2], y.axis[1]}};
+}
+
+struct type attention_lse(const struct call *call) {
+    return (struct type){dtype_accumulator(call->in[0].type->dtype), shape_by_head(call)};
+}
+
+static enum status check_whole(const struct call *call) {
+    TRY(attention_check(call));
+    if (axis_is_sharded(&call->in[0].type->shape.axis[1]))
+        return shape_refuse(call, "attention needs the whole sequence");
+    return OK;
+}
+
 static enum status blocked_shape(const struct call *call, struct type out[MAX_OUT]) {
-    TRY(check_axes(call));
+    TRY(check_whole(call));
     WITH_CUDA(TRY(attention_cudnn_check(call));)
-    enum dtype dtype = call->in[0].type->dtype;
-    const struct axis *a = call->in[0].type->shape.axis;
-    out[0] = (struct type){dtype, {4, {a[0], a[1], a[3], a[4]}}};
-    out[1] = (struct type){dtype_accumulator(dtype), {3, {a[0], a[3], a[1]}}};
+    out[0] = attention_out(call);
+    out[1] = attention_lse(call);
     return OK;
 }
 
 static enum status materialised_shape(const struct call *call, struct type out[MAX_OUT]) {
-    TRY(check_axes(call));
-    enum dtype dtype = call->in[0].type->dtype;
-    const struct axis *a = call->in[0].type->shape.axis;
-    out[0] = (struct type){dtype, {4, {a[0], a[1], a[3], a[4]}}};
-    out[1] = out[2] = out[3] = (struct type){dtype, {4, {a[0], a[3], a[1], a[1]}}};
+    TRY(check_whole(call));
+    out[0] = attention_out(call);
+    out[1] = (struct type){out[0].dtype, shape_by_head(call)};
+    out[1].shape.axis[out[1].shape.n_axes++] = out[0].shape.axis[1];
+    out[2] = out[3] = out[1];
     out[2].dtype = UINT8;
     return OK;
 }
@@ -57,13 +98,13 @@ const char *attention_core_text(enum attention_core core, enum dtype dtype, int6
 
 int attention_threads(const struct call *call) {
     struct attention_sizes s = attention_sizes(call);
-    int64_t n = call->n_threads, heads = s.B * s.H;
+    int64_t n = call->n_threads, heads = s.B * s.J;
     return (int)(n < heads ? n : heads);
 }
 
 static int64_t blocked_reals(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
-    return attention_pair_cpu(op_dtype(call))->reals(s.T, s.T, s.D, kind == ROW_BACKWARD_INPUT);
+    return attention_pair_cpu(op_dtype(call))->reals(s.T, s.T, s.D, s.H / s.J, kind == ROW_BACKWARD_INPUT);
 }
 
 /* Forward: a row of the mask, a row of p. Backward: a row of dp, a row of the mask; dk and dv of the sequence, a row of
@@ -116,12 +157,14 @@ const struct attention_pair_kernels *attention_pair_cpu(enum dtype d) {
     return &kernels[d];
 }
 
-/* Query, key or value in (B,T,3,H,D). */
-static struct attention_vectors part_of(const struct call *call, const struct tensor *qkv, int part) {
+/* Query, key or value (part 0, 1, 2) in one tensor (B,T,3,H,D), or in two. */
+static struct attention_vectors part_of(const struct call *call, const struct tensor *in, int part) {
     struct attention_sizes s = attention_sizes(call);
-    char *at = qkv->data;
-    return (struct attention_vectors){at ? at + part * s.H * s.D * (int64_t)dtype_size(op_dtype(call)) : NULL,
-                                      s.T * s.row, s.row};
+    bool is_key = part > 0, apart = call->step->n_in > 1;
+    char *at = in[apart && is_key].data;
+    int64_t before = apart && is_key ? part - 1 : part, row = is_key ? s.key_row : s.row;
+    if (at) at += before * s.J * s.D * (int64_t)dtype_size(op_dtype(call));
+    return (struct attention_vectors){at, s.T * row, row, is_key ? s.H / s.J : 1};
 }
 
 struct attention_pair attention_pair_of(const struct call *call) {
@@ -129,13 +172,14 @@ struct attention_pair attention_pair_of(const struct call *call) {
     const struct axis *T = &call->in[0].type->shape.axis[1];
     int64_t row = s.H * s.D, sample = s.T * row;
     return (struct attention_pair){
-        .B = s.B, .H = s.H, .D = s.D, .Tq = s.T, .Tk = s.T, .scale = s.scale, .causal = true,
+        .B = s.B, .H = s.H, .D = s.D, .shared_by = s.H / s.J, .Tq = s.T, .Tk = s.T, .scale = s.scale, .causal = true,
         .dropout = dropout_of(call), .queries = *T, .keys = *T, .first_head = s.first_head,
-        .q = part_of(call, &call->in[0], 0), .k = part_of(call, &call->in[0], 1), .v = part_of(call, &call->in[0], 2),
-        .dq = part_of(call, &call->din[0], 0), .dk = part_of(call, &call->din[0], 1),
-        .dv = part_of(call, &call->din[0], 2), .y = {call->out[0].data, sample, row},
-        .dy = {call->dout[0].data, sample, row}, .lse = call->out[1].data, .lse_row = s.T,
-        .add = call->accumulate & 1, .n_threads = attention_threads(call), .work = call->work};
+        .q = part_of(call, call->in, 0), .k = part_of(call, call->in, 1), .v = part_of(call, call->in, 2),
+        .dq = part_of(call, call->din, 0), .dk = part_of(call, call->din, 1), .dv = part_of(call, call->din, 2),
+        .y = {call->out[0].data, sample, row, 1}, .dy = {call->dout[0].data, sample, row, 1}, .lse = call->out[1].data, .lse_row = s.T,
+        .add_queries = call->accumulate & 1,
+        .add_keys = call->accumulate >> (call->step->n_in - 1) & 1,
+        .n_threads = attention_threads(call), .work = call->work};
 }
 
 static enum status blocked_forward(const struct call *call) {
@@ -158,7 +202,7 @@ const struct op op_attention_blocked = {
     .name = "attention_blocked",
     .rule = RULE_ATTENTION,
     .shape = blocked_shape,
-    .needs = {.bi_in = IN(0), .bi_out = OUT(0) | OUT(1)},
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)},
     .no_grad_out = OUT(1),
     .out_name = {[1] = "stat"},
     .statistic_out = OUT(1),
@@ -173,7 +217,7 @@ const struct op op_attention_materialised = {
     .name = "attention_materialised",
     .rule = RULE_ATTENTION,
     .shape = materialised_shape,
-    .needs = {.bi_in = IN(0), .bi_out = OUT(1) | OUT(2) | OUT(3)},
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1) | OUT(2) | OUT(3)},
     .no_grad_out = OUT(1) | OUT(2) | OUT(3),
     .out_name = {[1] = "probs", "mask", "dropped"},
     .dropout_out = OUT(2) | OUT(3),

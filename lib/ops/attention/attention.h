@@ -1,4 +1,4 @@
-/* Causal self-attention. For each sample b and head h, with q, k, v (T,D) the three parts of in[0]:
+/* Causal self-attention. For each sample b and head h, with its queries, keys and values q, k, v (T,D):
  *
  *   s[t,j] = q[t] . k[j] / sqrt(D) for j <= t     p[t,j] = e^(s[t,j] - lse[t])     lse[t] = log sum_j e^s[t,j]
  *   y[t] = sum_j m[t,j] p[t,j] v[j]               m = 0 or 1/(1-p_drop): dropout on probabilities (dropout.h)
@@ -7,7 +7,13 @@
  *   ds[t,j] = p[t,j] (m[t,j] dy[t] . v[j] - delta[t])
  *   dq[t] = sum_j ds[t,j] k[j] / sqrt(D)    dk[j] = sum_t ds[t,j] q[t] / sqrt(D)    dv[j] = sum_t m[t,j] p[t,j] dy[t]
  *
- * in[0] qkv (B,T,3,H,D)   out[0] y (B,T,H,D)   Heads may be a shard; the sequence must be whole.
+ * in[0] qkv (B,T,3,H,D)                          every head has keys of its own
+ * in[0] q (B,T,H,D)   in[1] kv (B,T,2,J,D)       H/J heads share each of J key heads: head h reads key head h / (H/J)
+ * out[0] y (B,T,H,D)
+ *
+ * Heads may be a shard; the sequence must be whole. Sharing makes what is kept of the past to generate from J/H as
+ * large (attention_cached.h); a shared dk or dv is the sum over its heads. Source: Shazeer 2019; Ainslie et al. 2023
+ * (grouped-query attention).
  *
  * Two ops, one function:
  *
@@ -33,17 +39,22 @@ extern "C" {
 
 extern const struct op op_attention_blocked, op_attention_materialised;
 
-/** Sizes of a call, from in[0]. */
+/** Sizes of a call, from in[0] and in[1]. */
 struct attention_sizes {
-    int64_t B, T, H, D;
-    int64_t row;              /* elements from one position of qkv to the next: 3 H D */
+    int64_t B, T, H, D, J;    /* J: heads of keys; H where none is shared */
+    int64_t row, key_row;     /* elements from one position of the queries to the next, and of keys and values */
     int64_t first_head;       /* global index of head 0 */
     double scale;             /* 1 / sqrt(D) */
 };
 struct attention_sizes attention_sizes(const struct call *);
+/** Queries, keys and values fit together; their T may be sharded. @errors E_CONFIG */
+enum status attention_check(const struct call *);
+/** y (B,T,H,D), and lse (B,H,T) in the accumulator's dtype, of a call that passed it. */
+struct type attention_out(const struct call *);
+struct type attention_lse(const struct call *);
 
-/** Heads are worked on in parallel: how many threads have scratch, and how many reals each. A thread's last real is
- * written in every row, so that the planned bytes are the touched ones. */
+/** Heads that share keys are worked on in turn, others in parallel: how many threads have scratch, and how many reals
+ *  each. A thread's last real is written in every row, so that the planned bytes are the touched ones. */
 int attention_threads(const struct call *);
 int64_t attention_materialised_reals(const struct call *, enum row_kind);
 

@@ -168,7 +168,7 @@ static void forward_keys(const struct pair_head *x, const struct forward *w, int
 
 static void forward_head(const struct pair_head *x, const struct forward *w) {
     const struct attention_pair *p = x->pair;
-    load_keys(x, w);
+    if (is_first_of_keys(x)) load_keys(x, w);
     for (int64_t t0 = 0; t0 < p->Tq; t0 += TILE) {
         int64_t nq = min64(TILE, p->Tq - t0);
         load_tile(w->q, x->q + t0 * p->q.row, p->q.row, nq, p->D, (real)p->scale);
@@ -186,7 +186,7 @@ static void run_forward(const struct pair_head *x, struct scratch scratch) {
 }
 
 void CPU(attention_pair_forward)(const struct attention_pair *p) {
-    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, false), run_forward);
+    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, p->shared_by, false), run_forward);
 }
 
 /* ---- backward ---- */
@@ -196,9 +196,11 @@ struct backward {
     struct tile_ahead *ahead;
 };
 
-static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D,
+/* dk and dv are of a tile of keys; of all keys where several heads add to them. */
+static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D, int64_t shared_by,
                                         struct tile_ahead *ahead) {
     int64_t queries = Tq * D, keys = min64(TILE, Tk) * D, square = min64(TILE, Tq) * min64(TILE, Tk);
+    int64_t sums = shared_by > 1 ? Tk * D : keys;
     struct backward w = {.ahead = ahead};
     w.q = take(x, queries);
     w.dy = take(x, queries);
@@ -208,19 +210,22 @@ static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t T
     w.k = take(x, keys);
     w.k_transposed = take(x, keys);
     w.v_transposed = take(x, keys);
-    w.dk = take(x, keys);
-    w.dv = take(x, keys);
+    w.dk = take(x, sums);
+    w.dv = take(x, sums);
     w.p = take(x, square);
     w.ds = take(x, square);
     return w;
 }
 
-int64_t CPU(attention_pair_reals)(int64_t Tq, int64_t Tk, int64_t D, bool backward) {
+int64_t CPU(attention_pair_reals)(int64_t Tq, int64_t Tk, int64_t D, int64_t shared_by, bool backward) {
     struct scratch x = {NULL, 0};
-    if (backward) backward_scratch(&x, Tq, Tk, D, NULL);
+    if (backward) backward_scratch(&x, Tq, Tk, D, shared_by, NULL);
     else forward_scratch(&x, Tq, Tk, D, NULL);
     return x.n;
 }
+
+/* Where in dk and dv the tile of keys at j0 is. */
+static int64_t sums_at(const struct pair_head *x, int64_t j0) { return x->pair->shared_by > 1 ? j0 * x->pair->D : 0; }
 
 /* What all queries of the head need: q / sqrt(D), dy, lse and delta. */
 static void load_queries(const struct pair_head *x, const struct backward *w) {
@@ -233,7 +238,7 @@ static void load_queries(const struct pair_head *x, const struct backward *w) {
 /* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
 static void backward_tile(const struct pair_head *x, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                           int64_t nk) {
-    int64_t D = x->pair->D;
+    int64_t D = x->pair->D, sums = sums_at(x, j0);
     bool diagonal = is_diagonal(x, t0, j0);
     const real *q = w->q + t0 * D, *dy = w->dy + t0 * D;
     scores(x, w->ahead, w->p, q, w->k_transposed, t0, nq, j0, nk);
@@ -241,24 +246,25 @@ static void backward_tile(const struct pair_head *x, const struct backward *w, i
     tile_multiply_add(part_if(diagonal, TILE_C_LOWER), w->ahead, w->ds, nq, nk, D, dy, D, 1, w->v_transposed);
     for (int64_t i = 0; i < nq; i++)
         score_gradient(x, w->p + i * nk, w->ds + i * nk, w->lse[t0 + i], w->delta[t0 + i], t0 + i, j0, nk);
-    tile_multiply_add(part_if(diagonal, TILE_A_UPPER), w->ahead, w->dv, nk, D, nq, w->p, 1, nk, dy);
-    tile_multiply_add(part_if(diagonal, TILE_A_UPPER), w->ahead, w->dk, nk, D, nq, w->ds, 1, nk, q);
+    tile_multiply_add(part_if(diagonal, TILE_A_UPPER), w->ahead, w->dv + sums, nk, D, nq, w->p, 1, nk, dy);
+    tile_multiply_add(part_if(diagonal, TILE_A_UPPER), w->ahead, w->dk + sums, nk, D, nq, w->ds, 1, nk, q);
     tile_multiply_add(part_if(diagonal, TILE_A_LOWER), w->ahead, w->dq + t0 * D, nq, D, nk, w->ds, nk, 1, w->k);
 }
 
 static void backward_keys(const struct pair_head *x, const struct backward *w, int64_t j0) {
     const struct attention_pair *p = x->pair;
     int64_t D = p->D, nk = min64(TILE, p->Tk - j0);
+    real *dk = w->dk + sums_at(x, j0), *dv = w->dv + sums_at(x, j0);
     load_tile(w->k, x->v + j0 * p->v.row, p->v.row, nk, D, 1);
     transpose_tile(w->v_transposed, w->k, nk, D);
     load_tile(w->k, x->k + j0 * p->k.row, p->k.row, nk, D, 1);
     transpose_tile(w->k_transposed, w->k, nk, D);
-    clear(w->dk, nk * D);
-    clear(w->dv, nk * D);
+    if (is_first_of_keys(x)) clear(dk, nk * D), clear(dv, nk * D);
     for (int64_t t0 = first_query(p, j0); t0 < p->Tq; t0 += TILE)
         backward_tile(x, w, t0, min64(TILE, p->Tq - t0), j0, nk);
-    store_gradients(x, &p->dk, j0, nk, w->dk, 1);
-    store_gradients(x, &p->dv, j0, nk, w->dv, 1);
+    if (!is_last_of_keys(x)) return;
+    store_gradients(x, &p->dk, j0, nk, dk, 1);
+    store_gradients(x, &p->dv, j0, nk, dv, 1);
 }
 
 static void backward_head(const struct pair_head *x, const struct backward *w) {
@@ -270,12 +276,12 @@ static void backward_head(const struct pair_head *x, const struct backward *w) {
 
 static void run_backward(const struct pair_head *x, struct scratch scratch) {
     struct tile_ahead ahead = ahead_in_backward(x);
-    struct backward w = backward_scratch(&scratch, x->pair->Tq, x->pair->Tk, x->pair->D, &ahead);
+    struct backward w = backward_scratch(&scratch, x->pair->Tq, x->pair->Tk, x->pair->D, x->pair->shared_by, &ahead);
     backward_head(x, &w);
 }
 
 void CPU(attention_pair_backward)(const struct attention_pair *p) {
-    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, true), run_backward);
+    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, p->shared_by, true), run_backward);
 }
 
 #endif

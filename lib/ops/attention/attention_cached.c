@@ -3,23 +3,20 @@
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 
-struct type attention_cache_type(const struct type *qkv) {
-    const struct axis *a = qkv->shape.axis;
-    return (struct type){qkv->dtype, {5, {axis_whole('2', 2), a[0], a[3], axis_whole('T', a[1].global), a[4]}}};
+struct type attention_cache_type(const struct type *keys) {
+    const struct axis *a = keys->shape.axis;
+    return (struct type){keys->dtype, {5, {axis_whole('2', 2), a[0], a[3], axis_whole('T', a[1].global), a[4]}}};
 }
 
 static enum status attention_cached_shape(const struct call *call, struct type out[MAX_OUT]) {
-    TRY(shape_expect_tags(call, 0, "BT3HD"));
-    const struct type *qkv = call->in[0].type;
-    const struct axis *a = qkv->shape.axis;
-    struct type cache = attention_cache_type(qkv);
-    if (a[2].n != 3 || axis_is_sharded(&a[4]))
-        return shape_refuse(call, "query, key, value and the head must be whole");
+    TRY(attention_check(call));
+    const struct axis *a = call->in[0].type->shape.axis;
+    struct type cache = attention_cache_type(call->in[call->step->n_in - 1].type);
     if (a[1].first < 0 || a[1].first + a[1].n > a[1].global)
         return shape_refuse(call, "the tokens lie beyond the sequence");
     if (!shape_same(&cache.shape, &call->weight[0].type->shape) || cache.dtype != call->weight[0].type->dtype)
-        return shape_refuse(call, "the cache must be (2, B, H, T, D) of the input's dtype, with the whole sequence");
-    out[0] = (struct type){qkv->dtype, {4, {a[0], a[1], a[3], a[4]}}};
+        return shape_refuse(call, "the cache must be (2, B, J, T, D) of the input's dtype, with the whole sequence");
+    out[0] = attention_out(call);
     return OK;
 }
 
@@ -33,11 +30,10 @@ static int64_t attention_cached_work(const struct call *call, enum row_kind kind
 /* Two multiply-adds for each channel of every key that is seen; every key and value that is there is read once. */
 static struct cost attention_cached_cost(const struct call *call, enum row_kind kind) {
     (void)kind;
-    const struct axis *a = call->in[0].type->shape.axis;
-    double heads = (double)(a[0].n * a[3].n * a[4].n), seen = (double)(a[1].first + a[1].n),
-           size = (double)dtype_size(op_dtype(call));
-    struct cost cost = {4 * heads * (double)a[1].n * (seen - 0.5 * (double)(a[1].n - 1)),
-                        2 * heads * (seen + 3 * (double)a[1].n) * size};
+    struct attention_sizes s = attention_sizes(call);
+    double width = (double)(s.B * s.H * s.D), kept = (double)(s.B * s.J * s.D), n = (double)s.T;
+    double seen = (double)(call->in[0].type->shape.axis[1].first + s.T), size = (double)dtype_size(op_dtype(call));
+    struct cost cost = {4 * width * n * (seen - 0.5 * (n - 1)), 2 * (kept * (seen + 2 * n) + width * n) * size};
     return cost;
 }
 

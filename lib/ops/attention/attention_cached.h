@@ -12,10 +12,10 @@
  * position sees a later one. So a new token costs O(t) products instead of the O(t^2) of the whole sequence, and the
  * tokens before it are not gone through again by any layer.
  *
- * in[0] qkv (B,T,3,H,D), T a part of the sequence   out[0] y (B,T,H,D)   weight[0] the cache (2,B,H,T,D), T whole:
- * keys, then values,
- * each head's one after the other, so that a query reads memory from front to end. It is the one weight that a forward
- * row writes. Positions beyond the newest are never read, whatever lies there. Forward only, on the CPU; no dropout. */
+ * in[0], in[1] as attention's, T a part of the sequence   out[0] y (B,T,H,D)   weight[0] the cache (2,B,J,T,D), T
+ * whole, J the key heads: keys, then values, each head's one after the other, so that a query reads memory from front
+ * to end. It is the one weight that a forward row writes. Positions beyond the newest are never read, whatever lies
+ * there. Forward only, on the CPU; no dropout. */
 #ifndef TRIVIUM_OPS_ATTENTION_CACHED_H
 #define TRIVIUM_OPS_ATTENTION_CACHED_H
 
@@ -27,8 +27,9 @@ extern "C" {
 
 extern const struct op op_attention_cached;
 
-/** The cache of a step whose in[0] is of this type: B, H and D as they are there (heads may be a shard), T whole. */
-struct type attention_cache_type(const struct type *qkv);
+/** The cache of a step whose last input is of this type, qkv (B,T,3,H,D) or kv (B,T,2,J,D): heads as they are there
+ *  (they may be a shard), T whole. */
+struct type attention_cache_type(const struct type *keys);
 
 #ifdef __cplusplus
 }

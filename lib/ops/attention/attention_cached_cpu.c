@@ -2,32 +2,33 @@
  * scores, so nothing is done by tiles: the work is reading the cache once. */
 #include "lib/ops/attention/attention_cached.h"
 #include "lib/ops/attention/attention_cpu.h"
-#include <omp.h>
 
 kernel CPU(attention_cached_forward);
 
-/* One head of one sample: its keys (T,D) and values (T,D) in the cache, and the position of the first new token. */
-struct cached_head { struct head head; elem *keys, *values; int64_t first; };
+/* The new tokens, and the cache (2,B,J,length,D) up to the first of them. */
+struct cached { struct attention_pair pair; elem *cache; int64_t length, first; };
 
-static struct cached_head cached_head_of(const struct call *call, int64_t b, int64_t h) {
-    const struct axis *t = &call->in[0].type->shape.axis[1];
-    struct head head = head_of(call, b, h);
-    int64_t length = t->global * head.s.D, all = head.s.B * head.s.H * length, at = (b * head.s.H + h) * length;
-    elem *cache = call->weight[0].data;
-    struct cached_head c = {head, cache + at, cache + all + at, t->first};
-    return c;
+/* Of one head: its keys (length,D) and values (length,D) in the cache. */
+struct cached_head { const struct pair_head *x; elem *keys, *values; int64_t first, length; };
+
+static struct cached_head cached_head_of(const struct pair_head *x) {
+    const struct cached *c = (const struct cached *)x->pair;         /* the pair lies first in it */
+    int64_t J = c->pair.H / c->pair.shared_by, one = c->length * c->pair.D, at = x->b * J + x->h / c->pair.shared_by;
+    elem *keys = c->cache + at * one;
+    return (struct cached_head){x, keys, keys + c->pair.B * J * one, c->first, c->length};
 }
 
-static void remember(const struct cached_head *c, const elem *qkv, int64_t t) {
-    int64_t D = c->head.s.D, at = (c->first + t) * D, row = t * c->head.s.row;
-    for (int64_t d = 0; d < D; d++) c->keys[at + d] = qkv[c->head.k_at + row + d];
-    for (int64_t d = 0; d < D; d++) c->values[at + d] = qkv[c->head.v_at + row + d];
+static void remember(const struct cached_head *c, int64_t t) {
+    const struct attention_pair *p = c->x->pair;
+    int64_t D = p->D, at = (c->first + t) * D;
+    for (int64_t d = 0; d < D; d++) c->keys[at + d] = c->x->k[t * p->k.row + d];
+    for (int64_t d = 0; d < D; d++) c->values[at + d] = c->x->v[t * p->v.row + d];
 }
 
 /* s[j] = e^(q . k[j] / sqrt(D) - max) for j < n; returns their sum. */
 static real weigh(const struct cached_head *c, const elem *q, real *s, int64_t n) {
-    int64_t D = c->head.s.D;
-    real scale = (real)c->head.s.scale;
+    int64_t D = c->x->pair->D;
+    real scale = (real)c->x->pair->scale;
     for (int64_t j = 0; j < n; j++) {
         const elem *k = c->keys + j * D;
         s[j] = scale * SUM_OVER(d, D, load(q[d]) * load(k[d]));
@@ -39,7 +40,7 @@ static real weigh(const struct cached_head *c, const elem *q, real *s, int64_t n
 
 /* y = sum_j s[j] v[j] / sum, COLUMNS channels at a time. */
 static void mix(const struct cached_head *c, const real *s, real sum, elem *y, int64_t n) {
-    int64_t D = c->head.s.D;
+    int64_t D = c->x->pair->D;
     for (int64_t first = 0; first < D; first += COLUMNS) {
         int64_t width = min64(COLUMNS, D - first);
         real mixed[COLUMNS] = {0};
@@ -49,23 +50,23 @@ static void mix(const struct cached_head *c, const real *s, real sum, elem *y, i
     }
 }
 
+static void forward_head(const struct pair_head *x, struct scratch scratch) {
+    const struct attention_pair *p = x->pair;
+    struct cached_head c = cached_head_of(x);
+    real *scores = take(&scratch, c.length);
+    scores[c.length - 1] = 0;                                        /* so that what is planned is what is touched */
+    if (is_first_of_keys(x))
+        for (int64_t t = 0; t < p->Tq; t++) remember(&c, t);
+    for (int64_t t = 0; t < p->Tq; t++) {
+        real sum = weigh(&c, x->q + t * p->q.row, scores, c.first + t + 1);
+        mix(&c, scores, sum, x->y + t * p->y.row, c.first + t + 1);
+    }
+}
+
 enum status CPU(attention_cached_forward)(const struct call *call) {
-    const elem *qkv = call->in[0].data;
-    elem *y = call->out[0].data;
-    struct attention_sizes s = attention_sizes(call);
-    int64_t length = call->in[0].type->shape.axis[1].global;
-#pragma omp parallel for collapse(2) num_threads(attention_threads(call))
-    for (int64_t b = 0; b < s.B; b++)
-        for (int64_t h = 0; h < s.H; h++) {
-            struct cached_head c = cached_head_of(call, b, h);
-            real *scores = (real *)call->work + omp_get_thread_num() * length;
-            scores[length - 1] = 0;                                  /* so that what is planned is what is touched
-                                                                      * (attention.h) */
-            for (int64_t t = 0; t < s.T; t++) {
-                remember(&c, qkv, t);
-                real sum = weigh(&c, qkv + c.head.q_at + t * s.row, scores, c.first + t + 1);
-                mix(&c, scores, sum, y + c.head.y_at + t * c.head.y_row, c.first + t + 1);
-            }
-        }
+    const struct axis *t = &call->in[0].type->shape.axis[1];
+    struct cached c = {attention_pair_of(call), call->weight[0].data, t->global, t->first};
+    c.pair.lse = NULL;
+    each_head(&c.pair, t->global, forward_head);
     return OK;
 }

@@ -1,33 +1,89 @@
-/* What the two attention kernels share. Only *_cpu.c files include this. */
+/* What the attention kernels of the CPU share: heads, their scratch, and the draws of dropout. Only *_cpu.c files
+ * include this. */
 #ifndef TRIVIUM_OPS_ATTENTION_CPU_H
 #define TRIVIUM_OPS_ATTENTION_CPU_H
 
 #include "lib/ops/attention/attention.h"
+#include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/dropout_cpu.h"
 #include "lib/ops/exp.h"
+#include <omp.h>
 
-/* One head of one sample: where its vectors lie. Position t is at q + t * row (k and v the same) and at y + t * y_row.
- */
-struct head {
-    struct attention_sizes s;
-    struct dropout dropout;
-    int64_t b, h, y_row;
-    int64_t q_at, k_at, v_at, y_at;   /* offsets of position 0 in qkv (and dqkv), and in y (and dy) */
-};
-
-static inline struct head head_of(const struct call *call, int64_t b, int64_t h) {
-    struct attention_sizes s = attention_sizes(call);
-    int64_t q_at = b * s.T * s.row + h * s.D, heads = s.H * s.D;
-    struct head head = {
-        s, dropout_of(call), b, h, heads, q_at, q_at + heads, q_at + 2 * heads, b * s.T * heads + h * s.D};
-    return head;
+/* A thread's scratch, handed out from its beginning. at NULL: it is only counted, for the plan. */
+struct scratch { real *at; int64_t n; };
+static inline void *take(struct scratch *x, int64_t n) {
+    void *at = x->at ? x->at + x->n : NULL;
+    x->n += n;
+    return at;
 }
 
-/** m[0 .. n-1] for query t and keys j .. j + n-1. Only when dropout is on. */
-static inline void probability_factors(const struct head *head, real *m, int64_t t, int64_t j, int64_t n) {
-    for (int64_t i = 0; i < n; i += COLUMNS)
-        dropout_factors(&head->dropout, m + i, j + i, min64(COLUMNS, n - i), t, head->s.first_head + head->h,
-                        head->dropout.first_sample + head->b);
+/* One head of one sample of a pair: where its vectors of position 0 lie. */
+struct pair_head { const struct attention_pair *pair; int64_t b, h; const elem *q, *k, *v, *dy; elem *y; real *lse; };
+
+static inline int64_t offset_of(const struct pair_head *x, const struct attention_vectors *v) {
+    return x->b * v->sample + x->h / v->shared_by * x->pair->D;
+}
+static inline elem *elements_of(const struct pair_head *x, const struct attention_vectors *v) {
+    return v->at ? (elem *)v->at + offset_of(x, v) : NULL;
+}
+
+static inline struct pair_head pair_head_of(const struct attention_pair *p, int64_t b, int64_t h) {
+    struct pair_head x = {.pair = p, .b = b, .h = h};
+    x.q = elements_of(&x, &p->q), x.k = elements_of(&x, &p->k), x.v = elements_of(&x, &p->v);
+    x.y = elements_of(&x, &p->y), x.dy = elements_of(&x, &p->dy);
+    if (p->lse) x.lse = (real *)p->lse + (b * p->H + h) * p->lse_row;
+    return x;
+}
+
+/* All heads, divided over the threads, each with `reals` of scratch; those that share keys one after the other. */
+static inline void each_head(const struct attention_pair *p, int64_t reals,
+                             void (*run)(const struct pair_head *, struct scratch)) {
+    int64_t shared = p->shared_by;
+#pragma omp parallel for collapse(2) num_threads(p->n_threads)
+    for (int64_t b = 0; b < p->B; b++)
+        for (int64_t first = 0; first < p->H; first += shared)
+            for (int64_t h = first; h < first + shared; h++) {
+                struct pair_head head = pair_head_of(p, b, h);
+                run(&head, (struct scratch){(real *)p->work + omp_get_thread_num() * reals, 0});
+                if (p->between && omp_get_thread_num() == 0) p->between();
+            }
+}
+
+/* Of the heads that share keys: is it the first that works on them, the last? */
+static inline bool is_first_of_keys(const struct pair_head *x) { return x->h % x->pair->shared_by == 0; }
+static inline bool is_last_of_keys(const struct pair_head *x) { return (x->h + 1) % x->pair->shared_by == 0; }
+
+static inline void clear(real *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = 0;
+}
+
+static inline void store_tile(elem *to, int64_t stride, const real *from, int64_t n, int64_t D, real factor, int add) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t d = 0; d < D; d++) put(to + i * stride + d, factor * from[i * D + d], add);
+}
+
+/* Gradients of the vectors from position t on: to elements, or on top of real sums. */
+static inline void store_gradients(const struct pair_head *x, const struct attention_vectors *v, int64_t t, int64_t n,
+                                   const real *from, real factor) {
+    int64_t D = x->pair->D, at = offset_of(x, v) + t * v->row;
+    if (!x->pair->sums) {
+        int add = v == &x->pair->dq ? x->pair->add_queries : x->pair->add_keys;
+        store_tile((elem *)v->at + at, v->row, from, n, D, factor, add);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t d = 0; d < D; d++) ((real *)v->at)[at + i * v->row + d] += factor * from[i * D + d];
+}
+
+/* m[0 .. n-1] for query t and keys j ..: keys may be two runs of places. */
+static inline void pair_factors(const struct pair_head *x, real *m, int64_t t, int64_t j, int64_t n) {
+    const struct attention_pair *p = x->pair;
+    int64_t turn = p->keys.jump ? max64(0, min64(p->keys.turn - j, n)) : n;
+    int64_t place = axis_global(&p->queries, t), head = p->first_head + x->h, sample = p->dropout.first_sample + x->b;
+    for (int64_t i = 0, end; i < n; i = end) {
+        end = min64(i + COLUMNS, i < turn ? turn : n);
+        dropout_factors(&p->dropout, m + i, axis_global(&p->keys, j + i), end - i, place, head, sample);
+    }
 }
 
 #endif

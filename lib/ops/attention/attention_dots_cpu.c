@@ -106,7 +106,7 @@ static void forward_keys(const struct pair_head *x, const struct forward *w, int
 
 static void forward_head(const struct pair_head *x, const struct forward *w) {
     const struct attention_pair *p = x->pair;
-    load_keys(x, w);
+    if (is_first_of_keys(x)) load_keys(x, w);
     for (int64_t t0 = 0; t0 < p->Tq; t0 += TILE) {
         int64_t nq = min64(TILE, p->Tq - t0);
         pack_rows(w->q, x->q + t0 * p->q.row, p->q.row, nq, p->D);
@@ -124,7 +124,7 @@ static void run_forward(const struct pair_head *x, struct scratch scratch) {
 }
 
 void CPU(attention_pair_forward)(const struct attention_pair *p) {
-    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, false), run_forward);
+    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, p->shared_by, false), run_forward);
 }
 
 /* ---- backward ---- */
@@ -137,7 +137,8 @@ struct backward {
     real *dq, *delta, *lse, *dk, *dv, *p, *ds;
 };
 
-static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D) {
+static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t Tk, int64_t D, int64_t shared_by) {
+    int64_t sums = shared_by > 1 ? Tk : min64(TILE, Tk);             /* several heads add to all of dk and dv */
     int64_t tile = min64(TILE, Tq), keys = min64(TILE, Tk), D2 = half(D), rows = Tq * D2, pairs = half(Tq) * D;
     struct backward w;
     w.q_rows = take(x, lines(rows));
@@ -149,8 +150,8 @@ static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t T
     w.k_columns = take(x, lines(D2 * keys));
     w.v_columns = take(x, lines(D2 * keys));
     w.k_pairs = take(x, lines(half(keys) * D));
-    w.dk = take(x, lines(keys * D));
-    w.dv = take(x, lines(keys * D));
+    w.dk = take(x, lines(sums * D));
+    w.dv = take(x, lines(sums * D));
     w.p = take(x, lines(tile * keys));
     w.ds = take(x, lines(tile * keys));
     w.p_columns = take(x, lines(keys * half(tile)));
@@ -160,12 +161,15 @@ static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t T
     return w;
 }
 
-int64_t CPU(attention_pair_reals)(int64_t Tq, int64_t Tk, int64_t D, bool backward) {
+int64_t CPU(attention_pair_reals)(int64_t Tq, int64_t Tk, int64_t D, int64_t shared_by, bool backward) {
     struct scratch x = {NULL, 0};
-    if (backward) backward_scratch(&x, Tq, Tk, D);
+    if (backward) backward_scratch(&x, Tq, Tk, D, shared_by);
     else forward_scratch(&x, Tq, Tk, D);
     return x.n;
 }
+
+/* Where in dk and dv the tile of keys at j0 is. */
+static int64_t sums_at(const struct pair_head *x, int64_t j0) { return x->pair->shared_by > 1 ? j0 * x->pair->D : 0; }
 
 static void load_queries(const struct pair_head *x, const struct backward *w) {
     const struct attention_pair *p = x->pair;
@@ -190,13 +194,13 @@ static void gradients_of_scores(const struct pair_head *x, const struct backward
 /* The tile of queries at t0 with the tile of keys at j0: adds to dk, dv and dq. */
 static void backward_tile(const struct pair_head *x, const struct backward *w, int64_t t0, int64_t nq, int64_t j0,
                           int64_t nk) {
-    int64_t D = x->pair->D, D2 = half(D);
+    int64_t D = x->pair->D, D2 = half(D), sums = sums_at(x, j0);
     scores(x, w->p, w->q_rows + t0 * D2, w->k_columns, t0, nq, j0, nk);
     clear(w->ds, nq * nk);
     tile_dot_add(w->ds, nq, nk, D2, w->dy_rows + t0 * D2, w->v_columns);
     gradients_of_scores(x, w, t0, nq, j0, nk);
-    tile_dot_add(w->dv, nk, D, half(nq), w->p_columns, w->dy_pairs + t0 / 2 * D);
-    tile_dot_add(w->dk, nk, D, half(nq), w->ds_columns, w->q_pairs + t0 / 2 * D);
+    tile_dot_add(w->dv + sums, nk, D, half(nq), w->p_columns, w->dy_pairs + t0 / 2 * D);
+    tile_dot_add(w->dk + sums, nk, D, half(nq), w->ds_columns, w->q_pairs + t0 / 2 * D);
     tile_dot_add(w->dq + t0 * D, nq, D, half(nk), w->ds_rows, w->k_pairs);
 }
 
@@ -204,15 +208,16 @@ static void backward_keys(const struct pair_head *x, const struct backward *w, i
     const struct attention_pair *p = x->pair;
     const elem *k = x->k + j0 * p->k.row, *v = x->v + j0 * p->v.row;
     int64_t D = p->D, nk = min64(TILE, p->Tk - j0);
+    real *dk = w->dk + sums_at(x, j0), *dv = w->dv + sums_at(x, j0);
     pack_columns(w->k_columns, k, p->k.row, nk, D);
     pack_columns(w->v_columns, v, p->v.row, nk, D);
     pack_pairs(w->k_pairs, k, p->k.row, nk, D);
-    clear(w->dk, nk * D);
-    clear(w->dv, nk * D);
+    if (is_first_of_keys(x)) clear(dk, nk * D), clear(dv, nk * D);
     for (int64_t t0 = first_query(p, j0); t0 < p->Tq; t0 += TILE)
         backward_tile(x, w, t0, min64(TILE, p->Tq - t0), j0, nk);
-    store_gradients(x, &p->dk, j0, nk, w->dk, (real)p->scale);
-    store_gradients(x, &p->dv, j0, nk, w->dv, 1);
+    if (!is_last_of_keys(x)) return;
+    store_gradients(x, &p->dk, j0, nk, dk, (real)p->scale);
+    store_gradients(x, &p->dv, j0, nk, dv, 1);
 }
 
 static void backward_head(const struct pair_head *x, const struct backward *w) {
@@ -223,12 +228,12 @@ static void backward_head(const struct pair_head *x, const struct backward *w) {
 }
 
 static void run_backward(const struct pair_head *x, struct scratch scratch) {
-    struct backward w = backward_scratch(&scratch, x->pair->Tq, x->pair->Tk, x->pair->D);
+    struct backward w = backward_scratch(&scratch, x->pair->Tq, x->pair->Tk, x->pair->D, x->pair->shared_by);
     backward_head(x, &w);
 }
 
 void CPU(attention_pair_backward)(const struct attention_pair *p) {
-    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, true), run_backward);
+    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, p->shared_by, true), run_backward);
 }
 
 #endif

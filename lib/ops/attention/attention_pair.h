@@ -10,11 +10,13 @@
 
 #include "lib/ops/dropout.h"
 
-/* Vectors of D elements: that of position t of head h of sample b is at + sample b + row t + D h, in elements. */
-struct attention_vectors { void *at; int64_t sample, row; };
+/* Vectors of D elements: that of position t of head h of sample b is at + sample b + row t + D (h / shared_by), in
+ * elements. */
+struct attention_vectors { void *at; int64_t sample, row, shared_by; };
 
 struct attention_pair {
     int64_t B, H, D, Tq, Tk;
+    int64_t shared_by;                       /* heads that have the same keys and values, one after the other */
     double scale;                            /* 1 / sqrt(D) */
     bool causal;                             /* Tq = Tk, the same places: query i sees keys 0 .. i. Else all */
     /* For dropout, whose draws go by places in the whole sequence. */
@@ -26,7 +28,7 @@ struct attention_pair {
     void *lse;                               /* reals: query t of head h of sample b at lse_row (b H + h) + t */
     int64_t lse_row;
     bool sums;                               /* dq, dk, dv are reals, and added to */
-    bool add;                                /* they are elements, and added to */
+    bool add_queries, add_keys;              /* dq; dk and dv: they are elements, and added to */
     int n_threads;
     void *work;                              /* attention_pair_reals for each thread */
     void (*between)(void);                   /* the first thread calls it after each of its heads; NULL: nobody does */
@@ -40,7 +42,7 @@ attention_pair_kernel attention_pair_forward_cpu_fp64, attention_pair_forward_cp
 attention_pair_kernel attention_pair_backward_cpu_fp64, attention_pair_backward_cpu_fp32,
     attention_pair_backward_cpu_bf16, attention_pair_backward_cpu_fp16;
 /** Scratch of a thread. */
-typedef int64_t attention_pair_reals(int64_t Tq, int64_t Tk, int64_t D, bool backward);
+typedef int64_t attention_pair_reals(int64_t Tq, int64_t Tk, int64_t D, int64_t shared_by, bool backward);
 attention_pair_reals attention_pair_reals_cpu_fp64, attention_pair_reals_cpu_fp32, attention_pair_reals_cpu_bf16,
     attention_pair_reals_cpu_fp16;
 
@@ -82,7 +84,7 @@ struct attention_pair_kernels {
 const struct attention_pair_kernels *attention_pair_cpu(enum dtype);
 
 
-/** The pair of a call of attention whose keys are its own queries' (B,T,3,H,D). */
+/** The pair of a call of attention whose keys are those of its queries' places. */
 struct attention_pair attention_pair_of(const struct call *);
 
 #endif

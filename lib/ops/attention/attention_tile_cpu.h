@@ -4,69 +4,8 @@
 #define TRIVIUM_OPS_ATTENTION_TILE_CPU_H
 
 #include "lib/ops/attention/attention_cpu.h"
-#include "lib/ops/attention/attention_pair.h"
-#include <omp.h>
 
 enum { TILE = ATTENTION_TILE };
-
-/* A thread's scratch, handed out from its beginning. at NULL: it is only counted, for the plan. */
-struct scratch { real *at; int64_t n; };
-static inline void *take(struct scratch *x, int64_t n) {
-    void *at = x->at ? x->at + x->n : NULL;
-    x->n += n;
-    return at;
-}
-
-/* One head of one sample of a pair: where its vectors of position 0 lie. */
-struct pair_head { const struct attention_pair *pair; int64_t b, h; const elem *q, *k, *v, *dy; elem *y; real *lse; };
-
-static inline int64_t offset_of(const struct pair_head *x, const struct attention_vectors *v) {
-    return x->b * v->sample + x->h * x->pair->D;
-}
-static inline elem *elements_of(const struct pair_head *x, const struct attention_vectors *v) {
-    return v->at ? (elem *)v->at + offset_of(x, v) : NULL;
-}
-
-static inline struct pair_head pair_head_of(const struct attention_pair *p, int64_t b, int64_t h) {
-    struct pair_head x = {.pair = p, .b = b, .h = h};
-    x.q = elements_of(&x, &p->q), x.k = elements_of(&x, &p->k), x.v = elements_of(&x, &p->v);
-    x.y = elements_of(&x, &p->y), x.dy = elements_of(&x, &p->dy);
-    x.lse = (real *)p->lse + (b * p->H + h) * p->lse_row;
-    return x;
-}
-
-/* All heads, divided over the threads, each with `reals` of scratch. */
-static inline void each_head(const struct attention_pair *p, int64_t reals,
-                             void (*run)(const struct pair_head *, struct scratch)) {
-#pragma omp parallel for collapse(2) num_threads(p->n_threads)
-    for (int64_t b = 0; b < p->B; b++)
-        for (int64_t h = 0; h < p->H; h++) {
-            struct pair_head head = pair_head_of(p, b, h);
-            run(&head, (struct scratch){(real *)p->work + omp_get_thread_num() * reals, 0});
-            if (p->between && omp_get_thread_num() == 0) p->between();
-        }
-}
-
-static inline void clear(real *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) x[i] = 0;
-}
-
-static inline void store_tile(elem *to, int64_t stride, const real *from, int64_t n, int64_t D, real factor, int add) {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t d = 0; d < D; d++) put(to + i * stride + d, factor * from[i * D + d], add);
-}
-
-/* Gradients of the vectors from position t on: to elements, or on top of real sums. */
-static inline void store_gradients(const struct pair_head *x, const struct attention_vectors *v, int64_t t, int64_t n,
-                                   const real *from, real factor) {
-    int64_t D = x->pair->D, at = offset_of(x, v) + t * v->row;
-    if (!x->pair->sums) {
-        store_tile((elem *)v->at + at, v->row, from, n, D, factor, x->pair->add);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t d = 0; d < D; d++) ((real *)v->at)[at + i * v->row + d] += factor * from[i * D + d];
-}
 
 /* s (nq,nk), queries t0 .. and keys j0 ..: -infinity where a key is later than its query. */
 static inline void hide_later_keys(const struct pair_head *x, real *s, int64_t t0, int64_t nq, int64_t j0, int64_t nk) {
@@ -97,17 +36,6 @@ static inline void soften(real *s, int64_t nq, int64_t nk, real *max, real *sum,
     for (int64_t i = 0; i < nq; i++) sum[i] = sum[i] * shrink[i] + SUM_OVER(j, nk, s[i * nk + j]);
     for (int64_t i = 0; i < nq; i++)
         for (int64_t d = 0; d < D; d++) y[i * D + d] *= shrink[i];
-}
-
-/* m[0 .. n-1] for query t and keys j ..: keys may be two runs of places. */
-static inline void pair_factors(const struct pair_head *x, real *m, int64_t t, int64_t j, int64_t n) {
-    const struct attention_pair *p = x->pair;
-    int64_t turn = p->keys.jump ? max64(0, min64(p->keys.turn - j, n)) : n;
-    int64_t place = axis_global(&p->queries, t), head = p->first_head + x->h, sample = p->dropout.first_sample + x->b;
-    for (int64_t i = 0, end; i < n; i = end) {
-        end = min64(i + COLUMNS, i < turn ? turn : n);
-        dropout_factors(&p->dropout, m + i, axis_global(&p->keys, j + i), end - i, place, head, sample);
-    }
 }
 
 static inline void apply_dropout(const struct pair_head *x, real *s, int64_t t, int64_t j0, int64_t nk) {

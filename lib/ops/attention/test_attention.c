@@ -250,6 +250,116 @@ static void test_attention_cost_is_the_mfu_formulas(void **state) {
     op_case_free(&c);
 }
 
+/* ---- heads that share keys ---- */
+
+static int shared_by = 2;
+static void make_shared_with(struct op_case *c, const struct op *op, enum dtype dtype, bool store) {
+    op_case_start(c, op, op_n_out(op, store));
+    c->step.dropout.p = p;
+    c->settings.first_sample = 5;
+    op_case_input(c, op_type(dtype, "BTHD", B, T, H, D));
+    op_case_input(c, op_type(dtype, "BT2JD", B, T, 2, H / shared_by, D));
+    op_case_finish(c);
+}
+static void make_shared(struct op_case *c, enum dtype dtype) {
+    make_shared_with(c, &op_attention_blocked, dtype, false);
+}
+static void make_shared_materialised(struct op_case *c, enum dtype dtype) {
+    make_shared_with(c, &op_attention_materialised, dtype, false);
+}
+static void make_shared_store(struct op_case *c, enum dtype dtype) {
+    make_shared_with(c, &op_attention_materialised, dtype, true);
+}
+
+/* 4 heads, and 2, 1 or 4 of keys; 67: more than one tile, so that dk and dv of several are summed up. */
+static void test_attention_of_shared_keys_gradient_is_the_slope(void **state) {
+    (void)state;
+    if (on_cuda()) return;
+    sizes(5, 4, 3);
+    for (shared_by = 1; shared_by <= 4; shared_by *= 2) {
+        op_case_check_gradients(make_shared);
+        op_case_check_gradients(make_shared_materialised);
+        op_case_check_gradients(make_shared_store);
+    }
+    shared_by = 2;
+    sizes(67, 2, 1);
+    op_case_check_gradients(make_shared);
+    sizes(7, 3, 3);
+}
+
+static void test_attention_of_shared_keys_in_every_precision(void **state) {
+    (void)state;
+    if (on_cuda()) return;
+    sizes(67, 4, 5);
+    op_case_check_precisions(make_shared, 67 + 16, 1);
+    op_case_check_precisions(make_shared_materialised, 67 + 16, 2);
+    op_case_check_threads(make_shared);
+    op_case_check_threads(make_shared_store);
+    sizes(7, 3, 3);
+}
+
+/* What is in `from` (B,T,2,J,D) and in `q`, as qkv (B,T,3,H,D): every head with a copy of its keys. */
+static void copy_to_all_heads(double *qkv, const double *q, const double *kv) {
+    int J = H / shared_by;
+    for (int r = 0; r < B * T; r++)
+        for (int h = 0; h < H; h++)
+            for (int d = 0; d < D; d++) {
+                double *to = qkv + (r * 3 * H + h) * D + d;
+                const double *keys = kv + (r * 2 * J + h / shared_by) * D + d;
+                to[0] = q[(r * H + h) * D + d], to[H * D] = keys[0], to[2 * H * D] = keys[J * D];
+            }
+}
+
+/* Attention in which every head has the same keys of its own: the same y and dq; dk and dv of a shared head are the
+ * sum. */
+static void check_shared_is_copied(const struct op *op) {
+    struct op_case c, copied;
+    make_shared_with(&c, op, FP64, false);
+    make_with(&copied, op, FP64, false);
+    copy_to_all_heads(copied.in[0].data, c.in[0].data, c.in[1].data);
+    memcpy(copied.dout[0].data, c.dout[0].data, (size_t)type_bytes(&c.out_type[0]));
+    op_case_run_all(&c);
+    op_case_run_all(&copied);
+    assert_close(tensor_error(&c.out[0], &copied.out[0]), 0, 0);
+    const double *dq = c.din[0].data, *dkv = c.din[1].data, *d = copied.din[0].data;
+    int J = H / shared_by;
+    for (int i = 0; i < B * T * 2 * J * D; i++) {
+        int at = i % D, j = i / D % J, part = i / D / J % 2, r = i / D / J / 2;
+        double sum = 0;
+        for (int h = j * shared_by; h < (j + 1) * shared_by; h++) sum += d[((r * 3 + 1 + part) * H + h) * D + at];
+        assert_close(dkv[i], sum, 1e-14);
+    }
+    for (int i = 0; i < B * T * H * D; i++) assert_close(dq[i], d[i / (H * D) * 3 * H * D + i % (H * D)], 1e-15);
+    op_case_free(&c);
+    op_case_free(&copied);
+}
+
+static void test_attention_of_shared_keys_is_that_of_copies(void **state) {
+    (void)state;
+    if (on_cuda()) return;
+    sizes(67, 6, 5);
+    for (shared_by = 1; shared_by <= 6; shared_by += shared_by) {
+        if (H % shared_by) shared_by = 6;
+        check_shared_is_copied(&op_attention_blocked);
+        check_shared_is_copied(&op_attention_materialised);
+    }
+    shared_by = 2;
+    sizes(7, 3, 3);
+}
+
+static void test_attention_refuses_keys_of_other_heads(void **state) {
+    (void)state;
+    struct type q = op_type_part(op_type(FP32, "BTHD", 1, 8, 4, 4), 'H', 0, 2), out[MAX_OUT];
+    struct type kv = op_type_part(op_type(FP32, "BT2JD", 1, 8, 2, 2, 4), 'J', 1, 1);
+    struct step step = {.op = &op_attention_blocked, .n_in = 2, .n_out = 2};
+    struct call call = {.step = &step, .in = {{NULL, &q}, {NULL, &kv}}};
+    assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "attention_blocked", "keys are not here", "H 2/4");
+    kv = op_type(FP32, "BT2JD", 1, 8, 2, 3, 4), q = op_type(FP32, "BTHD", 1, 8, 4, 4);
+    assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "attention_blocked", "share each key head", "H 4");
+    kv = op_type(FP32, "BT2JD", 1, 7, 2, 2, 4);
+    assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "attention_blocked", "differ", "T 8");
+}
+
 TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_gradient_is_the_slope_over_two_tiles),
       unit_test(test_attention_stored_dropout_is_the_redrawn_one),
       unit_test(test_attention_stores_the_mask_and_the_dropped_probabilities), unit_test(test_attention_is_its_formula),
@@ -258,4 +368,8 @@ TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_
       unit_test(test_attention_is_the_same_on_cuda), unit_test(test_attention_shards_of_heads_make_the_whole),
       unit_test(test_attention_survives_large_scores), unit_test(test_attention_refuses_a_sharded_sequence),
       unit_test(test_attention_refuses_a_head_that_cuda_has_no_room_for),
-      unit_test(test_attention_cost_is_the_mfu_formulas))
+      unit_test(test_attention_cost_is_the_mfu_formulas),
+      unit_test(test_attention_of_shared_keys_gradient_is_the_slope),
+      unit_test(test_attention_of_shared_keys_in_every_precision),
+      unit_test(test_attention_of_shared_keys_is_that_of_copies),
+      unit_test(test_attention_refuses_keys_of_other_heads))

@@ -1,0 +1,34 @@
+#include "lib/ops/rmsnorm.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+static enum status rmsnorm_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct type *x = call->in[0].type;
+    int last = x->shape.n_axes - 1;
+    if (axis_is_sharded(&x->shape.axis[last])) return shape_refuse(call, "the axis to normalise over is sharded");
+    TRY(shape_expect_vector(call, 0));
+    out[0] = out[1] = *x;
+    out[1].dtype = dtype_accumulator(x->dtype);
+    out[1].shape.axis[last] = axis_whole('1', 1);
+    return OK;
+}
+
+DECLARE_KERNELS_FBW(rmsnorm, cpu);
+
+/* Both passes finish with a row's sums before they write the row, so y may lie over x, and dx over dy. */
+const struct op op_rmsnorm = {
+    .name = "rmsnorm",
+    .shape = rmsnorm_shape,
+    .needs = {.bi_in = IN(0), .bi_out = OUT(1), .bi_weight = WEIGHT(0), .bw_in = IN(0), .bw_out = OUT(1)},
+    .no_grad_out = OUT(1),
+    .out_name = {[1] = "stat"},
+    .statistic_out = OUT(1),
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_IN_PLACE,
+    .alias_in = 0,
+    .has_backward_input = true,
+    .has_backward_weight = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(rmsnorm, cpu)},
+};

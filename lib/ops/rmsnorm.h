@@ -1,0 +1,28 @@
+/* Root-mean-square normalisation over the last axis: layernorm.h's without its mean and its bias.
+ *
+ *   rstd = 1 / sqrt(sum_c x[c]^2 / C + 1e-5)     n[c] = x[c] rstd     y[c] = n[c] g[c]
+ *
+ * Backward, with d[c] = dy[c] g[c]:
+ *   dx[c] = rstd (d[c] - n[c] sum_i d[i] n[i] / C)     dg[c] += sum_r dy[r,c] n[r,c]
+ *
+ * in[0] x (..., C)   out[0] y   out[1] rstd (..., 1), in the accumulator's dtype, so that backward does not sum the row
+ * again   weight[0] g (C)
+ *
+ * The last axis must be whole: a shard has not the row's mean square. Source: Zhang and Sennrich 2019. */
+#ifndef TRIVIUM_OPS_RMSNORM_H
+#define TRIVIUM_OPS_RMSNORM_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RMSNORM_EPS 1e-5
+
+extern const struct op op_rmsnorm;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,43 @@
+#include "lib/ops/rope.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+struct rope_sizes rope_sizes(const struct call *call) {
+    const struct shape *x = &call->in[0].type->shape;
+    int64_t heads = x->axis[x->n_axes - 2].n;
+    return (struct rope_sizes){x->axis[0].n, x->axis[1].n, x->n_axes == 5 ? 2 * heads : heads, heads,
+                               x->axis[x->n_axes - 1].n};
+}
+
+static enum status rope_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct shape *x = &call->in[0].type->shape;
+    TRY(shape_expect_tags(call, 0, x->n_axes == 5 ? "BT2JD" : "BTHD"));
+    const struct axis *d = &x->axis[x->n_axes - 1];
+    if (axis_is_sharded(d) || d->n % 2)
+        return shape_refuse(call, "the head must be whole, of an even number of channels");
+    if (x->n_axes == 5 && x->axis[2].n != 2) return shape_refuse(call, "keys and values must both be there");
+    out[0] = *call->in[0].type;
+    return OK;
+}
+
+/* A number for each pair of channels. */
+static int64_t rope_work(const struct call *call, enum row_kind kind) {
+    (void)kind;
+    return rope_sizes(call).D / 2 * (int64_t)sizeof(double);
+}
+
+DECLARE_KERNELS_FB(rope, cpu);
+
+const struct op op_rope = {
+    .name = "rope",
+    .rule = RULE_ROPE,
+    .shape = rope_shape,
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_IN_PLACE,
+    .alias_in = 0,
+    .has_backward_input = true,
+    .work = rope_work,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(rope, cpu)},
+};

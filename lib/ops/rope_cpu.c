@@ -1,0 +1,73 @@
+/* Turning pairs of channels. See rope.h. A position's cosines and sines serve all its heads and all samples. */
+#include "lib/ops/cpu.h"
+#include "lib/ops/rope.h"
+
+kernel CPU(rope_forward), CPU(rope_backward_input);
+
+/* Pairs at a time. */
+enum { PAIRS = COLUMNS };
+
+/* Of each pair: its angle from one place to the next. */
+static void speeds(const struct call *call, double *speed) {
+    int64_t half = rope_sizes(call).D / 2;
+    for (int64_t i = 0; i < half; i++) speed[i] = pow(call->step->rope.theta, -(double)i / (double)half);
+}
+
+static void angles(real *cosine, real *sine, const double *speed, int64_t place, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        double angle = (double)place * speed[i];
+        cosine[i] = (real)cos(angle), sine[i] = (real)sin(angle);
+    }
+}
+
+/* n pairs of one head: to = from, turned. x and y of a pair are `half` apart. */
+static void turn(elem *to, const elem *from, const real *cosine, const real *sine, int64_t n, int64_t half, int add) {
+#pragma omp simd /* `to` may lie over `from`, pair for pair */
+    for (int64_t i = 0; i < n; i++) {
+        real x = load(from[i]), y = load(from[i + half]);
+        put(to + i, x * cosine[i] - y * sine[i], add);
+        put(to + i + half, y * cosine[i] + x * sine[i], add);
+    }
+}
+
+static void copy(elem *to, const elem *from, int64_t n, int add) {
+    for (int64_t i = 0; i < n && (to != from || add); i++) put(to + i, load(from[i]), add);
+}
+
+/* All heads of all samples at local position t. way: 1 or -1. */
+static void turn_position(const struct call *call, const elem *x, elem *y, int64_t t, int way, int add) {
+    struct rope_sizes s = rope_sizes(call);
+    int64_t half = s.D / 2, place = axis_global(&call->in[0].type->shape.axis[1], t);
+    const double *speed = call->work;
+    real cosine[PAIRS], sine[PAIRS];
+    for (int64_t first = 0; first < half; first += PAIRS) {
+        int64_t n = min64(PAIRS, half - first);
+        angles(cosine, sine, speed + first, way * place, n);
+        for (int64_t b = 0; b < s.B; b++)
+            for (int64_t h = 0; h < s.turned; h++) {
+                int64_t at = ((b * s.T + t) * s.heads + h) * s.D + first;
+                turn(y + at, x + at, cosine, sine, n, half, add);
+            }
+    }
+    for (int64_t b = 0; b < s.B; b++) {
+        int64_t at = ((b * s.T + t) * s.heads + s.turned) * s.D;
+        copy(y + at, x + at, (s.heads - s.turned) * s.D, add);
+    }
+}
+
+enum status CPU(rope_forward)(const struct call *call) {
+    speeds(call, call->work);
+#pragma omp parallel for
+    for (int64_t t = 0; t < rope_sizes(call).T; t++)
+        turn_position(call, call->in[0].data, call->out[0].data, t, 1, false);
+    return OK;
+}
+
+enum status CPU(rope_backward_input)(const struct call *call) {
+    int add = accumulates(call, 0);
+    speeds(call, call->work);
+#pragma omp parallel for
+    for (int64_t t = 0; t < rope_sizes(call).T; t++)
+        turn_position(call, call->dout[0].data, call->din[0].data, t, -1, add);
+    return OK;
+}

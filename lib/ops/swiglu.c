@@ -1,0 +1,28 @@
+#include "lib/ops/swiglu.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+/* The halves: the last axis but one. */
+static enum status swiglu_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct shape *x = &call->in[0].type->shape;
+    int last = x->n_axes - 1;
+    if (last < 1 || x->axis[last - 1].tag != '2' || x->axis[last - 1].n != 2)
+        return shape_refuse(call, "the last axis but one must be the two halves");
+    out[0] = *call->in[0].type;
+    out[0].shape.axis[last - 1] = x->axis[last];
+    out[0].shape.n_axes = last;
+    return OK;
+}
+
+DECLARE_KERNELS_FB(swiglu, cpu);
+
+const struct op op_swiglu = {
+    .name = "swiglu",
+    .shape = swiglu_shape,
+    .needs = {.bi_in = IN(0)},
+    .has_backward_input = true,
+    .backward_over_in = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(swiglu, cpu)},
+};

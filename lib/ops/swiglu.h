@@ -1,0 +1,23 @@
+/* The gated unit of Llama's MLP: one half of the hidden units, through SiLU, says how much of the other half passes.
+ *
+ *   a, u = the two halves of x      y = silu(a) u      silu(a) = a s(a)      s(a) = 1 / (1 + e^-a)
+ *
+ * Backward:   da = dy u s (1 + a (1 - s))     du = dy silu(a)
+ *
+ * in[0] x (B,T,2,K): the gate a, then u   out[0] y (B,T,K)   Elementwise over K, so any shard of K will do.
+ * Source: Shazeer 2020 (GLU variants). */
+#ifndef TRIVIUM_OPS_SWIGLU_H
+#define TRIVIUM_OPS_SWIGLU_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_swiglu;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

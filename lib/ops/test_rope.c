@@ -1,0 +1,109 @@
+/* ranks: 1 */
+#include "lib/ops/rope.h"
+#include "lib/ops/test_op.h"
+#include <math.h>
+
+enum { B = 2, T = 7, H = 3 };
+static int D = 6;
+
+static void start(struct op_case *c) {
+    op_case_start(c, &op_rope, 1);
+    c->step.rope.theta = 100;
+}
+static void make_queries(struct op_case *c, enum dtype dtype) {
+    start(c);
+    op_case_input(c, op_type(dtype, "BTHD", B, T, H, D));
+    op_case_finish(c);
+}
+static void make_keys(struct op_case *c, enum dtype dtype) {
+    start(c);
+    op_case_input(c, op_type(dtype, "BT2JD", B, T, 2, H, D));
+    op_case_finish(c);
+}
+
+static void test_rope_gradient_is_the_slope(void **state) {
+    (void)state;
+    op_case_check_gradients(make_queries);
+    op_case_check_gradients(make_keys);
+}
+
+static void test_rope_in_every_precision(void **state) {
+    (void)state;
+    op_case_check_precisions(make_queries, 3, 0);
+    op_case_check_precisions(make_keys, 3, 0);
+    op_case_check_aliases(make_queries);
+    op_case_check_aliases(make_keys);
+    op_case_check_threads(make_keys);
+}
+
+/* A point (1, 0) at place t comes to (cos, sin) of the angle; values stay. */
+static void check_formula(void) {
+    struct op_case c;
+    make_keys(&c, FP64);
+    double *x = c.in[0].data, *y = c.out[0].data;
+    for (int i = 0; i < B * T * 2 * H * D; i++) x[i] = i % D < D / 2;
+    op_case_run(&c, ROW_FORWARD);
+    for (int i = 0; i < B * T * 2 * H * D; i++) {
+        int d = i % D, pair = d % (D / 2), value = i / D / H % 2, t = i / D / H / 2 % T;
+        double angle = t * pow(100, -2.0 * pair / D);
+        assert_close(y[i], value ? x[i] : d < D / 2 ? cos(angle) : sin(angle), 1e-15);
+    }
+    op_case_free(&c);
+}
+
+/* 6 channels: three pairs; 140: more than are turned at a time. */
+static void test_rope_is_its_formula(void **state) {
+    (void)state;
+    for (D = 6; D <= 140; D += 134) check_formula();
+    D = 6;
+}
+
+/* What it is for: a product of a query and a key depends on how far they are apart. */
+static void test_rope_products_depend_on_the_distance(void **state) {
+    (void)state;
+    struct op_case c;
+    make_queries(&c, FP64);
+    double *x = c.in[0].data, *y = c.out[0].data;
+    for (int t = 1; t < T; t++) memcpy(x + t * H * D, x, sizeof *x * H * D);
+    op_case_run(&c, ROW_FORWARD);
+    double apart_2[T];
+    for (int t = 0; t + 2 < T; t++) {
+        apart_2[t] = 0;
+        for (int d = 0; d < D; d++) apart_2[t] += y[t * H * D + d] * y[(t + 2) * H * D + D + d];
+        assert_close(apart_2[t], apart_2[0], 1e-14);
+    }
+    op_case_free(&c);
+}
+
+/* A shard of positions, in two runs as cp's are, and of heads, is turned as the whole is. */
+static void test_rope_shard_is_turned_as_the_whole(void **state) {
+    (void)state;
+    struct op_case whole, part;
+    struct type x = op_type(FP64, "BTHD", B, 8, H, D);
+    start(&whole);
+    op_case_input(&whole, x);
+    op_case_finish(&whole);
+    x.shape.axis[1] = axis_zigzag('T', 8, 2, 0);
+    x = op_type_part(x, 'H', 1, 2);
+    start(&part);
+    op_case_input(&part, x);
+    op_case_finish(&part);
+    op_case_run_all(&whole);
+    op_case_run_all(&part);
+    assert_close(tensor_error(&part.out[0], &whole.out[0]), 0, 0);
+    assert_close(tensor_error(&part.din[0], &whole.din[0]), 0, 0);
+    op_case_free(&whole);
+    op_case_free(&part);
+}
+
+static void test_rope_refuses_half_a_pair(void **state) {
+    (void)state;
+    struct type x = op_type(FP32, "BTHD", 1, 2, 2, 5), out[MAX_OUT];
+    struct step step = {.op = &op_rope, .n_in = 1, .n_out = 1};
+    struct call call = {.step = &step, .in = {{NULL, &x}}};
+    assert_fails(op_rope.shape(&call, out), E_CONFIG, "rope", "even", "D 5");
+}
+
+TESTS(unit_test(test_rope_gradient_is_the_slope), unit_test(test_rope_in_every_precision),
+      unit_test(test_rope_is_its_formula), unit_test(test_rope_products_depend_on_the_distance),
+      unit_test(test_rope_shard_is_turned_as_the_whole), unit_test(test_rope_refuses_half_a_pair))
