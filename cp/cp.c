@@ -52,11 +52,11 @@ static enum status check_sizes(const struct plan *plan, int64_t in_ring, int64_t
                     "cp=%" PRId64 " makes %" PRId64 " pieces of the sequence, which do not divide seq=%" PRId64
                     "; use another cp or seq",
                     plan->mesh.cp, pieces, plan->seq);
-    if (plan->heads % (heads * plan->mesh.tp))
+    if (plan_kv_heads(plan) % (heads * plan->mesh.tp))
         return FAIL(E_CONFIG,
                     "%" PRId64 " ranks of cp shard the heads, and tp=%" PRId64 ", which together do not divide "
-                    "heads=%" PRId64 "; use cp-by ring",
-                    heads, plan->mesh.tp, plan->heads);
+                    "%sheads=%" PRId64 "; use cp-by ring",
+                    heads, plan->mesh.tp, plan->kv_heads ? "kv-" : "", plan_kv_heads(plan));
     return OK;
 }
 
@@ -117,18 +117,22 @@ static struct step reshard_step(const struct plan *plan, int block, int from, in
     return s;
 }
 
-/* y = attention(x)  ->  x.heads = reshard(x); y.heads = attention(x.heads); y = reshard(y.heads) */
+/* y = attention(x)  ->  x.heads = reshard(x); y.heads = attention(x.heads); y = reshard(y.heads)
+ * Queries and keys that come apart (in[0] and in[1]) are resharded apart, heads of keys with theirs. */
 static void surround(const struct plan *plan, struct program *p, int at) {
-    int x = p->steps[at].in[0], y = p->steps[at].out[0], block = p->steps[at].block;
-    int x_heads = slot_beside(p, x), y_heads = slot_beside(p, y);
-    struct reshard_rule to_heads = {.gathers = 'T', .cuts = 'H', .whole = ring_shard(plan)};
+    const struct step attention = p->steps[at];
+    int y = attention.out[0], y_heads = slot_beside(p, y);
     struct reshard_rule to_tokens = {.gathers = 'H', .cuts = 'T'};
-    struct step before = reshard_step(plan, block, x, x_heads, to_heads);
-    struct step after = reshard_step(plan, block, y_heads, y, to_tokens);
-    p->steps[at].in[0] = x_heads;
+    struct step after = reshard_step(plan, attention.block, y_heads, y, to_tokens);
     p->steps[at].out[0] = y_heads;
     program_insert(p, at + 1, &after);
-    program_insert(p, at, &before);
+    for (int i = attention.n_in - 1; i >= 0; i--) {
+        struct reshard_rule to_heads = {.gathers = 'T', .cuts = i ? 'J' : 'H', .whole = ring_shard(plan)};
+        int x = attention.in[i], x_heads = slot_beside(p, x);
+        struct step before = reshard_step(plan, attention.block, x, x_heads, to_heads);
+        p->steps[at].in[i] = x_heads;
+        program_insert(p, at++, &before);
+    }
 }
 
 static enum status cp_rewrite(const struct plan *plan, struct program *p) {

@@ -18,7 +18,7 @@
  *
  * Stored where: the weights as in training, 1/tp of the matrices on each rank; the cache on the rank that has the
  * heads:
- *   bytes = 2 x layers x heads/tp x seq x D x bytes per element            (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
+ *   bytes = 2 x layers x kv-heads/tp x seq x D x bytes per element         (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
  *
  * Sent when: with tp, the forward's two all-reduces per layer, of one token (C elements), and one for the embedding.
  * The logits are all-gathered after the program (decode_step.c). The cache is never sent.
@@ -86,7 +86,7 @@ static void remember_keys(struct program *p) {
         s->dropout.p = 0;
         s->n_out = s->n_weight = 1;
         s->weight[0] = program_add_param(p, p->blocks[s->block].name, "cache",
-                                         attention_cache_type(&p->slots[s->in[0]].type), 0, 0, false);
+                                         attention_cache_type(&p->slots[s->in[s->n_in - 1]].type), 0, 0, false);
         p->params[s->weight[0]].cache = true;
     }
 }
@@ -147,7 +147,8 @@ static enum status decode_cost(const struct plan *plan, const struct compiled *c
 
 int64_t decode_cache_bytes(const struct plan *p) {
     enum dtype dtype = p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
-    return 2 * p->layers * p->seq * (p->hidden / p->mesh.tp) * (int64_t)dtype_size(dtype);
+    int64_t width = p->hidden / p->heads * plan_kv_heads(p);
+    return 2 * p->layers * p->seq * (width / p->mesh.tp) * (int64_t)dtype_size(dtype);
 }
 
 const struct technique technique_decode = {

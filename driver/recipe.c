@@ -7,6 +7,7 @@
 #include "decode/decode.h"
 #include "dp/dp.h"
 #include "gpt/gpt.h"
+#include "llama/llama.h"
 #include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
@@ -20,7 +21,7 @@ static const struct technique *const TECHNIQUES[] = {
     &technique_dp,
 };
 
-static const struct model *const MODELS[] = {&model_gpt};
+static const struct model *const MODELS[] = {&model_gpt, &model_llama};
 
 const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS,
                                     sizeof MODELS / sizeof *MODELS};

@@ -7,13 +7,12 @@
 #include "lib/ops/add_position.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/bias_dropout_residual.h"
-#include "lib/ops/cross_entropy.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/linear.h"
-#include "lib/ops/linear_cross_entropy.h"
 #include "lib/run/build.h"
+#include <inttypes.h>
 #include <math.h>
 
 static int layernorm(struct builder *b, const char *name, const char *gain, const char *bias, int x) {
@@ -66,20 +65,17 @@ static int embedding(struct builder *b, int *wte) {
 }
 
 static void head(struct builder *b, int x, int wte) {
-    struct program *p = b->p;
-    program_add_block(p, "head", x, false);
-    int targets = build_targets(b), h = layernorm(b, "lnf", "lnf.g", "lnf.b", x), w = wte;
-    if (!b->plan->tie) w = build_matrix(b, "w", "VC", 0.02);
-    if (b->plan->loss_chunk > 0) {
-        p->loss = build_step(b, &op_linear_cross_entropy, "loss", (struct inputs){h, targets, w, NONE});
-        return;
-    }
-    h = build_step(b, &op_linear, "logits", (struct inputs){h, NONE, w, NONE});
-    p->loss = build_step(b, &op_cross_entropy, "loss", (struct inputs){h, targets, NONE, NONE});
+    program_add_block(b->p, "head", x, false);
+    x = layernorm(b, "lnf", "lnf.g", "lnf.b", x);
+    build_head(b, x, b->plan->tie ? wte : build_matrix(b, "w", "VC", 0.02));
 }
 
 enum status gpt_build(const struct plan *plan, struct program *p) {
     struct builder b = {plan, p};
+    if (plan_kv_heads(plan) != plan->heads)
+        return FAIL(E_CONFIG,
+                    "kv-heads=%" PRId64 ": every head of gpt has keys of its own; use arch llama, or leave it out",
+                    plan->kv_heads);
     int wte, x = embedding(&b, &wte);
     for (int64_t l = 0; l < plan->layers; l++) x = layer(&b, (int)l, x);
     head(&b, x, wte);
@@ -88,11 +84,11 @@ enum status gpt_build(const struct plan *plan, struct program *p) {
 
 /* ---- counting ---- */
 int64_t gpt_n_params(const struct plan *c) {
-    int64_t C = c->hidden;
-    return (c->tie ? 1 : 2) * c->vocab * C + c->seq * C + c->layers * (12 * C * C + 13 * C) + 2 * C;
+    int64_t C = c->hidden, K = plan_ffn(c);
+    return (c->tie ? 1 : 2) * c->vocab * C + c->seq * C + c->layers * (4 * C * C + 2 * C * K + 9 * C + K) + 2 * C;
 }
 int64_t gpt_matmul_params(const struct plan *c) {
-    return c->layers * 12 * c->hidden * c->hidden + c->vocab * c->hidden;
+    return c->layers * (4 * c->hidden + 2 * plan_ffn(c)) * c->hidden + c->vocab * c->hidden;
 }
 double gpt_flops_per_token(const struct plan *c) {
     return 6.0 * (double)gpt_matmul_params(c) + 12.0 * (double)c->layers * (double)c->hidden * (double)c->seq;

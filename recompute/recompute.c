@@ -25,6 +25,8 @@
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
+#include "lib/ops/rmsnorm.h"
+#include "lib/ops/swiglu.h"
 #include <inttypes.h>
 
 static const struct option OPTIONS[] = {
@@ -44,12 +46,18 @@ static enum status recompute_check(const struct plan *plan) {
                 o->kind == RECOMPUTE_UNIFORM ? "uniform" : "block", o->n, plan->layers, plan->layers);
 }
 
-/* T x T outputs of the attention core, or the outputs of layernorm and gelu. Statistics are small and are kept. */
+/* Steps that are cheap to compute again, and whose outputs are large. */
+static bool is_cheap(const struct op *op) {
+    return op == &op_layernorm || op == &op_rmsnorm || op == &op_gelu || op == &op_swiglu;
+}
+
+/* T x T outputs of the attention core, or the outputs of norms and of the MLP's nonlinearity. Statistics are small and
+ * are kept. */
 static void mark_selective(const struct plan *plan, struct program *p, const struct step *s) {
     bool materialised = plan->attention == ATTENTION_MATERIALISED;
     if (materialised && s->op == &op_attention_materialised)
         for (int k = 1; k < s->n_out; k++) p->slots[s->out[k]].replay = true;
-    if (!materialised && (s->op == &op_layernorm || s->op == &op_gelu)) p->slots[s->out[0]].replay = true;
+    if (!materialised && is_cheap(s->op)) p->slots[s->out[0]].replay = true;
 }
 
 /* All outputs of the step; the block's output too, unless it is the next group's input. */

@@ -10,8 +10,8 @@
  * by rows. So is the vocabulary: rank r looks up the tokens of its rows of wte (the others give zero, one all-reduce)
  * and computes the logits of its rows. The loss gathers no logits (tp_cross_entropy.c, tp_linear_cross_entropy.c).
  *
- * In the code, axes carry letters: H heads, K hidden units of the MLP, V vocabulary. tp shards those axes of every
- * param; everything else follows from the shapes:
+ * In the code, axes carry letters: H heads (J those of shared keys), K hidden units of the MLP, V vocabulary. tp shards
+ * those axes of every param; everything else follows from the shapes:
  *   a product that makes a sharded axis      reads a whole input:         tp_enter before it   (f: backward all-reduce)
  *   a product that sums over a sharded axis  makes a partial sum:         tp_exit after it     (g: forward all-reduce)
  *
@@ -56,17 +56,21 @@ static enum status tp_check(const struct plan *plan) {
     if (plan->heads % plan->mesh.tp)
         return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->mesh.tp, plan->heads,
                     plan_divisors(plan->heads, plan->heads));
+    if (plan_kv_heads(plan) % plan->mesh.tp || plan_ffn(plan) % plan->mesh.tp)
+        return FAIL(E_CONFIG,
+                    "tp=%" PRId64 " does not divide both kv-heads=%" PRId64 " and ffn=%" PRId64 "; use one of %s",
+                    plan->mesh.tp, plan_kv_heads(plan), plan_ffn(plan),
+                    plan_divisors(common_divisor(plan_kv_heads(plan), plan_ffn(plan)), plan->heads));
     if (tp_options(plan)->sp && plan->mesh.tp == 1)
         return FAIL(E_CONFIG, "sp shards the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
     if (tp_options(plan)->sp && plan->seq % plan->mesh.tp)
         return FAIL(E_CONFIG, "sp: tp=%" PRId64 " does not divide seq=%" PRId64 "; use %s (1: without sp)",
                     plan->mesh.tp, plan->seq, plan_divisors(common_divisor(plan->seq, plan->heads), plan->heads));
-    /* A divisor of heads also divides the hidden units of the MLP, 4 x channels. */
     return OK;
 }
 
 /* ---- sharding ---- */
-static bool is_tp_axis(char tag) { return strchr("HKV", tag) != NULL; }
+static bool is_tp_axis(char tag) { return strchr("HJKV", tag) != NULL; }
 
 /* This rank's shard of an axis; the vocabulary is rounded up so that shards are equal. */
 static void narrow(struct axis *a, const struct plan *plan) {
@@ -129,9 +133,22 @@ static void insert_exit(const struct plan *plan, struct program *p, int at) {
     program_insert(p, at + 1, &s);
 }
 
-/* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in) */
+/* What x was called when a step before entered it; -1: none did. */
+static int entered_before(const struct program *p, int at, int x) {
+    for (int i = 0; i < at; i++)
+        if ((p->steps[i].op == &op_tp_enter || p->steps[i].op == &op_sp_enter) && p->steps[i].in[0] == x)
+            return p->steps[i].out[0];
+    return -1;
+}
+
+/* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in)    Of several products of one x, the first enters for all. */
 static void insert_enter(const struct plan *plan, struct program *p, int at) {
-    int whole = p->steps[at].in[0], entered = slot_like(p, whole, "in");
+    int whole = p->steps[at].in[0], before = entered_before(p, at, whole);
+    if (before >= 0) {
+        p->steps[at].in[0] = before;
+        return;
+    }
+    int entered = slot_like(p, whole, "in");
     struct step s =
         region_step(plan, tp_options(plan)->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
     if (tp_options(plan)->sp) s.gather.whole = *shape_axis(&p->slots[p->tokens].type.shape, 'T');
@@ -148,10 +165,10 @@ static void divide_loss(const struct plan *plan, struct step *s, const struct op
 }
 
 static void insert_regions(const struct plan *plan, struct program *p) {
-    /* From last to first: an insertion does not shift the steps still to visit. */
-    for (int i = p->n_steps - 1; i >= 0; i--) {
+    for (int i = 0, n; i < p->n_steps; i += 1 + p->n_steps - n) {    /* what is inserted is not looked at again */
         struct step *s = &p->steps[i];
         bool enter = makes_cut_axis(p, s), leave = sums_over_cut_axis(p, s);
+        n = p->n_steps;
         if (s->op == &op_cross_entropy) divide_loss(plan, s, &op_tp_cross_entropy);
         if (s->op == &op_linear_cross_entropy) divide_loss(plan, s, &op_tp_linear_cross_entropy);
         if (leave) insert_exit(plan, p, i);

@@ -1,6 +1,9 @@
 #include "lib/run/build.h"
 
 #include "lib/base/rng.h"
+#include "lib/ops/cross_entropy.h"
+#include "lib/ops/linear.h"
+#include "lib/ops/linear_cross_entropy.h"
 #include <stdio.h>
 
 /* ---- types ---- */
@@ -11,7 +14,8 @@ static struct axis axis_of(const struct plan *c, char tag) {
     if (tag == 'C') return axis_whole('C', c->hidden);
     if (tag == 'H') return axis_whole('H', c->heads);
     if (tag == 'D') return axis_whole('D', c->hidden / c->heads);
-    if (tag == 'K') return axis_whole('K', 4 * c->hidden);
+    if (tag == 'J') return axis_whole('J', plan_kv_heads(c));
+    if (tag == 'K') return axis_whole('K', plan_ffn(c));
     if (tag == 'V') return (struct axis){.tag = 'V', .n = plan_vocab_rows(c, 1), .global = c->vocab};
     return axis_whole(tag, tag - '0');
 }
@@ -52,6 +56,7 @@ static void set_rule(const struct plan *plan, struct step *s, const char *site) 
     if (dropout) dropout->stream = rng_stream(site);
     if (s->op->rule == RULE_ATTENTION) s->attention.core = (enum attention_core)plan->attention_core;
     if (s->op->rule == RULE_HEAD) s->head.rows = plan->loss_chunk;
+    if (s->op->rule == RULE_ROPE) s->rope.theta = (double)plan->rope_theta;
 }
 
 int build_step(struct builder *b, const struct op *op, const char *name, struct inputs in) {
@@ -80,8 +85,19 @@ int build_tokens(struct builder *b, const char *block) {
     return b->p->tokens;
 }
 
-int build_targets(struct builder *b) {
+/* The slot of the next tokens (B,T), which the loss compares with. */
+static int targets(struct builder *b) {
     b->p->targets = program_add_slot(b->p, "data", "targets");
     b->p->slots[b->p->targets].type = build_type(b->plan, "BT", INT32);
     return b->p->targets;
+}
+
+void build_head(struct builder *b, int x, int table) {
+    int next = targets(b);
+    if (b->plan->loss_chunk > 0) {
+        b->p->loss = build_step(b, &op_linear_cross_entropy, "loss", (struct inputs){x, next, table, NONE});
+        return;
+    }
+    x = build_step(b, &op_linear, "logits", (struct inputs){x, NONE, table, NONE});
+    b->p->loss = build_step(b, &op_cross_entropy, "loss", (struct inputs){x, next, NONE, NONE});
 }

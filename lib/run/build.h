@@ -1,8 +1,8 @@
 /* What a model writes its list of steps with (struct model, build): params and steps by name, in the block that was
  * opened last, and axes by letter, so that a technique can speak of "heads" and not of "dimension 1 of the qkv weight".
  *
- *   B sequences   T positions   C channels   H heads   D channels of a head   K hidden units (4 C)   V vocabulary
- *   1 to 9: of that length */
+ *   B sequences   T positions   C channels   H heads   J heads of keys and values   D channels of a head
+ *   K hidden units of the MLP   V vocabulary   1 to 9: of that length */
 #ifndef TRIVIUM_RUN_BUILD_H
 #define TRIVIUM_RUN_BUILD_H
 
@@ -36,8 +36,9 @@ int build_dropout(struct builder *, int slot);
 
 /** Open the first block and read tokens (B,T); the slot of the data. */
 int build_tokens(struct builder *, const char *block);
-/** The slot of the next tokens (B,T), which the loss compares with. */
-int build_targets(struct builder *);
+/** Append the head of a language model, and its loss: cross entropy of x (B,T,C), normalised, with `table` (V,C). With
+ *  loss-chunk one step, so that logits exist only for a chunk of tokens at a time. In the block of that name. */
+void build_head(struct builder *, int x, int table);
 
 #ifdef __cplusplus
 }

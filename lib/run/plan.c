@@ -13,11 +13,22 @@
 
 static const struct option OPTIONS[] = {
     {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "",
-     "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b; sizes below override it",
+     "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b, tinyllama-1.1b, llama2-7b, "
+     "llama2-13b, llama2-70b, llama3-8b, llama3-70b; sizes below override it",
      "model", AT(model)},
+    {"arch", OPTION_TEXT, "", 0, 0, NULL, "",
+     "gpt or llama: which of the presets of that name is meant, as both have a tiny one; without it the first",
+     "model", AT(arch_name)},
     {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "transformer layers", "model", AT(layers)},
     {"hidden", OPTION_INT, NULL, 1, 1e6, NULL, "channels", "width of the residual stream", "model", AT(hidden)},
     {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "attention heads; must divide hidden", "model", AT(heads)},
+    {"kv-heads", OPTION_INT, "0", 0, 1e6, NULL, "",
+     "llama: heads of keys and values, each shared by as many heads (grouped-query attention); must divide heads; 0: "
+     "as many as heads",
+     "model", AT(kv_heads)},
+    {"ffn", OPTION_INT, "0", 0, 1e7, NULL, "channels", "hidden units of the MLP; 0: 4 hidden", "model", AT(ffn)},
+    {"rope-theta", OPTION_INT, "10000", 2, 1e12, NULL, "", "llama: base of the angles of rotary positions", "model",
+     AT(rope_theta)},
     {"seq", OPTION_INT, NULL, 1, 1e9, NULL, "tokens", "sequence length", "model", AT(seq)},
     {"vocab", OPTION_INT, NULL, 1, 2e9, NULL, "tokens", "vocabulary; the preset's, else the data's (256 for text)",
      "model", AT(vocab)},
@@ -236,12 +247,13 @@ static int64_t chosen_loss_chunk(const struct plan *p) {
     return narrow || p->hidden > 1024 ? p->hidden : 1024;
 }
 
-/* Bytes are counted in 64 bits from here on. More than a layer keeps of a token: 40 rows of hidden, and 5 of a T x T
- * score if it is stored. */
+/* Bytes are counted in 64 bits from here on. More than a layer keeps of a token: 24 rows of hidden, 4 of the MLP's
+ * hidden units, and 5 of a T x T score if it is stored. */
 static enum status check_countable(const struct plan *p) {
     double tokens = (double)p->micro_batch * p->n_microbatches * (double)p->seq;
     double scores = p->attention == ATTENTION_MATERIALISED ? 5.0 * (double)p->heads * (double)p->seq : 0;
-    double numbers = (double)(p->layers + 1) * (40.0 * (double)p->hidden + scores) + 8.0 * (double)p->vocab;
+    double layer = 24.0 * (double)p->hidden + 4.0 * (double)plan_ffn(p) + scores;
+    double numbers = (double)(p->layers + 1) * layer + 8.0 * (double)p->vocab;
     if (8 * tokens * numbers < 0x1p62) return OK;
     return FAIL(E_CONFIG,
                 "a step of %.3g tokens per replica, with up to %.3g numbers each, is more than 64 bits can count; "
@@ -286,6 +298,9 @@ enum status plan_settle(struct plan *p, int world) {
     if (p->hidden % p->heads)
         return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 "; use one of %s", p->heads,
                     p->hidden, plan_divisors(p->hidden, 256));
+    if (p->heads % plan_kv_heads(p))
+        return FAIL(E_CONFIG, "kv-heads=%" PRId64 " does not divide heads=%" PRId64 "; use one of %s", p->kv_heads,
+                    p->heads, plan_divisors(p->heads, 256));
     TRY(settle_world(p, world));
     TRY(settle_batch(p));
     TRY(check_countable(p));

@@ -35,8 +35,9 @@ struct own_options { const struct option *option; int n; size_t bytes; };
 
 struct plan {
     /* model */
-    char model[OPTION_TEXT_MAX];
+    char model[OPTION_TEXT_MAX], arch_name[OPTION_TEXT_MAX];
     int64_t layers, hidden, heads, seq, vocab;
+    int64_t kv_heads, ffn, rope_theta;   /* 0 of the first two: plan_kv_heads, plan_ffn */
     double dropout;
     int attention;
     int tie;                             /* the head's matrix is the embedding's */
@@ -106,6 +107,11 @@ static inline int64_t plan_replica_ranks(const struct plan *p) {
     one.dp = 1;
     return (int64_t)mesh_n_ranks(&one);
 }
+
+/** Heads of keys and values, which heads / kv-heads share: as many as heads if the plan does not say. And hidden units
+ *  of the MLP. */
+static inline int64_t plan_kv_heads(const struct plan *p) { return p->kv_heads ? p->kv_heads : p->heads; }
+static inline int64_t plan_ffn(const struct plan *p) { return p->ffn ? p->ffn : 4 * p->hidden; }
 
 /** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
 enum dtype plan_dtype(const struct plan *);

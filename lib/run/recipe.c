@@ -57,11 +57,12 @@ static const struct model_preset *preset_of(const struct model *m, const char *n
     return NULL;
 }
 
-static const char *all_names(const struct recipe *r, char *text, size_t size) {
+/* Of one model, or of all. */
+static const char *all_names(const struct recipe *r, const struct model *of, char *text, size_t size) {
     size_t n = 0;
     for (int i = 0; i < r->n_models; i++)
         for (const struct model_preset *p = r->models[i]->presets; p && p->name && n < size; p++)
-            n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", p->name);
+            if (!of || of == r->models[i]) n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", p->name);
     return text;
 }
 
@@ -75,14 +76,34 @@ static enum status set_options(const char *text, struct options *o) {
     return OK;
 }
 
+static const char *archs(const struct recipe *r, char *text, size_t size) {
+    size_t n = 0;
+    for (int i = 0; i < r->n_models && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", r->models[i]->name);
+    return text;
+}
+
+enum status recipe_arch(struct plan *plan, const char *name) {
+    char names[256] = "";
+    for (int i = 0; i < plan->recipe->n_models; i++) {
+        if (strcmp(plan->recipe->models[i]->name, name)) continue;
+        plan->arch = plan->recipe->models[i];
+        return OK;
+    }
+    return FAIL(E_CONFIG, "no model is called arch=%s; use one of %s", name, archs(plan->recipe, names, sizeof names));
+}
+
 enum status recipe_preset(struct plan *plan, struct options *o) {
     char names[1024] = "";
+    bool any = !plan->arch_name[0];
+    if (!any) TRY(recipe_arch(plan, plan->arch_name));
     for (int i = 0; i < plan->recipe->n_models; i++) {
-        const struct model_preset *preset = preset_of(plan->recipe->models[i], plan->model);
+        const struct model *m = plan->recipe->models[i];
+        const struct model_preset *preset = any || m == plan->arch ? preset_of(m, plan->model) : NULL;
         if (!preset) continue;
-        plan->arch = plan->recipe->models[i];
+        plan->arch = m;
         return set_options(preset->options, o);
     }
-    return FAIL(E_CONFIG, "no preset is called model=%s; use one of %s", plan->model,
-                all_names(plan->recipe, names, sizeof names));
+    return FAIL(E_CONFIG, "no preset%s%s is called model=%s; use one of %s", any ? "" : " of arch=", plan->arch_name,
+                plan->model, all_names(plan->recipe, any ? NULL : plan->arch, names, sizeof names));
 }

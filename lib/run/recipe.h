@@ -23,8 +23,11 @@ struct recipe {
  *  they need more room than the plan has; E_MEMORY */
 enum status recipe_options_join(const struct recipe *, struct option_table *table);
 
-/** The model and the sizes that plan->model names: sets plan->arch, and the options of its preset, below whatever the
- *  user set.
+/** Make this the plan's model. @errors E_CONFIG: unknown name (lists all) */
+enum status recipe_arch(struct plan *, const char *name);
+
+/** The model and the sizes that plan->model names, among those of plan->arch_name if that says one: sets plan->arch,
+ *  and the options of its preset, below whatever the user set.
  *  @errors E_CONFIG: unknown name (lists all) */
 enum status recipe_preset(struct plan *, struct options *);
 

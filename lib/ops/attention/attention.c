@@ -176,10 +176,10 @@ struct attention_pair attention_pair_of(const struct call *call) {
         .dropout = dropout_of(call), .queries = *T, .keys = *T, .first_head = s.first_head,
         .q = part_of(call, call->in, 0), .k = part_of(call, call->in, 1), .v = part_of(call, call->in, 2),
         .dq = part_of(call, call->din, 0), .dk = part_of(call, call->din, 1), .dv = part_of(call, call->din, 2),
-        .y = {call->out[0].data, sample, row, 1}, .dy = {call->dout[0].data, sample, row, 1}, .lse = call->out[1].data, .lse_row = s.T,
-        .add_queries = call->accumulate & 1,
-        .add_keys = call->accumulate >> (call->step->n_in - 1) & 1,
-        .n_threads = attention_threads(call), .work = call->work};
+        .y = {call->out[0].data, sample, row, 1}, .dy = {call->dout[0].data, sample, row, 1},
+        .lse = call->out[1].data, .lse_row = s.T, .add_queries = call->accumulate & 1,
+        .add_keys = call->accumulate >> (call->step->n_in - 1) & 1, .n_threads = attention_threads(call),
+        .work = call->work};
 }
 
 static enum status blocked_forward(const struct call *call) {
