@@ -98,9 +98,14 @@ static enum status run_import(const void *request, const struct options *o, cons
     TRY(format_of(q->from, &format));
     TRY(format->import(w->plain[0], q->heads, q->to, &m));
     printf("imported: %s to %s\n", w->plain[0], q->to);
-    printf("train with: --init %s --layers %" PRId64 " --hidden %" PRId64 " --heads %" PRId64 " --seq %" PRId64
-           " --vocab %" PRId64 "\n",
-           q->to, m.layers, m.hidden, m.heads, m.seq, m.vocab);
+    printf("train with: --init %s", q->to);
+    if (m.arch[0]) printf(" --arch %s", m.arch);
+    for (int i = 0; i < N_MODEL_SIZES; i++) {
+        const char *name;
+        int64_t value;
+        if (checkpoint_model_option(&m, i, &name, &value)) printf(" --%s %" PRId64, name, value);
+    }
+    putchar('\n');
     return OK;
 }
 

@@ -54,8 +54,8 @@ static const struct option OPTIONS[] = {
 
 /* Options of a training run that mean the same here. The sizes may be repeated; others than the checkpoint's are
  * refused. */
-static const char *const SHARED[] = {"layers", "hidden", "heads", "seq", "vocab", "tie", "tokenizer", "precision",
-                                     "threads", "comm-timeout", "check-collectives", "log"};
+static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "ffn", "rope-theta", "seq", "vocab", "tie",
+                                     "tokenizer", "precision", "threads", "comm-timeout", "check-collectives", "log"};
 enum { N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
 
 struct generation {
@@ -97,14 +97,15 @@ static enum status read_sizes(struct generation *g, char step[CHECKPOINT_PATH_MA
         return FAIL(E_USAGE, "generate needs the weights of a model; use --checkpoint DIR, what train's --save named");
     TRY(checkpoint_resolve(g->request.checkpoint, step));
     TRY(checkpoint_model(step, &m));
-    const struct { const char *name; int64_t n; } sizes[] = {{"layers", m.layers}, {"hidden", m.hidden},
-                                                             {"heads", m.heads},   {"seq", m.seq},
-                                                             {"vocab", m.vocab},   {"tie", !m.untied}};
-    for (int i = 0; i < 6; i++) {
+    TRY(recipe_arch(&g->request.plan, m.arch[0] ? m.arch : "gpt"));
+    for (int i = 0; i < N_MODEL_SIZES; i++) {
+        const char *name;
+        int64_t value;
         char text[32];
-        snprintf(text, sizeof text, "%" PRId64, sizes[i].n);
+        if (!checkpoint_model_option(&m, i, &name, &value)) continue;
+        snprintf(text, sizeof text, "%" PRId64, value);
         /* what was typed stands, and checkpoint_load compares */
-        TRY(options_set(g->options, sizes[i].name, text, FROM_DATA));
+        TRY(options_set(g->options, name, text, FROM_DATA));
     }
     return OK;
 }

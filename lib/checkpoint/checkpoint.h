@@ -41,6 +41,7 @@
 #ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_H
 #define TRIVIUM_CHECKPOINT_CHECKPOINT_H
 
+#include "lib/checkpoint/checkpoint_model.h"
 #include "lib/run/run.h"
 #include <stdio.h>
 
@@ -80,9 +81,7 @@ void checkpoint_save_abandon(struct checkpoint_saver **);
  *  @errors E_DATA: neither; E_FORMAT: `latest` does not name a directory beside it  @collective{none} */
 enum status checkpoint_resolve(const char *path, char step[CHECKPOINT_PATH_MAX]);
 
-/* The sizes of a model; untied: 1 where its head has a matrix of its own (a manifest that does not say: 0). */
-struct checkpoint_model { int64_t layers, hidden, heads, seq, vocab, untied; };
-/** Those of what a step directory holds, for who wants to load it without being told them.
+/** The model that a step directory holds, for who wants to load it without being told its sizes.
  *  @errors E_DATA, E_FORMAT: no manifest, or one that does not say  @collective{none} */
 enum status checkpoint_model(const char *step, struct checkpoint_model *out);
 

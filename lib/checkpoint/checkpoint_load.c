@@ -6,40 +6,18 @@
 
 /* ---- is it whole, and of this model? ---- */
 
-static enum status size_of(const struct manifest *m, const char *name, int64_t *out) {
-    const json_t *x = json_object_get(json_object_get(m->json, "model"), name);
-    *out = 0;
-    if (!x && !strcmp(name, "untied")) return OK;
-    if (!json_is_integer(x)) return FAIL(E_FORMAT, "%s does not say the model's %s", m->path, name);
-    *out = json_integer_value(x);
-    return OK;
+enum status checkpoint_model(const char *step, struct checkpoint_model *out) {
+    struct manifest m;
+    enum status status = manifest_read(&m, step);
+    if (status == OK) status = checkpoint_model_read(m.json, m.path, out);
+    manifest_fini(&m);
+    return status;
 }
 
 static enum status same_model(const struct manifest *m, const struct plan *p) {
-    const struct { const char *name; int64_t ours; } sizes[] = {
-        {"layers", p->layers}, {"hidden", p->hidden}, {"heads", p->heads}, {"seq", p->seq}, {"vocab", p->vocab},
-        {"untied", !p->tie}};
-    for (int i = 0; i < 6; i++) {
-        int64_t theirs = 0;
-        TRY(size_of(m, sizes[i].name, &theirs));
-        if (theirs != sizes[i].ours)
-            return FAIL(E_FORMAT,
-                        "%s is of another model: %s is %" PRId64 " there and %" PRId64
-                        " here; give the options that it was saved with",
-                        m->path, sizes[i].name, theirs, sizes[i].ours);
-    }
-    return OK;
-}
-
-enum status checkpoint_model(const char *step, struct checkpoint_model *out) {
-    struct manifest m;
-    const struct { const char *name; int64_t *to; } sizes[] = {
-        {"layers", &out->layers}, {"hidden", &out->hidden}, {"heads", &out->heads}, {"seq", &out->seq},
-        {"vocab", &out->vocab}, {"untied", &out->untied}};
-    enum status status = manifest_read(&m, step);
-    for (int i = 0; i < 6 && status == OK; i++) status = size_of(&m, sizes[i].name, sizes[i].to);
-    manifest_fini(&m);
-    return status;
+    struct checkpoint_model theirs;
+    TRY(checkpoint_model_read(m->json, m->path, &theirs));
+    return checkpoint_model_compare(&theirs, p, m->path);
 }
 
 /* ---- tensors ---- */

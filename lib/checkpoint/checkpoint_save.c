@@ -52,15 +52,13 @@ static json_t *layout_json(const struct run *r) {
 
 json_t *checkpoint_manifest(const struct run *r) {
     const struct plan *p = &r->plan;
-    json_t *model = json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)p->layers, "hidden",
-                              (json_int_t)p->hidden, "heads",
-                              (json_int_t)p->heads, "seq", (json_int_t)p->seq, "vocab", (json_int_t)p->vocab);
-    if (!p->tie) json_object_set_new(model, "untied", json_integer(1));
+    struct checkpoint_model model = checkpoint_model_of_plan(p);
     json_t *adamw = json_pack("{s:f, s:f, s:f, s:f}", "beta1", p->beta1, "beta2", p->beta2, "eps", p->eps,
                               "weight_decay", p->weight_decay);
     return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version",
                      CHECKPOINT_VERSION, "step", text_of_int(r->n_done), "update", text_of_int(r->n_update), "samples",
-                     text_of_int(run_samples_used(r)), "seed", text_of_int(p->seed), "model", model, "layout",
+                     text_of_int(run_samples_used(r)), "seed", text_of_int(p->seed), "model",
+                     checkpoint_model_json(&model), "layout",
                      layout_json(r), "adamw", adamw, "techniques", techniques_json(r));
 }
 

@@ -7,21 +7,6 @@
 
 struct checkpoint_reader { struct manifest manifest; struct checkpoint_model model; };
 
-/* ---- the model ---- */
-
-enum status checkpoint_model_check(const struct checkpoint_model *m, const char *where) {
-    const struct { const char *name; int64_t n, most; } sizes[] = {
-        {"layers", m->layers, 10000}, {"hidden", m->hidden, 1000000}, {"heads", m->heads, 1000000},
-        {"seq", m->seq, 1000000000}, {"vocab", m->vocab, 2000000000}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].n < 1 || sizes[i].n > sizes[i].most)
-            return FAIL(E_FORMAT, "%s: the model has %s=%" PRId64 ", which is not 1 to %" PRId64, where, sizes[i].name,
-                        sizes[i].n, sizes[i].most);
-    if (m->hidden % m->heads)
-        return FAIL(E_FORMAT, "%s: heads=%" PRId64 " does not divide hidden=%" PRId64, where, m->heads, m->hidden);
-    return OK;
-}
-
 /* ---- opening ---- */
 
 static enum status open_reader(struct checkpoint_reader *r, const char *path) {

@@ -14,10 +14,6 @@
 extern "C" {
 #endif
 
-/** Is each within what options may say, and does heads divide hidden? Products of these sizes do not overflow 64 bits.
- *  @errors E_FORMAT naming `where` */
-enum status checkpoint_model_check(const struct checkpoint_model *, const char *where);
-
 /* ---- reading ---- */
 
 struct checkpoint_reader;

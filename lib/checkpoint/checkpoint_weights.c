@@ -81,12 +81,9 @@ enum status checkpoint_weights_append(struct checkpoint_writer *w, const void *f
 }
 
 static json_t *manifest_json(const struct checkpoint_model *m) {
-    json_t *model = json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)m->layers, "hidden",
-                              (json_int_t)m->hidden, "heads",
-                              (json_int_t)m->heads, "seq", (json_int_t)m->seq, "vocab", (json_int_t)m->vocab);
     return json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:o}", "format", "trivium checkpoint", "version",
                      CHECKPOINT_VERSION, "holds", "weights", "step",
-                     "0", "update", "0", "samples", "0", "seed", "0", "model", model);
+                     "0", "update", "0", "samples", "0", "seed", "0", "model", checkpoint_model_json(m));
 }
 
 enum status checkpoint_weights_finish(struct checkpoint_writer **writer) {

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct checkpoint_model MODEL = {1, 4, 2, 3, 5, 0};
+static const struct checkpoint_model MODEL = {
+    .layers = 1, .hidden = 4, .heads = 2, .seq = 3, .vocab = 5};
 
 static struct shape shape_2d(int64_t rows, int64_t columns) {
     return (struct shape){2, {axis_whole('V', rows), axis_whole('C', columns)}};
@@ -189,6 +190,8 @@ static void test_sizes_of_no_model_are_refused(void **state) {
     assert_fails(checkpoint_model_check(&m, "here"), E_FORMAT, "vocab=3000000000", "2000000000");
     m = MODEL, m.heads = 3;
     assert_fails(checkpoint_model_check(&m, "here"), E_FORMAT, "heads=3", "hidden=4");
+    m = MODEL, m.heads = 4, m.kv_heads = 3;
+    assert_fails(checkpoint_model_check(&m, "here"), E_FORMAT, "kv-heads=3", "heads=4");
 }
 
 TESTS(unit_test(test_a_weight_is_put_together_from_its_files), unit_test(test_gaps_are_refused),

@@ -1,0 +1,91 @@
+#include "lib/checkpoint/checkpoint_model.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct checkpoint_model, field)
+const struct model_size model_sizes[N_MODEL_SIZES] = {
+    {"layers", AT(layers), 1, 10000}, {"hidden", AT(hidden), 1, 1000000}, {"heads", AT(heads), 1, 1000000},
+    {"seq", AT(seq), 1, 1000000000}, {"vocab", AT(vocab), 1, 2000000000}, {"untied", AT(untied), 0, 1},
+    {"kv-heads", AT(kv_heads), 0, 1000000}, {"ffn", AT(ffn), 0, 10000000},
+    {"rope-theta", AT(rope_theta), 0, 1000000000000}};
+enum { UNTIED = 5, USUAL_THETA = 10000 };
+
+struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
+    struct checkpoint_model m = {.layers = p->layers, .hidden = p->hidden, .heads = p->heads, .seq = p->seq,
+                                 .vocab = p->vocab, .untied = !p->tie};
+    if (p->arch && strcmp(p->arch->name, "gpt")) snprintf(m.arch, sizeof m.arch, "%s", p->arch->name);
+    if (plan_kv_heads(p) != p->heads) m.kv_heads = p->kv_heads;
+    if (plan_ffn(p) != 4 * p->hidden) m.ffn = p->ffn;
+    if (p->rope_theta != USUAL_THETA) m.rope_theta = p->rope_theta;
+    return m;
+}
+
+json_t *checkpoint_model_json(const struct checkpoint_model *model) {
+    struct checkpoint_model m = *model;
+    json_t *j = json_object();
+    int failed = m.arch[0] ? json_object_set_new(j, "arch", json_string(m.arch)) : 0;
+    for (int i = 0; i < N_MODEL_SIZES; i++)
+        if (*model_size_of(&m, i))
+            failed |= json_object_set_new(j, model_sizes[i].name, json_integer(*model_size_of(&m, i)));
+    if (!failed) return j;
+    json_decref(j);
+    return NULL;
+}
+
+/* Sizes that every manifest has; others are 0 where it does not say. */
+static bool must_be_said(int i) { return model_sizes[i].least > 0; }
+
+enum status checkpoint_model_read(const json_t *manifest, const char *where, struct checkpoint_model *out) {
+    const json_t *model = json_object_get(manifest, "model"), *arch = json_object_get(model, "arch");
+    *out = (struct checkpoint_model){.arch = ""};
+    if (arch && (!json_is_string(arch) || json_string_length(arch) >= sizeof out->arch))
+        return FAIL(E_FORMAT, "%s says a model's arch that is no name", where);
+    if (arch) snprintf(out->arch, sizeof out->arch, "%s", json_string_value(arch));
+    for (int i = 0; i < N_MODEL_SIZES; i++) {
+        const json_t *x = json_object_get(model, model_sizes[i].name);
+        if (x ? !json_is_integer(x) : must_be_said(i))
+            return FAIL(E_FORMAT, "%s does not say the model's %s", where, model_sizes[i].name);
+        *model_size_of(out, i) = x ? json_integer_value(x) : 0;
+    }
+    return OK;
+}
+
+enum status checkpoint_model_check(const struct checkpoint_model *model, const char *where) {
+    struct checkpoint_model m = *model;
+    for (int i = 0; i < N_MODEL_SIZES; i++) {
+        const struct model_size *s = &model_sizes[i];
+        int64_t n = *model_size_of(&m, i);
+        if (n < s->least || n > s->most)
+            return FAIL(E_FORMAT, "%s: the model has %s=%" PRId64 ", which is not %" PRId64 " to %" PRId64, where,
+                        s->name, n, s->least, s->most);
+    }
+    if (m.hidden % m.heads)
+        return FAIL(E_FORMAT, "%s: heads=%" PRId64 " does not divide hidden=%" PRId64, where, m.heads, m.hidden);
+    if (m.kv_heads && m.heads % m.kv_heads)
+        return FAIL(E_FORMAT, "%s: kv-heads=%" PRId64 " does not divide heads=%" PRId64, where, m.kv_heads, m.heads);
+    return OK;
+}
+
+static const char *arch_of(const struct checkpoint_model *m) { return m->arch[0] ? m->arch : "gpt"; }
+
+enum status checkpoint_model_compare(const struct checkpoint_model *theirs, const struct plan *p, const char *where) {
+    struct checkpoint_model a = *theirs, b = checkpoint_model_of_plan(p);
+    if (strcmp(a.arch, b.arch))
+        return FAIL(E_FORMAT, "%s is of another model: arch is %s there and %s here; give the options that it was saved "
+                    "with", where, arch_of(&a), arch_of(&b));
+    for (int i = 0; i < N_MODEL_SIZES; i++)
+        if (*model_size_of(&a, i) != *model_size_of(&b, i))
+            return FAIL(E_FORMAT,
+                        "%s is of another model: %s is %" PRId64 " there and %" PRId64
+                        " here; give the options that it was saved with",
+                        where, model_sizes[i].name, *model_size_of(&a, i), *model_size_of(&b, i));
+    return OK;
+}
+
+bool checkpoint_model_option(const struct checkpoint_model *model, int i, const char **name, int64_t *value) {
+    struct checkpoint_model m = *model;
+    *name = i == UNTIED ? "tie" : model_sizes[i].name;
+    *value = i == UNTIED ? !m.untied : *model_size_of(&m, i);
+    return i == UNTIED ? m.untied : *value != 0;
+}
