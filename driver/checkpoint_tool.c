@@ -4,21 +4,24 @@
 #include "lib/base/option.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
+#include "lib/checkpoint/hf_files.h"
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char HELP[] = "trivium checkpoint inspect DIR\n"
-                           "trivium checkpoint export DIR --to hf|llmc FILE [--precision fp32|bf16]\n"
-                           "trivium checkpoint import --from hf|llmc FILE --to DIR [--heads N]\n\n"
-                           "  inspect   what a checkpoint holds, and whether its files are what was written. DIR: a "
-                           "step's folder, or what --save named\n"
-                           "  export    its weights for another project: hf, a GPT-2 of Hugging Face (FILE.safetensors "
-                           "in F32, of an fp64 run in F64, and\n"
-                           "            config.json beside it); llmc, a model file of llm.c (fp32, or bf16)\n"
-                           "  import    the other way round: a checkpoint of weights alone, for train --init DIR. hf: "
-                           "heads are config.json's, else hidden / 64\n";
+static const char HELP[] =
+    "trivium checkpoint inspect DIR\n"
+    "trivium checkpoint export DIR --to hf|llmc FILE [--precision fp32|bf16]\n"
+    "trivium checkpoint import --from hf|llmc FILE --to DIR [--heads N]\n\n"
+    "  inspect   what a checkpoint holds, and whether its files are what was written. DIR: a "
+    "step's folder, or what --save named\n"
+    "  export    its weights for another project: hf, a GPT-2 or Llama of Hugging Face (FILE.safetensors "
+    "in F32, of an fp64 run in F64,\n"
+    "            and config.json beside it; a large Llama in several files with an index); llmc, "
+    "a model file of llm.c (fp32, or bf16)\n"
+    "  import    the other way round: a checkpoint of weights alone, for train --init DIR. hf: "
+    "FILE may be a folder or an index; heads are config.json's, a GPT-2's else hidden / 64\n";
 
 /* ---- words that are no options ---- */
 
@@ -46,15 +49,21 @@ static enum status must_be_given(const struct options *o, const char *command, c
 
 /* ---- the commands ---- */
 
-/* The row of that name, of the first model that has one. */
-static enum status format_of(const char *name, const struct model_format **out) {
+/* The row of that name, of a model: of that with this name, or whose files say this type; "" or neither: the first that
+ * has one. */
+static enum status format_of(const char *name, const char *arch, const char *type, const struct model_format **out) {
     char all[256] = "";
+    *out = NULL;
     for (int i = 0; i < train_recipe.n_models; i++)
-        for (*out = train_recipe.models[i]->formats; *out && (*out)->name; ++*out) {
-            if (!strcmp((*out)->name, name)) return OK;
-            snprintf(strchr(all, 0), sizeof all - strlen(all), "%s%s", *all ? ", " : "", (*out)->name);
+        for (const struct model_format *f = train_recipe.models[i]->formats; f && f->name; f++) {
+            bool own = !strcmp(train_recipe.models[i]->name, arch) || (f->model_type && !strcmp(f->model_type, type));
+            bool other = arch[0] && !own;
+            if (!strcmp(f->name, name) && !other && (own || !*out)) *out = f;
+            if (!other && !strstr(all, f->name))
+                snprintf(strchr(all, 0), sizeof all - strlen(all), "%s%s", *all ? ", " : "", f->name);
         }
-    return FAIL(E_CONFIG, "there is no format %.32s; use one of: %s", name, all);
+    return *out ? OK : FAIL(E_CONFIG, "there is no format %.32s%s%s; use one of: %s", name, arch[0] ? " of " : "", arch,
+                            all);
 }
 
 struct export_request { char to[OPTION_TEXT_MAX]; int precision; };
@@ -69,12 +78,14 @@ static enum status run_export(const void *request, const struct options *o, cons
     const struct model_format *format;
     struct checkpoint_reader *r;
     TRY(must_be_given(o, "export", "to"));
-    TRY(format_of(q->to, &format));
+    TRY(format_of(q->to, "", "", &format));
     if (w->n_plain != 2)
         return FAIL(E_USAGE, "checkpoint export takes a folder and a file, and %d words are there", w->n_plain);
     TRY(checkpoint_open(w->plain[0], &r));
     enum dtype dtype = options_source(o, "precision") == FROM_DEFAULT ? N_DTYPES : q->precision ? BF16 : FP32;
-    enum status status = format->export(r, dtype, w->plain[1]);
+    struct checkpoint_model m = checkpoint_model_of(r);
+    enum status status = format_of(q->to, m.arch[0] ? m.arch : "gpt", "", &format);
+    if (status == OK) status = format->export(r, dtype, w->plain[1]);
     if (status == OK) printf("exported: %s to %s\n", checkpoint_folder(r), w->plain[1]);
     checkpoint_close(&r);
     return status;
@@ -92,10 +103,12 @@ static enum status run_import(const void *request, const struct options *o, cons
     const struct import_request *q = request;
     const struct model_format *format;
     struct checkpoint_model m;
+    char type[32];
     TRY(must_be_given(o, "import", "from"));
     TRY(must_be_given(o, "import", "to"));
     if (w->n_plain != 1) return FAIL(E_USAGE, "checkpoint import takes one file, and %d words are there", w->n_plain);
-    TRY(format_of(q->from, &format));
+    hf_model_type(w->plain[0], type);
+    TRY(format_of(q->from, "", type, &format));
     TRY(format->import(w->plain[0], q->heads, q->to, &m));
     printf("imported: %s to %s\n", w->plain[0], q->to);
     printf("train with: --init %s", q->to);

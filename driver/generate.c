@@ -54,8 +54,9 @@ static const struct option OPTIONS[] = {
 
 /* Options of a training run that mean the same here. The sizes may be repeated; others than the checkpoint's are
  * refused. */
-static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "ffn", "rope-theta", "seq", "vocab", "tie",
-                                     "tokenizer", "precision", "threads", "comm-timeout", "check-collectives", "log"};
+static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "ffn", "rope-theta", "seq", "vocab",
+                                     "tie", "tokenizer", "precision", "threads", "comm-timeout", "check-collectives",
+                                     "log"};
 enum { N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
 
 struct generation {

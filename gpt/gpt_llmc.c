@@ -60,8 +60,8 @@ static enum status read_header(struct llmc_file *f, struct checkpoint_model *m) 
                     HEADER_BYTES);
     TRY(read_bytes(f, 0, HEADER_BYTES, header));
     TRY(read_version(f, header));
-    *m = (struct checkpoint_model){.layers = header[AT_LAYERS], .hidden = header[AT_CHANNELS], .heads = header[AT_HEADS], .seq = header[AT_SEQ],
-                                   header[AT_VOCAB], 0};
+    *m = (struct checkpoint_model){.layers = header[AT_LAYERS], .hidden = header[AT_CHANNELS],
+                                   .heads = header[AT_HEADS], .seq = header[AT_SEQ], .vocab = header[AT_VOCAB]};
     f->padded_vocab = header[AT_PADDED_VOCAB];
     TRY(checkpoint_model_check(m, f->path));
     if (f->padded_vocab >= m->vocab) return OK;

@@ -87,5 +87,5 @@ double llama_flops_per_token(const struct plan *c) {
 }
 
 const struct model model_llama = {
-    .name = "llama", .presets = llama_presets, .build = llama_build, .n_params = llama_n_params,
-    .flops_per_token = llama_flops_per_token};
+    .name = "llama", .presets = llama_presets, .formats = llama_formats, .build = llama_build,
+    .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};

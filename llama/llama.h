@@ -20,6 +20,7 @@ extern "C" {
 
 extern const struct model model_llama;
 extern const struct model_preset llama_presets[];
+extern const struct model_format llama_formats[];
 
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
 enum status llama_build(const struct plan *, struct program *out);

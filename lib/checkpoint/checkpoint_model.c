@@ -72,8 +72,10 @@ static const char *arch_of(const struct checkpoint_model *m) { return m->arch[0]
 enum status checkpoint_model_compare(const struct checkpoint_model *theirs, const struct plan *p, const char *where) {
     struct checkpoint_model a = *theirs, b = checkpoint_model_of_plan(p);
     if (strcmp(a.arch, b.arch))
-        return FAIL(E_FORMAT, "%s is of another model: arch is %s there and %s here; give the options that it was saved "
-                    "with", where, arch_of(&a), arch_of(&b));
+        return FAIL(E_FORMAT,
+                    "%s is of another model: arch is %s there and %s here; give the options that it was saved "
+                    "with",
+                    where, arch_of(&a), arch_of(&b));
     for (int i = 0; i < N_MODEL_SIZES; i++)
         if (*model_size_of(&a, i) != *model_size_of(&b, i))
             return FAIL(E_FORMAT,

@@ -27,6 +27,7 @@ struct model_format {
     /** Write the checkpoint's weights to `path`, which may not be there. dtype: N_DTYPES if the user does not say it.
      *  @errors E_USAGE: a dtype that the format does not have; E_CONFIG, E_IO */
     enum status (*export)(const struct checkpoint_reader *, enum dtype, const char *path);
+    const char *model_type;              /* what config.json beside such files calls the model; NULL: they have none */
 };
 
 struct model {

@@ -1,0 +1,64 @@
+/* Tensors by name in one safetensors file, or in several with an index, as Hugging Face's save_pretrained leaves them:
+ *
+ *   model.safetensors                      or    model-00001-of-00003.safetensors ...
+ *                                                model.safetensors.index.json: {"weight_map": {"name": "file"}}
+ *   config.json beside either
+ *
+ * A path means a folder with one of the two, the file, or the index. What is read may come from anybody: see
+ * safetensors.h; an index names files in its own folder. Nothing here is collective. */
+#ifndef TRIVIUM_CHECKPOINT_HF_FILES_H
+#define TRIVIUM_CHECKPOINT_HF_FILES_H
+
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- reading ---- */
+
+struct hf_files;
+struct hf_tensor { const struct safetensors *file; const struct safetensors_entry *entry; };
+
+/** Open all files. *out is to be closed.
+ *  @errors E_DATA: not there; E_FORMAT: an index that is none; those of safetensors_open; E_MEMORY */
+enum status hf_files_open(const char *path, struct hf_files **out);
+void hf_files_close(struct hf_files **);
+/** Whatever the path meant: the file or the index. Borrowed. */
+const char *hf_files_path(const struct hf_files *);
+/** Tensors in all files. */
+int hf_files_n(const struct hf_files *);
+struct hf_tensor hf_files_at(const struct hf_files *, int i);
+/** entry NULL: no file has it. */
+struct hf_tensor hf_files_find(const struct hf_files *, const char *name);
+
+/** config.json beside a path's file. @errors E_CONFIG: too long */
+enum status hf_config_path(const char *path, char out[CHECKPOINT_PATH_MAX]);
+
+/** What config.json beside the files that a path means calls the model: "llama"; "" if it is not there, or says
+ *  nothing. Only a guess at whose files they are: whoever reads them checks. */
+void hf_model_type(const char *path, char out[32]);
+
+/* ---- writing: all tensors are known before the first byte ---- */
+
+struct hf_writer;
+
+/** Create the file at `path`, or where the tensors have more than shard_bytes (0: no limit), files of at most so many
+ *  and an index: path "a/model.safetensors" gives "a/model-00001-of-00002.safetensors". No file may exist. A tensor
+ *  larger than the limit has a file of its own. entries: as safetensors_create's.
+ *  @errors those of safetensors_create; E_CONFIG: a path that is too long or, for several files, does not end in
+ *  .safetensors; E_MEMORY */
+enum status hf_files_create(const char *path, struct safetensors_entry *entries, int n, int64_t shard_bytes,
+                            struct hf_writer **out);
+/** The next bytes, of however many tensors. @errors as safetensors_append */
+enum status hf_files_append(struct hf_writer *, const void *from, int64_t bytes);
+/** Flush and close the last file, and write the index. *writer becomes NULL in any case. @errors E_IO, E_INTERNAL */
+enum status hf_files_finish(struct hf_writer **writer);
+/** Remove what was written. */
+void hf_files_abandon(struct hf_writer **writer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,8 @@
+/* Files of other projects that hold a Llama. */
+#include "llama/llama.h"
+#include "llama/llama_hf.h"
+
+const struct model_format llama_formats[] = {
+    {"hf", llama_hf_import, llama_hf_export, "llama"},
+    {NULL, NULL, NULL, NULL},
+};

@@ -1,0 +1,259 @@
+#include "llama/llama_hf.h"
+
+#include "lib/checkpoint/hf_files.h"
+#include "llama/llama.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- names ---- */
+
+enum { HF_NAME_MAX = 96, MAX_PARTS = 2, AT_A_TIME = 1 << 16 };
+
+/* ours: after "hN." in a layer. input: the tag of a matrix's input, 0: a vector. */
+static const struct kind { const char *ours; bool in_layers; char input; const char *hf[MAX_PARTS]; } KINDS[] = {
+    {"embed.table", false, 'C', {"model.embed_tokens.weight"}},
+    {"norm1.g", true, 0, {"input_layernorm.weight"}},
+    {"q.w", true, 'C', {"self_attn.q_proj.weight"}},
+    {"kv.w", true, 'C', {"self_attn.k_proj.weight", "self_attn.v_proj.weight"}},
+    {"proj.w", true, 'H', {"self_attn.o_proj.weight"}},
+    {"norm2.g", true, 0, {"post_attention_layernorm.weight"}},
+    {"up.w", true, 'C', {"mlp.gate_proj.weight", "mlp.up_proj.weight"}},
+    {"down.w", true, 'K', {"mlp.down_proj.weight"}},
+    {"head.norm.g", false, 0, {"model.norm.weight"}},
+    {"head.w", false, 'C', {"lm_head.weight"}},
+};
+
+static int n_parts(const struct kind *k) { return k->hf[1] ? 2 : 1; }
+
+/* "h12.q.w" -> the row of q.w, and 12. NULL: none of that name. */
+static const struct kind *kind_of(const char *name, int64_t *layer) {
+    int n = 0;
+    bool in_layers = sscanf(name, "h%" SCNd64 ".%n", layer, &n) == 1 && n > 0;
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
+        if (KINDS[i].in_layers == in_layers && !strcmp(KINDS[i].ours, name + (in_layers ? n : 0))) return &KINDS[i];
+    return NULL;
+}
+
+static void name_of(const struct kind *k, int part, int64_t layer, char name[HF_NAME_MAX]) {
+    if (k->in_layers) snprintf(name, HF_NAME_MAX, "model.layers.%" PRId64 ".%s", layer, k->hf[part]);
+    else snprintf(name, HF_NAME_MAX, "%s", k->hf[part]);
+}
+
+/* The shape in a file of each part of a weight. @return the number of axes */
+static int shape_of(const struct kind *k, const struct shape *ours, int64_t shape[2]) {
+    const struct axis *last = &ours->axis[ours->n_axes - 1];
+    shape[1] = k->input == 'H' ? last[-1].n * last->n : k->input ? last->n : 1;
+    shape[0] = shape_n(ours) / shape[1] / n_parts(k);
+    return k->input ? 2 : 1;
+}
+
+/* ---- the model's weights: a program that is only built ---- */
+
+static enum status build(const struct checkpoint_model *m, struct program *p) {
+    struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .kv_heads = m->kv_heads,
+                        .ffn = m->ffn, .rope_theta = m->rope_theta, .seq = m->seq, .vocab = m->vocab,
+                        .tie = !m->untied, .micro_batch = 1, .global_batch = 1};
+    program_init(p);
+    return llama_build(&plan, p);
+}
+
+/* Part of weight i, in files. */
+static enum status kind_at(const struct program *p, int i, const struct kind **k, int64_t *layer) {
+    *k = kind_of(p->params[i].name, layer);
+    return *k ? OK : FAIL(E_INTERNAL, "the model's %s has no name of Hugging Face's", p->params[i].name);
+}
+
+/* ---- import ---- */
+
+struct import {
+    struct hf_files *files;
+    struct program program;
+    struct checkpoint_weight *list;
+    struct checkpoint_writer *writer;
+    char room[AT_A_TIME * sizeof(double)];
+};
+
+static enum status find_part(const struct import *m, int i, int part, struct hf_tensor *out) {
+    const char *path = hf_files_path(m->files);
+    const struct kind *k;
+    int64_t layer, shape[2];
+    char name[HF_NAME_MAX];
+    TRY(kind_at(&m->program, i, &k, &layer));
+    name_of(k, part, layer, name);
+    *out = hf_files_find(m->files, name);
+    const struct safetensors_entry *e = out->entry;
+    int n_axes = shape_of(k, &m->program.params[i].type.shape, shape);
+    if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", path, name);
+    if (e->dtype > FP16)
+        return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", path, name, e->dtype_name);
+    if (e->n_axes != n_axes) return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", path, name, e->n_axes, n_axes);
+    for (int a = 0; a < n_axes; a++)
+        if (e->shape[a] != shape[a])
+            return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, path, a, name, e->shape[a],
+                        shape[a]);
+    return OK;
+}
+
+/* Two tensors that become one weight must be of one type. */
+static enum status find_weight(struct import *m, int i, int *found) {
+    const struct kind *k;
+    int64_t layer;
+    struct hf_tensor part[MAX_PARTS];
+    TRY(kind_at(&m->program, i, &k, &layer));
+    for (int j = 0; j < n_parts(k); j++, ++*found) {
+        TRY(find_part(m, i, j, &part[j]));
+        if (part[j].entry->dtype != part[0].entry->dtype)
+            return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), part[0].entry->name,
+                        part[j].entry->name);
+    }
+    const struct param *w = &m->program.params[i];
+    m->list[i] = (struct checkpoint_weight){w->name, w->type.shape, part[0].entry->dtype};
+    return OK;
+}
+
+/* Tables that follow from rope_theta; old files have them. */
+static bool is_frequency_table(const char *name) { return strstr(name, ".rotary_emb.inv_freq") != NULL; }
+
+static enum status refuse_others(const struct import *m, int found) {
+    int n = 0;
+    for (int i = 0; i < hf_files_n(m->files); i++) n += !is_frequency_table(hf_files_at(m->files, i).entry->name);
+    if (n == found) return OK;
+    return FAIL(E_FORMAT, "%s has %d tensors, and a Llama of these sizes has %d; is config.json its own?",
+                hf_files_path(m->files), n, found);
+}
+
+static enum status copy_part(struct import *m, struct hf_tensor t) {
+    int64_t size = (int64_t)dtype_size(t.entry->dtype), bytes = t.entry->end - t.entry->begin;
+    for (int64_t at = 0; at < bytes; at += AT_A_TIME * size) {
+        int64_t now = bytes - at < AT_A_TIME * size ? bytes - at : AT_A_TIME * size;
+        TRY(safetensors_read(t.file, t.entry, at, now, m->room));
+        for (int64_t i = 0; i < now / size; i++)
+            if (!isfinite(dtype_get(m->room, t.entry->dtype, i)))
+                return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files),
+                            t.entry->name);
+        TRY(checkpoint_weights_append(m->writer, m->room, now));
+    }
+    return OK;
+}
+
+static enum status copy_all(struct import *m) {
+    for (int i = 0; i < m->program.n_params; i++) {
+        const struct kind *k;
+        int64_t layer;
+        TRY(kind_at(&m->program, i, &k, &layer));
+        for (int j = 0; j < n_parts(k); j++) {
+            struct hf_tensor t;
+            TRY(find_part(m, i, j, &t));
+            TRY(copy_part(m, t));
+        }
+    }
+    return OK;
+}
+
+static enum status import(struct import *m, const char *path, const char *save, struct checkpoint_model *out) {
+    char config[CHECKPOINT_PATH_MAX];
+    int found = 0;
+    TRY(hf_files_open(path, &m->files));
+    TRY(hf_config_path(hf_files_path(m->files), config));
+    TRY(llama_hf_config_read(config, out));
+    TRY(build(out, &m->program));
+    m->list = calloc((size_t)m->program.n_params, sizeof *m->list);
+    if (!m->list) return FAIL(E_MEMORY, "no memory for the list of %d weights", m->program.n_params);
+    for (int i = 0; i < m->program.n_params; i++) TRY(find_weight(m, i, &found));
+    TRY(refuse_others(m, found));
+    TRY(checkpoint_weights_create(save, out, m->list, m->program.n_params, &m->writer));
+    TRY(copy_all(m));
+    return checkpoint_weights_finish(&m->writer);
+}
+
+enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
+    if (heads)
+        return FAIL(E_USAGE, "heads=%" PRId64 ", and config.json says the heads of a Llama: leave it out", heads);
+    struct import *m = calloc(1, sizeof *m);
+    if (!m) return FAIL(E_MEMORY, "no memory to import %s", path);
+    enum status status = import(m, path, save, out);
+    if (m->writer) checkpoint_weights_abandon(&m->writer);
+    hf_files_close(&m->files);
+    program_fini(&m->program);
+    free(m->list);
+    free(m);
+    return status;
+}
+
+/* ---- export ---- */
+
+struct export {
+    const struct checkpoint_reader *from;
+    enum dtype dtype;
+    struct program program;
+    struct safetensors_entry *entries;
+    char (*names)[HF_NAME_MAX];
+    int n;
+    struct hf_writer *writer;
+};
+
+static enum status list_entries(struct export *e) {
+    size_t most = (size_t)e->program.n_params * MAX_PARTS;
+    e->entries = calloc(most, sizeof *e->entries);
+    e->names = calloc(most, sizeof *e->names);
+    if (!e->entries || !e->names) return FAIL(E_MEMORY, "no memory for the list of %d weights", e->program.n_params);
+    for (int i = 0; i < e->program.n_params; i++) {
+        const struct kind *k;
+        int64_t layer;
+        TRY(kind_at(&e->program, i, &k, &layer));
+        for (int j = 0; j < n_parts(k); j++, e->n++) {
+            struct safetensors_entry *entry = &e->entries[e->n];
+            name_of(k, j, layer, e->names[e->n]);
+            *entry = (struct safetensors_entry){.name = e->names[e->n], .dtype = e->dtype};
+            entry->n_axes = shape_of(k, &e->program.params[i].type.shape, entry->shape);
+        }
+    }
+    return OK;
+}
+
+static enum status write_weight(struct export *e, const struct param *w) {
+    int64_t bytes = type_n(&w->type) * (int64_t)dtype_size(e->dtype);
+    void *room = malloc((size_t)bytes);
+    enum status status = room ? checkpoint_read_weight(e->from, w->name, &w->type.shape, e->dtype, room)
+                              : FAIL(E_MEMORY, "no memory for %s of %" PRId64 " bytes", w->name, bytes);
+    if (status == OK) status = hf_files_append(e->writer, room, bytes);
+    free(room);
+    return status;
+}
+
+static enum status export(struct export *e, const char *path, int64_t shard_bytes) {
+    char config[CHECKPOINT_PATH_MAX];
+    struct checkpoint_model model = checkpoint_model_of(e->from);
+    if (strcmp(model.arch, "llama"))
+        return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", model.arch[0] ? model.arch : "gpt");
+    TRY(hf_config_path(path, config));
+    if (access(config, F_OK) == 0) return FAIL(E_IO, "%s is there already; give a file in a folder of its own", config);
+    TRY(build(&model, &e->program));
+    if (e->dtype == N_DTYPES) {
+        TRY(checkpoint_weight_dtype(e->from, e->program.params[0].name, &e->dtype));
+        if (e->dtype != FP64) e->dtype = FP32;
+    }
+    TRY(list_entries(e));
+    TRY(hf_files_create(path, e->entries, e->n, shard_bytes, &e->writer));
+    for (int i = 0; i < e->program.n_params; i++) TRY(write_weight(e, &e->program.params[i]));
+    TRY(hf_files_finish(&e->writer));
+    return llama_hf_config_write(config, &model, e->dtype);
+}
+
+enum status llama_hf_export_sharded(const struct checkpoint_reader *r, enum dtype dtype, const char *path,
+                                    int64_t shard_bytes) {
+    struct export e = {.from = r, .dtype = dtype};
+    enum status status = export(&e, path, shard_bytes);
+    if (e.writer) hf_files_abandon(&e.writer);
+    program_fini(&e.program);
+    free(e.entries);
+    free(e.names);
+    return status;
+}
+
+enum status llama_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
+    return llama_hf_export_sharded(r, dtype, path, LLAMA_HF_SHARD_BYTES);
+}

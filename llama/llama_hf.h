@@ -1,0 +1,58 @@
+/* Weights in Hugging Face's Llama format: one safetensors file or several with an index, and config.json beside them
+ * (lib/checkpoint/hf_files.h).
+ *
+ *   ours           shape          Hugging Face
+ *   embed.table    (V, C)         model.embed_tokens.weight
+ *   hN.norm1.g     (C)            model.layers.N.input_layernorm.weight
+ *   hN.q.w         (H, D, C)      model.layers.N.self_attn.q_proj.weight
+ *   hN.kv.w        (2, J, D, C)   ... self_attn.k_proj.weight, then v_proj.weight
+ *   hN.proj.w      (C, H, D)      ... self_attn.o_proj.weight
+ *   hN.norm2.g     (C)            ... post_attention_layernorm.weight
+ *   hN.up.w        (2, K, C)      ... mlp.gate_proj.weight, then mlp.up_proj.weight
+ *   hN.down.w      (C, K)         ... mlp.down_proj.weight
+ *   head.norm.g    (C)            model.norm.weight
+ *   head.w         (V, C)         lm_head.weight, where the head is not tied
+ *
+ * Each of ours is one of theirs, or two, one after the other: nothing is transposed. Both turn pairs of channels that
+ * are half a head apart. Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them) are
+ * left out; any other tensor, and a missing or misshapen one, is refused. So is a config.json of another function:
+ * biases, another activation, another epsilon than 1e-5, scaled positions, a sliding window.
+ *
+ * Source: huggingface/transformers, models/llama/modeling_llama.py and configuration_llama.py. */
+#ifndef TRIVIUM_LLAMA_LLAMA_HF_H
+#define TRIVIUM_LLAMA_LLAMA_HF_H
+
+#include "lib/checkpoint/checkpoint_tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Convert the files at `path` to a weights-only checkpoint in `save`, in their precision, a piece at a time. heads
+ *  must be 0: config.json says them. *out: the model.
+ *  @errors E_USAGE: heads; E_DATA: no such file; E_FORMAT naming file and tensor; E_IO, E_MEMORY; those of
+ *  checkpoint_weights_create  @collective{none} */
+enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
+
+/** Write the checkpoint's weights to `path` (above LLAMA_HF_SHARD_BYTES to several files and an index), and config.json
+ *  beside it; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
+ *  @errors E_IO; those of checkpoint_read_weight  @collective{none} */
+enum status llama_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
+
+/** The same with files of at most so many bytes; 0: one. @errors as llama_hf_export */
+enum status llama_hf_export_sharded(const struct checkpoint_reader *, enum dtype, const char *path,
+                                    int64_t shard_bytes);
+#define LLAMA_HF_SHARD_BYTES 5000000000 /* as save_pretrained's */
+
+/* ---- config.json (llama_hf_config.c) ---- */
+
+/** The model that config.json says.
+ *  @errors E_DATA: it is not there; E_FORMAT: it says no Llama that Trivium computes */
+enum status llama_hf_config_read(const char *path, struct checkpoint_model *out);
+/** @errors E_IO, E_MEMORY */
+enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

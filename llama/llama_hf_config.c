@@ -1,0 +1,121 @@
+#include "llama/llama_hf.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- reading ---- */
+
+static bool is_said(const json_t *x) { return x && !json_is_null(x); }
+
+/* A size; 0 if it is not said and need not be. */
+static enum status size_of(const char *path, const json_t *config, const char *key, bool needed, int64_t *out) {
+    const json_t *x = json_object_get(config, key);
+    *out = json_is_integer(x) ? (int64_t)json_integer_value(x) : 0;
+    if (is_said(x) ? json_is_integer(x) : !needed) return OK;
+    return FAIL(E_FORMAT, "%s does not say %s", path, key);
+}
+
+static enum status read_sizes(const char *path, const json_t *config, struct checkpoint_model *m) {
+    const struct { const char *key; bool needed; int64_t *to; } sizes[] = {
+        {"num_hidden_layers", true, &m->layers}, {"hidden_size", true, &m->hidden},
+        {"num_attention_heads", true, &m->heads}, {"max_position_embeddings", true, &m->seq},
+        {"vocab_size", true, &m->vocab}, {"intermediate_size", true, &m->ffn},
+        {"num_key_value_heads", false, &m->kv_heads}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        TRY(size_of(path, config, sizes[i].key, sizes[i].needed, sizes[i].to));
+    if (m->kv_heads == m->heads) m->kv_heads = 0;
+    if (m->ffn == 4 * m->hidden) m->ffn = 0;
+    return checkpoint_model_check(m, path);
+}
+
+/* What is wanted of a key that is said. */
+static enum status check_switches(const char *path, const json_t *config) {
+    static const char *const off[] = {"attention_bias", "mlp_bias", "rope_scaling", "sliding_window"};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        const json_t *x = json_object_get(config, off[i]);
+        if (is_said(x) && !json_is_false(x))
+            return FAIL(E_FORMAT, "%s says %s; Trivium computes a Llama without it", path, off[i]);
+    }
+    return OK;
+}
+
+static enum status check_function(const char *path, const json_t *config, const struct checkpoint_model *m) {
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const char *act = json_string_value(json_object_get(config, "hidden_act"));
+    double eps = json_number_value(json_object_get(config, "rms_norm_eps"));
+    int64_t head_dim;
+    if (!type || strcmp(type, "llama"))
+        return FAIL(E_FORMAT, "%s: model_type is %.32s, not llama", path, type ? type : "no name");
+    if (act && strcmp(act, "silu")) return FAIL(E_FORMAT, "%s: hidden_act is %.32s; Trivium computes silu", path, act);
+    if (eps != 1e-5) return FAIL(E_FORMAT, "%s: rms_norm_eps is %g; Trivium's is 1e-5", path, eps);
+    TRY(size_of(path, config, "head_dim", false, &head_dim));
+    if (head_dim && head_dim * m->heads != m->hidden)
+        return FAIL(E_FORMAT,
+                    "%s: head_dim=%" PRId64 " times num_attention_heads=%" PRId64 " is not hidden_size=%" PRId64, path,
+                    head_dim, m->heads, m->hidden);
+    return check_switches(path, config);
+}
+
+/* rope_theta stands by itself, or in rope_parameters (transformers 5), which may ask for scaling. */
+static enum status read_theta(const char *path, const json_t *config, int64_t *out) {
+    const json_t *parameters = json_object_get(config, "rope_parameters");
+    const json_t *theta = json_object_get(is_said(parameters) ? parameters : config, "rope_theta");
+    const char *type = json_string_value(json_object_get(parameters, "rope_type"));
+    double value = is_said(theta) ? json_number_value(theta) : 10000;
+    if (type && strcmp(type, "default"))
+        return FAIL(E_FORMAT, "%s: rope_type is %.32s; Trivium computes no scaled positions", path, type);
+    if (!(value >= 2 && value <= 1e12) || value != (double)(int64_t)value)
+        return FAIL(E_FORMAT, "%s: rope_theta is %g, no whole number from 2 to 1e12", path, value);
+    *out = value == 10000 ? 0 : (int64_t)value;
+    return OK;
+}
+
+static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *m) {
+    *m = (struct checkpoint_model){.arch = "llama", .untied = 1};
+    TRY(read_sizes(path, config, m));
+    TRY(check_function(path, config, m));
+    m->untied = !json_is_true(json_object_get(config, "tie_word_embeddings"));
+    return read_theta(path, config, &m->rope_theta);
+}
+
+enum status llama_hf_config_read(const char *path, struct checkpoint_model *out) {
+    json_error_t why;
+    if (access(path, F_OK) != 0)
+        return FAIL(E_DATA, "%s is not there; it says the sizes, heads and positions of the tensors beside it", path);
+    json_t *config = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+    enum status status = json_is_object(config) ? read_config(path, config, out)
+                                                : FAIL(E_FORMAT, "%s is no JSON object: %s at line %d", path,
+                                                       config ? "another value" : why.text, config ? 1 : why.line);
+    json_decref(config);
+    return status;
+}
+
+/* ---- writing ---- */
+
+static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype) {
+    const char *names[N_DTYPES] = {[FP64] = "float64", [FP32] = "float32", [BF16] = "bfloat16", [FP16] = "float16"};
+    return json_pack(
+        "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:s}", "architectures",
+        "LlamaForCausalLM", "model_type", "llama", "num_hidden_layers", (json_int_t)m->layers, "hidden_size",
+        (json_int_t)m->hidden, "intermediate_size", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden),
+        "num_attention_heads", (json_int_t)m->heads, "num_key_value_heads",
+        (json_int_t)(m->kv_heads ? m->kv_heads : m->heads), "max_position_embeddings", (json_int_t)m->seq, "vocab_size",
+        (json_int_t)m->vocab, "rms_norm_eps", 1e-5, "rope_theta", m->rope_theta ? (double)m->rope_theta : 10000.0,
+        "hidden_act", "silu", "tie_word_embeddings", !m->untied, "attention_bias", 0, "mlp_bias", 0, "torch_dtype",
+        names[dtype]);
+}
+
+enum status llama_hf_config_write(const char *path, const struct checkpoint_model *m, enum dtype dtype) {
+    json_t *config = config_json(m, dtype);
+    if (!config) return FAIL(E_MEMORY, "no memory to write %s", path);
+    enum status status = json_dump_file(config, path, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0
+                             ? OK
+                             : FAIL(E_IO, "writing %s: %s", path, strerror(errno));
+    json_decref(config);
+    return status;
+}
