@@ -9,6 +9,8 @@
  *   TEST_FILES, TEST_NAMES, TEST_NAMES_NOT   only these suites, only these tests, none of these; whole names, with
  *                                            blanks between them
  *   TEST_REPORT, TEST_TIMEOUT   a report for a grader (tests/report.h); seconds that a rank waits for others (60)
+ *   TEST_MORE=1   only the suites whose first line has this many ranks behind "more:", which take long, and which a run
+ *                 without a filter leaves out
  *   TEST_COLLECTIVES=1   before each collective ranks compare what they are about to call (lib/comm/comm_check.c)
  *   --barriers [filter]: see tests/barriers.h
  *   DEVICE   cpu (default); cuda or simt: only the suites for any device, which then run on the CUDA device */
@@ -34,7 +36,7 @@ struct counts { int of[3]; };
  * cannot mistake one for the other. */
 static struct group *runner_group;
 
-/* ---- what a suite asks for: "ranks: 1 2 4 8  device: any" in its file's first line ---- */
+/* ---- what a suite asks for: "ranks: 1 2 4  more: 8  device: any" in its file's first line ---- */
 
 struct demand { bool ranks_given, wants_this_size; char device[16]; };
 
@@ -61,12 +63,19 @@ static const char *first_line(const char *path) {
     return got ? line : NULL;
 }
 
-static bool read_demand(const char *path, struct demand *demand) {
+static bool read_demand(const char *path, bool filtered, struct demand *demand) {
     *demand = (struct demand){.device = "any"};
     const char *line = first_line(path);
-    const char *ranks = line ? strstr(line, "ranks:") : NULL, *device = line ? strstr(line, "device:") : NULL;
+    const char *ranks = line ? strstr(line, "ranks:") : NULL, *more = line ? strstr(line, "more:") : NULL;
+    const char *device = line ? strstr(line, "device:") : NULL;
+    struct demand usual = *demand, long_one = *demand;
     if (device && sscanf(device, "device: %15[a-z]", demand->device) != 1) return false;
-    return ranks && read_ranks(ranks + strlen("ranks:"), demand);
+    if (more && !read_ranks(more + strlen("more:"), &long_one)) return false;
+    if (!ranks || !read_ranks(ranks + strlen("ranks:"), &usual)) return false;
+    demand->ranks_given = true;
+    demand->wants_this_size = getenv("TEST_MORE") ? long_one.wants_this_size
+                                                  : usual.wants_this_size || (filtered && long_one.wants_this_size);
+    return true;
 }
 
 static bool device_matches(const struct demand *demand) {
@@ -207,7 +216,7 @@ static struct counts run_suite(const struct test_suite *suite, const char *filte
 
 bool test_selected(const struct test_suite *suite, const char *name, const char *filter) {
     struct demand demand;
-    return read_demand(suite->file, &demand) && demand.wants_this_size && device_matches(&demand) &&
+    return read_demand(suite->file, filter != NULL, &demand) && demand.wants_this_size && device_matches(&demand) &&
            !left_out(suite->file) && selected(filter, suite->file, name);
 }
 
@@ -216,7 +225,7 @@ static struct counts run_suites(const char *filter) {
     for (const struct test_suite *suite = test_suites; suite; suite = suite->next) {
         struct demand demand;
         struct counts counts = {{0}};
-        if (!read_demand(suite->file, &demand)) {
+        if (!read_demand(suite->file, filter != NULL, &demand)) {
             if (comm_is_rank_0())
                 printf("FAILED %s: its first line must read /* ranks: ...  device: any */, with ranks out of 1 2 4 8, "
                        "and the working directory must be the project's root\n", suite->file);

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: cpu
+/* ranks: 1 2 4  more: 8  device: cpu
  *
  * Promises 1 and 2 for combinations: every technique with every other. All legal combinations of
  *
@@ -8,6 +8,7 @@
  * are enumerated; a subset is run in which every pair of values that can meet does meet (pairwise covering). LONG=1
  * runs all of them (with microbatches of 1, and attention in turn). MATRIX=text runs those whose name contains it. */
 #include "driver/recipe.h"
+#include "lib/comm/comm.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
@@ -83,17 +84,30 @@ static bool plan_of(const struct combination *c, struct plan *p) {
 /* ---- enumeration ---- */
 struct list { struct combination *at; int n; };
 
-static void list_legal(struct list *all) {
+static struct combination combination_of(int k) {
     const int *n = choices();
     struct combination c = {{0}};
+    for (int i = 0; i < N_CHOICES; k /= n[i++]) c.value[i] = k % n[i];
+    return c;
+}
+
+/* To know whether one is legal is to compile it: each rank does its share. */
+static enum status list_legal(struct list *all) {
     int total = 1;
-    for (int i = 0; i < N_CHOICES; i++) total *= n[i];
+    for (int i = 0; i < N_CHOICES; i++) total *= choices()[i];
+    double *legal = calloc((size_t)total, sizeof *legal);
     all->at = calloc((size_t)total, sizeof *all->at);
-    for (int k = 0; k < total && all->at; k++) {
+    if (!legal || !all->at) return FAIL(E_MEMORY, "no memory for %d combinations", total);
+    for (int k = comm_world_rank(); k < total; k += comm_world_size()) {
+        struct combination c = combination_of(k);
         struct plan p;
-        for (int i = 0, rest = k; i < N_CHOICES; rest /= n[i++]) c.value[i] = rest % n[i];
-        if (plan_of(&c, &p)) all->at[all->n++] = c;
+        legal[k] = plan_of(&c, &p);
     }
+    enum status status = comm_all_reduce(group_world(), legal, total, FP64, COMM_SUM);
+    for (int k = 0; k < total; k++)
+        if (legal[k] > 0) all->at[all->n++] = combination_of(k);
+    free(legal);
+    return status;
 }
 
 /* ---- pairwise covering: greedily the combination that covers most pairs not met before ---- */
@@ -168,7 +182,7 @@ static void test_every_pair_of_techniques_composes(void **state) {
     struct list all = {0};
     int failed = 0;
     list_shapes(comm_world_size());
-    list_legal(&all);
+    assert_ok(list_legal(&all));
     struct list chosen = getenv("LONG") ? choose_all(&all) : choose_covering(&all);
     enum status status = reference_init(&ref, &plan);
     bool ready = agree_all(status == OK && chosen.n > 0);

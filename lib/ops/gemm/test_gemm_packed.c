@@ -138,6 +138,7 @@ static void every_cut_is_right(const enum dtype kind[2], int64_t k, int threads)
     omp_set_num_threads(threads);
     for (int which = 0; which < 4; which++)
         for (int i = 0; i < 25; i++) {
+            if ((which + i) % 2 && !getenv("LONG")) continue;        /* each cut in two forms; LONG=1: in all four */
             struct gemm g = a_product(kind, which, k);
             g.m = rows[i / 5], g.n = columns[i % 5];
             struct product p = product_new(g, true);
