@@ -3,6 +3,7 @@
  * Llama has the published sizes, costs what the formula says, and equals its serial run in every layout. */
 #include "llama/llama.h"
 #include "cp/cp.h"
+#include "decode/decode.h"
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -44,6 +45,41 @@ static void test_llama_sizes_have_exactly_the_published_parameters(void **state)
         assert_true(llama_n_params(&p) == sizes[i].n);
         assert_true(count_by_program(&p) == sizes[i].n);
     }
+}
+
+/* ---- figures that talks quote ---- */
+
+/* "LLaMA-2 70B: 140 + 140 + 840 GB", of weights, gradients and the optimizer: 2, 2 and 12 bytes a parameter, and 70e9
+ * of them. The model has 1.5% fewer. */
+static void test_llama2_70b_needs_140_140_and_840_gb(void **state) {
+    (void)state;
+    struct plan p;
+    struct run r;
+    assert_ok(preset(&p, "llama2-70b"));
+    p.precision = PRECISION_BF16;
+    p.global_batch = p.micro_batch = 1;
+    assert_ok(plan_settle(&p, 1));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+    const struct { enum role role; double quoted; } roles[] = {
+        {ROLE_PARAM, 140}, {ROLE_GRAD, 140}, {ROLE_OPTIM, 840}};
+    for (int i = 0; i < 3; i++) {
+        double each = (double)r.memory.bytes[roles[i].role] / (double)llama_n_params(&p);
+        assert_close(each * 70e9 / 1e9, roles[i].quoted, 0.01);
+    }
+    run_destroy(&r);
+}
+
+/* "70B, 8 x 4096: 40 GB of cache", in 16 bits: that counts keys or values only, and as if every head had its own. Both
+ * are 86 GB with 64 heads of keys, and 10.7 GB with Llama 2's 8, which 8 heads share each. */
+static void test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys(void **state) {
+    (void)state;
+    struct plan p;
+    assert_ok(preset(&p, "llama2-70b"));
+    p.precision = PRECISION_BF16;
+    assert_close(8 * (double)decode_cache_bytes(&p) / 1e9, 10.7, 0.05);
+    p.kv_heads = 64;
+    assert_close(8 * (double)decode_cache_bytes(&p) / 1e9, 86, 0.5);
+    assert_close(8 * (double)decode_cache_bytes(&p) / 2 / 1e9, 40, 4);
 }
 
 /* The MFU formula and the bill count the same things: see gpt/test_gpt.c. */
@@ -178,6 +214,8 @@ static void test_materialised_attention_of_shared_keys_equals_blocked(void **sta
 }
 
 TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters), unit_test(test_llama_flops_are_the_formula),
+      unit_test(test_llama2_70b_needs_140_140_and_840_gb),
+      unit_test(test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys),
       unit_test(test_tp_enters_each_half_of_a_layer_once), unit_test(test_arch_chooses_among_presets_of_a_name),
       unit_test(test_impossible_sizes_are_refused), unit_test(test_every_layout_of_llama_equals_serial_fp64),
       unit_test(test_materialised_attention_of_shared_keys_equals_blocked))

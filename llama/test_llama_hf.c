@@ -71,6 +71,38 @@ static void test_out_in_and_out_again_is_the_same_to_the_byte(void **state) {
     assert_memory_equal(&m.layers, &wanted.layers, sizeof m - offsetof(struct checkpoint_model, layers));
 }
 
+/* Half `half` of our weight `ours` is their tensor: which half is whose, no round trip would tell. */
+static void check_half(const struct hf_files *f, const char *ours, struct shape shape, int half, const char *theirs) {
+    struct checkpoint_reader *r;
+    struct hf_tensor t = hf_files_find(f, theirs);
+    int64_t n = shape_n(&shape) / 2;
+    double *whole = malloc((size_t)n * 2 * sizeof *whole), *part = malloc((size_t)n * sizeof *part);
+    assert_non_null(t.entry);
+    assert_ok(checkpoint_open(checkpoint(), &r));
+    assert_ok(checkpoint_read_weight(r, ours, &shape, FP64, whole));
+    assert_ok(safetensors_read(t.file, t.entry, 0, n * (int64_t)sizeof *part, part));
+    assert_memory_equal(part, whole + half * n, (size_t)n * sizeof *part);
+    checkpoint_close(&r);
+    free(whole);
+    free(part);
+}
+
+static void test_halves_have_their_names(void **state) {
+    (void)state;
+    char path[CHECKPOINT_PATH_MAX];
+    struct hf_files *f;
+    struct shape kv = {4, {axis_whole('2', 2), axis_whole('J', 2), axis_whole('D', 4), axis_whole('C', 16)}};
+    struct shape up = {3, {axis_whole('2', 2), axis_whole('K', 24), axis_whole('C', 16)}};
+    path_in(path, "halves", "model.safetensors");
+    export_to(checkpoint(), path, 0);
+    assert_ok(hf_files_open(path, &f));
+    check_half(f, "h1.kv.w", kv, 0, "model.layers.1.self_attn.k_proj.weight");   /* turned, then values */
+    check_half(f, "h1.kv.w", kv, 1, "model.layers.1.self_attn.v_proj.weight");
+    check_half(f, "h0.up.w", up, 0, "model.layers.0.mlp.gate_proj.weight");      /* through SiLU, then the other */
+    check_half(f, "h0.up.w", up, 1, "model.layers.0.mlp.up_proj.weight");
+    hf_files_close(&f);
+}
+
 /* At most 20000 bytes a file: the table, of 131 x 16 doubles, is nearly that. */
 static void test_several_files_hold_the_same(void **state) {
     (void)state;
@@ -177,5 +209,6 @@ static void test_a_checkpoint_of_gpt_is_no_llama(void **state) {
 }
 
 TESTS(unit_test(test_out_in_and_out_again_is_the_same_to_the_byte), unit_test(test_several_files_hold_the_same),
+      unit_test(test_halves_have_their_names),
       unit_test(test_other_functions_are_refused), unit_test(test_files_that_are_not_there_are_named),
       unit_test(test_a_checkpoint_of_gpt_is_no_llama))

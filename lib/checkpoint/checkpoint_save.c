@@ -43,7 +43,9 @@ static json_t *techniques_json(const struct run *r) {
 static json_t *layout_json(const struct run *r) {
     json_t *layout = json_object();
     char active[512] = "";
-    for (int d = 0; d < N_DIMS; d++) json_object_set_new(layout, mesh_dim_name(d), json_integer(r->plan.mesh.at[d]));
+    for (int d = 0; d < N_DIMS; d++)
+        if (mesh_dim_is_shown(d, r->plan.mesh.at[d]))
+            json_object_set_new(layout, mesh_dim_name(d), json_integer(r->plan.mesh.at[d]));
     for (int i = 0, n = 0; i < r->n_active && n < (int)sizeof active; i++)
         n += snprintf(active + n, sizeof active - (size_t)n, "%s%s", i ? " " : "", r->active[i]->name);
     json_object_set_new(layout, "techniques", json_string(active));
