@@ -92,6 +92,18 @@ static void test_cuda_equals_cpu_in_fp64(void **state) {
     check(small_plan(PRECISION_FP64), is_exact, 0, 0, 2);
 }
 
+/* Shared keys, rotary positions and the rest of Llama's ops, composed. */
+static void test_llama_on_the_device_equals_cpu(void **state) {
+    (void)state;
+    skip_on_cpu();
+    struct plan p = small_plan(PRECISION_FP64);
+    assert_ok(recipe_arch(&p, "llama"));
+    p.hidden = 32, p.kv_heads = 2, p.ffn = 24, p.tie = 0;
+    check(p, is_exact, 0, 0, 6);
+    p.attention = ATTENTION_MATERIALISED;
+    check(p, is_exact, 0, 3, 14);
+}
+
 /* Every pipeline schedule, over NCCL and staged in turns: four channels, and what a rank leaves itself. */
 static void test_every_schedule_on_the_device_equals_cpu(void **state) {
     (void)state;
@@ -139,6 +151,7 @@ static void test_cuda_equals_cpu_within_fp16_bounds(void **state) {
     check(small_plan(PRECISION_FP16), is_close, 0x1p-11, 2, 4);
 }
 
-TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_every_schedule_on_the_device_equals_cpu),
+TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_llama_on_the_device_equals_cpu),
+      unit_test(test_every_schedule_on_the_device_equals_cpu),
       unit_test(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks),
       unit_test(test_cuda_equals_cpu_within_bf16_bounds), unit_test(test_cuda_equals_cpu_within_fp16_bounds))

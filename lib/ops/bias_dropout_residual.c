@@ -61,5 +61,6 @@ const struct op op_dropout_residual = {
     .alias_in = 1,
     .has_backward_input = true,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(bias_dropout_residual, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(bias_dropout_residual, cpu),
+                WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(bias_dropout_residual, cuda))},
 };

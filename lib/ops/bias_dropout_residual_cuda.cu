@@ -27,7 +27,7 @@ bias_dropout_residual_forward_warp_per_row(elem *y, const elem *x, const elem *r
             int c = i * GROUP - rows.shift;
             group v = group_load(x + at, c, rows.C, rows.packed),
                   old = group_load(residual + at, c, rows.C, rows.packed);
-            group bias = group_load(b, c, rows.C, rows.packed);
+            group bias = b ? group_load(b, c, rows.C, rows.packed) : group_zero();
             real m[GROUP];
             factors_forward(m, rows, p, r, i);
             for (int j = 0; j < GROUP; j++) m[j] = dropped_sum(old.x[j], m[j], v.x[j], bias.x[j]);
@@ -100,7 +100,7 @@ bias_dropout_residual_backward_weight_slices(real *partial, const elem *dy, stru
 
 enum status CUDA(bias_dropout_residual_forward)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data, *residual = (const elem *)call->in[1].data;
-    const elem *b = (const elem *)call->weight[0].data;
+    const elem *b = call->step->n_weight > 0 ? (const elem *)call->weight[0].data : NULL;
     elem *y = (elem *)call->out[0].data;
     struct dropped_rows rows = dropped_rows_of(call, call->in[0].type, x, residual, b, y);
     LAUNCH(bias_dropout_residual_forward_warp_per_row, row_grid(rows.R), ROW_THREADS, 0, stream_of(call))

@@ -156,15 +156,6 @@ layernorm_backward_weight_slices(real *partial, const elem *x, const elem *dy, c
 
 /* ---- launchers ---- */
 
-/* How rows that stay in registers are dealt out. */
-struct rows_launch { unsigned grid; dim3 block; };
-static struct rows_launch rows_launch(int64_t R, int64_t C) {
-    int64_t warps = ceil_div(C, KEPT * WARP_COLUMNS), rows = warps == 1 ? ROW_WARPS : 1;
-    struct rows_launch l = {(unsigned)min64(ceil_div(R, rows), 1 << 20), dim3((unsigned)(32 * warps), (unsigned)rows)};
-    return l;
-}
-static int fits_in_registers(int64_t C) { return C <= MAX_ROW_WARPS * KEPT * WARP_COLUMNS; }
-
 enum status CUDA(layernorm_forward)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data, *g = (const elem *)call->weight[0].data;
     const elem *b = (const elem *)call->weight[1].data;

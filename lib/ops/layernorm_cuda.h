@@ -3,27 +3,13 @@
 #ifndef TRIVIUM_OPS_LAYERNORM_CUDA_H
 #define TRIVIUM_OPS_LAYERNORM_CUDA_H
 
-#include "lib/ops/groups_cuda.h"
 #include "lib/ops/layernorm.h"
+#include "lib/ops/rows_cuda.h"
 
 struct __align__(2 * sizeof(real)) statistics { real mean, rstd; };   /* as they lie in out[1] */
 
-enum { KEPT = 4, MAX_ROW_WARPS = 16 };
-
-/* The block is (threads of a row, rows): a warp for each of several rows, or all warps for one. */
-__device__ static inline real row_sum(real v, real *shared) {
-    if (blockDim.x == 32) return warp_sum(v);
-    __syncthreads();   /* the last sum has been read */
-    return block_sum(v, shared);
-}
-#define FOR_ROWS_OF_BLOCK(r, R)                                                                                        \
-    for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < (R); r += (int64_t)gridDim.x * blockDim.y)
-
 __device__ static inline real normal(elem x, struct statistics s) { return (load(x) - s.mean) * s.rstd; }
-/* fma by name, here and below: no compiler rounds otherwise in one kernel than in the other that has to keep its
- * bits. */
 __device__ static inline real scaled(real n, elem scale, elem shift) { return fma(n, load(scale), load(shift)); }
-__device__ static inline real add_square(real sum, real x) { return fma(x, x, sum); }
 
 /* ---- backward ---- */
 
@@ -57,7 +43,5 @@ __device__ static inline void add_row(real *dg, real *db, const group &x, const 
         db[j] += load(dy.x[j]);
     }
 }
-
-static inline int64_t row_length(const struct call *call) { return call->weight[0].type->shape.axis[0].n; }
 
 #endif

@@ -1,4 +1,5 @@
 #include "lib/ops/rmsnorm.h"
+#include "lib/ops/columns.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -14,7 +15,16 @@ static enum status rmsnorm_shape(const struct call *call, struct type out[MAX_OU
     return OK;
 }
 
+/* A GPU sums the weight's gradient in slices of rows. */
+static int64_t rmsnorm_work(const struct call *call, enum row_kind kind) {
+    const struct type *x = call->in[0].type;
+    int64_t C = x->shape.axis[x->shape.n_axes - 1].n;
+    if (call->on != DEVICE_CUDA || kind != ROW_BACKWARD_WEIGHT) return 0;
+    return column_sum_work(type_n(x) / C, C, x->dtype, 1);
+}
+
 DECLARE_KERNELS_FBW(rmsnorm, cpu);
+DECLARE_KERNELS_FBW(rmsnorm, cuda);
 
 /* Both passes finish with a row's sums before they write the row, so y may lie over x, and dx over dy. */
 const struct op op_rmsnorm = {
@@ -29,6 +39,7 @@ const struct op op_rmsnorm = {
     .alias_in = 0,
     .has_backward_input = true,
     .has_backward_weight = true,
+    .work = rmsnorm_work,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FBW(rmsnorm, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(rmsnorm, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FBW(rmsnorm, cuda))},
 };

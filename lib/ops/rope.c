@@ -17,6 +17,8 @@ static enum status rope_shape(const struct call *call, struct type out[MAX_OUT])
     if (axis_is_sharded(d) || d->n % 2)
         return shape_refuse(call, "the head must be whole, of an even number of channels");
     if (x->n_axes == 5 && x->axis[2].n != 2) return shape_refuse(call, "keys and values must both be there");
+    if (call->on == DEVICE_CUDA && d->n > ROPE_CUDA_MAX_D)
+        return shape_refuse(call, "a head on CUDA has at most 256 channels: use more heads, or the cpu");
     out[0] = *call->in[0].type;
     return OK;
 }
@@ -28,6 +30,7 @@ static int64_t rope_work(const struct call *call, enum row_kind kind) {
 }
 
 DECLARE_KERNELS_FB(rope, cpu);
+DECLARE_KERNELS_FB(rope, cuda);
 
 const struct op op_rope = {
     .name = "rope",
@@ -39,5 +42,5 @@ const struct op op_rope = {
     .has_backward_input = true,
     .work = rope_work,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(rope, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(rope, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(rope, cuda))},
 };

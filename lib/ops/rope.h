@@ -27,6 +27,9 @@ extern "C" {
 
 extern const struct op op_rope;
 
+/** The largest head on CUDA, where a block keeps the angles of a position. */
+enum { ROPE_CUDA_MAX_D = 256 };
+
 /** Sizes of a call: of each position of each sample, `turned` heads of D channels are turned, the first of `heads`. */
 struct rope_sizes { int64_t B, T, heads, turned, D; };
 struct rope_sizes rope_sizes(const struct call *);

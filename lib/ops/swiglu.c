@@ -16,6 +16,7 @@ static enum status swiglu_shape(const struct call *call, struct type out[MAX_OUT
 }
 
 DECLARE_KERNELS_FB(swiglu, cpu);
+DECLARE_KERNELS_FB(swiglu, cuda);
 
 const struct op op_swiglu = {
     .name = "swiglu",
@@ -24,5 +25,5 @@ const struct op op_swiglu = {
     .has_backward_input = true,
     .backward_over_in = true,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(swiglu, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(swiglu, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(swiglu, cuda))},
 };

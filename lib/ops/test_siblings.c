@@ -7,6 +7,9 @@
 #include "lib/ops/embedding.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
+#include "lib/ops/rmsnorm.h"
+#include "lib/ops/rope.h"
+#include "lib/ops/swiglu.h"
 #include "lib/ops/test_op.h"
 
 /* The shape at hand: what this rank holds is (B, T, C), T from first_t on, C from first_c on. */
@@ -31,6 +34,32 @@ static void make_layernorm(struct op_case *c, enum dtype d) {
 /* Sums over C or over the rows. rstd, up to 316, multiplies a rounding of x: less than 64^1.5. */
 static double layernorm_sum(void) { return fmax(64, fmax(s.C, rows())); }
 
+static void make_rmsnorm(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_rmsnorm, 2);
+    if (s.C == 1) c->din_scale = 1 / sqrt(RMSNORM_EPS);     /* d - n (d n) is zero but for rounding; times rstd */
+    op_case_input(c, op_type(d, "BTC", s.B, s.T, s.C));
+    op_case_weight(c, op_type(d, "C", s.C));
+    op_case_finish(c);
+}
+
+static void make_swiglu(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_swiglu, 1);
+    op_case_input(c, op_type(d, "BT2K", s.B, s.T, 2, s.C));
+    op_case_finish(c);
+}
+
+/* Heads of an even number of channels, of up to 256; queries, or keys and values, in turns. */
+static void make_rope(struct op_case *c, enum dtype d) {
+    int heads = 1 + s.C / 256, D = 2 * ((s.C / heads + 1) / 2);
+    op_case_start(c, &op_rope, 1);
+    c->step.rope.theta = 100;
+    struct type x = s.T % 4 == 1 ? op_type(d, "BTHD", s.B, s.first_t + s.T + 2, heads, D)
+                                 : op_type(d, "BT2JD", s.B, s.first_t + s.T + 2, 2, heads, D);
+    op_case_input(c, op_type_part(x, 'T', s.first_t, s.T));
+    op_case_finish(c);
+}
+static double rope_sum(void) { return 8; }                  /* no sum; an angle's rounding, and four of a product */
+
 static void make_gelu(struct op_case *c, enum dtype d) {
     op_case_start(c, &op_gelu, 1);
     op_case_input(c, part(d));
@@ -53,6 +82,14 @@ static void make_bias_dropout_residual(struct op_case *c, enum dtype d) {
     op_case_finish(c);
 }
 static double bias_sum(void) { return rows(); }
+
+static void make_dropout_residual(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_dropout_residual, op_n_out(&op_dropout_residual, s.store));
+    dropout_settings(c);
+    op_case_input(c, part(d));
+    op_case_input(c, part(d));
+    op_case_finish(c);
+}
 
 static void make_add_position(struct op_case *c, enum dtype d) {
     op_case_start(c, &op_add_position, op_n_out(&op_add_position, s.store));
@@ -80,6 +117,10 @@ static const struct { const char *name; op_case_maker *make; double (*longest_su
     {"bias_dropout_residual", make_bias_dropout_residual, bias_sum, 0},
     {"add_position", make_add_position, batch_sum, 0},
     {"embedding", make_embedding, bias_sum, 2},
+    {"rmsnorm", make_rmsnorm, layernorm_sum, 0},
+    {"swiglu", make_swiglu, gelu_sum, 0},
+    {"rope", make_rope, rope_sum, 0},
+    {"dropout_residual", make_dropout_residual, gelu_sum, 0},
 };
 
 static void check_op(int i) {
@@ -121,14 +162,19 @@ static void test_siblings_gelu(void **state) { (void)state; check_drawn_shapes(1
 static void test_siblings_bias_dropout_residual(void **state) { (void)state; check_drawn_shapes(2); }
 static void test_siblings_add_position(void **state) { (void)state; check_drawn_shapes(3); }
 static void test_siblings_embedding(void **state) { (void)state; check_drawn_shapes(4); }
+static void test_siblings_rmsnorm(void **state) { (void)state; check_drawn_shapes(5); }
+static void test_siblings_swiglu(void **state) { (void)state; check_drawn_shapes(6); }
+static void test_siblings_rope(void **state) { (void)state; check_drawn_shapes(7); }
+static void test_siblings_dropout_residual(void **state) { (void)state; check_drawn_shapes(8); }
 
 /* Rows beyond what a block keeps in registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no
  * multiple of 8. */
-static void test_siblings_layernorm_of_long_rows(void **state) {
+static void test_siblings_of_long_rows(void **state) {
     (void)state;
     for (s.C = 8196; s.C <= 16400; s.C += 16400 - 8196) {
         s.B = 1, s.T = 2;
         check_op(0);
+        check_op(5);
     }
 }
 
@@ -138,8 +184,10 @@ static void test_siblings_of_many_rows(void **state) {
     s.B = 3, s.T = 701, s.C = 4, s.first_c = s.first_t = 0, s.store = 0, s.p = 0.3, s.training = true;
     check_op(0);
     check_op(2);
+    check_op(5);
 }
 
 TESTS(unit_test(test_siblings_layernorm), unit_test(test_siblings_gelu), unit_test(test_siblings_bias_dropout_residual),
-      unit_test(test_siblings_add_position), unit_test(test_siblings_embedding),
-      unit_test(test_siblings_layernorm_of_long_rows), unit_test(test_siblings_of_many_rows))
+      unit_test(test_siblings_add_position), unit_test(test_siblings_embedding), unit_test(test_siblings_rmsnorm),
+      unit_test(test_siblings_swiglu), unit_test(test_siblings_rope), unit_test(test_siblings_dropout_residual),
+      unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))

@@ -1,4 +1,4 @@
-/* ranks: 1 */
+/* ranks: 1  device: any */
 #include "lib/ops/swiglu.h"
 #include "lib/ops/test_op.h"
 

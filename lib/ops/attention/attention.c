@@ -29,7 +29,6 @@ static enum status check_shared(const struct call *call) {
         return shape_refuse(call, "queries and keys differ in samples, positions, the head's size or type");
     if (q[2].n % kv[3].n || q[2].first * kv[3].n != kv[3].first * q[2].n)
         return shape_refuse(call, "the heads' keys are not here: as many heads must share each key head");
-    if (call->on == DEVICE_CUDA) return shape_refuse(call, "shared keys have no kernels on CUDA yet: use the cpu");
     return OK;
 }
 

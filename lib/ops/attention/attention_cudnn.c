@@ -49,9 +49,10 @@ static bool sizes_fit(int64_t T, int64_t D, double dropout) {
 static bool dtype_fits(enum dtype dtype) { return dtype == BF16 || dtype == FP16; }
 static bool shape_fits(const struct call *call) {
     struct attention_sizes s = attention_sizes(call);
-    return sizes_fit(s.T, s.D, call->step->dropout.p);
+    return call->step->n_in == 1 && sizes_fit(s.T, s.D, call->step->dropout.p);
 }
-#define WHAT_FITS "bf16 and fp16, dropout 0, T a multiple of 64, D a multiple of 8 up to 128"
+#define WHAT_FITS                                                                                                      \
+    "bf16 and fp16, dropout 0, T a multiple of 64, D a multiple of 8 up to 128, keys that no heads share"
 
 const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double dropout) {
     static char text[32];

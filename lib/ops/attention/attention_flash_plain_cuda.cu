@@ -4,15 +4,15 @@
  * Forward: a block has 32 queries and goes over the tiles of keys up to its own, with a running maximum and sum. When a
  * later tile raises the maximum from M to M', what was summed so far is multiplied by e^(M - M').
  * Backward, p again from lse, without atomics: one kernel gives a block 32 keys and goes over the queries from there
- * on, adding up dk and dv; another gives a block 32 queries and goes over the keys, adding up dq. Both make the
- * scores. */
+ * on, of all heads that share them, adding up dk and dv; another gives a block 32 queries and goes over the keys,
+ * adding up dq. Both make the scores. */
 #if defined ELEM_fp64 || defined ELEM_fp32
 #include "lib/ops/attention/attention_tile_cuda.h"
 
 /* ---- forward ---- */
 
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-flash_forward_warp_per_four_queries(struct attention a, elem *y, real *lse, const elem *qkv, int ld) {
+flash_forward_warp_per_four_queries(struct attention a, elem *y, real *lse, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(&a, TILE));
     int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
@@ -23,11 +23,11 @@ flash_forward_warp_per_four_queries(struct attention a, elem *y, real *lse, cons
     struct softmax run;
     softmax_start(&run);
     tile_clear(o);
-    tile_load(q, ld, qkv + head.q, a.s.row, t0, T, D);
+    tile_load(q, ld, a.q + head.q, a.s.row, t0, T, D);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();   /* the last tile of keys has been used */
-        tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);
-        tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
+        tile_load(k, ld, a.k + head.key, a.s.key_row, j0, T, D);
+        tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
         __syncthreads();
         tile_scores(s, q, k, ld, &a, t0, j0);
         softmax_add(&run, s, factor);
@@ -51,7 +51,7 @@ extern "C" enum status CUDA(attention_flash_forward)(const struct call *call) {
     size_t bytes = tile_shared(&a, 3, 2);
     GPU_ALLOW_SHARED(flash_forward_warp_per_four_queries, bytes);
     LAUNCH(flash_forward_warp_per_four_queries, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, (elem *)call->out[0].data, (real *)call->out[1].data, (const elem *)call->in[0].data, tile_ld(&a));
+    (a, (elem *)call->out[0].data, (real *)call->out[1].data, tile_ld(&a));
     return gpu_launched("flash_forward_warp_per_four_queries");
 }
 
@@ -59,10 +59,10 @@ extern "C" enum status CUDA(attention_flash_forward)(const struct call *call) {
 
 /* Rows are keys, columns queries: lane l has query t0 + l, with four keys that are one Philox block. */
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-flash_backward_warp_per_four_keys(struct attention a, elem *dqkv, const elem *qkv, const elem *dy, const real *lse,
-                                  const real *delta, int ld) {
+flash_backward_warp_per_four_keys(struct attention a, const elem *dy, const real *lse, const real *delta, int ld) {
     SHARED_DYNAMIC(real, shared);
-    struct head head = head_of(&a, block_head(&a, TILE));
+    int64_t first_head = block_head(&a, TILE) * a.shared_by;
+    struct head head = head_of(&a, first_head);
     int64_t j0 = block_tile(&a, TILE), T = a.s.T;
     int D = (int)a.s.D;
     real *k = shared, *v = k + TILE * ld, *q = v + TILE * ld, *g = q + TILE * ld;   /* g: dy */
@@ -70,35 +70,37 @@ flash_backward_warp_per_four_keys(struct attention a, elem *dqkv, const elem *qk
     real s[ROWS], dp[ROWS], m[ROWS], dk[ROWS][CHUNKS], dv[ROWS][CHUNKS];
     tile_clear(dk);
     tile_clear(dv);
-    tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);
-    tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
-    for (int64_t t0 = j0; t0 < T; t0 += TILE) {
-        __syncthreads();
-        tile_load(q, ld, qkv + head.q, a.s.row, t0, T, D);
-        tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
-        __syncthreads();
-        int64_t t = t0 + lane(), j = j0 + first_row();
-        real lse_t = t < T ? lse[head.stat + t] : (real)0, delta_t = t < T ? delta[head.stat + t] : (real)0;
-        tile_dots(s, k, q, ld, D);
-        tile_dots(dp, v, g, ld, D);
-        draw_four(m, &a, &head, t, j);
-        for (int r = 0; r < ROWS; r++) {
-            real probability = j + r <= t && t < T ? exp((real)a.s.scale * s[r] - lse_t) : (real)0;
-            p[r * TILE + lane()] = m[r] * probability;
-            ds[r * TILE + lane()] = probability * (m[r] * dp[r] - delta_t);
+    tile_load(k, ld, a.k + head.key, a.s.key_row, j0, T, D);
+    tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
+    for (int i = 0; i < a.shared_by; i++) {
+        head = head_of(&a, first_head + i);
+        for (int64_t t0 = j0; t0 < T; t0 += TILE) {
+            __syncthreads();
+            tile_load(q, ld, a.q + head.q, a.s.row, t0, T, D);
+            tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
+            __syncthreads();
+            int64_t t = t0 + lane(), j = j0 + first_row();
+            real lse_t = t < T ? lse[head.stat + t] : (real)0, delta_t = t < T ? delta[head.stat + t] : (real)0;
+            tile_dots(s, k, q, ld, D);
+            tile_dots(dp, v, g, ld, D);
+            draw_four(m, &a, &head, t, j);
+            for (int r = 0; r < ROWS; r++) {
+                real probability = j + r <= t && t < T ? exp((real)a.s.scale * s[r] - lse_t) : (real)0;
+                p[r * TILE + lane()] = m[r] * probability;
+                ds[r * TILE + lane()] = probability * (m[r] * dp[r] - delta_t);
+            }
+            __syncwarp();
+            tile_add_products(dv, p, g, ld, D);
+            tile_add_products(dk, ds, q, ld, D);
         }
-        __syncwarp();
-        tile_add_products(dv, p, g, ld, D);
-        tile_add_products(dk, ds, q, ld, D);
     }
-    tile_store(dqkv + head.k, a.s.row, j0, T, D, dk, (real)a.s.scale, a.accumulate);
-    tile_store(dqkv + head.v, a.s.row, j0, T, D, dv, 1, a.accumulate);
+    tile_store(a.dk + head.key, a.s.key_row, j0, T, D, dk, (real)a.s.scale, a.add_keys);
+    tile_store(a.dv + head.key, a.s.key_row, j0, T, D, dv, 1, a.add_keys);
 }
 
 /* Rows are queries, columns keys. */
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-flash_backward_warp_per_four_queries(struct attention a, elem *dqkv, const elem *qkv, const elem *dy, const real *lse,
-                                     const real *delta, int ld) {
+flash_backward_warp_per_four_queries(struct attention a, const elem *dy, const real *lse, const real *delta, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(&a, TILE));
     int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
@@ -112,12 +114,12 @@ flash_backward_warp_per_four_queries(struct attention a, elem *dqkv, const elem 
         delta_t[r] = t < T ? delta[head.stat + t] : (real)0;
     }
     tile_clear(dq);
-    tile_load(q, ld, qkv + head.q, a.s.row, t0, T, D);
+    tile_load(q, ld, a.q + head.q, a.s.row, t0, T, D);
     tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();
-        tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);
-        tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
+        tile_load(k, ld, a.k + head.key, a.s.key_row, j0, T, D);
+        tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
         __syncthreads();
         tile_dots(s, q, k, ld, D);
         tile_dots(dp, g, v, ld, D);
@@ -131,22 +133,21 @@ flash_backward_warp_per_four_queries(struct attention a, elem *dqkv, const elem 
         __syncwarp();
         tile_add_products(dq, ds, k, ld, D);
     }
-    tile_store(dqkv + head.q, a.s.row, t0, T, D, dq, (real)a.s.scale, a.accumulate);
+    tile_store(a.dq + head.q, a.s.row, t0, T, D, dq, (real)a.s.scale, a.add_queries);
 }
 
 extern "C" enum status CUDA(attention_flash_backward)(const struct call *call, const real *delta) {
     struct attention a = attention_of(call);
     size_t bytes = tile_shared(&a, 4, 2);
-    elem *dqkv = (elem *)call->din[0].data;
-    const elem *qkv = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
+    const elem *dy = (const elem *)call->dout[0].data;
     const real *lse = (const real *)call->out[1].data;
     GPU_ALLOW_SHARED(flash_backward_warp_per_four_keys, bytes);
-    LAUNCH(flash_backward_warp_per_four_keys, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, dqkv, qkv, dy, lse, delta, tile_ld(&a));
+    LAUNCH(flash_backward_warp_per_four_keys, key_tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
+    (a, dy, lse, delta, tile_ld(&a));
     TRY(gpu_launched("flash_backward_warp_per_four_keys"));
     GPU_ALLOW_SHARED(flash_backward_warp_per_four_queries, bytes);
     LAUNCH(flash_backward_warp_per_four_queries, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, dqkv, qkv, dy, lse, delta, tile_ld(&a));
+    (a, dy, lse, delta, tile_ld(&a));
     return gpu_launched("flash_backward_warp_per_four_queries");
 }
 #endif

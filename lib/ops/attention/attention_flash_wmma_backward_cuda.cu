@@ -5,6 +5,7 @@
  * order:
  *
  *   keys      a block has 64 keys and goes over the queries from there on:   dv += (m p)^T dy     dk += ds^T q
+ *             (of one head after the other that shares them)
  *   queries   a block has 64 queries and goes over the keys up to there:     dq += ds k
  *
  * Both make scores and dy v^T: 7 products where one kernel with atomic additions to dq needs 5, but the same bits each
@@ -12,7 +13,7 @@
 #if defined ELEM_bf16 || defined ELEM_fp16
 #include "lib/ops/attention/attention_flash_wmma.h"
 
-struct operands { elem *dqkv; const elem *qkv, *dy; const float *lse, *delta; };
+struct operands { const elem *dy; const float *lse, *delta; };
 
 /* ---- dk and dv: rows are keys, columns queries ---- */
 
@@ -76,28 +77,32 @@ flash_backward_keys_wmma(struct attention a, struct operands o) {
     elem *k = shared, *v = k + TILE * (DP + 8), *q = v + TILE * (DP + 8), *dy = q + TILE * (DP + 8);
     float *squares = (float *)(dy + TILE * (DP + 8)), *lse = squares + 2 * TILE * S_LD, *delta = lse + TILE;
     float *s = squares + first_row() * S_LD, *dp = s + TILE * S_LD;
-    struct head head = head_of(&a, block_head(&a, TILE));
+    int64_t first_head = block_head(&a, TILE) * a.shared_by;
+    struct head head = head_of(&a, first_head);
     int64_t j0 = block_tile(&a, TILE), j = j0 + first_row();
     accumulator dk[DP / 16], dv[DP / 16];
     wmma_clear<DP>(dk);
     wmma_clear<DP>(dv);
-    wmma_load<DP>(k, o.qkv + head.k, a.s.row, j0, &a);
-    wmma_load<DP>(v, o.qkv + head.v, a.s.row, j0, &a);
-    for (int64_t t0 = j0; t0 < a.s.T; t0 += TILE) {
-        __syncthreads();   /* the last tile of queries has been used */
-        wmma_load<DP>(q, o.qkv + head.q, a.s.row, t0, &a);
-        wmma_load<DP>(dy, o.dy + head.y, head.y_row, t0, &a);
-        load_statistics(lse, delta, &o, t0, &a, &head);
-        __syncthreads();
-        wmma_scores<DP>(s, k + first_row() * (DP + 8), q);
-        wmma_scores<DP>(dp, v + first_row() * (DP + 8), dy);
-        __syncwarp();
-        score_gradient_of_keys(s, dp, lse, delta, t0, j, &a, &head);
-        wmma_accumulate<DP>(dv, s, dy);
-        wmma_accumulate<DP>(dk, dp, q);
+    wmma_load<DP>(k, a.k + head.key, a.s.key_row, j0, &a);
+    wmma_load<DP>(v, a.v + head.key, a.s.key_row, j0, &a);
+    for (int i = 0; i < a.shared_by; i++) {
+        head = head_of(&a, first_head + i);
+        for (int64_t t0 = j0; t0 < a.s.T; t0 += TILE) {
+            __syncthreads();   /* the last tile of queries has been used */
+            wmma_load<DP>(q, a.q + head.q, a.s.row, t0, &a);
+            wmma_load<DP>(dy, o.dy + head.y, head.y_row, t0, &a);
+            load_statistics(lse, delta, &o, t0, &a, &head);
+            __syncthreads();
+            wmma_scores<DP>(s, k + first_row() * (DP + 8), q);
+            wmma_scores<DP>(dp, v + first_row() * (DP + 8), dy);
+            __syncwarp();
+            score_gradient_of_keys(s, dp, lse, delta, t0, j, &a, &head);
+            wmma_accumulate<DP>(dv, s, dy);
+            wmma_accumulate<DP>(dk, dp, q);
+        }
     }
-    wmma_store<DP>(o.dqkv + head.k, a.s.row, j, dk, (float)a.s.scale, s, &a, a.accumulate);
-    wmma_store<DP>(o.dqkv + head.v, a.s.row, j, dv, 1.0f, s, &a, a.accumulate);
+    wmma_store<DP>(a.dk + head.key, a.s.key_row, j, dk, (float)a.s.scale, s, &a, a.add_keys);
+    wmma_store<DP>(a.dv + head.key, a.s.key_row, j, dv, 1.0f, s, &a, a.add_keys);
 }
 
 /* ---- dq: rows are queries, columns keys ---- */
@@ -138,12 +143,12 @@ __global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(st
     float lse = t < a.s.T ? o.lse[stat] * LOG2_E : INFINITY, delta = t < a.s.T ? o.delta[stat] : 0.0f;
     accumulator dq[DP / 16];
     wmma_clear<DP>(dq);
-    wmma_load<DP>(q, o.qkv + head.q, a.s.row, t0, &a);
+    wmma_load<DP>(q, a.q + head.q, a.s.row, t0, &a);
     wmma_load<DP>(dy, o.dy + head.y, head.y_row, t0, &a);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();   /* the last tile of keys has been used */
-        wmma_load<DP>(k, o.qkv + head.k, a.s.row, j0, &a);
-        wmma_load<DP>(v, o.qkv + head.v, a.s.row, j0, &a);
+        wmma_load<DP>(k, a.k + head.key, a.s.key_row, j0, &a);
+        wmma_load<DP>(v, a.v + head.key, a.s.key_row, j0, &a);
         __syncthreads();
         wmma_scores<DP>(s, q + first_row() * (DP + 8), k);
         wmma_scores<DP>(dp, dy + first_row() * (DP + 8), v);
@@ -151,16 +156,15 @@ __global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(st
         score_gradient_of_queries(s, dp, lse, delta, t, j0, &a, &head);
         wmma_accumulate<DP>(dq, s, k);
     }
-    wmma_store<DP>(o.dqkv + head.q, a.s.row, t0 + first_row(), dq, (float)a.s.scale, s, &a, a.accumulate);
+    wmma_store<DP>(a.dq + head.q, a.s.row, t0 + first_row(), dq, (float)a.s.scale, s, &a, a.add_queries);
 }
 
 template <int DP> static enum status launch(const struct call *call, const float *delta) {
     struct attention a = attention_of(call);
-    struct operands o = {(elem *)call->din[0].data, (const elem *)call->in[0].data, (const elem *)call->dout[0].data,
-                         (const float *)call->out[1].data, delta};
+    struct operands o = {(const elem *)call->dout[0].data, (const float *)call->out[1].data, delta};
     size_t bytes = wmma_shared(DP, 4, 2);
     GPU_ALLOW_SHARED(flash_backward_keys_wmma<DP>, bytes);
-    LAUNCH(flash_backward_keys_wmma<DP>, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))(a, o);
+    LAUNCH(flash_backward_keys_wmma<DP>, key_tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))(a, o);
     TRY(gpu_launched("flash_backward_keys_wmma"));
     GPU_ALLOW_SHARED(flash_backward_queries_wmma<DP>, bytes);
     LAUNCH(flash_backward_queries_wmma<DP>, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))(a, o);

@@ -75,7 +75,7 @@ __device__ static inline void finish(elem *y, float *lse, accumulator o[DP / 16]
 
 template <int DP>
 __global__ static void __launch_bounds__(THREADS)
-flash_forward_wmma(struct attention a, elem *y, float *lse, const elem *qkv) {
+flash_forward_wmma(struct attention a, elem *y, float *lse) {
     SHARED_DYNAMIC(elem, shared);
     elem *q = shared, *k = q + TILE * (DP + 8), *v = k + TILE * (DP + 8);
     float *scratch = (float *)(v + TILE * (DP + 8)) + first_row() * S_LD;
@@ -84,11 +84,11 @@ flash_forward_wmma(struct attention a, elem *y, float *lse, const elem *qkv) {
     struct softmax run = {-INFINITY, 0};
     accumulator o[DP / 16];
     wmma_clear<DP>(o);
-    wmma_load<DP>(q, qkv + head.q, a.s.row, t0, &a);
+    wmma_load<DP>(q, a.q + head.q, a.s.row, t0, &a);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();   /* the last tile of keys has been used */
-        wmma_load<DP>(k, qkv + head.k, a.s.row, j0, &a);
-        wmma_load<DP>(v, qkv + head.v, a.s.row, j0, &a);
+        wmma_load<DP>(k, a.k + head.key, a.s.key_row, j0, &a);
+        wmma_load<DP>(v, a.v + head.key, a.s.key_row, j0, &a);
         __syncthreads();
         wmma_scores<DP>(scratch, q + first_row() * (DP + 8), k);
         __syncwarp();
@@ -104,7 +104,7 @@ template <int DP> static enum status launch(const struct call *call) {
     size_t bytes = wmma_shared(DP, 3, 1);
     GPU_ALLOW_SHARED(flash_forward_wmma<DP>, bytes);
     LAUNCH(flash_forward_wmma<DP>, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, (elem *)call->out[0].data, (float *)call->out[1].data, (const elem *)call->in[0].data);
+    (a, (elem *)call->out[0].data, (float *)call->out[1].data);
     return gpu_launched("flash_forward_wmma");
 }
 

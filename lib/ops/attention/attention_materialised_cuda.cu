@@ -41,7 +41,7 @@ __device__ static void save_tile(const struct saved *saved, const real p[ROWS], 
 }
 
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-materialised_forward_warp_per_four_queries(struct attention a, elem *y, const elem *qkv, struct saved saved, int ld) {
+materialised_forward_warp_per_four_queries(struct attention a, elem *y, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(&a, TILE));
     int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
@@ -51,10 +51,10 @@ materialised_forward_warp_per_four_queries(struct attention a, elem *y, const el
     real s[ROWS], m[ROWS], o[ROWS][CHUNKS];
     struct softmax run;
     softmax_start(&run);
-    tile_load(q, ld, qkv + head.q, a.s.row, t0, T, D);
+    tile_load(q, ld, a.q + head.q, a.s.row, t0, T, D);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();
-        tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);
+        tile_load(k, ld, a.k + head.key, a.s.key_row, j0, T, D);
         __syncthreads();
         tile_scores(s, q, k, ld, &a, t0, j0);
         softmax_add(&run, s, m);
@@ -64,8 +64,8 @@ materialised_forward_warp_per_four_queries(struct attention a, elem *y, const el
         for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p of the keys after the queries */
         __syncthreads();
         if (j0 <= t0) {   /* the same for the whole block */
-            tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);
-            tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
+            tile_load(k, ld, a.k + head.key, a.s.key_row, j0, T, D);
+            tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
             __syncthreads();
             tile_scores(s, q, k, ld, &a, t0, j0);
             for (int r = 0; r < ROWS; r++) s[r] = exp(s[r] - run.max[r]) / run.sum[r];
@@ -87,7 +87,7 @@ enum status CUDA(attention_materialised_forward)(const struct call *call) {
     size_t bytes = tile_shared(&a, 3, 2);
     GPU_ALLOW_SHARED(materialised_forward_warp_per_four_queries, bytes);
     LAUNCH(materialised_forward_warp_per_four_queries, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, (elem *)call->out[0].data, (const elem *)call->in[0].data, saved_of(call), tile_ld(&a));
+    (a, (elem *)call->out[0].data, saved_of(call), tile_ld(&a));
     return gpu_launched("materialised_forward_warp_per_four_queries");
 }
 
@@ -114,8 +114,8 @@ __device__ static void load_pairs(struct pairs *x, const struct saved *saved, re
 /* dq, and delta for the kernel below. Rows are queries, columns keys. First delta[t] = sum_j p m dy[t] . v[j], then
  * ds = p (m dy[t] . v[j] - delta[t]). */
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-    materialised_backward_warp_per_four_queries(struct attention a, elem *dqkv, real *delta, const elem *qkv,
-                                                const elem *dy, struct saved saved, int ld) {
+    materialised_backward_warp_per_four_queries(struct attention a, real *delta, const elem *dy, struct saved saved,
+                                                int ld) {
     SHARED_DYNAMIC(real, shared);
     struct head head = head_of(&a, block_head(&a, TILE));
     int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
@@ -127,7 +127,7 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
     tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();
-        tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
+        tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
         __syncthreads();
         tile_dots(dp, g, v, ld, D);
         load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
@@ -141,8 +141,8 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
     tile_clear(dq);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();
-        tile_load(k, ld, qkv + head.k, a.s.row, j0, T, D);
-        tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
+        tile_load(k, ld, a.k + head.key, a.s.key_row, j0, T, D);
+        tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
         __syncthreads();
         tile_dots(dp, g, v, ld, D);
         load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
@@ -150,7 +150,7 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
         __syncwarp();
         tile_add_products(dq, ds, k, ld, D);
     }
-    tile_store(dqkv + head.q, a.s.row, t0, T, D, dq, (real)a.s.scale, a.accumulate);
+    tile_store(a.dq + head.q, a.s.row, t0, T, D, dq, (real)a.s.scale, a.add_queries);
 }
 
 /* Square `to` [query][key], whose rows are one number longer than TILE, so that a column can be read at once. */
@@ -162,10 +162,11 @@ __device__ static real from_square(const real *square, int r) { return square[la
 /* dk and dv. Rows are keys, columns queries: what was saved is read with lanes along the keys, and turned in shared
  * memory. */
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-    materialised_backward_warp_per_four_keys(struct attention a, elem *dqkv, const real *delta, const elem *qkv,
-                                             const elem *dy, struct saved saved, int ld) {
+    materialised_backward_warp_per_four_keys(struct attention a, const real *delta, const elem *dy, struct saved saved,
+                                             int ld) {
     SHARED_DYNAMIC(real, shared);
-    struct head head = head_of(&a, block_head(&a, TILE));
+    int64_t first_head = block_head(&a, TILE) * a.shared_by;
+    struct head head = head_of(&a, first_head);
     int64_t j0 = block_tile(&a, TILE), T = a.s.T;
     int D = (int)a.s.D;
     real *v = shared, *q = v + TILE * ld, *g = q + TILE * ld;
@@ -176,44 +177,46 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
     struct pairs x;
     tile_clear(dk);
     tile_clear(dv);
-    tile_load(v, ld, qkv + head.v, a.s.row, j0, T, D);
-    for (int64_t t0 = j0; t0 < T; t0 += TILE) {
-        int64_t t = t0 + lane();
-        __syncthreads();
-        tile_load(q, ld, qkv + head.q, a.s.row, t0, T, D);
-        tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
-        load_pairs(&x, &saved, w, t0, j0, &a, &head);
-        put_square(square_p, x.p);
-        put_square(square_m, x.m);
-        put_square(square_dropped, x.dropped);
-        __syncthreads();
-        real delta_t = t < T ? delta[head.stat + t] : (real)0;
-        tile_dots(dp, v, g, ld, D);
-        for (int r = 0; r < ROWS; r++) {
-            w[r * TILE + lane()] = from_square(square_dropped, r);
-            ds[r * TILE + lane()] = from_square(square_p, r) * (from_square(square_m, r) * dp[r] - delta_t);
+    tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
+    for (int i = 0; i < a.shared_by; i++) {
+        head = head_of(&a, first_head + i);
+        for (int64_t t0 = j0; t0 < T; t0 += TILE) {
+            int64_t t = t0 + lane();
+            __syncthreads();
+            tile_load(q, ld, a.q + head.q, a.s.row, t0, T, D);
+            tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
+            load_pairs(&x, &saved, w, t0, j0, &a, &head);
+            put_square(square_p, x.p);
+            put_square(square_m, x.m);
+            put_square(square_dropped, x.dropped);
+            __syncthreads();
+            real delta_t = t < T ? delta[head.stat + t] : (real)0;
+            tile_dots(dp, v, g, ld, D);
+            for (int r = 0; r < ROWS; r++) {
+                w[r * TILE + lane()] = from_square(square_dropped, r);
+                ds[r * TILE + lane()] = from_square(square_p, r) * (from_square(square_m, r) * dp[r] - delta_t);
+            }
+            __syncwarp();
+            tile_add_products(dv, w, g, ld, D);
+            tile_add_products(dk, ds, q, ld, D);
         }
-        __syncwarp();
-        tile_add_products(dv, w, g, ld, D);
-        tile_add_products(dk, ds, q, ld, D);
     }
-    tile_store(dqkv + head.k, a.s.row, j0, T, D, dk, (real)a.s.scale, a.accumulate);
-    tile_store(dqkv + head.v, a.s.row, j0, T, D, dv, 1, a.accumulate);
+    tile_store(a.dk + head.key, a.s.key_row, j0, T, D, dk, (real)a.s.scale, a.add_keys);
+    tile_store(a.dv + head.key, a.s.key_row, j0, T, D, dv, 1, a.add_keys);
 }
 
 enum status CUDA(attention_materialised_backward_input)(const struct call *call) {
     struct attention a = attention_of(call);
-    elem *dqkv = (elem *)call->din[0].data;
-    const elem *qkv = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
+    const elem *dy = (const elem *)call->dout[0].data;
     real *delta = (real *)call->work;
     size_t bytes = tile_shared(&a, 3, 2);
     GPU_ALLOW_SHARED(materialised_backward_warp_per_four_queries, bytes);
     LAUNCH(materialised_backward_warp_per_four_queries, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, dqkv, delta, qkv, dy, saved_of(call), tile_ld(&a));
+    (a, delta, dy, saved_of(call), tile_ld(&a));
     TRY(gpu_launched("materialised_backward_warp_per_four_queries"));
     bytes = tile_shared(&a, 3, 5) + 3 * TILE * sizeof(real);
     GPU_ALLOW_SHARED(materialised_backward_warp_per_four_keys, bytes);
-    LAUNCH(materialised_backward_warp_per_four_keys, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, dqkv, delta, qkv, dy, saved_of(call), tile_ld(&a));
+    LAUNCH(materialised_backward_warp_per_four_keys, key_tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
+    (a, delta, dy, saved_of(call), tile_ld(&a));
     return gpu_launched("materialised_backward_warp_per_four_keys");
 }

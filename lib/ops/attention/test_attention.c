@@ -274,25 +274,25 @@ static void make_shared_store(struct op_case *c, enum dtype dtype) {
 /* 4 heads, and 2, 1 or 4 of keys; 67: more than one tile, so that dk and dv of several are summed up. */
 static void test_attention_of_shared_keys_gradient_is_the_slope(void **state) {
     (void)state;
-    if (on_cuda()) return;
     sizes(5, 4, 3);
-    for (shared_by = 1; shared_by <= 4; shared_by *= 2) {
+    for (shared_by = on_cuda() ? 2 : 1; shared_by <= (on_cuda() ? 2 : 4); shared_by *= 2) {
         op_case_check_gradients(make_shared);
         op_case_check_gradients(make_shared_materialised);
         op_case_check_gradients(make_shared_store);
     }
     shared_by = 2;
-    sizes(67, 2, 1);
+    sizes(on_cuda() ? 35 : 67, 2, 1);
     op_case_check_gradients(make_shared);
     sizes(7, 3, 3);
 }
 
 static void test_attention_of_shared_keys_in_every_precision(void **state) {
     (void)state;
-    if (on_cuda()) return;
-    sizes(67, 4, 5);
-    op_case_check_precisions(make_shared, 67 + 16, 1);
+    sizes(67, on_cuda() ? 2 : 4, 5);
+    op_case_check_precisions(make_shared, 67 + 16, on_cuda() ? 2 : 1);
     op_case_check_precisions(make_shared_materialised, 67 + 16, 2);
+    op_case_check_siblings(make_shared, 67 + 16, 2);
+    op_case_check_siblings(make_shared_store, 67 + 16, 2);
     op_case_check_threads(make_shared);
     op_case_check_threads(make_shared_store);
     sizes(7, 3, 3);
@@ -336,9 +336,8 @@ static void check_shared_is_copied(const struct op *op) {
 
 static void test_attention_of_shared_keys_is_that_of_copies(void **state) {
     (void)state;
-    if (on_cuda()) return;
-    sizes(67, 6, 5);
-    for (shared_by = 1; shared_by <= 6; shared_by += shared_by) {
+    sizes(on_cuda() ? 35 : 67, 6, 5);
+    for (shared_by = on_cuda() ? 6 : 1; shared_by <= 6; shared_by += shared_by) {
         if (H % shared_by) shared_by = 6;
         check_shared_is_copied(&op_attention_blocked);
         check_shared_is_copied(&op_attention_materialised);

@@ -1,0 +1,68 @@
+/* Turning pairs of channels. See rope.h. A block takes a position: its cosines and sines, made once in shared memory,
+ * serve all heads of all samples. Angles are made in double, one for each pair and position: beside B H pairs that are
+ * turned by it, that is little. Memory-bound: 2 elements moved for each one computed. */
+#include "lib/ops/cuda.h"
+#include "lib/ops/rope.h"
+
+extern "C" { kernel CUDA(rope_forward), CUDA(rope_backward_input); }
+
+enum { THREADS = 256, MAX_PAIRS = ROPE_CUDA_MAX_D / 2 };
+
+/* Places of a shard of the sequence: axis_global. */
+struct places { int64_t first, turn, jump; };
+
+__global__ static void rope_speeds(double *speed, double theta, int half) {
+    for (int i = threadIdx.x; i < half; i += blockDim.x) speed[i] = pow(theta, -(double)i / half);
+}
+
+__device__ static inline void turn_pair(elem *y, const elem *x, real cosine, real sine, int half, int accumulate) {
+    real a = load(x[0]), b = load(x[half]);   /* y may lie over x */
+    put(y, a * cosine - b * sine, accumulate);
+    put(y + half, b * cosine + a * sine, accumulate);
+}
+
+/* way: 1 or -1 */
+__global__ static void __launch_bounds__(THREADS)
+rope_block_per_position(elem *y, const elem *x, const double *speed, struct rope_sizes s, struct places places, int way,
+                        int accumulate) {
+    __shared__ real cosine[MAX_PAIRS], sine[MAX_PAIRS];
+    int half = (int)s.D / 2;
+    int64_t row = s.heads * s.D, rest = row - s.turned * s.D;
+    for (int64_t t = blockIdx.x; t < s.T; t += gridDim.x) {
+        int64_t place = places.first + t + (t >= places.turn ? places.jump : 0);
+        for (int i = threadIdx.x; i < half; i += blockDim.x) {
+            double angle = (double)(way * place) * speed[i];
+            cosine[i] = (real)cos(angle), sine[i] = (real)sin(angle);
+        }
+        __syncthreads();
+        for (int64_t i = threadIdx.x; i < s.B * s.turned * half; i += blockDim.x) {
+            int64_t b = i / (s.turned * half), at = (b * s.T + t) * row + i / half % s.turned * s.D + i % half;
+            turn_pair(y + at, x + at, cosine[i % half], sine[i % half], half, accumulate);
+        }
+        for (int64_t i = threadIdx.x; i < s.B * rest && (y != x || accumulate); i += blockDim.x) {
+            int64_t at = (i / rest * s.T + t) * row + s.turned * s.D + i % rest;
+            put(y + at, load(x[at]), accumulate);
+        }
+        __syncthreads();   /* before the next position's angles */
+    }
+}
+
+static enum status turn(const struct call *call, const void *x, void *y, int way, int accumulate) {
+    struct rope_sizes s = rope_sizes(call);
+    const struct axis *t = &call->in[0].type->shape.axis[1];
+    struct places places = {t->first, t->turn, t->jump};
+    double *speed = (double *)call->work;
+    LAUNCH(rope_speeds, 1, MAX_PAIRS, 0, stream_of(call))(speed, call->step->rope.theta, (int)s.D / 2);
+    TRY(gpu_launched("rope_speeds"));
+    LAUNCH(rope_block_per_position, (unsigned)min64(s.T, 1 << 20), THREADS, 0, stream_of(call))
+    ((elem *)y, (const elem *)x, speed, s, places, way, accumulate);
+    return gpu_launched("rope_block_per_position");
+}
+
+enum status CUDA(rope_forward)(const struct call *call) {
+    return turn(call, call->in[0].data, call->out[0].data, 1, 0);
+}
+
+enum status CUDA(rope_backward_input)(const struct call *call) {
+    return turn(call, call->dout[0].data, call->din[0].data, -1, accumulates(call, 0));
+}
