@@ -11,7 +11,8 @@
  *
  * In the code: decoding rewrites the model's table, like a technique, and the executor runs the result:
  *   tokens          the T axis is one token, at `first`. program_infer propagates that, so add_position takes row
- *                   `first` of its table, as for a sharded sequence. decode_move changes only `first`
+ *                   `first` of its table, as for a sharded sequence. decode_move changes only `first`; and, while the
+ *                   prompt is read, n: all its tokens are there, so they go through a few at a time (plan.prefill)
  *   attention       becomes attention_cached, with a param for its cache; its H follows from qkv, already sharded by tp
  *   loss            is dropped: the program ends with the logits
  *   all params      no gradient, no optimizer state, no master weight; the schedule is one forward action
@@ -25,9 +26,9 @@
  *
  * Time: every weight is read once per token and used for two operations, so memory is the limit: tokens per second are
  * at most memory bandwidth / bytes of weights. (Measured, GPT-2 124M on one core: 28 ms per token in fp32, 15.5 in
- * bf16, 18 and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) So a batch of sequences would
- * cost little more than one; this reads one. The prompt is read a token at a time by the same program with the same
- * offsets. Servers read the whole prompt in one pass, and so read the weights once instead of once per token.
+ * bf16, 18 and 16 GB/s; the matrix products are lib/ops/gemm/gemm.h's, with one row.) So several sequences cost little
+ * more than one, and a prompt read in one pass little more than a token: both use a weight that was read more than
+ * once. Offsets are planned for the most tokens at once; fewer need no more of anything (decoder_init checks).
  *
  * What breaks: a cache row at another position than the token's, or a position embedding that stays at 0, still gives a
  * text, only a worse one. So the tests compare the logits of every position with the training program's.
@@ -100,14 +101,14 @@ static void learn_nothing(struct program *p) {
     }
 }
 
-enum status decode_move(struct program *p, int64_t position) {
+enum status decode_move(struct program *p, int64_t position, int64_t n) {
     struct axis *t = &p->slots[p->tokens].type.shape.axis[1];
-    t->n = 1;
+    t->n = t->turn = n;
     t->first = position;
     return program_infer(p);
 }
 
-/* The tokens come one at a time: no technique may shard their axis. */
+/* The tokens come a few at a time: no technique may shard their axis. */
 static enum status refuse_cut_sequence(const struct program *p) {
     for (int i = 0; i < p->n_steps; i++) {
         const struct shape *s = &p->slots[p->steps[i].out[0]].type.shape;
@@ -120,12 +121,11 @@ static enum status refuse_cut_sequence(const struct program *p) {
 }
 
 static enum status decode_rewrite(const struct plan *plan, struct program *p) {
-    (void)plan;
     TRY(refuse_cut_sequence(p));
     TRY(end_with_logits(p));
     remember_keys(p);
     learn_nothing(p);
-    return decode_move(p, 0);
+    return decode_move(p, 0, plan->prefill > 1 ? plan->prefill : 1);
 }
 
 static enum status decode_schedule(const struct plan *plan, struct schedule *out) {
@@ -135,12 +135,12 @@ static enum status decode_schedule(const struct plan *plan, struct schedule *out
     return OK;
 }
 
-/* The gather of a token's scores; rows bill themselves. */
+/* The gather of the last token's scores; rows bill themselves. */
 static enum status decode_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
     const struct type *scores = &p->slots[p->blocks[p->n_blocks - 1].out].type;
     bill_exchange(bill, &p->place, (struct exchange){.axis = AXIS_TP, .op = COMM_ALL_GATHER,
-                                                     .count = plan->mesh.tp * type_n(scores),
+                                                     .count = plan->mesh.tp * type_n(scores) / scores->shape.axis[1].n,
                                                      .dtype = scores->dtype, .when = AT_END});
     return OK;
 }

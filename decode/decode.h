@@ -11,11 +11,12 @@ extern "C" {
 /** The last technique in a recipe, after those that determine a rank's shards (tp) and the precision. */
 extern const struct technique technique_decode;
 
-/** The next token is at this position, from 0: change one axis, and infer every op's shapes again.
- *  @errors E_CONFIG: beyond the sequence  @collective{none} */
-enum status decode_move(struct program *, int64_t position);
+/** The next n tokens begin at this position, from 0: change one axis, and infer every op's shapes again. n is at most
+ *  what the program was planned for (plan.prefill).  @errors E_CONFIG: beyond the sequence  @collective{none} */
+enum status decode_move(struct program *, int64_t position, int64_t n);
 
-/** Bytes of a rank's keys and values: 2 x layers x seq x hidden / tp x bytes of an element. */
+/** Bytes of a rank's keys and values of one sequence: 2 x layers x seq x width of the key heads / tp x bytes of an
+ *  element. */
 int64_t decode_cache_bytes(const struct plan *);
 
 #ifdef __cplusplus

@@ -62,8 +62,9 @@ int32_t sample_pick(const double *weights, int64_t n, double sum, double u) {
     return last;
 }
 
-enum status sample_token(const struct sampling *s, const double *logits, int64_t n, int64_t position, double *weights,
-                         int32_t *token) {
+enum status sample_token(const struct sampling *s, const double *logits, int64_t n, int64_t sequence, int64_t position,
+                         double *weights, int32_t *token) {
+    uint64_t draw = (uint64_t)sequence << 32 | (uint64_t)position;
     for (int64_t v = 0; v < n; v++)
         if (!isfinite(logits[v]))
             return FAIL(E_NUMERIC,
@@ -75,6 +76,6 @@ enum status sample_token(const struct sampling *s, const double *logits, int64_t
         return OK;
     }
     double sum = sample_weights(s, logits, n, weights);
-    *token = sample_pick(weights, n, sum, rng_uniform(s->seed, rng_stream("generate"), (uint64_t)position));
+    *token = sample_pick(weights, n, sum, rng_uniform(s->seed, rng_stream("generate"), draw));
     return OK;
 }

@@ -1,7 +1,7 @@
 /* Choosing the next token: a pure function of the scores, the seed and the position.
  *
  *   p[v] = e^(l[v] / T) / sum over the candidates         T: temperature. Candidates: the k tokens of highest scores
- *   token = the first v with  u < p[0] + ... + p[v]       u: uniform in (0, 1), drawn by (seed, position) alone
+ *   token = the first v with  u < p[0] + ... + p[v]       u: uniform in (0, 1), drawn by (seed, sequence, position)
  *
  * As T goes to 0 only the highest score remains: T = 0 means that, and draws nothing. As T goes to infinity all
  * candidates become equally likely. Among equal scores the lowest token comes first, for the highest and for the k-th.
@@ -28,10 +28,10 @@ double sample_weights(const struct sampling *, const double *logits, int64_t n, 
  *  u in [0, 1). */
 int32_t sample_pick(const double *weights, int64_t n, double sum, double u);
 
-/** The token for a position (0: the sequence's first).
+/** The token for a position (0: the sequence's first) of a sequence; each draws by itself.
  *  @param logits (n)   @param weights (n) scratch   @errors E_NUMERIC: a score that is not finite  @collective{none} */
-enum status sample_token(const struct sampling *, const double *logits, int64_t n, int64_t position, double *weights,
-                         int32_t *token);
+enum status sample_token(const struct sampling *, const double *logits, int64_t n, int64_t sequence, int64_t position,
+                         double *weights, int32_t *token);
 
 #ifdef __cplusplus
 }

@@ -19,6 +19,7 @@
 /* 131 tokens: prime, so that with tp the last rank has a padding row. */
 enum { T = 10, V = 131, LAYERS = 2, CHANNELS = 16, HEADS = 4 };
 
+static const char *arch = "gpt";
 static struct plan plan_of(int precision) {
     struct plan p = parity_plan();
     p.layers = LAYERS;
@@ -26,6 +27,8 @@ static struct plan plan_of(int precision) {
     p.seq = T;
     p.precision = precision;
     p.loss_chunk = 0;
+    assert_ok(recipe_arch(&p, arch));
+    if (!strcmp(arch, "llama")) p.hidden = 32, p.heads = 8, p.kv_heads = 4, p.ffn = 24, p.tie = 0;
     return p;
 }
 
@@ -154,10 +157,12 @@ static int64_t written_bytes(const struct run *r) {
     return bytes;
 }
 
-/* tp 1: each process by itself. @collective{world} */
-static enum status open_decoder(struct run *r, struct decoder *d, const char *step, int precision, int tp) {
+/* tp 1: each process by itself. at_once: tokens of so many sequences. @collective{world} */
+static enum status open_decoder_of(struct run *r, struct decoder *d, const char *step, int precision, int tp,
+                                   int sequences, int at_once) {
     struct plan p = plan_of(precision);
-    p.global_batch = p.micro_batch = 1;
+    p.global_batch = p.micro_batch = sequences;
+    p.prefill = at_once;
     p.mesh.tp = tp;
     memset(r, 0, sizeof *r);
     memset(d, 0, sizeof *d);
@@ -166,6 +171,10 @@ static enum status open_decoder(struct run *r, struct decoder *d, const char *st
     TRY(checkpoint_load(r, step, CHECKPOINT_WEIGHTS));
     poison(r);
     return decoder_init(d, r);
+}
+
+static enum status open_decoder(struct run *r, struct decoder *d, const char *step, int precision, int tp) {
+    return open_decoder_of(r, d, step, precision, tp, 1, 1);
 }
 
 static void close_decoder(struct run *r, struct decoder *d) {
@@ -179,7 +188,7 @@ static enum status decoded_logits(const char *step, int precision, int tp, const
     const double *row = NULL;
     enum status status = open_decoder(&r, &d, step, precision, tp);
     for (int t = 0; t < T && status == OK; t++) {
-        status = decoder_read(&d, tokens[t], &row);
+        status = decoder_read(&d, &tokens[t], 1, &row);
         if (status == OK) memcpy(logits[t], row, sizeof logits[t]);
     }
     close_decoder(&r, &d);
@@ -187,7 +196,8 @@ static enum status decoded_logits(const char *step, int precision, int tp, const
 }
 
 struct text { int n; int32_t token[T]; };
-static enum status collect(void *self, int32_t token) {
+static enum status collect(void *self, int64_t sequence, int32_t token) {
+    (void)sequence;
     struct text *text = self;
     text->token[text->n++] = token;
     return OK;
@@ -217,11 +227,12 @@ static void prompt_of(int n, int32_t tokens[T]) {
     for (int t = 0; t < T; t++) tokens[t] = (int32_t)((n * 53 + t * (n + 31)) % V);
 }
 
-/* Untrained; trained for a few steps. Made once. */
+/* Untrained; trained for a few steps. Made once, of each arch. */
 static enum status nth_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]) {
-    static char made[2][CHECKPOINT_PATH_MAX];
-    if (!made[n][0]) TRY(make_checkpoint(n == 0 ? 0 : 3, n == 0 ? NULL : enlarge, made[n]));
-    memcpy(step, made[n], CHECKPOINT_PATH_MAX);
+    static char made[2][2][CHECKPOINT_PATH_MAX];
+    char *path = made[!strcmp(arch, "llama")][n];
+    if (!path[0]) TRY(make_checkpoint(n == 0 ? 0 : 3, n == 0 ? NULL : enlarge, path));
+    memcpy(step, path, CHECKPOINT_PATH_MAX);
     return OK;
 }
 
@@ -229,8 +240,7 @@ static enum status nth_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]) {
 
 /* fp64: the same few thousand operations in two ways, scores below 100: far below 1e-12 on a single rank. Sums over
  * ranks are in another order: the promise is 1e-10. */
-static void test_decode_has_the_scores_of_the_whole_forward_pass(void **state) {
-    (void)state;
+static void check_scores(void) {
     static double whole[T][V], one[T][V], all[T][V];
     double alone = 0, together = 0, apart[2] = {0};
     enum status status = OK;
@@ -251,6 +261,97 @@ static void test_decode_has_the_scores_of_the_whole_forward_pass(void **state) {
     assert_close(alone, 0, 1e-12);
     assert_close(together, 0, 1e-10);
     assert_true(apart[0] > 1e-3 && apart[1] > 0.1);                  /* positions have scores of their own */
+}
+
+static void test_decode_has_the_scores_of_the_whole_forward_pass(void **state) {
+    (void)state;
+    check_scores();
+}
+
+/* Its positions turn keys and queries, and heads share keys. */
+static void test_decode_of_llama_has_the_scores_of_the_whole_forward_pass(void **state) {
+    (void)state;
+    arch = "llama";
+    check_scores();
+    arch = "gpt";
+}
+
+/* Two sequences, read 4 + 4 + 1 + 1 tokens at a time: after each the scores are those of the whole pass over either. */
+enum { SEQUENCES = 2, AT_ONCE = 4 };
+
+static enum status read_at_once(const char *step, int tp, int32_t tokens[SEQUENCES][T], double whole[SEQUENCES][T][V],
+                                double *off) {
+    static const int sizes[] = {4, 4, 1, 1};
+    struct run r;
+    struct decoder d;
+    enum status status = open_decoder_of(&r, &d, step, PRECISION_FP64, tp, SEQUENCES, AT_ONCE);
+    for (int i = 0, t = 0; i < 4 && status == OK; t += sizes[i++]) {
+        int32_t now[SEQUENCES * AT_ONCE];
+        const double *logits;
+        for (int b = 0; b < SEQUENCES; b++) memcpy(now + b * sizes[i], tokens[b] + t, (size_t)sizes[i] * sizeof *now);
+        status = decoder_read(&d, now, sizes[i], &logits);
+        for (int k = 0; k < SEQUENCES * V && status == OK; k++)
+            *off = worse(*off, fabs(logits[k / V * decoder_row(&d) + k % V] - whole[k / V][t + sizes[i] - 1][k % V]));
+    }
+    int64_t measured[N_ROLES], host[N_ROLES];
+    if (status == OK) status = run_measure(&r, measured, host);
+    for (enum role role = 0; role < N_ROLES && status == OK; role++)
+        *off = worse(*off, fabs((double)(measured[role] - r.memory.bytes[role])));
+    close_decoder(&r, &d);
+    return status;
+}
+
+static void test_sequences_and_tokens_together_have_the_scores_of_each(void **state) {
+    (void)state;
+    static double whole[SEQUENCES][T][V];
+    for (int i = 0; i < 2; i++) {
+        char step[CHECKPOINT_PATH_MAX];
+        int32_t tokens[SEQUENCES][T];
+        double alone = 0, together = 0;
+        arch = i ? "llama" : "gpt";
+        enum status status = nth_checkpoint(1, step);
+        for (int b = 0; b < SEQUENCES; b++) {
+            prompt_of(b, tokens[b]);
+            if (agree_all(status == OK)) status = whole_logits(step, PRECISION_FP64, tokens[b], whole[b]);
+        }
+        if (status == OK) status = read_at_once(step, 1, tokens, whole, &alone);
+        if (agree_all(status == OK)) status = read_at_once(step, comm_world_size(), tokens, whole, &together);
+        alone = agree_max(alone), together = agree_max(together);
+        arch = "gpt";
+        assert_ok(status);
+        assert_close(alone, 0, 1e-12);
+        assert_close(together, 0, 1e-10);
+    }
+}
+
+/* Sequences of one prompt draw by themselves; the first draws what it would alone. */
+struct texts { int n[2]; int32_t token[2][T]; };
+static enum status collect_both(void *self, int64_t sequence, int32_t token) {
+    struct texts *texts = self;
+    texts->token[sequence][texts->n[sequence]++] = token;
+    return OK;
+}
+
+static void test_sequences_draw_by_themselves(void **state) {
+    (void)state;
+    static const int32_t prompt[] = {7, 100, 3};
+    const struct sampling sampling = {1, 0, 5};
+    char step[CHECKPOINT_PATH_MAX];
+    struct run r;
+    struct decoder d;
+    struct texts both = {.n = {0}}, alone = {.n = {0}};
+    enum status status = nth_checkpoint(1, step);
+    for (int sequences = 1; sequences <= 2 && agree_all(status == OK); sequences++) {
+        status = open_decoder_of(&r, &d, step, PRECISION_FP64, comm_world_size(), sequences, 2);
+        if (status == OK)
+            status = decoder_write(&d, &sampling, prompt, 3, T - 3, collect_both, sequences == 1 ? &alone : &both);
+        close_decoder(&r, &d);
+    }
+    assert_ok(status);
+    assert_int_equal(both.n[0], T - 3);
+    assert_int_equal(both.n[1], T - 3);
+    assert_memory_equal(both.token[0], alone.token[0], sizeof alone.token[0]);
+    assert_memory_not_equal(both.token[0], both.token[1], sizeof both.token[0]);
 }
 
 /* Scores of size 1 to 10: fp32 to 24 bits and bf16 to 8, some 50 roundings on the way. */
@@ -357,7 +458,7 @@ static enum status keep_books(const char *step, int precision, int n, struct boo
     enum status status = open_decoder(&r, &d, step, precision, (int)tp);
     const struct ledger *l = status == OK ? group_ledger(r.mesh.group[AXIS_TP]) : NULL;
     for (int op = 0; op < N_COMM_OPS && l; op++) bytes -= l->entry[op].bytes;
-    for (int t = 0; t < n && status == OK; t++) status = decoder_read(&d, t, &row);
+    for (int t = 0; t < n && status == OK; t++) status = decoder_read(&d, &(int32_t){t}, 1, &row);
     for (int op = 0; op < N_COMM_OPS && l; op++) bytes += l->entry[op].bytes;
     if (status == OK) status = run_measure(&r, measured, host);
     if (status == OK) {
@@ -399,13 +500,13 @@ static void test_decode_refuses_tokens_it_cannot_read(void **state) {
     struct decoder d;
     enum status made = nth_checkpoint(0, step), status = open_decoder(&r, &d, step, PRECISION_FP64, comm_world_size());
     if (made != OK) status = made;
-    for (int t = 0; t < T && status == OK; t++) status = decoder_read(&d, t, NULL);
+    for (int t = 0; t < T && status == OK; t++) status = decoder_read(&d, &(int32_t){t}, 1, NULL);
     status = agree_all(status == OK) ? OK : FAIL(E_INTERNAL, "no decoder to ask");
-    enum status full = status == OK ? decoder_read(&d, 1, NULL) : OK;
+    enum status full = status == OK ? decoder_read(&d, &(int32_t){1}, 1, NULL) : OK;
     char text[2][256] = {"", ""};
     snprintf(text[0], sizeof text[0], "%s", status_message());
     d.position = 0;
-    enum status beyond = status == OK ? decoder_read(&d, V, NULL) : OK;
+    enum status beyond = status == OK ? decoder_read(&d, &(int32_t){V}, 1, NULL) : OK;
     snprintf(text[1], sizeof text[1], "%s", status_message());
     if (status == OK) status_clear();
     close_decoder(&r, &d);
@@ -463,8 +564,10 @@ static int all_threads(void **state) {
 }
 #define alone_test(function) cmocka_unit_test_setup_teardown(function, one_thread, all_threads)
 
-TESTS(alone_test(test_decode_has_the_scores_of_the_whole_forward_pass), alone_test(test_decode_in_less_precise_numbers),
-      alone_test(test_decode_writes_what_the_whole_forward_pass_says),
+TESTS(unit_test(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass),
+      unit_test(test_sequences_and_tokens_together_have_the_scores_of_each),
+      unit_test(test_sequences_draw_by_themselves), alone_test(test_decode_has_the_scores_of_the_whole_forward_pass),
+      alone_test(test_decode_in_less_precise_numbers), alone_test(test_decode_writes_what_the_whole_forward_pass_says),
       alone_test(test_decode_draws_the_same_text_on_any_number_of_ranks),
       alone_test(test_decode_never_writes_what_is_no_token), alone_test(test_decode_keeps_to_its_formulas),
       alone_test(test_decode_refuses_tokens_it_cannot_read), alone_test(test_decode_refuses_other_layouts))

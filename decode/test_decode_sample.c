@@ -18,7 +18,7 @@ static void fill(double logits[N], uint64_t seed) {
 static int32_t token_at(const struct sampling *s, const double *logits, int n, int64_t position) {
     double weights[N];
     int32_t token = -1;
-    assert_ok(sample_token(s, logits, n, position, weights, &token));
+    assert_ok(sample_token(s, logits, n, 0, position, weights, &token));
     return token;
 }
 
@@ -145,9 +145,9 @@ static void test_sample_refuses_scores_that_are_not_finite(void **state) {
     int32_t token;
     struct sampling s = {1, 0, 1};
     logits[1] = NAN;
-    assert_fails(sample_token(&s, logits, 3, 7, weights, &token), E_NUMERIC, "token 1", "position 7", "nan");
+    assert_fails(sample_token(&s, logits, 3, 0, 7, weights, &token), E_NUMERIC, "token 1", "position 7", "nan");
     logits[1] = INFINITY;
-    assert_fails(sample_token(&s, logits, 3, 7, weights, &token), E_NUMERIC, "token 1", "inf");
+    assert_fails(sample_token(&s, logits, 3, 0, 7, weights, &token), E_NUMERIC, "token 1", "inf");
 }
 
 TESTS(unit_test(test_sample_weights_are_the_softmax_of_the_candidates), unit_test(test_sample_top_k_of_awkward_orders),

@@ -11,6 +11,7 @@
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "lib/base/clock.h"
+#include "lib/base/integer.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -23,7 +24,7 @@
 struct request {
     struct plan plan;
     char checkpoint[OPTION_TEXT_MAX], prompt[OPTION_TEXT_MAX], prompt_tokens[OPTION_TEXT_MAX];
-    int64_t tokens, top_k;
+    int64_t tokens, top_k, sequences;
     double temperature;
 };
 
@@ -38,6 +39,9 @@ static const struct option OPTIONS[] = {
      offsetof(struct request, prompt_tokens)},
     {"tokens", OPTION_INT, "0", 0, 1e9, NULL, "tokens", "how many are written; 0: until seq is full", "text",
      offsetof(struct request, tokens)},
+    {"sequences", OPTION_INT, "1", 1, 4096, NULL, "",
+     "texts that begin with the prompt, each with draws of its own; written side by side, one after the other shown",
+     "text", offsetof(struct request, sequences)},
     {"temperature", OPTION_REAL, "1", 0, 1e6, NULL, "",
      "scores are divided by it before the draw; 0: no draw, always the most likely token", "text",
      offsetof(struct request, temperature)},
@@ -57,6 +61,9 @@ static const struct option OPTIONS[] = {
 static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "ffn", "rope-theta", "seq", "vocab",
                                      "tie", "tokenizer", "precision", "threads", "comm-timeout", "check-collectives",
                                      "log"};
+/* Tokens of a prompt that are read at once: enough to use a weight often, few enough to keep their scores. */
+enum { PREFILL = 64 };
+
 enum { N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
 
 struct generation {
@@ -69,6 +76,7 @@ struct generation {
     struct decoder decoder;
     double started_s, first_s;           /* when the prompt was begun, and when its last token was read */
     int64_t n_written;
+    int32_t *texts;                      /* (sequences, tokens), where there are several */
     bool to_terminal;                    /* the text; control bytes are escaped then */
 };
 
@@ -118,7 +126,6 @@ static enum status settle_plan(struct plan *p, int world) {
                     ": generate divides the model over tp alone; give --tp %d, or launch -n %" PRId64,
                     world, world == 1 ? "" : "s", p->mesh.tp, world, p->mesh.tp);
     p->mesh.dp = 1;
-    generate_plan(p);
     log_set_level((enum log_level)p->log);
     return plan_settle(p, world);
 }
@@ -146,8 +153,11 @@ static enum status read_request(struct generation *g, int argc, char **argv, cha
     TRY(create_options(&g->request, &g->options));
     TRY(options_parse(g->options, argc, argv));
     TRY(read_sizes(g, step));
+    generate_plan(&g->request.plan, g->request.sequences);
     TRY(settle_plan(&g->request.plan, comm_world_size()));
-    return read_prompt(g);
+    TRY(read_prompt(g));
+    g->request.plan.prefill = min64(g->n_prompt, PREFILL);
+    return OK;
 }
 
 /* ---- the text ---- */
@@ -176,19 +186,38 @@ static enum status print_text(const struct generation *g, int32_t token) {
     return comm_is_rank_0() ? text_print(stdout, token, g->request.plan.vocab, g->bpe, g->to_terminal) : OK;
 }
 
-static enum status print_token(void *self, int32_t token) {
+/* One sequence is seen while it is written; several, one after the other when all are. */
+static enum status take_token(void *self, int64_t sequence, int32_t token) {
     struct generation *g = self;
-    if (g->n_written++ == 0) g->first_s = clock_s();
-    return print_text(g, token);
+    const struct request *q = &g->request;
+    if (g->n_written == 0) g->first_s = clock_s();
+    int64_t i = g->n_written++ / q->sequences;
+    if (q->sequences == 1) return print_text(g, token);
+    g->texts[sequence * q->tokens + i] = token;
+    return OK;
+}
+
+static enum status print_all(const struct generation *g) {
+    const struct request *q = &g->request;
+    for (int64_t s = 0; s < q->sequences; s++) {
+        if (comm_is_rank_0()) printf("%s---- %" PRId64 "\n", s ? "\n" : "", s + 1);
+        for (int64_t i = 0; i < g->n_prompt; i++) TRY(print_text(g, g->prompt[i]));
+        for (int64_t i = 0; i < q->tokens; i++) TRY(print_text(g, g->texts[s * q->tokens + i]));
+    }
+    return OK;
 }
 
 static enum status generate(struct generation *g) {
     const struct request *q = &g->request;
     const struct sampling sampling = {q->temperature, q->top_k, (uint64_t)q->plan.seed};
+    bool several = q->sequences > 1;
     g->to_terminal = is_terminal();
-    for (int64_t i = 0; i < g->n_prompt; i++) TRY(print_text(g, g->prompt[i]));
+    g->texts = several ? calloc((size_t)(q->sequences * q->tokens), sizeof *g->texts) : NULL;
+    if (several && !g->texts) return FAIL(E_MEMORY, "no memory for %" PRId64 " texts", q->sequences);
+    for (int64_t i = 0; i < g->n_prompt && !several; i++) TRY(print_text(g, g->prompt[i]));
     g->started_s = clock_s();
-    return decoder_write(&g->decoder, &sampling, g->prompt, g->n_prompt, q->tokens, print_token, g);
+    TRY(decoder_write(&g->decoder, &sampling, g->prompt, g->n_prompt, q->tokens, take_token, g));
+    return several ? print_all(g) : OK;
 }
 
 /* The first token comes with the prompt's last: what follows is the pace of writing. */
@@ -200,7 +229,8 @@ static void summarise(const struct generation *g) {
     if (log_get_level() < LOG_INFO) return;
     fprintf(stderr, "prompt %" PRId64 " tokens in %.2f s, generated %" PRId64 " tokens, %.1f tok/s, cache %.2f MiB%s\n",
             g->n_prompt, prompt_s, g->n_written, g->n_written > 1 ? (double)(g->n_written - 1) / rest_s : 1 / prompt_s,
-            (double)decode_cache_bytes(&g->request.plan) / (1 << 20), g->request.plan.mesh.tp > 1 ? " per rank" : "");
+            (double)(g->request.sequences * decode_cache_bytes(&g->request.plan)) / (1 << 20),
+            g->request.plan.mesh.tp > 1 ? " per rank" : "");
 }
 
 static void release(struct generation *g) {
@@ -209,6 +239,7 @@ static void release(struct generation *g) {
     options_destroy(&g->options);
     bpe_close(&g->bpe);
     free(g->prompt);
+    free(g->texts);
     free(g);
 }
 

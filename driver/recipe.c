@@ -32,8 +32,8 @@ static const struct technique *const GENERATE_TECHNIQUES[] = {&technique_tp, &te
 const struct recipe generate_recipe = {GENERATE_TECHNIQUES, sizeof GENERATE_TECHNIQUES / sizeof *GENERATE_TECHNIQUES,
                                        NULL, 0};
 
-void generate_plan(struct plan *p) {
-    p->global_batch = p->micro_batch = 1;
+void generate_plan(struct plan *p, int64_t sequences) {
+    p->global_batch = p->micro_batch = sequences;
     p->loss_chunk = 0;
     if (p->device == PLAN_DEVICE_AUTO) p->device = PLAN_DEVICE_CPU;
 }

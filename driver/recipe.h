@@ -20,8 +20,8 @@ enum status recipe_plan(struct plan *);
 /* What it generates with: those techniques that a single sequence can use, and the rewrite that makes a decoder of the
  * model. */
 extern const struct recipe generate_recipe;
-/* What a plan must be for it, before it is settled: one sequence, logits that can be looked at, and the cpu unless
+/* What a plan must be for it, before it is settled: so many sequences, logits that can be looked at, and the cpu unless
  * another is asked for. */
-void generate_plan(struct plan *);
+void generate_plan(struct plan *, int64_t sequences);
 
 #endif

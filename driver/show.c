@@ -356,7 +356,7 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
         TRY(show_params(&q->plan, q->params, q->json));
         return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
     }
-    if (q->decode) generate_plan(&q->plan);
+    if (q->decode) generate_plan(&q->plan, 1);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);
     if (!strcmp(what, "mesh")) return show_mesh(&q->plan, (int)q->node, q->json);
