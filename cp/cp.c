@@ -69,9 +69,6 @@ static enum status cp_check(const struct plan *plan) {
                     "; leave one of them out",
                     plan->mesh.cp, heads);
     TRY(check_sizes(plan, in_ring, heads));
-    if (in_ring > 1 && plan->device == PLAN_DEVICE_CUDA)
-        return FAIL(E_CONFIG, "cp-by=%s has no kernels on cuda yet; use cp-by ulysses, or device cpu",
-                    by == CP_BY_RING ? "ring" : "gather");
     if (in_ring > 1 && plan->attention != ATTENTION_BLOCKED)
         return FAIL(E_CONFIG,
                     "cp-by=%s never has all probabilities of a query; use attention=blocked, or cp-by ulysses",

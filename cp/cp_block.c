@@ -11,10 +11,10 @@
  * Source: Grattafiori et al. 2024 (Llama 3), section 3.3.2. */
 #include "cp/cp_block.h"
 
+#include "lib/base/integer.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/shapes.h"
-#include <string.h>
 
 enum status cp_attention_shape(const struct call *call, struct type out[MAX_OUT]) {
     TRY(attention_check(call));
@@ -38,24 +38,28 @@ struct cost cp_attention_cost(const struct call *c, enum row_kind kind) {
 static enum dtype real_of(const struct cp_blocks *x) { return dtype_accumulator(op_dtype(x->call)); }
 
 struct cp_blocks cp_blocks_of(const struct call *call, int n, int n_sums) {
-    struct cp_blocks x = {.call = call, .pair = attention_pair_of(call), .k = attention_pair_cpu(op_dtype(call)),
-                          .n = n, .n_sums = n_sums};
+    struct cp_blocks x = {.call = call, .pair = attention_pair_of(call), .n = n, .n_sums = n_sums,
+                          .k = attention_pair_kernels(call->on, op_dtype(call))};
     const struct attention_pair *p = &x.pair;
     x.count = 2 * p->B * p->Tq * p->H / p->shared_by * p->D;
     x.bytes = x.count * (int64_t)dtype_size(op_dtype(call));
     x.sum_bytes = x.count * (int64_t)dtype_size(real_of(&x));
     x.queries = p->B * p->Tq * p->H * p->D;
-    x.merge = (struct attention_merge){.B = p->B, .T = p->Tq, .H = p->H, .D = p->D, .n_threads = p->n_threads};
+    x.merge = (struct attention_merge){
+        .B = p->B, .T = p->Tq, .H = p->H, .D = p->D, .n_threads = p->n_threads, .device = p->device};
     return x;
+}
+
+static int64_t reals_of(const struct cp_blocks *x, int64_t Tq, int64_t Tk, bool backward) {
+    struct attention_pair p = x->pair;
+    p.Tq = Tq, p.Tk = Tk;
+    return x->k->reals(&p, backward);
 }
 
 /* The most that a thread needs for one of the three kinds of meetings. */
 static int64_t reals_of_thread(const struct cp_blocks *x, bool backward) {
-    int64_t T = x->pair.Tq, D = x->pair.D, shared = x->pair.shared_by, half = T / 2;
-    int64_t most = x->k->reals(T, T, D, shared, backward), wide = x->k->reals(half, T, D, shared, backward),
-            high = x->k->reals(T, half, D, shared, backward);
-    if (wide > most) most = wide;
-    return high > most ? high : most;
+    int64_t T = x->pair.Tq, most = reals_of(x, T, T, backward);
+    return max64(most, max64(reals_of(x, T / 2, T, backward), reals_of(x, T, T / 2, backward)));
 }
 
 /* threads' scratch | blocks | forward: sums of y and lse, and both of a meeting; backward: dq | gradients of blocks. at
@@ -82,12 +86,15 @@ int64_t cp_blocks_work(const struct call *call, int n, int n_sums, bool backward
     return lay_out(&x, NULL, backward);
 }
 
-struct cp_blocks cp_blocks_begin(const struct call *call, int n, int n_sums, bool backward) {
-    struct cp_blocks x = cp_blocks_of(call, n, n_sums);
-    lay_out(&x, call->work, backward);
-    if (backward) memset(x.dq, 0, (size_t)x.queries * dtype_size(real_of(&x)));
-    else x.k->merge_begin(&x.merge);
-    return x;
+enum status cp_blocks_begin(struct cp_blocks *x, const struct call *call, int n, int n_sums, bool backward) {
+    *x = cp_blocks_of(call, n, n_sums);
+    lay_out(x, call->work, backward);
+    if (!backward) return x->k->merge_begin(&x->merge);
+    return call->device->clear(call->device, x->dq, x->queries * (int64_t)dtype_size(real_of(x)));
+}
+
+enum status cp_clear_sums(const struct cp_blocks *x, char *sums, int n) {
+    return x->call->device->clear(x->call->device, sums, n * x->sum_bytes);
 }
 
 /* ---- who meets whom ---- */
@@ -126,37 +133,47 @@ static struct attention_pair pair_with(const struct cp_blocks *x, int other, cha
     return p;
 }
 
-void cp_pack_own(const struct cp_blocks *x, void *block) {
-    const struct attention_pair *p = &x->pair;
-    int64_t width = p->H / p->shared_by * p->D;
-    x->k->pack(&p->k, p->B, p->Tq, width, block);
-    x->k->pack(&p->v, p->B, p->Tq, width, (char *)block + x->bytes / 2);
+/* Own vectors, `width` elements at a place; and the same dense at `dense`. */
+static struct attention_copy own(const struct cp_blocks *x, struct attention_vectors v, int64_t width, void *dense) {
+    return (struct attention_copy){v, dense, x->pair.B, x->pair.Tq, width, x->call->device};
+}
+static int64_t query_width(const struct cp_blocks *x) { return x->pair.H * x->pair.D; }
+static int64_t key_width(const struct cp_blocks *x) { return query_width(x) / x->pair.shared_by; }
+
+enum status cp_pack_own(const struct cp_blocks *x, char *block) {
+    struct attention_copy k = own(x, x->pair.k, key_width(x), block),
+                          v = own(x, x->pair.v, key_width(x), block + x->bytes / 2);
+    TRY(x->k->pack(&k));
+    return x->k->pack(&v);
 }
 
-void cp_meet(struct cp_blocks *x, int other, char *block) {
+enum status cp_meet(struct cp_blocks *x, int other, char *block) {
     struct attention_pair pair = pair_with(x, other, block, &x->merge.first);
     pair.y = dense(x, x->merge.y_pair, x->merge.first, op_dtype(x->call));
     pair.lse = (char *)x->merge.lse_pair + x->merge.first * (int64_t)dtype_size(real_of(x));
-    x->k->forward(&pair);
-    x->k->merge(&x->merge);
+    TRY(x->k->forward(&pair));
+    return x->k->merge(&x->merge);
 }
 
-void cp_meet_backward(struct cp_blocks *x, int other, char *block, char *sums) {
+enum status cp_meet_backward(struct cp_blocks *x, int other, char *block, char *sums) {
     int64_t first;
     struct attention_pair pair = pair_with(x, other, block, &first);
     pair.sums = true;
     pair.dq = dense(x, x->dq, first, real_of(x));
     pair.dk = dense_keys(x, sums);
     pair.dv = dense_keys(x, sums + x->sum_bytes / 2);
-    x->k->backward(&pair);
+    return x->k->backward(&pair);
 }
 
-void cp_finish(const struct cp_blocks *x) { x->k->merge_end(&x->merge, x->call->out[0].data, x->call->out[1].data); }
+enum status cp_finish(const struct cp_blocks *x) {
+    return x->k->merge_end(&x->merge, x->call->out[0].data, x->call->out[1].data);
+}
 
-void cp_finish_backward(const struct cp_blocks *x, const char *own_sums) {
+enum status cp_finish_backward(const struct cp_blocks *x, char *own_sums) {
     const struct attention_pair *p = &x->pair;
-    int64_t width = p->H * p->D, shared = width / p->shared_by;
-    x->k->unpack(x->dq, p->B, p->Tq, width, &p->dq, p->add_queries);
-    x->k->unpack(own_sums, p->B, p->Tq, shared, &p->dk, p->add_keys);
-    x->k->unpack(own_sums + x->sum_bytes / 2, p->B, p->Tq, shared, &p->dv, p->add_keys);
+    struct attention_copy dq = own(x, p->dq, query_width(x), x->dq), dk = own(x, p->dk, key_width(x), own_sums),
+                          dv = own(x, p->dv, key_width(x), own_sums + x->sum_bytes / 2);
+    TRY(x->k->unpack(&dq, p->add_queries));
+    TRY(x->k->unpack(&dk, p->add_keys));
+    return x->k->unpack(&dv, p->add_keys);
 }

@@ -19,25 +19,28 @@ struct cp_blocks {
     struct attention_merge merge;        /* in forward */
 };
 
-/** For a call: without memory / with the call's, nothing met yet. */
+/** For a call without memory: sizes only. */
 struct cp_blocks cp_blocks_of(const struct call *, int n, int n_sums);
-struct cp_blocks cp_blocks_begin(const struct call *, int n, int n_sums, bool backward);
 int64_t cp_blocks_work(const struct call *, int n, int n_sums, bool backward);
+/** With the call's memory, nothing met yet. @errors E_DEVICE, as all below  @collective{none} */
+enum status cp_blocks_begin(struct cp_blocks *, const struct call *, int n, int n_sums, bool backward);
+/** n blocks' gradients from `sums` on are 0. @errors E_DEVICE */
+enum status cp_clear_sums(const struct cp_blocks *, char *sums, int n);
 
 /** The rank `by` further in the ring. */
 int cp_peer(const struct call *, int by);
 static inline char *cp_block(const struct cp_blocks *x, int i) { return x->blocks + (i % x->n) * x->bytes; }
 static inline char *cp_sums(const struct cp_blocks *x, int i) { return x->sums + (i % x->n_sums) * x->sum_bytes; }
 
-/** Own keys and values into a block. */
-void cp_pack_own(const struct cp_blocks *, void *block);
-/** What the queries find at rank `other`, whose keys are in `block`: merged. @collective{none} */
-void cp_meet(struct cp_blocks *, int other, char *block);
-/** Gradients of the same meeting: added to dq and to `sums`. @collective{none} */
-void cp_meet_backward(struct cp_blocks *, int other, char *block, char *sums);
-/** y and lse of all meetings / the gradient of the input. */
-void cp_finish(const struct cp_blocks *);
-void cp_finish_backward(const struct cp_blocks *, const char *own_sums);
+/** Own keys and values into a block. @errors E_DEVICE */
+enum status cp_pack_own(const struct cp_blocks *, char *block);
+/** What the queries find at rank `other`, whose keys are in `block`: merged. @errors E_DEVICE  @collective{none} */
+enum status cp_meet(struct cp_blocks *, int other, char *block);
+/** Gradients of the same meeting: added to dq and to `sums`. @errors E_DEVICE  @collective{none} */
+enum status cp_meet_backward(struct cp_blocks *, int other, char *block, char *sums);
+/** y and lse of all meetings / the gradients of the inputs. @errors E_DEVICE */
+enum status cp_finish(const struct cp_blocks *);
+enum status cp_finish_backward(const struct cp_blocks *, char *own_sums);
 
 /* ---- what both ops declare ---- */
 /** Zig-zag over cp: (B,T,3,H,D) to y (B,T,H,D) and lse (B,H,T). @errors E_CONFIG */

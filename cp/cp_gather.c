@@ -13,39 +13,38 @@
 #include "lib/comm/comm_request.h"
 #include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
-#include <string.h>
 
 /* Block j: of rank j. In place. */
 static enum status gather(const struct cp_blocks *x) {
     const struct call *c = x->call;
     char *own = cp_block(x, c->step->part);
-    cp_pack_own(x, own);
+    TRY(cp_pack_own(x, own));
     return comm_all_gather(c->group, own, x->blocks, x->count, op_dtype(c));
 }
 
 /* In the order of the ring, so that both forms have the same bits forward. */
 static enum status gather_forward(const struct call *c) {
-    struct cp_blocks x = cp_blocks_begin(c, c->step->parts, c->step->parts + 1, false);
+    struct cp_blocks x;
+    TRY(cp_blocks_begin(&x, c, c->step->parts, c->step->parts + 1, false));
     TRY(gather(&x));
-    for (int s = 0; s < x.n; s++) cp_meet(&x, cp_peer(c, -s), cp_block(&x, cp_peer(c, -s)));
-    cp_finish(&x);
-    return OK;
+    for (int s = 0; s < x.n; s++) TRY(cp_meet(&x, cp_peer(c, -s), cp_block(&x, cp_peer(c, -s))));
+    return cp_finish(&x);
 }
 
 static enum status gather_backward_input(const struct call *c) {
-    struct cp_blocks x = cp_blocks_begin(c, c->step->parts, c->step->parts + 1, true);
+    struct cp_blocks x;
     struct comm_request request = {0};
+    TRY(cp_blocks_begin(&x, c, c->step->parts, c->step->parts + 1, true));
     TRY(gather(&x));
-    memset(x.sums, 0, (size_t)(x.n * x.sum_bytes));
+    TRY(cp_clear_sums(&x, x.sums, x.n));
     for (int s = 0; s < x.n; s++) {
         int other = cp_peer(c, -s);
-        cp_meet_backward(&x, other, cp_block(&x, other), cp_sums(&x, other));
+        TRY(cp_meet_backward(&x, other, cp_block(&x, other), cp_sums(&x, other)));
     }
     char *own = cp_sums(&x, x.n);
     TRY(comm_reduce_scatter_start(c->group, x.sums, own, x.count, dtype_accumulator(op_dtype(c)), &request));
     TRY(comm_wait(&request));
-    cp_finish_backward(&x, own);
-    return OK;
+    return cp_finish_backward(&x, own);
 }
 
 static int64_t gather_work(const struct call *call, enum row_kind kind) {
@@ -61,4 +60,5 @@ static int gather_exchanges(const struct call *c, enum row_kind kind, struct exc
 
 const struct op op_cp_gather = {
     .name = "cp_gather", CP_ATTENTION, .work = gather_work, .exchanges = gather_exchanges,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({gather_forward, gather_backward_input, NULL})}};
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({gather_forward, gather_backward_input, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({gather_forward, gather_backward_input, NULL}))}};

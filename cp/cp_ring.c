@@ -21,9 +21,9 @@
 #include "lib/comm/comm_request.h"
 #include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
-#include <string.h>
 
-enum { BLOCKS = 2, TAG_BLOCK = 0, TAG_SUMS = 1 };
+/* Tags of messages to the next rank (group_carry_messages). */
+enum { BLOCKS = 2, TAG_BLOCK = 0, TAG_SUMS = 3 };
 
 struct turn { struct comm_request send, receive; };
 
@@ -41,17 +41,17 @@ static enum status turn_end(struct turn *t) {
 }
 
 static enum status ring_forward(const struct call *c) {
-    struct cp_blocks x = cp_blocks_begin(c, BLOCKS, BLOCKS, false);
+    struct cp_blocks x;
+    TRY(cp_blocks_begin(&x, c, BLOCKS, BLOCKS, false));
     x.pair.between = comm_progress;
-    cp_pack_own(&x, cp_block(&x, 0));
+    TRY(cp_pack_own(&x, cp_block(&x, 0)));
     for (int s = 0; s < c->step->parts; s++) {
         struct turn t;
         TRY(turn_start(&x, s, &t));
-        cp_meet(&x, cp_peer(c, -s), cp_block(&x, s));
+        TRY(cp_meet(&x, cp_peer(c, -s), cp_block(&x, s)));
         TRY(turn_end(&t));
     }
-    cp_finish(&x);
-    return OK;
+    return cp_finish(&x);
 }
 
 /* What others have summed of a block's dk and dv so far; its owner begins with nothing. */
@@ -59,29 +59,30 @@ static enum status receive_sums(const struct cp_blocks *x, int s, struct comm_re
     struct comm_request receive = {0};
     const struct call *c = x->call;
     TRY(comm_wait(last_send));                                       /* what was in this place has left */
-    if (s == 0) memset(cp_sums(x, s), 0, (size_t)x->sum_bytes);
+    if (s == 0) TRY(cp_clear_sums(x, cp_sums(x, s), 1));
     else TRY(comm_recv_start(c->group, cp_sums(x, s), x->count, dtype_accumulator(op_dtype(c)), cp_peer(c, -1),
                              TAG_SUMS, &receive));
     return comm_wait(&receive);
 }
 
 static enum status ring_backward_input(const struct call *c) {
-    struct cp_blocks x = cp_blocks_begin(c, BLOCKS, BLOCKS, true);
+    struct cp_blocks x;
     struct comm_request sent[BLOCKS] = {{0}};
     int n = c->step->parts;
+    TRY(cp_blocks_begin(&x, c, BLOCKS, BLOCKS, true));
     x.pair.between = comm_progress;
-    cp_pack_own(&x, cp_block(&x, 0));
+    TRY(cp_pack_own(&x, cp_block(&x, 0)));
     for (int s = 0; s < n; s++) {
         struct turn t;
         TRY(turn_start(&x, s, &t));
         TRY(receive_sums(&x, s, &sent[s % BLOCKS]));
-        cp_meet_backward(&x, cp_peer(c, -s), cp_block(&x, s), cp_sums(&x, s));
+        TRY(cp_meet_backward(&x, cp_peer(c, -s), cp_block(&x, s), cp_sums(&x, s)));
         TRY(comm_send_start(c->group, cp_sums(&x, s), x.count, dtype_accumulator(op_dtype(c)), cp_peer(c, 1), TAG_SUMS,
                             &sent[s % BLOCKS]));
         TRY(turn_end(&t));
     }
     TRY(receive_sums(&x, n, &sent[n % BLOCKS]));                     /* home */
-    cp_finish_backward(&x, cp_sums(&x, n));
+    TRY(cp_finish_backward(&x, cp_sums(&x, n)));
     return comm_wait(&sent[(n - 1) % BLOCKS]);
 }
 
@@ -99,4 +100,5 @@ static int ring_exchanges(const struct call *c, enum row_kind kind, struct excha
 
 const struct op op_cp_ring = {
     .name = "cp_ring", CP_ATTENTION, .work = ring_work, .exchanges = ring_exchanges,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({ring_forward, ring_backward_input, NULL})}};
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({ring_forward, ring_backward_input, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({ring_forward, ring_backward_input, NULL}))}};

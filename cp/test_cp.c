@@ -87,9 +87,6 @@ static void test_cp_refuses(void **state) {
     p = plan_of(&(struct trial){.cp = 2}, CP_BY_GATHER);
     p.attention = ATTENTION_MATERIALISED;
     check_refused(p, "cp-by=gather", "attention=blocked");
-    p = plan_of(&(struct trial){.cp = 2}, CP_BY_RING);
-    p.device = PLAN_DEVICE_CUDA;
-    check_refused(p, "cp-by=ring", "ulysses");
 }
 
 TESTS(unit_test(test_every_layout_with_cp_equals_serial_fp64), unit_test(test_cp_refuses))

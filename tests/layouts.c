@@ -343,14 +343,14 @@ bool layouts_want_all(void) {
     return text && !strcmp(text, "1");
 }
 
-/* The other schedules, in pipelines only: every one with one size of microbatches, and LONG=1 with all. */
+/* The other schedules, in pipelines only: every one with one size of microbatches, and LONG=1 or PARITY with all. */
 static void each_other(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
     for (int k = SCHEDULE_INTERLEAVED + 1; p.mesh.pp > 1 && k < N_SYNCHRONOUS; k++)
         for (p.micro_batch = 1; p.micro_batch <= 4; p.micro_batch *= 2) {
             struct plan settled = p;
             bool chosen = p.micro_batch == 1 << (k + p.mesh.dp + p.mesh.tp) % 3;
-            if (!chosen && !layouts_want_all()) continue;
+            if (!chosen && !layouts_want_all() && !getenv("PARITY")) continue;
             pp_options(&settled)->schedule = k;
             pp_options(&settled)->chunks = pp_schedule_at(k)->chunked && 2 * p.mesh.pp <= p.layers ? 2 : 1;
             settled.loss_chunk = p.micro_batch == 2 ? 0 : -1;        /* two operations; as each schedule wants */

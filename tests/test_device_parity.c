@@ -4,6 +4,7 @@
  * run on the CPU; and promise 2 there: planned bytes are the high-water marks, the ledger is the bill. On a machine
  * with no GPU the kernels run by tests/simt and the libraries are doubles (DEVICE=simt). In fp64 all of it is exact to
  * 1e-10; in 16 bits within the bounds of test_parity_mixed.c, which hold for any order of sums. */
+#include "cp/cp.h"
 #include "driver/recipe.h"
 #include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
@@ -104,6 +105,33 @@ static void test_llama_on_the_device_equals_cpu(void **state) {
     check(p, is_exact, 0, 3, 14);
 }
 
+/* A sequence in shards: keys of other ranks, seen whole, in part or not at all, over NCCL and staged in turns. 16
+ * places: pieces of four or two keys, which are a Philox block or not. */
+static void test_shards_of_a_sequence_on_the_device_equal_cpu(void **state) {
+    (void)state;
+    skip_on_cpu();
+    int world = comm_world_size();
+    if (world == 1 || world == 8) skip();
+    struct reference ref;
+    struct plan plan = small_plan(PRECISION_FP64);
+    assert_ok(recipe_arch(&plan, "llama"));
+    plan.hidden = 32, plan.kv_heads = 4, plan.ffn = 24, plan.tie = 0, plan.seq = 16, plan.layers = 2;
+    struct trial t = {&ref, is_exact, 0, 0};
+    enum status status = reference_init(&ref, &plan);
+    for (int by = 0; by < 3 && agree_all(status == OK); by++) {
+        struct plan p = plan;
+        p.device = PLAN_DEVICE_CUDA;
+        p.comm = by == CP_BY_GATHER ? PLAN_COMM_MPI : PLAN_COMM_AUTO;
+        p.mesh.cp = world, p.micro_batch = 4;
+        cp_options(&p)->by = by;
+        status = plan_settle(&p, world);
+        if (status == OK) try_layout(&t, &p);
+    }
+    reference_fini(&ref);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
 /* Every pipeline schedule, over NCCL and staged in turns: four channels, and what a rank leaves itself. */
 static void test_every_schedule_on_the_device_equals_cpu(void **state) {
     (void)state;
@@ -152,6 +180,7 @@ static void test_cuda_equals_cpu_within_fp16_bounds(void **state) {
 }
 
 TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_llama_on_the_device_equals_cpu),
+      unit_test(test_shards_of_a_sequence_on_the_device_equal_cpu),
       unit_test(test_every_schedule_on_the_device_equals_cpu),
       unit_test(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks),
       unit_test(test_cuda_equals_cpu_within_bf16_bounds), unit_test(test_cuda_equals_cpu_within_fp16_bounds))

@@ -42,7 +42,8 @@ add_position_backward_block_per_position(void *gradient, int gradient_is_real, c
                 factors_backward(m, rows, place_of(rows, r), r, i);
                 for (int j = 0; j < GROUP; j++) sum[j] += m[j] * load(d.x[j]);
             }
-            group_grad_add(gradient, gradient_is_real, (first_row + t) * rows.C, c, rows.C, rows.packed, sum);
+            int64_t row = first_row + (place_of(rows, t).t - rows.first_t);
+            group_grad_add(gradient, gradient_is_real, row * rows.C, c, rows.C, rows.packed, sum);
         }
 }
 

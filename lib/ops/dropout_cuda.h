@@ -19,6 +19,7 @@ struct dropped_rows {
     int64_t R;
     int C, shift, n_groups;       /* columns of group i start at i GROUP - shift */
     uint32_t T, first_sample, first_t, first_block;   /* first_block: global channel -shift, over 4 */
+    uint32_t turn, jump;          /* places of T may be two runs: axis_global */
     int on, packed;
     uint32_t highest_dropped;     /* keep draws above it: threshold - 1, which fits in 32 bits */
     real scale;
@@ -40,6 +41,8 @@ static inline struct dropped_rows dropped_rows_of(const struct call *call, const
     rows.T = (uint32_t)axis[1].n;
     rows.first_sample = (uint32_t)dropout.first_sample;
     rows.first_t = (uint32_t)axis[1].first;
+    rows.turn = (uint32_t)axis[1].turn;
+    rows.jump = (uint32_t)axis[1].jump;
     rows.first_block = (uint32_t)((axis[2].first - shift) / 4);
     rows.on = dropout.on;
     rows.packed = shift == 0 && packs(C, a, b, c, d) && aligned(dropout.mask);
@@ -53,8 +56,8 @@ static inline struct dropped_rows dropped_rows_of(const struct call *call, const
 /* Position and sample of a row. 32-bit division: R < 2^32 rows are all that fit in any memory. */
 struct place { uint32_t t, sample; };
 __device__ static inline struct place place_of(const struct dropped_rows &rows, int64_t r) {
-    uint32_t sample = (uint32_t)r / rows.T;
-    struct place p = {rows.first_t + ((uint32_t)r - sample * rows.T), rows.first_sample + sample};
+    uint32_t sample = (uint32_t)r / rows.T, t = (uint32_t)r - sample * rows.T;
+    struct place p = {rows.first_t + t + (t >= rows.turn ? rows.jump : 0), rows.first_sample + sample};
     return p;
 }
 

@@ -127,17 +127,6 @@ static void infer_counted(struct program *p) {
     }
 }
 
-/* Kernels on GPUs take the places of an axis for one run. */
-static enum status refuse_two_runs(const struct step *s, const struct type *out) {
-    for (int k = 0; k < s->n_out; k++)
-        for (int a = 0; a < out[k].shape.n_axes; a++)
-            if (out[k].shape.axis[a].jump)
-                return FAIL(E_CONFIG,
-                            "%s: axis %c is in two runs (zig-zag), and device=cuda has kernels for one; use device cpu",
-                            s->op->name, out[k].shape.axis[a].tag);
-    return OK;
-}
-
 enum status program_infer(struct program *p) {
     for (int i = 0; i < p->n_params; i++) p->params[i].present = false;
     for (int i = 0; i < p->n_steps; i++) {
@@ -146,7 +135,6 @@ enum status program_infer(struct program *p) {
         struct type out[MAX_OUT] = {0};
         TRY(s->op->shape(&c, out));
         for (int k = 0; k < s->n_out; k++) p->slots[s->out[k]].type = out[k];
-        if (p->device == DEVICE_CUDA) TRY(refuse_two_runs(s, out));
         for (int k = 0; k < s->n_weight; k++) p->params[s->weight[k]].present = true;
     }
     params_settle(p);

@@ -218,25 +218,7 @@ static void test_print_shows_blocks_steps_params_and_marks(void **state) {
     program_fini(&p);
 }
 
-/* Its kernels would read places that are another rank's. */
-static void test_an_axis_in_two_runs_is_refused_on_a_gpu(void **state) {
-    (void)state;
-    struct program p;
-    make(&p);
-    struct shape *x = &p.slots[p.blocks[0].in].type.shape;
-    for (int gpu = 0; gpu < 2; gpu++) {
-        p.device = gpu ? DEVICE_CUDA : DEVICE_CPU;
-        assert_ok(program_infer(&p));
-        x->axis[0].turn = 1, x->axis[0].jump = 2;
-        if (gpu) assert_fails(program_infer(&p), E_CONFIG, "copy: axis", "two runs", "use device cpu");
-        else assert_ok(program_infer(&p));
-        x->axis[0].turn = x->axis[0].jump = 0;
-    }
-    program_fini(&p);
-}
-
-TESTS(unit_test(test_an_axis_in_two_runs_is_refused_on_a_gpu),
-      unit_test(test_builders_name_by_block_and_return_indices), unit_test(test_tables_keep_their_rows_while_they_grow),
+TESTS(unit_test(test_builders_name_by_block_and_return_indices), unit_test(test_tables_keep_their_rows_while_they_grow),
       unit_test(test_insert_shifts_what_is_behind), unit_test(test_long_names_are_cut),
       unit_test(test_param_starts_whole_counted_and_with_full_states), unit_test(test_infer_runs_shapes_in_order),
       unit_test(test_infer_after_a_rewrite_follows_the_new_shapes),

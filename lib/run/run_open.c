@@ -102,10 +102,30 @@ static enum status attach(struct run *r) {
     return OK;
 }
 
+/* Does a step send messages, over step->mesh_axis? */
+static bool sends(const struct program *p, const struct step *s) {
+    struct exchange x[MAX_EXCHANGES] = {{0}};
+    struct call call = program_call(p, s);
+    int n = s->op->exchanges ? s->op->exchanges(&call, ROW_BACKWARD_INPUT, x) : 0;
+    for (int i = 0; i < n; i++)
+        if (x[i].op == COMM_SEND) return true;
+    return false;
+}
+
+/* Which groups device memory will move in: those of the pipeline, and of steps that send around a ring. */
+static enum status carry_messages(struct run *r) {
+    enum { ALL_TAGS = 4 };
+    TRY(group_carry_messages(r->mesh.group[AXIS_PP], 2 * r->schedule.n_ways));
+    for (int i = 0; i < r->program.n_steps; i++)
+        if (sends(&r->program, &r->program.steps[i]))
+            TRY(group_carry_messages(r->mesh.group[r->program.steps[i].mesh_axis], ALL_TAGS));
+    return OK;
+}
+
 static enum status make_mesh(struct run *r, const struct plan *p) {
     TRY(open_device(r));
     TRY(mesh_init(&r->mesh, &p->mesh));
-    return fail_agree(group_world(), group_carry_messages(r->mesh.group[AXIS_PP], 2 * r->schedule.n_ways));
+    return fail_agree(group_world(), carry_messages(r));
 }
 
 /* Alone: each rank may fail by itself in here, and no other waits for it. */

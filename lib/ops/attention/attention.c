@@ -102,8 +102,8 @@ int attention_threads(const struct call *call) {
 }
 
 static int64_t blocked_reals(const struct call *call, enum row_kind kind) {
-    struct attention_sizes s = attention_sizes(call);
-    return attention_pair_cpu(op_dtype(call))->reals(s.T, s.T, s.D, s.H / s.J, kind == ROW_BACKWARD_INPUT);
+    const struct attention_pair pair = attention_pair_of(call);
+    return attention_pair_kernels(DEVICE_CPU, op_dtype(call))->reals(&pair, kind == ROW_BACKWARD_INPUT);
 }
 
 /* Forward: a row of the mask, a row of p. Backward: a row of dp, a row of the mask; dk and dv of the sequence, a row of
@@ -145,15 +145,17 @@ static struct cost attention_cost(const struct call *call, enum row_kind kind) {
 
 /* ---- blocked attention on the CPU: one pair, the whole sequence with itself ---- */
 
-const struct attention_pair_kernels *attention_pair_cpu(enum dtype d) {
-#define PAIR_KERNELS(t)                                                                                               \
-    {attention_pair_forward_cpu_##t, attention_pair_backward_cpu_##t, attention_pair_reals_cpu_##t,                  \
-     attention_merge_begin_cpu_##t, attention_merge_cpu_##t, attention_merge_end_cpu_##t, attention_pack_cpu_##t,    \
-     attention_unpack_cpu_##t}
-    static const struct attention_pair_kernels kernels[N_DTYPES] = {
-        [FP64] = PAIR_KERNELS(fp64), [FP32] = PAIR_KERNELS(fp32), [BF16] = PAIR_KERNELS(bf16),
-        [FP16] = PAIR_KERNELS(fp16)};
-    return &kernels[d];
+DECLARE_ATTENTION_PAIR_KERNELS(cpu);
+DECLARE_ATTENTION_PAIR_KERNELS(cuda);
+
+const struct attention_pair_kernels *attention_pair_kernels(enum device_kind device, enum dtype d) {
+#define EVERY(device)                                                                                                  \
+    {[FP64] = ATTENTION_PAIR_KERNELS_OF(device##_fp64), [FP32] = ATTENTION_PAIR_KERNELS_OF(device##_fp32),             \
+     [BF16] = ATTENTION_PAIR_KERNELS_OF(device##_bf16), [FP16] = ATTENTION_PAIR_KERNELS_OF(device##_fp16)}
+    static const struct attention_pair_kernels kernels[N_DEVICES][N_DTYPES] = {
+        [DEVICE_CPU] = EVERY(cpu), WITH_CUDA([DEVICE_CUDA] = EVERY(cuda))};
+    const struct attention_pair_kernels *k = &kernels[device][d];
+    return k->forward ? k : NULL;
 }
 
 /* Query, key or value (part 0, 1, 2) in one tensor (B,T,3,H,D), or in two. */
@@ -178,19 +180,17 @@ struct attention_pair attention_pair_of(const struct call *call) {
         .y = {call->out[0].data, sample, row, 1}, .dy = {call->dout[0].data, sample, row, 1},
         .lse = call->out[1].data, .lse_row = s.T, .add_queries = call->accumulate & 1,
         .add_keys = call->accumulate >> (call->step->n_in - 1) & 1, .n_threads = attention_threads(call),
-        .work = call->work};
+        .device = call->device, .work = call->work};
 }
 
 static enum status blocked_forward(const struct call *call) {
     const struct attention_pair pair = attention_pair_of(call);
-    attention_pair_cpu(op_dtype(call))->forward(&pair);
-    return OK;
+    return attention_pair_kernels(DEVICE_CPU, op_dtype(call))->forward(&pair);
 }
 
 static enum status blocked_backward_input(const struct call *call) {
     const struct attention_pair pair = attention_pair_of(call);
-    attention_pair_cpu(op_dtype(call))->backward(&pair);
-    return OK;
+    return attention_pair_kernels(DEVICE_CPU, op_dtype(call))->backward(&pair);
 }
 
 DECLARE_KERNELS_FB(attention_materialised, cpu);

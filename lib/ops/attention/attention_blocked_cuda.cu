@@ -8,59 +8,82 @@
 #include "lib/ops/attention/attention_cuda.h"
 #include "lib/ops/attention/attention_cudnn.h"
 
-extern "C" { kernel CUDA(attention_blocked_forward), CUDA(attention_blocked_backward_input); }
+extern "C" {
+kernel CUDA(attention_blocked_forward), CUDA(attention_blocked_backward_input);
+attention_pair_kernel CUDA(attention_pair_forward), CUDA(attention_pair_backward);
+attention_pair_reals CUDA(attention_pair_reals);
+}
 
 enum { THREADS = 256 };
 
-/* y and dy are rows of D numbers, (B,T,H) of them; delta is (B,H,T). `lanes` neighbours, a power of two, share a row.
- * Every thread comes to the shuffles, those after the last row too. */
+/* `lanes` neighbours, a power of two, share a row of D numbers of y and of dy; delta is (B,H,Tq). Every thread comes to
+ * the shuffles, those after the last row too. */
 __global__ static void __launch_bounds__(THREADS)
-attention_delta_lanes_per_row(real *delta, const elem *y, const elem *dy, struct attention_sizes s, int lanes,
-                              int packed) {
-    int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = thread / lanes, n = s.B * s.T * s.H;
-    int D = (int)s.D, part = (int)(thread % lanes);
+attention_delta_lanes_per_row(real *delta, struct attention_pair p, int lanes, int packed) {
+    int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = thread / lanes, n = p.B * p.Tq * p.H;
+    int64_t h = row % p.H, t = row / p.H % p.Tq, b = row / p.H / p.Tq;
+    const elem *y = (const elem *)p.y.at + b * p.y.sample + t * p.y.row + h * p.D;
+    const elem *dy = (const elem *)p.dy.at + b * p.dy.sample + t * p.dy.row + h * p.D;
+    int D = (int)p.D, part = (int)(thread % lanes);
     real sum = 0;
     if (row < n && packed)
         for (int d = part * PACK; d < D; d += lanes * PACK) {
-            pack a = pack_load(y + row * D + d), b = pack_load(dy + row * D + d);
-            for (int i = 0; i < PACK; i++) sum += load(a.x[i]) * load(b.x[i]);
+            pack u = pack_load(y + d), v = pack_load(dy + d);
+            for (int i = 0; i < PACK; i++) sum += load(u.x[i]) * load(v.x[i]);
         }
     if (row < n && !packed)
-        for (int d = part; d < D; d += lanes) sum += load(y[row * D + d]) * load(dy[row * D + d]);
+        for (int d = part; d < D; d += lanes) sum += load(y[d]) * load(dy[d]);
     for (int d = lanes / 2; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-    if (row < n && part == 0) delta[(row / (s.T * s.H) * s.H + row % s.H) * s.T + row / s.H % s.T] = sum;
+    if (row < n && part == 0) delta[(b * p.H + h) * p.Tq + t] = sum;
 }
 
 /* As many lanes as a row has packs (or elements), rounded up to a power of two. */
 static int lanes_of(const struct attention *a) {
-    int64_t pieces = a->packed ? a->s.D / PACK : a->s.D;
+    int64_t pieces = a->packed ? a->p.D / PACK : a->p.D;
     int lanes = 1;
     while (lanes < 32 && lanes < pieces) lanes *= 2;
     return lanes;
 }
 
-static enum status make_delta(const struct call *call, real *delta) {
-    struct attention a = attention_of(call);
-    int64_t n = a.s.B * a.s.T * a.s.H;
-    int lanes = lanes_of(&a);
-    LAUNCH(attention_delta_lanes_per_row, (unsigned)ceil_div(n * lanes, THREADS), THREADS, 0, stream_of(call))
-    (delta, (const elem *)call->out[0].data, (const elem *)call->dout[0].data, a.s, lanes, a.packed);
+static enum status make_delta(const struct attention *a, real *delta) {
+    int64_t n = a->p.B * a->p.Tq * a->p.H;
+    int lanes = lanes_of(a);
+    LAUNCH(attention_delta_lanes_per_row, (unsigned)ceil_div(n * lanes, THREADS), THREADS, 0, pair_stream(&a->p))
+    (delta, a->p, lanes, a->packed);
     return gpu_launched("attention_delta_lanes_per_row");
 }
 
-/* Scratch has room for either core, which is more than one of them uses. */
+/* ---- a pair, by our own kernels; scratch: delta ---- */
+
+int64_t CUDA(attention_pair_reals)(const struct attention_pair *p, bool backward) {
+    return backward ? p->B * p->H * p->Tq : 0;
+}
+
+enum status CUDA(attention_pair_forward)(const struct attention_pair *p) {
+    struct attention a = attention_of_pair(p, NULL);
+    return CUDA(attention_flash_forward)(&a);
+}
+
+enum status CUDA(attention_pair_backward)(const struct attention_pair *p) {
+    struct attention a = attention_of_pair(p, (const real *)p->work);
+    TRY(make_delta(&a, (real *)p->work));
+    return CUDA(attention_flash_backward)(&a);
+}
+
+/* ---- the whole sequence. Scratch has room for either core, which is more than one of them uses ---- */
+
 enum status CUDA(attention_blocked_forward)(const struct call *call) {
     bool by_cudnn;
+    struct attention_pair pair = attention_pair_of(call);
     TRY(op_touch_work(call, ROW_FORWARD));
     TRY(attention_cudnn_usable(call, ROW_FORWARD, &by_cudnn));
-    return by_cudnn ? attention_cudnn_forward(call) : CUDA(attention_flash_forward)(call);
+    return by_cudnn ? attention_cudnn_forward(call) : CUDA(attention_pair_forward)(&pair);
 }
 
 enum status CUDA(attention_blocked_backward_input)(const struct call *call) {
     bool by_cudnn;
+    struct attention_pair pair = attention_pair_of(call);
     TRY(op_touch_work(call, ROW_BACKWARD_INPUT));
     TRY(attention_cudnn_usable(call, ROW_BACKWARD_INPUT, &by_cudnn));
-    if (by_cudnn) return attention_cudnn_backward(call);
-    TRY(make_delta(call, (real *)call->work));
-    return CUDA(attention_flash_backward)(call, (const real *)call->work);
+    return by_cudnn ? attention_cudnn_backward(call) : CUDA(attention_pair_backward)(&pair);
 }

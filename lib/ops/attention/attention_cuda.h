@@ -4,84 +4,113 @@
 #define TRIVIUM_OPS_ATTENTION_CUDA_H
 
 #include "lib/ops/attention/attention.h"
+#include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/cuda.h"
 #include "lib/ops/dropout.h"
 
-/* What a kernel knows of its call, by value. */
+/* What a kernel knows, by value. */
 struct attention {
-    struct attention_sizes s;
-    struct dropout dropout;
-    const elem *q, *k, *v;                  /* of position 0 of head 0 of sample 0 */
-    elem *dq, *dk, *dv;
-    int shared_by;                          /* heads of queries that have the same keys */
+    struct attention_pair p;
+    const real *delta;                      /* (B,H,Tq): dy[t] . y[t], for backward */
     int packed;       /* D is a multiple of PACK: every position of every head starts at a multiple of 16 bytes */
-    int add_queries, add_keys;              /* dq; dk and dv: += */
+    int blocks_of_4;  /* four neighbouring keys from a multiple of 4 on lie in one Philox block, at its beginning */
 };
 
-static inline struct attention attention_of(const struct call *call) {
-    struct attention a = {attention_sizes(call), dropout_of(call)};
-    int last = call->step->n_in - 1;
-    int64_t width = a.s.J * a.s.D, to_k = last ? 0 : width;   /* with queries of their own, keys come first */
-    a.q = (const elem *)call->in[0].data, a.dq = (elem *)call->din[0].data;
-    a.k = (const elem *)call->in[last].data + to_k, a.v = a.k + width;
-    a.dk = (elem *)call->din[last].data + to_k, a.dv = a.dk + width;
-    a.shared_by = (int)(a.s.H / a.s.J);
-    a.packed = a.s.D % PACK == 0;
-    a.add_queries = accumulates(call, 0), a.add_keys = accumulates(call, last);
+static inline int by_4(const struct axis *a) { return a->first % 4 == 0 && (!a->jump || (a->turn | a->jump) % 4 == 0); }
+
+static inline struct attention attention_of_pair(const struct attention_pair *p, const real *delta) {
+    struct attention a = {*p, delta, p->D % PACK == 0, by_4(&p->keys)};
     return a;
 }
+static inline void *pair_stream(const struct attention_pair *p) { return p->device->stream; }
 
-/* One head of one sample: offsets of its position 0 in q and dq (position t: + t s.row), in k, v and their gradients
- * (+ t s.key_row), in y and dy (+ t y_row), in lse and delta (+ t). */
-struct head { int64_t b, h, q, key, y, y_row, stat; };
+/* One head of one sample: where its vectors of position 0 are; those of gradients, which are elements or reals, as
+ * indices. */
+struct head { int64_t b, h; const elem *q, *k, *v, *dy; elem *y; real *lse; const real *delta; int64_t dq, dk, dv; };
+
+__device__ static inline int64_t offset_of(const struct attention_vectors &v, int64_t b, int64_t h, int64_t D) {
+    return b * v.sample + h / v.shared_by * D;
+}
 
 __device__ static inline struct head head_of(const struct attention *a, int64_t i) {
-    int64_t b = i / a->s.H, h = i % a->s.H, heads = a->s.H * a->s.D;
-    struct head head = {b, h, b * a->s.T * a->s.row + h * a->s.D,
-                        b * a->s.T * a->s.key_row + h / a->shared_by * a->s.D, b * a->s.T * heads + h * a->s.D, heads,
-                        i * a->s.T};
+    const struct attention_pair &p = a->p;
+    int64_t b = i / p.H, h = i % p.H, D = p.D;
+    struct head head = {b, h, (const elem *)p.q.at + offset_of(p.q, b, h, D),
+                        (const elem *)p.k.at + offset_of(p.k, b, h, D), (const elem *)p.v.at + offset_of(p.v, b, h, D),
+                        (const elem *)p.dy.at + offset_of(p.dy, b, h, D), (elem *)p.y.at + offset_of(p.y, b, h, D),
+                        (real *)p.lse + i * p.lse_row, a->delta + i * p.Tq, offset_of(p.dq, b, h, D),
+                        offset_of(p.dk, b, h, D), offset_of(p.dv, b, h, D)};
     return head;
 }
 
+/* ---- who sees whom ---- */
+__device__ static inline bool sees(const struct attention *a, int64_t t, int64_t j) {
+    return j < a->p.Tk && (!a->p.causal || j <= t);
+}
+/* One after the last key of a tile at j0 that query t sees; at most n. */
+__device__ static inline int seen_of_tile(const struct attention *a, int64_t t, int64_t j0, int n) {
+    int64_t end = a->p.causal && t + 1 < a->p.Tk ? t + 1 : a->p.Tk;
+    return end - j0 < n ? (int)(end - j0) : n;
+}
+/* Tiles of keys that queries before t_end meet end here; tiles of queries that a tile of keys meets begin here. */
+__device__ static inline int64_t end_of_keys(const struct attention *a, int64_t t_end) {
+    return a->p.causal && t_end < a->p.Tk ? t_end : a->p.Tk;
+}
+__device__ static inline int64_t first_query(const struct attention *a, int64_t j0) { return a->p.causal ? j0 : 0; }
+
+/* gradient[i] = or += value; reals are sums. */
+__device__ static inline void put_gradient(const struct attention *a, void *gradient, int64_t i, real value, int add) {
+    if (a->p.sums) ((real *)gradient)[i] += value;
+    else put((elem *)gradient + i, value, add);
+}
+
 /* A block has one tile of one head; the tiles of a head follow each other, so that blocks that run at the same time
- * read the same keys and values. One with a tile of keys goes through all heads that share them. */
-static inline unsigned tile_blocks(const struct attention *a, int tile) {
-    return (unsigned)(a->s.B * a->s.H * ((a->s.T + tile - 1) / tile));
+ * read the same keys and values. T: of queries; of keys, and then a block goes through all heads that share them. */
+static inline int64_t tiles_of(int64_t T, int tile) { return (T + tile - 1) / tile; }
+static inline unsigned query_blocks(const struct attention *a, int tile) {
+    return (unsigned)(a->p.B * a->p.H * tiles_of(a->p.Tq, tile));
 }
-static inline unsigned key_tile_blocks(const struct attention *a, int tile) {
-    return tile_blocks(a, tile) / (unsigned)a->shared_by;
+static inline unsigned key_blocks(const struct attention *a, int tile) {
+    return (unsigned)(a->p.B * a->p.H / a->p.shared_by * tiles_of(a->p.Tk, tile));
 }
-__device__ static inline int64_t block_head(const struct attention *a, int tile) {
-    return blockIdx.x / ((a->s.T + tile - 1) / tile);
-}
+__device__ static inline int64_t block_head(int64_t T, int tile) { return blockIdx.x / ((T + tile - 1) / tile); }
 /* First position of the block's tile, from the start of the sequence ... */
-__device__ static inline int64_t block_tile(const struct attention *a, int tile) {
-    return blockIdx.x % ((a->s.T + tile - 1) / tile) * tile;
-}
+__device__ static inline int64_t block_tile(int64_t T, int tile) { return blockIdx.x % ((T + tile - 1) / tile) * tile; }
 /* ... or from its end: late queries have the most keys, and what takes longest should start first. */
-__device__ static inline int64_t block_tile_from_end(const struct attention *a, int tile) {
-    int64_t n = (a->s.T + tile - 1) / tile;
+__device__ static inline int64_t block_tile_from_end(int64_t T, int tile) {
+    int64_t n = (T + tile - 1) / tile;
     return (n - 1 - blockIdx.x % n) * tile;
 }
 
-/* m[t, j .. j+3], j a multiple of 4: one Philox block. Ones when dropout is off. */
-__device__ static inline void draw_four(real m[4], const struct attention *a, const struct head *head, int64_t t,
-                                        int64_t j) {
-    if (!a->dropout.on) {
-        m[0] = m[1] = m[2] = m[3] = 1;
-        return;
-    }
-    struct philox_counter c = {{(uint32_t)(j / 4), (uint32_t)t, (uint32_t)(a->s.first_head + head->h),
-                                (uint32_t)(a->dropout.first_sample + head->b)}};
-    c = philox(c, a->dropout.key);
-    for (int i = 0; i < 4; i++) m[i] = c.v[i] >= a->dropout.threshold ? (real)a->dropout.scale : 0;
+__device__ static inline int64_t place_of(const struct axis &a, int64_t i) {
+    return a.first + i + (i >= a.turn ? a.jump : 0);
 }
 
-/* The blocked kernels, for the element types that they are for (attention_flash_*_cuda.cu). */
+/* m[t, j .. j+3], j a multiple of 4: one Philox block, or parts of several. Ones when dropout is off. */
+__device__ static inline void draw_four(real m[4], const struct attention *a, const struct head *head, int64_t t,
+                                        int64_t j) {
+    const struct dropout &d = a->p.dropout;
+    m[0] = m[1] = m[2] = m[3] = 1;
+    if (!d.on) return;
+    uint32_t query = (uint32_t)place_of(a->p.queries, t), h = (uint32_t)(a->p.first_head + head->h),
+             sample = (uint32_t)(d.first_sample + head->b);
+    for (int i = 0; i < 4; i += a->blocks_of_4 ? 4 : 1) {
+        int64_t key = place_of(a->p.keys, j + i);
+        struct philox_counter c = {{(uint32_t)(key / 4), query, h, sample}};
+        c = philox(c, d.key);
+        if (a->blocks_of_4)
+            for (int l = 0; l < 4; l++) m[l] = c.v[l] >= d.threshold ? (real)d.scale : 0;
+        else
+            m[i] = c.v[key % 4] >= d.threshold ? (real)d.scale : 0;
+    }
+}
+
+/* The blocked kernels of a pair, for the element types that they are for (attention_flash_*_cuda.cu). */
 extern "C" {
-kernel CUDA(attention_flash_forward); /* @errors E_DEVICE */
-/** delta (B,H,T): dy[t] . y[t]. @errors E_DEVICE */
-enum status CUDA(attention_flash_backward)(const struct call *, const real *delta);
+/** y and lse of the pair. @errors E_DEVICE */
+enum status CUDA(attention_flash_forward)(const struct attention *);
+/** Its gradients, from lse and delta. @errors E_DEVICE */
+enum status CUDA(attention_flash_backward)(const struct attention *);
 }
 
 #endif

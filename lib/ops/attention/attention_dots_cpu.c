@@ -17,6 +17,9 @@
 
 #include "lib/ops/gemm/tile_dot.h"
 
+attention_pair_kernel CPU(attention_pair_forward), CPU(attention_pair_backward);
+attention_pair_reals CPU(attention_pair_reals);
+
 static int64_t half(int64_t n) { return (n + 1) / 2; }
 
 /* Scratch is handed out in whole cache lines: n words of 4 bytes, rounded up. What lies last is cleared with the words
@@ -123,8 +126,9 @@ static void run_forward(const struct pair_head *x, struct scratch scratch) {
     forward_head(x, &w);
 }
 
-void CPU(attention_pair_forward)(const struct attention_pair *p) {
-    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, p->shared_by, false), run_forward);
+enum status CPU(attention_pair_forward)(const struct attention_pair *p) {
+    each_head(p, CPU(attention_pair_reals)(p, false), run_forward);
+    return OK;
 }
 
 /* ---- backward ---- */
@@ -161,10 +165,10 @@ static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t T
     return w;
 }
 
-int64_t CPU(attention_pair_reals)(int64_t Tq, int64_t Tk, int64_t D, int64_t shared_by, bool backward) {
+int64_t CPU(attention_pair_reals)(const struct attention_pair *p, bool backward) {
     struct scratch x = {NULL, 0};
-    if (backward) backward_scratch(&x, Tq, Tk, D, shared_by);
-    else forward_scratch(&x, Tq, Tk, D);
+    if (backward) backward_scratch(&x, p->Tq, p->Tk, p->D, p->shared_by);
+    else forward_scratch(&x, p->Tq, p->Tk, p->D);
     return x.n;
 }
 
@@ -232,8 +236,9 @@ static void run_backward(const struct pair_head *x, struct scratch scratch) {
     backward_head(x, &w);
 }
 
-void CPU(attention_pair_backward)(const struct attention_pair *p) {
-    each_head(p, CPU(attention_pair_reals)(p->Tq, p->Tk, p->D, p->shared_by, true), run_backward);
+enum status CPU(attention_pair_backward)(const struct attention_pair *p) {
+    each_head(p, CPU(attention_pair_reals)(p, true), run_backward);
+    return OK;
 }
 
 #endif

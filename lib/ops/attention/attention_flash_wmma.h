@@ -53,9 +53,9 @@ static inline size_t wmma_shared(int DP, int n_tiles, int n_squares) {
 
 /* tile[i] = row t0 + i of `from`. 16 bytes at a time where the head size allows it. */
 template <int DP>
-__device__ static inline void wmma_load(elem *tile, const elem *from, int64_t stride, int64_t t0,
+__device__ static inline void wmma_load(elem *tile, const elem *from, int64_t stride, int64_t t0, int64_t T,
                                         const struct attention *a) {
-    const int packs = DP / PACK, D = (int)a->s.D;
+    const int packs = DP / PACK, D = (int)a->p.D;
 #pragma unroll 4
     for (int i = threadIdx.x; i < TILE * packs; i += THREADS) {
         int r = i / packs, d = i % packs * PACK;
@@ -63,7 +63,7 @@ __device__ static inline void wmma_load(elem *tile, const elem *from, int64_t st
         pack v;
 #pragma unroll
         for (int j = 0; j < PACK; j++) v.x[j] = store(0);
-        if (t0 + r < a->s.T && d < D) {
+        if (t0 + r < T && d < D) {
             if (a->packed) v = pack_load(row + d);
             else
 #pragma unroll
@@ -124,24 +124,30 @@ template <int DP> __device__ static inline void wmma_rescale(accumulator c[DP / 
         for (int i = 0; i < factor.num_elements; i++) c[n].x[i] *= factor.x[i];
 }
 
-/* Eight elements of a row of the result, those that are there: = or += factor x `from`. */
-__device__ static inline void store_eight(elem *to, const float *from, int n, float factor, const struct attention *a,
-                                          int accumulate) {
-    if (a->packed) {
+/* Eight elements of a row of the result, those that are there: = or += factor x `from`; or reals, +=. */
+__device__ static inline void store_eight(void *to, int64_t at, const float *from, int n, float factor,
+                                          const struct attention *a, int sums, int accumulate) {
+    elem *eight = (elem *)to + at;
+    if (sums) {
+        for (int i = 0; i < PACK && i < n; i++) ((float *)to)[at + i] += factor * from[i];
+    } else if (a->packed) {
         pack v;
-        if (accumulate) v = pack_load(to);
+        if (accumulate) v = pack_load(eight);
 #pragma unroll
         for (int i = 0; i < PACK; i++) put(&v.x[i], factor * from[i], accumulate);
-        pack_store(to, v);
-    } else
-        for (int i = 0; i < PACK && i < n; i++) put(to + i, factor * from[i], accumulate);
+        pack_store(eight, v);
+    } else {
+        for (int i = 0; i < PACK && i < n; i++) put(eight + i, factor * from[i], accumulate);
+    }
 }
 
-/* Rows t, t + 1, ... t + 15 of `to` = or += factor c; through the scratch, 64 columns at a time. */
+/* Rows t, t + 1, ... t + 15 (before T) of what begins at element `first` of `to`: = or += factor c; through the
+ * scratch, 64 columns at a time. */
+struct rows_out { void *to; int64_t first, stride, T; int sums, accumulate; };
 template <int DP>
-__device__ static inline void wmma_store(elem *to, int64_t stride, int64_t t, const accumulator c[DP / 16],
-                                         float factor, float *scratch, const struct attention *a, int accumulate) {
-    int D = (int)a->s.D;
+__device__ static inline void wmma_store(struct rows_out out, int64_t t, const accumulator c[DP / 16], float factor,
+                                         float *scratch, const struct attention *a) {
+    int D = (int)a->p.D;
 #pragma unroll
     for (int first = 0; first < DP; first += TILE) {
         __syncwarp();
@@ -151,10 +157,18 @@ __device__ static inline void wmma_store(elem *to, int64_t stride, int64_t t, co
         __syncwarp();
         for (int i = lane(); i < ROWS * TILE / PACK; i += 32) {
             int r = i / (TILE / PACK), column = i % (TILE / PACK) * PACK, d = first + column;
-            if (t + r < a->s.T && d < D)
-                store_eight(to + (t + r) * stride + d, scratch + r * S_LD + column, D - d, factor, a, accumulate);
+            if (t + r < out.T && d < D)
+                store_eight(out.to, out.first + (t + r) * out.stride + d, scratch + r * S_LD + column, D - d, factor,
+                            a, out.sums, out.accumulate);
         }
     }
+}
+
+/* A gradient's rows: of which `first` is the head's position 0. */
+__device__ static inline struct rows_out gradient_rows(const struct attention *a, const struct attention_vectors &to,
+                                                       int64_t first, int64_t T, int add) {
+    struct rows_out out = {to.at, first, to.row, T, a->p.sums, add};
+    return out;
 }
 
 /* Runs launch<DP>(...) for the smallest compiled head size that holds D. */

@@ -13,17 +13,15 @@
 #if defined ELEM_bf16 || defined ELEM_fp16
 #include "lib/ops/attention/attention_flash_wmma.h"
 
-struct operands { const elem *dy; const float *lse, *delta; };
-
 /* ---- dk and dv: rows are keys, columns queries ---- */
 
-/* lse (in powers of two) and delta of 64 queries; after T an infinite lse, which makes p zero. */
-__device__ static inline void load_statistics(float *lse, float *delta, const struct operands *o, int64_t t0,
-                                              const struct attention *a, const struct head *head) {
-    int64_t t = t0 + threadIdx.x, at = head->stat + t;
+/* lse (in powers of two) and delta of 64 queries; after the last an infinite lse, which makes p zero. */
+__device__ static inline void load_statistics(float *lse, float *delta, int64_t t0, const struct attention *a,
+                                              const struct head *head) {
+    int64_t t = t0 + threadIdx.x;
     if (threadIdx.x >= TILE) return;
-    lse[threadIdx.x] = t < a->s.T ? o->lse[at] * LOG2_E : INFINITY;
-    delta[threadIdx.x] = t < a->s.T ? o->delta[at] : 0.0f;
+    lse[threadIdx.x] = t < a->p.Tq ? head->lse[t] * LOG2_E : INFINITY;
+    delta[threadIdx.x] = t < a->p.Tq ? head->delta[t] : 0.0f;
 }
 
 /* s (16 keys, 64 queries) becomes m p, dp = v dy^T becomes ds, as elems in the same rows. A lane has queries l and l +
@@ -31,20 +29,19 @@ __device__ static inline void load_statistics(float *lse, float *delta, const st
 __device__ static inline void score_gradient_of_keys(float *s, float *dp, const float *lse, const float *delta,
                                                      int64_t t0, int64_t j0, const struct attention *a,
                                                      const struct head *head) {
-    float scale = (float)a->s.scale * LOG2_E;
+    float scale = (float)a->p.scale * LOG2_E;
 #pragma unroll 1
     for (int r = 0; r < ROWS; r += 4) {
         elem p[2][4], ds[2][4];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            int q = lane() + 32 * i,
-                first_seen = t0 + q >= j0 + r ? (int)(t0 + q - (j0 + r) < 4 ? t0 + q - (j0 + r) : 3) : -1;
+            int q = lane() + 32 * i, seen = seen_of_tile(a, t0 + q, j0 + r, 4);
             float m[4];
             draw_four(m, a, head, t0 + q, j0 + r);
 #pragma unroll
             for (int c = 0; c < 4; c++) {
                 int at = (r + c) * S_LD + q;
-                float probability = c <= first_seen ? exp2f(s[at] * scale - lse[q]) : 0.0f;
+                float probability = c < seen ? exp2f(s[at] * scale - lse[q]) : 0.0f;
                 p[i][c] = store(m[c] * probability);
                 ds[i][c] = store(probability * (m[c] * dp[at] - delta[q]));
             }
@@ -72,26 +69,26 @@ enum { KEYS_BLOCKS = 3 };
 
 template <int DP>
 __global__ static void __launch_bounds__(THREADS, DP <= 64 ? KEYS_BLOCKS : 1)
-flash_backward_keys_wmma(struct attention a, struct operands o) {
+flash_backward_keys_wmma(struct attention a) {
     SHARED_DYNAMIC(elem, shared);
     elem *k = shared, *v = k + TILE * (DP + 8), *q = v + TILE * (DP + 8), *dy = q + TILE * (DP + 8);
     float *squares = (float *)(dy + TILE * (DP + 8)), *lse = squares + 2 * TILE * S_LD, *delta = lse + TILE;
     float *s = squares + first_row() * S_LD, *dp = s + TILE * S_LD;
-    int64_t first_head = block_head(&a, TILE) * a.shared_by;
+    int64_t first_head = block_head(a.p.Tk, TILE) * a.p.shared_by;
     struct head head = head_of(&a, first_head);
-    int64_t j0 = block_tile(&a, TILE), j = j0 + first_row();
+    int64_t j0 = block_tile(a.p.Tk, TILE), j = j0 + first_row();
     accumulator dk[DP / 16], dv[DP / 16];
     wmma_clear<DP>(dk);
     wmma_clear<DP>(dv);
-    wmma_load<DP>(k, a.k + head.key, a.s.key_row, j0, &a);
-    wmma_load<DP>(v, a.v + head.key, a.s.key_row, j0, &a);
-    for (int i = 0; i < a.shared_by; i++) {
+    wmma_load<DP>(k, head.k, a.p.k.row, j0, a.p.Tk, &a);
+    wmma_load<DP>(v, head.v, a.p.v.row, j0, a.p.Tk, &a);
+    for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
-        for (int64_t t0 = j0; t0 < a.s.T; t0 += TILE) {
+        for (int64_t t0 = first_query(&a, j0); t0 < a.p.Tq; t0 += TILE) {
             __syncthreads();   /* the last tile of queries has been used */
-            wmma_load<DP>(q, a.q + head.q, a.s.row, t0, &a);
-            wmma_load<DP>(dy, o.dy + head.y, head.y_row, t0, &a);
-            load_statistics(lse, delta, &o, t0, &a, &head);
+            wmma_load<DP>(q, head.q, a.p.q.row, t0, a.p.Tq, &a);
+            wmma_load<DP>(dy, head.dy, a.p.dy.row, t0, a.p.Tq, &a);
+            load_statistics(lse, delta, t0, &a, &head);
             __syncthreads();
             wmma_scores<DP>(s, k + first_row() * (DP + 8), q);
             wmma_scores<DP>(dp, v + first_row() * (DP + 8), dy);
@@ -101,8 +98,8 @@ flash_backward_keys_wmma(struct attention a, struct operands o) {
             wmma_accumulate<DP>(dk, dp, q);
         }
     }
-    wmma_store<DP>(a.dk + head.key, a.s.key_row, j, dk, (float)a.s.scale, s, &a, a.add_keys);
-    wmma_store<DP>(a.dv + head.key, a.s.key_row, j, dv, 1.0f, s, &a, a.add_keys);
+    wmma_store<DP>(gradient_rows(&a, a.p.dk, head.dk, a.p.Tk, a.p.add_keys), j, dk, (float)a.p.scale, s, &a);
+    wmma_store<DP>(gradient_rows(&a, a.p.dv, head.dv, a.p.Tk, a.p.add_keys), j, dv, 1.0f, s, &a);
 }
 
 /* ---- dq: rows are queries, columns keys ---- */
@@ -112,9 +109,9 @@ flash_backward_keys_wmma(struct attention a, struct operands o) {
 __device__ static inline void score_gradient_of_queries(float *s, const float *dp, float lse, float delta, int64_t t,
                                                         int64_t j0, const struct attention *a,
                                                         const struct head *head) {
-    float *row = s + lane() / 2 * S_LD, scale = (float)a->s.scale * LOG2_E;
+    float *row = s + lane() / 2 * S_LD, scale = (float)a->p.scale * LOG2_E;
     const float *dp_row = dp + lane() / 2 * S_LD;
-    int last = t - j0 < TILE ? (int)(t - j0) : TILE - 1;   /* last key that the query sees */
+    int seen = seen_of_tile(a, t, j0, TILE);
 #pragma unroll 1
     for (int i = 0; i < TILE / 8; i++) {
         int j = 8 * i + 4 * (lane() % 2);
@@ -124,7 +121,7 @@ __device__ static inline void score_gradient_of_queries(float *s, const float *d
         draw_four(m, a, head, t, j0 + j);
 #pragma unroll
         for (int c = 0; c < 4; c++) {
-            float probability = j + c <= last ? exp2f(scores.x[c] * scale - lse) : 0.0f;
+            float probability = j + c < seen ? exp2f(scores.x[c] * scale - lse) : 0.0f;
             ds.x[c] = store(probability * (m[c] * products.x[c] - delta));
         }
         __syncwarp();
@@ -134,21 +131,21 @@ __device__ static inline void score_gradient_of_queries(float *s, const float *d
 }
 
 template <int DP>
-__global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(struct attention a, struct operands o) {
+__global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(struct attention a) {
     SHARED_DYNAMIC(elem, shared);
     elem *q = shared, *dy = q + TILE * (DP + 8), *k = dy + TILE * (DP + 8), *v = k + TILE * (DP + 8);
     float *s = (float *)(v + TILE * (DP + 8)) + first_row() * S_LD, *dp = s + TILE * S_LD;
-    struct head head = head_of(&a, block_head(&a, TILE));
-    int64_t t0 = block_tile_from_end(&a, TILE), t = t0 + first_row() + lane() / 2, stat = head.stat + t;
-    float lse = t < a.s.T ? o.lse[stat] * LOG2_E : INFINITY, delta = t < a.s.T ? o.delta[stat] : 0.0f;
+    struct head head = head_of(&a, block_head(a.p.Tq, TILE));
+    int64_t t0 = block_tile_from_end(a.p.Tq, TILE), t = t0 + first_row() + lane() / 2;
+    float lse = t < a.p.Tq ? head.lse[t] * LOG2_E : INFINITY, delta = t < a.p.Tq ? head.delta[t] : 0.0f;
     accumulator dq[DP / 16];
     wmma_clear<DP>(dq);
-    wmma_load<DP>(q, a.q + head.q, a.s.row, t0, &a);
-    wmma_load<DP>(dy, o.dy + head.y, head.y_row, t0, &a);
-    for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
+    wmma_load<DP>(q, head.q, a.p.q.row, t0, a.p.Tq, &a);
+    wmma_load<DP>(dy, head.dy, a.p.dy.row, t0, a.p.Tq, &a);
+    for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
         __syncthreads();   /* the last tile of keys has been used */
-        wmma_load<DP>(k, a.k + head.key, a.s.key_row, j0, &a);
-        wmma_load<DP>(v, a.v + head.key, a.s.key_row, j0, &a);
+        wmma_load<DP>(k, head.k, a.p.k.row, j0, a.p.Tk, &a);
+        wmma_load<DP>(v, head.v, a.p.v.row, j0, a.p.Tk, &a);
         __syncthreads();
         wmma_scores<DP>(s, q + first_row() * (DP + 8), k);
         wmma_scores<DP>(dp, dy + first_row() * (DP + 8), v);
@@ -156,22 +153,21 @@ __global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(st
         score_gradient_of_queries(s, dp, lse, delta, t, j0, &a, &head);
         wmma_accumulate<DP>(dq, s, k);
     }
-    wmma_store<DP>(a.dq + head.q, a.s.row, t0 + first_row(), dq, (float)a.s.scale, s, &a, a.add_queries);
+    wmma_store<DP>(gradient_rows(&a, a.p.dq, head.dq, a.p.Tq, a.p.add_queries), t0 + first_row(), dq, (float)a.p.scale,
+                   s, &a);
 }
 
-template <int DP> static enum status launch(const struct call *call, const float *delta) {
-    struct attention a = attention_of(call);
-    struct operands o = {(const elem *)call->dout[0].data, (const float *)call->out[1].data, delta};
+template <int DP> static enum status launch(const struct attention *a) {
     size_t bytes = wmma_shared(DP, 4, 2);
     GPU_ALLOW_SHARED(flash_backward_keys_wmma<DP>, bytes);
-    LAUNCH(flash_backward_keys_wmma<DP>, key_tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))(a, o);
+    LAUNCH(flash_backward_keys_wmma<DP>, key_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))(*a);
     TRY(gpu_launched("flash_backward_keys_wmma"));
     GPU_ALLOW_SHARED(flash_backward_queries_wmma<DP>, bytes);
-    LAUNCH(flash_backward_queries_wmma<DP>, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))(a, o);
+    LAUNCH(flash_backward_queries_wmma<DP>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))(*a);
     return gpu_launched("flash_backward_queries_wmma");
 }
 
-extern "C" enum status CUDA(attention_flash_backward)(const struct call *call, const float *delta) {
-    return WMMA_FOR_HEAD_SIZE(attention_sizes(call).D, launch, call, delta);
+extern "C" enum status CUDA(attention_flash_backward)(const struct attention *a) {
+    return WMMA_FOR_HEAD_SIZE(a->p.D, launch, a);
 }
 #endif

@@ -21,15 +21,15 @@ struct softmax { float max, sum; };
 __device__ static inline void soften(float *scratch, struct softmax *run, int64_t t, int64_t j0,
                                      const struct attention *a, const struct head *head) {
     float *row = scratch + lane() / 2 * S_LD, s[TILE / 2], tile_max = -INFINITY, tile_sum = 0;
-    float scale = (float)a->s.scale * LOG2_E;
-    int odd = lane() % 2, last = t - j0 < TILE ? (int)(t - j0) : TILE - 1;   /* last key that the query sees */
+    float scale = (float)a->p.scale * LOG2_E;
+    int odd = lane() % 2, seen = seen_of_tile(a, t, j0, TILE);
 #pragma unroll
     for (int i = 0; i < TILE / 8; i++) {
         int j = 8 * i + 4 * odd;
         four_floats four = *(const four_floats *)(row + j);
 #pragma unroll
         for (int c = 0; c < 4; c++) {
-            s[4 * i + c] = j + c <= last ? four.x[c] * scale : -INFINITY;
+            s[4 * i + c] = j + c < seen ? four.x[c] * scale : -INFINITY;
             tile_max = fmaxf(tile_max, s[4 * i + c]);
         }
     }
@@ -59,9 +59,8 @@ __device__ static inline void soften(float *scratch, struct softmax *run, int64_
 
 /* y / l, through the factors, and lse. */
 template <int DP>
-__device__ static inline void finish(elem *y, float *lse, accumulator o[DP / 16], float *scratch,
-                                     const struct softmax *run, int64_t t0, const struct attention *a,
-                                     const struct head *head) {
+__device__ static inline void finish(accumulator o[DP / 16], float *scratch, const struct softmax *run, int64_t t0,
+                                     const struct attention *a, const struct head *head) {
     float *factor = scratch + lane() / 2 * S_LD + F_AT + 8 * (lane() % 2);
     int64_t t = t0 + lane() / 2;
     __syncwarp();
@@ -69,26 +68,26 @@ __device__ static inline void finish(elem *y, float *lse, accumulator o[DP / 16]
     for (int i = 0; i < 8; i++) factor[i] = 1 / run->sum;
     __syncwarp();
     wmma_rescale<DP>(o, scratch);
-    wmma_store<DP>(y + head->y, head->y_row, t0, o, 1.0f, scratch, a, false);
-    if (t < a->s.T && lane() % 2 == 0) lse[head->stat + t] = (run->max + log2f(run->sum)) * LN_2;
+    struct rows_out y = {head->y, 0, a->p.y.row, a->p.Tq, false, false};
+    wmma_store<DP>(y, t0, o, 1.0f, scratch, a);
+    if (t < a->p.Tq && lane() % 2 == 0) head->lse[t] = (run->max + log2f(run->sum)) * LN_2;
 }
 
 template <int DP>
-__global__ static void __launch_bounds__(THREADS)
-flash_forward_wmma(struct attention a, elem *y, float *lse) {
+__global__ static void __launch_bounds__(THREADS) flash_forward_wmma(struct attention a) {
     SHARED_DYNAMIC(elem, shared);
     elem *q = shared, *k = q + TILE * (DP + 8), *v = k + TILE * (DP + 8);
     float *scratch = (float *)(v + TILE * (DP + 8)) + first_row() * S_LD;
-    struct head head = head_of(&a, block_head(&a, TILE));
-    int64_t t0 = block_tile_from_end(&a, TILE);
+    struct head head = head_of(&a, block_head(a.p.Tq, TILE));
+    int64_t t0 = block_tile_from_end(a.p.Tq, TILE);
     struct softmax run = {-INFINITY, 0};
     accumulator o[DP / 16];
     wmma_clear<DP>(o);
-    wmma_load<DP>(q, a.q + head.q, a.s.row, t0, &a);
-    for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
+    wmma_load<DP>(q, head.q, a.p.q.row, t0, a.p.Tq, &a);
+    for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
         __syncthreads();   /* the last tile of keys has been used */
-        wmma_load<DP>(k, a.k + head.key, a.s.key_row, j0, &a);
-        wmma_load<DP>(v, a.v + head.key, a.s.key_row, j0, &a);
+        wmma_load<DP>(k, head.k, a.p.k.row, j0, a.p.Tk, &a);
+        wmma_load<DP>(v, head.v, a.p.v.row, j0, a.p.Tk, &a);
         __syncthreads();
         wmma_scores<DP>(scratch, q + first_row() * (DP + 8), k);
         __syncwarp();
@@ -96,19 +95,17 @@ flash_forward_wmma(struct attention a, elem *y, float *lse) {
         wmma_rescale<DP>(o, scratch);
         wmma_accumulate<DP>(o, scratch, v);
     }
-    finish<DP>(y, lse, o, scratch, &run, t0 + first_row(), &a, &head);
+    finish<DP>(o, scratch, &run, t0 + first_row(), &a, &head);
 }
 
-template <int DP> static enum status launch(const struct call *call) {
-    struct attention a = attention_of(call);
+template <int DP> static enum status launch(const struct attention *a) {
     size_t bytes = wmma_shared(DP, 3, 1);
     GPU_ALLOW_SHARED(flash_forward_wmma<DP>, bytes);
-    LAUNCH(flash_forward_wmma<DP>, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, (elem *)call->out[0].data, (float *)call->out[1].data);
+    LAUNCH(flash_forward_wmma<DP>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))(*a);
     return gpu_launched("flash_forward_wmma");
 }
 
-extern "C" enum status CUDA(attention_flash_forward)(const struct call *call) {
-    return WMMA_FOR_HEAD_SIZE(attention_sizes(call).D, launch, call);
+extern "C" enum status CUDA(attention_flash_forward)(const struct attention *a) {
+    return WMMA_FOR_HEAD_SIZE(a->p.D, launch, a);
 }
 #endif

@@ -18,7 +18,7 @@ static struct saved saved_of(const struct call *call) {
 
 /* Row t of a head in any of them. */
 __device__ static inline int64_t saved_row(const struct attention *a, const struct head *head, int64_t t) {
-    return ((head->b * a->s.H + head->h) * a->s.T + t) * a->s.T;
+    return ((head->b * a->p.H + head->h) * a->p.Tq + t) * a->p.Tk;
 }
 
 /* m p as backward reads it: from the p that was saved, and rounded, whether it was stored or is recomputed. */
@@ -31,7 +31,7 @@ __device__ static void save_tile(const struct saved *saved, const real p[ROWS], 
                                  int64_t j, const struct attention *a, const struct head *head) {
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r, at = saved_row(a, head, t) + j;
-        if (t >= a->s.T || j >= a->s.T) continue;
+        if (t >= a->p.Tq || j >= a->p.Tq) continue;
         elem rounded = store(p[r]);
         saved->p[at] = rounded;
         if (!saved->mask) continue;
@@ -41,20 +41,20 @@ __device__ static void save_tile(const struct saved *saved, const real p[ROWS], 
 }
 
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-materialised_forward_warp_per_four_queries(struct attention a, elem *y, struct saved saved, int ld) {
+materialised_forward_warp_per_four_queries(struct attention a, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
-    struct head head = head_of(&a, block_head(&a, TILE));
-    int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
-    int D = (int)a.s.D;
+    struct head head = head_of(&a, block_head(a.p.Tq, TILE));
+    int64_t t0 = block_tile_from_end(a.p.Tq, TILE), T = a.p.Tq;
+    int D = (int)a.p.D;
     real *q = shared, *k = q + TILE * ld, *v = k + TILE * ld, *w = v + TILE * ld + first_row() * TILE,
          *drawn = w + TILE * TILE;
     real s[ROWS], m[ROWS], o[ROWS][CHUNKS];
     struct softmax run;
     softmax_start(&run);
-    tile_load(q, ld, a.q + head.q, a.s.row, t0, T, D);
+    tile_load(q, ld, head.q, a.p.q.row, t0, T, D);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();
-        tile_load(k, ld, a.k + head.key, a.s.key_row, j0, T, D);
+        tile_load(k, ld, head.k, a.p.k.row, j0, T, D);
         __syncthreads();
         tile_scores(s, q, k, ld, &a, t0, j0);
         softmax_add(&run, s, m);
@@ -64,8 +64,8 @@ materialised_forward_warp_per_four_queries(struct attention a, elem *y, struct s
         for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p of the keys after the queries */
         __syncthreads();
         if (j0 <= t0) {   /* the same for the whole block */
-            tile_load(k, ld, a.k + head.key, a.s.key_row, j0, T, D);
-            tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
+            tile_load(k, ld, head.k, a.p.k.row, j0, T, D);
+            tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
             __syncthreads();
             tile_scores(s, q, k, ld, &a, t0, j0);
             for (int r = 0; r < ROWS; r++) s[r] = exp(s[r] - run.max[r]) / run.sum[r];
@@ -79,15 +79,16 @@ materialised_forward_warp_per_four_queries(struct attention a, elem *y, struct s
         save_tile(&saved, s, m, t0, j0 + lane(), &a, &head);
         if (j0 <= t0) tile_add_products(o, w, v, ld, D);
     }
-    tile_store(y + head.y, head.y_row, t0, T, D, o, 1, false);
+    tile_store(head.y, a.p.y.row, t0, T, D, o);
 }
 
 enum status CUDA(attention_materialised_forward)(const struct call *call) {
-    struct attention a = attention_of(call);
+    struct attention_pair pair = attention_pair_of(call);
+    struct attention a = attention_of_pair(&pair, NULL);
     size_t bytes = tile_shared(&a, 3, 2);
     GPU_ALLOW_SHARED(materialised_forward_warp_per_four_queries, bytes);
-    LAUNCH(materialised_forward_warp_per_four_queries, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, (elem *)call->out[0].data, saved_of(call), tile_ld(&a));
+    LAUNCH(materialised_forward_warp_per_four_queries, query_blocks(&a, TILE), THREADS, bytes, stream_of(call))
+    (a, saved_of(call), tile_ld(&a));
     return gpu_launched("materialised_forward_warp_per_four_queries");
 }
 
@@ -99,14 +100,14 @@ struct pairs { real p[ROWS], m[ROWS], dropped[ROWS]; };
 
 __device__ static void load_pairs(struct pairs *x, const struct saved *saved, real *drawn, int64_t t0, int64_t j0,
                                   const struct attention *a, const struct head *head) {
-    bool stored = a->dropout.on && saved->mask;
+    bool stored = a->p.dropout.on && saved->mask;
     if (!stored) tile_draw(drawn, a, head, t0, j0);   /* the same for the whole block */
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r, j = j0 + lane(), at = saved_row(a, head, t) + j;
         x->p[r] = x->m[r] = x->dropped[r] = 0;
-        if (j > t || t >= a->s.T) continue;
+        if (j > t || t >= a->p.Tq) continue;
         x->p[r] = load(saved->p[at]);
-        x->m[r] = stored ? saved->mask[at] * (real)a->dropout.scale : drawn[r * TILE + lane()];
+        x->m[r] = stored ? saved->mask[at] * (real)a->p.dropout.scale : drawn[r * TILE + lane()];
         x->dropped[r] = load(saved->mask ? saved->dropped[at] : dropped_of(x->m[r], saved->p[at]));
     }
 }
@@ -114,20 +115,19 @@ __device__ static void load_pairs(struct pairs *x, const struct saved *saved, re
 /* dq, and delta for the kernel below. Rows are queries, columns keys. First delta[t] = sum_j p m dy[t] . v[j], then
  * ds = p (m dy[t] . v[j] - delta[t]). */
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-    materialised_backward_warp_per_four_queries(struct attention a, real *delta, const elem *dy, struct saved saved,
-                                                int ld) {
+    materialised_backward_warp_per_four_queries(struct attention a, real *delta, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
-    struct head head = head_of(&a, block_head(&a, TILE));
-    int64_t t0 = block_tile_from_end(&a, TILE), T = a.s.T;
-    int D = (int)a.s.D;
+    struct head head = head_of(&a, block_head(a.p.Tq, TILE));
+    int64_t t0 = block_tile_from_end(a.p.Tq, TILE), T = a.p.Tq;
+    int D = (int)a.p.D;
     real *g = shared, *k = g + TILE * ld, *v = k + TILE * ld;   /* g: dy */
     real *ds = v + TILE * ld + first_row() * TILE, *drawn = ds + TILE * TILE;
     real dp[ROWS], sum[ROWS] = {0}, dq[ROWS][CHUNKS];
     struct pairs x;
-    tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
+    tile_load(g, ld, head.dy, a.p.dy.row, t0, T, D);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();
-        tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
+        tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
         __syncthreads();
         tile_dots(dp, g, v, ld, D);
         load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
@@ -136,13 +136,13 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r;
         sum[r] = warp_sum(sum[r]);
-        if (t < T && lane() == 0) delta[head.stat + t] = sum[r];
+        if (t < T && lane() == 0) delta[(head.b * a.p.H + head.h) * T + t] = sum[r];
     }
     tile_clear(dq);
     for (int64_t j0 = 0; j0 <= t0; j0 += TILE) {
         __syncthreads();
-        tile_load(k, ld, a.k + head.key, a.s.key_row, j0, T, D);
-        tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
+        tile_load(k, ld, head.k, a.p.k.row, j0, T, D);
+        tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
         __syncthreads();
         tile_dots(dp, g, v, ld, D);
         load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
@@ -150,7 +150,7 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
         __syncwarp();
         tile_add_products(dq, ds, k, ld, D);
     }
-    tile_store(a.dq + head.q, a.s.row, t0, T, D, dq, (real)a.s.scale, a.add_queries);
+    tile_put_gradient(&a, a.p.dq, head.dq, t0, T, dq, (real)a.p.scale, a.p.add_queries);
 }
 
 /* Square `to` [query][key], whose rows are one number longer than TILE, so that a column can be read at once. */
@@ -162,13 +162,12 @@ __device__ static real from_square(const real *square, int r) { return square[la
 /* dk and dv. Rows are keys, columns queries: what was saved is read with lanes along the keys, and turned in shared
  * memory. */
 __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
-    materialised_backward_warp_per_four_keys(struct attention a, const real *delta, const elem *dy, struct saved saved,
-                                             int ld) {
+    materialised_backward_warp_per_four_keys(struct attention a, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
-    int64_t first_head = block_head(&a, TILE) * a.shared_by;
+    int64_t first_head = block_head(a.p.Tq, TILE) * a.p.shared_by;
     struct head head = head_of(&a, first_head);
-    int64_t j0 = block_tile(&a, TILE), T = a.s.T;
-    int D = (int)a.s.D;
+    int64_t j0 = block_tile(a.p.Tq, TILE), T = a.p.Tq;
+    int D = (int)a.p.D;
     real *v = shared, *q = v + TILE * ld, *g = q + TILE * ld;
     real *square_p = g + TILE * ld, *square_m = square_p + TILE * (TILE + 1),
          *square_dropped = square_m + TILE * (TILE + 1);
@@ -177,20 +176,20 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
     struct pairs x;
     tile_clear(dk);
     tile_clear(dv);
-    tile_load(v, ld, a.v + head.key, a.s.key_row, j0, T, D);
-    for (int i = 0; i < a.shared_by; i++) {
+    tile_load(v, ld, head.v, a.p.v.row, j0, T, D);
+    for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
         for (int64_t t0 = j0; t0 < T; t0 += TILE) {
             int64_t t = t0 + lane();
             __syncthreads();
-            tile_load(q, ld, a.q + head.q, a.s.row, t0, T, D);
-            tile_load(g, ld, dy + head.y, head.y_row, t0, T, D);
+            tile_load(q, ld, head.q, a.p.q.row, t0, T, D);
+            tile_load(g, ld, head.dy, a.p.dy.row, t0, T, D);
             load_pairs(&x, &saved, w, t0, j0, &a, &head);
             put_square(square_p, x.p);
             put_square(square_m, x.m);
             put_square(square_dropped, x.dropped);
             __syncthreads();
-            real delta_t = t < T ? delta[head.stat + t] : (real)0;
+            real delta_t = t < T ? head.delta[t] : (real)0;
             tile_dots(dp, v, g, ld, D);
             for (int r = 0; r < ROWS; r++) {
                 w[r * TILE + lane()] = from_square(square_dropped, r);
@@ -201,22 +200,22 @@ __global__ static void __launch_bounds__(THREADS, TILE_BLOCKS)
             tile_add_products(dk, ds, q, ld, D);
         }
     }
-    tile_store(a.dk + head.key, a.s.key_row, j0, T, D, dk, (real)a.s.scale, a.add_keys);
-    tile_store(a.dv + head.key, a.s.key_row, j0, T, D, dv, 1, a.add_keys);
+    tile_put_gradient(&a, a.p.dk, head.dk, j0, T, dk, (real)a.p.scale, a.p.add_keys);
+    tile_put_gradient(&a, a.p.dv, head.dv, j0, T, dv, 1, a.p.add_keys);
 }
 
 enum status CUDA(attention_materialised_backward_input)(const struct call *call) {
-    struct attention a = attention_of(call);
-    const elem *dy = (const elem *)call->dout[0].data;
+    struct attention_pair pair = attention_pair_of(call);
     real *delta = (real *)call->work;
+    struct attention a = attention_of_pair(&pair, delta);
     size_t bytes = tile_shared(&a, 3, 2);
     GPU_ALLOW_SHARED(materialised_backward_warp_per_four_queries, bytes);
-    LAUNCH(materialised_backward_warp_per_four_queries, tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, delta, dy, saved_of(call), tile_ld(&a));
+    LAUNCH(materialised_backward_warp_per_four_queries, query_blocks(&a, TILE), THREADS, bytes, stream_of(call))
+    (a, delta, saved_of(call), tile_ld(&a));
     TRY(gpu_launched("materialised_backward_warp_per_four_queries"));
     bytes = tile_shared(&a, 3, 5) + 3 * TILE * sizeof(real);
     GPU_ALLOW_SHARED(materialised_backward_warp_per_four_keys, bytes);
-    LAUNCH(materialised_backward_warp_per_four_keys, key_tile_blocks(&a, TILE), THREADS, bytes, stream_of(call))
-    (a, delta, dy, saved_of(call), tile_ld(&a));
+    LAUNCH(materialised_backward_warp_per_four_keys, key_blocks(&a, TILE), THREADS, bytes, stream_of(call))
+    (a, saved_of(call), tile_ld(&a));
     return gpu_launched("materialised_backward_warp_per_four_keys");
 }

@@ -4,6 +4,11 @@
 #include "lib/ops/cpu.h"
 #include "lib/ops/exp.h"
 
+attention_merge_kernel CPU(attention_merge_begin), CPU(attention_merge);
+attention_merge_end_kernel CPU(attention_merge_end);
+attention_pack_kernel CPU(attention_pack);
+attention_unpack_kernel CPU(attention_unpack);
+
 /* log(e^a + e^b); a may be -infinity. */
 static real log_sum(real a, real b) {
     real most = a > b ? a : b;
@@ -14,7 +19,7 @@ static void merge_row(real *sum, const elem *y, int64_t D, real keep, real add) 
     for (int64_t d = 0; d < D; d++) sum[d] = sum[d] * keep + load(y[d]) * add;
 }
 
-void CPU(attention_merge)(const struct attention_merge *m) {
+enum status CPU(attention_merge)(const struct attention_merge *m) {
 #pragma omp parallel for collapse(2) num_threads(m->n_threads)
     for (int64_t b = 0; b < m->B; b++)
         for (int64_t h = 0; h < m->H; h++)
@@ -25,30 +30,37 @@ void CPU(attention_merge)(const struct attention_merge *m) {
                           real_exp(more - all));
                 *lse = all;
             }
+    return OK;
 }
 
-void CPU(attention_merge_begin)(const struct attention_merge *m) {
+enum status CPU(attention_merge_begin)(const struct attention_merge *m) {
     for (int64_t i = 0; i < m->B * m->T * m->H; i++) ((real *)m->lse)[i] = -(real)INFINITY;
     for (int64_t i = 0; i < m->B * m->T * m->H * m->D; i++) ((real *)m->y)[i] = 0;
+    return OK;
 }
 
-void CPU(attention_merge_end)(const struct attention_merge *m, void *y, void *lse) {
+enum status CPU(attention_merge_end)(const struct attention_merge *m, void *y, void *lse) {
     for (int64_t i = 0; i < m->B * m->T * m->H; i++) ((real *)lse)[i] = ((const real *)m->lse)[i];
     for (int64_t i = 0; i < m->B * m->T * m->H * m->D; i++) ((elem *)y)[i] = store(((const real *)m->y)[i]);
+    return OK;
 }
 
-void CPU(attention_pack)(const struct attention_vectors *from, int64_t B, int64_t T, int64_t width, void *to) {
-    for (int64_t b = 0; b < B; b++)
-        for (int64_t t = 0; t < T; t++)
-            for (int64_t i = 0; i < width; i++)
-                ((elem *)to)[(b * T + t) * width + i] = ((const elem *)from->at)[b * from->sample + t * from->row + i];
+/* Vector t of sample b. */
+static elem *element_of(const struct attention_copy *c, int64_t b, int64_t t) {
+    return (elem *)c->vectors.at + b * c->vectors.sample + t * c->vectors.row;
 }
 
-void CPU(attention_unpack)(const void *from, int64_t B, int64_t T, int64_t width, const struct attention_vectors *to,
-                           bool add) {
-    for (int64_t b = 0; b < B; b++)
-        for (int64_t t = 0; t < T; t++)
-            for (int64_t i = 0; i < width; i++)
-                put((elem *)to->at + b * to->sample + t * to->row + i, ((const real *)from)[(b * T + t) * width + i],
-                    add);
+enum status CPU(attention_pack)(const struct attention_copy *c) {
+    for (int64_t b = 0; b < c->B; b++)
+        for (int64_t t = 0; t < c->T; t++)
+            memcpy((elem *)c->dense + (b * c->T + t) * c->width, element_of(c, b, t), (size_t)c->width * sizeof(elem));
+    return OK;
+}
+
+enum status CPU(attention_unpack)(const struct attention_copy *c, bool add) {
+    for (int64_t b = 0; b < c->B; b++)
+        for (int64_t t = 0; t < c->T; t++)
+            for (int64_t i = 0; i < c->width; i++)
+                put(element_of(c, b, t) + i, ((const real *)c->dense)[(b * c->T + t) * c->width + i], add);
+    return OK;
 }

@@ -10,6 +10,10 @@
 
 #include "lib/ops/dropout.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Vectors of D elements: that of position t of head h of sample b is at + sample b + row t + D (h / shared_by), in
  * elements. */
 struct attention_vectors { void *at; int64_t sample, row, shared_by; };
@@ -30,21 +34,15 @@ struct attention_pair {
     bool sums;                               /* dq, dk, dv are reals, and added to */
     bool add_queries, add_keys;              /* dq; dk and dv: they are elements, and added to */
     int n_threads;
+    const struct device *device;
     void *work;                              /* attention_pair_reals for each thread */
     void (*between)(void);                   /* the first thread calls it after each of its heads; NULL: nobody does */
 };
 
-/** y and lse of the pair. @collective{none} */
-typedef void attention_pair_kernel(const struct attention_pair *);
-attention_pair_kernel attention_pair_forward_cpu_fp64, attention_pair_forward_cpu_fp32, attention_pair_forward_cpu_bf16,
-    attention_pair_forward_cpu_fp16;
-/** dq, dk, dv of the pair, from lse and y over all keys. @collective{none} */
-attention_pair_kernel attention_pair_backward_cpu_fp64, attention_pair_backward_cpu_fp32,
-    attention_pair_backward_cpu_bf16, attention_pair_backward_cpu_fp16;
-/** Scratch of a thread. */
-typedef int64_t attention_pair_reals(int64_t Tq, int64_t Tk, int64_t D, int64_t shared_by, bool backward);
-attention_pair_reals attention_pair_reals_cpu_fp64, attention_pair_reals_cpu_fp32, attention_pair_reals_cpu_bf16,
-    attention_pair_reals_cpu_fp16;
+/* Kernels of a device for an element type. On a GPU they are queued: @errors E_DEVICE, all of them. */
+typedef enum status attention_pair_kernel(const struct attention_pair *);
+/** Scratch of a thread, for the pair's sizes. */
+typedef int64_t attention_pair_reals(const struct attention_pair *, bool backward);
 
 /* Several pairs of the same queries: sums of y and lse as reals, dense (B,T,H,D) and (B,H,T); and what one pair found,
  * for queries from `first` on, where they lie in the same order: y as elements. */
@@ -53,38 +51,54 @@ struct attention_merge {
     void *y, *lse;
     void *y_pair, *lse_pair;
     int n_threads;
+    const struct device *device;
 };
-/** No pair yet; one more pair. */
-typedef void attention_merge_kernel(const struct attention_merge *);
-attention_merge_kernel attention_merge_begin_cpu_fp64, attention_merge_begin_cpu_fp32, attention_merge_begin_cpu_bf16,
-    attention_merge_begin_cpu_fp16, attention_merge_cpu_fp64, attention_merge_cpu_fp32, attention_merge_cpu_bf16,
-    attention_merge_cpu_fp16;
-/** All pairs: y (B,T,H,D) elements, lse (B,H,T) reals. */
-typedef void attention_merge_end_kernel(const struct attention_merge *, void *y, void *lse);
-attention_merge_end_kernel attention_merge_end_cpu_fp64, attention_merge_end_cpu_fp32, attention_merge_end_cpu_bf16,
-    attention_merge_end_cpu_fp16;
-/** to (B,T,width) = vectors of `width` elements; and reals (B,T,width) to such vectors, = or +=. */
-typedef void attention_pack_kernel(const struct attention_vectors *, int64_t B, int64_t T, int64_t width, void *to);
-typedef void attention_unpack_kernel(const void *from, int64_t B, int64_t T, int64_t width,
-                                     const struct attention_vectors *, bool add);
-attention_pack_kernel attention_pack_cpu_fp64, attention_pack_cpu_fp32, attention_pack_cpu_bf16,
-    attention_pack_cpu_fp16;
-attention_unpack_kernel attention_unpack_cpu_fp64, attention_unpack_cpu_fp32, attention_unpack_cpu_bf16,
-    attention_unpack_cpu_fp16;
+typedef enum status attention_merge_kernel(const struct attention_merge *);
+typedef enum status attention_merge_end_kernel(const struct attention_merge *, void *y, void *lse);
 
-/** By element type. */
+/* Vectors of `width` elements, and the same dense. */
+struct attention_copy {
+    struct attention_vectors vectors;
+    void *dense;
+    int64_t B, T, width;
+    const struct device *device;
+};
+typedef enum status attention_pack_kernel(const struct attention_copy *);
+typedef enum status attention_unpack_kernel(const struct attention_copy *, bool add);
+
 struct attention_pair_kernels {
-    attention_pair_kernel *forward, *backward;
+    attention_pair_kernel *forward;          /* y and lse of the pair */
+    attention_pair_kernel *backward;         /* dq, dk, dv of the pair, from lse and y over all keys */
     attention_pair_reals *reals;
-    attention_merge_kernel *merge_begin, *merge;
-    attention_merge_end_kernel *merge_end;
-    attention_pack_kernel *pack;
-    attention_unpack_kernel *unpack;
+    attention_merge_kernel *merge_begin;     /* no pair yet */
+    attention_merge_kernel *merge;           /* one more pair */
+    attention_merge_end_kernel *merge_end;   /* all pairs: y (B,T,H,D) elements, lse (B,H,T) reals */
+    attention_pack_kernel *pack;             /* dense (B,T,width) = vectors */
+    attention_unpack_kernel *unpack;         /* vectors of elements = or += dense reals */
 };
-const struct attention_pair_kernels *attention_pair_cpu(enum dtype);
+/** @return NULL: this build has none for the device */
+const struct attention_pair_kernels *attention_pair_kernels(enum device_kind, enum dtype);
 
-
+#define ATTENTION_PAIR_KERNELS_OF(suffix)                                                                              \
+    {attention_pair_forward_##suffix, attention_pair_backward_##suffix, attention_pair_reals_##suffix,                 \
+     attention_merge_begin_##suffix, attention_merge_##suffix, attention_merge_end_##suffix, attention_pack_##suffix,  \
+     attention_unpack_##suffix}
+#define DECLARE_ATTENTION_PAIR_KERNELS_OF(suffix)                                                                      \
+    attention_pair_kernel attention_pair_forward_##suffix, attention_pair_backward_##suffix;                           \
+    attention_pair_reals attention_pair_reals_##suffix;                                                                \
+    attention_merge_kernel attention_merge_begin_##suffix, attention_merge_##suffix;                                   \
+    attention_merge_end_kernel attention_merge_end_##suffix;                                                           \
+    attention_pack_kernel attention_pack_##suffix;                                                                     \
+    attention_unpack_kernel attention_unpack_##suffix
+#define DECLARE_ATTENTION_PAIR_KERNELS(device)                                                                         \
+    DECLARE_ATTENTION_PAIR_KERNELS_OF(device##_fp64);                                                                  \
+    DECLARE_ATTENTION_PAIR_KERNELS_OF(device##_fp32);                                                                  \
+    DECLARE_ATTENTION_PAIR_KERNELS_OF(device##_bf16);                                                                  \
+    DECLARE_ATTENTION_PAIR_KERNELS_OF(device##_fp16)
 /** The pair of a call of attention whose keys are those of its queries' places. */
 struct attention_pair attention_pair_of(const struct call *);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -19,7 +19,7 @@ __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }
 
 /* Bytes of shared memory: n tiles of vectors, and n squares of TILE x TILE numbers, of which each warp has ROWS x
  * TILE. */
-static inline int tile_ld(const struct attention *a) { return (int)a->s.D | 1; }
+static inline int tile_ld(const struct attention *a) { return (int)a->p.D | 1; }
 static inline size_t tile_shared(const struct attention *a, int n_tiles, int n_squares) {
     return (size_t)(n_tiles * TILE * tile_ld(a) + n_squares * TILE * TILE) * sizeof(real);
 }
@@ -68,15 +68,28 @@ __device__ static inline void tile_scale(real c[ROWS][CHUNKS], const real factor
         for (int i = 0; i < CHUNKS; i++) c[r][i] *= factor[r];
 }
 
-/* Row t0 + r of `to` = or += factor x c[r], for the warp's rows. */
-__device__ static inline void tile_store(elem *to, int64_t stride, int64_t t0, int64_t T, int D,
-                                         const real c[ROWS][CHUNKS], real factor, int accumulate) {
+/* Row t0 + r of y = c[r], for the warp's rows. */
+__device__ static inline void tile_store(elem *y, int64_t stride, int64_t t0, int64_t T, int D,
+                                         const real c[ROWS][CHUNKS]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
         for (int i = 0; i < CHUNKS; i++) {
             int64_t t = t0 + first_row() + r, d = lane() + 32 * i;
-            if (t < T && d < D) put(to + t * stride + d, factor * c[r][i], accumulate);
+            if (t < T && d < D) y[t * stride + d] = store(c[r][i]);
+        }
+}
+
+/* Row t0 + r of a gradient, of which `first` is the head's: = or += factor x c[r]. */
+__device__ static inline void tile_put_gradient(const struct attention *a, const struct attention_vectors &to,
+                                                int64_t first, int64_t t0, int64_t T, const real c[ROWS][CHUNKS],
+                                                real factor, int add) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int i = 0; i < CHUNKS; i++) {
+            int64_t t = t0 + first_row() + r, d = lane() + 32 * i;
+            if (t < T && d < a->p.D) put_gradient(a, to.at, first + t * to.row + d, factor * c[r][i], add);
         }
 }
 
@@ -100,13 +113,13 @@ __device__ static inline void softmax_add(struct softmax *run, real s[ROWS], rea
     }
 }
 
-/* s[r] = q[r] . k[lane] / sqrt(D); -infinity where the key is later than the query. t0, j0: first query and key of the
+/* s[r] = q[r] . k[lane] / sqrt(D); -infinity where the query does not see the key. t0, j0: first query and key of the
  * tiles. */
 __device__ static inline void tile_scores(real s[ROWS], const real *q, const real *k, int ld, const struct attention *a,
                                           int64_t t0, int64_t j0) {
-    tile_dots(s, q, k, ld, (int)a->s.D);
+    tile_dots(s, q, k, ld, (int)a->p.D);
     for (int r = 0; r < ROWS; r++)
-        s[r] = j0 + lane() <= t0 + first_row() + r ? (real)a->s.scale * s[r] : -(real)INFINITY;
+        s[r] = sees(a, t0 + first_row() + r, j0 + lane()) ? (real)a->p.scale * s[r] : -(real)INFINITY;
 }
 
 /* m[r][j] for the warp's four queries and the tile's 32 keys, in shared memory: each lane draws four keys of one
