@@ -6,7 +6,9 @@ MPI_Datatype mpi_type(enum dtype dtype) {
     case FP64: return MPI_DOUBLE;
     case FP32: return MPI_FLOAT;
     case INT32: return MPI_INT32_T;
-    case UINT8: return MPI_UINT8_T;
+    case UINT8:
+    case FP8_E4M3:
+    case FP8_E5M2: return MPI_UINT8_T;
     default: return MPI_UINT16_T; /* bf16, fp16: MPI moves them as bits; comm_mpi_reduce.c knows what they mean */
     }
 }

@@ -1,22 +1,10 @@
 /* Conversions between element types: every result is rounded once, to nearest, ties to even. */
 #include "lib/device/dtype.h"
 
-#include <math.h>
-
 const char *dtype_name(enum dtype d) {
-    static const char *const names[N_DTYPES] = {"fp64", "fp32", "bf16", "fp16", "int32", "uint8"};
+    static const char *const names[N_DTYPES] = {"fp64", "fp32", "bf16", "fp16", "int32", "uint8",
+                                                "fp8_e4m3", "fp8_e5m2"};
     return (unsigned)d < N_DTYPES ? names[d] : "unknown";
-}
-
-/* double -> float for a value that will be rounded again, to 16 bits: truncate, and set the last bit if anything got
- * lost. ("Round to odd"; rounding to nearest twice would turn values just beside a tie into ties. Boldo, Melquiond
- * 2008.) */
-static float float_to_odd(double x) {
-    float nearest = (float)x;
-    if ((double)nearest == x || isnan(x)) return nearest;
-    uint32_t bits = dtype_bits_of(nearest);
-    if (fabs((double)nearest) > fabs(x)) bits--; /* towards zero; from infinity to the largest finite float */
-    return dtype_float_of(bits | 1u);
 }
 
 /* Only fp64 loses anything here, and only as much as `to` allows. */
@@ -24,13 +12,16 @@ static void load_block(float *to, const void *from, enum dtype type, int64_t fir
     const double *d = from;
     const float *f = from;
     const uint16_t *h = from;
+    const uint8_t *b = from;
     switch (type) {
     case FP64:
-        if (to_odd) for (int64_t i = 0; i < n; i++) to[i] = float_to_odd(d[first + i]);
+        if (to_odd) for (int64_t i = 0; i < n; i++) to[i] = dtype_float_to_odd(d[first + i]);
         else for (int64_t i = 0; i < n; i++) to[i] = (float)d[first + i];
         break;
     case FP32: for (int64_t i = 0; i < n; i++) to[i] = f[first + i]; break;
     case BF16: for (int64_t i = 0; i < n; i++) to[i] = bf16_to_float(h[first + i]); break;
+    case FP8_E4M3: for (int64_t i = 0; i < n; i++) to[i] = e4m3_to_float(b[first + i]); break;
+    case FP8_E5M2: for (int64_t i = 0; i < n; i++) to[i] = e5m2_to_float(b[first + i]); break;
     default: for (int64_t i = 0; i < n; i++) to[i] = fp16_to_float(h[first + i]); break;
     }
 }
@@ -39,10 +30,13 @@ static void store_block(void *to, enum dtype type, int64_t first, const float *f
     double *d = to;
     float *f = to;
     uint16_t *h = to;
+    uint8_t *b = to;
     switch (type) {
     case FP64: for (int64_t i = 0; i < n; i++) d[first + i] = (double)from[i]; break;
     case FP32: for (int64_t i = 0; i < n; i++) f[first + i] = from[i]; break;
     case BF16: for (int64_t i = 0; i < n; i++) h[first + i] = bf16_from_float(from[i]); break;
+    case FP8_E4M3: for (int64_t i = 0; i < n; i++) b[first + i] = e4m3_from_float(from[i]); break;
+    case FP8_E5M2: for (int64_t i = 0; i < n; i++) b[first + i] = e5m2_from_float(from[i]); break;
     default: for (int64_t i = 0; i < n; i++) h[first + i] = fp16_from_float(from[i]); break;
     }
 }
@@ -60,12 +54,12 @@ void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype fr
         load_block(to, from, from_type, 0, n, 0);
         return;
     }
-    /* Through a block of floats that stays in the first-level cache: 4 + 4 loops instead of 16. */
+    /* Through a block of floats that stays in the first-level cache: 6 + 6 loops instead of 36. */
     enum { BLOCK = 512 };
     float block[BLOCK];
     for (int64_t first = 0; first < n; first += BLOCK) {
         int64_t count = n - first < BLOCK ? n - first : BLOCK;
-        load_block(block, from, from_type, first, count, to_type == BF16 || to_type == FP16);
+        load_block(block, from, from_type, first, count, to_type != FP64);
         store_block(to, to_type, first, block, count);
     }
 }
@@ -76,6 +70,8 @@ double dtype_get(const void *x, enum dtype d, int64_t i) {
     case FP32: return (double)((const float *)x)[i];
     case BF16: return (double)bf16_to_float(((const uint16_t *)x)[i]);
     case FP16: return (double)fp16_to_float(((const uint16_t *)x)[i]);
+    case FP8_E4M3: return (double)e4m3_to_float(((const uint8_t *)x)[i]);
+    case FP8_E5M2: return (double)e5m2_to_float(((const uint8_t *)x)[i]);
     case INT32: return (double)((const int32_t *)x)[i];
     default: return (double)((const uint8_t *)x)[i];
     }
@@ -85,8 +81,10 @@ void dtype_set(void *x, enum dtype d, int64_t i, double value) {
     switch (d) {
     case FP64: ((double *)x)[i] = value; break;
     case FP32: ((float *)x)[i] = (float)value; break;
-    case BF16: ((uint16_t *)x)[i] = bf16_from_float(float_to_odd(value)); break;
-    case FP16: ((uint16_t *)x)[i] = fp16_from_float(float_to_odd(value)); break;
+    case BF16: ((uint16_t *)x)[i] = bf16_from_float(dtype_float_to_odd(value)); break;
+    case FP16: ((uint16_t *)x)[i] = fp16_from_float(dtype_float_to_odd(value)); break;
+    case FP8_E4M3: ((uint8_t *)x)[i] = e4m3_from_float(dtype_float_to_odd(value)); break;
+    case FP8_E5M2: ((uint8_t *)x)[i] = e5m2_from_float(dtype_float_to_odd(value)); break;
     case INT32: ((int32_t *)x)[i] = (int32_t)value; break;
     default: ((uint8_t *)x)[i] = (uint8_t)value; break;
     }

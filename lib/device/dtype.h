@@ -1,4 +1,5 @@
-/* Element types. fp64 and fp32 compute as they are; bf16 and fp16 are stored so and computed in fp32, rounded once. */
+/* Element types. fp64 and fp32 compute as they are; bf16 and fp16 are stored so and computed in fp32, rounded once. fp8
+ * is for operands of products alone (lib/ops/linear_fp8.h). */
 #ifndef TRIVIUM_DEVICE_DTYPE_H
 #define TRIVIUM_DEVICE_DTYPE_H
 
@@ -10,12 +11,13 @@
 extern "C" {
 #endif
 
-enum dtype { FP64, FP32, BF16, FP16, INT32, UINT8, N_DTYPES };
+enum dtype { FP64, FP32, BF16, FP16, INT32, UINT8, FP8_E4M3, FP8_E5M2, N_DTYPES };
 
 static inline size_t dtype_size(enum dtype d) {
-    return d == FP64 ? 8 : d == FP32 || d == INT32 ? 4 : d == UINT8 ? 1 : 2;
+    return d == FP64 ? 8 : d == FP32 || d == INT32 ? 4 : d == BF16 || d == FP16 ? 2 : 1;
 }
-const char *dtype_name(enum dtype); /* "fp64", "fp32", "bf16", "fp16", "int32", "uint8" */
+const char *dtype_name(enum dtype); /* "fp64", "fp32", "bf16", "fp16", "int32", "uint8", "fp8_e4m3", "fp8_e5m2" */
+static inline int dtype_is_fp8(enum dtype d) { return d == FP8_E4M3 || d == FP8_E5M2; }
 
 /** The type in which an op sums and keeps statistics: fp64 for fp64, else fp32. */
 static inline enum dtype dtype_accumulator(enum dtype d) { return d == FP64 ? FP64 : FP32; }
@@ -68,6 +70,57 @@ static inline uint16_t fp16_from_float(float x) {
                   : magnitude < 0x477ff000u ? normal
                   : magnitude <= 0x7f800000u ? 0x7c00u : nan;
     return (uint16_t)(sign | bits);
+}
+
+/* double -> float for a value that will be rounded again, to 16 or 8 bits: truncate, and set the last bit if anything got
+ * lost. ("Round to odd"; rounding to nearest twice would turn values just beside a tie into ties. Boldo, Melquiond
+ * 2008.) */
+static inline float dtype_float_to_odd(double x) {
+    float nearest = (float)x;
+    if ((double)nearest == x || x != x) return nearest;
+    uint32_t bits = dtype_bits_of(nearest);
+    if (x < 0 ? (double)nearest < x : (double)nearest > x) bits--; /* towards zero; from infinity to the largest float */
+    return dtype_float_of(bits | 1u);
+}
+
+/* The 8-bit formats of the Open Compute Project (Micikevicius et al. 2022): finer, or wider.
+ *
+ *   E4M3   1 sign, 4 exponent (bias 7), 3 mantissa bits    largest 448     smallest 2^-9    no infinity, NaN s.1111.111
+ *   E5M2   1 sign, 5 exponent (bias 15), 2 mantissa bits   largest 57344   smallest 2^-16   infinity and NaN as IEEE's
+ *
+ * Rounding is to nearest, ties to even, and saturates: what is larger than the largest becomes the largest, infinity
+ * too. NaN becomes 0x7f. */
+#define FP8_E4M3_MAX 448.0
+#define FP8_E5M2_MAX 57344.0
+
+static inline float e4m3_to_float(uint8_t x) {
+    uint32_t sign = (uint32_t)(x & 0x80u) << 24, magnitude = x & 0x7fu;
+    uint32_t subnormal = dtype_bits_of((float)(int32_t)magnitude * 0x1p-9f);   /* and zero */
+    uint32_t normal = (magnitude << 20) + (120u << 23);                        /* 120 = 127 - 7 */
+    uint32_t bits = magnitude < 0x08u ? subnormal : magnitude < 0x7fu ? normal : 0x7fc00000u;
+    return dtype_float_of(sign | bits);
+}
+/* It is the upper half of an fp16. */
+static inline float e5m2_to_float(uint8_t x) { return fp16_to_float((uint16_t)((uint16_t)x << 8)); }
+
+/* As fp16_from_float, which explains it. shift: mantissa bits that go; step: a float whose unit in the
+ * last place is the smallest number; gap: the difference of the biases; least: the smallest normal number. */
+static inline uint8_t fp8_round(float x, int shift, uint32_t gap, float step, float least, float most,
+                                uint32_t most_code) {
+    uint32_t sign = dtype_bits_of(x) >> 24 & 0x80u, magnitude = dtype_bits_of(x) & 0x7fffffffu;
+    uint32_t even = (1u << (shift - 1)) - 1;
+    uint32_t subnormal = dtype_bits_of(dtype_float_of(magnitude) + step) - dtype_bits_of(step);
+    uint32_t normal = (magnitude + even + (magnitude >> shift & 1u) - (gap << 23)) >> shift;
+    uint32_t code = magnitude < dtype_bits_of(least) ? subnormal
+                  : magnitude < dtype_bits_of(most) ? normal
+                  : magnitude <= 0x7f800000u ? most_code : 0x7fu;
+    return (uint8_t)(magnitude <= 0x7f800000u ? sign | code : code);
+}
+static inline uint8_t e4m3_from_float(float x) {
+    return fp8_round(x, 20, 120, 0x1p14f, 0x1p-6f, (float)FP8_E4M3_MAX, 0x7eu);
+}
+static inline uint8_t e5m2_from_float(float x) {
+    return fp8_round(x, 21, 112, 0x1p7f, 0x1p-14f, (float)FP8_E5M2_MAX, 0x7bu);
 }
 
 /** n elements of `from` converted to `to`. Source and target do not overlap. Not for INT32 / UINT8. */

@@ -152,24 +152,120 @@ static void test_fp64_extremes_convert(void **state) {
     assert_true(isinf(fp32[0]) && fp32[2] == 0 && !signbit(fp32[4]) && signbit(fp32[5]));
 }
 
-/* Every pair, over lengths around the block: small integers are exact in all types. */
+/* Every pair, over lengths around the block: small integers are exact in all types, of fp8 those up to 4. */
+static double small_integer(int64_t i, enum dtype a, enum dtype b) {
+    int64_t most = dtype_is_fp8(a) || dtype_is_fp8(b) ? 4 : 127;
+    return (double)(i % (2 * most + 1) - most);
+}
+
 static void test_convert_every_pair_over_odd_lengths(void **state) {
     (void)state;
     enum { MOST = 1025 };
     static const int64_t lengths[] = {0, 1, 511, 512, 513, MOST};
     char *from = malloc(MOST * 8), *to = malloc(MOST * 8 + 8);
-    for (enum dtype a = FP64; a <= FP16; a++)
-        for (enum dtype b = FP64; b <= FP16; b++)
+    for (enum dtype a = FP64; a < N_DTYPES; a++)
+        for (enum dtype b = FP64; b < N_DTYPES; b++)
             for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
                 int64_t n = lengths[l];
-                for (int64_t i = 0; i < n; i++) dtype_set(from, a, i, (double)(i % 255) - 127);
+                if (a == INT32 || a == UINT8 || b == INT32 || b == UINT8) continue;
+                for (int64_t i = 0; i < n; i++) dtype_set(from, a, i, small_integer(i, a, b));
                 memset(to, 0x5a, MOST * 8 + 8);
                 dtype_convert(to, b, from, a, n);
-                for (int64_t i = 0; i < n; i++) assert_close(dtype_get(to, b, i), (double)(i % 255) - 127, 0);
+                for (int64_t i = 0; i < n; i++) assert_close(dtype_get(to, b, i), small_integer(i, a, b), 0);
                 assert_int_equal((unsigned char)to[n * (int64_t)dtype_size(b)], 0x5a); /* nothing after the end */
             }
     free(from);
     free(to);
+}
+
+/* ---- fp8 ---- */
+static const struct format { enum dtype dtype; int mantissa, bias, n_finite; double largest; } FORMATS[] = {
+    {FP8_E4M3, 3, 7, 0x7f, FP8_E4M3_MAX}, {FP8_E5M2, 2, 15, 0x7c, FP8_E5M2_MAX}};
+
+static double value_of_code(const struct format *f, int code) {
+    uint8_t x = (uint8_t)code;
+    return dtype_get(&x, f->dtype, 0);
+}
+static int code_of_value(const struct format *f, double x) {
+    uint8_t code;
+    dtype_set(&code, f->dtype, 0, x);
+    return code;
+}
+
+/* The standard's table, section 3: 2^(e - bias) 1.m, or 2^(1 - bias) 0.m where e is 0. */
+static void test_fp8_codes_are_the_standards_table(void **state) {
+    (void)state;
+    for (const struct format *f = FORMATS; f < FORMATS + 2; f++) {
+        for (int code = 0; code < f->n_finite; code++) {
+            int exponent = code >> f->mantissa, steps = 1 << f->mantissa, m = code & (steps - 1);
+            double value = exponent ? ldexp(1 + (double)m / steps, exponent - f->bias)
+                                    : ldexp((double)m / steps, 1 - f->bias);
+            assert_close(value_of_code(f, code), value, 0);
+            assert_close(value_of_code(f, code | 0x80), -value, 0);
+        }
+        assert_close(value_of_code(f, f->n_finite - 1), f->largest, 0);
+    }
+    assert_true(isinf(value_of_code(&FORMATS[1], 0x7c)) && value_of_code(&FORMATS[1], 0xfc) < 0);
+    for (int code = 0x7d; code <= 0x7f; code++)
+        assert_true(isnan(value_of_code(&FORMATS[1], code)) && isnan(value_of_code(&FORMATS[1], code | 0x80)));
+    assert_true(isnan(value_of_code(&FORMATS[0], 0x7f)) && isnan(value_of_code(&FORMATS[0], 0xff)));
+}
+
+static void test_fp8_finite_codes_come_back(void **state) {
+    (void)state;
+    for (const struct format *f = FORMATS; f < FORMATS + 2; f++)
+        for (int code = 0; code < 256; code++)
+            if ((code & 0x7f) < f->n_finite) assert_int_equal(code_of_value(f, value_of_code(f, code)), code);
+}
+
+/* The nearest of all finite codes, by looking at each; of two as near, the even one. (Far beyond the largest, distances
+ * would round to the same: from twice the largest on they are measured from there.) */
+static int nearest_code(const struct format *f, double x) {
+    double a = fmin(fabs(x), 2 * f->largest);
+    int best = 0;
+    for (int code = 1; code < f->n_finite; code++) {
+        double near = fabs(a - value_of_code(f, best)), here = fabs(a - value_of_code(f, code));
+        if (here < near || (here == near && code % 2 == 0)) best = code;
+    }
+    return best | (signbit(x) ? 0x80 : 0);
+}
+
+static void test_fp8_of_all_bf16_is_the_nearest_code(void **state) {
+    (void)state;
+    for (const struct format *f = FORMATS; f < FORMATS + 2; f++)
+        for (uint32_t bits = 0; bits < 65536; bits++) {
+            float x = bf16_to_float((uint16_t)bits);
+            if (!isfinite(x)) continue;
+            int expected = nearest_code(f, (double)x), found = code_of_value(f, (double)x);
+            if (found != expected) fail_msg("%a becomes %02x, not %02x", (double)x, found, expected);
+        }
+}
+
+/* fp64, a trifle beside every tie: rounded once. */
+static void test_fp8_of_fp64_rounds_once(void **state) {
+    (void)state;
+    for (const struct format *f = FORMATS; f < FORMATS + 2; f++)
+        for (int code = 0; code + 1 < f->n_finite; code++) {
+            double tie = (value_of_code(f, code) + value_of_code(f, code + 1)) / 2;
+            double x[] = {nextafter(tie, 0), tie, nextafter(tie, INFINITY)};
+            uint8_t converted[3], expected[] = {(uint8_t)code, (uint8_t)(code + code % 2), (uint8_t)(code + 1)};
+            dtype_convert(converted, f->dtype, x, FP64, 3);
+            assert_memory_equal(converted, expected, 3);
+            for (int i = 0; i < 3; i++) assert_int_equal(code_of_value(f, -x[i]), expected[i] | 0x80);
+        }
+}
+
+static void test_fp8_saturates_and_keeps_nan(void **state) {
+    (void)state;
+    for (const struct format *f = FORMATS; f < FORMATS + 2; f++) {
+        const double large[] = {f->largest * 1.07, f->largest * 2, 1e300, INFINITY};
+        for (int i = 0; i < 4; i++) {
+            assert_close(value_of_code(f, code_of_value(f, large[i])), f->largest, 0);
+            assert_close(value_of_code(f, code_of_value(f, -large[i])), -f->largest, 0);
+        }
+        assert_int_equal(code_of_value(f, NAN), 0x7f);
+        assert_int_equal(code_of_value(f, -NAN), 0x7f);
+    }
 }
 
 static void test_get_and_set_of_integers(void **state) {
@@ -185,8 +281,9 @@ static void test_get_and_set_of_integers(void **state) {
 
 static void test_sizes_and_names(void **state) {
     (void)state;
-    static const size_t sizes[N_DTYPES] = {8, 4, 2, 2, 4, 1};
-    static const char *const names[N_DTYPES] = {"fp64", "fp32", "bf16", "fp16", "int32", "uint8"};
+    static const size_t sizes[N_DTYPES] = {8, 4, 2, 2, 4, 1, 1, 1};
+    static const char *const names[N_DTYPES] = {"fp64", "fp32", "bf16", "fp16", "int32", "uint8",
+                                                "fp8_e4m3", "fp8_e5m2"};
     for (int d = 0; d < N_DTYPES; d++) {
         assert_int_equal(dtype_size((enum dtype)d), sizes[d]);
         assert_string_equal(dtype_name((enum dtype)d), names[d]);
@@ -199,5 +296,8 @@ TESTS(unit_test(test_fp16_to_float_is_the_compilers_for_all_65536), unit_test(te
       unit_test(test_bf16_round_trip_of_all_65536), unit_test(test_bf16_rounds_to_nearest_even_around_every_tie),
       unit_test(test_bf16_nan_with_only_low_bits_stays_nan), unit_test(test_fp64_to_16_bits_rounds_once),
       unit_test(test_fp64_to_fp16_is_the_compilers), unit_test(test_fp64_extremes_convert),
-      unit_test(test_convert_every_pair_over_odd_lengths), unit_test(test_get_and_set_of_integers),
+      unit_test(test_convert_every_pair_over_odd_lengths), unit_test(test_fp8_codes_are_the_standards_table),
+      unit_test(test_fp8_finite_codes_come_back), unit_test(test_fp8_of_all_bf16_is_the_nearest_code),
+      unit_test(test_fp8_of_fp64_rounds_once), unit_test(test_fp8_saturates_and_keeps_nan),
+      unit_test(test_get_and_set_of_integers),
       unit_test(test_sizes_and_names))

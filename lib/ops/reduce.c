@@ -89,7 +89,7 @@ static const struct reducers { reducer *reduce; adder *add; } reducers[N_DEVICES
     [DEVICE_CPU] = {reduce_cpu, add_cpu}, WITH_CUDA([DEVICE_CUDA] = {reduce_cuda, reduce_add_cuda})};
 
 static enum status check(const struct device *device, enum dtype dtype) {
-    if (dtype == INT32 || dtype == UINT8)
+    if (dtype == INT32 || dtype == UINT8 || dtype_is_fp8(dtype))
         return FAIL(E_CONFIG, "cannot reduce %s; use fp64, fp32, bf16 or fp16", dtype_name(dtype));
     if (!reducers[device->kind].reduce) return FAIL(E_CONFIG, "this build has no reductions for %s", device->name);
     return OK;
