@@ -8,6 +8,7 @@
 #include "dp/dp.h"
 #include "gpt/gpt.h"
 #include "llama/llama.h"
+#include "mixed_precision/fp8.h"
 #include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
@@ -17,8 +18,8 @@
 #include <stdlib.h>
 
 static const struct technique *const TECHNIQUES[] = {
-    &technique_cp, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_recompute, &technique_zero,
-    &technique_dp,
+    &technique_cp, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8, &technique_recompute,
+    &technique_zero, &technique_dp,
 };
 
 static const struct model *const MODELS[] = {&model_gpt, &model_llama};

@@ -23,6 +23,7 @@
 #include "recompute/recompute.h"
 
 #include "lib/ops/attention/attention.h"
+#include "lib/ops/fp8.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/rmsnorm.h"
@@ -51,13 +52,14 @@ static bool is_cheap(const struct op *op) {
     return op == &op_layernorm || op == &op_rmsnorm || op == &op_gelu || op == &op_swiglu;
 }
 
-/* T x T outputs of the attention core, or the outputs of norms and of the MLP's nonlinearity. Statistics are small and
- * are kept. */
+/* T x T outputs of the attention core, or the outputs of norms and of the MLP's nonlinearity, and what is cast from
+ * those alone. Statistics are small and are kept. */
 static void mark_selective(const struct plan *plan, struct program *p, const struct step *s) {
     bool materialised = plan->attention == ATTENTION_MATERIALISED;
     if (materialised && s->op == &op_attention_materialised)
         for (int k = 1; k < s->n_out; k++) p->slots[s->out[k]].replay = true;
     if (!materialised && is_cheap(s->op)) p->slots[s->out[0]].replay = true;
+    if (s->op == &op_cast_fp8 && p->slots[s->in[0]].replay) p->slots[s->out[0]].replay = true;
 }
 
 /* All outputs of the step; the block's output too, unless it is the next group's input. */

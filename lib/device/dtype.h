@@ -72,14 +72,15 @@ static inline uint16_t fp16_from_float(float x) {
     return (uint16_t)(sign | bits);
 }
 
-/* double -> float for a value that will be rounded again, to 16 or 8 bits: truncate, and set the last bit if anything got
- * lost. ("Round to odd"; rounding to nearest twice would turn values just beside a tie into ties. Boldo, Melquiond
+/* double -> float for a value that will be rounded again, to 16 or 8 bits: truncate, and set the last bit if anything
+ * got lost. ("Round to odd"; rounding to nearest twice would turn values just beside a tie into ties. Boldo, Melquiond
  * 2008.) */
 static inline float dtype_float_to_odd(double x) {
     float nearest = (float)x;
     if ((double)nearest == x || x != x) return nearest;
     uint32_t bits = dtype_bits_of(nearest);
-    if (x < 0 ? (double)nearest < x : (double)nearest > x) bits--; /* towards zero; from infinity to the largest float */
+    /* towards zero; from infinity to the largest finite float */
+    if (x < 0 ? (double)nearest < x : (double)nearest > x) bits--;
     return dtype_float_of(bits | 1u);
 }
 

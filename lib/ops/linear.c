@@ -33,7 +33,7 @@ static bool bias_fits(const struct shape *b, const struct shape *w, int n_axes) 
     return fits;
 }
 
-static enum status linear_shape(const struct call *call, struct type out[MAX_OUT]) {
+enum status linear_infer(const struct call *call, struct type out[MAX_OUT]) {
     const struct type *x = call->in[0].type, *w = call->weight[0].type;
     int summed = summed_axes(&x->shape, &w->shape), kept_x = x->shape.n_axes - summed,
         kept_w = w->shape.n_axes - summed;
@@ -42,19 +42,25 @@ static enum status linear_shape(const struct call *call, struct type out[MAX_OUT
         if (!axis_same(&x->shape.axis[kept_x + i], &w->shape.axis[kept_w + i]))
             return shape_refuse(call, "the summed axis is sharded differently in the two");
     if (kept_x + kept_w > MAX_AXES) return shape_refuse(call, "the output has more than 5 axes");
-    if (x->dtype != w->dtype) return shape_refuse(call, "input and weight have different dtypes");
     if (call->step->n_weight > 1 &&
         (!bias_fits(&call->weight[1].type->shape, &w->shape, kept_w) || call->weight[1].type->dtype != w->dtype))
         return shape_refuse(call, "the bias has not the leading axes and dtype of the weight");
     *out = *x;
+    out->dtype = w->dtype;
     out->shape.n_axes = kept_x + kept_w;
     for (int i = 0; i < kept_w; i++) out->shape.axis[kept_x + i] = w->shape.axis[i];
     return OK;
 }
 
+static enum status linear_shape(const struct call *call, struct type out[MAX_OUT]) {
+    if (call->in[0].type->dtype != call->weight[0].type->dtype)
+        return shape_refuse(call, "input and weight have different dtypes");
+    return linear_infer(call, out);
+}
+
 struct gemm linear_gemm(const struct call *call, enum row_kind kind) {
     struct linear_sizes s = linear_sizes(call);
-    enum dtype dtype = call->in[0].type->dtype;
+    enum dtype dtype = call->weight[0].type->dtype;
     struct gemm g = {.alpha = 1, .ab_dtype = dtype, .c_dtype = dtype, .plain = call->plain_gemm};
     switch (kind) {
     case ROW_BACKWARD_INPUT:

@@ -1,9 +1,7 @@
 /* y = x W^T + b, dx = dy W, dW += dy^T x, db += sum of the rows of dy. See linear.h. */
 #include "lib/ops/cpu.h"
-#include "lib/base/integer.h"
 #include "lib/ops/gemm/gemm.h"
-#include "lib/ops/linear.h"
-#include <omp.h>
+#include "lib/ops/linear_cpu.h"
 
 kernel CPU(linear_forward), CPU(linear_backward_input), CPU(linear_backward_weight);
 
@@ -20,35 +18,6 @@ enum status CPU(linear_backward_input)(const struct call *call) {
     TRY(op_touch_work(call, ROW_BACKWARD_INPUT));
     TRY(gemm_run(&g, call->dout[0].data, call->weight[0].data, NULL, call->din[0].data, call->work));
     return OK;
-}
-
-/* Columns of dy that are summed at a time: as many as there are for each thread, up to what fits the first-level cache.
- * The wider, the more of a row lies together. Columns do not mix, so the sums do not depend on it. */
-enum { WIDEST = 2048 };
-static int64_t columns_at_a_time(int64_t K) {
-    int64_t share = ceil_div(K, omp_get_max_threads()), parts = ceil_div(share, WIDEST);
-    return round_up(ceil_div(share, parts), COLUMNS);
-}
-
-/* sum[k] += dy[r,k] for four rows, in their order: the sums are fetched once for them. */
-static void add_four_rows(real *restrict sum, const elem *restrict dy, int64_t K, int64_t n) {
-    for (int64_t k = 0; k < n; k++)
-        sum[k] = sum[k] + load(dy[k]) + load(dy[K + k]) + load(dy[2 * K + k]) + load(dy[3 * K + k]);
-}
-
-/* db[k] += sum_r dy[r,k]. It reads dy in the order in which it lies: before the product, which reads it by columns and
- * finds it near. */
-static void bias_gradient(const struct tensor *dbias, const elem *dy, int64_t R, int64_t K) {
-    int64_t width = columns_at_a_time(K);
-#pragma omp parallel for
-    for (int64_t first = 0; first < K; first += width) {
-        real sum[WIDEST] = {0};
-        int64_t n = min64(width, K - first), r = 0;
-        for (; r + 4 <= R; r += 4) add_four_rows(sum, dy + r * K + first, K, n);
-        for (; r < R; r++)
-            for (int64_t k = 0; k < n; k++) sum[k] += load(dy[r * K + first + k]);
-        grad_add(dbias, first, sum, n);
-    }
 }
 
 enum status CPU(linear_backward_weight)(const struct call *call) {

@@ -2,8 +2,8 @@
 
 enum dtype op_dtype(const struct call *call) {
     enum dtype first = call->in[0].type->dtype;
-    bool integer = first == INT32 || first == UINT8;
-    return integer && call->step->n_weight > 0 ? call->weight[0].type->dtype : first;
+    bool computes = first <= FP16;
+    return !computes && call->step->n_weight > 0 ? call->weight[0].type->dtype : first;
 }
 
 static kernel *kernel_of(const struct op_kernels *kernels, enum row_kind kind) {

@@ -47,6 +47,7 @@ struct step {
         struct gather_rule gather;
         struct reshard_rule reshard;
         struct rope_rule rope;
+        struct fp8_rule fp8;
     };
 };
 
@@ -144,7 +145,7 @@ struct op {
     struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */
     /* op, count, dtype and pieces of each collective of a row, the rest is zero; how many there are. NULL: none */
     int (*exchanges)(const struct call *, enum row_kind, struct exchange *out /* [MAX_EXCHANGES] */);
-    struct op_kernels kernels[N_DEVICES][N_DTYPES]; /* by the dtype of in[0]; if that is integer, of weight[0] */
+    struct op_kernels kernels[N_DEVICES][N_DTYPES]; /* by op_dtype: that of in[0]; if that is an integer or fp8, of weight[0] */
 };
 
 /** The dtype by which kernels are chosen and in which the step computes. */

@@ -5,7 +5,7 @@
 
 #include "lib/device/tensor.h"
 
-enum op_rule { RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE };
+enum op_rule { RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE, RULE_FP8 };
 
 /* add_position, bias_dropout_residual (dropout.h). */
 struct dropout_rule {
@@ -33,5 +33,13 @@ struct gather_rule { struct axis whole; };
 /* reshard: the tag of the axis that becomes whole, and of that which is sharded instead; `moves`: which bits of
  * axis.cut go along. whole: what the first was before, if it is no run of places (n 0: it is one). */
 struct reshard_rule { char gathers, cuts; unsigned moves; struct axis whole; };
+
+/* cast_fp8, linear_fp8 (fp8.h). first: the number of the tensor x; w's and dy's are the next two. scale, amax: device
+ * memory, by number; NULL until there is a device. */
+struct fp8_rule {
+    int first;
+    const double *scale;
+    double *amax;
+};
 
 #endif

@@ -71,6 +71,10 @@ static int slot_value(struct lower *l, int slot, enum tape_kind tape, int row) {
     const struct slot *s = &l->p->slots[slot];
     return lower_value(l, s->name, type_bytes(&s->type), ROLE_ACT, tape, row);
 }
+static int gradient_value(struct lower *l, int slot, enum tape_kind tape, int row) {
+    const struct slot *s = &l->p->slots[slot];
+    return lower_value(l, s->name, type_bytes(&s->grad_type), ROLE_ACT, tape, row);
+}
 
 /* The value is used here: it lives at least until now. */
 int lower_touch(struct lower *l, int v, enum tape_kind tape, int row) {
@@ -191,7 +195,7 @@ static void emit_backward_input(struct lower *l, int id, enum tape_kind tape) {
         int *grad = &l->gradient[s->in[i]];
         if (s->op->no_grad_in >> i & 1) continue;
         if (*grad >= 0) r->accumulate |= 1u << i;
-        else *grad = passes_through(l, s, i) ? r->dout[0] : slot_value(l, s->in[i], tape, at);
+        else *grad = passes_through(l, s, i) ? r->dout[0] : gradient_value(l, s->in[i], tape, at);
         r->din[i] = lower_touch(l, *grad, tape, at);
     }
     for (int i = 0; i < s->n_weight && s->op->all_in_backward; i++)
@@ -209,15 +213,15 @@ static bool reads_slot(const struct lower *l, int slot) {
     return false;
 }
 
-/* A value that somebody else writes before the tape starts: data, or a neighbour's activations. */
-static int external(struct lower *l, int slot, enum tape_kind tape) { return slot_value(l, slot, tape, -1); }
+/* A value that somebody else writes before forward starts: data, or a neighbour's activations. */
+static int external(struct lower *l, int slot) { return slot_value(l, slot, TAPE_F, -1); }
 
 static void lower_forward(struct lower *l, int in, int out) {
     struct chunk *k = l->k;
     const struct program *p = l->p;
-    if (in >= 0) k->in = l->activation[in] = external(l, in, TAPE_F);
-    if (reads_slot(l, p->tokens)) k->tokens = l->activation[p->tokens] = external(l, p->tokens, TAPE_F);
-    if (reads_slot(l, p->targets)) k->targets = l->activation[p->targets] = external(l, p->targets, TAPE_F);
+    if (in >= 0) k->in = l->activation[in] = external(l, in);
+    if (reads_slot(l, p->tokens)) k->tokens = l->activation[p->tokens] = external(l, p->tokens);
+    if (reads_slot(l, p->targets)) k->targets = l->activation[p->targets] = external(l, p->targets);
     for (int i = 0; i < l->n_steps; i++) {
         lower_window_enter(l, TAPE_F, p->steps[l->steps[i]].block);
         emit_forward(l, l->steps[i], TAPE_F, ROW_FORWARD, l->activation);
@@ -277,7 +281,7 @@ static void lower_all(struct lower *l, bool split_weight) {
     int out = p->blocks[p->steps[l->steps[l->n_steps - 1]].block].out;
     lower_forward(l, in, out);
     if (p->forward_only) return;
-    if (out >= 0) l->k->dout = l->gradient[out] = external(l, out, TAPE_B);
+    if (out >= 0) l->k->dout = l->gradient[out] = gradient_value(l, out, TAPE_B, -1);
     lower_backward(l, split_weight);
     if (split_weight) lower_deferred(l);
     lower_windows_close(l, TAPE_B);

@@ -60,8 +60,10 @@ int program_insert(struct program *p, int at, const struct step *step) {
 
 struct call program_call(const struct program *p, const struct step *s) {
     struct call c = {.step = s, .on = p->device, .n_threads = p->n_threads, .plain_gemm = p->plain_gemm};
-    for (int i = 0; i < s->n_in; i++) c.in[i].type = c.din[i].type = &p->slots[s->in[i]].type;
-    for (int i = 0; i < s->n_out; i++) c.out[i].type = c.dout[i].type = &p->slots[s->out[i]].type;
+    for (int i = 0; i < s->n_in; i++) c.in[i].type = &p->slots[s->in[i]].type;
+    for (int i = 0; i < s->n_in; i++) c.din[i].type = &p->slots[s->in[i]].grad_type;
+    for (int i = 0; i < s->n_out; i++) c.out[i].type = &p->slots[s->out[i]].type;
+    for (int i = 0; i < s->n_out; i++) c.dout[i].type = &p->slots[s->out[i]].grad_type;
     for (int i = 0; i < s->n_weight; i++) c.weight[i].type = &p->params[s->weight[i]].type;
     for (int i = 0; i < s->n_weight; i++) c.dweight[i].type = &p->params[s->weight[i]].grad_type;
     return c;
@@ -127,14 +129,20 @@ static void infer_counted(struct program *p) {
     }
 }
 
+static void set_slot_type(struct program *p, const struct step *s, int slot, const struct type *type) {
+    p->slots[slot].type = p->slots[slot].grad_type = *type;
+    if (dtype_is_fp8(type->dtype)) p->slots[slot].grad_type.dtype = p->slots[s->in[0]].grad_type.dtype;
+}
+
 enum status program_infer(struct program *p) {
     for (int i = 0; i < p->n_params; i++) p->params[i].present = false;
+    for (int i = 0; i < p->n_slots; i++) p->slots[i].grad_type = p->slots[i].type;
     for (int i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
         struct call c = program_call(p, s);
         struct type out[MAX_OUT] = {0};
         TRY(s->op->shape(&c, out));
-        for (int k = 0; k < s->n_out; k++) p->slots[s->out[k]].type = out[k];
+        for (int k = 0; k < s->n_out; k++) set_slot_type(p, s, s->out[k], &out[k]);
         for (int k = 0; k < s->n_weight; k++) p->params[s->weight[k]].present = true;
     }
     params_settle(p);

@@ -24,6 +24,7 @@ enum { NAME_MAX_LEN = 40 };
 struct slot {
     char name[NAME_MAX_LEN];
     struct type type;          /* worked out by the producing op's shape; set by the builder for tokens and targets */
+    struct type grad_type;     /* of its gradient: the same, but never in fp8 (program_infer) */
     bool replay;               /* drop after forward; re-run the producing step where backward wants it (recompute) */
 };
 
@@ -114,8 +115,9 @@ int program_add_block(struct program *, const char *name, int in, bool is_layer)
 /** Put a copy of the step before position `at` (n_steps: at the end). @return its position */
 int program_insert(struct program *, int at, const struct step *);
 
-/** Run every op's shape, in order, and work out what follows for the params: which are present, over which ranks their
- *  gradients are to be summed, and which rank counts them. After the builder and after every rewrite.
+/** Run every op's shape, in order, and work out what follows: the types of gradients (what is cast to fp8 has one of the
+ *  dtype that it was cast from); and for the params, which are present, over which ranks their gradients are to be
+ *  summed, and which rank counts them. After the builder and after every rewrite.
  *
  *  A gradient adds up over what the step that uses the param sees. Where an axis of the mesh has cut that, but not the
  *  param itself, each rank has a part of the sum:

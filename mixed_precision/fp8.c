@@ -1,0 +1,274 @@
+/* fp8 with delayed scaling.
+ *
+ * Idea: products of 8-bit operands run twice as fast as of 16-bit ones, and what backward keeps of their inputs takes
+ * half the memory. 8 bits have 2 or 3 bits of mantissa, and a range of 2^-9 .. 448 (E4M3) or 2^-16 .. 57344 (E5M2). So
+ * every operand has a scale of its own, which puts its largest number at the top of the range:
+ *
+ *     code = fp8(s x)         x = code / s          s = largest / (2^margin max of the last H amax)
+ *
+ * amax is the largest |x| of one step. It is known when the step is over: the scale of a step comes from the steps
+ * before it, hence *delayed*. What is larger than it was saturates. Tensors change little from step to step, the maximum
+ * of H steps forgives a small one, and each unit of margin leaves room for twice as large ones.
+ *
+ * In the code: every linear step of a layer becomes cast_fp8 and linear_fp8 (lib/ops/fp8.h). Head, embedding and
+ * whatever is no product stay in the model's dtype, and so do weights and gradients: this technique is beside
+ * mixed_precision.c, not in its place. Three tensors per weight, x, W and dy, are numbered by the weight's number in the
+ * model's table, which is the same on all ranks.
+ *
+ * Why delayed: the scale is one number for the *whole* tensor of a whole step, over all ranks and microbatches. MAX is
+ * exact in any order, so it is the same in every layout; replays and split weight gradients see the same scale, because
+ * it is fixed during the step. A scale of the tensor that is there just now (current scaling) would be one of a
+ * microbatch's part, and results would depend on the microbatch's size.
+ *
+ * The first step knows no amax. Its scales are 1 for x and W; and for dy, which the mean over the global batch has
+ * divided by its number of tokens, that number. So has a tensor that has been zero in all steps of the history.
+ *
+ * Stored where: two arrays of 3 numbers per weight (scales, and this step's amax) in the comm arena, and on the host the
+ * history, which checkpoints keep. Activations: 1 byte for each number of a linear layer's input.
+ * Sent when: GRAD_UNSCALE, one all-reduce (MAX) of the amax array over the mesh.
+ *
+ * What breaks: a maximum over fewer ranks than all; ranks then round differently, without any error. An infinite amax:
+ * the step is skipped on all ranks alike, as with fp16, and leaves no trace in the history.
+ *
+ * Source: Micikevicius et al. 2022, "FP8 formats for deep learning"; NVIDIA TransformerEngine, recipe DelayedScaling. */
+#include "mixed_precision/fp8.h"
+
+#include "lib/ops/fp8.h"
+#include "lib/ops/linear.h"
+#include "lib/run/run.h"
+#include <float.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- its options ---- */
+#define AT(field) offsetof(struct fp8_options, field)
+static const struct option OPTIONS[] = {
+    {"fp8", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "linear layers multiply in fp8 (E4M3, gradients E5M2) with delayed scaling", "precision", AT(on)},
+    {"fp8-history", OPTION_INT, "16", 1, 4096, NULL, "steps", "fp8: a scale follows the largest amax of the last N steps",
+     "precision", AT(history)},
+    {"fp8-margin", OPTION_INT, "0", 0, 16, NULL, "", "fp8: scales leave room for numbers 2^N times the largest amax",
+     "precision", AT(margin)},
+};
+
+static bool fp8_wanted(const struct plan *plan) { return fp8_options(plan)->on; }
+
+static enum status fp8_check(const struct plan *plan) {
+    if (plan->device == PLAN_DEVICE_CUDA)
+        return FAIL(E_CONFIG, "fp8 has no kernels for device=cuda; use --device cpu, which emulates it, or leave fp8 out");
+    if (plan->precision == PRECISION_FP16)
+        return FAIL(E_CONFIG, "fp8 has scales of its own, and precision=fp16 a loss scale; use precision bf16 or fp32");
+    if (plan_is_asynchronous(plan))
+        return FAIL(E_CONFIG, "fp8 sets its scales between two steps, and the steps of an asynchronous schedule overlap; "
+                              "use another schedule, or leave fp8 out");
+    return OK;
+}
+
+/* ---- rewrite: y = linear(x)  ->  x.fp8 = cast_fp8(x); y = linear_fp8(x.fp8) ---- */
+static int number_of(int weight) { return N_FP8_TENSORS * weight; }
+
+/* Dropped after forward where x is: to cast again is cheaper than to keep. */
+static int add_code_slot(struct program *p, const char *block, int x) {
+    char name[NAME_MAX_LEN];
+    const char *dot = strchr(p->slots[x].name, '.');
+    snprintf(name, sizeof name, "%.30s.fp8", dot ? dot + 1 : p->slots[x].name);
+    int code = program_add_slot(p, block, name);
+    p->slots[code].replay = p->slots[x].replay;
+    return code;
+}
+
+static void cast_input(struct program *p, int at) {
+    struct step *linear = &p->steps[at];
+    int x = linear->in[0], block = linear->block, code = add_code_slot(p, p->blocks[block].name, x);
+    linear->op = &op_linear_fp8;
+    linear->in[0] = code;
+    linear->fp8 = (struct fp8_rule){.first = number_of(linear->weight[0])};
+    struct step cast = {.op = &op_cast_fp8, .n_in = 1, .n_out = 1, .in = {x}, .out = {code}, .block = block, .parts = 1,
+                        .fp8 = linear->fp8};
+    program_insert(p, at, &cast);
+}
+
+static enum status fp8_rewrite(const struct plan *plan, struct program *p) {
+    (void)plan;
+    for (int i = p->n_steps - 1; i >= 0; i--)
+        if (p->steps[i].op == &op_linear && p->blocks[p->steps[i].block].is_layer) cast_input(p, i);
+    return OK;
+}
+
+/* ---- what it exchanges, and where it lies ---- */
+static int n_tensors(const struct program *p) { return number_of(p->n_params); }
+static int64_t array_bytes(const struct program *p) {
+    return arena_align(2 * n_tensors(p) * (int64_t)sizeof(double));
+}
+
+static enum status fp8_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    (void)plan;
+    bill->technique_comm_bytes += array_bytes(c->program);
+    bill_exchange(bill, &c->program->place, (struct exchange){.axis = AXIS_MESH, .op = COMM_ALL_REDUCE, .dtype = FP64,
+                                                              .count = n_tensors(c->program), .when = AT_END});
+    return OK;
+}
+
+/* ---- scales ---- */
+struct fp8 {
+    const struct program *program;
+    int n;                               /* tensors: number_of(params) */
+    int history;                         /* steps */
+    double margin, tokens;               /* 2^margin; of the global batch */
+    double *scale, *amax;                /* [n], of this step; device memory */
+    double *past;                        /* [n][history], the newest first; 0: no step */
+    int64_t n_skipped;                   /* in a row */
+};
+
+/* A float: kernels in fp32 and in fp64 use the same number. */
+static double scale_of(const struct fp8 *f, int i) {
+    bool is_dy = i % N_FP8_TENSORS == FP8_DY;
+    double most = 0, first = is_dy ? f->tokens : 1, largest = is_dy ? FP8_E5M2_MAX : FP8_E4M3_MAX;
+    for (int h = 0; h < f->history; h++) most = fmax(most, f->past[i * f->history + h]);
+    return most > 0 ? (double)(float)fmin(largest / (most * f->margin), FLT_MAX) : first;
+}
+
+static void set_scales(struct fp8 *f) {
+    for (int i = 0; i < f->n; i++) f->scale[i] = scale_of(f, i);
+}
+
+static void roll_history(struct fp8 *f) {
+    for (int i = 0; i < f->n; i++) {
+        double *past = f->past + i * f->history;
+        memmove(past + 1, past, (size_t)(f->history - 1) * sizeof *past);
+        past[0] = f->amax[i];
+    }
+}
+
+static bool any_infinite(const struct fp8 *f) {
+    for (int i = 0; i < f->n; i++)
+        if (!isfinite(f->amax[i])) return true;
+    return false;
+}
+
+enum { PATIENCE = 4 };                   /* steps that may be skipped in a row: of another batch the next may be fine */
+static enum status refuse_to_skip_for_ever(const struct run *r) {
+    return FAIL(E_NUMERIC,
+                "fp8: activations or gradients are not finite at step %" PRId64 ", for the %dth time in a row; no weight "
+                "was changed. Lower lr=%g, or look at the data", r->n_step + 1, PATIENCE, r->plan.lr);
+}
+
+/* Every rank has the same maxima: all skip or none, and all have the same scales. */
+static enum status agree_on_scales(struct run *r, void *self, const struct event *e) {
+    (void)e;
+    struct fp8 *f = self;
+    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], f->amax, f->n, FP64, COMM_MAX));
+    r->skipped = any_infinite(f);
+    f->n_skipped = r->skipped ? f->n_skipped + 1 : 0;
+    if (!r->skipped) roll_history(f);
+    set_scales(f);
+    TRY(r->device->clear(r->device, f->amax, f->n * (int64_t)sizeof *f->amax));
+    return f->n_skipped >= PATIENCE ? refuse_to_skip_for_ever(r) : OK;
+}
+
+/* ---- attach ---- */
+static void tell_steps(struct program *p, const struct fp8 *f) {
+    for (int i = 0; i < p->n_steps; i++) {
+        struct step *s = &p->steps[i];
+        if (s->op->rule != RULE_FP8) continue;
+        s->fp8.scale = f->scale;
+        s->fp8.amax = f->amax;
+    }
+}
+
+static enum status fp8_attach(struct run *r, void **self) {
+    const struct fp8_options *o = fp8_options(&r->plan);
+    int n = n_tensors(&r->program);
+    struct fp8 *f = *self = malloc(sizeof *f);
+    if (!f) return FAIL(E_MEMORY, "no memory for fp8's state");
+    *f = (struct fp8){.program = &r->program, .n = n, .history = (int)o->history, .margin = ldexp(1, (int)o->margin),
+                      .tokens = (double)r->plan.global_batch * (double)r->plan.seq,
+                      .past = calloc((size_t)n * (size_t)o->history, sizeof *f->past)};
+    if (!f->past) return FAIL(E_MEMORY, "no memory for %d amax of %d steps", n, f->history);
+    TRY(run_take_comm(r, array_bytes(&r->program), (void **)&f->scale));
+    TRY(r->device->clear(r->device, f->scale, array_bytes(&r->program)));
+    f->amax = f->scale + n;
+    set_scales(f);
+    tell_steps(&r->program, f);
+    r->may_skip = true;
+    return run_subscribe(r, EVENT_GRAD_UNSCALE, agree_on_scales, f);
+}
+
+static void fp8_detach(struct run *r, void *self) {
+    struct fp8 *f = self;
+    (void)r;
+    if (f) free(f->past);
+    free(f);
+}
+
+/* ---- checkpoints: {"skipped": 0, "amax": {"h0.qkv.w": [[of x, the newest first], [of W], [of dy]], ...}} ---- */
+static json_t *row_json(const struct fp8 *f, int i) {
+    json_t *row = json_array();
+    for (int h = 0; h < f->history; h++) json_array_append_new(row, json_real(f->past[i * f->history + h]));
+    return row;
+}
+
+static bool has_history(const struct fp8 *f, int weight) {
+    for (int k = 0; k < N_FP8_TENSORS * f->history; k++)
+        if (f->past[number_of(weight) * f->history + k] > 0) return true;
+    return false;
+}
+
+static json_t *fp8_save(const void *self) {
+    const struct fp8 *f = self;
+    json_t *weights = json_object();
+    for (int w = 0; w < f->program->n_params; w++) {
+        if (!has_history(f, w)) continue;
+        json_t *rows = json_array();
+        for (int t = 0; t < N_FP8_TENSORS; t++) json_array_append_new(rows, row_json(f, number_of(w) + t));
+        json_object_set_new(weights, f->program->params[w].name, rows);
+    }
+    return json_pack("{s:I, s:o}", "skipped", (json_int_t)f->n_skipped, "amax", weights);
+}
+
+/* As many steps as both have. false: something is no amax. */
+static bool load_row(const struct fp8 *f, const json_t *row, double *past) {
+    if (!json_is_array(row)) return false;
+    for (int h = 0; h < f->history && h < (int)json_array_size(row); h++) {
+        const json_t *x = json_array_get(row, (size_t)h);
+        past[h] = json_number_value(x);
+        if (!json_is_number(x) || !(past[h] >= 0) || isinf(past[h])) return false;
+    }
+    return true;
+}
+
+static bool load_history(const struct fp8 *f, const json_t *weights, double *past) {
+    for (int w = 0; w < f->program->n_params; w++) {
+        const json_t *rows = json_object_get(weights, f->program->params[w].name);
+        for (int t = 0; rows && t < N_FP8_TENSORS; t++)
+            if (!load_row(f, json_array_get(rows, (size_t)t), past + (number_of(w) + t) * f->history)) return false;
+    }
+    return json_is_object(weights);
+}
+
+static enum status fp8_load(struct run *r, void *self, const json_t *from) {
+    struct fp8 *f = self;
+    const json_t *skipped = json_object_get(from, "skipped");
+    double *past = calloc((size_t)f->n * (size_t)f->history, sizeof *past);
+    (void)r;
+    if (!past) return FAIL(E_MEMORY, "no memory for %d amax of %d steps", f->n, f->history);
+    int64_t n_skipped = json_is_integer(skipped) ? (int64_t)json_integer_value(skipped) : -1;
+    if (n_skipped < 0 || n_skipped >= PATIENCE || !load_history(f, json_object_get(from, "amax"), past)) {
+        free(past);
+        return FAIL(E_FORMAT, "the checkpoint's amax history of fp8 has three lists of numbers for each weight, and a "
+                              "count below %d; this one does not", PATIENCE);
+    }
+    free(f->past);
+    f->past = past;
+    f->n_skipped = n_skipped;
+    set_scales(f);
+    return OK;
+}
+
+const struct technique technique_fp8 = {
+    .name = "fp8", .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct fp8_options)},
+    .wanted = fp8_wanted, .check = fp8_check, .rewrite = fp8_rewrite, .cost = fp8_cost, .attach = fp8_attach,
+    .detach = fp8_detach, .save = fp8_save, .load = fp8_load};
