@@ -7,13 +7,13 @@
  *     code = fp8(s x)         x = code / s          s = largest / (2^margin max of the last H amax)
  *
  * amax is the largest |x| of one step. It is known when the step is over: the scale of a step comes from the steps
- * before it, hence *delayed*. What is larger than it was saturates. Tensors change little from step to step, the maximum
- * of H steps forgives a small one, and each unit of margin leaves room for twice as large ones.
+ * before it, hence *delayed*. What is larger than it was saturates. Tensors change little from step to step, the
+ * maximum of H steps forgives a small one, and each unit of margin leaves room for twice as large ones.
  *
  * In the code: every linear step of a layer becomes cast_fp8 and linear_fp8 (lib/ops/fp8.h). Head, embedding and
  * whatever is no product stay in the model's dtype, and so do weights and gradients: this technique is beside
- * mixed_precision.c, not in its place. Three tensors per weight, x, W and dy, are numbered by the weight's number in the
- * model's table, which is the same on all ranks.
+ * mixed_precision.c, not in its place. Three tensors per weight, x, W and dy, are numbered by the weight's number in
+ * the model's table, which is the same on all ranks.
  *
  * Why delayed: the scale is one number for the *whole* tensor of a whole step, over all ranks and microbatches. MAX is
  * exact in any order, so it is the same in every layout; replays and split weight gradients see the same scale, because
@@ -23,14 +23,14 @@
  * The first step knows no amax. Its scales are 1 for x and W; and for dy, which the mean over the global batch has
  * divided by its number of tokens, that number. So has a tensor that has been zero in all steps of the history.
  *
- * Stored where: two arrays of 3 numbers per weight (scales, and this step's amax) in the comm arena, and on the host the
- * history, which checkpoints keep. Activations: 1 byte for each number of a linear layer's input.
+ * Stored where: two arrays of 3 numbers per weight (scales, and this step's amax) in the comm arena, and on the host
+ * the history, which checkpoints keep. Activations: 1 byte for each number of a linear layer's input.
  * Sent when: GRAD_UNSCALE, one all-reduce (MAX) of the amax array over the mesh.
  *
  * What breaks: a maximum over fewer ranks than all; ranks then round differently, without any error. An infinite amax:
  * the step is skipped on all ranks alike, as with fp16, and leaves no trace in the history.
  *
- * Source: Micikevicius et al. 2022, "FP8 formats for deep learning"; NVIDIA TransformerEngine, recipe DelayedScaling. */
+ * Source: Micikevicius et al. 2022, "FP8 formats for deep learning"; NVIDIA TransformerEngine, DelayedScaling. */
 #include "mixed_precision/fp8.h"
 
 #include "lib/ops/fp8.h"
@@ -48,8 +48,8 @@
 static const struct option OPTIONS[] = {
     {"fp8", OPTION_BOOL, "off", 0, 0, NULL, "",
      "linear layers multiply in fp8 (E4M3, gradients E5M2) with delayed scaling", "precision", AT(on)},
-    {"fp8-history", OPTION_INT, "16", 1, 4096, NULL, "steps", "fp8: a scale follows the largest amax of the last N steps",
-     "precision", AT(history)},
+    {"fp8-history", OPTION_INT, "16", 1, 4096, NULL, "steps",
+     "fp8: a scale follows the largest amax of the last N steps", "precision", AT(history)},
     {"fp8-margin", OPTION_INT, "0", 0, 16, NULL, "", "fp8: scales leave room for numbers 2^N times the largest amax",
      "precision", AT(margin)},
 };
@@ -58,12 +58,13 @@ static bool fp8_wanted(const struct plan *plan) { return fp8_options(plan)->on; 
 
 static enum status fp8_check(const struct plan *plan) {
     if (plan->device == PLAN_DEVICE_CUDA)
-        return FAIL(E_CONFIG, "fp8 has no kernels for device=cuda; use --device cpu, which emulates it, or leave fp8 out");
+        return FAIL(E_CONFIG, "fp8 has no kernels for device=cuda; use device cpu, which emulates it, or leave it out");
     if (plan->precision == PRECISION_FP16)
         return FAIL(E_CONFIG, "fp8 has scales of its own, and precision=fp16 a loss scale; use precision bf16 or fp32");
     if (plan_is_asynchronous(plan))
-        return FAIL(E_CONFIG, "fp8 sets its scales between two steps, and the steps of an asynchronous schedule overlap; "
-                              "use another schedule, or leave fp8 out");
+        return FAIL(E_CONFIG,
+                    "fp8 sets its scales between two steps, and those of an asynchronous schedule overlap; use another "
+                    "schedule, or leave fp8 out");
     return OK;
 }
 
@@ -106,6 +107,10 @@ static int64_t array_bytes(const struct program *p) {
 
 static enum status fp8_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     (void)plan;
+    if (c->schedule->validates)
+        return FAIL(E_CONFIG,
+                    "fp8 sets its scales between two steps, and with optim-sync=validate the next one has begun by "
+                    "then; use optim-sync wait");
     bill->technique_comm_bytes += array_bytes(c->program);
     bill_exchange(bill, &c->program->place, (struct exchange){.axis = AXIS_MESH, .op = COMM_ALL_REDUCE, .dtype = FP64,
                                                               .count = n_tensors(c->program), .when = AT_END});
@@ -152,8 +157,9 @@ static bool any_infinite(const struct fp8 *f) {
 enum { PATIENCE = 4 };                   /* steps that may be skipped in a row: of another batch the next may be fine */
 static enum status refuse_to_skip_for_ever(const struct run *r) {
     return FAIL(E_NUMERIC,
-                "fp8: activations or gradients are not finite at step %" PRId64 ", for the %dth time in a row; no weight "
-                "was changed. Lower lr=%g, or look at the data", r->n_step + 1, PATIENCE, r->plan.lr);
+                "fp8: activations or gradients are not finite at step %" PRId64 ", for the %dth time in a row; no "
+                "weight was changed. Lower lr=%g, or look at the data",
+                r->n_step + 1, PATIENCE, r->plan.lr);
 }
 
 /* Every rank has the same maxima: all skip or none, and all have the same scales. */

@@ -145,10 +145,11 @@ struct op {
     struct cost (*cost)(const struct call *, enum row_kind); /* NULL: nothing worth counting */
     /* op, count, dtype and pieces of each collective of a row, the rest is zero; how many there are. NULL: none */
     int (*exchanges)(const struct call *, enum row_kind, struct exchange *out /* [MAX_EXCHANGES] */);
-    struct op_kernels kernels[N_DEVICES][N_DTYPES]; /* by op_dtype: that of in[0]; if that is an integer or fp8, of weight[0] */
+    struct op_kernels kernels[N_DEVICES][N_DTYPES]; /* by op_dtype */
 };
 
-/** The dtype by which kernels are chosen and in which the step computes. */
+/** The dtype by which kernels are chosen and in which the step computes: that of in[0]; if that is an integer or fp8,
+ *  of weight[0]. */
 enum dtype op_dtype(const struct call *);
 
 /** Run one row's kernel, on call->device. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on

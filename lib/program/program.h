@@ -115,9 +115,9 @@ int program_add_block(struct program *, const char *name, int in, bool is_layer)
 /** Put a copy of the step before position `at` (n_steps: at the end). @return its position */
 int program_insert(struct program *, int at, const struct step *);
 
-/** Run every op's shape, in order, and work out what follows: the types of gradients (what is cast to fp8 has one of the
- *  dtype that it was cast from); and for the params, which are present, over which ranks their gradients are to be
- *  summed, and which rank counts them. After the builder and after every rewrite.
+/** Run every op's shape, in order, and work out what follows: the types of gradients (that of what is cast to fp8 has
+ *  the dtype that it was cast from); which params are present, over which ranks their gradients are to be summed, and
+ *  which rank counts them. After the builder and after every rewrite.
  *
  *  A gradient adds up over what the step that uses the param sees. Where an axis of the mesh has cut that, but not the
  *  param itself, each rank has a part of the sum:
