@@ -105,6 +105,31 @@ static void test_fp8_does_round(void **state) {
     assert_true(d.first_grad > 1e-3 && d.first_grad < 1);
 }
 
+/* In narrower dtypes layouts differ by what their sums differ, and a code by an eighth where that crosses a tie. But
+ * bytes are bytes, and the product's own scratch is there now. */
+static void check_bytes(enum plan_precision precision, int company) {
+    struct plan serial = fp8_plan(), p = layout_in_company(fp8_plan(), company);
+    struct reference reference;
+    struct difference d = {0};
+    serial.precision = p.precision = precision;
+    enum status status = plan_settle(&p, comm_world_size());
+    if (status == OK) status = reference_init(&reference, &serial);
+    if (status == OK) status = layout_compare(&p, &reference, &d);
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_close(d.memory, 0, 0);
+    assert_close(d.wire, 0, 1e-12);
+    assert_close(d.first_loss, 0, 1e-2);
+}
+
+static void test_fp8_over_fp32_and_bf16_plans_every_byte(void **state) {
+    (void)state;
+    check_bytes(PRECISION_FP32, 0);
+    check_bytes(PRECISION_FP32, 10);
+    check_bytes(PRECISION_BF16, 2);
+    check_bytes(PRECISION_BF16, 8);
+}
+
 /* ---- what is kept, and what is sent ---- */
 static void test_linear_layers_keep_one_byte_of_each_number(void **state) {
     (void)state;
@@ -381,6 +406,7 @@ static void test_fp8_refuses(void **state) {
 }
 
 TESTS(unit_test(test_every_layout_with_fp8_equals_serial_fp64), unit_test(test_fp8_does_round),
+      unit_test(test_fp8_over_fp32_and_bf16_plans_every_byte),
       unit_test(test_linear_layers_keep_one_byte_of_each_number), unit_test(test_activations_shrink_by_what_is_cast),
       unit_test(test_fp8_sends_what_it_bills), unit_test(test_scales_follow_the_largest_of_the_last_steps),
       unit_test(test_evaluation_leaves_no_trace), unit_test(test_one_rank_sees_infinity_and_all_skip),
