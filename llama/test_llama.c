@@ -5,6 +5,7 @@
 #include "cp/cp.h"
 #include "decode/decode.h"
 #include "driver/recipe.h"
+#include "mixed_precision/fp8.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp.h"
@@ -197,6 +198,21 @@ static void test_every_layout_of_llama_equals_serial_fp64(void **state) {
     assert_int_equal(t.failed, 0);
 }
 
+/* Products of an entered norm are cast one by one; their scales are the whole tensors'. */
+static void test_llama_in_fp8_equals_serial(void **state) {
+    (void)state;
+    struct reference reference;
+    struct plan serial = serial_plan();
+    fp8_options(&serial)->on = 1;
+    enum status status = reference_init(&reference, &serial);
+    struct tally t = {&reference, 0, 0};
+    bool ready = agree_all(status == OK);
+    for (int i = 2; ready && i < N_COMPANIES; i += 5) try_settled(&t, layout_in_company(serial, i));
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
 static void test_materialised_attention_of_shared_keys_equals_blocked(void **state) {
     (void)state;
     struct reference reference;
@@ -218,4 +234,5 @@ TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters), unit_te
       unit_test(test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys),
       unit_test(test_tp_enters_each_half_of_a_layer_once), unit_test(test_arch_chooses_among_presets_of_a_name),
       unit_test(test_impossible_sizes_are_refused), unit_test(test_every_layout_of_llama_equals_serial_fp64),
+      unit_test(test_llama_in_fp8_equals_serial),
       unit_test(test_materialised_attention_of_shared_keys_equals_blocked))
