@@ -86,22 +86,32 @@ __device__ static inline int64_t place_of(const struct axis &a, int64_t i) {
     return a.first + i + (i >= a.turn ? a.jump : 0);
 }
 
-/* m[t, j .. j+3], j a multiple of 4: one Philox block, or parts of several. Ones when dropout is off. */
+/* Of four registers the one numbered i, or set it: an array with an index would lie in memory. */
+__device__ static inline uint32_t word_of(const struct philox_counter &c, int i) {
+    return i == 0 ? c.v[0] : i == 1 ? c.v[1] : i == 2 ? c.v[2] : c.v[3];
+}
+__device__ static inline void set_of_four(real m[4], int i, real value) {
+#pragma unroll
+    for (int k = 0; k < 4; k++) m[k] = k == i ? value : m[k];
+}
+
+/* m[t, j .. j+3], j a multiple of 4: one Philox block, or words of several. Ones when dropout is off. */
 __device__ static inline void draw_four(real m[4], const struct attention *a, const struct head *head, int64_t t,
                                         int64_t j) {
     const struct dropout &d = a->p.dropout;
     m[0] = m[1] = m[2] = m[3] = 1;
     if (!d.on) return;
-    uint32_t query = (uint32_t)place_of(a->p.queries, t), h = (uint32_t)(a->p.first_head + head->h),
-             sample = (uint32_t)(d.first_sample + head->b);
+    struct philox_counter place = {{0, (uint32_t)place_of(a->p.queries, t), (uint32_t)(a->p.first_head + head->h),
+                                    (uint32_t)(d.first_sample + head->b)}};
+#pragma unroll 1
     for (int i = 0; i < 4; i += a->blocks_of_4 ? 4 : 1) {
         int64_t key = place_of(a->p.keys, j + i);
-        struct philox_counter c = {{(uint32_t)(key / 4), query, h, sample}};
-        c = philox(c, d.key);
-        if (a->blocks_of_4)
-            for (int l = 0; l < 4; l++) m[l] = c.v[l] >= d.threshold ? (real)d.scale : 0;
+        place.v[0] = (uint32_t)(key / 4);
+        struct philox_counter c = philox(place, d.key);
+        if (!a->blocks_of_4) set_of_four(m, i, word_of(c, (int)(key % 4)) >= d.threshold ? (real)d.scale : 0);
         else
-            m[i] = c.v[key % 4] >= d.threshold ? (real)d.scale : 0;
+#pragma unroll
+            for (int l = 0; l < 4; l++) m[l] = c.v[l] >= d.threshold ? (real)d.scale : 0;
     }
 }
 

@@ -74,9 +74,9 @@ flash_backward_keys_wmma(struct attention a) {
     elem *k = shared, *v = k + TILE * (DP + 8), *q = v + TILE * (DP + 8), *dy = q + TILE * (DP + 8);
     float *squares = (float *)(dy + TILE * (DP + 8)), *lse = squares + 2 * TILE * S_LD, *delta = lse + TILE;
     float *s = squares + first_row() * S_LD, *dp = s + TILE * S_LD;
-    int64_t first_head = block_head(a.p.Tk, TILE) * a.p.shared_by;
+    int first_head = (int)block_head(a.p.Tk, TILE) * (int)a.p.shared_by, j0 = (int)block_tile(a.p.Tk, TILE),
+        j = j0 + first_row();
     struct head head = head_of(&a, first_head);
-    int64_t j0 = block_tile(a.p.Tk, TILE), j = j0 + first_row();
     accumulator dk[DP / 16], dv[DP / 16];
     wmma_clear<DP>(dk);
     wmma_clear<DP>(dv);
@@ -84,7 +84,7 @@ flash_backward_keys_wmma(struct attention a) {
     wmma_load<DP>(v, head.v, a.p.v.row, j0, a.p.Tk, &a);
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
-        for (int64_t t0 = first_query(&a, j0); t0 < a.p.Tq; t0 += TILE) {
+        for (int t0 = (int)first_query(&a, j0); t0 < (int)a.p.Tq; t0 += TILE) {
             __syncthreads();   /* the last tile of queries has been used */
             wmma_load<DP>(q, head.q, a.p.q.row, t0, a.p.Tq, &a);
             wmma_load<DP>(dy, head.dy, a.p.dy.row, t0, a.p.Tq, &a);
@@ -98,6 +98,7 @@ flash_backward_keys_wmma(struct attention a) {
             wmma_accumulate<DP>(dk, dp, q);
         }
     }
+    head = head_of(&a, first_head); /* again: what is needed after the loop alone needs no registers in it */
     wmma_store<DP>(gradient_rows(&a, a.p.dk, head.dk, a.p.Tk, a.p.add_keys), j, dk, (float)a.p.scale, s, &a);
     wmma_store<DP>(gradient_rows(&a, a.p.dv, head.dv, a.p.Tk, a.p.add_keys), j, dv, 1.0f, s, &a);
 }
