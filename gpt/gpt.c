@@ -40,6 +40,7 @@ static int attention_half(struct builder *b, int x, double residual_std) {
 
 static int mlp_half(struct builder *b, int x, double residual_std) {
     int h = layernorm(b, "ln2", "ln2.g", "ln2.b", x);
+    if (b->plan->experts) return residual(b, "res2", "fc2.b", build_experts(b, h, false, residual_std), x);
     int w = build_matrix(b, "fc.w", "KC", 0.02), bias = build_vector(b, "fc.b", "K", 0);
     h = build_step(b, &op_linear, "fc", (struct inputs){h, NONE, w, bias});
     h = build_step(b, &op_gelu, "gelu", (struct inputs){h, NONE, NONE, NONE});
@@ -83,12 +84,19 @@ enum status gpt_build(const struct plan *plan, struct program *p) {
 }
 
 /* ---- counting ---- */
+/* The MLP's matrices; with experts those of n of them, and the router. */
+static int64_t mlp_matrices(const struct plan *c, int64_t n) {
+    int64_t mlp = 2 * c->hidden * plan_ffn(c);
+    return c->experts ? n * mlp + c->experts * c->hidden : mlp;
+}
 int64_t gpt_n_params(const struct plan *c) {
-    int64_t C = c->hidden, K = plan_ffn(c);
-    return (c->tie ? 1 : 2) * c->vocab * C + c->seq * C + c->layers * (4 * C * C + 2 * C * K + 9 * C + K) + 2 * C;
+    int64_t C = c->hidden, inner_bias = c->experts ? 0 : plan_ffn(c);
+    int64_t layer = 4 * C * C + mlp_matrices(c, c->experts) + 9 * C + inner_bias;
+    return (c->tie ? 1 : 2) * c->vocab * C + c->seq * C + c->layers * layer + 2 * C;
 }
 int64_t gpt_matmul_params(const struct plan *c) {
-    return c->layers * (4 * c->hidden + 2 * plan_ffn(c)) * c->hidden + c->vocab * c->hidden;
+    int64_t C = c->hidden;
+    return c->layers * (4 * C * C + mlp_matrices(c, c->experts_per_token)) + c->vocab * C;
 }
 double gpt_flops_per_token(const struct plan *c) {
     return 6.0 * (double)gpt_matmul_params(c) + 12.0 * (double)c->layers * (double)c->hidden * (double)c->seq;

@@ -36,6 +36,7 @@ static int attention_half(struct builder *b, int x, double residual_std) {
 
 static int mlp_half(struct builder *b, int x, double residual_std) {
     int h = rmsnorm(b, "norm2", "norm2.g", x);
+    if (b->plan->experts) return residual(b, "res2", build_experts(b, h, true, residual_std), x);
     h = linear(b, "up", "up.w", "2KC", 0.02, h);
     h = build_step(b, &op_swiglu, "swiglu", (struct inputs){h, NONE, NONE, NONE});
     return residual(b, "res2", linear(b, "down", "down.w", "CK", residual_std, h), x);
@@ -72,16 +73,19 @@ enum status llama_build(const struct plan *plan, struct program *p) {
 }
 
 /* ---- counting ---- */
-/* Queries and the projection, keys and values, the MLP's three matrices. */
-static int64_t layer_matrices(const struct plan *c) {
-    int64_t C = c->hidden, key_width = plan_kv_heads(c) * (C / c->heads);
-    return 2 * C * C + 2 * key_width * C + 3 * plan_ffn(c) * C;
+/* Queries and the projection, keys and values, the MLP's three matrices; with experts those of n of them, and the
+ * router. */
+static int64_t layer_matrices(const struct plan *c, int64_t n) {
+    int64_t C = c->hidden, key_width = plan_kv_heads(c) * (C / c->heads), mlp = 3 * plan_ffn(c) * C;
+    return 2 * C * C + 2 * key_width * C + (c->experts ? n * mlp + c->experts * C : mlp);
 }
 int64_t llama_n_params(const struct plan *c) {
     int64_t C = c->hidden;
-    return (c->tie ? 1 : 2) * c->vocab * C + c->layers * (layer_matrices(c) + 2 * C) + C;
+    return (c->tie ? 1 : 2) * c->vocab * C + c->layers * (layer_matrices(c, c->experts) + 2 * C) + C;
 }
-int64_t llama_matmul_params(const struct plan *c) { return c->layers * layer_matrices(c) + c->vocab * c->hidden; }
+int64_t llama_matmul_params(const struct plan *c) {
+    return c->layers * layer_matrices(c, c->experts_per_token) + c->vocab * c->hidden;
+}
 double llama_flops_per_token(const struct plan *c) {
     return 6.0 * (double)llama_matmul_params(c) + 12.0 * (double)c->layers * (double)c->hidden * (double)c->seq;
 }

@@ -80,6 +80,7 @@ static enum status mixed_precision_check(const struct plan *plan) {
 static void set_param_dtypes(struct program *p, enum dtype compute, enum dtype gradient) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
+        if (w->precise) continue;
         w->type.dtype = compute;
         w->grad_type.dtype = gradient;
         w->state_dtype = FP32;

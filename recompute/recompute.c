@@ -62,10 +62,11 @@ static void mark_selective(const struct plan *plan, struct program *p, const str
     if (s->op == &op_cast_fp8 && p->slots[s->in[0]].replay) p->slots[s->out[0]].replay = true;
 }
 
-/* All outputs of the step; the block's output too, unless it is the next group's input. */
+/* All outputs of the step but those that are decisions; the block's output too, unless it is the next group's input. */
 static void mark_full(struct program *p, const struct step *s, bool output_too) {
     for (int k = 0; k < s->n_out; k++)
-        if (output_too || s->out[k] != p->blocks[s->block].out) p->slots[s->out[k]].replay = true;
+        if (!(s->op->kept_out >> k & 1) && (output_too || s->out[k] != p->blocks[s->block].out))
+            p->slots[s->out[k]].replay = true;
 }
 
 /* @return how many layers of the block's chunk come before it. *last: it is the chunk's last */

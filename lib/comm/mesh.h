@@ -26,7 +26,9 @@ enum mesh_axis {
     AXIS_TP,
     AXIS_CP,    /* whose shards of a sequence meet: cp / cp-heads ranks; */
     AXIS_CP_HEADS, /* and neighbors among the ranks of cp that shard heads instead */
-    AXIS_DP,    /* replicas: all that see other tokens, dp x cp of them */
+    AXIS_DP,    /* replicas: all that see other tokens, dp x cp of them; */
+    AXIS_EP,    /* neighbors among the replicas that shard experts; */
+    AXIS_EDP,   /* and those that have the same experts, one of each such part: the replicas of an expert */
     AXIS_PP,
     AXIS_TIE,   /* the first and last pipeline stage: both hold the tied embedding */
     AXIS_MIRROR,/* stage i and stage pp - 1 - i: with pipelines in both directions they hold the same layers */
@@ -39,12 +41,12 @@ const char *mesh_axis_name(enum mesh_axis);
 /** Does a report of layouts name the dimension, of n ranks? tp, dp and pp always, others where n is above 1. Pure. */
 bool mesh_dim_is_shown(enum mesh_dim, int64_t n);
 
-/** Ranks along each dimension, as options give them; and of those along cp, how many shard heads together. 0: not
- * given, and counts as 1. */
-struct mesh_sizes { MESH_DIMS(int64_t); int64_t cp_heads; };
+/** Ranks along each dimension, as options give them; of those along cp, how many shard heads together; and of the
+ * replicas, how many shard experts. 0: not given, and counts as 1. */
+struct mesh_sizes { MESH_DIMS(int64_t); int64_t cp_heads, ep; };
 
 /** One rank of a layout: how many there are along each dimension, and which of them it is. */
-struct mesh_place { MESH_DIMS(int) n, rank; int cp_heads; };
+struct mesh_place { MESH_DIMS(int) n, rank; int cp_heads, ep; };
 
 /** The product of the sizes: exact below 2^53. */
 double mesh_n_ranks(const struct mesh_sizes *);
@@ -64,6 +66,11 @@ int mesh_size(enum mesh_axis, const struct mesh_place *);
 int mesh_index(enum mesh_axis, const struct mesh_place *);
 /** This rank is the first of its group, or alone. Pure. */
 bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
+/** The cuts (bits) of what a step sees that its weight has not: over whom the weight's gradient is a sum. AXIS_DP is
+ *  EP and EDP together: what all replicas cut, less what EP has cut, is cut by EDP. Pure. */
+unsigned mesh_cuts_beyond(unsigned seen, unsigned own);
+/** Of a sum over these axes (bits): which of them is the one over replicas, AXIS_DP or AXIS_EDP. Pure. */
+enum mesh_axis mesh_replicas(unsigned sum);
 /** Of something that is cut along these axes (bits), and is the same on all ranks of others that hold copies: is this
  *  rank the one that counts it, so that a sum over the mesh has it once? Pure. */
 bool mesh_speaks(unsigned cuts, const struct mesh_place *);

@@ -48,6 +48,7 @@ struct step {
         struct reshard_rule reshard;
         struct rope_rule rope;
         struct fp8_rule fp8;
+        struct moe_rule moe;
     };
 };
 
@@ -121,6 +122,9 @@ struct op {
     unsigned no_grad_in;             /* in[i] has no gradient (token ids) */
     unsigned no_grad_out;            /* out[i] has none: a statistic, the loss, a mask */
     unsigned statistic_out;          /* out[i] is a number or two per row; counted apart from the activations */
+    unsigned kept_out;               /* out[i] is never recomputed: a decision, which a rounding could turn */
+    /* out[i] is a few numbers, the first of which adds to the loss in training. Its gradient is the op's own affair. */
+    unsigned loss_out;
     /* out[i] keeps what dropout drew, the first of them the mask. They come last, and a step that draws again in
      * backward has none of them (step->n_out). */
     unsigned dropout_out;

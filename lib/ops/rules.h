@@ -5,7 +5,9 @@
 
 #include "lib/device/tensor.h"
 
-enum op_rule { RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE, RULE_FP8 };
+enum op_rule {
+    RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE, RULE_FP8, RULE_MOE
+};
 
 /* add_position, bias_dropout_residual (dropout.h). */
 struct dropout_rule {
@@ -19,6 +21,13 @@ enum attention_core { ATTENTION_CORE_AUTO, ATTENTION_CORE_OWN, ATTENTION_CORE_CU
 struct attention_rule {
     struct dropout_rule dropout;         /* of the probabilities */
     enum attention_core core;
+};
+
+/* moe_route, moe_dispatch, moe_combine (moe/moe_route.h): of so many experts a token goes to k; so many tokens are a group,
+ * and an expert has so many places for them; the weights of the two losses. */
+struct moe_rule {
+    int64_t experts, k, group, places;
+    double aux, z;
 };
 
 /* rope: the base of its angles. */

@@ -181,9 +181,21 @@ static enum status run_tape(struct exec *e, struct place at, enum tape_kind tape
 }
 
 /* ---- actions ---- */
+static double *sums_of(struct exec *e) { return e->loss_at ? e->loss_at : e->sums; }
+
 static enum status add_loss(struct exec *e, const void *loss) {
-    double *sum = e->loss_at ? e->loss_at : &e->loss;
-    return reduce_add(e->device, sum, loss, e->program->slots[e->program->loss].type.dtype);
+    return reduce_add(e->device, sums_of(e), loss, e->program->slots[e->program->loss].type.dtype);
+}
+
+/* Of steps within: SUM_AUX_LOSS and the sums after it. Forward rows make them; a replay makes them again, uncounted. */
+static enum status add_losses(struct exec *e, const struct chunk *k, struct place at) {
+    for (int i = 0; i < k->n_losses; i++) {
+        const char *numbers = exec_value(e, at, k->losses[i].value);
+        enum dtype dtype = k->losses[i].dtype;
+        for (int j = SUM_AUX_LOSS; j < N_LOSS_SUMS; j++, numbers += dtype_size(dtype))
+            TRY(reduce_add(e->device, sums_of(e) + j, numbers, dtype));
+    }
+    return OK;
 }
 
 static enum status run_compute(struct exec *e, const struct action *a, struct place at) {
@@ -197,6 +209,7 @@ static enum status run_compute(struct exec *e, const struct action *a, struct pl
         span_close(e->recording, span);
     }
     TRY(run_tape(e, at, (enum tape_kind)a->kind));
+    if (forward && at.training) TRY(add_losses(e, k, at));
     return k->loss >= 0 && (enum tape_kind)a->kind == loss_tape ? add_loss(e, exec_value(e, at, k->loss)) : OK;
 }
 
@@ -207,6 +220,10 @@ static int frame_of(const struct exec *e, const struct action *a) {
 }
 
 /* ---- a step ---- */
+static enum status clear_sums(struct exec *e) {
+    return e->device->clear(e->device, sums_of(e), N_LOSS_SUMS * sizeof(double));
+}
+
 /* What early actions have made is dropped, and what others' have made and is still on its way here: into the buffer of
  * the channel's first message, which comes again. */
 static enum status drop_early(struct exec *e, const struct schedule *s) {
@@ -218,7 +235,7 @@ static enum status drop_early(struct exec *e, const struct schedule *s) {
         const struct place at = {a->chunk, frame_of(e, a), a, true};
         for (int *n = &left[schedule_channel(s, a)]; *n > 0; --*n) TRY(exec_transfer(e, a, at, NULL));
     }
-    return e->loss_at ? e->device->clear(e->device, e->loss_at, sizeof *e->loss_at) : OK;
+    return clear_sums(e);
 }
 
 /* *next: the action to go on with. */
@@ -233,8 +250,8 @@ static enum status settle(struct exec *e, const struct schedule *s, int *next) {
 enum status exec_run(struct exec *e, const struct schedule *s, bool training) {
     e->recording = training ? e->spans : NULL;
     e->schedule = s;
-    e->loss = e->transfer_s = 0;
-    if (e->loss_at) TRY(e->device->clear(e->device, e->loss_at, sizeof *e->loss_at));
+    e->transfer_s = 0;
+    TRY(clear_sums(e));
     memset(e->seconds, 0, sizeof e->seconds);
     for (int i = e->since_flush ? s->n_fill : 0; i < s->n; i++) {
         if (training && s->validates && i == s->n_early) TRY(settle(e, s, &i));

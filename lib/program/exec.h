@@ -15,6 +15,10 @@
 extern "C" {
 #endif
 
+/* What is summed over microbatches: the loss of the data; in training that of steps within, and what they say besides
+ * (moe_route.h): load of experts, and the share of choices that were dropped, over all layers. */
+enum loss_sum { SUM_LOSS, SUM_AUX_LOSS, SUM_EXPERT_LOAD, SUM_DROPPED, N_LOSS_SUMS };
+
 struct exec_hooks {
     void *self;
     /* Write the tokens and targets ((B,T) int32) of a microbatch; either may be NULL when this rank does not need
@@ -36,7 +40,7 @@ struct exec {
     const struct arena *arenas;          /* [N_ROLES] */
     const struct device *device;
     struct exec_hooks hooks;
-    /* Device memory: the sum of the loss over this rank's microbatches, 0 if none. NULL (CPU only): `loss`. */
+    /* Device memory: sums over this rank's microbatches, 0 if none, [N_LOSS_SUMS]. NULL (CPU only): `sums`. */
     double *loss_at;
     bool watched;                        /* arenas' high-water marks are measured */
     bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
@@ -47,7 +51,7 @@ struct exec {
     int64_t micro;                       /* sequences of a microbatch */
     double loss_weight, loss_scale;
     /* results of exec_run */
-    double loss;                         /* where loss_at is NULL: the sum that it says */
+    double sums[N_LOSS_SUMS];            /* where loss_at is NULL: what it says */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
     double transfer_s;                   /* waiting for neighbours: the bubble, and the wire */
     /* by step of the program, over all steps of training so far (ROW_FORWARD .. ROW_BACKWARD_WEIGHT); of a fused pair:

@@ -216,6 +216,18 @@ static bool reads_slot(const struct lower *l, int slot) {
 /* A value that somebody else writes before forward starts: data, or a neighbour's activations. */
 static int external(struct lower *l, int slot) { return slot_value(l, slot, TAPE_F, -1); }
 
+/* Numbers of a step that add to the loss. Of ranks that have seen the same, one counts them. */
+static void find_losses(struct lower *l, const struct step *s) {
+    struct chunk *k = l->k;
+    for (int i = 0; i < s->n_out; i++) {
+        if (!(s->op->loss_out >> i & 1)) continue;
+        if (!mesh_speaks(shape_cuts(&l->p->slots[s->in[0]].type.shape), &l->p->place)) continue;
+        int value = lower_touch(l, l->activation[s->out[i]], TAPE_F, k->tapes[TAPE_F].n);
+        k->losses = table_grow(k->losses, k->n_losses, sizeof *k->losses);
+        k->losses[k->n_losses++] = (struct loss_value){value, l->p->slots[s->out[i]].type.dtype};
+    }
+}
+
 static void lower_forward(struct lower *l, int in, int out) {
     struct chunk *k = l->k;
     const struct program *p = l->p;
@@ -230,6 +242,7 @@ static void lower_forward(struct lower *l, int in, int out) {
     if (out >= 0) k->out = lower_touch(l, l->activation[out], TAPE_F, k->tapes[TAPE_F].n);
     if (p->loss >= 0 && l->producer[p->loss] >= 0)
         k->loss = lower_touch(l, l->activation[p->loss], TAPE_F, k->tapes[TAPE_F].n);
+    for (int i = 0; i < l->n_steps; i++) find_losses(l, &p->steps[l->steps[i]]);
 }
 
 /* Which tape the training step's loss comes from: read when that tape has ended. */
@@ -333,5 +346,6 @@ void chunk_fini(struct chunk *k) {
     for (enum tape_kind t = 0; t < N_TAPES; t++) free(k->tapes[t].rows);
     free(k->values);
     free(k->storages);
+    free(k->losses);
     chunk_init(k);
 }

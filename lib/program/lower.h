@@ -53,6 +53,8 @@ struct storage { int64_t bytes, offset; enum role role; struct row_time birth, d
 enum frame_class { FRAME_FB, FRAME_FW, FRAME_BW, N_FRAMES, SCRATCH };
 enum frame_class storage_class(const struct storage *);
 
+struct loss_value { int value; enum dtype dtype; };
+
 struct chunk {
     struct tape tapes[N_TAPES];
     int n_values, n_storages;
@@ -60,6 +62,8 @@ struct chunk {
     struct storage *storages;
     int in, out, din, dout;            /* values that cross the chunk's edge; NO_VALUE: none */
     int tokens, targets, loss;
+    int n_losses;                      /* what other steps add to the loss (op->loss_out), where this rank counts it: */
+    struct loss_value *losses;         /* there at the end of tape F */
     enum tape_kind loss_tape;          /* at its end there is the loss, in training (all_in_backward); else TAPE_F */
     int64_t frame_bytes[N_FRAMES];                 /* of one microbatch; role act */
     int64_t scratch_bytes[N_TAPES][N_ROLES];       /* packed over the tape's rows, each role by itself */

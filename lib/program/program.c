@@ -111,7 +111,7 @@ static void infer_reduce(struct program *p) {
         unsigned seen = cuts_seen(p, s);
         for (int k = 0; k < s->n_weight; k++) {
             struct param *w = &p->params[s->weight[k]];
-            w->reduce |= seen & ~shape_cuts(&w->type.shape);
+            w->reduce |= mesh_cuts_beyond(seen, shape_cuts(&w->type.shape));
         }
     }
 }

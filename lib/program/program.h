@@ -41,6 +41,7 @@ struct param {
     enum dtype state_dtype;    /* of moments and master weights */
     bool master;               /* a state_dtype copy of the weights is kept, because `type` is less precise */
     double init_std, init_constant;   /* init_constant + init_std x a standard normal of the global element */
+    bool precise;              /* stays in full precision whatever the model computes in (a router's weight) */
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
     bool present;              /* some step of this rank uses it */
     bool cache;                /* not learned: what decode/ keeps from token to token. Zero at first, never saved */
@@ -98,6 +99,9 @@ static inline enum dtype param_saved_dtype(const struct param *w, enum state_arr
     return w->master || a != STATE_WEIGHT ? w->state_dtype : w->type.dtype;
 }
 
+/** The axis of the mesh over whose ranks the param is the same: they sum its gradient, and may shard it. */
+static inline enum mesh_axis param_replicas(const struct param *w) { return mesh_replicas(w->reduce); }
+
 /** Own elements: what this rank updates. Address of the first, in weight and in gradient. */
 void *param_own_weight(const struct param *);
 void *param_own_grad(const struct param *);
@@ -121,7 +125,7 @@ int program_insert(struct program *, int at, const struct step *);
  *
  *  A gradient adds up over what the step that uses the param sees. Where an axis of the mesh has cut that, but not the
  *  param itself, each rank has a part of the sum:
- *      reduce(w) = union over the steps that use w of  cuts(inputs, outputs) - cuts(w)
+ *      reduce(w) = union over the steps that use w of  cuts(inputs, outputs) - cuts(w)          (mesh_cuts_beyond)
  *  and what is neither cut nor divided into shards is the same on all ranks of an axis: the first of them counts it.
  *  @errors E_CONFIG from the ops  @collective{none} */
 enum status program_infer(struct program *);

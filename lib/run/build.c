@@ -4,6 +4,7 @@
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/linear.h"
 #include "lib/ops/linear_cross_entropy.h"
+#include "lib/ops/moe/moe_route.h"
 #include <stdio.h>
 
 /* ---- types ---- */
@@ -15,7 +16,8 @@ static struct axis axis_of(const struct plan *c, char tag) {
     if (tag == 'H') return axis_whole('H', c->heads);
     if (tag == 'D') return axis_whole('D', c->hidden / c->heads);
     if (tag == 'J') return axis_whole('J', plan_kv_heads(c));
-    if (tag == 'K') return axis_whole('K', plan_ffn(c));
+    if (tag == 'K' || tag == 'F') return axis_whole(tag, plan_ffn(c));
+    if (tag == 'E') return axis_whole('E', c->experts);
     if (tag == 'V') return (struct axis){.tag = 'V', .n = plan_vocab_rows(c, 1), .global = c->vocab};
     return axis_whole(tag, tag - '0');
 }
@@ -51,12 +53,19 @@ static void add_outputs(struct builder *b, struct step *s, const char *name) {
     }
 }
 
+static struct moe_rule moe_rule(const struct plan *p) {
+    int64_t k = p->experts_per_token, group = plan_moe_group(p);
+    return (struct moe_rule){.experts = p->experts, .k = k, .group = group, .aux = p->aux_loss, .z = p->z_loss,
+                             .places = moe_places(p->capacity, group, k, p->experts)};
+}
+
 static void set_rule(const struct plan *plan, struct step *s, const char *site) {
     struct dropout_rule *dropout = step_dropout(s);
     if (dropout) dropout->stream = rng_stream(site);
     if (s->op->rule == RULE_ATTENTION) s->attention.core = (enum attention_core)plan->attention_core;
     if (s->op->rule == RULE_HEAD) s->head.rows = plan->loss_chunk;
     if (s->op->rule == RULE_ROPE) s->rope.theta = (double)plan->rope_theta;
+    if (s->op->rule == RULE_MOE) s->moe = moe_rule(plan);
 }
 
 int build_step(struct builder *b, const struct op *op, const char *name, struct inputs in) {

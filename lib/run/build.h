@@ -2,7 +2,7 @@
  * opened last, and axes by letter, so that a technique can speak of "heads" and not of "dimension 1 of the qkv weight".
  *
  *   B sequences   T positions   C channels   H heads   J heads of keys and values   D channels of a head
- *   K hidden units of the MLP   V vocabulary   1 to 9: of that length */
+ *   K hidden units of the MLP   F those of an expert   E experts   V vocabulary   1 to 9: of that length */
 #ifndef TRIVIUM_RUN_BUILD_H
 #define TRIVIUM_RUN_BUILD_H
 
@@ -39,6 +39,11 @@ int build_tokens(struct builder *, const char *block);
 /** Append the head of a language model, and its loss: cross entropy of x (B,T,C), normalised, with `table` (V,C). With
  *  loss-chunk one step, so that logits exist only for a chunk of tokens at a time. In the block of that name. */
 void build_head(struct builder *, int x, int table);
+
+/** Append a mixture of experts in place of an MLP (build_moe.c): each token of h (B,T,C) goes through some of the
+ *  experts. gated: an expert's hidden units are swiglu's, else gelu's. down_std: initial deviation of what leads back
+ *  to the residual. @return the slot of the experts' weighted sum (B,T,C) */
+int build_experts(struct builder *, int h, bool gated, double down_std);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 #include "lib/run/combine.h"
 
 static bool is_partial(const struct param *w, enum mesh_axis axis) {
-    return axis != AXIS_DP && w->present && w->own_n > 0 && w->reduce >> axis & 1;
+    return axis != param_replicas(w) && w->present && w->own_n > 0 && w->reduce >> axis & 1;
 }
 
 static enum status combine_over(struct run *r, enum mesh_axis axis) {

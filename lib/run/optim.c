@@ -43,7 +43,7 @@ enum status optim_non_finite(struct run *r, bool *found) {
     struct reduce_buffer *buffers = buffers_new(r);
     if (!buffers) return FAIL(E_MEMORY, "no memory for a table of %d gradients", r->program.n_params);
     int n = own_gradients(r, false, buffers);
-    buffers[n++] = (struct reduce_buffer){&r->scalars[SCALAR_LOSS], FP64, 1};
+    buffers[n++] = (struct reduce_buffer){&r->scalars[SCALAR_LOSS], FP64, 1 + SUM_AUX_LOSS};
     enum status status = reduce_non_finite(r->device, buffers, n, &r->scalars[SCALAR_OVERFLOW], r->reduce_work);
     free(buffers);
     TRY(status);

@@ -29,6 +29,22 @@ static const struct option OPTIONS[] = {
     {"ffn", OPTION_INT, "0", 0, 1e7, NULL, "channels", "hidden units of the MLP; 0: 4 hidden", "model", AT(ffn)},
     {"rope-theta", OPTION_INT, "10000", 2, 1e12, NULL, "", "llama: base of the angles of rotary positions", "model",
      AT(rope_theta)},
+    {"experts", OPTION_INT, "0", 0, 1e6, NULL, "",
+     "experts of each layer, in place of one MLP; a router sends each token to some of them; 0: a dense MLP", "model",
+     AT(experts)},
+    {"experts-per-token", OPTION_INT, "2", 1, 1e6, NULL, "", "experts that a token is sent to", "model",
+     AT(experts_per_token)},
+    {"moe-group", OPTION_INT, "0", 0, 16777216, NULL, "tokens",
+     "neighboring tokens of a sample that compete for the places of an expert; 0: seq, at most 256", "model",
+     AT(moe_group)},
+    {"capacity", OPTION_REAL, "1.25", 0, 1e6, NULL, "",
+     "places of an expert in a group: capacity x group x experts-per-token / experts, rounded up; tokens beyond are "
+     "dropped; 0: none is, at experts / experts-per-token times the memory",
+     "model", AT(capacity)},
+    {"aux-loss", OPTION_REAL, "0.01", 0, 1e6, NULL, "", "weight of the loss that evens out the load of experts",
+     "model", AT(aux_loss)},
+    {"z-loss", OPTION_REAL, "0.001", 0, 1e6, NULL, "", "weight of the loss that keeps the router's logits small",
+     "model", AT(z_loss)},
     {"seq", OPTION_INT, NULL, 1, 1e9, NULL, "tokens", "sequence length", "model", AT(seq)},
     {"vocab", OPTION_INT, NULL, 1, 2e9, NULL, "tokens", "vocabulary; the preset's, else the data's (256 for text)",
      "model", AT(vocab)},
@@ -81,6 +97,9 @@ static const struct option OPTIONS[] = {
     {"cp-heads", OPTION_INT, "1", 1, 1e6, NULL, "ranks",
      "of cp's ranks, so many neighbors shard heads, and the rest is a ring, or gathers (USP); divides cp",
      "parallelism", AT(mesh.cp_heads)},
+    {"ep", OPTION_INT, "1", 1, 1e6, NULL, "ranks",
+     "expert parallel size: so many neighbors of the dp x cp replicas shard the experts; adds no ranks", "parallelism",
+     AT(mesh.ep)},
     {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(mesh.pp)},
     {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: size of a gradient bucket", "parallelism",
      AT(bucket_mb)},
@@ -293,6 +312,21 @@ enum status plan_settle_device(struct plan *p) {
     return OK;
 }
 
+static enum status check_experts(const struct plan *p) {
+    if (p->experts == 0) return OK;
+    if (p->experts_per_token > p->experts)
+        return FAIL(E_CONFIG, "experts-per-token=%" PRId64 " is more than experts=%" PRId64 "; use at most that",
+                    p->experts_per_token, p->experts);
+    if (p->device == PLAN_DEVICE_CUDA)
+        return FAIL(E_CONFIG, "experts=%" PRId64 " has no kernels for device=cuda yet; use --device cpu", p->experts);
+    if (plan_is_asynchronous(p))
+        return FAIL(E_CONFIG,
+                    "experts=%" PRId64 " have losses of every stage, which an asynchronous schedule cannot give to "
+                    "one step; use schedule=1f1b",
+                    p->experts);
+    return OK;
+}
+
 enum status plan_settle(struct plan *p, int world) {
     TRY(plan_settle_device(p));
     if (p->hidden % p->heads)
@@ -301,6 +335,7 @@ enum status plan_settle(struct plan *p, int world) {
     if (p->heads % plan_kv_heads(p))
         return FAIL(E_CONFIG, "kv-heads=%" PRId64 " does not divide heads=%" PRId64 "; use one of %s", p->kv_heads,
                     p->heads, plan_divisors(p->heads, 256));
+    TRY(check_experts(p));
     TRY(settle_world(p, world));
     TRY(settle_batch(p));
     TRY(check_countable(p));

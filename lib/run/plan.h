@@ -38,6 +38,9 @@ struct plan {
     char model[OPTION_TEXT_MAX], arch_name[OPTION_TEXT_MAX];
     int64_t layers, hidden, heads, seq, vocab;
     int64_t kv_heads, ffn, rope_theta;   /* 0 of the first two: plan_kv_heads, plan_ffn */
+    int64_t experts, experts_per_token;  /* experts 0: a dense MLP */
+    int64_t moe_group;                   /* 0: plan_moe_group */
+    double capacity, aux_loss, z_loss;
     double dropout;
     int attention;
     int tie;                             /* the head's matrix is the embedding's */
@@ -113,6 +116,11 @@ static inline int64_t plan_replica_ranks(const struct plan *p) {
  *  of the MLP. */
 static inline int64_t plan_kv_heads(const struct plan *p) { return p->kv_heads ? p->kv_heads : p->heads; }
 static inline int64_t plan_ffn(const struct plan *p) { return p->ffn ? p->ffn : 4 * p->hidden; }
+
+/** Tokens that compete for the places of an expert. What the plan does not say depends on no layout. */
+static inline int64_t plan_moe_group(const struct plan *p) {
+    return p->moe_group ? p->moe_group : p->seq < 256 ? p->seq : 256;
+}
 
 /** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
 enum dtype plan_dtype(const struct plan *);

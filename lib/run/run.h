@@ -43,7 +43,10 @@ typedef void rewrite_watcher(void *self, const char *name, const struct program 
 
 /* Numbers that a step makes and uses on the device (doubles). The host reads copies of some, after the step. */
 enum run_scalar {
-    SCALAR_LOSS,         /* mean loss a token of the global batch, once it is summed over the mesh */
+    SCALAR_LOSS,         /* mean loss a token of the global batch, once it is summed over the mesh; the other sums */
+    SCALAR_AUX_LOSS = SCALAR_LOSS + SUM_AUX_LOSS,    /* of exec follow it */
+    SCALAR_EXPERT_LOAD = SCALAR_LOSS + SUM_EXPERT_LOAD,
+    SCALAR_DROPPED = SCALAR_LOSS + SUM_DROPPED,
     SCALAR_SQUARES,      /* sum of the squares of all gradients, as they lie (scaled) */
     SCALAR_NORM, SCALAR_MULTIPLIER,   /* what adamw_decide makes of it */
     SCALAR_OVERFLOW,     /* fp16: is any gradient not finite? */
@@ -103,6 +106,9 @@ struct run {
     /* results of the last step that was finished */
     int64_t n_done;                      /* steps finished */
     double loss, grad_norm, clip_factor, lr;   /* of a skipped step norm and factor are NaN: not computed */
+    /* With experts (moe_route.h): what the routers' losses are of the loss; the mean over groups and layers of what an
+     * expert gets at most, by the mean; and the share of choices that were dropped. Else 0. */
+    double aux_loss, expert_load, dropped;
     double loss_scale;                   /* of this step's gradients; exec.loss_scale is the next step's */
     bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */

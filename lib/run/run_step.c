@@ -116,7 +116,10 @@ enum status run_step_finish(struct run *r) {
     TRY(run_wait(r, &step->mark, what));
     if (r->exec.stopwatch) TRY(stopwatch_collect(r->exec.stopwatch));
     r->n_started--;
-    r->loss = step->scalars[SCALAR_LOSS];
+    r->aux_loss = step->scalars[SCALAR_AUX_LOSS];
+    r->loss = step->scalars[SCALAR_LOSS] + r->aux_loss;
+    r->expert_load = step->scalars[SCALAR_EXPERT_LOAD] / (double)r->plan.layers;
+    r->dropped = step->scalars[SCALAR_DROPPED] / (double)r->plan.layers;
     r->grad_norm = step->skipped ? NAN : step->scalars[SCALAR_NORM];
     r->clip_factor = step->skipped ? NAN : optim_clip_factor(r->grad_norm, r->plan.clip);
     r->lr = step->lr;

@@ -17,6 +17,7 @@ bool run_overlaps(const struct run *r) {
 static enum status note_health(struct run *r, const struct step_record *s) {
     if (r->may_skip) return OK;
     TRY(reduce_add(r->device, r->health, &s->on_device[SCALAR_LOSS], FP64));
+    if (r->plan.experts) TRY(reduce_add(r->device, r->health, &s->on_device[SCALAR_AUX_LOSS], FP64));
     return reduce_add(r->device, r->health, &s->on_device[SCALAR_SQUARES], FP64);
 }
 
@@ -59,11 +60,13 @@ static enum status apply(struct run *r, const struct step_record *s) {
     return run_emit(r, EVENT_PARAM_PUBLISH);
 }
 
-/* The last stage has the loss; of ranks that have the same one (tp's), one speaks. Every rank learns it. */
+/* The last stage has the loss; of ranks that have the same one (tp's), one speaks. Every rank learns it, and what
+ * stages have added to it (where each is counted by one rank already: chunk.losses). */
 enum status update_sum_loss(struct run *r, struct step_record *s) {
     double *loss = &s->on_device[SCALAR_LOSS];
     if (!program_counts_loss(&r->program)) TRY(r->device->clear(r->device, loss, sizeof *loss));
-    TRY(comm_all_reduce_start(r->mesh.group[AXIS_MESH], loss, 1, FP64, COMM_SUM, &s->loss));
+    int n = r->plan.experts ? N_LOSS_SUMS : 1;                       /* those of a dense model are zero */
+    TRY(comm_all_reduce_start(r->mesh.group[AXIS_MESH], loss, n, FP64, COMM_SUM, &s->loss));
     return run_overlaps(r) ? OK : comm_wait(&s->loss);
 }
 

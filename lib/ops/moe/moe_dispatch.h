@@ -1,0 +1,28 @@
+/* Tokens to their places, and what experts made of them back. Each is the other's transpose.
+ *
+ *   dispatch   out[e, row] = x[t] where a choice of t has place `row` of expert e; zero where no choice has
+ *              dx[t] = sum_j dout[place of j]                                    over choices that were not dropped
+ *   combine    out[t] = sum_j gate[t,j] y[place of j]                            the same
+ *              dy[place of j] = gate[t,j] dout[t]      dgate[t,j] = sum_c y[place of j, c] dout[t,c]
+ *
+ * dispatch   in[0] x (B,T,C)   in[1] picks (B,T,k)   out[0] (E,P,R,C)
+ * combine    in[0] y (E,P,R,C)   in[1] picks   in[2] gates (B,T,k), in the accumulator's dtype   out[0] (B,T,C)
+ *
+ * E experts, P sending ranks, of which each has itself here (ep/ exchanges P for E), R rows: S places of each group
+ * (moe_route.h). Sizes do not depend on the data: an empty place is a row of zeros. Sums are over j = 1 .. k in order,
+ * those over channels in lanes. Source: Lepikhin et al. 2020, "GShard". */
+#ifndef TRIVIUM_OPS_MOE_MOE_DISPATCH_H
+#define TRIVIUM_OPS_MOE_MOE_DISPATCH_H
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_moe_dispatch, op_moe_combine;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,28 @@
+#include "lib/ops/moe/moe_logits.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+
+static enum status moe_logits_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct type *x = call->in[0].type, *w = call->weight[0].type;
+    TRY(shape_expect_tags(call, 0, "BTC"));
+    if (w->shape.n_axes != 2 || !axis_same(&w->shape.axis[1], &x->shape.axis[2]))
+        return shape_refuse(call, "the weight is not one row of channels per expert");
+    if (w->dtype != dtype_accumulator(x->dtype)) return shape_refuse(call, "the weight is not kept in full precision");
+    out[0] = *x;
+    out[0].dtype = w->dtype;
+    out[0].shape.axis[2] = w->shape.axis[0];
+    return OK;
+}
+
+DECLARE_KERNELS_FBW(moe_logits, cpu);
+
+const struct op op_moe_logits = {
+    .name = "moe_logits",
+    .shape = moe_logits_shape,
+    .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
+    .has_backward_input = true,
+    .has_backward_weight = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(moe_logits, cpu)},
+};

@@ -1,0 +1,63 @@
+#include "lib/ops/moe/moe_route.h"
+#include "lib/ops/cost.h"
+#include "lib/ops/kernels.h"
+#include "lib/ops/shapes.h"
+#include <inttypes.h>
+#include <math.h>
+
+int64_t moe_places(double capacity, int64_t group, int64_t k, int64_t experts) {
+    double places = ceil(capacity * (double)group * (double)k / (double)experts);
+    return capacity > 0 && places < (double)group ? (int64_t)places : group;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+/* Groups are whole on each rank: every run of positions begins and ends at a multiple of g. */
+static enum status expect_whole_groups(const struct call *call, const struct axis *t) {
+    int64_t g = call->step->moe.group, run = common_divisor(t->n, t->turn);
+    if (run % g == 0 && t->first % g == 0 && t->jump % g == 0) return OK;
+    return FAIL(E_CONFIG,
+                "%s: moe-group=%" PRId64 " does not divide the run of %" PRId64
+                " tokens of a sample that a rank holds; use moe-group %" PRId64,
+                call->step->op->name, g, run, common_divisor(g, run));
+}
+
+static enum status moe_route_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct moe_rule *rule = &call->step->moe;
+    const struct type *logits = call->in[0].type;
+    TRY(shape_expect_tags(call, 0, "BTE"));
+    if (rule->k < 1 || rule->k > logits->shape.axis[2].n)
+        return shape_refuse(call, "a token cannot go to more experts than there are");
+    TRY(expect_whole_groups(call, &logits->shape.axis[1]));
+    out[0] = out[1] = *logits;
+    out[0].shape.axis[2] = out[1].shape.axis[2] = axis_whole('k', rule->k);
+    out[1].dtype = INT32;
+    out[2] = (struct type){dtype_accumulator(logits->dtype), {1, {axis_whole('3', MOE_SUMS)}}};
+    return OK;
+}
+
+/* Each group's own: three rows of experts, and forward its sums. */
+static int64_t moe_route_work(const struct call *call, enum row_kind kind) {
+    const struct type *logits = call->in[0].type;
+    int64_t E = logits->shape.axis[2].n, groups = type_n(logits) / E / call->step->moe.group;
+    int64_t numbers = 3 * E + (kind == ROW_BACKWARD_INPUT ? 0 : MOE_SUMS);
+    return groups * numbers * (int64_t)dtype_size(dtype_accumulator(logits->dtype));
+}
+
+DECLARE_KERNELS_FB(moe_route, cpu);
+
+const struct op op_moe_route = {
+    .name = "moe_route",
+    .rule = RULE_MOE,
+    .shape = moe_route_shape,
+    .needs = {.bi_in = IN(0), .bi_out = OUT(1)},
+    .no_grad_out = OUT(1) | OUT(2),
+    .out_name = {[1] = "picks", "sums"},
+    .kept_out = OUT(0) | OUT(1) | OUT(2),
+    .loss_out = OUT(2),
+    .backward_over_in = true,
+    .has_backward_input = true,
+    .work = moe_route_work,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(moe_route, cpu)},
+};

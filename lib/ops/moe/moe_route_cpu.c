@@ -1,0 +1,137 @@
+/* Top-k of the softmax, places by the dropping rule, and the two losses. See moe_route.h. */
+#include "lib/ops/cpu.h"
+#include "lib/ops/exp.h"
+#include "lib/ops/moe/moe_route.h"
+
+kernel CPU(moe_route_forward), CPU(moe_route_backward_input);
+
+/* S places, and N = loss_weight (backward: x loss_scale). */
+struct sizes { int64_t E, k, g, groups, S; real N; };
+static struct sizes sizes_of(const struct call *call) {
+    const struct moe_rule *rule = &call->step->moe;
+    int64_t E = call->in[0].type->shape.axis[2].n, tokens = type_n(call->in[0].type) / E;
+    return (struct sizes){E, rule->k, rule->group, tokens / rule->group, rule->places, (real)call->loss_weight};
+}
+
+/* P[e] of a token; returns lse. */
+static real softmax(const elem *logits, real *P, int64_t E) {
+    real max = load(logits[0]), sum = 0;
+    for (int64_t e = 1; e < E; e++) max = load(logits[e]) > max ? load(logits[e]) : max;
+    for (int64_t e = 0; e < E; e++) sum += P[e] = real_exp(load(logits[e]) - max);
+    for (int64_t e = 0; e < E; e++) P[e] /= sum;
+    return max + (real)log(sum);
+}
+
+/* The largest logit that none of the n choices before took. */
+static int32_t choose(const elem *logits, int64_t E, const int32_t *before, int64_t n) {
+    int32_t best = -1;
+    for (int32_t e = 0; e < E; e++) {
+        bool taken = false;
+        for (int64_t i = 0; i < n; i++) taken = taken || before[i] == e;
+        if (!taken && (best < 0 || load(logits[e]) > load(logits[best]))) best = e;
+    }
+    return best;
+}
+
+static int64_t expert_of(int32_t pick, int64_t S) { return pick < 0 ? -1 - (int64_t)pick : pick / S; }
+
+/* Experts become places. count: exact, as a group has less than 2^24 tokens. @return choices that were dropped */
+static int64_t give_places(const struct sizes *s, int32_t *picks, real *count) {
+    int64_t dropped = 0;
+    for (int64_t e = 0; e < s->E; e++) count[e] = 0;
+    for (int64_t j = 0; j < s->k; j++)
+        for (int64_t t = 0; t < s->g; t++) {
+            int32_t *pick = &picks[t * s->k + j], e = *pick;
+            int64_t place = (int64_t)count[e]++;
+            dropped += place >= s->S;
+            *pick = place < s->S ? (int32_t)(e * s->S + place) : -1 - e;
+        }
+    return dropped;
+}
+
+/* ---- forward ---- */
+/* Experts of one token, and their gates; mean += P / g. Returns lse. */
+static real route_token(const struct sizes *s, const elem *logits, elem *gates, int32_t *picks, real *P, real *mean) {
+    real lse = softmax(logits, P, s->E), sum = 0;
+    for (int64_t j = 0; j < s->k; j++) {
+        picks[j] = choose(logits, s->E, picks, j);
+        sum += P[picks[j]];
+    }
+    for (int64_t j = 0; j < s->k; j++) gates[j] = store(s->k > 1 ? P[picks[j]] / sum : P[picks[j]]);
+    for (int64_t e = 0; e < s->E; e++) mean[e] += P[e] / (real)s->g;
+    return lse;
+}
+
+static void route_group(const struct call *call, const struct sizes *s, int64_t group, real *work) {
+    const elem *logits = (const elem *)call->in[0].data + group * s->g * s->E;
+    elem *gates = (elem *)call->out[0].data + group * s->g * s->k;
+    int32_t *picks = (int32_t *)call->out[1].data + group * s->g * s->k;
+    real *P = work, *mean = P + s->E, *count = mean + s->E, *sums = count + s->E, squares = 0, balance = 0, most = 0;
+    for (int64_t e = 0; e < s->E; e++) mean[e] = 0;
+    for (int64_t t = 0; t < s->g; t++) {
+        real lse = route_token(s, logits + t * s->E, gates + t * s->k, picks + t * s->k, P, mean);
+        squares += lse * lse;
+    }
+    int64_t dropped = give_places(s, picks, count);
+    for (int64_t e = 0; e < s->E; e++) {
+        balance += count[e] / (real)(s->g * s->k) * mean[e];
+        most = count[e] > most ? count[e] : most;
+    }
+    real share = (real)s->g * s->N;                                  /* of the global batch's tokens */
+    sums[0] = (real)call->step->moe.aux * (real)s->E * share * balance + (real)call->step->moe.z * s->N * squares;
+    sums[1] = share * most * (real)s->E / (real)(s->g * s->k);
+    sums[2] = s->N * (real)dropped / (real)s->k;
+}
+
+enum status CPU(moe_route_forward)(const struct call *call) {
+    struct sizes s = sizes_of(call);
+    real *work = call->work, *sums = call->out[2].data;
+    int64_t stride = 3 * s.E + MOE_SUMS;
+#pragma omp parallel for
+    for (int64_t group = 0; group < s.groups; group++) route_group(call, &s, group, work + group * stride);
+    for (int i = 0; i < MOE_SUMS; i++) {
+        double sum = 0;
+        for (int64_t group = 0; group < s.groups; group++) sum += work[group * stride + 3 * s.E + i];
+        sums[i] = (real)sum;
+    }
+    return OK;
+}
+
+/* ---- backward ---- */
+/* dP += what the gates' gradients say of it.  gate_j = P_j / sum:  dP_j += (dgate_j - sum_i dgate_i gate_i) / sum */
+static void gates_backward(const struct sizes *s, const int32_t *picks, const elem *dgates, const real *P, real *dP) {
+    real sum = 0, mean = 0;
+    for (int64_t j = 0; j < s->k; j++) sum += P[expert_of(picks[j], s->S)];
+    for (int64_t j = 0; j < s->k; j++) mean += load(dgates[j]) * P[expert_of(picks[j], s->S)] / sum;
+    for (int64_t j = 0; j < s->k; j++)
+        dP[expert_of(picks[j], s->S)] += s->k > 1 ? (load(dgates[j]) - mean) / sum : load(dgates[j]);
+}
+
+static void group_backward(const struct call *call, const struct sizes *s, int64_t group, real *work) {
+    const struct moe_rule *rule = &call->step->moe;
+    const int32_t *picks = (const int32_t *)call->out[1].data + group * s->g * s->k;
+    const elem *logits = (const elem *)call->in[0].data + group * s->g * s->E;
+    const elem *dgates = (const elem *)call->dout[0].data + group * s->g * s->k;
+    elem *dlogits = (elem *)call->din[0].data + group * s->g * s->E;
+    real *P = work, *count = P + s->E, *dP = count + s->E, per_choice = (real)s->E * s->N / (real)(s->g * s->k);
+    int add = accumulates(call, 0);
+    for (int64_t e = 0; e < s->E; e++) count[e] = 0;
+    for (int64_t i = 0; i < s->g * s->k; i++) count[expert_of(picks[i], s->S)]++;
+    for (int64_t t = 0; t < s->g; t++, logits += s->E, dlogits += s->E, dgates += s->k, picks += s->k) {
+        real lse = softmax(logits, P, s->E), dot = 0;
+        for (int64_t e = 0; e < s->E; e++) dP[e] = (real)rule->aux * per_choice * count[e];
+        gates_backward(s, picks, dgates, P, dP);
+        for (int64_t e = 0; e < s->E; e++) dot += dP[e] * P[e];
+        for (int64_t e = 0; e < s->E; e++)
+            put(dlogits + e, P[e] * (dP[e] - dot + 2 * (real)rule->z * s->N * lse), add);
+    }
+}
+
+enum status CPU(moe_route_backward_input)(const struct call *call) {
+    struct sizes s = sizes_of(call);
+    real *work = call->work;
+    s.N *= (real)call->loss_scale;
+#pragma omp parallel for
+    for (int64_t group = 0; group < s.groups; group++) group_backward(call, &s, group, work + group * 3 * s.E);
+    return OK;
+}
