@@ -92,6 +92,12 @@ static void remember_keys(struct program *p) {
     }
 }
 
+/* A token has no company, and finds a place at each of its experts: as in training with capacity 0. */
+static void drop_no_token(struct program *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].op->rule == RULE_MOE) p->steps[i].moe.group = p->steps[i].moe.places = 1;
+}
+
 static void learn_nothing(struct program *p) {
     p->forward_only = true;
     for (int i = 0; i < p->n_params; i++) {
@@ -124,6 +130,7 @@ static enum status decode_rewrite(const struct plan *plan, struct program *p) {
     TRY(refuse_cut_sequence(p));
     TRY(end_with_logits(p));
     remember_keys(p);
+    drop_no_token(p);
     learn_nothing(p);
     return decode_move(p, 0, plan->prefill > 1 ? plan->prefill : 1);
 }

@@ -7,6 +7,9 @@
  * Formula: the loss is the sum over all tokens / (global tokens). Every rank scales its loss by the *global* count
  * (call->loss_weight). So gradients are summed and never averaged:
  *     g = sum_r g_r,   g_r = d/dw  1/(B T)  sum over r's tokens of loss(token)
+ * With ep/, the replicas of an expert are fewer: a gradient is summed over those that hold the same weight
+ * (param_replicas).
+ *
  * Averaging per-rank means, as loss.mean() and DistributedDataParallel do, is the same only if all ranks have equal
  * numbers of tokens.
  *
@@ -42,7 +45,8 @@ static enum status dp_cost(const struct plan *plan, const struct compiled *c, st
 /* ---- events ---- */
 static enum status dp_grad_ready(struct run *r, void *self, const struct event *e) {
     if (!e->final) return OK;           /* more microbatches, or another use of a tied weight, follow */
-    return dp_bucket_ready(self, e->param, r->arenas[ROLE_GRAD].base, r->mesh.group[AXIS_DP]);
+    enum mesh_axis axis = param_replicas(&r->program.params[e->param]);
+    return dp_bucket_ready(self, e->param, r->arenas[ROLE_GRAD].base, r->mesh.group[axis]);
 }
 
 static enum status dp_backward_end(struct run *r, void *self, const struct event *e) {

@@ -20,15 +20,15 @@
 
 static int64_t grad_end(const struct param *w) { return w->grad_offset + type_bytes(&w->grad_type); }
 
-/* Does this param still fit? One all-reduce has one dtype. */
+/* Does this param still fit? One all-reduce has one dtype and one group. */
 static bool has_room(const struct dp_bucket *b, const struct param *w, int64_t bytes) {
-    return b->bytes < bytes && b->dtype == w->grad_type.dtype;
+    return b->bytes < bytes && b->dtype == w->grad_type.dtype && b->axis == param_replicas(w);
 }
 
 static struct dp_bucket *bucket_new(struct dp_buckets *d, int param, const struct param *w) {
     d->bucket = table_grow(d->bucket, d->n, sizeof *d->bucket);
     struct dp_bucket *b = &d->bucket[d->n++];
-    *b = (struct dp_bucket){.last = param, .dtype = w->grad_type.dtype};
+    *b = (struct dp_bucket){.last = param, .dtype = w->grad_type.dtype, .axis = param_replicas(w)};
     return b;
 }
 
@@ -82,7 +82,7 @@ enum status dp_buckets_finish(struct dp_buckets *d) {
 void dp_buckets_bill(const struct dp_buckets *d, const struct mesh_place *place, struct bill *bill) {
     for (int i = 0; i < d->n; i++) {
         const struct dp_bucket *b = &d->bucket[i];
-        bill_exchange(bill, place, (struct exchange){.axis = AXIS_DP, .op = COMM_ALL_REDUCE,
+        bill_exchange(bill, place, (struct exchange){.axis = b->axis, .op = COMM_ALL_REDUCE,
                                                      .count = b->bytes / (int64_t)dtype_size(b->dtype),
                                                      .dtype = b->dtype, .when = BEHIND_BACKWARD});
     }

@@ -10,6 +10,7 @@ struct dp_bucket {
     int first, last, n_params;
     int64_t offset, bytes;
     enum dtype dtype;
+    enum mesh_axis axis;            /* over which its params are the same */
     int n_ready;                    /* gradients that are final in this step */
     struct comm_request request;
 };
@@ -27,7 +28,7 @@ enum status dp_bucket_ready(struct dp_buckets *, int param, void *grad_base, con
  *  bucket was never completed */
 enum status dp_buckets_finish(struct dp_buckets *);
 
-/** Bills the all-reduces of a step: one per bucket over AXIS_DP, after backward. place: of the billed rank. */
+/** Bills the all-reduces of a step: one per bucket over its axis, after backward. place: of the billed rank. */
 void dp_buckets_bill(const struct dp_buckets *, const struct mesh_place *, struct bill *);
 
 #endif

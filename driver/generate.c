@@ -59,8 +59,8 @@ static const struct option OPTIONS[] = {
 /* Options of a training run that mean the same here. The sizes may be repeated; others than the checkpoint's are
  * refused. */
 static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "ffn", "rope-theta", "seq", "vocab",
-                                     "tie", "tokenizer", "precision", "threads", "comm-timeout", "check-collectives",
-                                     "log"};
+                                     "tie", "experts", "experts-per-token", "tokenizer", "precision", "threads",
+                                     "comm-timeout", "check-collectives", "log"};
 /* Tokens of a prompt that are read at once: enough to use a weight often, few enough to keep their scores. */
 enum { PREFILL = 64 };
 

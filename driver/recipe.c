@@ -1,11 +1,12 @@
 /* The one place that knows all techniques and models. To add one: include it, and put it in the list. The order is that
- * of rewriting: cp cuts the sequence, tp changes what a layer is, pp picks this rank's layers, the rest mark what is
+ * of rewriting: cp cuts the sequence, ep the experts, tp changes what a layer is, pp picks this rank's layers, the rest mark what is
  * left. */
 #include "driver/recipe.h"
 
 #include "cp/cp.h"
 #include "decode/decode.h"
 #include "dp/dp.h"
+#include "ep/ep.h"
 #include "gpt/gpt.h"
 #include "llama/llama.h"
 #include "mixed_precision/fp8.h"
@@ -18,11 +19,11 @@
 #include <stdlib.h>
 
 static const struct technique *const TECHNIQUES[] = {
-    &technique_cp, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8, &technique_recompute,
-    &technique_zero, &technique_dp,
+    &technique_cp, &technique_ep, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8,
+    &technique_recompute, &technique_zero, &technique_dp,
 };
 
-static const struct model *const MODELS[] = {&model_gpt, &model_llama};
+static const struct model *const MODELS[] = {&model_gpt, &model_llama, &model_mixtral};
 
 const struct recipe train_recipe = {TECHNIQUES, sizeof TECHNIQUES / sizeof *TECHNIQUES, MODELS,
                                     sizeof MODELS / sizeof *MODELS};

@@ -93,3 +93,13 @@ double llama_flops_per_token(const struct plan *c) {
 const struct model model_llama = {
     .name = "llama", .presets = llama_presets, .formats = llama_formats, .build = llama_build,
     .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
+
+static enum status mixtral_build(const struct plan *plan, struct program *p) {
+    if (plan->experts == 0)
+        return FAIL(E_CONFIG, "arch=mixtral is a mixture of experts, and experts=0; give --experts, or use arch llama");
+    return llama_build(plan, p);
+}
+
+const struct model model_mixtral = {
+    .name = "mixtral", .presets = mixtral_presets, .build = mixtral_build, .n_params = llama_n_params,
+    .flops_per_token = llama_flops_per_token};

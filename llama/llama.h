@@ -5,10 +5,14 @@
  *               x = x + down(swiglu(up(rmsnorm(x))))                                 up makes two halves of 2 ffn
  *   head        loss = cross_entropy(rmsnorm(x) W^T)                                 W is a matrix of its own
  *
+ * With experts (lib/run/build_moe.c) the second half of a layer is x = x + moe(rmsnorm(x)), each expert a swiglu MLP:
+ * that is Mixtral, a row of its own, since its presets have them.
+ *
  * No biases. heads / kv-heads heads share their keys and values (grouped-query attention; kv-heads = heads: none do).
  * Dropout, which Llama has none of, is on both residuals and on attention, as in gpt/.
  *
- * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3). */
+ * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3); Jiang et al. 2024
+ * (Mixtral). */
 #ifndef TRIVIUM_LLAMA_LLAMA_H
 #define TRIVIUM_LLAMA_LLAMA_H
 
@@ -18,8 +22,8 @@
 extern "C" {
 #endif
 
-extern const struct model model_llama;
-extern const struct model_preset llama_presets[];
+extern const struct model model_llama, model_mixtral;
+extern const struct model_preset llama_presets[], mixtral_presets[];
 extern const struct model_format llama_formats[];
 
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */

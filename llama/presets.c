@@ -13,3 +13,11 @@ const struct model_preset llama_presets[] = {
      "layers=80 hidden=8192 heads=64 kv-heads=8 ffn=28672 seq=8192 vocab=128256 rope-theta=500000 tie=off"},
     {NULL, NULL},
 };
+
+const struct model_preset mixtral_presets[] = {
+    {"tiny", "layers=4 hidden=128 heads=4 kv-heads=2 ffn=344 seq=64 tie=off experts=4 experts-per-token=2"},
+    {"mixtral-8x7b",
+     "layers=32 hidden=4096 heads=32 kv-heads=8 ffn=14336 seq=32768 vocab=32000 rope-theta=1000000 tie=off experts=8 "
+     "experts-per-token=2"},
+    {NULL, NULL},
+};

@@ -56,11 +56,12 @@ static enum status tp_check(const struct plan *plan) {
     if (plan->heads % plan->mesh.tp)
         return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide heads=%" PRId64 "; use %s", plan->mesh.tp, plan->heads,
                     plan_divisors(plan->heads, plan->heads));
-    if (plan_kv_heads(plan) % plan->mesh.tp || plan_ffn(plan) % plan->mesh.tp)
+    int64_t ffn = plan->experts ? plan->mesh.tp : plan_ffn(plan);    /* experts are not sharded over tp */
+    if (plan_kv_heads(plan) % plan->mesh.tp || ffn % plan->mesh.tp)
         return FAIL(E_CONFIG,
                     "tp=%" PRId64 " does not divide both kv-heads=%" PRId64 " and ffn=%" PRId64 "; use one of %s",
                     plan->mesh.tp, plan_kv_heads(plan), plan_ffn(plan),
-                    plan_divisors(common_divisor(plan_kv_heads(plan), plan_ffn(plan)), plan->heads));
+                    plan_divisors(common_divisor(plan_kv_heads(plan), ffn), plan->heads));
     if (tp_options(plan)->sp && plan->mesh.tp == 1)
         return FAIL(E_CONFIG, "sp shards the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
     if (tp_options(plan)->sp && plan->seq % plan->mesh.tp)

@@ -76,11 +76,12 @@ static bool well(bool so_far, enum status status) {
 static bool fixture_init(struct fixture *f, int n_ranks, int rank, bool every, int64_t bytes) {
     *f = (struct fixture){0};
     make_params(f, n_ranks, rank, every);
+    f->p.place = mesh_place_of(&(struct mesh_sizes){.dp = n_ranks}, rank);
     make_rows(f);
     bool ok = well(true, schedule_accumulate(MICROBATCHES, &f->schedule));
     ok = well(ok, gradients_mark(&f->p, &f->chunk, &f->schedule));
     const struct compiled compiled = {&f->p, &f->chunk, &f->schedule};
-    ok = well(ok, zero_buckets_init(&f->z, &compiled, n_ranks, every, bytes));
+    ok = well(ok, zero_buckets_init(&f->z, &compiled, every, bytes));
     f->comm = malloc((size_t)zero_buckets_comm_bytes(&f->z) + 1);
     zero_buckets_place(&f->z, device_cpu(), f->comm);
     return ok && f->comm;
@@ -125,7 +126,7 @@ static enum status note(struct run *r, void *self, const struct event *e) {
 static bool predicted(const struct run *r, bool every, const int *seen, int n) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     struct zero_buckets z;
-    if (!well(true, zero_buckets_init(&z, &compiled, (int)r->plan.mesh.dp, every, 1))) return false;
+    if (!well(true, zero_buckets_init(&z, &compiled, every, 1))) return false;
     bool same = z.n_params == n && !memcmp(z.params, seen, (size_t)n * sizeof *seen);
     zero_buckets_fini(&z);
     return same && n > 0;
@@ -168,8 +169,8 @@ static void test_zero_bucket_predicts_what_a_run_does(void **state) {
 }
 
 /* ---- bucket boundaries ---- */
-static int64_t bucket_bytes(const struct zero_bucket *b, int n_ranks) {
-    return b->count * n_ranks * (int64_t)dtype_size(b->dtype);
+static int64_t bucket_bytes(const struct zero_bucket *b) {
+    return b->count * b->n_ranks * (int64_t)dtype_size(b->dtype);
 }
 
 /* Each gradient of the sequence is in one bucket, which has room for exactly its members. */
@@ -194,7 +195,7 @@ static void check_cover(const struct fixture *f) {
 static void check_size(const struct fixture *f, int k, int64_t limit) {
     const struct zero_bucket *b = &f->z.buckets[k];
     bool at_end = k + 1 == f->z.n, before_another = !at_end && b[1].dtype != b->dtype;
-    int64_t bytes = bucket_bytes(b, f->z.n_ranks), last = whole_bytes(&f->p.params[f->z.params[b->first + b->n - 1]]);
+    int64_t bytes = bucket_bytes(b), last = whole_bytes(&f->p.params[f->z.params[b->first + b->n - 1]]);
     assert_true(bytes >= limit || at_end || before_another);
     assert_true(bytes - last < limit);
 }
@@ -220,10 +221,9 @@ static void check_slots(const struct fixture *f) {
     for (int i = 0; i < ZERO_SLOTS; i++) {
         int64_t full = 0;
         for (int k = i; k < f->z.n; k += ZERO_SLOTS)
-            if (bucket_bytes(&f->z.buckets[k], f->z.n_ranks) > full)
-                full = bucket_bytes(&f->z.buckets[k], f->z.n_ranks);
+            if (bucket_bytes(&f->z.buckets[k]) > full) full = bucket_bytes(&f->z.buckets[k]);
         assert_int_equal(s[i].full_bytes, full);
-        assert_int_equal(s[i].shard_bytes, full / f->z.n_ranks);
+        assert_int_equal(s[i].shard_bytes, full / f->z.buckets[0].n_ranks);
         assert_int_equal((s[i].full - f->comm) % ARENA_ALIGN, 0);
         assert_int_equal((s[i].shard - f->comm) % ARENA_ALIGN, 0);
         assert_true(s[i].full + full <= s[i].shard);
@@ -306,7 +306,7 @@ static bool own_sums_are_right(const struct fixture *f, int param) {
 
 /* What each rank sends, by the bill. */
 static double wire_of(const struct zero_buckets *z) {
-    const struct mesh_place place = mesh_place_of(&(struct mesh_sizes){.dp = z->n_ranks}, 0);
+    const struct mesh_place place = mesh_place_of(&(struct mesh_sizes){.dp = z->buckets[0].n_ranks}, 0);
     struct bill bill = {0};
     zero_buckets_bill(z, &place, &bill);
     double bytes = bill.wire_bytes[AXIS_DP];

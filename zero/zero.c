@@ -10,6 +10,8 @@
  * Formula (bytes per parameter and rank; w = g = 2, s = 12 in bf16 with fp32 states):
  *   stage 1   w + g + s/N = 4 + 12/N       stage 2   w + (g + s)/N = 2 + 14/N       stage 3   (w + g + s)/N = 16/N
  *
+ * N replicas hold the same param: dp x cp of them, or those of an expert (param_replicas).
+ *
  * Stored where: every param is sharded by itself into N equal shards, rounded up; rank r owns elements r shard to
  * (r + 1) shard - 1. So a tied weight has the same shards on both pipeline stages. Whole gradients (stages 2, 3) and
  * gathered weights (stage 3) are values of the program, live from their first to their last use in a block.
@@ -74,10 +76,11 @@ static enum status zero_check(const struct plan *plan) {
 static void divide(const struct plan *plan, struct param *w) {
     const struct zero_options *o = zero_options(plan);
     int64_t n = type_n(&w->type);
-    int n_ranks = mesh_size(AXIS_DP, &plan->place);
+    enum mesh_axis replicas = param_replicas(w);
+    int n_ranks = mesh_size(replicas, &plan->place);
     w->shard_n = ceil_div(n, n_ranks);
     w->padded_n = w->shard_n * n_ranks;
-    w->own_first = w->shard_n * mesh_index(AXIS_DP, &plan->place);
+    w->own_first = w->shard_n * mesh_index(replicas, &plan->place);
     int64_t left = n - w->own_first;
     w->own_n = left < 0 ? 0 : left < w->shard_n ? left : w->shard_n;
     if (o->stage >= 2) w->grad_residence = RESIDENT_OWN;
@@ -95,8 +98,7 @@ static enum status zero_rewrite(const struct plan *plan, struct program *p) {
 static bool scatters_every(const struct plan *plan) { return zero_options(plan)->stage >= 2; }
 
 static enum status predict(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
-    return zero_buckets_init(z, c, mesh_size(AXIS_DP, &plan->place), scatters_every(plan),
-                             (int64_t)(plan->bucket_mb * 1024 * 1024));
+    return zero_buckets_init(z, c, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
 }
 
 /* Gathers of each param per step: one at PARAM_PUBLISH (stages 1 and 2), or one per PARAM_AHEAD row (stage 3). */
@@ -118,8 +120,8 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
         if (times[i])
-            bill_exchange(bill, &p->place, (struct exchange){AXIS_DP, COMM_ALL_GATHER, w->padded_n, w->type.dtype, 1,
-                                                             times[i], when});
+            bill_exchange(bill, &p->place, (struct exchange){param_replicas(w), COMM_ALL_GATHER, w->padded_n, w->type.dtype,
+                                                             1, times[i], when});
     }
     free(times);
     return OK;
@@ -143,7 +145,7 @@ struct zero {
 /* A shard in host memory is uploaded first, to its offset in the whole weight. */
 static enum status bring_up(struct run *r, const struct param *w, char *whole, const char **own) {
     int64_t bytes = w->shard_n * (int64_t)dtype_size(w->type.dtype);
-    char *place = whole + mesh_index(AXIS_DP, &r->plan.place) * bytes;
+    char *place = whole + mesh_index(param_replicas(w), &r->plan.place) * bytes;
     TRY(r->device->upload_start(r->device, place, *own, bytes));
     *own = place;
     return OK;
@@ -154,7 +156,8 @@ static enum status gather_start(struct run *r, struct zero *z, int param, void *
     const char *own = w->weight;
     if (w->weight_residence == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
     if (w->weight_on_host && r->device->kind != DEVICE_CPU) TRY(bring_up(r, w, whole, &own));
-    return comm_all_gather_start(r->mesh.group[AXIS_DP], own, whole, w->shard_n, w->type.dtype, &z->gathers[param]);
+    return comm_all_gather_start(r->mesh.group[param_replicas(w)], own, whole, w->shard_n, w->type.dtype,
+                                 &z->gathers[param]);
 }
 
 static enum status zero_param_ahead(struct run *r, void *self, const struct event *e) {
@@ -171,7 +174,8 @@ static enum status zero_grad_ready(struct run *r, void *self, const struct event
     struct zero *z = self;
     bool every = scatters_every(&r->plan);
     if (!every && !e->final) return OK;
-    return zero_buckets_ready(&z->buckets, &r->program, e->param, e->buffer, every, r->mesh.group[AXIS_DP]);
+    enum mesh_axis axis = param_replicas(&r->program.params[e->param]);
+    return zero_buckets_ready(&z->buckets, &r->program, e->param, e->buffer, every, r->mesh.group[axis]);
 }
 
 static enum status zero_backward_end(struct run *r, void *self, const struct event *e) {

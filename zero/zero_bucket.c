@@ -36,7 +36,8 @@ static void predict(struct zero_buckets *z, const struct compiled *c, bool every
 static bool starts_bucket(const struct zero_buckets *z, const struct param *w, int64_t bytes) {
     if (z->n == 0) return true;
     const struct zero_bucket *b = &z->buckets[z->n - 1];
-    return b->dtype != w->grad_type.dtype || b->count * z->n_ranks * (int64_t)dtype_size(b->dtype) >= bytes;
+    return b->dtype != w->grad_type.dtype || b->axis != param_replicas(w) ||
+           b->count * b->n_ranks * (int64_t)dtype_size(b->dtype) >= bytes;
 }
 
 static void cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
@@ -44,7 +45,8 @@ static void cut(struct zero_buckets *z, const struct program *p, int64_t bytes) 
         const struct param *w = &p->params[z->params[i]];
         if (starts_bucket(z, w, bytes)) {
             z->buckets = table_grow(z->buckets, z->n, sizeof *z->buckets);
-            z->buckets[z->n++] = (struct zero_bucket){.first = i, .dtype = w->grad_type.dtype};
+            z->buckets[z->n++] = (struct zero_bucket){.first = i, .dtype = w->grad_type.dtype, .axis = param_replicas(w),
+                                                       .n_ranks = mesh_size(param_replicas(w), &p->place)};
         }
         z->buckets[z->n - 1].n++;
         z->buckets[z->n - 1].count += w->shard_n;
@@ -57,13 +59,12 @@ static void size_slots(struct zero_buckets *z) {
         struct zero_slot *s = &z->slots[i % ZERO_SLOTS];
         int64_t shard = z->buckets[i].count * (int64_t)dtype_size(z->buckets[i].dtype);
         if (shard > s->shard_bytes) s->shard_bytes = shard;
-        if (shard * z->n_ranks > s->full_bytes) s->full_bytes = shard * z->n_ranks;
+        if (shard * z->buckets[i].n_ranks > s->full_bytes) s->full_bytes = shard * z->buckets[i].n_ranks;
     }
 }
 
-enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every,
-                              int64_t bytes) {
-    *z = (struct zero_buckets){.n_ranks = n_ranks};
+enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, bool every, int64_t bytes) {
+    *z = (struct zero_buckets){0};
     predict(z, c, every);
     cut(z, c->program, bytes);
     size_slots(z);
@@ -102,10 +103,12 @@ void zero_buckets_place(struct zero_buckets *z, const struct device *device, voi
 }
 
 void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
-    for (int i = 0; i < z->n; i++)
-        bill_exchange(bill, place, (struct exchange){.axis = AXIS_DP, .op = COMM_REDUCE_SCATTER,
-                                                     .count = z->buckets[i].count * z->n_ranks,
-                                                     .dtype = z->buckets[i].dtype, .when = BEHIND_BACKWARD});
+    for (int i = 0; i < z->n; i++) {
+        const struct zero_bucket *b = &z->buckets[i];
+        bill_exchange(bill, place, (struct exchange){.axis = b->axis, .op = COMM_REDUCE_SCATTER,
+                                                     .count = b->count * b->n_ranks, .dtype = b->dtype,
+                                                     .when = BEHIND_BACKWARD});
+    }
 }
 
 /* ---- running ---- */
@@ -136,7 +139,7 @@ static enum status arrive(struct zero_buckets *z, const struct program *p, struc
 static enum status pack(const struct zero_buckets *z, const struct zero_bucket *b, struct zero_slot *s,
                         const struct param *w, const void *gradient) {
     int64_t size = (int64_t)dtype_size(b->dtype), bytes = w->shard_n * size;
-    return zero_pack(z->device, s->full + z->filled * size, b->count * size, gradient, bytes, z->n_ranks);
+    return zero_pack(z->device, s->full + z->filled * size, b->count * size, gradient, bytes, b->n_ranks);
 }
 
 enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, int param, const void *buffer,

@@ -7,8 +7,9 @@
 
 enum { ZERO_SLOTS = 2 };             /* buckets at a time: one being filled, one in flight */
 
-/* Gradients first .. first + n - 1 of the step's sequence, sent in one reduce-scatter of `count` elements per rank. */
-struct zero_bucket { int first, n; int64_t count; enum dtype dtype; };
+/* Gradients first .. first + n - 1 of the step's sequence, sent in one reduce-scatter of `count` elements per rank, to
+ * the n_ranks that hold the same weights. */
+struct zero_bucket { int first, n; int64_t count; enum dtype dtype; enum mesh_axis axis; int n_ranks; };
 
 /* Memory of a bucket while it is filled and sent: whole gradients, rank by rank, and this rank's shard of the sum. */
 struct zero_slot {
@@ -20,7 +21,7 @@ struct zero_slot {
 
 struct zero_buckets {
     const struct device *device;         /* whose memory holds gradients and slots */
-    int n_ranks, n, n_params;            /* n_params: the length of the sequence */
+    int n, n_params;            /* n_params: the length of the sequence */
     int *params;                         /* params whose gradient gets ready, in the order of the rows */
     struct zero_bucket *buckets;
     struct zero_slot slots[ZERO_SLOTS];
@@ -32,14 +33,14 @@ struct zero_buckets {
 /** Predict the step's sequence of gradients from rows and schedule, and group it into buckets of at least `bytes` and
  *  at least one gradient. every: each GRAD_READY counts (stages 2 and 3); else only the final one of a param (stage 1).
  *  @errors E_MEMORY  @collective{none} */
-enum status zero_buckets_init(struct zero_buckets *, const struct compiled *, int n_ranks, bool every, int64_t bytes);
+enum status zero_buckets_init(struct zero_buckets *, const struct compiled *, bool every, int64_t bytes);
 void zero_buckets_fini(struct zero_buckets *);
 
 /** Bytes of comm memory for the slots. */
 int64_t zero_buckets_comm_bytes(const struct zero_buckets *);
 /** Lay the slots out in comm: that many bytes of the device's memory, which holds all gradients too. */
 void zero_buckets_place(struct zero_buckets *, const struct device *, void *comm);
-/** Bills the reduce-scatters of a step: one per bucket over AXIS_DP, after backward. place: of the billed rank. */
+/** Bills the reduce-scatters of a step: one per bucket over its axis, after backward. place: of the billed rank. */
 void zero_buckets_bill(const struct zero_buckets *, const struct mesh_place *, struct bill *);
 
 /** The gradient of the sequence's next param is ready in `buffer` (padded_n elements): copy it into its bucket, and

@@ -8,7 +8,8 @@ const struct model_size model_sizes[N_MODEL_SIZES] = {
     {"layers", AT(layers), 1, 10000}, {"hidden", AT(hidden), 1, 1000000}, {"heads", AT(heads), 1, 1000000},
     {"seq", AT(seq), 1, 1000000000}, {"vocab", AT(vocab), 1, 2000000000}, {"untied", AT(untied), 0, 1},
     {"kv-heads", AT(kv_heads), 0, 1000000}, {"ffn", AT(ffn), 0, 10000000},
-    {"rope-theta", AT(rope_theta), 0, 1000000000000}};
+    {"rope-theta", AT(rope_theta), 0, 1000000000000}, {"experts", AT(experts), 0, 1000000},
+    {"experts-per-token", AT(experts_per_token), 0, 1000000}};
 enum { UNTIED = 5, USUAL_THETA = 10000 };
 
 struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
@@ -18,6 +19,7 @@ struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
     if (plan_kv_heads(p) != p->heads) m.kv_heads = p->kv_heads;
     if (plan_ffn(p) != 4 * p->hidden) m.ffn = p->ffn;
     if (p->rope_theta != USUAL_THETA) m.rope_theta = p->rope_theta;
+    if (p->experts) m.experts = p->experts, m.experts_per_token = p->experts_per_token;
     return m;
 }
 

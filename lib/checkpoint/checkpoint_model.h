@@ -10,15 +10,15 @@ extern "C" {
 #endif
 
 /* arch: struct model's name; "": gpt. untied: 1 where the head has a matrix of its own. kv_heads, ffn, rope_theta: 0
- * where they are as a plan that does not say has them. */
+ * where they are as a plan that does not say has them. experts_per_token: 0 without experts. */
 struct checkpoint_model {
     char arch[16];
-    int64_t layers, hidden, heads, seq, vocab, untied, kv_heads, ffn, rope_theta;
+    int64_t layers, hidden, heads, seq, vocab, untied, kv_heads, ffn, rope_theta, experts, experts_per_token;
 };
 
 /* A size: its name in the manifest, which is also that of the option; where it is; what it may be. */
 struct model_size { const char *name; size_t at; int64_t least, most; };
-enum { N_MODEL_SIZES = 9 };
+enum { N_MODEL_SIZES = 11 };
 extern const struct model_size model_sizes[N_MODEL_SIZES];
 static inline int64_t *model_size_of(struct checkpoint_model *m, int i) {
     return (int64_t *)((char *)m + model_sizes[i].at);

@@ -61,6 +61,12 @@ static enum status write_row(struct metrics *m, json_t *row) {
     return ok ? OK : FAIL(E_IO, "cannot write metrics=%s: %s", m->path, strerror(why));
 }
 
+static void add_experts(json_t *row, const struct metrics_row *r) {
+    json_object_set_new(row, "aux_loss", number(r->aux_loss));
+    json_object_set_new(row, "expert_load", number(r->expert_load));
+    json_object_set_new(row, "dropped", number(r->dropped));
+}
+
 enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
     if (!m->file) return OK;
     json_t *row = json_pack(
@@ -70,6 +76,7 @@ enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
         "flops_per_token", number(r->flops_per_token), "mem_peak_bytes", (json_int_t)r->mem_peak_bytes,
         "comm_bytes", number(r->comm_bytes), "comm_ms", number(1e3 * r->comm_s), "bubble_ms", number(1e3 * r->bubble_s),
         "skipped", (int)r->skipped, "loss_scale", number(r->loss_scale), "tokens_seen", (json_int_t)r->tokens_seen);
+    if (row && r->experts) add_experts(row, r);
     return write_row(m, row);
 }
 
@@ -98,6 +105,8 @@ void metrics_print(const struct metrics_row *r) {
            r->step, r->steps, r->loss, r->grad_norm, r->lr, 1e3 * r->step_s, r->tokens_per_s, 100 * r->mfu,
            (double)r->mem_peak_bytes / (1 << 20));
     if (r->loss_scale != 1) printf(" | scale %.0f", r->loss_scale);
+    if (r->experts)
+        printf(" | aux %.4f load %.2f dropped %.1f%%", r->aux_loss, r->expert_load, 100 * r->dropped);
     if (r->skipped) printf(" | skipped");
     putchar('\n');
     fflush(stdout);

@@ -1,0 +1,102 @@
+/* Expert parallelism.
+ *
+ * Idea: a token uses k of E experts, but a rank that holds them all holds E. Of the dp x cp replicas, which have
+ * different tokens, let ep neighbors each keep E/ep experts, and send tokens to where their experts are.
+ *
+ *   dispatch -> (E, P/ep, R, C)   a place for every expert, sending rank and row; this rank has what it sends
+ *   reshard  -> (E/ep, P, R, C)   an all-to-all: this rank has what its experts get, of all ep ranks
+ *   experts     (E/ep, P, R, C)   E/ep products, of ep R rows each
+ *   reshard  -> (E, P/ep, R, C)   back, and combine
+ *
+ * Backward is the same two exchanges. Sizes do not depend on where tokens go (lib/ops/moe/moe_route.h): an empty place
+ * is a row of zeros, and is sent. Nothing is computed here, so all layouts give the serial run's numbers.
+ *
+ * Stored where: E/ep experts per rank, and their states. The ranks that have the same experts are dp cp / ep (AXIS_EDP):
+ * dp/ sums their gradients over these, zero/ shards them over these. All else as without ep. tp ranks each have all
+ * the experts of their replica, and repeat their work; with sp each has other tokens.
+ *
+ * Sent when: forward and backward of each layer and microbatch, 2 + 2 times (ep-1)/ep of E R C elements.
+ *
+ * What breaks: an expert's gradient summed over all replicas; a norm that counts the experts of one rank only.
+ *
+ * Source: Lepikhin et al. 2020 (GShard); Fedus et al. 2021 (Switch); Liu et al. 2025 (folding ep into dp x cp). */
+#include "ep/ep.h"
+
+#include "lib/ops/moe/expert_linear.h"
+#include "lib/ops/moe/moe_dispatch.h"
+#include "lib/program/reshard.h"
+#include <inttypes.h>
+#include <string.h>
+
+static bool ep_wanted(const struct plan *plan) { return plan->mesh.ep > 1; }
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
+static enum status ep_check(const struct plan *plan) {
+    int64_t ep = plan->mesh.ep, replicas = plan->mesh.dp * (plan->mesh.cp ? plan->mesh.cp : 1);
+    if (plan->experts == 0)
+        return FAIL(E_CONFIG, "ep=%" PRId64 " shards experts, and experts=0; give --experts, or leave ep out", ep);
+    if (plan->experts % ep || replicas % ep)
+        return FAIL(E_CONFIG,
+                    "ep=%" PRId64 " does not divide both experts=%" PRId64 " and dp x cp = %" PRId64 "; use one of %s",
+                    ep, plan->experts, replicas,
+                    plan_divisors(common_divisor(plan->experts, replicas), plan->experts));
+    return OK;
+}
+
+/* ---- rewrite ---- */
+static void over_ep(const struct plan *plan, struct step *s) {
+    s->parts = mesh_size(AXIS_EP, &plan->place);
+    s->part = mesh_index(AXIS_EP, &plan->place);
+}
+
+/* "h0.sent" -> "h0.sent.here" */
+static int slot_beside(struct program *p, int slot, const char *suffix) {
+    char name[NAME_MAX_LEN];
+    snprintf(name, sizeof name, "%.30s.%s", p->slots[slot].name, suffix);
+    int made = program_add_slot(p, "", "");
+    memcpy(p->slots[made].name, name, sizeof name);
+    return made;
+}
+
+static void insert_reshard(const struct plan *plan, struct program *p, int at, int from, int to, char gathers,
+                           char cuts) {
+    struct step s = {.op = &op_reshard, .n_in = 1, .n_out = 1, .in = {from}, .out = {to},
+                     .block = p->steps[at - 1].block, .mesh_axis = AXIS_EP,
+                     .reshard = {.gathers = gathers, .cuts = cuts, .moves = 1u << AXIS_EP}};
+    over_ep(plan, &s);
+    program_insert(p, at, &s);
+}
+
+static void shard_experts(const struct plan *plan, struct param *w) {
+    struct axis *experts = &w->type.shape.axis[0];
+    *experts = axis_part(experts, mesh_size(AXIS_EP, &plan->place), mesh_index(AXIS_EP, &plan->place));
+    experts->cut |= 1u << AXIS_EP;
+}
+
+/* sent = dispatch(..)  ->  sent.out = dispatch(..); sent = reshard(sent.out) */
+static void send(const struct plan *plan, struct program *p, int at) {
+    int to = p->steps[at].out[0], from = slot_beside(p, to, "out");
+    over_ep(plan, &p->steps[at]);
+    p->steps[at].out[0] = from;
+    insert_reshard(plan, p, at + 1, from, to, 'P', 'E');
+}
+
+/* combine(y, ..)  ->  y.back = reshard(y); combine(y.back, ..) */
+static void bring_back(const struct plan *plan, struct program *p, int at) {
+    int from = p->steps[at].in[0], to = slot_beside(p, from, "back");
+    p->steps[at].in[0] = to;
+    insert_reshard(plan, p, at, from, to, 'E', 'P');
+}
+
+static enum status ep_rewrite(const struct plan *plan, struct program *p) {
+    for (int i = p->n_steps - 1; i >= 0; i--) {
+        const struct step *s = &p->steps[i];
+        if (s->op == &op_expert_linear) shard_experts(plan, &p->params[s->weight[0]]);
+        else if (s->op == &op_moe_combine) bring_back(plan, p, i);
+        else if (s->op == &op_moe_dispatch) send(plan, p, i);
+    }
+    return OK;
+}
+
+const struct technique technique_ep = {.name = "ep", .wanted = ep_wanted, .check = ep_check, .rewrite = ep_rewrite};

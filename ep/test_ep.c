@@ -1,0 +1,194 @@
+/* ranks: 1 2 4 8  device: cpu
+ *
+ * Mixtures of experts, and expert parallelism, equal the serial run beside every other technique. */
+#include "ep/ep.h"
+#include "cp/cp.h"
+#include "driver/recipe.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct trial { int ep, dp, cp, by, tp, sp, pp, zero, offload, recompute, schedule, micro; } TRIALS[] = {
+    {.ep = 1, .micro = 4}, {.ep = 1, .recompute = RECOMPUTE_FULL, .micro = 4},
+    {.dp = 2}, {.ep = 2, .dp = 2}, {.ep = 2, .dp = 2, .micro = 2, .zero = 1},
+    {.ep = 2, .dp = 2, .micro = 2, .zero = 3, .recompute = RECOMPUTE_FULL}, {.ep = 2, .cp = 2, .micro = 4},
+    {.tp = 2, .micro = 4}, {.tp = 2, .sp = 1, .micro = 4}, {.pp = 2, .micro = 2},
+    {.pp = 2, .micro = 2, .schedule = SCHEDULE_INTERLEAVED, .recompute = RECOMPUTE_SELECTIVE},
+    {.ep = 2, .dp = 2, .zero = 1, .offload = OFFLOAD_OPTIMIZER},
+    {.ep = 2, .dp = 4}, {.ep = 4, .dp = 4, .micro = 2}, {.ep = 2, .dp = 4, .zero = 1}, {.ep = 2, .dp = 4, .zero = 2},
+    {.ep = 2, .dp = 4, .zero = 3, .micro = 2}, {.ep = 4, .dp = 4, .zero = 3, .recompute = RECOMPUTE_FULL},
+    {.ep = 2, .dp = 4, .zero = 3, .offload = OFFLOAD_PARAMS}, {.ep = 2, .dp = 2, .cp = 2, .zero = 2},
+    {.ep = 4, .dp = 2, .cp = 2, .by = CP_BY_GATHER, .micro = 2}, {.ep = 4, .dp = 2, .cp = 2, .by = CP_BY_ULYSSES},
+    {.ep = 2, .dp = 2, .tp = 2}, {.ep = 2, .dp = 2, .tp = 2, .sp = 1, .zero = 1}, {.ep = 2, .dp = 2, .pp = 2},
+    {.ep = 2, .dp = 2, .pp = 2, .micro = 2, .zero = 1, .schedule = SCHEDULE_INTERLEAVED},
+    {.ep = 2, .dp = 2, .pp = 2, .micro = 1, .schedule = SCHEDULE_ZB_V, .recompute = RECOMPUTE_SELECTIVE},
+    {.ep = 4, .dp = 8, .zero = 3}, {.ep = 4, .dp = 4, .cp = 2, .zero = 2}, {.ep = 8, .dp = 8, .micro = 1},
+    {.ep = 2, .dp = 2, .tp = 2, .pp = 2, .micro = 2, .sp = 1, .zero = 1}, {.ep = 4, .dp = 2, .cp = 2, .pp = 2},
+    {.ep = 2, .dp = 2, .cp = 2, .tp = 2, .sp = 1, .zero = 3, .recompute = RECOMPUTE_FULL},
+    {.ep = 2, .dp = 2, .pp = 4, .micro = 1, .schedule = SCHEDULE_CHIMERA},
+};
+enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS };
+
+static int at_least_1(int n) { return n ? n : 1; }
+
+/* Groups of two tokens, which even a rank of cp=2 tp=2 with sp has whole, compete for one place: a third is dropped. */
+static struct plan serial_plan(const char *arch, int k, double capacity) {
+    struct plan p = parity_plan();
+    assert_ok(recipe_arch(&p, arch));
+    p.layers = 4;
+    p.experts = 8, p.experts_per_token = k, p.moe_group = 2, p.capacity = capacity;
+    p.aux_loss = 0.05, p.z_loss = 0.01;
+    p.ffn = 24;
+    if (!strcmp(arch, "mixtral")) p.tie = 0;
+    return p;
+}
+
+static struct plan plan_of(struct plan p, const struct trial *t) {
+    p.mesh.dp = at_least_1(t->dp), p.mesh.cp = at_least_1(t->cp), p.mesh.tp = at_least_1(t->tp);
+    p.mesh.pp = at_least_1(t->pp), p.mesh.ep = at_least_1(t->ep);
+    cp_options(&p)->by = t->by;
+    tp_options(&p)->sp = t->sp;
+    zero_options(&p)->stage = t->zero;
+    zero_options(&p)->offload = t->offload;
+    recompute_options(&p)->kind = t->recompute;
+    pp_options(&p)->schedule = t->schedule ? t->schedule : SCHEDULE_1F1B;
+    pp_options(&p)->chunks = t->schedule == SCHEDULE_INTERLEAVED ? 2 : 1;
+    p.micro_batch = t->micro ? t->micro : 16 / p.mesh.dp;
+    return p;
+}
+
+/* Of every `stride`-th layout of this world. */
+static void check_layouts(struct plan serial, int stride) {
+    struct reference reference;
+    int seen = 0, failed = 0;
+    enum status status = reference_init(&reference, &serial);
+    for (int i = 0; agree_all(status == OK) && i < N_TRIALS; i++) {
+        struct plan p = plan_of(serial, &TRIALS[i]);
+        if (mesh_n_ranks(&p.mesh) != comm_world_size() || seen++ % stride) continue;
+        enum status tried = plan_settle(&p, comm_world_size());
+        failed += !layout_is_serial(&p, tried, &reference);
+    }
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_true(seen > 0);
+    assert_int_equal(failed, 0);
+}
+
+static void test_every_layout_with_experts_equals_serial_fp64(void **state) {
+    (void)state;
+    check_layouts(serial_plan("gpt", 2, 1), 1);
+}
+
+static void test_layouts_of_top_1_without_drops_equal_serial_fp64(void **state) {
+    (void)state;
+    check_layouts(serial_plan("gpt", 1, 0), 3);
+}
+
+static void test_layouts_of_mixtral_equal_serial_fp64(void **state) {
+    (void)state;
+    check_layouts(serial_plan("mixtral", 2, 1), 2);
+}
+
+/* ---- refusals ---- */
+static void check_refused(struct plan p, const char *what, const char *remedy) {
+    assert_ok(plan_settle(&p, 0));
+    assert_fails(technique_ep.check(&p), E_CONFIG, what, remedy);
+}
+
+static void test_ep_refuses(void **state) {
+    (void)state;
+    struct plan p = plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 2, .dp = 2});
+    p.experts = 0;
+    check_refused(p, "ep=2 shards experts, and experts=0", "leave ep out");
+    check_refused(plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 3, .dp = 6, .micro = 1}), "ep=3", "1, 2");
+    check_refused(plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 4, .dp = 2}), "dp x cp = 2", "1, 2");
+}
+
+static void test_experts_are_refused_where_they_cannot_be(void **state) {
+    (void)state;
+    struct plan p = serial_plan("gpt", 2, 1);
+    p.experts_per_token = 9;
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "experts-per-token=9", "experts=8");
+    p = serial_plan("gpt", 2, 1);
+    p.device = PLAN_DEVICE_CUDA;
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "experts=8", "--device cpu");
+    p = serial_plan("gpt", 2, 1);
+    p.mesh.pp = 2, p.tie = 0, p.micro_batch = 2;
+    pp_options(&p)->schedule = SCHEDULE_PIPEDREAM;
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "experts=8", "schedule=1f1b");
+    p = serial_plan("mixtral", 2, 1);
+    p.experts = 0;
+    struct run r;
+    assert_ok(plan_settle(&p, 1));
+    assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "arch=mixtral", "arch llama");
+    run_destroy(&r);
+}
+
+/* The default is one for all layouts; a rank that has no whole number of them says what would fit. */
+static void test_a_group_must_lie_on_one_rank(void **state) {
+    (void)state;
+    struct plan p = plan_of(serial_plan("gpt", 2, 1), &(struct trial){.cp = 2});
+    struct run r;
+    p.moe_group = 0;
+    assert_int_equal(plan_moe_group(&p), 8);
+    assert_ok(plan_settle(&p, 0));
+    assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "moe-group=8", "the run of 2 tokens",
+                 "moe-group 2");
+    run_destroy(&r);
+    p.seq = 1000;
+    assert_int_equal(plan_moe_group(&p), 256);
+}
+
+/* ---- what is reported ---- */
+static enum status first_step(struct plan p, struct run *r) {
+    TRY(plan_settle(&p, comm_world_size()));
+    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
+    TRY(layout_use_demo(r));
+    return run_step(r);
+}
+
+/* With capacity for all nothing is dropped. The busiest expert has at least its share, and at most all tokens. */
+static void test_losses_of_routers_are_reported_apart(void **state) {
+    (void)state;
+    struct run with, without;
+    struct plan p = plan_of(serial_plan("gpt", 2, 0), &(struct trial){.dp = comm_world_size()});
+    enum status status = first_step(p, &with);
+    p.aux_loss = p.z_loss = 0;
+    if (agree_all(status == OK)) status = first_step(p, &without);
+    assert_ok(status);
+    assert_true(with.aux_loss > 0.05 && with.expert_load >= 1 && with.expert_load <= 4);
+    assert_close(with.dropped, 0, 0);
+    assert_close(without.aux_loss, 0, 0);
+    assert_close(with.loss - with.aux_loss, without.loss, 1e-14 * without.loss);
+    run_destroy(&with);
+    run_destroy(&without);
+}
+
+static void test_evaluation_has_no_losses_of_routers(void **state) {
+    (void)state;
+    struct run r;
+    double with, without;
+    struct plan p = plan_of(serial_plan("gpt", 2, 1), &(struct trial){.dp = comm_world_size()});
+    p.lr = p.min_lr = 0;
+    enum status status = first_step(p, &r);
+    if (status == OK) status = run_evaluate(&r, 1, &with);
+    run_destroy(&r);
+    p.aux_loss = p.z_loss = 0;
+    if (agree_all(status == OK)) status = first_step(p, &r);
+    if (agree_all(status == OK)) status = run_evaluate(&r, 1, &without);
+    run_destroy(&r);
+    assert_ok(status);
+    assert_close(with, without, 0);
+}
+
+TESTS(unit_test(test_every_layout_with_experts_equals_serial_fp64),
+      unit_test(test_layouts_of_top_1_without_drops_equal_serial_fp64),
+      unit_test(test_layouts_of_mixtral_equal_serial_fp64), unit_test(test_ep_refuses),
+      unit_test(test_experts_are_refused_where_they_cannot_be), unit_test(test_a_group_must_lie_on_one_rank),
+      unit_test(test_losses_of_routers_are_reported_apart), unit_test(test_evaluation_has_no_losses_of_routers))
