@@ -106,7 +106,7 @@ static void test_ep_refuses(void **state) {
     struct plan p = plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 2, .dp = 2});
     p.experts = 0;
     check_refused(p, "ep=2 shards experts, and experts=0", "leave ep out");
-    check_refused(plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 3, .dp = 6, .micro = 1}), "ep=3", "1, 2");
+    check_refused(plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 3, .dp = 4}), "ep=3", "1, 2, 4");
     check_refused(plan_of(serial_plan("gpt", 2, 1), &(struct trial){.ep = 4, .dp = 2}), "dp x cp = 2", "1, 2");
 }
 

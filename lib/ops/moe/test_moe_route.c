@@ -1,0 +1,190 @@
+/* ranks: 1 */
+#include "lib/ops/moe/moe_route.h"
+#include "lib/ops/test_op.h"
+
+enum { E = 5, T = 6, B = 3 };
+static struct moe_rule rule = {.experts = E, .k = 2, .group = 3, .places = 2};
+
+static void make(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_moe_route, 3);
+    c->step.moe = rule;
+    c->settings.loss_weight = 1.0 / (B * T);
+    op_case_input(c, op_type(dtype, "BTE", B, T, E));
+    op_case_finish(c);
+}
+
+/* ---- slopes ----
+ * A choice that flips between the points of a difference is a step and no slope. With these logits no two of a token are
+ * nearer than 0.01 (checked), and they move by 2e-3 at most. */
+static void check_no_ties(const struct op_case *c) {
+    const double *x = c->in[0].data;
+    for (int t = 0; t < B * T; t++)
+        for (int e = 0; e < E; e++)
+            for (int f = 0; f < e; f++) assert_true(fabs(x[t * E + e] - x[t * E + f]) > 0.01);
+}
+
+/* Values a multiple of 0.02 apart within a token, in an order of their own. */
+static void make_apart(struct op_case *c, enum dtype dtype) {
+    make(c, dtype);
+    for (int i = 0; i < B * T * E; i++)
+        dtype_set(c->in[0].data, dtype, i, 0.02 * ((i % E * 7 + i / E * 3) % 11) * (1 + i / E % 3));
+}
+
+static void test_gates_have_the_slope_as_gradient(void **state) {
+    (void)state;
+    struct op_case c;
+    for (int k = 1; k <= 3; k++) {
+        rule = (struct moe_rule){.experts = E, .k = k, .group = 3, .places = 2};
+        make_apart(&c, FP64);
+        check_no_ties(&c);
+        op_case_free(&c);
+        op_case_check_gradients(make_apart);
+    }
+}
+
+/* gates . dgates + losses */
+static double objective(struct op_case *c) {
+    op_case_run(c, ROW_FORWARD);
+    double sum = ((double *)c->out[2].data)[0];
+    for (int64_t i = 0; i < type_n(&c->out_type[0]); i++)
+        sum += ((double *)c->out[0].data)[i] * ((double *)c->dout[0].data)[i];
+    return sum;
+}
+
+/* Central differences over h = 1e-4: h^2 f'''/6 is 2e-9 times a third derivative, which is about 1 here. */
+static void check_slopes_of_losses(double aux, double z, int64_t places) {
+    struct op_case c;
+    const double h = 1e-4;
+    rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = places, .aux = aux, .z = z};
+    make_apart(&c, FP64);
+    double *x = c.in[0].data, *dx = c.din[0].data;
+    op_case_run_all(&c);
+    for (int i = 0; i < B * T * E; i++) {
+        double x0 = x[i], above, below;
+        x[i] = x0 + h, above = objective(&c);
+        x[i] = x0 - h, below = objective(&c);
+        x[i] = x0;
+        assert_close(dx[i], (above - below) / (2 * h), 1e-8);
+    }
+    op_case_free(&c);
+}
+
+static void test_losses_have_the_slope_as_gradient(void **state) {
+    (void)state;
+    check_slopes_of_losses(0.7, 0, 2);
+    check_slopes_of_losses(0, 0.3, 2);
+    check_slopes_of_losses(0.7, 0.3, 1);
+    check_slopes_of_losses(0.7, 0.3, 3);
+}
+
+/* An exponential, a sum of 5 and a quotient; backward one more of each. */
+static void test_route_in_every_precision(void **state) {
+    (void)state;
+    rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 2, .aux = 0.1, .z = 0.1};
+    op_case_check_precisions(make_apart, 32, 0);
+    op_case_check_aliases(make_apart);
+    op_case_check_threads(make_apart);
+}
+
+/* ---- places, by hand ---- */
+static void set_choices(struct op_case *c, const int (*of)[2]) {
+    double *x = c->in[0].data;
+    for (int t = 0; t < B * T; t++)
+        for (int e = 0; e < E; e++) x[t * E + e] = e == of[t % 3][0] ? 2 : e == of[t % 3][1] ? 1 : 0.1 * e;
+}
+
+/* A group of three tokens with two places of an expert. Token 2's second choice is 1, as is the first of 0 and of 1. */
+static void test_first_choices_and_lower_positions_come_first(void **state) {
+    (void)state;
+    struct op_case c;
+    const int of[3][2] = {{1, 0}, {1, 4}, {4, 1}};
+    const int32_t picks[] = {1 * 2 + 0, 0 * 2 + 0, 1 * 2 + 1, 4 * 2 + 1, 4 * 2 + 0, -1 - 1};
+    rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 2, .aux = 1};
+    make(&c, FP64);
+    set_choices(&c, of);
+    op_case_run(&c, ROW_FORWARD);
+    for (int i = 0; i < B * T * 2; i++) assert_int_equal(((int32_t *)c.out[1].data)[i], picks[i % 6]);
+    const double *sums = c.out[2].data;
+    assert_close(sums[1], 3 / (3 * 2 / 5.0), 1e-14);                 /* three choices of expert 1; 6 on 5 experts */
+    assert_close(sums[2], 1 / 6.0, 1e-15);
+    op_case_free(&c);
+}
+
+static void test_ties_go_to_the_lower_expert(void **state) {
+    (void)state;
+    struct op_case c;
+    rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 3};
+    make(&c, FP64);
+    for (int i = 0; i < B * T * E; i++) ((double *)c.in[0].data)[i] = i % E == 0 ? -1 : 1;
+    op_case_run(&c, ROW_FORWARD);
+    const int32_t *picks = c.out[1].data;
+    for (int t = 0; t < B * T; t++) {
+        assert_int_equal(picks[2 * t] / 3, 1);
+        assert_int_equal(picks[2 * t + 1] / 3, 2);
+    }
+    op_case_free(&c);
+}
+
+/* A uniform router: f and p are 1/E each, so the load loss is aux, and lse = log E. */
+static void test_losses_of_a_uniform_router(void **state) {
+    (void)state;
+    struct op_case c;
+    rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 3, .aux = 0.5, .z = 0.25};
+    make(&c, FP64);
+    for (int i = 0; i < B * T * E; i++) ((double *)c.in[0].data)[i] = 0;
+    op_case_run(&c, ROW_FORWARD);
+    assert_close(((double *)c.out[2].data)[0], 0.5 + 0.25 * log(5) * log(5), 1e-14);
+    op_case_free(&c);
+}
+
+/* All NaN: an expert is picked all the same, and the loss says it. */
+static void test_what_is_not_a_number_shows_in_the_loss(void **state) {
+    (void)state;
+    struct op_case c;
+    rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 3, .aux = 1};
+    make(&c, FP32);
+    for (int e = 0; e < E; e++) ((float *)c.in[0].data)[e] = NAN;
+    op_case_run(&c, ROW_FORWARD);
+    assert_true(isnan(((float *)c.out[2].data)[0]) && isnan(((float *)c.out[0].data)[0]));
+    for (int j = 0; j < 2; j++) assert_true(((int32_t *)c.out[1].data)[j] / 3 < E);
+    op_case_free(&c);
+}
+
+static void test_places_are_the_share_rounded_up(void **state) {
+    (void)state;
+    assert_int_equal(moe_places(1, 256, 2, 8), 64);
+    assert_int_equal(moe_places(1.25, 256, 2, 8), 80);
+    assert_int_equal(moe_places(1.25, 6, 1, 4), 2);                  /* 1.875 */
+    assert_int_equal(moe_places(0, 256, 2, 8), 256);
+    assert_int_equal(moe_places(100, 256, 2, 8), 256);
+}
+
+/* ---- refusals ---- */
+static enum status shape_of(struct type logits, const struct moe_rule *of) {
+    struct type out[MAX_OUT];
+    struct step step = {.op = &op_moe_route, .n_in = 1, .n_out = 3, .moe = *of};
+    struct call call = {.step = &step, .in = {{NULL, &logits}}};
+    return op_moe_route.shape(&call, out);
+}
+
+static void test_route_refuses(void **state) {
+    (void)state;
+    struct type logits = op_type(FP32, "BTE", 2, 24, 4);
+    struct moe_rule of = {.experts = 4, .k = 2, .group = 12, .places = 3};
+    assert_ok(shape_of(logits, &of));
+    assert_fails(shape_of(op_type_part(logits, 'T', 6, 6), &of), E_CONFIG, "moe-group=12", "6 tokens", "moe-group 6");
+    logits.shape.axis[1] = axis_zigzag('T', 24, 2, 1);               /* two runs of 6, which lie together */
+    of.group = 6;
+    assert_ok(shape_of(logits, &of));
+    logits.shape.axis[1] = axis_zigzag('T', 24, 2, 0);
+    of.group = 12;
+    assert_fails(shape_of(logits, &of), E_CONFIG, "moe-group=12", "6 tokens", "moe-group 6");
+    of = (struct moe_rule){.experts = 4, .k = 5, .group = 1, .places = 1};
+    assert_fails(shape_of(op_type(FP32, "BTE", 2, 24, 4), &of), E_CONFIG, "moe_route", "more experts", "E 4");
+}
+
+TESTS(unit_test(test_gates_have_the_slope_as_gradient), unit_test(test_losses_have_the_slope_as_gradient),
+      unit_test(test_route_in_every_precision), unit_test(test_first_choices_and_lower_positions_come_first),
+      unit_test(test_ties_go_to_the_lower_expert), unit_test(test_losses_of_a_uniform_router),
+      unit_test(test_what_is_not_a_number_shows_in_the_loss), unit_test(test_places_are_the_share_rounded_up),
+      unit_test(test_route_refuses))
