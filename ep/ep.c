@@ -11,8 +11,8 @@
  * Backward is the same two exchanges. Sizes do not depend on where tokens go (lib/ops/moe/moe_route.h): an empty place
  * is a row of zeros, and is sent. Nothing is computed here, so all layouts give the serial run's numbers.
  *
- * Stored where: E/ep experts per rank, and their states. The ranks that have the same experts are dp cp / ep (AXIS_EDP):
- * dp/ sums their gradients over these, zero/ shards them over these. All else as without ep. tp ranks each have all
+ * Stored where: E/ep experts per rank, and their states. dp cp / ep ranks have the same ones (AXIS_EDP): dp/ sums their
+ * gradients over these, zero/ shards them over these. All else as without ep. tp ranks each have all
  * the experts of their replica, and repeat their work; with sp each has other tokens.
  *
  * Sent when: forward and backward of each layer and microbatch, 2 + 2 times (ep-1)/ep of E R C elements.

@@ -49,9 +49,9 @@ const char *layout_name(const struct plan *p) {
         snprintf(cp, sizeof cp, "cp%d %s heads%d ", (int)p->mesh.cp, cp_forms[cp_options(p)->by],
                  (int)p->mesh.cp_heads);
     snprintf(name, sizeof name, "%sdp%d%s tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s", cp, (int)p->mesh.dp,
-             if_more(ep, "ep", p->mesh.ep, 1), (int)p->mesh.tp, (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "", pp_row(p)->name,
-             if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch, pipe->split[0] ? " split " : "",
-             pipe->split, if_more(zero, "zero", z->stage, 0), offloads[z->offload],
+             if_more(ep, "ep", p->mesh.ep, 1), (int)p->mesh.tp, (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "",
+             pp_row(p)->name, if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch,
+             pipe->split[0] ? " split " : "", pipe->split, if_more(zero, "zero", z->stage, 0), offloads[z->offload],
              recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
              p->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "");
     return name;

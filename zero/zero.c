@@ -120,8 +120,8 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
         if (times[i])
-            bill_exchange(bill, &p->place, (struct exchange){param_replicas(w), COMM_ALL_GATHER, w->padded_n, w->type.dtype,
-                                                             1, times[i], when});
+            bill_exchange(bill, &p->place, (struct exchange){param_replicas(w), COMM_ALL_GATHER, w->padded_n,
+                                                             w->type.dtype, 1, times[i], when});
     }
     free(times);
     return OK;

@@ -45,8 +45,9 @@ static void cut(struct zero_buckets *z, const struct program *p, int64_t bytes) 
         const struct param *w = &p->params[z->params[i]];
         if (starts_bucket(z, w, bytes)) {
             z->buckets = table_grow(z->buckets, z->n, sizeof *z->buckets);
-            z->buckets[z->n++] = (struct zero_bucket){.first = i, .dtype = w->grad_type.dtype, .axis = param_replicas(w),
-                                                       .n_ranks = mesh_size(param_replicas(w), &p->place)};
+            enum mesh_axis axis = param_replicas(w);
+            z->buckets[z->n++] = (struct zero_bucket){
+                .first = i, .dtype = w->grad_type.dtype, .axis = axis, .n_ranks = mesh_size(axis, &p->place)};
         }
         z->buckets[z->n - 1].n++;
         z->buckets[z->n - 1].count += w->shard_n;

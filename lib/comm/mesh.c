@@ -24,8 +24,9 @@ static int first_of_mirror(const struct mesh_place *p) {
 enum { ALL_DIMS = (1 << N_DIMS) - 1, REPLICAS = 1 << DIM_DP | 1 << DIM_CP };
 /* A group may be a part of those that differ along these dimensions: so many neighbors, or one of each such part. */
 enum part { WHOLE, NEIGHBORS, ONE_OF_EACH };
-/* along: bits of the dimensions in which members differ; part, of how many (fold). copies: what is not cut along the axis is
- * the same on all its ranks. first_stage: where a group is a pair of stages, its first; NULL: all that `along` says. */
+/* along: bits of the dimensions in which members differ; part, of how many (fold). copies: what is not cut along the
+ * axis is the same on all its ranks. first_stage: where a group is a pair of stages, its first; NULL: all that `along`
+ * says. */
 static const struct axis_row {
     const char *name;
     unsigned along;
@@ -162,7 +163,9 @@ bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) {
 /* Replicas are told apart by EP and EDP: a cut along them all is one along both. */
 enum { BOTH = 1 << AXIS_EP | 1 << AXIS_EDP };
 static unsigned unfolded(unsigned cuts) { return cuts >> AXIS_DP & 1 ? (cuts | BOTH) & ~(1u << AXIS_DP) : cuts; }
-static unsigned folded(unsigned cuts) { return (cuts & BOTH) == BOTH ? (cuts & ~(unsigned)BOTH) | 1u << AXIS_DP : cuts; }
+static unsigned folded(unsigned cuts) {
+    return (cuts & BOTH) == BOTH ? (cuts & ~(unsigned)BOTH) | 1u << AXIS_DP : cuts;
+}
 
 unsigned mesh_cuts_beyond(unsigned seen, unsigned own) { return folded(unfolded(seen) & ~unfolded(own)); }
 

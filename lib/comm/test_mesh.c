@@ -33,14 +33,20 @@ static void test_tp_is_innermost(void **state) {
     for (int rank = 0; rank < 3; rank++) assert_int_equal(mesh_place_of(&flat, rank + 4).rank.tp, rank);
 }
 
+static int replica_of(struct mesh_place p) { return p.rank.dp * p.n.cp + p.rank.cp; }
+
 /* Which ranks should share this rank's group along an axis, from the definition and in another way than mesh.c's
  * colours. */
 static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place b) {
     bool same_tp = a.rank.tp == b.rank.tp, same_dp = a.rank.dp == b.rank.dp, same_pp = a.rank.pp == b.rank.pp;
+    bool same_replica = replica_of(a) == replica_of(b);
     bool a_outer = a.rank.pp == 0 || a.rank.pp == a.n.pp - 1, b_outer = b.rank.pp == 0 || b.rank.pp == b.n.pp - 1;
     switch (axis) {
     case AXIS_TP: return same_dp && same_pp;
     case AXIS_DP: return same_tp && same_pp;
+    case AXIS_EP: return same_tp && same_pp && replica_of(a) / a.ep == replica_of(b) / b.ep;
+    case AXIS_EDP:
+        return same_tp && same_pp && (same_replica || (a.ep > 1 && (replica_of(a) - replica_of(b)) % a.ep == 0));
     case AXIS_PP: return same_tp && same_dp;
     case AXIS_TIE: return same_tp && same_dp && (same_pp || (a_outer && b_outer));
     case AXIS_MIRROR:
@@ -89,6 +95,61 @@ static void test_groups_of_every_layout(void **state) {
     assert_true(ok);
 }
 
+/* ep folds dp x cp: neighbors among the replicas, and one of each. */
+static void test_groups_of_experts(void **state) {
+    (void)state;
+    int n = comm_world_size();
+    bool ok = true;
+    for (int dp = 1; dp <= n; dp *= 2)
+        for (int tp = 1; dp * tp <= n; tp *= 2)
+            for (int ep = 1; ep <= dp; ep *= 2)
+                ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .tp = tp, .ep = ep});
+    assert_true(ok);
+    const struct mesh_place p = mesh_place_of(&(struct mesh_sizes){.tp = 2, .cp = 2, .dp = 4, .ep = 4}, 11);
+    assert_int_equal(mesh_size(AXIS_EP, &p), 4);                     /* rank 11: dp 2, cp 1: replica 5, 4 to 7 */
+    assert_int_equal(mesh_index(AXIS_EP, &p), 1);
+    assert_int_equal(mesh_colour(AXIS_EP, &p), 9);
+    assert_int_equal(mesh_size(AXIS_EDP, &p), 2);                    /* replicas 1 and 5 */
+    assert_int_equal(mesh_colour(AXIS_EDP, &p), 3);
+}
+
+/* ---- who sums, who counts ---- */
+enum { DP = 1 << AXIS_DP, EP = 1 << AXIS_EP, EDP = 1 << AXIS_EDP, TP = 1 << AXIS_TP };
+
+static void test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas(void **state) {
+    (void)state;
+    assert_int_equal(mesh_cuts_beyond(DP, 0), DP);
+    assert_int_equal(mesh_cuts_beyond(DP | EP, EP), EDP);
+    assert_int_equal(mesh_cuts_beyond(DP | EP | TP, EP), EDP | TP);
+    assert_int_equal(mesh_cuts_beyond(DP | TP, TP), DP);
+    assert_int_equal(mesh_cuts_beyond(EP, DP), 0);
+    assert_int_equal(mesh_replicas(EDP | TP), AXIS_EDP);
+    assert_int_equal(mesh_replicas(DP | TP), AXIS_DP);
+    assert_int_equal(mesh_replicas(0), AXIS_DP);
+}
+
+static int n_speakers(unsigned cuts, const struct mesh_sizes *sizes) {
+    int n = 0;
+    for (int rank = 0; rank < mesh_n_ranks(sizes); rank++) {
+        const struct mesh_place p = mesh_place_of(sizes, rank);
+        n += mesh_speaks(cuts, &p);
+    }
+    return n;
+}
+
+static void test_each_expert_is_counted_by_one_rank(void **state) {
+    (void)state;
+    const struct mesh_sizes folded = {.tp = 2, .cp = 2, .dp = 4, .ep = 4}, plain = {.tp = 2, .dp = 4};
+    assert_int_equal(n_speakers(0, &folded), 1);
+    assert_int_equal(n_speakers(EP, &folded), 4);
+    assert_int_equal(n_speakers(EP | TP, &folded), 8);
+    assert_int_equal(n_speakers(EP | EDP, &folded), 8);
+    assert_int_equal(n_speakers(EP | DP, &folded), 8);
+    assert_int_equal(n_speakers(DP, &folded), 8);
+    assert_int_equal(n_speakers(0, &plain), 1);
+    assert_int_equal(n_speakers(DP, &plain), 4);
+}
+
 static void test_identity_names_the_place(void **state) {
     (void)state;
     struct mesh mesh;
@@ -129,5 +190,7 @@ static void test_too_large_a_layout_is_refused(void **state) {
 }
 
 TESTS(unit_test(test_coordinates_are_a_bijection), unit_test(test_tp_is_innermost),
-      unit_test(test_groups_of_every_layout), unit_test(test_identity_names_the_place),
+      unit_test(test_groups_of_every_layout), unit_test(test_groups_of_experts),
+      unit_test(test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas),
+      unit_test(test_each_expert_is_counted_by_one_rank), unit_test(test_identity_names_the_place),
       unit_test(test_texts_leave_out_what_is_one), unit_test(test_too_large_a_layout_is_refused))

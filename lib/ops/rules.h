@@ -23,8 +23,8 @@ struct attention_rule {
     enum attention_core core;
 };
 
-/* moe_route, moe_dispatch, moe_combine (moe/moe_route.h): of so many experts a token goes to k; so many tokens are a group,
- * and an expert has so many places for them; the weights of the two losses. */
+/* moe_route, moe_dispatch, moe_combine (moe/moe_route.h): of so many experts a token goes to k; so many tokens are a
+ * group, and an expert has so many places for them; the weights of the two losses. */
 struct moe_rule {
     int64_t experts, k, group, places;
     double aux, z;

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 
 /* Cut the table into buckets, from the last param to the first. A bucket is full when it has `bytes` bytes or more; it
- * then takes no further param. All its params have one dtype, as a sum has one. Params that this rank has not
- * (`present` is false) are in no bucket. Set, for each bucket: first, last, n_params, offset, bytes, dtype; and
- * of_param: which bucket a param is in, or -1. */
+ * then takes no further param. All its params have one dtype and one axis (param_replicas), as a sum has one of each.
+ * Params that this rank has not (`present` is false) are in no bucket. Set, for each bucket: first, last, n_params,
+ * offset, bytes, dtype, axis; and of_param: which bucket a param is in, or -1. */
 enum status dp_buckets_init(struct dp_buckets *d, const struct program *p, int64_t bytes) {
     (void)p, (void)bytes;
     *d = (struct dp_buckets){0};
@@ -47,7 +47,7 @@ enum status dp_buckets_finish(struct dp_buckets *d) {
     return FAIL(E_TODO, "dp_buckets_finish is still to be written");
 }
 
-/* What the buckets exchange in a step, by name: of each its axis (AXIS_DP), operation, how many elements of which
+/* What the buckets exchange in a step, by name: of each its axis, operation, how many elements of which
  * dtype, and that it goes on after backward (BEHIND_BACKWARD). Bytes follow from that. */
 void dp_buckets_bill(const struct dp_buckets *d, const struct mesh_place *place, struct bill *bill) {
     (void)d, (void)place, (void)bill;

@@ -36,9 +36,10 @@ static void predict(struct zero_buckets *z, const struct compiled *c, bool every
 }
 
 /* z->params[0 .. n_params) is the sequence. Cut it into z->buckets, in order: a gradient goes into the last bucket if
- * that is of its dtype and its n_ranks parts together have fewer than `bytes` bytes; else it starts a new one. A
- * bucket's count is the elements of one part: the shard_n of its params; dtype_size (lib/device/dtype.h) makes bytes of
- * elements, table_grow (lib/base/grow.h) makes room as above. */
+ * that is of its dtype and axis (param_replicas) and its n_ranks parts together have fewer than `bytes` bytes; else it
+ * starts a new one, whose n_ranks are those of the axis (mesh_size; p->place is this rank's). A bucket's count is the
+ * elements of one part: the shard_n of its params; dtype_size (lib/device/dtype.h) makes bytes of elements, table_grow
+ * (lib/base/grow.h) makes room as above. */
 static enum status cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
     (void)z, (void)p, (void)bytes;
     return FAIL(E_TODO, "cutting the sequence into buckets is still to be written");
@@ -50,9 +51,8 @@ static enum status size_slots(struct zero_buckets *z) {
     return FAIL(E_TODO, "the sizes of the slots are still to be written");
 }
 
-enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, int n_ranks, bool every,
-                              int64_t bytes) {
-    *z = (struct zero_buckets){.n_ranks = n_ranks};
+enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, bool every, int64_t bytes) {
+    *z = (struct zero_buckets){0};
     predict(z, c, every);
     TRY(cut(z, c->program, bytes));
     return size_slots(z);
@@ -78,7 +78,7 @@ void zero_buckets_place(struct zero_buckets *z, const struct device *device, voi
     (void)z, (void)device, (void)comm;
 }
 
-/* One reduce-scatter a bucket, by name (bill_exchange, lib/program/bill.h): over AXIS_DP, BEHIND_BACKWARD, of so many
+/* One reduce-scatter a bucket, by name (bill_exchange, lib/program/bill.h): over its axis, BEHIND_BACKWARD, of so many
  * elements of the whole. */
 void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
     (void)z, (void)place, (void)bill;

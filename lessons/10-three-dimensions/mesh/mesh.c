@@ -25,23 +25,27 @@ static int first_of_mirror(const struct mesh_place *p) {
     return image == p->rank.pp ? -1 : image < p->rank.pp ? image : p->rank.pp;
 }
 
-enum { ALL_DIMS = (1 << N_DIMS) - 1 };
+enum { ALL_DIMS = (1 << N_DIMS) - 1, REPLICAS = 1 << DIM_DP | 1 << DIM_CP };
 /* A group may be a part of those that differ along these dimensions: so many neighbors, or one of each such part. */
 enum part { WHOLE, NEIGHBORS, ONE_OF_EACH };
-/* along: bits of the dimensions in which members differ; part, of how many. copies: what is not cut along the axis is
- * the same on all its ranks. first_stage: where a group is a pair of stages, its first; NULL: all that `along` says. */
+/* along: bits of the dimensions in which members differ; part, of how many (fold). copies: what is not cut along the
+ * axis is the same on all its ranks. first_stage: where a group is a pair of stages, its first; NULL: all that `along`
+ * says. */
 static const struct axis_row {
     const char *name;
     unsigned along;
     bool copies;
     enum part part;
+    enum fold { CP_HEADS, EP } fold;
     int (*first_stage)(const struct mesh_place *);
 } AXES[N_MESH_AXES] = {
     [AXIS_SELF] = {.name = "self"},
     [AXIS_TP]   = {.name = "tp", .along = 1 << DIM_TP, .copies = true},
     [AXIS_CP]   = {.name = "cp", .along = 1 << DIM_CP, .part = ONE_OF_EACH},
     [AXIS_CP_HEADS] = {.name = "heads", .along = 1 << DIM_CP, .part = NEIGHBORS},
-    [AXIS_DP]   = {.name = "dp", .along = 1 << DIM_DP | 1 << DIM_CP, .copies = true},
+    [AXIS_DP]   = {.name = "dp", .along = REPLICAS, .copies = true},
+    [AXIS_EP]   = {.name = "ep", .along = REPLICAS, .copies = true, .part = NEIGHBORS, .fold = EP},
+    [AXIS_EDP]  = {.name = "edp", .along = REPLICAS, .copies = true, .part = ONE_OF_EACH, .fold = EP},
     [AXIS_PP]   = {.name = "pp", .along = 1 << DIM_PP},
     [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .first_stage = first_of_ends},
     [AXIS_MIRROR] = {.name = "mirror", .along = 1 << DIM_PP, .first_stage = first_of_mirror},
@@ -77,6 +81,7 @@ struct mesh_place mesh_place_of(const struct mesh_sizes *sizes, int rank) {
     struct mesh_place p;
     for (int d = 0; d < N_DIMS; d++) p.n.at[d] = (int)size_along(sizes, d), p.rank.at[d] = -1;
     p.cp_heads = sizes->cp_heads ? (int)sizes->cp_heads : 1;
+    p.ep = sizes->ep ? (int)sizes->ep : 1;
     (void)rank;
     return p;
 }
@@ -116,16 +121,19 @@ static int index_along(enum mesh_axis axis, const struct mesh_place *p) {
 /* Of this rank's group: its size, the rank's number in it, and its first one's number among all. */
 struct group_of { int size, index, first; };
 static struct group_of group_of(enum mesh_axis axis, const struct mesh_place *p) {
-    int n = n_along(axis, p), i = index_along(axis, p), part = p->cp_heads ? p->cp_heads : 1;
+    int n = n_along(axis, p), i = index_along(axis, p), fold = AXES[axis].fold == EP ? p->ep : p->cp_heads;
+    int part = fold ? fold : 1;
     switch (AXES[axis].part) {
     case NEIGHBORS: return (struct group_of){part, i % part, i - i % part};
-    case ONE_OF_EACH: return (struct group_of){n / part, i / part, i % part};
+    case ONE_OF_EACH:
+        if (axis == AXIS_EDP && part == 1) return (struct group_of){1, 0, i};    /* AXIS_DP is the same */
+        return (struct group_of){n / part, i / part, i % part};
     default: return (struct group_of){n, i, 0};
     }
 }
 
 /* TODO: the first rank of this rank's group along an axis; -1: the rank has no group there. AXIS_TP and AXIS_PP as said
- * above. AXIS_DP, AXIS_CP and AXIS_CP_HEADS as the table AXES says: group_of gives the number of the first among all
+ * above. AXIS_DP, AXIS_CP and their parts as the table AXES says: group_of gives the number of the first among all
  * ranks along the axis's dimensions; the way back from a number to coordinates is yours. AXIS_TIE: the first and the
  * last stage of a pipeline, which both hold the tied embedding; no rank where there is one stage. AXIS_MIRROR: stage i
  * and stage pp - 1 - i, if that is another. AXIS_MESH: all ranks. */
@@ -149,7 +157,20 @@ bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) {
     return colour < 0 || colour == mesh_rank_of(p);
 }
 
+/* Replicas are told apart by EP and EDP: a cut along them all is one along both. */
+enum { BOTH = 1 << AXIS_EP | 1 << AXIS_EDP };
+static unsigned unfolded(unsigned cuts) { return cuts >> AXIS_DP & 1 ? (cuts | BOTH) & ~(1u << AXIS_DP) : cuts; }
+static unsigned folded(unsigned cuts) {
+    return (cuts & BOTH) == BOTH ? (cuts & ~(unsigned)BOTH) | 1u << AXIS_DP : cuts;
+}
+
+unsigned mesh_cuts_beyond(unsigned seen, unsigned own) { return folded(unfolded(seen) & ~unfolded(own)); }
+
+enum mesh_axis mesh_replicas(unsigned sum) { return sum >> AXIS_EDP & 1 ? AXIS_EDP : AXIS_DP; }
+
 bool mesh_speaks(unsigned cuts, const struct mesh_place *p) {
+    if (cuts >> AXIS_DP & 1) cuts |= BOTH;
+    else if (cuts & BOTH) cuts |= 1u << AXIS_DP;                     /* its parts say the rest */
     for (enum mesh_axis a = 0; a < N_MESH_AXES; a++)
         if (AXES[a].copies && !(cuts >> a & 1) && !mesh_is_first(a, p)) return false;
     return true;

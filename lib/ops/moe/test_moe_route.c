@@ -14,8 +14,8 @@ static void make(struct op_case *c, enum dtype dtype) {
 }
 
 /* ---- slopes ----
- * A choice that flips between the points of a difference is a step and no slope. With these logits no two of a token are
- * nearer than 0.01 (checked), and they move by 2e-3 at most. */
+ * A choice that flips between the points of a difference is a step and no slope. With these logits no two of a token
+ * are nearer than 0.01 (checked), and they move by 2e-3 at most. */
 static void check_no_ties(const struct op_case *c) {
     const double *x = c->in[0].data;
     for (int t = 0; t < B * T; t++)

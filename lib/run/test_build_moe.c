@@ -1,0 +1,168 @@
+/* ranks: 1 2
+ *
+ * A mixture of experts as a part of a run: what it refuses, what it reports, what is never computed again. */
+#include "driver/recipe.h"
+#include "lib/ops/moe/moe_route.h"
+#include "lib/run/run.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+
+static struct plan moe_plan(int experts, int k, double capacity) {
+    struct plan p = parity_plan();
+    p.layers = 4;
+    p.experts = experts, p.experts_per_token = k, p.moe_group = 2, p.capacity = capacity;
+    p.aux_loss = 0.05, p.z_loss = 0.01;
+    p.micro_batch = 2;
+    p.mesh.dp = comm_world_size();
+    return p;
+}
+
+/* ---- refusals ---- */
+static void test_experts_are_refused_where_they_cannot_be(void **state) {
+    (void)state;
+    struct plan p = moe_plan(8, 9, 1);
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "experts-per-token=9", "experts=8");
+    p = moe_plan(8, 2, 1);
+    p.device = PLAN_DEVICE_CUDA;
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "experts=8", "--device cpu");
+    p = moe_plan(8, 2, 1);
+    p.mesh.pp = 2, p.tie = 0;
+    pp_options(&p)->schedule = SCHEDULE_PIPEDREAM;
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "experts=8", "schedule=1f1b");
+}
+
+static enum status compiled(struct plan p, int rank, struct run *r) {
+    TRY(plan_settle(&p, 0));
+    return run_compile(r, &train_recipe, &p, rank, NULL, NULL);
+}
+
+static void test_mixtral_without_experts_is_refused(void **state) {
+    (void)state;
+    struct plan p = moe_plan(0, 2, 1);
+    struct run r;
+    assert_ok(recipe_arch(&p, "mixtral"));
+    assert_fails(compiled(p, 0, &r), E_CONFIG, "arch=mixtral", "experts=0", "arch llama");
+    run_destroy(&r);
+}
+
+/* The default is one for all layouts; a rank that has no whole number of groups says what would fit. */
+static void test_a_group_must_lie_on_one_rank(void **state) {
+    (void)state;
+    struct plan p = moe_plan(8, 2, 1);
+    struct run r;
+    p.mesh.cp = 2, p.moe_group = 0;
+    assert_int_equal(plan_moe_group(&p), 8);
+    assert_fails(compiled(p, 0, &r), E_CONFIG, "moe-group=8", "the run of 2 tokens", "moe-group 2");
+    run_destroy(&r);
+    p.seq = 1000;
+    assert_int_equal(plan_moe_group(&p), 256);
+}
+
+/* ---- precision, replay ---- */
+static const struct param *param_of(const struct run *r, const char *name) {
+    for (int i = 0; i < r->program.n_params; i++)
+        if (!strcmp(r->program.params[i].name, name)) return &r->program.params[i];
+    fail_msg("no param is called %s", name);
+    return NULL;
+}
+
+static void test_the_router_stays_in_full_precision(void **state) {
+    (void)state;
+    struct plan p = moe_plan(8, 2, 1);
+    struct run r;
+    p.precision = PRECISION_BF16;
+    assert_ok(compiled(p, 0, &r));
+    const struct param *router = param_of(&r, "h0.router.w"), *expert = param_of(&r, "h0.experts.up.w");
+    assert_int_equal(router->type.dtype, FP32);
+    assert_int_equal(router->grad_type.dtype, FP32);
+    assert_false(router->master);
+    assert_int_equal(expert->type.dtype, BF16);
+    assert_true(expert->master);
+    run_destroy(&r);
+}
+
+/* Full recomputation makes logits and the experts' hidden units again, and no decision. */
+static void test_picks_are_never_made_again(void **state) {
+    (void)state;
+    struct plan p = moe_plan(8, 2, 1);
+    struct run r;
+    int replays = 0, routes = 0;
+    recompute_options(&p)->kind = RECOMPUTE_FULL;
+    assert_ok(compiled(p, 0, &r));
+    const struct tape *t = &r.chunks[0].tapes[TAPE_B];
+    for (int i = 0; i < t->n; i++) {
+        if (t->rows[i].kind != ROW_REPLAY) continue;
+        replays++;
+        routes += r.program.steps[t->rows[i].id].op == &op_moe_route;
+    }
+    run_destroy(&r);
+    assert_true(replays > 0);
+    assert_int_equal(routes, 0);
+}
+
+/* ---- what is reported ---- */
+static enum status first_step(struct plan p, struct run *r) {
+    TRY(plan_settle(&p, comm_world_size()));
+    TRY(run_create(r, &train_recipe, &p, WATCH_NOTHING));
+    TRY(layout_use_demo(r));
+    return run_step(r);
+}
+
+/* Every token at every expert: f is 1/E, and sum p is 1, so the load loss of a layer is its weight, whatever the router
+ * says; each of four layers and eight microbatches counts, and counts once. */
+static void test_losses_of_all_layers_and_microbatches_count_once(void **state) {
+    (void)state;
+    struct run r;
+    struct plan p = moe_plan(4, 4, 0);
+    p.z_loss = 0;
+    recompute_options(&p)->kind = RECOMPUTE_FULL;
+    assert_ok(first_step(p, &r));
+    assert_close(r.aux_loss, 4 * 0.05, 1e-14);
+    assert_close(r.expert_load, 1, 1e-14);
+    assert_close(r.dropped, 0, 0);
+    run_destroy(&r);
+}
+
+/* With room for all nothing is dropped. The busiest expert has at least its share, and at most all tokens. */
+static void test_losses_of_routers_are_reported_apart(void **state) {
+    (void)state;
+    struct run with, without;
+    struct plan p = moe_plan(8, 2, 0);
+    enum status status = first_step(p, &with);
+    p.aux_loss = p.z_loss = 0;
+    if (agree_all(status == OK)) status = first_step(p, &without);
+    assert_ok(status);
+    assert_true(with.aux_loss > 4 * 0.05 && with.expert_load >= 1 && with.expert_load <= 4);
+    assert_close(with.dropped, 0, 0);
+    assert_close(without.aux_loss, 0, 0);
+    assert_close(with.loss - with.aux_loss, without.loss, 1e-14 * without.loss);
+    run_destroy(&with);
+    run_destroy(&without);
+}
+
+static enum status evaluated(struct plan p, double *loss) {
+    struct run r;
+    p.lr = p.min_lr = 0;
+    enum status status = first_step(p, &r);
+    if (agree_all(status == OK)) status = run_evaluate(&r, 1, loss);
+    run_destroy(&r);
+    return status;
+}
+
+static void test_evaluation_has_no_losses_of_routers(void **state) {
+    (void)state;
+    double with, without;
+    struct plan p = moe_plan(8, 2, 1);
+    enum status status = evaluated(p, &with);
+    p.aux_loss = p.z_loss = 0;
+    if (agree_all(status == OK)) status = evaluated(p, &without);
+    assert_ok(status);
+    assert_close(with, without, 0);
+}
+
+TESTS(unit_test(test_experts_are_refused_where_they_cannot_be), unit_test(test_mixtral_without_experts_is_refused),
+      unit_test(test_a_group_must_lie_on_one_rank), unit_test(test_the_router_stays_in_full_precision),
+      unit_test(test_picks_are_never_made_again), unit_test(test_losses_of_all_layers_and_microbatches_count_once),
+      unit_test(test_losses_of_routers_are_reported_apart), unit_test(test_evaluation_has_no_losses_of_routers))
