@@ -1,8 +1,13 @@
-/* Files of other projects that hold a Llama. */
+/* Files of other projects that hold a Llama, or a Mixtral. */
 #include "llama/llama.h"
 #include "llama/llama_hf.h"
 
 const struct model_format llama_formats[] = {
     {"hf", llama_hf_import, llama_hf_export, "llama"},
+    {NULL, NULL, NULL, NULL},
+};
+
+const struct model_format mixtral_formats[] = {
+    {"hf", llama_hf_import, llama_hf_export, "mixtral"},
     {NULL, NULL, NULL, NULL},
 };

@@ -101,5 +101,6 @@ static enum status mixtral_build(const struct plan *plan, struct program *p) {
 }
 
 const struct model model_mixtral = {
-    .name = "mixtral", .presets = mixtral_presets, .build = mixtral_build, .n_params = llama_n_params,
+    .name = "mixtral", .presets = mixtral_presets, .formats = mixtral_formats, .build = mixtral_build,
+    .n_params = llama_n_params,
     .flops_per_token = llama_flops_per_token};

@@ -12,7 +12,8 @@
 
 enum { HF_NAME_MAX = 96, MAX_PARTS = 2, AT_A_TIME = 1 << 16 };
 
-/* ours: after "hN." in a layer. input: the tag of a matrix's input, 0: a vector. */
+/* ours: after "hN." in a layer. input: the tag of a matrix's input, 0: a vector. hf: of each expert, where %d is its
+ * number. */
 static const struct kind { const char *ours; bool in_layers; char input; const char *hf[MAX_PARTS]; } KINDS[] = {
     {"embed.table", false, 'C', {"model.embed_tokens.weight"}},
     {"norm1.g", true, 0, {"input_layernorm.weight"}},
@@ -22,11 +23,18 @@ static const struct kind { const char *ours; bool in_layers; char input; const c
     {"norm2.g", true, 0, {"post_attention_layernorm.weight"}},
     {"up.w", true, 'C', {"mlp.gate_proj.weight", "mlp.up_proj.weight"}},
     {"down.w", true, 'K', {"mlp.down_proj.weight"}},
+    {"router.w", true, 'C', {"block_sparse_moe.gate.weight"}},
+    {"experts.up.w", true, 'C', {"block_sparse_moe.experts.%d.w1.weight", "block_sparse_moe.experts.%d.w3.weight"}},
+    {"experts.down.w", true, 'F', {"block_sparse_moe.experts.%d.w2.weight"}},
     {"head.norm.g", false, 0, {"model.norm.weight"}},
     {"head.w", false, 'C', {"lm_head.weight"}},
 };
 
-static int n_parts(const struct kind *k) { return k->hf[1] ? 2 : 1; }
+/* Tensors of theirs that are one weight of ours, of this shape. */
+static int of_each(const struct kind *k) { return k->hf[1] ? 2 : 1; }
+static int n_parts(const struct kind *k, const struct shape *ours) {
+    return of_each(k) * (strchr(k->hf[0], '%') ? (int)ours->axis[0].n : 1);
+}
 
 /* "h12.q.w" -> the row of q.w, and 12. NULL: none of that name. */
 static const struct kind *kind_of(const char *name, int64_t *layer) {
@@ -38,15 +46,19 @@ static const struct kind *kind_of(const char *name, int64_t *layer) {
 }
 
 static void name_of(const struct kind *k, int part, int64_t layer, char name[HF_NAME_MAX]) {
-    if (k->in_layers) snprintf(name, HF_NAME_MAX, "model.layers.%" PRId64 ".%s", layer, k->hf[part]);
-    else snprintf(name, HF_NAME_MAX, "%s", k->hf[part]);
+    const char *hf = k->hf[part % of_each(k)], *number = strchr(hf, '%');
+    int n = k->in_layers ? snprintf(name, HF_NAME_MAX, "model.layers.%" PRId64 ".", layer) : 0;
+    if (number)
+        snprintf(name + n, (size_t)(HF_NAME_MAX - n), "%.*s%d%s", (int)(number - hf), hf, part / of_each(k),
+                 number + 2);
+    else snprintf(name + n, (size_t)(HF_NAME_MAX - n), "%s", hf);
 }
 
 /* The shape in a file of each part of a weight. @return the number of axes */
 static int shape_of(const struct kind *k, const struct shape *ours, int64_t shape[2]) {
     const struct axis *last = &ours->axis[ours->n_axes - 1];
     shape[1] = k->input == 'H' ? last[-1].n * last->n : k->input ? last->n : 1;
-    shape[0] = shape_n(ours) / shape[1] / n_parts(k);
+    shape[0] = shape_n(ours) / shape[1] / n_parts(k, ours);
     return k->input ? 2 : 1;
 }
 
@@ -55,7 +67,8 @@ static int shape_of(const struct kind *k, const struct shape *ours, int64_t shap
 static enum status build(const struct checkpoint_model *m, struct program *p) {
     struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .kv_heads = m->kv_heads,
                         .ffn = m->ffn, .rope_theta = m->rope_theta, .seq = m->seq, .vocab = m->vocab,
-                        .tie = !m->untied, .micro_batch = 1, .global_batch = 1};
+                        .experts = m->experts, .experts_per_token = m->experts_per_token, .tie = !m->untied,
+                        .micro_batch = 1, .global_batch = 1};
     program_init(p);
     return llama_build(&plan, p);
 }
@@ -97,20 +110,21 @@ static enum status find_part(const struct import *m, int i, int part, struct hf_
     return OK;
 }
 
-/* Two tensors that become one weight must be of one type. */
+/* Tensors that become one weight must be of one type. */
 static enum status find_weight(struct import *m, int i, int *found) {
+    const struct param *w = &m->program.params[i];
     const struct kind *k;
     int64_t layer;
-    struct hf_tensor part[MAX_PARTS];
+    struct hf_tensor first, part;
     TRY(kind_at(&m->program, i, &k, &layer));
-    for (int j = 0; j < n_parts(k); j++, ++*found) {
-        TRY(find_part(m, i, j, &part[j]));
-        if (part[j].entry->dtype != part[0].entry->dtype)
-            return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), part[0].entry->name,
-                        part[j].entry->name);
+    TRY(find_part(m, i, 0, &first));
+    for (int j = 0; j < n_parts(k, &w->type.shape); j++, ++*found) {
+        TRY(find_part(m, i, j, &part));
+        if (part.entry->dtype != first.entry->dtype)
+            return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), first.entry->name,
+                        part.entry->name);
     }
-    const struct param *w = &m->program.params[i];
-    m->list[i] = (struct checkpoint_weight){w->name, w->type.shape, part[0].entry->dtype};
+    m->list[i] = (struct checkpoint_weight){w->name, w->type.shape, first.entry->dtype};
     return OK;
 }
 
@@ -144,7 +158,7 @@ static enum status copy_all(struct import *m) {
         const struct kind *k;
         int64_t layer;
         TRY(kind_at(&m->program, i, &k, &layer));
-        for (int j = 0; j < n_parts(k); j++) {
+        for (int j = 0; j < n_parts(k, &m->program.params[i].type.shape); j++) {
             struct hf_tensor t;
             TRY(find_part(m, i, j, &t));
             TRY(copy_part(m, t));
@@ -195,8 +209,8 @@ struct export {
     struct hf_writer *writer;
 };
 
-static enum status list_entries(struct export *e) {
-    size_t most = (size_t)e->program.n_params * MAX_PARTS;
+static enum status list_entries(struct export *e, int64_t experts) {
+    size_t most = (size_t)e->program.n_params * MAX_PARTS * (size_t)(experts > 1 ? experts : 1);
     e->entries = calloc(most, sizeof *e->entries);
     e->names = calloc(most, sizeof *e->names);
     if (!e->entries || !e->names) return FAIL(E_MEMORY, "no memory for the list of %d weights", e->program.n_params);
@@ -204,7 +218,7 @@ static enum status list_entries(struct export *e) {
         const struct kind *k;
         int64_t layer;
         TRY(kind_at(&e->program, i, &k, &layer));
-        for (int j = 0; j < n_parts(k); j++, e->n++) {
+        for (int j = 0; j < n_parts(k, &e->program.params[i].type.shape); j++, e->n++) {
             struct safetensors_entry *entry = &e->entries[e->n];
             name_of(k, j, layer, e->names[e->n]);
             *entry = (struct safetensors_entry){.name = e->names[e->n], .dtype = e->dtype};
@@ -227,8 +241,11 @@ static enum status write_weight(struct export *e, const struct param *w) {
 static enum status export(struct export *e, const char *path, int64_t shard_bytes) {
     char config[CHECKPOINT_PATH_MAX];
     struct checkpoint_model model = checkpoint_model_of(e->from);
-    if (strcmp(model.arch, "llama"))
+    if (strcmp(model.arch, "llama") && strcmp(model.arch, "mixtral"))
         return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", model.arch[0] ? model.arch : "gpt");
+    if (!strcmp(model.arch, "llama") && model.experts)
+        return FAIL(E_CONFIG, "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch "
+                    "mixtral to export", model.experts);
     TRY(hf_config_path(path, config));
     if (access(config, F_OK) == 0) return FAIL(E_IO, "%s is there already; give a file in a folder of its own", config);
     TRY(build(&model, &e->program));
@@ -236,7 +253,7 @@ static enum status export(struct export *e, const char *path, int64_t shard_byte
         TRY(checkpoint_weight_dtype(e->from, e->program.params[0].name, &e->dtype));
         if (e->dtype != FP64) e->dtype = FP32;
     }
-    TRY(list_entries(e));
+    TRY(list_entries(e, model.experts));
     TRY(hf_files_create(path, e->entries, e->n, shard_bytes, &e->writer));
     for (int i = 0; i < e->program.n_params; i++) TRY(write_weight(e, &e->program.params[i]));
     TRY(hf_files_finish(&e->writer));

@@ -1,5 +1,5 @@
-/* Weights in Hugging Face's Llama format: one safetensors file or several with an index, and config.json beside them
- * (lib/checkpoint/hf_files.h).
+/* Weights in Hugging Face's Llama and Mixtral formats: one safetensors file or several with an index, and config.json
+ * beside them (lib/checkpoint/hf_files.h).
  *
  *   ours           shape          Hugging Face
  *   embed.table    (V, C)         model.embed_tokens.weight
@@ -10,10 +10,13 @@
  *   hN.norm2.g     (C)            ... post_attention_layernorm.weight
  *   hN.up.w        (2, K, C)      ... mlp.gate_proj.weight, then mlp.up_proj.weight
  *   hN.down.w      (C, K)         ... mlp.down_proj.weight
+ *   hN.router.w    (E, C)         ... block_sparse_moe.gate.weight      (Mixtral, which has no mlp)
+ *   hN.experts.up.w   (E, 2, F, C)   of each expert e: ... block_sparse_moe.experts.e.w1.weight, then w3.weight
+ *   hN.experts.down.w (E, C, F)      of each expert e: ... block_sparse_moe.experts.e.w2.weight
  *   head.norm.g    (C)            model.norm.weight
  *   head.w         (V, C)         lm_head.weight, where the head is not tied
  *
- * Each of ours is one of theirs, or two, one after the other: nothing is transposed. Both turn pairs of channels that
+ * Each of ours is one of theirs, or several, one after the other: nothing is transposed. Both turn pairs of channels that
  * are half a head apart. Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them) are
  * left out; any other tensor, and a missing or misshapen one, is refused. So is a config.json of another function:
  * biases, another activation, another epsilon than 1e-5, scaled positions, a sliding window.

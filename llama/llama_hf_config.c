@@ -25,7 +25,9 @@ static enum status read_sizes(const char *path, const json_t *config, struct che
         {"num_hidden_layers", true, &m->layers}, {"hidden_size", true, &m->hidden},
         {"num_attention_heads", true, &m->heads}, {"max_position_embeddings", true, &m->seq},
         {"vocab_size", true, &m->vocab}, {"intermediate_size", true, &m->ffn},
-        {"num_key_value_heads", false, &m->kv_heads}};
+        {"num_key_value_heads", false, &m->kv_heads},
+        {"num_local_experts", !strcmp(m->arch, "mixtral"), &m->experts},
+        {"num_experts_per_tok", !strcmp(m->arch, "mixtral"), &m->experts_per_token}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         TRY(size_of(path, config, sizes[i].key, sizes[i].needed, sizes[i].to));
     if (m->kv_heads == m->heads) m->kv_heads = 0;
@@ -45,12 +47,9 @@ static enum status check_switches(const char *path, const json_t *config) {
 }
 
 static enum status check_function(const char *path, const json_t *config, const struct checkpoint_model *m) {
-    const char *type = json_string_value(json_object_get(config, "model_type"));
     const char *act = json_string_value(json_object_get(config, "hidden_act"));
     double eps = json_number_value(json_object_get(config, "rms_norm_eps"));
     int64_t head_dim;
-    if (!type || strcmp(type, "llama"))
-        return FAIL(E_FORMAT, "%s: model_type is %.32s, not llama", path, type ? type : "no name");
     if (act && strcmp(act, "silu")) return FAIL(E_FORMAT, "%s: hidden_act is %.32s; Trivium computes silu", path, act);
     if (eps != 1e-5) return FAIL(E_FORMAT, "%s: rms_norm_eps is %g; Trivium's is 1e-5", path, eps);
     TRY(size_of(path, config, "head_dim", false, &head_dim));
@@ -76,7 +75,11 @@ static enum status read_theta(const char *path, const json_t *config, int64_t *o
 }
 
 static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *m) {
-    *m = (struct checkpoint_model){.arch = "llama", .untied = 1};
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    *m = (struct checkpoint_model){.untied = 1};
+    if (!type || (strcmp(type, "llama") && strcmp(type, "mixtral")))
+        return FAIL(E_FORMAT, "%s: model_type is %.32s, not llama or mixtral", path, type ? type : "no name");
+    snprintf(m->arch, sizeof m->arch, "%s", type);
     TRY(read_sizes(path, config, m));
     TRY(check_function(path, config, m));
     m->untied = !json_is_true(json_object_get(config, "tie_word_embeddings"));
@@ -99,15 +102,26 @@ enum status llama_hf_config_read(const char *path, struct checkpoint_model *out)
 
 static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype) {
     const char *names[N_DTYPES] = {[FP64] = "float64", [FP32] = "float32", [BF16] = "bfloat16", [FP16] = "float16"};
-    return json_pack(
-        "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:s}", "architectures",
-        "LlamaForCausalLM", "model_type", "llama", "num_hidden_layers", (json_int_t)m->layers, "hidden_size",
-        (json_int_t)m->hidden, "intermediate_size", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden),
-        "num_attention_heads", (json_int_t)m->heads, "num_key_value_heads",
-        (json_int_t)(m->kv_heads ? m->kv_heads : m->heads), "max_position_embeddings", (json_int_t)m->seq, "vocab_size",
-        (json_int_t)m->vocab, "rms_norm_eps", 1e-5, "rope_theta", m->rope_theta ? (double)m->rope_theta : 10000.0,
-        "hidden_act", "silu", "tie_word_embeddings", !m->untied, "attention_bias", 0, "mlp_bias", 0, "torch_dtype",
-        names[dtype]);
+    bool mixtral = !strcmp(m->arch, "mixtral");
+    json_t *config = json_pack(
+        "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:b, s:s}", "architectures",
+        mixtral ? "MixtralForCausalLM" : "LlamaForCausalLM", "model_type", m->arch, "num_hidden_layers",
+        (json_int_t)m->layers, "hidden_size", (json_int_t)m->hidden, "intermediate_size",
+        (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden), "num_attention_heads", (json_int_t)m->heads,
+        "num_key_value_heads", (json_int_t)(m->kv_heads ? m->kv_heads : m->heads), "max_position_embeddings",
+        (json_int_t)m->seq, "vocab_size", (json_int_t)m->vocab, "rms_norm_eps", 1e-5, "rope_theta",
+        m->rope_theta ? (double)m->rope_theta : 10000.0, "hidden_act", "silu", "tie_word_embeddings", !m->untied,
+        "torch_dtype", names[dtype]);
+    json_t *own = mixtral ? json_pack("{s:I, s:I, s:n}", "num_local_experts", (json_int_t)m->experts,
+                                      "num_experts_per_tok", (json_int_t)m->experts_per_token, "sliding_window")
+                          : json_pack("{s:b, s:b}", "attention_bias", 0, "mlp_bias", 0);
+    if (config && own && json_object_update(config, own) == 0) {
+        json_decref(own);
+        return config;
+    }
+    json_decref(config);
+    json_decref(own);
+    return NULL;
 }
 
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *m, enum dtype dtype) {

@@ -21,9 +21,8 @@ static struct plan plan_of(int precision) {
 }
 
 /* A step's folder of what a run begins with. */
-static void make_checkpoint(int precision, const char *save) {
+static void make_checkpoint(struct plan p, const char *save) {
     struct run r;
-    struct plan p = plan_of(precision);
     memset(&r, 0, sizeof r);
     assert_ok(plan_settle(&p, 1));
     assert_ok(run_create(&r, &train_recipe, &p, WATCH_NOTHING));
@@ -49,7 +48,7 @@ static char save[CHECKPOINT_PATH_MAX];
 static const char *checkpoint(void) {
     if (!save[0]) {
         snprintf(save, sizeof save, "%s", test_path("trained"));
-        make_checkpoint(PRECISION_FP64, save);
+        make_checkpoint(plan_of(PRECISION_FP64), save);
     }
     return save;
 }
@@ -101,6 +100,41 @@ static void test_halves_have_their_names(void **state) {
     check_half(f, "h0.up.w", up, 0, "model.layers.0.mlp.gate_proj.weight");      /* through SiLU, then the other */
     check_half(f, "h0.up.w", up, 1, "model.layers.0.mlp.up_proj.weight");
     hf_files_close(&f);
+}
+
+/* Mixtral's: of each expert the gate, then the other half. */
+static void test_experts_have_their_names(void **state) {
+    (void)state;
+    char path[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], name[96];
+    struct plan p = plan_of(PRECISION_FP64);
+    struct hf_files *f;
+    struct checkpoint_reader *r;
+    struct checkpoint_model m;
+    enum { E = 4, F = 24, C = 16 };
+    struct shape up = {4, {axis_whole('E', E), axis_whole('2', 2), axis_whole('F', F), axis_whole('C', C)}};
+    static double all[E * 2 * F * C], one[F * C];
+    assert_ok(recipe_arch(&p, "mixtral"));
+    p.experts = E, p.experts_per_token = 2;
+    make_checkpoint(p, test_path("experts"));
+    path_in(path, "mixtral", "model.safetensors");
+    path_in(again, "mixtral-again", "model.safetensors");
+    export_to(test_path("experts"), path, 0);
+    assert_ok(llama_hf_import(path, 0, test_path("experts-imported"), &m));
+    assert_string_equal(m.arch, "mixtral");
+    export_to(test_path("experts-imported"), again, 0);
+    assert_true(test_same_files(path, again));
+    assert_ok(checkpoint_open(test_path("experts"), &r));
+    assert_ok(checkpoint_read_weight(r, "h1.experts.up.w", &up, FP64, all));
+    assert_ok(hf_files_open(path, &f));
+    for (int i = 0; i < 2 * E; i++) {
+        snprintf(name, sizeof name, "model.layers.1.block_sparse_moe.experts.%d.w%d.weight", i / 2, i % 2 ? 3 : 1);
+        struct hf_tensor t = hf_files_find(f, name);
+        assert_non_null(t.entry);
+        assert_ok(safetensors_read(t.file, t.entry, 0, sizeof one, one));
+        assert_memory_equal(one, all + i * F * C, sizeof one);
+    }
+    hf_files_close(&f);
+    checkpoint_close(&r);
 }
 
 /* At most 20000 bytes a file: the table, of 131 x 16 doubles, is nearly that. */
@@ -209,6 +243,6 @@ static void test_a_checkpoint_of_gpt_is_no_llama(void **state) {
 }
 
 TESTS(unit_test(test_out_in_and_out_again_is_the_same_to_the_byte), unit_test(test_several_files_hold_the_same),
-      unit_test(test_halves_have_their_names),
+      unit_test(test_halves_have_their_names), unit_test(test_experts_have_their_names),
       unit_test(test_other_functions_are_refused), unit_test(test_files_that_are_not_there_are_named),
       unit_test(test_a_checkpoint_of_gpt_is_no_llama))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Other projects' files, held against PyTorch: a GPT-2 with Hugging Face's names is imported, trained by one rank and by eight (dp2 tp2 pp2),
 # and exported again, for Hugging Face and for llm.c; tests/hf_reference.py, an implementation by itself, makes the file, trains the same, and compares.
-# And a Llama, with the models of transformers themselves (tests/hf_transformers.py).
+# And a Llama and a Mixtral, with the models of transformers themselves (tests/hf_transformers.py).
 #
 # Run from the project's root. BUILD: where the program is (default: build). PYTHON: one with torch and numpy, and for the second part transformers.
 set -u -o pipefail
@@ -37,13 +37,15 @@ run "$trivium" checkpoint export saved --to llmc trained.bin
 if ! "$python" -c 'import transformers' 2>/dev/null; then echo "skip llama_trains_as_in_transformers no transformers here"; exit 0; fi
 beside=${reference%/*}/hf_transformers.py
 try_model() { # MODEL; stands in a folder of its own
+    local more=() sizes
+    [ "$1" = mixtral ] && more=(--capacity 0 --aux-loss 0 --z-loss 0)     # transformers drops no token
     run "$python" "$beside" make "$1" .
     run "$trivium" checkpoint import --from hf model --to imported
     read -ra sizes <<<"$(sed -n 's/^train with: --init imported //p' log)"
-    run "$trivium" train "${common[@]}" "${sizes[@]}" --metrics serial.jsonl
-    run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" --dp 2 --tp 2 --pp 2 --metrics layout.jsonl --save saved
+    run "$trivium" train "${common[@]}" "${sizes[@]}" "${more[@]}" --metrics serial.jsonl
+    run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --dp 2 --tp 2 --pp 2 --metrics layout.jsonl --save saved
     mkdir trained
     run "$trivium" checkpoint export saved --to hf trained/model.safetensors
     "$python" "$beside" check "$1" . 2>log || echo "not ok $1_trains_as_in_transformers the comparison ended with code $?: $(tail -1 log)"
 }
-(mkdir llama && cd llama && try_model llama)
+for model in llama mixtral; do (mkdir "$model" && cd "$model" && try_model "$model"); done

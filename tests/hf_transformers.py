@@ -1,6 +1,6 @@
 """The models of Hugging Face's transformers, trained beside Trivium's; for tests/hf.sh.
 
-    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama) with random weights, as save_pretrained leaves it, in several
+    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama, mixtral) with random weights, as save_pretrained leaves it, in several
                                           files with an index; DIR/tokens
     hf_transformers.py check MODEL DIR    train it on the same tokens, and compare with what Trivium left in DIR: serial.jsonl,
                                           layout.jsonl (metrics), trained/ (an export of the layout's last step)
@@ -28,13 +28,19 @@ SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_laye
 
 def model_class(name):
     import transformers
-    return {"llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM)}[name]
+    return {"llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+            "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM)}[name]
+
+
+def sizes(name):
+    return SIZES if name == "llama" else {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None,
+                                          "output_router_logits": False}
 
 
 def new_model(name):
     config, model = model_class(name)
     torch.manual_seed(7)
-    m = model._from_config(config(**SIZES), attn_implementation="eager").double()
+    m = model._from_config(config(**sizes(name)), attn_implementation="eager", experts_implementation="eager").double()
     with torch.no_grad():                                        # gains that are not all one
         for key, w in m.named_parameters():
             if w.dim() == 1:
@@ -79,7 +85,7 @@ def check(name, folder):
         path = f"{folder}/{run}.jsonl"
         say(f"{name}_trains_as_in_transformers_{run}", max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
 
-    exported, report = model_class(name)[1].from_pretrained(f"{folder}/trained", dtype=torch.float64, attn_implementation="eager",
+    exported, report = model_class(name)[1].from_pretrained(f"{folder}/trained", dtype=torch.float64, attn_implementation="eager", experts_implementation="eager",
                                                             output_loading_info=True)
     wrong = {key: value for key, value in report.items() if value}
     print(f"not ok {name}_export_is_read_by_transformers {wrong}" if wrong else f"ok {name}_export_is_read_by_transformers")
@@ -91,7 +97,8 @@ def check(name, folder):
         say(f"{name}_has_the_same_validation_loss", distance(rows(f"{folder}/layout.jsonl", "val_loss"), [float(loss_of(exported, tokens, targets))]))
     with open(f"{folder}/trained/config.json") as f:
         config = json.load(f)
-    wrong = {key: config.get(key) for key in SIZES if key in config and config[key] != SIZES[key]}
+    wanted = sizes(name)
+    wrong = {key: config.get(key) for key in wanted if key in config and config[key] != wanted[key]}
     print(f"not ok {name}_exported_config {wrong}" if wrong else f"ok {name}_exported_config")
 
 
