@@ -23,8 +23,8 @@
  * The first step knows no amax. Its scales are 1 for x and W; and for dy, which the mean over the global batch has
  * divided by its number of tokens, that number. So has a tensor that has been zero in all steps of the history.
  *
- * Stored where: two arrays of 3 numbers per weight (scales, and this step's amax) in the comm arena, and on the host
- * the history, which checkpoints keep. Activations: 1 byte for each number of a linear layer's input.
+ * Stored where: this step's amax, 3 numbers per weight, in the comm arena; on the host as many scales, and the history,
+ * which checkpoints keep. Activations: 1 byte for each number of a linear layer's input.
  * Sent when: GRAD_UNSCALE, one all-reduce (MAX) of the amax array over the mesh.
  *
  * What breaks: a maximum over fewer ranks than all; ranks then round differently, without any error. An infinite amax:
@@ -57,8 +57,10 @@ static const struct option OPTIONS[] = {
 static bool fp8_wanted(const struct plan *plan) { return fp8_options(plan)->on; }
 
 static enum status fp8_check(const struct plan *plan) {
-    if (plan->device == PLAN_DEVICE_CUDA)
-        return FAIL(E_CONFIG, "fp8 has no kernels for device=cuda; use device cpu, which emulates it, or leave it out");
+    if (plan->device == PLAN_DEVICE_CUDA && plan->precision == PRECISION_FP64)
+        return FAIL(E_CONFIG,
+                    "fp8 on device=cuda sums in fp32, and precision=fp64; use precision bf16 or fp32, or device cpu, "
+                    "which emulates it");
     if (plan->precision == PRECISION_FP16)
         return FAIL(E_CONFIG, "fp8 has scales of its own, and precision=fp16 a loss scale; use precision bf16 or fp32");
     if (plan_is_asynchronous(plan))
@@ -102,7 +104,7 @@ static enum status fp8_rewrite(const struct plan *plan, struct program *p) {
 /* ---- what it exchanges, and where it lies ---- */
 static int n_tensors(const struct program *p) { return number_of(p->n_params); }
 static int64_t array_bytes(const struct program *p) {
-    return arena_align(2 * n_tensors(p) * (int64_t)sizeof(double));
+    return arena_align(n_tensors(p) * (int64_t)sizeof(double));
 }
 
 static enum status fp8_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
@@ -123,7 +125,9 @@ struct fp8 {
     int n;                               /* tensors: number_of(params) */
     int history;                         /* steps */
     double margin, tokens;               /* 2^margin; of the global batch */
-    double *scale, *amax;                /* [n], of this step; device memory */
+    double *scale;                       /* [n], of this step */
+    double *amax, *noted;                /* [n], of this step: in device memory; all ranks', pinned */
+    struct device_mark mark;             /* noted is there */
     double *past;                        /* [n][history], the newest first; 0: no step */
     int64_t n_skipped;                   /* in a row */
 };
@@ -144,13 +148,13 @@ static void roll_history(struct fp8 *f) {
     for (int i = 0; i < f->n; i++) {
         double *past = f->past + i * f->history;
         memmove(past + 1, past, (size_t)(f->history - 1) * sizeof *past);
-        past[0] = f->amax[i];
+        past[0] = f->noted[i];
     }
 }
 
 static bool any_infinite(const struct fp8 *f) {
     for (int i = 0; i < f->n; i++)
-        if (!isfinite(f->amax[i])) return true;
+        if (!isfinite(f->noted[i])) return true;
     return false;
 }
 
@@ -162,16 +166,25 @@ static enum status refuse_to_skip_for_ever(const struct run *r) {
                 r->n_step + 1, PATIENCE, r->plan.lr);
 }
 
+/* The maxima over all ranks, to the host. */
+static enum status read_amax(struct run *r, struct fp8 *f) {
+    int64_t bytes = f->n * (int64_t)sizeof *f->amax;
+    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], f->amax, f->n, FP64, COMM_MAX));
+    TRY(r->device->download_start(r->device, f->noted, f->amax, bytes));
+    TRY(r->device->mark_set(r->device, &f->mark));
+    TRY(r->device->clear(r->device, f->amax, bytes));
+    return run_wait(r, &f->mark, "the amax of fp8's tensors");
+}
+
 /* Every rank has the same maxima: all skip or none, and all have the same scales. */
 static enum status agree_on_scales(struct run *r, void *self, const struct event *e) {
     (void)e;
     struct fp8 *f = self;
-    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], f->amax, f->n, FP64, COMM_MAX));
+    TRY(read_amax(r, f));
     r->skipped = any_infinite(f);
     f->n_skipped = r->skipped ? f->n_skipped + 1 : 0;
     if (!r->skipped) roll_history(f);
     set_scales(f);
-    TRY(r->device->clear(r->device, f->amax, f->n * (int64_t)sizeof *f->amax));
     return f->n_skipped >= PATIENCE ? refuse_to_skip_for_ever(r) : OK;
 }
 
@@ -192,11 +205,13 @@ static enum status fp8_attach(struct run *r, void **self) {
     if (!f) return FAIL(E_MEMORY, "no memory for fp8's state");
     *f = (struct fp8){.program = &r->program, .n = n, .history = (int)o->history, .margin = ldexp(1, (int)o->margin),
                       .tokens = (double)r->plan.global_batch * (double)r->plan.seq,
+                      .scale = calloc((size_t)n, sizeof *f->scale),
                       .past = calloc((size_t)n * (size_t)o->history, sizeof *f->past)};
-    if (!f->past) return FAIL(E_MEMORY, "no memory for %d amax of %d steps", n, f->history);
-    TRY(run_take_comm(r, array_bytes(&r->program), (void **)&f->scale));
-    TRY(r->device->clear(r->device, f->scale, array_bytes(&r->program)));
-    f->amax = f->scale + n;
+    if (!f->scale || !f->past) return FAIL(E_MEMORY, "no memory for %d amax of %d steps", n, f->history);
+    TRY(fp8_supported(r->device));
+    TRY(r->device->pin(r->device, n * (int64_t)sizeof *f->noted, (void **)&f->noted));
+    TRY(run_take_comm(r, array_bytes(&r->program), (void **)&f->amax));
+    TRY(r->device->clear(r->device, f->amax, array_bytes(&r->program)));
     set_scales(f);
     tell_steps(&r->program, f);
     r->may_skip = true;
@@ -205,8 +220,11 @@ static enum status fp8_attach(struct run *r, void **self) {
 
 static void fp8_detach(struct run *r, void *self) {
     struct fp8 *f = self;
-    (void)r;
-    if (f) free(f->past);
+    if (!f) return;
+    if (f->noted) r->device->unpin(r->device, f->noted);
+    r->device->mark_fini(r->device, &f->mark);
+    free(f->past);
+    free(f->scale);
     free(f);
 }
 

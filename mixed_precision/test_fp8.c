@@ -390,7 +390,7 @@ static void test_fp8_refuses(void **state) {
     (void)state;
     struct plan p = fp8_plan();
     p.device = PLAN_DEVICE_CUDA;
-    check_refused(p, "device=cuda", "device cpu");
+    check_refused(p, "precision=fp64", "device cpu");
     p = fp8_plan();
     p.precision = PRECISION_FP16;
     check_refused(p, "precision=fp16", "bf16");

@@ -24,6 +24,7 @@ struct device {
     const char *name;                /* "cpu", "cuda 0 (NVIDIA H200)" */
     void *stream;                    /* the compute stream (a cudaStream_t); NULL on the CPU */
     int index;                       /* which GPU; 0 on the CPU */
+    int capability;                  /* what a GPU can do: 90 of compute capability 9.0; 0 on the CPU */
 
     /* 4096-byte aligned memory of the device. *out is owned by the caller, returned with `release`. @errors E_MEMORY */
     enum status (*allocate)(const struct device *, int64_t bytes, void **out);

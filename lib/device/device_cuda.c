@@ -181,7 +181,8 @@ static enum status open_gpu(int index, struct gpu *g) {
     CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     snprintf(g->name, sizeof g->name, "cuda %d (%.100s)", index, properties.name);
     g->device = (struct device){
-        .kind = DEVICE_CUDA, .name = g->name, .stream = stream, .index = index, .allocate = cuda_allocate,
+        .kind = DEVICE_CUDA, .name = g->name, .stream = stream, .index = index,
+        .capability = 10 * properties.major + properties.minor, .allocate = cuda_allocate,
         .release = cuda_release, .owns = cuda_owns, .fill = cuda_fill, .clear = cuda_clear, .copy = cuda_copy,
         .upload_start = cuda_upload_start, .download_start = cuda_download_start, .upload = cuda_upload,
         .download = cuda_download, .finish = cuda_finish, .pin = cuda_pin, .unpin = cuda_unpin,

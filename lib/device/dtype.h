@@ -11,6 +11,13 @@
 extern "C" {
 #endif
 
+/* Conversions that kernels call too. */
+#ifdef __CUDACC__
+#define DTYPE_FUNCTION __host__ __device__ static inline
+#else
+#define DTYPE_FUNCTION static inline
+#endif
+
 enum dtype { FP64, FP32, BF16, FP16, INT32, UINT8, FP8_E4M3, FP8_E5M2, N_DTYPES };
 
 static inline size_t dtype_size(enum dtype d) {
@@ -40,12 +47,12 @@ static inline uint16_t bf16_from_float(float x) {
 /* IEEE half: 1 sign, 5 exponent (bias 15), 10 mantissa bits; fp32: 1, 8 (bias 127), 23. The biases differ by 112.
  * Written as choices between results that are all worked out, so that loops over them vectorise; the compiler's own
  * conversion is one element at a time (gcc 12), and three times slower in a loop. */
-static inline uint32_t dtype_bits_of(float x) {
+DTYPE_FUNCTION uint32_t dtype_bits_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
-static inline float dtype_float_of(uint32_t bits) {
+DTYPE_FUNCTION float dtype_float_of(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -106,8 +113,8 @@ static inline float e5m2_to_float(uint8_t x) { return fp16_to_float((uint16_t)((
 
 /* As fp16_from_float, which explains it. shift: mantissa bits that go; step: a float whose unit in the
  * last place is the smallest number; gap: the difference of the biases; least: the smallest normal number. */
-static inline uint8_t fp8_round(float x, int shift, uint32_t gap, float step, float least, float most,
-                                uint32_t most_code) {
+DTYPE_FUNCTION uint8_t fp8_round(float x, int shift, uint32_t gap, float step, float least, float most,
+                                 uint32_t most_code) {
     uint32_t sign = dtype_bits_of(x) >> 24 & 0x80u, magnitude = dtype_bits_of(x) & 0x7fffffffu;
     uint32_t even = (1u << (shift - 1)) - 1;
     uint32_t subnormal = dtype_bits_of(dtype_float_of(magnitude) + step) - dtype_bits_of(step);
@@ -117,10 +124,10 @@ static inline uint8_t fp8_round(float x, int shift, uint32_t gap, float step, fl
                   : magnitude <= 0x7f800000u ? most_code : 0x7fu;
     return (uint8_t)(magnitude <= 0x7f800000u ? sign | code : code);
 }
-static inline uint8_t e4m3_from_float(float x) {
+DTYPE_FUNCTION uint8_t e4m3_from_float(float x) {
     return fp8_round(x, 20, 120, 0x1p14f, 0x1p-6f, (float)FP8_E4M3_MAX, 0x7eu);
 }
-static inline uint8_t e5m2_from_float(float x) {
+DTYPE_FUNCTION uint8_t e5m2_from_float(float x) {
     return fp8_round(x, 21, 112, 0x1p7f, 0x1p-14f, (float)FP8_E5M2_MAX, 0x7bu);
 }
 

@@ -1,6 +1,6 @@
 #include "lib/ops/fp8.h"
 
-#include "lib/base/integer.h"
+#include "lib/device/arena.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/linear.h"
@@ -14,6 +14,7 @@ static enum status cast_fp8_shape(const struct call *call, struct type out[MAX_O
 }
 
 DECLARE_KERNELS_FB(cast_fp8, cpu);
+DECLARE_KERNELS_FB(cast_fp8, cuda);
 
 const struct op op_cast_fp8 = {
     .name = "cast_fp8",
@@ -23,21 +24,35 @@ const struct op op_cast_fp8 = {
     .alias_in = 0,
     .has_backward_input = true,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(cast_fp8, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(cast_fp8, cpu),
+                WITH_CUDA([DEVICE_CUDA] = {[FP32] = KERNELS_FB_OF(cast_fp8, cuda_fp32),
+                                           [BF16] = KERNELS_FB_OF(cast_fp8, cuda_bf16)})},
 };
 
 /* ---- linear_fp8 ---- */
 static enum status linear_fp8_shape(const struct call *call, struct type out[MAX_OUT]) {
     if (call->in[0].type->dtype != FP8_E4M3) return shape_refuse(call, "the input is not in E4M3");
-    return linear_infer(call, out);
+    TRY(linear_infer(call, out));
+    struct linear_sizes s = linear_sizes(call);
+    if (call->on == DEVICE_CUDA && (s.R % 16 || s.K % 16 || s.N % 16))
+        return shape_refuse(call, "tensor cores take fp8 where 16 divides tokens, inputs and outputs of a rank");
+    return OK;
+}
+
+/* On CUDA the partial sums of db follow the product on the stream, and use the same bytes. */
+static int64_t own_work(const struct call *call, enum row_kind kind, const struct gemm *g) {
+    int64_t bytes = gemm_work(g, call->on, call->n_threads), sums = 0;
+    if (call->on == DEVICE_CUDA && kind == ROW_BACKWARD_WEIGHT && call->step->n_weight > 1)
+        sums = linear_chunks(call).bytes;
+    return bytes > sums ? bytes : sums;
 }
 
 struct fp8_work fp8_work(const struct call *call, enum row_kind kind) {
-    const int64_t line = 64;                             /* bytes of a cache line */
     struct gemm g = linear_gemm(call, kind);
-    int64_t size = (int64_t)dtype_size(g.ab_dtype);
-    struct fp8_work w = {.a = round_up(gemm_work(&g, DEVICE_CPU, call->n_threads), line)};
-    w.b = w.a + round_up(g.m * g.k * size, line);
+    int64_t size = call->on == DEVICE_CUDA ? 1 : (int64_t)dtype_size(g.ab_dtype), own = own_work(call, kind, &g);
+    bool a_is_x = call->on == DEVICE_CUDA && kind == ROW_FORWARD;
+    struct fp8_work w = {.a = arena_align_on(call->on, own)};
+    w.b = w.a + (a_is_x ? 0 : arena_align_on(call->on, g.m * g.k * size));
     w.bytes = w.b + g.k * g.n * size;
     return w;
 }
@@ -53,7 +68,19 @@ static struct cost linear_fp8_cost(const struct call *call, enum row_kind kind) 
     return cost;
 }
 
+enum status fp8_supported(const struct device *d) {
+    const int ada = 89;
+    if (d->kind != DEVICE_CUDA || d->capability >= ada) return OK;
+    return FAIL(E_CONFIG,
+                "%s has no fp8: its compute capability is %d.%d, and tensor cores multiply in fp8 from 8.9 on; leave "
+                "fp8 out, or use device cpu",
+                d->name, d->capability / 10, d->capability % 10);
+}
+
 DECLARE_KERNELS_FBW(linear_fp8, cpu);
+
+kernel linear_fp8_forward_cuda, linear_fp8_backward_input_cuda, linear_fp8_backward_weight_cuda;
+#define CUDA_KERNELS {linear_fp8_forward_cuda, linear_fp8_backward_input_cuda, linear_fp8_backward_weight_cuda}
 
 const struct op op_linear_fp8 = {
     .name = "linear_fp8",
@@ -66,5 +93,6 @@ const struct op op_linear_fp8 = {
     .defer_weight = true,
     .work = linear_fp8_work,
     .cost = linear_fp8_cost,
-    .kernels = {[DEVICE_CPU] = KERNELS_FBW(linear_fp8, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(linear_fp8, cpu),
+                WITH_CUDA([DEVICE_CUDA] = {[FP32] = CUDA_KERNELS, [BF16] = CUDA_KERNELS})},
 };

@@ -35,10 +35,13 @@ static inline double fp8_scale(const struct call *call, enum fp8_tensor t) {
     return call->step->fp8.scale[call->step->fp8.first + (int)t];
 }
 
-/* Scratch of linear_fp8 on the CPU: the product's own, and from a and b on its two operands, codes widened to the dtype
- * that the product is computed in. */
+/* Scratch of linear_fp8: the product's own, and from a and b on its two operands. On the CPU codes are widened to the
+ * dtype that the product is computed in. On CUDA they are codes, lying as tensor cores read them; forward's a is x. */
 struct fp8_work { int64_t a, b, bytes; };
 struct fp8_work fp8_work(const struct call *, enum row_kind);
+
+/** Can the device multiply in fp8? The CPU emulates it. @errors E_CONFIG naming the GPU */
+enum status fp8_supported(const struct device *);
 
 #ifdef __cplusplus
 }

@@ -43,8 +43,8 @@ struct gather_rule { struct axis whole; };
  * axis.cut go along. whole: what the first was before, if it is no run of places (n 0: it is one). */
 struct reshard_rule { char gathers, cuts; unsigned moves; struct axis whole; };
 
-/* cast_fp8, linear_fp8 (fp8.h). first: the number of the tensor x; w's and dy's are the next two. scale, amax: device
- * memory, by number; NULL until there is a device. */
+/* cast_fp8, linear_fp8 (fp8.h). first: the number of the tensor x; w's and dy's are the next two. By number: scale, in
+ * host memory, and amax, in the device's; NULL until there is a device. */
 struct fp8_rule {
     int first;
     const double *scale;

@@ -185,6 +185,9 @@ enum status run_check_threads(const struct run *);
  *  WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]);
 
+/** Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
+enum status run_wait(const struct run *, const struct device_mark *, const char *what);
+
 /** *value: one of the run's scalars, on_device, as it is now. Waits for the device. @collective{none} @errors E_DEVICE,
  *  E_TIMEOUT */
 enum status run_read_scalar(struct run *, const double *on_device, double *value);

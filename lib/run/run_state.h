@@ -10,10 +10,6 @@
  * @errors E_MEMORY, E_DATA */
 enum status run_fetch(void *run, int microbatch, int32_t *tokens, int32_t *targets);
 
-/* ---- run_scalars.c ---- */
-/* Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
-enum status run_wait(const struct run *, const struct device_mark *, const char *what);
-
 /* ---- run_step.c ---- */
 /* The executor's hook, of a run: the step before this one is settled (update.h), and gradients may be written.
  * @collective{mesh} @errors those of update_settle */

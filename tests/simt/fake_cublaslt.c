@@ -41,6 +41,7 @@ struct operation {
     const void *bias;
     void *aux;                 /* where gelu's input is kept, as D lies, with leading dimension aux_ld; of D's type */
     int64_t aux_ld;
+    int8_t fast;               /* sums of fp8 in fewer digits; here they are as any */
 };
 struct preference {
     uint64_t magic, workspace;
@@ -125,7 +126,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
     *out = (cublasLtMatmulDesc_t)(void *)o;
     if (!o) return CUBLAS_STATUS_ALLOC_FAILED;
     *o = (struct operation){OPERATION, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL,
-                            0};
+                            0, 0};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t o) { return object_destroy(o, OPERATION); }
@@ -153,6 +154,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
         return set(&o->aux, sizeof o->aux, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
         return set(&o->aux_ld, sizeof o->aux_ld, value, bytes);
+    case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+        return set(&o->fast, sizeof o->fast, value, bytes);
     default:
         return INVALID("an attribute of an operation that the fake does not know");
     }
@@ -199,8 +202,10 @@ struct problem {
     uint64_t m, n, k;
 };
 
-static size_t size_of(cudaDataType_t t) { return t == CUDA_R_64F ? 8 : t == CUDA_R_32F ? 4 : 2; }
+static bool is_fp8(cudaDataType_t t) { return t == CUDA_R_8F_E4M3 || t == CUDA_R_8F_E5M2; }
+static size_t size_of(cudaDataType_t t) { return t == CUDA_R_64F ? 8 : t == CUDA_R_32F ? 4 : is_fp8(t) ? 1 : 2; }
 static enum dtype dtype_of(cudaDataType_t t) {
+    if (is_fp8(t)) return t == CUDA_R_8F_E4M3 ? FP8_E4M3 : FP8_E5M2;
     return t == CUDA_R_64F ? FP64 : t == CUDA_R_32F ? FP32 : t == CUDA_R_16BF ? BF16 : FP16;
 }
 
@@ -222,6 +227,20 @@ static bool types_supported(const struct problem *p) {
             p->b->type == table[i].ab && p->c->type == table[i].c && p->d->type == table[i].c)
             return true;
     return false;
+}
+
+/* The documentation's requirements of fp8 kernels, on Hopper: TN, 16 divides every size, not E5M2 by E5M2, C bf16 or
+ * fp32; a bias with an fp32 C would be of bf16, which Trivium does not have there. */
+static cublasStatus_t check_fp8(const struct problem *p) {
+    if (p->o->compute != CUBLAS_COMPUTE_32F || p->o->scale != CUDA_R_32F || !is_fp8(p->b->type) ||
+        (p->a->type == CUDA_R_8F_E5M2 && p->b->type == CUDA_R_8F_E5M2) || p->c->type != p->d->type ||
+        (p->c->type != CUDA_R_16BF && p->c->type != CUDA_R_32F))
+        return UNSUPPORTED("this combination of types with fp8");
+    if (p->o->transpose_a != CUBLAS_OP_T || p->o->transpose_b != CUBLAS_OP_N) return UNSUPPORTED("fp8 other than TN");
+    if (p->m % 16 || p->n % 16 || p->k % 16) return UNSUPPORTED("fp8 with a size that 16 does not divide");
+    if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->c->type == CUDA_R_32F)
+        return UNSUPPORTED("an epilogue of fp8 to fp32");
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 static cublasStatus_t check_matrix(const struct layout *l, uint64_t rows, uint64_t columns) {
@@ -259,6 +278,7 @@ static cublasStatus_t check_problem(const struct problem *p) {
     PASS(check_matrix(p->c, p->m, p->n));
     PASS(check_matrix(p->d, p->m, p->n));
     PASS(check_epilogue(p));
+    if (is_fp8(p->a->type)) return check_fp8(p);
     return types_supported(p) ? CUBLAS_STATUS_SUCCESS : UNSUPPORTED("this combination of types");
 }
 
@@ -338,7 +358,7 @@ static void *must(void *memory) {
     abort();
 }
 
-/* A matrix as BLAS takes it: 16-bit elements widened, column by column; fp32 and fp64 as they lie. */
+/* A matrix as BLAS takes it: 16-bit and 8-bit elements widened, column by column; fp32 and fp64 as they lie. */
 struct operand {
     const void *x;
     blasint ld;
@@ -348,8 +368,8 @@ static struct operand operand_of(const void *x, const struct layout *l) {
     if (size_of(l->type) > 2) return (struct operand){x, (blasint)l->ld, NULL};
     float *wide = must(malloc(l->rows * l->columns * sizeof *wide));
     for (uint64_t j = 0; j < l->columns; j++)
-        dtype_convert(wide + j * l->rows, FP32, (const uint16_t *)x + j * (uint64_t)l->ld, dtype_of(l->type),
-                      (int64_t)l->rows);
+        dtype_convert(wide + j * l->rows, FP32, (const char *)x + j * (uint64_t)l->ld * size_of(l->type),
+                      dtype_of(l->type), (int64_t)l->rows);
     return (struct operand){wide, (blasint)l->rows, wide};
 }
 

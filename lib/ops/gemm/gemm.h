@@ -34,6 +34,11 @@ struct gemm {
     enum dtype ab_dtype;             /* of A, B and bias */
     enum dtype c_dtype;              /* ab_dtype, or its accumulator */
     bool plain;                      /* on the CPU: in three loops, gemm_plain_cpu.c */
+    /* On CUDA: A and B are codes of these (lib/ops/fp8.h), and ab_dtype, bf16 or fp32, is the bias's. Only with A as it
+     * is, B transposed, and 16 dividing m, n and k. */
+    bool fp8;
+    enum dtype a_code, b_code;
+    bool fast_sums;                  /* ... summed in the tensor cores' own registers, with fewer digits than fp32's */
 };
 
 /** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64 and if plain; for fp32 and bf16

@@ -21,6 +21,10 @@
  * every algorithm can; where none is offered, the plan remembers that too. Then gelu is the caller's business, and a
  * bias is written to C first and added to the product as C (beta = 1): a pass more, and still rounded once.
  *
+ * fp8. Tensor cores multiply codes of 8 bits with the sum running along both operands' rows: A as it is, B transposed,
+ * "TN" to the library. The scales are in alpha. A bias rides along where C is bf16; to an fp32 C the library adds bf16
+ * biases only, so there C starts from it.
+ *
  * What breaks: an algorithm chosen for better aligned addresses than it is given. The alignments are part of the plan.
  * Source: cuBLAS library documentation, cublasLtMatmul. */
 #include "lib/ops/gemm/gemm.h"
@@ -85,10 +89,12 @@ static uint32_t alignment_of(const void *address) {
     return (uint32_t)(bits & -bits);
 }
 
+/* alpha is told with every product; with fp8 it is another one in every step. */
 static bool same_gemm(const struct gemm *x, const struct gemm *y) {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->transpose_a == y->transpose_a &&
-           x->transpose_b == y->transpose_b && x->alpha == y->alpha && x->beta == y->beta &&
-           x->ab_dtype == y->ab_dtype && x->c_dtype == y->c_dtype;
+           x->transpose_b == y->transpose_b && x->beta == y->beta && x->ab_dtype == y->ab_dtype &&
+           x->c_dtype == y->c_dtype && x->fp8 == y->fp8 && x->a_code == y->a_code && x->b_code == y->b_code &&
+           x->fast_sums == y->fast_sums;
 }
 static bool same_problem(const struct problem *x, const struct problem *y) {
     return same_gemm(&x->gemm, &y->gemm) && x->epilogue == y->epilogue && x->align_a == y->align_a &&
@@ -98,6 +104,7 @@ static bool same_problem(const struct problem *x, const struct problem *y) {
 /* ---- describing it ---- */
 
 static cudaDataType_t type_of(enum dtype d) {
+    if (dtype_is_fp8(d)) return d == FP8_E4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
     return d == FP64 ? CUDA_R_64F : d == FP32 ? CUDA_R_32F : d == BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
@@ -127,14 +134,17 @@ static enum status describe_operation(const struct problem *p, const struct oper
     LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_EPILOGUE, &p->epilogue, sizeof p->epilogue);
     if (x->aux) LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &g->n, sizeof g->n);
+    int8_t fast = g->fast_sums;
+    if (g->fp8) LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
     return point(g, *out, x);
 }
 
 static enum status describe(struct plan *plan, const struct operands *x) {
     const struct gemm *g = &plan->problem.gemm;
     TRY(describe_operation(&plan->problem, x, &plan->operation));
-    TRY(describe_matrix(g, g->ab_dtype, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, &plan->a));
-    TRY(describe_matrix(g, g->ab_dtype, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, &plan->b));
+    enum dtype a = g->fp8 ? g->a_code : g->ab_dtype, b = g->fp8 ? g->b_code : g->ab_dtype;
+    TRY(describe_matrix(g, a, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, &plan->a));
+    TRY(describe_matrix(g, b, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, &plan->b));
     TRY(describe_matrix(g, g->c_dtype, g->m, g->n, &plan->c));
     return OK;
 }
@@ -300,7 +310,7 @@ enum status gemm_cuda_run(const struct gemm *g, const struct device *d, const vo
     struct gemm added = *g;
     bool done = false;
     if (g->m == 0 || g->n == 0) return OK;
-    if (bias) TRY(run(g, d, CUBLASLT_EPILOGUE_BIAS, &x, work, &done));
+    if (bias && !(g->fp8 && g->c_dtype == FP32)) TRY(run(g, d, CUBLASLT_EPILOGUE_BIAS, &x, work, &done));
     if (done) return OK;
     if (bias) {
         TRY(start_from_bias(g, d, bias, c));
