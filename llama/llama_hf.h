@@ -16,9 +16,9 @@
  *   head.norm.g    (C)            model.norm.weight
  *   head.w         (V, C)         lm_head.weight, where the head is not tied
  *
- * Each of ours is one of theirs, or several, one after the other: nothing is transposed. Both turn pairs of channels that
- * are half a head apart. Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them) are
- * left out; any other tensor, and a missing or misshapen one, is refused. So is a config.json of another function:
+ * Each of ours is one of theirs, or several, one after the other: nothing is transposed. Both turn pairs of channels
+ * that are half a head apart. Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them)
+ * are left out; any other tensor, and a missing or misshapen one, is refused. So is a config.json of another function:
  * biases, another activation, another epsilon than 1e-5, scaled positions, a sliding window.
  *
  * Source: huggingface/transformers, models/llama/modeling_llama.py and configuration_llama.py. */
