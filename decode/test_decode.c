@@ -20,8 +20,12 @@
 enum { T = 10, V = 131, LAYERS = 2, CHANNELS = 16, HEADS = 4 };
 
 static const char *arch = "gpt";
+/* Experts of the models that follow; 0: dense. A token at a time drops none, so training may not either. */
+static int n_experts;
+
 static struct plan plan_of(int precision) {
     struct plan p = parity_plan();
+    p.experts = n_experts, p.capacity = 0, p.moe_group = 5;
     p.layers = LAYERS;
     p.heads = HEADS;
     p.seq = T;
@@ -354,6 +358,22 @@ static void test_sequences_draw_by_themselves(void **state) {
     assert_memory_not_equal(both.token[0], both.token[1], sizeof both.token[0]);
 }
 
+static void test_decode_of_experts_has_the_scores_of_the_whole_forward_pass(void **state) {
+    (void)state;
+    static double whole[T][V], all[T][V];
+    char step[CHECKPOINT_PATH_MAX];
+    int32_t tokens[T];
+    n_experts = 4;
+    prompt_of(1, tokens);
+    enum status status = make_checkpoint(4, enlarge, step);
+    if (agree_all(status == OK)) status = whole_logits(step, PRECISION_FP64, tokens, whole);
+    if (agree_all(status == OK)) status = decoded_logits(step, PRECISION_FP64, comm_world_size(), tokens, all);
+    n_experts = 0;
+    double error = agree_max(worst(all, whole));
+    assert_ok(status);
+    assert_close(error, 0, 1e-10);
+}
+
 /* Scores of size 1 to 10: fp32 to 24 bits and bf16 to 8, some 50 roundings on the way. */
 static void test_decode_in_less_precise_numbers(void **state) {
     (void)state;
@@ -567,6 +587,7 @@ static int all_threads(void **state) {
 TESTS(unit_test(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass),
       unit_test(test_sequences_and_tokens_together_have_the_scores_of_each),
       unit_test(test_sequences_draw_by_themselves), alone_test(test_decode_has_the_scores_of_the_whole_forward_pass),
+      alone_test(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_in_less_precise_numbers), alone_test(test_decode_writes_what_the_whole_forward_pass_says),
       alone_test(test_decode_draws_the_same_text_on_any_number_of_ranks),
       alone_test(test_decode_never_writes_what_is_no_token), alone_test(test_decode_keeps_to_its_formulas),

@@ -34,6 +34,10 @@ static enum status refuse_the_rest(const struct plan *plan) {
                     "params counts what the replicas of one dp group share, and tp=%" PRId64 " pp=%" PRId64
                     "; leave tp and pp out, and give params / %" PRId64,
                     plan->mesh.tp, plan->mesh.pp, plan->mesh.tp * plan->mesh.pp);
+    if (plan->mesh.ep > 1)
+        return FAIL(E_CONFIG, "params counts what all replicas share, and ep=%" PRId64 " shards experts; leave ep or "
+                              "params out",
+                    plan->mesh.ep);
     if (zero_options(plan)->offload != OFFLOAD_NONE)
         return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or "
                               "params out");

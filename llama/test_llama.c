@@ -48,6 +48,18 @@ static void test_llama_sizes_have_exactly_the_published_parameters(void **state)
     }
 }
 
+/* Mixtral 8x7B: 46.7e9 parameters, of which a token meets 12.9e9 (Jiang et al. 2024, section 1). */
+static void test_mixtral_has_exactly_the_published_parameters(void **state) {
+    (void)state;
+    struct plan p;
+    assert_ok(preset(&p, "mixtral-8x7b"));
+    assert_ptr_equal(p.arch, &model_mixtral);
+    assert_true(llama_n_params(&p) == 46702792704);
+    assert_true(count_by_program(&p) == 46702792704);
+    int64_t norms = (2 * 32 + 1) * 4096, table = 32000 * 4096, met = 12879925248;
+    assert_true(llama_matmul_params(&p) == met - norms - table);
+}
+
 /* ---- figures that talks quote ---- */
 
 /* "LLaMA-2 70B: 140 + 140 + 840 GB", of weights, gradients and the optimizer: 2, 2 and 12 bytes a parameter, and 70e9
@@ -229,7 +241,8 @@ static void test_materialised_attention_of_shared_keys_equals_blocked(void **sta
     assert_int_equal(t.failed, 0);
 }
 
-TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters), unit_test(test_llama_flops_are_the_formula),
+TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters),
+      unit_test(test_mixtral_has_exactly_the_published_parameters), unit_test(test_llama_flops_are_the_formula),
       unit_test(test_llama2_70b_needs_140_140_and_840_gb),
       unit_test(test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys),
       unit_test(test_tp_enters_each_half_of_a_layer_once), unit_test(test_arch_chooses_among_presets_of_a_name),

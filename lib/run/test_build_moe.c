@@ -60,6 +60,21 @@ static void test_a_group_must_lie_on_one_rank(void **state) {
     assert_int_equal(plan_moe_group(&p), 256);
 }
 
+static void test_counts_are_those_of_the_program(void **state) {
+    (void)state;
+    const char *const archs[] = {"gpt", "llama", "mixtral"};
+    for (int i = 0; i < 3; i++) {
+        struct plan p = moe_plan(8, 2, 1);
+        struct program program;
+        p.ffn = 24;
+        program_init(&program);
+        assert_ok(recipe_arch(&p, archs[i]));
+        assert_ok(p.arch->build(&p, &program));
+        assert_true(program_n_params(&program) == p.arch->n_params(&p));
+        program_fini(&program);
+    }
+}
+
 /* ---- precision, replay ---- */
 static const struct param *param_of(const struct run *r, const char *name) {
     for (int i = 0; i < r->program.n_params; i++)
@@ -125,6 +140,57 @@ static void test_losses_of_all_layers_and_microbatches_count_once(void **state) 
     run_destroy(&r);
 }
 
+/* ---- slopes of the whole loss, router and experts included: the serial run itself is right ----
+ * A choice that flips between the two points is a step and no slope: h = 1e-6 is small enough here. Then the losses, of
+ * about 5, are known to 1e-15, and the quotient to 1e-9; its curvature is h^2 times a third derivative. */
+static enum status loss_at(struct run *r, double *w, double value, double *loss) {
+    double before = *w, aux = 0;
+    *w = value;
+    enum status status = exec_run(&r->exec, &r->schedule, true);
+    if (status == OK) status = run_read_scalar(r, &r->scalars[SCALAR_LOSS], loss);
+    if (status == OK) status = run_read_scalar(r, &r->scalars[SCALAR_AUX_LOSS], &aux);
+    *loss += aux;
+    *w = before;
+    return status;
+}
+
+static enum status worst_slope(struct run *r, double *worst) {
+    double gradient[MAX_PARAMS], above, below;
+    const double h = 1e-6;
+    TRY(exec_run(&r->exec, &r->schedule, true));
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        gradient[i] = ((double *)w->grad)[type_n(&w->type) / 3];
+    }
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        double *at = (double *)w->weight + type_n(&w->type) / 3;
+        TRY(loss_at(r, at, *at + h, &above));
+        TRY(loss_at(r, at, *at - h, &below));
+        double error = fabs((above - below) / (2 * h) - gradient[i]);
+        if (!(error <= *worst)) *worst = error;
+    }
+    return OK;
+}
+
+static void test_gradients_of_a_model_with_experts_are_slopes(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct plan p = moe_plan(8, 1 + i % 2, i < 2 ? 1 : 0);
+        struct run r;
+        double worst = 0;
+        p.layers = 2, p.dropout = 0, p.loss_chunk = 0, p.mesh.dp = 1, p.micro_batch = 16;
+        assert_ok(recipe_arch(&p, i % 2 ? "llama" : "gpt"));
+        assert_ok(plan_settle(&p, 1));
+        enum status status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
+        if (status == OK) status = layout_use_demo(&r);
+        if (status == OK) status = worst_slope(&r, &worst);
+        run_destroy(&r);
+        assert_ok(status);
+        assert_close(worst, 0, 2e-8);
+    }
+}
+
 /* With room for all nothing is dropped. The busiest expert has at least its share, and at most all tokens. */
 static void test_losses_of_routers_are_reported_apart(void **state) {
     (void)state;
@@ -163,6 +229,7 @@ static void test_evaluation_has_no_losses_of_routers(void **state) {
 }
 
 TESTS(unit_test(test_experts_are_refused_where_they_cannot_be), unit_test(test_mixtral_without_experts_is_refused),
-      unit_test(test_a_group_must_lie_on_one_rank), unit_test(test_the_router_stays_in_full_precision),
+      unit_test(test_a_group_must_lie_on_one_rank), unit_test(test_counts_are_those_of_the_program),
+      unit_test(test_gradients_of_a_model_with_experts_are_slopes), unit_test(test_the_router_stays_in_full_precision),
       unit_test(test_picks_are_never_made_again), unit_test(test_losses_of_all_layers_and_microbatches_count_once),
       unit_test(test_losses_of_routers_are_reported_apart), unit_test(test_evaluation_has_no_losses_of_routers))

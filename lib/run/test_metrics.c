@@ -76,6 +76,18 @@ static void test_training_row_has_exactly_the_promised_keys(void **state) {
     json_decref(row);
 }
 
+static void test_a_row_with_experts_says_what_they_lose(void **state) {
+    (void)state;
+    struct metrics_row r = example();
+    r.experts = true, r.aux_loss = 0.0125, r.expert_load = 1.5, r.dropped = 0.0625;
+    json_t *row = written(&r);
+    assert_int_equal(json_object_size(row), 18);
+    assert_close(json_real_value(json_object_get(row, "aux_loss")), 0.0125, 0);
+    assert_close(json_real_value(json_object_get(row, "expert_load")), 1.5, 0);
+    assert_close(json_real_value(json_object_get(row, "dropped")), 0.0625, 0);
+    json_decref(row);
+}
+
 static double real_of(const json_t *row, const char *key) { return json_real_value(json_object_get(row, key)); }
 static int64_t integer_of(const json_t *row, const char *key) { return json_integer_value(json_object_get(row, key)); }
 
@@ -287,6 +299,7 @@ static void test_appended_rows_follow_what_is_there(void **state) {
 }
 
 TESTS(unit_test(test_appended_rows_follow_what_is_there), unit_test(test_training_row_has_exactly_the_promised_keys),
+      unit_test(test_a_row_with_experts_says_what_they_lose),
       unit_test(test_every_value_lands_under_its_key_and_in_its_unit),
       unit_test(test_evaluation_row_has_val_loss_and_never_loss), unit_test(test_doubles_come_back_bit_for_bit),
       unit_test(test_what_is_no_number_becomes_null), unit_test(test_each_row_is_one_line_and_there_at_once),
