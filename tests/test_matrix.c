@@ -2,11 +2,13 @@
  *
  * Promises 1 and 2 for combinations: every technique with every other. All legal combinations of
  *
- *   dp x tp x pp   sp   zero 0-3 with offload   recompute   schedule with chunks   microbatch size
- *   attention, masks and loss chunk
+ *   dp x cp x tp x pp   cp's form   ep   sp   zero 0-3 with offload   recompute   schedule with chunks
+ *   model   microbatch size   attention, masks and loss chunk
  *
- * are enumerated; a subset is run in which every pair of values that can meet does meet (pairwise covering). LONG=1
- * runs all of them (with microbatches of 1, and attention in turn). MATRIX=text runs those whose name contains it. */
+ * are enumerated. Of a sample of them (CANDIDATES, drawn by number) a subset is run in which every pair of values that
+ * meets in the sample does meet (pairwise covering). LONG=1 runs all combinations of techniques, with microbatches of 1,
+ * and the models and attention in turn. MATRIX=text runs those whose name contains it. */
+#include "cp/cp.h"
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "pp/pp.h"
@@ -15,14 +17,19 @@
 #include "tests/test.h"
 #include "tp/tp.h"
 #include "zero/zero.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- the axes of choice: a combination is a value for each ---- */
-enum { SHAPE, SP, ZERO, RECOMPUTE, SCHEDULE, MICRO, CORE, N_CHOICES, MAX_VALUES = 16 };
+enum { SHAPE, CP_FORM, EP, SP, ZERO, RECOMPUTE, SCHEDULE, MODEL, MICRO, CORE, N_CHOICES };
+enum { MAX_VALUES = 24, CANDIDATES = 12000 };
 struct combination { int value[N_CHOICES]; };
 
+static const struct { int by, heads; } CP_FORMS[] = {{CP_BY_RING, 1}, {CP_BY_RING, 2}, {CP_BY_ULYSSES, 1}, {CP_BY_GATHER, 1}};
+static const int EPS[] = {1, 2, 4};
+static const struct { const char *arch; int experts; } MODELS[] = {{"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}};
 static const struct { int zero, offload; } ZEROS[] = {
     {0, OFFLOAD_NONE}, {1, OFFLOAD_NONE}, {2, OFFLOAD_NONE}, {3, OFFLOAD_NONE},
     {1, OFFLOAD_OPTIMIZER}, {2, OFFLOAD_OPTIMIZER}, {3, OFFLOAD_OPTIMIZER}, {3, OFFLOAD_PARAMS}};
@@ -36,33 +43,52 @@ static const struct { int attention, masks, loss_chunk; } CORES[] = {
     {ATTENTION_MATERIALISED, MASKS_REDRAW, 5}, {ATTENTION_MATERIALISED, MASKS_STORE, 0}};
 #define COUNT(x) ((int)(sizeof(x) / sizeof *(x)))
 
-static struct { int dp, tp, pp; } shapes[MAX_VALUES];
+static struct { int dp, cp, tp, pp; } shapes[MAX_VALUES];
 static int n_shapes;
 
 static void list_shapes(int world) {
     n_shapes = 0;
     for (int dp = 1; dp <= world; dp++)
-        for (int tp = 1; dp * tp <= world; tp++)
-            if (world % (dp * tp) == 0) {
-                shapes[n_shapes].dp = dp;
-                shapes[n_shapes].tp = tp;
-                shapes[n_shapes++].pp = world / (dp * tp);
-            }
+        for (int cp = 1; dp * cp <= world; cp++)
+            for (int tp = 1; dp * cp * tp <= world; tp++)
+                if (world % (dp * cp * tp) == 0) {
+                    shapes[n_shapes].dp = dp;
+                    shapes[n_shapes].cp = cp;
+                    shapes[n_shapes].tp = tp;
+                    shapes[n_shapes++].pp = world / (dp * cp * tp);
+                }
 }
 
 static const int *choices(void) {
-    static int n[N_CHOICES] = {0, 2, COUNT(ZEROS), COUNT(RECOMPUTES), COUNT(SCHEDULES), COUNT(MICROS), COUNT(CORES)};
+    static int n[N_CHOICES] = {
+        [CP_FORM] = COUNT(CP_FORMS), [EP] = COUNT(EPS), [SP] = 2, [ZERO] = COUNT(ZEROS), [RECOMPUTE] = COUNT(RECOMPUTES),
+        [SCHEDULE] = COUNT(SCHEDULES), [MODEL] = COUNT(MODELS), [MICRO] = COUNT(MICROS), [CORE] = COUNT(CORES)};
     n[SHAPE] = n_shapes;
     return n;
+}
+
+/* The model alone, on one rank. Groups of two tokens compete for one place of an expert: a third is dropped. */
+static struct plan plan_of_model(int model) {
+    const char *arch = MODELS[model].arch;
+    struct plan p = parity_plan();
+    assert_ok(recipe_arch(&p, arch));
+    if (strcmp(arch, "gpt")) p.kv_heads = p.heads / 2, p.ffn = 24, p.tie = 0;
+    p.experts = MODELS[model].experts;
+    if (p.experts) p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05;
+    return p;
 }
 
 /* The plan of a combination; false when it is not legal (some technique refuses it). */
 static bool plan_of(const struct combination *c, struct plan *p) {
     const int *v = c->value;
-    *p = parity_plan();
+    *p = plan_of_model(v[MODEL]);
     p->mesh.dp = shapes[v[SHAPE]].dp;
+    p->mesh.cp = shapes[v[SHAPE]].cp;
     p->mesh.tp = shapes[v[SHAPE]].tp;
     p->mesh.pp = shapes[v[SHAPE]].pp;
+    p->mesh.ep = EPS[v[EP]];
+    p->mesh.cp_heads = CP_FORMS[v[CP_FORM]].heads;
+    cp_options(p)->by = CP_FORMS[v[CP_FORM]].by;
     tp_options(p)->sp = v[SP];
     zero_options(p)->stage = ZEROS[v[ZERO]].zero;
     zero_options(p)->offload = ZEROS[v[ZERO]].offload;
@@ -91,21 +117,39 @@ static struct combination combination_of(int k) {
     return c;
 }
 
-/* To know whether one is legal is to compile it: each rank does its share. */
-static enum status list_legal(struct list *all) {
+/* Whether combination k of so many is looked at. LONG: all, but for the choices that are not techniques: microbatches of
+ * 1, and the models (each with its ep) and attention in turn. Otherwise a sample, spread by a multiplicative hash. */
+static bool is_candidate(int k, int total) {
+    struct combination c = combination_of(k);
+    const int *v = c.value;
+    if (!getenv("LONG")) return (uint32_t)k * UINT32_C(2654435761) < UINT32_MAX * fmin(1, (double)CANDIDATES / total);
+    int turn = v[SHAPE] + v[CP_FORM] + v[SP] + v[ZERO] + v[RECOMPUTE] + v[SCHEDULE];
+    return v[MICRO] == 0 && v[CORE] == turn % COUNT(CORES) && v[MODEL] == turn / 2 % COUNT(MODELS);
+}
+
+static enum status list_candidates(struct list *list) {
     int total = 1;
     for (int i = 0; i < N_CHOICES; i++) total *= choices()[i];
-    double *legal = calloc((size_t)total, sizeof *legal);
-    all->at = calloc((size_t)total, sizeof *all->at);
-    if (!legal || !all->at) return FAIL(E_MEMORY, "no memory for %d combinations", total);
-    for (int k = comm_world_rank(); k < total; k += comm_world_size()) {
-        struct combination c = combination_of(k);
-        struct plan p;
-        legal[k] = plan_of(&c, &p);
-    }
-    enum status status = comm_all_reduce(group_world(), legal, total, FP64, COMM_SUM);
+    list->at = calloc((size_t)total, sizeof *list->at);
+    if (!list->at) return FAIL(E_MEMORY, "no memory for %d combinations", total);
     for (int k = 0; k < total; k++)
-        if (legal[k] > 0) all->at[all->n++] = combination_of(k);
+        if (is_candidate(k, total)) list->at[list->n++] = combination_of(k);
+    return OK;
+}
+
+/* The legal ones stay. To know whether one is legal is to compile it: each rank does its share. */
+static enum status keep_legal(struct list *list) {
+    double *legal = calloc((size_t)list->n + 1, sizeof *legal);
+    int n = 0;
+    if (!legal) return FAIL(E_MEMORY, "no memory for %d combinations", list->n);
+    for (int k = comm_world_rank(); k < list->n; k += comm_world_size()) {
+        struct plan p;
+        legal[k] = plan_of(&list->at[k], &p);
+    }
+    enum status status = comm_all_reduce(group_world(), legal, list->n, FP64, COMM_SUM);
+    for (int k = 0; k < list->n; k++)
+        if (legal[k] > 0) list->at[n++] = list->at[k];
+    list->n = n;
     free(legal);
     return status;
 }
@@ -144,56 +188,46 @@ static struct list choose_covering(const struct list *all) {
     return chosen;
 }
 
-/* Everything, but for the choices that are not techniques: microbatches of 1, attention cores in turn. */
-static struct list choose_all(const struct list *all) {
-    struct list chosen = {calloc((size_t)all->n + 1, sizeof *chosen.at), 0};
-    for (int i = 0; i < all->n && chosen.at; i++) {
-        const int *v = all->at[i].value;
-        int turn = (v[SHAPE] + v[SP] + v[ZERO] + v[RECOMPUTE] + v[SCHEDULE]) % COUNT(CORES);
-        if (v[MICRO] == 0 && v[CORE] == turn) chosen.at[chosen.n++] = all->at[i];
-    }
-    return chosen;
-}
-
 /* ---- running ---- */
 static bool is_same(const struct difference *d) {
     return d->loss < 1e-10 && d->norm < 1e-10 && d->grad < 1e-10 && d->weight < 1e-10 && d->memory == 0 &&
            d->wire < 1e-12 && d->padding == 0;
 }
 
-static bool try_combination(const struct combination *c, const struct reference *ref) {
+static bool try_combination(const struct combination *c, const struct reference refs[]) {
     struct plan p;
     struct difference d = {0};
     const char *filter = getenv("MATRIX");
     if (!plan_of(c, &p) || (filter && !strstr(layout_name(&p), filter))) return true;
-    enum status status = layout_compare(&p, ref, &d);
+    enum status status = layout_compare(&p, &refs[c->value[MODEL]], &d);
     bool ok = agree_all(status == OK && is_same(&d));
     if ((!ok || filter) && comm_is_rank_0())
-        fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e padding %g\n",
-                layout_name(&p), status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
+        fprintf(stderr, "%s, %d experts, %s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e padding %g\n",
+                MODELS[c->value[MODEL]].arch, (int)p.experts, layout_name(&p), status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
     status_report();
     return ok;
 }
 
 static void test_every_pair_of_techniques_composes(void **state) {
     (void)state;
-    struct reference ref;
-    struct plan plan = parity_plan();
+    struct reference refs[COUNT(MODELS)];
     struct list all = {0};
     int failed = 0;
     list_shapes(comm_world_size());
-    assert_ok(list_legal(&all));
-    struct list chosen = getenv("LONG") ? choose_all(&all) : choose_covering(&all);
-    enum status status = reference_init(&ref, &plan);
-    bool ready = agree_all(status == OK && chosen.n > 0);
-    for (int i = 0; ready && i < chosen.n; i++) failed += !try_combination(&chosen.at[i], &ref);
+    assert_ok(list_candidates(&all));
+    assert_ok(keep_legal(&all));
+    struct list chosen = getenv("LONG") ? all : choose_covering(&all);
+    assert_true(chosen.n > 0);
+    for (int m = 0; m < COUNT(MODELS); m++) {
+        struct plan plan = plan_of_model(m);
+        assert_ok(reference_init(&refs[m], &plan));
+    }
+    for (int i = 0; i < chosen.n; i++) failed += !try_combination(&chosen.at[i], refs);
     if (comm_is_rank_0())
         printf("    %d of %d legal combinations of %d ranks\n", chosen.n, all.n, comm_world_size());
-    reference_fini(&ref);
+    for (int m = 0; m < COUNT(MODELS); m++) reference_fini(&refs[m]);
+    if (chosen.at != all.at) free(chosen.at);
     free(all.at);
-    free(chosen.at);
-    assert_ok(status);
-    assert_true(ready);
     assert_int_equal(failed, 0);
 }
 
