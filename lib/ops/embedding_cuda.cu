@@ -39,12 +39,6 @@ __device__ static inline int32_t local_row(int32_t token, struct vocabulary v) {
 
 enum { AHEAD = 4 };   /* loads in flight in each lane, before the first of them is waited for */
 
-__device__ static inline void write_group(elem *row, const group &g, int c, int C, int packed) {
-    if (packed) store_whole((group *)(row + c), g);
-    else
-        for (int j = 0; j < GROUP && c + j < C; j++) row[c + j] = g.x[j];
-}
-
 __global__ static void __launch_bounds__(ROW_THREADS)
     embedding_forward_warp_per_row(elem *y, const elem *w, const int32_t *token, int64_t R, int C, struct vocabulary v,
                                    int packed) {
@@ -60,7 +54,7 @@ __global__ static void __launch_bounds__(ROW_THREADS)
             }
 #pragma unroll
             for (int u = 0; u < AHEAD; u++)
-                if (c + u * WARP_COLUMNS < C) write_group(y + r * C, g[u], c + u * WARP_COLUMNS, C, packed);
+                if (c + u * WARP_COLUMNS < C) group_store(y + r * C, g[u], c + u * WARP_COLUMNS, C, packed);
         }
     }
 }

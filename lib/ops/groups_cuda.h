@@ -53,6 +53,13 @@ __device__ static inline group group_load(const elem *row, int c, int C, int pac
     return g;
 }
 
+/** row[c + j] = g.x[j] */
+__device__ static inline void group_store(elem *row, const group &g, int c, int C, int packed) {
+    if (packed) store_whole((group *)(row + c), g);
+    else
+        for (int j = 0; j < GROUP && c + j < C; j++) row[c + j] = g.x[j];
+}
+
 /** row[c + j] = v[j], or += */
 __device__ static inline void group_put(elem *row, int c, int C, int packed, const real *v, int accumulate) {
     if (packed) {

@@ -40,6 +40,11 @@ static struct gemm expert_gemm(const struct call *call, enum row_kind kind) {
     return g;
 }
 
+static enum status multiply(const struct call *call, const struct gemm *g, const void *a, const void *b, void *to) {
+    WITH_CUDA(if (call->on == DEVICE_CUDA) return gemm_cuda_run(g, call->device, a, b, NULL, to, call->work);)
+    return gemm_run(g, a, b, NULL, to, call->work);
+}
+
 static enum status each_expert(const struct call *call, enum row_kind kind, const struct tensor *a,
                                const struct tensor *b, const struct tensor *to) {
     int64_t E = n_experts(call), a_bytes = type_bytes(a->type) / E, b_bytes = type_bytes(b->type) / E;
@@ -47,8 +52,8 @@ static enum status each_expert(const struct call *call, enum row_kind kind, cons
     g.c_dtype = to->type->dtype;
     TRY(op_touch_work(call, kind));
     for (int64_t e = 0; e < E; e++)
-        TRY(gemm_run(&g, (char *)a->data + e * a_bytes, (char *)b->data + e * b_bytes, NULL,
-                     (char *)to->data + e * (type_bytes(to->type) / E), call->work));
+        TRY(multiply(call, &g, (char *)a->data + e * a_bytes, (char *)b->data + e * b_bytes,
+                     (char *)to->data + e * (type_bytes(to->type) / E)));
     return OK;
 }
 static enum status expert_linear_forward(const struct call *call) {
@@ -73,6 +78,9 @@ static struct cost expert_linear_cost(const struct call *call, enum row_kind kin
     return cost;
 }
 
+/* One function for all types and devices: the product is told both. */
+#define KERNELS {expert_linear_forward, expert_linear_backward_input, expert_linear_backward_weight}
+
 const struct op op_expert_linear = {
     .name = "expert_linear",
     .shape = expert_linear_shape,
@@ -83,6 +91,5 @@ const struct op op_expert_linear = {
     .defer_weight = true,
     .work = expert_linear_work,
     .cost = expert_linear_cost,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({expert_linear_forward, expert_linear_backward_input,
-                                            expert_linear_backward_weight})},
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE(KERNELS), WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE(KERNELS))},
 };

@@ -5,8 +5,8 @@
  * in[0] x (E, P, R, C): P R rows for each expert   weight[0] W (E, ..., C): K, or 2 F for a gate and what it lets pass
  * out[0] y (E, P, R, ...)
  *
- * E products of the project's gemm (lib/ops/gemm/gemm.h), one after the other, each on all threads. Any shard of E will
- * do, if x and W have the same. Source: Lepikhin et al. 2020, "GShard". */
+ * E products of the project's gemm (lib/ops/gemm/gemm.h), one after the other, each on all of the device. Any shard of
+ * E will do, if x and W have the same. Source: Lepikhin et al. 2020, "GShard". */
 #ifndef TRIVIUM_OPS_MOE_EXPERT_LINEAR_H
 #define TRIVIUM_OPS_MOE_EXPERT_LINEAR_H
 

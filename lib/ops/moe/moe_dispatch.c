@@ -38,6 +38,8 @@ static enum status moe_combine_shape(const struct call *call, struct type out[MA
 
 DECLARE_KERNELS_FB(moe_dispatch, cpu);
 DECLARE_KERNELS_FB(moe_combine, cpu);
+DECLARE_KERNELS_FB(moe_dispatch, cuda);
+DECLARE_KERNELS_FB(moe_combine, cuda);
 
 const struct op op_moe_dispatch = {
     .name = "moe_dispatch",
@@ -47,7 +49,8 @@ const struct op op_moe_dispatch = {
     .no_grad_in = IN(1),
     .has_backward_input = true,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(moe_dispatch, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(moe_dispatch, cpu),
+                WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(moe_dispatch, cuda))},
 };
 
 const struct op op_moe_combine = {
@@ -58,5 +61,5 @@ const struct op op_moe_combine = {
     .no_grad_in = IN(1),
     .has_backward_input = true,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(moe_combine, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(moe_combine, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(moe_combine, cuda))},
 };

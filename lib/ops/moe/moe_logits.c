@@ -1,4 +1,5 @@
 #include "lib/ops/moe/moe_logits.h"
+#include "lib/ops/columns.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -15,7 +16,15 @@ static enum status moe_logits_shape(const struct call *call, struct type out[MAX
     return OK;
 }
 
+/* A GPU sums the weight's gradient in slices of tokens. */
+static int64_t moe_logits_work(const struct call *call, enum row_kind kind) {
+    const struct type *x = call->in[0].type;
+    if (call->on != DEVICE_CUDA || kind != ROW_BACKWARD_WEIGHT) return 0;
+    return column_sum_work(type_n(x) / x->shape.axis[2].n, type_n(call->weight[0].type), x->dtype, 1);
+}
+
 DECLARE_KERNELS_FBW(moe_logits, cpu);
+DECLARE_KERNELS_FBW(moe_logits, cuda);
 
 const struct op op_moe_logits = {
     .name = "moe_logits",
@@ -23,6 +32,7 @@ const struct op op_moe_logits = {
     .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
     .has_backward_input = true,
     .has_backward_weight = true,
+    .work = moe_logits_work,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FBW(moe_logits, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(moe_logits, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FBW(moe_logits, cuda))},
 };

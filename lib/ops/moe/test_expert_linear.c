@@ -3,7 +3,7 @@
 #include "lib/ops/linear.h"
 #include "lib/ops/test_op.h"
 
-static int n_out = 4, gated;
+static int n_out, gated;             /* set by each test before it makes a case */
 static void make(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_expert_linear, 1);
     op_case_input(c, op_type(dtype, "EPRC", 3, 2, 5, 7));
@@ -13,8 +13,8 @@ static void make(struct op_case *c, enum dtype dtype) {
 
 static void test_expert_linear_gradient_is_the_slope(void **state) {
     (void)state;
+    n_out = 4;
     for (gated = 0; gated < 2; gated++) op_case_check_gradients(make);
-    gated = 0;
 }
 
 /* The longest sums: 10 rows, 7 channels, 2 x 70 hidden units. */
@@ -23,13 +23,13 @@ static void test_expert_linear_in_every_precision(void **state) {
     gated = 1, n_out = 70;
     op_case_check_precisions(make, 140, 0);
     op_case_check_threads(make);
-    gated = 0, n_out = 4;
 }
 
 /* Each expert is a linear layer of its own rows, bit for bit. */
 static void test_each_expert_is_a_linear_layer(void **state) {
     (void)state;
     struct op_case c, one;
+    gated = 0, n_out = 4;
     make(&c, FP32);
     op_case_run_all(&c);
     op_case_start(&one, &op_linear, 1);
@@ -54,6 +54,7 @@ static void test_each_expert_is_a_linear_layer(void **state) {
 static void test_expert_linear_counts_every_place(void **state) {
     (void)state;
     struct op_case c;
+    gated = 0, n_out = 4;
     make(&c, FP32);
     struct call call = op_case_call(&c, ROW_FORWARD);
     assert_close(op_cost(&call, ROW_FORWARD).flops, 2.0 * 3 * 2 * 5 * 7 * n_out, 0);

@@ -1,0 +1,100 @@
+/* ranks: 1 */
+/* The experts' CUDA kernels against their CPU kernels, as lib/ops/test_siblings.c does it: shapes drawn once and for
+ * all, channels more and fewer than a warp and a block have, tokens and experts that fill no tile. */
+#include "lib/ops/moe/expert_linear.h"
+#include "lib/ops/moe/moe_dispatch.h"
+#include "lib/ops/moe/moe_logits.h"
+#include "lib/ops/test_op.h"
+
+/* The shape at hand: samples, groups of a sample, channels. */
+static struct { int B, groups, C; struct moe_rule rule; } s;
+
+static int n_tokens(void) { return s.B * s.groups * (int)s.rule.group; }
+static struct type tokens_type(enum dtype d, char last, int64_t n) {
+    const char tags[] = {'B', 'T', last, 0};
+    return op_type(d, tags, s.B, s.groups * (int)s.rule.group, (int)n);
+}
+static struct type places_type(enum dtype d) {
+    return op_type(d, "EPRC", (int)s.rule.experts, 1, s.B * s.groups * (int)s.rule.places, s.C);
+}
+
+static void make_moe_logits(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_moe_logits, 1);
+    op_case_input(c, tokens_type(d, 'C', s.C));
+    op_case_weight(c, op_type(dtype_accumulator(d), "EC", (int)s.rule.experts, s.C));
+    op_case_finish(c);
+}
+static double logits_sum(void) { return fmax(fmax(s.C, s.rule.experts), n_tokens()); }
+
+static void make_expert_linear(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_expert_linear, 1);
+    op_case_input(c, places_type(d));
+    op_case_weight(c, op_type(d, "E2FC", (int)s.rule.experts, 2, 3, s.C));
+    op_case_finish(c);
+}
+static double expert_sum(void) { return fmax(fmax(s.C, 6), n_tokens()); }
+
+/* The choices of token t begin with expert t and go round; who finds no place left in the group is dropped. */
+static void set_picks(const struct tensor *picks) {
+    int32_t *pick = picks->data, taken[64] = {0};
+    for (int t = 0; t < n_tokens(); t++) {
+        if (t % s.rule.group == 0) memset(taken, 0, sizeof taken);
+        for (int j = 0; j < s.rule.k; j++) {
+            int e = (t * 7 / 3 + j) % (int)s.rule.experts, place = taken[e]++;
+            *pick++ = place < s.rule.places ? e * (int)s.rule.places + place : -1 - e;
+        }
+    }
+}
+
+static void make_moe_dispatch(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_moe_dispatch, 1);
+    c->step.moe = s.rule;
+    c->step.parts = 1;
+    op_case_input(c, tokens_type(d, 'C', s.C));
+    op_case_input(c, tokens_type(INT32, 'k', s.rule.k));
+    op_case_finish(c);
+    set_picks(&c->in[1]);
+}
+
+static void make_moe_combine(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_moe_combine, 1);
+    c->step.moe = s.rule;
+    op_case_input(c, places_type(d));
+    op_case_input(c, tokens_type(INT32, 'k', s.rule.k));
+    op_case_input(c, tokens_type(dtype_accumulator(d), 'k', s.rule.k));
+    op_case_finish(c);
+    set_picks(&c->in[1]);
+}
+static double combine_sum(void) { return fmax(s.C, s.rule.k); }
+
+enum { N_SHAPES = 12 };
+
+static int draw(int shape, int what, int n) {
+    return (int)(rng_uniform(13, rng_stream("shapes"), (uint64_t)(shape * 16 + what)) * n);
+}
+
+static void draw_shape(int i) {
+    static const int C[] = {1, 3, 8, 31, 64, 65, 127, 260, 384, 515}, E[] = {1, 2, 4, 5, 9, 20};
+    s.C = C[i % 10], s.B = 1 + draw(i, 0, 3), s.groups = 1 + draw(i, 1, 3);
+    s.rule = (struct moe_rule){.experts = E[draw(i, 2, 6)], .group = 1 + draw(i, 3, 12)};
+    s.rule.k = 1 + draw(i, 4, s.rule.experts < 4 ? (int)s.rule.experts : 4);
+    s.rule.places = 1 + draw(i, 5, (int)s.rule.group);
+}
+
+/* On the CPU an op is compared with itself: three shapes say that the makers are sound. */
+static void check(op_case_maker *make, double (*longest_sum)(void)) {
+    for (int i = 0; i < (test_device()->kind == DEVICE_CPU ? 3 : N_SHAPES); i++) {
+        draw_shape(i);
+        print_message("B %d, %d groups of %d, C %d, k %d of %d experts of %d places\n", s.B, s.groups,
+                      (int)s.rule.group, s.C, (int)s.rule.k, (int)s.rule.experts, (int)s.rule.places);
+        op_case_check_siblings(make, longest_sum(), 0);
+    }
+}
+
+static void test_siblings_moe_logits(void **state) { (void)state; check(make_moe_logits, logits_sum); }
+static void test_siblings_expert_linear(void **state) { (void)state; check(make_expert_linear, expert_sum); }
+static void test_siblings_moe_dispatch(void **state) { (void)state; check(make_moe_dispatch, combine_sum); }
+static void test_siblings_moe_combine(void **state) { (void)state; check(make_moe_combine, combine_sum); }
+
+TESTS(unit_test(test_siblings_moe_logits), unit_test(test_siblings_expert_linear),
+      unit_test(test_siblings_moe_dispatch), unit_test(test_siblings_moe_combine))
