@@ -36,8 +36,21 @@ static enum status moe_route_shape(const struct call *call, struct type out[MAX_
     return OK;
 }
 
-/* Each group's own: three rows of experts, and forward its sums. */
+struct moe_route_scratch moe_route_scratch(const struct call *call, enum row_kind kind) {
+    const struct type *logits = call->in[0].type;
+    const struct moe_rule *rule = &call->step->moe;
+    int64_t n = type_n(logits), E = logits->shape.axis[2].n, tokens = n / E, groups = tokens / rule->group;
+    int64_t size = (int64_t)dtype_size(dtype_accumulator(logits->dtype));
+    bool backward = kind == ROW_BACKWARD_INPUT;
+    struct moe_route_scratch at = {.second = n * size};
+    at.integers = at.second + (backward ? n : groups * MOE_SUMS) * size;
+    at.bytes = at.integers + (backward ? groups * E : tokens * rule->k) * (int64_t)sizeof(int32_t);
+    return at;
+}
+
+/* On the CPU each group's own: three rows of experts, and forward its sums. */
 static int64_t moe_route_work(const struct call *call, enum row_kind kind) {
+    if (call->on == DEVICE_CUDA) return moe_route_scratch(call, kind).bytes;
     const struct type *logits = call->in[0].type;
     int64_t E = logits->shape.axis[2].n, groups = type_n(logits) / E / call->step->moe.group;
     int64_t numbers = 3 * E + (kind == ROW_BACKWARD_INPUT ? 0 : MOE_SUMS);
@@ -45,6 +58,7 @@ static int64_t moe_route_work(const struct call *call, enum row_kind kind) {
 }
 
 DECLARE_KERNELS_FB(moe_route, cpu);
+DECLARE_KERNELS_FB(moe_route, cuda);
 
 const struct op op_moe_route = {
     .name = "moe_route",
@@ -59,5 +73,5 @@ const struct op op_moe_route = {
     .has_backward_input = true,
     .work = moe_route_work,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(moe_route, cpu)},
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(moe_route, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(moe_route, cuda))},
 };

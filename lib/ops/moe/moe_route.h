@@ -19,7 +19,7 @@
  *
  * Load of a group: the most choices that an expert has, divided by the mean g k / E. Backward reads the picks that
  * forward made and never makes them again: a rounding could send a token elsewhere. Groups are independent: each is one
- * thread's, its sums in the order of positions.
+ * thread's, its sums in the order of positions, or a GPU's block's.
  *
  * Source: Lepikhin et al. 2020 (groups, places); Fedus et al. 2021 (aux loss, k = 1); Zoph et al. 2022 (z loss);
  * Jiang et al. 2024 (Mixtral's gates); DeepSeek-AI 2024 (balance by sequence). */
@@ -38,6 +38,12 @@ enum { MOE_SUMS = 3 };               /* elements of out[2] */
 
 /** S of above. */
 int64_t moe_places(double capacity, int64_t group, int64_t k, int64_t experts);
+
+/** Where the parts of a row's scratch begin on CUDA, in bytes. At 0 P (tokens, E) in the accumulator's dtype; second:
+ *  forward the groups' sums (groups, 3), backward dP (tokens, E); integers, of 32 bits: forward the choices
+ *  (groups, k, g), backward how many chose each expert (groups, E). */
+struct moe_route_scratch { int64_t second, integers, bytes; };
+struct moe_route_scratch moe_route_scratch(const struct call *, enum row_kind);
 
 #ifdef __cplusplus
 }

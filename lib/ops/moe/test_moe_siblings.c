@@ -4,6 +4,7 @@
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_logits.h"
+#include "lib/ops/moe/moe_route.h"
 #include "lib/ops/test_op.h"
 
 /* The shape at hand: samples, groups of a sample, channels. */
@@ -33,6 +34,16 @@ static void make_expert_linear(struct op_case *c, enum dtype d) {
     op_case_finish(c);
 }
 static double expert_sum(void) { return fmax(fmax(s.C, 6), n_tokens()); }
+
+static void make_moe_route(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_moe_route, 3);
+    c->step.moe = s.rule;
+    c->settings.loss_weight = 1.0 / n_tokens(), c->settings.loss_scale = 2;
+    op_case_input(c, tokens_type(d, 'E', s.rule.experts));
+    op_case_finish(c);
+}
+/* An exponential and its quotient, sums over experts and tokens; P (dP - dot) may cancel. */
+static double route_sum(void) { return 32 + s.rule.experts + n_tokens(); }
 
 /* The choices of token t begin with expert t and go round; who finds no place left in the group is dropped. */
 static void set_picks(const struct tensor *picks) {
@@ -76,7 +87,7 @@ static int draw(int shape, int what, int n) {
 static void draw_shape(int i) {
     static const int C[] = {1, 3, 8, 31, 64, 65, 127, 260, 384, 515}, E[] = {1, 2, 4, 5, 9, 20};
     s.C = C[i % 10], s.B = 1 + draw(i, 0, 3), s.groups = 1 + draw(i, 1, 3);
-    s.rule = (struct moe_rule){.experts = E[draw(i, 2, 6)], .group = 1 + draw(i, 3, 12)};
+    s.rule = (struct moe_rule){.experts = E[draw(i, 2, 6)], .group = 1 + draw(i, 3, 12), .aux = 0.3, .z = 0.1};
     s.rule.k = 1 + draw(i, 4, s.rule.experts < 4 ? (int)s.rule.experts : 4);
     s.rule.places = 1 + draw(i, 5, (int)s.rule.group);
 }
@@ -91,10 +102,22 @@ static void check(op_case_maker *make, double (*longest_sum)(void)) {
     }
 }
 
+/* A group of more tokens than a block has threads, and more choices than it has places. */
+static void test_siblings_of_a_long_group(void **state) {
+    (void)state;
+    s.B = 1, s.groups = 2, s.C = 4;
+    s.rule = (struct moe_rule){.experts = 3, .k = 2, .group = 300, .places = 150, .aux = 0.3, .z = 0.1};
+    op_case_check_siblings(make_moe_route, route_sum(), 0);
+    op_case_check_siblings(make_moe_logits, logits_sum(), 0);
+    op_case_check_siblings(make_moe_dispatch, combine_sum(), 0);
+}
+
 static void test_siblings_moe_logits(void **state) { (void)state; check(make_moe_logits, logits_sum); }
+static void test_siblings_moe_route(void **state) { (void)state; check(make_moe_route, route_sum); }
 static void test_siblings_expert_linear(void **state) { (void)state; check(make_expert_linear, expert_sum); }
 static void test_siblings_moe_dispatch(void **state) { (void)state; check(make_moe_dispatch, combine_sum); }
 static void test_siblings_moe_combine(void **state) { (void)state; check(make_moe_combine, combine_sum); }
 
-TESTS(unit_test(test_siblings_moe_logits), unit_test(test_siblings_expert_linear),
-      unit_test(test_siblings_moe_dispatch), unit_test(test_siblings_moe_combine))
+TESTS(unit_test(test_siblings_moe_logits), unit_test(test_siblings_moe_route), unit_test(test_siblings_expert_linear),
+      unit_test(test_siblings_moe_dispatch), unit_test(test_siblings_moe_combine),
+      unit_test(test_siblings_of_a_long_group))
