@@ -10,6 +10,8 @@
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +134,39 @@ static void test_shards_of_a_sequence_on_the_device_equal_cpu(void **state) {
     assert_int_equal(t.failed, 0);
 }
 
+/* Experts on every rank, shared by pairs and by all, among replicas and beside every other way to shard. Groups of two
+ * tokens compete for one place of an expert: a third of the choices is dropped. */
+static void test_experts_on_the_device_equal_cpu(void **state) {
+    (void)state;
+    skip_on_cpu();
+    static const struct { int dp, cp, tp, pp, ep, sp, zero; } TRIALS[] = {
+        {1, 1, 1, 1, 1, 0, 0}, {2, 1, 1, 1, 2, 0, 1}, {1, 2, 1, 1, 2, 0, 0}, {1, 1, 2, 1, 1, 1, 0},
+        {4, 1, 1, 1, 2, 0, 3}, {2, 2, 1, 1, 4, 0, 2}, {2, 1, 2, 1, 2, 1, 0}, {2, 1, 1, 2, 2, 0, 1},
+        {8, 1, 1, 1, 8, 0, 1}, {2, 1, 2, 2, 2, 1, 1},
+    };
+    struct reference ref;
+    struct plan plan = small_plan(PRECISION_FP64);
+    assert_ok(recipe_arch(&plan, "mixtral"));
+    plan.hidden = 32, plan.kv_heads = 2, plan.ffn = 24, plan.tie = 0;
+    plan.experts = 8, plan.experts_per_token = 2, plan.moe_group = 2, plan.capacity = 1;
+    plan.aux_loss = 0.05, plan.z_loss = 0.01, plan.layers = 2;
+    struct trial t = {&ref, is_exact, 0, 0};
+    enum status status = reference_init(&ref, &plan);
+    for (size_t i = 0; i < sizeof TRIALS / sizeof *TRIALS && agree_all(status == OK); i++) {
+        struct plan p = plan;
+        p.mesh.dp = TRIALS[i].dp, p.mesh.cp = TRIALS[i].cp, p.mesh.tp = TRIALS[i].tp, p.mesh.pp = TRIALS[i].pp;
+        p.mesh.ep = TRIALS[i].ep;
+        if (mesh_n_ranks(&p.mesh) != comm_world_size()) continue;
+        tp_options(&p)->sp = TRIALS[i].sp, zero_options(&p)->stage = TRIALS[i].zero;
+        p.device = PLAN_DEVICE_CUDA, p.comm = i % 2 ? PLAN_COMM_MPI : PLAN_COMM_AUTO, p.micro_batch = 2;
+        status = plan_settle(&p, comm_world_size());
+        if (status == OK) try_layout(&t, &p);
+    }
+    reference_fini(&ref);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
 /* Every pipeline schedule, over NCCL and staged in turns: four channels, and what a rank leaves itself. */
 static void test_every_schedule_on_the_device_equals_cpu(void **state) {
     (void)state;
@@ -181,6 +216,6 @@ static void test_cuda_equals_cpu_within_fp16_bounds(void **state) {
 
 TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_llama_on_the_device_equals_cpu),
       unit_test(test_shards_of_a_sequence_on_the_device_equal_cpu),
-      unit_test(test_every_schedule_on_the_device_equals_cpu),
+      unit_test(test_experts_on_the_device_equal_cpu), unit_test(test_every_schedule_on_the_device_equals_cpu),
       unit_test(test_cuda_equals_cpu_with_materialised_attention_and_stored_masks),
       unit_test(test_cuda_equals_cpu_within_bf16_bounds), unit_test(test_cuda_equals_cpu_within_fp16_bounds))

@@ -317,8 +317,6 @@ static enum status check_experts(const struct plan *p) {
     if (p->experts_per_token > p->experts)
         return FAIL(E_CONFIG, "experts-per-token=%" PRId64 " is more than experts=%" PRId64 "; use at most that",
                     p->experts_per_token, p->experts);
-    if (p->device == PLAN_DEVICE_CUDA)
-        return FAIL(E_CONFIG, "experts=%" PRId64 " has no kernels for device=cuda yet; use --device cpu", p->experts);
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
                     "experts=%" PRId64 " have losses of every stage, which an asynchronous schedule cannot give to "

@@ -25,9 +25,6 @@ static void test_experts_are_refused_where_they_cannot_be(void **state) {
     struct plan p = moe_plan(8, 9, 1);
     assert_fails(plan_settle(&p, 0), E_CONFIG, "experts-per-token=9", "experts=8");
     p = moe_plan(8, 2, 1);
-    p.device = PLAN_DEVICE_CUDA;
-    assert_fails(plan_settle(&p, 0), E_CONFIG, "experts=8", "--device cpu");
-    p = moe_plan(8, 2, 1);
     p.mesh.pp = 2, p.tie = 0;
     pp_options(&p)->schedule = SCHEDULE_PIPEDREAM;
     assert_fails(plan_settle(&p, 0), E_CONFIG, "experts=8", "schedule=1f1b");
