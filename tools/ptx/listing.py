@@ -62,7 +62,7 @@ class Kernel:
                 self.shared_bytes = round_up(self.shared_bytes, int(align))
                 self.shared[array] = self.shared_bytes
                 self.shared_bytes += SIZES[kind] * int(n or 1)
-            elif line.startswith('.pragma'):
+            elif line.startswith(('.pragma', '.param')):     # the latter of a call, which is refused when it would run
                 pass
             elif line.startswith('.'):
                 raise ValueError(f'{name}: not understood: {line}')

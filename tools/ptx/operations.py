@@ -344,6 +344,11 @@ def highest_bit(m, c, lanes):
     m.write(c.operands[0], number.astype(np.int32), lanes)
 
 
+def count_bits(m, c, lanes):
+    value = m.read(c.operands[1], U32)
+    m.write(c.operands[0], sum(value >> U32.type(bit) & U32.type(1) for bit in range(32)).astype(U32), lanes)
+
+
 def reverse_bits(m, c, lanes):
     value, result = m.read(c.operands[1], U32), U32.type(0)
     for i in range(32):
@@ -365,5 +370,5 @@ def permute_bytes(m, c, lanes):
 
 OPERATIONS = {'ld': load, 'st': store, 'atom': atomic, 'cvta': to_generic, 'mov': move, 'cvt': convert, 'selp': select, 'setp': compare,
               'shfl': shuffle, 'vote': vote, 'bar': meet, 'wmma': wmma, 'fma': fma, 'mul': multiply, 'mad': multiply, 'div': divide,
-              'rem': divide, 'shl': shift, 'shr': shift, 'bfi': insert_bits, 'bfind': highest_bit, 'brev': reverse_bits,
+              'rem': divide, 'shl': shift, 'shr': shift, 'bfi': insert_bits, 'bfind': highest_bit, 'brev': reverse_bits, 'popc': count_bits,
               'prmt': permute_bytes, **{name: plain for name in PLAIN}}
