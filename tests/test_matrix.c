@@ -27,9 +27,11 @@ enum { SHAPE, CP_FORM, EP, SP, ZERO, RECOMPUTE, SCHEDULE, MODEL, MICRO, CORE, N_
 enum { MAX_VALUES = 24, CANDIDATES = 12000 };
 struct combination { int value[N_CHOICES]; };
 
-static const struct { int by, heads; } CP_FORMS[] = {{CP_BY_RING, 1}, {CP_BY_RING, 2}, {CP_BY_ULYSSES, 1}, {CP_BY_GATHER, 1}};
+static const struct { int by, heads; } CP_FORMS[] = {
+    {CP_BY_RING, 1}, {CP_BY_RING, 2}, {CP_BY_ULYSSES, 1}, {CP_BY_GATHER, 1}};
 static const int EPS[] = {1, 2, 4};
-static const struct { const char *arch; int experts; } MODELS[] = {{"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}};
+static const struct { const char *arch; int experts; } MODELS[] = {
+    {"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}};
 static const struct { int zero, offload; } ZEROS[] = {
     {0, OFFLOAD_NONE}, {1, OFFLOAD_NONE}, {2, OFFLOAD_NONE}, {3, OFFLOAD_NONE},
     {1, OFFLOAD_OPTIMIZER}, {2, OFFLOAD_OPTIMIZER}, {3, OFFLOAD_OPTIMIZER}, {3, OFFLOAD_PARAMS}};
@@ -61,8 +63,9 @@ static void list_shapes(int world) {
 
 static const int *choices(void) {
     static int n[N_CHOICES] = {
-        [CP_FORM] = COUNT(CP_FORMS), [EP] = COUNT(EPS), [SP] = 2, [ZERO] = COUNT(ZEROS), [RECOMPUTE] = COUNT(RECOMPUTES),
-        [SCHEDULE] = COUNT(SCHEDULES), [MODEL] = COUNT(MODELS), [MICRO] = COUNT(MICROS), [CORE] = COUNT(CORES)};
+        [CP_FORM] = COUNT(CP_FORMS), [EP] = COUNT(EPS), [SP] = 2, [ZERO] = COUNT(ZEROS),
+        [RECOMPUTE] = COUNT(RECOMPUTES), [SCHEDULE] = COUNT(SCHEDULES), [MODEL] = COUNT(MODELS),
+        [MICRO] = COUNT(MICROS), [CORE] = COUNT(CORES)};
     n[SHAPE] = n_shapes;
     return n;
 }
@@ -117,8 +120,8 @@ static struct combination combination_of(int k) {
     return c;
 }
 
-/* Whether combination k of so many is looked at. LONG: all, but for the choices that are not techniques: microbatches of
- * 1, and the models (each with its ep) and attention in turn. Otherwise a sample, spread by a multiplicative hash. */
+/* Whether combination k of so many is looked at. LONG: all, but for the choices that are not techniques: microbatches
+ * of 1, and the models (each with its ep) and attention in turn. Otherwise a sample, spread by a multiplicative hash. */
 static bool is_candidate(int k, int total) {
     struct combination c = combination_of(k);
     const int *v = c.value;
@@ -202,8 +205,9 @@ static bool try_combination(const struct combination *c, const struct reference 
     enum status status = layout_compare(&p, &refs[c->value[MODEL]], &d);
     bool ok = agree_all(status == OK && is_same(&d));
     if ((!ok || filter) && comm_is_rank_0())
-        fprintf(stderr, "%s, %d experts, %s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e padding %g\n",
-                MODELS[c->value[MODEL]].arch, (int)p.experts, layout_name(&p), status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
+        fprintf(stderr, "%s, %d experts, %s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e "
+                "padding %g\n", MODELS[c->value[MODEL]].arch, (int)p.experts, layout_name(&p), status_name(status),
+                d.loss, d.norm, d.grad, d.weight, d.memory, d.wire, d.padding);
     status_report();
     return ok;
 }
