@@ -9,7 +9,9 @@
  *   reshard  -> (E, P/ep, R, C)   back, and combine
  *
  * Backward is the same two exchanges. Sizes do not depend on where tokens go (lib/ops/moe/moe_route.h): an empty place
- * is a row of zeros, and is sent. Nothing is computed here, so all layouts give the serial run's numbers.
+ * is a row of zeros, and is sent. Packed (lib/ops/moe/moe_pack.h), E is ep boxes of R rows, sent the same way, and how
+ * many rows of each box are used goes beside them. Nothing is computed here, so all layouts give the serial run's
+ * numbers.
  *
  * Stored where: E/ep experts per rank, and their states. dp cp / ep ranks have the same ones (AXIS_EDP): dp/ sums their
  * gradients over these, zero/ shards them over these. All else as without ep. tp ranks each have all
@@ -24,6 +26,7 @@
 
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
+#include "lib/ops/moe/moe_pack.h"
 #include "lib/program/reshard.h"
 #include <inttypes.h>
 #include <string.h>
@@ -59,9 +62,9 @@ static int slot_beside(struct program *p, int slot, const char *suffix) {
     return made;
 }
 
-static void insert_reshard(const struct plan *plan, struct program *p, int at, int from, int to, char gathers,
-                           char cuts) {
-    struct step s = {.op = &op_reshard, .n_in = 1, .n_out = 1, .in = {from}, .out = {to},
+static void insert_reshard(const struct plan *plan, struct program *p, int at, const struct op *op, int from, int to,
+                           char gathers, char cuts) {
+    struct step s = {.op = op, .n_in = 1, .n_out = 1, .in = {from}, .out = {to},
                      .block = p->steps[at - 1].block, .mesh_axis = AXIS_EP,
                      .reshard = {.gathers = gathers, .cuts = cuts, .moves = 1u << AXIS_EP}};
     over_ep(plan, &s);
@@ -74,19 +77,20 @@ static void shard_experts(const struct plan *plan, struct param *w) {
     experts->cut |= 1u << AXIS_EP;
 }
 
-/* sent = dispatch(..)  ->  sent.out = dispatch(..); sent = reshard(sent.out) */
-static void send(const struct plan *plan, struct program *p, int at) {
-    int to = p->steps[at].out[0], from = slot_beside(p, to, "out");
+/* sent = dispatch(..)  ->  sent.out = dispatch(..); sent = reshard(sent.out)     the same for the counts of moe_pack */
+static void send(const struct plan *plan, struct program *p, int at, const struct op *reshard, int out) {
+    int to = p->steps[at].out[out], from = slot_beside(p, to, "out");
     over_ep(plan, &p->steps[at]);
-    p->steps[at].out[0] = from;
-    insert_reshard(plan, p, at + 1, from, to, 'P', 'E');
+    p->steps[at].out[out] = from;
+    insert_reshard(plan, p, at + 1, reshard, from, to, 'P', 'E');
 }
 
 /* combine(y, ..)  ->  y.back = reshard(y); combine(y.back, ..) */
 static void bring_back(const struct plan *plan, struct program *p, int at) {
     int from = p->steps[at].in[0], to = slot_beside(p, from, "back");
+    over_ep(plan, &p->steps[at]);
     p->steps[at].in[0] = to;
-    insert_reshard(plan, p, at, from, to, 'E', 'P');
+    insert_reshard(plan, p, at, &op_reshard, from, to, 'E', 'P');
 }
 
 static enum status ep_rewrite(const struct plan *plan, struct program *p) {
@@ -94,7 +98,8 @@ static enum status ep_rewrite(const struct plan *plan, struct program *p) {
         const struct step *s = &p->steps[i];
         if (s->op == &op_expert_linear) shard_experts(plan, &p->params[s->weight[0]]);
         else if (s->op == &op_moe_combine) bring_back(plan, p, i);
-        else if (s->op == &op_moe_dispatch) send(plan, p, i);
+        else if (s->op == &op_moe_dispatch) send(plan, p, i, &op_reshard, 0);
+        else if (s->op == &op_moe_pack) send(plan, p, i, &op_reshard_counts, 1);
     }
     return OK;
 }

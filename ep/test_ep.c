@@ -63,13 +63,14 @@ static struct plan plan_of(struct plan p, const struct trial *t) {
     return p;
 }
 
-/* Of every `stride`-th layout of this world. */
-static void check_layouts(struct plan serial, int stride) {
+/* Of every `stride`-th layout of this world; packed: beside a serial run that is not. */
+static void check_layouts(struct plan serial, int stride, bool packed) {
     struct reference reference;
     int seen = 0, failed = 0;
     enum status status = reference_init(&reference, &serial);
     for (int i = 0; agree_all(status == OK) && i < N_TRIALS; i++) {
         struct plan p = plan_of(serial, &TRIALS[i]);
+        p.moe_packed = packed;
         if (mesh_n_ranks(&p.mesh) != comm_world_size() || seen++ % stride) continue;
         enum status tried = plan_settle(&p, comm_world_size());
         failed += !layout_is_serial(&p, tried, &reference);
@@ -82,17 +83,23 @@ static void check_layouts(struct plan serial, int stride) {
 
 static void test_every_layout_with_experts_equals_serial_fp64(void **state) {
     (void)state;
-    check_layouts(serial_plan("gpt", 2, 1), 1);
+    check_layouts(serial_plan("gpt", 2, 1), 1, false);
 }
 
 static void test_layouts_of_top_1_without_drops_equal_serial_fp64(void **state) {
     (void)state;
-    check_layouts(serial_plan("gpt", 1, 0), 3);
+    check_layouts(serial_plan("gpt", 1, 0), 3, false);
+}
+
+static void test_layouts_of_packed_experts_equal_the_padded_serial_run_fp64(void **state) {
+    (void)state;
+    check_layouts(serial_plan("gpt", 2, 0), 2, true);
+    check_layouts(serial_plan("mixtral", 2, 1), 3, true);
 }
 
 static void test_layouts_of_mixtral_equal_serial_fp64(void **state) {
     (void)state;
-    check_layouts(serial_plan("mixtral", 2, 1), 2);
+    check_layouts(serial_plan("mixtral", 2, 1), 2, false);
 }
 
 /* ---- refusals ---- */
@@ -112,4 +119,5 @@ static void test_ep_refuses(void **state) {
 
 TESTS(unit_test(test_every_layout_with_experts_equals_serial_fp64),
       unit_test(test_layouts_of_top_1_without_drops_equal_serial_fp64),
+      unit_test(test_layouts_of_packed_experts_equal_the_padded_serial_run_fp64),
       unit_test(test_layouts_of_mixtral_equal_serial_fp64), unit_test(test_ep_refuses))

@@ -23,11 +23,12 @@ struct attention_rule {
     enum attention_core core;
 };
 
-/* moe_route, moe_dispatch, moe_combine (moe/moe_route.h): of so many experts a token goes to k; so many tokens are a
- * group, and an expert has so many places for them; the weights of the two losses. */
+/* moe_route, moe_pack, moe_dispatch, moe_combine (moe/moe_route.h): a token goes to k of `experts`; `group` tokens
+ * compete for the `places` of an expert; the weights of the two losses. packed: no place stays empty (moe_pack.h). */
 struct moe_rule {
     int64_t experts, k, group, places;
     double aux, z;
+    bool packed;
 };
 
 /* rope: the base of its angles. */

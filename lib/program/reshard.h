@@ -19,5 +19,6 @@
 #include "lib/ops/op.h"
 
 extern const struct op op_reshard;
+extern const struct op op_reshard_counts;      /* the same for integers, which have no gradient */
 
 #endif

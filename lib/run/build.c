@@ -56,7 +56,7 @@ static void add_outputs(struct builder *b, struct step *s, const char *name) {
 static struct moe_rule moe_rule(const struct plan *p) {
     int64_t k = p->experts_per_token, group = plan_moe_group(p);
     return (struct moe_rule){.experts = p->experts, .k = k, .group = group, .aux = p->aux_loss, .z = p->z_loss,
-                             .places = moe_places(p->capacity, group, k, p->experts)};
+                             .places = moe_places(p->capacity, group, k, p->experts), .packed = p->moe_packed};
 }
 
 static void set_rule(const struct plan *plan, struct step *s, const char *site) {

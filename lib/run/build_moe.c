@@ -3,14 +3,16 @@
  *   y[t] = sum over the k experts e of token t of  gate[t,e] expert_e(h[t])      expert_e(h) = down_e(act(up_e(h)))
  *
  * h -> logits -> route (gates, picks) -> dispatch -> up, act, down of each expert -> combine. Between dispatch and
- * combine tensors are (E,P,R,..): a row for each place of each expert (lib/ops/moe/); ep/ shards E there. Hidden units
- * are F and not K, as tp does not shard them. */
+ * combine tensors are (E,P,R,..): a row for each place of each expert (lib/ops/moe/); ep/ shards E there. With
+ * --moe-packed a step `pack` turns places into rows, of which none is empty, and counts them for the products. Hidden
+ * units are F and not K, as tp does not shard them. */
 #include "lib/run/build.h"
 
 #include "lib/ops/gelu.h"
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_logits.h"
+#include "lib/ops/moe/moe_pack.h"
 #include "lib/ops/moe/moe_route.h"
 #include "lib/ops/swiglu.h"
 
@@ -20,9 +22,14 @@ static int router(struct builder *b, int h) {
     return build_step(b, &op_moe_logits, "router", (struct inputs){h, NONE, w, NONE});
 }
 
-static int linear(struct builder *b, const char *name, const char *weight, const char *axes, double std, int x) {
-    return build_step(b, &op_expert_linear, name, (struct inputs){x, NONE, build_matrix(b, weight, axes, std), NONE});
+static int linear(struct builder *b, const char *name, const char *weight, const char *axes, double std,
+                  struct inputs in) {
+    in.weight = build_matrix(b, weight, axes, std);
+    return build_step(b, &op_expert_linear, name, in);
 }
+
+/* The last step's second output. */
+static int second_output(const struct builder *b) { return b->p->steps[b->p->n_steps - 1].out[1]; }
 
 /* The last step reads one slot more. */
 static int also_reads(struct builder *b, int slot, int out) {
@@ -33,10 +40,14 @@ static int also_reads(struct builder *b, int slot, int out) {
 
 int build_experts(struct builder *b, int h, bool gated, double down_std) {
     int gates = build_step(b, &op_moe_route, "route", (struct inputs){router(b, h), NONE, NONE, NONE});
-    int picks = b->p->steps[b->p->n_steps - 1].out[1];
+    int picks = second_output(b), counts = NONE;
+    if (b->plan->moe_packed) {
+        picks = build_step(b, &op_moe_pack, "pack", (struct inputs){picks, NONE, NONE, NONE});
+        counts = second_output(b);
+    }
     int x = build_step(b, &op_moe_dispatch, "sent", (struct inputs){h, picks, NONE, NONE});
-    x = linear(b, "experts.up", "experts.up.w", gated ? "E2FC" : "EFC", 0.02, x);
+    x = linear(b, "experts.up", "experts.up.w", gated ? "E2FC" : "EFC", 0.02, (struct inputs){x, counts, NONE, NONE});
     x = build_step(b, gated ? &op_swiglu : &op_gelu, "experts.act", (struct inputs){x, NONE, NONE, NONE});
-    x = linear(b, "experts.down", "experts.down.w", "ECF", down_std, x);
+    x = linear(b, "experts.down", "experts.down.w", "ECF", down_std, (struct inputs){x, counts, NONE, NONE});
     return also_reads(b, gates, build_step(b, &op_moe_combine, "moe", (struct inputs){x, picks, NONE, NONE}));
 }

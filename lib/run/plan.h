@@ -41,6 +41,7 @@ struct plan {
     int64_t experts, experts_per_token;  /* experts 0: a dense MLP */
     int64_t moe_group;                   /* 0: plan_moe_group */
     double capacity, aux_loss, z_loss;
+    int moe_packed;                      /* rows of experts without empty places (moe_pack.h) */
     double dropout;
     int attention;
     int tie;                             /* the head's matrix is the embedding's */

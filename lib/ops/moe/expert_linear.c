@@ -4,26 +4,60 @@
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 
-static enum status expert_linear_shape(const struct call *call, struct type out[MAX_OUT]) {
-    const struct type *x = call->in[0].type, *w = call->weight[0].type;
-    const int rows = 3, kept = w->shape.n_axes - 2;                  /* E P R; what W has between E and C */
-    TRY(shape_expect_tags(call, 0, x->shape.axis[rows].tag == 'F' ? "EPRF" : "EPRC"));
-    if (kept < 1 || rows + kept > MAX_AXES) return shape_refuse(call, "the weight is no matrix per expert");
-    if (!axis_same(&x->shape.axis[0], &w->shape.axis[0]) || !axis_same(&x->shape.axis[rows], &w->shape.axis[1 + kept]))
-        return shape_refuse(call, "the weight has other experts or channels than the input");
-    if (x->dtype != w->dtype) return shape_refuse(call, "input and weight have different dtypes");
-    *out = *x;
-    out->shape.n_axes = rows + kept;
-    for (int i = 0; i < kept; i++) out->shape.axis[rows + i] = w->shape.axis[1 + i];
+static bool is_packed(const struct call *call) { return call->step->n_in == 2; }
+
+static enum status expect_counts(const struct call *call, const struct axis *x, const struct axis *experts) {
+    TRY(shape_expect_tags(call, 1, "EPN"));
+    const struct axis *counts = call->in[1].type->shape.axis;
+    if (x[0].n != 1 || !axis_same(&x[0], &counts[0]) || x[1].n != counts[1].n || counts[2].n != experts->n)
+        return shape_refuse(call, "the counts are of other senders or experts");
     return OK;
 }
 
-static int64_t n_experts(const struct call *call) { return call->in[0].type->shape.axis[0].n; }
+static enum status expert_linear_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct type *x = call->in[0].type, *w = call->weight[0].type;
+    const int rows = 3, kept = w->shape.n_axes - 2;                  /* E P R; what W has between E and C */
+    const struct axis *experts = &w->shape.axis[0];
+    TRY(shape_expect_tags(call, 0, x->shape.axis[rows].tag == 'F' ? "EPRF" : "EPRC"));
+    if (kept < 1 || rows + kept > MAX_AXES) return shape_refuse(call, "the weight is no matrix per expert");
+    if (!axis_same(&x->shape.axis[rows], &experts[1 + kept]) ||
+        (!is_packed(call) && !axis_same(&x->shape.axis[0], experts)))
+        return shape_refuse(call, "the weight has other experts or channels than the input");
+    if (is_packed(call)) TRY(expect_counts(call, x->shape.axis, experts));
+    if (x->dtype != w->dtype) return shape_refuse(call, "input and weight have different dtypes");
+    *out = *x;
+    out->shape.n_axes = rows + kept;
+    for (int i = 0; i < kept; i++) out->shape.axis[rows + i] = experts[1 + i];
+    return OK;
+}
 
-/* The product of one expert. */
+/* ---- which rows ---- */
+/* Rows lie in boxes: padded, one for each expert; packed, one from each sender. */
+struct sizes { int64_t E, boxes, rows; };
+static struct sizes sizes_of(const struct call *call) {
+    const struct axis *x = call->in[0].type->shape.axis;
+    struct sizes s = {call->weight[0].type->shape.axis[0].n, x[0].n, x[1].n * x[2].n};
+    if (is_packed(call)) s.boxes = x[1].n, s.rows = x[2].n;
+    return s;
+}
+
+/* Rows of x that one product multiplies with W[e]; packed, those of expert e in one box. */
+struct rows { int64_t e, first, n; };
+
+/* The rows of expert e in a box; e = E: those that nobody sent. */
+static struct rows packed_rows(const struct call *call, const struct sizes *s, int64_t box, int64_t e) {
+    const int32_t *count = (const int32_t *)call->in[1].data + box * s->E;
+    struct rows r = {e, box * s->rows, 0};
+    for (int64_t i = 0; i < e; i++) r.first += count[i];
+    r.n = e < s->E ? count[e] : (box + 1) * s->rows - r.first;
+    return r;
+}
+
+/* ---- the product of some rows and one expert ---- */
+/* All rows of a box, which is the most. */
 static struct gemm expert_gemm(const struct call *call, enum row_kind kind) {
-    int64_t E = n_experts(call), C = call->in[0].type->shape.axis[3].n, R = type_n(call->in[0].type) / (E * C);
-    int64_t K = type_n(call->weight[0].type) / (E * C);
+    struct sizes s = sizes_of(call);
+    int64_t R = s.rows, C = call->in[0].type->shape.axis[3].n, K = type_n(call->weight[0].type) / (s.E * C);
     enum dtype dtype = call->in[0].type->dtype;
     struct gemm g = {.alpha = 1, .ab_dtype = dtype, .c_dtype = dtype, .plain = call->plain_gemm};
     switch (kind) {
@@ -40,30 +74,70 @@ static struct gemm expert_gemm(const struct call *call, enum row_kind kind) {
     return g;
 }
 
-static enum status multiply(const struct call *call, const struct gemm *g, const void *a, const void *b, void *to) {
-    WITH_CUDA(if (call->on == DEVICE_CUDA) return gemm_cuda_run(g, call->device, a, b, NULL, to, call->work);)
-    return gemm_run(g, a, b, NULL, to, call->work);
+/* a, b and c of a product; each is a tensor of rows, or of a matrix per expert. */
+struct operands { const struct tensor *a, *b, *c; };
+
+static void *at(const struct tensor *x, const struct call *call, const struct sizes *s, const struct rows *r) {
+    bool by_expert = x == &call->weight[0] || x == &call->dweight[0];
+    int64_t bytes = type_bytes(x->type);
+    return (char *)x->data + (by_expert ? r->e * (bytes / s->E) : r->first * (bytes / (s->boxes * s->rows)));
 }
 
-static enum status each_expert(const struct call *call, enum row_kind kind, const struct tensor *a,
-                               const struct tensor *b, const struct tensor *to) {
-    int64_t E = n_experts(call), a_bytes = type_bytes(a->type) / E, b_bytes = type_bytes(b->type) / E;
-    struct gemm g = expert_gemm(call, kind);
-    g.c_dtype = to->type->dtype;
-    TRY(op_touch_work(call, kind));
-    for (int64_t e = 0; e < E; e++)
-        TRY(multiply(call, &g, (char *)a->data + e * a_bytes, (char *)b->data + e * b_bytes,
-                     (char *)to->data + e * (type_bytes(to->type) / E)));
+static enum status clear(const struct call *call, void *from, int64_t bytes) {
+    return bytes > 0 ? call->device->clear(call->device, from, bytes) : OK;
+}
+
+/* g adds to what is there if beta is 1. Of no rows a matrix is zero. */
+static enum status multiply(const struct call *call, struct gemm g, const struct operands *x, const struct sizes *s,
+                            const struct rows *r) {
+    void *a = at(x->a, call, s, r), *b = at(x->b, call, s, r), *c = at(x->c, call, s, r);
+    bool by_expert = x->c == &call->dweight[0];
+    if (r->n == 0)
+        return by_expert && g.beta == 0 ? clear(call, c, g.m * g.n * (int64_t)dtype_size(g.c_dtype)) : OK;
+    *(by_expert ? &g.k : &g.m) = r->n;
+    WITH_CUDA(if (call->on == DEVICE_CUDA) return gemm_cuda_run(&g, call->device, a, b, NULL, c, call->work);)
+    return gemm_run(&g, a, b, NULL, c, call->work);
+}
+
+static enum status each_box(const struct call *call, struct gemm g, const struct operands *x) {
+    struct sizes s = sizes_of(call);
+    for (int64_t e = 0; e < s.E; e++) {
+        struct rows r = {e, e * s.rows, s.rows};
+        TRY(multiply(call, g, x, &s, &r));
+    }
     return OK;
 }
+
+static enum status each_box_packed(const struct call *call, struct gemm g, const struct operands *x) {
+    struct sizes s = sizes_of(call);
+    bool by_expert = x->c == &call->dweight[0];
+    for (int64_t box = 0; box < s.boxes; box++) {
+        for (int64_t e = 0; e < s.E; e++) {
+            struct rows r = packed_rows(call, &s, box, e);
+            TRY(multiply(call, g, x, &s, &r));
+        }
+        struct rows unused = packed_rows(call, &s, box, s.E);
+        if (by_expert) g.beta = 1;                                   /* the next box adds */
+        else if (g.beta == 0)
+            TRY(clear(call, at(x->c, call, &s, &unused), unused.n * g.n * (int64_t)dtype_size(g.c_dtype)));
+    }
+    return OK;
+}
+
+static enum status each_product(const struct call *call, enum row_kind kind, struct operands x) {
+    struct gemm g = expert_gemm(call, kind);
+    g.c_dtype = x.c->type->dtype;
+    TRY(op_touch_work(call, kind));
+    return is_packed(call) ? each_box_packed(call, g, &x) : each_box(call, g, &x);
+}
 static enum status expert_linear_forward(const struct call *call) {
-    return each_expert(call, ROW_FORWARD, &call->in[0], &call->weight[0], &call->out[0]);
+    return each_product(call, ROW_FORWARD, (struct operands){&call->in[0], &call->weight[0], &call->out[0]});
 }
 static enum status expert_linear_backward_input(const struct call *call) {
-    return each_expert(call, ROW_BACKWARD_INPUT, &call->dout[0], &call->weight[0], &call->din[0]);
+    return each_product(call, ROW_BACKWARD_INPUT, (struct operands){&call->dout[0], &call->weight[0], &call->din[0]});
 }
 static enum status expert_linear_backward_weight(const struct call *call) {
-    return each_expert(call, ROW_BACKWARD_WEIGHT, &call->dout[0], &call->in[0], &call->dweight[0]);
+    return each_product(call, ROW_BACKWARD_WEIGHT, (struct operands){&call->dout[0], &call->in[0], &call->dweight[0]});
 }
 
 static int64_t expert_linear_work(const struct call *call, enum row_kind kind) {
@@ -74,7 +148,7 @@ static int64_t expert_linear_work(const struct call *call, enum row_kind kind) {
 static struct cost expert_linear_cost(const struct call *call, enum row_kind kind) {
     struct gemm g = expert_gemm(call, kind);
     struct cost cost = cost_traffic(call, kind);
-    cost.flops = 2.0 * (double)g.m * (double)g.n * (double)g.k * (double)n_experts(call);
+    cost.flops = 2.0 * (double)g.m * (double)g.n * (double)g.k * (double)sizes_of(call).boxes;
     return cost;
 }
 
@@ -84,7 +158,8 @@ static struct cost expert_linear_cost(const struct call *call, enum row_kind kin
 const struct op op_expert_linear = {
     .name = "expert_linear",
     .shape = expert_linear_shape,
-    .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
+    .needs = {.bi_in = IN(1), .bi_weight = WEIGHT(0), .bw_in = IN(0) | IN(1)},
+    .no_grad_in = IN(1),
     .has_backward_input = true,
     .has_backward_weight = true,
     .sets_dweight = WEIGHT(0),

@@ -6,7 +6,13 @@
  * out[0] y (E, P, R, ...)
  *
  * E products of the project's gemm (lib/ops/gemm/gemm.h), one after the other, each on all of the device. Any shard of
- * E will do, if x and W have the same. Source: Lepikhin et al. 2020, "GShard". */
+ * E will do, if x and W have the same.
+ *
+ * in[1] counts (1, P, E), if given: rows are packed (moe_pack.h). x is (1, P, R, C), a box of R rows from each sender,
+ * in which those of expert e begin where those of e - 1 end; there are E P products, and rows that no rank sent are
+ * zero. How large a product is then depends on the data; scratch and cost are those of full boxes. Only on the CPU.
+ *
+ * Source: Lepikhin et al. 2020, "GShard". */
 #ifndef TRIVIUM_OPS_MOE_EXPERT_LINEAR_H
 #define TRIVIUM_OPS_MOE_EXPERT_LINEAR_H
 

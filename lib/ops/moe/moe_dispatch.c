@@ -1,6 +1,7 @@
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
+#include "lib/ops/moe/moe_pack.h"
 #include "lib/ops/shapes.h"
 
 static bool same_tokens(const struct axis *a, const struct axis *b) {
@@ -14,8 +15,9 @@ static enum status moe_dispatch_shape(const struct call *call, struct type out[M
     TRY(shape_expect_tags(call, 0, "BTC"));
     TRY(shape_expect_tags(call, 1, "BTk"));
     if (!same_tokens(x, call->in[1].type->shape.axis)) return shape_refuse(call, "the picks are of other tokens");
-    struct axis experts = axis_whole('E', s->moe.experts), sender = {.tag = 'P', .n = 1, .first = s->part};
-    struct axis rows = axis_whole('R', x[0].n * x[1].n / s->moe.group * s->moe.places);
+    struct moe_boxes boxes = moe_boxes(s, x[0].n * x[1].n);
+    struct axis experts = axis_whole('E', boxes.n), sender = {.tag = 'P', .n = 1, .first = s->part};
+    struct axis rows = axis_whole('R', boxes.rows);
     sender.global = s->parts;
     rows.cut = x[0].cut | x[1].cut;
     out[0] = (struct type){call->in[0].type->dtype, {4, {experts, sender, rows, x[2]}}};
@@ -23,12 +25,12 @@ static enum status moe_dispatch_shape(const struct call *call, struct type out[M
 }
 
 static enum status moe_combine_shape(const struct call *call, struct type out[MAX_OUT]) {
-    const struct moe_rule *rule = &call->step->moe;
     const struct axis *y = call->in[0].type->shape.axis, *t = call->in[1].type->shape.axis;
+    struct moe_boxes boxes = moe_boxes(call->step, t[0].n * t[1].n);
     TRY(shape_expect_tags(call, 0, "EPRC"));
     TRY(shape_expect_tags(call, 1, "BTk"));
     TRY(shape_expect_tags(call, 2, "BTk"));
-    if (y[0].n != rule->experts || y[1].n != 1 || y[2].n != t[0].n * t[1].n / rule->group * rule->places)
+    if (y[0].n != boxes.n || y[1].n != 1 || y[2].n != boxes.rows)
         return shape_refuse(call, "it wants the places of this rank's tokens, of all experts");
     if (call->in[2].type->dtype != dtype_accumulator(call->in[0].type->dtype))
         return shape_refuse(call, "the gates are not in full precision");

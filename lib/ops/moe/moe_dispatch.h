@@ -8,6 +8,8 @@
  * dispatch   in[0] x (B,T,C)   in[1] picks (B,T,k)   out[0] (E,P,R,C)
  * combine    in[0] y (E,P,R,C)   in[1] picks   in[2] gates (B,T,k), in the accumulator's dtype   out[0] (B,T,C)
  *
+ * in[1] may be moe_pack's rows instead; E then counts boxes (moe_pack.h).
+ *
  * E experts, P sending ranks, of which each has itself here (ep/ exchanges P for E), R rows: S places of each group
  * (moe_route.h). Sizes do not depend on the data: an empty place is a row of zeros. Sums are over j = 1 .. k in order,
  * those over channels in lanes. Source: Lepikhin et al. 2020, "GShard". */

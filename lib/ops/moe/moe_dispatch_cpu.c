@@ -1,16 +1,17 @@
 /* Rows of C channels to their places and back. See moe_dispatch.h. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/moe/moe_dispatch.h"
+#include "lib/ops/moe/moe_pack.h"
 #include <string.h>
 
 kernel CPU(moe_dispatch_forward), CPU(moe_dispatch_backward_input), CPU(moe_combine_forward),
     CPU(moe_combine_backward_input);
 
-struct sizes { int64_t tokens, k, g, rows, S, C; };   /* rows: of an expert */
+struct sizes { int64_t tokens, k, g, rows, S, C; };   /* rows: of a box */
 static struct sizes sizes_of(const struct call *call, const struct type *places) {
-    const struct moe_rule *rule = &call->step->moe;
-    const struct axis *y = places->shape.axis;
-    return (struct sizes){type_n(call->in[1].type) / rule->k, rule->k, rule->group, y[2].n, rule->places, y[3].n};
+    int64_t k = call->step->moe.k, tokens = type_n(call->in[1].type) / k;
+    struct moe_boxes boxes = moe_boxes(call->step, tokens);
+    return (struct sizes){tokens, k, boxes.group, boxes.rows, boxes.places, places->shape.axis[3].n};
 }
 
 /* The first element of the place that choice j of token t has; -1: it was dropped. */
