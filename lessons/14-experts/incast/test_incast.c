@@ -1,0 +1,122 @@
+/* ranks: 1  device: cpu
+ *
+ * Times by hand: alpha = 1 s, beta = 1/4 s per byte, so a message of 16 bytes takes 5 s. All exact in binary. */
+#include "lessons/14-experts/incast/incast.h"
+#include "lib/base/rng.h"
+#include "tests/test.h"
+
+enum { N = 4 };
+static const struct incast_link slow = {1, 0.25};
+
+static double bound(int n, const double *bytes) {
+    double s = -1;
+    assert_ok(incast_bound(n, bytes, &slow, &s));
+    return s;
+}
+
+static double rounds(int n, const double *bytes) {
+    double s = -1;
+    assert_ok(incast_rounds(n, bytes, &slow, &s));
+    return s;
+}
+
+/* ---- the table ---- */
+/* Two ranks with two experts each: rank 0 has 0 and 1. */
+static void test_incast_table_adds_up_the_experts_of_a_rank(void **state) {
+    (void)state;
+    const int64_t choices[2 * 4] = {1, 2, 3, 0, 0, 5, 0, 7};
+    const double expected[2 * 2] = {3 * 8, 3 * 8, 5 * 8, 7 * 8};
+    double bytes[2 * 2] = {-1, -1, -1, -1}, one[1] = {-1};
+    assert_ok(incast_table(2, 4, choices, 8, bytes));
+    for (int i = 0; i < 4; i++) assert_close(bytes[i], expected[i], 0);
+    assert_ok(incast_table(1, 4, choices, 8, one));
+    assert_close(one[0], 6 * 8, 0);
+    double four[16];
+    assert_fails(incast_table(4, 6, choices, 8, four), E_CONFIG, "4", "6");
+}
+
+/* ---- patterns ---- */
+static void test_incast_balanced_takes_n_minus_1_messages(void **state) {
+    (void)state;
+    double bytes[N * N];
+    for (int i = 0; i < N * N; i++) bytes[i] = i % (N + 1) ? 16 : 1000;   /* what stays is larger than what goes */
+    assert_close(bound(N, bytes), 3 * 5, 0);
+    assert_close(rounds(N, bytes), 3 * 5, 0);
+    assert_close(bound(1, bytes), 0, 0);
+    assert_close(rounds(1, bytes), 0, 0);
+}
+
+/* Each sends one message of 5 s; who receives them all needs 15 s. */
+static void test_incast_many_to_one_waits_for_the_receiver(void **state) {
+    (void)state;
+    for (int hot = 0; hot < N; hot++) {
+        double bytes[N * N] = {0};
+        for (int r = 0; r < N; r++) bytes[r * N + hot] = 16;
+        assert_close(bound(N, bytes), 3 * 5, 0);
+        assert_close(rounds(N, bytes), 3 * 5, 0);
+    }
+}
+
+static void test_incast_one_to_many_waits_for_the_sender(void **state) {
+    (void)state;
+    for (int source = 0; source < N; source++) {
+        double bytes[N * N] = {0};
+        for (int q = 0; q < N; q++) bytes[source * N + q] = 16;
+        assert_close(bound(N, bytes), 3 * 5, 0);
+        assert_close(rounds(N, bytes), 3 * 5, 0);
+    }
+}
+
+/* The busiest link decides, and not the sum of a rank's two: 0 sends for 5 + 3 s and receives for 5 s. */
+static void test_incast_sends_and_receives_at_once(void **state) {
+    (void)state;
+    double bytes[N * N] = {0};
+    bytes[0 * N + 1] = 16, bytes[0 * N + 2] = 8, bytes[3 * N + 0] = 16;
+    assert_close(bound(N, bytes), 8, 0);
+    bytes[2 * N + 0] = 20;                                           /* now it receives for 5 + 6 s */
+    assert_close(bound(N, bytes), 11, 0);
+}
+
+static void test_incast_no_bytes_are_no_message(void **state) {
+    (void)state;
+    double bytes[N * N] = {0};
+    assert_close(bound(N, bytes), 0, 0);
+    assert_close(rounds(N, bytes), 0, 0);
+    bytes[1 * N + 3] = 4;
+    assert_close(bound(N, bytes), 2, 0);
+    assert_close(rounds(N, bytes), 2, 0);
+}
+
+/* ---- rounds ---- */
+/* 0 -> 1 is in round 1 and 2 -> 0 in round 2: no link does both, and still they come one after the other. 1 -> 2 is in
+ * round 1 as well, and hides behind the longer one. */
+static void test_incast_rounds_last_as_long_as_their_longest_message(void **state) {
+    (void)state;
+    double bytes[N * N] = {0};
+    bytes[0 * N + 1] = 16, bytes[2 * N + 0] = 28, bytes[1 * N + 2] = 4;
+    assert_close(bound(N, bytes), 8, 0);
+    assert_close(rounds(N, bytes), 5 + 8, 0);
+}
+
+static void test_incast_rounds_are_never_below_the_bound(void **state) {
+    (void)state;
+    for (uint64_t trial = 0; trial < 50; trial++)
+        for (int n = 1; n <= 8; n++) {
+            double bytes[8 * 8];
+            for (int i = 0; i < n * n; i++) bytes[i] = floor(40 * rng_uniform(1, trial, (uint64_t)i)) - 10;
+            for (int i = 0; i < n * n; i++) bytes[i] = bytes[i] < 0 ? 0 : bytes[i];
+            double least = bound(n, bytes), most = 0;
+            for (int i = 0; i < n * n; i++)
+                if (i / n != i % n) most += bytes[i] > 0 ? 1 + 0.25 * bytes[i] : 0;
+            assert_true(least <= rounds(n, bytes) && rounds(n, bytes) <= most);
+            assert_true(least >= most / n && least >= 0);            /* of n links out one has at least the mean */
+        }
+}
+
+TESTS(unit_test(test_incast_table_adds_up_the_experts_of_a_rank),
+      unit_test(test_incast_balanced_takes_n_minus_1_messages),
+      unit_test(test_incast_many_to_one_waits_for_the_receiver),
+      unit_test(test_incast_one_to_many_waits_for_the_sender), unit_test(test_incast_sends_and_receives_at_once),
+      unit_test(test_incast_no_bytes_are_no_message),
+      unit_test(test_incast_rounds_last_as_long_as_their_longest_message),
+      unit_test(test_incast_rounds_are_never_below_the_bound))
