@@ -127,7 +127,7 @@ def ranks_table(python, name):
 
 def tables(o, python):
     isas = ["native"] + (["x86-64-v3"] if has_avx512() and os.path.exists(os.path.join(ROOT, o.v3, "trivium")) else [])
-    sizes = ["small-b8-t256", "gpt2-124m-b4-t256", "gpt2-124m-b2-t512"]
+    sizes = ["small-b8-t256", "llama-b8-t256", "gpt2-124m-b4-t256", "gpt2-124m-b2-t512"]
     if o.quick:
         isas, sizes = isas[:1], sizes[:1]
     cases = itertools.product(isas, sizes, ("fp32", "bf16"), (2,) if o.quick else (2, 1))

@@ -16,8 +16,11 @@ SHAPES = {
     "gpt2-124m-b4-t256": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=4, seq=256, steps=4),
     "gpt2-124m-b2-t512": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=2, seq=512, steps=4),
     "gpt2-124m-b16-t256": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=16, seq=256, steps=4),
+    "llama-b8-t256": dict(
+        layers=6, hidden=384, heads=6, vocab=256, batch=8, seq=256, steps=7, kv_heads=2, ffn=1024, arch="llama"
+    ),
 }
-SIZES = ("layers", "hidden", "heads", "vocab", "seq")
+SIZES = ("layers", "hidden", "heads", "vocab", "seq", "kv_heads", "ffn")
 
 # Unless malloc is told to keep large blocks, PyTorch returns them to the system in each step and asks for them again.
 KEEP_MEMORY = {
@@ -74,7 +77,7 @@ def intels_openmp(python):
 
 
 def arguments_of(shape):
-    return [word for key in SIZES for word in ("--" + key, str(shape[key]))]
+    return [word for key in SIZES if key in shape for word in ("--" + key.replace("_", "-"), str(shape[key]))]
 
 
 def n_threads(n):
@@ -125,6 +128,8 @@ class Trivium:
             "info",
             "--profile",
         ]
+        if "arch" in s:
+            words += ["--arch", s["arch"], "--tie", "off"]
         return words + ["--metrics", metrics] + self.layout
 
     def measure(self):

@@ -9,7 +9,7 @@ dropout, gradients clipped to norm 1, decay on matrices only. Tokens are random.
 with --weights bf16 what Trivium does: bf16 weights and gradients, AdamW on fp32 masters. Of the batches given, those
 that do not fit are left out (exit code 3 if none fits); the fastest of the others is the result. The GPU is waited for
 at both ends of a series of steps, not at each step; the figure is the median of several series. gpt_torch_ranks.py
-trains it on several ranks. Nothing here is part of Trivium.
+trains it on several ranks. With --kv-heads it is a Llama (llama_torch.py). Nothing here is part of Trivium.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from llama_torch import LlamaBlock
 
 OutOfMemory = getattr(torch, "OutOfMemoryError", MemoryError)
 
@@ -67,17 +68,23 @@ class Block(nn.Module):
 class GPT(nn.Module):
     def __init__(self, o):
         super().__init__()
-        self.token, self.position = nn.Embedding(o.vocab, o.hidden), nn.Embedding(o.seq, o.hidden)
-        self.blocks = nn.ModuleList(Block(o.hidden, o.heads) for _ in range(o.layers))
-        self.norm = nn.LayerNorm(o.hidden)
+        self.token = nn.Embedding(o.vocab, o.hidden)
         self.head = nn.Linear(o.hidden, o.vocab, bias=False)
-        self.head.weight = self.token.weight
+        if getattr(o, "kv_heads", 0):
+            self.position, self.norm = None, nn.RMSNorm(o.hidden, eps=1e-5)
+            self.blocks = nn.ModuleList(LlamaBlock(o) for _ in range(o.layers))
+        else:
+            self.position, self.norm = nn.Embedding(o.seq, o.hidden), nn.LayerNorm(o.hidden)
+            self.blocks = nn.ModuleList(Block(o.hidden, o.heads) for _ in range(o.layers))
+            self.head.weight = self.token.weight
         for p in self.parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, std=0.02)
 
     def forward(self, tokens, targets):
-        x = self.token(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device))
+        x = self.token(tokens)
+        if self.position:
+            x = x + self.position(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))
@@ -204,6 +211,8 @@ def arguments():
         ("heads", 12),
         ("seq", 1024),
         ("vocab", 50304),
+        ("kv-heads", 0),
+        ("ffn", 0),
         ("steps", 8),
         ("series", 3),
         ("warm", 3),
