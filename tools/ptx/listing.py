@@ -24,10 +24,13 @@ class Instruction:
         self.operands = [operand(o) for o in re.findall(r'\s*(\{[^}]*\}|\[[^\]]*\]|[^,\s{\[][^,]*)', operands)]
 
     def ends_block(self):
-        return self.name in ('bra', 'ret', 'exit') or self.is_barrier()
+        return self.name in ('bra', 'ret', 'exit', 'bar', 'barrier')
 
     def is_barrier(self):
         return self.name in ('bar', 'barrier') and 'warp' not in self.parts
+
+    def is_meeting(self):
+        return self.name == 'bar' and 'warp' in self.parts
 
 
 def operand(text):
@@ -43,9 +46,10 @@ def operand(text):
 
 class Kernel:
     """code: instructions; labels: name -> index; params: name -> (offset, bytes); registers: declared ones, name or prefix -> type;
-    shared: array -> offset. `block_end[i]`: the instruction after the basic block that begins at i."""
+    shared: array -> offset; constants: the module's array -> bytes. `block_end[i]`: the instruction after the basic block that begins at i."""
 
-    def __init__(self, name, parameters, body, dynamic, files):
+    def __init__(self, name, parameters, body, dynamic, files, constants):
+        self.constants = constants
         self.name, self.code, self.labels, self.registers, self.shared = name, [], {}, {}, {}
         self.params, self.param_bytes = self.lay_out(parameters)
         self.shared_bytes, source = 0, ''
@@ -126,10 +130,12 @@ def parse(text):
     """Kernels by name, of a module's text."""
     files = {n: '/'.join(path.split('/')[-3:]) for n, path in re.findall(r'^\s*\.file\s+(\d+) "([^"]+)"', text, re.M)}
     dynamic = re.findall(r'\.extern \.shared \.align \d+ \.b8 (\w+)\[\]', text)
+    constants = {name: bytes(int(n) for n in values.split(',')) for name, values in
+                 re.findall(r'^\.(?:global|const) \.align \d+ \.b8 (\w+)\[\d+\] = \{([^}]*)\};', text, re.M)}
     kernels = {}
     for entry in re.finditer(r'\.entry (\w+)\((.*?)\)(.*?)\n\{', text, re.S):
         body = text[entry.end():closing_brace(text, entry.end())]
-        kernels[entry.group(1)] = Kernel(entry.group(1), entry.group(2), body, dynamic, files)
+        kernels[entry.group(1)] = Kernel(entry.group(1), entry.group(2), body, dynamic, files, constants)
     return kernels
 
 

@@ -2,7 +2,7 @@
 
 Several blocks run together, one lane a thread, warps whole. Every lane has a place in the code (pc); what runs next is the basic block
 at the smallest pc, for the lanes that are there, so branches meet again where the compiler laid their paths together. A lane at a
-barrier waits until no lane of its block can run.
+barrier waits until no lane of its block can run; at bar.warp.sync until the lanes that its mask names have come, by whatever way.
 
 What a GPU leaves undefined is an error here: an address outside of every allocation, or not a multiple of what is moved; a warp's
 operation (shuffle, vote, wmma) without one of the lanes that its mask names; a barrier that a block's threads reach in two places;
@@ -13,6 +13,7 @@ import numpy as np
 from listing import readable, round_up
 
 LANES = 4096                    # as many blocks at a time as fit
+CONSTANTS = 1 << 55             # where a module's arrays lie, after all that the program has allocated
 SHARED_WINDOW = 1 << 56         # where shared memory lies among generic addresses
 TYPES = {kind + str(8 * size): np.dtype(letter + str(size)) for kind, letter in (('u', 'u'), ('b', 'u'), ('s', 'i'), ('f', 'f'))
          for size in (1, 2, 4, 8) if kind != 'f' or size > 1}
@@ -24,6 +25,14 @@ SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 class Fault(Exception):
     """What the kernel did wrong."""
+
+
+def places_of(constants):
+    """(name, address) of each array of a module."""
+    at = CONSTANTS
+    for name, content in constants.items():
+        yield name, at
+        at += round_up(len(content), 256)
 
 
 class Memory:
@@ -88,14 +97,17 @@ class Machine:
         self.registers, self.end = {}, len(self.kernel.code)
         self.pc = np.where(thread < threads, 0, self.end)
         self.waiting = np.zeros(self.n_lanes, bool)
+        self.named = np.zeros(self.n_lanes, np.int64)       # at bar.warp.sync: the lanes that it names; 0: elsewhere
 
     # ---- the order ----
 
     def run(self):
         code = self.kernel.code
         while True:
-            running = ~self.waiting & (self.pc < self.end)
+            running = ~self.waiting & (self.named == 0) & (self.pc < self.end)
             if not running.any():
+                if self.named.any():
+                    raise Fault(f'{readable(self.kernel.name)}, {self.met_at.source}, "{self.met_at.text}": lanes that its mask names never come')
                 if not self.waiting.any():
                     return
                 self.release()
@@ -110,6 +122,8 @@ class Machine:
             self.pc[lanes] = end
             if following is not None:
                 self.pc[following[0]] = following[1]
+            if self.named.any():
+                self.let_go()
 
     def step(self, c, lanes):
         """Run one instruction; (lanes, where to) of those that do not go on behind it."""
@@ -122,6 +136,9 @@ class Machine:
             return lanes, self.end
         if c.is_barrier():
             self.waiting |= lanes
+        elif c.is_meeting():
+            self.met_at, mask = c, self.read(c.operands[0], TYPES['u32']).astype(np.int64)
+            self.named = np.where(lanes, mask, self.named)
         elif lanes.any():
             operation = self.operations.get(c.name)
             if operation is None:
@@ -136,6 +153,12 @@ class Machine:
         if (waiting.any(1) & (highest != lowest)).any():
             raise Fault(f'{readable(self.kernel.name)}: threads of a block wait at different barriers')
         self.waiting[:] = False
+
+    def let_go(self):
+        """Warps of which all named lanes are at a bar.warp.sync go on."""
+        named = self.named.reshape(-1, 32)
+        here, wanted = (named != 0) @ (1 << np.arange(32, dtype=np.int64)), np.bitwise_or.reduce(named, 1)
+        named[(here & wanted) == wanted] = 0
 
     def check_members(self, mask, lanes):
         """The lanes that a warp's operation names have all come."""
@@ -171,6 +194,8 @@ class Machine:
         return self.constants[key]
 
     def constant(self, text, dtype):
+        if text in self.kernel.constants:
+            return dtype.type(dict(places_of(self.kernel.constants))[text])
         if text in self.kernel.shared:
             return dtype.type(self.kernel.shared[text])
         if text in self.kernel.params:

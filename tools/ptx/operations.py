@@ -56,15 +56,16 @@ def store(m, c, lanes):
 
 def atomic(m, c, lanes):
     """Lane after lane. The order is not the GPU's, which has none."""
-    if 'add' not in c.parts:
-        raise Fault('of atomics only add is here')
+    together = np.add if 'add' in c.parts else np.maximum if 'max' in c.parts else None
+    if together is None:
+        raise Fault('of atomics only add and max are here')
     dtype = TYPES[c.type]
     memory, at = m.locate(c.parts, c.operands[1], lanes, dtype.itemsize, dtype.itemsize)
     words, value = memory.view(dtype), np.broadcast_to(m.read(c.operands[2], dtype), lanes.shape)
     before = np.zeros(m.n_lanes, dtype)
     for lane, i in zip(np.flatnonzero(lanes), at // dtype.itemsize):
         before[lane] = words[i]
-        words[i] += value[lane]
+        words[i] = together(words[i], value[lane])
     m.write(c.operands[0], before, lanes)
 
 
@@ -152,11 +153,6 @@ def vote(m, c, lanes):
     if 'ballot' not in c.parts:
         raise Fault('of votes only ballot is here')
     m.write(result, np.repeat((said @ (1 << np.arange(32, dtype=np.int64))).astype(U32), 32), lanes)
-
-
-def meet(m, c, lanes):
-    """bar.warp.sync: lanes run in step here; that they have all come is what is left to see."""
-    m.check_members(m.read(c.operands[0], U32), lanes)
 
 
 # ---- tensor cores: lane l holds elements 8 l .. 8 l + 7 of a 16 x 16 matrix, row by row. CUDA promises no layout: any will do ----
@@ -369,6 +365,6 @@ def permute_bytes(m, c, lanes):
 
 
 OPERATIONS = {'ld': load, 'st': store, 'atom': atomic, 'cvta': to_generic, 'mov': move, 'cvt': convert, 'selp': select, 'setp': compare,
-              'shfl': shuffle, 'vote': vote, 'bar': meet, 'wmma': wmma, 'fma': fma, 'mul': multiply, 'mad': multiply, 'div': divide,
+              'shfl': shuffle, 'vote': vote, 'wmma': wmma, 'fma': fma, 'mul': multiply, 'mad': multiply, 'div': divide,
               'rem': divide, 'shl': shift, 'shr': shift, 'bfi': insert_bits, 'bfind': highest_bit, 'brev': reverse_bits, 'popc': count_bits,
               'prmt': permute_bytes, **{name: plain for name in PLAIN}}

@@ -2,7 +2,7 @@
 import struct
 
 import listing
-from machine import Fault, Machine, Memory
+from machine import Fault, Machine, Memory, places_of
 from operations import OPERATIONS
 
 
@@ -36,7 +36,9 @@ class Server:
         grid, block, (dynamic, n_bytes, n_blocks) = n[0:3], n[3:6], n[6:9]
         kernel, packed = self.modules[number][name], self.stream.read(n_bytes)
         places = [struct.unpack('<QQ', self.stream.read(16)) for _ in range(n_blocks)]
-        memory = Memory([(address, self.stream.read(size)) for address, size in places])
+        blocks = [(address, self.stream.read(size)) for address, size in places]
+        blocks += [(address, kernel.constants[array]) for array, address in places_of(kernel.constants)]
+        memory = Memory(blocks)
         arguments, at = bytearray(kernel.param_bytes), 0
         for offset, size in kernel.params.values():
             arguments[offset:offset + size] = packed[at:at + size]
