@@ -10,7 +10,7 @@
 extern "C" {
 kernel CUDA(cast_fp8_forward), CUDA(cast_fp8_backward_input);
 fp8_cast_kernel CUDA(fp8_cast);
-fp8_turn_kernel CUDA(fp8_turn);
+fp8_turn_kernel fp8_turn_cuda_fp32;
 }
 
 enum { TILE = 32, WARPS = 8, THREADS = 256 };
@@ -56,17 +56,6 @@ cast_tile(uint8_t *code, uint8_t *turned, double *amax, const elem *x, int64_t r
     if (turned) store_turned(turned, tile, row, column, rows, columns);
 }
 
-__global__ static void __launch_bounds__(32 * WARPS)
-turn_tile(uint8_t *turned, const uint8_t *code, int64_t rows, int64_t columns) {
-    __shared__ uint8_t tile[TILE][TILE + 4];
-    int64_t row = (int64_t)blockIdx.x * TILE, column = (int64_t)blockIdx.y * TILE;
-    int lane = threadIdx.x % 32;
-    for (int i = threadIdx.x / 32; i < TILE; i += WARPS)
-        if (row + i < rows && column + lane < columns) tile[i][lane] = code[(row + i) * columns + column + lane];
-    __syncthreads();
-    store_turned(turned, tile, row, column, rows, columns);
-}
-
 __global__ static void add_gradient_elementwise(elem *dx, const elem *dy, int64_t n, int accumulate) {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) put(dx + i, load(dy[i]), accumulate);
@@ -85,11 +74,25 @@ enum status CUDA(fp8_cast)(const struct call *call, const struct fp8_cast *c) {
     return gpu_launched("cast_tile");
 }
 
-enum status CUDA(fp8_turn)(const struct call *call, const uint8_t *code, int64_t rows, int64_t columns,
+/* Codes are bytes whatever they were cast from: of the four objects one has this. */
+#ifdef ELEM_fp32
+__global__ static void __launch_bounds__(32 * WARPS)
+turn_tile(uint8_t *turned, const uint8_t *code, int64_t rows, int64_t columns) {
+    __shared__ uint8_t tile[TILE][TILE + 4];
+    int64_t row = (int64_t)blockIdx.x * TILE, column = (int64_t)blockIdx.y * TILE;
+    int lane = threadIdx.x % 32;
+    for (int i = threadIdx.x / 32; i < TILE; i += WARPS)
+        if (row + i < rows && column + lane < columns) tile[i][lane] = code[(row + i) * columns + column + lane];
+    __syncthreads();
+    store_turned(turned, tile, row, column, rows, columns);
+}
+
+enum status fp8_turn_cuda_fp32(const struct call *call, const uint8_t *code, int64_t rows, int64_t columns,
                            uint8_t *turned) {
     LAUNCH(turn_tile, tiles(rows, columns), 32 * WARPS, 0, stream_of(call))(turned, code, rows, columns);
     return gpu_launched("turn_tile");
 }
+#endif
 
 enum status CUDA(cast_fp8_forward)(const struct call *call) {
     const struct shape *s = &call->in[0].type->shape;

@@ -11,8 +11,13 @@ enum { THREADS = 256, MAX_PAIRS = ROPE_CUDA_MAX_D / 2 };
 /* Places of a shard of the sequence: axis_global. */
 struct places { int64_t first, turn, jump; };
 
-__global__ static void rope_speeds(double *speed, double theta, int half) {
-    for (int i = threadIdx.x; i < half; i += blockDim.x) speed[i] = pow(theta, -(double)i / half);
+/* Of each pair: its angle from one place to the next. Made by the host, and an argument of the kernel. */
+struct speeds { double of_pair[MAX_PAIRS]; };
+
+static struct speeds speeds_of(double theta, int64_t half) {
+    struct speeds s;
+    for (int64_t i = 0; i < half; i++) s.of_pair[i] = pow(theta, -(double)i / (double)half);
+    return s;
 }
 
 __device__ static inline void turn_pair(elem *y, const elem *x, real cosine, real sine, int half, int accumulate) {
@@ -23,15 +28,15 @@ __device__ static inline void turn_pair(elem *y, const elem *x, real cosine, rea
 
 /* way: 1 or -1 */
 __global__ static void __launch_bounds__(THREADS)
-rope_block_per_position(elem *y, const elem *x, const double *speed, struct rope_sizes s, struct places places, int way,
-                        int accumulate) {
+rope_block_per_position(elem *y, const elem *x, __grid_constant__ const struct speeds speeds, struct rope_sizes s,
+                        struct places places, int way, int accumulate) {
     __shared__ real cosine[MAX_PAIRS], sine[MAX_PAIRS];
     int half = (int)s.D / 2;
     int64_t row = s.heads * s.D, rest = row - s.turned * s.D;
     for (int64_t t = blockIdx.x; t < s.T; t += gridDim.x) {
         int64_t place = places.first + t + (t >= places.turn ? places.jump : 0);
         for (int i = threadIdx.x; i < half; i += blockDim.x) {
-            double angle = (double)(way * place) * speed[i];
+            double angle = (double)(way * place) * speeds.of_pair[i];
             cosine[i] = (real)cos(angle), sine[i] = (real)sin(angle);
         }
         __syncthreads();
@@ -51,11 +56,8 @@ static enum status turn(const struct call *call, const void *x, void *y, int way
     struct rope_sizes s = rope_sizes(call);
     const struct axis *t = &call->in[0].type->shape.axis[1];
     struct places places = {t->first, t->turn, t->jump};
-    double *speed = (double *)call->work;
-    LAUNCH(rope_speeds, 1, MAX_PAIRS, 0, stream_of(call))(speed, call->step->rope.theta, (int)s.D / 2);
-    TRY(gpu_launched("rope_speeds"));
     LAUNCH(rope_block_per_position, (unsigned)min64(s.T, 1 << 20), THREADS, 0, stream_of(call))
-    ((elem *)y, (const elem *)x, speed, s, places, way, accumulate);
+    ((elem *)y, (const elem *)x, speeds_of(call->step->rope.theta, s.D / 2), s, places, way, accumulate);
     return gpu_launched("rope_block_per_position");
 }
 
