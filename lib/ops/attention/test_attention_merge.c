@@ -47,8 +47,9 @@ static double drawn(uint64_t i, enum dtype dtype) {
     return dtype_get(one, dtype, 0);
 }
 
-static int64_t lse_of(int64_t i) { return (i / D / H / T * H + i / D % H) * T + i / D / H % T; }   /* of element i of y */
-static bool is_met(int pair, int64_t i) { return pair == 0 || i / D / H % T >= FIRST; }            /* the later meet some */
+/* Of element i of y: the index of its lse; whether a pair met it (the later ones have queries from FIRST on). */
+static int64_t lse_of(int64_t i) { return (i / D / H / T * H + i / D % H) * T + i / D / H % T; }
+static bool is_met(int pair, int64_t i) { return pair == 0 || i / D / H % T >= FIRST; }
 
 static void check_merge(enum dtype dtype) {
     const struct attention_pair_kernels *k = attention_pair_kernels(test_device()->kind, dtype);
