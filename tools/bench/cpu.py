@@ -62,6 +62,21 @@ RANKS = {
         [(2, 1, "--micro-batch 4"), (1, 2, "--pp 2 --pp-split 9,3 --micro-batch 1")],
         [(1, 0)],
     ),
+    "ranks-cp-2048": (
+        "small-b1-t2048",
+        [ONE, (1, 2, "--cp 2"), (1, 2, "--cp 2 --cp-by gather"), (1, 2, "--cp 2 --cp-by ulysses")],
+        [(1, 0), (2, 0), (3, 0)],
+    ),
+    # two of eight experts, each half as wide as the MLP: the flops of a dense layer
+    "experts-small": (
+        "small-b8-t256",
+        [
+            ONE,
+            (2, 1, "--ffn 768 --experts 8 --capacity 0 --moe-packed on"),
+            (2, 1, "--ffn 768 --experts 8 --capacity 1.25"),
+        ],
+        [(1, 0), (2, 0)],
+    ),
     "ranks-small-8": ("small-b8-t256", [ONE, (1, 8, "--dp 2 --tp 2 --pp 2")], [(1, 0)]),
 }
 

@@ -16,6 +16,7 @@ SHAPES = {
     "gpt2-124m-b4-t256": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=4, seq=256, steps=4),
     "gpt2-124m-b2-t512": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=2, seq=512, steps=4),
     "gpt2-124m-b16-t256": dict(layers=12, hidden=768, heads=12, vocab=50257, batch=16, seq=256, steps=4),
+    "small-b1-t2048": dict(layers=6, hidden=384, heads=6, vocab=256, batch=1, seq=2048, steps=5),
     "llama-b8-t256": dict(
         layers=6, hidden=384, heads=6, vocab=256, batch=8, seq=256, steps=7, kv_heads=2, ffn=1024, arch="llama"
     ),

@@ -18,11 +18,21 @@ def over_floor(run):
     return run["step_ms"] / floor if floor else None
 
 
+def layer_parameters(shape):
+    """In matrix products: attention's four (keys may have fewer heads), and the MLP's two, or a gate more."""
+    C = shape["hidden"]
+    if "kv_heads" not in shape:
+        return 12 * C * C
+    return 2 * C * C + 2 * C * C * shape["kv_heads"] // shape["heads"] + 3 * C * shape["ffn"]
+
+
 def product_rate(run, shape):
-    """How fast the products of the layers ran, of the peak: forward, dx and dW, 6 flops a parameter and token."""
-    if not run.get("peak_flops") or "linear" not in run.get("by_op", {}):
+    """How fast the products of the layers ran, of the peak: forward, dx and dW, 6 flops per parameter and token.
+    None: it is not known, or some of them are experts'."""
+    by_op = run.get("by_op", {})
+    if not run.get("peak_flops") or "linear" not in by_op or "expert_linear" in by_op:
         return None
-    flops = 6 * 12 * shape["layers"] * shape["hidden"] ** 2 * shape["batch"] * shape["seq"]
+    flops = 6 * shape["layers"] * layer_parameters(shape) * shape["batch"] * shape["seq"]
     return flops / (run["by_op"]["linear"] / 100 * run["step_ms"] / 1e3) / run["peak_flops"]
 
 
