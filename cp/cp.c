@@ -73,6 +73,11 @@ static enum status cp_check(const struct plan *plan) {
         return FAIL(E_CONFIG,
                     "cp-by=%s never has all probabilities of a query; use attention=blocked, or cp-by ulysses",
                     by == CP_BY_RING ? "ring" : "gather");
+    if (in_ring > 1 && plan->attention_core == ATTENTION_CORE_CUDNN)
+        return FAIL(E_CONFIG,
+                    "cp-by=%s adds gradients to sums in fp32, which cuDNN does not; use attention-core auto, which "
+                    "leaves forward to it, or cp-by ulysses",
+                    by == CP_BY_RING ? "ring" : "gather");
     return OK;
 }
 

@@ -87,6 +87,10 @@ static void test_cp_refuses(void **state) {
     p = plan_of(&(struct trial){.cp = 2}, CP_BY_GATHER);
     p.attention = ATTENTION_MATERIALISED;
     check_refused(p, "cp-by=gather", "attention=blocked");
+    p = plan_of(&(struct trial){.cp = 2}, CP_BY_RING);
+    assert_ok(plan_settle(&p, 0));
+    p.attention_core = ATTENTION_CORE_CUDNN;                         /* of a plan for the CPU it is refused earlier */
+    assert_fails(technique_cp.check(&p), E_CONFIG, "cp-by=ring", "attention-core auto");
 }
 
 TESTS(unit_test(test_every_layout_with_cp_equals_serial_fp64), unit_test(test_cp_refuses))

@@ -123,7 +123,8 @@ int64_t attention_delta_bytes(const struct call *call, enum row_kind kind) {
 /* Room for either core, as which of them runs is only known with a device. */
 static int64_t blocked_cuda_work(const struct call *call, enum row_kind kind) {
     int64_t own = attention_delta_bytes(call, kind), cudnn = 0;
-    WITH_CUDA(cudnn = attention_cudnn_work(call, kind);)
+    WITH_CUDA(const struct attention_pair pair = attention_pair_of(call);
+              cudnn = attention_cudnn_work(&pair, kind == ROW_BACKWARD_INPUT);)
     return own > cudnn ? own : cudnn;
 }
 static int64_t blocked_work(const struct call *call, enum row_kind kind) {
@@ -174,6 +175,7 @@ struct attention_pair attention_pair_of(const struct call *call) {
     int64_t row = s.H * s.D, sample = s.T * row;
     return (struct attention_pair){
         .B = s.B, .H = s.H, .D = s.D, .shared_by = s.H / s.J, .Tq = s.T, .Tk = s.T, .scale = s.scale, .causal = true,
+        .dtype = op_dtype(call), .core = call->step->attention.core,
         .dropout = dropout_of(call), .queries = *T, .keys = *T, .first_head = s.first_head,
         .q = part_of(call, call->in, 0), .k = part_of(call, call->in, 1), .v = part_of(call, call->in, 2),
         .dq = part_of(call, call->din, 0), .dk = part_of(call, call->din, 1), .dv = part_of(call, call->din, 2),

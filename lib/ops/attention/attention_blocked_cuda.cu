@@ -53,37 +53,40 @@ static enum status make_delta(const struct attention *a, real *delta) {
     return gpu_launched("attention_delta_lanes_per_row");
 }
 
-/* ---- a pair, by our own kernels; scratch: delta ---- */
+/* ---- a pair; scratch: delta of our own kernels, or cuDNN's workspace ---- */
 
 int64_t CUDA(attention_pair_reals)(const struct attention_pair *p, bool backward) {
-    return backward ? p->B * p->H * p->Tq : 0;
+    int64_t own = backward ? p->B * p->H * p->Tq : 0;
+    return max64(own, ceil_div(attention_cudnn_work(p, backward), (int64_t)sizeof(real)));
 }
 
 enum status CUDA(attention_pair_forward)(const struct attention_pair *p) {
+    bool by_cudnn;
+    TRY(attention_cudnn_usable(p, false, &by_cudnn));
+    if (by_cudnn) return attention_cudnn_forward(p);
     struct attention a = attention_of_pair(p, NULL);
     return CUDA(attention_flash_forward)(&a);
 }
 
 enum status CUDA(attention_pair_backward)(const struct attention_pair *p) {
+    bool by_cudnn;
+    TRY(attention_cudnn_usable(p, true, &by_cudnn));
+    if (by_cudnn) return attention_cudnn_backward(p);
     struct attention a = attention_of_pair(p, (const real *)p->work);
     TRY(make_delta(&a, (real *)p->work));
     return CUDA(attention_flash_backward)(&a);
 }
 
-/* ---- the whole sequence. Scratch has room for either core, which is more than one of them uses ---- */
+/* ---- the whole sequence ---- */
 
 enum status CUDA(attention_blocked_forward)(const struct call *call) {
-    bool by_cudnn;
     struct attention_pair pair = attention_pair_of(call);
     TRY(op_touch_work(call, ROW_FORWARD));
-    TRY(attention_cudnn_usable(call, ROW_FORWARD, &by_cudnn));
-    return by_cudnn ? attention_cudnn_forward(call) : CUDA(attention_pair_forward)(&pair);
+    return CUDA(attention_pair_forward)(&pair);
 }
 
 enum status CUDA(attention_blocked_backward_input)(const struct call *call) {
-    bool by_cudnn;
     struct attention_pair pair = attention_pair_of(call);
     TRY(op_touch_work(call, ROW_BACKWARD_INPUT));
-    TRY(attention_cudnn_usable(call, ROW_BACKWARD_INPUT, &by_cudnn));
-    return by_cudnn ? attention_cudnn_backward(call) : CUDA(attention_pair_backward)(&pair);
+    return CUDA(attention_pair_backward)(&pair);
 }

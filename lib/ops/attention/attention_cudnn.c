@@ -3,12 +3,12 @@
 
 #ifndef TRIVIUM_CUDNN
 /* Built without cuDNN (for tests/simt, which has no fake of it): the project's own kernels do everything. */
-bool attention_cudnn_planned(const struct call *call, enum row_kind kind) {
-    (void)call, (void)kind;
+bool attention_cudnn_planned(const struct attention_pair *p, bool backward) {
+    (void)p, (void)backward;
     return false;
 }
-int64_t attention_cudnn_work(const struct call *call, enum row_kind kind) {
-    (void)call, (void)kind;
+int64_t attention_cudnn_work(const struct attention_pair *p, bool backward) {
+    (void)p, (void)backward;
     return 0;
 }
 enum status attention_cudnn_check(const struct call *call) {
@@ -19,17 +19,17 @@ const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double 
     (void)dtype, (void)T, (void)D, (void)dropout;
     return "own kernels (this build has no cuDNN)";
 }
-enum status attention_cudnn_usable(const struct call *call, enum row_kind kind, bool *out) {
-    (void)kind;
+enum status attention_cudnn_usable(const struct attention_pair *p, bool backward, bool *out) {
+    (void)p, (void)backward;
     *out = false;
-    return attention_cudnn_check(call);
+    return OK;
 }
-enum status attention_cudnn_forward(const struct call *call) {
-    (void)call;
+enum status attention_cudnn_forward(const struct attention_pair *p) {
+    (void)p;
     return FAIL(E_INTERNAL, "this build has no cuDNN");
 }
-enum status attention_cudnn_backward(const struct call *call) {
-    (void)call;
+enum status attention_cudnn_backward(const struct attention_pair *p) {
+    (void)p;
     return FAIL(E_INTERNAL, "this build has no cuDNN");
 }
 #else
@@ -39,17 +39,19 @@ enum status attention_cudnn_backward(const struct call *call) {
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* ---- which calls ---- */
+/* ---- which pairs ---- */
 
 /* T in whole tiles and heads of whole 16 bytes: what every version of cuDNN's kernels does. */
 static bool sizes_fit(int64_t T, int64_t D, double dropout) {
     return dropout == 0 && D % 8 == 0 && D <= 128 && T % 64 == 0;
 }
 static bool dtype_fits(enum dtype dtype) { return dtype == BF16 || dtype == FP16; }
-static bool shape_fits(const struct call *call) {
-    struct attention_sizes s = attention_sizes(call);
-    return call->step->n_in == 1 && sizes_fit(s.T, s.D, call->step->dropout.p);
+/* Of the rule: in evaluation nothing is dropped, and still the kernels are those that were planned. */
+static double probability(const struct attention_pair *p) { return (double)p->dropout.threshold * 0x1p-32; }
+static bool pair_fits(const struct attention_pair *p, bool backward) {
+    return sizes_fit(p->Tq, p->D, probability(p)) && p->Tk % 64 == 0 && !(backward && (p->shared_by > 1 || p->sums));
 }
 #define WHAT_FITS                                                                                                      \
     "bf16 and fp16, dropout 0, T a multiple of 64, D a multiple of 8 up to 128, keys that no heads share"
@@ -62,30 +64,26 @@ const char *attention_cudnn_text(enum dtype dtype, int64_t T, int64_t D, double 
     return text;
 }
 
-bool attention_cudnn_planned(const struct call *call, enum row_kind kind) {
-    enum dtype dtype = op_dtype(call);
-    bool row = kind == ROW_FORWARD || kind == ROW_REPLAY || kind == ROW_BACKWARD_INPUT;
-    return call->step->attention.core != ATTENTION_CORE_OWN && call->on == DEVICE_CUDA && row && dtype_fits(dtype) &&
-           shape_fits(call);
+bool attention_cudnn_planned(const struct attention_pair *p, bool backward) {
+    return p->core != ATTENTION_CORE_OWN && dtype_fits(p->dtype) && pair_fits(p, backward);
 }
 
-static enum status refuse(const struct call *call, const char *why) {
-    struct attention_sizes s = attention_sizes(call);
+static enum status refuse(const struct attention_pair *p, const char *why) {
     return FAIL(E_CONFIG, "attention-core=cudnn, and %s: %s, T %lld, D %lld, dropout %g; it does " WHAT_FITS
                           "; or use attention-core own or auto",
-                why, dtype_name(op_dtype(call)), (long long)s.T, (long long)s.D, call->step->dropout.p);
+                why, dtype_name(p->dtype), (long long)p->Tq, (long long)p->D, probability(p));
 }
 
 enum status attention_cudnn_check(const struct call *call) {
-    if (call->on != DEVICE_CUDA || call->step->attention.core != ATTENTION_CORE_CUDNN || shape_fits(call)) return OK;
-    return refuse(call, "cuDNN does not do this");
+    if (call->on != DEVICE_CUDA || call->step->attention.core != ATTENTION_CORE_CUDNN) return OK;
+    const struct attention_pair p = attention_pair_of(call);
+    return pair_fits(&p, true) ? OK : refuse(&p, "cuDNN does not do this");
 }
 
 /* For (B,T,H,D): dq summed in fp32 and once more in the element type, some numbers for each query, and change. */
-int64_t attention_cudnn_work(const struct call *call, enum row_kind kind) {
-    struct attention_sizes s = attention_sizes(call);
-    if (!attention_cudnn_planned(call, kind)) return 0;
-    return kind == ROW_BACKWARD_INPUT ? s.B * s.T * s.H * (6 * s.D + 16) + 4096 : 4096;
+int64_t attention_cudnn_work(const struct attention_pair *p, bool backward) {
+    if (!attention_cudnn_planned(p, backward)) return 0;
+    return backward ? p->B * p->Tq * p->H * (6 * p->D + 16) + 4096 : 4096;
 }
 
 /* ---- plans, one for each shape and row ---- */
@@ -94,7 +92,7 @@ struct cached {
     int device;
     bool backward;
     enum dtype dtype;
-    struct attention_sizes s;
+    struct attention_graph_shape s;
     struct attention_graph graph;
     cudnnBackendDescriptor_t plan;   /* NULL: cuDNN has none */
     struct cached *next;
@@ -111,10 +109,6 @@ static enum status handle_of(const struct device *device, cudnnHandle_t *out) {
     return OK;
 }
 
-static bool same_sizes(const struct attention_sizes *a, const struct attention_sizes *b) {
-    return a->B == b->B && a->T == b->T && a->H == b->H && a->D == b->D;
-}
-
 /* Which kernel runs, once for each row; and every time that it is not the one that cuDNN thinks fastest. */
 static void tell_choice(const struct cached *c, const struct attention_choice *choice) {
     static bool told[2];
@@ -128,13 +122,13 @@ static void tell_choice(const struct cached *c, const struct attention_choice *c
     told[c->backward] = true;
 }
 
-static enum status make_plan(struct cached *c, const struct call *call, enum row_kind kind) {
+static enum status make_plan(struct cached *c, const struct attention_pair *p) {
     cudnnHandle_t handle = NULL;
-    TRY(handle_of(call->device, &handle));
+    TRY(handle_of(p->device, &handle));
     TRY(attention_graph_build(&c->graph, &c->s, c->dtype == BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF, c->backward,
                               handle));
     struct attention_choice choice;
-    TRY(attention_graph_plan(&c->graph, handle, NULL, attention_cudnn_work(call, kind), &choice));
+    TRY(attention_graph_plan(&c->graph, handle, NULL, attention_cudnn_work(p, c->backward), &choice));
     c->plan = choice.plan;
     tell_choice(c, &choice);
     return OK;
@@ -142,23 +136,22 @@ static enum status make_plan(struct cached *c, const struct call *call, enum row
 
 /* What failed and for what, once for each shape; the own kernels go on. */
 static void tell_failure(const struct cached *c, const char *why) {
-    log_info("cuDNN makes no plan for attention %s of (B %lld, T %lld, H %lld, D %lld) %s; our own kernels do it%s%s",
-             c->backward ? "backward" : "forward", (long long)c->s.B, (long long)c->s.T, (long long)c->s.H,
-             (long long)c->s.D, dtype_name(c->dtype), *why ? ": " : "", why);
+    log_info("cuDNN makes no plan for attention %s of (B %lld, T %lld and %lld, H %lld, D %lld) %s; our own kernels do "
+             "it%s%s", c->backward ? "backward" : "forward", (long long)c->s.B, (long long)c->s.Tq, (long long)c->s.Tk,
+             (long long)c->s.H, (long long)c->s.D, dtype_name(c->dtype), *why ? ": " : "", why);
 }
 
-static struct cached *plan_of(const struct call *call, enum row_kind kind) {
+static struct cached *plan_of(const struct attention_pair *p, bool backward) {
     static struct cached *all;
-    bool backward = kind == ROW_BACKWARD_INPUT;
-    struct attention_sizes s = attention_sizes(call);
+    const struct attention_graph_shape s = attention_graph_shape(p);
     for (struct cached *c = all; c; c = c->next)
-        if (c->device == call->device->index && c->backward == backward && c->dtype == op_dtype(call) &&
-            same_sizes(&c->s, &s))
+        if (c->device == p->device->index && c->backward == backward && c->dtype == p->dtype &&
+            !memcmp(&c->s, &s, sizeof s))
             return c;
     struct cached *c = calloc(1, sizeof *c);
     if (!c) return NULL;
-    c->device = call->device->index, c->backward = backward, c->dtype = op_dtype(call), c->s = s;
-    if (make_plan(c, call, kind) != OK) c->plan = NULL;
+    c->device = p->device->index, c->backward = backward, c->dtype = p->dtype, c->s = s;
+    if (make_plan(c, p) != OK) c->plan = NULL;
     if (!c->plan) {
         tell_failure(c, status_message());
         status_clear();
@@ -167,12 +160,12 @@ static struct cached *plan_of(const struct call *call, enum row_kind kind) {
     return all = c;
 }
 
-enum status attention_cudnn_usable(const struct call *call, enum row_kind kind, bool *out) {
-    bool planned = attention_cudnn_planned(call, kind) && !(call->accumulate & 1);
-    struct cached *c = planned ? plan_of(call, kind) : NULL;
+enum status attention_cudnn_usable(const struct attention_pair *p, bool backward, bool *out) {
+    bool adds = backward && (p->add_queries || p->add_keys), planned = attention_cudnn_planned(p, backward) && !adds;
+    struct cached *c = planned ? plan_of(p, backward) : NULL;
     *out = c && c->plan;
-    if (!*out && call->step->attention.core == ATTENTION_CORE_CUDNN)
-        return refuse(call, planned ? "cuDNN makes no plan for this on this GPU" : "cuDNN does not do this");
+    if (!*out && p->core == ATTENTION_CORE_CUDNN)
+        return refuse(p, planned ? "cuDNN makes no plan for this on this GPU" : "cuDNN does not do this");
     return OK;
 }
 
@@ -201,34 +194,26 @@ static cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan
     return s;
 }
 
-/* q, k, v or their gradients: part `part` of (B,T,3,H,D). */
-static void *part_of(const struct tensor *qkv, const struct attention_sizes *s, int part) {
-    return (char *)qkv->data + part * s->H * s->D * (int64_t)dtype_size(qkv->type->dtype);
-}
-
-static enum status run(const struct call *call, enum row_kind kind) {
-    struct attention_sizes s = attention_sizes(call);
-    struct cached *c = plan_of(call, kind);
-    float scale = (float)s.scale, masked = -FLT_MAX;
+static enum status run(const struct attention_pair *p, bool backward) {
+    struct cached *c = plan_of(p, backward);
+    float scale = (float)p->scale, masked = -FLT_MAX;
     struct variant v = {.n = 0};
     cudnnHandle_t handle = NULL;
     if (!c || !c->plan) return FAIL(E_INTERNAL, "attention by cuDNN without a plan");
-    TRY(handle_of(call->device, &handle));
-    for (int i = 0; i < 3; i++) give(&v, OPERAND_Q + i, part_of(&call->in[0], &s, i));
-    give(&v, OPERAND_Y, call->out[0].data);
-    give(&v, OPERAND_LSE, call->out[1].data);
-    give(&v, OPERAND_SCALE, &scale);
-    give(&v, OPERAND_MASKED, &masked);
-    if (kind == ROW_BACKWARD_INPUT) {
-        give(&v, OPERAND_DY, call->dout[0].data);
-        for (int i = 0; i < 3; i++) give(&v, OPERAND_DQ + i, part_of(&call->din[0], &s, i));
+    TRY(handle_of(p->device, &handle));
+    give(&v, OPERAND_Q, p->q.at), give(&v, OPERAND_K, p->k.at), give(&v, OPERAND_V, p->v.at);
+    give(&v, OPERAND_Y, p->y.at), give(&v, OPERAND_LSE, p->lse), give(&v, OPERAND_SCALE, &scale);
+    if (p->causal) give(&v, OPERAND_MASKED, &masked);
+    if (backward) {
+        give(&v, OPERAND_DY, p->dy.at);
+        give(&v, OPERAND_DQ, p->dq.at), give(&v, OPERAND_DK, p->dk.at), give(&v, OPERAND_DV, p->dv.at);
     }
-    cudnnStatus_t status = execute(handle, c->plan, &v, call->work);
+    cudnnStatus_t status = execute(handle, c->plan, &v, p->work);
     if (status != CUDNN_STATUS_SUCCESS)
         return FAIL(E_DEVICE, "attention by cuDNN: %s; use attention-core own", cudnnGetErrorString(status));
     return OK;
 }
 
-enum status attention_cudnn_forward(const struct call *call) { return run(call, ROW_FORWARD); }
-enum status attention_cudnn_backward(const struct call *call) { return run(call, ROW_BACKWARD_INPUT); }
+enum status attention_cudnn_forward(const struct attention_pair *p) { return run(p, false); }
+enum status attention_cudnn_backward(const struct attention_pair *p) { return run(p, true); }
 #endif

@@ -1,5 +1,6 @@
-/* Blocked causal attention by cuDNN 9, where it has a kernel for it: bf16 and fp16, without dropout, on this op's own
- * memory: strides say where q, k and v lie in qkv; nothing is copied.
+/* A pair of queries and keys (attention_pair.h) by cuDNN 9, where it has a kernel for it: bf16 and fp16, without
+ * dropout, causal or whole, on the op's own memory: strides say where q, k and v lie; nothing is copied. So also the
+ * meetings of a ring (cp/), forward; their backward adds to sums in fp32, which cuDNN does not.
  *
  * cuDNN's graph API is given the formulas of attention.h, operation by operation (attention_graph_cudnn.c), and finds
  * that together they are a kernel that it has. A plan is made for each shape at its first use and kept for the life of
@@ -12,19 +13,20 @@
 #ifndef TRIVIUM_OPS_ATTENTION_CUDNN_H
 #define TRIVIUM_OPS_ATTENTION_CUDNN_H
 
+#include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/op.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** Could cuDNN run this row, as far as can be told from types and options? Asked for while planning, with no device.
- *  Never in a build without cuDNN. */
-bool attention_cudnn_planned(const struct call *, enum row_kind);
+/** Could cuDNN run a pair, as far as can be told from sizes and options? Asked for while planning, with no device.
+ *  Backward only where no heads share keys and nothing is added to. Never in a build without cuDNN. */
+bool attention_cudnn_planned(const struct attention_pair *, bool backward);
 
-/** Scratch that is planned for it: what the plans of cuDNN 9.19 for sm_90 ask for, which is fp32 and element-type
- *  copies of dq, and a few hundred bytes. A plan that wants more is not used. */
-int64_t attention_cudnn_work(const struct call *, enum row_kind);
+/** Scratch that is planned for it, in bytes: what the plans of cuDNN 9.19 for sm_90 ask for, which is fp32 and
+ *  element-type copies of dq, and a few hundred bytes. A plan that wants more is not used. */
+int64_t attention_cudnn_work(const struct attention_pair *, bool backward);
 
 /** Refuse, while planning, what was asked of cuDNN by name (ATTENTION_CORE_CUDNN) and it cannot do, or this build has
  *  not. The element type is not looked at: a program is first inferred in fp32, and narrowed later.  @errors E_CONFIG
@@ -36,10 +38,10 @@ const char *attention_cudnn_text(enum dtype, int64_t T, int64_t D, double dropou
 
 /** Will cuDNN run it? Makes the plan at the first call for a shape. false: the project's own kernels do.
  *  @errors E_CONFIG: cuDNN was asked for by name and has no plan */
-enum status attention_cudnn_usable(const struct call *, enum row_kind, bool *out);
+enum status attention_cudnn_usable(const struct attention_pair *, bool backward, bool *out);
 
 /** After attention_cudnn_usable said so. @errors E_DEVICE */
-kernel attention_cudnn_forward, attention_cudnn_backward;
+attention_pair_kernel attention_cudnn_forward, attention_cudnn_backward;
 
 #ifdef __cplusplus
 }

@@ -38,6 +38,17 @@ static descriptor finish(graph *g, descriptor d, const char *at) {
     return d;
 }
 
+struct attention_graph_shape attention_graph_shape(const struct attention_pair *p) {
+    struct attention_graph_shape s = {p->B, p->H, p->shared_by, p->D, p->Tq, p->Tk, p->causal, p->lse_row,
+                                       {0}, {0}};
+    const struct { enum attention_operand name; const struct attention_vectors *v; } all[] = {
+        {OPERAND_Q, &p->q}, {OPERAND_K, &p->k}, {OPERAND_V, &p->v}, {OPERAND_Y, &p->y},
+        {OPERAND_DY, &p->dy}, {OPERAND_DQ, &p->dq}, {OPERAND_DK, &p->dk}, {OPERAND_DV, &p->dv}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        s.sample[all[i].name] = all[i].v->sample, s.row[all[i].name] = all[i].v->row;
+    return s;
+}
+
 /* ---- tensors: always four axes, (B,H,rows,columns) ---- */
 
 static descriptor tensor(graph *g, int64_t name, const int64_t n[4], const int64_t stride[4], cudnnDataType_t type,
@@ -54,22 +65,31 @@ static descriptor tensor(graph *g, int64_t name, const int64_t n[4], const int64
     return finish(g, t, "tensor");
 }
 
-/* (B,H,T,D) within (B,T,3,H,D): one position of a head after another is `row` elements further. */
-static descriptor vectors(graph *g, enum attention_operand name, int64_t row) {
-    const struct attention_sizes *s = &g->s;
-    int64_t n[4] = {s->B, s->H, s->T, s->D}, stride[4] = {s->T * row, s->D, row, 1};
+static bool is_of_keys(enum attention_operand name) {
+    return name == OPERAND_K || name == OPERAND_V || name == OPERAND_DK || name == OPERAND_DV;
+}
+static int64_t positions(const graph *g, enum attention_operand name) { return is_of_keys(name) ? g->s.Tk : g->s.Tq; }
+static int64_t heads(const graph *g, enum attention_operand name) {
+    return is_of_keys(name) ? g->s.H / g->s.shared_by : g->s.H;
+}
+/* Vectors of all heads: (B,H,T,D). */
+static descriptor vectors(graph *g, enum attention_operand name) {
+    const struct attention_graph_shape *s = &g->s;
+    int64_t n[4] = {s->B, heads(g, name), positions(g, name), s->D};
+    int64_t stride[4] = {s->sample[name], s->D, s->row[name], 1};
     return tensor(g, name, n, stride, g->elem, false, false);
 }
 /* The same memory, read as (B,H,D,T). */
-static descriptor vectors_transposed(graph *g, enum attention_operand name, int64_t row) {
-    const struct attention_sizes *s = &g->s;
-    int64_t n[4] = {s->B, s->H, s->D, s->T}, stride[4] = {s->T * row, s->D, 1, row};
+static descriptor vectors_transposed(graph *g, enum attention_operand name) {
+    const struct attention_graph_shape *s = &g->s;
+    int64_t n[4] = {s->B, heads(g, name), s->D, positions(g, name)};
+    int64_t stride[4] = {s->sample[name], s->D, 1, s->row[name]};
     return tensor(g, name, n, stride, g->elem, false, false);
 }
-/* (B,H,T), packed: some backward kernels of cuDNN before 9.26 read it so, whatever its strides (their issue 1023). */
+/* (B,H,Tq). Some backward kernels of cuDNN before 9.26 read it as if it were packed (their issue 1023): there it is. */
 static descriptor lse(graph *g) {
-    const struct attention_sizes *s = &g->s;
-    int64_t n[4] = {s->B, s->H, s->T, 1}, stride[4] = {s->H * s->T, s->T, 1, 1};
+    const struct attention_graph_shape *s = &g->s;
+    int64_t n[4] = {s->B, s->H, s->Tq, 1}, stride[4] = {s->H * s->lse_row, s->lse_row, 1, 1};
     return tensor(g, OPERAND_LSE, n, stride, CUDNN_DATA_FLOAT, false, false);
 }
 static descriptor number(graph *g, enum attention_operand name) {
@@ -77,13 +97,14 @@ static descriptor number(graph *g, enum attention_operand name) {
     return tensor(g, name, ones, ones, CUDNN_DATA_FLOAT, false, true);
 }
 
-/* Between operations: (B,H,T,columns), nowhere in memory. */
+/* Between operations: (B,H,Tq,columns), nowhere in memory. */
 static descriptor between(graph *g, int64_t columns, cudnnDataType_t type) {
-    const struct attention_sizes *s = &g->s;
-    int64_t n[4] = {s->B, s->H, s->T, columns}, stride[4] = {s->H * s->T * columns, s->T * columns, columns, 1};
+    const struct attention_graph_shape *s = &g->s;
+    int64_t n[4] = {s->B, s->H, s->Tq, columns}, stride[4] = {s->H * s->Tq * columns, s->Tq * columns, columns, 1};
     return tensor(g, g->next_virtual++, n, stride, type, true, false);
 }
-static descriptor square(graph *g) { return between(g, g->s.T, CUDNN_DATA_FLOAT); }
+static descriptor scores_of(graph *g, cudnnDataType_t type) { return between(g, g->s.Tk, type); }
+static descriptor square(graph *g) { return scores_of(g, CUDNN_DATA_FLOAT); }
 static descriptor column(graph *g) { return between(g, 1, CUDNN_DATA_FLOAT); }
 
 /* ---- operations: each returns its result ---- */
@@ -143,10 +164,10 @@ static descriptor reduce(graph *g, cudnnReduceTensorOp_t kind, descriptor x) {
     return y;
 }
 
-/* A (B,H,T,T) square with rows and columns exchanged; only the strides change. */
+/* (B,H,Tq,Tk) with rows and columns exchanged; only the strides change. */
 static descriptor transpose(graph *g, descriptor x) {
-    const struct attention_sizes *s = &g->s;
-    int64_t n[4] = {s->B, s->H, s->T, s->T}, stride[4] = {s->H * s->T * s->T, s->T * s->T, 1, s->T};
+    const struct attention_graph_shape *s = &g->s;
+    int64_t n[4] = {s->B, s->H, s->Tk, s->Tq}, stride[4] = {s->H * s->Tq * s->Tk, s->Tq * s->Tk, 1, s->Tk};
     descriptor y = tensor(g, g->next_virtual++, n, stride, g->elem, true, false);
     descriptor op = make(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     SET_DESCRIPTOR(op, OPERATION_RESHAPE_XDESC, x);
@@ -157,14 +178,15 @@ static descriptor transpose(graph *g, descriptor x) {
 
 /* ---- attention ---- */
 
-/* s = q k^T scale, and where the column is beyond the row, the number OPERAND_MASKED */
-static descriptor causal_scores(graph *g, descriptor q, descriptor scale) {
-    descriptor s = product(g, q, vectors_transposed(g, OPERAND_K, g->s.row), square(g));
+/* s = q k^T scale; of a causal pair, where the column is beyond the row, the number OPERAND_MASKED */
+static descriptor scores(graph *g, descriptor q, descriptor scale) {
+    descriptor s = product(g, q, vectors_transposed(g, OPERAND_K), square(g));
     s = pointwise(g, CUDNN_POINTWISE_MUL, s, scale, square(g));
-    descriptor row = between(g, g->s.T, CUDNN_DATA_INT32), key = between(g, g->s.T, CUDNN_DATA_INT32);
+    if (!g->s.causal) return s;
+    descriptor row = scores_of(g, CUDNN_DATA_INT32), key = scores_of(g, CUDNN_DATA_INT32);
     pointwise_of(g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_INT32, 2, s, NULL, NULL, row);
     pointwise_of(g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_INT32, 3, s, NULL, NULL, key);
-    descriptor seen = between(g, g->s.T, CUDNN_DATA_BOOLEAN);
+    descriptor seen = scores_of(g, CUDNN_DATA_BOOLEAN);
     pointwise_of(g, CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, -1, row, key, NULL, seen);
     return pointwise_of(g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, s, number(g, OPERAND_MASKED), seen,
                         square(g));
@@ -172,36 +194,35 @@ static descriptor causal_scores(graph *g, descriptor q, descriptor scale) {
 
 /* y = (e^(s - max) / sum) v     lse = max + log sum */
 static void forward(graph *g) {
-    descriptor q = vectors(g, OPERAND_Q, g->s.row), v = vectors(g, OPERAND_V, g->s.row);
-    descriptor s = causal_scores(g, q, number(g, OPERAND_SCALE)), max = reduce(g, CUDNN_REDUCE_TENSOR_MAX, s);
+    descriptor q = vectors(g, OPERAND_Q), v = vectors(g, OPERAND_V);
+    descriptor s = scores(g, q, number(g, OPERAND_SCALE)), max = reduce(g, CUDNN_REDUCE_TENSOR_MAX, s);
     descriptor e =
         pointwise(g, CUDNN_POINTWISE_EXP, pointwise(g, CUDNN_POINTWISE_SUB, s, max, square(g)), NULL, square(g));
     descriptor sum = reduce(g, CUDNN_REDUCE_TENSOR_ADD, e);
     pointwise(g, CUDNN_POINTWISE_ADD, max, pointwise(g, CUDNN_POINTWISE_LOG, sum, NULL, column(g)), lse(g));
-    descriptor p = pointwise(g, CUDNN_POINTWISE_DIV, e, sum, between(g, g->s.T, g->elem));
-    product(g, p, v, vectors(g, OPERAND_Y, g->s.H * g->s.D));
+    descriptor p = pointwise(g, CUDNN_POINTWISE_DIV, e, sum, scores_of(g, g->elem));
+    product(g, p, v, vectors(g, OPERAND_Y));
 }
 
 /* delta = rowsum(dy y)   p = e^(s - lse)   dv = p^T dy   ds = (dy v^T - delta) p scale   dq = ds k   dk = ds^T q
  * p second in ds: with p first, cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile
  * (tests/more/cudnn.sh). */
 static void backward(graph *g) {
-    int64_t row = g->s.row, y_row = g->s.H * g->s.D;
-    descriptor q = vectors(g, OPERAND_Q, row), k = vectors(g, OPERAND_K, row), dy = vectors(g, OPERAND_DY, y_row);
+    descriptor q = vectors(g, OPERAND_Q), k = vectors(g, OPERAND_K), dy = vectors(g, OPERAND_DY);
     descriptor scale = number(g, OPERAND_SCALE);
     descriptor delta = reduce(g, CUDNN_REDUCE_TENSOR_ADD,
-                              pointwise(g, CUDNN_POINTWISE_MUL, dy, vectors(g, OPERAND_Y, y_row),
+                              pointwise(g, CUDNN_POINTWISE_MUL, dy, vectors(g, OPERAND_Y),
                                         between(g, g->s.D, CUDNN_DATA_FLOAT)));
-    descriptor s = pointwise(g, CUDNN_POINTWISE_SUB, causal_scores(g, q, scale), lse(g), square(g));
+    descriptor s = pointwise(g, CUDNN_POINTWISE_SUB, scores(g, q, scale), lse(g), square(g));
     descriptor p = pointwise(g, CUDNN_POINTWISE_EXP, s, NULL, square(g));
-    descriptor rounded = pointwise(g, CUDNN_POINTWISE_IDENTITY, p, NULL, between(g, g->s.T, g->elem));
-    product(g, transpose(g, rounded), dy, vectors(g, OPERAND_DV, row));
-    descriptor ds = product(g, dy, vectors_transposed(g, OPERAND_V, row), square(g));
+    descriptor rounded = pointwise(g, CUDNN_POINTWISE_IDENTITY, p, NULL, scores_of(g, g->elem));
+    product(g, transpose(g, rounded), dy, vectors(g, OPERAND_DV));
+    descriptor ds = product(g, dy, vectors_transposed(g, OPERAND_V), square(g));
     ds = pointwise(g, CUDNN_POINTWISE_SUB, ds, delta, square(g));
     ds = pointwise(g, CUDNN_POINTWISE_MUL, ds, p, square(g));
-    ds = pointwise(g, CUDNN_POINTWISE_MUL, ds, scale, between(g, g->s.T, g->elem));
-    product(g, ds, k, vectors(g, OPERAND_DQ, row));
-    product(g, transpose(g, ds), q, vectors(g, OPERAND_DK, row));
+    ds = pointwise(g, CUDNN_POINTWISE_MUL, ds, scale, scores_of(g, g->elem));
+    product(g, ds, k, vectors(g, OPERAND_DQ));
+    product(g, transpose(g, ds), q, vectors(g, OPERAND_DK));
 }
 
 static enum status result(graph *g, bool is_backward) {
@@ -212,8 +233,8 @@ static enum status result(graph *g, bool is_backward) {
                 cudnnGetErrorString(g->failed), why);
 }
 
-enum status attention_graph_build(graph *g, const struct attention_sizes *s, cudnnDataType_t elem, bool is_backward,
-                                  cudnnHandle_t handle) {
+enum status attention_graph_build(graph *g, const struct attention_graph_shape *s, cudnnDataType_t elem,
+                                  bool is_backward, cudnnHandle_t handle) {
     memset(g, 0, sizeof *g);
     g->s = *s;
     g->elem = elem;

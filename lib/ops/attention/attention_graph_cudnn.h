@@ -3,7 +3,7 @@
 #ifndef TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
 #define TRIVIUM_OPS_ATTENTION_GRAPH_CUDNN_H
 
-#include "lib/ops/attention/attention.h"
+#include "lib/ops/attention/attention_pair.h"
 #include <cudnn.h>
 
 /* Names of the tensors that have an address when the plan runs. Forward has the first seven. */
@@ -14,6 +14,14 @@ enum attention_operand {
     N_OPERANDS = OPERAND_DV
 };
 
+/* What a graph is of: sizes of a pair, and where the vectors of each operand lie, in elements. Without padding, so that
+ * two can be compared as bytes. */
+struct attention_graph_shape {
+    int64_t B, H, shared_by, D, Tq, Tk, causal, lse_row;
+    int64_t sample[N_OPERANDS + 1], row[N_OPERANDS + 1];
+};
+struct attention_graph_shape attention_graph_shape(const struct attention_pair *);
+
 enum { ATTENTION_GRAPH_MADE = 256, ATTENTION_GRAPH_OPS = 24 };
 
 struct attention_graph {
@@ -21,7 +29,7 @@ struct attention_graph {
     cudnnBackendDescriptor_t ops[ATTENTION_GRAPH_OPS];
     int n_made, n_ops;
     int64_t next_virtual;                                   /* name of the next tensor that has no address */
-    struct attention_sizes s;
+    struct attention_graph_shape s;
     cudnnDataType_t elem;
     cudnnStatus_t failed;                                   /* the first failure, and at what; what follows is
                                                              * skipped */
@@ -30,7 +38,7 @@ struct attention_graph {
 };
 
 /** The graph of a row, finalised. handle: the device's; NULL: none yet, to ask the heuristics only. @errors E_DEVICE */
-enum status attention_graph_build(struct attention_graph *, const struct attention_sizes *, cudnnDataType_t elem,
+enum status attention_graph_build(struct attention_graph *, const struct attention_graph_shape *, cudnnDataType_t elem,
                                   bool backward, cudnnHandle_t handle);
 void attention_graph_destroy(struct attention_graph *);
 

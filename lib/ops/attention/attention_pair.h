@@ -8,7 +8,9 @@
 #ifndef TRIVIUM_OPS_ATTENTION_PAIR_H
 #define TRIVIUM_OPS_ATTENTION_PAIR_H
 
+#include "lib/device/dtype.h"
 #include "lib/ops/dropout.h"
+#include "lib/ops/rules.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,6 +24,8 @@ struct attention_pair {
     int64_t B, H, D, Tq, Tk;
     int64_t shared_by;                       /* heads that have the same keys and values, one after the other */
     double scale;                            /* 1 / sqrt(D) */
+    enum dtype dtype;                        /* the elements' */
+    enum attention_core core;                /* on CUDA: whose kernels */
     bool causal;                             /* Tq = Tk, the same places: query i sees keys 0 .. i. Else all */
     /* For dropout, whose draws go by places in the whole sequence. */
     struct dropout dropout;

@@ -29,25 +29,43 @@ static void test_attention_core_is_the_plans(void **state) {
 #include "lib/ops/attention/attention_cudnn.h"
 #include "lib/ops/test_op.h"
 #include "lib/device/arena.h"
+#include <math.h>
 #include <stdlib.h>
 
-static bool planned_by(enum attention_core core, struct type x, double p, enum device_kind on) {
+static struct attention_pair pair_of(enum attention_core core, struct type x, double p) {
     struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .attention = {{.p = p}, core}};
-    struct call call = {.step = &step, .in = {{NULL, &x}}, .on = on, .training = true};
-    return attention_cudnn_planned(&call, ROW_BACKWARD_INPUT);
+    struct call call = {.step = &step, .in = {{NULL, &x}}, .on = DEVICE_CUDA, .training = true};
+    return attention_pair_of(&call);
 }
-static bool planned(struct type x, double p, enum device_kind on) { return planned_by(ATTENTION_CORE_AUTO, x, p, on); }
+static bool planned_by(enum attention_core core, struct type x, double p) {
+    const struct attention_pair pair = pair_of(core, x, p);
+    return attention_cudnn_planned(&pair, true);
+}
+static bool planned(struct type x, double p) { return planned_by(ATTENTION_CORE_AUTO, x, p); }
 
 static void test_attention_cudnn_is_planned_where_it_can(void **state) {
     (void)state;
-    assert_true(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0, DEVICE_CUDA));
-    assert_true(planned(op_type(FP16, "BT3HD", 2, 64, 3, 2, 64), 0, DEVICE_CUDA));
-    assert_false(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0, DEVICE_CPU));
-    assert_false(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0.1, DEVICE_CUDA));
-    assert_false(planned(op_type(FP32, "BT3HD", 2, 64, 3, 2, 64), 0, DEVICE_CUDA));
-    assert_false(planned(op_type(BF16, "BT3HD", 2, 65, 3, 2, 64), 0, DEVICE_CUDA));
-    assert_false(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 68), 0, DEVICE_CUDA));
-    assert_false(planned_by(ATTENTION_CORE_OWN, op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0, DEVICE_CUDA));
+    assert_true(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0));
+    assert_true(planned(op_type(FP16, "BT3HD", 2, 64, 3, 2, 64), 0));
+    assert_false(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0.1));
+    assert_false(planned(op_type(FP32, "BT3HD", 2, 64, 3, 2, 64), 0));
+    assert_false(planned(op_type(BF16, "BT3HD", 2, 65, 3, 2, 64), 0));
+    assert_false(planned(op_type(BF16, "BT3HD", 2, 64, 3, 2, 68), 0));
+    assert_false(planned_by(ATTENTION_CORE_OWN, op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0));
+}
+
+/* A meeting of a ring: forward, with keys that heads share too; its backward adds to sums. */
+static void test_attention_cudnn_is_planned_for_a_meeting(void **state) {
+    (void)state;
+    struct attention_pair pair = pair_of(ATTENTION_CORE_AUTO, op_type(BF16, "BT3HD", 2, 128, 3, 4, 64), 0);
+    pair.Tk = 64, pair.causal = false, pair.shared_by = 2;
+    assert_true(attention_cudnn_planned(&pair, false));
+    assert_int_equal(attention_cudnn_work(&pair, false), 4096);
+    assert_false(attention_cudnn_planned(&pair, true));
+    pair.shared_by = 1, pair.sums = true;
+    assert_false(attention_cudnn_planned(&pair, true));
+    pair.sums = false, pair.Tk = 32;
+    assert_false(attention_cudnn_planned(&pair, false));
 }
 
 static void test_attention_cudnn_is_named_where_it_runs(void **state) {
@@ -124,9 +142,62 @@ static void test_attention_cudnn_is_the_cpus(void **state) {
     }
 }
 
+/* A meeting of two shards on a GPU: all of 64 x n queries see all of 64 keys, which two heads share, lying dense. */
+static void check_meeting(enum dtype dtype, int64_t Tq, int64_t D) {
+    enum { B = 2, H = 4, SHARED = 2, TK = 64 };
+    const struct device *d = test_device();
+    struct type q = op_type(dtype, "BTHD", B, (int)Tq, H, (int)D);
+    struct type kv = op_type(dtype, "BT2JD", B, TK, 2, H / SHARED, (int)D);
+    struct type lse = op_type(FP32, "BHT", B, H, (int)Tq);
+    struct tensor x[] = {tensor_new(&q), tensor_new(&kv)}, y[] = {tensor_new(&q), tensor_new(&q)};
+    struct tensor stat[] = {tensor_new(&lse), tensor_new(&lse)};
+    void *at[2], *result, *statistic, *work;
+    for (int i = 0; i < 2; i++) {
+        for (int64_t e = 0; e < type_n(x[i].type); e++)
+            dtype_set(x[i].data, dtype, e, rng_normal(1, rng_stream(i ? "kv" : "q"), (uint64_t)e));
+        assert_ok(d->allocate(d, type_bytes(x[i].type), &at[i]));
+        assert_ok(d->upload(d, at[i], x[i].data, type_bytes(x[i].type)));
+    }
+    assert_ok(d->allocate(d, type_bytes(&q), &result));
+    assert_ok(d->allocate(d, type_bytes(&lse), &statistic));
+    assert_ok(d->allocate(d, 4096, &work));
+    for (int own = 0; own < 2; own++) {
+        int64_t row = H * D, key_row = 2 * H / SHARED * D;
+        struct attention_pair p = {
+            .B = B, .H = H, .D = D, .Tq = Tq, .Tk = TK, .shared_by = SHARED, .scale = 1 / sqrt((double)D),
+            .dtype = dtype, .core = own ? ATTENTION_CORE_OWN : ATTENTION_CORE_CUDNN, .q = {at[0], Tq * row, row, 1},
+            .k = {at[1], TK * key_row, key_row, SHARED},
+            .v = {(char *)at[1] + key_row / 2 * (int64_t)dtype_size(dtype), TK * key_row, key_row, SHARED},
+            .y = {result, Tq * row, row, 1}, .lse = statistic, .lse_row = Tq, .device = d, .work = work};
+        assert_ok(attention_pair_kernels(DEVICE_CUDA, dtype)->forward(&p));
+        assert_ok(d->download(d, y[own].data, result, type_bytes(&q)));
+        assert_ok(d->download(d, stat[own].data, statistic, type_bytes(&lse)));
+    }
+    double bound = 2 * op_error_bound(dtype, (D > TK ? (double)D : TK) + 16, 2);
+    assert_close(tensor_error(&y[0], &y[1]), 0, bound);
+    assert_close(tensor_error(&stat[0], &stat[1]), 0, bound);
+    d->release(d, result, type_bytes(&q)), d->release(d, statistic, type_bytes(&lse)), d->release(d, work, 4096);
+    for (int i = 0; i < 2; i++) {
+        d->release(d, at[i], type_bytes(x[i].type));
+        free(x[i].data), free(y[i].data), free(stat[i].data);
+    }
+}
+
+static void test_a_meeting_by_cudnn_is_that_by_our_own_kernels(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CUDA) {
+        print_message("skipped: needs a GPU\n");
+        skip();
+    }
+    check_meeting(BF16, 64, 64);
+    check_meeting(FP16, 128, 128);
+}
+
 TESTS(unit_test(test_attention_core_is_the_plans), unit_test(test_attention_cudnn_is_planned_where_it_can),
+      unit_test(test_attention_cudnn_is_planned_for_a_meeting),
       unit_test(test_attention_cudnn_is_named_where_it_runs),
-      unit_test(test_attention_cudnn_by_name_refuses_what_it_cannot), unit_test(test_attention_cudnn_is_the_cpus))
+      unit_test(test_attention_cudnn_by_name_refuses_what_it_cannot), unit_test(test_attention_cudnn_is_the_cpus),
+      unit_test(test_a_meeting_by_cudnn_is_that_by_our_own_kernels))
 
 #else
 #include "lib/ops/test_op.h"
