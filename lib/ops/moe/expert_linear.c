@@ -8,6 +8,7 @@ static bool is_packed(const struct call *call) { return call->step->n_in == 2; }
 
 static enum status expect_counts(const struct call *call, const struct axis *x, const struct axis *experts) {
     TRY(shape_expect_tags(call, 1, "EPN"));
+    if (call->on == DEVICE_CUDA) return shape_refuse(call, "packed rows are only multiplied on the cpu");
     const struct axis *counts = call->in[1].type->shape.axis;
     if (x[0].n != 1 || !axis_same(&x[0], &counts[0]) || x[1].n != counts[1].n || counts[2].n != experts->n)
         return shape_refuse(call, "the counts are of other senders or experts");

@@ -1,0 +1,94 @@
+/* ranks: 1  device: cpu
+ *
+ * Packed rows: boxes of two senders with six rows each; of three experts one gets nothing from either. */
+#include "lib/ops/moe/expert_linear.h"
+#include "lib/ops/test_op.h"
+#include <math.h>
+
+static int n_units;                  /* set by each test before it makes a case */
+enum { BOXES = 2, BOX = 6, PACKED_C = 7, PACKED_K = 4 };
+static const int32_t COUNTS[BOXES * 3] = {2, 0, 3, 0, 0, 6};
+
+static void make_packed(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_expert_linear, 1);
+    op_case_input(c, op_type(dtype, "EPRC", 1, BOXES, BOX, PACKED_C));
+    op_case_input(c, op_type(INT32, "EPN", 1, BOXES, 3));
+    op_case_weight(c, op_type(dtype, "EFC", 3, n_units, PACKED_C));
+    op_case_finish(c);
+    memcpy(c->in[1].data, COUNTS, sizeof COUNTS);
+}
+
+static void test_packed_expert_linear_gradient_is_the_slope(void **state) {
+    (void)state;
+    n_units = PACKED_K;
+    op_case_check_gradients(make_packed);
+}
+
+static void test_packed_expert_linear_in_every_precision(void **state) {
+    (void)state;
+    n_units = 140;
+    op_case_check_precisions(make_packed, 140, 0);
+    op_case_check_threads(make_packed);
+}
+
+/* Rows and their gradients have the bits that they have padded; a row that nobody sent is zero, and so is the gradient
+ * of an expert without rows, where it is set. */
+static void test_packed_rows_have_the_bits_of_padded_ones(void **state) {
+    (void)state;
+    struct op_case c, padded;
+    n_units = PACKED_K;
+    make_packed(&c, FP32);
+    op_case_start(&padded, &op_expert_linear, 1);
+    op_case_input(&padded, op_type(FP32, "EPRC", 3, BOXES, BOX, PACKED_C));
+    op_case_weight(&padded, op_type(FP32, "EFC", 3, PACKED_K, PACKED_C));
+    op_case_finish(&padded);
+    memcpy(padded.weight[0].data, c.weight[0].data, (size_t)type_bytes(c.weight[0].type));
+    float *x = c.in[0].data, *dy = c.dout[0].data;
+    for (int box = 0; box < BOXES; box++)
+        for (int e = 0, row = box * BOX; e < 3; row += COUNTS[box * 3 + e], e++) {
+            memcpy((float *)padded.in[0].data + (e * BOXES + box) * BOX * PACKED_C, x + row * PACKED_C,
+                   (size_t)COUNTS[box * 3 + e] * PACKED_C * sizeof *x);
+            memcpy((float *)padded.dout[0].data + (e * BOXES + box) * BOX * PACKED_K, dy + row * PACKED_K,
+                   (size_t)COUNTS[box * 3 + e] * PACKED_K * sizeof *dy);
+        }
+    for (int i = 0; i < 3 * PACKED_K * PACKED_C; i++) ((float *)c.dweight[0].data)[i] = NAN;
+    c.settings.fresh = WEIGHT(0);
+    op_case_run(&c, ROW_BACKWARD_WEIGHT);
+    op_case_run(&c, ROW_FORWARD);
+    op_case_run(&c, ROW_BACKWARD_INPUT);
+    op_case_run(&padded, ROW_FORWARD);
+    op_case_run(&padded, ROW_BACKWARD_INPUT);
+    for (int box = 0; box < BOXES; box++) {
+        int row = box * BOX;
+        for (int e = 0; e < 3; row += COUNTS[box * 3 + e], e++) {
+            assert_memory_equal((float *)c.out[0].data + row * PACKED_K,
+                                (float *)padded.out[0].data + (e * BOXES + box) * BOX * PACKED_K,
+                                (size_t)COUNTS[box * 3 + e] * PACKED_K * sizeof *x);
+            assert_memory_equal((float *)c.din[0].data + row * PACKED_C,
+                                (float *)padded.din[0].data + (e * BOXES + box) * BOX * PACKED_C,
+                                (size_t)COUNTS[box * 3 + e] * PACKED_C * sizeof *x);
+        }
+        const float *y = c.out[0].data, *dx = c.din[0].data;
+        for (int i = row * PACKED_K; i < (box + 1) * BOX * PACKED_K; i++) assert_close(y[i], 0, 0);
+        for (int i = row * PACKED_C; i < (box + 1) * BOX * PACKED_C; i++) assert_close(dx[i], 0, 0);
+    }
+    for (int i = 0; i < PACKED_K * PACKED_C; i++)
+        assert_close(((float *)c.dweight[0].data)[PACKED_K * PACKED_C + i], 0, 0);
+    op_case_free(&padded);
+    op_case_free(&c);
+}
+
+static void test_packed_expert_linear_costs_full_boxes(void **state) {
+    (void)state;
+    struct op_case c;
+    n_units = PACKED_K;
+    make_packed(&c, FP32);
+    struct call call = op_case_call(&c, ROW_FORWARD);
+    assert_close(op_cost(&call, ROW_FORWARD).flops, 2.0 * BOXES * BOX * PACKED_C * PACKED_K, 0);
+    assert_close(op_cost(&call, ROW_BACKWARD_WEIGHT).flops, 2.0 * BOXES * BOX * PACKED_C * PACKED_K, 0);
+    op_case_free(&c);
+}
+
+TESTS(unit_test(test_packed_expert_linear_gradient_is_the_slope),
+      unit_test(test_packed_expert_linear_in_every_precision),
+      unit_test(test_packed_rows_have_the_bits_of_padded_ones), unit_test(test_packed_expert_linear_costs_full_boxes))
