@@ -85,9 +85,6 @@ static enum status run_export(const void *request, const struct options *o, cons
     enum dtype dtype = options_source(o, "precision") == FROM_DEFAULT ? N_DTYPES : q->precision ? BF16 : FP32;
     struct checkpoint_model m = checkpoint_model_of(r);
     enum status status = format_of(q->to, m.arch[0] ? m.arch : "gpt", "", &format);
-    if (status == OK && m.experts)
-        status = FAIL(E_CONFIG, "the model has experts=%" PRId64 ", and no format here has any; keep the checkpoint",
-                      m.experts);
     if (status == OK) status = format->export(r, dtype, w->plain[1]);
     if (status == OK) printf("exported: %s to %s\n", checkpoint_folder(r), w->plain[1]);
     checkpoint_close(&r);

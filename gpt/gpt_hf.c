@@ -255,9 +255,7 @@ enum status gpt_hf_export(const struct checkpoint_reader *r, enum dtype dtype, c
                     dtype_name(dtype));
     struct checkpoint_model model = checkpoint_model_of(r);
     struct gpt_weights weights;
-    if (model.untied)
-        return FAIL(E_CONFIG, "this checkpoint was trained with tie=off, and hf files of gpt2 have no head; train with "
-                              "tie=on to export");
+    TRY(gpt_weights_check(&model, "hf files of gpt2"));
     TRY(gpt_weights_init(&weights, &model));
     enum status status = export(&weights, r, path);
     gpt_weights_fini(&weights);

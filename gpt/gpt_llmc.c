@@ -181,10 +181,7 @@ enum status gpt_llmc_export(const struct checkpoint_reader *r, enum dtype dtype,
     struct llmc_output o = {.path = path, .dtype = dtype == N_DTYPES ? FP32 : dtype};
     if (o.dtype != FP32 && o.dtype != BF16)
         return FAIL(E_USAGE, "precision=%s, and llm.c files have fp32 or bf16", dtype_name(o.dtype));
-    if (model.untied)
-        return FAIL(E_CONFIG,
-                    "this checkpoint was trained with tie=off, and llm.c files have no head; train with tie=on "
-                    "to export");
+    TRY(gpt_weights_check(&model, "llm.c files"));
     TRY(gpt_weights_init(&weights, &model));
     enum status status = export(&weights, r, &o);
     gpt_weights_fini(&weights);

@@ -64,6 +64,16 @@ static enum status add_all(struct gpt_weights *g, const struct program *p) {
                : FAIL(E_INTERNAL, "the model has %d weights, and %d are in the list", p->n_params, g->n);
 }
 
+enum status gpt_weights_check(const struct checkpoint_model *m, const char *files) {
+    if (m->untied)
+        return FAIL(E_CONFIG,
+                    "this checkpoint was trained with tie=off, and %s have no head; train with tie=on to export", files);
+    if (m->experts)
+        return FAIL(E_CONFIG, "this gpt has experts=%" PRId64 ", and %s have none; train with arch=mixtral to export",
+                    m->experts, files);
+    return OK;
+}
+
 enum status gpt_weights_init(struct gpt_weights *g, const struct checkpoint_model *m) {
     struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .seq = m->seq, .vocab = m->vocab,
                         .micro_batch = 1, .global_batch = 1, .tie = 1};

@@ -44,6 +44,9 @@ struct gpt_weight {
 /* In llm.c's order: row by row of the table, each over all layers. */
 struct gpt_weights { struct checkpoint_model model; struct gpt_weight *weight; int n; };
 
+/** Is it a GPT-2, as these files (named in the refusal) hold: a tied head, dense layers? @errors E_CONFIG */
+enum status gpt_weights_check(const struct checkpoint_model *, const char *files);
+
 /** The list for a model of these sizes, already checked. @errors E_MEMORY; those of gpt_build  @collective{none} */
 enum status gpt_weights_init(struct gpt_weights *, const struct checkpoint_model *);
 void gpt_weights_fini(struct gpt_weights *);

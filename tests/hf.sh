@@ -43,6 +43,7 @@ try_model() { # MODEL; stands in a folder of its own
     run "$trivium" checkpoint import --from hf model --to imported
     read -ra sizes <<<"$(sed -n 's/^train with: --init imported //p' log)"
     run "$trivium" train "${common[@]}" "${sizes[@]}" "${more[@]}" --metrics serial.jsonl
+    [ "$1" = mixtral ] && more+=(--moe-packed on)                         # and so it is in the other layout
     run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --dp 2 --tp 2 --pp 2 --metrics layout.jsonl --save saved
     mkdir trained
     run "$trivium" checkpoint export saved --to hf trained/model.safetensors
