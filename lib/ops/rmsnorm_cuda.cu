@@ -33,7 +33,7 @@ rmsnorm_forward_in_registers(elem *y, real *rstd, const elem *x, const elem *__r
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
             for (int j = 0; j < GROUP; j++) squares = add_square(squares, load(row[k].x[j]));
-        real s = rstd_of(row_sum(squares, shared), C);
+        real s = rstd_of(only_sum_of_row(squares, shared), C);
         if (threadIdx.x == 0) rstd[r] = s;
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
@@ -93,7 +93,7 @@ rmsnorm_backward_in_registers(elem *dx, const elem *dy, const elem *x, const rea
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
             if (first + k * step < C) sum = add_products(sum, x_row[k], dy_row[k], s, g, first + k * step, C, 1);
-        real mean_dn = row_sum(sum, shared) / C;
+        real mean_dn = only_sum_of_row(sum, shared) / C;
 #pragma unroll
         for (int k = 0; k < KEPT; k++)
             if (first + k * step < C)

@@ -33,22 +33,19 @@ rope_block_per_position(elem *y, const elem *x, __grid_constant__ const struct s
     __shared__ real cosine[MAX_PAIRS], sine[MAX_PAIRS];
     int half = (int)s.D / 2;
     int64_t row = s.heads * s.D, rest = row - s.turned * s.D;
-    for (int64_t t = blockIdx.x; t < s.T; t += gridDim.x) {
-        int64_t place = places.first + t + (t >= places.turn ? places.jump : 0);
-        for (int i = threadIdx.x; i < half; i += blockDim.x) {
-            double angle = (double)(way * place) * speeds.of_pair[i];
-            cosine[i] = (real)cos(angle), sine[i] = (real)sin(angle);
-        }
-        __syncthreads();
-        for (int64_t i = threadIdx.x; i < s.B * s.turned * half; i += blockDim.x) {
-            int64_t b = i / (s.turned * half), at = (b * s.T + t) * row + i / half % s.turned * s.D + i % half;
-            turn_pair(y + at, x + at, cosine[i % half], sine[i % half], half, accumulate);
-        }
-        for (int64_t i = threadIdx.x; i < s.B * rest && (y != x || accumulate); i += blockDim.x) {
-            int64_t at = (i / rest * s.T + t) * row + s.turned * s.D + i % rest;
-            put(y + at, load(x[at]), accumulate);
-        }
-        __syncthreads();   /* before the next position's angles */
+    int64_t t = blockIdx.x, place = places.first + t + (t >= places.turn ? places.jump : 0);
+    for (int i = threadIdx.x; i < half; i += blockDim.x) {
+        double angle = (double)(way * place) * speeds.of_pair[i];
+        cosine[i] = (real)cos(angle), sine[i] = (real)sin(angle);
+    }
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < s.B * s.turned * half; i += blockDim.x) {
+        int64_t b = i / (s.turned * half), at = (b * s.T + t) * row + i / half % s.turned * s.D + i % half;
+        turn_pair(y + at, x + at, cosine[i % half], sine[i % half], half, accumulate);
+    }
+    for (int64_t i = threadIdx.x; i < s.B * rest && (y != x || accumulate); i += blockDim.x) {
+        int64_t at = (i / rest * s.T + t) * row + s.turned * s.D + i % rest;
+        put(y + at, load(x[at]), accumulate);
     }
 }
 
@@ -56,7 +53,7 @@ static enum status turn(const struct call *call, const void *x, void *y, int way
     struct rope_sizes s = rope_sizes(call);
     const struct axis *t = &call->in[0].type->shape.axis[1];
     struct places places = {t->first, t->turn, t->jump};
-    LAUNCH(rope_block_per_position, (unsigned)min64(s.T, 1 << 20), THREADS, 0, stream_of(call))
+    LAUNCH(rope_block_per_position, (unsigned)s.T, THREADS, 0, stream_of(call))
     ((elem *)y, (const elem *)x, speeds_of(call->step->rope.theta, s.D / 2), s, places, way, accumulate);
     return gpu_launched("rope_block_per_position");
 }
