@@ -30,7 +30,8 @@ static inline int64_t row_length(const struct call *call) { return call->weight[
 struct rows_launch { unsigned grid; dim3 block; };
 static inline struct rows_launch rows_launch(int64_t R, int64_t C) {
     int64_t warps = ceil_div(C, KEPT * WARP_COLUMNS), rows = warps == 1 ? ROW_WARPS : 1;
-    struct rows_launch l = {(unsigned)min64(ceil_div(R, rows), INT32_MAX), dim3((unsigned)(32 * warps), (unsigned)rows)};
+    struct rows_launch l = {(unsigned)min64(ceil_div(R, rows), INT32_MAX),
+                            dim3((unsigned)(32 * warps), (unsigned)rows)};
     return l;
 }
 static inline int fits_in_registers(int64_t C) { return C <= MAX_ROW_WARPS * KEPT * WARP_COLUMNS; }
