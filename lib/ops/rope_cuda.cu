@@ -28,8 +28,8 @@ __device__ static inline void turn_pair(elem *y, const elem *x, real cosine, rea
 
 /* way: 1 or -1 */
 __global__ static void __launch_bounds__(THREADS)
-rope_block_per_position(elem *y, const elem *x, __grid_constant__ const struct speeds speeds, struct rope_sizes s,
-                        struct places places, int way, int accumulate) {
+rope_block_per_position(elem *y, const elem *x, const struct speeds speeds, struct rope_sizes s, struct places places,
+                        int way, int accumulate) {
     __shared__ real cosine[MAX_PAIRS], sine[MAX_PAIRS];
     int half = (int)s.D / 2;
     int64_t row = s.heads * s.D, rest = row - s.turned * s.D;
