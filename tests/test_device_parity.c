@@ -135,7 +135,7 @@ static void test_shards_of_a_sequence_on_the_device_equal_cpu(void **state) {
 }
 
 /* Experts on every rank, shared by pairs and by all, among replicas and beside every other way to shard. Groups of two
- * tokens compete for one place of an expert: a third of the choices is dropped. */
+ * tokens compete for one place of an expert: a third of the choices is dropped. Odd ones: rows are packed. */
 static void test_experts_on_the_device_equal_cpu(void **state) {
     (void)state;
     skip_on_cpu();
@@ -152,10 +152,11 @@ static void test_experts_on_the_device_equal_cpu(void **state) {
     plan.aux_loss = 0.05, plan.z_loss = 0.01, plan.layers = 2;
     struct trial t = {&ref, is_exact, 0, 0};
     enum status status = reference_init(&ref, &plan);
-    for (size_t i = 0; i < sizeof TRIALS / sizeof *TRIALS && agree_all(status == OK); i++) {
+    for (size_t j = 0; j < 2 * (sizeof TRIALS / sizeof *TRIALS) && agree_all(status == OK); j++) {
         struct plan p = plan;
+        size_t i = j / 2;
         p.mesh.dp = TRIALS[i].dp, p.mesh.cp = TRIALS[i].cp, p.mesh.tp = TRIALS[i].tp, p.mesh.pp = TRIALS[i].pp;
-        p.mesh.ep = TRIALS[i].ep;
+        p.mesh.ep = TRIALS[i].ep, p.moe_packed = j % 2;
         if (mesh_n_ranks(&p.mesh) != comm_world_size()) continue;
         tp_options(&p)->sp = TRIALS[i].sp, zero_options(&p)->stage = TRIALS[i].zero;
         p.device = PLAN_DEVICE_CUDA, p.comm = i % 2 ? PLAN_COMM_MPI : PLAN_COMM_AUTO, p.micro_batch = 2;

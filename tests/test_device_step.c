@@ -42,7 +42,8 @@ static struct plan plan_of(int layout) {
     *(layout == 1 ? &p.mesh.tp : layout == 2 ? &p.mesh.pp : &p.mesh.dp) = n;
     zero_options(&p)->stage = layout == 0 ? 3 : 0;
     tp_options(&p)->sp = layout == 1 && n > 1;
-    if (layout == 3) p.mesh.ep = n, p.experts = 8, p.experts_per_token = 2, p.moe_group = 4, p.z_loss = 0.01;
+    if (layout >= 3) p.mesh.ep = n, p.experts = 8, p.experts_per_token = 2, p.moe_group = 4, p.z_loss = 0.01;
+    if (layout == 4) p.capacity = 0, p.moe_packed = 1;
     recompute_options(&p)->kind = layout == 2 ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE;
     return p;
 }
@@ -64,7 +65,7 @@ static enum status count_waits(const struct plan *p, int64_t *waits) {
 static void test_a_step_is_queued_without_waiting(void **state) {
     (void)state;
     if (on_cpu() || !simt_host_waits) skip();
-    for (int layout = 0; layout < 4; layout++) {
+    for (int layout = 0; layout < 5; layout++) {
         struct plan p = plan_of(layout);
         int64_t waits;
         enum status status = count_waits(&p, &waits);

@@ -100,4 +100,5 @@ const struct op op_reshard = {
 const struct op op_reshard_counts = {
     .name = "reshard_counts", .rule = RULE_RESHARD, .shape = reshard_shape, .no_grad_in = IN(0), .no_grad_out = OUT(0),
     .kept_out = OUT(0), .work = reshard_work, .exchanges = reshard_exchanges,
-    .kernels = {[DEVICE_CPU] = {[INT32] = {reshard_forward, NULL, NULL}}}};
+    .kernels = {[DEVICE_CPU] = {[INT32] = {reshard_forward, NULL, NULL}},
+                WITH_CUDA([DEVICE_CUDA] = {[INT32] = {reshard_forward, NULL, NULL}})}};

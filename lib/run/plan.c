@@ -43,7 +43,7 @@ static const struct option OPTIONS[] = {
      "model", AT(capacity)},
     {"moe-packed", OPTION_BOOL, "off", 0, 0, NULL, "",
      "rows of experts directly after one another, without empty places: with --capacity 0 dropless, at the cost of the "
-     "rows that there are; only on the cpu",
+     "rows that there are",
      "model", AT(moe_packed)},
     {"aux-loss", OPTION_REAL, "0.01", 0, 1e6, NULL, "", "weight of the loss that evens out the load of experts",
      "model", AT(aux_loss)},
@@ -321,9 +321,6 @@ static enum status check_experts(const struct plan *p) {
     if (p->experts_per_token > p->experts)
         return FAIL(E_CONFIG, "experts-per-token=%" PRId64 " is more than experts=%" PRId64 "; use at most that",
                     p->experts_per_token, p->experts);
-    if (p->moe_packed && p->device == PLAN_DEVICE_CUDA)
-        return FAIL(E_CONFIG, "moe-packed=on makes products as large as the data says, which is only there on the cpu, "
-                    "and device=cuda; leave it out, or use device=cpu");
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
                     "experts=%" PRId64 " have losses of every stage, which an asynchronous schedule cannot give to "

@@ -393,14 +393,6 @@ static void test_refuses_a_trace_of_a_gpu(void **state) {
     assert_fails(plan_settle(&p, 1), E_CONFIG, "trace=t.json", "device=cuda only queues", "nsys");
 }
 
-static void test_refuses_packed_experts_on_a_gpu(void **state) {
-    (void)state;
-    struct plan p = small_plan();
-    p.device = PLAN_DEVICE_CUDA;
-    p.experts = 4, p.experts_per_token = 2, p.moe_packed = 1;
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "moe-packed=on", "device=cuda", "leave it out");
-}
-
 TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_says_what_it_means),
       unit_test(test_every_field_has_one_option), unit_test(test_defaults_are_the_promised_ones),
       unit_test(test_choices_are_in_the_order_of_their_enums), unit_test(test_dp_is_what_the_world_leaves),
@@ -415,4 +407,4 @@ TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_
       unit_test(test_refuses_sizes_that_cannot_be_counted), unit_test(test_divisors_are_all_and_stop_at_the_limit),
       unit_test(test_learning_rate_at_its_corners), unit_test(test_learning_rate_follows_half_a_cosine),
       unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank),
-      unit_test(test_refuses_a_trace_of_a_gpu), unit_test(test_refuses_packed_experts_on_a_gpu))
+      unit_test(test_refuses_a_trace_of_a_gpu))

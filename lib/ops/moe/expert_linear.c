@@ -2,13 +2,13 @@
 #include "lib/ops/cost.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/kernels.h"
+#include "lib/ops/moe/packed_product.h"
 #include "lib/ops/shapes.h"
 
 static bool is_packed(const struct call *call) { return call->step->n_in == 2; }
 
 static enum status expect_counts(const struct call *call, const struct axis *x, const struct axis *experts) {
     TRY(shape_expect_tags(call, 1, "EPN"));
-    if (call->on == DEVICE_CUDA) return shape_refuse(call, "packed rows are only multiplied on the cpu");
     const struct axis *counts = call->in[1].type->shape.axis;
     if (x[0].n != 1 || !axis_same(&x[0], &counts[0]) || x[1].n != counts[1].n || counts[2].n != experts->n)
         return shape_refuse(call, "the counts are of other senders or experts");
@@ -125,10 +125,24 @@ static enum status each_box_packed(const struct call *call, struct gemm g, const
     return OK;
 }
 
+#ifdef TRIVIUM_CUDA
+/* Only the GPU knows how large the products are. */
+static enum status packed_on_cuda(const struct call *call, struct gemm g, const struct operands *x) {
+    static packed_product_kernel *const kernels[N_DTYPES] = {[FP64] = packed_product_cuda_fp64,
+                                                             [FP32] = packed_product_cuda_fp32,
+                                                             [BF16] = packed_product_cuda_bf16,
+                                                             [FP16] = packed_product_cuda_fp16};
+    struct sizes s = sizes_of(call);
+    struct packed_product p = {g, s.boxes, s.E, s.rows, call->in[1].data, x->a->data, x->b->data, x->c->data};
+    return kernels[g.ab_dtype](&p, call->device);
+}
+#endif
+
 static enum status each_product(const struct call *call, enum row_kind kind, struct operands x) {
     struct gemm g = expert_gemm(call, kind);
     g.c_dtype = x.c->type->dtype;
     TRY(op_touch_work(call, kind));
+    WITH_CUDA(if (is_packed(call) && call->on == DEVICE_CUDA) return packed_on_cuda(call, g, &x);)
     return is_packed(call) ? each_box_packed(call, g, &x) : each_box(call, g, &x);
 }
 static enum status expert_linear_forward(const struct call *call) {

@@ -10,7 +10,8 @@
  *
  * in[1] counts (1, P, E), if given: rows are packed (moe_pack.h). x is (1, P, R, C), a box of R rows from each sender,
  * in which those of expert e begin where those of e - 1 end; there are E P products, and rows that no rank sent are
- * zero. How large a product is then depends on the data; scratch and cost are those of full boxes. Only on the CPU.
+ * zero. How large a product is then depends on the data; scratch and cost are those of full boxes. On a GPU, which does
+ * not tell, one kernel of our own makes them all (packed_product.h).
  *
  * Source: Lepikhin et al. 2020, "GShard". */
 #ifndef TRIVIUM_OPS_MOE_EXPERT_LINEAR_H

@@ -2,18 +2,19 @@
  * of it at a time. A place is one choice's, so no two warps write the same element, and nothing is added by chance. */
 #include "lib/ops/groups_cuda.h"
 #include "lib/ops/moe/moe_dispatch.h"
+#include "lib/ops/moe/moe_pack.h"
 
 extern "C" {
 kernel CUDA(moe_dispatch_forward), CUDA(moe_dispatch_backward_input), CUDA(moe_combine_forward),
     CUDA(moe_combine_backward_input);
 }
 
-struct sizes { int64_t tokens, rows; int k, g, S, C; };   /* rows: of an expert */
+/* Groups of g tokens have S places each in a box of so many rows (moe_pack.h). */
+struct sizes { int64_t tokens, rows; int k, g, S, C; };
 static struct sizes sizes_of(const struct call *call, const struct type *places) {
-    const struct moe_rule *rule = &call->step->moe;
-    const struct axis *y = places->shape.axis;
-    struct sizes s = {type_n(call->in[1].type) / rule->k, y[2].n, (int)rule->k, (int)rule->group, (int)rule->places,
-                      (int)y[3].n};
+    int64_t k = call->step->moe.k, tokens = type_n(call->in[1].type) / k;
+    struct moe_boxes boxes = moe_boxes(call->step, tokens);
+    struct sizes s = {tokens, boxes.rows, (int)k, (int)boxes.group, (int)boxes.places, (int)places->shape.axis[3].n};
     return s;
 }
 

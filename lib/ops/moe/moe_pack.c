@@ -1,5 +1,6 @@
 #include "lib/ops/moe/moe_pack.h"
 #include "lib/base/integer.h"
+#include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 #include <string.h>
 
@@ -42,6 +43,8 @@ static enum status moe_pack_forward(const struct call *call) {
     return OK;
 }
 
+extern kernel moe_pack_forward_cuda;
+
 const struct op op_moe_pack = {
     .name = "moe_pack",
     .rule = RULE_MOE,
@@ -51,5 +54,6 @@ const struct op op_moe_pack = {
     .out_name = {[1] = "counts"},
     .kept_out = OUT(0) | OUT(1),
     .work = moe_pack_work,
-    .kernels = {[DEVICE_CPU] = {[INT32] = {moe_pack_forward, NULL, NULL}}},
+    .kernels = {[DEVICE_CPU] = {[INT32] = {moe_pack_forward, NULL, NULL}},
+                WITH_CUDA([DEVICE_CUDA] = {[INT32] = {moe_pack_forward_cuda, NULL, NULL}})},
 };

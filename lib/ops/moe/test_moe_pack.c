@@ -1,4 +1,4 @@
-/* ranks: 1  device: cpu */
+/* ranks: 1 */
 #include "lib/ops/moe/moe_pack.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/test_op.h"
@@ -42,6 +42,35 @@ static void test_each_rank_has_a_box_that_suffices(void **state) {
     check_packed(4, (int32_t[]){8 + 0, 0, 8 + 1, 12 + 0, 4 + 0, 8 + 2, 8 + 3, -1}, (int32_t[]){1, 1, 4, 1});
 }
 
+/* Many choices, and more experts than a block has warps, of which five get none. */
+static void make_many(struct op_case *c, enum dtype dtype) {
+    enum { TOKENS = 150, CHOICES = 3, EXPERTS = 40 };
+    (void)dtype;
+    op_case_start(c, &op_moe_pack, 2);
+    c->step.moe = (struct moe_rule){.experts = EXPERTS, .k = CHOICES, .group = 10, .places = 7, .packed = true};
+    c->step.parts = 4;
+    op_case_input(c, op_type(INT32, "BTk", 3, TOKENS / 3, CHOICES));
+    op_case_finish(c);
+    int32_t *picks = c->in[0].data;
+    for (int i = 0; i < TOKENS * CHOICES; i++) {
+        int e = (i / CHOICES * 7 + i % CHOICES) % (EXPERTS - 5);
+        picks[i] = i % 11 ? e * 7 + i % 7 : -1 - e;
+    }
+}
+
+static void test_moe_pack_equals_its_sibling(void **state) {
+    (void)state;
+    struct op_case c, cpu;
+    make_many(&c, INT32);
+    make_many(&cpu, INT32);
+    op_case_run(&c, ROW_FORWARD);
+    op_case_run_on(&cpu, ROW_FORWARD, device_cpu());
+    for (int i = 0; i < 2; i++)
+        assert_memory_equal(c.out[i].data, cpu.out[i].data, (size_t)type_bytes(cpu.out[i].type));
+    op_case_free(&cpu);
+    op_case_free(&c);
+}
+
 /* What goes to its row and comes back by it is the token, as often as it was not dropped. */
 static void test_dispatch_and_combine_find_packed_rows(void **state) {
     (void)state;
@@ -83,4 +112,5 @@ static void test_moe_pack_refuses(void **state) {
 }
 
 TESTS(unit_test(test_rows_of_an_expert_lie_after_one_another), unit_test(test_each_rank_has_a_box_that_suffices),
+      unit_test(test_moe_pack_equals_its_sibling),
       unit_test(test_dispatch_and_combine_find_packed_rows), unit_test(test_moe_pack_refuses))

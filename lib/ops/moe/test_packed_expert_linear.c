@@ -1,55 +1,74 @@
-/* ranks: 1  device: cpu
+/* ranks: 1
  *
  * Packed rows: boxes of two senders with six rows each; of three experts one gets nothing from either. */
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/test_op.h"
 #include <math.h>
 
-static int n_units;                  /* set by each test before it makes a case */
-enum { BOXES = 2, BOX = 6, PACKED_C = 7, PACKED_K = 4 };
-static const int32_t COUNTS[BOXES * 3] = {2, 0, 3, 0, 0, 6};
+enum { BOXES = 2, EXPERTS = 3, BOX = 6, PACKED_C = 7, PACKED_K = 4 };
+static const int32_t COUNTS[BOXES * EXPERTS] = {2, 0, 3, 0, 0, 6};
 
-static void make_packed(struct op_case *c, enum dtype dtype) {
+static void make(struct op_case *c, enum dtype dtype, int box, int C, int K, const int32_t *counts) {
     op_case_start(c, &op_expert_linear, 1);
-    op_case_input(c, op_type(dtype, "EPRC", 1, BOXES, BOX, PACKED_C));
-    op_case_input(c, op_type(INT32, "EPN", 1, BOXES, 3));
-    op_case_weight(c, op_type(dtype, "EFC", 3, n_units, PACKED_C));
+    op_case_input(c, op_type(dtype, "EPRC", 1, BOXES, box, C));
+    op_case_input(c, op_type(INT32, "EPN", 1, BOXES, EXPERTS));
+    op_case_weight(c, op_type(dtype, "EFC", EXPERTS, K, C));
     op_case_finish(c);
-    memcpy(c->in[1].data, COUNTS, sizeof COUNTS);
+    memcpy(c->in[1].data, counts, sizeof COUNTS);
 }
+static void make_packed(struct op_case *c, enum dtype dtype) { make(c, dtype, BOX, PACKED_C, PACKED_K, COUNTS); }
+
+/* More than a tile of rows, of channels and of units; one expert's rows end where a tile does. */
+static const int32_t MANY[BOXES * EXPERTS] = {65, 0, 64, 0, 4, 130};
+static void make_many(struct op_case *c, enum dtype dtype) { make(c, dtype, 140, 72, 136, MANY); }
+static void make_many_odd(struct op_case *c, enum dtype dtype) { make(c, dtype, 140, 67, 133, MANY); }
 
 static void test_packed_expert_linear_gradient_is_the_slope(void **state) {
     (void)state;
-    n_units = PACKED_K;
     op_case_check_gradients(make_packed);
 }
 
 static void test_packed_expert_linear_in_every_precision(void **state) {
     (void)state;
-    n_units = 140;
-    op_case_check_precisions(make_packed, 140, 0);
-    op_case_check_threads(make_packed);
+    op_case_check_precisions(make_packed, 2 * BOX, 0);
+    op_case_check_precisions(make_many, 2 * 140, 0);
+    op_case_check_threads(make_many);
 }
 
-/* Rows and their gradients have the bits that they have padded; a row that nobody sent is zero, and so is the gradient
+static void test_packed_expert_linear_equals_its_sibling(void **state) {
+    (void)state;
+    op_case_check_siblings(make_packed, 2 * BOX, 0);
+    op_case_check_siblings(make_many, 2 * 140, 0);
+    op_case_check_siblings(make_many_odd, 2 * 140, 0);
+}
+
+/* Sums of small integers are exact in any order. */
+static void make_integers(const struct tensor *x) {
+    float *at = x->data;
+    for (int64_t i = 0; i < type_n(x->type); i++) at[i] = (float)lrint(4 * at[i]);
+}
+
+/* Rows and their gradients have the bits that they have padded (on a GPU, where another kernel multiplies them, of
+ * integers); a row that nobody sent is zero, and so is the gradient
  * of an expert without rows, where it is set. */
 static void test_packed_rows_have_the_bits_of_padded_ones(void **state) {
     (void)state;
     struct op_case c, padded;
-    n_units = PACKED_K;
     make_packed(&c, FP32);
+    for (int i = 0; i < 3 && test_device()->kind == DEVICE_CUDA; i++)
+        make_integers((const struct tensor *[]){&c.in[0], &c.weight[0], &c.dout[0]}[i]);
     op_case_start(&padded, &op_expert_linear, 1);
-    op_case_input(&padded, op_type(FP32, "EPRC", 3, BOXES, BOX, PACKED_C));
-    op_case_weight(&padded, op_type(FP32, "EFC", 3, PACKED_K, PACKED_C));
+    op_case_input(&padded, op_type(FP32, "EPRC", EXPERTS, BOXES, BOX, PACKED_C));
+    op_case_weight(&padded, op_type(FP32, "EFC", EXPERTS, PACKED_K, PACKED_C));
     op_case_finish(&padded);
     memcpy(padded.weight[0].data, c.weight[0].data, (size_t)type_bytes(c.weight[0].type));
     float *x = c.in[0].data, *dy = c.dout[0].data;
     for (int box = 0; box < BOXES; box++)
-        for (int e = 0, row = box * BOX; e < 3; row += COUNTS[box * 3 + e], e++) {
+        for (int e = 0, row = box * BOX; e < EXPERTS; row += COUNTS[box * EXPERTS + e], e++) {
             memcpy((float *)padded.in[0].data + (e * BOXES + box) * BOX * PACKED_C, x + row * PACKED_C,
-                   (size_t)COUNTS[box * 3 + e] * PACKED_C * sizeof *x);
+                   (size_t)COUNTS[box * EXPERTS + e] * PACKED_C * sizeof *x);
             memcpy((float *)padded.dout[0].data + (e * BOXES + box) * BOX * PACKED_K, dy + row * PACKED_K,
-                   (size_t)COUNTS[box * 3 + e] * PACKED_K * sizeof *dy);
+                   (size_t)COUNTS[box * EXPERTS + e] * PACKED_K * sizeof *dy);
         }
     for (int i = 0; i < 3 * PACKED_K * PACKED_C; i++) ((float *)c.dweight[0].data)[i] = NAN;
     c.settings.fresh = WEIGHT(0);
@@ -60,13 +79,13 @@ static void test_packed_rows_have_the_bits_of_padded_ones(void **state) {
     op_case_run(&padded, ROW_BACKWARD_INPUT);
     for (int box = 0; box < BOXES; box++) {
         int row = box * BOX;
-        for (int e = 0; e < 3; row += COUNTS[box * 3 + e], e++) {
+        for (int e = 0; e < EXPERTS; row += COUNTS[box * EXPERTS + e], e++) {
             assert_memory_equal((float *)c.out[0].data + row * PACKED_K,
                                 (float *)padded.out[0].data + (e * BOXES + box) * BOX * PACKED_K,
-                                (size_t)COUNTS[box * 3 + e] * PACKED_K * sizeof *x);
+                                (size_t)COUNTS[box * EXPERTS + e] * PACKED_K * sizeof *x);
             assert_memory_equal((float *)c.din[0].data + row * PACKED_C,
                                 (float *)padded.din[0].data + (e * BOXES + box) * BOX * PACKED_C,
-                                (size_t)COUNTS[box * 3 + e] * PACKED_C * sizeof *x);
+                                (size_t)COUNTS[box * EXPERTS + e] * PACKED_C * sizeof *x);
         }
         const float *y = c.out[0].data, *dx = c.din[0].data;
         for (int i = row * PACKED_K; i < (box + 1) * BOX * PACKED_K; i++) assert_close(y[i], 0, 0);
@@ -81,7 +100,6 @@ static void test_packed_rows_have_the_bits_of_padded_ones(void **state) {
 static void test_packed_expert_linear_costs_full_boxes(void **state) {
     (void)state;
     struct op_case c;
-    n_units = PACKED_K;
     make_packed(&c, FP32);
     struct call call = op_case_call(&c, ROW_FORWARD);
     assert_close(op_cost(&call, ROW_FORWARD).flops, 2.0 * BOXES * BOX * PACKED_C * PACKED_K, 0);
@@ -91,4 +109,5 @@ static void test_packed_expert_linear_costs_full_boxes(void **state) {
 
 TESTS(unit_test(test_packed_expert_linear_gradient_is_the_slope),
       unit_test(test_packed_expert_linear_in_every_precision),
+      unit_test(test_packed_expert_linear_equals_its_sibling),
       unit_test(test_packed_rows_have_the_bits_of_padded_ones), unit_test(test_packed_expert_linear_costs_full_boxes))

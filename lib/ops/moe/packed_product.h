@@ -1,0 +1,38 @@
+/* Products of packed rows and their experts' matrices on a GPU, all in one launch. expert_linear.h has the formulas,
+ * moe_pack.h says where rows lie. Private to expert_linear.c.
+ *
+ * How many rows an expert has is data that only the GPU knows. But all rows of a box lie in a box of a known size, so
+ * there are few enough tiles of rows, whoever the rows belong to: of R rows of E experts and of nobody,
+ *
+ *   tiles <= R / TILE + E + 1        each of E + 1 has at most one tile that is not full
+ *
+ * So many blocks are launched; each finds out from the counts whose tile it has, and some that they have none. */
+#ifndef TRIVIUM_OPS_MOE_PACKED_PRODUCT_H
+#define TRIVIUM_OPS_MOE_PACKED_PRODUCT_H
+
+#include "lib/ops/gemm/gemm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** c = a b (+ c if gemm.beta is 1), for each of `experts` in each of `boxes` of `rows` rows.
+ *  gemm.transpose_a: c (experts, m, n) is by expert, summed over boxes in their order; a (boxes x rows, m), b (boxes x
+ *  rows, n). Else b (experts, k, n), or (experts, n, k) with transpose_b, is; a (boxes x rows, k), c (boxes x rows, n),
+ *  in which a row of nobody becomes zero, or stays. c_dtype: that of a and b, or their accumulator's. */
+struct packed_product {
+    struct gemm gemm;
+    int64_t boxes, experts, rows;
+    const int32_t *counts;            /* (boxes, experts), on the GPU */
+    const void *a, *b;
+    void *c;
+};
+
+typedef enum status packed_product_kernel(const struct packed_product *, const struct device *);
+extern packed_product_kernel packed_product_cuda_fp64, packed_product_cuda_fp32, packed_product_cuda_bf16,
+    packed_product_cuda_fp16;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
