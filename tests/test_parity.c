@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: cpu
+/* ranks: 1 2 4  more: 8  device: cpu
  *
  * Promise 1, the same numbers in every layout, and promise 2, predicted bytes are measured bytes: every layout of as
  * many ranks as there are, against the serial run. Of the newer pipeline schedules one size of microbatches each;
