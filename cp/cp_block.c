@@ -29,8 +29,8 @@ enum status cp_attention_shape(const struct call *call, struct type out[MAX_OUT]
 struct cost cp_attention_cost(const struct call *c, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(c);
     struct cost cost = cost_traffic(c, kind);
-    double pairs = (double)(s.B * s.T) * (double)c->in[0].type->shape.axis[1].global * (double)(s.H * s.D);
-    cost.flops = (kind == ROW_BACKWARD_INPUT ? 8 : 4) * pairs;
+    double keys = (double)c->in[0].type->shape.axis[1].global;
+    attention_cost(&cost, kind, (double)(s.B * s.T) * keys * (double)(s.H * s.D));
     return cost;
 }
 

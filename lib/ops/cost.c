@@ -32,9 +32,14 @@ static double backward_weight_bytes(const struct call *call) {
 }
 
 struct cost cost_traffic(const struct call *call, enum row_kind kind) {
-    struct cost cost = {0, 0};
+    struct cost cost = {0};
     if (kind == ROW_FORWARD || kind == ROW_REPLAY) cost.bytes = forward_bytes(call);
     if (kind == ROW_BACKWARD_INPUT) cost.bytes = backward_input_bytes(call);
     if (kind == ROW_BACKWARD_WEIGHT) cost.bytes = backward_weight_bytes(call);
     return cost;
+}
+
+void cost_product(struct cost *c, int64_t m, int64_t n, int64_t k, int64_t batch) {
+    c->product[c->n_products++] = (struct matmul){m, n, k, batch};
+    c->flops += 2.0 * (double)m * (double)n * (double)k * (double)batch;
 }

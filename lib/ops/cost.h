@@ -12,6 +12,9 @@ extern "C" {
  * that is bound by memory, and the bytes of the others. */
 struct cost cost_traffic(const struct call *, enum row_kind);
 
+/** Products more, and their flops. */
+void cost_product(struct cost *, int64_t m, int64_t n, int64_t k, int64_t batch);
+
 #ifdef __cplusplus
 }
 #endif

@@ -31,7 +31,7 @@ static int64_t cross_entropy_work(const struct call *call, enum row_kind kind) {
 
 /* In training; forward then costs nothing. */
 static struct cost cross_entropy_cost(const struct call *call, enum row_kind kind) {
-    return kind == ROW_BACKWARD_INPUT ? cost_traffic(call, kind) : (struct cost){0, 0};
+    return kind == ROW_BACKWARD_INPUT ? cost_traffic(call, kind) : (struct cost){0};
 }
 
 enum status cross_entropy_check_targets(const struct vocab_rows *rows) {

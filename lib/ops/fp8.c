@@ -64,7 +64,7 @@ static struct cost linear_fp8_cost(const struct call *call, enum row_kind kind) 
     struct linear_sizes s = linear_sizes(call);
     struct cost cost = cost_traffic(call, kind);
     if (kind == ROW_BACKWARD_INPUT) cost.bytes += (double)(type_bytes(call->din[0].type) - type_n(call->in[0].type));
-    cost.flops = 2.0 * (double)s.R * (double)s.K * (double)s.N;
+    linear_cost_product(&s, kind, &cost);
     return cost;
 }
 

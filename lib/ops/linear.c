@@ -96,10 +96,18 @@ static int64_t linear_work(const struct call *call, enum row_kind kind) {
     return bytes > sums ? bytes : sums;
 }
 
+void linear_cost_product(const struct linear_sizes *s, enum row_kind kind, struct cost *cost) {
+    switch (kind) {
+    case ROW_BACKWARD_INPUT: cost_product(cost, s->R, s->N, s->K, 1); break;
+    case ROW_BACKWARD_WEIGHT: cost_product(cost, s->K, s->N, s->R, 1); break;
+    default: cost_product(cost, s->R, s->K, s->N, 1);
+    }
+}
+
 static struct cost linear_cost(const struct call *call, enum row_kind kind) {
     struct linear_sizes s = linear_sizes(call);
     struct cost cost = cost_traffic(call, kind);
-    cost.flops = 2.0 * (double)s.R * (double)s.K * (double)s.N;
+    linear_cost_product(&s, kind, &cost);
     return cost;
 }
 

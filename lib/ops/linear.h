@@ -30,6 +30,8 @@ extern const struct op op_linear;
 /** The matrix sizes of a step: R rows, K outputs, N inputs summed over. From the types of x and W. */
 struct linear_sizes { int64_t R, K, N; };
 struct linear_sizes linear_sizes(const struct call *);
+/** The product of a row, as a cost. */
+void linear_cost_product(const struct linear_sizes *, enum row_kind, struct cost *);
 
 /** How the GPU sums db: `chunks` chunks of `rows` rows each (the last may have fewer), whose partial sums, (chunks, K)
  * in the accumulator's dtype, take `bytes` of scratch. From R, K and the dtype alone, so that the sum does not depend

@@ -1,6 +1,7 @@
 #include "lib/ops/linear_cross_entropy.h"
 #include "lib/base/integer.h"
 #include "lib/device/arena.h"
+#include "lib/ops/cost.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
@@ -86,13 +87,15 @@ int64_t linear_cross_entropy_work(const struct call *call, enum row_kind kind) {
     return linear_cross_entropy_scratch(call, kind).bytes;
 }
 
-/* In training; forward then costs nothing. Each of the three products is 2 R C V. */
+/* In training; forward then costs nothing. Logits, dx and dW. */
 struct cost linear_cross_entropy_cost(const struct call *call, enum row_kind kind) {
     struct linear_cross_entropy_sizes s = linear_cross_entropy_sizes(call);
     struct cost cost = {0};
     if (is_forward(kind)) return cost;
     double x = (double)type_bytes(call->in[0].type), w = (double)type_bytes(call->weight[0].type);
-    cost.flops = 3 * 2.0 * (double)s.R * (double)s.C * (double)s.V;
+    cost_product(&cost, s.R, s.V, s.C, 1);
+    cost_product(&cost, s.R, s.C, s.V, 1);
+    cost_product(&cost, s.V, s.C, s.R, 1);
     cost.bytes = 2 * x + 3 * w;                                      /* x, dx; W, and dW read and written */
     return cost;
 }

@@ -56,5 +56,5 @@ enum status op_touch_work(const struct call *call, enum row_kind kind) {
 
 struct cost op_cost(const struct call *call, enum row_kind kind) {
     const struct op *op = call->step->op;
-    return op->cost ? op->cost(call, kind) : (struct cost){0, 0};
+    return op->cost ? op->cost(call, kind) : (struct cost){0};
 }

@@ -96,9 +96,15 @@ struct needs { unsigned bi_in, bi_out, bi_weight, bw_in, bw_out; };
  * over the operand, when the operand dies in this row. */
 enum alias { ALIAS_NONE, ALIAS_VIEW, ALIAS_IN_PLACE };
 
+/* So many products of (m, k) and (k, n): batch. */
+struct matmul { int64_t m, n, k, batch; };
+enum { MAX_PRODUCTS = 3 };
 struct cost {
     double flops;        /* a multiply-add is two; only matrix products and attention count, as in the MFU formula */
     double bytes;        /* memory traffic with perfect caches: each operand once */
+    struct matmul product[MAX_PRODUCTS];   /* what the flops are made of; */
+    int n_products;                         /* 0: attention by tiles, which mixes products with the rest, */
+    double left_out;                        /* and leaves out so many flops: the half that a causal mask hides */
 };
 
 /* What a row exchanges over step->mesh_axis is named with these, of lib/comm/exchange.h, which ops that communicate

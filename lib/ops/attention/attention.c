@@ -136,11 +136,27 @@ static int64_t materialised_work(const struct call *call, enum row_kind kind) {
     return bytes_of_reals(call, attention_materialised_reals(call, kind));
 }
 
-static struct cost attention_cost(const struct call *call, enum row_kind kind) {
+void attention_cost(struct cost *cost, enum row_kind kind, double pairs) {
+    bool backward = kind == ROW_BACKWARD_INPUT;
+    cost->flops = (backward ? 8 : 4) * pairs;
+    cost->left_out = cost->flops - 0.5 * (backward ? 10 : 4) * pairs;
+}
+
+static struct cost blocked_cost(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
-    double square = (double)(s.B * s.T) * (double)(s.T * s.H * s.D);
     struct cost cost = cost_traffic(call, kind);
-    cost.flops = (kind == ROW_BACKWARD_INPUT ? 8 : 4) * square;
+    attention_cost(&cost, kind, (double)(s.B * s.T) * (double)(s.T * s.H * s.D));
+    return cost;
+}
+
+/* Beside what is kept, scores are written and read between the products; backward, dp and ds are, and in part twice. */
+static struct cost materialised_cost(const struct call *call, enum row_kind kind) {
+    struct attention_sizes s = attention_sizes(call);
+    bool backward = kind == ROW_BACKWARD_INPUT;
+    struct cost cost = cost_traffic(call, kind);
+    cost_product(&cost, s.T, s.T, s.D, (backward ? 2 : 1) * s.B * s.H);
+    cost_product(&cost, s.T, s.D, s.T, (backward ? 2 : 1) * s.B * s.H);
+    cost.bytes += (backward ? 3 : 2) * (double)(s.B * s.H) * (double)(s.T * s.T) * (double)dtype_size(op_dtype(call));
     return cost;
 }
 
@@ -209,7 +225,7 @@ const struct op op_attention_blocked = {
     .statistic_out = OUT(1),
     .has_backward_input = true,
     .work = blocked_work,
-    .cost = attention_cost,
+    .cost = blocked_cost,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({blocked_forward, blocked_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(attention_blocked, cuda))},
 };
@@ -224,7 +240,7 @@ const struct op op_attention_materialised = {
     .dropout_out = OUT(2) | OUT(3),
     .has_backward_input = true,
     .work = materialised_work,
-    .cost = attention_cost,
+    .cost = materialised_cost,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(attention_materialised, cpu),
                 WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(attention_materialised, cuda))},
 };

@@ -47,6 +47,9 @@ struct attention_sizes {
     double scale;             /* 1 / sqrt(D) */
 };
 struct attention_sizes attention_sizes(const struct call *);
+/** Flops of causal attention by tiles. pairs: queries x keys x channels of all heads. What is hidden counts, as in the
+ *  MFU formula, and is left out; backward makes the scores again, which does not count. */
+void attention_cost(struct cost *, enum row_kind, double pairs);
 /** Queries, keys and values fit together; their T may be sharded. @errors E_CONFIG */
 enum status attention_check(const struct call *);
 /** y (B,T,H,D), and lse (B,H,T) in the accumulator's dtype, of a call that passed it. */

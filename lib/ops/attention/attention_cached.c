@@ -33,7 +33,8 @@ static struct cost attention_cached_cost(const struct call *call, enum row_kind 
     struct attention_sizes s = attention_sizes(call);
     double width = (double)(s.B * s.H * s.D), kept = (double)(s.B * s.J * s.D), n = (double)s.T;
     double seen = (double)(call->in[0].type->shape.axis[1].first + s.T), size = (double)dtype_size(op_dtype(call));
-    struct cost cost = {4 * width * n * (seen - 0.5 * (n - 1)), 2 * (kept * (seen + 2 * n) + width * n) * size};
+    struct cost cost = {.flops = 4 * width * n * (seen - 0.5 * (n - 1)),
+                        .bytes = 2 * (kept * (seen + 2 * n) + width * n) * size};
     return cost;
 }
 

@@ -163,7 +163,7 @@ static int64_t expert_linear_work(const struct call *call, enum row_kind kind) {
 static struct cost expert_linear_cost(const struct call *call, enum row_kind kind) {
     struct gemm g = expert_gemm(call, kind);
     struct cost cost = cost_traffic(call, kind);
-    cost.flops = 2.0 * (double)g.m * (double)g.n * (double)g.k * (double)sizes_of(call).boxes;
+    cost_product(&cost, g.m, g.n, g.k, sizes_of(call).boxes);
     return cost;
 }
 

@@ -77,8 +77,6 @@ static void test_expert_linear_refuses(void **state) {
     assert_fails(op_expert_linear.shape(&call, out), E_CONFIG, "expert_linear", "other senders or experts");
     counts = op_type(INT32, "EPN", 1, 1, 3);
     assert_fails(op_expert_linear.shape(&call, out), E_CONFIG, "expert_linear", "other senders or experts");
-    call.on = DEVICE_CUDA;
-    assert_fails(op_expert_linear.shape(&call, out), E_CONFIG, "expert_linear", "only multiplied on the cpu");
 }
 
 TESTS(unit_test(test_expert_linear_gradient_is_the_slope), unit_test(test_expert_linear_in_every_precision),

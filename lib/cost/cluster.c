@@ -1,0 +1,171 @@
+/* Reading a cluster. The file's keys are a table of options, as those of a run are, so that a misspelt key, a key twice
+ * or a value out of range is refused with its line. Units are those of data sheets, and are in the key's name. */
+#include "lib/cost/cluster.h"
+
+#include "lib/base/option.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GIB 1073741824.0
+#define GB 1e9
+
+struct level_keys { int64_t ranks; double gbs, us; };
+struct file {
+    char name[OPTION_TEXT_MAX], product_curve[OPTION_TEXT_MAX];
+    double memory_gib, reserve_gib, tflops[N_DTYPES], product_part, product_k0, attention_forward, attention_backward;
+    double memory_gbs, stream_part, launch_us, host_gbs, call_us, overlap_part, overlap_slowdown, mtbf_hours, jitter_cv;
+    double watts, price_per_hour;
+    int64_t cores, tile_units;
+    struct level_keys level[MAX_LEVELS];
+};
+
+#define AT(field) offsetof(struct file, field)
+#define REAL(key, initial, min, max, unit, meaning, group, field)                                                      \
+    {key, OPTION_REAL, initial, min, max, NULL, unit, meaning, group, AT(field)}
+#define FLOPS(dtype, field) REAL("tflops-" dtype, "0", 0, 1e9, "1e12/s", "peak of products in " dtype, "a rank", field)
+#define LEVEL(name, what, i)                                                                                           \
+    {name "-ranks", OPTION_INT, "0", 0, 1 << 30, NULL, "", "ranks of " what "; 0: all", "levels", AT(level[i].ranks)}, \
+        REAL(name "-gbs", "0", 0, 1e6, "GB/s", "each way, that a large collective reaches in " what, "levels",         \
+             level[i].gbs),                                                                                            \
+        REAL(name "-us", "0", 0, 1e9, "us", "until a message in " what " begins to arrive", "levels", level[i].us)
+
+static const struct option OPTIONS[] = {
+    {"name", OPTION_TEXT, NULL, 0, 0, NULL, "", "as printed", "a rank", AT(name)},
+    REAL("memory-gib", "0", 0, 1e6, "GiB", "of a rank", "a rank", memory_gib),
+    REAL("reserve-gib", "0", 0, 1e6, "GiB", "taken by what no plan holds: the driver's context, NCCL, fragments",
+         "a rank", reserve_gib),
+    {"cores", OPTION_INT, "0", 0, 1 << 20, NULL, "", "that all ranks share; 0: each rank is a processor", "a rank",
+     AT(cores)},
+    FLOPS("fp64", tflops[FP64]), FLOPS("fp32", tflops[FP32]), FLOPS("bf16", tflops[BF16]), FLOPS("fp16", tflops[FP16]),
+    FLOPS("fp8", tflops[FP8_E4M3]),
+    REAL("product-part", "1", 1e-6, 1, "", "of the peak, that large products reach", "a rank", product_part),
+    REAL("product-k0", "0", 0, 1e6, "", "the depth at which a product reaches half of that", "a rank", product_k0),
+    {"product-curve", OPTION_TEXT, NULL, 0, 0, NULL, "", "size:part, ...: of the peak, by a product's smallest side",
+     "a rank", AT(product_curve)},
+    {"tile-units", OPTION_INT, "0", 0, 1 << 20, NULL, "", "processors that share a product's tiles; 0: no tiles",
+     "a rank", AT(tile_units)},
+    REAL("attention-forward-part", "1", 1e-6, 1, "", "of the peak, that attention by tiles reaches", "a rank",
+         attention_forward),
+    REAL("attention-backward-part", "1", 1e-6, 1, "", "the same, backward", "a rank", attention_backward),
+    REAL("memory-gbs", "0", 0, 1e6, "GB/s", "of a rank's memory", "a rank", memory_gbs),
+    REAL("stream-part", "1", 1e-6, 1, "", "of it, that an op reaches which only moves", "a rank", stream_part),
+    REAL("launch-us", "0", 0, 1e6, "us", "of every row", "a rank", launch_us),
+    REAL("host-gbs", "0", 0, 1e6, "GB/s", "between a rank and its host", "a rank", host_gbs),
+    LEVEL("node", "a node", LEVEL_NODE), LEVEL("rack", "a rack", LEVEL_RACK), LEVEL("net", "the network", LEVEL_NET),
+    REAL("call-us", "0", 0, 1e6, "us", "of every collective and message", "levels", call_us),
+    REAL("overlap-part", "1", 0, 1, "", "of an exchange that other work can hide", "levels", overlap_part),
+    REAL("overlap-slowdown", "0", 0, 10, "", "what runs beside an exchange takes 1 + this times as long", "levels",
+         overlap_slowdown),
+    REAL("mtbf-hours", "0", 0, 1e9, "h", "mean time between failures of a rank; 0: none", "failures", mtbf_hours),
+    REAL("jitter-cv", "0", 0, 1, "", "standard deviation of a node's steps by their mean", "failures", jitter_cv),
+    REAL("watts", "0", 0, 1e6, "W", "of a rank with its share of all else; 0: not known", "cost", watts),
+    REAL("price-per-hour", "0", 0, 1e6, "", "of a rank; 0: not known", "cost", price_per_hour),
+};
+static const struct option_table TABLE = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
+static const char *const LEVEL_NAMES[MAX_LEVELS] = {"node", "rack", "net"};
+
+/* ---- curves ---- */
+double curve_at(const struct curve *c, double x) {
+    if (c->n == 0) return 1;
+    if (x <= c->at[0]) return c->is[0];
+    for (int i = 1; i < c->n; i++)
+        if (x <= c->at[i]) {
+            double part = log(x / c->at[i - 1]) / log(c->at[i] / c->at[i - 1]);
+            return c->is[i - 1] * pow(c->is[i] / c->is[i - 1], part);
+        }
+    return c->is[c->n - 1];
+}
+
+/* "16:0.1, 64:0.4" */
+static enum status read_curve(const char *path, const char *key, const char *text, struct curve *out) {
+    *out = (struct curve){0};
+    while (*text) {
+        double x, y;
+        int used = 0;
+        if (sscanf(text, " %lf:%lf%n", &x, &y, &used) != 2 || !(x > 0 && y > 0) || !isfinite(x) || !isfinite(y))
+            return FAIL(E_CONFIG, "%s: %s: \"%.40s\" is not size:part, both above 0", path, key, text);
+        if (out->n == MAX_CURVE) return FAIL(E_CONFIG, "%s: %s has more than %d points", path, key, MAX_CURVE);
+        if (out->n && x <= out->at[out->n - 1])
+            return FAIL(E_CONFIG, "%s: %s: sizes must ascend, and %g follows %g", path, key, x, out->at[out->n - 1]);
+        out->at[out->n] = x, out->is[out->n++] = y;
+        text += used + (int)strspn(text + used, " ,");
+    }
+    return OK;
+}
+
+/* ---- levels ---- */
+static enum status read_levels(const char *path, const struct file *f, struct cluster *c) {
+    for (int i = 0; i < MAX_LEVELS; i++) {
+        const struct level_keys *k = &f->level[i];
+        const struct level *inner = c->n_levels ? &c->level[c->n_levels - 1] : NULL;
+        if (k->gbs == 0 && (k->ranks || k->us > 0))
+            return FAIL(E_CONFIG, "%s: %s-ranks or %s-us is given, and %s-gbs is not; give its speed", path,
+                        LEVEL_NAMES[i], LEVEL_NAMES[i], LEVEL_NAMES[i]);
+        if (k->gbs == 0) continue;
+        if (inner && inner->ranks == INT64_MAX)
+            return FAIL(E_CONFIG, "%s: %s has all ranks, so there is no %s beyond; give %s-ranks", path, inner->name,
+                        LEVEL_NAMES[i], inner->name);
+        int64_t ranks = k->ranks ? k->ranks : INT64_MAX;
+        if (inner && (ranks <= inner->ranks || (k->ranks && ranks % inner->ranks)))
+            return FAIL(E_CONFIG, "%s: %s-ranks=%" PRId64 " must be a multiple of %s-ranks=%" PRId64, path,
+                        LEVEL_NAMES[i], k->ranks, inner->name, inner->ranks);
+        c->level[c->n_levels++] = (struct level){LEVEL_NAMES[i], ranks, k->gbs * GB, k->us * 1e-6};
+    }
+    if (c->n_levels == 0) return FAIL(E_CONFIG, "%s: no level has a speed; give node-gbs", path);
+    c->level[c->n_levels - 1].ranks = INT64_MAX;
+    return OK;
+}
+
+/* ---- all of it ---- */
+static enum status convert(const char *path, const struct file *f, struct cluster *c) {
+    double peak = 0;
+    *c = (struct cluster){.memory_bytes = (int64_t)(f->memory_gib * GIB),
+                          .reserve_bytes = (int64_t)(f->reserve_gib * GIB),
+                          .cores = f->cores,
+                          .product_part = f->product_part,
+                          .product_k0 = f->product_k0,
+                          .tile_units = f->tile_units,
+                          .attention_forward_part = f->attention_forward,
+                          .attention_backward_part = f->attention_backward,
+                          .memory_bytes_per_s = f->memory_gbs * GB,
+                          .stream_part = f->stream_part,
+                          .launch_s = f->launch_us * 1e-6,
+                          .host_bytes_per_s = f->host_gbs * GB,
+                          .call_s = f->call_us * 1e-6,
+                          .overlap_part = f->overlap_part,
+                          .overlap_slowdown = f->overlap_slowdown,
+                          .mtbf_rank_s = f->mtbf_hours * 3600,
+                          .jitter_cv = f->jitter_cv,
+                          .watts = f->watts,
+                          .price_per_hour = f->price_per_hour};
+    snprintf(c->name, sizeof c->name, "%.63s", *f->name ? f->name : path);
+    for (int d = 0; d < N_DTYPES; d++) {
+        c->flops_per_s[d] = f->tflops[d == FP8_E5M2 ? FP8_E4M3 : d] * 1e12;
+        peak = fmax(peak, c->flops_per_s[d]);
+    }
+    if (!(peak > 0)) return FAIL(E_CONFIG, "%s: no peak; give tflops-bf16 or that of another type", path);
+    if (!(f->memory_gbs > 0 && f->memory_gib > 0))
+        return FAIL(E_CONFIG, "%s: memory-gbs=%g and memory-gib=%g must both be above 0", path, f->memory_gbs,
+                    f->memory_gib);
+    if (c->reserve_bytes >= c->memory_bytes)
+        return FAIL(E_CONFIG, "%s: reserve-gib=%g leaves nothing of memory-gib=%g", path, f->reserve_gib,
+                    f->memory_gib);
+    TRY(read_curve(path, "product-curve", f->product_curve, &c->product_curve));
+    return read_levels(path, f, c);
+}
+
+enum status cluster_read(const char *name_or_path, struct cluster *out) {
+    struct file f = {0};
+    struct options *o;
+    char path[OPTION_TEXT_MAX];
+    bool is_path = strpbrk(name_or_path, "/.") != NULL;
+    int n = snprintf(path, sizeof path, is_path ? "%s" : "configs/clusters/%s.ini", name_or_path);
+    if (n >= (int)sizeof path) return FAIL(E_DATA, "a cluster's name has %d bytes; at most %zu", n, sizeof path);
+    TRY(options_create(&TABLE, 1, &f, &o));
+    enum status status = options_read_file(o, path);
+    options_destroy(&o);
+    return status == OK ? convert(path, &f, out) : status;
+}

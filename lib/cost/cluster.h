@@ -1,0 +1,69 @@
+/* A cluster, as far as the time of a step depends on it: what one rank computes, holds and moves in a second, and what
+ * lies between ranks. Figures come from a file (configs/clusters/), each with a comment that says where it is from.
+ *
+ *   rank      a GPU, or a share of this machine's cores
+ *   level     a circle of ranks that reach each other over the same links: a node, a rack, the network. Inner levels
+ *             are faster. Ranks are numbered so that neighbors share a level (lib/comm/mesh.h)
+ *
+ * All seconds are s, all sizes bytes, all speeds bytes or flops a second. */
+#ifndef TRIVIUM_COST_CLUSTER_H
+#define TRIVIUM_COST_CLUSTER_H
+
+#include "lib/base/status.h"
+#include "lib/device/dtype.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Points of a function: log-log between them, flat beyond. */
+enum { MAX_CURVE = 16 };
+struct curve { int n; double at[MAX_CURVE], is[MAX_CURVE]; };
+double curve_at(const struct curve *, double x);             /* 1 if it has no points */
+
+/* Inner first. A level that the file does not name is not there. */
+enum { LEVEL_NODE, LEVEL_RACK, LEVEL_NET, MAX_LEVELS };
+struct level {
+    const char *name;
+    int64_t ranks;            /* of one such circle; the outermost has all */
+    double bytes_per_s;       /* each way, of one rank, that a large collective reaches */
+    double alpha_s;           /* until a message's first byte arrives */
+};
+
+struct cluster {
+    char name[64];
+    int64_t memory_bytes, reserve_bytes;     /* of a rank; what the program's own plan does not hold: context, NCCL */
+    int64_t cores;                           /* that all ranks share; 0: each has its own processor */
+
+    /* one rank's arithmetic: see op_time.h */
+    double flops_per_s[N_DTYPES];            /* peak; 0: it does not compute in this dtype */
+    double product_part, product_k0;         /* of the peak that large products reach; the k at which they reach half */
+    struct curve product_curve;              /* part of the peak by the smallest of m, n, k; instead of tiles */
+    int64_t tile_units;                      /* processors that share a product's tiles; 0: tiles do not matter */
+    double attention_forward_part, attention_backward_part;   /* of the peak, of the flops that are done */
+    double memory_bytes_per_s, stream_part;  /* peak, and the part that an op reaches which only moves */
+    double launch_s;                         /* of every row */
+    double host_bytes_per_s;                 /* between a rank's memory and the host's */
+
+    struct level level[MAX_LEVELS];
+    int n_levels;
+    double call_s;                           /* of every collective and message */
+    double overlap_part;                     /* of an exchange that other work can hide, at most */
+    double overlap_slowdown;                 /* what runs beside an exchange takes 1 + this times as long */
+
+    double mtbf_rank_s;                      /* mean time between failures of a rank; 0: it never fails */
+    double jitter_cv;                        /* standard deviation of a node's step by its mean */
+    double watts, price_per_hour;            /* of a rank; 0: not known */
+};
+
+/** Read a cluster: a path, or the name of a file in configs/clusters/ ("dgx-a100").
+ *  @collective{none} @errors E_DATA: no such file; E_FORMAT, E_USAGE: as options_read_file; E_CONFIG: a figure that
+ *  must be there is missing, or two do not fit each other */
+enum status cluster_read(const char *name_or_path, struct cluster *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,97 @@
+/* ranks: 1  device: cpu */
+#include "lib/cost/cluster.h"
+#include "tests/test.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char GOOD[] = "memory-gib = 80\nmemory-gbs = 2000\ntflops-bf16 = 300\nnode-ranks = 8\nnode-gbs = 200\n";
+
+static enum status read_text(const char *a, const char *b, struct cluster *c) {
+    char path[] = "/tmp/trivium-cluster-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *f = fdopen(fd, "w");
+    fprintf(f, "%s%s", a, b);
+    fclose(f);
+    enum status status = cluster_read(path, c);
+    unlink(path);
+    return status;
+}
+
+static void test_presets_are_read_in_units_of_the_struct(void **state) {
+    (void)state;
+    struct cluster c;
+    assert_ok(cluster_read("dgx-a100", &c));
+    assert_string_equal(c.name, "dgx-a100");
+    assert_int_equal(c.memory_bytes, 79ll << 30);
+    assert_close(c.flops_per_s[BF16], 312e12, 0);
+    assert_close(c.memory_bytes_per_s, 2.039e12, 1);
+    assert_int_equal(c.n_levels, 2);
+    assert_int_equal(c.level[0].ranks, 8);
+    assert_close(c.level[1].bytes_per_s, 20e9, 0);
+    assert_close(c.level[1].alpha_s, 8e-6, 1e-18);
+    assert_true(c.level[1].ranks == INT64_MAX);
+    assert_close(c.mtbf_rank_s, 50676 * 3600., 0);
+    assert_ok(cluster_read("dgx-h100", &c));
+    assert_close(c.flops_per_s[FP8_E5M2], 1979e12, 0);
+}
+
+/* Every figure of a preset has a comment before it that says where it is from. */
+static void test_every_figure_of_a_preset_has_a_source(void **state) {
+    (void)state;
+    static const char *const PRESETS[] = {"configs/clusters/dgx-a100.ini", "configs/clusters/dgx-h100.ini"};
+    for (int i = 0; i < 2; i++) {
+        char line[512], before = ' ';
+        int n = 0;
+        FILE *f = fopen(PRESETS[i], "r");
+        assert_non_null(f);
+        for (; fgets(line, sizeof line, f); before = line[0]) {
+            if (line[0] == '#' || !strncmp(line, "name", 4)) continue;
+            if (before != '#') print_error("%s: %s", PRESETS[i], line);
+            assert_int_equal(before, '#');
+            n++;
+        }
+        fclose(f);
+        assert_true(n > 20);
+    }
+}
+
+static void test_curve_goes_through_its_points(void **state) {
+    (void)state;
+    struct cluster c;
+    assert_ok(read_text(GOOD, "product-curve = 16:0.1, 64:0.4, 256:0.8\n", &c));
+    assert_close(curve_at(&c.product_curve, 1), 0.1, 0);
+    assert_close(curve_at(&c.product_curve, 32), 0.2, 1e-15);        /* half way, in logarithms */
+    assert_close(curve_at(&c.product_curve, 64), 0.4, 1e-15);
+    assert_close(curve_at(&c.product_curve, 1e9), 0.8, 0);
+    assert_close(curve_at(&(struct curve){0}, 3), 1, 0);
+}
+
+static void test_cluster_refuses(void **state) {
+    (void)state;
+    struct cluster c;
+    assert_fails(cluster_read("no-such", &c), E_DATA, "configs/clusters/no-such.ini");
+    assert_fails(read_text(GOOD, "node-gb = 3\n", &c), E_USAGE, "node-gb", "node-gbs");
+    assert_fails(read_text(GOOD, "node-gbs = 3\n", &c), E_FORMAT, "set on line 5 already");
+    assert_fails(read_text(GOOD, "stream-part = 1.5\n", &c), E_USAGE, "stream-part", "1.5");
+    assert_fails(read_text(GOOD, "net-us = 5\n", &c), E_CONFIG, "net-gbs is not", "give its speed");
+    assert_fails(read_text(GOOD, "rack-ranks = 12\nrack-gbs = 3\n", &c), E_CONFIG, "rack-ranks=12",
+                 "multiple of node-ranks=8");
+    assert_fails(read_text("memory-gib = 8\nmemory-gbs = 9\ntflops-bf16 = 3\nnode-gbs = 9\n", "net-gbs = 1\n", &c),
+                 E_CONFIG, "node has all ranks", "give node-ranks");
+    assert_fails(read_text("memory-gib = 8\nmemory-gbs = 9\ntflops-bf16 = 3\n", "", &c), E_CONFIG, "give node-gbs");
+    assert_fails(read_text("memory-gib = 8\nmemory-gbs = 9\nnode-gbs = 3\n", "", &c), E_CONFIG, "no peak");
+    assert_fails(read_text("tflops-bf16 = 8\nmemory-gbs = 9\nnode-gbs = 3\n", "", &c), E_CONFIG, "memory-gib=0");
+    assert_fails(read_text(GOOD, "reserve-gib = 80\n", &c), E_CONFIG, "reserve-gib=80", "memory-gib=80");
+    assert_fails(read_text(GOOD, "product-curve = 16:0.1 8:0.4\n", &c), E_CONFIG, "must ascend", "8 follows 16");
+    assert_fails(read_text(GOOD, "product-curve = 16:0.1 x\n", &c), E_CONFIG, "\"x\" is not size:part");
+    char many[256] = "product-curve =";
+    for (int i = 1; i <= MAX_CURVE + 1; i++) snprintf(many + strlen(many), sizeof many - strlen(many), " %d:1", i);
+    assert_fails(read_text(GOOD, many, &c), E_CONFIG, "more than 16 points");
+}
+
+TESTS(unit_test(test_presets_are_read_in_units_of_the_struct), unit_test(test_every_figure_of_a_preset_has_a_source),
+      unit_test(test_curve_goes_through_its_points), unit_test(test_cluster_refuses))

@@ -1,0 +1,90 @@
+/* ranks: 1  device: cpu
+ *
+ * Formulas are written out here once more: by hand, for a cluster with round figures. */
+#include "lib/cost/wire_time.h"
+#include "tests/test.h"
+#include <math.h>
+
+/* Nodes of 8: 100 GB/s and 1 us inside, 10 GB/s and 5 us beyond. */
+static struct cluster two_levels(void) {
+    struct cluster c = {.n_levels = 2};
+    c.level[0] = (struct level){"node", 8, 100e9, 1e-6};
+    c.level[1] = (struct level){"net", INT64_MAX, 10e9, 5e-6};
+    return c;
+}
+static struct cluster three_levels(void) {
+    struct cluster c = two_levels();
+    c.level[2] = c.level[1];
+    c.level[1] = (struct level){"rack", 32, 50e9, 2e-6};
+    c.n_levels = 3;
+    return c;
+}
+
+static void test_inside_a_node(void **state) {
+    (void)state;
+    struct cluster c = two_levels();
+    const double S = 8e8;
+    assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 8, 1, 1), 2 * (7. / 8 * S / 100e9 + 7e-6), 1e-15);
+    assert_close(wire_seconds(&c, COMM_ALL_GATHER, S, 8, 1, 1), 7. / 8 * S / 100e9 + 7e-6, 1e-15);
+    assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 4, 2, 1), 3. / 4 * S / 100e9 + 3e-6, 1e-15);
+    assert_close(wire_seconds(&c, COMM_ALL_TO_ALL, S, 8, 1, 1), 7. / 8 * S / 100e9 + 7e-6, 1e-15);
+    assert_close(wire_seconds(&c, COMM_SEND, S, 2, 1, 1), S / 100e9 + 1e-6, 1e-15);
+    assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 1, 1, 1), 0, 0);
+}
+
+/* Stride 2: four of a node, four nodes. Each of the four has a quarter to exchange with those beyond. */
+static void test_across_nodes(void **state) {
+    (void)state;
+    struct cluster c = two_levels();
+    const double S = 8e8, inside = 3. / 4 * S / 100e9 + 3e-6, part = S / 4;
+    assert_close(wire_seconds(&c, COMM_ALL_GATHER, S, 16, 2, 1), inside + 3. / 4 * part / 10e9 + 15 * 5e-6, 1e-15);
+    double ring = 2 * (3. / 4 * part / 10e9 + 3 * 5e-6), tree = 2 * (part / 9e9 + 2 * 2 * 5e-6);
+    assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 16, 2, 1), 2 * inside + fmin(ring, tree), 1e-15);
+    /* few bytes, many nodes: the tree */
+    assert_close(wire_seconds(&c, COMM_ALL_REDUCE, 8e3, 512, 8, 1), 2 * (8e3 / 9e9 + 2 * 9 * 5e-6), 1e-15);
+    /* stride 8: nobody else is inside */
+    assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 4, 8, 1), 3. / 4 * S / 10e9 + 3 * 5e-6, 1e-15);
+    assert_close(wire_seconds(&c, COMM_SEND, S, 4, 4, 1), S / 10e9 + 5e-6, 1e-15);
+    /* 12 of 15 others are beyond the node */
+    assert_close(wire_seconds(&c, COMM_ALL_TO_ALL, S, 16, 2, 1), 12. / 16 * S / 10e9 + 15 * 5e-6, 1e-15);
+    /* pieces pay the latency beyond the node each */
+    assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 4, 8, 6), 3. / 4 * S / 10e9 + 18 * 5e-6, 1e-15);
+}
+
+static void test_three_levels(void **state) {
+    (void)state;
+    struct cluster c = three_levels();
+    const double S = 8e8;
+    assert_int_equal(wire_level(&c, 8, 1), 0);
+    assert_int_equal(wire_level(&c, 4, 8), 1);
+    assert_int_equal(wire_level(&c, 64, 1), 2);
+    assert_int_equal(wire_level(&c, 2, 32), 2);
+    double node = 7. / 8 * S / 100e9 + 7e-6, rack = 3. / 4 * S / 8 / 50e9 + 3 * 2e-6;
+    double net = 1. / 2 * S / 32 / 10e9 + 63 * 5e-6;
+    assert_close(wire_seconds(&c, COMM_ALL_GATHER, S, 64, 1, 1), node + rack + net, 1e-15);
+}
+
+/* Laws that hold whatever the figures are. */
+static void test_laws(void **state) {
+    (void)state;
+    static const enum comm_op OPS[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL,
+                                       COMM_BROADCAST, COMM_SEND};
+    for (int o = 0; o < 6; o++)
+        for (int64_t n = 2; n <= 512; n *= 2)
+            for (int64_t stride = 1; stride <= 64; stride *= 4) {
+                struct cluster c = two_levels();
+                double t = wire_seconds(&c, OPS[o], 1e8, n, stride, 1);
+                assert_true(wire_seconds(&c, OPS[o], 2e8, n, stride, 1) > t);
+                assert_true(wire_seconds(&c, OPS[o], 1e8, n, stride * 4, 1) >= t);
+                for (int l = 0; l < 2; l++) {
+                    c = two_levels(), c.level[l].bytes_per_s *= 2;
+                    assert_true(wire_seconds(&c, OPS[o], 1e8, n, stride, 1) <= t);
+                    c = two_levels(), c.level[l].alpha_s /= 2;
+                    assert_true(wire_seconds(&c, OPS[o], 1e8, n, stride, 1) <= t);
+                }
+                c = two_levels(), c.level[0].ranks = 16;         /* two nodes of 8 are never faster than one of 16 */
+                assert_true(wire_seconds(&c, OPS[o], 1e8, n, stride, 1) <= t);
+            }
+}
+
+TESTS(unit_test(test_inside_a_node), unit_test(test_across_nodes), unit_test(test_three_levels), unit_test(test_laws))

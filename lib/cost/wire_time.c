@@ -1,0 +1,72 @@
+#include "lib/cost/wire_time.h"
+
+#include <math.h>
+
+/* Of n ranks so far apart, how many lie in one circle of this level: the largest divisor that fits. */
+static int64_t inside(const struct level *l, int64_t n, int64_t stride) {
+    int64_t i = l->ranks == INT64_MAX ? n : l->ranks / stride;
+    if (i > n) i = n;
+    if (i < 1) i = 1;
+    while (n % i) i--;
+    return i;
+}
+
+int wire_level(const struct cluster *c, int64_t n, int64_t stride) {
+    for (int l = 0; l < c->n_levels; l++) {
+        int64_t i = inside(&c->level[l], n, stride);
+        n /= i, stride *= i;
+        if (n == 1) return l;
+    }
+    return c->n_levels - 1;
+}
+
+/* ---- one level: i ranks with S bytes each; steps: messages one after another ---- */
+static double ring(const struct level *l, double S, double i, double steps) {
+    return (i - 1) / i * S / l->bytes_per_s + steps * l->alpha_s;
+}
+static double tree(const struct level *l, double S, double i, double pieces) {
+    return S / (0.9 * l->bytes_per_s) + 2 * log2(i) * pieces * l->alpha_s;
+}
+
+/* n: ranks of the whole group; network: the outermost level that it crosses, and beyond a node. */
+static double at_level(enum comm_op op, const struct level *l, double S, double i, double n, double pieces,
+                       bool network) {
+    double c = op == COMM_ALL_REDUCE ? 2 : 1;
+    if (i <= 1) return 0;
+    if (op == COMM_BROADCAST || op == COMM_REDUCE) return S / l->bytes_per_s + log2(i) * pieces * l->alpha_s;
+    if (op == COMM_BARRIER) return 2 * log2(i) * l->alpha_s;
+    if (!network) return c * ring(l, S, i, (i - 1) * pieces);
+    if (op == COMM_ALL_REDUCE) return c * fmin(ring(l, S, i, (i - 1) * pieces), tree(l, S, i, pieces));
+    return ring(l, S, i, (n - 1) * pieces);
+}
+
+static double all_to_all(const struct cluster *c, double S, int64_t n, int64_t stride, double pieces) {
+    double longest = 0, alpha = 0;
+    int64_t left = n, near = 1;
+    for (int l = 0; l < c->n_levels && left > 1; l++) {
+        int64_t i = inside(&c->level[l], left, stride);
+        if (i > 1) {
+            longest = fmax(longest, S * (double)(n - near) / (double)n / c->level[l].bytes_per_s);
+            alpha = c->level[l].alpha_s;
+        }
+        left /= i, stride *= i, near *= i;
+    }
+    return longest + (double)(n - 1) * pieces * alpha;
+}
+
+double wire_seconds(const struct cluster *c, enum comm_op op, double bytes, int64_t n, int64_t stride, int64_t pieces) {
+    double seconds = c->call_s * (double)pieces, S = bytes;
+    int64_t left = n;
+    if (n <= 1 || op == COMM_RECV) return 0;
+    if (op == COMM_ALL_TO_ALL) return seconds + all_to_all(c, bytes, n, stride, (double)pieces);
+    if (op == COMM_SEND) {
+        const struct level *l = &c->level[wire_level(c, n, stride)];
+        return seconds + bytes / l->bytes_per_s + (double)pieces * l->alpha_s;
+    }
+    for (int l = 0; l < c->n_levels && left > 1; l++) {
+        int64_t i = inside(&c->level[l], left, stride);
+        seconds += at_level(op, &c->level[l], S, (double)i, (double)n, (double)pieces, l > 0 && i == left);
+        S /= (double)i, left /= i, stride *= i;
+    }
+    return seconds;
+}
