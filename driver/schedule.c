@@ -93,7 +93,7 @@ static json_t *actions_json(const struct schedule_chart *c, int stage, bool comp
     json_t *all = json_array();
     for (int i = 0; i < c->stages[stage].n; i++) {
         const struct action *a = &c->stages[stage].actions[i];
-        struct pp_span span = c->timeline.span[stage][i];
+        struct timeline_span span = c->timeline.span[stage][i];
         if (action_is_compute(a->kind) != compute) continue;
         json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:i, s:f, s:f}", "kind", action_name(a->kind), "chunk",
                                              a->chunk, "microbatch", a->microbatch, "age", a->age, "start", span.start,

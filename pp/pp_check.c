@@ -23,7 +23,7 @@ static const struct transfer { enum action_kind kind, compute; int side; bool be
 enum { N_TRANSFERS = sizeof TRANSFERS / sizeof *TRANSFERS };
 
 static enum status fault(const struct check *c, int i, const char *what) {
-    return FAIL(E_INTERNAL, "stage %d, action %d: %s %s", c->stage, i, pp_action_text(&c->s->actions[i]), what);
+    return FAIL(E_INTERNAL, "stage %d, action %d: %s %s", c->stage, i, action_text(&c->s->actions[i]), what);
 }
 
 static unsigned char *seen(const struct check *c, enum action_kind kind, int chunk, int microbatch) {
@@ -83,7 +83,7 @@ static enum status check_nothing_missing(const struct check *c) {
                 const struct action a = action_of(kind, chunk, m);
                 if (schedule_passes(c->s, chunk, m) && !*seen(c, kind, chunk, m))
                     return FAIL(E_INTERNAL, "stage %d, action %d (its end): %s is missing", c->stage, c->s->n,
-                                pp_action_text(&a));
+                                action_text(&a));
             }
     return OK;
 }
@@ -112,9 +112,9 @@ static enum status check_stage(const struct schedule *stages, int stage, int n_s
 /* ---- all of them ---- */
 enum status pp_check_schedules(const struct schedule *stages, int n_stages, int n_chunks, int depth) {
     const struct pp_times timeless = {{0}, 0};
-    struct pp_timeline t;
+    struct timeline t;
     for (int i = 0; i < n_stages; i++) TRY(check_stage(stages, i, n_stages, n_chunks));
     enum status status = pp_timeline_make(stages, n_stages, depth, &timeless, &t);
-    pp_timeline_fini(&t);
+    timeline_fini(&t);
     return status;
 }

@@ -79,14 +79,24 @@ struct pp_times pp_times_of(const struct pp_schedule *row, const struct pp_shape
     return (struct pp_times){{work->f * part, row->split_weight ? b : b + w, row->split_weight ? w : 0}, transfer};
 }
 
+static double time_of(const void *self, int stage, const struct action *a) {
+    const struct pp_times *times = self;
+    (void)stage;
+    return action_is_compute(a->kind) ? times->tape[a->kind] : times->transfer;
+}
+enum status pp_timeline_make(const struct schedule *stages, int n_stages, int depth, const struct pp_times *times,
+                             struct timeline *out) {
+    return timeline_make(stages, n_stages, depth, time_of, times, out);
+}
+
 /* ---- the proof, by running it ---- */
 /* Time of a step; infinite if it does not end. */
 static double step_time(const struct schedule *stages, int n_stages, int depth, const struct pp_times *times) {
-    struct pp_timeline t;
+    struct timeline t;
     enum status status = pp_timeline_make(stages, n_stages, depth, times, &t);
     double end = status == OK ? t.makespan : INFINITY;
     if (status != OK) status_clear();
-    pp_timeline_fini(&t);
+    timeline_fini(&t);
     return end;
 }
 

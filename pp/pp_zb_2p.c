@@ -28,12 +28,12 @@ static struct pp_times times_of(const struct pp_shape *x) {
 static double bubble_of(const struct pp_shape *x, const struct pp_policy *policy) {
     const struct pp_times times = times_of(x);
     struct schedule *stages = table_new(x->n_stages, sizeof *stages);
-    struct pp_timeline t = {0};
+    struct timeline t = {0};
     double bubble = INFINITY;
     pp_begin_all(&pp_zb_2p, x, stages);
     if (pp_list(&pp_zb_2p, x, policy, stages) && pp_timeline_make(stages, x->n_stages, INT_MAX, &times, &t) == OK)
-        bubble = pp_timeline_bubble(&t, stages);
-    pp_timeline_fini(&t);
+        bubble = timeline_bubble(&t, stages);
+    timeline_fini(&t);
     for (int i = 0; i < x->n_stages; i++) schedule_fini(&stages[i]);
     free(stages);
     return bubble;

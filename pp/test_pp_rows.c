@@ -18,7 +18,7 @@ struct made {
     const struct pp_schedule *row;
     struct pp_shape x;
     struct schedule stage[MAX_P];
-    struct pp_timeline line;
+    struct timeline line;
 };
 
 static bool make(struct made *m, const struct pp_schedule *row, int p, int v, int n, struct pp_work work,
@@ -41,7 +41,7 @@ static bool make(struct made *m, const struct pp_schedule *row, int p, int v, in
 }
 static void drop(struct made *m) {
     for (int i = 0; i < m->x.n_stages; i++) schedule_fini(&m->stage[i]);
-    pp_timeline_fini(&m->line);
+    timeline_fini(&m->line);
 }
 
 static void require(bool ok, const struct made *m, const char *what) {
@@ -78,7 +78,7 @@ static void check_bubble(struct made *m, struct pp_work work) {
     if (!m->row->bubble || m->row->order_all || (m->row->split_weight && m->x.n_microbatches < 2 * m->x.n_stages) ||
         (m->row->split_weight && !alike && m->x.n_microbatches < 3 * m->x.n_stages))
         return;
-    double bubble = pp_timeline_bubble(&m->line, m->stage), formula = m->row->bubble(&m->x, &work);
+    double bubble = timeline_bubble(&m->line, m->stage), formula = m->row->bubble(&m->x, &work);
     if (fabs(bubble - formula) > 1e-9)
         fail_msg("%s p=%d v=%d m=%d: a bubble of %g, and by its closed form %g", m->row->name, m->x.n_stages,
                  m->x.n_chunks, m->x.n_microbatches, bubble, formula);
@@ -123,7 +123,7 @@ static void test_naive_makes_its_rounds(void **state) {
 static double rate(const struct pp_schedule *row, int p, int v, int m, struct pp_work work, double transfer) {
     struct made made;
     assert_true(make(&made, row, p, v, m, work, transfer));
-    double bubble = pp_timeline_bubble(&made.line, made.stage);
+    double bubble = timeline_bubble(&made.line, made.stage);
     drop(&made);
     return bubble / (bubble + m * (work.f + work.bi + work.w));
 }
@@ -182,7 +182,7 @@ static void test_zb_2p_is_close_to_the_papers(void **state) {
         m.x.cost = pp_costs_of(&l.work, l.transfer, strcmp(l.model, "1.5B") ? .432 : .366, 0);
         pp_schedules_make(m.row, &m.x, m.stage);
         assert_ok(pp_timeline_make(m.stage, l.p, 1 << 20, &times, &m.line));
-        double bubble = pp_timeline_bubble(&m.line, m.stage);
+        double bubble = timeline_bubble(&m.line, m.stage);
         assert_close(bubble / (bubble + l.m * (l.work.f + l.work.bi + l.work.w)), l.r_2p, 0.004);
         drop(&m);
     }
@@ -203,7 +203,7 @@ static void test_zb_v_has_no_bubble_in_1f1bs_memory(void **state) {
         for (int n = 2 * p; n <= 4 * p; n++) {
             struct made m;
             assert_true(make(&m, &pp_zb_v, p, 1, n, (struct pp_work){2, 2, 2}, 0));
-            require(pp_timeline_bubble(&m.line, m.stage) == 0, &m, "a bubble");
+            require(timeline_bubble(&m.line, m.stage) == 0, &m, "a bubble");
             for (int i = 0; i < p; i++) require(pp_peak_in_flight(&m.stage[i]) == 2 * p, &m, "another peak than 2p");
             drop(&m);
         }
@@ -236,7 +236,7 @@ static void test_a_list_obeys_its_memory(void **state) {
         assert_true(pp_list(m.row, &m.x, &policy, m.stage));
         assert_ok(pp_check_schedules(m.stage, 4, 2, 1));
         assert_ok(pp_timeline_make(m.stage, 4, 1, &times, &m.line));
-        assert_close(pp_timeline_idle(&m.line, m.stage, 0), cases[k].idle, 0);
+        assert_close(timeline_idle(&m.line, m.stage, 0), cases[k].idle, 0);
         assert_int_equal(most_in_flight(&m), cases[k].memory);
         drop(&m);
     }
@@ -279,7 +279,7 @@ static void test_chimera_is_its_closed_form(void **state) {
             int n = rounds * p, D = p;
             struct made m;
             assert_true(make(&m, &pp_chimera, p, 1, n, (struct pp_work){2, 1, 1}, 0));
-            require(pp_timeline_idle(&m.line, m.stage, 0) == 2 * (D - 2), &m, "idles another time than (D-2)F");
+            require(timeline_idle(&m.line, m.stage, 0) == 2 * (D - 2), &m, "idles another time than (D-2)F");
             assert_close(2 * (D - 2) / m.line.makespan, (double)(D - 2) / (2 * n + D - 2), 1e-12);
             require(most_in_flight(&m) <= D, &m, "more than D in flight");
             for (int i = 0; i < p && rounds == 1; i++)
@@ -287,7 +287,7 @@ static void test_chimera_is_its_closed_form(void **state) {
             drop(&m);
             if (rounds > 1) continue;
             assert_true(make(&m, &pp_chimera, p, 1, n, (struct pp_work){2, 2, 2}, 0));
-            assert_close(pp_timeline_idle(&m.line, m.stage, 0) / m.line.makespan, (D - 2) / (1.5 * n + D - 2), 1e-12);
+            assert_close(timeline_idle(&m.line, m.stage, 0) / m.line.makespan, (D - 2) / (1.5 * n + D - 2), 1e-12);
             drop(&m);
         }
 }
@@ -299,11 +299,11 @@ static void test_dualpipe_is_no_worse_than_its_formula(void **state) {
             double formula = (p / 2 - 1) * (2 + 2 * 2 - 2);
             struct made m;
             assert_true(make(&m, &pp_dualpipe, p, 1, n, (struct pp_work){2, 2, 2}, 0));
-            require(pp_timeline_idle(&m.line, m.stage, 0) <= formula, &m, "more than its formula");
+            require(timeline_idle(&m.line, m.stage, 0) <= formula, &m, "more than its formula");
             require(most_in_flight(&m) <= p + 2, &m, "more than p + 2 in flight");
             drop(&m);
             assert_true(make(&m, &pp_dualpipe_v, p / 2, 1, n, (struct pp_work){4, 4, 4}, 0));
-            require(pp_timeline_idle(&m.line, m.stage, 0) <= formula, &m, "more than its formula");
+            require(timeline_idle(&m.line, m.stage, 0) <= formula, &m, "more than its formula");
             require(most_in_flight(&m) <= p + 2, &m, "more than 2 (p/2) + 2 in flight");
             drop(&m);
         }

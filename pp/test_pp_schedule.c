@@ -140,11 +140,11 @@ static void test_pp_schedule_depth_is_the_least_that_does_not_deadlock(void **st
 /* With the row's depth no stage ever waits for room: a step takes as long as with any number of buffers. With one less
  * it takes longer, or forever. Every row of the list, steps of up to nine rounds of microbatches. */
 static double step_time(const struct schedule *stages, int p, int depth, const struct pp_times *times) {
-    struct pp_timeline t;
+    struct timeline t;
     enum status status = depth > 0 ? pp_timeline_make(stages, p, depth, times, &t) : E_INTERNAL;
     double end = status == OK ? t.makespan : INFINITY;
     status_clear();
-    if (depth > 0) pp_timeline_fini(&t);
+    if (depth > 0) timeline_fini(&t);
     return end;
 }
 

@@ -20,9 +20,9 @@ static void table_fini(struct table *t) {
     for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
 }
 
-static struct pp_timeline run(const struct table *t, int depth, double forward, double backward, double transfer) {
+static struct timeline run(const struct table *t, int depth, double forward, double backward, double transfer) {
     const struct pp_times times = {{[TAPE_F] = forward / t->v, [TAPE_B] = backward / t->v}, transfer};
-    struct pp_timeline line;
+    struct timeline line;
     assert_ok(pp_timeline_make(t->stage, t->p, depth, &times, &line));
     return line;
 }
@@ -46,16 +46,16 @@ static void check_table(const struct pp_schedule *row, int p, int v, int m) {
     struct table t;
     const struct pp_shape shape = {p, v, m, {0}, NULL};
     table_init(&t, row, p, v, m);
-    struct pp_timeline line = run(&t, 1, F, B, 0);
+    struct timeline line = run(&t, 1, F, B, 0);
     double bubble = (double)(p - 1) * (F + B) / v;
     require(row->bubble(&shape, &(struct pp_work){F, B - 1, 1}) == bubble, &t, -1, "the bubble's closed form");
     require(line.makespan == m * (F + B) + bubble, &t, -1, "the makespan is not work and bubble");
     for (int i = 0; i < p; i++) {
-        require(pp_timeline_idle(&line, t.stage, i) == bubble, &t, i, "idles another time than (p-1)(F+B)/v");
+        require(timeline_idle(&line, t.stage, i) == bubble, &t, i, "idles another time than (p-1)(F+B)/v");
         require(pp_peak_in_flight(&t.stage[i]) == peak_of(&t, i), &t, i, "another peak than its closed form");
         require(row->peak(&shape, i) == peak_of(&t, i), &t, i, "the peak's closed form");
     }
-    pp_timeline_fini(&line);
+    timeline_fini(&line);
     table_fini(&t);
 }
 
@@ -79,7 +79,7 @@ static void test_interleaved_is_its_closed_form(void **state) {
 }
 
 /* ---- computed by hand ---- */
-static void assert_span(const struct table *t, const struct pp_timeline *line, int stage, enum action_kind kind,
+static void assert_span(const struct table *t, const struct timeline *line, int stage, enum action_kind kind,
                         int microbatch, double start, double end) {
     for (int i = 0; i < t->stage[stage].n; i++) {
         const struct action *a = &t->stage[stage].actions[i];
@@ -96,7 +96,7 @@ static void test_timeline_of_two_stages(void **state) {
     (void)state;
     struct table t;
     table_init(&t, &pp_1f1b, 2, 1, 2);
-    struct pp_timeline line = run(&t, INT_MAX, 1, 2, 0);
+    struct timeline line = run(&t, INT_MAX, 1, 2, 0);
     assert_span(&t, &line, 0, ACTION_F, 1, 1, 2);
     assert_span(&t, &line, 1, RECV_F, 0, 0, 1);
     assert_span(&t, &line, 1, ACTION_B, 0, 2, 4);
@@ -104,7 +104,7 @@ static void test_timeline_of_two_stages(void **state) {
     assert_span(&t, &line, 0, RECV_B, 0, 2, 4);
     assert_span(&t, &line, 0, ACTION_B, 1, 7, 9);
     assert_close(line.makespan, 9, 0);
-    pp_timeline_fini(&line);
+    timeline_fini(&line);
     table_fini(&t);
 }
 
@@ -113,9 +113,9 @@ static void test_messages_take_their_time(void **state) {
     (void)state;
     struct table t;
     table_init(&t, &pp_1f1b, 5, 1, 1);
-    struct pp_timeline line = run(&t, 1, 1, 2, 10);
+    struct timeline line = run(&t, 1, 1, 2, 10);
     assert_close(line.makespan, 5 * 3 + 8 * 10, 0);
-    pp_timeline_fini(&line);
+    timeline_fini(&line);
     table_fini(&t);
 }
 
@@ -124,7 +124,7 @@ static void test_a_full_buffer_holds_the_sender(void **state) {
     (void)state;
     const struct pp_times times = {{[TAPE_F] = 5}, 0};
     struct table t = {.p = 2, .v = 1};
-    struct pp_timeline line;
+    struct timeline line;
     for (int i = 0; i < 2; i++) pp_place(&pp_wind, &(struct pp_shape){2, 1, 2, {0}, NULL}, i, &t.stage[i]);
     for (int m = 0; m < 2; m++) schedule_add(&t.stage[0], SEND_F, 0, m);
     for (int m = 0; m < 2; m++) schedule_add(&t.stage[1], ACTION_F, 0, m), schedule_add(&t.stage[1], RECV_F, 0, m);
@@ -132,7 +132,7 @@ static void test_a_full_buffer_holds_the_sender(void **state) {
         assert_ok(pp_timeline_make(t.stage, 2, depth, &times, &line));
         assert_close(line.span[0][1].end, depth == 1 ? 5 : 0, 0);
         assert_close(line.makespan, 10, 0);
-        pp_timeline_fini(&line);
+        timeline_fini(&line);
     }
     table_fini(&t);
 }
@@ -141,22 +141,22 @@ static void test_timeline_refuses_what_never_ends(void **state) {
     (void)state;
     const struct pp_times times = {{0}, 0};
     struct schedule s[2] = {{0}};
-    struct pp_timeline line;
+    struct timeline line;
     for (int i = 0; i < 2; i++) pp_place(&pp_wind, &(struct pp_shape){2, 1, 5, {0}, NULL}, i, &s[i]);
     schedule_add(&s[1], RECV_F, 0, 3);
     assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL,
                  "stage 1, action 0: recv_F of chunk 0, microbatch 3",
                  "waits forever for stage 0, which does not send");
-    pp_timeline_fini(&line);
+    timeline_fini(&line);
     schedule_add(&s[0], SEND_F, 0, 3), schedule_add(&s[0], SEND_F, 0, 4);
     assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL, "stage 1, action 1 (its end)",
                  "microbatch 4 is left over");
-    pp_timeline_fini(&line);
+    timeline_fini(&line);
     s[0].n = s[1].n = 0;
     schedule_add(&s[1], SEND_F, 0, 0);
     assert_fails(pp_timeline_make(s, 2, 1, &times, &line), E_INTERNAL,
                  "stage 1, action 0: send_F of chunk 0, microbatch 0", "beyond the end");
-    pp_timeline_fini(&line);
+    timeline_fini(&line);
     schedule_fini(&s[0]), schedule_fini(&s[1]);
 }
 

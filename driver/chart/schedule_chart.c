@@ -43,8 +43,8 @@ enum status schedule_chart_make(struct schedule_chart *c) {
     TRY(make_stages(c));
     TRY(pp_timeline_make(c->stages, c->n_stages, c->send_depth, &c->times, &c->timeline));
     c->work = c->stages[0].n_microbatches * (c->time.f + c->time.bi + c->time.w);
-    c->idle = pp_timeline_idle(&c->timeline, c->stages, 0);
-    c->bubble = pp_timeline_bubble(&c->timeline, c->stages);
+    c->idle = timeline_idle(&c->timeline, c->stages, 0);
+    c->bubble = timeline_bubble(&c->timeline, c->stages);
     return OK;
 }
 
@@ -52,7 +52,7 @@ void schedule_chart_fini(struct schedule_chart *c) {
     for (int i = 0; c->stages && i < c->n_stages; i++) schedule_fini(&c->stages[i]);
     free(c->stages);
     c->stages = NULL;
-    pp_timeline_fini(&c->timeline);
+    timeline_fini(&c->timeline);
 }
 
 void schedule_chart_title(const struct schedule_chart *c, FILE *f) {

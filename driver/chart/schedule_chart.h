@@ -20,7 +20,7 @@ struct schedule_chart {
     /* what follows */
     int send_depth;
     struct schedule *stages;
-    struct pp_timeline timeline;
+    struct timeline timeline;
     struct pp_times times;                   /* of one action */
     /* Of a stage; all stages have the same work, so all idle the same in a step. bubble: from a stage's own first
      * action to its last. */

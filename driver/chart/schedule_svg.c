@@ -67,7 +67,8 @@ static void number(const struct canvas *v, double x, double y, double width, dou
             y + height / 2 + 4, fill, n);
 }
 
-static void draw_action(const struct canvas *v, int stage, const struct action *a, struct pp_span span, bool titled) {
+static void draw_action(const struct canvas *v, int stage, const struct action *a, struct timeline_span span,
+                        bool titled) {
     double x = x_of(v, span.start), y = y_of(v, stage), width = (span.end - span.start) * v->scale;
     box(v, x, y + 1, width, v->row - 2, colour(v, a->kind, a->chunk));
     if (titled)

@@ -56,7 +56,7 @@ static char letter(const struct schedule_chart *c, const struct action *a) {
 
 /* "F12-----" from its first to its last column, with a blank after it where there is room for one. */
 static void draw_action(const struct schedule_chart *c, const struct grid *g, const struct action *a,
-                        struct pp_span span, char *row) {
+                        struct timeline_span span, char *row) {
     int from = (int)round(span.start / g->unit) * g->cell, end = (int)round(span.end / g->unit) * g->cell;
     char label[16];
     int n = snprintf(label, sizeof label, "%c%d", letter(c, a), a->microbatch);

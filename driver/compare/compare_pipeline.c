@@ -31,14 +31,14 @@ static enum status make_predicted(const struct compare_row *row, struct schedule
 /* ---- as it was ---- */
 
 /* The spans of a step's forwards and backwards, in seconds of rank 0's clock; false when one is missing. */
-static bool take_spans(const struct trace_rank *r, int64_t step, const struct schedule *s, struct pp_span *span) {
+static bool take_spans(const struct trace_rank *r, int64_t step, const struct schedule *s, struct timeline_span *span) {
     int wanted = 0, found = 0;
     for (int i = 0; i < s->n; i++) wanted += action_is_compute(s->actions[i].kind);
     for (int i = 0; i < r->n_spans; i++) {
         const struct span *x = &r->spans[i];
         if (x->kind != SPAN_ACTION || x->step != step || !action_is_compute((enum action_kind)x->what)) continue;
         if (x->action < 0 || x->action >= s->n || s->actions[x->action].kind != (enum action_kind)x->what) return false;
-        span[x->action] = (struct pp_span){x->start_s, x->end_s};
+        span[x->action] = (struct timeline_span){x->start_s, x->end_s};
         found++;
     }
     return found == wanted;
@@ -59,15 +59,15 @@ static void count_from_zero(struct schedule_chart *c) {
     for (int stage = 0; stage < c->n_stages; stage++)
         for (int i = 0; i < c->stages[stage].n; i++) {
             if (!action_is_compute(c->stages[stage].actions[i].kind)) continue;
-            struct pp_span *x = &c->timeline.span[stage][i];
+            struct timeline_span *x = &c->timeline.span[stage][i];
             first = fmin(first, x->start);
             last = fmax(last, x->end);
             work += x->end - x->start;
         }
     for (int stage = 0; stage < c->n_stages; stage++)
         for (int i = 0; i < c->stages[stage].n; i++) {
-            struct pp_span *x = &c->timeline.span[stage][i];
-            *x = (struct pp_span){1e3 * (x->start - first), 1e3 * (x->end - first)};
+            struct timeline_span *x = &c->timeline.span[stage][i];
+            *x = (struct timeline_span){1e3 * (x->start - first), 1e3 * (x->end - first)};
         }
     c->timeline.makespan = 1e3 * (last - first);
     c->work = 1e3 * work / c->n_stages;

@@ -28,7 +28,7 @@ static enum status look_for_questions(const char *path) {
 
 static enum status play(const struct pp_table *t, struct played *out) {
     struct schedule stage[P] = {{0}};
-    struct pp_timeline line;
+    struct timeline line;
     const struct pp_shape x = pp_shape_of(&t->row, P, t->n_chunks, M);
     const struct pp_times times = pp_times_of(&t->row, &x, &(struct pp_work){1, 1, 1}, 0);
     pp_schedules_make(&t->row, &x, stage);
@@ -39,7 +39,7 @@ static enum status play(const struct pp_table *t, struct played *out) {
         if (peak > out->peak) out->peak = peak;
         schedule_fini(&stage[i]);
     }
-    pp_timeline_fini(&line);
+    timeline_fini(&line);
     return status;
 }
 

@@ -81,7 +81,7 @@ static int most_held(const struct schedule *s) {
 }
 
 /* As `trivium schedule` draws its own. */
-static void draw(struct table *t, const struct pp_timeline *line, const struct pp_times *times) {
+static void draw(struct table *t, const struct timeline *line, const struct pp_times *times) {
     struct schedule_chart chart = {.row = t->of->split ? &pp_zb_h1 : &pp_1f1b, .n_stages = t->of->p, .n_chunks = 1,
                                    .n_microbatches = M, .times = *times, .stages = t->stage, .timeline = *line};
     schedule_chart_text(&chart, stderr);
@@ -104,13 +104,13 @@ static const char *too_much(const struct table *t, int puzzle, double time, bool
 
 static void check(int puzzle, bool fast, bool small) {
     struct table t;
-    struct pp_timeline line = {0};
+    struct timeline line = {0};
     enum status status = table_init(&t, puzzle);
     const struct pp_times times = {{[TAPE_F] = t.of->F, [TAPE_B] = t.of->B, [TAPE_W] = t.of->W}, 0};
     if (status == OK) status = pp_timeline_make(t.stage, t.of->p, M, &times, &line);
     const char *wrong = status == OK ? too_much(&t, puzzle, line.makespan, fast, small) : "";
     if (*wrong) draw(&t, &line, &times);
-    pp_timeline_fini(&line);
+    timeline_fini(&line);
     table_fini(&t);
     assert_ok(status);
     if (*wrong) fail_msg("%s", wrong);

@@ -12,7 +12,7 @@
  * What breaks: a run that hangs.
  *
  * Source: Kahn 1974, "The semantics of a simple language for parallel programming". */
-#include "pp/pp_timeline.h"
+#include "lib/program/timeline.h"
 
 #include "lib/base/grow.h"
 #include <stdio.h>
@@ -24,8 +24,9 @@ struct wire { struct message *messages; int n_sent, n_received; };
 struct simulation {
     const struct schedule *stages;
     int n_stages, depth;
-    const struct pp_times *times;
-    struct pp_timeline *line;
+    action_time *time;
+    const void *times;                 /* whose function that is */
+    struct timeline *line;
     /* wires by channel, then those from the stage itself */
     struct stage_state { int done; double clock; struct wire in[2 * N_CHANNELS]; } *state;
 };
@@ -35,7 +36,7 @@ enum progress { WAITS, MOVED, BROKEN };
 static bool is_backward(enum action_kind k) { return k == SEND_B || k == RECV_B; }
 static double later(double a, double b) { return a > b ? a : b; }
 
-const char *pp_action_text(const struct action *a) {
+const char *action_text(const struct action *a) {
     static char texts[2][64];
     static int turn;
     char *text = texts[turn ^= 1];
@@ -56,42 +57,42 @@ static struct action reader_of(const struct simulation *s, int stage, const stru
                      send->microbatch);
 }
 
-static enum progress send(struct simulation *s, int stage, const struct action *a, struct pp_span *span) {
+static enum progress send(struct simulation *s, int stage, const struct action *a, struct timeline_span *span) {
     struct wire *w = wire_of(s, stage, a, true);
     if (w->n_sent - w->n_received >= s->depth) return WAITS;
     if (w->n_sent >= s->depth) span->end = later(span->end, w->messages[w->n_sent - s->depth].received);
     w->messages = table_grow(w->messages, w->n_sent, sizeof *w->messages);
-    w->messages[w->n_sent++] = (struct message){reader_of(s, stage, a), span->end + s->times->transfer, 0};
+    w->messages[w->n_sent++] = (struct message){reader_of(s, stage, a), span->end + s->time(s->times, stage, a), 0};
     return MOVED;
 }
 
-static enum progress receive(struct simulation *s, int stage, const struct action *a, struct pp_span *span) {
+static enum progress receive(struct simulation *s, int stage, const struct action *a, struct timeline_span *span) {
     struct wire *w = wire_of(s, stage, a, false);
     if (w->n_received == w->n_sent) return WAITS;
     struct message *m = &w->messages[w->n_received++];
     if (m->read_by.chunk != a->chunk || m->read_by.microbatch != a->microbatch) {
         FAIL(E_INTERNAL, "stage %d, action %d: %s meets the message for %s", stage, s->state[stage].done,
-             pp_action_text(a), pp_action_text(&m->read_by));
+             action_text(a), action_text(&m->read_by));
         return BROKEN;
     }
     span->end = m->received = later(span->end, m->arrives);
     return MOVED;
 }
 
-static enum progress transfer(struct simulation *s, int stage, const struct action *a, struct pp_span *span) {
+static enum progress transfer(struct simulation *s, int stage, const struct action *a, struct timeline_span *span) {
     if (schedule_hop(&s->stages[stage], a).rank >= 0)
         return a->kind == SEND_F || a->kind == SEND_B ? send(s, stage, a, span) : receive(s, stage, a, span);
     FAIL(E_INTERNAL, "stage %d, action %d: %s goes beyond the end of the pipeline", stage, s->state[stage].done,
-         pp_action_text(a));
+         action_text(a));
     return BROKEN;
 }
 
 static enum progress advance(struct simulation *s, int stage) {
     struct stage_state *me = &s->state[stage];
     const struct action *a = &s->stages[stage].actions[me->done];
-    struct pp_span span = {me->clock, me->clock};
+    struct timeline_span span = {me->clock, me->clock};
     enum progress p = MOVED;
-    if (action_is_compute(a->kind)) span.end += s->times->tape[a->kind];
+    if (action_is_compute(a->kind)) span.end += s->time(s->times, stage, a);
     else p = transfer(s, stage, a, &span);
     if (p != MOVED) return p;
     me->clock = span.end;
@@ -120,13 +121,13 @@ static enum status refuse_deadlock(const struct simulation *s, int stage) {
     int other = schedule_hop(&s->stages[stage], a).rank;
     return FAIL(E_INTERNAL,
                 "stage %d, action %d: %s waits forever for stage %d, which %s (%d staging buffer%s a direction)", stage,
-                s->state[stage].done, pp_action_text(a), other, sends ? "does not receive" : "does not send", s->depth,
+                s->state[stage].done, action_text(a), other, sends ? "does not receive" : "does not send", s->depth,
                 s->depth == 1 ? "" : "s");
 }
 
 static enum status refuse_leftover(const struct simulation *s, int stage, const struct wire *w) {
     return FAIL(E_INTERNAL, "stage %d, action %d (its end): the message for %s is left over", stage, s->stages[stage].n,
-                pp_action_text(&w->messages[w->n_received].read_by));
+                action_text(&w->messages[w->n_received].read_by));
 }
 
 static enum status judge_end(struct simulation *s) {
@@ -150,11 +151,11 @@ static bool allocate(struct simulation *s) {
     return ok;
 }
 
-enum status pp_timeline_make(const struct schedule *stages, int n_stages, int depth, const struct pp_times *times,
-                             struct pp_timeline *out) {
-    struct simulation s = {.stages = stages, .n_stages = n_stages, .depth = depth, .times = times, .line = out};
+enum status timeline_make(const struct schedule *stages, int n_stages, int depth, action_time *time, const void *self,
+                          struct timeline *out) {
+    struct simulation s = {stages, n_stages, depth, time, self, out, NULL};
     enum status status = OK;
-    *out = (struct pp_timeline){.n_stages = n_stages};
+    *out = (struct timeline){.n_stages = n_stages};
     if (!allocate(&s)) status = FAIL(E_MEMORY, "no memory for the timeline of %d stages", n_stages);
     else if (take_turns(&s) == BROKEN) status = E_INTERNAL;          /* FAIL has set the message */
     else status = judge_end(&s);
@@ -164,18 +165,18 @@ enum status pp_timeline_make(const struct schedule *stages, int n_stages, int de
     return status;
 }
 
-void pp_timeline_fini(struct pp_timeline *t) {
+void timeline_fini(struct timeline *t) {
     for (int i = 0; t->span && i < t->n_stages; i++) free(t->span[i]);
     free(t->span);
-    *t = (struct pp_timeline){0};
+    *t = (struct timeline){0};
 }
 
 /* ---- what is read off it ---- */
 struct stretch { double first, last, busy; };
-static struct stretch stretch_of(const struct pp_timeline *t, const struct schedule *s, int stage) {
+static struct stretch stretch_of(const struct timeline *t, const struct schedule *s, int stage) {
     struct stretch x = {t->makespan, 0, 0};
     for (int i = 0; i < s->n; i++) {
-        struct pp_span span = t->span[stage][i];
+        struct timeline_span span = t->span[stage][i];
         if (!action_is_compute(s->actions[i].kind)) continue;
         x.busy += span.end - span.start;
         if (span.start < x.first) x.first = span.start;
@@ -184,11 +185,11 @@ static struct stretch stretch_of(const struct pp_timeline *t, const struct sched
     return x;
 }
 
-double pp_timeline_idle(const struct pp_timeline *t, const struct schedule *stages, int stage) {
+double timeline_idle(const struct timeline *t, const struct schedule *stages, int stage) {
     return t->makespan - stretch_of(t, &stages[stage], stage).busy;
 }
 
-double pp_timeline_bubble(const struct pp_timeline *t, const struct schedule *stages) {
+double timeline_bubble(const struct timeline *t, const struct schedule *stages) {
     double most = 0;
     for (int i = 0; i < t->n_stages; i++) {
         struct stretch x = stretch_of(t, &stages[i], i);
