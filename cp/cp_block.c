@@ -53,7 +53,7 @@ struct cp_blocks cp_blocks_of(const struct call *call, int n, int n_sums) {
 static int64_t reals_of(const struct cp_blocks *x, int64_t Tq, int64_t Tk, bool backward) {
     struct attention_pair p = x->pair;
     p.Tq = Tq, p.Tk = Tk;
-    return x->k->reals(&p, backward);
+    return attention_pair_reals(x->call->on, op_dtype(x->call), &p, backward);
 }
 
 /* The most that a thread needs for one of the three kinds of meetings. */

@@ -1,4 +1,5 @@
 #include "lib/ops/attention/attention.h"
+#include "lib/base/integer.h"
 #include "lib/ops/attention/attention_cudnn.h"
 #include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/cost.h"
@@ -103,7 +104,7 @@ int attention_threads(const struct call *call) {
 
 static int64_t blocked_reals(const struct call *call, enum row_kind kind) {
     const struct attention_pair pair = attention_pair_of(call);
-    return attention_pair_kernels(DEVICE_CPU, op_dtype(call))->reals(&pair, kind == ROW_BACKWARD_INPUT);
+    return attention_pair_reals(DEVICE_CPU, op_dtype(call), &pair, kind == ROW_BACKWARD_INPUT);
 }
 
 /* Forward: a row of the mask, a row of p. Backward: a row of dp, a row of the mask; dk and dv of the sequence, a row of
@@ -173,6 +174,19 @@ const struct attention_pair_kernels *attention_pair_kernels(enum device_kind dev
         [DEVICE_CPU] = EVERY(cpu), WITH_CUDA([DEVICE_CUDA] = EVERY(cuda))};
     const struct attention_pair_kernels *k = &kernels[device][d];
     return k->forward ? k : NULL;
+}
+
+/* On a GPU delta, for our own kernels, or cuDNN's workspace. */
+extern attention_pair_counter attention_pair_reals_cpu_fp64, attention_pair_reals_cpu_fp32,
+    attention_pair_reals_cpu_bf16, attention_pair_reals_cpu_fp16;
+int64_t attention_pair_reals(enum device_kind device, enum dtype d, const struct attention_pair *p, bool backward) {
+    static attention_pair_counter *const of_cpu[N_DTYPES] = {
+        [FP64] = attention_pair_reals_cpu_fp64, [FP32] = attention_pair_reals_cpu_fp32,
+        [BF16] = attention_pair_reals_cpu_bf16, [FP16] = attention_pair_reals_cpu_fp16};
+    int64_t own = backward ? p->B * p->H * p->Tq : 0, cudnn = 0;
+    if (device == DEVICE_CPU) return of_cpu[d](p, backward);
+    WITH_CUDA(cudnn = ceil_div(attention_cudnn_work(p, backward), (int64_t)dtype_size(dtype_accumulator(d)));)
+    return max64(own, cudnn);
 }
 
 /* Query, key or value (part 0, 1, 2) in one tensor (B,T,3,H,D), or in two. */

@@ -21,7 +21,7 @@
 #include "lib/ops/vector.h"
 
 attention_pair_kernel CPU(attention_pair_forward), CPU(attention_pair_backward);
-attention_pair_reals CPU(attention_pair_reals);
+attention_pair_counter CPU(attention_pair_reals);
 
 /* ---- tiles in scratch: dense, in real ---- */
 

@@ -11,7 +11,6 @@
 extern "C" {
 kernel CUDA(attention_blocked_forward), CUDA(attention_blocked_backward_input);
 attention_pair_kernel CUDA(attention_pair_forward), CUDA(attention_pair_backward);
-attention_pair_reals CUDA(attention_pair_reals);
 }
 
 enum { THREADS = 256 };
@@ -54,11 +53,6 @@ static enum status make_delta(const struct attention *a, real *delta) {
 }
 
 /* ---- a pair; scratch: delta of our own kernels, or cuDNN's workspace ---- */
-
-int64_t CUDA(attention_pair_reals)(const struct attention_pair *p, bool backward) {
-    int64_t own = backward ? p->B * p->H * p->Tq : 0;
-    return max64(own, ceil_div(attention_cudnn_work(p, backward), (int64_t)sizeof(real)));
-}
 
 enum status CUDA(attention_pair_forward)(const struct attention_pair *p) {
     bool by_cudnn;

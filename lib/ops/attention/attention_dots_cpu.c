@@ -18,7 +18,7 @@
 #include "lib/ops/gemm/tile_dot.h"
 
 attention_pair_kernel CPU(attention_pair_forward), CPU(attention_pair_backward);
-attention_pair_reals CPU(attention_pair_reals);
+attention_pair_counter CPU(attention_pair_reals);
 
 static int64_t half(int64_t n) { return (n + 1) / 2; }
 

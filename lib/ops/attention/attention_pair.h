@@ -46,7 +46,7 @@ struct attention_pair {
 /* Kernels of a device for an element type. On a GPU they are queued: @errors E_DEVICE, all of them. */
 typedef enum status attention_pair_kernel(const struct attention_pair *);
 /** Scratch of a thread, for the pair's sizes. */
-typedef int64_t attention_pair_reals(const struct attention_pair *, bool backward);
+typedef int64_t attention_pair_counter(const struct attention_pair *, bool backward);
 
 /* Several pairs of the same queries: sums of y and lse as reals, dense (B,T,H,D) and (B,H,T); and what one pair found,
  * for queries from `first` on, where they lie in the same order: y as elements. */
@@ -73,23 +73,23 @@ typedef enum status attention_unpack_kernel(const struct attention_copy *, bool 
 struct attention_pair_kernels {
     attention_pair_kernel *forward;          /* y and lse of the pair */
     attention_pair_kernel *backward;         /* dq, dk, dv of the pair, from lse and y over all keys */
-    attention_pair_reals *reals;
     attention_merge_kernel *merge_begin;     /* no pair yet */
     attention_merge_kernel *merge;           /* one more pair */
     attention_merge_end_kernel *merge_end;   /* all pairs: y (B,T,H,D) elements, lse (B,H,T) reals */
     attention_pack_kernel *pack;             /* dense (B,T,width) = vectors */
     attention_unpack_kernel *unpack;         /* vectors of elements = or += dense reals */
 };
+/** Scratch of a pair, in reals, for each thread; also for a device that this build has no kernels for. */
+int64_t attention_pair_reals(enum device_kind, enum dtype, const struct attention_pair *, bool backward);
 /** @return NULL: this build has none for the device */
 const struct attention_pair_kernels *attention_pair_kernels(enum device_kind, enum dtype);
 
 #define ATTENTION_PAIR_KERNELS_OF(suffix)                                                                              \
-    {attention_pair_forward_##suffix, attention_pair_backward_##suffix, attention_pair_reals_##suffix,                 \
+    {attention_pair_forward_##suffix, attention_pair_backward_##suffix,                                                \
      attention_merge_begin_##suffix, attention_merge_##suffix, attention_merge_end_##suffix, attention_pack_##suffix,  \
      attention_unpack_##suffix}
 #define DECLARE_ATTENTION_PAIR_KERNELS_OF(suffix)                                                                      \
     attention_pair_kernel attention_pair_forward_##suffix, attention_pair_backward_##suffix;                           \
-    attention_pair_reals attention_pair_reals_##suffix;                                                                \
     attention_merge_kernel attention_merge_begin_##suffix, attention_merge_##suffix;                                   \
     attention_merge_end_kernel attention_merge_end_##suffix;                                                           \
     attention_pack_kernel attention_pack_##suffix;                                                                     \
