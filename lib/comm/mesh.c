@@ -155,6 +155,18 @@ int mesh_index(enum mesh_axis axis, const struct mesh_place *p) {
     return group_of(axis, p).index;
 }
 
+int mesh_stride(enum mesh_axis axis, const struct mesh_place *p) {
+    struct mesh_place a = *p, b = *p;
+    if (mesh_size(axis, p) == 1) return 1;
+    if (AXES[axis].first_stage) {
+        a.rank.pp = AXES[axis].first_stage(p), b.rank.pp = p->n.pp - 1 - a.rank.pp;
+        return mesh_rank_of(&b) - mesh_rank_of(&a);
+    }
+    struct group_of g = group_of(axis, p);
+    int apart = AXES[axis].part == ONE_OF_EACH ? n_along(axis, p) / g.size : 1;
+    return rank_along(axis, a, g.first + apart) - rank_along(axis, a, g.first);
+}
+
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) {
     int colour = mesh_colour(axis, p);
     return colour < 0 || colour == mesh_rank_of(p);

@@ -113,6 +113,20 @@ static void test_groups_of_experts(void **state) {
     assert_int_equal(mesh_colour(AXIS_EDP, &p), 3);
 }
 
+/* Neighbors of a group are as far apart as there are ranks inside. */
+static void test_strides_of_groups(void **state) {
+    (void)state;
+    const struct mesh_sizes sizes = {.tp = 2, .cp = 4, .dp = 4, .pp = 4, .cp_heads = 2, .ep = 4};
+    const struct mesh_place p = mesh_place_of(&sizes, 11), last = mesh_place_of(&sizes, 127);
+    static const struct { enum mesh_axis axis; int stride; } EXPECTED[] = {
+        {AXIS_SELF, 1}, {AXIS_TP, 1}, {AXIS_CP_HEADS, 2}, {AXIS_CP, 4}, {AXIS_DP, 2}, {AXIS_EP, 2}, {AXIS_EDP, 8},
+        {AXIS_PP, 32}, {AXIS_TIE, 96}, {AXIS_MESH, 1}};
+    for (size_t i = 0; i < sizeof EXPECTED / sizeof *EXPECTED; i++)
+        assert_int_equal(mesh_stride(EXPECTED[i].axis, &p), EXPECTED[i].stride);
+    assert_int_equal(mesh_stride(AXIS_TIE, &last), 96);
+    assert_int_equal(mesh_stride(AXIS_MIRROR, &p), 96);
+}
+
 /* ---- who sums, who counts ---- */
 enum { DP = 1 << AXIS_DP, EP = 1 << AXIS_EP, EDP = 1 << AXIS_EDP, TP = 1 << AXIS_TP };
 
@@ -190,7 +204,7 @@ static void test_too_large_a_layout_is_refused(void **state) {
 }
 
 TESTS(unit_test(test_coordinates_are_a_bijection), unit_test(test_tp_is_innermost),
-      unit_test(test_groups_of_every_layout), unit_test(test_groups_of_experts),
+      unit_test(test_groups_of_every_layout), unit_test(test_groups_of_experts), unit_test(test_strides_of_groups),
       unit_test(test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas),
       unit_test(test_each_expert_is_counted_by_one_rank), unit_test(test_identity_names_the_place),
       unit_test(test_texts_leave_out_what_is_one), unit_test(test_too_large_a_layout_is_refused))
