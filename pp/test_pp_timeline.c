@@ -119,6 +119,60 @@ static void test_messages_take_their_time(void **state) {
     table_fini(&t);
 }
 
+/* ---- stages that are not alike, and wires ---- */
+struct unequal { int forward[MAX_P], wire; };
+static double time_of_unequal(const void *self, int stage, const struct action *a) {
+    const struct unequal *u = self;
+    return a->kind == ACTION_F ? u->forward[stage] : a->kind == ACTION_B ? 2 * u->forward[stage] : u->wire;
+}
+static double makespan_of(const struct table *t, const struct unequal *u) {
+    struct timeline line;
+    assert_ok(timeline_make(t->stage, t->p, INT_MAX, time_of_unequal, u, &line));
+    double makespan = line.makespan;
+    timeline_fini(&line);
+    return makespan;
+}
+
+/* 1F1B, backward twice as long as forward: T = m max S + (sum S - max S) if the last stage is the longest. If another
+ * is, its forwards ahead may hide a part of the second term: it takes at most that, and at least m max S. */
+static void test_1f1b_of_unequal_stages_is_its_closed_form(void **state) {
+    (void)state;
+    uint32_t seed = 1;
+    for (int trial = 0; trial < 400; trial++) {
+        struct table t;
+        struct unequal u = {.wire = 0};
+        int p = 2 + trial % 7, m = 1 + trial % 23, most = 0, sum = 0;
+        if (m < p) m += p;
+        for (int i = 0; i < p; i++) {
+            seed = seed * 1664525 + 1013904223;
+            u.forward[i] = 1 + (int)(seed >> 16) % 50;
+            sum += 3 * u.forward[i], most = 3 * u.forward[i] > most ? 3 * u.forward[i] : most;
+        }
+        table_init(&t, &pp_1f1b, p, 1, m);
+        double ends = makespan_of(&t, &u), longest = m * most + sum - most;
+        require(ends >= m * most && ends <= longest, &t, -1, "unequal stages: beyond the bounds");
+        if (3 * u.forward[p - 1] == most) require(ends == longest, &t, -1, "unequal stages: not the closed form");
+        table_fini(&t);
+    }
+}
+
+/* Equal stages, a wire of x: m S + (p-1) S + [2(p-1)(1 + m/p) - 2] x, m a multiple of p. Source: Qi et al. 2023, "Zero
+ * Bubble Pipeline Parallelism", table of appendix. */
+static void test_1f1b_with_wires_is_its_closed_form(void **state) {
+    (void)state;
+    for (int p = 2; p <= 8; p++)
+        for (int k = 1; k <= 4; k++) {
+            struct table t;
+            struct unequal u = {.wire = 3};
+            int m = k * p;
+            for (int i = 0; i < p; i++) u.forward[i] = 100;
+            table_init(&t, &pp_1f1b, p, 1, m);
+            double wires = (2 * (p - 1) * (1 + k) - 2) * 3;
+            require(makespan_of(&t, &u) == (m + p - 1) * 300 + wires, &t, -1, "wires: not the closed form");
+            table_fini(&t);
+        }
+}
+
 /* The receiver computes for 5 between its receives: with one buffer the second send waits until 5, with two never. */
 static void test_a_full_buffer_holds_the_sender(void **state) {
     (void)state;
@@ -162,4 +216,5 @@ static void test_timeline_refuses_what_never_ends(void **state) {
 
 TESTS(unit_test(test_gpipe_and_1f1b_are_their_closed_forms), unit_test(test_interleaved_is_its_closed_form),
       unit_test(test_timeline_of_two_stages), unit_test(test_messages_take_their_time),
+      unit_test(test_1f1b_of_unequal_stages_is_its_closed_form), unit_test(test_1f1b_with_wires_is_its_closed_form),
       unit_test(test_a_full_buffer_holds_the_sender), unit_test(test_timeline_refuses_what_never_ends))

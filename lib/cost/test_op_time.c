@@ -6,6 +6,7 @@
 static struct cluster gpu(void) {
     struct cluster c;
     assert_ok(cluster_read("dgx-a100", &c));
+    c.product_part = 0.79, c.stream_part = 0.672;                    /* what is fitted may change */
     return c;
 }
 static struct cost product_of(int64_t m, int64_t n, int64_t k, int64_t batch, double bytes) {

@@ -28,16 +28,14 @@ static double tree(const struct level *l, double S, double i, double pieces) {
     return S / (0.9 * l->bytes_per_s) + 2 * log2(i) * pieces * l->alpha_s;
 }
 
-/* n: ranks of the whole group; network: the outermost level that it crosses, and beyond a node. */
+/* n: ranks of the whole group; outermost: of the levels that it crosses. */
 static double at_level(enum comm_op op, const struct level *l, double S, double i, double n, double pieces,
-                       bool network) {
-    double c = op == COMM_ALL_REDUCE ? 2 : 1;
+                       bool outermost) {
     if (i <= 1) return 0;
     if (op == COMM_BROADCAST || op == COMM_REDUCE) return S / l->bytes_per_s + log2(i) * pieces * l->alpha_s;
     if (op == COMM_BARRIER) return 2 * log2(i) * l->alpha_s;
-    if (!network) return c * ring(l, S, i, (i - 1) * pieces);
-    if (op == COMM_ALL_REDUCE) return c * fmin(ring(l, S, i, (i - 1) * pieces), tree(l, S, i, pieces));
-    return ring(l, S, i, (n - 1) * pieces);
+    if (op == COMM_ALL_REDUCE) return 2 * fmin(ring(l, S, i, (i - 1) * pieces), tree(l, S, i, pieces));
+    return ring(l, S, i, outermost ? (n - 1) * pieces : 0);
 }
 
 static double all_to_all(const struct cluster *c, double S, int64_t n, int64_t stride, double pieces) {
@@ -65,7 +63,7 @@ double wire_seconds(const struct cluster *c, enum comm_op op, double bytes, int6
     }
     for (int l = 0; l < c->n_levels && left > 1; l++) {
         int64_t i = inside(&c->level[l], left, stride);
-        seconds += at_level(op, &c->level[l], S, (double)i, (double)n, (double)pieces, l > 0 && i == left);
+        seconds += at_level(op, &c->level[l], S, (double)i, (double)n, (double)pieces, i == left);
         S /= (double)i, left /= i, stride *= i;
     }
     return seconds;

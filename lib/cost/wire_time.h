@@ -5,10 +5,11 @@
  * share S/i with those of other nodes, all i at once, each over its own link; and so on outwards.
  *
  *   at a level, i ranks, bytes S, c = 2 for all_reduce (scatter, then gather), else 1:
- *     ring   c [(i-1)/i S/bw + (i-1) a]              inside, and of gather and scatter
- *     tree   c [S / (0.9 bw) + 2 log2(i) a]          all_reduce at the outermost level: the better of the two
+ *     ring   c [(i-1)/i S/bw + (i-1) a]
+ *     tree   c [S / (0.9 bw) + 2 log2(i) a]          all_reduce: the better of the two
  *
- *   gather and scatter, outermost: every rank of the group is a step, not every node: (n-1) a
+ *   gather and scatter: every rank of the group is a step, whose time is that of the outermost level: (n-1) a there,
+ *                   and no a inside
  *   all_to_all      of the n-1 others, so many are beyond each level: max over levels of S beyond/n / bw, and (n-1) a
  *   send            S/bw + a of the outermost level that the group crosses: its slowest link
  *   broadcast       S/bw + log2(i) a at each level
