@@ -4,6 +4,7 @@
 #include "driver/data_tool.h"
 #include "driver/generate.h"
 #include "driver/launch_restart.h"
+#include "driver/plan.h"
 #include "driver/preflight.h"
 #include "driver/schedule.h"
 #include "driver/show.h"
@@ -29,6 +30,8 @@ static const struct command COMMANDS[] = {
     {"preflight", preflight_main, true,
      "under launch, before a long job: who is where, what differs, how fast are network and disk"},
     {"show", show_main, true, "show program|memory|mesh|options: what a run would do and need, without running it"},
+    {"plan", plan_main, true,
+     "plan --cluster NAME: what a step of a layout would take on a cluster that need not be at hand"},
     {"generate", generate_main, true,
      "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
     {"checkpoint", checkpoint_main, true,

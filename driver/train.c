@@ -33,20 +33,16 @@
 #include <time.h>
 
 /* ---- before the first step ---- */
-static enum dtype dtype_of_products(const struct plan *p) {
-    return p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
-}
-
 static double peak_of_cpu(const struct plan *p, int threads) {
     double wanted = (double)threads * comm_local_size();
-    return peak_flops_per_core(dtype_of_products(p)) * fmin(comm_local_cores(), wanted);
+    return peak_flops_per_core(plan_product_dtype(p)) * fmin(comm_local_cores(), wanted);
 }
 
 /* Ranks that share a GPU share its peak. */
 static double peak_of_gpus(const struct training *t) {
     const struct plan *p = &t->setup.plan;
     double gpus = fmin(device_cuda_count(), comm_local_size());
-    double peak = peak_flops_of_gpu(t->run.device->name, dtype_of_products(p));
+    double peak = peak_flops_of_gpu(t->run.device->name, plan_product_dtype(p));
     if (peak == 0) log_warn("the peak of %s is unknown, so mfu is too; give peak-tflops", t->run.device->name);
     return peak * gpus;
 }
@@ -77,7 +73,7 @@ static enum status find_memory(struct training *t) {
 
 static const char *attention_of(const struct plan *p) {
     if (p->attention != ATTENTION_BLOCKED) return "materialised";
-    return attention_core_text((enum attention_core)p->attention_core, dtype_of_products(p), p->seq,
+    return attention_core_text((enum attention_core)p->attention_core, plan_product_dtype(p), p->seq,
                                p->hidden / p->heads, p->dropout);
 }
 

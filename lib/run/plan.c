@@ -191,6 +191,9 @@ static const struct option OPTIONS[] = {
 const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
 
 enum dtype plan_dtype(const struct plan *p) { return p->precision == PRECISION_FP64 ? FP64 : FP32; }
+enum dtype plan_product_dtype(const struct plan *p) {
+    return p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
+}
 
 int64_t plan_vocab_rows(const struct plan *p, int64_t parts) {
     int64_t rows = ceil_div(p->vocab, parts);

@@ -125,6 +125,8 @@ static inline int64_t plan_moe_group(const struct plan *p) {
 
 /** What the model is built in: fp64 for fp64, else fp32 (mixed_precision/ narrows it when it rewrites). */
 enum dtype plan_dtype(const struct plan *);
+/** What products are multiplied in. */
+enum dtype plan_product_dtype(const struct plan *);
 
 /** Rows of the vocabulary that each of `parts` ranks has. What they have beyond the vocabulary is padding: zero,
  *  never trained, never saved. On CUDA a multiple of 64, so that rows of logits start at multiples of 16 bytes:

@@ -1,0 +1,292 @@
+#include "planner/price.h"
+
+#include "lib/cost/op_time.h"
+#include "lib/cost/wire_time.h"
+#include "lib/ops/cost.h"
+#include "lib/program/timeline.h"
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *price_phase_name(enum price_phase p) {
+    static const char *const NAMES[N_PRICE_PHASES] = {"products", "memory", "replay", "tp", "cp", "ep", "bubble", "pp",
+                                                      "dp", "gather", "optim"};
+    return (unsigned)p < N_PRICE_PHASES ? NAMES[p] : "?";
+}
+
+/* One stage of the pipeline, compiled, and its seconds; or like another, but for its schedule. */
+struct chunk_price { double tape[N_TAPES], phase[N_TAPES][N_PRICE_PHASES]; };
+struct stage {
+    const struct stage *like;             /* that one; itself, if it is compiled */
+    struct schedule schedule;             /* of a stage that is not */
+    struct run run;
+    struct chunk_price *chunk;
+    double send_s;                        /* a message to a neighbor */
+    double busy_s, forward_s, phase_s[N_PRICE_PHASES];
+    double window_s;                      /* one microbatch's backward, all chunks */
+    double end_s[N_PRICE_PHASES];         /* beside the schedule */
+};
+
+/* ---- exchanges ---- */
+static double exchange_seconds(const struct cluster *c, const struct mesh_place *place, const struct exchange *x) {
+    double bytes = (double)x->count * (double)dtype_size(x->dtype);
+    int n = mesh_size(x->axis, place);
+    return wire_seconds(c, x->op, bytes, n, mesh_stride(x->axis, place), x->pieces ? x->pieces : 1);
+}
+
+static enum price_phase phase_of_axis(enum mesh_axis a) {
+    return a == AXIS_CP || a == AXIS_CP_HEADS ? PRICE_CP : a == AXIS_EP || a == AXIS_EDP ? PRICE_EP : PRICE_TP;
+}
+
+/* Of an exchange beside so much work: what is not hidden, and what it slows down. */
+static double beside(const struct cluster *c, double exchange, double work) {
+    return fmax(0, exchange - c->overlap_part * work) + c->overlap_slowdown * fmin(exchange, work);
+}
+
+/* ---- rows ---- */
+struct row_price { double own, exchange; enum price_phase phase, phase_of_exchange; bool message; };
+
+static struct row_price price_row(const struct cluster *c, const struct program *p, const struct row *r) {
+    const struct step *s = &p->steps[r->id];
+    struct call call = program_call(p, s);
+    struct cost cost = op_cost(&call, r->kind);
+    struct seconds own = op_seconds(c, op_dtype(&call), &cost, r->kind);
+    struct row_price out = {own.total, 0, own.compute >= own.memory ? PRICE_PRODUCTS : PRICE_MEMORY, PRICE_TP, false};
+    struct exchange x[MAX_EXCHANGES] = {{.axis = (enum mesh_axis)s->mesh_axis}, {.axis = (enum mesh_axis)s->mesh_axis}};
+    for (int i = 0, n = s->op->exchanges ? s->op->exchanges(&call, r->kind, x) : 0; i < n; i++) {
+        out.exchange += exchange_seconds(c, &p->place, &x[i]);
+        out.message |= x[i].op == COMM_SEND;
+        out.phase_of_exchange = phase_of_axis(x[i].axis);
+    }
+    if (r->kind == ROW_REPLAY) out.phase = out.phase_of_exchange = PRICE_REPLAY;
+    return out;
+}
+
+/* The rows one after another; what an asynchronous row has started is there at `ready` of its wait. */
+static enum status price_tape(const struct cluster *c, const struct program *p, const struct tape *t, double *total,
+                              double *phase) {
+    struct pending { double ready, exchange; enum price_phase phase; };
+    struct pending *pending = calloc((size_t)t->n + 1, sizeof *pending);
+    double clock = 0;
+    if (!pending) return FAIL(E_MEMORY, "no memory to price %d rows", t->n);
+    for (int i = 0; i < t->n; i++) {
+        const struct row *r = &t->rows[i];
+        double start = clock, waited = 0;
+        if (r->kind == ROW_WAIT) {
+            waited = fmax(0, pending[i].ready - clock);
+            waited += c->overlap_slowdown * fmax(0, pending[i].exchange - waited);
+            phase[pending[i].phase] += waited;
+            clock = start + waited;
+        }
+        if (!row_kind_is_step(r->kind)) continue;
+        struct row_price x = price_row(c, p, r);
+        phase[x.phase] += x.own;
+        clock += x.own;
+        if (r->wait >= 0) pending[r->wait] = (struct pending){clock + x.exchange, x.exchange, x.phase_of_exchange};
+        else waited = x.message ? beside(c, x.exchange, x.own) : x.exchange;
+        phase[x.phase_of_exchange] += waited;
+        clock += waited;
+    }
+    *total = clock;
+    free(pending);
+    return OK;
+}
+
+/* ---- a stage ---- */
+static int64_t actions_of(const struct schedule *s, enum tape_kind kind, int chunk) {
+    int64_t n = 0;
+    for (int i = 0; i < s->n; i++) n += (int)s->actions[i].kind == (int)kind && s->actions[i].chunk == chunk;
+    return n;
+}
+
+static enum status price_schedule(const struct cluster *c, struct stage *g) {
+    const struct run *r = &g->run;
+    g->chunk = calloc((size_t)r->program.n_chunks, sizeof *g->chunk);
+    if (!g->chunk) return FAIL(E_MEMORY, "no memory to price %d chunks", r->program.n_chunks);
+    for (int k = 0; k < r->program.n_chunks; k++)
+        for (int kind = 0; kind < N_TAPES; kind++) {
+            double n = (double)actions_of(&r->schedule, (enum tape_kind)kind, k), *seconds = &g->chunk[k].tape[kind];
+            TRY(price_tape(c, &r->program, &r->chunks[k].tapes[kind], seconds, g->chunk[k].phase[kind]));
+            if (n == 0) *seconds = 0;
+            g->busy_s += n * *seconds;
+            if (kind == TAPE_F) g->forward_s += n * *seconds;
+            for (int i = 0; i < N_PRICE_PHASES; i++) g->phase_s[i] += n * g->chunk[k].phase[kind][i];
+            if (kind != TAPE_F) g->window_s += *seconds;
+        }
+    return OK;
+}
+
+/* AdamW reads and writes a weight and two moments, and reads the gradient, which the norm has read before; where a copy
+ * in full precision is kept, the model's own weight is written, too. */
+static double update_bytes(const struct param *w) {
+    double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
+    return (double)w->own_n * (6 * state + 2 * gradient + (w->master ? (double)dtype_size(w->type.dtype) : 0));
+}
+
+static void price_end(const struct cluster *c, struct stage *g) {
+    const struct program *p = &g->run.program;
+    const struct bill *b = &g->run.bill;
+    double behind = 0, blocks = 0, bytes = 0;
+    for (int i = 0; i < b->n_exchanges; i++) {
+        const struct exchange *x = &b->exchanges[i];
+        double seconds = exchange_seconds(c, &p->place, x), times = x->times ? (double)x->times : 1;
+        if (x->when == BESIDE_BLOCKS) g->send_s = fmax(g->send_s, seconds);
+        if (x->when == BEHIND_BACKWARD) behind += times * seconds;
+        if (x->when == BEHIND_BLOCK) blocks += times * seconds;
+        if (x->when == AT_END) g->end_s[x->op == COMM_ALL_GATHER ? PRICE_GATHER : PRICE_OPTIM] += times * seconds;
+    }
+    g->end_s[PRICE_DP] = beside(c, behind, g->window_s);
+    g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s);
+    for (int i = 0; i < p->n_params; i++)
+        if (p->params[i].present && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
+    g->end_s[PRICE_OPTIM] += bytes / (c->memory_bytes_per_s * c->stream_part);
+}
+
+static double end_of(const struct stage *g) {
+    double sum = 0;
+    for (int i = 0; i < N_PRICE_PHASES; i++) sum += g->end_s[i];
+    return sum;
+}
+
+/* ---- all stages ---- */
+struct stages { struct stage *at; int n; double wire; };     /* wire: 1, or 0 where messages take no time */
+
+static int rank_of(const struct plan *p, int stage) {
+    return stage * (plan_ranks(p) / (p->mesh.pp ? (int)p->mesh.pp : 1));
+}
+
+static enum status compile_stage(const struct recipe *recipe, const struct plan *plan, struct stages *s, int i) {
+    if (s->at[i].like) return OK;
+    s->at[i].like = &s->at[i];
+    return run_compile(&s->at[i].run, recipe, plan, rank_of(plan, i), NULL, NULL);
+}
+
+static bool alike(const struct run *a, const struct run *b) {
+    return a->program.n_steps == b->program.n_steps && a->program.n_chunks == b->program.n_chunks &&
+           a->memory.bytes[ROLE_PARAM] == b->memory.bytes[ROLE_PARAM];
+}
+
+static enum status schedule_like(const struct run *r, const struct plan *plan, int rank, struct schedule *out) {
+    struct plan p = *plan;
+    plan_place(&p, rank);
+    for (int i = 0; i < r->n_active; i++)
+        if (r->active[i]->schedule) return r->active[i]->schedule(&p, out);
+    return schedule_accumulate(p.n_microbatches, out);
+}
+
+/* Where the second stage and the last but one are alike, so are all between, which need no more memory than these: a
+ * model's layers are the same, and stages have fewer of them the later they come, or as many. */
+static enum status compile_stages(const struct recipe *recipe, const struct plan *plan, struct stages *s, bool uneven) {
+    enum { ENDS = 4 };
+    const int ends[ENDS] = {0, s->n - 1, s->n > 1 ? 1 : 0, s->n > 1 ? s->n - 2 : 0};
+    for (int i = 0; i < ENDS; i++) TRY(compile_stage(recipe, plan, s, ends[i]));
+    bool same = !uneven && s->n > ENDS && alike(&s->at[1].run, &s->at[s->n - 2].run);
+    for (int i = 2; i < s->n - 2; i++) {
+        if (!same) TRY(compile_stage(recipe, plan, s, i));
+        if (s->at[i].like) continue;
+        s->at[i].like = &s->at[1];
+        TRY(schedule_like(&s->at[1].run, plan, rank_of(plan, i), &s->at[i].schedule));
+    }
+    return OK;
+}
+
+static enum status price_stages(const struct cluster *c, struct stages *s) {
+    for (int i = 0; i < s->n; i++) {
+        if (s->at[i].like != &s->at[i]) continue;
+        TRY(price_schedule(c, &s->at[i]));
+        price_end(c, &s->at[i]);
+    }
+    return OK;
+}
+
+static double time_of(const void *self, int stage, const struct action *a) {
+    const struct stages *s = self;
+    const struct stage *g = s->at[stage].like;
+    return action_is_compute(a->kind) ? g->chunk[a->chunk].tape[a->kind] : s->wire * g->send_s;
+}
+
+static enum status time_line(struct stages *s, double wire, double *makespan) {
+    struct schedule *schedules = calloc((size_t)s->n, sizeof *schedules);
+    struct timeline t = {0};
+    int depth = 1;
+    if (!schedules) return FAIL(E_MEMORY, "no memory for the schedules of %d stages", s->n);
+    for (int i = 0; i < s->n; i++) {
+        schedules[i] = s->at[i].like == &s->at[i] ? s->at[i].run.schedule : s->at[i].schedule;
+        if (schedules[i].send_depth > depth) depth = schedules[i].send_depth;
+    }
+    s->wire = wire;
+    enum status status = timeline_make(schedules, s->n, depth, time_of, s, &t);
+    *makespan = t.makespan;
+    timeline_fini(&t);
+    free(schedules);
+    return status;
+}
+
+static void judge_memory(const struct stages *s, const struct cluster *c, struct price *out) {
+    for (int i = 0; i < s->n; i++) {
+        int64_t total = 0;
+        if (s->at[i].like != &s->at[i]) continue;
+        for (int role = 0; role < N_ROLES; role++) total += s->at[i].run.memory.bytes[role];
+        if (i && total <= out->total_bytes) continue;
+        out->total_bytes = total, out->fullest = i;
+        memcpy(out->bytes, s->at[i].run.memory.bytes, sizeof out->bytes);
+    }
+    out->fits = out->total_bytes <= c->memory_bytes - c->reserve_bytes;
+}
+
+static enum status add_up(const struct plan *p, const struct cluster *c, struct stages *s, struct price *out) {
+    double with_wire, without;
+    int last = 0;
+    TRY(time_line(s, 1, &with_wire));
+    TRY(time_line(s, 0, &without));
+    for (int i = 0; i < s->n; i++) {
+        out->stage_s[i] = s->at[i].like->busy_s;
+        if (s->at[i].busy_s > s->at[out->busiest].busy_s) out->busiest = i;
+        if (end_of(&s->at[i]) > end_of(&s->at[last])) last = i;
+    }
+    for (int i = 0; i < N_PRICE_PHASES; i++)
+        out->phase_s[i] = s->at[out->busiest].phase_s[i] + s->at[last].end_s[i];
+    out->forward_s = s->at[out->busiest].forward_s;
+    out->phase_s[PRICE_BUBBLE] = without - s->at[out->busiest].busy_s;
+    out->phase_s[PRICE_PP] = with_wire - without;
+    out->step_s = with_wire + end_of(&s->at[last]);
+    double flops = p->arch->flops_per_token(p) * (double)p->global_batch * (double)p->seq;
+    out->mfu = flops / (out->step_s * mesh_n_ranks(&p->mesh) * c->flops_per_s[plan_product_dtype(p)]);
+    return OK;
+}
+
+static void stages_fini(struct stages *s) {
+    for (int i = 0; s->at && i < s->n; i++) {
+        if (s->at[i].like == &s->at[i]) run_destroy(&s->at[i].run);
+        schedule_fini(&s->at[i].schedule);
+        free(s->at[i].chunk);
+    }
+    free(s->at);
+}
+
+static enum status price(const struct recipe *recipe, const struct plan *plan, const struct cluster *c,
+                         const struct price_wish *wish, struct stages *s, struct price *out) {
+    TRY(compile_stages(recipe, plan, s, wish->uneven));
+    judge_memory(s, c, out);
+    if (wish->only_if_it_fits && !out->fits) return OK;
+    TRY(price_stages(c, s));
+    return add_up(plan, c, s, out);
+}
+
+enum status price_plan(const struct recipe *recipe, const struct plan *plan, const struct cluster *c,
+                       const struct price_wish *wish, struct price *out) {
+    static const struct price_wish none = {false, false};
+    struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1};
+    *out = (struct price){0};
+    if (!(c->flops_per_s[plan_product_dtype(plan)] > 0))
+        return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c->name,
+                    dtype_name(plan_product_dtype(plan)));
+    if (plan_is_asynchronous(plan))
+        return FAIL(E_CONFIG, "an asynchronous schedule has no step of its own to price; use schedule=1f1b");
+    s.at = calloc((size_t)s.n, sizeof *s.at);
+    enum status status = s.at ? price(recipe, plan, c, wish ? wish : &none, &s, out)
+                              : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
+    stages_fini(&s);
+    return status;
+}

@@ -1,0 +1,67 @@
+/* Seconds of a training step, before it runs: from the rows that would run, and a cluster.
+ *
+ * A rank of every stage is compiled (lib/run). Of each tape the rows are added up: what they compute (op_time.h) and
+ * what they exchange (wire_time.h), which gives the time of an action. The schedule's simulator
+ * (lib/program/timeline.h) makes a step of the actions of all stages. What a step does beside its schedule is added at
+ * its end:
+ *
+ *   step = time line of the schedule + what the sum over replicas does not hide + gathers + sums over the mesh + update
+ *
+ * What hides an exchange (enum exchange_when):
+ *   in a row          an asynchronous row: the rows until its wait. A message inside a row: the row itself
+ *   behind backward   the last microbatch's backward, of which overlap_part is used
+ *   behind a block    as much of the stage's work
+ *   at the end        nothing
+ * And what hides it is slower meanwhile, by overlap_slowdown of what it hides.
+ *
+ * Phases say where the step of the busiest stage goes. They add up to the step: what no phase of work has is the wait
+ * for other stages, with a wire that takes no time the bubble, and the rest the wire's. */
+#ifndef TRIVIUM_PLANNER_PRICE_H
+#define TRIVIUM_PLANNER_PRICE_H
+
+#include "lib/cost/cluster.h"
+#include "lib/run/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum price_phase {
+    PRICE_PRODUCTS,        /* rows that are bound by arithmetic; */
+    PRICE_MEMORY,          /* by memory */
+    PRICE_REPLAY,          /* rows that are run again, with what they exchange */
+    PRICE_TP, PRICE_CP, PRICE_EP,   /* exchanges in rows, that nothing hides */
+    PRICE_BUBBLE,
+    PRICE_PP,              /* messages of the pipeline */
+    PRICE_DP,              /* sums over replicas, that backward does not hide; and what they slow down */
+    PRICE_GATHER,          /* of sharded weights */
+    PRICE_OPTIM,           /* sums over the mesh, and the update */
+    N_PRICE_PHASES
+};
+/** "products", "memory", ... */
+const char *price_phase_name(enum price_phase);
+
+struct price {
+    double step_s, mfu;                  /* mfu: by the model's formula, of the cluster's peak */
+    double phase_s[N_PRICE_PHASES];      /* of the busiest stage; their sum is step_s */
+    double stage_s[PLAN_MAX_STAGES];     /* what each stage works in a step, beside its end */
+    double forward_s;                    /* forward rows of the busiest stage, with what they exchange */
+    int busiest;                         /* stage */
+    int64_t bytes[N_ROLES], total_bytes; /* of the fullest stage */
+    int fullest;
+    bool fits;                           /* beside what the cluster reserves */
+};
+
+/* uneven: stages may have any number of layers (pp-split), so each is compiled. only_if_it_fits: else only bytes are
+ * known, and step_s is 0. */
+struct price_wish { bool uneven, only_if_it_fits; };
+
+/** @param plan settled. @param wish NULL: neither. @errors those of run_compile; E_CONFIG: the cluster does not compute
+ *  in the plan's precision, or the schedule is asynchronous  @collective{none} */
+enum status price_plan(const struct recipe *, const struct plan *, const struct cluster *, const struct price_wish *,
+                       struct price *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

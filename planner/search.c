@@ -1,0 +1,330 @@
+#include "planner/search.h"
+
+#include "lib/base/grow.h"
+#include "lib/base/integer.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const NAMES[N_DECISIONS] = {"tp", "pp", "cp", "ep", "micro-batch", "chunks", "zero", "recompute"};
+static const char *const RECOMPUTES[] = {"none", "selective", "full"};
+const char *decision_name(enum decision d) { return (unsigned)d < N_DECISIONS ? NAMES[d] : "?"; }
+
+const char *choice_text(enum decision d, int64_t choice) {
+    static char text[24];
+    if (d == DECIDE_RECOMPUTE) return RECOMPUTES[choice];
+    snprintf(text, sizeof text, "%" PRId64, choice);
+    return text;
+}
+
+const char *layout_text(const struct layout *l, int64_t dp, char *text, size_t size) {
+    const int64_t *c = l->choice;
+    int n = snprintf(text, size, "dp%" PRId64 " tp%" PRId64 " pp%" PRId64, dp, c[DECIDE_TP], c[DECIDE_PP]);
+    if (c[DECIDE_CP] > 1) n += snprintf(text + n, size - (size_t)n, " cp%" PRId64, c[DECIDE_CP]);
+    if (c[DECIDE_EP] > 1) n += snprintf(text + n, size - (size_t)n, " ep%" PRId64, c[DECIDE_EP]);
+    n += snprintf(text + n, size - (size_t)n, " micro-batch %" PRId64, c[DECIDE_MICRO]);
+    if (c[DECIDE_CHUNKS] > 1) n += snprintf(text + n, size - (size_t)n, " chunks %" PRId64, c[DECIDE_CHUNKS]);
+    if (c[DECIDE_ZERO]) n += snprintf(text + n, size - (size_t)n, " zero %" PRId64, c[DECIDE_ZERO]);
+    if (c[DECIDE_RECOMPUTE]) snprintf(text + n, size - (size_t)n, " %s", RECOMPUTES[c[DECIDE_RECOMPUTE]]);
+    return text;
+}
+
+/* ---- a layout becomes a plan ---- */
+/* A choice's number in "none|selective|full". */
+static int number_of(const char *choices, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; choices; i++, choices = strchr(choices, '|'), choices += choices != NULL)
+        if (!strncmp(choices, name, n) && (choices[n] == '|' || choices[n] == 0)) return i;
+    return -1;
+}
+
+/* An option of a technique, by its name: a planner knows what they are called, and no technique. */
+static void set_option(const struct recipe *r, struct plan *p, const char *name, int64_t number, const char *word) {
+    for (int i = 0; i < r->n_techniques; i++) {
+        const struct own_options *own = &r->techniques[i]->options;
+        for (int k = 0; k < own->n; k++) {
+            const struct option *o = &own->option[k];
+            if (strcmp(o->name, name)) continue;
+            char *at = (char *)plan_own(p, own) + o->at;
+            if (o->type == OPTION_INT) *(int64_t *)at = number;
+            else *(int *)at = o->type == OPTION_CHOICE ? number_of(o->choices, word) : (int)number;
+        }
+    }
+}
+
+void layout_apply(const struct recipe *r, const struct layout *l, int64_t dp, struct plan *p) {
+    const int64_t *c = l->choice;
+    p->mesh.dp = dp, p->mesh.tp = c[DECIDE_TP], p->mesh.pp = c[DECIDE_PP], p->mesh.cp = c[DECIDE_CP];
+    p->mesh.ep = c[DECIDE_EP], p->micro_batch = c[DECIDE_MICRO];
+    set_option(r, p, "chunks", c[DECIDE_CHUNKS], NULL);
+    if (c[DECIDE_CHUNKS] > 1) set_option(r, p, "schedule", 0, "interleaved");
+    set_option(r, p, "zero", c[DECIDE_ZERO], NULL);
+    set_option(r, p, "recompute", 0, RECOMPUTES[c[DECIDE_RECOMPUTE]]);
+    set_option(r, p, "sp", c[DECIDE_TP] > 1, NULL);
+}
+
+/* ---- the search ---- */
+/* One layer: seconds and activations of a microbatch, and states on a rank that shards none; by what they depend on. */
+struct layer { double seconds, bytes[N_ROLES]; };
+struct layer_class { int64_t tp, cp, ep, micro, recompute; struct layer layer; };
+
+struct searching {
+    const struct recipe *recipe;
+    const struct plan *asked;
+    const struct cluster *cluster;
+    unsigned fixed;
+    int64_t ranks;
+    bool prune;
+    struct search *out;
+    struct layer_class *classes;
+    int n_classes;
+};
+
+/* NULL: it cannot be. */
+static struct plan *legal(const struct recipe *r, struct plan *p) {
+    enum status status = plan_settle(p, 0);
+    for (int i = 0; i < r->n_techniques && status == OK; i++) {
+        const struct technique *t = r->techniques[i];
+        if (t->wanted(p) && t->check) status = t->check(p);
+    }
+    if (status != OK) status_clear();
+    return status == OK ? p : NULL;
+}
+
+/* So many layers on one stage, one microbatch. NAN: they cannot be. */
+static struct layer price_layers(const struct searching *s, const struct layer_class *k, int layers) {
+    struct plan p = *s->asked;
+    struct price *price = malloc(sizeof *price);
+    int64_t dp = k->ep > k->cp ? k->ep / k->cp : 1;
+    struct layout l = {{[DECIDE_TP] = k->tp, [DECIDE_PP] = 1, [DECIDE_CP] = k->cp, [DECIDE_EP] = k->ep,
+                        [DECIDE_MICRO] = k->micro, [DECIDE_CHUNKS] = 1, [DECIDE_RECOMPUTE] = k->recompute}};
+    layout_apply(s->recipe, &l, dp, &p);
+    p.layers = layers, p.global_batch = dp * k->micro;
+    struct layer out = {NAN, {0}};
+    if (price && legal(s->recipe, &p) && price_plan(s->recipe, &p, s->cluster, NULL, price) == OK) {
+        out.seconds = price->stage_s[0];
+        for (int i = 0; i < N_ROLES; i++) out.bytes[i] = (double)price->bytes[i];
+    }
+    status_clear();
+    free(price);
+    return out;
+}
+
+/* What a second layer adds. */
+static struct layer layer_of(struct searching *s, const int64_t *c) {
+    struct layer_class k = {c[DECIDE_TP], c[DECIDE_CP], c[DECIDE_EP], c[DECIDE_MICRO], c[DECIDE_RECOMPUTE], {0, {0}}};
+    for (int i = 0; i < s->n_classes; i++) {
+        const struct layer_class *x = &s->classes[i];
+        if (x->tp == k.tp && x->cp == k.cp && x->ep == k.ep && x->micro == k.micro && x->recompute == k.recompute)
+            return x->layer;
+    }
+    struct layer one = price_layers(s, &k, 1);
+    k.layer = price_layers(s, &k, 2);
+    k.layer.seconds -= one.seconds;
+    for (int i = 0; i < N_ROLES; i++) k.layer.bytes[i] -= one.bytes[i];
+    s->classes = table_grow(s->classes, s->n_classes, sizeof *s->classes);
+    s->classes[s->n_classes++] = k;
+    return k.layer;
+}
+
+/* ---- what is kept ---- */
+static bool better(const struct found *a, const struct found *b) {
+    return a->price.fits != b->price.fits ? a->price.fits
+           : a->price.fits                ? a->price.step_s < b->price.step_s
+                                          : a->price.total_bytes < b->price.total_bytes;
+}
+
+static struct family *family_of(struct search *out, enum decision d, int64_t choice) {
+    for (int i = 0; i < out->n_families; i++)
+        if (out->families[i].decision == d && out->families[i].choice == choice) return &out->families[i];
+    return NULL;
+}
+
+static void keep_in_families(struct search *out, const struct found *f) {
+    for (enum decision d = 0; d < N_DECISIONS; d++) {
+        struct family *x = family_of(out, d, f->layout.choice[d]);
+        if (!x) {
+            out->families = table_grow(out->families, out->n_families, sizeof *out->families);
+            x = &out->families[out->n_families++];
+            *x = (struct family){d, f->layout.choice[d], f->price.fits, *f};
+        } else if (better(f, &x->best)) {
+            x->best = *f, x->fits = f->price.fits;
+        }
+    }
+}
+
+static void keep(struct search *out, const struct found *f) {
+    int at = out->n_best;
+    keep_in_families(out, f);
+    if (!f->price.fits) {
+        if (!out->smallest.dp || f->price.total_bytes < out->smallest.price.total_bytes) out->smallest = *f;
+        return;
+    }
+    while (at > 0 && f->price.step_s < out->best[at - 1].price.step_s) at--;
+    if (at == MAX_BEST) return;
+    int moved = (out->n_best < MAX_BEST ? out->n_best : MAX_BEST - 1) - at;
+    memmove(&out->best[at + 1], &out->best[at], (size_t)moved * sizeof *out->best);
+    out->best[at] = *f;
+    if (out->n_best < MAX_BEST) out->n_best++;
+}
+
+/* ---- one layout ---- */
+/* The fullest stage has the layers of a stage, rounded up, and as many microbatches of the first are alive as there are
+ * stages. */
+static int64_t layers_of_stage(const struct plan *p) { return ceil_div(p->layers, p->mesh.pp); }
+
+/* At least: the microbatches one after another; and where stages are equal, the pipeline's filling and draining. */
+static double least_seconds(struct searching *s, const struct layout *l, const struct plan *p) {
+    double fill = p->layers % p->mesh.pp ? 0 : (double)(p->mesh.pp - 1) / (double)l->choice[DECIDE_CHUNKS];
+    return ((double)p->n_microbatches + fill) * (double)layers_of_stage(p) * layer_of(s, l->choice).seconds;
+}
+
+/* At least: the states of the layers alone, and their activations; without embedding, head and scratch. */
+static double least_bytes(struct searching *s, const struct layout *l, const struct plan *p) {
+    struct layer x = layer_of(s, l->choice);
+    double share = (double)p->mesh.dp * (double)(p->mesh.cp ? p->mesh.cp : 1);
+    double alive = (double)min64(p->mesh.pp, p->n_microbatches);
+    int64_t zero = l->choice[DECIDE_ZERO];
+    return (double)layers_of_stage(p) * (x.bytes[ROLE_PARAM] / (zero >= 3 ? share : 1) +
+                                         x.bytes[ROLE_GRAD] / (zero >= 2 ? share : 1) +
+                                         x.bytes[ROLE_OPTIM] / (zero >= 1 ? share : 1) + alive * x.bytes[ROLE_ACT]);
+}
+
+/* Of every choice of the layout another one is kept. */
+static bool is_seen(const struct searching *s, const struct layout *l) {
+    for (enum decision d = 0; d < N_DECISIONS; d++)
+        if (!family_of(s->out, d, l->choice[d])) return false;
+    return true;
+}
+
+static bool is_too_slow(struct searching *s, const struct layout *l, const struct plan *p) {
+    return s->out->n_best && is_seen(s, l) && least_seconds(s, l, p) > 1.25 * s->out->best[0].price.step_s;
+}
+static bool is_too_large(struct searching *s, const struct layout *l, const struct plan *p) {
+    double room = (double)(s->cluster->memory_bytes - s->cluster->reserve_bytes);
+    return is_seen(s, l) && least_bytes(s, l, p) > room;
+}
+
+static enum status try_layout(struct searching *s, const struct layout *l, int64_t dp) {
+    struct search *out = s->out;
+    struct plan p = *s->asked;
+    struct found f = {.layout = *l, .dp = dp};
+    const struct price_wish wish = {.only_if_it_fits = true};
+    out->stat.seen++;
+    layout_apply(s->recipe, l, dp, &p);
+    if (!legal(s->recipe, &p)) {
+        out->stat.refused++;
+        return OK;
+    }
+    if (s->prune && is_too_large(s, l, &p)) {
+        out->stat.too_large++;
+        return OK;
+    }
+    if (s->prune && is_too_slow(s, l, &p)) {
+        out->stat.bound++;
+        return OK;
+    }
+    enum status status = price_plan(s->recipe, &p, s->cluster, &wish, &f.price);
+    if (status == E_CONFIG) {                                        /* a step has not the shape that it wants */
+        status_clear();
+        out->stat.refused++;
+        return OK;
+    }
+    TRY(status);
+    out->stat.priced++;
+    out->stat.no_fit += !f.price.fits;
+    keep(out, &f);
+    return OK;
+}
+
+/* ---- choices ---- */
+static bool divides(int64_t d, int64_t n) { return d > 0 && n % d == 0; }
+
+/* The nearest to what tends to be good: a good layout that is seen early cuts the rest. */
+static double distance(int64_t x, int64_t good) { return fabs(log2((double)x / (double)good)); }
+static void put_good_ones_first(int64_t *x, int n, int64_t good) {
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && distance(x[k], good) < distance(x[k - 1], good); k--) {
+            int64_t other = x[k - 1];
+            x[k - 1] = x[k], x[k] = other;
+        }
+}
+
+/* The choices of a decision, when those before it are made; n_out. */
+static int choices_of(const struct searching *s, enum decision d, const struct layout *l, int64_t *out) {
+    const struct plan *p = s->asked;
+    const int64_t *c = l->choice;
+    int64_t left = s->ranks / (c[DECIDE_TP] * c[DECIDE_PP] * c[DECIDE_CP]), most = 1;
+    int n = 0;
+    switch (d) {
+    case DECIDE_TP: most = 2 * min64(s->cluster->level[0].ranks, s->ranks); break;
+    case DECIDE_PP: most = p->layers; break;
+    case DECIDE_CP: most = p->seq >= 16384 ? 16 : 1; break;
+    case DECIDE_EP: most = p->experts ? p->experts : 1; break;
+    case DECIDE_MICRO: most = 16; break;
+    case DECIDE_CHUNKS: most = c[DECIDE_PP] > 1 ? p->layers / c[DECIDE_PP] : 1; break;
+    case DECIDE_ZERO: most = left * c[DECIDE_CP] == 1 ? 0 : c[DECIDE_PP] > 1 ? 1 : 3; break;
+    default: most = 2;
+    }
+    if (most > s->ranks && d <= DECIDE_EP) most = s->ranks;
+    for (int64_t x = d < DECIDE_ZERO; x <= most && n < MAX_CHOICES; x++) {
+        if ((d <= DECIDE_CP && !divides(x, left)) || (d == DECIDE_EP && !divides(x, left * c[DECIDE_CP]))) continue;
+        if (d == DECIDE_MICRO && (x & (x - 1))) continue;
+        if (d == DECIDE_CHUNKS && !divides(x, p->layers / c[DECIDE_PP])) continue;
+        out[n++] = x;
+    }
+    if (d == DECIDE_TP) put_good_ones_first(out, n, min64(s->cluster->level[0].ranks, s->ranks));
+    if (d == DECIDE_CHUNKS) put_good_ones_first(out, n, most);
+    return n;
+}
+
+/* What is asked for, of a decision that is made. */
+static int64_t asked(const struct searching *s, enum decision d) {
+    const struct plan *p = s->asked;
+    switch (d) {
+    case DECIDE_TP: return p->mesh.tp ? p->mesh.tp : 1;
+    case DECIDE_PP: return p->mesh.pp ? p->mesh.pp : 1;
+    case DECIDE_CP: return p->mesh.cp ? p->mesh.cp : 1;
+    case DECIDE_EP: return p->mesh.ep ? p->mesh.ep : 1;
+    case DECIDE_MICRO: return p->micro_batch ? p->micro_batch : 1;
+    default: return -1;
+    }
+}
+
+static enum status decide(struct searching *s, enum decision d, struct layout *l) {
+    int64_t choices[MAX_CHOICES], *c = l->choice;
+    if (d == N_DECISIONS) return try_layout(s, l, s->ranks / (c[DECIDE_TP] * c[DECIDE_PP] * c[DECIDE_CP]));
+    int n = s->fixed >> d & 1 ? 1 : choices_of(s, d, l, choices);
+    if (s->fixed >> d & 1) choices[0] = asked(s, d);
+    for (int i = 0; i < n; i++) {
+        c[d] = choices[i];
+        TRY(decide(s, d + 1, l));
+    }
+    c[d] = 1;
+    return OK;
+}
+
+static int by_choice(const void *a, const void *b) {
+    const struct family *x = a, *y = b;
+    if (x->decision != y->decision) return x->decision < y->decision ? -1 : 1;
+    return (x->choice > y->choice) - (x->choice < y->choice);
+}
+
+enum status search_layouts(const struct recipe *recipe, const struct plan *plan, unsigned fixed,
+                           const struct cluster *cluster, int64_t ranks, bool prune, struct search *out) {
+    struct searching s = {recipe, plan, cluster, fixed, ranks, prune, out, NULL, 0};
+    struct layout l;
+    *out = (struct search){0};
+    for (enum decision d = 0; d < N_DECISIONS; d++) l.choice[d] = 1;
+    enum status status = decide(&s, 0, &l);
+    if (out->n_families) qsort(out->families, (size_t)out->n_families, sizeof *out->families, by_choice);
+    free(s.classes);
+    return status;
+}
+
+void search_fini(struct search *s) {
+    free(s->families);
+    *s = (struct search){0};
+}

@@ -1,0 +1,160 @@
+/* ranks: 1  device: cpu
+ *
+ * Published step times against ours. ANCHORS=FILE writes every row. */
+#include "driver/recipe.h"
+#include "lib/cost/wire_time.h"
+#include "mixed_precision/mixed_precision.h"
+#include "planner/price.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
+#include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct published { char name[16]; double cell[12]; };
+
+/* Lines of a table without its comment and heading; a cell that is a word is its row's name. */
+static int read_table(const char *file, struct published *rows, int most) {
+    char path[128], line[512];
+    int n = 0;
+    snprintf(path, sizeof path, "tests/anchors/%s.csv", file);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    for (bool heading = true; fgets(line, sizeof line, f) && n < most;) {
+        if (*line == '#') continue;
+        if (heading) {
+            heading = false;
+            continue;
+        }
+        int k = 0;
+        for (char *cell = strtok(line, ",\n"); cell; cell = strtok(NULL, ",\n"), k++) {
+            if (k == 0) snprintf(rows[n].name, sizeof rows[n].name, "%s", cell);
+            rows[n].cell[k] = atof(cell);
+        }
+        n++;
+    }
+    fclose(f);
+    return n;
+}
+
+static struct plan gpt(double layers, double hidden, double heads, int64_t seq, int64_t vocab) {
+    struct plan p;
+    assert_ok(recipe_plan(&p));
+    snprintf(p.model, sizeof p.model, "anchor");
+    p.layers = (int64_t)layers, p.hidden = (int64_t)hidden, p.heads = (int64_t)heads, p.seq = seq, p.vocab = vocab;
+    p.precision = PRECISION_BF16, p.dropout = 0.1;
+    p.device = p.hidden / p.heads > 128 ? PLAN_DEVICE_CPU : PLAN_DEVICE_CUDA;   /* what our kernels can */
+    return p;
+}
+
+static double seconds_of(struct plan p, int64_t micro, int64_t batch, int tp, int pp, int gpus, int chunks,
+                         const struct cluster *c, struct price *price) {
+    p.mesh.tp = tp, p.mesh.pp = pp, p.mesh.dp = gpus / tp / pp, p.micro_batch = micro, p.global_batch = batch;
+    pp_options(&p)->schedule = chunks > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B, pp_options(&p)->chunks = chunks;
+    assert_ok(plan_settle(&p, gpus));
+    assert_ok(price_plan(&train_recipe, &p, c, NULL, price));
+    return price->step_s;
+}
+
+/* What Megatron does otherwise. Its full recomputation runs all of a layer again, ours what backward reads;
+ * Megatron-Core hides tp's exchanges inside a node behind products, half of them at most. */
+static double as_megatron(const struct price *p, bool full, double tp_overlap) {
+    double again = full ? p->forward_s - p->phase_s[PRICE_REPLAY] : 0;
+    return p->step_s + again - fmin(tp_overlap * p->phase_s[PRICE_TP], 0.5 * p->phase_s[PRICE_PRODUCTS]);
+}
+
+/* Its distributed optimizer gathers weights in buckets, behind the next step's first forward; ours param by param, at
+ * the end of a step. m: microbatches. */
+static double gather_in_buckets(const struct price *p, const struct cluster *c, int dp, int tp, double m) {
+    double gather = wire_seconds(c, COMM_ALL_GATHER, (double)p->bytes[ROLE_PARAM], dp, tp, 1);
+    double forward = p->forward_s / m;
+    return fmax(0, gather - c->overlap_part * forward) + c->overlap_slowdown * fmin(gather, forward) -
+           p->phase_s[PRICE_GATHER];
+}
+
+struct errors { int n; double at[32]; };
+static void compare(struct errors *e, const char *table, const char *name, double ours, double theirs,
+                    const struct price *p) {
+    e->at[e->n++] = fabs(ours / theirs - 1);
+    FILE *f = getenv("ANCHORS") ? fopen(getenv("ANCHORS"), "a") : NULL;
+    if (!f) return;
+    fprintf(f, "%-6s %-8s %7.3f s, published %7.3f: %+5.1f%%  mfu %.1f%%  %.1f GB |", table, name, ours, theirs,
+            100 * (ours / theirs - 1), 100 * p->mfu, (double)p->total_bytes / 1e9);
+    for (int i = 0; i < N_PRICE_PHASES; i++)
+        fprintf(f, " %s %.1f", price_phase_name((enum price_phase)i), 100 * p->phase_s[i] / p->step_s);
+    fprintf(f, "\n");
+    fclose(f);
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Each within 15%, half of them within 5%. */
+static void test_published_step_times(void **state) {
+    (void)state;
+    struct published rows[16];
+    struct cluster a100, h100;
+    struct errors e = {0};
+    struct price price;
+    assert_ok(cluster_read("dgx-a100", &a100));
+    assert_ok(cluster_read("dgx-h100", &h100));
+    /* micro-batch and chunks: Megatron-LM, examples/sc21/run_table_1.sh */
+    static const int MICRO[] = {16, 16, 16, 8, 4, 2, 2, 1, 1, 1}, CHUNKS[] = {1, 1, 1, 1, 1, 3, 2, 2, 3, 1};
+    for (int i = 0, n = read_table("megatron_sc21_table1", rows, 16); i < n; i++) {
+        const double *x = rows[i].cell;
+        struct plan p = gpt(x[3], x[2], x[1], 2048, 51200);
+        p.attention = ATTENTION_MATERIALISED;
+        recompute_options(&p)->kind = RECOMPUTE_FULL;
+        mixed_precision_options(&p)->grad_fp32 = 1;
+        double flops = 96. * x[7] * 2048 * x[3] * x[2] * x[2] * (1 + 2048 / 6. / x[2] + 51200 / 16. / x[3] / x[2]);
+        seconds_of(p, MICRO[i], (int64_t)x[7], (int)x[4], (int)x[5], (int)x[6], CHUNKS[i], &a100, &price);
+        compare(&e, "sc21", rows[i].name, as_megatron(&price, true, 0), flops / x[6] / x[8] / 1e12, &price);
+    }
+    for (int i = 0, n = read_table("korthikanti", rows, 16); i < n; i++)
+        for (int sp = 0; sp < 2; sp++) {
+            const double *x = rows[i].cell;
+            struct plan p = gpt(x[3], x[2], x[1], 2048, 51200);
+            p.attention = ATTENTION_MATERIALISED;
+            recompute_options(&p)->kind = sp ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
+            tp_options(&p)->sp = sp;
+            mixed_precision_options(&p)->grad_fp32 = 1;
+            int chunks = i == 1 || i == 2 ? 3 : 1;
+            seconds_of(p, (int64_t)x[7], (int64_t)x[6], 8, (int)x[4], (int)x[5], chunks, &a100, &price);
+            compare(&e, sp ? "sp" : "full", rows[i].name, as_megatron(&price, !sp, 0), x[sp ? 9 : 8], &price);
+        }
+    for (int i = 0, n = read_table("megatron_core_h100", rows, 16); i < n; i++) {
+        const double *x = rows[i].cell;
+        struct plan p = gpt(x[3], x[2], x[1], 4096, 131072);
+        p.tie = 0;
+        mixed_precision_options(&p)->grad_fp32 = 1;
+        tp_options(&p)->sp = x[4] > 1;
+        zero_options(&p)->stage = 1;
+        double best = INFINITY;
+        struct price its = {0};
+        for (int micro = 1; micro <= 4; micro *= 2)
+            for (int v = 1; v <= x[3] / x[5]; v++) {
+                int64_t m = (int64_t)(x[7] / (x[6] / x[4] / x[5])) / micro;
+                if (m * micro * (x[6] / x[4] / x[5]) != x[7] || (v > 1 && x[5] == 1)) continue;
+                if ((int)(x[3] / x[5]) % v || (v > 1 && m % (int)x[5])) continue;
+                seconds_of(p, micro, (int64_t)x[7], (int)x[4], (int)x[5], (int)x[6], v, &h100, &price);
+                double s = as_megatron(&price, false, 0.95) +
+                           gather_in_buckets(&price, &h100, (int)(x[6] / x[4] / x[5]), (int)x[4], (double)m);
+                if (price.fits && s < best) best = s, its = price;
+            }
+        double per = 2 * (4 * x[2] * x[2] + 8 * x[2] * x[2]) + 4. * 4096 * x[2];
+        double flops = 3 * (x[3] * per + 2. * 131072 * x[2]) * x[7] * 4096;
+        compare(&e, "mcore", rows[i].name, best, flops / x[6] / x[8] / 1e12, &its);
+    }
+    assert_int_equal(e.n, 27);
+    qsort(e.at, 27, sizeof *e.at, ascending);
+    assert_true(e.at[26] < 0.15);
+    assert_true(e.at[13] < 0.05);
+}
+
+TESTS(unit_test(test_published_step_times))

@@ -1,0 +1,174 @@
+/* ranks: 1  device: cpu */
+#include "driver/recipe.h"
+#include "planner/price.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
+#include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
+#include <math.h>
+#include <stdio.h>
+
+static struct plan plan_of(int dp, int tp, int pp) {
+    struct plan p;
+    assert_ok(recipe_plan(&p));
+    snprintf(p.model, sizeof p.model, "priced");
+    p.layers = 16, p.hidden = 1024, p.heads = 16, p.seq = 1024, p.vocab = 8192, p.global_batch = 64, p.micro_batch = 2;
+    p.precision = PRECISION_BF16, p.device = PLAN_DEVICE_CUDA;
+    p.mesh.dp = dp ? dp : 1, p.mesh.tp = tp ? tp : 1, p.mesh.pp = pp ? pp : 1;
+    return p;
+}
+static struct price price_of(struct plan p, const struct cluster *c) {
+    struct price price;
+    assert_ok(plan_settle(&p, 0));
+    assert_ok(price_plan(&train_recipe, &p, c, NULL, &price));
+    return price;
+}
+static struct cluster gpus(void) {
+    struct cluster c;
+    assert_ok(cluster_read("dgx-a100", &c));
+    return c;
+}
+static double sum_of(const struct price *p) {
+    double sum = 0;
+    for (int i = 0; i < N_PRICE_PHASES; i++) sum += p->phase_s[i];
+    return sum;
+}
+
+/* Layouts of every kind, one after another; false: there are no more. */
+static bool layout(int i, struct plan *p) {
+    static const struct layout { int dp, tp, pp, cp, ep, schedule, chunks, zero, recompute, sp; } LAYOUTS[] = {
+        {.dp = 1}, {.dp = 16, .zero = 1}, {.dp = 8, .zero = 3}, {.tp = 8, .sp = 1, .recompute = RECOMPUTE_SELECTIVE},
+        {.tp = 16}, {.dp = 2, .tp = 4, .pp = 4, .recompute = RECOMPUTE_FULL},
+        {.pp = 4, .schedule = SCHEDULE_INTERLEAVED, .chunks = 4},
+        {.dp = 4, .tp = 2, .pp = 2, .schedule = SCHEDULE_ZB_H1, .zero = 2, .sp = 1},
+        {.tp = 2, .pp = 8, .schedule = SCHEDULE_ZB_V}, {.cp = 4}, {.dp = 4, .tp = 2, .ep = 4, .zero = 1},
+        {.dp = 2, .cp = 2, .tp = 2, .pp = 2, .ep = 4, .zero = 1, .sp = 1, .recompute = RECOMPUTE_FULL}};
+    if (i == sizeof LAYOUTS / sizeof *LAYOUTS) return false;
+    const struct layout *l = &LAYOUTS[i];
+    *p = plan_of(l->dp, l->tp, l->pp);
+    p->mesh.cp = l->cp, p->mesh.ep = l->ep;
+    if (l->ep) p->experts = 8, p->experts_per_token = 2;
+    pp_options(p)->schedule = l->schedule ? l->schedule : SCHEDULE_1F1B;
+    pp_options(p)->chunks = l->chunks ? l->chunks : 1;
+    zero_options(p)->stage = l->zero, recompute_options(p)->kind = l->recompute, tp_options(p)->sp = l->sp;
+    return true;
+}
+
+static void test_phases_add_up_to_the_step(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct plan p;
+    for (int i = 0; layout(i, &p); i++) {
+        struct price x = price_of(p, &c);
+        assert_close(sum_of(&x), x.step_s, 1e-12 * x.step_s);
+        for (int k = 0; k < N_PRICE_PHASES; k++) assert_true(x.phase_s[k] > -1e-12);
+        assert_true(x.mfu > 0 && x.mfu < 1);
+    }
+}
+
+/* The bytes are those of the compiled run: of the fullest stage, not of the mean. */
+static void test_bytes_are_the_run_s(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct plan p = plan_of(2, 2, 4);
+    struct price x = price_of(p, &c);
+    assert_ok(plan_settle(&p, 0));
+    int64_t most = 0;
+    for (int rank = 0; rank < 16; rank += 4) {
+        struct run r;
+        int64_t total = 0;
+        assert_ok(run_compile(&r, &train_recipe, &p, rank, NULL, NULL));
+        for (int role = 0; role < N_ROLES; role++) total += r.memory.bytes[role];
+        if (total > most) most = total;
+        run_destroy(&r);
+    }
+    assert_true(x.total_bytes == most);
+    assert_int_equal(x.fullest, 0);
+    assert_true(x.fits);
+    c.memory_bytes = most + c.reserve_bytes - 1;
+    assert_false(price_of(plan_of(2, 2, 4), &c).fits);
+}
+
+/* One rank exchanges nothing; twice the batch takes nearly twice the time. */
+static void test_one_rank(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct plan p = plan_of(1, 1, 1);
+    struct price x = price_of(p, &c);
+    for (int k = PRICE_TP; k <= PRICE_GATHER; k++) assert_close(x.phase_s[k], 0, 1e-15);
+    p.global_batch *= 2;
+    double twice = price_of(p, &c).step_s;
+    assert_true(twice > 1.9 * x.step_s && twice < 2 * x.step_s);
+}
+
+/* 1F1B: m max S + (sum S - max S), where wires take no time and backward is a multiple of forward. The head, which is
+ * not, makes the last stage the longest. */
+static void test_1f1b_is_about_its_closed_form(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct price x = price_of(plan_of(1, 1, 4), &c);
+    double sum = 0, most = 0, m = 32;
+    for (int i = 0; i < 4; i++) sum += x.stage_s[i] / m, most = fmax(most, x.stage_s[i] / m);
+    assert_int_equal(x.busiest, 3);
+    assert_close(x.stage_s[x.busiest] + x.phase_s[PRICE_BUBBLE], m * most + (sum - most), 0.01 * m * most);
+}
+
+/* Laws: more of anything never makes a step longer, and makes some shorter. */
+static void check_law(void (*improve)(struct cluster *), const char *name) {
+    struct cluster c = gpus(), better = gpus();
+    struct plan p;
+    bool shorter = false;
+    improve(&better);
+    for (int i = 0; layout(i, &p); i++) {
+        double now = price_of(p, &c).step_s, then = price_of(p, &better).step_s;
+        if (then > now * (1 + 1e-12)) print_error("%s: layout %d took %g s, and takes %g\n", name, i, now, then);
+        assert_true(then <= now * (1 + 1e-12));
+        shorter |= then < now;
+    }
+    assert_true(shorter);
+}
+static void twice_the_peak(struct cluster *c) { c->flops_per_s[BF16] *= 2; }
+static void twice_the_memory_s_speed(struct cluster *c) { c->memory_bytes_per_s *= 2; }
+static void faster_nodes(struct cluster *c) { c->level[0].bytes_per_s *= 2; }
+static void faster_network(struct cluster *c) { c->level[1].bytes_per_s *= 2; }
+static void half_the_latency(struct cluster *c) { c->level[0].alpha_s /= 2, c->level[1].alpha_s /= 2; }
+static void one_node_of_16(struct cluster *c) { c->level[0].ranks = 16; }
+static void test_laws(void **state) {
+    (void)state;
+    check_law(twice_the_peak, "twice the peak");
+    check_law(twice_the_memory_s_speed, "twice the memory's speed");
+    check_law(faster_nodes, "faster nodes");
+    check_law(faster_network, "a faster network");
+    check_law(half_the_latency, "half the latency");
+    check_law(one_node_of_16, "one node of 16");
+}
+
+/* Wires of no length leave what is computed, the bubble and the update. */
+static void test_infinite_wires(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct plan p;
+    c.call_s = 0;
+    for (int l = 0; l < c.n_levels; l++) c.level[l].bytes_per_s = 1e30, c.level[l].alpha_s = 0;
+    for (int i = 0; layout(i, &p); i++) {
+        struct price x = price_of(p, &c);
+        const enum price_phase WIRES[] = {PRICE_TP, PRICE_CP, PRICE_EP, PRICE_PP, PRICE_DP, PRICE_GATHER};
+        for (int k = 0; k < 6; k++) assert_close(x.phase_s[WIRES[k]], 0, 1e-9);
+    }
+}
+
+static void test_price_refuses(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct plan p = plan_of(1, 1, 1);
+    struct price x;
+    c.flops_per_s[BF16] = 0;
+    assert_ok(plan_settle(&p, 0));
+    assert_fails(price_plan(&train_recipe, &p, &c, NULL, &x), E_CONFIG, "dgx-a100 has no peak in bf16",
+                 "give its tflops");
+}
+
+TESTS(unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
+      unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
+      unit_test(test_price_refuses))

@@ -1,0 +1,111 @@
+/* ranks: 1  device: cpu */
+#include "driver/recipe.h"
+#include "planner/search.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <string.h>
+
+static struct plan small(void) {
+    struct plan p;
+    assert_ok(recipe_plan(&p));
+    snprintf(p.model, sizeof p.model, "small");
+    p.layers = 8, p.hidden = 512, p.heads = 8, p.seq = 512, p.vocab = 4096, p.global_batch = 64;
+    p.precision = PRECISION_BF16, p.device = PLAN_DEVICE_CUDA;
+    return p;
+}
+static struct cluster gpus(double gib) {
+    struct cluster c;
+    assert_ok(cluster_read("dgx-a100", &c));
+    c.memory_bytes = (int64_t)(gib * 1073741824.0), c.reserve_bytes = 0;
+    return c;
+}
+static void search(const struct plan *p, unsigned fixed, const struct cluster *c, int64_t ranks, bool prune,
+                   struct search *out) {
+    assert_ok(search_layouts(&train_recipe, p, fixed, c, ranks, prune, out));
+}
+
+static void same_best(const struct plan *p, const struct cluster *c, int64_t ranks) {
+    struct search pruned, all;
+    search(p, 0, c, ranks, true, &pruned);
+    search(p, 0, c, ranks, false, &all);
+    if (!pruned.n_best != !all.n_best) fail_msg("%d ranks: one finds a layout", (int)ranks);
+    if (all.n_best) {
+        char a[128], b[128];
+        layout_text(&all.best[0].layout, all.best[0].dp, a, sizeof a);
+        layout_text(&pruned.best[0].layout, pruned.best[0].dp, b, sizeof b);
+        if (strcmp(a, b) && all.best[0].price.step_s != pruned.best[0].price.step_s)
+            fail_msg("%d ranks: %s (%g s) without pruning, %s (%g s) with it", (int)ranks, a,
+                     all.best[0].price.step_s, b, pruned.best[0].price.step_s);
+    }
+    assert_true(all.stat.bound == 0 && pruned.stat.priced <= all.stat.priced);
+    assert_int_equal(pruned.stat.seen, all.stat.seen);
+    search_fini(&pruned), search_fini(&all);
+}
+
+/* What is cut is not the best, whatever the number of ranks, with room and without. */
+static void test_pruned_is_unpruned(void **state) {
+    (void)state;
+    struct plan p = small();
+    const struct cluster wide = gpus(79), tight = gpus(0.4);
+    for (int64_t n = 1; n <= 64; n += n < 8 ? 1 : 7) same_best(&p, n % 2 ? &tight : &wide, n);
+}
+
+/* Best first; every layout has all ranks; each family's best is no better than the best. */
+static void test_search_is_in_order(void **state) {
+    (void)state;
+    struct plan p = small();
+    struct cluster c = gpus(79);
+    struct search s;
+    search(&p, 0, &c, 16, true, &s);
+    assert_true(s.n_best > 3);
+    for (int i = 0; i < s.n_best; i++) {
+        const int64_t *x = s.best[i].layout.choice;
+        assert_true(i == 0 || s.best[i].price.step_s >= s.best[i - 1].price.step_s);
+        assert_true(s.best[i].price.fits);
+        assert_int_equal(s.best[i].dp * x[DECIDE_TP] * x[DECIDE_PP] * x[DECIDE_CP], 16);
+    }
+    for (int i = 0; i < s.n_families; i++) {
+        const struct family *f = &s.families[i];
+        assert_int_equal(f->best.layout.choice[f->decision], f->choice);
+        assert_true(!f->fits || f->best.price.step_s >= s.best[0].price.step_s);
+    }
+    assert_int_equal(s.stat.seen, s.stat.refused + s.stat.too_large + s.stat.bound + s.stat.priced);
+    search_fini(&s);
+}
+
+/* What is given is not searched. */
+static void test_what_is_fixed_stays(void **state) {
+    (void)state;
+    struct plan p = small();
+    struct cluster c = gpus(79);
+    struct search s;
+    p.mesh.tp = 2, p.micro_batch = 4;
+    search(&p, 1 << DECIDE_TP | 1 << DECIDE_MICRO, &c, 8, true, &s);
+    assert_true(s.n_best > 0);
+    for (int i = 0; i < s.n_best; i++) {
+        assert_int_equal(s.best[i].layout.choice[DECIDE_TP], 2);
+        assert_int_equal(s.best[i].layout.choice[DECIDE_MICRO], 4);
+    }
+    search_fini(&s);
+}
+
+/* More memory never makes the best worse. Where nothing fits, the least that does not is known. */
+static void test_memory_is_a_wall(void **state) {
+    (void)state;
+    struct plan p = small();
+    double before = 1e30;
+    for (double gib = 0.05; gib < 4; gib *= 2) {
+        struct cluster c = gpus(gib);
+        struct search s;
+        search(&p, 0, &c, 8, true, &s);
+        double best = s.n_best ? s.best[0].price.step_s : 1e30;
+        assert_true(best <= before);
+        if (!s.n_best) assert_true(s.smallest.dp > 0 && s.smallest.price.total_bytes > c.memory_bytes);
+        before = best;
+        search_fini(&s);
+    }
+    assert_true(before < 1e30);
+}
+
+TESTS(unit_test(test_pruned_is_unpruned), unit_test(test_search_is_in_order), unit_test(test_what_is_fixed_stays),
+      unit_test(test_memory_is_a_wall))

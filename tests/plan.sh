@@ -1,0 +1,43 @@
+#!/bin/bash
+# trivium plan: a given layout and a search, as text and as JSON, and what it refuses, each in one line with a remedy.
+set -u -o pipefail
+B=${BUILD:-build}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1"; fi; }
+model=(--layers 8 --hidden 1024 --heads 8 --seq 1024 --vocab 8192 --global-batch 64)
+
+"$B/trivium" plan "${model[@]}" --dp 2 --tp 2 --pp 2 --micro-batch 4 --json >"$work/plan.json" 2>"$work/err" && python3 - "$work/plan.json" <<'P'
+import json, sys
+plan = json.load(open(sys.argv[1]))["plan"]
+assert plan["ranks"] == 8 and plan["fits"] is True and plan["cluster"] == "dgx-a100", plan
+assert abs(sum(plan["phases_s"].values()) - plan["step_s"]) < 1e-9 * plan["step_s"]
+assert sum(plan["bytes"].values()) == plan["memory_bytes"]
+P
+report "plan_of_a_layout_as_json" $?
+
+# The bytes are those that show memory prints for the fullest rank.
+bytes() { python3 -c 'import json, sys; print(max(r["total"] for r in json.load(sys.stdin)["ranks"]))'; }
+shown=$("$B/trivium" show memory "${model[@]}" --dp 2 --tp 2 --pp 2 --micro-batch 4 --device cuda --precision bf16 --json | bytes)
+grep -q "\"memory_bytes\": $shown," "$work/plan.json"
+report "plan_has_the_bytes_of_show_memory" $?
+
+"$B/trivium" plan "${model[@]}" --gpus 8 --top 3 >"$work/out" 2>&1
+report "plan_searches" $?
+[ "$(grep -c ' mfu ' "$work/out")" = 3 ] && grep -q "^why others lose" "$work/out" && grep -Eq "^  tp +8 .* s.*\[dp1 tp8 pp1" "$work/out"
+report "plan_says_why_others_lose" $?
+
+# refuse NAME TEXT ARGUMENTS: fails with one line that has all of TEXT, split at |
+refuse() {
+    local name=$1 text=$2 part fine=0
+    shift 2
+    "$B/trivium" plan "$@" >/dev/null 2>"$work/err" && fine=1
+    [ "$(wc -l <"$work/err")" = 1 ] || fine=1
+    while IFS= read -r -d '|' part; do grep -qF -- "$part" "$work/err" || fine=1; done <<<"$text|"
+    report "plan_refuses_$name" $fine
+    [ $fine = 0 ] || cat "$work/err"
+}
+refuse what_fits_nowhere "no layout of gpus=2 fits|GiB of 74.0|use more gpus" --model llama2-70b --global-batch 16 --gpus 2
+refuse an_unknown_cluster "configs/clusters/nope.ini" --cluster nope
+refuse a_key_that_is_none "memory-gb|memory-gib" --cluster <(sed 's/^memory-gib/memory-gb/' configs/clusters/dgx-a100.ini)
+refuse an_asynchronous_schedule "schedule=1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
