@@ -218,7 +218,7 @@ help:
 	@echo 'make fuzz           the parsers against hostile input, with clang (SECONDS=60 each, TARGET=one of tests/fuzz; docs/fuzzing.md)'
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject: an hour'
 	@echo
-	@echo 'make grade LESSON=03 FILE=my.c    an exercise of a lesson: what holds, what fails, where to look (EXERCISE=name; docs/grading.md)'
+	@echo 'make grade LESSON=03 EXERCISE=scale FILE=my.c   an exercise of a lesson: what holds, what fails, where to look (docs/grading.md)'
 	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05", LESSON=all)'
 	@echo 'make grade-all DIR=dir [LESSON=03] [OUT=scores.csv]   what many have handed in, each in a sandbox; a table of scores'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'

@@ -23,6 +23,7 @@
 
 #include "cp/cp_gather.h"
 #include "cp/cp_ring.h"
+#include "lib/base/integer.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/program/reshard.h"
 #include <inttypes.h>
@@ -50,8 +51,9 @@ static enum status check_sizes(const struct plan *plan, int64_t in_ring, int64_t
     if (plan->seq % pieces)
         return FAIL(E_CONFIG,
                     "cp=%" PRId64 " makes %" PRId64 " pieces of the sequence, which do not divide seq=%" PRId64
-                    "; use another cp or seq",
-                    plan->mesh.cp, pieces, plan->seq);
+                    "; use seq=%" PRId64 ", or one of cp=%s",
+                    plan->mesh.cp, pieces, plan->seq, round_up(plan->seq, pieces),
+                    plan_divisors(plan->seq / (in_ring > 1 && plan->seq % 2 == 0 ? 2 : 1), 64));
     if (plan_kv_heads(plan) % (heads * plan->mesh.tp))
         return FAIL(E_CONFIG,
                     "%" PRId64 " ranks of cp shard the heads, and tp=%" PRId64 ", which together do not divide "

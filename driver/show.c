@@ -119,9 +119,6 @@ static void print_schedule(const struct run *r) {
 
 static enum status show_program(struct request *q) {
     struct run r;
-    if (q->rank >= plan_ranks(&q->plan))
-        return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan),
-                    plan_ranks(&q->plan) - 1);
     TRY(run_compile(&r, q->decode ? &generate_recipe : &train_recipe, &q->plan, (int)q->rank, print_rewrite, q));
     print_saved(&r);
     print_schedule(&r);
@@ -291,9 +288,6 @@ static enum status make_chart(const struct request *q, struct memory_chart *char
 /* The file is only touched when there is something to draw. */
 static enum status write_memory_svg(const struct request *q) {
     struct memory_chart chart = {0};
-    if (q->rank >= plan_ranks(&q->plan))
-        return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan),
-                    plan_ranks(&q->plan) - 1);
     FILE *f = NULL;
     enum status status = make_chart(q, &chart);
     if (status == OK) status = chart_file_open(q->svg, &f);
@@ -360,6 +354,9 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);
     if (!strcmp(what, "mesh")) return show_mesh(&q->plan, (int)q->node, q->json);
+    if (q->rank >= plan_ranks(&q->plan))
+        return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan),
+                    plan_ranks(&q->plan) - 1);
     if (what[0] == 'p') return show_program(q);
     TRY(show_memory(q));
     return q->svg[0] ? write_memory_svg(q) : OK;

@@ -236,6 +236,13 @@ static void take_timeline(const struct plan *p, struct compare_row *row) {
     memory_chart_fini(&row->timeline);
 }
 
+/* Of the first n. */
+static bool none_ran(const struct comparison *c, int n) {
+    for (int i = 0; i < n; i++)
+        if (c->rows[i].status == OK) return false;
+    return true;
+}
+
 static enum status finish_row(struct comparison *c, int i) {
     if (!comm_is_rank_0()) return OK;
     if (c->rows[i].status == OK) {
@@ -243,6 +250,7 @@ static enum status finish_row(struct comparison *c, int i) {
         take_timeline(&c->requests[i].setup.plan, &c->rows[i]);
     }
     tell_row(c, i);
+    if (none_ran(c, i + 1)) return OK;                               /* a report that is there is worth more */
     TRY(compare_report_write(c->base.out, c->rows, i + 1));
     TRY(compare_pictures_write(c->base.out, c->rows, i + 1));
     return compare_html_write(c->base.out, &c->about, c->rows, i + 1);
@@ -267,18 +275,13 @@ static enum status run_strategy(struct comparison *c, int i) {
 }
 
 /* ---- the command ---- */
-static bool none_ran(const struct comparison *c) {
-    for (int i = 0; i < c->strategies.n; i++)
-        if (c->rows[i].status == OK) return false;
-    return true;
-}
-
 static enum status compare(struct comparison *c, bool *agreed) {
     *agreed = false;
     for (int i = 0; i < c->strategies.n; i++) TRY(run_strategy(c, i));
     *agreed = true;
-    if (comm_is_rank_0()) compare_table_print(stdout, c->rows, c->strategies.n);
-    if (!none_ran(c)) return OK;
+    bool none = none_ran(c, c->strategies.n);
+    if (comm_is_rank_0() && !none) compare_table_print(stdout, c->rows, c->strategies.n);
+    if (!none) return OK;
     return fail_agree(group_world(), FAIL(c->rows[0].status, "no strategy ran; the first: %s", c->rows[0].reason));
 }
 

@@ -3,6 +3,7 @@
  *   tokens   | 0 1 2 3 | 4 5 6 7 | 8        T = 4, 9 tokens: (9 - 1) / 4 = 2 samples
  *   targets  | 1 2 3 4 | 5 6 7 8 |          the last target of a sample is the first token of the next
  */
+#include "lib/base/integer.h"
 #include "lib/base/rng.h"
 #include "lib/data/data.h"
 
@@ -50,6 +51,12 @@ int64_t data_shuffled(const struct data_split *split, uint64_t seed, int64_t s) 
     return (int64_t)rng_permute(seed, rng_stream("data.shuffle"), epoch, n, place);
 }
 
+static int64_t largest_of(const struct data_file *file) {
+    int64_t largest = 0;
+    for (int64_t i = 0; i < data_n_tokens(file); i++) largest = max64(largest, data_token(file, i));
+    return largest;
+}
+
 static enum status refuse(const struct data_file *file, int64_t i, int64_t token, int64_t vocab) {
     int64_t place;
     const char *path = data_file_of(file, i, &place);
@@ -59,7 +66,7 @@ static enum status refuse(const struct data_file *file, int64_t i, int64_t token
     return FAIL(E_DATA,
                 "%s: token %lld at position %lld is not below vocab=%lld; use --vocab %llu or more, or "
                 "the data this model was made for",
-                path, (long long)token, (long long)place, (long long)vocab, (unsigned long long)token + 1);
+                path, (long long)token, (long long)place, (long long)vocab, (unsigned long long)largest_of(file) + 1);
 }
 
 enum status data_sample(const struct data_split *split, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets) {

@@ -225,7 +225,7 @@ static void test_a_token_beyond_the_vocabulary_is_refused(void **state) {
     struct data_file *file = open_file(write_llmc(20240801, 7, 3, wide, sizeof wide));
     assert_ok(data_split_whole(file, 2, &all));
     assert_fails(data_sample(&all, 0, 6, tokens, targets), E_DATA, "token 6 ", "position 1 ", "vocab=6",
-                 "--vocab 7", "tokens.bin");
+                 "--vocab 3000000001", "tokens.bin");
     assert_fails(data_sample(&all, 0, 50257, tokens, targets), E_DATA, "3000000000", "position 2");
     data_close(&file);
     file = open_text("ab\xff");
