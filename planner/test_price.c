@@ -158,6 +158,92 @@ static void test_infinite_wires(void **state) {
     }
 }
 
+/* Nothing hides anything, and nothing is slowed down. */
+static struct cluster bare(void) {
+    struct cluster c = gpus();
+    c.overlap_part = 0, c.overlap_slowdown = 0;
+    return c;
+}
+
+/* tp fills the nodes, so every sum over replicas goes through the network. */
+static void test_sums_over_replicas_lie_where_replicas_do(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(2, 8, 1);
+    struct price x = price_of(p, &c);
+    struct run r;
+    double sums = 0;
+    assert_ok(plan_settle(&p, 0));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+    for (int i = 0; i < r.bill.n_exchanges; i++) {
+        const struct exchange *e = &r.bill.exchanges[i];
+        if (e->when != BEHIND_BACKWARD) continue;
+        sums += c.call_s + (double)e->count * 2 / c.level[1].bytes_per_s + 2 * c.level[1].alpha_s;
+    }
+    assert_true(sums > 0);
+    assert_close(x.phase_s[PRICE_DP], sums, 1e-9 * sums);            /* of two: 2 (n-1)/n = 1 */
+    run_destroy(&r);
+}
+
+/* A sum that backward hides costs overlap_slowdown of its time. */
+static void test_what_hides_is_slower(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    double all = price_of(plan_of(16, 1, 1), &c).phase_s[PRICE_DP];
+    c.overlap_part = 1;
+    assert_close(price_of(plan_of(16, 1, 1), &c).phase_s[PRICE_DP], 0, 1e-15);
+    c.overlap_slowdown = 0.25;
+    assert_close(price_of(plan_of(16, 1, 1), &c).phase_s[PRICE_DP], 0.25 * all, 1e-9 * all);
+}
+
+/* Zero 1: each of 16 replicas updates a sixteenth. Zero 3 gathers twice a microbatch what zero 1 gathers once a step,
+ * but for the block at the turn; the tied embedding, at both ends, more often. */
+static void test_what_zero_shards(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    p.micro_batch = 1;                                               /* 4 microbatches */
+    c.call_s = 0, c.level[0].alpha_s = c.level[1].alpha_s = 0;
+    struct price whole = price_of(p, &c);
+    zero_options(&p)->stage = 1;
+    struct price one = price_of(p, &c);
+    zero_options(&p)->stage = 3;
+    struct price three = price_of(p, &c);
+    assert_close(one.phase_s[PRICE_OPTIM], whole.phase_s[PRICE_OPTIM] / 16, 0.02 * one.phase_s[PRICE_OPTIM]);
+    double ratio = three.phase_s[PRICE_GATHER] / one.phase_s[PRICE_GATHER];
+    if (ratio < 6 || ratio > 8.5) fail_msg("zero 3 gathers %g times as much", ratio);
+}
+
+/* What is run again exchanges again. */
+static void test_a_replay_has_its_exchanges(void **state) {
+    (void)state;
+    struct cluster c = bare(), fast = bare();
+    struct plan p = plan_of(1, 8, 1);
+    recompute_options(&p)->kind = RECOMPUTE_FULL;
+    fast.level[0].bytes_per_s = 1e30;
+    double slow = price_of(p, &c).phase_s[PRICE_REPLAY];
+    assert_true(price_of(p, &fast).phase_s[PRICE_REPLAY] < 0.95 * slow);
+}
+
+/* Stages between the ends that need not be compiled are priced as if they were. */
+static void test_like_stages_are_like(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct plan p;
+    for (int i = 0; layout(i, &p); i++) {
+        struct price like = price_of(p, &c), each;
+        assert_ok(plan_settle(&p, 0));
+        assert_ok(price_plan(&train_recipe, &p, &c, &(struct price_wish){.uneven = true}, &each));
+        assert_close(like.step_s, each.step_s, 0);
+        assert_true(like.total_bytes == each.total_bytes);
+    }
+    p = plan_of(1, 1, 8);
+    struct price like = price_of(p, &c), each;
+    assert_ok(plan_settle(&p, 0));
+    assert_ok(price_plan(&train_recipe, &p, &c, &(struct price_wish){.uneven = true}, &each));
+    for (int i = 0; i < 8; i++) assert_close(like.stage_s[i], each.stage_s[i], 0);
+}
+
 static void test_price_refuses(void **state) {
     (void)state;
     struct cluster c = gpus();
@@ -171,4 +257,7 @@ static void test_price_refuses(void **state) {
 
 TESTS(unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
       unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
+      unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
+      unit_test(test_what_zero_shards), unit_test(test_a_replay_has_its_exchanges),
+      unit_test(test_like_stages_are_like),
       unit_test(test_price_refuses))

@@ -24,10 +24,10 @@ static void search(const struct plan *p, unsigned fixed, const struct cluster *c
     assert_ok(search_layouts(&train_recipe, p, fixed, c, ranks, prune, out));
 }
 
-static void same_best(const struct plan *p, const struct cluster *c, int64_t ranks) {
+static void same_best(const struct plan *p, unsigned fixed, const struct cluster *c, int64_t ranks) {
     struct search pruned, all;
-    search(p, 0, c, ranks, true, &pruned);
-    search(p, 0, c, ranks, false, &all);
+    search(p, fixed, c, ranks, true, &pruned);
+    search(p, fixed, c, ranks, false, &all);
     if (!pruned.n_best != !all.n_best) fail_msg("%d ranks: one finds a layout", (int)ranks);
     if (all.n_best) {
         char a[128], b[128];
@@ -46,8 +46,9 @@ static void same_best(const struct plan *p, const struct cluster *c, int64_t ran
 static void test_pruned_is_unpruned(void **state) {
     (void)state;
     struct plan p = small();
-    const struct cluster wide = gpus(79), tight = gpus(0.4);
-    for (int64_t n = 1; n <= 64; n += n < 8 ? 1 : 7) same_best(&p, n % 2 ? &tight : &wide, n);
+    const struct cluster wide = gpus(79), tight = gpus(0.4), tightest = gpus(0.3);
+    for (int64_t n = 1; n <= 64; n += n < 8 ? 1 : 7) same_best(&p, 0, n % 2 ? &tight : &wide, n);
+    same_best(&p, 1 << DECIDE_TP | 1 << DECIDE_PP, &tightest, 8);    /* only zero 2 and 3 fit */
 }
 
 /* Best first; every layout has all ranks; each family's best is no better than the best. */

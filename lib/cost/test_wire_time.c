@@ -42,6 +42,8 @@ static void test_across_nodes(void **state) {
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 16, 2, 1), 2 * (inside + 3e-6) + fmin(ring, tree), 1e-15);
     /* few bytes, many nodes: the tree */
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, 8e3, 512, 8, 1), 2 * (8e3 / 9e9 + 2 * 9 * 5e-6), 1e-15);
+    /* and no tree for those that gather or scatter: every rank is a step */
+    assert_close(wire_seconds(&c, COMM_ALL_GATHER, 8e3, 512, 8, 1), 511. / 512 * 8e3 / 10e9 + 511 * 5e-6, 1e-15);
     /* stride 8: nobody else is inside */
     assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 4, 8, 1), 3. / 4 * S / 10e9 + 3 * 5e-6, 1e-15);
     assert_close(wire_seconds(&c, COMM_SEND, S, 4, 4, 1), S / 10e9 + 5e-6, 1e-15);
