@@ -37,7 +37,8 @@ static enum status ep_check(const struct plan *plan) {
         return FAIL(E_CONFIG, "ep=%" PRId64 " shards experts, and experts=0; give --experts, or leave ep out", ep);
     if (plan->experts % ep || replicas % ep)
         return FAIL(E_CONFIG,
-                    "ep=%" PRId64 " does not divide both experts=%" PRId64 " and dp x cp = %" PRId64 "; use one of %s",
+                    "ep=%" PRId64 " does not divide both experts=%" PRId64 " and dp x cp = %" PRId64 "; use one of "
+                    "ep=%s, or more experts",
                     ep, plan->experts, replicas,
                     plan_divisors(common_divisor(plan->experts, replicas), plan->experts));
     return OK;
