@@ -85,8 +85,9 @@ static enum status read_curve(const char *path, const char *key, const char *tex
     while (*text) {
         double x, y;
         int used = 0;
-        if (sscanf(text, " %lf:%lf%n", &x, &y, &used) != 2 || !(x > 0 && y > 0) || !isfinite(x) || !isfinite(y))
-            return FAIL(E_CONFIG, "%s: %s: \"%.40s\" is not size:part, both above 0", path, key, text);
+        if (sscanf(text, " %lf:%lf%n", &x, &y, &used) != 2 || !(x >= 1 && x <= 1e12) || !(y >= 1e-6 && y <= 1))
+            return FAIL(E_CONFIG, "%s: %s: \"%.40s\" is not size:part, of at least 1 and from 1e-6 to 1", path, key,
+                        text);
         if (out->n == MAX_CURVE) return FAIL(E_CONFIG, "%s: %s has more than %d points", path, key, MAX_CURVE);
         if (out->n && x <= out->at[out->n - 1])
             return FAIL(E_CONFIG, "%s: %s: sizes must ascend, and %g follows %g", path, key, x, out->at[out->n - 1]);
