@@ -151,6 +151,11 @@ static enum status find(struct request *q, struct options *o, const struct clust
     struct search s;
     unsigned fixed = 0;
     double start = clock_s();
+    static const char *const OURS[] = {"dp", "sp", "schedule", "pp-split", "json"};
+    for (size_t i = 0; i < sizeof OURS / sizeof *OURS; i++)
+        if (options_source(o, OURS[i]) > FROM_PRESET)
+            return FAIL(E_CONFIG, "--%s cannot be given for a search; leave it out, or give a layout without --gpus",
+                        OURS[i]);
     for (enum decision d = 0; d < N_DECISIONS; d++)
         if (options_source(o, decision_name(d)) > FROM_PRESET) fixed |= 1u << d;
     TRY(recipe_preset(&q->plan, o));

@@ -40,18 +40,31 @@ static int number_of(const char *choices, const char *name) {
     return -1;
 }
 
-/* An option of a technique, by its name: a planner knows what they are called, and no technique. */
-static void set_option(const struct recipe *r, struct plan *p, const char *name, int64_t number, const char *word) {
+/* An option of a technique, by its name: a planner knows what they are called, and no technique. NULL: none has it. */
+static const struct option *option_of(const struct recipe *r, const struct plan *p, const char *name, char **at) {
     for (int i = 0; i < r->n_techniques; i++) {
         const struct own_options *own = &r->techniques[i]->options;
         for (int k = 0; k < own->n; k++) {
-            const struct option *o = &own->option[k];
-            if (strcmp(o->name, name)) continue;
-            char *at = (char *)plan_own(p, own) + o->at;
-            if (o->type == OPTION_INT) *(int64_t *)at = number;
-            else *(int *)at = o->type == OPTION_CHOICE ? number_of(o->choices, word) : (int)number;
+            if (strcmp(own->option[k].name, name)) continue;
+            *at = (char *)plan_own(p, own) + own->option[k].at;
+            return &own->option[k];
         }
     }
+    return NULL;
+}
+
+static void set_option(const struct recipe *r, struct plan *p, const char *name, int64_t number, const char *word) {
+    char *at;
+    const struct option *o = option_of(r, p, name, &at);
+    if (!o) return;
+    if (o->type == OPTION_INT) *(int64_t *)at = number;
+    else *(int *)at = o->type == OPTION_CHOICE ? number_of(o->choices, word) : (int)number;
+}
+
+static int64_t get_option(const struct recipe *r, const struct plan *p, const char *name) {
+    char *at;
+    const struct option *o = option_of(r, p, name, &at);
+    return !o ? 0 : o->type == OPTION_INT ? *(int64_t *)at : *(int *)at;
 }
 
 void layout_apply(const struct recipe *r, const struct layout *l, int64_t dp, struct plan *p) {
@@ -289,13 +302,16 @@ static int64_t asked(const struct searching *s, enum decision d) {
     case DECIDE_CP: return p->mesh.cp ? p->mesh.cp : 1;
     case DECIDE_EP: return p->mesh.ep ? p->mesh.ep : 1;
     case DECIDE_MICRO: return p->micro_batch ? p->micro_batch : 1;
-    default: return -1;
+    default: return get_option(s->recipe, p, decision_name(d));      /* recompute: its three kinds come first */
     }
 }
 
 static enum status decide(struct searching *s, enum decision d, struct layout *l) {
     int64_t choices[MAX_CHOICES], *c = l->choice;
-    if (d == N_DECISIONS) return try_layout(s, l, s->ranks / (c[DECIDE_TP] * c[DECIDE_PP] * c[DECIDE_CP]));
+    if (d == N_DECISIONS) {
+        int64_t replica = c[DECIDE_TP] * c[DECIDE_PP] * c[DECIDE_CP];
+        return divides(replica, s->ranks) ? try_layout(s, l, s->ranks / replica) : OK;
+    }
     int n = s->fixed >> d & 1 ? 1 : choices_of(s, d, l, choices);
     if (s->fixed >> d & 1) choices[0] = asked(s, d);
     for (int i = 0; i < n; i++) {
@@ -317,6 +333,8 @@ enum status search_layouts(const struct recipe *recipe, const struct plan *plan,
     struct searching s = {recipe, plan, cluster, fixed, ranks, prune, out, NULL, 0};
     struct layout l;
     *out = (struct search){0};
+    if (fixed >> DECIDE_RECOMPUTE & 1 && asked(&s, DECIDE_RECOMPUTE) > 2)
+        return FAIL(E_CONFIG, "a search knows recompute=none, selective and full; leave the others to a given layout");
     for (enum decision d = 0; d < N_DECISIONS; d++) l.choice[d] = 1;
     enum status status = decide(&s, 0, &l);
     if (out->n_families) qsort(out->families, (size_t)out->n_families, sizeof *out->families, by_choice);

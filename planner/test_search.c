@@ -1,7 +1,10 @@
 /* ranks: 1  device: cpu */
 #include "driver/recipe.h"
 #include "planner/search.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
 #include "tests/test.h"
+#include "zero/zero.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -81,12 +84,22 @@ static void test_what_is_fixed_stays(void **state) {
     struct cluster c = gpus(79);
     struct search s;
     p.mesh.tp = 2, p.micro_batch = 4;
-    search(&p, 1 << DECIDE_TP | 1 << DECIDE_MICRO, &c, 8, true, &s);
+    zero_options(&p)->stage = 1, recompute_options(&p)->kind = RECOMPUTE_SELECTIVE, pp_options(&p)->chunks = 2;
+    search(&p, 1 << DECIDE_TP | 1 << DECIDE_MICRO | 1 << DECIDE_ZERO | 1 << DECIDE_RECOMPUTE, &c, 8, true, &s);
     assert_true(s.n_best > 0);
     for (int i = 0; i < s.n_best; i++) {
         assert_int_equal(s.best[i].layout.choice[DECIDE_TP], 2);
         assert_int_equal(s.best[i].layout.choice[DECIDE_MICRO], 4);
+        assert_int_equal(s.best[i].layout.choice[DECIDE_ZERO], 1);
+        assert_int_equal(s.best[i].layout.choice[DECIDE_RECOMPUTE], RECOMPUTE_SELECTIVE);
     }
+    search_fini(&s);
+    search(&p, 1 << DECIDE_CHUNKS, &c, 8, true, &s);
+    for (int i = 0; i < s.n_best; i++) assert_int_equal(s.best[i].layout.choice[DECIDE_CHUNKS], 2);
+    assert_true(s.n_best > 0);
+    search_fini(&s);
+    search(&p, 1 << DECIDE_TP, &c, 7, true, &s);                     /* 2 does not divide 7: no rank is left idle */
+    assert_int_equal(s.stat.seen, 0);
     search_fini(&s);
 }
 

@@ -38,6 +38,8 @@ refuse() {
     [ $fine = 0 ] || cat "$work/err"
 }
 refuse what_fits_nowhere "no layout of gpus=2 fits|GiB of 74.0|use more gpus" --model llama2-70b --global-batch 16 --gpus 2
+refuse what_a_search_decides "--dp cannot be given|leave it out" "${model[@]}" --gpus 8 --dp 2
+refuse a_recomputation_that_is_not_searched "none, selective and full" "${model[@]}" --gpus 8 --recompute block:2
 refuse an_unknown_cluster "configs/clusters/nope.ini" --cluster nope
 refuse a_key_that_is_none "memory-gb|memory-gib" --cluster <(sed 's/^memory-gib/memory-gb/' configs/clusters/dgx-a100.ini)
 refuse an_asynchronous_schedule "schedule=1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
