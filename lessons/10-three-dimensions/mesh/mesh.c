@@ -132,11 +132,17 @@ static struct group_of group_of(enum mesh_axis axis, const struct mesh_place *p)
     }
 }
 
+/* TODO: the way back from index_along: the rank with this number along the axis's dimensions, p's other coordinates. */
+static int rank_along(enum mesh_axis axis, struct mesh_place p, int index) {
+    (void)axis, (void)p, (void)index;
+    return -1;
+}
+
 /* TODO: the first rank of this rank's group along an axis; -1: the rank has no group there. AXIS_TP and AXIS_PP as said
  * above. AXIS_DP, AXIS_CP and their parts as the table AXES says: group_of gives the number of the first among all
- * ranks along the axis's dimensions; the way back from a number to coordinates is yours. AXIS_TIE: the first and the
- * last stage of a pipeline, which both hold the tied embedding; no rank where there is one stage. AXIS_MIRROR: stage i
- * and stage pp - 1 - i, if that is another. AXIS_MESH: all ranks. */
+ * ranks along the axis's dimensions. AXIS_TIE: the first and the last stage of a pipeline, which both hold the tied
+ * embedding; no rank where there is one stage. AXIS_MIRROR: stage i and stage pp - 1 - i, if that is another.
+ * AXIS_MESH: all ranks. */
 int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
     (void)axis, (void)p;
     return -1;
@@ -150,6 +156,18 @@ int mesh_size(enum mesh_axis axis, const struct mesh_place *p) {
 int mesh_index(enum mesh_axis axis, const struct mesh_place *p) {
     if (AXES[axis].first_stage) return AXES[axis].first_stage(p) < 0 ? 0 : AXES[axis].first_stage(p) != p->rank.pp;
     return group_of(axis, p).index;
+}
+
+int mesh_stride(enum mesh_axis axis, const struct mesh_place *p) {
+    struct mesh_place a = *p, b = *p;
+    if (mesh_size(axis, p) == 1) return 1;
+    if (AXES[axis].first_stage) {
+        a.rank.pp = AXES[axis].first_stage(p), b.rank.pp = p->n.pp - 1 - a.rank.pp;
+        return mesh_rank_of(&b) - mesh_rank_of(&a);
+    }
+    struct group_of g = group_of(axis, p);
+    int apart = AXES[axis].part == ONE_OF_EACH ? n_along(axis, p) / g.size : 1;
+    return rank_along(axis, a, g.first + apart) - rank_along(axis, a, g.first);
 }
 
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) {
