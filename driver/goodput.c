@@ -1,5 +1,6 @@
 #include "driver/goodput.h"
 
+#include "planner/failure.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -9,12 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-double goodput_interval_s(double stall_s, double mtbf_s) {
-    return stall_s > 0 && mtbf_s > 0 ? sqrt(2 * stall_s * mtbf_s) : NAN;
-}
-
 int64_t goodput_interval_steps(double stall_s, double mtbf_s, double step_s) {
-    double steps = goodput_interval_s(stall_s, mtbf_s) / step_s;
+    double steps = failure_interval_young(stall_s, mtbf_s) / step_s;
     if (!(step_s > 0) || !isfinite(steps) || steps > 1e15) return 0;
     return steps < 1 ? 1 : llround(steps);
 }
@@ -26,7 +23,7 @@ void goodput_advice(double stall_s, double mtbf_s, double step_s, char *out, siz
         snprintf(out, size,
                  "training stops for %.3f s to save; with a failure every %.0f s, save every %.1f s: "
                  "--save-every %" PRId64 " (Young 1974)",
-                 stall_s, mtbf_s, goodput_interval_s(stall_s, mtbf_s), steps);
+                 stall_s, mtbf_s, failure_interval_young(stall_s, mtbf_s), steps);
 }
 
 /* ---- the rows of several attempts: steps done so far, on a stack, from which a step that comes again takes itself and

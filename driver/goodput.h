@@ -2,13 +2,8 @@
  *
  *   goodput = seconds in steps that count / all seconds        not: set-up, loading, stopped for saves, evaluation,
  *                                                              waiting for a restart, steps that a failure has undone
- *   Young's interval = sqrt(2 d M)                             d: seconds that training stands still for a save, M:
- *                                                              mean seconds between failures
  *
- * Why: saving every t seconds costs d / t of the time, and a failure, one in M seconds, costs half an interval: t / (2
- * M). The sum d / t + t / (2 M) is least where its derivative -d / t^2 + 1 / (2 M) is zero. Good while d is small
- * against M; Daly has the terms that follow. Source: Young 1974, "A first order approximation to the optimum checkpoint
- * interval"; Daly 2006, "A higher order estimate of the optimum checkpoint interval for restart dumps". */
+ * The interval that costs least is Young's: planner/failure.h. */
 #ifndef TRIVIUM_DRIVER_GOODPUT_H
 #define TRIVIUM_DRIVER_GOODPUT_H
 
@@ -20,9 +15,7 @@
 extern "C" {
 #endif
 
-/** Young's interval in seconds; NaN where one of the two is not positive. */
-double goodput_interval_s(double stall_s, double mtbf_s);
-/** The same in whole steps, at least one. 0: not known. */
+/** Young's interval in whole steps, at least one. 0: not known. */
 int64_t goodput_interval_steps(double stall_s, double mtbf_s, double step_s);
 
 /** "a save takes 0.210 s; with a failure every 3600 s, save every 38.9 s: --save-every 94 (Young 1974)"; "" where

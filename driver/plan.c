@@ -13,11 +13,9 @@
 #include <stdlib.h>
 
 /* plan first: plan_options' offsets hold */
-struct request { struct plan plan; char cluster[OPTION_TEXT_MAX]; int64_t gpus, top; int json; };
+struct request { struct plan plan; int64_t gpus, top; int json; };
 
 static const struct option OPTIONS[] = {
-    {"cluster", OPTION_TEXT, "dgx-a100", 0, 0, NULL, "",
-     "a file that describes it, or one of configs/clusters by its name", "plan", offsetof(struct request, cluster)},
     {"gpus", OPTION_INT, "0", 0, 1 << 24, NULL, "ranks",
      "search the layouts of so many, but for what is given; 0: the layout is given", "plan",
      offsetof(struct request, gpus)},
@@ -105,7 +103,7 @@ static void print_family(const struct family *f, const struct found *best) {
         printf("+%.1f%%  ", 100 * (f->best.price.step_s / best->price.step_s - 1));
         print_differences(&f->best.price, &best->price);
     }
-    printf("   [%s]\n", layout_text(&f->best.layout, f->best.dp, text, sizeof text));
+    printf("   [%s]\n", layout_text(&f->best.layout, text, sizeof text));
 }
 
 /* Is there another choice? */
@@ -124,7 +122,7 @@ static void print_search(const struct request *q, const struct cluster *c, const
     for (int i = 0; i < s->n_best && i < q->top; i++) {
         const struct price *x = &s->best[i].price;
         printf("%9.4g s  mfu %4.1f%%  %5.1f GiB  %s\n", x->step_s, 100 * x->mfu, (double)x->total_bytes / GIB,
-               layout_text(&s->best[i].layout, s->best[i].dp, text, sizeof text));
+               layout_text(&s->best[i].layout, text, sizeof text));
         print_phases(x);
     }
     printf("\nwhy others lose: the best of each family beside the best of all, and where its time goes\n");
@@ -143,7 +141,7 @@ static enum status refuse_all(const struct request *q, const struct cluster *c, 
     return FAIL(E_CONFIG,
                 "no layout of gpus=%" PRId64 " fits: the smallest, %s, takes %.1f GiB of %.1f, of which %s %.1f; "
                 "use more gpus, a larger memory, or a smaller model",
-                q->gpus, layout_text(&s->smallest.layout, s->smallest.dp, text, sizeof text),
+                q->gpus, layout_text(&s->smallest.layout, text, sizeof text),
                 (double)x->total_bytes / GIB, room, role_name((enum role)largest), (double)x->bytes[largest] / GIB);
 }
 
@@ -177,7 +175,7 @@ static enum status find(struct request *q, struct options *o, const struct clust
 /* What is planned for is a GPU in bf16, unless the cluster's ranks are cores, or somebody says otherwise. */
 static enum status read_request(struct request *q, struct options *o, int argc, char **argv, struct cluster *c) {
     TRY(options_parse(o, argc, argv));
-    TRY(cluster_read(q->cluster, c));
+    TRY(cluster_read(q->plan.cluster[0] ? q->plan.cluster : "dgx-a100", c));
     if (c->cores == 0) {
         TRY(options_set(o, "device", "cuda", FROM_PRESET));
         TRY(options_set(o, "precision", "bf16", FROM_PRESET));

@@ -5,6 +5,7 @@
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/data/bpe.h"
+#include "planner/choose.h"
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -72,10 +73,42 @@ static enum status split_data(struct setup *s) {
                 data_path(s->data), samples, p->seq, p->global_batch);
 }
 
+/* ---- the planner's part ---- */
+enum status setup_cluster(const struct plan *plan, struct cluster *out) {
+    const char *usual = plan->device == PLAN_DEVICE_CUDA ? "dgx-a100" : "cpu-2core";
+    return cluster_read(plan->cluster[0] ? plan->cluster : usual, out);
+}
+
+static int threads_of(const struct plan *plan, int local_ranks) {
+    int cores = (int)comm_local_cores(), threads = (int)plan->threads;
+    if (threads == 0 && getenv("OMP_NUM_THREADS")) threads = omp_get_max_threads();
+    if (threads == 0) threads = cores / local_ranks > 0 ? cores / local_ranks : 1;
+    return threads;
+}
+
+/* As it will be compiled: on so many threads, of which each has scratch. */
+static enum status choose(struct plan *plan, int world) {
+    struct cluster c;
+    if (!choose_is_asked(plan->recipe, plan)) return OK;
+    char chosen[256];
+    struct plan p = *plan;
+    int64_t replica = p.mesh.tp * p.mesh.cp * p.mesh.pp;
+    TRY(plan_settle_device(&p));
+    TRY(setup_cluster(&p, &c));
+    if (p.mesh.dp == 0 && world > 0 && replica > 0) p.mesh.dp = world / replica;
+    if (world > 0) p.threads = threads_of(plan, comm_local_size());
+    TRY(choose_auto(plan->recipe, &c, (int64_t)(plan->memory_limit * (1 << 20)), &p, chosen, sizeof chosen));
+    if (comm_is_rank_0()) log_info("auto: %s", chosen);
+    p.mesh.dp = plan->mesh.dp, p.threads = plan->threads, p.device = plan->device, p.precision = plan->precision;
+    *plan = p;
+    return OK;
+}
+
 enum status setup_plan(struct options *o, struct plan *plan, int world) {
     TRY(recipe_preset(plan, o));
     if (world == 0) TRY(settle_vocab(o, plan, NULL));
     log_set_level((enum log_level)plan->log);
+    TRY(choose(plan, world));
     return plan_settle(plan, world);
 }
 
@@ -115,10 +148,7 @@ const char *setup_binding(void) {
 }
 
 int setup_threads(const struct plan *plan, int local_ranks) {
-    int cores = (int)comm_local_cores(), allowed = setup_allowed_cores();
-    int threads = (int)plan->threads;
-    if (threads == 0 && getenv("OMP_NUM_THREADS")) threads = omp_get_max_threads();
-    if (threads == 0) threads = cores / local_ranks > 0 ? cores / local_ranks : 1;
+    int threads = threads_of(plan, local_ranks), allowed = setup_allowed_cores();
     if (allowed < threads)
         log_warn("%d threads, but this rank may use %d core%s (affinity mask, cgroup quota); start with --bind-to "
                  "none, raise the quota, or set threads", threads, allowed, allowed == 1 ? "" : "s");

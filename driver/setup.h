@@ -4,6 +4,7 @@
 
 #include "lib/base/option.h"
 #include "lib/data/data.h"
+#include "lib/cost/cluster.h"
 #include "lib/run/plan.h"
 
 struct setup {
@@ -23,9 +24,13 @@ enum status setup_open(struct setup *, int world);
 void setup_fini(struct setup *);
 
 /** The part without data, for `show`: *plan is the first member of the target of `options`. world 0: dp tp pp, dp at
- *  least 1. vocab falls back to 256. @errors E_USAGE: an unknown preset; E_CONFIG: what cannot be
+ *  least 1. vocab falls back to 256. What says auto is chosen
+ *  (planner/choose.h). @errors E_USAGE: an unknown preset; E_CONFIG: what cannot be
  *  together  @collective{none} */
 enum status setup_plan(struct options *, struct plan *plan, int world);
+
+/** The cluster of a plan, or of its device where it names none. @errors those of cluster_read */
+enum status setup_cluster(const struct plan *, struct cluster *);
 
 /** Use plan->threads (or comm_local_cores / local ranks) OpenMP threads; warn when this rank may not run on as many
  *  cores. Returns how many it uses. */

@@ -8,23 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static double cost(double t, double d, double m) { return d / t + t / (2 * m); }
-
-/* Young's interval is the one that costs least: more than either neighbour it cannot be, and 60 s with an hour's saves
- * of half a second is known. */
-static void test_young_interval_is_the_cheapest(void **state) {
-    (void)state;
-    assert_close(goodput_interval_s(0.5, 3600), 60, 1e-12);
-    const double d[] = {0.01, 3, 120}, m[] = {600, 86400, 1e6};
-    for (int i = 0; i < 3; i++) {
-        double t = goodput_interval_s(d[i], m[i]);
-        assert_true(cost(t, d[i], m[i]) < cost(0.99 * t, d[i], m[i]));
-        assert_true(cost(t, d[i], m[i]) < cost(1.01 * t, d[i], m[i]));
-    }
-    assert_true(isnan(goodput_interval_s(0, 3600)));
-    assert_true(isnan(goodput_interval_s(1, -1)));
-}
-
 static void test_interval_in_steps(void **state) {
     (void)state;
     assert_int_equal(goodput_interval_steps(0.5, 3600, 0.25), 240);
@@ -92,6 +75,6 @@ static void test_metrics_that_are_no_file_are_not_read(void **state) {
     alarm(0);
 }
 
-TESTS(unit_test(test_metrics_that_are_no_file_are_not_read), unit_test(test_young_interval_is_the_cheapest),
-      unit_test(test_interval_in_steps), unit_test(test_rows_count_each_step_once),
+TESTS(unit_test(test_metrics_that_are_no_file_are_not_read), unit_test(test_interval_in_steps),
+      unit_test(test_rows_count_each_step_once),
       unit_test(test_rows_after_the_last_checkpoint_are_lost))

@@ -102,8 +102,11 @@ static int64_t actions_of(const struct schedule *s, enum tape_kind kind, int chu
 
 static enum status price_schedule(const struct cluster *c, struct stage *g) {
     const struct run *r = &g->run;
+    free(g->chunk);
     g->chunk = calloc((size_t)r->program.n_chunks, sizeof *g->chunk);
     if (!g->chunk) return FAIL(E_MEMORY, "no memory to price %d chunks", r->program.n_chunks);
+    g->busy_s = g->forward_s = g->window_s = 0;
+    memset(g->phase_s, 0, sizeof g->phase_s);
     for (int k = 0; k < r->program.n_chunks; k++)
         for (int kind = 0; kind < N_TAPES; kind++) {
             double n = (double)actions_of(&r->schedule, (enum tape_kind)kind, k), *seconds = &g->chunk[k].tape[kind];
@@ -128,6 +131,8 @@ static void price_end(const struct cluster *c, struct stage *g) {
     const struct program *p = &g->run.program;
     const struct bill *b = &g->run.bill;
     double behind = 0, blocks = 0, bytes = 0;
+    g->send_s = 0;
+    memset(g->end_s, 0, sizeof g->end_s);
     for (int i = 0; i < b->n_exchanges; i++) {
         const struct exchange *x = &b->exchanges[i];
         double seconds = exchange_seconds(c, &p->place, x), times = x->times ? (double)x->times : 1;
@@ -223,14 +228,21 @@ static enum status time_line(struct stages *s, double wire, double *makespan) {
     return status;
 }
 
+static int layers_of(const struct program *p) {
+    int n = 0;
+    for (int b = 0; b < p->n_blocks; b++) n += p->blocks[b].is_layer && p->blocks[b].chunk >= 0;
+    return n;
+}
+
 static void judge_memory(const struct stages *s, const struct cluster *c, struct price *out) {
     for (int i = 0; i < s->n; i++) {
+        const struct run *r = &s->at[i].like->run;
         int64_t total = 0;
-        if (s->at[i].like != &s->at[i]) continue;
-        for (int role = 0; role < N_ROLES; role++) total += s->at[i].run.memory.bytes[role];
+        for (int role = 0; role < N_ROLES; role++) total += r->memory.bytes[role];
+        out->stage[i] = (struct stage_price){.bytes = total, .layers = layers_of(&r->program)};
         if (i && total <= out->total_bytes) continue;
         out->total_bytes = total, out->fullest = i;
-        memcpy(out->bytes, s->at[i].run.memory.bytes, sizeof out->bytes);
+        memcpy(out->bytes, r->memory.bytes, sizeof out->bytes);
     }
     out->fits = out->total_bytes <= c->memory_bytes - c->reserve_bytes;
 }
@@ -241,7 +253,7 @@ static enum status add_up(const struct plan *p, const struct cluster *c, struct 
     TRY(time_line(s, 1, &with_wire));
     TRY(time_line(s, 0, &without));
     for (int i = 0; i < s->n; i++) {
-        out->stage_s[i] = s->at[i].like->busy_s;
+        out->stage[i].s = s->at[i].like->busy_s;
         if (s->at[i].busy_s > s->at[out->busiest].busy_s) out->busiest = i;
         if (end_of(&s->at[i]) > end_of(&s->at[last])) last = i;
     }
@@ -265,28 +277,39 @@ static void stages_fini(struct stages *s) {
     free(s->at);
 }
 
-static enum status price(const struct recipe *recipe, const struct plan *plan, const struct cluster *c,
-                         const struct price_wish *wish, struct stages *s, struct price *out) {
-    TRY(compile_stages(recipe, plan, s, wish->uneven));
+static enum status price_on(const struct plan *plan, const struct cluster *c, const struct price_wish *wish,
+                            struct stages *s, struct price *out) {
+    *out = (struct price){0};
     judge_memory(s, c, out);
     if (wish->only_if_it_fits && !out->fits) return OK;
     TRY(price_stages(c, s));
     return add_up(plan, c, s, out);
 }
 
-enum status price_plan(const struct recipe *recipe, const struct plan *plan, const struct cluster *c,
-                       const struct price_wish *wish, struct price *out) {
-    static const struct price_wish none = {false, false};
-    struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1};
-    *out = (struct price){0};
+static enum status check(const struct plan *plan, const struct cluster *c) {
     if (!(c->flops_per_s[plan_product_dtype(plan)] > 0))
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c->name,
                     dtype_name(plan_product_dtype(plan)));
     if (plan_is_asynchronous(plan))
         return FAIL(E_CONFIG, "an asynchronous schedule has no step of its own to price; use schedule=1f1b");
+    return OK;
+}
+
+enum status price_plan_on(const struct recipe *recipe, const struct plan *plan, const struct cluster *c, int n,
+                          const struct price_wish *wish, struct price *out) {
+    static const struct price_wish none = {false, false};
+    struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1};
+    if (!wish) wish = &none;
+    for (int i = 0; i < n; i++) TRY(check(plan, &c[i]));
     s.at = calloc((size_t)s.n, sizeof *s.at);
-    enum status status = s.at ? price(recipe, plan, c, wish ? wish : &none, &s, out)
-                              : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
+    if (!s.at) return FAIL(E_MEMORY, "no memory to price %d stages", s.n);
+    enum status status = compile_stages(recipe, plan, &s, wish->uneven);
+    for (int i = 0; i < n && status == OK; i++) status = price_on(plan, &c[i], wish, &s, &out[i]);
     stages_fini(&s);
     return status;
+}
+
+enum status price_plan(const struct recipe *recipe, const struct plan *plan, const struct cluster *c,
+                       const struct price_wish *wish, struct price *out) {
+    return price_plan_on(recipe, plan, c, 1, wish, out);
 }

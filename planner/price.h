@@ -44,7 +44,11 @@ const char *price_phase_name(enum price_phase);
 struct price {
     double step_s, mfu;                  /* mfu: by the model's formula, of the cluster's peak */
     double phase_s[N_PRICE_PHASES];      /* of the busiest stage; their sum is step_s */
-    double stage_s[PLAN_MAX_STAGES];     /* what each stage works in a step, beside its end */
+    struct stage_price {
+        double s;                        /* what it works in a step, beside its end */
+        int64_t bytes;
+        int layers;
+    } stage[PLAN_MAX_STAGES];
     double forward_s;                    /* forward rows of the busiest stage, with what they exchange */
     int busiest;                         /* stage */
     int64_t bytes[N_ROLES], total_bytes; /* of the fullest stage */
@@ -60,6 +64,9 @@ struct price_wish { bool uneven, only_if_it_fits; };
  *  in the plan's precision, or the schedule is asynchronous  @collective{none} */
 enum status price_plan(const struct recipe *, const struct plan *, const struct cluster *, const struct price_wish *,
                        struct price *out);
+/** The same on n clusters; the plan is compiled once. */
+enum status price_plan_on(const struct recipe *, const struct plan *, const struct cluster *, int n,
+                          const struct price_wish *, struct price *out);
 
 #ifdef __cplusplus
 }

@@ -4,79 +4,8 @@
 #include "lib/base/integer.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const NAMES[N_DECISIONS] = {"tp", "pp", "cp", "ep", "micro-batch", "chunks", "zero", "recompute"};
-static const char *const RECOMPUTES[] = {"none", "selective", "full"};
-const char *decision_name(enum decision d) { return (unsigned)d < N_DECISIONS ? NAMES[d] : "?"; }
-
-const char *choice_text(enum decision d, int64_t choice) {
-    static char text[24];
-    if (d == DECIDE_RECOMPUTE) return RECOMPUTES[choice];
-    snprintf(text, sizeof text, "%" PRId64, choice);
-    return text;
-}
-
-const char *layout_text(const struct layout *l, int64_t dp, char *text, size_t size) {
-    const int64_t *c = l->choice;
-    int n = snprintf(text, size, "dp%" PRId64 " tp%" PRId64 " pp%" PRId64, dp, c[DECIDE_TP], c[DECIDE_PP]);
-    if (c[DECIDE_CP] > 1) n += snprintf(text + n, size - (size_t)n, " cp%" PRId64, c[DECIDE_CP]);
-    if (c[DECIDE_EP] > 1) n += snprintf(text + n, size - (size_t)n, " ep%" PRId64, c[DECIDE_EP]);
-    n += snprintf(text + n, size - (size_t)n, " micro-batch %" PRId64, c[DECIDE_MICRO]);
-    if (c[DECIDE_CHUNKS] > 1) n += snprintf(text + n, size - (size_t)n, " chunks %" PRId64, c[DECIDE_CHUNKS]);
-    if (c[DECIDE_ZERO]) n += snprintf(text + n, size - (size_t)n, " zero %" PRId64, c[DECIDE_ZERO]);
-    if (c[DECIDE_RECOMPUTE]) snprintf(text + n, size - (size_t)n, " %s", RECOMPUTES[c[DECIDE_RECOMPUTE]]);
-    return text;
-}
-
-/* ---- a layout becomes a plan ---- */
-/* A choice's number in "none|selective|full". */
-static int number_of(const char *choices, const char *name) {
-    size_t n = strlen(name);
-    for (int i = 0; choices; i++, choices = strchr(choices, '|'), choices += choices != NULL)
-        if (!strncmp(choices, name, n) && (choices[n] == '|' || choices[n] == 0)) return i;
-    return -1;
-}
-
-/* An option of a technique, by its name: a planner knows what they are called, and no technique. NULL: none has it. */
-static const struct option *option_of(const struct recipe *r, const struct plan *p, const char *name, char **at) {
-    for (int i = 0; i < r->n_techniques; i++) {
-        const struct own_options *own = &r->techniques[i]->options;
-        for (int k = 0; k < own->n; k++) {
-            if (strcmp(own->option[k].name, name)) continue;
-            *at = (char *)plan_own(p, own) + own->option[k].at;
-            return &own->option[k];
-        }
-    }
-    return NULL;
-}
-
-static void set_option(const struct recipe *r, struct plan *p, const char *name, int64_t number, const char *word) {
-    char *at;
-    const struct option *o = option_of(r, p, name, &at);
-    if (!o) return;
-    if (o->type == OPTION_INT) *(int64_t *)at = number;
-    else *(int *)at = o->type == OPTION_CHOICE ? number_of(o->choices, word) : (int)number;
-}
-
-static int64_t get_option(const struct recipe *r, const struct plan *p, const char *name) {
-    char *at;
-    const struct option *o = option_of(r, p, name, &at);
-    return !o ? 0 : o->type == OPTION_INT ? *(int64_t *)at : *(int *)at;
-}
-
-void layout_apply(const struct recipe *r, const struct layout *l, int64_t dp, struct plan *p) {
-    const int64_t *c = l->choice;
-    p->mesh.dp = dp, p->mesh.tp = c[DECIDE_TP], p->mesh.pp = c[DECIDE_PP], p->mesh.cp = c[DECIDE_CP];
-    p->mesh.ep = c[DECIDE_EP], p->micro_batch = c[DECIDE_MICRO];
-    set_option(r, p, "chunks", c[DECIDE_CHUNKS], NULL);
-    if (c[DECIDE_CHUNKS] > 1) set_option(r, p, "schedule", 0, "interleaved");
-    set_option(r, p, "zero", c[DECIDE_ZERO], NULL);
-    set_option(r, p, "recompute", 0, RECOMPUTES[c[DECIDE_RECOMPUTE]]);
-    set_option(r, p, "sp", c[DECIDE_TP] > 1, NULL);
-}
 
 /* ---- the search ---- */
 /* One layer: seconds and activations of a microbatch, and states on a rank that shards none; by what they depend on. */
@@ -90,34 +19,26 @@ struct searching {
     unsigned fixed;
     int64_t ranks;
     bool prune;
+    struct layout given;                 /* of what is fixed */
     struct search *out;
     struct layer_class *classes;
     int n_classes;
 };
 
-/* NULL: it cannot be. */
-static struct plan *legal(const struct recipe *r, struct plan *p) {
-    enum status status = plan_settle(p, 0);
-    for (int i = 0; i < r->n_techniques && status == OK; i++) {
-        const struct technique *t = r->techniques[i];
-        if (t->wanted(p) && t->check) status = t->check(p);
-    }
-    if (status != OK) status_clear();
-    return status == OK ? p : NULL;
-}
-
-/* So many layers on one stage, one microbatch. NAN: they cannot be. */
+/* So many layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given.
+ * NAN: they cannot be. */
 static struct layer price_layers(const struct searching *s, const struct layer_class *k, int layers) {
     struct plan p = *s->asked;
     struct price *price = malloc(sizeof *price);
     int64_t dp = k->ep > k->cp ? k->ep / k->cp : 1;
-    struct layout l = {{[DECIDE_TP] = k->tp, [DECIDE_PP] = 1, [DECIDE_CP] = k->cp, [DECIDE_EP] = k->ep,
-                        [DECIDE_MICRO] = k->micro, [DECIDE_CHUNKS] = 1, [DECIDE_RECOMPUTE] = k->recompute}};
-    layout_apply(s->recipe, &l, dp, &p);
+    struct layout l = {.choice = {[DECIDE_TP] = k->tp, [DECIDE_PP] = 1, [DECIDE_CP] = k->cp, [DECIDE_EP] = k->ep,
+                                  [DECIDE_MICRO] = k->micro, [DECIDE_CHUNKS] = 1, [DECIDE_RECOMPUTE] = k->recompute},
+                       .dp = dp};
+    layout_apply(s->recipe, &l, s->fixed & (1 << DECIDE_SP | 1 << DECIDE_RECOMPUTE), &p);
     p.layers = layers, p.global_batch = dp * k->micro;
     struct layer out = {NAN, {0}};
-    if (price && legal(s->recipe, &p) && price_plan(s->recipe, &p, s->cluster, NULL, price) == OK) {
-        out.seconds = price->stage_s[0];
+    if (price && layout_is_legal(s->recipe, &p) && price_plan(s->recipe, &p, s->cluster, NULL, price) == OK) {
+        out.seconds = price->stage[0].s;
         for (int i = 0; i < N_ROLES; i++) out.bytes[i] = (double)price->bytes[i];
     }
     status_clear();
@@ -172,7 +93,7 @@ static void keep(struct search *out, const struct found *f) {
     int at = out->n_best;
     keep_in_families(out, f);
     if (!f->price.fits) {
-        if (!out->smallest.dp || f->price.total_bytes < out->smallest.price.total_bytes) out->smallest = *f;
+        if (!out->smallest.layout.dp || f->price.total_bytes < out->smallest.price.total_bytes) out->smallest = *f;
         return;
     }
     while (at > 0 && f->price.step_s < out->best[at - 1].price.step_s) at--;
@@ -188,9 +109,11 @@ static void keep(struct search *out, const struct found *f) {
  * stages. */
 static int64_t layers_of_stage(const struct plan *p) { return ceil_div(p->layers, p->mesh.pp); }
 
-/* At least: the microbatches one after another; and where stages are equal, the pipeline's filling and draining. */
+/* At least: the microbatches one after another; and where stages are equal, and all of backward is in the way of the
+ * next stage, the pipeline's filling and draining. */
 static double least_seconds(struct searching *s, const struct layout *l, const struct plan *p) {
-    double fill = p->layers % p->mesh.pp ? 0 : (double)(p->mesh.pp - 1) / (double)l->choice[DECIDE_CHUNKS];
+    bool fills = p->layers % p->mesh.pp == 0 && l->choice[DECIDE_SCHEDULE] == ORDER_PLAIN;
+    double fill = fills ? (double)(p->mesh.pp - 1) / (double)l->choice[DECIDE_CHUNKS] : 0;
     return ((double)p->n_microbatches + fill) * (double)layers_of_stage(p) * layer_of(s, l->choice).seconds;
 }
 
@@ -220,14 +143,14 @@ static bool is_too_large(struct searching *s, const struct layout *l, const stru
     return is_seen(s, l) && least_bytes(s, l, p) > room;
 }
 
-static enum status try_layout(struct searching *s, const struct layout *l, int64_t dp) {
+static enum status try_layout(struct searching *s, const struct layout *l) {
     struct search *out = s->out;
     struct plan p = *s->asked;
-    struct found f = {.layout = *l, .dp = dp};
+    struct found f = {.layout = *l};
     const struct price_wish wish = {.only_if_it_fits = true};
     out->stat.seen++;
-    layout_apply(s->recipe, l, dp, &p);
-    if (!legal(s->recipe, &p)) {
+    layout_apply(s->recipe, l, s->fixed, &p);
+    if (!layout_is_legal(s->recipe, &p)) {
         out->stat.refused++;
         return OK;
     }
@@ -276,13 +199,16 @@ static int choices_of(const struct searching *s, enum decision d, const struct l
     case DECIDE_PP: most = p->layers; break;
     case DECIDE_CP: most = p->seq >= 16384 ? 16 : 1; break;
     case DECIDE_EP: most = p->experts ? p->experts : 1; break;
-    case DECIDE_MICRO: most = 16; break;
-    case DECIDE_CHUNKS: most = c[DECIDE_PP] > 1 ? p->layers / c[DECIDE_PP] : 1; break;
+    case DECIDE_MICRO: most = s->fixed >> DECIDE_TP & s->fixed >> DECIDE_PP & 1 ? p->global_batch : 16; break;
+    case DECIDE_SCHEDULE: most = c[DECIDE_PP] > 1 ? N_SEARCHED_ORDERS - 1 : 0; break;
+    case DECIDE_CHUNKS:
+        most = c[DECIDE_PP] > 1 && c[DECIDE_SCHEDULE] == ORDER_PLAIN ? p->layers / c[DECIDE_PP] : 1;
+        break;
     case DECIDE_ZERO: most = left * c[DECIDE_CP] == 1 ? 0 : c[DECIDE_PP] > 1 ? 1 : 3; break;
-    default: most = 2;
+    default: most = KEEP_NONE;
     }
     if (most > s->ranks && d <= DECIDE_EP) most = s->ranks;
-    for (int64_t x = d < DECIDE_ZERO; x <= most && n < MAX_CHOICES; x++) {
+    for (int64_t x = d < DECIDE_ZERO && d != DECIDE_SCHEDULE; x <= most && n < MAX_CHOICES; x++) {
         if ((d <= DECIDE_CP && !divides(x, left)) || (d == DECIDE_EP && !divides(x, left * c[DECIDE_CP]))) continue;
         if (d == DECIDE_MICRO && (x & (x - 1))) continue;
         if (d == DECIDE_CHUNKS && !divides(x, p->layers / c[DECIDE_PP])) continue;
@@ -293,27 +219,15 @@ static int choices_of(const struct searching *s, enum decision d, const struct l
     return n;
 }
 
-/* What is asked for, of a decision that is made. */
-static int64_t asked(const struct searching *s, enum decision d) {
-    const struct plan *p = s->asked;
-    switch (d) {
-    case DECIDE_TP: return p->mesh.tp ? p->mesh.tp : 1;
-    case DECIDE_PP: return p->mesh.pp ? p->mesh.pp : 1;
-    case DECIDE_CP: return p->mesh.cp ? p->mesh.cp : 1;
-    case DECIDE_EP: return p->mesh.ep ? p->mesh.ep : 1;
-    case DECIDE_MICRO: return p->micro_batch ? p->micro_batch : 1;
-    default: return get_option(s->recipe, p, decision_name(d));      /* recompute: its three kinds come first */
-    }
-}
-
 static enum status decide(struct searching *s, enum decision d, struct layout *l) {
     int64_t choices[MAX_CHOICES], *c = l->choice;
     if (d == N_DECISIONS) {
         int64_t replica = c[DECIDE_TP] * c[DECIDE_PP] * c[DECIDE_CP];
-        return divides(replica, s->ranks) ? try_layout(s, l, s->ranks / replica) : OK;
+        l->dp = s->ranks / replica;
+        return divides(replica, s->ranks) ? try_layout(s, l) : OK;
     }
     int n = s->fixed >> d & 1 ? 1 : choices_of(s, d, l, choices);
-    if (s->fixed >> d & 1) choices[0] = asked(s, d);
+    if (s->fixed >> d & 1) choices[0] = s->given.choice[d];
     for (int i = 0; i < n; i++) {
         c[d] = choices[i];
         TRY(decide(s, d + 1, l));
@@ -330,10 +244,10 @@ static int by_choice(const void *a, const void *b) {
 
 enum status search_layouts(const struct recipe *recipe, const struct plan *plan, unsigned fixed,
                            const struct cluster *cluster, int64_t ranks, bool prune, struct search *out) {
-    struct searching s = {recipe, plan, cluster, fixed, ranks, prune, out, NULL, 0};
-    struct layout l;
+    struct searching s = {recipe, plan, cluster, fixed, ranks, prune, layout_of_plan(recipe, plan), out, NULL, 0};
+    struct layout l = {.dp = 1};
     *out = (struct search){0};
-    if (fixed >> DECIDE_RECOMPUTE & 1 && asked(&s, DECIDE_RECOMPUTE) > 2)
+    if (fixed >> DECIDE_RECOMPUTE & 1 && s.given.choice[DECIDE_RECOMPUTE] > KEEP_NONE)
         return FAIL(E_CONFIG, "a search knows recompute=none, selective and full; leave the others to a given layout");
     for (enum decision d = 0; d < N_DECISIONS; d++) l.choice[d] = 1;
     enum status status = decide(&s, 0, &l);

@@ -13,26 +13,14 @@
 #ifndef TRIVIUM_PLANNER_SEARCH_H
 #define TRIVIUM_PLANNER_SEARCH_H
 
+#include "planner/layout.h"
 #include "planner/price.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Outermost loop first. dp follows: all ranks that are left. */
-enum decision {
-    DECIDE_TP, DECIDE_PP, DECIDE_CP, DECIDE_EP, DECIDE_MICRO, DECIDE_CHUNKS, DECIDE_ZERO, DECIDE_RECOMPUTE, N_DECISIONS
-};
-/** "tp": as its option is called. */
-const char *decision_name(enum decision);
-/** "4", or "selective". Static storage. */
-const char *choice_text(enum decision, int64_t choice);
-
-struct layout { int64_t choice[N_DECISIONS]; };      /* recompute: 0 none, 1 selective, 2 full */
-/** "dp16 tp4 pp16 micro-batch 2 chunks 6 zero 1 selective": the decisions that are not the usual ones. */
-const char *layout_text(const struct layout *, int64_t dp, char *text, size_t size);
-
-struct found { struct layout layout; int64_t dp; struct price price; };
+struct found { struct layout layout; struct price price; };
 
 enum { MAX_BEST = 16, MAX_CHOICES = 64 };
 struct family { enum decision decision; int64_t choice; bool fits; struct found best; };   /* no fit: the least bytes */
@@ -51,9 +39,6 @@ struct search {
 enum status search_layouts(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                            int64_t ranks, bool prune, struct search *out);
 void search_fini(struct search *);
-
-/** What the plan becomes with a layout. Not settled. */
-void layout_apply(const struct recipe *, const struct layout *, int64_t dp, struct plan *);
 
 #ifdef __cplusplus
 }

@@ -109,9 +109,9 @@ static void test_1f1b_is_about_its_closed_form(void **state) {
     struct cluster c = gpus();
     struct price x = price_of(plan_of(1, 1, 4), &c);
     double sum = 0, most = 0, m = 32;
-    for (int i = 0; i < 4; i++) sum += x.stage_s[i] / m, most = fmax(most, x.stage_s[i] / m);
+    for (int i = 0; i < 4; i++) sum += x.stage[i].s / m, most = fmax(most, x.stage[i].s / m);
     assert_int_equal(x.busiest, 3);
-    assert_close(x.stage_s[x.busiest] + x.phase_s[PRICE_BUBBLE], m * most + (sum - most), 0.01 * m * most);
+    assert_close(x.stage[x.busiest].s + x.phase_s[PRICE_BUBBLE], m * most + (sum - most), 0.01 * m * most);
 }
 
 /* Laws: more of anything never makes a step longer, and makes some shorter. */
@@ -241,7 +241,7 @@ static void test_like_stages_are_like(void **state) {
     struct price like = price_of(p, &c), each;
     assert_ok(plan_settle(&p, 0));
     assert_ok(price_plan(&train_recipe, &p, &c, &(struct price_wish){.uneven = true}, &each));
-    for (int i = 0; i < 8; i++) assert_close(like.stage_s[i], each.stage_s[i], 0);
+    for (int i = 0; i < 8; i++) assert_close(like.stage[i].s, each.stage[i].s, 0);
 }
 
 static void test_price_refuses(void **state) {

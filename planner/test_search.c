@@ -34,8 +34,8 @@ static void same_best(const struct plan *p, unsigned fixed, const struct cluster
     if (!pruned.n_best != !all.n_best) fail_msg("%d ranks: one finds a layout", (int)ranks);
     if (all.n_best) {
         char a[128], b[128];
-        layout_text(&all.best[0].layout, all.best[0].dp, a, sizeof a);
-        layout_text(&pruned.best[0].layout, pruned.best[0].dp, b, sizeof b);
+        layout_text(&all.best[0].layout, a, sizeof a);
+        layout_text(&pruned.best[0].layout, b, sizeof b);
         if (strcmp(a, b) && all.best[0].price.step_s != pruned.best[0].price.step_s)
             fail_msg("%d ranks: %s (%g s) without pruning, %s (%g s) with it", (int)ranks, a,
                      all.best[0].price.step_s, b, pruned.best[0].price.step_s);
@@ -66,7 +66,7 @@ static void test_search_is_in_order(void **state) {
         const int64_t *x = s.best[i].layout.choice;
         assert_true(i == 0 || s.best[i].price.step_s >= s.best[i - 1].price.step_s);
         assert_true(s.best[i].price.fits);
-        assert_int_equal(s.best[i].dp * x[DECIDE_TP] * x[DECIDE_PP] * x[DECIDE_CP], 16);
+        assert_int_equal(s.best[i].layout.dp * x[DECIDE_TP] * x[DECIDE_PP] * x[DECIDE_CP], 16);
     }
     for (int i = 0; i < s.n_families; i++) {
         const struct family *f = &s.families[i];
@@ -114,7 +114,7 @@ static void test_memory_is_a_wall(void **state) {
         search(&p, 0, &c, 8, true, &s);
         double best = s.n_best ? s.best[0].price.step_s : 1e30;
         assert_true(best <= before);
-        if (!s.n_best) assert_true(s.smallest.dp > 0 && s.smallest.price.total_bytes > c.memory_bytes);
+        if (!s.n_best) assert_true(s.smallest.layout.dp > 0 && s.smallest.price.total_bytes > c.memory_bytes);
         before = best;
         search_fini(&s);
     }

@@ -31,10 +31,10 @@
 #include <inttypes.h>
 
 static const struct option OPTIONS[] = {
-    {"recompute", OPTION_CHOICE, "none", 0, 0, "none|selective|full|uniform:N|block:N", "",
+    {"recompute", OPTION_CHOICE, "none", 0, 0, "none|selective|full|uniform:N|block:N|auto", "",
      "activations that are dropped after forward and recomputed: selective the cheap and large, full all of a layer, "
-     "uniform:N "
-     "in groups of N layers, block:N the first N layers of a stage",
+     "uniform:N in groups of N layers, block:N the first N layers of a stage; auto: the fastest on the cluster that "
+     "memory-limit has room for",
      "parallelism", offsetof(struct recompute_options, kind)},
 };
 
@@ -42,6 +42,8 @@ static bool recompute_wanted(const struct plan *plan) { return recompute_options
 
 static enum status recompute_check(const struct plan *plan) {
     const struct recompute_options *o = recompute_options(plan);
+    if (o->kind == RECOMPUTE_AUTO)
+        return FAIL(E_CONFIG, "nothing chooses recompute=auto here; give none, selective or full");
     if (o->kind < RECOMPUTE_UNIFORM || o->n <= plan->layers) return OK;
     return FAIL(E_CONFIG, "recompute=%s:%d is more than layers=%" PRId64 "; use at most %" PRId64,
                 o->kind == RECOMPUTE_UNIFORM ? "uniform" : "block", o->n, plan->layers, plan->layers);

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu
+/* ranks: 2  more: 1 4 8  device: cpu
  *
  * Pipelines without a flush, against an oracle on one rank: the delayed gradient, written out. Before each microbatch's
  * forward and backward the oracle puts those versions of the weights in place that the schedule's formula says, and

@@ -38,7 +38,6 @@
 struct request {
     struct setup setup;
     char strategies[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
-    double memory_limit;                 /* MiB; 0: none */
 };
 
 static const struct option OPTIONS[] = {
@@ -49,9 +48,6 @@ static const struct option OPTIONS[] = {
     {"out", OPTION_TEXT, "report", 0, 0, NULL, "",
      "directory for report.html, compare.csv, compare.json and the pictures (SVG)", "compare",
      offsetof(struct request, out)},
-    {"memory-limit", OPTION_REAL, "0", 0, 1e12, NULL, "MiB",
-     "a strategy with a rank that needs more device memory is not run; 0: no limit", "compare",
-     offsetof(struct request, memory_limit)},
 };
 
 struct comparison {
@@ -131,13 +127,6 @@ static int ranks_of(const struct plan *p) {
     return p->mesh.dp == 0 || wanted > world ? world : (int)wanted;
 }
 
-static enum status check_limit(const struct run *r, double limit_mib) {
-    double mib = (double)roles_total(r->memory.bytes) / (1 << 20);
-    if (limit_mib == 0 || mib <= limit_mib) return OK;
-    return FAIL(E_MEMORY, "rank %d would need %.2f MiB, and memory-limit is %g MiB; use more ranks, zero or recompute",
-                comm_world_rank(), mib, limit_mib);
-}
-
 /* Ranks of this host that the layout uses. Ranks are numbered host by host, as mpirun and srun do unless told
  * otherwise. */
 static int used_on_host(int n_ranks) {
@@ -153,7 +142,7 @@ static enum status judge(struct request *q, struct compare_row *row, struct run 
     if (comm_world_rank() >= plan_ranks(p)) return OK;
     p->threads = row->n_threads = setup_threads(p, used_on_host(plan_ranks(p)));
     TRY(run_compile(r, &train_recipe, p, comm_world_rank(), NULL, NULL));
-    return check_limit(r, q->memory_limit);
+    return run_check_memory(r);
 }
 
 /* ---- gates 2 and 3: open, train ---- */

@@ -24,7 +24,8 @@ struct option {
     enum option_type type;
     const char *initial;   /* default, as text; NULL: none, the field starts as zero or "" */
     double min, max;       /* legal range of INT and REAL, both inclusive */
-    const char *choices;   /* CHOICE: "none|selective|full"; the field gets the index. A choice ending in ":N" (as in
+    const char *choices;   /* INT: a word that stands for `min`, such as "auto"; NULL: none.
+                              CHOICE: "none|selective|full"; the field gets the index. A choice ending in ":N" (as in
                               "uniform:N") takes a positive integer, stored in the int right after the field; one
                               ending in ":PATH" a path, stored in the char[OPTION_TEXT_MAX] there */
     const char *unit;      /* "tokens", "s", "" */

@@ -14,11 +14,17 @@ static const char *unit_of(const struct option *o) {
     return o->unit ? o->unit : "";
 }
 
+/* The least value may be a word, which stands for no number. */
+static const char *word_of(const struct option *o) { return o->type == OPTION_INT ? o->choices : NULL; }
+
 static void print_range(const struct option *o, char *text, size_t size) {
+    double min = word_of(o) ? o->min + 1 : o->min;
     const char *kind = o->type == OPTION_INT ? "an integer" : "a number";
     const char *unit = unit_of(o), *open = *unit ? " (" : "", *close = *unit ? ")" : "";
-    if (isinf(o->max)) snprintf(text, size, "%s of at least %.15g%s%s%s", kind, o->min, open, unit, close);
-    else snprintf(text, size, "%s from %.15g to %.15g%s%s%s", kind, o->min, o->max, open, unit, close);
+    size_t used;
+    if (isinf(o->max)) used = (size_t)snprintf(text, size, "%s of at least %.15g%s%s%s", kind, min, open, unit, close);
+    else used = (size_t)snprintf(text, size, "%s from %.15g to %.15g%s%s%s", kind, min, o->max, open, unit, close);
+    if (word_of(o) && used < size) snprintf(text + used, size - used, ", or %s", word_of(o));
 }
 
 static void print_choices(const struct option *o, char *text, size_t size) {
@@ -62,9 +68,14 @@ static bool made_of(const char *text, const char *letters) {
 static enum status read_integer(const struct option *o, const char *text, const char *shown, int64_t *out) {
     char *end;
     errno = 0;
+    if (word_of(o) && strcmp(text, word_of(o)) == 0) {
+        *out = (int64_t)o->min;
+        return OK;
+    }
     long long value = strtoll(text, &end, 10);
     if (!made_of(text, "0123456789+-") || *end) return refuse(o, shown, "is not an integer");
-    if (errno == ERANGE || (double)value < o->min || (double)value > o->max) return refuse(o, shown, "is out of range");
+    if (errno == ERANGE || (double)value < o->min + (word_of(o) != NULL) || (double)value > o->max)
+        return refuse(o, shown, "is out of range");
     *out = value;
     return OK;
 }
@@ -187,7 +198,10 @@ static void print_choice(const struct option *o, const int *field, char *text, s
 void option_print_value(const struct option *o, const void *field, char *text, size_t size) {
     switch (o->type) {
     case OPTION_BOOL: snprintf(text, size, "%s", *(const int *)field ? "on" : "off"); break;
-    case OPTION_INT: snprintf(text, size, "%" PRId64, *(const int64_t *)field); break;
+    case OPTION_INT:
+        if (word_of(o) && *(const int64_t *)field == (int64_t)o->min) snprintf(text, size, "%s", word_of(o));
+        else snprintf(text, size, "%" PRId64, *(const int64_t *)field);
+        break;
     case OPTION_REAL: {
         double x = *(const double *)field;
         snprintf(text, size, "%.*g", digits_needed(x), x);

@@ -13,6 +13,7 @@ struct target {
     char data[OPTION_TEXT_MAX];
     int order;
     char order_path[OPTION_TEXT_MAX];
+    int64_t micro;
 };
 
 static const struct option MODEL[] = {
@@ -31,14 +32,18 @@ static const struct option TRAINING[] = {
     {"data", OPTION_TEXT, "", 0, 0, NULL, "", "file of tokens", "data", offsetof(struct target, data)},
     {"order", OPTION_CHOICE, "one", 0, 0, "one|file:PATH", "", "which order", "data", offsetof(struct target, order)},
 };
-static const struct option_table TABLES[] = {{MODEL, 2}, {TRAINING, 7}};
+/* -1 is not typed: it is what "auto" becomes */
+static const struct option CHOSEN[] = {
+    {"micro", OPTION_INT, "0", -1, 64, "auto", "", "sequences at a time", "training", offsetof(struct target, micro)},
+};
+static const struct option_table TABLES[] = {{MODEL, 2}, {TRAINING, 7}, {CHOSEN, 1}};
 
 static struct target target;
 static struct options *options;
 
 static void begin(void) {
     memset(&target, 0x55, sizeof target); /* so that a field that nobody sets is seen */
-    assert_ok(options_create(TABLES, 2, &target, &options));
+    assert_ok(options_create(TABLES, 3, &target, &options));
 }
 static void end(void) { options_destroy(&options); }
 
@@ -158,6 +163,8 @@ static void test_numbers_that_are_refused(void **state) {
         {"--layers 0", {"--layers 0", "is out of range", "from 1 to 1000"}},
         {"--layers -3", {"--layers -3", "is out of range", "from 1 to 1000"}},
         {"--layers 1001", {"--layers 1001", "is out of range", "from 1 to 1000"}},
+        {"--micro -1", {"--micro -1", "is out of range", "an integer from 0 to 64, or auto"}},
+        {"--micro aut", {"--micro aut", "is not an integer", "or auto"}},
         {"--seed 9223372036854775808", {"9223372036854775808", "is out of range", "an integer from"}},
         {"--lr x", {"--lr x", "is not a number", "use a number from 0 to 1"}},
         {"--lr nan", {"--lr nan", "is not a number", "from 0 to 1"}},
@@ -177,6 +184,20 @@ static void test_numbers_that_are_refused(void **state) {
         assert_fails(parse(cases[i].line), E_USAGE, cases[i].words[0], cases[i].words[1], cases[i].words[2]);
     assert_int_equal(target.layers, 4); /* a refused value leaves the field as it was */
     assert_close(target.lr, 0.001, 0);
+    end();
+}
+
+/* A word that stands for a number nobody types. */
+static void test_an_integer_may_be_a_word(void **state) {
+    (void)state;
+    char text[16];
+    begin();
+    assert_ok(parse("--micro auto"));
+    assert_int_equal(target.micro, -1);
+    option_print_value(&CHOSEN[0], &target.micro, text, sizeof text);
+    assert_string_equal(text, "auto");
+    assert_ok(parse("--micro 64"));
+    assert_int_equal(target.micro, 64);
     end();
 }
 
@@ -411,7 +432,7 @@ static void test_each_visits_all_in_order_with_text_that_reads_back(void **state
     options_each(options, list, &listing);
     assert_string_equal(listing.text,
                         "layers=4/0 tokens=10000000000/4 seed=1234/0 lr=0.1/4 sp=on/4 recompute=uniform:3/4 "
-                        "schedule=1f1b/0 data=x.bin/4 order=one/0 ");
+                        "schedule=1f1b/0 data=x.bin/4 order=one/0 micro=0/0 ");
     end();
 }
 
@@ -456,6 +477,7 @@ TESTS(unit_test(test_defaults_fill_every_field), unit_test(test_command_line_tak
       unit_test(test_flags_take_a_word_or_none), unit_test(test_choice_with_a_number),
       unit_test(test_choice_with_a_path),
       unit_test(test_numbers_that_are_refused), unit_test(test_integers_keep_all_64_bits),
+      unit_test(test_an_integer_may_be_a_word),
       unit_test(test_missing_values_and_stray_words), unit_test(test_unknown_options_get_the_nearest_name),
       unit_test(test_edit_distance), unit_test(test_text_that_does_not_fit_is_refused),
       unit_test(test_the_stronger_source_wins_in_any_order),

@@ -73,9 +73,10 @@ static const struct option OPTIONS[] = {
     {"steps", OPTION_INT, "100", 1, BIG, NULL, "steps", "optimizer steps", "training", AT(steps)},
     {"global-batch", OPTION_INT, "8", 1, 1e12, NULL, "sequences", "sequences per step, over all ranks", "training",
      AT(global_batch)},
-    {"micro-batch", OPTION_INT, "0", 0, 1e12, NULL, "sequences",
-     "sequences per microbatch of a rank; 0: chosen (all of its share, or at least 2 pp microbatches)", "training",
-     AT(micro_batch)},
+    {"micro-batch", OPTION_INT, "0", PLAN_AUTO, 1e12, "auto", "sequences",
+     "sequences per microbatch of a rank; 0: all of its share, or at least 2 pp microbatches; auto: the fastest on the "
+     "cluster that memory-limit has room for",
+     "training", AT(micro_batch)},
     {"lr", OPTION_REAL, "1e-3", 0, 1e6, NULL, "", "peak learning rate", "training", AT(lr)},
     {"min-lr", OPTION_REAL, "-1", -1, 1e6, NULL, "", "learning rate at the last step; -1: lr / 10", "training",
      AT(min_lr)},
@@ -130,6 +131,14 @@ static const struct option OPTIONS[] = {
      "OpenMP threads per rank; 0: cores / ranks of this host, and in show 1", "machine", AT(threads)},
     {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "",
      "compare operation, count and dtype across the group before each collective", "machine", AT(check_collectives)},
+    {"cluster", OPTION_TEXT, "", 0, 0, NULL, "",
+     "what plan, auto and compare's predictions are computed for: a file, or one of configs/clusters by its name; "
+     "empty: cpu-2core on a CPU, dgx-a100 on GPUs; compare: no predictions",
+     "machine", AT(cluster)},
+    {"memory-limit", OPTION_REAL, "0", 0, 1e12, NULL, "MiB",
+     "a run with a rank that needs more device memory is refused, and auto chooses within it; 0: no limit but the "
+     "cluster's",
+     "machine", AT(memory_limit)},
     {"peak-tflops", OPTION_REAL, "0", 0, 1e9, NULL, "TFLOP/s", "peak of the whole job, for mfu; 0: measured", "machine",
      AT(peak_tflops)},
 
@@ -255,6 +264,7 @@ static enum status settle_batch(struct plan *p) {
         return FAIL(E_CONFIG, "dp=%" PRId64 " does not divide global-batch=%" PRId64 "; use global-batch %" PRId64,
                     p->mesh.dp, p->global_batch, below + p->mesh.dp);
     int64_t share = p->global_batch / p->mesh.dp;
+    if (p->micro_batch == PLAN_AUTO) return FAIL(E_CONFIG, "nothing chooses micro-batch=auto here; give a number");
     if (p->micro_batch == 0) p->micro_batch = chosen_micro_batch(p, share);
     if (share % p->micro_batch)
         return FAIL(E_CONFIG, "micro-batch=%" PRId64 " does not divide global-batch / dp = %" PRId64 "; use one of %s",

@@ -23,7 +23,8 @@ enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum {
     PLAN_MAX_STAGES = 512,
     PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each, and searching more takes too long */
-    PLAN_OWN_BYTES = 8192
+    PLAN_OWN_BYTES = 8192,
+    PLAN_AUTO = -1                       /* micro_batch: the planner's to choose, before the plan is settled */
 };
 
 struct recipe;
@@ -63,6 +64,8 @@ struct plan {
     /* data */
     char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX];
     double val_fraction;
+    char cluster[OPTION_TEXT_MAX];
+    double memory_limit;                 /* MiB; 0: none */
     int64_t eval_every, eval_batches;
     /* checkpoints */
     char save[OPTION_TEXT_MAX], resume[OPTION_TEXT_MAX], init[OPTION_TEXT_MAX];

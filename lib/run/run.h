@@ -126,6 +126,8 @@ struct run {
  *  @errors E_CONFIG from the techniques, E_MEMORY; E_INTERNAL: not settled  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
+/** Does this rank's plan stay within --memory-limit? Pure. @errors E_MEMORY  @collective{none} */
+enum status run_check_memory(const struct run *compiled);
 /** Compile for this rank, allocate, initialise the parameters, attach. The layout has as many ranks as the world; or it
  *  has one, and then every process runs it by itself (the serial run that others are compared with). threads=0: as many
  *  as OpenMP would run now. Every rank learns of a failure: all return the first failing rank's status (fail_agree).

@@ -144,11 +144,20 @@ enum status run_idle(struct run *r, const struct plan *plan) {
     return make_mesh(r, plan);
 }
 
+enum status run_check_memory(const struct run *r) {
+    double mib = 0, limit = r->plan.memory_limit;
+    for (int role = 0; role < N_ROLES; role++) mib += (double)r->memory.bytes[role] / (1 << 20);
+    if (limit == 0 || mib <= limit) return OK;
+    return FAIL(E_MEMORY, "rank %d would need %.2f MiB, and memory-limit is %g MiB; use more ranks, zero or recompute",
+                mesh_rank_of(&r->plan.place), mib, limit);
+}
+
 enum status run_create(struct run *r, const struct recipe *recipe, const struct plan *plan, enum run_watch watch) {
     int rank = plan_ranks(plan) == 1 ? 0 : comm_world_rank();
     struct plan here = *plan;
     if (here.threads == 0) here.threads = omp_get_max_threads();
     enum status status = run_compile(r, recipe, &here, rank, NULL, NULL);
+    if (status == OK) status = run_check_memory(r);
     TRY(fail_agree(group_world(), status));
     TRY(make_mesh(r, plan));
     status = furnish(r, watch);

@@ -1,0 +1,37 @@
+/* What a plan leaves to the planner: --micro-batch auto, --recompute auto, --pp-split auto.
+ *
+ * The first two are a search in which all else is fixed (search.h). What it finds, and any layout, is then refined:
+ *
+ *   recompute   layers are alike, so of two ways to keep their activations the best mixture uses the cheaper one for
+ *               as many layers as memory allows: block:N, full for the first N of a stage and nothing for the others,
+ *               with the least N that fits
+ *   pp-split    layers to stages so that the slowest is as fast as can be, within each stage's memory (split.h)
+ *
+ * Either is kept if the step is shorter for it. */
+#ifndef TRIVIUM_PLANNER_CHOOSE_H
+#define TRIVIUM_PLANNER_CHOOSE_H
+
+#include "planner/search.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Try both on a layout that was found; what `fixed` has a bit of stays (search_layouts).
+ *  @errors those of price_plan; E_MEMORY  @collective{none} */
+enum status choose_refine(const struct recipe *, const struct plan *asked, unsigned fixed, bool split,
+                          const struct cluster *, struct found *);
+
+/** Replace what says auto in an unsettled plan. Nothing says it: nothing is done.
+ *  @param memory_bytes of a rank; 0: as much as the cluster's  @param text what was chosen, as it would be typed
+ *  @errors E_CONFIG: nothing fits, with the least bytes; or a schedule of chunks and --pp-split auto; those of
+ *  price_plan  @collective{none} */
+enum status choose_auto(const struct recipe *, const struct cluster *, int64_t memory_bytes, struct plan *,
+                        char *text, size_t size);
+/** Does anything say auto? */
+bool choose_is_asked(const struct recipe *, const struct plan *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

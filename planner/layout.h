@@ -1,0 +1,54 @@
+/* A layout: a choice in each decision that a plan leaves open, and the plan that it makes.
+ *
+ * The planner knows what the options of techniques are called, and no technique. */
+#ifndef TRIVIUM_PLANNER_LAYOUT_H
+#define TRIVIUM_PLANNER_LAYOUT_H
+
+#include "lib/run/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Outermost loop of a search first. dp follows: all ranks that are left. */
+enum decision {
+    DECIDE_TP, DECIDE_PP, DECIDE_CP, DECIDE_EP, DECIDE_MICRO, DECIDE_SCHEDULE, DECIDE_CHUNKS, DECIDE_ZERO,
+    DECIDE_RECOMPUTE, N_DECISIONS,
+    DECIDE_SP = N_DECISIONS              /* not a loop: on where tp is */
+};
+/* A set of them, a bit each. */
+enum { ALL_DECISIONS = (1 << (N_DECISIONS + 1)) - 1 };
+
+/* Choices of two of them are numbers of these; the others are numbers of ranks, of sequences, ... */
+enum { ORDER_PLAIN, ORDER_ZB_H1, ORDER_ZB_V, N_SEARCHED_ORDERS };   /* plain: 1f1b, or interleaved */
+enum { KEEP_ALL, KEEP_DEAR, KEEP_NONE, KEEP_SOME };    /* recompute none, selective, full; block:N, least N that fits */
+
+/** "tp": as its option is called. */
+const char *decision_name(enum decision);
+/** "4", or "selective". Static storage. */
+const char *choice_text(enum decision, int64_t choice);
+
+/* blocks: the N of KEEP_SOME. split: "8,8,8,6", layers of the stages; "": evenly. */
+struct layout { int64_t choice[N_DECISIONS], dp, blocks; char split[96]; };
+
+/** "dp16 tp4 pp16 micro-batch 2 chunks 6 zero 1 selective": what is not the usual. */
+const char *layout_text(const struct layout *, char *text, size_t size);
+/** "--dp 16 --tp 4 --sp on --pp 16 ...": what to type for it; choices of 0 that stand for nothing are left out. */
+const char *layout_options(const struct layout *, char *text, size_t size);
+
+/** The layout of a plan, as it was asked for and not settled: its dp only where it is given. */
+struct layout layout_of_plan(const struct recipe *, const struct plan *);
+/** What the plan becomes with a layout, but for what `fixed` has a bit of. Not settled. */
+void layout_apply(const struct recipe *, const struct layout *, unsigned fixed, struct plan *);
+
+/** Does an option of a technique that takes words say this one? Set it to one. No technique has it: false; nothing. */
+bool layout_has_word(const struct recipe *, const struct plan *, const char *option, const char *word);
+void layout_set_word(const struct recipe *, struct plan *, const char *option, const char *word);
+
+/** Settle the plan, and ask every technique. false: it cannot be (no message is left). */
+bool layout_is_legal(const struct recipe *, struct plan *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
