@@ -19,7 +19,6 @@ const char *price_phase_name(enum price_phase p) {
 struct chunk_price { double tape[N_TAPES], phase[N_TAPES][N_PRICE_PHASES]; };
 struct stage {
     const struct stage *like;             /* that one; itself, if it is compiled */
-    struct schedule schedule;             /* of a stage that is not */
     struct run run;
     struct chunk_price *chunk;
     double send_s;                        /* a message to a neighbor */
@@ -155,7 +154,8 @@ static double end_of(const struct stage *g) {
 }
 
 /* ---- all stages ---- */
-struct stages { struct stage *at; int n; double wire; };     /* wire: 1, or 0 where messages take no time */
+/* wire: 1, or 0 where messages take no time */
+struct stages { struct stage *at; struct schedule *schedules; int n; double wire; };
 
 static int rank_of(const struct plan *p, int stage) {
     return stage * (plan_ranks(p) / (p->mesh.pp ? (int)p->mesh.pp : 1));
@@ -167,33 +167,41 @@ static enum status compile_stage(const struct recipe *recipe, const struct plan 
     return run_compile(&s->at[i].run, recipe, plan, rank_of(plan, i), NULL, NULL);
 }
 
+static int64_t room_of(const struct cluster *c) { return c->memory_bytes - c->reserve_bytes; }
+static int64_t bytes_of(const struct run *r) {
+    int64_t sum = 0;
+    for (int role = 0; role < N_ROLES; role++) sum += r->memory.bytes[role];
+    return sum;
+}
+
 static bool alike(const struct run *a, const struct run *b) {
     return a->program.n_steps == b->program.n_steps && a->program.n_chunks == b->program.n_chunks &&
            a->memory.bytes[ROLE_PARAM] == b->memory.bytes[ROLE_PARAM];
 }
 
-static enum status schedule_like(const struct run *r, const struct plan *plan, int rank, struct schedule *out) {
-    struct plan p = *plan;
-    plan_place(&p, rank);
+static enum status schedule_all(const struct run *r, const struct plan *plan, int n, struct schedule *out) {
     for (int i = 0; i < r->n_active; i++)
-        if (r->active[i]->schedule) return r->active[i]->schedule(&p, out);
-    return schedule_accumulate(p.n_microbatches, out);
+        if (r->active[i]->schedules) return r->active[i]->schedules(plan, out);
+    for (int i = 0; i < n; i++) TRY(schedule_accumulate(plan->n_microbatches, &out[i]));
+    return OK;
 }
 
 /* Where the second stage and the last but one are alike, so are all between, which need no more memory than these: a
  * model's layers are the same, and stages have fewer of them the later they come, or as many. */
-static enum status compile_stages(const struct recipe *recipe, const struct plan *plan, struct stages *s, bool uneven) {
+static enum status compile_stages(const struct recipe *recipe, const struct plan *plan, const struct price_wish *wish,
+                                  int64_t room, struct stages *s) {
     enum { ENDS = 4 };
     const int ends[ENDS] = {0, s->n - 1, s->n > 1 ? 1 : 0, s->n > 1 ? s->n - 2 : 0};
-    for (int i = 0; i < ENDS; i++) TRY(compile_stage(recipe, plan, s, ends[i]));
-    bool same = !uneven && s->n > ENDS && alike(&s->at[1].run, &s->at[s->n - 2].run);
-    for (int i = 2; i < s->n - 2; i++) {
-        if (!same) TRY(compile_stage(recipe, plan, s, i));
-        if (s->at[i].like) continue;
-        s->at[i].like = &s->at[1];
-        TRY(schedule_like(&s->at[1].run, plan, rank_of(plan, i), &s->at[i].schedule));
+    for (int i = 0; i < ENDS; i++) {
+        TRY(compile_stage(recipe, plan, s, ends[i]));
+        if (wish->one_is_enough && bytes_of(&s->at[ends[i]].run) > room) return OK;
     }
-    return OK;
+    bool same = !wish->uneven && s->n > ENDS && alike(&s->at[1].run, &s->at[s->n - 2].run);
+    for (int i = 2; i < s->n - 2; i++) {
+        if (same && !s->at[i].like) s->at[i].like = &s->at[1];
+        if (!same) TRY(compile_stage(recipe, plan, s, i));
+    }
+    return schedule_all(&s->at[0].run, plan, s->n, s->schedules);
 }
 
 static enum status price_stages(const struct cluster *c, struct stages *s) {
@@ -212,19 +220,12 @@ static double time_of(const void *self, int stage, const struct action *a) {
 }
 
 static enum status time_line(struct stages *s, double wire, double *makespan) {
-    struct schedule *schedules = calloc((size_t)s->n, sizeof *schedules);
     struct timeline t = {0};
-    int depth = 1;
-    if (!schedules) return FAIL(E_MEMORY, "no memory for the schedules of %d stages", s->n);
-    for (int i = 0; i < s->n; i++) {
-        schedules[i] = s->at[i].like == &s->at[i] ? s->at[i].run.schedule : s->at[i].schedule;
-        if (schedules[i].send_depth > depth) depth = schedules[i].send_depth;
-    }
+    int depth = s->schedules[0].send_depth;
     s->wire = wire;
-    enum status status = timeline_make(schedules, s->n, depth, time_of, s, &t);
+    enum status status = timeline_make(s->schedules, s->n, depth > 1 ? depth : 1, time_of, s, &t);
     *makespan = t.makespan;
     timeline_fini(&t);
-    free(schedules);
     return status;
 }
 
@@ -236,22 +237,23 @@ static int layers_of(const struct program *p) {
 
 static void judge_memory(const struct stages *s, const struct cluster *c, struct price *out) {
     for (int i = 0; i < s->n; i++) {
+        if (!s->at[i].like) continue;                                /* one that is too full was enough */
         const struct run *r = &s->at[i].like->run;
-        int64_t total = 0;
-        for (int role = 0; role < N_ROLES; role++) total += r->memory.bytes[role];
+        int64_t total = bytes_of(r);
         out->stage[i] = (struct stage_price){.bytes = total, .layers = layers_of(&r->program)};
         if (i && total <= out->total_bytes) continue;
         out->total_bytes = total, out->fullest = i;
         memcpy(out->bytes, r->memory.bytes, sizeof out->bytes);
     }
-    out->fits = out->total_bytes <= c->memory_bytes - c->reserve_bytes;
+    out->fits = out->total_bytes <= room_of(c);
 }
 
-static enum status add_up(const struct plan *p, const struct cluster *c, struct stages *s, struct price *out) {
-    double with_wire, without;
+static enum status add_up(const struct plan *p, const struct cluster *c, bool only_the_step, struct stages *s,
+                          struct price *out) {
+    double with_wire, without = 0;
     int last = 0;
     TRY(time_line(s, 1, &with_wire));
-    TRY(time_line(s, 0, &without));
+    if (!only_the_step) TRY(time_line(s, 0, &without));
     for (int i = 0; i < s->n; i++) {
         out->stage[i].s = s->at[i].like->busy_s;
         if (s->at[i].busy_s > s->at[out->busiest].busy_s) out->busiest = i;
@@ -260,8 +262,10 @@ static enum status add_up(const struct plan *p, const struct cluster *c, struct 
     for (int i = 0; i < N_PRICE_PHASES; i++)
         out->phase_s[i] = s->at[out->busiest].phase_s[i] + s->at[last].end_s[i];
     out->forward_s = s->at[out->busiest].forward_s;
-    out->phase_s[PRICE_BUBBLE] = without - s->at[out->busiest].busy_s;
-    out->phase_s[PRICE_PP] = with_wire - without;
+    if (!only_the_step) {
+        out->phase_s[PRICE_BUBBLE] = without - s->at[out->busiest].busy_s;
+        out->phase_s[PRICE_PP] = with_wire - without;
+    }
     out->step_s = with_wire + end_of(&s->at[last]);
     double flops = p->arch->flops_per_token(p) * (double)p->global_batch * (double)p->seq;
     out->mfu = flops / (out->step_s * mesh_n_ranks(&p->mesh) * c->flops_per_s[plan_product_dtype(p)]);
@@ -271,10 +275,11 @@ static enum status add_up(const struct plan *p, const struct cluster *c, struct 
 static void stages_fini(struct stages *s) {
     for (int i = 0; s->at && i < s->n; i++) {
         if (s->at[i].like == &s->at[i]) run_destroy(&s->at[i].run);
-        schedule_fini(&s->at[i].schedule);
         free(s->at[i].chunk);
+        if (s->schedules) schedule_fini(&s->schedules[i]);
     }
     free(s->at);
+    free(s->schedules);
 }
 
 static enum status price_on(const struct plan *plan, const struct cluster *c, const struct price_wish *wish,
@@ -283,7 +288,7 @@ static enum status price_on(const struct plan *plan, const struct cluster *c, co
     judge_memory(s, c, out);
     if (wish->only_if_it_fits && !out->fits) return OK;
     TRY(price_stages(c, s));
-    return add_up(plan, c, s, out);
+    return add_up(plan, c, wish->only_the_step, s, out);
 }
 
 static enum status check(const struct plan *plan, const struct cluster *c) {
@@ -297,13 +302,18 @@ static enum status check(const struct plan *plan, const struct cluster *c) {
 
 enum status price_plan_on(const struct recipe *recipe, const struct plan *plan, const struct cluster *c, int n,
                           const struct price_wish *wish, struct price *out) {
-    static const struct price_wish none = {false, false};
+    static const struct price_wish none = {.uneven = false};
+    int64_t room = 0;
     struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1};
     if (!wish) wish = &none;
-    for (int i = 0; i < n; i++) TRY(check(plan, &c[i]));
+    for (int i = 0; i < n; i++) {
+        TRY(check(plan, &c[i]));
+        if (room_of(&c[i]) > room) room = room_of(&c[i]);
+    }
     s.at = calloc((size_t)s.n, sizeof *s.at);
-    if (!s.at) return FAIL(E_MEMORY, "no memory to price %d stages", s.n);
-    enum status status = compile_stages(recipe, plan, &s, wish->uneven);
+    s.schedules = calloc((size_t)s.n, sizeof *s.schedules);
+    enum status status = s.at && s.schedules ? compile_stages(recipe, plan, wish, room, &s)
+                                             : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
     for (int i = 0; i < n && status == OK; i++) status = price_on(plan, &c[i], wish, &s, &out[i]);
     stages_fini(&s);
     return status;

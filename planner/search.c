@@ -135,8 +135,19 @@ static bool is_seen(const struct searching *s, const struct layout *l) {
     return true;
 }
 
+/* No better than what is kept of each of its choices, and of all: nothing that is printed would change. */
+static bool is_beaten(const struct searching *s, const struct layout *l, double seconds) {
+    if (s->out->n_best < MAX_BEST || seconds <= s->out->best[MAX_BEST - 1].price.step_s) return false;
+    for (enum decision d = 0; d < N_DECISIONS; d++) {
+        const struct family *f = family_of(s->out, d, l->choice[d]);
+        if (!f->fits || seconds <= f->best.price.step_s) return false;
+    }
+    return true;
+}
 static bool is_too_slow(struct searching *s, const struct layout *l, const struct plan *p) {
-    return s->out->n_best && is_seen(s, l) && least_seconds(s, l, p) > 1.25 * s->out->best[0].price.step_s;
+    if (!s->out->n_best || !is_seen(s, l)) return false;
+    double seconds = least_seconds(s, l, p);
+    return seconds > 1.25 * s->out->best[0].price.step_s || is_beaten(s, l, seconds);
 }
 static bool is_too_large(struct searching *s, const struct layout *l, const struct plan *p) {
     double room = (double)(s->cluster->memory_bytes - s->cluster->reserve_bytes);
@@ -147,7 +158,8 @@ static enum status try_layout(struct searching *s, const struct layout *l) {
     struct search *out = s->out;
     struct plan p = *s->asked;
     struct found f = {.layout = *l};
-    const struct price_wish wish = {.only_if_it_fits = true};
+    const struct price_wish wish = {
+        .only_if_it_fits = true, .one_is_enough = s->out->n_best > 0, .only_the_step = true};
     out->stat.seen++;
     layout_apply(s->recipe, l, s->fixed, &p);
     if (!layout_is_legal(s->recipe, &p)) {
@@ -236,6 +248,20 @@ static enum status decide(struct searching *s, enum decision d, struct layout *l
     return OK;
 }
 
+/* Phases of what is kept, and all bytes of what does not fit. */
+static enum status complete_one(struct searching *s, struct found *f) {
+    struct plan p = *s->asked;
+    layout_apply(s->recipe, &f->layout, s->fixed, &p);
+    if (!f->layout.dp || !layout_is_legal(s->recipe, &p)) return OK;
+    return price_plan(s->recipe, &p, s->cluster, NULL, &f->price);
+}
+static enum status complete(struct searching *s) {
+    struct search *out = s->out;
+    for (int i = 0; i < out->n_best; i++) TRY(complete_one(s, &out->best[i]));
+    for (int i = 0; i < out->n_families; i++) TRY(complete_one(s, &out->families[i].best));
+    return complete_one(s, &out->smallest);
+}
+
 static int by_choice(const void *a, const void *b) {
     const struct family *x = a, *y = b;
     if (x->decision != y->decision) return x->decision < y->decision ? -1 : 1;
@@ -251,6 +277,7 @@ enum status search_layouts(const struct recipe *recipe, const struct plan *plan,
         return FAIL(E_CONFIG, "a search knows recompute=none, selective and full; leave the others to a given layout");
     for (enum decision d = 0; d < N_DECISIONS; d++) l.choice[d] = 1;
     enum status status = decide(&s, 0, &l);
+    if (status == OK) status = complete(&s);
     if (out->n_families) qsort(out->families, (size_t)out->n_families, sizeof *out->families, by_choice);
     free(s.classes);
     return status;

@@ -34,6 +34,7 @@ struct technique {
     enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
     enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; pure, no device */
     enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions; pure */
+    enum status (*schedules)(const struct plan *, struct schedule *);  /* those of all stages, zeroed, at once: [pp] */
     /* add wire and comm bytes; pure */
     enum status (*cost)(const struct plan *, const struct compiled *, struct bill *);
     enum status (*attach)(struct run *, void **self);                 /* subscribe; may allocate *self */
