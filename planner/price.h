@@ -65,7 +65,7 @@ struct price_wish { bool uneven, only_if_it_fits, one_is_enough, only_the_step; 
  *  in the plan's precision, or the schedule is asynchronous  @collective{none} */
 enum status price_plan(const struct recipe *, const struct plan *, const struct cluster *, const struct price_wish *,
                        struct price *out);
-/** The same on n clusters; the plan is compiled once. */
+/** The same on n clusters; the plan is compiled once. @errors as above  @collective{none} */
 enum status price_plan_on(const struct recipe *, const struct plan *, const struct cluster *, int n,
                           const struct price_wish *, struct price *out);
 

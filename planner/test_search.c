@@ -27,6 +27,20 @@ static void search(const struct plan *p, unsigned fixed, const struct cluster *c
     assert_ok(search_layouts(&train_recipe, p, fixed, c, ranks, prune, out));
 }
 
+/* Of every choice the best, unless it takes more than 1.25 times the best of all: then it is only known to. */
+static void same_families(const struct search *pruned, const struct search *all, int ranks) {
+    assert_int_equal(pruned->n_families, all->n_families);
+    for (int i = 0; i < all->n_families && all->n_best; i++) {
+        const struct family *a = &all->families[i], *b = &pruned->families[i];
+        assert_true(a->decision == b->decision && a->choice == b->choice);
+        double far = 1.25 * all->best[0].price.step_s;
+        if (!a->fits || a->best.price.step_s > far) continue;
+        if (!b->fits || a->best.price.step_s != b->best.price.step_s)
+            fail_msg("%d ranks, %s %s: %g s without pruning, %g with it", ranks, decision_name(a->decision),
+                     choice_text(a->decision, a->choice), a->best.price.step_s, b->best.price.step_s);
+    }
+}
+
 static void same_best(const struct plan *p, unsigned fixed, const struct cluster *c, int64_t ranks) {
     struct search pruned, all;
     search(p, fixed, c, ranks, true, &pruned);
@@ -40,6 +54,8 @@ static void same_best(const struct plan *p, unsigned fixed, const struct cluster
             fail_msg("%d ranks: %s (%g s) without pruning, %s (%g s) with it", (int)ranks, a,
                      all.best[0].price.step_s, b, pruned.best[0].price.step_s);
     }
+    else assert_true(all.smallest.price.total_bytes == pruned.smallest.price.total_bytes);
+    same_families(&pruned, &all, (int)ranks);
     assert_true(all.stat.bound == 0 && pruned.stat.priced <= all.stat.priced);
     assert_int_equal(pruned.stat.seen, all.stat.seen);
     search_fini(&pruned), search_fini(&all);

@@ -27,6 +27,46 @@ report "plan_searches" $?
 [ "$(grep -c ' mfu ' "$work/out")" = 3 ] && grep -q "^why others lose" "$work/out" && grep -Eq "^  tp +8 .* s.*\[dp1 tp8 pp1" "$work/out"
 report "plan_says_why_others_lose" $?
 
+grep -q "^the first of these" "$work/out" && grep -Eq "^  mpirun -n 8 build/trivium train --layers 8 .* --dp [0-9]+ --tp " "$work/out" &&
+    grep -q "bandwidth of the outermost level" "$work/out"
+report "plan_says_what_to_type_and_what_it_rests_on" $?
+
+"$B/trivium" plan "${model[@]}" --gpus 8 --top 3 --json >"$work/search.json" 2>"$work/err" && python3 - "$work/search.json" <<'P'
+import json, sys
+search = json.load(open(sys.argv[1]))["search"]
+best, stat = search["best"], search["stat"]
+assert len(best) == 3 and all(b["fits"] for b in best) and best[0]["tied"], best
+for b in best:
+    assert abs(sum(b["phases_s"].values()) - b["step_s"]) < 1e-9 * b["step_s"] and sum(b["bytes"].values()) == b["memory_bytes"]
+assert stat["seen"] == stat["refused"] + stat["too_large"] + stat["bound"] + stat["priced"]
+assert {f["decision"] for f in search["families"]} >= {"tp", "pp", "micro-batch", "zero", "recompute"}
+assert set(search["tipping"]) == {"wire_bytes_per_s", "product_part", "reserve_bytes"}
+P
+report "plan_searches_as_json" $?
+
+# Bytes of a printed layout are those of show memory, to the byte.
+options=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["search"]["best"][0]["options"])' "$work/search.json")
+# shellcheck disable=SC2086
+shown=$("$B/trivium" show memory "${model[@]}" --device cuda --precision bf16 $options --json | bytes)
+grep -q "\"memory_bytes\": $shown," "$work/search.json"
+report "a_found_layout_has_the_bytes_of_show_memory" $?
+
+# A plan for this machine, and its run.
+here=(--cluster cpu-2core --gpus 2 --layers 4 --hidden 64 --heads 4 --seq 32 --global-batch 8 --steps 2 --metrics "")
+(cd "$work" && "$OLDPWD/$B/trivium" plan "${here[@]}" --cluster "$OLDPWD/configs/clusters/cpu-2core.ini" --run) >"$work/run" 2>"$work/err"
+report "plan_runs_what_it_found" $?
+grep -q "^step 2/2" "$work/run" && grep -q "^layout: 2 ranks" "$work/run" && grep -q "^micro-batch = " "$work/plan.ini"
+report "plan_writes_what_it_runs" $?
+
+# What says auto is chosen, and kept.
+"$B/trivium" show options --layers 10 --hidden 64 --pp 2 --global-batch 16 --micro-batch auto --recompute auto --pp-split auto --memory-limit 6 >"$work/auto" 2>"$work/err"
+report "show_knows_auto" $?
+grep -Eq "^micro-batch +[1-9]" "$work/auto" && grep -q "^auto: --micro-batch" "$work/err"
+report "auto_is_chosen_and_said" $?
+"$B/trivium" train --steps 1 --metrics "" --memory-limit 1 >/dev/null 2>"$work/err"
+[ $? != 0 ] && grep -q "memory-limit is 1 MiB; use more ranks" "$work/err"
+report "a_run_beyond_its_memory_limit_is_refused" $?
+
 # refuse NAME TEXT ARGUMENTS: fails with one line that has all of TEXT, split at |
 refuse() {
     local name=$1 text=$2 part fine=0
@@ -39,6 +79,7 @@ refuse() {
 }
 refuse what_fits_nowhere "no layout of gpus=2 fits|GiB of 74.0|use more gpus" --model llama2-70b --global-batch 16 --gpus 2
 refuse what_a_search_decides "--dp cannot be given|leave it out" "${model[@]}" --gpus 8 --dp 2
+refuse autos_that_do_not_fit "nothing that auto may choose fits|memory-limit" "${model[@]}" --micro-batch auto --recompute auto --memory-limit 20
 refuse a_recomputation_that_is_not_searched "none, selective and full" "${model[@]}" --gpus 8 --recompute block:2
 refuse an_unknown_cluster "configs/clusters/nope.ini" --cluster nope
 refuse a_key_that_is_none "memory-gb|memory-gib" --cluster <(sed 's/^memory-gib/memory-gb/' configs/clusters/dgx-a100.ini)

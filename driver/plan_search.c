@@ -1,0 +1,282 @@
+/* trivium plan --gpus: the search, its answer as text and as JSON, and the run of it. */
+#include "driver/plan_search.h"
+
+#include "driver/recipe.h"
+#include "lib/base/clock.h"
+#include "planner/choose.h"
+#include "planner/explain.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GIB 1073741824.0
+
+struct answer {
+    const struct plan_request *asked;
+    struct options *options;
+    const struct cluster *cluster;
+    unsigned fixed;
+    struct search found;
+    const struct found *fastest;
+    int tied;
+    struct tipping tipping[N_ASSUMPTIONS];
+    double seconds;
+};
+
+/* ---- what to type ---- */
+struct typed { FILE *out; const char *before, *between, *after; };
+
+/* What was given, but for what the layout says and what is plan's own. */
+static void write_given(void *self, const struct option *o, const char *value, enum option_source source) {
+    const struct typed *t = self;
+    if (source < FROM_PRESET || !strcmp(o->group, "plan") || !strcmp(o->name, "cluster")) return;
+    for (enum decision d = 0; d <= N_DECISIONS; d++)
+        if (!strcmp(o->name, decision_name(d))) return;
+    if (source == FROM_PRESET && strcmp(o->name, "device") && strcmp(o->name, "precision")) return;
+    if (!strcmp(o->name, "pp-split") || !strcmp(o->name, "dp") || *value == 0) return;
+    fprintf(t->out, "%s%s%s%s%s", t->before, o->name, t->between, value, t->after);
+}
+
+static void print_command(const struct answer *a, const struct layout *l) {
+    char text[256];
+    struct typed typed = {stdout, " --", " ", ""};
+    printf("mpirun -n %" PRId64 " build/trivium train", a->asked->gpus);
+    options_each(a->options, write_given, &typed);
+    printf(" %s\n", layout_options(l, text, sizeof text));
+}
+
+/* "--tp 4 --sp on" as lines of an ini file. */
+static void write_layout(FILE *out, const struct layout *l) {
+    char text[256], *word;
+    layout_options(l, text, sizeof text);
+    for (word = strtok(text, " "); word; word = strtok(NULL, " "))
+        if (!strncmp(word, "--", 2)) fprintf(out, "%s = ", word + 2);
+        else fprintf(out, "%s\n", word);
+}
+
+static enum status write_ini(const struct answer *a, const struct layout *l, const char *path) {
+    FILE *out = fopen(path, "w");
+    if (!out) return FAIL(E_IO, "cannot write %s", path);
+    struct typed typed = {out, "", " = ", "\n"};
+    fprintf(out, "# chosen by trivium plan for %" PRId64 " x %s\n", a->asked->gpus, a->cluster->name);
+    options_each(a->options, write_given, &typed);
+    write_layout(out, l);
+    return fclose(out) == 0 ? OK : FAIL(E_IO, "cannot write all of %s", path);
+}
+
+/* ---- as text ---- */
+/* Where the time of one goes that the other does not take: the three largest differences. */
+static void print_differences(const struct price *x, const struct price *best) {
+    bool told[N_PRICE_PHASES] = {false};
+    for (int n = 0; n < 3; n++) {
+        int most = -1;
+        for (int i = 0; i < N_PRICE_PHASES; i++)
+            if (!told[i] && (most < 0 || fabs(x->phase_s[i] - best->phase_s[i]) >
+                                             fabs(x->phase_s[most] - best->phase_s[most]))) most = i;
+        double seconds = x->phase_s[most] - best->phase_s[most];
+        told[most] = true;
+        if (fabs(seconds) > 0.002 * best->step_s)
+            printf("%s %s %+.3g s", n ? "," : "", price_phase_name((enum price_phase)most), seconds);
+    }
+}
+
+static void print_family(const struct answer *a, const struct family *f) {
+    char text[192];
+    const struct price *best = &a->fastest->price;
+    printf("  %-11s %-10s", decision_name(f->decision), choice_text(f->decision, f->choice));
+    if (!f->fits) {
+        printf("does not fit: %.1f GiB", (double)f->best.price.total_bytes / GIB);
+    } else if (f->best.price.step_s <= best->step_s) {
+        printf("is the fastest's\n");
+        return;
+    } else {
+        printf("+%.1f%%  ", 100 * (f->best.price.step_s / best->step_s - 1));
+        print_differences(&f->best.price, best);
+    }
+    printf("   [%s]\n", layout_text(&f->best.layout, text, sizeof text));
+}
+
+/* Is there another choice? */
+static bool is_open(const struct search *s, int i) {
+    enum decision d = s->families[i].decision;
+    return (i > 0 && s->families[i - 1].decision == d) || (i + 1 < s->n_families && s->families[i + 1].decision == d);
+}
+
+static void print_tipping(const struct answer *a, enum assumption what, const char *name, double unit,
+                          const char *unit_name) {
+    const struct tipping *t = &a->tipping[what];
+    char text[192];
+    printf("  %-34s %8.3g%s", name, t->now / unit, unit_name);
+    if (t->beyond == 0)
+        printf("   no value from a quarter to four times as much changes the choice\n");
+    else
+        printf("   %s %.3g%s: %s\n", t->beyond > t->now ? "above" : "below", t->beyond / unit, unit_name,
+               layout_text(&t->other, text, sizeof text));
+}
+
+static void print_list(const struct answer *a) {
+    char text[192];
+    const struct search *s = &a->found;
+    for (int i = 0; i < s->n_best && i < a->asked->top; i++) {
+        const struct price *x = &s->best[i].price;
+        printf("%9.4g s  mfu %4.1f%%  %5.1f GiB  %s%s\n", x->step_s, 100 * x->mfu, (double)x->total_bytes / GIB,
+               layout_text(&s->best[i].layout, text, sizeof text), i < a->tied ? "  =" : "");
+        plan_print_phases(x);
+    }
+    if (a->tied > 1)
+        printf("  = %d layouts are within %.1f%% of the fastest, the model's error: any of them may be; the one that "
+               "needs least memory comes first\n",
+               a->tied, 100 * MODEL_ERROR);
+}
+
+static void print_text(const struct answer *a) {
+    const struct search *s = &a->found;
+    const struct search_stat *n = &s->stat;
+    char text[192];
+    printf("%s on %" PRId64 " x %s, global batch %" PRId64 "\n", a->asked->plan.model, a->asked->gpus,
+           a->cluster->name, a->asked->plan.global_batch);
+    printf("%" PRId64 " layouts: %" PRId64 " cannot be, %" PRId64 " do not fit, %" PRId64 " are cut by a bound, "
+           "%" PRId64 " timed; %.2f s\n\n",
+           n->seen, n->refused, n->too_large + n->no_fit, n->bound, n->priced - n->no_fit, a->seconds);
+    print_list(a);
+    if (s->n_best) {
+        printf("\nthe first of these:\n  ");
+        print_command(a, &s->best[0].layout);
+        printf("\nwhat the fastest, %s, rests on, and what would win otherwise\n",
+               layout_text(&a->fastest->layout, text, sizeof text));
+        print_tipping(a, ASSUME_WIRE, "bandwidth of the outermost level", 1e9, " GB/s");
+        print_tipping(a, ASSUME_PRODUCTS, "part of the peak, of products", 1, "");
+        print_tipping(a, ASSUME_RESERVE, "memory that no plan holds", GIB, " GiB");
+    }
+    printf("\nwhy others lose: the best of each family beside the fastest of all, and where its time goes\n");
+    for (int i = 0; i < s->n_families; i++)
+        if (is_open(s, i)) print_family(a, &s->families[i]);
+}
+
+/* ---- as JSON ---- */
+static json_t *found_json(const struct found *f, bool tied) {
+    char text[192], options[256];
+    return json_pack("{s:s, s:s, s:f, s:f, s:I, s:b, s:b, s:o, s:o}", "layout",
+                     layout_text(&f->layout, text, sizeof text), "options",
+                     layout_options(&f->layout, options, sizeof options), "step_s", f->price.step_s, "mfu",
+                     f->price.mfu, "memory_bytes", (json_int_t)f->price.total_bytes, "fits", f->price.fits, "tied",
+                     tied, "phases_s", plan_phases_json(&f->price), "bytes", plan_bytes_json(&f->price));
+}
+
+static enum status print_json(const struct answer *a) {
+    const struct search *s = &a->found;
+    json_t *best = json_array(), *families = json_array(), *tipping = json_object();
+    static const char *const NAMES[N_ASSUMPTIONS] = {"wire_bytes_per_s", "product_part", "reserve_bytes"};
+    char text[192];
+    for (int i = 0; i < s->n_best && i < a->asked->top; i++)
+        json_array_append_new(best, found_json(&s->best[i], i < a->tied));
+    for (int i = 0; i < s->n_families; i++) {
+        const struct family *f = &s->families[i];
+        json_array_append_new(families, json_pack("{s:s, s:s, s:o}", "decision", decision_name(f->decision), "choice",
+                                                  choice_text(f->decision, f->choice), "best",
+                                                  found_json(&f->best, false)));
+    }
+    for (int i = 0; i < N_ASSUMPTIONS; i++) {
+        const struct tipping *t = &a->tipping[i];
+        json_object_set_new(tipping, NAMES[i],
+                            json_pack("{s:f, s:f, s:s}", "now", t->now, "beyond", t->beyond, "layout",
+                                      t->beyond == 0 ? "" : layout_text(&t->other, text, sizeof text)));
+    }
+    json_t *all = json_pack("{s:{s:s, s:s, s:I, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}}}", "search", "cluster",
+                            a->cluster->name, "model", a->asked->plan.model, "ranks", (json_int_t)a->asked->gpus,
+                            "best", best, "families", families, "tipping", tipping, "stat", "seen",
+                            (json_int_t)s->stat.seen, "refused", (json_int_t)s->stat.refused, "too_large",
+                            (json_int_t)s->stat.too_large, "bound", (json_int_t)s->stat.bound, "priced",
+                            (json_int_t)s->stat.priced, "no_fit", (json_int_t)s->stat.no_fit);
+    if (!all) return FAIL(E_MEMORY, "no memory to print the search");
+    json_dumpf(all, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(all);
+    return OK;
+}
+
+/* ---- the search ---- */
+/* The least infeasible one, its largest role, and what would help. */
+static enum status refuse_all(const struct answer *a) {
+    const struct found *f = &a->found.smallest;
+    const struct cluster *c = a->cluster;
+    char text[192];
+    int largest = 0;
+    for (int i = 1; i < N_ROLES; i++)
+        if (f->price.bytes[i] > f->price.bytes[largest]) largest = i;
+    return FAIL(E_CONFIG,
+                "no layout of gpus=%" PRId64 " fits: the smallest, %s, takes %.1f GiB of %.1f, of which %s %.1f; "
+                "use more gpus, a larger memory, or a smaller model",
+                a->asked->gpus, layout_text(&f->layout, text, sizeof text), (double)f->price.total_bytes / GIB,
+                (double)(c->memory_bytes - c->reserve_bytes) / GIB, role_name((enum role)largest),
+                (double)f->price.bytes[largest] / GIB);
+}
+
+static enum status refuse_number(const struct plan_request *q) {
+    return FAIL(E_CONFIG,
+                "no layout of gpus=%" PRId64 " can be: they do not divide global-batch=%" PRId64 ", layers=%" PRId64
+                " and heads=%" PRId64 "; use a power of two",
+                q->gpus, q->plan.global_batch, q->plan.layers, q->plan.heads);
+}
+
+static enum status find(struct answer *a) {
+    const struct plan *p = &a->asked->plan;
+    struct search *s = &a->found;
+    TRY(search_layouts(&train_recipe, p, a->fixed, a->cluster, a->asked->gpus, true, s));
+    if (s->n_best + s->n_families == 0) return refuse_number(a->asked);
+    for (int i = 0; i < s->n_best && i < a->asked->top; i++)
+        TRY(choose_refine(&train_recipe, p, a->fixed, true, a->cluster, &s->best[i]));
+    a->tied = explain_order(s);
+    a->fastest = s->n_best ? &s->best[0] : NULL;
+    for (int i = 1; i < s->n_best; i++)
+        if (s->best[i].price.step_s < a->fastest->price.step_s) a->fastest = &s->best[i];
+    return explain_tipping(&train_recipe, p, a->fixed, a->cluster, s, a->tipping);
+}
+
+static enum status start(const struct plan_request *q, const char *path) {
+    char ranks[24], self[OPTION_TEXT_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return FAIL(E_IO, "cannot find this program to start it");
+    self[n] = 0;
+    snprintf(ranks, sizeof ranks, "%" PRId64, q->gpus);
+    fflush(stdout);
+    execl(self, self, "launch", "-n", ranks, "train", "--config", path, (char *)NULL);
+    return FAIL(E_IO, "cannot start %s launch", self);
+}
+
+static enum status answer(struct answer *a) {
+    const struct plan_request *q = a->asked;
+    double started = clock_s();
+    TRY(find(a));
+    a->seconds = clock_s() - started;
+    if (q->json) TRY(print_json(a));
+    else print_text(a);
+    if (a->found.n_best == 0) return refuse_all(a);
+    const char *path = q->write[0] ? q->write : "plan.ini";
+    if (q->write[0] || q->run) TRY(write_ini(a, &a->found.best[0].layout, path));
+    return q->run ? start(q, path) : OK;
+}
+
+enum status plan_search(struct plan_request *q, struct options *o, const struct cluster *c) {
+    static const char *const OURS[] = {"dp", "sp", "schedule", "pp-split"};
+    struct answer *a = calloc(1, sizeof *a);
+    if (!a) return FAIL(E_MEMORY, "no memory to search");
+    *a = (struct answer){.asked = q, .options = o, .cluster = c};
+    enum status status = recipe_preset(&q->plan, o);
+    for (size_t i = 0; i < sizeof OURS / sizeof *OURS && status == OK; i++)
+        if (options_source(o, OURS[i]) > FROM_PRESET)
+            status = FAIL(E_CONFIG,
+                          "--%s cannot be given for a search; leave it out, or give a layout without --gpus", OURS[i]);
+    for (enum decision d = 0; d < N_DECISIONS; d++)
+        if (options_source(o, decision_name(d)) > FROM_PRESET) a->fixed |= 1u << d;
+    if (status == OK) status = plan_settle_device(&q->plan);
+    if (q->plan.vocab == 0) q->plan.vocab = 256;
+    if (status == OK) status = answer(a);
+    search_fini(&a->found);
+    free(a);
+    return status;
+}

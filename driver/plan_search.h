@@ -1,0 +1,28 @@
+#ifndef TRIVIUM_DRIVER_PLAN_SEARCH_H
+#define TRIVIUM_DRIVER_PLAN_SEARCH_H
+
+#include "lib/base/option.h"
+#include "lib/cost/cluster.h"
+#include "lib/run/plan.h"
+#include "planner/price.h"
+#include <jansson.h>
+
+/* plan first: plan_options' offsets hold */
+struct plan_request {
+    struct plan plan;
+    int64_t gpus, top;
+    int json, run;
+    char write[OPTION_TEXT_MAX];
+};
+
+/** Search, print what was found, write its options to --write, and with --run start it: then it only returns on
+ *  failure. @errors E_CONFIG: nothing fits, or nothing can be; those of search_layouts; E_IO  @collective{none} */
+enum status plan_search(struct plan_request *, struct options *, const struct cluster *);
+
+/** Phases by name in seconds; bytes by role. */
+json_t *plan_phases_json(const struct price *);
+json_t *plan_bytes_json(const struct price *);
+/** "  of which products 86.1% ...": a line. */
+void plan_print_phases(const struct price *);
+
+#endif

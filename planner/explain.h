@@ -1,0 +1,34 @@
+/* What a search's answer rests on.
+ *
+ *   tied      half of the published step times are predicted within MODEL_ERROR (README): a layout that is no further
+ *             from the best may be better. Of those, the one that needs least memory comes first
+ *   tipping   three assumptions are uncertain: the outermost wire, the products' efficiency, and the memory that no
+ *   points    plan holds. For each, the nearest value at which another one of the layouts that were kept wins */
+#ifndef TRIVIUM_PLANNER_EXPLAIN_H
+#define TRIVIUM_PLANNER_EXPLAIN_H
+
+#include "planner/search.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MODEL_ERROR 0.033
+
+/** Tied layouts first, those of least memory first, then the others by their step. @return how many are tied */
+int explain_order(struct search *);
+
+enum assumption { ASSUME_WIRE, ASSUME_PRODUCTS, ASSUME_RESERVE, N_ASSUMPTIONS };
+/* wire: bytes a second; products: of the peak; reserve: bytes. beyond: the value that the other layout needs, or more
+ * of it where beyond > now, or less; 0: no value from a quarter to four times as much changes anything. */
+struct tipping { double now, beyond; struct layout other; };
+
+/** For the shortest step of a search. Layouts that were kept are priced again on other clusters.
+ *  @errors those of price_plan; E_MEMORY  @collective{none} */
+enum status explain_tipping(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
+                            const struct search *, struct tipping out[N_ASSUMPTIONS]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,92 @@
+/* ranks: 1  device: cpu
+ * What is tied, and where the answer tips over: the other layout wins beyond the value, and not before. */
+#include "driver/recipe.h"
+#include "planner/explain.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static struct plan medium(void) {
+    struct plan p;
+    assert_ok(recipe_plan(&p));
+    p.layers = 16, p.hidden = 2048, p.heads = 16, p.seq = 2048, p.vocab = 32768, p.global_batch = 64;
+    p.precision = PRECISION_BF16, p.device = PLAN_DEVICE_CUDA;
+    return p;
+}
+
+static struct cluster gpus(void) {
+    struct cluster c;
+    assert_ok(cluster_read("dgx-a100", &c));
+    return c;
+}
+
+static void search(const struct plan *p, const struct cluster *c, struct search *s) {
+    assert_ok(search_layouts(&train_recipe, p, 0, c, 32, true, s));
+    assert_true(s->n_best > 8);
+}
+
+static double step_of(const struct plan *asked, const struct layout *l, const struct cluster *c) {
+    static struct price x;
+    struct plan p = *asked;
+    layout_apply(&train_recipe, l, 0, &p);
+    assert_true(layout_is_legal(&train_recipe, &p));
+    assert_ok(price_plan(&train_recipe, &p, c, NULL, &x));
+    return x.step_s;
+}
+
+static void test_ties_are_ordered_by_memory(void **state) {
+    (void)state;
+    struct plan p = medium();
+    struct cluster c = gpus();
+    struct search s;
+    search(&p, &c, &s);
+    double fastest = s.best[0].price.step_s;
+    int tied = explain_order(&s);
+    assert_in_range(tied, 1, s.n_best);
+    for (int i = 0; i < s.n_best; i++) {
+        const struct price *x = &s.best[i].price, *last = &s.best[i ? i - 1 : 0].price;
+        assert_true((x->step_s <= fastest * (1 + MODEL_ERROR)) == (i < tied));
+        if (i < tied) assert_true(x->total_bytes >= last->total_bytes);
+        else if (i > tied) assert_true(x->step_s >= last->step_s);
+    }
+    search_fini(&s);
+}
+
+/* Change the value to a little more and a little less than what it takes. */
+static void check_tipping(const struct plan *p, const struct cluster *c, const struct layout *best, double *value,
+                          const struct tipping *t, struct cluster *other) {
+    if (t->beyond == 0) return;
+    double far = t->beyond > t->now ? 1.02 : 0.98;
+    *value = t->beyond * far;
+    assert_true(step_of(p, &t->other, other) < step_of(p, best, other));
+    *value = t->now;
+    assert_true(step_of(p, &t->other, c) >= step_of(p, best, c));
+    *value = t->beyond / far;
+    assert_true(step_of(p, &t->other, other) >= step_of(p, best, other));
+}
+
+static void test_tipping_points_tip(void **state) {
+    (void)state;
+    struct plan p = medium();
+    struct search s;
+    int seen = 0;
+    for (double gbs = 2.5; gbs <= 40; gbs *= 4) {
+        struct cluster c = gpus();
+        struct tipping t[N_ASSUMPTIONS];
+        c.level[c.n_levels - 1].bytes_per_s = gbs * 1e9;
+        struct cluster other = c;
+        search(&p, &c, &s);
+        assert_ok(explain_tipping(&train_recipe, &p, 0, &c, &s, t));
+        const struct layout *best = &s.best[0].layout;
+        check_tipping(&p, &c, best, &other.level[c.n_levels - 1].bytes_per_s, &t[ASSUME_WIRE], &other);
+        other = c;
+        check_tipping(&p, &c, best, &other.product_part, &t[ASSUME_PRODUCTS], &other);
+        assert_close(t[ASSUME_RESERVE].beyond, (double)(c.memory_bytes - s.best[0].price.total_bytes), 0);
+        seen += (t[ASSUME_WIRE].beyond > 0) + (t[ASSUME_PRODUCTS].beyond > 0);
+        search_fini(&s);
+    }
+    assert_true(seen > 1);
+}
+
+TESTS(unit_test(test_ties_are_ordered_by_memory), unit_test(test_tipping_points_tip))
