@@ -150,8 +150,10 @@ static bool is_too_slow(struct searching *s, const struct layout *l, const struc
     return seconds > 1.25 * s->out->best[0].price.step_s || is_beaten(s, l, seconds);
 }
 static bool is_too_large(struct searching *s, const struct layout *l, const struct plan *p) {
-    double room = (double)(s->cluster->memory_bytes - s->cluster->reserve_bytes);
-    return is_seen(s, l) && least_bytes(s, l, p) > room;
+    double room = (double)(s->cluster->memory_bytes - s->cluster->reserve_bytes), bytes;
+    if (!is_seen(s, l)) return false;
+    bytes = least_bytes(s, l, p);                                    /* while nothing fits, the smallest is looked for */
+    return bytes > room && (s->out->n_best > 0 || bytes >= (double)s->out->smallest.price.total_bytes);
 }
 
 static enum status try_layout(struct searching *s, const struct layout *l) {

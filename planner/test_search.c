@@ -68,6 +68,12 @@ static void test_pruned_is_unpruned(void **state) {
     const struct cluster wide = gpus(79), tight = gpus(0.4), tightest = gpus(0.3);
     for (int64_t n = 1; n <= 64; n += n < 8 ? 1 : 7) same_best(&p, 0, n % 2 ? &tight : &wide, n);
     same_best(&p, 1 << DECIDE_TP | 1 << DECIDE_PP, &tightest, 8);    /* only zero 2 and 3 fit */
+    p.hidden = 4096, p.seq = 2048, p.heads = 32, p.global_batch = 4; /* tp=8 is the best, and is seen first */
+    same_best(&p, 0, &wide, 32);
+    p = small();
+    p.hidden = 128, p.vocab = 32768;                                 /* the last stage is the fullest, and nothing fits */
+    const struct cluster nothing = gpus(0.02);
+    same_best(&p, 0, &nothing, 4);
 }
 
 /* Best first; every layout has all ranks; each family's best is no better than the best. */
