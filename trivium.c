@@ -1,4 +1,5 @@
 /* trivium: the program. Subcommands only; each lives in driver/. */
+#include "driver/budget.h"
 #include "driver/checkpoint_tool.h"
 #include "driver/compare/compare.h"
 #include "driver/data_tool.h"
@@ -32,6 +33,8 @@ static const struct command COMMANDS[] = {
     {"show", show_main, true, "show program|memory|mesh|options: what a run would do and need, without running it"},
     {"plan", plan_main, true,
      "plan --cluster NAME: what a step of a layout would take on a cluster that need not be at hand"},
+    {"budget", budget_main, true,
+     "budget --cluster NAME --gpus N: days, hours of GPUs, saves and failures of a training run"},
     {"generate", generate_main, true,
      "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
     {"checkpoint", checkpoint_main, true,

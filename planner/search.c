@@ -152,7 +152,7 @@ static bool is_too_slow(struct searching *s, const struct layout *l, const struc
 static bool is_too_large(struct searching *s, const struct layout *l, const struct plan *p) {
     double room = (double)(s->cluster->memory_bytes - s->cluster->reserve_bytes), bytes;
     if (!is_seen(s, l)) return false;
-    bytes = least_bytes(s, l, p);                                    /* while nothing fits, the smallest is looked for */
+    bytes = least_bytes(s, l, p);                                    /* while nothing fits, the smallest counts */
     return bytes > room && (s->out->n_best > 0 || bytes >= (double)s->out->smallest.price.total_bytes);
 }
 

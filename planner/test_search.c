@@ -71,7 +71,7 @@ static void test_pruned_is_unpruned(void **state) {
     p.hidden = 4096, p.seq = 2048, p.heads = 32, p.global_batch = 4; /* tp=8 is the best, and is seen first */
     same_best(&p, 0, &wide, 32);
     p = small();
-    p.hidden = 128, p.vocab = 32768;                                 /* the last stage is the fullest, and nothing fits */
+    p.hidden = 128, p.vocab = 32768;                                 /* the last stage is the fullest; nothing fits */
     const struct cluster nothing = gpus(0.02);
     same_best(&p, 0, &nothing, 4);
 }

@@ -67,11 +67,22 @@ report "auto_is_chosen_and_said" $?
 [ $? != 0 ] && grep -q "memory-limit is 1 MiB; use more ranks" "$work/err"
 report "a_run_beyond_its_memory_limit_is_refused" $?
 
+"$B/trivium" budget --model gpt3-175b --gpus 1024 --tokens 300e9 --mfu 0.3365 >"$work/budget" 2>"$work/err" &&
+    grep -q "in all  *36.1 days" "$work/budget" && grep -q "failures  *one in 49.5 h" "$work/budget"
+report "budget_of_a_known_run" $?
+"$B/trivium" budget "${model[@]}" --tokens 1e9 --scale 2:8 --weak --json >"$work/curve.json" 2>"$work/err" && python3 - "$work/curve.json" <<'P'
+import json, sys
+lines = json.load(open(sys.argv[1]))["budget"]["lines"]
+assert [(l["ranks"], l["global_batch"]) for l in lines] == [(2, 64), (4, 128), (8, 256)], lines
+assert all(a["wall_s"] > b["wall_s"] and a["mtbf_s"] == 2 * b["mtbf_s"] for a, b in zip(lines, lines[1:])), lines
+P
+report "budget_as_a_curve" $?
+
 # refuse NAME TEXT ARGUMENTS: fails with one line that has all of TEXT, split at |
 refuse() {
     local name=$1 text=$2 part fine=0
     shift 2
-    "$B/trivium" plan "$@" >/dev/null 2>"$work/err" && fine=1
+    "$B/trivium" "${command:-plan}" "$@" >/dev/null 2>"$work/err" && fine=1
     [ "$(wc -l <"$work/err")" = 1 ] || fine=1
     while IFS= read -r -d '|' part; do grep -qF -- "$part" "$work/err" || fine=1; done <<<"$text|"
     report "plan_refuses_$name" $fine
@@ -84,3 +95,7 @@ refuse a_recomputation_that_is_not_searched "none, selective and full" "${model[
 refuse an_unknown_cluster "configs/clusters/nope.ini" --cluster nope
 refuse a_key_that_is_none "memory-gb|memory-gib" --cluster <(sed 's/^memory-gib/memory-gb/' configs/clusters/dgx-a100.ini)
 refuse an_asynchronous_schedule "schedule=1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
+command=budget
+refuse a_budget_for_nobody "give --gpus 1024" "${model[@]}"
+refuse a_scale_that_is_none "scale=8:2|use 64:16384" "${model[@]}" --scale 8:2
+refuse a_budget_of_what_does_not_fit "no layout of gpus=2 fits|--mfu" --model llama2-70b --global-batch 16 --gpus 2
