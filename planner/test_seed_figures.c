@@ -7,6 +7,7 @@
 #include "planner/budget.h"
 #include "planner/failure.h"
 #include "planner/layout.h"
+#include "planner/price.h"
 #include "tests/test.h"
 #include "zero/zero.h"
 
@@ -76,6 +77,27 @@ static double groups_of_dp(void) {
     return n;
 }
 
+/* T_n / (n T): speed of 8 replicas beside 8 times that of one, where the wire takes no time. */
+static double scale_factor(void) {
+    static struct price x;
+    struct cluster c;
+    double speed[2];
+    assert_ok(cluster_read("dgx-a100", &c));
+    c.call_s = 0;
+    for (int i = 0; i < c.n_levels; i++) c.level[i].alpha_s = 0, c.level[i].bytes_per_s = 1e30;
+    for (int i = 0; i < 2; i++) {
+        struct plan p;
+        assert_ok(recipe_plan(&p));
+        p.layers = 8, p.hidden = 1024, p.heads = 8, p.seq = 512, p.vocab = 4096;
+        p.precision = PRECISION_BF16, p.device = PLAN_DEVICE_CUDA;
+        p.mesh.dp = i ? 8 : 1, p.micro_batch = 4, p.global_batch = 4 * p.mesh.dp;
+        assert_ok(plan_settle(&p, 0));
+        assert_ok(price_plan(&train_recipe, &p, &c, NULL, &x));
+        speed[i] = (double)p.global_batch / x.step_s;
+    }
+    return speed[1] / (8 * speed[0]);
+}
+
 static double days(double flops, double peak, double mfu, double ranks) {
     const struct cluster c = {.n_levels = 1, .level = {{"node", 8, 1, 0}}};
     return budget_make(&c, &(struct budget_of){flops, peak, mfu, ranks, 0, 0, 0}).wall_s / 86400;
@@ -117,6 +139,7 @@ static const struct checked { const char *id; double off, within; } *rows(int *n
     ROW("avail_1000", failure_of_any(8000, 1e-4), 0.55, 0.005);
     ROW("dlrover_day", failure_of_any(1000, 0.0027), 0.933, 5e-4);
     ROW("cards_4k", 4096 * (1. / 60), 68.3, 0.05);
+    ROW("scale_factor", scale_factor(), 1, 0.01);
     ROW("mesh_96", groups_of_dp(), 32, 0);
     ROW("volumes", log10(volume(AXIS_TP)), 11.5, 0.5);                                    /* hundreds of GB */
     ROW("volumes", log10(volume(AXIS_DP)), 10, 1);                                        /* GB */
@@ -130,8 +153,8 @@ static const struct checked { const char *id; double off, within; } *rows(int *n
 /* Lines that other tests hold, or that are no figures. */
 static const struct held { const char *id, *by; } HELD[] = {
     {"pipeline_rounds", "pp/test_pp_rows.c"},       {"zero3_traffic", "zero/test_zero_wire.c"},
-    {"wasted_time", "driver/test_goodput.c"},       {"scale_factor", "driver/compare/test_compare.c"},
-    {"resnet_curve", "driver/compare/test_compare_html.c"}, {"resnet50", "tests/anchors/seed_figures.csv"},
+    {"wasted_time", "driver/test_goodput.c"},       {"resnet_curve", "driver/compare/test_compare_html.c"},
+    {"resnet50", "tests/anchors/seed_figures.csv"},
 };
 
 static bool is_held(const char *id) {
