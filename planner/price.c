@@ -155,7 +155,7 @@ static double end_of(const struct stage *g) {
 
 /* ---- all stages ---- */
 /* wire: 1, or 0 where messages take no time */
-struct stages { struct stage *at; struct schedule *schedules; int n; double wire; };
+struct stages { struct stage *at; struct schedule *schedules; int n; double wire; struct run_stem stem; };
 
 static int rank_of(const struct plan *p, int stage) {
     return stage * (plan_ranks(p) / (p->mesh.pp ? (int)p->mesh.pp : 1));
@@ -164,7 +164,7 @@ static int rank_of(const struct plan *p, int stage) {
 static enum status compile_stage(const struct recipe *recipe, const struct plan *plan, struct stages *s, int i) {
     if (s->at[i].like) return OK;
     s->at[i].like = &s->at[i];
-    return run_compile(&s->at[i].run, recipe, plan, rank_of(plan, i), NULL, NULL);
+    return run_compile_stage(&s->at[i].run, recipe, plan, rank_of(plan, i), &s->stem);
 }
 
 static int64_t room_of(const struct cluster *c) { return c->memory_bytes - c->reserve_bytes; }
@@ -280,6 +280,7 @@ static void stages_fini(struct stages *s) {
     }
     free(s->at);
     free(s->schedules);
+    program_fini(&s->stem.program);
 }
 
 static enum status price_on(const struct plan *plan, const struct cluster *c, const struct price_wish *wish,

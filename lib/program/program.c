@@ -17,6 +17,26 @@ void program_fini(struct program *p) {
     program_init(p);
 }
 
+/* With the room that table_grow expects: the next power of two. */
+static void *table_copy(const void *table, int n, size_t size) {
+    size_t room = 1;
+    while (room < (size_t)n) room *= 2;
+    void *out = malloc(room * size);
+    return out && n ? memcpy(out, table, (size_t)n * size) : out;
+}
+
+enum status program_copy(const struct program *p, const struct mesh_place *place, struct program *out) {
+    *out = *p;
+    out->place = *place;
+    out->slots = table_copy(p->slots, p->n_slots, sizeof *p->slots);
+    out->params = table_copy(p->params, p->n_params, sizeof *p->params);
+    out->steps = table_copy(p->steps, p->n_steps, sizeof *p->steps);
+    out->blocks = table_copy(p->blocks, p->n_blocks, sizeof *p->blocks);
+    if (out->slots && out->params && out->steps && out->blocks) return OK;
+    program_fini(out);
+    return FAIL(E_MEMORY, "no memory to copy a program of %d steps", p->n_steps);
+}
+
 static void join(char out[NAME_MAX_LEN], const char *block, const char *name) {
     snprintf(out, NAME_MAX_LEN, "%s.%s", block, name);
 }

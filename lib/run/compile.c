@@ -47,12 +47,23 @@ static enum status choose_techniques(struct run *r) {
     return OK;
 }
 
-static enum status rewrite_program(struct run *r, rewrite_watcher *watcher, void *self) {
+static enum status build_program(struct run *r, rewrite_watcher *watcher, void *self) {
     TRY(r->plan.arch->build(&r->plan, &r->program));
     TRY(program_infer(&r->program));
     if (watcher) watcher(self, r->plan.arch->name, &r->program);
-    for (int i = 0; i < r->n_active; i++) {
+    return OK;
+}
+
+static enum status rewrite_program(struct run *r, rewrite_watcher *watcher, void *self, struct run_stem *stem) {
+    bool rest_only = stem && stem->made;
+    if (rest_only) TRY(program_copy(&stem->program, &r->plan.place, &r->program));
+    else TRY(build_program(r, watcher, self));
+    for (int i = rest_only ? stem->n_rewritten : 0; i < r->n_active; i++) {
         const struct technique *t = r->active[i];
+        if (stem && !stem->made && t->claims & CLAIM_SCHEDULE) {
+            TRY(program_copy(&r->program, &r->plan.place, &stem->program));
+            stem->n_rewritten = i, stem->made = true;
+        }
         if (t->check) TRY(t->check(&r->plan));
         if (!t->rewrite) continue;
         TRY(t->rewrite(&r->plan, &r->program));
@@ -98,8 +109,8 @@ static enum status bill_and_plan(struct run *r) {
     return OK;
 }
 
-enum status run_compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
-                        rewrite_watcher *watcher, void *watcher_self) {
+static enum status compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
+                           rewrite_watcher *watcher, void *watcher_self, struct run_stem *stem) {
     *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1};
     plan_place(&r->plan, rank);
     program_init(&r->program);
@@ -110,8 +121,18 @@ enum status run_compile(struct run *r, const struct recipe *recipe, const struct
     r->program.plain_gemm = plan->gemm == PLAN_GEMM_PLAIN;
     TRY(refuse_absent(r));
     TRY(choose_techniques(r));
-    TRY(rewrite_program(r, watcher, watcher_self));
+    TRY(rewrite_program(r, watcher, watcher_self, stem));
     TRY(make_schedule(r));
     TRY(lower_chunks(r));
     return bill_and_plan(r);
+}
+
+enum status run_compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
+                        rewrite_watcher *watcher, void *watcher_self) {
+    return compile(r, recipe, plan, rank, watcher, watcher_self, NULL);
+}
+
+enum status run_compile_stage(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
+                              struct run_stem *stem) {
+    return compile(r, recipe, plan, rank, NULL, NULL, stem);
 }

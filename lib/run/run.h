@@ -126,6 +126,11 @@ struct run {
  *  @errors E_CONFIG from the techniques, E_MEMORY; E_INTERNAL: not settled  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
+/* A program as it is before the pipeline is cut: that of all stages. Zero at first; free it with program_fini. */
+struct run_stem { struct program program; int n_rewritten; bool made; };
+/** run_compile of one of a plan's stages after another: what they have in common is made once, by the first call.
+ *  @errors as run_compile  @collective{none} */
+enum status run_compile_stage(struct run *, const struct recipe *, const struct plan *, int rank, struct run_stem *);
 /** Does this rank's plan stay within --memory-limit? Pure. @errors E_MEMORY  @collective{none} */
 enum status run_check_memory(const struct run *compiled);
 /** Compile for this rank, allocate, initialise the parameters, attach. The layout has as many ranks as the world; or it
