@@ -1,4 +1,4 @@
-/* ranks: 4 8  device: cpu
+/* ranks: 4  more: 8  device: cpu
  *
  * Every pipeline schedule in company with every other technique: zero 1 to 3, offload, every recomputation, sp, tp and
  * dp, with head and loss as one operation and as two. A third of the pairs, in which every schedule and every technique
