@@ -134,28 +134,28 @@ static enum status mark_shared(struct program *p, const struct users *users, con
 }
 
 /* Where a block is of this rank's; in both directions, if there are two: who uses its params. chunk -1: not here. */
-static int chunk_here(const struct plan *plan, int virtual_stage, const struct step *s, struct users *users) {
-    const struct pp_shape shape = pp_shape_of_plan(plan);
-    const struct pp_placement *place = pp_row(plan)->place;
+struct here { const struct pp_placement *place; struct pp_shape shape; int rank; };
+static int chunk_here(const struct here *h, int virtual_stage, const struct step *s, struct users *users) {
     int chunk = -1;
-    for (int pipe = 0; pipe < place->n_pipes; pipe++) {
-        struct hop at = place->where(&shape, pipe, virtual_stage);
+    for (int pipe = 0; pipe < h->place->n_pipes; pipe++) {
+        struct hop at = h->place->where(&h->shape, pipe, virtual_stage);
         for (int k = 0; s && k < s->n_weight; k++) note_user(&users[s->weight[k]], at.rank);
-        if (at.rank == plan->place.rank.pp) chunk = at.chunk;
+        if (at.rank == h->rank) chunk = at.chunk;
     }
     return chunk;
 }
 
 static void keep_steps(const struct plan *plan, struct program *p, const int *stage_of_block, struct users *users) {
+    const struct here here = {pp_row(plan)->place, pp_shape_of_plan(plan), plan->place.rank.pp};
     int kept = 0;
     for (int i = 0; i < p->n_params; i++) users[i] = (struct users){-1, -1};
     for (int i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->steps[i];
-        if (chunk_here(plan, stage_of_block[s->block], s, users) >= 0) p->steps[kept++] = *s;
+        if (chunk_here(&here, stage_of_block[s->block], s, users) >= 0) p->steps[kept++] = *s;
     }
     p->n_steps = kept;
-    p->n_chunks = pp_shape_of_plan(plan).n_chunks;
-    for (int b = 0; b < p->n_blocks; b++) p->blocks[b].chunk = chunk_here(plan, stage_of_block[b], NULL, NULL);
+    p->n_chunks = here.shape.n_chunks;
+    for (int b = 0; b < p->n_blocks; b++) p->blocks[b].chunk = chunk_here(&here, stage_of_block[b], NULL, NULL);
 }
 
 static enum status pp_rewrite(const struct plan *plan, struct program *p) {
