@@ -273,6 +273,8 @@ enum status plan_search(struct plan_request *q, struct options *o, const struct 
                           "--%s cannot be given for a search; leave it out, or give a layout without --gpus", OURS[i]);
     for (enum decision d = 0; d < N_DECISIONS; d++)
         if (options_source(o, decision_name(d)) > FROM_PRESET) a->fixed |= 1u << d;
+    if (q->plan.micro_batch == PLAN_AUTO) a->fixed &= ~(1u << DECIDE_MICRO);       /* auto is what a search does */
+    if (layout_has_word(&train_recipe, &q->plan, "recompute", "auto")) a->fixed &= ~(1u << DECIDE_RECOMPUTE);
     if (status == OK) status = plan_settle_device(&q->plan);
     if (q->plan.vocab == 0) q->plan.vocab = 256;
     if (status == OK) status = answer(a);

@@ -86,7 +86,8 @@ static int threads_of(const struct plan *plan, int local_ranks) {
     return threads;
 }
 
-/* As it will be compiled: on so many threads, of which each has scratch. */
+/* As it will be compiled: on so many threads, of which each has scratch. Where hosts may differ, on one: all ranks must
+ * choose alike. */
 static enum status choose(struct plan *plan, int world) {
     struct cluster c;
     if (!choose_is_asked(plan->recipe, plan)) return OK;
@@ -96,7 +97,7 @@ static enum status choose(struct plan *plan, int world) {
     TRY(plan_settle_device(&p));
     TRY(setup_cluster(&p, &c));
     if (p.mesh.dp == 0 && world > 0 && replica > 0) p.mesh.dp = world / replica;
-    if (world > 0) p.threads = threads_of(plan, comm_local_size());
+    if (world > 0 && comm_local_size() == comm_world_size()) p.threads = threads_of(plan, comm_local_size());
     TRY(choose_auto(plan->recipe, &c, (int64_t)(plan->memory_limit * (1 << 20)), &p, chosen, sizeof chosen));
     if (comm_is_rank_0()) log_info("auto: %s", chosen);
     p.mesh.dp = plan->mesh.dp, p.threads = plan->threads, p.device = plan->device, p.precision = plan->precision;

@@ -276,7 +276,8 @@ enum status search_layouts(const struct recipe *recipe, const struct plan *plan,
     struct layout l = {.dp = 1};
     *out = (struct search){0};
     if (fixed >> DECIDE_RECOMPUTE & 1 && s.given.choice[DECIDE_RECOMPUTE] > KEEP_NONE)
-        return FAIL(E_CONFIG, "a search knows recompute=none, selective and full; leave the others to a given layout");
+        return FAIL(E_CONFIG, "a search, and auto, know recompute=none, selective and full; use one of these, or give "
+                              "the whole layout");
     for (enum decision d = 0; d < N_DECISIONS; d++) l.choice[d] = 1;
     enum status status = decide(&s, 0, &l);
     if (status == OK) status = complete(&s);

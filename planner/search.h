@@ -23,7 +23,7 @@ extern "C" {
 struct found { struct layout layout; struct price price; };
 
 enum { MAX_BEST = 16, MAX_CHOICES = 64 };
-struct family { enum decision decision; int64_t choice; bool fits; struct found best; };   /* no fit: the least bytes */
+struct family { enum decision decision; int64_t choice; bool fits; struct found best; };   /* no fit: few bytes */
 struct search {
     int n_best, n_families;
     struct found best[MAX_BEST];                     /* shortest step first */

@@ -63,6 +63,9 @@ report "plan_writes_what_it_runs" $?
 report "show_knows_auto" $?
 grep -Eq "^micro-batch +[1-9]" "$work/auto" && grep -q "^auto: --micro-batch" "$work/err"
 report "auto_is_chosen_and_said" $?
+"$B/trivium" plan "${model[@]}" --gpus 8 --top 1 --micro-batch auto --recompute auto >"$work/auto" 2>"$work/err" &&
+    grep -Eq "^  micro-batch 4 " "$work/auto" && grep -Eq "^  recompute   full " "$work/auto"
+report "auto_in_a_search_is_searched" $?
 "$B/trivium" train --steps 1 --metrics "" --memory-limit 1 >/dev/null 2>"$work/err"
 [ $? != 0 ] && grep -q "memory-limit is 1 MiB; use more ranks" "$work/err"
 report "a_run_beyond_its_memory_limit_is_refused" $?
