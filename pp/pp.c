@@ -175,27 +175,6 @@ static enum status pp_rewrite(const struct plan *plan, struct program *p) {
     return status;
 }
 
-static enum status pp_schedule(const struct plan *plan, struct schedule *out) {
-    const struct pp_schedule *row = pp_row(plan);
-    struct pp_shape shape = pp_shape_of_plan(plan);
-    pp_schedule_make(row, &shape, plan->place.rank.pp, out);
-    out->send_depth = pp_send_depth(row, &shape);
-    if (pp_options(plan)->optim_sync == OPTIM_SYNC_VALIDATE) pp_validate(row, &shape, out);
-    return OK;
-}
-
-static enum status pp_schedules(const struct plan *plan, struct schedule *out) {
-    const struct pp_schedule *row = pp_row(plan);
-    struct pp_shape shape = pp_shape_of_plan(plan);
-    int depth = pp_send_depth(row, &shape);
-    pp_schedules_make(row, &shape, out);
-    for (int i = 0; i < shape.n_stages; i++) {
-        out[i].send_depth = depth;
-        if (pp_options(plan)->optim_sync == OPTIM_SYNC_VALIDATE) pp_validate(row, &shape, &out[i]);
-    }
-    return OK;
-}
-
 const struct technique technique_pp = {
     .name = "pp", .claims = CLAIM_SCHEDULE, .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS,
                                                         sizeof(struct pp_options)},

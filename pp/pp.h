@@ -25,6 +25,10 @@ const struct pp_schedule *pp_row(const struct plan *);
 /** Stages, chunks and microbatches of a plan. */
 struct pp_shape pp_shape_of_plan(const struct plan *);
 
+/** The actions of the plan's stage; of all stages, zeroed, at once. Pure.  @errors none  @collective{none} */
+enum status pp_schedule(const struct plan *, struct schedule *);
+enum status pp_schedules(const struct plan *, struct schedule *);
+
 /** The costs that --schedule-times and --schedule-memory say; false: they are no numbers, or too few. */
 bool pp_read_times(const struct pp_options *, struct pp_costs *);
 /** @errors E_CONFIG: they cannot be read, or the schedule does not go by them */

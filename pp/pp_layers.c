@@ -22,6 +22,28 @@ struct pp_shape pp_shape_of_plan(const struct plan *plan) {
     return x;
 }
 
+/* ---- actions ---- */
+enum status pp_schedule(const struct plan *plan, struct schedule *out) {
+    const struct pp_schedule *row = pp_row(plan);
+    struct pp_shape shape = pp_shape_of_plan(plan);
+    pp_schedule_make(row, &shape, plan->place.rank.pp, out);
+    out->send_depth = pp_send_depth(row, &shape);
+    if (pp_options(plan)->optim_sync == OPTIM_SYNC_VALIDATE) pp_validate(row, &shape, out);
+    return OK;
+}
+
+enum status pp_schedules(const struct plan *plan, struct schedule *out) {
+    const struct pp_schedule *row = pp_row(plan);
+    struct pp_shape shape = pp_shape_of_plan(plan);
+    int depth = pp_send_depth(row, &shape);
+    pp_schedules_make(row, &shape, out);
+    for (int i = 0; i < shape.n_stages; i++) {
+        out[i].send_depth = depth;
+        if (pp_options(plan)->optim_sync == OPTIM_SYNC_VALIDATE) pp_validate(row, &shape, &out[i]);
+    }
+    return OK;
+}
+
 /* ---- layers ---- */
 static int64_t n_virtual(const struct plan *plan) {
     const struct pp_shape shape = pp_shape_of_plan(plan);
