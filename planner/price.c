@@ -50,7 +50,7 @@ static struct row_price price_row(const struct cluster *c, const struct program 
     const struct step *s = &p->steps[r->id];
     struct call call = program_call(p, s);
     struct cost cost = op_cost(&call, r->kind);
-    struct seconds own = op_seconds(c, op_dtype(&call), &cost, r->kind);
+    struct seconds own = op_seconds(c, s->op->name, op_dtype(&call), &cost, r->kind);
     struct row_price out = {own.total, 0, own.compute >= own.memory ? PRICE_PRODUCTS : PRICE_MEMORY, PRICE_TP, false};
     struct exchange x[MAX_EXCHANGES] = {{.axis = (enum mesh_axis)s->mesh_axis}, {.axis = (enum mesh_axis)s->mesh_axis}};
     for (int i = 0, n = s->op->exchanges ? s->op->exchanges(&call, r->kind, x) : 0; i < n; i++) {
@@ -144,7 +144,7 @@ static void price_end(const struct cluster *c, struct stage *g) {
     g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s);
     for (int i = 0; i < p->n_params; i++)
         if (p->params[i].present && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
-    g->end_s[PRICE_OPTIM] += bytes / (c->memory_bytes_per_s * c->stream_part);
+    g->end_s[PRICE_OPTIM] += bytes / op_bytes_per_s(c, "adamw");
 }
 
 static double end_of(const struct stage *g) {

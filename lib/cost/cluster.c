@@ -14,8 +14,9 @@
 
 struct level_keys { int64_t ranks; double gbs, us; };
 struct file {
-    char name[OPTION_TEXT_MAX], product_curve[OPTION_TEXT_MAX];
-    double memory_gib, reserve_gib, tflops[N_DTYPES], product_part, product_k0, attention_forward, attention_backward;
+    char name[OPTION_TEXT_MAX], op_gbs[OPTION_TEXT_MAX];
+    double memory_gib, reserve_gib, tflops[N_DTYPES], product_part, product_m0, product_n0, product_k0;
+    double attention_forward, attention_backward;
     double memory_gbs, stream_part, launch_us, host_gbs, call_us, overlap_part, overlap_slowdown, mtbf_hours, jitter_cv;
     double watts, price_per_hour;
     int64_t cores, tile_units;
@@ -42,9 +43,10 @@ static const struct option OPTIONS[] = {
     FLOPS("fp64", tflops[FP64]), FLOPS("fp32", tflops[FP32]), FLOPS("bf16", tflops[BF16]), FLOPS("fp16", tflops[FP16]),
     FLOPS("fp8", tflops[FP8_E4M3]),
     REAL("product-part", "1", 1e-6, 1, "", "of the peak, that large products reach", "a rank", product_part),
-    REAL("product-k0", "0", 0, 1e6, "", "the depth at which a product reaches half of that", "a rank", product_k0),
-    {"product-curve", OPTION_TEXT, NULL, 0, 0, NULL, "", "size:part, ...: of the peak, by a product's smallest side",
-     "a rank", AT(product_curve)},
+    REAL("product-m0", "0", 0, 1e6, "", "the rows of a result at which a product reaches half of that", "a rank",
+         product_m0),
+    REAL("product-n0", "0", 0, 1e6, "", "the same of its columns", "a rank", product_n0),
+    REAL("product-k0", "0", 0, 1e6, "", "the same of what is summed", "a rank", product_k0),
     {"tile-units", OPTION_INT, "0", 0, 1 << 20, NULL, "", "processors that share a product's tiles; 0: no tiles",
      "a rank", AT(tile_units)},
     REAL("attention-forward-part", "1", 1e-6, 1, "", "of the peak, that attention by tiles reaches", "a rank",
@@ -52,6 +54,8 @@ static const struct option OPTIONS[] = {
     REAL("attention-backward-part", "1", 1e-6, 1, "", "the same, backward", "a rank", attention_backward),
     REAL("memory-gbs", "0", 0, 1e6, "GB/s", "of a rank's memory", "a rank", memory_gbs),
     REAL("stream-part", "1", 1e-6, 1, "", "of it, that an op reaches which only moves", "a rank", stream_part),
+    {"op-gbs", OPTION_TEXT, NULL, 0, 0, NULL, "GB/s", "op:speed, ...: of ops that only move, instead of that",
+     "a rank", AT(op_gbs)},
     REAL("launch-us", "0", 0, 1e6, "us", "of every row", "a rank", launch_us),
     REAL("host-gbs", "0", 0, 1e6, "GB/s", "between a rank and its host", "a rank", host_gbs),
     LEVEL("node", "a node", LEVEL_NODE), LEVEL("rack", "a rack", LEVEL_RACK), LEVEL("net", "the network", LEVEL_NET),
@@ -67,31 +71,18 @@ static const struct option OPTIONS[] = {
 static const struct option_table TABLE = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
 static const char *const LEVEL_NAMES[MAX_LEVELS] = {"node", "rack", "net"};
 
-/* ---- curves ---- */
-double curve_at(const struct curve *c, double x) {
-    if (c->n == 0) return 1;
-    if (x <= c->at[0]) return c->is[0];
-    for (int i = 1; i < c->n; i++)
-        if (x <= c->at[i]) {
-            double part = log(x / c->at[i - 1]) / log(c->at[i] / c->at[i - 1]);
-            return c->is[i - 1] * pow(c->is[i] / c->is[i - 1], part);
-        }
-    return c->is[c->n - 1];
-}
-
-/* "16:0.1, 64:0.4" */
-static enum status read_curve(const char *path, const char *key, const char *text, struct curve *out) {
-    *out = (struct curve){0};
+/* ---- ops that only move ---- */
+/* "gelu:8.1, adamw:34" */
+static enum status read_movers(const char *path, const char *text, struct cluster *c) {
     while (*text) {
-        double x, y;
+        struct mover *m = &c->mover[c->n_movers];
         int used = 0;
-        if (sscanf(text, " %lf:%lf%n", &x, &y, &used) != 2 || !(x >= 1 && x <= 1e12) || !(y >= 1e-6 && y <= 1))
-            return FAIL(E_CONFIG, "%s: %s: \"%.40s\" is not size:part, of at least 1 and from 1e-6 to 1", path, key,
-                        text);
-        if (out->n == MAX_CURVE) return FAIL(E_CONFIG, "%s: %s has more than %d points", path, key, MAX_CURVE);
-        if (out->n && x <= out->at[out->n - 1])
-            return FAIL(E_CONFIG, "%s: %s: sizes must ascend, and %g follows %g", path, key, x, out->at[out->n - 1]);
-        out->at[out->n] = x, out->is[out->n++] = y;
+        if (c->n_movers == MAX_MOVERS) return FAIL(E_CONFIG, "%s: op-gbs names more than %d ops", path, MAX_MOVERS);
+        if (sscanf(text, " %31[a-z0-9_]:%lf%n", m->name, &m->bytes_per_s, &used) != 2 ||
+            !(m->bytes_per_s >= 1e-6 && m->bytes_per_s <= 1e6))
+            return FAIL(E_CONFIG, "%s: op-gbs: \"%.40s\" is not op:speed, of 1e-6 to 1e6", path, text);
+        m->bytes_per_s *= GB;
+        c->n_movers++;
         text += used + (int)strspn(text + used, " ,");
     }
     return OK;
@@ -127,6 +118,8 @@ static enum status convert(const char *path, const struct file *f, struct cluste
                           .reserve_bytes = (int64_t)(f->reserve_gib * GIB),
                           .cores = f->cores,
                           .product_part = f->product_part,
+                          .product_m0 = f->product_m0,
+                          .product_n0 = f->product_n0,
                           .product_k0 = f->product_k0,
                           .tile_units = f->tile_units,
                           .attention_forward_part = f->attention_forward,
@@ -154,7 +147,7 @@ static enum status convert(const char *path, const struct file *f, struct cluste
     if (c->reserve_bytes >= c->memory_bytes)
         return FAIL(E_CONFIG, "%s: reserve-gib=%g leaves nothing of memory-gib=%g", path, f->reserve_gib,
                     f->memory_gib);
-    TRY(read_curve(path, "product-curve", f->product_curve, &c->product_curve));
+    TRY(read_movers(path, f->op_gbs, c));
     return read_levels(path, f, c);
 }
 

@@ -18,11 +18,6 @@
 extern "C" {
 #endif
 
-/** Points of a function: log-log between them, flat beyond. */
-enum { MAX_CURVE = 16 };
-struct curve { int n; double at[MAX_CURVE], is[MAX_CURVE]; };
-double curve_at(const struct curve *, double x);             /* 1 if it has no points */
-
 /* Inner first. A level that the file does not name is not there. */
 enum { LEVEL_NODE, LEVEL_RACK, LEVEL_NET, MAX_LEVELS };
 struct level {
@@ -32,6 +27,7 @@ struct level {
     double alpha_s;           /* until a message's first byte arrives */
 };
 
+enum { MAX_MOVERS = 32 };
 struct cluster {
     char name[64];
     int64_t memory_bytes, reserve_bytes;     /* of a rank; what the program's own plan does not hold: context, NCCL */
@@ -39,11 +35,13 @@ struct cluster {
 
     /* one rank's arithmetic: see op_time.h */
     double flops_per_s[N_DTYPES];            /* peak; 0: it does not compute in this dtype */
-    double product_part, product_k0;         /* of the peak that large products reach; the k at which they reach half */
-    struct curve product_curve;              /* part of the peak by the smallest of m, n, k; instead of tiles */
+    double product_part;                     /* of the peak that large products reach; */
+    double product_m0, product_n0, product_k0;   /* the m, n or k at which they reach half of it, the others large */
     int64_t tile_units;                      /* processors that share a product's tiles; 0: tiles do not matter */
     double attention_forward_part, attention_backward_part;   /* of the peak, of the flops that are done */
-    double memory_bytes_per_s, stream_part;  /* peak, and the part that an op reaches which only moves */
+    double memory_bytes_per_s, stream_part;  /* peak, and the part that an op reaches which only moves, */
+    struct mover { char name[32]; double bytes_per_s; } mover[MAX_MOVERS];   /* unless it is one of these */
+    int n_movers;
     double launch_s;                         /* of every row */
     double host_bytes_per_s;                 /* between a rank's memory and the host's */
 

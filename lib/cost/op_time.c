@@ -2,6 +2,7 @@
 
 #include "lib/base/integer.h"
 #include <math.h>
+#include <string.h>
 
 static double tile_fit(const struct cluster *c, const struct matmul *p) {
     static const struct { int64_t m, n; double speed; } TILES[] = {
@@ -18,8 +19,8 @@ static double tile_fit(const struct cluster *c, const struct matmul *p) {
 }
 
 double product_efficiency(const struct cluster *c, const struct matmul *p) {
-    double e = c->product_part * (double)p->k / ((double)p->k + c->product_k0);
-    if (c->product_curve.n) e *= curve_at(&c->product_curve, (double)min64(min64(p->m, p->n), p->k));
+    double e = c->product_part / (1 + c->product_m0 / (double)p->m + c->product_n0 / (double)p->n +
+                                  c->product_k0 / (double)p->k);
     return c->tile_units ? e * tile_fit(c, p) : e;
 }
 
@@ -36,11 +37,18 @@ static double flops_at_peak(const struct cluster *c, const struct cost *cost, en
     return flops;
 }
 
-struct seconds op_seconds(const struct cluster *c, enum dtype dtype, const struct cost *cost, enum row_kind kind) {
+double op_bytes_per_s(const struct cluster *c, const char *op) {
+    for (int i = 0; i < c->n_movers; i++)
+        if (!strcmp(c->mover[i].name, op)) return c->mover[i].bytes_per_s;
+    return c->memory_bytes_per_s * c->stream_part;
+}
+
+struct seconds op_seconds(const struct cluster *c, const char *op, enum dtype dtype, const struct cost *cost,
+                          enum row_kind kind) {
     struct seconds s = {0};
     if (cost->flops == 0 && cost->bytes == 0) return s;
     if (cost->flops > 0) s.compute = flops_at_peak(c, cost, kind) / c->flops_per_s[dtype];
-    s.memory = cost->bytes / (c->memory_bytes_per_s * c->stream_part);
+    s.memory = cost->bytes / op_bytes_per_s(c, op);
     s.total = fmax(s.compute, s.memory) + c->launch_s;
     return s;
 }

@@ -36,14 +36,14 @@ static void test_a_row_takes_the_longer_of_its_two_times(void **state) {
     struct cluster c = gpu();
     const struct matmul p = {4096, 4096, 4096, 1};
     struct cost cost = product_of(p.m, p.n, p.k, p.batch, 3. * 4096 * 4096 * 2);
-    struct seconds s = op_seconds(&c, BF16, &cost, ROW_FORWARD);
+    struct seconds s = op_seconds(&c, "linear", BF16, &cost, ROW_FORWARD);
     assert_close(s.compute, 2. * 4096 * 4096 * 4096 / (312e12 * product_efficiency(&c, &p)), 1e-12);
     assert_close(s.memory, 3. * 4096 * 4096 * 2 / (2039e9 * 0.672), 1e-12);
     assert_close(s.total, s.compute + 5e-6, 1e-15);
     cost = (struct cost){.bytes = 1e9};
-    s = op_seconds(&c, BF16, &cost, ROW_FORWARD);
+    s = op_seconds(&c, "linear", BF16, &cost, ROW_FORWARD);
     assert_close(s.total, s.memory + 5e-6, 0);
-    assert_close(op_seconds(&c, BF16, &(struct cost){0}, ROW_FORWARD).total, 0, 0);
+    assert_close(op_seconds(&c, "linear", BF16, &(struct cost){0}, ROW_FORWARD).total, 0, 0);
 }
 
 /* Attention by tiles has a part of the peak of its own, and what it leaves out takes no time. */
@@ -51,22 +51,42 @@ static void test_attention_by_tiles(void **state) {
     (void)state;
     struct cluster c = gpu();
     struct cost cost = {.flops = 4e12, .left_out = 2e12};
-    assert_close(op_seconds(&c, BF16, &cost, ROW_FORWARD).compute, 2e12 / (0.55 * 312e12), 1e-12);
-    assert_close(op_seconds(&c, BF16, &cost, ROW_BACKWARD_INPUT).compute, 2e12 / (0.45 * 312e12), 1e-12);
+    assert_close(op_seconds(&c, "linear", BF16, &cost, ROW_FORWARD).compute, 2e12 / (0.55 * 312e12), 1e-12);
+    assert_close(op_seconds(&c, "linear", BF16, &cost, ROW_BACKWARD_INPUT).compute, 2e12 / (0.45 * 312e12), 1e-12);
 }
 
-/* A product of several is the sum; a CPU's are by their smallest side. */
+/* A product of several is the sum. */
 static void test_products_add_up(void **state) {
     (void)state;
     struct cluster c = gpu();
     struct cost two = product_of(512, 512, 64, 8, 0), one = two, other = product_of(512, 64, 512, 8, 0);
     cost_product(&two, 512, 64, 512, 8);
-    double sum = op_seconds(&c, BF16, &one, ROW_FORWARD).compute + op_seconds(&c, BF16, &other, ROW_FORWARD).compute;
-    assert_close(op_seconds(&c, BF16, &two, ROW_FORWARD).compute, sum, 1e-18);
-    c.tile_units = 0, c.product_k0 = 0, c.product_part = 1;
-    c.product_curve = (struct curve){2, {16, 64}, {0.2, 0.8}};
-    assert_close(product_efficiency(&c, &(struct matmul){1024, 32, 512, 1}), 0.4, 1e-15);
+    double sum = op_seconds(&c, "linear", BF16, &one, ROW_FORWARD).compute + op_seconds(&c, "linear", BF16, &other, ROW_FORWARD).compute;
+    assert_close(op_seconds(&c, "linear", BF16, &two, ROW_FORWARD).compute, sum, 1e-18);
+}
+
+/* Where nothing is tiled, a product of 64 rows reaches half if m0 is 64, and a quarter if k is as short as
+ * k0. */
+static void test_short_sides_take_longer(void **state) {
+    (void)state;
+    struct cluster c = gpu();
+    c.tile_units = 0, c.product_part = 0.8, c.product_m0 = 64, c.product_n0 = 16, c.product_k0 = 0;
+    assert_close(product_efficiency(&c, &(struct matmul){64, 1 << 30, 512, 1}), 0.4, 1e-7);
+    assert_close(product_efficiency(&c, &(struct matmul){64, 8, 512, 1}), 0.8 / (1 + 1 + 2), 1e-15);
+    c.product_k0 = 512;
+    assert_close(product_efficiency(&c, &(struct matmul){64, 8, 512, 1}), 0.8 / (1 + 1 + 2 + 1), 1e-15);
+}
+
+/* Named ops have a speed of their own; products do not only move. */
+static void test_an_op_may_have_its_own_speed(void **state) {
+    (void)state;
+    struct cluster c = gpu();
+    c.mover[0] = (struct mover){"gelu", 1e9}, c.n_movers = 1;
+    const struct cost moved = {.bytes = 2e9};
+    assert_close(op_seconds(&c, "gelu", FP32, &moved, ROW_FORWARD).memory, 2, 1e-15);
+    assert_close(op_seconds(&c, "gelu2", FP32, &moved, ROW_FORWARD).memory, 2e9 / (2039e9 * 0.672), 1e-12);
 }
 
 TESTS(unit_test(test_tiles_and_waves), unit_test(test_a_row_takes_the_longer_of_its_two_times),
-      unit_test(test_attention_by_tiles), unit_test(test_products_add_up))
+      unit_test(test_attention_by_tiles), unit_test(test_products_add_up),
+      unit_test(test_short_sides_take_longer), unit_test(test_an_op_may_have_its_own_speed))

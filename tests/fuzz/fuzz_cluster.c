@@ -21,7 +21,7 @@ static void check_rows(const struct cluster *c) {
     struct cost cost = {.flops = 2e9, .bytes = 1e6, .product = {{1000, 100, 10000, 1}}, .n_products = 1};
     for (int d = 0; d < N_DTYPES; d++) {
         if (!(c->flops_per_s[d] > 0)) continue;
-        struct seconds s = op_seconds(c, (enum dtype)d, &cost, ROW_FORWARD);
+        struct seconds s = op_seconds(c, "gelu", (enum dtype)d, &cost, ROW_FORWARD);
         MUST(isfinite(s.total) && s.total >= s.compute && s.total >= s.memory && s.compute > 0);
     }
 }
