@@ -1,5 +1,6 @@
 #include "planner/price.h"
 
+#include "lib/base/integer.h"
 #include "lib/cost/op_time.h"
 #include "lib/cost/wire_time.h"
 #include "lib/ops/cost.h"
@@ -16,13 +17,13 @@ const char *price_phase_name(enum price_phase p) {
 }
 
 /* One stage of the pipeline, compiled, and its seconds; or like another, but for its schedule. */
-struct chunk_price { double tape[N_TAPES], phase[N_TAPES][N_PRICE_PHASES]; };
+struct chunk_price { double tape[N_TAPES], own[N_TAPES], phase[N_TAPES][N_PRICE_PHASES]; };
 struct stage {
     const struct stage *like;             /* that one; itself, if it is compiled */
     struct run run;
     struct chunk_price *chunk;
     double send_s;                        /* a message to a neighbor */
-    double busy_s, forward_s, phase_s[N_PRICE_PHASES];
+    double busy_s, forward_s, own_s, phase_s[N_PRICE_PHASES];
     double window_s;                      /* one microbatch's backward, all chunks */
     double end_s[N_PRICE_PHASES];         /* beside the schedule */
 };
@@ -40,6 +41,7 @@ static enum price_phase phase_of_axis(enum mesh_axis a) {
 
 /* Of an exchange beside so much work: what is not hidden, and what it slows down. */
 static double beside(const struct cluster *c, double exchange, double work) {
+    if (c->cores) return exchange;
     return fmax(0, exchange - c->overlap_part * work) + c->overlap_slowdown * fmin(exchange, work);
 }
 
@@ -64,7 +66,7 @@ static struct row_price price_row(const struct cluster *c, const struct program 
 
 /* The rows one after another; what an asynchronous row has started is there at `ready` of its wait. */
 static enum status price_tape(const struct cluster *c, const struct program *p, const struct tape *t, double *total,
-                              double *phase) {
+                              double *own, double *phase) {
     struct pending { double ready, exchange; enum price_phase phase; };
     struct pending *pending = calloc((size_t)t->n + 1, sizeof *pending);
     double clock = 0;
@@ -81,8 +83,9 @@ static enum status price_tape(const struct cluster *c, const struct program *p, 
         if (!row_kind_is_step(r->kind)) continue;
         struct row_price x = price_row(c, p, r);
         phase[x.phase] += x.own;
-        clock += x.own;
-        if (r->wait >= 0) pending[r->wait] = (struct pending){clock + x.exchange, x.exchange, x.phase_of_exchange};
+        clock += x.own, *own += x.own;
+        if (r->wait >= 0 && !c->cores)
+            pending[r->wait] = (struct pending){clock + x.exchange, x.exchange, x.phase_of_exchange};
         else waited = x.message ? beside(c, x.exchange, x.own) : x.exchange;
         phase[x.phase_of_exchange] += waited;
         clock += waited;
@@ -104,14 +107,15 @@ static enum status price_schedule(const struct cluster *c, struct stage *g) {
     free(g->chunk);
     g->chunk = calloc((size_t)r->program.n_chunks, sizeof *g->chunk);
     if (!g->chunk) return FAIL(E_MEMORY, "no memory to price %d chunks", r->program.n_chunks);
-    g->busy_s = g->forward_s = g->window_s = 0;
+    g->busy_s = g->forward_s = g->own_s = g->window_s = 0;
     memset(g->phase_s, 0, sizeof g->phase_s);
     for (int k = 0; k < r->program.n_chunks; k++)
         for (int kind = 0; kind < N_TAPES; kind++) {
             double n = (double)actions_of(&r->schedule, (enum tape_kind)kind, k), *seconds = &g->chunk[k].tape[kind];
-            TRY(price_tape(c, &r->program, &r->chunks[k].tapes[kind], seconds, g->chunk[k].phase[kind]));
+            TRY(price_tape(c, &r->program, &r->chunks[k].tapes[kind], seconds, &g->chunk[k].own[kind],
+                           g->chunk[k].phase[kind]));
             if (n == 0) *seconds = 0;
-            g->busy_s += n * *seconds;
+            g->busy_s += n * *seconds, g->own_s += n * g->chunk[k].own[kind];
             if (kind == TAPE_F) g->forward_s += n * *seconds;
             for (int i = 0; i < N_PRICE_PHASES; i++) g->phase_s[i] += n * g->chunk[k].phase[kind][i];
             if (kind != TAPE_F) g->window_s += *seconds;
@@ -126,10 +130,17 @@ static double update_bytes(const struct param *w) {
     return (double)w->own_n * (6 * state + 2 * gradient + (w->master ? (double)dtype_size(w->type.dtype) : 0));
 }
 
+double price_update_bytes(const struct program *p) {
+    double bytes = 0;
+    for (int i = 0; i < p->n_params; i++)
+        if (p->params[i].present && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
+    return bytes;
+}
+
 static void price_end(const struct cluster *c, struct stage *g) {
     const struct program *p = &g->run.program;
     const struct bill *b = &g->run.bill;
-    double behind = 0, blocks = 0, bytes = 0;
+    double behind = 0, blocks = 0;
     g->send_s = 0;
     memset(g->end_s, 0, sizeof g->end_s);
     for (int i = 0; i < b->n_exchanges; i++) {
@@ -142,9 +153,9 @@ static void price_end(const struct cluster *c, struct stage *g) {
     }
     g->end_s[PRICE_DP] = beside(c, behind, g->window_s);
     g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s);
-    for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
-    g->end_s[PRICE_OPTIM] += bytes / op_bytes_per_s(c, "adamw");
+    double update_s = price_update_bytes(p) / op_bytes_per_s(c, "adamw");
+    g->end_s[PRICE_OPTIM] += update_s;
+    g->own_s += update_s;
 }
 
 static double end_of(const struct stage *g) {
@@ -157,14 +168,14 @@ static double end_of(const struct stage *g) {
 /* wire: 1, or 0 where messages take no time */
 struct stages { struct stage *at; struct schedule *schedules; int n; double wire; struct run_stem stem; };
 
-static int rank_of(const struct plan *p, int stage) {
+static int first_rank_of(const struct plan *p, int stage) {
     return stage * (plan_ranks(p) / (p->mesh.pp ? (int)p->mesh.pp : 1));
 }
 
 static enum status compile_stage(const struct recipe *recipe, const struct plan *plan, struct stages *s, int i) {
     if (s->at[i].like) return OK;
     s->at[i].like = &s->at[i];
-    return run_compile_stage(&s->at[i].run, recipe, plan, rank_of(plan, i), &s->stem);
+    return run_compile_stage(&s->at[i].run, recipe, plan, first_rank_of(plan, i), &s->stem);
 }
 
 static int64_t room_of(const struct cluster *c) { return c->memory_bytes - c->reserve_bytes; }
@@ -248,6 +259,52 @@ static void judge_memory(const struct stages *s, const struct cluster *c, struct
     out->fits = out->total_bytes <= room_of(c);
 }
 
+/* ---- ranks that share cores ---- */
+static int threads_of(const struct plan *p, const struct cluster *c) {
+    int64_t given = p->threads > 0 ? p->threads : c->cores / plan_ranks(p);
+    return (int)max64(1, min64(given, c->cores));
+}
+
+/* A rank of several threads computes and moves as many times as much in a second. Where ranks outnumber cores,
+ * whoever waits for an operation leaves its core, and is given it back later. */
+static struct cluster rank_of(const struct cluster *core, const struct plan *p) {
+    struct cluster c = *core;
+    int threads = threads_of(p, core);
+    if (plan_ranks(p) > c.cores) c.call_s += c.switch_s;
+    for (int d = 0; d < N_DTYPES; d++) c.flops_per_s[d] *= threads;
+    for (int i = 0; i < c.n_movers; i++) c.mover[i].bytes_per_s *= threads;
+    c.memory_bytes_per_s *= threads;
+    return c;
+}
+
+/* Who sends a message copies it, and so does who receives it. @return the sum of the phases */
+static double work_of_all(const struct plan *p, const struct stages *s, double phase_s[N_PRICE_PHASES]) {
+    double ranks = (double)plan_ranks(p) / s->n, sum = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct stage *g = s->at[i].like;
+        const struct schedule *actions = &s->schedules[i];
+        for (int k = 0; k < N_PRICE_PHASES; k++) phase_s[k] += ranks * (g->phase_s[k] + g->end_s[k]);
+        for (int k = 0; k < actions->n; k++)
+            if (!action_is_compute(actions->actions[k].kind)) phase_s[PRICE_PP] += ranks * g->send_s;
+    }
+    for (int k = 0; k < N_PRICE_PHASES; k++) sum += phase_s[k];
+    return sum;
+}
+
+static void share_cores(const struct plan *p, const struct cluster *c, const struct stages *s, struct price *out) {
+    double phase_s[N_PRICE_PHASES] = {0}, all_s = work_of_all(p, s, phase_s), threads = threads_of(p, c);
+    double at_once = (double)c->cores / threads;
+    for (int i = 0; i < s->n; i++) out->work_s += threads * plan_ranks(p) / s->n * s->at[i].like->own_s;
+    if (all_s / at_once < out->step_s) return;
+    out->step_s = all_s / at_once;
+    for (int k = 0; k < N_PRICE_PHASES; k++) out->phase_s[k] = phase_s[k] / at_once;
+}
+
+static double processors(const struct plan *p, const struct cluster *c) {
+    double ranks = mesh_n_ranks(&p->mesh);
+    return c->cores ? fmin(ranks * threads_of(p, c), (double)c->cores) : ranks;
+}
+
 static enum status add_up(const struct plan *p, const struct cluster *c, bool only_the_step, struct stages *s,
                           struct price *out) {
     double with_wire, without = 0;
@@ -267,8 +324,9 @@ static enum status add_up(const struct plan *p, const struct cluster *c, bool on
         out->phase_s[PRICE_PP] = with_wire - without;
     }
     out->step_s = with_wire + end_of(&s->at[last]);
+    if (c->cores) share_cores(p, c, s, out);
     double flops = p->arch->flops_per_token(p) * (double)p->global_batch * (double)p->seq;
-    out->mfu = flops / (out->step_s * mesh_n_ranks(&p->mesh) * c->flops_per_s[plan_product_dtype(p)]);
+    out->mfu = flops / (out->step_s * processors(p, c) * c->flops_per_s[plan_product_dtype(p)]);
     return OK;
 }
 
@@ -288,7 +346,8 @@ static enum status price_on(const struct plan *plan, const struct cluster *c, co
     *out = (struct price){0};
     judge_memory(s, c, out);
     if (wish->only_if_it_fits && !out->fits) return OK;
-    TRY(price_stages(c, s));
+    struct cluster rank = c->cores ? rank_of(c, plan) : *c;
+    TRY(price_stages(&rank, s));
     return add_up(plan, c, wish->only_the_step, s, out);
 }
 

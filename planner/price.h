@@ -14,6 +14,10 @@
  *   at the end        nothing
  * And what hides it is slower meanwhile, by overlap_slowdown of what it hides.
  *
+ * Where ranks share cores (cluster.cores), these also copy what is exchanged, so nothing hides it. A rank that waits
+ * leaves its core to another one: a step is all their work, divided by the cores, unless the chain of one rank, as
+ * above, is longer.
+ *
  * Phases say where the step of the busiest stage goes. They add up to the step: what no phase of work has is the wait
  * for other stages, with a wire that takes no time the bubble, and the rest the wire's. */
 #ifndef TRIVIUM_PLANNER_PRICE_H
@@ -42,8 +46,9 @@ enum price_phase {
 const char *price_phase_name(enum price_phase);
 
 struct price {
+    double work_s;                       /* of all ranks' processors: rows and update, without what they exchange */
     double step_s, mfu;                  /* mfu: by the model's formula, of the cluster's peak */
-    double phase_s[N_PRICE_PHASES];      /* of the busiest stage; their sum is step_s */
+    double phase_s[N_PRICE_PHASES];      /* of the busiest stage, or where cores decide of all; their sum is step_s */
     struct stage_price {
         double s;                        /* what it works in a step, beside its end */
         int64_t bytes;
@@ -68,6 +73,9 @@ enum status price_plan(const struct recipe *, const struct plan *, const struct 
 /** The same on n clusters; the plan is compiled once. @errors as above  @collective{none} */
 enum status price_plan_on(const struct recipe *, const struct plan *, const struct cluster *, int n,
                           const struct price_wish *, struct price *out);
+
+/** What AdamW reads and writes of a rank's own elements in a step, in bytes.  @collective{none} */
+double price_update_bytes(const struct program *);
 
 #ifdef __cplusplus
 }

@@ -255,7 +255,66 @@ static void test_price_refuses(void **state) {
                  "give its tflops");
 }
 
-TESTS(unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
+/* ---- ranks that share cores ---- */
+static struct plan on_cores(int dp, int tp, int pp, int threads) {
+    struct plan p = plan_of(dp, tp, pp);
+    p.precision = PRECISION_FP32, p.device = PLAN_DEVICE_CPU, p.threads = threads;
+    return p;
+}
+
+/* All ranks' work, dealt out: half as many cores take twice as long, nobody waits for a stage, and phases are shares of
+ * all. */
+static void test_cores_are_shared(void **state) {
+    (void)state;
+    struct cluster two, one;
+    assert_ok(cluster_read("cpu-2core", &two));
+    one = two, one.cores = 1;
+    static const int LAYOUTS[][3] = {{8, 1, 1}, {1, 8, 1}, {1, 1, 8}, {2, 2, 2}};
+    for (int i = 0; i < 4; i++) {
+        struct plan p = on_cores(LAYOUTS[i][0], LAYOUTS[i][1], LAYOUTS[i][2], 1);
+        struct price x = price_of(p, &two), y = price_of(p, &one);
+        assert_close(sum_of(&x), x.step_s, 1e-12 * x.step_s);
+        assert_close(y.step_s, 2 * x.step_s, 1e-12 * y.step_s);
+        assert_close(x.phase_s[PRICE_BUBBLE], 0, 0);
+        assert_true(x.work_s < 2 * x.step_s);
+        assert_close(y.work_s, x.work_s, 0);
+        assert_close(y.mfu, x.mfu, 1e-12);
+    }
+}
+
+/* What is exchanged is work that nothing hides: the step is that and the rows. */
+static void test_cores_copy_what_is_exchanged(void **state) {
+    (void)state;
+    struct cluster c;
+    assert_ok(cluster_read("cpu-2core", &c));
+    struct price x = price_of(on_cores(8, 1, 1, 1), &c);
+    c.level[0].bytes_per_s /= 2, c.level[0].alpha_s *= 2;
+    struct price y = price_of(on_cores(8, 1, 1, 1), &c);
+    assert_close(y.step_s - y.work_s / 2, 2 * (x.step_s - x.work_s / 2), 1e-9 * x.step_s);
+    c.switch_s = 1e-3;
+    assert_true(price_of(on_cores(8, 1, 1, 1), &c).step_s > y.step_s);
+    double fits = price_of(on_cores(2, 1, 1, 1), &c).step_s;         /* a core each: none is handed over */
+    c.switch_s = 0;
+    assert_close(price_of(on_cores(2, 1, 1, 1), &c).step_s, fits, 0);
+}
+
+/* One rank of two threads is its own chain; fewer ranks than cores leave cores alone. */
+static void test_threads_divide_a_chain(void **state) {
+    (void)state;
+    struct cluster c;
+    assert_ok(cluster_read("cpu-2core", &c));
+    c.launch_s = 0;
+    struct price one = price_of(on_cores(1, 1, 1, 1), &c), two = price_of(on_cores(1, 1, 1, 2), &c);
+    assert_close(one.step_s, 2 * two.step_s, 1e-12);
+    assert_close(one.work_s, two.work_s, 1e-12);
+    assert_close(one.step_s, one.work_s, 1e-12);
+    assert_close(one.mfu, two.mfu, 1e-12);
+    assert_close(price_of(on_cores(1, 1, 1, 0), &c).step_s, two.step_s, 0);      /* as many as there are */
+}
+
+TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchanged),
+      unit_test(test_threads_divide_a_chain), unit_test(test_phases_add_up_to_the_step),
+      unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
       unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
       unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
       unit_test(test_what_zero_shards), unit_test(test_a_replay_has_its_exchanges),

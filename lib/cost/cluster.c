@@ -12,13 +12,13 @@
 #define GIB 1073741824.0
 #define GB 1e9
 
-struct level_keys { int64_t ranks; double gbs, us; };
+struct level_keys { int64_t ranks; double gbs, us; char curve[OPTION_TEXT_MAX]; };
 struct file {
     char name[OPTION_TEXT_MAX], op_gbs[OPTION_TEXT_MAX];
     double memory_gib, reserve_gib, tflops[N_DTYPES], product_part, product_m0, product_n0, product_k0;
     double attention_forward, attention_backward;
     double memory_gbs, stream_part, launch_us, host_gbs, call_us, overlap_part, overlap_slowdown, mtbf_hours, jitter_cv;
-    double watts, price_per_hour;
+    double watts, price_per_hour, switch_us;
     int64_t cores, tile_units;
     struct level_keys level[MAX_LEVELS];
 };
@@ -31,7 +31,9 @@ struct file {
     {name "-ranks", OPTION_INT, "0", 0, 1 << 30, NULL, "", "ranks of " what "; 0: all", "levels", AT(level[i].ranks)}, \
         REAL(name "-gbs", "0", 0, 1e6, "GB/s", "each way, that a large collective reaches in " what, "levels",         \
              level[i].gbs),                                                                                            \
-        REAL(name "-us", "0", 0, 1e9, "us", "until a message in " what " begins to arrive", "levels", level[i].us)
+        REAL(name "-us", "0", 0, 1e9, "us", "until a message in " what " begins to arrive", "levels", level[i].us),    \
+        {name "-curve", OPTION_TEXT, NULL, 0, 0, NULL, "", "bytes:part, ...: of that speed, by size", "levels",        \
+         AT(level[i].curve)}
 
 static const struct option OPTIONS[] = {
     {"name", OPTION_TEXT, NULL, 0, 0, NULL, "", "as printed", "a rank", AT(name)},
@@ -40,6 +42,8 @@ static const struct option OPTIONS[] = {
          "a rank", reserve_gib),
     {"cores", OPTION_INT, "0", 0, 1 << 20, NULL, "", "that all ranks share; 0: each rank is a processor", "a rank",
      AT(cores)},
+    REAL("switch-us", "0", 0, 1e6, "us", "of an operation between more ranks than cores: waiting for one", "a rank",
+         switch_us),
     FLOPS("fp64", tflops[FP64]), FLOPS("fp32", tflops[FP32]), FLOPS("bf16", tflops[BF16]), FLOPS("fp16", tflops[FP16]),
     FLOPS("fp8", tflops[FP8_E4M3]),
     REAL("product-part", "1", 1e-6, 1, "", "of the peak, that large products reach", "a rank", product_part),
@@ -71,6 +75,37 @@ static const struct option OPTIONS[] = {
 static const struct option_table TABLE = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
 static const char *const LEVEL_NAMES[MAX_LEVELS] = {"node", "rack", "net"};
 
+/* ---- curves ---- */
+double curve_at(const struct curve *c, double x) {
+    if (c->n == 0) return 1;
+    if (x <= c->at[0]) return c->is[0];
+    for (int i = 1; i < c->n; i++)
+        if (x <= c->at[i]) {
+            double part = log(x / c->at[i - 1]) / log(c->at[i] / c->at[i - 1]);
+            return c->is[i - 1] * pow(c->is[i] / c->is[i - 1], part);
+        }
+    return c->is[c->n - 1];
+}
+
+/* "16:0.1, 64:0.4" */
+static enum status read_curve(const char *path, const char *level, const char *text, struct curve *out) {
+    *out = (struct curve){0};
+    while (*text) {
+        double x, y;
+        int used = 0;
+        if (sscanf(text, " %lf:%lf%n", &x, &y, &used) != 2 || !(x >= 1 && x <= 1e12) || !(y >= 1e-6 && y <= 1))
+            return FAIL(E_CONFIG, "%s: %s-curve: \"%.40s\" is not bytes:part, of at least 1 and from 1e-6 to 1", path,
+                        level, text);
+        if (out->n == MAX_CURVE) return FAIL(E_CONFIG, "%s: %s-curve has more than %d points", path, level, MAX_CURVE);
+        if (out->n && x <= out->at[out->n - 1])
+            return FAIL(E_CONFIG, "%s: %s-curve: sizes must ascend, and %g follows %g", path, level, x,
+                        out->at[out->n - 1]);
+        out->at[out->n] = x, out->is[out->n++] = y;
+        text += used + (int)strspn(text + used, " ,");
+    }
+    return OK;
+}
+
 /* ---- ops that only move ---- */
 /* "gelu:8.1, adamw:34" */
 static enum status read_movers(const char *path, const char *text, struct cluster *c) {
@@ -93,9 +128,9 @@ static enum status read_levels(const char *path, const struct file *f, struct cl
     for (int i = 0; i < MAX_LEVELS; i++) {
         const struct level_keys *k = &f->level[i];
         const struct level *inner = c->n_levels ? &c->level[c->n_levels - 1] : NULL;
-        if (k->gbs == 0 && (k->ranks || k->us > 0))
-            return FAIL(E_CONFIG, "%s: %s-ranks or %s-us is given, and %s-gbs is not; give its speed", path,
-                        LEVEL_NAMES[i], LEVEL_NAMES[i], LEVEL_NAMES[i]);
+        if (k->gbs == 0 && (k->ranks || k->us > 0 || *k->curve))
+            return FAIL(E_CONFIG, "%s: %s-ranks, -us or -curve is given, and %s-gbs is not; give its speed", path,
+                        LEVEL_NAMES[i], LEVEL_NAMES[i]);
         if (k->gbs == 0) continue;
         if (inner && inner->ranks == INT64_MAX)
             return FAIL(E_CONFIG, "%s: %s has all ranks, so there is no %s beyond; give %s-ranks", path, inner->name,
@@ -104,7 +139,9 @@ static enum status read_levels(const char *path, const struct file *f, struct cl
         if (inner && (ranks <= inner->ranks || (k->ranks && ranks % inner->ranks)))
             return FAIL(E_CONFIG, "%s: %s-ranks=%" PRId64 " must be a multiple of %s-ranks=%" PRId64, path,
                         LEVEL_NAMES[i], k->ranks, inner->name, inner->ranks);
-        c->level[c->n_levels++] = (struct level){LEVEL_NAMES[i], ranks, k->gbs * GB, k->us * 1e-6};
+        struct level *l = &c->level[c->n_levels++];
+        *l = (struct level){LEVEL_NAMES[i], ranks, k->gbs * GB, k->us * 1e-6, {0}};
+        TRY(read_curve(path, LEVEL_NAMES[i], k->curve, &l->part_by_size));
     }
     if (c->n_levels == 0) return FAIL(E_CONFIG, "%s: no level has a speed; give node-gbs", path);
     c->level[c->n_levels - 1].ranks = INT64_MAX;
@@ -117,6 +154,7 @@ static enum status convert(const char *path, const struct file *f, struct cluste
     *c = (struct cluster){.memory_bytes = (int64_t)(f->memory_gib * GIB),
                           .reserve_bytes = (int64_t)(f->reserve_gib * GIB),
                           .cores = f->cores,
+                          .switch_s = f->switch_us * 1e-6,
                           .product_part = f->product_part,
                           .product_m0 = f->product_m0,
                           .product_n0 = f->product_n0,

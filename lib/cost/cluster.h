@@ -18,6 +18,11 @@
 extern "C" {
 #endif
 
+/** Points of a function: log-log between them, flat beyond. */
+enum { MAX_CURVE = 16 };
+struct curve { int n; double at[MAX_CURVE], is[MAX_CURVE]; };
+double curve_at(const struct curve *, double x);             /* 1 if it has no points */
+
 /* Inner first. A level that the file does not name is not there. */
 enum { LEVEL_NODE, LEVEL_RACK, LEVEL_NET, MAX_LEVELS };
 struct level {
@@ -25,6 +30,8 @@ struct level {
     int64_t ranks;            /* of one such circle; the outermost has all */
     double bytes_per_s;       /* each way, of one rank, that a large collective reaches */
     double alpha_s;           /* until a message's first byte arrives */
+    struct curve part_by_size;   /* of that speed, by the bytes of an operation: small ones pay for their pieces, and
+                                  * on a CPU large ones leave the caches */
 };
 
 enum { MAX_MOVERS = 32 };
@@ -32,6 +39,7 @@ struct cluster {
     char name[64];
     int64_t memory_bytes, reserve_bytes;     /* of a rank; what the program's own plan does not hold: context, NCCL */
     int64_t cores;                           /* that all ranks share; 0: each has its own processor */
+    double switch_s;                         /* of an operation between more ranks than cores: waiting for a core */
 
     /* one rank's arithmetic: see op_time.h */
     double flops_per_s[N_DTYPES];            /* peak; 0: it does not compute in this dtype */

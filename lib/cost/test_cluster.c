@@ -59,6 +59,18 @@ static void test_every_figure_of_a_preset_has_a_source(void **state) {
     }
 }
 
+static void test_curve_goes_through_its_points(void **state) {
+    (void)state;
+    struct cluster c;
+    assert_ok(read_text(GOOD, "node-curve = 16:0.1, 64:0.4, 256:0.8\n", &c));
+    const struct curve *curve = &c.level[0].part_by_size;
+    assert_close(curve_at(curve, 1), 0.1, 0);
+    assert_close(curve_at(curve, 32), 0.2, 1e-15);                   /* half way, in logarithms */
+    assert_close(curve_at(curve, 64), 0.4, 1e-15);
+    assert_close(curve_at(curve, 1e9), 0.8, 0);
+    assert_close(curve_at(&(struct curve){0}, 3), 1, 0);
+}
+
 static void test_speeds_of_ops(void **state) {
     (void)state;
     struct cluster c;
@@ -84,6 +96,9 @@ static void test_cluster_refuses(void **state) {
     assert_fails(read_text("memory-gib = 8\nmemory-gbs = 9\nnode-gbs = 3\n", "", &c), E_CONFIG, "no peak");
     assert_fails(read_text("tflops-bf16 = 8\nmemory-gbs = 9\nnode-gbs = 3\n", "", &c), E_CONFIG, "memory-gib=0");
     assert_fails(read_text(GOOD, "reserve-gib = 80\n", &c), E_CONFIG, "reserve-gib=80", "memory-gib=80");
+    assert_fails(read_text(GOOD, "node-curve = 16:0.1 8:0.4\n", &c), E_CONFIG, "node-curve", "8 follows 16");
+    assert_fails(read_text(GOOD, "node-curve = 16:0.1 x\n", &c), E_CONFIG, "\"x\" is not bytes:part");
+    assert_fails(read_text(GOOD, "net-curve = 16:0.1\n", &c), E_CONFIG, "net-gbs is not");
     assert_fails(read_text(GOOD, "op-gbs = gelu:3 adamw\n", &c), E_CONFIG, "\"adamw\" is not op:speed");
     assert_fails(read_text(GOOD, "op-gbs = gelu:0\n", &c), E_CONFIG, "\"gelu:0\"", "1e-6");
     char many[256] = "op-gbs =";
@@ -92,4 +107,4 @@ static void test_cluster_refuses(void **state) {
 }
 
 TESTS(unit_test(test_presets_are_read_in_units_of_the_struct), unit_test(test_every_figure_of_a_preset_has_a_source),
-      unit_test(test_speeds_of_ops), unit_test(test_cluster_refuses))
+      unit_test(test_curve_goes_through_its_points), unit_test(test_speeds_of_ops), unit_test(test_cluster_refuses))

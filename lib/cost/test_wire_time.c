@@ -8,14 +8,14 @@
 /* Nodes of 8: 100 GB/s and 1 us inside, 10 GB/s and 5 us beyond. */
 static struct cluster two_levels(void) {
     struct cluster c = {.n_levels = 2};
-    c.level[0] = (struct level){"node", 8, 100e9, 1e-6};
-    c.level[1] = (struct level){"net", INT64_MAX, 10e9, 5e-6};
+    c.level[0] = (struct level){"node", 8, 100e9, 1e-6, {0}};
+    c.level[1] = (struct level){"net", INT64_MAX, 10e9, 5e-6, {0}};
     return c;
 }
 static struct cluster three_levels(void) {
     struct cluster c = two_levels();
     c.level[2] = c.level[1];
-    c.level[1] = (struct level){"rack", 32, 50e9, 2e-6};
+    c.level[1] = (struct level){"rack", 32, 50e9, 2e-6, {0}};
     c.n_levels = 3;
     return c;
 }
@@ -90,4 +90,14 @@ static void test_laws(void **state) {
             }
 }
 
-TESTS(unit_test(test_inside_a_node), unit_test(test_across_nodes), unit_test(test_three_levels), unit_test(test_laws))
+/* A level's speed by size holds for its share of the bytes. */
+static void test_speed_depends_on_the_size(void **state) {
+    (void)state;
+    struct cluster c = {.n_levels = 1, .level = {{"node", INT64_MAX, 1e9, 0, {2, {1000, 4000}, {0.25, 1}}}}};
+    assert_close(wire_seconds(&c, COMM_ALL_GATHER, 2000, 2, 1, 1), 0.5 * 2000 / 0.5e9, 1e-18);
+    assert_close(wire_seconds(&c, COMM_SEND, 1000, 2, 1, 1), 1000 / 0.25e9, 1e-18);
+    assert_close(wire_seconds(&c, COMM_ALL_TO_ALL, 4000, 4, 1, 1), 0.75 * 4000 / 1e9, 1e-18);
+}
+
+TESTS(unit_test(test_inside_a_node), unit_test(test_across_nodes), unit_test(test_three_levels), unit_test(test_laws),
+      unit_test(test_speed_depends_on_the_size))

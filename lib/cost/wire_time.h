@@ -14,6 +14,7 @@
  *   send            S/bw + a of the outermost level that the group crosses: its slowest link
  *   broadcast       S/bw + log2(i) a at each level
  *
+ * bw is that of the level, times the part of it that an operation of S bytes reaches (level.part_by_size).
  * Messages in pieces pay a for each. Every call costs call_s on top. Contention between groups that share a link is not
  * in it. Source: Thakur et al. 2005; Rabenseifner 2004; the NCCL documentation for what is a ring and what a tree. */
 #ifndef TRIVIUM_COST_WIRE_TIME_H
