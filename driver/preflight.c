@@ -204,7 +204,7 @@ static enum status preflight(int argc, char **argv) {
     struct preflight_rank *all = NULL;
     enum status status = fail_agree(group_world(), read_options(argc, argv, &options, &plan));
     if (status == OK) {
-        comm_configure(&(struct comm_settings){plan.comm_timeout, plan.check_collectives});
+        comm_configure(&(struct comm_settings){plan.comm_timeout, plan.check_collectives, false});
         status = look(&plan, &all);
     }
     free(all);

@@ -121,7 +121,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     TRY(fail_agree(group_world(), status));
     const struct plan *p = &t->setup.plan;
     deadline_set(p->comm_timeout, "set-up");
-    comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
+    comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives, false});
     int threads = setup_threads(p, comm_local_size());
     TRY(fail_agree(group_world(), open_files(t)));
     TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));

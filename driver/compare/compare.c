@@ -16,6 +16,7 @@
  * of a cluster. */
 #include "driver/compare/compare.h"
 
+#include "driver/compare/compare_forecast.h"
 #include "driver/compare/compare_html.h"
 #include "driver/compare/compare_measure.h"
 #include "driver/compare/compare_pictures.h"
@@ -38,6 +39,7 @@
 struct request {
     struct setup setup;
     char strategies[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
+    int64_t repeat;
 };
 
 static const struct option OPTIONS[] = {
@@ -45,6 +47,10 @@ static const struct option OPTIONS[] = {
      "what to compare, as in \"dp=8 | dp=8 zero=3 | tp=2 pp=2 sp\": settings of the options above; an empty one "
      "changes nothing",
      "compare", offsetof(struct request, strategies)},
+    {"repeat", OPTION_INT, "1", 1, COMPARE_PASSES, NULL, "",
+     "how often each is run, every other time in reverse order: step times are then means, and what lies between "
+     "them is noise",
+     "compare", offsetof(struct request, repeat)},
     {"out", OPTION_TEXT, "report", 0, 0, NULL, "",
      "directory for report.html, compare.csv, compare.json and the pictures (SVG)", "compare",
      offsetof(struct request, out)},
@@ -55,6 +61,7 @@ struct comparison {
     struct strategies strategies;
     struct request *requests;            /* [n]: the base with a strategy's settings */
     struct compare_row *rows;            /* [n] */
+    struct cluster *cluster;             /* what to predict on; NULL: nothing. Owned */
     struct compare_about about;
 };
 
@@ -74,6 +81,10 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
     if (options_source(c->base.setup.options, "strategies") == FROM_DEFAULT)
         return FAIL(E_USAGE, "nothing to compare; use --strategies \"dp=8 | dp=8 zero=3 | tp=2 pp=2 dp=2\"");
     if (!c->base.out[0]) return FAIL(E_USAGE, "--out is empty; name a directory");
+    if (c->base.setup.plan.cluster[0]) {
+        c->cluster = calloc(1, sizeof *c->cluster);
+        TRY(c->cluster ? cluster_read(c->base.setup.plan.cluster, c->cluster) : FAIL(E_MEMORY, "no memory"));
+    }
     return strategies_split(c->base.strategies, &c->strategies);
 }
 
@@ -135,10 +146,10 @@ static int used_on_host(int n_ranks) {
     return used < comm_local_size() ? used : comm_local_size();
 }
 
-/* Threads before compilation: kernels have a piece of scratch for each. */
+/* Threads before compilation: kernels have a piece of scratch for each. In a second pass all is open. */
 static enum status judge(struct request *q, struct compare_row *row, struct run *r) {
     struct plan *p = &q->setup.plan;
-    TRY(setup_open(&q->setup, ranks_of(p)));
+    if (!q->setup.data) TRY(setup_open(&q->setup, ranks_of(p)));
     if (comm_world_rank() >= plan_ranks(p)) return OK;
     p->threads = row->n_threads = setup_threads(p, used_on_host(plan_ranks(p)));
     TRY(run_compile(r, &train_recipe, p, comm_world_rank(), NULL, NULL));
@@ -151,7 +162,7 @@ static bool is_used(const struct compare_row *row) { return comm_world_rank() < 
 
 static enum status open_run(struct request *q, struct compare_row *row, struct run *r, struct trace **trace) {
     const struct plan *p = &q->setup.plan;
-    comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives});
+    comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives, p->cluster[0] != 0});
     row->n_ranks = plan_ranks(p);
     row->layout = mesh_place_of(&p->mesh, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);
@@ -201,8 +212,7 @@ static void set_distance(struct comparison *c, int i) {
     c->rows[i].distance = fabs(c->rows[i].loss - c->rows[first].loss) / fabs(c->rows[first].loss);
 }
 
-static void tell_row(const struct comparison *c, int i) {
-    const struct compare_row *row = &c->rows[i];
+static void tell_row(const struct comparison *c, int i, const struct compare_row *row) {
     if (log_get_level() < LOG_INFO) return;
     printf("strategy %d/%d | %s | ", i + 1, c->strategies.n, compare_row_name(row));
     if (row->status != OK) printf("%s: %s\n", compare_row_status(row), status_name(row->status));
@@ -232,22 +242,38 @@ static bool none_ran(const struct comparison *c, int n) {
     return true;
 }
 
-static enum status finish_row(struct comparison *c, int i) {
-    if (!comm_is_rank_0()) return OK;
-    if (c->rows[i].status == OK) {
+/* Of all ranks, where it is measured; on a GPU the processor only says what to do. */
+static double work_of(const struct plan *p, const struct compare_row *row) {
+    double sum = 0;
+    if (!p->cluster[0] || p->device != PLAN_DEVICE_CPU) return 0;
+    for (int i = 0; i < row->n_ranks; i++) sum += row->ranks[i].work_s;
+    return sum;
+}
+
+static enum status write_report(const struct comparison *c, int n) {
+    if (none_ran(c, n)) return OK;                                   /* a report that is there is worth more */
+    TRY(compare_report_write(c->base.out, c->rows, n));
+    TRY(compare_pictures_write(c->base.out, c->rows, n));
+    return compare_html_write(c->base.out, &c->about, c->rows, n);
+}
+
+/* Rank 0, after a pass: `row` is the strategy's own, or a later pass's. */
+static enum status finish_pass(struct comparison *c, int i, struct compare_row *row) {
+    const struct plan *p = &c->requests[i].setup.plan;
+    bool first = row == &c->rows[i];
+    if (row->status == OK) compare_row_add_pass(&c->rows[i], row->step_s, work_of(p, row));
+    else if (!first) log_warn("%s: it did not run again: %s", compare_row_name(row), row->reason);
+    if (first && row->status == OK) {
         set_distance(c, i);
-        take_timeline(&c->requests[i].setup.plan, &c->rows[i]);
+        take_timeline(p, row);
+        if (c->cluster) compare_predict(p, c->cluster, row);
     }
-    tell_row(c, i);
-    if (none_ran(c, i + 1)) return OK;                               /* a report that is there is worth more */
-    TRY(compare_report_write(c->base.out, c->rows, i + 1));
-    TRY(compare_pictures_write(c->base.out, c->rows, i + 1));
-    return compare_html_write(c->base.out, &c->about, c->rows, i + 1);
+    tell_row(c, i, row);
+    return write_report(c, first ? i + 1 : c->strategies.n);
 }
 
 /* Not OK: the job cannot go on. */
-static enum status run_strategy(struct comparison *c, int i) {
-    struct compare_row *row = &c->rows[i];
+static enum status run_strategy(struct comparison *c, int i, struct compare_row *row) {
     struct run r = {0};
     struct trace *trace = NULL;
     int threads = omp_get_max_threads();
@@ -258,18 +284,30 @@ static enum status run_strategy(struct comparison *c, int i) {
     if (status != OK && !agreed) return *status_text() || !comm_is_rank_0() ? status : FAIL(status, "%s", row->reason);
     trace_destroy(&trace);
     run_destroy(&r);
-    status = finish_row(c, i);
-    setup_fini(&c->requests[i].setup);
-    return status;
+    return comm_is_rank_0() ? finish_pass(c, i, row) : OK;
+}
+
+static enum status run_again(struct comparison *c, int i) {
+    if (c->rows[i].status != OK) return OK;
+    struct compare_row again = {.strategy = c->rows[i].strategy};
+    TRY(run_strategy(c, i, &again));
+    compare_row_fini(&again);
+    return OK;
 }
 
 /* ---- the command ---- */
 static enum status compare(struct comparison *c, bool *agreed) {
+    int n = c->strategies.n;
     *agreed = false;
-    for (int i = 0; i < c->strategies.n; i++) TRY(run_strategy(c, i));
+    for (int i = 0; i < n; i++) {
+        TRY(run_strategy(c, i, &c->rows[i]));
+        if (c->base.repeat == 1) setup_fini(&c->requests[i].setup);
+    }
+    for (int pass = 1; pass < c->base.repeat; pass++)
+        for (int i = 0; i < n; i++) TRY(run_again(c, pass % 2 ? n - 1 - i : i));
     *agreed = true;
-    bool none = none_ran(c, c->strategies.n);
-    if (comm_is_rank_0() && !none) compare_table_print(stdout, c->rows, c->strategies.n);
+    bool none = none_ran(c, n);
+    if (comm_is_rank_0() && !none) compare_table_print(stdout, c->rows, n);
     if (!none) return OK;
     return fail_agree(group_world(), FAIL(c->rows[0].status, "no strategy ran; the first: %s", c->rows[0].reason));
 }
@@ -281,6 +319,7 @@ static void release(struct comparison *c) {
     }
     free(c->requests);
     free(c->rows);
+    free(c->cluster);
     strategies_fini(&c->strategies);
     setup_fini(&c->base.setup);
     free(c);

@@ -175,6 +175,9 @@ static enum status write_tables(FILE *f, const struct page *p) {
     enum status status = write_conclusion(f, entries, p->n_rows);
     write_table(f, "memory-table", &compare_memory_columns, entries, p->n_rows);
     write_table(f, "speed-table", &compare_speed_columns, entries, p->n_rows);
+    bool forecast = false;
+    for (int i = 0; i < p->n_rows; i++) forecast |= p->rows[i].predicted_step_s > 0;
+    if (forecast) write_table(f, "forecast-table", &compare_forecast_columns, entries, p->n_rows);
     fprintf(f, "<p class=\"small\">Bytes are those of the rank that has most, for each column by itself, so that roles "
                "need not sum to the total. A column's key in "
                "compare.json and compare.csv shows while the pointer is over its head; these files have all digits, "

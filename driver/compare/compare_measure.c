@@ -9,6 +9,7 @@
 #include "lib/run/metrics.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <time.h>
 
 int64_t compare_warmup(int64_t n_steps) { return n_steps / 4 < 2 ? n_steps / 4 : 2; }
 
@@ -23,7 +24,14 @@ double compare_median(double *seconds, int64_t n) {
 }
 
 /* ---- what adds up over the timed steps ---- */
-struct tally { double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES], bubble_s, spent_s; };
+struct tally { double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES], bubble_s, spent_s, work_s; };
+
+/* Of all threads of this process, but for what operations between ranks take. */
+static double work_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec - comm_work_s();
+}
 
 /* factor -1 before the first timed step, +1 after the last: what the ledgers held before drops out. */
 static void add_ledgers(struct tally *t, const struct mesh *mesh, double factor) {
@@ -65,13 +73,14 @@ static enum status run_steps(struct run *r, struct trace *trace, int64_t n_warm,
     while (r->n_step < r->plan.steps) {
         bool timed = r->n_step >= n_warm;
         if (r->n_step == n_warm) TRY(begin_counting(r, trace, t));
-        double start = clock_s();
+        double start = clock_s(), work = work_s();
         r->flush_at = r->plan.steps;
         TRY(run_step(r));
         double step_s = clock_s() - start;
         if (timed) {
             seconds[r->n_step - 1 - n_warm] = step_s;
             t->spent_s += step_s;
+            t->work_s += work_s() - work;
             t->bubble_s += r->exec.transfer_s;
         }
         if (r->n_step == traced) TRY(end_recording(r, trace, t, traces));
@@ -89,6 +98,7 @@ static void take_tally(struct compare_rank *mine, const struct tally *t, double 
     }
     mine->bubble_s = t->bubble_s / n_timed;
     mine->step_s = t->spent_s / n_timed;
+    mine->work_s = t->work_s / n_timed;
 }
 
 static enum status take_memory(struct compare_rank *mine, const struct run *r) {

@@ -64,6 +64,10 @@ static void set_speed(json_t *o, const struct compare_row *row) {
     set_int(o, ran, row->n_steps, "", "steps", "");
     set_int(o, ran, row->n_timed, "", "timed_steps", "");
     set_real(o, ran, 1e3 * row->step_s, "", "step_ms", "");
+    set_real(o, ran && row->n_passes > 1, compare_row_spread(row), "", "spread", "");
+    set_real(o, ran && row->predicted_step_s > 0, 1e3 * row->predicted_step_s, "", "predicted_step_ms", "");
+    set_real(o, ran && row->work_s > 0, 1e3 * row->work_s, "", "work_ms", "");
+    set_real(o, ran && row->predicted_work_s > 0, 1e3 * row->predicted_work_s, "", "predicted_work_ms", "");
     set_real(o, ran, row->tokens_per_s, "", "tokens_per_s", "");
     set_real(o, ran, row->loss, "", "loss", "");
     set_real(o, ran, row->distance, "", "loss_distance", "");

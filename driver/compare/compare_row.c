@@ -1,5 +1,6 @@
 #include "driver/compare/compare_row.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 void compare_row_fini(struct compare_row *row) {
@@ -65,6 +66,32 @@ struct compare_summary compare_summarise(const struct compare_row *row) {
     s.bubble_share = s.bubble_s / step_s;
     s.extra_flops = replay / flops;
     return s;
+}
+
+void compare_row_add_pass(struct compare_row *row, double step_s, double work_s) {
+    double n = row->n_passes + 1, tokens = row->tokens_per_s * row->step_s;
+    row->pass_step_s[row->n_passes] = step_s;
+    row->pass_work_s[row->n_passes++] = work_s;
+    row->step_s += (step_s - row->step_s) / n;
+    row->work_s += (work_s - row->work_s) / n;
+    if (n > 1) row->tokens_per_s = tokens / row->step_s;
+}
+
+int compare_faster(const struct compare_row *rows, int n_rows, const struct compare_row *than, bool predicted) {
+    int n = 0;
+    for (int i = 0; i < n_rows; i++)
+        n += rows[i].status == OK && (predicted ? rows[i].predicted_step_s < than->predicted_step_s
+                                                : rows[i].step_s < than->step_s);
+    return n;
+}
+
+double compare_row_spread(const struct compare_row *row) {
+    double least = row->pass_step_s[0], most = least;
+    for (int i = 1; i < row->n_passes; i++) {
+        least = fmin(least, row->pass_step_s[i]);
+        most = fmax(most, row->pass_step_s[i]);
+    }
+    return row->n_passes > 1 ? (most - least) / row->step_s : 0;
 }
 
 int compare_fullest(const struct compare_row *row) {

@@ -19,10 +19,12 @@ struct compare_rank {
     double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES];     /* a step */
     double bubble_s;              /* per step, waiting for pipeline neighbors; part of waited_s */
     double step_s;                /* mean */
+    double work_s;                /* of its processors, a step: outside of operations between ranks */
     double flops, replay_flops;   /* per step: forward and backward; what recomputation adds */
     double forward_flops, weight_flops;   /* parts of flops */
 };
 
+enum { COMPARE_PASSES = 9 };
 struct compare_row {
     const char *strategy;                /* borrowed: its settings, "" for none */
     enum status status;                  /* OK: it ran, and all below is there */
@@ -34,6 +36,10 @@ struct compare_row {
     int n_chunks, n_microbatches;        /* chunks of a stage; microbatches of a replica in a step */
     int64_t n_steps, n_timed;
     double step_s, tokens_per_s;         /* median of the timed steps on rank 0, and what follows from it */
+    double work_s;                       /* of all ranks, a step; 0: not measured */
+    int n_passes;                        /* how often it was run (--repeat); the two above are then means, of these: */
+    double pass_step_s[COMPARE_PASSES], pass_work_s[COMPARE_PASSES];
+    double predicted_step_s, predicted_work_s;   /* on --cluster; 0: not asked for */
     double loss, distance;               /* of the last step; relative to the first row that ran, NaN without one */
     struct compare_rank *ranks;          /* [n_ranks], owned */
     struct trace_data trace;             /* rank 0, CPU, pipelines: timed steps of all ranks; else empty. Owned */
@@ -58,6 +64,13 @@ struct compare_summary {
 struct compare_summary compare_summarise(const struct compare_row *);
 /** The sum of by_axis over the axes that have no column of their own. */
 double compare_rest_of(const double by_axis[N_MESH_AXES]);
+
+/** A strategy was run once more. */
+void compare_row_add_pass(struct compare_row *, double step_s, double work_s);
+/** How many rows that ran have shorter steps than this one, or are predicted to have. */
+int compare_faster(const struct compare_row *rows, int n_rows, const struct compare_row *than, bool predicted);
+/** How far its passes lie apart: (longest - shortest) / mean; 0 for one. */
+double compare_row_spread(const struct compare_row *);
 
 /** The rank whose planned total is largest, the first of several. Of a row that ran. */
 int compare_fullest(const struct compare_row *);

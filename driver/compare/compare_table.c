@@ -2,6 +2,8 @@
  * cell, and those without any text are left out. */
 #include "driver/compare/compare_table.h"
 
+#include "driver/compare/compare_forecast.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +84,26 @@ static void cell_extra_flops(const struct compare_entry *e, int which, char *tex
     (void)which;
     cell_percent(e->sum.extra_flops, text);
 }
+static void cell_spread(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    if (e->row->n_passes > 1) cell_percent(compare_row_spread(e->row), text);
+}
+static void cell_predicted(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    if (e->row->predicted_step_s > 0) snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->predicted_step_s);
+}
+static void cell_predicted_work(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    if (e->row->predicted_work_s > 0 && e->row->work_s > 0)
+        snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->predicted_work_s);
+}
+static void cell_work(const struct compare_entry *e, int which, char *text) {
+    (void)which;
+    if (e->row->work_s > 0) snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->row->work_s);
+}
+static void cell_rank(const struct compare_entry *e, int which, char *text) {
+    if (e->row->predicted_step_s > 0) snprintf(text, COMPARE_CELL_BYTES, "%d", which ? e->predicted_rank : e->rank);
+}
 static void cell_loss(const struct compare_entry *e, int which, char *text) {
     (void)which;
     snprintf(text, COMPARE_CELL_BYTES, "%.6f", e->row->loss);
@@ -120,6 +142,15 @@ static const struct compare_column SPEED[] = {
     {"flops +%", "more flops, %", "extra_flops", cell_extra_flops, 0},
     {"loss", "loss", "loss", cell_loss, 0}, {"distance", "distance of loss", "loss_distance", cell_distance, 0},
 };
+static const struct compare_column FORECAST[] = {
+    {"step ms", "step, ms", "step_ms", cell_step, 0},
+    {"spread %", "spread of passes, %", "spread", cell_spread, 0},
+    {"predicted", "predicted step, ms", "predicted_step_ms", cell_predicted, 0},
+    {"rank", "rank by step", "rank", cell_rank, 0},
+    {"predicted", "predicted rank", "predicted_rank", cell_rank, 1},
+    {"work ms", "work of all ranks, ms", "work_ms", cell_work, 0},
+    {"predicted", "predicted work, ms", "predicted_work_ms", cell_predicted_work, 0},
+};
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
 const struct compare_columns compare_memory_columns =
@@ -129,12 +160,18 @@ const struct compare_columns compare_speed_columns =
     {"Speed, per step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: share of the step "
      "spent waiting for pipeline neighbours",
      SPEED, COUNT(SPEED)};
+const struct compare_columns compare_forecast_columns =
+    {"Predicted on --cluster, beside measured, per step: spread: how far passes lie apart; work: processor time of all "
+     "ranks, without operations between them",
+     FORECAST, COUNT(FORECAST)};
 
 struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows) {
     struct compare_entry *entries = calloc((size_t)n_rows, sizeof *entries);
     for (int i = 0; entries && i < n_rows; i++) {
         entries[i].row = &rows[i];
         if (rows[i].status == OK) entries[i].sum = compare_summarise(&rows[i]);
+        entries[i].rank = 1 + compare_faster(rows, n_rows, &rows[i], false);
+        entries[i].predicted_rank = 1 + compare_faster(rows, n_rows, &rows[i], true);
     }
     return entries;
 }
@@ -275,9 +312,13 @@ void compare_table_print(FILE *f, const struct compare_row *rows, int n_rows) {
     if (!entries) return;                                            /* the files have it all */
     print_columns(f, &compare_memory_columns, entries, n_rows, true);
     print_columns(f, &compare_speed_columns, entries, n_rows, false);
+    bool forecast = false;
+    for (int i = 0; i < n_rows; i++) forecast |= rows[i].predicted_step_s > 0;
+    if (forecast) print_columns(f, &compare_forecast_columns, entries, n_rows, false);
     fprintf(f, "\nunaccounted: code, libraries, MPI, the heap; rest: weights that two stages share, and what all "
                "ranks agree on; distance: of the last loss from the first row's, relative\n");
     compare_conclusion(f, entries, n_rows);
+    compare_forecast_print(f, rows, n_rows);
     fflush(f);
     free(entries);
 }

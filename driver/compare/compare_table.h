@@ -11,7 +11,7 @@ void compare_table_print(FILE *, const struct compare_row *rows, int n_rows);
 /* ---- the same tables for another layout (driver/compare/compare_html.c) ---- */
 enum { COMPARE_CELL_BYTES = 32 };
 
-struct compare_entry { const struct compare_row *row; struct compare_summary sum; };
+struct compare_entry { const struct compare_row *row; struct compare_summary sum; int rank, predicted_rank; };
 struct compare_column {
     const char *title;                                               /* short, and clear only beside its neighbours */
     const char *full;                                                /* clear by itself, with the unit */
@@ -20,7 +20,7 @@ struct compare_column {
     int which;                                                       /* role or axis */
 };
 struct compare_columns { const char *caption; const struct compare_column *column; int n; };
-extern const struct compare_columns compare_memory_columns, compare_speed_columns;
+extern const struct compare_columns compare_memory_columns, compare_speed_columns, compare_forecast_columns;
 
 /** Rows with their summaries. @return [n_rows], to be freed; NULL: no memory */
 struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows);

@@ -44,12 +44,16 @@ struct comm_request; /* what comm_wait waits for; storage is the caller's: struc
 struct comm_settings {
     double timeout_s;          /* the deadline of every wait */
     bool check_collectives;    /* compare op, count, dtype and root across the group before each collective */
+    bool time_work;            /* add up comm_work_s: two system calls more for each operation and each wait */
 };
 /** Start MPI (asks for MPI_THREAD_FUNNELED; warns if it gets less). Without mpirun this is a world of one. Sets the
  *  process identity to "rank r/n @host". @collective{every process of the job} @errors E_COMM */
 enum status comm_start(int *argc, char ***argv);
 /** Change the settings of the world; before the first operation. */
 void comm_configure(const struct comm_settings *);
+/** Processor seconds of this thread so far, under time_work, that operations have taken: to start, to move forward and
+ *  to wait for. What is left of a rank's processor time is its own work. @collective{none} */
+double comm_work_s(void);
 /** Leave MPI. Unless `clean`, and when an operation that ran into its deadline is still in flight, kills the job with
  *  exit code `code` (MPI_Abort). In a world of one there is no peer to kill: it returns, and the caller exits.
  *  @collective{every process of the job, when clean} */

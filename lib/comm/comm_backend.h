@@ -65,8 +65,10 @@ struct group *group_counting(const struct group *);
 enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
 void group_close_world(void);         /* @collective{every process of the job} */
 
-/* comm_world.c: where operations are recorded, or NULL */
+/* comm_world.c: where operations are recorded, or NULL; and around what adds to comm_work_s */
 struct spans *comm_recorder(void);
+double comm_enter(void);
+void comm_leave(double entered_s);
 
 /* comm_ops.c: the barrier's first half. @collective{group} @errors E_COMM, E_TIMEOUT, E_MEMORY, E_INTERNAL */
 enum status comm_barrier_start(const struct group *, struct comm_request *);

@@ -48,7 +48,9 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     entry->calls++;
     entry->bytes += bytes;
     request->span = open_span(group, call, bytes);
+    double entered_s = comm_enter();
     TRY(request->backend->start(call, request));
+    comm_leave(entered_s);
     if (request->span && !request->handle) span_close(comm_recorder(), request->span - 1);
     return OK;
 }

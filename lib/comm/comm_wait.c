@@ -79,7 +79,9 @@ enum status comm_wait(struct comm_request *request) {
     bool done = false;
     double timeout_s = comm_settings_in_force()->timeout_s, from_s = clock_s();
     waiting = request;
+    double entered_s = comm_enter();
     enum status status = test_until(request, from_s + timeout_s, &done);
+    comm_leave(entered_s);
     request->group->ledger.entry[request->op].wait_s += clock_s() - from_s;
     close_span(request, from_s);
     if (status == OK && !done) {
@@ -145,7 +147,9 @@ enum status comm_wait_device(const struct device_mark *mark, const char *what) {
 }
 
 void comm_progress(void) {
+    double entered_s = comm_enter();
     roll_answer(); /* looking for mail moves what MPI does by itself forward too */
     comm_exchange_progress();
     comm_device_progress();
+    comm_leave(entered_s);
 }

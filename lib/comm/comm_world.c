@@ -6,6 +6,7 @@
 #include "lib/base/cores.h"
 #include <math.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct mpi_place place = {.rank = 0, .size = 1, .local_rank = 0, .local_size = 1};
@@ -23,6 +24,21 @@ double comm_local_cores(void) {
 
 void comm_configure(const struct comm_settings *wanted) { settings = *wanted; }
 const struct comm_settings *comm_settings_in_force(void) { return &settings; }
+
+/* ---- processor time ---- */
+static double work_s;
+double comm_work_s(void) { return work_s; }
+
+static double thread_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double comm_enter(void) { return settings.time_work ? thread_s() : 0; }
+void comm_leave(double entered_s) {
+    if (settings.time_work) work_s += thread_s() - entered_s;
+}
 
 /* "node03" rather than "node03.cluster.example.org": error lines should stay short. */
 void comm_host_name(char *host, size_t bytes) {
