@@ -1,5 +1,6 @@
 /* trivium: the program. Subcommands only; each lives in driver/. */
 #include "driver/budget.h"
+#include "driver/calibrate.h"
 #include "driver/checkpoint_tool.h"
 #include "driver/compare/compare.h"
 #include "driver/data_tool.h"
@@ -33,6 +34,8 @@ static const struct command COMMANDS[] = {
     {"show", show_main, true, "show program|memory|mesh|options: what a run would do and need, without running it"},
     {"plan", plan_main, true,
      "plan --cluster NAME: what a step of a layout would take on a cluster that need not be at hand"},
+    {"calibrate", calibrate_main, true,
+     "under launch: measure what cores of this machine do in a second, as a file for plan --cluster"},
     {"budget", budget_main, true,
      "budget --cluster NAME --gpus N: days, hours of GPUs, saves and failures of a training run"},
     {"generate", generate_main, true,

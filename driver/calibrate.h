@@ -1,0 +1,21 @@
+/* trivium launch -n R calibrate: what a core of this machine computes, moves and exchanges in a second, as a cluster
+ * file that plan, compare --cluster and auto read.
+ *
+ *   peak       a loop of multiply-adds (lib/run/peak.h)
+ *   rows       small models of many widths and batches are trained, each rank its own, all at the same time, so that
+ *              they share the memory as ranks of a run do. Of each row the median over steps; then what fits best
+ *              (lib/cost/fit.h): four constants of products and the launch, a speed for each op that only moves, and
+ *              the parts of the peak that attention reaches
+ *   switch     a model is cut by tp, and all ranks share one core: what is neither work nor exchange is waiting for it
+ *   exchanges  all_reduce, all_gather and messages of 1 KiB to 16 MiB among all ranks: one latency and one speed
+ *
+ * About a minute. With as many ranks as cores. What products of more ranks take is never measured: whole runs of many
+ * ranks are for checking (compare --cluster). */
+#ifndef TRIVIUM_DRIVER_CALIBRATE_H
+#define TRIVIUM_DRIVER_CALIBRATE_H
+
+/** argv: words after `calibrate`. @return the exit code: 0; 1 a file cannot be written; 2 bad request
+ *  @collective{every process of the job} */
+int calibrate_main(int argc, char **argv);
+
+#endif
