@@ -197,8 +197,21 @@ static enum status schedule_all(const struct run *r, const struct plan *plan, in
     return OK;
 }
 
-/* Where the second stage and the last but one are alike, so are all between, which need no more memory than these: a
- * model's layers are the same, and stages have fewer of them the later they come, or as many. */
+/* Where two stages are alike, so are all between, which need no more memory than these: a model's layers are the same,
+ * and a remainder of them is on neighbors. uneven: nothing is known of them. */
+static enum status compile_between(const struct recipe *recipe, const struct plan *plan, bool uneven, struct stages *s,
+                                   int first, int last) {
+    int middle = (first + last) / 2;
+    if (last - first < 2) return OK;
+    if (!uneven && alike(&s->at[first].run, &s->at[last].run)) {
+        for (int i = first + 1; i < last; i++) s->at[i].like = &s->at[first];
+        return OK;
+    }
+    TRY(compile_stage(recipe, plan, s, middle));
+    TRY(compile_between(recipe, plan, uneven, s, first, middle));
+    return compile_between(recipe, plan, uneven, s, middle, last);
+}
+
 static enum status compile_stages(const struct recipe *recipe, const struct plan *plan, const struct price_wish *wish,
                                   int64_t room, struct stages *s) {
     enum { ENDS = 4 };
@@ -207,11 +220,7 @@ static enum status compile_stages(const struct recipe *recipe, const struct plan
         TRY(compile_stage(recipe, plan, s, ends[i]));
         if (wish->one_is_enough && bytes_of(&s->at[ends[i]].run) > room) return OK;
     }
-    bool same = !wish->uneven && s->n > ENDS && alike(&s->at[1].run, &s->at[s->n - 2].run);
-    for (int i = 2; i < s->n - 2; i++) {
-        if (same && !s->at[i].like) s->at[i].like = &s->at[1];
-        if (!same) TRY(compile_stage(recipe, plan, s, i));
-    }
+    TRY(compile_between(recipe, plan, wish->uneven, s, 1, s->n - 2));
     return schedule_all(&s->at[0].run, plan, s->n, s->schedules);
 }
 

@@ -167,10 +167,7 @@ int mesh_stride(enum mesh_axis axis, const struct mesh_place *p) {
     return rank_along(axis, a, g.first + apart) - rank_along(axis, a, g.first);
 }
 
-bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) {
-    int colour = mesh_colour(axis, p);
-    return colour < 0 || colour == mesh_rank_of(p);
-}
+bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) { return mesh_index(axis, p) == 0; }
 
 /* Replicas are told apart by EP and EDP: a cut along them all is one along both. */
 enum { BOTH = 1 << AXIS_EP | 1 << AXIS_EDP };
