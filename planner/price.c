@@ -166,16 +166,12 @@ static double end_of(const struct stage *g) {
 
 /* ---- all stages ---- */
 /* wire: 1, or 0 where messages take no time */
-struct stages { struct stage *at; struct schedule *schedules; int n; double wire; struct run_stem stem; };
-
-static int first_rank_of(const struct plan *p, int stage) {
-    return stage * (plan_ranks(p) / (p->mesh.pp ? (int)p->mesh.pp : 1));
-}
+struct stages { struct stage *at; int n; double wire; struct run_stem *stem; };
 
 static enum status compile_stage(const struct recipe *recipe, const struct plan *plan, struct stages *s, int i) {
     if (s->at[i].like) return OK;
     s->at[i].like = &s->at[i];
-    return run_compile_stage(&s->at[i].run, recipe, plan, first_rank_of(plan, i), &s->stem);
+    return run_compile_stage(&s->at[i].run, recipe, plan, i, s->n, s->stem);
 }
 
 static int64_t room_of(const struct cluster *c) { return c->memory_bytes - c->reserve_bytes; }
@@ -188,13 +184,6 @@ static int64_t bytes_of(const struct run *r) {
 static bool alike(const struct run *a, const struct run *b) {
     return a->program.n_steps == b->program.n_steps && a->program.n_chunks == b->program.n_chunks &&
            a->memory.bytes[ROLE_PARAM] == b->memory.bytes[ROLE_PARAM];
-}
-
-static enum status schedule_all(const struct run *r, const struct plan *plan, int n, struct schedule *out) {
-    for (int i = 0; i < r->n_active; i++)
-        if (r->active[i]->schedules) return r->active[i]->schedules(plan, out);
-    for (int i = 0; i < n; i++) TRY(schedule_accumulate(plan->n_microbatches, &out[i]));
-    return OK;
 }
 
 /* Where two stages are alike, so are all between, which need no more memory than these: a model's layers are the same,
@@ -220,8 +209,7 @@ static enum status compile_stages(const struct recipe *recipe, const struct plan
         TRY(compile_stage(recipe, plan, s, ends[i]));
         if (wish->one_is_enough && bytes_of(&s->at[ends[i]].run) > room) return OK;
     }
-    TRY(compile_between(recipe, plan, wish->uneven, s, 1, s->n - 2));
-    return schedule_all(&s->at[0].run, plan, s->n, s->schedules);
+    return compile_between(recipe, plan, wish->uneven, s, 1, s->n - 2);
 }
 
 static enum status price_stages(const struct cluster *c, struct stages *s) {
@@ -241,9 +229,10 @@ static double time_of(const void *self, int stage, const struct action *a) {
 
 static enum status time_line(struct stages *s, double wire, double *makespan) {
     struct timeline t = {0};
-    int depth = s->schedules[0].send_depth;
+    const struct schedule *schedules = s->stem->schedules;
+    int depth = schedules[0].send_depth;
     s->wire = wire;
-    enum status status = timeline_make(s->schedules, s->n, depth > 1 ? depth : 1, time_of, s, &t);
+    enum status status = timeline_make(schedules, s->n, depth > 1 ? depth : 1, time_of, s, &t);
     *makespan = t.makespan;
     timeline_fini(&t);
     return status;
@@ -291,7 +280,7 @@ static double work_of_all(const struct plan *p, const struct stages *s, double p
     double ranks = (double)plan_ranks(p) / s->n, sum = 0;
     for (int i = 0; i < s->n; i++) {
         const struct stage *g = s->at[i].like;
-        const struct schedule *actions = &s->schedules[i];
+        const struct schedule *actions = &s->stem->schedules[i];
         for (int k = 0; k < N_PRICE_PHASES; k++) phase_s[k] += ranks * (g->phase_s[k] + g->end_s[k]);
         for (int k = 0; k < actions->n; k++)
             if (!action_is_compute(actions->actions[k].kind)) phase_s[PRICE_PP] += ranks * g->send_s;
@@ -343,11 +332,8 @@ static void stages_fini(struct stages *s) {
     for (int i = 0; s->at && i < s->n; i++) {
         if (s->at[i].like == &s->at[i]) run_destroy(&s->at[i].run);
         free(s->at[i].chunk);
-        if (s->schedules) schedule_fini(&s->schedules[i]);
     }
     free(s->at);
-    free(s->schedules);
-    program_fini(&s->stem.program);
 }
 
 static enum status price_on(const struct plan *plan, const struct cluster *c, const struct price_wish *wish,
@@ -373,18 +359,19 @@ enum status price_plan_on(const struct recipe *recipe, const struct plan *plan, 
                           const struct price_wish *wish, struct price *out) {
     static const struct price_wish none = {.uneven = false};
     int64_t room = 0;
-    struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1};
     if (!wish) wish = &none;
+    struct run_stem own = {.n_stages = 0};
+    struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1, .stem = wish->stem ? wish->stem : &own};
     for (int i = 0; i < n; i++) {
         TRY(check(plan, &c[i]));
         if (room_of(&c[i]) > room) room = room_of(&c[i]);
     }
     s.at = calloc((size_t)s.n, sizeof *s.at);
-    s.schedules = calloc((size_t)s.n, sizeof *s.schedules);
-    enum status status = s.at && s.schedules ? compile_stages(recipe, plan, wish, room, &s)
-                                             : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
+    enum status status = s.at ? compile_stages(recipe, plan, wish, room, &s)
+                              : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
     for (int i = 0; i < n && status == OK; i++) status = price_on(plan, &c[i], wish, &s, &out[i]);
     stages_fini(&s);
+    run_stem_fini(&own);
     return status;
 }
 

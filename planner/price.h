@@ -63,8 +63,8 @@ struct price {
 
 /* uneven: stages may have any number of layers (pp-split), so each is compiled. only_if_it_fits: else only bytes are
  * known, and step_s is 0; or, one_is_enough, those of the first stage found that is too full. only_the_step: phases of
- * bubble and pp are left at 0. */
-struct price_wish { bool uneven, only_if_it_fits, one_is_enough, only_the_step; };
+ * bubble and pp are left at 0. stem: of the plan priced before, which may be like this one; NULL: none. */
+struct price_wish { bool uneven, only_if_it_fits, one_is_enough, only_the_step; struct run_stem *stem; };
 
 /** @param plan settled. @param wish NULL: neither. @errors those of run_compile; E_CONFIG: the cluster does not compute
  *  in the plan's precision, or the schedule is asynchronous  @collective{none} */

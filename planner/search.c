@@ -23,6 +23,7 @@ struct searching {
     struct search *out;
     struct layer_class *classes;
     int n_classes;
+    struct run_stem stem;                /* layouts that follow each other differ in what comes after it */
 };
 
 /* So many layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given.
@@ -161,7 +162,7 @@ static enum status try_layout(struct searching *s, const struct layout *l) {
     struct plan p = *s->asked;
     struct found f = {.layout = *l};
     const struct price_wish wish = {
-        .only_if_it_fits = true, .one_is_enough = s->out->n_best > 0, .only_the_step = true};
+        .only_if_it_fits = true, .one_is_enough = s->out->n_best > 0, .only_the_step = true, .stem = &s->stem};
     out->stat.seen++;
     layout_apply(s->recipe, l, s->fixed, &p);
     if (!layout_is_legal(s->recipe, &p)) {
@@ -272,7 +273,8 @@ static int by_choice(const void *a, const void *b) {
 
 enum status search_layouts(const struct recipe *recipe, const struct plan *plan, unsigned fixed,
                            const struct cluster *cluster, int64_t ranks, bool prune, struct search *out) {
-    struct searching s = {recipe, plan, cluster, fixed, ranks, prune, layout_of_plan(recipe, plan), out, NULL, 0};
+    struct searching s = {recipe, plan, cluster, fixed, ranks, prune, layout_of_plan(recipe, plan), out, NULL, 0,
+                          {.n_stages = 0}};
     struct layout l = {.dp = 1};
     *out = (struct search){0};
     if (fixed >> DECIDE_RECOMPUTE & 1 && s.given.choice[DECIDE_RECOMPUTE] > KEEP_NONE)
@@ -283,6 +285,7 @@ enum status search_layouts(const struct recipe *recipe, const struct plan *plan,
     if (status == OK) status = complete(&s);
     if (out->n_families) qsort(out->families, (size_t)out->n_families, sizeof *out->families, by_choice);
     free(s.classes);
+    run_stem_fini(&s.stem);
     return status;
 }
 

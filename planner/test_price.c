@@ -237,11 +237,51 @@ static void test_like_stages_are_like(void **state) {
         assert_close(like.step_s, each.step_s, 0);
         assert_true(like.total_bytes == each.total_bytes);
     }
-    p = plan_of(1, 1, 8);
-    struct price like = price_of(p, &c), each;
-    assert_ok(plan_settle(&p, 0));
-    assert_ok(price_plan(&train_recipe, &p, &c, &(struct price_wish){.uneven = true}, &each));
-    for (int i = 0; i < 8; i++) assert_close(like.stage[i].s, each.stage[i].s, 0);
+    static const int ORDERS[] = {SCHEDULE_1F1B, SCHEDULE_ZB_H1, SCHEDULE_ZB_V};
+    for (int layers = 16; layers <= 32; layers++)                    /* also where the stages have not as many */
+        for (int k = 0; k < 3; k++) {
+            p = plan_of(1, 1, 8);
+            p.layers = layers, pp_options(&p)->schedule = ORDERS[k];
+            struct price like = price_of(p, &c), each;
+            assert_ok(plan_settle(&p, 0));
+            assert_ok(price_plan(&train_recipe, &p, &c, &(struct price_wish){.uneven = true}, &each));
+            for (int i = 0; i < 8; i++) assert_close(like.stage[i].s, each.stage[i].s, 0);
+            for (int i = 0; i < 8; i++) assert_int_equal(like.stage[i].layers, each.stage[i].layers);
+            assert_true(like.step_s == each.step_s && like.total_bytes == each.total_bytes);
+        }
+}
+
+static void same_run(const struct run *a, const struct run *b) {
+    assert_int_equal(a->program.n_steps, b->program.n_steps);
+    assert_int_equal(a->schedule.n, b->schedule.n);
+    for (int i = 0; i < N_ROLES; i++) assert_true(a->memory.bytes[i] == b->memory.bytes[i]);
+    for (int i = 0; i < N_MESH_AXES; i++) assert_close(a->bill.wire_bytes[i], b->bill.wire_bytes[i], 0);
+    for (int i = 0; i <= ROW_BACKWARD_WEIGHT; i++) assert_close(a->bill.flops[i], b->bill.flops[i], 0);
+    for (int k = 0; k < a->program.n_chunks; k++)
+        for (int t = 0; t < N_TAPES; t++) assert_int_equal(a->chunks[k].tapes[t].n, b->chunks[k].tapes[t].n);
+}
+
+/* A stage that is compiled from what another plan has left is as if it were compiled by itself. */
+static void test_stages_from_a_stem_are_the_run_s(void **state) {
+    (void)state;
+    struct plan p;
+    struct run_stem stem = {.n_stages = 0};
+    for (int i = 0; layout(i, &p); i++)
+        for (int keep = 0; keep < 6; keep++) {
+            int n = p.mesh.pp ? (int)p.mesh.pp : 1;
+            struct plan q = p;
+            zero_options(&q)->stage = n > 1 ? keep % 2 : keep % 4, recompute_options(&q)->kind = keep / 2;
+            assert_ok(plan_settle(&q, 0));
+            for (int stage = 0; stage < n; stage++) {
+                struct run alone, shared;
+                assert_ok(run_compile(&alone, &train_recipe, &q, stage * (plan_ranks(&q) / n), NULL, NULL));
+                assert_ok(run_compile_stage(&shared, &train_recipe, &q, stage, n, &stem));
+                same_run(&alone, &shared);
+                run_destroy(&alone);
+                run_destroy(&shared);
+            }
+        }
+    run_stem_fini(&stem);
 }
 
 static void test_price_refuses(void **state) {
@@ -318,5 +358,5 @@ TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchan
       unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
       unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
       unit_test(test_what_zero_shards), unit_test(test_a_replay_has_its_exchanges),
-      unit_test(test_like_stages_are_like),
+      unit_test(test_like_stages_are_like), unit_test(test_stages_from_a_stem_are_the_run_s),
       unit_test(test_price_refuses))

@@ -44,7 +44,7 @@ static void begin(const struct program *p, struct row *r, bool *written) {
 
 static void mark_rows(const struct program *p, const struct chunk *chunks, const struct schedule *s, bool *written,
                       struct row **latest) {
-    struct row_walk at = {0};
+    struct row_walk at = {.ends = true};
     for (struct row *r; (r = schedule_next_row(s, chunks, &at));) {
         if (at.action->first && row_kind_is_step(r->kind)) begin(p, r, written);
         if (at.action->last && r->kind == ROW_GRAD_READY) latest[r->id] = r;

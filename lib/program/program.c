@@ -17,24 +17,49 @@ void program_fini(struct program *p) {
     program_init(p);
 }
 
-/* With the room that table_grow expects: the next power of two. */
-static void *table_copy(const void *table, int n, size_t size) {
-    size_t room = 1;
-    while (room < (size_t)n) room *= 2;
-    void *out = malloc(room * size);
-    return out && n ? memcpy(out, table, (size_t)n * size) : out;
-}
-
-enum status program_copy(const struct program *p, const struct mesh_place *place, struct program *out) {
+void program_copy(const struct program *p, const struct mesh_place *place, struct program *out) {
     *out = *p;
     out->place = *place;
     out->slots = table_copy(p->slots, p->n_slots, sizeof *p->slots);
     out->params = table_copy(p->params, p->n_params, sizeof *p->params);
     out->steps = table_copy(p->steps, p->n_steps, sizeof *p->steps);
     out->blocks = table_copy(p->blocks, p->n_blocks, sizeof *p->blocks);
-    if (out->slots && out->params && out->steps && out->blocks) return OK;
-    program_fini(out);
-    return FAIL(E_MEMORY, "no memory to copy a program of %d steps", p->n_steps);
+}
+
+/* ---- leaving out ---- */
+/* Old numbers to new ones; what has no mark gets -1. @return how many have */
+static int number_marked(int *marks, int n) {
+    int used = 0;
+    for (int i = 0; i < n; i++) marks[i] = marks[i] ? used++ : -1;
+    return used;
+}
+
+static void renumber(int *x, int n, const int *numbers) {
+    for (int i = 0; i < n; i++)
+        if (x[i] >= 0) x[i] = numbers[x[i]];
+}
+
+void program_drop_unused(struct program *p) {
+    int *slot = table_new(p->n_slots, sizeof *slot), *param = table_new(p->n_params, sizeof *param);
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->steps[i];
+        for (int k = 0; k < s->n_in; k++) slot[s->in[k]] = 1;
+        for (int k = 0; k < s->n_out; k++) slot[s->out[k]] = 1;
+        for (int k = 0; k < s->n_weight; k++) param[s->weight[k]] = 1;
+    }
+    int n_slots = number_marked(slot, p->n_slots), n_params = number_marked(param, p->n_params);
+    for (int i = 0; i < p->n_slots; i++)
+        if (slot[i] >= 0) p->slots[slot[i]] = p->slots[i];
+    for (int i = 0; i < p->n_params; i++)
+        if (param[i] >= 0) p->params[param[i]] = p->params[i];
+    for (struct step *s = p->steps; s < p->steps + p->n_steps; s++)
+        renumber(s->in, s->n_in, slot), renumber(s->out, s->n_out, slot), renumber(s->weight, s->n_weight, param);
+    for (struct block *b = p->blocks; b < p->blocks + p->n_blocks; b++)
+        renumber(&b->in, 1, slot), renumber(&b->out, 1, slot);
+    renumber(&p->tokens, 1, slot), renumber(&p->targets, 1, slot), renumber(&p->loss, 1, slot);
+    p->n_slots = n_slots, p->n_params = n_params;
+    free(slot);
+    free(param);
 }
 
 static void join(char out[NAME_MAX_LEN], const char *block, const char *name) {

@@ -109,8 +109,10 @@ void *param_own_grad(const struct param *);
 /** An empty program; fini frees its tables. */
 void program_init(struct program *);
 void program_fini(struct program *);
-/** The same tables once more, for another place; free it. @errors E_MEMORY */
-enum status program_copy(const struct program *, const struct mesh_place *, struct program *out);
+/** Leave out slots and params that no step uses; a block whose boundary is one of them has none (-1). */
+void program_drop_unused(struct program *);
+/** The same tables once more, for another place; free it. */
+void program_copy(const struct program *, const struct mesh_place *, struct program *out);
 
 /* Builders. Names longer than NAME_MAX_LEN - 1 are cut. Returned indices stay valid; pointers only until the next add.
  * The tables are small: when one cannot grow, the process has no memory left to report with, and ends (abort). */

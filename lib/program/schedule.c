@@ -30,6 +30,7 @@ struct row *schedule_next_row(const struct schedule *s, const struct chunk *chun
     for (; w->next_action < s->n; w->next_action++, w->next_row = 0) {
         w->action = &s->actions[w->next_action];
         if (!action_is_compute(w->action->kind)) continue;
+        if (w->ends && !w->action->first && !w->action->last) continue;
         const struct tape *t = &chunks[w->action->chunk].tapes[w->action->kind];
         if (w->next_row < t->n) return &t->rows[w->next_row++];
     }
@@ -43,6 +44,12 @@ size_t schedule_n_rows(const struct schedule *s, const struct chunk *chunks) {
         if (action_is_compute(a->kind)) n += (size_t)chunks[a->chunk].tapes[a->kind].n;
     }
     return n;
+}
+
+void schedule_copy(const struct schedule *s, int n_chunks, struct schedule *out) {
+    *out = *s;
+    out->actions = table_copy(s->actions, s->n, sizeof *s->actions);
+    out->hops = table_copy(s->hops, n_chunks, sizeof *s->hops);
 }
 
 void schedule_fini(struct schedule *s) {

@@ -57,6 +57,8 @@ struct schedule {
 /** One more action at the end. */
 void schedule_add(struct schedule *, enum action_kind, int chunk, int microbatch);
 void schedule_fini(struct schedule *);
+/** The same once more; free it. */
+void schedule_copy(const struct schedule *, int n_chunks, struct schedule *out);
 /** Where the other end of a send or receive is, and on which channel it travels. */
 struct hop schedule_hop(const struct schedule *, const struct action *transfer);
 int schedule_channel(const struct schedule *, const struct action *transfer);
@@ -67,8 +69,9 @@ static inline int schedule_versions(const struct schedule *s) { return s->n_vers
 /** Does the microbatch pass this chunk? Of two pipes the first has the first half of the microbatches. */
 bool schedule_passes(const struct schedule *, int chunk, int microbatch);
 
-/* The rows of a step, in their order. Begin with {0}; *action is the one that the last row returned belongs to. */
-struct row_walk { const struct action *action; int next_action, next_row; };
+/* The rows of a step, in their order. Begin with {0}; *action is the one that the last row returned belongs to. ends:
+ * only those of actions that are the first or the last of their tape (gradients.h). */
+struct row_walk { const struct action *action; int next_action, next_row; bool ends; };
 /** @return the next row; NULL: there is none */
 struct row *schedule_next_row(const struct schedule *, const struct chunk *, struct row_walk *);
 /** How many there are. */

@@ -4,6 +4,7 @@
 #include "lib/program/gradients.h"
 #include "lib/run/combine.h"
 
+#include "lib/base/grow.h"
 #include "lib/ops/reduce.h"
 
 #include <stdlib.h>
@@ -33,8 +34,10 @@ static enum status refuse_absent(const struct run *r) {
 /* Which techniques are on: wanted, and not standing back for one that has taken the same claim. */
 static enum status choose_techniques(struct run *r) {
     unsigned taken = 0;
+    bool in_stem = true;
     for (int i = 0; i < r->recipe->n_techniques; i++) {
         const struct technique *t = r->recipe->techniques[i];
+        in_stem &= !(t->claims & CLAIM_SCHEDULE);
         if (!t->wanted(&r->plan)) continue;
         if (t->claims & taken) {
             if (t->yields) continue;
@@ -43,6 +46,7 @@ static enum status choose_techniques(struct run *r) {
         }
         taken |= t->claims;
         r->active[r->n_active++] = t;
+        r->n_stem += in_stem;
     }
     return OK;
 }
@@ -54,16 +58,9 @@ static enum status build_program(struct run *r, rewrite_watcher *watcher, void *
     return OK;
 }
 
-static enum status rewrite_program(struct run *r, rewrite_watcher *watcher, void *self, struct run_stem *stem) {
-    bool rest_only = stem && stem->made;
-    if (rest_only) TRY(program_copy(&stem->program, &r->plan.place, &r->program));
-    else TRY(build_program(r, watcher, self));
-    for (int i = rest_only ? stem->n_rewritten : 0; i < r->n_active; i++) {
+static enum status rewrite_program(struct run *r, int from, int to, rewrite_watcher *watcher, void *self) {
+    for (int i = from; i < to; i++) {
         const struct technique *t = r->active[i];
-        if (stem && !stem->made && t->claims & CLAIM_SCHEDULE) {
-            TRY(program_copy(&r->program, &r->plan.place, &stem->program));
-            stem->n_rewritten = i, stem->made = true;
-        }
         if (t->check) TRY(t->check(&r->plan));
         if (!t->rewrite) continue;
         TRY(t->rewrite(&r->plan, &r->program));
@@ -79,6 +76,76 @@ static enum status make_schedule(struct run *r) {
     return schedule_accumulate(r->plan.n_microbatches, &r->schedule);
 }
 
+/* ---- what stages have in common ---- */
+/* What a stem follows from: the plan, but for the rank and for what later techniques are told. */
+static struct plan key_of_stem(const struct run *r) {
+    struct plan key = r->plan;
+    bool later = false;
+    memset(&key.place, 0, sizeof key.place);
+    for (int i = 0; i < r->recipe->n_techniques; i++) {
+        const struct technique *t = r->recipe->techniques[i];
+        void *own = plan_own(&key, &t->options);
+        if (later && own) memset(own, 0, t->options.bytes);
+        later |= t->claims & CLAIM_SCHEDULE;
+    }
+    return key;
+}
+
+static struct program take_program(struct run *r) {
+    struct program p = r->program;
+    program_init(&r->program);
+    return p;
+}
+
+static enum status make_stem(struct run *r, int n_stages, struct run_stem *stem) {
+    const struct plan key = key_of_stem(r);
+    if (stem->n_stages && !memcmp(&stem->key, &key, sizeof key)) return OK;
+    run_stem_fini(stem);
+    TRY(build_program(r, NULL, NULL));
+    TRY(rewrite_program(r, 0, r->n_stem, NULL, NULL));
+    *stem = (struct run_stem){key, n_stages, take_program(r), table_new(n_stages, sizeof *stem->stages),
+                              table_new(n_stages, sizeof *stem->schedules)};
+    return OK;
+}
+
+static int n_until_pipeline(const struct run *r) {
+    return r->n_stem + (r->n_stem < r->n_active && r->active[r->n_stem]->claims & CLAIM_SCHEDULE);
+}
+
+static enum status schedule_all(const struct run *r, struct run_stem *stem) {
+    for (int i = 0; i < r->n_active; i++)
+        if (r->active[i]->schedules) return r->active[i]->schedules(&r->plan, stem->schedules);
+    for (int i = 0; i < stem->n_stages; i++) TRY(schedule_accumulate(r->plan.n_microbatches, &stem->schedules[i]));
+    return OK;
+}
+
+static enum status cut_stage(struct run *r, struct run_stem *stem, struct program *stage) {
+    if (stage->n_steps) return OK;
+    program_copy(&stem->whole, &r->plan.place, &r->program);
+    TRY(rewrite_program(r, r->n_stem, n_until_pipeline(r), NULL, NULL));
+    if (!stem->schedules->n) TRY(schedule_all(r, stem));
+    program_drop_unused(&r->program);
+    *stage = take_program(r);
+    return OK;
+}
+
+static enum status copy_stage(struct run *r, int stage, int n_stages, struct run_stem *stem) {
+    TRY(make_stem(r, n_stages, stem));
+    TRY(cut_stage(r, stem, &stem->stages[stage]));
+    program_copy(&stem->stages[stage], &r->plan.place, &r->program);
+    schedule_copy(&stem->schedules[stage], r->program.n_chunks, &r->schedule);
+    return OK;
+}
+
+void run_stem_fini(struct run_stem *s) {
+    program_fini(&s->whole);
+    for (int i = 0; i < s->n_stages; i++) program_fini(&s->stages[i]), schedule_fini(&s->schedules[i]);
+    free(s->stages);
+    free(s->schedules);
+    *s = (struct run_stem){.n_stages = 0};
+}
+
+/* ---- tables ---- */
 static enum status lower_chunks(struct run *r) {
     int n = r->program.n_chunks;
     r->chunks = calloc((size_t)n, sizeof *r->chunks);
@@ -109,8 +176,8 @@ static enum status bill_and_plan(struct run *r) {
     return OK;
 }
 
-static enum status compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
-                           rewrite_watcher *watcher, void *watcher_self, struct run_stem *stem) {
+/* ---- all of it ---- */
+static enum status begin(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank) {
     *r = (struct run){.plan = *plan, .recipe = recipe, .eval_first = -1};
     plan_place(&r->plan, rank);
     program_init(&r->program);
@@ -120,19 +187,24 @@ static enum status compile(struct run *r, const struct recipe *recipe, const str
     r->program.n_threads = plan->threads ? (int)plan->threads : 1;
     r->program.plain_gemm = plan->gemm == PLAN_GEMM_PLAIN;
     TRY(refuse_absent(r));
-    TRY(choose_techniques(r));
-    TRY(rewrite_program(r, watcher, watcher_self, stem));
+    return choose_techniques(r);
+}
+
+enum status run_compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
+                        rewrite_watcher *watcher, void *watcher_self) {
+    TRY(begin(r, recipe, plan, rank));
+    TRY(build_program(r, watcher, watcher_self));
+    TRY(rewrite_program(r, 0, r->n_active, watcher, watcher_self));
     TRY(make_schedule(r));
     TRY(lower_chunks(r));
     return bill_and_plan(r);
 }
 
-enum status run_compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
-                        rewrite_watcher *watcher, void *watcher_self) {
-    return compile(r, recipe, plan, rank, watcher, watcher_self, NULL);
-}
-
-enum status run_compile_stage(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
-                              struct run_stem *stem) {
-    return compile(r, recipe, plan, rank, NULL, NULL, stem);
+enum status run_compile_stage(struct run *r, const struct recipe *recipe, const struct plan *plan, int stage,
+                              int n_stages, struct run_stem *stem) {
+    TRY(begin(r, recipe, plan, stage * (plan_ranks(plan) / n_stages)));
+    TRY(copy_stage(r, stage, n_stages, stem));
+    TRY(rewrite_program(r, n_until_pipeline(r), r->n_active, NULL, NULL));
+    TRY(lower_chunks(r));
+    return bill_and_plan(r);
 }

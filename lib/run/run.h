@@ -75,7 +75,7 @@ struct run {
     struct bill bill;
     const struct technique *active[MAX_TECHNIQUES];
     void *self[MAX_TECHNIQUES];
-    int n_active;
+    int n_active, n_stem;                /* n_stem of them come before the pipeline's (struct run_stem) */
 
     /* from here on: set by run_create */
     const struct device *device;
@@ -126,11 +126,15 @@ struct run {
  *  @errors E_CONFIG from the techniques, E_MEMORY; E_INTERNAL: not settled  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
-/* A program as it is before the pipeline is cut: that of all stages. Zero at first; free it with program_fini. */
-struct run_stem { struct program program; int n_rewritten; bool made; };
-/** run_compile of one of a plan's stages after another: what they have in common is made once, by the first call.
- *  @errors as run_compile  @collective{none} */
-enum status run_compile_stage(struct run *, const struct recipe *, const struct plan *, int rank, struct run_stem *);
+/* What is the same for all stages of a plan, and for plans that differ only in the options of techniques that come
+ * after the pipeline's (no technique reads another's): the program as those before it leave it; what each stage has of
+ * it, as far as stages were asked for; and all schedules. Zero at first. */
+struct run_stem { struct plan key; int n_stages; struct program whole, *stages; struct schedule *schedules; };
+/** run_compile of the first rank of stages of plans, one after another: what one has in common with the one before is
+ *  not made again.  @errors as run_compile  @collective{none} */
+enum status run_compile_stage(struct run *, const struct recipe *, const struct plan *, int stage, int n_stages,
+                              struct run_stem *);
+void run_stem_fini(struct run_stem *);
 /** Does this rank's plan stay within --memory-limit? Pure. @errors E_MEMORY  @collective{none} */
 enum status run_check_memory(const struct run *compiled);
 /** Compile for this rank, allocate, initialise the parameters, attach. The layout has as many ranks as the world; or it

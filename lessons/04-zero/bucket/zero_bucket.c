@@ -27,7 +27,7 @@
 
 /* ---- predicting ---- */
 static void predict(struct zero_buckets *z, const struct compiled *c, bool every) {
-    struct row_walk at = {0};
+    struct row_walk at = {.ends = !every};
     for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));) {
         if (r->kind != ROW_GRAD_READY || (!every && !row_is_final(r, at.action))) continue;
         z->params = table_grow(z->params, z->n_params, sizeof *z->params);
