@@ -271,6 +271,8 @@ static void test_stages_from_a_stem_are_the_run_s(void **state) {
             int n = p.mesh.pp ? (int)p.mesh.pp : 1;
             struct plan q = p;
             zero_options(&q)->stage = n > 1 ? keep % 2 : keep % 4, recompute_options(&q)->kind = keep / 2;
+            if (keep == 5 && n > 1 && pp_options(&q)->schedule == SCHEDULE_1F1B)
+                pp_options(&q)->schedule = SCHEDULE_GPIPE;           /* the same cut, but another order */
             assert_ok(plan_settle(&q, 0));
             for (int stage = 0; stage < n; stage++) {
                 struct run alone, shared;
