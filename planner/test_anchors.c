@@ -51,6 +51,15 @@ static struct plan gpt(double layers, double hidden, double heads, int64_t seq, 
     return p;
 }
 
+static struct plan korthikanti(const double *x, int sp, int recompute) {
+    struct plan p = gpt(x[3], x[2], x[1], 2048, 51200);
+    p.attention = ATTENTION_MATERIALISED;
+    recompute_options(&p)->kind = recompute;
+    tp_options(&p)->sp = sp;
+    mixed_precision_options(&p)->grad_fp32 = 1;
+    return p;
+}
+
 static double seconds_of(struct plan p, int64_t micro, int64_t batch, int tp, int pp, int gpus, int chunks,
                          const struct cluster *c, struct price *price) {
     p.mesh.tp = tp, p.mesh.pp = pp, p.mesh.dp = gpus / tp / pp, p.micro_batch = micro, p.global_batch = batch;
@@ -76,10 +85,12 @@ static double gather_in_buckets(const struct price *p, const struct cluster *c, 
            p->phase_s[PRICE_GATHER];
 }
 
-struct errors { int n; double at[32]; };
-static void compare(struct errors *e, const char *table, const char *name, double ours, double theirs,
+/* Seconds of a step: ours, theirs, and what the model's arithmetic would take at the peak. full: all is replayed. */
+struct anchor { double ours, theirs, ideal; bool full; };
+struct anchors { int n; struct anchor at[32]; };
+static void compare(struct anchors *e, const char *table, const char *name, double ours, double theirs, bool full,
                     const struct price *p) {
-    e->at[e->n++] = fabs(ours / theirs - 1);
+    e->at[e->n++] = (struct anchor){ours, theirs, p->mfu * p->step_s, full};
     FILE *f = getenv("ANCHORS") ? fopen(getenv("ANCHORS"), "a") : NULL;
     if (!f) return;
     fprintf(f, "%-6s %-8s %7.3f s, published %7.3f: %+5.1f%%  mfu %.1f%%  %.1f GB |", table, name, ours, theirs,
@@ -95,12 +106,11 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Each within 15%, half of them within 5%. */
-static void test_published_step_times(void **state) {
-    (void)state;
+/* sc21's rows, then two of each of korthikanti's (full; sp and selective), then mcore's. */
+static struct anchors rows_of_all_tables(void) {
     struct published rows[16];
     struct cluster a100, h100;
-    struct errors e = {0};
+    struct anchors e = {0};
     struct price price;
     assert_ok(cluster_read("dgx-a100", &a100));
     assert_ok(cluster_read("dgx-h100", &h100));
@@ -114,19 +124,16 @@ static void test_published_step_times(void **state) {
         mixed_precision_options(&p)->grad_fp32 = 1;
         double flops = 96. * x[7] * 2048 * x[3] * x[2] * x[2] * (1 + 2048 / 6. / x[2] + 51200 / 16. / x[3] / x[2]);
         seconds_of(p, MICRO[i], (int64_t)x[7], (int)x[4], (int)x[5], (int)x[6], CHUNKS[i], &a100, &price);
-        compare(&e, "sc21", rows[i].name, as_megatron(&price, true, 0), flops / x[6] / x[8] / 1e12, &price);
+        compare(&e, "sc21", rows[i].name, as_megatron(&price, true, 0), flops / x[6] / x[8] / 1e12, true, &price);
     }
     for (int i = 0, n = read_table("korthikanti", rows, 16); i < n; i++)
         for (int sp = 0; sp < 2; sp++) {
             const double *x = rows[i].cell;
-            struct plan p = gpt(x[3], x[2], x[1], 2048, 51200);
-            p.attention = ATTENTION_MATERIALISED;
-            recompute_options(&p)->kind = sp ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
-            tp_options(&p)->sp = sp;
-            mixed_precision_options(&p)->grad_fp32 = 1;
+            struct plan p = korthikanti(x, sp, sp ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL);
             int chunks = i == 1 || i == 2 ? 3 : 1;
             seconds_of(p, (int64_t)x[7], (int64_t)x[6], 8, (int)x[4], (int)x[5], chunks, &a100, &price);
-            compare(&e, sp ? "sp" : "full", rows[i].name, as_megatron(&price, !sp, 0), x[sp ? 9 : 8], &price);
+            compare(&e, sp ? "sp" : "full", rows[i].name, as_megatron(&price, !sp, 0), x[sp ? 9 : 8], !sp,
+                    &price);
         }
     for (int i = 0, n = read_table("megatron_core_h100", rows, 16); i < n; i++) {
         const double *x = rows[i].cell;
@@ -149,12 +156,109 @@ static void test_published_step_times(void **state) {
             }
         double per = 2 * (4 * x[2] * x[2] + 8 * x[2] * x[2]) + 4. * 4096 * x[2];
         double flops = 3 * (x[3] * per + 2. * 131072 * x[2]) * x[7] * 4096;
-        compare(&e, "mcore", rows[i].name, best, flops / x[6] / x[8] / 1e12, &its);
+        compare(&e, "mcore", rows[i].name, best, flops / x[6] / x[8] / 1e12, false, &its);
     }
     assert_int_equal(e.n, 27);
-    qsort(e.at, 27, sizeof *e.at, ascending);
-    assert_true(e.at[26] < 0.15);
-    assert_true(e.at[13] < 0.05);
+    return e;
 }
 
-TESTS(unit_test(test_published_step_times))
+/* Each within 15%, half of them within 5%. */
+static void test_published_step_times(void **state) {
+    (void)state;
+    struct anchors rows = rows_of_all_tables();
+    double errors[27];
+    for (int i = 0; i < 27; i++) errors[i] = fabs(rows.at[i].ours / rows.at[i].theirs - 1);
+    qsort(errors, 27, sizeof *errors, ascending);
+    assert_true(errors[26] < 0.15);
+    assert_true(errors[13] < 0.05);
+}
+
+/* ---- beside one constant ---- */
+/* A model of one constant: step = model flops / (GPUs x peak x u), with u fitted to the same 27 rows (0.41).
+ *   rows     rms of log(predicted / published) is 0.162, ours 0.050. Told that whole recomputation has a third more
+ *            flops, 0.099: tuned runs lie at 41 to 57% of the peak then, and there is not much left to be wrong about
+ *   order    of 245 pairs of rows whose MFU differs by more than a tenth ours has 240 in order; a constant, none
+ *   replay   full recomputation takes 1.29 to 1.32 times as long as sp and selective, published for four models; ours
+ *            1.35 to 1.40; a constant, 1
+ *   limits   without either none of the four is in an A100's memory, and with either all are
+ *   bad ones layouts that fit, and that a constant has as equals of the published one, take 2.2 to 4.6 times as long.
+ *            This is ours alone: nobody has published them */
+static double rms_of_constant(const struct anchors *a, double replay) {
+    double u = 0, sum = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < a->n; i++) {
+            double x = log(a->at[i].ideal * (a->at[i].full ? replay : 1) / a->at[i].theirs);
+            if (pass == 0) u += x / a->n;
+            else sum += (x - u) * (x - u);
+        }
+    return sqrt(sum / a->n);
+}
+
+static double rms_of_ours(const struct anchors *a) {
+    double sum = 0;
+    for (int i = 0; i < a->n; i++) sum += pow(log(a->at[i].ours / a->at[i].theirs), 2);
+    return sqrt(sum / a->n);
+}
+
+static void test_rows_beside_one_constant(void **state) {
+    (void)state;
+    struct anchors a = rows_of_all_tables();
+    int pairs = 0, right = 0;
+    assert_true(rms_of_constant(&a, 1) > 2.5 * rms_of_ours(&a));
+    assert_true(rms_of_constant(&a, 4 / 3.0) > 1.5 * rms_of_ours(&a));
+    for (int i = 0; i < a.n; i++)
+        for (int k = 0; k < i; k++) {
+            const struct anchor *x = &a.at[i], *y = &a.at[k];
+            double theirs = log(x->ideal / x->theirs * y->theirs / y->ideal);
+            if (fabs(theirs) < 0.1) continue;
+            pairs++, right += theirs * log(x->ideal / x->ours * y->ours / y->ideal) > 0;
+        }
+    assert_true(pairs > 200 && right > 0.95 * pairs);
+    for (int i = 10; i < 18; i += 2) {                               /* korthikanti's: full, then sp and selective */
+        const struct anchor *full = &a.at[i], *other = &a.at[i + 1];
+        assert_true(full->theirs > 1.25 * other->theirs && full->ours > 1.25 * other->ours);
+        assert_close(full->ideal, other->ideal, 1e-9 * full->ideal);
+    }
+}
+
+static void test_limits_beside_one_constant(void **state) {
+    (void)state;
+    struct published rows[16];
+    struct cluster c;
+    struct price none, sp, full;
+    assert_ok(cluster_read("dgx-a100", &c));
+    for (int i = 0, n = read_table("korthikanti", rows, 16); i < n; i++) {
+        const double *x = rows[i].cell;
+        int64_t micro = (int64_t)x[7], batch = (int64_t)x[6];
+        int pp = (int)x[4], gpus = (int)x[5], chunks = i == 1 || i == 2 ? 3 : 1;
+        seconds_of(korthikanti(x, 0, RECOMPUTE_NONE), micro, batch, 8, pp, gpus, chunks, &c, &none);
+        seconds_of(korthikanti(x, 1, RECOMPUTE_SELECTIVE), micro, batch, 8, pp, gpus, chunks, &c, &sp);
+        seconds_of(korthikanti(x, 0, RECOMPUTE_FULL), micro, batch, 8, pp, gpus, chunks, &c, &full);
+        assert_true(none.total_bytes > c.memory_bytes && sp.fits && full.fits);
+    }
+}
+
+/* Of 175B on 64 GPUs: tp over four nodes; 4 and 2 microbatches for 8 stages; 8 for 32 stages. */
+static void test_bad_layouts_beside_one_constant(void **state) {
+    (void)state;
+    static const struct { int tp, pp, micro, chunks, recompute; } BAD[] = {
+        {32, 2, 1, 3, RECOMPUTE_SELECTIVE}, {8, 8, 16, 1, RECOMPUTE_FULL}, {8, 8, 32, 1, RECOMPUTE_FULL},
+        {2, 32, 4, 1, RECOMPUTE_FULL}};
+    struct published rows[16];
+    struct cluster c;
+    struct price good, bad;
+    assert_ok(cluster_read("dgx-a100", &c));
+    read_table("korthikanti", rows, 16);
+    const double *x = rows[1].cell;
+    seconds_of(korthikanti(x, 1, RECOMPUTE_SELECTIVE), 1, 64, 8, 8, 64, 3, &c, &good);
+    assert_close(good.step_s, x[9], 0.05 * x[9]);
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        struct plan p = korthikanti(x, BAD[i].tp > 2, BAD[i].recompute);
+        seconds_of(p, BAD[i].micro, 64, BAD[i].tp, BAD[i].pp, 64, BAD[i].chunks, &c, &bad);
+        assert_true(bad.fits && bad.step_s > 2 * good.step_s);
+        assert_close(bad.mfu * bad.step_s, good.mfu * good.step_s, 1e-9);
+    }
+}
+
+TESTS(unit_test(test_published_step_times), unit_test(test_rows_beside_one_constant),
+      unit_test(test_limits_beside_one_constant), unit_test(test_bad_layouts_beside_one_constant))
