@@ -14,12 +14,12 @@ struct choosing {
     const struct cluster *cluster;
 };
 
-/* false: it cannot be. Where it does not fit only its bytes are known. */
-static enum status price_layout(const struct choosing *c, const struct layout *l, struct found *out, bool *can_be) {
-    struct plan p = *c->asked;
-    const struct price_wish wish = {.uneven = l->split[0] != 0, .only_if_it_fits = true};
-    layout_apply(c->recipe, l, c->fixed, &p);
-    *can_be = layout_is_legal(c->recipe, &p);
+/* false: it cannot be. each: every stage for itself. Else, where it does not fit, only its bytes are known. */
+static enum status price_layout(const struct choosing *c, const struct layout *l, bool each, struct found *out,
+                                bool *can_be) {
+    struct plan p;
+    const struct price_wish wish = {.uneven = each || l->split[0], .only_if_it_fits = !each};
+    *can_be = layout_settle(c->recipe, l, c->fixed, c->asked, &p);
     out->layout = *l;
     return *can_be ? price_plan(c->recipe, &p, c->cluster, &wish, &out->price) : OK;
 }
@@ -45,7 +45,7 @@ static enum status mix_recomputation(const struct choosing *c, struct found *f, 
     while (low < high) {
         bool can_be;
         l.blocks = (low + high) / 2;
-        TRY(price_layout(c, &l, t, &can_be));
+        TRY(price_layout(c, &l, false, t, &can_be));
         if (!can_be) return OK;
         if (t->price.fits) best = *t, high = l.blocks;
         else low = l.blocks + 1;
@@ -68,18 +68,15 @@ static enum status move_a_layer(const struct choosing *c, const struct found *ev
                                 struct found *t, struct a_layer *out) {
     struct layout l = even->layout;
     int to = 0, from = n - 1;
-    bool can_be;
+    bool can_be = false;
     while (from > 0 && layers_of[from] < 2) from--;
     if (from == 0) to = n - 1;
     layers_of[to]++, layers_of[from]--;
     write_split(&l, layers_of, n);
     layers_of[to]--, layers_of[from]++;
-    struct plan p = *c->asked;
-    layout_apply(c->recipe, &l, c->fixed, &p);
-    can_be = l.split[0] && layout_is_legal(c->recipe, &p);
     *out = (struct a_layer){0, 0};
+    if (l.split[0]) TRY(price_layout(c, &l, true, t, &can_be));
     if (!can_be) return OK;
-    TRY(price_plan(c->recipe, &p, c->cluster, &(struct price_wish){.uneven = true}, &t->price));
     *out = (struct a_layer){t->price.stage[to].s - even->price.stage[to].s,
                             t->price.stage[to].bytes - even->price.stage[to].bytes};
     return OK;
@@ -97,7 +94,7 @@ static enum status split_until_it_fits(const struct choosing *c, const struct fo
         t->price.fits = false;
         if (status != OK) return status == E_CONFIG ? OK : status;
         write_split(&l, layers_of, n);
-        if (l.split[0]) TRY(price_layout(c, &l, t, &can_be));
+        if (l.split[0]) TRY(price_layout(c, &l, false, t, &can_be));
         if (!l.split[0] || !can_be || t->price.fits) return OK;
         for (int i = 0; i < n; i++) {
             int64_t excess = t->price.stage[i].bytes - room;
@@ -111,12 +108,10 @@ static enum status split_stages(const struct choosing *c, struct found *f, struc
     int64_t *layers_of = calloc(2 * (size_t)n, sizeof *layers_of), *most = layers_of ? layers_of + n : NULL;
     double *fixed_s = calloc((size_t)n, sizeof *fixed_s);
     struct a_layer layer = {0, 0};
+    bool can_be;
     *even = *f;
-    struct plan p = *c->asked;
-    layout_apply(c->recipe, &f->layout, c->fixed, &p);
     enum status status = layers_of && fixed_s ? OK : FAIL(E_MEMORY, "no memory to split %d stages", n);
-    if (status == OK && layout_is_legal(c->recipe, &p))
-        status = price_plan(c->recipe, &p, c->cluster, &(struct price_wish){.uneven = true}, &even->price);
+    if (status == OK) status = price_layout(c, &f->layout, true, even, &can_be);
     for (int i = 0; status == OK && i < n; i++) layers_of[i] = even->price.stage[i].layers, most[i] = c->asked->layers;
     if (status == OK && c->asked->layers > n) status = move_a_layer(c, even, layers_of, n, t, &layer);
     if (status == OK && layer.s > 0) {

@@ -64,9 +64,9 @@ static void collect(struct explaining *e, const struct search *s) {
 }
 
 static enum status price_on(const struct explaining *e, int i, const struct cluster *clusters, int n) {
-    struct plan p = *e->asked;
-    layout_apply(e->recipe, &e->kept[i]->layout, e->fixed, &p);
-    if (!layout_is_legal(e->recipe, &p)) return FAIL(E_INTERNAL, "a layout that was priced cannot be any more");
+    struct plan p;
+    if (!layout_settle(e->recipe, &e->kept[i]->layout, e->fixed, e->asked, &p))
+        return FAIL(E_INTERNAL, "a layout that was priced cannot be any more");
     const struct price_wish wish = {.uneven = e->kept[i]->layout.split[0] != 0, .only_the_step = true};
     return price_plan_on(e->recipe, &p, clusters, n, &wish, e->prices);
 }

@@ -175,3 +175,10 @@ bool layout_is_legal(const struct recipe *r, struct plan *p) {
     if (status != OK) status_clear();
     return status == OK;
 }
+
+bool layout_settle(const struct recipe *r, const struct layout *l, unsigned fixed, const struct plan *asked,
+                   struct plan *out) {
+    *out = *asked;
+    layout_apply(r, l, fixed, out);
+    return layout_is_legal(r, out);
+}

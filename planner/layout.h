@@ -47,6 +47,9 @@ void layout_set_word(const struct recipe *, struct plan *, const char *option, c
 
 /** Settle the plan, and ask every technique. false: it cannot be (no message is left). */
 bool layout_is_legal(const struct recipe *, struct plan *);
+/** The plan that was asked for, with a layout, settled. false: it cannot be. */
+bool layout_settle(const struct recipe *, const struct layout *, unsigned fixed, const struct plan *asked,
+                   struct plan *out);
 
 #ifdef __cplusplus
 }

@@ -159,13 +159,12 @@ static bool is_too_large(struct searching *s, const struct layout *l, const stru
 
 static enum status try_layout(struct searching *s, const struct layout *l) {
     struct search *out = s->out;
-    struct plan p = *s->asked;
+    struct plan p;
     struct found f = {.layout = *l};
     const struct price_wish wish = {
         .only_if_it_fits = true, .one_is_enough = s->out->n_best > 0, .only_the_step = true, .stem = &s->stem};
     out->stat.seen++;
-    layout_apply(s->recipe, l, s->fixed, &p);
-    if (!layout_is_legal(s->recipe, &p)) {
+    if (!layout_settle(s->recipe, l, s->fixed, s->asked, &p)) {
         out->stat.refused++;
         return OK;
     }
@@ -253,9 +252,8 @@ static enum status decide(struct searching *s, enum decision d, struct layout *l
 
 /* Phases of what is kept, and all bytes of what does not fit. */
 static enum status complete_one(struct searching *s, struct found *f) {
-    struct plan p = *s->asked;
-    layout_apply(s->recipe, &f->layout, s->fixed, &p);
-    if (!f->layout.dp || !layout_is_legal(s->recipe, &p)) return OK;
+    struct plan p;
+    if (!f->layout.dp || !layout_settle(s->recipe, &f->layout, s->fixed, s->asked, &p)) return OK;
     return price_plan(s->recipe, &p, s->cluster, NULL, &f->price);
 }
 static enum status complete(struct searching *s) {

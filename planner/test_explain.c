@@ -28,9 +28,8 @@ static void search(const struct plan *p, const struct cluster *c, struct search 
 
 static double step_of(const struct plan *asked, const struct layout *l, const struct cluster *c) {
     static struct price x;
-    struct plan p = *asked;
-    layout_apply(&train_recipe, l, 0, &p);
-    assert_true(layout_is_legal(&train_recipe, &p));
+    struct plan p;
+    assert_true(layout_settle(&train_recipe, l, 0, asked, &p));
     assert_ok(price_plan(&train_recipe, &p, c, NULL, &x));
     return x.step_s;
 }
