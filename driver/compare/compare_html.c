@@ -4,6 +4,7 @@
 #include "driver/compare/compare_report.h"
 #include "driver/compare/compare_table.h"
 #include "driver/chart/markup.h"
+#include "driver/page.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,37 +42,12 @@ void compare_about_here(struct compare_about *a) {
 }
 
 /* ---- head ---- */
-static const char STYLE[] =
-    "body{font:16px/1.5 system-ui,-apple-system,\"Segoe "
-    "UI\",Helvetica,Arial,sans-serif;color:#1a1a1a;background:#fdfdfb;margin:0}\n"
-    "main{max-width:76rem;margin:0 auto;padding:1.5rem}\n"
-    "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.2rem;margin:2.2rem 0 .4rem;border-bottom:1px solid #dcdcd8}\n"
-    "p{max-width:52rem}.small{color:#4a4a4a;font-size:.9rem}\n"
-    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}\n"
-    "caption{text-align:left;padding:.3rem 0;color:#4a4a4a;font-size:.9rem}\n"
-    "th,td{padding:.25rem .55rem;border-bottom:1px solid "
-    "#e4e4e0;text-align:right;vertical-align:top;white-space:nowrap}\n"
-    "thead th{vertical-align:bottom;white-space:normal}th:first-child,td:first-child,td.text{text-align:left}\n"
-    "tbody "
-    "th{font-weight:600;white-space:normal;min-width:12rem;overflow-wrap:anywhere}td.text{white-space:normal;overflow-"
-    "wrap:anywhere}\n"
-    "td.reason{text-align:left;white-space:normal;color:#8a2b00}svg{max-width:100%;height:auto}figure{margin:1rem 0}\n"
-    "@media print{main{max-width:none}h2{break-after:avoid}figure{break-inside:avoid}}\n";
-
-static void write_count(FILE *f, const struct page *p) {
-    int n = p->about->n_strategies;
-    fprintf(f, "%d strateg%s", n, n == 1 ? "y" : "ies");
-}
-
 static void write_head(FILE *f, const struct page *p) {
-    fprintf(f, "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta "
-               "charset=\"utf-8\"/>\n"
-               "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>Trivium: a "
-               "comparison of ");
-    write_count(f, p);
-    fprintf(f, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>A comparison of ", STYLE);
-    write_count(f, p);
-    fprintf(f, "</h1>\n<p class=\"small\">Begun %s. ", p->about->date);
+    char title[64];
+    int n = p->about->n_strategies;
+    snprintf(title, sizeof title, "A comparison of %d strateg%s", n, n == 1 ? "y" : "ies");
+    page_open(f, title);
+    fprintf(f, "<p class=\"small\">Begun %s. ", p->about->date);
     markup_text(f, p->about->machine);
     fprintf(f, ".</p>\n");
     if (p->n_rows < p->about->n_strategies)
@@ -207,7 +183,7 @@ static enum status write_page(FILE *f, const struct page *p) {
     TRY(write_tables(f, p));
     for (int i = 0; i < compare_n_pictures; i++) TRY(write_picture(f, p, &compare_pictures[i]));
     write_options(f, p);
-    fprintf(f, "</main>\n</body>\n</html>\n");
+    page_close(f);
     return OK;
 }
 
