@@ -1,5 +1,6 @@
 #include "planner/price.h"
 
+#include "lib/base/grow.h"
 #include "lib/base/integer.h"
 #include "lib/cost/op_time.h"
 #include "lib/cost/wire_time.h"
@@ -212,11 +213,29 @@ static enum status compile_stages(const struct recipe *recipe, const struct plan
     return compile_between(recipe, plan, wish->uneven, s, 1, s->n - 2);
 }
 
-static enum status price_stages(const struct cluster *c, struct stages *s) {
+static int threads_of(const struct plan *p, const struct cluster *c) {
+    int64_t given = p->threads > 0 ? p->threads : c->cores / plan_ranks(p);
+    return (int)max64(1, min64(given, c->cores));
+}
+
+/* A rank of several threads computes and moves as many times as much in a second. Where ranks outnumber cores,
+ * whoever waits for an operation leaves its core, and is given it back later. */
+static struct cluster rank_of(const struct cluster *core, const struct plan *p) {
+    struct cluster c = *core;
+    int threads = threads_of(p, core);
+    if (plan_ranks(p) > c.cores) c.call_s += c.switch_s;
+    for (int d = 0; d < N_DTYPES; d++) c.flops_per_s[d] *= threads;
+    for (int i = 0; i < c.n_movers; i++) c.mover[i].bytes_per_s *= threads;
+    c.memory_bytes_per_s *= threads;
+    return c;
+}
+
+static enum status price_stages(const struct plan *p, const struct cluster *c, struct stages *s) {
+    struct cluster rank = c->cores ? rank_of(c, p) : *c;
     for (int i = 0; i < s->n; i++) {
         if (s->at[i].like != &s->at[i]) continue;
-        TRY(price_schedule(c, &s->at[i]));
-        price_end(c, &s->at[i]);
+        TRY(price_schedule(&rank, &s->at[i]));
+        price_end(&rank, &s->at[i]);
     }
     return OK;
 }
@@ -227,12 +246,16 @@ static double time_of(const void *self, int stage, const struct action *a) {
     return action_is_compute(a->kind) ? g->chunk[a->chunk].tape[a->kind] : s->wire * g->send_s;
 }
 
-static enum status time_line(struct stages *s, double wire, double *makespan) {
-    struct timeline t = {0};
+static enum status run_schedules(struct stages *s, double wire, struct timeline *out) {
     const struct schedule *schedules = s->stem->schedules;
     int depth = schedules[0].send_depth;
     s->wire = wire;
-    enum status status = timeline_make(schedules, s->n, depth > 1 ? depth : 1, time_of, s, &t);
+    return timeline_make(schedules, s->n, depth > 1 ? depth : 1, time_of, s, out);
+}
+
+static enum status time_line(struct stages *s, double wire, double *makespan) {
+    struct timeline t = {0};
+    enum status status = run_schedules(s, wire, &t);
     *makespan = t.makespan;
     timeline_fini(&t);
     return status;
@@ -258,23 +281,6 @@ static void judge_memory(const struct stages *s, const struct cluster *c, struct
 }
 
 /* ---- ranks that share cores ---- */
-static int threads_of(const struct plan *p, const struct cluster *c) {
-    int64_t given = p->threads > 0 ? p->threads : c->cores / plan_ranks(p);
-    return (int)max64(1, min64(given, c->cores));
-}
-
-/* A rank of several threads computes and moves as many times as much in a second. Where ranks outnumber cores,
- * whoever waits for an operation leaves its core, and is given it back later. */
-static struct cluster rank_of(const struct cluster *core, const struct plan *p) {
-    struct cluster c = *core;
-    int threads = threads_of(p, core);
-    if (plan_ranks(p) > c.cores) c.call_s += c.switch_s;
-    for (int d = 0; d < N_DTYPES; d++) c.flops_per_s[d] *= threads;
-    for (int i = 0; i < c.n_movers; i++) c.mover[i].bytes_per_s *= threads;
-    c.memory_bytes_per_s *= threads;
-    return c;
-}
-
 /* Who sends a message copies it, and so does who receives it. @return the sum of the phases */
 static double work_of_all(const struct plan *p, const struct stages *s, double phase_s[N_PRICE_PHASES]) {
     double ranks = (double)plan_ranks(p) / s->n, sum = 0;
@@ -341,8 +347,7 @@ static enum status price_on(const struct plan *plan, const struct cluster *c, co
     *out = (struct price){0};
     judge_memory(s, c, out);
     if (wish->only_if_it_fits && !out->fits) return OK;
-    struct cluster rank = c->cores ? rank_of(c, plan) : *c;
-    TRY(price_stages(&rank, s));
+    TRY(price_stages(plan, c, s));
     return add_up(plan, c, wish->only_the_step, s, out);
 }
 
@@ -378,4 +383,29 @@ enum status price_plan_on(const struct recipe *recipe, const struct plan *plan, 
 enum status price_plan(const struct recipe *recipe, const struct plan *plan, const struct cluster *c,
                        const struct price_wish *wish, struct price *out) {
     return price_plan_on(recipe, plan, c, 1, wish, out);
+}
+
+enum status price_time_line(const struct recipe *recipe, const struct plan *plan, const struct cluster *c, bool uneven,
+                            struct price_time_line *out) {
+    const struct price_wish wish = {.uneven = uneven};
+    struct run_stem stem = {.n_stages = 0};
+    struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1, .stem = &stem};
+    *out = (struct price_time_line){.n_stages = s.n};
+    TRY(check(plan, c));
+    s.at = calloc((size_t)s.n, sizeof *s.at);
+    enum status status = s.at ? compile_stages(recipe, plan, &wish, 0, &s)
+                              : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
+    if (status == OK) status = price_stages(plan, c, &s);
+    if (status == OK) status = run_schedules(&s, 1, &out->timeline);
+    out->schedules = stem.schedules, stem.schedules = table_new(s.n, sizeof *stem.schedules);   /* they are ours now */
+    stages_fini(&s);
+    run_stem_fini(&stem);
+    return status;
+}
+
+void price_time_line_fini(struct price_time_line *t) {
+    for (int i = 0; t->schedules && i < t->n_stages; i++) schedule_fini(&t->schedules[i]);
+    free(t->schedules);
+    timeline_fini(&t->timeline);
+    *t = (struct price_time_line){0};
 }

@@ -286,6 +286,35 @@ static void test_stages_from_a_stem_are_the_run_s(void **state) {
     run_stem_fini(&stem);
 }
 
+/* The time line is the step without its end, and its boxes are each stage's own work. */
+static void check_time_line(struct plan p, const struct cluster *c) {
+    struct price x = price_of(p, c);
+    struct price_time_line t;
+    assert_ok(plan_settle(&p, 0));
+    assert_ok(price_time_line(&train_recipe, &p, c, false, &t));
+    assert_close(t.timeline.makespan, x.stage[x.busiest].s + x.phase_s[PRICE_BUBBLE] + x.phase_s[PRICE_PP],
+                 1e-9 * x.step_s);
+    for (int i = 0; i < t.n_stages; i++) {
+        double work = 0;
+        for (int k = 0; k < t.schedules[i].n; k++) {
+            const struct timeline_span span = t.timeline.span[i][k];
+            if (action_is_compute(t.schedules[i].actions[k].kind)) work += span.end - span.start;
+        }
+        assert_close(work, x.stage[i].s, 1e-9 * x.step_s);
+    }
+    price_time_line_fini(&t);
+}
+
+static void test_time_line_is_the_step_s(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct plan p;
+    for (int i = 0; layout(i, &p); i++) check_time_line(p, &c);
+    struct price x = price_of(plan_of(1, 1, 4), &c);
+    assert_true(x.stage[3].s > 1.02 * x.stage[1].s);                 /* the head: stages are not alike */
+    check_time_line(plan_of(1, 1, 4), &c);
+}
+
 static void test_price_refuses(void **state) {
     (void)state;
     struct cluster c = gpus();
@@ -361,4 +390,4 @@ TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchan
       unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
       unit_test(test_what_zero_shards), unit_test(test_a_replay_has_its_exchanges),
       unit_test(test_like_stages_are_like), unit_test(test_stages_from_a_stem_are_the_run_s),
-      unit_test(test_price_refuses))
+      unit_test(test_time_line_is_the_step_s), unit_test(test_price_refuses))
