@@ -24,6 +24,8 @@ struct searching {
     struct layer_class *classes;
     int n_classes;
     struct run_stem stem;                /* layouts that follow each other differ in what comes after it */
+    search_told *told;                   /* NULL: nobody */
+    void *told_self;
 };
 
 /* So many layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given.
@@ -186,6 +188,7 @@ static enum status try_layout(struct searching *s, const struct layout *l) {
     out->stat.priced++;
     out->stat.no_fit += !f.price.fits;
     keep(out, &f);
+    if (s->told) s->told(s->told_self, &f);
     return OK;
 }
 
@@ -271,8 +274,14 @@ static int by_choice(const void *a, const void *b) {
 
 enum status search_layouts(const struct recipe *recipe, const struct plan *plan, unsigned fixed,
                            const struct cluster *cluster, int64_t ranks, bool prune, struct search *out) {
+    return search_layouts_telling(recipe, plan, fixed, cluster, ranks, prune, NULL, NULL, out);
+}
+
+enum status search_layouts_telling(const struct recipe *recipe, const struct plan *plan, unsigned fixed,
+                                   const struct cluster *cluster, int64_t ranks, bool prune, search_told *told,
+                                   void *self, struct search *out) {
     struct searching s = {recipe, plan, cluster, fixed, ranks, prune, layout_of_plan(recipe, plan), out, NULL, 0,
-                          {.n_stages = 0}};
+                          {.n_stages = 0}, told, self};
     struct layout l = {.dp = 1};
     *out = (struct search){0};
     if (fixed >> DECIDE_RECOMPUTE & 1 && s.given.choice[DECIDE_RECOMPUTE] > KEEP_NONE)

@@ -38,6 +38,13 @@ struct search {
  *  @errors those of price_plan, for reasons that are not a layout's; E_MEMORY  @collective{none} */
 enum status search_layouts(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                            int64_t ranks, bool prune, struct search *out);
+/** The same, and told(self, it) of each layout that was priced, in the order of the search, whether it fits or not: of
+ *  one that fits the step is known, but not what the bubble and pp's messages take; of one that does not, at least as
+ *  many bytes. What is found does not depend on it. @errors as above  @collective{none} */
+typedef void search_told(void *self, const struct found *);
+enum status search_layouts_telling(const struct recipe *, const struct plan *asked, unsigned fixed,
+                                   const struct cluster *, int64_t ranks, bool prune, search_told *told, void *self,
+                                   struct search *out);
 void search_fini(struct search *);
 
 #ifdef __cplusplus

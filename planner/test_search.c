@@ -144,5 +144,33 @@ static void test_memory_is_a_wall(void **state) {
     assert_true(before < 1e30);
 }
 
-TESTS(unit_test(test_pruned_is_unpruned), unit_test(test_search_is_in_order), unit_test(test_what_is_fixed_stays),
-      unit_test(test_memory_is_a_wall))
+/* Told of every layout that was priced, and nothing that is found changes. */
+struct told { int64_t n, no_fit; double least_s; };
+static void count_told(void *self, const struct found *f) {
+    struct told *t = self;
+    t->n++;
+    t->no_fit += !f->price.fits;
+    if (f->price.fits && f->price.step_s < t->least_s) t->least_s = f->price.step_s;
+    assert_true(f->layout.dp > 0 && f->price.total_bytes > 0);
+}
+
+static void test_a_search_tells_what_it_priced(void **state) {
+    (void)state;
+    struct plan p = small();
+    struct cluster c = gpus(0.4);
+    struct search plain, telling;
+    struct told t = {.least_s = 1e30};
+    search(&p, 0, &c, 8, true, &plain);
+    assert_ok(search_layouts_telling(&train_recipe, &p, 0, &c, 8, true, count_told, &t, &telling));
+    assert_true(t.n == telling.stat.priced && t.no_fit == telling.stat.no_fit);
+    assert_true(t.no_fit > 0 && t.n > t.no_fit);
+    assert_true(t.least_s == telling.best[0].price.step_s);
+    assert_true(plain.n_best == telling.n_best && plain.n_families == telling.n_families);
+    assert_memory_equal(&plain.stat, &telling.stat, sizeof plain.stat);
+    assert_memory_equal(plain.best, telling.best, (size_t)plain.n_best * sizeof *plain.best);
+    search_fini(&plain);
+    search_fini(&telling);
+}
+
+TESTS(unit_test(test_a_search_tells_what_it_priced), unit_test(test_pruned_is_unpruned),
+      unit_test(test_search_is_in_order), unit_test(test_what_is_fixed_stays), unit_test(test_memory_is_a_wall))

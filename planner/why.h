@@ -1,0 +1,41 @@
+/* Where the time of a layout's step goes, in parts that a picture can tell apart, and by which part it loses.
+ *
+ *   products, memory, replay    rows that compute, that move, and that run again
+ *   layers                      exchanges of tp, cp and ep inside a layer
+ *   bubble, pp                  waiting for other stages, and their messages
+ *   replicas                    sums over replicas, and gathers of sharded weights
+ *   update                      the optimizer, and sums over the mesh
+ *
+ * A layout that the search has priced for its step alone (struct price_wish) does not know its bubble from its
+ * messages: what its phases leave of the step is both, and counts as bubble. */
+#ifndef TRIVIUM_PLANNER_WHY_H
+#define TRIVIUM_PLANNER_WHY_H
+
+#include "planner/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum part { PART_PRODUCTS, PART_MEMORY, PART_REPLAY, PART_LAYERS, PART_BUBBLE, PART_PP, PART_REPLICAS, PART_UPDATE,
+            N_PARTS };
+/** "exchanges in layers (tp, cp, ep)" */
+const char *part_name(enum part);
+
+/** Seconds of the parts; they add up to step_s. @param phase_s (N_PRICE_PHASES), s  @param out (N_PARTS), s */
+void part_seconds(const double phase_s[N_PRICE_PHASES], double step_s, double out[N_PARTS]);
+
+/* Why a layout is not the one to take. */
+enum why { WHY_TIED, WHY_NO_FIT, WHY_COMPUTE, WHY_REPLAY, WHY_LAYERS, WHY_PIPELINE, WHY_REPLICAS, N_WHYS };
+/** "the pipeline (bubble and messages)" */
+const char *why_name(enum why);
+
+/** By which it loses most against the fastest: the largest difference, of rows, replays, exchanges in layers, the
+ *  pipeline, and what follows it. Tied: within MODEL_ERROR of the fastest (explain.h).
+ *  @param x, best (N_PARTS), s: their parts, which add up to their steps */
+enum why why_of(const double x[N_PARTS], bool fits, const double best[N_PARTS]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
