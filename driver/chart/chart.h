@@ -74,11 +74,11 @@ struct chart_areas {
 double chart_areas_svg(const struct chart_areas *, FILE *);
 
 /* ---- points and lines over two axes ---- */
-/* CHART_LINEAR begins at 0. CHART_LOG goes from a 1, 2 or 5 times a power of ten to another, CHART_DOUBLING from the
- * least on by factors of two; what is not above 0 is not drawn on either. */
+/* CHART_LINEAR begins at 0. CHART_LOG has ticks at 1, 2 and 5 times powers of ten (at all multiples where it is less
+ * than a decade long), CHART_DOUBLING from the least on by factors of two; neither has what is not above 0. */
 enum chart_axis_kind { CHART_LINEAR, CHART_LOG, CHART_DOUBLING };
-enum chart_shape { CHART_LINE, CHART_DOT, CHART_RING, CHART_RIMMED };   /* a line has its points, too; rimmed: larger */
-struct chart_point { double x, y; const char *hint; };   /* hint: shown while the pointer is over it; NULL: nothing */
+enum chart_shape { CHART_LINE, CHART_DOT, CHART_RING, CHART_RIMMED };   /* rimmed: larger, with a black edge */
+struct chart_point { double x, y; const char *hint; };   /* shown under the pointer; NULL: on a line, no dot */
 struct chart_set {
     const char *name;                          /* in the legend, unless it is "" */
     enum chart_colour colour;
@@ -90,6 +90,7 @@ struct chart_plot {
     const char *title, *x_name, *y_name;
     enum chart_axis_kind x_kind, y_kind;
     double y_most;                             /* what the upright axis holds at least; 0: as it fits */
+    double y_cap;                              /* what is above lies on the upper edge; 0: nothing is */
     const struct chart_set *sets;              /* [n_sets]; a later one is drawn over an earlier one */
     int n_sets;
     double wall;                               /* on the x axis: what is to the right of it is shaded; NAN: none */

@@ -24,20 +24,14 @@ static void add_tick(struct axis *a, double value) {
     if (a->n_ticks < MOST_TICKS) a->tick[a->n_ticks++] = value;
 }
 
-/* The largest 1, 2 or 5 times a power of ten that is not above the value, and the next one of these. */
-static double round_down(double value) {
-    double power = pow(10, floor(log10(value) + 1e-12)), x = value / power * (1 + 1e-12);
-    return x >= 5 ? 5 * power : x >= 2 ? 2 * power : power;
-}
-static double next_round(double round) {
-    double power = pow(10, floor(log10(round) + 1e-9));
-    return round > 1.5 * power && round < 3 * power ? 5 * power : round < 1.5 * power ? 2 * power : 10 * power;
-}
-
+/* Inside of the axis: at every multiple of a power of ten, or at 1, 2 and 5 times. */
 static void tick_decades(struct axis *a, double least, double most) {
-    double at = round_down(least);
-    add_tick(a, at);
-    while (at < most * (1 - 1e-9) && a->n_ticks < MOST_TICKS) add_tick(a, at = next_round(at));
+    bool every = most < 10 * least;
+    for (double power = pow(10, floor(log10(least))); power <= most; power *= 10)
+        for (int k = 1; k < 10; k++) {
+            if (k * power < least || k * power > most || !(every || k == 1 || k == 2 || k == 5)) continue;
+            add_tick(a, k * power);
+        }
 }
 static void tick_doubles(struct axis *a, double least, double most) {
     for (double at = least; a->n_ticks == 0 || at <= most * (1 + 1e-9); at *= 2) {
@@ -50,11 +44,18 @@ static void tick_steps(struct axis *a, double most) {
     for (int i = 0; i <= s.n_steps; i++) add_tick(a, i * s.step);
 }
 
+static const double AIR = 1.15;                                      /* around what lies on a logarithmic axis */
+
 static struct axis axis_of(enum chart_axis_kind kind, double least, double most) {
     struct axis a = {.kind = kind};
     if (!(most > 0)) least = most = 1;
+    if (kind == CHART_LOG) {
+        least /= AIR, most *= AIR;
+        tick_decades(&a, least, most);
+        a.low = place(kind, least), a.high = place(kind, most);
+        return a;
+    }
     if (kind == CHART_LINEAR) tick_steps(&a, most);
-    if (kind == CHART_LOG) tick_decades(&a, least, most);
     if (kind == CHART_DOUBLING) tick_doubles(&a, least, most);
     a.low = place(kind, a.tick[0]), a.high = place(kind, fmax(most, a.tick[a.n_ticks - 1]));
     if (a.high <= a.low) a.high = a.low + 1;
@@ -65,6 +66,7 @@ static double x_of(const struct canvas *v, double x) {
     return LEFT + (v->right - LEFT) * (place(v->x.kind, x) - v->x.low) / (v->x.high - v->x.low);
 }
 static double y_of(const struct canvas *v, double y) {
+    if (v->c->y_cap > 0) y = fmin(y, v->c->y_cap);
     return v->top + PLOT * (1 - (place(v->y.kind, y) - v->y.low) / (v->y.high - v->y.low));
 }
 
@@ -101,9 +103,12 @@ static struct canvas canvas_of(const struct chart_plot *c, FILE *f) {
             v.used |= 1u << i;
         }
     if (c->y_most > 0) widen(&y, c->y_most);
+    if (c->y_cap > 0) y.most = fmin(y.most, c->y_cap), y.least = fmin(y.least, c->y_cap);
     if (isfinite(c->wall)) widen(&x, c->wall);
     v.x = axis_of(c->x_kind, x.least, x.most);
     v.y = axis_of(c->y_kind, y.least, y.most);
+    if (c->y_cap > 0 && y.most >= c->y_cap) v.y.high = place(c->y_kind, c->y_cap);   /* dots lie on the very edge */
+    while (v.y.n_ticks > 1 && place(c->y_kind, v.y.tick[v.y.n_ticks - 1]) > v.y.high + 1e-9) v.y.n_ticks--;
     v.top = draw_legend(&v, NULL) + WALL_LINE;
     return v;
 }

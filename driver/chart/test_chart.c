@@ -205,7 +205,7 @@ static void test_chart_areas_leave_out_marks_that_stand_too_close(void **state) 
 }
 
 /* ---- points and lines ---- */
-/* On a logarithmic axis from 1 to 100 (LEFT 74, 762 wide), 10 lies in the middle; the wall at 10, too. */
+/* On a logarithmic axis from 1 / 1.15 to 1.15 100 (LEFT 74, 762 wide) 10 lies in the middle; the wall at 10, too. */
 static void test_chart_plot_draws_every_point_where_it_lies(void **state) {
     (void)state;
     const struct chart_point dots[] = {{1, 2, "one <&>"}, {10, 4, "two"}, {100, 8, NULL}, {NAN, 1, "no"},
@@ -214,7 +214,7 @@ static void test_chart_plot_draws_every_point_where_it_lies(void **state) {
     const struct chart_set sets[] = {{"line", CHART_BLUE, CHART_LINE, line, 2},
                                      {"dots", CHART_GREEN, CHART_DOT, dots, 6},
                                      {"none", CHART_SKY, CHART_RING, dots, 0}};
-    const struct chart_plot plot = {"plot", "GiB", "s", CHART_LOG, CHART_LINEAR, 0, sets, 3, 10, "74 GiB"};
+    const struct chart_plot plot = {"plot", "GiB", "s", CHART_LOG, CHART_LINEAR, 0, 0, sets, 3, 10, "74 GiB"};
     char *text = NULL;
     size_t bytes;
     FILE *f = open_memstream(&text, &bytes);
@@ -222,9 +222,9 @@ static void test_chart_plot_draws_every_point_where_it_lies(void **state) {
     fclose(f);
     assert_int_equal(count(text, "<circle"), 3);
     assert_int_equal(count(text, "<polyline"), 1);
-    assert_int_equal(count(text, "cx=\"74.00\""), 1);
+    assert_int_equal(count(text, "cx=\"95.80\""), 1);
     assert_int_equal(count(text, "cx=\"455.00\""), 1);
-    assert_int_equal(count(text, "cx=\"836.00\""), 1);
+    assert_int_equal(count(text, "cx=\"814.20\""), 1);
     assert_int_equal(count(text, "class=\"wall\" x=\"455.00\""), 1);
     /* the upright axis goes to 10, 360 high, under a top of 38 + 22 + 22: 8 lies at 154 */
     assert_int_equal(count(text, "cy=\"154.00\""), 1);
@@ -239,8 +239,8 @@ static void test_chart_plot_of_no_point_is_a_picture(void **state) {
     (void)state;
     const struct chart_set sets[] = {{"none", CHART_SKY, CHART_RING, NULL, 0}};
     for (int x = 0; x < 3; x++) {
-        const struct chart_plot plot = {"nothing", "x", "y", (enum chart_axis_kind)x, (enum chart_axis_kind)x, 0, sets,
-                                        1, NAN, NULL};
+        enum chart_axis_kind kind = (enum chart_axis_kind)x;
+        const struct chart_plot plot = {"nothing", "x", "y", kind, kind, 0, 0, sets, 1, NAN, NULL};
         char *text = written(write_plot, &plot);
         assert_int_equal(count(text, "</svg>"), 1);
         assert_int_equal(count(text, "nan") + count(text, "inf") + count(text, "<circle"), 0);
@@ -252,10 +252,22 @@ static void test_chart_plot_doubles(void **state) {
     (void)state;
     const struct chart_point line[] = {{64, 1, "a"}, {256, 1, "b"}};
     const struct chart_set sets[] = {{"", CHART_BLUE, CHART_LINE, line, 2}};
-    const struct chart_plot plot = {"sizes", "ranks", "%", CHART_DOUBLING, CHART_LINEAR, 100, sets, 1, NAN, NULL};
+    const struct chart_plot plot = {"sizes", "ranks", "%", CHART_DOUBLING, CHART_LINEAR, 100, 0, sets, 1, NAN, NULL};
     char *text = written(write_plot, &plot);
     assert_int_equal(count(text, ">64<") + count(text, ">128<") + count(text, ">256<") + count(text, ">100<"), 4);
     assert_int_equal(count(text, "<circle"), 2);
+    free(text);
+}
+
+static void test_chart_plot_keeps_what_is_above_its_cap(void **state) {
+    (void)state;
+    const struct chart_point dots[] = {{1, 5, "low"}, {1, 40, "at the edge"}, {1, 4000, "far above"}};
+    const struct chart_set sets[] = {{"", CHART_BLUE, CHART_DOT, dots, 3}};
+    const struct chart_plot plot = {"capped", "x", "y", CHART_LINEAR, CHART_LINEAR, 0, 40, sets, 1, NAN, NULL};
+    char *text = written(write_plot, &plot);
+    assert_int_equal(count(text, "<circle"), 3);
+    assert_int_equal(count(text, "cy=\"60.00\""), 2);                /* 38 + 22: the upper edge */
+    assert_int_equal(count(text, ">40<") + count(text, ">45<"), 1);
     free(text);
 }
 
@@ -335,4 +347,5 @@ TESTS(unit_test(test_every_schedule_opens_with_its_table), unit_test(test_chart_
       unit_test(test_chart_of_no_group_is_a_picture), unit_test(test_chart_areas_stand_on_each_other),
       unit_test(test_chart_areas_leave_out_marks_that_stand_too_close),
       unit_test(test_chart_plot_draws_every_point_where_it_lies), unit_test(test_chart_plot_of_no_point_is_a_picture),
-      unit_test(test_chart_plot_doubles), unit_test(test_chart_grid_has_a_box_a_cell))
+      unit_test(test_chart_plot_doubles), unit_test(test_chart_plot_keeps_what_is_above_its_cap),
+      unit_test(test_chart_grid_has_a_box_a_cell))
