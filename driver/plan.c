@@ -20,6 +20,8 @@ static const struct option OPTIONS[] = {
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "plan", offsetof(struct plan_request, json)},
     {"write", OPTION_TEXT, "", 0, 0, NULL, "", "with gpus: a file for the options of the first layout, for --config",
      "plan", offsetof(struct plan_request, write)},
+    {"out", OPTION_TEXT, "", 0, 0, NULL, "", "with gpus: a directory for plan.html, a page with pictures of the search",
+     "plan", offsetof(struct plan_request, out)},
     {"run", OPTION_BOOL, "off", 0, 0, NULL, "",
      "with gpus: write them (to plan.ini unless write names a file) and start the run on this machine", "plan",
      offsetof(struct plan_request, run)},
@@ -102,6 +104,7 @@ static enum status plan(struct plan_request *q, struct options *o, int argc, cha
     struct price x;
     TRY(read_request(q, o, argc, argv, &c));
     if (q->gpus) return plan_search(q, o, &c);
+    if (q->out[0]) return FAIL(E_USAGE, "--out draws a search; give --gpus, too, or leave it out");
     TRY(setup_plan(o, &q->plan, 0));
     const struct price_wish wish = {.uneven = options_source(o, "pp-split") != FROM_DEFAULT};
     TRY(price_plan(&train_recipe, &q->plan, &c, &wish, &x));

@@ -1,13 +1,14 @@
 /* trivium plan --gpus: the search, its answer as text and as JSON, and the run of it. */
 #include "driver/plan_search.h"
 
+#include "driver/compare/compare_report.h"
+#include "driver/plan_pictures.h"
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct answer {
     const struct cluster *cluster;
     unsigned fixed;
     struct search found;
+    struct plan_dots dots;               /* for the pictures */
     const struct found *fastest;
     int tied;
     struct tipping tipping[N_ASSUMPTIONS];
@@ -41,12 +43,12 @@ static void write_given(void *self, const struct option *o, const char *value, e
     fprintf(t->out, "%s%s%s%s%s", t->before, o->name, t->between, value, t->after);
 }
 
-static void print_command(const struct answer *a, const struct layout *l) {
+static void write_command(FILE *f, const struct answer *a, const struct layout *l) {
     char text[256];
-    struct typed typed = {stdout, " --", " ", ""};
-    printf("mpirun -n %" PRId64 " build/trivium train", a->asked->gpus);
+    struct typed typed = {f, " --", " ", ""};
+    fprintf(f, "mpirun -n %" PRId64 " build/trivium train", a->asked->gpus);
     options_each(a->options, write_given, &typed);
-    printf(" %s\n", layout_options(l, text, sizeof text));
+    fprintf(f, " %s\n", layout_options(l, text, sizeof text));
 }
 
 /* "--tp 4 --sp on" as lines of an ini file. */
@@ -69,21 +71,6 @@ static enum status write_ini(const struct answer *a, const struct layout *l, con
 }
 
 /* ---- as text ---- */
-/* Where the time of one goes that the other does not take: the three largest differences. */
-static void print_differences(const struct price *x, const struct price *best) {
-    bool told[N_PRICE_PHASES] = {false};
-    for (int n = 0; n < 3; n++) {
-        int most = -1;
-        for (int i = 0; i < N_PRICE_PHASES; i++)
-            if (!told[i] && (most < 0 || fabs(x->phase_s[i] - best->phase_s[i]) >
-                                             fabs(x->phase_s[most] - best->phase_s[most]))) most = i;
-        double seconds = x->phase_s[most] - best->phase_s[most];
-        told[most] = true;
-        if (fabs(seconds) > 0.002 * best->step_s)
-            printf("%s %s %+.3g s", n ? "," : "", price_phase_name((enum price_phase)most), seconds);
-    }
-}
-
 static void print_family(const struct answer *a, const struct family *f) {
     char text[192];
     const struct price *best = &a->fastest->price;
@@ -95,15 +82,9 @@ static void print_family(const struct answer *a, const struct family *f) {
         return;
     } else {
         printf("+%.1f%%  ", 100 * (f->best.price.step_s / best->step_s - 1));
-        print_differences(&f->best.price, best);
+        plan_write_differences(stdout, &f->best.price, best);
     }
     printf("   [%s]\n", layout_text(&f->best.layout, text, sizeof text));
-}
-
-/* Is there another choice? */
-static bool is_open(const struct search *s, int i) {
-    enum decision d = s->families[i].decision;
-    return (i > 0 && s->families[i - 1].decision == d) || (i + 1 < s->n_families && s->families[i + 1].decision == d);
 }
 
 static void print_tipping(const struct answer *a, enum assumption what, const char *name, double unit,
@@ -145,7 +126,7 @@ static void print_text(const struct answer *a) {
     print_list(a);
     if (s->n_best) {
         printf("\nthe first of these:\n  ");
-        print_command(a, &s->best[0].layout);
+        write_command(stdout, a, &s->best[0].layout);
         printf("\nwhat the fastest, %s, rests on, and what would win otherwise\n",
                layout_text(&a->fastest->layout, text, sizeof text));
         print_tipping(a, ASSUME_WIRE, "bandwidth of the outermost level", 1e9, " GB/s");
@@ -154,7 +135,7 @@ static void print_text(const struct answer *a) {
     }
     printf("\nwhy others lose: the best of each family beside the fastest of all, and where its time goes\n");
     for (int i = 0; i < s->n_families; i++)
-        if (is_open(s, i)) print_family(a, &s->families[i]);
+        if (plan_family_is_open(s, i)) print_family(a, &s->families[i]);
 }
 
 /* ---- as JSON ---- */
@@ -226,7 +207,8 @@ static enum status refuse_number(const struct plan_request *q) {
 static enum status find(struct answer *a) {
     const struct plan *p = &a->asked->plan;
     struct search *s = &a->found;
-    TRY(search_layouts(&train_recipe, p, a->fixed, a->cluster, a->asked->gpus, true, s));
+    TRY(search_layouts_telling(&train_recipe, p, a->fixed, a->cluster, a->asked->gpus, true,
+                               a->asked->out[0] ? plan_dots_take : NULL, &a->dots, s));
     if (s->n_best + s->n_families == 0) return refuse_number(a->asked);
     for (int i = 0; i < s->n_best && i < a->asked->top; i++)
         TRY(choose_refine(&train_recipe, p, a->fixed, true, a->cluster, &s->best[i]));
@@ -235,6 +217,29 @@ static enum status find(struct answer *a) {
     for (int i = 1; i < s->n_best; i++)
         if (s->best[i].price.step_s < a->fastest->price.step_s) a->fastest = &s->best[i];
     return explain_tipping(&train_recipe, p, a->fixed, a->cluster, s, a->tipping);
+}
+
+/* ---- pictures ---- */
+static enum status draw_with(struct answer *a, const char *command) {
+    struct search *s = &a->found;
+    const struct plan_page page = {
+        .asked = &a->asked->plan, .fixed = a->fixed, .cluster = a->cluster, .ranks = a->asked->gpus, .search = s,
+        .n_shown = s->n_best < a->asked->top ? s->n_best : (int)a->asked->top, .n_tied = a->tied,
+        .fastest = a->fastest, .dots = &a->dots, .command = command};
+    for (int i = 0; i < s->n_best; i++) plan_dots_put(&a->dots, &s->best[i]);
+    TRY(plan_dots_price_the_rest(&a->dots, &train_recipe, page.asked, a->fixed, a->cluster));
+    return plan_pictures_write(a->asked->out, &page);
+}
+
+static enum status draw(struct answer *a) {
+    char *command = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&command, &bytes);
+    if (!f) return FAIL(E_MEMORY, "no memory for a command");
+    if (a->found.n_best) write_command(f, a, &a->found.best[0].layout);
+    enum status status = fclose(f) ? FAIL(E_MEMORY, "no memory for a command") : draw_with(a, command);
+    free(command);
+    return status;
 }
 
 static enum status start(const struct plan_request *q, const char *path) {
@@ -251,10 +256,12 @@ static enum status start(const struct plan_request *q, const char *path) {
 static enum status answer(struct answer *a) {
     const struct plan_request *q = a->asked;
     double started = clock_s();
+    if (q->out[0]) TRY(compare_report_prepare(q->out));
     TRY(find(a));
     a->seconds = clock_s() - started;
     if (q->json) TRY(print_json(a));
     else print_text(a);
+    if (q->out[0]) TRY(draw(a));
     if (a->found.n_best == 0) return refuse_all(a);
     const char *path = q->write[0] ? q->write : "plan.ini";
     if (q->write[0] || q->run) TRY(write_ini(a, &a->found.best[0].layout, path));
@@ -266,6 +273,7 @@ enum status plan_search(struct plan_request *q, struct options *o, const struct 
     struct answer *a = calloc(1, sizeof *a);
     if (!a) return FAIL(E_MEMORY, "no memory to search");
     *a = (struct answer){.asked = q, .options = o, .cluster = c};
+    plan_dots_init(&a->dots);
     enum status status = recipe_preset(&q->plan, o);
     for (size_t i = 0; i < sizeof OURS / sizeof *OURS && status == OK; i++)
         if (options_source(o, OURS[i]) > FROM_PRESET)
@@ -279,6 +287,7 @@ enum status plan_search(struct plan_request *q, struct options *o, const struct 
     if (q->plan.vocab == 0) q->plan.vocab = 256;
     if (status == OK) status = answer(a);
     search_fini(&a->found);
+    plan_dots_fini(&a->dots);
     free(a);
     return status;
 }

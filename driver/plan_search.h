@@ -12,7 +12,7 @@ struct plan_request {
     struct plan plan;
     int64_t gpus, top;
     int json, run;
-    char write[OPTION_TEXT_MAX];
+    char write[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
 };
 
 /** Search, print what was found, write its options to --write, and with --run start it: then it only returns on

@@ -51,6 +51,44 @@ shown=$("$B/trivium" show memory "${model[@]}" --device cuda --precision bf16 $o
 grep -q "\"memory_bytes\": $shown," "$work/search.json"
 report "a_found_layout_has_the_bytes_of_show_memory" $?
 
+# The page is well-formed, has a dot for each layout that was priced, and the numbers of the JSON.
+"$B/trivium" plan "${model[@]}" --gpus 8 --top 3 --pp 2 --json --out "$work/pictures" >"$work/drawn.json" 2>"$work/err"
+report "plan_draws_what_it_found" $?
+python3 - "$work" <<'P'
+import json, re, sys, xml.etree.ElementTree as xml
+work = sys.argv[1]
+search = json.load(open(work + "/drawn.json"))["search"]
+stat, best = search["stat"], search["best"]
+svg, html = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xhtml}"
+page = xml.parse(work + "/pictures/plan.html")
+files = {name: xml.parse(f"{work}/pictures/{name}.svg") for name in ("memory-time", "phases", "pipeline")}
+assert len(list(page.iter(svg + "svg"))) == len(files)
+dots = [c.find(svg + "title").text for c in files["memory-time"].iter(svg + "circle")]
+fit, no_fit = map(int, re.search(r"(\d+) that fit, and (\d+) of", "".join(page.getroot().itertext())).groups())
+assert len(dots) == fit + no_fit and fit >= stat["priced"] - stat["no_fit"], (len(dots), fit, no_fit, stat)
+assert sum(d.endswith("does not fit") for d in dots) == no_fit
+short = lambda x: f"{x:.0f}" if x >= 99.95 else f"{x:.3g}"
+for b in best:
+    name = f'{b["layout"]}: {short(b["step_s"])} s, {short(b["memory_bytes"] / 2**30)} GiB; '
+    assert sum(d.startswith(name) for d in dots) == 1, name
+    assert any(d.startswith(name + "tied") for d in dots) == b["tied"], name
+parts = [t.text for t in files["phases"].iter(svg + "title")]
+products = [p for p in parts if p.startswith("products: ")]
+assert products == [f'products: {short(b["phases_s"]["products"])} s of a step' for b in best], products
+families = search["families"]
+several = [f for f in families if sum(g["decision"] == f["decision"] for g in families) > 1]
+rows = [r for r in page.iter(html + "tr") if r.find(html + "td") is not None]
+assert [r.find(html + "th").text for r in rows] == [f["decision"] for f in several], rows
+steps = {(f["decision"], f["choice"]): f["best"] for f in several}
+for r in rows:
+    cells = ["".join(c.itertext()) for c in r]
+    b = steps[cells[0], cells[1]]
+    assert cells[-1] == b["layout"] and (not b["fits"] or float(cells[2]) == float(f'{b["step_s"]:.4g}')), cells
+P
+report "the_page_of_a_plan_says_what_the_json_says" $?
+"$B/trivium" plan "${model[@]}" --gpus 8 --top 3 --pp 2 --json >"$work/plain.json" 2>"$work/err" && cmp -s "$work/plain.json" "$work/drawn.json"
+report "drawing_does_not_change_what_is_found" $?
+
 # A plan for this machine, and its run.
 here=(--cluster cpu-2core --gpus 2 --layers 4 --hidden 64 --heads 4 --seq 32 --global-batch 8 --steps 2 --metrics "")
 (cd "$work" && "$OLDPWD/$B/trivium" plan "${here[@]}" --cluster "$OLDPWD/configs/clusters/cpu-2core.ini" --run) >"$work/run" 2>"$work/err"
@@ -93,6 +131,8 @@ refuse() {
 }
 refuse what_fits_nowhere "no layout of gpus=2 fits|GiB of 74.0|use more gpus" --model llama2-70b --global-batch 16 --gpus 2
 refuse what_a_search_decides "--dp cannot be given|leave it out" "${model[@]}" --gpus 8 --dp 2
+refuse pictures_of_one_layout "--out draws a search|give --gpus" "${model[@]}" --out "$work/none"
+refuse a_directory_that_cannot_be "/dev/null/none" "${model[@]}" --gpus 8 --out /dev/null/none
 refuse autos_that_do_not_fit "nothing that auto may choose fits|memory-limit" "${model[@]}" --micro-batch auto --recompute auto --memory-limit 20
 refuse a_recomputation_that_is_not_searched "none, selective and full" "${model[@]}" --gpus 8 --recompute block:2
 refuse an_unknown_cluster "configs/clusters/nope.ini" --cluster nope

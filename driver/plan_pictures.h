@@ -1,0 +1,37 @@
+/* What a search found as a page, DIR/plan.html, and its pictures beside it: memory against time, phases, the pipeline,
+ * and the families' table. */
+#ifndef TRIVIUM_DRIVER_PLAN_PICTURES_H
+#define TRIVIUM_DRIVER_PLAN_PICTURES_H
+
+#include "driver/plan_dots.h"
+#include "planner/search.h"
+#include <stdio.h>
+
+struct plan_page {
+    const struct plan *asked;
+    unsigned fixed;
+    const struct cluster *cluster;
+    int64_t ranks;
+    const struct search *search;         /* ordered by explain_order; the first n_tied are tied */
+    int n_shown, n_tied;
+    const struct found *fastest;         /* NULL: nothing fits */
+    struct plan_dots *dots;
+    const char *command;                 /* what to type for the first; "": nothing fits */
+};
+
+/** Write the page and its pictures; those of an earlier one are replaced, or go.
+ *  @errors those of price_plan; E_IO, E_MEMORY  @collective{none} */
+enum status plan_pictures_write(const char *dir, const struct plan_page *);
+
+/* The pictures by themselves: one <svg> each. */
+/** Dots of all layouts that are kept, and the memory limit. @return how many dots there are */
+int plan_picture_memory(const struct plan_page *, FILE *);
+/** The step of each printed layout, in parts. @errors none */
+enum status plan_picture_phases(const struct plan_page *, FILE *);
+
+/** Has the family's decision another choice? Else there is nothing to say of it. */
+bool plan_family_is_open(const struct search *, int family);
+/** " tp +1.2 s, bubble -0.3 s": where the time of one goes that the other does not take; the three largest. */
+void plan_write_differences(FILE *, const struct price *, const struct price *best);
+
+#endif

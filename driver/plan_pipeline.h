@@ -1,0 +1,19 @@
+/* The pipeline of a layout as a picture: each stage with its own times, messages as long as the cluster's wires make
+ * them. */
+#ifndef TRIVIUM_DRIVER_PLAN_PIPELINE_H
+#define TRIVIUM_DRIVER_PLAN_PIPELINE_H
+
+#include "planner/layout.h"
+#include "planner/price.h"
+#include <stdio.h>
+
+/** Microbatches that are drawn: all, or, where their boxes could not be told apart, the fewest full rounds through the
+ *  pipeline (two at least) that make up the limit. A schedule repeats itself between filling and draining. */
+int plan_pipeline_microbatches(int n_stages, int n_chunks, int n_microbatches);
+
+/** Write one <svg>; nothing for a layout without a pipeline.
+ *  @errors those of price_plan  @collective{none} */
+enum status plan_pipeline_svg(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
+                              const struct layout *, FILE *);
+
+#endif
