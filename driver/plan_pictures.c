@@ -1,6 +1,5 @@
 #include "driver/plan_pictures.h"
 
-#include "driver/chart/chart.h"
 #include "driver/chart/markup.h"
 #include "driver/page.h"
 #include "driver/plan_pipeline.h"
@@ -79,8 +78,11 @@ int plan_picture_memory(const struct plan_page *p, FILE *f) {
 }
 
 /* ---- phases ---- */
-static const enum chart_colour COLOURS[N_PARTS] = {CHART_BLUE,  CHART_SKY,    CHART_ORANGE, CHART_VERMILION,
-                                                   CHART_PALE, CHART_PURPLE, CHART_GREEN,  CHART_GREY};
+void plan_parts_series(struct chart_series out[N_PARTS]) {
+    static const enum chart_colour COLOURS[N_PARTS] = {CHART_BLUE, CHART_SKY,    CHART_ORANGE, CHART_VERMILION,
+                                                       CHART_PALE, CHART_PURPLE, CHART_GREEN,  CHART_GREY};
+    for (int i = 0; i < N_PARTS; i++) out[i] = (struct chart_series){part_name((enum part)i), COLOURS[i]};
+}
 
 static void fill_group(const struct found *f, bool tied, char *name, struct chart_group *g) {
     char text[192];
@@ -91,16 +93,15 @@ static void fill_group(const struct found *f, bool tied, char *name, struct char
     for (int i = 0; i < N_PARTS; i++) g->bar[0].value[i] = fmax(0, g->bar[0].value[i]);   /* rounding */
 }
 
-enum status plan_picture_phases(const struct plan_page *p, FILE *f) {
+void plan_picture_phases(const struct plan_page *p, FILE *f) {
     struct chart_series series[N_PARTS];
     struct chart_group groups[MAX_BEST];
     char names[MAX_BEST][NAME_BYTES];
-    for (int i = 0; i < N_PARTS; i++) series[i] = (struct chart_series){part_name((enum part)i), COLOURS[i]};
+    plan_parts_series(series);
     for (int i = 0; i < p->n_shown; i++) fill_group(&p->search->best[i], i < p->n_tied, names[i], &groups[i]);
     if (p->n_shown)
         chart_bars_svg(&(struct chart_bars){"Where a step goes", "s of a step", series, N_PARTS, groups, p->n_shown},
                        f);
-    return OK;
 }
 
 /* ---- tables ---- */
@@ -175,7 +176,10 @@ static enum status draw_memory(const void *self, FILE *f) {
     plan_picture_memory(self, f);
     return OK;
 }
-static enum status draw_phases(const void *self, FILE *f) { return plan_picture_phases(self, f); }
+static enum status draw_phases(const void *self, FILE *f) {
+    plan_picture_phases(self, f);
+    return OK;
+}
 static enum status draw_pipeline(const void *self, FILE *f) {
     const struct plan_page *p = self;
     if (!p->n_shown) return OK;

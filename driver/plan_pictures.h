@@ -3,6 +3,7 @@
 #ifndef TRIVIUM_DRIVER_PLAN_PICTURES_H
 #define TRIVIUM_DRIVER_PLAN_PICTURES_H
 
+#include "driver/chart/chart.h"
 #include "driver/plan_dots.h"
 #include "planner/search.h"
 #include <stdio.h>
@@ -26,8 +27,11 @@ enum status plan_pictures_write(const char *dir, const struct plan_page *);
 /* The pictures by themselves: one <svg> each. */
 /** Dots of all layouts that are kept, and the memory limit. @return how many dots there are */
 int plan_picture_memory(const struct plan_page *, FILE *);
-/** The step of each printed layout, in parts. @errors none */
-enum status plan_picture_phases(const struct plan_page *, FILE *);
+/** The step of each printed layout, in parts. */
+void plan_picture_phases(const struct plan_page *, FILE *);
+
+/** Names and colours of a step's parts, the same in every picture. @param out (N_PARTS) written */
+void plan_parts_series(struct chart_series out[N_PARTS]);
 
 /** Has the family's decision another choice? Else there is nothing to say of it. */
 bool plan_family_is_open(const struct search *, int family);

@@ -109,7 +109,7 @@ static void test_phases_are_the_steps_of_what_is_printed(void **state) {
     char *text = NULL, number[CHART_NUMBER_BYTES], wanted[64];
     size_t bytes;
     FILE *f = open_memstream(&text, &bytes);
-    assert_ok(plan_picture_phases(&page, f));
+    plan_picture_phases(&page, f);
     fclose(f);
     for (int i = 0; i < 5; i++) {
         snprintf(wanted, sizeof wanted, ">%s<", chart_number(s->found.best[i].price.step_s, number));

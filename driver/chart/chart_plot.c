@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { TOP = 38, LEFT = 74, PLOT = 360, AXIS = 52, WALL_LINE = 22, MOST_TICKS = 40, FEW_TICKS = 11 };
+enum { TOP = 38, LEFT = 74, PLOT = 360, AXIS = 52, WALL_LINE = 28, MOST_TICKS = 40, FEW_TICKS = 11 };
 
 /* From low to high, both as they are drawn: logarithms where it is logarithmic. */
 struct axis { enum chart_axis_kind kind; double low, high, tick[MOST_TICKS]; int n_ticks; };
@@ -141,7 +141,7 @@ static void draw_axes(const struct canvas *v) {
     }
     chart_line(v->f, LEFT, bottom, v->right, bottom, CHART_INK, false);
     chart_line(v->f, LEFT, v->top, LEFT, bottom, CHART_INK, false);
-    chart_label(v->f, CHART_MARGIN, v->top - 8, CHART_LEFT, v->c->y_name, 60);
+    chart_label(v->f, CHART_MARGIN, v->top - 13, CHART_LEFT, v->c->y_name, 60);
     chart_label(v->f, v->right, bottom + 38, CHART_RIGHT, v->c->x_name, 110);
 }
 
@@ -151,8 +151,8 @@ static void draw_wall(const struct canvas *v) {
     fprintf(v->f, "<rect class=\"wall\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"#d55e00\" "
             "fill-opacity=\"0.08\"/>\n", x, v->top, v->right - x, PLOT);
     fprintf(v->f, "<line x1=\"%.2f\" y1=\"%.1f\" x2=\"%.2f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"/>\n", x,
-            v->top - 4, x, v->top + PLOT, CHART_INK);
-    chart_label(v->f, x, v->top - 8, x > CHART_WIDTH / 2.0 ? CHART_RIGHT : CHART_LEFT, v->c->wall_name, 60);
+            v->top - 9, x, v->top + PLOT, CHART_INK);
+    chart_label(v->f, x, v->top - 13, x > CHART_WIDTH / 2.0 ? CHART_RIGHT : CHART_LEFT, v->c->wall_name, 60);
 }
 
 static void draw_point(const struct canvas *v, const struct chart_set *set, const struct chart_point *p) {

@@ -226,8 +226,8 @@ static void test_chart_plot_draws_every_point_where_it_lies(void **state) {
     assert_int_equal(count(text, "cx=\"455.00\""), 1);
     assert_int_equal(count(text, "cx=\"814.20\""), 1);
     assert_int_equal(count(text, "class=\"wall\" x=\"455.00\""), 1);
-    /* the upright axis goes to 10, 360 high, under a top of 38 + 22 + 22: 8 lies at 154 */
-    assert_int_equal(count(text, "cy=\"154.00\""), 1);
+    /* the upright axis goes to 10, 360 high, under a top of 38 + 22 + 28: 8 lies at 160 */
+    assert_int_equal(count(text, "cy=\"160.00\""), 1);
     assert_int_equal(count(text, "<title>one &lt;&amp;&gt;</title>"), 1);
     assert_int_equal(count(text, ">none<") + count(text, "nan") + count(text, "inf"), 0);
     assert_int_equal(count(text, ">line<") + count(text, ">dots<") + count(text, ">74 GiB<"), 3);
@@ -266,7 +266,7 @@ static void test_chart_plot_keeps_what_is_above_its_cap(void **state) {
     const struct chart_plot plot = {"capped", "x", "y", CHART_LINEAR, CHART_LINEAR, 0, 40, sets, 1, NAN, NULL};
     char *text = written(write_plot, &plot);
     assert_int_equal(count(text, "<circle"), 3);
-    assert_int_equal(count(text, "cy=\"60.00\""), 2);                /* 38 + 22: the upper edge */
+    assert_int_equal(count(text, "cy=\"66.00\""), 2);                /* 38 + 28: the upper edge */
     assert_int_equal(count(text, ">40<") + count(text, ">45<"), 1);
     free(text);
 }
