@@ -2,6 +2,9 @@
  * or that of the best layout. With --scale that is found for every doubling of the ranks: a curve. */
 #include "driver/budget.h"
 
+#include "driver/budget_pictures.h"
+#include "driver/compare/compare_report.h"
+#include "driver/plan_search.h"
 #include "driver/recipe.h"
 #include "lib/base/log.h"
 #include "planner/budget.h"
@@ -18,7 +21,7 @@ struct request {
     struct plan plan;
     int64_t gpus;
     double tokens, mfu, save_stall, restart, interval;
-    char scale[OPTION_TEXT_MAX];
+    char scale[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
     int weak, json;
 };
 
@@ -38,10 +41,10 @@ static const struct option OPTIONS[] = {
     {"weak", OPTION_BOOL, "off", 0, 0, NULL, "",
      "with scale: global-batch is that of the first line, and grows with ranks", "budget", AT(weak)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "budget", AT(json)},
+    {"out", OPTION_TEXT, "", 0, 0, NULL, "",
+     "a directory for budget.html, a page with pictures; of a curve for a batch that stays and one that grows",
+     "budget", AT(out)},
 };
-
-/* One number of ranks: the best layout (no layout: mfu was given), and what it all costs. */
-struct line { int64_t ranks, batch; bool fits, searched; struct found best; double mfu; struct budget cost; };
 
 static double tokens_of(const struct request *q) {
     return q->tokens > 0 ? q->tokens : 20 * (double)q->plan.arch->n_params(&q->plan);
@@ -49,7 +52,7 @@ static double tokens_of(const struct request *q) {
 static double flops_of(const struct request *q) { return q->plan.arch->flops_per_token(&q->plan) * tokens_of(q); }
 
 /* ---- a line ---- */
-static enum status find_best(const struct request *q, const struct cluster *c, struct line *l) {
+static enum status find_best(const struct request *q, const struct cluster *c, struct budget_line *l) {
     struct search *s = calloc(1, sizeof *s);
     struct plan p = q->plan;
     p.global_batch = l->batch;
@@ -64,8 +67,8 @@ static enum status find_best(const struct request *q, const struct cluster *c, s
 }
 
 static enum status make_line(const struct request *q, const struct cluster *c, int64_t ranks, int64_t batch,
-                             struct line *l) {
-    *l = (struct line){.ranks = ranks, .batch = batch, .fits = true, .mfu = q->mfu};
+                             struct budget_line *l) {
+    *l = (struct budget_line){.ranks = ranks, .batch = batch, .fits = true, .mfu = q->mfu};
     if (q->mfu <= 0) TRY(find_best(q, c, l));
     const struct budget_of of = {flops_of(q),  c->flops_per_s[plan_product_dtype(&q->plan)], l->mfu, (double)ranks,
                                  q->save_stall, q->restart, q->interval};
@@ -89,7 +92,7 @@ static void print_failures(const struct request *q, const struct budget *b) {
            q->restart);
 }
 
-static void print_line(const struct request *q, const struct cluster *c, const struct line *l) {
+static void print_line(const struct request *q, const struct cluster *c, const struct budget_line *l) {
     const struct budget *b = &l->cost;
     char text[192];
     printf("%s, %.4g parameters, %.4g tokens, on %" PRId64 " x %s\n", q->plan.model,
@@ -107,7 +110,7 @@ static void print_line(const struct request *q, const struct cluster *c, const s
     printf("\n");
 }
 
-static void print_curve_line(const struct line *l) {
+static void print_curve_line(const struct budget_line *l) {
     char text[192];
     if (!l->fits) {
         printf("%8" PRId64 " %8" PRId64 "   nothing fits, or can be\n", l->ranks, l->batch);
@@ -123,7 +126,7 @@ static void print_curve_line(const struct line *l) {
 
 /* ---- as JSON ---- */
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-static json_t *line_json(const struct line *l) {
+static json_t *line_json(const struct budget_line *l) {
     const struct budget *b = &l->cost;
     char text[192];
     json_t *o = json_pack("{s:I, s:I, s:b}", "ranks", (json_int_t)l->ranks, "global_batch", (json_int_t)l->batch,
@@ -136,7 +139,9 @@ static json_t *line_json(const struct line *l) {
         {"failing_day", b->failing_day}, {"gpu_hours", b->rank_hours}, {"price", b->price}, {"joules", b->joules}};
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++)
         json_object_set_new(o, NUMBERS[i].name, number(NUMBERS[i].x));
-    if (l->searched) json_object_set_new(o, "layout", json_string(layout_text(&l->best.layout, text, sizeof text)));
+    if (!l->searched) return o;
+    json_object_set_new(o, "layout", json_string(layout_text(&l->best.layout, text, sizeof text)));
+    json_object_set_new(o, "phases_s", plan_phases_json(&l->best.price));
     return o;
 }
 
@@ -163,23 +168,58 @@ static enum status read_scale(const struct request *q, int64_t *from, int64_t *t
     return FAIL(E_USAGE, "scale=%s is not N:M, two numbers of ranks, the first the smaller; use 64:16384", q->scale);
 }
 
-static enum status each_line(const struct request *q, const struct cluster *c, json_t *lines) {
+static int64_t batch_of(const struct request *q, bool weak, int64_t ranks, int64_t from) {
+    return weak ? q->plan.global_batch * (ranks / from) : q->plan.global_batch;
+}
+
+static enum status tell_line(const struct request *q, const struct cluster *c, const struct budget_line *l,
+                             json_t *lines) {
+    if (q->json) json_array_append_new(lines, line_json(l));
+    else if (q->scale[0]) print_curve_line(l);
+    else if (!l->fits)
+        return FAIL(E_CONFIG,
+                    "no layout of gpus=%" PRId64 " fits; `trivium plan` says what is missing; or give --mfu", l->ranks);
+    else print_line(q, c, l);
+    return OK;
+}
+
+static enum status each_line(const struct request *q, const struct cluster *c, json_t *lines,
+                             struct budget_curve *curve) {
     int64_t from, to;
-    struct line l;
+    struct budget_line l;
     TRY(read_scale(q, &from, &to));
     if (!q->json && q->scale[0])
         printf("%8s %8s %9s %6s %9s %8s %8s %9s %11s   %s\n", "ranks", "batch", "step s", "mfu", "slowest", "goodput",
                "mfu left", "days", "GPU-hours", "layout");
     for (int64_t n = from; n <= to; n *= 2) {
-        TRY(make_line(q, c, n, q->weak ? q->plan.global_batch * (n / from) : q->plan.global_batch, &l));
-        if (q->json) json_array_append_new(lines, line_json(&l));
-        else if (q->scale[0]) print_curve_line(&l);
-        else if (!l.fits)
-            return FAIL(E_CONFIG,
-                        "no layout of gpus=%" PRId64 " fits; `trivium plan` says what is missing; or give --mfu", n);
-        else print_line(q, c, &l);
+        TRY(make_line(q, c, n, batch_of(q, q->weak, n, from), &l));
+        TRY(tell_line(q, c, &l, lines));
+        budget_curve_add(curve, &l);
     }
     return OK;
+}
+
+/* ---- pictures: the curve that was printed, and the other one beside it ---- */
+static enum status other_curve(const struct request *q, const struct cluster *c, struct budget_curve *curve) {
+    int64_t from, to;
+    struct budget_line l;
+    TRY(read_scale(q, &from, &to));
+    for (int64_t n = from; n <= to; n *= 2) {
+        TRY(make_line(q, c, n, batch_of(q, !q->weak, n, from), &l));
+        budget_curve_add(curve, &l);
+    }
+    return OK;
+}
+
+static enum status make_lines(const struct request *q, const struct cluster *c, json_t *lines) {
+    struct budget_curve curves[2] = {{0}};                           /* a batch that stays, and one that grows */
+    if (q->out[0]) TRY(compare_report_prepare(q->out));
+    enum status status = each_line(q, c, lines, &curves[q->weak]);
+    if (status == OK && q->out[0] && q->scale[0]) status = other_curve(q, c, &curves[!q->weak]);
+    const struct budget_page page = {&q->plan, c, curves, q->save_stall, q->restart};
+    if (status == OK && q->out[0]) status = budget_pictures_write(q->out, &page);
+    for (int i = 0; i < 2; i++) budget_curve_fini(&curves[i]);
+    return status;
 }
 
 static enum status budget(struct request *q, struct options *o, int argc, char **argv) {
@@ -197,7 +237,7 @@ static enum status budget(struct request *q, struct options *o, int argc, char *
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c.name,
                     dtype_name(plan_product_dtype(&q->plan)));
     json_t *lines = json_array();
-    enum status status = lines ? each_line(q, &c, lines) : FAIL(E_MEMORY, "no memory for a budget");
+    enum status status = lines ? make_lines(q, &c, lines) : FAIL(E_MEMORY, "no memory for a budget");
     if (status == OK && q->json) return print_json(q, &c, lines);
     json_decref(lines);
     return status;

@@ -118,6 +118,25 @@ assert [(l["ranks"], l["global_batch"]) for l in lines] == [(2, 64), (4, 128), (
 assert all(a["wall_s"] > b["wall_s"] and a["mtbf_s"] == 2 * b["mtbf_s"] for a, b in zip(lines, lines[1:])), lines
 P
 report "budget_as_a_curve" $?
+"$B/trivium" budget "${model[@]}" --tokens 1e9 --scale 2:8 --json --out "$work/curve" >"$work/curve.json" 2>"$work/err" && python3 - "$work" <<'P'
+import json, sys, xml.etree.ElementTree as xml
+work = sys.argv[1]
+lines = json.load(open(work + "/curve.json"))["budget"]["lines"]
+svg = "{http://www.w3.org/2000/svg}"
+assert len(list(xml.parse(work + "/curve/budget.html").iter(svg + "svg"))) == 3
+titles = {n: [t.text for t in xml.parse(f"{work}/curve/{n}.svg").iter(svg + "title")] for n in ("shares", "mfu", "goodput")}
+short = lambda x: f"{x:.0f}" if x >= 99.95 else f"{x:.3g}"
+for l in lines:
+    assert abs(sum(l["phases_s"].values()) - l["step_s"]) < 1e-9 * l["step_s"], l
+    name = f'{l["ranks"]} ranks, batch {l["global_batch"]}: '
+    left = short(100 * l["mfu"] / l["slowest"] * l["goodput"])
+    assert name + f'mfu {short(100 * l["mfu"])}%' in titles["mfu"] and name + f"left {left}%" in titles["mfu"], (name, titles["mfu"])
+    assert f'batch stays products: {short(100 * l["phases_s"]["products"] / l["step_s"])} % of the step' in titles["shares"]
+    assert f'{l["ranks"]} ranks, Daly: every {l["daly_s"]:.0f} s, goodput {100 * l["goodput"]:.2f}%' in titles["goodput"]
+    assert any(t.startswith(f'{l["ranks"]} ranks, Young: every {l["young_s"]:.0f} s') for t in titles["goodput"])
+assert sum(" ranks, batch " in t for t in titles["mfu"]) == 4 * len(lines)
+P
+report "budget_draws_its_curves" $?
 
 # refuse NAME TEXT ARGUMENTS: fails with one line that has all of TEXT, split at |
 refuse() {
