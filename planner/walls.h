@@ -1,0 +1,43 @@
+/* Which resource ends scaling: the four walls that a model meets on so many ranks.
+ *
+ *   memory          no layout fits, or can be
+ *   communication   exchanges (tp, cp, ep, pp, dp, and gathers of sharded weights) take more than a third of the step
+ *   compute         mfu is more than 0.9 of what the model's products reach: little is left but the arithmetic
+ *   efficiency      none of these: the bubble, products that have become narrow, rows that only move, replays, updates,
+ *                   slow machines and failures. The one that takes most is named
+ *
+ * What products reach is a part of the peak: mfu by the part of the step that is in them. Of a model it is the highest
+ * over all numbers of ranks, since products become narrow where ranks are many. */
+#ifndef TRIVIUM_PLANNER_WALLS_H
+#define TRIVIUM_PLANNER_WALLS_H
+
+#include "planner/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WALL_EXCHANGES (1.0 / 3)
+#define WALL_REACH 0.9
+
+enum wall { WALL_MEMORY, WALL_COMMUNICATION, WALL_COMPUTE, WALL_EFFICIENCY, N_WALLS };
+enum loss { LOSS_BUBBLE, LOSS_NARROW, LOSS_MOVING, LOSS_REPLAY, LOSS_UPDATE, LOSS_SLOWEST, LOSS_FAILURES, N_LOSSES };
+/** "memory", ...; "bubble", ... */
+const char *wall_name(enum wall);
+const char *loss_name(enum loss);
+
+/* The best layout of a model on so many ranks. slowest >= 1 and goodput: of budget.h. reach: of the model */
+struct wall_of { bool fits; double step_s, mfu, phase_s[N_PRICE_PHASES], slowest, goodput, reach; };
+
+/** The part of the peak that a layout's products reach. 0 where there are none. */
+double wall_reach(double mfu, double step_s, double products_s);
+/** The part of the step that is exchanges. */
+double wall_exchanges(const struct wall_of *);
+enum wall wall_of(const struct wall_of *);
+/** What takes most of the time beside exchanges, wide products, and *part, which part of it. Of a layout that fits. */
+enum loss wall_loss(const struct wall_of *, double *part);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
