@@ -3,6 +3,7 @@
 #include "driver/budget.h"
 
 #include "driver/budget_pictures.h"
+#include "driver/budget_walls.h"
 #include "driver/compare/compare_report.h"
 #include "driver/plan_search.h"
 #include "driver/recipe.h"
@@ -22,7 +23,7 @@ struct request {
     int64_t gpus;
     double tokens, mfu, save_stall, restart, interval;
     char scale[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX];
-    int weak, json;
+    int weak, walls, json;
 };
 
 #define AT(field) offsetof(struct request, field)
@@ -40,9 +41,12 @@ static const struct option OPTIONS[] = {
      AT(scale)},
     {"weak", OPTION_BOOL, "off", 0, 0, NULL, "",
      "with scale: global-batch is that of the first line, and grows with ranks", "budget", AT(weak)},
+    {"walls", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "for models from 1B to 1T and 8, 64, 512, 4096 and 16384 ranks, or those in scale: which resource ends scaling",
+     "budget", AT(walls)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "budget", AT(json)},
     {"out", OPTION_TEXT, "", 0, 0, NULL, "",
-     "a directory for budget.html, a page with pictures; of a curve for a batch that stays and one that grows",
+     "a directory for budget.html, a page with pictures; with walls: walls.html",
      "budget", AT(out)},
 };
 
@@ -222,6 +226,39 @@ static enum status make_lines(const struct request *q, const struct cluster *c, 
     return status;
 }
 
+/* ---- walls ---- */
+static void print_wall_row(const struct walls *w, int row) {
+    walls_print_row(stdout, w, row);
+    fflush(stdout);
+}
+
+static enum status print_walls_json(const struct walls *w) {
+    json_t *all = walls_json(w);
+    if (!all) return FAIL(E_MEMORY, "no memory to print the walls");
+    json_dumpf(all, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(all);
+    return OK;
+}
+
+static enum status show_walls(const struct request *q, const struct options *o, const struct cluster *c) {
+    static const char *const OURS[] = {"model", "gpus", "global-batch", "layers", "hidden", "heads", "tokens"};
+    static struct walls w;
+    const struct walls_of of = {q->save_stall, q->restart, q->interval};
+    for (size_t i = 0; i < sizeof OURS / sizeof *OURS; i++)
+        if (options_source(o, OURS[i]) > FROM_PRESET)
+            return FAIL(E_USAGE, "--walls has models, batches and numbers of ranks of its own; leave out --%s",
+                        OURS[i]);
+    int64_t from = 1, to = INT64_MAX;
+    if (q->scale[0]) TRY(read_scale(q, &from, &to));
+    TRY(walls_choose_sizes(from, to, &w));
+    if (q->out[0]) TRY(compare_report_prepare(q->out));
+    if (!q->json) walls_print_head(stdout, &w);
+    TRY(walls_make(&q->plan, c, &of, q->json ? NULL : print_wall_row, &w));
+    if (q->json) TRY(print_walls_json(&w));
+    return q->out[0] ? walls_write(q->out, c, &w) : OK;
+}
+
 static enum status budget(struct request *q, struct options *o, int argc, char **argv) {
     struct cluster c;
     TRY(options_parse(o, argc, argv));
@@ -230,12 +267,14 @@ static enum status budget(struct request *q, struct options *o, int argc, char *
         TRY(options_set(o, "device", "cuda", FROM_PRESET));
         TRY(options_set(o, "precision", "bf16", FROM_PRESET));
     }
+    if (q->walls) TRY(options_set(o, "schedule", "zb-h1", FROM_PRESET));           /* a search of one: 25 are many */
     TRY(recipe_preset(&q->plan, o));
     TRY(plan_settle_device(&q->plan));
     if (q->plan.vocab == 0) q->plan.vocab = 256;
     if (!(c.flops_per_s[plan_product_dtype(&q->plan)] > 0))
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c.name,
                     dtype_name(plan_product_dtype(&q->plan)));
+    if (q->walls) return show_walls(q, o, &c);
     json_t *lines = json_array();
     enum status status = lines ? make_lines(q, &c, lines) : FAIL(E_MEMORY, "no memory for a budget");
     if (status == OK && q->json) return print_json(q, &c, lines);

@@ -8,7 +8,7 @@ const char *wall_name(enum wall w) {
 }
 
 const char *loss_name(enum loss l) {
-    static const char *const NAMES[N_LOSSES] = {"bubble",  "narrow products", "memory-bound rows", "replays",
+    static const char *const NAMES[N_LOSSES] = {"bubble",  "narrow products", "memory-bound", "replays",
                                                 "updates", "slow machines",   "failures"};
     return (unsigned)l < N_LOSSES ? NAMES[l] : "?";
 }

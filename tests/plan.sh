@@ -138,6 +138,20 @@ assert sum(" ranks, batch " in t for t in titles["mfu"]) == 4 * len(lines)
 P
 report "budget_draws_its_curves" $?
 
+"$B/trivium" budget --walls --scale 8:8 --json --out "$work/walls" >"$work/walls.json" 2>"$work/err" && python3 - "$work" <<'P'
+import json, sys, xml.etree.ElementTree as xml
+work = sys.argv[1]
+walls = json.load(open(work + "/walls.json"))["walls"]
+svg = "{http://www.w3.org/2000/svg}"
+assert [w["model"] for w in walls] == ["1.3B", "13B", "175B", "310B", "1T"] and all(w["ranks"] == 8 for w in walls), walls
+assert [w["wall"] for w in walls[2:]] == 3 * ["memory"] and all(w["fits"] for w in walls[:2]), walls
+assert all(w["mfu_left"] < w["mfu"] < w["reach"] < 1 for w in walls[:2]), walls
+xml.parse(work + "/walls/walls.html")
+titles = [t.text for t in xml.parse(work + "/walls/walls.svg").iter(svg + "title")]
+for w in walls: assert sum(t.startswith(f'{w["model"]} on 8 ranks: {w["wall"]}') for t in titles) == 1, titles
+P
+report "budget_draws_four_walls" $?
+
 # refuse NAME TEXT ARGUMENTS: fails with one line that has all of TEXT, split at |
 refuse() {
     local name=$1 text=$2 part fine=0
@@ -161,3 +175,5 @@ command=budget
 refuse a_budget_for_nobody "give --gpus 1024" "${model[@]}"
 refuse a_scale_that_is_none "scale=8:2|use 64:16384" "${model[@]}" --scale 8:2
 refuse a_budget_of_what_does_not_fit "no layout of gpus=2 fits|--mfu" --model llama2-70b --global-batch 16 --gpus 2
+refuse walls_of_a_model "models, batches and numbers of ranks of its own|leave out --model" --walls --model gpt3-175b
+refuse walls_of_no_size "9:63|512" --walls --scale 9:63

@@ -1,0 +1,55 @@
+/* trivium budget --walls: for models from 1B to 1T parameters and 8 to 16384 ranks, which resource ends scaling
+ * (planner/walls.h). */
+#ifndef TRIVIUM_DRIVER_BUDGET_WALLS_H
+#define TRIVIUM_DRIVER_BUDGET_WALLS_H
+
+#include "lib/cost/cluster.h"
+#include "lib/run/plan.h"
+#include "planner/walls.h"
+#include <jansson.h>
+#include <stdio.h>
+
+enum { N_WALL_MODELS = 5, N_WALL_SIZES = 5 };
+
+/* A model of the grid. batch: sequences a step, as it was published, or near it. */
+struct walls_model { const char *name; int64_t layers, hidden, heads, batch; };
+extern const struct walls_model walls_models[N_WALL_MODELS];
+extern const int64_t walls_sizes[N_WALL_SIZES];
+
+/* One model on so many ranks. */
+struct walls_cell {
+    struct wall_of of;
+    enum wall wall;
+    enum loss loss;                      /* and the part of the time that it takes: of a layout that fits */
+    double loss_part, exchanges, mfu_left;
+    char layout[192];                    /* of the fastest that fits, or the smallest; "": none can be */
+    double least_gib;                    /* of the smallest, where none fits; 0: none can be */
+};
+/* Of all sizes, those that were asked for: from `first` on, n of them. */
+struct walls { int first, n; struct walls_cell cell[N_WALL_MODELS][N_WALL_SIZES]; };
+
+/* How training goes on beside its steps, as in budget_of. */
+struct walls_of { double stall_s, restart_s, interval_s; };
+
+/** Those from `least` to `most` ranks. @errors E_USAGE: there are none  @collective{none} */
+enum status walls_choose_sizes(int64_t least, int64_t most, struct walls *out);
+
+/** Search every cell of these sizes, row by row. `done` (NULL: nobody) is told of each row that is complete.
+ *  @param base settings that all models share: device, precision  @errors those of search_layouts  @collective{none} */
+enum status walls_make(const struct plan *base, const struct cluster *, const struct walls_of *,
+                       void (*done)(const struct walls *, int row), struct walls *);
+/** Say what n cells meet whose `of` is known, but for the reach of their model: the highest of theirs.
+ *  @param row (n) read and written */
+void walls_judge_row(struct walls_cell *row, int n);
+
+/** The head of the text, and a row of it. */
+void walls_print_head(FILE *, const struct walls *);
+void walls_print_row(FILE *, const struct walls *, int row);
+/** {"walls": [{"model", "ranks", "wall", ...}, ...]}. NULL: no memory  */
+json_t *walls_json(const struct walls *);
+/** The grid as one <svg>. */
+void walls_svg(const struct walls *, FILE *);
+/** Write DIR/walls.html, and the picture beside it.  @errors E_IO, E_MEMORY  @collective{none} */
+enum status walls_write(const char *dir, const struct cluster *, const struct walls *);
+
+#endif
