@@ -203,13 +203,14 @@ static enum status each_line(const struct request *q, const struct cluster *c, j
     return OK;
 }
 
-/* ---- pictures: the curve that was printed, and the other one beside it ---- */
-static enum status other_curve(const struct request *q, const struct cluster *c, struct budget_curve *curve) {
+/* ---- pictures: the curve that was printed, and the other one beside it, which begins alike ---- */
+static enum status other_curve(const struct request *q, const struct cluster *c, const struct budget_line *first,
+                               struct budget_curve *curve) {
     int64_t from, to;
-    struct budget_line l;
+    struct budget_line l = *first;
     TRY(read_scale(q, &from, &to));
     for (int64_t n = from; n <= to; n *= 2) {
-        TRY(make_line(q, c, n, batch_of(q, !q->weak, n, from), &l));
+        if (n > from) TRY(make_line(q, c, n, batch_of(q, !q->weak, n, from), &l));
         budget_curve_add(curve, &l);
     }
     return OK;
@@ -219,9 +220,11 @@ static enum status make_lines(const struct request *q, const struct cluster *c, 
     struct budget_curve curves[2] = {{0}};                           /* a batch that stays, and one that grows */
     if (q->out[0]) TRY(compare_report_prepare(q->out));
     enum status status = each_line(q, c, lines, &curves[q->weak]);
-    if (status == OK && q->out[0] && q->scale[0]) status = other_curve(q, c, &curves[!q->weak]);
+    if (status == OK && q->out[0] && q->scale[0])
+        status = other_curve(q, c, &curves[q->weak].line[0], &curves[!q->weak]);
     const struct budget_page page = {&q->plan, c, curves, q->save_stall, q->restart};
     if (status == OK && q->out[0]) status = budget_pictures_write(q->out, &page);
+    if (status == OK && q->out[0] && !q->json) printf("pictures: %s/budget.html\n", q->out);
     for (int i = 0; i < 2; i++) budget_curve_fini(&curves[i]);
     return status;
 }
@@ -256,7 +259,9 @@ static enum status show_walls(const struct request *q, const struct options *o, 
     if (!q->json) walls_print_head(stdout, &w);
     TRY(walls_make(&q->plan, c, &of, q->json ? NULL : print_wall_row, &w));
     if (q->json) TRY(print_walls_json(&w));
-    return q->out[0] ? walls_write(q->out, c, &w) : OK;
+    if (q->out[0]) TRY(walls_write(q->out, c, &w));
+    if (q->out[0] && !q->json) printf("pictures: %s/walls.html\n", q->out);
+    return OK;
 }
 
 static enum status budget(struct request *q, struct options *o, int argc, char **argv) {

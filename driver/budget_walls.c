@@ -214,9 +214,10 @@ static enum status write_page(const void *self, FILE *f) {
     snprintf(title, sizeof title, "Which resource ends scaling on %.60s", p->cluster->name);
     page_open(f, title);
     TRY(page_add(f, p->dir, &GRID, w));
-    fprintf(f, "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">model</th><th scope=\"col\">ranks</th><th "
-               "scope=\"col\" class=\"text\">wall</th><th scope=\"col\" class=\"text\">why</th><th scope=\"col\" "
-               "class=\"text\">layout</th></tr></thead>\n<tbody>\n");
+    fprintf(f, "<div class=\"wide\"><table class=\"narrow\">\n<thead><tr><th scope=\"col\">model</th>"
+               "<th scope=\"col\">ranks</th><th scope=\"col\" class=\"text\">wall</th>"
+               "<th scope=\"col\" class=\"text\">why</th><th scope=\"col\" class=\"text\">layout</th>"
+               "</tr></thead>\n<tbody>\n");
     for (int row = 0; row < N_WALL_MODELS; row++)
         for (int i = 0; i < w->n; i++) {
             const struct chart_cell c = chart_cell_of(&walls_models[row], walls_sizes[w->first + i], &w->cell[row][i]);

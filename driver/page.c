@@ -22,6 +22,7 @@ static const char STYLE[] =
     "tbody "
     "th{font-weight:600;white-space:normal;min-width:12rem;overflow-wrap:anywhere}td.text{white-space:normal;overflow-"
     "wrap:anywhere}\n"
+    ".narrow tbody th{min-width:0}\n"
     "td.reason{text-align:left;white-space:normal;color:#8a2b00}svg{max-width:100%;height:auto}figure{margin:1rem 0}\n"
     "@media print{main{max-width:none}h2{break-after:avoid}figure{break-inside:avoid}}\n";
 

@@ -146,10 +146,11 @@ static void write_family(const struct plan_page *p, const struct family *x, FILE
 
 static void write_families(const struct plan_page *p, FILE *f) {
     fprintf(f, "<h2 id=\"families\">Why others lose</h2>\n<p class=\"small\">The best layout of each choice, beside "
-               "the fastest of all: how much longer its step is, and the phases that differ most.</p>\n<div "
-               "class=\"wide\"><table>\n<thead><tr><th scope=\"col\">decision</th><th scope=\"col\">choice</th><th "
-               "scope=\"col\">step, s</th><th scope=\"col\">longer by</th><th scope=\"col\" class=\"text\">where it "
-               "goes</th><th scope=\"col\" class=\"text\">layout</th></tr></thead>\n<tbody>\n");
+               "the fastest of all: how much longer its step is, and the phases that differ most.</p>\n"
+               "<div class=\"wide\"><table class=\"narrow\">\n<thead><tr><th scope=\"col\">decision</th>"
+               "<th scope=\"col\">choice</th><th scope=\"col\">step, s</th><th scope=\"col\">longer by</th>"
+               "<th scope=\"col\" class=\"text\">where it goes</th><th scope=\"col\" class=\"text\">layout</th>"
+               "</tr></thead>\n<tbody>\n");
     for (int i = 0; i < p->search->n_families; i++)
         if (plan_family_is_open(p->search, i)) write_family(p, &p->search->families[i], f);
     fprintf(f, "</tbody>\n</table></div>\n");

@@ -262,6 +262,7 @@ static enum status answer(struct answer *a) {
     if (q->json) TRY(print_json(a));
     else print_text(a);
     if (q->out[0]) TRY(draw(a));
+    if (q->out[0] && !q->json) printf("\npictures: %s/plan.html\n", q->out);
     if (a->found.n_best == 0) return refuse_all(a);
     const char *path = q->write[0] ? q->write : "plan.ini";
     if (q->write[0] || q->run) TRY(write_ini(a, &a->found.best[0].layout, path));
