@@ -49,21 +49,32 @@ void plan_dots_put(struct plan_dots *d, const struct found *f) {
     add(s, f);
 }
 
-/* What cannot be priced, though it could before, has no seconds, and no dot. */
 static enum status price_dot(struct plan_dot *d, const struct recipe *recipe, const struct plan *asked, unsigned fixed,
                              const struct cluster *c) {
     struct plan p = *asked;
     struct found f = {.layout = d->layout};
     const struct price_wish wish = {.only_the_step = true};
     layout_apply(recipe, &d->layout, fixed, &p);
-    if (!layout_is_legal(recipe, &p)) return OK;
+    if (!layout_is_legal(recipe, &p)) return FAIL(E_CONFIG, "a layout that was priced cannot be any more");
     TRY(price_plan(recipe, &p, c, &wish, &f.price));
     *d = dot_of(&f);
     return OK;
 }
 
+/* The search may have left a stage uncompiled that cannot be: then there is no such layout, and no dot. */
 enum status plan_dots_price_the_rest(struct plan_dots *d, const struct recipe *recipe, const struct plan *asked,
                                      unsigned fixed, const struct cluster *c) {
-    for (int i = 0; i < d->no_fit.n; i++) TRY(price_dot(&d->no_fit.dot[i], recipe, asked, fixed, c));
+    struct dot_sample *s = &d->no_fit;
+    int kept = 0;
+    for (int i = 0; i < s->n; i++) {
+        enum status status = price_dot(&s->dot[i], recipe, asked, fixed, c);
+        if (status == E_CONFIG) {
+            status_clear();
+            continue;
+        }
+        TRY(status);
+        s->dot[kept++] = s->dot[i];
+    }
+    s->n = kept;
     return OK;
 }
