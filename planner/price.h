@@ -77,6 +77,7 @@ enum status price_plan_on(const struct recipe *, const struct plan *, const stru
 
 /** What AdamW reads and writes of a rank's own elements in a step, in bytes.  @collective{none} */
 double price_update_bytes(const struct program *);
+
 /* The schedules of all stages, and when each of their actions starts and ends, in s. */
 struct price_time_line { int n_stages; struct schedule *schedules; struct timeline timeline; };
 /** That of a step, from the first action to the last: without what follows it. Free *out with price_time_line_fini,
