@@ -21,7 +21,7 @@ struct budget budget_make(const struct cluster *c, const struct budget_of *of) {
     const double day_s = 86400;
     struct budget b = {.ideal_s = of->flops / (of->ranks * of->peak_flops_per_s * of->mfu)};
     b.slowest = failure_slowest(machines(c, of->ranks), c->jitter_cv, 0, 1);
-    b.mtbf_s = c->mtbf_rank_s > 0 ? c->mtbf_rank_s / of->ranks : INFINITY;
+    b.mtbf_s = failure_mtbf(c->mtbf_rank_s, of->ranks);
     fail_sometimes(&b, of);
     b.wall_s = b.ideal_s * b.slowest / b.goodput;
     b.failures = b.wall_s / b.mtbf_s;

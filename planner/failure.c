@@ -13,6 +13,8 @@ static double normal_quantile(double p) {
     return (low + high) / 2;
 }
 
+double failure_mtbf(double mtbf_rank_s, double n) { return mtbf_rank_s > 0 ? mtbf_rank_s / n : INFINITY; }
+
 double failure_of_any(double n, double p) { return -expm1(n * log1p(-p)); }
 
 double failure_slowest(double n, double cv, double slow_part, double slow_factor) {

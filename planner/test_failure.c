@@ -70,6 +70,8 @@ static void test_goodput_is_that_of_three_hundred_million_seconds(void **state) 
     }
     double m = rank / 16384;
     assert_close(m / 3600, 3.093, 5e-4);
+    assert_close(failure_mtbf(rank, 16384), m, 1e-9 * m);
+    assert_true(isinf(failure_mtbf(0, 16384)));
     assert_close(failure_goodput(failure_interval_daly(5, m), 5, m, 600), 0.9194, 1e-4);
 }
 
