@@ -60,7 +60,7 @@ enum status split_layers(int n, int64_t layers, double layer_s, const double *fi
     if (!bounds) return FAIL(E_MEMORY, "no memory to split %" PRId64 " layers over %d stages", layers, n);
     for (int i = 0; i < n; i++)
         for (int64_t k = 1; k <= min64(most[i], layers); k++) bounds[n_bounds++] = seconds(&s, i, k);
-    bool found = least_bound(&s, layers, bounds, n_bounds, &bound);
+    bool found = layers >= n && least_bound(&s, layers, bounds, n_bounds, &bound);
     free(bounds);
     if (!found)
         return FAIL(E_CONFIG,

@@ -68,6 +68,8 @@ static void test_split_of_a_heavy_head(void **state) {
     assert_int_equal(layers_of[0], 5);
     most[0] = 0;
     assert_fails(split_layers(4, 30, 1, fixed, most, layers_of), E_CONFIG, "4 stages cannot hold layers=30");
+    most[0] = 30;
+    assert_fails(split_layers(4, 3, 1, fixed, most, layers_of), E_CONFIG, "4 stages cannot hold layers=3");
 }
 
 TESTS(unit_test(test_split_is_that_of_all_splits), unit_test(test_split_of_a_heavy_head))
