@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * One claim a test, on clusters with round figures: with no latency only bytes are left, with no bytes only latencies. */
+ * One claim a test, on clusters with round figures: with no latency only bytes are left, with no bytes only
+ * latencies. */
 #include "lib/cost/wire_time.h"
 #include "tests/test.h"
 #include <math.h>
@@ -50,7 +51,8 @@ static void test_wire_an_all_reduce_is_two(void **state) {
     (void)state;
     struct cluster c = with_latency();
     for (int64_t n = 2; n <= 8; n *= 2) {
-        double ring = wire_seconds(&c, COMM_ALL_GATHER, 4e9, n, 1, 1), all = wire_seconds(&c, COMM_ALL_REDUCE, 4e9, n, 1, 1);
+        double ring = wire_seconds(&c, COMM_ALL_GATHER, 4e9, n, 1, 1);
+        double all = wire_seconds(&c, COMM_ALL_REDUCE, 4e9, n, 1, 1);
         assert_close(all, 2 * ring, 1e-12);
         assert_close(all, 2 * ((double)(n - 1) / (double)n * 4e9 / (200 * GB) + (double)(n - 1) * 3e-6), 1e-12);
     }
