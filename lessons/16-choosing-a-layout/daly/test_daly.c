@@ -1,8 +1,9 @@
 /* ranks: 1  device: cpu
  *
  * The formulas against a job that is played: stretches of work and saves, failures drawn from the exponential
- * distribution, also during a restart. Of k failures a mean has a relative error of about 1/sqrt(k): there are at least
- * 20000 in each job, so what failures waste is known to 1 %, several times over. The draws are the same in every run. */
+ * distribution, also during a restart. Of k failures a mean has a relative error of about 1/sqrt(k): each job has at
+ * least 20000, so what failures waste is known to 0.7 %, and bounds are 2 % of it. The draws are the same in every
+ * run. */
 #include "lib/base/rng.h"
 #include "planner/budget.h"
 #include "planner/failure.h"
