@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
 #include "driver/recipe.h"
+#include "lib/cost/wire_time.h"
 #include "planner/price.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
@@ -369,6 +370,21 @@ static void test_cores_copy_what_is_exchanged(void **state) {
     assert_close(price_of(on_cores(2, 1, 1, 1), &c).step_s, fits, 0);
 }
 
+/* A message is copied by who sends it and by who receives it: with m microbatches on two stages 4 m copies. */
+static void test_both_ends_copy_a_message(void **state) {
+    (void)state;
+    struct cluster c;
+    assert_ok(cluster_read("cpu-2core", &c));
+    c.cores = 1;
+    struct plan p = on_cores(1, 1, 2, 1);
+    double bytes = 4. * (double)(p.micro_batch * p.seq * p.hidden), m = (double)(p.global_batch / p.micro_batch);
+    struct price x = price_of(p, &c);
+    double send_s = wire_seconds(&c, COMM_SEND, bytes, 2, 1, 1);
+    assert_close(x.phase_s[PRICE_PP], 4 * m * send_s, 1e-9 * x.step_s);
+    c.switch_s = 1e-3;                                               /* two ranks, one core */
+    assert_true(price_of(p, &c).phase_s[PRICE_PP] > 4 * m * (send_s + 0.99e-3));
+}
+
 /* One rank of two threads is its own chain; fewer ranks than cores leave cores alone. */
 static void test_threads_divide_a_chain(void **state) {
     (void)state;
@@ -384,8 +400,8 @@ static void test_threads_divide_a_chain(void **state) {
 }
 
 TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchanged),
-      unit_test(test_threads_divide_a_chain), unit_test(test_phases_add_up_to_the_step),
-      unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
+      unit_test(test_both_ends_copy_a_message), unit_test(test_threads_divide_a_chain),
+      unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
       unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
       unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
       unit_test(test_what_zero_shards), unit_test(test_a_replay_has_its_exchanges),

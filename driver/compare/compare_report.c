@@ -1,6 +1,7 @@
 #include "driver/compare/compare_report.h"
 
 #include "driver/chart/markup.h"
+#include "driver/compare/compare_forecast.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -105,6 +106,21 @@ static json_t *rank_json(const struct compare_rank *rank, int number) {
     return o;
 }
 
+/* Nothing where nothing was predicted. */
+static void set_forecast(json_t *root, const struct compare_row *rows, int n_rows) {
+    struct compare_forecast f = compare_forecast_of(rows, n_rows);
+    if (f.n == 0) return;
+    json_t *o = json_object();
+    set_int(o, true, f.n, "", "strategies", "");
+    set_real(o, f.noise > 0, f.noise, "", "noise", "");
+    set_int(o, f.noise > 0, f.pairs, "", "pairs", "");
+    set_int(o, f.noise > 0, f.in_order, "", "pairs_in_order", "");
+    set_real(o, true, f.regret, "", "regret", "");
+    set_real(o, true, f.step_error, "", "median_step_error", "");
+    set_real(o, true, f.work_error, "", "median_work_error", "");
+    json_object_set_new(root, "forecast", o);
+}
+
 struct report { const struct compare_row *rows; int n_rows; };
 
 /* ---- JSON ---- */
@@ -120,6 +136,7 @@ static int write_json(FILE *f, const void *self) {
         json_array_append_new(all, row);
     }
     json_t *root = json_pack("{s:i, s:o}", "world", comm_world_size(), "strategies", all);
+    set_forecast(root, rows, report->n_rows);
     int failed = !root || json_dumpf(root, f, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) || fputc('\n', f) == EOF;
     json_decref(root);
     return failed;

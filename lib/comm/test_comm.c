@@ -223,8 +223,27 @@ static void test_idle_has_patience_and_sleeps(void **state) {
     assert_true(agree_max(used_ms) < BUSY_MS / 4.0);
 }
 
+/* All but rank 0 wait for it, and look all the time: that is not their work. What a rank does by itself is. */
+static void test_waiting_is_not_work(void **state) {
+    (void)state;
+    struct comm_settings before = *comm_settings_in_force(), timed = before;
+    struct timespec late = {0, 100000000L};
+    timed.time_work = true;
+    double start_s = comm_work_s();
+    bool ok = comm_barrier(group_world()) == OK && comm_work_s() == start_s;     /* nobody asked */
+    comm_configure(&timed);
+    clock_t used = clock();
+    if (comm_is_rank_0()) nanosleep(&late, NULL);
+    ok = comm_barrier(group_world()) == OK && ok;
+    double used_s = (double)(clock() - used) / CLOCKS_PER_SEC, comm_s = comm_work_s() - start_s;
+    comm_configure(&before);
+    bool waited = comm_world_size() > 1 && !comm_is_rank_0();
+    ok = ok && comm_s > 0 && comm_s < used_s + 1e-3 && (!waited || comm_s > 0.8 * used_s - 1e-3);
+    assert_true(agree_all(ok));
+}
+
 TESTS(unit_test(test_all_reduce_sums), unit_test(test_all_reduce_finds_extrema), unit_test(test_all_gather_collects),
       unit_test(test_reduce_scatter_sums), unit_test(test_broadcast_copies), unit_test(test_reduce_sums_at_root),
       unit_test(test_all_to_all_transposes), unit_test(test_messages_keep_order), unit_test(test_operations_overlap),
       unit_test(test_nan_wins_in_extrema), unit_test(test_refuses_what_cannot_be),
-      unit_test(test_idle_has_patience_and_sleeps))
+      unit_test(test_idle_has_patience_and_sleeps), unit_test(test_waiting_is_not_work))

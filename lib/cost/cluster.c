@@ -87,6 +87,8 @@ double curve_at(const struct curve *c, double x) {
     return c->is[c->n - 1];
 }
 
+double level_speed(const struct level *l, double bytes) { return l->bytes_per_s * curve_at(&l->part_by_size, bytes); }
+
 /* "16:0.1, 64:0.4" */
 static enum status read_curve(const char *path, const char *level, const char *text, struct curve *out) {
     *out = (struct curve){0};

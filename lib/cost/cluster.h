@@ -35,6 +35,9 @@ struct level {
 };
 
 enum { MAX_MOVERS = 32 };
+/** Bytes a second of an operation of so many bytes. */
+double level_speed(const struct level *, double bytes);
+
 struct cluster {
     char name[64];
     int64_t memory_bytes, reserve_bytes;     /* of a rank; what the program's own plan does not hold: context, NCCL */

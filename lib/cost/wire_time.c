@@ -21,20 +21,18 @@ int wire_level(const struct cluster *c, int64_t n, int64_t stride) {
 }
 
 /* ---- one level: i ranks with S bytes each; steps: messages one after another ---- */
-static double speed(const struct level *l, double S) { return l->bytes_per_s * curve_at(&l->part_by_size, S); }
-
 static double ring(const struct level *l, double S, double i, double steps) {
-    return (i - 1) / i * S / speed(l, S) + steps * l->alpha_s;
+    return (i - 1) / i * S / level_speed(l, S) + steps * l->alpha_s;
 }
 static double tree(const struct level *l, double S, double i, double pieces) {
-    return S / (0.9 * speed(l, S)) + 2 * log2(i) * pieces * l->alpha_s;
+    return S / (0.9 * level_speed(l, S)) + 2 * log2(i) * pieces * l->alpha_s;
 }
 
 /* n: ranks of the whole group; outermost: of the levels that it crosses. */
 static double at_level(enum comm_op op, const struct level *l, double S, double i, double n, double pieces,
                        bool outermost) {
     if (i <= 1) return 0;
-    if (op == COMM_BROADCAST || op == COMM_REDUCE) return S / speed(l, S) + log2(i) * pieces * l->alpha_s;
+    if (op == COMM_BROADCAST || op == COMM_REDUCE) return S / level_speed(l, S) + log2(i) * pieces * l->alpha_s;
     if (op == COMM_BARRIER) return 2 * log2(i) * l->alpha_s;
     if (op == COMM_ALL_REDUCE) return 2 * fmin(ring(l, S, i, (i - 1) * pieces), tree(l, S, i, pieces));
     return ring(l, S, i, outermost ? (n - 1) * pieces : 0);
@@ -46,7 +44,7 @@ static double all_to_all(const struct cluster *c, double S, int64_t n, int64_t s
     for (int l = 0; l < c->n_levels && left > 1; l++) {
         int64_t i = inside(&c->level[l], left, stride);
         if (i > 1) {
-            longest = fmax(longest, S * (double)(n - near) / (double)n / speed(&c->level[l], S));
+            longest = fmax(longest, S * (double)(n - near) / (double)n / level_speed(&c->level[l], S));
             alpha = c->level[l].alpha_s;
         }
         left /= i, stride *= i, near *= i;
@@ -61,7 +59,7 @@ double wire_seconds(const struct cluster *c, enum comm_op op, double bytes, int6
     if (op == COMM_ALL_TO_ALL) return seconds + all_to_all(c, bytes, n, stride, (double)pieces);
     if (op == COMM_SEND) {
         const struct level *l = &c->level[wire_level(c, n, stride)];
-        return seconds + bytes / speed(l, bytes) + (double)pieces * l->alpha_s;
+        return seconds + bytes / level_speed(l, bytes) + (double)pieces * l->alpha_s;
     }
     for (int l = 0; l < c->n_levels && left > 1; l++) {
         int64_t i = inside(&c->level[l], left, stride);

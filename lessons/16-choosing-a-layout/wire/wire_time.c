@@ -7,7 +7,8 @@
  *   seconds    of these i, with S bytes: ring or tree, by wire_time.h
  *   then       S / i bytes, n / i ranks, stride i, and the next level, until one rank is left
  *
- * All times are in seconds, all sizes in bytes, bytes_per_s and alpha_s are those of one rank's link.
+ * All times are in seconds, all sizes in bytes. A level's speed, bw, is level_speed(level, S), of one rank's link: it
+ * may depend on the bytes. Its latency, a, is alpha_s.
  *
  *   COMM_ALL_REDUCE                         2 x the better of ring and tree
  *   COMM_ALL_GATHER, COMM_REDUCE_SCATTER    ring; (n-1) latencies at the outermost level that the group crosses, n: of
