@@ -24,15 +24,18 @@
 #include <unistd.h>
 
 static const char HELP[] =
-    "trivium launch -n R calibrate [--out FILE] [--precision fp32|fp64]\n\n"
+    "trivium launch -n R calibrate [--out FILE] [--precision fp32|fp64] [--widest 512]\n\n"
     "Measures what one of R cores of this machine computes, moves and exchanges while the others do the same, and "
     "writes it as a\ncluster file, FILE (this.ini): then plan --cluster FILE predicts runs on this machine, compare "
     "--cluster FILE puts prediction\nand measurement side by side, and auto decides by it. R from 2 to the number of "
-    "cores; about a minute; nothing else should run.\nOf GPUs data sheets say it: configs/clusters/dgx-h100.ini.\n";
+    "cores; about a minute for models of up to 512 channels; nothing else should run.\nOf GPUs data sheets say it: "
+    "configs/clusters/dgx-h100.ini.\n";
 
-struct request { struct setup setup; char out[OPTION_TEXT_MAX]; };
+struct request { struct setup setup; char out[OPTION_TEXT_MAX]; int64_t widest; };
 static const struct option OPTIONS[] = {
     {"out", OPTION_TEXT, "this.ini", 0, 0, NULL, "", "the file to write", "calibrate", offsetof(struct request, out)},
+    {"widest", OPTION_INT, "512", 64, 8192, NULL, "channels", "the widest model that is trained; twice as wide takes "
+     "four times as long", "calibrate", offsetof(struct request, widest)},
 };
 
 /* Everything that was measured, on this rank. */
@@ -148,12 +151,13 @@ static enum status train_trial(const struct request *q, struct trial t, struct m
 }
 
 static enum status time_rows(const struct request *q, struct measured *m) {
-    for (int ffn = 32; ffn <= 256; ffn *= 2)                         /* as tp cuts it */
-        TRY(train_trial(q, (struct trial){"gpt", 256, ffn, 1, 64, 1}, m));
-    for (int hidden = 32; hidden <= 512; hidden *= 2)
+    int middle = (int)q->widest / 2;
+    for (int ffn = 32; ffn <= middle; ffn *= 2)                      /* as tp cuts it */
+        TRY(train_trial(q, (struct trial){"gpt", middle, ffn, 1, 64, 1}, m));
+    for (int hidden = 32; hidden <= q->widest; hidden *= 2)
         for (int micro = 1; micro <= 16; micro *= 4) {
             TRY(train_trial(q, (struct trial){"gpt", hidden, 0, micro, 64, 1}, m));
-            if (hidden >= 128) TRY(train_trial(q, (struct trial){"llama", hidden, 0, micro, 64, 1}, m));
+            if (hidden >= 64) TRY(train_trial(q, (struct trial){"llama", hidden, 0, micro, 64, 1}, m));
             TRY(comm_barrier(group_world()));                        /* all at the same time */
         }
     return train_trial(q, (struct trial){"gpt", 128, 0, 1, 512, 1}, m);      /* attention of a longer sequence */
@@ -253,7 +257,9 @@ static enum status time_a_shared_core(const struct request *q, struct measured *
     CPU_SET(core, &one);
     pinned = sched_setaffinity(0, sizeof one, &one) == 0;
     TRY(comm_all_reduce(group_world(), &pinned, 1, INT32, COMM_MIN));
-    enum status status = open_trial(q, (struct trial){"gpt", 256, 0, 4, 64, comm_world_size()}, &s, &r);
+    int n = comm_world_size(), hidden = (int)q->widest / 2;
+    if (hidden < 32 * n) hidden = 32 * n;                            /* a head for each */
+    enum status status = open_trial(q, (struct trial){"gpt", hidden, 0, 4, 64, n}, &s, &r);
     comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, true});
     if (status == OK && pinned) status = time_switches(&r, &level, m);
     comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, false});

@@ -177,3 +177,28 @@ refuse a_scale_that_is_none "scale=8:2|use 64:16384" "${model[@]}" --scale 8:2
 refuse a_budget_of_what_does_not_fit "no layout of gpus=2 fits|--mfu" --model llama2-70b --global-batch 16 --gpus 2
 refuse walls_of_a_model "models, batches and numbers of ranks of its own|leave out --model" --walls --model gpt3-175b
 refuse walls_of_no_size "9:63|512" --walls --scale 9:63
+
+# ---- this machine as a cluster ----
+"$B/trivium" launch -n 2 calibrate --widest 64 --out "$work/this.ini" >"$work/out" 2>"$work/err"
+report "calibrate_measures_this_machine" $?
+grep -q "^cores = 2$" "$work/this.ini" && grep -Eq "^op-gbs = .*gelu:[0-9.]+.*swiglu:" "$work/this.ini" && grep -Eq "^switch-us = " "$work/this.ini" &&
+    [ "$(grep -c "^product-[mnk]0 = " "$work/this.ini")" = 3 ] && [ "$(grep -c "^# measured" "$work/this.ini")" -ge 7 ]
+report "calibrate_writes_every_figure_with_its_source" $?
+
+"$B/trivium" launch -n 2 compare --config configs/demo.ini --threads 1 --steps 3 --strategies "dp=2|pp=2|dp=2 tp=2" --cluster "$work/this.ini" \
+    --repeat 2 --out "$work/report" >"$work/out" 2>"$work/err" && python3 - "$work/report/compare.json" "$work/out" <<'P'
+import json, sys
+report = json.load(open(sys.argv[1]))
+rows, forecast = report["strategies"], report["forecast"]
+assert [r["status"] for r in rows] == ["ran", "ran", "refused"], rows
+assert all(r["spread"] >= 0 and r["predicted_step_ms"] > 0 and r["predicted_work_ms"] > 0 and r["work_ms"] > 0 for r in rows[:2])
+assert all(r["work_ms"] < 2 * 1.1 * r["step_ms"] for r in rows[:2]), rows     # of two cores
+assert forecast["strategies"] == 2 and forecast["pairs"] <= 1, forecast
+text = open(sys.argv[2]).read()
+assert "Predicted on --cluster" in text and "Predicted beside measured, 2 strategies" in text and "Noise (passes" in text, text
+P
+report "compare_predicts_what_it_measures" $?
+
+command=calibrate
+refuse a_calibration_alone "2 ranks or more|1 ranks|launch -n"
+refuse a_calibration_in_bf16 "use --precision fp32" --precision bf16
