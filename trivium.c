@@ -1,6 +1,6 @@
 /* trivium: the program. Subcommands only; each lives in driver/. */
 #include "driver/budget.h"
-#include "driver/calibrate.h"
+#include "driver/calibrate/calibrate.h"
 #include "driver/checkpoint_tool.h"
 #include "driver/compare/compare.h"
 #include "driver/data_tool.h"

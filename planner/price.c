@@ -1,10 +1,7 @@
-#include "planner/price.h"
+#include "planner/price_stage.h"
 
 #include "lib/base/grow.h"
 #include "lib/base/integer.h"
-#include "lib/cost/op_time.h"
-#include "lib/cost/wire_time.h"
-#include "lib/ops/cost.h"
 #include "lib/program/timeline.h"
 #include <limits.h>
 #include <math.h>
@@ -17,155 +14,6 @@ const char *price_phase_name(enum price_phase p) {
     return (unsigned)p < N_PRICE_PHASES ? NAMES[p] : "?";
 }
 
-/* One stage of the pipeline, compiled, and its seconds; or like another, but for its schedule. */
-struct chunk_price { double tape[N_TAPES], own[N_TAPES], phase[N_TAPES][N_PRICE_PHASES]; };
-struct stage {
-    const struct stage *like;             /* that one; itself, if it is compiled */
-    struct run run;
-    struct chunk_price *chunk;
-    double send_s;                        /* a message to a neighbor */
-    double busy_s, forward_s, own_s, phase_s[N_PRICE_PHASES];
-    double window_s;                      /* one microbatch's backward, all chunks */
-    double end_s[N_PRICE_PHASES];         /* beside the schedule */
-};
-
-/* ---- exchanges ---- */
-static double exchange_seconds(const struct cluster *c, const struct mesh_place *place, const struct exchange *x) {
-    double bytes = (double)x->count * (double)dtype_size(x->dtype);
-    int n = mesh_size(x->axis, place);
-    return wire_seconds(c, x->op, bytes, n, mesh_stride(x->axis, place), x->pieces ? x->pieces : 1);
-}
-
-static enum price_phase phase_of_axis(enum mesh_axis a) {
-    return a == AXIS_CP || a == AXIS_CP_HEADS ? PRICE_CP : a == AXIS_EP || a == AXIS_EDP ? PRICE_EP : PRICE_TP;
-}
-
-/* Of an exchange beside so much work: what is not hidden, and what it slows down. */
-static double beside(const struct cluster *c, double exchange, double work) {
-    if (c->cores) return exchange;
-    return fmax(0, exchange - c->overlap_part * work) + c->overlap_slowdown * fmin(exchange, work);
-}
-
-/* ---- rows ---- */
-struct row_price { double own, exchange; enum price_phase phase, phase_of_exchange; bool message; };
-
-static struct row_price price_row(const struct cluster *c, const struct program *p, const struct row *r) {
-    const struct step *s = &p->steps[r->id];
-    struct call call = program_call(p, s);
-    struct cost cost = op_cost(&call, r->kind);
-    struct seconds own = op_seconds(c, s->op->name, op_dtype(&call), &cost, r->kind);
-    struct row_price out = {own.total, 0, own.compute >= own.memory ? PRICE_PRODUCTS : PRICE_MEMORY, PRICE_TP, false};
-    struct exchange x[MAX_EXCHANGES] = {{.axis = (enum mesh_axis)s->mesh_axis}, {.axis = (enum mesh_axis)s->mesh_axis}};
-    for (int i = 0, n = s->op->exchanges ? s->op->exchanges(&call, r->kind, x) : 0; i < n; i++) {
-        out.exchange += exchange_seconds(c, &p->place, &x[i]);
-        out.message |= x[i].op == COMM_SEND;
-        out.phase_of_exchange = phase_of_axis(x[i].axis);
-    }
-    if (r->kind == ROW_REPLAY) out.phase = out.phase_of_exchange = PRICE_REPLAY;
-    return out;
-}
-
-/* The rows one after another; what an asynchronous row has started is there at `ready` of its wait. */
-static enum status price_tape(const struct cluster *c, const struct program *p, const struct tape *t, double *total,
-                              double *own, double *phase) {
-    struct pending { double ready, exchange; enum price_phase phase; };
-    struct pending *pending = calloc((size_t)t->n + 1, sizeof *pending);
-    double clock = 0;
-    if (!pending) return FAIL(E_MEMORY, "no memory to price %d rows", t->n);
-    for (int i = 0; i < t->n; i++) {
-        const struct row *r = &t->rows[i];
-        double start = clock, waited = 0;
-        if (r->kind == ROW_WAIT) {
-            waited = fmax(0, pending[i].ready - clock);
-            waited += c->overlap_slowdown * fmax(0, pending[i].exchange - waited);
-            phase[pending[i].phase] += waited;
-            clock = start + waited;
-        }
-        if (!row_kind_is_step(r->kind)) continue;
-        struct row_price x = price_row(c, p, r);
-        phase[x.phase] += x.own;
-        clock += x.own, *own += x.own;
-        if (r->wait >= 0 && !c->cores)
-            pending[r->wait] = (struct pending){clock + x.exchange, x.exchange, x.phase_of_exchange};
-        else waited = x.message ? beside(c, x.exchange, x.own) : x.exchange;
-        phase[x.phase_of_exchange] += waited;
-        clock += waited;
-    }
-    *total = clock;
-    free(pending);
-    return OK;
-}
-
-/* ---- a stage ---- */
-static int64_t actions_of(const struct schedule *s, enum tape_kind kind, int chunk) {
-    int64_t n = 0;
-    for (int i = 0; i < s->n; i++) n += (int)s->actions[i].kind == (int)kind && s->actions[i].chunk == chunk;
-    return n;
-}
-
-static enum status price_schedule(const struct cluster *c, struct stage *g) {
-    const struct run *r = &g->run;
-    free(g->chunk);
-    g->chunk = calloc((size_t)r->program.n_chunks, sizeof *g->chunk);
-    if (!g->chunk) return FAIL(E_MEMORY, "no memory to price %d chunks", r->program.n_chunks);
-    g->busy_s = g->forward_s = g->own_s = g->window_s = 0;
-    memset(g->phase_s, 0, sizeof g->phase_s);
-    for (int k = 0; k < r->program.n_chunks; k++)
-        for (int kind = 0; kind < N_TAPES; kind++) {
-            double n = (double)actions_of(&r->schedule, (enum tape_kind)kind, k), *seconds = &g->chunk[k].tape[kind];
-            TRY(price_tape(c, &r->program, &r->chunks[k].tapes[kind], seconds, &g->chunk[k].own[kind],
-                           g->chunk[k].phase[kind]));
-            if (n == 0) *seconds = 0;
-            g->busy_s += n * *seconds, g->own_s += n * g->chunk[k].own[kind];
-            if (kind == TAPE_F) g->forward_s += n * *seconds;
-            for (int i = 0; i < N_PRICE_PHASES; i++) g->phase_s[i] += n * g->chunk[k].phase[kind][i];
-            if (kind != TAPE_F) g->window_s += *seconds;
-        }
-    return OK;
-}
-
-/* AdamW reads and writes a weight and two moments, and reads the gradient, which the norm has read before; where a copy
- * in full precision is kept, the model's own weight is written, too. */
-static double update_bytes(const struct param *w) {
-    double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
-    return (double)w->own_n * (6 * state + 2 * gradient + (w->master ? (double)dtype_size(w->type.dtype) : 0));
-}
-
-double price_update_bytes(const struct program *p) {
-    double bytes = 0;
-    for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
-    return bytes;
-}
-
-static void price_end(const struct cluster *c, struct stage *g) {
-    const struct program *p = &g->run.program;
-    const struct bill *b = &g->run.bill;
-    double behind = 0, blocks = 0;
-    g->send_s = 0;
-    memset(g->end_s, 0, sizeof g->end_s);
-    for (int i = 0; i < b->n_exchanges; i++) {
-        const struct exchange *x = &b->exchanges[i];
-        double seconds = exchange_seconds(c, &p->place, x), times = x->times ? (double)x->times : 1;
-        if (x->when == BESIDE_BLOCKS) g->send_s = fmax(g->send_s, seconds);
-        if (x->when == BEHIND_BACKWARD) behind += times * seconds;
-        if (x->when == BEHIND_BLOCK) blocks += times * seconds;
-        if (x->when == AT_END) g->end_s[x->op == COMM_ALL_GATHER ? PRICE_GATHER : PRICE_OPTIM] += times * seconds;
-    }
-    g->end_s[PRICE_DP] = beside(c, behind, g->window_s);
-    g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s);
-    double update_s = price_update_bytes(p) / op_bytes_per_s(c, "adamw");
-    g->end_s[PRICE_OPTIM] += update_s;
-    g->own_s += update_s;
-}
-
-static double end_of(const struct stage *g) {
-    double sum = 0;
-    for (int i = 0; i < N_PRICE_PHASES; i++) sum += g->end_s[i];
-    return sum;
-}
-
-/* ---- all stages ---- */
 /* wire: 1, or 0 where messages take no time */
 struct stages { struct stage *at; int n; double wire; struct run_stem *stem; };
 
@@ -232,11 +80,8 @@ static struct cluster rank_of(const struct cluster *core, const struct plan *p) 
 
 static enum status price_stages(const struct plan *p, const struct cluster *c, struct stages *s) {
     struct cluster rank = c->cores ? rank_of(c, p) : *c;
-    for (int i = 0; i < s->n; i++) {
-        if (s->at[i].like != &s->at[i]) continue;
-        TRY(price_schedule(&rank, &s->at[i]));
-        price_end(&rank, &s->at[i]);
-    }
+    for (int i = 0; i < s->n; i++)
+        if (s->at[i].like == &s->at[i]) TRY(price_stage(&rank, &s->at[i]));
     return OK;
 }
 
@@ -318,7 +163,7 @@ static enum status add_up(const struct plan *p, const struct cluster *c, bool on
     for (int i = 0; i < s->n; i++) {
         out->stage[i].s = s->at[i].like->busy_s;
         if (s->at[i].busy_s > s->at[out->busiest].busy_s) out->busiest = i;
-        if (end_of(&s->at[i]) > end_of(&s->at[last])) last = i;
+        if (stage_end_s(&s->at[i]) > stage_end_s(&s->at[last])) last = i;
     }
     for (int i = 0; i < N_PRICE_PHASES; i++)
         out->phase_s[i] = s->at[out->busiest].phase_s[i] + s->at[last].end_s[i];
@@ -327,7 +172,7 @@ static enum status add_up(const struct plan *p, const struct cluster *c, bool on
         out->phase_s[PRICE_BUBBLE] = without - s->at[out->busiest].busy_s;
         out->phase_s[PRICE_PP] = with_wire - without;
     }
-    out->step_s = with_wire + end_of(&s->at[last]);
+    out->step_s = with_wire + stage_end_s(&s->at[last]);
     if (c->cores) share_cores(p, c, s, out);
     double flops = p->arch->flops_per_token(p) * (double)p->global_batch * (double)p->seq;
     out->mfu = flops / (out->step_s * processors(p, c) * c->flops_per_s[plan_product_dtype(p)]);

@@ -9,7 +9,6 @@
 #include "lib/run/metrics.h"
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
 int64_t compare_warmup(int64_t n_steps) { return n_steps / 4 < 2 ? n_steps / 4 : 2; }
 
@@ -26,12 +25,8 @@ double compare_median(double *seconds, int64_t n) {
 /* ---- what adds up over the timed steps ---- */
 struct tally { double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES], bubble_s, spent_s, work_s; };
 
-/* Of all threads of this process, but for what operations between ranks take. */
-static double work_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec - comm_work_s();
-}
+/* But for what operations between ranks take. */
+static double work_s(void) { return processor_s() - comm_work_s(); }
 
 /* factor -1 before the first timed step, +1 after the last: what the ledgers held before drops out. */
 static void add_ledgers(struct tally *t, const struct mesh *mesh, double factor) {

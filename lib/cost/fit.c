@@ -60,6 +60,9 @@ double fit_products(const struct timed_product *p, int n, double peak, struct cl
     }
     if (known && seconds) error = fit_relative(*known, seconds, n, UNKNOWNS, x);
     if (isfinite(error) && x[0] > 0) {
+        double measured_s = 0, fitted_s = 0;
+        for (int i = 0; i < n; i++) measured_s += seconds[i], fitted_s += predicted(known[i], x, UNKNOWNS);
+        for (int j = 0; j < UNKNOWNS; j++) x[j] *= measured_s / fitted_s;
         c->product_part = fmin(1, 1 / (peak * x[0]));
         c->product_m0 = x[1] / x[0], c->product_n0 = x[2] / x[0], c->product_k0 = x[3] / x[0];
         c->launch_s = x[4];
@@ -70,16 +73,12 @@ double fit_products(const struct timed_product *p, int n, double peak, struct cl
 }
 
 double fit_rate(const double *units, const double *seconds, int n, double launch_s, double *rate) {
-    double each = 0, square = 0, x[2];
+    double all = 0, all_s = 0, x[2];
     double(*known)[2] = malloc((size_t)n * sizeof *known + 1);
-    for (int i = 0; i < n; i++) {
-        double slope = units[i] / seconds[i];
-        each += slope * (1 - launch_s / seconds[i]);
-        square += slope * slope;
-    }
+    for (int i = 0; i < n; i++) all += units[i], all_s += seconds[i] - launch_s;
+    *rate = all_s > 0 ? all / all_s : 0;
+    x[0] = all_s > 0 ? all_s / all : 0, x[1] = 1;
     for (int i = 0; known && i < n; i++) known[i][0] = units[i], known[i][1] = launch_s;
-    x[0] = each > 0 ? each / square : 0, x[1] = 1;
-    *rate = x[0] > 0 ? 1 / x[0] : 0;
     double error = known ? median_error(*known, seconds, n, 2, x) : NAN;
     free(known);
     return error;

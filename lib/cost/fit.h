@@ -24,11 +24,12 @@ enum { MAX_UNKNOWNS = 5 };
 double fit_relative(const double *known, const double *seconds, int n, int k, double *x);
 
 struct timed_product { struct matmul product; double seconds; };
-/** product_part, product_m0, _n0, _k0 and launch_s of a cluster that computes so many flops a second. @return as
+/** product_part, product_m0, _n0, _k0 and launch_s of a cluster that computes so many flops a second: the best fit,
+ *  times what makes the sum right, since least squares of relative errors lie below where times scatter. @return as
  *  fit_relative */
 double fit_products(const struct timed_product *, int n, double peak, struct cluster *);
 
-/** Units (bytes, flops) a second of rows that each also take a launch. @return as fit_relative */
+/** Units (bytes, flops) a second of rows that each also take a launch: of all together. @return as fit_relative */
 double fit_rate(const double *units, const double *seconds, int n, double launch_s, double *rate);
 
 /** A collective of all ranks, or a message between two, by one level: bytes as wire_seconds takes them. */

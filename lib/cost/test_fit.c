@@ -41,6 +41,25 @@ static void test_products_give_the_constants_back(void **state) {
     assert_close(found.launch_s, c.launch_s, 1e-12);
 }
 
+/* Where times scatter, what is predicted for all of them together is what they took. */
+static void test_the_sum_is_right(void **state) {
+    (void)state;
+    struct cluster c = core(), found = {.flops_per_s = {[FP32] = 1e11}};
+    struct timed_product p[MAX_TIMED];
+    int n = all_products(&c, p);
+    double measured_s = 0, predicted_s = 0;
+    for (int i = 0; i < n; i++) p[i].seconds *= i % 3 ? 1 : 2;
+    fit_products(p, n, 1e11, &found);
+    for (int i = 0; i < n; i++) {
+        struct cost cost = {0};
+        cost_product(&cost, p[i].product.m, p[i].product.n, p[i].product.k, 1);
+        found.memory_bytes_per_s = found.stream_part = 1;
+        predicted_s += op_seconds(&found, "linear", FP32, &cost, ROW_FORWARD).total;
+        measured_s += p[i].seconds;
+    }
+    assert_close(predicted_s, measured_s, 1e-9 * measured_s);
+}
+
 /* A constant that would be negative is 0, and the others are the best without it. */
 static void test_none_is_negative(void **state) {
     (void)state;
@@ -83,5 +102,6 @@ static void test_wires_give_the_level_back(void **state) {
     assert_int_equal(found.level[0].part_by_size.n, 5);
 }
 
-TESTS(unit_test(test_products_give_the_constants_back), unit_test(test_none_is_negative),
-      unit_test(test_rates_leave_the_launch_out), unit_test(test_wires_give_the_level_back))
+TESTS(unit_test(test_products_give_the_constants_back), unit_test(test_the_sum_is_right),
+      unit_test(test_none_is_negative), unit_test(test_rates_leave_the_launch_out),
+      unit_test(test_wires_give_the_level_back))

@@ -1,0 +1,11 @@
+/* What was measured, as a cluster file: fitted constants, each with how it was found. */
+#ifndef TRIVIUM_DRIVER_CALIBRATE_FILE_H
+#define TRIVIUM_DRIVER_CALIBRATE_FILE_H
+
+#include "driver/calibrate/calibrate_measure.h"
+
+/** Of a world of so many ranks, a core each; read back as a check.  @collective{none} @errors E_IO; those of
+ *  cluster_read */
+enum status calibrate_write(const char *path, const struct measured *, enum dtype);
+
+#endif

@@ -1,0 +1,32 @@
+/* Seconds of one stage of the pipeline: its rows and what they exchange, each tape once, and what follows its schedule.
+ * price.h says what hides what. */
+#ifndef TRIVIUM_PLANNER_PRICE_STAGE_H
+#define TRIVIUM_PLANNER_PRICE_STAGE_H
+
+#include "planner/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Compiled, and its seconds; or like another, but for its schedule. own: without exchanges. */
+struct chunk_price { double tape[N_TAPES], own[N_TAPES], phase[N_TAPES][N_PRICE_PHASES]; };
+struct stage {
+    const struct stage *like;             /* that one; itself, if it is compiled */
+    struct run run;
+    struct chunk_price *chunk;
+    double send_s;                        /* a message to a neighbor */
+    double busy_s, forward_s, own_s, phase_s[N_PRICE_PHASES];
+    double window_s;                      /* one microbatch's backward, all chunks */
+    double end_s[N_PRICE_PHASES];         /* beside the schedule */
+};
+
+/** All seconds of a stage that is compiled, on a cluster of such ranks. @errors E_MEMORY  @collective{none} */
+enum status price_stage(const struct cluster *rank, struct stage *);
+/** What follows its schedule: the sum of end_s.  @collective{none} */
+double stage_end_s(const struct stage *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
