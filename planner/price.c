@@ -67,11 +67,12 @@ static int threads_of(const struct plan *p, const struct cluster *c) {
 }
 
 /* A rank of several threads computes and moves as many times as much in a second. Where ranks outnumber cores,
- * whoever waits for an operation leaves its core, and is given it back later. */
+ * whoever waits for an operation leaves its core, and is given it back later, with cold caches. */
 static struct cluster rank_of(const struct cluster *core, const struct plan *p) {
     struct cluster c = *core;
     int threads = threads_of(p, core);
     if (plan_ranks(p) > c.cores) c.call_s += c.switch_s;
+    else c.cold_s = 0;
     for (int d = 0; d < N_DTYPES; d++) c.flops_per_s[d] *= threads;
     for (int i = 0; i < c.n_movers; i++) c.mover[i].bytes_per_s *= threads;
     c.memory_bytes_per_s *= threads;
@@ -126,15 +127,19 @@ static void judge_memory(const struct stages *s, const struct cluster *c, struct
 }
 
 /* ---- ranks that share cores ---- */
+static double messages_of(const struct schedule *s) {
+    int n = 0;
+    for (int i = 0; i < s->n; i++) n += !action_is_compute(s->actions[i].kind);
+    return n;
+}
+
 /* Who sends a message copies it, and so does who receives it. @return the sum of the phases */
 static double work_of_all(const struct plan *p, const struct stages *s, double phase_s[N_PRICE_PHASES]) {
     double ranks = (double)plan_ranks(p) / s->n, sum = 0;
     for (int i = 0; i < s->n; i++) {
         const struct stage *g = s->at[i].like;
-        const struct schedule *actions = &s->stem->schedules[i];
         for (int k = 0; k < N_PRICE_PHASES; k++) phase_s[k] += ranks * (g->phase_s[k] + g->end_s[k]);
-        for (int k = 0; k < actions->n; k++)
-            if (!action_is_compute(actions->actions[k].kind)) phase_s[PRICE_PP] += ranks * g->send_s;
+        phase_s[PRICE_PP] += ranks * messages_of(&s->stem->schedules[i]) * (g->send_s + g->cold_s);
     }
     for (int k = 0; k < N_PRICE_PHASES; k++) sum += phase_s[k];
     return sum;
@@ -143,7 +148,10 @@ static double work_of_all(const struct plan *p, const struct stages *s, double p
 static void share_cores(const struct plan *p, const struct cluster *c, const struct stages *s, struct price *out) {
     double phase_s[N_PRICE_PHASES] = {0}, all_s = work_of_all(p, s, phase_s), threads = threads_of(p, c);
     double at_once = (double)c->cores / threads;
-    for (int i = 0; i < s->n; i++) out->work_s += threads * plan_ranks(p) / s->n * s->at[i].like->own_s;
+    for (int i = 0; i < s->n; i++) {
+        const struct stage *g = s->at[i].like;
+        out->work_s += threads * plan_ranks(p) / s->n * (g->own_s + messages_of(&s->stem->schedules[i]) * g->cold_s);
+    }
     if (all_s / at_once < out->step_s) return;
     out->step_s = all_s / at_once;
     for (int k = 0; k < N_PRICE_PHASES; k++) out->phase_s[k] = phase_s[k] / at_once;

@@ -15,7 +15,7 @@ struct stage {
     const struct stage *like;             /* that one; itself, if it is compiled */
     struct run run;
     struct chunk_price *chunk;
-    double send_s;                        /* a message to a neighbor */
+    double send_s, cold_s;                /* a message to a neighbor; and what it costs the rows after it */
     double busy_s, forward_s, own_s, phase_s[N_PRICE_PHASES];
     double window_s;                      /* one microbatch's backward, all chunks */
     double end_s[N_PRICE_PHASES];         /* beside the schedule */

@@ -365,6 +365,10 @@ static void test_cores_copy_what_is_exchanged(void **state) {
     assert_close(y.step_s - y.work_s / 2, 2 * (x.step_s - x.work_s / 2), 1e-9 * x.step_s);
     c.switch_s = 1e-3;
     assert_true(price_of(on_cores(8, 1, 1, 1), &c).step_s > y.step_s);
+    struct price z = price_of(on_cores(1, 8, 1, 1), &c);
+    c.cold_s = 1e-3;                                                 /* tp: in rows, four a layer and microbatch */
+    assert_true(price_of(on_cores(1, 8, 1, 1), &c).work_s > z.work_s + 8 * 4 * 16 * 32 * 0.99e-3);
+    c.cold_s = 0;
     double fits = price_of(on_cores(2, 1, 1, 1), &c).step_s;         /* a core each: none is handed over */
     c.switch_s = 0;
     assert_close(price_of(on_cores(2, 1, 1, 1), &c).step_s, fits, 0);
@@ -382,7 +386,15 @@ static void test_both_ends_copy_a_message(void **state) {
     double send_s = wire_seconds(&c, COMM_SEND, bytes, 2, 1, 1);
     assert_close(x.phase_s[PRICE_PP], 4 * m * send_s, 1e-9 * x.step_s);
     c.switch_s = 1e-3;                                               /* two ranks, one core */
-    assert_true(price_of(p, &c).phase_s[PRICE_PP] > 4 * m * (send_s + 0.99e-3));
+    assert_close(price_of(p, &c).phase_s[PRICE_PP], 4 * m * (send_s + 1e-3), 1e-9 * x.step_s);
+    c.switch_s = 0, c.cold_s = 1e-3;                                 /* which is work */
+    struct price y = price_of(p, &c);
+    assert_close(y.phase_s[PRICE_PP], 4 * m * (send_s + 1e-3), 1e-9 * x.step_s);
+    assert_true(y.work_s - x.work_s > 4 * m * 0.99e-3 && y.step_s - x.step_s > y.work_s - x.work_s - 1e-9);
+    c.cores = 2;
+    double own = price_of(p, &c).work_s;                             /* a core each */
+    c.cold_s = 0;
+    assert_close(price_of(p, &c).work_s, own, 0);
 }
 
 /* One rank of two threads is its own chain; fewer ranks than cores leave cores alone. */

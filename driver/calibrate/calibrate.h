@@ -6,7 +6,8 @@
  *              they share the memory as ranks of a run do. Of each row the median over steps; then what fits best
  *              (lib/cost/fit.h): four constants of products and the launch, a speed for each op that only moves, and
  *              the parts of the peak that attention reaches
- *   switch     a model is cut by tp, and all ranks share one core: what is neither work nor exchange is waiting for it
+ *   switch,    a model is cut by tp, and all ranks share one core: what is neither work nor exchange is waiting for it;
+ *   cold       and work takes longer than on a core for each
  *   exchanges  all_reduce, all_gather and messages of 1 KiB to 16 MiB among all ranks: one latency and one speed
  *
  * About a minute. With as many ranks as cores. What products of more ranks take is never measured: whole runs of many

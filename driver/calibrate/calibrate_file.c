@@ -87,6 +87,7 @@ static void write_file(FILE *f, const struct measured *m, enum dtype dtype) {
     write_rows(f, m, dtype, &c);
     write_wires(f, m, n);
     write_figure(f, "switch-us", 1e6 * m->switch_s, "measured: a model cut by tp, all ranks on one core");
+    write_figure(f, "cold-us", 1e6 * m->cold_s, "the same, beside a core for each");
 }
 
 enum status calibrate_write(const char *path, const struct measured *m, enum dtype dtype) {

@@ -182,28 +182,42 @@ static void count_operations(const struct run *r, double *calls, double *bytes) 
         }
 }
 
-/* The core is never idle, so what is not work of a rank is operations: what they take by the level, and the rest. */
-static enum status time_switches(struct run *r, const struct level *l, struct measured *m) {
-    double over_s[TIMED], before[2], after[2], n = comm_world_size();
+struct shared { double step_s, work_s, calls, bytes; };       /* of a rank; work: outside of operations */
+
+static enum status time_shared(struct run *r, struct shared *out) {
+    double step_s[TIMED], work_s[TIMED];
     for (int step = 0; step < WARM + TIMED; step++) {
-        double start = clock_s(), work = processor_s() - comm_work_s();
-        count_operations(r, &before[0], &before[1]);
-        r->flush_at = WARM + TIMED;
+        double start = clock_s(), work = processor_s() - comm_work_s(), calls, bytes;
+        count_operations(r, &calls, &bytes);
+        r->flush_at = r->n_step + 1;
         TRY(run_step(r));
-        double all_s = clock_s() - start, all_work_s = processor_s() - comm_work_s() - work;
-        TRY(comm_all_reduce(group_world(), &all_work_s, 1, FP64, COMM_SUM));
-        count_operations(r, &after[0], &after[1]);
-        double calls = after[0] - before[0], wire_s = (after[1] - before[1]) / l->bytes_per_s;
-        if (step >= WARM)
-            over_s[step - WARM] = (all_s - all_work_s - n * (wire_s + calls * 2 * (n - 1) * l->alpha_s)) / (n * calls);
+        double own_s = processor_s() - comm_work_s() - work;
+        count_operations(r, &out->calls, &out->bytes);
+        out->calls -= calls, out->bytes -= bytes;
+        if (step < WARM) continue;
+        step_s[step - WARM] = clock_s() - start;
+        work_s[step - WARM] = own_s;
     }
-    m->switch_s = fmax(0, compare_median(over_s, TIMED));
+    double sums[2] = {compare_median(step_s, TIMED), compare_median(work_s, TIMED)};
+    TRY(comm_all_reduce(group_world(), sums, 2, FP64, COMM_SUM));
+    out->step_s = sums[0] / comm_world_size(), out->work_s = sums[1] / comm_world_size();
     return OK;
 }
 
-/* All ranks on one core train one model together, cut by tp, which is many small operations. */
+/* The shared core is never idle, so what of a step is not work is operations: what they take by the level, and the
+ * rest. Work itself has become longer, too. */
+static void add_shared(const struct shared *alone, const struct shared *shared, const struct level *l,
+                       struct measured *m) {
+    double n = comm_world_size(), calls = shared->calls;
+    double wire_s = shared->bytes / l->bytes_per_s + calls * 2 * (n - 1) * l->alpha_s;
+    m->switch_s = fmax(0, (shared->step_s / n - shared->work_s - wire_s) / calls);
+    m->cold_s = fmax(0, (shared->work_s - alone->work_s) / calls);
+}
+
+/* One model, cut by tp, which is many small operations: a core for each rank, then one for all. */
 static enum status time_a_shared_core(const struct measuring *q, struct measured *m) {
-    int32_t core = 0, pinned;
+    int32_t core = 0;
+    struct shared alone = {0}, shared = {0};
     cpu_set_t before, one;
     struct level level;
     struct run r = {0};
@@ -214,13 +228,15 @@ static enum status time_a_shared_core(const struct measuring *q, struct measured
     TRY(comm_all_reduce(group_world(), &core, 1, INT32, COMM_MIN));
     CPU_ZERO(&one);
     CPU_SET(core, &one);
-    pinned = sched_setaffinity(0, sizeof one, &one) == 0;
-    TRY(comm_all_reduce(group_world(), &pinned, 1, INT32, COMM_MIN));
     int n = comm_world_size(), hidden = q->widest / 2;
     if (hidden < 32 * n) hidden = 32 * n;                            /* a head for each */
     enum status status = open_trial(q, (struct trial){"gpt", hidden, 0, 4, 64, n}, &s, &r);
     comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, true});
-    if (status == OK && pinned) status = time_switches(&r, &level, m);
+    if (status == OK) status = time_shared(&r, &alone);
+    int32_t pinned = sched_setaffinity(0, sizeof one, &one) == 0;
+    if (status == OK) status = comm_all_reduce(group_world(), &pinned, 1, INT32, COMM_MIN);
+    if (status == OK && pinned) status = time_shared(&r, &shared);
+    if (status == OK && pinned) add_shared(&alone, &shared, &level, m);
     comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, false});
     sched_setaffinity(0, sizeof before, &before);
     if (status != E_TIMEOUT) run_destroy(&r);

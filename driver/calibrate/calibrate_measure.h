@@ -18,7 +18,7 @@ struct measured {
     struct rates attention[2];                                       /* flops forward, backward */
     struct timed_wire *wires;
     int n_wires;
-    double switch_s;
+    double switch_s, cold_s;
     double between_s, all_s;                                         /* quartiles of the steps of a row; of all rows */
 };
 

@@ -18,7 +18,7 @@ struct file {
     double memory_gib, reserve_gib, tflops[N_DTYPES], product_part, product_m0, product_n0, product_k0;
     double attention_forward, attention_backward;
     double memory_gbs, stream_part, launch_us, host_gbs, call_us, overlap_part, overlap_slowdown, mtbf_hours, jitter_cv;
-    double watts, price_per_hour, switch_us;
+    double watts, price_per_hour, switch_us, cold_us;
     int64_t cores, tile_units;
     struct level_keys level[MAX_LEVELS];
 };
@@ -44,6 +44,7 @@ static const struct option OPTIONS[] = {
      AT(cores)},
     REAL("switch-us", "0", 0, 1e6, "us", "of an operation between more ranks than cores: waiting for one", "a rank",
          switch_us),
+    REAL("cold-us", "0", 0, 1e6, "us", "of the same: caches are another rank's then", "a rank", cold_us),
     FLOPS("fp64", tflops[FP64]), FLOPS("fp32", tflops[FP32]), FLOPS("bf16", tflops[BF16]), FLOPS("fp16", tflops[FP16]),
     FLOPS("fp8", tflops[FP8_E4M3]),
     REAL("product-part", "1", 1e-6, 1, "", "of the peak, that large products reach", "a rank", product_part),
@@ -157,6 +158,7 @@ static enum status convert(const char *path, const struct file *f, struct cluste
                           .reserve_bytes = (int64_t)(f->reserve_gib * GIB),
                           .cores = f->cores,
                           .switch_s = f->switch_us * 1e-6,
+                          .cold_s = f->cold_us * 1e-6,
                           .product_part = f->product_part,
                           .product_m0 = f->product_m0,
                           .product_n0 = f->product_n0,
