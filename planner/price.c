@@ -71,8 +71,7 @@ static int threads_of(const struct plan *p, const struct cluster *c) {
 static struct cluster rank_of(const struct cluster *core, const struct plan *p) {
     struct cluster c = *core;
     int threads = threads_of(p, core);
-    if (plan_ranks(p) > c.cores) c.call_s += c.switch_s;
-    else c.cold_s = 0;
+    if (plan_ranks(p) <= c.cores) c.switch_s = c.cold_s = 0;
     for (int d = 0; d < N_DTYPES; d++) c.flops_per_s[d] *= threads;
     for (int i = 0; i < c.n_movers; i++) c.mover[i].bytes_per_s *= threads;
     c.memory_bytes_per_s *= threads;

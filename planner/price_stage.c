@@ -36,7 +36,7 @@ static struct row_price price_row(const struct cluster *c, const struct program 
     struct exchange x[MAX_EXCHANGES] = {{.axis = (enum mesh_axis)s->mesh_axis}, {.axis = (enum mesh_axis)s->mesh_axis}};
     for (int i = 0, n = s->op->exchanges ? s->op->exchanges(&call, r->kind, x) : 0; i < n; i++) {
         out.exchange += exchange_seconds(c, &p->place, &x[i]);
-        if (mesh_size(x[i].axis, &p->place) > 1) out.own += c->cold_s;
+        if (mesh_size(x[i].axis, &p->place) > 1) out.exchange += c->switch_s, out.own += c->cold_s;
         out.message |= x[i].op == COMM_SEND;
         out.phase_of_exchange = phase_of_axis(x[i].axis);
     }
@@ -120,14 +120,13 @@ double price_update_bytes(const struct program *p) {
 static void price_end(const struct cluster *c, struct stage *g) {
     const struct program *p = &g->run.program;
     const struct bill *b = &g->run.bill;
-    double behind = 0, blocks = 0, cold_s = 0;
+    double behind = 0, blocks = 0;
     g->send_s = 0, g->cold_s = c->cold_s;
     memset(g->end_s, 0, sizeof g->end_s);
     for (int i = 0; i < b->n_exchanges; i++) {
         const struct exchange *x = &b->exchanges[i];
         double seconds = exchange_seconds(c, &p->place, x), times = x->times ? (double)x->times : 1;
-        if (mesh_size(x->axis, &p->place) > 1 && x->when != BESIDE_BLOCKS) cold_s += times * c->cold_s;
-        if (x->when == BESIDE_BLOCKS) g->send_s = fmax(g->send_s, seconds);
+        if (x->when == BESIDE_BLOCKS) g->send_s = fmax(g->send_s, seconds + c->switch_s);
         if (x->when == BEHIND_BACKWARD) behind += times * seconds;
         if (x->when == BEHIND_BLOCK) blocks += times * seconds;
         if (x->when == AT_END) g->end_s[x->op == COMM_ALL_GATHER ? PRICE_GATHER : PRICE_OPTIM] += times * seconds;
@@ -135,8 +134,8 @@ static void price_end(const struct cluster *c, struct stage *g) {
     g->end_s[PRICE_DP] = beside(c, behind, g->window_s);
     g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s);
     double update_s = price_update_bytes(p) / op_bytes_per_s(c, "adamw");
-    g->end_s[PRICE_OPTIM] += update_s + cold_s;
-    g->own_s += update_s + cold_s;
+    g->end_s[PRICE_OPTIM] += update_s;
+    g->own_s += update_s;
 }
 
 enum status price_stage(const struct cluster *rank, struct stage *g) {

@@ -42,8 +42,8 @@ struct cluster {
     char name[64];
     int64_t memory_bytes, reserve_bytes;     /* of a rank; what the program's own plan does not hold: context, NCCL */
     int64_t cores;                           /* that all ranks share; 0: each has its own processor */
-    double switch_s, cold_s;                 /* of an operation between more ranks than cores: waiting for a core; and
-                                              * the rows that follow find other ranks' data in the caches */
+    double switch_s, cold_s;                 /* of a row's operation, or a message, where ranks outnumber cores: waiting
+                                              * for a core; and rows that follow find other data in the caches */
 
     /* one rank's arithmetic: see op_time.h */
     double flops_per_s[N_DTYPES];            /* peak; 0: it does not compute in this dtype */
