@@ -96,6 +96,13 @@ static void print_failures(const struct request *q, const struct budget *b) {
            q->restart);
 }
 
+/* Of the best layout, or by the mfu that was given. */
+static double step_of(const struct request *q, const struct cluster *c, const struct budget_line *l) {
+    double flops = q->plan.arch->flops_per_token(&q->plan) * (double)l->batch * (double)q->plan.seq;
+    return l->searched ? l->best.price.step_s
+                       : flops / ((double)l->ranks * c->flops_per_s[plan_product_dtype(&q->plan)] * l->mfu);
+}
+
 static void print_line(const struct request *q, const struct cluster *c, const struct budget_line *l) {
     const struct budget *b = &l->cost;
     char text[192];
@@ -105,6 +112,8 @@ static void print_line(const struct request *q, const struct cluster *c, const s
            q->plan.arch->flops_per_token(&q->plan), 6 * (double)q->plan.arch->n_params(&q->plan));
     printf("  mfu           %.1f%%%s%s\n", 100 * l->mfu, l->searched ? " of the best layout, " : ", as given",
            l->searched ? layout_text(&l->best.layout, text, sizeof text) : "");
+    printf("  a step        %.4g s, of a global batch of %" PRId64 " sequences of %" PRId64 " tokens\n",
+           step_of(q, c, l), l->batch, q->plan.seq);
     printf("  without loss  %.3g days\n", b->ideal_s / 86400);
     printf("  slowest       x %.4f: each step waits for the slowest machine\n", b->slowest);
     print_failures(q, b);
@@ -114,30 +123,30 @@ static void print_line(const struct request *q, const struct cluster *c, const s
     printf("\n");
 }
 
-static void print_curve_line(const struct budget_line *l) {
+static void print_curve_line(const struct request *q, const struct cluster *c, const struct budget_line *l) {
     char text[192];
     if (!l->fits) {
         printf("%8" PRId64 " %8" PRId64 "   nothing fits, or can be\n", l->ranks, l->batch);
         return;
     }
-    const struct price *x = &l->best.price;
     const struct budget *b = &l->cost;
     printf("%8" PRId64 " %8" PRId64 " %9.4g %6.1f %9.4f %8.4f %8.1f %9.3g %11.4g   %s\n", l->ranks, l->batch,
-           l->searched ? x->step_s : NAN, 100 * l->mfu, b->slowest, b->goodput, 100 * l->mfu / b->slowest * b->goodput,
-           b->wall_s / 86400, b->rank_hours, l->searched ? layout_text(&l->best.layout, text, sizeof text) : "");
+           step_of(q, c, l), 100 * l->mfu, b->slowest, b->goodput, 100 * l->mfu / b->slowest * b->goodput,
+           b->wall_s / 86400, b->rank_hours,
+           l->searched ? layout_text(&l->best.layout, text, sizeof text) : "mfu as given");
     fflush(stdout);
 }
 
 /* ---- as JSON ---- */
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-static json_t *line_json(const struct budget_line *l) {
+static json_t *line_json(const struct request *q, const struct cluster *c, const struct budget_line *l) {
     const struct budget *b = &l->cost;
     char text[192];
     json_t *o = json_pack("{s:I, s:I, s:b}", "ranks", (json_int_t)l->ranks, "global_batch", (json_int_t)l->batch,
                           "fits", l->fits);
     if (!l->fits) return o;
     const struct { const char *name; double x; } NUMBERS[] = {
-        {"mfu", l->mfu}, {"step_s", l->searched ? l->best.price.step_s : NAN}, {"ideal_s", b->ideal_s},
+        {"mfu", l->mfu}, {"step_s", step_of(q, c, l)}, {"ideal_s", b->ideal_s},
         {"slowest", b->slowest}, {"mtbf_s", b->mtbf_s}, {"young_s", b->young_s}, {"daly_s", b->daly_s},
         {"interval_s", b->interval_s}, {"goodput", b->goodput}, {"wall_s", b->wall_s}, {"failures", b->failures},
         {"failing_day", b->failing_day}, {"gpu_hours", b->rank_hours}, {"price", b->price}, {"joules", b->joules}};
@@ -178,8 +187,8 @@ static int64_t batch_of(const struct request *q, bool weak, int64_t ranks, int64
 
 static enum status tell_line(const struct request *q, const struct cluster *c, const struct budget_line *l,
                              json_t *lines) {
-    if (q->json) json_array_append_new(lines, line_json(l));
-    else if (q->scale[0]) print_curve_line(l);
+    if (q->json) json_array_append_new(lines, line_json(q, c, l));
+    else if (q->scale[0]) print_curve_line(q, c, l);
     else if (!l->fits)
         return FAIL(E_CONFIG,
                     "no layout of gpus=%" PRId64 " fits; `trivium plan` says what is missing; or give --mfu", l->ranks);
@@ -280,6 +289,8 @@ static enum status budget(struct request *q, struct options *o, int argc, char *
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c.name,
                     dtype_name(plan_product_dtype(&q->plan)));
     if (q->walls) return show_walls(q, o, &c);
+    if (options_source(o, "global-batch") == FROM_DEFAULT)
+        return FAIL(E_USAGE, "a step of how many sequences? give --global-batch 1536");
     json_t *lines = json_array();
     enum status status = lines ? make_lines(q, &c, lines) : FAIL(E_MEMORY, "no memory for a budget");
     if (status == OK && q->json) return print_json(q, &c, lines);

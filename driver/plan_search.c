@@ -108,6 +108,10 @@ static void print_list(const struct answer *a) {
                layout_text(&s->best[i].layout, text, sizeof text), i < a->tied ? "  =" : "");
         plan_print_phases(x);
     }
+    printf("  seconds: products, memory: rows bound by arithmetic, by the memory's bandwidth; replay: rows that\n"
+           "  backward runs again, also what sp gathers again; tp, cp, ep: exchanges in rows; dp: sums of gradients;\n"
+           "  gather: of sharded weights; optim: the update, with what is summed at the end; of exchanges only what\n"
+           "  nothing hides. bubble, pp: waits for other stages, and messages\n");
     if (a->tied > 1)
         printf("  = %d layouts are within %.1f%% of the fastest, the model's error: any of them may be; the one that "
                "needs least memory comes first\n",
@@ -130,10 +134,13 @@ static void print_text(const struct answer *a) {
         printf("\nwhat the fastest, %s, rests on, and what would win otherwise\n",
                layout_text(&a->fastest->layout, text, sizeof text));
         print_tipping(a, ASSUME_WIRE, "bandwidth of the outermost level", 1e9, " GB/s");
-        print_tipping(a, ASSUME_PRODUCTS, "part of the peak, of products", 1, "");
-        print_tipping(a, ASSUME_RESERVE, "memory that no plan holds", GIB, " GiB");
+        print_tipping(a, ASSUME_PRODUCTS, "part of the peak that products reach", 1, "");
+        print_tipping(a, ASSUME_RESERVE, "reserve: memory that is not ours", GIB, " GiB");
     }
-    printf("\nwhy others lose: the best of each family beside the fastest of all, and where its time goes\n");
+    printf("\nwhy others lose: the best with each choice beside the fastest of all, and the largest differences of its "
+           "time;\nblock:N and uneven stages are tried for the list alone%s\n",
+           a->asked->plan.seq < 16384 && !(a->fixed >> DECIDE_CP & 1) ? ", cp only for sequences of 16384 and more"
+                                                                      : "");
     for (int i = 0; i < s->n_families; i++)
         if (plan_family_is_open(s, i)) print_family(a, &s->families[i]);
 }
@@ -197,11 +204,13 @@ static enum status refuse_all(const struct answer *a) {
                 (double)f->price.bytes[largest] / GIB);
 }
 
-static enum status refuse_number(const struct plan_request *q) {
+static enum status refuse_number(const struct plan_request *q, unsigned fixed) {
+    const struct plan *p = &q->plan;
     return FAIL(E_CONFIG,
-                "no layout of gpus=%" PRId64 " can be: they do not divide global-batch=%" PRId64 ", layers=%" PRId64
-                " and heads=%" PRId64 "; use a power of two",
-                q->gpus, q->plan.global_batch, q->plan.layers, q->plan.heads);
+                "no layout of gpus=%" PRId64 " can be: dp, tp, pp and the like must divide them, and global-batch=%"
+                PRId64 ", layers=%" PRId64 ", heads=%" PRId64 " and kv-heads=%" PRId64 "; use %s",
+                q->gpus, p->global_batch, p->layers, p->heads, p->kv_heads ? p->kv_heads : p->heads,
+                fixed ? "fewer options, as one that is given cannot be" : "a power of two");
 }
 
 static enum status find(struct answer *a) {
@@ -209,7 +218,7 @@ static enum status find(struct answer *a) {
     struct search *s = &a->found;
     TRY(search_layouts_telling(&train_recipe, p, a->fixed, a->cluster, a->asked->gpus, true,
                                a->asked->out[0] ? plan_dots_take : NULL, &a->dots, s));
-    if (s->n_best + s->n_families == 0) return refuse_number(a->asked);
+    if (s->n_best + s->n_families == 0) return refuse_number(a->asked, a->fixed);
     for (int i = 0; i < s->n_best && i < a->asked->top; i++)
         TRY(choose_refine(&train_recipe, p, a->fixed, true, a->cluster, &s->best[i]));
     a->tied = explain_order(s);

@@ -108,7 +108,7 @@ report "auto_in_a_search_is_searched" $?
 [ $? != 0 ] && grep -q "memory-limit is 1 MiB; use more ranks" "$work/err"
 report "a_run_beyond_its_memory_limit_is_refused" $?
 
-"$B/trivium" budget --model gpt3-175b --gpus 1024 --tokens 300e9 --mfu 0.3365 >"$work/budget" 2>"$work/err" &&
+"$B/trivium" budget --model gpt3-175b --gpus 1024 --global-batch 1536 --tokens 300e9 --mfu 0.3365 >"$work/budget" 2>"$work/err" &&
     grep -q "in all  *36.1 days" "$work/budget" && grep -q "failures  *one in 49.5 h" "$work/budget"
 report "budget_of_a_known_run" $?
 "$B/trivium" budget "${model[@]}" --tokens 1e9 --scale 2:8 --weak --json >"$work/curve.json" 2>"$work/err" && python3 - "$work/curve.json" <<'P'
@@ -173,6 +173,7 @@ refuse a_key_that_is_none "memory-gb|memory-gib" --cluster <(sed 's/^memory-gib/
 refuse an_asynchronous_schedule "schedule=1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
 command=budget
 refuse a_budget_for_nobody "give --gpus 1024" "${model[@]}"
+refuse a_budget_of_no_batch "how many sequences|--global-batch 1536" --model gpt3-175b --gpus 1024
 refuse a_scale_that_is_none "scale=8:2|use 64:16384" "${model[@]}" --scale 8:2
 refuse a_budget_of_what_does_not_fit "no layout of gpus=2 fits|--mfu" --model llama2-70b --global-batch 16 --gpus 2
 refuse walls_of_a_model "models, batches and numbers of ranks of its own|leave out --model" --walls --model gpt3-175b
@@ -195,7 +196,7 @@ assert all(r["spread"] >= 0 and r["predicted_step_ms"] > 0 and r["predicted_work
 assert all(r["work_ms"] < 2 * 1.1 * r["step_ms"] for r in rows[:2]), rows     # of two cores
 assert forecast["strategies"] == 2 and forecast["pairs"] <= 1, forecast
 text = open(sys.argv[2]).read()
-assert "Predicted on --cluster" in text and "Predicted beside measured, 2 strategies" in text and "Noise (passes" in text, text
+assert "Predicted on --cluster" in text and "Predicted beside measured, 2 strategies" in text and "Noise, the median spread" in text, text
 P
 report "compare_predicts_what_it_measures" $?
 

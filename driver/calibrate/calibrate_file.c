@@ -77,7 +77,8 @@ static void write_file(FILE *f, const struct measured *m, enum dtype dtype) {
     struct cluster c = {.name = ""};
     char host[64];
     comm_host_name(host, sizeof host);
-    fprintf(f, "# Measured by trivium calibrate with %d ranks, in %s. A row's steps differ by %.0f%% (half of them)\n",
+    fprintf(f, "# Measured by trivium calibrate with %d ranks, in %s. "
+               "The middle half of a row's steps lie within %.0f%%\n",
             n, dtype_name(dtype), 100 * spread);
     fprintf(f, "name = %s\n# cores that all ranks share\ncores = %d\n", host, n);
     write_figure(f, "memory-gib", memory_gib() / n, "of the machine, for each of as many ranks");
@@ -102,7 +103,9 @@ enum status calibrate_write(const char *path, const struct measured *m, enum dty
         log_warn("steps of one row differ by %.0f%%: something else runs here; calibrate again when it does not",
                  100 * spread);
     TRY(cluster_read(path, &c));                                     /* what is written can be read */
-    printf("%s: %d products, %d other ops, %d exchanges; use it with --cluster %s\n", path, m->n_products, m->n_movers,
-           m->n_wires, path);
+    printf("of a core %.4g Gflop/s at most, products %.0f%% of it; ops that move %.3g GB/s; exchanges %.3g GB/s and "
+           "%.3g us\nfrom %d products, %d other ops, %d exchanges; use it with --cluster %s\n",
+           c.flops_per_s[dtype] / 1e9, 100 * c.product_part, c.memory_bytes_per_s / 1e9, c.level[0].bytes_per_s / 1e9,
+           1e6 * c.level[0].alpha_s, m->n_products, m->n_movers, m->n_wires, path);
     return OK;
 }

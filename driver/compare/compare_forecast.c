@@ -65,10 +65,14 @@ void compare_forecast_print(FILE *to, const struct compare_row *rows, int n_rows
     if (f.n < 2) return;
     fprintf(to, "Predicted beside measured, %d strategies: median error %.1f%% of a step", f.n, 100 * f.step_error);
     if (isfinite(f.work_error)) fprintf(to, ", %.1f%% of the work of all ranks", 100 * f.work_error);
-    fprintf(to, "; the one predicted to be fastest takes %.1f%% longer than the fastest.\n", 100 * f.regret);
+    if (f.regret > 0)
+        fprintf(to, "; the one predicted to be fastest takes %.1f%% longer than the fastest.\n", 100 * f.regret);
+    else
+        fprintf(to, "; the one predicted to be fastest is.\n");
     if (f.noise > 0)
-        fprintf(to, "Noise (passes of a strategy): %.1f%%; of %d pairs further apart than twice that, %d are in the "
-                    "predicted order.\n", 100 * f.noise, f.pairs, f.in_order);
+        fprintf(to, "Noise, the median spread of a strategy's passes: %.1f%%. Of the %d pairs of strategies that "
+                    "differ by more than twice that, %d are in the predicted order.\n",
+                100 * f.noise, f.pairs, f.in_order);
     else
         fprintf(to, "How much of that is noise is not known; use --repeat 2.\n");
 }

@@ -144,12 +144,12 @@ static const struct compare_column SPEED[] = {
 };
 static const struct compare_column FORECAST[] = {
     {"step ms", "step, ms", "step_ms", cell_step, 0},
-    {"spread %", "spread of passes, %", "spread", cell_spread, 0},
-    {"predicted", "predicted step, ms", "predicted_step_ms", cell_predicted, 0},
+    {"predicted step", "predicted step, ms", "predicted_step_ms", cell_predicted, 0},
     {"rank", "rank by step", "rank", cell_rank, 0},
-    {"predicted", "predicted rank", "predicted_rank", cell_rank, 1},
+    {"predicted rank", "predicted rank", "predicted_rank", cell_rank, 1},
     {"work ms", "work of all ranks, ms", "work_ms", cell_work, 0},
-    {"predicted", "predicted work, ms", "predicted_work_ms", cell_predicted_work, 0},
+    {"predicted work", "predicted work, ms", "predicted_work_ms", cell_predicted_work, 0},
+    {"spread %", "spread of passes, %", "spread", cell_spread, 0},
 };
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
