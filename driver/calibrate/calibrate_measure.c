@@ -91,11 +91,12 @@ static enum status time_steps(struct run *r, struct measured *m) {
 struct trial { const char *arch; int hidden, ffn, micro, seq, ranks; };
 
 static enum status open_trial(const struct measuring *q, struct trial t, struct setup *s, struct run *r) {
-    const int number[] = {t.hidden, t.hidden / 32, t.micro, t.seq, t.ffn, t.ranks};
-    char text[6][16], *argv[] = {"--arch", (char *)t.arch, "--hidden", text[0], "--heads", text[1],
-                                 "--micro-batch", text[2], "--global-batch", text[2], "--seq", text[3], "--ffn",
+    const int number[] = {t.hidden, t.hidden / 32, t.micro, t.seq, t.ffn, t.ranks,
+                          t.ranks > 1 ? 8 * t.micro : t.micro};
+    char text[7][16], *argv[] = {"--arch", (char *)t.arch, "--hidden", text[0], "--heads", text[1],
+                                 "--micro-batch", text[2], "--global-batch", text[6], "--seq", text[3], "--ffn",
                                  text[4], "--tp", text[5], "--layers", "6", "--threads", "1", "--log", "quiet"};
-    for (int i = 0; i < 6; i++) snprintf(text[i], sizeof *text, "%d", number[i]);
+    for (int i = 0; i < 7; i++) snprintf(text[i], sizeof *text, "%d", number[i]);
     TRY(setup_init(s, sizeof argv / sizeof *argv, argv, t.ranks));
     s->plan.precision = q->precision;
     TRY(plan_settle(&s->plan, t.ranks));
@@ -182,63 +183,64 @@ static void count_operations(const struct run *r, double *calls, double *bytes) 
         }
 }
 
-struct shared { double step_s, work_s, calls, bytes; };       /* of a rank; work: outside of operations */
+struct shared { double step_s, work_s, calls, bytes; };       /* a step of this rank; work: outside of operations */
 
-static enum status time_shared(struct run *r, struct shared *out) {
-    double step_s[TIMED], work_s[TIMED];
-    for (int step = 0; step < WARM + TIMED; step++) {
-        double start = clock_s(), work = processor_s() - comm_work_s(), calls, bytes;
-        count_operations(r, &calls, &bytes);
-        r->flush_at = r->n_step + 1;
-        TRY(run_step(r));
-        double own_s = processor_s() - comm_work_s() - work;
-        count_operations(r, &out->calls, &out->bytes);
-        out->calls -= calls, out->bytes -= bytes;
-        if (step < WARM) continue;
-        step_s[step - WARM] = clock_s() - start;
-        work_s[step - WARM] = own_s;
+static enum status time_step(struct run *r, struct shared *out) {
+    double start = clock_s(), work = processor_s() - comm_work_s(), calls, bytes;
+    count_operations(r, &calls, &bytes);
+    r->flush_at = r->n_step + 1;
+    TRY(run_step(r));
+    out->step_s = clock_s() - start, out->work_s = processor_s() - comm_work_s() - work;
+    count_operations(r, &out->calls, &out->bytes);
+    out->calls -= calls, out->bytes -= bytes;
+    return comm_barrier(group_world());
+}
+
+/* A step with a core for each rank, then one with the first for all, in turns, so that what else runs here is in both.
+ * The shared core is never idle: what of that step is not work is operations, what they take by the level, and the
+ * rest. Work itself has become longer, too. */
+static enum status time_in_turns(struct run *r, const cpu_set_t *all, const cpu_set_t *one, const struct level *l,
+                                 struct measured *m) {
+    double switch_s[TIMED], cold_s[TIMED], n = comm_world_size();
+    for (int i = 0; i < WARM + TIMED; i++) {
+        struct shared apart, together;
+        TRY(time_step(r, &apart));
+        sched_setaffinity(0, sizeof *one, one);
+        enum status status = time_step(r, &together);
+        sched_setaffinity(0, sizeof *all, all);
+        TRY(status);
+        double wire_s = together.bytes / l->bytes_per_s + together.calls * 2 * (n - 1) * l->alpha_s;
+        if (i < WARM) continue;
+        switch_s[i - WARM] = (together.step_s / n - together.work_s - wire_s) / together.calls;
+        cold_s[i - WARM] = (together.work_s - apart.work_s) / together.calls;
     }
-    double sums[2] = {compare_median(step_s, TIMED), compare_median(work_s, TIMED)};
-    TRY(comm_all_reduce(group_world(), sums, 2, FP64, COMM_SUM));
-    out->step_s = sums[0] / comm_world_size(), out->work_s = sums[1] / comm_world_size();
+    m->switch_s = fmax(0, compare_median(switch_s, TIMED));
+    m->cold_s = fmax(0, compare_median(cold_s, TIMED));
     return OK;
 }
 
-/* The shared core is never idle, so what of a step is not work is operations: what they take by the level, and the
- * rest. Work itself has become longer, too. */
-static void add_shared(const struct shared *alone, const struct shared *shared, const struct level *l,
-                       struct measured *m) {
-    double n = comm_world_size(), calls = shared->calls;
-    double wire_s = shared->bytes / l->bytes_per_s + calls * 2 * (n - 1) * l->alpha_s;
-    m->switch_s = fmax(0, (shared->step_s / n - shared->work_s - wire_s) / calls);
-    m->cold_s = fmax(0, (shared->work_s - alone->work_s) / calls);
-}
-
-/* One model, cut by tp, which is many small operations: a core for each rank, then one for all. */
+/* One model, cut by tp, which is many small operations. */
 static enum status time_a_shared_core(const struct measuring *q, struct measured *m) {
     int32_t core = 0;
-    struct shared alone = {0}, shared = {0};
-    cpu_set_t before, one;
+    cpu_set_t all, one;
     struct level level;
     struct run r = {0};
     struct setup s = {.data = NULL};
-    fit_wires(m->wires, m->n_wires, comm_world_size(), &level);
-    sched_getaffinity(0, sizeof before, &before);
-    while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &before)) core++;
+    int n = comm_world_size(), hidden = q->widest / 2;
+    if (hidden < 32 * n) hidden = 32 * n;                            /* a head for each */
+    fit_wires(m->wires, m->n_wires, n, &level);
+    sched_getaffinity(0, sizeof all, &all);
+    while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, &all)) core++;
     TRY(comm_all_reduce(group_world(), &core, 1, INT32, COMM_MIN));
     CPU_ZERO(&one);
     CPU_SET(core, &one);
-    int n = comm_world_size(), hidden = q->widest / 2;
-    if (hidden < 32 * n) hidden = 32 * n;                            /* a head for each */
-    enum status status = open_trial(q, (struct trial){"gpt", hidden, 0, 4, 64, n}, &s, &r);
-    comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, true});
-    if (status == OK) status = time_shared(&r, &alone);
     int32_t pinned = sched_setaffinity(0, sizeof one, &one) == 0;
-    if (status == OK) status = comm_all_reduce(group_world(), &pinned, 1, INT32, COMM_MIN);
-    if (status == OK && pinned) status = time_shared(&r, &shared);
-    if (status == OK && pinned) add_shared(&alone, &shared, &level, m);
+    sched_setaffinity(0, sizeof all, &all);
+    TRY(comm_all_reduce(group_world(), &pinned, 1, INT32, COMM_MIN));
+    enum status status = open_trial(q, (struct trial){"gpt", hidden, 0, 1, 64, n}, &s, &r);
+    comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, true});
+    if (status == OK && pinned) status = time_in_turns(&r, &all, &one, &level, m);
     comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, false});
-    sched_setaffinity(0, sizeof before, &before);
     if (status != E_TIMEOUT) run_destroy(&r);
     setup_fini(&s);
     return status;
