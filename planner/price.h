@@ -47,7 +47,7 @@ enum price_phase {
 const char *price_phase_name(enum price_phase);
 
 struct price {
-    double work_s;                       /* of all ranks' processors: rows and update, without what they exchange */
+    double work_s;                       /* on shared cores, of all ranks: rows and update, without exchanges; else 0 */
     double step_s, mfu;                  /* mfu: by the model's formula, of the cluster's peak */
     double phase_s[N_PRICE_PHASES];      /* of the busiest stage, or where cores decide of all; their sum is step_s */
     struct stage_price {

@@ -86,7 +86,6 @@ static enum status time_steps(struct run *r, struct measured *m) {
     return status;
 }
 
-/* Every rank by itself. */
 /* ffn 0: the usual. ranks: 1, or all of them, which cut it by tp. */
 struct trial { const char *arch; int hidden, ffn, micro, seq, ranks; };
 
@@ -97,7 +96,7 @@ static enum status open_trial(const struct measuring *q, struct trial t, struct 
                                  "--micro-batch", text[2], "--global-batch", text[6], "--seq", text[3], "--ffn",
                                  text[4], "--tp", text[5], "--layers", "6", "--threads", "1", "--log", "quiet"};
     for (int i = 0; i < 7; i++) snprintf(text[i], sizeof *text, "%d", number[i]);
-    TRY(setup_init(s, sizeof argv / sizeof *argv, argv, t.ranks));
+    TRY(fail_agree(group_world(), setup_init(s, sizeof argv / sizeof *argv, argv, t.ranks)));
     s->plan.precision = q->precision;
     TRY(plan_settle(&s->plan, t.ranks));
     TRY(run_create(r, &train_recipe, &s->plan, WATCH_NOTHING));
@@ -113,7 +112,7 @@ static enum status train_trial(const struct measuring *q, struct trial t, struct
     if (status == OK) status = time_steps(&r, m);
     run_destroy(&r);
     setup_fini(&s);
-    return status;
+    return fail_agree(group_world(), status);
 }
 
 static enum status time_rows(const struct measuring *q, struct measured *m) {
@@ -238,9 +237,11 @@ static enum status time_a_shared_core(const struct measuring *q, struct measured
     sched_setaffinity(0, sizeof all, &all);
     TRY(comm_all_reduce(group_world(), &pinned, 1, INT32, COMM_MIN));
     enum status status = open_trial(q, (struct trial){"gpt", hidden, 0, 1, 64, n}, &s, &r);
-    comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, true});
-    if (status == OK && pinned) status = time_in_turns(&r, &all, &one, &level, m);
-    comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, false});
+    if (status == OK && pinned) {
+        comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, true});
+        status = time_in_turns(&r, &all, &one, &level, m);
+        comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, false});
+    }
     if (status != E_TIMEOUT) run_destroy(&r);
     setup_fini(&s);
     return status;

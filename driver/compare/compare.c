@@ -266,7 +266,8 @@ static enum status finish_pass(struct comparison *c, int i, struct compare_row *
     if (first && row->status == OK) {
         set_distance(c, i);
         take_timeline(p, row);
-        if (c->cluster) compare_predict(p, c->cluster, row);
+        bool uneven = options_source(c->requests[i].setup.options, "pp-split") != FROM_DEFAULT;
+        if (c->cluster) compare_predict(p, c->cluster, uneven, row);
     }
     tell_row(c, i, row);
     return write_report(c, first ? i + 1 : c->strategies.n);

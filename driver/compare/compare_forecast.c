@@ -7,9 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-void compare_predict(const struct plan *p, const struct cluster *c, struct compare_row *row) {
+void compare_predict(const struct plan *p, const struct cluster *c, bool uneven, struct compare_row *row) {
+    const struct price_wish wish = {.uneven = uneven};
     struct price *price = calloc(1, sizeof *price);                  /* a number of figures for each of 4096 stages */
-    enum status status = price ? price_plan(&train_recipe, p, c, NULL, price) : FAIL(E_MEMORY, "no memory");
+    enum status status = price ? price_plan(&train_recipe, p, c, &wish, price) : FAIL(E_MEMORY, "no memory");
     if (status == OK) row->predicted_step_s = price->step_s, row->predicted_work_s = price->work_s;
     else log_warn("%s: its step is not predicted: %s", compare_row_name(row), status_message());
     status_clear();

@@ -72,12 +72,12 @@ static void test_a_row_is_predicted_or_goes_without(void **state) {
     p.mesh.dp = 2;
     assert_ok(plan_settle(&p, 2));
     assert_ok(cluster_read("cpu-2core", &c));
-    compare_predict(&p, &c, &row);
+    compare_predict(&p, &c, false, &row);
     assert_true(row.predicted_step_s > 0 && row.predicted_work_s > 0);
     assert_true(row.predicted_work_s <= 2 * row.predicted_step_s * (1 + 1e-12));
     c.flops_per_s[FP32] = 0, row = (struct compare_row){.strategy = ""};
     test_stderr_keep();
-    compare_predict(&p, &c, &row);
+    compare_predict(&p, &c, false, &row);
     assert_non_null(strstr(test_stderr_text(), "its step is not predicted: cpu-2core has no peak in fp32"));
     assert_close(row.predicted_step_s, 0, 0);
 }
