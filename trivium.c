@@ -6,6 +6,7 @@
 #include "driver/data_tool.h"
 #include "driver/generate.h"
 #include "driver/launch_restart.h"
+#include "driver/oracle.h"
 #include "driver/plan.h"
 #include "driver/preflight.h"
 #include "driver/schedule.h"
@@ -38,6 +39,8 @@ static const struct command COMMANDS[] = {
      "under launch: measure what cores of this machine do in a second, as a file for plan --cluster"},
     {"budget", budget_main, true,
      "budget --cluster NAME --gpus N: days, hours of GPUs, saves and failures of a training run"},
+    {"oracle", oracle_main, true,
+     "oracle record|check: the numbers of a run, and which is the first that rounding does not explain"},
     {"generate", generate_main, true,
      "generate --checkpoint DIR --prompt TEXT: what a trained model would write next; alone or on tp ranks"},
     {"checkpoint", checkpoint_main, true,

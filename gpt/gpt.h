@@ -20,6 +20,7 @@ extern "C" {
 extern const struct model model_gpt;
 extern const struct model_preset gpt_presets[];
 extern const struct model_format gpt_formats[];
+extern const struct published gpt_published[];
 
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
 enum status gpt_build(const struct plan *, struct program *out);

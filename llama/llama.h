@@ -25,6 +25,7 @@ extern "C" {
 extern const struct model model_llama, model_mixtral;
 extern const struct model_preset llama_presets[], mixtral_presets[];
 extern const struct model_format llama_formats[], mixtral_formats[];
+extern const struct published llama_published[];
 
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
 enum status llama_build(const struct plan *, struct program *out);

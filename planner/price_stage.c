@@ -120,22 +120,24 @@ double price_update_bytes(const struct program *p) {
 static void price_end(const struct cluster *c, struct stage *g) {
     const struct program *p = &g->run.program;
     const struct bill *b = &g->run.bill;
-    double behind = 0, blocks = 0;
+    double behind = 0, blocks = 0, packing = 0;
     g->send_s = 0, g->cold_s = c->cold_s;
     memset(g->end_s, 0, sizeof g->end_s);
     for (int i = 0; i < b->n_exchanges; i++) {
         const struct exchange *x = &b->exchanges[i];
         double seconds = exchange_seconds(c, &p->place, x), times = x->times ? (double)x->times : 1;
+        packing += times * x->packing / op_bytes_per_s(c, "pack");
         if (x->when == BESIDE_BLOCKS) g->send_s = fmax(g->send_s, seconds + c->switch_s);
         if (x->when == BEHIND_BACKWARD) behind += times * seconds;
         if (x->when == BEHIND_BLOCK) blocks += times * seconds;
         if (x->when == AT_END) g->end_s[x->op == COMM_ALL_GATHER ? PRICE_GATHER : PRICE_OPTIM] += times * seconds;
     }
     g->end_s[PRICE_DP] = beside(c, behind, g->window_s);
+    g->end_s[PRICE_MEMORY] = packing;
     g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s);
     double update_s = price_update_bytes(p) / op_bytes_per_s(c, "adamw");
     g->end_s[PRICE_OPTIM] += update_s;
-    g->own_s += update_s;
+    g->own_s += update_s + packing;
 }
 
 enum status price_stage(const struct cluster *rank, struct stage *g) {

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct published { char name[16]; double cell[12]; };
+struct printed { char name[16]; double cell[12]; };
 
 /* Lines of a table without its comment and heading; a cell that is a word is its row's name. */
-static int read_table(const char *file, struct published *rows, int most) {
+static int read_table(const char *file, struct printed *rows, int most) {
     char path[128], line[512];
     int n = 0;
     snprintf(path, sizeof path, "tests/anchors/%s.csv", file);
@@ -108,7 +108,7 @@ static int ascending(const void *a, const void *b) {
 
 /* sc21's rows, then two of each of korthikanti's (full; sp and selective), then mcore's. */
 static struct anchors rows_of_all_tables(void) {
-    struct published rows[16];
+    struct printed rows[16];
     struct cluster a100, h100;
     struct anchors e = {0};
     struct price price;
@@ -223,7 +223,7 @@ static void test_rows_beside_one_constant(void **state) {
 
 static void test_limits_beside_one_constant(void **state) {
     (void)state;
-    struct published rows[16];
+    struct printed rows[16];
     struct cluster c;
     struct price none, sp, full;
     assert_ok(cluster_read("dgx-a100", &c));
@@ -244,7 +244,7 @@ static void test_bad_layouts_beside_one_constant(void **state) {
     static const struct { int tp, pp, micro, chunks, recompute; } BAD[] = {
         {32, 2, 1, 3, RECOMPUTE_SELECTIVE}, {8, 8, 16, 1, RECOMPUTE_FULL}, {8, 8, 32, 1, RECOMPUTE_FULL},
         {2, 32, 4, 1, RECOMPUTE_FULL}};
-    struct published rows[16];
+    struct printed rows[16];
     struct cluster c;
     struct price good, bad;
     assert_ok(cluster_read("dgx-a100", &c));

@@ -121,7 +121,7 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
         const struct param *w = &p->params[i];
         if (times[i])
             bill_exchange(bill, &p->place, (struct exchange){param_replicas(w), COMM_ALL_GATHER, w->padded_n,
-                                                             w->type.dtype, 1, times[i], when});
+                                                             w->type.dtype, 1, times[i], when, 0});
     }
     free(times);
     return OK;

@@ -103,12 +103,15 @@ void zero_buckets_place(struct zero_buckets *z, const struct device *device, voi
     lay_out(z->slots, comm);
 }
 
+/* Packing reads and writes the whole bucket; what arrives is read, and its gradient read, too, and written. */
 void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
     for (int i = 0; i < z->n; i++) {
         const struct zero_bucket *b = &z->buckets[i];
+        double elements = (double)b->count * (2 * b->n_ranks + 3);
         bill_exchange(bill, place, (struct exchange){.axis = b->axis, .op = COMM_REDUCE_SCATTER,
                                                      .count = b->count * b->n_ranks, .dtype = b->dtype,
-                                                     .when = BEHIND_BACKWARD});
+                                                     .when = BEHIND_BACKWARD,
+                                                     .packing = elements * (double)dtype_size(b->dtype)});
     }
 }
 

@@ -27,6 +27,7 @@ struct exchange {
     int pieces;        /* the number of operations that carry it together; 0 is 1 */
     int64_t times;     /* a step; 0 is 1 */
     enum exchange_when when;
+    double packing;    /* bytes that its rank reads and writes each time to pack and unpack it: work of its own */
 };
 
 /** What one rank of a group of n sends in a step: algorithm bytes, as the ledger counts them, and operations. */

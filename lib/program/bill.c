@@ -74,6 +74,6 @@ void bill_sends(const struct program *p, const struct schedule *s, struct bill *
             if (times == 0 || schedule_hop(s, &send).rank == s->rank) continue;
             const struct type *type = boundary(p, c, forward);
             bill_exchange(b, &p->place, (struct exchange){AXIS_PP, COMM_SEND, type_n(type), type->dtype, 1, times,
-                                                          BESIDE_BLOCKS});
+                                                          BESIDE_BLOCKS, 0});
         }
 }

@@ -118,10 +118,15 @@ static enum status clear_unwritten(const struct exec *e) {
     return OK;
 }
 
+static enum status look(const struct exec *e, struct place at, enum row_kind kind, const struct call *c) {
+    return e->watch.row && at.training ? e->watch.row(e->watch.self, kind, c) : OK;
+}
+
 static enum status run_step_row(struct exec *e, struct place at, const struct row *r) {
     struct call c = call_of(e, at, r);
     TRY(prepare_gradients(e, at, r, &c));
-    return op_run(&c, r->kind);
+    TRY(op_run(&c, r->kind));
+    return look(e, at, r->kind, &c);
 }
 
 static enum status run_param_row(struct exec *e, struct place at, const struct row *r) {
@@ -146,6 +151,8 @@ static enum status run_joined_rows(struct exec *e, struct place at, const struct
     TRY(run_events(e, at, r + 1, last, ROW_PARAM_NEEDED));
     TRY(prepare_gradients(e, at, r, &first));
     TRY(fusion_run(r->fused, &first, &second));
+    TRY(look(e, at, r->kind, &first));
+    TRY(look(e, at, last->kind, &second));
     return run_events(e, at, r + 1, last, ROW_PARAM_DONE);
 }
 

@@ -32,6 +32,9 @@ struct exec_hooks {
     enum status (*settle)(void *self, bool *again);
 };
 
+/* After each row of training: what it has made. For who looks at numbers, and may change them (oracle/). */
+struct exec_watch { void *self; enum status (*row)(void *self, enum row_kind, const struct call *); };
+
 struct exec {
     const struct program *program;
     const struct chunk *chunks;
@@ -40,6 +43,7 @@ struct exec {
     const struct arena *arenas;          /* [N_ROLES] */
     const struct device *device;
     struct exec_hooks hooks;
+    struct exec_watch watch;             /* row NULL: nobody looks */
     /* Device memory: sums over this rank's microbatches, 0 if none, [N_LOSS_SUMS]. NULL (CPU only): `sums`. */
     double *loss_at;
     bool watched;                        /* arenas' high-water marks are measured */

@@ -5,6 +5,7 @@
 
 #include "lib/program/program.h"
 #include "lib/run/plan.h"
+#include "lib/run/published.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,7 @@ struct model {
     const char *name;
     const struct model_preset *presets; /* by which --model chooses this row; ends with {NULL} */
     const struct model_format *formats; /* ends with {NULL}; NULL: none */
+    const struct published *published;  /* what others call its tensors; ends with {NULL}; NULL: nothing */
     struct own_options options;         /* beside those that all models share, which are the plan's */
     enum status (*build)(const struct plan *, struct program *); /* for one rank, whole and unaltered; pure */
     /* Of the whole model; a tied param counts once, padding not at all. */

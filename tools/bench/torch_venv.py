@@ -4,7 +4,8 @@
 
 PyPI's PyTorch for Linux is built for CUDA. The libraries of CUDA that it links to are gigabytes, and compute nothing
 where there is no GPU. So PyTorch is installed without them, and one small library takes their names: it has every
-function that PyTorch links to, each of which returns 100, CUDA's "no device". Where TORCH_PYTHON is set, to a Python
+function that PyTorch links to, each of which returns 100, CUDA's "no device", and whose text the two that tell
+errors have: PyTorch raises exceptions of it, which models of transformers cause and catch. Where TORCH_PYTHON is set, to a Python
 that has PyTorch, that is used instead.
 """
 
@@ -28,6 +29,12 @@ NEEDS = [
 ]  # of import and compile
 CUDA_LIBRARY = r"lib(?:cu|nv|nccl)\w*\.so\.\d+"
 CUDA_FUNCTION = r"(?:__cuda|cu|nccl|nv)\w+"
+TEXTS = ("cudaGetErrorString", "cudaGetErrorName")
+WORKS = """import torch
+try:
+    torch.cuda.is_current_stream_capturing()
+except RuntimeError:
+    pass"""
 
 
 def said_by(*command):
@@ -36,7 +43,7 @@ def said_by(*command):
 
 def works(python):
     return (
-        os.path.exists(python) and subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
+        os.path.exists(python) and subprocess.run([python, "-c", WORKS], capture_output=True).returncode == 0
     )
 
 
@@ -65,7 +72,10 @@ def stand_in_for_cuda(folder):
     versions = "".join(f"{v} {{ global: {'; '.join(sorted(of))}; }};\n" for v, of in missing.items() if v)
     c, script = os.path.join(VENV, "no_cuda.c"), os.path.join(VENV, "no_cuda.map")
     with open(c, "w") as f:
-        f.writelines(f"int {name}(void) {{ return 100; }}\n" for name in functions)
+        f.writelines(
+            f'const char *{name}(void) {{ return "no device"; }}\n' if name in TEXTS else f"int {name}(void) {{ return 100; }}\n"
+            for name in functions
+        )
     with open(script, "w") as f:
         f.write(versions)
     said_by(
@@ -94,7 +104,7 @@ def install():
     if not works(PYTHON):
         packages = said_by(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
         stand_in_for_cuda(os.path.join(packages, "torch", "lib"))
-    said_by(PYTHON, "-c", "import torch")
+    said_by(PYTHON, "-c", WORKS)
 
 
 def torch_python(update=False):

@@ -1,0 +1,17 @@
+/* What others call a model's tensors, and how theirs lie in ours: the names of Hugging Face's transformers, by which
+ * recordings of different programs are compared (oracle/).
+ *
+ *   ours                  theirs                              axes       ours has      theirs
+ *   h%d.qkv.w             transformer.h.%d.attn.c_attn.weight  "C 3HD"   (3,H,D,C)     (C, 3 x H x D): transposed
+ *   h%d.kv.w              ...k_proj.weight, ...v_proj.weight   "JD C"    (2,J,D,C)     two of (J x D, C)
+ *   h%d.experts.down.w    ...experts.%e.w2.weight              "C F"     (E,C,F)       E of (C, F)
+ *
+ * A row is of a param or of a slot. %d: the layer. axes: theirs in order, each made of ours. Axes of ours that are not
+ * among them choose the tensor: E is its %e, another which of the names. */
+#ifndef TRIVIUM_RUN_PUBLISHED_H
+#define TRIVIUM_RUN_PUBLISHED_H
+
+enum { PUBLISHED_PARTS = 2 };
+struct published { const char *ours, *theirs[PUBLISHED_PARTS], *axes; };
+
+#endif

@@ -1,0 +1,76 @@
+#include "oracle/check.h"
+
+#include "lib/base/grow.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static enum verdict judge(const struct whole *x, const struct whole *y, struct checked *c) {
+    c->missing = x->missing, c->apart = x->apart, c->rank = x->rank, c->other = x->other;
+    if (x->box.n_axes != y->box.n_axes || memcmp(x->box.of, y->box.of, (size_t)x->box.n_axes * sizeof(int64_t)))
+        return TENSOR_OF_ANOTHER_SHAPE;
+    if (x->missing) return TENSOR_IN_PART;
+    c->error = whole_difference(x->x, y->x, x->n, &c->at);
+    if (!(c->apart <= CHECK_FACTOR * c->scale)) return TENSOR_APART;
+    return c->error <= CHECK_FACTOR * c->scale ? TENSOR_RIGHT : TENSOR_WRONG;
+}
+
+static enum status compare(struct kept *run, struct kept *reference, struct checked *c) {
+    struct whole x, y = {.x = NULL};
+    int first;
+    c->verdict = TENSOR_NOT_RECORDED;
+    if (kept_find(run, c->name, &first) == 0) return OK;
+    enum status status = kept_whole(run, c->name, &x);
+    if (status == OK) status = kept_whole(reference, c->name, &y);
+    if (status == OK) c->verdict = judge(&x, &y, c);
+    whole_fini(&x);
+    whole_fini(&y);
+    return status;
+}
+
+static enum status compare_step(struct check *k, int64_t step) {
+    struct kept run = {0}, reference = {0};
+    json_t *order = json_object_get(k->reference.head, "order"), *entry;
+    size_t i;
+    enum status status = recording_read(&k->run, step, &run);
+    if (status == OK) status = recording_read(&k->reference, step, &reference);
+    json_array_foreach(order, i, entry) {
+        struct checked c = {.step = step, .name = json_string_value(json_object_get(entry, "name")),
+                            .phase = json_string_value(json_object_get(entry, "phase"))};
+        if (status != OK) break;
+        c.scale = scale_of(k->scale, step, c.name);
+        status = compare(&run, &reference, &c);
+        bool wrong = c.verdict != TENSOR_RIGHT && c.verdict != TENSOR_NOT_RECORDED;
+        if (wrong && k->first < 0) k->first = k->n;
+        k->n_wrong += wrong;
+        k->n_compared += c.verdict != TENSOR_NOT_RECORDED;
+        k->row = table_grow(k->row, k->n, sizeof *k->row);
+        k->row[k->n++] = c;
+    }
+    kept_fini(&run);
+    kept_fini(&reference);
+    return status;
+}
+
+enum status check_recordings(const char *run, const char *reference, struct check *k) {
+    *k = (struct check){.first = -1};
+    TRY(recording_open(run, &k->run));
+    TRY(recording_open(reference, &k->reference));
+    if (!json_is_array(json_object_get(k->reference.head, "order")))
+        return FAIL(E_DATA, "%s is a recording, and no reference: it does not say in which order tensors are made; give "
+                            "one that oracle record made of a single rank in fp64", reference);
+    TRY(scale_read(reference, k->run.dtype, &k->scale));
+    int64_t steps = k->run.steps < k->reference.steps ? k->run.steps : k->reference.steps;
+    for (int64_t step = 1; step <= steps; step++) TRY(compare_step(k, step));
+    if (k->n_compared == 0)
+        return FAIL(E_DATA, "%s and %s have no tensor in common; see docs/oracle-format.md for the names", run, reference);
+    return OK;
+}
+
+void check_close(struct check *k) {
+    recording_close(&k->run);
+    recording_close(&k->reference);
+    json_decref(k->scale);
+    free(k->row);
+    *k = (struct check){.n = 0};
+}

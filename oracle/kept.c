@@ -1,0 +1,179 @@
+#include "oracle/kept.h"
+
+#include "lib/base/grow.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+double *kept_add(struct kept *k, const struct kept_piece *p) {
+    int64_t n = box_n(&p->box);
+    if (k->n_values + n > k->room) {
+        int64_t room = 2 * (k->n_values + n);
+        double *bigger = realloc(k->values, (size_t)room * sizeof *bigger);
+        if (!bigger) return NULL;
+        k->values = bigger, k->room = room;
+    }
+    k->piece = table_grow(k->piece, k->n, sizeof *k->piece);
+    k->piece[k->n] = *p;
+    k->piece[k->n++].at = k->n_values;
+    k->n_values += n;
+    k->sorted = false;
+    return k->values + k->n_values - n;
+}
+
+static enum status no_memory(const char *name) { return FAIL(E_MEMORY, "no memory to keep %s", name); }
+
+enum status kept_add_number(struct kept *k, const char *name, int rank, double value) {
+    struct kept_piece p = {.box = {1, {1}, {0}, {1}}, .rank = rank, .parts = 1};
+    snprintf(p.name, sizeof p.name, "%s", name);
+    double *x = kept_add(k, &p);
+    if (!x) return no_memory(name);
+    *x = value;
+    return OK;
+}
+
+/* Their elements one after the other: the loops of `placed`, the last one fastest. */
+static void copy_elements(const struct placed *p, const void *data, enum dtype dtype, double scale, double *to) {
+    int64_t at[MAX_AXES] = {0}, from = p->offset;
+    for (int64_t left = box_n(&p->box); left > 0; left--) {
+        *to++ = scale * dtype_get(data, dtype, from);
+        for (int i = p->n_loops - 1; i >= 0; i--) {
+            from += p->stride[i];
+            if (++at[i] < p->count[i]) break;
+            from -= p->count[i] * p->stride[i];
+            at[i] = 0;
+        }
+    }
+}
+
+enum status kept_add_placed(struct kept *k, const struct placed *placed, const char *suffix, int rank, const void *data,
+                            enum dtype dtype, double scale) {
+    struct kept_piece p = {.box = placed->box, .rank = rank, .parts = 1};
+    snprintf(p.name, sizeof p.name, "%s%s", placed->name, suffix);
+    double *x = kept_add(k, &p);
+    if (!x) return no_memory(p.name);
+    copy_elements(placed, data, dtype, scale, x);
+    return OK;
+}
+
+void kept_clear(struct kept *k) { k->n = 0, k->n_values = 0; }
+
+void kept_fini(struct kept *k) {
+    free(k->piece);
+    free(k->values);
+    *k = (struct kept){0};
+}
+
+/* ---- putting together ---- */
+static int by_name(const void *a, const void *b) {
+    const struct kept_piece *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+int kept_find(struct kept *k, const char *name, int *first) {
+    if (!k->sorted) qsort(k->piece, (size_t)k->n, sizeof *k->piece, by_name);
+    k->sorted = true;
+    int low = 0, high = k->n, n = 0;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (strcmp(k->piece[middle].name, name) < 0) low = middle + 1;
+        else high = middle;
+    }
+    while (low + n < k->n && !strcmp(k->piece[low + n].name, name)) n++;
+    *first = low;
+    return n;
+}
+
+/* seen: 0 none; else 1 + the piece that gave the element. */
+struct putting { struct whole *w; const struct kept *k; int first, piece; int *seen; double apart, most; };
+
+static void note_apart(struct putting *p, int64_t at, double value) {
+    double difference = fabs(p->w->x[at] - value);
+    if (!(difference > p->apart) && !isnan(difference)) return;
+    p->apart = isnan(difference) ? INFINITY : difference;
+    p->w->rank = p->k->piece[p->seen[at] - 1].rank;
+    p->w->other = p->k->piece[p->piece].rank;
+}
+
+static void put_element(struct putting *p, int64_t at, double value) {
+    const struct kept_piece *x = &p->k->piece[p->piece];
+    const struct kept_piece *before = p->seen[at] ? &p->k->piece[p->seen[at] - 1] : NULL;
+    if (before && before->part == x->part) {
+        if (x->parts == 1) note_apart(p, at, value);
+        return;
+    }
+    p->w->missing -= !before;
+    p->w->x[at] = before ? p->w->x[at] + value : value;
+    p->seen[at] = p->piece + 1;
+}
+
+static void put_box(struct putting *p, const double *from) {
+    const struct box *b = &p->k->piece[p->piece].box;
+    int64_t at[THEIR_AXES] = {0};
+    for (int64_t left = box_n(b); left > 0; left--) {
+        int64_t whole = 0;
+        for (int a = 0; a < b->n_axes; a++) whole = whole * b->of[a] + b->first[a] + at[a];
+        put_element(p, whole, *from++);
+        for (int a = b->n_axes - 1; a >= 0 && ++at[a] == b->n[a]; a--) at[a] = 0;
+    }
+}
+
+static bool fits(const struct box *b, const struct box *whole) {
+    bool ok = b->n_axes == whole->n_axes;
+    for (int a = 0; ok && a < b->n_axes; a++)
+        ok = b->of[a] == whole->of[a] && b->first[a] >= 0 && b->n[a] > 0 && b->n[a] <= b->of[a] - b->first[a];
+    return ok;
+}
+
+static enum status put_all(struct putting *p, int n) {
+    struct whole *w = p->w;
+    for (p->piece = p->first; p->piece < p->first + n; p->piece++) {
+        const struct kept_piece *x = &p->k->piece[p->piece];
+        if (!fits(&x->box, &w->box))
+            return FAIL(E_FORMAT, "%s: the piece of rank %d is none of a tensor of the shape that rank %d gives", w->name,
+                        x->rank, p->k->piece[p->first].rank);
+        put_box(p, p->k->values + x->at);
+    }
+    for (int64_t i = 0; i < w->n; i++) p->most = fmax(p->most, fabs(w->x[i]));
+    w->apart = p->apart > 0 ? p->apart / (p->most > 0 ? p->most : 1) : 0;
+    return OK;
+}
+
+enum status kept_whole(struct kept *k, const char *name, struct whole *w) {
+    int first, n = kept_find(k, name, &first);
+    *w = (struct whole){.name = name};
+    if (n == 0) return FAIL(E_DATA, "%s is not recorded", name);
+    w->name = k->piece[first].name;
+    w->box = k->piece[first].box;
+    memset(w->box.first, 0, sizeof w->box.first);
+    memcpy(w->box.n, w->box.of, sizeof w->box.n);
+    w->n = w->missing = box_n(&w->box);
+    w->x = malloc((size_t)w->n * sizeof *w->x);
+    struct putting p = {.w = w, .k = k, .first = first, .seen = calloc((size_t)w->n, sizeof *p.seen)};
+    enum status status = w->x && p.seen ? OK : no_memory(name);
+    for (int64_t i = 0; status == OK && i < w->n; i++) w->x[i] = 0;
+    if (status == OK) status = put_all(&p, n);
+    free(p.seen);
+    return status;
+}
+
+void whole_fini(struct whole *w) {
+    free(w->x);
+    w->x = NULL;
+}
+
+double whole_difference(const double *x, const double *y, int64_t n, int64_t *at) {
+    double difference = 0, most = 0;
+    int64_t where = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = fabs(x[i] - y[i]);
+        if (isnan(d)) d = INFINITY;
+        if (d > difference) difference = d, where = i;
+        most = fmax(most, fabs(y[i]));
+    }
+    if (at) *at = where;
+    return most > 0 ? difference / most : difference;
+}

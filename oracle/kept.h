@@ -1,0 +1,56 @@
+/* Numbers of one step by name: pieces of tensors, as ranks have given them, in memory.
+ *
+ *   name       transformer.h.0.attn.c_attn.weight.grad      a tensor as others call it, and what of it: .act, .act_grad,
+ *                                                           .grad, .moment1, .moment2, .param; or a number: loss, grad_norm
+ *   box        which part of the whole tensor
+ *   part       0 of 1: its values. i of n: the i-th of n summands
+ *   rank       who has it
+ *
+ * Putting a tensor together (kept_whole) is where ranks are held against each other: parts are added, and two ranks that
+ * have the same elements must have the same values. */
+#ifndef TRIVIUM_ORACLE_KEPT_H
+#define TRIVIUM_ORACLE_KEPT_H
+
+#include "oracle/place.h"
+
+struct kept_piece {
+    char name[THEIR_NAME_MAX + 16];
+    struct box box;
+    int rank, part, parts;
+    int64_t at;                          /* its first element in `values` */
+};
+/* sorted: pieces of one name lie together, in the order in which they came. Zero at first. */
+struct kept { struct kept_piece *piece; int n; double *values; int64_t n_values, room; bool sorted; };
+
+/** Room for one more piece, whose values are to be filled in. @return where; NULL: no memory */
+double *kept_add(struct kept *, const struct kept_piece *);
+/** A number. @errors E_MEMORY */
+enum status kept_add_number(struct kept *, const char *name, int rank, double value);
+/** A placed part of `data`, which holds elements of dtype; values are multiplied by `scale`. @errors E_MEMORY */
+enum status kept_add_placed(struct kept *, const struct placed *, const char *suffix, int rank, const void *data,
+                            enum dtype, double scale);
+/** Forget the pieces; memory stays. */
+void kept_clear(struct kept *);
+void kept_fini(struct kept *);
+
+/* A tensor put together. */
+struct whole {
+    const char *name;
+    struct box box;                      /* all of it */
+    double *x;
+    int64_t n, missing;                  /* elements, and those that no rank has given */
+    /* Where two ranks differ most: relative to max |x|; 0: nowhere. */
+    double apart;
+    int rank, other;
+};
+/** Pieces of this name: their number, and the first's index; sorts if need be. */
+int kept_find(struct kept *, const char *name, int *first);
+/** Put it together; *out is to be freed (whole_fini) in any case.
+ *  @errors E_FORMAT: pieces that are not of one tensor; E_MEMORY; E_DATA: no piece of that name */
+enum status kept_whole(struct kept *, const char *name, struct whole *out);
+void whole_fini(struct whole *);
+
+/** max |x - y| / max |y|; where y is all zero, max |x|. NaN counts as infinite. *at: where, unless NULL. */
+double whole_difference(const double *x, const double *y, int64_t n, int64_t *at);
+
+#endif

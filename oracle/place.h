@@ -1,0 +1,43 @@
+/* Where what a rank holds of one of our tensors lies in tensors as others name and shape them (lib/run/published.h).
+ *
+ * A rank holds a product of ranges, one an axis (tp cuts heads, cp takes two runs of positions, padding reaches beyond
+ * the end), and of that a run of elements (ZeRO's shard). Theirs are boxes: [first, first + n) along each of their
+ * axes. So what is held is taken apart until each part is a box of theirs:
+ *
+ *   a run           at most two boxes an axis: the ends of its rows, and what is whole between them
+ *   two runs        a box each
+ *   (3, H, D)       one axis of theirs, 3 x H x D: a range of heads is a range there only within one of the three
+ *   (2, J, D, C)    keys, values: a tensor each */
+#ifndef TRIVIUM_ORACLE_PLACE_H
+#define TRIVIUM_ORACLE_PLACE_H
+
+#include "lib/device/tensor.h"
+#include "lib/base/status.h"
+#include "lib/run/published.h"
+#include <stdint.h>
+
+enum { THEIR_AXES = 4, THEIR_NAME_MAX = 128 };
+
+/* A box of a tensor of theirs: `n` elements along each axis from `first`, of a whole of `of`. */
+struct box { int n_axes; int64_t of[THEIR_AXES], first[THEIR_AXES], n[THEIR_AXES]; };
+int64_t box_n(const struct box *);
+int64_t box_whole_n(const struct box *);
+
+/* A box, and where its elements are in what is held: loop over the counts, in this order, from `offset`. */
+struct placed {
+    char name[THEIR_NAME_MAX];
+    struct box box;
+    int n_loops;
+    int64_t offset, count[MAX_AXES], stride[MAX_AXES];
+};
+
+/** The row of the table for one of our names, and its layer (-1: it is in none). NULL: others have no such tensor. */
+const struct published *published_find(const struct published *table, const char *ours, int *layer);
+
+/** Call visit with every box of [run_first, run_first + run_n) of the held elements, counted row-major; padding is
+ *  left out.  @errors those of visit; E_INTERNAL: the row is of another shape  @collective{none} */
+typedef enum status place_visit(void *self, const struct placed *);
+enum status place_each(const struct published *row, int layer, const struct shape *held, int64_t run_first,
+                       int64_t run_n, place_visit *visit, void *self);
+
+#endif

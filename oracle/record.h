@@ -1,0 +1,51 @@
+/* Recording a run: its numbers of a step, under the names that others know them by.
+ *
+ *   .act         what a module gives            after its forward row, a microbatch at a time
+ *   .act_grad    the loss's gradient of that    when its first reader's backward row is done: all others came before
+ *   .grad        a weight's gradient            at EVENT_GRAD_NORM: summed over ranks, not yet clipped; own elements
+ *   .param .moment1 .moment2                    after the update; own elements
+ *   loss, grad_norm, clip_factor, lr            after the step
+ *
+ * Samples are those of the step's global batch, so microbatches and dp are boxes along the first axis, as tp and cp are
+ * along others: nothing here knows a layout. */
+#ifndef TRIVIUM_ORACLE_RECORD_H
+#define TRIVIUM_ORACLE_RECORD_H
+
+#include "lib/run/run.h"
+#include "oracle/kept.h"
+#include <jansson.h>
+
+/* How much of a step is kept; each has what is above it. LAYERS: what blocks and the last norm give. OPS: what all
+ * modules give that have a name. */
+enum record_depth { RECORD_SCALARS, RECORD_PARAMS, RECORD_LAYERS, RECORD_OPS };
+#define RECORD_DEPTHS "scalars|params|layers|ops"
+
+/* Roundings elsewhere: every result of a row is multiplied by 1 + u eps, u uniform in [-1, 1] from a counter of seed,
+ * row and element. eps 0: it is left alone. Source: Parker 1997 (Monte Carlo arithmetic). */
+struct shaking { double eps; uint64_t seed; };
+
+struct recorder {
+    struct run *run;
+    enum record_depth depth;
+    struct shaking shaking;
+    struct kept kept;                    /* of the step that runs, or has just ended */
+    const struct published **of_slot, **of_param;    /* NULL: not recorded */
+    int *slot_layer, *param_layer, *first_reader;    /* the step of the program that reads a slot first; -1: none */
+    uint64_t n_rows;
+};
+
+/** Look at every step of a run that has been created, from the next one on; until recorder_detach, before run_destroy.
+ *  The run's rows are those of its plan: fused ones have what each would have.
+ *  @errors E_CONFIG: a device, schedule or model that cannot be recorded; E_MEMORY  @collective{none} */
+enum status recorder_attach(struct recorder *, struct run *, enum record_depth, struct shaking);
+/** Before each step: forget the last one's. */
+void recorder_begin(struct recorder *);
+/** After each step: its numbers, weights and moments. @errors E_MEMORY, E_INTERNAL  @collective{none} */
+enum status recorder_end(struct recorder *);
+void recorder_detach(struct recorder *);
+
+/** Names of a step's tensors in the order in which a serial run of the plan makes them, as an array of
+ *  {"name", "phase"}: new.  @errors those of the model's build  @collective{none} */
+enum status record_order(const struct plan *, enum record_depth, json_t **out);
+
+#endif

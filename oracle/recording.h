@@ -1,0 +1,33 @@
+/* A recording: what a training run computed, tensor by tensor, in files that any program can write
+ * (docs/oracle-format.md).
+ *
+ *   DIR/recording.json               who wrote it, its precision, how many steps; a reference has besides the model, the
+ *                                    optimizer, and the order in which a step makes its tensors
+ *   DIR/step-1/rank-0.safetensors    what rank 0 has of the first step: NAME, a whole tensor, or NAME#k, a piece, of which
+ *                                    the file's metadata say under that name {"first": [0, 64], "of": [128, 384]}
+ *   DIR/scale-fp32.json              how far rounding moves each tensor (scale.h); of a reference */
+#ifndef TRIVIUM_ORACLE_RECORDING_H
+#define TRIVIUM_ORACLE_RECORDING_H
+
+#include "oracle/kept.h"
+#include <jansson.h>
+
+enum { RECORDING_VERSION = 1, RECORDING_PATH_MAX = 1024 };
+
+struct recording { char folder[RECORDING_PATH_MAX - 128]; char by[128]; enum dtype dtype; int64_t steps; json_t *head; };
+
+/** Read recording.json. *out is to be closed. @errors E_DATA: not there; E_FORMAT: not such a file, or of a version
+ *  that is not known  @collective{none} */
+enum status recording_open(const char *folder, struct recording *out);
+void recording_close(struct recording *);
+/** All ranks' pieces of a step, from 1; added to *out. @errors E_DATA: the step is not there; E_FORMAT, E_IO, E_MEMORY
+ *  @collective{none} */
+enum status recording_read(const struct recording *, int64_t step, struct kept *out);
+
+/** Write one rank's pieces of a step; fp64 in fp64, all else in fp32. The step's folder must not have the file.
+ *  @errors E_IO, E_MEMORY  @collective{none} */
+enum status recording_write(const char *folder, int64_t step, int rank, const struct kept *, enum dtype);
+/** recording.json: `head` and what every one has. @errors E_IO  @collective{none} */
+enum status recording_write_head(const char *folder, json_t *head, enum dtype, int64_t steps);
+
+#endif

@@ -1,0 +1,266 @@
+#include "oracle/reference.h"
+
+#include "lib/base/log.h"
+#include "lib/checkpoint/checkpoint.h"
+#include "lib/checkpoint/checkpoint_model.h"
+#include "lib/checkpoint/checkpoint_tensor.h"
+#include "lib/comm/comm.h"
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- a run, step by step ---- */
+typedef enum status step_visit(void *self, int64_t step, struct kept *);
+
+static enum status train(const struct record_request *q, struct run *run, struct recorder *r, step_visit *visit,
+                         void *self) {
+    run_set_data(run, q->train, q->train);
+    for (int64_t step = 1; step <= q->plan->steps; step++) {
+        recorder_begin(r);
+        TRY(run_step(run));
+        TRY(recorder_end(r));
+        TRY(visit(self, step, &r->kept));
+    }
+    return OK;
+}
+
+static enum status each_step(const struct record_request *q, const struct plan *plan, struct shaking shaking,
+                             step_visit *visit, void *self) {
+    struct run run = {0};
+    struct recorder r = {.run = NULL};
+    TRY(run_create(&run, q->recipe, plan, WATCH_NOTHING));
+    enum status status = recorder_attach(&r, &run, q->depth, shaking);
+    if (status == OK) status = train(q, &run, &r, visit, self);
+    recorder_detach(&r);
+    run_destroy(&run);
+    return status;
+}
+
+/* ---- a recording ---- */
+static enum dtype recorded_dtype(const struct plan *p) {
+    return p->precision == PRECISION_FP64 ? FP64 : plan_product_dtype(p);
+}
+
+static enum status write_step(void *self, int64_t step, struct kept *k) {
+    const struct record_request *q = self;
+    return recording_write(q->folder, step, comm_world_rank(), k, recorded_dtype(q->plan));
+}
+
+static json_t *layout_json(const struct plan *p) {
+    char text[128];
+    return json_pack("{s:I,s:s}", "ranks", (json_int_t)plan_ranks(p), "text", mesh_sizes_text(&p->mesh, text, sizeof text));
+}
+
+static enum status write_head(const struct record_request *q, json_t *head) {
+    json_object_set_new(head, "by", json_string("trivium"));
+    json_object_set_new(head, "layout", layout_json(q->plan));
+    return recording_write_head(q->folder, head, recorded_dtype(q->plan), q->plan->steps);
+}
+
+enum status record_run(const struct record_request *q) {
+    TRY(each_step(q, q->plan, (struct shaking){0}, write_step, (void *)q));
+    json_t *head = json_object();
+    enum status status = comm_is_rank_0() ? write_head(q, head) : OK;
+    json_decref(head);
+    return fail_agree(group_world(), status);
+}
+
+/* ---- what a reference has besides ---- */
+static enum status export_model(const struct record_request *q, const struct run *run) {
+    char saved[RECORDING_PATH_MAX], model[RECORDING_PATH_MAX];
+    struct checkpoint_reader *reader;
+    const struct model_format *f = q->plan->arch->formats;
+    while (f && f->name && strcmp(f->name, "hf")) f++;
+    if (!f || !f->name) return FAIL(E_CONFIG, "arch=%s has no file of Hugging Face's to start others from", q->plan->arch->name);
+    snprintf(saved, sizeof saved, "%s/start", q->folder);
+    snprintf(model, sizeof model, "%s/model", q->folder);
+    TRY(checkpoint_save((struct run *)run, saved, 0));
+    if (mkdir(model, 0777) != 0) return FAIL(E_IO, "cannot make %s: %s", model, strerror(errno));
+    strcat(model, "/model.safetensors");
+    TRY(checkpoint_open(saved, &reader));
+    enum status status = f->export(reader, N_DTYPES, model);
+    checkpoint_close(&reader);
+    return status;
+}
+
+static enum status write_start(const struct record_request *q) {
+    struct run run = {0};
+    TRY(run_create(&run, q->recipe, q->plan, WATCH_NOTHING));
+    enum status status = export_model(q, &run);
+    run_destroy(&run);
+    return status;
+}
+
+static json_t *row_json(const int32_t *x, int64_t n) {
+    json_t *row = json_array();
+    for (int64_t i = 0; i < n; i++) json_array_append_new(row, json_integer(x[i]));
+    return row;
+}
+
+static enum status add_batch(const struct record_request *q, int64_t step, int32_t *room, json_t *tokens,
+                             json_t *targets) {
+    const struct plan *p = q->plan;
+    for (int64_t b = 0; b < p->global_batch; b++) {
+        int64_t sample = data_shuffled(q->train, (uint64_t)p->seed, step * p->global_batch + b);
+        TRY(data_sample(q->train, sample, p->vocab, room, room + p->seq));
+        json_array_append_new(tokens, row_json(room, p->seq));
+        json_array_append_new(targets, row_json(room + p->seq, p->seq));
+    }
+    return OK;
+}
+
+static enum status write_tokens(const struct record_request *q) {
+    char path[RECORDING_PATH_MAX];
+    json_t *tokens = json_array(), *targets = json_array();
+    int32_t *room = calloc(2 * (size_t)q->plan->seq, sizeof *room);
+    enum status status = room ? OK : FAIL(E_MEMORY, "no memory for a sample");
+    for (int64_t step = 0; step < q->plan->steps && status == OK; step++) {
+        json_t *t = json_array(), *u = json_array();
+        json_array_append_new(tokens, t);
+        json_array_append_new(targets, u);
+        status = add_batch(q, step, room, t, u);
+    }
+    free(room);
+    json_t *both = json_pack("{s:o,s:o}", "tokens", tokens, "targets", targets);
+    snprintf(path, sizeof path, "%s/tokens.json", q->folder);
+    if (status == OK && json_dump_file(both, path, JSON_COMPACT) != 0)
+        status = FAIL(E_IO, "cannot write %s: %s", path, strerror(errno));
+    json_decref(both);
+    return status;
+}
+
+static json_t *optimizer_json(const struct plan *p) {
+    json_t *lr = json_array();
+    for (int64_t n = 0; n < p->steps; n++) json_array_append_new(lr, json_real(plan_lr(p, n)));
+    return json_pack("{s:s,s:o,s:[f,f],s:f,s:f,s:s,s:f}", "name", "adamw", "lr", lr, "betas", p->beta1, p->beta2, "eps",
+                     p->eps, "weight_decay", p->weight_decay, "decays", "matrices", "clip", p->clip);
+}
+
+static enum status write_reference_head(const struct record_request *q) {
+    struct checkpoint_model model = checkpoint_model_of_plan(q->plan);
+    json_t *head = json_object(), *order = NULL;
+    enum status status = record_order(q->plan, q->depth, &order);
+    json_object_set_new(head, "order", order);
+    json_object_set_new(head, "model", checkpoint_model_json(&model));
+    json_object_set_new(head, "global_batch", json_integer(q->plan->global_batch));
+    json_object_set_new(head, "optimizer", optimizer_json(q->plan));
+    if (status == OK) status = write_head(q, head);
+    json_decref(head);
+    return status;
+}
+
+/* ---- scales ---- */
+void scale_path(const char *folder, enum dtype dtype, char out[RECORDING_PATH_MAX]) {
+    snprintf(out, RECORDING_PATH_MAX, "%s/scale-%s.json", folder, dtype_name(dtype));
+}
+
+struct scaling { const struct recording *reference; json_t *steps; double of_numbers; };
+
+static enum status widen(json_t *of_step, double least, struct kept *reference, struct kept *run, const char *name) {
+    struct whole x, y;
+    enum status status = kept_whole(run, name, &x);
+    if (status == OK) status = kept_whole(reference, name, &y);
+    else y.x = NULL;
+    if (status == OK) {
+        double now = whole_difference(x.x, y.x, x.n, NULL), before = json_real_value(json_object_get(of_step, name));
+        if (x.n == 1) now = fmax(now, least);
+        if (now > before || !json_object_get(of_step, name)) json_object_set_new(of_step, name, json_real(now));
+    }
+    whole_fini(&x);
+    whole_fini(&y);
+    return status;
+}
+
+static enum status compare_step(void *self, int64_t step, struct kept *run) {
+    struct scaling *s = self;
+    struct kept reference = {0};
+    json_t *of_step = json_array_get(s->steps, (size_t)step - 1);
+    enum status status = recording_read(s->reference, step, &reference);
+    const char *last = "";
+    int first;
+    kept_find(run, "", &first);                                      /* sorted: pieces of a name lie together */
+    for (int i = 0; i < run->n && status == OK; i++) {
+        if (strcmp(run->piece[i].name, last)) status = widen(of_step, s->of_numbers, &reference, run, run->piece[i].name);
+        last = run->piece[i].name;
+    }
+    kept_fini(&reference);
+    return status;
+}
+
+/* Ours are sums in fp64, whatever the precision; another program may sum as many terms as there are weights in this
+ * one. In pairs that loses up to a rounding a level. Source: Higham 2002 (Accuracy and Stability), section 4.2. */
+static double rounding_of_sums(const struct plan *p, double rounding) {
+    return rounding * log2((double)p->arch->n_params(p));
+}
+
+/* Half a unit in the last place of 1. */
+static double rounding_of(enum dtype d) { return d == FP64 ? DBL_EPSILON / 2 : d == FP32 ? FLT_EPSILON / 2 : 0x1p-9; }
+
+static enum status shaken_run(const struct record_request *q, int64_t number, enum plan_precision precision,
+                              enum dtype dtype, struct scaling *s) {
+    struct plan plan = *q->plan;
+    plan.precision = precision;
+    plan.micro_batch = 1;
+    while (plan.micro_batch << 1 <= (int64_t)1 << number % 4 && plan.global_batch % (plan.micro_batch << 1) == 0)
+        plan.micro_batch <<= 1;
+    TRY(plan_settle(&plan, 1));
+    return each_step(q, &plan, (struct shaking){rounding_of(dtype), (uint64_t)number + 1}, compare_step, s);
+}
+
+static enum status write_scale(const struct record_request *q, const struct recording *r, enum plan_precision precision,
+                               enum dtype dtype) {
+    char path[RECORDING_PATH_MAX];
+    struct scaling s = {r, json_array(), rounding_of_sums(q->plan, fmin(rounding_of(dtype), rounding_of(FP32)))};
+    enum status status = OK;
+    for (int64_t i = 0; i < q->plan->steps; i++) json_array_append_new(s.steps, json_object());
+    for (int number = 0; number < SHAKEN_RUNS && status == OK; number++)
+        status = shaken_run(q, number, precision, dtype, &s);
+    scale_path(q->folder, dtype, path);
+    json_t *root = json_pack("{s:i,s:f,s:o}", "runs", SHAKEN_RUNS, "rounding", rounding_of(dtype), "steps", s.steps);
+    if (status == OK && json_dump_file(root, path, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(4)) != 0)
+        status = FAIL(E_IO, "cannot write %s: %s", path, strerror(errno));
+    json_decref(root);
+    return status;
+}
+
+static enum status write_scales(const struct record_request *q) {
+    static const struct { enum plan_precision precision; enum dtype dtype; } ALL[] = {
+        {PRECISION_FP64, FP64}, {PRECISION_FP32, FP32}, {PRECISION_BF16, BF16}};
+    struct recording r;
+    enum status status = recording_open(q->folder, &r);
+    for (int i = 0; i < 3 && status == OK; i++) status = write_scale(q, &r, ALL[i].precision, ALL[i].dtype);
+    recording_close(&r);
+    return status;
+}
+
+enum status scale_read(const char *folder, enum dtype dtype, json_t **out) {
+    char path[RECORDING_PATH_MAX];
+    json_error_t error;
+    scale_path(folder, dtype, path);
+    *out = json_load_file(path, 0, &error);
+    if (!*out) return FAIL(E_DATA, "%s: %s; is it a reference, with this precision?", path, error.text);
+    return json_is_array(json_object_get(*out, "steps")) ? OK : FAIL(E_FORMAT, "%s has no steps", path);
+}
+
+double scale_of(const json_t *scale, int64_t step, const char *name) {
+    const json_t *of_step = json_array_get(json_object_get(scale, "steps"), (size_t)step - 1);
+    const json_t *x = json_object_get(of_step, name);
+    return json_is_number(x) ? json_number_value(x) : NAN;
+}
+
+/* ---- all of it ---- */
+enum status record_reference(const struct record_request *q) {
+    const struct plan *p = q->plan;
+    if (plan_ranks(p) != 1 || p->precision != PRECISION_FP64 || p->dropout > 0)
+        return FAIL(E_CONFIG, "a reference is of one rank, in fp64, without dropout; others cannot draw the same masks");
+    TRY(write_start(q));
+    TRY(write_tokens(q));
+    TRY(write_reference_head(q));
+    TRY(each_step(q, p, (struct shaking){0}, write_step, (void *)q));
+    return write_scales(q);
+}

@@ -1,0 +1,43 @@
+/* A reference: what a serial run in fp64 computes, everything that another program needs to compute the same, and how
+ * far rounding may take it.
+ *
+ *   DIR/model/                     the weights to start from, and config.json, as Hugging Face's transformers read them
+ *   DIR/tokens.json                tokens and targets of every step: [steps][samples][positions]
+ *   DIR/recording.json             model, optimizer (with the rate of every step), the order of a step's tensors
+ *   DIR/step-N/rank-0.safetensors  the numbers, in fp64
+ *   DIR/scale-fp32.json ...        for each precision, of each tensor: the largest difference that SHAKEN_RUNS runs have
+ *                                  from the fp64 one. They are in that precision, every result of every row is moved by up
+ *                                  to a rounding (struct shaking), and microbatches are of another size each */
+#ifndef TRIVIUM_ORACLE_REFERENCE_H
+#define TRIVIUM_ORACLE_REFERENCE_H
+
+#include "oracle/record.h"
+#include "oracle/recording.h"
+
+enum { SHAKEN_RUNS = 8 };
+
+/* plan: settled. */
+struct record_request {
+    const struct recipe *recipe;
+    const struct plan *plan;
+    const struct data_split *train;
+    enum record_depth depth;
+    const char *folder;                  /* exists */
+};
+
+/** Train and write what every rank has: a recording. @collective{world} @errors those of run_create and run_step;
+ *  E_CONFIG, E_IO, E_MEMORY */
+enum status record_run(const struct record_request *);
+/** The same of a plan of one rank, in fp64 and without dropout, and all that a reference has besides. One process.
+ *  @errors also E_CONFIG: another plan, or a model that has no file of Hugging Face's */
+enum status record_reference(const struct record_request *);
+
+/* ---- scales ---- */
+/** "scale-fp32.json" */
+void scale_path(const char *folder, enum dtype, char out[RECORDING_PATH_MAX]);
+/** Of a precision. New. @errors E_DATA: not there; E_FORMAT  @collective{none} */
+enum status scale_read(const char *folder, enum dtype, json_t **out);
+/** Of a tensor in a step, from 1. NAN: it has none. */
+double scale_of(const json_t *, int64_t step, const char *name);
+
+#endif

@@ -1,0 +1,143 @@
+"""Recording a PyTorch training run for `trivium oracle check` (docs/oracle-format.md). In a training script:
+
+    reference = Reference("reference")                  # made by: trivium oracle record --out reference
+    model = reference.load(torch.float32)               # a model of transformers, with the reference's weights
+    recorder = Recorder("run", reference, model)
+    for n, (tokens, targets) in enumerate(reference.batches()):
+        recorder.samples(0, len(tokens))                # before each forward: which samples of the batch they are
+        loss = ...
+        loss.backward()
+        recorder.gradients()                            # before clipping
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), reference.clip)
+        ...
+        recorder.step(optimizer, loss=loss, grad_norm=norm)
+
+Names are those of the model's modules and parameters, without what wrappers put before them. A DTensor is recorded as the
+piece that this rank has."""
+import json
+import os
+import re
+
+import safetensors.torch
+import torch
+
+WRAPPERS = re.compile(r"\b(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+
+
+def plain_name(name):
+    return WRAPPERS.sub("", name)
+
+
+class Reference:
+    def __init__(self, folder):
+        self.folder = folder
+        with open(f"{folder}/recording.json") as f:
+            self.head = json.load(f)
+        self.names = {row["name"] for row in self.head["order"]}
+        self.adamw = self.head["optimizer"]
+        self.clip = self.adamw["clip"]
+        self.global_batch = self.head["global_batch"]
+
+    def load(self, dtype, **more):
+        """The model of transformers with the reference's weights, without dropout."""
+        import transformers
+        return transformers.AutoModelForCausalLM.from_pretrained(f"{self.folder}/model", dtype=dtype,
+                                                                 attn_implementation="eager", **more).eval()
+
+    def batches(self):
+        """Of each step: tokens and targets, (samples, positions)."""
+        with open(f"{self.folder}/tokens.json") as f:
+            both = json.load(f)
+        return [(torch.tensor(t), torch.tensor(u)) for t, u in zip(both["tokens"], both["targets"])]
+
+    def optimizer(self, parameters, **more):
+        """AdamW; matrices decay."""
+        parameters = list(parameters)
+        groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": self.adamw["weight_decay"]},
+                  {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0}]
+        return torch.optim.AdamW([g for g in groups if g["params"]], lr=self.adamw["lr"][0], betas=self.adamw["betas"],
+                                 eps=self.adamw["eps"], **more)
+
+    def set_rate(self, optimizer, n):
+        """The rate of step n, from 0; before optimizer.step()."""
+        for group in optimizer.param_groups:
+            group["lr"] = self.adamw["lr"][n]
+
+
+def piece_of(tensor):
+    """What this rank has of a tensor, and where it lies: (local, first, of)."""
+    if not hasattr(tensor, "placements"):
+        return tensor, [0] * tensor.dim(), list(tensor.shape)
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+    _, first = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+    return tensor.to_local(), list(first), list(tensor.shape)
+
+
+class Recorder:
+    def __init__(self, folder, reference, *models, dtype="fp32", rank=0, by="torch"):
+        self.folder, self.reference, self.models = folder, reference, models
+        self.dtype, self.rank, self.by, self.n = dtype, rank, by, 0
+        self.kept, self.metadata = {}, {}
+        self.first, self.of, self.scale = 0, reference.global_batch, 1.0
+        for model in models:
+            for name, module in model.named_modules():
+                if plain_name(name) + ".act" in reference.names:
+                    module.register_forward_hook(self._hook(plain_name(name)))
+
+    def samples(self, first, n, scale=1.0):
+        """Samples [first, first + n) of the step's batch are next. scale: what their loss must be multiplied by to be their part of the
+        mean over the whole batch; where every rank takes the mean of its own samples, 1 / ranks."""
+        self.first, self.scale = first, scale
+
+    def keep(self, name, x, first=None, of=None):
+        local = x.detach().to(torch.float64 if x.dtype == torch.float64 else torch.float32).reshape(x.shape or (1,)).clone().contiguous()
+        if of is not None and list(local.shape) != of:
+            name = f"{name}#{len(self.kept)}"
+            self.metadata[name] = json.dumps({"first": first, "of": of})
+        if local.numel():
+            self.kept[name] = local
+
+    def _hook(self, name):
+        def keep(x, suffix, scale=1.0):
+            local, first, of = piece_of(x)
+            self.keep(name + suffix, local * scale, [self.first] + first[1:], [self.of] + of[1:])
+
+        def after_forward(module, inputs, output):
+            x = output[0] if isinstance(output, tuple) else output
+            keep(x, ".act")
+            if x.requires_grad:
+                scale = self.scale
+                x.register_hook(lambda g: keep(g, ".act_grad", scale))
+        return after_forward
+
+    def _parameters(self):
+        for model in self.models:
+            for name, p in model.named_parameters():
+                yield plain_name(name), p
+
+    def gradients(self):
+        """After backward and whatever sums over ranks, before clipping."""
+        for name, p in self._parameters():
+            if p.grad is not None:
+                self.keep(name + ".grad", *piece_of(p.grad))
+
+    def step(self, optimizer=None, **numbers):
+        """After optimizer.step(): the numbers given (loss, grad_norm), weights and moments; and the files of the step."""
+        if optimizer:
+            numbers["lr"] = optimizer.param_groups[0]["lr"]
+        for name, value in numbers.items():
+            self.keep(name, torch.as_tensor(float(value), dtype=torch.float64).reshape(1))
+        for name, p in self._parameters():
+            self.keep(name + ".param", *piece_of(p))
+            state = optimizer.state.get(p, {}) if optimizer else {}
+            for key, suffix in (("exp_avg", ".moment1"), ("exp_avg_sq", ".moment2")):
+                if key in state:
+                    self.keep(name + suffix, *piece_of(state[key]))
+        self.n += 1
+        os.makedirs(f"{self.folder}/step-{self.n}", exist_ok=True)
+        safetensors.torch.save_file(self.kept, f"{self.folder}/step-{self.n}/rank-{self.rank}.safetensors", self.metadata)
+        self.kept, self.metadata = {}, {}
+        if self.rank == 0:
+            with open(f"{self.folder}/recording.json", "w") as f:
+                json.dump({"format": "trivium-recording", "version": 1, "by": f"{self.by} {torch.__version__}", "dtype": self.dtype,
+                           "steps": self.n}, f)
