@@ -149,8 +149,9 @@ static int check_main(int argc, char **argv) {
 }
 
 int oracle_main(int argc, char **argv) {
-    if (argc > 0 && !strcmp(argv[0], "record") && !options_ask_for_help(argc, argv)) return record_main(argc - 1, argv + 1);
-    if (argc > 0 && !strcmp(argv[0], "check") && !options_ask_for_help(argc, argv)) return check_main(argc - 1, argv + 1);
-    fputs(HELP, argc > 0 && options_ask_for_help(argc, argv) ? stdout : stderr);
-    return argc > 0 && options_ask_for_help(argc, argv) ? 0 : 2;
+    bool help = options_ask_for_help(argc, argv);
+    if (argc > 0 && !help && !strcmp(argv[0], "record")) return record_main(argc - 1, argv + 1);
+    if (argc > 0 && !help && !strcmp(argv[0], "check")) return check_main(argc - 1, argv + 1);
+    fputs(HELP, help ? stdout : stderr);
+    return help ? 0 : 2;
 }

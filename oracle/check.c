@@ -57,13 +57,16 @@ enum status check_recordings(const char *run, const char *reference, struct chec
     TRY(recording_open(run, &k->run));
     TRY(recording_open(reference, &k->reference));
     if (!json_is_array(json_object_get(k->reference.head, "order")))
-        return FAIL(E_DATA, "%s is a recording, and no reference: it does not say in which order tensors are made; give "
-                            "one that oracle record made of a single rank in fp64", reference);
+        return FAIL(E_DATA,
+                    "%s is a recording, and no reference: it does not say in which order tensors are made; give one "
+                    "that oracle record made of a single rank in fp64",
+                    reference);
     TRY(scale_read(reference, k->run.dtype, &k->scale));
     int64_t steps = k->run.steps < k->reference.steps ? k->run.steps : k->reference.steps;
     for (int64_t step = 1; step <= steps; step++) TRY(compare_step(k, step));
     if (k->n_compared == 0)
-        return FAIL(E_DATA, "%s and %s have no tensor in common; see docs/oracle-format.md for the names", run, reference);
+        return FAIL(E_DATA, "%s and %s have no tensor in common; see docs/oracle-format.md for the names", run,
+                    reference);
     return OK;
 }
 

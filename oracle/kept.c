@@ -133,8 +133,8 @@ static enum status put_all(struct putting *p, int n) {
     for (p->piece = p->first; p->piece < p->first + n; p->piece++) {
         const struct kept_piece *x = &p->k->piece[p->piece];
         if (!fits(&x->box, &w->box))
-            return FAIL(E_FORMAT, "%s: the piece of rank %d is none of a tensor of the shape that rank %d gives", w->name,
-                        x->rank, p->k->piece[p->first].rank);
+            return FAIL(E_FORMAT, "%s: the piece of rank %d is none of a tensor of the shape that rank %d gives",
+                        w->name, x->rank, p->k->piece[p->first].rank);
         put_box(p, p->k->values + x->at);
     }
     for (int64_t i = 0; i < w->n; i++) p->most = fmax(p->most, fabs(w->x[i]));

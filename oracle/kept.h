@@ -1,13 +1,13 @@
 /* Numbers of one step by name: pieces of tensors, as ranks have given them, in memory.
  *
- *   name       transformer.h.0.attn.c_attn.weight.grad      a tensor as others call it, and what of it: .act, .act_grad,
- *                                                           .grad, .moment1, .moment2, .param; or a number: loss, grad_norm
+ *   name       a tensor as others call it, and what of it: transformer.h.0.attn.c_attn.weight.grad (.act, .act_grad,
+ *              .grad, .moment1, .moment2, .param); or a number: loss, grad_norm
  *   box        which part of the whole tensor
  *   part       0 of 1: its values. i of n: the i-th of n summands
  *   rank       who has it
  *
- * Putting a tensor together (kept_whole) is where ranks are held against each other: parts are added, and two ranks that
- * have the same elements must have the same values. */
+ * Putting a tensor together (kept_whole) is where ranks are held against each other: parts are added, and two ranks
+ * that have the same elements must have the same values. */
 #ifndef TRIVIUM_ORACLE_KEPT_H
 #define TRIVIUM_ORACLE_KEPT_H
 

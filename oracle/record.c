@@ -133,7 +133,8 @@ static enum status check(const struct run *run) {
         return FAIL(E_CONFIG, "device=%s: recording looks at every row, on the CPU alone; use --device cpu",
                     run->device->name);
     if (plan_is_asynchronous(p))
-        return FAIL(E_CONFIG, "an asynchronous schedule has no step that others could be held against; use --schedule 1f1b");
+        return FAIL(E_CONFIG,
+                    "an asynchronous schedule has no step that others could be held against; use --schedule 1f1b");
     if (!p->arch->published) return FAIL(E_CONFIG, "arch=%s has no names that others know", p->arch->name);
     return OK;
 }

@@ -1,6 +1,6 @@
-#define _GNU_SOURCE /* asprintf */
 #include "oracle/recording.h"
 
+#include "lib/base/grow.h"
 #include "lib/checkpoint/safetensors.h"
 #include <errno.h>
 #include <glob.h>
@@ -32,7 +32,8 @@ static enum status check_head(const char *path, struct recording *r) {
         return FAIL(E_FORMAT, "%s is of version %d, and this program reads %d", path, version, RECORDING_VERSION);
     r->dtype = dtype_of_name(dtype);
     if (r->dtype == N_DTYPES) return FAIL(E_FORMAT, "%s: dtype %.20s is none of fp64, fp32, bf16, fp16", path, dtype);
-    if (steps < 1 || steps > 1000000) return FAIL(E_FORMAT, "%s: steps %" PRId64 " is not 1 to 1000000", path, (int64_t)steps);
+    if (steps < 1 || steps > 1000000)
+        return FAIL(E_FORMAT, "%s: steps %" PRId64 " is not 1 to 1000000", path, (int64_t)steps);
     r->steps = steps;
     snprintf(r->by, sizeof r->by, "%s", by);
     return OK;
@@ -102,8 +103,8 @@ static enum status read_place(const struct safetensors *f, const char *path, con
     json_decref(place);
     p->part = (int)numbers[0], p->parts = (int)numbers[1];
     return ok ? OK
-              : FAIL(E_FORMAT, "%s: of %.80s it says %.80s, which is no {\"first\": [%d numbers], \"of\": [as many]}", path,
-                     e->name, text, b->n_axes);
+              : FAIL(E_FORMAT, "%s: of %.80s it says %.80s, which is no {\"first\": [%d numbers], \"of\": [as many]}",
+                     path, e->name, text, b->n_axes);
 }
 
 static enum status read_entry(const struct safetensors *f, const char *path, int rank,
@@ -112,7 +113,8 @@ static enum status read_entry(const struct safetensors *f, const char *path, int
     const char *mark = strrchr(e->name, '#');
     size_t length = mark ? (size_t)(mark - e->name) : strlen(e->name);
     if (length >= sizeof p.name) return FAIL(E_FORMAT, "%s: the name %.60s... is too long", path, e->name);
-    if (e->dtype > FP16) return FAIL(E_FORMAT, "%s: %.80s is %s, not F64, F32, BF16 or F16", path, e->name, e->dtype_name);
+    if (e->dtype > FP16)
+        return FAIL(E_FORMAT, "%s: %.80s is %s, not F64, F32, BF16 or F16", path, e->name, e->dtype_name);
     memcpy(p.name, e->name, length);
     TRY(read_place(f, path, e, &p));
     int64_t n = box_n(&p.box), bytes = e->end - e->begin;
@@ -170,10 +172,12 @@ static char *place_text(const struct kept_piece *p) {
 struct listing { struct safetensors_entry *entry; struct safetensors_pair *place; int n_places; };
 
 static void list(const struct kept *k, enum dtype stored, struct listing *out) {
+    out->entry = table_new(k->n, sizeof *out->entry);
+    out->place = table_new(k->n, sizeof *out->place);
     for (int i = 0; i < k->n; i++) {
         const struct kept_piece *p = &k->piece[i];
-        char *name, *place = place_text(p);
-        if (asprintf(&name, place ? "%s#%d" : "%s", p->name, i) < 0) abort();
+        char *name = table_new(THEIR_NAME_MAX + 32, 1), *place = place_text(p);
+        snprintf(name, THEIR_NAME_MAX + 32, place ? "%s#%d" : "%s", p->name, i);
         out->entry[i] = (struct safetensors_entry){.name = name, .dtype = stored, .n_axes = p->box.n_axes};
         memcpy(out->entry[i].shape, p->box.n, (size_t)p->box.n_axes * sizeof(int64_t));
         if (place) out->place[out->n_places++] = (struct safetensors_pair){name, place};
@@ -197,11 +201,10 @@ static enum status append(struct safetensors_writer *w, const struct kept *k, en
 enum status recording_write(const char *folder, int64_t step, int rank, const struct kept *k, enum dtype dtype) {
     char path[RECORDING_PATH_MAX];
     enum dtype stored = dtype == FP64 ? FP64 : FP32;
-    struct listing l = {calloc((size_t)k->n + 1, sizeof *l.entry), calloc((size_t)k->n + 1, sizeof *l.place), 0};
+    struct listing l = {.n_places = 0};
     struct safetensors_writer *w = NULL;
     int64_t bytes;
     uint64_t hash;
-    if (!l.entry || !l.place) abort();
     snprintf(path, sizeof path, "%s/step-%" PRId64, folder, step);
     enum status status = mkdir(path, 0777) == 0 || errno == EEXIST
                              ? OK : FAIL(E_IO, "cannot make %s: %s", path, strerror(errno));

@@ -1,11 +1,11 @@
 /* A recording: what a training run computed, tensor by tensor, in files that any program can write
  * (docs/oracle-format.md).
  *
- *   DIR/recording.json               who wrote it, its precision, how many steps; a reference has besides the model, the
- *                                    optimizer, and the order in which a step makes its tensors
- *   DIR/step-1/rank-0.safetensors    what rank 0 has of the first step: NAME, a whole tensor, or NAME#k, a piece, of which
- *                                    the file's metadata say under that name {"first": [0, 64], "of": [128, 384]}
- *   DIR/scale-fp32.json              how far rounding moves each tensor (scale.h); of a reference */
+ *   DIR/recording.json             who wrote it, its precision, how many steps; a reference has besides the model, the
+ *                                  optimizer, and the order in which a step makes its tensors
+ *   DIR/step-1/rank-0.safetensors  what rank 0 has of the first step: NAME, a whole tensor, or NAME#k, a piece, of
+ *                                  which the file's metadata say so: {"first": [0, 64], "of": [128, 384]}
+ *   DIR/scale-fp32.json            how far rounding moves each tensor; of a reference (reference.h) */
 #ifndef TRIVIUM_ORACLE_RECORDING_H
 #define TRIVIUM_ORACLE_RECORDING_H
 
@@ -14,7 +14,12 @@
 
 enum { RECORDING_VERSION = 1, RECORDING_PATH_MAX = 1024 };
 
-struct recording { char folder[RECORDING_PATH_MAX - 128]; char by[128]; enum dtype dtype; int64_t steps; json_t *head; };
+struct recording {
+    char folder[RECORDING_PATH_MAX - 128], by[128];
+    enum dtype dtype;
+    int64_t steps;
+    json_t *head;
+};
 
 /** Read recording.json. *out is to be closed. @errors E_DATA: not there; E_FORMAT: not such a file, or of a version
  *  that is not known  @collective{none} */

@@ -53,7 +53,8 @@ static enum status write_step(void *self, int64_t step, struct kept *k) {
 
 static json_t *layout_json(const struct plan *p) {
     char text[128];
-    return json_pack("{s:I,s:s}", "ranks", (json_int_t)plan_ranks(p), "text", mesh_sizes_text(&p->mesh, text, sizeof text));
+    return json_pack("{s:I,s:s}", "ranks", (json_int_t)plan_ranks(p), "text",
+                     mesh_sizes_text(&p->mesh, text, sizeof text));
 }
 
 static enum status write_head(const struct record_request *q, json_t *head) {
@@ -76,7 +77,8 @@ static enum status export_model(const struct record_request *q, const struct run
     struct checkpoint_reader *reader;
     const struct model_format *f = q->plan->arch->formats;
     while (f && f->name && strcmp(f->name, "hf")) f++;
-    if (!f || !f->name) return FAIL(E_CONFIG, "arch=%s has no file of Hugging Face's to start others from", q->plan->arch->name);
+    if (!f || !f->name)
+        return FAIL(E_CONFIG, "arch=%s has no file of Hugging Face's to start others from", q->plan->arch->name);
     snprintf(saved, sizeof saved, "%s/start", q->folder);
     snprintf(model, sizeof model, "%s/model", q->folder);
     TRY(checkpoint_save((struct run *)run, saved, 0));
@@ -161,7 +163,8 @@ void scale_path(const char *folder, enum dtype dtype, char out[RECORDING_PATH_MA
 
 struct scaling { const struct recording *reference; json_t *steps; double of_numbers; };
 
-static enum status widen(json_t *of_step, double least, struct kept *reference, struct kept *run, const char *name) {
+static enum status widen(json_t *of_step, double least, struct kept *reference, struct kept *run,
+                         const char *name) {
     struct whole x, y;
     enum status status = kept_whole(run, name, &x);
     if (status == OK) status = kept_whole(reference, name, &y);
@@ -185,8 +188,9 @@ static enum status compare_step(void *self, int64_t step, struct kept *run) {
     int first;
     kept_find(run, "", &first);                                      /* sorted: pieces of a name lie together */
     for (int i = 0; i < run->n && status == OK; i++) {
-        if (strcmp(run->piece[i].name, last)) status = widen(of_step, s->of_numbers, &reference, run, run->piece[i].name);
-        last = run->piece[i].name;
+        const char *name = run->piece[i].name;
+        if (strcmp(name, last)) status = widen(of_step, s->of_numbers, &reference, run, name);
+        last = name;
     }
     kept_fini(&reference);
     return status;
@@ -244,7 +248,7 @@ enum status scale_read(const char *folder, enum dtype dtype, json_t **out) {
     scale_path(folder, dtype, path);
     *out = json_load_file(path, 0, &error);
     if (!*out) return FAIL(E_DATA, "%s: %s; is it a reference, with this precision?", path, error.text);
-    return json_is_array(json_object_get(*out, "steps")) ? OK : FAIL(E_FORMAT, "%s has no steps", path);
+    return json_is_array(json_object_get(*out, "steps")) ? OK : FAIL(E_FORMAT, "%s has no list of steps", path);
 }
 
 double scale_of(const json_t *scale, int64_t step, const char *name) {
@@ -257,7 +261,8 @@ double scale_of(const json_t *scale, int64_t step, const char *name) {
 enum status record_reference(const struct record_request *q) {
     const struct plan *p = q->plan;
     if (plan_ranks(p) != 1 || p->precision != PRECISION_FP64 || p->dropout > 0)
-        return FAIL(E_CONFIG, "a reference is of one rank, in fp64, without dropout; others cannot draw the same masks");
+        return FAIL(E_CONFIG,
+                    "a reference is of one rank, in fp64, without dropout; others cannot draw the same masks");
     TRY(write_start(q));
     TRY(write_tokens(q));
     TRY(write_reference_head(q));

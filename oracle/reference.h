@@ -5,9 +5,9 @@
  *   DIR/tokens.json                tokens and targets of every step: [steps][samples][positions]
  *   DIR/recording.json             model, optimizer (with the rate of every step), the order of a step's tensors
  *   DIR/step-N/rank-0.safetensors  the numbers, in fp64
- *   DIR/scale-fp32.json ...        for each precision, of each tensor: the largest difference that SHAKEN_RUNS runs have
- *                                  from the fp64 one. They are in that precision, every result of every row is moved by up
- *                                  to a rounding (struct shaking), and microbatches are of another size each */
+ *   DIR/scale-fp32.json ...        for each precision, of each tensor: the largest difference that SHAKEN_RUNS runs
+ *                                  have from the fp64 one. They are in that precision, every result of every row is
+ *                                  moved by up to a rounding (struct shaking), and microbatches are of other sizes */
 #ifndef TRIVIUM_ORACLE_REFERENCE_H
 #define TRIVIUM_ORACLE_REFERENCE_H
 
@@ -29,7 +29,7 @@ struct record_request {
  *  E_CONFIG, E_IO, E_MEMORY */
 enum status record_run(const struct record_request *);
 /** The same of a plan of one rank, in fp64 and without dropout, and all that a reference has besides. One process.
- *  @errors also E_CONFIG: another plan, or a model that has no file of Hugging Face's */
+ *  @collective{world} @errors also E_CONFIG: another plan, or a model that has no file of Hugging Face's */
 enum status record_reference(const struct record_request *);
 
 /* ---- scales ---- */

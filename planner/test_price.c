@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
 #include "driver/recipe.h"
+#include "gpt/gpt.h"
 #include "lib/cost/wire_time.h"
 #include "planner/price.h"
 #include "pp/pp.h"
@@ -215,6 +216,18 @@ static void test_what_zero_shards(void **state) {
     if (ratio < 6 || ratio > 8.5) fail_msg("zero 3 gathers %g times as much", ratio);
 }
 
+/* Each gradient, in bf16, is read and written into a bucket; a sixteenth comes back, is read with what it is added to,
+ * and written. */
+static void test_packing_is_work_in_memory(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    double whole_s = price_of(p, &c).phase_s[PRICE_MEMORY], n = (double)gpt_n_params(&p);
+    zero_options(&p)->stage = 1;
+    double packing_s = n * 2 * (2 + 3.0 / 16) / (c.memory_bytes_per_s * c.stream_part);
+    assert_close(price_of(p, &c).phase_s[PRICE_MEMORY] - whole_s, packing_s, 0.01 * packing_s);
+}
+
 /* What is run again exchanges again. */
 static void test_a_replay_has_its_exchanges(void **state) {
     (void)state;
@@ -418,6 +431,7 @@ TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchan
       unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
       unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
       unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
-      unit_test(test_what_zero_shards), unit_test(test_a_replay_has_its_exchanges),
+      unit_test(test_what_zero_shards), unit_test(test_packing_is_work_in_memory),
+      unit_test(test_a_replay_has_its_exchanges),
       unit_test(test_like_stages_are_like), unit_test(test_stages_from_a_stem_are_the_run_s),
       unit_test(test_time_line_is_the_step_s), unit_test(test_price_refuses))
