@@ -6,7 +6,7 @@
 #include "driver/setup.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
-#include "oracle/check.h"
+#include "oracle/suspect.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -111,13 +111,24 @@ static void say_first(const struct check *k) {
     case TENSOR_IN_PART: printf("  %" PRId64 " elements are on no rank\n", c->missing); break;
     case TENSOR_OF_ANOTHER_SHAPE: printf("  it has another shape than the reference's\n"); break;
     default:
-        printf("  it is off by %.2g of the largest element; rounding explains %.2g, so this is %.3g times too far\n",
-               c->error, CHECK_FACTOR * c->scale, c->error / (CHECK_FACTOR * c->scale));
+        printf("  it is off by %.2g of %s; rounding explains %.2g, so this is %.3g times too far\n", c->error,
+               strchr(c->name, '.') ? "its largest element" : "its value", CHECK_FACTOR * c->scale,
+               c->error / (CHECK_FACTOR * c->scale));
     }
     int before = 0;
     for (int i = 0; i < k->first; i++) before += k->row[i].verdict == TENSOR_RIGHT;
     printf("  before it %d tensors are right; after it %d of %d are wrong\n", before, k->n_wrong - 1,
            k->n_compared - before - 1);
+}
+
+static enum status say_suspects(const struct check *k) {
+    struct suspicion suspect[MAX_SUSPECTS];
+    int n;
+    TRY(suspect_first(k, suspect, &n));
+    for (int i = 0; i < n; i++)
+        printf("  suspect: %s: %s (%s)\n    to confirm: %s\n", suspect[i].id, suspect[i].what, suspect[i].detail,
+               suspect[i].confirm);
+    return OK;
 }
 
 static void say_all_right(const struct check *k) {
@@ -139,6 +150,7 @@ static int check_main(int argc, char **argv) {
     }
     enum status status = check_recordings(argv[0], argv[1], &k);
     if (status == OK && k.first >= 0) say_first(&k);
+    if (status == OK && k.first >= 0) status = say_suspects(&k);
     if (status == OK && k.first < 0) say_all_right(&k);
     if (status == OK && k.n_compared < k.n) printf("(%d of the reference's %d tensors are not in %s)\n",
                                                    k.n - k.n_compared, k.n, argv[0]);

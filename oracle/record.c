@@ -82,7 +82,7 @@ static enum status see_row(void *self, enum row_kind kind, const struct call *c)
     int number = (int)(s - r->run->program.steps);
     shake(r, kind, c);
     for (int i = 0; kind == ROW_FORWARD && i < s->n_out; i++) TRY(keep_slot(r, s->out[i], &c->out[i], c, ".act", 1));
-    if (kind != ROW_BACKWARD_INPUT || s->op->async_backward) return OK;
+    if (kind != (s->op->async_backward ? ROW_WAIT : ROW_BACKWARD_INPUT)) return OK;
     for (int i = 0; i < s->n_in; i++)
         if (r->first_reader[s->in[i]] == number)
             TRY(keep_slot(r, s->in[i], &c->din[i], c, ".act_grad", 1 / c->loss_scale));

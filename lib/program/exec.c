@@ -156,8 +156,18 @@ static enum status run_joined_rows(struct exec *e, struct place at, const struct
     return run_events(e, at, r + 1, last, ROW_PARAM_DONE);
 }
 
+/* An exchange that an earlier row of the tape has started: now there is something to look at. */
+static enum status run_wait_row(struct exec *e, struct place at, const struct row *r) {
+    TRY(comm_wait(&e->step_requests[r->id]));
+    if (!e->watch.row) return OK;
+    const struct row *started = r;
+    while (started->id != r->id || started->kind != ROW_BACKWARD_INPUT) started--;
+    struct call c = call_of(e, at, started);
+    return look(e, at, ROW_WAIT, &c);
+}
+
 static enum status run_row(struct exec *e, struct place at, const struct row *r) {
-    if (r->kind == ROW_WAIT) return comm_wait(&e->step_requests[r->id]);
+    if (r->kind == ROW_WAIT) return run_wait_row(e, at, r);
     if (row_kind_is_event(r->kind)) return run_param_row(e, at, r);
     if (r->fused) return run_joined_rows(e, at, r);
     return run_step_row(e, at, r);

@@ -1,0 +1,48 @@
+/* What a wrong tensor looks like: suspects, from signatures.
+ *
+ * A signature is a relation between the wrong tensor and what it should be that a known kind of mistake leaves behind:
+ * exactly half of it, what it was a step before, its rows in another order. It is a hint and no proof; so each says
+ * what would confirm it. All are exact: within what rounding explains of the tensor (check.h). */
+#ifndef TRIVIUM_ORACLE_SUSPECT_H
+#define TRIVIUM_ORACLE_SUSPECT_H
+
+#include "oracle/check.h"
+
+enum { MAX_SUSPECTS = 3 };
+
+/* What is known of the tensor and its step. before: of the step before, as the reference has it: weights at first from
+ * its model/. NULL in x or y .x: not there. */
+struct evidence {
+    struct checked c;
+    struct whole x, y, before;
+    struct kept *run, *reference;        /* all of the step */
+    double limit;                        /* largest difference that rounding explains: absolute */
+    int ranks;                           /* that have recorded */
+    const json_t *adamw;                 /* the reference's optimizer; NULL in tests that need none */
+    double clip_factor;
+};
+
+/* detail: in numbers. */
+struct suspicion { const char *id, *what, *confirm; char detail[160]; };
+
+/** The signatures that fit, at most MAX_SUSPECTS, the most particular first. @return how many  @collective{none} */
+int suspect_all(const struct evidence *, struct suspicion out[MAX_SUSPECTS]);
+
+/** Of the first wrong tensor of a check. *n: how many. @errors as check_recordings  @collective{none} */
+enum status suspect_first(const struct check *, struct suspicion out[MAX_SUSPECTS], int *n);
+
+/* ---- the parts ---- */
+typedef bool signature(const struct evidence *, char detail[160]);
+/* suspect_ranks.c: what ranks have, and who else */
+signature suspect_unsummed, suspect_unaveraged, suspect_untied, suspect_one_rank;
+/* suspect_shape.c: the tensor beside itself */
+signature suspect_zero, suspect_ratio, suspect_stale, suspect_shifted, suspect_transposed, suspect_permuted,
+    suspect_positions, suspect_region, suspect_constant_vector, suspect_dropout;
+/* suspect_update.c: norm and optimizer */
+signature suspect_norm_counts, suspect_unclipped, suspect_coupled_decay, suspect_decay, suspect_rate,
+    suspect_bias_correction, suspect_epsilon;
+
+/** Is |x - y| within the limit, for each of n elements, y times `factor`? */
+bool suspect_same(const struct evidence *, const double *x, const double *y, double factor);
+
+#endif

@@ -1,0 +1,212 @@
+/* The wrong tensor beside what it should be, as arrays of numbers. */
+#include "oracle/suspect.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_number(const struct evidence *e) { return e->y.n == 1; }
+
+bool suspect_same(const struct evidence *e, const double *x, const double *y, double factor) {
+    double limit = e->limit * fmax(1, fabs(factor));
+    for (int64_t i = 0; i < e->y.n; i++)
+        if (!(fabs(x[i] - factor * y[i]) <= limit)) return false;
+    return true;
+}
+
+static bool is_apart(const struct evidence *e) { return e->c.verdict == TENSOR_APART; }
+
+bool suspect_zero(const struct evidence *e, char detail[160]) {
+    for (int64_t i = 0; i < e->x.n; i++)
+        if (e->x.x[i] != 0) return false;
+    snprintf(detail, 160, "all %" PRId64 " elements are 0", e->x.n);
+    return true;
+}
+
+/* ---- a constant factor ---- */
+/* What a factor may be; a number alone has any, so only those with a name count. */
+static const char *name_of_factor(const struct evidence *e, double a) {
+    double n = e->ranks;
+    const struct { double factor; const char *name; } NAMED[] = {
+        {n, "the number of ranks"}, {1 / n, "one by the number of ranks"}, {sqrt(n), "the root of the number of ranks"},
+        {1 / sqrt(n), "one by the root of the number of ranks"}, {e->clip_factor, "the factor of clipping"},
+        {1 / e->clip_factor, "one by the factor of clipping"}, {2, "doubled"}, {0.5, "halved"}, {-1, "its sign"}};
+    for (size_t i = 0; i < sizeof NAMED / sizeof *NAMED; i++)
+        if (NAMED[i].factor != 1 && fabs(a / NAMED[i].factor - 1) < 1e-3) return NAMED[i].name;
+    return NULL;
+}
+
+bool suspect_ratio(const struct evidence *e, char detail[160]) {
+    double xy = 0, yy = 0;
+    for (int64_t i = 0; i < e->y.n; i++) xy += e->x.x[i] * e->y.x[i], yy += e->y.x[i] * e->y.x[i];
+    double a = yy > 0 ? xy / yy : 0;
+    const char *name = name_of_factor(e, a);
+    if (is_apart(e) || a == 0 || !suspect_same(e, e->x.x, e->y.x, a) || (is_number(e) && !name)) return false;
+    snprintf(detail, 160, "%.6g times what it should be%s%s", a, name ? ": " : "", name ? name : "");
+    return true;
+}
+
+/* ---- another time, another place ---- */
+bool suspect_stale(const struct evidence *e, char detail[160]) {
+    if (!e->before.x || e->before.n != e->x.n || is_number(e) || !suspect_same(e, e->x.x, e->before.x, 1)) return false;
+    snprintf(detail, 160, "it has the values of the step before");
+    return true;
+}
+
+/* Steps of an axis: elements from one place to the next, and how often the axis comes. */
+static int64_t stride_of(const struct box *b, int axis) {
+    int64_t stride = 1;
+    for (int a = axis + 1; a < b->n_axes; a++) stride *= b->of[a];
+    return stride;
+}
+
+/* Is x at place i + by what y is at i, wherever both are? */
+static bool is_shifted(const struct evidence *e, int axis, int64_t by) {
+    int64_t stride = stride_of(&e->y.box, axis), n = e->y.box.of[axis];
+    for (int64_t i = 0; i < e->y.n; i++) {
+        int64_t place = i / stride % n;
+        if (place + by < 0 || place + by >= n) continue;
+        if (!(fabs(e->x.x[i + by * stride] - e->y.x[i]) <= e->limit)) return false;
+    }
+    return true;
+}
+
+bool suspect_shifted(const struct evidence *e, char detail[160]) {
+    for (int axis = 0; axis < e->y.box.n_axes; axis++)
+        for (int by = -1; by <= 1; by += 2) {
+            if (e->y.box.of[axis] < 3 || !is_shifted(e, axis, by)) continue;
+            snprintf(detail, 160, "its values are one place further %s along axis %d", by > 0 ? "up" : "down", axis);
+            return true;
+        }
+    return false;
+}
+
+bool suspect_transposed(const struct evidence *e, char detail[160]) {
+    int64_t n = e->y.box.of[0];
+    if (e->y.box.n_axes != 2 || n < 2 || e->y.box.of[1] != n) return false;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            if (!(fabs(e->x.x[i * n + j] - e->y.x[j * n + i]) <= e->limit)) return false;
+    snprintf(detail, 160, "rows and columns have changed places");
+    return true;
+}
+
+/* ---- permuted along an axis ---- */
+static double *norms_along(const struct whole *w, int axis) {
+    int64_t stride = stride_of(&w->box, axis), n = w->box.of[axis];
+    double *norm = calloc((size_t)n, sizeof *norm);
+    for (int64_t i = 0; norm && i < w->n; i++) norm[i / stride % n] += w->x[i] * w->x[i];
+    for (int64_t i = 0; norm && i < n; i++) norm[i] = sqrt(norm[i]);
+    return norm;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static bool is_permuted(const struct evidence *e, int axis) {
+    int64_t n = e->y.box.of[axis];
+    double *x = norms_along(&e->x, axis), *y = norms_along(&e->y, axis), most = 0;
+    double limit = e->limit * sqrt((double)(e->y.n / n));
+    bool in_order = true, permuted = x && y;
+    for (int64_t i = 0; permuted && i < n; i++) in_order = in_order && fabs(x[i] - y[i]) <= limit;
+    for (int64_t i = 0; permuted && i < n; i++) most = fmax(most, y[i]);
+    if (permuted) qsort(x, (size_t)n, sizeof *x, by_size), qsort(y, (size_t)n, sizeof *y, by_size);
+    permuted = permuted && !in_order && y[n - 1] - y[0] > 0.01 * most;    /* else all orders look alike */
+    for (int64_t i = 0; permuted && i < n; i++) permuted = fabs(x[i] - y[i]) <= limit;
+    free(x);
+    free(y);
+    return permuted;
+}
+
+bool suspect_permuted(const struct evidence *e, char detail[160]) {
+    for (int axis = 0; axis < e->y.box.n_axes; axis++) {
+        if (e->y.box.of[axis] < 3 || is_apart(e) || !is_permuted(e, axis)) continue;
+        snprintf(detail, 160, "the same rows in another order along axis %d of %d", axis, e->y.box.n_axes);
+        return true;
+    }
+    return false;
+}
+
+/* ---- where it is wrong ---- */
+/* Places of an axis with a wrong element: the first, one after the last, how many. */
+struct reach { int64_t first, end, n; };
+static struct reach reach_of(const struct evidence *e, int axis) {
+    int64_t stride = stride_of(&e->y.box, axis), n = e->y.box.of[axis];
+    struct reach r = {n, 0, 0};
+    char *wrong = calloc((size_t)n, 1);
+    for (int64_t i = 0; wrong && i < e->y.n; i++)
+        if (!(fabs(e->x.x[i] - e->y.x[i]) <= e->limit)) wrong[i / stride % n] = 1;
+    for (int64_t i = 0; wrong && i < n; i++)
+        if (wrong[i]) {
+            r.n++;
+            r.end = i + 1;
+            if (i < r.first) r.first = i;
+        }
+    free(wrong);
+    return r;
+}
+
+static bool ends_with(const char *name, const char *suffix) {
+    size_t n = strlen(name), m = strlen(suffix);
+    return n >= m && !strcmp(name + n - m, suffix);
+}
+static bool is_activation(const struct evidence *e) {
+    return ends_with(e->c.name, ".act") || ends_with(e->c.name, ".act_grad");
+}
+
+/* (samples, positions, channels): right up to a position, and wrong from there to the end. */
+bool suspect_positions(const struct evidence *e, char detail[160]) {
+    if (!is_activation(e) || e->y.box.n_axes < 2) return false;
+    struct reach r = reach_of(e, 1);
+    int64_t n = e->y.box.of[1];
+    if (r.n == 0 || r.n == n || r.n != r.end - r.first || (r.first > 0 && r.end < n)) return false;
+    snprintf(detail, 160, "positions %" PRId64 " to %" PRId64 " of %" PRId64 " are wrong, all others right", r.first,
+             r.end - 1, n);
+    return true;
+}
+
+bool suspect_region(const struct evidence *e, char detail[160]) {
+    for (int axis = 0; axis < e->y.box.n_axes && !is_number(e); axis++) {
+        struct reach r = reach_of(e, axis);
+        if (r.n == 0 || r.n > e->y.box.of[axis] / 2 || r.n != r.end - r.first) continue;
+        snprintf(detail, 160, "only places %" PRId64 " to %" PRId64 " of %" PRId64 " along axis %d are wrong", r.first,
+                 r.end - 1, e->y.box.of[axis], axis);
+        return true;
+    }
+    return false;
+}
+
+/* The difference is the same vector at every token: what is added once a token, and too often or not at all. */
+bool suspect_constant_vector(const struct evidence *e, char detail[160]) {
+    int64_t width = e->y.box.of[e->y.box.n_axes - 1];
+    double most = 0;
+    if (!ends_with(e->c.name, ".act") || e->y.box.n_axes < 3 || is_apart(e)) return false;
+    for (int64_t i = 0; i < e->y.n; i++) {
+        double difference = e->x.x[i] - e->y.x[i], first = e->x.x[i % width] - e->y.x[i % width];
+        if (!(fabs(difference - first) <= 2 * e->limit)) return false;
+        most = fmax(most, fabs(difference));
+    }
+    snprintf(detail, 160, "the same vector, of up to %.2g, is too much at every token", most);
+    return true;
+}
+
+/* Zeros where there should be none, and all else by one factor larger. */
+bool suspect_dropout(const struct evidence *e, char detail[160]) {
+    int64_t zeros = 0;
+    double factor = 0;
+    if (!ends_with(e->c.name, ".act")) return false;
+    for (int64_t i = 0; i < e->y.n; i++) {
+        double y = e->y.x[i];
+        if (e->x.x[i] == 0 && fabs(y) > e->limit) zeros++;
+        else if (fabs(y) > 100 * e->limit && factor == 0) factor = e->x.x[i] / y;
+        if (e->x.x[i] != 0 && !(fabs(e->x.x[i] - factor * y) <= 0.02 * fabs(y) + e->limit)) return false;
+    }
+    double p = (double)zeros / (double)e->y.n;
+    if (zeros == 0 || fabs(factor * (1 - p) - 1) > 0.05) return false;
+    snprintf(detail, 160, "%.0f%% are 0, the rest %.3g times too large", 100 * p, factor);
+    return true;
+}

@@ -1,0 +1,200 @@
+/* The gradient norm, and what AdamW makes of gradients. Names as in Loshchilov and Hutter 2019, algorithm 2. */
+#include "oracle/suspect.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool ends_with(const char *name, const char *suffix) {
+    size_t n = strlen(name), m = strlen(suffix);
+    return n >= m && !strcmp(name + n - m, suffix);
+}
+
+/* ---- the norm ---- */
+/* Sum of the squares of a tensor of the reference. */
+static double squares_of(const struct evidence *e, const char *name, int *n_axes) {
+    struct whole w;
+    double sum = 0;
+    bool there = kept_whole(e->reference, name, &w) == OK;
+    for (int64_t i = 0; there && i < w.n; i++) sum += w.x[i] * w.x[i];
+    *n_axes = there ? w.box.n_axes : 0;
+    whole_fini(&w);
+    status_clear();
+    return sum;
+}
+
+/* How often are squares counted that make the norm's square so much larger? 0: not at all. NAN: no whole number. */
+static double times_counted(const struct evidence *e, double squares) {
+    double x = e->x.x[0], y = e->y.x[0], limit = 2 * fabs(y) * e->limit;
+    double times = 1 + (x * x - y * y) / squares, whole = round(times);
+    bool fits = squares > 8 * limit && whole >= 0 && whole <= 64 && whole != 1;
+    return fits && fabs(times - whole) * squares <= limit + 1e-6 * squares ? whole : NAN;
+}
+
+static void say_times(double times, const char *what, char detail[160]) {
+    if (times == 0) snprintf(detail, 160, "it leaves out %s", what);
+    else snprintf(detail, 160, "it counts %s %.0f times", what, times);
+}
+
+/* One tensor; or all vectors (norms and biases), or all matrices. */
+bool suspect_norm_counts(const struct evidence *e, char detail[160]) {
+    double of_kind[2] = {0, 0};
+    const char *last = "";
+    if (strcmp(e->c.name, "grad_norm") || e->c.verdict == TENSOR_APART) return false;
+    for (int i = 0; i < e->reference->n; i++) {
+        const char *name = e->reference->piece[i].name;
+        int n_axes;
+        if (!ends_with(name, ".grad") || !strcmp(name, last)) continue;
+        double squares = squares_of(e, last = name, &n_axes), times = times_counted(e, squares);
+        of_kind[n_axes > 1] += squares;
+        if (isnan(times)) continue;
+        say_times(times, name, detail);
+        return true;
+    }
+    for (int kind = 0; kind < 2; kind++) {
+        double times = times_counted(e, of_kind[kind]);
+        if (isnan(times)) continue;
+        say_times(times, kind ? "all matrices" : "all norms' weights and biases", detail);
+        return true;
+    }
+    return false;
+}
+
+/* ---- moments ---- */
+static double adamw_number(const struct evidence *e, const char *key) {
+    return json_number_value(json_object_get(e->adamw, key));
+}
+static double beta(const struct evidence *e, int i) {
+    return json_number_value(json_array_get(json_object_get(e->adamw, "betas"), (size_t)i));
+}
+static double rate_of_step(const struct evidence *e, int64_t step) {     /* from 1; 0: there is no such step */
+    const json_t *lr = json_object_get(e->adamw, "lr");
+    return step < 1 ? 0 : json_number_value(json_array_get(lr, (size_t)step - 1));
+}
+
+bool suspect_unclipped(const struct evidence *e, char detail[160]) {
+    double c = e->clip_factor;
+    bool first = ends_with(e->c.name, ".moment1"), second = ends_with(e->c.name, ".moment2");
+    if ((!first && !second) || !(c < 0.999) || e->c.step > 1) return false;
+    double factor = first ? 1 / c : 1 / (c * c);
+    if (!suspect_same(e, e->x.x, e->y.x, factor)) return false;
+    snprintf(detail, 160, "it is that of gradients that were not clipped (by %.4g)", c);
+    return true;
+}
+
+/* The tensor's sibling, with another suffix than .param; NULL x: not there. Free it. */
+static struct whole sibling(const struct evidence *e, const char *suffix) {
+    char name[THEIR_NAME_MAX + 16];
+    struct whole w = {.x = NULL};
+    const char *dot = strrchr(e->c.name, '.');
+    snprintf(name, sizeof name, "%.*s%s", (int)(dot ? dot - e->c.name : 0), e->c.name, suffix);
+    if (kept_whole(e->reference, name, &w) != OK || w.n != e->y.n) whole_fini(&w);
+    status_clear();
+    return w;
+}
+
+/* Adam with decay in the gradient: the first moment has (1 - beta1) wd w more. */
+bool suspect_coupled_decay(const struct evidence *e, char detail[160]) {
+    double wd = adamw_number(e, "weight_decay"), more = (1 - beta(e, 0)) * wd;
+    if (!ends_with(e->c.name, ".moment1") || !e->before.x || e->c.step > 1 || wd == 0) return false;
+    double off = 0, moved = 0;
+    for (int64_t i = 0; i < e->y.n; i++) {
+        off = fmax(off, fabs(e->x.x[i] - e->y.x[i] - more * e->before.x[i]));
+        moved = fmax(moved, fabs(more * e->before.x[i]));
+    }
+    if (!(off <= e->limit) || moved <= e->limit) return false;
+    snprintf(detail, 160, "weight decay, %.3g, is added to the gradient: Adam's, not AdamW's", wd);
+    return true;
+}
+
+/* ---- weights ---- */
+static bool is_weight(const struct evidence *e) { return ends_with(e->c.name, ".param") && e->before.x; }
+
+bool suspect_decay(const struct evidence *e, char detail[160]) {
+    double decay = rate_of_step(e, e->c.step) * adamw_number(e, "weight_decay"), most = 0;
+    if (!is_weight(e) || decay == 0) return false;
+    for (int64_t i = 0; i < e->y.n; i++) most = fmax(most, decay * fabs(e->before.x[i]));
+    for (int sign = -1; sign <= 1; sign += 2) {
+        bool fits = most > e->limit;
+        for (int64_t i = 0; fits && i < e->y.n; i++)
+            fits = fabs(e->x.x[i] - e->y.x[i] - sign * decay * e->before.x[i]) <= e->limit;
+        if (!fits) continue;
+        snprintf(detail, 160, sign < 0 ? "it decays, and should not" : "it does not decay, and should");
+        return true;
+    }
+    return false;
+}
+
+/* The step that was made by the one that should have been: one factor for all elements. */
+static bool step_factor(const struct evidence *e, double *factor) {
+    double xy = 0, yy = 0;
+    for (int64_t i = 0; i < e->y.n; i++) {
+        double x = e->x.x[i] - e->before.x[i], y = e->y.x[i] - e->before.x[i];
+        xy += x * y, yy += y * y;
+    }
+    *factor = yy > 0 ? xy / yy : 0;
+    for (int64_t i = 0; i < e->y.n; i++) {
+        double should = e->before.x[i] + *factor * (e->y.x[i] - e->before.x[i]);
+        if (!(fabs(e->x.x[i] - should) <= e->limit * fmax(1, *factor))) return false;
+    }
+    return yy > 0 && *factor != 0;
+}
+
+bool suspect_rate(const struct evidence *e, char detail[160]) {
+    double factor, rate = rate_of_step(e, e->c.step);
+    if (!is_weight(e) || !step_factor(e, &factor)) return false;
+    const char *whose = "";
+    if (fabs(factor * rate / rate_of_step(e, e->c.step + 1) - 1) < 1e-3) whose = ", the next step's";
+    if (fabs(factor * rate / rate_of_step(e, e->c.step - 1) - 1) < 1e-3) whose = ", that of the step before";
+    snprintf(detail, 160, "the step is %.4g times as long: a rate of %.4g%s", factor, factor * rate, whose);
+    return true;
+}
+
+/* u = m / (1 - beta1^n) / (sqrt(v / (1 - beta2^n)) + eps), or what takes its place: does w - lr (u + wd w) make x? */
+struct adam { double c1, c2, eps; };
+static bool makes(const struct evidence *e, const struct whole *m, const struct whole *v, struct adam a, double decay) {
+    double lr = rate_of_step(e, e->c.step);
+    for (int64_t i = 0; i < e->y.n; i++) {
+        double w = e->before.x[i], u = m->x[i] / a.c1 / (sqrt(v->x[i] / a.c2) + a.eps);
+        if (!(fabs(w - lr * u - lr * decay * w - e->x.x[i]) <= e->limit)) return false;
+    }
+    return true;
+}
+
+static bool another_adam(const struct evidence *e, const struct adam *wrong, int n, int *which) {
+    struct whole m = sibling(e, ".moment1"), v = sibling(e, ".moment2");
+    double wd = e->y.box.n_axes > 1 ? adamw_number(e, "weight_decay") : 0;
+    bool found = false;
+    for (*which = 0; m.x && v.x && *which < n && !found; ++*which) found = makes(e, &m, &v, wrong[*which], wd);
+    --*which;
+    whole_fini(&m);
+    whole_fini(&v);
+    return found;
+}
+
+bool suspect_bias_correction(const struct evidence *e, char detail[160]) {
+    double c1 = 1 - pow(beta(e, 0), (double)e->c.step), c2 = 1 - pow(beta(e, 1), (double)e->c.step);
+    double eps = adamw_number(e, "eps");
+    const struct adam WRONG[] = {{1, 1, eps}, {c1, 1, eps}, {1, c2, eps}};
+    static const char *const WHICH[] = {"neither moment is", "the second moment is not", "the first moment is not"};
+    int which;
+    if (!is_weight(e) || !another_adam(e, WRONG, 3, &which)) return false;
+    snprintf(detail, 160, "%s corrected for having begun with 0", WHICH[which]);
+    return true;
+}
+
+bool suspect_epsilon(const struct evidence *e, char detail[160]) {
+    static const double EPS[] = {1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 0};
+    enum { N = sizeof EPS / sizeof *EPS };
+    double c1 = 1 - pow(beta(e, 0), (double)e->c.step), c2 = 1 - pow(beta(e, 1), (double)e->c.step);
+    struct adam wrong[N + 1];
+    int which;
+    for (int i = 0; i < N; i++) wrong[i] = (struct adam){c1, c2, EPS[i]};
+    wrong[N] = (struct adam){c1, c2, adamw_number(e, "eps") / sqrt(c2)};
+    if (!is_weight(e) || !another_adam(e, wrong, N + 1, &which)) return false;
+    if (which == N) snprintf(detail, 160, "epsilon is added before the second moment is corrected");
+    else snprintf(detail, 160, "epsilon is %g, and not %g", wrong[which].eps, adamw_number(e, "eps"));
+    return true;
+}
