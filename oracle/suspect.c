@@ -33,11 +33,11 @@ static const struct { const char *id; signature *fits; const char *what, *confir
     {"dropout", suspect_dropout, "dropout is on", "model.eval(), or probabilities of 0"},
     {"constant vector", suspect_constant_vector, "a bias that is added once by each of several ranks, or not at all",
      "the bias of a row-parallel layer belongs to the sum, not to each part"},
-    {"positions", suspect_positions, "mask or positions", "where does this rank's part of the sequence begin?"},
     {"shifted", suspect_shifted, "off by one", "compare the first and the last place"},
     {"transposed", suspect_transposed, "a matrix that was transposed, or not", "(in, out) or (out, in)?"},
     {"permuted", suspect_permuted, "another order: heads, experts, or the halves of a fused matrix",
      "compare the order in which parts are put together"},
+    {"positions", suspect_positions, "mask or positions", "where does this rank's part of the sequence begin?"},
     {"region", suspect_region, "one part of it", "which rank, expert or padding has this part?"},
 };
 enum { N_SIGNATURES = sizeof SIGNATURES / sizeof *SIGNATURES };
