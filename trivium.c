@@ -6,7 +6,7 @@
 #include "driver/data_tool.h"
 #include "driver/generate.h"
 #include "driver/launch_restart.h"
-#include "driver/oracle.h"
+#include "driver/oracle/oracle.h"
 #include "driver/plan.h"
 #include "driver/preflight.h"
 #include "driver/schedule.h"

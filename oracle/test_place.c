@@ -31,7 +31,8 @@ static void place(struct placing_test *t, const struct published *row, const str
 
 /* All of theirs is there; element (i, j) of theirs is the element of ours that `ours` says. */
 typedef int64_t index_of_ours(int64_t i, int64_t j);
-static void assert_matrix(struct placing_test *t, const char *name, int64_t rows, int64_t columns, index_of_ours *ours) {
+static void assert_matrix(struct placing_test *t, const char *name, int64_t rows, int64_t columns,
+                          index_of_ours *ours) {
     struct whole w;
     assert_ok(kept_whole(&t->kept, name, &w));
     assert_int_equal(w.missing, 0);

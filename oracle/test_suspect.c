@@ -35,12 +35,13 @@ static double step_of(int64_t i, double eps, double c1, double c2) {
     return 1e-2 * (w.m[i] / c1 / (sqrt(w.v[i] / c2) + eps) + 0.1 * w.before[i]);
 }
 
-/* x = y: what is to be spoiled. name ends in what it is: .act has three axes, all others two; a number has one element. */
+/* x = y: what is to be spoiled. name ends in what it is: .act has three axes, all others two; a number has one
+ * element. */
 static void begin(const char *name, int n_axes) {
     struct box b = {.n_axes = n_axes ? n_axes : 1};
     for (int a = 0; a < b.n_axes; a++) b.of[a] = b.n[a] = n_axes ? N : 1;
-    w = (struct world){.adamw = json_pack("{s:[f,f,f],s:[f,f],s:f,s:f}", "lr", 5e-3, 1e-2, 4e-3, "betas", 0.9, 0.95, "eps",
-                                          1e-8, "weight_decay", 0.1)};
+    w = (struct world){.adamw = json_pack("{s:[f,f,f],s:[f,f],s:f,s:f}", "lr", 5e-3, 1e-2, 4e-3, "betas", 0.9, 0.95,
+                                          "eps", 1e-8, "weight_decay", 0.1)};
     for (int i = 0; i < SIZE; i++) w.y[i] = draw(1, i), w.before[i] = draw(2, i);
     for (int i = 0; i < N * N; i++) {
         w.gradient[i] = 1e-3 * draw(3, i) * (1 + i / N), w.m[i] = 0.19 * w.gradient[i] / 2;
@@ -58,7 +59,8 @@ static void begin(const char *name, int n_axes) {
                             .run = &w.run, .reference = &w.reference, .adamw = w.adamw, .clip_factor = 0.4};
     w.e.x = (struct whole){name, b, w.x, n, 0, 0, 0, 0};
     w.e.y = (struct whole){name, b, w.y, n, 0, 0, 0, 0};
-    if (strstr(name, ".param") || strstr(name, ".moment")) w.e.before = (struct whole){name, b, w.before, n, 0, 0, 0, 0};
+    if (strstr(name, ".param") || strstr(name, ".moment"))
+        w.e.before = (struct whole){name, b, w.before, n, 0, 0, 0, 0};
 }
 
 /* The first suspect is this one, and its detail says `word`; id NULL: there is none. */

@@ -32,8 +32,8 @@ struct exec_hooks {
     enum status (*settle)(void *self, bool *again);
 };
 
-/* After each row of training: what it has made; of an exchange that only starts there, after its ROW_WAIT. For who looks
- * at numbers, and may change them (oracle/). */
+/* After each row of training: what it has made; of an exchange that only starts there, after its ROW_WAIT. For who
+ * looks at numbers, and may change them (oracle/). */
 struct exec_watch { void *self; enum status (*row)(void *self, enum row_kind, const struct call *); };
 
 struct exec {

@@ -1,5 +1,5 @@
-#ifndef TRIVIUM_DRIVER_ORACLE_H
-#define TRIVIUM_DRIVER_ORACLE_H
+#ifndef TRIVIUM_DRIVER_ORACLE_ORACLE_H
+#define TRIVIUM_DRIVER_ORACLE_ORACLE_H
 
 /** `trivium oracle record|check|show`: numbers of a training run in files; and which of them is the first that differs
  *  from the reference's by more than rounding (oracle/). Returns the exit code: 0, 1 where check finds a difference.

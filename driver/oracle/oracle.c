@@ -1,12 +1,14 @@
 /* trivium oracle: record what a run computes, and find the first number that is wrong. */
-#include "driver/oracle.h"
+#include "driver/oracle/oracle.h"
 
 #include "driver/deadline.h"
+#include "driver/oracle/oracle_check.h"
+#include "driver/oracle/oracle_show.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
-#include "oracle/suspect.h"
+#include "oracle/reference.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,13 +17,16 @@
 
 static const char HELP[] =
     "trivium oracle record --out DIR [--depth " RECORD_DEPTHS "] [options of train]\n"
-    "trivium oracle check RUN REFERENCE\n\n"
+    "trivium oracle check RUN REFERENCE [--out DIR]\n"
+    "trivium oracle show DIR [STEP [NAME]]\n\n"
     "  record   train and keep the numbers of each step. One rank in fp64 (the default) makes a reference: weights to "
     "start from,\n"
     "           tokens, every tensor, and how far rounding may take each. Under launch, in any layout and precision: "
     "what its ranks have\n"
     "  check    the first tensor of RUN that differs from the REFERENCE's by more than rounding explains: step, phase, "
-    "name, and how far\n\n"
+    "name, how\n"
+    "           far, and what it looks like. --out: also as a page, DIR/check.html, and DIR/check.json\n"
+    "  show     which tensors a recording has, with their shapes and ranks; or one of them\n\n"
     "Other programs write RUN with tools/oracle, or as docs/oracle-format.md says. Exit code of check: 0 all is right, "
     "1 something is wrong, 2 bad request.\n";
 
@@ -89,81 +94,14 @@ static int record_main(int argc, char **argv) {
     return code;
 }
 
-/* ---- check ---- */
-static const char *layer_of(const char *name, char text[32]) {
-    int layer;
-    const char *at = strstr(name, ".h.");
-    text[0] = 0;
-    if (!at) at = strstr(name, ".layers.");
-    if (at && sscanf(strchr(at + 1, '.') + 1, "%d", &layer) == 1) snprintf(text, 32, ", layer %d", layer);
-    return text;
-}
-
-static void say_first(const struct check *k) {
-    const struct checked *c = &k->row[k->first];
-    char layer[32];
-    printf("first wrong: step %" PRId64 ", %s%s: %s\n", c->step, c->phase, layer_of(c->name, layer), c->name);
-    switch (c->verdict) {
-    case TENSOR_APART:
-        printf("  ranks %d and %d differ by %.2g of the largest element, and should have the same values\n", c->rank,
-               c->other, c->apart);
-        break;
-    case TENSOR_IN_PART: printf("  %" PRId64 " elements are on no rank\n", c->missing); break;
-    case TENSOR_OF_ANOTHER_SHAPE: printf("  it has another shape than the reference's\n"); break;
-    default:
-        printf("  it is off by %.2g of %s; rounding explains %.2g, so this is %.3g times too far\n", c->error,
-               strchr(c->name, '.') ? "its largest element" : "its value", CHECK_FACTOR * c->scale,
-               c->error / (CHECK_FACTOR * c->scale));
-    }
-    int before = 0;
-    for (int i = 0; i < k->first; i++) before += k->row[i].verdict == TENSOR_RIGHT;
-    printf("  before it %d tensors are right; after it %d of %d are wrong\n", before, k->n_wrong - 1,
-           k->n_compared - before - 1);
-}
-
-static enum status say_suspects(const struct check *k) {
-    struct suspicion suspect[MAX_SUSPECTS];
-    int n;
-    TRY(suspect_first(k, suspect, &n));
-    for (int i = 0; i < n; i++)
-        printf("  suspect: %s: %s (%s)\n    to confirm: %s\n", suspect[i].id, suspect[i].what, suspect[i].detail,
-               suspect[i].confirm);
-    return OK;
-}
-
-static void say_all_right(const struct check *k) {
-    double worst = 0;
-    const struct checked *at = k->row;
-    for (int i = 0; i < k->n; i++)
-        if (k->row[i].verdict == TENSOR_RIGHT && k->row[i].error / k->row[i].scale > worst)
-            worst = k->row[i].error / k->row[i].scale, at = &k->row[i];
-    printf("all right: %d tensors, each within what rounding explains; the nearest to its limit is %s of step %" PRId64
-           ", at %.0f%%\n",
-           k->n_compared, at->name, at->step, 100 * worst / CHECK_FACTOR);
-}
-
-static int check_main(int argc, char **argv) {
-    struct check k;
-    if (argc != 2) {
-        fputs(HELP, stderr);
-        return 2;
-    }
-    enum status status = check_recordings(argv[0], argv[1], &k);
-    if (status == OK && k.first >= 0) say_first(&k);
-    if (status == OK && k.first >= 0) status = say_suspects(&k);
-    if (status == OK && k.first < 0) say_all_right(&k);
-    if (status == OK && k.n_compared < k.n) printf("(%d of the reference's %d tensors are not in %s)\n",
-                                                   k.n - k.n_compared, k.n, argv[0]);
-    bool wrong = k.first >= 0;
-    check_close(&k);
-    status_report();
-    return status != OK ? status_exit_code(status) : wrong;
-}
+/* ---- which of them ---- */
+static const struct { const char *name; int (*main)(int argc, char **argv); } COMMANDS[] = {
+    {"record", record_main}, {"check", oracle_check_main}, {"show", oracle_show_main}};
 
 int oracle_main(int argc, char **argv) {
     bool help = options_ask_for_help(argc, argv);
-    if (argc > 0 && !help && !strcmp(argv[0], "record")) return record_main(argc - 1, argv + 1);
-    if (argc > 0 && !help && !strcmp(argv[0], "check")) return check_main(argc - 1, argv + 1);
+    for (size_t i = 0; argc > 0 && !help && i < sizeof COMMANDS / sizeof *COMMANDS; i++)
+        if (!strcmp(argv[0], COMMANDS[i].name)) return COMMANDS[i].main(argc - 1, argv + 1);
     fputs(HELP, help ? stdout : stderr);
     return help ? 0 : 2;
 }

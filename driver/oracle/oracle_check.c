@@ -1,0 +1,81 @@
+#include "driver/oracle/oracle_check.h"
+
+#include "driver/oracle/oracle_page.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void say_how_far(const struct checked *c) {
+    switch (c->verdict) {
+    case TENSOR_APART:
+        printf("  ranks %d and %d differ by %.2g of the largest element, and should have the same values\n", c->rank,
+               c->other, c->apart);
+        break;
+    case TENSOR_IN_PART: printf("  %" PRId64 " elements are on no rank\n", c->missing); break;
+    case TENSOR_OF_ANOTHER_SHAPE: printf("  it has another shape than the reference's\n"); break;
+    default:
+        printf("  it is off by %.2g of %s; rounding explains %.2g, so this is %.3g times too far\n", c->error,
+               strchr(c->name, '.') ? "its largest element" : "its value", CHECK_FACTOR * c->scale,
+               c->error / (CHECK_FACTOR * c->scale));
+    }
+}
+
+static void say_first(const struct check *k) {
+    const struct checked *c = &k->row[k->first];
+    int before = 0, layer = oracle_layer_of(c->name);
+    char where[32] = "";
+    if (layer >= 0) snprintf(where, sizeof where, ", layer %d", layer);
+    printf("first wrong: step %" PRId64 ", %s%s: %s\n", c->step, c->phase, where, c->name);
+    say_how_far(c);
+    for (int i = 0; i < k->first; i++) before += k->row[i].verdict == TENSOR_RIGHT;
+    printf("  before it %d tensors are right; after it %d of %d are wrong\n", before, k->n_wrong - 1,
+           k->n_compared - before - 1);
+}
+
+static void say_suspects(const struct suspicion *suspect, int n) {
+    for (int i = 0; i < n; i++)
+        printf("  suspect: %s: %s (%s)\n    to confirm: %s\n", suspect[i].id, suspect[i].what, suspect[i].detail,
+               suspect[i].confirm);
+    if (n == 0) printf("  no signature fits; look at what makes it, and at what it is made of\n");
+}
+
+static void say_all_right(const struct check *k) {
+    double worst = 0;
+    const struct checked *at = k->row;
+    for (int i = 0; i < k->n; i++)
+        if (k->row[i].verdict == TENSOR_RIGHT && k->row[i].error / k->row[i].scale > worst)
+            worst = k->row[i].error / k->row[i].scale, at = &k->row[i];
+    printf("all right: %d tensors, each within what rounding explains; the nearest to its limit is %s of step %" PRId64
+           ", at %.0f%%\n",
+           k->n_compared, at->name, at->step, 100 * worst / CHECK_FACTOR);
+}
+
+static enum status say(const struct check *k, const char *run, const char *dir) {
+    struct suspicion suspect[MAX_SUSPECTS];
+    int n = 0;
+    if (k->first >= 0) {
+        say_first(k);
+        TRY(suspect_first(k, suspect, &n));
+        say_suspects(suspect, n);
+    } else {
+        say_all_right(k);
+    }
+    if (k->n_compared < k->n)
+        printf("(%d of the reference's %d tensors are not in %s)\n", k->n - k->n_compared, k->n, run);
+    if (dir) TRY(oracle_page_write(dir, &(struct oracle_page){k, suspect, n}));
+    return OK;
+}
+
+int oracle_check_main(int argc, char **argv) {
+    struct check k = {.first = -1};
+    const char *dir = argc == 4 && !strcmp(argv[2], "--out") ? argv[3] : NULL;
+    enum status status =
+        argc == 2 || dir ? OK : FAIL(E_USAGE, "trivium oracle check RUN REFERENCE [--out DIR]; see oracle --help");
+    if (status == OK) status = check_recordings(argv[0], argv[1], &k);
+    if (status == OK) status = say(&k, argv[0], dir);
+    bool wrong = k.first >= 0;
+    check_close(&k);
+    status_report();
+    return status != OK ? status_exit_code(status) : wrong;
+}

@@ -1,0 +1,8 @@
+#ifndef TRIVIUM_DRIVER_ORACLE_ORACLE_SHOW_H
+#define TRIVIUM_DRIVER_ORACLE_ORACLE_SHOW_H
+
+/** `trivium oracle show DIR [STEP [NAME]]`: the tensors of a recording, or one of them. Returns the exit code.
+ *  @collective{none} */
+int oracle_show_main(int argc, char **argv);
+
+#endif

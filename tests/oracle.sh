@@ -1,0 +1,101 @@
+#!/bin/bash
+# The oracle, end to end: a reference; layouts of ours that equal it in three precisions; recordings that were spoiled, and what is said of
+# them; and what is refused. Adapters of other frameworks: tests/long/oracle.sh.
+#
+# Run from the project's root. BUILD: where the program is (default: build).
+set -u -o pipefail
+trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1 ${3-}"; fi; }
+
+model=(--layers 2 --hidden 32 --heads 4 --seq 16 --steps 2 --depth ops --log warn)
+"$trivium" oracle record --out ref "${model[@]}" >out 2>&1
+report a_reference_is_recorded $? "$(tail -1 out)"
+"$trivium" oracle record --out again "${model[@]}" >out 2>&1
+for part in recording.json tokens.json scale-fp64.json scale-fp32.json scale-bf16.json model/model.safetensors step-1 step-2; do
+    diff -r ref/$part again/$part >/dev/null || echo "not ok a_reference_is_the_same_to_the_bit $part"
+done
+report a_reference_is_the_same_to_the_bit 0
+
+try_layout() { # NAME RANKS PRECISION OPTIONS...
+    local name=$1 n=$2 precision=$3
+    shift 3
+    rm -rf run
+    "$trivium" launch -n "$n" oracle record --out run "${model[@]}" --precision "$precision" "$@" >out 2>&1 &&
+        "$trivium" oracle check run ref >out 2>&1 && grep -q '^all right: .* tensors' out && ! grep -q 'are not in' out
+    report "$name" $? "$(head -2 out | tr '\n' ' ')"
+}
+try_layout a_layout_equals_it_in_fp64 4 fp64 --dp 2 --tp 2 --sp --zero 1 --micro-batch 2
+try_layout a_layout_equals_it_in_fp32 4 fp32 --cp 2 --pp 2 --micro-batch 1
+try_layout a_layout_equals_it_in_bf16 2 bf16 --dp 2 --zero 3 --recompute full --micro-batch 2
+
+# ---- spoiled recordings: "NAME WHAT FIRST SUSPECT" ----
+cat >spoil.py <<'P'
+import json, struct, sys
+def read(path):
+    data = open(path, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    return json.loads(data[8:8 + n]), bytearray(data[8 + n:])
+def write(path, header, body):
+    text = json.dumps(header).encode()
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + bytes(body))
+def numbers(header, body, name):
+    begin, end = header[name]["data_offsets"]
+    return begin, end, list(struct.unpack(f"<{(end - begin) // 8}d", body[begin:end]))
+path, what = "bad/step-1/rank-0.safetensors", sys.argv[1]
+header, body = read(path)
+def put(name, change):
+    begin, end, x = numbers(header, body, name)
+    body[begin:end] = struct.pack(f"<{len(x)}d", *change(x))
+grad = "transformer.h.1.mlp.c_fc.weight.grad"
+if what == "half": put(grad, lambda x: [v / 2 for v in x])
+if what == "thousandth": put(grad, lambda x: [v * 1.001 for v in x])
+if what == "nan": put(next(n for n in header if n.startswith("transformer.h.0.act#")), lambda x: [float("nan")] + x[1:])
+if what == "piece": header["__metadata__"][grad] = json.dumps({"first": [0, 0], "of": [32, 129]})
+write(path, header, body)
+P
+spoil() { # NAME WHAT FIRST... : what must be said
+    local name=$1 what=$2 text missing=0
+    shift 2
+    rm -rf bad
+    cp -r ref bad
+    python3 spoil.py "$what"
+    "$trivium" oracle check bad ref >out 2>&1
+    [ $? = 1 ] || missing=1
+    for text in "$@"; do grep -qF -- "$text" out || missing=1; done
+    report "$name" $missing "$(head -3 out | tr '\n' ' ')"
+}
+spoil a_halved_gradient_is_named half "first wrong: step 1, backward, layer 1: transformer.h.1.mlp.c_fc.weight.grad" "suspect: ratio" "0.5 times"
+spoil a_thousandth_too_much_is_named thousandth "transformer.h.1.mlp.c_fc.weight.grad" "1.001 times"
+spoil what_is_not_a_number_is_wrong nan "first wrong: step 1, forward, layer 0: transformer.h.0.act"
+spoil another_shape_is_said piece "transformer.h.1.mlp.c_fc.weight.grad" "another shape"
+rm -rf bad && cp -r ref bad && cp bad/step-1/rank-0.safetensors bad/step-2/rank-0.safetensors
+"$trivium" oracle check bad ref --out page >out 2>&1
+grep -q "first wrong: step 2, forward" out && python3 -c '
+import json, xml.dom.minidom
+xml.dom.minidom.parse("page/check.html"), xml.dom.minidom.parse("page/map.svg")
+rows = json.load(open("page/check.json"))
+assert rows["rows"][rows["first"]]["verdict"] == "wrong" and rows["wrong"] > 10'
+report a_page_and_numbers_are_written $? "$(head -1 out)"
+
+# ---- what is refused, in one line ----
+refused() { # NAME CODE TEXT COMMAND...
+    local name=$1 code=$2 text=$3
+    shift 3
+    "$trivium" oracle "$@" >out 2>&1
+    [ $? = "$code" ] && grep -qF -- "$text" out && [ "$(grep -c E_ out)" = 1 ]
+    report "$name" $? "$(head -1 out)"
+}
+refused a_folder_that_is_there_is_left_alone 1 "give --out a new folder" record --out ref "${model[@]}"
+refused record_says_where 2 "give --out DIR" record "${model[@]}"
+refused no_recording_is_said 2 "is nowhere a recording?" check nowhere ref
+refused a_recording_is_no_reference 2 "is a recording, and no reference" check ref run
+echo '{"format": "trivium-recording", "version": 9, "dtype": "fp32", "steps": 1}' >bad/recording.json
+refused another_version_is_said 2 "version 9" check bad ref
+echo '{"format": "trivium-recording", "version": 1, "dtype": "fp33", "steps": 1}' >bad/recording.json
+refused another_precision_is_said 2 "fp33" check bad ref
+refused an_asynchronous_schedule_cannot_be_recorded 2 "use --schedule 1f1b" record --out async "${model[@]}" --schedule 2bw
+"$trivium" oracle show ref 1 transformer.h.0.attn.c_attn.weight.grad >out 2>&1 && grep -q "rank 0: (32, 96)" out
+report a_tensor_is_shown $?
