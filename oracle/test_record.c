@@ -1,0 +1,143 @@
+/* ranks: 1 2 4  device: cpu
+ *
+ * What ranks of a layout record, put together, is what the serial run records: every name, every element, and replicas
+ * alike. */
+#include "driver/recipe.h"
+#include "lib/base/grow.h"
+#include "lib/comm/comm.h"
+#include "oracle/check.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 2 };
+static const double bound = 1e-10;
+
+static enum status record(const struct plan *plan, int world, const char *folder, struct kept kept[STEPS]) {
+    struct plan p = *plan;
+    struct run run = {0};
+    struct recorder r = {.run = NULL};
+    TRY(fail_agree(group_world(), plan_settle(&p, world)));
+    TRY(run_create(&run, &train_recipe, &p, WATCH_NOTHING));
+    enum status status = layout_use_demo(&run);
+    if (status == OK) status = recorder_attach(&r, &run, RECORD_OPS, (struct shaking){0});
+    for (int step = 0; step < STEPS && status == OK; step++) {
+        recorder_begin(&r);
+        status = run_step(&run);
+        if (status == OK) status = recorder_end(&r);
+        if (status == OK && folder) status = recording_write(folder, step + 1, comm_world_rank(), &r.kept, FP64);
+        if (!folder) kept[step] = r.kept, r.kept = (struct kept){0};
+    }
+    recorder_detach(&r);
+    run_destroy(&run);
+    return fail_agree(group_world(), status);
+}
+
+/* Of one step: the names of `serial` that are not alike in `found`. The first of them is told. */
+static int count_different(struct kept *serial, struct kept *found, const char *layout) {
+    int first, different = 0;
+    const char *last = "";
+    kept_find(serial, "", &first);
+    for (int i = 0; i < serial->n; i++) {
+        const char *name = serial->piece[i].name;
+        struct whole x = {.x = NULL}, y = {.x = NULL};
+        if (!strcmp(name, last)) continue;
+        last = name;
+        enum status status = kept_whole(found, name, &x);
+        if (status == OK) status = kept_whole(serial, name, &y);
+        bool alike = status == OK && x.n == y.n && x.missing == 0 && x.apart <= bound &&
+                     whole_difference(x.x, y.x, x.n, NULL) <= bound;
+        if (!alike && different++ == 0)
+            fprintf(stderr, "%s: %s: %s, %d missing, ranks apart by %.1e\n", layout, name, status_name(status),
+                    (int)x.missing, x.apart);
+        status_clear();
+        whole_fini(&x);
+        whole_fini(&y);
+    }
+    return different;
+}
+
+/* 0: all alike, on rank 0. */
+static int compare(const char *folder, struct kept serial[STEPS], const char *layout) {
+    struct recording r = {.steps = STEPS};
+    int different = 0;
+    snprintf(r.folder, sizeof r.folder, "%s", folder);
+    for (int step = 0; step < STEPS && comm_is_rank_0(); step++) {
+        struct kept found = {0};
+        enum status status = recording_read(&r, step + 1, &found);
+        different += status == OK ? count_different(&serial[step], &found, layout) : 1;
+        kept_fini(&found);
+    }
+    return different;
+}
+
+static void folder_of(const char *arch, int i, char path[512]) {
+    char name[32];
+    snprintf(name, sizeof name, "recorded-%s-%d", arch, i);
+    snprintf(path, 512, "%s", test_path(name));
+    (void)comm_broadcast(group_world(), path, 512, UINT8, 0);
+}
+
+static bool try_layouts(const struct plan *serial_plan, int n) {
+    struct kept serial[STEPS] = {{0}};
+    bool ok = record(serial_plan, 1, NULL, serial) == OK;
+    for (int i = 0; i < n && agree_all(ok); i++) {
+        struct plan p = layout_in_company(*serial_plan, i);
+        char folder[512], make[600];
+        p.micro_batch = 2;
+        folder_of(serial_plan->arch->name, i, folder);
+        snprintf(make, sizeof make, "mkdir -p %s", folder);
+        if (comm_is_rank_0()) ok = system(make) == 0;
+        ok = agree_all(ok) && record(&p, comm_world_size(), folder, NULL) == OK;
+        if (agree_all(ok)) ok = compare(folder, serial, layout_name(&p)) == 0;
+    }
+    for (int step = 0; step < STEPS; step++) kept_fini(&serial[step]);
+    status_report();
+    return agree_all(ok);
+}
+
+static void test_every_company_records_what_one_rank_does(void **state) {
+    (void)state;
+    struct plan p = parity_plan();
+    p.loss_chunk = 0;
+    assert_true(try_layouts(&p, N_COMPANIES));
+}
+
+static void test_a_llama_too(void **state) {
+    (void)state;
+    struct plan p = parity_plan();
+    p.loss_chunk = 0;
+    bool ok = recipe_arch(&p, "llama") == OK;
+    p.kv_heads = 4, p.ffn = 24, p.tie = 0, p.dropout = 0;
+    assert_true(ok && try_layouts(&p, 6));
+}
+
+/* A name for everything that a step has, each once, in an order in which it can be made. */
+static void test_the_order_has_every_name_once(void **state) {
+    (void)state;
+    struct plan p = parity_plan();
+    struct kept serial[STEPS] = {{0}};
+    json_t *order = NULL;
+    int first, unknown = 0;
+    p.loss_chunk = 0;
+    bool ok = record(&p, 1, NULL, serial) == OK;
+    assert_ok(plan_settle(&p, 1));
+    ok = ok && record_order(&p, RECORD_OPS, &order) == OK;
+    for (size_t i = 0; i < json_array_size(order); i++) {
+        const char *name = json_string_value(json_object_get(json_array_get(order, i), "name"));
+        unknown += kept_find(&serial[0], name, &first) == 0;
+        for (int k = 0; k < serial[0].n; k++)
+            if (!strcmp(serial[0].piece[k].name, name)) serial[0].piece[k].rank = 1000;
+    }
+    for (int k = 0; k < serial[0].n; k++) unknown += serial[0].piece[k].rank != 1000;
+    for (int step = 0; step < STEPS; step++) kept_fini(&serial[step]);
+    assert_true(ok);
+    assert_int_equal(unknown, 0);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(order, 0), "name")), "transformer.drop.act");
+    json_decref(order);
+}
+
+TESTS(unit_test(test_every_company_records_what_one_rank_does), unit_test(test_a_llama_too),
+      unit_test(test_the_order_has_every_name_once))
