@@ -73,6 +73,8 @@ enum status recording_write_head(const char *folder, json_t *head, enum dtype dt
 }
 
 /* ---- reading a step ---- */
+static const int64_t most_elements = (int64_t)1 << 31;               /* of a whole tensor: 16 GB in memory */
+
 static bool read_numbers(const json_t *array, int n, int64_t *out) {
     if (!json_is_array(array) || (int)json_array_size(array) != n) return false;
     for (int i = 0; i < n; i++) {
@@ -102,6 +104,13 @@ static enum status read_place(const struct safetensors *f, const char *path, con
               numbers[0] < numbers[1];
     json_decref(place);
     p->part = (int)numbers[0], p->parts = (int)numbers[1];
+    int64_t whole = 1;
+    for (int a = 0; ok && a < b->n_axes; a++) {
+        if (b->of[a] > most_elements / whole)
+            return FAIL(E_FORMAT, "%s: %.80s is a piece of more than %" PRId64 " elements, which is the limit", path,
+                        e->name, most_elements);
+        whole *= b->of[a] > 0 ? b->of[a] : 1;
+    }
     return ok ? OK
               : FAIL(E_FORMAT, "%s: of %.80s it says %.80s, which is no {\"first\": [%d numbers], \"of\": [as many]}",
                      path, e->name, text, b->n_axes);

@@ -202,6 +202,16 @@ static void test_dropout(void **state) {
 }
 
 /* ---- norm and optimizer ---- */
+static void test_a_norm_with_half_of_a_tensor_more_counts_nothing(void **state) {
+    (void)state;
+    double squares = 0;
+    begin("grad_norm", 0);
+    for (int i = 0; i < N * N; i++) squares += w.gradient[i] * w.gradient[i];
+    w.e.limit = 1e-9;
+    w.x[0] = sqrt(w.y[0] * w.y[0] + 0.6 * squares);
+    assert_suspect(NULL, "");
+}
+
 static void test_a_norm_that_counts_wrongly(void **state) {
     (void)state;
     double squares = 0;
@@ -268,5 +278,6 @@ TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_factors_have_names),
       unit_test(test_ranks_that_were_never_summed), unit_test(test_a_tied_weight_that_is_two),
       unit_test(test_the_step_before), unit_test(test_one_place_further), unit_test(test_another_order),
       unit_test(test_where_it_is_wrong), unit_test(test_a_bias_too_many), unit_test(test_dropout),
-      unit_test(test_a_norm_that_counts_wrongly), unit_test(test_gradients_that_were_not_clipped),
+      unit_test(test_a_norm_that_counts_wrongly),
+      unit_test(test_a_norm_with_half_of_a_tensor_more_counts_nothing), unit_test(test_gradients_that_were_not_clipped),
       unit_test(test_decay), unit_test(test_rates), unit_test(test_adam_otherwise))
