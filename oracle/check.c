@@ -5,24 +5,26 @@
 #include <math.h>
 #include <string.h>
 
-static enum verdict judge(const struct whole *x, const struct whole *y, struct checked *c) {
+static enum verdict judge(const struct whole *x, const struct whole *y, const double *slack, struct checked *c) {
     c->missing = x->missing, c->apart = x->apart, c->rank = x->rank, c->other = x->other;
     if (x->box.n_axes != y->box.n_axes || memcmp(x->box.of, y->box.of, (size_t)x->box.n_axes * sizeof(int64_t)))
         return TENSOR_OF_ANOTHER_SHAPE;
     if (x->missing) return TENSOR_IN_PART;
-    c->error = whole_difference(x->x, y->x, x->n, &c->at);
+    c->error = whole_difference(x->x, y->x, slack, x->n, &c->at);
     if (!(c->apart <= CHECK_FACTOR * c->scale)) return TENSOR_APART;
     return c->error <= CHECK_FACTOR * c->scale ? TENSOR_RIGHT : TENSOR_WRONG;
 }
 
-static enum status compare(struct kept *run, struct kept *reference, struct checked *c) {
+static enum status compare(struct check *k, struct kept *run, struct kept *reference, struct checked *c) {
     struct whole x, y = {.x = NULL};
+    const double *slack = NULL;
     int first;
     c->verdict = TENSOR_NOT_RECORDED;
     if (kept_find(run, c->name, &first) == 0) return OK;
     enum status status = kept_whole(run, c->name, &x);
     if (status == OK) status = kept_whole(reference, c->name, &y);
-    if (status == OK) c->verdict = judge(&x, &y, c);
+    if (status == OK) status = check_slack(k, reference, c, &slack);
+    if (status == OK) c->verdict = judge(&x, &y, slack, c);
     whole_fini(&x);
     whole_fini(&y);
     return status;
@@ -39,7 +41,7 @@ static enum status compare_step(struct check *k, int64_t step) {
                             .phase = json_string_value(json_object_get(entry, "phase"))};
         if (status != OK) break;
         c.scale = scale_of(k->scale, step, c.name);
-        status = compare(&run, &reference, &c);
+        status = compare(k, &run, &reference, &c);
         bool wrong = c.verdict != TENSOR_RIGHT && c.verdict != TENSOR_NOT_RECORDED;
         if (wrong && k->first < 0) k->first = k->n;
         k->n_wrong += wrong;
@@ -74,6 +76,7 @@ void check_close(struct check *k) {
     recording_close(&k->run);
     recording_close(&k->reference);
     json_decref(k->scale);
+    check_slack_fini(k);
     free(k->row);
     *k = (struct check){.n = 0};
 }

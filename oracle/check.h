@@ -4,6 +4,9 @@
  *   s(X)                                                        what rounding explains (scale.json; reference.h)
  *   wrong: e(X) > CHECK_FACTOR s(X)
  *
+ * AdamW's step is m / sqrt(v): where m is smaller than what rounding may do to it, the sign is rounding's, and the
+ * weight may go either way (check_slack.c). Such elements, and no others, may be off by that much more.
+ *
  * Tensors are looked at in the order in which a step makes them, step by step. What comes after the first wrong one may
  * be wrong because of it: only the first is a finding, the rest are its consequences. A tensor that two ranks have, and
  * not alike, is wrong whatever the reference says; so is one that ranks have given only in part. */
@@ -28,8 +31,10 @@ struct checked {
     double norm;                         /* of the reference's, for findings about norms */
 };
 
+struct slack;
 struct check {
     struct recording run, reference;
+    struct slack *slack;                 /* of weights, over the steps so far */
     json_t *scale;
     struct checked *row;                 /* in order: [n] */
     int n, first;                        /* the first that is wrong; -1: none */
@@ -41,5 +46,11 @@ struct check {
  *  E_MEMORY  @collective{none} */
 enum status check_recordings(const char *run, const char *reference, struct check *out);
 void check_close(struct check *);
+
+/* ---- check_slack.c ---- */
+/** Of a weight: how far each element may be off because of the signs of steps up to this one; NULL: not at all, or it
+ *  is no weight. Borrowed until the next step of the tensor. Once a step.  @errors E_MEMORY */
+enum status check_slack(struct check *, struct kept *reference, const struct checked *, const double **out);
+void check_slack_fini(struct check *);
 
 #endif

@@ -161,18 +161,19 @@ void scale_path(const char *folder, enum dtype dtype, char out[RECORDING_PATH_MA
     snprintf(out, RECORDING_PATH_MAX, "%s/scale-%s.json", folder, dtype_name(dtype));
 }
 
-struct scaling { const struct recording *reference; json_t *steps; double of_numbers; };
+/* of_numbers, stored: what a number, and any tensor, is off by at least: it is stored with a rounding. */
+struct scaling { const struct recording *reference; json_t *steps; double of_numbers, stored; };
 
-static enum status widen(json_t *of_step, double least, struct kept *reference, struct kept *run,
+static enum status widen(const struct scaling *s, json_t *of_step, struct kept *reference, struct kept *run,
                          const char *name) {
     struct whole x, y;
     enum status status = kept_whole(run, name, &x);
     if (status == OK) status = kept_whole(reference, name, &y);
     else y.x = NULL;
     if (status == OK) {
-        double now = whole_difference(x.x, y.x, x.n, NULL), before = json_real_value(json_object_get(of_step, name));
-        if (x.n == 1) now = fmax(now, least);
-        if (now > before || !json_object_get(of_step, name)) json_object_set_new(of_step, name, json_real(now));
+        double least = x.n == 1 ? s->of_numbers : s->stored, now = whole_difference(x.x, y.x, NULL, x.n, NULL);
+        double before = fmax(least, json_real_value(json_object_get(of_step, name)));
+        json_object_set_new(of_step, name, json_real(fmax(now, before)));
     }
     whole_fini(&x);
     whole_fini(&y);
@@ -189,7 +190,7 @@ static enum status compare_step(void *self, int64_t step, struct kept *run) {
     kept_find(run, "", &first);                                      /* sorted: pieces of a name lie together */
     for (int i = 0; i < run->n && status == OK; i++) {
         const char *name = run->piece[i].name;
-        if (strcmp(name, last)) status = widen(of_step, s->of_numbers, &reference, run, name);
+        if (strcmp(name, last)) status = widen(s, of_step, &reference, run, name);
         last = name;
     }
     kept_fini(&reference);
@@ -219,7 +220,8 @@ static enum status shaken_run(const struct record_request *q, int64_t number, en
 static enum status write_scale(const struct record_request *q, const struct recording *r, enum plan_precision precision,
                                enum dtype dtype) {
     char path[RECORDING_PATH_MAX];
-    struct scaling s = {r, json_array(), rounding_of_sums(q->plan, fmin(rounding_of(dtype), rounding_of(FP32)))};
+    double stored = fmin(rounding_of(dtype), rounding_of(FP32));
+    struct scaling s = {r, json_array(), rounding_of_sums(q->plan, stored), stored};
     enum status status = OK;
     for (int64_t i = 0; i < q->plan->steps; i++) json_array_append_new(s.steps, json_object());
     for (int number = 0; number < SHAKEN_RUNS && status == OK; number++)

@@ -48,7 +48,7 @@ static int count_different(struct kept *serial, struct kept *found, const char *
         enum status status = kept_whole(found, name, &x);
         if (status == OK) status = kept_whole(serial, name, &y);
         bool alike = status == OK && x.n == y.n && x.missing == 0 && x.apart <= bound &&
-                     whole_difference(x.x, y.x, x.n, NULL) <= bound;
+                     whole_difference(x.x, y.x, NULL, x.n, NULL) <= bound;
         if (!alike && different++ == 0)
             fprintf(stderr, "%s: %s: %s, %d missing, ranks apart by %.1e\n", layout, name, status_name(status),
                     (int)x.missing, x.apart);

@@ -52,8 +52,8 @@ def put(name, change):
 grad = "transformer.h.1.mlp.c_fc.weight.grad"
 if what == "half": put(grad, lambda x: [v / 2 for v in x])
 if what == "thousandth": put(grad, lambda x: [v * 1.001 for v in x])
-if what == "nan": put(next(n for n in header if n.startswith("transformer.h.0.act#")), lambda x: [float("nan")] + x[1:])
-if what == "piece": header["__metadata__"][grad] = json.dumps({"first": [0, 0], "of": [32, 129]})
+if what == "nan": put(next(n for n in header if n.split("#")[0] == "transformer.h.0.act"), lambda x: [float("nan")] + x[1:])
+if what == "piece": header.setdefault("__metadata__", {})[grad] = json.dumps({"first": [0, 0], "of": [32, 129]})
 write(path, header, body)
 P
 spoil() { # NAME WHAT FIRST... : what must be said

@@ -43,7 +43,7 @@ static const struct option OPTIONS[] = {
  * stands above it. */
 static const struct { const char *name, *value; bool is_size; } SMALL[] = {
     {"layers", "4", true}, {"hidden", "48", true}, {"heads", "4", true}, {"seq", "32", true},
-    {"global-batch", "8", false}, {"micro-batch", "4", false}, {"steps", "5", false}, {"warmup", "2", false},
+    {"global-batch", "8", false}, {"steps", "5", false}, {"warmup", "2", false},
     {"clip", "0.5", false}, {"dropout", "0", false}, {"loss-chunk", "0", false}, {"precision", "fp64", false},
     {"threads", "1", false}};
 
