@@ -1,0 +1,22 @@
+#!/bin/bash
+# The museum of silent bugs: every patch has its header and applies, three of them are measured, and the page is what its numbers make.
+# Run from the project's root; tools/museum measures all of them (tests/long).
+set -u -o pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+report() { if [ "$1" = 0 ]; then echo "ok museum: $2"; else echo "not ok museum: $2"; sed 's/^/    /' "$work/said"; fi; }
+
+git apply --check tests/museum/*.patch >"$work/said" 2>&1 || for patch in tests/museum/*.patch; do
+    git apply --check "$patch" >>"$work/said" 2>&1 || touch "$work/stale"
+done
+[ ! -e "$work/stale" ]
+report $? "every patch applies"
+
+[ -x build/trivium ] || make -s CUDA=0 build/trivium >"$work/said" 2>&1
+tools/museum tp-norm-counts-copies pp-divided-by-microbatches zero-copies-instead-of-adding >"$work/said" 2>&1 &&
+    grep -q 'zero-copies-instead-of-adding .*seen by .*norm 1.*oracle' "$work/said" && grep -q '^3 passed, 0 failed$' "$work/said"
+report $? "three bugs are planted, and are seen by the norm and the oracle"
+
+OUT=$work tools/museum --page >"$work/said" 2>&1 && diff "$work/museum.md" docs/museum.md >>"$work/said" 2>&1 &&
+    cmp "$work/figures/museum.svg" docs/figures/museum.svg >>"$work/said" 2>&1
+report $? "the page and the picture are those of docs/museum.json"
