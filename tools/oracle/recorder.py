@@ -12,8 +12,9 @@
         ...
         recorder.step(optimizer, loss=loss, grad_norm=norm)
 
-Names are those of the model's modules and parameters, without what wrappers put before them. A DTensor is recorded as the
-piece that this rank has."""
+Names are those of the model's modules and parameters, without what wrappers put before them. A DTensor is recorded as
+the piece that this rank has, or as its summand where it is partial. So make the recorder before parallelize_module, whose
+hooks make local tensors of DTensors. Of pieces that are no DTensors, recorder.place says where they lie."""
 import json
 import os
 import re
@@ -55,8 +56,8 @@ class Reference:
         parameters = list(parameters)
         groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": self.adamw["weight_decay"]},
                   {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0}]
-        return torch.optim.AdamW([g for g in groups if g["params"]], lr=self.adamw["lr"][0], betas=self.adamw["betas"],
-                                 eps=self.adamw["eps"], **more)
+        return torch.optim.AdamW([g for g in groups if g["params"]], lr=self.adamw["lr"][0],
+                                 betas=self.adamw["betas"], eps=self.adamw["eps"], **more)
 
     def set_rate(self, optimizer, n):
         """The rate of step n, from 0; before optimizer.step()."""
@@ -65,12 +66,17 @@ class Reference:
 
 
 def piece_of(tensor):
-    """What this rank has of a tensor, and where it lies: (local, first, of)."""
+    """What this rank has of a tensor, where it lies, and which summand it is: (local, first, of, part)."""
     if not hasattr(tensor, "placements"):
-        return tensor, [0] * tensor.dim(), list(tensor.shape)
+        return tensor, [0] * tensor.dim(), list(tensor.shape), None
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     _, first = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
-    return tensor.to_local(), list(first), list(tensor.shape)
+    index, parts = 0, 1
+    for axis, placement in enumerate(tensor.placements):
+        if placement.is_partial():
+            index = index * tensor.device_mesh.size(axis) + tensor.device_mesh.get_local_rank(axis)
+            parts *= tensor.device_mesh.size(axis)
+    return tensor.to_local(), list(first), list(tensor.shape), [index, parts] if parts > 1 else None
 
 
 class Recorder:
@@ -79,35 +85,40 @@ class Recorder:
         self.dtype, self.rank, self.by, self.n = dtype, rank, by, 0
         self.kept, self.metadata = {}, {}
         self.first, self.of, self.scale = 0, reference.global_batch, 1.0
+        self.place = lambda name, x: x      # of a module and its output (or the gradient): a DTensor, if x is a piece
         for model in models:
             for name, module in model.named_modules():
                 if plain_name(name) + ".act" in reference.names:
                     module.register_forward_hook(self._hook(plain_name(name)))
 
     def samples(self, first, n, scale=1.0):
-        """Samples [first, first + n) of the step's batch are next. scale: what their loss must be multiplied by to be their part of the
-        mean over the whole batch; where every rank takes the mean of its own samples, 1 / ranks."""
+        """Samples [first, first + n) of the step's batch are next. scale: what their loss must be multiplied by to be
+        their part of the mean over the whole batch; where every rank takes the mean of its own samples, 1 / ranks."""
         self.first, self.scale = first, scale
 
-    def keep(self, name, x, first=None, of=None):
-        local = x.detach().to(torch.float64 if x.dtype == torch.float64 else torch.float32).reshape(x.shape or (1,)).clone().contiguous()
-        if of is not None and list(local.shape) != of:
+    def keep(self, name, x, first=None, of=None, part=None):
+        """A tensor of this step: all of it, or the elements from `first` of one of the shape `of`; part: [i, n], the
+        i-th of n summands."""
+        kept = torch.float64 if x.dtype == torch.float64 else torch.float32
+        local = x.detach().to(kept).reshape(x.shape or (1,)).clone().contiguous()
+        if not local.numel():
+            return
+        if part or (of is not None and list(local.shape) != of):
             name = f"{name}#{len(self.kept)}"
-            self.metadata[name] = json.dumps({"first": first, "of": of})
-        if local.numel():
-            self.kept[name] = local
+            self.metadata[name] = json.dumps({"first": first, "of": of, **({"part": part} if part else {})})
+        self.kept[name] = local
 
     def _hook(self, name):
-        def keep(x, suffix, scale=1.0):
-            local, first, of = piece_of(x)
-            self.keep(name + suffix, local * scale, [self.first] + first[1:], [self.of] + of[1:])
+        def keep(x, suffix, samples, scale=1.0):
+            local, first, of, part = piece_of(self.place(name, x))
+            self.keep(name + suffix, local * scale, [samples] + first[1:], [self.of] + of[1:], part)
 
         def after_forward(module, inputs, output):
             x = output[0] if isinstance(output, tuple) else output
-            keep(x, ".act")
+            samples, scale = self.first, self.scale
+            keep(x, ".act", samples)
             if x.requires_grad:
-                scale = self.scale
-                x.register_hook(lambda g: keep(g, ".act_grad", scale))
+                x.register_hook(lambda g: keep(g, ".act_grad", samples, scale))
         return after_forward
 
     def _parameters(self):
@@ -122,7 +133,7 @@ class Recorder:
                 self.keep(name + ".grad", *piece_of(p.grad))
 
     def step(self, optimizer=None, **numbers):
-        """After optimizer.step(): the numbers given (loss, grad_norm), weights and moments; and the files of the step."""
+        """After optimizer.step(): the numbers given (loss, grad_norm), weights and moments. Writes the step."""
         if optimizer:
             numbers["lr"] = optimizer.param_groups[0]["lr"]
         for name, value in numbers.items():
@@ -135,9 +146,10 @@ class Recorder:
                     self.keep(name + suffix, *piece_of(state[key]))
         self.n += 1
         os.makedirs(f"{self.folder}/step-{self.n}", exist_ok=True)
-        safetensors.torch.save_file(self.kept, f"{self.folder}/step-{self.n}/rank-{self.rank}.safetensors", self.metadata)
+        safetensors.torch.save_file(self.kept, f"{self.folder}/step-{self.n}/rank-{self.rank}.safetensors",
+                                    self.metadata)
         self.kept, self.metadata = {}, {}
         if self.rank == 0:
             with open(f"{self.folder}/recording.json", "w") as f:
-                json.dump({"format": "trivium-recording", "version": 1, "by": f"{self.by} {torch.__version__}", "dtype": self.dtype,
-                           "steps": self.n}, f)
+                json.dump({"format": "trivium-recording", "version": 1, "by": f"{self.by} {torch.__version__}",
+                           "dtype": self.dtype, "steps": self.n}, f)
