@@ -5,6 +5,7 @@
 #include "lib/checkpoint/checkpoint_model.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/comm/comm.h"
+#include "oracle/check.h"
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
@@ -159,16 +160,19 @@ void scale_path(const char *folder, enum dtype dtype, char out[RECORDING_PATH_MA
     snprintf(out, RECORDING_PATH_MAX, "%s/scale-%s.json", folder, dtype_name(dtype));
 }
 
-struct scaling { const struct recording *reference; json_t *steps; double of_numbers; };
+/* stored: a rounding of what is kept. Numbers near 1 that move by less than that between steps, as the weights of norms
+ * do, are alike in all runs by luck, and another order of summation may still take them to the next number. */
+struct scaling { const struct recording *reference; json_t *steps; double of_numbers, stored; };
 
-static enum status widen(json_t *of_step, double least, struct kept *reference, struct kept *run, const char *name) {
+static enum status widen(json_t *of_step, const struct scaling *s, struct kept *reference, struct kept *run,
+                         const char *name) {
     struct whole x, y;
     enum status status = kept_whole(run, name, &x);
     if (status == OK) status = kept_whole(reference, name, &y);
     else y.x = NULL;
     if (status == OK) {
         double now = whole_difference(x.x, y.x, x.n, NULL), before = json_real_value(json_object_get(of_step, name));
-        if (x.n == 1) now = fmax(now, least);
+        now = fmax(now, x.n == 1 ? s->of_numbers : s->stored);
         if (now > before || !json_object_get(of_step, name)) json_object_set_new(of_step, name, json_real(now));
     }
     whole_fini(&x);
@@ -185,10 +189,58 @@ static enum status compare_step(void *self, int64_t step, struct kept *run) {
     int first;
     kept_find(run, "", &first);                                      /* sorted: pieces of a name lie together */
     for (int i = 0; i < run->n && status == OK; i++) {
-        if (strcmp(run->piece[i].name, last)) status = widen(of_step, s->of_numbers, &reference, run, run->piece[i].name);
+        if (strcmp(run->piece[i].name, last)) status = widen(of_step, s, &reference, run, run->piece[i].name);
         last = run->piece[i].name;
     }
     kept_fini(&reference);
+    return status;
+}
+
+/* A gradient that rounding explains has no sign, and AdamW divides by its size: in the first steps such an element goes by
+ * the rate either way. That is no multiple of a rounding, and eight runs need not have met it: where a weight's first
+ * moment is within its limit of zero, the weights' limit has two rates more, and so it remains. 1.001: a scale is written
+ * with four digits. */
+static bool has_unsigned(const struct whole *m, double limit) {
+    double most = 0;
+    bool found = false;
+    for (int64_t i = 0; i < m->n; i++) most = fmax(most, fabs(m->x[i]));
+    for (int64_t i = 0; i < m->n && !found; i++) found = m->x[i] != 0 && fabs(m->x[i]) <= limit * most;
+    return found;
+}
+
+static enum status widen_weight(json_t *of_step, json_t *seen, struct kept *reference, const char *name, double moved) {
+    char moment[THEIR_NAME_MAX + 16];
+    struct whole w, m = {.x = NULL};
+    double most = 0;
+    snprintf(moment, sizeof moment, "%.*s.moment1", (int)(strlen(name) - strlen(".param")), name);
+    enum status status = kept_whole(reference, name, &w);
+    if (status == OK) status = kept_whole(reference, moment, &m);
+    if (status == OK && has_unsigned(&m, CHECK_FACTOR * json_real_value(json_object_get(of_step, moment))))
+        json_object_set_new(seen, name, json_true());
+    for (int64_t i = 0; status == OK && i < w.n; i++) most = fmax(most, fabs(w.x[i]));
+    double more = 1.001 * moved / (CHECK_FACTOR * most), now = json_real_value(json_object_get(of_step, name));
+    if (json_object_get(seen, name) && most > 0) json_object_set_new(of_step, name, json_real(now + more));
+    whole_fini(&w);
+    whole_fini(&m);
+    return status;
+}
+
+static enum status widen_weights(const struct record_request *q, struct scaling *s) {
+    json_t *seen = json_object();
+    enum status status = OK;
+    double moved = 0;
+    for (int64_t step = 1; step <= q->plan->steps && status == OK; step++) {
+        struct kept reference = {0};
+        json_t *of_step = json_array_get(s->steps, (size_t)step - 1), *value;
+        const char *name;
+        void *next;
+        status = recording_read(s->reference, step, &reference);
+        moved += 2 * plan_lr(q->plan, step - 1);
+        json_object_foreach_safe(of_step, next, name, value)
+            if (status == OK && strstr(name, ".param")) status = widen_weight(of_step, seen, &reference, name, moved);
+        kept_fini(&reference);
+    }
+    json_decref(seen);
     return status;
 }
 
@@ -215,11 +267,13 @@ static enum status shaken_run(const struct record_request *q, int64_t number, en
 static enum status write_scale(const struct record_request *q, const struct recording *r, enum plan_precision precision,
                                enum dtype dtype) {
     char path[RECORDING_PATH_MAX];
-    struct scaling s = {r, json_array(), rounding_of_sums(q->plan, fmin(rounding_of(dtype), rounding_of(FP32)))};
+    double stored = fmin(rounding_of(dtype), rounding_of(FP32));
+    struct scaling s = {r, json_array(), rounding_of_sums(q->plan, stored), stored};
     enum status status = OK;
     for (int64_t i = 0; i < q->plan->steps; i++) json_array_append_new(s.steps, json_object());
     for (int number = 0; number < SHAKEN_RUNS && status == OK; number++)
         status = shaken_run(q, number, precision, dtype, &s);
+    if (status == OK) status = widen_weights(q, &s);
     scale_path(q->folder, dtype, path);
     json_t *root = json_pack("{s:i,s:f,s:o}", "runs", SHAKEN_RUNS, "rounding", rounding_of(dtype), "steps", s.steps);
     if (status == OK && json_dump_file(root, path, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(4)) != 0)

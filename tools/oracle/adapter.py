@@ -4,6 +4,7 @@
 
 BUG: one of the adapter's BUGS, to see it named by `trivium oracle check`."""
 import argparse
+import atexit
 import os
 
 import torch
@@ -29,10 +30,12 @@ def start(doc, bugs, micro_batch=2, **choices):
     a = a.parse_args()
     if a.dtype == "fp64":
         torch.set_default_dtype(torch.float64)
+        torch.float32 = torch.float = torch.float64    # transformers' Llama has norms, softmax and angles in "fp32"
     torch.manual_seed(0)
     torch.set_num_threads(1)
     if "WORLD_SIZE" in os.environ:
         dist.init_process_group("gloo")
+        atexit.register(dist.destroy_process_group)
     a.rank, a.ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     a.reference = Reference(a.reference)
     return a
@@ -62,3 +65,12 @@ def norm_of(gradients):
     """Of all of them together: of DTensors the norm of the whole tensor, of others of what is here."""
     norms = [torch.linalg.vector_norm(g) for g in gradients]
     return torch.linalg.vector_norm(torch.stack([x.full_tensor() if hasattr(x, "full_tensor") else x for x in norms]))
+
+
+def finish_step(a, recorder, optimizer, n, loss, norm):
+    """Step n, from 0: clip by this norm, update, and write what the step was."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    torch.nn.utils.clip_grads_with_norm_(parameters, a.reference.clip, norm, foreach=False)
+    a.reference.set_rate(optimizer, n)
+    optimizer.step()
+    recorder.step(optimizer, loss=loss, grad_norm=norm)

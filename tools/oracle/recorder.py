@@ -13,8 +13,8 @@
         recorder.step(optimizer, loss=loss, grad_norm=norm)
 
 Names are those of the model's modules and parameters, without what wrappers put before them. A DTensor is recorded as
-the piece that this rank has, or as its summand where it is partial. So make the recorder before parallelize_module, whose
-hooks make local tensors of DTensors. Of pieces that are no DTensors, recorder.place says where they lie."""
+the piece that this rank has, or as its summand where it is partial. So make the recorder before parallelize_module:
+its hooks make local tensors of DTensors. Of pieces that are no DTensors, recorder.place says where they lie."""
 import json
 import os
 import re
@@ -38,6 +38,7 @@ class Reference:
         self.adamw = self.head["optimizer"]
         self.clip = self.adamw["clip"]
         self.global_batch = self.head["global_batch"]
+        self.tied = not self.head["model"].get("untied", 0)     # the head's matrix is the embedding's
 
     def load(self, dtype, **more):
         """The model of transformers with the reference's weights, without dropout."""
@@ -66,14 +67,18 @@ class Reference:
 
 
 def piece_of(tensor):
-    """What this rank has of a tensor, where it lies, and which summand it is: (local, first, of, part)."""
+    """What this rank has of a tensor, where it lies, and which summand it is: (local, first, of, part). None: a summand
+    of another kind, such as an embedding's of a part of the vocabulary, whose rows of other tokens mean nothing."""
     if not hasattr(tensor, "placements"):
         return tensor, [0] * tensor.dim(), list(tensor.shape), None
+    from torch.distributed.tensor import Partial
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     _, first = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
     index, parts = 0, 1
     for axis, placement in enumerate(tensor.placements):
         if placement.is_partial():
+            if type(placement) is not Partial or placement.reduce_op != "sum":
+                return None
             index = index * tensor.device_mesh.size(axis) + tensor.device_mesh.get_local_rank(axis)
             parts *= tensor.device_mesh.size(axis)
     return tensor.to_local(), list(first), list(tensor.shape), [index, parts] if parts > 1 else None
@@ -89,7 +94,12 @@ class Recorder:
         for model in models:
             for name, module in model.named_modules():
                 if plain_name(name) + ".act" in reference.names:
-                    module.register_forward_hook(self._hook(plain_name(name)))
+                    self.watch(plain_name(name), module)
+
+    def watch(self, name, module):
+        """Record what this module gives; done for all that the reference has, and again where others' hooks were added
+        since."""
+        module.register_forward_hook(self._hook(name))
 
     def samples(self, first, n, scale=1.0):
         """Samples [first, first + n) of the step's batch are next. scale: what their loss must be multiplied by to be
@@ -110,7 +120,10 @@ class Recorder:
 
     def _hook(self, name):
         def keep(x, suffix, samples, scale=1.0):
-            local, first, of, part = piece_of(self.place(name, x))
+            piece = piece_of(self.place(name, x))
+            if piece is None:
+                return
+            local, first, of, part = piece
             self.keep(name + suffix, local * scale, [samples] + first[1:], [self.of] + of[1:], part)
 
         def after_forward(module, inputs, output):

@@ -6,10 +6,9 @@ Each rank trains on its own share of the batch: rank r of n has samples r B/n an
 import contextlib
 
 import torch
-import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from adapter import DTYPES, autocast, loss_of, start, sum_over_ranks
+from adapter import DTYPES, autocast, finish_step, loss_of, norm_of, start, sum_over_ranks
 from recorder import Recorder
 
 BUGS = {
@@ -55,12 +54,8 @@ def main():
         recorder.gradients()
         parameters = list(model.parameters())
         clipped = parameters[:len(parameters) // 2] if a.plant == "norm-per-rank" and a.rank == 1 else parameters
-        norm = torch.nn.utils.get_total_norm([p.grad for p in clipped])
-        torch.nn.utils.clip_grads_with_norm_(parameters, reference.clip, norm)
-        reference.set_rate(optimizer, n)
-        optimizer.step()
-        recorder.step(optimizer, loss=sum_over_ranks(total) / a.ranks, grad_norm=norm)
-    dist.destroy_process_group()
+        norm = norm_of([p.grad for p in clipped])
+        finish_step(a, recorder, optimizer, n, sum_over_ranks(total) / a.ranks, norm)
 
 
 if __name__ == "__main__":

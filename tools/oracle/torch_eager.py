@@ -3,7 +3,7 @@
     torch_eager.py REFERENCE RUN [--dtype fp64|fp32|bf16] [--micro-batch N] [--plant BUG]"""
 import torch
 
-from adapter import DTYPES, autocast, loss_of, start
+from adapter import DTYPES, autocast, finish_step, loss_of, norm_of, start
 from recorder import Recorder
 
 BUGS = {
@@ -33,19 +33,16 @@ def main():
             rows = slice(i * a.micro_batch, (i + 1) * a.micro_batch)
             recorder.samples(rows.start, a.micro_batch)
             if a.plant == "clip-after" and i == parts - 1:
-                norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
+                norm = norm_of([p.grad for p in model.parameters()])
             with autocast(a):
                 loss = loss_of(model, tokens[rows], targets[rows]) / (1 if a.plant == "sum" else parts)
             loss.backward()
             total += loss.detach()
         recorder.gradients()
         if norm is None:
-            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), reference.clip)
-        else:
-            torch.nn.utils.clip_grads_with_norm_(model.parameters(), reference.clip, norm)
-        reference.set_rate(optimizer, min(n + (a.plant == "no-warmup"), len(reference.adamw["lr"]) - 1))
-        optimizer.step()
-        recorder.step(optimizer, loss=total, grad_norm=norm)
+            norm = norm_of([p.grad for p in model.parameters()])
+        late = a.plant == "no-warmup" and n + 1 < len(reference.adamw["lr"])
+        finish_step(a, recorder, optimizer, n + late, total, norm)
 
 
 if __name__ == "__main__":

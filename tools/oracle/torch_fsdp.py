@@ -5,11 +5,10 @@
 Each rank trains on its own share of the batch: rank r of n has samples r B/n and on. Parameters, gradients and moments
 are DTensors: a rank records the rows that it has. bf16: blocks compute in bf16, gradients are reduced in fp32."""
 import torch
-import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from adapter import DTYPES, loss_of, norm_of, start, sum_over_ranks
+from adapter import DTYPES, finish_step, loss_of, norm_of, start, sum_over_ranks
 from recorder import Recorder
 
 BUGS = {
@@ -65,11 +64,7 @@ def main():
             total += loss.detach()
         recorder.gradients()
         norm = norm_of([p.grad.to_local() if a.plant == "local-norm" else p.grad for p in model.parameters()])
-        torch.nn.utils.clip_grads_with_norm_(model.parameters(), reference.clip, norm, foreach=False)
-        reference.set_rate(optimizer, n)
-        optimizer.step()
-        recorder.step(optimizer, loss=sum_over_ranks(total) / a.ranks, grad_norm=norm)
-    dist.destroy_process_group()
+        finish_step(a, recorder, optimizer, n, sum_over_ranks(total) / a.ranks, norm)
 
 
 if __name__ == "__main__":
