@@ -139,11 +139,25 @@ class Recorder:
             for name, p in model.named_parameters():
                 yield plain_name(name), p
 
+    # Where a framework hides them, a subclass says how they are had.
+    def gradient_of(self, p):
+        return p.grad
+
+    def weight_of(self, p):
+        return p
+
+    def moments_of(self, p, optimizer):
+        state = optimizer.state.get(p, {})
+        return state.get("exp_avg"), state.get("exp_avg_sq")
+
     def gradients(self):
         """After backward and whatever sums over ranks, before clipping."""
         for name, p in self._parameters():
-            if p.grad is not None:
-                self.keep(name + ".grad", *piece_of(p.grad))
+            self._keep_if_any(name + ".grad", self.gradient_of(p))
+
+    def _keep_if_any(self, name, x):
+        if x is not None:
+            self.keep(name, *piece_of(x))
 
     def step(self, optimizer=None, **numbers):
         """After optimizer.step(): the numbers given (loss, grad_norm), weights and moments. Writes the step."""
@@ -152,11 +166,9 @@ class Recorder:
         for name, value in numbers.items():
             self.keep(name, torch.as_tensor(float(value), dtype=torch.float64).reshape(1))
         for name, p in self._parameters():
-            self.keep(name + ".param", *piece_of(p))
-            state = optimizer.state.get(p, {}) if optimizer else {}
-            for key, suffix in (("exp_avg", ".moment1"), ("exp_avg_sq", ".moment2")):
-                if key in state:
-                    self.keep(name + suffix, *piece_of(state[key]))
+            self._keep_if_any(name + ".param", self.weight_of(p))
+            for suffix, x in zip((".moment1", ".moment2"), self.moments_of(p, optimizer) if optimizer else ()):
+                self._keep_if_any(name + suffix, x)
         self.n += 1
         os.makedirs(f"{self.folder}/step-{self.n}", exist_ok=True)
         safetensors.torch.save_file(self.kept, f"{self.folder}/step-{self.n}/rank-{self.rank}.safetensors",
