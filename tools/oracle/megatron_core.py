@@ -1,29 +1,23 @@
 """Megatron-Core's GPTModel on the CPU, over gloo, of a Llama, tensor parallel (pip install --no-deps megatron-core):
 
-    torchrun --nproc-per-node 2 megatron_core.py REFERENCE RUN [--sequence on|off] [--dtype fp32] [--plant BUG]
+    torchrun --nproc-per-node 2 megatron_core.py REFERENCE RUN [--dtype fp32|fp64] [--plant BUG]
 
-Without a GPU two of its calls are replaced: torch.cuda.current_device, and the random state of attention's dropout,
-which is 0. Its matrices hold others' side by side: `pieces` says which rows are whose, to load and to record."""
+Two calls that need a GPU are replaced: current_device, and the random state of dropout, which is 0. Its matrices hold
+others' side by side: `pieces` says which rows are whose, to load and to record."""
 import contextlib
-import warnings
 
 import torch
-import torch.distributed as dist
 
 torch.cuda.current_device = lambda: "cpu"
-warnings.simplefilter("ignore")
 from megatron.core import parallel_state, tensor_parallel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
 from megatron.core.models.gpt.gpt_model import GPTModel  # noqa: E402
 from megatron.core.transformer.transformer_config import TransformerConfig  # noqa: E402
-from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.distributed.tensor import DTensor, Shard  # noqa: E402
 
 from adapter import DTYPES, autocast, finish_step, norm_of, start, sum_over_ranks  # noqa: E402
 from recorder import Recorder  # noqa: E402
 
 BUGS = {
-    "norms-apart": "gradients of norms, each of a rank's positions, are not summed over ranks (--sequence on)",
     "norm-twice": "squares are summed over ranks, also of what all ranks have",
     "local-norm": "each rank clips by the norm of what it has",
     "gate-up": "gate and up are put together first, and sharded then",
@@ -35,7 +29,7 @@ NAMES = {"embedding.word_embeddings": "model.embed_tokens", "decoder.final_layer
 
 
 def pieces(a, c, name, x):
-    """Of a parameter, or what has its shape: others' names, the part of x, its first element, the shape of the whole."""
+    """Of a parameter, or what has its shape: others' names, the part of x, its first element, the whole's shape."""
     for ours, theirs in NAMES.items():
         name = name.replace(ours, theirs)
     if "linear_fc1" in name:
@@ -44,17 +38,16 @@ def pieces(a, c, name, x):
             yield name.replace("linear_fc1", part), x[i * n:(i + 1) * n], [a.rank * n, 0], [n * a.ranks, x.shape[1]]
     elif "linear_qkv" in name:
         heads, groups, size = c.num_attention_heads, c.num_query_groups, c.hidden_size // c.num_attention_heads
-        at = 0
-        for group in range(a.rank * groups // a.ranks, (a.rank + 1) * groups // a.ranks):
+        at, whole, own = 0, groups * size, groups // a.ranks
+        for group in range(a.rank * own, (a.rank + 1) * own):
             for part, n in (("q", heads // groups), ("k", 1), ("v", 1)):
                 yield (name.replace("self_attention.linear_qkv", f"self_attn.{part}_proj"), x[at:at + n * size],
-                       [group * n * size, 0], [n * groups * size, x.shape[1]])
+                       [group * n * size, 0], [n * whole, x.shape[1]])
                 at += n * size
     else:
-        axis = 1 if "o_proj" in name or "down_proj" in name else 0
-        ranks = 1 if x.dim() == 1 else a.ranks
-        first, of = [0] * x.dim(), list(x.shape)
-        first[axis], of[axis] = (a.rank if ranks > 1 else 0) * x.shape[axis], x.shape[axis] * ranks
+        axis, first, of = 1 if "o_proj" in name or "down_proj" in name else 0, [0] * x.dim(), list(x.shape)
+        if x.dim() > 1:
+            first[axis], of[axis] = a.rank * x.shape[axis], x.shape[axis] * a.ranks
         yield name, x, first, of
 
 
@@ -85,61 +78,43 @@ def new_model(a, theirs):
         num_attention_heads=theirs.num_attention_heads, num_query_groups=theirs.num_key_value_heads,
         ffn_hidden_size=theirs.intermediate_size, activation_func=torch.nn.functional.silu, add_bias_linear=False,
         normalization="RMSNorm", layernorm_epsilon=theirs.rms_norm_eps, hidden_dropout=0, attention_dropout=0,
-        tensor_model_parallel_size=a.ranks, sequence_parallel=a.sequence == "on", use_cpu_initialization=True,
-        params_dtype=DTYPES[a.dtype], bias_activation_fusion=False, masked_softmax_fusion=False)
+        tensor_model_parallel_size=a.ranks, use_cpu_initialization=True, params_dtype=DTYPES[a.dtype],
+        bias_activation_fusion=False, masked_softmax_fusion=False)
     return c, GPTModel(c, get_gpt_layer_local_spec(normalization="RMSNorm"), theirs.vocab_size,
                        theirs.max_position_embeddings, position_embedding_type="rope",
                        share_embeddings_and_output_weights=False, rotary_base=10000)
 
 
-def watch(a, recorder, model):
-    """Activations are [positions, samples, channels], and with --sequence on a rank's positions."""
-    mesh = init_device_mesh("cpu", (a.ranks,))
-    recorder.place = lambda name, x: DTensor.from_local(x.transpose(0, 1), mesh, [Shard(1)], run_check=False) \
-        if a.sequence == "on" else x.transpose(0, 1)
-    recorder.watch("model.embed_tokens", model.embedding)
-    recorder.watch("model.norm", model.decoder.final_layernorm)
-    for i, layer in enumerate(model.decoder.layers):
-        recorder.watch(f"model.layers.{i}", layer)
-
-
-def total_norm(bug, parameters):
-    shared = norm_of([p.grad for p in parameters if p.dim() == 1])
-    local = norm_of([p.grad for p in parameters if p.dim() > 1 or bug == "norm-twice"])
-    if bug == "local-norm":
-        return (local ** 2 + shared ** 2) ** 0.5
-    return (sum_over_ranks(local ** 2) + (0 if bug == "norm-twice" else shared ** 2)) ** 0.5
-
-
 def main():
-    a = start(__doc__, BUGS, sequence=["off", "on"])
+    a = start(__doc__, BUGS)
     reference = a.reference
     theirs = reference.load(DTYPES[a.dtype])
     c, model = new_model(a, theirs.config)
     load(a, c, model, theirs.state_dict())
     recorder = MegatronRecorder(a.run, reference, model, dtype=a.dtype, rank=a.rank, by="megatron-core")
     recorder.more = a, c
-    watch(a, recorder, model)
-    parameters = list(model.parameters())
-    optimizer = reference.optimizer(parameters)
-    parts = reference.global_batch // a.micro_batch
+    recorder.place = lambda name, x: x.transpose(0, 1)      # they are [positions, samples, channels]
+    recorder.watch("model.embed_tokens", model.embedding)
+    recorder.watch("model.norm", model.decoder.final_layernorm)
+    for i, layer in enumerate(model.decoder.layers):
+        recorder.watch(f"model.layers.{i}", layer)
+    optimizer = reference.optimizer(model.parameters())
     for n, (tokens, targets) in enumerate(reference.batches()):
         optimizer.zero_grad()
-        total = 0.0
-        positions = torch.arange(tokens.shape[1])
-        mask = positions[None, None, :, None] < positions
-        for i in range(parts):
-            rows = slice(i * a.micro_batch, (i + 1) * a.micro_batch)
-            recorder.samples(rows.start, a.micro_batch)
+        total, positions = 0.0, torch.arange(tokens.shape[1])
+        for first in range(0, len(tokens), a.micro_batch):
+            rows = slice(first, first + a.micro_batch)
+            recorder.samples(first, a.micro_batch)
             with autocast(a):
-                loss = model(tokens[rows], positions.expand_as(tokens[rows]), mask, labels=targets[rows]).mean() / parts
-            loss.backward()
-            total += loss.detach()
-        for p in parameters if a.sequence == "on" and a.plant != "norms-apart" else []:
-            if getattr(p, "sequence_parallel", False):
-                dist.all_reduce(p.grad)
+                losses = model(tokens[rows], positions.expand_as(tokens[rows]),
+                               positions[None, None, :, None] < positions, labels=targets[rows])
+            (losses.sum() / targets.numel()).backward()
+            total += losses.detach().sum() / targets.numel()
         recorder.gradients()
-        finish_step(a, recorder, optimizer, n, total, total_norm(a.plant, parameters))
+        once = 1 if a.plant in ("norm-twice", "local-norm") else 1 / a.ranks       # what all ranks have
+        square = sum(norm_of([p.grad]) ** 2 * (1 if p.dim() > 1 else once) for p in model.parameters())
+        norm = (square if a.plant == "local-norm" else sum_over_ranks(square)) ** 0.5
+        finish_step(a, recorder, optimizer, n, total, norm)
 
 
 if __name__ == "__main__":
