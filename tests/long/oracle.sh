@@ -1,7 +1,7 @@
 #!/bin/bash
 # Adapters of tools/oracle: each trains as the reference does and oracle check finds nothing, and of each bug planted in one it names the
-# tensor. PYTHON: one with torch, transformers and safetensors (default: that of tools/oracle/venv.py, if it is there); for DeepSpeed's rows
-# ORACLE_PYTHON, one with deepspeed besides. BUILD: where the program is. Some 40 minutes on two cores; ONLY=WORD tries rows with that word.
+# tensor. PYTHON: one with torch, transformers and safetensors (default: that of tools/oracle/venv.py, if it is there). ORACLE_PYTHON: one with
+# deepspeed and megatron-core besides, for their rows. BUILD: where the program is. An hour on two cores; ONLY=WORD: rows with that word.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
 adapters=$PWD/tools/oracle
@@ -35,16 +35,19 @@ train() {
     timeout 600 "$with" "${launch[@]}" "$adapters/$1.py" "$reference" run "${@:2}" >log 2>&1
     "$trivium" oracle check run "$reference" 2>&1 | head -1
 }
+module_of() { case $1 in deepspeed_zero) echo deepspeed ;; *) echo megatron.core ;; esac }
 # try WANTED REFERENCE RANKS ADAPTER ARGUMENTS...: "right", or what check must call the first wrong one
 try() {
     local wanted=$1 with=$python name="oracle_$4" said
     shift
     name+="$(printf '_%s' "$1" "$2" "${@:4}" | tr -d ' -')"
     [[ $name == *${ONLY-}* ]] || return 0
-    if [[ $3 == deepspeed* ]]; then
+    case $3 in
+    deepspeed_zero | megatron_core)
         with=$zero
-        "$zero" -c 'import deepspeed' >log 2>&1 || { echo "skip $name no Python with deepspeed here"; return; }
-    fi
+        "$zero" -c "import $(module_of "$3")" >log 2>&1 || { echo "skip $name no Python with it here"; return; }
+        ;;
+    esac
     said=$(train "$with" "$@")
     case $said in
     "all right: "*) said=right ;;
@@ -53,7 +56,6 @@ try() {
     esac
     if [ "$said" = "$wanted" ]; then echo "ok $name"; else echo "not ok $name: check says $said, not $wanted"; fi
 }
-
 
 # ---- correct ones ----
 for dtype in fp64 fp32 bf16; do
@@ -65,6 +67,7 @@ for dtype in fp64 fp32 bf16; do
             try right $reference $ranks torch_fsdp --dtype $dtype
             for schedule in 1f1b gpipe; do try right $reference $ranks torch_pp --dtype $dtype --schedule $schedule; done
         done
+        [ $dtype = bf16 ] || try right llama $ranks megatron_core --dtype $dtype
         for stage in 1 2 3; do [ $dtype = fp64 ] || try right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage; done
     done
     try right llama 4 torch_tp --dtype $dtype --sequence on --dp 2
@@ -78,9 +81,9 @@ while IFS='|' read -r wanted reference ranks adapter bug more; do
 done <<'ROWS'
 step 1, loss: loss|gpt|1|torch_eager|sum
 step 1, norm: grad_norm|gpt|1|torch_eager|clip-after
-DECAYALL|gpt|1|torch_eager|decay-all
+step 1, update, layer 0: transformer.h.0.ln_1.weight.param|gpt|1|torch_eager|decay-all
 step 1, update: lr|gpt|1|torch_eager|no-warmup
-EPS|gpt|1|torch_eager|eps
+step 1, update: transformer.wpe.weight.param|gpt|1|torch_eager|eps
 step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_ddp|sum
 step 1, backward: transformer.ln_f.act_grad|gpt|2|torch_ddp|divided-twice
 step 1, backward, layer 1: transformer.h.1.mlp.c_proj.bias.grad|gpt|2|torch_ddp|unsynced
@@ -109,9 +112,13 @@ step 1, norm: grad_norm|gpt|2|torch_pp|norm-twice
 step 1, forward, layer 1: transformer.h.1.act|gpt|2|torch_pp|layer-twice
 step 1, loss: loss|gpt|2|torch_pp|targets
 step 1, backward: transformer.ln_f.act_grad|gpt|2|deepspeed_zero|divided-twice|--stage 2
-OWNCLIP|gpt|2|deepspeed_zero|own-clipping|--stage 2
-DSDECAY|gpt|2|deepspeed_zero|decay-all|--stage 2
+step 1, update: transformer.wte.weight.moment1|gpt|2|deepspeed_zero|own-clipping|--stage 2
+step 1, update, layer 0: transformer.h.0.ln_1.weight.param|gpt|2|deepspeed_zero|decay-all|--stage 2
 step 1, backward: transformer.wte.weight.grad|gpt|2|deepspeed_zero|tied|--stage 2
 step 1, forward: transformer.drop.act|gpt|2|deepspeed_zero|same-samples|--stage 2
-LATE|gpt|2|deepspeed_zero|late-rate|--stage 2
+step 2, update: lr|gpt|2|deepspeed_zero|late-rate|--stage 2
+step 1, norm: grad_norm|llama|2|megatron_core|norm-twice
+step 1, norm: grad_norm|llama|2|megatron_core|local-norm
+step 1, forward, layer 0: model.layers.0.act|llama|2|megatron_core|gate-up
+step 1, forward: model.embed_tokens.act|llama|2|megatron_core|vocabulary
 ROWS

@@ -7,7 +7,6 @@ others' side by side: `pieces` says which rows are whose, to load and to record.
 import contextlib
 
 import torch
-
 torch.cuda.current_device = lambda: "cpu"
 from megatron.core import parallel_state, tensor_parallel  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  # noqa: E402
