@@ -67,7 +67,7 @@ for dtype in fp64 fp32 bf16; do
             try right $reference $ranks torch_fsdp --dtype $dtype
             for schedule in 1f1b gpipe; do try right $reference $ranks torch_pp --dtype $dtype --schedule $schedule; done
         done
-        [ $dtype = bf16 ] || try right llama $ranks megatron_core --dtype $dtype
+        [ $dtype != fp32 ] || try right llama $ranks megatron_core
         for stage in 1 2 3; do [ $dtype = fp64 ] || try right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage; done
     done
     try right llama 4 torch_tp --dtype $dtype --sequence on --dp 2
@@ -87,7 +87,7 @@ step 1, update: transformer.wpe.weight.param|gpt|1|torch_eager|eps
 step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_ddp|sum
 step 1, backward: transformer.ln_f.act_grad|gpt|2|torch_ddp|divided-twice
 step 1, backward, layer 1: transformer.h.1.mlp.c_proj.bias.grad|gpt|2|torch_ddp|unsynced
-NOSYNC|gpt|2|torch_ddp|no-sync-last
+step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_ddp|no-sync-last
 step 1, backward: transformer.wte.weight.grad|gpt|2|torch_ddp|tied
 step 1, norm: grad_norm|gpt|2|torch_ddp|norm-per-rank
 step 1, forward: transformer.drop.act|gpt|2|torch_ddp|same-samples

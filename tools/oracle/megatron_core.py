@@ -1,6 +1,6 @@
 """Megatron-Core's GPTModel on the CPU, over gloo, of a Llama, tensor parallel (pip install --no-deps megatron-core):
 
-    torchrun --nproc-per-node 2 megatron_core.py REFERENCE RUN [--dtype fp32|fp64] [--plant BUG]
+    torchrun --nproc-per-node 2 megatron_core.py REFERENCE RUN [--plant BUG]
 
 Two calls that need a GPU are replaced: current_device, and the random state of dropout, which is 0. Its matrices hold
 others' side by side: `pieces` says which rows are whose, to load and to record."""
