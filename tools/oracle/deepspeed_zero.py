@@ -46,8 +46,8 @@ def link_moments(optimizer):
 def settings(a, parts):
     return {"train_micro_batch_size_per_gpu": a.micro_batch, "gradient_accumulation_steps": parts,
             "gradient_clipping": 0 if a.plant == "own-clipping" else a.reference.clip,
-            "bf16": {"enabled": a.dtype == "bf16"}, "data_types": {"grad_accum_dtype": "fp32"}, "zero_allow_untested_optimizer": True,
-            "zero_force_ds_cpu_optimizer": False, "steps_per_print": 10 ** 9,
+            "bf16": {"enabled": a.dtype == "bf16"}, "data_types": {"grad_accum_dtype": "fp32"},
+            "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False, "steps_per_print": 10 ** 9,
             "zero_optimization": {"stage": a.stage}}
 
 
@@ -63,7 +63,8 @@ def main():
     optimizer = reference.optimizer(model.parameters())
     if a.plant == "decay-all":
         optimizer.param_groups[1]["weight_decay"] = reference.adamw["weight_decay"]
-    recorder = ZeroRecorder(a.run, reference, model, dtype=a.dtype, rank=a.rank, by=f"deepspeed {deepspeed.__version__}")
+    by = f"deepspeed {deepspeed.__version__}, torch"
+    recorder = ZeroRecorder(a.run, reference, model, dtype=a.dtype, rank=a.rank, by=by)
     engine, optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings(a, parts))
     for n, (tokens, targets) in enumerate(reference.batches()):
         total = 0.0
@@ -78,7 +79,7 @@ def main():
                 recorder.gradients()
                 reference.set_rate(optimizer, max(n - (a.plant == "late-rate"), 0))
                 if a.plant == "own-clipping":
-                    torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.grad is not None], reference.clip)
+                    torch.nn.utils.clip_grad_norm_(model.parameters(), reference.clip)
             engine.step()
         link_moments(optimizer)
         recorder.step(optimizer, loss=sum_over_ranks(total) / a.ranks, grad_norm=engine.get_global_grad_norm() or 0)

@@ -1,6 +1,6 @@
 """PyTorch's pipelines (torch.distributed.pipelining) over gloo, a stage a rank (interleaved: two):
 
-    torchrun --nproc-per-node 2 torch_pp.py REFERENCE RUN [--schedule 1f1b|gpipe|interleaved] [--dtype ...] [--plant ...]
+    torchrun --nproc-per-node 2 torch_pp.py REFERENCE RUN [--schedule 1f1b|gpipe|interleaved] [--dtype ...]
 
 A stage is a model of transformers without the blocks of others, so names stay. A tied embedding is on the first and on
 the last stage: its gradients are summed over both, and it counts once in the norm."""
