@@ -197,6 +197,19 @@ static enum status compare_step(void *self, int64_t step, struct kept *run) {
     return status;
 }
 
+/* The largest of eight draws says much of a tensor of many elements, and little of one number, which may be near the
+ * reference's in all eight by luck: a number's scale is that of the steps before, too. */
+static void pool_numbers(const struct scaling *s) {
+    static const char *const NUMBER[] = {"loss", "grad_norm", "clip_factor"};
+    for (size_t step = 1; step < json_array_size(s->steps); step++)
+        for (size_t i = 0; i < sizeof NUMBER / sizeof *NUMBER; i++) {
+            json_t *now = json_array_get(s->steps, step), *before = json_array_get(s->steps, step - 1);
+            double most = fmax(json_real_value(json_object_get(now, NUMBER[i])),
+                               json_real_value(json_object_get(before, NUMBER[i])));
+            json_object_set_new(now, NUMBER[i], json_real(most));
+        }
+}
+
 /* Ours are sums in fp64, whatever the precision; another program may sum as many terms as there are weights in this
  * one. In pairs that loses up to a rounding a level. Source: Higham 2002 (Accuracy and Stability), section 4.2. */
 static double rounding_of_sums(const struct plan *p, double rounding) {
@@ -226,6 +239,7 @@ static enum status write_scale(const struct record_request *q, const struct reco
     for (int64_t i = 0; i < q->plan->steps; i++) json_array_append_new(s.steps, json_object());
     for (int number = 0; number < SHAKEN_RUNS && status == OK; number++)
         status = shaken_run(q, number, precision, dtype, &s);
+    pool_numbers(&s);
     scale_path(q->folder, dtype, path);
     json_t *root = json_pack("{s:i,s:f,s:o}", "runs", SHAKEN_RUNS, "rounding", rounding_of(dtype), "steps", s.steps);
     if (status == OK && json_dump_file(root, path, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(4)) != 0)

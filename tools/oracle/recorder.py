@@ -12,8 +12,9 @@
         ...
         recorder.step(optimizer, loss=loss, grad_norm=norm)
 
-Names are those of the model's modules and parameters, without what wrappers put before them. A DTensor is recorded as the
-piece that this rank has."""
+Names are those of the model's modules and parameters, without what wrappers put before them. A DTensor is recorded as
+the piece that this rank has, or as its summand where it is partial. So make the recorder before parallelize_module:
+its hooks make local tensors of DTensors. Of pieces that are no DTensors, recorder.place says where they lie."""
 import json
 import os
 import re
@@ -37,6 +38,7 @@ class Reference:
         self.adamw = self.head["optimizer"]
         self.clip = self.adamw["clip"]
         self.global_batch = self.head["global_batch"]
+        self.tied = not self.head["model"].get("untied", 0)     # the head's matrix is the embedding's
 
     def load(self, dtype, **more):
         """The model of transformers with the reference's weights, without dropout."""
@@ -55,8 +57,8 @@ class Reference:
         parameters = list(parameters)
         groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": self.adamw["weight_decay"]},
                   {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0}]
-        return torch.optim.AdamW([g for g in groups if g["params"]], lr=self.adamw["lr"][0], betas=self.adamw["betas"],
-                                 eps=self.adamw["eps"], **more)
+        return torch.optim.AdamW([g for g in groups if g["params"]], lr=self.adamw["lr"][0],
+                                 betas=self.adamw["betas"], eps=self.adamw["eps"], **more)
 
     def set_rate(self, optimizer, n):
         """The rate of step n, from 0; before optimizer.step()."""
@@ -65,12 +67,21 @@ class Reference:
 
 
 def piece_of(tensor):
-    """What this rank has of a tensor, and where it lies: (local, first, of)."""
+    """What this rank has of a tensor, where it lies, and which summand it is: (local, first, of, part). None: a summand
+    of another kind, such as an embedding's of a part of the vocabulary, whose rows of other tokens mean nothing."""
     if not hasattr(tensor, "placements"):
-        return tensor, [0] * tensor.dim(), list(tensor.shape)
+        return tensor, [0] * tensor.dim(), list(tensor.shape), None
+    from torch.distributed.tensor import Partial
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     _, first = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
-    return tensor.to_local(), list(first), list(tensor.shape)
+    index, parts = 0, 1
+    for axis, placement in enumerate(tensor.placements):
+        if placement.is_partial():
+            if type(placement) is not Partial or placement.reduce_op != "sum":
+                return None
+            index = index * tensor.device_mesh.size(axis) + tensor.device_mesh.get_local_rank(axis)
+            parts *= tensor.device_mesh.size(axis)
+    return tensor.to_local(), list(first), list(tensor.shape), [index, parts] if parts > 1 else None
 
 
 class Recorder:
@@ -79,35 +90,48 @@ class Recorder:
         self.dtype, self.rank, self.by, self.n = dtype, rank, by, 0
         self.kept, self.metadata = {}, {}
         self.first, self.of, self.scale = 0, reference.global_batch, 1.0
+        self.place = lambda name, x: x      # of a module and its output (or the gradient): a DTensor, if x is a piece
         for model in models:
             for name, module in model.named_modules():
                 if plain_name(name) + ".act" in reference.names:
-                    module.register_forward_hook(self._hook(plain_name(name)))
+                    self.watch(plain_name(name), module)
+
+    def watch(self, name, module):
+        """Record what this module gives; done for all that the reference has, and again where others' hooks were added
+        since."""
+        module.register_forward_hook(self._hook(name))
 
     def samples(self, first, n, scale=1.0):
-        """Samples [first, first + n) of the step's batch are next. scale: what their loss must be multiplied by to be their part of the
-        mean over the whole batch; where every rank takes the mean of its own samples, 1 / ranks."""
+        """Samples [first, first + n) of the step's batch are next. scale: what their loss must be multiplied by to be
+        their part of the mean over the whole batch; where every rank takes the mean of its own samples, 1 / ranks."""
         self.first, self.scale = first, scale
 
-    def keep(self, name, x, first=None, of=None):
-        local = x.detach().to(torch.float64 if x.dtype == torch.float64 else torch.float32).reshape(x.shape or (1,)).clone().contiguous()
-        if of is not None and list(local.shape) != of:
+    def keep(self, name, x, first=None, of=None, part=None):
+        """A tensor of this step: all of it, or the elements from `first` of one of the shape `of`; part: [i, n], the
+        i-th of n summands."""
+        kept = torch.float64 if x.dtype == torch.float64 else torch.float32
+        local = x.detach().to(kept).reshape(x.shape or (1,)).clone().contiguous()
+        if not local.numel():
+            return
+        if part or (of is not None and list(local.shape) != of):
             name = f"{name}#{len(self.kept)}"
-            self.metadata[name] = json.dumps({"first": first, "of": of})
-        if local.numel():
-            self.kept[name] = local
+            self.metadata[name] = json.dumps({"first": first, "of": of, **({"part": part} if part else {})})
+        self.kept[name] = local
 
     def _hook(self, name):
-        def keep(x, suffix, scale=1.0):
-            local, first, of = piece_of(x)
-            self.keep(name + suffix, local * scale, [self.first] + first[1:], [self.of] + of[1:])
+        def keep(x, suffix, samples, scale=1.0):
+            piece = piece_of(self.place(name, x))
+            if piece is None:
+                return
+            local, first, of, part = piece
+            self.keep(name + suffix, local * scale, [samples] + first[1:], [self.of] + of[1:], part)
 
         def after_forward(module, inputs, output):
             x = output[0] if isinstance(output, tuple) else output
-            keep(x, ".act")
+            samples, scale = self.first, self.scale
+            keep(x, ".act", samples)
             if x.requires_grad:
-                scale = self.scale
-                x.register_hook(lambda g: keep(g, ".act_grad", scale))
+                x.register_hook(lambda g: keep(g, ".act_grad", samples, scale))
         return after_forward
 
     def _parameters(self):
@@ -115,29 +139,42 @@ class Recorder:
             for name, p in model.named_parameters():
                 yield plain_name(name), p
 
+    # Where a framework hides them, a subclass says how they are had.
+    def gradient_of(self, p):
+        return p.grad
+
+    def weight_of(self, p):
+        return p
+
+    def moments_of(self, p, optimizer):
+        state = optimizer.state.get(p, {})
+        return state.get("exp_avg"), state.get("exp_avg_sq")
+
     def gradients(self):
         """After backward and whatever sums over ranks, before clipping."""
         for name, p in self._parameters():
-            if p.grad is not None:
-                self.keep(name + ".grad", *piece_of(p.grad))
+            self._keep_if_any(name + ".grad", self.gradient_of(p))
+
+    def _keep_if_any(self, name, x):
+        if x is not None:
+            self.keep(name, *piece_of(x))
 
     def step(self, optimizer=None, **numbers):
-        """After optimizer.step(): the numbers given (loss, grad_norm), weights and moments; and the files of the step."""
+        """After optimizer.step(): the numbers given (loss, grad_norm), weights and moments. Writes the step."""
         if optimizer:
             numbers["lr"] = optimizer.param_groups[0]["lr"]
         for name, value in numbers.items():
             self.keep(name, torch.as_tensor(float(value), dtype=torch.float64).reshape(1))
         for name, p in self._parameters():
-            self.keep(name + ".param", *piece_of(p))
-            state = optimizer.state.get(p, {}) if optimizer else {}
-            for key, suffix in (("exp_avg", ".moment1"), ("exp_avg_sq", ".moment2")):
-                if key in state:
-                    self.keep(name + suffix, *piece_of(state[key]))
+            self._keep_if_any(name + ".param", self.weight_of(p))
+            for suffix, x in zip((".moment1", ".moment2"), self.moments_of(p, optimizer) if optimizer else ()):
+                self._keep_if_any(name + suffix, x)
         self.n += 1
         os.makedirs(f"{self.folder}/step-{self.n}", exist_ok=True)
-        safetensors.torch.save_file(self.kept, f"{self.folder}/step-{self.n}/rank-{self.rank}.safetensors", self.metadata)
+        safetensors.torch.save_file(self.kept, f"{self.folder}/step-{self.n}/rank-{self.rank}.safetensors",
+                                    self.metadata)
         self.kept, self.metadata = {}, {}
         if self.rank == 0:
             with open(f"{self.folder}/recording.json", "w") as f:
-                json.dump({"format": "trivium-recording", "version": 1, "by": f"{self.by} {torch.__version__}", "dtype": self.dtype,
-                           "steps": self.n}, f)
+                json.dump({"format": "trivium-recording", "version": 1, "by": f"{self.by} {torch.__version__}",
+                           "dtype": self.dtype, "steps": self.n}, f)

@@ -1,14 +1,15 @@
-"""PyTorch's DistributedDataParallel over gloo: torchrun --nproc-per-node 2 torch_ddp.py REFERENCE RUN [--dtype ...] [--micro-batch N] [--plant BUG]
+"""PyTorch's DistributedDataParallel over gloo:
+
+    torchrun --nproc-per-node 2 torch_ddp.py REFERENCE RUN [--dtype fp64|fp32|bf16] [--micro-batch N] [--plant BUG]
 
 Each rank trains on its own share of the batch: rank r of n has samples r B/n and on."""
-import argparse
 import contextlib
 
 import torch
-import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
-from recorder import Recorder, Reference
-from torch_eager import DTYPES, loss_of
+from adapter import DTYPES, autocast, finish_step, loss_of, norm_of, start, sum_over_ranks
+from recorder import Recorder
 
 BUGS = {
     "sum": "gradients are added over ranks, not averaged",
@@ -22,54 +23,39 @@ BUGS = {
 
 
 def main():
-    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("reference")
-    a.add_argument("run")
-    a.add_argument("--dtype", choices=DTYPES, default="fp32")
-    a.add_argument("--micro-batch", type=int, default=2)
-    a.add_argument("--plant", choices=BUGS)
-    a = a.parse_args()
-    if a.dtype == "fp64":
-        torch.set_default_dtype(torch.float64)
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    reference = Reference(a.reference)
+    a = start(__doc__, BUGS)
+    reference = a.reference
     model = reference.load(DTYPES[a.dtype])
     if a.plant == "tied":
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
-    recorder = Recorder(a.run, reference, model, dtype=a.dtype, rank=rank, by="torch ddp")
+    recorder = Recorder(a.run, reference, model, dtype=a.dtype, rank=a.rank, by="torch ddp")
     ignored = [name for name, _ in model.named_parameters() if ".h.1." in name] if a.plant == "unsynced" else []
-    torch.nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)
-    ddp = torch.nn.parallel.DistributedDataParallel(model)
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)
+    ddp = DistributedDataParallel(model)
     optimizer = reference.optimizer(model.parameters())
-    own = reference.global_batch // ranks
+    own = reference.global_batch // a.ranks
     parts = own // a.micro_batch
     for n, (tokens, targets) in enumerate(reference.batches()):
         optimizer.zero_grad()
-        total = torch.zeros(())
+        total = 0.0
         for i in range(parts):
-            first = (0 if a.plant == "same-samples" else rank * own) + i * a.micro_batch
-            recorder.samples(rank * own + i * a.micro_batch, a.micro_batch, 1 / ranks)
+            first = (0 if a.plant == "same-samples" else a.rank * own) + i * a.micro_batch
+            rows = slice(first, first + a.micro_batch)
+            recorder.samples(a.rank * own + i * a.micro_batch, a.micro_batch, 1 / a.ranks)
             quiet = i < parts - 1 or a.plant == "no-sync-last"
             with ddp.no_sync() if quiet else contextlib.nullcontext():
-                with torch.autocast("cpu", torch.bfloat16, enabled=a.dtype == "bf16"):
-                    loss = loss_of(ddp, tokens[first:first + a.micro_batch], targets[first:first + a.micro_batch]) / parts
-                (loss / ranks if a.plant == "divided-twice" else loss).backward()
-            total = total + loss.detach()
+                with autocast(a):
+                    loss = loss_of(ddp, tokens[rows], targets[rows]) / parts
+                (loss / a.ranks if a.plant == "divided-twice" else loss).backward()
+            total += loss.detach()
         if a.plant == "sum":
             for p in model.parameters():
-                p.grad *= ranks
+                p.grad *= a.ranks
         recorder.gradients()
         parameters = list(model.parameters())
-        clipped = parameters[:len(parameters) // 2] if a.plant == "norm-per-rank" and rank == 1 else parameters
-        norm = torch.nn.utils.get_total_norm([p.grad for p in clipped])
-        torch.nn.utils.clip_grads_with_norm_(parameters, reference.clip, norm)
-        reference.set_rate(optimizer, n)
-        optimizer.step()
-        dist.all_reduce(total)
-        recorder.step(optimizer, loss=total / ranks, grad_norm=norm)
-    dist.destroy_process_group()
+        clipped = parameters[:len(parameters) // 2] if a.plant == "norm-per-rank" and a.rank == 1 else parameters
+        norm = norm_of([p.grad for p in clipped])
+        finish_step(a, recorder, optimizer, n, sum_over_ranks(total) / a.ranks, norm)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
-"""PyTorch on one process: torch_eager.py REFERENCE RUN [--dtype fp64|fp32|bf16] [--micro-batch N] [--plant BUG]
+"""PyTorch on one process:
 
-BUG: one of those below, to see it named."""
-import argparse
-
+    torch_eager.py REFERENCE RUN [--dtype fp64|fp32|bf16] [--micro-batch N] [--plant BUG]"""
 import torch
 
-from recorder import Recorder, Reference
+from adapter import DTYPES, autocast, finish_step, loss_of, norm_of, start
+from recorder import Recorder
 
-DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.float32}   # bf16: autocast over fp32 weights
 BUGS = {
     "sum": "microbatches' losses are added, not averaged",
     "clip-after": "gradients are clipped by a norm that was taken before the last microbatch",
@@ -17,24 +15,9 @@ BUGS = {
 }
 
 
-def loss_of(model, tokens, targets):
-    logits = model(tokens).logits
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).to(torch.float64 if logits.dtype == torch.float64 else torch.float32),
-                                             targets.flatten())
-
-
 def main():
-    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("reference")
-    a.add_argument("run")
-    a.add_argument("--dtype", choices=DTYPES, default="fp32")
-    a.add_argument("--micro-batch", type=int, default=4)
-    a.add_argument("--plant", choices=BUGS)
-    a = a.parse_args()
-    if a.dtype == "fp64":
-        torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    reference = Reference(a.reference)
+    a = start(__doc__, BUGS, micro_batch=4)
+    reference = a.reference
     model = reference.load(DTYPES[a.dtype])
     recorder = Recorder(a.run, reference, model, dtype=a.dtype, by="torch eager")
     optimizer = reference.optimizer(model.parameters())
@@ -50,19 +33,16 @@ def main():
             rows = slice(i * a.micro_batch, (i + 1) * a.micro_batch)
             recorder.samples(rows.start, a.micro_batch)
             if a.plant == "clip-after" and i == parts - 1:
-                norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
-            with torch.autocast("cpu", torch.bfloat16, enabled=a.dtype == "bf16"):
+                norm = norm_of([p.grad for p in model.parameters()])
+            with autocast(a):
                 loss = loss_of(model, tokens[rows], targets[rows]) / (1 if a.plant == "sum" else parts)
             loss.backward()
             total += loss.detach()
         recorder.gradients()
         if norm is None:
-            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), reference.clip)
-        else:
-            torch.nn.utils.clip_grads_with_norm_(model.parameters(), reference.clip, norm)
-        reference.set_rate(optimizer, min(n + (a.plant == "no-warmup"), len(reference.adamw["lr"]) - 1))
-        optimizer.step()
-        recorder.step(optimizer, loss=total, grad_norm=norm)
+            norm = norm_of([p.grad for p in model.parameters()])
+        late = a.plant == "no-warmup" and n + 1 < len(reference.adamw["lr"])
+        finish_step(a, recorder, optimizer, n + late, total, norm)
 
 
 if __name__ == "__main__":

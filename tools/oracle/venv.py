@@ -1,4 +1,5 @@
-"""A Python for the adapters here: the one of `make bench` (the newest PyTorch of PyPI), and transformers. Prints its path.
+"""A Python for the adapters here: the one of `make bench` (the newest PyTorch of PyPI), and transformers.
+Prints its path.
 
     python3 tools/oracle/venv.py"""
 import os

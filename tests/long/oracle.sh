@@ -1,0 +1,124 @@
+#!/bin/bash
+# Adapters of tools/oracle: each trains as the reference does and oracle check finds nothing, and of each bug planted in one it names the
+# tensor. PYTHON: one with torch, transformers and safetensors (default: that of tools/oracle/venv.py, if it is there). ORACLE_PYTHON: one with
+# deepspeed and megatron-core besides, for their rows. BUILD: where the program is. An hour on two cores; ONLY=WORD: rows with that word.
+set -u -o pipefail
+trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
+adapters=$PWD/tools/oracle
+venv=$PWD/build-bench-venv/bin/python
+zero=${ORACLE_PYTHON:-$PWD/build-oracle-venv/bin/python}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export OMP_NUM_THREADS=1 TRANSFORMERS_VERBOSITY=error HF_HUB_DISABLE_PROGRESS_BARS=1 DS_ACCELERATOR=cpu
+
+python=
+for candidate in ${PYTHON-$venv python3}; do
+    if "$candidate" -c 'import torch, transformers, safetensors' 2>/dev/null; then python=$candidate; break; fi
+done
+if [ -z "$python" ]; then echo "skip oracle_adapters no Python with torch, transformers and safetensors here (tools/oracle/venv.py makes one)"; exit 0; fi
+cd "$work" || exit 1
+
+make_reference() { # NAME OPTIONS...
+    "$trivium" oracle record --out "$@" --log warn >log 2>&1 && return
+    echo "not ok oracle_adapters no reference: $(grep E_ log | head -1)"
+    exit 1
+}
+make_reference gpt
+make_reference llama --arch llama --layers 4 --hidden 64 --heads 8 --kv-heads 4 --ffn 128 --tie off --depth ops
+
+# train PYTHON REFERENCE RANKS ADAPTER ARGUMENTS...: what oracle check says, in one line
+train() {
+    local with=$1 reference=$2 ranks=$3 launch=()
+    shift 3
+    [ "$ranks" = 1 ] || launch=(-m torch.distributed.run --nproc-per-node "$ranks" --master-port $((20000 + RANDOM % 20000)))
+    rm -rf run
+    timeout 600 "$with" "${launch[@]}" "$adapters/$1.py" "$reference" run "${@:2}" >log 2>&1
+    "$trivium" oracle check run "$reference" 2>&1 | head -1
+}
+module_of() { case $1 in deepspeed_zero) echo deepspeed ;; *) echo megatron.core ;; esac }
+# try WANTED REFERENCE RANKS ADAPTER ARGUMENTS...: "right", or what check must call the first wrong one
+try() {
+    local wanted=$1 with=$python name="oracle_$4" said
+    shift
+    name+="$(printf '_%s' "$1" "$2" "${@:4}" | tr -d ' -')"
+    [[ $name == *${ONLY-}* ]] || return 0
+    case $3 in
+    deepspeed_zero | megatron_core)
+        with=$zero
+        "$zero" -c "import $(module_of "$3")" >log 2>&1 || { echo "skip $name no Python with it here"; return; }
+        ;;
+    esac
+    said=$(train "$with" "$@")
+    case $said in
+    "all right: "*) said=right ;;
+    "first wrong: "*) said=${said#first wrong: } ;;
+    *) said="$said; $(grep Error log | head -1)" ;;
+    esac
+    if [ "$said" = "$wanted" ]; then echo "ok $name"; else echo "not ok $name: check says $said, not $wanted"; fi
+}
+
+# ---- correct ones ----
+for dtype in fp64 fp32 bf16; do
+    try right gpt 1 torch_eager --dtype $dtype
+    for ranks in 2 4; do
+        try right gpt $ranks torch_ddp --dtype $dtype
+        for sequence in off on; do try right llama $ranks torch_tp --dtype $dtype --sequence $sequence; done
+        for reference in gpt llama; do
+            try right $reference $ranks torch_fsdp --dtype $dtype
+            for schedule in 1f1b gpipe; do try right $reference $ranks torch_pp --dtype $dtype --schedule $schedule; done
+        done
+        [ $dtype != fp32 ] || try right llama $ranks megatron_core
+        for stage in 1 2 3; do [ $dtype = fp64 ] || try right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage; done
+    done
+    try right llama 4 torch_tp --dtype $dtype --sequence on --dp 2
+    try right gpt 2 torch_pp --dtype $dtype --schedule interleaved
+done
+
+# ---- planted ones: WANTED, REFERENCE, RANKS, ADAPTER, BUG, more arguments ----
+while IFS='|' read -r wanted reference ranks adapter bug more; do
+    # shellcheck disable=SC2086
+    [ -z "$wanted" ] || try "$wanted" "$reference" "$ranks" "$adapter" --plant "$bug" $more
+done <<'ROWS'
+step 1, loss: loss|gpt|1|torch_eager|sum
+step 1, norm: grad_norm|gpt|1|torch_eager|clip-after
+step 1, update, layer 0: transformer.h.0.ln_1.weight.param|gpt|1|torch_eager|decay-all
+step 1, update: lr|gpt|1|torch_eager|no-warmup
+step 1, update: transformer.wpe.weight.param|gpt|1|torch_eager|eps
+step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_ddp|sum
+step 1, backward: transformer.ln_f.act_grad|gpt|2|torch_ddp|divided-twice
+step 1, backward, layer 1: transformer.h.1.mlp.c_proj.bias.grad|gpt|2|torch_ddp|unsynced
+step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_ddp|no-sync-last
+step 1, backward: transformer.wte.weight.grad|gpt|2|torch_ddp|tied
+step 1, norm: grad_norm|gpt|2|torch_ddp|norm-per-rank
+step 1, forward: transformer.drop.act|gpt|2|torch_ddp|same-samples
+step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_fsdp|sum
+step 1, backward: transformer.ln_f.act_grad|gpt|2|torch_fsdp|divided-twice
+step 1, backward, layer 1: transformer.h.1.mlp.c_proj.bias.grad|gpt|2|torch_fsdp|unsynced
+step 1, norm: grad_norm|gpt|2|torch_fsdp|local-norm
+step 1, update: transformer.wte.weight.param|gpt|2|torch_fsdp|early-optimizer
+step 1, backward: transformer.wte.weight.grad|gpt|2|torch_fsdp|tied
+step 1, forward: transformer.drop.act|gpt|2|torch_fsdp|same-samples
+step 1, forward, layer 1: model.layers.1.act|llama|2|torch_tp|no-reduce
+step 1, backward, layer 1: model.layers.1.post_attention_layernorm.act_grad|llama|2|torch_tp|no-reduce-back
+step 1, backward, layer 1: model.layers.1.post_attention_layernorm.weight.grad|llama|2|torch_tp|norms-apart|--sequence on
+step 1, forward: model.embed_tokens.act|llama|2|torch_tp|vocabulary
+step 1, forward, layer 1: model.layers.1.self_attn.k_proj.act|llama|2|torch_tp|heads
+step 1, norm: grad_norm|llama|2|torch_tp|local-norm
+step 1, norm: grad_norm|llama|2|torch_tp|norm-twice
+step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_pp|divisor
+step 1, backward: transformer.wte.weight.grad|gpt|2|torch_pp|tied
+step 1, norm: grad_norm|gpt|2|torch_pp|norm-per-stage
+step 1, norm: grad_norm|gpt|2|torch_pp|norm-twice
+step 1, forward, layer 1: transformer.h.1.act|gpt|2|torch_pp|layer-twice
+step 1, loss: loss|gpt|2|torch_pp|targets
+step 1, backward: transformer.ln_f.act_grad|gpt|2|deepspeed_zero|divided-twice|--stage 2
+step 1, update: transformer.wte.weight.moment1|gpt|2|deepspeed_zero|own-clipping|--stage 2
+step 1, update, layer 0: transformer.h.0.ln_1.weight.param|gpt|2|deepspeed_zero|decay-all|--stage 2
+step 1, backward: transformer.wte.weight.grad|gpt|2|deepspeed_zero|tied|--stage 2
+step 1, forward: transformer.drop.act|gpt|2|deepspeed_zero|same-samples|--stage 2
+step 2, update: lr|gpt|2|deepspeed_zero|late-rate|--stage 2
+step 1, norm: grad_norm|llama|2|megatron_core|norm-twice
+step 1, norm: grad_norm|llama|2|megatron_core|local-norm
+step 1, forward, layer 0: model.layers.0.act|llama|2|megatron_core|gate-up
+step 1, forward: model.embed_tokens.act|llama|2|megatron_core|vocabulary
+ROWS

@@ -1,0 +1,76 @@
+"""What the adapters here share: their command line, and a training step's parts that are no business of a layout.
+
+    ADAPTER.py REFERENCE RUN [--dtype fp64|fp32|bf16] [--micro-batch N] [--plant BUG]
+
+BUG: one of the adapter's BUGS, to see it named by `trivium oracle check`."""
+import argparse
+import atexit
+import os
+
+import torch
+import torch.distributed as dist
+
+from recorder import Reference
+
+# bf16: weights stay in fp32, and products are in bf16
+DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.float32}
+
+
+def start(doc, bugs, micro_batch=2, **choices):
+    """The arguments, with the reference, and rank of ranks. choices: further options, each with what it may be."""
+    a = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                epilog="\n".join(["bugs:"] + [f"  {name:16} {text}" for name, text in bugs.items()]))
+    a.add_argument("reference", help="the folder that oracle record made")
+    a.add_argument("run", help="the folder to make")
+    a.add_argument("--dtype", choices=DTYPES, default="fp32")
+    a.add_argument("--micro-batch", type=int, default=micro_batch)
+    a.add_argument("--plant", choices=bugs)
+    for name, values in choices.items():
+        a.add_argument("--" + name.replace("_", "-"), choices=values, default=values[0], type=type(values[0]))
+    a = a.parse_args()
+    if a.dtype == "fp64":
+        torch.set_default_dtype(torch.float64)
+        torch.float32 = torch.float = torch.float64    # transformers' Llama has norms, softmax and angles in "fp32"
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    if "WORLD_SIZE" in os.environ:
+        dist.init_process_group("gloo")
+        atexit.register(dist.destroy_process_group)
+    a.rank, a.ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    a.reference = Reference(a.reference)
+    return a
+
+
+def autocast(a):
+    return torch.autocast("cpu", torch.bfloat16, enabled=a.dtype == "bf16")
+
+
+def cross_entropy(logits, targets):
+    """Mean over all tokens."""
+    exact = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).to(exact), targets.flatten())
+
+
+def loss_of(model, tokens, targets):
+    return cross_entropy(model(input_ids=tokens, use_cache=False).logits, targets)
+
+
+def sum_over_ranks(x, group=None):
+    x = torch.as_tensor(float(x), dtype=torch.float64)
+    dist.all_reduce(x, group=group)
+    return x
+
+
+def norm_of(gradients):
+    """Of all of them together: of DTensors the norm of the whole tensor, of others of what is here."""
+    norms = [torch.linalg.vector_norm(g) for g in gradients]
+    return torch.linalg.vector_norm(torch.stack([x.full_tensor() if hasattr(x, "full_tensor") else x for x in norms]))
+
+
+def finish_step(a, recorder, optimizer, n, loss, norm):
+    """Step n, from 0: clip by this norm, update, and write what the step was."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    torch.nn.utils.clip_grads_with_norm_(parameters, a.reference.clip, norm, foreach=False)
+    a.reference.set_rate(optimizer, n)
+    optimizer.step()
+    recorder.step(optimizer, loss=loss, grad_norm=norm)

@@ -1,0 +1,120 @@
+"""PyTorch's tensor parallelism (parallelize_module, DTensor) over gloo, of a Llama:
+
+    torchrun --nproc-per-node 2 torch_tp.py REFERENCE RUN [--dp N] [--sequence on|off] [--dtype ...] [--plant BUG]
+
+Heads, hidden units and the vocabulary are sharded. --sequence on: between them, positions are (SequenceParallel).
+--dp 2: two such groups, each with half of the batch, and FSDP2 over them (two axes of a mesh). The heads of keys and
+values must be a multiple of the ranks of a group. The recorder comes first: so it sees DTensors, before the styles'
+hooks make local tensors of them."""
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel,
+                                               parallelize_module)
+
+from adapter import DTYPES, autocast, finish_step, loss_of, norm_of, start, sum_over_ranks
+from recorder import Recorder
+
+BUGS = {
+    "no-reduce": "layer 1's MLP does not sum over ranks what its second matrix gives",
+    "no-reduce-back": "layer 1's MLP does not sum over ranks the gradient of what its first matrices are given",
+    "norms-apart": "of layer 1's norms, a rank's summand is taken for the gradient (needs --sequence on)",
+    "vocabulary": "a rank's rows of the embedding are shifted by one",
+    "heads": "ranks have each other's heads of keys",
+    "local-norm": "each rank clips by the norm of its own shards",
+    "norm-twice": "squares are summed over ranks, also of what all ranks have",
+}
+
+
+def styles(sequence):
+    """Of the model, and of a block."""
+    between = Shard(1) if sequence else Replicate()
+    into = PrepareModuleInput(input_layouts=(between,), desired_input_layouts=(Replicate(),))
+    attention = PrepareModuleInput(input_kwarg_layouts={"hidden_states": between},
+                                   desired_input_kwarg_layouts={"hidden_states": Replicate()})
+    out = RowwiseParallel(output_layouts=between, use_local_output=not sequence)
+    model = {"model.embed_tokens": RowwiseParallel(input_layouts=Replicate(), output_layouts=between,
+                                                   use_local_output=not sequence),
+             "lm_head": ColwiseParallel(input_layouts=between, output_layouts=Replicate())}
+    block = {"self_attn": attention, "mlp": into, "self_attn.o_proj": out, "mlp.down_proj": out}
+    for name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj"):
+        block[name] = ColwiseParallel()
+    if sequence:
+        model["model.norm"] = block["input_layernorm"] = block["post_attention_layernorm"] = SequenceParallel()
+    return model, block
+
+
+def plant(bug, model, mesh):
+    """Those that are in weights or in hooks."""
+    layer, index, n = model.model.layers[1], mesh.get_local_rank(), mesh.size()
+    with torch.no_grad():
+        rows, keys = model.model.embed_tokens.weight, layer.self_attn.k_proj.weight
+        if bug == "vocabulary":
+            rows.to_local().copy_(rows.to_local().roll(1, 0))
+        if bug == "heads":
+            keys.to_local().copy_(keys.full_tensor().chunk(n)[(index + 1) % n])
+    if bug == "no-reduce-back":
+        layer.mlp.register_forward_pre_hook(lambda module, inputs: DTensor.from_local(
+            inputs[0], mesh, [Replicate()], run_check=False, grad_placements=[Partial()]))
+
+
+def parallelize(model, a, mesh):
+    whole, of_block = styles(a.sequence == "on")
+    parallelize_module(model, mesh, whole)
+    for number, block in enumerate(model.model.layers):
+        plan = dict(of_block)
+        if a.plant == "no-reduce" and number == 1:
+            plan["mlp.down_proj"] = RowwiseParallel(output_layouts=Partial())
+        if a.plant == "no-reduce-back" and number == 1:
+            plan.pop("mlp")
+        parallelize_module(block, mesh, plan)
+    plant(a.plant, model, mesh)
+
+
+def forget_summands(module):
+    """With positions sharded, the gradients of norms are Partial: sums over ranks that are still to be made."""
+    for p in module.parameters():
+        if any(x.is_partial() for x in p.grad.placements):
+            p.grad = DTensor.from_local(p.grad.to_local(), p.device_mesh, p.placements, run_check=False)
+
+
+def total_norm(bug, gradients):
+    if bug not in ("local-norm", "norm-twice"):
+        return norm_of(gradients)
+    local = norm_of([g.to_local() if isinstance(g, DTensor) else g for g in gradients])
+    return local if bug == "local-norm" else sum_over_ranks(local ** 2) ** 0.5
+
+
+def main():
+    a = start(__doc__, BUGS, dp=[1, 2], sequence=["off", "on"])
+    reference = a.reference
+    mesh = init_device_mesh("cpu", (a.dp, a.ranks // a.dp), mesh_dim_names=("dp", "tp"))
+    model = reference.load(DTYPES[a.dtype])
+    recorder = Recorder(a.run, reference, model, dtype=a.dtype, rank=a.rank, by="torch tp")
+    parallelize(model, a, mesh["tp"])
+    recorder.watch("model.embed_tokens", model.model.embed_tokens)      # as its sum over ranks
+    for module in [*model.model.layers, model] if a.dp > 1 else []:
+        fully_shard(module, mesh=mesh["dp"])
+    optimizer = reference.optimizer(model.parameters(), foreach=False)
+    own = reference.global_batch // a.dp
+    start_at = mesh.get_local_rank("dp") * own
+    for n, (tokens, targets) in enumerate(reference.batches()):
+        optimizer.zero_grad()
+        total = 0.0
+        for first in range(start_at, start_at + own, a.micro_batch):
+            rows = slice(first, first + a.micro_batch)
+            recorder.samples(first, a.micro_batch, 1 / a.dp)
+            with autocast(a):
+                loss = loss_of(model, tokens[rows], targets[rows]) * a.micro_batch / own
+            loss.backward()
+            total += loss.detach()
+        if a.plant == "norms-apart":
+            forget_summands(model.model.layers[1])
+        recorder.gradients()
+        norm = total_norm(a.plant, [p.grad for p in model.parameters()])
+        finish_step(a, recorder, optimizer, n, sum_over_ranks(total) / a.ranks, norm)
+
+
+if __name__ == "__main__":
+    main()
