@@ -32,7 +32,7 @@ static const struct command COMMANDS[] = {
     {"launch", launch_main, false, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
     {"preflight", preflight_main, true,
      "under launch, before a long job: who is where, what differs, how fast are network and disk"},
-    {"show", show_main, true, "show program|memory|mesh|options: what a run would do and need, without running it"},
+    {"show", show_main, true, "show program|types|memory|mesh|options: what a run would do and need, without running it"},
     {"plan", plan_main, true,
      "plan --cluster NAME: what a step of a layout would take on a cluster that need not be at hand"},
     {"calibrate", calibrate_main, true,

@@ -2,6 +2,7 @@
  * -> memory plan -> bill. */
 #include "lib/run/run.h"
 #include "lib/program/gradients.h"
+#include "lib/program/types.h"
 #include "lib/run/combine.h"
 
 #include "lib/base/grow.h"
@@ -54,6 +55,7 @@ static enum status choose_techniques(struct run *r) {
 static enum status build_program(struct run *r, rewrite_watcher *watcher, void *self) {
     TRY(r->plan.arch->build(&r->plan, &r->program));
     TRY(program_infer(&r->program));
+    TRY(types_check(&r->program, r->plan.arch->name));
     if (watcher) watcher(self, r->plan.arch->name, &r->program);
     return OK;
 }
@@ -65,6 +67,7 @@ static enum status rewrite_program(struct run *r, int from, int to, rewrite_watc
         if (!t->rewrite) continue;
         TRY(t->rewrite(&r->plan, &r->program));
         TRY(program_infer(&r->program));
+        TRY(types_check(&r->program, t->name));
         if (watcher) watcher(self, t->name, &r->program);
     }
     return OK;
