@@ -141,8 +141,8 @@ static enum status print_types(const struct program *p) {
 static enum status show_types(struct request *q) {
     struct run r;
     TRY(run_compile(&r, q->decode ? &generate_recipe : &train_recipe, &q->plan, (int)q->rank, NULL, NULL));
-    printf("types on rank %" PRId64 ", by axis of the mesh: R replicated, S(t) sharded along axis t, P a partial sum, V "
-           "varying;\nof a param, its gradient before it is summed (lib/program/types.h)\n", q->rank);
+    printf("types on rank %" PRId64 ", by axis of the mesh: R replicated, S(t) sharded along axis t, P a partial sum, "
+           "V varying;\nof a param, its gradient before it is summed (lib/program/types.h)\n", q->rank);
     enum status status = print_types(&r.program);
     run_destroy(&r);
     return status;
