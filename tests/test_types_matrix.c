@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
  * No layout that works is refused: the types of all combinations of techniques (combinations.h) on 1, 2, 4 and 8 ranks,
- * compiled for some rank of each, no kernel run. A sample by number (LONG=1: one 20 times as large). What a technique or
- * an op's shape refuses with E_CONFIG is no layout. */
+ * compiled for some rank of each, no kernel run. A sample by number (LONG=1: one 20 times as large). What a technique
+ * or an op's shape refuses with E_CONFIG is no layout. */
 #include "driver/recipe.h"
 #include "lib/program/types.h"
 #include "tests/combinations.h"

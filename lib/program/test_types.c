@@ -246,6 +246,16 @@ static void test_types_refuse_to_count_copies(void **state) {
     assert_refused(p, "h0.qkv.w: own elements from 0", "over dp");
 }
 
+static void test_types_refuse_losses_counted_by_all(void **state) {
+    (void)state;
+    struct plan plan = plan_with_experts();
+    plan.mesh.tp = 2;
+    struct program *p = compile(&plan, 1);                           /* tp 1: tp 0 has seen the same */
+    assert_ok(types_check_losses(p, 0));
+    assert_fails(types_check_losses(p, 8), E_INTERNAL, "adds 8 losses", "the first that has 0");
+    run_destroy(&run);
+}
+
 /* ---- ops ---- */
 static void test_types_refuse_an_op_without_a_rule(void **state) {
     (void)state;
@@ -336,6 +346,7 @@ TESTS(unit_test(test_types_refuse_a_missing_sum), unit_test(test_types_refuse_to
       unit_test(test_types_refuse_a_missing_sum_of_gradients), unit_test(test_types_refuse_to_sum_whole_gradients),
       unit_test(test_types_refuse_gradients_that_are_not_summed),
       unit_test(test_types_refuse_a_tied_param_that_is_not_shared), unit_test(test_types_refuse_to_count_copies),
+      unit_test(test_types_refuse_losses_counted_by_all),
       unit_test(test_types_refuse_an_op_without_a_rule), unit_test(test_types_refuse_an_op_that_states_two_things),
       unit_test(test_types_split_the_mesh_into_factors), unit_test(test_types_leave_open_what_is_no_product),
       unit_test(test_types_print_slots_and_params))

@@ -67,6 +67,9 @@ enum status types_infer(const struct program *, const char *rewrite, struct type
 void types_fini(struct types *);
 /** types_infer, of which only the verdict is kept. @errors as types_infer  @collective{none} */
 enum status types_check(const struct program *, const char *rewrite);
+/** Of the losses that steps have of their own (op.loss_out) this rank will add n_added to the mesh's: is that one of
+ *  all copies of each? @errors E_INTERNAL, also as types_infer  @collective{none} */
+enum status types_check_losses(const struct program *, int n_added);
 
 /** "R", "S(H)", "P", "V"; "-" for SPREAD_NONE. Static storage, 8 in turn. */
 const char *spread_text(struct spread);

@@ -78,6 +78,30 @@ static enum status check_loss(const struct program *p, const struct types *t, co
                   p->slots[p->loss].name, counts ? "" : "not ", counts ? "not " : "");
 }
 
+/* How many losses of steps this rank is the first to have; -1: not typed. */
+static int losses_here(const struct program *p, const struct types *t) {
+    const struct factors *f = &t->factors;
+    int n = 0;
+    for (int i = 0; i < p->n_steps && n >= 0; i++)
+        for (int k = 0; k < p->steps[i].n_out && n >= 0; k++) {
+            const struct typed *x = &t->slot[p->steps[i].out[k]];
+            if (!(p->steps[i].op->loss_out >> k & 1)) continue;
+            n = where(f, x, VARYING) ? -1 : n + is_first(f, where(f, x, REPLICATED));
+        }
+    return n;
+}
+
+enum status types_check_losses(const struct program *p, int n_added) {
+    struct types t;
+    enum status status = types_infer(p, "lowering", &t);
+    int n = status == OK ? losses_here(p, &t) : -1;
+    types_fini(&t);
+    TRY(status);
+    if (n < 0 || n == n_added) return OK;
+    return REFUSE("lowering", "this rank adds %d losses of its steps to the mesh's, and is the first that has %d",
+                  n_added, n);
+}
+
 enum status types_check_run(const struct program *p, const struct types *t, const char *rewrite) {
     for (int i = 0; i < p->n_params; i++) {
         const struct param *x = &p->params[i];

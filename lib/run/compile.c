@@ -167,6 +167,12 @@ static enum status lower_chunks(struct run *r) {
     return gradients_mark(&r->program, r->chunks, &r->schedule);
 }
 
+static enum status check_losses(const struct run *r) {
+    int n = 0;
+    for (int k = 0; k < r->program.n_chunks; k++) n += r->chunks[k].n_losses;
+    return types_check_losses(&r->program, n);
+}
+
 static int64_t run_work_bytes(const struct run *r) {
     return arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double)) + reduce_work(r->program.device);
 }
@@ -208,6 +214,7 @@ enum status run_compile(struct run *r, const struct recipe *recipe, const struct
     TRY(rewrite_program(r, 0, r->n_active, &watch));
     TRY(make_schedule(r));
     TRY(lower_chunks(r));
+    TRY(check_losses(r));
     return bill_and_plan(r);
 }
 
