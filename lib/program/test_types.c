@@ -181,7 +181,7 @@ static void test_types_refuse_shards_in_another_order(void **state) {
     assert_refused(p, "h0.fc.w", "another shard of axis K");
     p = compile_mesh(1, 1, 2, 1, 1);
     param_named(p, "h0.fc.w")->type.shape.axis[0].cut = 0;
-    assert_refused(p, "h0.fc.w", "no axis of the mesh says why");
+    assert_refused(p, "h0.fc.w", "no shard over the ranks that its cut names");
 }
 
 static void test_types_refuse_a_shape_that_says_otherwise(void **state) {

@@ -34,11 +34,22 @@ static unsigned innermost(unsigned set, int n) {
     return in;
 }
 
+/* Where element j of rank `outer`'s two pieces lies, of 2 n pieces: its own number, and that counted from the end. By
+ * itself, not by axis_zigzag, which it checks. */
+static int64_t zigzag_place(struct position outer, int64_t piece, int64_t j) {
+    int64_t number = j < piece ? outer.index : 2 * outer.n - 1 - outer.index;
+    return number * piece + j % piece;
+}
+/* Two runs each, so they are the same if their ends are. */
 static bool is_zigzag(const struct axis *a, struct position outer, struct position inner) {
-    if (a->global % (2 * outer.n) || a->global / outer.n % inner.n) return false;
-    struct axis part = axis_zigzag(a->tag, a->global, outer.n, outer.index);
-    part = axis_part(&part, inner.n, inner.index);
-    return axis_same(&part, a);
+    if (a->global % (2 * outer.n) || a->n * outer.n * inner.n != a->global) return false;
+    int64_t piece = a->global / (2 * outer.n), from = a->n * inner.index, turn = piece - from;
+    const int64_t ends[] = {0, a->n - 1, a->turn - 1, a->turn, turn - 1, turn};
+    bool same = true;
+    for (int i = 0; i < (int)(sizeof ends / sizeof *ends); i++)
+        if (ends[i] >= 0 && ends[i] < a->n)
+            same &= axis_global(a, ends[i]) == zigzag_place(outer, piece, from + ends[i]);
+    return same;
 }
 
 /* A run, in the order of the ranks; or pieces of a zigzag over the outer factors, of which the inner ones have
@@ -80,8 +91,8 @@ static enum status declare(const struct program *p, const struct factors *f, con
     unsigned set = has_size(a->tag) ? take_factors(f, a, cut) : cut & free;
     if (p->forward_only && a->tag == 'T') return OK;                 /* tokens come one after another */
     if (has_size(a->tag) && a->n < a->global && !set)
-        return FAIL(E_INTERNAL, "types after %s: %s has %lld of the %lld of axis %c, and no axis of the mesh says why",
-                    rewrite, name, (long long)a->n, (long long)a->global, a->tag);
+        return FAIL(E_INTERNAL, "types after %s: %s has %lld of the %lld of axis %c, which is no shard over the ranks "
+                                "that its cut names", rewrite, name, (long long)a->n, (long long)a->global, a->tag);
     if (has_size(a->tag) && a->n < a->global && !lies_here(f, a, set))
         return FAIL(E_INTERNAL, "types after %s: %s has another shard of axis %c (from %lld) than this rank's place in "
                                 "the mesh", rewrite, name, a->tag, (long long)a->first);
