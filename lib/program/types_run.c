@@ -30,8 +30,9 @@ static enum status check_reduce(const struct program *p, const struct types *t, 
     const struct param *x = &p->params[i];
     unsigned untyped = where(f, &t->param_grad[i], VARYING) | where(f, &t->param[i], VARYING);
     unsigned partial = where(f, &t->param_grad[i], PARTIAL), summed = over(f, x->reduce, &untyped);
+    unsigned replicas = over(f, 1u << param_replicas(x), &untyped);  /* by which dp and zero go */
     for (int k = 0; k < f->n; k++) {
-        bool is_partial = partial >> k & 1, is_summed = summed >> k & 1;
+        bool is_partial = partial >> k & 1, is_summed = (is_partial ? summed : summed | replicas) >> k & 1;
         if (untyped >> k & 1 || is_partial == is_summed) continue;
         return REFUSE(rewrite, "%s over %s: its gradient is %s, and it is %s", x->name, f->at[k].name,
                       spread_text(t->param_grad[i].at[k]),
@@ -59,7 +60,8 @@ static enum status check_copies(const struct program *p, const struct types *t, 
     enum mesh_axis replicas = param_replicas(x);
     unsigned untyped = where(f, &t->param[i], VARYING), copies = where(f, &t->param[i], REPLICATED);
     int64_t first = x->shard_n * mesh_index(replicas, &p->place);
-    if (x->padded_n && (x->padded_n != x->shard_n * mesh_size(replicas, &p->place) || x->own_first != first))
+    int64_t n = x->shard_n * mesh_size(replicas, &p->place);
+    if (x->padded_n && (x->padded_n != n || n < type_n(&x->type) || x->own_first != first))
         return REFUSE(rewrite, "%s: own elements from %lld in shards of %lld are not those of this rank over %s",
                       x->name, (long long)x->own_first, (long long)x->shard_n, mesh_axis_name(replicas));
     if (x->padded_n) copies &= ~over(f, 1u << replicas, &untyped);
