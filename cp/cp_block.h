@@ -49,7 +49,8 @@ enum status cp_attention_shape(const struct call *, struct type out[MAX_OUT]);
 struct cost cp_attention_cost(const struct call *, enum row_kind);
 
 #define CP_ATTENTION                                                                                                   \
-    .rule = RULE_ATTENTION, .shape = cp_attention_shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)}, \
+    .rule = RULE_ATTENTION, .typing = TYPING_LOCAL_ACROSS, .mixes = "TD23", .shape = cp_attention_shape,               \
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)},                                                      \
     .no_grad_out = OUT(1), .out_name = {[1] = "stat"}, .statistic_out = OUT(1), .has_backward_input = true,            \
     .cost = cp_attention_cost
 

@@ -8,6 +8,7 @@
 #include "driver/show_mesh.h"
 #include "driver/show_params.h"
 #include "lib/program/activations.h"
+#include "lib/program/types.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static const struct option OPTIONS[] = {
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show",
      offsetof(struct request, rows)},
     {"decode", OPTION_BOOL, "off", 0, 0, NULL, "",
-     "program and memory: as trivium generate runs it, one token at a time with a cache", "show",
+     "program, types and memory: as trivium generate runs it, one token at a time with a cache", "show",
      offsetof(struct request, decode)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "show", offsetof(struct request, json)},
     {"params", OPTION_REAL, "0", 0, 1e17, NULL, "",
@@ -125,6 +126,26 @@ static enum status show_program(struct request *q) {
     if (q->rows) print_rows(&r);
     run_destroy(&r);
     return OK;
+}
+
+/* ---- show types ---- */
+static enum status print_types(const struct program *p) {
+    struct types t;
+    enum status status = types_infer(p, "all rewrites", &t);
+    if (status == OK && !t.factors.n) printf("one rank a stage: nothing is sharded\n");
+    if (status == OK && t.factors.n) types_print(p, &t, stdout);
+    types_fini(&t);
+    return status;
+}
+
+static enum status show_types(struct request *q) {
+    struct run r;
+    TRY(run_compile(&r, q->decode ? &generate_recipe : &train_recipe, &q->plan, (int)q->rank, NULL, NULL));
+    printf("types on rank %" PRId64 ", by axis of the mesh: R replicated, S(t) sharded along axis t, P a partial sum, "
+           "V varying;\nof a param, its gradient before it is summed (lib/program/types.h)\n", q->rank);
+    enum status status = print_types(&r.program);
+    run_destroy(&r);
+    return status;
 }
 
 /* ---- show memory ---- */
@@ -338,13 +359,21 @@ static enum status refuse_what_is_for_another(const struct options *o, const cha
     return OK;
 }
 
+/* Is it one of these words? */
+static bool is_one_of(const char *word, const char *words) {
+    size_t n = strlen(word);
+    for (const char *at = words; n && (at = strstr(at, word)); at++)
+        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+    return false;
+}
+
 static enum status show(struct request *q, struct options *o, int argc, char **argv) {
     const char *what = argc > 0 ? argv[0] : "";
-    if (strcmp(what, "program") && strcmp(what, "memory") && strcmp(what, "mesh") && strcmp(what, "options"))
-        return FAIL(E_USAGE, "show what? use show program, show memory, show mesh or show options, not '%s'", what);
+    if (!is_one_of(what, "program types memory mesh options"))
+        return FAIL(E_USAGE, "show what? use show program, types, memory, mesh or options, not '%s'", what);
     TRY(options_parse(o, argc - 1, argv + 1));
     TRY(refuse_what_is_for_another(o, what));
-    if (q->json && !strcmp(what, "program"))
+    if (q->json && is_one_of(what, "program types"))
         return FAIL(E_USAGE, "--json is for show memory, mesh and options; a program is text");
     if (!strcmp(what, "memory") && q->params > 0) {
         TRY(show_params(&q->plan, q->params, q->json));
@@ -357,7 +386,8 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
     if (q->rank >= plan_ranks(&q->plan))
         return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan),
                     plan_ranks(&q->plan) - 1);
-    if (what[0] == 'p') return show_program(q);
+    if (!strcmp(what, "program")) return show_program(q);
+    if (!strcmp(what, "types")) return show_types(q);
     TRY(show_memory(q));
     return q->svg[0] ? write_memory_svg(q) : OK;
 }
@@ -368,7 +398,7 @@ int show_main(int argc, char **argv) {
     struct options *o = NULL;
     enum status status = q ? recipe_options_create(&own, q, &o) : FAIL(E_MEMORY, "no memory to start with");
     if (status == OK && options_ask_for_help(argc, argv)) {
-        printf("trivium show program|memory|mesh|options [options]\n");
+        printf("trivium show program|types|memory|mesh|options [options]\n");
         options_help(o, stdout);
     } else if (status == OK) {
         status = show(q, o, argc, argv);

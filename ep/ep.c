@@ -50,6 +50,7 @@ static enum status ep_check(const struct plan *plan) {
 
 /* ---- rewrite ---- */
 static void over_ep(const struct plan *plan, struct step *s) {
+    s->mesh_axis = AXIS_EP;
     s->parts = mesh_size(AXIS_EP, &plan->place);
     s->part = mesh_index(AXIS_EP, &plan->place);
 }

@@ -59,13 +59,15 @@ static enum status never_called(const struct call *c) {
 }
 
 const struct op op_tp_enter = {
-    .name = "tp_enter", .shape = region_shape, .forward_alias = ALIAS_VIEW, .backward_alias = ALIAS_IN_PLACE,
+    .name = "tp_enter", .typing = TYPING_SUM_BACKWARD, .shape = region_shape,
+    .forward_alias = ALIAS_VIEW, .backward_alias = ALIAS_IN_PLACE,
     .has_backward_input = true, .async_backward = true, .exchanges = enter_exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({never_called, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({never_called, enter_backward_input, NULL}))}};
 
 const struct op op_tp_exit = {
-    .name = "tp_exit", .shape = region_shape, .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_VIEW,
+    .name = "tp_exit", .typing = TYPING_SUM, .shape = region_shape,
+    .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_VIEW,
     .has_backward_input = true, .exchanges = exit_exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, never_called, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, never_called, NULL}))}};

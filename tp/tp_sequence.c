@@ -124,12 +124,13 @@ static int exchanges(const struct call *c, enum row_kind kind, struct exchange o
 }
 
 const struct op op_sp_enter = {
-    .name = "sp_enter", .rule = RULE_GATHER, .shape = enter_shape, .has_backward_input = true, .async_backward = true,
-    .work = work, .exchanges = exchanges,
+    .name = "sp_enter", .typing = TYPING_GATHER, .rule = RULE_GATHER, .shape = enter_shape, .has_backward_input = true,
+    .async_backward = true, .work = work, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}))}};
 
 const struct op op_sp_exit = {
-    .name = "sp_exit", .shape = exit_shape, .has_backward_input = true, .work = work, .exchanges = exchanges,
+    .name = "sp_exit", .typing = TYPING_SCATTER, .shape = exit_shape, .has_backward_input = true, .work = work,
+    .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}))}};

@@ -22,6 +22,7 @@ DECLARE_KERNELS_FBW(add_position, cuda);
 
 const struct op op_add_position = {
     .name = "add_position",
+    .typing = TYPING_LOCAL,
     .rule = RULE_DROPOUT,
     .shape = add_position_shape,
     .needs = {.bi_out = OUT(1), .bw_out = OUT(1)},

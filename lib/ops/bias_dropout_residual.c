@@ -31,6 +31,7 @@ DECLARE_KERNELS_FBW(bias_dropout_residual, cuda);
  * (accumulate). */
 const struct op op_bias_dropout_residual = {
     .name = "bias_dropout_residual",
+    .typing = TYPING_LOCAL,
     .rule = RULE_DROPOUT,
     .shape = bias_dropout_residual_shape,
     .needs = {.bi_out = OUT(1), .bw_out = OUT(1)},
@@ -50,6 +51,7 @@ const struct op op_bias_dropout_residual = {
 
 const struct op op_dropout_residual = {
     .name = "dropout_residual",
+    .typing = TYPING_LOCAL,
     .rule = RULE_DROPOUT,
     .shape = bias_dropout_residual_shape,
     .needs = {.bi_out = OUT(1)},

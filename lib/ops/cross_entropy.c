@@ -47,6 +47,8 @@ DECLARE_KERNELS_FB(cross_entropy, cuda);
 
 const struct op op_cross_entropy = {
     .name = "cross_entropy",
+    .typing = TYPING_LOSS,
+    .mixes = "V",
     .shape = cross_entropy_shape,
     .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)},
     .no_grad_in = IN(1),

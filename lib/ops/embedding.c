@@ -34,6 +34,7 @@ DECLARE_KERNELS_FW(embedding, cuda);
 
 const struct op op_embedding = {
     .name = "embedding",
+    .typing = TYPING_LOOKUP,
     .shape = embedding_shape,
     .needs = {.bw_in = IN(0)},
     .no_grad_in = IN(0),

@@ -18,6 +18,7 @@ DECLARE_KERNELS_FB(cast_fp8, cuda);
 
 const struct op op_cast_fp8 = {
     .name = "cast_fp8",
+    .typing = TYPING_LOCAL,
     .rule = RULE_FP8,
     .shape = cast_fp8_shape,
     .backward_alias = ALIAS_VIEW,
@@ -84,6 +85,7 @@ kernel linear_fp8_forward_cuda, linear_fp8_backward_input_cuda, linear_fp8_backw
 
 const struct op op_linear_fp8 = {
     .name = "linear_fp8",
+    .typing = TYPING_PRODUCT,
     .rule = RULE_FP8,
     .shape = linear_fp8_shape,
     .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},

@@ -12,6 +12,7 @@ DECLARE_KERNELS_FB(gelu, cuda);
 
 const struct op op_gelu = {
     .name = "gelu",
+    .typing = TYPING_LOCAL,
     .shape = gelu_shape,
     .needs = {.bi_in = IN(0)},
     .forward_alias = ALIAS_IN_PLACE,

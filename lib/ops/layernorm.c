@@ -49,6 +49,8 @@ const struct op op_layernorm = {
     .needs = {.bi_in = IN(0), .bi_out = OUT(1), .bi_weight = WEIGHT(0), .bw_in = IN(0), .bw_out = OUT(1)},
     .no_grad_out = OUT(1),
     .out_name = {[1] = "stat"},
+    .typing = TYPING_LOCAL,
+    .mixes = "C",
     .statistic_out = OUT(1),
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,

@@ -119,6 +119,7 @@ kernel linear_forward_cuda, linear_backward_input_cuda, linear_backward_weight_c
 
 const struct op op_linear = {
     .name = "linear",
+    .typing = TYPING_PRODUCT,
     .shape = linear_shape,
     .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
     .has_backward_input = true,

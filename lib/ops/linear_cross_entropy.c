@@ -121,6 +121,8 @@ static enum status backward_input(const struct call *call) { return linear_cross
 #define KERNELS {forward, backward_input, NULL}
 const struct op op_linear_cross_entropy = {
     .name = "linear_cross_entropy",
+    .typing = TYPING_HEAD,
+    .mixes = "V",
     .rule = RULE_HEAD,
     .shape = whole_vocabulary,
     .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0), .bi_weight = WEIGHT(0)},

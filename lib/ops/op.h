@@ -116,9 +116,31 @@ typedef enum status kernel(const struct call *);
 
 struct op_kernels { kernel *forward, *backward_input, *backward_weight; };
 
+/* What the op does to how tensors lie over ranks: replicated, sharded, a partial sum (lib/program/types.h, which has a
+ * rule for each). Those that communicate do so over step->mesh_axis. */
+enum typing {
+    TYPING_NONE,          /* not stated: a program with such an op is refused */
+    TYPING_LOCAL,         /* outputs follow from the inputs' same places, but along `mixes`; no sum */
+    TYPING_LOCAL_ACROSS,  /* the same, and of the first axis in `mixes` each rank has a shard */
+    TYPING_PRODUCT,       /* x W + b: sums over the axes that x and W share and y has not */
+    TYPING_LOOKUP,        /* rows of the weight, by number; of a row that is elsewhere, zero */
+    TYPING_LOSS,          /* a sum over tokens; all of `mixes` must be here */
+    TYPING_LOSS_ACROSS,   /* the same, of which each rank has a shard */
+    TYPING_HEAD, TYPING_HEAD_ACROSS,   /* a product and its loss */
+    TYPING_SUM_BACKWARD,  /* forward nothing, backward an all-reduce */
+    TYPING_SUM,           /* forward an all-reduce, backward nothing */
+    TYPING_GATHER,        /* forward an all-gather, backward a reduce-scatter */
+    TYPING_SCATTER,       /* forward a reduce-scatter, backward an all-gather */
+    TYPING_EXCHANGE,      /* an all-to-all: step->reshard */
+    TYPING_ROUTE, TYPING_PACK, TYPING_DISPATCH, TYPING_COMBINE,   /* tokens to rows of experts, and back (moe/) */
+    N_TYPINGS
+};
+
 struct op {
     const char *name;
     enum op_rule rule;
+    enum typing typing;
+    const char *mixes;               /* tags of the axes along which results depend on other places; NULL: none */
     /* The type of every output, from the types of inputs and weights (call->in[i].type ...), into out[0 .. n_out).
      * Runs again after every rewrite; must refuse what it cannot do. @errors E_CONFIG */
     enum status (*shape)(const struct call *, struct type out[MAX_OUT]);

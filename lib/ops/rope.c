@@ -34,6 +34,8 @@ DECLARE_KERNELS_FB(rope, cuda);
 
 const struct op op_rope = {
     .name = "rope",
+    .typing = TYPING_LOCAL,
+    .mixes = "D",
     .rule = RULE_ROPE,
     .shape = rope_shape,
     .forward_alias = ALIAS_IN_PLACE,

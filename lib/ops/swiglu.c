@@ -20,6 +20,8 @@ DECLARE_KERNELS_FB(swiglu, cuda);
 
 const struct op op_swiglu = {
     .name = "swiglu",
+    .typing = TYPING_LOCAL,
+    .mixes = "2",
     .shape = swiglu_shape,
     .needs = {.bi_in = IN(0)},
     .has_backward_input = true,

@@ -149,6 +149,14 @@ static unsigned cuts_seen(const struct program *p, const struct step *s) {
     return cuts;
 }
 
+static void count_uses(struct program *p) {
+    for (int i = 0; i < p->n_params; i++) p->params[i].uses = 0;
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_weight; k++) p->params[p->steps[i].weight[k]].uses++;
+    for (struct param *w = p->params; w < p->params + p->n_params; w++)
+        if (w->uses > w->model_uses) w->model_uses = w->uses;        /* before a pipeline is cut */
+}
+
 static void infer_reduce(struct program *p) {
     for (int i = 0; i < p->n_params; i++) p->params[i].reduce = 1u << p->params[i].shared & ~1u;
     for (int i = 0; i < p->n_steps; i++) {
@@ -191,6 +199,7 @@ enum status program_infer(struct program *p) {
         for (int k = 0; k < s->n_weight; k++) p->params[s->weight[k]].present = true;
     }
     params_settle(p);
+    count_uses(p);
     infer_reduce(p);
     infer_counted(p);
     return OK;

@@ -44,6 +44,7 @@ struct param {
     bool precise;              /* stays in full precision whatever the model computes in (a router's weight) */
     bool decay;                /* weight decay applies: matrices, not biases or layernorm weights */
     bool present;              /* some step of this rank uses it */
+    int uses, model_uses;      /* steps of this rank that do; of the whole model */
     bool cache;                /* not learned: what decode/ keeps from token to token. Zero at first, never saved */
     enum mesh_axis shared;     /* another rank along this axis holds it too (pp/); AXIS_SELF: none */
     /* Set by program_infer: the axes of the mesh, as bits, over which its gradient is a sum; and whether this rank's

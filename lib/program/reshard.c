@@ -92,13 +92,14 @@ static int reshard_exchanges(const struct call *c, enum row_kind kind, struct ex
 }
 
 const struct op op_reshard = {
-    .name = "reshard", .rule = RULE_RESHARD, .shape = reshard_shape, .has_backward_input = true, .work = reshard_work,
-    .exchanges = reshard_exchanges,
+    .name = "reshard", .rule = RULE_RESHARD, .typing = TYPING_EXCHANGE, .shape = reshard_shape,
+    .has_backward_input = true, .work = reshard_work, .exchanges = reshard_exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({reshard_forward, reshard_backward_input, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({reshard_forward, reshard_backward_input, NULL}))}};
 
 const struct op op_reshard_counts = {
-    .name = "reshard_counts", .rule = RULE_RESHARD, .shape = reshard_shape, .no_grad_in = IN(0), .no_grad_out = OUT(0),
-    .kept_out = OUT(0), .work = reshard_work, .exchanges = reshard_exchanges,
+    .name = "reshard_counts", .rule = RULE_RESHARD, .typing = TYPING_EXCHANGE, .shape = reshard_shape,
+    .no_grad_in = IN(0), .no_grad_out = OUT(0), .kept_out = OUT(0), .work = reshard_work,
+    .exchanges = reshard_exchanges,
     .kernels = {[DEVICE_CPU] = {[INT32] = {reshard_forward, NULL, NULL}},
                 WITH_CUDA([DEVICE_CUDA] = {[INT32] = {reshard_forward, NULL, NULL}})}};

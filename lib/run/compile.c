@@ -2,6 +2,7 @@
  * -> memory plan -> bill. */
 #include "lib/run/run.h"
 #include "lib/program/gradients.h"
+#include "lib/program/types.h"
 #include "lib/run/combine.h"
 
 #include "lib/base/grow.h"
@@ -51,21 +52,30 @@ static enum status choose_techniques(struct run *r) {
     return OK;
 }
 
-static enum status build_program(struct run *r, rewrite_watcher *watcher, void *self) {
-    TRY(r->plan.arch->build(&r->plan, &r->program));
+/* Who looks at the program after every rewrite. NULL: no one, and its types are not checked either. A search prices
+ * thousands of programs, which the check would make a fifth slower; of those that it finds none is run unchecked. */
+struct watch { rewrite_watcher *watcher; void *self; };
+
+static enum status look(struct run *r, const char *name, const struct watch *watch) {
     TRY(program_infer(&r->program));
-    if (watcher) watcher(self, r->plan.arch->name, &r->program);
+    if (!watch) return OK;
+    TRY(types_check(&r->program, name));
+    if (watch->watcher) watch->watcher(watch->self, name, &r->program);
     return OK;
 }
 
-static enum status rewrite_program(struct run *r, int from, int to, rewrite_watcher *watcher, void *self) {
+static enum status build_program(struct run *r, const struct watch *watch) {
+    TRY(r->plan.arch->build(&r->plan, &r->program));
+    return look(r, r->plan.arch->name, watch);
+}
+
+static enum status rewrite_program(struct run *r, int from, int to, const struct watch *watch) {
     for (int i = from; i < to; i++) {
         const struct technique *t = r->active[i];
         if (t->check) TRY(t->check(&r->plan));
         if (!t->rewrite) continue;
         TRY(t->rewrite(&r->plan, &r->program));
-        TRY(program_infer(&r->program));
-        if (watcher) watcher(self, t->name, &r->program);
+        TRY(look(r, t->name, watch));
     }
     return OK;
 }
@@ -101,8 +111,8 @@ static enum status make_stem(struct run *r, int n_stages, struct run_stem *stem)
     const struct plan key = key_of_stem(r);
     if (stem->n_stages && !memcmp(&stem->key, &key, sizeof key)) return OK;
     run_stem_fini(stem);
-    TRY(build_program(r, NULL, NULL));
-    TRY(rewrite_program(r, 0, r->n_stem, NULL, NULL));
+    TRY(build_program(r, NULL));
+    TRY(rewrite_program(r, 0, r->n_stem, NULL));
     *stem = (struct run_stem){key, n_stages, take_program(r), table_new(n_stages, sizeof *stem->stages),
                               table_new(n_stages, sizeof *stem->schedules)};
     return OK;
@@ -122,7 +132,7 @@ static enum status schedule_all(const struct run *r, struct run_stem *stem) {
 static enum status cut_stage(struct run *r, struct run_stem *stem, struct program *stage) {
     if (stage->n_steps) return OK;
     program_copy(&stem->whole, &r->plan.place, &r->program);
-    TRY(rewrite_program(r, r->n_stem, n_until_pipeline(r), NULL, NULL));
+    TRY(rewrite_program(r, r->n_stem, n_until_pipeline(r), NULL));
     if (!stem->schedules->n) TRY(schedule_all(r, stem));
     program_drop_unused(&r->program);
     *stage = take_program(r);
@@ -155,6 +165,12 @@ static enum status lower_chunks(struct run *r) {
         if (r->plan.fuse) chunk_join(&r->program, &r->chunks[k]);
     }
     return gradients_mark(&r->program, r->chunks, &r->schedule);
+}
+
+static enum status check_losses(const struct run *r) {
+    int n = 0;
+    for (int k = 0; k < r->program.n_chunks; k++) n += r->chunks[k].n_losses;
+    return types_check_losses(&r->program, n);
 }
 
 static int64_t run_work_bytes(const struct run *r) {
@@ -192,11 +208,13 @@ static enum status begin(struct run *r, const struct recipe *recipe, const struc
 
 enum status run_compile(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank,
                         rewrite_watcher *watcher, void *watcher_self) {
+    const struct watch watch = {watcher, watcher_self};
     TRY(begin(r, recipe, plan, rank));
-    TRY(build_program(r, watcher, watcher_self));
-    TRY(rewrite_program(r, 0, r->n_active, watcher, watcher_self));
+    TRY(build_program(r, &watch));
+    TRY(rewrite_program(r, 0, r->n_active, &watch));
     TRY(make_schedule(r));
     TRY(lower_chunks(r));
+    TRY(check_losses(r));
     return bill_and_plan(r);
 }
 
@@ -204,7 +222,7 @@ enum status run_compile_stage(struct run *r, const struct recipe *recipe, const 
                               int n_stages, struct run_stem *stem) {
     TRY(begin(r, recipe, plan, stage * (plan_ranks(plan) / n_stages)));
     TRY(copy_stage(r, stage, n_stages, stem));
-    TRY(rewrite_program(r, n_until_pipeline(r), r->n_active, NULL, NULL));
+    TRY(rewrite_program(r, n_until_pipeline(r), r->n_active, NULL));
     TRY(lower_chunks(r));
     return bill_and_plan(r);
 }

@@ -120,10 +120,11 @@ struct run {
     int step_span, phase_span;           /* those that are open */
 };
 
-/** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. Any process
- *  can compile any rank. plan must be settled; scratch is for its `threads`, of which 0 count as one. watcher may be
- *  NULL; it gets watcher_self back.
- *  @errors E_CONFIG from the techniques, E_MEMORY; E_INTERNAL: not settled  @collective{none} */
+/** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. After every
+ *  rewrite the program's types are checked (lib/program/types.h). Any process can compile any rank. plan must be
+ *  settled; scratch is for its `threads`, of which 0 count as one. watcher may be NULL; it gets watcher_self back.
+ *  @errors E_CONFIG from the techniques, E_MEMORY; E_INTERNAL: not settled, or types that do not fit
+ *  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
 /* What is the same for all stages of a plan, and for plans that differ only in the options of techniques that come
@@ -131,7 +132,7 @@ enum status run_compile(struct run *, const struct recipe *, const struct plan *
  * it, as far as stages were asked for; and all schedules. Zero at first. */
 struct run_stem { struct plan key; int n_stages; struct program whole, *stages; struct schedule *schedules; };
 /** run_compile of the first rank of stages of plans, one after another: what one has in common with the one before is
- *  not made again.  @errors as run_compile  @collective{none} */
+ *  not made again. For pricing: types are not checked.  @errors as run_compile  @collective{none} */
 enum status run_compile_stage(struct run *, const struct recipe *, const struct plan *, int stage, int n_stages,
                               struct run_stem *);
 void run_stem_fini(struct run_stem *);

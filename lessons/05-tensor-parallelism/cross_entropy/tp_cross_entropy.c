@@ -71,7 +71,8 @@ static enum status backward_input(const struct call *c) {
 }
 
 const struct op op_tp_cross_entropy = {
-    .name = "tp_cross_entropy", .shape = shape, .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1)},
+    .name = "tp_cross_entropy", .typing = TYPING_LOSS_ACROSS, .mixes = "V", .shape = shape,
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1)},
     .no_grad_in = IN(1), .no_grad_out = OUT(0) | OUT(1), .statistic_out = OUT(1),
     .backward_over_in = true, .has_backward_input = true, .work = work, .cost = cost, .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward, backward_input, NULL}),

@@ -45,8 +45,8 @@ static enum status ep_check(const struct plan *plan) {
 }
 
 /* ---- rewrite ---- */
-/* TODO: among how many ranks the step's axis P is shared, and which of them this one is: parts, part. The ranks are the
- * axis of the mesh that shards experts. Neighbors among the dp x cp replicas: which they are, mesh.h knows. */
+/* TODO: over which axis of the mesh the step's axis P is shared, among how many ranks, and which of them this one is:
+ * mesh_axis, parts, part. It is the axis that shards experts. Neighbors among the dp x cp replicas: mesh.h knows. */
 static void over_ep(const struct plan *plan, struct step *s) { (void)plan, (void)s; }
 
 /* Given. A new slot, "h0.sent" -> "h0.sent.suffix". @return its number */

@@ -231,6 +231,8 @@ DECLARE_KERNELS_FB(attention_materialised, cuda);
 
 const struct op op_attention_blocked = {
     .name = "attention_blocked",
+    .typing = TYPING_LOCAL,
+    .mixes = "TD23",
     .rule = RULE_ATTENTION,
     .shape = blocked_shape,
     .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)},
@@ -246,6 +248,8 @@ const struct op op_attention_blocked = {
 
 const struct op op_attention_materialised = {
     .name = "attention_materialised",
+    .typing = TYPING_LOCAL,
+    .mixes = "TD23",
     .rule = RULE_ATTENTION,
     .shape = materialised_shape,
     .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1) | OUT(2) | OUT(3)},

@@ -42,6 +42,8 @@ DECLARE_KERNEL(attention_cached_forward, cpu);
 
 const struct op op_attention_cached = {
     .name = "attention_cached",
+    .typing = TYPING_LOCAL,
+    .mixes = "TD23",
     .shape = attention_cached_shape,
     .work = attention_cached_work,
     .cost = attention_cached_cost,

@@ -172,6 +172,7 @@ static struct cost expert_linear_cost(const struct call *call, enum row_kind kin
 
 const struct op op_expert_linear = {
     .name = "expert_linear",
+    .typing = TYPING_PRODUCT,
     .shape = expert_linear_shape,
     .needs = {.bi_in = IN(1), .bi_weight = WEIGHT(0), .bw_in = IN(0) | IN(1)},
     .no_grad_in = IN(1),

@@ -45,6 +45,7 @@ DECLARE_KERNELS_FB(moe_combine, cuda);
 
 const struct op op_moe_dispatch = {
     .name = "moe_dispatch",
+    .typing = TYPING_DISPATCH,
     .rule = RULE_MOE,
     .shape = moe_dispatch_shape,
     .needs = {.bi_in = IN(1)},
@@ -57,6 +58,7 @@ const struct op op_moe_dispatch = {
 
 const struct op op_moe_combine = {
     .name = "moe_combine",
+    .typing = TYPING_COMBINE,
     .rule = RULE_MOE,
     .shape = moe_combine_shape,
     .needs = {.bi_in = IN(0) | IN(1) | IN(2)},

@@ -28,6 +28,7 @@ DECLARE_KERNELS_FBW(moe_logits, cuda);
 
 const struct op op_moe_logits = {
     .name = "moe_logits",
+    .typing = TYPING_PRODUCT,
     .shape = moe_logits_shape,
     .needs = {.bi_weight = WEIGHT(0), .bw_in = IN(0)},
     .has_backward_input = true,

@@ -47,6 +47,7 @@ extern kernel moe_pack_forward_cuda;
 
 const struct op op_moe_pack = {
     .name = "moe_pack",
+    .typing = TYPING_PACK,
     .rule = RULE_MOE,
     .shape = moe_pack_shape,
     .no_grad_in = IN(0),

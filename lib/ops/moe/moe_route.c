@@ -62,6 +62,8 @@ DECLARE_KERNELS_FB(moe_route, cuda);
 
 const struct op op_moe_route = {
     .name = "moe_route",
+    .typing = TYPING_ROUTE,
+    .mixes = "E",
     .rule = RULE_MOE,
     .shape = moe_route_shape,
     .needs = {.bi_in = IN(0), .bi_out = OUT(1)},

@@ -1,0 +1,17 @@
+/* What a shape by itself says of how a tensor lies over the mesh. Private to lib/program/types*.c. */
+#ifndef TRIVIUM_PROGRAM_TYPES_DECLARED_H
+#define TRIVIUM_PROGRAM_TYPES_DECLARED_H
+
+#include "lib/program/types.h"
+
+/** The type of what no step makes: data, params, and what another stage sends. B takes the factors of its cut that no
+ *  other axis has. @errors E_INTERNAL: a shard of another size, or at another place, than this rank's coordinates
+ *  say  @collective{none} */
+enum status types_declared(const struct program *, const struct factors *, const struct shape *, const char *name,
+                           const char *rewrite, struct typed *);
+/** Does the type that the rules gave fit the shape: the axes, by how many ranks, and the bits of their cuts?
+ *  @errors E_INTERNAL  @collective{none} */
+enum status types_agree(const struct program *, const struct factors *, const struct shape *, const char *name,
+                        const char *rewrite, const struct typed *);
+
+#endif

@@ -1,0 +1,38 @@
+/* The rules of types.h: one step, over one factor of the mesh. Private to lib/program/types*.c. */
+#ifndef TRIVIUM_PROGRAM_TYPES_RULES_H
+#define TRIVIUM_PROGRAM_TYPES_RULES_H
+
+#include "lib/program/types.h"
+
+/* forward fills `out` from `in` and `weight`; backward `din` and `dweight` from those and `dout`. What a rule leaves is
+ * SPREAD_NONE. over: the step communicates over this factor. */
+struct typing_at {
+    const struct program *p;
+    const struct step *s;
+    const char *rewrite, *factor;
+    bool over;
+    struct spread in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS], din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
+};
+
+typedef enum status typing_rule(struct typing_at *);
+/* The name is for errors. NULL forward: there is no rule. out, back: what its op exchanges, an enum comm_op or one of
+ * these. */
+enum { NOTHING = -1, ANYTHING = -2 };
+struct typing_rules { const char *name; typing_rule *forward, *backward; int out, back; };
+extern const struct typing_rules typing_rules[N_TYPINGS];
+
+/** Does what the op states of its exchanges and views fit its rule? @errors E_INTERNAL  @collective{none} */
+enum status types_check_statement(const struct program *, const struct step *, const char *rewrite);
+/** Will the run sum the gradients that are partial, and count each element and the loss once? @errors E_INTERNAL
+ *  @collective{none} */
+enum status types_check_run(const struct program *, const struct types *, const char *rewrite);
+
+static inline struct spread spread_of(enum spread_kind kind, char tag) { return (struct spread){kind, tag}; }
+static inline bool spread_is(struct spread x, enum spread_kind kind) { return x.kind == kind; }
+/* The heads of keys are those of the queries, or fewer that are shared: a shard of one is a shard of the other. */
+static inline bool spread_alike(struct spread a, struct spread b) {
+    char ta = a.tag == 'J' ? 'H' : a.tag, tb = b.tag == 'J' ? 'H' : b.tag;
+    return a.kind == b.kind && (a.kind != SHARDED || ta == tb);
+}
+
+#endif

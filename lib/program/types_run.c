@@ -1,0 +1,116 @@
+/* What the run will do with gradients and losses, as program_infer and the techniques have marked it, against the
+ * types: sum what is P and nothing else, and count one of all copies. */
+#include "lib/program/types_rules.h"
+
+#define REFUSE(rewrite, format, ...) FAIL(E_INTERNAL, "types after %s: " format, rewrite, __VA_ARGS__)
+
+/* Factors over which a type is of this kind. */
+static unsigned where(const struct factors *f, const struct typed *t, enum spread_kind kind) {
+    unsigned set = 0;
+    for (int i = 0; i < f->n; i++) set |= (unsigned)spread_is(t->at[i], kind) << i;
+    return set;
+}
+static bool is_first(const struct factors *f, unsigned set) {
+    bool first = true;
+    for (int i = 0; i < f->n; i++) first &= !(set >> i & 1) || f->at[i].index == 0;
+    return first;
+}
+static unsigned over(const struct factors *f, unsigned axes, unsigned *untyped) {
+    unsigned set = 0;
+    for (int a = AXIS_SELF + 1; a < AXIS_MESH; a++) {
+        if (!(axes >> a & 1)) continue;
+        set |= f->over[a];
+        if (!f->exact[a]) *untyped |= f->over[a];
+    }
+    return set;
+}
+
+static enum status check_reduce(const struct program *p, const struct types *t, const char *rewrite, int i) {
+    const struct factors *f = &t->factors;
+    const struct param *x = &p->params[i];
+    unsigned untyped = where(f, &t->param_grad[i], VARYING) | where(f, &t->param[i], VARYING);
+    unsigned partial = where(f, &t->param_grad[i], PARTIAL), summed = over(f, x->reduce, &untyped);
+    unsigned replicas = over(f, 1u << param_replicas(x), &untyped);  /* by which dp and zero go */
+    for (int k = 0; k < f->n; k++) {
+        bool is_partial = partial >> k & 1, is_summed = (is_partial ? summed : summed | replicas) >> k & 1;
+        if (untyped >> k & 1 || is_partial == is_summed) continue;
+        return REFUSE(rewrite, "%s over %s: its gradient is %s, and it is %s", x->name, f->at[k].name,
+                      spread_text(t->param_grad[i].at[k]),
+                      is_summed ? "summed there, which counts it once per rank" : "not summed there (param.reduce)");
+    }
+    return OK;
+}
+
+/* A param that other stages use as well: each stage has a part of its gradient. */
+static enum status check_stages(const struct program *p, const char *rewrite, int i) {
+    const struct param *x = &p->params[i];
+    bool is_shared = x->shared != AXIS_SELF;
+    if (x->uses < x->model_uses && !is_shared)
+        return REFUSE(rewrite, "%s: %d of the %d steps that use it are here, and no other stage shares it", x->name,
+                      x->uses, x->model_uses);
+    if (!is_shared || x->reduce >> x->shared & 1) return OK;
+    return REFUSE(rewrite, "%s is shared over %s, and its gradient is not summed there (param.reduce)", x->name,
+                  mesh_axis_name(x->shared));
+}
+
+/* ZeRO: the shards are those of the ranks that sum. And one of all copies is counted. */
+static enum status check_copies(const struct program *p, const struct types *t, const char *rewrite, int i) {
+    const struct factors *f = &t->factors;
+    const struct param *x = &p->params[i];
+    enum mesh_axis replicas = param_replicas(x);
+    unsigned untyped = where(f, &t->param[i], VARYING), copies = where(f, &t->param[i], REPLICATED);
+    int64_t first = x->shard_n * mesh_index(replicas, &p->place);
+    int64_t n = x->shard_n * mesh_size(replicas, &p->place);
+    if (x->padded_n && (x->padded_n != n || n < type_n(&x->type) || x->own_first != first))
+        return REFUSE(rewrite, "%s: own elements from %lld in shards of %lld are not those of this rank over %s",
+                      x->name, (long long)x->own_first, (long long)x->shard_n, mesh_axis_name(replicas));
+    if (x->padded_n) copies &= ~over(f, 1u << replicas, &untyped);
+    if (untyped || x->counted == (is_first(f, copies) && mesh_is_first(x->shared, &p->place))) return OK;
+    return REFUSE(rewrite, "%s is %scounted on this rank, which is %sthe first of those that have a copy", x->name,
+                  x->counted ? "" : "not ", x->counted ? "not " : "");
+}
+
+static enum status check_loss(const struct program *p, const struct types *t, const char *rewrite) {
+    const struct factors *f = &t->factors;
+    if (p->loss < 0 || p->targets < 0) return OK;
+    const struct typed *loss = &t->slot[p->loss];
+    bool counts = program_counts_loss(p), is_made = !spread_is(loss->at[0], SPREAD_NONE);
+    if (!is_made || where(f, loss, VARYING) || counts == is_first(f, where(f, loss, REPLICATED))) return OK;
+    return REFUSE(rewrite, "%s is %scounted on this rank, which is %sthe first of those that have the same",
+                  p->slots[p->loss].name, counts ? "" : "not ", counts ? "not " : "");
+}
+
+/* How many losses of steps this rank is the first to have; -1: not typed. */
+static int losses_here(const struct program *p, const struct types *t) {
+    const struct factors *f = &t->factors;
+    int n = 0;
+    for (int i = 0; i < p->n_steps && n >= 0; i++)
+        for (int k = 0; k < p->steps[i].n_out && n >= 0; k++) {
+            const struct typed *x = &t->slot[p->steps[i].out[k]];
+            if (!(p->steps[i].op->loss_out >> k & 1)) continue;
+            n = where(f, x, VARYING) ? -1 : n + is_first(f, where(f, x, REPLICATED));
+        }
+    return n;
+}
+
+enum status types_check_losses(const struct program *p, int n_added) {
+    struct types t;
+    enum status status = types_infer(p, "lowering", &t);
+    int n = status == OK ? losses_here(p, &t) : -1;
+    types_fini(&t);
+    TRY(status);
+    if (n < 0 || n == n_added) return OK;
+    return REFUSE("lowering", "this rank adds %d losses of its steps to the mesh's, and is the first that has %d",
+                  n_added, n);
+}
+
+enum status types_check_run(const struct program *p, const struct types *t, const char *rewrite) {
+    for (int i = 0; i < p->n_params; i++) {
+        const struct param *x = &p->params[i];
+        if (!x->present || x->cache || p->forward_only) continue;
+        TRY(check_reduce(p, t, rewrite, i));
+        TRY(check_stages(p, rewrite, i));
+        TRY(check_copies(p, t, rewrite, i));
+    }
+    return check_loss(p, t, rewrite);
+}

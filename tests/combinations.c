@@ -1,0 +1,114 @@
+#include "tests/combinations.h"
+
+#include "cp/cp.h"
+#include "driver/recipe.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
+#include <string.h>
+
+static const struct { int by, heads; } CP_FORMS[] = {
+    {CP_BY_RING, 1}, {CP_BY_RING, 2}, {CP_BY_ULYSSES, 1}, {CP_BY_GATHER, 1}};
+static const int EPS[] = {1, 2, 4};
+static const struct { const char *arch; int experts; } MODELS[] = {
+    {"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}};
+static const struct { int zero, offload; } ZEROS[] = {
+    {0, OFFLOAD_NONE}, {1, OFFLOAD_NONE}, {2, OFFLOAD_NONE}, {3, OFFLOAD_NONE},
+    {1, OFFLOAD_OPTIMIZER}, {2, OFFLOAD_OPTIMIZER}, {3, OFFLOAD_OPTIMIZER}, {3, OFFLOAD_PARAMS}};
+static const struct { int kind, n; } RECOMPUTES[] = {
+    {RECOMPUTE_NONE, 0}, {RECOMPUTE_SELECTIVE, 0}, {RECOMPUTE_FULL, 0}, {RECOMPUTE_UNIFORM, 2}, {RECOMPUTE_BLOCK, 1}};
+static const struct { int kind, chunks; } SCHEDULES[] = {
+    {SCHEDULE_GPIPE, 1}, {SCHEDULE_1F1B, 1}, {SCHEDULE_INTERLEAVED, 2}, {SCHEDULE_INTERLEAVED, 4}};
+static const int MICROS[] = {1, 2};
+static const struct { int attention, masks, loss_chunk; } CORES[] = {
+    {ATTENTION_BLOCKED, MASKS_REDRAW, 0}, {ATTENTION_BLOCKED, MASKS_REDRAW, 5},
+    {ATTENTION_MATERIALISED, MASKS_REDRAW, 5}, {ATTENTION_MATERIALISED, MASKS_STORE, 0}};
+#define COUNT(x) ((int)(sizeof(x) / sizeof *(x)))
+_Static_assert(COUNT(MODELS) == COMBINATION_MODELS && COUNT(CORES) == COMBINATION_CORES, "as the header says");
+
+static struct { int dp, cp, tp, pp; } shapes[MAX_VALUES];
+static int n_shapes;
+
+void combinations_of_world(int world) {
+    n_shapes = 0;
+    for (int dp = 1; dp <= world; dp++)
+        for (int cp = 1; dp * cp <= world; cp++)
+            for (int tp = 1; dp * cp * tp <= world; tp++)
+                if (world % (dp * cp * tp) == 0) {
+                    shapes[n_shapes].dp = dp;
+                    shapes[n_shapes].cp = cp;
+                    shapes[n_shapes].tp = tp;
+                    shapes[n_shapes++].pp = world / (dp * cp * tp);
+                }
+}
+
+const int *combination_choices(void) {
+    static int n[N_CHOICES] = {
+        [CP_FORM] = COUNT(CP_FORMS), [EP] = COUNT(EPS), [SP] = 2, [ZERO] = COUNT(ZEROS),
+        [RECOMPUTE] = COUNT(RECOMPUTES), [SCHEDULE] = COUNT(SCHEDULES), [MODEL] = COUNT(MODELS),
+        [MICRO] = COUNT(MICROS), [CORE] = COUNT(CORES)};
+    n[SHAPE] = n_shapes;
+    return n;
+}
+
+/* The model alone, on one rank. Groups of two tokens compete for one place of an expert: a third is dropped. Mixtral
+ * drops none, and its rows are packed. */
+struct plan combination_model(int model) {
+    const char *arch = MODELS[model].arch;
+    struct plan p = parity_plan();
+    assert_ok(recipe_arch(&p, arch));
+    if (strcmp(arch, "gpt")) p.kv_heads = p.heads / 2, p.ffn = 24, p.tie = 0;
+    p.experts = MODELS[model].experts;
+    if (p.experts) p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05;
+    if (!strcmp(arch, "mixtral")) p.capacity = 0, p.moe_packed = 1;
+    return p;
+}
+
+/* The plan of a combination; false when a technique refuses it. */
+bool combination_plan(const struct combination *c, struct plan *p) {
+    const int *v = c->value;
+    *p = combination_model(v[MODEL]);
+    p->mesh.dp = shapes[v[SHAPE]].dp;
+    p->mesh.cp = shapes[v[SHAPE]].cp;
+    p->mesh.tp = shapes[v[SHAPE]].tp;
+    p->mesh.pp = shapes[v[SHAPE]].pp;
+    p->mesh.ep = EPS[v[EP]];
+    p->mesh.cp_heads = CP_FORMS[v[CP_FORM]].heads;
+    cp_options(p)->by = CP_FORMS[v[CP_FORM]].by;
+    tp_options(p)->sp = v[SP];
+    zero_options(p)->stage = ZEROS[v[ZERO]].zero;
+    zero_options(p)->offload = ZEROS[v[ZERO]].offload;
+    recompute_options(p)->kind = RECOMPUTES[v[RECOMPUTE]].kind;
+    recompute_options(p)->n = RECOMPUTES[v[RECOMPUTE]].n;
+    pp_options(p)->schedule = SCHEDULES[v[SCHEDULE]].kind;
+    pp_options(p)->chunks = SCHEDULES[v[SCHEDULE]].chunks;
+    p->micro_batch = MICROS[v[MICRO]];
+    p->attention = CORES[v[CORE]].attention;
+    p->dropout_masks = CORES[v[CORE]].masks;
+    p->loss_chunk = CORES[v[CORE]].loss_chunk;
+    enum status status = plan_settle(p, plan_ranks(p));
+    for (int i = 0; i < train_recipe.n_techniques && status == OK; i++) {
+        const struct technique *t = train_recipe.techniques[i];
+        if (t->wanted(p) && t->check) status = t->check(p);
+    }
+    status_clear();
+    return status == OK;
+}
+
+const char *combination_arch(int model) { return MODELS[model].arch; }
+
+int combination_count(void) {
+    int total = 1;
+    for (int i = 0; i < N_CHOICES; i++) total *= combination_choices()[i];
+    return total;
+}
+
+struct combination combination_of(int k) {
+    const int *n = combination_choices();
+    struct combination c = {{0}};
+    for (int i = 0; i < N_CHOICES; k /= n[i++]) c.value[i] = k % n[i];
+    return c;
+}

@@ -1,0 +1,25 @@
+/* The combinations of techniques that tests go through: every value of every choice with every other. See
+ * test_matrix.c, which runs them, and test_types_matrix.c, which only compiles them. */
+#ifndef TRIVIUM_TESTS_COMBINATIONS_H
+#define TRIVIUM_TESTS_COMBINATIONS_H
+
+#include "lib/run/run.h"
+
+enum { SHAPE, CP_FORM, EP, SP, ZERO, RECOMPUTE, SCHEDULE, MODEL, MICRO, CORE, N_CHOICES };
+enum { MAX_VALUES = 24, COMBINATION_MODELS = 4, COMBINATION_CORES = 4 };
+struct combination { int value[N_CHOICES]; };
+
+/** List the meshes of so many ranks: dp x cp x tp x pp. All below is for these. */
+void combinations_of_world(int ranks);
+/** How many values each choice has; static. And how many combinations there are. */
+const int *combination_choices(void);
+int combination_count(void);
+/** Number k of them. */
+struct combination combination_of(int k);
+/** The model alone, on one rank; its architecture. */
+struct plan combination_model(int model);
+const char *combination_arch(int model);
+/** The plan of a combination; false when a technique refuses it. */
+bool combination_plan(const struct combination *, struct plan *);
+
+#endif
