@@ -131,6 +131,9 @@ static const struct option OPTIONS[] = {
      "OpenMP threads per rank; 0: cores / ranks of this host, and in show 1", "machine", AT(threads)},
     {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "",
      "compare operation, count and dtype across the group before each collective", "machine", AT(check_collectives)},
+    {"check-types", OPTION_BOOL, "on", 0, 0, NULL, "",
+     "before anything runs, refuse a program whose tensors do not fit together (show types); off: to see what a "
+     "mistake does", "machine", AT(check_types)},
     {"cluster", OPTION_TEXT, "", 0, 0, NULL, "",
      "what plan, auto and compare's predictions are computed for: a file, or one of configs/clusters by its name; "
      "empty: cpu-2core on a CPU, dgx-a100 on GPUs; compare: no predictions",

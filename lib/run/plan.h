@@ -59,7 +59,7 @@ struct plan {
     int device, comm, attention_core, fuse, gemm;   /* attention_core: enum attention_core */
     double comm_timeout;
     int64_t threads;                     /* OpenMP's, a rank; 0: not said, see run_compile and run_create */
-    int check_collectives, profile;
+    int check_collectives, check_types, profile;
     double peak_tflops;
     /* data */
     char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX];
