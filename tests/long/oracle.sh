@@ -83,7 +83,8 @@ step 1, loss: loss|gpt|1|torch_eager|sum
 step 1, norm: grad_norm|gpt|1|torch_eager|clip-after
 step 1, update, layer 0: transformer.h.0.ln_1.weight.param|gpt|1|torch_eager|decay-all
 step 1, update: lr|gpt|1|torch_eager|no-warmup
-step 1, update: transformer.wpe.weight.param|gpt|1|torch_eager|eps
+step 1, update: transformer.wte.weight.param|gpt|1|torch_eager|eps
+step 1, backward, layer 1: transformer.h.1.mlp.c_fc.weight.grad|gpt|1|torch_eager|thousandth
 step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_ddp|sum
 step 1, backward: transformer.ln_f.act_grad|gpt|2|torch_ddp|divided-twice
 step 1, backward, layer 1: transformer.h.1.mlp.c_proj.bias.grad|gpt|2|torch_ddp|unsynced

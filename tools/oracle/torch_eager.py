@@ -12,6 +12,7 @@ BUGS = {
     "decay-all": "biases and norms decay too",
     "no-warmup": "the rate of the next step",
     "eps": "Adam's epsilon 1e-6",
+    "thousandth": "one matrix of layer 1 has a gradient that is a thousandth too large",
 }
 
 
@@ -38,6 +39,8 @@ def main():
                 loss = loss_of(model, tokens[rows], targets[rows]) / (1 if a.plant == "sum" else parts)
             loss.backward()
             total += loss.detach()
+        if a.plant == "thousandth":
+            next(p for name, p in model.named_parameters() if ".1.mlp." in name and p.dim() > 1).grad *= 1.001
         recorder.gradients()
         if norm is None:
             norm = norm_of([p.grad for p in model.parameters()])
