@@ -183,7 +183,7 @@ void recorder_detach(struct recorder *r) {
 }
 
 /* ---- the order of a step ---- */
-struct ordering { json_t *list; const struct plan *plan; const char *suffix, *phase, *last; };
+struct ordering { json_t *list; const struct plan *plan; const char *suffix, *phase; };
 
 static enum status list_box(void *self, const struct placed *placed) {
     struct ordering *o = self;

@@ -23,8 +23,9 @@ static enum status train(const struct record_request *q, struct run *run, struct
     for (int64_t step = 1; step <= q->plan->steps; step++) {
         recorder_begin(r);
         TRY(run_step(run));
-        TRY(recorder_end(r));
-        TRY(visit(self, step, &r->kept));
+        enum status status = recorder_end(r);
+        if (status == OK) status = visit(self, step, &r->kept);
+        TRY(fail_agree(group_world(), status));                      /* a full disk is one rank's */
     }
     return OK;
 }
@@ -37,7 +38,7 @@ static enum status each_step(const struct record_request *q, const struct plan *
     enum status status = recorder_attach(&r, &run, q->depth, shaking);
     if (status == OK) status = train(q, &run, &r, visit, self);
     recorder_detach(&r);
-    run_destroy(&run);
+    if (status != E_TIMEOUT && status != E_COMM) run_destroy(&run);  /* others may not come */
     return status;
 }
 

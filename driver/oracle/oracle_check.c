@@ -63,6 +63,9 @@ static enum status say(const struct check *k, const char *run, const char *dir) 
     }
     if (k->n_compared < k->n)
         printf("(%d of the reference's %d tensors are not in %s)\n", k->n - k->n_compared, k->n, run);
+    if (k->run.steps != k->reference.steps)
+        printf("(%s has %" PRId64 " steps, and the reference %" PRId64 ": only those of both are compared)\n", run,
+               k->run.steps, k->reference.steps);
     if (dir) TRY(oracle_page_write(dir, &(struct oracle_page){k, suspect, n}));
     return OK;
 }
