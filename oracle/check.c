@@ -41,7 +41,9 @@ static enum status compare_step(struct check *k, int64_t step) {
                             .phase = json_string_value(json_object_get(entry, "phase"))};
         if (status != OK) break;
         c.scale = scale_of(k->scale, step, c.name);
-        status = compare(k, &run, &reference, &c);
+        if (isnan(c.scale))
+            status = FAIL(E_FORMAT, "%s has no scale for %s of step %" PRId64, k->reference.folder, c.name, step);
+        else status = compare(k, &run, &reference, &c);
         bool wrong = c.verdict != TENSOR_RIGHT && c.verdict != TENSOR_NOT_RECORDED;
         if (wrong && k->first < 0) k->first = k->n;
         k->n_wrong += wrong;

@@ -2,6 +2,7 @@
  * far rounding may take it.
  *
  *   DIR/model/                     the weights to start from, and config.json, as Hugging Face's transformers read them
+ *   DIR/start/                     the same weights as a checkpoint, for --init
  *   DIR/tokens.json                tokens and targets of every step: [steps][samples][positions]
  *   DIR/recording.json             model, optimizer (with the rate of every step), the order of a step's tensors
  *   DIR/step-N/rank-0.safetensors  the numbers, in fp64
