@@ -55,6 +55,18 @@ def loss_of(model, tokens, targets):
     return cross_entropy(model(input_ids=tokens, use_cache=False).logits, targets)
 
 
+def own_microbatches(a, recorder, tokens, targets):
+    """This rank's share of the batch, r B/n and on of rank r of n, by parts: tokens, targets, parts left, all parts."""
+    own = len(tokens) // a.ranks
+    parts = own // a.micro_batch
+    for i in range(parts):
+        at = a.rank * own + i * a.micro_batch
+        recorder.samples(at, a.micro_batch, 1 / a.ranks)
+        first = i * a.micro_batch if a.plant == "same-samples" else at
+        rows = slice(first, first + a.micro_batch)
+        yield tokens[rows], targets[rows], parts - 1 - i, parts
+
+
 def sum_over_ranks(x, group=None):
     x = torch.as_tensor(float(x), dtype=torch.float64)
     dist.all_reduce(x, group=group)

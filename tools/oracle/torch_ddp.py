@@ -8,7 +8,8 @@ import contextlib
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from adapter import DTYPES, autocast, finish_step, loss_of, norm_of, start, sum_over_ranks
+from adapter import (DTYPES, autocast, finish_step, loss_of, norm_of, own_microbatches, start,
+                     sum_over_ranks)
 from recorder import Recorder
 
 BUGS = {
@@ -33,19 +34,14 @@ def main():
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)
     ddp = DistributedDataParallel(model)
     optimizer = reference.optimizer(model.parameters())
-    own = reference.global_batch // a.ranks
-    parts = own // a.micro_batch
     for n, (tokens, targets) in enumerate(reference.batches()):
         optimizer.zero_grad()
         total = 0.0
-        for i in range(parts):
-            first = (0 if a.plant == "same-samples" else a.rank * own) + i * a.micro_batch
-            rows = slice(first, first + a.micro_batch)
-            recorder.samples(a.rank * own + i * a.micro_batch, a.micro_batch, 1 / a.ranks)
-            quiet = i < parts - 1 or a.plant == "no-sync-last"
+        for x, y, left, parts in own_microbatches(a, recorder, tokens, targets):
+            quiet = left or a.plant == "no-sync-last"
             with ddp.no_sync() if quiet else contextlib.nullcontext():
                 with autocast(a):
-                    loss = loss_of(ddp, tokens[rows], targets[rows]) / parts
+                    loss = loss_of(ddp, x, y) / parts
                 (loss / a.ranks if a.plant == "divided-twice" else loss).backward()
             total += loss.detach()
         if a.plant == "sum":

@@ -8,7 +8,7 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from adapter import DTYPES, finish_step, loss_of, norm_of, start, sum_over_ranks
+from adapter import DTYPES, finish_step, loss_of, norm_of, own_microbatches, start, sum_over_ranks
 from recorder import Recorder
 
 BUGS = {
@@ -49,17 +49,12 @@ def main():
     shard(model, a)
     recorder = Recorder(a.run, reference, model, dtype=a.dtype, rank=a.rank, by="torch fsdp2")
     optimizer = early if a.plant == "early-optimizer" else reference.optimizer(model.parameters(), foreach=False)
-    own = reference.global_batch // a.ranks
-    parts = own // a.micro_batch
     for n, (tokens, targets) in enumerate(reference.batches()):
         optimizer.zero_grad()
         total = 0.0
-        for i in range(parts):
-            first = (0 if a.plant == "same-samples" else a.rank * own) + i * a.micro_batch
-            rows = slice(first, first + a.micro_batch)
-            recorder.samples(a.rank * own + i * a.micro_batch, a.micro_batch, 1 / a.ranks)
-            model.set_requires_gradient_sync(i == parts - 1)
-            loss = loss_of(model, tokens[rows], targets[rows]) / parts
+        for x, y, left, parts in own_microbatches(a, recorder, tokens, targets):
+            model.set_requires_gradient_sync(left == 0)
+            loss = loss_of(model, x, y) / parts
             (loss / a.ranks if a.plant == "divided-twice" else loss).backward()
             total += loss.detach()
         recorder.gradients()
