@@ -5,16 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static enum verdict judge(const struct whole *x, const struct whole *y, const double *slack, struct checked *c) {
-    c->missing = x->missing, c->apart = x->apart, c->rank = x->rank, c->other = x->other;
-    if (x->box.n_axes != y->box.n_axes || memcmp(x->box.of, y->box.of, (size_t)x->box.n_axes * sizeof(int64_t)))
-        return TENSOR_OF_ANOTHER_SHAPE;
-    if (x->missing) return TENSOR_IN_PART;
-    c->error = whole_difference(x->x, y->x, slack, x->n, &c->at);
-    if (!(c->apart <= CHECK_FACTOR * c->scale)) return TENSOR_APART;
-    return c->error <= CHECK_FACTOR * c->scale ? TENSOR_RIGHT : TENSOR_WRONG;
-}
-
 static enum status compare(struct check *k, struct kept *run, struct kept *reference, struct checked *c) {
     struct whole x, y = {.x = NULL};
     const double *slack = NULL;
@@ -24,7 +14,7 @@ static enum status compare(struct check *k, struct kept *run, struct kept *refer
     enum status status = kept_whole(run, c->name, &x);
     if (status == OK) status = kept_whole(reference, c->name, &y);
     if (status == OK) status = check_slack(k, reference, c, &slack);
-    if (status == OK) c->verdict = judge(&x, &y, slack, c);
+    if (status == OK) verdict_of(&x, &y, slack, c);
     whole_fini(&x);
     whole_fini(&y);
     return status;
@@ -44,10 +34,6 @@ static enum status compare_step(struct check *k, int64_t step) {
         if (isnan(c.scale))
             status = FAIL(E_FORMAT, "%s has no scale for %s of step %" PRId64, k->reference.folder, c.name, step);
         else status = compare(k, &run, &reference, &c);
-        bool wrong = c.verdict != TENSOR_RIGHT && c.verdict != TENSOR_NOT_RECORDED;
-        if (wrong && k->first < 0) k->first = k->n;
-        k->n_wrong += wrong;
-        k->n_compared += c.verdict != TENSOR_NOT_RECORDED;
         k->row = table_grow(k->row, k->n, sizeof *k->row);
         k->row[k->n++] = c;
     }
@@ -68,6 +54,7 @@ enum status check_recordings(const char *run, const char *reference, struct chec
     TRY(scale_read(reference, k->run.dtype, &k->scale));
     int64_t steps = k->run.steps < k->reference.steps ? k->run.steps : k->reference.steps;
     for (int64_t step = 1; step <= steps; step++) TRY(compare_step(k, step));
+    k->first = verdict_first(k->row, k->n, &k->n_compared, &k->n_wrong);
     if (k->n_compared == 0)
         return FAIL(E_DATA, "%s and %s have no tensor in common; see docs/oracle-format.md for the names", run,
                     reference);

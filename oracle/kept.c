@@ -164,16 +164,3 @@ void whole_fini(struct whole *w) {
     free(w->x);
     w->x = NULL;
 }
-
-double whole_difference(const double *x, const double *y, const double *slack, int64_t n, int64_t *at) {
-    double difference = 0, most = 0;
-    int64_t where = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double d = fabs(x[i] - y[i]) - (slack ? slack[i] : 0);
-        if (isnan(d)) d = INFINITY;
-        if (d > difference) difference = d, where = i;
-        most = fmax(most, fabs(y[i]));
-    }
-    if (at) *at = where;
-    return most > 0 ? difference / most : difference;
-}

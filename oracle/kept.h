@@ -50,8 +50,4 @@ int kept_find(struct kept *, const char *name, int *first);
 enum status kept_whole(struct kept *, const char *name, struct whole *out);
 void whole_fini(struct whole *);
 
-/** max (|x - y| - slack) / max |y|, at least 0; where y is all zero, without dividing. NaN counts as infinite. slack:
- *  NULL: none. *at: where, unless NULL. */
-double whole_difference(const double *x, const double *y, const double *slack, int64_t n, int64_t *at);
-
 #endif

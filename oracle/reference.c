@@ -5,6 +5,7 @@
 #include "lib/checkpoint/checkpoint_model.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/comm/comm.h"
+#include "oracle/verdict.h"
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
