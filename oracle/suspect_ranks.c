@@ -31,13 +31,13 @@ static void copies_fini(struct copies *c) {
 
 /* Do all copies together, over `divisor`, make the reference's? */
 static bool adds_up(const struct evidence *e, const struct copies *c, double divisor) {
-    double worst = 0;
+    double limit = e->limit * c->n;
     for (int64_t i = 0; i < e->y.n; i++) {
         double sum = 0;
         for (int r = 0; r < c->n; r++) sum += c->x[r][i];
-        worst = fmax(worst, fabs(sum / divisor - e->y.x[i]));
+        if (!(fabs(sum / divisor - e->y.x[i]) <= limit)) return false;
     }
-    return c->n > 1 && worst <= e->limit * c->n;
+    return c->n > 1;
 }
 
 static bool add_up(const struct evidence *e, bool mean, char detail[160]) {

@@ -99,12 +99,12 @@ static struct whole sibling(const struct evidence *e, const char *suffix) {
 bool suspect_coupled_decay(const struct evidence *e, char detail[160]) {
     double wd = adamw_number(e, "weight_decay"), more = (1 - beta(e, 0)) * wd;
     if (!ends_with(e->c.name, ".moment1") || !e->before.x || e->c.step > 1 || wd == 0) return false;
-    double off = 0, moved = 0;
+    double moved = 0;
     for (int64_t i = 0; i < e->y.n; i++) {
-        off = fmax(off, fabs(e->x.x[i] - e->y.x[i] - more * e->before.x[i]));
+        if (!(fabs(e->x.x[i] - e->y.x[i] - more * e->before.x[i]) <= e->limit)) return false;
         moved = fmax(moved, fabs(more * e->before.x[i]));
     }
-    if (!(off <= e->limit) || moved <= e->limit) return false;
+    if (moved <= e->limit) return false;
     snprintf(detail, 160, "weight decay, %.3g, is added to the gradient: Adam's, not AdamW's", wd);
     return true;
 }

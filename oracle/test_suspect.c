@@ -94,6 +94,25 @@ static void test_noise_is_no_suspect(void **state) {
     assert_suspect(NULL, "");
 }
 
+/* What is no number is explained by nothing, whatever the other elements look like. */
+static void test_nan_is_no_suspect(void **state) {
+    (void)state;
+    double part[2][N * N];
+    for (int where = 0; where < 2; where++) {
+        begin("layer.weight.grad", 2);
+        w.e.c.verdict = TENSOR_APART;
+        for (int i = 0; i < N * N; i++) part[0][i] = 0.5 * w.y[i] + draw(5, i), part[1][i] = 0.5 * w.y[i] - draw(5, i);
+        part[where][where ? N * N - 1 : 0] = NAN;
+        for (int r = 0; r < 2; r++) add(&w.run, "layer.weight.grad", r, 2, part[r]);
+        assert_suspect(NULL, "");
+    }
+    begin("layer.weight.moment1", 2);
+    w.e.c.step = 1;
+    for (int i = 0; i < N * N; i++) w.x[i] += 0.1 * 0.1 * w.before[i];
+    w.x[3] = NAN;
+    assert_suspect(NULL, "");
+}
+
 /* ---- factors ---- */
 static void test_factors_have_names(void **state) {
     (void)state;
@@ -274,7 +293,7 @@ static void test_adam_otherwise(void **state) {
     }
 }
 
-TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_factors_have_names),
+TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_nan_is_no_suspect), unit_test(test_factors_have_names),
       unit_test(test_ranks_that_were_never_summed), unit_test(test_a_tied_weight_that_is_two),
       unit_test(test_the_step_before), unit_test(test_one_place_further), unit_test(test_another_order),
       unit_test(test_where_it_is_wrong), unit_test(test_a_bias_too_many), unit_test(test_dropout),
