@@ -219,6 +219,7 @@ help:
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject: an hour'
 	@echo
 	@echo 'make grade LESSON=03 EXERCISE=scale FILE=my.c   an exercise of a lesson: what holds, what fails, where to look (docs/grading.md)'
+	@echo 'make starter LESSON=17 EXERCISE=hunt-dp FILE=my/dp.c   what it begins with; make mine ... (PATCH=...): the program with it'
 	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05", LESSON=all)'
 	@echo 'make grade-all DIR=dir [LESSON=03] [OUT=scores.csv]   what many have handed in, each in a sandbox; a table of scores'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
@@ -325,6 +326,14 @@ figures: deps
 grade: deps
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/grade --lesson "$$LESSON" --exercise "$$EXERCISE" -- "$$FILE" || [ $$? = 1 ]
 
+# What an exercise begins with, into FILE: LESSON=17 EXERCISE=hunt-dp FILE=my/dp.c
+starter:
+	@BUILD=$(B) tools/mine --starter --lesson "$$LESSON" --exercise "$$EXERCISE" -- "$$FILE"
+
+# build/mine/trivium: the program with FILE in place of what an exercise replaces, or with a published bug (PATCH=tests/museum/NN-name.patch)
+mine: deps
+	@BUILD=$(B) tools/mine --lesson "$$LESSON" --exercise "$$EXERCISE" --patch "$$PATCH" -- "$$FILE"
+
 # Are references accepted, starters and planted mistakes rejected? [LESSON="03 05"]
 check-exercises: deps
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/check-exercises $(LESSON)
@@ -342,4 +351,4 @@ grade-all: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build check-all check-mutants check-lessons docs grade grade-all handout check-exercises fuzz check-deps sizes clean
+.PHONY: build nano examples bench bench-allreduce bench-gemm figures bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build check-all check-mutants check-lessons docs starter mine grade grade-all handout check-exercises fuzz check-deps sizes clean

@@ -1,6 +1,7 @@
 """What tools/grade, grade-all, check-exercises and handout share. docs/how-to/add-a-lesson.md says what an exercise is.
 
     exercise.py   lessons and their exercises: reading exercise.ini
+    plant.py      published bugs: starters of bug hunts, programs with one of them
     build.py      compiling and linking a submission with the objects of the project, and what it may not contain
     launch.py     one run of a test program: limits, the runner's report, what it said
     grade.py      a submission's claims over all world sizes, and how they are shown

@@ -3,10 +3,10 @@ import configparser
 import os
 import re
 
-from . import ROOT, Trouble
+from . import ROOT, Trouble, plant
 
 KINDS = ("c", "cu", "table")
-KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit", "figure"}
+KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit", "figure", "starter_patch", "secret"}
 
 
 class Claim:
@@ -24,8 +24,16 @@ class Exercise:
         self.title, self.file, self.kind, self.limit = words["title"], words["file"], words["kind"], words["limit"]
         self.replaces, self.tests, self.ranks = words["replaces"], words["tests"], words["ranks"]
         self.figure = words["figure"]                     # what a leaderboard sorts by, the smallest first; "": there is none
-        self.starter = os.path.join(folder, self.file)
+        self.starter_patch, self.secret = words["starter_patch"], words["secret"]
         self.reference = self.replaces or os.path.join(folder, words["reference"])
+
+    @property
+    def starter(self):
+        """The file that learners begin with: of the folder, or what is replaced with a published bug planted in it."""
+        if not self.starter_patch:
+            return os.path.join(self.folder, self.file)
+        made = os.path.join(os.environ.get("BUILD", "build"), "grade", "starters", f"{self.number}-{self.name}", self.file)
+        return plant.one_file(self.starter_patch, self.replaces, made)
 
     def own_tests(self):
         return [t for t in self.tests if t.startswith(self.folder + "/")]
@@ -86,7 +94,13 @@ def read(lesson, folder, root=ROOT):
         "limit": positive(said.get("limit", "60"), "limit", ini),
         "tests": [beside(folder, root, t, ini, "tests") for t in said["tests"].split()],
         "ranks": [positive(n, "ranks", ini) for n in said.get("ranks", "1").split()], "figure": said.get("figure", ""),
+        "starter_patch": said.get("starter_patch", ""), "secret": said.get("secret", "").split(),
     }
+    for path in [*words["secret"], *filter(None, [words["starter_patch"]])]:
+        if not os.path.isfile(os.path.join(root, path)):
+            raise Trouble(f"{ini}: {path} is not there")
+    if words["starter_patch"] and plant.touched(words["starter_patch"]) != {words["replaces"]}:
+        raise Trouble(f"{ini}: starter_patch = {words['starter_patch']} has to change replaces = {words['replaces'] or 'none'}, and nothing else")
     if words["figure"] and kind != "table":
         raise Trouble(f"{ini}: figure = {words['figure']}; a submission that runs could print any, so it is for kind = table")
     if set(words["ranks"]) - {1, 2, 4, 8}:
@@ -95,8 +109,8 @@ def read(lesson, folder, root=ROOT):
     if not claims:
         raise Trouble(f"{ini}: [claims] is empty; nothing could be scored")
     exercise = Exercise(lesson, folder, claims, words)
-    if not os.path.isfile(os.path.join(root, exercise.starter)):
-        raise Trouble(f"{ini}: there is no starter {exercise.starter}")
+    if not words["starter_patch"] and not os.path.isfile(os.path.join(root, folder, said["file"])):
+        raise Trouble(f"{ini}: there is no starter {os.path.join(folder, said['file'])}")
     if exercise.replaces and not os.path.isfile(os.path.join(root, exercise.replaces)):
         raise Trouble(f"{ini}: replaces = {exercise.replaces}, which is not there")
     return exercise

@@ -4,12 +4,14 @@ The program that learners run has to work all the same: the replaced files are p
 compiles those."""
 import functools
 import gzip
+import json
 import os
 import re
 import shutil
 import subprocess
 
 from . import ROOT, Trouble, exercise
+from .plant import touched
 
 
 def files_of(root):
@@ -29,9 +31,46 @@ def files_of(root):
     return sorted(found)
 
 
-def touched(patch):
-    with open(os.path.join(ROOT, patch), encoding="utf-8", errors="replace") as f:
-        return set(re.findall(r"^(?:---|\+\+\+) (?:[ab]/)?(\S+)", f.read(), re.M))
+def made(e, path, text):
+    """A file that the handout has instead of `path`."""
+    instead = os.path.join(os.environ.get("BUILD", "build"), "grade", "handout", f"{e.number}-{e.name}", os.path.basename(path))
+    os.makedirs(os.path.dirname(os.path.join(ROOT, instead)), exist_ok=True)
+    with open(os.path.join(ROOT, instead), "w", encoding="utf-8") as f:
+        f.write(text)
+    return instead
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def without_words(text):
+    """Of a table of rows: ids, numbers, yes and no."""
+    rows = [{k: v for k, v in row.items() if k == "id" or isinstance(v, (bool, int, float))} for row in json.loads(text)]
+    return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+
+
+def untold(e, path):
+    """What stands in place of a file that tells: the numbers of a table; of a page the title, so that links to it lead somewhere."""
+    why = f"Not in a handout with lesson {e.number}: it has the answers to an exercise."
+    if path.endswith(".json"):
+        return without_words(read(path))
+    if path.endswith(".svg"):
+        return (f'<svg xmlns="http://www.w3.org/2000/svg" width="600" height="40"><title>Not in a handout</title><desc>{why}</desc>'
+                f'<rect width="100%" height="100%" fill="#fff"/><text x="8" y="25">{why}</text></svg>\n')
+    return read(path).split("\n", 1)[0] + f"\n\n{why}\n"
+
+
+def keep_secrets(e, chosen):
+    """What would tell is not told; a starter that is made from a patch is an ordinary one."""
+    for path in set(e.secret) & set(chosen):
+        chosen[path] = made(e, path, untold(e, path))
+    if e.starter_patch:
+        chosen[os.path.join(e.folder, e.file)] = e.starter
+    if e.starter_patch or e.secret:
+        ini = os.path.join(e.folder, "exercise.ini")
+        chosen[ini] = made(e, ini, re.sub(r"^(starter_patch|secret)\s*=.*\n", "", read(ini), flags=re.M))
 
 
 def contents(exercises):
@@ -49,6 +88,8 @@ def contents(exercises):
             left_out[path] = "quotes what is replaced"
         else:
             chosen[path] = replaced.get(path, path)
+    for e in exercises:
+        keep_secrets(e, chosen)
     return chosen, left_out
 
 
