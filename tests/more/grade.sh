@@ -73,6 +73,13 @@ tools/handout --out "$work/tree" all >"$work/said" 2>&1 && [ ! -e "$work/tree/$r
     cmp -s "$work/tree/dp/dp_bucket.c" lessons/03-*/bucket/dp_bucket.c && ! ls "$work"/tree/lessons/0[23]-*/mutants >/dev/null 2>&1 &&
     ! grep -lE '^\+\+\+ b/dp/dp_bucket.c' "$work"/tree/tests/mutants/*
 report $? "a handout has the starters, and neither references nor mistakes"
+hunt=$work/tree/lessons/17-debugging-a-run/hunt-dp
+grep -q '^file ' "$hunt/exercise.ini" && ! grep -q 'starter_patch\|secret' "$hunt/exercise.ini" && cmp "$hunt/dp.c" "$work/tree/dp/dp.c" &&
+    ! cmp -s dp/dp.c "$hunt/dp.c" && [ "$(wc -l <"$work/tree/docs/museum.md")" -lt 5 ] && ! grep -q '"name"' "$work/tree/docs/museum.json" &&
+    ! grep -lE '^\+\+\+ b/(dp/dp|tp/tp|lib/program/exec|lib/run/update).c' "$work"/tree/tests/museum/*
+report $? "a bug hunt begins with its bug, and nothing in a handout tells which"
+(cd "$work/tree" && tools/check-lessons --anchors README.md docs/figures/README.md 17) >"$work/said" 2>&1
+report $? "what links to a secret page leads somewhere"
 tools/handout --out "$work/tree" 02 >"$work/said" 2>&1; [ $? = 2 ] && says 'not an empty folder'
 report $? "a handout does not write over what is there"
 mkdir -p "$work/tree/build" && cp -a "$BUILD"/{obj,flags,settings} "$work/tree/build"
@@ -87,6 +94,20 @@ report $? "and grades the starter as what it is"
 (cd "$work/tree" && BUILD=build tools/grade --built --lesson 03 "$OLDPWD/dp/dp_bucket.c") >"$work/said" 2>&1 && says 'score 100 of 100'
 report $? "grading works in a handout"
 rm -rf "$work/tree"
+
+# ---- what an exercise begins with, and the program with a file in it ----
+patch=$(sed -n 's/^starter_patch *= //p' lessons/17-*/hunt-dp/exercise.ini)
+tools/mine --starter --lesson 17 --exercise hunt-dp "$work/my/dp.c" >"$work/said" 2>&1 && patch -s -R "$work/my/dp.c" "$patch" &&
+    cmp "$work/my/dp.c" dp/dp.c >>"$work/said" 2>&1
+report $? "a bug hunt's starter is the file with the patch"
+tools/mine --starter --lesson 17 --exercise hunt-dp "$work/my/dp.c" >"$work/said" 2>&1; [ $? = 2 ] && says 'is there already'
+report $? "a starter is not written over work"
+# shellcheck disable=SC2086 # several words
+make -s BUILD_NAME="$BUILD" $settings mine PATCH=tests/museum/12-sp-final-norm-partial.patch >"$work/said" 2>&1 &&
+    ! "$BUILD/mine/trivium" nothing >>"$work/said" 2>&1 && says 'lib/run/combine.c as 12-'
+report $? "a program is made with a published bug"
+tools/mine --lesson 02 --exercise cost "$reference" >"$work/said" 2>&1; [ $? = 2 ] && says 'replaces no file of the program'
+report $? "an exercise that replaces nothing makes no program"
 
 # ---- many ----
 submit() { # STUDENT [ATTACK]
