@@ -168,7 +168,7 @@ static enum status prepare(struct generation *g, int argc, char **argv) {
     TRY(fail_agree(group_world(), status));
     const struct plan *p = &g->request.plan;
     deadline_set(p->comm_timeout, "set-up");
-    comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives, false});
+    TRY(plan_use_comm(p, false));
     setup_threads(p, comm_local_size());
     TRY(run_create(&g->run, &generate_recipe, p, WATCH_NOTHING));
     deadline_lift();

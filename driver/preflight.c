@@ -204,8 +204,8 @@ static enum status preflight(int argc, char **argv) {
     struct preflight_rank *all = NULL;
     enum status status = fail_agree(group_world(), read_options(argc, argv, &options, &plan));
     if (status == OK) {
-        comm_configure(&(struct comm_settings){plan.comm_timeout, plan.check_collectives, false});
-        status = look(&plan, &all);
+        status = plan_use_comm(&plan, false);
+        if (status == OK) status = look(&plan, &all);
     }
     free(all);
     options_destroy(&options);

@@ -103,6 +103,8 @@ static void announce(const struct training *t, int threads) {
     if (pp_row(p)->endless)
         printf("schedule: %s drains for evaluations and checkpoints only; its numbers depend on when they are\n",
                pp_row(p)->name);
+    if (plan_emulates(p))
+        printf("emulated: nodes and links are what --ranks-per-node and --link-... say, and so are seconds\n");
     printf("data: %s, %" PRId64 " training and %" PRId64 " validation samples\n", data_path(t->setup.data),
            data_split_samples(&t->setup.train), data_split_samples(&t->setup.val));
     fflush(stdout);
@@ -121,7 +123,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     TRY(fail_agree(group_world(), status));
     const struct plan *p = &t->setup.plan;
     deadline_set(p->comm_timeout, "set-up");
-    comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives, false});
+    TRY(plan_use_comm(p, false));
     int threads = setup_threads(p, comm_local_size());
     TRY(fail_agree(group_world(), open_files(t)));
     TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
@@ -162,6 +164,7 @@ static enum status report_step(struct training *t, double step_s, double comm_by
         .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = comm_bytes, .comm_s = comm_s,
         .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
         .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_done,
+        .emulated = plan_emulates(p),
         .experts = p->experts > 0, .aux_loss = r->aux_loss, .expert_load = r->expert_load, .dropped = r->dropped};
     if (!comm_is_rank_0()) return OK;
     if (log_get_level() >= LOG_INFO) metrics_print(&row);

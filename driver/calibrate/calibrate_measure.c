@@ -238,9 +238,9 @@ static enum status time_a_shared_core(const struct measuring *q, struct measured
     TRY(comm_all_reduce(group_world(), &pinned, 1, INT32, COMM_MIN));
     enum status status = open_trial(q, (struct trial){"gpt", hidden, 0, 1, 64, n}, &s, &r);
     if (status == OK && pinned) {
-        comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, true});
-        status = time_in_turns(&r, &all, &one, &level, m);
-        comm_configure(&(struct comm_settings){s.plan.comm_timeout, false, false});
+        status = plan_use_comm(&s.plan, true);
+        if (status == OK) status = time_in_turns(&r, &all, &one, &level, m);
+        if (status == OK) status = plan_use_comm(&s.plan, false);
     }
     if (status != E_TIMEOUT) run_destroy(&r);
     setup_fini(&s);

@@ -162,7 +162,7 @@ static bool is_used(const struct compare_row *row) { return comm_world_rank() < 
 
 static enum status open_run(struct request *q, struct compare_row *row, struct run *r, struct trace **trace) {
     const struct plan *p = &q->setup.plan;
-    comm_configure(&(struct comm_settings){p->comm_timeout, p->check_collectives, p->cluster[0] != 0});
+    TRY(plan_use_comm(p, p->cluster[0] != 0));
     row->n_ranks = plan_ranks(p);
     row->layout = mesh_place_of(&p->mesh, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);

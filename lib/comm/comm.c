@@ -7,6 +7,9 @@
  *   comm_blocking.c   start it and wait                   comm.c             enter and leave
  *   comm_check.c   do all members make the same call?     mesh.c             coordinates -> groups
  *   comm_wait.c    wait for it, with a deadline           fail_agree.c       one failure, known to all
+ *   hops*.c        algorithms, as tables                  hop_walk.c         runs a table
+ *   comm_hops.c    backend: tables, over MPI's messages   comm_rules.c       which algorithm for which axis
+ *   nodes.c        which rank is on which node            hop_simulate.c     how long a table takes on given links
  *   comm_roll*.c   the deadline passed: who is missing?
  *   comm_device.c  memory of a GPU: who moves it          comm_nccl*.c       transport: NCCL
  *   comm_use_device.c   from here on a GPU's memory is moved, too
@@ -22,10 +25,12 @@
 #include "lib/base/log.h"
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/comm_device.h"
+#include "lib/comm/comm_links.h"
 #include "lib/comm/comm_mail.h"
 #include "lib/comm/comm_mpi_world.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COMM_LIBRARY_BYTES = 320 };
@@ -51,9 +56,12 @@ void comm_finish(bool clean, int code) {
     /* In a world of one there is no peer to strand or to kill: the caller ends with its own code. */
     if (!clean && comm_world_size() > 1) mpi_world_kill(code ? code : 1);
     comm_device_close();
+    comm_emulate_links(NULL);
     group_close_world();
     mail_close();
     mpi_world_finish();
+    free(comm_world_place()->host);
+    comm_world_place()->host = NULL;
     comm_world_place()->local_cores = 0;
     started = false;
 }

@@ -19,6 +19,7 @@
 #include "lib/base/span.h"
 #include "lib/base/status.h"
 #include "lib/device/device.h"
+#include "lib/comm/nodes.h"
 #include "lib/device/dtype.h"
 
 #ifdef __cplusplus
@@ -34,22 +35,32 @@ enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN };
 /** "all_reduce" */
 const char *comm_op_name(enum comm_op);
 
-struct ledger_entry { int64_t calls; double bytes, wait_s; };
+/* messages, sent: what this rank has really sent, inside its node [0] and between nodes [1]: as messages, and by
+ * collectives that go by hops. The library does not say what it sends: of its calls there are library_calls. */
+struct ledger_entry { int64_t calls, library_calls, messages[2]; double bytes, sent[2], wait_s; };
 struct ledger { struct ledger_entry entry[N_COMM_OPS]; };
 
 struct group;        /* opaque; made by the mesh */
+struct comm_algorithm; /* hops.h */
 struct comm_request; /* what comm_wait waits for; storage is the caller's: struct comm_request in comm_request.h */
 
 /* ---- the world: one per process ---- */
+/* How the collectives of one axis of the mesh (mesh.h; 0: of groups beside it) go on host memory. None given: large
+ * sums and gathers pairwise, the rest by the library. An operation that the algorithm does not have goes as if none
+ * were given. */
+struct comm_rule { bool library; const struct comm_algorithm *algorithm; };
+enum { COMM_MAX_AXES = 16 };
 struct comm_settings {
     double timeout_s;          /* the deadline of every wait */
     bool check_collectives;    /* compare op, count, dtype and root across the group before each collective */
     bool time_work;            /* add up comm_work_s: two system calls more for each operation and each wait */
+    struct comm_rule rule[COMM_MAX_AXES];   /* how collectives on host memory go, by the group's axis */
+    struct nodes nodes;
 };
 /** Start MPI (asks for MPI_THREAD_FUNNELED; warns if it gets less). Without mpirun this is a world of one. Sets the
  *  process identity to "rank r/n @host". @collective{every process of the job} @errors E_COMM */
 enum status comm_start(int *argc, char ***argv);
-/** Change the settings of the world; before the first operation. */
+/** Change the settings of the world, the same on every rank; while no operation is in flight. */
 void comm_configure(const struct comm_settings *);
 /** Processor seconds of this thread so far, under time_work, that operations have taken: to start, to move forward and
  *  to wait for. What is left of a rank's processor time is its own work. @collective{none} */

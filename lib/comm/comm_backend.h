@@ -10,7 +10,7 @@
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"
 
-/* The MPI standard guarantees tags up to 32767. The upper half is for exchanges (comm_mpi_exchange.c). */
+/* The MPI standard guarantees tags up to 32767. The upper half is for collectives by hops (comm_hops.c). */
 enum { GROUP_NAME_BYTES = 16, COMM_TAG_MAX = 16383 };
 
 /* One operation. In-place operations have from == to. */
@@ -42,13 +42,14 @@ struct group {
     int n_tags;                    /* group_carry_messages */
     struct group *next;            /* the group that was made after this one */
     int *members;                  /* world rank of each rank of the group */
+    int *node;                     /* node of each rank of the group (nodes.h) */
     int axis;                      /* enum mesh_axis of a mesh's group; 0 of any other */
     int64_t n_collectives;         /* same on every member, since all call the same collectives in the same order */
     int64_t n_messages;            /* sends and receives: each member has its own count */
     struct ledger ledger;
 };
 
-extern const struct comm_backend comm_self, comm_mpi;
+extern const struct comm_backend comm_self, comm_mpi, comm_hops;
 
 /* What comm_configure was last given; its defaults before. */
 const struct comm_settings *comm_settings_in_force(void);
@@ -62,6 +63,7 @@ void comm_world_identity(void);
  * first */
 struct group *group_first(void);
 struct group *group_counting(const struct group *);
+void groups_find_nodes(void);         /* again, when settings have changed */
 enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
 void group_close_world(void);         /* @collective{every process of the job} */
 
@@ -69,6 +71,9 @@ void group_close_world(void);         /* @collective{every process of the job} *
 struct spans *comm_recorder(void);
 double comm_enter(void);
 void comm_leave(double entered_s);
+
+/* comm_ops.c: this rank sends a message of an operation to a rank of the group. */
+void comm_count_message(struct group *, enum comm_op, int peer, int64_t bytes);
 
 /* comm_ops.c: the barrier's first half. @collective{group} @errors E_COMM, E_TIMEOUT, E_MEMORY, E_INTERNAL */
 enum status comm_barrier_start(const struct group *, struct comm_request *);

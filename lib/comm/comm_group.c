@@ -40,6 +40,13 @@ static void list_remove(const struct group *group) {
     if (*at) *at = group->next;
 }
 
+static void find_nodes(struct group *group) {
+    for (int r = 0; r < group->size; r++) group->node[r] = comm_node(group->members[r]);
+}
+void groups_find_nodes(void) {
+    for (struct group *group = first; group; group = group->next) find_nodes(group);
+}
+
 /* A rank that fails in here has still taken part in the split, so that the others are not stranded in it. */
 enum status group_create(const char *name, int colour, int key, struct group **out) {
     struct group *group = calloc(1, sizeof *group);
@@ -53,11 +60,13 @@ enum status group_create(const char *name, int colour, int key, struct group **o
     snprintf(group->name, sizeof group->name, "%s", name);
     group->backend = group->size == 1 ? &comm_self : &comm_mpi;
     group->members = calloc((size_t)group->size, sizeof *group->members);
-    if (!group->members) {
+    group->node = calloc((size_t)group->size, sizeof *group->node);
+    if (!group->members || !group->node) {
         status = FAIL(E_MEMORY, "no memory for the %d members of group %s", group->size, name);
         goto failed;
     }
     status = mpi_members(group->communicator, group->size, group->members);
+    if (status == OK) find_nodes(group);
     enum status opened = comm_device_group_open(group);
     if (status == OK) status = opened;
     if (status != OK) goto failed;
@@ -74,6 +83,7 @@ void group_destroy(struct group **group) {
     list_remove(*group);
     mpi_close(&(*group)->communicator);
     free((*group)->members);
+    free((*group)->node);
     free(*group);
     *group = NULL;
 }

@@ -1,5 +1,5 @@
-/* The MPI backend: on host memory, every operation is MPI's own nonblocking one; but large sums and gathers, which
- * comm_mpi_exchange.c does faster.
+/* The MPI backend: on host memory, every operation is MPI's own nonblocking one; but what
+ * goes by hops (comm_hops.c).
  *
  * Same bits. IEEE addition is commutative but not associative, so a sum depends on the order in which the ranks are
  * combined, and on nothing else. Open MPI's nonblocking collectives (libnbc) follow a tree fixed by group size, rank
@@ -9,7 +9,7 @@
  *
  * What breaks: MPI counts are `int`. Larger buffers are refused below; gradient buckets and shards are far smaller. */
 #include "lib/comm/comm_mpi.h"
-#include "lib/comm/comm_mpi_exchange.h"
+#include "lib/comm/comm_hops.h"
 
 #include <limits.h>
 
@@ -64,10 +64,9 @@ static enum status mpi_start(const struct comm_call *call, struct comm_request *
     const struct group *group = request->group;
     if (!group->communicator) return FAIL(E_INTERNAL, "%s before comm_start", comm_op_name(call->op));
     TRY(check_count(group, call));
-    if (comm_exchange_takes(group, call)) {
-        request->backend = &comm_exchange;
-        return comm_exchange.start(call, request);
-    }
+    const struct comm_algorithm *algorithm;
+    TRY(comm_hops_choose(group, call, &algorithm));
+    if (algorithm) return comm_hops_start(algorithm, call, request);
     MPI_Request started;
     int code = start_call(group, call, &started);
     if (code != MPI_SUCCESS) return mpi_failed(request, "start", code);

@@ -30,6 +30,17 @@ static enum status count_cores(MPI_Comm host, struct mpi_place *place) {
     return OK;
 }
 
+/* Hosts are numbered in the order of their first ranks. */
+static enum status number_hosts(MPI_Comm host, struct mpi_place *place) {
+    int first = place->rank, n_hosts = 0;
+    int *of = place->host = calloc((size_t)place->size, sizeof *of);
+    if (!of) return FAIL(E_MEMORY, "no memory for the hosts of %d ranks", place->size);
+    MPI_TRY(MPI_Bcast, &first, 1, MPI_INT, 0, host);
+    MPI_TRY(MPI_Allgather, &first, 1, MPI_INT, of, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int r = 0; r < place->size; r++) of[r] = of[r] == r ? n_hosts++ : of[of[r]];
+    return OK;
+}
+
 static enum status find_place(struct mpi_place *place) {
     MPI_Comm host;
     MPI_TRY(MPI_Comm_rank, MPI_COMM_WORLD, &place->rank);
@@ -38,6 +49,7 @@ static enum status find_place(struct mpi_place *place) {
     MPI_TRY(MPI_Comm_rank, host, &place->local_rank);
     MPI_TRY(MPI_Comm_size, host, &place->local_size);
     TRY(count_cores(host, place));
+    TRY(number_hosts(host, place));
     MPI_TRY(MPI_Comm_free, &host);
     return OK;
 }
@@ -101,6 +113,35 @@ enum status mpi_duplicate(void *communicator, void **out) {
     MPI_TRY(MPI_Comm_dup, mpi_comm_of(communicator), &comm);
     *out = mpi_comm_handle(comm);
     return OK;
+}
+
+/* Rank 0 of the host has all of it. */
+enum status mpi_shared_make(int n_words, struct mpi_shared *out) {
+    MPI_Comm host;
+    MPI_Win window;
+    MPI_Aint bytes;
+    int rank, unit;
+    void *base;
+    MPI_TRY(MPI_Comm_split_type, MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_TRY(MPI_Comm_rank, host, &rank);
+    MPI_TRY(MPI_Win_allocate_shared, rank ? 0 : n_words * (MPI_Aint)sizeof(uint64_t), 1, MPI_INFO_NULL, host, &base,
+            &window);
+    MPI_TRY(MPI_Win_shared_query, window, 0, &bytes, &unit, &base);
+    if (rank == 0) memset(base, 0, (size_t)bytes);
+    MPI_TRY(MPI_Barrier, host);
+    MPI_TRY(MPI_Comm_free, &host);
+    out->word = base;
+    out->window = malloc(sizeof window);
+    if (!out->window) return FAIL(E_MEMORY, "no memory for a window");
+    memcpy(out->window, &window, sizeof window);
+    return OK;
+}
+
+void mpi_shared_free(struct mpi_shared *shared) {
+    if (!shared->window) return;
+    MPI_Win_free(shared->window);
+    free(shared->window);
+    *shared = (struct mpi_shared){0};
 }
 
 void mpi_close(void **communicator) {

@@ -4,9 +4,12 @@
 #define TRIVIUM_COMM_MPI_WORLD_H
 
 #include "lib/base/status.h"
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
-struct mpi_place { int rank, size, local_rank, local_size, local_cores; }; /* cores: those of all ranks here */
+/* local_cores: those of all ranks of this host. host[r]: the host of world rank r, numbered from 0; owned, or NULL */
+struct mpi_place { int rank, size, local_rank, local_size, local_cores, *host; };
 
 /* comm_world.c: this process's; one rank of one before mpi_world_start. */
 struct mpi_place *comm_world_place(void);
@@ -26,6 +29,10 @@ enum status mpi_split(int colour, int key, void **communicator, int *size, int *
 enum status mpi_members(void *communicator, int size, int *members);
 /** The same ranks again, apart from what is sent in the first. @collective{communicator} @errors E_COMM */
 enum status mpi_duplicate(void *communicator, void **out);
+/** Words of memory that all ranks of this host share, zero. @collective{the host} @errors E_COMM */
+struct mpi_shared { _Atomic(uint64_t) *word; void *window; };
+enum status mpi_shared_make(int n_words, struct mpi_shared *out);
+void mpi_shared_free(struct mpi_shared *);
 void mpi_close(void **communicator); /* @collective{communicator} */
 /** "Open MPI v4.1.4": the library's name and version. @collective{none} */
 void mpi_library(char *text, size_t bytes);

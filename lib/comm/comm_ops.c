@@ -35,6 +35,13 @@ static int open_span(const struct group *group, const struct comm_call *call, do
     return span + 1;
 }
 
+/* ---- counting ---- */
+void comm_count_message(struct group *group, enum comm_op op, int peer, int64_t bytes) {
+    bool between = group->node[group->rank] != group->node[peer];
+    group->ledger.entry[op].messages[between]++;
+    group->ledger.entry[op].sent[between] += (double)bytes;
+}
+
 static enum status begin(const struct group *borrowed, const struct comm_call *call, struct comm_request *request) {
     struct group *group = group_counting(borrowed);
     *request = (struct comm_request){.group = group, .op = call->op, .peer = call->peer};
@@ -51,6 +58,9 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     double entered_s = comm_enter();
     TRY(request->backend->start(call, request));
     comm_leave(entered_s);
+    if (call->op == COMM_SEND && group->size > 1 && request->backend != &comm_hops)
+        comm_count_message(group, COMM_SEND, call->peer, (int64_t)bytes);
+    if (!comm_is_message(call->op) && request->backend == &comm_mpi) entry->library_calls++;
     if (request->span && !request->handle) span_close(comm_recorder(), request->span - 1);
     return OK;
 }

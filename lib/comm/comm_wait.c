@@ -16,7 +16,7 @@
  * where the host wants the GPU's results: comm_wait_device looks at a mark in the same way, and calls the roll for the
  * oldest operation on the device that is not finished. */
 #include "lib/comm/comm_device.h"
-#include "lib/comm/comm_mpi_exchange.h"
+#include "lib/comm/comm_hops.h"
 #include "lib/comm/comm_roll.h"
 
 #include <sched.h>
@@ -38,7 +38,7 @@ static enum status test_until(struct comm_request *request, double deadline_s, b
     for (;;) {
         TRY(request->backend->test(request, done));
         if (*done) return OK;
-        comm_exchange_progress();
+        comm_hops_progress();
         comm_device_progress();
         double now_s = clock_s(); /* after the look: a rank that was itself asleep finds what came meanwhile */
         if (now_s >= deadline_s && !idle) return OK;
@@ -149,7 +149,7 @@ enum status comm_wait_device(const struct device_mark *mark, const char *what) {
 void comm_progress(void) {
     double entered_s = comm_enter();
     roll_answer(); /* looking for mail moves what MPI does by itself forward too */
-    comm_exchange_progress();
+    comm_hops_progress();
     comm_device_progress();
     comm_leave(entered_s);
 }

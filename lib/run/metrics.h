@@ -16,6 +16,7 @@ struct metrics_row {
     bool skipped;
     double loss_scale;
     int64_t tokens_seen;
+    bool emulated;                     /* nodes or links that are not real: seconds are not, either */
     bool experts;                      /* of these: */
     double aux_loss, expert_load, dropped;   /* struct run */
 };
@@ -46,9 +47,9 @@ enum status metrics_rollback(struct metrics *, const struct metrics_rollback *);
  *  how many have failed so far, this one included). @errors E_IO */
 enum status metrics_save(struct metrics *, int64_t step, double save_s, double stall_s, int64_t failures);
 
-/** `step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB`, and
- *  ` | scale 65536` when the loss is scaled, ` | aux 0.0100 load 1.31 dropped 2.1%` with experts. To standard
- *  output. */
+/** `step 12/2000 | loss 2.3107 | norm 0.83 | lr 6.00e-04 | 41.2 ms | 49710 tok/s | mfu 38.1% | mem 412 MiB`, and ` |
+ *  scale 65536` when the loss is scaled, ` | emulated`, ` | aux 0.0100 load 1.31 dropped 2.1%` with experts. To
+ *  standard output. */
 void metrics_print(const struct metrics_row *);
 
 /** One group's ledger over all operations / all of this rank's groups together, since they were made: algorithm bytes

@@ -127,6 +127,23 @@ static const struct option OPTIONS[] = {
      "machine", AT(gemm)},
     {"comm-timeout", OPTION_REAL, "600", 0.1, 1e7, NULL, "s", "deadline of every wait for a peer", "machine",
      AT(comm_timeout)},
+    {"comm-algorithm", OPTION_TEXT, "auto", 0, 0, NULL, "",
+     "how collectives on host memory go (show comm): library, pairwise, ring, halving, halving-near, doubling, tree, "
+     "hierarchical or main; auto: large sums and gathers pairwise, the rest by the MPI library. Or by axis: "
+     "dp=hierarchical,tp=ring",
+     "machine", AT(comm_algorithm)},
+    {"ranks-per-node", OPTION_INT, "0", 0, 1e6, NULL, "ranks",
+     "emulate nodes of so many ranks: for what depends on nodes, and is counted by them; 0: nodes are hosts", "machine",
+     AT(ranks_per_node)},
+    {"link-inside", OPTION_TEXT, "", 0, 0, NULL, "",
+     "emulate links within a node: latency and bandwidth, such as 20us,10GB/s; empty: as they are", "machine",
+     AT(link_inside)},
+    {"link-between", OPTION_TEXT, "", 0, 0, NULL, "",
+     "emulate links between nodes: latency, bandwidth, and whether each rank has its own NIC or a node's ranks share "
+     "one: 2ms,50MB/s,node; empty: as they are",
+     "machine", AT(link_between)},
+    {"placement", OPTION_CHOICE, "block", 0, 0, "block|cyclic", "",
+     "of ranks on emulated nodes: neighbors on one node, or dealt round the nodes", "machine", AT(placement)},
     {"threads", OPTION_INT, "0", 0, 4096, NULL, "",
      "OpenMP threads per rank; 0: cores / ranks of this host, and in show 1", "machine", AT(threads)},
     {"check-collectives", OPTION_BOOL, "off", 0, 0, NULL, "",
@@ -357,6 +374,7 @@ enum status plan_settle(struct plan *p, int world) {
     TRY(settle_world(p, world));
     TRY(settle_batch(p));
     TRY(check_countable(p));
+    TRY(plan_settle_comm(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;
     if (!p->trace[0] && p->trace_first > 0)
         return FAIL(E_CONFIG, "trace-first=%" PRId64 " without trace; give --trace a file, or leave it out",

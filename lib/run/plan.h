@@ -16,8 +16,9 @@ extern "C" {
 
 enum plan_device { PLAN_DEVICE_AUTO, PLAN_DEVICE_CPU, PLAN_DEVICE_CUDA };
 enum plan_gemm { PLAN_GEMM_PACKED, PLAN_GEMM_PLAIN };
-enum plan_comm { PLAN_COMM_AUTO, PLAN_COMM_MPI, PLAN_COMM_NCCL };
+enum plan_transport { PLAN_COMM_AUTO, PLAN_COMM_MPI, PLAN_COMM_NCCL };
 enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_AUTO };
+enum plan_placement { PLACEMENT_BLOCK, PLACEMENT_CYCLIC };
 enum plan_masks { MASKS_REDRAW, MASKS_STORE };
 enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum {
@@ -58,6 +59,10 @@ struct plan {
     /* machine */
     int device, comm, attention_core, fuse, gemm;   /* attention_core: enum attention_core */
     double comm_timeout;
+    char comm_algorithm[OPTION_TEXT_MAX];
+    int64_t ranks_per_node;              /* 0: nodes are hosts */
+    int placement;
+    char link_inside[OPTION_TEXT_MAX], link_between[OPTION_TEXT_MAX];   /* "": as they are */
     int64_t threads;                     /* OpenMP's, a rank; 0: not said, see run_compile and run_create */
     int check_collectives, check_types, profile;
     double peak_tflops;
@@ -105,6 +110,16 @@ enum status plan_settle(struct plan *, int world);
 enum status plan_settle_device(struct plan *);
 /** Do steps overlap, so that ranks are at different updates at one time? Who cannot work so refuses in its check. */
 bool plan_is_asynchronous(const struct plan *);
+/** From here on the world behaves as a settled plan says: deadline, algorithms, nodes, links (comm_configure,
+ *  comm_emulate_links). time_work: comm_work_s. @collective{world} @errors E_CONFIG, E_COMM, E_MEMORY */
+enum status plan_use_comm(const struct plan *, bool time_work);
+/** What it says of links; those of which it says nothing stay as they are. Pure. @errors E_CONFIG */
+struct hop_links;
+enum status plan_links(const struct plan *, struct hop_links *);
+/** Are nodes or links not real? What is measured then must be marked. Pure. */
+bool plan_emulates(const struct plan *);
+/** The part of plan_settle that looks at these options. @errors E_CONFIG */
+enum status plan_settle_comm(const struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
 /** Of a settled plan: plan_settle refuses more than an int holds. */

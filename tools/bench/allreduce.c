@@ -1,6 +1,7 @@
 /* build/bench-allreduce: how fast ways of all-reduce are on this machine, by size, as CSV.
  *
  *   mpirun --oversubscribe -n 4 build/bench-allreduce [--smallest BYTES] [--largest BYTES] [--only NAME] [--samples N]
+ *       [--algorithms]
  *
  * A line a way and size: algorithm, ranks, bytes, seconds, bus_bandwidth, least_seconds. Each is first run on small
  * whole numbers and its sum checked; a wrong one ends the job. Then samples are taken: a barrier, and so many runs in a
@@ -19,6 +20,7 @@
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 #include "lib/base/clock.h"
 #include "lib/base/option.h"
+#include "lib/comm/hops.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +28,7 @@
 #include <unistd.h>
 
 struct buffers { float *x, *scratch; int64_t count; };               /* count: of the size that is measured */
-struct request { int64_t smallest, largest, samples; char only[OPTION_TEXT_MAX]; };
+struct request { int64_t smallest, largest, samples; int algorithms; char only[OPTION_TEXT_MAX]; };
 
 #define AT(field) offsetof(struct request, field)
 static const struct option OPTIONS[] = {
@@ -34,6 +36,8 @@ static const struct option OPTIONS[] = {
      "bench", AT(smallest)},
     {"largest", OPTION_INT, "16777216", 4, 1 << 30, NULL, "bytes", "no size above", "bench", AT(largest)},
     {"samples", OPTION_INT, "7", 1, 1000, NULL, "", "of which the median is taken", "bench", AT(samples)},
+    {"algorithms", OPTION_BOOL, "off", 0, 0, NULL, "", "also lib/comm by each of its algorithms, and the MPI library",
+     "bench", AT(algorithms)},
     {"only", OPTION_TEXT, "", 0, 0, NULL, "", "this way alone", "bench", AT(only)},
 };
 
@@ -102,6 +106,22 @@ static enum status run_way(const struct way *way, const struct request *q, struc
 }
 
 /* ---- all of them ---- */
+/* lib/comm under one rule: an algorithm, or the library. */
+static enum status run_rule(const char *name, const struct comm_rule *rule, const struct request *q, struct buffers *b,
+                            double *samples, bool *any) {
+    char text[64];
+    const struct way way = {text, library};
+    snprintf(text, sizeof text, "lib/comm %s", name);
+    if (q->only[0] && strcmp(q->only, text)) return OK;
+    *any = true;
+    struct comm_settings settings = {.timeout_s = 600, .rule = {*rule}};
+    comm_configure(&settings);
+    TRY(run_way(&way, q, b, samples));
+    settings.rule[0] = (struct comm_rule){0};
+    comm_configure(&settings);
+    return OK;
+}
+
 static enum status run_ways(const struct request *q, struct buffers *b, double *samples) {
     bool any = false;
     if (comm_is_rank_0()) printf("algorithm,ranks,bytes,seconds,bus_bandwidth,least_seconds\n");
@@ -110,10 +130,13 @@ static enum status run_ways(const struct request *q, struct buffers *b, double *
         TRY(run_way(&WAYS[i], q, b, samples));
         any = true;
     }
-    return fail_agree(group_world(),
-                      any ? OK
-                          : FAIL(E_USAGE, "no way is called only=%s; use lib/comm, ring, tree or halving-doubling",
-                                 q->only));
+    if (q->algorithms) TRY(run_rule("library", &(struct comm_rule){.library = true}, q, b, samples, &any));
+    for (int i = 0; comm_algorithms[i] && q->algorithms; i++)
+        TRY(run_rule(comm_algorithms[i]->name, &(struct comm_rule){.algorithm = comm_algorithms[i]}, q, b, samples,
+                     &any));
+    return fail_agree(
+        group_world(),
+        any ? OK : FAIL(E_USAGE, "no way is called only=%s; use lib/comm, ring, tree or halving-doubling", q->only));
 }
 
 static enum status read_request(struct options *o, int argc, char **argv, const struct request *q) {

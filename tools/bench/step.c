@@ -143,7 +143,7 @@ static enum status run(int argc, char **argv, const char *json) {
     if (status == OK && setup.plan.device != PLAN_DEVICE_CUDA)
         status = FAIL(E_CONFIG, "device=cpu; a step on the CPU is done when it returns, so give --device cuda");
     TRY_DONE(fail_agree(group_world(), status));
-    comm_configure(&(struct comm_settings){setup.plan.comm_timeout, setup.plan.check_collectives, false});
+    TRY(plan_use_comm(&setup.plan, false));
     setup_threads(&setup.plan, comm_local_size());
     TRY_DONE(run_create(&r, &train_recipe, &setup.plan, WATCH_NOTHING));
     run_set_data(&r, &setup.train, &setup.val);

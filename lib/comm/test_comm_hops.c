@@ -1,9 +1,8 @@
 /* ranks: 2 4 8  device: cpu */
-/* Sums and gathers that are large enough to be exchanges (comm_mpi_exchange.c), against numbers worked out here. Whole
+/* Sums and gathers that are large enough to be exchanges (comm_hops.c), against numbers worked out here. Whole
  * numbers, so that every order of adding is exact; parts that do not divide, parts that some ranks have none of,
  * several segments. */
-#include "lib/comm/comm_backend.h"
-#include "lib/comm/comm_mpi_exchange.h"
+#include "lib/comm/comm_hops.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdlib.h>
@@ -134,25 +133,108 @@ static void test_ranks_may_wait_in_different_orders(void **state) {
     assert_true(agree_all(ok));
 }
 
+static bool goes_by_hops(const struct group *group, const struct comm_call *call) {
+    const struct comm_algorithm *algorithm;
+    assert_ok(comm_hops_choose(group, call, &algorithm));
+    return algorithm;
+}
+
 /* What is left to MPI is the same on all ranks, or they would wait for each other in different ways. */
 static void test_small_calls_are_mpis(void **state) {
     (void)state;
     const struct group *world = group_world();
     int64_t least = 64 << 10;
     struct comm_call call = {.op = COMM_ALL_REDUCE, .count = least / 4, .dtype = FP32};
-    assert_true(comm_exchange_takes(world, &call));
+    assert_true(goes_by_hops(world, &call));
     call.count--;
-    assert_false(comm_exchange_takes(world, &call));
+    assert_false(goes_by_hops(world, &call));
     call = (struct comm_call){.op = COMM_ALL_GATHER, .count = least / 8 / comm_world_size(), .dtype = FP64};
-    assert_true(comm_exchange_takes(world, &call));
+    assert_true(goes_by_hops(world, &call));
     call.count--;
-    assert_false(comm_exchange_takes(world, &call));
+    assert_false(goes_by_hops(world, &call));
     call = (struct comm_call){.op = COMM_BROADCAST, .count = 1 << 20, .dtype = FP32};
-    assert_false(comm_exchange_takes(world, &call));
+    assert_false(goes_by_hops(world, &call));
     call.op = COMM_ALL_REDUCE;
-    assert_false(comm_exchange_takes(group_self(), &call));
+    assert_false(goes_by_hops(group_self(), &call));
 }
 
-TESTS(unit_test(test_large_sums_and_gathers_are_right), unit_test(test_parts_may_be_uneven),
-      unit_test(test_a_nan_on_one_rank_is_the_maximum_on_all), unit_test(test_ranks_may_wait_in_different_orders),
-      unit_test(test_small_calls_are_mpis))
+/* ---- every algorithm, by its name ---- */
+
+static bool broadcasts(int64_t n) {
+    float *x = malloc((size_t)(n + 1) * sizeof *x);
+    int root = comm_world_size() - 1;
+    for (int64_t i = 0; i < n; i++) x[i] = term(comm_world_rank(), i);
+    bool ok = comm_broadcast(group_world(), x, n, FP32, root) == OK;
+    for (int64_t i = 0; i < n; i++) ok &= x[i] == term(root, i);
+    free(x);
+    return ok;
+}
+
+static bool reduces_to_one(int64_t n) {
+    float *x = malloc((size_t)(n + 1) * sizeof *x);
+    int root = comm_world_size() - 1;
+    struct comm_request request;
+    for (int64_t i = 0; i < n; i++) x[i] = term(comm_world_rank(), i);
+    bool ok = comm_reduce_start(group_world(), x, n, FP32, COMM_SUM, root, &request) == OK && comm_wait(&request) == OK;
+    for (int64_t i = 0; i < n; i++) ok &= x[i] == (comm_world_rank() == root ? sum_at(i) : term(comm_world_rank(), i));
+    free(x);
+    return ok;
+}
+
+static bool exchanges(int64_t n) {
+    int size = comm_world_size(), rank = comm_world_rank();
+    float *from = malloc((size_t)(2 * n * size + 1) * sizeof *from), *to = from + n * size;
+    struct comm_request request;
+    for (int64_t i = 0; i < n * size; i++) from[i] = term(rank, i);
+    bool ok = comm_all_to_all_start(group_world(), from, to, n, FP32, &request) == OK && comm_wait(&request) == OK;
+    for (int64_t i = 0; i < n * size; i++) ok &= to[i] == term((int)(i / n), rank * n + i % n);
+    free(from);
+    return ok;
+}
+
+/* Whole numbers, so that every order gives the same sum. Operations that the algorithm does not have go as ever. */
+static bool does_all(int64_t n) {
+    int size = comm_world_size();
+    return reduces(n) & scatters(n / size + 1) & gathers(n / size + 1, false) & gathers(n / size + 1, true) &
+           broadcasts(n) & reduces_to_one(n) & exchanges(n / size + 1);
+}
+
+/* What the ledger says that this rank has sent for one all_reduce is what its table says. Two ranks a node. */
+static bool sends_what_its_table_says(const struct comm_algorithm *algorithm, int64_t n) {
+    int size = comm_world_size(), rank = comm_world_rank();
+    const struct hop_shape shape = {COMM_ALL_REDUCE, size, 0, n, (256 << 10) / 4, 16, group_world()->node};
+    struct hop_table table;
+    if (!comm_algorithm_fits(algorithm, &shape)) return true;
+    assert_ok(hops_make(algorithm, &shape, rank, &table));
+    struct hop_count planned = hops_count(&table, &shape, rank, FP32);
+    hop_table_free(&table);
+    struct ledger_entry before = group_ledger(group_world())->entry[COMM_ALL_REDUCE];
+    bool ok = reduces(n);
+    struct ledger_entry after = group_ledger(group_world())->entry[COMM_ALL_REDUCE];
+    for (int between = 0; between < 2; between++) {
+        ok &= after.messages[between] - before.messages[between] == planned.messages[between];
+        ok &= after.sent[between] - before.sent[between] == (double)planned.bytes[between];
+    }
+    return ok && after.library_calls == before.library_calls;
+}
+
+static void test_every_algorithm_over_messages(void **state) {
+    (void)state;
+    static const int64_t counts[] = {1, 3, 1000, 70001, 200000};
+    const struct comm_settings before = *comm_settings_in_force();
+    bool ok = true;
+    for (int a = 0; comm_algorithms[a]; a++) {
+        struct comm_settings settings = before;
+        settings.rule[0].algorithm = comm_algorithms[a];
+        settings.nodes = (struct nodes){2, a % 2};
+        comm_configure(&settings);
+        for (int c = 0; c < 5; c++)
+            ok &= does_all(counts[c]) && sends_what_its_table_says(comm_algorithms[a], counts[c]);
+        comm_configure(&before);
+    }
+    assert_true(agree_all(ok));
+}
+
+TESTS(unit_test(test_every_algorithm_over_messages), unit_test(test_large_sums_and_gathers_are_right),
+      unit_test(test_parts_may_be_uneven), unit_test(test_a_nan_on_one_rank_is_the_maximum_on_all),
+      unit_test(test_ranks_may_wait_in_different_orders), unit_test(test_small_calls_are_mpis))

@@ -1,0 +1,212 @@
+/* Collectives on host memory by tables of hops (hops.h), over MPI's messages: a backend.
+ *
+ * Why not MPI's own. Its nonblocking collectives reduce along a tree: to one rank, and from there to all. That sends
+ * S log2(n) where S (n-1)/n would do, leaves all adding to one rank, and copies everything into buffers of its own. Nor
+ * can it be asked what it sends. Here every rank can say beforehand, to the byte, what each of them sends to whom.
+ *
+ * Overlap. Whatever needs no other row is sent at the start. Within a machine "sent" means: announced; the receiver
+ * copies it out of the sender's memory when it looks, even while the sender computes and looks at nothing.
+ *
+ * Matching. All messages of a collective have one tag, from its number in its group; two ranks' messages are received
+ * in the order in which they were sent (MPI 3.1, section 3.5), which is the order of both tables.
+ *
+ * What breaks: a rank that waits for one collective must push all of them, or two ranks wait for each other's next rows
+ * (comm_hops_progress).
+ *
+ * Measured on two ranks of one machine, 64 MiB: reduce_scatter 57 ms by MPI, all_gather 14, all_reduce 113; the
+ * messages alone 7.5 ms for half of it each way. */
+#include "lib/comm/comm_hops.h"
+
+#include "lib/base/integer.h"
+#include "lib/comm/comm_links.h"
+#include "lib/comm/comm_links_private.h"
+#include "lib/comm/comm_mpi.h"
+#include "lib/comm/comm_rules.h"
+#include "lib/comm/hop_walk.h"
+
+#include <stdlib.h>
+
+enum {
+    SEGMENT_BYTES = 256 << 10,   /* terms are added while they are in a core's cache */
+    LINE_BYTES = 64              /* parts begin at a cache line, if the buffer does */
+};
+
+struct hops {
+    struct hops *next;
+    struct group *group;
+    enum comm_op op;
+    enum dtype dtype;
+    enum comm_reduction reduction;
+    int tag;
+    struct hop_walk *walk;
+    void *memory;                /* hop_walk_bytes */
+    bool done;
+    int failed;                  /* what MPI said, until somebody asks */
+};
+
+static struct hops *first;       /* of those in flight */
+
+/* ---- which algorithm ---- */
+
+static struct hop_shape shape_of(const struct group *group, const struct comm_call *call) {
+    int64_t element = (int64_t)dtype_size(call->dtype);
+    return (struct hop_shape){call->op,   group->size, call->peer, call->count, SEGMENT_BYTES / element,
+                              LINE_BYTES / element, group->node};
+}
+
+enum status comm_hops_choose(const struct group *group, const struct comm_call *call,
+                             const struct comm_algorithm **out) {
+    *out = NULL;
+    if (call->op == COMM_BARRIER || group->size == 1) return OK;
+    const struct hop_shape shape = shape_of(group, call);
+    return comm_rule_choose(&comm_settings_in_force()->rule[group->axis], &shape, call->dtype, comm_links_emulated(),
+                            group->name, out);
+}
+
+/* ---- MPI as a carrier ---- */
+/* MPI moves bits; bf16 and fp16 have reductions that know them as uint16 (comm_mpi_reduce.c). */
+
+static enum status said(struct hops *x, int code) {
+    if (code == MPI_SUCCESS) return OK;
+    x->failed = code;
+    return E_COMM;
+}
+
+static enum status start_message(struct hops *x, bool sending, int peer, void *at, int n, MPI_Datatype type,
+                                 void **handle) {
+    MPI_Comm comm = mpi_comm_of(x->group->communicator);
+    MPI_Request request;
+    TRY(said(x, sending ? MPI_Isend(at, n, type, peer, x->tag, comm, &request)
+                        : MPI_Irecv(at, n, type, peer, x->tag, comm, &request)));
+    *handle = mpi_request_handle(request);
+    return OK;
+}
+
+/* Beside a message on an emulated link travels its stamp. */
+static enum status start_both(struct hops *x, bool sending, int peer, void *at, int64_t bytes,
+                              struct hop_ticket *ticket) {
+    int n = (int)(bytes / (int64_t)dtype_size(x->dtype));
+    ticket->sending = sending;
+    if (comm_links_emulated()) links_describe(ticket, x->group, peer, bytes);
+    if (comm_links_emulated() && sending) links_send(ticket);
+    TRY(start_message(x, sending, peer, at, n, mpi_type(x->dtype), &ticket->handle[0]));
+    if (!comm_links_emulated()) return OK;
+    return start_message(x, sending, peer, &ticket->stamp, 1, MPI_DOUBLE, &ticket->handle[1]);
+}
+
+static enum status carrier_send(void *self, int peer, const void *at, int64_t bytes, struct hop_ticket *ticket) {
+    struct hops *x = self;
+    comm_count_message(x->group, x->op, peer, bytes);
+    return start_both(x, true, peer, (void *)(uintptr_t)at, bytes, ticket);
+}
+
+static enum status carrier_receive(void *self, int peer, void *at, int64_t bytes, struct hop_ticket *ticket) {
+    return start_both(self, false, peer, at, bytes, ticket);
+}
+
+static enum status has_ended(struct hops *x, void **handle, bool *ended) {
+    int flag = 1;
+    if (*handle) {
+        MPI_Request request = mpi_request_of(*handle);
+        TRY(said(x, MPI_Test(&request, &flag, MPI_STATUS_IGNORE)));
+        *handle = flag ? NULL : mpi_request_handle(request);
+    }
+    *ended = flag;
+    return OK;
+}
+
+static enum status carrier_done(void *self, struct hop_ticket *ticket, bool *done) {
+    for (int i = 0; i < 2; i++) {
+        TRY(has_ended(self, &ticket->handle[i], done));
+        if (!*done) return OK;
+    }
+    if (!comm_links_emulated()) return OK;
+    if (!ticket->sending) return links_receive(ticket, done);
+    *done = links_has_left(ticket);
+    return OK;
+}
+
+static enum status carrier_combine(void *self, void *terms, void *into, int64_t n) {
+    struct hops *x = self;
+    return said(x, MPI_Reduce_local(terms, into, (int)n, mpi_type(x->dtype), mpi_reduction(x->dtype, x->reduction)));
+}
+
+static const struct hop_carrier by_mpi = {carrier_send, carrier_receive, carrier_done, carrier_combine};
+
+/* ---- a collective under way ---- */
+
+static void advance(struct hops *x) {
+    if (!x->done && x->failed == MPI_SUCCESS && hop_walk_push(x->walk, &x->done) != OK && x->failed == MPI_SUCCESS)
+        x->failed = MPI_ERR_OTHER;
+}
+
+void comm_hops_progress(void) {
+    for (struct hops *x = first; x; x = x->next) advance(x);
+}
+
+static void end(struct hops *x) {
+    struct hops **at = &first;
+    while (*at && *at != x) at = &(*at)->next;
+    if (*at) *at = x->next;
+    hop_walk_close(&x->walk);
+    free(x->memory);
+    free(x);
+}
+
+static enum status open(struct hops *x, const struct comm_algorithm *algorithm, const struct comm_call *call) {
+    int64_t element = (int64_t)dtype_size(call->dtype);
+    struct hop_shape shape = shape_of(x->group, call);
+    struct hop_table table;
+    enum status made = hops_make(algorithm, &shape, x->group->rank, &table);
+    int64_t bytes = hop_walk_bytes(&table, element);
+    x->memory = made == OK && bytes > 0 ? aligned_alloc(64, (size_t)bytes) : NULL;
+    if (made == OK && bytes > 0 && !x->memory)
+        made = FAIL(E_MEMORY, "no memory to exchange %lld elements", (long long)call->count);
+    if (made != OK) {
+        hop_table_free(&table);
+        return made;
+    }
+    const struct hop_buffers buffers = {call->from, call->to};
+    return hop_walk_open(&table, x->group->size, element, &buffers, x->memory, &by_mpi, x, &x->walk);
+}
+
+enum status comm_hops_start(const struct comm_algorithm *algorithm, const struct comm_call *call,
+                            struct comm_request *request) {
+    struct hops *x = calloc(1, sizeof *x);
+    if (!x) return FAIL(E_MEMORY, "no memory to exchange %lld elements", (long long)call->count);
+    *x = (struct hops){.group = request->group,
+                       .op = call->op,
+                       .dtype = call->dtype,
+                       .reduction = call->reduction,
+                       .tag = comm_is_message(call->op)
+                                  ? call->tag
+                                  : COMM_TAG_MAX + 1 + (int)(request->sequence % (COMM_TAG_MAX + 1))};
+    enum status opened = open(x, algorithm, call);
+    if (opened != OK) {
+        end(x);
+        return opened;
+    }
+    struct hops **last = &first;
+    while (*last) last = &(*last)->next;
+    *last = x;
+    request->handle = x;
+    request->backend = &comm_hops;
+    advance(x);
+    return OK;
+}
+
+static enum status test(struct comm_request *request, bool *done) {
+    struct hops *x = request->handle;
+    advance(x);
+    *done = x->done;
+    if (!x->done && x->failed == MPI_SUCCESS) return OK;
+    int failed = x->failed;
+    request->handle = NULL;
+    if (failed == MPI_SUCCESS) {
+        end(x);
+        return OK;
+    }
+    return mpi_failed(request, "finish", failed);                    /* its messages may still come: it stays */
+}
+
+const struct comm_backend comm_hops = {"mpi", NULL, test};

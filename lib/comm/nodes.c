@@ -1,0 +1,16 @@
+#include "lib/comm/nodes.h"
+
+#include "lib/comm/comm_backend.h"
+#include "lib/comm/comm_mpi_world.h"
+
+int node_emulated(const struct nodes *nodes, int rank, int n) {
+    int k = nodes->ranks_per_node, n_nodes = (n + k - 1) / k;
+    return nodes->cyclic ? rank % n_nodes : rank / k;
+}
+
+int comm_node(int world_rank) {
+    const struct nodes *nodes = &comm_settings_in_force()->nodes;
+    const struct mpi_place *place = comm_world_place();
+    if (nodes->ranks_per_node > 0) return node_emulated(nodes, world_rank, place->size);
+    return place->host ? place->host[world_rank] : 0;
+}

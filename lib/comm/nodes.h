@@ -1,0 +1,25 @@
+/* On which node each rank of the world is: ranks of one host, or emulated nodes.
+ *
+ * Emulated (comm_settings.ranks_per_node = k > 0): ranks are taken to be on nodes of k, in blocks (rank / k) or dealt
+ * round the nodes (rank modulo their number), whatever hosts they are on. That is how a laptop shows what crosses a
+ * network. */
+#ifndef TRIVIUM_COMM_NODES_H
+#define TRIVIUM_COMM_NODES_H
+
+#include "lib/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct nodes { int ranks_per_node; bool cyclic; };   /* 0: the hosts' */
+
+/** The node of a rank of n, emulated: 0 <= rank < n, ranks_per_node > 0; the last node may have fewer. Pure. */
+int node_emulated(const struct nodes *, int rank, int n);
+/** The node of a world rank: emulated, or the host's. 0 before comm_start. */
+int comm_node(int world_rank);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

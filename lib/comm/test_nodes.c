@@ -1,0 +1,29 @@
+/* ranks: 1 2 */
+/* Nodes: emulated ones, and the hosts' of ranks that are all here. */
+#include "lib/comm/comm_backend.h"
+#include "tests/test.h"
+
+static void test_blocks_and_rounds(void **state) {
+    (void)state;
+    static const int block[7] = {0, 0, 0, 1, 1, 1, 2}, cyclic[7] = {0, 1, 2, 0, 1, 2, 0};
+    for (int r = 0; r < 7; r++) {
+        assert_int_equal(node_emulated(&(struct nodes){3, false}, r, 7), block[r]);
+        assert_int_equal(node_emulated(&(struct nodes){3, true}, r, 7), cyclic[r]);
+    }
+}
+
+static void test_this_host_is_one_node(void **state) {
+    (void)state;
+    const struct comm_settings before = *comm_settings_in_force();
+    struct comm_settings emulated = before;
+    bool ok = true;
+    for (int r = 0; r < comm_world_size(); r++) ok &= comm_node(r) == 0;
+    emulated.nodes.ranks_per_node = 1;
+    comm_configure(&emulated);
+    for (int r = 0; r < comm_world_size(); r++)
+        ok &= comm_node(r) == r && (comm_world_size() == 1 || group_world()->node[r] == r);
+    comm_configure(&before);
+    assert_true(agree_all(ok));
+}
+
+TESTS(unit_test(test_blocks_and_rounds), unit_test(test_this_host_is_one_node))

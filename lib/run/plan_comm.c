@@ -1,0 +1,40 @@
+/* What a plan says of communication, for lib/comm. */
+#include "lib/run/plan.h"
+
+#include "lib/comm/comm_links.h"
+#include "lib/comm/comm_rules.h"
+#include <inttypes.h>
+
+enum status plan_links(const struct plan *p, struct hop_links *links) {
+    if (p->link_inside[0]) TRY(comm_link_parse("link-inside", p->link_inside, 0, links));
+    if (p->link_between[0]) TRY(comm_link_parse("link-between", p->link_between, 1, links));
+    return OK;
+}
+
+bool plan_emulates(const struct plan *p) { return p->ranks_per_node || p->link_inside[0] || p->link_between[0]; }
+
+enum status plan_settle_comm(const struct plan *p) {
+    struct comm_rule rule[COMM_MAX_AXES];
+    struct hop_links links = {0};
+    if (p->placement == PLACEMENT_CYCLIC && !p->ranks_per_node)
+        return FAIL(E_CONFIG, "placement=cyclic deals ranks to emulated nodes, and there are none; give "
+                    "--ranks-per-node, or mpirun --map-by node for real ones");
+    TRY(comm_rules_parse(p->comm_algorithm, rule));
+    TRY(plan_links(p, &links));
+    for (int a = 0; a < COMM_MAX_AXES; a++)
+        if (rule[a].library && (p->link_inside[0] || p->link_between[0]))
+            return FAIL(E_CONFIG, "comm-algorithm=%.64s: the library's messages cannot be slowed, and link-inside or "
+                        "link-between says so; use an algorithm by its name, or auto", p->comm_algorithm);
+    return OK;
+}
+
+enum status plan_use_comm(const struct plan *p, bool time_work) {
+    struct comm_settings settings = {.timeout_s = p->comm_timeout, .check_collectives = p->check_collectives,
+                                     .time_work = time_work,
+                                     .nodes = {(int)p->ranks_per_node, p->placement == PLACEMENT_CYCLIC}};
+    struct hop_links links = {0};
+    TRY(comm_rules_parse(p->comm_algorithm, settings.rule));
+    TRY(plan_links(p, &links));
+    comm_configure(&settings);
+    return comm_emulate_links(p->link_inside[0] || p->link_between[0] ? &links : NULL);
+}
