@@ -5,6 +5,7 @@
 #include "driver/chart/memory_chart.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "driver/show_comm.h"
 #include "driver/show_mesh.h"
 #include "driver/show_params.h"
 #include "lib/program/activations.h"
@@ -19,8 +20,9 @@
 struct request {
     struct plan plan;
     int64_t rank, node;
-    int json, rows, decode;
-    double params;
+    int json, rows, decode, op;
+    double params, mib;
+    int64_t ranks;
     char svg[OPTION_TEXT_MAX];
 };
 
@@ -37,9 +39,18 @@ static const struct option OPTIONS[] = {
     {"params", OPTION_REAL, "0", 0, 1e17, NULL, "",
      "memory: no model, but the states of N parameters, by formula (dp, zero, precision); 0: the model", "show",
      offsetof(struct request, params)},
+    {"mib", OPTION_REAL, "0", 0, 1e9, NULL, "MiB",
+     "comm: no model, but one operation of so many MiB by every algorithm, or by the one that is named; 0: a step of "
+     "the "
+     "model",
+     "show", offsetof(struct request, mib)},
+    {"op", OPTION_CHOICE, "all_reduce", 0, 0, "all_reduce|all_gather|reduce_scatter|broadcast|reduce|all_to_all", "",
+     "comm: which operation", "show", offsetof(struct request, op)},
+    {"ranks", OPTION_INT, "8", 2, 1024, NULL, "", "comm: among how many ranks", "show",
+     offsetof(struct request, ranks)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "",
-     "memory: also draw the bytes of a rank over one step, by role, into this file; with params, those of the four "
-     "ZeRO stages",
+     "memory, comm: also draw it into this file: the bytes of a rank over one step, by role; with params, those of the "
+     "four ZeRO stages; with mib, who sends what when",
      "show", offsetof(struct request, svg)},
 };
 
@@ -369,16 +380,19 @@ static bool is_one_of(const char *word, const char *words) {
 
 static enum status show(struct request *q, struct options *o, int argc, char **argv) {
     const char *what = argc > 0 ? argv[0] : "";
-    if (!is_one_of(what, "program types memory mesh options"))
-        return FAIL(E_USAGE, "show what? use show program, types, memory, mesh or options, not '%s'", what);
+    if (!is_one_of(what, "program types memory mesh comm options"))
+        return FAIL(E_USAGE, "show what? use show program, types, memory, mesh, comm or options, not '%s'", what);
     TRY(options_parse(o, argc - 1, argv + 1));
     TRY(refuse_what_is_for_another(o, what));
     if (q->json && is_one_of(what, "program types"))
-        return FAIL(E_USAGE, "--json is for show memory, mesh and options; a program is text");
+        return FAIL(E_USAGE, "--json is for show memory, mesh, comm and options; a program is text");
     if (!strcmp(what, "memory") && q->params > 0) {
         TRY(show_params(&q->plan, q->params, q->json));
         return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
     }
+    if (!strcmp(what, "comm") && q->mib > 0)
+        return show_comm_operation(&q->plan, &(struct comm_question){(enum comm_op)q->op, q->mib * 1048576,
+                                                                     (int)q->ranks, (int)q->rank, q->svg, q->json});
     if (q->decode) generate_plan(&q->plan, 1);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);
@@ -388,6 +402,7 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
                     plan_ranks(&q->plan) - 1);
     if (!strcmp(what, "program")) return show_program(q);
     if (!strcmp(what, "types")) return show_types(q);
+    if (!strcmp(what, "comm")) return show_comm_step(&q->plan, (int)q->rank, q->json);
     TRY(show_memory(q));
     return q->svg[0] ? write_memory_svg(q) : OK;
 }
@@ -398,7 +413,7 @@ int show_main(int argc, char **argv) {
     struct options *o = NULL;
     enum status status = q ? recipe_options_create(&own, q, &o) : FAIL(E_MEMORY, "no memory to start with");
     if (status == OK && options_ask_for_help(argc, argv)) {
-        printf("trivium show program|types|memory|mesh|options [options]\n");
+        printf("trivium show program|types|memory|mesh|comm|options [options]\n");
         options_help(o, stdout);
     } else if (status == OK) {
         status = show(q, o, argc, argv);
