@@ -1,0 +1,55 @@
+#!/bin/bash
+# show comm: the bytes that formulas say, refusals, JSON, a picture; and that emulated seconds are marked as such.
+set -u -o pipefail
+B=${BUILD:-build}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1"; sed 's/^/#   /' "$work/out" | head -20; fi; }
+says() { grep -qE -- "$1" "$work/out"; }
+refused() { # NAME, words that its line has, arguments of show comm
+    local name=$1 words=$2
+    shift 2
+    "$B/trivium" show comm "$@" >"$work/out" 2>&1
+    [ $? = 2 ] && says "$words"
+    report "comm_refuses_$name" $?
+}
+
+# 8 MiB on 8 ranks, nodes of 4: 2 S (n-1)/n = 14680064 bytes by a ring; hierarchical: 2 S (L-1)/L inside, 2 (S/L) (N-1)/N between
+"$B/trivium" show comm --mib 8 --ranks 8 --ranks-per-node 4 >"$work/out" 2>&1 &&
+    says '^ring +56 +56 +14680064 +14680064 +29360128 ' && says '^hierarchical +48 +8 +12582912 +2097152 +16777216 ' &&
+    says '^pairwise +[0-9]+ +[0-9]+ +6291456 +8388608 +67108864 '
+report comm_bytes_are_the_formulas $?
+
+# placement is a factor of four where links between nodes are slow: which algorithm wins depends on it
+"$B/trivium" show comm --mib 8 --ranks 8 --ranks-per-node 4 --link-inside 200us,1GB/s --link-between 2ms,50MB/s,node --json >"$work/block" 2>"$work/out" &&
+    "$B/trivium" show comm --mib 8 --ranks 8 --ranks-per-node 4 --link-inside 200us,1GB/s --link-between 2ms,50MB/s,node --placement cyclic \
+        --json >"$work/cyclic" 2>>"$work/out" && python3 - "$work" <<'P' >>"$work/out" 2>&1
+import json, sys
+block, cyclic = ({x["algorithm"]: x["seconds"] for x in json.load(open(f"{sys.argv[1]}/{name}"))} for name in ("block", "cyclic"))
+assert cyclic["ring"] > 3 * block["ring"], (block, cyclic)
+assert block["halving"] > 3 * cyclic["halving"] and cyclic["halving-near"] > 3 * block["halving-near"], (block, cyclic)
+P
+report comm_placement_is_a_factor_of_four $?
+
+"$B/trivium" show comm --mib 1 --ranks 4 --comm-algorithm ring --rank 2 --svg "$work/ring.svg" >"$work/out" 2>&1 &&
+    says '^rank 2:' && says 'add from +1 +result' && python3 -c "import sys, xml.dom.minidom; xml.dom.minidom.parse('$work/ring.svg')" &&
+    [ "$(grep -c 'rank 3' "$work/ring.svg")" -gt 0 ]
+report comm_shows_rows_and_draws_them $?
+
+"$B/trivium" show comm --dp 2 --tp 2 --pp 2 --ranks-per-node 4 >"$work/out" 2>&1 && says '^dp +2  all_reduce +[0-9]+ fp32 +1  pairwise +3 +0 ' &&
+    says '^tp .* library +the library does not say' && says '^pp .* message +0 +4 '
+report comm_of_a_step $?
+
+refused an_unknown_algorithm 'E_CONFIG.*"rings".*halving-near' --mib 1 --comm-algorithm rings
+refused an_unknown_link 'E_CONFIG.*link-between=fast.*2ms,50MB/s' --mib 1 --link-between fast
+refused cyclic_without_nodes 'E_CONFIG.*placement=cyclic.*--ranks-per-node' --mib 1 --placement cyclic
+refused the_library_on_slow_links 'E_CONFIG.*library.*cannot be slowed' --mib 1 --comm-algorithm library --link-between 2ms,50MB/s
+refused unequal_nodes 'E_CONFIG.*hierarchical cannot do.*equally many' --mib 1 --ranks 6 --ranks-per-node 4 --comm-algorithm hierarchical
+refused a_rank_that_is_not_there 'E_CONFIG.*rank=9.*0 to 7' --mib 1 --rank 9 --comm-algorithm ring
+
+train=(--steps 2 --log quiet --layers 1 --hidden 32 --heads 2 --seq 16 --dp 2 --ranks-per-node 1)
+"$B/trivium" launch -n 2 train "${train[@]}" --link-between 2ms,50MB/s --metrics "$work/slow" >"$work/out" 2>&1 &&
+    [ "$(grep -c '"emulated_links":true' "$work/slow")" = 2 ] &&
+    "$B/trivium" launch -n 2 train "${train[@]}" --ranks-per-node 0 --metrics "$work/real" >>"$work/out" 2>&1 &&
+    ! grep -q emulated "$work/real" && [ "$(grep -o '"loss":[^,]*' "$work/slow")" = "$(grep -o '"loss":[^,]*' "$work/real")" ]
+report comm_emulated_seconds_are_marked $?
