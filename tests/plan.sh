@@ -96,6 +96,11 @@ report "plan_runs_what_it_found" $?
 grep -q "^step 2/2" "$work/run" && grep -q "^layout: 2 ranks" "$work/run" && grep -q "^micro-batch = " "$work/plan.ini"
 report "plan_writes_what_it_runs" $?
 
+# Where nothing fits there is no list, nor a legend of one.
+"$B/trivium" plan --model llama2-70b --global-batch 16 --gpus 2 >"$work/out" 2>"$work/err"
+[ $? = 2 ] && grep -q "^nothing fits; with each choice" "$work/out" && grep -q "does not fit" "$work/out" && ! grep -Eq "seconds: products|why others lose| mfu " "$work/out"
+report "a_search_that_finds_nothing_says_so" $?
+
 # What says auto is chosen, and kept.
 "$B/trivium" show options --layers 10 --hidden 64 --pp 2 --global-batch 16 --micro-batch auto --recompute auto --pp-split auto --memory-limit 6 >"$work/auto" 2>"$work/err"
 report "show_knows_auto" $?
@@ -111,6 +116,8 @@ report "a_run_beyond_its_memory_limit_is_refused" $?
 "$B/trivium" budget --model gpt3-175b --gpus 1024 --global-batch 1536 --tokens 300e9 --mfu 0.3365 >"$work/budget" 2>"$work/err" &&
     grep -q "in all  *36.1 days" "$work/budget" && grep -q "failures  *one in 49.5 h" "$work/budget"
 report "budget_of_a_known_run" $?
+"$B/trivium" budget --model gpt3-175b --global-batch 1536 --mfu 0.4 --scale 1024:1024 2>"$work/err" | grep -Eq "^gpt3-175b, 1.746e\+11 parameters, 3.492e\+12 tokens, on dgx-a100$"
+report "a_curve_says_what_is_trained" $?
 "$B/trivium" budget "${model[@]}" --tokens 1e9 --scale 2:8 --weak --json >"$work/curve.json" 2>"$work/err" && python3 - "$work/curve.json" <<'P'
 import json, sys
 lines = json.load(open(sys.argv[1]))["budget"]["lines"]
@@ -168,7 +175,9 @@ refuse pictures_of_one_layout "--out draws a search|give --gpus" "${model[@]}" -
 refuse a_directory_that_cannot_be "/dev/null/none" "${model[@]}" --gpus 8 --out /dev/null/none
 refuse autos_that_do_not_fit "nothing that auto may choose fits|memory-limit" "${model[@]}" --micro-batch auto --recompute auto --memory-limit 20
 refuse a_recomputation_that_is_not_searched "none, selective and full" "${model[@]}" --gpus 8 --recompute block:2
-refuse an_unknown_cluster "configs/clusters/nope.ini" --cluster nope
+refuse an_unknown_cluster "no cluster is called nope|use one of cpu-2core, dgx-a100, dgx-h100|./nope.ini" --cluster nope
+(cd "$work" && "$OLDPWD/$B/trivium" plan --cluster nope) 2>&1 | grep -q "no folder configs/clusters here; start in Trivium's folder"
+report "a_name_of_a_cluster_elsewhere_is_refused" $?
 refuse a_key_that_is_none "memory-gb|memory-gib" --cluster <(sed 's/^memory-gib/memory-gb/' configs/clusters/dgx-a100.ini)
 refuse an_asynchronous_schedule "schedule=1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
 command=budget

@@ -3,11 +3,13 @@
 #include "lib/cost/cluster.h"
 
 #include "lib/base/option.h"
+#include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GIB 1073741824.0
 #define GB 1e9
@@ -193,13 +195,45 @@ static enum status convert(const char *path, const struct file *f, struct cluste
     return read_levels(path, f, c);
 }
 
+static const char FOLDER[] = "configs/clusters";
+static int is_ini(const struct dirent *e) {
+    size_t n = strlen(e->d_name);
+    return n > 4 && !strcmp(e->d_name + n - 4, ".ini");
+}
+
+/* "cpu-2core, dgx-a100": the files of the folder. "": there is no folder, or nothing in it. */
+static const char *known_names(char *text, size_t size) {
+    struct dirent **files = NULL;
+    int n = scandir(FOLDER, &files, is_ini, alphasort);
+    size_t used = 0;
+    for (int i = 0; i < n; i++) {
+        int length = (int)strlen(files[i]->d_name) - 4;
+        if (used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%.*s", i ? ", " : "", length, files[i]->d_name);
+        free(files[i]);
+    }
+    free(files);
+    return text;
+}
+
+static enum status refuse_name(const char *name) {
+    char names[1024] = "";
+    if (*known_names(names, sizeof names))
+        return FAIL(E_DATA, "no cluster is called %s; use one of %s (of %s/), or a path as in ./%s.ini", name, names,
+                    FOLDER, name);
+    return FAIL(E_DATA, "cluster=%s is a name, and there is no folder %s here; start in Trivium's folder, or give a "
+                "path as in ./%s.ini", name, FOLDER, name);
+}
+
 enum status cluster_read(const char *name_or_path, struct cluster *out) {
     struct file f = {0};
     struct options *o;
     char path[OPTION_TEXT_MAX];
     bool is_path = strpbrk(name_or_path, "/.") != NULL;
-    int n = snprintf(path, sizeof path, is_path ? "%s" : "configs/clusters/%s.ini", name_or_path);
+    int n = is_path ? snprintf(path, sizeof path, "%s", name_or_path)
+                    : snprintf(path, sizeof path, "%s/%s.ini", FOLDER, name_or_path);
     if (n >= (int)sizeof path) return FAIL(E_DATA, "a cluster's name has %d bytes; at most %zu", n, sizeof path);
+    if (!is_path && access(path, F_OK) != 0) return refuse_name(name_or_path);
     TRY(options_create(&TABLE, 1, &f, &o));
     enum status status = options_read_file(o, path);
     options_destroy(&o);

@@ -69,8 +69,8 @@ struct cluster {
 };
 
 /** Read a cluster: a path, or the name of a file in configs/clusters/ ("dgx-a100").
- *  @collective{none} @errors E_DATA: no such file; E_FORMAT, E_USAGE: as options_read_file; E_CONFIG: a figure that
- *  must be there is missing, or two do not fit each other */
+ *  @collective{none} @errors E_DATA: no such file, or name, with those that there are; E_FORMAT, E_USAGE: as
+ *  options_read_file; E_CONFIG: a figure that must be there is missing, or two do not fit each other */
 enum status cluster_read(const char *name_or_path, struct cluster *out);
 
 #ifdef __cplusplus

@@ -83,7 +83,8 @@ static void test_speeds_of_ops(void **state) {
 static void test_cluster_refuses(void **state) {
     (void)state;
     struct cluster c;
-    assert_fails(cluster_read("no-such", &c), E_DATA, "configs/clusters/no-such.ini");
+    assert_fails(cluster_read("no-such", &c), E_DATA, "called no-such", "use one of cpu-2core, dgx-a100, dgx-h100 (",
+                 "./no-such.ini");
     assert_fails(read_text(GOOD, "node-gb = 3\n", &c), E_USAGE, "node-gb", "node-gbs");
     assert_fails(read_text(GOOD, "node-gbs = 3\n", &c), E_FORMAT, "set on line 5 already");
     assert_fails(read_text(GOOD, "stream-part = 1.5\n", &c), E_USAGE, "stream-part", "1.5");
