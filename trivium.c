@@ -26,7 +26,7 @@
 struct command { const char *name; int (*main)(int argc, char **argv); bool prints; const char *meaning; };
 
 static const struct command COMMANDS[] = {
-    {"train", train_main, false, "train a GPT; alone, or as one rank under launch, mpirun or srun"},
+    {"train", train_main, false, "train a model; alone, or as one rank under launch, mpirun or srun"},
     {"compare", compare_main, true,
      "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},
     {"launch", launch_main, false, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
@@ -54,7 +54,7 @@ static const struct command COMMANDS[] = {
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
 static void print_help(FILE *f) {
-    fprintf(f, "trivium: train GPT models with data, tensor and pipeline parallelism\n\n");
+    fprintf(f, "trivium: train GPT, Llama and Mixtral with data, tensor, pipeline, context and expert parallelism\n\n");
     for (int i = 0; i < N_COMMANDS; i++) fprintf(f, "  trivium %-10s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
     fprintf(f, "\n  trivium launch -n 8 train --dp 2 --tp 2 --pp 2     the three dimensions on one machine\n"
                "  trivium COMMAND --help                             its options\n");

@@ -202,8 +202,9 @@ static enum status each_line(const struct request *q, const struct cluster *c, j
     struct budget_line l;
     TRY(read_scale(q, &from, &to));
     if (!q->json && q->scale[0])
-        printf("%8s %8s %9s %6s %9s %8s %8s %9s %11s   %s\n", "ranks", "batch", "step s", "mfu", "slowest", "goodput",
-               "mfu left", "days", "GPU-hours", "layout");
+        printf("%s, %.4g parameters, %.4g tokens, on %s\n%8s %8s %9s %6s %9s %8s %8s %9s %11s   %s\n", q->plan.model,
+               (double)q->plan.arch->n_params(&q->plan), tokens_of(q), c->name, "ranks", "batch", "step s", "mfu",
+               "slowest", "goodput", "mfu left", "days", "GPU-hours", "layout");
     for (int64_t n = from; n <= to; n *= 2) {
         TRY(make_line(q, c, n, batch_of(q, q->weak, n, from), &l));
         TRY(tell_line(q, c, &l, lines));

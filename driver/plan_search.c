@@ -108,6 +108,7 @@ static void print_list(const struct answer *a) {
                layout_text(&s->best[i].layout, text, sizeof text), i < a->tied ? "  =" : "");
         plan_print_phases(x);
     }
+    if (!s->n_best) return;
     printf("  seconds: products, memory: rows bound by arithmetic, by the memory's bandwidth; replay: rows that\n"
            "  backward runs again, also what sp gathers again; tp, cp, ep: exchanges in rows; dp: sums of gradients;\n"
            "  gather: of sharded weights; optim: the update, with what is summed at the end; of exchanges only what\n"
@@ -137,8 +138,11 @@ static void print_text(const struct answer *a) {
         print_tipping(a, ASSUME_PRODUCTS, "part of the peak that products reach", 1, "");
         print_tipping(a, ASSUME_RESERVE, "reserve: memory that is not ours", GIB, " GiB");
     }
-    printf("\nwhy others lose: the best with each choice beside the fastest of all, and the largest differences of its "
-           "time;\nblock:N and uneven stages are tried for the list alone%s\n",
+    printf("%s\n%s%s\n",
+           s->n_best ? "\nwhy others lose: the best with each choice beside the fastest of all, and the largest "
+                       "differences of its time;"
+                     : "nothing fits; with each choice one of few bytes (others were cut by a bound);",
+           "block:N and uneven stages are tried for the list alone",
            a->asked->plan.seq < 16384 && !(a->fixed >> DECIDE_CP & 1) ? ", cp only for sequences of 16384 and more"
                                                                       : "");
     for (int i = 0; i < s->n_families; i++)

@@ -81,7 +81,7 @@ static void print_group(const struct lines *l, int group) {
 
 static void print_lines(const struct lines *l, int node) {
     int stride = members_of(l, 0)[1] - members_of(l, 0)[0];
-    printf("%-4s %6d %6d %7d %6d %16.0f  ", mesh_axis_name(l->axis), l->n, l->size, stride, nodes_of(l, node),
+    printf("%-5s%6d %6d %7d %6d %16.0f  ", mesh_axis_name(l->axis), l->n, l->size, stride, nodes_of(l, node),
            l->bytes);
     for (int g = 0; g < l->n; g++) {
         if (g == 2 && l->n > 3) printf(" ..."), g = l->n - 1;

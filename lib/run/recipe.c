@@ -57,12 +57,19 @@ static const struct model_preset *preset_of(const struct model *m, const char *n
     return NULL;
 }
 
-/* Of one model, or of all. */
+static bool named_before(const struct recipe *r, int model, const char *name) {
+    for (int i = 0; i < model; i++)
+        if (preset_of(r->models[i], name)) return true;
+    return false;
+}
+
+/* Of one model, or of all; a name that several have once. */
 static const char *all_names(const struct recipe *r, const struct model *of, char *text, size_t size) {
     size_t n = 0;
     for (int i = 0; i < r->n_models; i++)
         for (const struct model_preset *p = r->models[i]->presets; p && p->name && n < size; p++)
-            if (!of || of == r->models[i]) n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", p->name);
+            if (of ? of == r->models[i] : !named_before(r, i, p->name))
+                n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", p->name);
     return text;
 }
 
