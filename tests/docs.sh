@@ -30,6 +30,17 @@ while read -r file lines _; do echo "$(wc -l <"$file") $lines $file"; done <"$wo
 if [ "$(wc -l <"$work/out")" = 3 ] && [ ! -s "$work/wrong" ]; then echo "ok docs_readme_tells_the_lengths_of_three_files"
 else not_ok docs_readme_tells_the_lengths_of_three_files "is, said: $(cat "$work/wrong")"; fi
 
+# What a page's commands write is ignored by git, so that a tour leaves a clean tree. this.ini, plan.ini, report: the defaults.
+if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    pages=(README.md docs/using.md docs/oracle.md planner/README.md)
+    grep -hoE '^    .* --(out|save|to|write|init|resume) +[^ ]+' "${pages[@]}" | grep -oE -- '--(out|save|to|write) +[^ ]+' |
+        grep -vE -- '--to (hf|llmc)$' | awk '{ print $2 }' | sort -u >"$work/written"
+    printf '%s\n' this.ini plan.ini report metrics.jsonl >>"$work/written"
+    for name in $(cat "$work/written"); do git check-ignore -q "$name/" || git check-ignore -q "$name" || echo "$name"; done >"$work/out"
+    if [ "$(wc -l <"$work/written")" -ge 12 ] && [ ! -s "$work/out" ]; then echo "ok docs_what_a_tour_writes_is_ignored"
+    else not_ok docs_what_a_tour_writes_is_ignored "of $(wc -l <"$work/written") names these are not in .gitignore"; fi
+fi
+
 # ---- headers with something missing, in a tree of their own ----
 tree=$work/tree
 mkdir -p "$tree/tools" "$tree/dp"
