@@ -104,10 +104,10 @@ int main(int argc, char **argv) {
         print_help(stdout);
         return unless_output_was_lost(argc > 1 ? 0 : 2);
     }
-    FAIL(E_USAGE,
-         "no command is called %s; use train, compare, launch, preflight, show, generate, checkpoint, data or schedule "
-         "(trivium --help)",
-         name);
+    char names[256] = "";
+    for (size_t i = 0, n = 0; i < N_COMMANDS && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", COMMANDS[i].name);
+    FAIL(E_USAGE, "no command is called %s; use one of %s (trivium --help)", name, names);
     status_report();
     return status_exit_code(E_USAGE);
 }
