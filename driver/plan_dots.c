@@ -5,7 +5,7 @@
 #include <string.h>
 
 void plan_dots_init(struct plan_dots *d) {
-    *d = (struct plan_dots){{.most = MOST_DOTS_THAT_FIT, .stride = 1}, {.most = MOST_DOTS_THAT_DO_NOT, .stride = 1}};
+    *d = (struct plan_dots){{.most = MOST_DOTS_THAT_FIT, .stride = 1}, {.most = MOST_DOTS_THAT_DO_NOT, .stride = 1}, 0};
 }
 
 void plan_dots_fini(struct plan_dots *d) {
@@ -47,6 +47,7 @@ void plan_dots_put(struct plan_dots *d, const struct found *f) {
             return;
         }
     add(s, f);
+    d->refined++;
 }
 
 static enum status price_dot(struct plan_dot *d, const struct recipe *recipe, const struct plan *asked, unsigned fixed,

@@ -13,7 +13,8 @@ struct plan_dot { struct layout layout; double step_s, part_s[N_PARTS]; int64_t 
 /* Every `stride`-th of what came; where there is no more room every second one goes. Zeroed is empty. */
 struct dot_sample { int n, most; int64_t seen, stride; struct plan_dot *dot; };
 
-struct plan_dots { struct dot_sample fit, no_fit; };
+/* refined: of those that fit, what was put beside them after the search. */
+struct plan_dots { struct dot_sample fit, no_fit; int refined; };
 
 /** Empty; free with plan_dots_fini. */
 void plan_dots_init(struct plan_dots *);

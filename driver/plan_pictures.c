@@ -3,6 +3,7 @@
 #include "driver/chart/markup.h"
 #include "driver/page.h"
 #include "driver/plan_pipeline.h"
+#include "driver/plan_tables.h"
 #include "driver/recipe.h"
 #include <inttypes.h>
 #include <math.h>
@@ -104,58 +105,6 @@ void plan_picture_phases(const struct plan_page *p, FILE *f) {
                        f);
 }
 
-/* ---- tables ---- */
-bool plan_family_is_open(const struct search *s, int i) {
-    enum decision d = s->families[i].decision;
-    return (i > 0 && s->families[i - 1].decision == d) || (i + 1 < s->n_families && s->families[i + 1].decision == d);
-}
-
-void plan_write_differences(FILE *f, const struct price *x, const struct price *best) {
-    bool told[N_PRICE_PHASES] = {false};
-    for (int n = 0; n < 3; n++) {
-        int most = -1;
-        for (int i = 0; i < N_PRICE_PHASES; i++)
-            if (!told[i] && (most < 0 || fabs(x->phase_s[i] - best->phase_s[i]) >
-                                             fabs(x->phase_s[most] - best->phase_s[most]))) most = i;
-        double seconds = x->phase_s[most] - best->phase_s[most];
-        told[most] = true;
-        if (fabs(seconds) > 0.002 * best->step_s)
-            fprintf(f, "%s %s %+.3g s", n ? "," : "", price_phase_name((enum price_phase)most), seconds);
-    }
-}
-
-static void write_family(const struct plan_page *p, const struct family *x, FILE *f) {
-    char text[192];
-    fprintf(f, "<tr><th scope=\"row\">%s</th><td>%s</td>", decision_name(x->decision),
-            choice_text(x->decision, x->choice));
-    if (!x->fits) {
-        fprintf(f, "<td></td><td></td><td class=\"reason\">does not fit: %.1f GiB</td>",
-                (double)x->best.price.total_bytes / GIB);
-    } else {
-        const struct price *best = p->fastest ? &p->fastest->price : &x->best.price;
-        fprintf(f, "<td>%.4g</td><td>%+.1f%%</td><td class=\"text\">", x->best.price.step_s,
-                fmax(0, 100 * (x->best.price.step_s / best->step_s - 1)));
-        if (x->best.price.step_s <= best->step_s) fprintf(f, "is the fastest's");
-        else plan_write_differences(f, &x->best.price, best);
-        fprintf(f, "</td>");
-    }
-    fprintf(f, "<td class=\"text\">");
-    markup_text(f, layout_text(&x->best.layout, text, sizeof text));
-    fprintf(f, "</td></tr>\n");
-}
-
-static void write_families(const struct plan_page *p, FILE *f) {
-    fprintf(f, "<h2 id=\"families\">Why others lose</h2>\n<p class=\"small\">The best layout of each choice, beside "
-               "the fastest of all: how much longer its step is, and the phases that differ most.</p>\n"
-               "<div class=\"wide\"><table class=\"narrow\">\n<thead><tr><th scope=\"col\">decision</th>"
-               "<th scope=\"col\">choice</th><th scope=\"col\">step, s</th><th scope=\"col\">longer by</th>"
-               "<th scope=\"col\" class=\"text\">where it goes</th><th scope=\"col\" class=\"text\">layout</th>"
-               "</tr></thead>\n<tbody>\n");
-    for (int i = 0; i < p->search->n_families; i++)
-        if (plan_family_is_open(p->search, i)) write_family(p, &p->search->families[i], f);
-    fprintf(f, "</tbody>\n</table></div>\n");
-}
-
 /* ---- the page ---- */
 static void write_head(const struct plan_page *p, FILE *f) {
     char title[256];
@@ -187,15 +136,19 @@ static enum status draw_pipeline(const void *self, FILE *f) {
     return plan_pipeline_svg(&train_recipe, p->asked, p->fixed, p->cluster, &p->search->best[0].layout, f);
 }
 
+/* The dots are told apart as the head of the page counts: timed, in the list and not timed before, too large. */
 static void say_what_is_drawn(const struct plan_page *p, char *out) {
     const struct dot_sample *fit = &p->dots->fit, *no_fit = &p->dots->no_fit;
+    const struct search_stat *n = &p->search->stat;
     snprintf(out, MEANING_BYTES,
-             "A dot is a layout that was priced: %d that fit, and %d of the %" PRId64 " that do not, evenly over the "
-             "search and with the time that they would take. Right of the line a rank's memory is full. A colour says "
-             "why a layout is not the one to take: the part of its step that differs most from the fastest's. What is "
-             "more than %g times as slow as the fastest lies on the upper edge; what a bound has cut is not drawn. "
-             "Both axes are logarithmic.",
-             fit->n, no_fit->n, no_fit->seen, FAR);
+             "A dot is a layout that was priced: %d of the %" PRId64 " that were timed, %d of the list that were "
+             "refined after the search (block:N, uneven stages), and %d of the %" PRId64 " that do not fit, evenly "
+             "over those that no bound had cut and with the time that they would take. Right of the line a rank's "
+             "memory is full. A colour says why a layout is not the one to take: the part of its step that differs "
+             "most from the fastest's. What is more than %g times as slow as the fastest lies on the upper edge; what "
+             "a bound has cut is not drawn. Both axes are logarithmic.",
+             fit->n - p->dots->refined, n->priced - n->no_fit, p->dots->refined, no_fit->n, n->too_large + n->no_fit,
+             FAR);
 }
 
 struct page { const char *dir; const struct plan_page *plan; };
@@ -215,8 +168,10 @@ static enum status write_page(const void *self, FILE *f) {
          "backward is not drawn: sums over replicas, and the update.",
          draw_pipeline}};
     write_head(p, f);
+    plan_table_layouts(p, f);
+    plan_table_tipping(p, f);
     for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) TRY(page_add(f, page->dir, &pictures[i], p));
-    write_families(p, f);
+    plan_table_families(p, f);
     page_close(f);
     return OK;
 }

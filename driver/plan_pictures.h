@@ -1,11 +1,11 @@
 /* What a search found as a page, DIR/plan.html, and its pictures beside it: memory against time, phases, the pipeline,
- * and the families' table. */
+ * and the tables (plan_tables.h). */
 #ifndef TRIVIUM_DRIVER_PLAN_PICTURES_H
 #define TRIVIUM_DRIVER_PLAN_PICTURES_H
 
 #include "driver/chart/chart.h"
 #include "driver/plan_dots.h"
-#include "planner/search.h"
+#include "planner/explain.h"
 #include <stdio.h>
 
 struct plan_page {
@@ -16,6 +16,7 @@ struct plan_page {
     const struct search *search;         /* ordered by explain_order; the first n_tied are tied */
     int n_shown, n_tied;
     const struct found *fastest;         /* NULL: nothing fits */
+    const struct tipping *tipping;       /* (N_ASSUMPTIONS), of the fastest */
     struct plan_dots *dots;
     const char *command;                 /* what to type for the first; "": nothing fits */
 };
@@ -32,10 +33,5 @@ void plan_picture_phases(const struct plan_page *, FILE *);
 
 /** Names and colours of a step's parts, the same in every picture. @param out (N_PARTS) written */
 void plan_parts_series(struct chart_series out[N_PARTS]);
-
-/** Has the family's decision another choice? Else there is nothing to say of it. */
-bool plan_family_is_open(const struct search *, int family);
-/** " tp +1.2 s, bubble -0.3 s": where the time of one goes that the other does not take; the three largest. */
-void plan_write_differences(FILE *, const struct price *, const struct price *best);
 
 #endif

@@ -2,9 +2,10 @@
 #include "driver/plan_search.h"
 
 #include "driver/compare/compare_report.h"
-#include "driver/plan_pictures.h"
+#include "driver/plan_tables.h"
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
+#include "lib/base/integer.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
 #include <inttypes.h>
@@ -87,22 +88,23 @@ static void print_family(const struct answer *a, const struct family *f) {
     printf("   [%s]\n", layout_text(&f->best.layout, text, sizeof text));
 }
 
-static void print_tipping(const struct answer *a, enum assumption what, const char *name, double unit,
-                          const char *unit_name) {
+static void print_tipping(const struct answer *a, enum assumption what) {
     const struct tipping *t = &a->tipping[what];
     char text[192];
-    printf("  %-34s %8.3g%s", name, t->now / unit, unit_name);
-    if (t->beyond == 0)
-        printf("   no value from a quarter to four times as much changes the choice\n");
-    else
-        printf("   %s %.3g%s: %s\n", t->beyond > t->now ? "above" : "below", t->beyond / unit, unit_name,
-               layout_text(&t->other, text, sizeof text));
+    printf("  %-37s ", plan_assumption_name(what));
+    plan_write_now(stdout, what, t);
+    printf("   ");
+    plan_write_tipping(stdout, what, t);
+    if (t->beyond != 0) printf(": %s", layout_text(&t->other, text, sizeof text));
+    printf("\n");
 }
+
+static int shown_of(const struct answer *a) { return (int)min64(a->found.n_best, a->asked->top); }
 
 static void print_list(const struct answer *a) {
     char text[192];
     const struct search *s = &a->found;
-    for (int i = 0; i < s->n_best && i < a->asked->top; i++) {
+    for (int i = 0; i < shown_of(a); i++) {
         const struct price *x = &s->best[i].price;
         printf("%9.4g s  mfu %4.1f%%  %5.1f GiB  %s%s\n", x->step_s, 100 * x->mfu, (double)x->total_bytes / GIB,
                layout_text(&s->best[i].layout, text, sizeof text), i < a->tied ? "  =" : "");
@@ -113,10 +115,9 @@ static void print_list(const struct answer *a) {
            "  backward runs again, also what sp gathers again; tp, cp, ep: exchanges in rows; dp: sums of gradients;\n"
            "  gather: of sharded weights; optim: the update, with what is summed at the end; of exchanges only what\n"
            "  nothing hides. bubble, pp: waits for other stages, and messages\n");
-    if (a->tied > 1)
-        printf("  = %d layouts are within %.1f%% of the fastest, the model's error: any of them may be; the one that "
-               "needs least memory comes first\n",
-               a->tied, 100 * MODEL_ERROR);
+    printf("  ");
+    plan_write_ties(stdout, a->tied, shown_of(a));
+    printf("\n");
 }
 
 static void print_text(const struct answer *a) {
@@ -134,9 +135,7 @@ static void print_text(const struct answer *a) {
         write_command(stdout, a, &s->best[0].layout);
         printf("\nwhat the fastest, %s, rests on, and what would win otherwise\n",
                layout_text(&a->fastest->layout, text, sizeof text));
-        print_tipping(a, ASSUME_WIRE, "bandwidth of the outermost level", 1e9, " GB/s");
-        print_tipping(a, ASSUME_PRODUCTS, "part of the peak that products reach", 1, "");
-        print_tipping(a, ASSUME_RESERVE, "reserve: memory that is not ours", GIB, " GiB");
+        for (enum assumption i = 0; i < N_ASSUMPTIONS; i++) print_tipping(a, i);
     }
     printf("%s\n%s%s\n",
            s->n_best ? "\nwhy others lose: the best with each choice beside the fastest of all, and the largest "
@@ -164,7 +163,7 @@ static enum status print_json(const struct answer *a) {
     json_t *best = json_array(), *families = json_array(), *tipping = json_object();
     static const char *const NAMES[N_ASSUMPTIONS] = {"wire_bytes_per_s", "product_part", "reserve_bytes"};
     char text[192];
-    for (int i = 0; i < s->n_best && i < a->asked->top; i++)
+    for (int i = 0; i < shown_of(a); i++)
         json_array_append_new(best, found_json(&s->best[i], i < a->tied));
     for (int i = 0; i < s->n_families; i++) {
         const struct family *f = &s->families[i];
@@ -223,7 +222,7 @@ static enum status find(struct answer *a) {
     TRY(search_layouts_telling(&train_recipe, p, a->fixed, a->cluster, a->asked->gpus, true,
                                a->asked->out[0] ? plan_dots_take : NULL, &a->dots, s));
     if (s->n_best + s->n_families == 0) return refuse_number(a->asked, a->fixed);
-    for (int i = 0; i < s->n_best && i < a->asked->top; i++)
+    for (int i = 0; i < shown_of(a); i++)
         TRY(choose_refine(&train_recipe, p, a->fixed, true, a->cluster, &s->best[i]));
     a->tied = explain_order(s);
     a->fastest = s->n_best ? &s->best[0] : NULL;
@@ -237,8 +236,8 @@ static enum status draw_with(struct answer *a, const char *command) {
     struct search *s = &a->found;
     const struct plan_page page = {
         .asked = &a->asked->plan, .fixed = a->fixed, .cluster = a->cluster, .ranks = a->asked->gpus, .search = s,
-        .n_shown = s->n_best < a->asked->top ? s->n_best : (int)a->asked->top, .n_tied = a->tied,
-        .fastest = a->fastest, .dots = &a->dots, .command = command};
+        .n_shown = shown_of(a), .n_tied = a->tied,
+        .fastest = a->fastest, .tipping = a->tipping, .dots = &a->dots, .command = command};
     for (int i = 0; i < s->n_best; i++) plan_dots_put(&a->dots, &s->best[i]);
     TRY(plan_dots_price_the_rest(&a->dots, &train_recipe, page.asked, a->fixed, a->cluster));
     return plan_pictures_write(a->asked->out, &page);

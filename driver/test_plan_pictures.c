@@ -5,10 +5,9 @@
 #include "tests/test.h"
 
 #include "driver/chart/chart.h"
-#include "driver/plan_pictures.h"
+#include "driver/plan_tables.h"
 #include "driver/plan_pipeline.h"
 #include "driver/recipe.h"
-#include "planner/explain.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +67,7 @@ static void test_every_layout_has_a_mark_with_its_numbers(void **state) {
     fclose(f);
     /* the layouts that are kept were priced before, so none is drawn twice */
     assert_int_equal(s->dots.fit.n, n->priced - n->no_fit);
+    assert_int_equal(s->dots.refined, 0);
     assert_true(n->no_fit > 0 && s->dots.no_fit.seen == n->no_fit);
     assert_int_equal(drawn, s->dots.fit.n + s->dots.no_fit.n);
     assert_int_equal(count(text, "<circle"), drawn);
@@ -140,6 +140,76 @@ static void test_kept_dots_are_few_and_even(void **state) {
     free(f);
 }
 
+/* One that the search has not seen is a dot beside those that were timed, and counted apart; itself again is none. */
+static void test_what_is_refined_is_counted_apart(void **state) {
+    (void)state;
+    struct searched *s = calloc(1, sizeof *s);
+    struct found *f = calloc(1, sizeof *f);
+    page_of(s);
+    int before = s->dots.fit.n;
+    *f = s->found.best[0];
+    f->layout.blocks = 1, f->layout.choice[DECIDE_RECOMPUTE] = KEEP_SOME;
+    plan_dots_put(&s->dots, f);
+    plan_dots_put(&s->dots, f);
+    assert_int_equal(s->dots.fit.n, before + 1);
+    assert_int_equal(s->dots.refined, 1);
+    searched_fini(s);
+    free(s);
+    free(f);
+}
+
+/* ---- tables ---- */
+static char *table_of(const struct plan_page *page, void (*write)(const struct plan_page *, FILE *)) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    write(page, f);
+    fclose(f);
+    return text;
+}
+
+static void test_ties_are_marked_and_counted(void **state) {
+    (void)state;
+    struct searched *s = calloc(1, sizeof *s);
+    struct plan_page page = page_of(s);
+    for (page.n_tied = 1; page.n_tied < 8; page.n_tied++) {
+        char *text = table_of(&page, plan_table_layouts), said[32];
+        snprintf(said, sizeof said, page.n_tied > 1 ? "= %d layouts" : "no other layout", page.n_tied);
+        assert_int_equal(count(text, said), 1);
+        assert_int_equal(count(text, ", 5 of them here,"), page.n_tied > 5);
+        assert_int_equal(count(text, "<tr><th scope=\"row\">"), 5);
+        assert_int_equal(count(text, "<th scope=\"row\">=<"), page.n_tied < 5 ? page.n_tied : 5);
+        free(text);
+    }
+    searched_fini(s);
+    free(s);
+}
+
+static void test_a_tipping_point_has_its_side_its_unit_and_who_wins(void **state) {
+    (void)state;
+    struct searched *s = calloc(1, sizeof *s);
+    struct plan_page page = page_of(s);
+    const struct layout other = s->found.best[3].layout;
+    const struct tipping tipping[N_ASSUMPTIONS] = {
+        [ASSUME_WIRE] = {20e9, 31e9, other}, [ASSUME_PRODUCTS] = {0.79, 0.4, other},
+        [ASSUME_RESERVE] = {5 * GIB, 0, {{0}}}};
+    char name[192], cell[256];
+    page.tipping = tipping;
+    char *text = table_of(&page, plan_table_tipping);
+    snprintf(cell, sizeof cell, "<td class=\"text\">%s</td>", layout_text(&other, name, sizeof name));
+    assert_int_equal(count(text, cell), 2);
+    assert_int_equal(count(text, "<td>20 GB/s</td><td class=\"text\">above 31 GB/s</td>"), 1);
+    assert_int_equal(count(text, "<td>0.79</td><td class=\"text\">below 0.4</td>"), 1);
+    assert_int_equal(count(text, "<td>5 GiB</td><td class=\"text\">no value from a quarter"), 1);
+    free(text);
+    page.fastest = NULL;
+    text = table_of(&page, plan_table_tipping);
+    assert_string_equal(text, "");
+    free(text);
+    searched_fini(s);
+    free(s);
+}
+
 /* ---- the pipeline ---- */
 static void test_a_long_pipeline_is_shortened_to_rounds(void **state) {
     (void)state;
@@ -180,4 +250,6 @@ static void test_a_pipeline_has_a_box_an_action(void **state) {
 TESTS(unit_test(test_every_layout_has_a_mark_with_its_numbers),
       unit_test(test_marks_that_do_not_fit_lie_beyond_the_wall),
       unit_test(test_phases_are_the_steps_of_what_is_printed), unit_test(test_kept_dots_are_few_and_even),
+      unit_test(test_what_is_refined_is_counted_apart), unit_test(test_ties_are_marked_and_counted),
+      unit_test(test_a_tipping_point_has_its_side_its_unit_and_who_wins),
       unit_test(test_a_long_pipeline_is_shortened_to_rounds), unit_test(test_a_pipeline_has_a_box_an_action))

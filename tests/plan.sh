@@ -64,8 +64,11 @@ page = xml.parse(work + "/pictures/plan.html")
 files = {name: xml.parse(f"{work}/pictures/{name}.svg") for name in ("memory-time", "phases", "pipeline")}
 assert len(list(page.iter(svg + "svg"))) == len(files)
 dots = [c.find(svg + "title").text for c in files["memory-time"].iter(svg + "circle")]
-fit, no_fit = map(int, re.search(r"(\d+) that fit, and (\d+) of", "".join(page.getroot().itertext())).groups())
-assert len(dots) == fit + no_fit and fit >= stat["priced"] - stat["no_fit"], (len(dots), fit, no_fit, stat)
+said = "".join(page.getroot().itertext())
+fit, timed, refined, no_fit, none = map(int, re.search(r"(\d+) of the (\d+) that were timed, (\d+) of the list .*?, and (\d+) of the (\d+) that do not fit", said).groups())
+assert len(dots) == fit + refined + no_fit and fit == timed, (len(dots), fit, refined, no_fit, stat)
+assert timed == stat["priced"] - stat["no_fit"] and none == stat["too_large"] + stat["no_fit"], (timed, none, stat)
+assert f"{stat['seen']} layouts: {stat['refused']} cannot be, {none} do not fit, {stat['bound']} are cut by a bound, {timed} timed." in said, said
 assert sum(d.endswith("does not fit") for d in dots) == no_fit
 short = lambda x: f"{x:.0f}" if x >= 99.95 else f"{x:.3g}"
 for b in best:
@@ -77,7 +80,12 @@ products = [p for p in parts if p.startswith("products: ")]
 assert products == [f'products: {short(b["phases_s"]["products"])} s of a step' for b in best], products
 families = search["families"]
 several = [f for f in families if sum(g["decision"] == f["decision"] for g in families) > 1]
-rows = [r for r in page.iter(html + "tr") if r.find(html + "td") is not None]
+tables = [[r for r in t.iter(html + "tr") if r.find(html + "td") is not None] for t in page.iter(html + "table")]
+found, tipping, rows = tables
+text = lambda cell: "".join(cell.itertext())
+assert [[text(r[0]), text(r[4])] for r in found] == [["=" if b["tied"] else "", b["layout"]] for b in best], found
+assert [text(r[3]) for r in tipping] == [search["tipping"][k]["layout"] for k in ("wire_bytes_per_s", "product_part", "reserve_bytes")]
+assert text(tipping[0][1]) == f'{search["tipping"]["wire_bytes_per_s"]["now"] / 1e9:.3g} GB/s', text(tipping[0][1])
 assert [r.find(html + "th").text for r in rows] == [f["decision"] for f in several], rows
 steps = {(f["decision"], f["choice"]): f["best"] for f in several}
 for r in rows:
@@ -176,7 +184,8 @@ refuse a_directory_that_cannot_be "/dev/null/none" "${model[@]}" --gpus 8 --out 
 refuse autos_that_do_not_fit "nothing that auto may choose fits|memory-limit" "${model[@]}" --micro-batch auto --recompute auto --memory-limit 20
 refuse a_recomputation_that_is_not_searched "none, selective and full" "${model[@]}" --gpus 8 --recompute block:2
 refuse an_unknown_cluster "no cluster is called nope|use one of cpu-2core, dgx-a100, dgx-h100|./nope.ini" --cluster nope
-(cd "$work" && "$OLDPWD/$B/trivium" plan --cluster nope) 2>&1 | grep -q "no folder configs/clusters here; start in Trivium's folder"
+(cd "$work" && "$OLDPWD/$B/trivium" plan --cluster nope) >"$work/out" 2>"$work/err"
+[ $? = 2 ] && grep -q "no folder configs/clusters here; start in Trivium's folder" "$work/err"
 report "a_name_of_a_cluster_elsewhere_is_refused" $?
 refuse a_key_that_is_none "memory-gb|memory-gib" --cluster <(sed 's/^memory-gib/memory-gb/' configs/clusters/dgx-a100.ini)
 refuse an_asynchronous_schedule "schedule=1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
