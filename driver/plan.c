@@ -13,7 +13,9 @@
 
 static const struct option OPTIONS[] = {
     {"gpus", OPTION_INT, "0", 0, 1 << 24, NULL, "ranks",
-     "search the layouts of so many, but for what is given; 0: the layout is given", "plan",
+     "search the layouts of N, but for what is given: tp, pp, cp (sequences of 16384 and more), ep, micro-batch, 1f1b, "
+     "interleaved, zb-h1, zb-v, zero, recompute none, selective and full; all else is priced as given; 0: the layout "
+     "is given", "plan",
      offsetof(struct plan_request, gpus)},
     {"top", OPTION_INT, "5", 1, MAX_BEST, NULL, "", "with gpus: how many layouts to show", "plan",
      offsetof(struct plan_request, top)},
@@ -51,6 +53,8 @@ static void print_memory(const struct price *x, const struct cluster *c) {
         if (x->bytes[i]) printf(" %s %.2f", role_name((enum role)i), (double)x->bytes[i] / GIB);
     if (x->fullest > 0) printf("  (stage %d)", x->fullest);
     printf("\n");
+    if (x->host_bytes)
+        printf("  host    %.2f GiB of each rank's are in the host's memory\n", (double)x->host_bytes / GIB);
 }
 
 static void print_text(const struct plan *p, const struct cluster *c, const struct price *x) {
@@ -76,10 +80,11 @@ json_t *plan_bytes_json(const struct price *x) {
 }
 
 static enum status print_json(const struct plan *p, const struct cluster *c, const struct price *x) {
-    json_t *all = json_pack("{s:{s:s, s:s, s:s, s:i, s:f, s:f, s:I, s:b, s:o, s:o}}", "plan", "cluster", c->name,
+    json_t *all = json_pack("{s:{s:s, s:s, s:s, s:i, s:f, s:f, s:I, s:I, s:b, s:o, s:o}}", "plan", "cluster", c->name,
                             "model", p->model, "layout", layout_of(p), "ranks", plan_ranks(p), "step_s", x->step_s,
-                            "mfu", x->mfu, "memory_bytes", (json_int_t)x->total_bytes, "fits", x->fits, "phases_s",
-                            plan_phases_json(x), "bytes", plan_bytes_json(x));
+                            "mfu", x->mfu, "memory_bytes", (json_int_t)x->total_bytes, "host_bytes",
+                            (json_int_t)x->host_bytes, "fits", x->fits, "phases_s", plan_phases_json(x), "bytes",
+                            plan_bytes_json(x));
     if (!all) return FAIL(E_MEMORY, "no memory to print the plan");
     json_dumpf(all, stdout, JSON_INDENT(2));
     printf("\n");

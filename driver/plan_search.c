@@ -113,8 +113,9 @@ static void print_list(const struct answer *a) {
     if (!s->n_best) return;
     printf("  seconds: products, memory: rows bound by arithmetic, by the memory's bandwidth; replay: rows that\n"
            "  backward runs again, also what sp gathers again; tp, cp, ep: exchanges in rows; dp: sums of gradients;\n"
-           "  gather: of sharded weights; optim: the update, with what is summed at the end; of exchanges only what\n"
-           "  nothing hides. bubble, pp: waits for other stages, and messages\n");
+           "  gather: of sharded weights; optim: the update, with what is summed at the end; offload: to the host and\n"
+           "  back, and its update; of exchanges only what nothing hides. bubble, pp: waits for other stages, and\n"
+           "  their messages\n");
     printf("  ");
     plan_write_ties(stdout, a->tied, shown_of(a));
     printf("\n");

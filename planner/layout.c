@@ -132,6 +132,10 @@ bool layout_has_word(const struct recipe *r, const struct plan *p, const char *o
     return o && (o->type == OPTION_TEXT ? strcmp(at, word) == 0 : *(int *)at == number_of(o->choices, word));
 }
 
+bool layout_offloads(const struct recipe *r, const struct plan *p) {
+    return layout_has_word(r, p, "offload", "optimizer") || layout_has_word(r, p, "offload", "params");
+}
+
 static int64_t schedule_in(const struct recipe *r, const struct plan *p) {
     for (int i = 1; i < N_SEARCHED_ORDERS; i++)
         if (layout_has_word(r, p, "schedule", SCHEDULES[i])) return i;

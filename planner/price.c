@@ -3,6 +3,7 @@
 #include "lib/base/grow.h"
 #include "lib/base/integer.h"
 #include "lib/program/timeline.h"
+#include "planner/layout.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 const char *price_phase_name(enum price_phase p) {
     static const char *const NAMES[N_PRICE_PHASES] = {"products", "memory", "replay", "tp", "cp", "ep", "bubble", "pp",
-                                                      "dp", "gather", "optim"};
+                                                      "dp", "gather", "optim", "offload"};
     return (unsigned)p < N_PRICE_PHASES ? NAMES[p] : "?";
 }
 
@@ -116,7 +117,9 @@ static void judge_memory(const struct stages *s, const struct cluster *c, struct
     for (int i = 0; i < s->n; i++) {
         if (!s->at[i].like) continue;                                /* one that is too full was enough */
         const struct run *r = &s->at[i].like->run;
-        int64_t total = bytes_of(r);
+        int64_t total = bytes_of(r), host = 0;
+        for (int role = 0; role < N_ROLES; role++) host += role == ROLE_SAVE ? 0 : r->memory.host_bytes[role];
+        out->host_bytes = max64(out->host_bytes, host);
         out->stage[i] = (struct stage_price){.bytes = total, .layers = layers_of(&r->program)};
         if (i && total <= out->total_bytes) continue;
         out->total_bytes = total, out->fullest = i;
@@ -203,10 +206,14 @@ static enum status price_on(const struct plan *plan, const struct cluster *c, co
     return add_up(plan, c, wish->only_the_step, s, out);
 }
 
-static enum status check(const struct plan *plan, const struct cluster *c) {
+enum status price_check(const struct recipe *recipe, const struct plan *plan, const struct cluster *c) {
+    bool offloads = plan->device == PLAN_DEVICE_CUDA && layout_offloads(recipe, plan);
     if (!(c->flops_per_s[plan_product_dtype(plan)] > 0))
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c->name,
                     dtype_name(plan_product_dtype(plan)));
+    if (offloads && !(c->host_bytes_per_s > 0 && c->host_memory_bytes_per_s > 0))
+        return FAIL(E_CONFIG, "%s: host-gbs=%g and host-memory-gbs=%g must both be above 0 for --offload; give them, "
+                    "or use --offload none", c->name, c->host_bytes_per_s / 1e9, c->host_memory_bytes_per_s / 1e9);
     if (plan_is_asynchronous(plan))
         return FAIL(E_CONFIG, "an asynchronous schedule has no step of its own to price; use schedule=1f1b");
     return OK;
@@ -220,7 +227,7 @@ enum status price_plan_on(const struct recipe *recipe, const struct plan *plan, 
     struct run_stem own = {.n_stages = 0};
     struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1, .stem = wish->stem ? wish->stem : &own};
     for (int i = 0; i < n; i++) {
-        TRY(check(plan, &c[i]));
+        TRY(price_check(recipe, plan, &c[i]));
         if (room_of(&c[i]) > room) room = room_of(&c[i]);
     }
     s.at = calloc((size_t)s.n, sizeof *s.at);
@@ -243,7 +250,7 @@ enum status price_time_line(const struct recipe *recipe, const struct plan *plan
     struct run_stem stem = {.n_stages = 0};
     struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1, .stem = &stem};
     *out = (struct price_time_line){.n_stages = s.n};
-    TRY(check(plan, c));
+    TRY(price_check(recipe, plan, c));
     s.at = calloc((size_t)s.n, sizeof *s.at);
     enum status status = s.at ? compile_stages(recipe, plan, &wish, 0, &s)
                               : FAIL(E_MEMORY, "no memory to price %d stages", s.n);

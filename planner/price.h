@@ -11,7 +11,7 @@
  *   in a row          an asynchronous row: the rows until its wait. A message inside a row: the row itself
  *   behind backward   the last microbatch's backward, of which overlap_part is used
  *   behind a block    as much of the stage's work
- *   at the end        nothing
+ *   at the end        nothing; nor offload: copies from and to the host, and the host's update
  * And what hides it is slower meanwhile, by overlap_slowdown of what it hides.
  *
  * Where ranks share cores (cluster.cores), these also copy what is exchanged, so nothing hides it. A rank that waits
@@ -41,6 +41,7 @@ enum price_phase {
     PRICE_DP,              /* sums over replicas, that backward does not hide; and what they slow down */
     PRICE_GATHER,          /* of sharded weights */
     PRICE_OPTIM,           /* sums over the mesh, and the update */
+    PRICE_OFFLOAD,         /* to the host and back, and the host's update */
     N_PRICE_PHASES
 };
 /** "products", "memory", ... */
@@ -58,6 +59,7 @@ struct price {
     double forward_s;                    /* forward rows of the busiest stage, with what they exchange */
     int busiest;                         /* stage */
     int64_t bytes[N_ROLES], total_bytes; /* of the fullest stage */
+    int64_t host_bytes;                  /* of the host's memory, for what is offloaded: the most that a stage has */
     int fullest;
     bool fits;                           /* beside what the cluster reserves */
 };
@@ -67,8 +69,12 @@ struct price {
  * bubble and pp are left at 0. stem: of the plan priced before, which may be like this one; NULL: none. */
 struct price_wish { bool uneven, only_if_it_fits, one_is_enough, only_the_step; struct run_stem *stem; };
 
-/** @param plan settled. @param wish NULL: neither. @errors those of run_compile; E_CONFIG: the cluster does not compute
- *  in the plan's precision, or the schedule is asynchronous  @collective{none} */
+/** Does the cluster say what the plan needs?
+ *  @errors E_CONFIG: no peak in its precision; offload, and no speed of the host; an asynchronous schedule */
+enum status price_check(const struct recipe *, const struct plan *, const struct cluster *);
+
+/** @param plan settled. @param wish NULL: neither. @errors those of run_compile; E_CONFIG: those of
+ *  price_check  @collective{none} */
 enum status price_plan(const struct recipe *, const struct plan *, const struct cluster *, const struct price_wish *,
                        struct price *out);
 /** The same on n clusters; the plan is compiled once. @errors as above  @collective{none} */

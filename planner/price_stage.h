@@ -23,6 +23,11 @@ struct stage {
 
 /** All seconds of a stage that is compiled, on a cluster of such ranks. @errors E_MEMORY  @collective{none} */
 enum status price_stage(const struct cluster *rank, struct stage *);
+/** Bytes of a step between the rank and its host, and of the host's memory, for what is offloaded: price_offload.c.
+ *  @collective{none} */
+struct price_offload { double link_bytes, host_bytes; };
+struct price_offload price_offload(const struct run *);
+
 /** What follows its schedule: the sum of end_s.  @collective{none} */
 double stage_end_s(const struct stage *);
 

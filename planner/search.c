@@ -28,8 +28,8 @@ struct searching {
     void *told_self;
 };
 
-/* So many layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given.
- * NAN: they cannot be. */
+/* So many layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given. Weights and
+ * states that may be offloaded take no bytes. NAN: they cannot be. */
 static struct layer price_layers(const struct searching *s, const struct layer_class *k, int layers) {
     struct plan p = *s->asked;
     struct price *price = malloc(sizeof *price);
@@ -39,10 +39,13 @@ static struct layer price_layers(const struct searching *s, const struct layer_c
                        .dp = dp};
     layout_apply(s->recipe, &l, s->fixed & (1 << DECIDE_SP | 1 << DECIDE_RECOMPUTE), &p);
     p.layers = layers, p.global_batch = dp * k->micro;
+    bool offloads = layout_offloads(s->recipe, &p);                  /* which without zero cannot be */
+    layout_set_word(s->recipe, &p, "offload", "none");
     struct layer out = {NAN, {0}};
     if (price && layout_is_legal(s->recipe, &p) && price_plan(s->recipe, &p, s->cluster, NULL, price) == OK) {
         out.seconds = price->stage[0].s;
         for (int i = 0; i < N_ROLES; i++) out.bytes[i] = (double)price->bytes[i];
+        if (offloads) out.bytes[ROLE_PARAM] = out.bytes[ROLE_OPTIM] = 0;
     }
     status_clear();
     free(price);
@@ -140,10 +143,10 @@ static bool is_seen(const struct searching *s, const struct layout *l) {
 
 /* No better than what is kept of each of its choices, and of all: nothing that is printed would change. */
 static bool is_beaten(const struct searching *s, const struct layout *l, double seconds) {
-    if (s->out->n_best < MAX_BEST || seconds <= s->out->best[MAX_BEST - 1].price.step_s) return false;
+    if (s->out->n_best < MAX_BEST || !(seconds > s->out->best[MAX_BEST - 1].price.step_s)) return false;
     for (enum decision d = 0; d < N_DECISIONS; d++) {
         const struct family *f = family_of(s->out, d, l->choice[d]);
-        if (!f->fits || seconds <= f->best.price.step_s) return false;
+        if (!f->fits || !(seconds > f->best.price.step_s)) return false;
     }
     return true;
 }
@@ -287,6 +290,7 @@ enum status search_layouts_telling(const struct recipe *recipe, const struct pla
     if (fixed >> DECIDE_RECOMPUTE & 1 && s.given.choice[DECIDE_RECOMPUTE] > KEEP_NONE)
         return FAIL(E_CONFIG, "a search, and auto, know recompute=none, selective and full; use one of these, or give "
                               "the whole layout");
+    TRY(price_check(recipe, plan, cluster));
     for (enum decision d = 0; d < N_DECISIONS; d++) l.choice[d] = 1;
     enum status status = decide(&s, 0, &l);
     if (status == OK) status = complete(&s);

@@ -2,7 +2,7 @@
 #include "driver/recipe.h"
 #include "gpt/gpt.h"
 #include "lib/cost/wire_time.h"
-#include "planner/price.h"
+#include "planner/search.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/test.h"
@@ -10,6 +10,7 @@
 #include "zero/zero.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct plan plan_of(int dp, int tp, int pp) {
     struct plan p;
@@ -39,13 +40,14 @@ static double sum_of(const struct price *p) {
 
 /* Layouts of every kind, one after another; false: there are no more. */
 static bool layout(int i, struct plan *p) {
-    static const struct layout { int dp, tp, pp, cp, ep, schedule, chunks, zero, recompute, sp; } LAYOUTS[] = {
+    static const struct layout { int dp, tp, pp, cp, ep, schedule, chunks, zero, recompute, sp, offload; } LAYOUTS[] = {
         {.dp = 1}, {.dp = 16, .zero = 1}, {.dp = 8, .zero = 3}, {.tp = 8, .sp = 1, .recompute = RECOMPUTE_SELECTIVE},
         {.tp = 16}, {.dp = 2, .tp = 4, .pp = 4, .recompute = RECOMPUTE_FULL},
         {.pp = 4, .schedule = SCHEDULE_INTERLEAVED, .chunks = 4},
         {.dp = 4, .tp = 2, .pp = 2, .schedule = SCHEDULE_ZB_H1, .zero = 2, .sp = 1},
         {.tp = 2, .pp = 8, .schedule = SCHEDULE_ZB_V}, {.cp = 4}, {.dp = 4, .tp = 2, .ep = 4, .zero = 1},
-        {.dp = 2, .cp = 2, .tp = 2, .pp = 2, .ep = 4, .zero = 1, .sp = 1, .recompute = RECOMPUTE_FULL}};
+        {.dp = 2, .cp = 2, .tp = 2, .pp = 2, .ep = 4, .zero = 1, .sp = 1, .recompute = RECOMPUTE_FULL},
+        {.dp = 4, .pp = 2, .zero = 1, .offload = OFFLOAD_OPTIMIZER}, {.dp = 8, .zero = 3, .offload = OFFLOAD_PARAMS}};
     if (i == sizeof LAYOUTS / sizeof *LAYOUTS) return false;
     const struct layout *l = &LAYOUTS[i];
     *p = plan_of(l->dp, l->tp, l->pp);
@@ -54,6 +56,7 @@ static bool layout(int i, struct plan *p) {
     pp_options(p)->schedule = l->schedule ? l->schedule : SCHEDULE_1F1B;
     pp_options(p)->chunks = l->chunks ? l->chunks : 1;
     zero_options(p)->stage = l->zero, recompute_options(p)->kind = l->recompute, tp_options(p)->sp = l->sp;
+    zero_options(p)->offload = l->offload;
     return true;
 }
 
@@ -135,6 +138,7 @@ static void twice_the_memory_s_speed(struct cluster *c) { c->memory_bytes_per_s 
 static void faster_nodes(struct cluster *c) { c->level[0].bytes_per_s *= 2; }
 static void faster_network(struct cluster *c) { c->level[1].bytes_per_s *= 2; }
 static void half_the_latency(struct cluster *c) { c->level[0].alpha_s /= 2, c->level[1].alpha_s /= 2; }
+static void twice_the_host_s_speed(struct cluster *c) { c->host_bytes_per_s *= 2, c->host_memory_bytes_per_s *= 2; }
 static void one_node_of_16(struct cluster *c) { c->level[0].ranks = 16; }
 static void test_laws(void **state) {
     (void)state;
@@ -144,6 +148,7 @@ static void test_laws(void **state) {
     check_law(faster_network, "a faster network");
     check_law(half_the_latency, "half the latency");
     check_law(one_node_of_16, "one node of 16");
+    check_law(twice_the_host_s_speed, "twice the host's speed");
 }
 
 /* Wires of no length leave what is computed, the bubble and the update. */
@@ -216,6 +221,61 @@ static void test_what_zero_shards(void **state) {
     if (ratio < 6 || ratio > 8.5) fail_msg("zero 3 gathers %g times as much", ratio);
 }
 
+/* Of each own element a gradient comes down and a weight goes up, in bf16; the host reads and writes weight and moments
+ * in fp32, reads the gradient and writes the weight in bf16, and the device does none of it. */
+static void test_offload_is_copies_and_an_update_elsewhere(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    zero_options(&p)->stage = 1;
+    double n = (double)gpt_n_params(&p) / 16;
+    struct price stays = price_of(p, &c);
+    zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    struct price moved = price_of(p, &c);
+    double host_s = n * 28 / c.host_memory_bytes_per_s, link_s = n * 4 / c.host_bytes_per_s;
+    assert_close(stays.phase_s[PRICE_OFFLOAD], 0, 0);
+    assert_close(moved.phase_s[PRICE_OFFLOAD], host_s + link_s, 0.001 * (host_s + link_s));
+    double spared_s = n * 28 / (c.memory_bytes_per_s * c.stream_part);
+    assert_close(stays.phase_s[PRICE_OPTIM] - moved.phase_s[PRICE_OPTIM], spared_s, 0.01 * spared_s);
+    assert_close(sum_of(&moved), moved.step_s, 1e-12 * moved.step_s);
+    assert_true(stays.host_bytes == 0 && moved.host_bytes == stays.total_bytes - moved.total_bytes);
+    assert_close((double)moved.host_bytes, 12 * n, 0.01 * 12 * n);
+}
+
+/* A shard of weights that lives in host memory goes up before each gather, twice a microbatch but for the block at the
+ * turn, and not after the update. */
+static void test_offloaded_weights_go_up_before_each_gather(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    p.micro_batch = 1;                                               /* 4 microbatches */
+    zero_options(&p)->stage = 3, zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    double states_s = price_of(p, &c).phase_s[PRICE_OFFLOAD];
+    double weights_s = (double)gpt_n_params(&p) / 16 * 2 / c.host_bytes_per_s;
+    zero_options(&p)->offload = OFFLOAD_PARAMS;
+    double times = (price_of(p, &c).phase_s[PRICE_OFFLOAD] - states_s) / weights_s + 1;
+    if (times < 6 || times > 8.5) fail_msg("weights go up %g times in a step", times);
+}
+
+/* Where the host's memory is the rank's nothing moves; and no speed of the host is no price. */
+static void test_offload_needs_a_host_with_speeds(void **state) {
+    (void)state;
+    struct cluster c = gpus(), cpu;
+    struct plan p = plan_of(4, 1, 1);
+    struct price x;
+    struct search *found = calloc(1, sizeof *found);
+    zero_options(&p)->stage = 1, zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    assert_ok(cluster_read("cpu-2core", &cpu));
+    p.device = PLAN_DEVICE_CPU, p.precision = PRECISION_FP32;
+    assert_close(price_of(p, &cpu).phase_s[PRICE_OFFLOAD], 0, 0);
+    p.device = PLAN_DEVICE_CUDA, p.precision = PRECISION_BF16, c.host_memory_bytes_per_s = 0;
+    assert_fails(search_layouts(&train_recipe, &p, 0, &c, 4, true, found), E_CONFIG, "host-memory-gbs=0",
+                 "--offload none");
+    assert_ok(plan_settle(&p, 0));
+    assert_fails(price_plan(&train_recipe, &p, &c, NULL, &x), E_CONFIG, "host-gbs=25", "host-memory-gbs=0");
+    free(found);
+}
+
 /* Each gradient, in bf16, is read and written into a bucket; a sixteenth comes back, is read with what it is added to,
  * and written. */
 static void test_packing_is_work_in_memory(void **state) {
@@ -285,6 +345,8 @@ static void test_stages_from_a_stem_are_the_run_s(void **state) {
             int n = p.mesh.pp ? (int)p.mesh.pp : 1;
             struct plan q = p;
             zero_options(&q)->stage = n > 1 ? keep % 2 : keep % 4, recompute_options(&q)->kind = keep / 2;
+            if (zero_options(&q)->stage < 3 && zero_options(&q)->offload) zero_options(&q)->offload = OFFLOAD_OPTIMIZER;
+            if (zero_options(&q)->stage == 0) zero_options(&q)->offload = OFFLOAD_NONE;
             if (keep == 5 && n > 1 && pp_options(&q)->schedule == SCHEDULE_1F1B)
                 pp_options(&q)->schedule = SCHEDULE_GPIPE;           /* the same cut, but another order */
             assert_ok(plan_settle(&q, 0));
@@ -431,7 +493,8 @@ TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchan
       unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
       unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
       unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
-      unit_test(test_what_zero_shards), unit_test(test_packing_is_work_in_memory),
-      unit_test(test_a_replay_has_its_exchanges),
+      unit_test(test_what_zero_shards), unit_test(test_offload_is_copies_and_an_update_elsewhere),
+      unit_test(test_offloaded_weights_go_up_before_each_gather), unit_test(test_offload_needs_a_host_with_speeds),
+      unit_test(test_packing_is_work_in_memory), unit_test(test_a_replay_has_its_exchanges),
       unit_test(test_like_stages_are_like), unit_test(test_stages_from_a_stem_are_the_run_s),
       unit_test(test_time_line_is_the_step_s), unit_test(test_price_refuses))

@@ -75,6 +75,11 @@ static void test_pruned_is_unpruned(void **state) {
     p.hidden = 128, p.vocab = 32768;                                 /* the last stage is the fullest; nothing fits */
     const struct cluster nothing = gpus(0.02);
     same_best(&p, 0, &nothing, 4);
+    p = small();
+    p.hidden = 1024, p.seq = 128, p.vocab = 1024, p.global_batch = 16;
+    zero_options(&p)->offload = OFFLOAD_OPTIMIZER;                   /* of two ranks each has 0.6 GiB on its host */
+    const struct cluster beside_host = gpus(0.45);
+    for (int64_t n = 2; n <= 8; n *= 2) same_best(&p, 0, &beside_host, n);
 }
 
 /* Best first; every layout has all ranks; each family's best is no better than the best. */

@@ -37,7 +37,7 @@ enum loss wall_loss(const struct wall_of *x, double *part) {
     const double losses[N_LOSSES] = {
         [LOSS_BUBBLE] = phase[PRICE_BUBBLE] / x->step_s, [LOSS_NARROW] = fmax(0, narrow) * products / x->step_s,
         [LOSS_MOVING] = phase[PRICE_MEMORY] / x->step_s, [LOSS_REPLAY] = phase[PRICE_REPLAY] / x->step_s,
-        [LOSS_UPDATE] = phase[PRICE_OPTIM] / x->step_s,  [LOSS_SLOWEST] = 1 - 1 / x->slowest,
+        [LOSS_UPDATE] = (phase[PRICE_OPTIM] + phase[PRICE_OFFLOAD]) / x->step_s, [LOSS_SLOWEST] = 1 - 1 / x->slowest,
         [LOSS_FAILURES] = 1 - x->goodput};
     enum loss most = LOSS_BUBBLE;
     for (enum loss l = LOSS_BUBBLE; l < N_LOSSES; l++)

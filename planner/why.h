@@ -4,7 +4,7 @@
  *   layers                      exchanges of tp, cp and ep inside a layer
  *   bubble, pp                  waiting for other stages, and their messages
  *   replicas                    sums over replicas, and gathers of sharded weights
- *   update                      the optimizer, and sums over the mesh
+ *   update                      the optimizer, also on the host, and sums over the mesh
  *
  * A layout that the search has priced for its step alone (struct price_wish) does not know its bubble from its
  * messages: what its phases leave of the step is both, and counts as bubble. */

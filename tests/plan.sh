@@ -104,6 +104,12 @@ report "plan_runs_what_it_found" $?
 grep -q "^step 2/2" "$work/run" && grep -q "^layout: 2 ranks" "$work/run" && grep -q "^micro-batch = " "$work/plan.ini"
 report "plan_writes_what_it_runs" $?
 
+# Offload is priced and said; a cluster that does not know its host is refused (below).
+"$B/trivium" plan "${model[@]}" --dp 8 --zero 1 --offload optimizer >"$work/out" 2>"$work/err" &&
+    grep -Eq "^  of which .* offload [0-9.]+%" "$work/out" && grep -Eq "^  host +[0-9.]+ GiB of each rank's" "$work/out"
+report "plan_prices_offload" $?
+sed '/^host-memory-gbs/d' configs/clusters/dgx-a100.ini >"$work/hostless.ini"
+
 # Where nothing fits there is no list, nor a legend of one.
 "$B/trivium" plan --model llama2-70b --global-batch 16 --gpus 2 >"$work/out" 2>"$work/err"
 [ $? = 2 ] && grep -q "^nothing fits; with each choice" "$work/out" && grep -q "does not fit" "$work/out" && ! grep -Eq "seconds: products|why others lose| mfu " "$work/out"
@@ -188,6 +194,8 @@ refuse an_unknown_cluster "no cluster is called nope|use one of cpu-2core, dgx-a
 [ $? = 2 ] && grep -q "no folder configs/clusters here; start in Trivium's folder" "$work/err"
 report "a_name_of_a_cluster_elsewhere_is_refused" $?
 refuse a_key_that_is_none "memory-gb|memory-gib" --cluster <(sed 's/^memory-gib/memory-gb/' configs/clusters/dgx-a100.ini)
+refuse offload_to_a_host_of_no_speed "host-memory-gbs=0|--offload none" "${model[@]}" --cluster "$work/hostless.ini" --dp 8 --zero 1 --offload optimizer
+refuse a_search_with_offload_to_a_host_of_no_speed "host-memory-gbs=0" "${model[@]}" --cluster "$work/hostless.ini" --gpus 8 --offload optimizer
 refuse an_asynchronous_schedule "schedule=1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
 command=budget
 refuse a_budget_for_nobody "give --gpus 1024" "${model[@]}"

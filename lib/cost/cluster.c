@@ -19,7 +19,8 @@ struct file {
     char name[OPTION_TEXT_MAX], op_gbs[OPTION_TEXT_MAX];
     double memory_gib, reserve_gib, tflops[N_DTYPES], product_part, product_m0, product_n0, product_k0;
     double attention_forward, attention_backward;
-    double memory_gbs, stream_part, launch_us, host_gbs, call_us, overlap_part, overlap_slowdown, mtbf_hours, jitter_cv;
+    double memory_gbs, stream_part, launch_us, host_gbs, host_memory_gbs, call_us, overlap_part, overlap_slowdown;
+    double mtbf_hours, jitter_cv;
     double watts, price_per_hour, switch_us, cold_us;
     int64_t cores, tile_units;
     struct level_keys level[MAX_LEVELS];
@@ -65,6 +66,8 @@ static const struct option OPTIONS[] = {
      "a rank", AT(op_gbs)},
     REAL("launch-us", "0", 0, 1e6, "us", "of every row", "a rank", launch_us),
     REAL("host-gbs", "0", 0, 1e6, "GB/s", "between a rank and its host", "a rank", host_gbs),
+    REAL("host-memory-gbs", "0", 0, 1e6, "GB/s", "of the host's memory, a rank's share of it", "a rank",
+         host_memory_gbs),
     LEVEL("node", "a node", LEVEL_NODE), LEVEL("rack", "a rack", LEVEL_RACK), LEVEL("net", "the network", LEVEL_NET),
     REAL("call-us", "0", 0, 1e6, "us", "of every collective and message", "levels", call_us),
     REAL("overlap-part", "1", 0, 1, "", "of an exchange that other work can hide", "levels", overlap_part),
@@ -172,6 +175,7 @@ static enum status convert(const char *path, const struct file *f, struct cluste
                           .stream_part = f->stream_part,
                           .launch_s = f->launch_us * 1e-6,
                           .host_bytes_per_s = f->host_gbs * GB,
+                          .host_memory_bytes_per_s = f->host_memory_gbs * GB,
                           .call_s = f->call_us * 1e-6,
                           .overlap_part = f->overlap_part,
                           .overlap_slowdown = f->overlap_slowdown,

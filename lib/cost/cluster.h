@@ -28,7 +28,7 @@ enum { LEVEL_NODE, LEVEL_RACK, LEVEL_NET, MAX_LEVELS };
 struct level {
     const char *name;
     int64_t ranks;            /* of one such circle; the outermost has all */
-    double bytes_per_s;       /* each way, of one rank, that a large collective reaches */
+    double bytes_per_s;       /* each way, of one rank, that a large collective reaches: its share of an adapter */
     double alpha_s;           /* until a message's first byte arrives */
     struct curve part_by_size;   /* of that speed, by the bytes of an operation: small ones pay for their pieces, and
                                   * on a CPU large ones leave the caches */
@@ -55,7 +55,8 @@ struct cluster {
     struct mover { char name[32]; double bytes_per_s; } mover[MAX_MOVERS];   /* unless it is one of these */
     int n_movers;
     double launch_s;                         /* of every row */
-    double host_bytes_per_s;                 /* between a rank's memory and the host's */
+    double host_bytes_per_s;                 /* between a rank's memory and the host's, each way */
+    double host_memory_bytes_per_s;          /* of the host's memory, a rank's share */
 
     struct level level[MAX_LEVELS];
     int n_levels;
