@@ -20,8 +20,8 @@
 #include "lib/ops/attention/attention.h"
 #include "lib/run/metrics.h"
 #include "lib/run/peak.h"
-#include "lib/run/profile.h"
 #include "lib/run/versions.h"
+#include "planner/price.h"
 #include "pp/pp.h"
 #include <inttypes.h>
 #include <math.h>
@@ -118,6 +118,15 @@ static enum status open_files(struct training *t) {
     return (p->metrics_append ? metrics_append : metrics_open)(&t->metrics, p->metrics);
 }
 
+/* --profile with --cluster: what the planner says of the same rows, from before the first step. */
+static enum status forecast_profile(struct training *t) {
+    const struct plan *p = &t->setup.plan;
+    struct cluster c;
+    if (!p->profile || !p->cluster[0]) return OK;
+    TRY(setup_cluster(p, &c));
+    return price_profile(&train_recipe, &t->run, &c, &t->forecast);
+}
+
 static enum status prepare(struct training *t, int argc, char **argv) {
     enum status status = setup_init(&t->setup, argc, argv, comm_world_size());
     TRY(fail_agree(group_world(), status));
@@ -134,6 +143,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     deadline_lift();
     announce(t, threads);
     TRY(train_take_checkpoint(t));
+    TRY(forecast_profile(t));
     return train_trace_prepare(t);
 }
 
@@ -316,11 +326,13 @@ static void summarise(const struct training *t) {
     if (t->run.schedule.validates)
         printf("optim-sync: %" PRId64 " of %" PRId64 " updates were guessed wrong and redone\n", t->run.n_redone,
                steps);
-    if (p->profile) profile_print(&t->run, t->profiled, t->profiled_s, stdout);
+    if (p->profile)
+        profile_print(&t->run, t->profiled, t->profiled_s, t->forecast.row_s ? &t->forecast : NULL, stdout);
     fflush(stdout);
 }
 
 static void release(struct training *t) {
+    free(t->forecast.row_s);
     checkpoint_save_abandon(&t->saver);
     checkpoint_unlock(&t->lock);
     trace_destroy(&t->trace);

@@ -7,6 +7,7 @@
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/run/metrics.h"
+#include "lib/run/profile.h"
 #include "lib/run/run.h"
 #include "lib/run/spike.h"
 #include "lib/trace/trace.h"
@@ -46,6 +47,7 @@ struct training {
     char unwritten[OPTION_TEXT_MAX + 256];   /* rank 0: why the metrics or the trace are not whole; "" if they are */
     int64_t profiled;                    /* steps that --profile counts, and their seconds */
     double profiled_s;
+    struct profile_forecast forecast;    /* row_s NULL: no cluster was named */
 };
 
 /* ---- train.c ---- */

@@ -2,6 +2,7 @@
 
 #include "lib/base/grow.h"
 #include "lib/base/integer.h"
+#include "lib/cost/op_time.h"
 #include "lib/program/timeline.h"
 #include "planner/layout.h"
 #include <limits.h>
@@ -242,6 +243,17 @@ enum status price_plan_on(const struct recipe *recipe, const struct plan *plan, 
 enum status price_plan(const struct recipe *recipe, const struct plan *plan, const struct cluster *c,
                        const struct price_wish *wish, struct price *out) {
     return price_plan_on(recipe, plan, c, 1, wish, out);
+}
+
+enum status price_profile(const struct recipe *recipe, const struct run *r, const struct cluster *c,
+                          struct profile_forecast *out) {
+    const struct cluster rank = c->cores ? rank_of(c, &r->plan) : *c;
+    TRY(price_check(recipe, &r->plan, c));
+    *out = (struct profile_forecast){.row_s = calloc((size_t)r->program.n_steps + 1, sizeof *out->row_s)};
+    if (!out->row_s) return FAIL(E_MEMORY, "no memory to price %d steps", r->program.n_steps);
+    price_each_row(&rank, r, out->row_s);
+    out->update_s = (price_update_bytes(&r->program) - price_offload(r).host_bytes) / op_bytes_per_s(&rank, "adamw");
+    return OK;
 }
 
 enum status price_time_line(const struct recipe *recipe, const struct plan *plan, const struct cluster *c, bool uneven,

@@ -25,6 +25,7 @@
 
 #include "lib/cost/cluster.h"
 #include "lib/program/timeline.h"
+#include "lib/run/profile.h"
 #include "lib/run/run.h"
 
 #ifdef __cplusplus
@@ -80,6 +81,11 @@ enum status price_plan(const struct recipe *, const struct plan *, const struct 
 /** The same on n clusters; the plan is compiled once. @errors as above  @collective{none} */
 enum status price_plan_on(const struct recipe *, const struct plan *, const struct cluster *, int n,
                           const struct price_wish *, struct price *out);
+
+/** What `--profile` is held against: the rows of a run, compiled or created, and its update, what the device does of
+ *  it. Free out->row_s.  @errors those of price_check; E_MEMORY  @collective{none} */
+enum status price_profile(const struct recipe *, const struct run *, const struct cluster *,
+                          struct profile_forecast *out);
 
 /** What AdamW reads and writes of a rank's own elements in a step, in bytes.  @collective{none} */
 double price_update_bytes(const struct program *);

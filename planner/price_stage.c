@@ -75,6 +75,15 @@ static enum status price_tape(const struct cluster *c, const struct program *p, 
     return OK;
 }
 
+void price_each_row(const struct cluster *c, const struct run *r, double (*row_s)[ROW_WAIT]) {
+    struct row_walk at = {0};
+    for (const struct row *row; (row = schedule_next_row(&r->schedule, r->chunks, &at));) {
+        if (!row_kind_is_step(row->kind)) continue;
+        struct row_price x = price_row(c, &r->program, row);
+        row_s[row->id][row->kind] += x.own + (row->wait >= 0 && !c->cores ? 0 : x.exchange);
+    }
+}
+
 /* ---- a stage ---- */
 static int64_t actions_of(const struct schedule *s, enum tape_kind kind, int chunk) {
     int64_t n = 0;

@@ -28,6 +28,10 @@ enum status price_stage(const struct cluster *rank, struct stage *);
 struct price_offload { double link_bytes, host_bytes; };
 struct price_offload price_offload(const struct run *);
 
+/** Seconds a step of every row of a compiled run, added up by step of the program and kind; what a row exchanges is
+ *  in it, unless the row does not wait. @param row_s (n_steps, ROW_WAIT) added to  @collective{none} */
+void price_each_row(const struct cluster *rank, const struct run *, double (*row_s)[ROW_WAIT]);
+
 /** What follows its schedule: the sum of end_s.  @collective{none} */
 double stage_end_s(const struct stage *);
 

@@ -276,6 +276,31 @@ static void test_offload_needs_a_host_with_speeds(void **state) {
     free(found);
 }
 
+/* What a profile is held against adds up to the stage: all microbatches, replays too. With tp, what is started in one
+ * row and waited for in another is in neither. */
+static void test_rows_of_a_profile_add_up_to_the_stage(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    for (int i = 0; i < 4; i++) {
+        struct plan p = plan_of(1, i / 2 ? 4 : 1, 1);
+        recompute_options(&p)->kind = i % 2 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+        struct price x = price_of(p, &c);
+        struct profile_forecast f;
+        struct run r;
+        double sum = 0;
+        assert_ok(plan_settle(&p, 0));
+        assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+        assert_ok(price_profile(&train_recipe, &r, &c, &f));
+        for (int s = 0; s < r.program.n_steps; s++)
+            for (int k = 0; k < ROW_WAIT; k++) sum += f.row_s[s][k];
+        if (i / 2 == 0) assert_close(sum, x.stage[0].s, 1e-9 * x.step_s);
+        assert_true(sum > 0.9 * x.stage[0].s && sum <= x.stage[0].s * (1 + 1e-9));
+        assert_close(f.update_s, price_update_bytes(&r.program) / (c.memory_bytes_per_s * c.stream_part), 1e-12);
+        free(f.row_s);
+        run_destroy(&r);
+    }
+}
+
 /* Each gradient, in bf16, is read and written into a bucket; a sixteenth comes back, is read with what it is added to,
  * and written. */
 static void test_packing_is_work_in_memory(void **state) {
@@ -495,6 +520,7 @@ TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchan
       unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
       unit_test(test_what_zero_shards), unit_test(test_offload_is_copies_and_an_update_elsewhere),
       unit_test(test_offloaded_weights_go_up_before_each_gather), unit_test(test_offload_needs_a_host_with_speeds),
+      unit_test(test_rows_of_a_profile_add_up_to_the_stage),
       unit_test(test_packing_is_work_in_memory), unit_test(test_a_replay_has_its_exchanges),
       unit_test(test_like_stages_are_like), unit_test(test_stages_from_a_stem_are_the_run_s),
       unit_test(test_time_line_is_the_step_s), unit_test(test_price_refuses))

@@ -161,7 +161,7 @@ static void test_the_profile_is_the_devices_time(void **state) {
     assert_ok(run_step_finish(&r));
     assert_ok(run_step_finish(&r));
     FILE *to = open_memstream(&table, &size);
-    profile_print(&r, 2, clock_s() - start, to);
+    profile_print(&r, 2, clock_s() - start, NULL, to);
     fclose(to);
     double sum = 0;
     static const char *const lines[] = {"\nlinear ", "\nattention", "\nlayernorm", "\ngelu", "\noptimizer"};

@@ -14,10 +14,15 @@ extern "C" {
  *  kernels. */
 void profile_restart(struct run *);
 
+/* What a planner says of the same: seconds a step, of each step of the program and kind of row; and of the update.
+ * row_s (n_steps, ROW_WAIT), owned by who made it. */
+struct profile_forecast { double (*row_s)[ROW_WAIT], update_s; };
+
 /** A table: an operation a row (all its steps together, largest first), milliseconds of a step forward (with replays),
  *  backward to the input, backward to the weights, share of the step; then what is no operation.
+ *  @param forecast one column more; NULL: none
  *  @param steps, step_s how many steps were noted, and the sum of their times */
-void profile_print(const struct run *, int64_t steps, double step_s, FILE *);
+void profile_print(const struct run *, int64_t steps, double step_s, const struct profile_forecast *, FILE *);
 
 #ifdef __cplusplus
 }

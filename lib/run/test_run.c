@@ -362,7 +362,7 @@ static void test_the_profile_is_the_whole_step(void **state) {
     double start = clock_s();
     for (int i = 0; i < 2; i++) assert_ok(run_step(&r));
     FILE *to = open_memstream(&table, &size);
-    profile_print(&r, 2, clock_s() - start, to);
+    profile_print(&r, 2, clock_s() - start, NULL, to);
     fclose(to);
     double shares = column(table, "\noptimizer", 1) + column(table, "\nwaiting and the rest", 1),
            optimizer = column(table, "\noptimizer", 0);
