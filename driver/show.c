@@ -9,7 +9,7 @@
 #include "driver/show_mesh.h"
 #include "driver/show_params.h"
 #include "lib/program/activations.h"
-#include "lib/program/types.h"
+#include "lib/types/types.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -153,7 +153,7 @@ static enum status show_types(struct request *q) {
     struct run r;
     TRY(run_compile(&r, q->decode ? &generate_recipe : &train_recipe, &q->plan, (int)q->rank, NULL, NULL));
     printf("types on rank %" PRId64 ", by axis of the mesh: R replicated, S(t) sharded along axis t, P a partial sum, "
-           "V varying;\nof a param, its gradient before it is summed (lib/program/types.h)\n", q->rank);
+           "V varying;\nof a param, its gradient before it is summed (lib/types/types.h)\n", q->rank);
     enum status status = print_types(&r.program);
     run_destroy(&r);
     return status;

@@ -4,7 +4,7 @@
  * compiled for some rank of each, no kernel run. A sample by number (LONG=1: one 20 times as large). What a technique
  * or an op's shape refuses with E_CONFIG is no layout. */
 #include "driver/recipe.h"
-#include "lib/program/types.h"
+#include "lib/types/types.h"
 #include "tests/combinations.h"
 #include "tests/test.h"
 #include <stdio.h>

@@ -116,7 +116,7 @@ typedef enum status kernel(const struct call *);
 
 struct op_kernels { kernel *forward, *backward_input, *backward_weight; };
 
-/* What the op does to how tensors lie over ranks: replicated, sharded, a partial sum (lib/program/types.h, which has a
+/* What the op does to how tensors lie over ranks: replicated, sharded, a partial sum (lib/types/types.h, which has a
  * rule for each). Those that communicate do so over step->mesh_axis. */
 enum typing {
     TYPING_NONE,          /* not stated: a program with such an op is refused */

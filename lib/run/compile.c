@@ -2,7 +2,7 @@
  * -> memory plan -> bill. */
 #include "lib/run/run.h"
 #include "lib/program/gradients.h"
-#include "lib/program/types.h"
+#include "lib/types/types.h"
 #include "lib/run/combine.h"
 
 #include "lib/base/grow.h"

@@ -121,7 +121,7 @@ struct run {
 };
 
 /** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. After every
- *  rewrite the program's types are checked (lib/program/types.h). Any process can compile any rank. plan must be
+ *  rewrite the program's types are checked (lib/types/types.h). Any process can compile any rank. plan must be
  *  settled; scratch is for its `threads`, of which 0 count as one. watcher may be NULL; it gets watcher_self back.
  *  @errors E_CONFIG from the techniques, E_MEMORY; E_INTERNAL: not settled, or types that do not fit
  *  @collective{none} */

@@ -1,5 +1,5 @@
 /* Types as a table: a column for each factor of the mesh. */
-#include "lib/program/types.h"
+#include "lib/types/types.h"
 
 #include "lib/base/grow.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Two tags have no size that a shard could be told by: B, whose samples come as microbatches, and R, the rows of
  * experts, which each rank counts for itself. */
-#include "lib/program/types_declared.h"
+#include "lib/types/types_declared.h"
 
 #include "lib/base/integer.h"
 #include <string.h>

@@ -34,8 +34,8 @@
  *
  * Source: Yuan et al. 2021, "OneFlow" (arXiv 2110.15032: S, B and P); Xu et al. 2021, "GSPMD" (arXiv 2105.04663);
  * meta-pytorch/spmd_types (R, I, V, P and S, and the gradients' types). */
-#ifndef TRIVIUM_PROGRAM_TYPES_H
-#define TRIVIUM_PROGRAM_TYPES_H
+#ifndef TRIVIUM_TYPES_TYPES_H
+#define TRIVIUM_TYPES_TYPES_H
 
 #include "lib/program/program.h"
 

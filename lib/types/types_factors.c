@@ -3,7 +3,7 @@
  * if each end divides the next. The dimensions always do; an axis whose ends do not fit in is left out.
  *
  *   tp=2 cp=2 dp=4, ep=4:   1 |tp| 2 |cp| 4 |dp/2| 8 |edp| 16        ep = cp x dp/2 */
-#include "lib/program/types.h"
+#include "lib/types/types.h"
 
 /* Ranks of one stage, which have the same program. */
 static int stage_ranks(const struct mesh_place *p) { return mesh_size(AXIS_MESH, p) / mesh_size(AXIS_PP, p); }

@@ -1,5 +1,5 @@
 /* What each kind of op does to types, over one factor of the mesh. See types.h. */
-#include "lib/program/types_rules.h"
+#include "lib/types/types_rules.h"
 
 #include "lib/comm/exchange.h"
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* What the run will do with gradients and losses, as program_infer and the techniques have marked it, against the
  * types: sum what is P and nothing else, and count one of all copies. */
-#include "lib/program/types_rules.h"
+#include "lib/types/types_rules.h"
 
 #define REFUSE(rewrite, format, ...) FAIL(E_INTERNAL, "types after %s: " format, rewrite, __VA_ARGS__)
 

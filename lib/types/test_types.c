@@ -5,7 +5,7 @@
 #include "driver/recipe.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/gelu.h"
-#include "lib/program/types.h"
+#include "lib/types/types.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

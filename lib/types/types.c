@@ -1,9 +1,9 @@
 /* The walk: declared types, forward step by step, backward in reverse, and then what the run will do with gradients. */
-#include "lib/program/types.h"
+#include "lib/types/types.h"
 
 #include "lib/base/grow.h"
-#include "lib/program/types_declared.h"
-#include "lib/program/types_rules.h"
+#include "lib/types/types_declared.h"
+#include "lib/types/types_rules.h"
 #include <stdlib.h>
 #include <string.h>
 

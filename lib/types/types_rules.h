@@ -1,8 +1,8 @@
-/* The rules of types.h: one step, over one factor of the mesh. Private to lib/program/types*.c. */
-#ifndef TRIVIUM_PROGRAM_TYPES_RULES_H
-#define TRIVIUM_PROGRAM_TYPES_RULES_H
+/* The rules of types.h: one step, over one factor of the mesh. Private to lib/types/types*.c. */
+#ifndef TRIVIUM_TYPES_TYPES_RULES_H
+#define TRIVIUM_TYPES_TYPES_RULES_H
 
-#include "lib/program/types.h"
+#include "lib/types/types.h"
 
 /* forward fills `out` from `in` and `weight`; backward `din` and `dweight` from those and `dout`. What a rule leaves is
  * SPREAD_NONE. over: the step communicates over this factor. */

@@ -1,8 +1,8 @@
-/* What a shape by itself says of how a tensor lies over the mesh. Private to lib/program/types*.c. */
-#ifndef TRIVIUM_PROGRAM_TYPES_DECLARED_H
-#define TRIVIUM_PROGRAM_TYPES_DECLARED_H
+/* What a shape by itself says of how a tensor lies over the mesh. Private to lib/types/types*.c. */
+#ifndef TRIVIUM_TYPES_TYPES_DECLARED_H
+#define TRIVIUM_TYPES_TYPES_DECLARED_H
 
-#include "lib/program/types.h"
+#include "lib/types/types.h"
 
 /** The type of what no step makes: data, params, and what another stage sends. B takes the factors of its cut that no
  *  other axis has. @errors E_INTERNAL: a shard of another size, or at another place, than this rank's coordinates
