@@ -8,8 +8,8 @@
 #include "driver/show_comm.h"
 #include "driver/show_mesh.h"
 #include "driver/show_params.h"
+#include "driver/show_types.h"
 #include "lib/program/activations.h"
-#include "lib/types/types.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct request {
 };
 
 static const struct option OPTIONS[] = {
-    {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program to show, or whose memory to draw", "show",
+    {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program or types to show, or whose memory to draw", "show",
      offsetof(struct request, rank)},
     {"node", OPTION_INT, "8", 1, 1e6, NULL, "ranks", "mesh: ranks per node", "show", offsetof(struct request, node)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show",
@@ -137,26 +137,6 @@ static enum status show_program(struct request *q) {
     if (q->rows) print_rows(&r);
     run_destroy(&r);
     return OK;
-}
-
-/* ---- show types ---- */
-static enum status print_types(const struct program *p) {
-    struct types t;
-    enum status status = types_infer(p, "all rewrites", &t);
-    if (status == OK && !t.factors.n) printf("one rank a stage: nothing is sharded\n");
-    if (status == OK && t.factors.n) types_print(p, &t, stdout);
-    types_fini(&t);
-    return status;
-}
-
-static enum status show_types(struct request *q) {
-    struct run r;
-    TRY(run_compile(&r, q->decode ? &generate_recipe : &train_recipe, &q->plan, (int)q->rank, NULL, NULL));
-    printf("types on rank %" PRId64 ", by axis of the mesh: R replicated, S(t) sharded along axis t, P a partial sum, "
-           "V varying;\nof a param, its gradient before it is summed (lib/types/types.h)\n", q->rank);
-    enum status status = print_types(&r.program);
-    run_destroy(&r);
-    return status;
 }
 
 /* ---- show memory ---- */
@@ -401,7 +381,7 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
         return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan),
                     plan_ranks(&q->plan) - 1);
     if (!strcmp(what, "program")) return show_program(q);
-    if (!strcmp(what, "types")) return show_types(q);
+    if (!strcmp(what, "types")) return show_types(&q->plan, q->decode ? &generate_recipe : &train_recipe, (int)q->rank);
     if (!strcmp(what, "comm")) return show_comm_step(&q->plan, (int)q->rank, q->json);
     TRY(show_memory(q));
     return q->svg[0] ? write_memory_svg(q) : OK;

@@ -1,8 +1,8 @@
 #ifndef TRIVIUM_DRIVER_SHOW_H
 #define TRIVIUM_DRIVER_SHOW_H
 
-/** `trivium show program|memory|mesh|options [options] [--json] [--rank R]`: tables on standard output; no device, no
- *  peers.
+/** `trivium show program|types|memory|mesh|options [options] [--json] [--rank R]`: tables on standard output; no
+ *  device, no peers.
  *  @return the exit code  @collective{none} */
 int show_main(int argc, char **argv);
 
