@@ -9,21 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HF_NAME_MAX = 96 };
 static const char PREFIX[] = "transformer.";
 
-static void name_of(const struct gpt_weight *w, const char *prefix, char name[HF_NAME_MAX]) {
-    if (w->kind->in_layers) snprintf(name, HF_NAME_MAX, "%sh.%" PRId64 ".%s", prefix, w->layer, w->kind->hf);
-    else snprintf(name, HF_NAME_MAX, "%s%s", prefix, w->kind->hf);
-}
-
-/* The shape in the file: a transposed matrix has its inputs first. @return the number of axes */
-static int shape_of(const struct gpt_weight *w, int64_t shape[2]) {
-    shape[0] = w->kind->transposed ? w->columns : w->rows;
-    shape[1] = w->kind->transposed ? w->rows : w->columns;
-    if (w->kind->input) return 2;
-    shape[0] = w->columns;
-    return 1;
+/* prefix: PREFIX, or "" in a file that has none. */
+static void name_of(const struct gpt_weight *w, const char *prefix, char name[PUBLISHED_NAME_MAX]) {
+    published_name(w->row->theirs[0] + strlen(PREFIX) - strlen(prefix), w->layer, 0, name);
 }
 
 /* ---- reading a file ---- */
@@ -48,7 +38,7 @@ static const char *in_layer(const struct hf_file *f, const char *name, int64_t *
 }
 
 static enum status find_matrix(const struct hf_file *f, const char *what, const struct safetensors_entry **out) {
-    char name[HF_NAME_MAX];
+    char name[PUBLISHED_NAME_MAX];
     snprintf(name, sizeof name, "%s%s", f->prefix, what);
     const struct safetensors_entry *e = *out = safetensors_find(f->file, name);
     if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing; is it a GPT-2 of Hugging Face?", f->path, name);
@@ -88,20 +78,18 @@ static enum status read_model(struct hf_file *f, int64_t heads, struct checkpoin
 
 static enum status find_weight(struct hf_file *f, int i) {
     const struct gpt_weight *w = &f->weights.weight[i];
-    char name[HF_NAME_MAX];
-    int64_t shape[2];
-    int n_axes = shape_of(w, shape);
+    char name[PUBLISHED_NAME_MAX];
     name_of(w, f->prefix, name);
     const struct safetensors_entry *e = f->entry[i] = safetensors_find(f->file, name);
     if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", f->path, name);
     if (e->dtype > FP16)
         return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", f->path, name, e->dtype_name);
-    if (e->n_axes != n_axes)
-        return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", f->path, name, e->n_axes, n_axes);
-    for (int a = 0; a < n_axes; a++)
-        if (e->shape[a] != shape[a])
+    if (e->n_axes != w->n_axes)
+        return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", f->path, name, e->n_axes, w->n_axes);
+    for (int a = 0; a < w->n_axes; a++)
+        if (e->shape[a] != w->theirs[a])
             return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, f->path, a, name,
-                        e->shape[a], shape[a]);
+                        e->shape[a], w->theirs[a]);
     return OK;
 }
 
@@ -171,8 +159,8 @@ static enum status source_read(const struct gpt_source *s, int i, void *to) {
     const struct hf_file *f = s->self;
     const struct gpt_weight *w = &f->weights.weight[i];
     const struct safetensors_entry *e = f->entry[i];
-    TRY(safetensors_read(f->file, e, 0, e->end - e->begin, w->kind->transposed ? f->buffer : to));
-    if (w->kind->transposed) gpt_transpose(to, f->buffer, w->columns, w->rows, e->dtype);
+    TRY(safetensors_read(f->file, e, 0, e->end - e->begin, w->transposed ? f->buffer : to));
+    if (w->transposed) gpt_transpose(to, f->buffer, w->columns, w->rows, e->dtype);
     return OK;
 }
 
@@ -202,20 +190,20 @@ struct hf_output { struct safetensors_writer *writer; void *buffer; enum dtype d
 
 static enum status put(void *self, const struct gpt_weight *w, const void *elements) {
     struct hf_output *o = self;
-    if (w->kind->transposed) gpt_transpose(o->buffer, elements, w->rows, w->columns, o->dtype);
-    return safetensors_append(o->writer, w->kind->transposed ? o->buffer : elements,
+    if (w->transposed) gpt_transpose(o->buffer, elements, w->rows, w->columns, o->dtype);
+    return safetensors_append(o->writer, w->transposed ? o->buffer : elements,
                               gpt_weight_n(w) * (int64_t)dtype_size(o->dtype));
 }
 
 static enum status create(const struct gpt_weights *g, const char *path, struct hf_output *o) {
     struct safetensors_entry *entries = calloc((size_t)g->n, sizeof *entries);
-    char(*names)[HF_NAME_MAX] = calloc((size_t)g->n, sizeof *names);
+    char(*names)[PUBLISHED_NAME_MAX] = calloc((size_t)g->n, sizeof *names);
     const struct safetensors_pair metadata = {"format", "pt"};
     enum status status = entries && names ? OK : FAIL(E_MEMORY, "no memory for the list of %d tensors", g->n);
     for (int i = 0; i < g->n && status == OK; i++) {
         name_of(&g->weight[i], PREFIX, names[i]);
-        entries[i] = (struct safetensors_entry){.name = names[i], .dtype = o->dtype};
-        entries[i].n_axes = shape_of(&g->weight[i], entries[i].shape);
+        entries[i] = (struct safetensors_entry){.name = names[i], .dtype = o->dtype, .n_axes = g->weight[i].n_axes};
+        memcpy(entries[i].shape, g->weight[i].theirs, sizeof g->weight[i].theirs);
     }
     if (status == OK) status = safetensors_create(path, entries, g->n, &metadata, 1, &o->writer);
     free(names);

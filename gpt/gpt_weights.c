@@ -6,26 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct gpt_weight_kind KINDS[] = {
-    {"embed.wte", "wte.weight", 'C', false, false},
-    {"embed.wpe", "wpe.weight", 'C', false, false},
-    {"ln1.g", "ln_1.weight", 0, true, false},
-    {"ln1.b", "ln_1.bias", 0, true, false},
-    {"qkv.w", "attn.c_attn.weight", 'C', true, true},
-    {"qkv.b", "attn.c_attn.bias", 0, true, false},
-    {"proj.w", "attn.c_proj.weight", 'C', true, true},
-    {"proj.b", "attn.c_proj.bias", 0, true, false},
-    {"ln2.g", "ln_2.weight", 0, true, false},
-    {"ln2.b", "ln_2.bias", 0, true, false},
-    {"fc.w", "mlp.c_fc.weight", 'C', true, true},
-    {"fc.b", "mlp.c_fc.bias", 0, true, false},
-    {"fc2.w", "mlp.c_proj.weight", 'K', true, true},
-    {"fc2.b", "mlp.c_proj.bias", 0, true, false},
-    {"head.lnf.g", "ln_f.weight", 0, false, false},
-    {"head.lnf.b", "ln_f.bias", 0, false, false},
-};
-enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
-
 /* ---- the list ---- */
 
 /* The model's params are in another order, but neighbors are near: the search continues where the last one ended. */
@@ -35,33 +15,31 @@ static const struct shape *shape_named(const struct program *p, const char *name
     return NULL;
 }
 
-static enum status add_weight(struct gpt_weights *g, const struct program *p, const struct gpt_weight_kind *kind,
+/* Their matrix is transposed where it does not begin with our first axis. */
+static enum status add_weight(struct gpt_weights *g, const struct program *p, const struct published *row,
                               int64_t layer, int *at) {
-    struct gpt_weight *w = &g->weight[g->n++];
-    *w = (struct gpt_weight){.kind = kind, .layer = layer};
-    if (kind->in_layers) snprintf(w->name, sizeof w->name, "h%" PRId64 ".%s", layer, kind->ours);
-    else snprintf(w->name, sizeof w->name, "%s", kind->ours);
-    const struct shape *shape = shape_named(p, w->name, at);
-    if (!shape) return FAIL(E_INTERNAL, "the model has no weight %s", w->name);
-    w->shape = *shape;
-    w->columns = kind->input == 'C' ? g->model.hidden : kind->input == 'K' ? 4 * g->model.hidden : shape_n(shape);
-    w->rows = shape_n(shape) / w->columns;
+    struct gpt_weight w = {.row = row, .layer = layer};
+    published_name(row->ours, layer, 0, w.name);
+    const struct shape *shape = shape_named(p, w.name, at);
+    if (!shape) return FAIL(E_INTERNAL, "the model has no weight %s, and gpt_published.c has", w.name);
+    w.shape = *shape;
+    w.n_axes = published_shape(row, shape, w.theirs);
+    w.transposed = row->axes[0] != shape->axis[0].tag;
+    w.columns = w.theirs[w.n_axes - 1 - w.transposed];
+    w.rows = shape_n(shape) / w.columns;
+    g->weight[g->n++] = w;
     return OK;
 }
 
+/* The table's rows of slots come after those of weights. */
 static enum status add_all(struct gpt_weights *g, const struct program *p) {
     int at = 0;
     g->weight = calloc((size_t)p->n_params, sizeof *g->weight);
     if (!g->weight) return FAIL(E_MEMORY, "no memory for the list of %d weights", p->n_params);
-    for (int k = 0; k < N_KINDS; k++)
-        for (int64_t l = 0; l < (KINDS[k].in_layers ? g->model.layers : 1); l++) {
-            if (g->n == p->n_params)
-                return FAIL(E_INTERNAL, "the model has %d weights, and there are more in the list", p->n_params);
-            TRY(add_weight(g, p, &KINDS[k], l, &at));
-        }
-    return g->n == p->n_params
-               ? OK
-               : FAIL(E_INTERNAL, "the model has %d weights, and %d are in the list", p->n_params, g->n);
+    for (const struct published *row = gpt_published; g->n < p->n_params; row++)
+        for (int64_t l = 0; l < (strchr(row->ours, '%') ? g->model.layers : 1); l++)
+            TRY(add_weight(g, p, row, l, &at));
+    return OK;
 }
 
 enum status gpt_weights_check(const struct checkpoint_model *m, const char *files) {

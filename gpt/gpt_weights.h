@@ -1,19 +1,15 @@
 /* GPT-2's weights and their names in other projects: the common part of their formats (gpt_hf.h, gpt_llmc.h).
  *
- *   ours        shape          Hugging Face             llm.c
- *   embed.wte   (V, C)         wte.weight               wte, rows up to a multiple of 128
- *   embed.wpe   (T, C)         wpe.weight               wpe
- *   hN.ln1.g/b  (C)            h.N.ln_1.weight/bias     ln1w, ln1b
- *   hN.qkv.w    (3, H, D, C)   h.N.attn.c_attn.weight   qkvw       transposed there: (C, 3 C)
- *   hN.qkv.b    (3, H, D)      h.N.attn.c_attn.bias     qkvb
- *   hN.proj.w   (C, H, D)      h.N.attn.c_proj.weight   attprojw   transposed: (C, C)
- *   hN.proj.b   (C)            h.N.attn.c_proj.bias     attprojb
- *   hN.ln2.g/b  (C)            h.N.ln_2.weight/bias     ln2w, ln2b
- *   hN.fc.w     (K, C)         h.N.mlp.c_fc.weight      fcw        transposed: (C, 4 C)
- *   hN.fc.b     (K)            h.N.mlp.c_fc.bias        fcb
- *   hN.fc2.w    (C, K)         h.N.mlp.c_proj.weight    fcprojw    transposed: (4 C, C)
- *   hN.fc2.b    (C)            h.N.mlp.c_proj.bias      fcprojb
- *   head.lnf.g/b (C)           ln_f.weight/bias         lnfw, lnfb
+ *   ours          shape          llm.c                                 Hugging Face
+ *   embed.wte     (V, C)         wte, rows up to a multiple of 128     (names: gpt_published.c)
+ *   embed.wpe     (T, C)         wpe
+ *   hN.ln1.g/b    (C)            ln1w, ln1b
+ *   hN.qkv.w, b   (3, H, D, C)   qkvw, qkvb                            transposed: (C, 3 C)
+ *   hN.proj.w, b  (C, H, D)      attprojw, attprojb                    transposed: (C, C)
+ *   hN.ln2.g/b    (C)            ln2w, ln2b
+ *   hN.fc.w, b    (K, C)         fcw, fcb                              transposed: (C, 4 C)
+ *   hN.fc2.w, b   (C, K)         fcprojw, fcprojb                      transposed: (4 C, C)
+ *   head.lnf.g/b  (C)            lnfw, lnfb
  *
  * In all three formats qkv is query, key, value, each with its heads in order. So only matrices must be transposed, and
  * only for Hugging Face, whose GPT-2 stores them as (in, out) (its Conv1D, as in OpenAI's TensorFlow code). All three
@@ -22,23 +18,22 @@
 #ifndef TRIVIUM_GPT_GPT_WEIGHTS_H
 #define TRIVIUM_GPT_GPT_WEIGHTS_H
 
-#include "lib/program/program.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
+#include "lib/run/published.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* A row of the table. hf: the name, after "h.N." for a weight of each layer. input: a matrix's input channels, 'C' or
- * 'K'; 0: a vector. */
-struct gpt_weight_kind { const char *ours, *hf; char input; bool in_layers, transposed; };
-
 struct gpt_weight {
-    const struct gpt_weight_kind *kind;
+    const struct published *row;         /* of gpt_published */
     int64_t layer;                       /* 0 for a weight outside layers */
-    char name[NAME_MAX_LEN];             /* ours */
+    char name[PUBLISHED_NAME_MAX];       /* ours */
     struct shape shape;                  /* whole */
     int64_t rows, columns;               /* as a matrix: columns are the input's; a vector is 1 row */
+    int n_axes;                          /* in Hugging Face's file, with the shape `theirs`: */
+    int64_t theirs[PUBLISHED_AXES];
+    bool transposed;                     /* (columns, rows) */
 };
 
 /* In llm.c's order: row by row of the table, each over all layers. */

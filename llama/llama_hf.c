@@ -8,58 +8,29 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { AT_A_TIME = 1 << 16 };
+
 /* ---- names ---- */
 
-enum { HF_NAME_MAX = 96, MAX_PARTS = 2, AT_A_TIME = 1 << 16 };
-
-/* ours: after "hN." in a layer. input: the tag of a matrix's input, 0: a vector. hf: of each expert, where %d is its
- * number. */
-static const struct kind { const char *ours; bool in_layers; char input; const char *hf[MAX_PARTS]; } KINDS[] = {
-    {"embed.table", false, 'C', {"model.embed_tokens.weight"}},
-    {"norm1.g", true, 0, {"input_layernorm.weight"}},
-    {"q.w", true, 'C', {"self_attn.q_proj.weight"}},
-    {"kv.w", true, 'C', {"self_attn.k_proj.weight", "self_attn.v_proj.weight"}},
-    {"proj.w", true, 'H', {"self_attn.o_proj.weight"}},
-    {"norm2.g", true, 0, {"post_attention_layernorm.weight"}},
-    {"up.w", true, 'C', {"mlp.gate_proj.weight", "mlp.up_proj.weight"}},
-    {"down.w", true, 'K', {"mlp.down_proj.weight"}},
-    {"router.w", true, 'C', {"block_sparse_moe.gate.weight"}},
-    {"experts.up.w", true, 'C', {"block_sparse_moe.experts.%d.w1.weight", "block_sparse_moe.experts.%d.w3.weight"}},
-    {"experts.down.w", true, 'F', {"block_sparse_moe.experts.%d.w2.weight"}},
-    {"head.norm.g", false, 0, {"model.norm.weight"}},
-    {"head.w", false, 'C', {"lm_head.weight"}},
-};
-
-/* Tensors of theirs that are one weight of ours, of this shape. */
-static int of_each(const struct kind *k) { return k->hf[1] ? 2 : 1; }
-static int n_parts(const struct kind *k, const struct shape *ours) {
-    return of_each(k) * (strchr(k->hf[0], '%') ? (int)ours->axis[0].n : 1);
+/* Tensors of theirs that are one weight of ours, of this shape: of each expert, or once, the names of the row. */
+static int of_each(const struct published *row) { return row->theirs[1] ? 2 : 1; }
+static int n_parts(const struct published *row, const struct shape *ours) {
+    return of_each(row) * (strstr(row->theirs[0], "%e") ? (int)ours->axis[0].n : 1);
 }
 
-/* "h12.q.w" -> the row of q.w, and 12. NULL: none of that name. */
-static const struct kind *kind_of(const char *name, int64_t *layer) {
-    int n = 0;
-    bool in_layers = sscanf(name, "h%" SCNd64 ".%n", layer, &n) == 1 && n > 0;
-    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
-        if (KINDS[i].in_layers == in_layers && !strcmp(KINDS[i].ours, name + (in_layers ? n : 0))) return &KINDS[i];
+/* "h12.q.w" -> the row of h%d.q.w, and 12. NULL: none of that name. */
+static const struct published *row_of(const char *name, int64_t *layer) {
+    char ours[PUBLISHED_NAME_MAX];
+    if (sscanf(name, "h%" SCNd64 ".", layer) != 1) *layer = 0;
+    for (const struct published *row = llama_published; row->ours; row++) {
+        published_name(row->ours, *layer, 0, ours);
+        if (!strcmp(ours, name)) return row;
+    }
     return NULL;
 }
 
-static void name_of(const struct kind *k, int part, int64_t layer, char name[HF_NAME_MAX]) {
-    const char *hf = k->hf[part % of_each(k)], *number = strchr(hf, '%');
-    int n = k->in_layers ? snprintf(name, HF_NAME_MAX, "model.layers.%" PRId64 ".", layer) : 0;
-    if (number)
-        snprintf(name + n, (size_t)(HF_NAME_MAX - n), "%.*s%d%s", (int)(number - hf), hf, part / of_each(k),
-                 number + 2);
-    else snprintf(name + n, (size_t)(HF_NAME_MAX - n), "%s", hf);
-}
-
-/* The shape in a file of each part of a weight. @return the number of axes */
-static int shape_of(const struct kind *k, const struct shape *ours, int64_t shape[2]) {
-    const struct axis *last = &ours->axis[ours->n_axes - 1];
-    shape[1] = k->input == 'H' ? last[-1].n * last->n : k->input ? last->n : 1;
-    shape[0] = shape_n(ours) / shape[1] / n_parts(k, ours);
-    return k->input ? 2 : 1;
+static void name_of(const struct published *row, int part, int64_t layer, char name[PUBLISHED_NAME_MAX]) {
+    published_name(row->theirs[part % of_each(row)], layer, part / of_each(row), name);
 }
 
 /* ---- the model's weights: a program that is only built ---- */
@@ -74,9 +45,9 @@ static enum status build(const struct checkpoint_model *m, struct program *p) {
 }
 
 /* Part of weight i, in files. */
-static enum status kind_at(const struct program *p, int i, const struct kind **k, int64_t *layer) {
-    *k = kind_of(p->params[i].name, layer);
-    return *k ? OK : FAIL(E_INTERNAL, "the model's %s has no name of Hugging Face's", p->params[i].name);
+static enum status row_at(const struct program *p, int i, const struct published **row, int64_t *layer) {
+    *row = row_of(p->params[i].name, layer);
+    return *row ? OK : FAIL(E_INTERNAL, "the model's %s has no name of Hugging Face's", p->params[i].name);
 }
 
 /* ---- import ---- */
@@ -91,14 +62,14 @@ struct import {
 
 static enum status find_part(const struct import *m, int i, int part, struct hf_tensor *out) {
     const char *path = hf_files_path(m->files);
-    const struct kind *k;
-    int64_t layer, shape[2];
-    char name[HF_NAME_MAX];
-    TRY(kind_at(&m->program, i, &k, &layer));
-    name_of(k, part, layer, name);
+    const struct published *row;
+    int64_t layer, shape[PUBLISHED_AXES];
+    char name[PUBLISHED_NAME_MAX];
+    TRY(row_at(&m->program, i, &row, &layer));
+    name_of(row, part, layer, name);
     *out = hf_files_find(m->files, name);
     const struct safetensors_entry *e = out->entry;
-    int n_axes = shape_of(k, &m->program.params[i].type.shape, shape);
+    int n_axes = published_shape(row, &m->program.params[i].type.shape, shape);
     if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", path, name);
     if (e->dtype > FP16)
         return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", path, name, e->dtype_name);
@@ -113,12 +84,12 @@ static enum status find_part(const struct import *m, int i, int part, struct hf_
 /* Tensors that become one weight must be of one type. */
 static enum status find_weight(struct import *m, int i, int *found) {
     const struct param *w = &m->program.params[i];
-    const struct kind *k;
+    const struct published *row;
     int64_t layer;
     struct hf_tensor first, part;
-    TRY(kind_at(&m->program, i, &k, &layer));
+    TRY(row_at(&m->program, i, &row, &layer));
     TRY(find_part(m, i, 0, &first));
-    for (int j = 0; j < n_parts(k, &w->type.shape); j++, ++*found) {
+    for (int j = 0; j < n_parts(row, &w->type.shape); j++, ++*found) {
         TRY(find_part(m, i, j, &part));
         if (part.entry->dtype != first.entry->dtype)
             return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), first.entry->name,
@@ -155,10 +126,10 @@ static enum status copy_part(struct import *m, struct hf_tensor t) {
 
 static enum status copy_all(struct import *m) {
     for (int i = 0; i < m->program.n_params; i++) {
-        const struct kind *k;
+        const struct published *row;
         int64_t layer;
-        TRY(kind_at(&m->program, i, &k, &layer));
-        for (int j = 0; j < n_parts(k, &m->program.params[i].type.shape); j++) {
+        TRY(row_at(&m->program, i, &row, &layer));
+        for (int j = 0; j < n_parts(row, &m->program.params[i].type.shape); j++) {
             struct hf_tensor t;
             TRY(find_part(m, i, j, &t));
             TRY(copy_part(m, t));
@@ -204,25 +175,25 @@ struct export {
     enum dtype dtype;
     struct program program;
     struct safetensors_entry *entries;
-    char (*names)[HF_NAME_MAX];
+    char (*names)[PUBLISHED_NAME_MAX];
     int n;
     struct hf_writer *writer;
 };
 
 static enum status list_entries(struct export *e, int64_t experts) {
-    size_t most = (size_t)e->program.n_params * MAX_PARTS * (size_t)(experts > 1 ? experts : 1);
+    size_t most = (size_t)e->program.n_params * PUBLISHED_PARTS * (size_t)(experts > 1 ? experts : 1);
     e->entries = calloc(most, sizeof *e->entries);
     e->names = calloc(most, sizeof *e->names);
     if (!e->entries || !e->names) return FAIL(E_MEMORY, "no memory for the list of %d weights", e->program.n_params);
     for (int i = 0; i < e->program.n_params; i++) {
-        const struct kind *k;
+        const struct published *row;
         int64_t layer;
-        TRY(kind_at(&e->program, i, &k, &layer));
-        for (int j = 0; j < n_parts(k, &e->program.params[i].type.shape); j++, e->n++) {
+        TRY(row_at(&e->program, i, &row, &layer));
+        for (int j = 0; j < n_parts(row, &e->program.params[i].type.shape); j++, e->n++) {
             struct safetensors_entry *entry = &e->entries[e->n];
-            name_of(k, j, layer, e->names[e->n]);
+            name_of(row, j, layer, e->names[e->n]);
             *entry = (struct safetensors_entry){.name = e->names[e->n], .dtype = e->dtype};
-            entry->n_axes = shape_of(k, &e->program.params[i].type.shape, entry->shape);
+            entry->n_axes = published_shape(row, &e->program.params[i].type.shape, entry->shape);
         }
     }
     return OK;

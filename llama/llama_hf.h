@@ -1,25 +1,11 @@
 /* Weights in Hugging Face's Llama and Mixtral formats: one safetensors file or several with an index, and config.json
  * beside them (lib/checkpoint/hf_files.h).
  *
- *   ours           shape          Hugging Face
- *   embed.table    (V, C)         model.embed_tokens.weight
- *   hN.norm1.g     (C)            model.layers.N.input_layernorm.weight
- *   hN.q.w         (H, D, C)      model.layers.N.self_attn.q_proj.weight
- *   hN.kv.w        (2, J, D, C)   ... self_attn.k_proj.weight, then v_proj.weight
- *   hN.proj.w      (C, H, D)      ... self_attn.o_proj.weight
- *   hN.norm2.g     (C)            ... post_attention_layernorm.weight
- *   hN.up.w        (2, K, C)      ... mlp.gate_proj.weight, then mlp.up_proj.weight
- *   hN.down.w      (C, K)         ... mlp.down_proj.weight
- *   hN.router.w    (E, C)         ... block_sparse_moe.gate.weight      (Mixtral, which has no mlp)
- *   hN.experts.up.w   (E, 2, F, C)   of each expert e: ... block_sparse_moe.experts.e.w1.weight, then w3.weight
- *   hN.experts.down.w (E, C, F)      of each expert e: ... block_sparse_moe.experts.e.w2.weight
- *   head.norm.g    (C)            model.norm.weight
- *   head.w         (V, C)         lm_head.weight, where the head is not tied
- *
- * Each of ours is one of theirs, or several, one after the other: nothing is transposed. Both turn pairs of channels
- * that are half a head apart. Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them)
- * are left out; any other tensor, and a missing or misshapen one, is refused. So is a config.json of another function:
- * biases, another activation, another epsilon than 1e-5, scaled positions, a sliding window.
+ * llama_published.c has the names. Each weight of ours is one of theirs, or several, one after the other (keys and
+ * values, gate and up; of each expert): nothing is transposed. Both turn pairs of channels that are half a head apart.
+ * Import reads F64, F32, BF16 and F16; tables of rotary frequencies (old files have them) are left out; any other
+ * tensor, and a missing or misshapen one, is refused. So is a config.json of another function: biases, another
+ * activation, another epsilon than 1e-5, scaled positions, a sliding window.
  *
  * Source: huggingface/transformers, models/llama/modeling_llama.py and configuration_llama.py. */
 #ifndef TRIVIUM_LLAMA_LLAMA_HF_H

@@ -1,5 +1,5 @@
 /* What others call a model's tensors, and how theirs lie in ours: the names of Hugging Face's transformers, by which
- * recordings of different programs are compared (oracle/).
+ * recordings of different programs are compared (oracle/), and weights come and go (gpt_hf.h, llama_hf.h).
  *
  *   ours                  theirs                              axes       ours has      theirs
  *   h%d.qkv.w             transformer.h.%d.attn.c_attn.weight  "C 3HD"   (3,H,D,C)     (C, 3 x H x D): transposed
@@ -11,7 +11,15 @@
 #ifndef TRIVIUM_RUN_PUBLISHED_H
 #define TRIVIUM_RUN_PUBLISHED_H
 
-enum { PUBLISHED_PARTS = 2 };
+#include "lib/device/tensor.h"
+
+enum { PUBLISHED_PARTS = 2, PUBLISHED_AXES = 4, PUBLISHED_NAME_MAX = 128 };
 struct published { const char *ours, *theirs[PUBLISHED_PARTS], *axes; };
+
+/** A name with its layer in place of %d, and its expert in place of %e. @collective{none} */
+void published_name(const char *pattern, int64_t layer, int64_t expert, char out[PUBLISHED_NAME_MAX]);
+/** The shape of one tensor of theirs, of a whole tensor of ours that has the row's axes.
+ *  @return the number of axes  @collective{none} */
+int published_shape(const struct published *, const struct shape *ours, int64_t theirs[PUBLISHED_AXES]);
 
 #endif
