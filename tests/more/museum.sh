@@ -17,6 +17,11 @@ tools/museum tp-norm-counts-copies pp-divided-by-microbatches zero-copies-instea
     grep -q 'zero-copies-instead-of-adding .*seen by .*norm 1.*oracle' "$work/said" && grep -q '^3 passed, 0 failed$' "$work/said"
 report $? "three bugs are planted, and are seen by the norm and the oracle"
 
+sed '/"tp-norm-counts-copies"/s/"types": true/"types": false/' docs/museum.json >"$work/other.json"
+! RESULTS=$work/other.json tools/museum tp-norm-counts-copies >"$work/said" 2>&1 &&
+    grep -q "^FAILED .*types sees it, and .*other.json says that it does not see it" "$work/said" && grep -q '^0 passed, 1 failed$' "$work/said"
+report $? "a row that says otherwise than the check is found"
+
 OUT=$work tools/museum --page >"$work/said" 2>&1 && diff "$work/museum.md" docs/museum.md >>"$work/said" 2>&1 &&
     cmp "$work/figures/museum.svg" docs/figures/museum.svg >>"$work/said" 2>&1
 report $? "the page and the picture are those of docs/museum.json"
