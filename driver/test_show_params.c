@@ -125,7 +125,7 @@ static void test_show_refuses_options_that_it_would_not_read(void **state) {
     check_line("mesh", "--decode", "E_USAGE", "--decode", "is for show program, types and memory");
     check_line("mesh", "--svg x.svg", "E_USAGE", "--svg", "is for show memory");
     check_line("options", "--params 1e9", "E_USAGE", "--params", "is for show memory");
-    check_line("program", "--json", "E_USAGE", "--json", "show memory, mesh and options");
+    check_line("program", "--json", "E_USAGE", "--json", "show memory, mesh, comm and options");
 }
 
 static void test_show_params_refuses_what_the_formulas_do_not_know(void **state) {
