@@ -103,7 +103,6 @@ def gcc(text, *words):
 
 def test_a_library_loads_without_cudas():
     with tempfile.TemporaryDirectory() as folder:
-        torch_venv.VENV = folder
         cudart, script, user = (os.path.join(folder, n) for n in ("libcudart.so.13", "map", "libtorch_x.so"))
         with open(script, "w") as f:
             f.write("libcudart.so.13 { global: cudaInit; };")

@@ -16,7 +16,6 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VENV = os.path.join(ROOT, "build-bench-venv")
-PYTHON = os.path.join(VENV, "bin", "python")
 NEEDS = [
     "filelock",
     "typing-extensions",
@@ -60,7 +59,7 @@ def missing_functions(libraries):
 
 
 def stand_in_for_cuda(folder):
-    """One library with all functions, and the names under which it is asked for."""
+    """In torch's lib: one library with all functions, and the names under which it is asked for."""
     libraries = [
         os.path.join(folder, f)
         for f in os.listdir(folder)
@@ -70,7 +69,7 @@ def stand_in_for_cuda(folder):
     missing = missing_functions(libraries)
     functions = sorted(set().union(*missing.values()))
     versions = "".join(f"{v} {{ global: {'; '.join(sorted(of))}; }};\n" for v, of in missing.items() if v)
-    c, script = os.path.join(VENV, "no_cuda.c"), os.path.join(VENV, "no_cuda.map")
+    c, script = os.path.join(folder, "no_cuda.c"), os.path.join(folder, "no_cuda.map")
     with open(c, "w") as f:
         f.writelines(
             f'const char *{name}(void) {{ return "no device"; }}\n' if name in TEXTS else f"int {name}(void) {{ return 100; }}\n"
@@ -93,33 +92,44 @@ def stand_in_for_cuda(folder):
         os.symlink("no_cuda.so", os.path.join(folder, name))
 
 
-def install():
+def python_of(venv):
+    return os.path.join(venv, "bin", "python")
+
+
+def install(venv, torch):
     """A half-made environment has no `works`, and is completed by the next call."""
-    print(f"PyTorch goes to {VENV}: half a gigabyte to load, 1.5 GB there", file=sys.stderr, flush=True)
-    pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
-    said_by(sys.executable, "-m", "venv", VENV)
+    print(f"PyTorch goes to {venv}: half a gigabyte to load, 1.5 GB there", file=sys.stderr, flush=True)
+    python = python_of(venv)
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
+    said_by(sys.executable, "-m", "venv", venv)
     said_by(*pip, *NEEDS)
     subprocess.run([*pip, "intel-openmp"], capture_output=True)  # for one way to use it, where there is such a package
-    said_by(*pip, "--no-deps", "torch")
-    if not works(PYTHON):
-        packages = said_by(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
+    said_by(*pip, "--no-deps", torch)
+    if not works(python):
+        packages = said_by(python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
         stand_in_for_cuda(os.path.join(packages, "torch", "lib"))
-    said_by(PYTHON, "-c", WORKS)
+    said_by(python, "-c", WORKS)
 
 
-def torch_python(update=False):
-    """Path of a Python with PyTorch; None, and a line that says why, where none can be had."""
+def why_not(e):
+    """The last line of what a command has said that failed."""
+    said = getattr(e, "stderr", None) or getattr(e, "stdout", None) or str(e)
+    return (said.decode() if isinstance(said, bytes) else said).strip().splitlines()[-1]
+
+
+def torch_python(update=False, venv=VENV, torch="torch"):
+    """Path of a Python with PyTorch, in this folder, of this release; None, and a line that says why, where none can be
+    had."""
     given = os.environ.get("TORCH_PYTHON")
-    if given:
+    if given and venv == VENV:
         return given if works(given) else print(f"no PyTorch: `import torch` fails in TORCH_PYTHON={given}")
     try:
-        if update or not works(PYTHON):
-            install()
-        return PYTHON
+        if update or not works(python_of(venv)):
+            install(venv, torch)
+        return python_of(venv)
     except (OSError, subprocess.CalledProcessError) as e:
-        why = (getattr(e, "stderr", None) or getattr(e, "stdout", None) or str(e)).strip().splitlines()[-1]
         print(
-            f"no PyTorch: {why} (Debian: apt-get install python3-venv binutils; or TORCH_PYTHON=a Python that has it)"
+            f"no PyTorch: {why_not(e)} (Debian: apt-get install python3-venv binutils; or TORCH_PYTHON=a Python that has it)"
         )
         return None
 
