@@ -70,6 +70,7 @@ void kept_fini(struct kept *k) {
 static int by_name(const void *a, const void *b) {
     const struct kept_piece *x = a, *y = b;
     int order = strcmp(x->name, y->name);
+    if (order == 0) order = x->part - y->part;
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
@@ -87,38 +88,45 @@ int kept_find(struct kept *k, const char *name, int *first) {
     return n;
 }
 
-/* seen: 0 none; else 1 + the piece that gave the element. */
-struct putting { struct whole *w; const struct kept *k; int first, piece; int *seen; double apart, most; };
+/* Of an element: who gave the last summand, as 1 + the piece (0: nobody); its value; and how many there are so far.
+ * Pieces come summand by summand, so that one that two ranks have is next to itself. */
+struct seen { int piece, n; double value; };
+struct putting { struct whole *w; const struct kept *k; int first, piece; struct seen *seen; double apart, most; };
 
 static void note_apart(struct putting *p, int64_t at, double value) {
-    double difference = fabs(p->w->x[at] - value);
+    double difference = fabs(p->seen[at].value - value);
     if (!(difference > p->apart) && !isnan(difference)) return;
     p->apart = isnan(difference) ? INFINITY : difference;
-    p->w->rank = p->k->piece[p->seen[at] - 1].rank;
+    p->w->rank = p->k->piece[p->seen[at].piece - 1].rank;
     p->w->other = p->k->piece[p->piece].rank;
 }
 
-static void put_element(struct putting *p, int64_t at, double value) {
-    const struct kept_piece *x = &p->k->piece[p->piece];
-    const struct kept_piece *before = p->seen[at] ? &p->k->piece[p->seen[at] - 1] : NULL;
+static enum status put_element(struct putting *p, int64_t at, double value) {
+    struct seen *seen = &p->seen[at];
+    const struct kept_piece *x = &p->k->piece[p->piece], *before = seen->piece ? x - p->piece + seen->piece - 1 : NULL;
+    if (before && before->parts != x->parts)
+        return FAIL(E_FORMAT, "%s: rank %d gives a summand of %d, and rank %d one of %d", p->w->name, before->rank,
+                    before->parts, x->rank, x->parts);
     if (before && before->part == x->part) {
-        if (x->parts == 1) note_apart(p, at, value);
-        return;
+        note_apart(p, at, value);
+        return OK;
     }
-    p->w->missing -= !before;
-    p->w->x[at] = before ? p->w->x[at] + value : value;
-    p->seen[at] = p->piece + 1;
+    p->w->x[at] += value;
+    *seen = (struct seen){p->piece + 1, seen->n + 1, value};
+    p->w->missing -= seen->n == x->parts;
+    return OK;
 }
 
-static void put_box(struct putting *p, const double *from) {
+static enum status put_box(struct putting *p, const double *from) {
     const struct box *b = &p->k->piece[p->piece].box;
     int64_t at[THEIR_AXES] = {0};
     for (int64_t left = box_n(b); left > 0; left--) {
         int64_t whole = 0;
         for (int a = 0; a < b->n_axes; a++) whole = whole * b->of[a] + b->first[a] + at[a];
-        put_element(p, whole, *from++);
+        TRY(put_element(p, whole, *from++));
         for (int a = b->n_axes - 1; a >= 0 && ++at[a] == b->n[a]; a--) at[a] = 0;
     }
+    return OK;
 }
 
 static bool fits(const struct box *b, const struct box *whole) {
@@ -135,7 +143,7 @@ static enum status put_all(struct putting *p, int n) {
         if (!fits(&x->box, &w->box))
             return FAIL(E_FORMAT, "%s: the piece of rank %d is none of a tensor of the shape that rank %d gives",
                         w->name, x->rank, p->k->piece[p->first].rank);
-        put_box(p, p->k->values + x->at);
+        TRY(put_box(p, p->k->values + x->at));
     }
     for (int64_t i = 0; i < w->n; i++) p->most = fmax(p->most, fabs(w->x[i]));
     w->apart = p->apart > 0 ? p->apart / (p->most > 0 ? p->most : 1) : 0;

@@ -213,6 +213,37 @@ static void test_parts_are_summed_and_replicas_compared(void **state) {
     kept_fini(&k);
 }
 
+/* Two ranks have the first part, two the second: a sum over tp that dp has twice. */
+static void test_parts_that_are_replicated_count_once(void **state) {
+    (void)state;
+    struct kept k = {0};
+    struct whole w;
+    for (int rank = 0; rank < 4; rank++) {
+        double value = rank % 2 ? 10 : 1;
+        add(&k, "sum", rank, rank % 2, 2, value, 2 * value);
+        add(&k, "apart", rank, rank % 2, 2, value, rank == 3 ? 25 : 2 * value);
+        if (rank != 1) add(&k, "not all", rank, rank, 4, value, value);
+        add(&k, "of two kinds", rank, 0, 1 + rank / 2, value, value);
+    }
+    assert_ok(kept_whole(&k, "sum", &w));
+    assert_close(w.x[0], 11, 0);
+    assert_close(w.x[1], 22, 0);
+    assert_close(w.apart, 0, 0);
+    assert_int_equal(w.missing, 0);
+    whole_fini(&w);
+    assert_ok(kept_whole(&k, "apart", &w));
+    assert_close(w.apart, 5.0 / 22, 1e-15);
+    assert_int_equal(w.rank, 1);
+    assert_int_equal(w.other, 3);
+    whole_fini(&w);
+    assert_ok(kept_whole(&k, "not all", &w));
+    assert_int_equal(w.missing, 2);
+    whole_fini(&w);
+    assert_fails(kept_whole(&k, "of two kinds", &w), E_FORMAT, "rank 2 one of 2");
+    whole_fini(&w);
+    kept_fini(&k);
+}
+
 static void test_what_is_missing_is_counted_and_another_shape_refused(void **state) {
     (void)state;
     struct kept k = {0};
@@ -234,5 +265,5 @@ TESTS(unit_test(test_a_matrix_is_transposed), unit_test(test_shards_of_heads_mak
       unit_test(test_heads_are_a_box_for_each_of_the_three), unit_test(test_keys_and_values_are_two_tensors),
       unit_test(test_experts_have_tensors_of_their_own), unit_test(test_both_runs_of_positions_are_placed),
       unit_test(test_padding_is_left_out), unit_test(test_names_are_found_with_their_layer),
-      unit_test(test_parts_are_summed_and_replicas_compared),
+      unit_test(test_parts_are_summed_and_replicas_compared), unit_test(test_parts_that_are_replicated_count_once),
       unit_test(test_what_is_missing_is_counted_and_another_shape_refused))
