@@ -55,6 +55,7 @@ enum status check_recordings(const char *run, const char *reference, struct chec
     int64_t steps = k->run.steps < k->reference.steps ? k->run.steps : k->reference.steps;
     for (int64_t step = 1; step <= steps; step++) TRY(compare_step(k, step));
     k->first = verdict_first(k->row, k->n, &k->n_compared, &k->n_wrong);
+    TRY(calls_check(run, &k->calls));
     if (k->n_compared == 0)
         return FAIL(E_DATA, "%s and %s have no tensor in common; see docs/oracle-format.md for the names", run,
                     reference);
@@ -66,6 +67,7 @@ void check_close(struct check *k) {
     recording_close(&k->reference);
     json_decref(k->scale);
     check_slack_fini(k);
+    calls_close(&k->calls);
     free(k->row);
     *k = (struct check){.n = 0};
 }

@@ -2,10 +2,12 @@
  *
  * When a tensor is wrong: verdict.h. AdamW's step is m / sqrt(v): where m is smaller than what rounding may do to it,
  * the sign is rounding's, and the weight may go either way (check_slack.c). Such elements, and no others, may be off by
- * that much more. */
+ * that much more. Where the run says what ranks called of each other, members of a group must have made the same calls
+ * (calls.h). */
 #ifndef TRIVIUM_ORACLE_CHECK_H
 #define TRIVIUM_ORACLE_CHECK_H
 
+#include "oracle/calls.h"
 #include "oracle/reference.h"
 #include "oracle/verdict.h"
 
@@ -17,6 +19,7 @@ struct check {
     struct checked *row;                 /* in order: [n] */
     int n, first;                        /* the first that is wrong; -1: none */
     int n_compared, n_wrong;
+    struct calls calls;                  /* of the run */
 };
 
 /** Compare all steps that both have. *out is to be closed in any case.

@@ -6,8 +6,8 @@
  *   part       0 of 1: its values. i of n: the i-th of n summands
  *   rank       who has it
  *
- * Putting a tensor together (kept_whole) is where ranks are held against each other: parts are added, each once, and two
- * ranks that have the same elements, or the same part of them, must have the same values. */
+ * Putting a tensor together (kept_whole) is where ranks are held against each other: parts are added, each once, and
+ * two ranks that have the same elements, or the same part of them, must have the same values. */
 #ifndef TRIVIUM_ORACLE_KEPT_H
 #define TRIVIUM_ORACLE_KEPT_H
 
@@ -19,7 +19,7 @@ struct kept_piece {
     int rank, part, parts;
     int64_t at;                          /* its first element in `values` */
 };
-/* sorted: pieces of one name lie together, summand by summand, else in the order in which they came. Zero at first. */
+/* sorted: pieces of one name lie together, part by part, else in the order in which they came. Zero at first. */
 struct kept { struct kept_piece *piece; int n; double *values; int64_t n_values, room; bool sorted; };
 
 /** Room for one more piece, whose values are to be filled in. @return where; NULL: no memory */
@@ -38,7 +38,7 @@ struct whole {
     const char *name;
     struct box box;                      /* all of it */
     double *x;
-    int64_t n, missing;                  /* elements, and those that no rank has given, or not all parts of */
+    int64_t n, missing;                  /* elements, and those of which a part, or all, is on no rank */
     /* Where two ranks differ most: relative to max |x|; 0: nowhere. */
     double apart;
     int rank, other;
@@ -46,7 +46,8 @@ struct whole {
 /** Pieces of this name: their number, and the first's index; sorts if need be. */
 int kept_find(struct kept *, const char *name, int *first);
 /** Put it together; *out is to be freed (whole_fini) in any case.
- *  @errors E_FORMAT: pieces that are not of one tensor, or parts not of one sum; E_MEMORY; E_DATA: no piece of that name */
+ *  @errors E_FORMAT: pieces that are not of one tensor, or parts not of one sum; E_MEMORY; E_DATA: no piece of that
+ *  name */
 enum status kept_whole(struct kept *, const char *name, struct whole *out);
 void whole_fini(struct whole *);
 

@@ -159,11 +159,15 @@ enum status recorder_attach(struct recorder *r, struct run *run, enum record_dep
     return run_subscribe(run, EVENT_GRAD_NORM, see_gradients, r);
 }
 
-void recorder_begin(struct recorder *r) { kept_clear(&r->kept); }
+enum status recorder_begin(struct recorder *r) {
+    kept_clear(&r->kept);
+    return call_log_start(&r->calls, r->run->n_step + 1);
+}
 
 enum status recorder_end(struct recorder *r) {
     const struct run *run = r->run;
     int rank = comm_world_rank();
+    call_log_stop(&r->calls);
     TRY(kept_add_number(&r->kept, "loss", rank, run->loss));
     TRY(kept_add_number(&r->kept, "grad_norm", rank, run->grad_norm));
     TRY(kept_add_number(&r->kept, "clip_factor", rank, run->clip_factor));
@@ -178,6 +182,8 @@ void recorder_detach(struct recorder *r) {
     free(r->param_layer);
     free(r->first_reader);
     kept_fini(&r->kept);
+    call_log_stop(&r->calls);
+    call_log_fini(&r->calls);
     if (r->run) r->run->exec.watch = (struct exec_watch){.row = NULL};
     *r = (struct recorder){.run = NULL};
 }

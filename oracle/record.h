@@ -12,6 +12,7 @@
 #define TRIVIUM_ORACLE_RECORD_H
 
 #include "lib/run/run.h"
+#include "oracle/calls.h"
 #include "oracle/kept.h"
 #include <jansson.h>
 
@@ -29,6 +30,7 @@ struct recorder {
     enum record_depth depth;
     struct shaking shaking;
     struct kept kept;                    /* of the step that runs, or has just ended */
+    struct call_log calls;
     const struct published **of_slot, **of_param;    /* NULL: not recorded */
     int *slot_layer, *param_layer, *first_reader;    /* the step of the program that reads a slot first; -1: none */
     uint64_t n_rows;
@@ -38,8 +40,8 @@ struct recorder {
  *  The run's rows are those of its plan: fused ones have what each would have.
  *  @errors E_CONFIG: a device, schedule or model that cannot be recorded; E_MEMORY  @collective{none} */
 enum status recorder_attach(struct recorder *, struct run *, enum record_depth, struct shaking);
-/** Before each step: forget the last one's. */
-void recorder_begin(struct recorder *);
+/** Before each step: forget the last one's. @errors E_MEMORY  @collective{none} */
+enum status recorder_begin(struct recorder *);
 /** After each step: its numbers, weights and moments. @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status recorder_end(struct recorder *);
 void recorder_detach(struct recorder *);

@@ -16,16 +16,16 @@
 #include <sys/stat.h>
 
 /* ---- a run, step by step ---- */
-typedef enum status step_visit(void *self, int64_t step, struct kept *);
+typedef enum status step_visit(void *self, int64_t step, struct recorder *);
 
 static enum status train(const struct record_request *q, struct run *run, struct recorder *r, step_visit *visit,
                          void *self) {
     run_set_data(run, q->train, q->train);
     for (int64_t step = 1; step <= q->plan->steps; step++) {
-        recorder_begin(r);
+        TRY(fail_agree(group_world(), recorder_begin(r)));
         TRY(run_step(run));
         enum status status = recorder_end(r);
-        if (status == OK) status = visit(self, step, &r->kept);
+        if (status == OK) status = visit(self, step, r);
         TRY(fail_agree(group_world(), status));                      /* a full disk is one rank's */
     }
     return OK;
@@ -48,9 +48,10 @@ static enum dtype recorded_dtype(const struct plan *p) {
     return p->precision == PRECISION_FP64 ? FP64 : plan_product_dtype(p);
 }
 
-static enum status write_step(void *self, int64_t step, struct kept *k) {
+static enum status write_step(void *self, int64_t step, struct recorder *r) {
     const struct record_request *q = self;
-    return recording_write(q->folder, step, comm_world_rank(), k, recorded_dtype(q->plan));
+    TRY(recording_write(q->folder, step, comm_world_rank(), &r->kept, recorded_dtype(q->plan)));
+    return call_log_write(&r->calls, q->folder);
 }
 
 static json_t *layout_json(const struct plan *p) {
@@ -182,8 +183,9 @@ static enum status widen(const struct scaling *s, json_t *of_step, struct kept *
     return status;
 }
 
-static enum status compare_step(void *self, int64_t step, struct kept *run) {
+static enum status compare_step(void *self, int64_t step, struct recorder *r) {
     struct scaling *s = self;
+    struct kept *run = &r->kept;
     struct kept reference = {0};
     json_t *of_step = json_array_get(s->steps, (size_t)step - 1);
     enum status status = recording_read(s->reference, step, &reference);

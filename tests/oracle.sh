@@ -80,6 +80,41 @@ rows = json.load(open("page/check.json"))
 assert rows["rows"][rows["first"]]["verdict"] == "wrong" and rows["wrong"] > 10'
 report a_page_and_numbers_are_written $? "$(head -1 out)"
 
+# ---- calls: of four ranks, one of which calls something else ----
+"$trivium" launch -n 4 oracle record --out calls "${model[@]}" --precision fp32 --dp 2 --tp 2 >out 2>&1 &&
+    "$trivium" oracle check calls ref >out 2>&1 && grep -q "^calls: .* alike on all members" out && grep -q "dp (ranks 1, 3): .* bytes sent" out
+report calls_of_a_run_are_alike $? "$(head -2 out | tr '\n' ' ')"
+cat >respell.py <<'P'
+import json, sys
+rows = [json.loads(line) for line in open("bad/collectives-1.jsonl")]
+at = [i for i, r in enumerate(rows) if r["group"] == [1, 3]]
+if sys.argv[1] == "swapped":
+    tp = [i for i, r in enumerate(rows) if r["name"] == "tp"]
+    first = next(i for i, j in zip(tp, tp[1:]) if rows[i]["count"] != rows[j]["count"])
+    second = tp[tp.index(first) + 1]
+    rows[first], rows[second] = rows[second], rows[first]
+if sys.argv[1] == "missing": del rows[at[0]]
+if sys.argv[1] == "count": rows[at[0]]["count"] += 1
+if sys.argv[1] == "of four": next(r for r in rows if len(r["group"]) == 4)["dtype"] = "bf16"
+for i, r in enumerate(rows): r["sequence"] = i
+open("bad/collectives-1.jsonl", "w").write("".join(json.dumps(r) + "\n" for r in rows))
+P
+respell() { # NAME WHAT TEXT...
+    local name=$1 what=$2 text missing=0
+    shift 2
+    rm -rf bad
+    cp -r calls bad
+    python3 respell.py "$what"
+    "$trivium" oracle check bad ref >out 2>&1
+    [ $? = 1 ] || missing=1
+    for text in "$@"; do grep -qE -- "$text" out || missing=1; done
+    report "$name" $missing "$(head -3 out | tr '\n' ' ')"
+}
+respell a_swapped_call_is_named swapped "^no tensor is wrong" "^two calls are in another order: step 1, group tp \(ranks 0, 1\): .*rank 1's call [0-9]+ is"
+respell a_missing_call_is_named missing "^a call is missing, or one is too many: step [12], group dp \(ranks 1, 3\): rank 3's call [0-9]+ is .*; rank 1"
+respell another_count_is_named count "^calls differ: step 1, group dp \(ranks 1, 3\): .*rank 1's call [0-9]+ is all_reduce of [0-9]+ fp32"
+respell who_is_alone_is_blamed "of four" "^calls differ on rank 1: step 1, group [a-z]+ \(ranks 0, 1, 2, 3\): rank 1's call [0-9]+ is .* bf16; rank 0's"
+
 # ---- what is refused, in one line ----
 refused() { # NAME CODE TEXT COMMAND...
     local name=$1 code=$2 text=$3

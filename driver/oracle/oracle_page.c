@@ -147,6 +147,28 @@ static void write_table(FILE *f, const struct check *k) {
     if (k->n_wrong > MOST) fprintf(f, "<p>%d more: check.json.</p>\n", k->n_wrong - MOST);
 }
 
+static void write_calls(FILE *f, const struct calls *c) {
+    enum { MOST = 20 };
+    char text[CALL_TEXT_MAX];
+    if (c->n_ranks == 0) return;
+    fprintf(f, "<h2>What ranks called of each other</h2>\n<p>%s</p>\n",
+            c->n_findings ? "Members of a group did not make the same calls:"
+                          : "Members of each group made the same calls.");
+    for (int i = 0; i < c->n_findings && i < MOST; i++) {
+        call_finding_text(c, &c->finding[i], text, sizeof text);
+        fprintf(f, "<p>");
+        markup_text(f, text);
+        fprintf(f, "</p>\n");
+    }
+    fprintf(f, "<table><tr><th>group</th><th>calls</th><th>bytes sent</th></tr>\n");
+    for (int i = 0; i < c->n_groups; i++) {
+        fprintf(f, "<tr><td>");
+        markup_text(f, c->group[i].label);
+        fprintf(f, "</td><td>%" PRId64 "</td><td>%.0f</td></tr>\n", c->group[i].calls, c->group[i].bytes);
+    }
+    fprintf(f, "</table>\n");
+}
+
 static enum status write_page(const void *self, FILE *f) {
     const struct page *page = self;
     static const struct page_picture MAP = {
@@ -159,11 +181,26 @@ static enum status write_page(const void *self, FILE *f) {
     write_verdict(f, page->of);
     TRY(page_add(f, page->dir, &MAP, page->of));
     if (page->of->check->n_wrong) write_table(f, page->of->check);
+    write_calls(f, &page->of->check->calls);
     page_close(f);
     return OK;
 }
 
 static json_t *or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+static json_t *calls_json(const struct calls *c) {
+    json_t *groups = json_array(), *findings = json_array();
+    char text[CALL_TEXT_MAX];
+    for (int i = 0; i < c->n_groups; i++)
+        json_array_append_new(groups, json_pack("{s:s,s:I,s:I}", "group", c->group[i].label, "calls",
+                                                (json_int_t)c->group[i].calls, "bytes",
+                                                (json_int_t)(c->group[i].bytes + 0.5)));
+    for (int i = 0; i < c->n_findings; i++) {
+        call_finding_text(c, &c->finding[i], text, sizeof text);
+        json_array_append_new(findings, json_string(text));
+    }
+    return json_pack("{s:o,s:o}", "groups", groups, "findings", findings);
+}
 
 static enum status write_json(const void *self, FILE *f) {
     static const char *const VERDICTS[] = {"right", "wrong", "apart", "in part", "another shape", "not recorded"};
@@ -178,6 +215,7 @@ static enum status write_json(const void *self, FILE *f) {
         json_object_set_new(row, "scale", or_null(c->scale));
         json_array_append_new(rows, row);
     }
+    json_object_set_new(root, "calls", calls_json(&k->calls));
     int failed = json_dumpf(root, f, JSON_INDENT(1) | JSON_REAL_PRECISION(4));
     json_decref(root);
     return failed ? FAIL(E_MEMORY, "no memory for check.json") : OK;

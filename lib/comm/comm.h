@@ -140,6 +140,23 @@ double comm_algorithm_bytes(enum comm_op, int n, double bytes);
  *  @collective{none} */
 void comm_record(struct spans *);
 
+/* An operation that this rank calls in a group of more than one. members, peer: world ranks; bytes: as the ledger
+ * counts them. Borrowed while it is shown. */
+struct comm_seen {
+    enum comm_op op;
+    enum dtype dtype;
+    int64_t count;
+    double bytes;
+    int peer, tag;                 /* of a message; else -1, 0 */
+    const char *group;
+    const int *members;
+    int size;
+};
+struct comm_watch { void *self; void (*call)(void *self, const struct comm_seen *); };
+/** From here on every such operation is shown when it starts, in the order of the calls. call NULL: no more.
+ *  @collective{none} */
+void comm_watch_calls(struct comm_watch);
+
 /* ---- operations ---- All are @collective{group} but send and recv. Buffers stay the caller's and must not be touched
  * between start and wait. `count` is in elements, at most 2^31 - 1 in the whole buffer; buffers are host memory, or all
  * of them memory of the device in use (comm_use_device), where also MAX and MIN are of fp32, fp64 and integers only.

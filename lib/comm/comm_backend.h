@@ -67,8 +67,9 @@ void groups_find_nodes(void);         /* again, when settings have changed */
 enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
 void group_close_world(void);         /* @collective{every process of the job} */
 
-/* comm_world.c: where operations are recorded, or NULL; and around what adds to comm_work_s */
+/* comm_world.c: where operations are recorded, or NULL; who is shown them; and around what adds to comm_work_s */
 struct spans *comm_recorder(void);
+struct comm_watch comm_watching(void);
 double comm_enter(void);
 void comm_leave(double entered_s);
 

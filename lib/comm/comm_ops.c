@@ -42,6 +42,15 @@ void comm_count_message(struct group *group, enum comm_op op, int peer, int64_t 
     group->ledger.entry[op].sent[between] += (double)bytes;
 }
 
+static void show(const struct group *group, const struct comm_call *call, double bytes) {
+    struct comm_watch watch = comm_watching();
+    if (!watch.call || group->size == 1) return;
+    bool message = comm_is_message(call->op);
+    watch.call(watch.self, &(struct comm_seen){call->op, call->dtype, call->count, bytes,
+                                               message ? group->members[call->peer] : -1, message ? call->tag : 0,
+                                               group->name, group->members, group->size});
+}
+
 static enum status begin(const struct group *borrowed, const struct comm_call *call, struct comm_request *request) {
     struct group *group = group_counting(borrowed);
     *request = (struct comm_request){.group = group, .op = call->op, .peer = call->peer};
@@ -54,6 +63,7 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     double bytes = comm_algorithm_bytes(call->op, group->size, whole_bytes(group, call));
     entry->calls++;
     entry->bytes += bytes;
+    show(group, call, bytes);
     request->span = open_span(group, call, bytes);
     double entered_s = comm_enter();
     TRY(request->backend->start(call, request));

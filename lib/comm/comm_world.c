@@ -64,6 +64,11 @@ static struct spans *recorder;
 void comm_record(struct spans *spans) { recorder = spans; }
 struct spans *comm_recorder(void) { return recorder; }
 
+static struct comm_watch watch;
+
+void comm_watch_calls(struct comm_watch wanted) { watch = wanted; }
+struct comm_watch comm_watching(void) { return watch; }
+
 /* ---- formulas and names ---- */
 /* The one place for these formulas; comm.h says where they come from. */
 double comm_algorithm_bytes(enum comm_op op, int n, double bytes) {

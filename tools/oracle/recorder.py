@@ -15,6 +15,8 @@
 Names are those of the model's modules and parameters, without what wrappers put before them. A DTensor is recorded as
 the piece that this rank has, or as its summand where it is partial. So make the recorder before parallelize_module:
 its hooks make local tensors of DTensors. Of pieces that are no DTensors, recorder.place says where they lie."""
+import atexit
+import contextlib
 import json
 import os
 import re
@@ -85,12 +87,20 @@ def piece_of(tensor):
 
 
 class Recorder:
-    def __init__(self, folder, reference, *models, dtype="fp32", rank=0, by="torch"):
+    """Where torch.distributed runs, calls: write which collectives each rank calls, too (calls.py)."""
+
+    def __init__(self, folder, reference, *models, dtype="fp32", rank=0, by="torch", calls=True):
         self.folder, self.reference, self.models = folder, reference, models
         self.dtype, self.rank, self.by, self.n = dtype, rank, by, 0
         self.kept, self.metadata = {}, {}
         self.first, self.of, self.scale = 0, reference.global_batch, 1.0
         self.place = lambda name, x: x      # of a module and its output (or the gradient): a DTensor, if x is a piece
+        self.calls = None
+        if calls and torch.distributed.is_available() and torch.distributed.is_initialized():
+            from calls import Calls
+            self.calls = Calls(folder, rank)
+            self.calls.__enter__()
+            atexit.register(self.calls.__exit__, None, None, None)
         for model in models:
             for name, module in model.named_modules():
                 if plain_name(name) + ".act" in reference.names:
@@ -152,8 +162,18 @@ class Recorder:
 
     def gradients(self):
         """After backward and whatever sums over ranks, before clipping."""
-        for name, p in self._parameters():
-            self._keep_if_any(name + ".grad", self.gradient_of(p))
+        with self._on_its_own():
+            for name, p in self._parameters():
+                self._keep_if_any(name + ".grad", self.gradient_of(p))
+
+    @contextlib.contextmanager
+    def _on_its_own(self):
+        """What the recorder gathers is none of the run's calls."""
+        if self.calls:
+            self.calls.paused = True
+        yield
+        if self.calls:
+            self.calls.paused = False
 
     def _keep_if_any(self, name, x):
         if x is not None:
@@ -165,11 +185,14 @@ class Recorder:
             numbers["lr"] = optimizer.param_groups[0]["lr"]
         for name, value in numbers.items():
             self.keep(name, torch.as_tensor(float(value), dtype=torch.float64).reshape(1))
-        for name, p in self._parameters():
-            self._keep_if_any(name + ".param", self.weight_of(p))
-            for suffix, x in zip((".moment1", ".moment2"), self.moments_of(p, optimizer) if optimizer else ()):
-                self._keep_if_any(name + suffix, x)
+        with self._on_its_own():
+            for name, p in self._parameters():
+                self._keep_if_any(name + ".param", self.weight_of(p))
+                for suffix, x in zip((".moment1", ".moment2"), self.moments_of(p, optimizer) if optimizer else ()):
+                    self._keep_if_any(name + suffix, x)
         self.n += 1
+        if self.calls:
+            self.calls.step = self.n + 1
         os.makedirs(f"{self.folder}/step-{self.n}", exist_ok=True)
         safetensors.torch.save_file(self.kept, f"{self.folder}/step-{self.n}/rank-{self.rank}.safetensors",
                                     self.metadata)

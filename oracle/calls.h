@@ -1,0 +1,65 @@
+/* What ranks call of each other: a line a call, DIR/collectives-RANK.jsonl (docs/oracle-format.md).
+ *
+ *   {"rank":0,"step":1,"sequence":7,"op":"all_reduce","group":[0,1],"name":"dp","count":96,"dtype":"fp32","bytes":384}
+ *
+ * Whatever a run computes, members of a group must make the same calls: op, count and dtype, in the same order. A
+ * message has "peer" and "tag" besides; those from one rank to another with one tag must be received as they were
+ * sent. */
+#ifndef TRIVIUM_ORACLE_CALLS_H
+#define TRIVIUM_ORACLE_CALLS_H
+
+#include "lib/comm/comm.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+/* ---- writing ---- */
+/* Lines of a step, in memory. Zero at first. */
+struct call_log { FILE *to; char *text; size_t n; int64_t step, sequence; };
+
+/** Add what this rank calls from now on, as calls of `step`; until call_log_stop. @errors E_MEMORY @collective{none} */
+enum status call_log_start(struct call_log *, int64_t step);
+void call_log_stop(struct call_log *);
+/** Append the step's lines to the rank's file. @errors E_IO  @collective{none} */
+enum status call_log_write(const struct call_log *, const char *folder);
+void call_log_fini(struct call_log *);
+
+/* ---- reading ---- */
+enum { CALL_TEXT_MAX = 1024, CALL_OP_MAX = 32, CALL_DTYPE_MAX = 16, CALL_GROUP_MAX = 4096, CALL_RANKS_MAX = 65536 };
+
+/* label: "dp (ranks 0, 1)". calls: of all members together, messages too. */
+struct call_group { char *label; int *member, n_members; int64_t calls; double bytes; };
+/* channel: those with one number are in one order. peer -1: a collective. order: as they were read. */
+struct called {
+    int rank, peer, group, channel, order;
+    int64_t step, sequence, count;
+    char op[CALL_OP_MAX], dtype[CALL_DTYPE_MAX];
+};
+
+/* Of a channel: rank's call is not what other's is, at the same place. NULL: it has ended. sure: most members call what
+ * other does; else nobody can say which of the two is wrong. */
+enum call_fault { CALL_DIFFERS, CALL_SWAPPED, CALL_MISSING, CALL_MORE };
+struct call_finding {
+    enum call_fault fault;
+    bool sure;
+    int group, rank, other;
+    const struct called *call, *others;
+};
+
+struct calls {
+    struct called *call;
+    struct call_group *group;
+    char **channel;                      /* keys, while reading */
+    bool *read;                          /* [n_ranks] is there a file? */
+    int n_calls, n_groups, n_channels, n_ranks;      /* ranks 0: no such file */
+    struct call_finding *finding;        /* the first of each channel, the earliest first */
+    int n_findings, n_absent;            /* absent: members of groups that have no file; they are not compared */
+};
+
+/** Read a recording's files, if there are any, and compare. *out is to be closed in any case.
+ *  @errors E_FORMAT: a line that is none; E_IO, E_MEMORY  @collective{none} */
+enum status calls_check(const char *folder, struct calls *out);
+void calls_close(struct calls *);
+/** "rank 1 calls all_reduce of 96 fp32 and rank 0 ...": one line, without its end. @collective{none} */
+void call_finding_text(const struct calls *, const struct call_finding *, char *text, size_t bytes);
+
+#endif
