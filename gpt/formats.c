@@ -4,7 +4,7 @@
 #include "gpt/gpt_llmc.h"
 
 const struct model_format gpt_formats[] = {
-    {"hf", gpt_hf_import, gpt_hf_export, "gpt2"},
-    {"llmc", gpt_llmc_import, gpt_llmc_export, NULL},
-    {NULL, NULL, NULL, NULL},
+    {"hf", gpt_hf_import, gpt_hf_export, "gpt2", gpt_hf_check},
+    {"llmc", gpt_llmc_import, gpt_llmc_export, NULL, gpt_llmc_check},
+    {NULL, NULL, NULL, NULL, NULL},
 };

@@ -237,13 +237,15 @@ static enum status export(const struct gpt_weights *g, const struct checkpoint_r
     return status;
 }
 
+enum status gpt_hf_check(const struct checkpoint_model *m) { return gpt_weights_check(m, "hf files of gpt2"); }
+
 enum status gpt_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
     if (dtype != N_DTYPES)
         return FAIL(E_USAGE, "precision=%s, and hf files have fp32, or fp64 where the checkpoint has: leave it out",
                     dtype_name(dtype));
     struct checkpoint_model model = checkpoint_model_of(r);
     struct gpt_weights weights;
-    TRY(gpt_weights_check(&model, "hf files of gpt2"));
+    TRY(gpt_hf_check(&model));
     TRY(gpt_weights_init(&weights, &model));
     enum status status = export(&weights, r, path);
     gpt_weights_fini(&weights);

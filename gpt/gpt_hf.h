@@ -30,6 +30,8 @@ enum status gpt_hf_import(const char *path, int64_t heads, const char *save, str
  *  N_DTYPES, this format offers no choice.
  *  @errors E_USAGE: a dtype; E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status gpt_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
+/** Have such files a place for all of this model? @errors E_CONFIG: an own head, experts  @collective{none} */
+enum status gpt_hf_check(const struct checkpoint_model *);
 
 #ifdef __cplusplus
 }

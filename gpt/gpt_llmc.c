@@ -175,13 +175,15 @@ static enum status export(const struct gpt_weights *g, const struct checkpoint_r
     return status;
 }
 
+enum status gpt_llmc_check(const struct checkpoint_model *m) { return gpt_weights_check(m, "llm.c files"); }
+
 enum status gpt_llmc_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
     struct checkpoint_model model = checkpoint_model_of(r);
     struct gpt_weights weights;
     struct llmc_output o = {.path = path, .dtype = dtype == N_DTYPES ? FP32 : dtype};
     if (o.dtype != FP32 && o.dtype != BF16)
         return FAIL(E_USAGE, "precision=%s, and llm.c files have fp32 or bf16", dtype_name(o.dtype));
-    TRY(gpt_weights_check(&model, "llm.c files"));
+    TRY(gpt_llmc_check(&model));
     TRY(gpt_weights_init(&weights, &model));
     enum status status = export(&weights, r, &o);
     gpt_weights_fini(&weights);

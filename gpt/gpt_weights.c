@@ -45,10 +45,10 @@ static enum status add_all(struct gpt_weights *g, const struct program *p) {
 enum status gpt_weights_check(const struct checkpoint_model *m, const char *files) {
     if (m->untied)
         return FAIL(E_CONFIG,
-                    "this checkpoint was trained with tie=off, and %s have no head; train with tie=on to export",
+                    "this gpt has tie=off, and %s have no head; train with tie=on",
                     files);
     if (m->experts)
-        return FAIL(E_CONFIG, "this gpt has experts=%" PRId64 ", and %s have none; train with arch=mixtral to export",
+        return FAIL(E_CONFIG, "this gpt has experts=%" PRId64 ", and %s have none; train with arch=mixtral",
                     m->experts, files);
     return OK;
 }

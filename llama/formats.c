@@ -3,11 +3,11 @@
 #include "llama/llama_hf.h"
 
 const struct model_format llama_formats[] = {
-    {"hf", llama_hf_import, llama_hf_export, "llama"},
-    {NULL, NULL, NULL, NULL},
+    {"hf", llama_hf_import, llama_hf_export, "llama", llama_hf_check},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 const struct model_format mixtral_formats[] = {
-    {"hf", llama_hf_import, llama_hf_export, "mixtral"},
-    {NULL, NULL, NULL, NULL},
+    {"hf", llama_hf_import, llama_hf_export, "mixtral", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };

@@ -209,14 +209,18 @@ static enum status write_weight(struct export *e, const struct param *w) {
     return status;
 }
 
+enum status llama_hf_check(const struct checkpoint_model *m) {
+    if (strcmp(m->arch, "llama") || !m->experts) return OK;
+    return FAIL(E_CONFIG, "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch=mixtral",
+                m->experts);
+}
+
 static enum status export(struct export *e, const char *path, int64_t shard_bytes) {
     char config[CHECKPOINT_PATH_MAX];
     struct checkpoint_model model = checkpoint_model_of(e->from);
     if (strcmp(model.arch, "llama") && strcmp(model.arch, "mixtral"))
         return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", model.arch[0] ? model.arch : "gpt");
-    if (!strcmp(model.arch, "llama") && model.experts)
-        return FAIL(E_CONFIG, "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch "
-                    "mixtral to export", model.experts);
+    TRY(llama_hf_check(&model));
     TRY(hf_config_path(path, config));
     if (access(config, F_OK) == 0) return FAIL(E_IO, "%s is there already; give a file in a folder of its own", config);
     TRY(build(&model, &e->program));

@@ -27,6 +27,8 @@ enum status llama_hf_import(const char *path, int64_t heads, const char *save, s
  *  beside it; no file may exist. dtype: N_DTYPES: fp64 if the checkpoint is, else fp32.
  *  @errors E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status llama_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
+/** Do such files have a name for it? @errors E_CONFIG: a llama with experts  @collective{none} */
+enum status llama_hf_check(const struct checkpoint_model *);
 
 /** The same with files of at most so many bytes; 0: one. @errors as llama_hf_export */
 enum status llama_hf_export_sharded(const struct checkpoint_reader *, enum dtype, const char *path,

@@ -250,15 +250,31 @@ static enum status list_step(struct ordering *o, const struct program *p, enum r
     return OK;
 }
 
-enum status record_order(const struct plan *plan, enum record_depth depth, json_t **out) {
+/* The model of one rank. */
+static enum status build_whole(const struct plan *plan, struct program *p) {
     struct plan whole = *plan;
-    struct program p;
-    struct ordering o = {.list = *out = json_array(), .plan = plan};
     whole.mesh = (struct mesh_sizes){.dp = 1, .cp = 1, .tp = 1, .pp = 1, .cp_heads = 1, .ep = 1};
     plan_place(&whole, 0);
-    program_init(&p);
-    enum status status = plan->arch->build(&whole, &p);
-    if (status == OK) status = program_infer(&p);
+    program_init(p);
+    TRY(plan->arch->build(&whole, p));
+    return program_infer(p);
+}
+
+enum status record_check_names(const struct plan *plan) {
+    struct program p;
+    enum status status = build_whole(plan, &p);
+    for (int i = 0, layer; i < p.n_params && status == OK; i++)
+        if (!published_find(plan->arch->published, p.params[i].name, &layer))
+            status = FAIL(E_CONFIG, "arch=%s: others have no %s, so nothing could be held against it%s",
+                          plan->arch->name, p.params[i].name, plan->experts ? "; experts are those of arch=mixtral" : "");
+    program_fini(&p);
+    return status;
+}
+
+enum status record_order(const struct plan *plan, enum record_depth depth, json_t **out) {
+    struct program p;
+    struct ordering o = {.list = *out = json_array(), .plan = plan};
+    enum status status = build_whole(plan, &p);
     if (status == OK) status = list_step(&o, &p, depth);
     program_fini(&p);
     return status;

@@ -46,6 +46,9 @@ enum status recorder_begin(struct recorder *);
 enum status recorder_end(struct recorder *);
 void recorder_detach(struct recorder *);
 
+/** Has each weight of the model a name that others know?
+ *  @errors E_CONFIG: the first that has none; those of the model's build  @collective{none} */
+enum status record_check_names(const struct plan *);
 /** Names of a step's tensors in the order in which a serial run of the plan makes them, as an array of
  *  {"name", "phase"}: new.  @errors those of the model's build  @collective{none} */
 enum status record_order(const struct plan *, enum record_depth, json_t **out);

@@ -75,13 +75,16 @@ enum status record_run(const struct record_request *q) {
 }
 
 /* ---- what a reference has besides ---- */
+static const struct model_format *hf_format(const struct plan *p) {
+    const struct model_format *f = p->arch->formats;
+    while (f && f->name && strcmp(f->name, "hf")) f++;
+    return f && f->name ? f : NULL;
+}
+
 static enum status export_model(const struct record_request *q, const struct run *run) {
     char saved[RECORDING_PATH_MAX], model[RECORDING_PATH_MAX];
     struct checkpoint_reader *reader;
-    const struct model_format *f = q->plan->arch->formats;
-    while (f && f->name && strcmp(f->name, "hf")) f++;
-    if (!f || !f->name)
-        return FAIL(E_CONFIG, "arch=%s has no file of Hugging Face's to start others from", q->plan->arch->name);
+    const struct model_format *f = hf_format(q->plan);
     snprintf(saved, sizeof saved, "%s/start", q->folder);
     snprintf(model, sizeof model, "%s/model", q->folder);
     TRY(checkpoint_save((struct run *)run, saved, 0));
@@ -278,6 +281,14 @@ double scale_of(const json_t *scale, int64_t step, const char *name) {
 }
 
 /* ---- all of it ---- */
+enum status record_check(const struct plan *p, bool reference) {
+    struct checkpoint_model model = checkpoint_model_of_plan(p);
+    const struct model_format *f = hf_format(p);
+    if (!f) return FAIL(E_CONFIG, "arch=%s has no file of Hugging Face's to start others from", p->arch->name);
+    if (reference && f->check) TRY(f->check(&model));
+    return record_check_names(p);
+}
+
 enum status record_reference(const struct record_request *q) {
     const struct plan *p = q->plan;
     if (plan_ranks(p) != 1 || p->precision != PRECISION_FP64 || p->dropout > 0)

@@ -26,11 +26,14 @@ struct record_request {
     const char *folder;                  /* exists */
 };
 
+/** Can it be recorded, so that others can be held against it? Pure: before anything is written.
+ *  @errors E_CONFIG: a model that others do not have  @collective{none} */
+enum status record_check(const struct plan *, bool reference);
 /** Train and write what every rank has: a recording. @collective{world} @errors those of run_create and run_step;
  *  E_CONFIG, E_IO, E_MEMORY */
 enum status record_run(const struct record_request *);
 /** The same of a plan of one rank, in fp64 and without dropout, and all that a reference has besides. One process.
- *  @collective{world} @errors also E_CONFIG: another plan, or a model that has no file of Hugging Face's */
+ *  @collective{world} @errors also E_CONFIG: another plan */
 enum status record_reference(const struct record_request *);
 
 /* ---- scales ---- */

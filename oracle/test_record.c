@@ -139,5 +139,20 @@ static void test_the_order_has_every_name_once(void **state) {
     json_decref(order);
 }
 
+static void test_a_model_that_others_do_not_have_is_refused(void **state) {
+    (void)state;
+    struct plan p = parity_plan();
+    assert_ok(record_check(&p, true));
+    p.tie = 0;
+    assert_fails(record_check(&p, true), E_CONFIG, "tie=off", "tie=on");
+    assert_ok(record_check(&p, false));
+    p.experts = 4;
+    assert_fails(record_check(&p, false), E_CONFIG, "h0.", "arch=mixtral");
+    p.tie = 1;
+    assert_fails(record_check(&p, true), E_CONFIG, "experts=4", "arch=mixtral");
+    assert_ok(recipe_arch(&p, "llama"));
+    assert_fails(record_check(&p, true), E_CONFIG, "experts=4", "arch=mixtral");
+}
+
 TESTS(unit_test(test_every_company_records_what_one_rank_does), unit_test(test_a_llama_too),
-      unit_test(test_the_order_has_every_name_once))
+      unit_test(test_the_order_has_every_name_once), unit_test(test_a_model_that_others_do_not_have_is_refused))

@@ -132,5 +132,11 @@ refused another_version_is_said 2 "version 9" check bad ref
 echo '{"format": "trivium-recording", "version": 1, "dtype": "fp33", "steps": 1}' >bad/recording.json
 refused another_precision_is_said 2 "fp33" check bad ref
 refused an_asynchronous_schedule_cannot_be_recorded 2 "use --schedule 1f1b" record --out async "${model[@]}" --schedule 2bw
+refused a_gpt_with_experts_is_nobodys 2 "experts=4" record --out experts "${model[@]}" --experts 4
+refused a_gpt_with_a_head_is_nobodys 2 "tie=off" record --out head "${model[@]}" --tie off
+report what_is_refused_leaves_no_folder $([ ! -e experts ] && [ ! -e head ]; echo $?)
+"$trivium" launch -n 2 oracle record --out experts "${model[@]}" --dp 2 --experts 4 >out 2>&1
+grep -q "others have no h0.*; experts are those of arch=mixtral" out && [ ! -e experts ]
+report nor_can_its_run_be_recorded $? "$(head -1 out)"
 "$trivium" oracle show ref 1 transformer.h.0.attn.c_attn.weight.grad >out 2>&1 && grep -q "rank 0: (32, 96)" out
 report a_tensor_is_shown $?

@@ -72,6 +72,7 @@ static enum status record(int argc, char **argv) {
     const struct plan *p = &q.setup.plan;
     const struct record_request r = {&train_recipe, p, &q.setup.train, (enum record_depth)q.depth, q.out};
     bool reference = plan_ranks(p) == 1 && p->precision == PRECISION_FP64 && p->dropout == 0;
+    TRY(fail_agree(group_world(), record_check(p, reference)));
     TRY(fail_agree(group_world(), comm_is_rank_0() ? make_folder(q.out) : OK));
     setup_threads(p, comm_local_size());
     TRY(reference ? record_reference(&r) : record_run(&r));

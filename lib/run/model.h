@@ -29,6 +29,8 @@ struct model_format {
      *  @errors E_USAGE: a dtype that the format does not have; E_CONFIG, E_IO */
     enum status (*export)(const struct checkpoint_reader *, enum dtype, const char *path);
     const char *model_type;              /* what config.json beside such files calls the model; NULL: they have none */
+    /** Can such a model be written so? export asks, too. NULL: every one can. Pure.  @errors E_CONFIG */
+    enum status (*check)(const struct checkpoint_model *);
 };
 
 struct model {
