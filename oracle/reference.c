@@ -50,6 +50,9 @@ static enum dtype recorded_dtype(const struct plan *p) {
 
 static enum status write_step(void *self, int64_t step, struct recorder *r) {
     const struct record_request *q = self;
+    if (r->run->skipped)
+        return FAIL(E_NUMERIC, "step %" PRId64 " was skipped: gradients overflow in fp16; give a smaller --loss-scale",
+                    step);
     TRY(recording_write(q->folder, step, comm_world_rank(), &r->kept, recorded_dtype(q->plan)));
     return call_log_write(&r->calls, q->folder);
 }
@@ -157,6 +160,7 @@ static enum status write_reference_head(const struct record_request *q) {
     json_object_set_new(head, "model", checkpoint_model_json(&model));
     json_object_set_new(head, "global_batch", json_integer(q->plan->global_batch));
     json_object_set_new(head, "optimizer", optimizer_json(q->plan));
+    json_object_set_new(head, "fp16_loss_scale", json_real(q->fp16_loss_scale));
     if (status == OK) status = write_head(q, head);
     json_decref(head);
     return status;
@@ -167,8 +171,9 @@ void scale_path(const char *folder, enum dtype dtype, char out[RECORDING_PATH_MA
     snprintf(out, RECORDING_PATH_MAX, "%s/scale-%s.json", folder, dtype_name(dtype));
 }
 
-/* of_numbers, stored: what a number, and any tensor, is off by at least: it is stored with a rounding. */
-struct scaling { const struct recording *reference; json_t *steps; double of_numbers, stored; };
+/* of_numbers, stored: what a number, and any tensor, is off by at least: it is stored with a rounding. overflow: the
+ * step that was skipped, from 1. */
+struct scaling { const struct recording *reference; json_t *steps; double of_numbers, stored; int64_t overflow; };
 
 static enum status widen(const struct scaling *s, json_t *of_step, struct kept *reference, struct kept *run,
                          const char *name) {
@@ -189,6 +194,8 @@ static enum status widen(const struct scaling *s, json_t *of_step, struct kept *
 static enum status compare_step(void *self, int64_t step, struct recorder *r) {
     struct scaling *s = self;
     struct kept *run = &r->kept;
+    if (r->run->skipped && !s->overflow) s->overflow = step;
+    if (s->overflow) return OK;
     struct kept reference = {0};
     json_t *of_step = json_array_get(s->steps, (size_t)step - 1);
     enum status status = recording_read(s->reference, step, &reference);
@@ -224,11 +231,15 @@ static double rounding_of_sums(const struct plan *p, double rounding) {
 }
 
 /* Half a unit in the last place of 1. */
-static double rounding_of(enum dtype d) { return d == FP64 ? DBL_EPSILON / 2 : d == FP32 ? FLT_EPSILON / 2 : 0x1p-9; }
+static double rounding_of(enum dtype d) {
+    static const double ROUNDING[] = {
+        [FP64] = DBL_EPSILON / 2, [FP32] = FLT_EPSILON / 2, [BF16] = 0x1p-9, [FP16] = 0x1p-11};
+    return ROUNDING[d];
+}
 
 static enum status shaken_run(const struct record_request *q, int64_t number, enum plan_precision precision,
                               enum dtype dtype, struct scaling *s) {
-    struct plan plan = *q->plan;
+    struct plan plan = precision == PRECISION_FP16 ? *q->fp16 : *q->plan;
     plan.precision = precision;
     plan.micro_batch = 1;
     while (plan.micro_batch << 1 <= (int64_t)1 << number % 4 && plan.global_batch % (plan.micro_batch << 1) == 0)
@@ -241,15 +252,18 @@ static enum status write_scale(const struct record_request *q, const struct reco
                                enum dtype dtype) {
     char path[RECORDING_PATH_MAX];
     double stored = fmin(rounding_of(dtype), rounding_of(FP32));
-    struct scaling s = {r, json_array(), rounding_of_sums(q->plan, stored), stored};
+    struct scaling s = {r, json_array(), rounding_of_sums(q->plan, stored), stored, 0};
     enum status status = OK;
     for (int64_t i = 0; i < q->plan->steps; i++) json_array_append_new(s.steps, json_object());
-    for (int number = 0; number < SHAKEN_RUNS && status == OK; number++)
+    for (int number = 0; number < SHAKEN_RUNS && status == OK && !s.overflow; number++)
         status = shaken_run(q, number, precision, dtype, &s);
+    if (s.overflow)
+        log_warn("%s has no scales of fp16: gradients overflow at step %" PRId64 " with a loss scale of %g", q->folder,
+                 s.overflow, q->fp16_loss_scale);
     pool_numbers(&s);
     scale_path(q->folder, dtype, path);
     json_t *root = json_pack("{s:i,s:f,s:o}", "runs", SHAKEN_RUNS, "rounding", rounding_of(dtype), "steps", s.steps);
-    if (status == OK && json_dump_file(root, path, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(4)) != 0)
+    if (status == OK && !s.overflow && json_dump_file(root, path, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(4)) != 0)
         status = FAIL(E_IO, "cannot write %s: %s", path, strerror(errno));
     json_decref(root);
     return status;
@@ -257,10 +271,10 @@ static enum status write_scale(const struct record_request *q, const struct reco
 
 static enum status write_scales(const struct record_request *q) {
     static const struct { enum plan_precision precision; enum dtype dtype; } ALL[] = {
-        {PRECISION_FP64, FP64}, {PRECISION_FP32, FP32}, {PRECISION_BF16, BF16}};
+        {PRECISION_FP64, FP64}, {PRECISION_FP32, FP32}, {PRECISION_BF16, BF16}, {PRECISION_FP16, FP16}};
     struct recording r;
     enum status status = recording_open(q->folder, &r);
-    for (int i = 0; i < 3 && status == OK; i++) status = write_scale(q, &r, ALL[i].precision, ALL[i].dtype);
+    for (int i = 0; i < 4 && status == OK; i++) status = write_scale(q, &r, ALL[i].precision, ALL[i].dtype);
     recording_close(&r);
     return status;
 }

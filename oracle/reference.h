@@ -17,10 +17,11 @@
 
 enum { SHAKEN_RUNS = 8 };
 
-/* plan: settled. */
+/* plan: settled. fp16: the same with that precision and a fixed loss scale, of which a reference has scales, too. */
 struct record_request {
     const struct recipe *recipe;
-    const struct plan *plan;
+    const struct plan *plan, *fp16;
+    double fp16_loss_scale;
     const struct data_split *train;
     enum record_depth depth;
     const char *folder;                  /* exists */

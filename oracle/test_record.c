@@ -5,6 +5,7 @@
 #include "driver/recipe.h"
 #include "lib/base/grow.h"
 #include "lib/comm/comm.h"
+#include "mixed_precision/mixed_precision.h"
 #include "oracle/check.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -154,5 +155,34 @@ static void test_a_model_that_others_do_not_have_is_refused(void **state) {
     assert_fails(record_check(&p, true), E_CONFIG, "experts=4", "arch=mixtral");
 }
 
+/* With this loss scale gradients overflow in the first step: no scales of fp16, and all else as ever. */
+static void test_a_reference_whose_fp16_overflows_has_no_scale_of_it(void **state) {
+    (void)state;
+    if (comm_world_size() > 1) return;
+    struct plan p = parity_plan(), fp16;
+    struct data_file *file;
+    struct data_split train, val;
+    char path[600];
+    json_t *scale = NULL;
+    p.layers = 1, p.hidden = p.heads = 4, p.global_batch = p.micro_batch = 2, p.steps = 1, p.loss_chunk = 0, p.dropout = 0;
+    assert_ok(plan_settle(&p, 1));
+    fp16 = p;
+    mixed_precision_options(&fp16)->scale = 1e12;
+    snprintf(path, sizeof path, "rm -rf %s; mkdir -p %s", test_path("overflows"), test_path("overflows"));
+    assert_int_equal(system(path), 0);
+    snprintf(path, sizeof path, "%s", test_path("overflows"));
+    assert_ok(data_open("configs/demo.txt", &file));
+    assert_ok(data_split_tail(file, p.seq, 0.1, &train, &val));
+    struct record_request q = {&train_recipe, &p, &fp16, 1e12, &train, RECORD_SCALARS, path};
+    test_stderr_keep();
+    assert_ok(record_reference(&q));
+    assert_non_null(strstr(test_stderr_text(), "has no scales of fp16: gradients overflow at step 1"));
+    assert_ok(scale_read(path, BF16, &scale));
+    json_decref(scale);
+    assert_fails(scale_read(path, FP16, &scale), E_DATA, "scale-fp16.json");
+    data_close(&file);
+}
+
 TESTS(unit_test(test_every_company_records_what_one_rank_does), unit_test(test_a_llama_too),
-      unit_test(test_the_order_has_every_name_once), unit_test(test_a_model_that_others_do_not_have_is_refused))
+      unit_test(test_the_order_has_every_name_once), unit_test(test_a_model_that_others_do_not_have_is_refused),
+      unit_test(test_a_reference_whose_fp16_overflows_has_no_scale_of_it))

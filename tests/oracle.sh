@@ -1,5 +1,5 @@
 #!/bin/bash
-# The oracle, end to end: a reference; layouts of ours that equal it in three precisions; recordings that were spoiled, and what is said of
+# The oracle, end to end: a reference; layouts of ours that equal it in four precisions; recordings that were spoiled, and what is said of
 # them; and what is refused. Adapters of other frameworks: tests/long/oracle.sh.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
@@ -14,7 +14,7 @@ model=(--layers 2 --hidden 32 --heads 4 --seq 16 --steps 2 --depth ops --log war
 "$trivium" oracle record --out ref "${model[@]}" >out 2>&1
 report a_reference_is_recorded $? "$(tail -1 out)"
 "$trivium" oracle record --out again "${model[@]}" >out 2>&1
-for part in recording.json tokens.json scale-fp64.json scale-fp32.json scale-bf16.json model/model.safetensors step-1 step-2; do
+for part in recording.json tokens.json scale-fp64.json scale-fp32.json scale-bf16.json scale-fp16.json model/model.safetensors step-1 step-2; do
     diff -r ref/$part again/$part >/dev/null || echo "not ok a_reference_is_the_same_to_the_bit $part"
 done
 report a_reference_is_the_same_to_the_bit 0
@@ -30,6 +30,10 @@ try_layout() { # NAME RANKS PRECISION OPTIONS...
 try_layout a_layout_equals_it_in_fp64 4 fp64 --dp 2 --tp 2 --sp --zero 1 --micro-batch 2
 try_layout a_layout_equals_it_in_fp32 4 fp32 --cp 2 --pp 2 --micro-batch 1
 try_layout a_layout_equals_it_in_bf16 2 bf16 --dp 2 --zero 3 --recompute full --micro-batch 2
+try_layout a_layout_equals_it_in_fp16 4 fp16 --dp 2 --tp 2 --zero 2 --micro-batch 2
+"$trivium" oracle record --out skipped "${model[@]}" --precision fp16 --loss-scale 1e9 >out 2>&1
+[ $? = 1 ] && grep -q "step 1 was skipped: gradients overflow in fp16; give a smaller --loss-scale" out
+report a_skipped_step_is_said $? "$(head -1 out)"
 
 # ---- spoiled recordings: "NAME WHAT FIRST SUSPECT" ----
 cat >spoil.py <<'P'

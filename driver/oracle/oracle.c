@@ -8,6 +8,7 @@
 #include "driver/setup.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
+#include "mixed_precision/mixed_precision.h"
 #include "oracle/reference.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -47,6 +48,9 @@ static const struct { const char *name, *value; bool is_size; } SMALL[] = {
     {"clip", "0.5", false}, {"dropout", "0", false}, {"loss-chunk", "0", false}, {"precision", "fp64", false},
     {"threads", "1", false}};
 
+/* A scale that is found by trial would skip the first steps. This one keeps gradients of 1e-7 and of 60. */
+static const double fp16_loss_scale = 1024;
+
 static enum status read_request(struct request *q, int argc, char **argv) {
     const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
     struct options *o;
@@ -56,6 +60,8 @@ static enum status read_request(struct request *q, int argc, char **argv) {
     for (size_t i = 0; i < sizeof SMALL / sizeof *SMALL; i++)
         if (!(SMALL[i].is_size && named) && options_source(o, SMALL[i].name) < FROM_FILE)
             TRY(options_set(o, SMALL[i].name, SMALL[i].value, FROM_FILE));
+    if (q->setup.plan.precision == PRECISION_FP16 && options_source(o, "loss-scale") < FROM_FILE)
+        TRY(options_set(o, "loss-scale", "1024", FROM_FILE));
     if (!q->out[0]) return FAIL(E_USAGE, "oracle record does not say where; give --out DIR");
     return setup_open(&q->setup, comm_world_size());
 }
@@ -70,7 +76,10 @@ static enum status record(int argc, char **argv) {
     static struct request q;
     TRY(fail_agree(group_world(), read_request(&q, argc, argv)));
     const struct plan *p = &q.setup.plan;
-    const struct record_request r = {&train_recipe, p, &q.setup.train, (enum record_depth)q.depth, q.out};
+    struct plan fp16 = *p;
+    mixed_precision_options(&fp16)->scale = fp16_loss_scale;
+    const struct record_request r = {&train_recipe, p, &fp16, fp16_loss_scale, &q.setup.train,
+                                     (enum record_depth)q.depth, q.out};
     bool reference = plan_ranks(p) == 1 && p->precision == PRECISION_FP64 && p->dropout == 0;
     TRY(fail_agree(group_world(), record_check(p, reference)));
     TRY(fail_agree(group_world(), comm_is_rank_0() ? make_folder(q.out) : OK));

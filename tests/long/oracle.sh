@@ -66,6 +66,8 @@ for dtype in fp64 fp32 bf16; do
     row right modules 4 torch_tp --dtype $dtype --sequence on --dp 2
     row right gpt 2 torch_pp --dtype $dtype --schedule interleaved
 done
+row right gpt 1 torch_eager --dtype fp16
+row right llama 1 torch_eager --dtype fp16
 
 # ---- planted ones: WANTED, REFERENCE, RANKS, ADAPTER, BUG, more arguments ----
 while IFS='|' read -r wanted reference ranks adapter bug more; do
@@ -78,6 +80,7 @@ step 1, update, layer 0: transformer.h.0.ln_1.weight.param|gpt|1|torch_eager|dec
 step 1, update: lr|gpt|1|torch_eager|no-warmup
 step 1, update: transformer.wte.weight.param|gpt|1|torch_eager|eps
 step 1, backward, layer 1: transformer.h.1.mlp.c_fc.weight.grad|gpt|1|torch_eager|thousandth
+step 1, backward: transformer.ln_f.weight.grad|gpt|1|torch_eager|scaled|--dtype fp16
 step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_ddp|sum
 step 1, backward: transformer.ln_f.act_grad|gpt|2|torch_ddp|divided-twice
 step 1, backward, layer 1: transformer.h.1.mlp.c_proj.bias.grad|gpt|2|torch_ddp|unsynced

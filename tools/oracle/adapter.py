@@ -12,17 +12,17 @@ import torch.distributed as dist
 
 from recorder import Reference
 
-# bf16: weights stay in fp32, and products are in bf16
-DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.float32}
+# bf16, fp16: weights stay in fp32, and products are in that
+DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.float32, "fp16": torch.float32}
 
 
-def start(doc, bugs, micro_batch=2, **choices):
+def start(doc, bugs, micro_batch=2, dtypes=("fp64", "fp32", "bf16"), **choices):
     """The arguments, with the reference, and rank of ranks. choices: further options, each with what it may be."""
     a = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter,
                                 epilog="\n".join(["bugs:"] + [f"  {name:16} {text}" for name, text in bugs.items()]))
     a.add_argument("reference", help="the folder that oracle record made")
     a.add_argument("run", help="the folder to make")
-    a.add_argument("--dtype", choices=DTYPES, default="fp32")
+    a.add_argument("--dtype", choices=dtypes, default="fp32")
     a.add_argument("--micro-batch", type=int, default=micro_batch)
     a.add_argument("--plant", choices=bugs)
     for name, values in choices.items():
@@ -38,11 +38,12 @@ def start(doc, bugs, micro_batch=2, **choices):
         atexit.register(dist.destroy_process_group)
     a.rank, a.ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     a.reference = Reference(a.reference)
+    a.loss_scale = a.reference.head["fp16_loss_scale"] if a.dtype == "fp16" else 1
     return a
 
 
 def autocast(a):
-    return torch.autocast("cpu", torch.bfloat16, enabled=a.dtype == "bf16")
+    return torch.autocast("cpu", torch.float16 if a.dtype == "fp16" else torch.bfloat16, enabled="16" in a.dtype)
 
 
 def cross_entropy(logits, targets):
