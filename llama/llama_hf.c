@@ -211,7 +211,8 @@ static enum status write_weight(struct export *e, const struct param *w) {
 
 enum status llama_hf_check(const struct checkpoint_model *m) {
     if (strcmp(m->arch, "llama") || !m->experts) return OK;
-    return FAIL(E_CONFIG, "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch=mixtral",
+    return FAIL(E_CONFIG,
+                "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch=mixtral",
                 m->experts);
 }
 

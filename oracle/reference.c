@@ -263,7 +263,8 @@ static enum status write_scale(const struct record_request *q, const struct reco
     pool_numbers(&s);
     scale_path(q->folder, dtype, path);
     json_t *root = json_pack("{s:i,s:f,s:o}", "runs", SHAKEN_RUNS, "rounding", rounding_of(dtype), "steps", s.steps);
-    if (status == OK && !s.overflow && json_dump_file(root, path, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(4)) != 0)
+    size_t how = JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(4);
+    if (status == OK && !s.overflow && json_dump_file(root, path, how) != 0)
         status = FAIL(E_IO, "cannot write %s: %s", path, strerror(errno));
     json_decref(root);
     return status;

@@ -164,7 +164,8 @@ static void test_a_reference_whose_fp16_overflows_has_no_scale_of_it(void **stat
     struct data_split train, val;
     char path[600];
     json_t *scale = NULL;
-    p.layers = 1, p.hidden = p.heads = 4, p.global_batch = p.micro_batch = 2, p.steps = 1, p.loss_chunk = 0, p.dropout = 0;
+    p.layers = 1, p.hidden = p.heads = 4, p.global_batch = p.micro_batch = 2, p.steps = 1;
+    p.loss_chunk = 0, p.dropout = 0;
     assert_ok(plan_settle(&p, 1));
     fp16 = p;
     mixed_precision_options(&fp16)->scale = 1e12;
