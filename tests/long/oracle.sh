@@ -53,6 +53,7 @@ train() {
 # ---- correct ones ----
 for dtype in fp64 fp32 bf16; do
     row right gpt 1 torch_eager --dtype $dtype
+    for ranks in 1 2; do row right gpt $ranks torch_own --dtype $dtype; done
     for ranks in 2 4; do
         row right gpt $ranks torch_ddp --dtype $dtype
         for sequence in off on; do row right modules $ranks torch_tp --dtype $dtype --sequence $sequence; done
@@ -81,6 +82,9 @@ step 1, update: lr|gpt|1|torch_eager|no-warmup
 step 1, update: transformer.wte.weight.param|gpt|1|torch_eager|eps
 step 1, backward, layer 1: transformer.h.1.mlp.c_fc.weight.grad|gpt|1|torch_eager|thousandth
 step 1, backward: transformer.ln_f.weight.grad|gpt|1|torch_eager|scaled|--dtype fp16
+step 1, backward, layer 3: transformer.h.3.attn.c_attn.bias.grad|gpt|2|torch_own|biases
+step 1, forward, layer 0: transformer.h.0.act|gpt|1|torch_own|mask
+step 1, forward, layer 0: transformer.h.0.act|gpt|1|torch_own|gelu
 step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_ddp|sum
 step 1, backward: transformer.ln_f.act_grad|gpt|2|torch_ddp|divided-twice
 step 1, backward, layer 1: transformer.h.1.mlp.c_proj.bias.grad|gpt|2|torch_ddp|unsynced

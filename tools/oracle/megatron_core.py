@@ -51,7 +51,7 @@ def pieces(a, c, name, x):
 
 
 class MegatronRecorder(Recorder):
-    def _keep_if_any(self, name, x):
+    def _keep_if_any(self, name, x, transposed=False):
         name, suffix = name.rsplit(".", 1)
         for theirs, part, first, of in pieces(*self.more, name, x):
             self.keep(f"{theirs}.{suffix}", part, first, of)

@@ -31,6 +31,37 @@ def plain_name(name):
     return WRAPPERS.sub("", name)
 
 
+class Names:
+    """What modules of a model of your own are in transformers' model: {"blocks.*.qkv": "transformer.h.*.attn.c_attn"};
+    "*" is a number. None: they have the same names. GPT-2's matrices are (in, out) there and (out, in) in an
+    nn.Linear."""
+
+    def __init__(self, names=None):
+        self.patterns = names and [(re.compile(re.escape(own).replace(r"\*", r"(\d+)") + "$"), theirs)
+                                   for own, theirs in names.items()]
+
+    def of_module(self, name):
+        name = plain_name(name)
+        for own, theirs in self.patterns or []:
+            match = own.match(name)
+            if match:
+                for number in match.groups():
+                    theirs = theirs.replace("*", number, 1)
+                return theirs
+        return None if self.patterns else name
+
+    def parameters(self, model):
+        """Of each: theirs' name, the parameter, whether it is theirs transposed."""
+        modules = {plain_name(name): module for name, module in model.named_modules()}
+        for name, p in model.named_parameters():
+            own, _, leaf = plain_name(name).rpartition(".")
+            theirs = self.of_module(own)
+            if theirs is None:
+                raise ValueError(f"names does not say what {own}, which has the parameter {leaf}, is in the reference")
+            turned = p.dim() == 2 and isinstance(modules[own], torch.nn.Linear)
+            yield f"{theirs}.{leaf}", p, turned and re.search(r"\.c_(attn|fc|proj)$", theirs) is not None
+
+
 class Reference:
     def __init__(self, folder):
         self.folder = folder
@@ -47,6 +78,15 @@ class Reference:
         import transformers
         return transformers.AutoModelForCausalLM.from_pretrained(f"{self.folder}/model", dtype=dtype,
                                                                  attn_implementation="eager", **more).eval()
+
+    def copy_into(self, model, names):
+        """The reference's weights into a model of your own, whose modules have these names there (Names)."""
+        weights = safetensors.torch.load_file(f"{self.folder}/model/model.safetensors")
+        with torch.no_grad():
+            for name, p, transposed in Names(names).parameters(model):
+                if name not in weights:
+                    raise ValueError(f"the reference has no {name}; it has {', '.join(sorted(weights))}")
+                p.copy_(weights[name].T if transposed else weights[name])
 
     def batches(self):
         """Of each step: tokens and targets, (samples, positions)."""
@@ -87,14 +127,17 @@ def piece_of(tensor):
 
 
 class Recorder:
-    """Where torch.distributed runs, calls: write which collectives each rank calls, too (calls.py)."""
+    """names: of a model that is none of transformers (Names). Where torch.distributed runs, calls: write which
+    collectives each rank calls, too (calls.py)."""
 
-    def __init__(self, folder, reference, *models, dtype="fp32", rank=0, by="torch", calls=True):
+    def __init__(self, folder, reference, *models, names=None, dtype="fp32", rank=0, by="torch", calls=True):
         self.folder, self.reference, self.models = folder, reference, models
-        self.dtype, self.rank, self.by, self.n = dtype, rank, by, 0
+        self.dtype, self.rank, self.by, self.n, self.names = dtype, rank, by, 0, Names(names)
         self.kept, self.metadata = {}, {}
         self.first, self.of, self.scale = 0, reference.global_batch, 1.0
         self.place = lambda name, x: x      # of a module and its output (or the gradient): a DTensor, if x is a piece
+        if os.path.exists(f"{folder}/step-1/rank-{rank}.safetensors"):
+            raise FileExistsError(f"{folder} has a recording: give another folder, or remove it")
         self.calls = None
         if calls and torch.distributed.is_available() and torch.distributed.is_initialized():
             from calls import Calls
@@ -103,8 +146,9 @@ class Recorder:
             atexit.register(self.calls.__exit__, None, None, None)
         for model in models:
             for name, module in model.named_modules():
-                if plain_name(name) + ".act" in reference.names:
-                    self.watch(plain_name(name), module)
+                theirs = self.names.of_module(name)
+                if theirs and theirs + ".act" in reference.names:
+                    self.watch(theirs, module)
 
     def watch(self, name, module):
         """Record what this module gives; done for all that the reference has, and again where others' hooks were added
@@ -146,8 +190,7 @@ class Recorder:
 
     def _parameters(self):
         for model in self.models:
-            for name, p in model.named_parameters():
-                yield plain_name(name), p
+            yield from self.names.parameters(model)
 
     # Where a framework hides them, a subclass says how they are had.
     def gradient_of(self, p):
@@ -163,8 +206,8 @@ class Recorder:
     def gradients(self):
         """After backward and whatever sums over ranks, before clipping."""
         with self._on_its_own():
-            for name, p in self._parameters():
-                self._keep_if_any(name + ".grad", self.gradient_of(p))
+            for name, p, transposed in self._parameters():
+                self._keep_if_any(name + ".grad", self.gradient_of(p), transposed)
 
     @contextlib.contextmanager
     def _on_its_own(self):
@@ -175,9 +218,12 @@ class Recorder:
         if self.calls:
             self.calls.paused = False
 
-    def _keep_if_any(self, name, x):
-        if x is not None:
-            self.keep(name, *piece_of(x))
+    def _keep_if_any(self, name, x, transposed=False):
+        piece = None if x is None else piece_of(x)
+        if piece is None:
+            return
+        local, first, of, part = piece
+        self.keep(name, *(local.T, first[::-1], of[::-1], part) if transposed else piece)
 
     def step(self, optimizer=None, **numbers):
         """After optimizer.step(): the numbers given (loss, grad_norm), weights and moments. Writes the step."""
@@ -186,10 +232,10 @@ class Recorder:
         for name, value in numbers.items():
             self.keep(name, torch.as_tensor(float(value), dtype=torch.float64).reshape(1))
         with self._on_its_own():
-            for name, p in self._parameters():
-                self._keep_if_any(name + ".param", self.weight_of(p))
+            for name, p, transposed in self._parameters():
+                self._keep_if_any(name + ".param", self.weight_of(p), transposed)
                 for suffix, x in zip((".moment1", ".moment2"), self.moments_of(p, optimizer) if optimizer else ()):
-                    self._keep_if_any(name + suffix, x)
+                    self._keep_if_any(name + suffix, x, transposed)
         self.n += 1
         if self.calls:
             self.calls.step = self.n + 1
