@@ -1,7 +1,7 @@
 #!/bin/bash
 # Adapters of tools/oracle: each trains as the reference does and oracle check finds nothing, and of each bug planted in one it names the
 # tensor. PYTHON: one with torch, transformers and safetensors (default: that of tools/oracle/venv.py, if it is there). ORACLE_PYTHON: one with
-# deepspeed and megatron-core besides, for their rows (default: that of venv.py --frameworks). BUILD: where the program is. Six minutes of a
+# deepspeed and megatron-core besides, for their rows (default: that of venv.py --frameworks). BUILD: where the program is. Eight minutes of a
 # processor; ONLY=WORD: rows with that word.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
