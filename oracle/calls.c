@@ -20,13 +20,16 @@ static void log_call(void *self, const struct comm_seen *c) {
     fprintf(l->to, "}\n");
 }
 
-enum status call_log_start(struct call_log *l, int64_t step) {
-    if (!l->to) l->to = open_memstream(&l->text, &l->n);
-    if (!l->to) return FAIL(E_MEMORY, "no memory for the calls of step %" PRId64, step);
+enum status call_log_init(struct call_log *l) {
+    *l = (struct call_log){.step = 0};
+    l->to = open_memstream(&l->text, &l->n);
+    return l->to ? OK : FAIL(E_MEMORY, "no memory to record calls");
+}
+
+void call_log_start(struct call_log *l, int64_t step) {
     rewind(l->to);
     l->step = step;
     comm_watch_calls((struct comm_watch){l, log_call});
-    return OK;
 }
 
 void call_log_stop(struct call_log *l) {

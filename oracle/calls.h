@@ -16,8 +16,10 @@
 /* Lines of a step, in memory. Zero at first. */
 struct call_log { FILE *to; char *text; size_t n; int64_t step, sequence; };
 
-/** Add what this rank calls from now on, as calls of `step`; until call_log_stop. @errors E_MEMORY @collective{none} */
-enum status call_log_start(struct call_log *, int64_t step);
+/** @errors E_MEMORY  @collective{none} */
+enum status call_log_init(struct call_log *);
+/** Forget the last step's; from now on what this rank calls is a call of `step`, until call_log_stop. */
+void call_log_start(struct call_log *, int64_t step);
 void call_log_stop(struct call_log *);
 /** Append the step's lines to the rank's file. @errors E_IO  @collective{none} */
 enum status call_log_write(const struct call_log *, const char *folder);

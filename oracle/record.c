@@ -144,6 +144,7 @@ enum status recorder_attach(struct recorder *r, struct run *run, enum record_dep
     const struct published *table = run->plan.arch->published;
     *r = (struct recorder){.run = run, .depth = depth, .shaking = shaking};
     TRY(check(run));
+    TRY(call_log_init(&r->calls));
     r->of_slot = table_new(p->n_slots, sizeof *r->of_slot);
     r->of_param = table_new(p->n_params, sizeof *r->of_param);
     r->slot_layer = table_new(p->n_slots, sizeof *r->slot_layer);
@@ -159,9 +160,9 @@ enum status recorder_attach(struct recorder *r, struct run *run, enum record_dep
     return run_subscribe(run, EVENT_GRAD_NORM, see_gradients, r);
 }
 
-enum status recorder_begin(struct recorder *r) {
+void recorder_begin(struct recorder *r) {
     kept_clear(&r->kept);
-    return call_log_start(&r->calls, r->run->n_step + 1);
+    call_log_start(&r->calls, r->run->n_step + 1);
 }
 
 enum status recorder_end(struct recorder *r) {

@@ -40,8 +40,8 @@ struct recorder {
  *  The run's rows are those of its plan: fused ones have what each would have.
  *  @errors E_CONFIG: a device, schedule or model that cannot be recorded; E_MEMORY  @collective{none} */
 enum status recorder_attach(struct recorder *, struct run *, enum record_depth, struct shaking);
-/** Before each step: forget the last one's. @errors E_MEMORY  @collective{none} */
-enum status recorder_begin(struct recorder *);
+/** Before each step: forget the last one's. */
+void recorder_begin(struct recorder *);
 /** After each step: its numbers, weights and moments. @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status recorder_end(struct recorder *);
 void recorder_detach(struct recorder *);
