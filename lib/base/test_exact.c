@@ -1,0 +1,101 @@
+/* ranks: 1  device: cpu */
+/* Sums without rounding (exact.h): the right number, whatever the order, and however it is shared out. */
+#include "lib/base/exact.h"
+#include "lib/base/rng.h"
+#include "tests/test.h"
+#include <float.h>
+#include <math.h>
+#include <omp.h>
+
+static double sum_of(const double *x, int n) {
+    struct exact sum = {.n_added = 0};
+    double numbers[EXACT_NUMBERS];
+    for (int i = 0; i < n; i++) exact_add(&sum, x[i]);
+    exact_numbers(&sum, numbers);
+    return exact_value(numbers);
+}
+#define SUM(...) sum_of((const double[]){__VA_ARGS__}, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)))
+
+static void test_one_number_is_its_own_sum(void **state) {
+    (void)state;
+    const double x[] = {0, 1, -1, 0x1p-149, -0x1p-149, FLT_MAX, 0x1p-298, (double)FLT_MAX * (double)FLT_MAX,
+                        0x1.fffffffffffffp10, -0x1.fffffffffffffp-200, 3, 1e-30, -1e30};
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) assert_true(SUM(x[i]) == x[i]);
+}
+
+/* Where a double would have lost the small one. */
+static void test_nothing_is_lost(void **state) {
+    (void)state;
+    assert_true(SUM(0x1p250, 1, -0x1p250) == 1);
+    assert_true(SUM(1, 0x1p-298, -1) == 0x1p-298);
+    assert_true(SUM(-0x1p100, 0x1p-100, 0x1p100) == 0x1p-100);
+    assert_true(SUM(-1, -2, 5, -2) == 0);
+}
+
+/* To nearest, ties to even, and a bit far below a tie counts. */
+static void test_it_is_rounded_once(void **state) {
+    (void)state;
+    assert_true(SUM(1, 0x1p-53) == 1);
+    assert_true(SUM(1, 0x1p-53, 0x1p-290) == 1 + 0x1p-52);
+    assert_true(SUM(1, 0x1p-53, -0x1p-290) == 1);
+    assert_true(SUM(1 + 0x1p-52, 0x1p-53) == 1 + 0x1p-51);
+    assert_true(SUM(-1, -0x1p-53, -0x1p-290) == -1 - 0x1p-52);
+}
+
+static void test_what_is_not_finite_shows(void **state) {
+    (void)state;
+    assert_true(isinf(SUM(1, INFINITY, 2)));
+    assert_true(isnan(SUM(1, INFINITY, -INFINITY)));
+    assert_true(isnan(SUM(NAN, 1)));
+    assert_true(isnan(SUM(0x1p400, 1)));                             /* beyond the limbs: never silently wrong */
+    assert_true(isnan(SUM(0x1p-400, 1)));
+}
+
+enum { N = 10000 };
+static float number(int i) { return (float)ldexp(rng_normal(3, 1, (uint64_t)i), i % 60 - 30) * (i % 2 ? 1 : -1); }
+
+/* The numbers in parts from end to start, each part's sum added up as ranks do. */
+static double in_parts(int n_parts) {
+    double all[EXACT_NUMBERS] = {0};
+    for (int p = n_parts - 1; p >= 0; p--) {
+        struct exact part = {.n_added = 0};
+        double numbers[EXACT_NUMBERS];
+        for (int i = N - 1; i >= 0; i--)
+            if (i % n_parts == p) exact_add(&part, number(i));
+        exact_numbers(&part, numbers);
+        for (int k = 0; k < EXACT_NUMBERS; k++) all[k] += numbers[k];
+    }
+    return exact_value(all);
+}
+
+static void test_no_order_changes_a_bit(void **state) {
+    (void)state;
+    double whole = in_parts(1), rounded = 0;
+    for (int i = 0; i < N; i++) rounded += number(i);
+    assert_true(rounded != whole);                                   /* else it would show nothing */
+    assert_close(rounded, whole, 1e-9 * fabs(whole));
+    for (int n = 2; n < 12; n++) assert_true(in_parts(n) == whole);
+}
+
+static void test_threads_change_no_bit_of_squares(void **state) {
+    (void)state;
+    float x[N];
+    double numbers[2][EXACT_NUMBERS];
+    int threads = omp_get_max_threads();
+    for (int i = 0; i < N; i++) x[i] = number(i);
+    for (int t = 0; t < 2; t++) {
+        struct exact sum = {.n_added = 0};
+        omp_set_num_threads(1 + 2 * t);
+        exact_add_squares(&sum, x, N);
+        exact_numbers(&sum, numbers[t]);
+    }
+    omp_set_num_threads(threads);
+    long double expected = 0;
+    for (int i = 0; i < N; i++) expected += (long double)x[i] * (long double)x[i];
+    assert_true(exact_value(numbers[0]) == exact_value(numbers[1]));
+    assert_close(exact_value(numbers[0]), (double)expected, 1e-15 * (double)expected);
+}
+
+TESTS(unit_test(test_one_number_is_its_own_sum), unit_test(test_nothing_is_lost), unit_test(test_it_is_rounded_once),
+      unit_test(test_what_is_not_finite_shows), unit_test(test_no_order_changes_a_bit),
+      unit_test(test_threads_change_no_bit_of_squares))
