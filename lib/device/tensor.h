@@ -19,17 +19,30 @@ enum { MAX_AXES = 5 };
  * first + n may exceed global (a padded vocabulary): the elements beyond are padding.
  * What a rank holds of an axis is one run of places, or two: from element `turn` on, places are `jump` further. One
  * run: both 0. `cut`: by which axes of the mesh, as bits (lib/comm/mesh.h). Who sums a gradient follows from it
- * (program_infer). */
-struct axis { char tag; int64_t n, first, global, turn, jump; unsigned cut; };
+ * (program_infer). `leaves`: sums over the axis are made of so many runs of the whole, each of ceil(global / leaves)
+ * places, which are added up by halves (--sums fixed, lib/ops/gemm/gemm_leaves.h); 0: as is fastest. */
+struct axis { char tag; int64_t n, first, global, turn, jump; unsigned cut; int leaves; };
 struct shape { int n_axes; struct axis axis[MAX_AXES]; };
 struct type { enum dtype dtype; struct shape shape; };   /* row-major, the last axis contiguous */
 struct tensor { void *data; const struct type *type; };  /* data NULL: not there */
 
-static inline struct axis axis_whole(char tag, int64_t n) { struct axis a = {tag, n, 0, n, 0, 0, 0}; return a; }
+static inline struct axis axis_whole(char tag, int64_t n) { struct axis a = {tag, n, 0, n, 0, 0, 0, 0}; return a; }
 static inline bool axis_is_sharded(const struct axis *a) { return a->n != a->global; }
 /** Where local element i lies in the whole axis. Grows with i. */
 static inline int64_t axis_global(const struct axis *a, int64_t i) {
     return a->first + i + (i >= a->turn ? a->jump : 0);
+}
+/** Places of a leaf; how many leaves lie here, filled up with empty ones to a power of two; and how many of the places
+ *  here are no padding. */
+static inline int64_t axis_leaf(const struct axis *a) { return (a->global + a->leaves - 1) / a->leaves; }
+static inline int axis_leaves_here(const struct axis *a) {
+    int n = 1;
+    while (n * axis_leaf(a) < a->n) n *= 2;
+    return n;
+}
+static inline int64_t axis_real_n(const struct axis *a) {
+    int64_t left = a->global - a->first;
+    return left < 0 ? 0 : left < a->n ? left : a->n;
 }
 /** Part `part` of `parts` equal ones of what is held; parts divides n. */
 struct axis axis_part(const struct axis *, int64_t parts, int64_t part);

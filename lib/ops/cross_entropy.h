@@ -41,7 +41,8 @@ struct cross_entropy_pieces {
     /** max[r] = max_k x[r,k], k in this shard; -infinity if it is all padding.
      *  @errors E_DATA, on the CPU: a target at or beyond the global vocabulary */
     enum status (*row_max)(const struct device *, const struct vocab_rows *, void *max);
-    /** sum[r] = sum_k e^(x[r,k] - max[r]); hit[r] = x[r, target[r]] if that column is in this shard, else 0. */
+    /** sum[r] = sum_k e^(x[r,k] - max[r]), by the leaves of the axis if it has some (on the CPU); hit[r] =
+     *  x[r, target[r]] if that column is in this shard, else 0. */
     enum status (*row_sum)(const struct device *, const struct vocab_rows *, const void *max, void *sum, void *hit);
     /** lse[r] = max[r] + log sum[r]; *loss_out = scale sum_r (lse[r] - hit[r]) over the rows that count, one element of
      *  the accumulator's dtype; summed in double. lse may be max. */

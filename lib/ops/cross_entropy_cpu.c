@@ -34,16 +34,26 @@ static enum status row_max(const struct device *device, const struct vocab_rows 
     return OK;
 }
 
+/* sum of e^(x - m) over the columns of leaves first .. first + n, by halves. `end`: where padding begins. */
+static real sum_leaves(const elem *x, int64_t end, real m, int64_t leaf, int first, int n) {
+    if (n > 1)
+        return sum_leaves(x, end, m, leaf, first, n / 2) + sum_leaves(x, end, m, leaf, first + n / 2, n / 2);
+    int64_t from = first * leaf, columns = max64(0, min64(leaf, end - from));
+    return SUM_OVER(k, columns, real_exp(load(x[from + k]) - m));
+}
+
 static enum status row_sum(const struct device *device, const struct vocab_rows *rows, const void *max, void *sum,
                            void *hit) {
     int64_t n = real_columns(&rows->vocab);
+    int leaves = rows->vocab.leaves ? axis_leaves_here(&rows->vocab) : 0;
     (void)device;
 #pragma omp parallel for
     for (int64_t r = 0; r < rows->n_rows; r++) {
         const elem *x = row_of(rows, r);
         real m = ((const real *)max)[r];
         int64_t target = target_column(rows, r);
-        ((real *)sum)[r] = SUM_OVER(k, n, real_exp(load(x[k]) - m));
+        ((real *)sum)[r] = rows->vocab.leaves ? sum_leaves(x, n, m, axis_leaf(&rows->vocab), 0, leaves)
+                                              : SUM_OVER(k, n, real_exp(load(x[k]) - m));
         ((real *)hit)[r] = target >= 0 ? load(x[target]) : 0;
     }
     return OK;

@@ -58,20 +58,37 @@ static enum status linear_shape(const struct call *call, struct type out[MAX_OUT
     return linear_infer(call, out);
 }
 
+/* How the sum over axes from .. to of W is made: by the leaves of the one that has some. */
+static struct gemm_leaves leaves_of(const struct shape *w, int from, int to) {
+    for (int i = from; i < to; i++) {
+        const struct axis *a = &w->axis[i];
+        if (!a->leaves) continue;
+        int64_t within = axes_n(w, i + 1, to);
+        return (struct gemm_leaves){axis_leaves_here(a), axes_n(w, from, i), axis_leaf(a) * within,
+                                    axis_real_n(a) * within};
+    }
+    return (struct gemm_leaves){0};
+}
+
 struct gemm linear_gemm(const struct call *call, enum row_kind kind) {
     struct linear_sizes s = linear_sizes(call);
     enum dtype dtype = call->weight[0].type->dtype;
+    const struct shape *w = &call->weight[0].type->shape;
+    int kept = w->n_axes - summed_axes(&call->in[0].type->shape, w);
     struct gemm g = {.alpha = 1, .ab_dtype = dtype, .c_dtype = dtype, .plain = call->plain_gemm};
     switch (kind) {
     case ROW_BACKWARD_INPUT:
         g.m = s.R, g.n = s.N, g.k = s.K;
         g.beta = call->accumulate & 1;
+        g.leaves = leaves_of(w, 0, kept);
         break;
     case ROW_BACKWARD_WEIGHT:
         g.m = s.K, g.n = s.N, g.k = s.R, g.transpose_a = true;
         g.beta = !(call->fresh & 1);
         break;
-    default: g.m = s.R, g.n = s.K, g.k = s.N, g.transpose_b = true;
+    default:
+        g.m = s.R, g.n = s.K, g.k = s.N, g.transpose_b = true;
+        g.leaves = leaves_of(w, kept, w->n_axes);
     }
     return g;
 }

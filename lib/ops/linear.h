@@ -42,8 +42,8 @@ struct linear_chunks linear_chunks(const struct call *);
 /** The type of y from those of x and W, whose dtypes are not compared. @errors E_CONFIG */
 enum status linear_infer(const struct call *, struct type out[MAX_OUT]);
 
-/** The matrix product of a row. W's gradient may be kept in higher precision: the kernel sets c_dtype to that of
- * dweight[0]. */
+/** The matrix product of a row; what is summed over an axis with leaves, by leaves. W's gradient may be kept in higher
+ * precision: the kernel sets c_dtype to that of dweight[0]. */
 struct gemm linear_gemm(const struct call *, enum row_kind);
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@
 #include "lib/device/arena.h"
 #include "lib/ops/gemm/gemm_bf16.h"
 #include "lib/ops/gemm/gemm_fp32.h"
+#include "lib/ops/gemm/gemm_leaves.h"
 #include "lib/ops/gemm/gemm_plain.h"
 #include <cblas.h>
 #include <omp.h>
@@ -12,9 +13,6 @@
  * multiply-adds it takes part in; three blocks of fp32 fit the second-level cache of a few cores. */
 enum { BLOCK = 384 };
 
-static int64_t stride_a(const struct gemm *g) { return g->transpose_a ? g->m : g->k; }
-static int64_t stride_b(const struct gemm *g) { return g->transpose_b ? g->k : g->n; }
-
 /* ---- fp64 ---- */
 
 static enum status fp64_product(const struct gemm *g, const double *a, const double *b, double beta, double *c) {
@@ -22,7 +20,7 @@ static enum status fp64_product(const struct gemm *g, const double *a, const dou
         return FAIL(E_DEVICE, "OpenBLAS takes 32-bit sizes; m=%lld n=%lld k=%lld", (long long)g->m, (long long)g->n,
                     (long long)g->k);
     cblas_dgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans, g->transpose_b ? CblasTrans : CblasNoTrans,
-                (blasint)g->m, (blasint)g->n, (blasint)g->k, g->alpha, a, (blasint)stride_a(g), b, (blasint)stride_b(g),
+                (blasint)g->m, (blasint)g->n, (blasint)g->k, g->alpha, a, (blasint)gemm_lda(g), b, (blasint)gemm_ldb(g),
                 beta, c, (blasint)g->n);
     return OK;
 }
@@ -54,6 +52,7 @@ static struct gemm block_product(const struct gemm *g, int64_t m, int64_t n, int
     struct gemm part = *g;
     part.m = m, part.n = n, part.k = k;
     part.beta = 1;
+    part.lda = part.ldb = 0;
     part.ab_dtype = part.c_dtype = FP32;
     return part;
 }
@@ -70,6 +69,7 @@ int64_t gemm_cuda_workspace(const struct gemm *g) {
 
 int64_t gemm_work(const struct gemm *g, enum device_kind on, int n_threads) {
     if (on == DEVICE_CUDA) return gemm_cuda_workspace(g);
+    if (g->leaves.n) return gemm_leaves_work(g, n_threads);
     if (g->plain || g->ab_dtype == FP64) return 0;
     if (g->ab_dtype == FP32) return gemm_fp32_work(g);
     if (gemm_bf16_can(g)) return gemm_bf16_work(g, n_threads);
@@ -118,9 +118,9 @@ static void narrow_block(const struct gemm *g, const struct blocks *s, const voi
     start_block(g, bias, c, s->c, i, j, part.m, part.n);
     for (int64_t p = 0; p < g->k; p += s->k) {
         part.k = min64(s->k, g->k - p);
-        widen(s->a, a, g->ab_dtype, g->transpose_a, stride_a(g), i, p, part.m, part.k);
-        widen(s->b, b, g->ab_dtype, g->transpose_b, stride_b(g), p, j, part.k, part.n);
-        gemm_fp32_run(&part, s->a, stride_a(&part), s->b, stride_b(&part), NULL, s->c, part.n, s->product);
+        widen(s->a, a, g->ab_dtype, g->transpose_a, gemm_lda(g), i, p, part.m, part.k);
+        widen(s->b, b, g->ab_dtype, g->transpose_b, gemm_ldb(g), p, j, part.k, part.n);
+        gemm_fp32_run(&part, s->a, gemm_lda(&part), s->b, gemm_ldb(&part), NULL, s->c, part.n, s->product);
     }
     char *to = (char *)c + (i * g->n + j) * (int64_t)dtype_size(g->c_dtype);
     block_copy(to, g->c_dtype, g->n, s->c, FP32, part.n, part.m, part.n);
@@ -136,6 +136,7 @@ enum status gemm_run(const struct gemm *g, const void *a, const void *b, const v
     static gemm_plain *const plain[N_DTYPES] = {[FP64] = gemm_plain_cpu_fp64, [FP32] = gemm_plain_cpu_fp32,
                                                 [BF16] = gemm_plain_cpu_bf16, [FP16] = gemm_plain_cpu_fp16};
     if (g->m == 0 || g->n == 0) return OK;
+    if (g->leaves.n) return gemm_leaves_run(g, a, b, bias, c, work);
     if (g->plain) {
         plain[g->ab_dtype](g, a, b, bias, c);
         return OK;
@@ -148,7 +149,7 @@ enum status gemm_run(const struct gemm *g, const void *a, const void *b, const v
                     "gemm_work bytes",
                     (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->ab_dtype), (long long)bytes);
     if (g->ab_dtype == FP32)
-        gemm_fp32_run(g, a, stride_a(g), b, stride_b(g), bias, c, g->n, work);
+        gemm_fp32_run(g, a, gemm_lda(g), b, gemm_ldb(g), bias, c, g->n, work);
     else if (gemm_bf16_can(g))
         gemm_bf16_run(g, a, b, bias, c, work);
     else

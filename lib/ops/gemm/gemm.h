@@ -27,6 +27,10 @@
 extern "C" {
 #endif
 
+/* k is `pieces` equal runs. Of each the first `depth` numbers count, and leaf s takes numbers s leaf to (s + 1) leaf. A
+ * leaf's pieces are summed one after the other, and the n leaves, a power of two, by halves (gemm_leaves.h). */
+struct gemm_leaves { int n; int64_t pieces, leaf, depth; };
+
 struct gemm {
     int64_t m, n, k;
     bool transpose_a, transpose_b;   /* A is stored (k,m); B is stored (n,k) */
@@ -34,6 +38,8 @@ struct gemm {
     enum dtype ab_dtype;             /* of A, B and bias */
     enum dtype c_dtype;              /* ab_dtype, or its accumulator */
     bool plain;                      /* on the CPU: in three loops, gemm_plain_cpu.c */
+    int64_t lda, ldb;                /* on the CPU: from one stored row of A or B to the next; 0: as long as it is */
+    struct gemm_leaves leaves;       /* on the CPU: how k is summed; n 0: as is fastest */
     /* On CUDA: A and B are codes of these (lib/ops/fp8.h), and ab_dtype, bf16 or fp32, is the bias's. Only with A as it
      * is, B transposed, and 16 dividing m, n and k. */
     bool fp8;
@@ -41,11 +47,15 @@ struct gemm {
     bool fast_sums;                  /* ... summed in the tensor cores' own registers, with fewer digits than fp32's */
 };
 
+/** From one stored row of A, or of B, to the next: in elements. */
+static inline int64_t gemm_lda(const struct gemm *g) { return g->lda ? g->lda : g->transpose_a ? g->m : g->k; }
+static inline int64_t gemm_ldb(const struct gemm *g) { return g->ldb ? g->ldb : g->transpose_b ? g->k : g->n; }
+
 /** Scratch bytes that gemm_run or gemm_cuda_run needs in `work`. On the CPU 0 for fp64 and if plain; for fp32 and bf16
  * the smaller side of a product whose A is transposed, packed; for fp16, and bf16 on a processor that does not multiply
  * it, blocks widened; in bf16 with more than 4096 summed, some for each of the OpenMP threads: no more than n_threads
- * may run it. On CUDA the workspace of the library, up to 32 MiB. The same whatever c_dtype is; of CUDA also in a build
- * without it, so that any machine can plan. */
+ * may run it; by leaves, sums that wait besides. On CUDA the workspace of the library, up to 32 MiB. The same whatever
+ * c_dtype is; of CUDA also in a build without it, so that any machine can plan. */
 int64_t gemm_work(const struct gemm *, enum device_kind, int n_threads);
 
 /** On the CPU.

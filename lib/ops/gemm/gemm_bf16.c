@@ -53,7 +53,7 @@ int64_t gemm_bf16_work(const struct gemm *g, int n_threads) {
 }
 
 void gemm_bf16_run(const struct gemm *g, const void *a, const void *b, const void *bias, void *c, void *work) {
-    product(g, a, g->transpose_a ? g->m : g->k, b, g->transpose_b ? g->k : g->n, bias, c, g->n, work);
+    product(g, a, gemm_lda(g), b, gemm_ldb(g), bias, c, g->n, work);
 }
 
 #else
