@@ -62,6 +62,10 @@ struct comm_settings {
 enum status comm_start(int *argc, char ***argv);
 /** Change the settings of the world, the same on every rank; while no operation is in flight. */
 void comm_configure(const struct comm_settings *);
+/** From here on every sum of host memory over a power of two of ranks is a binary tree over them, neighbors first,
+ *  however small it is and whatever the rules say (hops_halving.c). Between two calls no operation may be in flight.
+ *  @collective{world} */
+void comm_fix_sums(bool on);
 /** Processor seconds of this thread so far, under time_work, that operations have taken: to start, to move forward and
  *  to wait for. What is left of a rank's processor time is its own work. @collective{none} */
 double comm_work_s(void);

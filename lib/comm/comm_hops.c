@@ -22,6 +22,7 @@
 #include "lib/comm/comm_links_private.h"
 #include "lib/comm/comm_mpi.h"
 #include "lib/comm/comm_rules.h"
+#include "lib/comm/hop_rows.h"
 #include "lib/comm/hop_walk.h"
 
 #include <stdlib.h>
@@ -54,11 +55,25 @@ static struct hop_shape shape_of(const struct group *group, const struct comm_ca
                               LINE_BYTES / element, group->node};
 }
 
+static bool fixed_sums;          /* comm_fix_sums */
+void comm_fix_sums(bool on) { fixed_sums = on; }
+
+/* Is it a sum, and is the order in which it adds the neighbors'? Small ones take the fewest steps. */
+static const struct comm_algorithm *fixed_sum(const struct comm_call *call, const struct hop_shape *shape) {
+    enum { SMALL_BYTES = 16 << 10 };
+    bool small = hop_shape_whole(shape) * (int64_t)dtype_size(call->dtype) < SMALL_BYTES;
+    bool adds = (call->op == COMM_ALL_REDUCE || call->op == COMM_REDUCE_SCATTER) && call->reduction == COMM_SUM;
+    if (!fixed_sums || !adds) return NULL;
+    return small && call->op == COMM_ALL_REDUCE ? &hops_doubling : &hops_halving_near;
+}
+
 enum status comm_hops_choose(const struct group *group, const struct comm_call *call,
                              const struct comm_algorithm **out) {
     *out = NULL;
     if (call->op == COMM_BARRIER || group->size == 1) return OK;
     const struct hop_shape shape = shape_of(group, call);
+    *out = fixed_sum(call, &shape);
+    if (*out && comm_algorithm_fits(*out, &shape)) return OK;
     return comm_rule_choose(&comm_settings_in_force()->rule[group->axis], &shape, call->dtype, comm_links_emulated(),
                             group->name, out);
 }

@@ -4,10 +4,16 @@
  *                 half that is the other's to keep, and adds what comes to its own. After log2 p steps rank v has the
  *                 sum of part v; the same steps backwards gather. Few messages, and the fewest bytes
  *   halving-near  the same with d = 1 first: the largest messages go to the nearest ranks, so that with nodes of 2^k
- *                 neighbors little leaves a node; rank v ends with another part than v, which an all_reduce hides
+ *                 neighbors little leaves a node. So rank v would end with another part than v, which an all_reduce
+ *                 hides. In a reduce_scatter the parts that go and stay in step d = 2^k are those whose bit k differs
+ *                 from v's, or does not: n/2d rows each
  *   doubling      partners exchange *all* and both add: the fewest steps, for small buffers
  *
  * Ranks from p on, the largest power of two, first hand all they have to rank v - p, and get the result at the end.
+ *
+ * Order. halving-near and doubling add neighbors first: with a power of two of ranks every sum is the tree (0 + 1) +
+ * (2 + 3) over them, whichever rank makes it, as x + y is y + x to the bit. Sums that are to be the same in every
+ * layout are made so (comm_fix_sums).
  *
  * Same bits: of a doubling's two partners one computes x + y and the other y + x, which are the same. */
 #include "lib/comm/hop_rows.h"
@@ -56,6 +62,16 @@ static void halve(const struct team *team, const struct steps *steps) {
         hop_add(team, half.partner, half.mine);
     }
 }
+/* Nearest first, each rank to its own part: of those that agree with it in the bits before k, those of bit k. */
+static void halve_parts(const struct team *team, const struct steps *steps) {
+    for (int k = 0; k < steps->n; k++) {
+        int d = 1 << k, partner = team_rank(team, team->me ^ d);
+        for (int p = 0; p < team->n; p++)
+            if ((p ^ team->me) % (2 * d) == d) hop_send(team, partner, team_piece(team, p));
+        for (int p = 0; p < team->n; p++)
+            if ((p ^ team->me) % (2 * d) == 0) hop_add(team, partner, team_piece(team, p));
+    }
+}
 static void double_up(const struct team *team, const struct steps *steps) {
     for (int k = steps->n - 1; k >= 0; k--) {
         struct half half = half_at(team, steps, k);
@@ -92,7 +108,9 @@ static void with_the_rest(const struct hop_shape *shape, int rank, struct hop_ta
 }
 
 static void halving(const struct hop_shape *shape, const struct team *team, const struct steps *steps) {
-    if (shape->op != COMM_ALL_GATHER) halve(team, steps);
+    bool own_part = steps->near && shape->op == COMM_REDUCE_SCATTER;
+    if (own_part) halve_parts(team, steps);
+    else if (shape->op != COMM_ALL_GATHER) halve(team, steps);
     if (shape->op != COMM_REDUCE_SCATTER) double_up(team, steps);
 }
 static void doubling(const struct hop_shape *shape, const struct team *team, const struct steps *steps) {
@@ -124,6 +142,13 @@ static struct hop_form halving_form(const struct hop_shape *shape, double bytes,
     return with_guests(shape, (struct hop_form){phases * steps, sent, seconds}, bytes);
 }
 
+/* A reduce_scatter's rows are the parts': how long they take is simulated. */
+static struct hop_form halving_near_form(const struct hop_shape *shape, double bytes, const struct hop_links *links) {
+    struct hop_form form = halving_form(shape, bytes, links);
+    if (shape->op == COMM_REDUCE_SCATTER) form.messages = shape->n - 1, form.seconds = NAN;
+    return form;
+}
+
 static struct hop_form doubling_form(const struct hop_shape *shape, double bytes, const struct hop_links *links) {
     int steps = log2_of(power_of_two(shape->n));
     double step = links->latency_s[0] + bytes * (links->s_per_byte[0] + links->s_per_byte_added);
@@ -139,7 +164,8 @@ const struct comm_algorithm hops_halving = {
 const struct comm_algorithm hops_halving_near = {
     "halving-near", "halving with the nearest partner first, who gets the largest half",
     "2 log2 n", "2 S (n-1)/n", "2 log2 n a + 2 S (n-1)/n b + S (n-1)/n g",
-    OP(ALL_REDUCE), NULL, NULL, halving_near_rows, halving_form,
+    OP(ALL_REDUCE) | OP(REDUCE_SCATTER), fits, "a power of two, but for an all_reduce", halving_near_rows,
+    halving_near_form,
 };
 const struct comm_algorithm hops_doubling = {
     "doubling", "partners at distance 1, 2, 4, ... exchange all they have, and both add",

@@ -2,6 +2,7 @@
 /* Sums and gathers that are large enough to be exchanges (comm_hops.c), against numbers worked out here. Whole
  * numbers, so that every order of adding is exact; parts that do not divide, parts that some ranks have none of,
  * several segments. */
+#include "lib/base/rng.h"
 #include "lib/comm/comm_hops.h"
 #include "tests/test.h"
 #include <math.h>
@@ -16,6 +17,11 @@ static float sum_at(int64_t i) {
     float sum = 0;
     for (int r = 0; r < comm_world_size(); r++) sum += term(r, i);
     return sum;
+}
+
+/* Of any size, so that every order of adding them rounds differently. */
+static float rounded_term(int rank, int64_t i) {
+    return (float)ldexp(rng_normal(1, (uint64_t)rank, (uint64_t)i), (int)((i * 5 + rank * 3) % 9) - 4);
 }
 
 /* n elements between guards, at `*x`. */
@@ -235,6 +241,37 @@ static void test_every_algorithm_over_messages(void **state) {
     assert_true(agree_all(ok));
 }
 
+/* The tree is (0 + 1) + (2 + 3) over the ranks, whichever of them makes the sum and however small it is. */
+static float of_ranks(int first, int n, int64_t i) {
+    if (n == 1) return rounded_term(first, i);
+    return of_ranks(first, n / 2, i) + of_ranks(first + n / 2, n / 2, i);
+}
+
+static bool adds_as_a_tree(int64_t n) {
+    int64_t share = n / comm_world_size();
+    float *x = malloc((size_t)n * sizeof *x), *part = malloc((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) x[i] = rounded_term(comm_world_rank(), i);
+    bool ok = share == 0 || comm_reduce_scatter(group_world(), x, part, share, FP32) == OK;
+    for (int64_t i = 0; i < share; i++)
+        ok &= part[i] == of_ranks(0, comm_world_size(), share * comm_world_rank() + i);
+    ok &= comm_all_reduce(group_world(), x, n, FP32, COMM_SUM) == OK;
+    for (int64_t i = 0; i < n; i++) ok &= x[i] == of_ranks(0, comm_world_size(), i);
+    free(x);
+    free(part);
+    return ok;
+}
+
+static void test_fixed_sums_are_a_tree_over_the_ranks(void **state) {
+    (void)state;
+    static const int64_t n[] = {1, 2, 100, 1001, 131073, 700001};
+    bool ok = true;
+    comm_fix_sums(true);
+    for (int i = 0; i < 6; i++) ok &= adds_as_a_tree(n[i]);
+    comm_fix_sums(false);
+    assert_true(agree_all(ok));
+}
+
 TESTS(unit_test(test_every_algorithm_over_messages), unit_test(test_large_sums_and_gathers_are_right),
       unit_test(test_parts_may_be_uneven), unit_test(test_a_nan_on_one_rank_is_the_maximum_on_all),
-      unit_test(test_ranks_may_wait_in_different_orders), unit_test(test_small_calls_are_mpis))
+      unit_test(test_ranks_may_wait_in_different_orders), unit_test(test_small_calls_are_mpis),
+      unit_test(test_fixed_sums_are_a_tree_over_the_ranks))
