@@ -61,6 +61,8 @@ static enum status fp8_check(const struct plan *plan) {
         return FAIL(E_CONFIG,
                     "fp8 on device=cuda sums in fp32, and precision=fp64; use precision bf16 or fp32, or device cpu, "
                     "which emulates it");
+    if (plan->sums == PLAN_SUMS_FIXED)
+        return FAIL(E_CONFIG, "sums=fixed has no order for sums of fp8, and fp8=on; leave fp8 out, or use sums=fast");
     if (plan->precision == PRECISION_FP16)
         return FAIL(E_CONFIG, "fp8 has scales of its own, and precision=fp16 a loss scale; use precision bf16 or fp32");
     if (plan_is_asynchronous(plan))

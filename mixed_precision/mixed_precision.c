@@ -69,6 +69,8 @@ static enum status mixed_precision_check(const struct plan *plan) {
     if (o->scale == 0 && o->init < o->min)
         return FAIL(E_CONFIG, "loss-scale-init=%g is below loss-scale-min=%g; raise the one or lower the other",
                     o->init, o->min);
+    if (plan->sums == PLAN_SUMS_FIXED && !o->grad_fp32)
+        return FAIL(E_CONFIG, "sums=fixed adds gradients in fp32, and grad-fp32=off; use grad-fp32, or sums=fast");
     if (plan_is_asynchronous(plan) && plan->precision == PRECISION_FP16 && o->scale == 0)
         return FAIL(E_CONFIG,
                     "a dynamic loss scale skips an update on all ranks at once, and an asynchronous schedule has "

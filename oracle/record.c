@@ -102,7 +102,7 @@ static enum status keep_own(struct recorder *r, int param, const char *suffix, c
                 (struct keeping){.suffix = suffix, .data = base, .dtype = dtype, .scale = scale});
 }
 
-static bool is_learned(const struct param *w) { return w->present && !w->cache; }
+static bool is_learned(const struct param *w) { return param_is_stored(w) && !w->cache; }
 
 static enum status see_gradients(struct run *run, void *self, const struct event *event) {
     struct recorder *r = self;

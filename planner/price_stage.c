@@ -122,7 +122,7 @@ static double update_bytes(const struct param *w) {
 double price_update_bytes(const struct program *p) {
     double bytes = 0;
     for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
+        if (param_is_stored(&p->params[i]) && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
     return bytes;
 }
 

@@ -36,6 +36,7 @@
 #include "lib/ops/linear_cross_entropy.h"
 #include "lib/run/run.h"
 #include "tp/tp_cross_entropy.h"
+#include "tp/tp_leaves.h"
 #include "tp/tp_linear_cross_entropy.h"
 #include "tp/tp_region.h"
 #include "tp/tp_sequence.h"
@@ -48,7 +49,10 @@ static const struct option OPTIONS[] = {
      "parallelism", offsetof(struct tp_options, sp)},
 };
 
-static bool tp_wanted(const struct plan *plan) { return plan->mesh.tp > 1 || tp_options(plan)->sp; }
+/* One rank sums as many do, too (lib/program/sums.h). */
+static bool tp_wanted(const struct plan *plan) {
+    return plan->mesh.tp > 1 || tp_options(plan)->sp || plan->sums == PLAN_SUMS_FIXED;
+}
 
 static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
@@ -62,6 +66,7 @@ static enum status tp_check(const struct plan *plan) {
                     "tp=%" PRId64 " does not divide both kv-heads=%" PRId64 " and ffn=%" PRId64 "; use one of %s",
                     plan->mesh.tp, plan_kv_heads(plan), plan_ffn(plan),
                     plan_divisors(common_divisor(plan_kv_heads(plan), ffn), plan->heads));
+    if (plan->sums == PLAN_SUMS_FIXED) TRY(tp_leaves_check(plan));
     if (tp_options(plan)->sp && plan->mesh.tp == 1)
         return FAIL(E_CONFIG, "sp shards the sequence over tp, and tp=1; use tp 2 or more, or leave sp out");
     if (tp_options(plan)->sp && plan->seq % plan->mesh.tp)
@@ -75,7 +80,8 @@ static bool is_tp_axis(char tag) { return strchr("HJKV", tag) != NULL; }
 
 /* This rank's shard of an axis; the vocabulary is rounded up so that shards are equal. */
 static void narrow(struct axis *a, const struct plan *plan) {
-    a->n = a->tag == 'V' ? plan_vocab_rows(plan, plan->mesh.tp) : a->global / plan->mesh.tp;
+    if (a->leaves) a->n = tp_leaves_part(a, plan->mesh.tp);
+    else a->n = a->tag == 'V' ? plan_vocab_rows(plan, plan->mesh.tp) : a->global / plan->mesh.tp;
     a->first = a->n * plan->place.rank.tp;
     a->cut |= 1u << AXIS_TP;
 }
@@ -136,6 +142,7 @@ static void insert_exit(const struct plan *plan, struct program *p, int at) {
 
 /* What x was called when a step before entered it; -1: none did. */
 static int entered_before(const struct program *p, int at, int x) {
+    if (p->fixed_sums) return -1;                                    /* their gradients are added when they are whole */
     for (int i = 0; i < at; i++)
         if ((p->steps[i].op == &op_tp_enter || p->steps[i].op == &op_sp_enter) && p->steps[i].in[0] == x)
             return p->steps[i].out[0];
@@ -178,6 +185,7 @@ static void insert_regions(const struct plan *plan, struct program *p) {
 }
 
 static enum status tp_rewrite(const struct plan *plan, struct program *p) {
+    if (p->fixed_sums) tp_leaves_mark(p);
     set_param_dtypes(plan, p);
     insert_regions(plan, p);
     return OK;

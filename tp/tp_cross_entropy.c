@@ -14,6 +14,7 @@
  * Source: Shoeybi et al. 2019, section 3 (fusing the parallel logits with the cross-entropy loss). */
 #include "tp/tp_cross_entropy.h"
 
+#include "lib/base/exact.h"
 #include "lib/comm/exchange.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/kernels.h"
@@ -72,6 +73,18 @@ static enum status forward(const struct call *c) {
     return pieces->loss(c->device, &rows, max, sum, hit, c->out[1].data, c->loss_weight, c->out[0].data);
 }
 
+/* And, where it is asked for, what the loss is the sum of, token by token. */
+static enum status forward_counted(const struct call *c) {
+    const int32_t *target = c->in[1].data;
+    enum dtype dtype = accumulator(c);
+    int64_t n = n_rows(c);
+    TRY(forward(c));
+    for (int64_t r = 0; c->loss_sum && r < n; r++)
+        if (target[r] >= 0)
+            exact_add(c->loss_sum, dtype_get(c->out[1].data, dtype, r) - dtype_get(c->work, dtype, n + r));   /* hit */
+    return OK;
+}
+
 static enum status backward_input(const struct call *c) {
     struct vocab_rows rows = rows_of(c);
     return pieces_of(c)->gradient(c->device, &rows, c->out[1].data, c->loss_weight * c->loss_scale, c->accumulate & 1,
@@ -83,5 +96,5 @@ const struct op op_tp_cross_entropy = {
     .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(1)},
     .no_grad_in = IN(1), .no_grad_out = OUT(0) | OUT(1), .statistic_out = OUT(1),
     .backward_over_in = true, .has_backward_input = true, .work = work, .cost = cost, .exchanges = exchanges,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward, backward_input, NULL}),
-                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({forward, backward_input, NULL}))}};
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({forward_counted, backward_input, NULL}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({forward_counted, backward_input, NULL}))}};

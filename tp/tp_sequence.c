@@ -23,6 +23,7 @@
 #include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/pieces.h"
+#include "lib/ops/reduce.h"
 #include "lib/ops/shapes.h"
 #include <inttypes.h>
 
@@ -76,8 +77,9 @@ static enum status gather(const struct call *c, const struct tensor *shard, cons
 static enum status scatter_start(const struct call *c, const struct tensor *whole, const struct tensor *shard,
                                  struct comm_request *request) {
     struct pieces p = pieces_of(c, whole->type);
-    const void *from = p.B == 1 ? whole->data : c->work;
-    if (p.B > 1) TRY(by_rank(c, p, c->work, whole->data));
+    bool packs = p.B > 1 || c->fixed_sums;
+    const void *from = packs ? c->work : whole->data;
+    if (packs) TRY(by_rank(c, p, c->work, whole->data));
     return comm_reduce_scatter_start(c->group, from, shard->data, type_n(shard->type), whole->type->dtype, request);
 }
 
@@ -89,7 +91,19 @@ static enum status refuse_accumulate(const struct call *c) {
 
 /* ---- kernels ---- */
 static enum status enter_forward(const struct call *c) { return gather(c, &c->in[0], &c->out[0]); }
+
+/* With fixed sums each reader of x enters by itself: this one's sum is added to what others made. It is made where dy,
+ * which lies packed in scratch, was: nobody reads that after this. */
+static enum status add_shard(const struct call *c) {
+    const struct tensor sum = {c->dout[0].data, c->din[0].type};
+    struct comm_request request = {0};
+    TRY(scatter_start(c, &c->dout[0], &sum, &request));
+    TRY(comm_wait(&request));
+    return reduce_accumulate(c->device, c->din[0].data, sum.data, type_n(sum.type), sum.type->dtype);
+}
+
 static enum status enter_backward_input(const struct call *c) {
+    if (c->accumulate && c->fixed_sums) return add_shard(c);
     TRY(refuse_accumulate(c));
     return scatter_start(c, &c->dout[0], &c->din[0], c->request);
 }
@@ -110,8 +124,9 @@ static const struct type *whole_type(const struct call *c) {
 }
 static int64_t work(const struct call *c, enum row_kind kind) {
     const struct type *whole = whole_type(c);
-    (void)kind;
-    return whole->shape.axis[0].n > 1 ? type_bytes(whole) : 0;
+    bool gathers = (kind == ROW_BACKWARD_INPUT) == (c->step->op == &op_sp_exit);
+    bool packs = whole->shape.axis[0].n > 1 || (c->fixed_sums && !gathers);
+    return packs ? type_bytes(whole) : 0;
 }
 /* For both ops: enter gathers forward and scatters backward, exit the reverse. */
 static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {

@@ -104,7 +104,7 @@ static enum status predict(const struct plan *plan, const struct compiled *c, st
 /* Gathers of each param per step: one at PARAM_PUBLISH (stages 1 and 2), or one per PARAM_AHEAD row (stage 3). */
 static void count_gathers(const struct plan *plan, const struct compiled *c, int64_t *times) {
     const struct program *p = c->program;
-    for (int i = 0; i < p->n_params; i++) times[i] = zero_options(plan)->stage < 3 && p->params[i].present;
+    for (int i = 0; i < p->n_params; i++) times[i] = zero_options(plan)->stage < 3 && param_is_stored(&p->params[i]);
     if (zero_options(plan)->stage < 3) return;
     struct row_walk at = {0};
     for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));)
@@ -189,7 +189,7 @@ static enum status zero_param_publish(struct run *r, void *self, const struct ev
     struct zero *z = self;
     (void)e;
     for (int i = 0; i < r->program.n_params; i++)
-        if (r->program.params[i].present && r->program.params[i].weight_residence == RESIDENT_WHOLE)
+        if (param_is_stored(&r->program.params[i]) && r->program.params[i].weight_residence == RESIDENT_WHOLE)
             TRY(gather_start(r, z, i, r->program.params[i].weight));
     for (int i = 0; i < r->program.n_params; i++) TRY(comm_wait(&z->gathers[i]));
     return OK;

@@ -19,6 +19,7 @@
 
 #include "lib/base/grow.h"
 #include "lib/program/gradients.h"
+#include "lib/program/sums.h"
 #include "zero/zero_pack.h"
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@ static void predict(struct zero_buckets *z, const struct compiled *c, bool every
     for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));) {
         if (r->kind != ROW_GRAD_READY || (!every && !row_is_final(r, at.action))) continue;
         z->params = table_grow(z->params, z->n_params, sizeof *z->params);
+        z->nth = table_grow(z->nth, z->n_params, sizeof *z->nth);
+        z->nth[z->n_params] = at.action->nth;
         z->params[z->n_params++] = r->id;
     }
 }
@@ -74,6 +77,7 @@ enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, 
 
 void zero_buckets_fini(struct zero_buckets *z) {
     free(z->params);
+    free(z->nth);
     free(z->buckets);
     *z = (struct zero_buckets){0};
 }
@@ -126,12 +130,13 @@ static void *own_grad(const struct param *w) {
 static enum status arrive(struct zero_buckets *z, const struct program *p, struct zero_slot *s, bool accumulate) {
     if (s->bucket < 0) return OK;
     const struct zero_bucket *b = &z->buckets[s->bucket];
-    const char *from = s->shard;
+    char *from = s->shard;
     TRY(comm_wait(&s->request));
     for (int i = 0; i < b->n; i++) {
         const struct param *w = &p->params[z->params[b->first + i]];
         int64_t bytes = w->shard_n * (int64_t)dtype_size(b->dtype);
-        if (accumulate) TRY(zero_add(z->device, own_grad(w), from, w->shard_n, b->dtype));
+        if (accumulate && p->fixed_sums) TRY(sums_push(z->device, w, z->nth[b->first + i], (float *)from));
+        else if (accumulate) TRY(zero_add(z->device, own_grad(w), from, w->shard_n, b->dtype));
         else TRY(z->device->copy(z->device, own_grad(w), from, bytes));
         from += bytes;
     }

@@ -22,7 +22,8 @@ struct zero_slot {
 struct zero_buckets {
     const struct device *device;         /* whose memory holds gradients and slots */
     int n, n_params;            /* n_params: the length of the sequence */
-    int *params;                         /* params whose gradient gets ready, in the order of the rows */
+    int *params;                         /* params whose gradient gets ready, in the order of the rows; */
+    int *nth;                            /* and in which action of its tape (schedule.h) */
     struct zero_bucket *buckets;
     struct zero_slot slots[ZERO_SLOTS];
     int at;                              /* position in the sequence */

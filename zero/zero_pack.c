@@ -1,19 +1,11 @@
 #include "zero/zero_pack.h"
 
 #include "lib/ops/kernels.h"
+#include "lib/ops/reduce.h"
 #include <string.h>
 
 static enum status pack_cpu(char *bucket, int64_t stride, const char *gradient, int64_t bytes, int n_ranks) {
     for (int r = 0; r < n_ranks; r++) memcpy(bucket + r * stride, gradient + r * bytes, (size_t)bytes);
-    return OK;
-}
-
-static enum status add_cpu(void *own, const void *sum, int64_t n, enum dtype dtype) {
-    double *d = own;
-    float *f = own;
-    if (dtype == FP64) for (int64_t i = 0; i < n; i++) d[i] += ((const double *)sum)[i];
-    else if (dtype == FP32) for (int64_t i = 0; i < n; i++) f[i] += ((const float *)sum)[i];
-    else for (int64_t i = 0; i < n; i++) dtype_set(own, dtype, i, dtype_get(own, dtype, i) + dtype_get(sum, dtype, i));
     return OK;
 }
 
@@ -27,6 +19,5 @@ enum status zero_pack(const struct device *device, void *bucket, int64_t stride,
 
 enum status zero_add(const struct device *device, void *own, const void *sum, int64_t n, enum dtype dtype) {
     WITH_CUDA(if (device->kind == DEVICE_CUDA) return zero_add_cuda(device->stream, own, sum, n, dtype);)
-    (void)device;
-    return add_cpu(own, sum, n, dtype);
+    return reduce_accumulate(device, own, sum, n, dtype);
 }

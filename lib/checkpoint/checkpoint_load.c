@@ -54,7 +54,7 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
 static enum status load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (!w->present || w->cache) continue;
+        if (!param_is_stored(w) || w->cache) continue;
         TRY(load_weight(r, m, w));
         if (part == CHECKPOINT_ALL) TRY(load_states(r, m, w));
     }

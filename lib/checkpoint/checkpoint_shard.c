@@ -22,7 +22,7 @@ static void set_shape(struct safetensors_entry *e, const struct piece *p) {
 
 static enum status plan_param(const struct run *r, const struct param *w, struct shard_plan *s) {
     struct piece piece = param_own_piece(w);
-    if (piece.n == 0) return OK;
+    if (piece.n == 0 || w->gradient_of) return OK;
     json_object_set_new(s->pieces, w->name, checkpoint_piece_json(&piece));
     for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
         struct safetensors_entry *e = &s->entries[s->n];

@@ -31,6 +31,7 @@ enum { MAX_IN = 3, MAX_OUT = 4, MAX_WEIGHTS = 2 };
 struct op;
 struct group;        /* lib/comm/comm.h; ops of this folder never look inside */
 struct comm_request; /* lib/comm/comm.h */
+struct exact;        /* lib/base/exact.h */
 
 /* One line of the program: an op, the slots it reads and writes, the params it uses, and its rule (rules.h). */
 struct step {
@@ -79,10 +80,14 @@ struct call {
      * multiplied by loss_scale as well, against underflow. */
     double loss_weight, loss_scale;
     /* Known before there is a device, because scratch depends on them: where it runs, how many OpenMP threads run it at
-     * most, and whether products are plain loops (struct gemm). */
+     * most, whether products are plain loops (struct gemm), and whether sums are the same in all layouts. */
     enum device_kind on;
     int n_threads;
     bool plain_gemm;
+    bool fixed_sums;                 /* --sums fixed (lib/program/sums.h) */
+    /* The loss of each token before it is multiplied by loss_weight is added here, too; NULL: nowhere. In host memory:
+     * --sums fixed. */
+    struct exact *loss_sum;
     const struct device *device;     /* set when it runs; NULL in shape, work and cost */
     const struct group *group;       /* of step->mesh_axis */
     struct comm_request *request;    /* async_backward: start here, the executor waits at ROW_WAIT */

@@ -3,6 +3,7 @@
 #include "lib/base/integer.h"
 #include "lib/ops/kernels.h"
 
+enum { ALONE = 16 << 10 };   /* elements that are not worth a second thread */
 enum { BLOCK = 1024, BLOCKS = 4096, LANES = 16 };   /* elements in a block; blocks between two combinations */
 
 static const void *at(const void *x, enum dtype dtype, int64_t i) {
@@ -114,6 +115,28 @@ enum status reduce_non_finite(const struct device *device, const struct reduce_b
 enum status reduce_add(const struct device *device, double *sum, const void *x, enum dtype dtype) {
     TRY(check(device, dtype));
     return reducers[device->kind].add(device, sum, x, dtype);
+}
+
+static void accumulate_fp32(float *sum, const float *x, int64_t n) {
+#pragma omp parallel for simd if (n > ALONE)
+    for (int64_t i = 0; i < n; i++) sum[i] += x[i];
+}
+static void accumulate_fp64(double *sum, const double *x, int64_t n) {
+#pragma omp parallel for simd if (n > ALONE)
+    for (int64_t i = 0; i < n; i++) sum[i] += x[i];
+}
+static void accumulate_16_bits(void *sum, const void *x, int64_t n, enum dtype dtype) {
+#pragma omp parallel for if (n > ALONE)
+    for (int64_t i = 0; i < n; i++) dtype_set(sum, dtype, i, dtype_get(sum, dtype, i) + dtype_get(x, dtype, i));
+}
+
+enum status reduce_accumulate(const struct device *device, void *sum, const void *x, int64_t n, enum dtype dtype) {
+    TRY(check(device, dtype));
+    if (device->kind != DEVICE_CPU) return FAIL(E_CONFIG, "%s adds no arrays in place; use the CPU", device->name);
+    if (dtype == FP32) accumulate_fp32(sum, x, n);
+    else if (dtype == FP64) accumulate_fp64(sum, x, n);
+    else accumulate_16_bits(sum, x, n, dtype);
+    return OK;
 }
 
 int64_t reduce_work(enum device_kind kind) {

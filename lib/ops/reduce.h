@@ -38,6 +38,9 @@ enum status reduce_non_finite(const struct device *, const struct reduce_buffer 
 /** *sum += x[0], an element of a floating dtype; both in the device's memory. @errors as above */
 enum status reduce_add(const struct device *, double *sum, const void *x, enum dtype);
 
+/** sum[i] += x[i], n elements of a floating dtype; 16 bits round once. On the CPU alone. @errors as above */
+enum status reduce_accumulate(const struct device *, void *sum, const void *x, int64_t n, enum dtype);
+
 #ifdef __cplusplus
 }
 #endif

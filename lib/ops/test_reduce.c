@@ -197,10 +197,32 @@ static void test_reductions_refuse_integers(void **state) {
     assert_fails(reduce_add(test_device(), &out, &out, UINT8), E_CONFIG, "uint8");
 }
 
+/* Element by element, each rounded once; 3 is not enough for a second thread, N is. */
+static void test_arrays_are_added_in_place(void **state) {
+    (void)state;
+    if (test_device()->kind != DEVICE_CPU) skip();
+    for (enum dtype dtype = FP64; dtype <= FP16; dtype++)
+        for (int64_t n = 3; n <= N; n += N - 3) {
+            void *x = random_values(dtype, n + 1), *sum = random_values(dtype, n + 1);
+            for (int64_t i = 0; i < n; i++) dtype_set(sum, dtype, i, 1 + 0.5 * dtype_get(x, dtype, i));
+            assert_ok(reduce_accumulate(device_cpu(), sum, x, n, dtype));
+            bool ok = true;
+            for (int64_t i = 0; i < n; i++) {
+                double term = dtype_get(x, dtype, i), before[1];
+                dtype_set(before, dtype, 0, 1 + 0.5 * term);
+                dtype_set(before, dtype, 0, dtype_get(before, dtype, 0) + term);
+                ok &= dtype_get(sum, dtype, i) == dtype_get(before, dtype, 0);
+            }
+            assert_true(ok);
+            assert_true(dtype_get(sum, dtype, n) == dtype_get(x, dtype, n));          /* as it was */
+            free(x), free(sum);
+        }
+}
+
 TESTS(unit_test(test_sum_of_squares_is_the_sum),
       unit_test(test_sum_of_squares_of_many_buffers_counts_each_element_once),
       unit_test(test_sum_of_squares_of_more_than_a_grid_of_chunks),
       unit_test(test_sum_of_squares_does_not_depend_on_threads),
       unit_test(test_sum_of_squares_passes_on_what_is_not_finite), unit_test(test_non_finite_sees_every_place),
       unit_test(test_non_finite_does_not_overflow_by_itself), unit_test(test_reduce_add_adds_the_first_element),
-      unit_test(test_reductions_refuse_integers))
+      unit_test(test_reductions_refuse_integers), unit_test(test_arrays_are_added_in_place))

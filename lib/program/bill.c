@@ -1,6 +1,7 @@
 #include "lib/program/bill.h"
 
 #include "lib/base/grow.h"
+#include "lib/program/sums.h"
 
 void bill_exchange(struct bill *b, const struct mesh_place *place, struct exchange x) {
     b->exchanges = table_grow(b->exchanges, b->n_exchanges, sizeof *b->exchanges);
@@ -34,6 +35,12 @@ static void bill_row(const struct program *p, const struct row *r, int64_t times
     for (int i = 0, n = exchanges_of(&types, r->kind, x); i < n; i++) {
         x[i].times = times;
         bill_exchange(b, &p->place, x[i]);
+    }
+    struct exchange sums[MAX_WEIGHTS];
+    bool by_leaves = p->fixed_sums && r->kind == ROW_BACKWARD_WEIGHT;
+    for (int i = 0, n = by_leaves ? sums_exchanges(&types, sums) : 0; i < n; i++) {
+        sums[i].times = times;
+        bill_exchange(b, &p->place, sums[i]);
     }
 }
 

@@ -1,8 +1,10 @@
 #include "lib/program/exec_state.h"
 
+#include "lib/base/exact.h"
 #include "lib/ops/reduce.h"
 #include "lib/program/exec_feed.h"
 #include "lib/program/gradients.h"
+#include "lib/program/sums.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +66,12 @@ void *exec_out(const struct exec *e, int chunk) {
 }
 
 /* ---- rows ---- */
+/* What is otherwise where sums are fixed. */
+static void sums_call(const struct exec *e, struct place at, const struct row *r, struct call *c) {
+    c->first_sample = sums_first_sample(e->program, &e->mesh->place, e->schedule, at.action->microbatch, e->micro);
+    c->loss_sum = r->kind == ROW_FORWARD && c->step->out[0] == e->program->loss ? e->loss_sum : NULL;
+}
+
 static struct call call_of(const struct exec *e, struct place at, const struct row *r) {
     const struct mesh_place *m = &e->mesh->place;
     struct call c = program_call(e->program, &e->program->steps[r->id]);
@@ -80,6 +88,7 @@ static struct call call_of(const struct exec *e, struct place at, const struct r
     c.device = e->device;
     c.group = e->mesh->group[c.step->mesh_axis];
     c.request = &e->step_requests[r->id];
+    if (c.fixed_sums) sums_call(e, at, r, &c);
     return c;
 }
 
@@ -124,8 +133,9 @@ static enum status look(const struct exec *e, struct place at, enum row_kind kin
 
 static enum status run_step_row(struct exec *e, struct place at, const struct row *r) {
     struct call c = call_of(e, at, r);
-    TRY(prepare_gradients(e, at, r, &c));
-    TRY(op_run(&c, r->kind));
+    bool by_leaves = c.fixed_sums && r->kind == ROW_BACKWARD_WEIGHT;
+    if (!by_leaves) TRY(prepare_gradients(e, at, r, &c));
+    TRY(by_leaves ? exec_weight_sums(e, at, r, &c) : op_run(&c, r->kind));
     return look(e, at, r->kind, &c);
 }
 
@@ -238,6 +248,7 @@ static int frame_of(const struct exec *e, const struct action *a) {
 
 /* ---- a step ---- */
 static enum status clear_sums(struct exec *e) {
+    if (e->loss_sum) *e->loss_sum = (struct exact){.n_added = 0};
     return e->device->clear(e->device, sums_of(e), N_LOSS_SUMS * sizeof(double));
 }
 

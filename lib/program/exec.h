@@ -47,6 +47,7 @@ struct exec {
     struct exec_watch watch;             /* row NULL: nobody looks */
     /* Device memory: sums over this rank's microbatches, 0 if none, [N_LOSS_SUMS]. NULL (CPU only): `sums`. */
     double *loss_at;
+    struct exact *loss_sum;              /* SUM_LOSS without loss_weight and rounding (sums.h); NULL: no. Borrowed */
     bool watched;                        /* arenas' high-water marks are measured */
     bool paint;                          /* overwrite values with NaN when they die: reads after death show (tests) */
     struct stopwatch *stopwatch;         /* times rows of training on the device; NULL: the host's clock. Borrowed */

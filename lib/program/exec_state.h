@@ -1,5 +1,5 @@
-/* What the executor's files share: the interpreter (exec.c), transfers between stages (exec_transfer.c), times and
- * spans (exec_record.c). Private to the three. */
+/* What the executor's files share: the interpreter (exec.c), transfers between stages (exec_transfer.c), fixed
+ * sums (exec_sums.c), times and spans (exec_record.c). Private to them. */
 #ifndef TRIVIUM_PROGRAM_EXEC_STATE_H
 #define TRIVIUM_PROGRAM_EXEC_STATE_H
 
@@ -17,6 +17,10 @@ void *exec_value(const struct exec *, struct place, int value);
 enum status exec_transfer(struct exec *, const struct action *, struct place, struct span *recorded);
 /* Wait until all that was sent has left. @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM */
 enum status exec_finish_sends(struct exec *);
+
+/* ---- exec_sums.c ---- */
+/* Run a row of weight gradients with fixed sums. @collective{the axes that cut the tokens} @errors those of sums_run */
+enum status exec_weight_sums(const struct exec *, struct place, const struct row *, const struct call *);
 
 /* ---- exec_record.c ---- */
 /* @return the action's span, to be closed; -1: nothing is recorded */

@@ -25,6 +25,7 @@ static enum status mark_actions(struct schedule *s, int n_chunks) {
         if (!action_is_compute(a->kind)) continue;
         struct action **before = &latest[a->chunk][a->kind];
         a->first = !*before;
+        a->nth = *before ? (*before)->nth + 1 : 0;
         a->last = true;
         if (*before) (*before)->last = false;
         *before = a;

@@ -4,8 +4,9 @@
 
 #include "lib/program/schedule.h"
 
-/** Set action.first and .last, row.fresh of resident gradients and row.final, and param.no_grad. Once, after lowering
- *  and before anything that reads them: techniques' cost, the executor.  @errors E_MEMORY  @collective{none} */
+/** Set action.first, .last and .nth, row.fresh of resident gradients and row.final, and param.no_grad. Once, after
+ *  lowering and before anything that reads them: techniques' cost, the executor.
+ *  @errors E_MEMORY  @collective{none} */
 enum status gradients_mark(struct program *, struct chunk *chunks, struct schedule *);
 
 /** Is the gradient complete after this ROW_GRAD_READY, in this action? It is so once a step. */

@@ -7,6 +7,7 @@
 #include "lib/program/lower_state.h"
 
 #include "lib/base/grow.h"
+#include "lib/program/sums.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,7 +116,8 @@ static int require(struct lower *l, int slot, enum tape_kind tape) {
 
 static int work_value(struct lower *l, const struct step *s, enum row_kind kind, enum tape_kind tape, int at) {
     struct call types = program_call(l->p, s);
-    int64_t bytes = op_work(&types, kind);
+    bool by_leaves = l->p->fixed_sums && kind == ROW_BACKWARD_WEIGHT;
+    int64_t bytes = by_leaves ? sums_work(&types) : op_work(&types, kind);
     return bytes > 0 ? lower_value(l, "work", bytes, ROLE_WORK, tape, at) : NO_VALUE;
 }
 

@@ -25,18 +25,30 @@ static void plan_shadow(struct param *w, enum device_kind device, struct memory_
         w->shadow_offset[a] = take(states, param_state_n(w), w->state_dtype);
 }
 
+/* One more gradient of another param: no weight, no states. */
+static void plan_gradient(struct param *w, enum device_kind device, struct memory_plan *m) {
+    struct bump grads = end_of(m, ROLE_GRAD, false, device);
+    w->grad_offset = take(grads, param_resident_n(w, w->grad_residence), w->grad_type.dtype);
+}
+
 static void plan_param(struct param *w, int n_versions, enum device_kind device, struct memory_plan *m) {
-    struct bump weights = end_of(m, ROLE_PARAM, w->weight_on_host, device), grads = end_of(m, ROLE_GRAD, false, device);
+    struct bump weights = end_of(m, ROLE_PARAM, w->weight_on_host, device);
+    plan_gradient(w, device, m);
+    if (w->gradient_of) return;
     struct bump states = end_of(m, ROLE_OPTIM, w->state_on_host, device);
     w->weight_offset = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
     for (int i = 1; i < n_versions; i++) {
         int64_t next = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
         if (i == 1) w->version_bytes = next - w->weight_offset;
     }
-    w->grad_offset = take(grads, param_resident_n(w, w->grad_residence), w->grad_type.dtype);
     w->moment1_offset = take(states, param_state_n(w), w->state_dtype);
     w->moment2_offset = take(states, param_state_n(w), w->state_dtype);
     if (w->master) w->master_offset = take(states, param_state_n(w), w->state_dtype);
+}
+
+/* Sums of a gradient that wait for others (sums.h). */
+static void plan_waiting(struct param *w, enum device_kind device, struct memory_plan *m) {
+    w->waiting_offset = take(end_of(m, ROLE_GRAD, false, device), w->n_waiting * param_waiting_n(w), FP32);
 }
 
 void memory_plan_params(struct program *p, const struct schedule *s, struct memory_plan *m) {
@@ -44,7 +56,9 @@ void memory_plan_params(struct program *p, const struct schedule *s, struct memo
     for (int i = 0; i < p->n_params; i++)
         if (p->params[i].present) plan_param(&p->params[i], schedule_versions(s), p->device, m);
     for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present && s->validates) plan_shadow(&p->params[i], p->device, m);
+        if (param_is_stored(&p->params[i]) && s->validates) plan_shadow(&p->params[i], p->device, m);
+    for (int i = 0; i < p->n_params; i++)                            /* last: dp sends gradients as they lie */
+        if (p->params[i].present && p->params[i].n_waiting) plan_waiting(&p->params[i], p->device, m);
 }
 
 /* ---- frames: from the action that first writes one to the action that last reads it ---- */
@@ -166,7 +180,7 @@ int64_t memory_save_bytes(const struct program *p) {
     int64_t end = 0;
     for (int i = 0; i < p->n_params; i++)
         for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
-            int64_t n = param_own_piece(&p->params[i]).n;
+            int64_t n = p->params[i].gradient_of ? 0 : param_own_piece(&p->params[i]).n;
             if (n > 0) end = arena_align(end) + n * (int64_t)dtype_size(param_saved_dtype(&p->params[i], a));
         }
     return end;

@@ -104,7 +104,8 @@ int program_insert(struct program *p, int at, const struct step *step) {
 }
 
 struct call program_call(const struct program *p, const struct step *s) {
-    struct call c = {.step = s, .on = p->device, .n_threads = p->n_threads, .plain_gemm = p->plain_gemm};
+    struct call c = {.step = s, .on = p->device, .n_threads = p->n_threads, .plain_gemm = p->plain_gemm,
+                     .fixed_sums = p->fixed_sums};
     for (int i = 0; i < s->n_in; i++) c.in[i].type = &p->slots[s->in[i]].type;
     for (int i = 0; i < s->n_in; i++) c.din[i].type = &p->slots[s->in[i]].grad_type;
     for (int i = 0; i < s->n_out; i++) c.out[i].type = &p->slots[s->out[i]].type;
@@ -139,6 +140,10 @@ int64_t param_resident_n(const struct param *w, enum residence at) {
                                                                       * even */
     return w->padded_n ? w->padded_n : type_n(&w->type);
 }
+int64_t param_waiting_n(const struct param *w) {
+    return w->grad_residence == RESIDENT_OWN ? w->shard_n : type_n(&w->type);
+}
+
 int64_t param_state_n(const struct param *w) { return w->padded_n ? w->shard_n : w->own_n; }
 
 /* ---- who sums, who counts ---- */

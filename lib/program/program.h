@@ -51,6 +51,12 @@ struct param {
      * own elements count in the gradient norm (each element counts on one rank). */
     unsigned reduce;
     bool counted;
+    /* --sums fixed (sums.h): */
+    int gradient_of;           /* 1 + the param of which this is one more gradient and nothing else; 0: it is one */
+    unsigned summed;           /* of `reduce`, what is summed where the gradient is made */
+    int n_waiting;             /* sums of its gradient wait for others: so many arrays of param_waiting_n */
+    int64_t waiting_offset;
+    float *waiting;
     bool no_grad;              /* no row of a step adds to its gradient, which is zero (gradients.c) */
     enum residence weight_residence, grad_residence;
     bool weight_on_host, state_on_host;  /* offloaded: in host memory, whatever the device */
@@ -85,6 +91,7 @@ struct program {
     enum device_kind device;   /* where it will run, with how many OpenMP threads per rank, and whether products are */
     int n_threads;             /* plain loops: scratch and kernels depend on all three */
     bool plain_gemm;
+    bool fixed_sums;           /* sums.h */
     bool forward_only;         /* no training: no backward tapes, and params have no own elements (decode/) */
 };
 
@@ -92,6 +99,11 @@ struct program {
  *  included. */
 int64_t param_resident_n(const struct param *, enum residence);
 int64_t param_state_n(const struct param *);
+
+/** Elements of a gradient that waits, fp32 (sums.h): what this rank keeps of one, without padding of whole ones. */
+int64_t param_waiting_n(const struct param *);
+/** Is it a param, or one more gradient of another one? */
+static inline bool param_is_stored(const struct param *w) { return w->present && !w->gradient_of; }
 
 /* The three arrays that are saved of a param; and what each is saved in: weights as the optimizer keeps them, if it
  * keeps its own. */

@@ -19,6 +19,7 @@ struct action {
     enum action_kind kind;
     int chunk, microbatch;
     int age;               /* how many updates ago the weights were made that it reads; 0: the newest */
+    int nth;               /* so many runs of this chunk's tape came before it in the step (gradients.c) */
     bool first, last;      /* the step's first and last run of this chunk's tape (gradients.c); false for transfers */
 };
 static inline struct action action_of(enum action_kind kind, int chunk, int microbatch) {

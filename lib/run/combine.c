@@ -1,6 +1,7 @@
 #include "lib/run/combine.h"
 
 static bool is_partial(const struct param *w, enum mesh_axis axis) {
+    if (w->summed >> axis & 1) return false;                         /* sums.h */
     return axis != param_replicas(w) && w->present && w->own_n > 0 && w->reduce >> axis & 1;
 }
 

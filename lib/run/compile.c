@@ -2,6 +2,7 @@
  * -> memory plan -> bill. */
 #include "lib/run/run.h"
 #include "lib/program/gradients.h"
+#include "lib/program/sums.h"
 #include "lib/types/types.h"
 #include "lib/run/combine.h"
 
@@ -158,6 +159,7 @@ void run_stem_fini(struct run_stem *s) {
 /* ---- tables ---- */
 static enum status lower_chunks(struct run *r) {
     int n = r->program.n_chunks;
+    if (r->program.fixed_sums && !r->program.forward_only) sums_split_uses(&r->program);
     r->chunks = calloc((size_t)n, sizeof *r->chunks);
     if (!r->chunks) return FAIL(E_MEMORY, "no memory for %d model chunks", n);
     for (int k = 0; k < n; k++) {
@@ -179,6 +181,7 @@ static int64_t run_work_bytes(const struct run *r) {
 
 static enum status bill_and_plan(struct run *r) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
+    if (r->program.fixed_sums) TRY(sums_mark(&r->program, r->chunks, &r->schedule));
     memory_plan_params(&r->program, &r->schedule, &r->memory);
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
@@ -201,6 +204,7 @@ static enum status begin(struct run *r, const struct recipe *recipe, const struc
     r->program.place = r->plan.place;
     r->program.device = plan->device == PLAN_DEVICE_CUDA ? DEVICE_CUDA : DEVICE_CPU;
     r->program.n_threads = plan->threads ? (int)plan->threads : 1;
+    r->program.fixed_sums = plan->sums == PLAN_SUMS_FIXED;
     r->program.plain_gemm = plan->gemm == PLAN_GEMM_PLAIN;
     TRY(refuse_absent(r));
     return choose_techniques(r);

@@ -7,6 +7,7 @@
 #include "lib/base/integer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* The forward half of the training schedule, in its order. What is left waits for nothing that it did not wait for
  * before, so the proof that the whole does not deadlock holds for the half. */
@@ -22,16 +23,23 @@ static void forward_schedule(const struct run *r, struct schedule *s) {
     }
 }
 
-static enum status evaluate_batches(struct run *r, const struct schedule *s, int64_t n_batches, double *sum) {
+/* This batch's loss on this rank: numbers that add without rounding where sums are fixed, else one. */
+static enum status add_batch(struct run *r, double sums[EXACT_NUMBERS]) {
+    double numbers[EXACT_NUMBERS] = {0};
+    if (r->program.fixed_sums) exact_numbers(&r->loss_sum, numbers);
+    else TRY(run_read_scalar(r, &r->scalars[SCALAR_LOSS], numbers));
+    for (int i = 0; i < EXACT_NUMBERS; i++) sums[i] += numbers[i];
+    return OK;
+}
+
+static enum status evaluate_batches(struct run *r, const struct schedule *s, int64_t n_batches, double *sums) {
     double scale = r->exec.loss_weight;
     r->exec.loss_weight = 1;                                          /* the plain sum over tokens */
     enum status status = OK;
     for (int64_t i = 0; i < n_batches && status == OK; i++) {
         r->eval_first = i * r->plan.global_batch;
         status = exec_run(&r->exec, s, false);
-        double loss;
-        if (status == OK) status = run_read_scalar(r, &r->scalars[SCALAR_LOSS], &loss);
-        if (status == OK) *sum += loss;
+        if (status == OK) status = add_batch(r, sums);
     }
     r->exec.loss_weight = scale;
     r->eval_first = -1;
@@ -45,15 +53,17 @@ enum status run_evaluate(struct run *r, int64_t n_batches, double *loss) {
     TRY(run_check_threads(r));
     if (r->exec.since_flush > 0)
         return FAIL(E_INTERNAL, "evaluation after step %" PRId64 ", and the pipeline is not empty", r->n_done);
-    double sum = 0;
+    double sums[EXACT_NUMBERS] = {0};
     struct schedule s;
     forward_schedule(r, &s);
-    enum status status = evaluate_batches(r, &s, n_batches, &sum);
+    enum status status = evaluate_batches(r, &s, n_batches, sums);
     s.hops = NULL;                                                   /* they are the training schedule's */
     schedule_fini(&s);
     TRY(status);
-    if (!program_counts_loss(&r->program)) sum = 0;
-    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &sum, 1, FP64, COMM_SUM));
+    if (!program_counts_loss(&r->program)) memset(sums, 0, sizeof sums);
+    int n = r->program.fixed_sums ? EXACT_NUMBERS : 1;
+    TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], sums, n, FP64, COMM_SUM));
+    double sum = n > 1 ? exact_value(sums) : sums[0];
     int64_t counted = n_batches * B < samples ? n_batches * B : samples;
     *loss = sum / ((double)counted * (double)r->plan.seq);
     return OK;

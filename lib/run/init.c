@@ -60,6 +60,6 @@ static enum status initialise(struct run *r, const struct param *w) {
 
 enum status params_initialise(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++)
-        if (r->program.params[i].present) TRY(initialise(r, &r->program.params[i]));
+        if (param_is_stored(&r->program.params[i])) TRY(initialise(r, &r->program.params[i]));
     return OK;
 }

@@ -20,7 +20,7 @@ static int own_gradients(const struct run *r, bool counted_only, struct reduce_b
     int n = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (w->present && w->own_n > 0 && (w->counted || !counted_only))
+        if (param_is_stored(w) && w->own_n > 0 && (w->counted || !counted_only))
             buffers[n++] = (struct reduce_buffer){param_own_grad(w), w->grad_type.dtype, w->own_n};
     }
     return n;
@@ -37,6 +37,15 @@ enum status optim_squares(struct run *r) {
     enum status status = reduce_sum_of_squares(r->device, buffers, n, &r->scalars[SCALAR_SQUARES], r->reduce_work);
     free(buffers);
     return status;
+}
+
+void optim_exact_squares(struct run *r, double numbers[EXACT_NUMBERS]) {
+    struct exact sum = {.n_added = 0};
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (param_is_stored(w) && w->own_n > 0 && w->counted) exact_add_squares(&sum, param_own_grad(w), w->own_n);
+    }
+    exact_numbers(&sum, numbers);
 }
 
 enum status optim_non_finite(struct run *r, bool *found) {
@@ -76,7 +85,7 @@ static enum status update_on_device(struct run *r, const struct adamw *a) {
     if (!table) return FAIL(E_MEMORY, "no memory for a table of %d params", r->program.n_params);
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (w->present && w->own_n > 0 && !updated_by_host(r, w)) table[n++] = elements_of(w);
+        if (param_is_stored(w) && w->own_n > 0 && !updated_by_host(r, w)) table[n++] = elements_of(w);
     }
     enum status status = adamw_update(r->device, a, table, n);
     free(table);
@@ -86,7 +95,7 @@ static enum status update_on_device(struct run *r, const struct adamw *a) {
 static enum status update_on_host(struct run *r, const struct adamw *a) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (w->present && w->own_n > 0 && updated_by_host(r, w)) TRY(optim_offload_update(r, a, w));
+        if (param_is_stored(w) && w->own_n > 0 && updated_by_host(r, w)) TRY(optim_offload_update(r, a, w));
     }
     return OK;
 }

@@ -93,6 +93,11 @@ static const struct option OPTIONS[] = {
      "what the model computes in; bf16 and fp16 keep fp32 master weights; auto: bf16 on cuda, fp32 on cpu", "precision",
      AT(precision)},
 
+    {"sums", OPTION_CHOICE, "fast", 0, 0, "fast|fixed", "",
+     "fixed: the same bits in every layout, losses and weights, whatever dp, tp, pp, zero, schedule, micro-batch and "
+     "threads are; costs time and memory (cpu; fp32, or bf16 with grad-fp32; powers of two)",
+     "precision", AT(sums)},
+
     {"dp", OPTION_INT, "0", 0, 1e7, NULL, "ranks", "data parallel replicas; 0: world / (tp cp pp)", "parallelism",
      AT(mesh.dp)},
     {"tp", OPTION_INT, "1", 1, 1e6, NULL, "ranks", "tensor parallel size; must divide heads", "parallelism",
@@ -341,7 +346,8 @@ enum status plan_settle_device(struct plan *p) {
     if (p->device == PLAN_DEVICE_CUDA && p->gemm == PLAN_GEMM_PLAIN)
         return FAIL(E_CONFIG, "gemm=plain is only there on the cpu, and device=cuda; leave it out, or use device=cpu");
     ask_techniques(p);
-    if (p->loss_chunk < 0) p->loss_chunk = p->device == PLAN_DEVICE_CPU ? chosen_loss_chunk(p) : 0;
+    bool in_chunks = p->device == PLAN_DEVICE_CPU && p->sums == PLAN_SUMS_FAST;
+    if (p->loss_chunk < 0) p->loss_chunk = in_chunks ? chosen_loss_chunk(p) : 0;
     if (p->device == PLAN_DEVICE_CPU && p->comm == PLAN_COMM_NCCL)
         return FAIL(E_CONFIG, "comm=nccl moves GPU memory, and device=cpu; use comm=mpi, or leave comm out");
     if (p->device == PLAN_DEVICE_CPU && p->attention_core == ATTENTION_CORE_CUDNN)
@@ -373,6 +379,7 @@ enum status plan_settle(struct plan *p, int world) {
     TRY(check_experts(p));
     TRY(settle_world(p, world));
     TRY(settle_batch(p));
+    TRY(plan_check_sums(p));
     TRY(check_countable(p));
     TRY(plan_settle_comm(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;

@@ -15,6 +15,7 @@ extern "C" {
 #endif
 
 enum plan_device { PLAN_DEVICE_AUTO, PLAN_DEVICE_CPU, PLAN_DEVICE_CUDA };
+enum plan_sums { PLAN_SUMS_FAST, PLAN_SUMS_FIXED };
 enum plan_gemm { PLAN_GEMM_PACKED, PLAN_GEMM_PLAIN };
 enum plan_transport { PLAN_COMM_AUTO, PLAN_COMM_MPI, PLAN_COMM_NCCL };
 enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_AUTO };
@@ -53,6 +54,7 @@ struct plan {
     int64_t steps, global_batch, micro_batch, warmup, seed;
     double lr, min_lr, weight_decay, beta1, beta2, eps, clip;
     int precision;
+    int sums;                            /* enum plan_sums: lib/program/sums.h */
     /* parallelism */
     struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
     double bucket_mb;
@@ -120,6 +122,8 @@ enum status plan_links(const struct plan *, struct hop_links *);
 bool plan_emulates(const struct plan *);
 /** The part of plan_settle that looks at these options. @errors E_CONFIG */
 enum status plan_settle_comm(const struct plan *);
+/** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: what it cannot be had with */
+enum status plan_check_sums(const struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
 /** Of a settled plan: plan_settle refuses more than an int holds. */

@@ -2,6 +2,7 @@
 #ifndef TRIVIUM_RUN_RUN_H
 #define TRIVIUM_RUN_RUN_H
 
+#include "lib/base/exact.h"
 #include "lib/data/data.h"
 #include "lib/program/exec.h"
 #include "lib/run/recipe.h"
@@ -59,7 +60,8 @@ struct step_record {
     double lr, loss_scale, unscale;
     bool skipped;
     bool settled;                        /* the sums below are known, and so its update is right (update.h) */
-    struct comm_request loss, squares;   /* their sums over the mesh, on their way */
+    struct comm_request loss, squares;   /* their sums over the mesh, on their way; */
+    double loss_numbers[EXACT_NUMBERS], square_numbers[EXACT_NUMBERS];   /* without rounding (--sums fixed) */
     double *on_device, *scalars;         /* [N_SCALARS] there, and here when the mark is reached */
     struct device_mark mark;
 };
@@ -91,6 +93,7 @@ struct run {
     /* Device memory: [N_SCALARS] of the step that was started last; and the sum of everything that must be finite, of
      * all steps: once it is NaN, no weight changes any more. */
     double *scalars, *health;
+    struct exact loss_sum;               /* of the step that runs (--sums fixed) */
     void *reduce_work, *offload_staging;
     struct step_record record[STEPS_AHEAD];
     int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */
@@ -208,6 +211,8 @@ enum status run_read_scalar(struct run *, const double *on_device, double *value
 /** SCALAR_SQUARES of this rank: of all ranks together, each gradient element counted once. @collective{none}
  *  @errors E_MEMORY, E_DEVICE */
 enum status optim_squares(struct run *);
+/** The same as exact numbers, of gradients in fp32. @collective{none} */
+void optim_exact_squares(struct run *, double numbers[EXACT_NUMBERS]);
 /** Is any own gradient, or the loss, not finite on any rank? Waits for the device. @collective{mesh}
  *  @errors E_MEMORY, E_DEVICE, E_TIMEOUT, E_COMM */
 enum status optim_non_finite(struct run *, bool *found);

@@ -11,10 +11,12 @@ static void bind_params(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         struct param *w = &r->program.params[i];
         if (!w->present) continue;
+        const struct param *stored = w->gradient_of ? &r->program.params[w->gradient_of - 1] : w;
         const struct arena *weights = w->weight_on_host ? r->host_arenas : r->arenas;
         const struct arena *states = w->state_on_host ? r->host_arenas : r->arenas;
-        w->weight = w->weight_versions = arena_at(&weights[ROLE_PARAM], w->weight_offset);
+        w->weight = w->weight_versions = arena_at(&weights[ROLE_PARAM], stored->weight_offset);
         w->grad = arena_at(&r->arenas[ROLE_GRAD], w->grad_offset);
+        w->waiting = arena_at(&r->arenas[ROLE_GRAD], w->waiting_offset);
         w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);
         w->moment2 = arena_at(&states[ROLE_OPTIM], w->moment2_offset);
         if (w->master) w->master_weight = arena_at(&states[ROLE_OPTIM], w->master_offset);
@@ -27,7 +29,8 @@ static void prepare_exec(struct run *r) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas,
-        .device = r->device, .loss_at = r->scalars, .hooks = {r, run_fetch, run_param_event, run_settle},
+        .device = r->device, .loss_at = r->scalars,
+        .loss_sum = r->program.fixed_sums ? &r->loss_sum : NULL, .hooks = {r, run_fetch, run_param_event, run_settle},
         .watched = r->watch != WATCH_NOTHING,
         .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
         .micro = p->micro_batch, .loss_weight = 1.0 / ((double)p->global_batch * (double)p->seq), .loss_scale = 1};
@@ -123,6 +126,7 @@ static enum status carry_messages(struct run *r) {
 }
 
 static enum status make_mesh(struct run *r, const struct plan *p) {
+    comm_fix_sums(p->sums == PLAN_SUMS_FIXED);
     TRY(open_device(r));
     TRY(mesh_init(&r->mesh, &p->mesh));
     return fail_agree(group_world(), carry_messages(r));

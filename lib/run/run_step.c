@@ -2,6 +2,7 @@
 #include "lib/run/run_state.h"
 
 #include "lib/device/stopwatch.h"
+#include "lib/program/sums.h"
 #include "lib/run/combine.h"
 #include "lib/run/update.h"
 #include "lib/run/versions.h"
@@ -82,6 +83,7 @@ enum status run_step_start(struct run *r) {
     TRY(run_emit(r, EVENT_BACKWARD_END));
     run_enter(r, PHASE_COMBINE);
     TRY(combine_gradients(r));
+    TRY(sums_add_uses(r->device, &r->program));
     TRY(run_emit(r, EVENT_GRAD_COMBINE));
     run_enter(r, PHASE_UNSCALE);
     TRY(run_emit(r, EVENT_GRAD_UNSCALE));

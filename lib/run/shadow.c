@@ -14,7 +14,7 @@ static struct original original_of(const struct param *w, enum shadow a) {
 static enum status copy_all(struct run *r, bool back) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        for (enum shadow a = 0; w->present && a < N_SHADOWS; a++) {
+        for (enum shadow a = 0; param_is_stored(w) && a < N_SHADOWS; a++) {
             struct original o = original_of(w, a);
             const struct device *device = o.on_host ? device_cpu() : r->device;
             if (o.bytes) TRY(device->copy(device, back ? o.at : w->shadow[a], back ? w->shadow[a] : o.at, o.bytes));

@@ -7,6 +7,7 @@
 #include "lib/run/run_state.h"
 #include "lib/run/shadow.h"
 #include "lib/run/versions.h"
+#include <string.h>
 
 /* Without a flush the norm is asked for by clipping alone. A loss scale wants to know at once. */
 bool run_overlaps(const struct run *r) {
@@ -28,9 +29,17 @@ static enum status decide(struct run *r, const struct step_record *s, double cli
                         s->unscale);
 }
 
-static enum status know_sums(struct run *r, struct step_record *s) {
+/* Sums without rounding are rounded now. */
+static enum status know_loss(struct run *r, struct step_record *s) {
     TRY(comm_wait(&s->loss));
+    if (r->program.fixed_sums) s->on_device[SCALAR_LOSS] = r->exec.loss_weight * exact_value(s->loss_numbers);
+    return OK;
+}
+
+static enum status know_sums(struct run *r, struct step_record *s) {
+    TRY(know_loss(r, s));
     TRY(comm_wait(&s->squares));
+    if (r->program.fixed_sums) s->on_device[SCALAR_SQUARES] = exact_value(s->square_numbers);
     TRY(note_health(r, s));
     return decide(r, s, r->plan.clip);
 }
@@ -44,6 +53,27 @@ static enum status time_to(struct run *r, double start) {
     if (r->exec.stopwatch) return stopwatch_stop(r->exec.stopwatch, &r->update_s);
     r->update_s += clock_s() - start;
     return OK;
+}
+
+/* ---- sums without rounding (--sums fixed): in host memory, and the device's numbers are made of them ---- */
+static enum status send_exactly(struct run *r, double numbers[EXACT_NUMBERS], struct comm_request *request) {
+    return comm_all_reduce_start(r->mesh.group[AXIS_MESH], numbers, EXACT_NUMBERS, FP64, COMM_SUM, request);
+}
+static enum status sum_loss_exactly(struct run *r, struct step_record *s) {
+    exact_numbers(&r->loss_sum, s->loss_numbers);
+    if (!program_counts_loss(&r->program)) memset(s->loss_numbers, 0, sizeof s->loss_numbers);
+    TRY(send_exactly(r, s->loss_numbers, &s->loss));
+    return run_overlaps(r) ? OK : know_loss(r, s);
+}
+static enum status sum_squares_exactly(struct run *r, struct step_record *s) {
+    double start;
+    TRY(time_from(r, &start));
+    optim_exact_squares(r, s->square_numbers);
+    s->on_device[SCALAR_SQUARES] = exact_value(s->square_numbers);
+    if (run_overlaps(r)) TRY(decide(r, s, 0));
+    TRY(send_exactly(r, s->square_numbers, &s->squares));
+    if (!run_overlaps(r)) TRY(know_sums(r, s));
+    return time_to(r, start);
 }
 
 /* The update, and publishing what has changed. */
@@ -63,6 +93,7 @@ static enum status apply(struct run *r, const struct step_record *s) {
 /* The last stage has the loss; of ranks that have the same one (tp's), one speaks. Every rank learns it, and what
  * stages have added to it (where each is counted by one rank already: chunk.losses). */
 enum status update_sum_loss(struct run *r, struct step_record *s) {
+    if (r->program.fixed_sums) return sum_loss_exactly(r, s);
     double *loss = &s->on_device[SCALAR_LOSS];
     if (!program_counts_loss(&r->program)) TRY(r->device->clear(r->device, loss, sizeof *loss));
     int n = r->plan.experts ? N_LOSS_SUMS : 1;                       /* those of a dense model are zero */
@@ -73,6 +104,7 @@ enum status update_sum_loss(struct run *r, struct step_record *s) {
 /* The squares: this rank's, and the guess that follows from them; then everybody's. */
 static enum status sum_squares(struct run *r, struct step_record *s) {
     double start;
+    if (r->program.fixed_sums) return sum_squares_exactly(r, s);
     TRY(time_from(r, &start));
     TRY(optim_squares(r));
     if (run_overlaps(r)) TRY(decide(r, s, 0));

@@ -1,0 +1,82 @@
+/* --sums fixed: the same bits in every layout.
+ *
+ * Floating-point addition is not associative, so a sum has as many results as there are orders of adding. A layout is
+ * an order: dp adds replicas' gradients, tp parts of products, microbatches one after the other. A fixed sum is what
+ * the widest layout would compute, whatever the layout is:
+ *
+ *   a leaf    a part that no layout divides: one sample of the batch, or where sp may cut the tokens, as many as one
+ *             of 8 tp ranks would have; of a product that tp cuts, as much as such a rank would sum (struct axis,
+ *             leaves)
+ *   the tree  leaves are added by halves of their global numbers: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))
+ *
+ * A rank, or a microbatch, with a power of two of leaves that begin at a multiple of it has a whole subtree; adding
+ * goes on with the same tree, over microbatches and over ranks. As a + b is b + a to the bit, only neighbours matter.
+ * So what follows has one order in every layout:
+ *
+ *   products cut by tp   lib/ops/gemm/gemm_leaves.h, and the loss's sum over the vocabulary
+ *   sums over ranks      lib/comm/hops_halving.c
+ *   weight gradients     here: a row runs once a leaf, and a binary counter adds: bit l of the number of leaves so far
+ *                        is set where a sum of 2^l leaves waits for its neighbour
+ *   samples              a replica's are neighbours, so that it adds over its microbatches first, and dp last; with
+ *                        gradients sharded (zero 2 and 3) a microbatch's are, and dp adds before microbatches
+ *   a tied weight        each use has a gradient of its own, added at the end, as if they were at both ends of a
+ *                        pipeline
+ *   loss and norm        sums without rounding, in no order at all (lib/base/exact.h)
+ *
+ * What remains has one order anyhow: normalisation and attention sum within a token, or a head of a sample.
+ *
+ * Costs: a weight gradient is made in as many products as there are samples, and added to those before; log2 of the
+ * microbatches' number of gradients wait (role grad), and of a microbatch's samples (scratch). `compare` shows it.
+ *
+ * What breaks it: a leaf that begins where this rank begins; a running sum over microbatches; anything that is added in
+ * the order in which it arrives.
+ *
+ * Sources: Demmel and Nguyen 2013, "Fast reproducible floating-point summation"; Villa, Chavarria-Miranda, Gurumoorthi,
+ * Marquez and Krishnamoorthy 2009, "Effects of floating-point non-associativity on numerical computations on massively
+ * multithreaded systems"; Blelloch 1990 for the tree. */
+#ifndef TRIVIUM_PROGRAM_SUMS_H
+#define TRIVIUM_PROGRAM_SUMS_H
+
+#include "lib/comm/exchange.h"
+#include "lib/program/schedule.h"
+
+/** Give every use of a weight but its first a param of its own, which has a gradient and nothing else
+ *  (param.gradient_of). After the last rewrite. */
+void sums_split_uses(struct program *);
+
+/** How many sums of each gradient wait at most (param.n_waiting), and over which ranks rows have summed it
+ *  (param.summed). After gradients_mark.
+ *  @errors E_CONFIG: microbatches come in an order that is none of neighbours, or are no power of two
+ *  @collective{none} */
+enum status sums_mark(struct program *, const struct chunk *, const struct schedule *);
+
+/** The number in the step's global batch of the first sample of a rank's microbatch. Pure. */
+int64_t sums_first_sample(const struct program *, const struct mesh_place *, const struct schedule *, int microbatch,
+                          int64_t micro);
+
+/** Levels of a tree over n leaves: log2 n, rounded up. */
+static inline int sums_levels(int64_t n) {
+    int levels = 0;
+    while ((int64_t)1 << levels < n) levels++;
+    return levels;
+}
+
+/* ---- sums_rows.c ---- */
+/** The axes of the mesh, as bits, whose ranks see other tokens of the same samples, and whose sum a row makes. Pure. */
+unsigned sums_over(const struct call *);
+/** Scratch of a row of weight gradients, leaf by leaf. */
+int64_t sums_work(const struct call *);
+/** Run it: sum[i] is then the gradient of weight[i], in that scratch; over the ranks that have other tokens of the same
+ *  samples (sp), too.  @collective{the axes that cut the tokens} @errors those of the op; E_TIMEOUT, E_COMM */
+enum status sums_run(const struct call *, const struct mesh *, float *sum[MAX_WEIGHTS]);
+/** What that sends, and how many lines there are. */
+int sums_exchanges(const struct call *, struct exchange out[MAX_WEIGHTS]);
+
+/* ---- sums.c ---- */
+/** The gradients of a weight's other uses are added to its own: own elements, when they are whole.  @errors E_DEVICE */
+enum status sums_add_uses(const struct device *, const struct program *);
+/** The sum of microbatch k's gradient, which is overwritten, joins those before it, and after the last it is the
+ *  param's gradient: resident elements or less, the rest is cleared.  @errors E_DEVICE */
+enum status sums_push(const struct device *, const struct param *, int k, float *sum);
+
+#endif
