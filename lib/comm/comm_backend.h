@@ -31,6 +31,7 @@ struct comm_backend {
     enum status (*start)(const struct comm_call *, struct comm_request *);
     /* Look once, push it forward if possible. When done the handle becomes NULL. */
     enum status (*test)(struct comm_request *, bool *done);
+    bool queues;                   /* "done" is: given to a stream, which waits by itself */
 };
 
 struct group {
@@ -43,6 +44,7 @@ struct group {
     struct group *next;            /* the group that was made after this one */
     int *members;                  /* world rank of each rank of the group */
     int *node;                     /* node of each rank of the group (nodes.h) */
+    int flight;                    /* its place in the flight record, or -1 */
     int axis;                      /* enum mesh_axis of a mesh's group; 0 of any other */
     int64_t n_collectives;         /* same on every member, since all call the same collectives in the same order */
     int64_t n_messages;            /* sends and receives: each member has its own count */
