@@ -186,6 +186,8 @@ static enum status start_step(struct training *t) {
     double bytes_before, wait_before, bytes, wait_s;
     struct started *step = &t->started[t->run.n_step % STEPS_AHEAD];
     step->start_s = clock_s();
+    t->flight.step = t->run.n_step + 1;
+    flight_step_is(&t->flight);
     metrics_comm(&t->run.mesh, &bytes_before, &wait_before);
     TRY(run_step_start(&t->run));
     metrics_comm(&t->run.mesh, &bytes, &wait_s);

@@ -4,6 +4,7 @@
 
 #include "driver/setup.h"
 #include "lib/comm/comm.h"
+#include "lib/comm/flight.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/run/metrics.h"
@@ -15,6 +16,7 @@
 struct started { double start_s, bytes, wait_s; };   /* a step: when, and its communication */
 
 struct training {
+    struct flight_step flight;           /* what others may read of this rank (lib/comm/flight.h) */
     struct setup setup;
     struct run run;
     struct checkpoint_lock *lock;        /* rank 0, if the job saves */

@@ -83,7 +83,7 @@ enum status comm_barrier_start(const struct group *, struct comm_request *);
 
 /* comm_check.c: do all members of the group make this same call? Blocking. @collective{group}
  * @errors E_COMM: they do not, and how they differ; E_TIMEOUT, E_MEMORY */
-enum status comm_check(struct group *, const struct comm_call *, int64_t sequence);
+enum status comm_check(struct group *, const struct comm_call *, const struct comm_request *);
 
 /* comm_wait.c */
 const struct comm_request *comm_waiting(void); /* what this rank is waiting for, or NULL */

@@ -69,7 +69,7 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     request->sequence = comm_is_message(call->op) ? group->n_messages++ : group->n_collectives++;
     request->flight = note_call(group, call, request->sequence);
     if (comm_settings_in_force()->check_collectives && !comm_is_message(call->op) && group->size > 1)
-        TRY(comm_check(group, call, request->sequence));
+        TRY(comm_check(group, call, request));
     struct ledger_entry *entry = &group->ledger.entry[call->op];
     double bytes = comm_algorithm_bytes(call->op, group->size, whole_bytes(group, call));
     entry->calls++;

@@ -96,7 +96,7 @@ enum status comm_wait(struct comm_request *request) {
         status = FAIL(E_TIMEOUT, "%s did not finish within %g s; %s; raise --comm-timeout if it is only slow",
                       operation, timeout_s, found);
     }
-    if (status == OK) {                                              /* else it waits for ever */
+    if (status == OK) {                                              /* else it still waits */
         flight_waits(0, 0);
         flight_state_is(request->flight, request->backend->queues ? FLIGHT_QUEUED : FLIGHT_DONE);
     }

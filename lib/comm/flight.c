@@ -14,6 +14,8 @@
 
 _Static_assert(sizeof(struct flight_row) == 64, "a row is one cache line");
 
+static const int64_t gap_ns = 1000000000;
+
 static struct flight *ring;
 static char path[FLIGHT_PATH_MAX];
 static int64_t offset_ns;          /* from the monotonic clock to wall time */
@@ -131,7 +133,7 @@ int64_t flight_called(int group, bool collective, const struct flight_row *call)
 void flight_state_is(int64_t number, enum flight_state state) {
     struct flight_row *row = row_of(number);
     if (!row) return;
-    if (state >= FLIGHT_QUEUED) row->done_ns = wall_ns(clock_s());
+    row->done_ns = state >= FLIGHT_QUEUED ? wall_ns(clock_s()) : 0;
     row->state = (uint8_t)state;
 }
 
@@ -149,7 +151,13 @@ void flight_waits(int64_t number, double since_s) {
 }
 
 void flight_seen(double now_s) {
-    if (ring) ring->seen_ns = wall_ns(now_s);
+    if (!ring) return;
+    int64_t now_ns = wall_ns(now_s);
+    if (now_ns - ring->seen_ns > gap_ns) {
+        ring->gap_from_ns = ring->seen_ns;
+        ring->gap_to_ns = now_ns;
+    }
+    ring->seen_ns = now_ns;
 }
 
 void flight_step_is(const struct flight_step *step) {

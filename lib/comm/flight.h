@@ -3,13 +3,13 @@
  * A hang says nothing, and a rank that was killed cannot. So every rank writes down each collective and message of more
  * than one rank while it happens, always: a ring of the last 4096 rows of 64 bytes, /dev/shm/trivium.JOB.RANK. The
  * kernel keeps the pages when the process dies by whatever signal, and any process may read them while it hangs.
- * lib/comm/postmortem.h sets the rings of all ranks side by side.
+ * lib/comm/postmortem.h compares the rings of all ranks.
  *
  *   what is stored      where                                   when
  *   a row               row[number % 4096], one 64-byte store   a call; its state, hop and end when they change
- *   calls of a group    group[].called                          a collective's call: known when its rows are overwritten
+ *   calls of a group    group[].called                          a collective's call: outlives its rows
  *   the wait            wait_row, wait_since_ns                 comm_wait begins and ends
- *   a sign of life      seen_ns                                 between rows, and every millisecond of a wait
+ *   a sign of life      seen_ns, gap_*_ns                       between rows, and every millisecond of a wait
  *
  * All are stores into mapped memory: no system call, no lock. Times are nanoseconds of wall time, taken from one
  * reading of both clocks at the start and the monotonic clock since. The group is told by a hash of its name, members
@@ -20,7 +20,8 @@
  * the host goes on. Ranks' clocks on several hosts are as good as NTP. A clean end removes the file; what crashed jobs
  * leave is bounded: a starting rank removes all but the newest 64 rings of processes that are gone.
  *
- * Source: PyTorch's flight recorder; that it needs a version and the number of dropped rows: pytorch #117883, #125173. */
+ * Source: PyTorch's flight recorder; its users ask for a version and the number of dropped rows (pytorch #117883,
+ * #125173). */
 #ifndef TRIVIUM_COMM_FLIGHT_H
 #define TRIVIUM_COMM_FLIGHT_H
 
@@ -70,6 +71,7 @@ struct flight {
     int64_t start_ns, end_ns;      /* end_ns: when it gave up, or its ring was taken away; 0: still there, or killed */
     int64_t written;               /* rows since the start; the last min(written, n_rows) are there */
     int64_t seen_ns;
+    int64_t gap_from_ns, gap_to_ns;        /* the last time that nothing was seen of it for a second */
     int64_t wait_row, wait_since_ns;       /* the number of the row that it waits for; 0: it does not wait */
     struct flight_step step;
     struct flight_group group[FLIGHT_GROUPS];
@@ -105,12 +107,18 @@ void flight_step_is(const struct flight_step *);
 
 /** Where rings are: $TRIVIUM_FLIGHT, else /dev/shm. */
 const char *flight_folder(void);
+/** An empty ring, zero, as aligned as its rows; `free`. NULL: no memory. */
+struct flight *flight_blank(void);
 /** A copy of a ring. *out is owned (`free`). @errors E_DATA: no such file; E_FORMAT: no ring, or of another version;
  *  E_MEMORY */
 enum status flight_read(const char *path, struct flight **out);
 
-/* The rings of one job: by rank, [size]; NULL: not found. now_ns: wall time if a rank of it still runs, else when the
- * job was last heard of. */
+/** As it was then: later rows and ends are taken back. (A rank that was stopped goes on for a moment when its job is
+ *  killed; what counts is what it had done when the first rank gave up.) Pure. */
+void flight_cut(struct flight *, int64_t at_ns);
+
+/* The rings of one job: by rank, [size]; NULL: not found. now_ns: when the first one gave up, and rings are cut there;
+ * where none has, wall time while a rank runs, else when one was last heard of. */
 struct flight_set { int size, n_found; struct flight **ring; int64_t now_ns; bool alive; char job[64]; };
 /** Read what is in `folder` of a job, "": of the one that started last. Rings of another world size than its newest one
  *  are left out. @errors E_DATA: none, and which jobs there are; E_MEMORY */

@@ -44,11 +44,16 @@ static enum status check(const struct flight *f, size_t n, const char *path) {
     return FAIL(E_FORMAT, "%s is a damaged flight record: %zu bytes of %zu", path, n, sizeof *f);
 }
 
+struct flight *flight_blank(void) {
+    struct flight *f = aligned_alloc(_Alignof(struct flight), sizeof *f);
+    return f ? memset(f, 0, sizeof *f) : NULL;
+}
+
 enum status flight_read(const char *path, struct flight **out) {
     *out = NULL;
     FILE *file = fopen(path, "r");
     if (!file) return FAIL(E_DATA, "cannot read %s: %s", path, strerror(errno));
-    struct flight *f = calloc(1, sizeof *f);
+    struct flight *f = flight_blank();
     enum status status = f ? OK : FAIL(E_MEMORY, "no memory for a flight record of %zu bytes", sizeof *f);
     if (f) status = check(f, fread(f, 1, sizeof *f, file), path);
     fclose(file);
@@ -68,12 +73,48 @@ const struct flight_group *flight_group_find(const struct flight *f, uint32_t ha
     return NULL;
 }
 
+static void uncall(struct flight *f, struct flight_row *row) {
+    for (uint32_t g = 0; g < f->n_groups && row->op != COMM_SEND && row->op != COMM_RECV; g++)
+        if (f->group[g].hash == row->group) f->group[g].called--;
+    row->number = 0;
+    f->written--;
+}
+
+void flight_cut(struct flight *f, int64_t at_ns) {
+    if (f->gap_from_ns < at_ns && at_ns < f->gap_to_ns) f->seen_ns = f->gap_from_ns;
+    if (f->seen_ns > at_ns) f->seen_ns = at_ns;
+    if (f->wait_since_ns > at_ns) f->wait_row = 0;
+    for (;;) {
+        struct flight_row *row = &f->row[f->written % FLIGHT_ROWS];
+        if (row->number != f->written || row->number == 0 || row->called_ns <= at_ns) break;
+        uncall(f, row);
+    }
+    for (int i = 0; i < FLIGHT_ROWS; i++) {
+        if (f->row[i].done_ns <= at_ns) continue;
+        f->row[i].done_ns = 0;
+        f->row[i].state = FLIGHT_STARTED;
+    }
+}
+
 /* ---- all of a folder ---- */
+
+/* It has ended, and whoever should wait for it does not. */
+static bool is_zombie(int pid) {
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) fclose(file);
+    text[n] = 0;
+    const char *name_ends = strrchr(text, ')');
+    return name_ends && strncmp(name_ends, ") Z", 3) == 0;
+}
 
 static bool still_runs(const struct flight *f) {
     char host[64];
     comm_host_name(host, sizeof host);
-    return f->end_ns == 0 && strcmp(host, f->host) == 0 && (kill(f->pid, 0) == 0 || errno == EPERM);
+    return f->end_ns == 0 && strcmp(host, f->host) == 0 && (kill(f->pid, 0) == 0 || errno == EPERM) &&
+           !is_zombie(f->pid);
 }
 
 struct found { struct flight *ring; char path[FLIGHT_PATH_MAX]; };
@@ -178,17 +219,31 @@ static enum status none_found(const char *folder, const char *job, const struct 
     return FAIL(E_DATA, "%s has no flight record of job %s; there are %s", folder, job, jobs);
 }
 
+/* The first rank that gave up ends the job: from then on its clock stands still. */
+static void stop_clock(struct flight_set *set) {
+    int64_t first_ns = 0;
+    for (int r = 0; r < set->size; r++) {
+        int64_t end_ns = set->ring[r] ? set->ring[r]->end_ns : 0;
+        if (end_ns && (!first_ns || end_ns < first_ns)) first_ns = end_ns;
+    }
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    if (set->alive) set->now_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    if (!first_ns) return;
+    set->now_ns = first_ns;
+    for (int r = 0; r < set->size; r++)
+        if (set->ring[r]) flight_cut(set->ring[r], first_ns);
+}
+
 enum status flight_set_read(const char *folder, const char *job, struct flight_set *out) {
     struct finding all;
-    struct timespec t;
     *out = (struct flight_set){0};
     enum status status = find_all(folder, &all);
     snprintf(out->job, sizeof out->job, "%s", *job || all.n == 0 ? job : all.at[0].ring->job);
     if (status == OK) status = take(&all, out->job, out);
     if (status == OK && out->n_found == 0) status = none_found(folder, job, &all);
     finding_fini(&all);
-    clock_gettime(CLOCK_REALTIME, &t);
-    if (out->alive) out->now_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    if (status == OK) stop_clock(out);
     if (status != OK) flight_set_fini(out);
     return status;
 }
