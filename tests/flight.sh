@@ -118,6 +118,28 @@ env "$marker" "${mpi[@]}" -n 2 "$build/example_hang" none >out 2>err </dev/null
 n=$(find rings -type f | wc -l)
 if [ "$n" = 64 ]; then echo "ok leftovers_are_bounded"; else not_ok leftovers_are_bounded "$n are left"; fi
 
+# ---- a rank that is slow on purpose: it is named, and the numbers stay what they are ----
+slow=(train "${small[@]}" --dp 2 --steps 70 --val-fraction 0)
+env "$marker" "$trivium" launch -n 2 "${slow[@]}" --metrics slow.jsonl --inject slow=1,6 >out 2>err </dev/null
+code=$?
+env "$marker" "$trivium" launch -n 2 "${slow[@]}" --metrics usual.jsonl >/dev/null 2>&1 </dev/null
+losses() { grep -oE '"(loss|grad_norm)":[^,]*' "$1"; }
+if [ $code = 0 ] && [ "$(grep -cE '^slow rank 1 @[^ ]+: [0-9]+\.[0-9]{2} x the median for 60 steps$' err)" = 1 ] &&
+    [ "$(grep -c '^slow rank' err)" = 1 ]; then echo "ok names_the_slow_rank"
+else not_ok names_the_slow_rank "exit code $code"; fi
+if [ -s slow.jsonl ] && cmp -s <(losses slow.jsonl) <(losses usual.jsonl); then echo "ok slowness_changes_no_number"
+else not_ok slowness_changes_no_number "other losses"; fi
+refuses() { # NAME WORDS COMMAND...
+    local name=$1 words=$2
+    shift 2
+    env "$marker" "$trivium" "$@" >out 2>err </dev/null
+    if [ $? = 2 ] && [ "$(grep -c '' err)" = 1 ] && grep -qF -- "$words" err; then echo "ok $name"; else not_ok "$name" "not refused so"; fi
+}
+refuses slow_rank_that_is_not_there "inject=slow=2,1.5; use slow=RANK,FACTOR with a rank from 0 to 1" launch -n 2 \
+    "${slow[@]}" --inject slow=2,1.5
+refuses slow_in_compare "inject is an option of train" launch -n 2 compare "${small[@]}" --strategies "dp=2" --inject slow=1,2
+refuses slow_in_oracle "inject is an option of train" oracle record --out o --inject slow=0,2
+
 "$trivium" postmortem nowhere >out 2>err
 if [ $? = 2 ] && grep -q "E_DATA .*no flight record" err; then echo "ok job_that_is_not_there"
 else not_ok job_that_is_not_there "another line"; fi

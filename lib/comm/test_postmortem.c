@@ -184,8 +184,8 @@ static void test_message_that_nobody_sends(void **state) {
     waits(&set, 3, 95);
     assert_verdict(&set, POSTMORTEM_MISSING, 1,
                    "rank 1 is waited for in recv of 5 fp32 from rank 1 with tag 2, #0 of dp (4 ranks), step 7, in "
-                   "which 1 rank has waited for 5.0 s; it called last all_reduce of 100 fp32, #0 of dp (4 ranks), step 7 "
-                   "(done)");
+                   "which 1 rank has waited for 5.0 s; it called last all_reduce of 100 fp32, #0 of dp (4 ranks), "
+                   "step 7 (done)");
 }
 
 /* A rank without a ring is counted, and not blamed. */
