@@ -140,6 +140,33 @@ refuses slow_rank_that_is_not_there "inject=slow=2,1.5; use slow=RANK,FACTOR wit
 refuses slow_in_compare "inject is an option of train" launch -n 2 compare "${small[@]}" --strategies "dp=2" --inject slow=1,2
 refuses slow_in_oracle "inject is an option of train" oracle record --out o --inject slow=0,2
 
+# ---- watch: a running job, as a table and for programs; it ends when the job does ----
+: >out
+env --default-signal "$marker" "$trivium" launch -n 2 "${slow[@]}" --steps 1000000 --metrics m.jsonl --ranks-per-node 1 >out 2>err </dev/null &
+job=$!
+wait_for 60 has_stepped
+name=$(tr '\0' '\n' <"/proc/$(pids 0 | head -1)/environ" | sed -n 's/^TRIVIUM_JOB=//p')
+"$trivium" watch "$name" --once --metrics m.jsonl >table
+"$trivium" watch "$name" --json --metrics m.jsonl >looks &
+watcher=$!
+sleep 2.5
+kill -INT $job
+wait $job
+wait_for 10 eval "! kill -0 $watcher 2>/dev/null"
+if grep -qE '^job .*, 2 ranks, running; metrics: step [0-9]+, loss [0-9.]+, ' table &&
+    [ "$(grep -cE '^ +[01] +[^ ]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +0\.000 +[0-9.]*[1-9][0-9.]* +(called|waits)' table)" = 2 ]; then echo "ok watch_shows_a_table"
+else not_ok watch_shows_a_table "$(cat table)"; fi
+if python3 - <<'END'
+import json
+looks = [json.loads(line) for line in open("looks")]
+good = len(looks) >= 2 and looks[0]["running"] and all(len(x["ranks"]) == 2 for x in looks)
+good = good and looks[1]["ranks"][0]["step"] > looks[0]["ranks"][0]["step"] > 0
+good = good and all(r["bytes_between"] > 0 and r["bytes_inside"] == 0 and r["own_ms"] > 0 for x in looks for r in x["ranks"])
+raise SystemExit(not good)
+END
+then echo "ok watch_ends_with_its_job"; else not_ok watch_ends_with_its_job "$(cat looks)"; fi
+kill $watcher 2>/dev/null
+
 "$trivium" postmortem nowhere >out 2>err
 if [ $? = 2 ] && grep -q "E_DATA .*no flight record" err; then echo "ok job_that_is_not_there"
 else not_ok job_that_is_not_there "another line"; fi
