@@ -8,10 +8,12 @@
 #include "driver/launch_restart.h"
 #include "driver/oracle/oracle.h"
 #include "driver/plan.h"
+#include "driver/postmortem.h"
 #include "driver/preflight.h"
 #include "driver/schedule.h"
 #include "driver/show.h"
 #include "driver/train.h"
+#include "driver/watch.h"
 #include "lib/base/status.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -32,6 +34,9 @@ static const struct command COMMANDS[] = {
     {"launch", launch_main, false, "launch -n N COMMAND ...: run a command on N ranks of this machine"},
     {"preflight", preflight_main, true,
      "under launch, before a long job: who is where, what differs, how fast are network and disk"},
+    {"postmortem", postmortem_main, true,
+     "postmortem [JOB|DIR]: who holds up a job that hangs, or held up one that died, and what each rank did last"},
+    {"watch", watch_main, true, "watch [JOB]: what each rank of a running job does, once a second"},
     {"show", show_main, true,
      "show program|types|memory|mesh|options: what a run would do and need, without running it"},
     {"plan", plan_main, true,

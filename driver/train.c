@@ -134,6 +134,7 @@ static enum status prepare(struct training *t, int argc, char **argv) {
     deadline_set(p->comm_timeout, "set-up");
     TRY(plan_use_comm(p, false));
     int threads = setup_threads(p, comm_local_size());
+    TRY(fail_agree(group_world(), train_watch_prepare(t)));
     TRY(fail_agree(group_world(), open_files(t)));
     TRY(run_create(&t->run, &train_recipe, p, WATCH_NOTHING));
     TRY(preflight_train(p, t->run.device));
@@ -186,6 +187,8 @@ static enum status start_step(struct training *t) {
     double bytes_before, wait_before, bytes, wait_s;
     struct started *step = &t->started[t->run.n_step % STEPS_AHEAD];
     step->start_s = clock_s();
+    t->flight.step = t->run.n_step + 1;
+    flight_step_is(&t->flight);
     metrics_comm(&t->run.mesh, &bytes_before, &wait_before);
     TRY(run_step_start(&t->run));
     metrics_comm(&t->run.mesh, &bytes, &wait_s);
@@ -238,8 +241,33 @@ static double start_of_next(const struct training *t) {
     return t->run.n_started ? t->started[t->run.n_done % STEPS_AHEAD].start_s : clock_s();
 }
 
+/* What this rank sent, inside its node and to other nodes: by hops and messages, as the ledgers know it. */
+static void count_sent(const struct training *t, double sent[2]) {
+    sent[0] = sent[1] = 0;
+    for (int a = AXIS_SELF + 1; a < N_MESH_AXES; a++)
+        for (int op = 0; op < N_COMM_OPS; op++)
+            for (int between = 0; between < 2; between++)
+                sent[between] += group_ledger(t->run.mesh.group[a])->entry[op].sent[between];
+}
+
+/* The step's own seconds: those in which this rank did not wait for another. */
+static enum status watch_step(struct training *t, double start_s, double wait_before_s, const double sent_before[2],
+                              double injected_s) {
+    double bytes, wait_s, sent[2], spent_s = clock_s() - start_s;
+    metrics_comm(&t->run.mesh, &bytes, &wait_s);
+    count_sent(t, sent);
+    wait_s -= wait_before_s;
+    t->flight = (struct flight_step){t->run.n_step, spent_s - wait_s, wait_s,
+                                     {sent[0] - sent_before[0], sent[1] - sent_before[1]}};
+    flight_step_is(&t->flight);
+    return train_watch_step(t, spent_s - wait_s, injected_s);
+}
+
 static enum status one_step(struct training *t) {
-    double start = clock_s();
+    double start = clock_s(), bytes_before, wait_before, sent_before[2];
+    metrics_comm(&t->run.mesh, &bytes_before, &wait_before);
+    count_sent(t, sent_before);
+    double injected_s = train_watch_slow_down(t);
     const struct started *step = &t->started[t->run.n_done % STEPS_AHEAD];
     plan_flush(t);
     if (t->run.n_started == 0) TRY(start_step(t));
@@ -248,6 +276,7 @@ static enum status one_step(struct training *t) {
     double step_s = run_overlaps(&t->run) ? start_of_next(t) - step->start_s : clock_s() - start;
     t->spent_s += step_s;
     note_profile(t, step_s);
+    TRY(watch_step(t, start, wait_before, sent_before, injected_s));
     return report_step(t, step_s, step->bytes, step->wait_s);
 }
 
@@ -275,6 +304,7 @@ static void tell_progress(struct training *t) {
 
 static enum status train(struct training *t) {
     t->started_s = t->told_s = clock_s();
+    TRY(train_watch_begin(t));
     TRY(train_guard_begin(t));
     while (t->run.n_done < t->setup.plan.steps) {
         bool went_back;
@@ -287,10 +317,12 @@ static enum status train(struct training *t) {
         TRY(train_agree_to_stop(t));
         if (train_may_leave(t)) {
             TRY(train_trace(t, true));
+            TRY(train_watch_end(t));
             return train_leave(t);
         }
         tell_progress(t);
     }
+    TRY(train_watch_end(t));
     t->stopping = false;                                             /* too late to stop before the end */
     return train_trace(t, true);
 }
@@ -336,6 +368,7 @@ static void release(struct training *t) {
     checkpoint_save_abandon(&t->saver);
     checkpoint_unlock(&t->lock);
     trace_destroy(&t->trace);
+    train_watch_destroy(t);
     run_destroy(&t->run);
     metrics_close(&t->metrics);
     setup_fini(&t->setup);

@@ -4,17 +4,20 @@
 
 #include "driver/setup.h"
 #include "lib/comm/comm.h"
+#include "lib/comm/flight.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/run/metrics.h"
 #include "lib/run/profile.h"
 #include "lib/run/run.h"
 #include "lib/run/spike.h"
+#include "lib/run/straggler.h"
 #include "lib/trace/trace.h"
 
 struct started { double start_s, bytes, wait_s; };   /* a step: when, and its communication */
 
 struct training {
+    struct flight_step flight;           /* what others may read of this rank (lib/comm/flight.h) */
     struct setup setup;
     struct run run;
     struct checkpoint_lock *lock;        /* rank 0, if the job saves */
@@ -40,6 +43,7 @@ struct training {
     int64_t returned_to, n_returns;      /* which checkpoint was gone back to last, and how often */
     int64_t n_rollbacks;                 /* how often to any */
     int64_t first_step, saved_step;      /* where this process began; what was saved last (or taken) */
+    struct train_watch *watch;           /* who is slow (train_straggler.c) */
     struct trace *trace;                 /* --trace, until it is written; */
     int64_t trace_first, trace_end;      /* steps that it is of, from 0; */
     bool tracing;                        /* has it been started, */
@@ -67,6 +71,21 @@ enum status train_trace(struct training *, bool leaving);
 
 /* Does the trace begin, or end, after step n_step? */
 bool train_trace_is_due(const struct training *, int64_t n_step);
+
+/* ---- train_straggler.c: who is slow; --inject ---- */
+
+/* Memory; is what is to be injected possible? @errors E_CONFIG, E_MEMORY */
+enum status train_watch_prepare(struct training *);
+/* Before the first step: on which host is which rank? @collective{mesh} @errors E_TIMEOUT, E_COMM */
+enum status train_watch_begin(struct training *);
+/* --inject: wait as long as it takes to be that slow. @return seconds, which are own time @collective{none} */
+double train_watch_slow_down(struct training *);
+/* A step is over: own_s of this rank in it, what was injected included. Every 20 steps the ranks exchange theirs, and
+ * rank 0 says who is slow. @collective{mesh} @errors E_TIMEOUT, E_COMM, E_MEMORY */
+enum status train_watch_step(struct training *, double own_s, double injected_s);
+/* After the last step. @collective{mesh} @errors E_TIMEOUT, E_COMM */
+enum status train_watch_end(struct training *);
+void train_watch_destroy(struct training *);
 
 /* ---- train_checkpoint.c ---- */
 

@@ -14,7 +14,8 @@ wait_step=0.02
 # shellcheck source=tests/processes.bash
 . tests/processes.bash
 trap 'end_all; rm -rf "$work"' EXIT
-cd "$work" && touch born || exit 1
+cd "$work" && touch born && mkdir tmp || exit 1
+export TMPDIR=$work/tmp # what launch keeps of a failed job goes with it
 if [ ! -r /proc/self/environ ]; then
     echo "skip signals: without /proc the ranks cannot be found"
     exit 0
@@ -81,7 +82,7 @@ hurt() {
 
 # ---- what is left ----
 error='^(\[rank [^]]*\] )?E_[A-Z]+ [a-z_]+\.c:[0-9]+ [a-z_]+: '
-rest='^(warning: |restart |goodput |training stops |\[rank [^]]*\] warning: |stopped by signal |interrupted: )'
+rest='^(warning: |postmortem: |restart |goodput |training stops |\[rank [^]]*\] warning: |stopped by signal |interrupted: )'
 # speaks NAME N WORDS: these words (| between them); N error lines and no other program's. N any: a crash has more to say
 speaks() {
     local name=$1 n=$2 words=$3 word

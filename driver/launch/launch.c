@@ -289,6 +289,7 @@ enum status launch_attempt(const struct launch_request *request, struct launch_o
     out->facts = filter.facts;
     out->wall_s = clock_s() - start;
     if (status == OK) conclude(request, out);
+    launch_flight(status == OK && out->code == 1);
     return status;
 }
 

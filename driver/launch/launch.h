@@ -165,6 +165,12 @@ enum { LAUNCH_LEAVES_S = 1 }; /* what Open MPI starts beside a program goes a mo
  *  @errors E_COMM */
 enum status launch_end_remains(double patience_s);
 
+/* ---- what its ranks did last: launch_flight.c ---- */
+
+/** Of an attempt that failed: say who held it up, and keep its ranks' flight records in a folder of TMPDIR. In any case
+ *  none is left in this host's shared memory. After launch_mark, when no rank is left. */
+void launch_flight(bool failed);
+
 /* How an attempt ended. */
 struct launch_outcome {
     int code;       /* what launch ends with, if this is the last */

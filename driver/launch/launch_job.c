@@ -120,6 +120,7 @@ static void guard(int alive) {
     while (read(alive, &byte, 1) < 0 && errno == EINTR) continue;
     launch_end_remains(ends_s);
     launch_scratch_remove();
+    launch_flight(false);
     _exit(0);
 }
 

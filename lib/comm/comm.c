@@ -12,6 +12,7 @@
  *   nodes.c        which rank is on which node            hop_simulate.c     how long a table takes on given links
  *   comm_roll*.c   the deadline passed: who is missing?
  *   comm_device.c  memory of a GPU: who moves it          comm_nccl*.c       transport: NCCL
+ *   flight*.c      what this rank did last, for others to read     postmortem*.c   what the ranks' records say together
  *   comm_use_device.c   from here on a GPU's memory is moved, too
  *   comm_pinned.c  pinned memory, kept                    comm_staged.c      transport: pinned memory and MPI
  *   comm_self_device.c   memory of a GPU in a group of one
@@ -28,18 +29,43 @@
 #include "lib/comm/comm_links.h"
 #include "lib/comm/comm_mail.h"
 #include "lib/comm/comm_mpi_world.h"
+#include "lib/comm/flight.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COMM_LIBRARY_BYTES = 320 };
 static bool started;
+
+/* Rank 0 names the job: as `launch` does, or by itself. Of a world of one there is nothing to record. */
+static enum status open_flight(void) {
+    char job[64], host[64];
+    const char *given = getenv("TRIVIUM_JOB");
+    if (comm_world_size() == 1) return OK;
+    if (given && *given && !strchr(given, '/')) snprintf(job, sizeof job, "%s", given);
+    else snprintf(job, sizeof job, "%ld.%.6f", (long)getpid(), clock_s());
+    TRY(mpi_world_share(job, sizeof job));
+    comm_host_name(host, sizeof host);
+    flight_open(job, comm_world_rank(), comm_world_size(), host, comm_local_rank() == 0);
+    return OK;
+}
+
+/* `launch` reads the rings itself. */
+static void close_flight(bool clean) {
+    char job[64] = "";
+    if (flight_mine()) snprintf(job, sizeof job, "%s", flight_mine()->job);
+    flight_close(!clean && comm_world_size() > 1);
+    if (!clean && *job && !getenv("TRIVIUM_JOB"))
+        log_info("what each rank did last with others is kept: trivium postmortem %s", job);
+}
 
 enum status comm_start(int *argc, char ***argv) {
     TRY(mpi_world_start(argc, argv, comm_world_place()));
     started = true;
     comm_world_identity();
+    TRY(open_flight());
     TRY(mail_open());
     TRY(group_open_world());
     return OK;
@@ -53,6 +79,7 @@ void comm_finish(bool clean, int code) {
             "an operation that ran into its deadline is still in flight; ending the job instead of waiting for it");
         clean = false;
     }
+    close_flight(clean);
     /* In a world of one there is no peer to strand or to kill: the caller ends with its own code. */
     if (!clean && comm_world_size() > 1) mpi_world_kill(code ? code : 1);
     comm_device_close();

@@ -31,6 +31,7 @@ struct comm_backend {
     enum status (*start)(const struct comm_call *, struct comm_request *);
     /* Look once, push it forward if possible. When done the handle becomes NULL. */
     enum status (*test)(struct comm_request *, bool *done);
+    bool queues;                   /* "done" is: given to a stream, which waits by itself */
 };
 
 struct group {
@@ -43,6 +44,7 @@ struct group {
     struct group *next;            /* the group that was made after this one */
     int *members;                  /* world rank of each rank of the group */
     int *node;                     /* node of each rank of the group (nodes.h) */
+    int flight;                    /* its place in the flight record, or -1 */
     int axis;                      /* enum mesh_axis of a mesh's group; 0 of any other */
     int64_t n_collectives;         /* same on every member, since all call the same collectives in the same order */
     int64_t n_messages;            /* sends and receives: each member has its own count */
@@ -81,7 +83,7 @@ enum status comm_barrier_start(const struct group *, struct comm_request *);
 
 /* comm_check.c: do all members of the group make this same call? Blocking. @collective{group}
  * @errors E_COMM: they do not, and how they differ; E_TIMEOUT, E_MEMORY */
-enum status comm_check(struct group *, const struct comm_call *, int64_t sequence);
+enum status comm_check(struct group *, const struct comm_call *, const struct comm_request *);
 
 /* comm_wait.c */
 const struct comm_request *comm_waiting(void); /* what this rank is waiting for, or NULL */

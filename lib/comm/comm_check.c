@@ -49,17 +49,18 @@ static enum status compare(const struct group *group, const struct card *cards, 
     return OK;
 }
 
-enum status comm_check(struct group *group, const struct comm_call *call, int64_t sequence) {
+enum status comm_check(struct group *group, const struct comm_call *call, const struct comm_request *of) {
     struct card *cards = calloc((size_t)group->size, sizeof *cards);
     if (!cards) return FAIL(E_MEMORY, "no memory for the cards of %d ranks", group->size);
     cards[group->rank] = card_of(call);
     struct comm_call show = {COMM_ALL_GATHER, &cards[group->rank], cards, sizeof *cards, .dtype = UINT8};
     /* the request carries the caller's operation: that is what a rank waits in, should a peer not come */
-    struct comm_request request = {.backend = group->backend, .group = group, .op = call->op, .sequence = sequence};
+    struct comm_request request = {.backend = group->backend, .group = group, .op = call->op,
+                                   .sequence = of->sequence, .flight = of->flight};
     enum status status = group->backend->start(&show, &request);
     if (status == OK) status = comm_wait(&request);
     if (status == E_TIMEOUT) return status; /* MPI may still write the cards, so they stay */
-    if (status == OK) status = compare(group, cards, sequence);
+    if (status == OK) status = compare(group, cards, of->sequence);
     free(cards);
     return status;
 }

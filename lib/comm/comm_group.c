@@ -8,12 +8,13 @@
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_mpi_world.h"
+#include "lib/comm/flight.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 static int self_member[1];
-static struct group self = {.name = "self", .size = 1, .backend = &comm_self, .members = self_member};
+static struct group self = {.name = "self", .size = 1, .backend = &comm_self, .members = self_member, .flight = -1};
 static struct group *world = &self; /* before comm_start, and without it, the world is this rank */
 
 static struct group *first;          /* of those that group_create has made */
@@ -50,7 +51,9 @@ void groups_find_nodes(void) {
 /* A rank that fails in here has still taken part in the split, so that the others are not stranded in it. */
 enum status group_create(const char *name, int colour, int key, struct group **out) {
     struct group *group = calloc(1, sizeof *group);
-    struct group split = {0};
+    struct group split = {.flight = -1};
+    static int n_made; /* the same on every rank, as this call is the world's */
+    n_made++;
     enum status status = mpi_split(colour, key, &split.communicator, &split.size, &split.rank);
     *out = group;
     if (status == OK && !group) status = FAIL(E_MEMORY, "no memory for group %s", name);
@@ -70,6 +73,7 @@ enum status group_create(const char *name, int colour, int key, struct group **o
     enum status opened = comm_device_group_open(group);
     if (status == OK) status = opened;
     if (status != OK) goto failed;
+    group->flight = flight_group_open(group->name, group->size, group->rank, group->members, n_made);
     list_add(group);
     return OK;
 failed:
@@ -80,6 +84,7 @@ failed:
 void group_destroy(struct group **group) {
     if (!*group) return;
     comm_device_group_close(*group);
+    flight_group_close((*group)->flight);
     list_remove(*group);
     mpi_close(&(*group)->communicator);
     free((*group)->members);

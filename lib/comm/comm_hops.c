@@ -24,6 +24,7 @@
 #include "lib/comm/comm_rules.h"
 #include "lib/comm/hop_rows.h"
 #include "lib/comm/hop_walk.h"
+#include "lib/comm/flight.h"
 
 #include <stdlib.h>
 
@@ -39,6 +40,7 @@ struct hops {
     enum dtype dtype;
     enum comm_reduction reduction;
     int tag;
+    int64_t flight;              /* its row in the flight record */
     struct hop_walk *walk;
     void *memory;                /* hop_walk_bytes */
     bool done;
@@ -151,8 +153,10 @@ static const struct hop_carrier by_mpi = {carrier_send, carrier_receive, carrier
 /* ---- a collective under way ---- */
 
 static void advance(struct hops *x) {
-    if (!x->done && x->failed == MPI_SUCCESS && hop_walk_push(x->walk, &x->done) != OK && x->failed == MPI_SUCCESS)
-        x->failed = MPI_ERR_OTHER;
+    if (x->done || x->failed != MPI_SUCCESS) return;
+    if (hop_walk_push(x->walk, &x->done) != OK && x->failed == MPI_SUCCESS) x->failed = MPI_ERR_OTHER;
+    int hops, hop = hop_walk_done(x->walk, &hops);
+    flight_hop_is(x->flight, hop, hops);
 }
 
 void comm_hops_progress(void) {
@@ -191,6 +195,7 @@ enum status comm_hops_start(const struct comm_algorithm *algorithm, const struct
     if (!x) return FAIL(E_MEMORY, "no memory to exchange %lld elements", (long long)call->count);
     *x = (struct hops){.group = request->group,
                        .op = call->op,
+                       .flight = request->flight,
                        .dtype = call->dtype,
                        .reduction = call->reduction,
                        .tag = comm_is_message(call->op)
@@ -224,4 +229,4 @@ static enum status test(struct comm_request *request, bool *done) {
     return mpi_failed(request, "finish", failed);                    /* its messages may still come: it stays */
 }
 
-const struct comm_backend comm_hops = {"mpi", NULL, test};
+const struct comm_backend comm_hops = {.name = "mpi", .test = test};

@@ -87,4 +87,4 @@ static enum status mpi_test(struct comm_request *request, bool *done) {
     return OK;
 }
 
-const struct comm_backend comm_mpi = {"mpi", mpi_start, mpi_test};
+const struct comm_backend comm_mpi = {.name = "mpi", .start = mpi_start, .test = mpi_test};

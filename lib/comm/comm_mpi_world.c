@@ -68,6 +68,11 @@ enum status mpi_world_start(int *argc, char ***argv, struct mpi_place *place) {
     return OK;
 }
 
+enum status mpi_world_share(void *bytes, int n) {
+    MPI_TRY(MPI_Bcast, bytes, n, MPI_BYTE, 0, MPI_COMM_WORLD);
+    return OK;
+}
+
 void mpi_world_finish(void) {
     mpi_reductions_close();
     MPI_Finalize();

@@ -17,6 +17,8 @@ struct mpi_place *comm_world_place(void);
 /** Enter MPI. Errors are returned from here on instead of ending the process. argc and argv: main's, or NULL.
  *  @collective{job} @errors E_COMM */
 enum status mpi_world_start(int *argc, char ***argv, struct mpi_place *);
+/** Rank 0's bytes, for all. @collective{job} @errors E_COMM */
+enum status mpi_world_share(void *bytes, int n);
 void mpi_world_finish(void);         /* @collective{job} */
 void mpi_world_kill(int code);       /* ends every process of the job; does not return */
 

@@ -262,9 +262,9 @@ static void nccl_close(void) {
 }
 
 const struct comm_device_transport comm_nccl = {
-    .backend = {"nccl", nccl_start, nccl_test}, .open = nccl_open, .close = nccl_close, .group_open = lanes_open,
-    .messages_open = lanes_open_ring, .group_close = nccl_group_close, .progress = nccl_progress, .check = nccl_check,
-    .oldest = nccl_oldest, .give_up = nccl_give_up,
+    .backend = {"nccl", nccl_start, nccl_test, .queues = true}, .open = nccl_open, .close = nccl_close,
+    .group_open = lanes_open, .messages_open = lanes_open_ring, .group_close = nccl_group_close,
+    .progress = nccl_progress, .check = nccl_check, .oldest = nccl_oldest, .give_up = nccl_give_up,
 };
 
 /* ---- whose GPU is it? ---- */

@@ -3,6 +3,7 @@
  *
  * Each public function writes down one row (struct comm_call); `begin` is the one road that all of them take. */
 #include "lib/comm/comm_device.h"
+#include "lib/comm/flight.h"
 
 /* Bytes of the whole buffer, as the ledger's formulas want it: count is one rank's part where the parts differ. */
 static double whole_bytes(const struct group *group, const struct comm_call *call) {
@@ -35,6 +36,15 @@ static int open_span(const struct group *group, const struct comm_call *call, do
     return span + 1;
 }
 
+/* ---- the flight record ---- */
+static int64_t note_call(const struct group *group, const struct comm_call *call, int64_t sequence) {
+    bool message = comm_is_message(call->op), rooted = call->op == COMM_BROADCAST || call->op == COMM_REDUCE;
+    return flight_called(group->flight, !message, &(struct flight_row){
+        .sequence = sequence, .count = call->count, .tag = call->tag, .op = (uint8_t)call->op,
+        .peer = message || rooted ? group->members[call->peer] : -1, .dtype = (uint8_t)call->dtype,
+        .reduction = (uint8_t)call->reduction});
+}
+
 /* ---- counting ---- */
 void comm_count_message(struct group *group, enum comm_op op, int peer, int64_t bytes) {
     bool between = group->node[group->rank] != group->node[peer];
@@ -57,8 +67,9 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     TRY(check_arguments(group, call));
     TRY(comm_backend_of(group, call, &request->backend));
     request->sequence = comm_is_message(call->op) ? group->n_messages++ : group->n_collectives++;
+    request->flight = note_call(group, call, request->sequence);
     if (comm_settings_in_force()->check_collectives && !comm_is_message(call->op) && group->size > 1)
-        TRY(comm_check(group, call, request->sequence));
+        TRY(comm_check(group, call, request));
     struct ledger_entry *entry = &group->ledger.entry[call->op];
     double bytes = comm_algorithm_bytes(call->op, group->size, whole_bytes(group, call));
     entry->calls++;
@@ -68,6 +79,7 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     double entered_s = comm_enter();
     TRY(request->backend->start(call, request));
     comm_leave(entered_s);
+    flight_state_is(request->flight, request->handle ? FLIGHT_STARTED : FLIGHT_DONE);
     if (call->op == COMM_SEND && group->size > 1 && request->backend != &comm_hops)
         comm_count_message(group, COMM_SEND, call->peer, (int64_t)bytes);
     if (!comm_is_message(call->op) && request->backend == &comm_mpi) entry->library_calls++;

@@ -17,6 +17,7 @@ struct comm_request {
     enum comm_op op;
     int peer;                  /* destination or source of a message, as a rank of the group */
     int span;                  /* 1 + its span (comm_record); 0: it is not recorded */
+    int64_t flight;            /* number of its row in the flight record; 0: none */
     int64_t sequence;          /* counts the collectives of its group, or the messages of this rank, from 0 */
 };
 

@@ -14,6 +14,7 @@
  * that was pinged by a lower one, then or less than a second before, stands back for another second, so that the lower
  * one's line is the one that ends the job. */
 #include "lib/comm/comm_roll.h"
+#include "lib/comm/flight.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -62,6 +63,7 @@ static bool collect(struct roll_entry *entry, int32_t roll) {
                 entry[from].state = mail.state;
             }
         }
+        flight_seen(clock_s());
         sched_yield();
     }
     return from_s - lower_called_s < grace_s;

@@ -17,4 +17,4 @@ static enum status self_start(const struct comm_call *call, struct comm_request 
 
 static enum status self_test(struct comm_request *request, bool *done) { return comm_mpi.test(request, done); }
 
-const struct comm_backend comm_self = {"self", self_start, self_test};
+const struct comm_backend comm_self = {.name = "self", .start = self_start, .test = self_test};

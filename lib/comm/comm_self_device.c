@@ -115,4 +115,4 @@ static enum status self_device_test(struct comm_request *request, bool *done) {
     return OK;
 }
 
-const struct comm_backend comm_self_device = {"self", self_device_start, self_device_test};
+const struct comm_backend comm_self_device = {.name = "self", .start = self_device_start, .test = self_device_test};

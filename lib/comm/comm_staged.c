@@ -306,7 +306,7 @@ static const struct comm_request *staged_oldest(double *started_s) {
 static void staged_give_up(void) {}                          /* MPI has no way to take an operation back */
 
 const struct comm_device_transport comm_staged = {
-    .backend = {"staged", staged_start, staged_test}, .open = staged_open, .close = staged_close,
+    .backend = {"staged", staged_start, staged_test, .queues = false}, .open = staged_open, .close = staged_close,
     .group_open = staged_group_open, .group_close = staged_group_close, .progress = staged_progress,
     .check = staged_check, .oldest = staged_oldest, .give_up = staged_give_up,
 };

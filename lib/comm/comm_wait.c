@@ -18,6 +18,7 @@
 #include "lib/comm/comm_device.h"
 #include "lib/comm/comm_hops.h"
 #include "lib/comm/comm_roll.h"
+#include "lib/comm/flight.h"
 
 #include <sched.h>
 
@@ -44,6 +45,7 @@ static enum status test_until(struct comm_request *request, double deadline_s, b
         if (now_s >= deadline_s && !idle) return OK;
         if (now_s >= next_answer_s) {
             roll_answer();
+            flight_seen(now_s);
             next_answer_s = now_s + answer_every_s;
         }
         if (idle) nanosleep(&idle_sleep, NULL);
@@ -79,6 +81,7 @@ enum status comm_wait(struct comm_request *request) {
     bool done = false;
     double timeout_s = comm_settings_in_force()->timeout_s, from_s = clock_s();
     waiting = request;
+    flight_waits(request->flight, from_s);
     double entered_s = comm_enter();
     enum status status = test_until(request, from_s + timeout_s, &done);
     comm_leave(entered_s);
@@ -92,6 +95,10 @@ enum status comm_wait(struct comm_request *request) {
         keep_given_up(request);
         status = FAIL(E_TIMEOUT, "%s did not finish within %g s; %s; raise --comm-timeout if it is only slow",
                       operation, timeout_s, found);
+    }
+    if (status == OK) {                                              /* else it still waits */
+        flight_waits(0, 0);
+        flight_state_is(request->flight, request->backend->queues ? FLIGHT_QUEUED : FLIGHT_DONE);
     }
     waiting = NULL;
     return status;
@@ -148,6 +155,7 @@ enum status comm_wait_device(const struct device_mark *mark, const char *what) {
 
 void comm_progress(void) {
     double entered_s = comm_enter();
+    flight_seen(clock_s());
     roll_answer(); /* looking for mail moves what MPI does by itself forward too */
     comm_hops_progress();
     comm_device_progress();

@@ -101,6 +101,11 @@ enum status hop_walk_open(struct hop_table *table, int n, int64_t element_bytes,
     return FAIL(E_MEMORY, "no memory to run %d hops", n_rows);
 }
 
+int hop_walk_done(const struct hop_walk *walk, int *of) {
+    *of = walk->table.n;
+    return walk->n_done;
+}
+
 void hop_walk_close(struct hop_walk **walk) {
     if (!*walk) return;
     hop_table_free(&(*walk)->table);

@@ -41,6 +41,8 @@ enum status hop_walk_open(struct hop_table *, int n, int64_t element_bytes, cons
                           const struct hop_carrier *, void *self, struct hop_walk **out);
 /** As far as it goes now. @errors of the carrier */
 enum status hop_walk_push(struct hop_walk *, bool *done);
+/** Rows that have ended, of how many. */
+int hop_walk_done(const struct hop_walk *, int *of);
 void hop_walk_close(struct hop_walk **);
 
 #ifdef __cplusplus

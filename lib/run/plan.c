@@ -220,6 +220,10 @@ static const struct option OPTIONS[] = {
      "the first step that is traced, counted from 1; 0: this run's third, or earlier in a run too short for that",
      "output", AT(trace_first)},
     {"trace-steps", OPTION_INT, "2", 1, 1000, NULL, "steps", "how many are traced", "output", AT(trace_steps)},
+    {"inject", OPTION_TEXT, "", 0, 0, NULL, "",
+     "slow=RANK,FACTOR: this rank takes so many times as long to compute, to see what a slow machine does to the rest; "
+     "cpu only; empty: none",
+     "output", AT(inject)},
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "verbosity of the log", "output", AT(log)},
 };
 const struct option_table plan_options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};

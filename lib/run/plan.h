@@ -80,7 +80,7 @@ struct plan {
     int save_async;
     double time_limit, spike_guard, mtbf;
     /* output */
-    char metrics[OPTION_TEXT_MAX], trace[OPTION_TEXT_MAX];
+    char metrics[OPTION_TEXT_MAX], trace[OPTION_TEXT_MAX], inject[OPTION_TEXT_MAX];
     int64_t trace_first, trace_steps;
     int metrics_append, log;
 

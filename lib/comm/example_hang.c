@@ -1,0 +1,49 @@
+/* ranks: 4
+ *
+ * A job that hangs on purpose, to look at with `trivium postmortem`: rank 1 does what the word says in step 5.
+ *
+ *   TRIVIUM_EXE=build/example_hang build/trivium launch -n 4 missing | swapped | late | none
+ *
+ *   missing   it does not call the step's second collective, and goes on computing
+ *   swapped   it calls the step's two collectives in the other order
+ *   late      it is stopped, as by a debugger or a machine that swaps
+ *
+ * The other ranks find nothing wrong with what they do: they wait, until the deadline of 2 s ends the job. */
+#include "lib/comm/comm.h"
+#include "lib/comm/flight.h"
+
+#include <signal.h>
+#include <string.h>
+
+enum { N = 40000, BAD_STEP = 5, STEPS = 8 };
+static float x[N];
+
+static enum status first(void) { return comm_all_reduce(group_world(), x, N, FP32, COMM_SUM); }
+static enum status second(void) { return comm_barrier(group_world()); }
+
+static void compute_for_ever(void) {
+    for (;;) comm_progress();
+}
+
+static enum status step(int n, const char *what) {
+    bool bad = comm_world_rank() == 1 && n == BAD_STEP;
+    flight_step_is(&(struct flight_step){.step = n});
+    if (bad && strcmp(what, "late") == 0) raise(SIGSTOP);
+    if (bad && strcmp(what, "swapped") == 0) {
+        TRY(second());
+        return first();
+    }
+    TRY(first());
+    if (bad && strcmp(what, "missing") == 0) compute_for_ever();
+    return second();
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "none";
+    enum status status = comm_start(&argc, &argv);
+    comm_configure(&(struct comm_settings){.timeout_s = 2});
+    for (int n = 1; n <= STEPS && status == OK; n++) status = step(n, what);
+    if (status != OK) status_report();
+    comm_finish(status == OK, 1);
+    return status == OK ? 0 : 1;
+}

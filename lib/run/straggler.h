@@ -1,0 +1,41 @@
+/* Which rank computes slower than its like, and for how long?
+ *
+ *   own time of a step = its seconds - those in which this rank waited for others
+ *
+ * A synchronous step is as slow as its slowest rank; all others wait, so that only own times tell them apart. Every 20
+ * steps (a window) the ranks' mean own times are compared. A rank is slow in a window if it takes more than 1.2 times
+ * the median of its peers: ranks of the same pipeline stage, which have the same work; the median of an even number is
+ * the lower of the two in the middle. It is a straggler after 3 windows in a row, and said to be one then, and again
+ * whenever that has doubled.
+ *
+ * What breaks: a stage with one rank has no peers. Where ranks outnumber cores they take each other's time, which looks
+ * like own time: nothing is compared there, but under --inject. Whatever else runs on a machine makes its ranks slow,
+ * and that is what is said. On a GPU the host does not see what its stream waits for: not measured. */
+#ifndef TRIVIUM_RUN_STRAGGLER_H
+#define TRIVIUM_RUN_STRAGGLER_H
+
+#include "lib/base/status.h"
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STRAGGLER_STEPS = 20, STRAGGLER_WINDOWS = 3 };
+
+/* Of every rank: its stage, slow windows in a row so far, and in this window how many medians its own time is. */
+struct straggler_rank { int stage, n_slow; double ratio; bool told; };
+
+/** One window: own_s[0..n) seconds of the ranks. Sets ratio (NaN: no peers), n_slow, and told where it is to be said
+ *  now. @errors E_MEMORY */
+enum status straggler_window(struct straggler_rank *of, int n, const double *own_s);
+
+/* --inject slow=RANK,FACTOR: this rank takes so many times as long to compute, by waiting. */
+struct straggler_inject { int rank; double factor; };
+/** "slow=2,1.5" for n ranks; "": rank -1. Pure. @errors E_CONFIG with the value and what may stand there */
+enum status straggler_inject_parse(const char *text, int n, struct straggler_inject *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

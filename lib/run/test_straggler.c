@@ -1,0 +1,83 @@
+/* ranks: 1  device: cpu */
+/* Who is slow, of own times that are made up here. */
+#include "tests/test.h"
+
+#include "lib/run/straggler.h"
+
+#include <string.h>
+
+enum { N = 6 };
+
+/* Windows in a row; told[r] says in which (bit) rank r was told of. */
+static void windows(struct straggler_rank *of, int n, const double *own_s, int times, unsigned *told) {
+    for (int w = 0; w < times; w++) {
+        assert_ok(straggler_window(of, n, own_s));
+        for (int r = 0; r < n; r++) told[r] |= (unsigned)of[r].told << w;
+    }
+}
+
+static void test_slow_rank_is_told_after_three_windows_and_when_they_double(void **state) {
+    (void)state;
+    struct straggler_rank of[N] = {{0}};
+    double own_s[N] = {1, 1.1, 0.9, 1, 1, 1.43};
+    unsigned told[N] = {0};
+    windows(of, N, own_s, 13, told);
+    assert_int_equal(told[5], 1 << 2 | 1 << 5 | 1 << 11);
+    for (int r = 0; r < 5; r++) assert_int_equal(told[r], 0);
+    assert_close(of[5].ratio, 1.43, 1e-15);
+    assert_int_equal(of[5].n_slow, 13);
+}
+
+static void test_one_good_window_ends_the_row(void **state) {
+    (void)state;
+    struct straggler_rank of[N] = {{0}};
+    double slow[N] = {1, 1, 1, 1, 1, 2}, good[N] = {1, 1, 1, 1, 1, 1.2};
+    unsigned told[N] = {0};
+    windows(of, N, slow, 2, told);
+    windows(of, N, good, 1, told);
+    windows(of, N, slow, 2, told);
+    assert_int_equal(told[5], 0);
+    windows(of, N, slow, 1, told);
+    assert_int_equal(told[5], 1);
+}
+
+/* Stage 1 has twice the work, and that is nobody's fault; of its ranks one is slow. */
+static void test_ranks_are_compared_with_their_own_stage(void **state) {
+    (void)state;
+    struct straggler_rank of[N] = {{0}, {0}, {0}, {.stage = 1}, {.stage = 1}, {.stage = 1}};
+    double own_s[N] = {1, 1, 1, 2, 2, 2.5};
+    unsigned told[N] = {0};
+    windows(of, N, own_s, 3, told);
+    for (int r = 0; r < N; r++) assert_int_equal(told[r], r == 5 ? 1 << 2 : 0);
+}
+
+static void test_two_ranks_and_one(void **state) {
+    (void)state;
+    struct straggler_rank two[2] = {{0}}, one[1] = {{0}};
+    double own_s[2] = {1.5, 1};
+    unsigned told[2] = {0};
+    windows(two, 2, own_s, 3, told);
+    assert_int_equal(told[0], 1 << 2);
+    assert_int_equal(told[1], 0);
+    windows(one, 1, own_s, 3, told);
+    assert_true(isnan(one[0].ratio));
+    assert_int_equal(told[0], 1 << 2);
+}
+
+static void test_inject_is_read_or_refused(void **state) {
+    (void)state;
+    struct straggler_inject inject;
+    assert_ok(straggler_inject_parse("", 4, &inject));
+    assert_int_equal(inject.rank, -1);
+    assert_ok(straggler_inject_parse("slow=3,1.5", 4, &inject));
+    assert_int_equal(inject.rank, 3);
+    assert_close(inject.factor, 1.5, 0);
+    static const char *const bad[] = {"slow=4,1.5", "slow=-1,2", "slow=1", "slow=1,", "slow=,2", "slow=1,0.5",
+                                      "slow=1,101", "slow=1,2x", "slow=1,nan", "fast=1,2", "slow"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_fails(straggler_inject_parse(bad[i], 4, &inject), E_CONFIG, bad[i], "0 to 3", "slow=RANK,FACTOR");
+}
+
+TESTS(unit_test(test_slow_rank_is_told_after_three_windows_and_when_they_double),
+      unit_test(test_one_good_window_ends_the_row), unit_test(test_ranks_are_compared_with_their_own_stage),
+      unit_test(test_two_ranks_and_one), unit_test(test_inject_is_read_or_refused))
