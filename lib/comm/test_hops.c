@@ -1,6 +1,6 @@
 /* ranks: 1 */
-/* Tables of hops, all algorithms and operations, on up to 17 ranks of this process (test_hops.h). */
-#include "lib/comm/test_hops.h"
+/* Tables of hops, all algorithms and operations, on up to 17 ranks of this process (test_hop_world.h). */
+#include "lib/comm/test_hop_world.h"
 
 static const enum comm_op all_ops[] = {COMM_ALL_REDUCE, COMM_REDUCE_SCATTER, COMM_ALL_GATHER,
                                        COMM_BROADCAST,  COMM_REDUCE,         COMM_ALL_TO_ALL};

@@ -3,8 +3,8 @@
  * Symbolically: a buffer holds for each element the set of ranks whose terms are in it (a bit each; pieces are what a
  * gather moves). An ADD must be a disjoint union, so that no term is counted twice, and at the end every element at
  * every rank that is to have the result must be the set of all. */
-#ifndef TRIVIUM_COMM_TEST_HOPS_H
-#define TRIVIUM_COMM_TEST_HOPS_H
+#ifndef TRIVIUM_COMM_TEST_HOP_WORLD_H
+#define TRIVIUM_COMM_TEST_HOP_WORLD_H
 
 #include "lib/comm/hop_walk.h"
 #include "tests/test.h"
@@ -119,10 +119,10 @@ static inline const char *rank_is_wrong(const struct hop_shape *shape, int r, co
         if (rank->to[i] == wanted(shape, r, i)) continue;
         n = snprintf(text, sizeof text, "wrong result: element %lld of rank %d ", (long long)i, r);
         if (!is_sum(shape->op)) return text;
-        n += snprintf(text + n, sizeof text - (size_t)n, "is the sum of the terms of rank");
+        n += snprintf(text + n, sizeof text - (size_t)n, "is the sum of the terms of ranks");
         for (int q = 0; q < shape->n; q++)
             if (rank->to[i] >> q & 1) n += snprintf(text + n, sizeof text - (size_t)n, " %d", q);
-        snprintf(text + n, sizeof text - (size_t)n, " alone");
+        snprintf(text + n, sizeof text - (size_t)n, " only");
         return text;
     }
     return NULL;
@@ -146,11 +146,11 @@ static inline const char *run(const struct comm_algorithm *algorithm, const stru
         n_done += x->done;
         idle = x->done ? 0 : idle + 1;
     }
-    if (n_done < shape->n) wrong = "stands still";
+    if (n_done < shape->n) wrong = "the ranks wait for each other forever";
     if (world.counted_twice) wrong = "a term is added twice";
     if (world.wrong_size) wrong = "two ranks name different pieces";
     for (int p = 0; p < shape->n * shape->n; p++)
-        if (world.pair[p].n_sent != world.pair[p].n_received) wrong = "a message is left";
+        if (world.pair[p].n_sent != world.pair[p].n_received) wrong = "a rank sends what its peer does not take, or waits for what is not sent";
     for (int r = 0; r < shape->n; r++) {
         if (!wrong) wrong = rank_is_wrong(shape, r, &rank[r]);
         hop_walk_close(&rank[r].walk);
