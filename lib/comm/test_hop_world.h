@@ -68,7 +68,9 @@ static const struct hop_carrier in_process = {world_send, world_receive, world_d
 static inline bool in_parts(enum comm_op op) {
     return op == COMM_ALL_GATHER || op == COMM_REDUCE_SCATTER || op == COMM_ALL_TO_ALL;
 }
-static inline bool is_sum(enum comm_op op) { return op == COMM_ALL_REDUCE || op == COMM_REDUCE_SCATTER || op == COMM_REDUCE; }
+static inline bool is_sum(enum comm_op op) {
+    return op == COMM_ALL_REDUCE || op == COMM_REDUCE_SCATTER || op == COMM_REDUCE;
+}
 
 /* Source of rank r: the bit r for what is summed; else a number that says where it comes from. */
 static inline int64_t given(const struct hop_shape *shape, int r, int64_t i) {
@@ -150,7 +152,8 @@ static inline const char *run(const struct comm_algorithm *algorithm, const stru
     if (world.counted_twice) wrong = "a term is added twice";
     if (world.wrong_size) wrong = "two ranks name different pieces";
     for (int p = 0; p < shape->n * shape->n; p++)
-        if (world.pair[p].n_sent != world.pair[p].n_received) wrong = "a rank sends what its peer does not take, or waits for what is not sent";
+        if (world.pair[p].n_sent != world.pair[p].n_received)
+            wrong = "a rank sends what its peer does not take, or waits for what is not sent";
     for (int r = 0; r < shape->n; r++) {
         if (!wrong) wrong = rank_is_wrong(shape, r, &rank[r]);
         hop_walk_close(&rank[r].walk);
