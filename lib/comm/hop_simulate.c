@@ -180,7 +180,8 @@ static void land(struct world *w, int f) {
     settle(w, flight.to);
 }
 
-/* The earliest event of all; false: there is none. Of equal times what was sent first lands first. */
+/* The earliest event of all; false: there is none. Of equal times what was sent first lands first; of sends that wait
+ * for one link that goes first which was ready first. */
 static bool next_event(struct world *w) {
     double send_at = INFINITY, land_at = INFINITY, ready = 0;
     int rank = NONE, row = NONE, flight = NONE;
@@ -189,7 +190,8 @@ static bool next_event(struct world *w) {
             int i = w->rank[r].lane[2 + 2 * p];
             double at = i == NONE ? NAN : clear_at(&w->rank[r], i);
             double begins = fmax(at, *link_of(w, w->out, r, p));
-            bool earlier = begins < send_at || (begins == send_at && r == rank && i < row);
+            bool before = at < ready || (at == ready && r == rank && i < row);
+            bool earlier = begins < send_at || (begins == send_at && before);
             if (isnan(at) || !earlier) continue;
             send_at = begins, ready = at, rank = r, row = i;
         }

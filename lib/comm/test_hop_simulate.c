@@ -98,5 +98,18 @@ static void test_a_shared_nic_takes_turns(void **state) {
     assert_close(shared, 4 * 8000e-6, 1e-12);
 }
 
+/* Four ranks want the NIC of their node at once, and again when they have the answer to their first message. The last
+ * one's first message was there before the first one's second: eight messages, and a latency after the last of them. */
+static void test_a_shared_nic_serves_whoever_came_first(void **state) {
+    (void)state;
+    const int node[] = {0, 0, 0, 0, 1, 1, 1, 1};
+    const struct hop_shape shape = shape_of(COMM_ALL_REDUCE, 8, 8000, node);
+    const struct hop_links between = {{0, 1e-3}, {0, 1e-6}, 0, true};
+    double seconds;
+    assert_ok(hop_simulate(comm_algorithm_find("hierarchical"), &shape, ELEMENT, &between, NULL, NULL, &seconds));
+    assert_close(seconds, 8 * 8000e-6 + 1e-3, 1e-12);
+}
+
 TESTS(unit_test(test_tables_are_their_closed_forms), unit_test(test_hierarchical_on_nodes),
-      unit_test(test_incast_is_one_after_the_other), unit_test(test_a_shared_nic_takes_turns))
+      unit_test(test_incast_is_one_after_the_other), unit_test(test_a_shared_nic_takes_turns),
+      unit_test(test_a_shared_nic_serves_whoever_came_first))

@@ -1,9 +1,11 @@
 /* build/bench-allreduce: how fast ways of all-reduce are on this machine, by size, as CSV.
  *
  *   mpirun --oversubscribe -n 4 build/bench-allreduce [--smallest BYTES] [--largest BYTES] [--only NAME] [--samples N]
- *       [--algorithms]
+ *       [--algorithms] [--ranks-per-node N] [--placement block|cyclic] [--link-inside LINK] [--link-between LINK]
  *
- * A line a way and size: algorithm, ranks, bytes, seconds, bus_bandwidth, least_seconds. Each is first run on small
+ * A line a way and size: algorithm, ranks, bytes, seconds, bus_bandwidth, least_seconds, simulated_seconds. The last
+ * is for links that are emulated, and of lib/comm's named algorithms: what their tables take by themselves, in which
+ * adding is free (its time is the machine's). Each is first run on small
  * whole numbers and its sum checked; a wrong one ends the job. Then samples are taken: a barrier, and so many runs in a
  * row that they take some milliseconds; a sample is as long as on the slowest rank. Seconds are the median sample's;
  * least_seconds, the best one's, says how much else went on meanwhile.
@@ -20,7 +22,8 @@
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 #include "lib/base/clock.h"
 #include "lib/base/option.h"
-#include "lib/comm/hops.h"
+#include "lib/comm/comm_links.h"
+#include "lib/comm/hop_simulate.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +31,11 @@
 #include <unistd.h>
 
 struct buffers { float *x, *scratch; int64_t count; };               /* count: of the size that is measured */
-struct request { int64_t smallest, largest, samples; int algorithms; char only[OPTION_TEXT_MAX]; };
+struct request {
+    int64_t smallest, largest, samples, ranks_per_node;
+    int algorithms, cyclic;
+    char only[OPTION_TEXT_MAX], link_inside[OPTION_TEXT_MAX], link_between[OPTION_TEXT_MAX];
+};
 
 #define AT(field) offsetof(struct request, field)
 static const struct option OPTIONS[] = {
@@ -39,6 +46,10 @@ static const struct option OPTIONS[] = {
     {"algorithms", OPTION_BOOL, "off", 0, 0, NULL, "", "also lib/comm by each of its algorithms, and the MPI library",
      "bench", AT(algorithms)},
     {"only", OPTION_TEXT, "", 0, 0, NULL, "", "this way alone", "bench", AT(only)},
+    {"ranks-per-node", OPTION_INT, "0", 0, 1000, NULL, "ranks", "emulate nodes", "bench", AT(ranks_per_node)},
+    {"placement", OPTION_CHOICE, "block", 0, 0, "block|cyclic", "", "of ranks on them", "bench", AT(cyclic)},
+    {"link-inside", OPTION_TEXT, "", 0, 0, NULL, "", "emulate slow links, as in train", "bench", AT(link_inside)},
+    {"link-between", OPTION_TEXT, "", 0, 0, NULL, "", "the same", "bench", AT(link_between)},
 };
 
 /* ---- the ways: to add one, add a line ---- */
@@ -49,11 +60,12 @@ static enum status library(const struct group *g, float *x, int64_t count, float
     return comm_all_reduce(g, x, count, FP32, COMM_SUM);
 }
 
-static const struct way { const char *name; reducer *run; } WAYS[] = {
-    {"lib/comm", library},
-    {"ring", all_reduce_ring},
-    {"tree", all_reduce_tree},
-    {"halving-doubling", all_reduce_halving_doubling},
+/* algorithm: of lib/comm, whose table can be simulated; else NULL */
+static const struct way { const char *name; reducer *run; const struct comm_algorithm *algorithm; } WAYS[] = {
+    {"lib/comm", library, NULL},
+    {"ring", all_reduce_ring, NULL},
+    {"tree", all_reduce_tree, NULL},
+    {"halving-doubling", all_reduce_halving_doubling, NULL},
 };
 enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
 static const double SAMPLE_S = 4e-3;
@@ -91,30 +103,64 @@ static enum status measure(const struct way *way, struct buffers *b, int64_t n_s
     return OK;
 }
 
+/* The table on the links that are emulated, or "": there are none, or there is no table. */
+static enum status simulate(const struct way *way, int64_t count, char *text, size_t bytes) {
+    const int element = sizeof(float), n = comm_world_size();
+    const struct hop_links *links = comm_links_emulated();
+    double seconds;
+    *text = 0;
+    if (!links || !way->algorithm) return OK;
+    int *node = malloc((size_t)n * sizeof *node);
+    if (!node) return FAIL(E_MEMORY, "no memory for the nodes of %d ranks", n);
+    for (int r = 0; r < n; r++) node[r] = comm_node(r);
+    const struct hop_shape shape = {COMM_ALL_REDUCE, n, 0, count, (256 << 10) / element, 64 / element, node};
+    enum status status = hop_simulate(way->algorithm, &shape, element, links, NULL, NULL, &seconds);
+    free(node);
+    snprintf(text, bytes, "%.9g", seconds);
+    return status;
+}
+
 static enum status run_way(const struct way *way, const struct request *q, struct buffers *b, double *samples) {
     for (int64_t bytes = q->smallest; bytes <= q->largest; bytes *= 4) {
         double n = comm_world_size(), seconds;
+        char simulated[32];
         b->count = bytes / (int64_t)sizeof *b->x;
         TRY(fail_agree(group_world(), check(way, b)));
+        TRY(simulate(way, b->count, simulated, sizeof simulated));
         TRY(measure(way, b, q->samples, &seconds, samples));
         double bandwidth = (double)bytes / seconds * 2 * (n - 1) / n;
         if (comm_is_rank_0())
-            printf("%s,%.0f,%" PRId64 ",%.9g,%.6g,%.9g\n", way->name, n, bytes, seconds, bandwidth, samples[0]);
+            printf("%s,%.0f,%" PRId64 ",%.9g,%.6g,%.9g,%s\n", way->name, n, bytes, seconds, bandwidth, samples[0],
+                   simulated);
         fflush(stdout);
     }
     return OK;
 }
 
 /* ---- all of them ---- */
+static struct comm_settings settings_of(const struct request *q) {
+    return (struct comm_settings){.timeout_s = 600, .nodes = {(int)q->ranks_per_node, q->cyclic}};
+}
+
+static enum status use_links(const struct request *q) {
+    struct hop_links links = {0};
+    const struct comm_settings settings = settings_of(q);
+    if (q->link_inside[0]) TRY(comm_link_parse("link-inside", q->link_inside, 0, &links));
+    if (q->link_between[0]) TRY(comm_link_parse("link-between", q->link_between, 1, &links));
+    comm_configure(&settings);
+    return comm_emulate_links(q->link_inside[0] || q->link_between[0] ? &links : NULL);
+}
+
 /* lib/comm under one rule: an algorithm, or the library. */
 static enum status run_rule(const char *name, const struct comm_rule *rule, const struct request *q, struct buffers *b,
                             double *samples, bool *any) {
     char text[64];
-    const struct way way = {text, library};
+    const struct way way = {text, library, rule->algorithm};
     snprintf(text, sizeof text, "lib/comm %s", name);
     if (q->only[0] && strcmp(q->only, text)) return OK;
     *any = true;
-    struct comm_settings settings = {.timeout_s = 600, .rule = {*rule}};
+    struct comm_settings settings = settings_of(q);
+    settings.rule[0] = *rule;
     comm_configure(&settings);
     TRY(run_way(&way, q, b, samples));
     settings.rule[0] = (struct comm_rule){0};
@@ -124,13 +170,14 @@ static enum status run_rule(const char *name, const struct comm_rule *rule, cons
 
 static enum status run_ways(const struct request *q, struct buffers *b, double *samples) {
     bool any = false;
-    if (comm_is_rank_0()) printf("algorithm,ranks,bytes,seconds,bus_bandwidth,least_seconds\n");
+    if (comm_is_rank_0()) printf("algorithm,ranks,bytes,seconds,bus_bandwidth,least_seconds,simulated_seconds\n");
     for (int i = 0; i < N_WAYS; i++) {
         if (q->only[0] && strcmp(q->only, WAYS[i].name)) continue;
         TRY(run_way(&WAYS[i], q, b, samples));
         any = true;
     }
-    if (q->algorithms) TRY(run_rule("library", &(struct comm_rule){.library = true}, q, b, samples, &any));
+    if (q->algorithms && !comm_links_emulated())             /* what the library sends cannot be slowed */
+        TRY(run_rule("library", &(struct comm_rule){.library = true}, q, b, samples, &any));
     for (int i = 0; comm_algorithms[i] && q->algorithms; i++)
         TRY(run_rule(comm_algorithms[i]->name, &(struct comm_rule){.algorithm = comm_algorithms[i]}, q, b, samples,
                      &any));
@@ -159,6 +206,7 @@ static enum status bench(int argc, char **argv) {
     status =
         b.x && b.scratch && samples ? OK : FAIL(E_MEMORY, "no memory for two buffers of %" PRId64 " bytes", q.largest);
     status = fail_agree(group_world(), status);
+    if (status == OK) status = use_links(&q);
     if (status == OK) status = run_ways(&q, &b, samples);
     free(b.x);
     free(b.scratch);
