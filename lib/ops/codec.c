@@ -1,0 +1,148 @@
+#include "lib/ops/codec.h"
+
+#include "lib/base/integer.h"
+#include "lib/device/dtype.h"
+#include <math.h>
+
+/* Numbers of a code, which are not aligned. */
+static void put_float(unsigned char *code, int64_t i, float x) { memcpy(code + 4 * i, &x, sizeof x); }
+static float get_float(const unsigned char *code, int64_t i) {
+    float x;
+    memcpy(&x, code + 4 * i, sizeof x);
+    return x;
+}
+static void put_16(unsigned char *code, int64_t i, uint16_t x) { memcpy(code + 2 * i, &x, sizeof x); }
+static uint16_t get_16(const unsigned char *code, int64_t i) {
+    uint16_t x;
+    memcpy(&x, code + 2 * i, sizeof x);
+    return x;
+}
+
+/* ---- a float for a float ---- */
+static int64_t none_bytes(int64_t n) { return 4 * n; }
+static void none_encode(const float *x, int64_t n, unsigned char *code) { memcpy(code, x, (size_t)none_bytes(n)); }
+static void none_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
+    (void)n;
+    memcpy(x, code + 4 * first, (size_t)count * sizeof *x);
+}
+
+/* ---- two bytes for a float ---- */
+static int64_t half_bytes(int64_t n) { return 2 * n; }
+static void bf16_encode(const float *x, int64_t n, unsigned char *code) {
+    for (int64_t i = 0; i < n; i++) put_16(code, i, bf16_from_float(x[i]));
+}
+static void bf16_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
+    (void)n;
+    for (int i = 0; i < count; i++) x[i] = bf16_to_float(get_16(code, first + i));
+}
+static void fp16_encode(const float *x, int64_t n, unsigned char *code) {
+    for (int64_t i = 0; i < n; i++) put_16(code, i, fp16_from_float(x[i]));
+}
+static void fp16_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
+    (void)n;
+    for (int i = 0; i < count; i++) x[i] = fp16_to_float(get_16(code, first + i));
+}
+
+/* ---- a byte for a float: the scales of all blocks, then the bytes ---- */
+static int64_t n_blocks(int64_t n) { return ceil_div(n, CODEC_BLOCK); }
+static int64_t int8_bytes(int64_t n) { return n + 4 * n_blocks(n); }
+
+static float int8_scale(const float *x, int64_t n) {
+    float max = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i])) return NAN;
+        max = fmaxf(max, fabsf(x[i]));
+    }
+    return max / 127;
+}
+
+/* Scales below 2^-126 are themselves rounded so coarsely that x/s may exceed 127. */
+static int8_t int8_of(float x, float scale) {
+    return (int8_t)(scale > 0 ? fmaxf(-127, fminf(127, nearbyintf(x / scale))) : 0);
+}
+
+static void int8_encode(const float *x, int64_t n, unsigned char *code) {
+    unsigned char *bytes = code + 4 * n_blocks(n);
+    for (int64_t b = 0; b < n_blocks(n); b++) {
+        int64_t first = b * CODEC_BLOCK, end = first + CODEC_BLOCK < n ? first + CODEC_BLOCK : n;
+        float scale = int8_scale(x + first, end - first);
+        put_float(code, b, scale);
+        for (int64_t i = first; i < end; i++) bytes[i] = (unsigned char)int8_of(x[i], scale);
+    }
+}
+
+static void int8_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
+    float scale = get_float(code, first / CODEC_BLOCK);
+    const unsigned char *bytes = code + 4 * n_blocks(n) + first;
+    for (int i = 0; i < count; i++) x[i] = scale * (float)(int8_t)bytes[i];
+}
+
+/* ---- a bit for a float ---- */
+static int64_t sign_bytes(int64_t n) { return 4 + ceil_div(n, 8); }
+
+static void sign_encode(const float *x, int64_t n, unsigned char *code) {
+    double sum = 0;
+    memset(code, 0, (size_t)sign_bytes(n));
+    for (int64_t i = 0; i < n; i++) {
+        sum += fabs((double)x[i]);
+        code[4 + i / 8] |= (unsigned char)((x[i] < 0) << i % 8);
+    }
+    put_float(code, 0, n == 0 ? 0 : isfinite(sum) ? (float)(sum / (double)n) : NAN);
+}
+
+static void sign_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
+    float scale = get_float(code, 0);
+    (void)n;
+    for (int i = 0; i < count; i++) x[i] = code[4 + (first + i) / 8] >> (first + i) % 8 & 1 ? -scale : scale;
+}
+
+/* ---- the table ---- */
+static const struct row {
+    const char *name;
+    bool wants_feedback;
+    int64_t (*bytes)(int64_t n);
+    void (*encode)(const float *x, int64_t n, unsigned char *code);
+    /* x[0..count) = elements first .. first + count - 1 of n; first: a multiple of CODEC_BLOCK, count: one at most */
+    void (*block)(const unsigned char *code, int64_t n, int64_t first, int count, float *x);
+} ROWS[N_CODECS] = {
+    [CODEC_NONE] = {"none", false, none_bytes, none_encode, none_block},
+    [CODEC_BF16] = {"bf16", false, half_bytes, bf16_encode, bf16_block},
+    [CODEC_FP16] = {"fp16", false, half_bytes, fp16_encode, fp16_block},
+    [CODEC_INT8] = {"int8", false, int8_bytes, int8_encode, int8_block},
+    [CODEC_SIGN] = {"sign", true, sign_bytes, sign_encode, sign_block},
+    [CODEC_TOPK] = {"topk", true, NULL, NULL, NULL},                 /* sparse: codec_topk.c */
+};
+
+const char *codec_name(enum codec_kind kind) { return ROWS[kind].name; }
+bool codec_wants_feedback(enum codec_kind kind) { return ROWS[kind].wants_feedback; }
+
+int64_t codec_bytes(const struct codec *c, int64_t n) {
+    return c->kind == CODEC_TOPK ? 8 * codec_topk_count(c->topk_percent, n) : ROWS[c->kind].bytes(n);
+}
+
+void codec_encode(const struct codec *c, const float *x, int64_t n, void *code) {
+    if (c->kind == CODEC_TOPK) codec_topk_encode(x, n, codec_topk_count(c->topk_percent, n), code);
+    else ROWS[c->kind].encode(x, n, code);
+}
+
+/* Apart from what made v, so that no product is fused with the addition: its rounding would be lost. */
+__attribute__((noinline)) static void combine(float *x, const float *v, int n, enum codec_into into) {
+    if (into == CODEC_SET) memcpy(x, v, (size_t)n * sizeof *x);
+    else if (into == CODEC_ADD)
+        for (int i = 0; i < n; i++) x[i] += v[i];
+    else
+        for (int i = 0; i < n; i++) x[i] -= v[i];
+}
+
+void codec_decode(const struct codec *c, const void *code, int64_t n, float *x, enum codec_into into) {
+    float v[CODEC_BLOCK];
+    if (c->kind == CODEC_TOPK) {
+        codec_topk_decode(code, codec_topk_count(c->topk_percent, n), x, n, into);
+        return;
+    }
+    for (int64_t first = 0; first < n; first += CODEC_BLOCK) {
+        int count = n - first < CODEC_BLOCK ? (int)(n - first) : CODEC_BLOCK;
+        ROWS[c->kind].block(code, n, first, count, v);
+        combine(x + first, v, count, into);
+    }
+}
