@@ -55,7 +55,7 @@ static enum status dp_backward_end(struct run *r, void *self, const struct event
 }
 
 /* Alignment gaps between params are all-reduced too: zero them so that they never hold NaN. */
-static enum status clear_gaps(struct run *r) {
+enum status dp_clear_gaps(struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -71,7 +71,7 @@ static enum status dp_attach(struct run *r, void **self) {
     if (!d) return FAIL(E_MEMORY, "no memory for the table of buckets");
     *self = d;
     TRY(dp_buckets_init(d, &r->program, bucket_bytes(&r->plan)));
-    TRY(clear_gaps(r));
+    TRY(dp_clear_gaps(r));
     TRY(run_subscribe(r, EVENT_GRAD_READY, dp_grad_ready, d));
     return run_subscribe(r, EVENT_BACKWARD_END, dp_backward_end, d);
 }

@@ -6,4 +6,8 @@
 
 extern const struct technique technique_dp;
 
+/** Zero what lies between the gradients of the grad arena (alignment), which buckets send too.
+ *  @errors E_DEVICE  @collective{none} */
+enum status dp_clear_gaps(struct run *);
+
 #endif

@@ -6,6 +6,7 @@
 #include "cp/cp.h"
 #include "decode/decode.h"
 #include "dp/dp.h"
+#include "dp/dp_coded.h"
 #include "ep/ep.h"
 #include "gpt/gpt.h"
 #include "llama/llama.h"
@@ -20,7 +21,7 @@
 
 static const struct technique *const TECHNIQUES[] = {
     &technique_cp, &technique_ep, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8,
-    &technique_recompute, &technique_zero, &technique_dp,
+    &technique_recompute, &technique_zero, &technique_dp_coded, &technique_dp,
 };
 
 static const struct model *const MODELS[] = {&model_gpt, &model_llama, &model_mixtral};

@@ -30,6 +30,7 @@ struct compare_row {
     enum status status;                  /* OK: it ran, and all below is there */
     char reason[COMPARE_REASON_BYTES];   /* why not */
     bool started;                        /* it failed in training; otherwise it was refused before */
+    bool coded;                          /* its gradients are rounded on their way (--grad-codec) */
     struct mesh_place layout;            /* its sizes */
     int n_ranks, n_threads;              /* used; threads of each */
     const struct pp_schedule *schedule;

@@ -178,18 +178,37 @@ static void test_report_refuses_what_cannot_be_written(void **state) {
     assert_fails(compare_report_prepare("/dev/null/report"), E_IO, "/dev/null/report", "--out");
 }
 
+/* The caller's to free. */
+static char *table_of(const struct compare_row *of, int n) {
+    static char *text;
+    static size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    compare_table_print(f, of, n);
+    fclose(f);
+    return text;
+}
+
 static void test_table_is_aligned_and_has_refusals(void **state) {
     (void)state;
-    char *text;
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
-    compare_table_print(f, rows, 2);
-    fclose(f);
+    char *text = table_of(rows, 2);
     assert_non_null(strstr(text, "refused: E_CONFIG tp=3 does not divide heads=4"));
     assert_non_null(strstr(text, "Most tokens a second: dp=2"));
     char *head = strstr(text, "strategy"), *row = strchr(head, '\n') + 1;
     assert_int_equal(strchr(head, '\n') - head, strchr(row, '\n') - row);
     free(text);
+}
+
+/* Only where a row has one is it said that the serial run is no reference. */
+static void test_table_says_what_a_coded_row_is_held_against(void **state) {
+    (void)state;
+    struct compare_row coded[2] = {rows[0], rows[1]};
+    coded[0].coded = true;
+    char *plain_text = table_of(rows, 2), *coded_text = table_of(coded, 2);
+    bool plain_says = strstr(plain_text, "grad-codec") != NULL, coded_says = strstr(coded_text, "not the serial run");
+    free(plain_text);
+    free(coded_text);
+    assert_false(plain_says);
+    assert_true(coded_says);
 }
 
 static void test_mib_has_about_four_digits(void **state) {
@@ -208,4 +227,4 @@ TESTS(unit_test(test_bars_separate_and_blanks_do_not_matter), unit_test(test_set
       unit_test(test_median_is_the_middle), unit_test(test_resident_peak_starts_again),
       unit_test(test_a_row_is_its_fullest_rank_and_its_mean_wait), unit_test(test_report_has_a_line_a_row),
       unit_test(test_report_refuses_what_cannot_be_written), unit_test(test_table_is_aligned_and_has_refusals),
-      unit_test(test_mib_has_about_four_digits))
+      unit_test(test_table_says_what_a_coded_row_is_held_against), unit_test(test_mib_has_about_four_digits))

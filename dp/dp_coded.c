@@ -1,0 +1,214 @@
+/* Gradients that travel as codes.
+ *
+ * Idea: the sum of gradients does not need all bits of its terms. Each rank encodes its gradients in a half to a
+ * fiftieth of the bytes (lib/ops/codec.h). With error feedback, what that rounds away is added to the next step's.
+ *
+ * Formula, with C(x) what x is taken for after its code, e and f residuals that begin as zero:
+ *     y_r = g_r + e_r     e_r = y_r - C(y_r)          each rank, of its own gradient
+ *     z = sum_r C(y_r) + f     f = z - C(z)     g = C(z)         rank p for its own part of the bucket; then all-gather
+ * In rank order, so that all replicas have the same bits, and one process that does the same has them too. The serial
+ * run has others: it is no reference for this.
+ *
+ * Stored where: in the comm arena, for every bucket two slots of its code's bytes, since all buckets may be in flight
+ * at once; and with feedback e (4 bytes per element) and f (4/dp).
+ *
+ * Sent when: the last final gradient of a bucket starts its all-to-all of codes beside the rest of backward.
+ * BACKWARD_END adds, and gathers the coded sums of all buckets. With b = bytes of the code of 1/dp of a bucket, a rank
+ * sends 2 (dp-1) b per bucket and step.
+ *
+ * What breaks: zeros that do not stay zero (sign has no zero, so the gaps between gradients are zeroed again after each
+ * sum); a residual that is added twice; a checkpoint without residuals.
+ *
+ * Source: Seide et al. 2014, "1-bit stochastic gradient descent"; Karimireddy et al. 2019, "Error feedback fixes
+ * SignSGD"; Lin et al. 2018, "Deep gradient compression"; Wang et al. 2023, "ZeRO++". */
+#include "dp/dp_coded.h"
+
+#include "dp/dp.h"
+#include "dp/dp_bucket.h"
+#include "lib/comm/coded.h"
+#include "lib/run/run.h"
+#include <stdlib.h>
+
+/* ---- its options ---- */
+#define AT(field) offsetof(struct dp_coded_options, field)
+static const struct option OPTIONS[] = {
+    {"grad-codec", OPTION_CHOICE, "none", 0, 0, "none|bf16|fp16|int8|sign|topk", "",
+     "dp: send gradients as bf16, as fp16, in blocks of int8, as signs, or only the largest", "parallelism", AT(codec)},
+    {"grad-feedback", OPTION_CHOICE, "auto", 0, 0, "auto|on|off", "",
+     "grad-codec: add what a code has rounded away to the next step's gradient; auto: for sign and topk", "parallelism",
+     AT(feedback)},
+    {"topk", OPTION_REAL, "1", 0.001, 100, NULL, "percent",
+     "grad-codec topk: send the largest PERCENT of the gradients", "parallelism", AT(topk)},
+};
+
+static struct codec codec_of(const struct plan *plan) {
+    const struct dp_coded_options *o = dp_coded_options(plan);
+    return (struct codec){(enum codec_kind)o->codec, o->topk};
+}
+
+bool dp_coded_has_feedback(const struct plan *plan) {
+    const struct dp_coded_options *o = dp_coded_options(plan);
+    return o->feedback == FEEDBACK_ON ||
+           (o->feedback == FEEDBACK_AUTO && codec_wants_feedback((enum codec_kind)o->codec));
+}
+
+static bool coded_wanted(const struct plan *plan) {
+    const struct dp_coded_options *o = dp_coded_options(plan);
+    return o->codec != CODEC_NONE || o->feedback != FEEDBACK_AUTO || o->topk != 1;
+}
+
+static enum status check_options(const struct dp_coded_options *o) {
+    const char *codec = codec_name((enum codec_kind)o->codec);
+    if (o->topk != 1 && o->codec != CODEC_TOPK)
+        return FAIL(E_CONFIG, "topk=%g is for grad-codec=topk, not %s; leave topk out, or use grad-codec topk", o->topk,
+                    codec);
+    if (o->codec == CODEC_NONE)
+        return FAIL(E_CONFIG, "grad-feedback belongs to grad-codec, and grad-codec=none rounds nothing away; leave "
+                              "grad-feedback out, or use grad-codec bf16, fp16, int8, sign or topk");
+    return OK;
+}
+
+static enum status coded_check(const struct plan *plan) {
+    const char *codec = codec_name((enum codec_kind)dp_coded_options(plan)->codec);
+    char sizes[128];
+    TRY(check_options(dp_coded_options(plan)));
+    if (plan->mesh.dp < 2 || mesh_n_ranks(&plan->mesh) != (double)plan->mesh.dp || plan->mesh.ep > 1)
+        return FAIL(E_CONFIG,
+                    "grad-codec=%s is for data parallelism alone, and the layout is %s%s; use dp 2 or more with tp, "
+                    "pp, cp and ep 1, or grad-codec none",
+                    codec, mesh_sizes_text(&plan->mesh, sizes, sizeof sizes), plan->mesh.ep > 1 ? " with ep" : "");
+    if (plan->precision != PRECISION_FP32)
+        return FAIL(E_CONFIG,
+                    "grad-codec=%s codes fp32 gradients, and precision=%s; use precision fp32, or grad-codec none",
+                    codec, dtype_name(plan_product_dtype(plan)));
+    if (plan->device == PLAN_DEVICE_CUDA)
+        return FAIL(E_CONFIG, "grad-codec=%s has no kernels for device=cuda; use device cpu, or grad-codec none",
+                    codec);
+    if (plan->save[0] && dp_coded_has_feedback(plan))
+        return FAIL(E_CONFIG,
+                    "grad-codec=%s with feedback keeps residuals that a checkpoint has no place for; leave save out, "
+                    "or use grad-feedback off",
+                    codec);
+    return OK;
+}
+
+/* ---- memory and bill ---- */
+static enum status make_buckets(const struct plan *plan, const struct program *p, struct dp_buckets *d) {
+    return dp_buckets_init(d, p, (int64_t)(plan->bucket_mb * 1024 * 1024));
+}
+
+static int64_t count_of(const struct dp_bucket *b) { return b->bytes / (int64_t)sizeof(float); }
+
+/* [ slots of all buckets | residuals of all buckets | one float: a code's bytes must not come last, see the how-to ]
+ * base NULL: only the extent. @return bytes */
+static int64_t lay_out(const struct dp_buckets *d, const struct plan *plan, const struct mesh_place *place,
+                       struct coded *coded, char *base) {
+    const struct codec codec = codec_of(plan);
+    int64_t end = 0;
+    for (int i = 0; i < d->n; i++) {
+        int64_t bytes = coded_wire_bytes(&codec, count_of(&d->bucket[i]), mesh_size(d->bucket[i].axis, place));
+        if (base) coded[i].sent = (unsigned char *)base + end, coded[i].got = coded[i].sent + bytes;
+        end += 2 * bytes;
+    }
+    end = arena_align(end);
+    for (int i = 0; i < d->n && dp_coded_has_feedback(plan); i++) {
+        int64_t count = count_of(&d->bucket[i]), part = coded_part(count, mesh_size(d->bucket[i].axis, place));
+        if (base) coded[i].residual = (float *)(base + end), coded[i].sum_residual = coded[i].residual + count;
+        end += (count + part) * (int64_t)sizeof(float);
+    }
+    return arena_align(end + (int64_t)sizeof(float));
+}
+
+/* Encoding reads the gradient and writes the code, decoding the other way round; a residual is read and written both
+ * times. */
+static void bill_bucket(const struct dp_bucket *b, const struct plan *plan, const struct mesh_place *place,
+                        struct bill *bill) {
+    const struct codec codec = codec_of(plan);
+    int n = mesh_size(b->axis, place);
+    int64_t wire = coded_wire_bytes(&codec, count_of(b), n);
+    double elements = (double)b->bytes, residual = dp_coded_has_feedback(plan) ? 4 * elements : 0;
+    bill_exchange(bill, place, (struct exchange){.axis = b->axis, .op = COMM_ALL_TO_ALL, .count = wire, .dtype = UINT8,
+                                                 .when = BEHIND_BACKWARD,
+                                                 .packing = 3 * elements + 2 * (double)wire + residual});
+    bill_exchange(bill, place, (struct exchange){.axis = b->axis, .op = COMM_ALL_GATHER, .count = wire, .dtype = UINT8,
+                                                 .when = AT_END,
+                                                 .packing = elements + (double)wire + (elements + residual) / n});
+}
+
+static enum status coded_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    struct dp_buckets d;
+    TRY(make_buckets(plan, c->program, &d));
+    for (int i = 0; i < d.n; i++) bill_bucket(&d.bucket[i], plan, &c->program->place, bill);
+    bill->technique_comm_bytes += lay_out(&d, plan, &c->program->place, NULL, NULL);
+    dp_buckets_fini(&d);
+    return OK;
+}
+
+/* ---- events ---- */
+struct dp_coded { struct dp_buckets buckets; struct coded *coded; };   /* coded[i]: of bucket i */
+
+static enum status coded_grad_ready(struct run *r, void *self, const struct event *e) {
+    struct dp_coded *d = self;
+    int i = d->buckets.of_param[e->param];
+    struct dp_bucket *b = &d->buckets.bucket[i];
+    if (!e->final || ++b->n_ready < b->n_params) return OK;
+    return coded_reduce_scatter_start(&d->coded[i], arena_at(&r->arenas[ROLE_GRAD], b->offset));
+}
+
+static enum status coded_backward_end(struct run *r, void *self, const struct event *e) {
+    struct dp_coded *d = self;
+    (void)e;
+    for (int i = 0; i < d->buckets.n; i++) {
+        struct dp_bucket *b = &d->buckets.bucket[i];
+        if (b->n_ready != b->n_params)
+            return FAIL(E_INTERNAL, "bucket %d has %d final gradients of %d at the end of backward", i, b->n_ready,
+                        b->n_params);
+        b->n_ready = 0;
+        TRY(coded_reduce_scatter_wait(&d->coded[i]));
+        TRY(coded_all_gather_start(&d->coded[i]));
+    }
+    for (int i = 0; i < d->buckets.n; i++) TRY(coded_all_gather_wait(&d->coded[i]));
+    return dp_clear_gaps(r);
+}
+
+/* ---- attach ---- */
+static enum status take_memory(struct run *r, struct dp_coded *d) {
+    const struct mesh_place *place = &r->program.place;
+    int64_t bytes = lay_out(&d->buckets, &r->plan, place, NULL, NULL);
+    void *base;
+    d->coded = calloc((size_t)d->buckets.n + 1, sizeof *d->coded);
+    if (!d->coded) return FAIL(E_MEMORY, "no memory for %d coded sums", d->buckets.n);
+    TRY(run_take_comm(r, bytes, &base));
+    TRY(r->device->clear(r->device, base, bytes));                   /* residuals begin as zero */
+    lay_out(&d->buckets, &r->plan, place, d->coded, base);
+    for (int i = 0; i < d->buckets.n; i++) {
+        const struct dp_bucket *b = &d->buckets.bucket[i];
+        d->coded[i].codec = codec_of(&r->plan);
+        d->coded[i].group = r->mesh.group[b->axis];
+        d->coded[i].count = count_of(b);
+    }
+    return OK;
+}
+
+static enum status coded_attach(struct run *r, void **self) {
+    struct dp_coded *d = *self = calloc(1, sizeof *d);
+    if (!d) return FAIL(E_MEMORY, "no memory for the table of coded buckets");
+    TRY(make_buckets(&r->plan, &r->program, &d->buckets));
+    TRY(take_memory(r, d));
+    TRY(dp_clear_gaps(r));
+    TRY(run_subscribe(r, EVENT_GRAD_READY, coded_grad_ready, d));
+    return run_subscribe(r, EVENT_BACKWARD_END, coded_backward_end, d);
+}
+
+static void coded_detach(struct run *r, void *self) {
+    struct dp_coded *d = self;
+    (void)r;
+    dp_buckets_fini(&d->buckets);
+    free(d->coded);
+    free(d);
+}
+
+const struct technique technique_dp_coded = {
+    .name = "grad-codec", .claims = CLAIM_GRAD_SUM,
+    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct dp_coded_options)}, .wanted = coded_wanted,
+    .check = coded_check, .cost = coded_cost, .attach = coded_attach, .detach = coded_detach};

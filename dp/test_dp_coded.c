@@ -1,0 +1,229 @@
+/* ranks: 2 4 8  device: cpu
+ *
+ * Training with coded gradients: sums equal those of one process in every bit, step after step; bytes of memory and
+ * wire are the planned ones; what it cannot do is refused. */
+#include "dp/dp_bucket.h"
+#include "dp/dp_coded.h"
+#include "driver/recipe.h"
+#include "lib/ops/test_codec.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include "zero/zero.h"
+
+enum { STEPS = 3 };
+
+static struct plan plan_of(enum codec_kind codec, enum dp_feedback feedback) {
+    struct plan plan = parity_plan();
+    plan.layers = 2;
+    plan.hidden = 24;                                                /* vectors end inside a cache line: gaps follow */
+    plan.precision = PRECISION_FP32;
+    plan.mesh.dp = comm_world_size();
+    plan.micro_batch = 1;                                            /* several microbatches with 2 and 4 ranks */
+    plan.bucket_mb = 0.008;                                          /* several buckets */
+    dp_coded_options(&plan)->codec = codec;
+    dp_coded_options(&plan)->feedback = feedback;
+    if (codec == CODEC_TOPK) dp_coded_options(&plan)->topk = 5;
+    return plan;
+}
+
+/* ---- one process that has the gradients of all ranks ---- */
+struct oracle {
+    struct dp_buckets buckets;
+    struct codec codec;
+    float *own;                          /* this rank's gradients, laid out as the grad arena: its gaps are zero */
+    float *terms, *residuals, *sum, *sum_residual;   /* (n ranks, count) of a bucket; residuals of all buckets */
+    int64_t elements;                    /* of the grad arena */
+};
+
+static float *zeros(int64_t n) { return calloc((size_t)n + 1, sizeof(float)); }
+
+static enum status oracle_init(struct oracle *o, const struct run *r) {
+    int n = comm_world_size();
+    *o = (struct oracle){.elements = r->memory.bytes[ROLE_GRAD] / (int64_t)sizeof(float)};
+    o->codec = (struct codec){(enum codec_kind)dp_coded_options(&r->plan)->codec, dp_coded_options(&r->plan)->topk};
+    o->own = zeros(o->elements);
+    o->terms = zeros(n * o->elements);
+    o->sum = zeros(o->elements);
+    if (dp_coded_has_feedback(&r->plan)) {
+        o->residuals = zeros(n * o->elements);
+        o->sum_residual = zeros(o->elements);
+    }
+    return dp_buckets_init(&o->buckets, &r->program, (int64_t)(r->plan.bucket_mb * 1024 * 1024));
+}
+
+static void oracle_fini(struct oracle *o) {
+    float *all[] = {o->own, o->terms, o->sum, o->residuals, o->sum_residual};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    dp_buckets_fini(&o->buckets);
+}
+
+/* This rank's gradient before it is summed. */
+static enum status keep(struct run *r, void *self, const struct event *e) {
+    struct oracle *o = self;
+    const struct param *w = &r->program.params[e->param];
+    if (e->final) memcpy((char *)o->own + w->grad_offset, w->grad, (size_t)type_bytes(&w->grad_type));
+    return OK;
+}
+
+static enum status sum_bucket(struct oracle *o, const struct dp_bucket *b, int n) {
+    int64_t count = b->bytes / (int64_t)sizeof(float), at = b->offset / (int64_t)sizeof(float);
+    TRY(comm_all_gather(group_world(), o->own + at, o->terms, count, FP32));
+    if (comm_is_rank_0())
+        codec_plain_all_reduce(&o->codec, n, count, o->terms, o->residuals ? o->residuals + n * at : NULL,
+                               o->sum_residual ? o->sum_residual + at : NULL, o->sum + at);
+    return comm_broadcast(group_world(), o->sum + at, count, FP32, 0);
+}
+
+/* Of each param; what lies in the gaps is nobody's. */
+static bool sums_are_the_oracles(const struct run *r, const struct oracle *o) {
+    bool same = true;
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        same &= codec_same_bits(w->grad, o->sum + w->grad_offset / (int64_t)sizeof(float), type_n(&w->grad_type));
+    }
+    return same;
+}
+
+/* What one step leaves in the gaps the next would sum. */
+static bool gaps_are_zero(const struct run *r) {
+    int64_t end = 0;
+    for (int i = 0; i < r->program.n_params; i++) {
+        for (; end < r->program.params[i].grad_offset; end++)
+            if (*(char *)arena_at(&r->arenas[ROLE_GRAD], end)) return false;
+        end += type_bytes(&r->program.params[i].grad_type);
+    }
+    return true;
+}
+
+/* Every replica has the same bits: sums of weights as numbers would hide little, but bits hide nothing. */
+static bool replicas_are_equal(const struct run *r) {
+    uint64_t h = 1469598103934665603u;
+    for (int i = 0; i < r->program.n_params; i++)
+        for (int64_t k = 0, n = type_bytes(&r->program.params[i].type); k < n; k++)
+            h = (h ^ ((const unsigned char *)r->program.params[i].weight)[k]) * 1099511628211u;
+    double bits = (double)(h >> 12);
+    double largest = agree_max(bits), smallest = -agree_max(-bits);
+    return largest == smallest;
+}
+
+struct outcome { bool sums, gaps, replicas, fell; int n_buckets; };
+
+static enum status train(struct run *r, struct oracle *o, struct outcome *out) {
+    double first = 0;
+    TRY(layout_use_demo(r));
+    TRY(run_subscribe(r, EVENT_GRAD_READY, keep, o));
+    out->n_buckets = o->buckets.n;
+    for (int s = 0; s < STEPS; s++) {
+        TRY(run_step(r));
+        for (int i = 0; i < o->buckets.n; i++) TRY(sum_bucket(o, &o->buckets.bucket[i], comm_world_size()));
+        if (s == 0) first = r->loss;
+        out->sums &= sums_are_the_oracles(r, o);
+        out->gaps &= gaps_are_zero(r);
+    }
+    out->fell = r->loss < first;
+    out->replicas = replicas_are_equal(r);
+    return OK;
+}
+
+static void check_against_one_process(enum codec_kind codec, enum dp_feedback feedback) {
+    struct run r;
+    struct oracle o = {0};
+    struct outcome out = {true, true, true, true, 0};
+    struct plan plan = plan_of(codec, feedback);
+    enum status status = plan_settle(&plan, comm_world_size());
+    if (status == OK) status = run_create(&r, &train_recipe, &plan, WATCH_NOTHING);
+    if (status == OK) status = oracle_init(&o, &r);
+    if (status == OK) status = train(&r, &o, &out);
+    if (status != OK) print_error("%s\n", status_text());
+    run_destroy(&r);
+    oracle_fini(&o);
+    bool sums = agree_all(status == OK && out.sums), gaps = agree_all(out.gaps), replicas = agree_all(out.replicas);
+    if (!sums) print_error("%s, feedback %d\n", codec_name(codec), feedback);
+    assert_true(out.n_buckets > 2);
+    assert_true(sums);
+    assert_true(gaps);
+    assert_true(replicas);
+    assert_true(out.fell);
+}
+
+static void test_coded_gradients_are_one_process_in_every_bit(void **state) {
+    (void)state;
+    for (enum codec_kind codec = CODEC_BF16; codec <= CODEC_TOPK; codec++)
+        for (enum dp_feedback feedback = FEEDBACK_ON; feedback <= FEEDBACK_OFF; feedback++)
+            check_against_one_process(codec, feedback);
+}
+
+/* ---- beside the serial run: bytes, and how far off the codes are ---- */
+/* Rounding is off by 2^-8 (bf16) or 2^-11 (fp16) of every term and once more of the sum: twice that if all terms have
+ * one sign. Gradients of samples disagree; twice that again is room for terms that add up to twice their sum. */
+static void test_coded_memory_and_wire_are_the_planned_ones(void **state) {
+    struct plan serial = parity_plan();
+    struct reference reference;
+    (void)state;
+    serial.layers = 2;
+    serial.hidden = 24;
+    serial.precision = PRECISION_FP32;
+    enum status status = reference_init(&reference, &serial);
+    struct difference d[N_CODECS][2] = {{{0}}};
+    for (enum codec_kind codec = CODEC_BF16; codec <= CODEC_TOPK; codec++)
+        for (int off = 0; off < 2 && status == OK; off++) {
+            struct plan plan = plan_of(codec, off ? FEEDBACK_OFF : FEEDBACK_ON);
+            status = plan_settle(&plan, comm_world_size());
+            if (status == OK) status = layout_compare(&plan, &reference, &d[codec][off]);
+        }
+    reference_fini(&reference);
+    if (status != OK) print_error("%s\n", status_text());
+    assert_int_equal(status, OK);
+    for (enum codec_kind codec = CODEC_BF16; codec <= CODEC_TOPK; codec++)
+        for (int off = 0; off < 2; off++) {
+            assert_close(d[codec][off].memory, 0, 0);
+            assert_close(d[codec][off].wire, 0, 1e-12);
+            assert_close(d[codec][off].first_loss, 0, 1e-6);
+            assert_true(d[codec][off].first_grad > 1e-5);            /* it does round */
+            if (codec == CODEC_BF16) assert_close(d[codec][off].first_grad, 0, 4.0 / 256);
+            if (codec == CODEC_FP16) assert_close(d[codec][off].first_grad, 0, 4.0 / 2048);
+        }
+}
+
+/* ---- refusals ---- */
+static enum status compiled(struct plan plan) {
+    struct run r;
+    TRY(plan_settle(&plan, (int)mesh_n_ranks(&plan.mesh)));
+    enum status status = run_compile(&r, &train_recipe, &plan, 0, NULL, NULL);
+    run_destroy(&r);
+    return status;
+}
+
+static void test_coded_refuses_what_it_cannot_do(void **state) {
+    struct plan p = plan_of(CODEC_SIGN, FEEDBACK_AUTO);
+    (void)state;
+    assert_ok(compiled(p));
+    p.precision = PRECISION_FP64;
+    assert_fails(compiled(p), E_CONFIG, "grad-codec=sign", "fp64", "precision fp32");
+    p.precision = PRECISION_FP16;
+    assert_fails(compiled(p), E_CONFIG, "grad-codec=sign", "fp16", "precision fp32");
+    p = plan_of(CODEC_INT8, FEEDBACK_AUTO);
+    p.device = PLAN_DEVICE_CUDA;
+    assert_fails(compiled(p), E_CONFIG, "grad-codec=int8", "device=cuda", "device cpu");
+    p = plan_of(CODEC_INT8, FEEDBACK_AUTO);
+    p.mesh.dp = 1;
+    assert_fails(compiled(p), E_CONFIG, "grad-codec=int8", "dp=1", "dp 2 or more");
+    p.mesh.dp = p.mesh.tp = 2;
+    assert_fails(compiled(p), E_CONFIG, "grad-codec=int8", "tp=2", "grad-codec none");
+    p = plan_of(CODEC_INT8, FEEDBACK_AUTO);
+    zero_options(&p)->stage = 1;
+    assert_fails(compiled(p), E_CONFIG, "grad-codec", "zero");
+    p = plan_of(CODEC_NONE, FEEDBACK_ON);
+    assert_fails(compiled(p), E_CONFIG, "grad-feedback", "grad-codec=none");
+    p = plan_of(CODEC_BF16, FEEDBACK_AUTO);
+    dp_coded_options(&p)->topk = 2;
+    assert_fails(compiled(p), E_CONFIG, "topk=2", "bf16", "grad-codec topk");
+    p = plan_of(CODEC_TOPK, FEEDBACK_AUTO);
+    snprintf(p.save, sizeof p.save, "somewhere");
+    assert_fails(compiled(p), E_CONFIG, "grad-codec=topk", "residuals", "grad-feedback off");
+    dp_coded_options(&p)->feedback = FEEDBACK_OFF;
+    assert_ok(compiled(p));
+}
+
+TESTS(unit_test(test_coded_gradients_are_one_process_in_every_bit),
+      unit_test(test_coded_memory_and_wire_are_the_planned_ones), unit_test(test_coded_refuses_what_it_cannot_do))
