@@ -84,6 +84,11 @@ static enum status coded_check(const struct plan *plan) {
     if (plan->device == PLAN_DEVICE_CUDA)
         return FAIL(E_CONFIG, "grad-codec=%s has no kernels for device=cuda; use device cpu, or grad-codec none",
                     codec);
+    if (plan->sums == PLAN_SUMS_FIXED)
+        return FAIL(E_CONFIG,
+                    "grad-codec=%s rounds what each of dp=%d ranks sends, so sums=fixed cannot have the bits of every "
+                    "layout; use sums fast, or grad-codec none",
+                    codec, (int)plan->mesh.dp);
     if (plan->save[0] && dp_coded_has_feedback(plan))
         return FAIL(E_CONFIG,
                     "grad-codec=%s with feedback keeps residuals that a checkpoint has no place for; leave save out, "

@@ -213,6 +213,10 @@ static void test_coded_refuses_what_it_cannot_do(void **state) {
     p = plan_of(CODEC_INT8, FEEDBACK_AUTO);
     zero_options(&p)->stage = 1;
     assert_fails(compiled(p), E_CONFIG, "grad-codec", "zero");
+    p = plan_of(CODEC_INT8, FEEDBACK_AUTO);
+    p.hidden = 64;
+    p.sums = PLAN_SUMS_FIXED;
+    assert_fails(compiled(p), E_CONFIG, "grad-codec=int8", "sums=fixed", "sums fast");
     p = plan_of(CODEC_NONE, FEEDBACK_ON);
     assert_fails(compiled(p), E_CONFIG, "grad-feedback", "grad-codec=none");
     p = plan_of(CODEC_BF16, FEEDBACK_AUTO);
