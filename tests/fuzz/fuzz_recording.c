@@ -19,7 +19,8 @@ static void put_together(struct kept *k) {
         if (box_whole_n(&p->box) > 1 << 16) continue;                /* slow, and no different */
         enum status status = kept_whole(k, p->name, &w);
         MUST(status == OK || status == E_FORMAT);
-        MUST(status != OK || (w.missing >= 0 && w.missing < w.n && w.apart >= 0));
+        /* all of it is missing where each element lacks a summand */
+        MUST(status != OK || (w.missing >= 0 && w.missing <= w.n && w.apart >= 0));
         whole_fini(&w);
     }
 }
