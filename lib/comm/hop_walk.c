@@ -171,20 +171,20 @@ static enum status end(struct hop_walk *walk, int i, bool *ended) {
     return walk->carrier->combine(walk->self, slot(walk, row), place(walk, hop->space, hop->first), hop->count);
 }
 
+/* After each row that ends, those that it was in the way of begin: an ADD's buffer is free for the next terms. */
 static enum status push_lane(struct hop_walk *walk, struct lane *lane, bool *moved) {
-    while (lane->begin != NONE && may_begin(walk, lane->begin)) {
-        TRY(begin(walk, lane->begin));
-        lane->begin = walk->row[lane->begin].next;
-        *moved = true;
-    }
-    while (lane->end != lane->begin) {
-        bool ended;
+    for (bool ended = true; ended; *moved |= ended) {
+        while (lane->begin != NONE && may_begin(walk, lane->begin)) {
+            TRY(begin(walk, lane->begin));
+            lane->begin = walk->row[lane->begin].next;
+            *moved = true;
+        }
+        if (lane->end == lane->begin) return OK;
         TRY(end(walk, lane->end, &ended));
         if (!ended) return OK;
         walk->row[lane->end].done = true;
         lane->end = walk->row[lane->end].next;
         walk->n_done++;
-        *moved = true;
     }
     return OK;
 }
