@@ -1,21 +1,9 @@
 /* What a roll call found, as a sentence: who is silent, and who waits in something else. */
 #include "lib/comm/comm_roll.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include "lib/base/say.h"
 
 enum { MAX_NAMED = 6 };
-
-struct line { char *text; size_t bytes, used; };
-
-__attribute__((format(printf, 2, 3))) static void say(struct line *line, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(line->text + line->used, line->bytes - line->used, format, arguments);
-    va_end(arguments);
-    line->used += (size_t)(n > 0 ? n : 0);
-    if (line->used >= line->bytes) line->used = line->bytes - 1; /* cut: the rest is dropped */
-}
 
 static bool same_operation(const struct mail_state *a, const struct mail_state *b) {
     return a->waiting && b->waiting && a->op == b->op && a->sequence == b->sequence && a->leader == b->leader &&

@@ -1,8 +1,8 @@
 #include "lib/comm/comm_rules.h"
 
+#include "lib/base/say.h"
 #include "lib/comm/hop_rows.h"
 
-#include <stdio.h>
 #include <string.h>
 
 _Static_assert((int)N_MESH_AXES <= (int)COMM_MAX_AXES, "a rule for each axis");
@@ -37,10 +37,8 @@ const char *comm_rule_name(const struct comm_rule *rule) {
 
 static enum status unknown_algorithm(const char *name) {
     char names[256] = "";
-    for (int i = 0; comm_algorithms[i]; i++) {
-        size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, ", %s", comm_algorithms[i]->name);
-    }
+    struct line line = {names, sizeof names, 0};
+    for (int i = 0; comm_algorithms[i]; i++) say(&line, ", %s", comm_algorithms[i]->name);
     return FAIL(E_CONFIG, "comm-algorithm: there is no algorithm \"%s\"; use auto, library%s", name, names);
 }
 
@@ -52,10 +50,10 @@ static enum status rule_of(const char *name, struct comm_rule *rule) {
 
 static enum status axis_of(const char *name, enum mesh_axis *axis) {
     char names[256] = "";
+    struct line line = {names, sizeof names, 0};
     for (*axis = AXIS_SELF + 1; *axis < N_MESH_AXES; ++*axis) {
-        size_t n = strlen(names);
         if (strcmp(name, mesh_axis_name(*axis)) == 0) return OK;
-        snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", mesh_axis_name(*axis));
+        say(&line, "%s%s", line.used ? ", " : "", mesh_axis_name(*axis));
     }
     return FAIL(E_CONFIG, "comm-algorithm: there is no axis \"%s\"; use %s", name, names);
 }

@@ -1,21 +1,8 @@
 /* A postmortem in words. */
 #include "lib/comm/postmortem.h"
 
+#include "lib/base/say.h"
 #include "lib/comm/comm.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-
-struct line { char *text; size_t bytes, used; };
-
-__attribute__((format(printf, 2, 3))) static void say(struct line *line, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(line->text + line->used, line->bytes - line->used, format, arguments);
-    va_end(arguments);
-    line->used += (size_t)(n > 0 ? n : 0);
-    if (line->used >= line->bytes) line->used = line->bytes - 1; /* cut: the rest is dropped */
-}
 
 const char *postmortem_kind_name(enum postmortem_kind kind) {
     static const char *const names[] = {"none", "mismatch", "missing", "circle", "stuck"};

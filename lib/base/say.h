@@ -1,0 +1,22 @@
+/* Text that grows in a buffer of fixed size: what does not fit is dropped. */
+#ifndef TRIVIUM_BASE_SAY_H
+#define TRIVIUM_BASE_SAY_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* text: the caller's, of so many bytes, more than 0; used: those that are said, without the 0 at the end */
+struct line { char *text; size_t bytes, used; };
+
+/** Append, as printf does. */
+__attribute__((format(printf, 2, 3))) static inline void say(struct line *line, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(line->text + line->used, line->bytes - line->used, format, arguments);
+    va_end(arguments);
+    line->used += (size_t)(n > 0 ? n : 0);
+    if (line->used >= line->bytes) line->used = line->bytes - 1;
+}
+
+#endif
