@@ -197,7 +197,8 @@ static void test_reductions_refuse_integers(void **state) {
     assert_fails(reduce_add(test_device(), &out, &out, UINT8), E_CONFIG, "uint8");
 }
 
-/* Element by element, each rounded once; 3 is not enough for a second thread, N is. */
+/* Element by element, each rounded once; 3 is not enough for a second thread, N is. On CPUs: only --sums fixed adds
+ * arrays. */
 static void test_arrays_are_added_in_place(void **state) {
     (void)state;
     if (test_device()->kind != DEVICE_CPU) skip();
