@@ -9,7 +9,7 @@
 #include "driver/show_mesh.h"
 #include "driver/show_params.h"
 #include "driver/show_types.h"
-#include "lib/program/activations.h"
+#include "lib/cost/activations.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "lib/base/grow.h"
 #include "lib/base/integer.h"
 #include "lib/cost/op_time.h"
-#include "lib/program/timeline.h"
+#include "lib/cost/timeline.h"
 #include "planner/layout.h"
 #include <limits.h>
 #include <math.h>

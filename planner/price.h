@@ -2,7 +2,7 @@
  *
  * A rank of every stage is compiled (lib/run). Of each tape the rows are added up: what they compute (op_time.h) and
  * what they exchange (wire_time.h), which gives the time of an action. The schedule's simulator
- * (lib/program/timeline.h) makes a step of the actions of all stages. What a step does beside its schedule is added at
+ * (lib/cost/timeline.h) makes a step of the actions of all stages. What a step does beside its schedule is added at
  * its end:
  *
  *   step = time line of the schedule + what the sum over replicas does not hide + gathers + sums over the mesh + update
@@ -24,7 +24,7 @@
 #define TRIVIUM_PLANNER_PRICE_H
 
 #include "lib/cost/cluster.h"
-#include "lib/program/timeline.h"
+#include "lib/cost/timeline.h"
 #include "lib/run/profile.h"
 #include "lib/run/run.h"
 

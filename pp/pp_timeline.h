@@ -1,8 +1,8 @@
-/* A row's schedules in simulated time, where all stages are alike (lib/program/timeline.h). */
+/* A row's schedules in simulated time, where all stages are alike (lib/cost/timeline.h). */
 #ifndef TRIVIUM_PP_PP_TIMELINE_H
 #define TRIVIUM_PP_PP_TIMELINE_H
 
-#include "lib/program/timeline.h"
+#include "lib/cost/timeline.h"
 #include "pp/pp_schedule.h"
 
 /* In any unit: an action of each kind on one chunk and microbatch; a message's transfer. */

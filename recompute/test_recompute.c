@@ -2,7 +2,7 @@
  *
  * What is marked, what is saved, what is replayed: read from compiled programs, for every rank of a layout. */
 #include "driver/recipe.h"
-#include "lib/program/activations.h"
+#include "lib/cost/activations.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"

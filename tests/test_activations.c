@@ -4,7 +4,7 @@
  * Korthikanti et al. 2022 (section 4 and table 2), and against the same count for other element sizes, attention and
  * masks. Nothing runs here; that the compiled bytes are the ones that are used is what the parity tests measure. */
 #include "driver/recipe.h"
-#include "lib/program/activations.h"
+#include "lib/cost/activations.h"
 #include "mixed_precision/mixed_precision.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"

@@ -4,13 +4,13 @@
  *
  *   a row          max(flops / (peak x efficiency), bytes / bandwidth) + launch                  lib/cost/op_time.h
  *   a collective   bytes / bandwidth and steps x latency, level by level                         lib/cost/wire_time.h
- *   a pipeline     the order of each stage against a clock, beside m max + (sum - max)           lib/program/timeline.h
+ *   a pipeline     the order of each stage against a clock, beside m max + (sum - max)           lib/cost/timeline.h
  *
  * Numbers of a DGX H100: configs/clusters/dgx-h100.ini says where each of them is from. */
 #include "lib/cost/op_time.h"
 #include "lib/cost/wire_time.h"
 #include "lib/ops/cost.h"
-#include "lib/program/timeline.h"
+#include "lib/cost/timeline.h"
 #include "pp/pp_schedule.h"
 #include <limits.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What a GPT costs. See count.h, and lib/program/activations.h for the last one. */
+/* What a GPT costs. See count.h, and lib/cost/activations.h for the last one. */
 #include "lessons/01-a-table-of-steps/count/count.h"
 
 /* A layer: qkv 3 C^2 + 3 C, proj C^2 + C, fc 4 C^2 + 4 C, fc2 4 C^2 + C, two layernorms 2 x 2 C: together 12 C^2 + 13

@@ -3,7 +3,7 @@
 #include "lessons/01-a-table-of-steps/count/count.h"
 #include "driver/recipe.h"
 #include "gpt/gpt.h"
-#include "lib/program/activations.h"
+#include "lib/cost/activations.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 

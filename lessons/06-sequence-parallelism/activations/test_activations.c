@@ -4,7 +4,7 @@
  * they add over tp. */
 #include "lessons/06-sequence-parallelism/activations/activations.h"
 #include "driver/recipe.h"
-#include "lib/program/activations.h"
+#include "lib/cost/activations.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "tp/tp.h"

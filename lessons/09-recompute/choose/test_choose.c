@@ -6,7 +6,7 @@
 
 #include "gpt/gpt.h"
 #include "lib/base/rng.h"
-#include "lib/program/activations.h"
+#include "lib/cost/activations.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

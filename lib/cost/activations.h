@@ -23,8 +23,8 @@
  *
  * Statistics are a number or two for each position or head, and left out of the paper's formulas. They are counted
  * apart, in numbers of the accumulator's size: 2 x 2 sb of the layernorms (with sp: /t), abs/t of blocked attention. */
-#ifndef TRIVIUM_PROGRAM_ACTIVATIONS_H
-#define TRIVIUM_PROGRAM_ACTIVATIONS_H
+#ifndef TRIVIUM_COST_ACTIVATIONS_H
+#define TRIVIUM_COST_ACTIVATIONS_H
 
 #include "lib/program/lower.h"
 

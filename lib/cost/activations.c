@@ -1,4 +1,4 @@
-#include "lib/program/activations.h"
+#include "lib/cost/activations.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A schedule in simulated time: when every action of every stage starts and ends. See timeline.c. */
-#ifndef TRIVIUM_PROGRAM_TIMELINE_H
-#define TRIVIUM_PROGRAM_TIMELINE_H
+#ifndef TRIVIUM_COST_TIMELINE_H
+#define TRIVIUM_COST_TIMELINE_H
 
 #include "lib/program/schedule.h"
 

@@ -12,7 +12,7 @@
  * What breaks: a run that hangs.
  *
  * Source: Kahn 1974, "The semantics of a simple language for parallel programming". */
-#include "lib/program/timeline.h"
+#include "lib/cost/timeline.h"
 
 #include "lib/base/grow.h"
 #include <stdio.h>
