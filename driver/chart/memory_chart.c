@@ -1,6 +1,6 @@
 #include "driver/chart/memory_chart.h"
 
-#include "lib/program/memory_timeline.h"
+#include "lib/trace/memory_timeline.h"
 #include <stdlib.h>
 
 static const double MIB = 1 << 20;

@@ -1,5 +1,5 @@
 /* Memory over one step as a picture: bytes alive by role, row by row, read off the plan
- * (lib/program/memory_timeline.h). */
+ * (lib/trace/memory_timeline.h). */
 #ifndef TRIVIUM_DRIVER_MEMORY_CHART_H
 #define TRIVIUM_DRIVER_MEMORY_CHART_H
 
@@ -24,7 +24,7 @@ struct memory_chart {
 };
 
 /** Of a rank that was compiled. The same plan gives the same numbers. *out is to be freed also after an error.
- *  @errors E_CONFIG where a step has too many rows (lib/program/memory_timeline.h); E_MEMORY  @collective{none} */
+ *  @errors E_CONFIG where a step has too many rows (lib/trace/memory_timeline.h); E_MEMORY  @collective{none} */
 enum status memory_chart_make(const struct run *compiled, struct memory_chart *out);
 void memory_chart_fini(struct memory_chart *);
 

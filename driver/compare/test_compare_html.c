@@ -9,7 +9,7 @@
 #include "driver/compare/compare_pipeline.h"
 #include "driver/recipe.h"
 #include "pp/pp_schedule.h"
-#include "lib/program/memory_timeline.h"
+#include "lib/trace/memory_timeline.h"
 #include "tests/layouts.h"
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "lib/device/arena.h"
 #include "lib/program/exec.h"
 #include "lib/program/gradients.h"
-#include "lib/program/memory_timeline.h"
+#include "lib/trace/memory_timeline.h"
 #include "lib/program/test_tiny.h"
 #include <string.h>
 

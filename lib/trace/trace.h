@@ -48,7 +48,7 @@ enum status trace_stop(struct trace *);
 
 /* ---- what was recorded ---- */
 
-/* Bytes alive on the device in one role (lib/program/memory_timeline.h), from time_s on. */
+/* Bytes alive on the device in one role (lib/trace/memory_timeline.h), from time_s on. */
 struct trace_memory { double time_s; int64_t bytes; int32_t role, step; };
 
 struct trace_rank {

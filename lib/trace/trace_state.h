@@ -2,7 +2,7 @@
 #ifndef TRIVIUM_TRACE_TRACE_STATE_H
 #define TRIVIUM_TRACE_TRACE_STATE_H
 
-#include "lib/program/memory_timeline.h"
+#include "lib/trace/memory_timeline.h"
 #include "lib/trace/trace.h"
 #include "lib/trace/trace_clock.h"
 

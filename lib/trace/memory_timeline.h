@@ -9,8 +9,8 @@
  *
  * The two differ by what packing wastes: alignment, holes that no value fits in, and frames, which are kept whole from
  * their first value to their last. */
-#ifndef TRIVIUM_PROGRAM_MEMORY_TIMELINE_H
-#define TRIVIUM_PROGRAM_MEMORY_TIMELINE_H
+#ifndef TRIVIUM_TRACE_MEMORY_TIMELINE_H
+#define TRIVIUM_TRACE_MEMORY_TIMELINE_H
 
 #include "lib/program/memory.h"
 

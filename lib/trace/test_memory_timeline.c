@@ -4,7 +4,7 @@
  * that asks every value of every microbatch when it is born and when it dies, and against the plan. (That it is what is
  * really alive in memory: test_exec.c.) */
 #include "driver/recipe.h"
-#include "lib/program/memory_timeline.h"
+#include "lib/trace/memory_timeline.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"

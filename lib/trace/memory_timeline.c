@@ -1,4 +1,4 @@
-#include "lib/program/memory_timeline.h"
+#include "lib/trace/memory_timeline.h"
 
 #include <stdlib.h>
 #include <string.h>
