@@ -7,7 +7,7 @@
  *   ring      keys and values go round the ranks (cp_ring.c); shards are zig-zag, so that all have the same to do
  *   gather    every rank gets all keys and values (cp_gather.c)
  *   ulysses   before attention the sharded axis changes from tokens to heads, and back after it
- *             (lib/program/reshard.h): each rank has the whole sequence for 1/cp of the heads
+ *             (lib/comm/reshard.h): each rank has the whole sequence for 1/cp of the heads
  *   both      cp-heads neighbors shard heads, and their parts of the sequence meet in a ring (USP)
  *
  * Stored where: activations 1/cp each; weights whole. dp x cp ranks hold the same weights and see other tokens: they
@@ -18,14 +18,14 @@
  *
  * What breaks: positions counted locally (the position table, dropout, the causal mask).
  *
- * Source: see cp_ring.c and lib/program/reshard.h. */
+ * Source: see cp_ring.c and lib/comm/reshard.h. */
 #include "cp/cp.h"
 
 #include "cp/cp_gather.h"
 #include "cp/cp_ring.h"
 #include "lib/base/integer.h"
 #include "lib/ops/attention/attention.h"
-#include "lib/program/reshard.h"
+#include "lib/comm/reshard.h"
 #include <inttypes.h>
 #include <string.h>
 

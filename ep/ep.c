@@ -27,7 +27,7 @@
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_pack.h"
-#include "lib/program/reshard.h"
+#include "lib/comm/reshard.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "ep/ep.h"
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
-#include "lib/program/reshard.h"
+#include "lib/comm/reshard.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include "zero/zero.h"

@@ -5,7 +5,7 @@
 #include "lib/comm/exchange.h"
 #include "lib/comm/mesh.h"
 #include "lib/ops/test_op.h"
-#include "lib/program/reshard.h"
+#include "lib/comm/reshard.h"
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>

@@ -13,8 +13,8 @@
  *   K before G    (outer, n, K/n ..) ->  (n, outer, K/n ..)  exchange   (n, rows, G/n ..)   ->  (rows, n, G/n ..)
  *
  * Source: Jacobs et al. 2023, "DeepSpeed Ulysses"; Lepikhin et al. 2020, "GShard". */
-#ifndef TRIVIUM_PROGRAM_RESHARD_H
-#define TRIVIUM_PROGRAM_RESHARD_H
+#ifndef TRIVIUM_COMM_RESHARD_H
+#define TRIVIUM_COMM_RESHARD_H
 
 #include "lib/ops/op.h"
 

@@ -1,4 +1,4 @@
-#include "lib/program/reshard.h"
+#include "lib/comm/reshard.h"
 
 #include "lib/comm/comm_request.h"
 #include "lib/comm/exchange.h"
