@@ -16,7 +16,7 @@
  * looks at. Each file is written by atomic_replace: beside, flushed, renamed (the reference of this lesson's exercise),
  * here on a real folder: the six functions below.
  *
- * lib/checkpoint/checkpoint_save.c does this for every tensor of a GPT and both of its moments; lib/program/piece.h has
+ * lib/checkpoint/checkpoint_save.c does this for every tensor of a GPT and both of its moments; lib/device/piece.h has
  * pieces of more than one axis. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
 

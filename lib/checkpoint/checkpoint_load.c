@@ -41,13 +41,18 @@ static enum status load_states(struct run *r, const struct manifest *m, const st
     return load_tensor(m, w, STATE_MOMENT2, own, w->state_dtype, param_state_n(w), states, w->moment2);
 }
 
+static struct piece resident_piece(const struct param *w) {
+    bool own = w->weight_residence == RESIDENT_OWN;
+    return (struct piece){w->type.shape, own ? w->own_first : 0, own ? w->own_n : type_n(&w->type)};
+}
+
 static enum status load_weight(struct run *r, const struct manifest *m, const struct param *w) {
     const struct device *weights = w->weight_on_host ? device_cpu() : r->device,
                         *states = w->state_on_host ? device_cpu() : r->device;
     struct piece own = {w->type.shape, w->own_first, w->own_n};
     if (w->master)
         TRY(load_tensor(m, w, STATE_WEIGHT, own, w->state_dtype, param_state_n(w), states, w->master_weight));
-    return load_tensor(m, w, STATE_WEIGHT, param_resident_piece(w), w->type.dtype,
+    return load_tensor(m, w, STATE_WEIGHT, resident_piece(w), w->type.dtype,
                        param_resident_n(w, w->weight_residence), weights, w->weight);
 }
 

@@ -2,9 +2,8 @@
 #ifndef TRIVIUM_CHECKPOINT_CHECKPOINT_PIECE_H
 #define TRIVIUM_CHECKPOINT_CHECKPOINT_PIECE_H
 
-#include "lib/program/program.h"
-#include "lib/program/piece.h"
 #include "lib/checkpoint/safetensors.h"
+#include "lib/program/program.h"
 #include <jansson.h>
 
 /* What follows a param's name in a file. */

@@ -1,7 +1,6 @@
 /* Offsets of everything, fixed before the first step. */
 #include "lib/program/memory.h"
 
-#include "lib/program/piece.h"
 #include <stdlib.h>
 
 /* ---- params: one place each, in table order ---- */

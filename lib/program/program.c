@@ -135,6 +135,11 @@ void *param_own_grad(const struct param *w) {
     return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
 }
 
+struct piece param_own_piece(const struct param *w) {
+    struct piece p = {w->type.shape, w->own_first, w->present && w->counted ? w->own_n : 0};
+    return piece_without_padding(p);
+}
+
 int64_t param_resident_n(const struct param *w, enum residence at) {
     if (at == RESIDENT_OWN) return w->shard_n;                       /* one size on every rank, so that gathers are
                                                                       * even */

@@ -12,6 +12,7 @@
 #define TRIVIUM_PROGRAM_PROGRAM_H
 
 #include "lib/comm/mesh.h"
+#include "lib/device/piece.h"
 #include "lib/ops/op.h"
 #include <stdio.h>
 
@@ -118,6 +119,8 @@ static inline enum mesh_axis param_replicas(const struct param *w) { return mesh
 /** Own elements: what this rank updates. Address of the first, in weight and in gradient. */
 void *param_own_weight(const struct param *);
 void *param_own_grad(const struct param *);
+/** What this rank saves of it: its own elements, without padding. n 0: nothing. */
+struct piece param_own_piece(const struct param *);
 
 /** An empty program; fini frees its tables. */
 void program_init(struct program *);

@@ -253,19 +253,19 @@ static void test_accumulation_keeps_one_frame(void **state) {
 }
 
 /* ---- params ---- */
-struct piece { int64_t from, to; };
+struct stretch { int64_t from, to; };
 
-static struct piece piece_of(int64_t offset, int64_t n, enum dtype type) {
-    return (struct piece){offset, offset + n * (int64_t)dtype_size(type)};
+static struct stretch stretch_of(int64_t offset, int64_t n, enum dtype type) {
+    return (struct stretch){offset, offset + n * (int64_t)dtype_size(type)};
 }
 
 static int by_start(const void *a, const void *b) {
-    const struct piece *x = a, *y = b;
+    const struct stretch *x = a, *y = b;
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
 /* Side by side, aligned, and the last one ends at the peak. */
-static void check_pieces(struct piece *x, int n, int64_t peak) {
+static void check_stretches(struct stretch *x, int n, int64_t peak) {
     qsort(x, (size_t)n, sizeof *x, by_start);
     for (int i = 0; i < n; i++) {
         assert_int_equal(x[i].from % ARENA_ALIGN, 0);
@@ -276,20 +276,20 @@ static void check_pieces(struct piece *x, int n, int64_t peak) {
 }
 
 static void check_params(const struct program *p, const struct memory_plan *m) {
-    struct piece weight[MAX_PARAMS], grad[MAX_PARAMS], optim[3 * MAX_PARAMS];
+    struct stretch weight[MAX_PARAMS], grad[MAX_PARAMS], optim[3 * MAX_PARAMS];
     int n = 0, n_optim = 0;
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
         if (!w->present) continue;
-        weight[n] = piece_of(w->weight_offset, type_n(&w->type), w->type.dtype);
-        grad[n++] = piece_of(w->grad_offset, type_n(&w->type), w->grad_type.dtype);
-        optim[n_optim++] = piece_of(w->moment1_offset, w->own_n, w->state_dtype);
-        optim[n_optim++] = piece_of(w->moment2_offset, w->own_n, w->state_dtype);
-        if (w->master) optim[n_optim++] = piece_of(w->master_offset, w->own_n, w->state_dtype);
+        weight[n] = stretch_of(w->weight_offset, type_n(&w->type), w->type.dtype);
+        grad[n++] = stretch_of(w->grad_offset, type_n(&w->type), w->grad_type.dtype);
+        optim[n_optim++] = stretch_of(w->moment1_offset, w->own_n, w->state_dtype);
+        optim[n_optim++] = stretch_of(w->moment2_offset, w->own_n, w->state_dtype);
+        if (w->master) optim[n_optim++] = stretch_of(w->master_offset, w->own_n, w->state_dtype);
     }
-    check_pieces(weight, n, m->bytes[ROLE_PARAM]);
-    check_pieces(grad, n, m->bytes[ROLE_GRAD]);
-    check_pieces(optim, n_optim, m->bytes[ROLE_OPTIM]);
+    check_stretches(weight, n, m->bytes[ROLE_PARAM]);
+    check_stretches(grad, n, m->bytes[ROLE_GRAD]);
+    check_stretches(optim, n_optim, m->bytes[ROLE_OPTIM]);
 }
 
 static void test_params_gradients_and_states_lie_side_by_side(void **state) {

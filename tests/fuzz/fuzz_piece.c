@@ -1,4 +1,4 @@
-/* parses: lib/base lib/device/tensor.c lib/device/dtype.c lib/checkpoint/checkpoint_piece.c lib/program/piece.c */
+/* parses: lib/base lib/device/tensor.c lib/device/dtype.c lib/checkpoint/checkpoint_piece.c lib/device/piece.c */
 /* Which part of a tensor a checkpoint's file has, as its metadata say; and what two such parts share: the input is two,
  * with a line between them. */
 #include "lib/checkpoint/checkpoint_piece.h"

@@ -14,11 +14,11 @@
  * Loading a checkpoint in another layout is this: for each piece that is wanted, and each piece that is there, copy
  * what they share. The elements that two pieces share are found row by row along the last axis, and neighbours that
  * follow each other in both are handed out as one: between equal layouts that is one copy. */
-#ifndef TRIVIUM_PROGRAM_PIECE_H
-#define TRIVIUM_PROGRAM_PIECE_H
+#ifndef TRIVIUM_DEVICE_PIECE_H
+#define TRIVIUM_DEVICE_PIECE_H
 
 #include "lib/base/status.h"
-#include "lib/program/program.h"
+#include "lib/device/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,10 +39,8 @@ enum status piece_common(const struct piece *to, const struct piece *from, piece
 /** Elements of the run that are no padding. */
 int64_t piece_real_n(const struct piece *);
 
-/** What this rank saves of the param, its own elements without padding at the end; n 0: nothing. And what it keeps of
- *  its weight. */
-struct piece param_own_piece(const struct param *);
-struct piece param_resident_piece(const struct param *);
+/** Without the rows of a padded vocabulary, which are the first axis' last. */
+struct piece piece_without_padding(struct piece);
 
 #ifdef __cplusplus
 }

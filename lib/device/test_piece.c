@@ -2,7 +2,7 @@
 /* What two pieces share, against looking at every element: random boxes and runs of random tensors, padding
  * included. */
 #include "lib/base/rng.h"
-#include "lib/program/piece.h"
+#include "lib/device/piece.h"
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "lib/program/piece.h"
+#include "lib/device/piece.h"
 
 /* The longest run found so far that continues in both. */
 struct run_of { piece_visit *visit; void *self; int64_t to_at, from_at, n; };
@@ -95,9 +95,7 @@ int64_t piece_real_n(const struct piece *p) {
     return n;
 }
 
-/* ---- of a param ---- */
-/* Without the rows of a padded vocabulary, which are the first axis' last. */
-static struct piece without_padding(struct piece p) {
+struct piece piece_without_padding(struct piece p) {
     if (p.box.n_axes == 0) return p;
     struct axis *a = &p.box.axis[0];
     int64_t row = a->n ? shape_n(&p.box) / a->n : 0, rows = a->global - a->first;
@@ -107,14 +105,4 @@ static struct piece without_padding(struct piece p) {
     if (left < 0) left = 0;
     if (p.n > left) p.n = left;
     return p;
-}
-
-struct piece param_own_piece(const struct param *w) {
-    struct piece p = {w->type.shape, w->own_first, w->present && w->counted ? w->own_n : 0};
-    return without_padding(p);
-}
-
-struct piece param_resident_piece(const struct param *w) {
-    bool own = w->weight_residence == RESIDENT_OWN;
-    return (struct piece){w->type.shape, own ? w->own_first : 0, own ? w->own_n : type_n(&w->type)};
 }
