@@ -1,7 +1,7 @@
 #include "lib/program/bill.h"
 
 #include "lib/base/grow.h"
-#include "lib/program/sums.h"
+#include "lib/comm/sums_rows.h"
 
 void bill_exchange(struct bill *b, const struct mesh_place *place, struct exchange x) {
     b->exchanges = table_grow(b->exchanges, b->n_exchanges, sizeof *b->exchanges);

@@ -7,7 +7,7 @@
 #include "lib/program/lower_state.h"
 
 #include "lib/base/grow.h"
-#include "lib/program/sums.h"
+#include "lib/comm/sums_rows.h"
 #include <stdlib.h>
 #include <string.h>
 

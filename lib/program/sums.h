@@ -15,8 +15,8 @@
  *
  *   products cut by tp   lib/ops/gemm/gemm_leaves.h, and the loss's sum over the vocabulary
  *   sums over ranks      lib/comm/hops_halving.c
- *   weight gradients     here: a row runs once a leaf, and a binary counter adds: bit l of the number of leaves so far
- *                        is set where a sum of 2^l leaves waits for its neighbour
+ *   weight gradients     lib/comm/sums_rows.h: a row runs once a leaf, and a binary counter adds: bit l of the
+ *                        number of leaves so far is set where a sum of 2^l leaves waits for its neighbour
  *   samples              a replica's are neighbours, so that it adds over its microbatches first, and dp last; with
  *                        gradients sharded (zero 2 and 3) a microbatch's are, and dp adds before microbatches
  *   a tied weight        each use has a gradient of its own, added at the end, as if they were at both ends of a
@@ -37,7 +37,7 @@
 #ifndef TRIVIUM_PROGRAM_SUMS_H
 #define TRIVIUM_PROGRAM_SUMS_H
 
-#include "lib/comm/exchange.h"
+#include "lib/comm/sums_rows.h"
 #include "lib/program/schedule.h"
 
 /** Give every use of a weight but its first a param of its own, which has a gradient and nothing else
@@ -54,25 +54,6 @@ enum status sums_mark(struct program *, const struct chunk *, const struct sched
 int64_t sums_first_sample(const struct program *, const struct mesh_place *, const struct schedule *, int microbatch,
                           int64_t micro);
 
-/** Levels of a tree over n leaves: log2 n, rounded up. */
-static inline int sums_levels(int64_t n) {
-    int levels = 0;
-    while ((int64_t)1 << levels < n) levels++;
-    return levels;
-}
-
-/* ---- sums_rows.c ---- */
-/** The axes of the mesh, as bits, whose ranks see other tokens of the same samples, and whose sum a row makes. Pure. */
-unsigned sums_over(const struct call *);
-/** Scratch of a row of weight gradients, leaf by leaf. */
-int64_t sums_work(const struct call *);
-/** Run it: sum[i] is then the gradient of weight[i], in that scratch; over the ranks that have other tokens of the same
- *  samples (sp), too.  @collective{the axes that cut the tokens} @errors those of the op; E_TIMEOUT, E_COMM */
-enum status sums_run(const struct call *, const struct mesh *, float *sum[MAX_WEIGHTS]);
-/** What that sends, and how many lines there are. */
-int sums_exchanges(const struct call *, struct exchange out[MAX_WEIGHTS]);
-
-/* ---- sums.c ---- */
 /** The gradients of a weight's other uses are added to its own: own elements, when they are whole.  @errors E_DEVICE */
 enum status sums_add_uses(const struct device *, const struct program *);
 /** The sum of microbatch k's gradient, which is overwritten, joins those before it, and after the last it is the

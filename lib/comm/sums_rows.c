@@ -1,6 +1,6 @@
-/* A row of weight gradients, leaf by leaf. See sums.h. */
-#include "lib/program/sums.h"
+#include "lib/comm/sums_rows.h"
 
+#include "lib/device/arena.h"
 #include "lib/ops/reduce.h"
 
 /* Leaves of a row here: samples, and pieces of each. Where tp has cut the weight, the row sees whole sequences, in

@@ -1,0 +1,27 @@
+/* A row of weight gradients with --sums fixed, leaf by leaf (lib/program/sums.h has the idea): over samples, and over
+ * the ranks that have other tokens of the same ones. */
+#ifndef TRIVIUM_COMM_SUMS_ROWS_H
+#define TRIVIUM_COMM_SUMS_ROWS_H
+
+#include "lib/comm/exchange.h"
+#include "lib/comm/mesh.h"
+#include "lib/ops/op.h"
+
+/** Levels of a tree over n leaves: log2 n, rounded up. */
+static inline int sums_levels(int64_t n) {
+    int levels = 0;
+    while ((int64_t)1 << levels < n) levels++;
+    return levels;
+}
+
+/** The axes of the mesh, as bits, whose ranks see other tokens of the same samples, and whose sum a row makes. Pure. */
+unsigned sums_over(const struct call *);
+/** Scratch of a row of weight gradients, leaf by leaf. */
+int64_t sums_work(const struct call *);
+/** Run it: sum[i] is then the gradient of weight[i], in that scratch; over the ranks that have other tokens of the same
+ *  samples (sp), too.  @collective{the axes that cut the tokens} @errors those of the op; E_TIMEOUT, E_COMM */
+enum status sums_run(const struct call *, const struct mesh *, float *sum[MAX_WEIGHTS]);
+/** What that sends, and how many lines there are. */
+int sums_exchanges(const struct call *, struct exchange out[MAX_WEIGHTS]);
+
+#endif
