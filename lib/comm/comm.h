@@ -49,7 +49,7 @@ struct comm_request; /* what comm_wait waits for; storage is the caller's: struc
  * sums and gathers pairwise, the rest by the library. An operation that the algorithm does not have goes as if none
  * were given. */
 struct comm_rule { bool library; const struct comm_algorithm *algorithm; };
-enum { COMM_MAX_AXES = 16 };
+enum { COMM_MAX_AXES = 24 };
 struct comm_settings {
     double timeout_s;          /* the deadline of every wait */
     bool check_collectives;    /* compare op, count, dtype and root across the group before each collective */

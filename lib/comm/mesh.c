@@ -22,26 +22,62 @@ static int first_of_mirror(const struct mesh_place *p) {
 }
 
 enum { ALL_DIMS = (1 << N_DIMS) - 1, REPLICAS = 1 << DIM_DP | 1 << DIM_CP };
-/* A group may be a part of those that differ along these dimensions: so many neighbors, or one of each such part. */
-enum part { WHOLE, NEIGHBORS, ONE_OF_EACH };
-/* along: bits of the dimensions in which members differ; part, of how many (fold). copies: what is not cut along the
- * axis is the same on all its ranks. first_stage: where a group is a pair of stages, its first; NULL: all that `along`
- * says. */
+/* A group may be a part of those that differ along these dimensions, counted innermost first: `size` of them, `apart`
+ * numbers from each other. n: how many they are. What would be another axis once more is one rank: AXIS_EDP without ep,
+ * and AXIS_SHARD where all replicas share a state, are AXIS_DP. */
+struct part { int apart, size; };
+static int at_least_1(int n) { return n ? n : 1; }                   /* 0: not given */
+static int n_sharing(const struct mesh_place *p, int n) { return p->shard ? p->shard : n; }
+static struct part heads_of(const struct mesh_place *p, int n) {
+    (void)n;
+    return (struct part){1, at_least_1(p->cp_heads)};
+}
+static struct part ring_of(const struct mesh_place *p, int n) {
+    return (struct part){at_least_1(p->cp_heads), n / at_least_1(p->cp_heads)};
+}
+static struct part ep_of(const struct mesh_place *p, int n) {
+    (void)n;
+    return (struct part){1, at_least_1(p->ep)};
+}
+static struct part edp_of(const struct mesh_place *p, int n) {
+    return p->ep > 1 ? (struct part){p->ep, n / p->ep} : (struct part){1, 1};
+}
+static struct part shard_of(const struct mesh_place *p, int n) {
+    return (struct part){1, n_sharing(p, n) < n ? p->shard : 1};
+}
+static struct part replicate_of(const struct mesh_place *p, int n) {
+    return (struct part){n_sharing(p, n), n / n_sharing(p, n)};
+}
+static struct part eshard_of(const struct mesh_place *p, int n) {
+    bool alone = p->ep <= 1 || n_sharing(p, n) == n || p->shard < p->ep;
+    return alone ? (struct part){1, 1} : (struct part){p->ep, p->shard / p->ep};
+}
+static struct part ereplicate_of(const struct mesh_place *p, int n) {
+    int apart = n_sharing(p, n) > p->ep ? n_sharing(p, n) : p->ep;
+    return p->ep > 1 ? (struct part){apart, n / apart} : (struct part){1, 1};
+}
+
+/* along: bits of the dimensions in which members differ; part: of those, NULL: all. copies: what is not cut along the
+ * axis is the same on all its ranks (of replicas: covers). first_stage: where a group is a pair of stages, its first. A
+ * new axis is a row. */
 static const struct axis_row {
     const char *name;
     unsigned along;
     bool copies;
-    enum part part;
-    enum fold { CP_HEADS, EP } fold;
+    struct part (*part)(const struct mesh_place *, int n);
     int (*first_stage)(const struct mesh_place *);
 } AXES[N_MESH_AXES] = {
     [AXIS_SELF] = {.name = "self"},
     [AXIS_TP]   = {.name = "tp", .along = 1 << DIM_TP, .copies = true},
-    [AXIS_CP]   = {.name = "cp", .along = 1 << DIM_CP, .part = ONE_OF_EACH},
-    [AXIS_CP_HEADS] = {.name = "heads", .along = 1 << DIM_CP, .part = NEIGHBORS},
-    [AXIS_DP]   = {.name = "dp", .along = REPLICAS, .copies = true},
-    [AXIS_EP]   = {.name = "ep", .along = REPLICAS, .copies = true, .part = NEIGHBORS, .fold = EP},
-    [AXIS_EDP]  = {.name = "edp", .along = REPLICAS, .copies = true, .part = ONE_OF_EACH, .fold = EP},
+    [AXIS_CP]   = {.name = "cp", .along = 1 << DIM_CP, .part = ring_of},
+    [AXIS_CP_HEADS] = {.name = "heads", .along = 1 << DIM_CP, .part = heads_of},
+    [AXIS_DP]   = {.name = "dp", .along = REPLICAS},
+    [AXIS_EP]   = {.name = "ep", .along = REPLICAS, .part = ep_of},
+    [AXIS_EDP]  = {.name = "edp", .along = REPLICAS, .part = edp_of},
+    [AXIS_SHARD] = {.name = "shard", .along = REPLICAS, .part = shard_of},
+    [AXIS_REPLICATE] = {.name = "replicate", .along = REPLICAS, .part = replicate_of},
+    [AXIS_ESHARD] = {.name = "eshard", .along = REPLICAS, .part = eshard_of},
+    [AXIS_EREPLICATE] = {.name = "ereplicate", .along = REPLICAS, .part = ereplicate_of},
     [AXIS_PP]   = {.name = "pp", .along = 1 << DIM_PP},
     [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .first_stage = first_of_ends},
     [AXIS_MIRROR] = {.name = "mirror", .along = 1 << DIM_PP, .first_stage = first_of_mirror},
@@ -81,6 +117,7 @@ struct mesh_place mesh_place_of(const struct mesh_sizes *sizes, int rank) {
     }
     p.cp_heads = sizes->cp_heads ? (int)sizes->cp_heads : 1;
     p.ep = sizes->ep ? (int)sizes->ep : 1;
+    p.shard = (int)sizes->shard;
     return p;
 }
 
@@ -124,18 +161,17 @@ static int rank_along(enum mesh_axis axis, struct mesh_place p, int index) {
     return mesh_rank_of(&p);
 }
 
-/* Of this rank's group: its size, the rank's number in it, and its first one's number among all. */
-struct group_of { int size, index, first; };
+/* Of this rank's group: its size, the rank's number in it, its first one's number among all, and how far apart
+ * neighbors are numbered. */
+struct group_of { int size, index, first, apart; };
+static struct part part_of(enum mesh_axis axis, const struct mesh_place *p) {
+    int n = n_along(axis, p);
+    return AXES[axis].part ? AXES[axis].part(p, n) : (struct part){1, n};
+}
 static struct group_of group_of(enum mesh_axis axis, const struct mesh_place *p) {
-    int n = n_along(axis, p), i = index_along(axis, p), fold = AXES[axis].fold == EP ? p->ep : p->cp_heads;
-    int part = fold ? fold : 1;
-    switch (AXES[axis].part) {
-    case NEIGHBORS: return (struct group_of){part, i % part, i - i % part};
-    case ONE_OF_EACH:
-        if (axis == AXIS_EDP && part == 1) return (struct group_of){1, 0, i};    /* AXIS_DP is the same */
-        return (struct group_of){n / part, i / part, i % part};
-    default: return (struct group_of){n, i, 0};
-    }
+    struct part part = part_of(axis, p);
+    int i = index_along(axis, p), index = i / part.apart % part.size;
+    return (struct group_of){part.size, index, i - index * part.apart, part.apart};
 }
 
 int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
@@ -163,8 +199,7 @@ int mesh_stride(enum mesh_axis axis, const struct mesh_place *p) {
         return mesh_rank_of(&b) - mesh_rank_of(&a);
     }
     struct group_of g = group_of(axis, p);
-    int apart = AXES[axis].part == ONE_OF_EACH ? n_along(axis, p) / g.size : 1;
-    return rank_along(axis, a, g.first + apart) - rank_along(axis, a, g.first);
+    return rank_along(axis, a, g.first + g.apart) - rank_along(axis, a, g.first);
 }
 
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) { return mesh_index(axis, p) == 0; }
@@ -180,10 +215,34 @@ unsigned mesh_cuts_beyond(unsigned seen, unsigned own) { return folded(unfolded(
 
 enum mesh_axis mesh_replicas(unsigned sum) { return sum >> AXIS_EDP & 1 ? AXIS_EDP : AXIS_DP; }
 
+enum mesh_axis mesh_shard_axis(enum mesh_axis replicas, const struct mesh_place *p) {
+    if (n_sharing(p, n_along(AXIS_DP, p)) == n_along(AXIS_DP, p)) return replicas;
+    return replicas == AXIS_EDP ? AXIS_ESHARD : AXIS_SHARD;
+}
+enum mesh_axis mesh_replicate_axis(enum mesh_axis replicas, const struct mesh_place *p) {
+    if (mesh_shard_axis(replicas, p) == replicas) return AXIS_SELF;
+    return replicas == AXIS_EDP ? AXIS_EREPLICATE : AXIS_REPLICATE;
+}
+
+/* Replicas are numbered; ep and shard cut their number into three digits, each of which some of the axes cover. */
+static bool covers(unsigned cuts, const struct mesh_place *p, int from, int to) {
+    bool covered = false;
+    for (enum mesh_axis a = 0; a < N_MESH_AXES; a++) {
+        struct part part = part_of(a, p);
+        covered |= AXES[a].along == REPLICAS && cuts >> a & 1 && part.apart <= from && to <= part.apart * part.size;
+    }
+    return covered;
+}
+static bool speaks_of_replicas(unsigned cuts, const struct mesh_place *p) {
+    int n = n_along(AXIS_DP, p), i = index_along(AXIS_DP, p), ep = at_least_1(p->ep), shard = n_sharing(p, n);
+    const int ends[] = {1, ep < shard ? ep : shard, ep < shard ? shard : ep, n};
+    for (int k = 0; k < 3; k++)
+        if (i / ends[k] % (ends[k + 1] / ends[k]) && !covers(cuts, p, ends[k], ends[k + 1])) return false;
+    return true;
+}
+
 bool mesh_speaks(unsigned cuts, const struct mesh_place *p) {
-    if (cuts >> AXIS_DP & 1) cuts |= BOTH;
-    else if (cuts & BOTH) cuts |= 1u << AXIS_DP;                     /* its parts say the rest */
     for (enum mesh_axis a = 0; a < N_MESH_AXES; a++)
         if (AXES[a].copies && !(cuts >> a & 1) && !mesh_is_first(a, p)) return false;
-    return true;
+    return speaks_of_replicas(cuts, p);
 }

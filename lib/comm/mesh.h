@@ -29,6 +29,9 @@ enum mesh_axis {
     AXIS_DP,    /* replicas: all that see other tokens, dp x cp of them; */
     AXIS_EP,    /* neighbors among the replicas that shard experts; */
     AXIS_EDP,   /* and those that have the same experts, one of each such part: the replicas of an expert */
+    AXIS_SHARD, /* neighbors among the replicas that share one state (zero/), if these are not all of them; */
+    AXIS_REPLICATE, /* and those that have the same shard of it, one of each such part; */
+    AXIS_ESHARD, AXIS_EREPLICATE,   /* the same among the replicas of an expert */
     AXIS_PP,
     AXIS_TIE,   /* the first and last pipeline stage: both hold the tied embedding */
     AXIS_MIRROR,/* stage i and stage pp - 1 - i: with pipelines in both directions they hold the same layers */
@@ -42,11 +45,12 @@ const char *mesh_axis_name(enum mesh_axis);
 bool mesh_dim_is_shown(enum mesh_dim, int64_t n);
 
 /** Ranks along each dimension, as options give them; of those along cp, how many shard heads together; and of the
- * replicas, how many shard experts. 0: not given, and counts as 1. */
-struct mesh_sizes { MESH_DIMS(int64_t); int64_t cp_heads, ep; };
+ * replicas, how many shard experts. 0: not given, and counts as 1. shard: how many replicas share a state; 0: all. It
+ * divides their number; of ep and shard one divides the other. */
+struct mesh_sizes { MESH_DIMS(int64_t); int64_t cp_heads, ep, shard; };
 
 /** One rank of a layout: how many there are along each dimension, and which of them it is. */
-struct mesh_place { MESH_DIMS(int) n, rank; int cp_heads, ep; };
+struct mesh_place { MESH_DIMS(int) n, rank; int cp_heads, ep, shard; };
 
 /** The product of the sizes: exact below 2^53. */
 double mesh_n_ranks(const struct mesh_sizes *);
@@ -73,6 +77,10 @@ bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
 unsigned mesh_cuts_beyond(unsigned seen, unsigned own);
 /** Of a sum over these axes (bits): which of them is the one over replicas, AXIS_DP or AXIS_EDP. Pure. */
 enum mesh_axis mesh_replicas(unsigned sum);
+/** Of a param's replicas (AXIS_DP or AXIS_EDP): along which axis they share a state, and along which they have the same
+ * shard of it. `replicas` and AXIS_SELF if all share one. Pure. */
+enum mesh_axis mesh_shard_axis(enum mesh_axis replicas, const struct mesh_place *);
+enum mesh_axis mesh_replicate_axis(enum mesh_axis replicas, const struct mesh_place *);
 /** Of something that is cut along these axes (bits), and is the same on all ranks of others that hold copies: is this
  *  rank the one that counts it, so that a sum over the mesh has it once? Pure. */
 bool mesh_speaks(unsigned cuts, const struct mesh_place *);

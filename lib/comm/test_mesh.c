@@ -35,24 +35,40 @@ static void test_tp_is_innermost(void **state) {
 
 static int replica_of(struct mesh_place p) { return p.rank.dp * p.n.cp + p.rank.cp; }
 
+/* Blocks of `shard` replicas share a state, and of those the ones with the same experts theirs. */
+static bool together_in_shards(enum mesh_axis axis, int i, int j, const struct mesh_place *a) {
+    int all = a->n.dp * a->n.cp, shard = a->shard ? a->shard : all;
+    bool of_experts = axis == AXIS_ESHARD || axis == AXIS_EREPLICATE, same_block = i / shard == j / shard;
+    if (shard == all || (of_experts && a->ep == 1)) return false;    /* AXIS_DP and AXIS_EDP say it */
+    switch (axis) {
+    case AXIS_SHARD: return same_block;
+    case AXIS_REPLICATE: return i % shard == j % shard;
+    case AXIS_ESHARD: return same_block && i % a->ep == j % a->ep;
+    default: return i % a->ep == j % a->ep && i % shard == j % shard;
+    }
+}
+
 /* Which ranks should share this rank's group along an axis, from the definition and in another way than mesh.c's
  * colours. */
 static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place b) {
-    bool same_tp = a.rank.tp == b.rank.tp, same_dp = a.rank.dp == b.rank.dp, same_pp = a.rank.pp == b.rank.pp;
-    bool same_replica = replica_of(a) == replica_of(b);
+    bool same_tp = a.rank.tp == b.rank.tp, same_replica = replica_of(a) == replica_of(b);
+    bool same_pp = a.rank.pp == b.rank.pp;
     bool a_outer = a.rank.pp == 0 || a.rank.pp == a.n.pp - 1, b_outer = b.rank.pp == 0 || b.rank.pp == b.n.pp - 1;
     switch (axis) {
-    case AXIS_TP: return same_dp && same_pp;
+    case AXIS_TP: return same_replica && same_pp;
+    case AXIS_CP: return same_tp && same_pp && a.rank.dp == b.rank.dp;
     case AXIS_DP: return same_tp && same_pp;
     case AXIS_EP: return same_tp && same_pp && replica_of(a) / a.ep == replica_of(b) / b.ep;
     case AXIS_EDP:
         return same_tp && same_pp && (same_replica || (a.ep > 1 && (replica_of(a) - replica_of(b)) % a.ep == 0));
-    case AXIS_PP: return same_tp && same_dp;
-    case AXIS_TIE: return same_tp && same_dp && (same_pp || (a_outer && b_outer));
+    case AXIS_SHARD: case AXIS_ESHARD: case AXIS_REPLICATE: case AXIS_EREPLICATE:
+        return same_tp && same_pp && (same_replica || together_in_shards(axis, replica_of(a), replica_of(b), &a));
+    case AXIS_PP: return same_tp && same_replica;
+    case AXIS_TIE: return same_tp && same_replica && (same_pp || (a_outer && b_outer));
     case AXIS_MIRROR:
-        return same_tp && same_dp && (same_pp || a.rank.pp + b.rank.pp == a.n.pp - 1);
+        return same_tp && same_replica && (same_pp || a.rank.pp + b.rank.pp == a.n.pp - 1);
     case AXIS_MESH: return true;
-    default: return same_tp && same_dp && same_pp;
+    default: return same_tp && same_replica && same_pp;
     }
 }
 
@@ -113,13 +129,47 @@ static void test_groups_of_experts(void **state) {
     assert_int_equal(mesh_colour(AXIS_EDP, &p), 3);
 }
 
+/* dp x cp = replicate x shard, with and without experts. */
+static void test_groups_of_shards(void **state) {
+    (void)state;
+    int n = comm_world_size();
+    bool ok = true;
+    for (int dp = 1; dp <= n; dp *= 2)
+        for (int cp = 1; dp * cp <= n; cp *= 2)
+            for (int shard = 1; shard <= dp * cp; shard *= 2)
+                for (int ep = 1; ep <= dp * cp; ep *= 2)
+                    ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .cp = cp, .ep = ep, .shard = shard});
+    assert_true(ok);
+    const struct mesh_place p = mesh_place_of(&(struct mesh_sizes){.tp = 2, .cp = 2, .dp = 6, .shard = 4}, 23);
+    assert_int_equal(mesh_index(AXIS_SHARD, &p), 3);                 /* replica 11 of 12: the third of the third four */
+    assert_int_equal(mesh_colour(AXIS_SHARD, &p), 17);
+    assert_int_equal(mesh_index(AXIS_REPLICATE, &p), 2);
+    assert_int_equal(mesh_colour(AXIS_REPLICATE, &p), 7);
+}
+
+static void test_shards_have_axes_of_their_own_where_not_all_share(void **state) {
+    (void)state;
+    const struct mesh_place all = mesh_place_of(&(struct mesh_sizes){.dp = 4, .ep = 2}, 3),
+                            told = mesh_place_of(&(struct mesh_sizes){.dp = 4, .ep = 2, .shard = 4}, 3),
+                            half = mesh_place_of(&(struct mesh_sizes){.dp = 4, .ep = 2, .shard = 2}, 3);
+    assert_int_equal(mesh_shard_axis(AXIS_DP, &all), AXIS_DP);
+    assert_int_equal(mesh_shard_axis(AXIS_EDP, &told), AXIS_EDP);
+    assert_int_equal(mesh_replicate_axis(AXIS_DP, &told), AXIS_SELF);
+    assert_int_equal(mesh_replicate_axis(AXIS_EDP, &all), AXIS_SELF);
+    assert_int_equal(mesh_shard_axis(AXIS_DP, &half), AXIS_SHARD);
+    assert_int_equal(mesh_replicate_axis(AXIS_DP, &half), AXIS_REPLICATE);
+    assert_int_equal(mesh_shard_axis(AXIS_EDP, &half), AXIS_ESHARD);
+    assert_int_equal(mesh_replicate_axis(AXIS_EDP, &half), AXIS_EREPLICATE);
+}
+
 /* Neighbors of a group are as far apart as there are ranks inside. */
 static void test_strides_of_groups(void **state) {
     (void)state;
-    const struct mesh_sizes sizes = {.tp = 2, .cp = 4, .dp = 4, .pp = 4, .cp_heads = 2, .ep = 4};
+    const struct mesh_sizes sizes = {.tp = 2, .cp = 4, .dp = 4, .pp = 4, .cp_heads = 2, .ep = 4, .shard = 8};
     const struct mesh_place p = mesh_place_of(&sizes, 11), last = mesh_place_of(&sizes, 127);
     static const struct { enum mesh_axis axis; int stride; } EXPECTED[] = {
         {AXIS_SELF, 1}, {AXIS_TP, 1}, {AXIS_CP_HEADS, 2}, {AXIS_CP, 4}, {AXIS_DP, 2}, {AXIS_EP, 2}, {AXIS_EDP, 8},
+        {AXIS_SHARD, 2}, {AXIS_REPLICATE, 16}, {AXIS_ESHARD, 8}, {AXIS_EREPLICATE, 16},
         {AXIS_PP, 32}, {AXIS_TIE, 96}, {AXIS_MESH, 1}};
     for (size_t i = 0; i < sizeof EXPECTED / sizeof *EXPECTED; i++)
         assert_int_equal(mesh_stride(EXPECTED[i].axis, &p), EXPECTED[i].stride);
@@ -164,6 +214,24 @@ static void test_each_expert_is_counted_by_one_rank(void **state) {
     assert_int_equal(n_speakers(DP, &plain), 4);
 }
 
+enum { SHARD = 1 << AXIS_SHARD, ESHARD = 1 << AXIS_ESHARD, REPLICATE = 1 << AXIS_REPLICATE };
+
+/* Of what is sharded within a part of the replicas, one part counts. */
+static void test_each_shard_is_counted_by_one_rank(void **state) {
+    (void)state;
+    const struct mesh_sizes dense = {.tp = 2, .cp = 2, .dp = 4, .shard = 4},
+                            few = {.dp = 8, .ep = 2, .shard = 4}, many = {.dp = 8, .ep = 4, .shard = 2};
+    assert_int_equal(n_speakers(SHARD, &dense), 4);
+    assert_int_equal(n_speakers(SHARD | TP, &dense), 8);
+    assert_int_equal(n_speakers(SHARD | REPLICATE, &dense), 8);
+    assert_int_equal(n_speakers(DP, &dense), 8);
+    assert_int_equal(n_speakers(0, &dense), 1);
+    assert_int_equal(n_speakers(EP | ESHARD, &few), 4);
+    assert_int_equal(n_speakers(EP, &few), 2);
+    assert_int_equal(n_speakers(EP | ESHARD, &many), 4);             /* four experts' places, each of one shard */
+    assert_int_equal(n_speakers(SHARD, &many), 2);
+}
+
 static void test_identity_names_the_place(void **state) {
     (void)state;
     struct mesh mesh;
@@ -204,7 +272,9 @@ static void test_too_large_a_layout_is_refused(void **state) {
 }
 
 TESTS(unit_test(test_coordinates_are_a_bijection), unit_test(test_tp_is_innermost),
-      unit_test(test_groups_of_every_layout), unit_test(test_groups_of_experts), unit_test(test_strides_of_groups),
+      unit_test(test_groups_of_every_layout), unit_test(test_groups_of_experts), unit_test(test_groups_of_shards),
+      unit_test(test_shards_have_axes_of_their_own_where_not_all_share), unit_test(test_strides_of_groups),
       unit_test(test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas),
-      unit_test(test_each_expert_is_counted_by_one_rank), unit_test(test_identity_names_the_place),
+      unit_test(test_each_expert_is_counted_by_one_rank), unit_test(test_each_shard_is_counted_by_one_rank),
+      unit_test(test_identity_names_the_place),
       unit_test(test_texts_leave_out_what_is_one), unit_test(test_too_large_a_layout_is_refused))
