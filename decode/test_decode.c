@@ -112,7 +112,7 @@ static const void *logits_of(const struct run *r) {
         if (strcmp(k->values[v].name, "head.logits") || k->values[v].birth.tape != TAPE_F) continue;
         const struct storage *s = &k->storages[k->values[v].storage];
         enum frame_class c = storage_class(s);
-        return arena_at(&r->arenas[s->role], (c == SCRATCH ? 0 : memory_frame(&r->memory, c, 0, 0)) + s->offset);
+        return arena_at(&r->arenas[TIER_DEVICE][s->role], (c == SCRATCH ? 0 : memory_frame(&r->memory, c, 0, 0)) + s->offset);
     }
     fail_msg("no value is called head.logits");
     return NULL;
@@ -297,10 +297,10 @@ static enum status read_at_once(const char *step, int tp, int32_t tokens[SEQUENC
         for (int k = 0; k < SEQUENCES * V && status == OK; k++)
             *off = worse(*off, fabs(logits[k / V * decoder_row(&d) + k % V] - whole[k / V][t + sizes[i] - 1][k % V]));
     }
-    int64_t measured[N_ROLES], host[N_ROLES];
-    if (status == OK) status = run_measure(&r, measured, host);
+    int64_t measured[N_TIERS][N_ROLES];
+    if (status == OK) status = run_measure(&r, measured);
     for (enum role role = 0; role < N_ROLES && status == OK; role++)
-        *off = worse(*off, fabs((double)(measured[role] - r.memory.bytes[role])));
+        *off = worse(*off, fabs((double)(measured[TIER_DEVICE][role] - r.memory.bytes[TIER_DEVICE][role])));
     close_decoder(&r, &d);
     return status;
 }
@@ -468,7 +468,7 @@ static enum status keep_books(const char *step, int precision, int n, struct boo
     struct run r;
     struct decoder d;
     const double *row;
-    int64_t measured[N_ROLES], host[N_ROLES],
+    int64_t measured[N_TIERS][N_ROLES],
         size = precision == PRECISION_BF16   ? 2
                : precision == PRECISION_FP32 ? 4
                                              : 8,
@@ -480,15 +480,15 @@ static enum status keep_books(const char *step, int precision, int n, struct boo
     for (int op = 0; op < N_COMM_OPS && l; op++) bytes -= l->entry[op].bytes;
     for (int t = 0; t < n && status == OK; t++) status = decoder_read(&d, &(int32_t){t}, 1, &row);
     for (int op = 0; op < N_COMM_OPS && l; op++) bytes += l->entry[op].bytes;
-    if (status == OK) status = run_measure(&r, measured, host);
+    if (status == OK) status = run_measure(&r, measured);
     if (status == OK) {
         *off = (struct books){(double)(written_bytes(&r) - formula * n / T),
                               (double)(decode_cache_bytes(&r.plan) - formula),
                               bytes - n * shares * (double)size * (2 * (2 * LAYERS + 1) * CHANNELS + padded),
                               fabs(bytes - n * r.bill.wire_bytes[AXIS_TP]), 0};
         for (enum role role = 0; role < N_ROLES; role++)
-            off->roles += fabs((double)(measured[role] - r.memory.bytes[role]));
-        off->roles += (double)(r.memory.bytes[ROLE_GRAD] + r.memory.bytes[ROLE_OPTIM]);
+            off->roles += fabs((double)(measured[TIER_DEVICE][role] - r.memory.bytes[TIER_DEVICE][role]));
+        off->roles += (double)(r.memory.bytes[TIER_DEVICE][ROLE_GRAD] + r.memory.bytes[TIER_DEVICE][ROLE_OPTIM]);
     }
     close_decoder(&r, &d);
     return status;

@@ -46,7 +46,7 @@ static enum status dp_cost(const struct plan *plan, const struct compiled *c, st
 static enum status dp_grad_ready(struct run *r, void *self, const struct event *e) {
     if (!e->final) return OK;           /* more microbatches, or another use of a tied weight, follow */
     enum mesh_axis axis = param_replicas(&r->program.params[e->param]);
-    return dp_bucket_ready(self, e->param, r->arenas[ROLE_GRAD].base, r->mesh.group[axis]);
+    return dp_bucket_ready(self, e->param, r->arenas[TIER_DEVICE][ROLE_GRAD].base, r->mesh.group[axis]);
 }
 
 static enum status dp_backward_end(struct run *r, void *self, const struct event *e) {
@@ -60,7 +60,7 @@ enum status dp_clear_gaps(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (!w->present) continue;
-        TRY(r->device->clear(r->device, arena_at(&r->arenas[ROLE_GRAD], end), w->grad_offset - end));
+        TRY(r->device->clear(r->device, arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], end), w->grad_offset - end));
         end = w->grad_offset + type_bytes(&w->grad_type);
     }
     return OK;

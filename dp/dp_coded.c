@@ -157,7 +157,7 @@ static enum status coded_grad_ready(struct run *r, void *self, const struct even
     int i = d->buckets.of_param[e->param];
     struct dp_bucket *b = &d->buckets.bucket[i];
     if (!e->final || ++b->n_ready < b->n_params) return OK;
-    return coded_reduce_scatter_start(&d->coded[i], arena_at(&r->arenas[ROLE_GRAD], b->offset));
+    return coded_reduce_scatter_start(&d->coded[i], arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], b->offset));
 }
 
 static enum status coded_backward_end(struct run *r, void *self, const struct event *e) {

@@ -53,7 +53,7 @@ static void test_dp_bills_the_ring_formula(void **state) {
     plan.bucket_mb = 100;
     assert_ok(plan_settle(&plan, 4));
     assert_ok(run_compile(&r, &RECIPE, &plan, 0, NULL, NULL));
-    assert_close(r.bill.wire_bytes[AXIS_DP], 2. * (double)r.memory.bytes[ROLE_GRAD] * 3 / 4, 0);
+    assert_close(r.bill.wire_bytes[AXIS_DP], 2. * (double)r.memory.bytes[TIER_DEVICE][ROLE_GRAD] * 3 / 4, 0);
     run_destroy(&r);
 }
 
@@ -92,7 +92,7 @@ static bool gaps_are_numbers(const struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         for (; end < w->grad_offset; end++)
-            if (*(char *)arena_at(&r->arenas[ROLE_GRAD], end) != 0) return false;
+            if (*(char *)arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], end) != 0) return false;
         end += type_bytes(&w->grad_type);
     }
     return true;

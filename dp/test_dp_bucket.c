@@ -21,7 +21,7 @@ static int64_t make_params(struct program *p) {
         p->params[i].present = i != ABSENT;
     }
     memory_plan_params(p, &(struct schedule){0}, &memory);
-    return memory.bytes[ROLE_GRAD];
+    return memory.bytes[TIER_DEVICE][ROLE_GRAD];
 }
 
 static int64_t grad_end(const struct param *w) { return w->grad_offset + type_bytes(&w->grad_type); }

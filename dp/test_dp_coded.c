@@ -39,7 +39,7 @@ static float *zeros(int64_t n) { return calloc((size_t)n + 1, sizeof(float)); }
 
 static enum status oracle_init(struct oracle *o, const struct run *r) {
     int n = comm_world_size();
-    *o = (struct oracle){.elements = r->memory.bytes[ROLE_GRAD] / (int64_t)sizeof(float)};
+    *o = (struct oracle){.elements = r->memory.bytes[TIER_DEVICE][ROLE_GRAD] / (int64_t)sizeof(float)};
     o->codec = (struct codec){(enum codec_kind)dp_coded_options(&r->plan)->codec, dp_coded_options(&r->plan)->topk};
     o->own = zeros(o->elements);
     o->terms = zeros(n * o->elements);
@@ -89,7 +89,7 @@ static bool gaps_are_zero(const struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         for (; end < r->program.params[i].grad_offset; end++)
-            if (*(char *)arena_at(&r->arenas[ROLE_GRAD], end)) return false;
+            if (*(char *)arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], end)) return false;
         end += type_bytes(&r->program.params[i].grad_type);
     }
     return true;

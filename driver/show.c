@@ -203,8 +203,8 @@ static enum status compile_line(const struct plan *plan, int rank, struct memory
     enum status status = saved_add(saved, &r);
     *line = (struct memory_line){.place = r.plan.place, .rank = rank};
     for (enum role role = 0; role < N_ROLES; role++) {
-        line->total += line->bytes[role] = r.memory.bytes[role];
-        line->host += r.memory.host_bytes[role];
+        line->total += line->bytes[role] = r.memory.bytes[TIER_DEVICE][role];
+        line->host += r.memory.bytes[TIER_HOST][role];
     }
     run_destroy(&r);
     return status;

@@ -64,7 +64,7 @@ static enum status find_peak(struct training *t, int threads) {
 
 static enum status find_memory(struct training *t) {
     int64_t bytes = 0;
-    for (enum role r = 0; r < N_ROLES; r++) bytes += t->run.memory.bytes[r];
+    for (enum role r = 0; r < N_ROLES; r++) bytes += t->run.memory.bytes[TIER_DEVICE][r];
     double most = (double)bytes;
     TRY(comm_all_reduce(group_world(), &most, 1, FP64, COMM_MAX));
     t->mem_peak_bytes = (int64_t)most;
@@ -349,7 +349,7 @@ static void summarise(const struct training *t) {
     getrusage(RUSAGE_SELF, &usage);
     double resident = (double)usage.ru_maxrss / 1024, planned = 0;
     for (enum role r = 0; r < N_ROLES; r++)
-        planned += (double)(t->run.memory.bytes[r] + t->run.memory.host_bytes[r]) / (1 << 20);
+        planned += (double)(t->run.memory.bytes[TIER_DEVICE][r] + t->run.memory.bytes[TIER_HOST][r]) / (1 << 20);
     printf("done: %" PRId64 " steps in %.1f s, %.0f tok/s; rank 0 planned %.1f MiB, resident %.1f MiB, unaccounted "
                             "%.1f MiB (code, libraries, MPI)\n",
            steps, t->spent_s, (double)steps * (double)p->global_batch * (double)p->seq / t->spent_s, planned, resident,

@@ -76,7 +76,7 @@ static void test_llama2_70b_needs_140_140_and_840_gb(void **state) {
     const struct { enum role role; double quoted; } roles[] = {
         {ROLE_PARAM, 140}, {ROLE_GRAD, 140}, {ROLE_OPTIM, 840}};
     for (int i = 0; i < 3; i++) {
-        double each = (double)r.memory.bytes[roles[i].role] / (double)llama_n_params(&p);
+        double each = (double)r.memory.bytes[TIER_DEVICE][roles[i].role] / (double)llama_n_params(&p);
         assert_close(each * 70e9 / 1e9, roles[i].quoted, 0.01);
     }
     run_destroy(&r);

@@ -66,9 +66,9 @@ static void test_params_take_2_bytes_gradients_2_or_4_and_the_optimizer_12(void 
             mixed_precision_options(&p)->grad_fp32 = grad_fp32;
             compile(&r, &p, 0);
             int64_t n = gpt_n_params(&p);
-            assert_int_equal(r.memory.bytes[ROLE_PARAM], 2 * n);
-            assert_int_equal(r.memory.bytes[ROLE_GRAD], (grad_fp32 ? 4 : 2) * n);
-            assert_int_equal(r.memory.bytes[ROLE_OPTIM], 12 * n);
+            assert_int_equal(r.memory.bytes[TIER_DEVICE][ROLE_PARAM], 2 * n);
+            assert_int_equal(r.memory.bytes[TIER_DEVICE][ROLE_GRAD], (grad_fp32 ? 4 : 2) * n);
+            assert_int_equal(r.memory.bytes[TIER_DEVICE][ROLE_OPTIM], 12 * n);
             run_destroy(&r);
         }
 }
@@ -232,7 +232,7 @@ static uint64_t hash_bytes(uint64_t h, const struct arena *a) {      /* FNV-1a *
     return h;
 }
 static uint64_t hash_arena(const struct run *r, enum role role) {
-    return hash_bytes(hash_bytes(1469598103934665603u, &r->arenas[role]), &r->host_arenas[role]);
+    return hash_bytes(hash_bytes(1469598103934665603u, &r->arenas[TIER_DEVICE][role]), &r->arenas[TIER_HOST][role]);
 }
 
 struct seen { bool skipped, weights_same, states_same; int64_t n_update; double used, next, norm; };

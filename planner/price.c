@@ -28,13 +28,13 @@ static enum status compile_stage(const struct recipe *recipe, const struct plan 
 static int64_t room_of(const struct cluster *c) { return c->memory_bytes - c->reserve_bytes; }
 static int64_t bytes_of(const struct run *r) {
     int64_t sum = 0;
-    for (int role = 0; role < N_ROLES; role++) sum += r->memory.bytes[role];
+    for (int role = 0; role < N_ROLES; role++) sum += r->memory.bytes[TIER_DEVICE][role];
     return sum;
 }
 
 static bool alike(const struct run *a, const struct run *b) {
     return a->program.n_steps == b->program.n_steps && a->program.n_chunks == b->program.n_chunks &&
-           a->memory.bytes[ROLE_PARAM] == b->memory.bytes[ROLE_PARAM];
+           a->memory.bytes[TIER_DEVICE][ROLE_PARAM] == b->memory.bytes[TIER_DEVICE][ROLE_PARAM];
 }
 
 /* Where two stages are alike, so are all between, which need no more memory than these: a model's layers are the same,
@@ -119,12 +119,12 @@ static void judge_memory(const struct stages *s, const struct cluster *c, struct
         if (!s->at[i].like) continue;                                /* one that is too full was enough */
         const struct run *r = &s->at[i].like->run;
         int64_t total = bytes_of(r), host = 0;
-        for (int role = 0; role < N_ROLES; role++) host += role == ROLE_SAVE ? 0 : r->memory.host_bytes[role];
+        for (int role = 0; role < N_ROLES; role++) host += role == ROLE_SAVE ? 0 : r->memory.bytes[TIER_HOST][role];
         out->host_bytes = max64(out->host_bytes, host);
         out->stage[i] = (struct stage_price){.bytes = total, .layers = layers_of(&r->program)};
         if (i && total <= out->total_bytes) continue;
         out->total_bytes = total, out->fullest = i;
-        memcpy(out->bytes, r->memory.bytes, sizeof out->bytes);
+        memcpy(out->bytes, r->memory.bytes[TIER_DEVICE], sizeof out->bytes);
     }
     out->fits = out->total_bytes <= room_of(c);
 }

@@ -10,12 +10,12 @@
 #include "planner/price_stage.h"
 
 static bool is_host_s(const struct run *r, const struct param *w) {
-    return w->present && !w->cache && w->state_on_host && r->plan.device == PLAN_DEVICE_CUDA;
+    return w->present && !w->cache && w->state_tier != TIER_DEVICE && r->plan.device == PLAN_DEVICE_CUDA;
 }
 
 static double update_link_bytes(const struct param *w) {
     double weight = (double)dtype_size(w->type.dtype), gradient = (double)dtype_size(w->grad_type.dtype);
-    double weights = w->weight_on_host ? 0 : w->master ? weight : 2 * weight;
+    double weights = w->weight_tier != TIER_DEVICE ? 0 : w->master ? weight : 2 * weight;
     return (double)w->own_n * (gradient + weights);
 }
 
@@ -35,7 +35,7 @@ struct price_offload price_offload(const struct run *r) {
         }
     for (const struct row *row; (row = schedule_next_row(&r->schedule, r->chunks, &at));) {
         const struct param *w = row->kind == ROW_PARAM_AHEAD ? &p->params[row->id] : NULL;
-        if (w && w->weight_on_host && is_host_s(r, w))
+        if (w && w->weight_tier != TIER_DEVICE && is_host_s(r, w))
             out.link_bytes += (double)w->shard_n * (double)dtype_size(w->type.dtype);
     }
     return out;

@@ -84,7 +84,7 @@ static void test_bytes_are_the_run_s(void **state) {
         struct run r;
         int64_t total = 0;
         assert_ok(run_compile(&r, &train_recipe, &p, rank, NULL, NULL));
-        for (int role = 0; role < N_ROLES; role++) total += r.memory.bytes[role];
+        for (int role = 0; role < N_ROLES; role++) total += r.memory.bytes[TIER_DEVICE][role];
         if (total > most) most = total;
         run_destroy(&r);
     }
@@ -353,7 +353,7 @@ static void test_like_stages_are_like(void **state) {
 static void same_run(const struct run *a, const struct run *b) {
     assert_int_equal(a->program.n_steps, b->program.n_steps);
     assert_int_equal(a->schedule.n, b->schedule.n);
-    for (int i = 0; i < N_ROLES; i++) assert_true(a->memory.bytes[i] == b->memory.bytes[i]);
+    for (int i = 0; i < N_ROLES; i++) assert_true(a->memory.bytes[TIER_DEVICE][i] == b->memory.bytes[TIER_DEVICE][i]);
     for (int i = 0; i < N_MESH_AXES; i++) assert_close(a->bill.wire_bytes[i], b->bill.wire_bytes[i], 0);
     for (int i = 0; i <= ROW_BACKWARD_WEIGHT; i++) assert_close(a->bill.flops[i], b->bill.flops[i], 0);
     for (int k = 0; k < a->program.n_chunks; k++)

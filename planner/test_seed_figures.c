@@ -43,7 +43,7 @@ static double bert_batch(enum plan_precision precision) {
         p.attention = ATTENTION_MATERIALISED, p.device = PLAN_DEVICE_CUDA, p.global_batch = p.micro_batch = batch;
         assert_ok(plan_settle(&p, 1));
         assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
-        for (int role = 0; role < N_ROLES; role++) bytes += (double)r.memory.bytes[role];
+        for (int role = 0; role < N_ROLES; role++) bytes += (double)r.memory.bytes[TIER_DEVICE][role];
         if (bytes <= 16e9) largest = (double)batch;
         run_destroy(&r);
     }

@@ -78,7 +78,7 @@ static void *fetched(const struct device *device, const void *x, enum dtype dtyp
 }
 
 static void *own_weight(const struct run *r, const struct param *w) {
-    return fetched(w->weight_on_host ? device_cpu() : r->device, param_own_weight(w), w->type.dtype, w->own_n);
+    return fetched(run_tier_device(r, w->weight_tier), param_own_weight(w), w->type.dtype, w->own_n);
 }
 static void *own_grad(const struct run *r, const struct param *w) {
     return fetched(r->device, param_own_grad(w), w->grad_type.dtype, w->own_n);
@@ -191,16 +191,15 @@ static void hash_weights(const struct run *r, struct difference *d) {
 
 /* Every rank's marks go to rank 0, which has never run those ranks: it compiles their programs and compares. */
 static enum status compare_memory(const struct run *r, struct difference *d) {
-    int64_t measured[2 * N_ROLES], all[64][2 * N_ROLES];             /* device, then host */
-    TRY(run_measure(r, measured, measured + N_ROLES));
+    int64_t measured[N_TIERS][N_ROLES], all[64][N_TIERS][N_ROLES];
+    TRY(run_measure(r, measured));
     TRY(comm_all_gather(group_world(), measured, all, sizeof measured, UINT8));
     for (int rank = 0; rank < plan_ranks(&r->plan) && comm_is_rank_0(); rank++) {
         struct run ghost;
         TRY(run_compile(&ghost, &train_recipe, &r->plan, rank, NULL, NULL));
-        for (enum role role = 0; role < N_ROLES; role++) {
-            d->memory = worse(d->memory, fabs((double)(all[rank][role] - ghost.memory.bytes[role])));
-            d->memory = worse(d->memory, fabs((double)(all[rank][N_ROLES + role] - ghost.memory.host_bytes[role])));
-        }
+        for (enum tier t = 0; t < N_TIERS; t++)
+            for (enum role role = 0; role < N_ROLES; role++)
+                d->memory = worse(d->memory, fabs((double)(all[rank][t][role] - ghost.memory.bytes[t][role])));
         run_destroy(&ghost);
     }
     return OK;

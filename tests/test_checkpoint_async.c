@@ -71,9 +71,9 @@ static enum status save_beside(struct run *r, const char *folder, bool *ended) {
 }
 
 static bool copy_is_as_planned(const struct run *r) {
-    int64_t bytes[N_ROLES], host[N_ROLES], planned = r->memory.host_bytes[ROLE_SAVE];
+    int64_t bytes[N_TIERS][N_ROLES], *host = bytes[TIER_HOST], planned = r->memory.bytes[TIER_HOST][ROLE_SAVE];
     bool ok =
-        run_measure(r, bytes, host) == OK && host[ROLE_SAVE] == planned && planned == memory_save_bytes(&r->program);
+        run_measure(r, bytes) == OK && host[ROLE_SAVE] == planned && planned == memory_save_bytes(&r->program);
     if (!ok) print_message("the copy: %" PRId64 " bytes planned, %" PRId64 " measured\n", planned, host[ROLE_SAVE]);
     return ok;
 }
@@ -192,7 +192,7 @@ static void test_a_copy_that_was_not_planned_is_refused(void **state) {
     struct run r;
     shared_path("unplanned", folder);
     bool ok = agree_all(open_run(&r, 0, PRECISION_FP64) == OK);
-    r.host_arenas[ROLE_SAVE].bytes = 64;
+    r.arenas[TIER_HOST][ROLE_SAVE].bytes = 64;
     ok &= agree_all(checkpoint_save_start(&r, folder, 0, &saver) == E_INTERNAL && saver == NULL);
     status_clear();
     run_destroy(&r);

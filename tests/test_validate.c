@@ -54,8 +54,8 @@ static bool same_array(const struct device *on, const void *a, const void *b, in
 }
 
 static bool same_param(const struct run *r, const struct param *a, const struct param *b) {
-    const struct device *weights = a->weight_on_host ? device_cpu() : r->device;
-    const struct device *states = a->state_on_host ? device_cpu() : r->device;
+    const struct device *weights = run_tier_device(r, a->weight_tier);
+    const struct device *states = run_tier_device(r, a->state_tier);
     int64_t n = param_resident_n(a, a->weight_residence), own = a->own_n;
     return !a->present || (same_array(weights, a->weight, b->weight, n, a->type.dtype) &&
                            same_array(states, a->moment1, b->moment1, own, a->state_dtype) &&

@@ -122,7 +122,7 @@ static void test_zero_stage_says_what_is_divided(void **state) {
             assert_int_equal(param_state_n(w), w->shard_n);
             assert_int_equal(w->grad_residence, zero >= 2 ? RESIDENT_OWN : RESIDENT_WHOLE);
             assert_int_equal(w->weight_residence, zero >= 3 ? RESIDENT_OWN : RESIDENT_WHOLE);
-            assert_false(w->state_on_host || w->weight_on_host);
+            assert_true(w->state_tier == TIER_DEVICE && w->weight_tier == TIER_DEVICE);
         }
         run_destroy(&r);
     }
@@ -158,9 +158,9 @@ static void check_states(const struct run *r, const struct precision *x) {
                                                         (double)(x->states * state_size));
     }
     assert_close((double)sum, formula, formula * 1e-12);
-    assert_int_equal(r->memory.bytes[ROLE_PARAM], param);
-    assert_int_equal(r->memory.bytes[ROLE_GRAD], grad);
-    assert_int_equal(r->memory.bytes[ROLE_OPTIM] + r->memory.host_bytes[ROLE_OPTIM], optim);
+    assert_int_equal(r->memory.bytes[TIER_DEVICE][ROLE_PARAM], param);
+    assert_int_equal(r->memory.bytes[TIER_DEVICE][ROLE_GRAD], grad);
+    assert_int_equal(r->memory.bytes[TIER_DEVICE][ROLE_OPTIM] + r->memory.bytes[TIER_HOST][ROLE_OPTIM], optim);
 }
 
 static void test_zero_model_states_are_the_papers_formulas(void **state) {
@@ -210,11 +210,11 @@ static void test_zero_offload_moves_bytes_to_the_host(void **state) {
             compile_offloaded(&moved, zero, offload);
             for (enum role role = 0; role < N_ROLES; role++) {
                 bool moves = role == ROLE_OPTIM || (role == ROLE_PARAM && offload == OFFLOAD_PARAMS);
-                assert_int_equal(stays.memory.host_bytes[role], 0);
-                assert_int_equal(moved.memory.host_bytes[role], moves ? stays.memory.bytes[role] : 0);
-                assert_int_equal(moved.memory.bytes[role], moves ? 0 : stays.memory.bytes[role]);
+                assert_int_equal(stays.memory.bytes[TIER_HOST][role], 0);
+                assert_int_equal(moved.memory.bytes[TIER_HOST][role], moves ? stays.memory.bytes[TIER_DEVICE][role] : 0);
+                assert_int_equal(moved.memory.bytes[TIER_DEVICE][role], moves ? 0 : stays.memory.bytes[TIER_DEVICE][role]);
             }
-            assert_true(moved.memory.host_bytes[ROLE_OPTIM] > 0);
+            assert_true(moved.memory.bytes[TIER_HOST][ROLE_OPTIM] > 0);
             run_destroy(&stays);
             run_destroy(&moved);
         }

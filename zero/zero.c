@@ -85,8 +85,8 @@ static void divide(const struct plan *plan, struct param *w) {
     w->own_n = left < 0 ? 0 : left < w->shard_n ? left : w->shard_n;
     if (o->stage >= 2) w->grad_residence = RESIDENT_OWN;
     if (o->stage >= 3) w->weight_residence = RESIDENT_OWN;
-    w->state_on_host = o->offload != OFFLOAD_NONE;
-    w->weight_on_host = o->offload == OFFLOAD_PARAMS;
+    w->state_tier = o->offload != OFFLOAD_NONE ? TIER_HOST : TIER_DEVICE;
+    w->weight_tier = o->offload == OFFLOAD_PARAMS ? TIER_HOST : TIER_DEVICE;
 }
 
 static enum status zero_rewrite(const struct plan *plan, struct program *p) {
@@ -155,7 +155,7 @@ static enum status gather_start(struct run *r, struct zero *z, int param, void *
     const struct param *w = &r->program.params[param];
     const char *own = w->weight;
     if (w->weight_residence == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
-    if (w->weight_on_host && r->device->kind != DEVICE_CPU) TRY(bring_up(r, w, whole, &own));
+    if (w->weight_tier == TIER_HOST && r->device->kind != DEVICE_CPU) TRY(bring_up(r, w, whole, &own));
     return comm_all_gather_start(r->mesh.group[param_replicas(w)], own, whole, w->shard_n, w->type.dtype,
                                  &z->gathers[param]);
 }

@@ -12,7 +12,7 @@
 #include "lib/base/status.h"
 #include <stdio.h>
 
-enum { CHART_WIDTH = 860, CHART_MOST_SERIES = 8, CHART_MOST_BARS = 4, CHART_MOST_TICKS = 8, CHART_NUMBER_BYTES = 32 };
+enum { CHART_WIDTH = 860, CHART_MOST_SERIES = 8, CHART_MOST_BARS = 6, CHART_MOST_TICKS = 8, CHART_NUMBER_BYTES = 32 };
 
 /* Eight colours that differ also to the colour-blind. Source: Okabe and Ito, "Color universal design", 2008 (black is
  * grey here). */

@@ -98,11 +98,8 @@ static void take_tally(struct compare_rank *mine, const struct tally *t, double 
 
 static enum status take_memory(struct compare_rank *mine, const struct run *r) {
     mine->resident_bytes = resident_peak_bytes();
-    for (enum role role = 0; role < N_ROLES; role++) {
-        mine->predicted[role] = r->memory.bytes[role];
-        mine->predicted_host[role] = r->memory.host_bytes[role];
-    }
-    return run_measure(r, mine->measured, mine->measured_host);
+    memcpy(mine->predicted, r->memory.bytes, sizeof mine->predicted);
+    return run_measure(r, mine->measured);
 }
 
 static void take_bill(struct compare_rank *mine, const struct run *r) {

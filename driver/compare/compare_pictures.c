@@ -54,11 +54,12 @@ static void add_memory(struct chart_group *g, const char *label, const int64_t b
 
 static void fill_memory(const struct compare_row *row, struct chart_group *g) {
     const struct compare_rank *rank = &row->ranks[compare_fullest(row)];
-    add_memory(g, "predicted", rank->predicted);
-    add_memory(g, "measured", rank->measured);
-    if (!roles_total(rank->predicted_host)) return;
-    add_memory(g, "on host", rank->predicted_host);
-    add_memory(g, "measured", rank->measured_host);
+    static const char *const labels[N_TIERS] = {"predicted", "on host", "on disk"};
+    for (enum tier tier = 0; tier < N_TIERS; tier++) {
+        if (tier != TIER_DEVICE && !roles_total(rank->predicted[tier])) continue;
+        add_memory(g, labels[tier], rank->predicted[tier]);
+        add_memory(g, "measured", rank->measured[tier]);
+    }
 }
 
 static enum status draw_memory(const struct compare_row *rows, int n_rows, FILE *f) {

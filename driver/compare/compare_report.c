@@ -32,12 +32,12 @@ static void set_int(json_t *o, bool known, int64_t x, const char *prefix, const 
     json_object_set_new(o, key, known ? json_integer(x) : json_null());
 }
 
-/* predicted_param_bytes ... predicted_total_bytes predicted_host_bytes */
-static void set_memory(json_t *o, bool known, const char *which, const int64_t roles[N_ROLES], int64_t total,
-                       int64_t host) {
+/* predicted_param_bytes ... predicted_total_bytes predicted_host_bytes predicted_disk_bytes */
+static void set_memory(json_t *o, bool known, const char *which, const int64_t roles[N_ROLES],
+                       const int64_t totals[N_TIERS]) {
+    static const char *const names[N_TIERS] = {"total", "host", "disk"};
     for (enum role role = 0; role < N_ROLES; role++) set_int(o, known, roles[role], which, role_name(role), "_bytes");
-    set_int(o, known, total, which, "total", "_bytes");
-    set_int(o, known, host, which, "host", "_bytes");
+    for (enum tier tier = 0; tier < N_TIERS; tier++) set_int(o, known, totals[tier], which, names[tier], "_bytes");
 }
 
 static void set_traffic(json_t *o, bool known, const double sent[N_MESH_AXES], const double waited_s[N_MESH_AXES]) {
@@ -80,8 +80,8 @@ static json_t *row_json(const struct compare_row *row) {
     json_t *o = json_object();
     set_layout(o, row);
     set_speed(o, row);
-    set_memory(o, ran, "predicted_", s.predicted, s.predicted_total, s.predicted_host);
-    set_memory(o, ran, "measured_", s.measured, s.measured_total, s.measured_host);
+    set_memory(o, ran, "predicted_", s.predicted, s.predicted_tier);
+    set_memory(o, ran, "measured_", s.measured, s.measured_tier);
     set_int(o, ran, s.resident, "", "resident", "_bytes");
     set_int(o, ran, s.unaccounted, "", "unaccounted", "_bytes");
     set_traffic(o, ran, s.sent_bytes, s.waited_s);
@@ -95,8 +95,13 @@ static json_t *rank_json(const struct compare_rank *rank, int number) {
     json_t *o = json_object();
     set_int(o, true, number, "", "rank", "");
     for (int d = 0; d < N_DIMS; d++) set_int(o, true, rank->place.rank.at[d], "", mesh_dim_name(d), "_rank");
-    set_memory(o, true, "predicted_", rank->predicted, roles_total(rank->predicted), roles_total(rank->predicted_host));
-    set_memory(o, true, "measured_", rank->measured, roles_total(rank->measured), roles_total(rank->measured_host));
+    int64_t predicted[N_TIERS], measured[N_TIERS];
+    for (enum tier tier = 0; tier < N_TIERS; tier++) {
+        predicted[tier] = roles_total(rank->predicted[tier]);
+        measured[tier] = roles_total(rank->measured[tier]);
+    }
+    set_memory(o, true, "predicted_", rank->predicted[TIER_DEVICE], predicted);
+    set_memory(o, true, "measured_", rank->measured[TIER_DEVICE], measured);
     set_int(o, true, rank->resident_bytes, "", "resident", "_bytes");
     set_int(o, true, rank->resident_bytes - compare_rank_predicted(rank), "", "unaccounted", "_bytes");
     set_traffic(o, true, rank->sent_bytes, rank->waited_s);

@@ -17,8 +17,10 @@ int64_t roles_total(const int64_t bytes[N_ROLES]) {
 }
 
 int64_t compare_rank_predicted(const struct compare_rank *rank) {
-    return roles_total(rank->predicted) + roles_total(rank->predicted_host);
+    return roles_total(rank->predicted[TIER_DEVICE]) + roles_total(rank->predicted[TIER_HOST]);
 }
+
+static int64_t device_total(const struct compare_rank *rank) { return roles_total(rank->predicted[TIER_DEVICE]); }
 
 const char *compare_row_name(const struct compare_row *row) { return row->strategy[0] ? row->strategy : "(as it is)"; }
 
@@ -33,13 +35,13 @@ static void raise_to(int64_t *most, int64_t value) {
 
 static void fold_memory(struct compare_summary *s, const struct compare_rank *rank) {
     for (enum role role = 0; role < N_ROLES; role++) {
-        raise_to(&s->predicted[role], rank->predicted[role]);
-        raise_to(&s->measured[role], rank->measured[role]);
+        raise_to(&s->predicted[role], rank->predicted[TIER_DEVICE][role]);
+        raise_to(&s->measured[role], rank->measured[TIER_DEVICE][role]);
     }
-    raise_to(&s->predicted_total, roles_total(rank->predicted));
-    raise_to(&s->measured_total, roles_total(rank->measured));
-    raise_to(&s->predicted_host, roles_total(rank->predicted_host));
-    raise_to(&s->measured_host, roles_total(rank->measured_host));
+    for (enum tier tier = 0; tier < N_TIERS; tier++) {
+        raise_to(&s->predicted_tier[tier], roles_total(rank->predicted[tier]));
+        raise_to(&s->measured_tier[tier], roles_total(rank->measured[tier]));
+    }
     raise_to(&s->resident, rank->resident_bytes);
     raise_to(&s->unaccounted, rank->resident_bytes - compare_rank_predicted(rank));
 }
@@ -97,6 +99,6 @@ double compare_row_spread(const struct compare_row *row) {
 int compare_fullest(const struct compare_row *row) {
     int most = 0;
     for (int i = 1; i < row->n_ranks; i++)
-        if (roles_total(row->ranks[i].predicted) > roles_total(row->ranks[most].predicted)) most = i;
+        if (device_total(&row->ranks[i]) > device_total(&row->ranks[most])) most = i;
     return most;
 }

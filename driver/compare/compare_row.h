@@ -13,8 +13,7 @@ enum { COMPARE_REASON_BYTES = 1024 };
 /* What one rank says of itself. Plain bytes: ranks send it to rank 0 as it lies. */
 struct compare_rank {
     struct mesh_place place;
-    int64_t predicted[N_ROLES], measured[N_ROLES];             /* device memory, by role */
-    int64_t predicted_host[N_ROLES], measured_host[N_ROLES];   /* host memory that something was offloaded to */
+    int64_t predicted[N_TIERS][N_ROLES], measured[N_TIERS][N_ROLES];   /* beyond the device: what was offloaded */
     int64_t resident_bytes;                                    /* of the whole process, at its peak */
     double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES];     /* a step */
     double bubble_s;              /* per step, waiting for pipeline neighbors; part of waited_s */
@@ -54,8 +53,8 @@ const char *compare_row_status(const struct compare_row *);
 
 /* The ranks of a row folded into one. A total is the largest rank's total, not the sum of the largest roles. */
 struct compare_summary {
-    int64_t predicted[N_ROLES], measured[N_ROLES];
-    int64_t predicted_total, measured_total, predicted_host, measured_host;
+    int64_t predicted[N_ROLES], measured[N_ROLES];             /* device memory, by role */
+    int64_t predicted_tier[N_TIERS], measured_tier[N_TIERS];
     int64_t resident, unaccounted;       /* beyond all that was predicted: code, libraries, MPI, tables, the data */
     double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES], bubble_s;
     double bubble_share;                 /* of the step's time */
@@ -78,7 +77,7 @@ int compare_fullest(const struct compare_row *);
 
 /** The sum of bytes over all roles. */
 int64_t roles_total(const int64_t bytes[N_ROLES]);
-/** Planned bytes of a rank on device and host. */
+/** Planned bytes of a rank in memory: the device's and the host's. */
 int64_t compare_rank_predicted(const struct compare_rank *);
 
 #endif

@@ -27,15 +27,14 @@ static void cell_rare_role(const struct compare_entry *e, int role, char *text) 
 }
 static void cell_total(const struct compare_entry *e, int which, char *text) {
     (void)which;
-    cell_mib((double)e->sum.predicted_total, text);
+    cell_mib((double)e->sum.predicted_tier[TIER_DEVICE], text);
 }
 static void cell_measured(const struct compare_entry *e, int which, char *text) {
     (void)which;
-    cell_mib((double)e->sum.measured_total, text);
+    cell_mib((double)e->sum.measured_tier[TIER_DEVICE], text);
 }
-static void cell_host(const struct compare_entry *e, int which, char *text) {
-    (void)which;
-    if (e->sum.predicted_host) cell_mib((double)e->sum.predicted_host, text);
+static void cell_tier(const struct compare_entry *e, int tier, char *text) {
+    if (e->sum.predicted_tier[tier]) cell_mib((double)e->sum.predicted_tier[tier], text);
 }
 static void cell_resident(const struct compare_entry *e, int which, char *text) {
     (void)which;
@@ -123,7 +122,8 @@ static const struct compare_column MEMORY[] = {
     {"save", "save", "predicted_save_bytes", cell_rare_role, ROLE_SAVE},
     {"total", "total", "predicted_total_bytes", cell_total, 0},
     {"measured", "measured total", "measured_total_bytes", cell_measured, 0},
-    {"on host", "on host", "predicted_host_bytes", cell_host, 0},
+    {"on host", "on host", "predicted_host_bytes", cell_tier, TIER_HOST},
+    {"on disk", "on disk", "predicted_disk_bytes", cell_tier, TIER_DISK},
     {"resident", "resident", "resident_bytes", cell_resident, 0},
     {"unaccounted", "unaccounted", "unaccounted_bytes", cell_unaccounted, 0},
 };
@@ -292,11 +292,11 @@ void compare_conclusion(FILE *f, const struct compare_entry *entries, int n) {
     for (int i = 0; i < n; i++) {
         const struct compare_entry *e = &entries[i];
         if (e->row->status != OK) continue;
-        if (!least || e->sum.predicted_total < least->sum.predicted_total) least = e;
+        if (!least || e->sum.predicted_tier[TIER_DEVICE] < least->sum.predicted_tier[TIER_DEVICE]) least = e;
         if (!fastest || e->row->tokens_per_s > fastest->row->tokens_per_s) fastest = e;
     }
     if (!least) return;
-    cell_mib((double)least->sum.predicted_total, text);
+    cell_mib((double)least->sum.predicted_tier[TIER_DEVICE], text);
     fprintf(f, "Least memory on the fullest rank: %s (%s MiB). ", compare_row_name(least->row), text);
     print_fastest(f, fastest);
 }

@@ -119,11 +119,12 @@ static void test_resident_peak_starts_again(void **state) {
 
 /* ---- rows ---- */
 static struct compare_rank ranks[2] = {
-    {.predicted = {[ROLE_PARAM] = 10, [ROLE_ACT] = 5}, .measured = {[ROLE_PARAM] = 10, [ROLE_ACT] = 5},
+    {.predicted = {{[ROLE_PARAM] = 10, [ROLE_ACT] = 5}, {[ROLE_OPTIM] = 7}},
+     .measured = {{[ROLE_PARAM] = 10, [ROLE_ACT] = 5}},
      .resident_bytes = 100,
-     .predicted_host = {[ROLE_OPTIM] = 7}, .sent_bytes = {[AXIS_PP] = 3}, .waited_s = {[AXIS_PP] = 1}, .bubble_s = 1,
+     .sent_bytes = {[AXIS_PP] = 3}, .waited_s = {[AXIS_PP] = 1}, .bubble_s = 1,
      .step_s = 4, .flops = 10, .replay_flops = 1},
-    {.predicted = {[ROLE_PARAM] = 8, [ROLE_ACT] = 6}, .measured = {[ROLE_PARAM] = 8, [ROLE_ACT] = 6},
+    {.predicted = {{[ROLE_PARAM] = 8, [ROLE_ACT] = 6}}, .measured = {{[ROLE_PARAM] = 8, [ROLE_ACT] = 6}},
      .resident_bytes = 90,
      .sent_bytes = {[AXIS_PP] = 5}, .waited_s = {[AXIS_PP] = 2}, .bubble_s = 0.5, .step_s = 4, .flops = 20,
      .replay_flops = 5}};
@@ -134,9 +135,9 @@ static void test_a_row_is_its_fullest_rank_and_its_mean_wait(void **state) {
     struct compare_summary s = compare_summarise(&row);
     assert_int_equal(s.predicted[ROLE_PARAM], 10);
     assert_int_equal(s.predicted[ROLE_ACT], 6);
-    assert_int_equal(s.predicted_total, 15);
-    assert_int_equal(s.measured_total, 15);
-    assert_int_equal(s.predicted_host, 7);
+    assert_int_equal(s.predicted_tier[TIER_DEVICE], 15);
+    assert_int_equal(s.measured_tier[TIER_DEVICE], 15);
+    assert_int_equal(s.predicted_tier[TIER_HOST], 7);
     assert_int_equal(s.resident, 100);
     assert_int_equal(s.unaccounted, 100 - 22);
     assert_true(s.sent_bytes[AXIS_PP] == 5 && s.waited_s[AXIS_PP] == 1.5);

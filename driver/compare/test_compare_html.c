@@ -34,10 +34,10 @@ static char *drawn(enum status (*draw)(const struct compare_row *, int, FILE *),
 
 /* Rank 1 has more in all, rank 0 more of act. */
 static struct compare_rank ranks[2] = {
-    {.predicted = {[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20},
-     .measured = {[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20}, .step_s = 0.5, .flops = 1},
-    {.predicted = {[ROLE_PARAM] = 5 << 20, [ROLE_ACT] = 2 << 20},
-     .measured = {[ROLE_PARAM] = 5 << 20, [ROLE_ACT] = 2 << 20}, .step_s = 0.5, .flops = 1}};
+    {.predicted = {{[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20}},
+     .measured = {{[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20}}, .step_s = 0.5, .flops = 1},
+    {.predicted = {{[ROLE_PARAM] = 5 << 20, [ROLE_ACT] = 2 << 20}},
+     .measured = {{[ROLE_PARAM] = 5 << 20, [ROLE_ACT] = 2 << 20}}, .step_s = 0.5, .flops = 1}};
 
 static struct compare_row rows[2] = {
     {.strategy = "dp=2 data=<b>&\"x'", .n_ranks = 2, .n_threads = 1, .n_steps = 4, .n_timed = 3, .step_s = 0.5,

@@ -41,7 +41,7 @@ static void copy_on_host(char *to, const char *from, int64_t bytes) {
 }
 
 enum status checkpoint_take_copy(const struct run *r, struct shard_plan *plan) {
-    const struct arena *arena = &r->host_arenas[ROLE_SAVE];
+    const struct arena *arena = &r->arenas[TIER_HOST][ROLE_SAVE];
     int64_t end = 0;
     for (int i = 0; i < plan->n; i++) {
         struct stored *x = &plan->stored[i];

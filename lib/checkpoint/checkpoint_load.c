@@ -35,7 +35,7 @@ static enum status load_tensor(const struct manifest *m, const struct param *w, 
 }
 
 static enum status load_states(struct run *r, const struct manifest *m, const struct param *w) {
-    const struct device *states = w->state_on_host ? device_cpu() : r->device;
+    const struct device *states = run_tier_device(r, w->state_tier);
     struct piece own = {w->type.shape, w->own_first, w->own_n};
     TRY(load_tensor(m, w, STATE_MOMENT1, own, w->state_dtype, param_state_n(w), states, w->moment1));
     return load_tensor(m, w, STATE_MOMENT2, own, w->state_dtype, param_state_n(w), states, w->moment2);
@@ -47,8 +47,8 @@ static struct piece resident_piece(const struct param *w) {
 }
 
 static enum status load_weight(struct run *r, const struct manifest *m, const struct param *w) {
-    const struct device *weights = w->weight_on_host ? device_cpu() : r->device,
-                        *states = w->state_on_host ? device_cpu() : r->device;
+    const struct device *weights = run_tier_device(r, w->weight_tier),
+                        *states = run_tier_device(r, w->state_tier);
     struct piece own = {w->type.shape, w->own_first, w->own_n};
     if (w->master)
         TRY(load_tensor(m, w, STATE_WEIGHT, own, w->state_dtype, param_state_n(w), states, w->master_weight));

@@ -8,8 +8,8 @@ enum { STAGING_BYTES = 16 << 20 };       /* state of a GPU comes to the host in 
 
 static struct stored stored_of(const struct run *r, const struct param *w, enum state_array a) {
     const void *at[N_STATE_ARRAYS] = {w->master ? w->master_weight : param_own_weight(w), w->moment1, w->moment2};
-    bool on_host = a == STATE_WEIGHT && !w->master ? w->weight_on_host : w->state_on_host;
-    return (struct stored){on_host ? device_cpu() : r->device, at[a], 0};
+    enum tier tier = a == STATE_WEIGHT && !w->master ? w->weight_tier : w->state_tier;
+    return (struct stored){run_tier_device(r, tier), at[a], 0};
 }
 
 /* A run that is all of its box has the box's shape. */

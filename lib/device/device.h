@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum device_kind { DEVICE_CPU, DEVICE_CUDA, N_DEVICES };
+enum device_kind { DEVICE_CPU, DEVICE_CUDA, N_DEVICES, DEVICE_DISK = N_DEVICES };   /* a disk has no kernels */
 
 /* A place in the compute stream: everything issued before it. Storage is the caller's; zero means never set, which is
  * done. */

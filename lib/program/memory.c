@@ -11,14 +11,14 @@ static int64_t take(struct bump b, int64_t n, enum dtype dtype) {
     return offset;
 }
 
-static struct bump end_of(struct memory_plan *m, enum role role, bool on_host, enum device_kind device) {
-    return on_host ? (struct bump){&m->host_bytes[role], DEVICE_CPU} : (struct bump){&m->bytes[role], device};
+static struct bump end_of(struct memory_plan *m, enum role role, enum tier tier, enum device_kind device) {
+    return (struct bump){&m->bytes[tier][role], tier == TIER_DEVICE ? device : DEVICE_CPU};
 }
 
 /* What an update may change, as it was before: beside the original, on the device or in host memory. */
 static void plan_shadow(struct param *w, enum device_kind device, struct memory_plan *m) {
-    struct bump weights = end_of(m, ROLE_OPTIM, w->weight_on_host, device);
-    struct bump states = end_of(m, ROLE_OPTIM, w->state_on_host, device);
+    struct bump weights = end_of(m, ROLE_OPTIM, w->weight_tier, device);
+    struct bump states = end_of(m, ROLE_OPTIM, w->state_tier, device);
     w->shadow_offset[SHADOW_WEIGHT] = take(weights, w->own_n, w->type.dtype);
     for (enum shadow a = SHADOW_MOMENT1; a < (w->master ? N_SHADOWS : SHADOW_MASTER); a++)
         w->shadow_offset[a] = take(states, param_state_n(w), w->state_dtype);
@@ -26,15 +26,15 @@ static void plan_shadow(struct param *w, enum device_kind device, struct memory_
 
 /* One more gradient of another param: no weight, no states. */
 static void plan_gradient(struct param *w, enum device_kind device, struct memory_plan *m) {
-    struct bump grads = end_of(m, ROLE_GRAD, false, device);
+    struct bump grads = end_of(m, ROLE_GRAD, TIER_DEVICE, device);
     w->grad_offset = take(grads, param_resident_n(w, w->grad_residence), w->grad_type.dtype);
 }
 
 static void plan_param(struct param *w, int n_versions, enum device_kind device, struct memory_plan *m) {
-    struct bump weights = end_of(m, ROLE_PARAM, w->weight_on_host, device);
+    struct bump weights = end_of(m, ROLE_PARAM, w->weight_tier, device);
     plan_gradient(w, device, m);
     if (w->gradient_of) return;
-    struct bump states = end_of(m, ROLE_OPTIM, w->state_on_host, device);
+    struct bump states = end_of(m, ROLE_OPTIM, w->state_tier, device);
     w->weight_offset = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
     for (int i = 1; i < n_versions; i++) {
         int64_t next = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
@@ -47,7 +47,7 @@ static void plan_param(struct param *w, int n_versions, enum device_kind device,
 
 /* Sums of a gradient that wait for others (sums.h). */
 static void plan_waiting(struct param *w, enum device_kind device, struct memory_plan *m) {
-    w->waiting_offset = take(end_of(m, ROLE_GRAD, false, device), w->n_waiting * param_waiting_n(w), FP32);
+    w->waiting_offset = take(end_of(m, ROLE_GRAD, TIER_DEVICE, device), w->n_waiting * param_waiting_n(w), FP32);
 }
 
 void memory_plan_params(struct program *p, const struct schedule *s, struct memory_plan *m) {
@@ -120,7 +120,7 @@ static enum status plan_frames(const struct chunk *chunks, const struct schedule
     enum status status = interval_pack(x, used, on, &packing);
     for (int i = 0; i < used; i++) m->frame_offset[x[i].id] = base + x[i].offset;
     m->frames_floor = packing.floor;
-    m->bytes[ROLE_ACT] = used ? base + packing.extent : m->scratch_bytes[ROLE_ACT];
+    m->bytes[TIER_DEVICE][ROLE_ACT] = used ? base + packing.extent : m->scratch_bytes[ROLE_ACT];
     free(x);
     return status;
 }
@@ -158,7 +158,7 @@ static void plan_comm(const struct chunk *chunks, const struct schedule *s, enum
     int64_t end = m->scratch_bytes[ROLE_COMM];
     for (int c = 0; c < N_CHANNELS; c++) plan_ring(chunks, s, c, on, &m->ring[c], &end);
     m->technique_offset = arena_align_on(on, end);
-    m->bytes[ROLE_COMM] = technique_bytes ? m->technique_offset + technique_bytes : end;
+    m->bytes[TIER_DEVICE][ROLE_COMM] = technique_bytes ? m->technique_offset + technique_bytes : end;
 }
 
 enum status memory_plan_rest(const struct program *p, const struct chunk *chunks, const struct schedule *s,
@@ -171,7 +171,7 @@ enum status memory_plan_rest(const struct program *p, const struct chunk *chunks
     int64_t scratch = out->scratch_bytes[ROLE_WORK];
     out->run_bytes = run_work_bytes;
     out->scratch_offset[ROLE_WORK] = arena_align_on(p->device, run_work_bytes);
-    out->bytes[ROLE_WORK] = scratch ? out->scratch_offset[ROLE_WORK] + scratch : run_work_bytes;
+    out->bytes[TIER_DEVICE][ROLE_WORK] = scratch ? out->scratch_offset[ROLE_WORK] + scratch : run_work_bytes;
     return OK;
 }
 

@@ -18,8 +18,7 @@ extern "C" {
 #endif
 
 struct memory_plan {
-    int64_t bytes[N_ROLES];          /* planned peak by role, on the device */
-    int64_t host_bytes[N_ROLES];     /* and in host memory, for what is offloaded */
+    int64_t bytes[N_TIERS][N_ROLES]; /* planned peak by role; in host memory and on disk: what is offloaded */
     int64_t scratch_bytes[N_ROLES];  /* part of it: scratch */
     int64_t scratch_offset[N_ROLES]; /* where it starts: 0; in work after the run's numbers, which are always written */
     int64_t frames_floor;            /* most frame bytes alive at once */

@@ -13,6 +13,7 @@
 
 #include "lib/comm/mesh.h"
 #include "lib/device/piece.h"
+#include "lib/device/tier.h"
 #include "lib/ops/op.h"
 #include <stdio.h>
 
@@ -60,7 +61,7 @@ struct param {
     float *waiting;
     bool no_grad;              /* no row of a step adds to its gradient, which is zero (gradients.c) */
     enum residence weight_residence, grad_residence;
-    bool weight_on_host, state_on_host;  /* offloaded: in host memory, whatever the device */
+    enum tier weight_tier, state_tier;   /* beyond TIER_DEVICE: offloaded, whatever the device */
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that
      * it makes equal shards of shard_n; 0 if it is not sharded. Without zero: everything. */
     int64_t own_first, own_n, shard_n, padded_n;   /* sharded: shard_n x ranks = padded_n */

@@ -151,7 +151,7 @@ static void prepare(void) {
     memory_plan_params(&b.program, &b.schedule, &b.memory);
     assert_ok(memory_plan_rest(&b.program, &b.chunk, &b.schedule, 0, 0, &b.memory));
     for (enum role r = 0; r < N_ROLES; r++)
-        assert_ok(arena_init(&b.arenas[r], device_cpu(), r, b.memory.bytes[r], true));
+        assert_ok(arena_init(&b.arenas[r], device_cpu(), r, b.memory.bytes[TIER_DEVICE][r], true));
     for (int i = 0; i < TINY_N; i++) b.w[i] = 0.5 + i / 8.0;
     place_params();
     b.mesh.place = mesh_place_of(&(struct mesh_sizes){.dp = 1}, 0);
@@ -369,7 +369,7 @@ static enum status count_behind(const struct call *c, enum row_kind kind) {
     TRY((kind == ROW_FORWARD ? k.forward : kind == ROW_BACKWARD_INPUT ? k.backward_input : k.backward_weight)(c));
     const uint64_t *words = (const uint64_t *)b.arenas[ROLE_ACT].base;
     int64_t alive = 0;
-    for (int64_t i = 0; i < b.memory.bytes[ROLE_ACT] / 8; i++)
+    for (int64_t i = 0; i < b.memory.bytes[TIER_DEVICE][ROLE_ACT] / 8; i++)
         alive += words[i] != ARENA_CANARY && words[i] != ARENA_DEAD;
     counted[n_counted++] = 8 * alive;
     return OK;
@@ -402,7 +402,7 @@ static void check_time_line(void) {
         assert_int_equal(p->alive[ROLE_ACT], counted[n++]);
     }
     assert_int_equal(n, n_counted);
-    assert_true(memory_timeline_peak(&t, ROLE_ACT) <= b.memory.bytes[ROLE_ACT]);
+    assert_true(memory_timeline_peak(&t, ROLE_ACT) <= b.memory.bytes[TIER_DEVICE][ROLE_ACT]);
     memory_timeline_fini(&t);
 }
 

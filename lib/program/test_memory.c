@@ -139,10 +139,10 @@ static void check_chunk(const struct chunk *k, const struct schedule *s, const s
     free(b);
     assert_true(n > 50);
     assert_int_equal(clashes, 0);
-    assert_int_equal(m->bytes[ROLE_ACT], act);                       /* the peak is reached: no byte is planned in
+    assert_int_equal(m->bytes[TIER_DEVICE][ROLE_ACT], act);                       /* the peak is reached: no byte is planned in
                                                                       * vain */
-    assert_int_equal(m->bytes[ROLE_WORK], work);                     /* the scratch ends it */
-    assert_int_equal(m->bytes[ROLE_WORK], arena_align(m->run_bytes) + m->scratch_bytes[ROLE_WORK]);
+    assert_int_equal(m->bytes[TIER_DEVICE][ROLE_WORK], work);                     /* the scratch ends it */
+    assert_int_equal(m->bytes[TIER_DEVICE][ROLE_WORK], arena_align(m->run_bytes) + m->scratch_bytes[ROLE_WORK]);
 }
 
 static void test_bytes_in_use_at_one_time_never_meet(void **state) {
@@ -222,7 +222,7 @@ static void check_frames(int schedule, int pp, int m) {
         assert_int_equal(r.memory.n_microbatches, m);
         assert_int_equal(distinct_frames(&r.memory), kept);
         assert_int_equal(r.memory.frames_floor, kept * frame);
-        assert_int_equal(r.memory.bytes[ROLE_ACT],
+        assert_int_equal(r.memory.bytes[TIER_DEVICE][ROLE_ACT],
                          arena_align(r.memory.scratch_bytes[ROLE_ACT]) + (kept - 1) * arena_align(frame) + frame);
         run_destroy(&r);
     }
@@ -287,9 +287,9 @@ static void check_params(const struct program *p, const struct memory_plan *m) {
         optim[n_optim++] = stretch_of(w->moment2_offset, w->own_n, w->state_dtype);
         if (w->master) optim[n_optim++] = stretch_of(w->master_offset, w->own_n, w->state_dtype);
     }
-    check_stretches(weight, n, m->bytes[ROLE_PARAM]);
-    check_stretches(grad, n, m->bytes[ROLE_GRAD]);
-    check_stretches(optim, n_optim, m->bytes[ROLE_OPTIM]);
+    check_stretches(weight, n, m->bytes[TIER_DEVICE][ROLE_PARAM]);
+    check_stretches(grad, n, m->bytes[TIER_DEVICE][ROLE_GRAD]);
+    check_stretches(optim, n_optim, m->bytes[TIER_DEVICE][ROLE_OPTIM]);
 }
 
 static void test_params_gradients_and_states_lie_side_by_side(void **state) {
@@ -331,9 +331,9 @@ static void test_own_params_take_a_shard(void **state) {
     struct program p = {.n_params = 2, .params = w};
     struct memory_plan m;
     memory_plan_params(&p, &(struct schedule){0}, &m);
-    assert_int_equal(m.bytes[ROLE_PARAM], ARENA_ALIGN + 4 * 4);
-    assert_int_equal(m.bytes[ROLE_GRAD], ARENA_ALIGN + 12 * 4);
-    assert_int_equal(m.bytes[ROLE_OPTIM], 3 * ARENA_ALIGN + 4 * 4);
+    assert_int_equal(m.bytes[TIER_DEVICE][ROLE_PARAM], ARENA_ALIGN + 4 * 4);
+    assert_int_equal(m.bytes[TIER_DEVICE][ROLE_GRAD], ARENA_ALIGN + 12 * 4);
+    assert_int_equal(m.bytes[TIER_DEVICE][ROLE_OPTIM], 3 * ARENA_ALIGN + 4 * 4);
 }
 
 /* ---- comm: two rings, then what techniques asked for ---- */
@@ -351,11 +351,11 @@ static void test_comm_holds_rings_and_then_techniques(void **state) {
     assert_int_equal(forward->offset, 0);
     assert_int_equal(backward->offset, forward->slots * arena_align(boundary));
     int64_t rings = backward->offset + (backward->slots - 1) * arena_align(boundary) + boundary;
-    assert_int_equal(r.memory.bytes[ROLE_COMM], rings);
+    assert_int_equal(r.memory.bytes[TIER_DEVICE][ROLE_COMM], rings);
     memory_plan_params(&r.program, &r.schedule, &m);
     assert_ok(memory_plan_rest(&r.program, r.chunks, &r.schedule, 100, 0, &m));
     assert_int_equal(m.technique_offset, arena_align(rings));
-    assert_int_equal(m.bytes[ROLE_COMM], m.technique_offset + 100);
+    assert_int_equal(m.bytes[TIER_DEVICE][ROLE_COMM], m.technique_offset + 100);
     memory_plan_fini(&m);
     run_destroy(&r);
 }

@@ -51,7 +51,7 @@ static enum status initialise(struct run *r, const struct param *w) {
     if (status == OK) {
         draw(w, (uint64_t)r->plan.seed, &v);
         status =
-            upload(w, w->weight_on_host ? device_cpu() : r->device, w->state_on_host ? device_cpu() : r->device, &v);
+            upload(w, run_tier_device(r, w->weight_tier), run_tier_device(r, w->state_tier), &v);
     }
     free(v.weight);
     free(v.master);

@@ -76,7 +76,7 @@ static struct adamw_elements elements_of(const struct param *w) {
 
 /* States in host memory are updated on the host, unless the device is the CPU anyway. */
 static bool updated_by_host(const struct run *r, const struct param *w) {
-    return w->state_on_host && r->device->kind != DEVICE_CPU;
+    return w->state_tier == TIER_HOST && r->device->kind != DEVICE_CPU;
 }
 
 static enum status update_on_device(struct run *r, const struct adamw *a) {

@@ -35,11 +35,11 @@ enum status optim_offload_update(struct run *r, const struct adamw *a, const str
     const struct device *device = r->device;
     double multiplier;
     TRY(staging(r));
-    char *grad = r->offload_staging, *weight = w->weight_on_host ? param_own_weight(w) : grad + grad_bytes(w);
+    char *grad = r->offload_staging, *weight = w->weight_tier == TIER_HOST ? param_own_weight(w) : grad + grad_bytes(w);
     int64_t bytes = w->own_n * (int64_t)dtype_size(w->type.dtype);
     TRY(device->download(device, &multiplier, a->grad_multiplier, sizeof multiplier));
     TRY(device->download(device, grad, param_own_grad(w), w->own_n * (int64_t)dtype_size(w->grad_type.dtype)));
-    if (!w->master && !w->weight_on_host) TRY(device->download(device, weight, param_own_weight(w), bytes));
+    if (!w->master && w->weight_tier == TIER_DEVICE) TRY(device->download(device, weight, param_own_weight(w), bytes));
     struct adamw here = *a;
     here.grad_multiplier = &multiplier;
     const struct adamw_elements e = {w->own_n, weight, w->type.dtype, grad, w->grad_type.dtype, w->moment1, w->moment2,
@@ -47,5 +47,5 @@ enum status optim_offload_update(struct run *r, const struct adamw *a, const str
     if (multiplier != multiplier) return OK;                         /* refused: `weight` was not filled by the
                                                                       * update */
     TRY(adamw_update(device_cpu(), &here, &e, 1));
-    return w->weight_on_host ? OK : device->upload(device, param_own_weight(w), weight, bytes);
+    return w->weight_tier == TIER_HOST ? OK : device->upload(device, param_own_weight(w), weight, bytes);
 }

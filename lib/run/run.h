@@ -82,7 +82,7 @@ struct run {
     /* from here on: set by run_create */
     const struct device *device;
     struct mesh mesh;
-    struct arena arenas[N_ROLES], host_arenas[N_ROLES];
+    struct arena arenas[N_TIERS][N_ROLES];
     struct exec exec;
     struct subscription *subscriptions;
     int n_subscriptions;
@@ -196,9 +196,10 @@ enum status run_take_comm(struct run *, int64_t bytes, void **out);
  *  @errors E_INTERNAL  @collective{none} */
 enum status run_check_threads(const struct run *);
 
-/** Measured high-water mark of each role in bytes, on the device and in host memory. @errors E_INTERNAL under
- *  WATCH_NOTHING */
-enum status run_measure(const struct run *, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]);
+/** Measured high-water mark of each role in bytes, in every tier. @errors E_INTERNAL under WATCH_NOTHING */
+enum status run_measure(const struct run *, int64_t bytes[N_TIERS][N_ROLES]);
+/** The memory of a tier, for copies of what was offloaded to it: the run's device, or the host. */
+const struct device *run_tier_device(const struct run *, enum tier);
 
 /** Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
 enum status run_wait(const struct run *, const struct device_mark *, const char *what);

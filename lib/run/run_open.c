@@ -7,16 +7,19 @@
 #include <omp.h>
 #include <stdlib.h>
 
+const struct device *run_tier_device(const struct run *r, enum tier tier) {
+    return tier == TIER_DEVICE ? r->device : device_cpu();
+}
+
 static void bind_params(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         struct param *w = &r->program.params[i];
         if (!w->present) continue;
         const struct param *stored = w->gradient_of ? &r->program.params[w->gradient_of - 1] : w;
-        const struct arena *weights = w->weight_on_host ? r->host_arenas : r->arenas;
-        const struct arena *states = w->state_on_host ? r->host_arenas : r->arenas;
+        const struct arena *weights = r->arenas[w->weight_tier], *states = r->arenas[w->state_tier];
         w->weight = w->weight_versions = arena_at(&weights[ROLE_PARAM], stored->weight_offset);
-        w->grad = arena_at(&r->arenas[ROLE_GRAD], w->grad_offset);
-        w->waiting = arena_at(&r->arenas[ROLE_GRAD], w->waiting_offset);
+        w->grad = arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], w->grad_offset);
+        w->waiting = arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], w->waiting_offset);
         w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);
         w->moment2 = arena_at(&states[ROLE_OPTIM], w->moment2_offset);
         if (w->master) w->master_weight = arena_at(&states[ROLE_OPTIM], w->master_offset);
@@ -28,7 +31,7 @@ static void bind_params(struct run *r) {
 static void prepare_exec(struct run *r) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
-        .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas,
+        .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas[TIER_DEVICE],
         .device = r->device, .loss_at = r->scalars,
         .loss_sum = r->program.fixed_sums ? &r->loss_sum : NULL, .hooks = {r, run_fetch, run_param_event, run_settle},
         .watched = r->watch != WATCH_NOTHING,
@@ -39,7 +42,7 @@ static void prepare_exec(struct run *r) {
 /* The scalars, and scratch of the reductions: where work begins. Cleared, so that they count as written. */
 static enum status place_scalars(struct run *r) {
     const struct device *d = r->device;
-    char *at = arena_at(&r->arenas[ROLE_WORK], 0);
+    char *at = arena_at(&r->arenas[TIER_DEVICE][ROLE_WORK], 0);
     TRY(d->clear(d, at, r->memory.run_bytes));
     r->health = (double *)at;
     r->reduce_work = at + arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double));
@@ -80,12 +83,12 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     bool watch = wanted != WATCH_NOTHING;
     r->watch = wanted;
     r->unscale = 1;
-    for (enum role role = 0; role < N_ROLES; role++) {
-        TRY(arena_init(&r->arenas[role], r->device, role, r->memory.bytes[role], watch));
-        TRY(arena_init(&r->host_arenas[role], device_cpu(), role, r->memory.host_bytes[role], watch));
-    }
+    for (enum tier tier = 0; tier < N_TIERS; tier++)
+        for (enum role role = 0; role < N_ROLES; role++)
+            TRY(arena_init(&r->arenas[tier][role], run_tier_device(r, tier), role, r->memory.bytes[tier][role], watch));
     /* so that its pages are there before the first save, which training waits for */
-    if (!watch) TRY(device_cpu()->clear(device_cpu(), r->host_arenas[ROLE_SAVE].base, r->memory.host_bytes[ROLE_SAVE]));
+    const struct arena *save = &r->arenas[TIER_HOST][ROLE_SAVE];
+    if (!watch) TRY(save->device->clear(save->device, save->base, save->bytes));
     r->combining = calloc((size_t)r->program.n_params + 1, sizeof *r->combining);
     if (!r->combining) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
     bind_params(r);
@@ -150,7 +153,7 @@ enum status run_idle(struct run *r, const struct plan *plan) {
 
 enum status run_check_memory(const struct run *r) {
     double mib = 0, limit = r->plan.memory_limit;
-    for (int role = 0; role < N_ROLES; role++) mib += (double)r->memory.bytes[role] / (1 << 20);
+    for (int role = 0; role < N_ROLES; role++) mib += (double)r->memory.bytes[TIER_DEVICE][role] / (1 << 20);
     if (limit == 0 || mib <= limit) return OK;
     return FAIL(E_MEMORY, "rank %d would need %.2f MiB, and memory-limit is %g MiB; use more ranks, zero or recompute",
                 mesh_rank_of(&r->plan.place), mib, limit);
@@ -178,10 +181,9 @@ void run_destroy(struct run *r) {
     if (r->offload_staging) r->device->unpin(r->device, r->offload_staging);
     stopwatch_destroy(&r->exec.stopwatch);
     exec_fini(&r->exec);
-    for (enum role role = 0; role < N_ROLES; role++) {
-        if (r->arenas[role].base) arena_fini(&r->arenas[role]);
-        if (r->host_arenas[role].base) arena_fini(&r->host_arenas[role]);
-    }
+    for (enum tier tier = 0; tier < N_TIERS; tier++)
+        for (enum role role = 0; role < N_ROLES; role++)
+            if (r->arenas[tier][role].base) arena_fini(&r->arenas[tier][role]);
     bill_fini(&r->bill);
     for (int k = 0; r->chunks && k < r->program.n_chunks; k++) chunk_fini(&r->chunks[k]);
     free(r->chunks);
@@ -203,7 +205,7 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
     if (r->comm_taken + bytes > r->bill.technique_comm_bytes)
         return FAIL(E_INTERNAL, "%" PRId64 " comm bytes wanted, %" PRId64 " of %" PRId64 " left", bytes,
                     r->bill.technique_comm_bytes - r->comm_taken, r->bill.technique_comm_bytes);
-    *out = arena_at(&r->arenas[ROLE_COMM], r->memory.technique_offset + r->comm_taken);
+    *out = arena_at(&r->arenas[TIER_DEVICE][ROLE_COMM], r->memory.technique_offset + r->comm_taken);
     r->comm_taken += bytes;
     return OK;
 }
@@ -216,11 +218,9 @@ enum status run_check_threads(const struct run *r) {
                 r->program.n_threads);
 }
 
-enum status run_measure(const struct run *r, int64_t bytes[N_ROLES], int64_t host_bytes[N_ROLES]) {
+enum status run_measure(const struct run *r, int64_t bytes[N_TIERS][N_ROLES]) {
     if (r->watch == WATCH_NOTHING) return FAIL(E_INTERNAL, "the run was created without watching its memory");
-    for (enum role role = 0; role < N_ROLES; role++) {
-        TRY(arena_measure(&r->arenas[role], &bytes[role]));
-        TRY(arena_measure(&r->host_arenas[role], &host_bytes[role]));
-    }
+    for (enum tier tier = 0; tier < N_TIERS; tier++)
+        for (enum role role = 0; role < N_ROLES; role++) TRY(arena_measure(&r->arenas[tier][role], &bytes[tier][role]));
     return OK;
 }

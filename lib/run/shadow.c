@@ -1,14 +1,14 @@
 #include "lib/run/shadow.h"
 
 /* One array of a param: where it is, and how long. */
-struct original { void *at; int64_t bytes; bool on_host; };
+struct original { void *at; int64_t bytes; enum tier tier; };
 
 static struct original original_of(const struct param *w, enum shadow a) {
     void *const state[N_SHADOWS] = {NULL, w->moment1, w->moment2, w->master_weight};
     if (a == SHADOW_WEIGHT)
-        return (struct original){param_own_weight(w), w->own_n * (int64_t)dtype_size(w->type.dtype), w->weight_on_host};
+        return (struct original){param_own_weight(w), w->own_n * (int64_t)dtype_size(w->type.dtype), w->weight_tier};
     int64_t bytes = state[a] ? param_state_n(w) * (int64_t)dtype_size(w->state_dtype) : 0;
-    return (struct original){state[a], bytes, w->state_on_host};
+    return (struct original){state[a], bytes, w->state_tier};
 }
 
 static enum status copy_all(struct run *r, bool back) {
@@ -16,7 +16,7 @@ static enum status copy_all(struct run *r, bool back) {
         const struct param *w = &r->program.params[i];
         for (enum shadow a = 0; param_is_stored(w) && a < N_SHADOWS; a++) {
             struct original o = original_of(w, a);
-            const struct device *device = o.on_host ? device_cpu() : r->device;
+            const struct device *device = run_tier_device(r, o.tier);
             if (o.bytes) TRY(device->copy(device, back ? o.at : w->shadow[a], back ? w->shadow[a] : o.at, o.bytes));
         }
     }

@@ -118,7 +118,7 @@ static enum status params_errors(struct run *r, const double *grads, double *err
 }
 
 static enum status gradient_errors(struct run *r, double *error) {
-    const struct arena *a = &r->arenas[ROLE_GRAD];
+    const struct arena *a = &r->arenas[TIER_DEVICE][ROLE_GRAD];
     TRY(step_again(r));
     double *grads = malloc((size_t)a->bytes);
     memcpy(grads, a->base, (size_t)a->bytes);
@@ -218,7 +218,7 @@ static uint64_t hash_arena(uint64_t h, const struct arena *a) {      /* FNV-1a *
     return h;
 }
 static uint64_t hash_state(const struct run *r) {
-    return hash_arena(hash_arena(1469598103934665603u, &r->arenas[ROLE_PARAM]), &r->arenas[ROLE_OPTIM]);
+    return hash_arena(hash_arena(1469598103934665603u, &r->arenas[TIER_DEVICE][ROLE_PARAM]), &r->arenas[TIER_DEVICE][ROLE_OPTIM]);
 }
 
 struct outcome { enum status status; bool untouched, says; int64_t n_step; };
@@ -322,7 +322,7 @@ static void test_compiling_is_a_function_of_the_plan(void **state) {
         omp_set_num_threads(cases[i].running);
         enum status status = plan_settle(&p, 1);
         if (status == OK) status = run_compile(&r, &train_recipe, &p, 0, NULL, NULL);
-        work[i] = status == OK ? r.memory.bytes[ROLE_WORK] : -1;
+        work[i] = status == OK ? r.memory.bytes[TIER_DEVICE][ROLE_WORK] : -1;
         run_destroy(&r);
         omp_set_num_threads(running);
         assert_ok(status);

@@ -173,7 +173,7 @@ static enum status create_once(const struct technique *t, int64_t *planned) {
     const struct recipe recipe = {.techniques = &t, .n_techniques = 1};
     diary[0] = 0;
     enum status status = run_create(&r, &recipe, &p, false);
-    *planned = r.memory.bytes[ROLE_COMM];
+    *planned = r.memory.bytes[TIER_DEVICE][ROLE_COMM];
     run_destroy(&r);
     return status;
 }

@@ -16,16 +16,16 @@ static void count_param(const struct param *w, int64_t resident[N_ROLES]) {
     resident[ROLE_GRAD] += elements_bytes(param_resident_n(w, w->grad_residence), w->grad_type.dtype) +
                            elements_bytes(w->n_waiting * param_waiting_n(w), FP32);
     if (w->gradient_of) return;
-    if (!w->weight_on_host)
+    if (w->weight_tier == TIER_DEVICE)
         resident[ROLE_PARAM] += elements_bytes(param_resident_n(w, w->weight_residence), w->type.dtype);
-    if (!w->state_on_host) resident[ROLE_OPTIM] += (w->master ? 3 : 2) * state;
+    if (w->state_tier == TIER_DEVICE) resident[ROLE_OPTIM] += (w->master ? 3 : 2) * state;
 }
 
 static void count_resident(const struct program *p, const struct memory_plan *m, int64_t resident[N_ROLES]) {
     for (int i = 0; i < p->n_params; i++)
         if (p->params[i].present) count_param(&p->params[i], resident);
     for (int d = 0; d < N_CHANNELS; d++) resident[ROLE_COMM] += m->ring[d].slots * m->ring[d].bytes;
-    if (m->bytes[ROLE_COMM] > m->technique_offset) resident[ROLE_COMM] += m->bytes[ROLE_COMM] - m->technique_offset;
+    if (m->bytes[TIER_DEVICE][ROLE_COMM] > m->technique_offset) resident[ROLE_COMM] += m->bytes[TIER_DEVICE][ROLE_COMM] - m->technique_offset;
     resident[ROLE_WORK] += m->run_bytes;
 }
 

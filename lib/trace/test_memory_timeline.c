@@ -64,7 +64,7 @@ static void check_points(const struct run *r, const struct memory_timeline *t, i
     for (int i = 0; i < t->n; i++)
         for (enum role role = 0; role < N_ROLES; role++) {
             e->wrong += t->points[i].alive[role] - t->resident[role] != slow[i][role];
-            e->above_plan += t->points[i].alive[role] > r->memory.bytes[role];
+            e->above_plan += t->points[i].alive[role] > r->memory.bytes[TIER_DEVICE][role];
         }
     int64_t floor = 0;
     for (int c = 0; c < r->program.n_chunks; c++)

@@ -107,8 +107,8 @@ static enum status pack(const struct trace *t, struct parcel *p) {
     p->header = (struct header){.place = r->mesh.place, .offset_s = t->before.offset_s,
                                 .uncertainty_s = before_s > after_s ? before_s : after_s, .dropped = t->spans.dropped};
     comm_host_name(p->header.host, sizeof p->header.host);
-    memcpy(p->header.planned, r->memory.bytes, sizeof p->header.planned);
-    memcpy(p->header.planned_host, r->memory.host_bytes, sizeof p->header.planned_host);
+    memcpy(p->header.planned, r->memory.bytes[TIER_DEVICE], sizeof p->header.planned);
+    memcpy(p->header.planned_host, r->memory.bytes[TIER_HOST], sizeof p->header.planned_host);
     TRY(pack_spans(t, p));
     TRY(pack_names(r, p));
     pack_memory(t, p);

@@ -31,7 +31,7 @@ static struct planned planned_of(struct plan p) {
     enum status status = activations_count(&r.program, &r.chunks[0], blocks);
     for (int i = 0; i < r.program.n_blocks && planned.layer < 0; i++)
         if (r.program.blocks[i].is_layer) planned.layer = blocks[i].bytes;
-    for (int role = 0; role < N_ROLES; role++) planned.bytes[role] = r.memory.bytes[role];
+    for (int role = 0; role < N_ROLES; role++) planned.bytes[role] = r.memory.bytes[TIER_DEVICE][role];
     run_destroy(&r);
     assert_ok(status);
     return planned;

@@ -174,7 +174,7 @@ static struct plan puzzle_plan(int tp) {
 }
 
 static double state_bytes(const struct run *r) {
-    return (double)(r->memory.bytes[ROLE_PARAM] + r->memory.bytes[ROLE_GRAD] + r->memory.bytes[ROLE_OPTIM]);
+    return (double)(r->memory.bytes[TIER_DEVICE][ROLE_PARAM] + r->memory.bytes[TIER_DEVICE][ROLE_GRAD] + r->memory.bytes[TIER_DEVICE][ROLE_OPTIM]);
 }
 
 /* What tp/tp.c itself, and one rank alone, would take. */

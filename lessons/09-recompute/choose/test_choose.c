@@ -186,7 +186,7 @@ static struct measured measure(void) {
     assert_ok(activations_count(&r.program, &r.chunks[0], blocks));
     for (int i = 0; i < LAYERS; i++) m.saved += blocks[i + 1].bytes;
     m.flops = r.bill.flops[ROW_REPLAY];
-    m.peak = r.memory.bytes[ROLE_ACT];
+    m.peak = r.memory.bytes[TIER_DEVICE][ROLE_ACT];
     run_destroy(&r);
     return m;
 }
@@ -235,7 +235,7 @@ static int64_t planned_peak(int layers, int group) {
     recompute_options(&plan)->n = group;
     assert_ok(plan_settle(&plan, 1));
     assert_ok(run_compile(&r, &recompute_recipe, &plan, 0, NULL, NULL));
-    int64_t peak = r.memory.bytes[ROLE_ACT];
+    int64_t peak = r.memory.bytes[TIER_DEVICE][ROLE_ACT];
     run_destroy(&r);
     return peak;
 }

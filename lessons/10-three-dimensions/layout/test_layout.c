@@ -93,7 +93,7 @@ static enum status add_stage(const struct puzzle *p, const struct plan *plan, in
     place.rank.pp = stage;
     enum status status = run_compile(&r, &train_recipe, plan, mesh_rank_of(&place), NULL, NULL);
     double memory = 0, compute = 0;
-    for (enum role role = 0; role < N_ROLES; role++) memory += (double)r.memory.bytes[role];
+    for (enum role role = 0; role < N_ROLES; role++) memory += (double)r.memory.bytes[TIER_DEVICE][role];
     for (int kind = 0; kind < N_ROW_KINDS; kind++) compute += r.bill.flops[kind] / p->flops;
     if (memory > e->memory) e->memory = memory;
     if (compute > e->compute) e->compute = compute;
