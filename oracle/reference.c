@@ -233,7 +233,7 @@ static double rounding_of_sums(const struct plan *p, double rounding) {
 /* Half a unit in the last place of 1. */
 static double rounding_of(enum dtype d) {
     static const double ROUNDING[] = {
-        [FP64] = DBL_EPSILON / 2, [FP32] = FLT_EPSILON / 2, [BF16] = 0x1p-9, [FP16] = 0x1p-11};
+        [FP64] = DBL_EPSILON / 2, [FP32] = FLT_EPSILON / 2, [BF16] = 0x1p-8, [FP16] = 0x1p-11};
     return ROUNDING[d];
 }
 
