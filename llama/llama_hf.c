@@ -18,18 +18,7 @@ static int n_parts(const struct published *row, const struct shape *ours) {
     return of_each(row) * (strstr(row->theirs[0], "%e") ? (int)ours->axis[0].n : 1);
 }
 
-/* "h12.q.w" -> the row of h%d.q.w, and 12. NULL: none of that name. */
-static const struct published *row_of(const char *name, int64_t *layer) {
-    char ours[PUBLISHED_NAME_MAX];
-    if (sscanf(name, "h%" SCNd64 ".", layer) != 1) *layer = 0;
-    for (const struct published *row = llama_published; row->ours; row++) {
-        published_name(row->ours, *layer, 0, ours);
-        if (!strcmp(ours, name)) return row;
-    }
-    return NULL;
-}
-
-static void name_of(const struct published *row, int part, int64_t layer, char name[PUBLISHED_NAME_MAX]) {
+static void name_of(const struct published *row, int part, int layer, char name[PUBLISHED_NAME_MAX]) {
     published_name(row->theirs[part % of_each(row)], layer, part / of_each(row), name);
 }
 
@@ -45,8 +34,8 @@ static enum status build(const struct checkpoint_model *m, struct program *p) {
 }
 
 /* Part of weight i, in files. */
-static enum status row_at(const struct program *p, int i, const struct published **row, int64_t *layer) {
-    *row = row_of(p->params[i].name, layer);
+static enum status row_at(const struct program *p, int i, const struct published **row, int *layer) {
+    *row = published_find(llama_published, p->params[i].name, layer);
     return *row ? OK : FAIL(E_INTERNAL, "the model's %s has no name of Hugging Face's", p->params[i].name);
 }
 
@@ -63,7 +52,8 @@ struct import {
 static enum status find_part(const struct import *m, int i, int part, struct hf_tensor *out) {
     const char *path = hf_files_path(m->files);
     const struct published *row;
-    int64_t layer, shape[PUBLISHED_AXES];
+    int layer;
+    int64_t shape[PUBLISHED_AXES];
     char name[PUBLISHED_NAME_MAX];
     TRY(row_at(&m->program, i, &row, &layer));
     name_of(row, part, layer, name);
@@ -85,7 +75,7 @@ static enum status find_part(const struct import *m, int i, int part, struct hf_
 static enum status find_weight(struct import *m, int i, int *found) {
     const struct param *w = &m->program.params[i];
     const struct published *row;
-    int64_t layer;
+    int layer;
     struct hf_tensor first, part;
     TRY(row_at(&m->program, i, &row, &layer));
     TRY(find_part(m, i, 0, &first));
@@ -127,7 +117,7 @@ static enum status copy_part(struct import *m, struct hf_tensor t) {
 static enum status copy_all(struct import *m) {
     for (int i = 0; i < m->program.n_params; i++) {
         const struct published *row;
-        int64_t layer;
+        int layer;
         TRY(row_at(&m->program, i, &row, &layer));
         for (int j = 0; j < n_parts(row, &m->program.params[i].type.shape); j++) {
             struct hf_tensor t;
@@ -187,7 +177,7 @@ static enum status list_entries(struct export *e, int64_t experts) {
     if (!e->entries || !e->names) return FAIL(E_MEMORY, "no memory for the list of %d weights", e->program.n_params);
     for (int i = 0; i < e->program.n_params; i++) {
         const struct published *row;
-        int64_t layer;
+        int layer;
         TRY(row_at(&e->program, i, &row, &layer));
         for (int j = 0; j < n_parts(row, &e->program.params[i].type.shape); j++, e->n++) {
             struct safetensors_entry *entry = &e->entries[e->n];

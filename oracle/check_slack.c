@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct slack { char name[THEIR_NAME_MAX + 16]; double *x; int64_t n; struct slack *next; };
+struct slack { char name[PUBLISHED_NAME_MAX + 16]; double *x; int64_t n; struct slack *next; };
 
 static struct slack *slack_of(struct check *k, const char *name, int64_t n) {
     struct slack *s = k->slack;
@@ -51,17 +51,17 @@ static void add_step(const json_t *adamw, int64_t step, const struct whole *m, c
 
 /* The tensor's moment; x NULL: it is not recorded. */
 static struct whole moment_of(struct kept *reference, const char *name, const char *suffix,
-                              char moment[THEIR_NAME_MAX + 16]) {
+                              char moment[PUBLISHED_NAME_MAX + 16]) {
     struct whole w = {.x = NULL};
     int first;
-    snprintf(moment, THEIR_NAME_MAX + 16, "%.*s%s", (int)(strrchr(name, '.') - name), name, suffix);
+    snprintf(moment, PUBLISHED_NAME_MAX + 16, "%.*s%s", (int)(strrchr(name, '.') - name), name, suffix);
     if (kept_find(reference, moment, &first) && kept_whole(reference, moment, &w) != OK) whole_fini(&w);
     return w;
 }
 
 enum status check_slack(struct check *k, struct kept *reference, const struct checked *c, const double **out) {
     const char *dot = strrchr(c->name, '.');
-    char first[THEIR_NAME_MAX + 16], second[THEIR_NAME_MAX + 16];
+    char first[PUBLISHED_NAME_MAX + 16], second[PUBLISHED_NAME_MAX + 16];
     *out = NULL;
     if (!dot || strcmp(dot, ".param")) return OK;
     struct whole m = moment_of(reference, c->name, ".moment1", first);

@@ -14,7 +14,7 @@
 #include "oracle/place.h"
 
 struct kept_piece {
-    char name[THEIR_NAME_MAX + 16];
+    char name[PUBLISHED_NAME_MAX + 16];
     struct box box;
     int rank, part, parts;
     int64_t at;                          /* its first element in `values` */

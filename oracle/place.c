@@ -1,9 +1,6 @@
 #include "oracle/place.h"
 
 #include "lib/base/integer.h"
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 int64_t box_n(const struct box *b) {
     int64_t n = 1;
@@ -14,32 +11,6 @@ int64_t box_whole_n(const struct box *b) {
     int64_t n = 1;
     for (int a = 0; a < b->n_axes; a++) n *= b->of[a];
     return n;
-}
-
-/* ---- names ---- */
-static bool matches(const char *pattern, const char *name, int *layer) {
-    const char *number = strstr(pattern, "%d");
-    *layer = -1;
-    if (!number) return !strcmp(pattern, name);
-    size_t before = (size_t)(number - pattern);
-    int n = 0;
-    if (strncmp(pattern, name, before) != 0 || sscanf(name + before, "%d%n", layer, &n) != 1) return false;
-    return !strcmp(number + 2, name + before + n);
-}
-
-const struct published *published_find(const struct published *row, const char *ours, int *layer) {
-    for (; row && row->ours; row++)
-        if (matches(row->ours, ours, layer)) return row;
-    return NULL;
-}
-
-/* %d is the layer, %e the expert. */
-static void write_name(const char *pattern, int layer, int64_t expert, char out[THEIR_NAME_MAX]) {
-    int n = 0;
-    for (const char *at = pattern; *at && n < THEIR_NAME_MAX - 24; at++)
-        if (at[0] == '%') n += snprintf(out + n, 24, "%" PRId64, *++at == 'd' ? layer : expert);
-        else out[n++] = *at;
-    out[n] = 0;
 }
 
 /* ---- taking apart ---- */
@@ -98,7 +69,7 @@ static enum status emit(const struct placing *p, const struct part *x) {
             out.stride[out.n_loops++] = stride[a];
         }
     }
-    write_name(p->row->theirs[which], p->layer, expert, out.name);
+    published_name(p->row->theirs[which], p->layer, expert, out.name);
     return p->visit(p->self, &out);
 }
 

@@ -16,7 +16,7 @@
 #include "lib/run/published.h"
 #include <stdint.h>
 
-enum { THEIR_AXES = 4, THEIR_NAME_MAX = 128 };
+enum { THEIR_AXES = 4 };
 
 /* A box of a tensor of theirs: `n` elements along each axis from `first`, of a whole of `of`. */
 struct box { int n_axes; int64_t of[THEIR_AXES], first[THEIR_AXES], n[THEIR_AXES]; };
@@ -25,14 +25,11 @@ int64_t box_whole_n(const struct box *);
 
 /* A box, and where its elements are in what is held: loop over the counts, in this order, from `offset`. */
 struct placed {
-    char name[THEIR_NAME_MAX];
+    char name[PUBLISHED_NAME_MAX];
     struct box box;
     int n_loops;
     int64_t offset, count[MAX_AXES], stride[MAX_AXES];
 };
-
-/** The row of the table for one of our names, and its layer (-1: it is in none). NULL: others have no such tensor. */
-const struct published *published_find(const struct published *table, const char *ours, int *layer);
 
 /** Call visit with every box of [run_first, run_first + run_n) of the held elements, counted row-major; padding is
  *  left out.  @errors those of visit; E_INTERNAL: the row is of another shape  @collective{none} */

@@ -194,7 +194,7 @@ struct ordering { json_t *list; const struct plan *plan; const char *suffix, *ph
 
 static enum status list_box(void *self, const struct placed *placed) {
     struct ordering *o = self;
-    char name[THEIR_NAME_MAX + 16];
+    char name[PUBLISHED_NAME_MAX + 16];
     snprintf(name, sizeof name, "%s%s", placed->name, o->suffix);
     for (size_t i = 0; i < json_array_size(o->list); i++)            /* its other boxes */
         if (!strcmp(json_string_value(json_object_get(json_array_get(o->list, i), "name")), name)) return OK;

@@ -185,8 +185,8 @@ static void list(const struct kept *k, enum dtype stored, struct listing *out) {
     out->place = table_new(k->n, sizeof *out->place);
     for (int i = 0; i < k->n; i++) {
         const struct kept_piece *p = &k->piece[i];
-        char *name = table_new(THEIR_NAME_MAX + 32, 1), *place = place_text(p);
-        snprintf(name, THEIR_NAME_MAX + 32, place ? "%s#%d" : "%s", p->name, i);
+        char *name = table_new(PUBLISHED_NAME_MAX + 32, 1), *place = place_text(p);
+        snprintf(name, PUBLISHED_NAME_MAX + 32, place ? "%s#%d" : "%s", p->name, i);
         out->entry[i] = (struct safetensors_entry){.name = name, .dtype = stored, .n_axes = p->box.n_axes};
         memcpy(out->entry[i].shape, p->box.n, (size_t)p->box.n_axes * sizeof(int64_t));
         if (place) out->place[out->n_places++] = (struct safetensors_pair){name, place};

@@ -73,7 +73,7 @@ static void read_start(const struct check *k, struct evidence *e) {
 /* The step before; of moments the weight that was there before, for decay. */
 static void read_before(const struct check *k, struct evidence *e) {
     struct kept before = {0};
-    char name[THEIR_NAME_MAX + 16];
+    char name[PUBLISHED_NAME_MAX + 16];
     const char *dot = strrchr(e->c.name, '.');
     bool moment = dot && !strncmp(dot, ".moment", 7);
     snprintf(name, sizeof name, "%.*s%s", (int)(moment ? dot - e->c.name : (int)strlen(e->c.name)), e->c.name,

@@ -86,7 +86,7 @@ bool suspect_unclipped(const struct evidence *e, char detail[160]) {
 
 /* The tensor's sibling, with another suffix than .param; NULL x: not there. Free it. */
 static struct whole sibling(const struct evidence *e, const char *suffix) {
-    char name[THEIR_NAME_MAX + 16];
+    char name[PUBLISHED_NAME_MAX + 16];
     struct whole w = {.x = NULL};
     const char *dot = strrchr(e->c.name, '.');
     snprintf(name, sizeof name, "%.*s%s", (int)(dot ? dot - e->c.name : 0), e->c.name, suffix);

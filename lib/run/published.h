@@ -18,6 +18,9 @@ struct published { const char *ours, *theirs[PUBLISHED_PARTS], *axes; };
 
 /** A name with its layer in place of %d, and its expert in place of %e. @collective{none} */
 void published_name(const char *pattern, int64_t layer, int64_t expert, char out[PUBLISHED_NAME_MAX]);
+/** The row of the table for one of our names, and its layer (-1: it is in none). NULL: others have no such tensor.
+ *  @collective{none} */
+const struct published *published_find(const struct published *table, const char *ours, int *layer);
 /** The shape of one tensor of theirs, of a whole tensor of ours that has the row's axes.
  *  @return the number of axes  @collective{none} */
 int published_shape(const struct published *, const struct shape *ours, int64_t theirs[PUBLISHED_AXES]);
