@@ -1,6 +1,7 @@
 /* The wrong tensor beside what it should be, as arrays of numbers. */
 #include "oracle/suspect.h"
 
+#include "lib/base/sort.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -102,11 +103,6 @@ static double *norms_along(const struct whole *w, int axis) {
     return norm;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static bool is_permuted(const struct evidence *e, int axis) {
     int64_t n = e->y.box.of[axis];
     double *x = norms_along(&e->x, axis), *y = norms_along(&e->y, axis), most = 0;
@@ -114,7 +110,7 @@ static bool is_permuted(const struct evidence *e, int axis) {
     bool in_order = true, permuted = x && y;
     for (int64_t i = 0; permuted && i < n; i++) in_order = in_order && fabs(x[i] - y[i]) <= limit;
     for (int64_t i = 0; permuted && i < n; i++) most = fmax(most, y[i]);
-    if (permuted) qsort(x, (size_t)n, sizeof *x, by_size), qsort(y, (size_t)n, sizeof *y, by_size);
+    if (permuted) sort_doubles(x, n), sort_doubles(y, n);
     permuted = permuted && !in_order && y[n - 1] - y[0] > 0.01 * most;    /* else all orders look alike */
     for (int64_t i = 0; permuted && i < n; i++) permuted = fabs(x[i] - y[i]) <= limit;
     free(x);

@@ -1,6 +1,7 @@
 #include "planner/split.h"
 
 #include "lib/base/integer.h"
+#include "lib/base/sort.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -32,15 +33,10 @@ static bool holds(const struct stages *s, int64_t layers, double bound) {
     return sum >= layers;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The least of the bounds that holds; false: none does. */
 static bool least_bound(const struct stages *s, int64_t layers, double *bounds, int64_t n, double *out) {
     int64_t low = 0, high = n - 1;
-    qsort(bounds, (size_t)n, sizeof *bounds, ascending);
+    sort_doubles(bounds, n);
     if (n == 0 || !holds(s, layers, bounds[n - 1])) return false;
     while (low < high) {
         int64_t middle = (low + high) / 2;

@@ -2,6 +2,7 @@
  *
  * Published step times against ours. ANCHORS=FILE writes every row. */
 #include "driver/recipe.h"
+#include "lib/base/sort.h"
 #include "lib/cost/wire_time.h"
 #include "mixed_precision/mixed_precision.h"
 #include "planner/price.h"
@@ -101,11 +102,6 @@ static void compare(struct anchors *e, const char *table, const char *name, doub
     fclose(f);
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* sc21's rows, then two of each of korthikanti's (full; sp and selective), then mcore's. */
 static struct anchors rows_of_all_tables(void) {
     struct printed rows[16];
@@ -168,7 +164,7 @@ static void test_published_step_times(void **state) {
     struct anchors rows = rows_of_all_tables();
     double errors[27];
     for (int i = 0; i < 27; i++) errors[i] = fabs(rows.at[i].ours / rows.at[i].theirs - 1);
-    qsort(errors, 27, sizeof *errors, ascending);
+    sort_doubles(errors, 27);
     assert_true(errors[26] < 0.15);
     assert_true(errors[13] < 0.05);
 }

@@ -6,20 +6,16 @@
 #include "driver/compare/resident.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/sort.h"
 #include "lib/run/metrics.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
 int64_t compare_warmup(int64_t n_steps) { return n_steps / 4 < 2 ? n_steps / 4 : 2; }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double compare_median(double *seconds, int64_t n) {
-    qsort(seconds, (size_t)n, sizeof *seconds, by_size);
-    return (seconds[(n - 1) / 2] + seconds[n / 2]) / 2;
+    sort_doubles(seconds, n);
+    return sorted_median(seconds, n);
 }
 
 /* ---- what adds up over the timed steps ---- */

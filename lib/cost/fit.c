@@ -1,5 +1,6 @@
 #include "lib/cost/fit.h"
 
+#include "lib/base/sort.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,17 +11,12 @@ static double predicted(const double *known, const double *x, int k) {
     return sum;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median_error(const double *known, const double *seconds, int n, int k, const double *x) {
     double *errors = malloc((size_t)n * sizeof *errors + 1), median = NAN;
     for (int i = 0; errors && i < n; i++) errors[i] = fabs(predicted(&known[i * k], x, k) / seconds[i] - 1);
     if (errors && n > 0) {
-        qsort(errors, (size_t)n, sizeof *errors, by_size);
-        median = (errors[(n - 1) / 2] + errors[n / 2]) / 2;
+        sort_doubles(errors, n);
+        median = sorted_median(errors, n);
     }
     free(errors);
     return median;

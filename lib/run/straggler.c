@@ -1,5 +1,6 @@
 #include "lib/run/straggler.h"
 
+#include "lib/base/sort.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,17 +8,12 @@
 
 static const double slow_ratio = 1.2;
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* NaN: a stage with one rank. `sorted` has room for n. */
 static double median_of_stage(const struct straggler_rank *of, int n, const double *own_s, int stage, double *sorted) {
     int peers = 0;
     for (int r = 0; r < n; r++)
         if (of[r].stage == stage) sorted[peers++] = own_s[r];
-    qsort(sorted, (size_t)peers, sizeof *sorted, by_size);
+    sort_doubles(sorted, peers);
     return peers > 1 ? sorted[(peers - 1) / 2] : NAN;
 }
 

@@ -11,6 +11,7 @@
  * than 1.02 of the peak: then the peak is measured wrongly, and so are the shares of it. */
 #include "lib/base/clock.h"
 #include "lib/base/option.h"
+#include "lib/base/sort.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/run/peak.h"
 #include <math.h>
@@ -69,11 +70,8 @@ static double peak(void) {
     return all;
 }
 
-static int rising(const void *x, const void *y) {
-    return (*(const double *)x > *(const double *)y) - (*(const double *)x < *(const double *)y);
-}
 static double median(double *x, int64_t n) {
-    qsort(x, (size_t)n, sizeof *x, rising);
+    sort_doubles(x, n);
     return x[n / 2];
 }
 

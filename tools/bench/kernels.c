@@ -16,6 +16,7 @@
  * could reach. */
 #include "tools/bench/kernels.h"
 
+#include "lib/base/sort.h"
 #include "lib/device/cuda_try.h"
 #include "lib/run/peak.h"
 #include <inttypes.h>
@@ -33,11 +34,6 @@ struct times { double median_s, best_s, worst_s; int runs; };
 struct ceilings { double copy_bytes_s, product_flops_s, peak_flops_s; };
 
 /* ---- timing ---- */
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* `runs` runs between two events. */
 static enum status queue_sample(const struct bench_case *s, int runs, cudaEvent_t from, cudaEvent_t to) {
     CUDA_TRY(cudaEventRecord(from, (cudaStream_t)s->device->stream));
@@ -75,7 +71,7 @@ static enum status time_with(const struct bench_case *s, const struct scale *sca
     out->runs = runs_of_sample(s, seconds[0], scale->sample_s);
     TRY(take_samples(s, 1, out->runs, event, seconds));
     TRY(take_samples(s, n, out->runs, event, seconds));
-    qsort(seconds, (size_t)n, sizeof *seconds, compare_doubles);
+    sort_doubles(seconds, n);
     out->median_s = seconds[n / 2];
     out->best_s = seconds[0];
     out->worst_s = seconds[n - 1];

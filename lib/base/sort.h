@@ -1,0 +1,21 @@
+/* Numbers in order. */
+#ifndef TRIVIUM_BASE_SORT_H
+#define TRIVIUM_BASE_SORT_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static inline int sort_compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/** Ascending; x may be NULL where n is 0. */
+static inline void sort_doubles(double *x, int64_t n) {
+    if (n > 1) qsort(x, (size_t)n, sizeof *x, sort_compare_doubles);
+}
+
+/** Of n > 0 numbers in order; of an even number, the mean of the two in the middle. */
+static inline double sorted_median(const double *x, int64_t n) { return (x[(n - 1) / 2] + x[n / 2]) / 2; }
+
+#endif
