@@ -120,12 +120,6 @@ void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *pl
 }
 
 /* ---- running ---- */
-/* This rank's shard of the gradient, stored within the whole or alone. */
-static void *own_grad(const struct param *w) {
-    int64_t first = w->grad_residence == RESIDENT_OWN ? 0 : w->own_first;
-    return (char *)w->grad + first * (int64_t)dtype_size(w->grad_type.dtype);
-}
-
 /* Wait for the slot's bucket, and hand the results to their params. */
 static enum status arrive(struct zero_buckets *z, const struct program *p, struct zero_slot *s, bool accumulate) {
     if (s->bucket < 0) return OK;
@@ -136,8 +130,8 @@ static enum status arrive(struct zero_buckets *z, const struct program *p, struc
         const struct param *w = &p->params[z->params[b->first + i]];
         int64_t bytes = w->shard_n * (int64_t)dtype_size(b->dtype);
         if (accumulate && p->fixed_sums) TRY(sums_push(z->device, w, z->nth[b->first + i], (float *)from));
-        else if (accumulate) TRY(zero_add(z->device, own_grad(w), from, w->shard_n, b->dtype));
-        else TRY(z->device->copy(z->device, own_grad(w), from, bytes));
+        else if (accumulate) TRY(zero_add(z->device, param_own_grad(w), from, w->shard_n, b->dtype));
+        else TRY(z->device->copy(z->device, param_own_grad(w), from, bytes));
         from += bytes;
     }
     s->bucket = -1;
