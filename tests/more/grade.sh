@@ -68,6 +68,23 @@ report $? "what reaches for the runner is refused"
 grade "$work/cost.c"
 report $? "a function of the C library's name is the submission's own"
 
+# ---- what is linked ----
+# An exercise's own test includes test_codec.h, and the exercise names the suite beside it, too.
+mkdir "$work/own" && echo "own.o: lib/ops/test_codec.h" >"$work/own/test_own.c.d"
+python3 - "$work/own" >"$work/said" 2>&1 <<'EOF'
+import sys
+from types import SimpleNamespace
+sys.path.insert(0, "tools")
+from grader import build
+base = build.Base.__new__(build.Base)
+base.folder, base.settings = sys.argv[1], SimpleNamespace(folder=build.build_folder())
+base.exercise, base.bring = SimpleNamespace(own_tests=lambda: ["test_own.c"]), lambda objects: None
+suite = base.object_of("lib/ops/test_codec.c")
+linked = base.with_helpers([suite])
+sys.exit(f"linked: {linked}" if linked.count(suite) != 1 else 0)
+EOF
+report $? "a suite is linked once, whoever asks for it"
+
 # ---- the tree without the answers ----
 tools/handout --out "$work/tree" all >"$work/said" 2>&1 && [ ! -e "$work/tree/$reference" ] && [ ! -e "$work/tree/.git" ] &&
     cmp -s "$work/tree/dp/dp_bucket.c" lessons/03-*/bucket/dp_bucket.c && ! ls "$work"/tree/lessons/0[23]-*/mutants >/dev/null 2>&1 &&
@@ -78,8 +95,8 @@ grep -q '^file ' "$hunt/exercise.ini" && ! grep -q 'starter_patch\|secret' "$hun
     ! cmp -s dp/dp.c "$hunt/dp.c" && [ "$(wc -l <"$work/tree/docs/museum.md")" -lt 5 ] && ! grep -q '"name"' "$work/tree/docs/museum.json" &&
     ! grep -lE '^\+\+\+ b/(dp/dp|tp/tp|lib/program/exec|lib/run/update).c' "$work"/tree/tests/museum/*
 report $? "a bug hunt begins with its bug, and nothing in a handout tells which"
-(cd "$work/tree" && tools/check-lessons --anchors README.md docs/figures/README.md 17) >"$work/said" 2>&1
-report $? "what links to a secret page leads somewhere"
+(cd "$work/tree" && tools/check-lessons --anchors) >"$work/said" 2>&1
+report $? "all anchors and links of a handout lead somewhere: to starters, and to secret pages"
 tools/handout --out "$work/tree" 02 >"$work/said" 2>&1; [ $? = 2 ] && says 'not an empty folder'
 report $? "a handout does not write over what is there"
 mkdir -p "$work/tree/build" && cp -a "$BUILD"/{obj,flags,settings} "$work/tree/build"

@@ -140,7 +140,8 @@ class Base:
     def with_helpers(self, tests):
         """A suite may use functions of another one, declared in a test_NAME.h beside test_NAME.c and test_NAME_*.c; the runner leaves out
         that one's own tests."""
-        found, new = [], tests + self.helpers_of([self.folder + "/" + os.path.basename(t) + ".d" for t in self.exercise.own_tests()])
+        of_own = self.helpers_of([self.folder + "/" + os.path.basename(t) + ".d" for t in self.exercise.own_tests()])
+        found, new = [], tests + [o for o in of_own if o not in tests]
         while new:
             self.bring(new)
             found += new
