@@ -30,7 +30,8 @@
 
 enum {
     SEGMENT_BYTES = 256 << 10,   /* terms are added while they are in a core's cache */
-    LINE_BYTES = 64              /* parts begin at a cache line, if the buffer does */
+    LINE_BYTES = 64,             /* parts begin at a cache line, if the buffer does */
+    FIRST_STAMP_TAG = 2 * (COMM_TAG_MAX + 1)
 };
 
 struct hops {
@@ -89,36 +90,44 @@ static enum status said(struct hops *x, int code) {
     return E_COMM;
 }
 
-static enum status start_message(struct hops *x, bool sending, int peer, void *at, int n, MPI_Datatype type,
-                                 void **handle) {
+enum message { DATA, STAMP };   /* beside a message on an emulated link travels its stamp */
+
+static enum status start_message(struct hops *x, enum message what, int peer, void *at, int n,
+                                 struct hop_ticket *ticket) {
     MPI_Comm comm = mpi_comm_of(x->group->communicator);
+    MPI_Datatype type = what == STAMP ? MPI_DOUBLE : mpi_type(x->dtype);
+    int tag = what == STAMP ? x->tag + FIRST_STAMP_TAG : x->tag;
     MPI_Request request;
-    TRY(said(x, sending ? MPI_Isend(at, n, type, peer, x->tag, comm, &request)
-                        : MPI_Irecv(at, n, type, peer, x->tag, comm, &request)));
-    *handle = mpi_request_handle(request);
+    TRY(said(x, ticket->sending ? MPI_Isend(at, n, type, peer, tag, comm, &request)
+                                : MPI_Irecv(at, n, type, peer, tag, comm, &request)));
+    ticket->handle[what] = mpi_request_handle(request);
     return OK;
 }
 
-/* Beside a message on an emulated link travels its stamp. */
-static enum status start_both(struct hops *x, bool sending, int peer, void *at, int64_t bytes,
-                              struct hop_ticket *ticket) {
-    int n = (int)(bytes / (int64_t)dtype_size(x->dtype));
-    ticket->sending = sending;
-    if (comm_links_emulated()) links_describe(ticket, x->group, peer, bytes);
-    if (comm_links_emulated() && sending) links_send(ticket);
-    TRY(start_message(x, sending, peer, at, n, mpi_type(x->dtype), &ticket->handle[0]));
+static int elements(const struct hops *x, int64_t bytes) { return (int)(bytes / (int64_t)dtype_size(x->dtype)); }
+
+static enum status carrier_expect(void *self, int peer, int64_t bytes, struct hop_ticket *ticket) {
+    struct hops *x = self;
     if (!comm_links_emulated()) return OK;
-    return start_message(x, sending, peer, &ticket->stamp, 1, MPI_DOUBLE, &ticket->handle[1]);
+    links_describe(ticket, x->group, peer, bytes);
+    TRY(start_message(x, STAMP, peer, &ticket->stamp, 1, ticket));
+    return links_expect(ticket);
 }
 
 static enum status carrier_send(void *self, int peer, const void *at, int64_t bytes, struct hop_ticket *ticket) {
     struct hops *x = self;
     comm_count_message(x->group, x->op, peer, bytes);
-    return start_both(x, true, peer, (void *)(uintptr_t)at, bytes, ticket);
+    ticket->sending = true;
+    if (comm_links_emulated()) {
+        links_describe(ticket, x->group, peer, bytes);
+        links_send(ticket);
+        TRY(start_message(x, STAMP, peer, &ticket->stamp, 1, ticket));
+    }
+    return start_message(x, DATA, peer, (void *)(uintptr_t)at, elements(x, bytes), ticket);
 }
 
 static enum status carrier_receive(void *self, int peer, void *at, int64_t bytes, struct hop_ticket *ticket) {
-    return start_both(self, false, peer, at, bytes, ticket);
+    return start_message(self, DATA, peer, at, elements(self, bytes), ticket);
 }
 
 static enum status has_ended(struct hops *x, void **handle, bool *ended) {
@@ -133,13 +142,19 @@ static enum status has_ended(struct hops *x, void **handle, bool *ended) {
 }
 
 static enum status carrier_done(void *self, struct hop_ticket *ticket, bool *done) {
-    for (int i = 0; i < 2; i++) {
-        TRY(has_ended(self, &ticket->handle[i], done));
-        if (!*done) return OK;
-    }
-    if (!comm_links_emulated()) return OK;
-    if (!ticket->sending) return links_receive(ticket, done);
-    *done = links_has_left(ticket);
+    TRY(has_ended(self, &ticket->handle[DATA], done));
+    if (!*done || !comm_links_emulated()) return OK;
+    if (ticket->sending) TRY(has_ended(self, &ticket->handle[STAMP], done));
+    *done = *done && (ticket->sending ? links_has_left(ticket) : links_is_there(ticket));
+    return OK;
+}
+
+static enum status look_for_stamps(struct hops *x) {
+    int n;
+    struct hop_ticket **expected = links_expected(&n);
+    for (int i = 0; i < n; i++)
+        if (!expected[i]->stamped) TRY(has_ended(x, &expected[i]->handle[STAMP], &expected[i]->stamped));
+    links_land();
     return OK;
 }
 
@@ -148,13 +163,16 @@ static enum status carrier_combine(void *self, void *terms, void *into, int64_t 
     return said(x, MPI_Reduce_local(terms, into, (int)n, mpi_type(x->dtype), mpi_reduction(x->dtype, x->reduction)));
 }
 
-static const struct hop_carrier by_mpi = {carrier_send, carrier_receive, carrier_done, carrier_combine};
+static const struct hop_carrier by_mpi = {carrier_expect, carrier_send, carrier_receive, carrier_done,
+                                         carrier_combine};
 
 /* ---- a collective under way ---- */
 
 static void advance(struct hops *x) {
     if (x->done || x->failed != MPI_SUCCESS) return;
-    if (hop_walk_push(x->walk, &x->done) != OK && x->failed == MPI_SUCCESS) x->failed = MPI_ERR_OTHER;
+    enum status pushed = comm_links_emulated() ? look_for_stamps(x) : OK;
+    if (pushed == OK) pushed = hop_walk_push(x->walk, &x->done);
+    if (pushed != OK && x->failed == MPI_SUCCESS) x->failed = MPI_ERR_OTHER;
     int hops, hop = hop_walk_done(x->walk, &hops);
     flight_hop_is(x->flight, hop, hops);
 }

@@ -10,7 +10,8 @@
  *  @errors E_CONFIG: the rule's algorithm cannot do the operation for so many ranks, or on these nodes */
 enum status comm_hops_choose(const struct group *, const struct comm_call *, const struct comm_algorithm **out);
 
-/** Start a call by an algorithm. request->group must have a communicator. @errors E_MEMORY, E_COMM */
+/** Start a call by an algorithm. request->group must have a communicator.
+ *  @collective{group; send and receive: its two ranks} @errors E_MEMORY, E_COMM */
 enum status comm_hops_start(const struct comm_algorithm *, const struct comm_call *, struct comm_request *);
 
 /** Push every table forward. Every wait calls this, since a peer may need what comes next of another one.

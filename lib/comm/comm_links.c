@@ -1,27 +1,20 @@
-/* Emulated links. See comm_links.h.
- *
- * A link is a time until which it is occupied. A rank's own two (in and out) are its own variables; those of a node are
- * shared by its ranks, in memory of the host. A message that has come waits in a list until its stamp is past; then the
- * receiver's link takes those in the list in the order of their stamps. */
+/* Emulated links. See comm_links.h, and link_clock.h for when a message is there: here it is the host's clock that
+ * counts, and NICs of nodes are words of memory that all ranks of the host share. */
 #include "lib/comm/comm_links.h"
 
 #include "lib/base/clock.h"
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/comm_links_private.h"
 #include "lib/comm/comm_mpi_world.h"
-#include "lib/comm/hop_simulate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUT, IN, WAYS };
 static bool on;
 static struct hop_links links;
-static double own[2][WAYS];                 /* [between]: until when this rank's links are occupied */
-static struct mpi_shared shared;            /* [node][way]: NICs of nodes, as bits of a double */
-static struct hop_ticket **waiting;         /* messages that have come, and have not landed */
-static int n_waiting, room;
+static struct link_clock mine;
+static struct mpi_shared shared;            /* NICs of nodes */
 
 /* ---- options ---- */
 
@@ -63,6 +56,7 @@ enum status comm_emulate_links(const struct hop_links *wanted) {
     const struct mpi_place *place = comm_world_place();
     on = false;
     mpi_shared_free(&shared);
+    link_clock_free(&mine);
     if (!wanted) return OK;
     for (int r = 0; r < place->size && place->host; r++)
         if (place->host[r] != 0)
@@ -71,71 +65,26 @@ enum status comm_emulate_links(const struct hop_links *wanted) {
                         "--link-inside and --link-between, or start all ranks on one host",
                         r);
     links = *wanted;
-    memset(own, 0, sizeof own);
-    TRY(mpi_shared_make(place->size * WAYS, &shared));
+    TRY(mpi_shared_make(place->size * LINK_WAYS, &shared));
+    mine = (struct link_clock){.links = &links, .nic = shared.word};
     on = true;
     return OK;
-}
-
-/* Occupy a link that the ranks of a node share: whoever exchanges the word has it. */
-static double pass_shared(_Atomic(uint64_t) *word, double (*pass)(double *, double, double), double now, double busy) {
-    for (uint64_t was = *word;;) {
-        double free_at, result;
-        memcpy(&free_at, &was, sizeof was);
-        result = pass(&free_at, now, busy);
-        uint64_t is;
-        memcpy(&is, &free_at, sizeof is);
-        if (atomic_compare_exchange_weak(word, &was, is)) return result;
-    }
-}
-
-static double pass(const struct hop_ticket *ticket, int way, double (*how)(double *, double, double), double now) {
-    if (!ticket->between || !links.nic_per_node) return how(&own[ticket->between][way], now, ticket->busy_s);
-    return pass_shared(&shared.word[ticket->node * WAYS + way], how, now, ticket->busy_s);
 }
 
 /* ---- messages ---- */
 
 void links_describe(struct hop_ticket *ticket, const struct group *group, int peer, int64_t bytes) {
-    int node = group->node ? group->node[group->rank] : 0;
-    ticket->node = node;
-    ticket->between = group->node && node != group->node[peer];
-    ticket->busy_s = (double)bytes * links.s_per_byte[ticket->between];
+    const int *node = group->node;
+    link_describe(&mine, node ? node[group->rank] : 0, node ? node[peer] : 0, bytes, ticket);
 }
 
-void links_send(struct hop_ticket *ticket) { ticket->stamp = pass(ticket, OUT, link_leave, clock_s()); }
-
+void links_send(struct hop_ticket *ticket) { link_send(&mine, clock_s(), ticket); }
 bool links_has_left(const struct hop_ticket *ticket) { return clock_s() >= ticket->stamp; }
 
-/* Those that have left land in the order in which they did. */
-static void land(double now) {
-    for (;;) {
-        int first = -1;
-        for (int i = 0; i < n_waiting; i++)
-            if (waiting[i]->stamp <= now && (first < 0 || waiting[i]->stamp < waiting[first]->stamp)) first = i;
-        if (first < 0) return;
-        struct hop_ticket *ticket = waiting[first];
-        ticket->there = pass(ticket, IN, link_land, ticket->stamp) + links.latency_s[ticket->between];
-        ticket->landed = true;
-        n_waiting--;
-        memmove(waiting + first, waiting + first + 1, (size_t)(n_waiting - first) * sizeof *waiting);
-    }
+enum status links_expect(struct hop_ticket *ticket) { return link_expect(&mine, ticket); }
+struct hop_ticket **links_expected(int *n) {
+    *n = mine.n_expected;
+    return mine.expected;
 }
-
-enum status links_receive(struct hop_ticket *ticket, bool *there) {
-    if (!ticket->waits) {
-        if (n_waiting == room) {
-            struct hop_ticket **more = realloc(waiting, (size_t)(2 * room + 16) * sizeof *waiting);
-            if (!more) return FAIL(E_MEMORY, "no memory for %d messages under way", n_waiting + 1);
-            waiting = more;
-            room = 2 * room + 16;
-        }
-        waiting[n_waiting++] = ticket;
-        ticket->waits = true;
-    }
-    double now = clock_s();
-    land(now);
-    *there = ticket->landed && now >= ticket->there;
-    return OK;
-}
-
+void links_land(void) { link_land_all(&mine, clock_s()); }
+bool links_is_there(const struct hop_ticket *ticket) { return ticket->landed && clock_s() >= ticket->there; }

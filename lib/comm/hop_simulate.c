@@ -15,8 +15,9 @@ enum { NONE = -1 };
 
 struct row {
     int next;                  /* of its lane: the same peer and direction */
+    int buffer;                /* of an ADD: the one before it that has its buffer, or NONE */
     int clear;                 /* earlier rows that have been looked at, */
-    double at;                 /* and when the last of those in its way was done */
+    double at;                 /* and when the last of those in its way was done, or ended before it in its lane */
     double end;                /* NAN: not yet */
 };
 struct rank {
@@ -60,11 +61,14 @@ static enum status open_rank(struct world *w, const struct comm_algorithm *algor
     if (!rank->row || !rank->lane) return FAIL(E_MEMORY, "no memory to simulate %d hops", rank->table.n);
     rank->last = rank->lane + n_lanes(w);
     for (int l = 0; l < 2 * n_lanes(w); l++) rank->lane[l] = NONE;
+    int add[HOP_SLOTS], n_adds = 0;
     for (int i = 0; i < rank->table.n; i++) {
         const struct hop_row *hop = &rank->table.hop[i];
         int l = lane_of(hop), *before = rank->last[l] == NONE ? &rank->lane[l] : &rank->row[rank->last[l]].next;
         *before = rank->last[l] = i;
-        rank->row[i] = (struct row){NONE, 0, 0, NAN};
+        bool waits = hop->kind == HOP_ADD && n_adds >= HOP_SLOTS;
+        rank->row[i] = (struct row){NONE, waits ? add[n_adds % HOP_SLOTS] : NONE, 0, 0, NAN};
+        if (hop->kind == HOP_ADD) add[n_adds++ % HOP_SLOTS] = i;
         if (hop->kind == HOP_SEND) w->mail[r * w->shape->n + hop->peer].n++;
     }
     return OK;
@@ -108,6 +112,8 @@ static void close_world(struct world *w) {
 /* Since when nothing stands in a row's way; NAN: something does. */
 static double clear_at(struct rank *rank, int i) {
     struct row *row = &rank->row[i];
+    if (row->buffer != NONE && isnan(rank->row[row->buffer].end)) return NAN;
+    if (row->buffer != NONE) row->at = fmax(row->at, rank->row[row->buffer].end);
     for (; row->clear < i; row->clear++) {
         if (!hops_conflict(&rank->table.hop[row->clear], &rank->table.hop[i])) continue;
         if (isnan(rank->row[row->clear].end)) return NAN;
@@ -120,7 +126,8 @@ static void finish(struct world *w, int r, int i, double from, double end) {
     struct rank *rank = &w->rank[r];
     const struct hop_row *hop = &rank->table.hop[i];
     rank->row[i].end = end;
-    rank->lane[lane_of(hop)] = rank->row[i].next;
+    int next = rank->lane[lane_of(hop)] = rank->row[i].next;
+    if (next != NONE && hop->kind != HOP_SEND) rank->row[next].at = fmax(rank->row[next].at, end);
     w->end = fmax(w->end, end);
     if (w->visit) w->visit(w->self, r, hop, from, end);
 }

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 2, NONE = -1 };
+enum { NONE = -1 };
 
 struct row_state {
     struct hop_ticket ticket;
@@ -39,13 +39,14 @@ struct hop_walk {
     int *add;                /* row of each ADD */
     struct lane *lane;
     int n_lanes, n_done;
+    bool expects;            /* the carrier knows what will come */
 };
 
 static int64_t slot_bytes(const struct hop_table *table, int64_t element_bytes) {
     return round_up(table->most_added * element_bytes, 64);
 }
 int64_t hop_walk_bytes(const struct hop_table *table, int64_t element_bytes) {
-    return round_up(table->scratch * element_bytes, 64) + SLOTS * slot_bytes(table, element_bytes);
+    return round_up(table->scratch * element_bytes, 64) + HOP_SLOTS * slot_bytes(table, element_bytes);
 }
 
 /* ---- opening ---- */
@@ -88,7 +89,8 @@ enum status hop_walk_open(struct hop_table *table, int n, int64_t element_bytes,
                                   calloc((size_t)table->n, sizeof(int)),
                                   calloc(2 * (size_t)n + 1, sizeof *walk->lane),
                                   0,
-                                  0};
+                                  0,
+                                  false};
     }
     *out = walk;
     if (walk && walk->row && walk->add && walk->lane) {
@@ -123,7 +125,7 @@ static char *place(const struct hop_walk *walk, enum hop_space space, int64_t fi
     return (char *)at + first * walk->element_bytes;
 }
 static char *slot(const struct hop_walk *walk, const struct row_state *row) {
-    return walk->slots + row->add % SLOTS * slot_bytes(&walk->table, walk->element_bytes);
+    return walk->slots + row->add % HOP_SLOTS * slot_bytes(&walk->table, walk->element_bytes);
 }
 
 static bool is_clear(struct hop_walk *walk, int i) {
@@ -137,7 +139,7 @@ static bool is_clear(struct hop_walk *walk, int i) {
 static bool may_begin(struct hop_walk *walk, int i) {
     const struct row_state *row = &walk->row[i];
     if (walk->table.hop[i].kind != HOP_ADD) return is_clear(walk, i);
-    return row->add < SLOTS || walk->row[walk->add[row->add - SLOTS]].done;
+    return row->add < HOP_SLOTS || walk->row[walk->add[row->add - HOP_SLOTS]].done;
 }
 
 static void copy(const struct hop_walk *walk, const struct hop_row *hop) {
@@ -171,14 +173,29 @@ static enum status end(struct hop_walk *walk, int i, bool *ended) {
     return walk->carrier->combine(walk->self, slot(walk, row), place(walk, hop->space, hop->first), hop->count);
 }
 
-/* After each row that ends, those that it was in the way of begin: an ADD's buffer is free for the next terms. */
+/* The first of the table's SENDs that may begin, or NULL: its lane. */
+static struct lane *next_to_give(struct hop_walk *walk) {
+    struct lane *next = NULL;
+    for (int l = 0; l < walk->n_lanes; l++) {
+        struct lane *lane = &walk->lane[l];
+        if (lane->begin == NONE || walk->table.hop[lane->begin].kind != HOP_SEND) continue;
+        if ((!next || lane->begin < next->begin) && may_begin(walk, lane->begin)) next = lane;
+    }
+    return next;
+}
+
+static enum status begin_next(struct hop_walk *walk, struct lane *lane) {
+    TRY(begin(walk, lane->begin));
+    lane->begin = walk->row[lane->begin].next;
+    return OK;
+}
+
+/* After each row that ends, those that it was in the way of begin. What can be given is given first: a peer waits for
+ * it, and a receive may cost the time of a copy. */
 static enum status push_lane(struct hop_walk *walk, struct lane *lane, bool *moved) {
     for (bool ended = true; ended; *moved |= ended) {
-        while (lane->begin != NONE && may_begin(walk, lane->begin)) {
-            TRY(begin(walk, lane->begin));
-            lane->begin = walk->row[lane->begin].next;
-            *moved = true;
-        }
+        for (struct lane *give; (give = next_to_give(walk)); *moved = true) TRY(begin_next(walk, give));
+        for (; lane->begin != NONE && may_begin(walk, lane->begin); *moved = true) TRY(begin_next(walk, lane));
         if (lane->end == lane->begin) return OK;
         TRY(end(walk, lane->end, &ended));
         if (!ended) return OK;
@@ -189,7 +206,18 @@ static enum status push_lane(struct hop_walk *walk, struct lane *lane, bool *mov
     return OK;
 }
 
+static enum status expect(struct hop_walk *walk) {
+    for (int i = 0; i < walk->table.n && walk->carrier->expect; i++) {
+        const struct hop_row *hop = &walk->table.hop[i];
+        if (hop->kind != HOP_RECV && hop->kind != HOP_ADD) continue;
+        TRY(walk->carrier->expect(walk->self, hop->peer, hop->count * walk->element_bytes, &walk->row[i].ticket));
+    }
+    walk->expects = true;
+    return OK;
+}
+
 enum status hop_walk_push(struct hop_walk *walk, bool *done) {
+    if (!walk->expects) TRY(expect(walk));
     for (bool moved = true; moved;) {
         moved = false;
         for (int l = 0; l < walk->n_lanes; l++) TRY(push_lane(walk, &walk->lane[l], &moved));

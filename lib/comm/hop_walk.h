@@ -11,15 +11,18 @@ extern "C" {
 #endif
 
 /* What a carrier remembers of a message under way; it stays where it is until that is done. All but `handle` belongs to
- * emulated links (comm_links.h): when it has left, is there; how long it occupies a link, and which. */
+ * emulated links (link_clock.h): when it has left, is there; how long it occupies a link, and which. */
 struct hop_ticket {
     void *handle[2];
     double stamp, there, busy_s;
     int node;
-    bool sending, between, waits, landed;
+    bool sending, between, stamped, landed;
 };
 
 struct hop_carrier {
+    /* A message that will be received: said of all of them, in the order of each peer's, before anything begins.
+     * NULL: the carrier need not know. */
+    enum status (*expect)(void *self, int peer, int64_t bytes, struct hop_ticket *);
     /* Begin to send or to receive; the bytes stay the caller's until it is done. Messages of two ranks in one direction
      * are matched in the order of these calls. */
     enum status (*send)(void *self, int peer, const void *at, int64_t bytes, struct hop_ticket *);

@@ -16,7 +16,8 @@
  *
  * Order. Rows of a table need not wait for each other, but (1) a row that touches elements that an earlier row
  * touches waits for it, unless both only read; (2) rows of one peer and direction begin in their order. An ADD may
- * *arrive* early, in a buffer of its own; it waits with the adding. So whatever arrives first, sums are made in the
+ * *arrive* early, in one of HOP_SLOTS buffers that stay in a core's cache, which ADDs take in the table's order; it
+ * waits with the adding. So whatever arrives first, sums are made in the
  * table's order: the same bits every time. Each sum is made at one rank, or at all from the same two terms: the same
  * bits everywhere. The rows of two ranks for each other name the same numbers of elements in the same order: that is
  * all the matching there is.
@@ -39,6 +40,7 @@ enum hop_kind {
     HOP_COPY   /* from `source` to `space`, this rank alone: its own part, or terms that will be summed elsewhere */
 };
 enum hop_space { HOP_FROM, HOP_TO, HOP_SCRATCH };
+enum { HOP_SLOTS = 2 };   /* an ADD cannot arrive before the one HOP_SLOTS before it is done */
 
 struct hop_row {
     enum hop_kind kind;

@@ -123,18 +123,23 @@ const struct comm_algorithm hops_ring = {
 
 /* ---- main ---- */
 
+/* Of one segment the terms of all, then of the next: so the first sums go back while the last terms still come. */
+static void main_segment(const struct hop_shape *shape, const struct team *team, int root, struct range x) {
+    bool adds = shape->op != COMM_BROADCAST, gives = shape->op != COMM_REDUCE;
+    if (team->me != root && adds) hop_send(team, root, x);
+    if (team->me != root && gives) hop_recv(team, root, x);
+    for (int p = 0; p < team->n && team->me == root; p++)
+        if (p != root && adds) hop_add(team, p, x);
+    for (int p = 0; p < team->n && team->me == root; p++)
+        if (p != root && gives) hop_send(team, p, x);
+}
+
 static void main_rows(const struct hop_shape *shape, int rank, struct hop_table *table) {
     struct team team = team_of_all(shape, rank, table);
     int root = shape->op == COMM_ALL_REDUCE ? 0 : shape->root;
     hop_copy_in(shape, &team);
-    for (int p = 0; p < team.n && shape->op != COMM_BROADCAST; p++) {
-        if (rank == root && p != root) hop_add(&team, p, team.whole);
-        if (rank != root && p == rank) hop_send(&team, root, team.whole);
-    }
-    for (int p = 0; p < team.n && shape->op != COMM_REDUCE; p++) {
-        if (rank == root && p != root) hop_send(&team, p, team.whole);
-        if (rank != root && p == rank) hop_recv(&team, root, team.whole);
-    }
+    for (int64_t i = 0; i < hop_segments(&team, team.whole); i++)
+        main_segment(shape, &team, root, hop_segment(&team, team.whole, i));
 }
 
 static struct hop_form main_form(const struct hop_shape *shape, double bytes, const struct hop_links *links) {

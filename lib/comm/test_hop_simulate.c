@@ -83,6 +83,18 @@ static void test_incast_is_one_after_the_other(void **state) {
     assert_close(seconds, 1e-3 + 4 * 8000e-8, 1e-12);
 }
 
+/* In K segments: the first sum goes back when the terms of one segment are there, and the link back is then busy. */
+static void test_main_gives_back_while_it_takes(void **state) {
+    (void)state;
+    enum { N = 5, K = 4, SEGMENT = 1000 };
+    const struct hop_links free_adding = {{1e-3, 1e-3}, {1e-8, 1e-8}, 0, false};
+    struct hop_shape shape = shape_of(COMM_ALL_REDUCE, N, K * SEGMENT, NULL);
+    double seconds;
+    shape.segment = SEGMENT;
+    assert_ok(hop_simulate(comm_algorithm_find("main"), &shape, ELEMENT, &free_adding, NULL, NULL, &seconds));
+    assert_close(seconds, 2e-3 + (K + 1) * (N - 1) * SEGMENT * ELEMENT * 1e-8, 1e-12);
+}
+
 /* Ranks 0 and 1 each have two messages for the other node. Both begin with rank 2, whose link takes them one after the
  * other, so that the second two end a message later than they left. With one NIC a node all four take turns. */
 static void test_a_shared_nic_takes_turns(void **state) {
@@ -111,5 +123,6 @@ static void test_a_shared_nic_serves_whoever_came_first(void **state) {
 }
 
 TESTS(unit_test(test_tables_are_their_closed_forms), unit_test(test_hierarchical_on_nodes),
-      unit_test(test_incast_is_one_after_the_other), unit_test(test_a_shared_nic_takes_turns),
+      unit_test(test_incast_is_one_after_the_other), unit_test(test_main_gives_back_while_it_takes),
+      unit_test(test_a_shared_nic_takes_turns),
       unit_test(test_a_shared_nic_serves_whoever_came_first))

@@ -61,7 +61,7 @@ static inline enum status world_union(void *self, void *terms, void *into, int64
     }
     return OK;
 }
-static const struct hop_carrier in_process = {world_send, world_receive, world_done, world_union};
+static const struct hop_carrier in_process = {NULL, world_send, world_receive, world_done, world_union};
 
 /* ---- what goes in, and what must come out ---- */
 
@@ -96,8 +96,8 @@ static inline int64_t n_to(const struct hop_shape *shape) {
 
 struct rank { int64_t *from, *to; void *memory; struct hop_walk *walk; bool done; };
 
-static inline void open_rank(const struct comm_algorithm *algorithm, const struct hop_shape *shape, struct world *world,
-                      int r, struct rank *rank) {
+static inline void open_rank(const struct comm_algorithm *algorithm, const struct hop_shape *shape,
+                             struct world *world, const struct hop_carrier *carrier, int r, struct rank *rank) {
     struct hop_table table;
     assert_ok(hops_make(algorithm, shape, r, &table));
     *rank = (struct rank){calloc((size_t)n_from(shape) + 1, 8), calloc((size_t)n_to(shape) + 1, 8),
@@ -107,7 +107,12 @@ static inline void open_rank(const struct comm_algorithm *algorithm, const struc
     if (in_place) memcpy(rank->to, rank->from, (size_t)(8 * n_to(shape)));
     rank->to[n_to(shape)] = -1;
     const struct hop_buffers buffers = {in_place ? rank->to : rank->from, rank->to};
-    assert_ok(hop_walk_open(&table, shape->n, 8, &buffers, rank->memory, &in_process, &world->at[r], &rank->walk));
+    assert_ok(hop_walk_open(&table, shape->n, 8, &buffers, rank->memory, carrier, &world->at[r], &rank->walk));
+}
+
+static inline void close_rank(struct rank *rank) {
+    hop_walk_close(&rank->walk);
+    free(rank->from), free(rank->to), free(rank->memory);
 }
 
 /* What is the first element that is not what it should be? NULL: none. A sum is told by its terms. */
@@ -139,7 +144,7 @@ static inline const char *run(const struct comm_algorithm *algorithm, const stru
     srand(seed);
     for (int r = 0; r < shape->n; r++) {
         world.at[r].world = &world, world.at[r].rank = r;
-        open_rank(algorithm, shape, &world, r, &rank[r]);
+        open_rank(algorithm, shape, &world, &in_process, r, &rank[r]);
     }
     while (n_done < shape->n && idle < 5000 * shape->n) {
         struct rank *x = &rank[rand() % shape->n];
@@ -156,8 +161,7 @@ static inline const char *run(const struct comm_algorithm *algorithm, const stru
             wrong = "a rank sends what its peer does not take, or waits for what is not sent";
     for (int r = 0; r < shape->n; r++) {
         if (!wrong) wrong = rank_is_wrong(shape, r, &rank[r]);
-        hop_walk_close(&rank[r].walk);
-        free(rank[r].from), free(rank[r].to), free(rank[r].memory);
+        close_rank(&rank[r]);
     }
     free(world.pair);
     return wrong;

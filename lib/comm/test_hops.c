@@ -55,7 +55,7 @@ static void sums_in_some_order(const struct comm_algorithm *algorithm, const str
     srand(seed);
     for (int r = 0; r < shape->n; r++) {
         world.at[r].world = &world, world.at[r].rank = r;
-        open_rank(algorithm, shape, &world, r, &rank[r]);
+        open_rank(algorithm, shape, &world, &in_process, r, &rank[r]);
         for (int64_t i = 0; i < shape->count; i++) ((double *)rank[r].to)[i] = 1 / (1.0 + r + (double)i);
     }
     for (int n_done = 0, left = 100000; n_done < shape->n; left--) {
@@ -67,8 +67,7 @@ static void sums_in_some_order(const struct comm_algorithm *algorithm, const str
     }
     for (int r = 0; r < shape->n; r++) {
         memcpy(sums + r * shape->count, rank[r].to, (size_t)(8 * shape->count));
-        hop_walk_close(&rank[r].walk);
-        free(rank[r].from), free(rank[r].to), free(rank[r].memory);
+        close_rank(&rank[r]);
     }
     free(world.pair);
 }
