@@ -16,6 +16,7 @@ struct team {
     int64_t segment;               /* longer rows are cut; 0: never */
     enum hop_space space;          /* where: TO, or SCRATCH */
     struct hop_table *table;
+    bool after_sums;               /* what it receives is passed on to no one, and waits for its sums */
 };
 
 /** Everybody, over the whole of the shape. */

@@ -39,7 +39,7 @@ struct team team_of_all(const struct hop_shape *shape, int rank, struct hop_tabl
     int64_t whole = hop_shape_whole(shape);
     int64_t piece = in_parts(shape->op) ? shape->count : round_up(ceil_div(whole, shape->n), line_of(shape));
     enum hop_space space = hop_space_of(shape, rank);
-    return (struct team){NULL, shape->n, rank, {0, whole}, piece, shape->segment, space, table};
+    return (struct team){NULL, shape->n, rank, {0, whole}, piece, shape->segment, space, table, false};
 }
 
 struct team team_of(const struct hop_shape *shape, const int *rank, int n, int me, struct range whole,
@@ -91,7 +91,8 @@ static void append_cut(const struct team *team, enum hop_kind kind, enum hop_spa
     for (int64_t i = 0; i < hop_segments(team, x); i++) {
         struct range s = hop_segment(team, x, i);
         append(team->table, &(struct hop_row){.kind = kind, .space = space, .peer = peer, .first = s.first,
-                                          .count = s.end - s.first});
+                                          .count = s.end - s.first,
+                                          .after_sums = kind == HOP_RECV && team->after_sums});
     }
 }
 void hop_send(const struct team *team, int to, struct range x) { append_cut(team, HOP_SEND, team->space, to, x); }
@@ -104,7 +105,7 @@ void hop_send_from(const struct team *team, enum hop_space space, int to, struct
 void hop_copy(const struct team *team, enum hop_space to, int64_t first, enum hop_space from, struct range x) {
     if (x.end <= x.first) return;
     append(team->table,
-           &(struct hop_row){HOP_COPY, to, from, team_rank(team, team->me), first, x.end - x.first, x.first});
+           &(struct hop_row){HOP_COPY, to, from, team_rank(team, team->me), first, x.end - x.first, x.first, false});
 }
 
 /* ---- spaces ---- */
@@ -162,6 +163,7 @@ static bool writes(const struct hop_row *row) { return row->kind != HOP_SEND; }
 
 bool hops_conflict(const struct hop_row *a, const struct hop_row *b) {
     bool one_writes = writes(a) || writes(b);
+    if (b->after_sums && a->kind == HOP_ADD) return true;
     if (one_writes && overlap(a->space, a->first, b->space, b->first, a->count, b->count)) return true;
     if (a->kind == HOP_COPY && writes(b) && overlap(a->source, a->source_first, b->space, b->first, a->count, b->count))
         return true;

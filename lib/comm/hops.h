@@ -48,6 +48,7 @@ struct hop_row {
     int peer;                       /* rank of the group; of a COPY, this rank */
     int64_t first, count;           /* elements of the space */
     int64_t source_first;           /* of a COPY */
+    bool after_sums;                /* waits for all ADDs before it: they are waited for elsewhere, it is not */
 };
 
 struct hop_table {

@@ -32,9 +32,11 @@ static void pairwise_sum(const struct hop_shape *shape, const struct team *team)
     for (int k = 1; k < team->n; k++) hop_add(team, team_rank(team, team->me - k), sum);
 }
 
+/* Its own sum is given before any other is taken. Within a machine taking is copying, a whole part at once: meanwhile
+ * nothing is added, and peers would wait. */
 static void pairwise_gather(const struct team *team) {
-    for (int k = 1; k < team->n; k++) hop_recv(team, team_rank(team, team->me - k), team_piece(team, team->me - k));
     for (int k = 1; k < team->n; k++) hop_send(team, team_rank(team, team->me + k), team_piece(team, team->me));
+    for (int k = 1; k < team->n; k++) hop_recv(team, team_rank(team, team->me - k), team_piece(team, team->me - k));
 }
 
 static void pairwise_all_to_all(const struct team *team) {
@@ -47,6 +49,7 @@ static void pairwise_rows(const struct hop_shape *shape, int rank, struct hop_ta
     struct team team = team_of_all(shape, rank, table), uncut = team;
     team.space = uncut.space = HOP_TO;
     uncut.segment = 0;                                       /* nothing is added to what is gathered: one message */
+    uncut.after_sums = true;
     if (sums(shape->op)) pairwise_sum(shape, &team);
     else hop_copy_in(shape, &team);
     if (gathers(shape->op)) pairwise_gather(&uncut);

@@ -88,6 +88,46 @@ static void test_sums_are_the_same_bits_whatever_comes_first(void **state) {
         }
 }
 
+/* ---- giving first ---- */
+
+/* What rank 0 begins, in order: S and R. */
+static char begun[64];
+static void note(void *self, char what) {
+    if (((struct at *)self)->rank == 0) strncat(begun, (char[]){what, 0}, sizeof begun - strlen(begun) - 1);
+}
+static enum status noted_send(void *self, int peer, const void *from, int64_t bytes, struct hop_ticket *ticket) {
+    note(self, 'S');
+    return world_send(self, peer, from, bytes, ticket);
+}
+static enum status noted_receive(void *self, int peer, void *to, int64_t bytes, struct hop_ticket *ticket) {
+    note(self, 'R');
+    return world_receive(self, peer, to, bytes, ticket);
+}
+
+/* Rank 1 has made its sum and offers it, when rank 0 has yet to add: four terms, then its sum is given, and only then
+ * the other taken. */
+static void test_a_sum_is_given_before_another_is_taken(void **state) {
+    (void)state;
+    static const struct hop_carrier noted = {NULL, noted_send, noted_receive, world_done, world_union};
+    const struct hop_shape shape = {COMM_ALL_REDUCE, 2, 0, 32, 4, 1, NULL};
+    struct world world = {.n = 2, .pair = calloc(4, sizeof *world.pair)};
+    struct rank rank[2];
+    begun[0] = 0;
+    for (int r = 0; r < 2; r++) {
+        world.at[r].world = &world, world.at[r].rank = r;
+        open_rank(comm_algorithm_find("pairwise"), &shape, &world, &noted, r, &rank[r]);
+    }
+    for (int turn = 0; turn < 4; turn++) assert_ok(hop_walk_push(rank[turn % 2].walk, &rank[turn % 2].done));
+    assert_string_equal(begun, "SSSSRRRRSR");
+    assert_ok(hop_walk_push(rank[0].walk, &rank[0].done));
+    for (int r = 0; r < 2; r++) {
+        assert_true(rank[r].done);
+        assert_null(rank_is_wrong(&shape, r, &rank[r]));
+        close_rank(&rank[r]);
+    }
+    free(world.pair);
+}
+
 static void test_unequal_nodes_are_not_hierarchical(void **state) {
     (void)state;
     const int node[] = {0, 0, 0, 1, 1};
@@ -98,4 +138,5 @@ static void test_unequal_nodes_are_not_hierarchical(void **state) {
 
 TESTS(unit_test(test_every_algorithm_does_every_operation), unit_test(test_algorithms_on_nodes),
       unit_test(test_sums_are_the_same_bits_whatever_comes_first),
+      unit_test(test_a_sum_is_given_before_another_is_taken),
       unit_test(test_unequal_nodes_are_not_hierarchical))
