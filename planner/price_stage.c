@@ -96,7 +96,7 @@ static enum status price_schedule(const struct cluster *c, struct stage *g) {
     free(g->chunk);
     g->chunk = calloc((size_t)r->program.n_chunks, sizeof *g->chunk);
     if (!g->chunk) return FAIL(E_MEMORY, "no memory to price %d chunks", r->program.n_chunks);
-    g->busy_s = g->forward_s = g->own_s = g->window_s = 0;
+    g->busy_s = g->forward_s = g->own_s = g->window_s = g->first_s = 0;
     memset(g->phase_s, 0, sizeof g->phase_s);
     for (int k = 0; k < r->program.n_chunks; k++)
         for (int kind = 0; kind < N_TAPES; kind++) {
@@ -105,7 +105,7 @@ static enum status price_schedule(const struct cluster *c, struct stage *g) {
                            g->chunk[k].phase[kind]));
             if (n == 0) *seconds = 0;
             g->busy_s += n * *seconds, g->own_s += n * g->chunk[k].own[kind];
-            if (kind == TAPE_F) g->forward_s += n * *seconds;
+            if (kind == TAPE_F) g->forward_s += n * *seconds, g->first_s += *seconds;
             for (int i = 0; i < N_PRICE_PHASES; i++) g->phase_s[i] += n * g->chunk[k].phase[kind][i];
             if (kind != TAPE_F) g->window_s += *seconds;
         }
@@ -129,7 +129,7 @@ double price_update_bytes(const struct program *p) {
 static void price_end(const struct cluster *c, struct stage *g) {
     const struct program *p = &g->run.program;
     const struct bill *b = &g->run.bill;
-    double behind = 0, blocks = 0, packing = 0;
+    double behind = 0, blocks = 0, forward = 0, packing = 0;
     g->send_s = 0, g->cold_s = c->cold_s;
     memset(g->end_s, 0, sizeof g->end_s);
     for (int i = 0; i < b->n_exchanges; i++) {
@@ -138,12 +138,13 @@ static void price_end(const struct cluster *c, struct stage *g) {
         packing += times * x->packing / op_bytes_per_s(c, "pack");
         if (x->when == BESIDE_BLOCKS) g->send_s = fmax(g->send_s, seconds + c->switch_s);
         if (x->when == BEHIND_BACKWARD) behind += times * seconds;
+        if (x->when == BEHIND_FORWARD) forward += times * seconds;
         if (x->when == BEHIND_BLOCK) blocks += times * seconds;
         if (x->when == AT_END) g->end_s[x->op == COMM_ALL_GATHER ? PRICE_GATHER : PRICE_OPTIM] += times * seconds;
     }
     g->end_s[PRICE_DP] = beside(c, behind, g->window_s);
     g->end_s[PRICE_MEMORY] = packing;
-    g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s);
+    g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s) + beside(c, forward, g->first_s);
     struct price_offload o = price_offload(&g->run);                 /* the norm is the device's in any case */
     double update_s = (price_update_bytes(p) - o.host_bytes) / op_bytes_per_s(c, "adamw");
     if (o.link_bytes > 0)

@@ -17,7 +17,7 @@ struct stage {
     struct chunk_price *chunk;
     double send_s, cold_s;                /* a message to a neighbor; and what it costs the rows after it */
     double busy_s, forward_s, own_s, phase_s[N_PRICE_PHASES];
-    double window_s;                      /* one microbatch's backward, all chunks */
+    double window_s, first_s;             /* one microbatch's backward, all chunks; its forward */
     double end_s[N_PRICE_PHASES];         /* beside the schedule */
 };
 

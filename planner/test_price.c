@@ -203,6 +203,23 @@ static void test_what_hides_is_slower(void **state) {
     assert_close(price_of(plan_of(16, 1, 1), &c).phase_s[PRICE_DP], 0.25 * all, 1e-9 * all);
 }
 
+/* Zero 1 gathers beside a forward of one microbatch, however many there are: what that does not hide shows. */
+static void test_one_forward_hides_what_zero_1_gathers(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    zero_options(&p)->stage = 1;
+    p.micro_batch = 1;                                               /* of 4 */
+    struct price none = price_of(p, &c);
+    c.overlap_part = 1;
+    for (int l = 0; l < c.n_levels; l++) c.level[l].bytes_per_s /= 64, c.level[l].alpha_s *= 64;
+    c.call_s *= 64;
+    struct price slow = price_of(p, &c);
+    double gathers = 64 * none.phase_s[PRICE_GATHER];
+    assert_true(gathers > none.forward_s);
+    assert_close(slow.phase_s[PRICE_GATHER], gathers - none.forward_s / 4, 1e-9 * gathers);
+}
+
 /* Zero 1: each of 16 replicas updates a sixteenth. Zero 3 gathers twice a microbatch what zero 1 gathers once a step,
  * but for the block at the turn; the tied embedding, at both ends, more often. */
 static void test_what_zero_shards(void **state) {
@@ -518,7 +535,8 @@ TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchan
       unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
       unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
       unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
-      unit_test(test_what_zero_shards), unit_test(test_offload_is_copies_and_an_update_elsewhere),
+      unit_test(test_one_forward_hides_what_zero_1_gathers), unit_test(test_what_zero_shards),
+      unit_test(test_offload_is_copies_and_an_update_elsewhere),
       unit_test(test_offloaded_weights_go_up_before_each_gather), unit_test(test_offload_needs_a_host_with_speeds),
       unit_test(test_rows_of_a_profile_add_up_to_the_stage),
       unit_test(test_packing_is_work_in_memory), unit_test(test_a_replay_has_its_exchanges),

@@ -3,7 +3,7 @@
  * Idea: N replicas hold the same weights w, the same all-reduced gradients g and the same optimizer states s. Let
  * replica r own one N-th of each, and keep the rest only while it is needed:
  *
- *   stage 1   s sharded        each owner updates its shard, then the weights are all-gathered from the owners
+ *   stage 1   s sharded        each owner updates its shard; the weights are all-gathered before their next use
  *   stage 2   s, g sharded     a gradient is reduce-scattered to its owners, and the whole gradient freed
  *   stage 3   s, g, w sharded  a block's weights are all-gathered just before they are used, and freed after
  *
@@ -17,17 +17,19 @@
  * gathered weights (stage 3) are values of the program, live from their first to their last use in a block.
  *
  * Sent when, for S bytes of weights or gradients, m microbatches, U = S (N-1)/N:
- *   stage 1   GRAD_READY, final: reduce-scatter U      PARAM_PUBLISH: gather U               2 U, as an all-reduce
- *   stage 2   GRAD_READY, each microbatch: m U         PARAM_PUBLISH: gather U               (m + 1) U
+ *   stage 1   GRAD_READY, final: reduce-scatter U      gather in the next first forward U    2 U, as an all-reduce
+ *   stage 2   GRAD_READY, each microbatch: m U         gather in the next first forward U    (m + 1) U
  *   stage 3   GRAD_READY, each microbatch: m U         gathers in forward and backward 2m U  3 m U
  * A tied weight is gathered and scattered once per use; weights that backward does not read (biases, the position
- * table) are gathered for forward only. Weights are prefetched a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits).
- * Gradients are reduced in buckets while backward continues (zero_bucket.c).
+ * table) are gathered for forward only. Weights are prefetched a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits),
+ * at stages 1 and 2 by whatever forward comes first after an update: the next step's, or an evaluation's. Gradients are
+ * reduced in buckets while backward continues (zero_bucket.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) are in host memory, and the update runs there.
  *
- * What breaks: reading a weight after it was freed; adding a microbatch's gradient twice; a norm that leaves out the
- * other shards (each rank counts what it owns, and the squares are all-reduced over all ranks).
+ * What breaks: reading a weight before it was gathered, or after it was freed; adding a microbatch's gradient twice; a
+ * norm that leaves out the other shards (each rank counts what it owns, and the squares are all-reduced over all
+ * ranks).
  *
  * Source: Rajbhandari et al. 2020, "ZeRO"; Ren et al. 2021, "ZeRO-Offload". */
 #include "zero/zero.h"
@@ -101,7 +103,7 @@ static enum status predict(const struct plan *plan, const struct compiled *c, st
     return zero_buckets_init(z, c, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
 }
 
-/* Gathers of each param per step: one at PARAM_PUBLISH (stages 1 and 2), or one per PARAM_AHEAD row (stage 3). */
+/* Gathers of each param per step: the first PARAM_AHEAD after the update (stages 1 and 2), or each (stage 3). */
 static void count_gathers(const struct plan *plan, const struct compiled *c, int64_t *times) {
     const struct program *p = c->program;
     for (int i = 0; i < p->n_params; i++) times[i] = zero_options(plan)->stage < 3 && param_is_stored(&p->params[i]);
@@ -113,7 +115,7 @@ static void count_gathers(const struct plan *plan, const struct compiled *c, int
 
 static enum status bill_gathers(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
-    enum exchange_when when = zero_options(plan)->stage < 3 ? AT_END : BEHIND_BLOCK;
+    enum exchange_when when = zero_options(plan)->stage < 3 ? BEHIND_FORWARD : BEHIND_BLOCK;
     int64_t *times = calloc((size_t)p->n_params, sizeof *times);
     if (!times) return FAIL(E_MEMORY, "no memory for a table of %d params", p->n_params);
     count_gathers(plan, c, times);
@@ -140,6 +142,7 @@ static enum status zero_cost(const struct plan *plan, const struct compiled *c, 
 struct zero {
     struct zero_buckets buckets;
     struct comm_request *gathers;    /* by param: the gather of its weights */
+    bool *stale;                     /* by param, stages 1 and 2: its owners may have other weights than this rank */
 };
 
 /* A shard in host memory is uploaded first, to its offset in the whole weight. */
@@ -160,14 +163,25 @@ static enum status gather_start(struct run *r, struct zero *z, int param, void *
                                  &z->gathers[param]);
 }
 
+/* The param that the weight is stored for: its own, or that of which it is one more gradient (--sums fixed). */
+static int stored_param(const struct run *r, int param) {
+    int stored = r->program.params[param].gradient_of - 1;
+    return stored < 0 ? param : stored;
+}
+
 static enum status zero_param_ahead(struct run *r, void *self, const struct event *e) {
-    return gather_start(r, self, e->param, e->buffer);
+    struct zero *z = self;
+    if (r->program.params[e->param].weight_residence == RESIDENT_OWN) return gather_start(r, z, e->param, e->buffer);
+    int param = stored_param(r, e->param);
+    if (!z->stale[param]) return OK;
+    z->stale[param] = false;
+    return gather_start(r, z, param, e->buffer);
 }
 
 static enum status zero_param_needed(struct run *r, void *self, const struct event *e) {
     struct zero *z = self;
-    (void)r;
-    return comm_wait(&z->gathers[e->param]);                         /* a resident param has none in flight */
+    bool whole = r->program.params[e->param].weight_residence == RESIDENT_WHOLE;
+    return comm_wait(&z->gathers[whole ? stored_param(r, e->param) : e->param]);
 }
 
 static enum status zero_grad_ready(struct run *r, void *self, const struct event *e) {
@@ -184,14 +198,26 @@ static enum status zero_backward_end(struct run *r, void *self, const struct eve
     return zero_buckets_finish(&z->buckets, &r->program, scatters_every(&r->plan));
 }
 
-/* Stages 1 and 2: all ranks need the whole weights again. All gathers are in flight at once, each in place. */
+/* In tests, a weight that is read before it was gathered is not a number. */
+static enum status paint_others(struct run *r, const struct param *w) {
+    int64_t size = (int64_t)dtype_size(w->type.dtype), end = w->own_first + w->shard_n;
+    const struct arena *weights = &r->arenas[TIER_DEVICE][ROLE_PARAM];
+    if (r->watch != WATCH_LIFETIMES) return OK;
+    TRY(arena_paint(weights, w->weight, w->own_first * size));
+    return arena_paint(weights, (char *)w->weight + end * size, (w->padded_n - end) * size);
+}
+
+/* Stages 1 and 2: nobody has all the weights again until the next forward gathers them, block by block. Nothing but
+ * forward reads what is not the rank's own: an evaluation gathers as a step does, and what is saved are shards. */
 static enum status zero_param_publish(struct run *r, void *self, const struct event *e) {
     struct zero *z = self;
     (void)e;
-    for (int i = 0; i < r->program.n_params; i++)
-        if (param_is_stored(&r->program.params[i]) && r->program.params[i].weight_residence == RESIDENT_WHOLE)
-            TRY(gather_start(r, z, i, r->program.params[i].weight));
-    for (int i = 0; i < r->program.n_params; i++) TRY(comm_wait(&z->gathers[i]));
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (!param_is_stored(w) || w->weight_residence == RESIDENT_OWN) continue;
+        z->stale[i] = true;
+        TRY(paint_others(r, w));
+    }
     return OK;
 }
 
@@ -209,7 +235,9 @@ static enum status zero_attach(struct run *r, void **self) {
     void *comm;
     if (!z) return FAIL(E_MEMORY, "no memory for the tables of zero");
     z->gathers = calloc((size_t)r->program.n_params + 1, sizeof *z->gathers);
-    if (!z->gathers) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
+    z->stale = calloc((size_t)r->program.n_params + 1, sizeof *z->stale);
+    if (!z->gathers || !z->stale) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
+    for (int i = 0; i < r->program.n_params; i++) z->stale[i] = true;   /* they are not; but so every step is alike */
     TRY(predict(&r->plan, &compiled, &z->buckets));
     TRY(run_take_comm(r, zero_buckets_comm_bytes(&z->buckets), &comm));
     zero_buckets_place(&z->buckets, r->device, comm);
@@ -221,6 +249,7 @@ static void zero_detach(struct run *r, void *self) {
     (void)r;
     zero_buckets_fini(&z->buckets);
     free(z->gathers);
+    free(z->stale);
     free(z);
 }
 

@@ -16,6 +16,7 @@ enum exchange_when {
     BESIDE_BLOCKS,     /* the pipeline's other microbatches */
     BEHIND_BACKWARD,   /* the rest of backward */
     BEHIND_BLOCK,      /* the block before the one that needs it */
+    BEHIND_FORWARD,    /* the first forward of each chunk, where the block before the one that needs it is */
     AT_END             /* nothing: between backward and the next step */
 };
 

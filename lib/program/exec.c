@@ -158,6 +158,7 @@ static enum status run_events(struct exec *e, struct place at, const struct row 
 static enum status run_joined_rows(struct exec *e, struct place at, const struct row *r) {
     const struct row *last = r + r->joined - 1;
     struct call first = call_of(e, at, r), second = call_of(e, at, last);
+    TRY(run_events(e, at, r + 1, last, ROW_PARAM_AHEAD));
     TRY(run_events(e, at, r + 1, last, ROW_PARAM_NEEDED));
     TRY(prepare_gradients(e, at, r, &first));
     TRY(fusion_run(r->fused, &first, &second));

@@ -51,7 +51,8 @@ static void *stretch_of_grad(const void *chunk, int param) {
 
 /* ---- pairs ---- */
 static bool may_change_order(const struct row *r) {
-    return r->kind == ROW_PARAM_NEEDED || (r->kind == ROW_PARAM_DONE && r->weight[0] == RESIDENT);
+    bool moves_memory = r->weight[0] != RESIDENT;
+    return r->kind == ROW_PARAM_NEEDED || (!moves_memory && (r->kind == ROW_PARAM_DONE || r->kind == ROW_PARAM_AHEAD));
 }
 
 /* Join row i of the tape to the next row that is a step's, if there is a kernel for the two. */

@@ -305,9 +305,9 @@ static void lower_all(struct lower *l, bool split_weight) {
     if (in >= 0) l->k->din = lower_touch(l, l->gradient[in], TAPE_B, l->k->tapes[TAPE_B].n);
 }
 
-static bool any_sharded(const struct program *p) {
+static bool any_gathered(const struct program *p) {
     for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present && p->params[i].weight_residence == RESIDENT_OWN) return true;
+        if (param_is_gathered(&p->params[i])) return true;
     return false;
 }
 
@@ -339,7 +339,7 @@ static enum status lower_looking_ahead(const struct program *p, int chunk, bool 
 }
 
 enum status chunk_lower(const struct program *p, int chunk, bool split_weight, struct chunk *k) {
-    TRY(any_sharded(p) ? lower_looking_ahead(p, chunk, split_weight, k)
+    TRY(any_gathered(p) ? lower_looking_ahead(p, chunk, split_weight, k)
                        : lower_pass(p, chunk, split_weight, NULL, NULL, k));
     return chunk_place(p, k);
 }

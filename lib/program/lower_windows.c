@@ -1,8 +1,9 @@
 /* Parameter windows. The first row of a block that uses a param is preceded by PARAM_NEEDED, the block ends with
  * GRAD_READY and PARAM_DONE. For a resident param these are only events; for a sharded one they bound the life of the
  * gathered copy, which is then a value like any other. Its life starts a block earlier, with PARAM_AHEAD, so that
- * gathering hides behind the block before. What the next block will use is known from lowering everything once without
- * looking ahead. */
+ * gathering hides behind the block before. A resident param of which other ranks update shards is announced a block
+ * earlier, too, but in forward alone: what forward has gathered, backward still has. What the next block will use is
+ * known from lowering everything once without looking ahead. */
 #include "lib/program/lower_state.h"
 
 #include <stdlib.h>
@@ -32,6 +33,10 @@ static bool is_sharded(const struct lower *l, int param) {
     return l->p->params[param].weight_residence == RESIDENT_OWN;
 }
 
+static bool is_gathered(const struct lower *l, enum tape_kind tape, int param) {
+    return is_sharded(l, param) || (tape == TAPE_F && param_is_gathered(&l->p->params[param]));
+}
+
 /* Open a param's window for a block; a sharded one becomes a value, and PARAM_AHEAD may start to fill it. */
 static void window_open(struct lower *l, enum tape_kind tape, int param, int block) {
     const struct param *w = &l->p->params[param];
@@ -40,13 +45,13 @@ static void window_open(struct lower *l, enum tape_kind tape, int param, int blo
     if (*window != CLOSED) return;
     int64_t bytes = w->padded_n * (int64_t)dtype_size(w->type.dtype);
     *window = is_sharded(l, param) ? lower_value(l, w->name, bytes, ROLE_COMM, tape, at) : RESIDENT;
-    if (*window != RESIDENT) lower_row(l, tape, ROW_PARAM_AHEAD, param)->weight[0] = *window;
+    if (is_gathered(l, tape, param)) lower_row(l, tape, ROW_PARAM_AHEAD, param)->weight[0] = *window;
 }
 
-static void look_ahead(struct lower *l, enum tape_kind tape, int block) {
-    int next = l->ahead->next[tape][block];
-    for (int i = 0; next >= 0 && i < l->p->n_params; i++)
-        if (is_sharded(l, i) && l->ahead->uses[tape][next * l->p->n_params + i]) window_open(l, tape, i, next);
+/* All windows of a block, as far as they are to be filled. */
+static void open_ahead(struct lower *l, enum tape_kind tape, int block) {
+    for (int i = 0; block >= 0 && i < l->p->n_params; i++)
+        if (is_gathered(l, tape, i) && l->ahead->uses[tape][block * l->p->n_params + i]) window_open(l, tape, i, block);
 }
 
 void lower_window_enter(struct lower *l, enum tape_kind tape, int block) {
@@ -55,7 +60,8 @@ void lower_window_enter(struct lower *l, enum tape_kind tape, int block) {
     lower_windows_close(l, tape);
     l->open_block[tape] = block;
     if (l->recorded && before >= 0) l->recorded->next[tape][before] = block;
-    if (l->ahead) look_ahead(l, tape, block);
+    if (l->ahead && before < 0) open_ahead(l, tape, block);          /* nothing hides the first block's: those first */
+    if (l->ahead) open_ahead(l, tape, l->ahead->next[tape][block]);
 }
 
 /* A row of the open block is about to use the param. */

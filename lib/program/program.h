@@ -104,6 +104,8 @@ int64_t param_state_n(const struct param *);
 
 /** Elements of a gradient that waits, fp32 (sums.h): what this rank keeps of one, without padding of whole ones. */
 int64_t param_waiting_n(const struct param *);
+/** Must its weight be gathered before a block reads it? No whole one is kept, or other ranks update shards of it. */
+static inline bool param_is_gathered(const struct param *w) { return w->present && w->padded_n > 0; }
 /** Is it a param, or one more gradient of another one? */
 static inline bool param_is_stored(const struct param *w) { return w->present && !w->gradient_of; }
 

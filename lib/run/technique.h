@@ -45,7 +45,8 @@ struct technique {
 
 /* One event a phase, so that the order of attaching never matters. */
 enum event_kind {
-    EVENT_PARAM_AHEAD,    /* a block will use the param soon (sharded params only): may start filling event->buffer */
+    EVENT_PARAM_AHEAD,    /* a block will use the param soon (param_is_gathered; whole ones in forward only): may start
+                           * filling event->buffer */
     EVENT_PARAM_NEEDED,   /* a block uses the param now: event->buffer must hold it */
     EVENT_PARAM_DONE,     /* the block is through with it */
     EVENT_GRAD_READY,     /* event->buffer holds its gradient; `final`: nothing more will be added this step */
@@ -54,7 +55,7 @@ enum event_kind {
     EVENT_GRAD_UNSCALE,   /* look for non-finite gradients, agree to skip, set the factor that undoes the loss scale */
     EVENT_GRAD_NORM,      /* gradients are complete: the run takes the norm after this */
     EVENT_OPTIM_STEP,     /* the run has updated own elements */
-    EVENT_PARAM_PUBLISH,  /* make other ranks (or precisions) see the updated elements */
+    EVENT_PARAM_PUBLISH,  /* own elements have changed: other ranks are to see them */
     N_EVENTS
 };
 struct event { enum event_kind kind; int param; void *buffer; bool final; };
