@@ -10,6 +10,7 @@
 #include "ep/ep.h"
 #include "gpt/gpt.h"
 #include "llama/llama.h"
+#include "main_rank/main_rank.h"
 #include "mixed_precision/fp8.h"
 #include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
@@ -21,7 +22,7 @@
 
 static const struct technique *const TECHNIQUES[] = {
     &technique_cp, &technique_ep, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8,
-    &technique_recompute, &technique_zero, &technique_dp_coded, &technique_dp,
+    &technique_recompute, &technique_zero, &technique_main_rank, &technique_dp_coded, &technique_dp,
 };
 
 static const struct model *const MODELS[] = {&model_gpt, &model_llama, &model_mixtral};

@@ -63,8 +63,10 @@ struct param {
     enum residence weight_residence, grad_residence;
     enum tier weight_tier, state_tier;   /* beyond TIER_DEVICE: offloaded, whatever the device */
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that
-     * it makes equal shards of shard_n; 0 if it is not sharded. Without zero: everything. */
+     * it makes equal shards of shard_n; 0 if it is not sharded. divided: a rewrite has said who owns what, in parts of
+     * any size, which its replicas have together. Neither of them: everything. */
     int64_t own_first, own_n, shard_n, padded_n;   /* sharded: shard_n x ranks = padded_n */
+    bool divided;
     /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
     int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
     int64_t version_bytes;     /* from one version of the weight to the next, where several are kept */

@@ -64,7 +64,7 @@ static enum status check_copies(const struct program *p, const struct types *t, 
     if (x->padded_n && (x->padded_n != n || n < type_n(&x->type) || x->own_first != first))
         return REFUSE(rewrite, "%s: own elements from %lld in shards of %lld are not those of this rank over %s",
                       x->name, (long long)x->own_first, (long long)x->shard_n, mesh_axis_name(replicas));
-    if (x->padded_n) copies &= ~over(f, 1u << replicas, &untyped);
+    if (x->padded_n || x->divided) copies &= ~over(f, 1u << replicas, &untyped);
     if (untyped || x->counted == (is_first(f, copies) && mesh_is_first(x->shared, &p->place))) return OK;
     return REFUSE(rewrite, "%s is %scounted on this rank, which is %sthe first of those that have a copy", x->name,
                   x->counted ? "" : "not ", x->counted ? "not " : "");

@@ -1,0 +1,15 @@
+/* Data parallelism with one rank that sums and updates, as torch.nn.DataParallel has it. See main_rank.c. */
+#ifndef TRIVIUM_MAIN_RANK_MAIN_RANK_H
+#define TRIVIUM_MAIN_RANK_MAIN_RANK_H
+
+#include "lib/run/technique.h"
+
+extern const struct technique technique_main_rank;
+
+enum dp_style { DP_STYLE_ALL_REDUCE, DP_STYLE_MAIN };
+struct main_rank_options { int style; };       /* enum dp_style */
+static inline struct main_rank_options *main_rank_options(const struct plan *p) {
+    return plan_own(p, &technique_main_rank.options);
+}
+
+#endif
