@@ -225,13 +225,13 @@ static void note_profile(struct training *t, double step_s) {
     t->profiled_s += step_s;
 }
 
-/* An asynchronous pipeline is empty when something else wants the weights; a request to stop has to wait for what all
+/* An asynchronous pipeline is empty, and workers of servers meet, when something else wants the weights; a request to stop has to wait for what all
  * ranks have begun. */
 static void plan_flush(struct training *t) {
     struct run *r = &t->run;
     int64_t soon = r->n_step + versions_steps_to_flush(r);
     if (t->stopping && r->exec.since_flush > 0 && r->flush_at > soon) r->flush_at = soon;
-    if (r->exec.since_flush > 0 || !r->schedule.n_frames) return;
+    if (r->exec.since_flush > 0 || !(r->schedule.n_frames || r->loop.step)) return;
     for (r->flush_at = r->n_step + 1; r->flush_at < t->setup.plan.steps; r->flush_at++)
         if (evaluation_is_due(t, r->flush_at) || train_save_is_due(t, r->flush_at)) break;
 }
@@ -400,7 +400,8 @@ int train_main(int argc, char **argv) {
     /* a failure that all ranks have at the same place: they can leave together */
     bool prepared = status == OK;
     if (prepared) status = train(t);
-    bool agreed = status != OK && (!prepared || status == E_NUMERIC || t->leaves_unsaved);
+    bool together = !prepared || (status == E_NUMERIC && !t->run.loop.step) || t->leaves_unsaved;
+    bool agreed = status != OK && together;
     if (agreed && prepared) status = fail_agree(t->run.mesh.group[AXIS_MESH], status);
     if (status == E_NUMERIC) (void)train_poll_save(t, true);         /* what is being saved is from before that */
     if (status != OK) status_report();                               /* nothing is left to report when the ranks

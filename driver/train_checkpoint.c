@@ -117,6 +117,7 @@ enum status train_agree_to_stop(struct training *t) {
                            "asked to stop after step %" PRId64 ", and there is nowhere to save; give --save a folder",
                            t->run.n_done)
                     : OK;
+    if (t->run.loop.step && t->run.exec.since_flush > 0) return OK;  /* where ranks meet, and not before */
     if (comm_is_rank_0() && p->time_limit > 0) stop |= clock_s() - t->born_s >= p->time_limit;
     TRY(hear_who_was_asked(t));
     t->asked = stop;

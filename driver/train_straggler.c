@@ -43,6 +43,7 @@ enum status train_watch_prepare(struct training *t) {
 enum status train_watch_begin(struct training *t) {
     struct train_watch *w = t->watch;
     char mine[HOST_BYTES] = "";
+    if (t->run.loop.step) w->n = 0;                                  /* ranks that are apart are not to wait here */
     if (w->n == 0) return OK;
     int32_t crowded = comm_local_size() > comm_local_cores() && w->inject.rank < 0;
     TRY(comm_all_reduce(t->run.mesh.group[AXIS_MESH], &crowded, 1, INT32, COMM_MAX));

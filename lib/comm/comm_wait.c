@@ -35,12 +35,27 @@ static int n_given_up;
 const struct comm_request *comm_waiting(void) { return waiting; }
 void comm_wait_standing_by(bool on) { idle = on; }
 
+/* ---- what is done for others meanwhile ---- */
+static struct comm_service service;
+static bool serving;
+
+void comm_serve(struct comm_service s) { service = s; }
+
+static enum status serve(void) {
+    if (!service.call || serving) return OK;
+    serving = true;
+    enum status status = service.call(service.self);
+    serving = false;
+    return status;
+}
+
 static enum status test_until(struct comm_request *request, double deadline_s, bool *done) {
     for (;;) {
         TRY(request->backend->test(request, done));
         if (*done) return OK;
         comm_hops_progress();
         comm_device_progress();
+        TRY(serve());
         double now_s = clock_s(); /* after the look: a rank that was itself asleep finds what came meanwhile */
         if (now_s >= deadline_s && !idle) return OK;
         if (now_s >= next_answer_s) {
@@ -104,6 +119,18 @@ enum status comm_wait(struct comm_request *request) {
     return status;
 }
 
+enum status comm_test(struct comm_request *request, bool *done) {
+    *done = !request->handle;
+    if (*done) return OK;
+    double entered_s = comm_enter();
+    TRY(request->backend->test(request, done));
+    comm_leave(entered_s);
+    if (!*done) return OK;
+    close_span(request, clock_s());
+    flight_state_is(request->flight, request->backend->queues ? FLIGHT_QUEUED : FLIGHT_DONE);
+    return OK;
+}
+
 /* ---- waiting for a GPU ---- */
 
 /* No operation of this rank is open: what runs on the GPU is only slow, or hangs by itself. */
@@ -160,4 +187,5 @@ void comm_progress(void) {
     comm_hops_progress();
     comm_device_progress();
     comm_leave(entered_s);
+    (void)serve();
 }

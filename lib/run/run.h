@@ -67,6 +67,11 @@ struct step_record {
 };
 enum { STEPS_AHEAD = 2 };              /* a second step may be started before the first is finished */
 
+/* A step between its beginning and its end: run_step's own phases, unless a technique that updates in its own time has
+ * set another at attach. It leaves loss, norm and multiplier in step->on_device, and counts exec.since_flush: ranks meet,
+ * and have whole weights, after the steps of which that is 0 (flush_at). */
+struct step_loop { enum status (*step)(struct run *, void *self, struct step_record *); void *self; };
+
 struct run {
     struct plan plan;                    /* with this rank's place */
     const struct recipe *recipe;
@@ -86,6 +91,7 @@ struct run {
     struct exec exec;
     struct subscription *subscriptions;
     int n_subscriptions;
+    struct step_loop loop;               /* step NULL: lib/run's */
     struct comm_request *combining;      /* one a param (combine.h) */
     int64_t comm_taken;                  /* of the techniques' part of the comm arena */
     enum run_watch watch;

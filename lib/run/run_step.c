@@ -1,4 +1,4 @@
-/* A step: the whole algorithm in one screen, see run_step_start. */
+/* A step: the whole algorithm in one screen, see run_phases. */
 #include "lib/run/run_state.h"
 
 #include "lib/device/stopwatch.h"
@@ -65,12 +65,7 @@ static enum status end_step(struct run *r, struct step_record *step) {
     return run_overlaps(r) ? OK : update_settle(r, step, &again);
 }
 
-enum status run_step_start(struct run *r) {
-    if (r->n_started >= (r->may_skip ? 1 : STEPS_AHEAD))
-        return FAIL(E_INTERNAL, "%d steps are started and none of them is finished", r->n_started);
-    TRY(run_check_threads(r));
-    struct step_record *step = begin_step(r);
-    run_record_step(r);
+static enum status run_phases(struct run *r, struct step_record *step) {
     run_enter(r, PHASE_CLEAR);
     TRY(versions_begin_step(r));
     if (!r->schedule.validates || !unsettled(r)) TRY(clear_gradients(r));   /* else run_settle does, when they are done
@@ -88,7 +83,16 @@ enum status run_step_start(struct run *r) {
     run_enter(r, PHASE_UNSCALE);
     TRY(run_emit(r, EVENT_GRAD_UNSCALE));
     if (!r->skipped) TRY(update_begin(r, step));
-    TRY(versions_end_step(r));
+    return versions_end_step(r);
+}
+
+enum status run_step_start(struct run *r) {
+    if (r->n_started >= (r->may_skip ? 1 : STEPS_AHEAD))
+        return FAIL(E_INTERNAL, "%d steps are started and none of them is finished", r->n_started);
+    TRY(run_check_threads(r));
+    struct step_record *step = begin_step(r);
+    run_record_step(r);
+    TRY(r->loop.step ? r->loop.step(r, r->loop.self, step) : run_phases(r, step));
     run_record_end(r);
     return end_step(r, step);
 }
