@@ -15,6 +15,7 @@
 #include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
+#include "server/server.h"
 #include "tp/tp.h"
 #include "zero/zero.h"
 
@@ -22,7 +23,8 @@
 
 static const struct technique *const TECHNIQUES[] = {
     &technique_cp, &technique_ep, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8,
-    &technique_recompute, &technique_zero, &technique_main_rank, &technique_dp_coded, &technique_dp,
+    &technique_recompute, &technique_zero, &technique_main_rank, &technique_server,
+    &technique_dp_coded, &technique_dp,
 };
 
 static const struct model *const MODELS[] = {&model_gpt, &model_llama, &model_mixtral};
