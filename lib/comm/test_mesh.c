@@ -162,6 +162,20 @@ static void test_shards_have_axes_of_their_own_where_not_all_share(void **state)
     assert_int_equal(mesh_replicate_axis(AXIS_EDP, &half), AXIS_EREPLICATE);
 }
 
+/* Before anybody has refused them: no crash. */
+static void test_sizes_that_do_not_divide_have_some_place(void **state) {
+    (void)state;
+    static const struct mesh_sizes odd[] = {{.dp = 2, .ep = 4}, {.dp = 4, .shard = 8}, {.dp = 4, .shard = 3, .ep = 2},
+                                            {.cp = 2, .cp_heads = 4}, {.dp = 2, .shard = 4, .ep = 8}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        for (int rank = 0; rank < mesh_n_ranks(&odd[i]); rank++) {
+            const struct mesh_place p = mesh_place_of(&odd[i], rank);
+            for (enum mesh_axis a = 0; a < N_MESH_AXES; a++)
+                assert_true(mesh_size(a, &p) >= 1 && mesh_index(a, &p) < mesh_size(a, &p));
+            mesh_speaks(0, &p);
+        }
+}
+
 /* Neighbors of a group are as far apart as there are ranks inside. */
 static void test_strides_of_groups(void **state) {
     (void)state;
@@ -273,7 +287,8 @@ static void test_too_large_a_layout_is_refused(void **state) {
 
 TESTS(unit_test(test_coordinates_are_a_bijection), unit_test(test_tp_is_innermost),
       unit_test(test_groups_of_every_layout), unit_test(test_groups_of_experts), unit_test(test_groups_of_shards),
-      unit_test(test_shards_have_axes_of_their_own_where_not_all_share), unit_test(test_strides_of_groups),
+      unit_test(test_shards_have_axes_of_their_own_where_not_all_share), unit_test(test_sizes_that_do_not_divide_have_some_place),
+      unit_test(test_strides_of_groups),
       unit_test(test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas),
       unit_test(test_each_expert_is_counted_by_one_rank), unit_test(test_each_shard_is_counted_by_one_rank),
       unit_test(test_identity_names_the_place),

@@ -156,11 +156,12 @@ static int index_along(enum mesh_axis axis, const struct mesh_place *p) {
 }
 
 /* Of this rank's group: its size, the rank's number in it, its first one's number among all, and how far apart
- * neighbors are numbered. */
+ * neighbors are numbered. What does not divide has yet to be refused by who cuts so. */
 struct group_of { int size, index, first, apart; };
 static struct part part_of(enum mesh_axis axis, const struct mesh_place *p) {
     int n = n_along(axis, p);
-    return AXES[axis].part ? AXES[axis].part(p, n) : (struct part){1, n};
+    struct part part = AXES[axis].part ? AXES[axis].part(p, n) : (struct part){1, n};
+    return (struct part){part.apart, at_least_1(part.size)};
 }
 static struct group_of group_of(enum mesh_axis axis, const struct mesh_place *p) {
     struct part part = part_of(axis, p);
@@ -240,7 +241,7 @@ static bool speaks_of_replicas(unsigned cuts, const struct mesh_place *p) {
     int n = n_along(AXIS_DP, p), i = index_along(AXIS_DP, p), ep = at_least_1(p->ep), shard = n_sharing(p, n);
     const int ends[] = {1, ep < shard ? ep : shard, ep < shard ? shard : ep, n};
     for (int k = 0; k < 3; k++)
-        if (i / ends[k] % (ends[k + 1] / ends[k]) && !covers(cuts, p, ends[k], ends[k + 1])) return false;
+        if (i / ends[k] % at_least_1(ends[k + 1] / ends[k]) && !covers(cuts, p, ends[k], ends[k + 1])) return false;
     return true;
 }
 
