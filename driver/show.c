@@ -29,7 +29,8 @@ struct request {
 static const struct option OPTIONS[] = {
     {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program or types to show, or whose memory to draw", "show",
      offsetof(struct request, rank)},
-    {"node", OPTION_INT, "8", 1, 1e6, NULL, "ranks", "mesh: ranks per node", "show", offsetof(struct request, node)},
+    {"node", OPTION_INT, "8", 1, 1e6, NULL, "ranks", "mesh: ranks per node, if ranks-per-node is 0", "show",
+     offsetof(struct request, node)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show",
      offsetof(struct request, rows)},
     {"decode", OPTION_BOOL, "off", 0, 0, NULL, "",

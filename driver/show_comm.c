@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ELEMENT = 4, SEGMENT = (256 << 10) / ELEMENT, LINE = 64 / ELEMENT };   /* as lib/comm/comm_hops.c runs fp32 */
 
@@ -236,9 +237,18 @@ static bool is_first(const struct bill *bill, int i, struct exchange *all) {
     return true;
 }
 
-static void print_sent(const struct exchange *x, int n, const struct sent *s) {
-    printf("%-5s %5d  %-14s %12" PRId64 " %-5s %8" PRId64 "  %-12s", mesh_axis_name(x->axis), n, comm_op_name(x->op),
-           x->count, dtype_name(x->dtype), s->operations, s->algorithm);
+static int name_width(const struct bill *bill) {
+    int width = 5;
+    for (int i = 0; i < bill->n_exchanges; i++) {
+        int n = (int)strlen(mesh_axis_name(bill->exchanges[i].axis));
+        if (n > width) width = n;
+    }
+    return width;
+}
+
+static void print_sent(const struct exchange *x, int n, const struct sent *s, int width) {
+    printf("%-*s %5d  %-14s %12" PRId64 " %-5s %8" PRId64 "  %-12s", width, mesh_axis_name(x->axis), n,
+           comm_op_name(x->op), x->count, dtype_name(x->dtype), s->operations, s->algorithm);
     if (s->library_bytes > 0) printf("  the library does not say; algorithm bytes %.0f\n", s->library_bytes);
     else
         printf(" %8" PRId64 " %8" PRId64 " %14" PRId64 " %14" PRId64 "\n", s->count.messages[0], s->count.messages[1],
@@ -254,11 +264,9 @@ enum status show_comm_step(const struct plan *plan, int rank, bool json) {
     if (status == OK && !node) status = FAIL(E_MEMORY, "no memory for the nodes of %d ranks", plan_ranks(plan));
     if (status == OK && !json)
         printf("what rank %d exchanges in a step, and what of it leaves the rank: messages and bytes within its node "
-               "and to "
-               "other nodes\naxis  ranks  operation          elements dtype    times  algorithm      inside  between   "
-               "      "
-               "inside        between\n",
-               rank);
+               "and to other nodes\n%-*s ranks  operation          elements dtype    times  algorithm      inside  "
+               "between         inside        between\n",
+               rank, name_width(&r.bill), "axis");
     for (int i = 0; i < r.bill.n_exchanges && status == OK; i++) {
         struct exchange x;
         struct sent sent = {0};
@@ -266,7 +274,7 @@ enum status show_comm_step(const struct plan *plan, int rank, bool json) {
         if (n < 2 || !is_first(&r.bill, i, &x)) continue;
         status = sent_by(plan, &x, rank, node, &sent);
         if (status != OK) break;
-        if (!json) print_sent(&x, n, &sent);
+        if (!json) print_sent(&x, n, &sent, name_width(&r.bill));
         else
             json_array_append_new(
                 lines, json_pack("{s:s, s:i, s:s, s:I, s:s, s:I, s:s, s:[I, I], s:[I, I], s:f}", "axis",

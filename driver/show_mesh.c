@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The groups along one axis: n of them, each of `size` ranks; those of group g begin at member[g size]. */
 struct lines { enum mesh_axis axis; int size, n, *member; double bytes; };
@@ -79,10 +80,21 @@ static void print_group(const struct lines *l, int group) {
     putchar('}');
 }
 
-static void print_lines(const struct lines *l, int node) {
+/* Of the longest name that is printed. */
+static int name_width(const struct plan *plan) {
+    const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
+    int width = 5;
+    for (enum mesh_axis a = AXIS_SELF + 1; a < AXIS_MESH; a++) {
+        int n = (int)strlen(mesh_axis_name(a)) + 1;
+        if (mesh_size(a, &first) > 1 && n > width) width = n;
+    }
+    return width;
+}
+
+static void print_lines(const struct plan *plan, const struct lines *l, int node) {
     int stride = members_of(l, 0)[1] - members_of(l, 0)[0];
-    printf("%-5s%6d %6d %7d %6d %16.0f  ", mesh_axis_name(l->axis), l->n, l->size, stride, nodes_of(l, node),
-           l->bytes);
+    printf("%-*s%6d %6d %7d %6d %16.0f  ", name_width(plan), mesh_axis_name(l->axis), l->n, l->size, stride,
+           nodes_of(l, node), l->bytes);
     for (int g = 0; g < l->n; g++) {
         if (g == 2 && l->n > 3) printf(" ..."), g = l->n - 1;
         print_group(l, g);
@@ -100,9 +112,9 @@ static void print_head(const struct plan *plan, int node) {
         if (mesh_dim_is_shown((enum mesh_dim)d, plan->mesh.at[d]))
             printf(" %s %" PRId64 "%s", mesh_dim_name(d), plan->mesh.at[d], d ? " x" : "");
     printf(", the last innermost; nodes of %d ranks\n"
-           "axis groups  ranks  stride  nodes     bytes/step   which ranks (nodes: that a group spreads over; bytes: "
+           "%-*sgroups  ranks  stride  nodes     bytes/step   which ranks (nodes: that a group spreads over; bytes: "
            "sent by a rank)\n",
-           node);
+           node, name_width(plan), "axis");
 }
 
 /* ---- json ---- */
@@ -125,6 +137,7 @@ static enum status write_json(json_t *axes) {
 
 enum status show_mesh(const struct plan *plan, int node, bool json) {
     double bytes[N_MESH_AXES] = {0};
+    if (plan->ranks_per_node) node = (int)plan->ranks_per_node;
     TRY(add_up(plan, bytes));
     json_t *axes = json_array();
     enum status status = axes ? OK : FAIL(E_MEMORY, "no memory for a list of groups");
@@ -134,7 +147,7 @@ enum status show_mesh(const struct plan *plan, int node, bool json) {
         status = lines_init(&l, plan, a, bytes[a]);
         if (status == OK && json && json_array_append_new(axes, lines_json(&l, node)))
             status = FAIL(E_MEMORY, "no memory for the groups of %d ranks", plan_ranks(plan));
-        if (status == OK && !json && l.size > 1) print_lines(&l, node);
+        if (status == OK && !json && l.size > 1) print_lines(plan, &l, node);
         free(l.member);
     }
     if (status == OK && json) status = write_json(axes);

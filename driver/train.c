@@ -84,12 +84,13 @@ static void announce(const struct training *t, int threads) {
            ", %" PRId64 " parameters\n",
            p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
     if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention_of(p));
-    char cp[48] = "", ep[48] = "";
+    char cp[48] = "", ep[48] = "", shard[64] = "";
     if (p->mesh.cp > 1) snprintf(cp, sizeof cp, " x cp %" PRId64, p->mesh.cp);
     if (p->mesh.ep > 1) snprintf(ep, sizeof ep, ", experts over ep %" PRId64, p->mesh.ep);
+    if (p->mesh.shard) snprintf(shard, sizeof shard, ", a state shared by %" PRId64 " replicas", p->mesh.shard);
     printf("layout: %d rank%s = dp %" PRId64 "%s x tp %" PRId64 " x pp %" PRId64
-           "%s, %d thread%s per rank, %s; batch %" PRId64 " = micro %" PRId64 " x dp %" PRId64 " x %d microbatches\n",
-           plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, cp, p->mesh.tp, p->mesh.pp, ep, threads,
+           "%s%s, %d thread%s per rank, %s; batch %" PRId64 " = micro %" PRId64 " x dp %" PRId64 " x %d microbatches\n",
+           plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, cp, p->mesh.tp, p->mesh.pp, ep, shard, threads,
            threads == 1 ? "" : "s", setup_binding(), p->global_batch, p->micro_batch, p->mesh.dp, p->n_microbatches);
     if (pp_row(p)->split_weight)
         printf("schedule: %s puts weight gradients off; loss-chunk %" PRId64 "%s\n",

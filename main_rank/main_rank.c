@@ -48,7 +48,7 @@ static enum status main_check(const struct plan *plan) {
 static enum status main_rewrite(const struct plan *plan, struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
-        w->divided = true;
+        w->shard_axis = param_replicas(w);
         w->own_first = 0;
         w->own_n = mesh_is_first(param_replicas(w), &plan->place) ? type_n(&w->type) : 0;
     }

@@ -112,7 +112,7 @@ static enum status server_rewrite(const struct plan *plan, struct program *p) {
         struct param *w = &p->params[i];
         int k = mesh_index(param_replicas(w), &plan->place), n = n_servers_of(plan, w);
         struct server_part own = k < n ? server_part(type_n(&w->type), k, n) : (struct server_part){0, 0};
-        w->divided = true;
+        w->shard_axis = param_replicas(w);
         w->own_first = own.first;
         w->own_n = own.n;
     }

@@ -33,6 +33,7 @@ static void divide(struct param *w, int n_ranks, int rank, bool keeps_own) {
     int64_t n = type_n(&w->type);
     w->shard_n = (n + n_ranks - 1) / n_ranks;
     w->padded_n = w->shard_n * n_ranks;
+    w->shard_axis = AXIS_DP;
     w->own_first = w->shard_n * rank;
     w->own_n = w->own_first >= n ? 0 : n - w->own_first < w->shard_n ? n - w->own_first : w->shard_n;
     w->grad_residence = keeps_own ? RESIDENT_OWN : RESIDENT_WHOLE;

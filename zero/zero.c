@@ -37,6 +37,7 @@
 #include "lib/base/integer.h"
 #include "lib/run/run.h"
 #include "zero/zero_bucket.h"
+#include "zero/zero_shards.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -49,18 +50,24 @@ double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, do
 static const struct option OPTIONS[] = {
     {"zero", OPTION_INT, "0", 0, 3, NULL, "",
      "what is sharded over dp: 1 optimizer states, 2 also gradients, 3 also parameters", "parallelism", AT(stage)},
+    {"shard", OPTION_INT, "0", SHARD_NODE, 1e6, "node", "ranks",
+     "zero: so many neighbors of the dp x cp replicas share one sharded state, and the others have copies of it; node: "
+     "those of a node; 0: all, and there is no copy",
+     "parallelism", AT(shard)},
     {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "",
      "kept in host memory: optimizer states (and their update), at zero 3 also parameter shards", "parallelism",
      AT(offload)},
 };
 
 static bool zero_wanted(const struct plan *plan) {
-    return zero_options(plan)->stage > 0 || zero_options(plan)->offload != OFFLOAD_NONE;
+    const struct zero_options *o = zero_options(plan);
+    return o->stage > 0 || o->offload != OFFLOAD_NONE || o->shard != 0;
 }
 
 static enum status zero_check(const struct plan *plan) {
     const struct zero_options *o = zero_options(plan);
-    if (o->stage == 0) return FAIL(E_CONFIG, "offload belongs to zero, and zero=0; use zero 1, 2 or 3");
+    if (o->stage == 0)
+        return FAIL(E_CONFIG, "%s belongs to zero, and zero=0; use zero 1, 2 or 3", o->shard ? "shard" : "offload");
     if (o->offload == OFFLOAD_PARAMS && o->stage < 3)
         return FAIL(E_CONFIG,
                     "offload=params needs sharded parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
@@ -71,18 +78,19 @@ static enum status zero_check(const struct plan *plan) {
                     "%s shards or "
                     "moves them; use zero=1 without offload, or schedule=1f1b",
                     o->stage, o->offload != OFFLOAD_NONE ? " with offload" : "");
-    return OK;
+    return o->shard ? zero_shards_check(plan) : OK;
 }
 
 /* ---- rewrite: who owns what ---- */
 static void divide(const struct plan *plan, struct param *w) {
     const struct zero_options *o = zero_options(plan);
     int64_t n = type_n(&w->type);
-    enum mesh_axis replicas = param_replicas(w);
-    int n_ranks = mesh_size(replicas, &plan->place);
+    w->shard_axis = mesh_shard_axis(param_replicas(w), &plan->place);
+    w->replicate_axis = mesh_replicate_axis(param_replicas(w), &plan->place);
+    int n_ranks = mesh_size(w->shard_axis, &plan->place);
     w->shard_n = ceil_div(n, n_ranks);
     w->padded_n = w->shard_n * n_ranks;
-    w->own_first = w->shard_n * mesh_index(replicas, &plan->place);
+    w->own_first = w->shard_n * mesh_index(w->shard_axis, &plan->place);
     int64_t left = n - w->own_first;
     w->own_n = left < 0 ? 0 : left < w->shard_n ? left : w->shard_n;
     if (o->stage >= 2) w->grad_residence = RESIDENT_OWN;
@@ -122,7 +130,7 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
         if (times[i])
-            bill_exchange(bill, &p->place, (struct exchange){param_replicas(w), COMM_ALL_GATHER, w->padded_n,
+            bill_exchange(bill, &p->place, (struct exchange){w->shard_axis, COMM_ALL_GATHER, w->padded_n,
                                                              w->type.dtype, 1, times[i], when, 0});
     }
     free(times);
@@ -148,7 +156,7 @@ struct zero {
 /* A shard in host memory is uploaded first, to its offset in the whole weight. */
 static enum status bring_up(struct run *r, const struct param *w, char *whole, const char **own) {
     int64_t bytes = w->shard_n * (int64_t)dtype_size(w->type.dtype);
-    char *place = whole + mesh_index(param_replicas(w), &r->plan.place) * bytes;
+    char *place = whole + mesh_index(w->shard_axis, &r->plan.place) * bytes;
     TRY(r->device->upload_start(r->device, place, *own, bytes));
     *own = place;
     return OK;
@@ -159,7 +167,7 @@ static enum status gather_start(struct run *r, struct zero *z, int param, void *
     const char *own = w->weight;
     if (w->weight_residence == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
     if (w->weight_tier == TIER_HOST && r->device->kind != DEVICE_CPU) TRY(bring_up(r, w, whole, &own));
-    return comm_all_gather_start(r->mesh.group[param_replicas(w)], own, whole, w->shard_n, w->type.dtype,
+    return comm_all_gather_start(r->mesh.group[w->shard_axis], own, whole, w->shard_n, w->type.dtype,
                                  &z->gathers[param]);
 }
 
@@ -188,7 +196,7 @@ static enum status zero_grad_ready(struct run *r, void *self, const struct event
     struct zero *z = self;
     bool every = scatters_every(&r->plan);
     if (!every && !e->final) return OK;
-    enum mesh_axis axis = param_replicas(&r->program.params[e->param]);
+    enum mesh_axis axis = r->program.params[e->param].shard_axis;
     return zero_buckets_ready(&z->buckets, &r->program, e->param, e->buffer, every, r->mesh.group[axis]);
 }
 
@@ -256,5 +264,5 @@ static void zero_detach(struct run *r, void *self) {
 const struct technique technique_zero = {
     .name = "zero", .claims = CLAIM_GRAD_SUM | CLAIM_OPTIM_SHARD,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct zero_options)},
-    .wanted = zero_wanted, .check = zero_check, .rewrite = zero_rewrite, .cost = zero_cost, .attach = zero_attach,
-    .detach = zero_detach};
+    .wanted = zero_wanted, .settle = zero_shards_settle, .check = zero_check, .rewrite = zero_rewrite,
+    .cost = zero_cost, .attach = zero_attach, .detach = zero_detach};

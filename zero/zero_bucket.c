@@ -39,7 +39,7 @@ static void predict(struct zero_buckets *z, const struct compiled *c, bool every
 static bool starts_bucket(const struct zero_buckets *z, const struct param *w, int64_t bytes) {
     if (z->n == 0) return true;
     const struct zero_bucket *b = &z->buckets[z->n - 1];
-    return b->dtype != w->grad_type.dtype || b->axis != param_replicas(w) ||
+    return b->dtype != w->grad_type.dtype || b->axis != w->shard_axis ||
            b->count * b->n_ranks * (int64_t)dtype_size(b->dtype) >= bytes;
 }
 
@@ -48,7 +48,7 @@ static void cut(struct zero_buckets *z, const struct program *p, int64_t bytes) 
         const struct param *w = &p->params[z->params[i]];
         if (starts_bucket(z, w, bytes)) {
             z->buckets = table_grow(z->buckets, z->n, sizeof *z->buckets);
-            enum mesh_axis axis = param_replicas(w);
+            enum mesh_axis axis = w->shard_axis;
             z->buckets[z->n++] = (struct zero_bucket){
                 .first = i, .dtype = w->grad_type.dtype, .axis = axis, .n_ranks = mesh_size(axis, &p->place)};
         }

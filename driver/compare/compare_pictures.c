@@ -92,7 +92,7 @@ static void fill_time(const struct compare_row *row, struct chart_group *g) {
     double *part = g->bar[0].value, step_s = 0, waited = 0;
     for (int i = 0; i < row->n_ranks; i++) step_s += row->ranks[i].step_s / row->n_ranks;
     g->n_bars = 1;
-    part[PART_DP] = s.waited_s[AXIS_DP];
+    part[PART_DP] = compare_along(s.waited_s, AXIS_DP);
     part[PART_TP] = s.waited_s[AXIS_TP];
     part[PART_BUBBLE] = fmin(s.bubble_s, s.waited_s[AXIS_PP]);
     part[PART_PP] = s.waited_s[AXIS_PP] - part[PART_BUBBLE];
@@ -122,8 +122,8 @@ static void fill_wire(const struct compare_row *row, struct chart_group *g) {
     const struct compare_rank *most = row->ranks;
     for (int i = 1; i < row->n_ranks; i++)
         if (sent_by(&row->ranks[i]) > sent_by(most)) most = &row->ranks[i];
-    const double *sent = most->sent_bytes, part[N_WIRES] = {sent[AXIS_DP], sent[AXIS_TP], sent[AXIS_PP],
-                                                            compare_rest_of(sent)};
+    const double *sent = most->sent_bytes, part[N_WIRES] = {compare_along(sent, AXIS_DP), sent[AXIS_TP],
+                                                            sent[AXIS_PP], compare_rest_of(sent)};
     g->n_bars = 1;
     for (int i = 0; i < N_WIRES; i++) g->bar[0].value[i] = part[i] / (1 << 20);
 }

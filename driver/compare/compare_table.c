@@ -57,19 +57,25 @@ static void cell_tokens(const struct compare_entry *e, int which, char *text) {
     (void)which;
     snprintf(text, COMPARE_CELL_BYTES, "%.0f", e->row->tokens_per_s);
 }
-static void cell_sent(const struct compare_entry *e, int axis, char *text) { cell_mib(e->sum.sent_bytes[axis], text); }
+double compare_along(const double by_axis[N_MESH_AXES], enum mesh_axis axis) {
+    return by_axis[axis] + (axis == AXIS_DP ? by_axis[AXIS_SHARD] + by_axis[AXIS_REPLICATE] : 0);
+}
 double compare_rest_of(const double by_axis[N_MESH_AXES]) {
+    const unsigned shown = 1 << AXIS_TP | 1 << AXIS_DP | 1 << AXIS_SHARD | 1 << AXIS_REPLICATE | 1 << AXIS_PP;
     double rest = 0;
     for (enum mesh_axis a = AXIS_SELF + 1; a < N_MESH_AXES; a++)
-        if (a != AXIS_TP && a != AXIS_DP && a != AXIS_PP) rest += by_axis[a];
+        if (!(shown >> a & 1)) rest += by_axis[a];
     return rest;
+}
+static void cell_sent(const struct compare_entry *e, int axis, char *text) {
+    cell_mib(compare_along(e->sum.sent_bytes, (enum mesh_axis)axis), text);
 }
 static void cell_sent_rest(const struct compare_entry *e, int which, char *text) {
     (void)which;
     cell_mib(compare_rest_of(e->sum.sent_bytes), text);
 }
 static void cell_waited(const struct compare_entry *e, int axis, char *text) {
-    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * e->sum.waited_s[axis]);
+    snprintf(text, COMPARE_CELL_BYTES, "%.1f", 1e3 * compare_along(e->sum.waited_s, (enum mesh_axis)axis));
 }
 static void cell_waited_rest(const struct compare_entry *e, int which, char *text) {
     (void)which;
@@ -130,11 +136,11 @@ static const struct compare_column MEMORY[] = {
 static const struct compare_column SPEED[] = {
     {"ranks", "ranks x threads", "ranks x threads", cell_ranks, 0}, {"step ms", "step, ms", "step_ms", cell_step, 0},
     {"tok/s", "tokens/s", "tokens_per_s", cell_tokens, 0},
-    {"sent dp", "sent dp, MiB", "comm_dp_bytes", cell_sent, AXIS_DP},
+    {"sent dp", "sent dp, MiB", "comm_dp_bytes + comm_shard_bytes + comm_replicate_bytes", cell_sent, AXIS_DP},
     {"tp", "sent tp, MiB", "comm_tp_bytes", cell_sent, AXIS_TP},
     {"pp", "sent pp, MiB", "comm_pp_bytes", cell_sent, AXIS_PP},
     {"rest", "sent rest, MiB", "comm_tie_bytes + comm_mesh_bytes", cell_sent_rest, 0},
-    {"wait dp", "waited dp, ms", "comm_dp_ms", cell_waited, AXIS_DP},
+    {"wait dp", "waited dp, ms", "comm_dp_ms + comm_shard_ms + comm_replicate_ms", cell_waited, AXIS_DP},
     {"tp", "waited tp, ms", "comm_tp_ms", cell_waited, AXIS_TP},
     {"pp", "waited pp, ms", "comm_pp_ms", cell_waited, AXIS_PP},
     {"rest", "waited rest, ms", "comm_tie_ms + comm_mesh_ms", cell_waited_rest, 0},

@@ -8,9 +8,13 @@ int node_emulated(const struct nodes *nodes, int rank, int n) {
     return nodes->cyclic ? rank % n_nodes : rank / k;
 }
 
+int comm_host(int world_rank) {
+    const struct mpi_place *place = comm_world_place();
+    return place->host ? place->host[world_rank] : 0;
+}
+
 int comm_node(int world_rank) {
     const struct nodes *nodes = &comm_settings_in_force()->nodes;
-    const struct mpi_place *place = comm_world_place();
-    if (nodes->ranks_per_node > 0) return node_emulated(nodes, world_rank, place->size);
-    return place->host ? place->host[world_rank] : 0;
+    if (nodes->ranks_per_node > 0) return node_emulated(nodes, world_rank, comm_world_place()->size);
+    return comm_host(world_rank);
 }

@@ -18,6 +18,8 @@ struct nodes { int ranks_per_node; bool cyclic; };   /* 0: the hosts' */
 int node_emulated(const struct nodes *, int rank, int n);
 /** The node of a world rank: emulated, or the host's. 0 before comm_start. */
 int comm_node(int world_rank);
+/** Its host, whatever is emulated: numbered from 0; 0 before comm_start. */
+int comm_host(int world_rank);
 
 #ifdef __cplusplus
 }

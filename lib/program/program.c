@@ -119,7 +119,7 @@ static void params_settle(struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
         w->grad_type.shape = w->type.shape;
-        if (w->padded_n || w->divided) continue;                     /* among ranks, by a rewrite: its business */
+        if (w->shard_axis) continue;                                 /* among ranks, by a rewrite: its business */
         w->own_first = 0;
         w->own_n = w->present && !p->forward_only ? type_n(&w->type) : 0;
     }
@@ -187,7 +187,7 @@ bool program_counts_loss(const struct program *p) {
 static void infer_counted(struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
-        unsigned cut = shape_cuts(&w->type.shape) | (w->padded_n || w->divided ? 1u << AXIS_DP : 0);
+        unsigned cut = shape_cuts(&w->type.shape) | (1u << w->shard_axis & ~1u);
         w->counted = mesh_speaks(cut, &p->place) && mesh_is_first(w->shared, &p->place);
     }
 }

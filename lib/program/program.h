@@ -63,10 +63,12 @@ struct param {
     enum residence weight_residence, grad_residence;
     enum tier weight_tier, state_tier;   /* beyond TIER_DEVICE: offloaded, whatever the device */
     /* Which local elements this rank updates: [own_first, own_first + own_n). padded_n: the whole, rounded up so that
-     * it makes equal shards of shard_n; 0 if it is not sharded. divided: a rewrite has said who owns what, in parts of
-     * any size, which its replicas have together. Neither of them: everything. */
+     * it makes equal shards of shard_n; 0 if it does not. */
     int64_t own_first, own_n, shard_n, padded_n;   /* sharded: shard_n x ranks = padded_n */
-    bool divided;
+    /* Over whose ranks a rewrite has divided it, in shards or in parts of any size, AXIS_SELF: it is not; and over whose
+     * ranks each shard is the same, so that what the former have summed of its gradient the latter still have to
+     * (combine.h), AXIS_SELF: no one else has it. */
+    enum mesh_axis shard_axis, replicate_axis;
     /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
     int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
     int64_t version_bytes;     /* from one version of the weight to the next, where several are kept */
@@ -118,7 +120,8 @@ static inline enum dtype param_saved_dtype(const struct param *w, enum state_arr
     return w->master || a != STATE_WEIGHT ? w->state_dtype : w->type.dtype;
 }
 
-/** The axis of the mesh over whose ranks the param is the same: they sum its gradient, and may shard it. */
+/** The axis of the mesh over whose ranks the param is the same: they sum its gradient, and may shard it, all of them
+ *  together or in parts (shard_axis, replicate_axis). */
 static inline enum mesh_axis param_replicas(const struct param *w) { return mesh_replicas(w->reduce); }
 
 /** Own elements: what this rank updates. Address of the first, in weight and in gradient. */

@@ -1,8 +1,10 @@
 #include "lib/run/combine.h"
 
+/* Its replicas are summed already, all of them or each part of them that shares shards. */
 static bool is_partial(const struct param *w, enum mesh_axis axis) {
     if (w->summed >> axis & 1) return false;                         /* sums.h */
-    return axis != param_replicas(w) && w->present && w->own_n > 0 && w->reduce >> axis & 1;
+    unsigned left = (w->reduce & ~(1u << param_replicas(w))) | 1u << w->replicate_axis;
+    return w->present && w->own_n > 0 && left >> axis & 1;
 }
 
 static enum status combine_over(struct run *r, enum mesh_axis axis) {

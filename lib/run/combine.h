@@ -2,7 +2,8 @@
  * runs).
  *
  * With sequence parallelism a layernorm sees T/tp of the tokens, and has as much of its gradient on each tp rank; a
- * tied weight has one part from either end of the pipeline. Which params and which axes follows from the program
+ * tied weight has one part from either end of the pipeline; and where only some of the replicas share shards (zero/,
+ * --shard) the others have the rest of a shard's gradient. Which params and which axes follows from the program
  * (param.reduce, program_infer), so that one routine does for every technique.
  *
  * Sent when: after the sum over replicas, own elements only. They are many and small: all of an axis are in flight at

@@ -279,6 +279,14 @@ bool plan_is_asynchronous(const struct plan *p) {
     return false;
 }
 
+static enum status settle_mesh(struct plan *p) {
+    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
+        const struct technique *t = p->recipe->techniques[i];
+        if (t->settle && t->wanted(p)) TRY(t->settle(p));
+    }
+    return OK;
+}
+
 static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
     for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
         const struct technique *t = p->recipe->techniques[i];
@@ -382,6 +390,7 @@ enum status plan_settle(struct plan *p, int world) {
                     p->heads, plan_divisors(p->heads, 256));
     TRY(check_experts(p));
     TRY(settle_world(p, world));
+    TRY(settle_mesh(p));
     TRY(settle_batch(p));
     TRY(plan_check_sums(p));
     TRY(check_countable(p));

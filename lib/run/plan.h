@@ -122,6 +122,8 @@ enum status plan_links(const struct plan *, struct hop_links *);
 bool plan_emulates(const struct plan *);
 /** The part of plan_settle that looks at these options. @errors E_CONFIG */
 enum status plan_settle_comm(const struct plan *);
+/** The node of a rank of the layout: emulated, or its host if this job is as large; -1: nobody knows. */
+int plan_node(const struct plan *, int rank);
 /** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: what it cannot be had with */
 enum status plan_check_sums(const struct plan *);
 /** Make this copy the plan of one rank. */

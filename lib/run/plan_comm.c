@@ -13,6 +13,12 @@ enum status plan_links(const struct plan *p, struct hop_links *links) {
 
 bool plan_emulates(const struct plan *p) { return p->ranks_per_node || p->link_inside[0] || p->link_between[0]; }
 
+int plan_node(const struct plan *p, int rank) {
+    const struct nodes nodes = {(int)p->ranks_per_node, p->placement == PLACEMENT_CYCLIC};
+    if (nodes.ranks_per_node) return node_emulated(&nodes, rank, plan_ranks(p));
+    return plan_ranks(p) <= comm_world_size() ? comm_host(rank) : -1;
+}
+
 enum status plan_settle_comm(const struct plan *p) {
     struct comm_rule rule[COMM_MAX_AXES];
     struct hop_links links = {0};

@@ -31,6 +31,7 @@ struct technique {
     int64_t (*micro_batch)(const struct plan *, int64_t share);
     bool (*asynchronous)(const struct plan *);                        /* do steps overlap? NULL: no */
     void (*prefer)(struct plan *);                                    /* choose what the user leaves open; pure */
+    enum status (*settle)(struct plan *);                             /* what follows from the mesh's dimensions */
     enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
     enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; pure, no device */
     enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions; pure */

@@ -53,18 +53,25 @@ static enum status check_stages(const struct program *p, const char *rewrite, in
                   mesh_axis_name(x->shared));
 }
 
-/* ZeRO: the shards are those of the ranks that sum. And one of all copies is counted. */
+/* ZeRO: the shards are those of the ranks that sum, and what these leave is summed, too. And one of all copies is
+ * counted. */
 static enum status check_copies(const struct program *p, const struct types *t, const char *rewrite, int i) {
     const struct factors *f = &t->factors;
     const struct param *x = &p->params[i];
-    enum mesh_axis replicas = param_replicas(x);
+    enum mesh_axis shards = x->shard_axis;
     unsigned untyped = where(f, &t->param[i], VARYING), copies = where(f, &t->param[i], REPLICATED);
-    int64_t first = x->shard_n * mesh_index(replicas, &p->place);
-    int64_t n = x->shard_n * mesh_size(replicas, &p->place);
+    int64_t first = x->shard_n * mesh_index(shards, &p->place);
+    int64_t n = x->shard_n * mesh_size(shards, &p->place);
     if (x->padded_n && (x->padded_n != n || n < type_n(&x->type) || x->own_first != first))
         return REFUSE(rewrite, "%s: own elements from %lld in shards of %lld are not those of this rank over %s",
-                      x->name, (long long)x->own_first, (long long)x->shard_n, mesh_axis_name(replicas));
-    if (x->padded_n || x->divided) copies &= ~over(f, 1u << replicas, &untyped);
+                      x->name, (long long)x->own_first, (long long)x->shard_n, mesh_axis_name(shards));
+    unsigned sharing = over(f, 1u << shards, &untyped), same = over(f, 1u << x->replicate_axis, &untyped);
+    unsigned replicas = over(f, 1u << param_replicas(x), &untyped);
+    if (x->padded_n && !untyped && (sharing | same) != replicas)
+        return REFUSE(rewrite, "%s: ranks along %s share shards, ranks along %s have the same, and both together are "
+                               "not its replicas: a part of its gradient is not summed",
+                      x->name, mesh_axis_name(shards), mesh_axis_name(x->replicate_axis));
+    copies &= ~sharing;
     if (untyped || x->counted == (is_first(f, copies) && mesh_is_first(x->shared, &p->place))) return OK;
     return REFUSE(rewrite, "%s is %scounted on this rank, which is %sthe first of those that have a copy", x->name,
                   x->counted ? "" : "not ", x->counted ? "not " : "");

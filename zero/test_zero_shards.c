@@ -1,0 +1,202 @@
+/* ranks: 1 2 4  more: 8  device: cpu
+ *
+ * Replicas that share a state are some of all: every layout equals the serial run, in which nothing is sharded; bytes
+ * are the formulas'. */
+#include "zero/zero_shards.h"
+
+#include "driver/recipe.h"
+#include "pp/pp.h"
+#include "recompute/recompute.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include "tp/tp.h"
+#include "zero/zero.h"
+
+/* node: on emulated nodes of so many ranks, `shard` being what that comes to. */
+static const struct trial {
+    int dp, cp, ep, tp, sp, pp, zero, shard, node, offload, recompute, schedule, micro;
+} TRIALS[] = {
+    {.dp = 1, .zero = 2, .shard = 1},
+    {.dp = 2, .zero = 1, .shard = 2}, {.dp = 2, .zero = 3, .shard = 2, .node = 2, .micro = 2},
+    {.dp = 4, .zero = 1, .shard = 2}, {.dp = 4, .zero = 2, .shard = 2, .micro = 2},
+    {.dp = 4, .zero = 3, .shard = 2, .micro = 1},
+    {.dp = 4, .zero = 3, .shard = 2, .node = 2, .recompute = RECOMPUTE_FULL},
+    {.dp = 4, .zero = 1, .shard = 2, .offload = OFFLOAD_OPTIMIZER, .micro = 2},
+    {.dp = 4, .zero = 3, .shard = 2, .offload = OFFLOAD_PARAMS}, {.dp = 2, .cp = 2, .zero = 3, .shard = 2},
+    {.cp = 4, .zero = 2, .shard = 2}, {.dp = 4, .ep = 2, .zero = 1, .shard = 2},
+    {.dp = 4, .ep = 4, .zero = 3, .shard = 2},
+    {.dp = 2, .cp = 2, .ep = 2, .zero = 2, .shard = 2, .micro = 2},
+    {.dp = 4, .tp = 2, .sp = 1, .zero = 3, .shard = 2, .node = 4},
+    {.dp = 4, .pp = 2, .zero = 2, .shard = 2, .micro = 1},
+    {.dp = 4, .pp = 2, .zero = 3, .shard = 2, .micro = 1, .schedule = SCHEDULE_INTERLEAVED},
+    {.dp = 4, .pp = 2, .zero = 1, .shard = 2, .micro = 1, .schedule = SCHEDULE_ZB_V},
+    {.dp = 4, .pp = 2, .zero = 1, .shard = 2, .node = 2, .micro = 1, .schedule = SCHEDULE_CHIMERA},
+    {.dp = 8, .zero = 3, .shard = 2, .node = 2}, {.dp = 8, .zero = 1, .shard = 4, .micro = 1},
+    {.dp = 8, .ep = 2, .zero = 3, .shard = 4}, {.dp = 8, .ep = 4, .zero = 2, .shard = 2},
+    {.dp = 4, .cp = 2, .zero = 3, .shard = 4, .recompute = RECOMPUTE_SELECTIVE},
+    {.dp = 4, .cp = 2, .zero = 2, .shard = 2},
+};
+enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS };
+
+static int at_least_1(int n) { return n ? n : 1; }
+
+static struct plan serial_plan(bool experts) {
+    struct plan p = parity_plan();
+    p.layers = 4;
+    if (experts) p.experts = 8, p.experts_per_token = 2, p.moe_group = 2, p.capacity = 1, p.aux_loss = 0.05, p.ffn = 24;
+    return p;
+}
+
+static struct plan plan_of(struct plan p, const struct trial *t) {
+    p.mesh.dp = at_least_1(t->dp), p.mesh.cp = at_least_1(t->cp), p.mesh.tp = at_least_1(t->tp);
+    p.mesh.pp = at_least_1(t->pp), p.mesh.ep = at_least_1(t->ep);
+    tp_options(&p)->sp = t->sp;
+    zero_options(&p)->stage = t->zero;
+    zero_options(&p)->offload = t->offload;
+    zero_options(&p)->shard = t->node ? SHARD_NODE : t->shard;
+    p.ranks_per_node = t->node;
+    recompute_options(&p)->kind = t->recompute;
+    pp_options(&p)->schedule = t->schedule ? t->schedule : SCHEDULE_1F1B;
+    pp_options(&p)->chunks = t->schedule == SCHEDULE_INTERLEAVED ? 2 : 1;
+    p.micro_batch = t->micro ? t->micro : 16 / p.mesh.dp;
+    return p;
+}
+
+static void check_layouts(bool experts) {
+    struct reference reference;
+    int seen = 0, failed = 0;
+    struct plan serial = serial_plan(experts);
+    enum status status = reference_init(&reference, &serial);
+    for (int i = 0; agree_all(status == OK) && i < N_TRIALS; i++) {
+        struct plan p = plan_of(serial, &TRIALS[i]);
+        if (mesh_n_ranks(&p.mesh) != comm_world_size() || experts != (TRIALS[i].ep > 0)) continue;
+        enum status tried = plan_settle(&p, comm_world_size());
+        bool as_told = tried != OK || p.mesh.shard == TRIALS[i].shard;
+        failed += !layout_is_serial(&p, tried, &reference) || !as_told;
+        seen++;
+    }
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_true(seen > 0 || (experts && comm_world_size() < 4));
+    assert_int_equal(failed, 0);
+}
+
+static void test_layouts_with_copies_of_the_shards_equal_serial_fp64(void **state) {
+    (void)state;
+    check_layouts(false);
+}
+static void test_experts_with_copies_of_the_shards_equal_serial_fp64(void **state) {
+    (void)state;
+    check_layouts(true);
+}
+
+/* ---- bytes, by the formulas: pure ---- */
+static struct plan settled(struct trial t) {
+    struct plan p = plan_of(serial_plan(t.ep > 1), &t);
+    assert_ok(plan_settle(&p, 0));
+    return p;
+}
+
+/* Gathers and scatters stay in a part of L ranks, (m + 1) S (L-1)/L with stage 2; between the N parts 2 (S/L) (N-1)/N,
+ * where own elements are sent without padding. */
+static void check_wire(int dp, int shard, int m) {
+    struct plan p = settled((struct trial){.dp = dp, .zero = 2, .shard = shard, .micro = 16 / dp / m});
+    double L = shard, N = (double)dp / shard;
+    for (int rank = 0; rank < dp; rank++) {
+        struct run r;
+        assert_ok(run_compile(&r, &train_recipe, &p, rank, NULL, NULL));
+        double inside = 0, between = 0;
+        for (int i = 0; i < r.program.n_params; i++) {
+            const struct param *w = &r.program.params[i];
+            int uses = w->uses;                                      /* the tied embedding has two */
+            inside += (double)w->padded_n * 8 * (L - 1) / L * (m * uses + 1);
+            between += 2 * (double)w->own_n * 8 * (N - 1) / N;
+        }
+        assert_close(r.bill.wire_bytes[AXIS_SHARD], inside, 1e-9 * inside);
+        assert_close(r.bill.wire_bytes[AXIS_REPLICATE], between, 1e-9 * between);
+        assert_close(r.bill.wire_bytes[AXIS_DP], 0, 0);
+        run_destroy(&r);
+    }
+}
+
+static void test_copies_sum_once_a_step_between_parts(void **state) {
+    (void)state;
+    for (int m = 1; m <= 2; m++) check_wire(8, 4, m), check_wire(8, 2, m), check_wire(4, 2, m);
+}
+
+/* 16 / L bytes a parameter, N parts or one: as much as with L replicas in all. */
+static void test_states_of_a_part_are_those_of_as_many_replicas(void **state) {
+    (void)state;
+    for (int zero = 1; zero <= 3; zero++) {
+        struct plan many = settled((struct trial){.dp = 8, .zero = zero, .shard = 4, .micro = 2}),
+                    few = settled((struct trial){.dp = 4, .zero = zero, .micro = 2});
+        for (int rank = 0; rank < 8; rank++) {
+            struct run a, b;
+            assert_ok(run_compile(&a, &train_recipe, &many, rank, NULL, NULL));
+            assert_ok(run_compile(&b, &train_recipe, &few, rank % 4, NULL, NULL));
+            for (enum role role = ROLE_PARAM; role <= ROLE_OPTIM; role++)
+                assert_int_equal(a.memory.bytes[role], b.memory.bytes[role]);
+            run_destroy(&a);
+            run_destroy(&b);
+        }
+    }
+}
+
+/* ---- nodes ---- */
+static int64_t shard_on_nodes(struct trial t, int placement, enum status *status) {
+    struct plan p = plan_of(serial_plan(false), &t);
+    p.placement = placement;
+    p.micro_batch = 1;
+    *status = plan_settle(&p, 0);
+    return p.mesh.shard;
+}
+
+static void test_node_is_as_many_replicas_as_a_node_has(void **state) {
+    (void)state;
+    static const struct trial fours[] = {
+        {.dp = 8, .zero = 1, .node = 4}, {.dp = 8, .tp = 2, .zero = 1, .node = 8},
+        {.dp = 4, .cp = 2, .tp = 2, .zero = 1, .node = 8}, {.dp = 4, .pp = 2, .zero = 1, .node = 8},
+        {.dp = 4, .zero = 1, .node = 16}};
+    enum status status;
+    for (size_t i = 0; i < sizeof fours / sizeof *fours; i++) {
+        assert_int_equal(shard_on_nodes(fours[i], PLACEMENT_BLOCK, &status), 4);
+        assert_ok(status);
+    }
+    shard_on_nodes((struct trial){.dp = 8, .zero = 1, .node = 3}, PLACEMENT_BLOCK, &status);
+    assert_fails(status, E_CONFIG, "3 of the 8 replicas", "use one of 1, 2, 4, 8");
+    shard_on_nodes((struct trial){.dp = 4, .tp = 2, .zero = 1, .node = 2}, PLACEMENT_BLOCK, &status);
+    assert_fails(status, E_CONFIG, "on a node of its own", "smaller tp");
+    shard_on_nodes((struct trial){.dp = 8, .zero = 1, .node = 4}, PLACEMENT_CYCLIC, &status);
+    assert_fails(status, E_CONFIG, "on a node of its own");
+    shard_on_nodes((struct trial){.dp = 4, .pp = 2, .zero = 1, .node = 6}, PLACEMENT_BLOCK, &status);
+    assert_fails(status, E_CONFIG, "4 of the 4 replicas", "not every node has 4");
+}
+
+/* ---- refusals ---- */
+static void check_refused(struct trial t, const char *what, const char *remedy) {
+    struct plan p = plan_of(serial_plan(t.ep > 1), &t);
+    p.micro_batch = 1;
+    assert_ok(plan_settle(&p, 0));
+    assert_fails(technique_zero.check(&p), E_CONFIG, what, remedy);
+}
+
+static void test_shards_refuse(void **state) {
+    (void)state;
+    check_refused((struct trial){.dp = 4, .shard = 2}, "shard belongs to zero", "use zero 1, 2 or 3");
+    check_refused((struct trial){.dp = 4, .zero = 1, .shard = 3}, "shard=3", "use one of 1, 2, 4");
+    check_refused((struct trial){.dp = 4, .zero = 1, .shard = 8}, "the 4 replicas", "use one of 1, 2, 4");
+    check_refused((struct trial){.dp = 4, .zero = 3, .shard = 1}, "shard=1 shares nothing", "shard 4");
+    check_refused((struct trial){.dp = 4, .cp = 3, .ep = 2, .zero = 1, .shard = 3}, "shard=3 and ep=2", "shard 2");
+    struct plan p = plan_of(serial_plan(false), &(struct trial){.dp = 4, .zero = 1, .shard = 2});
+    p.sums = PLAN_SUMS_FIXED;
+    p.mesh.shard = 2;
+    assert_fails(technique_zero.check(&p), E_CONFIG, "sums=fixed", "use shard 4");
+    p.sums = PLAN_SUMS_FAST, p.mesh.dp = 16, zero_options(&p)->shard = SHARD_NODE;
+    assert_fails(plan_settle(&p, 0), E_CONFIG, "no job whose nodes", "--ranks-per-node");
+}
+
+TESTS(unit_test(test_layouts_with_copies_of_the_shards_equal_serial_fp64),
+      unit_test(test_experts_with_copies_of_the_shards_equal_serial_fp64),
+      unit_test(test_copies_sum_once_a_step_between_parts),
+      unit_test(test_states_of_a_part_are_those_of_as_many_replicas),
+      unit_test(test_node_is_as_many_replicas_as_a_node_has), unit_test(test_shards_refuse))

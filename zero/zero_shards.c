@@ -1,0 +1,82 @@
+/* Hybrid sharding: dp x cp replicas = replicate x shard.
+ *
+ * Idea: a network between nodes is many times slower than the links within one, and stage 3 gathers all weights twice a
+ * microbatch. So let only the L replicas of a node share a state, and let each of the N nodes have a copy. Gathers and
+ * reduce-scatters stay in the node; between nodes only the sum of own gradients is left, once a step.
+ *
+ *   shard        neighbors i = k L .. k L + L - 1     gather, reduce-scatter            nothing between nodes
+ *   replicate    one of each: i % L is the same       all-reduce S / L of gradients     2 (S/L) (N-1)/N between nodes
+ *
+ * Price: (w + g + s) / L bytes a parameter instead of / (L N).
+ *
+ * The axes are the mesh's (AXIS_SHARD, AXIS_REPLICATE). The sum over AXIS_REPLICATE is no business of zero: after
+ * BACKWARD_END the run adds up what is left of own gradients (lib/run/combine.h), and one copy counts in the norm.
+ *
+ * Source: Zhao et al. 2023, "PyTorch FSDP", section 3.2.2 (hybrid sharding). */
+#include "zero/zero_shards.h"
+
+#include "zero/zero.h"
+#include <inttypes.h>
+
+static int n_replicas(const struct plan *plan) {
+    const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
+    return mesh_size(AXIS_DP, &first);
+}
+
+/* ---- nodes ---- */
+/* Neighbors of rank 0 along AXIS_DP that are on its node, and it. */
+static int on_node_of_rank_0(const struct plan *plan, int replicas, int stride) {
+    int n = 1;
+    while (n < replicas && plan_node(plan, n * stride) == plan_node(plan, 0)) n++;
+    return n;
+}
+
+/* Is every block of n replicas on one node? */
+static bool fits_nodes(const struct plan *plan, int n, int stride) {
+    for (int rank = 0; rank < plan_ranks(plan); rank++) {
+        const struct mesh_place p = mesh_place_of(&plan->mesh, rank);
+        int before = mesh_index(AXIS_DP, &p) % n;
+        if (plan_node(plan, rank) != plan_node(plan, rank - before * stride)) return false;
+    }
+    return true;
+}
+
+static enum status settle_node(struct plan *plan) {
+    const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
+    int replicas = n_replicas(plan), stride = mesh_stride(AXIS_DP, &first);
+    if (plan_node(plan, 0) < 0)
+        return FAIL(E_CONFIG, "shard=node, and there is no job whose nodes could be looked at; give --ranks-per-node, "
+                              "or use one of %s", plan_divisors(replicas, replicas));
+    int n = on_node_of_rank_0(plan, replicas, stride);
+    if (replicas % n || !fits_nodes(plan, n, stride))
+        return FAIL(E_CONFIG, "shard=node: rank 0's node has %d of the %d replicas (dp x cp), and not every node has "
+                              "%d; use one of %s", n, replicas, n, plan_divisors(replicas, replicas));
+    if (n == 1 && replicas > 1)
+        return FAIL(E_CONFIG, "shard=node: each of the %d replicas (dp x cp) is on a node of its own, with nobody to "
+                              "share with; leave it out, or use a smaller tp", replicas);
+    plan->mesh.shard = n;
+    return OK;
+}
+
+enum status zero_shards_settle(struct plan *plan) {
+    plan->mesh.shard = zero_options(plan)->shard;
+    return plan->mesh.shard == SHARD_NODE ? settle_node(plan) : OK;
+}
+
+/* ---- refusals ---- */
+enum status zero_shards_check(const struct plan *plan) {
+    int64_t n = plan->mesh.shard, replicas = n_replicas(plan), ep = plan->mesh.ep;
+    if (n > replicas || replicas % n)
+        return FAIL(E_CONFIG, "shard=%" PRId64 " does not divide the %" PRId64 " replicas (dp x cp); use one of %s", n,
+                    replicas, plan_divisors(replicas, replicas));
+    if (n == 1 && replicas > 1)
+        return FAIL(E_CONFIG, "shard=1 shares nothing; leave zero out, or use shard %" PRId64, replicas);
+    if (n == replicas) return OK;
+    if (ep > 1 && n % ep && ep % n)
+        return FAIL(E_CONFIG, "shard=%" PRId64 " and ep=%" PRId64 ": neither divides the other; use shard %" PRId64, n,
+                    ep, ep);
+    if (plan->sums == PLAN_SUMS_FIXED)
+        return FAIL(E_CONFIG, "sums=fixed adds up replicas before microbatches, and shard=%" PRId64 " of %" PRId64
+                              " replicas adds the others after them; use shard %" PRId64, n, replicas, replicas);
+    return OK;
+}

@@ -1,0 +1,13 @@
+/* How many replicas share a state: all, those of a node, or a number. See zero_shards.c. */
+#ifndef TRIVIUM_ZERO_ZERO_SHARDS_H
+#define TRIVIUM_ZERO_ZERO_SHARDS_H
+
+#include "lib/run/technique.h"
+
+/** mesh.shard, from what was asked for and the mesh's dimensions. @errors E_CONFIG: a node has no fixed number of
+ *  replicas, or nobody knows the nodes  @collective{none} */
+enum status zero_shards_settle(struct plan *);
+/** Of a settled plan that asks for it. Pure. @errors E_CONFIG with value, limit and remedy */
+enum status zero_shards_check(const struct plan *);
+
+#endif
