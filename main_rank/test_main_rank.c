@@ -107,7 +107,7 @@ static void test_main_rank_alone_has_the_optimizer(void **state) {
     for (int rank = 0; rank < 4; rank++) {
         struct run r;
         assert_ok(run_compile(&r, &train_recipe, &p, rank, NULL, NULL));
-        int64_t optim = r.memory.bytes[ROLE_OPTIM], grads = r.memory.bytes[ROLE_GRAD];
+        int64_t optim = r.memory.bytes[TIER_DEVICE][ROLE_OPTIM], grads = r.memory.bytes[TIER_DEVICE][ROLE_GRAD];
         run_destroy(&r);
         assert_int_equal(optim, rank == 0 ? 2 * grads : 0);
     }
