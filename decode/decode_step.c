@@ -22,8 +22,8 @@ static enum status fetch_tokens(void *self, int microbatch, int32_t *tokens, int
 }
 
 /* Every param is resident, and no technique in the recipe follows their use. */
-static enum status ignore_param(void *self, enum row_kind kind, int param, void *buffer, bool final) {
-    (void)self, (void)kind, (void)param, (void)buffer, (void)final;
+static enum status ignore_param(void *self, const struct param_event *event) {
+    (void)self, (void)event;
     return OK;
 }
 

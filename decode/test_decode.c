@@ -100,8 +100,8 @@ static enum status fetch_sequence(void *self, int microbatch, int32_t *tokens, i
     return OK;
 }
 
-static enum status no_event(void *self, enum row_kind kind, int param, void *buffer, bool final) {
-    (void)self, (void)kind, (void)param, (void)buffer, (void)final;
+static enum status no_event(void *self, const struct param_event *event) {
+    (void)self, (void)event;
     return OK;
 }
 

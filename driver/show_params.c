@@ -22,10 +22,12 @@ static struct state_bytes bytes_undivided(const struct plan *plan) {
 static struct state_bytes bytes_of(const struct plan *plan, int zero, double params) {
     struct state_bytes x = bytes_undivided(plan);
     const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
-    int64_t dp = mesh_size(AXIS_DP, &first);
-    return (struct state_bytes){round(params * zero_bytes_per_param(zero, dp, x.weight, 0, 0)),
-                                round(params * zero_bytes_per_param(zero, dp, 0, x.grad, 0)),
-                                round(params * zero_bytes_per_param(zero, dp, 0, 0, x.optim))};
+    int64_t dp = mesh_size(AXIS_DP, &first), secondary = zero_options(plan)->secondary ? plan->mesh.shard : 0;
+    int64_t sharing = plan->mesh.shard && !secondary ? plan->mesh.shard : dp;
+    double second = secondary && zero == 3 ? params * x.weight / (double)secondary : 0;
+    return (struct state_bytes){round(params * zero_bytes_per_param(zero, sharing, x.weight, 0, 0) + second),
+                                round(params * zero_bytes_per_param(zero, sharing, 0, x.grad, 0)),
+                                round(params * zero_bytes_per_param(zero, sharing, 0, 0, x.optim))};
 }
 
 static enum status refuse_the_rest(const struct plan *plan) {
@@ -42,6 +44,14 @@ static enum status refuse_the_rest(const struct plan *plan) {
         return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or "
                               "params out");
     return OK;
+}
+
+/* As plan_settle would, which wants a batch. */
+static enum status settle(struct plan *plan) {
+    TRY(plan_settle_device(plan));
+    if (!technique_zero.wanted(plan)) return OK;
+    TRY(technique_zero.settle(plan));
+    return technique_zero.check(plan);
 }
 
 static const char *precision_name(const struct plan *plan) {
@@ -73,7 +83,7 @@ static void print_line(const struct plan *plan, double params, struct state_byte
 enum status show_params(const struct plan *asked, double params, bool json) {
     struct plan settled = *asked, *plan = &settled;
     TRY(refuse_the_rest(plan));
-    TRY(plan_settle_device(plan));
+    TRY(settle(plan));
     struct state_bytes x = bytes_of(plan, (int)zero_options(plan)->stage, params);
     if (json) print_json(plan, params, x);
     else print_line(plan, params, x);
@@ -103,7 +113,7 @@ static void draw_stages(const struct plan *plan, double params, FILE *f) {
 enum status show_params_svg(const struct plan *asked, double params, const char *path) {
     struct plan plan = *asked;
     TRY(refuse_the_rest(&plan));
-    TRY(plan_settle_device(&plan));
+    TRY(settle(&plan));
     FILE *f;
     TRY(chart_file_open(path, &f));
     draw_stages(&plan, params, f);

@@ -44,6 +44,9 @@ static void test_show_params_counts_states_by_stage_and_precision(void **state) 
     check("--params 1000 --precision fp16 --dp 4 --zero 2", 2000, 500, 3000);
     check("--params 1000 --precision bf16 --dp 4 --zero 3", 500, 500, 3000);
     check("--params 1000 --precision bf16 --dp 4 --zero 3 --grad-fp32", 500, 1000, 3000);
+    check("--params 1000 --precision bf16 --dp 8 --zero 3 --shard 4", 500, 500, 3000);
+    check("--params 1000 --precision bf16 --dp 8 --zero 2 --shard node --ranks-per-node 2", 2000, 1000, 6000);
+    check("--params 1000 --precision bf16 --dp 8 --zero 3 --zero-secondary 4", 250 + 500, 250, 1500);
 }
 
 static void test_show_params_repeats_what_it_was_asked(void **state) {

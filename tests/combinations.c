@@ -15,11 +15,12 @@ static const struct { int by, heads; } CP_FORMS[] = {
 static const int EPS[] = {1, 2, 4};
 static const struct { const char *arch; int experts; } MODELS[] = {
     {"gpt", 0}, {"gpt", 8}, {"llama", 0}, {"mixtral", 8}};
-static const struct { int zero, offload, shard; } ZEROS[] = {
+static const struct { int zero, offload, shard, second; } ZEROS[] = {
     {.zero = 0}, {.zero = 1}, {.zero = 2}, {.zero = 3}, {.zero = 1, .offload = OFFLOAD_OPTIMIZER},
     {.zero = 2, .offload = OFFLOAD_OPTIMIZER}, {.zero = 3, .offload = OFFLOAD_OPTIMIZER},
     {.zero = 3, .offload = OFFLOAD_PARAMS}, {.zero = 1, .shard = 2}, {.zero = 2, .shard = 2}, {.zero = 3, .shard = 2},
-    {.zero = 3, .offload = OFFLOAD_OPTIMIZER, .shard = 2}};
+    {.zero = 3, .offload = OFFLOAD_OPTIMIZER, .shard = 2},
+    {.zero = 3, .second = 2}, {.zero = 3, .offload = OFFLOAD_PARAMS, .second = 2}};
 static const struct { int kind, n; } RECOMPUTES[] = {
     {RECOMPUTE_NONE, 0}, {RECOMPUTE_SELECTIVE, 0}, {RECOMPUTE_FULL, 0}, {RECOMPUTE_UNIFORM, 2}, {RECOMPUTE_BLOCK, 1}};
 static const struct { int kind, chunks; } SCHEDULES[] = {
@@ -84,6 +85,7 @@ bool combination_plan(const struct combination *c, struct plan *p) {
     zero_options(p)->stage = ZEROS[v[ZERO]].zero;
     zero_options(p)->offload = ZEROS[v[ZERO]].offload;
     zero_options(p)->shard = ZEROS[v[ZERO]].shard;
+    zero_options(p)->secondary = ZEROS[v[ZERO]].second;
     recompute_options(p)->kind = RECOMPUTES[v[RECOMPUTE]].kind;
     recompute_options(p)->n = RECOMPUTES[v[RECOMPUTE]].n;
     pp_options(p)->schedule = SCHEDULES[v[SCHEDULE]].kind;

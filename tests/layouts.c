@@ -52,7 +52,7 @@ const char *layout_name(const struct plan *p) {
              if_more(ep, "ep", p->mesh.ep, 1), (int)p->mesh.tp, (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "",
              pp_row(p)->name, if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch,
              pipe->split[0] ? " split " : "", pipe->split, if_more(zero, "zero", z->stage, 0),
-             if_more(shard, "shard", p->mesh.shard, 0), offloads[z->offload],
+             if_more(shard, z->secondary ? "second" : "shard", p->mesh.shard, 0), offloads[z->offload],
              recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
              p->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "");
     return name;

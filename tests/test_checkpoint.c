@@ -1,6 +1,6 @@
 /* ranks: 1 2 4 8  device: any
  *
- * Promise 5: a checkpoint of any layout loads in any other. Sixteen layouts that go through all techniques train two
+ * Promise 5: a checkpoint of any layout loads in any other. Eighteen layouts that go through all techniques train two
  * steps, save, and train three more. Then one layout after the other takes another's checkpoint, and its next three
  * losses must be those that the uninterrupted run had: within 1e-10 (fp64), and to the bit where it is the same layout.
  * LONG=1: every pair. And what is not a whole checkpoint of this model is refused in one line. */
@@ -10,12 +10,13 @@
 #include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include "zero/zero.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { N_LAYOUTS = N_COMPANIES, BEFORE = 2, AFTER = 3 };
+enum { SECOND = N_COMPANIES, COPIES, N_LAYOUTS, BEFORE = 2, AFTER = 3 };
 
 /* A path that all ranks share: in rank 0's folder for tests. */
 static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
@@ -39,7 +40,15 @@ static enum status steps(struct run *r, int n, double *losses) {
     return OK;
 }
 
-static struct plan nth_plan(int i) { return layout_in_company(parity_plan(), i); }
+/* After the companies: replicas of which two each share a second copy of weights, or a state (ZeRO). */
+static struct plan nth_plan(int i) {
+    struct plan p = parity_plan();
+    if (i < N_COMPANIES) return layout_in_company(p, i);
+    p.mesh.dp = comm_world_size(), p.micro_batch = 2;
+    zero_options(&p)->stage = 3;
+    if (p.mesh.dp > 2) *(i == SECOND ? &zero_options(&p)->secondary : &zero_options(&p)->shard) = 2;
+    return p;
+}
 
 /* Between the files and a GPU are only copies: there two layouts do, on up to two ranks, and what is refused on the
  * host is refused already. */

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  more: 8  device: cpu
  *
- * Replicas that share a state are some of all: every layout equals the serial run, in which nothing is sharded; bytes
- * are the formulas'. */
+ * Replicas that share a state, or a second copy of weights, are some of all: every layout equals the serial run, in
+ * which nothing is sharded; bytes are the formulas'. */
 #include "zero/zero_shards.h"
 
 #include "driver/recipe.h"
@@ -11,10 +11,11 @@
 #include "tests/test.h"
 #include "tp/tp.h"
 #include "zero/zero.h"
+#include <string.h>
 
-/* node: on emulated nodes of so many ranks, `shard` being what that comes to. */
+/* node: on emulated nodes of so many ranks, `shard` or `second` being what that comes to. */
 static const struct trial {
-    int dp, cp, ep, tp, sp, pp, zero, shard, node, offload, recompute, schedule, micro;
+    int dp, cp, ep, tp, sp, pp, zero, shard, second, node, offload, recompute, schedule, micro;
 } TRIALS[] = {
     {.dp = 1, .zero = 2, .shard = 1},
     {.dp = 2, .zero = 1, .shard = 2}, {.dp = 2, .zero = 3, .shard = 2, .node = 2, .micro = 2},
@@ -35,6 +36,17 @@ static const struct trial {
     {.dp = 8, .ep = 2, .zero = 3, .shard = 4}, {.dp = 8, .ep = 4, .zero = 2, .shard = 2},
     {.dp = 4, .cp = 2, .zero = 3, .shard = 4, .recompute = RECOMPUTE_SELECTIVE},
     {.dp = 4, .cp = 2, .zero = 2, .shard = 2},
+    {.dp = 2, .zero = 3, .second = 1, .micro = 2}, {.dp = 2, .zero = 3, .second = 1, .offload = OFFLOAD_PARAMS},
+    {.dp = 4, .zero = 3, .second = 2, .micro = 1}, {.dp = 4, .zero = 3, .second = 2, .node = 2, .micro = 2},
+    {.dp = 4, .zero = 3, .second = 2, .recompute = RECOMPUTE_FULL}, {.dp = 2, .cp = 2, .zero = 3, .second = 2},
+    {.dp = 4, .zero = 3, .second = 1, .recompute = RECOMPUTE_SELECTIVE},
+    {.dp = 4, .zero = 3, .second = 2, .offload = OFFLOAD_PARAMS, .micro = 2},
+    {.dp = 4, .ep = 2, .zero = 3, .second = 2}, {.dp = 2, .cp = 2, .ep = 4, .zero = 3, .second = 2},
+    {.dp = 4, .tp = 2, .sp = 1, .zero = 3, .second = 2, .node = 4}, {.dp = 8, .zero = 3, .second = 4, .micro = 1},
+    {.dp = 4, .pp = 2, .zero = 3, .second = 2, .micro = 1, .schedule = SCHEDULE_INTERLEAVED},
+    {.dp = 4, .pp = 2, .zero = 3, .second = 2, .micro = 1, .schedule = SCHEDULE_ZB_V},
+    {.dp = 4, .pp = 2, .zero = 3, .second = 2, .node = 2, .micro = 1, .schedule = SCHEDULE_CHIMERA},
+    {.dp = 8, .ep = 2, .zero = 3, .second = 4}, {.dp = 4, .cp = 2, .ep = 4, .zero = 3, .second = 2},
 };
 enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS };
 
@@ -53,7 +65,8 @@ static struct plan plan_of(struct plan p, const struct trial *t) {
     tp_options(&p)->sp = t->sp;
     zero_options(&p)->stage = t->zero;
     zero_options(&p)->offload = t->offload;
-    zero_options(&p)->shard = t->node ? SHARD_NODE : t->shard;
+    zero_options(&p)->shard = t->node && t->shard ? SHARD_NODE : t->shard;
+    zero_options(&p)->secondary = t->node && t->second ? SHARD_NODE : t->second;
     p.ranks_per_node = t->node;
     recompute_options(&p)->kind = t->recompute;
     pp_options(&p)->schedule = t->schedule ? t->schedule : SCHEDULE_1F1B;
@@ -71,7 +84,7 @@ static void check_layouts(bool experts) {
         struct plan p = plan_of(serial, &TRIALS[i]);
         if (mesh_n_ranks(&p.mesh) != comm_world_size() || experts != (TRIALS[i].ep > 0)) continue;
         enum status tried = plan_settle(&p, comm_world_size());
-        bool as_told = tried != OK || p.mesh.shard == TRIALS[i].shard;
+        bool as_told = tried != OK || p.mesh.shard == TRIALS[i].shard + TRIALS[i].second;
         failed += !layout_is_serial(&p, tried, &reference) || !as_told;
         seen++;
     }
@@ -135,11 +148,45 @@ static void test_states_of_a_part_are_those_of_as_many_replicas(void **state) {
             assert_ok(run_compile(&a, &train_recipe, &many, rank, NULL, NULL));
             assert_ok(run_compile(&b, &train_recipe, &few, rank % 4, NULL, NULL));
             for (enum role role = ROLE_PARAM; role <= ROLE_OPTIM; role++)
-                assert_int_equal(a.memory.bytes[role], b.memory.bytes[role]);
+                assert_int_equal(a.memory.bytes[TIER_DEVICE][role], b.memory.bytes[TIER_DEVICE][role]);
             run_destroy(&a);
             run_destroy(&b);
         }
     }
+}
+
+/* ---- the second copy ---- */
+/* Of a plan with second shards over L of n replicas: gathers over all for forward and within L for backward, of what
+ * backward reads (as without second shards), and P / L more of role param. */
+static void check_second(int dp, int L, int m) {
+    struct plan with = settled((struct trial){.dp = dp, .zero = 3, .second = L, .micro = 16 / dp / m}), without = with;
+    zero_options(&without)->secondary = 0;
+    assert_ok(plan_settle(&without, 0));
+    for (int rank = 0; rank < dp; rank++) {
+        struct run a, b;
+        int64_t second = 0;
+        double saved = 0;
+        assert_ok(run_compile(&a, &train_recipe, &with, rank, NULL, NULL));
+        assert_ok(run_compile(&b, &train_recipe, &without, rank, NULL, NULL));
+        for (int i = 0; i < a.program.n_params; i++) {
+            const struct param *w = &a.program.params[i];
+            bool read = strstr(w->name, ".g") || (strstr(w->name, ".w") && !strstr(w->name, "wpe"));
+            assert_int_equal(w->second_n, read ? w->padded_n / L : 0);
+            second += arena_align(w->second_n * 8) * (w->second_n > 0);
+            saved += (double)(w->second_n * L) * 8 * m;              /* gathered so often in backward */
+        }
+        assert_close((double)(a.memory.bytes[TIER_DEVICE][ROLE_PARAM] - b.memory.bytes[TIER_DEVICE][ROLE_PARAM]),
+                     (double)second, 64);
+        assert_close(a.bill.wire_bytes[AXIS_SHARD], saved * (L - 1) / L, 1e-9 * saved);
+        assert_close(b.bill.wire_bytes[AXIS_DP] - a.bill.wire_bytes[AXIS_DP], saved * (dp - 1) / dp, 1e-9 * saved);
+        run_destroy(&a);
+        run_destroy(&b);
+    }
+}
+
+static void test_second_copies_keep_gathers_of_backward_within_a_part(void **state) {
+    (void)state;
+    for (int m = 1; m <= 2; m++) check_second(8, 4, m), check_second(8, 2, m), check_second(4, 2, m);
 }
 
 /* ---- nodes ---- */
@@ -147,6 +194,7 @@ static int64_t shard_on_nodes(struct trial t, int placement, enum status *status
     struct plan p = plan_of(serial_plan(false), &t);
     p.placement = placement;
     p.micro_batch = 1;
+    zero_options(&p)->shard = SHARD_NODE;
     *status = plan_settle(&p, 0);
     return p.mesh.shard;
 }
@@ -186,7 +234,12 @@ static void test_shards_refuse(void **state) {
     check_refused((struct trial){.dp = 4, .zero = 1, .shard = 3}, "shard=3", "use one of 1, 2, 4");
     check_refused((struct trial){.dp = 4, .zero = 1, .shard = 8}, "the 4 replicas", "use one of 1, 2, 4");
     check_refused((struct trial){.dp = 4, .zero = 3, .shard = 1}, "shard=1 shares nothing", "shard 4");
-    check_refused((struct trial){.dp = 4, .cp = 3, .ep = 2, .zero = 1, .shard = 3}, "shard=3 and ep=2", "shard 2");
+    check_refused((struct trial){.dp = 4, .cp = 3, .ep = 2, .zero = 1, .shard = 3}, "shard=3 and ep=2", "use 2");
+    check_refused((struct trial){.dp = 4, .second = 2}, "zero-secondary belongs to zero", "use zero 1, 2 or 3");
+    check_refused((struct trial){.dp = 4, .zero = 2, .second = 2}, "zero=2", "use zero 3");
+    check_refused((struct trial){.dp = 4, .zero = 3, .second = 4}, "zero-secondary=4 is all replicas", "leave it out");
+    check_refused((struct trial){.dp = 8, .zero = 3, .shard = 4, .second = 2}, "with shard no gather", "leave one");
+    check_refused((struct trial){.dp = 4, .zero = 3, .second = 3}, "zero-secondary=3", "use one of 1, 2, 4");
     struct plan p = plan_of(serial_plan(false), &(struct trial){.dp = 4, .zero = 1, .shard = 2});
     p.sums = PLAN_SUMS_FIXED;
     p.mesh.shard = 2;
@@ -199,4 +252,5 @@ TESTS(unit_test(test_layouts_with_copies_of_the_shards_equal_serial_fp64),
       unit_test(test_experts_with_copies_of_the_shards_equal_serial_fp64),
       unit_test(test_copies_sum_once_a_step_between_parts),
       unit_test(test_states_of_a_part_are_those_of_as_many_replicas),
+      unit_test(test_second_copies_keep_gathers_of_backward_within_a_part),
       unit_test(test_node_is_as_many_replicas_as_a_node_has), unit_test(test_shards_refuse))

@@ -10,7 +10,8 @@
  * Formula (bytes per parameter and rank; w = g = 2, s = 12 in bf16 with fp32 states):
  *   stage 1   w + g + s/N = 4 + 12/N       stage 2   w + (g + s)/N = 2 + 14/N       stage 3   (w + g + s)/N = 16/N
  *
- * N replicas hold the same param: dp x cp of them, or those of an expert (param_replicas).
+ * N replicas hold the same param: dp x cp of them, or those of an expert (param_replicas). They need not all share a
+ * state (zero_shards.c), and backward need not gather from all (zero_second.c).
  *
  * Stored where: every param is sharded by itself into N equal shards, rounded up; rank r owns elements r shard to
  * (r + 1) shard - 1. So a tied weight has the same shards on both pipeline stages. Whole gradients (stages 2, 3) and
@@ -37,6 +38,7 @@
 #include "lib/base/integer.h"
 #include "lib/run/run.h"
 #include "zero/zero_bucket.h"
+#include "zero/zero_second.h"
 #include "zero/zero_shards.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,6 +56,10 @@ static const struct option OPTIONS[] = {
      "zero: so many neighbors of the dp x cp replicas share one sharded state, and the others have copies of it; node: "
      "those of a node; 0: all, and there is no copy",
      "parallelism", AT(shard)},
+    {"zero-secondary", OPTION_INT, "0", SHARD_NODE, 1e6, "node", "ranks",
+     "zero 3: what forward gathers is kept for backward, sharded over so many neighbors of the dp x cp replicas; node: "
+     "those of a node; 0: backward gathers from all",
+     "parallelism", AT(secondary)},
     {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "",
      "kept in host memory: optimizer states (and their update), at zero 3 also parameter shards", "parallelism",
      AT(offload)},
@@ -61,13 +67,14 @@ static const struct option OPTIONS[] = {
 
 static bool zero_wanted(const struct plan *plan) {
     const struct zero_options *o = zero_options(plan);
-    return o->stage > 0 || o->offload != OFFLOAD_NONE || o->shard != 0;
+    return o->stage > 0 || o->offload != OFFLOAD_NONE || o->shard != 0 || o->secondary != 0;
 }
 
 static enum status zero_check(const struct plan *plan) {
     const struct zero_options *o = zero_options(plan);
     if (o->stage == 0)
-        return FAIL(E_CONFIG, "%s belongs to zero, and zero=0; use zero 1, 2 or 3", o->shard ? "shard" : "offload");
+        return FAIL(E_CONFIG, "%s belongs to zero, and zero=0; use zero 1, 2 or 3",
+                    o->shard ? "shard" : o->secondary ? "zero-secondary" : "offload");
     if (o->offload == OFFLOAD_PARAMS && o->stage < 3)
         return FAIL(E_CONFIG,
                     "offload=params needs sharded parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
@@ -78,15 +85,17 @@ static enum status zero_check(const struct plan *plan) {
                     "%s shards or "
                     "moves them; use zero=1 without offload, or schedule=1f1b",
                     o->stage, o->offload != OFFLOAD_NONE ? " with offload" : "");
-    return o->shard ? zero_shards_check(plan) : OK;
+    return o->shard || o->secondary ? zero_shards_check(plan) : OK;
 }
 
 /* ---- rewrite: who owns what ---- */
 static void divide(const struct plan *plan, struct param *w) {
     const struct zero_options *o = zero_options(plan);
     int64_t n = type_n(&w->type);
-    w->shard_axis = mesh_shard_axis(param_replicas(w), &plan->place);
-    w->replicate_axis = mesh_replicate_axis(param_replicas(w), &plan->place);
+    enum mesh_axis replicas = param_replicas(w), part = mesh_shard_axis(replicas, &plan->place);
+    w->shard_axis = o->secondary ? replicas : part;
+    w->replicate_axis = o->secondary ? AXIS_SELF : mesh_replicate_axis(replicas, &plan->place);
+    w->second_axis = o->secondary ? part : AXIS_SELF;
     int n_ranks = mesh_size(w->shard_axis, &plan->place);
     w->shard_n = ceil_div(n, n_ranks);
     w->padded_n = w->shard_n * n_ranks;
@@ -111,29 +120,34 @@ static enum status predict(const struct plan *plan, const struct compiled *c, st
     return zero_buckets_init(z, c, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
 }
 
-/* Gathers of each param per step: the first PARAM_AHEAD after the update (stages 1 and 2), or each (stage 3). */
-static void count_gathers(const struct plan *plan, const struct compiled *c, int64_t *times) {
+/* Gathers of each param per step: the first PARAM_AHEAD after the update (stages 1 and 2), or each (stage 3), in
+ * backward of second shards where there are. */
+struct gathers { int64_t first, second; };
+static void count_gathers(const struct plan *plan, const struct compiled *c, struct gathers *n) {
     const struct program *p = c->program;
-    for (int i = 0; i < p->n_params; i++) times[i] = zero_options(plan)->stage < 3 && param_is_stored(&p->params[i]);
-    if (zero_options(plan)->stage < 3) return;
+    bool sharded = zero_options(plan)->stage == 3;
+    for (int i = 0; i < p->n_params; i++) n[i].first = !sharded && param_is_stored(&p->params[i]);
     struct row_walk at = {0};
-    for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));)
-        if (r->kind == ROW_PARAM_AHEAD) times[r->id]++;
+    for (const struct row *r; sharded && (r = schedule_next_row(c->schedule, c->chunks, &at));)
+        if (r->kind == ROW_PARAM_AHEAD)
+            (*(zero_second_serves(&p->params[r->id], at.action->kind == ACTION_F) ? &n[r->id].second
+                                                                                  : &n[r->id].first))++;
 }
 
 static enum status bill_gathers(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;
     enum exchange_when when = zero_options(plan)->stage < 3 ? BEHIND_FORWARD : BEHIND_BLOCK;
-    int64_t *times = calloc((size_t)p->n_params, sizeof *times);
-    if (!times) return FAIL(E_MEMORY, "no memory for a table of %d params", p->n_params);
-    count_gathers(plan, c, times);
+    struct gathers *n = calloc((size_t)p->n_params + 1, sizeof *n);
+    if (!n) return FAIL(E_MEMORY, "no memory for a table of %d params", p->n_params);
+    count_gathers(plan, c, n);
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
-        if (times[i])
-            bill_exchange(bill, &p->place, (struct exchange){w->shard_axis, COMM_ALL_GATHER, w->padded_n,
-                                                             w->type.dtype, 1, times[i], when, 0});
+        struct exchange x = {w->shard_axis, COMM_ALL_GATHER, w->padded_n, w->type.dtype, 1, n[i].first, when, 0};
+        if (n[i].first) bill_exchange(bill, &p->place, x);
+        x.axis = w->second_axis, x.times = n[i].second;
+        if (n[i].second) bill_exchange(bill, &p->place, x);
     }
-    free(times);
+    free(n);
     return OK;
 }
 
@@ -179,7 +193,11 @@ static int stored_param(const struct run *r, int param) {
 
 static enum status zero_param_ahead(struct run *r, void *self, const struct event *e) {
     struct zero *z = self;
-    if (r->program.params[e->param].weight_residence == RESIDENT_OWN) return gather_start(r, z, e->param, e->buffer);
+    const struct param *w = &r->program.params[e->param];
+    if (zero_second_serves(w, e->forward))
+        return comm_all_gather_start(r->mesh.group[w->second_axis], w->second, e->buffer, w->second_n, w->type.dtype,
+                                     &z->gathers[e->param]);
+    if (w->weight_residence == RESIDENT_OWN) return gather_start(r, z, e->param, e->buffer);
     int param = stored_param(r, e->param);
     if (!z->stale[param]) return OK;
     z->stale[param] = false;
@@ -189,7 +207,8 @@ static enum status zero_param_ahead(struct run *r, void *self, const struct even
 static enum status zero_param_needed(struct run *r, void *self, const struct event *e) {
     struct zero *z = self;
     bool whole = r->program.params[e->param].weight_residence == RESIDENT_WHOLE;
-    return comm_wait(&z->gathers[whole ? stored_param(r, e->param) : e->param]);
+    TRY(comm_wait(&z->gathers[whole ? stored_param(r, e->param) : e->param]));
+    return e->forward ? zero_second_keep(r, &r->program.params[e->param], e->buffer) : OK;
 }
 
 static enum status zero_grad_ready(struct run *r, void *self, const struct event *e) {
@@ -226,7 +245,7 @@ static enum status zero_param_publish(struct run *r, void *self, const struct ev
         z->stale[i] = true;
         TRY(paint_others(r, w));
     }
-    return OK;
+    return zero_second_forget(r);
 }
 
 static enum status subscribe(struct run *r, struct zero *z) {
@@ -265,4 +284,4 @@ const struct technique technique_zero = {
     .name = "zero", .claims = CLAIM_GRAD_SUM | CLAIM_OPTIM_SHARD,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct zero_options)},
     .wanted = zero_wanted, .settle = zero_shards_settle, .check = zero_check, .rewrite = zero_rewrite,
-    .cost = zero_cost, .attach = zero_attach, .detach = zero_detach};
+    .lowered = zero_second_mark, .cost = zero_cost, .attach = zero_attach, .detach = zero_detach};

@@ -18,6 +18,7 @@
 #include "zero/zero.h"
 #include <inttypes.h>
 
+static const char *name_of(const struct plan *plan) { return zero_options(plan)->shard ? "shard" : "zero-secondary"; }
 static int n_replicas(const struct plan *plan) {
     const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
     return mesh_size(AXIS_DP, &first);
@@ -45,37 +46,53 @@ static enum status settle_node(struct plan *plan) {
     const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
     int replicas = n_replicas(plan), stride = mesh_stride(AXIS_DP, &first);
     if (plan_node(plan, 0) < 0)
-        return FAIL(E_CONFIG, "shard=node, and there is no job whose nodes could be looked at; give --ranks-per-node, "
-                              "or use one of %s", plan_divisors(replicas, replicas));
+        return FAIL(E_CONFIG, "%s=node, and there is no job whose nodes could be looked at; give --ranks-per-node, "
+                              "or use one of %s", name_of(plan), plan_divisors(replicas, replicas));
     int n = on_node_of_rank_0(plan, replicas, stride);
     if (replicas % n || !fits_nodes(plan, n, stride))
-        return FAIL(E_CONFIG, "shard=node: rank 0's node has %d of the %d replicas (dp x cp), and not every node has "
-                              "%d; use one of %s", n, replicas, n, plan_divisors(replicas, replicas));
+        return FAIL(E_CONFIG, "%s=node: rank 0's node has %d of the %d replicas (dp x cp), and not every node has %d; "
+                              "use one of %s", name_of(plan), n, replicas, n, plan_divisors(replicas, replicas));
     if (n == 1 && replicas > 1)
-        return FAIL(E_CONFIG, "shard=node: each of the %d replicas (dp x cp) is on a node of its own, with nobody to "
-                              "share with; leave it out, or use a smaller tp", replicas);
+        return FAIL(E_CONFIG, "%s=node: each of the %d replicas (dp x cp) is on a node of its own, with nobody to "
+                              "share with; leave it out, or use a smaller tp", name_of(plan), replicas);
     plan->mesh.shard = n;
     return OK;
 }
 
 enum status zero_shards_settle(struct plan *plan) {
-    plan->mesh.shard = zero_options(plan)->shard;
+    const struct zero_options *o = zero_options(plan);
+    plan->mesh.shard = o->shard ? o->shard : o->secondary;
     return plan->mesh.shard == SHARD_NODE ? settle_node(plan) : OK;
 }
 
 /* ---- refusals ---- */
+static enum status check_secondary(const struct plan *plan, int64_t replicas) {
+    const struct zero_options *o = zero_options(plan);
+    if (o->secondary && o->shard)
+        return FAIL(E_CONFIG, "with shard no gather leaves its %" PRId64 " replicas, and zero-secondary would keep the "
+                              "same again; leave one of them out", plan->mesh.shard);
+    if (o->secondary && o->stage < 3)
+        return FAIL(E_CONFIG, "zero-secondary keeps what zero=3 gathers, and zero=%" PRId64 "; use zero 3, or leave it "
+                              "out", o->stage);
+    if (o->secondary && plan->mesh.shard == replicas)
+        return FAIL(E_CONFIG, "zero-secondary=%" PRId64 " is all replicas (dp x cp), and the copy would be the shard; "
+                              "leave it out", replicas);
+    return OK;
+}
+
 enum status zero_shards_check(const struct plan *plan) {
     int64_t n = plan->mesh.shard, replicas = n_replicas(plan), ep = plan->mesh.ep;
+    TRY(check_secondary(plan, replicas));
     if (n > replicas || replicas % n)
-        return FAIL(E_CONFIG, "shard=%" PRId64 " does not divide the %" PRId64 " replicas (dp x cp); use one of %s", n,
-                    replicas, plan_divisors(replicas, replicas));
-    if (n == 1 && replicas > 1)
+        return FAIL(E_CONFIG, "%s=%" PRId64 " does not divide the %" PRId64 " replicas (dp x cp); use one of %s",
+                    name_of(plan), n, replicas, plan_divisors(replicas, replicas));
+    if (n == 1 && replicas > 1 && zero_options(plan)->shard)
         return FAIL(E_CONFIG, "shard=1 shares nothing; leave zero out, or use shard %" PRId64, replicas);
     if (n == replicas) return OK;
     if (ep > 1 && n % ep && ep % n)
-        return FAIL(E_CONFIG, "shard=%" PRId64 " and ep=%" PRId64 ": neither divides the other; use shard %" PRId64, n,
-                    ep, ep);
-    if (plan->sums == PLAN_SUMS_FIXED)
+        return FAIL(E_CONFIG, "%s=%" PRId64 " and ep=%" PRId64 ": neither divides the other; use %" PRId64,
+                    name_of(plan), n, ep, ep);
+    if (plan->sums == PLAN_SUMS_FIXED && zero_options(plan)->shard)
         return FAIL(E_CONFIG, "sums=fixed adds up replicas before microbatches, and shard=%" PRId64 " of %" PRId64
                               " replicas adds the others after them; use shard %" PRId64, n, replicas, replicas);
     return OK;

@@ -144,7 +144,8 @@ static enum status run_param_row(struct exec *e, struct place at, const struct r
     bool grad = r->kind == ROW_GRAD_READY;
     int v = grad ? r->dweight[0] : r->weight[0];
     void *buffer = v != RESIDENT ? exec_value(e, at, v) : grad ? w->grad : w->weight;
-    return e->hooks.param_event(e->hooks.self, r->kind, r->id, buffer, row_is_final(r, at.action));
+    const struct param_event event = {r->kind, r->id, buffer, row_is_final(r, at.action), at.action->kind == ACTION_F};
+    return e->hooks.param_event(e->hooks.self, &event);
 }
 
 static enum status run_events(struct exec *e, struct place at, const struct row *first, const struct row *end,

@@ -19,14 +19,16 @@ extern "C" {
  * (moe_route.h): load of experts, and the share of choices that were dropped, over all layers. */
 enum loss_sum { SUM_LOSS, SUM_AUX_LOSS, SUM_EXPERT_LOAD, SUM_DROPPED, N_LOSS_SUMS };
 
+/* ROW_PARAM_AHEAD, _NEEDED, _DONE: buffer is the weight to start filling, to have filled, to release. ROW_GRAD_READY:
+ * buffer is the gradient; final: no later row of this step adds to it. forward: a row of tape F. */
+struct param_event { enum row_kind kind; int param; void *buffer; bool final, forward; };
+
 struct exec_hooks {
     void *self;
     /* Write the tokens and targets ((B,T) int32) of a microbatch; either may be NULL when this rank does not need
      * it. */
     enum status (*fetch)(void *self, int microbatch, int32_t *tokens, int32_t *targets);
-    /* ROW_PARAM_AHEAD, _NEEDED, _DONE: buffer is the weight to start filling, to have filled, to release.
-     * ROW_GRAD_READY: buffer is the gradient; final: no later row of this step adds to it. */
-    enum status (*param_event)(void *self, enum row_kind, int param, void *buffer, bool final);
+    enum status (*param_event)(void *self, const struct param_event *);
     /* Of a schedule that validates, after its early actions: *again: they have read wrong weights, and the right ones
      * are in place now. */
     enum status (*settle)(void *self, bool *again);

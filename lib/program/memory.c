@@ -40,6 +40,7 @@ static void plan_param(struct param *w, int n_versions, enum device_kind device,
         int64_t next = take(weights, param_resident_n(w, w->weight_residence), w->type.dtype);
         if (i == 1) w->version_bytes = next - w->weight_offset;
     }
+    if (w->second_n) w->second_offset = take(end_of(m, ROLE_PARAM, TIER_DEVICE, device), w->second_n, w->type.dtype);
     w->moment1_offset = take(states, param_state_n(w), w->state_dtype);
     w->moment2_offset = take(states, param_state_n(w), w->state_dtype);
     if (w->master) w->master_offset = take(states, param_state_n(w), w->state_dtype);

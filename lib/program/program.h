@@ -69,6 +69,11 @@ struct param {
      * ranks each shard is the same, so that what the former have summed of its gradient the latter still have to
      * (combine.h), AXIS_SELF: no one else has it. */
     enum mesh_axis shard_axis, replicate_axis;
+    /* A second shard of the weight, of second_n elements, that the ranks of another axis share: what was gathered for
+     * forward, kept for backward (zero/). On the device, whatever the tier. 0: none. */
+    enum mesh_axis second_axis;
+    int64_t second_n, second_offset;
+    void *second;
     /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
     int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
     int64_t version_bytes;     /* from one version of the weight to the next, where several are kept */

@@ -110,11 +110,11 @@ static enum status fetch(void *self, int microbatch, int32_t *tokens, int32_t *t
 }
 
 /* As zero does it: fill a gathered weight, and poison it when it is released. */
-static enum status param_event(void *self, enum row_kind kind, int param, void *buffer, bool final) {
+static enum status param_event(void *self, const struct param_event *e) {
     (void)self;
-    if (b.program.params[param].weight_residence == RESIDENT_OWN && kind == ROW_PARAM_NEEDED)
-        memcpy(buffer, b.w, sizeof b.w);
-    b.seen[b.n_seen++] = (struct seen){kind, param, final, *(double *)buffer};
+    if (b.program.params[e->param].weight_residence == RESIDENT_OWN && e->kind == ROW_PARAM_NEEDED)
+        memcpy(e->buffer, b.w, sizeof b.w);
+    b.seen[b.n_seen++] = (struct seen){e->kind, e->param, e->final, *(double *)e->buffer};
     return OK;
 }
 

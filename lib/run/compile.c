@@ -166,7 +166,11 @@ static enum status lower_chunks(struct run *r) {
         TRY(chunk_lower(&r->program, k, r->schedule.split_weight, &r->chunks[k]));
         if (r->plan.fuse) chunk_join(&r->program, &r->chunks[k]);
     }
-    return gradients_mark(&r->program, r->chunks, &r->schedule);
+    TRY(gradients_mark(&r->program, r->chunks, &r->schedule));
+    const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
+    for (int i = 0; i < r->n_active; i++)
+        if (r->active[i]->lowered) TRY(r->active[i]->lowered(&compiled, &r->program));
+    return OK;
 }
 
 static enum status check_losses(const struct run *r) {

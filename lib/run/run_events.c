@@ -18,11 +18,11 @@ static enum status emit(struct run *r, struct event event) {
 }
 enum status run_emit(struct run *r, enum event_kind kind) { return emit(r, (struct event){.kind = kind, .param = -1}); }
 
-enum status run_param_event(void *self, enum row_kind kind, int param, void *buffer, bool final) {
+enum status run_param_event(void *self, const struct param_event *e) {
     static const enum event_kind events[N_ROW_KINDS] = {
         [ROW_PARAM_AHEAD] = EVENT_PARAM_AHEAD, [ROW_PARAM_NEEDED] = EVENT_PARAM_NEEDED,
         [ROW_PARAM_DONE] = EVENT_PARAM_DONE, [ROW_GRAD_READY] = EVENT_GRAD_READY};
-    return emit(self, (struct event){events[kind], param, buffer, final});
+    return emit(self, (struct event){events[e->kind], e->param, e->buffer, e->final, e->forward});
 }
 
 /* ---- the step, and in it one phase after the other ---- */

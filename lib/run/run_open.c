@@ -18,6 +18,7 @@ static void bind_params(struct run *r) {
         const struct param *stored = w->gradient_of ? &r->program.params[w->gradient_of - 1] : w;
         const struct arena *weights = r->arenas[w->weight_tier], *states = r->arenas[w->state_tier];
         w->weight = w->weight_versions = arena_at(&weights[ROLE_PARAM], stored->weight_offset);
+        w->second = arena_at(&r->arenas[TIER_DEVICE][ROLE_PARAM], w->second_offset);
         w->grad = arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], w->grad_offset);
         w->waiting = arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], w->waiting_offset);
         w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);

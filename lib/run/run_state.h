@@ -19,7 +19,7 @@ enum status run_settle(void *run, bool *again);
 /* The executor's hook, of a run: a row has come to what is done with a param, whose weight or gradient lies in
  * `buffer`; its subscribers are told. final: as in struct event.  @errors those of the
  * subscribers */
-enum status run_param_event(void *run, enum row_kind, int param, void *buffer, bool final);
+enum status run_param_event(void *run, const struct param_event *);
 /* An event that is of no param. @errors those of the subscribers */
 enum status run_emit(struct run *, enum event_kind);
 /* The step begins; this phase of it begins, and the one before ends; the step ends: spans, where they are recorded

@@ -34,6 +34,8 @@ struct technique {
     enum status (*settle)(struct plan *);                             /* what follows from the mesh's dimensions */
     enum status (*check)(const struct plan *);                        /* refuse, with value, limit and remedy; pure */
     enum status (*rewrite)(const struct plan *, struct program *);    /* edit the tables; pure, no device */
+    enum status (*lowered)(const struct compiled *, struct program *);   /* mark params by their rows, before they get
+                                                                          * their places; pure */
     enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions; pure */
     enum status (*schedules)(const struct plan *, struct schedule *);  /* those of all stages, zeroed, at once: [pp] */
     /* add wire and comm bytes; pure */
@@ -59,7 +61,7 @@ enum event_kind {
     EVENT_PARAM_PUBLISH,  /* own elements have changed: other ranks are to see them */
     N_EVENTS
 };
-struct event { enum event_kind kind; int param; void *buffer; bool final; };
+struct event { enum event_kind kind; int param; void *buffer; bool final, forward; };   /* forward: of tape F's rows */
 typedef enum status subscriber(struct run *, void *self, const struct event *);
 
 /** Call fn at every event of this kind, in the order of subscribing. @errors E_MEMORY */

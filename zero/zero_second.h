@@ -1,0 +1,20 @@
+/* A second copy of gathered weights, kept within a node for backward. See zero_second.c. */
+#ifndef TRIVIUM_ZERO_ZERO_SECOND_H
+#define TRIVIUM_ZERO_ZERO_SECOND_H
+
+#include "lib/run/run.h"
+
+/** Which params are gathered in forward and again in backward: these get a second shard (param.second_n), if the plan
+ *  wants any (param.second_axis). @errors E_MEMORY  @collective{none} */
+enum status zero_second_mark(const struct compiled *, struct program *);
+/** Does a gather in forward, or in backward, come from second shards? Pure. */
+static inline bool zero_second_serves(const struct param *w, bool forward) { return w->second_n && !forward; }
+
+/** Keep this rank's part of a weight that has just been gathered, whole: padded_n elements. @errors E_DEVICE
+ *  @collective{none} */
+enum status zero_second_keep(struct run *, const struct param *, const void *whole);
+/** Weights have changed: no second shard is valid until the next forward. In tests they are filled with NaN, so that a
+ *  backward that reads one shows. @errors E_DEVICE  @collective{none} */
+enum status zero_second_forget(struct run *);
+
+#endif
