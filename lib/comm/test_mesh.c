@@ -287,8 +287,8 @@ static void test_too_large_a_layout_is_refused(void **state) {
 
 TESTS(unit_test(test_coordinates_are_a_bijection), unit_test(test_tp_is_innermost),
       unit_test(test_groups_of_every_layout), unit_test(test_groups_of_experts), unit_test(test_groups_of_shards),
-      unit_test(test_shards_have_axes_of_their_own_where_not_all_share), unit_test(test_sizes_that_do_not_divide_have_some_place),
-      unit_test(test_strides_of_groups),
+      unit_test(test_shards_have_axes_of_their_own_where_not_all_share),
+      unit_test(test_sizes_that_do_not_divide_have_some_place), unit_test(test_strides_of_groups),
       unit_test(test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas),
       unit_test(test_each_expert_is_counted_by_one_rank), unit_test(test_each_shard_is_counted_by_one_rank),
       unit_test(test_identity_names_the_place),
