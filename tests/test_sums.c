@@ -92,7 +92,18 @@ static void some_companies(const struct plan *plan, struct tally *t, int from) {
         else status_report();
     }
 }
-static void even_companies(const struct plan *plan, struct tally *t) { some_companies(plan, t, 0); }
+/* Backward gathers second shards (zero/), but not those of a weight's further gradients. */
+static void second_shards(const struct plan *plan, struct tally *t) {
+    struct plan p = *plan;
+    p.mesh.dp = comm_world_size(), p.micro_batch = 2;
+    zero_options(&p)->stage = 3, zero_options(&p)->secondary = p.mesh.dp > 2 ? 2 : 0;
+    if (agree_all(plan_settle(&p, comm_world_size()) == OK)) try_layout(t, &p);
+    else status_report();
+}
+static void even_companies(const struct plan *plan, struct tally *t) {
+    some_companies(plan, t, 0);
+    second_shards(plan, t);
+}
 static void odd_companies(const struct plan *plan, struct tally *t) { some_companies(plan, t, 1); }
 
 static void test_gpt_has_the_same_bits_with_every_technique(void **state) {
