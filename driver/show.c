@@ -19,7 +19,7 @@
 /* plan first: plan_options' offsets hold */
 struct request {
     struct plan plan;
-    int64_t rank, node;
+    int64_t rank;
     int json, rows, decode, op;
     double params, mib;
     int64_t ranks;
@@ -29,8 +29,6 @@ struct request {
 static const struct option OPTIONS[] = {
     {"rank", OPTION_INT, "0", 0, 1e9, NULL, "", "whose program or types to show, or whose memory to draw", "show",
      offsetof(struct request, rank)},
-    {"node", OPTION_INT, "8", 1, 1e6, NULL, "ranks", "mesh: ranks per node, if ranks-per-node is 0", "show",
-     offsetof(struct request, node)},
     {"rows", OPTION_BOOL, "off", 0, 0, NULL, "", "program: also the rows that the steps are lowered to", "show",
      offsetof(struct request, rows)},
     {"decode", OPTION_BOOL, "off", 0, 0, NULL, "",
@@ -377,7 +375,7 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
     if (q->decode) generate_plan(&q->plan, 1);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);
-    if (!strcmp(what, "mesh")) return show_mesh(&q->plan, (int)q->node, q->json);
+    if (!strcmp(what, "mesh")) return show_mesh(&q->plan, q->json);
     if (q->rank >= plan_ranks(&q->plan))
         return FAIL(E_CONFIG, "rank=%" PRId64 " is not one of the %d ranks; use 0 to %d", q->rank, plan_ranks(&q->plan),
                     plan_ranks(&q->plan) - 1);

@@ -36,7 +36,7 @@ static enum status open_network(const struct plan *plan, enum comm_op op, int n,
                                 char *source, size_t source_bytes) {
     int64_t whole = (int64_t)(bytes / ELEMENT);
     bool parts = op == COMM_ALL_GATHER || op == COMM_REDUCE_SCATTER || op == COMM_ALL_TO_ALL;
-    const struct nodes nodes = {(int)plan->ranks_per_node, plan->placement == PLACEMENT_CYCLIC};
+    const struct nodes nodes = plan_nodes(plan);
     *net = (struct network){.shape = {op, n, 0, parts ? whole / n : whole, SEGMENT, LINE, NULL}};
     TRY(links_of(plan, &net->links, source, source_bytes));
     net->node = calloc((size_t)n, sizeof *net->node);
@@ -192,7 +192,7 @@ struct sent { const char *algorithm; struct hop_count count; double library_byte
 
 /* Operations of an exchange in several pieces are taken to be equal. */
 static enum status sent_by(const struct plan *plan, const struct exchange *x, int rank, int *node, struct sent *out) {
-    const struct nodes nodes = {(int)plan->ranks_per_node, plan->placement == PLACEMENT_CYCLIC};
+    const struct nodes nodes = plan_nodes(plan);
     struct comm_rule rule[COMM_MAX_AXES];
     struct hop_shape shape = {.op = x->op, .segment = (256 << 10) / (int64_t)dtype_size(x->dtype),
                               .line = 64 / (int64_t)dtype_size(x->dtype)};

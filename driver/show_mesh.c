@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The groups along one axis: n of them, each of `size` ranks; those of group g begin at member[g size]. */
-struct lines { enum mesh_axis axis; int size, n, *member; double bytes; };
+/* The groups along one axis: n of them, each of `size` ranks; those of group g begin at member[g size]. nodes: the most
+ * that a group spreads over. */
+struct lines { enum mesh_axis axis; int size, n, nodes, *member; double bytes; };
 
 static const int *members_of(const struct lines *l, int group) { return l->member + (ptrdiff_t)group * l->size; }
 
@@ -34,25 +35,39 @@ static void fill(struct lines *l, const struct plan *plan, int *work) {
     }
 }
 
+static struct nodes nodes_of(const struct plan *plan) {
+    struct nodes nodes = plan_nodes(plan);
+    if (!nodes.ranks_per_node) nodes.ranks_per_node = 8;
+    return nodes;
+}
+
+/* work: a number per rank, which says of a node which group was seen there last. */
+static void count_nodes(struct lines *l, const struct plan *plan, int *work) {
+    const struct nodes nodes = nodes_of(plan);
+    int n = plan_ranks(plan);
+    memset(work, -1, (size_t)n * sizeof *work);
+    for (int g = 0; g < l->n; g++) {
+        int spread = 0;
+        for (int i = 0; i < l->size; i++) {
+            int *last = &work[node_emulated(&nodes, members_of(l, g)[i], n)];
+            spread += *last != g;
+            *last = g;
+        }
+        if (spread > l->nodes) l->nodes = spread;
+    }
+}
+
 static enum status lines_init(struct lines *l, const struct plan *plan, enum mesh_axis axis, double bytes) {
     size_t n = (size_t)plan_ranks(plan);
     int *work = calloc(3 * n, sizeof *work);
     *l = (struct lines){.axis = axis, .size = 1, .member = calloc(n, sizeof *l->member), .bytes = bytes};
     enum status status = work && l->member ? OK : FAIL(E_MEMORY, "no memory for the groups of %zu ranks", n);
-    if (status == OK) fill(l, plan, work);
+    if (status == OK) {
+        fill(l, plan, work);
+        count_nodes(l, plan, work);
+    }
     free(work);
     return status;
-}
-
-/* The most nodes that a group of the axis spreads over. */
-static int nodes_of(const struct lines *l, int node) {
-    int most = 0;
-    for (int g = 0; g < l->n; g++) {
-        int n = 0;
-        for (int i = 0; i < l->size; i++) n += i == 0 || members_of(l, g)[i] / node != members_of(l, g)[i - 1] / node;
-        if (n > most) most = n;
-    }
-    return most;
 }
 
 /* ---- bytes ---- */
@@ -91,10 +106,10 @@ static int name_width(const struct plan *plan) {
     return width;
 }
 
-static void print_lines(const struct plan *plan, const struct lines *l, int node) {
+static void print_lines(const struct plan *plan, const struct lines *l) {
     int stride = members_of(l, 0)[1] - members_of(l, 0)[0];
-    printf("%-*s%6d %6d %7d %6d %16.0f  ", name_width(plan), mesh_axis_name(l->axis), l->n, l->size, stride,
-           nodes_of(l, node), l->bytes);
+    printf("%-*s%6d %6d %7d %6d %16.0f  ", name_width(plan), mesh_axis_name(l->axis), l->n, l->size, stride, l->nodes,
+           l->bytes);
     for (int g = 0; g < l->n; g++) {
         if (g == 2 && l->n > 3) printf(" ..."), g = l->n - 1;
         print_group(l, g);
@@ -102,7 +117,7 @@ static void print_lines(const struct plan *plan, const struct lines *l, int node
     putchar('\n');
 }
 
-static void print_head(const struct plan *plan, int node) {
+static void print_head(const struct plan *plan) {
     if (plan_ranks(plan) == 1) {
         printf("one rank: no groups\n");
         return;
@@ -114,11 +129,11 @@ static void print_head(const struct plan *plan, int node) {
     printf(", the last innermost; nodes of %d ranks\n"
            "%-*sgroups  ranks  stride  nodes     bytes/step   which ranks (nodes: that a group spreads over; bytes: "
            "sent by a rank)\n",
-           node, name_width(plan), "axis");
+           nodes_of(plan).ranks_per_node, name_width(plan), "axis");
 }
 
 /* ---- json ---- */
-static json_t *lines_json(const struct lines *l, int node) {
+static json_t *lines_json(const struct lines *l) {
     json_t *groups = json_array();
     for (int g = 0; g < l->n; g++) {
         json_t *group = json_array();
@@ -126,7 +141,7 @@ static json_t *lines_json(const struct lines *l, int node) {
         json_array_append_new(groups, group);
     }
     return json_pack("{s:s, s:i, s:i, s:f, s:o}", "axis", mesh_axis_name(l->axis), "size", l->size, "nodes",
-                     nodes_of(l, node), "bytes", l->bytes, "groups", groups);
+                     l->nodes, "bytes", l->bytes, "groups", groups);
 }
 
 static enum status write_json(json_t *axes) {
@@ -135,19 +150,18 @@ static enum status write_json(json_t *axes) {
                : OK;
 }
 
-enum status show_mesh(const struct plan *plan, int node, bool json) {
+enum status show_mesh(const struct plan *plan, bool json) {
     double bytes[N_MESH_AXES] = {0};
-    if (plan->ranks_per_node) node = (int)plan->ranks_per_node;
     TRY(add_up(plan, bytes));
     json_t *axes = json_array();
     enum status status = axes ? OK : FAIL(E_MEMORY, "no memory for a list of groups");
-    if (!json) print_head(plan, node);
+    if (!json) print_head(plan);
     for (enum mesh_axis a = AXIS_SELF + 1; a < AXIS_MESH && status == OK; a++) {
         struct lines l;
         status = lines_init(&l, plan, a, bytes[a]);
-        if (status == OK && json && json_array_append_new(axes, lines_json(&l, node)))
+        if (status == OK && json && json_array_append_new(axes, lines_json(&l)))
             status = FAIL(E_MEMORY, "no memory for the groups of %d ranks", plan_ranks(plan));
-        if (status == OK && !json && l.size > 1) print_lines(plan, &l, node);
+        if (status == OK && !json && l.size > 1) print_lines(plan, &l);
         free(l.member);
     }
     if (status == OK && json) status = write_json(axes);

@@ -54,9 +54,19 @@ static void test_show_mesh_counts_the_groups_of_96_ranks(void **state) {
 static void test_show_mesh_spreads_over_small_nodes(void **state) {
     (void)state;
     int code;
-    json_t *axes = show("--dp 1 --tp 4 --pp 2 --node 3 --global-batch 4", &code);
+    json_t *axes = show("--dp 1 --tp 4 --pp 2 --ranks-per-node 3 --global-batch 4", &code);
     check_axis(axes, "tp", 2, 4, 2);
     check_axis(axes, "pp", 4, 2, 2);
+    json_decref(axes);
+}
+
+/* Dealt round four nodes, rank r is on node r % 4: four neighbours are on four, and r and r + 4 are on one. */
+static void test_show_mesh_deals_ranks_round_the_nodes(void **state) {
+    (void)state;
+    int code;
+    json_t *axes = show("--dp 1 --tp 4 --pp 2 --ranks-per-node 2 --placement cyclic --global-batch 4", &code);
+    check_axis(axes, "tp", 2, 4, 4);
+    check_axis(axes, "pp", 4, 2, 1);
     json_decref(axes);
 }
 
@@ -130,5 +140,6 @@ static void test_show_mesh_does_not_hide_that_it_could_not_write(void **state) {
 }
 
 TESTS(unit_test(test_show_mesh_counts_the_groups_of_96_ranks), unit_test(test_show_mesh_spreads_over_small_nodes),
+      unit_test(test_show_mesh_deals_ranks_round_the_nodes),
       unit_test(test_show_mesh_groups_are_partitions), unit_test(test_show_mesh_bytes_are_the_bills),
       unit_test(test_show_mesh_of_one_rank_says_so), unit_test(test_show_mesh_does_not_hide_that_it_could_not_write))

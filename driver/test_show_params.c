@@ -123,7 +123,7 @@ static void check_refused(const char *options, const char *value, const char *re
 
 static void test_show_refuses_options_that_it_would_not_read(void **state) {
     (void)state;
-    check_line("program", "--node 4", "E_USAGE", "--node", "is for show mesh");
+    check_line("program", "--mib 4", "E_USAGE", "--mib", "is for show comm");
     check_line("mesh", "--rows", "E_USAGE", "--rows", "is for show program");
     check_line("mesh", "--decode", "E_USAGE", "--decode", "is for show program, types and memory");
     check_line("mesh", "--svg x.svg", "E_USAGE", "--svg", "is for show memory");

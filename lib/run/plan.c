@@ -138,7 +138,9 @@ static const struct option OPTIONS[] = {
      "dp=hierarchical,tp=ring",
      "machine", AT(comm_algorithm)},
     {"ranks-per-node", OPTION_INT, "0", 0, 1e6, NULL, "ranks",
-     "emulate nodes of so many ranks: for what depends on nodes, and is counted by them; 0: nodes are hosts", "machine",
+     "emulate nodes of so many ranks: for what depends on nodes, and is counted by them; 0: nodes are hosts, and "
+     "in show mesh 8 ranks",
+     "machine",
      AT(ranks_per_node)},
     {"link-inside", OPTION_TEXT, "", 0, 0, NULL, "",
      "emulate links within a node: latency and bandwidth, such as 20us,10GB/s; empty: as they are", "machine",

@@ -6,6 +6,7 @@
 
 #include "lib/base/option.h"
 #include "lib/comm/mesh.h"
+#include "lib/comm/nodes.h"
 #include "lib/device/dtype.h"
 #include "lib/ops/rules.h"
 #include <stdint.h>
@@ -118,6 +119,8 @@ enum status plan_use_comm(const struct plan *, bool time_work);
 /** What it says of links; those of which it says nothing stay as they are. Pure. @errors E_CONFIG */
 struct hop_links;
 enum status plan_links(const struct plan *, struct hop_links *);
+/** Its emulated nodes; of 0 ranks: none. Pure. */
+struct nodes plan_nodes(const struct plan *);
 /** Are nodes or links not real? What is measured then must be marked. Pure. */
 bool plan_emulates(const struct plan *);
 /** The part of plan_settle that looks at these options. @errors E_CONFIG */

@@ -11,6 +11,10 @@ enum status plan_links(const struct plan *p, struct hop_links *links) {
     return OK;
 }
 
+struct nodes plan_nodes(const struct plan *p) {
+    return (struct nodes){(int)p->ranks_per_node, p->placement == PLACEMENT_CYCLIC};
+}
+
 bool plan_emulates(const struct plan *p) { return p->ranks_per_node || p->link_inside[0] || p->link_between[0]; }
 
 int plan_node(const struct plan *p, int rank) {
@@ -37,7 +41,7 @@ enum status plan_settle_comm(const struct plan *p) {
 enum status plan_use_comm(const struct plan *p, bool time_work) {
     struct comm_settings settings = {.timeout_s = p->comm_timeout, .check_collectives = p->check_collectives,
                                      .time_work = time_work,
-                                     .nodes = {(int)p->ranks_per_node, p->placement == PLACEMENT_CYCLIC}};
+                                     .nodes = plan_nodes(p)};
     struct hop_links links = {0};
     TRY(comm_rules_parse(p->comm_algorithm, settings.rule));
     TRY(plan_links(p, &links));
