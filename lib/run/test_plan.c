@@ -1,20 +1,11 @@
 /* ranks: 1  device: cpu */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
-#include "mixed_precision/fp8.h"
-#include "pp/pp.h"
 #include "tests/test.h"
-#include "tp/tp.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the option table: the plan's own, and those of the techniques ---- */
-static struct option_table all_options(void) {
-    struct option_table all;
-    assert_ok(recipe_options(&all));
-    return all;
-}
-
+/* ---- settling ---- */
 static struct plan default_plan(void) {
     struct plan p;
     struct options *o;
@@ -24,115 +15,6 @@ static struct plan default_plan(void) {
     return p;
 }
 
-static size_t field_size(const struct option *o) {
-    switch (o->type) {
-    case OPTION_BOOL:
-    case OPTION_CHOICE: return sizeof(int);
-    case OPTION_TEXT: return OPTION_TEXT_MAX;
-    default: return 8;
-    }
-}
-
-/* What scripts and configuration files rely on; an option may join them, none may leave. */
-static void test_table_has_the_promised_names(void **state) {
-    (void)state;
-    const char *const promised[] = {"model",       "layers",    "hidden",       "heads",      "seq",
-                                    "vocab",       "dropout",   "eps",          "steps",      "global-batch",
-                                    "micro-batch", "lr",        "min-lr",       "warmup",     "weight-decay",
-                                    "beta1",       "beta2",     "clip",         "seed",       "dp",
-                                    "tp",          "pp",        "schedule",     "pp-split",   "precision",
-                                    "attention",   "bucket-mb", "comm-timeout", "threads",    "check-collectives",
-                                    "data",        "val-data",  "val-fraction", "eval-every", "eval-batches",
-                                    "metrics",     "log"};
-    struct option_table all = all_options();
-    for (size_t i = 0; i < sizeof promised / sizeof *promised; i++) {
-        bool found = false;
-        for (int k = 0; k < all.n; k++) found |= !strcmp(all.option[k].name, promised[i]);
-        if (!found) fail_msg("there is no option %s", promised[i]);
-    }
-}
-
-static void test_every_option_says_what_it_means(void **state) {
-    (void)state;
-    struct option_table all = all_options();
-    for (int i = 0; i < all.n; i++) {
-        const struct option *o = &all.option[i];
-        if (!o->meaning || strlen(o->meaning) < 10 || !o->group || !o->group[0] || !o->unit)
-            fail_msg("%s has no meaning, group or unit", o->name);
-        assert_true(o->type == OPTION_INT || (o->type == OPTION_CHOICE) == (o->choices != NULL));
-        bool ranged = o->type == OPTION_INT || o->type == OPTION_REAL;
-        if (ranged && !(o->min < o->max)) fail_msg("%s has an empty range", o->name);
-        if (o->type == OPTION_INT && o->max > 9007199254740992.0)
-            fail_msg("%s: beyond 2^53 a double misses integers", o->name);
-    }
-}
-
-/* Every field before those of techniques belongs to exactly one option: bytes that belong to none are padding before an
- * 8-byte field, fewer than 8 in a row. In `own` a technique's struct may have padding where it likes, and no byte has
- * two options. */
-static void test_every_field_has_one_option(void **state) {
-    (void)state;
-    static int owners[sizeof(struct plan)];
-    struct option_table all = all_options();
-    memset(owners, 0, sizeof owners);
-    owners[offsetof(struct plan, mesh.shard)] = 1;                   /* worked out by zero/ */
-    for (int i = 0; i < all.n; i++) {
-        const struct option *o = &all.option[i];
-        size_t end = i < plan_options.n ? offsetof(struct plan, arch) : offsetof(struct plan, own) + PLAN_OWN_BYTES;
-        assert_in_range(o->at + field_size(o), 1, end);
-        for (size_t k = 0; k < field_size(o); k++) owners[o->at + k]++;
-    }
-    for (size_t at = 0, unowned = 0; at < sizeof(struct plan); at++) {
-        unowned = owners[at] || at >= offsetof(struct plan, arch) ? 0 : unowned + 1;
-        if (owners[at] > 1 || unowned >= 8) fail_msg("byte %zu of struct plan belongs to %d options", at, owners[at]);
-    }
-}
-
-/* ... and so no default is forgotten. */
-static void test_defaults_are_the_promised_ones(void **state) {
-    (void)state;
-    struct plan p = default_plan();
-    assert_string_equal(p.model, "tiny");
-    assert_close(p.eps, 1e-8, 0);
-    assert_close(p.beta1, 0.9, 0);
-    assert_close(p.beta2, 0.95, 0);
-    assert_close(p.weight_decay, 0.1, 0);
-    assert_close(p.clip, 1.0, 0);
-    assert_close(p.val_fraction, 0.1, 0);
-    assert_close(p.comm_timeout, 600, 0);
-    assert_true(p.warmup == 0 && p.eval_every == 250 && p.eval_batches == 0 && p.layers == 0 && p.vocab == 0);
-    assert_true(p.mesh.dp == 0 && p.mesh.tp == 1 && p.mesh.pp == 1 && pp_options(&p)->schedule == SCHEDULE_1F1B &&
-                p.precision == PRECISION_AUTO);
-    assert_true(p.device == PLAN_DEVICE_AUTO && p.comm == PLAN_COMM_AUTO && p.attention_core == ATTENTION_CORE_AUTO &&
-                p.fuse);
-    assert_ok(plan_settle_device(&p));
-    if (p.device == PLAN_DEVICE_CPU) assert_int_equal(p.precision, PRECISION_FP32);
-    if (p.device == PLAN_DEVICE_CUDA) assert_int_equal(p.precision, PRECISION_BF16);
-    assert_true(p.attention == ATTENTION_BLOCKED && p.check_collectives == false);
-    assert_string_equal(p.metrics, "metrics.jsonl");
-    assert_string_equal(pp_options(&p)->split, "");
-}
-
-/* The names of choices are indices of enums elsewhere. */
-static void test_choices_are_in_the_order_of_their_enums(void **state) {
-    (void)state;
-    struct plan p;
-    struct options *o;
-    char *const line[] = {"--schedule", "gpipe", "--precision", "fp64", "--attention", "materialised", "--log",
-                          "debug"};
-    assert_ok(recipe_options_create(NULL, &p, &o));
-    enum status status = options_parse(o, 8, line);
-    options_destroy(&o);
-    assert_ok(status);
-    assert_true(pp_options(&p)->schedule == SCHEDULE_GPIPE && p.precision == PRECISION_FP64 &&
-                p.attention == ATTENTION_MATERIALISED);
-    assert_int_equal(p.log, 3);
-    assert_int_equal(plan_dtype(&p), FP64);
-    p.precision = PRECISION_FP32;
-    assert_int_equal(plan_dtype(&p), FP32);
-}
-
-/* ---- settling ---- */
 static struct plan small_plan(void) {
     struct plan p = default_plan();
     p.layers = 4;
@@ -317,18 +199,6 @@ static void test_divisors_are_all_and_stop_at_the_limit(void **state) {
     assert_true(many[strlen(many) - 1] >= '0' && many[strlen(many) - 1] <= '9');
 }
 
-/* ---- learning rate ---- */
-static struct plan schedule_of(int64_t steps, int64_t warmup) {
-    struct plan p = small_plan();
-    p.steps = steps;
-    p.warmup = warmup;
-    p.lr = 0.5;
-    p.min_lr = 0.125;
-    return p;
-}
-
-/* lr and min-lr are powers of two, and so is the warmup: the corners are exact. cos(pi) is -1 exactly, cos(pi/2) is
- * 6e-17. */
 /* Each size is legal, and their product is beyond int64_t: the memory plan would add up negative bytes. */
 static void test_refuses_sizes_that_cannot_be_counted(void **state) {
     (void)state;
@@ -341,6 +211,18 @@ static void test_refuses_sizes_that_cannot_be_counted(void **state) {
     assert_ok(plan_settle(&p, 1));
 }
 
+/* ---- learning rate ---- */
+static struct plan schedule_of(int64_t steps, int64_t warmup) {
+    struct plan p = small_plan();
+    p.steps = steps;
+    p.warmup = warmup;
+    p.lr = 0.5;
+    p.min_lr = 0.125;
+    return p;
+}
+
+/* lr and min-lr are powers of two, and so is the warmup: the corners are exact. cos(pi) is -1 exactly, cos(pi/2) is
+ * 6e-17. */
 static void test_learning_rate_at_its_corners(void **state) {
     (void)state;
     struct plan p = schedule_of(25, 8);
@@ -396,87 +278,10 @@ static void test_refuses_a_trace_of_a_gpu(void **state) {
     assert_fails(plan_settle(&p, 1), E_CONFIG, "trace=t.json", "device=cuda only queues", "nsys");
 }
 
-/* ---- --sums fixed ---- */
-static struct plan fixed_plan(void) {
-    struct plan p = default_plan();
-    p.layers = 2, p.hidden = 32, p.heads = 4, p.seq = 16, p.vocab = 61;
-    p.device = PLAN_DEVICE_CPU;
-    p.sums = PLAN_SUMS_FIXED;
-    return p;
-}
-
-static void test_fixed_sums_have_no_chunks_of_the_loss(void **state) {
-    (void)state;
-    struct plan p = fixed_plan();
-    assert_ok(plan_settle(&p, 1));
-    assert_int_equal(p.loss_chunk, 0);
-}
-
-static void test_fixed_sums_want_powers_of_two(void **state) {
-    (void)state;
-    struct plan p = fixed_plan();
-    p.global_batch = 24;
-    p.micro_batch = 8;
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "global-batch / dp / micro-batch=3", "power of two", "sums=fast");
-    p.micro_batch = 12;
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "micro-batch=12", "power of two", "sums=fast");
-    p.micro_batch = 0, p.mesh.dp = 3;
-    assert_fails(plan_settle(&p, 3), E_CONFIG, "dp=3", "power of two", "sums=fast");
-    p.mesh.dp = 8, p.micro_batch = 1;
-    assert_fails(plan_settle(&p, 8), E_CONFIG, "micro-batch=3", "power of two");
-    p.sums = PLAN_SUMS_FAST;
-    assert_ok(plan_settle(&p, 8));
-}
-
-static void test_fixed_sums_refuse_what_has_no_order(void **state) {
-    (void)state;
-    struct plan p = fixed_plan();
-    p.device = PLAN_DEVICE_CUDA;
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "device=cuda", "use device=cpu", "sums=fast");
-    p = fixed_plan(), p.precision = PRECISION_FP64;
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "precision=fp64", "fp32 and bf16", "sums=fast");
-    p = fixed_plan(), p.precision = PRECISION_FP16;
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "precision=fp16", "fp32 and bf16", "sums=fast");
-    p = fixed_plan(), p.mesh.cp = 2;
-    assert_fails(plan_settle(&p, 2), E_CONFIG, "shards of a sequence", "cp=2", "use cp=1", "sums=fast");
-    p = fixed_plan(), p.experts = 4;
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "routed", "experts=4", "use experts=0", "sums=fast");
-    p = fixed_plan(), strcpy(p.comm_algorithm, "dp=ring");
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "as a tree", "comm-algorithm=dp=ring", "comm-algorithm=auto", "fast");
-    p = fixed_plan(), p.loss_chunk = 64;
-    assert_fails(plan_settle(&p, 1), E_CONFIG, "by tokens", "loss-chunk=64", "use loss-chunk=0", "sums=fast");
-    p = fixed_plan(), p.mesh.pp = 2, p.tie = 0, pp_options(&p)->schedule = SCHEDULE_2BW;
-    assert_fails(plan_settle(&p, 2), E_CONFIG, "asynchronous", "schedule=1f1b", "sums=fast");
-}
-
-/* What techniques refuse themselves. */
-static void test_techniques_refuse_what_has_no_fixed_sum(void **state) {
-    (void)state;
-    struct run r;
-    struct plan p = fixed_plan();
-    p.precision = PRECISION_BF16;
-    assert_ok(plan_settle(&p, 1));
-    assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "grad-fp32=off", "use grad-fp32", "fast");
-    run_destroy(&r);
-    p = fixed_plan(), fp8_options(&p)->on = 1;
-    assert_ok(plan_settle(&p, 1));
-    assert_fails(run_compile(&r, &train_recipe, &p, 0, NULL, NULL), E_CONFIG, "fp8=on", "leave fp8 out", "sums=fast");
-    run_destroy(&r);
-    p = fixed_plan(), p.mesh.tp = 4, p.ffn = 68, p.heads = 4;        /* 68 = 4 x 17 */
-    assert_ok(plan_settle(&p, 4));
-    assert_ok(technique_tp.check(&p));
-    p.heads = 8, p.mesh.tp = 8, p.ffn = 72, p.hidden = 64, tp_options(&p)->sp = 1, p.seq = 24, p.vocab = 61;
-    assert_ok(technique_tp.check(&p));
-    p.mesh.tp = 16, p.heads = 16, p.ffn = 64, p.seq = 32;
-    assert_fails(technique_tp.check(&p), E_CONFIG, "at most 8 equal parts", "tp=16", "tp=8 or less", "sums=fast");
-}
-
-TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_says_what_it_means),
-      unit_test(test_every_field_has_one_option), unit_test(test_defaults_are_the_promised_ones),
-      unit_test(test_choices_are_in_the_order_of_their_enums), unit_test(test_dp_is_what_the_world_leaves),
-      unit_test(test_settling_twice_changes_nothing), unit_test(test_micro_batch_is_chosen_to_fill_the_pipeline),
-      unit_test(test_given_micro_batch_is_kept), unit_test(test_min_lr_is_a_tenth_unless_given),
-      unit_test(test_refuses_heads_that_do_not_divide), unit_test(test_refuses_a_world_that_tp_and_pp_do_not_divide),
+TESTS(unit_test(test_dp_is_what_the_world_leaves), unit_test(test_settling_twice_changes_nothing),
+      unit_test(test_micro_batch_is_chosen_to_fill_the_pipeline), unit_test(test_given_micro_batch_is_kept),
+      unit_test(test_min_lr_is_a_tenth_unless_given), unit_test(test_refuses_heads_that_do_not_divide),
+      unit_test(test_refuses_a_world_that_tp_and_pp_do_not_divide),
       unit_test(test_refuses_a_layout_of_another_size_than_the_world),
       unit_test(test_a_world_of_0_is_what_the_layout_takes), unit_test(test_refuses_more_ranks_than_can_be_numbered),
       unit_test(test_refuses_a_batch_that_dp_does_not_divide),
@@ -485,6 +290,4 @@ TESTS(unit_test(test_table_has_the_promised_names), unit_test(test_every_option_
       unit_test(test_refuses_sizes_that_cannot_be_counted), unit_test(test_divisors_are_all_and_stop_at_the_limit),
       unit_test(test_learning_rate_at_its_corners), unit_test(test_learning_rate_follows_half_a_cosine),
       unit_test(test_learning_rate_of_very_short_runs), unit_test(test_place_is_that_of_the_rank),
-      unit_test(test_refuses_a_trace_of_a_gpu), unit_test(test_fixed_sums_have_no_chunks_of_the_loss),
-      unit_test(test_fixed_sums_want_powers_of_two), unit_test(test_fixed_sums_refuse_what_has_no_order),
-      unit_test(test_techniques_refuse_what_has_no_fixed_sum))
+      unit_test(test_refuses_a_trace_of_a_gpu))

@@ -1,0 +1,63 @@
+/* ranks: 1  device: cpu
+ *
+ * The price of states and weights in host memory. */
+#include "gpt/gpt.h"
+#include "planner/test_price.h"
+
+/* Of each own element a gradient comes down and a weight goes up, in bf16; the host reads and writes weight and moments
+ * in fp32, reads the gradient and writes the weight in bf16, and the device does none of it. */
+static void test_offload_is_copies_and_an_update_elsewhere(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    zero_options(&p)->stage = 1;
+    double n = (double)gpt_n_params(&p) / 16;
+    struct price stays = price_of(p, &c);
+    zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    struct price moved = price_of(p, &c);
+    double host_s = n * 28 / c.host_memory_bytes_per_s, link_s = n * 4 / c.host_bytes_per_s;
+    assert_close(stays.phase_s[PRICE_OFFLOAD], 0, 0);
+    assert_close(moved.phase_s[PRICE_OFFLOAD], host_s + link_s, 0.001 * (host_s + link_s));
+    double spared_s = n * 28 / (c.memory_bytes_per_s * c.stream_part);
+    assert_close(stays.phase_s[PRICE_OPTIM] - moved.phase_s[PRICE_OPTIM], spared_s, 0.01 * spared_s);
+    assert_close(sum_of(&moved), moved.step_s, 1e-12 * moved.step_s);
+    assert_true(stays.host_bytes == 0 && moved.host_bytes == stays.total_bytes - moved.total_bytes);
+    assert_close((double)moved.host_bytes, 12 * n, 0.01 * 12 * n);
+}
+
+/* A shard of weights that lives in host memory goes up before each gather, twice a microbatch but for the block at the
+ * turn, and not after the update. */
+static void test_offloaded_weights_go_up_before_each_gather(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    p.micro_batch = 1;                                               /* 4 microbatches */
+    zero_options(&p)->stage = 3, zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    double states_s = price_of(p, &c).phase_s[PRICE_OFFLOAD];
+    double weights_s = (double)gpt_n_params(&p) / 16 * 2 / c.host_bytes_per_s;
+    zero_options(&p)->offload = OFFLOAD_PARAMS;
+    double times = (price_of(p, &c).phase_s[PRICE_OFFLOAD] - states_s) / weights_s + 1;
+    if (times < 6 || times > 8.5) fail_msg("weights go up %g times in a step", times);
+}
+
+/* Where the host's memory is the rank's nothing moves; and no speed of the host is no price. */
+static void test_offload_needs_a_host_with_speeds(void **state) {
+    (void)state;
+    struct cluster c = gpus(), cpu;
+    struct plan p = plan_of(4, 1, 1);
+    struct price x;
+    struct search *found = calloc(1, sizeof *found);
+    zero_options(&p)->stage = 1, zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    assert_ok(cluster_read("cpu-2core", &cpu));
+    p.device = PLAN_DEVICE_CPU, p.precision = PRECISION_FP32;
+    assert_close(price_of(p, &cpu).phase_s[PRICE_OFFLOAD], 0, 0);
+    p.device = PLAN_DEVICE_CUDA, p.precision = PRECISION_BF16, c.host_memory_bytes_per_s = 0;
+    assert_fails(search_layouts(&train_recipe, &p, 0, &c, 4, true, found), E_CONFIG, "host-memory-gbs=0",
+                 "--offload none");
+    assert_ok(plan_settle(&p, 0));
+    assert_fails(price_plan(&train_recipe, &p, &c, NULL, &x), E_CONFIG, "host-gbs=25", "host-memory-gbs=0");
+    free(found);
+}
+
+TESTS(unit_test(test_offload_is_copies_and_an_update_elsewhere),
+      unit_test(test_offloaded_weights_go_up_before_each_gather), unit_test(test_offload_needs_a_host_with_speeds))

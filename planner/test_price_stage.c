@@ -1,0 +1,124 @@
+/* ranks: 1  device: cpu
+ *
+ * Stages: rows of a profile, stages that are alike, stages from a stem, the time line. */
+#include "planner/test_price.h"
+
+/* What a profile is held against adds up to the stage: all microbatches, replays too. With tp, what is started in one
+ * row and waited for in another is in neither. */
+static void test_rows_of_a_profile_add_up_to_the_stage(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    for (int i = 0; i < 4; i++) {
+        struct plan p = plan_of(1, i / 2 ? 4 : 1, 1);
+        recompute_options(&p)->kind = i % 2 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+        struct price x = price_of(p, &c);
+        struct profile_forecast f;
+        struct run r;
+        double sum = 0;
+        assert_ok(plan_settle(&p, 0));
+        assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+        assert_ok(price_profile(&train_recipe, &r, &c, &f));
+        for (int s = 0; s < r.program.n_steps; s++)
+            for (int k = 0; k < ROW_WAIT; k++) sum += f.row_s[s][k];
+        if (i / 2 == 0) assert_close(sum, x.stage[0].s, 1e-9 * x.step_s);
+        assert_true(sum > 0.9 * x.stage[0].s && sum <= x.stage[0].s * (1 + 1e-9));
+        assert_close(f.update_s, price_update_bytes(&r.program) / (c.memory_bytes_per_s * c.stream_part), 1e-12);
+        free(f.row_s);
+        run_destroy(&r);
+    }
+}
+
+/* Stages between the ends that need not be compiled are priced as if they were. */
+static void test_like_stages_are_like(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct plan p;
+    for (int i = 0; layout(i, &p); i++) {
+        struct price like = price_of(p, &c), each;
+        assert_ok(plan_settle(&p, 0));
+        assert_ok(price_plan(&train_recipe, &p, &c, &(struct price_wish){.uneven = true}, &each));
+        assert_close(like.step_s, each.step_s, 0);
+        assert_true(like.total_bytes == each.total_bytes);
+    }
+    static const int ORDERS[] = {SCHEDULE_1F1B, SCHEDULE_ZB_H1, SCHEDULE_ZB_V};
+    for (int layers = 16; layers <= 32; layers++)                    /* also where the stages have not as many */
+        for (int k = 0; k < 3; k++) {
+            p = plan_of(1, 1, 8);
+            p.layers = layers, pp_options(&p)->schedule = ORDERS[k];
+            struct price like = price_of(p, &c), each;
+            assert_ok(plan_settle(&p, 0));
+            assert_ok(price_plan(&train_recipe, &p, &c, &(struct price_wish){.uneven = true}, &each));
+            for (int i = 0; i < 8; i++) assert_close(like.stage[i].s, each.stage[i].s, 0);
+            for (int i = 0; i < 8; i++) assert_int_equal(like.stage[i].layers, each.stage[i].layers);
+            assert_true(like.step_s == each.step_s && like.total_bytes == each.total_bytes);
+        }
+}
+
+static void same_run(const struct run *a, const struct run *b) {
+    assert_int_equal(a->program.n_steps, b->program.n_steps);
+    assert_int_equal(a->schedule.n, b->schedule.n);
+    for (int i = 0; i < N_ROLES; i++) assert_true(a->memory.bytes[TIER_DEVICE][i] == b->memory.bytes[TIER_DEVICE][i]);
+    for (int i = 0; i < N_MESH_AXES; i++) assert_close(a->bill.wire_bytes[i], b->bill.wire_bytes[i], 0);
+    for (int i = 0; i <= ROW_BACKWARD_WEIGHT; i++) assert_close(a->bill.flops[i], b->bill.flops[i], 0);
+    for (int k = 0; k < a->program.n_chunks; k++)
+        for (int t = 0; t < N_TAPES; t++) assert_int_equal(a->chunks[k].tapes[t].n, b->chunks[k].tapes[t].n);
+}
+
+/* A stage that is compiled from what another plan has left is as if it were compiled by itself. */
+static void test_stages_from_a_stem_are_the_run_s(void **state) {
+    (void)state;
+    struct plan p;
+    struct run_stem stem = {.n_stages = 0};
+    for (int i = 0; layout(i, &p); i++)
+        for (int keep = 0; keep < 6; keep++) {
+            int n = p.mesh.pp ? (int)p.mesh.pp : 1;
+            struct plan q = p;
+            zero_options(&q)->stage = n > 1 ? keep % 2 : keep % 4, recompute_options(&q)->kind = keep / 2;
+            if (zero_options(&q)->stage < 3 && zero_options(&q)->offload) zero_options(&q)->offload = OFFLOAD_OPTIMIZER;
+            if (zero_options(&q)->stage == 0) zero_options(&q)->offload = OFFLOAD_NONE;
+            if (keep == 5 && n > 1 && pp_options(&q)->schedule == SCHEDULE_1F1B)
+                pp_options(&q)->schedule = SCHEDULE_GPIPE;           /* the same cut, but another order */
+            assert_ok(plan_settle(&q, 0));
+            for (int stage = 0; stage < n; stage++) {
+                struct run alone, shared;
+                assert_ok(run_compile(&alone, &train_recipe, &q, stage * (plan_ranks(&q) / n), NULL, NULL));
+                assert_ok(run_compile_stage(&shared, &train_recipe, &q, stage, n, &stem));
+                same_run(&alone, &shared);
+                run_destroy(&alone);
+                run_destroy(&shared);
+            }
+        }
+    run_stem_fini(&stem);
+}
+
+/* The time line is the step without its end, and its boxes are each stage's own work. */
+static void check_time_line(struct plan p, const struct cluster *c) {
+    struct price x = price_of(p, c);
+    struct price_time_line t;
+    assert_ok(plan_settle(&p, 0));
+    assert_ok(price_time_line(&train_recipe, &p, c, false, &t));
+    assert_close(t.timeline.makespan, x.stage[x.busiest].s + x.phase_s[PRICE_BUBBLE] + x.phase_s[PRICE_PP],
+                 1e-9 * x.step_s);
+    for (int i = 0; i < t.n_stages; i++) {
+        double work = 0;
+        for (int k = 0; k < t.schedules[i].n; k++) {
+            const struct timeline_span span = t.timeline.span[i][k];
+            if (action_is_compute(t.schedules[i].actions[k].kind)) work += span.end - span.start;
+        }
+        assert_close(work, x.stage[i].s, 1e-9 * x.step_s);
+    }
+    price_time_line_fini(&t);
+}
+
+static void test_time_line_is_the_step_s(void **state) {
+    (void)state;
+    struct cluster c = gpus();
+    struct plan p;
+    for (int i = 0; layout(i, &p); i++) check_time_line(p, &c);
+    struct price x = price_of(plan_of(1, 1, 4), &c);
+    assert_true(x.stage[3].s > 1.02 * x.stage[1].s);                 /* the head: stages are not alike */
+    check_time_line(plan_of(1, 1, 4), &c);
+}
+
+TESTS(unit_test(test_rows_of_a_profile_add_up_to_the_stage), unit_test(test_like_stages_are_like),
+      unit_test(test_stages_from_a_stem_are_the_run_s), unit_test(test_time_line_is_the_step_s))
