@@ -150,15 +150,6 @@ static enum status prepare(struct training *t, int argc, char **argv) {
 }
 
 /* ---- files that are not whole ---- */
-void train_pass_over_file(struct training *t, enum status status) {
-    if (status == OK) return;
-    if (!t->unwritten[0]) {
-        snprintf(t->unwritten, sizeof t->unwritten, "%s", status_message());
-        log_warn("%s; training continues", t->unwritten);
-    }
-    status_clear();
-}
-
 /* At the end of a job that has done all its steps. */
 static enum status tell_unwritten(const struct training *t) {
     enum status status = t->unwritten[0] ? FAIL(E_IO, "%s; all steps are done", t->unwritten) : OK;

@@ -7,6 +7,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* ---- files that are not whole ---- */
+void train_pass_over_file(struct training *t, enum status status) {
+    if (status == OK) return;
+    if (!t->unwritten[0]) {
+        snprintf(t->unwritten, sizeof t->unwritten, "%s", status_message());
+        log_warn("%s; training continues", t->unwritten);
+    }
+    status_clear();
+}
+
 /* ---- at the start ---- */
 /* A run that starts from scratch in a folder of an earlier one takes over its steps and `latest`. */
 static void warn_of_others(const char *save) {

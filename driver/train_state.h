@@ -54,12 +54,6 @@ struct training {
     struct profile_forecast forecast;    /* row_s NULL: no cluster was named */
 };
 
-/* ---- train.c ---- */
-
-/* Rank 0: a file beside the training, metrics or trace, could not be written. Steps are worth more than that: it is
- * said once, and training goes on; the job ends with this as its failure. */
-void train_pass_over_file(struct training *, enum status);
-
 /* ---- train_trace.c: --trace ---- */
 
 /* Room for the spans, and a file that can be written; before the first step. @collective{world} @errors E_IO,
@@ -88,6 +82,10 @@ enum status train_watch_end(struct training *);
 void train_watch_destroy(struct training *);
 
 /* ---- train_checkpoint.c ---- */
+
+/* Rank 0: a file beside the training, metrics or trace, could not be written. Steps are worth more than that: it is
+ * said once, and training goes on; the job ends with this as its failure. */
+void train_pass_over_file(struct training *, enum status);
 
 /* Take what --resume or --init name, if one is given. @collective{world} @errors of checkpoint_resolve and
  * checkpoint_load */

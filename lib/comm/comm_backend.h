@@ -55,6 +55,7 @@ extern const struct comm_backend comm_self, comm_mpi, comm_hops;
 
 /* What comm_configure was last given; its defaults before. */
 const struct comm_settings *comm_settings_in_force(void);
+void comm_settings_are(const struct comm_settings *);
 
 static inline bool comm_is_message(enum comm_op op) { return op == COMM_SEND || op == COMM_RECV; }
 
@@ -65,7 +66,6 @@ void comm_world_identity(void);
  * first */
 struct group *group_first(void);
 struct group *group_counting(const struct group *);
-void groups_find_nodes(void);         /* again, when settings have changed */
 enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
 void group_close_world(void);         /* @collective{every process of the job} */
 
@@ -75,8 +75,12 @@ struct comm_watch comm_watching(void);
 double comm_enter(void);
 void comm_leave(double entered_s);
 
-/* comm_ops.c: this rank sends a message of an operation to a rank of the group. */
-void comm_count_message(struct group *, enum comm_op, int peer, int64_t bytes);
+/* This rank sends a message of an operation to a rank of the group. */
+static inline void group_count_message(struct group *group, enum comm_op op, int peer, int64_t bytes) {
+    bool between = group->node[group->rank] != group->node[peer];
+    group->ledger.entry[op].messages[between]++;
+    group->ledger.entry[op].sent[between] += (double)bytes;
+}
 
 /* comm_ops.c: the barrier's first half. @collective{group} @errors E_COMM, E_TIMEOUT, E_MEMORY, E_INTERNAL */
 enum status comm_barrier_start(const struct group *, struct comm_request *);

@@ -44,7 +44,9 @@ static void list_remove(const struct group *group) {
 static void find_nodes(struct group *group) {
     for (int r = 0; r < group->size; r++) group->node[r] = comm_node(group->members[r]);
 }
-void groups_find_nodes(void) {
+
+void comm_configure(const struct comm_settings *wanted) {
+    comm_settings_are(wanted);
     for (struct group *group = first; group; group = group->next) find_nodes(group);
 }
 

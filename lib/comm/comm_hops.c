@@ -116,7 +116,7 @@ static enum status carrier_expect(void *self, int peer, int64_t bytes, struct ho
 
 static enum status carrier_send(void *self, int peer, const void *at, int64_t bytes, struct hop_ticket *ticket) {
     struct hops *x = self;
-    comm_count_message(x->group, x->op, peer, bytes);
+    group_count_message(x->group, x->op, peer, bytes);
     ticket->sending = true;
     if (comm_links_emulated()) {
         links_describe(ticket, x->group, peer, bytes);

@@ -45,13 +45,6 @@ static int64_t note_call(const struct group *group, const struct comm_call *call
         .reduction = (uint8_t)call->reduction});
 }
 
-/* ---- counting ---- */
-void comm_count_message(struct group *group, enum comm_op op, int peer, int64_t bytes) {
-    bool between = group->node[group->rank] != group->node[peer];
-    group->ledger.entry[op].messages[between]++;
-    group->ledger.entry[op].sent[between] += (double)bytes;
-}
-
 static void show(const struct group *group, const struct comm_call *call, double bytes) {
     struct comm_watch watch = comm_watching();
     if (!watch.call || group->size == 1) return;
@@ -81,7 +74,7 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     comm_leave(entered_s);
     flight_state_is(request->flight, request->handle ? FLIGHT_STARTED : FLIGHT_DONE);
     if (call->op == COMM_SEND && group->size > 1 && request->backend != &comm_hops)
-        comm_count_message(group, COMM_SEND, call->peer, (int64_t)bytes);
+        group_count_message(group, COMM_SEND, call->peer, (int64_t)bytes);
     if (!comm_is_message(call->op) && request->backend == &comm_mpi) entry->library_calls++;
     if (request->span && !request->handle) span_close(comm_recorder(), request->span - 1);
     return OK;

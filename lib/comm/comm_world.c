@@ -22,10 +22,7 @@ double comm_local_cores(void) {
     return place.local_cores > 0 ? fmin(place.local_cores, cores_quota("")) : cores_allowed();
 }
 
-void comm_configure(const struct comm_settings *wanted) {
-    settings = *wanted;
-    groups_find_nodes();
-}
+void comm_settings_are(const struct comm_settings *wanted) { settings = *wanted; }
 const struct comm_settings *comm_settings_in_force(void) { return &settings; }
 
 /* ---- processor time ---- */

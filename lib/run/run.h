@@ -205,7 +205,9 @@ enum status run_check_threads(const struct run *);
 /** Measured high-water mark of each role in bytes, in every tier. @errors E_INTERNAL under WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_TIERS][N_ROLES]);
 /** The memory of a tier, for copies of what was offloaded to it: the run's device, or the host. */
-const struct device *run_tier_device(const struct run *, enum tier);
+static inline const struct device *run_tier_device(const struct run *r, enum tier tier) {
+    return tier == TIER_DEVICE ? r->device : device_cpu();
+}
 
 /** Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
 enum status run_wait(const struct run *, const struct device_mark *, const char *what);

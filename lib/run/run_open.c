@@ -7,10 +7,6 @@
 #include <omp.h>
 #include <stdlib.h>
 
-const struct device *run_tier_device(const struct run *r, enum tier tier) {
-    return tier == TIER_DEVICE ? r->device : device_cpu();
-}
-
 static void bind_params(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         struct param *w = &r->program.params[i];
@@ -209,14 +205,6 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
     *out = arena_at(&r->arenas[TIER_DEVICE][ROLE_COMM], r->memory.technique_offset + r->comm_taken);
     r->comm_taken += bytes;
     return OK;
-}
-
-enum status run_check_threads(const struct run *r) {
-    int now = omp_get_max_threads();
-    if (now <= r->program.n_threads) return OK;
-    return FAIL(E_INTERNAL,
-                "%d OpenMP threads, and scratch was planned for %d; set the threads before the run is created", now,
-                r->program.n_threads);
 }
 
 enum status run_measure(const struct run *r, int64_t bytes[N_TIERS][N_ROLES]) {

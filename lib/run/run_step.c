@@ -8,6 +8,7 @@
 #include "lib/run/versions.h"
 #include <inttypes.h>
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 
 /* Clears sharded gradients (ZeRO 2 and 3), to which buckets are added; whole ones are overwritten by the first row that
@@ -63,6 +64,14 @@ static enum status end_step(struct run *r, struct step_record *step) {
     r->n_step++;
     r->n_started++;
     return run_overlaps(r) ? OK : update_settle(r, step, &again);
+}
+
+enum status run_check_threads(const struct run *r) {
+    int now = omp_get_max_threads();
+    if (now <= r->program.n_threads) return OK;
+    return FAIL(E_INTERNAL,
+                "%d OpenMP threads, and scratch was planned for %d; set the threads before the run is created", now,
+                r->program.n_threads);
 }
 
 static enum status run_phases(struct run *r, struct step_record *step) {
