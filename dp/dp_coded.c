@@ -17,7 +17,7 @@
  * sends 2 (dp-1) b per bucket and step.
  *
  * What breaks: zeros that do not stay zero (sign has no zero, so the gaps between gradients are zeroed again after each
- * sum); a residual that is added twice; a checkpoint without residuals.
+ * sum, and their residuals too); a residual that is added twice; a checkpoint that loses one (struct rank_term).
  *
  * Source: Seide et al. 2014, "1-bit stochastic gradient descent"; Karimireddy et al. 2019, "Error feedback fixes
  * SignSGD"; Lin et al. 2018, "Deep gradient compression"; Wang et al. 2023, "ZeRO++". */
@@ -89,11 +89,6 @@ static enum status coded_check(const struct plan *plan) {
                     "grad-codec=%s rounds what each of dp=%d ranks sends, so sums=fixed cannot have the bits of every "
                     "layout; use sums fast, or grad-codec none",
                     codec, (int)plan->mesh.dp);
-    if (plan->save[0] && dp_coded_has_feedback(plan))
-        return FAIL(E_CONFIG,
-                    "grad-codec=%s with feedback keeps residuals that a checkpoint has no place for; leave save out, "
-                    "or use grad-feedback off",
-                    codec);
     return OK;
 }
 
@@ -103,6 +98,29 @@ static enum status make_buckets(const struct plan *plan, const struct program *p
 }
 
 static int64_t count_of(const struct dp_bucket *b) { return b->bytes / (int64_t)sizeof(float); }
+
+/* Residuals as terms of checkpoints: 2 i is param i of the rank's own terms, 2 i + 1 of its part of the sum.
+ * coded NULL: only which elements. */
+static bool term_at(const struct dp_buckets *d, const struct program *p, const struct coded *coded, int at,
+                    struct rank_term *out) {
+    if (at >= 2 * p->n_params) return false;
+    const struct param *w = &p->params[at / 2];
+    bool of_sum = at % 2;
+    *out = (struct rank_term){.param = w->name, .kind = of_sum ? "sum_residual" : "residual"};
+    if (!w->present) return true;
+    const struct dp_bucket *b = &d->bucket[d->of_param[at / 2]];
+    enum mesh_axis axis = b->axis;
+    int n = mesh_size(axis, &p->place), rank = mesh_index(axis, &p->place);
+    int64_t first = (w->grad_offset - b->offset) / (int64_t)sizeof(float), end = first + type_n(&w->grad_type);
+    int64_t begin = of_sum ? max64(first, coded_first(count_of(b), n, rank)) : first;
+    if (of_sum) end = min64(end, coded_first(count_of(b), n, rank + 1));
+    out->takes_sum = !of_sum && rank == 0;
+    out->piece = piece_without_padding((struct piece){w->type.shape, begin - first, max64(end - begin, 0)});
+    if (!coded || out->piece.n == 0) return true;
+    coded += d->of_param[at / 2];
+    out->at = of_sum ? coded->sum_residual + begin - coded_first(count_of(b), n, rank) : coded->residual + begin;
+    return true;
+}
 
 /* [ slots of all buckets | residuals of all buckets | one float: a code's bytes must not come last, see the how-to ]
  * base NULL: only the extent. @return bytes */
@@ -145,6 +163,9 @@ static enum status coded_cost(const struct plan *plan, const struct compiled *c,
     TRY(make_buckets(plan, c->program, &d));
     for (int i = 0; i < d.n; i++) bill_bucket(&d.bucket[i], plan, &c->program->place, bill);
     bill->technique_comm_bytes += lay_out(&d, plan, &c->program->place, NULL, NULL);
+    struct rank_term term;
+    for (int i = 0; dp_coded_has_feedback(plan) && term_at(&d, c->program, NULL, i, &term); i++)
+        bill_saved(bill, term.piece.n * (int64_t)sizeof(float));
     dp_buckets_fini(&d);
     return OK;
 }
@@ -160,6 +181,20 @@ static enum status coded_grad_ready(struct run *r, void *self, const struct even
     return coded_reduce_scatter_start(&d->coded[i], arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], b->offset));
 }
 
+/* What lies between gradients is none: signs have no zero, and leave something there, in residuals too. */
+static enum status clear_gaps(struct run *r, struct dp_coded *d) {
+    int64_t end = 0;
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (!w->present) continue;
+        int k = d->buckets.of_param[i];
+        int64_t gap = (end - d->buckets.bucket[k].offset) / (int64_t)sizeof(float);
+        if (gap > 0) coded_forget(&d->coded[k], gap, (w->grad_offset - end) / (int64_t)sizeof(float));
+        end = w->grad_offset + type_bytes(&w->grad_type);
+    }
+    return dp_clear_gaps(r);
+}
+
 static enum status coded_backward_end(struct run *r, void *self, const struct event *e) {
     struct dp_coded *d = self;
     (void)e;
@@ -173,7 +208,7 @@ static enum status coded_backward_end(struct run *r, void *self, const struct ev
         TRY(coded_all_gather_start(&d->coded[i]));
     }
     for (int i = 0; i < d->buckets.n; i++) TRY(coded_all_gather_wait(&d->coded[i]));
-    return dp_clear_gaps(r);
+    return clear_gaps(r, d);
 }
 
 /* ---- attach ---- */
@@ -213,7 +248,13 @@ static void coded_detach(struct run *r, void *self) {
     free(d);
 }
 
+static bool coded_term(const struct run *r, const void *self, int i, struct rank_term *out) {
+    const struct dp_coded *d = self;
+    return dp_coded_has_feedback(&r->plan) && term_at(&d->buckets, &r->program, d->coded, i, out);
+}
+
 const struct technique technique_dp_coded = {
     .name = "grad-codec", .claims = CLAIM_GRAD_SUM,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct dp_coded_options)}, .wanted = coded_wanted,
-    .check = coded_check, .cost = coded_cost, .attach = coded_attach, .detach = coded_detach};
+    .check = coded_check, .cost = coded_cost, .attach = coded_attach, .detach = coded_detach,
+    .term = coded_term};

@@ -72,8 +72,8 @@ static enum status save_beside(struct run *r, const char *folder, bool *ended) {
 
 static bool copy_is_as_planned(const struct run *r) {
     int64_t bytes[N_TIERS][N_ROLES], *host = bytes[TIER_HOST], planned = r->memory.bytes[TIER_HOST][ROLE_SAVE];
-    bool ok =
-        run_measure(r, bytes) == OK && host[ROLE_SAVE] == planned && planned == memory_save_bytes(&r->program);
+    bool ok = run_measure(r, bytes) == OK && host[ROLE_SAVE] == planned &&
+              planned == memory_save_bytes(&r->program, r->bill.technique_save_bytes);
     if (!ok) print_message("the copy: %" PRId64 " bytes planned, %" PRId64 " measured\n", planned, host[ROLE_SAVE]);
     return ok;
 }

@@ -10,8 +10,9 @@
  * and "h0.qkv.w.exp_avg_sq", in the precision of the optimizer. Padding of the vocabulary is left out. A tensor that is
  * a whole box of the global one has the box's shape; a run of one (ZeRO) has one axis. Which box and which run is in
  * the file's metadata (piece.h), so that a file explains itself. Besides: the step, the number of updates (Adam's t),
- * the samples used so far, the seed, and what techniques keep (the loss scale). Dropout, initial values and the order
- * of samples follow from seed and counters: there is no other random state.
+ * the samples used so far, the seed, and what techniques keep: alike on all ranks (the loss scale) in the manifest, of
+ * each rank (residuals) in its file (checkpoint_terms.h). Dropout, initial values and the order of samples follow from
+ * seed and counters: there is no other random state.
  *
  * Written so that a reader never sees half of it:
  *

@@ -14,12 +14,9 @@ static struct line *line_of(struct line *lines, int *n, const char *name) {
     return &lines[(*n)++];
 }
 
-static enum status add_array(const struct shard_file *s, const char *param, enum state_array a,
-                             const struct piece *piece, struct line *lines, int *n) {
-    char name[NAME_MAX_LEN + 16];
-    snprintf(name, sizeof name, "%s%s", param, state_suffix[a]);
+static enum status add_tensor(const struct shard_file *s, const char *name, const struct piece *piece,
+                              struct line *lines, int *n) {
     const struct safetensors_entry *e = safetensors_find(s->file, name);
-    if (!e && a != STATE_WEIGHT) return OK;
     TRY(checkpoint_piece_check(piece, e, s->name, name));
     struct line *l = line_of(lines, n, e->name);
     snprintf(l->dtype, sizeof l->dtype, "%s", e->dtype_name);
@@ -29,13 +26,25 @@ static enum status add_array(const struct shard_file *s, const char *param, enum
     return OK;
 }
 
+static enum status add_array(const struct shard_file *s, const char *param, enum state_array a,
+                             const struct piece *piece, struct line *lines, int *n) {
+    char name[NAME_MAX_LEN + 16];
+    snprintf(name, sizeof name, "%s%s", param, state_suffix[a]);
+    if (!safetensors_find(s->file, name) && a != STATE_WEIGHT) return OK;
+    return add_tensor(s, name, piece, lines, n);
+}
+
 static enum status add_file(const struct shard_file *s, struct line *lines, int *n) {
-    const char *param;
+    const char *name;
     json_t *row;
-    json_object_foreach(s->pieces, param, row) {
-        struct piece piece;
+    struct piece piece;
+    json_object_foreach(s->pieces, name, row) {
         TRY(checkpoint_piece_parse(row, s->name, &piece));
-        for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) TRY(add_array(s, param, a, &piece, lines, n));
+        for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) TRY(add_array(s, name, a, &piece, lines, n));
+    }
+    json_object_foreach(s->terms, name, row) {
+        TRY(checkpoint_piece_parse(row, s->name, &piece));
+        TRY(add_tensor(s, name, &piece, lines, n));
     }
     return OK;
 }

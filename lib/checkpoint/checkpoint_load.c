@@ -1,5 +1,6 @@
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_gather.h"
+#include "lib/checkpoint/checkpoint_terms.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,7 @@ enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_par
         if (status == OK && part == CHECKPOINT_ALL) status = load_progress(r, &m);
         status = fail_agree(mesh, status);
     }
+    if (status == OK && part == CHECKPOINT_ALL) status = fail_agree(mesh, checkpoint_load_terms(r, &m));
     manifest_fini(&m);
     return status;
 }

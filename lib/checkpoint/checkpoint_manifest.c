@@ -18,6 +18,7 @@ void manifest_fini(struct manifest *m) {
     for (int i = 0; i < m->n; i++) {
         safetensors_close(&m->shards[i].file);
         json_decref(m->shards[i].pieces);
+        json_decref(m->shards[i].terms);
     }
     free(m->shards);
     json_decref(m->json);
@@ -211,15 +212,21 @@ enum status manifest_check_shards(const struct manifest *m, int first, int strid
     return status;
 }
 
+static json_t *json_metadata(const struct safetensors *file, const char *key) {
+    json_error_t why;
+    const char *text = safetensors_metadata(file, key);
+    return text ? json_loads(text, JSON_REJECT_DUPLICATES, &why) : NULL;
+}
+
 enum status manifest_open_shards(struct manifest *m) {
     char path[CHECKPOINT_PATH_MAX];
-    json_error_t why;
     for (int i = 0; i < m->n; i++) {
-        TRY(checkpoint_path(m->folder, m->shards[i].name, path));
-        TRY(safetensors_open(path, &m->shards[i].file));
-        const char *pieces = safetensors_metadata(m->shards[i].file, "pieces");
-        m->shards[i].pieces = pieces ? json_loads(pieces, JSON_REJECT_DUPLICATES, &why) : NULL;
-        if (!json_is_object(m->shards[i].pieces))
+        struct shard_file *s = &m->shards[i];
+        TRY(checkpoint_path(m->folder, s->name, path));
+        TRY(safetensors_open(path, &s->file));
+        s->pieces = json_metadata(s->file, "pieces");
+        s->terms = json_metadata(s->file, "terms");
+        if (!json_is_object(s->pieces) || (safetensors_metadata(s->file, "terms") && !json_is_object(s->terms)))
             return FAIL(E_FORMAT, "%s does not say which parts of the tensors it has", path);
     }
     return OK;

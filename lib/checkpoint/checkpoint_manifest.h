@@ -6,8 +6,15 @@
 #include "lib/checkpoint/safetensors.h"
 #include <jansson.h>
 
-/* file and pieces: after manifest_open_shards. pieces: param -> which part of it this file has. */
-struct shard_file { char name[64]; int64_t bytes; uint64_t hash; struct safetensors *file; json_t *pieces; };
+/* file, pieces and terms: after manifest_open_shards. pieces: param -> which part of it this file has. terms: tensor ->
+ * of which param, and which part of it (checkpoint_terms.h); NULL: none. */
+struct shard_file {
+    char name[64];
+    int64_t bytes;
+    uint64_t hash;
+    struct safetensors *file;
+    json_t *pieces, *terms;
+};
 
 /* Counts go no further: one may add to them without a thought of overflow. */
 #define MANIFEST_MAX_COUNT (INT64_MAX / 4)

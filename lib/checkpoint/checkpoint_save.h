@@ -18,6 +18,7 @@ struct shard_plan {
     struct stored *stored;               /* one for each entry */
     int n;
     json_t *pieces;                      /* name -> which part of the tensor */
+    json_t *terms;                       /* tensor -> of which param, and which part of it (checkpoint_terms.h) */
 };
 
 /** Which tensors this rank stores, and where they lie. To be released, also after a failure. @errors

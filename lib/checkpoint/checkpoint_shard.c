@@ -1,5 +1,6 @@
 /* One rank's file: which tensors, where their elements lie, and writing them. */
 #include "lib/checkpoint/checkpoint_save.h"
+#include "lib/checkpoint/checkpoint_terms.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +39,33 @@ static enum status plan_param(const struct run *r, const struct param *w, struct
     return OK;
 }
 
+static enum status plan_term(const struct run *r, const struct rank_term *t, struct shard_plan *s) {
+    struct safetensors_entry *e = &s->entries[s->n];
+    char name[CHECKPOINT_TERM_NAME];
+    if (t->piece.n == 0) return OK;
+    checkpoint_term_name(t->param, t->kind, name);
+    json_t *row = checkpoint_piece_json(&t->piece);
+    json_object_set_new(row, "param", json_string(t->param));
+    json_object_set_new(s->terms, name, row);
+    if (!(e->name = strdup(name))) return FAIL(E_MEMORY, "no memory for the names of a checkpoint");
+    e->dtype = FP32;
+    set_shape(e, &t->piece);
+    s->stored[s->n++] = (struct stored){r->device, t->at, t->piece.n * (int64_t)sizeof(float)};
+    return OK;
+}
+
 enum status checkpoint_plan_shard(const struct run *r, struct shard_plan *s) {
-    int most = r->program.n_params * N_STATE_ARRAYS;
+    struct rank_term term;
+    int n_terms = 0;
+    while (checkpoint_term(r, n_terms, &term)) n_terms++;
+    int most = r->program.n_params * N_STATE_ARRAYS + n_terms;
     *s = (struct shard_plan){.entries = calloc((size_t)most + 1, sizeof *s->entries),
-                             .stored = calloc((size_t)most + 1, sizeof *s->stored), .pieces = json_object()};
-    if (!s->entries || !s->stored || !s->pieces) return FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
+                             .stored = calloc((size_t)most + 1, sizeof *s->stored), .pieces = json_object(),
+                             .terms = json_object()};
+    if (!s->entries || !s->stored || !s->pieces || !s->terms)
+        return FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
     for (int i = 0; i < r->program.n_params; i++) TRY(plan_param(r, &r->program.params[i], s));
+    for (int i = 0; checkpoint_term(r, i, &term); i++) TRY(plan_term(r, &term, s));
     return OK;
 }
 
@@ -52,6 +74,7 @@ void checkpoint_shard_plan_fini(struct shard_plan *s) {
     free(s->entries);
     free(s->stored);
     json_decref(s->pieces);
+    json_decref(s->terms);
 }
 
 static enum status append(struct safetensors_writer *w, const struct stored *x, void *staging) {
@@ -73,12 +96,14 @@ static enum status write_tensors(const struct shard_plan *s, struct safetensors_
 }
 
 enum status checkpoint_write_shard(const struct shard_plan *s, const char *path, struct shard *out) {
-    char *pieces = json_dumps(s->pieces, JSON_COMPACT);
+    char *pieces = json_dumps(s->pieces, JSON_COMPACT), *terms = json_dumps(s->terms, JSON_COMPACT);
     struct safetensors_writer *w = NULL;
-    if (!pieces) return FAIL(E_MEMORY, "no memory to write %s", path);
-    struct safetensors_pair metadata[] = {{"format", "trivium"}, {"pieces", pieces}};
-    enum status status = safetensors_create(path, s->entries, s->n, metadata, 2, &w);
+    struct safetensors_pair metadata[] = {{"format", "trivium"}, {"pieces", pieces}, {"terms", terms}};
+    enum status status = pieces && terms ? OK : FAIL(E_MEMORY, "no memory to write %s", path);
+    if (status == OK)
+        status = safetensors_create(path, s->entries, s->n, metadata, json_object_size(s->terms) ? 3 : 2, &w);
     free(pieces);
+    free(terms);
     if (status == OK) status = write_tensors(s, w);
     if (status == OK) return safetensors_finish(&w, &out->bytes, &out->hash);
     safetensors_abandon(&w);

@@ -9,12 +9,12 @@ int64_t coded_wire_bytes(const struct codec *codec, int64_t count, int n_ranks) 
     return n_ranks * codec_bytes(codec, coded_part(count, n_ranks));
 }
 
-static int64_t first_of(int64_t count, int n_ranks, int rank) {
+int64_t coded_first(int64_t count, int n_ranks, int rank) {
     return min64(rank * coded_part(count, n_ranks), count);
 }
 
 int64_t coded_own_count(int64_t count, int n_ranks, int rank) {
-    return first_of(count, n_ranks, rank + 1) - first_of(count, n_ranks, rank);
+    return coded_first(count, n_ranks, rank + 1) - coded_first(count, n_ranks, rank);
 }
 
 /* One rank's part: where its elements are, how many, and which bytes of a slot are its code. */
@@ -22,7 +22,15 @@ struct part { int64_t first, n, slot, slot_bytes; };
 static struct part part_of(const struct coded *c, int rank) {
     int n = group_size(c->group);
     int64_t bytes = codec_bytes(&c->codec, coded_part(c->count, n));
-    return (struct part){first_of(c->count, n, rank), coded_own_count(c->count, n, rank), rank * bytes, bytes};
+    return (struct part){coded_first(c->count, n, rank), coded_own_count(c->count, n, rank), rank * bytes, bytes};
+}
+
+void coded_forget(struct coded *c, int64_t first, int64_t n) {
+    const struct part own = part_of(c, group_rank(c->group));
+    int64_t begin = max64(first, own.first), end = min64(first + n, own.first + own.n);
+    if (!c->residual) return;
+    memset(c->residual + first, 0, (size_t)n * sizeof(float));
+    if (begin < end) memset(c->sum_residual + begin - own.first, 0, (size_t)(end - begin) * sizeof(float));
 }
 
 /* x (n of the part) with what was left last time; what is rounded away now is left. Bytes that a short part has no use

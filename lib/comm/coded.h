@@ -37,8 +37,12 @@ struct coded {
  *  buffer, n times codec_bytes of a part. n_ranks: of the group. */
 int64_t coded_part(int64_t count, int n_ranks);
 int64_t coded_wire_bytes(const struct codec *, int64_t count, int n_ranks);
-/** Elements of rank's own part. */
+/** The first element of rank's own part, count at most; and its elements. */
+int64_t coded_first(int64_t count, int n_ranks, int rank);
 int64_t coded_own_count(int64_t count, int n_ranks, int rank);
+/** Elements first .. first + n - 1 are none that count, such as gaps between gradients: what was rounded away of them
+ *  is forgotten. */
+void coded_forget(struct coded *, int64_t first, int64_t n);
 
 /** Start the reduce-scatter of x (count), which is only read until coded_reduce_scatter_wait.
  *  @collective{group} @errors E_COMM */

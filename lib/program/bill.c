@@ -9,6 +9,10 @@ void bill_exchange(struct bill *b, const struct mesh_place *place, struct exchan
     b->wire_bytes[x.axis] += exchange_bytes(&x, mesh_size(x.axis, place));
 }
 
+void bill_saved(struct bill *b, int64_t bytes) {
+    if (bytes > 0) b->technique_save_bytes = arena_align(b->technique_save_bytes) + bytes;
+}
+
 void bill_fini(struct bill *b) {
     free(b->exchanges);
     *b = (struct bill){0};

@@ -16,10 +16,13 @@ struct bill {
     int n_exchanges;
     double wire_bytes[N_MESH_AXES];      /* their algorithm bytes, by axis */
     int64_t technique_comm_bytes;        /* part of bytes[ROLE_COMM] that techniques asked for */
+    int64_t technique_save_bytes;        /* of the copy of a checkpoint: what techniques keep a rank (bill_saved) */
 };
 
 /** One line more, and its bytes. place: of the rank whose bill it is. @collective{none} */
 void bill_exchange(struct bill *, const struct mesh_place *, struct exchange);
+/** One array more of `bytes` bytes that every checkpoint has of this rank. @collective{none} */
+void bill_saved(struct bill *, int64_t bytes);
 void bill_fini(struct bill *);
 
 /** Flops and exchanges of all rows of a step, and what the schedule sends over AXIS_PP. Adds to *bill; techniques add

@@ -176,14 +176,14 @@ enum status memory_plan_rest(const struct program *p, const struct chunk *chunks
     return OK;
 }
 
-int64_t memory_save_bytes(const struct program *p) {
+int64_t memory_save_bytes(const struct program *p, int64_t technique_save_bytes) {
     int64_t end = 0;
     for (int i = 0; i < p->n_params; i++)
         for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
             int64_t n = p->params[i].gradient_of ? 0 : param_own_piece(&p->params[i]).n;
             if (n > 0) end = arena_align(end) + n * (int64_t)dtype_size(param_saved_dtype(&p->params[i], a));
         }
-    return end;
+    return technique_save_bytes > 0 ? arena_align(end) + technique_save_bytes : end;
 }
 
 void memory_plan_fini(struct memory_plan *m) {

@@ -41,8 +41,8 @@ enum status memory_plan_rest(const struct program *, const struct chunk *chunks,
 void memory_plan_fini(struct memory_plan *);
 
 /** Bytes of the copy (role "save", host memory) that this rank's share of the program needs while a checkpoint is
- *  written beside training. */
-int64_t memory_save_bytes(const struct program *);
+ *  written beside training, and after it what techniques keep (struct bill). */
+int64_t memory_save_bytes(const struct program *, int64_t technique_save_bytes);
 
 /** Where in the act arena the frame of a chunk's microbatch lies, in bytes; -1: it has none. */
 int64_t memory_frame(const struct memory_plan *, enum frame_class, int chunk, int microbatch);

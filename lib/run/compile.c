@@ -192,7 +192,8 @@ static enum status bill_and_plan(struct run *r) {
     combine_bill(&r->program, &r->bill);
     TRY(memory_plan_rest(&r->program, r->chunks, &r->schedule, r->bill.technique_comm_bytes, run_work_bytes(r),
                          &r->memory));
-    if (r->plan.save_async && r->plan.save[0]) r->memory.bytes[TIER_HOST][ROLE_SAVE] = memory_save_bytes(&r->program);
+    if (r->plan.save_async && r->plan.save[0])
+        r->memory.bytes[TIER_HOST][ROLE_SAVE] = memory_save_bytes(&r->program, r->bill.technique_save_bytes);
     bill_rows(&r->program, r->chunks, &r->schedule, &r->bill);
     bill_sends(&r->program, &r->schedule, &r->bill);
     memcpy(r->bill.bytes, r->memory.bytes[TIER_DEVICE], sizeof r->bill.bytes);

@@ -21,6 +21,15 @@ struct compiled { const struct program *program; const struct chunk *chunks; con
 /* What only one technique can do in a run. The first in the driver's list that is wanted takes the claim. */
 enum claim { CLAIM_GRAD_SUM = 1, CLAIM_SCHEDULE = 2, CLAIM_OPTIM_SHARD = 4 };
 
+/* What each rank has of an array that is a sum over the ranks, as residuals are: fp32, in the device's memory. A
+ * checkpoint keeps it in the rank's own file, as the tensor "PARAM.KIND". */
+struct rank_term {
+    const char *param, *kind;
+    struct piece piece;    /* which elements of the param; n 0: none */
+    float *at;
+    bool takes_sum;        /* in another layout it gets what all ranks had of its elements, and other terms are zero */
+};
+
 struct technique {
     const char *name;
     unsigned claims;
@@ -44,6 +53,7 @@ struct technique {
     void (*detach)(struct run *, void *self);
     struct json_t *(*save)(const void *self);                         /* to a checkpoint, alike on all ranks; new */
     enum status (*load)(struct run *, void *self, const struct json_t *);  /* take it again. @errors E_FORMAT */
+    bool (*term)(const struct run *, const void *self, int i, struct rank_term *out);   /* false: there are only i */
 };
 
 /* One event a phase, so that the order of attaching never matters. */
