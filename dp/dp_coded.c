@@ -29,68 +29,7 @@
 #include "lib/run/run.h"
 #include <stdlib.h>
 
-/* ---- its options ---- */
-#define AT(field) offsetof(struct dp_coded_options, field)
-static const struct option OPTIONS[] = {
-    {"grad-codec", OPTION_CHOICE, "none", 0, 0, "none|bf16|fp16|int8|sign|topk", "",
-     "dp: send gradients as bf16, as fp16, in blocks of int8, as signs, or only the largest", "parallelism", AT(codec)},
-    {"grad-feedback", OPTION_CHOICE, "auto", 0, 0, "auto|on|off", "",
-     "grad-codec: add what a code has rounded away to the next step's gradient; auto: for sign and topk", "parallelism",
-     AT(feedback)},
-    {"topk", OPTION_REAL, "1", 0.001, 100, NULL, "percent",
-     "grad-codec topk: send the largest PERCENT of the gradients", "parallelism", AT(topk)},
-};
-
-static struct codec codec_of(const struct plan *plan) {
-    const struct dp_coded_options *o = dp_coded_options(plan);
-    return (struct codec){(enum codec_kind)o->codec, o->topk};
-}
-
-bool dp_coded_has_feedback(const struct plan *plan) {
-    const struct dp_coded_options *o = dp_coded_options(plan);
-    return o->feedback == FEEDBACK_ON ||
-           (o->feedback == FEEDBACK_AUTO && codec_wants_feedback((enum codec_kind)o->codec));
-}
-
-static bool coded_wanted(const struct plan *plan) {
-    const struct dp_coded_options *o = dp_coded_options(plan);
-    return o->codec != CODEC_NONE || o->feedback != FEEDBACK_AUTO || o->topk != 1;
-}
-
-static enum status check_options(const struct dp_coded_options *o) {
-    const char *codec = codec_name((enum codec_kind)o->codec);
-    if (o->topk != 1 && o->codec != CODEC_TOPK)
-        return FAIL(E_CONFIG, "topk=%g is for grad-codec=topk, not %s; leave topk out, or use grad-codec topk", o->topk,
-                    codec);
-    if (o->codec == CODEC_NONE)
-        return FAIL(E_CONFIG, "grad-feedback belongs to grad-codec, and grad-codec=none rounds nothing away; leave "
-                              "grad-feedback out, or use grad-codec bf16, fp16, int8, sign or topk");
-    return OK;
-}
-
-static enum status coded_check(const struct plan *plan) {
-    const char *codec = codec_name((enum codec_kind)dp_coded_options(plan)->codec);
-    char sizes[128];
-    TRY(check_options(dp_coded_options(plan)));
-    if (plan->mesh.dp < 2 || mesh_n_ranks(&plan->mesh) != (double)plan->mesh.dp || plan->mesh.ep > 1)
-        return FAIL(E_CONFIG,
-                    "grad-codec=%s is for data parallelism alone, and the layout is %s%s; use dp 2 or more with tp, "
-                    "pp, cp and ep 1, or grad-codec none",
-                    codec, mesh_sizes_text(&plan->mesh, sizes, sizeof sizes), plan->mesh.ep > 1 ? " with ep" : "");
-    if (plan->precision != PRECISION_FP32)
-        return FAIL(E_CONFIG,
-                    "grad-codec=%s codes fp32 gradients, and precision=%s; use precision fp32, or grad-codec none",
-                    codec, dtype_name(plan_product_dtype(plan)));
-    if (plan->device == PLAN_DEVICE_CUDA)
-        return FAIL(E_CONFIG, "grad-codec=%s has no kernels for device=cuda; use device cpu, or grad-codec none",
-                    codec);
-    if (plan->sums == PLAN_SUMS_FIXED)
-        return FAIL(E_CONFIG,
-                    "grad-codec=%s rounds what each of dp=%d ranks sends, so sums=fixed cannot have the bits of every "
-                    "layout; use sums fast, or grad-codec none",
-                    codec, (int)plan->mesh.dp);
-    return OK;
-}
+static bool coded_wanted(const struct plan *plan) { return plan->grad_codec != CODEC_NONE; }
 
 /* ---- memory and bill ---- */
 static enum status make_buckets(const struct plan *plan, const struct program *p, struct dp_buckets *d) {
@@ -114,7 +53,7 @@ static bool term_at(const struct dp_buckets *d, const struct program *p, const s
     int64_t first = (w->grad_offset - b->offset) / (int64_t)sizeof(float), end = first + type_n(&w->grad_type);
     int64_t begin = of_sum ? max64(first, coded_first(count_of(b), n, rank)) : first;
     if (of_sum) end = min64(end, coded_first(count_of(b), n, rank + 1));
-    out->takes_sum = !of_sum && rank == 0;
+    out->takes_sum = !of_sum && rank == 0 && w->counted;
     out->piece = piece_without_padding((struct piece){w->type.shape, begin - first, max64(end - begin, 0)});
     if (!coded || out->piece.n == 0) return true;
     coded += d->of_param[at / 2];
@@ -126,7 +65,7 @@ static bool term_at(const struct dp_buckets *d, const struct program *p, const s
  * base NULL: only the extent. @return bytes */
 static int64_t lay_out(const struct dp_buckets *d, const struct plan *plan, const struct mesh_place *place,
                        struct coded *coded, char *base) {
-    const struct codec codec = codec_of(plan);
+    const struct codec codec = plan_codec(plan);
     int64_t end = 0;
     for (int i = 0; i < d->n; i++) {
         int64_t bytes = coded_wire_bytes(&codec, count_of(&d->bucket[i]), mesh_size(d->bucket[i].axis, place));
@@ -134,7 +73,7 @@ static int64_t lay_out(const struct dp_buckets *d, const struct plan *plan, cons
         end += 2 * bytes;
     }
     end = arena_align(end);
-    for (int i = 0; i < d->n && dp_coded_has_feedback(plan); i++) {
+    for (int i = 0; i < d->n && plan_has_feedback(plan); i++) {
         int64_t count = count_of(&d->bucket[i]), part = coded_part(count, mesh_size(d->bucket[i].axis, place));
         if (base) coded[i].residual = (float *)(base + end), coded[i].sum_residual = coded[i].residual + count;
         end += (count + part) * (int64_t)sizeof(float);
@@ -146,10 +85,10 @@ static int64_t lay_out(const struct dp_buckets *d, const struct plan *plan, cons
  * times. */
 static void bill_bucket(const struct dp_bucket *b, const struct plan *plan, const struct mesh_place *place,
                         struct bill *bill) {
-    const struct codec codec = codec_of(plan);
+    const struct codec codec = plan_codec(plan);
     int n = mesh_size(b->axis, place);
     int64_t wire = coded_wire_bytes(&codec, count_of(b), n);
-    double elements = (double)b->bytes, residual = dp_coded_has_feedback(plan) ? 4 * elements : 0;
+    double elements = (double)b->bytes, residual = plan_has_feedback(plan) ? 4 * elements : 0;
     bill_exchange(bill, place, (struct exchange){.axis = b->axis, .op = COMM_ALL_TO_ALL, .count = wire, .dtype = UINT8,
                                                  .when = BEHIND_BACKWARD,
                                                  .packing = 3 * elements + 2 * (double)wire + residual});
@@ -164,7 +103,7 @@ static enum status coded_cost(const struct plan *plan, const struct compiled *c,
     for (int i = 0; i < d.n; i++) bill_bucket(&d.bucket[i], plan, &c->program->place, bill);
     bill->technique_comm_bytes += lay_out(&d, plan, &c->program->place, NULL, NULL);
     struct rank_term term;
-    for (int i = 0; dp_coded_has_feedback(plan) && term_at(&d, c->program, NULL, i, &term); i++)
+    for (int i = 0; plan_has_feedback(plan) && term_at(&d, c->program, NULL, i, &term); i++)
         bill_saved(bill, term.piece.n * (int64_t)sizeof(float));
     dp_buckets_fini(&d);
     return OK;
@@ -223,7 +162,7 @@ static enum status take_memory(struct run *r, struct dp_coded *d) {
     lay_out(&d->buckets, &r->plan, place, d->coded, base);
     for (int i = 0; i < d->buckets.n; i++) {
         const struct dp_bucket *b = &d->buckets.bucket[i];
-        d->coded[i].codec = codec_of(&r->plan);
+        d->coded[i].codec = plan_codec(&r->plan);
         d->coded[i].group = r->mesh.group[b->axis];
         d->coded[i].count = count_of(b);
     }
@@ -250,11 +189,9 @@ static void coded_detach(struct run *r, void *self) {
 
 static bool coded_term(const struct run *r, const void *self, int i, struct rank_term *out) {
     const struct dp_coded *d = self;
-    return dp_coded_has_feedback(&r->plan) && term_at(&d->buckets, &r->program, d->coded, i, out);
+    return plan_has_feedback(&r->plan) && term_at(&d->buckets, &r->program, d->coded, i, out);
 }
 
 const struct technique technique_dp_coded = {
-    .name = "grad-codec", .claims = CLAIM_GRAD_SUM,
-    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct dp_coded_options)}, .wanted = coded_wanted,
-    .check = coded_check, .cost = coded_cost, .attach = coded_attach, .detach = coded_detach,
-    .term = coded_term};
+    .name = "grad-codec", .claims = CLAIM_GRAD_SUM, .yields = true, .codes = true, .wanted = coded_wanted,
+    .cost = coded_cost, .attach = coded_attach, .detach = coded_detach, .term = coded_term};

@@ -6,13 +6,13 @@
 #include "dp/dp_coded.h"
 #include "driver/recipe.h"
 #include "lib/ops/test_codec.h"
+#include "mixed_precision/mixed_precision.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
-#include "zero/zero.h"
 
 enum { STEPS = 3 };
 
-static struct plan plan_of(enum codec_kind codec, enum dp_feedback feedback) {
+static struct plan plan_of(enum codec_kind codec, enum plan_feedback feedback) {
     struct plan plan = parity_plan();
     plan.layers = 2;
     plan.hidden = 24;                                                /* vectors end inside a cache line: gaps follow */
@@ -20,9 +20,9 @@ static struct plan plan_of(enum codec_kind codec, enum dp_feedback feedback) {
     plan.mesh.dp = comm_world_size();
     plan.micro_batch = 1;                                            /* several microbatches with 2 and 4 ranks */
     plan.bucket_mb = 0.008;                                          /* several buckets */
-    dp_coded_options(&plan)->codec = codec;
-    dp_coded_options(&plan)->feedback = feedback;
-    if (codec == CODEC_TOPK) dp_coded_options(&plan)->topk = 5;
+    plan.grad_codec = codec;
+    plan.grad_feedback = feedback;
+    if (codec == CODEC_TOPK) plan.topk = 5;
     return plan;
 }
 
@@ -40,11 +40,11 @@ static float *zeros(int64_t n) { return calloc((size_t)n + 1, sizeof(float)); }
 static enum status oracle_init(struct oracle *o, const struct run *r) {
     int n = comm_world_size();
     *o = (struct oracle){.elements = r->memory.bytes[TIER_DEVICE][ROLE_GRAD] / (int64_t)sizeof(float)};
-    o->codec = (struct codec){(enum codec_kind)dp_coded_options(&r->plan)->codec, dp_coded_options(&r->plan)->topk};
+    o->codec = plan_codec(&r->plan);
     o->own = zeros(o->elements);
     o->terms = zeros(n * o->elements);
     o->sum = zeros(o->elements);
-    if (dp_coded_has_feedback(&r->plan)) {
+    if (plan_has_feedback(&r->plan)) {
         o->residuals = zeros(n * o->elements);
         o->sum_residual = zeros(o->elements);
     }
@@ -68,23 +68,27 @@ static enum status keep(struct run *r, void *self, const struct event *e) {
 /* Gaps between gradients have no residual. */
 static void forget_gaps(struct oracle *o, const struct program *p, const struct dp_bucket *b, int n) {
     int64_t count = b->bytes / (int64_t)sizeof(float), at = b->offset / (int64_t)sizeof(float);
-    for (int i = b->first; i < b->last; i++) {
-        int64_t end = p->params[i].grad_offset / (int64_t)sizeof(float) + type_n(&p->params[i].grad_type);
-        for (; end < p->params[i + 1].grad_offset / (int64_t)sizeof(float); end++) {
+    int64_t end = at;
+    for (int i = b->first; i <= b->last; i++) {
+        if (!p->params[i].present) continue;
+        for (; end < p->params[i].grad_offset / (int64_t)sizeof(float); end++) {
             o->sum_residual[end] = 0;
             for (int r = 0; r < n; r++) o->residuals[n * at + r * count + end - at] = 0;
         }
+        end += type_n(&p->params[i].grad_type);
     }
 }
 
-static enum status sum_bucket(struct oracle *o, const struct program *p, const struct dp_bucket *b, int n) {
+static enum status sum_bucket(struct oracle *o, const struct run *r, const struct dp_bucket *b) {
+    const struct group *group = r->mesh.group[b->axis];
+    int n = group_size(group);
     int64_t count = b->bytes / (int64_t)sizeof(float), at = b->offset / (int64_t)sizeof(float);
-    TRY(comm_all_gather(group_world(), o->own + at, o->terms, count, FP32));
-    if (comm_is_rank_0())
+    TRY(comm_all_gather(group, o->own + at, o->terms, count, FP32));
+    if (group_rank(group) == 0)
         codec_plain_all_reduce(&o->codec, n, count, o->terms, o->residuals ? o->residuals + n * at : NULL,
                                o->sum_residual ? o->sum_residual + at : NULL, o->sum + at);
-    if (o->residuals) forget_gaps(o, p, b, n);
-    return comm_broadcast(group_world(), o->sum + at, count, FP32, 0);
+    if (o->residuals) forget_gaps(o, &r->program, b, n);
+    return comm_broadcast(group, o->sum + at, count, FP32, 0);
 }
 
 /* Of each param; what lies in the gaps is nobody's. */
@@ -92,7 +96,8 @@ static bool sums_are_the_oracles(const struct run *r, const struct oracle *o) {
     bool same = true;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        same &= codec_same_bits(w->grad, o->sum + w->grad_offset / (int64_t)sizeof(float), type_n(&w->grad_type));
+        if (w->present && w->shared == AXIS_SELF) /* of two stages: they are summed over these afterwards */
+            same &= codec_same_bits(w->grad, o->sum + w->grad_offset / (int64_t)sizeof(float), type_n(&w->grad_type));
     }
     return same;
 }
@@ -101,6 +106,7 @@ static bool sums_are_the_oracles(const struct run *r, const struct oracle *o) {
 static bool gaps_are_zero(const struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {
+        if (!r->program.params[i].present) continue;
         for (; end < r->program.params[i].grad_offset; end++)
             if (*(char *)arena_at(&r->arenas[TIER_DEVICE][ROLE_GRAD], end)) return false;
         end += type_bytes(&r->program.params[i].grad_type);
@@ -112,11 +118,12 @@ static bool gaps_are_zero(const struct run *r) {
 static bool replicas_are_equal(const struct run *r) {
     uint64_t h = 1469598103934665603u;
     for (int i = 0; i < r->program.n_params; i++)
-        for (int64_t k = 0, n = type_bytes(&r->program.params[i].type); k < n; k++)
+        for (int64_t k = 0, n = type_bytes(&r->program.params[i].type); r->program.params[i].present && k < n; k++)
             h = (h ^ ((const unsigned char *)r->program.params[i].weight)[k]) * 1099511628211u;
-    double bits = (double)(h >> 12);
-    double largest = agree_max(bits), smallest = -agree_max(-bits);
-    return largest == smallest;
+    double largest = (double)(h >> 12), smallest = largest;
+    const struct group *group = r->mesh.group[AXIS_DP];
+    return comm_all_reduce(group, &largest, 1, FP64, COMM_MAX) == OK &&
+           comm_all_reduce(group, &smallest, 1, FP64, COMM_MIN) == OK && largest == smallest;
 }
 
 struct outcome { bool sums, gaps, replicas, fell; int n_buckets; };
@@ -128,8 +135,7 @@ static enum status train(struct run *r, struct oracle *o, struct outcome *out) {
     out->n_buckets = o->buckets.n;
     for (int s = 0; s < STEPS; s++) {
         TRY(run_step(r));
-        for (int i = 0; i < o->buckets.n; i++)
-            TRY(sum_bucket(o, &r->program, &o->buckets.bucket[i], comm_world_size()));
+        for (int i = 0; i < o->buckets.n; i++) TRY(sum_bucket(o, r, &o->buckets.bucket[i]));
         if (s == 0) first = r->loss;
         out->sums &= sums_are_the_oracles(r, o);
         out->gaps &= gaps_are_zero(r);
@@ -139,11 +145,10 @@ static enum status train(struct run *r, struct oracle *o, struct outcome *out) {
     return OK;
 }
 
-static void check_against_one_process(enum codec_kind codec, enum dp_feedback feedback) {
+static void check_against_one_process(struct plan plan) {
     struct run r;
     struct oracle o = {0};
     struct outcome out = {true, true, true, true, 0};
-    struct plan plan = plan_of(codec, feedback);
     enum status status = plan_settle(&plan, comm_world_size());
     if (status == OK) status = run_create(&r, &train_recipe, &plan, WATCH_NOTHING);
     if (status == OK) status = oracle_init(&o, &r);
@@ -152,7 +157,8 @@ static void check_against_one_process(enum codec_kind codec, enum dp_feedback fe
     run_destroy(&r);
     oracle_fini(&o);
     bool sums = agree_all(status == OK && out.sums), gaps = agree_all(out.gaps), replicas = agree_all(out.replicas);
-    if (!sums) print_error("%s, feedback %d\n", codec_name(codec), feedback);
+    if (!sums)
+        print_error("%s, %s, feedback %d\n", layout_name(&plan), codec_name(plan.grad_codec), plan.grad_feedback);
     assert_true(out.n_buckets > 2);
     assert_true(sums);
     assert_true(gaps);
@@ -163,8 +169,21 @@ static void check_against_one_process(enum codec_kind codec, enum dp_feedback fe
 static void test_coded_gradients_are_one_process_in_every_bit(void **state) {
     (void)state;
     for (enum codec_kind codec = CODEC_BF16; codec <= CODEC_TOPK; codec++)
-        for (enum dp_feedback feedback = FEEDBACK_ON; feedback <= FEEDBACK_OFF; feedback++)
-            check_against_one_process(codec, feedback);
+        for (enum plan_feedback feedback = FEEDBACK_ON; feedback <= FEEDBACK_OFF; feedback++)
+            check_against_one_process(plan_of(codec, feedback));
+}
+
+static void test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences(void **state) {
+    (void)state;
+    struct plan plan = plan_of(CODEC_SIGN, FEEDBACK_ON);
+    plan.mesh.dp = comm_world_size() / 2;
+    plan.mesh.cp = 2;
+    check_against_one_process(plan);                                 /* with 2 ranks all replicas are of cp */
+    if (comm_world_size() < 4) return;
+    plan = plan_of(CODEC_SIGN, FEEDBACK_ON);
+    plan.mesh.dp = comm_world_size() / 2;
+    plan.mesh.pp = 2;
+    check_against_one_process(plan);
 }
 
 /* ---- beside the serial run: bytes, and how far off the codes are ---- */
@@ -225,8 +244,10 @@ static void test_coded_refuses_what_it_cannot_do(void **state) {
     p.mesh.dp = p.mesh.tp = 2;
     assert_fails(compiled(p), E_CONFIG, "grad-codec=int8", "tp=2", "grad-codec none");
     p = plan_of(CODEC_INT8, FEEDBACK_AUTO);
-    zero_options(&p)->stage = 1;
-    assert_fails(compiled(p), E_CONFIG, "grad-codec", "zero");
+    p.precision = PRECISION_BF16;
+    assert_fails(compiled(p), E_CONFIG, "grad-codec=int8", "bf16", "grad-fp32 on");
+    mixed_precision_options(&p)->grad_fp32 = true;
+    assert_ok(compiled(p));
     p = plan_of(CODEC_INT8, FEEDBACK_AUTO);
     p.hidden = 64;
     p.sums = PLAN_SUMS_FIXED;
@@ -234,9 +255,10 @@ static void test_coded_refuses_what_it_cannot_do(void **state) {
     p = plan_of(CODEC_NONE, FEEDBACK_ON);
     assert_fails(compiled(p), E_CONFIG, "grad-feedback", "grad-codec=none");
     p = plan_of(CODEC_BF16, FEEDBACK_AUTO);
-    dp_coded_options(&p)->topk = 2;
+    p.topk = 2;
     assert_fails(compiled(p), E_CONFIG, "topk=2", "bf16", "grad-codec topk");
 }
 
 TESTS(unit_test(test_coded_gradients_are_one_process_in_every_bit),
+      unit_test(test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences),
       unit_test(test_coded_memory_and_wire_are_the_planned_ones), unit_test(test_coded_refuses_what_it_cannot_do))

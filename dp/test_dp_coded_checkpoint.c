@@ -17,7 +17,7 @@ static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
     (void)comm_broadcast(group_world(), path, CHECKPOINT_PATH_MAX, UINT8, 0);
 }
 
-static struct plan plan_of(enum codec_kind codec, enum dp_feedback feedback) {
+static struct plan plan_of(enum codec_kind codec, enum plan_feedback feedback) {
     struct plan plan = parity_plan();
     plan.layers = 2;
     plan.hidden = 24;                                                /* gaps between gradients */
@@ -25,9 +25,9 @@ static struct plan plan_of(enum codec_kind codec, enum dp_feedback feedback) {
     plan.mesh.dp = comm_world_size();
     plan.micro_batch = 1;
     plan.bucket_mb = 0.008;
-    dp_coded_options(&plan)->codec = codec;
-    dp_coded_options(&plan)->feedback = feedback;
-    if (codec == CODEC_TOPK) dp_coded_options(&plan)->topk = 5;
+    plan.grad_codec = codec;
+    plan.grad_feedback = feedback;
+    if (codec == CODEC_TOPK) plan.topk = 5;
     return plan;
 }
 
@@ -175,7 +175,7 @@ static void test_coded_residuals_are_conserved_in_another_layout(void **state) {
     if (status == OK) status = checkpoint_resolve(folder, step);
     p.bucket_mb = 0.02;                                              /* other parts of the sum */
     if (status == OK) status = take_over(step, p, &before, &same[0]);
-    dp_coded_options(&p)->codec = CODEC_INT8;
+    p.grad_codec = CODEC_INT8;
     if (status == OK) status = take_over(step, p, &before, &same[1]);
     p.mesh.dp = 2;
     if (comm_world_size() > 2 && status == OK) status = take_over(step, p, &before, &same[2]);

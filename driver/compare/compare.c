@@ -27,7 +27,6 @@
 #include "driver/recipe.h"
 #include "driver/compare/resident.h"
 #include "driver/setup.h"
-#include "dp/dp_coded.h"
 #include "lib/base/log.h"
 #include <inttypes.h>
 #include <math.h>
@@ -166,7 +165,7 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     const struct plan *p = &q->setup.plan;
     TRY(plan_use_comm(p, p->cluster[0] != 0));
     row->n_ranks = plan_ranks(p);
-    row->coded = dp_coded_options(p)->codec != CODEC_NONE;
+    row->coded = p->grad_codec != CODEC_NONE;
     row->layout = mesh_place_of(&p->mesh, 0);
     row->ranks = calloc((size_t)comm_world_size(), sizeof *row->ranks);
     deadline_set(p->comm_timeout, "set-up of a strategy");           /* making groups has no deadline of its own */

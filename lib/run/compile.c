@@ -33,6 +33,30 @@ static enum status refuse_absent(const struct run *r) {
     return OK;
 }
 
+/* A codec that the one who sums gradients does not know of would be left out without a word. */
+static enum status refuse_uncoded(const struct run *r) {
+    const char *codec = codec_name((enum codec_kind)r->plan.grad_codec);
+    for (int i = 0; i < r->n_active && r->plan.grad_codec != CODEC_NONE; i++)
+        if (r->active[i]->claims & CLAIM_GRAD_SUM && !r->active[i]->codes)
+            return FAIL(E_CONFIG,
+                        "grad-codec=%s is for the sums of dp and zero, and %s sums gradients in its own way; leave one "
+                        "of them out",
+                        codec, r->active[i]->name);
+    return OK;
+}
+
+static enum status refuse_other_gradients(const struct run *r) {
+    for (int i = 0; i < r->program.n_params && r->plan.grad_codec != CODEC_NONE; i++) {
+        const struct param *w = &r->program.params[i];
+        if (w->present && w->grad_type.dtype != FP32)
+            return FAIL(E_CONFIG,
+                        "grad-codec=%s codes fp32 gradients, and that of %s is %s; use grad-fp32 on, precision fp32, "
+                        "or grad-codec none",
+                        codec_name((enum codec_kind)r->plan.grad_codec), w->name, dtype_name(w->grad_type.dtype));
+    }
+    return OK;
+}
+
 /* Which techniques are on: wanted, and not standing back for one that has taken the same claim. */
 static enum status choose_techniques(struct run *r) {
     unsigned taken = 0;
@@ -50,7 +74,7 @@ static enum status choose_techniques(struct run *r) {
         r->active[r->n_active++] = t;
         r->n_stem += in_stem;
     }
-    return OK;
+    return refuse_uncoded(r);
 }
 
 /* Who looks at the program after every rewrite. NULL: no one, and its types are not checked either. A search prices
@@ -159,6 +183,7 @@ void run_stem_fini(struct run_stem *s) {
 /* ---- tables ---- */
 static enum status lower_chunks(struct run *r) {
     int n = r->program.n_chunks;
+    TRY(refuse_other_gradients(r));
     if (r->program.fixed_sums && !r->program.forward_only) sums_split_uses(&r->program);
     r->chunks = calloc((size_t)n, sizeof *r->chunks);
     if (!r->chunks) return FAIL(E_MEMORY, "no memory for %d model chunks", n);

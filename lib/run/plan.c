@@ -113,6 +113,14 @@ static const struct option OPTIONS[] = {
     {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(mesh.pp)},
     {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: size of a gradient bucket", "parallelism",
      AT(bucket_mb)},
+    {"grad-codec", OPTION_CHOICE, "none", 0, 0, "none|bf16|fp16|int8|sign|topk", "",
+     "dp, zero: send gradients as bf16, as fp16, in blocks of int8, as signs, or only the largest", "parallelism",
+     AT(grad_codec)},
+    {"grad-feedback", OPTION_CHOICE, "auto", 0, 0, "auto|on|off", "",
+     "grad-codec: add what a code has rounded away to the next step's gradient; auto: for sign and topk", "parallelism",
+     AT(grad_feedback)},
+    {"topk", OPTION_REAL, "1", 0.001, 100, NULL, "percent",
+     "grad-codec topk: send the largest PERCENT of the gradients", "parallelism", AT(topk)},
 
     {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "",
      "where ranks compute; auto: cuda where this machine has a GPU. Rank r of a host takes GPU r modulo their number",
@@ -395,6 +403,7 @@ enum status plan_settle(struct plan *p, int world) {
     TRY(settle_mesh(p));
     TRY(settle_batch(p));
     TRY(plan_check_sums(p));
+    TRY(plan_check_codec(p));
     TRY(check_countable(p));
     TRY(plan_settle_comm(p));
     if (p->min_lr < 0) p->min_lr = p->lr / 10;

@@ -8,6 +8,7 @@
 #include "lib/comm/mesh.h"
 #include "lib/comm/nodes.h"
 #include "lib/device/dtype.h"
+#include "lib/ops/codec.h"
 #include "lib/ops/rules.h"
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ extern "C" {
 
 enum plan_device { PLAN_DEVICE_AUTO, PLAN_DEVICE_CPU, PLAN_DEVICE_CUDA };
 enum plan_sums { PLAN_SUMS_FAST, PLAN_SUMS_FIXED };
+enum plan_feedback { FEEDBACK_AUTO, FEEDBACK_ON, FEEDBACK_OFF };
 enum plan_gemm { PLAN_GEMM_PACKED, PLAN_GEMM_PLAIN };
 enum plan_transport { PLAN_COMM_AUTO, PLAN_COMM_MPI, PLAN_COMM_NCCL };
 enum plan_precision { PRECISION_FP32, PRECISION_FP64, PRECISION_BF16, PRECISION_FP16, PRECISION_AUTO };
@@ -59,6 +61,8 @@ struct plan {
     /* parallelism */
     struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
     double bucket_mb;
+    int grad_codec, grad_feedback;       /* enum codec_kind; enum plan_feedback */
+    double topk;                         /* percent */
     /* machine */
     int device, comm, attention_core, fuse, gemm;   /* attention_core: enum attention_core */
     double comm_timeout;
@@ -129,6 +133,11 @@ enum status plan_settle_comm(const struct plan *);
 int plan_node(const struct plan *, int rank);
 /** The part of plan_settle about --sums fixed. Pure. @errors E_CONFIG: what it cannot be had with */
 enum status plan_check_sums(const struct plan *);
+/** As what gradients travel; and does what that rounds away return in the next step? Pure. */
+struct codec plan_codec(const struct plan *);
+bool plan_has_feedback(const struct plan *);
+/** The part of plan_settle about --grad-codec. Pure. @errors E_CONFIG: what it cannot be had with */
+enum status plan_check_codec(const struct plan *);
 /** Make this copy the plan of one rank. */
 void plan_place(struct plan *, int rank);
 /** Of a settled plan: plan_settle refuses more than an int holds. */

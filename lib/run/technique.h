@@ -34,6 +34,7 @@ struct technique {
     const char *name;
     unsigned claims;
     bool yields;      /* when another has taken a claim of its own, it stands back; without this the two are refused */
+    bool codes;       /* of CLAIM_GRAD_SUM: gradients travel as plan_codec says */
     struct own_options options;
     bool (*wanted)(const struct plan *);
     /* how many of `share` sequences to work on at a time, when the user leaves it open; NULL: no opinion. Pure */
