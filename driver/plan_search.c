@@ -208,8 +208,23 @@ static enum status refuse_all(const struct answer *a) {
                 (double)f->price.bytes[largest] / GIB);
 }
 
+/* What is wrong with data parallelism alone, the first layout that a codec could be for. */
+static enum status refuse_codec(const struct plan_request *q) {
+    struct plan p = q->plan;
+    struct run r = {0};
+    p.mesh.dp = q->gpus / plan_replica_ranks(&p);
+    if (p.micro_batch == PLAN_AUTO) p.micro_batch = 0;
+    TRY(plan_settle_device(&p));
+    TRY(plan_check_codec(&p));                                       /* before what may be wrong with the batch */
+    TRY(plan_settle(&p, 0));
+    enum status status = run_compile(&r, &train_recipe, &p, 0, NULL, NULL);
+    run_destroy(&r);
+    return status;
+}
+
 static enum status refuse_number(const struct plan_request *q, unsigned fixed) {
     const struct plan *p = &q->plan;
+    if (p->grad_codec != CODEC_NONE) TRY(refuse_codec(q));
     return FAIL(E_CONFIG,
                 "no layout of gpus=%" PRId64 " can be: dp, tp, pp and the like must divide them, and global-batch=%"
                 PRId64 ", layers=%" PRId64 ", heads=%" PRId64 " and kv-heads=%" PRId64 "; use %s",
