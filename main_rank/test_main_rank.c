@@ -6,7 +6,7 @@
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/comm/comm_backend.h"
 #include "main_rank/main_rank.h"
-#include "dp/dp_coded.h"
+#include "lib/ops/codec.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -236,7 +236,7 @@ static void test_main_rank_refuses_in_one_line(void **state) {
     struct plan p = main_plan(), fixed = main_plan(), zero = main_plan(), coded = main_plan();
     fixed.sums = PLAN_SUMS_FIXED;
     zero_options(&zero)->stage = 1;
-    dp_coded_options(&coded)->codec = CODEC_INT8;
+    coded.grad_codec = CODEC_INT8;
     assert_ok(plan_settle(&p, 1));
     assert_ok(technique_main_rank.check(&p));
     assert_fails(technique_main_rank.check(&fixed), E_CONFIG, "dp-style=main", "sums=fixed", "dp-style=all-reduce");

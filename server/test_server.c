@@ -2,7 +2,7 @@
  *
  * Servers that wait for all: the serial run's numbers in every layout; who owns what; what a server sends and gets; a
  * checkpoint; what is refused, of all modes. */
-#include "dp/dp_coded.h"
+#include "lib/ops/codec.h"
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/comm/comm_backend.h"
@@ -210,7 +210,7 @@ static void test_servers_and_others_that_sum_are_refused(void **state) {
     struct run r;
     struct plan zero = server_plan(1), coded = server_plan(1);
     zero_options(&zero)->stage = 1;
-    dp_coded_options(&coded)->codec = CODEC_INT8;
+    coded.grad_codec = CODEC_INT8;
     assert_ok(plan_settle(&zero, 1));
     assert_fails(run_compile(&r, &train_recipe, &zero, 0, NULL, NULL), E_CONFIG, "servers", "zero", "leave");
     run_destroy(&r);
