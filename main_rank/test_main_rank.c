@@ -236,14 +236,14 @@ static void test_main_rank_refuses_in_one_line(void **state) {
     struct plan p = main_plan(), fixed = main_plan(), zero = main_plan(), coded = main_plan();
     fixed.sums = PLAN_SUMS_FIXED;
     zero_options(&zero)->stage = 1;
-    coded.grad_codec = CODEC_INT8;
+    coded.grad_codec = CODEC_INT8, coded.mesh.dp = 2, coded.precision = PRECISION_FP32;
     assert_ok(plan_settle(&p, 1));
     assert_ok(technique_main_rank.check(&p));
     assert_fails(technique_main_rank.check(&fixed), E_CONFIG, "dp-style=main", "sums=fixed", "dp-style=all-reduce");
     assert_ok(plan_settle(&zero, 1));
     assert_fails(run_compile(&r, &train_recipe, &zero, 0, NULL, NULL), E_CONFIG, "dp-style=main", "zero", "leave");
     run_destroy(&r);
-    assert_ok(plan_settle(&coded, 1));
+    assert_ok(plan_settle(&coded, 2));
     assert_fails(run_compile(&r, &train_recipe, &coded, 0, NULL, NULL), E_CONFIG, "dp-style=main", "grad-codec");
     run_destroy(&r);
 }
