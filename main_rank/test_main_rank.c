@@ -236,7 +236,7 @@ static void test_main_rank_refuses_in_one_line(void **state) {
     struct plan p = main_plan(), fixed = main_plan(), zero = main_plan(), coded = main_plan();
     fixed.sums = PLAN_SUMS_FIXED;
     zero_options(&zero)->stage = 1;
-    coded.grad_codec = CODEC_INT8, coded.mesh.dp = 2, coded.precision = PRECISION_FP32;
+    coded.grad_codec = CODEC_INT8, coded.mesh.dp = 2, coded.micro_batch = 1, coded.precision = PRECISION_FP32;
     assert_ok(plan_settle(&p, 1));
     assert_ok(technique_main_rank.check(&p));
     assert_fails(technique_main_rank.check(&fixed), E_CONFIG, "dp-style=main", "sums=fixed", "dp-style=all-reduce");
