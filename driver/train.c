@@ -217,8 +217,8 @@ static void note_profile(struct training *t, double step_s) {
     t->profiled_s += step_s;
 }
 
-/* An asynchronous pipeline is empty, and workers of servers meet, when something else wants the weights; a request to stop has to wait for what all
- * ranks have begun. */
+/* An asynchronous pipeline is empty, and workers of servers meet, when something else wants the weights; a request to
+ * stop has to wait for what all ranks have begun. */
 static void plan_flush(struct training *t) {
     struct run *r = &t->run;
     int64_t soon = r->n_step + versions_steps_to_flush(r);

@@ -40,7 +40,7 @@ static const struct option OPTIONS[] = {
     {"staleness", OPTION_INT, "0", 0, 1 << 20, NULL, "clocks",
      "server-mode ssp: how many clocks a worker may be ahead of the slowest", "parallelism", AT(staleness)},
     {"server-record", OPTION_TEXT, "", 0, 0, NULL, "file",
-     "server-mode ssp, async: which server applied which worker's gradient in which order, and of which versions it was",
+     "server-mode ssp, async: which gradients each server applied, in which order, and the versions that they were of",
      "output", AT(record)},
     {"server-order", OPTION_TEXT, "", 0, 0, NULL, "file",
      "server-mode ssp, async: apply gradients and answer workers in the order of such a record", "parallelism",
@@ -78,8 +78,8 @@ static enum status check_options(const struct plan *plan) {
     const struct server_options *o = server_options(plan);
     const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
     if (o->servers == 0)
-        return FAIL(E_CONFIG, "server-mode, staleness, server-record and server-order belong to servers, and servers=0; "
-                              "use --servers 1 or more, or leave them out");
+        return FAIL(E_CONFIG, "server-mode, staleness, server-record and server-order belong to servers, and "
+                              "servers=0; use --servers 1 or more, or leave them out");
     if (o->servers > mesh_size(AXIS_DP, &first))
         return FAIL(E_CONFIG, "servers=%" PRId64 " are replicas too, and there are %d; use at most as many, or more dp",
                     o->servers, mesh_size(AXIS_DP, &first));

@@ -6,8 +6,8 @@
  *   server              a push: its shard = AdamW(its shard, g), version += 1, the worker has finished one clock more
  *                       then every worker that wants weights for t gets them once  t - slowest <= staleness
  *
- * with `slowest` the least number of clocks that a worker has finished. Asynchronous: no bound. Staleness 0 is not sync:
- * workers go clock by clock, but each update is with one gradient, and those of a clock were computed with older
+ * with `slowest` the least number of clocks that a worker has finished. Asynchronous: no bound. Staleness 0 is not
+ * sync: workers go clock by clock, but each update is with one gradient, and those of a clock were computed with older
  * weights than they are applied to.
  *
  * A server is no process of its own: it works in a rank's comm_progress and waits (comm_serve), so between two rows of
@@ -27,8 +27,8 @@
  * What breaks: a version noted of one server only; `slowest` of some workers only; a push applied twice; an answer that
  * changes while it is being sent.
  *
- * Source: Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server"; Dean et al.
- * 2012, "Large scale distributed deep networks" (Downpour). */
+ * Source: Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server"; Dean et
+ * al. 2012, "Large scale distributed deep networks" (Downpour). */
 #include "server/server_loop.h"
 
 #include "lib/base/clock.h"
@@ -44,11 +44,15 @@
 #include <string.h>
 
 /* ---- what it cannot do ---- */
+static const char *no_meeting(const struct plan *p) {
+    return p->trace[0] ? "trace" : p->save_async ? "save-async" : p->spike_guard > 0 ? "spike-guard" : NULL;
+}
+
 enum status server_loop_check(const struct plan *p, const char *mode) {
     char sizes[128];
     if (mesh_n_ranks(&p->mesh) != (double)(p->mesh.dp ? p->mesh.dp : 1) || p->mesh.ep > 1)
-        return FAIL(E_CONFIG, "server-mode=%s is for data parallelism alone, and the layout is %s%s; use tp, pp, cp and "
-                    "ep 1, or server-mode sync", mode, mesh_sizes_text(&p->mesh, sizes, sizeof sizes),
+        return FAIL(E_CONFIG, "server-mode=%s is for data parallelism alone, and the layout is %s%s; use tp, pp, cp "
+                    "and ep 1, or server-mode sync", mode, mesh_sizes_text(&p->mesh, sizes, sizeof sizes),
                     p->mesh.ep > 1 ? " with ep" : "");
     if (p->precision != PRECISION_FP32 && p->precision != PRECISION_FP64)
         return FAIL(E_CONFIG, "server-mode=%s pushes fp32 and fp64, and precision=%s; use one of them, or server-mode "
@@ -57,12 +61,11 @@ enum status server_loop_check(const struct plan *p, const char *mode) {
         return FAIL(E_CONFIG, "server-mode=%s serves between rows of the cpu, and device=cuda; use device cpu, or "
                     "server-mode sync", mode);
     if (p->clip > 0)
-        return FAIL(E_CONFIG, "clip=%g is of the norm of all gradients, and with server-mode=%s they are never together; "
-                    "use clip=0, or server-mode sync", p->clip, mode);
-    if (p->spike_guard > 0 || p->save_async || p->trace[0])
+        return FAIL(E_CONFIG, "clip=%g is of the norm of all gradients, and with server-mode=%s they are never "
+                    "together; use clip=0, or server-mode sync", p->clip, mode);
+    if (no_meeting(p))
         return FAIL(E_CONFIG, "%s has ranks meet at steps, and with server-mode=%s they meet for evaluations and saves "
-                    "alone; leave it out, or use server-mode sync",
-                    p->trace[0] ? "trace" : p->save_async ? "save-async" : "spike-guard", mode);
+                    "alone; leave it out, or use server-mode sync", no_meeting(p), mode);
     if (server_options(p)->order[0] && (p->resume[0] || p->time_limit > 0))
         return FAIL(E_CONFIG, "server-order plays a run from its first step to its last, and %s does not; leave one of "
                     "them out", p->resume[0] ? "resume" : "time-limit");
@@ -143,6 +146,9 @@ static const struct group *group_with(const struct server_loop *x, int rank) {
     return rank == x->me ? group_self() : x->run->mesh.group[AXIS_DP];
 }
 static int peer_of(const struct server_loop *x, int rank) { return rank == x->me ? 0 : rank; }
+static int64_t bytes_of(const struct server_loop *x, int k) {
+    return message_bytes(&x->run->program, k, x->n_servers);
+}
 enum { TAG_PUSH = 1, TAG_PULL = 2 };
 
 /* Server k's part of every param, one after the other: into a message, or out of it. */
@@ -162,8 +168,8 @@ static void copy_shard(const struct server_loop *x, int k, char *message, bool g
 static enum status await_push(struct server_loop *x, int w) {
     struct worker *worker = &x->workers[w];
     worker->stage = AWAITED;
-    return comm_recv_start(group_with(x, w), worker->message, message_bytes(&x->run->program, x->me, x->n_servers), UINT8,
-                           peer_of(x, w), TAG_PUSH, &worker->request);
+    return comm_recv_start(group_with(x, w), worker->message, bytes_of(x, x->me), UINT8, peer_of(x, w), TAG_PUSH,
+                           &worker->request);
 }
 
 /* What has come, and what has left. */
@@ -180,7 +186,8 @@ static enum status look(struct server_loop *x, int w) {
     worker->stage = ARRIVED;
     int64_t clock = header(x, worker->message, x->me)[0];
     if (clock == worker->finished) return OK;
-    return FAIL(E_INTERNAL, "worker %d pushes clock %" PRId64 ", and has finished %" PRId64, w, clock, worker->finished);
+    return FAIL(E_INTERNAL, "worker %d pushes clock %" PRId64 ", and has finished %" PRId64, w, clock,
+                worker->finished);
 }
 
 static int64_t slowest(const struct server_loop *x) {
@@ -193,7 +200,8 @@ static bool may_answer(const struct server_loop *x, int w) {
     int64_t clock = x->workers[w].finished;
     if (clock == x->meeting) return server_allows(clock, slowest(x), 0);
     if (!x->order.n) return server_allows(clock, slowest(x), x->staleness);
-    return server_log_find(&x->order, x->me, w, clock)[LOG_VERSION + x->me] == x->version;
+    const int64_t *row = server_log_row(&x->order, x->me, server_log_find(&x->order, x->me, w, clock));
+    return row[LOG_VERSION + x->me] == x->version;
 }
 
 static enum status answer(struct server_loop *x) {
@@ -203,18 +211,17 @@ static enum status answer(struct server_loop *x) {
         memcpy(worker->message, x->weights, (size_t)shard_bytes(&x->run->program, x->me, x->n_servers));
         header(x, worker->message, x->me)[1 + x->me] = x->version;
         worker->stage = ANSWERED;
-        TRY(comm_send_start(group_with(x, w), worker->message, message_bytes(&x->run->program, x->me, x->n_servers),
-                            UINT8, peer_of(x, w), TAG_PULL, &worker->request));
+        TRY(comm_send_start(group_with(x, w), worker->message, bytes_of(x, x->me), UINT8, peer_of(x, w), TAG_PULL,
+                            &worker->request));
     }
     return OK;
 }
 
 /* In turn, so that no worker is always the first; or as the order says. -1: none. */
 static int next_push(const struct server_loop *x) {
-    for (int i = 0, seen = 0; i < x->order.n; i++) {
-        const int64_t *row = server_log_row(&x->order, i);
-        if (row[LOG_SERVER] != x->me || seen++ < x->version) continue;
-        return x->workers[row[LOG_WORKER]].stage == ARRIVED ? (int)row[LOG_WORKER] : -1;
+    if (x->order.n && x->version < x->order.n[x->me]) {
+        int w = (int)server_log_row(&x->order, x->me, (int)x->version)[LOG_WORKER];
+        return x->workers[w].stage == ARRIVED ? w : -1;
     }
     for (int i = 1; i <= x->n_workers; i++)
         if (x->workers[(x->last + i) % x->n_workers].stage == ARRIVED) return (x->last + i) % x->n_workers;
@@ -222,8 +229,7 @@ static int next_push(const struct server_loop *x) {
 }
 
 static void note(struct server_loop *x, int w) {
-    int64_t *row = server_log_add(&x->log);
-    row[LOG_SERVER] = x->me;
+    int64_t *row = server_log_add(&x->log, x->me);
     row[LOG_WORKER] = w;
     row[LOG_CLOCK] = x->workers[w].finished;
     row[LOG_MICROSECONDS] = (int64_t)(1e6 * (clock_s() - x->born_s));
@@ -274,8 +280,8 @@ static enum status push(struct server_loop *x, int64_t clock) {
         copy_shard(x, k, s->message, true, false);
         header(x, s->message, k)[0] = clock;
         memcpy(header(x, s->message, k) + 1, x->versions, sizeof *x->versions * (size_t)x->n_servers);
-        TRY(comm_send_start(group_with(x, k), s->message, message_bytes(&x->run->program, k, x->n_servers), UINT8,
-                            peer_of(x, k), TAG_PUSH, &s->request));
+        TRY(comm_send_start(group_with(x, k), s->message, bytes_of(x, k), UINT8, peer_of(x, k), TAG_PUSH,
+                            &s->request));
     }
     return OK;
 }
@@ -284,8 +290,8 @@ static enum status pull(struct server_loop *x) {
     for (int k = 0; k < x->n_servers; k++) {
         struct shard *s = &x->shards[k];
         TRY(comm_wait(&s->request));                                 /* its push has left */
-        TRY(comm_recv_start(group_with(x, k), s->message, message_bytes(&x->run->program, k, x->n_servers), UINT8,
-                            peer_of(x, k), TAG_PULL, &s->request));
+        TRY(comm_recv_start(group_with(x, k), s->message, bytes_of(x, k), UINT8, peer_of(x, k), TAG_PULL,
+                            &s->request));
     }
     for (int k = 0; k < x->n_servers; k++) {
         TRY(comm_wait(&x->shards[k].request));
@@ -299,7 +305,7 @@ static enum status pull(struct server_loop *x) {
 static enum status part_from_all(struct server_loop *x) {
     struct run *r = x->run;
     x->first_clock = r->n_step;
-    x->version = r->n_update * x->n_workers;                         /* Adam's t: a checkpoint of one update a step is older */
+    x->version = r->n_update * x->n_workers;                         /* Adam's t */
     x->meeting = max64(r->flush_at, r->n_step + 1);
     for (int k = 0; k < x->n_servers; k++) x->versions[k] = x->version;
     if (!x->serves) return OK;
@@ -315,8 +321,8 @@ static enum status meet(struct server_loop *x) {
     struct run *r = x->run;
     const char *record = server_options(&r->plan)->record;
     TRY(pull(x));
-    for (int w = 0; w < x->n_workers && x->serves; w++) {            /* this one's answer has come: all are on their way */
-        x->workers[w].stage = MET;                                   /* so that serve does not look at what is waited for */
+    for (int w = 0; w < x->n_workers && x->serves; w++) {            /* one answer has come: all are on their way */
+        x->workers[w].stage = MET;                                   /* serve looks no more at what is waited for */
         TRY(comm_wait(&x->workers[w].request));
     }
     r->n_update += x->meeting - x->first_clock;                      /* clocks: what the rate follows elsewhere */
@@ -334,15 +340,16 @@ static enum status own_numbers(struct server_loop *x, struct step_record *s) {
         const struct param *w = &r->program.params[i];
         grads[i] = (struct reduce_buffer){w->grad, w->grad_type.dtype, type_n(&w->type)};
     }
-    enum status status = reduce_sum_of_squares(r->device, grads, r->program.n_params, &at[SCALAR_SQUARES], r->reduce_work);
+    enum status status =
+        reduce_sum_of_squares(r->device, grads, r->program.n_params, &at[SCALAR_SQUARES], r->reduce_work);
     free(grads);
     TRY(status);
     at[SCALAR_NORM] = sqrt(at[SCALAR_SQUARES]);
     s->lr = plan_lr(&r->plan, r->n_step);
     if (isfinite(at[SCALAR_LOSS]) && isfinite(at[SCALAR_NORM])) return OK;
-    return FAIL(E_NUMERIC, "step %" PRId64 " of this worker has loss %g and gradient norm %g, and pushes neither; lower "
-                "lr=%g, raise warmup=%" PRId64 ", or look at the data", r->n_step + 1, at[SCALAR_LOSS], at[SCALAR_NORM],
-                r->plan.lr, r->plan.warmup);
+    return FAIL(E_NUMERIC, "step %" PRId64 " of this worker has loss %g and gradient norm %g, which it does not push; "
+                "lower lr=%g, raise warmup=%" PRId64 ", or look at the data", r->n_step + 1, at[SCALAR_LOSS],
+                at[SCALAR_NORM], r->plan.lr, r->plan.warmup);
 }
 
 static enum status clock_of(struct run *r, void *self, struct step_record *s) {
@@ -368,7 +375,7 @@ static bool meets(const void *self, int64_t clock) {
 static enum status read_files(struct server_loop *x) {
     const struct plan *p = &x->run->plan;
     const struct server_options *o = server_options(p);
-    x->log = (struct server_log){x->n_servers, x->n_workers, 0, NULL};
+    server_log_init(&x->log, x->n_servers, x->n_workers);
     if (o->order[0]) TRY(server_log_read(&x->order, o->order, x->n_servers, x->n_workers));
     if (o->order[0]) TRY(server_log_check(&x->order, p->steps, meets, p));
     return o->record[0] && x->me == 0 ? server_log_begin(&x->log, o->record) : OK;

@@ -206,12 +206,12 @@ enum status comm_idle(const struct group *);
  *  After E_TIMEOUT the operation cannot be taken back: MPI may touch its buffers until the process ends, so report and
  *  leave through comm_finish(false, 1). */
 enum status comm_wait(struct comm_request *);
-/** Is it done? A look: never blocks, has no deadline. Done for a request that is not in flight. Afterwards, when done, it
- *  is not in flight. @collective{none} @errors E_COMM, E_DEVICE */
+/** Is it done? A look: never blocks, has no deadline. What is done, is not in flight any more; and the other way round.
+ *  @collective{none} @errors E_COMM, E_DEVICE */
 enum status comm_test(struct comm_request *, bool *done);
-/** From here on `call` is called by comm_progress and between the looks of comm_wait: what this rank does for others while
- *  it computes or waits. It may test, start and compute, and must not wait; calls do not nest. A failure ends a wait, and
- *  is its; comm_progress keeps silent about it, so `call` must fail again next time. call NULL: no more.
+/** From here on `call` is called by comm_progress and between the looks of comm_wait: what this rank does for others
+ *  while it computes or waits. It may test, start and compute, and must not wait; calls do not nest. A failure ends a
+ *  wait, and is its; comm_progress keeps silent about it, so `call` must fail again next time. call NULL: no more.
  *  @collective{none} */
 struct comm_service { void *self; enum status (*call)(void *self); };
 void comm_serve(struct comm_service);

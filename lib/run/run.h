@@ -68,8 +68,8 @@ struct step_record {
 enum { STEPS_AHEAD = 2 };              /* a second step may be started before the first is finished */
 
 /* A step between its beginning and its end: run_step's own phases, unless a technique that updates in its own time has
- * set another at attach. It leaves loss, norm and multiplier in step->on_device, and counts exec.since_flush: ranks meet,
- * and have whole weights, after the steps of which that is 0 (flush_at). */
+ * set another at attach. It leaves loss and norm in step->on_device, and counts exec.since_flush: ranks meet, and have
+ * whole weights, after the steps where that is 0 (flush_at). */
 struct step_loop { enum status (*step)(struct run *, void *self, struct step_record *); void *self; };
 
 struct run {
