@@ -10,6 +10,7 @@
 #include "ep/ep.h"
 #include "gpt/gpt.h"
 #include "llama/llama.h"
+#include "local/local.h"
 #include "main_rank/main_rank.h"
 #include "mixed_precision/fp8.h"
 #include "mixed_precision/mixed_precision.h"
@@ -23,7 +24,7 @@
 
 static const struct technique *const TECHNIQUES[] = {
     &technique_cp, &technique_ep, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8,
-    &technique_recompute, &technique_zero, &technique_main_rank, &technique_server,
+    &technique_recompute, &technique_zero, &technique_main_rank, &technique_server, &technique_local,
     &technique_dp_coded, &technique_dp,
 };
 

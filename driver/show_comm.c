@@ -205,7 +205,9 @@ static enum status sent_by(const struct plan *plan, const struct exchange *x, in
     shape.count = x->count / pieces / (parts ? shape.n : 1);
     TRY(comm_rule_choose(&rule[x->axis], &shape, x->dtype, message, mesh_axis_name(x->axis), &algorithm));
     *out = (struct sent){.algorithm = algorithm ? algorithm->name : "library", .operations = exchange_operations(x)};
-    if (!algorithm) out->library_bytes = exchange_bytes(x, shape.n);
+    struct exchange once = *x;
+    once.every = 1;
+    if (!algorithm) out->library_bytes = exchange_bytes(&once, shape.n);
     if (!algorithm || shape.n < 2) return OK;
     struct hop_table table;
     int me = shape.root;
@@ -222,7 +224,7 @@ static enum status sent_by(const struct plan *plan, const struct exchange *x, in
 
 static bool same_line(const struct exchange *a, const struct exchange *b) {
     return a->axis == b->axis && a->op == b->op && a->count == b->count && a->dtype == b->dtype &&
-           a->pieces == b->pieces;
+           a->pieces == b->pieces && a->every == b->every;
 }
 
 /* Equal exchanges are one line: the first of them has how often. */
@@ -249,10 +251,12 @@ static int name_width(const struct bill *bill) {
 static void print_sent(const struct exchange *x, int n, const struct sent *s, int width) {
     printf("%-*s %5d  %-14s %12" PRId64 " %-5s %8" PRId64 "  %-12s", width, mesh_axis_name(x->axis), n,
            comm_op_name(x->op), x->count, dtype_name(x->dtype), s->operations, s->algorithm);
-    if (s->library_bytes > 0) printf("  the library does not say; algorithm bytes %.0f\n", s->library_bytes);
+    if (s->library_bytes > 0) printf("  the library does not say; algorithm bytes %.0f", s->library_bytes);
     else
-        printf(" %8" PRId64 " %8" PRId64 " %14" PRId64 " %14" PRId64 "\n", s->count.messages[0], s->count.messages[1],
+        printf(" %8" PRId64 " %8" PRId64 " %14" PRId64 " %14" PRId64, s->count.messages[0], s->count.messages[1],
                s->count.bytes[0], s->count.bytes[1]);
+    if (x->every > 1) printf("  in one step of %" PRId64, x->every);
+    putchar('\n');
 }
 
 enum status show_comm_step(const struct plan *plan, int rank, bool json) {
@@ -277,10 +281,11 @@ enum status show_comm_step(const struct plan *plan, int rank, bool json) {
         if (!json) print_sent(&x, n, &sent, name_width(&r.bill));
         else
             json_array_append_new(
-                lines, json_pack("{s:s, s:i, s:s, s:I, s:s, s:I, s:s, s:[I, I], s:[I, I], s:f}", "axis",
+                lines, json_pack("{s:s, s:i, s:s, s:I, s:s, s:I, s:I, s:s, s:[I, I], s:[I, I], s:f}", "axis",
                                  mesh_axis_name(x.axis), "ranks", n, "op", comm_op_name(x.op), "count",
                                  (json_int_t)x.count, "dtype", dtype_name(x.dtype), "operations",
-                                 (json_int_t)sent.operations, "algorithm", sent.algorithm, "messages",
+                                 (json_int_t)sent.operations, "every", (json_int_t)(x.every > 0 ? x.every : 1),
+                                 "algorithm", sent.algorithm, "messages",
                                  (json_int_t)sent.count.messages[0], (json_int_t)sent.count.messages[1], "bytes",
                                  (json_int_t)sent.count.bytes[0], (json_int_t)sent.count.bytes[1], "library_bytes",
                                  sent.library_bytes));

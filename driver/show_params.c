@@ -1,6 +1,7 @@
 #include "driver/show_params.h"
 
 #include "driver/chart/memory_chart.h"
+#include "local/local.h"
 #include "mixed_precision/mixed_precision.h"
 #include "zero/zero.h"
 #include <inttypes.h>
@@ -19,8 +20,14 @@ static struct state_bytes bytes_undivided(const struct plan *plan) {
     return (struct state_bytes){2, mixed_precision_options(plan)->grad_fp32 ? 4 : 2, 12};
 }
 
+/* What local-steps keeps beside Adam's moments: the weights that replicas began with, and the outer momentum. */
+static double outer_bytes(const struct plan *plan) {
+    return local_options(plan)->steps == 0 ? 0 : plan->precision == PRECISION_FP64 ? 16 : 8;
+}
+
 static struct state_bytes bytes_of(const struct plan *plan, int zero, double params) {
     struct state_bytes x = bytes_undivided(plan);
+    x.optim += outer_bytes(plan);
     const struct mesh_place first = mesh_place_of(&plan->mesh, 0);
     int64_t dp = mesh_size(AXIS_DP, &first), secondary = zero_options(plan)->secondary ? plan->mesh.shard : 0;
     int64_t sharing = plan->mesh.shard && !secondary ? plan->mesh.shard : dp;
@@ -40,6 +47,10 @@ static enum status refuse_the_rest(const struct plan *plan) {
         return FAIL(E_CONFIG, "params counts what all replicas share, and ep=%" PRId64 " shards experts; leave ep or "
                               "params out",
                     plan->mesh.ep);
+    if (local_options(plan)->steps && zero_options(plan)->stage)
+        return FAIL(E_CONFIG, "local-steps=%" PRId64 " has states that replicas do not share, and zero=%" PRId64
+                              " shards what they share; leave one of them out",
+                    local_options(plan)->steps, zero_options(plan)->stage);
     if (zero_options(plan)->offload != OFFLOAD_NONE)
         return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or "
                               "params out");
@@ -113,6 +124,10 @@ static void draw_stages(const struct plan *plan, double params, FILE *f) {
 enum status show_params_svg(const struct plan *asked, double params, const char *path) {
     struct plan plan = *asked;
     TRY(refuse_the_rest(&plan));
+    if (local_options(&plan)->steps)
+        return FAIL(E_CONFIG, "the picture is of zero's stages, which local-steps=%" PRId64 " excludes; leave "
+                              "local-steps or svg out",
+                    local_options(&plan)->steps);
     TRY(settle(&plan));
     FILE *f;
     TRY(chart_file_open(path, &f));

@@ -137,7 +137,8 @@ enum status train_agree_to_stop(struct training *t) {
 }
 
 bool train_may_leave(const struct training *t) {
-    return t->stopping && t->run.n_started == 0 && t->run.exec.since_flush == 0 && t->run.n_done < t->setup.plan.steps;
+    const struct run *r = &t->run;
+    return t->stopping && r->n_started == 0 && r->exec.since_flush == 0 && !r->apart && r->n_done < r->plan.steps;
 }
 
 enum status train_leave(struct training *t) {

@@ -134,7 +134,8 @@ static void price_end(const struct cluster *c, struct stage *g) {
     memset(g->end_s, 0, sizeof g->end_s);
     for (int i = 0; i < b->n_exchanges; i++) {
         const struct exchange *x = &b->exchanges[i];
-        double seconds = exchange_seconds(c, &p->place, x), times = x->times ? (double)x->times : 1;
+        double seconds = exchange_seconds(c, &p->place, x);
+        double times = (x->times ? (double)x->times : 1) / (x->every ? (double)x->every : 1);
         packing += times * x->packing / op_bytes_per_s(c, "pack");
         if (x->when == BESIDE_BLOCKS) g->send_s = fmax(g->send_s, seconds + c->switch_s);
         if (x->when == BEHIND_BACKWARD) behind += times * seconds;

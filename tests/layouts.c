@@ -206,10 +206,13 @@ static enum status compare_memory(const struct run *r, struct difference *d) {
     return OK;
 }
 
-static int64_t operations(const struct bill *b, enum mesh_axis axis, enum comm_op op) {
+/* Of so many steps. */
+static int64_t operations(const struct bill *b, enum mesh_axis axis, enum comm_op op, int n_steps) {
     int64_t n = 0;
-    for (int i = 0; i < b->n_exchanges; i++)
-        if (b->exchanges[i].axis == axis && b->exchanges[i].op == op) n += exchange_operations(&b->exchanges[i]);
+    for (int i = 0; i < b->n_exchanges; i++) {
+        const struct exchange *x = &b->exchanges[i];
+        if (x->axis == axis && x->op == op) n += exchange_operations(x) * (n_steps / (x->every > 0 ? x->every : 1));
+    }
     return n;
 }
 
@@ -220,7 +223,7 @@ static void compare_wire(const struct run *r, int n_steps, struct difference *d)
         for (int op = 0; op < N_COMM_OPS; op++) bytes += l->entry[op].bytes;
         d->wire = worse(d->wire, fabs(bytes - billed) / (billed > 1 ? billed : 1));
         for (enum comm_op op = 0; group_size(r->mesh.group[a]) > 1 && op < COMM_RECV; op++)
-            d->wire = worse(d->wire, fabs((double)(l->entry[op].calls - n_steps * operations(&r->bill, a, op))));
+            d->wire = worse(d->wire, fabs((double)(l->entry[op].calls - operations(&r->bill, a, op, n_steps))));
     }
 }
 

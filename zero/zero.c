@@ -142,7 +142,8 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
     count_gathers(plan, c, n);
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
-        struct exchange x = {w->shard_axis, COMM_ALL_GATHER, w->padded_n, w->type.dtype, 1, n[i].first, when, 0};
+        struct exchange x = {.axis = w->shard_axis, .op = COMM_ALL_GATHER, .count = w->padded_n,
+                             .dtype = w->type.dtype, .times = n[i].first, .when = when};
         if (n[i].first) bill_exchange(bill, &p->place, x);
         x.axis = w->second_axis, x.times = n[i].second;
         if (n[i].second) bill_exchange(bill, &p->place, x);

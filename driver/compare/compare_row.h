@@ -30,6 +30,7 @@ struct compare_row {
     char reason[COMPARE_REASON_BYTES];   /* why not */
     bool started;                        /* it failed in training; otherwise it was refused before */
     bool coded;                          /* its gradients are rounded on their way (--grad-codec) */
+    bool apart;                          /* its replicas train apart (--local-steps) */
     struct mesh_place layout;            /* its sizes */
     int n_ranks, n_threads;              /* used; threads of each */
     const struct pp_schedule *schedule;

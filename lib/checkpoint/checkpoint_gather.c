@@ -32,7 +32,7 @@ static enum status take(void *self, int64_t to_at, int64_t from_at, int64_t n) {
 }
 
 static enum status take_from(const struct shard_file *s, const char *param, enum state_array a, struct target *t) {
-    char name[NAME_MAX_LEN + 16];
+    char name[CHECKPOINT_NAME_MAX];
     struct piece piece;
     const json_t *row = json_object_get(s->pieces, param);
     if (!row) return OK;

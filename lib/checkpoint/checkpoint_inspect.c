@@ -28,9 +28,10 @@ static enum status add_tensor(const struct shard_file *s, const char *name, cons
 
 static enum status add_array(const struct shard_file *s, const char *param, enum state_array a,
                              const struct piece *piece, struct line *lines, int *n) {
-    char name[NAME_MAX_LEN + 16];
+    char name[CHECKPOINT_NAME_MAX];
+    bool of_a_replica = strchr(param, '@');                          /* which saves its own moments alone */
     snprintf(name, sizeof name, "%s%s", param, state_suffix[a]);
-    if (!safetensors_find(s->file, name) && a != STATE_WEIGHT) return OK;
+    if (!safetensors_find(s->file, name) && (a != STATE_WEIGHT || of_a_replica)) return OK;
     return add_tensor(s, name, piece, lines, n);
 }
 

@@ -23,23 +23,61 @@ static enum status same_model(const struct manifest *m, const struct plan *p) {
 
 /* ---- tensors ---- */
 
+/* Whose of a param: of replicas that differ, from .. from + n - 1, of which the mean is taken. */
+struct whose { const struct param *w; enum state_array a; int from, n; };
+
+static enum status gather_of(const struct manifest *m, const struct whose *x, int replica, const struct piece *piece,
+                             enum dtype dtype, void *to) {
+    char name[CHECKPOINT_NAME_MAX];
+    checkpoint_param_name(x->w, replica, name);
+    return checkpoint_gather(m, name, x->a, piece, dtype, to);
+}
+
+/* In double, and rounded once. */
+static enum status gather_mean(const struct manifest *m, const struct whose *x, const struct piece *piece,
+                               enum dtype dtype, void *to) {
+    int64_t n = piece->n;
+    double *sum = calloc((size_t)n + 1, sizeof *sum), *one = malloc(((size_t)n + 1) * sizeof *one);
+    enum status status = sum && one ? OK : FAIL(E_MEMORY, "no memory for the mean of %s", x->w->name);
+    for (int i = 0; i < x->n && status == OK; i++) {
+        memset(one, 0, (size_t)n * sizeof *one);
+        status = gather_of(m, x, x->from + i, piece, FP64, one);
+        for (int64_t k = 0; k < n && status == OK; k++) sum[k] += one[k];
+    }
+    for (int64_t k = 0; k < n && status == OK; k++) sum[k] /= x->n;
+    if (status == OK) dtype_convert(to, dtype, sum, FP64, n);
+    free(sum);
+    free(one);
+    return status;
+}
+
 /* room_n: elements of the place, padding included. */
-static enum status load_tensor(const struct manifest *m, const struct param *w, enum state_array a, struct piece piece,
-                               enum dtype dtype, int64_t room_n, const struct device *device, void *to) {
+static enum status load_tensor(const struct manifest *m, struct whose x, struct piece piece, enum dtype dtype,
+                               int64_t room_n, const struct device *device, void *to) {
     int64_t bytes = room_n * (int64_t)dtype_size(dtype);
     void *at = calloc(1, (size_t)bytes + 1);                         /* padding stays zero, as it is in training */
-    enum status status =
-        at ? checkpoint_gather(m, w->name, a, &piece, dtype, at) : FAIL(E_MEMORY, "no memory to read %s", w->name);
+    enum status status = at ? OK : FAIL(E_MEMORY, "no memory to read %s", x.w->name);
+    if (status == OK)
+        status = x.n == 1 ? gather_of(m, &x, x.from, &piece, dtype, at) : gather_mean(m, &x, &piece, dtype, at);
     if (status == OK) status = device->upload(device, to, at, bytes);
     free(at);
     return status;
 }
 
+/* Replicas that differ, as many as saved: each its own moments. Else all have the mean of those that were saved. */
 static enum status load_states(struct run *r, const struct manifest *m, const struct param *w) {
     const struct device *states = run_tier_device(r, w->state_tier);
     struct piece own = {w->type.shape, w->own_first, w->own_n};
-    TRY(load_tensor(m, w, STATE_MOMENT1, own, w->state_dtype, param_state_n(w), states, w->moment1));
-    return load_tensor(m, w, STATE_MOMENT2, own, w->state_dtype, param_state_n(w), states, w->moment2);
+    bool same = m->replicas && m->replicas == r->program.n_apart;
+    struct whose x = {w, STATE_MOMENT1, same ? r->program.apart : 0, same || !m->replicas ? 1 : (int)m->replicas};
+    TRY(load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, w->moment1));
+    x.a = STATE_MOMENT2;
+    TRY(load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, w->moment2));
+    if (!r->program.n_apart) return OK;
+    if (!m->replicas)                                                /* it begins here */
+        return states->clear(states, w->outer_momentum, param_state_n(w) * (int64_t)dtype_size(w->state_dtype));
+    x = (struct whose){w, STATE_OUTER, 0, 1};
+    return load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, w->outer_momentum);
 }
 
 static struct piece resident_piece(const struct param *w) {
@@ -51,10 +89,11 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
     const struct device *weights = run_tier_device(r, w->weight_tier),
                         *states = run_tier_device(r, w->state_tier);
     struct piece own = {w->type.shape, w->own_first, w->own_n};
+    const struct whose x = {w, STATE_WEIGHT, 0, 1};
     if (w->master)
-        TRY(load_tensor(m, w, STATE_WEIGHT, own, w->state_dtype, param_state_n(w), states, w->master_weight));
-    return load_tensor(m, w, STATE_WEIGHT, resident_piece(w), w->type.dtype,
-                       param_resident_n(w, w->weight_residence), weights, w->weight);
+        TRY(load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, w->master_weight));
+    return load_tensor(m, x, resident_piece(w), w->type.dtype, param_resident_n(w, w->weight_residence), weights,
+                       w->weight);
 }
 
 static enum status load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {
@@ -74,6 +113,7 @@ static enum status load_progress(struct run *r, const struct manifest *m) {
     r->n_step = r->n_done = r->resumed_step = m->step;
     r->n_update = m->update;
     r->resumed_samples = m->samples;
+    r->apart = false;
     TRY(r->device->clear(r->device, r->health, sizeof(double)));   /* all is finite again */
     for (int i = 0; i < r->n_active; i++) {
         const json_t *kept = json_object_get(techniques, r->active[i]->name);

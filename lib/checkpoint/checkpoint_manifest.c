@@ -92,6 +92,15 @@ static enum status read_shards(struct manifest *m) {
     return OK;
 }
 
+/* Each has a file at least. */
+static enum status read_replicas(struct manifest *m) {
+    if (!json_object_get(m->json, "replicas")) return OK;
+    TRY(read_count(m, m->json, "replicas", &m->replicas));
+    if (m->replicas >= 2 && m->replicas <= m->n) return OK;
+    return FAIL(E_FORMAT, "%s says that %" PRId64 " replicas have moments of their own, and there are %d files; use "
+                "another checkpoint", m->path, m->replicas, m->n);
+}
+
 /* How large may it be? There is a file beside it for each shard. */
 static int64_t manifest_limit(const char *folder) {
     int64_t n = 0;
@@ -116,7 +125,8 @@ static enum status load_json(struct manifest *m) {
 
 static bool is_known(const char *key, int64_t version) {
     static const char *const known[] = {"format", "version", "step",   "update",     "samples", "seed",
-                                        "model",  "layout",  "adamw",  "techniques", "holds",   "shards"};
+                                        "model",  "layout",  "adamw",  "techniques", "holds",   "shards",
+                                        "replicas"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(key, known[i])) return true;
     return version > 1 && !strcmp(key, "xxh3");
@@ -161,7 +171,8 @@ enum status manifest_read(struct manifest *m, const char *folder) {
     TRY(read_count(m, m->json, "seed", &m->seed));
     const char *holds = json_string_value(json_object_get(m->json, "holds"));
     m->weights_only = holds && !strcmp(holds, "weights");
-    return read_shards(m);
+    TRY(read_shards(m));
+    return read_replicas(m);
 }
 
 /* ---- files: are they what was written? ---- */

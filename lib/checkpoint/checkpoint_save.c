@@ -57,11 +57,15 @@ json_t *checkpoint_manifest(const struct run *r) {
     struct checkpoint_model model = checkpoint_model_of_plan(p);
     json_t *adamw = json_pack("{s:f, s:f, s:f, s:f}", "beta1", p->beta1, "beta2", p->beta2, "eps", p->eps,
                               "weight_decay", p->weight_decay);
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version",
-                     CHECKPOINT_VERSION, "step", text_of_int(r->n_done), "update", text_of_int(r->n_update), "samples",
-                     text_of_int(run_samples_used(r)), "seed", text_of_int(p->seed), "model",
-                     checkpoint_model_json(&model), "layout",
-                     layout_json(r), "adamw", adamw, "techniques", techniques_json(r));
+    json_t *manifest =
+        json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", "trivium checkpoint", "version",
+                  CHECKPOINT_VERSION, "step", text_of_int(r->n_done), "update", text_of_int(r->n_update), "samples",
+                  text_of_int(run_samples_used(r)), "seed", text_of_int(p->seed), "model",
+                  checkpoint_model_json(&model), "layout",
+                  layout_json(r), "adamw", adamw, "techniques", techniques_json(r));
+    if (manifest && r->program.n_apart)
+        json_object_set_new(manifest, "replicas", text_of_int(r->program.n_apart));
+    return manifest;
 }
 
 static enum status write_manifest(json_t *manifest, const char *folder, const struct shard *shards, int n) {

@@ -1,6 +1,7 @@
 /* One rank's file: which tensors, where their elements lie, and writing them. */
 #include "lib/checkpoint/checkpoint_save.h"
 #include "lib/checkpoint/checkpoint_terms.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 enum { STAGING_BYTES = 16 << 20 };       /* state of a GPU comes to the host in parts of this size */
 
 static struct stored stored_of(const struct run *r, const struct param *w, enum state_array a) {
-    const void *at[N_STATE_ARRAYS] = {w->master ? w->master_weight : param_own_weight(w), w->moment1, w->moment2};
+    const void *at[N_STATE_ARRAYS] = {w->master ? w->master_weight : param_own_weight(w), w->moment1, w->moment2,
+                                      w->outer_momentum};
     enum tier tier = a == STATE_WEIGHT && !w->master ? w->weight_tier : w->state_tier;
     return (struct stored){run_tier_device(r, tier), at[a], 0};
 }
@@ -24,11 +26,13 @@ static void set_shape(struct safetensors_entry *e, const struct piece *p) {
 static enum status plan_param(const struct run *r, const struct param *w, struct shard_plan *s) {
     struct piece piece = param_own_piece(w);
     if (piece.n == 0 || w->gradient_of) return OK;
-    json_object_set_new(s->pieces, w->name, checkpoint_piece_json(&piece));
+    char own[CHECKPOINT_NAME_MAX], name[CHECKPOINT_NAME_MAX + 16];
+    checkpoint_param_name(w, r->program.apart, own);
+    json_object_set_new(s->pieces, own, checkpoint_piece_json(&piece));
     for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
         struct safetensors_entry *e = &s->entries[s->n];
-        char name[NAME_MAX_LEN + 16];
-        snprintf(name, sizeof name, "%s%s", w->name, state_suffix[a]);
+        if (!param_is_saved(&r->program, w, a)) continue;
+        snprintf(name, sizeof name, "%s%s", own, state_suffix[a]);
         e->name = strdup(name);
         if (!e->name) return FAIL(E_MEMORY, "no memory for the names of a checkpoint");
         e->dtype = param_saved_dtype(w, a);
@@ -64,6 +68,9 @@ enum status checkpoint_plan_shard(const struct run *r, struct shard_plan *s) {
                              .terms = json_object()};
     if (!s->entries || !s->stored || !s->pieces || !s->terms)
         return FAIL(E_MEMORY, "no memory for the tables of a checkpoint");
+    if (r->apart)
+        return FAIL(E_INTERNAL, "a checkpoint after step %" PRId64 ", and replicas' weights differ until they average",
+                    r->n_done);
     for (int i = 0; i < r->program.n_params; i++) TRY(plan_param(r, &r->program.params[i], s));
     for (int i = 0; checkpoint_term(r, i, &term); i++) TRY(plan_term(r, &term, s));
     return OK;

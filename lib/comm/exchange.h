@@ -29,9 +29,11 @@ struct exchange {
     int64_t times;     /* a step; 0 is 1 */
     enum exchange_when when;
     double packing;    /* bytes that its rank reads and writes each time to pack and unpack it: work of its own */
+    int64_t every;     /* only one step in so many has it; 0 is 1 */
 };
 
-/** What one rank of a group of n sends in a step: algorithm bytes, as the ledger counts them, and operations. */
+/** What one rank of a group of n sends: algorithm bytes of the mean step, as the ledger counts them over `every` steps;
+ *  and operations of a step that has it. */
 double exchange_bytes(const struct exchange *, int n);
 int64_t exchange_operations(const struct exchange *);
 

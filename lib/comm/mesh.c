@@ -82,6 +82,7 @@ static const struct axis_row {
     [AXIS_TIE]  = {.name = "tie", .along = 1 << DIM_PP, .first_stage = first_of_ends},
     [AXIS_MIRROR] = {.name = "mirror", .along = 1 << DIM_PP, .first_stage = first_of_mirror},
     [AXIS_MESH] = {.name = "mesh", .along = ALL_DIMS},
+    [AXIS_MODEL] = {.name = "model", .along = ALL_DIMS & ~(1 << DIM_DP)},
 };
 
 const char *mesh_dim_name(enum mesh_dim dim) { return (unsigned)dim < N_DIMS ? DIMS[dim] : "unknown dimension"; }

@@ -36,6 +36,7 @@ enum mesh_axis {
     AXIS_TIE,   /* the first and last pipeline stage: both hold the tied embedding */
     AXIS_MIRROR,/* stage i and stage pp - 1 - i: with pipelines in both directions they hold the same layers */
     AXIS_MESH,  /* every rank of the layout */
+    AXIS_MODEL, /* one replica of the model: ranks of the same number along dp */
     N_MESH_AXES
 };
 /** "tp" and so on, as in options, errors and ledgers. */

@@ -68,6 +68,7 @@ static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place
     case AXIS_MIRROR:
         return same_tp && same_replica && (same_pp || a.rank.pp + b.rank.pp == a.n.pp - 1);
     case AXIS_MESH: return true;
+    case AXIS_MODEL: return a.rank.dp == b.rank.dp;
     default: return same_tp && same_replica && same_pp;
     }
 }

@@ -84,7 +84,8 @@ void bill_sends(const struct program *p, const struct schedule *s, struct bill *
             int64_t times = times_of(s, kind, c);
             if (times == 0 || schedule_hop(s, &send).rank == s->rank) continue;
             const struct type *type = boundary(p, c, forward);
-            bill_exchange(b, &p->place, (struct exchange){AXIS_PP, COMM_SEND, type_n(type), type->dtype, 1, times,
-                                                          BESIDE_BLOCKS, 0});
+            bill_exchange(b, &p->place, (struct exchange){.axis = AXIS_PP, .op = COMM_SEND, .count = type_n(type),
+                                                          .dtype = type->dtype, .times = times,
+                                                          .when = BESIDE_BLOCKS});
         }
 }

@@ -30,7 +30,7 @@ static void plan_gradient(struct param *w, enum device_kind device, struct memor
     w->grad_offset = take(grads, param_resident_n(w, w->grad_residence), w->grad_type.dtype);
 }
 
-static void plan_param(struct param *w, int n_versions, enum device_kind device, struct memory_plan *m) {
+static void plan_param(struct param *w, int n_versions, int n_outer, enum device_kind device, struct memory_plan *m) {
     struct bump weights = end_of(m, ROLE_PARAM, w->weight_tier, device);
     plan_gradient(w, device, m);
     if (w->gradient_of) return;
@@ -44,6 +44,7 @@ static void plan_param(struct param *w, int n_versions, enum device_kind device,
     w->moment1_offset = take(states, param_state_n(w), w->state_dtype);
     w->moment2_offset = take(states, param_state_n(w), w->state_dtype);
     if (w->master) w->master_offset = take(states, param_state_n(w), w->state_dtype);
+    for (int i = 0; i < n_outer; i++) w->outer_offset[i] = take(states, param_state_n(w), w->state_dtype);
 }
 
 /* Sums of a gradient that wait for others (sums.h). */
@@ -54,7 +55,7 @@ static void plan_waiting(struct param *w, enum device_kind device, struct memory
 void memory_plan_params(struct program *p, const struct schedule *s, struct memory_plan *m) {
     *m = (struct memory_plan){0};
     for (int i = 0; i < p->n_params; i++)
-        if (p->params[i].present) plan_param(&p->params[i], schedule_versions(s), p->device, m);
+        if (p->params[i].present) plan_param(&p->params[i], schedule_versions(s), p->n_apart ? 2 : 0, p->device, m);
     for (int i = 0; i < p->n_params; i++)
         if (param_is_stored(&p->params[i]) && s->validates) plan_shadow(&p->params[i], p->device, m);
     for (int i = 0; i < p->n_params; i++)                            /* last: dp sends gradients as they lie */
@@ -180,7 +181,8 @@ int64_t memory_save_bytes(const struct program *p, int64_t technique_save_bytes)
     int64_t end = 0;
     for (int i = 0; i < p->n_params; i++)
         for (enum state_array a = 0; a < N_STATE_ARRAYS; a++) {
-            int64_t n = p->params[i].gradient_of ? 0 : param_own_piece(&p->params[i]).n;
+            bool saved = !p->params[i].gradient_of && param_is_saved(p, &p->params[i], a);
+            int64_t n = saved ? param_own_piece(&p->params[i]).n : 0;
             if (n > 0) end = arena_align(end) + n * (int64_t)dtype_size(param_saved_dtype(&p->params[i], a));
         }
     return technique_save_bytes > 0 ? arena_align(end) + technique_save_bytes : end;

@@ -79,7 +79,7 @@ int program_add_param(struct program *p, const char *block, const char *name, st
     p->params = table_grow(p->params, p->n_params, sizeof *p->params);
     struct param *w = &p->params[p->n_params];
     *w = (struct param){.type = type, .init_std = init_std, .init_constant = init_constant, .decay = decay,
-                        .counted = true};
+                        .counted = true, .in_norm = true};
     w->grad_type = type;
     w->state_dtype = dtype_accumulator(type.dtype);
     join(w->name, block, name);
@@ -136,8 +136,13 @@ void *param_own_grad(const struct param *w) {
 }
 
 struct piece param_own_piece(const struct param *w) {
-    struct piece p = {w->type.shape, w->own_first, w->present && w->counted ? w->own_n : 0};
+    struct piece p = {w->type.shape, w->own_first, w->present && w->in_norm ? w->own_n : 0};
     return piece_without_padding(p);
+}
+
+bool param_is_saved(const struct program *p, const struct param *w, enum state_array a) {
+    if (a == STATE_MOMENT1 || a == STATE_MOMENT2) return w->in_norm;
+    return w->counted && (a == STATE_WEIGHT || p->n_apart);
 }
 
 int64_t param_resident_n(const struct param *w, enum residence at) {
@@ -189,6 +194,9 @@ static void infer_counted(struct program *p) {
         struct param *w = &p->params[i];
         unsigned cut = shape_cuts(&w->type.shape) | (1u << w->shard_axis & ~1u);
         w->counted = mesh_speaks(cut, &p->place) && mesh_is_first(w->shared, &p->place);
+        struct mesh_place within = p->place;                         /* as if its replica were the only one */
+        if (p->n_apart) within.rank.dp = 0;
+        w->in_norm = mesh_speaks(cut, &within) && mesh_is_first(w->shared, &within);
     }
 }
 

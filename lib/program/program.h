@@ -53,6 +53,7 @@ struct param {
      * own elements count in the gradient norm (each element counts on one rank). */
     unsigned reduce;
     bool counted;
+    bool in_norm;              /* the same within its replica, where replicas differ (program.n_apart) */
     /* --sums fixed (sums.h): */
     int gradient_of;           /* 1 + the param of which this is one more gradient and nothing else; 0: it is one */
     unsigned summed;           /* of `reduce`, what is summed where the gradient is made */
@@ -75,10 +76,11 @@ struct param {
     int64_t second_n, second_offset;
     void *second;
     /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
-    int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
+    int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset, outer_offset[2];
     int64_t version_bytes;     /* from one version of the weight to the next, where several are kept */
     void *weight_versions;     /* the first of them; `weight` is the newest */
     void *weight, *grad, *moment1, *moment2, *master_weight;
+    void *outer_start, *outer_momentum;   /* of an outer optimizer, where replicas differ: like the moments */
     /* Where an update may be taken back (lib/run/shadow.h): own elements as they were before it. */
     int64_t shadow_offset[N_SHADOWS];
     void *shadow[N_SHADOWS];
@@ -99,6 +101,9 @@ struct program {
     struct step *steps;
     struct block *blocks;
     int tokens, targets, loss; /* slots of the data and of the result; -1 where this rank has none */
+    /* Replicas that update by themselves, so that between two averages their weights differ, and their moments always:
+     * how many, and which of them this is (local/). 0: replicas are the same. */
+    int n_apart, apart;
     enum device_kind device;   /* where it will run, with how many OpenMP threads per rank, and whether products are */
     int n_threads;             /* plain loops: scratch and kernels depend on all three */
     bool plain_gemm;
@@ -118,9 +123,9 @@ static inline bool param_is_gathered(const struct param *w) { return w->present 
 /** Is it a param, or one more gradient of another one? */
 static inline bool param_is_stored(const struct param *w) { return w->present && !w->gradient_of; }
 
-/* The three arrays that are saved of a param; and what each is saved in: weights as the optimizer keeps them, if it
- * keeps its own. */
-enum state_array { STATE_WEIGHT, STATE_MOMENT1, STATE_MOMENT2, N_STATE_ARRAYS };
+/* The arrays that are saved of a param (an outer momentum only where replicas differ); and what each is saved in:
+ * weights as the optimizer keeps them, if it keeps its own. */
+enum state_array { STATE_WEIGHT, STATE_MOMENT1, STATE_MOMENT2, STATE_OUTER, N_STATE_ARRAYS };
 static inline enum dtype param_saved_dtype(const struct param *w, enum state_array a) {
     return w->master || a != STATE_WEIGHT ? w->state_dtype : w->type.dtype;
 }
@@ -132,8 +137,10 @@ static inline enum mesh_axis param_replicas(const struct param *w) { return mesh
 /** Own elements: what this rank updates. Address of the first, in weight and in gradient. */
 void *param_own_weight(const struct param *);
 void *param_own_grad(const struct param *);
-/** What this rank saves of it: its own elements, without padding. n 0: nothing. */
+/** What this rank saves of it: its own elements, without padding. n 0: nothing. And of which arrays: where replicas
+ *  differ, of the moments each replica its own, and of all else the first. */
 struct piece param_own_piece(const struct param *);
+bool param_is_saved(const struct program *, const struct param *, enum state_array);
 
 /** An empty program; fini frees its tables. */
 void program_init(struct program *);

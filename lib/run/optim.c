@@ -1,6 +1,7 @@
 /* Gradient norm, clipping and AdamW: over own elements only, so that no technique is mentioned.
  *
  *   norm^2 = sum over the mesh of sum over counted params of g^2      each element of the model counted by one rank
+ *            (over one replica, and by one of its ranks, where replicas differ: run.norm_axis)
  *   factor = min(1, clip / (norm + 1e-6))
  *
  * All of it happens where the gradients are: on a GPU the norm never visits the host, so the update is queued after
@@ -16,11 +17,11 @@
 #include <stdlib.h>
 
 /* Own gradients as a table; in `buffers`, which has room for every param. */
-static int own_gradients(const struct run *r, bool counted_only, struct reduce_buffer *buffers) {
+static int own_gradients(const struct run *r, bool in_norm_only, struct reduce_buffer *buffers) {
     int n = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_stored(w) && w->own_n > 0 && (w->counted || !counted_only))
+        if (param_is_stored(w) && w->own_n > 0 && (w->in_norm || !in_norm_only))
             buffers[n++] = (struct reduce_buffer){param_own_grad(w), w->grad_type.dtype, w->own_n};
     }
     return n;
@@ -43,7 +44,7 @@ void optim_exact_squares(struct run *r, double numbers[EXACT_NUMBERS]) {
     struct exact sum = {.n_added = 0};
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_stored(w) && w->own_n > 0 && w->counted) exact_add_squares(&sum, param_own_grad(w), w->own_n);
+        if (param_is_stored(w) && w->own_n > 0 && w->in_norm) exact_add_squares(&sum, param_own_grad(w), w->own_n);
     }
     exact_numbers(&sum, numbers);
 }

@@ -48,7 +48,8 @@ enum run_scalar {
     SCALAR_AUX_LOSS = SCALAR_LOSS + SUM_AUX_LOSS,    /* of exec follow it */
     SCALAR_EXPERT_LOAD = SCALAR_LOSS + SUM_EXPERT_LOAD,
     SCALAR_DROPPED = SCALAR_LOSS + SUM_DROPPED,
-    SCALAR_SQUARES,      /* sum of the squares of all gradients, as they lie (scaled) */
+    SCALAR_SQUARES,      /* sum of the squares of all gradients, as they lie (scaled), over norm_axis; */
+    SCALAR_MESH_SQUARES, /* and over the mesh: finite if every replica's is */
     SCALAR_NORM, SCALAR_MULTIPLIER,   /* what adamw_decide makes of it */
     SCALAR_OVERFLOW,     /* fp16: is any gradient not finite? */
     N_SCALARS
@@ -114,12 +115,15 @@ struct run {
     int64_t resumed_step, resumed_samples;   /* the first step of this run, and the samples used before it */
     /* results of the last step that was finished */
     int64_t n_done;                      /* steps finished */
-    double loss, grad_norm, clip_factor, lr;   /* of a skipped step norm and factor are NaN: not computed */
+    double loss, grad_norm, clip_factor, lr;   /* of a skipped step norm and factor are NaN: not computed. Norm and
+                                                * factor are this replica's where norm_axis says so */
     /* With experts (moe_route.h): what the routers' losses are of the loss; the mean over groups and layers of what an
      * expert gets at most, by the mean; and the share of choices that were dropped. Else 0. */
     double aux_loss, expert_load, dropped;
     double loss_scale;                   /* of this step's gradients; exec.loss_scale is the next step's */
     bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
+    enum mesh_axis norm_axis;            /* over whose ranks the norm is a sum: all, or one replica's (local/) */
+    bool apart;                          /* replicas' weights differ now: not to be saved */
     bool may_skip;                       /* a technique handles non-finite gradients; without one they end the run */
     double unscale;                      /* what undoes loss_scale: gradients x unscale are the true ones */
     int64_t n_update;                    /* steps that updated: Adam's t */

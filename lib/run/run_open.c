@@ -20,6 +20,10 @@ static void bind_params(struct run *r) {
         w->moment1 = arena_at(&states[ROLE_OPTIM], w->moment1_offset);
         w->moment2 = arena_at(&states[ROLE_OPTIM], w->moment2_offset);
         if (w->master) w->master_weight = arena_at(&states[ROLE_OPTIM], w->master_offset);
+        if (r->program.n_apart) {
+            w->outer_start = arena_at(&states[ROLE_OPTIM], w->outer_offset[0]);
+            w->outer_momentum = arena_at(&states[ROLE_OPTIM], w->outer_offset[1]);
+        }
         for (enum shadow a = 0; a < N_SHADOWS; a++)
             w->shadow[a] = arena_at(&(a == SHADOW_WEIGHT ? weights : states)[ROLE_OPTIM], w->shadow_offset[a]);
     }
@@ -80,6 +84,7 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     bool watch = wanted != WATCH_NOTHING;
     r->watch = wanted;
     r->unscale = 1;
+    r->norm_axis = AXIS_MESH;
     for (enum tier tier = 0; tier < N_TIERS; tier++)
         for (enum role role = 0; role < N_ROLES; role++)
             TRY(arena_init(&r->arenas[tier][role], run_tier_device(r, tier), role, r->memory.bytes[tier][role], watch));

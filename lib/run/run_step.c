@@ -136,6 +136,7 @@ enum status run_step_finish(struct run *r) {
     r->expert_load = step->scalars[SCALAR_EXPERT_LOAD] / (double)r->plan.layers;
     r->dropped = step->scalars[SCALAR_DROPPED] / (double)r->plan.layers;
     r->grad_norm = step->skipped ? NAN : step->scalars[SCALAR_NORM];
+    if (r->norm_axis != AXIS_MESH && !isfinite(step->scalars[SCALAR_MESH_SQUARES])) r->grad_norm = NAN;
     r->clip_factor = step->skipped ? NAN : optim_clip_factor(r->grad_norm, r->plan.clip);
     r->lr = step->lr;
     r->loss_scale = step->loss_scale;

@@ -19,7 +19,8 @@ static enum status note_health(struct run *r, const struct step_record *s) {
     if (r->may_skip) return OK;
     TRY(reduce_add(r->device, r->health, &s->on_device[SCALAR_LOSS], FP64));
     if (r->plan.experts) TRY(reduce_add(r->device, r->health, &s->on_device[SCALAR_AUX_LOSS], FP64));
-    return reduce_add(r->device, r->health, &s->on_device[SCALAR_SQUARES], FP64);
+    enum run_scalar squares = r->norm_axis == AXIS_MESH ? SCALAR_SQUARES : SCALAR_MESH_SQUARES;
+    return reduce_add(r->device, r->health, &s->on_device[squares], FP64);
 }
 
 /* The factor, from the squares as they are now: one rank's or all ranks'. */
@@ -101,6 +102,16 @@ enum status update_sum_loss(struct run *r, struct step_record *s) {
     return run_overlaps(r) ? OK : comm_wait(&s->loss);
 }
 
+/* Where each replica has a norm of its own, all of them must be finite nevertheless: all ranks go on, or none. */
+static enum status sum_squares_start(struct run *r, struct step_record *s) {
+    double *x = s->on_device;
+    if (r->norm_axis != AXIS_MESH) {
+        TRY(r->device->copy(r->device, &x[SCALAR_MESH_SQUARES], &x[SCALAR_SQUARES], sizeof *x));
+        TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], &x[SCALAR_MESH_SQUARES], 1, FP64, COMM_SUM));
+    }
+    return comm_all_reduce_start(r->mesh.group[r->norm_axis], &x[SCALAR_SQUARES], 1, FP64, COMM_SUM, &s->squares);
+}
+
 /* The squares: this rank's, and the guess that follows from them; then everybody's. */
 static enum status sum_squares(struct run *r, struct step_record *s) {
     double start;
@@ -108,7 +119,7 @@ static enum status sum_squares(struct run *r, struct step_record *s) {
     TRY(time_from(r, &start));
     TRY(optim_squares(r));
     if (run_overlaps(r)) TRY(decide(r, s, 0));
-    TRY(comm_all_reduce_start(r->mesh.group[AXIS_MESH], &s->on_device[SCALAR_SQUARES], 1, FP64, COMM_SUM, &s->squares));
+    TRY(sum_squares_start(r, s));
     if (!run_overlaps(r)) TRY(know_sums(r, s));
     return time_to(r, start);
 }

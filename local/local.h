@@ -1,0 +1,25 @@
+/* Local steps: replicas train by themselves for a while, then average: local SGD, post-local SGD, DiLoCo. See local.c. */
+#ifndef TRIVIUM_LOCAL_LOCAL_H
+#define TRIVIUM_LOCAL_LOCAL_H
+
+#include "lib/run/technique.h"
+
+extern const struct technique technique_local;
+
+/* steps 0: off. */
+struct local_options { int64_t steps, from; double lr, momentum; };
+static inline struct local_options *local_options(const struct plan *p) {
+    return plan_own(p, &technique_local.options);
+}
+
+/** The outer step of one element, in place: *w is a replica's weight less what was agreed at first (start - w), summed
+ *  over n replicas; then it is what all of them go on from. start, u: what they began with, and the outer momentum.
+ *      d = *w / n      u = mu u + d      w = start - lr (d + mu u)
+ *  @collective{none} */
+static inline double local_outer(double sum, double start, double n, double lr, double mu, double *u) {
+    double d = sum / n;
+    *u = mu * *u + d;
+    return start - lr * (d + mu * *u);
+}
+
+#endif
