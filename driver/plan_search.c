@@ -6,6 +6,7 @@
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/base/integer.h"
+#include "local/local.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
 #include <inttypes.h>
@@ -308,6 +309,10 @@ enum status plan_search(struct plan_request *q, struct options *o, const struct 
         if (options_source(o, OURS[i]) > FROM_PRESET)
             status = FAIL(E_CONFIG,
                           "--%s cannot be given for a search; leave it out, or give a layout without --gpus", OURS[i]);
+    if (status == OK && local_options(&q->plan)->steps)
+        status = FAIL(E_CONFIG, "local-steps=%" PRId64 " trains otherwise for every dp, and a search compares layouts "
+                                "that train alike; give a layout without --gpus, or leave local-steps out",
+                      local_options(&q->plan)->steps);
     for (enum decision d = 0; d < N_DECISIONS; d++)
         if (options_source(o, decision_name(d)) > FROM_PRESET) a->fixed |= 1u << d;
     if (q->plan.micro_batch == PLAN_AUTO) a->fixed &= ~(1u << DECIDE_MICRO);       /* auto is what a search does */

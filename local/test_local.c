@@ -355,6 +355,33 @@ static void test_a_period_sends_the_weights_once(void **state) {
     assert_close(billed, 2 * S * (n - 1) / n / H, 1e-9 * S);
 }
 
+/* One replica's gradient is not a number, and its loss is: no rank changes a weight, and all end with the step. */
+static enum status spoil(struct run *r, void *self, const struct event *e) {
+    (void)self, (void)e;
+    struct param *w = &r->program.params[0];
+    if (r->n_step == 1 && comm_world_rank() == comm_world_size() - 1) *(double *)w->grad = NAN;
+    return OK;
+}
+
+static void test_a_norm_that_is_not_finite_ends_all_replicas(void **state) {
+    (void)state;
+    struct run r = {0};
+    struct plan p = plan_of(comm_world_size(), AVERAGE);
+    double before = 0, after = 1;
+    enum status status = plan_settle(&p, comm_world_size()), spoiled = OK;
+    if (status == OK) status = run_create(&r, &train_recipe, &p, WATCH_NOTHING);
+    if (status == OK) status = layout_use_demo(&r);
+    if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, spoil, NULL);
+    if (status == OK) status = run_step(&r);
+    if (status == OK) before = *(double *)r.program.params[0].weight, spoiled = run_step(&r);
+    if (status == OK) after = *(double *)r.program.params[0].weight;
+    run_destroy(&r);
+    bool says = strstr(status_message(), "gradient norm of step 2") != NULL;
+    status_clear();
+    assert_true(agree_all(status == OK && spoiled == E_NUMERIC && says));
+    assert_true(agree_all(before == after));
+}
+
 /* ---- refusals ---- */
 static enum status compiled(struct plan plan) {
     struct run r;
@@ -398,4 +425,5 @@ TESTS(unit_test(test_local_steps_are_those_of_one_process),
       unit_test(test_local_steps_with_experts_are_those_of_one_process),
       unit_test(test_one_local_step_is_dp_where_updates_are_linear),
       unit_test(test_before_its_first_local_step_it_is_dp), unit_test(test_masters_are_averaged),
-      unit_test(test_a_period_sends_the_weights_once), unit_test(test_local_refuses_what_it_cannot_do))
+      unit_test(test_a_period_sends_the_weights_once),
+      unit_test(test_a_norm_that_is_not_finite_ends_all_replicas), unit_test(test_local_refuses_what_it_cannot_do))

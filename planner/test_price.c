@@ -1,5 +1,6 @@
 /* ranks: 1  device: cpu */
 #include "gpt/gpt.h"
+#include "local/local.h"
 #include "planner/test_price.h"
 
 static void test_phases_add_up_to_the_step(void **state) {
@@ -127,6 +128,22 @@ static void test_sums_over_replicas_lie_where_replicas_do(void **state) {
     run_destroy(&r);
 }
 
+/* What replicas send in one step of H is a part 1/H of its time in the mean step. */
+static double end_of(int64_t local_steps, const struct cluster *c) {
+    struct plan p = plan_of(4, 2, 1);
+    p.device = PLAN_DEVICE_CPU, p.steps = 100;
+    local_options(&p)->steps = local_steps;
+    return price_of(p, c).phase_s[PRICE_OPTIM];
+}
+static void test_what_comes_now_and_then_is_priced_by_the_step(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    double every = end_of(1, &c), second = end_of(2, &c), fourth = end_of(4, &c), hundredth = end_of(100, &c);
+    assert_true(every - second > 0.1 * second);
+    assert_close(every - second, 2 * (second - fourth), 1e-9 * every);
+    assert_close(every - hundredth, 0.99 * 2 * (every - second), 1e-9 * every);
+}
+
 /* A sum that backward hides costs overlap_slowdown of its time. */
 static void test_what_hides_is_slower(void **state) {
     (void)state;
@@ -209,7 +226,8 @@ static void test_price_refuses(void **state) {
 
 TESTS(unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
       unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
-      unit_test(test_sums_over_replicas_lie_where_replicas_do), unit_test(test_what_hides_is_slower),
+      unit_test(test_sums_over_replicas_lie_where_replicas_do),
+      unit_test(test_what_comes_now_and_then_is_priced_by_the_step), unit_test(test_what_hides_is_slower),
       unit_test(test_one_forward_hides_what_zero_1_gathers), unit_test(test_what_zero_shards),
       unit_test(test_packing_is_work_in_memory), unit_test(test_a_replay_has_its_exchanges),
       unit_test(test_price_refuses))

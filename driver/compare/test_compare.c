@@ -200,16 +200,21 @@ static void test_table_is_aligned_and_has_refusals(void **state) {
 }
 
 /* Only where a row has one is it said that the serial run is no reference. */
-static void test_table_says_what_a_coded_row_is_held_against(void **state) {
+static bool table_says(const struct compare_row *both, const char *option) {
+    char *text = table_of(both, 2), *line = strstr(text, option);
+    bool says = line && strstr(line, "not the serial run");
+    free(text);
+    return says;
+}
+
+static void test_table_says_what_a_row_is_held_against(void **state) {
     (void)state;
-    struct compare_row coded[2] = {rows[0], rows[1]};
-    coded[0].coded = true;
-    char *plain_text = table_of(rows, 2), *coded_text = table_of(coded, 2);
-    bool plain_says = strstr(plain_text, "grad-codec") != NULL, coded_says = strstr(coded_text, "not the serial run");
-    free(plain_text);
-    free(coded_text);
-    assert_false(plain_says);
-    assert_true(coded_says);
+    struct compare_row coded[2] = {rows[0], rows[1]}, apart[2] = {rows[0], rows[1]};
+    coded[0].coded = true, apart[1].apart = true;
+    assert_true(table_says(coded, "grad-codec:"));
+    assert_true(table_says(apart, "local-steps:"));
+    assert_false(table_says(apart, "grad-codec:") || table_says(coded, "local-steps:"));
+    assert_false(table_says(rows, "grad-codec:") || table_says(rows, "local-steps:"));
 }
 
 static void test_mib_has_about_four_digits(void **state) {
@@ -228,4 +233,4 @@ TESTS(unit_test(test_bars_separate_and_blanks_do_not_matter), unit_test(test_set
       unit_test(test_median_is_the_middle), unit_test(test_resident_peak_starts_again),
       unit_test(test_a_row_is_its_fullest_rank_and_its_mean_wait), unit_test(test_report_has_a_line_a_row),
       unit_test(test_report_refuses_what_cannot_be_written), unit_test(test_table_is_aligned_and_has_refusals),
-      unit_test(test_table_says_what_a_coded_row_is_held_against), unit_test(test_mib_has_about_four_digits))
+      unit_test(test_table_says_what_a_row_is_held_against), unit_test(test_mib_has_about_four_digits))
