@@ -284,6 +284,7 @@ static enum status budget(struct request *q, struct options *o, int argc, char *
     }
     if (q->walls) TRY(options_set(o, "schedule", "zb-h1", FROM_PRESET));           /* a search of one: 25 are many */
     TRY(recipe_preset(&q->plan, o));
+    TRY(plan_search_is_of_one_training(&q->plan));
     TRY(plan_settle_device(&q->plan));
     if (q->plan.vocab == 0) q->plan.vocab = 256;
     if (!(c.flops_per_s[plan_product_dtype(&q->plan)] > 0))

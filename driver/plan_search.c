@@ -298,6 +298,13 @@ static enum status answer(struct answer *a) {
     return q->run ? start(q, path) : OK;
 }
 
+enum status plan_search_is_of_one_training(const struct plan *p) {
+    if (local_options(p)->steps == 0) return OK;
+    return FAIL(E_CONFIG, "local-steps=%" PRId64 " trains otherwise for every dp, and a search compares layouts that "
+                          "train alike; give plan a layout without --gpus, or leave local-steps out",
+                local_options(p)->steps);
+}
+
 enum status plan_search(struct plan_request *q, struct options *o, const struct cluster *c) {
     static const char *const OURS[] = {"dp", "sp", "schedule", "pp-split"};
     struct answer *a = calloc(1, sizeof *a);
@@ -309,10 +316,7 @@ enum status plan_search(struct plan_request *q, struct options *o, const struct 
         if (options_source(o, OURS[i]) > FROM_PRESET)
             status = FAIL(E_CONFIG,
                           "--%s cannot be given for a search; leave it out, or give a layout without --gpus", OURS[i]);
-    if (status == OK && local_options(&q->plan)->steps)
-        status = FAIL(E_CONFIG, "local-steps=%" PRId64 " trains otherwise for every dp, and a search compares layouts "
-                                "that train alike; give a layout without --gpus, or leave local-steps out",
-                      local_options(&q->plan)->steps);
+    if (status == OK) status = plan_search_is_of_one_training(&q->plan);
     for (enum decision d = 0; d < N_DECISIONS; d++)
         if (options_source(o, decision_name(d)) > FROM_PRESET) a->fixed |= 1u << d;
     if (q->plan.micro_batch == PLAN_AUTO) a->fixed &= ~(1u << DECIDE_MICRO);       /* auto is what a search does */

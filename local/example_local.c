@@ -4,8 +4,8 @@
  *
  *     y = x W^T        L_r = 1/(2b) sum over the b samples of rank r of |y - t|^2        dW_r = 1/b sum (y - t)^T x
  *
- * Every rank takes H steps W -= lr dW_r on its own samples, and asks nobody. Then one all-reduce averages what the ranks
- * have become, and all go on from there: an outer step
+ * Every rank takes H steps W -= lr dW_r on its own samples, and asks nobody. Then one all-reduce averages what the
+ * ranks have become, and all go on from there: an outer step
  *
  *     d = 1/n sum_r (W_start - W_r)        u = mu u + d        W = W_start - lr_out (d + mu u)
  *
@@ -13,8 +13,8 @@
  * gradients are never added over ranks.
  *
  * All values are small integers, rates are powers of two, so fp64 is exact, and the result must equal, to the bit, that
- * of one process that trains the replicas one after the other. local/local.c does this for every parameter of a GPT, with
- * AdamW inside. */
+ * of one process that trains the replicas one after the other. local/local.c does this for every parameter of a GPT,
+ * with AdamW inside. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
 #include <math.h>
@@ -84,8 +84,8 @@ static enum status local_sgd(void) {
     one_process(alone, n);
     const struct ledger_entry *e = &group_ledger(group_world())->entry[COMM_ALL_REDUCE];
     if (comm_is_rank_0())
-        printf("%d ranks took %d steps each, and sent %.0f bytes a rank in %d all-reduces; data parallelism needs %d\n", n,
-               H * ROUNDS, e->bytes, (int)e->calls, H * ROUNDS);
+        printf("%d ranks took %d steps each, and sent %.0f bytes a rank in %d all-reduces; data parallelism needs %d\n",
+               n, H * ROUNDS, e->bytes, (int)e->calls, H * ROUNDS);
     for (int i = 0; i < K * C; i++)
         if (!(W[i] == alone[i]))
             return FAIL(E_INTERNAL, "W[%d] is %.17g on %d ranks and %.17g in one process; they must be equal", i, W[i],

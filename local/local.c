@@ -88,7 +88,8 @@ static enum status check_numbers(const struct plan *p) {
                               "skip any; use precision bf16 or fp32, or local-steps 0",
                     H);
     if (p->device == PLAN_DEVICE_CUDA)
-        return FAIL(E_CONFIG, "local-steps=%" PRId64 " has no kernels for device=cuda; use device cpu, or local-steps 0",
+        return FAIL(E_CONFIG, "local-steps=%" PRId64 " has no kernels for device=cuda; use device cpu, or "
+                              "local-steps 0",
                     H);
     if (p->sums == PLAN_SUMS_FIXED)
         return FAIL(E_CONFIG, "local-steps=%" PRId64 " makes other updates for each dp, and sums=fixed promises the "

@@ -1,4 +1,4 @@
-/* Local steps: replicas train by themselves for a while, then average: local SGD, post-local SGD, DiLoCo. See local.c. */
+/* Local steps: replicas train by themselves for a while, then average their weights. See local.c. */
 #ifndef TRIVIUM_LOCAL_LOCAL_H
 #define TRIVIUM_LOCAL_LOCAL_H
 

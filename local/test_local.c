@@ -1,9 +1,9 @@
 /* ranks: 2 4  more: 8  device: cpu
  *
- * Local steps against one process that trains the replicas one after the other, each as a serial run on its own samples,
- * and then takes the outer step: losses, norms and weights of every step within 1e-10 in fp64, alone and with tp, pp, cp,
- * sp and recomputation. Bytes of memory and wire are the planned ones. What follows from the formula (H = 1 is plain dp
- * where the update is linear) is held against the serial run. What it cannot do is refused. */
+ * Local steps against one process that trains the replicas one after the other, each as a serial run on its own
+ * samples, and then takes the outer step: losses, norms and weights of every step within 1e-10 in fp64, alone and with
+ * tp, pp, cp, sp and recomputation. Bytes of memory and wire are the planned ones. What follows from the formula (H = 1
+ * is plain dp where the update is linear) is held against the serial run. What it cannot do is refused. */
 #include "cp/cp.h"
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
@@ -35,7 +35,12 @@ static const struct local_options AVERAGE = {H, 0, 1, 0}, POST = {H, H, 1, 0}, U
                                   DILOCO = {H, 0, 0.7, 0.9};
 
 /* ---- the oracle: dp serial runs, and the outer step in plain doubles ---- */
-struct replica { struct run run; enum status (*fetch)(void *, int, int32_t *, int32_t *); int number, dp; int64_t step; };
+struct replica {
+    struct run run;
+    enum status (*fetch)(void *, int, int32_t *, int32_t *);
+    int number, dp;
+    int64_t step;
+};
 struct oracle {
     struct local_options options;
     int dp, n_params;

@@ -170,7 +170,8 @@ static void test_other_replicas_take_the_mean_of_the_moments(void **state) {
     if (status == OK) status = checkpoint_save(&r, folder, 0);
     if (status == OK) status = keep(&r, all);
     int n = r.program.n_params;
-    bool differ = status == OK && distance(r.program.params[0].moment1, all[0].moment1, r.program.params[0].own_n) > 1e-3;
+    const struct param *w = &r.program.params[0];
+    bool differ = status == OK && distance(w->moment1, all[0].moment1, w->own_n) > 1e-3;
     run_destroy(&r);
     assert_ok(status);
     assert_true(agree_all(differ));

@@ -193,6 +193,7 @@ refuse() {
 }
 refuse what_fits_nowhere "no layout of gpus=2 fits|GiB of 74.0|use more gpus" --model llama2-70b --global-batch 16 --gpus 2
 refuse what_a_search_decides "--dp cannot be given|leave it out" "${model[@]}" --gpus 8 --dp 2
+refuse a_search_over_replicas_that_train_apart "local-steps=50|train alike|without --gpus" "${model[@]}" --gpus 8 --local-steps 50
 refuse pictures_of_one_layout "--out draws a search|give --gpus" "${model[@]}" --out "$work/none"
 refuse a_directory_that_cannot_be "/dev/null/none" "${model[@]}" --gpus 8 --out /dev/null/none
 refuse autos_that_do_not_fit "nothing that auto may choose fits|memory-limit" "${model[@]}" --micro-batch auto --recompute auto --memory-limit 20
@@ -209,6 +210,7 @@ refuse a_search_with_offload_to_a_host_of_no_speed "host-memory-gbs=0" "${model[
 refuse an_asynchronous_schedule "schedule=1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
 command=budget
 refuse a_budget_for_nobody "give --gpus 1024" "${model[@]}"
+refuse a_budget_of_replicas_that_train_apart "local-steps=50|train alike" "${model[@]}" --gpus 1024 --local-steps 50
 refuse a_budget_of_no_batch "how many sequences|--global-batch 1536" --model gpt3-175b --gpus 1024
 refuse a_scale_that_is_none "scale=8:2|use 64:16384" "${model[@]}" --scale 8:2
 refuse a_budget_of_what_does_not_fit "no layout of gpus=2 fits|--mfu" --model llama2-70b --global-batch 16 --gpus 2

@@ -67,6 +67,7 @@ def run(name, options, args):
     command = [f"{args.build}/trivium", "launch", "-n", str(RANKS), "train", "--config", f"{ROOT}/configs/shakespeare.ini"]
     command += ["--data", args.data, "--dp", str(RANKS), "--steps", str(args.steps), "--global-batch", str(BATCH)]
     command += ["--device", "cpu", "--threads", "1", "--eval-every", str(max(args.steps // 8, 1)), "--log", "warn"]
+    command += ["--eval-batches", args.eval_batches]
     command += ["--warmup", str(min(100, args.steps // 2)), "--metrics", path] + options.split()
     print(f"{name}: {' '.join(command)}", flush=True)
     if subprocess.run(command).returncode:
@@ -183,6 +184,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose name this is found in")
     parser.add_argument("--out", default="curves", help="folder of metrics, table and picture")
     parser.add_argument("--build", default=os.environ.get("BUILD", "build"))
+    parser.add_argument("--eval-batches", default="0", help="of the held-out text; 0: all of it")
     parser.add_argument("--again", action="store_true", help="run what is finished, too")
     args = parser.parse_args()
     if not args.data or not os.path.exists(args.data):
