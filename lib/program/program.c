@@ -189,14 +189,19 @@ bool program_counts_loss(const struct program *p) {
     return p->targets >= 0 && mesh_speaks(shape_cuts(&p->slots[p->targets].type.shape), &p->place);
 }
 
+/* As if its replica were the only one. */
+static bool counts_in_replica(const struct program *p, const struct param *w, unsigned cut) {
+    struct mesh_place within = p->place;
+    within.rank.dp = 0;
+    return mesh_speaks(cut, &within) && mesh_is_first(w->shared, &within);
+}
+
 static void infer_counted(struct program *p) {
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
         unsigned cut = shape_cuts(&w->type.shape) | (1u << w->shard_axis & ~1u);
         w->counted = mesh_speaks(cut, &p->place) && mesh_is_first(w->shared, &p->place);
-        struct mesh_place within = p->place;                         /* as if its replica were the only one */
-        if (p->n_apart) within.rank.dp = 0;
-        w->in_norm = mesh_speaks(cut, &within) && mesh_is_first(w->shared, &within);
+        w->in_norm = p->n_apart ? counts_in_replica(p, w, cut) : w->counted;
     }
 }
 

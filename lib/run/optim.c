@@ -17,11 +17,11 @@
 #include <stdlib.h>
 
 /* Own gradients as a table; in `buffers`, which has room for every param. */
-static int own_gradients(const struct run *r, bool in_norm_only, struct reduce_buffer *buffers) {
+static int own_gradients(const struct run *r, bool counted_only, struct reduce_buffer *buffers) {
     int n = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_stored(w) && w->own_n > 0 && (w->in_norm || !in_norm_only))
+        if (param_is_stored(w) && w->own_n > 0 && (w->in_norm || !counted_only))
             buffers[n++] = (struct reduce_buffer){param_own_grad(w), w->grad_type.dtype, w->own_n};
     }
     return n;
