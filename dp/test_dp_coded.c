@@ -227,6 +227,25 @@ static enum status compiled(struct plan plan) {
     return status;
 }
 
+/* Another technique that sums gradients, and knows nothing of codes. */
+static bool always(const struct plan *plan) {
+    (void)plan;
+    return true;
+}
+static void test_coded_refuses_sums_without_codes(void **state) {
+    (void)state;
+    static const struct technique other = {.name = "other", .claims = CLAIM_GRAD_SUM, .wanted = always};
+    static const struct technique *const list[] = {&other, &technique_dp_coded};
+    struct recipe recipe = train_recipe;
+    struct plan p = plan_of(CODEC_INT8, FEEDBACK_AUTO);
+    struct run r;
+    recipe.techniques = list, recipe.n_techniques = 2;
+    p.recipe = NULL;
+    assert_ok(plan_settle(&p, comm_world_size()));
+    assert_fails(run_compile(&r, &recipe, &p, 0, NULL, NULL), E_CONFIG, "grad-codec=int8", "other sums gradients");
+    run_destroy(&r);
+}
+
 static void test_coded_refuses_what_it_cannot_do(void **state) {
     struct plan p = plan_of(CODEC_SIGN, FEEDBACK_AUTO);
     (void)state;
@@ -261,4 +280,5 @@ static void test_coded_refuses_what_it_cannot_do(void **state) {
 
 TESTS(unit_test(test_coded_gradients_are_one_process_in_every_bit),
       unit_test(test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences),
-      unit_test(test_coded_memory_and_wire_are_the_planned_ones), unit_test(test_coded_refuses_what_it_cannot_do))
+      unit_test(test_coded_memory_and_wire_are_the_planned_ones), unit_test(test_coded_refuses_what_it_cannot_do),
+      unit_test(test_coded_refuses_sums_without_codes))

@@ -24,7 +24,7 @@
  * A tied weight is gathered and scattered once per use; weights that backward does not read (biases, the position
  * table) are gathered for forward only. Weights are prefetched a block ahead (PARAM_AHEAD starts, PARAM_NEEDED waits),
  * at stages 1 and 2 by whatever forward comes first after an update: the next step's, or an evaluation's. Gradients are
- * reduced in buckets while backward continues (zero_bucket.c).
+ * reduced in buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c).
  *
  * Offload: optimizer states (and at stage 3 the weight shards) are in host memory, and the update runs there.
  *
@@ -38,6 +38,7 @@
 #include "lib/base/integer.h"
 #include "lib/run/run.h"
 #include "zero/zero_bucket.h"
+#include "zero/zero_coded.h"
 #include "zero/zero_second.h"
 #include "zero/zero_shards.h"
 #include <inttypes.h>
@@ -116,8 +117,14 @@ static enum status zero_rewrite(const struct plan *plan, struct program *p) {
 /* ---- cost ---- */
 static bool scatters_every(const struct plan *plan) { return zero_options(plan)->stage >= 2; }
 
+static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bucket_mb * 1024 * 1024); }
+static bool is_coded(const struct plan *plan) { return plan->grad_codec != CODEC_NONE; }
+
 static enum status predict(const struct plan *plan, const struct compiled *c, struct zero_buckets *z) {
-    return zero_buckets_init(z, c, scatters_every(plan), (int64_t)(plan->bucket_mb * 1024 * 1024));
+    return zero_buckets_init(z, c, scatters_every(plan), bucket_bytes(plan));
+}
+static enum status predict_coded(const struct plan *plan, const struct compiled *c, struct zero_coded *z) {
+    return zero_coded_init(z, c, scatters_every(plan), bucket_bytes(plan), plan_codec(plan), plan_has_feedback(plan));
 }
 
 /* Gathers of each param per step: the first PARAM_AHEAD after the update (stages 1 and 2), or each (stage 3), in
@@ -152,18 +159,33 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
     return OK;
 }
 
-static enum status zero_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+static enum status bill_scatters(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct zero_buckets z;
     TRY(predict(plan, c, &z));
     bill->technique_comm_bytes += zero_buckets_comm_bytes(&z);
     zero_buckets_bill(&z, &c->program->place, bill);
     zero_buckets_fini(&z);
+    return OK;
+}
+
+static enum status bill_coded(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    struct zero_coded z;
+    TRY(predict_coded(plan, c, &z));
+    bill->technique_comm_bytes += zero_coded_comm_bytes(&z);
+    zero_coded_bill(&z, c->program, bill);
+    zero_coded_fini(&z);
+    return OK;
+}
+
+static enum status zero_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
+    TRY(is_coded(plan) ? bill_coded(plan, c, bill) : bill_scatters(plan, c, bill));
     return bill_gathers(plan, c, bill);
 }
 
 /* ---- events ---- */
 struct zero {
-    struct zero_buckets buckets;
+    struct zero_buckets buckets;     /* one of the two: as gradients are, */
+    struct zero_coded coded;         /* or as codes */
     struct comm_request *gathers;    /* by param: the gather of its weights */
     bool *stale;                     /* by param, stages 1 and 2: its owners may have other weights than this rank */
 };
@@ -217,12 +239,15 @@ static enum status zero_grad_ready(struct run *r, void *self, const struct event
     bool every = scatters_every(&r->plan);
     if (!every && !e->final) return OK;
     enum mesh_axis axis = r->program.params[e->param].shard_axis;
+    if (is_coded(&r->plan))
+        return zero_coded_ready(&z->coded, &r->program, e->param, e->buffer, every, r->mesh.group[axis]);
     return zero_buckets_ready(&z->buckets, &r->program, e->param, e->buffer, every, r->mesh.group[axis]);
 }
 
 static enum status zero_backward_end(struct run *r, void *self, const struct event *e) {
     struct zero *z = self;
     (void)e;
+    if (is_coded(&r->plan)) return zero_coded_finish(&z->coded, &r->program, scatters_every(&r->plan));
     return zero_buckets_finish(&z->buckets, &r->program, scatters_every(&r->plan));
 }
 
@@ -257,18 +282,30 @@ static enum status subscribe(struct run *r, struct zero *z) {
     return run_subscribe(r, EVENT_PARAM_PUBLISH, zero_param_publish, z);
 }
 
-static enum status zero_attach(struct run *r, void **self) {
-    struct zero *z = *self = calloc(1, sizeof *z);
+/* Which gradients come in which order, and memory for them. */
+static enum status place_buckets(struct run *r, struct zero *z) {
     const struct compiled compiled = {&r->program, r->chunks, &r->schedule};
     void *comm;
+    if (is_coded(&r->plan)) {
+        TRY(predict_coded(&r->plan, &compiled, &z->coded));
+        TRY(run_take_comm(r, zero_coded_comm_bytes(&z->coded), &comm));
+        zero_coded_place(&z->coded, comm);
+        return OK;
+    }
+    TRY(predict(&r->plan, &compiled, &z->buckets));
+    TRY(run_take_comm(r, zero_buckets_comm_bytes(&z->buckets), &comm));
+    zero_buckets_place(&z->buckets, r->device, comm);
+    return OK;
+}
+
+static enum status zero_attach(struct run *r, void **self) {
+    struct zero *z = *self = calloc(1, sizeof *z);
     if (!z) return FAIL(E_MEMORY, "no memory for the tables of zero");
     z->gathers = calloc((size_t)r->program.n_params + 1, sizeof *z->gathers);
     z->stale = calloc((size_t)r->program.n_params + 1, sizeof *z->stale);
     if (!z->gathers || !z->stale) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
     for (int i = 0; i < r->program.n_params; i++) z->stale[i] = true;   /* they are not; but so every step is alike */
-    TRY(predict(&r->plan, &compiled, &z->buckets));
-    TRY(run_take_comm(r, zero_buckets_comm_bytes(&z->buckets), &comm));
-    zero_buckets_place(&z->buckets, r->device, comm);
+    TRY(place_buckets(r, z));
     return subscribe(r, z);
 }
 
@@ -276,13 +313,18 @@ static void zero_detach(struct run *r, void *self) {
     struct zero *z = self;
     (void)r;
     zero_buckets_fini(&z->buckets);
+    zero_coded_fini(&z->coded);
     free(z->gathers);
     free(z->stale);
     free(z);
 }
 
+static bool zero_term(const struct run *r, const void *self, int i, struct rank_term *out) {
+    return zero_coded_term(&((const struct zero *)self)->coded, &r->program, i, out);
+}
+
 const struct technique technique_zero = {
-    .name = "zero", .claims = CLAIM_GRAD_SUM | CLAIM_OPTIM_SHARD,
+    .name = "zero", .claims = CLAIM_GRAD_SUM | CLAIM_OPTIM_SHARD, .codes = true,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct zero_options)},
     .wanted = zero_wanted, .settle = zero_shards_settle, .check = zero_check, .rewrite = zero_rewrite,
-    .lowered = zero_second_mark, .cost = zero_cost, .attach = zero_attach, .detach = zero_detach};
+    .lowered = zero_second_mark, .cost = zero_cost, .attach = zero_attach, .detach = zero_detach, .term = zero_term};

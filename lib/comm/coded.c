@@ -53,6 +53,13 @@ enum status coded_reduce_scatter_start(struct coded *c, float *x) {
     return comm_all_to_all_start(c->group, c->sent, c->got, part_of(c, 0).slot_bytes, UINT8, &c->request);
 }
 
+void coded_subtract_sent(const struct coded *c, float *x) {
+    for (int r = 0; r < group_size(c->group); r++) {
+        const struct part p = part_of(c, r);
+        codec_decode(&c->codec, c->sent + p.slot, p.n, x + p.first, CODEC_SUBTRACT);
+    }
+}
+
 enum status coded_reduce_scatter_wait(struct coded *c) {
     const struct part own = part_of(c, group_rank(c->group));
     TRY(comm_wait(&c->request));

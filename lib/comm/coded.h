@@ -47,6 +47,9 @@ void coded_forget(struct coded *, int64_t first, int64_t n);
 /** Start the reduce-scatter of x (count), which is only read until coded_reduce_scatter_wait.
  *  @collective{group} @errors E_COMM */
 enum status coded_reduce_scatter_start(struct coded *, float *x);
+/** After the start: x (count) minus what it is sent as, which is what encoding has rounded away. For callers that keep
+ *  residuals elsewhere, residual being NULL. @collective{none} */
+void coded_subtract_sent(const struct coded *, float *x);
 /** Afterwards the rank's own part of x is the sum. The rest is as it was.
  *  @collective{group} @errors E_TIMEOUT, E_COMM */
 enum status coded_reduce_scatter_wait(struct coded *);
