@@ -21,16 +21,30 @@ const char *flight_folder(void) {
 
 enum { MOST_RANKS = 1 << 20 };
 
+/* Readers subtract times and counts from each other. */
+static bool is_count(int64_t n) { return n >= 0 && n <= INT64_MAX / 4; }
+
+/* Size 0: one that is being opened. */
+static bool group_is_sound(const struct flight_group *g, int world) {
+    int64_t last = g->first + (int64_t)g->stride * ((int64_t)g->size - 1);
+    bool members = g->stride == 0 || (g->first >= 0 && g->first < world && last >= 0 && last < world);
+    return memchr(g->name, 0, sizeof g->name) && g->size >= 0 && g->size <= world && members && is_count(g->called);
+}
+
+static bool row_is_sound(const struct flight_row *r) {
+    return r->op < N_COMM_OPS && r->dtype < N_DTYPES && r->state <= FLIGHT_DONE && r->reduction <= COMM_MIN &&
+           is_count(r->number) && is_count(r->called_ns) && is_count(r->done_ns) && is_count(r->sequence);
+}
+
 /* What a damaged file says must not lead a reader out of its tables. */
 static bool is_sound(const struct flight *f) {
     bool sound = f->n_rows == FLIGHT_ROWS && f->n_groups <= FLIGHT_GROUPS && f->size > 0 && f->size <= MOST_RANKS &&
-                 f->rank >= 0 && f->rank < f->size && f->written >= 0 && memchr(f->host, 0, sizeof f->host) &&
+                 f->rank >= 0 && f->rank < f->size && is_count(f->written) && memchr(f->host, 0, sizeof f->host) &&
                  memchr(f->job, 0, sizeof f->job);
-    for (uint32_t g = 0; sound && g < f->n_groups; g++)
-        sound = memchr(f->group[g].name, 0, sizeof f->group[g].name) != NULL;
-    for (int i = 0; sound && i < FLIGHT_ROWS; i++)
-        sound = f->row[i].op < N_COMM_OPS && f->row[i].dtype < N_DTYPES && f->row[i].state <= FLIGHT_DONE &&
-                f->row[i].reduction <= COMM_MIN;
+    const int64_t times[] = {f->start_ns, f->end_ns, f->seen_ns, f->gap_from_ns, f->gap_to_ns, f->wait_since_ns};
+    for (size_t i = 0; sound && i < sizeof times / sizeof *times; i++) sound = is_count(times[i]);
+    for (uint32_t g = 0; sound && g < f->n_groups; g++) sound = group_is_sound(&f->group[g], f->size);
+    for (int i = 0; sound && i < FLIGHT_ROWS; i++) sound = row_is_sound(&f->row[i]);
     return sound;
 }
 
