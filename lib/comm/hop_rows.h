@@ -51,6 +51,6 @@ void ring_reduce_scatter(const struct team *);
 void ring_all_gather(const struct team *);
 
 extern const struct comm_algorithm hops_pairwise, hops_ring, hops_halving, hops_halving_near, hops_doubling, hops_tree,
-    hops_hierarchical, hops_main, hops_message;
+    hops_double_tree, hops_hierarchical, hops_main, hops_message;
 
 #endif

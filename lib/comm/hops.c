@@ -8,8 +8,8 @@
 #include <string.h>
 
 const struct comm_algorithm *const comm_algorithms[] = {
-    &hops_pairwise, &hops_ring, &hops_halving, &hops_halving_near, &hops_doubling, &hops_tree, &hops_hierarchical,
-    &hops_main, NULL,   /* hops_message is nobody's choice */
+    &hops_pairwise, &hops_ring, &hops_halving, &hops_halving_near, &hops_doubling, &hops_tree, &hops_double_tree,
+    &hops_hierarchical, &hops_main, NULL,   /* hops_message is nobody's choice */
 };
 
 const struct comm_algorithm *comm_algorithm_find(const char *name) {

@@ -23,7 +23,8 @@
  * all the matching there is.
  *
  * Sources: Thakur, Rabenseifner and Gropp 2005 (pairwise, ring, halving, doubling, tree); Rabenseifner 2004 (ranks
- * beyond a power of two); Patarasuk and Yuan 2009 (the least number of bytes); Mikami et al. 2018 (hierarchical). */
+ * beyond a power of two); Sanders, Speck and Traff 2009 (two trees); Patarasuk and Yuan 2009 (the least number of
+ * bytes); Mikami et al. 2018 (hierarchical). */
 #ifndef TRIVIUM_COMM_HOPS_H
 #define TRIVIUM_COMM_HOPS_H
 

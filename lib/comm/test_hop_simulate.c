@@ -95,6 +95,24 @@ static void test_main_gives_back_while_it_takes(void **state) {
     assert_close(seconds, 2e-3 + (K + 1) * (N - 1) * SEGMENT * ELEMENT * 1e-8, 1e-12);
 }
 
+/* Two trees: no rank sends more than twice the buffer, where one tree's send three times as much; and with many
+ * segments they take two thirds of the time. */
+static void test_two_trees_share_the_work(void **state) {
+    (void)state;
+    for (int n = 2; n <= 17; n++) {
+        const struct hop_shape shape = shape_of(COMM_ALL_REDUCE, n, 6000, NULL);
+        assert_in_range(most(comm_algorithm_find("double-tree"), &shape).bytes[0], 1, 2 * 6000 * ELEMENT);
+    }
+    struct hop_shape shape = shape_of(COMM_ALL_REDUCE, 15, 64000, NULL);
+    const struct hop_links free_adding = {{1e-6, 1e-6}, {1e-8, 1e-8}, 0, false};
+    double one, two;
+    shape.segment = 500;
+    assert_int_equal(most(comm_algorithm_find("tree"), &shape).bytes[0], 3 * 64000 * ELEMENT);
+    assert_ok(hop_simulate(comm_algorithm_find("tree"), &shape, ELEMENT, &free_adding, NULL, NULL, &one));
+    assert_ok(hop_simulate(comm_algorithm_find("double-tree"), &shape, ELEMENT, &free_adding, NULL, NULL, &two));
+    assert_true(two < 0.7 * one);
+}
+
 /* Ranks 0 and 1 each have two messages for the other node. Both begin with rank 2, whose link takes them one after the
  * other, so that the second two end a message later than they left. With one NIC a node all four take turns. */
 static void test_a_shared_nic_takes_turns(void **state) {
@@ -124,5 +142,5 @@ static void test_a_shared_nic_serves_whoever_came_first(void **state) {
 
 TESTS(unit_test(test_tables_are_their_closed_forms), unit_test(test_hierarchical_on_nodes),
       unit_test(test_incast_is_one_after_the_other), unit_test(test_main_gives_back_while_it_takes),
-      unit_test(test_a_shared_nic_takes_turns),
+      unit_test(test_two_trees_share_the_work), unit_test(test_a_shared_nic_takes_turns),
       unit_test(test_a_shared_nic_serves_whoever_came_first))
