@@ -203,7 +203,11 @@ static enum status sent_by(const struct plan *plan, const struct exchange *x, in
     bool parts = x->op == COMM_ALL_GATHER || x->op == COMM_REDUCE_SCATTER || x->op == COMM_ALL_TO_ALL;
     int64_t pieces = x->pieces > 0 ? x->pieces : 1;
     shape.count = x->count / pieces / (parts ? shape.n : 1);
-    TRY(comm_rule_choose(&rule[x->axis], &shape, x->dtype, message, mesh_axis_name(x->axis), &algorithm));
+    struct hop_links links = {0};
+    bool emulated = plan->link_inside[0] || plan->link_between[0];
+    TRY(plan_links(plan, &links));
+    TRY(comm_rule_choose(&rule[x->axis], &shape, x->dtype, message || emulated, emulated ? &links : NULL,
+                         mesh_axis_name(x->axis), &algorithm));
     *out = (struct sent){.algorithm = algorithm ? algorithm->name : "library", .operations = exchange_operations(x)};
     struct exchange once = *x;
     once.every = 1;

@@ -40,6 +40,11 @@ report comm_shows_rows_and_draws_them $?
     says '^tp .* library +the library does not say' && says '^pp .* message +0 +4 '
 report comm_of_a_step $?
 
+# links that are told: auto is what is fastest on them, for each size
+"$B/trivium" show comm --dp 6 --global-batch 6 --ranks-per-node 3 --link-inside 10us,10GB/s --link-between 1ms,10MB/s >"$work/out" 2>&1 &&
+    says '^dp +6 +all_reduce .* hierarchical '
+report comm_auto_is_the_fastest_on_known_links $?
+
 refused an_unknown_algorithm 'E_CONFIG.*"rings".*halving-near' --mib 1 --comm-algorithm rings
 refused an_unknown_link 'E_CONFIG.*link-between=fast.*2ms,50MB/s' --mib 1 --link-between fast
 refused cyclic_without_nodes 'E_CONFIG.*placement=cyclic.*--ranks-per-node' --mib 1 --placement cyclic

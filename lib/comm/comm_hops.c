@@ -77,7 +77,8 @@ enum status comm_hops_choose(const struct group *group, const struct comm_call *
     const struct hop_shape shape = shape_of(group, call);
     *out = fixed_sum(call, &shape);
     if (*out && comm_algorithm_fits(*out, &shape)) return OK;
-    return comm_rule_choose(&comm_settings_in_force()->rule[group->axis], &shape, call->dtype, comm_links_emulated(),
+    const struct hop_links *links = comm_links_emulated();
+    return comm_rule_choose(&comm_settings_in_force()->rule[group->axis], &shape, call->dtype, links, links,
                             group->name, out);
 }
 

@@ -9,23 +9,26 @@ _Static_assert((int)N_MESH_AXES <= (int)COMM_MAX_AXES, "a rule for each axis");
 
 enum { LEAST_BYTES = 64 << 10 };   /* of the whole buffer; below, latency counts, and the library's tree has less */
 
-static const struct comm_algorithm *auto_algorithm(const struct hop_shape *shape, enum dtype dtype, bool emulated) {
+static const struct comm_algorithm *auto_algorithm(const struct hop_shape *shape, enum dtype dtype, bool hops_only) {
     static const struct comm_algorithm *const in_turn[] = {&hops_pairwise, &hops_tree, &hops_message};
     bool large = hop_shape_whole(shape) * (int64_t)dtype_size(dtype) >= LEAST_BYTES;
     bool sums_or_gathers = shape->op == COMM_ALL_REDUCE || shape->op == COMM_REDUCE_SCATTER ||
                            shape->op == COMM_ALL_GATHER;
-    if (!emulated) return large && sums_or_gathers ? &hops_pairwise : NULL;
+    if (!hops_only) return large && sums_or_gathers ? &hops_pairwise : NULL;
     for (int i = 0; i < 3; i++)
         if (comm_algorithm_fits(in_turn[i], shape)) return in_turn[i];
     return NULL;
 }
 
 enum status comm_rule_choose(const struct comm_rule *rule, const struct hop_shape *shape, enum dtype dtype,
-                             bool emulated, const char *group, const struct comm_algorithm **out) {
+                             bool hops_only, const struct hop_links *links, const char *group,
+                             const struct comm_algorithm **out) {
     *out = NULL;
-    if (rule->library && !emulated) return OK;
+    if (rule->library && !hops_only) return OK;
     bool has_it = rule->algorithm && rule->algorithm->ops & 1u << shape->op;
-    *out = has_it ? rule->algorithm : auto_algorithm(shape, dtype, emulated);
+    if (has_it) *out = rule->algorithm;
+    else if (links && shape->n > 1) TRY(comm_fastest(shape, (int64_t)dtype_size(dtype), links, out));
+    if (!*out) *out = auto_algorithm(shape, dtype, hops_only);
     if (!*out || comm_algorithm_fits(*out, shape)) return OK;
     return FAIL(E_CONFIG, "--comm-algorithm: %s cannot do %s of the %d ranks of group %s: it needs %s; use ring or "
                 "pairwise", (*out)->name, comm_op_name(shape->op), shape->n, group, (*out)->needs);

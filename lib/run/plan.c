@@ -142,8 +142,8 @@ static const struct option OPTIONS[] = {
      AT(comm_timeout)},
     {"comm-algorithm", OPTION_TEXT, "auto", 0, 0, NULL, "",
      "how collectives on host memory go (show comm): library, pairwise, ring, halving, halving-near, doubling, tree, "
-     "double-tree, hierarchical or main; auto: large sums and gathers pairwise, the rest by the MPI library. Or by "
-     "axis: dp=hierarchical,tp=ring",
+     "double-tree, hierarchical or main; auto: large sums and gathers pairwise, the rest by the MPI library; with "
+     "link-inside or link-between what is fastest by simulation. Or by axis: dp=hierarchical,tp=ring",
      "machine", AT(comm_algorithm)},
     {"ranks-per-node", OPTION_INT, "0", 0, 1e6, NULL, "ranks",
      "emulate nodes of so many ranks: for what depends on nodes, and is counted by them; 0: nodes are hosts, and "
