@@ -20,7 +20,7 @@
 struct request {
     struct plan plan;
     int64_t rank;
-    int json, rows, decode, op;
+    int json, rows, decode, op, crossings;
     double params, mib;
     int64_t ranks;
     char svg[OPTION_TEXT_MAX];
@@ -47,6 +47,9 @@ static const struct option OPTIONS[] = {
      "comm: which operation", "show", offsetof(struct request, op)},
     {"ranks", OPTION_INT, "8", 2, 1024, NULL, "", "comm: among how many ranks", "show",
      offsetof(struct request, ranks)},
+    {"crossings", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "comm: with mib, the bandwidths between nodes at which each algorithm and codec beats a ring", "show",
+     offsetof(struct request, crossings)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "",
      "memory, comm: also draw it into this file: the bytes of a rank over one step, by role; with params, those of the "
      "four ZeRO stages; with mib, who sends what when",
@@ -369,9 +372,13 @@ static enum status show(struct request *q, struct options *o, int argc, char **a
         TRY(show_params(&q->plan, q->params, q->json));
         return q->svg[0] ? show_params_svg(&q->plan, q->params, q->svg) : OK;
     }
-    if (!strcmp(what, "comm") && q->mib > 0)
-        return show_comm_operation(&q->plan, &(struct comm_question){(enum comm_op)q->op, q->mib * 1048576,
-                                                                     (int)q->ranks, (int)q->rank, q->svg, q->json});
+    if (!strcmp(what, "comm") && q->crossings && q->mib <= 0)
+        return FAIL(E_USAGE, "--crossings compares all-reduces, and mib=0 has no size; give --mib 25, a bucket");
+    if (!strcmp(what, "comm") && q->mib > 0) {
+        const struct comm_question question = {(enum comm_op)q->op, q->mib * 1048576, (int)q->ranks,
+                                               (int)q->rank, q->svg, q->json};
+        return (q->crossings ? show_comm_crossings : show_comm_operation)(&q->plan, &question);
+    }
     if (q->decode) generate_plan(&q->plan, 1);
     TRY(setup_plan(o, &q->plan, 0));
     if (!strcmp(what, "options")) return show_options(q, o);

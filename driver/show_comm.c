@@ -14,10 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ELEMENT = 4, SEGMENT = (256 << 10) / ELEMENT, LINE = 64 / ELEMENT };   /* as lib/comm/comm_hops.c runs fp32 */
-
-/* What an operation is asked about: its shape, on which nodes, over which links. node: owned. */
-struct network { struct hop_shape shape; struct hop_links links; int *node; int n_nodes; };
+enum { ELEMENT = NETWORK_ELEMENT, SEGMENT = (256 << 10) / ELEMENT, LINE = 64 / ELEMENT };
 
 /* ---- nodes and links ---- */
 
@@ -32,8 +29,8 @@ static enum status links_of(const struct plan *plan, struct hop_links *links, ch
     return plan_links(plan, links);
 }
 
-static enum status open_network(const struct plan *plan, enum comm_op op, int n, double bytes, struct network *net,
-                                char *source, size_t source_bytes) {
+enum status network_open(const struct plan *plan, enum comm_op op, int n, double bytes, struct network *net,
+                         char *source, size_t source_bytes) {
     int64_t whole = (int64_t)(bytes / ELEMENT);
     bool parts = op == COMM_ALL_GATHER || op == COMM_REDUCE_SCATTER || op == COMM_ALL_TO_ALL;
     const struct nodes nodes = plan_nodes(plan);
@@ -68,7 +65,7 @@ static enum status answer_of(const struct comm_algorithm *algorithm, const struc
     return hop_simulate(algorithm, &net->shape, ELEMENT, &net->links, NULL, NULL, &a->seconds);
 }
 
-static void print_head(const struct plan *plan, const struct network *net, double bytes, const char *source) {
+void network_print(const struct plan *plan, const struct network *net, double bytes, const char *source) {
     printf("%s of %.6g MiB (fp32) among %d ranks on %d node%s", comm_op_name(net->shape.op), bytes / 1048576,
            net->shape.n, net->n_nodes, net->n_nodes == 1 ? "" : "s");
     if (net->n_nodes > 1) printf(", %s", plan->placement == PLACEMENT_CYCLIC ? "dealt round the nodes" : "in blocks");
@@ -98,7 +95,7 @@ static enum status compare_algorithms(const struct plan *plan, const struct netw
     json_t *all = json_array();
     enum status status = OK;
     if (!json) {
-        print_head(plan, net, bytes, source);
+        network_print(plan, net, bytes, source);
         printf("                messages of a rank              bytes of a rank       bytes of all\n"
                "algorithm       inside  between         inside        between        between           ms   "
                "closed form, without segments, on equal links\n");
@@ -145,7 +142,7 @@ static enum status show_rows(const struct plan *plan, const struct network *net,
                     "those that can",
                     algorithm->name, comm_op_name(net->shape.op), net->shape.n, algorithm->needs ? ": it needs " : "",
                     algorithm->needs ? algorithm->needs : "");
-    print_head(plan, net, q->bytes, source);
+    network_print(plan, net, q->bytes, source);
     printf("%s: %s\nmessages %s; bytes %s; seconds %s\n\nrank %d:\n   from ms      to ms  what, with whom, elements\n",
            algorithm->name, algorithm->what, algorithm->messages, algorithm->bytes, algorithm->seconds, rank);
     TRY(hop_simulate(algorithm, &net->shape, ELEMENT, &net->links, print_row, &rank, &seconds));
@@ -164,7 +161,7 @@ enum status show_comm_operation(const struct plan *plan, const struct comm_quest
     TRY(comm_rules_parse(plan->comm_algorithm, rule));
     if (q->rank >= q->n_ranks)
         return FAIL(E_CONFIG, "rank=%d is not one of the %d ranks; use 0 to %d", q->rank, q->n_ranks, q->n_ranks - 1);
-    enum status status = open_network(plan, q->op, q->n_ranks, q->bytes, &net, source, sizeof source);
+    enum status status = network_open(plan, q->op, q->n_ranks, q->bytes, &net, source, sizeof source);
     if (status == OK)
         status = rule[0].algorithm ? show_rows(plan, &net, q, rule[0].algorithm, source)
                                    : compare_algorithms(plan, &net, q->bytes, source, q->json);

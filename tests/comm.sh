@@ -45,6 +45,23 @@ report comm_of_a_step $?
     says '^dp +6 +all_reduce .* hierarchical '
 report comm_auto_is_the_fastest_on_known_links $?
 
+# One rank a node, one segment: doubling takes 2 (a + S b + S g), a ring 6 a + 1.5 S b + 0.75 S g; equal at b = (4 a - 1.25 S g) / (S/2), some 33 MB/s.
+# bf16 is two exchanges of 3 of 4 parts of half the bytes, and 3 S g beside.
+"$B/trivium" show comm --crossings --mib 0.25 --ranks 4 --ranks-per-node 1 --link-between 1ms,1GB/s >"$work/out" 2>&1 && says '^doubling .* above 3[234] MB/s$' &&
+    says '^ring .* is what others are compared with' && says '^hierarchical .* nobody should use it here' &&
+    "$B/trivium" show comm --crossings --mib 64 --ranks 4 --ranks-per-node 1 --link-between 1ms,1GB/s --json >"$work/json" 2>>"$work/out" &&
+    python3 - "$work/json" <<'P' >>"$work/out" 2>&1
+import json, sys
+rows = {x["name"]: x for x in json.load(open(sys.argv[1]))}
+wire = [2e-3 + 2 * 3 * (64 << 20) / 8 / speed for speed in (1.25e8, 1.25e9, 1.25e10)]
+work = [seconds - least for seconds, least in zip(rows["bf16"]["seconds"], wire)]
+assert 0 < work[0] < 3 * 3 * (64 << 20) / 5e9 and max(work) - min(work) < 1e-9, work
+assert rows["bf16"]["faster_than_ring"][0][0] is None and rows["main"]["faster_than_ring"] == [], rows
+P
+report comm_crossings_are_the_formulas $?
+refused crossings_within_a_node 'E_CONFIG.*ranks=4.*--ranks-per-node 2' --crossings --mib 1 --ranks 4
+refused crossings_of_nothing 'E_USAGE.*mib=0.*--mib 25' --crossings
+
 refused an_unknown_algorithm 'E_CONFIG.*"rings".*halving-near' --mib 1 --comm-algorithm rings
 refused an_unknown_link 'E_CONFIG.*link-between=fast.*2ms,50MB/s' --mib 1 --link-between fast
 refused cyclic_without_nodes 'E_CONFIG.*placement=cyclic.*--ranks-per-node' --mib 1 --placement cyclic
