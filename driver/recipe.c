@@ -14,6 +14,7 @@
 #include "main_rank/main_rank.h"
 #include "mixed_precision/fp8.h"
 #include "mixed_precision/mixed_precision.h"
+#include "park/park.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "server/server.h"
@@ -24,8 +25,8 @@
 
 static const struct technique *const TECHNIQUES[] = {
     &technique_cp, &technique_ep, &technique_tp, &technique_pp, &technique_mixed_precision, &technique_fp8,
-    &technique_recompute, &technique_zero, &technique_main_rank, &technique_server, &technique_local,
-    &technique_dp_coded, &technique_dp,
+    &technique_recompute, &technique_park, &technique_zero, &technique_main_rank, &technique_server,
+    &technique_local, &technique_dp_coded, &technique_dp,
 };
 
 static const struct model *const MODELS[] = {&model_gpt, &model_llama, &model_mixtral};

@@ -85,7 +85,8 @@ static void print_saved(const struct run *r) {
         for (int i = 0; i < c->n_storages; i++) {
             const struct storage *s = &c->storages[i];
             if (!s->bytes || s->birth.tape != TAPE_F || storage_class(s) == SCRATCH) continue;
-            printf("  %-18s %12" PRId64 " bytes\n", storage_name(c, i), s->bytes);
+            printf("  %-18s %12" PRId64 " bytes%s\n", storage_name(c, i), s->bytes,
+                   s->tier == TIER_HOST ? ", in host memory" : "");
             total += s->bytes;
         }
     }
@@ -101,10 +102,13 @@ static void print_operands(const struct chunk *k, const char *label, const int *
 
 static void print_row(const struct run *r, const struct chunk *k, enum tape_kind tape, int i) {
     static const char *const kinds[N_ROW_KINDS] = {"forward", "replay", "backward_input", "backward_weight", "wait",
-                                                   "PARAM_AHEAD", "PARAM_NEEDED", "PARAM_DONE", "GRAD_READY"};
+                                                   "PARAM_AHEAD", "PARAM_NEEDED", "PARAM_DONE", "GRAD_READY", "PARK",
+                                                   "UNPARK", "COPIED"};
     const struct row *x = &k->tapes[tape].rows[i];
-    bool event = x->kind >= ROW_PARAM_AHEAD;
-    const char *name = event ? r->program.params[x->id].name : r->program.steps[x->id].op->name;
+    const struct program *p = &r->program;
+    const char *name = row_kind_is_copy(x->kind)    ? p->slots[x->id].name
+                       : row_kind_is_event(x->kind) ? p->params[x->id].name
+                                                    : p->steps[x->id].op->name;
     printf("%c %4d  %-16s %-22s", "FBW"[tape], i, kinds[x->kind], name);
     print_operands(k, "in", x->in, MAX_IN);
     print_operands(k, "out", x->out, MAX_OUT);
@@ -142,7 +146,7 @@ static enum status show_program(struct request *q) {
 }
 
 /* ---- show memory ---- */
-struct memory_line { struct mesh_place place; int rank; int64_t bytes[N_ROLES], total, host; };
+struct memory_line { struct mesh_place place; int rank; int64_t bytes[N_ROLES], total, host, parked; };
 
 /* What each block of the model saves; the same on every rank of its stage, so the first pipeline speaks for all. */
 struct saved { int n; struct block *blocks; struct activations *activations; };
@@ -171,7 +175,8 @@ static bool same_kind(const struct saved *s, int i, int j) {
 }
 static bool same_saved(const struct saved *s, int i, int j) {
     const struct activations *a = &s->activations[i], *b = &s->activations[j];
-    return same_kind(s, i, j) && a->bytes == b->bytes && a->statistics == b->statistics;
+    return same_kind(s, i, j) && a->bytes == b->bytes && a->statistics == b->statistics &&
+           a->parked == b->parked;
 }
 
 /* A line for the first of each kind; layers that differ (some recomputed, say) are named by their first, and
@@ -186,16 +191,19 @@ static void print_saved_kind(const struct saved *s, int i) {
     if (!s->blocks[i].is_layer) printf("%s", s->blocks[i].name);
     else if (same == kind) printf("a layer");
     else printf("a layer like %s (%d of %d)", s->blocks[i].name, same, kind);
-    printf(" saves %" PRId64 " bytes (+ %" PRId64 " of statistics) a microbatch\n", s->activations[i].bytes,
-           s->activations[i].statistics);
+    const struct activations *a = &s->activations[i];
+    printf(" saves %" PRId64 " bytes (+ %" PRId64 " of statistics) a microbatch", a->bytes, a->statistics);
+    if (a->parked) printf(", and %" PRId64 " in host memory", a->parked);
+    putchar('\n');
 }
 
 static json_t *saved_json(const struct saved *s) {
     json_t *all = json_array();
     for (int i = 0; i < s->n; i++)
-        json_array_append_new(all, json_pack("{s:s, s:I, s:I}", "block", s->blocks[i].name, "bytes",
+        json_array_append_new(all, json_pack("{s:s, s:I, s:I, s:I}", "block", s->blocks[i].name, "bytes",
                                              (json_int_t)s->activations[i].bytes, "statistics",
-                                             (json_int_t)s->activations[i].statistics));
+                                             (json_int_t)s->activations[i].statistics, "parked",
+                                             (json_int_t)s->activations[i].parked));
     return all;
 }
 
@@ -203,7 +211,7 @@ static enum status compile_line(const struct plan *plan, int rank, struct memory
     struct run r;
     TRY(run_compile(&r, &train_recipe, plan, rank, NULL, NULL));
     enum status status = saved_add(saved, &r);
-    *line = (struct memory_line){.place = r.plan.place, .rank = rank};
+    *line = (struct memory_line){.place = r.plan.place, .rank = rank, .parked = r.bill.parked_bytes};
     for (enum role role = 0; role < N_ROLES; role++) {
         line->total += line->bytes[role] = r.memory.bytes[TIER_DEVICE][role];
         line->host += r.memory.bytes[TIER_HOST][role];
@@ -226,6 +234,7 @@ static void print_memory_line(const struct memory_line *l) {
 static void print_largest(const struct memory_line *l) {
     printf("the most: rank %d, %.1f MiB", l->rank, (double)l->total / (1 << 20));
     if (l->host) printf(" and %.1f MiB in host memory", (double)l->host / (1 << 20));
+    if (l->parked) printf("; parking copies %.1f MiB a step", (double)l->parked / (1 << 20));
     putchar('\n');
 }
 
@@ -233,9 +242,10 @@ static json_t *memory_json(const struct memory_line *l) {
     json_t *bytes = json_object();
     for (enum role role = 0; role < N_ROLES; role++)
         json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.rank.pp,
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:I, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.rank.pp,
                      "dp_rank", l->place.rank.dp, "cp_rank", l->place.rank.cp, "tp_rank", l->place.rank.tp, "bytes",
-                     bytes, "total", (json_int_t)l->total, "host", (json_int_t)l->host);
+                     bytes, "total", (json_int_t)l->total, "host", (json_int_t)l->host,
+                     "parked_per_step", (json_int_t)l->parked);
 }
 
 /* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a

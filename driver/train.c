@@ -157,14 +157,15 @@ static enum status tell_unwritten(const struct training *t) {
 }
 
 /* ---- the loop ---- */
-static enum status report_step(struct training *t, double step_s, double comm_bytes, double comm_s) {
+static enum status report_step(struct training *t, double step_s, const struct started *step) {
     const struct plan *p = &t->setup.plan;
     const struct run *r = &t->run;
     double tokens = (double)p->global_batch * (double)p->seq, flops = p->arch->flops_per_token(p);
     struct metrics_row row = {
         .step = r->n_done, .steps = p->steps, .loss = r->loss, .grad_norm = r->grad_norm, .lr = r->lr, .step_s = step_s,
         .tokens_per_s = tokens / step_s, .mfu = flops * tokens / step_s / t->peak_flops, .flops_per_token = flops,
-        .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = comm_bytes, .comm_s = comm_s,
+        .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = step->bytes, .comm_s = step->wait_s,
+        .parked_bytes = step->parked,
         .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
         .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_done,
         .emulated = plan_emulates(p),
@@ -182,7 +183,9 @@ static enum status start_step(struct training *t) {
     t->flight.step = t->run.n_step + 1;
     flight_step_is(&t->flight);
     metrics_comm(&t->run.mesh, &bytes_before, &wait_before);
+    step->parked = -t->run.exec.parked_bytes;
     TRY(run_step_start(&t->run));
+    step->parked += t->run.exec.parked_bytes;
     metrics_comm(&t->run.mesh, &bytes, &wait_s);
     step->bytes = bytes - bytes_before;
     step->wait_s = wait_s - wait_before;
@@ -269,7 +272,7 @@ static enum status one_step(struct training *t) {
     t->spent_s += step_s;
     note_profile(t, step_s);
     TRY(watch_step(t, start, wait_before, sent_before, injected_s));
-    return report_step(t, step_s, step->bytes, step->wait_s);
+    return report_step(t, step_s, step);
 }
 
 static enum status evaluate(struct training *t) {

@@ -14,7 +14,7 @@
 #include "lib/run/straggler.h"
 #include "lib/trace/trace.h"
 
-struct started { double start_s, bytes, wait_s; };   /* a step: when, and its communication */
+struct started { double start_s, bytes, wait_s; int64_t parked; };   /* a step: when, and what it moves */
 
 struct training {
     struct flight_step flight;           /* what others may read of this rank (lib/comm/flight.h) */

@@ -136,6 +136,11 @@ bool layout_offloads(const struct recipe *r, const struct plan *p) {
     return layout_has_word(r, p, "offload", "optimizer") || layout_has_word(r, p, "offload", "params");
 }
 
+bool layout_parks(const struct recipe *r, const struct plan *p) {
+    char *at;
+    return option_of(r, p, "park", &at) && !layout_has_word(r, p, "park", "none");
+}
+
 static int64_t schedule_in(const struct recipe *r, const struct plan *p) {
     for (int i = 1; i < N_SEARCHED_ORDERS; i++)
         if (layout_has_word(r, p, "schedule", SCHEDULES[i])) return i;

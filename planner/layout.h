@@ -44,8 +44,9 @@ void layout_apply(const struct recipe *, const struct layout *, unsigned fixed, 
 /** Does an option of a technique that takes words say this one? Set it to one. No technique has it: false; nothing. */
 bool layout_has_word(const struct recipe *, const struct plan *, const char *option, const char *word);
 void layout_set_word(const struct recipe *, struct plan *, const char *option, const char *word);
-/** Is something offloaded to the host's memory? */
+/** Is something offloaded to the host's memory? Are activations parked there? */
 bool layout_offloads(const struct recipe *, const struct plan *);
+bool layout_parks(const struct recipe *, const struct plan *);
 
 /** Settle the plan, and ask every technique. false: it cannot be (no message is left). */
 bool layout_is_legal(const struct recipe *, struct plan *);

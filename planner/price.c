@@ -208,13 +208,17 @@ static enum status price_on(const struct plan *plan, const struct cluster *c, co
 }
 
 enum status price_check(const struct recipe *recipe, const struct plan *plan, const struct cluster *c) {
-    bool offloads = plan->device == PLAN_DEVICE_CUDA && layout_offloads(recipe, plan);
+    bool offloads = plan->device == PLAN_DEVICE_CUDA && layout_offloads(recipe, plan),
+         parks = plan->device == PLAN_DEVICE_CUDA && layout_parks(recipe, plan);
     if (!(c->flops_per_s[plan_product_dtype(plan)] > 0))
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c->name,
                     dtype_name(plan_product_dtype(plan)));
     if (offloads && !(c->host_bytes_per_s > 0 && c->host_memory_bytes_per_s > 0))
         return FAIL(E_CONFIG, "%s: host-gbs=%g and host-memory-gbs=%g must both be above 0 for --offload; give them, "
                     "or use --offload none", c->name, c->host_bytes_per_s / 1e9, c->host_memory_bytes_per_s / 1e9);
+    if (parks && !(c->host_bytes_per_s > 0))
+        return FAIL(E_CONFIG, "%s: host-gbs=%g must be above 0 for --park; give it, or use --park none", c->name,
+                    c->host_bytes_per_s / 1e9);
     if (plan_is_asynchronous(plan))
         return FAIL(E_CONFIG, "an asynchronous schedule has no step of its own to price; use schedule=1f1b");
     return OK;

@@ -75,6 +75,21 @@ static enum status price_tape(const struct cluster *c, const struct program *p, 
     return OK;
 }
 
+/* What a tape parks or brings back (slot.park): over the host's link, beside the tape's rows; on a CPU, from one place
+ * of its memory to another, which is work of its own. Adds to all three. */
+static void price_copies(const struct cluster *c, const struct chunk *k, enum tape_kind tape, double *total,
+                         double *own, double *phase) {
+    double bytes = 0, copies;
+    for (int i = 0; i < k->tapes[tape].n; i++) {
+        const struct row *r = &k->tapes[tape].rows[i];
+        if (r->kind == ROW_PARK || r->kind == ROW_UNPARK) bytes += (double)k->values[r->in[0]].bytes;
+    }
+    if (bytes == 0) return;
+    copies = c->cores ? 2 * bytes / op_bytes_per_s(c, "pack") : beside(c, bytes / c->host_bytes_per_s, *total);
+    *total += copies, phase[PRICE_OFFLOAD] += copies;
+    if (c->cores) *own += copies;
+}
+
 void price_each_row(const struct cluster *c, const struct run *r, double (*row_s)[ROW_WAIT]) {
     struct row_walk at = {0};
     for (const struct row *row; (row = schedule_next_row(&r->schedule, r->chunks, &at));) {
@@ -103,6 +118,8 @@ static enum status price_schedule(const struct cluster *c, struct stage *g) {
             double n = (double)actions_of(&r->schedule, (enum tape_kind)kind, k), *seconds = &g->chunk[k].tape[kind];
             TRY(price_tape(c, &r->program, &r->chunks[k].tapes[kind], seconds, &g->chunk[k].own[kind],
                            g->chunk[k].phase[kind]));
+            price_copies(c, &r->chunks[k], (enum tape_kind)kind, seconds, &g->chunk[k].own[kind],
+                         g->chunk[k].phase[kind]);
             if (n == 0) *seconds = 0;
             g->busy_s += n * *seconds, g->own_s += n * g->chunk[k].own[kind];
             if (kind == TAPE_F) g->forward_s += n * *seconds, g->first_s += *seconds;

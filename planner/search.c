@@ -29,7 +29,7 @@ struct searching {
 };
 
 /* So many layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given. Weights and
- * states that may be offloaded take no bytes. NAN: they cannot be. */
+ * states that may be offloaded take no bytes, nor do activations that may be parked. NAN: they cannot be. */
 static struct layer price_layers(const struct searching *s, const struct layer_class *k, int layers) {
     struct plan p = *s->asked;
     struct price *price = malloc(sizeof *price);
@@ -40,12 +40,15 @@ static struct layer price_layers(const struct searching *s, const struct layer_c
     layout_apply(s->recipe, &l, s->fixed & (1 << DECIDE_SP | 1 << DECIDE_RECOMPUTE), &p);
     p.layers = layers, p.global_batch = dp * k->micro;
     bool offloads = layout_offloads(s->recipe, &p);                  /* which without zero cannot be */
+    bool parks = layout_parks(s->recipe, &p);
     layout_set_word(s->recipe, &p, "offload", "none");
+    if (parks) layout_set_word(s->recipe, &p, "park", "none");
     struct layer out = {NAN, {0}};
     if (price && layout_is_legal(s->recipe, &p) && price_plan(s->recipe, &p, s->cluster, NULL, price) == OK) {
         out.seconds = price->stage[0].s;
         for (int i = 0; i < N_ROLES; i++) out.bytes[i] = (double)price->bytes[i];
         if (offloads) out.bytes[ROLE_PARAM] = out.bytes[ROLE_OPTIM] = 0;
+        if (parks) out.bytes[ROLE_ACT] = 0;
     }
     status_clear();
     free(price);

@@ -2,7 +2,31 @@
  *
  * The price of states and weights in host memory. */
 #include "gpt/gpt.h"
+#include "park/park.h"
 #include "planner/test_price.h"
+
+/* Copies that nothing hides take what the link takes, there and back; behind rows that are as long they take
+ * nothing. */
+static void test_parking_is_copies_beside_the_rows(void **state) {
+    (void)state;
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    struct run r;
+    struct price stays = price_of(p, &c);
+    park_options(&p)->kind = PARK_ALL;
+    struct price moves = price_of(p, &c);
+    assert_ok(plan_settle(&p, 0));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+    double seconds = (double)r.bill.parked_bytes / c.host_bytes_per_s;
+    run_destroy(&r);
+    assert_close(moves.phase_s[PRICE_OFFLOAD], seconds, 1e-9 * seconds);
+    assert_close(moves.step_s, stays.step_s + seconds, 1e-9 * moves.step_s);
+    assert_true(moves.host_bytes > 0 && moves.bytes[ROLE_ACT] < stays.bytes[ROLE_ACT]);
+    c.overlap_part = 1, c.host_bytes_per_s *= 1000;
+    assert_close(price_of(p, &c).phase_s[PRICE_OFFLOAD], 0, 1e-12);
+    c.host_bytes_per_s = 0;
+    assert_fails(price_check(&train_recipe, &p, &c), E_CONFIG, "host-gbs=0", "--park none");
+}
 
 /* Of each own element a gradient comes down and a weight goes up, in bf16; the host reads and writes weight and moments
  * in fp32, reads the gradient and writes the weight in bf16, and the device does none of it. */
@@ -59,5 +83,6 @@ static void test_offload_needs_a_host_with_speeds(void **state) {
     free(found);
 }
 
-TESTS(unit_test(test_offload_is_copies_and_an_update_elsewhere),
+TESTS(unit_test(test_parking_is_copies_beside_the_rows),
+      unit_test(test_offload_is_copies_and_an_update_elsewhere),
       unit_test(test_offloaded_weights_go_up_before_each_gather), unit_test(test_offload_needs_a_host_with_speeds))

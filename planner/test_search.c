@@ -1,6 +1,7 @@
 /* ranks: 1  device: cpu */
 #include "driver/recipe.h"
 #include "planner/search.h"
+#include "park/park.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/test.h"
@@ -80,6 +81,16 @@ static void test_pruned_is_unpruned(void **state) {
     zero_options(&p)->offload = OFFLOAD_OPTIMIZER;                   /* of two ranks each has 0.6 GiB on its host */
     const struct cluster beside_host = gpus(0.45);
     for (int64_t n = 2; n <= 8; n *= 2) same_best(&p, 0, &beside_host, n);
+}
+
+/* Of activations that wait in host memory no bound knows how many are on the device. */
+static void test_a_search_finds_what_parking_makes_fit(void **state) {
+    (void)state;
+    struct plan p = small();
+    p.seq = 2048;
+    park_options(&p)->kind = PARK_ALL;
+    const struct cluster tight = gpus(0.75);
+    for (int64_t n = 2; n <= 8; n *= 2) same_best(&p, 0, &tight, n);
 }
 
 /* Best first; every layout has all ranks; each family's best is no better than the best. */
@@ -178,4 +189,5 @@ static void test_a_search_tells_what_it_priced(void **state) {
 }
 
 TESTS(unit_test(test_a_search_tells_what_it_priced), unit_test(test_pruned_is_unpruned),
+      unit_test(test_a_search_finds_what_parking_makes_fit),
       unit_test(test_search_is_in_order), unit_test(test_what_is_fixed_stays), unit_test(test_memory_is_a_wall))

@@ -2,6 +2,7 @@
 
 #include "cp/cp.h"
 #include "driver/recipe.h"
+#include "park/park.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/test.h"
@@ -40,6 +41,7 @@ static const char *if_more(char text[32], const char *name, int64_t n, int64_t u
 const char *layout_name(const struct plan *p) {
     static const char *const offloads[] = {"", " offload-optimizer", " offload-params"};
     static const char *const recomputes[] = {"", " selective", " full", " uniform", " block"};
+    static const char *const parks[] = {"", " park-attention", " park-all", " park-block"};
     static const char *const cp_forms[] = {"ring", "ulysses", "gather"};
     static char name[256];
     char chunks[32], zero[32], shard[32], ep[32], cp[64] = "";
@@ -48,13 +50,14 @@ const char *layout_name(const struct plan *p) {
     if (p->mesh.cp > 1)
         snprintf(cp, sizeof cp, "cp%d %s heads%d ", (int)p->mesh.cp, cp_forms[cp_options(p)->by],
                  (int)p->mesh.cp_heads);
-    snprintf(name, sizeof name, "%sdp%d%s tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s%s", cp, (int)p->mesh.dp,
+    snprintf(name, sizeof name, "%sdp%d%s tp%d pp%d%s %s%s micro%d%s%.40s%s%s%s%s%s%s%s%s", cp, (int)p->mesh.dp,
              if_more(ep, "ep", p->mesh.ep, 1), (int)p->mesh.tp, (int)p->mesh.pp, tp_options(p)->sp ? " sp" : "",
              pp_row(p)->name, if_more(chunks, "chunks", pipe->chunks, 1), (int)p->micro_batch,
              pipe->split[0] ? " split " : "", pipe->split, if_more(zero, "zero", z->stage, 0),
              if_more(shard, z->secondary ? "second" : "shard", p->mesh.shard, 0), offloads[z->offload],
              recomputes[recompute_options(p)->kind], p->attention == ATTENTION_MATERIALISED ? " materialised" : "",
-             p->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "");
+             p->dropout_masks == MASKS_STORE ? " stored" : "", p->loss_chunk > 0 ? " loss-chunk" : "",
+             parks[park_options(p)->kind]);
     return name;
 }
 

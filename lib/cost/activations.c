@@ -23,6 +23,14 @@ static void find_readers(const struct program *p, const struct chunk *k, struct 
     }
 }
 
+/* What is parked belongs to the block whose backward reads it when it is back. */
+static void find_parked(const struct chunk *k, struct tenant *tenants, enum tape_kind tape) {
+    for (int i = 0; i < k->tapes[tape].n; i++) {
+        const struct row *r = &k->tapes[tape].rows[i];
+        if (r->kind == ROW_UNPARK) tenants[k->values[r->in[0]].storage] = tenants[k->values[r->out[0]].storage];
+    }
+}
+
 static void find_statistics(const struct program *p, const struct chunk *k, struct tenant *tenants) {
     for (int i = 0; i < k->tapes[TAPE_F].n; i++) {
         const struct row *r = &k->tapes[TAPE_F].rows[i];
@@ -38,7 +46,7 @@ static enum status add_up(const struct chunk *k, const struct tenant *tenants, s
         if (!s->bytes || s->birth.tape != TAPE_F || storage_class(s) == SCRATCH) continue;
         if (tenants[i].block < 0) return FAIL(E_INTERNAL, "%" PRId64 " bytes are saved that no row reads", s->bytes);
         struct activations *a = &blocks[tenants[i].block];
-        *(tenants[i].statistic ? &a->statistics : &a->bytes) += s->bytes;
+        *(s->tier == TIER_HOST ? &a->parked : tenants[i].statistic ? &a->statistics : &a->bytes) += s->bytes;
     }
     return OK;
 }
@@ -49,6 +57,8 @@ enum status activations_count(const struct program *p, const struct chunk *k, st
     for (int i = 0; i < k->n_storages; i++) tenants[i] = (struct tenant){-1, false};
     find_readers(p, k, tenants, TAPE_B);
     find_readers(p, k, tenants, TAPE_W);
+    find_parked(k, tenants, TAPE_B);
+    find_parked(k, tenants, TAPE_W);
     find_statistics(p, k, tenants);
     enum status status = add_up(k, tenants, blocks);
     free(tenants);

@@ -16,12 +16,18 @@ static int64_t held_bytes(const struct arena *a) {
     return arena_align(a->bytes) + GUARD_BYTES;
 }
 
-enum status arena_init(struct arena *a, const struct device *device, enum role role, int64_t bytes, bool watch) {
-    *a = (struct arena){device, role, bytes, NULL, watch};
+static enum status allocate(const struct arena *a, void **out) {
+    return a->pinned_by ? a->pinned_by->pin(a->pinned_by, held_bytes(a), out)
+                        : a->device->allocate(a->device, held_bytes(a), out);
+}
+
+static enum status init(struct arena *a, const struct device *device, const struct device *pinned_by, enum role role,
+                        int64_t bytes, bool watch) {
+    *a = (struct arena){device, role, bytes, NULL, watch, pinned_by};
     if (bytes < 0 || bytes > INT64_MAX - GUARD_BYTES - ARENA_ALIGN)
         return FAIL(E_INTERNAL, "a plan of %" PRId64 " bytes for %s", bytes, role_name(role));
     void *memory;
-    if (device->allocate(device, held_bytes(a), &memory) != OK)
+    if (allocate(a, &memory) != OK)
         return FAIL(E_MEMORY, "no room for the %" PRId64 " bytes that %s needs on %s; use a smaller micro-batch "
                     "or more ranks (tp, pp)", bytes, role_name(role), device->name);
     a->base = memory;
@@ -31,8 +37,17 @@ enum status arena_init(struct arena *a, const struct device *device, enum role r
     return status;
 }
 
+enum status arena_init(struct arena *a, const struct device *device, enum role role, int64_t bytes, bool watch) {
+    return init(a, device, NULL, role, bytes, watch);
+}
+
+enum status arena_init_pinned(struct arena *a, const struct device *by, enum role role, int64_t bytes, bool watch) {
+    return init(a, device_cpu(), by, role, bytes, watch);
+}
+
 void arena_fini(struct arena *a) {
-    if (a->base) a->device->release(a->device, a->base, held_bytes(a));
+    if (a->base && a->pinned_by) a->pinned_by->unpin(a->pinned_by, a->base);
+    else if (a->base) a->device->release(a->device, a->base, held_bytes(a));
     a->base = NULL;
 }
 

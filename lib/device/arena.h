@@ -48,11 +48,15 @@ struct arena {
     int64_t bytes;               /* planned size; the guard lies after it */
     char *base;
     bool watched;                /* filled with the canary: arena_measure works */
+    const struct device *pinned_by;   /* of host memory: the device that copies from it by itself; NULL: none */
 };
 
 /** Allocate `bytes` (0 is fine) plus guard on the device. With `watch`, fill them with the canary (costs one pass over
  *  the memory and touches every page). @errors E_MEMORY naming role and bytes  @collective{none} */
 enum status arena_init(struct arena *, const struct device *, enum role, int64_t bytes, bool watch);
+/** The same in host memory that is pinned for a device (a GPU, or the CPU, to which all memory is). @errors E_MEMORY
+ *  @collective{none} */
+enum status arena_init_pinned(struct arena *, const struct device *by, enum role, int64_t bytes, bool watch);
 void arena_fini(struct arena *);
 
 /** Address of a planned offset. */

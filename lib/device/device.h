@@ -43,6 +43,13 @@ struct device {
     enum status (*upload_start)(const struct device *, void *to, const void *from_pinned, int64_t bytes);
     enum status (*download_start)(const struct device *, void *to_pinned, const void *from, int64_t bytes);
 
+    /* ---- beside the compute stream ---- */
+    /* Copy between the device's memory and pinned host memory, after everything issued so far. The host does not wait,
+     * nor does what is issued from now on: until copy_join of the same mark, which makes it wait. Copies run one after
+     * another. */
+    enum status (*copy_beside)(const struct device *, void *to, const void *from, int64_t bytes, struct device_mark *);
+    enum status (*copy_join)(const struct device *, const struct device_mark *);
+
     /* ---- complete on return: they wait for the compute stream. Set-up, tests, checkpoints; never inside a step
      * ---- */
     enum status (*upload)(const struct device *, void *to, const void *from_host, int64_t bytes);

@@ -81,6 +81,16 @@ static enum status cpu_mark_done(const struct device *device, const struct devic
 }
 static void cpu_mark_fini(const struct device *device, struct device_mark *mark) { (void)device, (void)mark; }
 
+static enum status cpu_copy_beside(const struct device *device, void *to, const void *from, int64_t bytes,
+                                   struct device_mark *mark) {
+    (void)mark;
+    return cpu_copy(device, to, from, bytes);
+}
+static enum status cpu_copy_join(const struct device *device, const struct device_mark *mark) {
+    (void)device, (void)mark;
+    return OK;
+}
+
 static void cpu_memory(const struct device *device, int64_t *used_bytes, int64_t *total_bytes) {
     (void)device;
     *used_bytes = *total_bytes = -1;
@@ -90,6 +100,7 @@ const struct device *device_cpu(void) {
     static const struct device cpu = {
         .kind = DEVICE_CPU, .name = "cpu", .allocate = cpu_allocate, .release = cpu_release, .owns = cpu_owns,
         .fill = cpu_fill, .clear = cpu_clear, .copy = cpu_copy, .upload_start = cpu_copy, .download_start = cpu_copy,
+        .copy_beside = cpu_copy_beside, .copy_join = cpu_copy_join,
         .upload = cpu_copy, .download = cpu_copy, .finish = cpu_finish, .pin = cpu_allocate, .unpin = cpu_unpin,
         .mark_set = cpu_mark_set, .mark_done = cpu_mark_done, .mark_fini = cpu_mark_fini, .memory = cpu_memory,
     };

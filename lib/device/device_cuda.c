@@ -19,6 +19,8 @@ struct gpu {
     struct device device;
     char name[128];
     struct { char *at; int64_t bytes; } block[MAX_BLOCKS];   /* what allocate gave out */
+    cudaStream_t beside;                                     /* of copy_beside; NULL before the first */
+    struct device_mark fork;
 };
 static struct gpu *gpus[MAX_GPUS];
 
@@ -127,18 +129,18 @@ static void cuda_unpin(const struct device *d, void *memory) {
 }
 
 /* ---- marks ---- */
-static enum status record(const struct device *d, struct device_mark *mark, unsigned flags) {
+static enum status record_on(cudaStream_t stream, struct device_mark *mark, unsigned flags) {
     cudaEvent_t event = (cudaEvent_t)mark->event;
     if (!event) CUDA_TRY(cudaEventCreateWithFlags(&event, flags));
     mark->event = event;
-    CUDA_TRY(cudaEventRecord(event, stream_of(d)));
+    CUDA_TRY(cudaEventRecord(event, stream));
     return OK;
 }
 static enum status cuda_mark_set(const struct device *d, struct device_mark *mark) {
-    return record(d, mark, cudaEventDisableTiming);
+    return record_on(stream_of(d), mark, cudaEventDisableTiming);
 }
 static enum status cuda_mark_timed(const struct device *d, struct device_mark *mark) {
-    return record(d, mark, cudaEventDefault);
+    return record_on(stream_of(d), mark, cudaEventDefault);
 }
 static enum status cuda_mark_seconds(const struct device *d, const struct device_mark *from,
                                      const struct device_mark *to, double *seconds) {
@@ -163,6 +165,28 @@ static void cuda_mark_fini(const struct device *d, struct device_mark *mark) {
     mark->event = NULL;
 }
 
+/* ---- beside the compute stream ---- */
+/* What happens on a stream later waits for a mark that was set on another one. */
+static enum status stream_waits(cudaStream_t stream, const struct device_mark *mark) {
+    if (mark->event) CUDA_TRY(cudaStreamWaitEvent(stream, (cudaEvent_t)mark->event, 0));
+    return OK;
+}
+
+static enum status cuda_copy_beside(const struct device *d, void *to, const void *from, int64_t bytes,
+                                    struct device_mark *mark) {
+    struct gpu *g = gpu_of(d);
+    if (!g->beside) CUDA_TRY(cudaStreamCreateWithFlags(&g->beside, cudaStreamNonBlocking));
+    TRY(cuda_mark_set(d, &g->fork));
+    TRY(stream_waits(g->beside, &g->fork));
+    enum cudaMemcpyKind way = cuda_owns(d, to) ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+    if (bytes > 0) CUDA_TRY(cudaMemcpyAsync(to, from, (size_t)bytes, way, g->beside));
+    return record_on(g->beside, mark, cudaEventDisableTiming);
+}
+
+static enum status cuda_copy_join(const struct device *d, const struct device_mark *mark) {
+    return stream_waits(stream_of(d), mark);
+}
+
 /* ---- opening ---- */
 int device_cuda_count(void) {
     int n = 0;
@@ -184,7 +208,8 @@ static enum status open_gpu(int index, struct gpu *g) {
         .kind = DEVICE_CUDA, .name = g->name, .stream = stream, .index = index,
         .capability = 10 * properties.major + properties.minor, .allocate = cuda_allocate,
         .release = cuda_release, .owns = cuda_owns, .fill = cuda_fill, .clear = cuda_clear, .copy = cuda_copy,
-        .upload_start = cuda_upload_start, .download_start = cuda_download_start, .upload = cuda_upload,
+        .upload_start = cuda_upload_start, .download_start = cuda_download_start,
+        .copy_beside = cuda_copy_beside, .copy_join = cuda_copy_join, .upload = cuda_upload,
         .download = cuda_download, .finish = cuda_finish, .pin = cuda_pin, .unpin = cuda_unpin,
         .mark_set = cuda_mark_set, .mark_done = cuda_mark_done, .mark_fini = cuda_mark_fini,
         .mark_timed = cuda_mark_timed, .mark_seconds = cuda_mark_seconds, .memory = cuda_memory};

@@ -57,10 +57,12 @@ enum row_kind {
     ROW_FORWARD, ROW_REPLAY, ROW_BACKWARD_INPUT, ROW_BACKWARD_WEIGHT,     /* one step's kernel */
     ROW_WAIT,                                                             /* ends an asynchronous backward_input */
     ROW_PARAM_AHEAD, ROW_PARAM_NEEDED, ROW_PARAM_DONE, ROW_GRAD_READY,    /* events, for techniques */
+    ROW_PARK, ROW_UNPARK, ROW_COPIED,                                     /* a slot to host memory and back; awaited */
     N_ROW_KINDS
 };
 static inline bool row_kind_is_step(enum row_kind k) { return k < ROW_WAIT; }
-static inline bool row_kind_is_event(enum row_kind k) { return k > ROW_WAIT && k < N_ROW_KINDS; }
+static inline bool row_kind_is_event(enum row_kind k) { return k > ROW_WAIT && k < ROW_PARK; }
+static inline bool row_kind_is_copy(enum row_kind k) { return k >= ROW_PARK && k < N_ROW_KINDS; }
 
 /* One execution of one step on one microbatch, operands resolved to addresses.
  * What an op did not declare in `needs` arrives as data == NULL, so that a false declaration crashes at once.

@@ -48,6 +48,10 @@ static void bill_row(const struct program *p, const struct row *r, int64_t times
     }
 }
 
+static void bill_copy(const struct chunk *k, const struct row *r, int64_t times, struct bill *b) {
+    if (r->kind == ROW_PARK || r->kind == ROW_UNPARK) b->parked_bytes += times * k->values[r->in[0]].bytes;
+}
+
 /* How often an action comes in a step. */
 static int64_t times_of(const struct schedule *s, enum action_kind kind, int chunk) {
     int64_t times = 0;
@@ -61,6 +65,7 @@ void bill_rows(const struct program *p, const struct chunk *chunks, const struct
             const struct tape *t = &chunks[c].tapes[kind];
             int64_t times = times_of(s, (enum action_kind)kind, c);
             for (int i = 0; i < t->n && times; i++) bill_row(p, &t->rows[i], times, b);
+            for (int i = 0; i < t->n; i++) bill_copy(&chunks[c], &t->rows[i], times, b);
         }
 }
 

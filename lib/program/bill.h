@@ -15,6 +15,7 @@ struct bill {
     struct exchange *exchanges;          /* everything that this rank exchanges in a step */
     int n_exchanges;
     double wire_bytes[N_MESH_AXES];      /* their algorithm bytes, by axis */
+    int64_t parked_bytes;                /* copied to host memory and back, in a step (slot.park) */
     int64_t technique_comm_bytes;        /* part of bytes[ROLE_COMM] that techniques asked for */
     int64_t technique_save_bytes;        /* of the copy of a checkpoint: what techniques keep a rank (bill_saved) */
 };

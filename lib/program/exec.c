@@ -12,7 +12,8 @@ enum status exec_init(struct exec *e) {
     const struct program *p = e->program;
     e->step_requests = calloc((size_t)p->n_steps, sizeof *e->step_requests);
     e->step_seconds = calloc((size_t)p->n_steps, sizeof *e->step_seconds);
-    bool ok = e->step_requests && e->step_seconds;
+    e->copies = calloc((size_t)p->n_slots + 1, sizeof *e->copies);
+    bool ok = e->step_requests && e->step_seconds && e->copies;
     for (int d = 0; d < N_CHANNELS; d++) {
         e->ring_requests[d] = calloc((size_t)e->memory->ring[d].slots + 1, sizeof **e->ring_requests);
         ok = ok && e->ring_requests[d];
@@ -23,6 +24,9 @@ enum status exec_init(struct exec *e) {
 
 void exec_fini(struct exec *e) {
     feed_destroy(&e->feed);
+    for (int i = 0; e->copies && i < e->program->n_slots; i++) e->device->mark_fini(e->device, &e->copies[i]);
+    free(e->copies);
+    e->copies = NULL;
     free(e->step_requests);
     free(e->step_seconds);
     for (int d = 0; d < N_CHANNELS; d++) free(e->ring_requests[d]);
@@ -32,11 +36,15 @@ void exec_fini(struct exec *e) {
 }
 
 /* ---- where a value is ---- */
+static const struct arena *arena_of(const struct exec *e, const struct storage *s) {
+    return &(s->tier == TIER_HOST ? e->host_arenas : e->arenas)[s->role];
+}
+
 static void *storage_at(const struct exec *e, int chunk, int frame, int storage) {
     const struct storage *s = &e->chunks[chunk].storages[storage];
     enum frame_class c = storage_class(s);
     int64_t base = c == SCRATCH ? e->memory->scratch_offset[s->role] : memory_frame(e->memory, c, chunk, frame);
-    return arena_at(&e->arenas[s->role], base + s->offset);
+    return arena_at(arena_of(e, s), base + s->offset);
 }
 
 /* Of a value of one microbatch; of a param's own weight and gradient. */
@@ -148,10 +156,27 @@ static enum status run_param_row(struct exec *e, struct place at, const struct r
     return e->hooks.param_event(e->hooks.self, &event);
 }
 
-static enum status run_events(struct exec *e, struct place at, const struct row *first, const struct row *end,
-                              enum row_kind kind) {
+static enum status start_copy(struct exec *e, struct place at, const struct row *r) {
+    int64_t bytes = e->chunks[at.chunk].values[r->in[0]].bytes;
+    e->parked_bytes += bytes;
+    return e->device->copy_beside(e->device, exec_value(e, at, r->out[0]), exec_value(e, at, r->in[0]), bytes,
+                                  &e->copies[r->id]);
+}
+
+/* A slot leaves for host memory, or comes back: beside the rows that follow, until its ROW_COPIED. In tests it does so
+ * as late as it may, so that who comes too early sees other numbers. Evaluation has no backward that would want it. */
+static enum status run_copy_row(struct exec *e, struct place at, const struct row *r) {
+    bool ends = r->kind == ROW_COPIED;
+    if (!at.training) return OK;
+    if (ends == e->paint) TRY(start_copy(e, at, r));
+    return ends ? e->device->copy_join(e->device, &e->copies[r->id]) : OK;
+}
+
+/* Of the rows between two that are joined, those of some kinds. */
+static enum status run_between(struct exec *e, struct place at, const struct row *first, const struct row *end,
+                               unsigned kinds) {
     for (const struct row *r = first; r < end; r++)
-        if (r->kind == kind) TRY(run_param_row(e, at, r));
+        if (kinds >> r->kind & 1) TRY(row_kind_is_copy(r->kind) ? run_copy_row(e, at, r) : run_param_row(e, at, r));
     return OK;
 }
 
@@ -159,13 +184,13 @@ static enum status run_events(struct exec *e, struct place at, const struct row 
 static enum status run_joined_rows(struct exec *e, struct place at, const struct row *r) {
     const struct row *last = r + r->joined - 1;
     struct call first = call_of(e, at, r), second = call_of(e, at, last);
-    TRY(run_events(e, at, r + 1, last, ROW_PARAM_AHEAD));
-    TRY(run_events(e, at, r + 1, last, ROW_PARAM_NEEDED));
+    TRY(run_between(e, at, r + 1, last, 1u << ROW_PARAM_AHEAD));
+    TRY(run_between(e, at, r + 1, last, 1u << ROW_PARAM_NEEDED | 1u << ROW_COPIED));
     TRY(prepare_gradients(e, at, r, &first));
     TRY(fusion_run(r->fused, &first, &second));
     TRY(look(e, at, r->kind, &first));
     TRY(look(e, at, last->kind, &second));
-    return run_events(e, at, r + 1, last, ROW_PARAM_DONE);
+    return run_between(e, at, r + 1, last, 1u << ROW_PARAM_DONE | 1u << ROW_PARK | 1u << ROW_UNPARK);
 }
 
 /* An exchange that an earlier row of the tape has started: now there is something to look at. */
@@ -181,6 +206,7 @@ static enum status run_wait_row(struct exec *e, struct place at, const struct ro
 static enum status run_row(struct exec *e, struct place at, const struct row *r) {
     if (r->kind == ROW_WAIT) return run_wait_row(e, at, r);
     if (row_kind_is_event(r->kind)) return run_param_row(e, at, r);
+    if (row_kind_is_copy(r->kind)) return run_copy_row(e, at, r);
     if (r->fused) return run_joined_rows(e, at, r);
     return run_step_row(e, at, r);
 }
@@ -190,7 +216,7 @@ static enum status paint_dead(struct exec *e, struct place at, enum tape_kind ta
     for (int i = 0; i < k->n_storages; i++) {
         const struct storage *s = &k->storages[i];
         if (!s->bytes || s->death.tape != tape || s->death.row != row) continue;
-        TRY(arena_paint(&e->arenas[s->role], storage_at(e, at.chunk, at.frame, i), s->bytes));
+        TRY(arena_paint(arena_of(e, s), storage_at(e, at.chunk, at.frame, i), s->bytes));
     }
     return OK;
 }

@@ -44,6 +44,7 @@ struct exec {
     const struct memory_plan *memory;
     const struct mesh *mesh;
     const struct arena *arenas;          /* [N_ROLES] */
+    const struct arena *host_arenas;     /* [N_ROLES], in host memory that the device copies from: what is parked */
     const struct device *device;
     struct exec_hooks hooks;
     struct exec_watch watch;             /* row NULL: nobody looks */
@@ -62,12 +63,14 @@ struct exec {
     double sums[N_LOSS_SUMS];            /* where loss_at is NULL: what it says */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
     double transfer_s;                   /* waiting for neighbours: the bubble, and the wire */
+    int64_t parked_bytes;                /* of training: copied to host memory and back */
     /* by step of the program, over all steps of training so far (ROW_FORWARD .. ROW_BACKWARD_WEIGHT); of a fused pair:
      * the first's */
     double (*step_seconds)[ROW_WAIT];
     /* internals */
     struct spans *recording;             /* spans, while a step of training runs */
     struct comm_request *step_requests;  /* by step: asynchronous rows in flight */
+    struct device_mark *copies;          /* by slot: parked, or on its way back */
     struct comm_request *ring_requests[N_CHANNELS];
     int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* taken: what this rank has handed to itself */
     const struct schedule *schedule;     /* that is running */

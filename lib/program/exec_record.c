@@ -33,7 +33,8 @@ static void close_row(struct exec *e, const struct tape *t, int i, int span) {
     if (!x) return;
     const struct row *r = &t->rows[i];
     span_close(e->recording, span);
-    if (row_kind_is_event(r->kind) && span == e->recording->n - 1 && x->end_s - x->start_s < shortest_event_s) {
+    bool is_event = row_kind_is_event(r->kind) || row_kind_is_copy(r->kind);
+    if (is_event && span == e->recording->n - 1 && x->end_s - x->start_s < shortest_event_s) {
         e->recording->n--;
         return;
     }

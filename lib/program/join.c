@@ -6,7 +6,8 @@
  *
  * Between the two rows may be events of params. What the second needs is then asked for before the kernel, a little
  * earlier; what is done is done after it, a little later. But only events that move no memory may change their order
- * with it: the buffer of a sharded param ends with DONE, and begins with AHEAD. */
+ * with it: the buffer of a sharded param ends with DONE, and begins with AHEAD. Copies of slots may: what is copied
+ * lives until it is awaited, so a copy may begin after the kernel and be awaited before it. */
 #include "lib/program/lower.h"
 
 void row_bind(const struct row *r, const struct addresses *a, struct call *c) {
@@ -52,6 +53,7 @@ static void *stretch_of_grad(const void *chunk, int param) {
 /* ---- pairs ---- */
 static bool may_change_order(const struct row *r) {
     bool moves_memory = r->weight[0] != RESIDENT;
+    if (row_kind_is_copy(r->kind)) return true;
     return r->kind == ROW_PARAM_NEEDED || (!moves_memory && (r->kind == ROW_PARAM_DONE || r->kind == ROW_PARAM_AHEAD));
 }
 

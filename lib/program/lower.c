@@ -31,7 +31,7 @@ static bool lower_init(struct lower *l, const struct program *p, int chunk, stru
     l->gradient = lower_table(p->n_slots, NO_VALUE);
     l->producer = lower_table(p->n_slots, -1);
     l->steps = steps_of_chunk(p, chunk, &l->n_steps);
-    bool ok = l->activation && l->replayed && l->gradient && l->producer && l->steps;
+    bool ok = l->activation && l->replayed && l->gradient && l->producer && l->steps && lower_park_init(l);
     for (enum tape_kind t = 0; t < N_TAPES; t++) {
         l->weight_window[t] = lower_table(p->n_params, CLOSED);
         l->grad_window[t] = lower_table(p->n_params, CLOSED);
@@ -43,6 +43,7 @@ static bool lower_init(struct lower *l, const struct program *p, int chunk, stru
         const struct step *s = &p->steps[l->steps[i]];
         for (int o = 0; o < s->n_out; o++) l->producer[s->out[o]] = l->steps[i];
     }
+    if (ok) lower_park_begin(l);
     return ok;
 }
 
@@ -52,6 +53,7 @@ static void lower_fini(struct lower *l) {
     free(l->gradient);
     free(l->producer);
     free(l->steps);
+    lower_park_fini(l);
     for (enum tape_kind t = 0; t < N_TAPES; t++) {
         free(l->weight_window[t]);
         free(l->grad_window[t]);
@@ -64,7 +66,7 @@ static void lower_fini(struct lower *l) {
 int lower_value(struct lower *l, const char *name, int64_t bytes, enum role role, enum tape_kind tape, int row) {
     struct chunk *k = l->k;
     k->values = table_grow(k->values, k->n_values, sizeof *k->values);
-    k->values[k->n_values] = (struct value){name, bytes, role, {tape, row}, {tape, row}, NO_VALUE};
+    k->values[k->n_values] = (struct value){name, bytes, role, {tape, row}, {tape, row}, NO_VALUE, TIER_DEVICE};
     return k->n_values++;
 }
 
@@ -104,12 +106,17 @@ static void emit_forward(struct lower *l, int id, enum tape_kind tape, enum row_
 
 static bool is_view(const struct step *s) { return s->op->forward_alias == ALIAS_VIEW; }
 
+static int kept(struct lower *l, int slot, enum tape_kind tape) {
+    if (l->recorded) lower_note_read(l, slot, tape);
+    return l->parked[slot] < 0 ? l->activation[slot] : lower_unparked(l, slot, tape);
+}
+
 /* The value of a slot for a backward row (or a replay) to read. What no row here computes (a neighbor's activations,
  * data) is kept, marked or not: it cannot be recomputed. */
 static int require(struct lower *l, int slot, enum tape_kind tape) {
     int from = l->producer[slot];
     if (from >= 0 && is_view(&l->p->steps[from])) return require(l, l->p->steps[from].in[0], tape);
-    if (from < 0 || !l->p->slots[slot].replay) return l->activation[slot];
+    if (from < 0 || !l->p->slots[slot].replay) return kept(l, slot, tape);
     if (l->replayed[slot] < 0) emit_forward(l, from, tape, ROW_REPLAY, l->replayed);
     return l->replayed[slot];
 }
@@ -241,6 +248,8 @@ static void lower_forward(struct lower *l, int in, int out) {
         emit_forward(l, l->steps[i], TAPE_F, ROW_FORWARD, l->activation);
     }
     lower_windows_close(l, TAPE_F);
+    lower_park(l, l->open_block[TAPE_F]);
+    lower_park_end(l);
     if (out >= 0) k->out = lower_touch(l, l->activation[out], TAPE_F, k->tapes[TAPE_F].n);
     if (p->loss >= 0 && l->producer[p->loss] >= 0)
         k->loss = lower_touch(l, l->activation[p->loss], TAPE_F, k->tapes[TAPE_F].n);
@@ -305,9 +314,12 @@ static void lower_all(struct lower *l, bool split_weight) {
     if (in >= 0) l->k->din = lower_touch(l, l->gradient[in], TAPE_B, l->k->tapes[TAPE_B].n);
 }
 
-static bool any_gathered(const struct program *p) {
+/* Weights are gathered, or slots parked, a block before they are read. */
+static bool must_look_ahead(const struct program *p) {
     for (int i = 0; i < p->n_params; i++)
         if (param_is_gathered(&p->params[i])) return true;
+    for (int i = 0; i < p->n_slots; i++)
+        if (p->slots[i].park) return true;
     return false;
 }
 
@@ -339,7 +351,7 @@ static enum status lower_looking_ahead(const struct program *p, int chunk, bool 
 }
 
 enum status chunk_lower(const struct program *p, int chunk, bool split_weight, struct chunk *k) {
-    TRY(any_gathered(p) ? lower_looking_ahead(p, chunk, split_weight, k)
+    TRY(must_look_ahead(p) ? lower_looking_ahead(p, chunk, split_weight, k)
                        : lower_pass(p, chunk, split_weight, NULL, NULL, k));
     return chunk_place(p, k);
 }

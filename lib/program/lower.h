@@ -27,7 +27,8 @@ enum { NO_VALUE = -1, RESIDENT = -2 /* the whole param lies in its arena */ };
 
 struct row {
     enum row_kind kind;
-    int id;                    /* index of the step; of the param for PARAM_AHEAD, _NEEDED, _DONE, GRAD_READY */
+    int id;                    /* of the step; of the param for PARAM_AHEAD, _NEEDED, _DONE, GRAD_READY; of the slot
+                                * for PARK, UNPARK and COPIED, which copy in[0] to out[0] */
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
     unsigned accumulate;       /* bit i: din[i] += */
     unsigned fresh;            /* bit i: dweight[i] holds nothing yet; a resident one in the step's first action only */
@@ -46,11 +47,12 @@ struct value {
     enum role role;
     struct row_time birth, death;
     int storage;               /* values written over each other share one */
+    enum tier tier;            /* TIER_HOST: what is parked there */
 };
-struct storage { int64_t bytes, offset; enum role role; struct row_time birth, death; };
+struct storage { int64_t bytes, offset; enum role role; struct row_time birth, death; enum tier tier; };
 
-/* By the first and the last tape that touch a storage. */
-enum frame_class { FRAME_FB, FRAME_FW, FRAME_BW, N_FRAMES, SCRATCH };
+/* By the first and the last tape that touch a storage; what is parked has frames of its own, in host memory. */
+enum frame_class { FRAME_FB, FRAME_FW, FRAME_BW, PARKED_FB, PARKED_FW, N_FRAMES, SCRATCH };
 enum frame_class storage_class(const struct storage *);
 
 struct loss_value { int value; enum dtype dtype; };

@@ -8,7 +8,10 @@ enum { CLOSED = NO_VALUE };   /* no window is open for the param */
 
 /* Which params each block opens on each tape, and in which order the blocks come: [tape][block][param],
  * [tape][block]. */
-struct lookahead { bool *uses[N_TAPES]; int *next[N_TAPES]; };
+/* And of slots: the first tape after forward that reads one, and the block that does; -1: none. */
+struct lookahead { bool *uses[N_TAPES]; int *next[N_TAPES], *slot_tape, *slot_block; };
+
+enum copy_state { COPY_NONE, COPY_STARTED, COPY_DONE };
 
 struct lower {
     const struct program *p;
@@ -22,6 +25,10 @@ struct lower {
     struct lookahead *recorded;                     /* first pass: filled */
     const struct lookahead *ahead;               /* second pass: followed */
     int *steps, n_steps;                         /* the chunk's steps, in order */
+    /* By slot, lower_park.c: the last block whose forward reads it; its value in host memory, and on the device again,
+     * or NO_VALUE; what its copy waits for. */
+    int *last_block, *parked, *unparked;
+    enum copy_state *copy;
 };
 
 /* n entries of `initial`, to be freed; NULL without memory. */
@@ -42,6 +49,22 @@ void lower_windows_close(struct lower *, enum tape_kind);
 void lower_weight_open(struct lower *, enum tape_kind, int param);
 /* Where the gradient of a param is added up, for operand i of row r at `at`. */
 int lower_grad_open(struct lower *, enum tape_kind, int param, struct row *r, int i, int at);
+
+/* ---- lower_park.c ---- */
+bool lower_park_init(struct lower *);            /* false: no memory */
+void lower_park_fini(struct lower *);
+/* Producers are known now: find which block reads each slot last. */
+void lower_park_begin(struct lower *);
+/* Forward leaves this block: what nobody there reads any more goes to host memory. */
+void lower_park(struct lower *, int block);
+/* Forward ends: no copy is in flight any more. */
+void lower_park_end(struct lower *);
+/* Backward comes to this block soon: what it reads starts on its way back. */
+void lower_unpark(struct lower *, enum tape_kind, int block);
+/* A row of backward is about to read the slot. @return its value there */
+int lower_unparked(struct lower *, int slot, enum tape_kind);
+/* The same in the pass that records: the slot is read. */
+void lower_note_read(struct lower *, int slot, enum tape_kind);
 
 /* Room for what each block of a program uses; false: no memory. */
 bool lookahead_init(struct lookahead *, const struct program *);

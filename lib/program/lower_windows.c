@@ -58,10 +58,13 @@ void lower_window_enter(struct lower *l, enum tape_kind tape, int block) {
     int before = l->open_block[tape];
     if (before == block) return;
     lower_windows_close(l, tape);
+    if (tape == TAPE_F) lower_park(l, before);
     l->open_block[tape] = block;
     if (l->recorded && before >= 0) l->recorded->next[tape][before] = block;
     if (l->ahead && before < 0) open_ahead(l, tape, block);          /* nothing hides the first block's: those first */
     if (l->ahead) open_ahead(l, tape, l->ahead->next[tape][block]);
+    if (l->ahead && before < 0) lower_unpark(l, tape, block);
+    if (l->ahead) lower_unpark(l, tape, l->ahead->next[tape][block]);
 }
 
 /* A row of the open block is about to use the param. */
@@ -95,10 +98,13 @@ void lookahead_fini(struct lookahead *f) {
         free(f->uses[t]);
         free(f->next[t]);
     }
+    free(f->slot_tape);
+    free(f->slot_block);
 }
 
 bool lookahead_init(struct lookahead *f, const struct program *p) {
-    bool ok = true;
+    *f = (struct lookahead){.slot_tape = lower_table(p->n_slots, -1), .slot_block = lower_table(p->n_slots, -1)};
+    bool ok = f->slot_tape && f->slot_block;
     for (enum tape_kind t = 0; t < N_TAPES; t++) {
         f->uses[t] = calloc((size_t)p->n_blocks * (size_t)p->n_params + 1, sizeof *f->uses[t]);
         f->next[t] = lower_table(p->n_blocks, -1);

@@ -83,7 +83,9 @@ int memory_first_microbatch(const struct memory_plan *m, int chunk) {
 static bool opens(enum frame_class c, enum action_kind k) {
     return c == FRAME_BW ? k == RECV_B || k == ACTION_B : k == RECV_F || k == ACTION_F;
 }
-static bool closes(enum frame_class c, enum action_kind k) { return c == FRAME_FB ? k == ACTION_B : k == ACTION_W; }
+static bool closes(enum frame_class c, enum action_kind k) {
+    return c == FRAME_FB || c == PARKED_FB ? k == ACTION_B : k == ACTION_W;
+}
 
 static void frame_intervals(const struct chunk *chunks, const struct schedule *s, const struct memory_plan *m,
                             struct interval *x) {
@@ -103,26 +105,39 @@ static void frame_intervals(const struct chunk *chunks, const struct schedule *s
     }
 }
 
+static bool is_parked(const struct memory_plan *m, int frame) {
+    return frame / (m->n_chunks * m->n_microbatches) >= PARKED_FB;
+}
+
+/* The frames of one tier, of all n, from base on. @errors E_MEMORY */
+static enum status pack_frames(const struct interval *all, int n, bool parked, enum device_kind on, int64_t base,
+                               struct memory_plan *m, struct packing *out) {
+    struct interval *x = malloc(((size_t)n + 1) * sizeof *x);
+    int used = 0;
+    if (!x) return FAIL(E_MEMORY, "no memory for the plan of %d frames", n);
+    for (int i = 0; i < n; i++)
+        if (all[i].bytes && is_parked(m, i) == parked) x[used++] = all[i];
+    enum status status = interval_pack(x, used, on, out);
+    for (int i = 0; i < used; i++) m->frame_offset[x[i].id] = base + x[i].offset;
+    free(x);
+    return status;
+}
+
 static enum status plan_frames(const struct chunk *chunks, const struct schedule *s, enum device_kind on,
                                struct memory_plan *m) {
-    int n = N_FRAMES * m->n_chunks * m->n_microbatches, used = 0;
+    int n = N_FRAMES * m->n_chunks * m->n_microbatches;
     struct interval *x = malloc((size_t)n * sizeof *x);
+    struct packing packing = {0};
     m->frame_offset = malloc((size_t)n * sizeof *m->frame_offset);
-    if (!x || !m->frame_offset) {
-        free(x);
-        return FAIL(E_MEMORY, "no memory for the plan of %d frames", n);
-    }
-    frame_intervals(chunks, s, m, x);
-    for (int i = 0; i < n; i++) {
-        m->frame_offset[i] = -1;
-        if (x[i].bytes) x[used++] = x[i];
-    }
+    enum status status = x && m->frame_offset ? OK : FAIL(E_MEMORY, "no memory for the plan of %d frames", n);
     int64_t base = arena_align_on(on, m->scratch_bytes[ROLE_ACT]);
-    struct packing packing;
-    enum status status = interval_pack(x, used, on, &packing);
-    for (int i = 0; i < used; i++) m->frame_offset[x[i].id] = base + x[i].offset;
+    if (status == OK) frame_intervals(chunks, s, m, x);
+    for (int i = 0; i < n && status == OK; i++) m->frame_offset[i] = -1;
+    if (status == OK) status = pack_frames(x, n, true, on, 0, m, &packing);
+    m->bytes[TIER_HOST][ROLE_ACT] = packing.extent;
+    if (status == OK) status = pack_frames(x, n, false, on, base, m, &packing);
     m->frames_floor = packing.floor;
-    m->bytes[TIER_DEVICE][ROLE_ACT] = used ? base + packing.extent : m->scratch_bytes[ROLE_ACT];
+    m->bytes[TIER_DEVICE][ROLE_ACT] = packing.extent ? base + packing.extent : m->scratch_bytes[ROLE_ACT];
     free(x);
     return status;
 }

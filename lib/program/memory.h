@@ -5,6 +5,7 @@
  *   work   [ the run's numbers | scratch ]
  *   comm   [ scratch (gathered params) | rings | techniques' buffers ]
  *   param, grad, optim            one place a param
+ *   act, in host memory           frames of what is parked, packed on the same time line
  *
  * The peak of a role is the end of its highest byte. The same numbers are what arenas are allocated with, what `show
  * memory` prints, and what the high-water mark is compared with. */

@@ -256,6 +256,7 @@ static void print_step(const struct program *p, int i, FILE *f) {
     const struct dropout_rule *dropout = step_dropout(&p->steps[i]);
     if (dropout && dropout->p > 0) fprintf(f, " dropout %g", dropout->p);
     if (out->replay) fprintf(f, " replay");
+    if (out->park) fprintf(f, " park");
     fputc('\n', f);
 }
 

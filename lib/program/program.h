@@ -28,6 +28,7 @@ struct slot {
     struct type type;          /* worked out by the producing op's shape; set by the builder for tokens and targets */
     struct type grad_type;     /* of its gradient: the same, but never in fp8 (program_infer) */
     bool replay;               /* drop after forward; re-run the producing step where backward wants it (recompute) */
+    bool park;                 /* or move to host memory after its last use in forward, and back for backward (park) */
 };
 
 /* What an update changes of a param. */

@@ -54,13 +54,14 @@ static void make_storages(const struct program *p, struct chunk *k) {
     for (int v = 0; v < k->n_values; v++) {
         struct value *x = &k->values[v];
         x->storage = v;
-        k->storages[v] = (struct storage){x->bytes, 0, x->role, x->birth, x->death};
+        k->storages[v] = (struct storage){x->bytes, 0, x->role, x->birth, x->death, x->tier};
     }
     for (enum tape_kind t = 0; t < N_TAPES; t++)
         for (int i = 0; i < k->tapes[t].n; i++) share_row(p, k, t, i);
 }
 
 enum frame_class storage_class(const struct storage *s) {
+    if (s->tier == TIER_HOST) return s->death.tape == TAPE_B ? PARKED_FB : PARKED_FW;
     if (s->birth.tape == s->death.tape) return SCRATCH;
     if (s->birth.tape == TAPE_B) return FRAME_BW;
     return s->death.tape == TAPE_B ? FRAME_FB : FRAME_FW;

@@ -76,6 +76,7 @@ enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
         "flops_per_token", number(r->flops_per_token), "mem_peak_bytes", (json_int_t)r->mem_peak_bytes,
         "comm_bytes", number(r->comm_bytes), "comm_ms", number(1e3 * r->comm_s), "bubble_ms", number(1e3 * r->bubble_s),
         "skipped", (int)r->skipped, "loss_scale", number(r->loss_scale), "tokens_seen", (json_int_t)r->tokens_seen);
+    if (row && r->parked_bytes) json_object_set_new(row, "parked_bytes", json_integer(r->parked_bytes));
     if (row && r->emulated) json_object_set_new(row, "emulated_links", json_true());
     if (row && r->experts) add_experts(row, r);
     return write_row(m, row);

@@ -12,6 +12,7 @@ struct metrics_row {
     double tokens_per_s, mfu, flops_per_token;
     int64_t mem_peak_bytes;            /* planned bytes of the rank that needs most */
     double comm_bytes, comm_s;         /* this rank's, over all groups: on the wire; waiting */
+    int64_t parked_bytes;              /* this rank's: to host memory and back */
     double bubble_s;                   /* this rank's wait for its pipeline neighbours */
     bool skipped;
     double loss_scale;

@@ -33,6 +33,7 @@ static void prepare_exec(struct run *r) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas[TIER_DEVICE],
+        .host_arenas = r->arenas[TIER_HOST],
         .device = r->device, .loss_at = r->scalars,
         .loss_sum = r->program.fixed_sums ? &r->loss_sum : NULL, .hooks = {r, run_fetch, run_param_event, run_settle},
         .watched = r->watch != WATCH_NOTHING,
@@ -80,6 +81,14 @@ static enum status open_device(struct run *r) {
     return comm_use_device(r->device, transport);
 }
 
+/* What is parked in host memory the device copies by itself, while the host is elsewhere. */
+static enum status open_arena(struct run *r, enum tier tier, enum role role, bool watch) {
+    struct arena *a = &r->arenas[tier][role];
+    int64_t bytes = r->memory.bytes[tier][role];
+    if (tier == TIER_HOST && role == ROLE_ACT && bytes) return arena_init_pinned(a, r->device, role, bytes, watch);
+    return arena_init(a, run_tier_device(r, tier), role, bytes, watch);
+}
+
 static enum status allocate(struct run *r, enum run_watch wanted) {
     bool watch = wanted != WATCH_NOTHING;
     r->watch = wanted;
@@ -87,7 +96,7 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     r->norm_axis = AXIS_MESH;
     for (enum tier tier = 0; tier < N_TIERS; tier++)
         for (enum role role = 0; role < N_ROLES; role++)
-            TRY(arena_init(&r->arenas[tier][role], run_tier_device(r, tier), role, r->memory.bytes[tier][role], watch));
+            TRY(open_arena(r, tier, role, watch));
     /* so that its pages are there before the first save, which training waits for */
     const struct arena *save = &r->arenas[TIER_HOST][ROLE_SAVE];
     if (!watch) TRY(save->device->clear(save->device, save->base, save->bytes));

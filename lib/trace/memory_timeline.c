@@ -49,6 +49,7 @@ static enum status count_tape(const struct chunk *k, enum tape_kind tape, struct
     if (!out->at) return FAIL(E_MEMORY, "no memory for the time line of %d rows", n);
     for (int i = 0; i < k->n_storages; i++) {
         const struct storage *s = &k->storages[i];
+        if (s->tier != TIER_DEVICE) continue;
         count_storage(s, tape, n, out);
         if (s->birth.tape <= tape && s->death.tape > tape) out->after[s->role] += s->bytes;
     }

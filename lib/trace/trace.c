@@ -74,15 +74,20 @@ static const char *row_suffix(enum row_kind kind) {
                                                       [ROW_PARAM_AHEAD] = "ahead",
                                                       [ROW_PARAM_NEEDED] = "needed",
                                                       [ROW_PARAM_DONE] = "done",
-                                                      [ROW_GRAD_READY] = "gradient ready"};
+                                                      [ROW_GRAD_READY] = "gradient ready",
+                                                      [ROW_PARK] = "parked",
+                                                      [ROW_UNPARK] = "on its way back",
+                                                      [ROW_COPIED] = "copied"};
     return suffixes[kind];
 }
 
 static const char *row_name(const struct trace_rank *r, const struct span *s) {
     static char text[4 * NAME_MAX_LEN + 64];
-    bool is_param = s->what >= ROW_PARAM_AHEAD, is_pair = s->other >= 0;
-    snprintf(text, sizeof text, "%s%s%s %s", r->names[is_param ? r->n_steps + s->id : s->id], is_pair ? " + " : "",
-             is_pair ? r->names[s->other] : "", row_suffix((enum row_kind)s->what));
+    enum row_kind kind = (enum row_kind)s->what;
+    int first = row_kind_is_copy(kind) ? r->n_steps + r->n_params : row_kind_is_event(kind) ? r->n_steps : 0;
+    bool is_pair = s->other >= 0;
+    snprintf(text, sizeof text, "%s%s%s %s", r->names[first + s->id], is_pair ? " + " : "",
+             is_pair ? r->names[s->other] : "", row_suffix(kind));
     return text;
 }
 

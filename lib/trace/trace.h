@@ -60,8 +60,8 @@ struct trace_rank {
     int n_spans, n_memory, n_names;
     struct span *spans;                  /* in the order of start_s; times are rank 0's */
     struct trace_memory *memory;         /* in the order of time; a row where a role's bytes change */
-    int n_steps;                         /* of the program: names[0 .. n_steps) are their steps, "linear h0.qkv"; ... */
-    const char **names;                  /* [n_names]: ... after them params, "h0.attn.w" */
+    int n_steps, n_params;               /* of the program: names[0 .. n_steps) are their steps, "linear h0.qkv"; ... */
+    const char **names;                  /* [n_names]: ... after them params, "h0.attn.w", and slots, "h0.qkv" */
     char *text;                          /* what names point to */
 };
 struct trace_data {

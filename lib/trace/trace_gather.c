@@ -14,7 +14,7 @@ struct header {
     char host[64];
     double offset_s, uncertainty_s;
     int64_t dropped, planned[N_ROLES], planned_host[N_ROLES], text_bytes;
-    int32_t n_spans, n_memory, n_names, n_steps;
+    int32_t n_spans, n_memory, n_names, n_steps, n_params;
 };
 
 struct parcel { struct header header; struct span *spans; struct trace_memory *memory; char *text; };
@@ -52,10 +52,12 @@ static enum status pack_names(const struct run *r, struct parcel *p) {
         fprintf(f, "%s %s%c", s->op->name, g->slots[s->out[0]].name, 0);
     }
     for (int i = 0; i < g->n_params; i++) fprintf(f, "%s%c", g->params[i].name, 0);
+    for (int i = 0; i < g->n_slots; i++) fprintf(f, "%s%c", g->slots[i].name, 0);
     if (fclose(f) != 0) return FAIL(E_MEMORY, "no memory for the names of %d steps", g->n_steps);
     p->header.text_bytes = (int64_t)bytes;
     p->header.n_steps = g->n_steps;
-    p->header.n_names = g->n_steps + g->n_params;
+    p->header.n_params = g->n_params;
+    p->header.n_names = g->n_steps + g->n_params + g->n_slots;
     return OK;
 }
 
@@ -153,8 +155,8 @@ static enum status unpack(struct parcel *p, struct trace_rank *out) {
     const struct header *h = &p->header;
     *out = (struct trace_rank){.place = h->place, .offset_s = h->offset_s, .uncertainty_s = h->uncertainty_s,
                                .dropped = h->dropped, .n_spans = h->n_spans,
-                               .n_memory = h->n_memory, .n_names = h->n_names, .n_steps = h->n_steps, .spans = p->spans,
-                               .memory = p->memory, .text = p->text};
+                               .n_memory = h->n_memory, .n_names = h->n_names, .n_steps = h->n_steps,
+                               .n_params = h->n_params, .spans = p->spans, .memory = p->memory, .text = p->text};
     memcpy(out->host, h->host, sizeof out->host);
     memcpy(out->planned, h->planned, sizeof out->planned);
     memcpy(out->planned_host, h->planned_host, sizeof out->planned_host);

@@ -1,0 +1,86 @@
+/* Parking activations in host memory.
+ *
+ * Idea: what forward makes for backward is not read for a long time in between, least of all in the first layers, whose
+ * backward comes last. So it need not lie in the device's memory meanwhile: copy it to host memory after its last use
+ * in forward, and back before its first use in backward. Copies run beside the rows, a block ahead.
+ *
+ *   attention   what attention reads and makes: qkv and its output, a fourth of a layer
+ *   all         everything of a layer that backward reads
+ *   block:N     the same, of the first N layers of a stage
+ *
+ * Formula: bytes over the bus in a step = 2 x parked bytes of a microbatch x microbatches. They hide if
+ *   parked bytes of a layer / bandwidth <= time of a layer's forward
+ *
+ * In the code: a slot is marked `park`. The lowering makes it three values, of which one is in host memory, and rows
+ * PARK, UNPARK and COPIED between them (lib/program/lower_park.c); the planner packs frames of host memory on the same
+ * time line as the device's. A slot is kept, replayed or parked: what recompute has marked stays replayed, and what it
+ * keeps, the input of a layer or a group, may be parked. Statistics are small and stay. Numbers do not change: a copy
+ * has the same bits.
+ *
+ * Stored where: on the device two blocks' values at a time, in host memory a frame per microbatch in flight. Sent when:
+ * between ranks never.
+ * What breaks: memory of the device used again while it is still being copied; a row that reads before its copy is
+ * back; host memory of one microbatch written by another.
+ *
+ * Source: Rajbhandari et al. 2021, "ZeRO-Infinity", section 5.1.1; Ren et al. 2021 for what fits the bus. */
+#include "park/park.h"
+
+#include <inttypes.h>
+
+static const struct option OPTIONS[] = {
+    {"park", OPTION_CHOICE, "none", 0, 0, "none|attention|all|block:N", "",
+     "activations that wait in host memory between forward and backward: attention what attention reads and makes, all "
+     "of every layer, block:N of the first N layers of a stage",
+     "parallelism", offsetof(struct park_options, kind)},
+};
+
+static bool park_wanted(const struct plan *plan) { return park_options(plan)->kind != PARK_NONE; }
+
+static enum status park_check(const struct plan *plan) {
+    const struct park_options *o = park_options(plan);
+    if (o->kind != PARK_BLOCK || o->n <= plan->layers) return OK;
+    return FAIL(E_CONFIG, "park=block:%d is more than layers=%" PRId64 "; use at most %" PRId64, o->n, plan->layers,
+                plan->layers);
+}
+
+static void mark(struct program *p, int slot) {
+    struct slot *s = &p->slots[slot];
+    if (slot != p->tokens && slot != p->targets && !s->replay) s->park = true;
+}
+
+/* All that the step reads and makes, but for statistics. A block's output is the next block's, which reads it. */
+static void mark_step(struct program *p, const struct step *s) {
+    for (int k = 0; k < s->n_in; k++) mark(p, s->in[k]);
+    for (int k = 0; k < s->n_out; k++)
+        if (!(s->op->statistic_out >> k & 1) && s->out[k] != p->blocks[s->block].out) mark(p, s->out[k]);
+}
+
+/* What is a statistic of one step is read by others, too. */
+static void keep_statistics(struct program *p, const struct step *s) {
+    for (int k = 0; k < s->n_out; k++)
+        if (s->op->statistic_out >> k & 1) p->slots[s->out[k]].park = false;
+}
+
+/* How many layers of the block's chunk come before it. */
+static int place_in_chunk(const struct program *p, int block) {
+    int place = 0;
+    for (int b = 0; b < block; b++) place += p->blocks[b].is_layer && p->blocks[b].chunk == p->blocks[block].chunk;
+    return place;
+}
+
+static bool is_chosen(const struct park_options *o, const struct program *p, const struct step *s) {
+    if (!p->blocks[s->block].is_layer) return false;
+    if (o->kind == PARK_ATTENTION) return s->op->rule == RULE_ATTENTION;
+    return o->kind == PARK_ALL || place_in_chunk(p, s->block) < o->n;
+}
+
+static enum status park_rewrite(const struct plan *plan, struct program *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (is_chosen(park_options(plan), p, &p->steps[i])) mark_step(p, &p->steps[i]);
+    for (int i = 0; i < p->n_steps; i++) keep_statistics(p, &p->steps[i]);
+    return OK;
+}
+
+const struct technique technique_park = {
+    .name = "park", .options = {OPTIONS, 1, sizeof(struct park_options)}, .wanted = park_wanted, .check = park_check,
+    .rewrite = park_rewrite};
