@@ -238,7 +238,8 @@ static void test_coded_copy_has_the_planned_size(void **state) {
     if (status == OK) status = checkpoint_plan_shard(&r, &s);
     if (status == OK) status = checkpoint_take_copy(&r, &s);
     if (status == OK) status = run_measure(&r, bytes);
-    bool ok = status == OK && host[ROLE_SAVE] == r.memory.bytes[TIER_HOST][ROLE_SAVE] && r.bill.technique_save_bytes > 0;
+    bool ok = status == OK && host[ROLE_SAVE] == r.memory.bytes[TIER_HOST][ROLE_SAVE] &&
+              r.bill.technique_save_bytes > 0;
     checkpoint_shard_plan_fini(&s);
     run_destroy(&r);
     assert_true(agree_all(ok));

@@ -14,7 +14,7 @@ struct zero_coded_slot {
 };
 
 struct zero_coded {
-    struct zero_buckets order;           /* the sequence, the buckets, and how far the step is; its slots are not used */
+    struct zero_buckets order;           /* the sequence, the buckets, how far the step is; its slots are not used */
     struct codec codec;
     struct zero_coded_slot slots[ZERO_SLOTS];
     int n_residuals;                     /* entries of the two tables, by param; 0: no feedback */
@@ -36,10 +36,11 @@ void zero_coded_bill(const struct zero_coded *, const struct program *, struct b
 /** What the gradients of param i left, as a term of checkpoints; false: there are only i (technique.h). */
 bool zero_coded_term(const struct zero_coded *, const struct program *, int i, struct rank_term *out);
 
-/** As zero_buckets_ready and zero_buckets_finish, with the same errors.
- *  @collective{group, in the same order on all ranks} */
+/** As zero_buckets_ready; buffer: the gradient, fp32 in host memory.
+ *  @collective{group, in the same order on all ranks} @errors as zero_buckets_ready */
 enum status zero_coded_ready(struct zero_coded *, const struct program *, int param, const float *buffer,
                              bool accumulate, const struct group *);
+/** As zero_buckets_finish. @collective{group} @errors as zero_buckets_finish */
 enum status zero_coded_finish(struct zero_coded *, const struct program *, bool accumulate);
 
 #endif
