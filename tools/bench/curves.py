@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What do fewer bytes cost in loss? nanoGPT's CPU configuration on four ranks, its gradients sent in eleven ways.
+"""What do fewer bytes cost in loss? nanoGPT's CPU configuration on four ranks, its gradients sent in twelve ways.
 
     python3 tools/bench/curves.py --data tinyshakespeare.txt [--steps N] [--only REGEX] [--out FOLDER]
 
@@ -26,12 +26,13 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RANKS, BATCH, WINDOWS = 4, 12, 50
-TOP_K = "--grad-codec topk --topk 1"
+TOP_K, DILOCO = "--grad-codec topk --topk 1", "--outer-lr 0.7 --outer-momentum 0.9"
 
 
 def cases(steps):
     """Name -> options. H of 10, and of 50 where that divides the steps: replicas must average after the last."""
     long = 50 if steps % 50 == 0 else 10
+    after = max(steps // 10 // long, 1) * long
     return {
         "dp, fp32": "",
         "bf16": "--grad-codec bf16",
@@ -43,7 +44,8 @@ def cases(steps):
         "local SGD, H=10": "--local-steps 10",
         f"local SGD, H={long}": f"--local-steps {long}",
         "post-local SGD, H=10": f"--local-steps 10 --local-from {steps // 20 * 10}",
-        f"DiLoCo, H={long}": f"--local-steps {long} --outer-lr 0.7 --outer-momentum 0.9",
+        f"DiLoCo, H={long}": f"--local-steps {long} {DILOCO}",
+        f"DiLoCo after dp, H={long}": f"--local-steps {long} --local-from {after} {DILOCO}",
     }
 
 
@@ -114,7 +116,8 @@ def table(curves):
 
 
 # ---- the picture ----
-COLOURS = ["#222222", "#0072b2", "#56b4e9", "#b22222", "#e69f00", "#7a5195", "#cc79a7", "#009e73", "#66a61e", "#8c6d31", "#d55e00"]
+COLOURS = ["#222222", "#0072b2", "#56b4e9", "#b22222", "#e69f00", "#7a5195", "#cc79a7", "#009e73", "#66a61e", "#8c6d31", "#d55e00",
+           "#999999"]
 WIDTH, HEIGHT, LEFT, TOP, GAP, KEY = 460, 340, 60, 40, 70, 170
 
 
