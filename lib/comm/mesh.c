@@ -204,6 +204,12 @@ int mesh_stride(enum mesh_axis axis, const struct mesh_place *p) {
     return rank_along(axis, a, g.first + g.apart) - rank_along(axis, a, g.first);
 }
 
+struct mesh_place mesh_in_first_replica(const struct mesh_place *p) {
+    struct mesh_place first = *p;
+    first.rank.dp = 0;
+    return first;
+}
+
 bool mesh_is_first(enum mesh_axis axis, const struct mesh_place *p) { return mesh_index(axis, p) == 0; }
 
 /* Replicas are told apart by EP and EDP: a cut along them all is one along both. */

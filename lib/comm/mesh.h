@@ -71,6 +71,8 @@ int mesh_size(enum mesh_axis, const struct mesh_place *);
 int mesh_index(enum mesh_axis, const struct mesh_place *);
 /** How far apart neighbors of the group lie in the world; 1 if it is alone. Pure. */
 int mesh_stride(enum mesh_axis, const struct mesh_place *);
+/** The same place in the first replica of the model (AXIS_MODEL). Pure. */
+struct mesh_place mesh_in_first_replica(const struct mesh_place *);
 /** This rank is the first of its group, or alone. Pure. */
 bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
 /** The cuts (bits) of what a step sees that its weight has not: over whom the weight's gradient is a sum. AXIS_DP is

@@ -191,8 +191,7 @@ bool program_counts_loss(const struct program *p) {
 
 /* As if its replica were the only one. */
 static bool counts_in_replica(const struct program *p, const struct param *w, unsigned cut) {
-    struct mesh_place within = p->place;
-    within.rank.dp = 0;
+    struct mesh_place within = mesh_in_first_replica(&p->place);
     return mesh_speaks(cut, &within) && mesh_is_first(w->shared, &within);
 }
 

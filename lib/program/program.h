@@ -77,7 +77,8 @@ struct param {
     int64_t second_n, second_offset;
     void *second;
     /* Offsets into the arenas, fixed by memory_plan; addresses, set when the run is created. */
-    int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset, outer_offset[2];
+    int64_t weight_offset, grad_offset, moment1_offset, moment2_offset, master_offset;
+    int64_t outer_offset[2];
     int64_t version_bytes;     /* from one version of the weight to the next, where several are kept */
     void *weight_versions;     /* the first of them; `weight` is the newest */
     void *weight, *grad, *moment1, *moment2, *master_weight;
