@@ -10,8 +10,8 @@
  * Price: P/L bytes of weights more a rank. Gradients and states stay sharded over all n. That is the difference from
  * hybrid sharding (zero_shards.c), which leaves but one sum between nodes, and shards everything over L only.
  *
- * Which: params that some forward of this rank gathers before the first backward does. A head whose whole work is in
- * backward (lib/ops/linear_cross_entropy.h) has none; its one gather a microbatch stays one over all.
+ * Which: params that backward gathers, so no biases, which it does not read. A chunk's forward has run before its
+ * backward, and has gathered all its params.
  *
  * What breaks: a second shard from before the update, or from before a checkpoint was loaded (DeepSpeed issues 4886,
  * 5059, 7606: training goes on, wrongly). So forward never reads one, and writes it each time, whatever it holds. In
@@ -22,18 +22,11 @@
 
 #include <stdlib.h>
 
-/* How a param is gathered in a step. */
-enum { NEVER, IN_FORWARD, AGAIN, FIRST_IN_BACKWARD };
-
+enum { IN_FORWARD = 1, IN_BACKWARD = 2 };
 static void walk(const struct compiled *c, char *gathered) {
     struct row_walk at = {0};
-    for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));) {
-        bool forward = at.action->kind == ACTION_F;
-        if (r->kind != ROW_PARAM_AHEAD) continue;
-        char *g = &gathered[r->id];
-        if (*g == NEVER) *g = forward ? IN_FORWARD : FIRST_IN_BACKWARD;
-        else if (*g == IN_FORWARD && !forward) *g = AGAIN;
-    }
+    for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));)
+        if (r->kind == ROW_PARAM_AHEAD) gathered[r->id] |= at.action->kind == ACTION_F ? IN_FORWARD : IN_BACKWARD;
 }
 
 enum status zero_second_mark(const struct compiled *c, struct program *p) {
@@ -42,7 +35,8 @@ enum status zero_second_mark(const struct compiled *c, struct program *p) {
     walk(c, gathered);
     for (int i = 0; i < p->n_params; i++) {
         struct param *w = &p->params[i];
-        bool kept = w->second_axis != AXIS_SELF && gathered[i] == AGAIN && !w->gradient_of;
+        bool kept = w->second_axis != AXIS_SELF && gathered[i] == (IN_FORWARD | IN_BACKWARD);
+        kept = kept && !w->gradient_of;                              /* sums.h: it has no weight of its own */
         w->second_n = kept ? w->padded_n / mesh_size(w->second_axis, &p->place) : 0;
     }
     free(gathered);
