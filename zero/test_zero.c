@@ -211,8 +211,9 @@ static void test_zero_offload_moves_bytes_to_the_host(void **state) {
             for (enum role role = 0; role < N_ROLES; role++) {
                 bool moves = role == ROLE_OPTIM || (role == ROLE_PARAM && offload == OFFLOAD_PARAMS);
                 assert_int_equal(stays.memory.bytes[TIER_HOST][role], 0);
-                assert_int_equal(moved.memory.bytes[TIER_HOST][role], moves ? stays.memory.bytes[TIER_DEVICE][role] : 0);
-                assert_int_equal(moved.memory.bytes[TIER_DEVICE][role], moves ? 0 : stays.memory.bytes[TIER_DEVICE][role]);
+                int64_t bytes = stays.memory.bytes[TIER_DEVICE][role];
+                assert_int_equal(moved.memory.bytes[TIER_HOST][role], moves ? bytes : 0);
+                assert_int_equal(moved.memory.bytes[TIER_DEVICE][role], moves ? 0 : bytes);
             }
             assert_true(moved.memory.bytes[TIER_HOST][ROLE_OPTIM] > 0);
             run_destroy(&stays);

@@ -78,7 +78,8 @@ enum status memory_chart_make(const struct run *r, struct memory_chart *out) {
         fill_points(out, &t);
         fill_marks(out, &t, &r->schedule, r->program.n_chunks);
         out->n_rows = t.n;
-        for (enum role role = 0; role < N_ROLES; role++) out->planned += (double)r->memory.bytes[TIER_DEVICE][role] / MIB;
+        for (enum role role = 0; role < N_ROLES; role++)
+            out->planned += (double)r->memory.bytes[TIER_DEVICE][role] / MIB;
     }
     memory_timeline_fini(&t);
     return status;

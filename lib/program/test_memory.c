@@ -139,7 +139,7 @@ static void check_chunk(const struct chunk *k, const struct schedule *s, const s
     free(b);
     assert_true(n > 50);
     assert_int_equal(clashes, 0);
-    assert_int_equal(m->bytes[TIER_DEVICE][ROLE_ACT], act);                       /* the peak is reached: no byte is planned in
+    assert_int_equal(m->bytes[TIER_DEVICE][ROLE_ACT], act);          /* the peak is reached: no byte is planned in
                                                                       * vain */
     assert_int_equal(m->bytes[TIER_DEVICE][ROLE_WORK], work);                     /* the scratch ends it */
     assert_int_equal(m->bytes[TIER_DEVICE][ROLE_WORK], arena_align(m->run_bytes) + m->scratch_bytes[ROLE_WORK]);

@@ -218,7 +218,8 @@ static uint64_t hash_arena(uint64_t h, const struct arena *a) {      /* FNV-1a *
     return h;
 }
 static uint64_t hash_state(const struct run *r) {
-    return hash_arena(hash_arena(1469598103934665603u, &r->arenas[TIER_DEVICE][ROLE_PARAM]), &r->arenas[TIER_DEVICE][ROLE_OPTIM]);
+    const struct arena *arenas = r->arenas[TIER_DEVICE];
+    return hash_arena(hash_arena(1469598103934665603u, &arenas[ROLE_PARAM]), &arenas[ROLE_OPTIM]);
 }
 
 struct outcome { enum status status; bool untouched, says; int64_t n_step; };

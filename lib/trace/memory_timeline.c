@@ -25,7 +25,8 @@ static void count_resident(const struct program *p, const struct memory_plan *m,
     for (int i = 0; i < p->n_params; i++)
         if (p->params[i].present) count_param(&p->params[i], resident);
     for (int d = 0; d < N_CHANNELS; d++) resident[ROLE_COMM] += m->ring[d].slots * m->ring[d].bytes;
-    if (m->bytes[TIER_DEVICE][ROLE_COMM] > m->technique_offset) resident[ROLE_COMM] += m->bytes[TIER_DEVICE][ROLE_COMM] - m->technique_offset;
+    int64_t techniques = m->bytes[TIER_DEVICE][ROLE_COMM] - m->technique_offset;
+    if (techniques > 0) resident[ROLE_COMM] += techniques;
     resident[ROLE_WORK] += m->run_bytes;
 }
 

@@ -364,7 +364,8 @@ static void test_tracing_changes_no_number(void **state) {
     list_layouts(plans);
     struct traced with, without;
     bool fine = train(plans[0], true, &with) == OK && train(plans[0], false, &without) == OK;
-    const struct arena *a = &with.run.arenas[TIER_DEVICE][ROLE_PARAM], *b = &without.run.arenas[TIER_DEVICE][ROLE_PARAM];
+    const struct arena *a = &with.run.arenas[TIER_DEVICE][ROLE_PARAM],
+                       *b = &without.run.arenas[TIER_DEVICE][ROLE_PARAM];
     fine = fine && !memcmp(with.loss, without.loss, sizeof with.loss) &&
            !memcmp(with.norm, without.norm, sizeof with.norm) &&
            !memcmp(with.ledger_bytes, without.ledger_bytes, sizeof with.ledger_bytes) &&

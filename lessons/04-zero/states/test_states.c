@@ -105,7 +105,8 @@ static void check_rank(int dp, int zero, int precision, struct states x) {
     assert_ok(states_of_rank(zero, dp, x, size, r.program.n_params, &bytes));
     assert_int_equal(bytes, planned);
     /* and the planner's roles are these bytes, but for less than 64 of alignment an array */
-    int64_t roles = r.memory.bytes[TIER_DEVICE][ROLE_PARAM] + r.memory.bytes[TIER_DEVICE][ROLE_GRAD] + r.memory.bytes[TIER_DEVICE][ROLE_OPTIM];
+    const int64_t *bytes = r.memory.bytes[TIER_DEVICE];
+    int64_t roles = bytes[ROLE_PARAM] + bytes[ROLE_GRAD] + bytes[ROLE_OPTIM];
     assert_in_range(roles, bytes, bytes + 5 * 64 * r.program.n_params);
     run_destroy(&r);
 }

@@ -174,7 +174,8 @@ static struct plan puzzle_plan(int tp) {
 }
 
 static double state_bytes(const struct run *r) {
-    return (double)(r->memory.bytes[TIER_DEVICE][ROLE_PARAM] + r->memory.bytes[TIER_DEVICE][ROLE_GRAD] + r->memory.bytes[TIER_DEVICE][ROLE_OPTIM]);
+    const int64_t *bytes = r->memory.bytes[TIER_DEVICE];
+    return (double)(bytes[ROLE_PARAM] + bytes[ROLE_GRAD] + bytes[ROLE_OPTIM]);
 }
 
 /* What tp/tp.c itself, and one rank alone, would take. */
