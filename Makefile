@@ -26,6 +26,10 @@ WITH_CUDA := $(if $(SIMT),1,$(filter 1,$(CUDA)))
 TOOLKIT := $(wildcard $(CUDA_HOME)/include/cuda_runtime.h)
 # cuDNN is where the compiler finds it: the toolkit, the system, CPATH (Python's packages: tools/gpu-check build)
 HAVE_CUDNN = $(shell $(CC) -E -include cudnn.h -isystem $(CUDA_HOME)/include -x c /dev/null >/dev/null 2>&1 && echo 1)
+# io_uring, for what is offloaded to a disk: where liburing is; URING= builds without
+ifeq ($(origin URING),undefined)
+URING := $(shell $(CC) -E -include liburing.h -x c /dev/null >/dev/null 2>&1 && echo 1)
+endif
 WITH_CUDNN := $(if $(SIMT),,$(if $(WITH_CUDA),$(filter 1,$(or $(CUDNN),$(HAVE_CUDNN)))))
 ifeq ($(WITH_CUDA):$(SIMT):$(WITH_CUDNN):$(CUDNN):$(MAKELEVEL),1::::0)
 $(info cuDNN is not found: attention is by our own kernels, slower. Put its include folder into CPATH (docs/gpu.md).)
@@ -76,9 +80,9 @@ PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/de
 # Where registers have 512 bits compilers prefer 256, for the clock's sake; the products need the 512 anyway
 WHOLE_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mprefer-vector-width=512)
 # -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
-ALL_CFLAGS := -std=gnu17 -I. $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(WITH_CUDNN),-DTRIVIUM_CUDNN )$(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit)) $(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
+ALL_CFLAGS := -std=gnu17 -I. $(if $(URING),-DTRIVIUM_URING )$(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(WITH_CUDNN),-DTRIVIUM_CUDNN )$(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit)) $(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
 CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(WITH_CUDNN),-lcudnn )-lnccl -lstdc++))
-LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(CUDA_LIBS) -lm -lpthread
+LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(if $(URING),-luring) $(CUDA_LIBS) -lm -lpthread
 
 build: $(B)/trivium$(VARIANT)
 

@@ -12,18 +12,17 @@ const char *role_name(enum role role) {
 }
 
 /* What lies after base: the plan, rounded up to whole words, and the guard. */
-static int64_t held_bytes(const struct arena *a) {
-    return arena_align(a->bytes) + GUARD_BYTES;
-}
+int64_t arena_held_bytes(int64_t bytes) { return arena_align(bytes) + GUARD_BYTES; }
+static int64_t held_bytes(const struct arena *a) { return arena_held_bytes(a->bytes); }
 
 static enum status allocate(const struct arena *a, void **out) {
-    return a->pinned_by ? a->pinned_by->pin(a->pinned_by, held_bytes(a), out)
-                        : a->device->allocate(a->device, held_bytes(a), out);
+    return a->pins ? a->pins->pin(a->pins, held_bytes(a), out) : a->device->allocate(a->device, held_bytes(a), out);
 }
 
-static enum status init(struct arena *a, const struct device *device, const struct device *pinned_by, enum role role,
-                        int64_t bytes, bool watch) {
-    *a = (struct arena){device, role, bytes, NULL, watch, pinned_by};
+static enum status init(struct arena *a, bool watch) {
+    const struct device *device = a->device;
+    enum role role = a->role;
+    int64_t bytes = a->bytes;
     if (bytes < 0 || bytes > INT64_MAX - GUARD_BYTES - ARENA_ALIGN)
         return FAIL(E_INTERNAL, "a plan of %" PRId64 " bytes for %s", bytes, role_name(role));
     void *memory;
@@ -38,15 +37,17 @@ static enum status init(struct arena *a, const struct device *device, const stru
 }
 
 enum status arena_init(struct arena *a, const struct device *device, enum role role, int64_t bytes, bool watch) {
-    return init(a, device, NULL, role, bytes, watch);
+    *a = (struct arena){device, role, bytes, NULL, watch, NULL};
+    return init(a, watch);
 }
 
-enum status arena_init_pinned(struct arena *a, const struct device *by, enum role role, int64_t bytes, bool watch) {
-    return init(a, device_cpu(), by, role, bytes, watch);
+enum status arena_init_pinned(struct arena *a, const struct device *pins, enum role role, int64_t bytes, bool watch) {
+    *a = (struct arena){device_cpu(), role, bytes, NULL, watch, pins};
+    return init(a, watch);
 }
 
 void arena_fini(struct arena *a) {
-    if (a->base && a->pinned_by) a->pinned_by->unpin(a->pinned_by, a->base);
+    if (a->base && a->pins) a->pins->unpin(a->pins, a->base);
     else if (a->base) a->device->release(a->device, a->base, held_bytes(a));
     a->base = NULL;
 }

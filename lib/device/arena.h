@@ -48,16 +48,17 @@ struct arena {
     int64_t bytes;               /* planned size; the guard lies after it */
     char *base;
     bool watched;                /* filled with the canary: arena_measure works */
-    const struct device *pinned_by;   /* of host memory: the device that copies from it by itself; NULL: none */
+    const struct device *pins;   /* host memory that this device has pinned; NULL: plain */
 };
 
 /** Allocate `bytes` (0 is fine) plus guard on the device. With `watch`, fill them with the canary (costs one pass over
  *  the memory and touches every page). @errors E_MEMORY naming role and bytes  @collective{none} */
 enum status arena_init(struct arena *, const struct device *, enum role, int64_t bytes, bool watch);
-/** The same in host memory that is pinned for a device (a GPU, or the CPU, to which all memory is). @errors E_MEMORY
- *  @collective{none} */
-enum status arena_init_pinned(struct arena *, const struct device *by, enum role, int64_t bytes, bool watch);
+/** The same in host memory that `pins` reaches without the host (device.h: pin). @errors E_MEMORY  @collective{none} */
+enum status arena_init_pinned(struct arena *, const struct device *pins, enum role role, int64_t bytes, bool watch);
 void arena_fini(struct arena *);
+/** What an arena of so many bytes allocates: the guard included. */
+int64_t arena_held_bytes(int64_t bytes);
 
 /** Address of a planned offset. */
 static inline void *arena_at(const struct arena *a, int64_t offset) { return a->base + offset; }

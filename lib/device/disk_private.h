@@ -1,0 +1,40 @@
+/* What disk*.c share. */
+#ifndef TRIVIUM_DEVICE_DISK_PRIVATE_H
+#define TRIVIUM_DEVICE_DISK_PRIVATE_H
+
+#include "lib/device/disk.h"
+
+/* Who carries transfers out. start: queue what is left of it (from `moved` on); wait: until io->done, with io->result
+ * set. */
+struct disk_engine {
+    const char *name;
+    enum status (*open)(struct disk *);
+    enum status (*start)(struct disk *, struct disk_io *);
+    enum status (*wait)(struct disk *, struct disk_io *);
+    void (*close)(struct disk *);
+};
+extern const struct disk_engine disk_threads;
+extern const struct disk_engine *const disk_uring;                   /* NULL: not in this build */
+
+struct disk {
+    struct device device;                /* first: a device's address is its disk's */
+    const struct disk_calls *calls;
+    const struct disk_engine *engine;
+    void *self;                          /* the engine's */
+    char folder[512];
+    int fd;
+    bool direct;
+    char *base;                          /* addresses of the file's bytes; not readable */
+    int64_t bytes, taken;
+    char *bounce;                        /* DISK_BOUNCE bytes */
+    struct disk_traffic traffic;
+};
+
+/** Where in the file. */
+static inline int64_t disk_offset(const struct disk *d, const void *place) { return (const char *)place - d->base; }
+
+/** The functions of the device (disk_device.c). */
+void disk_device_init(struct disk *);
+enum { DISK_BOUNCE = 1 << 20 };
+
+#endif

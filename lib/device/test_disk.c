@@ -1,0 +1,267 @@
+/* ranks: 1
+ *
+ * A file as a tier: what is put into it comes back, from any byte to any byte, with either engine and with a file
+ * system that has no O_DIRECT; it has no name and its full size from the start; and what can fail is one line. */
+#define _GNU_SOURCE /* O_DIRECT */
+#include "lib/base/rng.h"
+#include "lib/device/arena.h"
+#include "lib/device/disk_private.h"
+#include "tests/test.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PAGES = 700, BYTES = PAGES * DISK_PAGE };      /* more than the bounce buffer's */
+
+static const char *folder(void) {
+    const char *path = test_path("disk");
+    mkdir(path, 0700);
+    return path;
+}
+
+static struct disk *open_disk(enum disk_engine_choice engine, const struct disk_calls *calls) {
+    struct disk *d;
+    assert_ok(disk_open(folder(), BYTES, engine, calls, &d));
+    return d;
+}
+
+static enum disk_engine_choice engines[] = {DISK_THREADS, DISK_URING};
+static int n_engines(void) { return disk_uring ? 2 : 1; }
+
+/* ---- the same as memory ---- */
+static void act(const struct device *d, char *place, char *model, char *scratch, uint64_t i) {
+    int64_t at = (int64_t)(rng_uniform(1, 0, 4 * i) * BYTES), n = (int64_t)(rng_uniform(1, 0, 4 * i + 1) * 20000);
+    int what = (int)(rng_uniform(1, 0, 4 * i + 2) * 3);
+    if (i % 40 == 0) at = 0, n = BYTES;
+    n = min64(n, BYTES - at);
+    for (int64_t k = 0; k < n; k++) scratch[k] = (char)(k * 31 + (int64_t)i);
+    if (what == 0) assert_ok(d->upload(d, place + at, scratch, n)), memcpy(model + at, scratch, (size_t)n);
+    if (what == 1) assert_ok(d->clear(d, place + at, n)), memset(model + at, 0, (size_t)n);
+    if (what == 2) {
+        at = at / 8 * 8, n = n / 8 * 8;
+        assert_ok(d->fill(d, place + at, ARENA_CANARY, n));
+        for (int64_t k = 0; k < n; k += 8) memcpy(model + at + k, &(uint64_t){ARENA_CANARY}, 8);
+    }
+    assert_ok(d->download(d, scratch, place + at / 2, BYTES - at));
+    assert_memory_equal(scratch, model + at / 2, (size_t)(BYTES - at));
+}
+
+static void check_as_memory(struct disk *disk) {
+    const struct device *d = disk_device(disk);
+    char *model = calloc(1, BYTES), *scratch = malloc(BYTES), *place;
+    assert_true(model && scratch);
+    assert_ok(d->allocate(d, BYTES, (void **)&place));
+    for (uint64_t i = 1; i <= 60; i++) act(d, place, model, scratch, i);
+    assert_ok(d->copy(d, place + 5, place + 100000, 50000));
+    memcpy(model + 5, model + 100000, 50000);
+    assert_ok(d->download(d, scratch, place, BYTES));
+    assert_memory_equal(scratch, model, BYTES);
+    assert_true(d->owns(d, place) && d->owns(d, place + BYTES - 1) && !d->owns(d, place + BYTES));
+    free(model);
+    free(scratch);
+}
+
+static void test_disk_keeps_what_memory_keeps(void **state) {
+    (void)state;
+    for (int e = 0; e < n_engines(); e++) {
+        struct disk *d = open_disk(engines[e], &disk_system_calls);
+        check_as_memory(d);
+        disk_close(&d);
+    }
+}
+
+static void test_disk_is_an_arena(void **state) {
+    (void)state;
+    struct disk *disk;
+    struct arena a, b;
+    int64_t bytes;
+    assert_ok(disk_open(folder(), 2 * arena_held_bytes(3 * DISK_PAGE), DISK_AUTO, &disk_system_calls, &disk));
+    assert_ok(arena_init(&a, disk_device(disk), ROLE_PARAM, 3 * DISK_PAGE, true));
+    assert_ok(arena_init(&b, disk_device(disk), ROLE_OPTIM, 3 * DISK_PAGE, true));
+    assert_ok(a.device->upload(a.device, arena_at(&a, 5000), "x", 1));
+    assert_ok(arena_measure(&a, &bytes));
+    assert_int_equal(bytes, 5001);
+    assert_ok(arena_measure(&b, &bytes));
+    assert_int_equal(bytes, 0);
+    assert_fails(arena_init(&b, disk_device(disk), ROLE_OPTIM, 1, true), E_MEMORY, "no room");
+    arena_fini(&a);
+    disk_close(&disk);
+}
+
+/* ---- many in flight, and what they move is counted ---- */
+static void test_disk_transfers_in_flight(void **state) {
+    (void)state;
+    enum { N = 100 };
+    for (int e = 0; e < n_engines(); e++) {
+        struct disk *disk = open_disk(engines[e], &disk_system_calls);
+        static struct disk_io io[N];
+        char *memory, *place;
+        assert_ok(device_cpu()->allocate(device_cpu(), N * DISK_PAGE, (void **)&memory));
+        assert_ok(disk->device.allocate(&disk->device, N * DISK_PAGE, (void **)&place));
+        for (int write = 1; write >= 0; write--) {
+            for (int i = 0; i < N; i++) {
+                memset(memory + i * DISK_PAGE, write ? i : -1, DISK_PAGE);
+                io[i] = (struct disk_io){.write = write, .memory = memory + i * DISK_PAGE,
+                                         .place = place + (N - 1 - i) * DISK_PAGE, .bytes = DISK_PAGE};
+                assert_ok(disk_start(disk, &io[i]));
+            }
+            for (int i = N - 1; i >= 0; i--) assert_ok(disk_wait(disk, &io[i]));
+            assert_ok(disk_wait(disk, &io[0]));                      /* waited for already */
+        }
+        for (int i = 0; i < N * DISK_PAGE; i++) assert_int_equal(memory[i], i / DISK_PAGE);
+        struct disk_traffic t = disk_traffic(disk);
+        assert_true(t.read_bytes == N * DISK_PAGE && t.written_bytes == N * DISK_PAGE && t.wait_s > 0);
+        io[0].memory = memory + 8;
+        assert_fails(disk_start(disk, &io[0]), E_INTERNAL, "whole pages");
+        device_cpu()->release(device_cpu(), memory, N * DISK_PAGE);
+        disk_close(&disk);
+    }
+}
+
+/* ---- opening ---- */
+static int files_in(const char *path) {
+    DIR *d = opendir(path);
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static void test_disk_file_has_no_name_and_its_size(void **state) {
+    (void)state;
+    struct disk *d = open_disk(DISK_AUTO, &disk_system_calls);
+    struct stat is;
+    assert_int_equal(files_in(folder()), 0);
+    assert_true(fstat(d->fd, &is) == 0 && is.st_size == BYTES && is.st_nlink == 0);
+    assert_true(is.st_blocks * 512 >= BYTES);                        /* reserved, not only promised */
+    assert_int_equal(rmdir(folder()), 0);                            /* a folder that is removed does no harm */
+    check_as_memory(d);
+    disk_close(&d);
+}
+
+static int no_room(int fd, int64_t bytes) {
+    (void)fd, (void)bytes;
+    return ENOSPC;
+}
+static int half_of_it(int fd, int64_t bytes) { return posix_fallocate(fd, 0, bytes / 2); }
+
+static void test_disk_refuses_in_one_line(void **state) {
+    (void)state;
+    struct disk *d;
+    struct disk_calls calls = disk_system_calls;
+    assert_fails(disk_open("/nowhere/at/all", BYTES, DISK_AUTO, &calls, &d), E_IO, "offload-path=/nowhere/at/all",
+                 "No such file", "--offload-path");
+    assert_null(d);
+    calls.reserve = no_room;
+    assert_fails(disk_open(folder(), BYTES, DISK_AUTO, &calls, &d), E_IO, "2.7 MiB", "No space left", "free some");
+    calls.reserve = half_of_it;
+    assert_fails(disk_open(folder(), BYTES, DISK_AUTO, &calls, &d), E_IO, "instead of", "another folder");
+    assert_int_equal(files_in(folder()), 0);
+    if (!disk_uring)
+        assert_fails(disk_open(folder(), BYTES, DISK_URING, &calls, &d), E_DEVICE, "liburing-dev", "threads");
+}
+
+/* ---- no O_DIRECT ---- */
+static int make_no_direct(char *path, int flags) {
+    errno = EINVAL;
+    return flags & O_DIRECT ? -1 : disk_system_calls.make(path, flags);
+}
+static ssize_t read_no_direct(int fd, void *to, size_t bytes, off_t at) {
+    errno = EINVAL;
+    return fcntl(fd, F_GETFL) & O_DIRECT ? -1 : pread(fd, to, bytes, at);
+}
+
+static void check_buffered(const struct disk_calls *calls) {
+    struct disk *d;
+    test_stderr_keep();
+    enum status status = disk_open(folder(), BYTES, DISK_AUTO, calls, &d);
+    const char *warning = test_stderr_text();
+    assert_ok(status);
+    assert_non_null(strstr(warning, "refuses O_DIRECT"));
+    assert_true(!disk_is_direct(d) && !(fcntl(d->fd, F_GETFL) & O_DIRECT));
+    check_as_memory(d);
+    disk_close(&d);
+}
+
+static void test_disk_without_direct_io(void **state) {
+    (void)state;
+    struct disk_calls calls = disk_system_calls;
+    calls.make = make_no_direct;
+    check_buffered(&calls);
+    calls = disk_system_calls;
+    calls.read = read_no_direct;
+    check_buffered(&calls);
+}
+
+/* ---- transfers that fail ---- */
+static int n_calls;
+static ssize_t read_a_page(int fd, void *to, size_t bytes, off_t at) {
+    n_calls++;
+    return pread(fd, to, bytes < DISK_PAGE ? bytes : DISK_PAGE, at);
+}
+static ssize_t write_a_page(int fd, const void *from, size_t bytes, off_t at) {
+    n_calls++;
+    return pwrite(fd, from, bytes < DISK_PAGE ? bytes : DISK_PAGE, at);
+}
+static ssize_t write_nothing(int fd, const void *from, size_t bytes, off_t at) {
+    (void)fd, (void)from, (void)bytes, (void)at;
+    errno = ENOSPC;
+    return -1;
+}
+
+static void test_disk_goes_on_after_a_part(void **state) {
+    (void)state;
+    const struct disk_calls calls = {disk_system_calls.make, disk_system_calls.reserve, read_a_page, write_a_page};
+    struct disk *d = open_disk(DISK_THREADS, &calls);
+    n_calls = 0;
+    check_as_memory(d);
+    assert_true(n_calls > 3 * PAGES);
+    disk_close(&d);
+}
+
+static void test_disk_write_that_fails(void **state) {
+    (void)state;
+    struct disk_calls calls = disk_system_calls;
+    calls.write = write_nothing;
+    struct disk *d = open_disk(DISK_THREADS, &calls);
+    assert_fails(d->device.upload(&d->device, d->base + 4096, "x", 1), E_IO, "cannot write 4096 bytes at 4096",
+                 "No space", "--resume");
+    disk_close(&d);
+}
+
+/* The system's own failures, for both engines: a limit on the size of files, and a file that was shortened. */
+static void test_disk_limit_and_shortened_file(void **state) {
+    (void)state;
+    char *block = calloc(1, BYTES);
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    small = (struct rlimit){DISK_PAGE, before.rlim_max};
+    for (int e = 0; e < n_engines(); e++) {
+        struct disk *d = open_disk(engines[e], &disk_system_calls);
+        setrlimit(RLIMIT_FSIZE, &small);
+        enum status status = d->device.upload(&d->device, d->base + 10 * DISK_PAGE, block, DISK_PAGE);
+        setrlimit(RLIMIT_FSIZE, &before);
+        assert_fails(status, E_IO, "cannot write 4096 bytes at 40960", "File too large");
+        assert_int_equal(ftruncate(d->fd, 20 * DISK_PAGE + 100), 0);
+        assert_fails(d->device.download(&d->device, block, d->base, BYTES), E_IO, "ends at", "shortened");
+        assert_fails(d->device.download(&d->device, block, d->base + 30 * DISK_PAGE, 1), E_IO, "ends at 122880");
+        assert_ok(d->device.download(&d->device, block, d->base, 20 * DISK_PAGE));
+        disk_close(&d);
+    }
+    signal(SIGXFSZ, handler);
+    free(block);
+}
+
+TESTS(unit_test(test_disk_keeps_what_memory_keeps), unit_test(test_disk_is_an_arena),
+      unit_test(test_disk_transfers_in_flight), unit_test(test_disk_file_has_no_name_and_its_size),
+      unit_test(test_disk_refuses_in_one_line), unit_test(test_disk_without_direct_io),
+      unit_test(test_disk_goes_on_after_a_part), unit_test(test_disk_write_that_fails),
+      unit_test(test_disk_limit_and_shortened_file))
