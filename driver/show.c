@@ -146,7 +146,11 @@ static enum status show_program(struct request *q) {
 }
 
 /* ---- show memory ---- */
-struct memory_line { struct mesh_place place; int rank; int64_t bytes[N_ROLES], total, host, parked; };
+struct memory_line {
+    struct mesh_place place;
+    int rank;
+    int64_t bytes[N_ROLES], total, host, disk, parked, disk_read, disk_written;   /* the last three: of a step */
+};
 
 /* What each block of the model saves; the same on every rank of its stage, so the first pipeline speaks for all. */
 struct saved { int n; struct block *blocks; struct activations *activations; };
@@ -215,7 +219,10 @@ static enum status compile_line(const struct plan *plan, int rank, struct memory
     for (enum role role = 0; role < N_ROLES; role++) {
         line->total += line->bytes[role] = r.memory.bytes[TIER_DEVICE][role];
         line->host += r.memory.bytes[TIER_HOST][role];
+        line->disk += r.memory.bytes[TIER_DISK][role];
     }
+    line->disk_read = r.bill.disk_read_bytes;
+    line->disk_written = r.bill.disk_written_bytes;
     run_destroy(&r);
     return status;
 }
@@ -227,6 +234,7 @@ static void print_memory_line(const struct memory_line *l) {
     for (enum role role = 0; role < N_ROLES; role++) printf(" %12" PRId64, l->bytes[role]);
     printf(" %13" PRId64, l->total);
     if (l->host) printf("  + %" PRId64 " in host memory", l->host);
+    if (l->disk) printf("  + %" PRId64 " on disk", l->disk);
     putchar('\n');
 }
 
@@ -234,18 +242,31 @@ static void print_memory_line(const struct memory_line *l) {
 static void print_largest(const struct memory_line *l) {
     printf("the most: rank %d, %.1f MiB", l->rank, (double)l->total / (1 << 20));
     if (l->host) printf(" and %.1f MiB in host memory", (double)l->host / (1 << 20));
+    if (l->disk) printf(" and %.1f MiB on disk", (double)l->disk / (1 << 20));
     if (l->parked) printf("; parking copies %.1f MiB a step", (double)l->parked / (1 << 20));
     putchar('\n');
+}
+
+/* Nothing hides the disk but the update, which is short: so its time comes on top. How long a step is, only a
+ * measurement says; the rate is for one of a second. */
+static void print_disk(const struct memory_line *l) {
+    const double share = 0.1;
+    double bytes = (double)(l->disk_read + l->disk_written);
+    if (!l->disk) return;
+    printf("disk: rank %d reads %" PRId64 " and writes %" PRId64 " bytes a step; for a step of 1 s to take at most "
+           "%.0f%% longer, the disk must give %.1f MB/s to each rank\n", l->rank, l->disk_read, l->disk_written,
+           100 * share, bytes / share / 1e6);
 }
 
 static json_t *memory_json(const struct memory_line *l) {
     json_t *bytes = json_object();
     for (enum role role = 0; role < N_ROLES; role++)
         json_object_set_new(bytes, role_name(role), json_integer(l->bytes[role]));
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:I, s:I, s:I}", "rank", l->rank, "pp_rank", l->place.rank.pp,
-                     "dp_rank", l->place.rank.dp, "cp_rank", l->place.rank.cp, "tp_rank", l->place.rank.tp, "bytes",
-                     bytes, "total", (json_int_t)l->total, "host", (json_int_t)l->host,
-                     "parked_per_step", (json_int_t)l->parked);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "rank", l->rank, "pp_rank",
+                     l->place.rank.pp, "dp_rank", l->place.rank.dp, "cp_rank", l->place.rank.cp, "tp_rank",
+                     l->place.rank.tp, "bytes", bytes, "total", (json_int_t)l->total, "host", (json_int_t)l->host,
+                     "parked_per_step", (json_int_t)l->parked, "disk", (json_int_t)l->disk, "disk_read_bytes",
+                     (json_int_t)l->disk_read, "disk_write_bytes", (json_int_t)l->disk_written);
 }
 
 /* Ranks of one stage differ by at most a padded vocabulary row or a sample, so large layouts show one replica a
@@ -258,7 +279,7 @@ static bool is_shown(const struct plan *plan, int rank) {
 static enum status show_memory(struct request *q) {
     json_t *ranks = json_array();
     struct saved saved = {0};
-    struct memory_line largest = {0};
+    struct memory_line largest = {0}, most_disk = {0};
     enum status status = OK;
     if (!q->json) {
         printf("%" PRId64 " parameters; planned bytes of a rank, by role: param weights, grad gradients, optim moments "
@@ -279,8 +300,10 @@ static enum status show_memory(struct request *q) {
         if (q->json) json_array_append_new(ranks, memory_json(&line));
         else print_memory_line(&line);
         if (line.total > largest.total) largest = line;
+        if (line.disk_read > most_disk.disk_read) most_disk = line;
     }
     if (status == OK && !q->json) print_largest(&largest);
+    if (status == OK && !q->json) print_disk(&most_disk);
     for (int i = 0; i < saved.n && status == OK && !q->json; i++) print_saved_kind(&saved, i);
     json_t *all = json_pack("{s:I, s:o, s:o}", "parameters", (json_int_t)q->plan.arch->n_params(&q->plan), "ranks",
                             ranks, "activations", saved_json(&saved));

@@ -77,6 +77,14 @@ static const char *attention_of(const struct plan *p) {
                                p->hidden / p->heads, p->dropout);
 }
 
+static const char *file_size(const struct run *r) {
+    static char text[32];
+    double bytes = 0;
+    for (enum role role = 0; role < N_ROLES; role++) bytes += (double)r->memory.bytes[TIER_DISK][role];
+    snprintf(text, sizeof text, "%.1f MiB", bytes / (1 << 20));
+    return text;
+}
+
 static void announce(const struct training *t, int threads) {
     const struct plan *p = &t->setup.plan;
     if (!comm_is_rank_0() || log_get_level() < LOG_INFO) return;
@@ -92,6 +100,9 @@ static void announce(const struct training *t, int threads) {
            "%s%s, %d thread%s per rank, %s; batch %" PRId64 " = micro %" PRId64 " x dp %" PRId64 " x %d microbatches\n",
            plan_ranks(p), plan_ranks(p) == 1 ? "" : "s", p->mesh.dp, cp, p->mesh.tp, p->mesh.pp, ep, shard, threads,
            threads == 1 ? "" : "s", setup_binding(), p->global_batch, p->micro_batch, p->mesh.dp, p->n_microbatches);
+    if (t->run.disk)
+        printf("offload: %s a rank in %s, by %s%s\n", file_size(&t->run), p->offload_path,
+               disk_engine_name(t->run.disk), disk_is_direct(t->run.disk) ? "" : ", through the page cache");
     if (pp_row(p)->split_weight)
         printf("schedule: %s puts weight gradients off; loss-chunk %" PRId64 "%s\n",
                pp_row(p)->name, p->loss_chunk,
@@ -168,7 +179,7 @@ static enum status report_step(struct training *t, double step_s, const struct s
         .parked_bytes = step->parked,
         .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
         .skipped = r->skipped, .loss_scale = r->loss_scale, .tokens_seen = (int64_t)tokens * r->n_done,
-        .emulated = plan_emulates(p),
+        .emulated = plan_emulates(p), .on_disk = r->disk != NULL, .disk = step->disk,
         .experts = p->experts > 0, .aux_loss = r->aux_loss, .expert_load = r->expert_load, .dropped = r->dropped};
     if (!comm_is_rank_0()) return OK;
     if (log_get_level() >= LOG_INFO) metrics_print(&row);
@@ -176,8 +187,15 @@ static enum status report_step(struct training *t, double step_s, const struct s
     return OK;
 }
 
+static struct disk_traffic disk_since(const struct run *r, struct disk_traffic before) {
+    struct disk_traffic now = r->disk ? disk_traffic(r->disk) : (struct disk_traffic){0};
+    return (struct disk_traffic){now.read_bytes - before.read_bytes, now.written_bytes - before.written_bytes,
+                                 now.wait_s - before.wait_s};
+}
+
 static enum status start_step(struct training *t) {
     double bytes_before, wait_before, bytes, wait_s;
+    struct disk_traffic disk_before = disk_since(&t->run, (struct disk_traffic){0});
     struct started *step = &t->started[t->run.n_step % STEPS_AHEAD];
     step->start_s = clock_s();
     t->flight.step = t->run.n_step + 1;
@@ -189,6 +207,7 @@ static enum status start_step(struct training *t) {
     metrics_comm(&t->run.mesh, &bytes, &wait_s);
     step->bytes = bytes - bytes_before;
     step->wait_s = wait_s - wait_before;
+    step->disk = disk_since(&t->run, disk_before);
     return OK;
 }
 

@@ -14,7 +14,8 @@
 #include "lib/run/straggler.h"
 #include "lib/trace/trace.h"
 
-struct started { double start_s, bytes, wait_s; int64_t parked; };   /* a step: when, and what it moves */
+/* A step: when, its communication, what is parked, and what goes to and from its offload file. */
+struct started { double start_s, bytes, wait_s; int64_t parked; struct disk_traffic disk; };
 
 struct training {
     struct flight_step flight;           /* what others may read of this rank (lib/comm/flight.h) */

@@ -132,6 +132,8 @@ static enum status check(const struct run *run) {
     if (run->device->kind != DEVICE_CPU)
         return FAIL(E_CONFIG, "device=%s: recording looks at every row, on the CPU alone; use --device cpu",
                     run->device->name);
+    if (run->disk)
+        return FAIL(E_CONFIG, "offload-to=disk: recording reads states in memory; use --offload-to host");
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
                     "an asynchronous schedule has no step that others could be held against; use --schedule 1f1b");

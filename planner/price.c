@@ -219,6 +219,9 @@ enum status price_check(const struct recipe *recipe, const struct plan *plan, co
     if (parks && !(c->host_bytes_per_s > 0))
         return FAIL(E_CONFIG, "%s: host-gbs=%g must be above 0 for --park; give it, or use --park none", c->name,
                     c->host_bytes_per_s / 1e9);
+    if (layout_has_word(recipe, plan, "offload-to", "disk"))
+        return FAIL(E_CONFIG, "offload-to=disk has no price: a cluster does not say how fast its disks are; use "
+                    "--offload-to host (show memory says how fast a disk must be)");
     if (plan_is_asynchronous(plan))
         return FAIL(E_CONFIG, "an asynchronous schedule has no step of its own to price; use schedule=1f1b");
     return OK;

@@ -26,7 +26,8 @@
  * at stages 1 and 2 by whatever forward comes first after an update: the next step's, or an evaluation's. Gradients are
  * reduced in buckets while backward continues (zero_bucket.c), with --grad-codec as codes (zero_coded.c).
  *
- * Offload: optimizer states (and at stage 3 the weight shards) are in host memory, and the update runs there.
+ * Offload: optimizer states (and at stage 3 the weight shards) are in host memory or in a file, and the update runs on
+ * the host (lib/run/optim_offload.c). A shard is brought up before it is gathered; from a file this rank waits for it.
  *
  * What breaks: reading a weight before it was gathered, or after it was freed; adding a microbatch's gradient twice; a
  * norm that leaves out the other shards (each rank counts what it owns, and the squares are all-reduced over all
@@ -62,13 +63,25 @@ static const struct option OPTIONS[] = {
      "those of a node; 0: backward gathers from all",
      "parallelism", AT(secondary)},
     {"offload", OPTION_CHOICE, "none", 0, 0, "none|optimizer|params", "",
-     "kept in host memory: optimizer states (and their update), at zero 3 also parameter shards", "parallelism",
+     "kept elsewhere: optimizer states (the host updates them), at zero 3 also parameter shards", "parallelism",
      AT(offload)},
+    {"offload-to", OPTION_CHOICE, "host", 0, 0, "host|disk", "",
+     "where that is: host memory, or a file in offload-path", "parallelism", AT(offload_to)},
 };
 
 static bool zero_wanted(const struct plan *plan) {
     const struct zero_options *o = zero_options(plan);
-    return o->stage > 0 || o->offload != OFFLOAD_NONE || o->shard != 0 || o->secondary != 0;
+    return o->stage > 0 || o->offload != OFFLOAD_NONE || o->offload_to != OFFLOAD_TO_HOST || o->shard != 0 ||
+           o->secondary != 0;
+}
+
+static enum status check_disk(const struct plan *plan, const struct zero_options *o) {
+    if (o->offload_to != OFFLOAD_TO_DISK) return OK;
+    if (o->offload == OFFLOAD_NONE)
+        return FAIL(E_CONFIG, "offload-to=disk, and offload=none leaves nothing to put there; use offload optimizer");
+    if (!plan->offload_path[0])
+        return FAIL(E_CONFIG, "offload-to=disk needs a folder for its files; give --offload-path, on a local disk");
+    return OK;
 }
 
 static enum status zero_check(const struct plan *plan) {
@@ -80,6 +93,7 @@ static enum status zero_check(const struct plan *plan) {
         return FAIL(E_CONFIG,
                     "offload=params needs sharded parameters, and zero=%" PRId64 "; use zero 3, or offload optimizer",
                     o->stage);
+    TRY(check_disk(plan, o));
     if (plan_is_asynchronous(plan) && (o->stage > 1 || o->offload != OFFLOAD_NONE))
         return FAIL(E_CONFIG,
                     "an asynchronous schedule keeps several versions of whole weights, and zero=%" PRId64
@@ -105,8 +119,9 @@ static void divide(const struct plan *plan, struct param *w) {
     w->own_n = left < 0 ? 0 : left < w->shard_n ? left : w->shard_n;
     if (o->stage >= 2) w->grad_residence = RESIDENT_OWN;
     if (o->stage >= 3) w->weight_residence = RESIDENT_OWN;
-    w->state_tier = o->offload != OFFLOAD_NONE ? TIER_HOST : TIER_DEVICE;
-    w->weight_tier = o->offload == OFFLOAD_PARAMS ? TIER_HOST : TIER_DEVICE;
+    enum tier far = o->offload_to == OFFLOAD_TO_DISK ? TIER_DISK : TIER_HOST;
+    w->state_tier = o->offload != OFFLOAD_NONE ? far : TIER_DEVICE;
+    w->weight_tier = o->offload == OFFLOAD_PARAMS ? far : TIER_DEVICE;
 }
 
 static enum status zero_rewrite(const struct plan *plan, struct program *p) {
@@ -115,6 +130,8 @@ static enum status zero_rewrite(const struct plan *plan, struct program *p) {
 }
 
 /* ---- cost ---- */
+static int64_t shard_bytes(const struct param *w) { return w->shard_n * (int64_t)dtype_size(w->type.dtype); }
+
 static bool scatters_every(const struct plan *plan) { return zero_options(plan)->stage >= 2; }
 
 static int64_t bucket_bytes(const struct plan *plan) { return (int64_t)(plan->bucket_mb * 1024 * 1024); }
@@ -149,6 +166,7 @@ static enum status bill_gathers(const struct plan *plan, const struct compiled *
     count_gathers(plan, c, n);
     for (int i = 0; i < p->n_params; i++) {
         const struct param *w = &p->params[i];
+        if (w->weight_tier == TIER_DISK) bill->disk_read_bytes += n[i].first * round_up(shard_bytes(w), DISK_PAGE);
         struct exchange x = {.axis = w->shard_axis, .op = COMM_ALL_GATHER, .count = w->padded_n,
                              .dtype = w->type.dtype, .times = n[i].first, .when = when};
         if (n[i].first) bill_exchange(bill, &p->place, x);
@@ -190,20 +208,39 @@ struct zero {
     bool *stale;                     /* by param, stages 1 and 2: its owners may have other weights than this rank */
 };
 
-/* A shard in host memory is uploaded first, to its offset in the whole weight. */
+/* From the file to where the block reads it; to a GPU through the window of the update, which is idle meanwhile. */
+static enum status read_shard(struct run *r, char *place, const char *own, int64_t bytes) {
+    const struct device *disk = run_tier_device(r, TIER_DISK);
+    const struct arena *window = &r->arenas[TIER_HOST][ROLE_WORK];
+    if (r->device->kind == DEVICE_CPU) return disk->download(disk, place, own, bytes);
+    for (int64_t done = 0, n; done < bytes; done += n) {
+        n = min64(bytes - done, window->bytes / DISK_PAGE * DISK_PAGE);
+        TRY(disk->download(disk, window->base, own + done, n));
+        TRY(r->device->upload(r->device, place + done, window->base, n));
+    }
+    return OK;
+}
+
+/* An offloaded shard is brought up first, to its offset in the whole weight. */
 static enum status bring_up(struct run *r, const struct param *w, char *whole, const char **own) {
-    int64_t bytes = w->shard_n * (int64_t)dtype_size(w->type.dtype);
+    int64_t bytes = shard_bytes(w);
     char *place = whole + mesh_index(w->shard_axis, &r->plan.place) * bytes;
-    TRY(r->device->upload_start(r->device, place, *own, bytes));
+    if (w->weight_tier == TIER_DISK) TRY(read_shard(r, place, *own, bytes));
+    else TRY(r->device->upload_start(r->device, place, *own, bytes));
     *own = place;
     return OK;
+}
+
+/* On a CPU a shard in host memory is where a gather can read it. */
+static bool must_be_brought_up(const struct run *r, const struct param *w) {
+    return w->weight_tier == TIER_DISK || (w->weight_tier == TIER_HOST && r->device->kind != DEVICE_CPU);
 }
 
 static enum status gather_start(struct run *r, struct zero *z, int param, void *whole) {
     const struct param *w = &r->program.params[param];
     const char *own = w->weight;
     if (w->weight_residence == RESIDENT_WHOLE) own += w->own_first * (int64_t)dtype_size(w->type.dtype);
-    if (w->weight_tier == TIER_HOST && r->device->kind != DEVICE_CPU) TRY(bring_up(r, w, whole, &own));
+    if (must_be_brought_up(r, w)) TRY(bring_up(r, w, whole, &own));
     return comm_all_gather_start(r->mesh.group[w->shard_axis], own, whole, w->shard_n, w->type.dtype,
                                  &z->gathers[param]);
 }

@@ -7,12 +7,13 @@
 extern const struct technique technique_zero;
 
 enum zero_offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_PARAMS };
+enum zero_offload_to { OFFLOAD_TO_HOST, OFFLOAD_TO_DISK };
 enum { SHARD_NODE = -1 };                /* as many replicas as there are on a node */
 struct zero_options {
     int64_t stage;
     int64_t shard;                       /* replicas that share a state; 0: all */
     int64_t secondary;                   /* replicas that share a second copy of weights; 0: there is none */
-    int offload;                         /* enum zero_offload: what is kept in host memory */
+    int offload, offload_to;             /* enum zero_offload: what is kept elsewhere; enum zero_offload_to: where */
 };
 static inline struct zero_options *zero_options(const struct plan *p) { return plan_own(p, &technique_zero.options); }
 

@@ -1,18 +1,21 @@
 /* Offsets of everything, fixed before the first step. */
 #include "lib/program/memory.h"
 
+#include "lib/device/disk.h"
 #include <stdlib.h>
 
 /* ---- params: one place each, in table order ---- */
 struct bump { int64_t *end; enum device_kind on; };
+/* In a file an array begins at a page and ends with one. */
 static int64_t take(struct bump b, int64_t n, enum dtype dtype) {
-    int64_t offset = arena_align_on(b.on, *b.end);
-    *b.end = offset + n * (int64_t)dtype_size(dtype);
+    int64_t offset = arena_align_on(b.on, *b.end), bytes = n * (int64_t)dtype_size(dtype);
+    *b.end = offset + (b.on == DEVICE_DISK ? round_up(bytes, DISK_PAGE) : bytes);
     return offset;
 }
 
 static struct bump end_of(struct memory_plan *m, enum role role, enum tier tier, enum device_kind device) {
-    return (struct bump){&m->bytes[tier][role], tier == TIER_DEVICE ? device : DEVICE_CPU};
+    const enum device_kind on[N_TIERS] = {device, DEVICE_CPU, DEVICE_DISK};
+    return (struct bump){&m->bytes[tier][role], on[tier]};
 }
 
 /* What an update may change, as it was before: beside the original, on the device or in host memory. */

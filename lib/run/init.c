@@ -37,12 +37,18 @@ static void draw(const struct param *w, uint64_t seed, const struct initial *v) 
     }
 }
 
-static enum status upload(const struct param *w, const struct device *weights, const struct device *states,
-                          const struct initial *v) {
-    TRY(weights->upload(weights, w->weight, v->weight, v->weight_bytes));
-    if (w->master) TRY(states->upload(states, w->master_weight, v->master, v->state_bytes));
-    TRY(states->clear(states, w->moment1, v->state_bytes));
-    return states->clear(states, w->moment2, v->state_bytes);
+/* From NULL: zeros. What pads the last page of an array in a file is zero, too. */
+static enum status put(const struct run *r, enum tier tier, void *to, const void *from, int64_t bytes) {
+    const struct device *d = run_tier_device(r, tier);
+    if (tier == TIER_DISK || !from) TRY(d->clear(d, to, tier == TIER_DISK ? round_up(bytes, DISK_PAGE) : bytes));
+    return from ? d->upload(d, to, from, bytes) : OK;
+}
+
+static enum status upload(const struct run *r, const struct param *w, const struct initial *v) {
+    TRY(put(r, w->weight_tier, w->weight, v->weight, v->weight_bytes));
+    if (w->master) TRY(put(r, w->state_tier, w->master_weight, v->master, v->state_bytes));
+    TRY(put(r, w->state_tier, w->moment1, NULL, v->state_bytes));
+    return put(r, w->state_tier, w->moment2, NULL, v->state_bytes);
 }
 
 static enum status initialise(struct run *r, const struct param *w) {
@@ -50,8 +56,7 @@ static enum status initialise(struct run *r, const struct param *w) {
     enum status status = initial_new(w, &v);
     if (status == OK) {
         draw(w, (uint64_t)r->plan.seed, &v);
-        status =
-            upload(w, run_tier_device(r, w->weight_tier), run_tier_device(r, w->state_tier), &v);
+        status = upload(r, w, &v);
     }
     free(v.weight);
     free(v.master);

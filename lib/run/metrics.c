@@ -67,6 +67,12 @@ static void add_experts(json_t *row, const struct metrics_row *r) {
     json_object_set_new(row, "dropped", number(r->dropped));
 }
 
+static void add_disk(json_t *row, const struct disk_traffic *d) {
+    json_object_set_new(row, "disk_read_bytes", json_integer(d->read_bytes));
+    json_object_set_new(row, "disk_write_bytes", json_integer(d->written_bytes));
+    json_object_set_new(row, "disk_wait_ms", number(1e3 * d->wait_s));
+}
+
 enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
     if (!m->file) return OK;
     json_t *row = json_pack(
@@ -78,6 +84,7 @@ enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
         "skipped", (int)r->skipped, "loss_scale", number(r->loss_scale), "tokens_seen", (json_int_t)r->tokens_seen);
     if (row && r->parked_bytes) json_object_set_new(row, "parked_bytes", json_integer(r->parked_bytes));
     if (row && r->emulated) json_object_set_new(row, "emulated_links", json_true());
+    if (row && r->on_disk) add_disk(row, &r->disk);
     if (row && r->experts) add_experts(row, r);
     return write_row(m, row);
 }

@@ -18,6 +18,8 @@ struct metrics_row {
     double loss_scale;
     int64_t tokens_seen;
     bool emulated;                     /* nodes or links that are not real: seconds are not, either */
+    bool on_disk;                      /* something is offloaded to a file: */
+    struct disk_traffic disk;          /* this rank's, of the step */
     bool experts;                      /* of these: */
     double aux_loss, expert_load, dropped;   /* struct run */
 };

@@ -75,30 +75,17 @@ static struct adamw_elements elements_of(const struct param *w) {
                                    w->moment1, w->moment2, w->master_weight, w->decay};
 }
 
-/* States in host memory are updated on the host, unless the device is the CPU anyway. */
-static bool updated_by_host(const struct run *r, const struct param *w) {
-    return w->state_tier == TIER_HOST && r->device->kind != DEVICE_CPU;
-}
-
 static enum status update_on_device(struct run *r, const struct adamw *a) {
     struct adamw_elements *table = malloc(((size_t)r->program.n_params + 1) * sizeof *table);
     int n = 0;
     if (!table) return FAIL(E_MEMORY, "no memory for a table of %d params", r->program.n_params);
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_stored(w) && w->own_n > 0 && !updated_by_host(r, w)) table[n++] = elements_of(w);
+        if (param_is_stored(w) && w->own_n > 0 && !optim_is_offloaded(&r->program, w)) table[n++] = elements_of(w);
     }
     enum status status = adamw_update(r->device, a, table, n);
     free(table);
     return status;
-}
-
-static enum status update_on_host(struct run *r, const struct adamw *a) {
-    for (int i = 0; i < r->program.n_params; i++) {
-        const struct param *w = &r->program.params[i];
-        if (param_is_stored(w) && w->own_n > 0 && updated_by_host(r, w)) TRY(optim_offload_update(r, a, w));
-    }
-    return OK;
 }
 
 enum status optim_step(struct run *r, const struct step_record *s) {
@@ -107,5 +94,5 @@ enum status optim_step(struct run *r, const struct step_record *s) {
                             .weight_decay = p->weight_decay,
                             .grad_multiplier = &s->on_device[SCALAR_MULTIPLIER], .step = s->n_update + 1};
     TRY(update_on_device(r, &a));
-    return update_on_host(r, &a);
+    return optim_offload_update(r, &a);
 }

@@ -1,51 +1,186 @@
-/* ZeRO-Offload's update: gradients come down, the host does AdamW on the states that it keeps, weights go up.
+/* The update of what is offloaded: a window of three slots moves over the blocks (optim_blocks.h).
  *
- *   device   g  --download-->  host   m, v, w32 = AdamW(g)   w16 = round(w32)  --upload-->  device  w16
+ *   slot     b % 3     (b + 1) % 3      (b + 2) % 3
+ *            AdamW b   read b + 1       write b - 1
  *
- * Bytes over the bus a param and step: its own gradient down, its own weight up. The moments and the master copy never
- * move: that is the point. Both copies are staged in one pinned buffer, as large as the largest param needs, kept for
- * the run. With weights in host memory too (offload=params), nothing goes up here: zero/ uploads what a block needs.
+ *   file     m, v, w32  --read-->  slot   m, v, w32 = AdamW(g)  --write-->  file
+ *   device   g          --copy-->  slot   w16 = round(w32)      --copy-->   device   w16        on a GPU; a CPU reads
+ *                                                                           and writes g and w16 where they are
  *
- * What breaks: the host must not read the gradient before the copy has come down. `download` waits, so here the device
- * idles while the host works; hiding that (a param's update behind the next one's copy) is left to do.
+ * States in host memory are not moved at all: that is the point of ZeRO-Offload. With weights offloaded too, nothing is
+ * copied to the device here: zero/ uploads what a block needs.
  *
- * Source: Ren et al. 2021, "ZeRO-Offload". */
+ * A step ends when the file has all of it, so that a checkpoint and the next step read what was written. What cannot
+ * hide is the first read and the last write; a disk that is slower than AdamW is waited for (disk_wait_ms).
+ *
+ * What breaks: a slot that is used again while it is still being written; a block read while the step before is still
+ * writing it; AdamW before its gradient has come down; a refused step (multiplier NaN) that writes back slots which
+ * were never read.
+ *
+ * Source: Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity", section 6. */
 #include "lib/run/optim_offload.h"
 
-static int64_t grad_bytes(const struct param *w) {
-    return arena_align(w->own_n * (int64_t)dtype_size(w->grad_type.dtype));
-}
-static int64_t weight_bytes(const struct param *w) {
-    return arena_align(w->own_n * (int64_t)dtype_size(w->type.dtype));
+#include "lib/base/integer.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRANSFER_BYTES = 1 << 20 };       /* of one transfer at most: several are in flight for one block */
+
+struct window_slot {
+    char *memory;
+    struct disk_io *io;                  /* in flight, n_io of them */
+    int n_io;
+    struct device_mark mark;             /* copies to or from the device */
+};
+
+struct optim_offload {
+    struct window_slot slots[OPTIM_SLOTS];
+    struct adamw_elements *elements;     /* of a block */
+};
+
+/* ---- tables ---- */
+static int most_transfers(const struct optim_block *b) {
+    return (int)(b->bytes / TRANSFER_BYTES) + 1 + b->n_parts * (N_BLOCK_ARRAYS + 1);
 }
 
-/* The pinned buffer: room for the gradient and the weight of the largest param. */
-static enum status staging(struct run *r) {
-    int64_t most = 0;
-    if (r->offload_staging) return OK;
-    for (int i = 0; i < r->program.n_params; i++) {
-        const struct param *w = &r->program.params[i];
-        int64_t bytes = grad_bytes(w) + weight_bytes(w);
-        if (w->present && bytes > most) most = bytes;
+static enum status make_slot(struct run *r, int i, int n_io, struct window_slot *s) {
+    s->memory = arena_at(&r->arenas[TIER_HOST][ROLE_WORK], i * r->blocks.slot_bytes);
+    s->io = calloc((size_t)n_io, sizeof *s->io);
+    return s->io ? OK : FAIL(E_MEMORY, "no memory for a table of %d transfers", n_io);
+}
+
+enum status optim_offload_create(struct run *r, struct optim_offload **out) {
+    int n_io = 0, n_parts = 0;
+    *out = NULL;
+    if (!r->blocks.n_blocks) return OK;
+    for (int i = 0; i < r->blocks.n_blocks; i++) {
+        const struct optim_block *b = &r->blocks.blocks[i];
+        if (most_transfers(b) > n_io) n_io = most_transfers(b);
+        if (b->n_parts > n_parts) n_parts = b->n_parts;
     }
-    return r->device->pin(r->device, most, &r->offload_staging);
+    struct optim_offload *o = *out = calloc(1, sizeof *o);
+    if (!o || !(o->elements = calloc((size_t)n_parts, sizeof *o->elements)))
+        return FAIL(E_MEMORY, "no memory for the tables of an update in %d blocks", r->blocks.n_blocks);
+    for (int i = 0; i < OPTIM_SLOTS; i++) TRY(make_slot(r, i, n_io, &o->slots[i]));
+    return OK;
 }
 
-enum status optim_offload_update(struct run *r, const struct adamw *a, const struct param *w) {
-    const struct device *device = r->device;
+void optim_offload_destroy(struct run *r, struct optim_offload **offload) {
+    struct optim_offload *o = *offload;
+    if (!o) return;
+    for (int i = 0; i < OPTIM_SLOTS; i++) {
+        struct window_slot *s = &o->slots[i];
+        for (int k = 0; s->io && k < s->n_io; k++)
+            if (disk_wait(r->disk, &s->io[k]) != OK) status_clear();
+        r->device->mark_fini(r->device, &s->mark);
+        free(s->io);
+    }
+    free(o->elements);
+    free(o);
+    *offload = NULL;
+}
+
+/* ---- where an array of a part is, outside of the slot ---- */
+static char *home(const struct param *w, const struct block_part *part, enum block_array a) {
+    void *const at[N_BLOCK_ARRAYS] = {w->moment1, w->moment2, w->master_weight, param_own_weight(w), param_own_grad(w)};
+    return at[a] ? (char *)at[a] + part->first * optim_array_size(w, a) : NULL;
+}
+
+/* ---- moving a block ---- */
+/* One transfer more, or a longer one, where memory and file go on together. */
+static void add_transfer(struct window_slot *s, bool write, char *memory, const char *place, int64_t bytes) {
+    while (bytes > 0) {
+        struct disk_io *last = s->n_io ? &s->io[s->n_io - 1] : NULL;
+        bool goes_on = last && last->bytes < TRANSFER_BYTES && (char *)last->memory + last->bytes == memory &&
+                       (const char *)last->place + last->bytes == place;
+        int64_t room = TRANSFER_BYTES - (goes_on ? last->bytes : 0), n = bytes < room ? bytes : room;
+        if (goes_on) last->bytes += n;
+        else s->io[s->n_io++] = (struct disk_io){.write = write, .memory = memory, .place = place, .bytes = n};
+        memory += n, place += n, bytes -= n;
+    }
+}
+
+static enum status copy_part(const struct run *r, bool write, char *memory, char *place, int64_t bytes) {
+    return write ? r->device->upload_start(r->device, place, memory, bytes)
+                 : r->device->download_start(r->device, memory, place, bytes);
+}
+
+static enum status move_array(const struct run *r, struct window_slot *s, const struct block_part *part,
+                              enum block_array a, bool write) {
+    const struct param *w = &r->program.params[part->param];
+    int64_t bytes = part->n * optim_array_size(w, a), whole = round_up(bytes, DISK_PAGE);
+    char *memory = s->memory + part->at[a];
+    if (part->at[a] < 0 || !(write ? optim_array_is_written(a) : optim_array_is_read(w, a))) return OK;
+    if (optim_array_tier(w, a) != TIER_DISK) return copy_part(r, write, memory, home(w, part, a), bytes);
+    if (write) memset(memory + bytes, 0, (size_t)(whole - bytes));   /* what pads the last page stays zero */
+    add_transfer(s, write, memory, home(w, part, a), whole);
+    return OK;
+}
+
+static enum status move_block(const struct run *r, struct window_slot *s, int block, bool write) {
+    const struct optim_block *b = &r->blocks.blocks[block];
+    s->n_io = 0;
+    for (int i = b->first_part; i < b->first_part + b->n_parts; i++)
+        for (enum block_array a = 0; a < N_BLOCK_ARRAYS; a++)
+            TRY(move_array(r, s, &r->blocks.parts[i], a, write));
+    for (int i = 0; i < s->n_io; i++) TRY(disk_start(r->disk, &s->io[i]));
+    return r->device->mark_set(r->device, &s->mark);
+}
+
+/* Until all that was started for the slot has ended. */
+static enum status settle(const struct run *r, struct window_slot *s) {
+    for (int i = 0; i < s->n_io; i++) TRY(disk_wait(r->disk, &s->io[i]));
+    return run_wait(r, &s->mark, "a copy of the update");
+}
+
+/* ---- updating a block ---- */
+static void *in_slot(const struct window_slot *s, const struct param *w, const struct block_part *part,
+                     enum block_array a) {
+    return part->at[a] < 0 ? home(w, part, a) : s->memory + part->at[a];
+}
+
+static enum status update_block(const struct run *r, const struct window_slot *s, int block, const struct adamw *a) {
+    const struct optim_block *b = &r->blocks.blocks[block];
+    struct adamw_elements *e = r->offload->elements;
+    for (int i = 0; i < b->n_parts; i++) {
+        const struct block_part *part = &r->blocks.parts[b->first_part + i];
+        const struct param *w = &r->program.params[part->param];
+        e[i] = (struct adamw_elements){
+            part->n, in_slot(s, w, part, BLOCK_WEIGHT), w->type.dtype, in_slot(s, w, part, BLOCK_GRAD),
+            w->grad_type.dtype, in_slot(s, w, part, BLOCK_MOMENT1), in_slot(s, w, part, BLOCK_MOMENT2),
+            w->master ? in_slot(s, w, part, BLOCK_MASTER) : NULL, w->decay};
+    }
+    return adamw_update(device_cpu(), a, e, b->n_parts);
+}
+
+/* ---- the window ---- */
+static struct window_slot *slot_of(const struct run *r, int block) { return &r->offload->slots[block % OPTIM_SLOTS]; }
+
+static enum status read_start(const struct run *r, int block) {
+    if (block >= r->blocks.n_blocks) return OK;
+    TRY(settle(r, slot_of(r, block)));                               /* it may still be writing the block before */
+    return move_block(r, slot_of(r, block), block, false);
+}
+
+static enum status update_all(const struct run *r, const struct adamw *a) {
+    TRY(read_start(r, 0));
+    for (int b = 0; b < r->blocks.n_blocks; b++) {
+        TRY(read_start(r, b + 1));
+        TRY(settle(r, slot_of(r, b)));
+        TRY(update_block(r, slot_of(r, b), b, a));
+        TRY(move_block(r, slot_of(r, b), b, true));
+    }
+    for (int i = 0; i < OPTIM_SLOTS; i++) TRY(settle(r, &r->offload->slots[i]));
+    return OK;
+}
+
+enum status optim_offload_update(struct run *r, const struct adamw *a) {
     double multiplier;
-    TRY(staging(r));
-    char *grad = r->offload_staging, *weight = w->weight_tier == TIER_HOST ? param_own_weight(w) : grad + grad_bytes(w);
-    int64_t bytes = w->own_n * (int64_t)dtype_size(w->type.dtype);
-    TRY(device->download(device, &multiplier, a->grad_multiplier, sizeof multiplier));
-    TRY(device->download(device, grad, param_own_grad(w), w->own_n * (int64_t)dtype_size(w->grad_type.dtype)));
-    if (!w->master && w->weight_tier == TIER_DEVICE) TRY(device->download(device, weight, param_own_weight(w), bytes));
+    if (!r->offload) return OK;
+    TRY(run_read_scalar(r, a->grad_multiplier, &multiplier));
+    if (isnan(multiplier)) return OK;
     struct adamw here = *a;
     here.grad_multiplier = &multiplier;
-    const struct adamw_elements e = {w->own_n, weight, w->type.dtype, grad, w->grad_type.dtype, w->moment1, w->moment2,
-                                     w->master_weight, w->decay};
-    if (multiplier != multiplier) return OK;                         /* refused: `weight` was not filled by the
-                                                                      * update */
-    TRY(adamw_update(device_cpu(), &here, &e, 1));
-    return w->weight_tier == TIER_HOST ? OK : device->upload(device, param_own_weight(w), weight, bytes);
+    return update_all(r, &here);
 }

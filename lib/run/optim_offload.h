@@ -1,4 +1,4 @@
-/* AdamW for a param whose optimizer states are in host memory while its gradient is on a GPU; see optim_offload.c. */
+/* AdamW for params whose optimizer states are in host memory or in a file; see optim_offload.c. */
 #ifndef TRIVIUM_RUN_OPTIM_OFFLOAD_H
 #define TRIVIUM_RUN_OPTIM_OFFLOAD_H
 
@@ -9,9 +9,16 @@
 extern "C" {
 #endif
 
-/** Update one param's own elements with states in host memory. `a` is that of the device's update: its multiplier is
- *  read from the device. Waits for the device.  @collective{none} @errors E_MEMORY, E_DEVICE */
-enum status optim_offload_update(struct run *, const struct adamw *a, const struct param *);
+/** The window's tables for a compiled run whose memory is there; with nothing offloaded, *out is NULL.
+ *  @errors E_MEMORY  @collective{none} */
+enum status optim_offload_create(struct run *, struct optim_offload **out);
+/** Waits for what is in flight. */
+void optim_offload_destroy(struct run *, struct optim_offload **);
+
+/** Update everything that is offloaded, and wait until the file has it. `a` is that of the device's update: its
+ *  multiplier is read from the device; with NaN nothing is moved. Without anything offloaded: OK.
+ *  @collective{none} @errors E_IO, E_DEVICE, E_TIMEOUT */
+enum status optim_offload_update(struct run *, const struct adamw *a);
 
 #ifdef __cplusplus
 }

@@ -121,6 +121,15 @@ static const struct option OPTIONS[] = {
      AT(grad_feedback)},
     {"topk", OPTION_REAL, "1", 0.001, 100, NULL, "percent",
      "grad-codec topk: send the largest PERCENT of the gradients", "parallelism", AT(topk)},
+    {"offload-path", OPTION_TEXT, "", 0, 0, NULL, "",
+     "offload-to=disk: a folder on a local disk; each rank has a file there, as large as what it offloads, that no one "
+     "else sees", "parallelism", AT(offload_path)},
+    {"offload-io", OPTION_CHOICE, "auto", 0, 0, "auto|uring|threads", "",
+     "offload-to=disk: who reads and writes; auto: io_uring where the build and the system have it", "parallelism",
+     AT(offload_io)},
+    {"offload-window", OPTION_REAL, "24", 0.05, 1e6, NULL, "MiB",
+     "offload: host memory of a rank in which its update reads, computes and writes, a third each", "parallelism",
+     AT(offload_window)},
 
     {"device", OPTION_CHOICE, "auto", 0, 0, "auto|cpu|cuda", "",
      "where ranks compute; auto: cuda where this machine has a GPU. Rank r of a host takes GPU r modulo their number",

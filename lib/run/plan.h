@@ -60,9 +60,11 @@ struct plan {
     int sums;                            /* enum plan_sums: lib/program/sums.h */
     /* parallelism */
     struct mesh_sizes mesh;              /* dp 0: as many as the world has room for */
-    double bucket_mb;
+    double bucket_mb, offload_window;    /* MiB */
     int grad_codec, grad_feedback;       /* enum codec_kind; enum plan_feedback */
     double topk;                         /* percent */
+    char offload_path[OPTION_TEXT_MAX];  /* a folder for what is offloaded to a disk; "": none */
+    int offload_io;                      /* enum disk_engine_choice */
     /* machine */
     int device, comm, attention_core, fuse, gemm;   /* attention_core: enum attention_core */
     double comm_timeout;

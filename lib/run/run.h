@@ -4,7 +4,9 @@
 
 #include "lib/base/exact.h"
 #include "lib/data/data.h"
+#include "lib/device/disk.h"
 #include "lib/program/exec.h"
+#include "lib/run/optim_blocks.h"
 #include "lib/run/recipe.h"
 
 #ifdef __cplusplus
@@ -81,6 +83,7 @@ struct run {
     struct schedule schedule;
     struct memory_plan memory;
     struct bill bill;
+    struct optim_blocks blocks;          /* of the update, as far as it is offloaded */
     const struct technique *active[MAX_TECHNIQUES];
     void *self[MAX_TECHNIQUES];
     int n_active, n_stem;                /* n_stem of them come before the pipeline's (struct run_stem) */
@@ -101,7 +104,9 @@ struct run {
      * all steps: once it is NaN, no weight changes any more. */
     double *scalars, *health;
     struct exact loss_sum;               /* of the step that runs (--sums fixed) */
-    void *reduce_work, *offload_staging;
+    void *reduce_work;
+    struct optim_offload *offload;       /* NULL: nothing is */
+    struct disk *disk;                   /* TIER_DISK: this rank's file; NULL: none */
     struct step_record record[STEPS_AHEAD];
     int n_started;                       /* steps started and not finished: at most STEPS_AHEAD */
 
@@ -208,9 +213,9 @@ enum status run_check_threads(const struct run *);
 
 /** Measured high-water mark of each role in bytes, in every tier. @errors E_INTERNAL under WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_TIERS][N_ROLES]);
-/** The memory of a tier, for copies of what was offloaded to it: the run's device, or the host. */
+/** What a tier's bytes are copied with: the run's device, the host, or the run's file. */
 static inline const struct device *run_tier_device(const struct run *r, enum tier tier) {
-    return tier == TIER_DEVICE ? r->device : device_cpu();
+    return tier == TIER_DEVICE ? r->device : tier == TIER_HOST ? device_cpu() : disk_device(r->disk);
 }
 
 /** Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */

@@ -3,6 +3,7 @@
 
 #include "lib/device/stopwatch.h"
 #include "lib/ops/reduce.h"
+#include "lib/run/optim_offload.h"
 #include <inttypes.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -32,9 +33,8 @@ static void bind_params(struct run *r) {
 static void prepare_exec(struct run *r) {
     const struct plan *p = &r->plan;
     r->exec = (struct exec){
-        .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh, .arenas = r->arenas[TIER_DEVICE],
-        .host_arenas = r->arenas[TIER_HOST],
-        .device = r->device, .loss_at = r->scalars,
+        .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh,
+        .arenas = r->arenas[TIER_DEVICE], .host_arenas = r->arenas[TIER_HOST], .device = r->device, .loss_at = r->scalars,
         .loss_sum = r->program.fixed_sums ? &r->loss_sum : NULL, .hooks = {r, run_fetch, run_param_event, run_settle},
         .watched = r->watch != WATCH_NOTHING,
         .paint = r->watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
@@ -81,11 +81,25 @@ static enum status open_device(struct run *r) {
     return comm_use_device(r->device, transport);
 }
 
-/* What is parked in host memory the device copies by itself, while the host is elsewhere. */
+/* Room for the arenas of the file, each with its guard. */
+static enum status open_disk(struct run *r) {
+    const struct plan *p = &r->plan;
+    int64_t bytes = 0;
+    for (enum role role = 0; role < N_ROLES; role++)
+        if (r->memory.bytes[TIER_DISK][role]) bytes += arena_held_bytes(r->memory.bytes[TIER_DISK][role]);
+    if (!bytes) return OK;
+    return disk_open(p->offload_path, round_up(bytes, DISK_PAGE), (enum disk_engine_choice)p->offload_io,
+                     &disk_system_calls, &r->disk);
+}
+
+/* What is parked in host memory, and the update's window there, a device copies by itself, while the host is
+ * elsewhere. */
 static enum status open_arena(struct run *r, enum tier tier, enum role role, bool watch) {
-    struct arena *a = &r->arenas[tier][role];
     int64_t bytes = r->memory.bytes[tier][role];
-    if (tier == TIER_HOST && role == ROLE_ACT && bytes) return arena_init_pinned(a, r->device, role, bytes, watch);
+    struct arena *a = &r->arenas[tier][role];
+    if (tier == TIER_DISK && !bytes) return OK;
+    if (tier == TIER_HOST && bytes && (role == ROLE_WORK || role == ROLE_ACT))
+        return arena_init_pinned(a, r->device, role, bytes, watch);
     return arena_init(a, run_tier_device(r, tier), role, bytes, watch);
 }
 
@@ -94,9 +108,9 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     r->watch = wanted;
     r->unscale = 1;
     r->norm_axis = AXIS_MESH;
+    TRY(open_disk(r));
     for (enum tier tier = 0; tier < N_TIERS; tier++)
-        for (enum role role = 0; role < N_ROLES; role++)
-            TRY(open_arena(r, tier, role, watch));
+        for (enum role role = 0; role < N_ROLES; role++) TRY(open_arena(r, tier, role, watch));
     /* so that its pages are there before the first save, which training waits for */
     const struct arena *save = &r->arenas[TIER_HOST][ROLE_SAVE];
     if (!watch) TRY(save->device->clear(save->device, save->base, save->bytes));
@@ -104,6 +118,7 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     if (!r->combining) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
     bind_params(r);
     TRY(params_initialise(r));
+    TRY(optim_offload_create(r, &r->offload));
     TRY(place_scalars(r));
     prepare_exec(r);
     if (r->plan.profile && r->device->mark_timed) TRY(stopwatch_create(r->device, &r->exec.stopwatch));
@@ -189,12 +204,14 @@ void run_destroy(struct run *r) {
         if (r->record[i].scalars) r->device->unpin(r->device, r->record[i].scalars);
         r->device->mark_fini(r->device, &r->record[i].mark);
     }
-    if (r->offload_staging) r->device->unpin(r->device, r->offload_staging);
+    optim_offload_destroy(r, &r->offload);
     stopwatch_destroy(&r->exec.stopwatch);
     exec_fini(&r->exec);
     for (enum tier tier = 0; tier < N_TIERS; tier++)
         for (enum role role = 0; role < N_ROLES; role++)
             if (r->arenas[tier][role].base) arena_fini(&r->arenas[tier][role]);
+    disk_close(&r->disk);
+    optim_blocks_fini(&r->blocks);
     bill_fini(&r->bill);
     for (int k = 0; r->chunks && k < r->program.n_chunks; k++) chunk_fini(&r->chunks[k]);
     free(r->chunks);
@@ -224,6 +241,9 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
 enum status run_measure(const struct run *r, int64_t bytes[N_TIERS][N_ROLES]) {
     if (r->watch == WATCH_NOTHING) return FAIL(E_INTERNAL, "the run was created without watching its memory");
     for (enum tier tier = 0; tier < N_TIERS; tier++)
-        for (enum role role = 0; role < N_ROLES; role++) TRY(arena_measure(&r->arenas[tier][role], &bytes[tier][role]));
+        for (enum role role = 0; role < N_ROLES; role++) {
+            bytes[tier][role] = 0;
+            if (r->arenas[tier][role].base) TRY(arena_measure(&r->arenas[tier][role], &bytes[tier][role]));
+        }
     return OK;
 }

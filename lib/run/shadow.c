@@ -3,11 +3,18 @@
 /* One array of a param: where it is, and how long. */
 struct original { void *at; int64_t bytes; enum tier tier; };
 
+/* Of a file whole pages, which is what was planned. */
+static int64_t kept_bytes(int64_t n, enum dtype dtype, enum tier tier) {
+    int64_t bytes = n * (int64_t)dtype_size(dtype);
+    return tier == TIER_DISK ? round_up(bytes, DISK_PAGE) : bytes;
+}
+
 static struct original original_of(const struct param *w, enum shadow a) {
     void *const state[N_SHADOWS] = {NULL, w->moment1, w->moment2, w->master_weight};
     if (a == SHADOW_WEIGHT)
-        return (struct original){param_own_weight(w), w->own_n * (int64_t)dtype_size(w->type.dtype), w->weight_tier};
-    int64_t bytes = state[a] ? param_state_n(w) * (int64_t)dtype_size(w->state_dtype) : 0;
+        return (struct original){param_own_weight(w), kept_bytes(w->own_n, w->type.dtype, w->weight_tier),
+                                 w->weight_tier};
+    int64_t bytes = state[a] ? kept_bytes(param_state_n(w), w->state_dtype, w->state_tier) : 0;
     return (struct original){state[a], bytes, w->state_tier};
 }
 

@@ -115,6 +115,17 @@ static void test_every_value_lands_under_its_key_and_in_its_unit(void **state) {
     json_decref(row);
 }
 
+static void test_a_row_with_a_disk_says_what_went_there(void **state) {
+    (void)state;
+    struct metrics_row r = example();
+    r.on_disk = true, r.disk = (struct disk_traffic){40960, 8192, 0.5};
+    json_t *row = written(&r);
+    assert_true(json_integer_value(json_object_get(row, "disk_read_bytes")) == 40960 &&
+                json_integer_value(json_object_get(row, "disk_write_bytes")) == 8192);
+    assert_close(real_of(row, "disk_wait_ms"), 500, 0);
+    json_decref(row);
+}
+
 static void test_evaluation_row_has_val_loss_and_never_loss(void **state) {
     (void)state;
     const char *const keys[] = {"step", "val_loss"};
@@ -299,6 +310,7 @@ static void test_appended_rows_follow_what_is_there(void **state) {
 }
 
 TESTS(unit_test(test_appended_rows_follow_what_is_there), unit_test(test_training_row_has_exactly_the_promised_keys),
+      unit_test(test_a_row_with_a_disk_says_what_went_there),
       unit_test(test_a_row_with_experts_says_what_they_lose),
       unit_test(test_every_value_lands_under_its_key_and_in_its_unit),
       unit_test(test_evaluation_row_has_val_loss_and_never_loss), unit_test(test_doubles_come_back_bit_for_bit),

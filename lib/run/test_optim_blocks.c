@@ -1,0 +1,133 @@
+/* ranks: 1
+ *
+ * The update in blocks: every own element of every offloaded param in exactly one part, no two arrays of a block in the
+ * same bytes, nothing beyond the slot; and what a step reads and writes is the formula's, whatever the window. */
+#include "driver/recipe.h"
+#include "lib/device/arena.h"
+#include "lib/device/disk.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include "zero/zero.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct plan disk_plan(int precision, int offload, double window) {
+    struct plan p = parity_plan();
+    p.precision = precision, p.mesh.dp = 2, p.micro_batch = 2, p.offload_window = window;
+    snprintf(p.offload_path, sizeof p.offload_path, "/tmp");
+    *zero_options(&p) = (struct zero_options){.stage = 3, .offload = offload, .offload_to = OFFLOAD_TO_DISK};
+    return p;
+}
+
+static void compile(struct run *r, struct plan p, int device) {
+    p.device = device;
+    assert_ok(plan_settle(&p, 2));
+    p.device = device;
+    assert_ok(run_compile(r, &train_recipe, &p, 1, NULL, NULL));
+}
+
+/* Each part begins where the last one of its param ended. */
+static void check_every_element_once(const struct run *r) {
+    int64_t *next = calloc((size_t)r->program.n_params, sizeof *next);
+    assert_non_null(next);
+    for (int i = 0; i < r->blocks.n_parts; i++) {
+        const struct block_part *part = &r->blocks.parts[i];
+        assert_int_equal(part->first, next[part->param]);
+        assert_true(part->n > 0);
+        next[part->param] += part->n;
+    }
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        assert_int_equal(next[i], optim_is_offloaded(&r->program, w) ? w->own_n : 0);
+    }
+    free(next);
+}
+
+static void check_slots(const struct run *r) {
+    const struct optim_blocks *o = &r->blocks;
+    int64_t most = 0;
+    for (int b = 0; b < o->n_blocks; b++) {
+        char *used = calloc(1, (size_t)o->slot_bytes);
+        assert_non_null(used);
+        for (int i = o->blocks[b].first_part; i < o->blocks[b].first_part + o->blocks[b].n_parts; i++)
+            for (enum block_array a = 0; a < N_BLOCK_ARRAYS; a++) {
+                const struct param *w = &r->program.params[o->parts[i].param];
+                int64_t bytes = o->parts[i].n * optim_array_size(w, a);
+                if (o->parts[i].at[a] < 0) continue;
+                assert_int_equal(o->parts[i].at[a] % DISK_PAGE, 0);
+                if (optim_array_tier(w, a) == TIER_DISK) bytes = round_up(bytes, DISK_PAGE);
+                assert_true(o->parts[i].at[a] + bytes <= o->slot_bytes);
+                most = max64(most, b % OPTIM_SLOTS * o->slot_bytes + o->parts[i].at[a] + bytes);
+                for (int64_t k = 0; k < bytes; k++) assert_int_equal(used[o->parts[i].at[a] + k]++, 0);
+            }
+        free(used);
+    }
+    assert_int_equal(o->bytes, most);
+    assert_int_equal(r->memory.bytes[TIER_HOST][ROLE_WORK], most);
+    assert_true(o->slot_bytes * OPTIM_SLOTS <= (int64_t)(r->plan.offload_window * (1 << 20)));
+}
+
+/* m and v, a master beside bf16 weights; with params also weights, not read where they are masters rounded. */
+static void check_formula(const struct run *r, int64_t weight_size, bool master, bool params) {
+    int64_t read = 0, written = 0;
+    for (int i = 0; i < r->program.n_params; i++) {
+        const struct param *w = &r->program.params[i];
+        if (!param_is_stored(w) || w->own_n == 0) continue;
+        int64_t state = round_up(w->own_n * (weight_size == 8 ? 8 : 4), DISK_PAGE);
+        int64_t weight = params ? round_up(w->own_n * weight_size, DISK_PAGE) : 0;
+        read += (master ? 3 : 2) * state + (master ? 0 : weight);
+        written += (master ? 3 : 2) * state + weight;
+    }
+    assert_int_equal(r->blocks.read_bytes, read);
+    assert_int_equal(r->blocks.written_bytes, written);
+    assert_int_equal(r->bill.disk_written_bytes, written);
+    assert_true(params ? r->bill.disk_read_bytes > read : r->bill.disk_read_bytes == read);
+}
+
+static void test_blocks_cover_every_element_once(void **state) {
+    (void)state;
+    static const double windows[] = {0.4, 0.7, 3, 24};
+    static const struct { int precision; int64_t size; bool master; } kinds[] = {
+        {PRECISION_FP64, 8, false}, {PRECISION_FP32, 4, false}, {PRECISION_BF16, 2, true}};
+    for (int k = 0; k < 3; k++)
+        for (int offload = OFFLOAD_OPTIMIZER; offload <= OFFLOAD_PARAMS; offload++)
+            for (int i = 0; i < 4; i++)
+                for (int device = PLAN_DEVICE_CPU; device <= PLAN_DEVICE_CUDA; device++) {
+                    struct run r;
+                    if (device == PLAN_DEVICE_CUDA && kinds[k].precision == PRECISION_FP64) continue;
+                    compile(&r, disk_plan(kinds[k].precision, offload, windows[i]), device);
+                    assert_true(i > 0 || r.blocks.n_blocks > OPTIM_SLOTS);
+                    check_every_element_once(&r);
+                    check_slots(&r);
+                    check_formula(&r, kinds[k].size, kinds[k].master, offload == OFFLOAD_PARAMS);
+                    run_destroy(&r);
+                }
+}
+
+/* On a CPU states in host memory are where AdamW can reach them; for a GPU gradients and weights pass through. */
+static void test_blocks_of_the_host_tier(void **state) {
+    (void)state;
+    for (int device = PLAN_DEVICE_CPU; device <= PLAN_DEVICE_CUDA; device++) {
+        struct plan p = disk_plan(PRECISION_BF16, OFFLOAD_OPTIMIZER, 0.7);
+        struct run r;
+        zero_options(&p)->offload_to = OFFLOAD_TO_HOST;
+        compile(&r, p, device);
+        assert_int_equal(r.blocks.n_blocks > 0, device == PLAN_DEVICE_CUDA);
+        assert_int_equal(r.blocks.read_bytes + r.blocks.written_bytes, 0);
+        if (r.blocks.n_blocks) check_every_element_once(&r), check_slots(&r);
+        run_destroy(&r);
+    }
+}
+
+static void test_blocks_refuse_a_window_that_holds_none(void **state) {
+    (void)state;
+    struct plan p = disk_plan(PRECISION_FP64, OFFLOAD_PARAMS, 0.06);
+    struct run r;
+    p.device = PLAN_DEVICE_CPU;
+    assert_ok(plan_settle(&p, 2));
+    assert_fails(run_compile(&r, &train_recipe, &p, 1, NULL, NULL), E_CONFIG, "2048 elements", "--offload-window");
+    run_destroy(&r);
+}
+
+TESTS(unit_test(test_blocks_cover_every_element_once), unit_test(test_blocks_of_the_host_tier),
+      unit_test(test_blocks_refuse_a_window_that_holds_none))
